@@ -1,0 +1,140 @@
+// The listener: HTTP/1.1 over TLS (mbedTLS) or, for the admin side, over plain TCP on loopback or a
+// unix socket; libuv loops, one thread each, sharing the port by SO_REUSEPORT. It knows limits and
+// metering, not rounds. Only aggregator/http knows libuv, http_parser and mbedTLS.
+//
+// Threads: tern_http_reply() and tern_http_exchange_* are safe from any thread; the callbacks run
+// on a loop's thread, must not block, and must be reentrant (one loop per core).
+#ifndef TERN_HTTP_H
+#define TERN_HTTP_H
+
+#include "meter/meter.h"
+#include "result.h"
+#include <stddef.h>
+#include <stdint.h>
+
+// Each limit is checked before the memory it bounds is taken. 0 = the default in parentheses.
+struct tern_http_limits {
+    uint32_t connections;             // open at once, all loops together (10000)
+    uint32_t connections_per_address; // (256)
+    uint32_t header_bytes;            // of one request (4096)
+    uint32_t body_bytes;              // of one request (16 MiB)
+    uint32_t handshake_ms;            // from accept to the end of the TLS handshake (10000)
+    uint32_t request_ms;              // from its first byte to its last (60000)
+    uint32_t idle_ms;                 // between requests (300000)
+    uint32_t write_ms;                // without progress while a reply is being sent (60000)
+};
+
+struct tern_http_config {
+    const char *address;     // "0.0.0.0", "::1", or "unix:/path" (admin only)
+    uint16_t port;           // 0 = any; tern_http_port() tells
+    uint32_t threads;        // loops; 0 = one per core
+    const char *certificate; // PEM file with the chain; NULL = plain TCP
+    const char *private_key; // PEM file
+    const char
+        *ticket_keys; // file the session-ticket keys are kept in (mode 0600), so that a restart
+                      // does not cost every device a full handshake; NULL = no tickets
+    struct tern_http_limits limits;
+};
+
+// One request and the reply it waits for. Owned by the listener until on_request, then by the
+// handler until tern_http_reply().
+struct tern_http_exchange;
+
+struct tern_http_request {
+    const char *method;        // "GET"
+    const char *path;          // without the query
+    const char *authorization; // value of the header, "" when absent
+    const char *peer;          // address without port, for rate limits and logs
+    uint64_t range_from;       // of "Range: bytes=N-"; 0 when absent
+    const uint8_t *body;
+    size_t body_len;
+};
+
+// Bytes that are shared by many replies (a download) or belong to one. Reference-counted,
+// thread-safe.
+struct tern_blob {
+    _Atomic uint32_t references;
+    size_t len;
+    uint8_t data[];
+};
+
+// A blob with one reference and room for len bytes, or NULL.
+struct tern_blob *tern_blob_new(size_t len);
+struct tern_blob *tern_blob_share(struct tern_blob *blob);
+void tern_blob_release(struct tern_blob *blob); // NULL is allowed
+
+struct tern_http_reply {
+    int status;
+    uint32_t retry_after_s; // 0 = no header
+    const char *cache;      // value of Cache-Control, static string, NULL = no header
+    const char *type;       // value of Content-Type, static string, NULL = no header
+    struct tern_blob *body; // taken over (released by the listener); NULL = empty
+    size_t body_from;       // send body from here on; > 0 makes status 206 with Content-Range
+};
+
+// Who and what the bytes of an exchange are counted for. Set before the reply.
+struct tern_http_tag {
+    uint64_t client; // 0 = nobody known
+    uint32_t round;  // 0 = none
+    enum tern_purpose purpose;
+    uint64_t payload_up;
+    uint64_t payload_down;
+};
+
+struct tern_http_handler {
+    void *ctx;
+
+    // After the headers, before any byte of the body is kept. Returns 0 to go on, or the HTTP
+    // status to refuse with. content_length is what the peer claims, UINT64_MAX when it claims
+    // nothing.
+    int (*on_headers)(void *ctx, const struct tern_http_request *request, uint64_t content_length);
+
+    // A whole request arrived. The handler must call tern_http_reply() once, now or later.
+    void (*on_request)(void *ctx, struct tern_http_exchange *exchange);
+
+    // Bytes were counted at the socket for `tag`. The tls and wire bytes of a handshake come with
+    // purpose TERN_PURPOSE_HANDSHAKE once the connection's client is known. "up" is to the
+    // aggregator.
+    void (*on_metered)(void *ctx, const struct tern_http_tag *tag, const struct tern_bytes *up,
+                       const struct tern_bytes *down);
+};
+
+struct tern_http_server;
+
+// Starts the loops. *why is a sentence on failure.
+// TERN_ERR_CONFIG  a file cannot be read, the key does not belong to the certificate
+// TERN_ERR_NETWORK the address cannot be bound
+TERN_MUST_USE enum tern_result tern_http_start(const struct tern_http_config *config,
+                                               const struct tern_http_handler *handler,
+                                               struct tern_http_server **server, char why[256]);
+
+uint16_t tern_http_port(const struct tern_http_server *server);
+
+// Stops accepting, lets replies under way finish for at most grace_ms, closes all, joins the
+// threads.
+void tern_http_stop(struct tern_http_server *server, uint32_t grace_ms);
+
+// Valid until tern_http_reply().
+const struct tern_http_request *
+tern_http_exchange_request(const struct tern_http_exchange *exchange);
+
+void tern_http_exchange_tag(struct tern_http_exchange *exchange, const struct tern_http_tag *tag);
+
+// Sends the reply and gives the exchange back. The peer may be gone already; that is not an error.
+void tern_http_reply(struct tern_http_exchange *exchange, const struct tern_http_reply *reply);
+
+// Counters for /metrics, since start.
+struct tern_http_counters {
+    uint64_t connections_open;
+    uint64_t connections_accepted;
+    uint64_t connections_refused; // over a limit
+    uint64_t handshakes_full;
+    uint64_t handshakes_resumed;
+    uint64_t handshakes_failed;
+    uint64_t requests;
+    uint64_t requests_refused; // by on_headers or a limit
+    uint64_t timeouts;
+};
+void tern_http_counters(const struct tern_http_server *server, struct tern_http_counters *counters);
+
+#endif

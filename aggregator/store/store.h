@@ -1,0 +1,301 @@
+// What the aggregator keeps: clients, rounds, updates, error ledger, replicas, downloads, schedule
+// and meter. Declared for the round machine and the admin side; store_sqlite*.c implement it and
+// are the only files that know SQLite. Behaviour is stated per operation, so that another database
+// can take its place.
+//
+// Thread rule: one tern_db is used by one thread. Several processes may have the same file open:
+// the service and the command line do. Every write happens between tern_db_begin() and
+// tern_db_commit(); when commit returns TERN_OK the writes survive a power cut.
+//
+// Every function may return TERN_ERR_IO (disk, damaged file; tern_db_error() has the sentence);
+// only further results are listed. Times are Unix milliseconds.
+#ifndef TERN_STORE_H
+#define TERN_STORE_H
+
+#include "meter/meter.h"
+#include "result.h"
+#include "util/sha256.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct tern_db;
+
+#define TERN_DB_NAME_MAX 64
+
+// --- Life
+// -------------------------------------------------------------------------------------------
+
+struct tern_db_federation {
+    char model_spec[64];
+    uint64_t seed; // of the initial weights, cohorts and batches
+    uint8_t model_hash[TERN_SHA256_SIZE];
+    uint64_t created_ms;
+};
+
+// Makes a new file with the newest schema. TERN_ERR_CONFLICT  the file is there already.
+TERN_MUST_USE enum tern_result
+tern_db_create(const char *path, const struct tern_db_federation *federation, char why[256]);
+
+// Opens a file, bringing an older schema up to date.
+// TERN_ERR_NOT_FOUND  no such file; TERN_ERR_UNKNOWN  the schema is newer than this program
+TERN_MUST_USE enum tern_result tern_db_open(const char *path, struct tern_db **db, char why[256]);
+void tern_db_close(struct tern_db *db);
+const char *tern_db_error(const struct tern_db *db);
+
+TERN_MUST_USE enum tern_result tern_db_federation(struct tern_db *db,
+                                                  struct tern_db_federation *federation);
+
+// begin waits for other processes' writes for up to 5 s, then TERN_ERR_BUSY.
+TERN_MUST_USE enum tern_result tern_db_begin(struct tern_db *db);
+TERN_MUST_USE enum tern_result tern_db_commit(struct tern_db *db);
+void tern_db_rollback(struct tern_db *db);
+
+// Whether another process has written since the last call (a revocation, a new code).
+bool tern_db_changed_by_others(struct tern_db *db);
+
+// --- Clients and enrolment codes
+// -----------------------------------------------------------------------
+
+struct tern_db_client {
+    uint64_t id; // set by tern_db_client_add(): 1, 2, ...
+    char name[TERN_DB_NAME_MAX];
+    char platform[TERN_DB_NAME_MAX];
+    uint8_t token_hash[TERN_SHA256_SIZE]; // of the bearer token; the token itself is not kept
+    bool evaluator;
+    bool revoked;
+    uint64_t created_ms;
+    uint64_t last_seen_ms;             // 0 = never
+    float steps_per_second;            // measured, 0 unknown
+    uint8_t replica[TERN_SHA256_SIZE]; // as last reported; zeros = none
+    uint32_t version;
+};
+
+TERN_MUST_USE enum tern_result tern_db_client_add(struct tern_db *db,
+                                                  struct tern_db_client *client);
+// NOT_FOUND
+TERN_MUST_USE enum tern_result tern_db_client_get(struct tern_db *db, uint64_t id,
+                                                  struct tern_db_client *client);
+// Replaces everything but id, token_hash and created_ms. NOT_FOUND
+TERN_MUST_USE enum tern_result tern_db_client_update(struct tern_db *db,
+                                                     const struct tern_db_client *client);
+
+// Calls visit for each client in id order until it returns false.
+TERN_MUST_USE enum tern_result
+tern_db_client_each(struct tern_db *db,
+                    bool (*visit)(void *ctx, const struct tern_db_client *client), void *ctx);
+
+struct tern_db_code {
+    uint8_t hash[TERN_SHA256_SIZE]; // of the code; the code itself is not kept
+    char label[TERN_DB_NAME_MAX];
+    uint32_t uses_left;
+    uint64_t expires_ms;
+    uint64_t created_ms;
+};
+
+TERN_MUST_USE enum tern_result tern_db_code_add(struct tern_db *db,
+                                                const struct tern_db_code *code);
+// Takes one use. NOT_FOUND: no such code, used up, or expired at now_ms (which one is not told).
+TERN_MUST_USE enum tern_result
+tern_db_code_use(struct tern_db *db, const uint8_t hash[TERN_SHA256_SIZE], uint64_t now_ms);
+
+// --- Rounds, assignments, updates
+// ------------------------------------------------------------------------
+
+enum tern_db_round_state {
+    TERN_ROUND_OPEN = 0,
+    TERN_ROUND_COMMITTED = 1,
+    TERN_ROUND_ABANDONED = 2
+};
+
+struct tern_db_round {
+    uint32_t round; // 1, 2, ...
+    enum tern_db_round_state state;
+    uint32_t base_version;
+    uint32_t target; // updates wanted
+    uint32_t quorum; // updates needed
+    uint64_t opened_ms;
+    uint64_t deadline_ms;
+    uint64_t closed_ms; // 0 while open
+    uint32_t applied;   // updates aggregated
+    float mean_loss;    // num_examples-weighted
+};
+
+// Inserts or replaces.
+TERN_MUST_USE enum tern_result tern_db_round_put(struct tern_db *db,
+                                                 const struct tern_db_round *round);
+TERN_MUST_USE enum tern_result tern_db_round_get(struct tern_db *db, uint32_t round,
+                                                 struct tern_db_round *out); // NOT_FOUND
+TERN_MUST_USE enum tern_result tern_db_round_last(struct tern_db *db,
+                                                  struct tern_db_round *out); // NOT_FOUND
+TERN_MUST_USE enum tern_result
+tern_db_round_each(struct tern_db *db, bool (*visit)(void *ctx, const struct tern_db_round *round),
+                   void *ctx);
+
+enum tern_db_assignment_state {
+    TERN_ASSIGNMENT_INVITED = 0,  // sampled, has not come yet
+    TERN_ASSIGNMENT_TASKED = 1,   // has its task
+    TERN_ASSIGNMENT_REPORTED = 2, // its update is accepted
+    TERN_ASSIGNMENT_REPLACED = 3, // did not report; another was invited in its place
+};
+
+struct tern_db_assignment {
+    uint32_t round;
+    uint64_t client;
+    enum tern_db_assignment_state state;
+    uint32_t local_steps;
+    uint64_t invited_ms;
+    uint64_t tasked_ms;   // 0 = not yet
+    uint64_t reported_ms; // 0 = not yet
+};
+
+TERN_MUST_USE enum tern_result tern_db_assignment_put(struct tern_db *db,
+                                                      const struct tern_db_assignment *assignment);
+// In client order.
+TERN_MUST_USE enum tern_result
+tern_db_assignment_each(struct tern_db *db, uint32_t round,
+                        bool (*visit)(void *ctx, const struct tern_db_assignment *assignment),
+                        void *ctx);
+
+struct tern_db_update {
+    uint32_t round;
+    uint64_t client;
+    uint32_t sequence;
+    uint8_t sha256[TERN_SHA256_SIZE]; // of body
+    const uint8_t *body;              // the Update message as received
+    size_t body_len;
+    uint64_t received_ms;
+};
+
+// Stores an update; (round, client) is its key.
+TERN_MUST_USE enum tern_result tern_db_update_put(struct tern_db *db,
+                                                  const struct tern_db_update *update);
+// What is stored under (round, client), body NULL. NOT_FOUND
+TERN_MUST_USE enum tern_result tern_db_update_find(struct tern_db *db, uint32_t round,
+                                                   uint64_t client, struct tern_db_update *out);
+// In client order; body is valid during the call only. Stops early when visit is not TERN_OK and
+// returns what it returned.
+TERN_MUST_USE enum tern_result
+tern_db_update_each(struct tern_db *db, uint32_t round,
+                    enum tern_result (*visit)(void *ctx, const struct tern_db_update *update),
+                    void *ctx);
+
+// --- Model state
+// ----------------------------------------------------------------------------------------
+
+enum tern_db_weights {
+    TERN_WEIGHTS_GLOBAL = 0,  // the global model
+    TERN_WEIGHTS_REPLICA = 1, // the shared replica
+};
+
+// Keeps the newest weights of a kind, replacing the one before. count float32 values.
+TERN_MUST_USE enum tern_result tern_db_weights_put(struct tern_db *db, enum tern_db_weights kind,
+                                                   uint32_t version, const float *weights,
+                                                   uint32_t count);
+// NOT_FOUND; TERN_ERR_CORRUPT when count differs.
+TERN_MUST_USE enum tern_result tern_db_weights_get(struct tern_db *db, enum tern_db_weights kind,
+                                                   uint32_t *version, float *weights,
+                                                   uint32_t count);
+
+// One row per version: its replica id and the global model's hash.
+struct tern_db_version {
+    uint32_t version; // 0 = the seed
+    uint32_t round;   // that made it, 0 for the seed
+    uint8_t replica[TERN_SHA256_SIZE];
+    uint8_t model_sha256[TERN_SHA256_SIZE]; // of the global model's little-endian float32
+    uint64_t created_ms;
+};
+TERN_MUST_USE enum tern_result tern_db_version_put(struct tern_db *db,
+                                                   const struct tern_db_version *version);
+TERN_MUST_USE enum tern_result tern_db_version_get(struct tern_db *db, uint32_t version,
+                                                   struct tern_db_version *out); // NOT_FOUND
+TERN_MUST_USE enum tern_result tern_db_version_of_replica(struct tern_db *db,
+                                                          const uint8_t replica[TERN_SHA256_SIZE],
+                                                          uint32_t *version); // NOT_FOUND
+
+// --- Downloads
+// --------------------------------------------------------------------------------------------
+
+struct tern_db_download {
+    uint8_t sha256[TERN_SHA256_SIZE];
+    bool snapshot;
+    uint32_t from_version; // 0 for a snapshot
+    uint32_t to_version;
+    uint32_t size;
+    uint32_t payload; // bytes of its container
+};
+
+TERN_MUST_USE enum tern_result tern_db_download_put(struct tern_db *db,
+                                                    const struct tern_db_download *download,
+                                                    const uint8_t *blob);
+// The description, and the blob when dst is not NULL (dst_size >= size, else NO_SPACE). NOT_FOUND
+TERN_MUST_USE enum tern_result tern_db_download_get(struct tern_db *db,
+                                                    const uint8_t sha256[TERN_SHA256_SIZE],
+                                                    struct tern_db_download *out, uint8_t *dst,
+                                                    size_t dst_size);
+// Those that end at to_version: the delta (snapshot = false) or the snapshot. NOT_FOUND
+TERN_MUST_USE enum tern_result tern_db_download_to(struct tern_db *db, uint32_t to_version,
+                                                   bool snapshot, struct tern_db_download *out);
+// Forgets every download that ends before to_version.
+TERN_MUST_USE enum tern_result tern_db_download_prune(struct tern_db *db, uint32_t to_version);
+
+// --- Error ledger, schedule, evaluations, meter
+// -------------------------------------------------------------
+
+struct tern_db_ledger {
+    uint64_t client;
+    uint32_t generation;
+    uint32_t sequence;
+    float norm;
+    float maximum;
+    uint32_t round; // in which it was last reported
+    float loss;
+    uint32_t update_bytes; // of the last accepted update
+};
+TERN_MUST_USE enum tern_result tern_db_ledger_put(struct tern_db *db,
+                                                  const struct tern_db_ledger *ledger);
+TERN_MUST_USE enum tern_result tern_db_ledger_get(struct tern_db *db, uint64_t client,
+                                                  struct tern_db_ledger *out); // NOT_FOUND
+
+struct tern_db_schedule {
+    uint64_t client;
+    uint32_t local_steps;
+    char reason[96]; // "deadline: 41 steps/s x 30 s x 0.5"
+    uint64_t updated_ms;
+};
+TERN_MUST_USE enum tern_result tern_db_schedule_put(struct tern_db *db,
+                                                    const struct tern_db_schedule *schedule);
+TERN_MUST_USE enum tern_result tern_db_schedule_get(struct tern_db *db, uint64_t client,
+                                                    struct tern_db_schedule *out); // NOT_FOUND
+
+struct tern_db_evaluation {
+    uint32_t version;
+    uint64_t client;
+    uint32_t num_examples;
+    float loss;
+    float accuracy;
+};
+TERN_MUST_USE enum tern_result tern_db_evaluation_put(struct tern_db *db,
+                                                      const struct tern_db_evaluation *evaluation);
+TERN_MUST_USE enum tern_result
+tern_db_evaluation_each(struct tern_db *db,
+                        bool (*visit)(void *ctx, const struct tern_db_evaluation *evaluation),
+                        void *ctx);
+
+struct tern_db_meter {
+    uint64_t client; // 0 = peers that never authenticated
+    uint32_t round;  // 0 = outside any round
+    enum tern_purpose purpose;
+    struct tern_bytes up;
+    struct tern_bytes down;
+    uint64_t exchanges;
+};
+// Adds to the row (client, round, purpose).
+TERN_MUST_USE enum tern_result tern_db_meter_add(struct tern_db *db,
+                                                 const struct tern_db_meter *meter);
+// In (round, client, purpose) order.
+TERN_MUST_USE enum tern_result
+tern_db_meter_each(struct tern_db *db, bool (*visit)(void *ctx, const struct tern_db_meter *meter),
+                   void *ctx);
+
+#endif

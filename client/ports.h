@@ -1,0 +1,171 @@
+// What the client core needs from the world. The core declares it; client/posix implements it on
+// Linux, firmware_port on microcontrollers, tests by hand. Nobody else knows libcurl, lwIP or
+// files. A port is used by one client at a time, from the thread that calls tern_client_step().
+#ifndef TERN_PORTS_H
+#define TERN_PORTS_H
+
+#include "meter/meter.h"
+#include "result.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+// --- Transport: one metered HTTPS connection to the aggregator
+// --------------------------------------
+
+struct tern_request {
+    enum tern_purpose purpose; // what the bytes are attributed to
+    const char *method;        // "GET", "POST", "PUT"
+    const char *path;
+    const char *token; // bearer token, NULL for none
+    const uint8_t *body;
+    size_t body_len;
+    size_t range_from; // GET only: ask for the bytes from here on; 0 = all
+    uint32_t timeout_ms;
+};
+
+struct tern_response {
+    int status;             // HTTP status; 0 when none arrived
+    uint32_t retry_after_s; // of the Retry-After header, 0 when absent
+    uint8_t *body;          // caller's buffer of body_size bytes
+    size_t body_size;
+    size_t body_len; // bytes received; on TERN_ERR_NETWORK what arrived before the cut
+};
+
+struct tern_transport {
+    void *ctx;
+
+    // Sends the request and receives the whole response. May block up to timeout_ms, or return
+    // TERN_AGAIN to be called again with the same arguments.
+    // TERN_OK             an HTTP response arrived, whatever its status
+    // TERN_ERR_NETWORK    refused, cut, timed out
+    // TERN_ERR_TLS        the server could not be verified
+    // TERN_ERR_TOO_LARGE  the body does not fit into body_size
+    TERN_MUST_USE enum tern_result (*exchange)(void *ctx, const struct tern_request *request,
+                                               struct tern_response *response);
+
+    // Closes the connection, if any; the next exchange opens a new one.
+    void (*close)(void *ctx);
+
+    // Adds the http, tls and wire bytes since the last call to meter and forgets them. Payload is
+    // the core's to count.
+    void (*collect)(void *ctx, struct tern_meter *meter);
+};
+
+// --- Store: a few named records, each replaced atomically
+// -------------------------------------------
+
+enum tern_record {
+    TERN_RECORD_IDENTITY = 0, // client id, token, model
+    TERN_RECORD_REPLICA = 1,  // replica id, version, weights
+    TERN_RECORD_UPLOAD = 2,   // generation, sequence, error buffer, pending update
+    TERN_RECORD_SETTLED = 3,  // the sequence up to which updates were answered
+    TERN_RECORD_METER = 4,    // counters and budgets
+    TERN_RECORD_COUNT
+};
+
+struct tern_store_part {
+    const void *data;
+    size_t len;
+};
+
+struct tern_store {
+    void *ctx;
+
+    // Replaces a record by the concatenation of parts. When it returns TERN_OK the record survives
+    // a power cut; when the power is cut or it fails, the old record is still there, whole.
+    // TERN_ERR_IO, TERN_ERR_NO_SPACE
+    TERN_MUST_USE enum tern_result (*save)(void *ctx, enum tern_record record,
+                                           const struct tern_store_part *parts, size_t part_count);
+
+    // Reads `len` bytes at `offset` of a record. *record_len: its whole length (len 0 asks for it).
+    // TERN_ERR_NOT_FOUND  never saved
+    // TERN_ERR_CORRUPT    its checksum or version is wrong, or offset + len passes its end
+    TERN_MUST_USE enum tern_result (*load)(void *ctx, enum tern_record record, size_t offset,
+                                           void *dst, size_t len, size_t *record_len);
+};
+
+// --- Trainer
+// ----------------------------------------------------------------------------------------
+
+struct tern_train_task {
+    uint32_t round;
+    uint32_t local_steps;
+    uint32_t batch_size;
+    float learning_rate;
+    float momentum;
+    float weight_decay;
+    float prox_mu; // FedProx (Li et al., MLSys 2020): + mu / 2 * |w - base|^2
+    uint64_t seed; // batches are drawn from (seed, round, client)
+    uint32_t client;
+};
+
+struct tern_train_result {
+    uint32_t num_examples; // in the local data set: the FedAvg weight
+    uint32_t local_steps;  // done
+    float loss;            // mean over the steps
+};
+
+struct tern_evaluate_result {
+    uint32_t num_examples;
+    float loss;
+    float accuracy;
+};
+
+struct tern_trainer {
+    void *ctx;
+
+    // Starts local training from base[0..count) (borrowed until the next begin).
+    // TERN_ERR_MODEL_MISMATCH  count is not the trainer's
+    // TERN_ERR_ARGUMENT        a hyperparameter is out of range
+    TERN_MUST_USE enum tern_result (*begin)(void *ctx, const struct tern_train_task *task,
+                                            const float *base, uint32_t count);
+
+    // Does one local step. TERN_AGAIN while steps are left; TERN_OK when done: *weights then points
+    // at the trained weights (trainer-owned, valid until the next begin) and *result is filled.
+    // TERN_ERR_TRAINER  the loss is no longer finite, or the trainer failed
+    TERN_MUST_USE enum tern_result (*step)(void *ctx, const float **weights,
+                                           struct tern_train_result *result);
+
+    // Evaluates weights[0..count) on the local evaluation data. NOT_FOUND when there is none.
+    TERN_MUST_USE enum tern_result (*evaluate)(void *ctx, const float *weights, uint32_t count,
+                                               struct tern_evaluate_result *result);
+};
+
+// --- Clock, entropy, conditions
+// ---------------------------------------------------------------------
+
+struct tern_clock {
+    void *ctx;
+    uint64_t (*monotonic_ms)(void *ctx);
+    uint64_t (*unix_seconds)(void *ctx); // 0 while unknown; budgets per month need it
+};
+
+struct tern_entropy {
+    void *ctx;
+    TERN_MUST_USE enum tern_result (*fill)(void *ctx, void *dst, size_t len);
+};
+
+struct tern_conditions {
+    bool metered;
+    uint32_t memory_kib; // 0 unknown
+    int power;           // tern_Power of tern.proto
+};
+
+struct tern_condition_port {
+    void *ctx;
+    // Fills *now and returns whether the client may work; when it may not, *why is a static
+    // sentence.
+    bool (*may_work)(void *ctx, struct tern_conditions *now, const char **why);
+};
+
+struct tern_ports {
+    struct tern_transport transport;
+    struct tern_store store;
+    struct tern_trainer trainer;
+    struct tern_clock clock;
+    struct tern_entropy entropy;
+    struct tern_condition_port conditions;
+};
+
+#endif

@@ -1,0 +1,58 @@
+# Settings that every target shares, and the two helpers that components use.
+set(CMAKE_C_STANDARD 11)
+set(CMAKE_C_STANDARD_REQUIRED ON)
+set(CMAKE_C_EXTENSIONS ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release)
+endif()
+set(CMAKE_C_FLAGS_RELEASE "-O2 -g -DNDEBUG")
+set(CMAKE_C_FLAGS_DEBUG "-O0 -g3")
+
+add_compile_options(
+  -Wall -Wextra -Wshadow -Wconversion -Wmissing-prototypes -Wstrict-prototypes -Wcast-qual
+  -Wswitch-enum -Wundef -Wwrite-strings -Wvla -Werror
+  -ffp-contract=off -fno-common -ffunction-sections -fdata-sections)
+add_link_options(-Wl,--gc-sections)
+
+# address | thread: every target is built with that sanitizer.
+set(TERN_SANITIZE "" CACHE STRING "Sanitizer: empty, address (with undefined) or thread")
+if(TERN_SANITIZE STREQUAL "address")
+  add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=address,undefined)
+elseif(TERN_SANITIZE STREQUAL "thread")
+  add_compile_options(-fsanitize=thread -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=thread)
+elseif(NOT TERN_SANITIZE STREQUAL "")
+  message(FATAL_ERROR "TERN_SANITIZE must be empty, address or thread")
+endif()
+
+# tern_library(NAME FOLDER...): a static library of every .c file directly in the folders.
+function(tern_library name)
+  set(sources)
+  foreach(folder ${ARGN})
+    file(GLOB found CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*.c)
+    list(APPEND sources ${found})
+  endforeach()
+  if(NOT sources)
+    file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/${name}_empty.c "typedef int tern_empty;\n")
+    set(sources ${CMAKE_CURRENT_BINARY_DIR}/${name}_empty.c)
+  endif()
+  add_library(${name} STATIC ${sources})
+endfunction()
+
+# tern_test(NAME SOURCE... [LIBS lib...] [LABELS label...] [TIMEOUT s]): a cmocka program under ctest.
+function(tern_test name)
+  cmake_parse_arguments(T "" "TIMEOUT" "LIBS;LABELS" ${ARGN})
+  add_executable(${name} ${T_UNPARSED_ARGUMENTS})
+  target_link_libraries(${name} PRIVATE ${T_LIBS} cmocka)
+  target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/tests)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  add_test(NAME ${name} COMMAND ${name})
+  if(NOT T_TIMEOUT)
+    set(T_TIMEOUT 120)
+  endif()
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${T_TIMEOUT} LABELS "${T_LABELS}"
+                       SKIP_RETURN_CODE 77)
+endfunction()

@@ -1,0 +1,38 @@
+// A container holds the payloads of all segments of a model, in layout order, each behind its
+// length (varint). It is the body of an update and of a download. Pure; the caller owns all memory.
+#ifndef TERN_CONTAINER_H
+#define TERN_CONTAINER_H
+
+#include "codec/codec.h"
+#include "tensor/model.h"
+
+// The most bytes of a container of `model` under `codec`.
+size_t tern_container_bound(const struct tern_codec *codec, const struct tern_model *model);
+
+// Encodes all segments of values[0..model->count), in place as tern_codec_encode(): on success
+// values hold the new error buffer. All segments are checked before any is changed, so on error
+// values are unchanged. Errors of tern_codec_encode().
+TERN_MUST_USE enum tern_result tern_container_encode(const struct tern_codec *codec,
+                                                     const struct tern_model *model, float *values,
+                                                     uint8_t *dst, size_t dst_size,
+                                                     size_t *written);
+
+// Checks a whole untrusted container and adds up what it says: nonzero, runs, sum_square, maximum
+// over all segments (id, mode and scale are those of the largest segment).
+// Errors of tern_codec_decode(), and TERN_ERR_CORRUPT when lengths do not fit or bytes are left
+// over.
+TERN_MUST_USE enum tern_result tern_container_inspect(const struct tern_model *model,
+                                                      const uint8_t *src, size_t src_len,
+                                                      struct tern_codec_info *info);
+
+// acc[i] += weight * decoded[i]. The container is checked whole first: on error acc is unchanged.
+TERN_MUST_USE enum tern_result tern_container_accumulate(const struct tern_model *model,
+                                                         const uint8_t *src, size_t src_len,
+                                                         float weight, float *acc);
+
+// dst[i] = decoded[i]. The container is checked whole first: on error dst is unchanged.
+TERN_MUST_USE enum tern_result tern_container_decode(const struct tern_model *model,
+                                                     const uint8_t *src, size_t src_len,
+                                                     float *dst);
+
+#endif

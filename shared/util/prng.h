@@ -1,0 +1,40 @@
+// Seeded random numbers. Counter-based (Philox 4x32-10, Salmon et al., SC 2011): the i-th draw of a
+// stream depends on (key, i) alone, so results do not depend on order or platform. Not for secrets.
+// Pure; caller-owned state; reentrant.
+#ifndef TERN_PRNG_H
+#define TERN_PRNG_H
+
+#include <stdint.h>
+
+// A stream is named by up to four numbers, e.g. (seed, purpose, round, client).
+struct tern_prng {
+    uint32_t key[2];
+    uint32_t counter[4]; // [0..1] block index, [2..3] stream
+    uint32_t block[4];
+    unsigned used; // of block[]
+};
+
+// What a stream is for; the second number of its name, so that no two uses share draws.
+enum tern_prng_purpose {
+    TERN_PRNG_INIT_WEIGHTS = 1,
+    TERN_PRNG_COHORT = 2,
+    TERN_PRNG_BATCHES = 3,
+    TERN_PRNG_PARTITION = 4,
+    TERN_PRNG_DATA = 5,
+    TERN_PRNG_CODEC = 6,
+    TERN_PRNG_BACKOFF = 7,
+    TERN_PRNG_TEST = 99,
+};
+
+void tern_prng_init(struct tern_prng *rng, uint64_t seed, enum tern_prng_purpose purpose,
+                    uint32_t a, uint32_t b);
+
+uint32_t tern_prng_u32(struct tern_prng *rng);
+
+// Uniform in [0, bound), without modulo bias. bound >= 1.
+uint32_t tern_prng_below(struct tern_prng *rng, uint32_t bound);
+
+// Uniform in [0, 1) on a grid of 2^-24: exact, the same bits everywhere.
+float tern_prng_float(struct tern_prng *rng);
+
+#endif

@@ -1,0 +1,91 @@
+// Messages of protocol v1 as C structs, to and from bytes. The structs are nanopb's (tern.pb.h,
+// from tern.proto); every limit and every range that the types do not express is checked here, so
+// that what decodes is safe to use. Pure; the caller owns all memory; reentrant.
+//
+// Every decoder takes untrusted bytes and returns
+//   TERN_ERR_CORRUPT     not protobuf, a field over its limit, a hash of the wrong length, bad
+//   UTF-8 TERN_ERR_NON_FINITE  a float field is NaN or infinite TERN_ERR_ARGUMENT    a value
+//   outside its documented range
+// and leaves the struct unspecified then. Every encoder returns TERN_ERR_NO_SPACE when dst is too
+// small, and the same range errors, so that neither end can send what the other must refuse.
+#ifndef TERN_WIRE_H
+#define TERN_WIRE_H
+
+#include "result.h"
+#include "util/sha256.h"
+#include "wire/tern.pb.h"
+#include <stddef.h>
+#include <stdint.h>
+
+// Bytes borrowed from the caller (encode) or from the input (decode).
+struct tern_span {
+    const uint8_t *data;
+    size_t len;
+};
+
+#define TERN_WIRE_DECLARE(name, type)                                                              \
+    TERN_MUST_USE enum tern_result tern_wire_encode_##name(const type *message, uint8_t *dst,      \
+                                                           size_t dst_size, size_t *written);      \
+    TERN_MUST_USE enum tern_result tern_wire_decode_##name(const uint8_t *src, size_t src_len,     \
+                                                           type *message)
+
+TERN_WIRE_DECLARE(enroll_request, tern_EnrollRequest);
+TERN_WIRE_DECLARE(enroll_reply, tern_EnrollReply);
+TERN_WIRE_DECLARE(checkin_request, tern_CheckinRequest);
+TERN_WIRE_DECLARE(checkin_reply, tern_CheckinReply);
+TERN_WIRE_DECLARE(update_reply, tern_UpdateReply);
+TERN_WIRE_DECLARE(error, tern_Error);
+
+// Update and Download carry a container, which is borrowed and never copied into the struct.
+TERN_MUST_USE enum tern_result tern_wire_encode_update(const tern_Update *message,
+                                                       struct tern_span container, uint8_t *dst,
+                                                       size_t dst_size, size_t *written);
+TERN_MUST_USE enum tern_result tern_wire_decode_update(const uint8_t *src, size_t src_len,
+                                                       tern_Update *message,
+                                                       struct tern_span *container);
+TERN_MUST_USE enum tern_result tern_wire_encode_download(const tern_Download *message,
+                                                         struct tern_span container, uint8_t *dst,
+                                                         size_t dst_size, size_t *written);
+TERN_MUST_USE enum tern_result tern_wire_decode_download(const uint8_t *src, size_t src_len,
+                                                         tern_Download *message,
+                                                         struct tern_span *container);
+
+// The most bytes that any update or download takes beyond its container.
+#define TERN_WIRE_OVERHEAD 256
+
+// The most bytes of any other message.
+#define TERN_WIRE_MESSAGE_MAX 4096
+
+// --- Replica ids (docs/FORMAT.md)
+// -----------------------------------------------------------------
+
+// Id of the replica that the seeded initial weights make:
+// SHA-256("tern replica seed" || model hash || seed as 8 bytes little-endian).
+void tern_replica_from_seed(const uint8_t model_hash[TERN_SHA256_SIZE], uint64_t seed,
+                            uint8_t id[TERN_SHA256_SIZE]);
+
+// Id of the replica that applying a delta makes: SHA-256("tern replica step" || from || sha256 of
+// the blob). id may alias from.
+void tern_replica_step(const uint8_t from[TERN_SHA256_SIZE],
+                       const uint8_t download_sha256[TERN_SHA256_SIZE],
+                       uint8_t id[TERN_SHA256_SIZE]);
+
+// --- Paths
+// ----------------------------------------------------------------------------------------
+
+#define TERN_PATH_MAX 80 // bytes with the terminating NUL
+#define TERN_PATH_ENROLL "/v1/enroll"
+#define TERN_PATH_CHECKIN "/v1/checkin"
+#define TERN_PATH_DOWNLOADS "/v1/downloads/"
+#define TERN_PATH_UPDATES "/v1/updates/"
+
+void tern_path_download(const uint8_t sha256[TERN_SHA256_SIZE], char path[TERN_PATH_MAX]);
+void tern_path_update(uint32_t round, uint32_t sequence, char path[TERN_PATH_MAX]);
+
+// Parses a path made by the functions above. TERN_ERR_NOT_FOUND when it is none.
+TERN_MUST_USE enum tern_result tern_path_parse_download(const char *path,
+                                                        uint8_t sha256[TERN_SHA256_SIZE]);
+TERN_MUST_USE enum tern_result tern_path_parse_update(const char *path, uint32_t *round,
+                                                      uint32_t *sequence);
+
+#endif
