@@ -22,6 +22,8 @@
 struct tern_db;
 
 #define TERN_DB_NAME_MAX 64
+#define TERN_DB_STRATEGY_MAX 24
+#define TERN_DB_CODEC_MAX 64
 
 // --- Life
 // -------------------------------------------------------------------------------------------
@@ -119,6 +121,13 @@ struct tern_db_round {
     uint64_t closed_ms; // 0 while open
     uint32_t applied;   // updates aggregated
     float mean_loss;    // num_examples-weighted
+    uint32_t attempts;  // cohort draws so far: 1, and one more for each that replaced members
+    // What the merge depends on, kept so that a later configuration does not change a replay.
+    char strategy[TERN_DB_STRATEGY_MAX];
+    float server_learning_rate;
+    char codec_up[TERN_DB_CODEC_MAX];   // spec string of the updates
+    char codec_down[TERN_DB_CODEC_MAX]; // spec string of the download made at the commit
+    float learning_rate;                // of local training
 };
 
 // Inserts or replaces.
