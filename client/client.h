@@ -1,0 +1,300 @@
+// The Tern client as an embeddable library: it checks in, downloads, trains, encodes, uploads and
+// waits, one bounded piece of work per tern_client_step(). It blocks nowhere but in a port, takes
+// no memory (the caller owns all of it) and knows neither curl nor files: see ports.h. One client
+// belongs to one thread; clients share nothing, so a program may run any number of them.
+//
+//   tern_client_init(&client, &config);
+//   if (tern_client_identify(&client) == TERN_ERR_NOT_FOUND) {
+//       tern_client_enroll(&client, join_code);
+//   }
+//   // the identity now names the model: build it and its memory
+//   tern_client_restore(&client, &workspace);
+//   for (;;) {
+//       result = tern_client_step(&client);
+//       if (result == TERN_AGAIN) sleep(tern_client_next_ms(&client));
+//       else if (result != TERN_OK) break;   // said by name; restore, or enrol again
+//   }
+//
+// Conservation: every change that was encoded is applied by the aggregator exactly once, or is in
+// the pending update, or in the error buffer. State is saved before its effect; after a power cut
+// tern_client_restore() continues from the last record saved.
+#ifndef TERN_CLIENT_H
+#define TERN_CLIENT_H
+
+#include "error_feedback/error_buffer.h"
+#include "ports.h"
+#include "util/prng.h"
+#include "wire/wire.h"
+
+// --- What the caller is told
+// ------------------------------------------------------------------------
+
+// X(symbol, name in logs)
+#define TERN_CLIENT_EVENT_LIST(X)                                                                  \
+    X(TERN_EVENT_ENROLLED, "enrolled")                                                             \
+    X(TERN_EVENT_STARTED_OVER, "started-over")                                                     \
+    X(TERN_EVENT_TASK, "task")                                                                     \
+    X(TERN_EVENT_DOWNLOADED, "downloaded")                                                         \
+    X(TERN_EVENT_TRAINED, "trained")                                                               \
+    X(TERN_EVENT_ENCODED, "encoded")                                                               \
+    X(TERN_EVENT_UPLOADED, "uploaded")                                                             \
+    X(TERN_EVENT_EVALUATED, "evaluated")                                                           \
+    X(TERN_EVENT_WAITING, "waiting")                                                               \
+    X(TERN_EVENT_TROUBLE, "trouble")                                                               \
+    X(TERN_EVENT_BUDGET, "budget")                                                                 \
+    X(TERN_EVENT_FINISHED, "finished")
+
+enum tern_client_event_kind {
+#define TERN_CLIENT_EVENT_ENUM(symbol, name) symbol,
+    TERN_CLIENT_EVENT_LIST(TERN_CLIENT_EVENT_ENUM)
+#undef TERN_CLIENT_EVENT_ENUM
+};
+
+// Static string.
+const char *tern_client_event_name(enum tern_client_event_kind kind);
+
+// Fields that a kind does not name below are zero.
+//   enrolled      client_id
+//   started-over  result, why: a record was damaged or of another enrolment and is not used
+//   task          round, version (of the base), local_steps, bytes (of the downloads to fetch)
+//   downloaded    round, version (now held), bytes (of the blob)
+//   trained       round, version, loss, num_examples, local_steps
+//   encoded       round, version, sequence, bytes (of the whole update)
+//   uploaded      round, sequence, bytes, result: TERN_OK applied, TERN_ERR_LATE given back, any
+//                 other code: rejected for this reason and given back; duplicate: it had been
+//                 accepted before; round_bytes: what the round cost on the wire, both directions
+//   evaluated     version, loss, accuracy, num_examples
+//   waiting       wait_ms, why
+//   trouble       result, status (HTTP, 0 when none arrived), wait_ms, why: tried again after it
+//   budget        wait_ms, why, bytes (expected), budget_left
+//   finished      version, final_model_hash
+struct tern_client_event {
+    enum tern_client_event_kind kind;
+    enum tern_result result;
+    uint64_t client_id;
+    uint32_t round;
+    uint32_t version;
+    uint32_t sequence;
+    uint32_t local_steps;
+    uint32_t num_examples;
+    uint64_t bytes;
+    uint64_t round_bytes;
+    uint64_t budget_left;
+    float loss;
+    float accuracy;
+    bool duplicate;
+    int status;
+    uint32_t wait_ms;
+    const char *why;                 // a sentence; valid during the call
+    const uint8_t *final_model_hash; // TERN_SHA256_SIZE bytes; valid during the call
+};
+
+// --- Configuration
+// ----------------------------------------------------------------------------------
+
+struct tern_client_config {
+    struct tern_ports ports; // the trainer may stay empty: tern_client_restore() takes it
+
+    const char *name;     // shown by `tern-aggregator clients`; at most 63 bytes; NULL = ""
+    const char *platform; // e.g. "linux-arm64 tern-client/0.1.0"; at most 63 bytes; NULL = ""
+    bool evaluator;       // enrol as one that evaluates every version and never trains
+
+    uint32_t wait_ms;         // let a check-in be held this long for a task; 0 = not at all
+    uint32_t timeout_ms;      // of one request, beyond wait_ms; 0 = 60,000
+    uint32_t retry_min_ms;    // first wait after a failure, doubled by each more; 0 = 1,000
+    uint32_t retry_max_ms;    // longest wait after a failure; 0 = 300,000
+    uint32_t max_local_steps; // does at most so many, whatever the task asks; 0 = no limit
+
+    // Bytes on the wire, both directions, IP and TCP headers included; 0 = no budget. What would
+    // exceed one is not started, so that at most the message in flight goes over it.
+    uint64_t budget_per_round;
+    uint64_t budget_per_month; // calendar month, UTC; needs a clock that knows the date
+    uint32_t budget_wait_ms;   // looks again after this; 0 = 3,600,000
+
+    void (*on_event)(void *ctx, const struct tern_client_event *event); // NULL = nobody listens
+    void *event_ctx;
+};
+
+// What training needs, known once the identity names the model. All memory is the caller's and is
+// used until the client is no longer stepped.
+struct tern_client_workspace {
+    const struct tern_model *model; // its hash must be the identity's
+    struct tern_trainer trainer;
+    float *weights;      // model->count values: the replica
+    float *error_buffer; // model->count values
+    uint8_t *blob;       // one update or one download at a time
+    size_t blob_size;    // tern_client_blob_bound() holds everything. With less, codecs that do not
+                         // fit are not announced and larger downloads are refused.
+};
+
+// The most bytes of any update or download of `model`.
+size_t tern_client_blob_bound(const struct tern_model *model);
+
+// --- State
+// ------------------------------------------------------------------------------------------
+
+#define TERN_CLIENT_TOKEN_MAX 24
+#define TERN_CLIENT_SPEC_MAX 64
+
+struct tern_client_identity {
+    uint64_t client_id;
+    char token[TERN_CLIENT_TOKEN_MAX];
+    char model_spec[TERN_CLIENT_SPEC_MAX];
+    uint64_t model_seed;
+    uint8_t model_hash[TERN_SHA256_SIZE];
+    bool evaluator;
+};
+
+enum tern_client_phase {
+    TERN_PHASE_NEW = 0, // no identity, or not restored yet
+    TERN_PHASE_CHECKIN,
+    TERN_PHASE_DOWNLOAD,
+    TERN_PHASE_TRAIN,
+    TERN_PHASE_ENCODE,
+    TERN_PHASE_UPLOAD,
+    TERN_PHASE_EVALUATE,
+    TERN_PHASE_FINISHED, // the federation has done its rounds
+    TERN_PHASE_STOPPED   // after an error that tern_client_step() returned
+};
+
+// Static string: "checkin", "download", ...
+const char *tern_client_phase_name(enum tern_client_phase phase);
+
+struct tern_client_budget {
+    uint32_t month;         // year * 12 + month - 1; 0 while the date was never known
+    uint64_t month_spent;   // bytes on the wire in it
+    uint64_t month_counted; // saved as spent before the bytes are sent: >= month_spent
+    uint64_t round_mean;    // of the rounds done, bytes on the wire; 0 before the first
+    uint64_t rounds;        // updates answered, ever
+};
+
+struct tern_client_pending {
+    uint32_t round;
+    uint32_t sequence;
+    uint32_t len; // bytes of the whole update, in workspace.blob; 0 = none
+};
+
+// Caller-owned; the fields are the core's. Use the accessors.
+struct tern_client {
+    struct tern_client_config config;
+    struct tern_client_workspace work;
+    struct tern_client_identity identity;
+    bool identified;
+    enum tern_client_phase phase;
+    enum tern_result stopped_by;
+
+    // The replica held.
+    uint8_t replica[TERN_SHA256_SIZE];
+    uint32_t version;
+    bool replica_unsaved;
+
+    // The error buffer's name and the update in flight.
+    uint32_t generation;
+    uint32_t sequence;
+    struct tern_client_pending pending;
+
+    // The task in hand.
+    tern_Task task;
+    uint32_t download_index;
+    size_t download_have; // bytes of the current download already in the blob
+    bool training;
+    uint64_t train_started_ms;
+    uint32_t train_ms;
+    const float *trained;
+    struct tern_train_result train_result;
+    float steps_per_second;
+    bool has_evaluation;
+    tern_Evaluation evaluation;
+
+    // The request in flight.
+    bool in_flight;
+    struct tern_request request;
+    struct tern_response response;
+    char path[TERN_PATH_MAX];
+    uint8_t message[512];                 // request body of enrolment and check-in
+    uint8_t reply[TERN_WIRE_MESSAGE_MAX]; // reply body of everything but downloads
+
+    // When to go on.
+    uint64_t due_ms; // monotonic
+    uint32_t failures;
+    struct tern_prng jitter;
+
+    // What it cost.
+    struct tern_meter meter_all;
+    struct tern_meter meter_round;
+    struct tern_client_budget budget;
+};
+
+// --- Calls
+// ------------------------------------------------------------------------------------------
+
+// Prepares *client. The config is copied; the strings and contexts in it are borrowed.
+// TERN_ERR_ARGUMENT  a port or a string is missing or too long
+TERN_MUST_USE enum tern_result tern_client_init(struct tern_client *client,
+                                                const struct tern_client_config *config);
+
+// Loads who the client is from the store.
+// TERN_ERR_NOT_FOUND  never enrolled
+// TERN_ERR_CORRUPT    the identity record is damaged: enrol again
+// TERN_ERR_IO
+TERN_MUST_USE enum tern_result tern_client_identify(struct tern_client *client);
+
+// Enrols with a join code and saves the identity. Also replaces an identity: what other records
+// hold belongs to the former one and is not used again.
+// TERN_AGAIN              call again with the same code (a transport that does not block)
+// TERN_ERR_UNAUTHORIZED   the code is wrong, used up or expired
+// TERN_ERR_NETWORK, TERN_ERR_TLS, TERN_ERR_BUSY, TERN_ERR_HTTP, TERN_ERR_CORRUPT (not a reply)
+// TERN_ERR_IO, TERN_ERR_NO_SPACE  the identity could not be saved: the code may be used up
+TERN_MUST_USE enum tern_result tern_client_enroll(struct tern_client *client,
+                                                  const char *join_code);
+
+// Takes the model, trainer and memory, and loads replica, error buffer, pending update and meter.
+// A damaged replica starts from the seed again; a damaged upload record starts a new generation of
+// the error buffer from zero (TERN_EVENT_STARTED_OVER says so). May be called again after an error.
+// TERN_ERR_STATE           no identity yet
+// TERN_ERR_MODEL_MISMATCH  the model is not the one the client enrolled for
+// TERN_ERR_NO_SPACE        the pending update does not fit into the blob
+// TERN_ERR_IO              the store cannot be read
+TERN_MUST_USE enum tern_result tern_client_restore(struct tern_client *client,
+                                                   const struct tern_client_workspace *workspace);
+
+// Does the next piece of work: one request, one local step, one save, one evaluation.
+// TERN_OK     something was done: call again
+// TERN_AGAIN  nothing to do before tern_client_next_ms(); also when finished
+// Failures of the network and answers that make no sense are events, tried again later, and never
+// returned. What is returned stops the client until tern_client_restore():
+// TERN_ERR_UNAUTHORIZED             the token is unknown or revoked; a pending update is kept
+// TERN_ERR_IO, TERN_ERR_NO_SPACE    a record could not be saved; nothing was sent after it
+// TERN_ERR_TRAINER, TERN_ERR_MODEL_MISMATCH, TERN_ERR_NOT_FOUND (evaluation data)  the trainer
+// TERN_ERR_STATE                    not restored
+TERN_MUST_USE enum tern_result tern_client_step(struct tern_client *client);
+
+// Milliseconds until tern_client_step() has something to do; 0 = now.
+uint32_t tern_client_next_ms(const struct tern_client *client);
+
+// Saves the meter now (it is otherwise saved once a round). Call before a planned end.
+TERN_MUST_USE enum tern_result tern_client_save_meter(struct tern_client *client);
+
+// Loads the meter and budget counters without a workspace, for programs that only show them.
+// TERN_ERR_NOT_FOUND (nothing was counted yet), TERN_ERR_CORRUPT, TERN_ERR_IO
+TERN_MUST_USE enum tern_result tern_client_load_meter(struct tern_client *client);
+
+enum tern_client_phase tern_client_phase(const struct tern_client *client);
+
+// NULL before tern_client_identify() or tern_client_enroll() worked.
+const struct tern_client_identity *tern_client_identity(const struct tern_client *client);
+
+// Bytes of the round in hand or just done, and of all time.
+const struct tern_meter *tern_client_meter_round(const struct tern_client *client);
+const struct tern_meter *tern_client_meter_all(const struct tern_client *client);
+const struct tern_client_budget *tern_client_budget(const struct tern_client *client);
+
+// The replica: id of TERN_SHA256_SIZE bytes, version, and its weights (workspace memory).
+const uint8_t *tern_client_replica(const struct tern_client *client);
+uint32_t tern_client_version(const struct tern_client *client);
+const float *tern_client_weights(const struct tern_client *client);
+
+// The update that was encoded and not answered yet; len 0 = none.
+const struct tern_client_pending *tern_client_pending(const struct tern_client *client);
+
+#endif
