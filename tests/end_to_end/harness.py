@@ -1,0 +1,175 @@
+"""Starts and stops Tern's programs for the end-to-end tests.
+
+Everything lives in one temporary directory, listens on loopback (or in a
+network namespace the test made) and is stopped by process id on exit.
+Programs are found in TERN_BIN_DIR, set by ctest.
+"""
+
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+BIN = pathlib.Path(os.environ.get("TERN_BIN_DIR", "build/bin"))
+HELPERS = pathlib.Path(os.environ.get("TERN_TEST_BIN_DIR", "build/tests"))
+SKIP = 77
+
+
+class Failure(Exception):
+    """The behaviour under test is wrong."""
+
+
+def check(condition, message):
+    if not condition:
+        raise Failure(message)
+
+
+def run(*command, timeout=60, ok=(0,)):
+    """Runs a program to its end; returns its standard output."""
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True,
+                          timeout=timeout)
+    if done.returncode not in ok:
+        raise Failure(f"{command[0]} {command[1:]} exited {done.returncode}:\n{done.stderr[-2000:]}")
+    return done.stdout
+
+
+def make_certificates(directory, address="127.0.0.1"):
+    """A throw-away CA and a server certificate for localhost and `address`."""
+    directory = pathlib.Path(directory)
+    (directory / "san.cnf").write_text(
+        f"subjectAltName=DNS:localhost,IP:{address}\nbasicConstraints=critical,CA:FALSE\n")
+
+    def openssl(*arguments):
+        subprocess.run(["openssl", *arguments], cwd=directory, check=True, capture_output=True)
+
+    for name in ("ca", "server"):
+        openssl("ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", f"{name}.key")
+    openssl("req", "-x509", "-new", "-key", "ca.key", "-subj", "/CN=ca", "-days", "2",
+            "-out", "ca.crt")
+    openssl("req", "-new", "-key", "server.key", "-subj", "/CN=t", "-out", "server.csr")
+    openssl("x509", "-req", "-in", "server.csr", "-CA", "ca.crt", "-CAkey", "ca.key",
+            "-CAcreateserial", "-days", "2", "-extfile", "san.cnf", "-out", "server.crt")
+
+
+class Workspace:
+    """A temporary directory whose processes die with it."""
+
+    def __init__(self):
+        self.path = pathlib.Path(tempfile.mkdtemp(prefix="tern-test-"))
+        self.processes = []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, value, trace):
+        for process in self.processes:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+        if kind is None or kind is SystemExit:
+            shutil.rmtree(self.path, ignore_errors=True)
+        else:
+            for log in sorted(self.path.glob("*.log")):
+                print(f"--- {log.name}\n{log.read_text(errors='replace')[-3000:]}", file=sys.stderr)
+            shutil.rmtree(self.path, ignore_errors=True)
+
+    def start(self, *command, log):
+        with open(self.path / f"{log}.log", "ab") as sink:
+            process = subprocess.Popen([str(part) for part in command], stdout=sink, stderr=sink,
+                                       stdin=subprocess.DEVNULL)
+        self.processes.append(process)
+        return process
+
+
+class Aggregator:
+    """One tern-aggregator over its state directory; can be killed and started again."""
+
+    def __init__(self, workspace, settings, address="127.0.0.1", prefix=()):
+        self.workspace = workspace
+        self.state = workspace.path / "state"
+        self.address = address
+        self.prefix = list(prefix)
+        self.process = None
+        make_certificates(workspace.path, address)
+        self.port_file = workspace.path / "port"
+        self.config = workspace.path / "aggregator.ini"
+        merged = {
+            "federation": {"state": self.state},
+            "server": {"address": address, "port": 0, "threads": 1,
+                       "certificate": workspace.path / "server.crt",
+                       "private_key": workspace.path / "server.key",
+                       "port_file": self.port_file},
+            "admin": {"address": f"unix:{workspace.path}/admin.sock"},
+        }
+        for section, keys in settings.items():
+            merged.setdefault(section, {}).update(keys)
+        self.settings = merged
+        self.port = 0
+        self.write_config()
+        run(BIN / "tern-aggregator", "init", "--config", self.config)
+
+    def write_config(self):
+        with open(self.config, "w") as out:
+            for section, keys in self.settings.items():
+                print(f"[{section}]", file=out)
+                for key, value in keys.items():
+                    print(f"{key} = {value}", file=out)
+
+    def start(self):
+        """Starts serving; keeps the port of the first start."""
+        self.port_file.unlink(missing_ok=True)
+        self.process = self.workspace.start(*self.prefix, BIN / "tern-aggregator", "serve",
+                                            "--config", self.config, log="aggregator")
+        deadline = time.monotonic() + 20
+        while not self.port_file.exists() or not self.port_file.read_text().strip():
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                raise Failure("the aggregator did not start")
+            time.sleep(0.01)
+        self.port = int(self.port_file.read_text())
+        if self.settings["server"]["port"] == 0:
+            self.settings["server"]["port"] = self.port
+            self.write_config()
+        return self
+
+    @property
+    def url(self):
+        return f"https://{self.address}:{self.port}"
+
+    @property
+    def ca(self):
+        return self.workspace.path / "ca.crt"
+
+    def kill(self, how=signal.SIGKILL):
+        if self.process is not None and self.process.poll() is None:
+            self.process.send_signal(how)
+        if self.process is not None:
+            self.process.wait(timeout=30)
+
+    def verb(self, *arguments, ok=(0,), timeout=60):
+        return run(BIN / "tern-aggregator", *arguments, "--config", self.config, ok=ok,
+                   timeout=timeout)
+
+    def json(self, *arguments):
+        return json.loads(self.verb(*arguments, "--json"))
+
+    def join_code(self, uses=1):
+        return self.json("enroll-code", "--uses", str(uses))["code"]
+
+
+def main(test):
+    """Runs a test function and turns its outcome into ctest's exit codes."""
+    try:
+        test()
+    except Failure as failure:
+        print(f"FAILED: {failure}", file=sys.stderr)
+        sys.exit(1)
+
+
+def skip(reason):
+    print(f"skipped: {reason}", file=sys.stderr)
+    sys.exit(SKIP)
