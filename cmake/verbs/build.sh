@@ -1,0 +1,107 @@
+# build, format, lint, clean.
+
+help_build() {
+    cat <<'END'
+usage: ./tern build [release|debug|asan|tsan] [TARGET...]
+
+Builds everything, or the named targets, with the warnings as errors. The programs of the release
+build, which is the default, are in build/bin; the other variants have folders of their own there.
+END
+}
+
+build_dir() { # VARIANT
+    case $1 in
+    release) printf '%s\n' "$TERN_BUILD" ;;
+    *) printf '%s\n' "$TERN_BUILD/$1" ;;
+    esac
+}
+
+# Configures when needed and builds.
+build_variant() { # VARIANT [TARGET...]
+    local variant=$1 dir generator=()
+    shift
+    dir=$(build_dir "$variant")
+    say "build ($variant)"
+    mkdir -p "$dir"
+    if [ ! -f "$dir/CMakeCache.txt" ] && command -v ninja >/dev/null; then
+        generator=(-G Ninja)
+    fi
+    (cd "$TERN_ROOT" && quietly "$dir/configure.log" "configuring the $variant build" \
+        cmake --preset "$variant" -B "$dir" "${generator[@]}") || exit 1
+    local targets=()
+    [ $# -eq 0 ] || targets=(--target "$@")
+    cmake --build "$dir" -j "$(cores)" "${targets[@]}" || fail "the $variant build failed"
+}
+
+verb_build() {
+    local variant=release
+    case ${1:-} in
+    release | debug | asan | tsan)
+        variant=$1
+        shift
+        ;;
+    esac
+    verb_setup build
+    build_variant "$variant" "$@"
+}
+
+# Every C file of the project, NUL-separated.
+c_files() {
+    find "$TERN_ROOT"/{shared,client,aggregator,tests} -name '*.[ch]' -print0 | sort -z
+}
+
+help_format() {
+    cat <<'END'
+usage: ./tern format [--check]
+
+Lays out every C file by clang-format (.clang-format). --check changes nothing and fails when a
+file would change; ./tern test does that.
+END
+}
+
+verb_format() {
+    verb_setup test
+    local options=(-i)
+    case ${1:-} in
+    --check) options=(--dry-run --Werror) ;;
+    '') ;;
+    *) usage_error "format: unknown option '$1'" ;;
+    esac
+    c_files | xargs -0 -P "$(cores)" -n 16 clang-format --style=file "${options[@]}" ||
+        fail "some files are not laid out by .clang-format; ./tern format does it"
+}
+
+help_lint() {
+    cat <<'END'
+usage: ./tern lint
+
+Layout (clang-format), the checks labelled "lint" in ctest (cppcheck and the include rules), then
+clang-tidy over every source. The first two are part of ./tern test; clang-tidy takes minutes.
+END
+}
+
+verb_lint() {
+    verb_setup build test lint
+    verb_format --check
+    build_variant release
+    ctest --test-dir "$TERN_BUILD" -L lint --output-on-failure || fail "the lint tests failed"
+    say "clang-tidy"
+    find "$TERN_ROOT"/{shared,client,aggregator} -name '*.c' -print0 | sort -z |
+        xargs -0 -P "$(cores)" -n 4 clang-tidy --quiet -p "$TERN_BUILD" ||
+        fail "clang-tidy found something"
+}
+
+help_clean() {
+    cat <<'END'
+usage: ./tern clean
+
+Removes build/ with everything in it. Installed Debian packages stay.
+END
+}
+
+verb_clean() {
+    [ -f "$TERN_BUILD/CMakeCache.txt" ] || [ ! -e "$TERN_BUILD" ] ||
+        [ "$TERN_BUILD" = "$TERN_ROOT/build" ] ||
+        fail "$TERN_BUILD does not look like a build folder; remove it yourself"
+    rm -rf -- "$TERN_BUILD"
+}

@@ -1,0 +1,65 @@
+# What all verbs share: messages, help, and the one build directory per variant.
+
+say() { printf '%s\n' "== $*"; }
+warn() { printf 'tern: %s\n' "$*" >&2; }
+
+# Stops with a reason. Exit codes as the programs': 1 failed, 2 usage error, 5 interrupted.
+fail() {
+    warn "$*"
+    exit 1
+}
+
+usage_error() {
+    warn "$*"
+    exit 2
+}
+
+cores() { nproc 2>/dev/null || echo 1; }
+
+# Runs a command with its output in a log; on failure prints the end of the log and why.
+quietly() { # LOG WHAT COMMAND...
+    local log=$1 what=$2
+    shift 2
+    if ! "$@" >"$log" 2>&1; then
+        tail -n 40 "$log" >&2
+        fail "$what failed; the whole output is in $log"
+    fi
+}
+
+show_help() { # VERB
+    if declare -F "help_$1" >/dev/null; then
+        "help_$1"
+    else
+        help_help
+    fi
+}
+
+help_help() {
+    cat <<'END'
+Tern: federated learning for devices that pay by the byte.
+
+usage: ./tern VERB [OPTION...]      ./tern VERB --help tells more
+
+  demo         a whole federation on this machine: accuracy and bytes, against uncompressed
+  experiment   one federation from an INI file, on your data; prints a table, writes JSON
+  test         every test, in release, address- and thread-sanitizer builds
+  build        builds the programs into build/bin
+  bench        what a round costs: bytes, updates per second, memory, speed of the codecs
+  fuzz         runs the fuzzers for as long as you like
+  lint         layout, static analysis
+  format       lays out all sources by clang-format
+  fresh        proves demo and test in a minimal Debian 12 root (needs root)
+  setup        installs the Debian packages that are missing; the other verbs do it for you
+  clean        removes everything that was built
+
+On a fresh Debian 12 machine start with:  ./tern demo
+END
+}
+
+verb_help() {
+    if [ $# -gt 0 ] && declare -F "verb_$1" >/dev/null; then
+        show_help "$1"
+    else
+        help_help
+    fi
+}

@@ -1,0 +1,207 @@
+# experiment and demo: an aggregator and a fleet of clients on this machine, over real HTTPS.
+
+help_experiment() {
+    cat <<'END'
+usage: ./tern experiment CONFIG.ini [--data-dir DIR] [--json OUT.json] [--baseline RUN.json]
+                         [--set section.key=value]... [--keep DIR]
+
+Runs the federation that CONFIG.ini describes: makes a throw-away CA and server certificate, starts
+tern-aggregator on a free port of 127.0.0.1, runs tern-fleet against it, and prints a line per round
+and a table of accuracy and bytes. Stops and removes everything afterwards, also on Ctrl-C.
+
+  --data-dir DIR       folder of the data set, for [data] source = idx
+  --json OUT.json      writes the results, flat
+  --baseline RUN.json  compares with the results of an earlier run
+  --set section.key=v  overrides a key of CONFIG.ini; see configs/*.example.ini
+  --keep DIR           keeps the aggregator's state, certificates and logs in DIR
+
+  ./tern experiment configs/experiments/fashion-3lc.ini --data-dir ~/fashion-mnist --json 3lc.json
+  ./tern experiment configs/experiments/fashion-3lc.ini --data-dir ~/fashion-mnist \
+         --set codec.codec=float32 --baseline 3lc.json
+END
+}
+
+EXPERIMENT_PIDS=()
+EXPERIMENT_DIR=
+EXPERIMENT_KEEP=no
+
+# Ends what was started, newest first, and waits until it is gone.
+stop_programs() {
+    local i pid tries
+    for ((i = ${#EXPERIMENT_PIDS[@]} - 1; i >= 0; i--)); do
+        pid=${EXPERIMENT_PIDS[i]}
+        kill -TERM "$pid" 2>/dev/null || continue
+        for ((tries = 0; tries < 100; tries++)); do
+            kill -0 "$pid" 2>/dev/null || break
+            sleep 0.1
+        done
+        kill -KILL "$pid" 2>/dev/null || true
+    done
+    [ ${#EXPERIMENT_PIDS[@]} -eq 0 ] || wait "${EXPERIMENT_PIDS[@]}" 2>/dev/null || true
+    EXPERIMENT_PIDS=()
+}
+
+clean_experiment() {
+    stop_programs
+    if [ -n "$EXPERIMENT_DIR" ] && [ "$EXPERIMENT_KEEP" = no ]; then
+        rm -rf -- "$EXPERIMENT_DIR"
+    fi
+    EXPERIMENT_DIR=
+}
+
+# From here on nothing outlives the script, however it ends.
+begin_experiment() { # [KEEP_DIR]
+    trap clean_experiment EXIT
+    trap 'warn "interrupted; stopping everything"; exit 5' INT TERM HUP
+    if [ -n "${1:-}" ]; then
+        EXPERIMENT_KEEP=yes
+        mkdir -p -- "$1"
+        EXPERIMENT_DIR=$(cd -- "$1" && pwd)
+    else
+        EXPERIMENT_DIR=$(mktemp -d "${TMPDIR:-/tmp}/tern-experiment.XXXXXX")
+    fi
+}
+
+# A CA and a server certificate for 127.0.0.1 and localhost, valid for a week. ECDSA P-256 and short
+# names, because every full handshake carries the certificate.
+make_certificates() { # DIR
+    local dir=$1
+    mkdir -p "$dir"
+    {
+        openssl ecparam -name prime256v1 -genkey -noout -out "$dir/ca.key" &&
+            openssl req -x509 -new -sha256 -key "$dir/ca.key" -days 7 -subj /CN=ca \
+                -out "$dir/ca.pem" &&
+            openssl ecparam -name prime256v1 -genkey -noout -out "$dir/server.key" &&
+            openssl req -new -sha256 -key "$dir/server.key" -subj /CN=tern -out "$dir/server.csr" &&
+            printf 'subjectAltName=DNS:localhost,IP:127.0.0.1\n' >"$dir/server.ext" &&
+            openssl x509 -req -sha256 -in "$dir/server.csr" -CA "$dir/ca.pem" \
+                -CAkey "$dir/ca.key" -set_serial 1 -days 7 -extfile "$dir/server.ext" \
+                -out "$dir/server.pem"
+    } >"$dir/openssl.log" 2>&1 || {
+        cat "$dir/openssl.log" >&2
+        fail "openssl could not make the throw-away certificates"
+    }
+}
+
+# Starts an aggregator in DIR; sets AGGREGATOR (command words), AGGREGATOR_PID and AGGREGATOR_PORT.
+start_aggregator() { # DIR CONFIG OVERRIDE...
+    local dir=$1 config=$2 override
+    shift 2
+    AGGREGATOR_OPTIONS=(--config "$config")
+    for override in "$@" "federation.state=$dir/state" server.address=127.0.0.1 server.port=0 \
+        "server.port_file=$dir/port" "server.certificate=$dir/server.pem" \
+        "server.private_key=$dir/server.key"; do
+        AGGREGATOR_OPTIONS+=(--set "$override")
+    done
+    rm -f "$dir/port"
+    "$TERN_BUILD/bin/tern-aggregator" init "${AGGREGATOR_OPTIONS[@]}" >"$dir/init.log" 2>&1 || {
+        cat "$dir/init.log" >&2
+        fail "tern-aggregator init failed"
+    }
+    "$TERN_BUILD/bin/tern-aggregator" serve "${AGGREGATOR_OPTIONS[@]}" >"$dir/aggregator.log" 2>&1 &
+    AGGREGATOR_PID=$!
+    EXPERIMENT_PIDS+=("$AGGREGATOR_PID")
+    local tries
+    for ((tries = 0; tries < 300; tries++)); do
+        [ -s "$dir/port" ] && break
+        kill -0 "$AGGREGATOR_PID" 2>/dev/null || break
+        sleep 0.1
+    done
+    [ -s "$dir/port" ] || {
+        tail -n 20 "$dir/aggregator.log" >&2
+        fail "tern-aggregator did not start"
+    }
+    AGGREGATOR_PORT=$(cat "$dir/port")
+}
+
+enroll_code() { # DIR
+    "$TERN_BUILD/bin/tern-aggregator" enroll-code "${AGGREGATOR_OPTIONS[@]}" --uses 100000 \
+        2>"$1/enroll-code.log" || {
+        cat "$1/enroll-code.log" >&2
+        fail "tern-aggregator enroll-code failed"
+    }
+}
+
+# One federation from start to end. NAME: a folder for it under EXPERIMENT_DIR.
+run_federation() { # NAME CONFIG OVERRIDES_ARRAY_NAME FLEET_OPTION...
+    local dir=$EXPERIMENT_DIR/$1 config=$2 override fleet_options=() status=0 code
+    local -n overrides_=$3
+    shift 3
+    make_certificates "$dir"
+    start_aggregator "$dir" "$config" "${overrides_[@]}"
+    code=$(enroll_code "$dir")
+    for override in "${overrides_[@]}" "fleet.server=https://127.0.0.1:$AGGREGATOR_PORT" \
+        "fleet.ca=$dir/ca.pem" "fleet.join_code=$code" "fleet.state_dir=$dir/clients"; do
+        fleet_options+=(--set "$override")
+    done
+    "$TERN_BUILD/bin/tern-fleet" --config "$config" "${fleet_options[@]}" "$@" &
+    local fleet=$!
+    EXPERIMENT_PIDS+=("$fleet")
+    wait "$fleet" || status=$?
+    if [ "$status" -ne 0 ]; then
+        warn "the end of the aggregator's log:"
+        tail -n 20 "$dir/aggregator.log" >&2
+        fail "tern-fleet ended with exit code $status"
+    fi
+    stop_programs
+}
+
+verb_experiment() {
+    local config='' keep='' fleet=() overrides=()
+    while [ $# -gt 0 ]; do
+        case $1 in
+        --data-dir | --json | --baseline | --set | --keep)
+            [ $# -ge 2 ] || usage_error "experiment: $1 needs a value"
+            case $1 in
+            --data-dir)
+                [ -d "$2" ] || usage_error "experiment: there is no folder '$2'"
+                overrides+=("data.dir=$(cd -- "$2" && pwd)")
+                ;;
+            --json) fleet+=(--json "$2") ;;
+            --baseline) fleet+=(--baseline "$2") ;;
+            --set) overrides+=("$2") ;;
+            --keep) keep=$2 ;;
+            esac
+            shift 2
+            ;;
+        -*) usage_error "experiment: unknown option '$1'; ./tern experiment --help" ;;
+        *)
+            [ -z "$config" ] || usage_error "experiment: one CONFIG.ini at a time"
+            config=$1
+            shift
+            ;;
+        esac
+    done
+    [ -n "$config" ] || usage_error "experiment: which CONFIG.ini? See configs/experiments"
+    [ -f "$config" ] || usage_error "experiment: there is no file '$config'"
+    verb_setup build
+    build_variant release tern-aggregator tern-fleet
+    begin_experiment "$keep"
+    run_federation run "$config" overrides "${fleet[@]}"
+}
+
+help_demo() {
+    cat <<'END'
+usage: ./tern demo
+
+Installs what is missing, builds, and runs a whole federation on this machine over real HTTPS with
+a real database: 10 clients, 20 rounds, on drawn digits that are generated on the spot; once with
+3LC, once uncompressed. Ends with a table of accuracy and of bytes per client and round. About a
+minute; leaves nothing running; Ctrl-C cleans up. The federation: configs/experiments/demo.ini
+END
+}
+
+verb_demo() {
+    [ $# -eq 0 ] || usage_error "demo takes no options; ./tern experiment does"
+    local config=$TERN_ROOT/configs/experiments/demo.ini compressed=() plain
+    verb_setup build
+    build_variant release tern-aggregator tern-fleet
+    plain=(codec.codec=float32)
+    begin_experiment
+    say "federation 1 of 2: 3LC"
+    run_federation 3lc "$config" compressed --quiet-table --json "$EXPERIMENT_DIR/3lc.json"
+    say "federation 2 of 2: uncompressed float32, for comparison"
+    # shellcheck disable=SC2034
+    run_federation float32 "$config" plain --quiet-table --json "$EXPERIMENT_DIR/float32.json"
+    "$TERN_BUILD/bin/tern-fleet" compare "$EXPERIMENT_DIR/3lc.json" "$EXPERIMENT_DIR/float32.json"
+}

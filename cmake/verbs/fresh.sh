@@ -1,0 +1,110 @@
+# Runs the two commands of the README where nothing was installed by hand.
+
+help_fresh() {
+    cat <<'END'
+usage: ./tern fresh [--keep] [VERB...]
+
+Makes a minimal Debian 12 root by debootstrap, from the mirror that this machine's apt uses, copies
+a clean clone of the last commit into it, and runs ./tern demo and ./tern test there (or the VERBs
+given), so that a package that is missing from configs/packages.txt shows. Needs root. Takes some
+ten minutes and 3 GB under TMPDIR; removes it afterwards unless --keep. With TERN_DATA_DIR set, the
+data set is copied in too and a skipped test fails.
+END
+}
+
+# The mirror that apt has for bookworm, whatever the format of its sources.
+apt_mirror() {
+    apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Codename: bookworm' |
+        head -n 1
+}
+
+# Lets apt in ROOT reach the same archives in the same way as here.
+copy_apt_configuration() { # ROOT
+    local root=$1 file
+    rm -f "$root/etc/apt/sources.list"
+    for file in sources.list sources.list.d trusted.gpg trusted.gpg.d keyrings auth.conf \
+        auth.conf.d; do
+        [ ! -e "/etc/apt/$file" ] || cp -aT "/etc/apt/$file" "$root/etc/apt/$file"
+    done
+    cp -a /usr/share/keyrings/. "$root/usr/share/keyrings/"
+    grep -lsr 'Acquire' /etc/apt/apt.conf.d /etc/apt/apt.conf | while read -r file; do
+        cp -a "$file" "$root/etc/apt/apt.conf.d/"
+    done
+    cp -L /etc/resolv.conf /etc/hosts "$root/etc/" 2>/dev/null || true
+    if grep -qrs 'https://' "$root/etc/apt/sources.list" "$root/etc/apt/sources.list.d"; then
+        mkdir -p "$root/etc/ssl/certs"
+        cp -L /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/"
+    fi
+}
+
+proxy_environment() {
+    local name
+    for name in http_proxy https_proxy no_proxy; do
+        [ -z "${!name:-}" ] || printf '%s\n' "$name=${!name}"
+    done
+}
+
+# Runs a verb in ROOT. The mounts live in a mount namespace of their own and the programs in a
+# process namespace of their own, so both are gone when the verb ends, however it ends.
+run_in_root() { # ROOT VERB...
+    local root=$1 environment=()
+    shift
+    mapfile -t environment < <(proxy_environment)
+    [ ! -d "$root/data" ] || environment+=(TERN_DATA_DIR=/data)
+    # shellcheck disable=SC2016
+    unshare --mount --pid --fork --kill-child bash -euc '
+        root=$1; shift
+        mount --make-rprivate /
+        mount -t proc proc "$root/proc"
+        mount --rbind /sys "$root/sys"
+        mount --rbind /dev "$root/dev"
+        exec chroot "$root" "$@"
+    ' fresh "$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root TERM=dumb \
+        LANG=C.UTF-8 "${environment[@]}" bash -euc '
+        cd /root/tern
+        ./tern "$@"
+        left=$(cat /proc/[0-9]*/comm | grep ^tern- || true)
+        [ -z "$left" ] || { echo "left running: $left" >&2; exit 1; }
+    ' verb "$@"
+}
+
+FRESH_ROOT=
+remove_root() {
+    [ -z "$FRESH_ROOT" ] || rm -rf --one-file-system -- "$FRESH_ROOT"
+}
+
+verb_fresh() {
+    local keep=no mirror verbs=() verb started=$SECONDS
+    while [ $# -gt 0 ]; do
+        case $1 in
+        --keep) keep=yes ;;
+        -*) usage_error "fresh: unknown option '$1'; ./tern fresh --help" ;;
+        *) verbs+=("$1") ;;
+        esac
+        shift
+    done
+    [ ${#verbs[@]} -gt 0 ] || verbs=(demo test)
+    [ "$(id -u)" -eq 0 ] || fail "fresh needs root (chroot): sudo ./tern fresh"
+    verb_setup test fresh
+    mirror=$(apt_mirror)
+    [ -n "$mirror" ] || fail "apt on this machine has no bookworm source; run apt-get update first"
+    FRESH_ROOT=$(mktemp -d "${TMPDIR:-/tmp}/tern-fresh.XXXXXX")
+    [ "$keep" = yes ] || trap remove_root EXIT
+    trap 'exit 5' INT TERM HUP
+    say "a minimal Debian 12 root in $FRESH_ROOT"
+    quietly "$FRESH_ROOT.log" debootstrap debootstrap --variant=minbase bookworm "$FRESH_ROOT" "$mirror"
+    rm -f "$FRESH_ROOT.log"
+    copy_apt_configuration "$FRESH_ROOT"
+    say "a clone of $(git -C "$TERN_ROOT" -c safe.directory='*' log -1 --format='%h %s')"
+    git -c safe.directory='*' clone -q --no-hardlinks "$TERN_ROOT" "$FRESH_ROOT/root/tern"
+    [ -z "${TERN_DATA_DIR:-}" ] || cp -aL "$TERN_DATA_DIR" "$FRESH_ROOT/data"
+    for verb in "${verbs[@]}"; do
+        say "fresh: ./tern $verb"
+        if [ "$verb" = test ] && [ -d "$FRESH_ROOT/data" ]; then
+            run_in_root "$FRESH_ROOT" test --no-skips
+        else
+            run_in_root "$FRESH_ROOT" "$verb"
+        fi || fail "./tern $verb does not work on a fresh Debian 12"
+    done
+    say "fresh: ./tern ${verbs[*]} worked in $((SECONDS - started)) s"
+}

@@ -1,0 +1,66 @@
+# Installs the Debian packages of configs/packages.txt that are missing.
+
+help_setup() {
+    cat <<'END'
+usage: ./tern setup [GROUP...]
+
+Installs the Debian packages that are missing, with apt-get (through sudo when you are not root),
+and says which and why. Does nothing, offline, when all are there. Groups: build, test, lint, fuzz,
+fresh; without one: build and test. The packages and what each is for: configs/packages.txt
+END
+}
+
+packages_of() { # GROUP...
+    local group
+    for group in "$@"; do
+        awk -v group="$group" '$1 == group { print $2 }' "$TERN_ROOT/configs/packages.txt"
+    done
+}
+
+# Prints those of the given packages that are not installed.
+missing_of() { # PACKAGE...
+    local package
+    for package in "$@"; do
+        case $(dpkg-query -W -f '${Status}' "$package" 2>/dev/null) in
+        *"ok installed") ;;
+        *) printf '%s\n' "$package" ;;
+        esac
+    done
+}
+
+why_of() { # PACKAGE
+    awk -v package="$1" '$2 == package { $1 = $2 = ""; sub(/^ +/, ""); print }' \
+        "$TERN_ROOT/configs/packages.txt"
+}
+
+as_root() {
+    if [ "$(id -u)" -eq 0 ]; then
+        env DEBIAN_FRONTEND=noninteractive "$@"
+    elif command -v sudo >/dev/null; then
+        sudo env DEBIAN_FRONTEND=noninteractive "$@"
+    else
+        fail "installing packages needs root, and there is no sudo; as root run: $*"
+    fi
+}
+
+verb_setup() { # GROUP...
+    local groups=("$@") missing package
+    [ ${#groups[@]} -gt 0 ] || groups=(build test)
+    for package in "${groups[@]}"; do
+        [ -n "$(packages_of "$package")" ] || usage_error "there is no package group '$package'"
+    done
+    if ! command -v dpkg-query >/dev/null; then
+        warn "this is not a Debian system: install the equivalents of configs/packages.txt yourself"
+        return 0
+    fi
+    # shellcheck disable=SC2046
+    mapfile -t missing < <(missing_of $(packages_of "${groups[@]}"))
+    [ ${#missing[@]} -gt 0 ] || return 0
+    say "installing ${#missing[@]} Debian packages that are missing (apt-get)"
+    for package in "${missing[@]}"; do
+        printf '   %-22s %s\n' "$package" "$(why_of "$package")"
+    done
+    as_root apt-get -q update || fail "apt-get update failed: is there a network, are the sources right?"
+    as_root apt-get -q install -y --no-install-recommends "${missing[@]}" ||
+        fail "apt-get could not install: ${missing[*]}"
+}
