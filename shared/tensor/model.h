@@ -58,6 +58,7 @@ TERN_MUST_USE enum tern_result tern_model_layout(struct tern_model *model);
 //   softmax:FEATURES-CLASSES       tern.example: softmax:64-6
 //   mlp:FEATURES-HIDDEN-...-CLASSES  one or more hidden layers (relu)
 //   cnn:HxWxC-F1-F2-CLASSES        conv3x3(F1)-relu-pool2, conv3x3(F2)-relu-pool2, dense
+//                                  zero-padded by 1, so that a pool halves H and W (rounded down)
 // Weights are [out][in] (dense) and [out][kh][kw][in] (conv), names "fc1.weight", "fc1.bias",
 // "conv1.weight", ...; init_bound of weights is sqrt(6 / fan_in) for layers before a relu and
 // sqrt(3 / fan_in) for the last (He et al. 2015; LeCun et al. 1998), of biases 0.

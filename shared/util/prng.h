@@ -9,7 +9,7 @@
 // A stream is named by up to four numbers, e.g. (seed, purpose, round, client).
 struct tern_prng {
     uint32_t key[2];
-    uint32_t counter[4]; // [0..1] block index, [2..3] stream
+    uint32_t counter[4]; // [0..1] purpose (top 16 bits) and block index, [2..3] a and b
     uint32_t block[4];
     unsigned used; // of block[]
 };

@@ -1,0 +1,164 @@
+#include "tensor/model.h"
+
+#include "util/bytes.h"
+#include "util/prng.h"
+#include <stdbool.h>
+#include <string.h>
+
+// Length of a name, or TERN_TENSOR_NAME_MAX when it does not end within that.
+static size_t name_length(const char *name)
+{
+    size_t len = 0;
+    while (len < TERN_TENSOR_NAME_MAX && name[len] != '\0') {
+        len++;
+    }
+    return len;
+}
+
+static bool name_taken(const struct tern_model *model, const char *name, size_t len)
+{
+    for (uint32_t i = 0; i < model->tensor_count; i++) {
+        if (memcmp(model->tensors[i].name, name, len + 1) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// Finite and not negative, by its bits: -0 is refused too, so that equal models hash equally.
+static bool good_bound(float bound)
+{
+    uint8_t bytes[4];
+    tern_put_f32(bytes, bound);
+    return tern_get_le32(bytes) < 0x7f800000u;
+}
+
+static enum tern_result product_of(const uint32_t *dims, uint32_t dim_count, uint32_t *count)
+{
+    uint64_t product = 1;
+    for (uint32_t i = 0; i < dim_count; i++) {
+        if (dims[i] == 0) {
+            return TERN_ERR_ARGUMENT;
+        }
+        // Both factors are below 2^32, so the product cannot wrap before it is compared.
+        product *= dims[i];
+        if (product > TERN_MODEL_MAX_VALUES) {
+            return TERN_ERR_TOO_LARGE;
+        }
+    }
+    *count = (uint32_t)product;
+    return TERN_OK;
+}
+
+enum tern_result tern_model_add(struct tern_model *model, const char *name, const uint32_t *dims,
+                                uint32_t dim_count, float init_bound)
+{
+    size_t len = name_length(name);
+    if (len == 0 || len == TERN_TENSOR_NAME_MAX || dim_count == 0 ||
+        dim_count > TERN_TENSOR_MAX_DIMS || !good_bound(init_bound)) {
+        return TERN_ERR_ARGUMENT;
+    }
+    uint32_t count = 0;
+    TERN_TRY(product_of(dims, dim_count, &count));
+    if (name_taken(model, name, len)) {
+        return TERN_ERR_ARGUMENT;
+    }
+    if (model->tensor_count == TERN_MODEL_MAX_TENSORS ||
+        count > TERN_MODEL_MAX_VALUES - model->count) {
+        return TERN_ERR_TOO_LARGE;
+    }
+    struct tern_tensor *tensor = &model->tensors[model->tensor_count++];
+    *tensor =
+        (struct tern_tensor){.dim_count = dim_count, .count = count, .init_bound = init_bound};
+    memcpy(tensor->name, name, len);
+    memcpy(tensor->dims, dims, dim_count * sizeof dims[0]);
+    model->count += count;
+    return TERN_OK;
+}
+
+static void hash_le32(struct tern_sha256 *sha, uint32_t value)
+{
+    uint8_t bytes[4];
+    tern_put_le32(bytes, value);
+    tern_sha256_update(sha, bytes, sizeof bytes);
+}
+
+static void hash_tensor(struct tern_sha256 *sha, const struct tern_tensor *tensor)
+{
+    size_t len = name_length(tensor->name);
+    hash_le32(sha, (uint32_t)len);
+    tern_sha256_update(sha, tensor->name, len);
+    hash_le32(sha, tensor->dim_count);
+    for (uint32_t i = 0; i < tensor->dim_count; i++) {
+        hash_le32(sha, tensor->dims[i]);
+    }
+    uint8_t bound[4];
+    tern_put_f32(bound, tensor->init_bound);
+    tern_sha256_update(sha, bound, sizeof bound);
+}
+
+// docs/FORMAT.md, section "Model hash".
+static void hash_model(struct tern_model *model)
+{
+    static const char label[] = "tern model";
+    struct tern_sha256 sha;
+    tern_sha256_init(&sha);
+    tern_sha256_update(&sha, label, sizeof label - 1);
+    hash_le32(&sha, model->tensor_count);
+    for (uint32_t i = 0; i < model->tensor_count; i++) {
+        hash_tensor(&sha, &model->tensors[i]);
+    }
+    tern_sha256_final(&sha, model->hash);
+}
+
+// Places the tensors that are small (or those that are not), in manifest order, from `offset` on;
+// returns the end.
+static uint32_t place(struct tern_model *model, bool small, uint32_t offset)
+{
+    for (uint32_t i = 0; i < model->tensor_count; i++) {
+        struct tern_tensor *tensor = &model->tensors[i];
+        if ((tensor->count < TERN_FUSE_BELOW) != small) {
+            continue;
+        }
+        tensor->offset = offset;
+        offset += tensor->count;
+        if (!small) {
+            model->segments[model->segment_count++] =
+                (struct tern_segment){.offset = tensor->offset, .count = tensor->count};
+        }
+    }
+    return offset;
+}
+
+enum tern_result tern_model_layout(struct tern_model *model)
+{
+    if (model->tensor_count == 0) {
+        return TERN_ERR_ARGUMENT;
+    }
+    model->segment_count = 0;
+    uint32_t fused = place(model, false, 0);
+    model->count = place(model, true, fused);
+    // There is room for the fused segment: a small tensor made it, so not all are large.
+    if (model->count > fused) {
+        model->segments[model->segment_count++] =
+            (struct tern_segment){.offset = fused, .count = model->count - fused};
+    }
+    hash_model(model);
+    return TERN_OK;
+}
+
+void tern_model_init_weights(const struct tern_model *model, uint64_t seed, float *weights)
+{
+    for (uint32_t i = 0; i < model->tensor_count; i++) {
+        const struct tern_tensor *tensor = &model->tensors[i];
+        float *values = weights + tensor->offset;
+        struct tern_prng rng;
+        tern_prng_init(&rng, seed, TERN_PRNG_INIT_WEIGHTS, i, 0);
+        for (uint32_t k = 0; k < tensor->count; k++) {
+            // A bound of 0 must give +0, which 0 * (a negative draw) is not.
+            values[k] = tensor->init_bound > 0
+                            ? tensor->init_bound * (2 * tern_prng_float(&rng) - 1)
+                            : 0.0f;
+        }
+    }
+}

@@ -1,0 +1,175 @@
+// The built-in models, from their spec strings.
+#include "tensor/model.h"
+
+#include "util/sqrt.h"
+#include <stdbool.h>
+#include <string.h>
+
+enum { MAX_SIZES = 16, KERNEL = 3 };
+
+// Layers come before a relu (He et al. 2015) or last (LeCun et al. 1998): 6 or 3 over fan_in.
+enum gain { BEFORE_RELU = 6, LAST = 3 };
+
+static float bound_of(enum gain gain, uint32_t fan_in)
+{
+    float variance = (float)gain / (float)fan_in;
+    // A float64 root rounded to float32 is the correctly rounded float32 root.
+    return (float)tern_sqrt((double)variance);
+}
+
+// "fc" + 12 + ".weight" -> "fc12.weight"; layers are numbered from 1, at most 2 digits.
+static void layer_name(char name[TERN_TENSOR_NAME_MAX], const char *kind, unsigned number,
+                       const char *part)
+{
+    char digits[] = {(char)('0' + number / 10 % 10), (char)('0' + number % 10), '\0'};
+    const char *pieces[] = {kind, number < 10 ? digits + 1 : digits, part};
+    size_t len = 0;
+    for (size_t i = 0; i < sizeof pieces / sizeof pieces[0]; i++) {
+        for (const char *c = pieces[i]; *c != '\0'; c++) {
+            name[len++] = *c;
+        }
+    }
+    name[len] = '\0';
+}
+
+static enum tern_result add_layer(struct tern_model *model, const char *kind, unsigned number,
+                                  const uint32_t *dims, uint32_t dim_count, enum gain gain)
+{
+    uint64_t fan_in = 1;
+    for (uint32_t i = 1; i < dim_count; i++) {
+        fan_in *= dims[i];
+    }
+    if (fan_in > TERN_MODEL_MAX_VALUES) {
+        return TERN_ERR_TOO_LARGE;
+    }
+    char name[TERN_TENSOR_NAME_MAX];
+    layer_name(name, kind, number, ".weight");
+    TERN_TRY(tern_model_add(model, name, dims, dim_count, bound_of(gain, (uint32_t)fan_in)));
+    layer_name(name, kind, number, ".bias");
+    return tern_model_add(model, name, dims, 1, 0);
+}
+
+static enum tern_result add_dense(struct tern_model *model, unsigned number, uint32_t out,
+                                  uint32_t in, enum gain gain)
+{
+    const uint32_t dims[] = {out, in};
+    return add_layer(model, "fc", number, dims, 2, gain);
+}
+
+static enum tern_result add_conv(struct tern_model *model, unsigned number, uint32_t out,
+                                 uint32_t in)
+{
+    const uint32_t dims[] = {out, KERNEL, KERNEL, in};
+    return add_layer(model, "conv", number, dims, 4, BEFORE_RELU);
+}
+
+static enum tern_result build_dense(struct tern_model *model, const uint32_t *sizes, size_t count)
+{
+    for (size_t i = 0; i + 1 < count; i++) {
+        enum gain gain = i + 2 == count ? LAST : BEFORE_RELU;
+        TERN_TRY(add_dense(model, (unsigned)i + 1, sizes[i + 1], sizes[i], gain));
+    }
+    return TERN_OK;
+}
+
+static enum tern_result build_softmax(struct tern_model *model, const uint32_t *sizes, size_t count)
+{
+    return count == 2 ? build_dense(model, sizes, count) : TERN_ERR_ARGUMENT;
+}
+
+static enum tern_result build_mlp(struct tern_model *model, const uint32_t *sizes, size_t count)
+{
+    return count >= 3 ? build_dense(model, sizes, count) : TERN_ERR_ARGUMENT;
+}
+
+// sizes: H, W, C, F1, F2, classes.
+static enum tern_result build_cnn(struct tern_model *model, const uint32_t *sizes, size_t count)
+{
+    if (count != 6 || sizes[0] < 4 || sizes[1] < 4) {
+        return TERN_ERR_ARGUMENT;
+    }
+    uint64_t pixels = (uint64_t)(sizes[0] / 4) * (sizes[1] / 4);
+    if (pixels > TERN_MODEL_MAX_VALUES || pixels * sizes[4] > TERN_MODEL_MAX_VALUES) {
+        return TERN_ERR_TOO_LARGE;
+    }
+    TERN_TRY(add_conv(model, 1, sizes[3], sizes[2]));
+    TERN_TRY(add_conv(model, 2, sizes[4], sizes[3]));
+    return add_dense(model, 1, sizes[5], (uint32_t)(pixels * sizes[4]), LAST);
+}
+
+static const struct {
+    const char *prefix;
+    const char *separators; // that follow the first sizes; '-' follows all others
+    enum tern_result (*build)(struct tern_model *model, const uint32_t *sizes, size_t count);
+} families[] = {
+    {"softmax:", "", build_softmax},
+    {"mlp:", "", build_mlp},
+    {"cnn:", "xx", build_cnn},
+};
+
+// Reads a decimal number of at least 1 without leading zeros; returns its end, or NULL.
+static const char *read_size(const char *text, uint32_t *size)
+{
+    uint64_t value = 0;
+    if (*text < '1' || *text > '9') {
+        return NULL;
+    }
+    for (; *text >= '0' && *text <= '9'; text++) {
+        value = value * 10 + (uint64_t)(*text - '0');
+        if (value > TERN_MODEL_MAX_VALUES) {
+            value = TERN_MODEL_MAX_VALUES + 1; // too large is for tern_model_add() to say
+        }
+    }
+    *size = (uint32_t)value;
+    return text;
+}
+
+// Reads the sizes of a spec up to its end; returns how many there are, or 0 when it is malformed.
+static size_t read_sizes(const char *text, const char *separators, uint32_t sizes[MAX_SIZES])
+{
+    size_t count = 0;
+    for (;;) {
+        text = count < MAX_SIZES ? read_size(text, &sizes[count]) : NULL;
+        if (text == NULL) {
+            return 0;
+        }
+        count++;
+        if (*text == '\0') {
+            return count;
+        }
+        char expected = *separators != '\0' ? *separators++ : '-';
+        if (*text++ != expected) {
+            return 0;
+        }
+    }
+}
+
+// The rest of `text` after `prefix`, or NULL when it does not begin so.
+static const char *after_prefix(const char *text, const char *prefix)
+{
+    while (*prefix != '\0') {
+        if (*text++ != *prefix++) {
+            return NULL;
+        }
+    }
+    return text;
+}
+
+enum tern_result tern_model_from_spec(struct tern_model *model, const char *spec)
+{
+    memset(model, 0, sizeof *model);
+    for (size_t i = 0; i < sizeof families / sizeof families[0]; i++) {
+        const char *rest = after_prefix(spec, families[i].prefix);
+        if (rest == NULL) {
+            continue;
+        }
+        uint32_t sizes[MAX_SIZES];
+        size_t count = read_sizes(rest, families[i].separators, sizes);
+        if (count == 0) {
+            return TERN_ERR_ARGUMENT;
+        }
+        TERN_TRY(families[i].build(model, sizes, count));
+        return tern_model_layout(model);
+    }
+    return TERN_ERR_ARGUMENT;
+}

@@ -1,0 +1,61 @@
+#include "util/prng.h"
+
+enum { ROUNDS = 10, WORDS = 4 };
+
+// One block of Philox 4x32-10; the constants are the paper's.
+static void philox(const uint32_t key[2], const uint32_t counter[4], uint32_t out[4])
+{
+    uint32_t k0 = key[0], k1 = key[1];
+    uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3];
+    for (int i = 0; i < ROUNDS; i++) {
+        uint64_t p0 = (uint64_t)0xD2511F53u * c0;
+        uint64_t p1 = (uint64_t)0xCD9E8D57u * c2;
+        c0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0;
+        c1 = (uint32_t)p1;
+        c2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
+        c3 = (uint32_t)p0;
+        k0 += 0x9E3779B9u;
+        k1 += 0xBB67AE85u;
+    }
+    out[0] = c0;
+    out[1] = c1;
+    out[2] = c2;
+    out[3] = c3;
+}
+
+void tern_prng_init(struct tern_prng *rng, uint64_t seed, enum tern_prng_purpose purpose,
+                    uint32_t a, uint32_t b)
+{
+    *rng = (struct tern_prng){
+        .key = {(uint32_t)seed, (uint32_t)(seed >> 32)},
+        .counter = {0, (uint32_t)purpose << 16, a, b},
+        .used = WORDS,
+    };
+}
+
+uint32_t tern_prng_u32(struct tern_prng *rng)
+{
+    if (rng->used == WORDS) {
+        philox(rng->key, rng->counter, rng->block);
+        rng->used = 0;
+        rng->counter[0]++;
+        rng->counter[1] += rng->counter[0] == 0;
+    }
+    return rng->block[rng->used++];
+}
+
+uint32_t tern_prng_below(struct tern_prng *rng, uint32_t bound)
+{
+    // Lemire 2019: the high word of draw * bound, drawn again where a value would be favoured.
+    uint32_t favoured = (0u - bound) % bound;
+    uint64_t product;
+    do {
+        product = (uint64_t)tern_prng_u32(rng) * bound;
+    } while ((uint32_t)product < favoured);
+    return (uint32_t)(product >> 32);
+}
+
+float tern_prng_float(struct tern_prng *rng)
+{
+    return (float)(tern_prng_u32(rng) >> 8) * 0x1p-24f;
+}

@@ -1,0 +1,13 @@
+// Text that people type and read: names, specs, sentences. Used by the wire messages and by the
+// settings of programs. Pure; reentrant.
+#ifndef TERN_UTF8_H
+#define TERN_UTF8_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+// Whether text[0..len) is well-formed UTF-8 (RFC 3629: no over-long forms, no surrogates) without
+// control characters (U+0000 to U+001F, U+007F to U+009F).
+bool tern_utf8_is_text(const char *text, size_t len);
+
+#endif
