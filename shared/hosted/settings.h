@@ -1,7 +1,33 @@
-// Settings of a program: one table gives the struct's defaults, the INI parser (libinih),
-// command-line overrides, --help and the documented example file. For hosted programs only (uses
-// stdio). A table is generated from a settings.def; see client/cli and aggregator/cli. Not
-// thread-safe while loading.
+// Settings of a program: one table gives the struct's fields and defaults, the INI parser
+// (libinih), command-line overrides, --settings and the documented example file. For hosted
+// programs only (uses stdio and malloc). Not thread-safe while loading: libinih is configured by
+// globals.
+//
+// A program writes each setting once, in a .def file of its own:
+//
+//   // settings.def: X(section, key, TYPE, field, fallback, min, max, doc)
+//   X("server", "port", U32, port, "8443", 1, 65535, "TCP port to listen on.")
+//   X("server", "name", TEXT, name, "tern", 1, 63, "Name shown to people.")
+//   X("round", "deadline", MS, deadline_ms, "10m", 1000, 86400000, "Time a round stays open.")
+//
+// and turns it into a struct and a table:
+//
+//   struct example_settings {
+//   #define X TERN_SETTING_FIELD
+//   #include "settings.def"
+//   #undef X
+//   };
+//
+//   #define TERN_SETTINGS_STRUCT struct example_settings
+//   static const struct tern_setting table[] = {
+//   #define X TERN_SETTING_ENTRY
+//   #include "settings.def"
+//   #undef X
+//   };
+//   static const struct tern_settings settings = TERN_SETTINGS("tern-example", table, NULL);
+//
+// A TEXT field becomes char[max + 1]; its min and max are lengths in bytes. An empty fallback of a
+// TEXT setting with min > 0 means "not set": the program has to ask for it.
 #ifndef TERN_SETTINGS_H
 #define TERN_SETTINGS_H
 
@@ -12,12 +38,12 @@
 #include <stdio.h>
 
 enum tern_setting_type {
-    TERN_SETTING_TEXT,  // char[size]
+    TERN_SETTING_TEXT,  // char[size]; UTF-8 without control characters
     TERN_SETTING_U32,   // uint32_t; "10k" = 10000, "4Ki" = 4096
     TERN_SETTING_U64,   // uint64_t; likewise
     TERN_SETTING_REAL,  // double
     TERN_SETTING_BOOL,  // bool; true/false/yes/no/on/off/1/0
-    TERN_SETTING_MS,    // uint64_t milliseconds; "500ms", "30s", "5m", "2h", "1d"
+    TERN_SETTING_MS,    // uint64_t milliseconds; "500ms", "30s", "5m", "2h", "1d"; bare: ms
     TERN_SETTING_BYTES, // uint64_t bytes; "1500", "64Ki", "20M", "1G"
 };
 
@@ -37,26 +63,62 @@ struct tern_settings {
     const struct tern_setting *table;
     size_t count;
     const char *const
-        *foreign_sections; // sections of Tern's other programs, NULL-terminated: skipped
+        *foreign_sections; // sections of Tern's other programs, NULL-terminated: skipped; or NULL
 };
 
-// Fills *values (the program's struct) with the defaults.
+// One field of the program's struct.
+#define TERN_SETTING_FIELD(section, key, type, field, fallback, min, max, doc)                     \
+    TERN_SETTING_FIELD_##type(field, max);
+#define TERN_SETTING_FIELD_TEXT(field, max) char field[(max) + 1]
+#define TERN_SETTING_FIELD_U32(field, max) uint32_t field
+#define TERN_SETTING_FIELD_U64(field, max) uint64_t field
+#define TERN_SETTING_FIELD_REAL(field, max) double field
+#define TERN_SETTING_FIELD_BOOL(field, max) bool field
+#define TERN_SETTING_FIELD_MS(field, max) uint64_t field
+#define TERN_SETTING_FIELD_BYTES(field, max) uint64_t field
+
+// One row of the table; TERN_SETTINGS_STRUCT names the struct.
+#define TERN_SETTING_ENTRY(section, key, type, field, fallback, min, max, doc)                     \
+    {section,                                                                                      \
+     key,                                                                                          \
+     TERN_SETTING_##type,                                                                          \
+     offsetof(TERN_SETTINGS_STRUCT, field),                                                        \
+     sizeof(((TERN_SETTINGS_STRUCT *)0)->field),                                                   \
+     fallback,                                                                                     \
+     (double)(min),                                                                                \
+     (double)(max),                                                                                \
+     doc},
+
+#define TERN_SETTINGS(program, table, foreign_sections)                                            \
+    {                                                                                              \
+        program, table, sizeof(table) / sizeof((table)[0]), foreign_sections                       \
+    }
+
+// Fills *values (the program's struct) with the defaults. A fallback that breaks its own range is a
+// fault of the program: it is reported on stderr and the program aborted.
 void tern_settings_defaults(const struct tern_settings *settings, void *values);
 
 // Loads an INI file over *values. On error *values is unchanged and why says file, line, key, what
-// was wrong, and what is allowed. TERN_ERR_NOT_FOUND  no such file; TERN_ERR_CONFIG
+// was wrong, and what is allowed. A key given twice is an error.
+// TERN_ERR_NOT_FOUND  no such file; TERN_ERR_IO  it cannot be read; TERN_ERR_CONFIG
 TERN_MUST_USE enum tern_result tern_settings_load(const struct tern_settings *settings,
                                                   void *values, const char *path, char why[512]);
 
-// Applies one "section.key=value" from the command line. TERN_ERR_CONFIG
+// As tern_settings_load(), from a stream; `path` is its name in errors.
+TERN_MUST_USE enum tern_result tern_settings_load_stream(const struct tern_settings *settings,
+                                                         void *values, FILE *stream,
+                                                         const char *path, char why[512]);
+
+// Applies one "section.key=value" from the command line. TERN_ERR_CONFIG, *values unchanged.
 // "section" may be left out when the key is unique. An override of a foreign section is skipped.
 TERN_MUST_USE enum tern_result tern_settings_set(const struct tern_settings *settings, void *values,
                                                  const char *assignment, char why[512]);
 
-// Writes the documented example INI: every key with its doc, range and default.
+// Writes the documented example INI: every key with its doc, range and default. A key without a
+// default is written as a comment.
 void tern_settings_print_example(const struct tern_settings *settings, FILE *out);
 
-// Writes the present values as an INI file.
+// Writes the present values as an INI file, which loads to the same values.
 void tern_settings_print(const struct tern_settings *settings, const void *values, FILE *out);
 
 #endif

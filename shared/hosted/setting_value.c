@@ -1,0 +1,254 @@
+#include "hosted/setting_value.h"
+#include "util/utf8.h"
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct unit {
+    const char *name;
+    uint64_t factor;
+};
+
+// The longest unit that divides a value comes out when it is printed, so units stand in falling
+// order.
+static const struct unit count_units[] = {
+    {"Ti", 1ull << 40}, {"T", 1000000000000ull},
+    {"Gi", 1ull << 30}, {"G", 1000000000ull},
+    {"Mi", 1ull << 20}, {"M", 1000000ull},
+    {"Ki", 1ull << 10}, {"K", 1000ull},
+    {"k", 1000ull},     {"", 1ull},
+    {NULL, 0},
+};
+
+static const struct unit time_units[] = {
+    {"d", 86400000ull}, {"h", 3600000ull}, {"m", 60000ull}, {"s", 1000ull},
+    {"ms", 1ull},       {"", 1ull},        {NULL, 0},
+};
+
+static const struct unit *units_of(enum tern_setting_type type)
+{
+    return type == TERN_SETTING_MS ? time_units : count_units;
+}
+
+static enum tern_result problem_is(char problem[96], const char *sentence)
+{
+    snprintf(problem, 96, "%s", sentence);
+    return TERN_ERR_CONFIG;
+}
+
+// Reads decimal digits and one unit. False on anything else or above 64 bits.
+static bool parse_count(const char *text, const struct unit *units, uint64_t *value,
+                        char problem[96])
+{
+    uint64_t number = 0;
+    const char *at = text;
+    for (; *at >= '0' && *at <= '9'; at++) {
+        if (__builtin_mul_overflow(number, 10u, &number) ||
+            __builtin_add_overflow(number, (uint64_t)(*at - '0'), &number)) {
+            snprintf(problem, 96, "is too large");
+            return false;
+        }
+    }
+    if (at == text) {
+        snprintf(problem, 96, "is not a number");
+        return false;
+    }
+    while (units->name != NULL && strcmp(units->name, at) != 0) {
+        units++;
+    }
+    if (units->name == NULL && strpbrk(at, ";#") != NULL) {
+        snprintf(problem, 96, "is followed by a comment, which needs a line of its own");
+        return false;
+    }
+    if (units->name == NULL) {
+        snprintf(problem, 96, "has the unknown unit '%.20s'", at);
+        return false;
+    }
+    if (__builtin_mul_overflow(number, units->factor, value)) {
+        snprintf(problem, 96, "is too large");
+        return false;
+    }
+    return true;
+}
+
+static enum tern_result check_range(const struct tern_setting *setting, double value,
+                                    char problem[96])
+{
+    if (value < setting->min) {
+        return problem_is(problem, "is below the minimum");
+    }
+    if (value > setting->max) {
+        return problem_is(problem, "is above the maximum");
+    }
+    return TERN_OK;
+}
+
+static enum tern_result parse_whole(const struct tern_setting *setting, const char *text,
+                                    void *field, char problem[96])
+{
+    uint64_t value;
+    if (!parse_count(text, units_of(setting->type), &value, problem)) {
+        return TERN_ERR_CONFIG;
+    }
+    TERN_TRY(check_range(setting, (double)value, problem));
+    if (setting->type != TERN_SETTING_U32) {
+        memcpy(field, &value, sizeof(value));
+        return TERN_OK;
+    }
+    if (value > UINT32_MAX) {
+        return problem_is(problem, "is above the maximum");
+    }
+    uint32_t narrow = (uint32_t)value;
+    memcpy(field, &narrow, sizeof(narrow));
+    return TERN_OK;
+}
+
+static enum tern_result parse_real(const struct tern_setting *setting, const char *text,
+                                   void *field, char problem[96])
+{
+    char *end = NULL;
+    double value = strtod(text, &end);
+    if (end == text || *end != '\0' || isspace((unsigned char)text[0]) || !isfinite(value)) {
+        return problem_is(problem, "is not a finite number");
+    }
+    TERN_TRY(check_range(setting, value, problem));
+    memcpy(field, &value, sizeof(value));
+    return TERN_OK;
+}
+
+static enum tern_result parse_bool(const char *text, void *field, char problem[96])
+{
+    static const char *const words[] = {"false", "true", "no", "yes", "off", "on", "0", "1"};
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        if (strcmp(text, words[i]) == 0) {
+            bool value = i % 2 == 1;
+            memcpy(field, &value, sizeof(value));
+            return TERN_OK;
+        }
+    }
+    return problem_is(problem, "is neither true nor false");
+}
+
+static enum tern_result parse_text(const struct tern_setting *setting, const char *text,
+                                   void *field, char problem[96])
+{
+    size_t len = strlen(text);
+    if ((double)len < setting->min) {
+        return problem_is(problem, len == 0 ? "is empty" : "is too short");
+    }
+    if ((double)len > setting->max || len >= setting->size) {
+        return problem_is(problem, "is too long");
+    }
+    if (!tern_utf8_is_text(text, len)) {
+        return problem_is(problem, "is not UTF-8 text, or holds a control character");
+    }
+    if (len > 0 && (text[0] == ' ' || text[len - 1] == ' ')) {
+        return problem_is(problem, "begins or ends with a space");
+    }
+    memset(field, 0, setting->size);
+    memcpy(field, text, len);
+    return TERN_OK;
+}
+
+enum tern_result tern_setting_parse(const struct tern_setting *setting, const char *text,
+                                    void *field, char problem[96])
+{
+    switch (setting->type) {
+    case TERN_SETTING_TEXT:
+        return parse_text(setting, text, field, problem);
+    case TERN_SETTING_REAL:
+        return parse_real(setting, text, field, problem);
+    case TERN_SETTING_BOOL:
+        return parse_bool(text, field, problem);
+    case TERN_SETTING_U32:
+    case TERN_SETTING_U64:
+    case TERN_SETTING_MS:
+    case TERN_SETTING_BYTES:
+        break;
+    }
+    return parse_whole(setting, text, field, problem);
+}
+
+static void format_count(enum tern_setting_type type, uint64_t value, char *text, size_t size)
+{
+    const struct unit *unit = units_of(type);
+    bool plain = value == 0 || type == TERN_SETTING_U32 || type == TERN_SETTING_U64;
+    while (unit->factor != 1 && (plain || value % unit->factor != 0)) {
+        unit++;
+    }
+    snprintf(text, size, "%llu%s", (unsigned long long)(value / unit->factor), unit->name);
+}
+
+// The shortest form that reads back as the same double.
+static void format_real(double value, char *text, size_t size)
+{
+    for (int digits = 1; digits <= 17; digits++) {
+        snprintf(text, size, "%.*g", digits, value);
+        if (strtod(text, NULL) == value) {
+            return;
+        }
+    }
+}
+
+static uint64_t load_whole(const struct tern_setting *setting, const void *field)
+{
+    if (setting->type == TERN_SETTING_U32) {
+        uint32_t narrow;
+        memcpy(&narrow, field, sizeof(narrow));
+        return narrow;
+    }
+    uint64_t value;
+    memcpy(&value, field, sizeof(value));
+    return value;
+}
+
+void tern_setting_format(const struct tern_setting *setting, const void *field,
+                         char text[TERN_SETTING_TEXT_MAX])
+{
+    if (setting->type == TERN_SETTING_TEXT) {
+        snprintf(text, TERN_SETTING_TEXT_MAX, "%s", (const char *)field);
+    } else if (setting->type == TERN_SETTING_REAL) {
+        double value;
+        memcpy(&value, field, sizeof(value));
+        format_real(value, text, TERN_SETTING_TEXT_MAX);
+    } else if (setting->type == TERN_SETTING_BOOL) {
+        snprintf(text, TERN_SETTING_TEXT_MAX, "%s", *(const bool *)field ? "true" : "false");
+    } else {
+        format_count(setting->type, load_whole(setting, field), text, TERN_SETTING_TEXT_MAX);
+    }
+}
+
+static void format_limit(const struct tern_setting *setting, double limit, char *text, size_t size)
+{
+    if (setting->type == TERN_SETTING_REAL) {
+        format_real(limit, text, size);
+    } else {
+        uint64_t whole = limit >= 18446744073709551615.0 ? UINT64_MAX : (uint64_t)limit;
+        format_count(setting->type, whole, text, size);
+    }
+}
+
+void tern_setting_allowed(const struct tern_setting *setting, char allowed[160])
+{
+    static const char *const kinds[] = {
+        [TERN_SETTING_U32] = "a whole number",
+        [TERN_SETTING_U64] = "a whole number",
+        [TERN_SETTING_REAL] = "a number",
+        [TERN_SETTING_MS] = "a duration (ms, s, m, h, d)",
+        [TERN_SETTING_BYTES] = "a size (Ki, Mi, Gi; k, M, G)",
+    };
+    if (setting->type == TERN_SETTING_BOOL) {
+        snprintf(allowed, 160, "true or false");
+        return;
+    }
+    if (setting->type == TERN_SETTING_TEXT) {
+        snprintf(allowed, 160, "text of %.0f to %.0f bytes", setting->min, setting->max);
+        return;
+    }
+    char low[48];
+    char high[48];
+    format_limit(setting, setting->min, low, sizeof(low));
+    format_limit(setting, setting->max, high, sizeof(high));
+    snprintf(allowed, 160, "%s from %s to %s", kinds[setting->type], low, high);
+}

@@ -1,0 +1,388 @@
+#include "hosted/settings.h"
+#include "hosted/setting_value.h"
+#include <errno.h>
+#include <ini.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WHY_MAX 512
+#define LINE_MAX_BYTES 1024 // of one INI line
+
+static void *field_of(const struct tern_setting *setting, void *values)
+{
+    return (char *)values + setting->offset;
+}
+
+void tern_settings_defaults(const struct tern_settings *settings, void *values)
+{
+    for (size_t i = 0; i < settings->count; i++) {
+        const struct tern_setting *setting = &settings->table[i];
+        char problem[96];
+        memset(field_of(setting, values), 0, setting->size);
+        if (setting->type == TERN_SETTING_TEXT && setting->fallback[0] == '\0') {
+            continue;
+        }
+        if (tern_setting_parse(setting, setting->fallback, field_of(setting, values), problem) !=
+            TERN_OK) {
+            fprintf(stderr, "%s: the default of %s.%s %s\n", settings->program, setting->section,
+                    setting->key, problem);
+            abort();
+        }
+    }
+}
+
+// --- Names: looking up, and guessing what a typo meant
+
+static size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+// Levenshtein distance, names longer than the row counting as far away.
+static size_t edit_distance(const char *a, const char *b)
+{
+    size_t row[64];
+    size_t width = strlen(b);
+    if (width >= 64) {
+        return SIZE_MAX;
+    }
+    for (size_t j = 0; j <= width; j++) {
+        row[j] = j;
+    }
+    for (size_t i = 0; a[i] != '\0'; i++) {
+        size_t diagonal = row[0];
+        row[0] = i + 1;
+        for (size_t j = 0; j < width; j++) {
+            size_t replaced = diagonal + (a[i] != b[j]);
+            diagonal = row[j + 1];
+            row[j + 1] = smaller(replaced, smaller(row[j], row[j + 1]) + 1);
+        }
+    }
+    return row[width];
+}
+
+// How far a setting is from what was written; a wrong section costs one edit, so that the right key
+// in the wrong section is still found.
+static size_t setting_distance(const struct tern_setting *setting, const char *section,
+                               const char *key)
+{
+    size_t distance = edit_distance(key, setting->key);
+    if (section != NULL && strcmp(section, setting->section) != 0 && distance != SIZE_MAX) {
+        distance++;
+    }
+    return distance;
+}
+
+static const struct tern_setting *nearest(const struct tern_settings *settings, const char *section,
+                                          const char *key)
+{
+    const struct tern_setting *best = NULL;
+    size_t best_distance = strlen(key) / 3 + 2;
+    for (size_t i = 0; i < settings->count; i++) {
+        size_t distance = setting_distance(&settings->table[i], section, key);
+        if (distance < best_distance) {
+            best_distance = distance;
+            best = &settings->table[i];
+        }
+    }
+    return best;
+}
+
+static bool is_section(const struct tern_settings *settings, const char *section)
+{
+    for (size_t i = 0; i < settings->count; i++) {
+        if (strcmp(settings->table[i].section, section) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// A section of Tern's other programs that is not also one of this program's.
+static bool is_foreign(const struct tern_settings *settings, const char *section)
+{
+    const char *const *name = settings->foreign_sections;
+    for (; name != NULL && *name != NULL; name++) {
+        if (strcmp(*name, section) == 0) {
+            return !is_section(settings, section);
+        }
+    }
+    return false;
+}
+
+// The setting of that name. section NULL: any; `matches` says how many settings have the key.
+static const struct tern_setting *find(const struct tern_settings *settings, const char *section,
+                                       const char *key, size_t *matches)
+{
+    const struct tern_setting *found = NULL;
+    *matches = 0;
+    for (size_t i = 0; i < settings->count; i++) {
+        const struct tern_setting *setting = &settings->table[i];
+        if (strcmp(setting->key, key) == 0 &&
+            (section == NULL || strcmp(setting->section, section) == 0)) {
+            found = found == NULL ? setting : found;
+            (*matches)++;
+        }
+    }
+    return found;
+}
+
+static void append(char why[WHY_MAX], const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static void append(char why[WHY_MAX], const char *format, ...)
+{
+    size_t used = strlen(why);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(why + used, WHY_MAX - used, format, arguments);
+    va_end(arguments);
+}
+
+static void explain_unknown(const struct tern_settings *settings, const char *section,
+                            const char *key, char why[WHY_MAX])
+{
+    if (section != NULL && !is_section(settings, section)) {
+        append(why, "there is no section [%.60s]", section);
+    } else if (section != NULL) {
+        append(why, "there is no key '%.60s' in section [%.60s]", key, section);
+    } else {
+        append(why, "there is no setting '%.60s'", key);
+    }
+    const struct tern_setting *guess = nearest(settings, section, key);
+    if (guess != NULL) {
+        append(why, "; did you mean '%s' in section [%s]?", guess->key, guess->section);
+    } else {
+        append(why, "; %s --settings lists them all", settings->program);
+    }
+}
+
+// Parses `text` into the setting's field; on error appends the reason to why.
+static enum tern_result assign(const struct tern_setting *setting, void *values, const char *text,
+                               char why[WHY_MAX])
+{
+    char problem[96];
+    char allowed[160];
+    if (tern_setting_parse(setting, text, field_of(setting, values), problem) == TERN_OK) {
+        return TERN_OK;
+    }
+    tern_setting_allowed(setting, allowed);
+    append(why, "[%s] %s = '%.100s' %s; allowed: %s", setting->section, setting->key, text, problem,
+           allowed);
+    return TERN_ERR_CONFIG;
+}
+
+// --- Files
+
+// One load under way. The values are changed in a copy.
+struct load {
+    const struct tern_settings *settings;
+    void *values;
+    unsigned *seen; // per setting: the line that set it, 0 for none
+    FILE *stream;
+    const char *path;
+    unsigned line;
+    bool failed;
+    char *why;
+};
+
+// Starts the sentence of the load's first error, naming file and line.
+static char *load_fails(struct load *load)
+{
+    load->failed = true;
+    snprintf(load->why, WHY_MAX, "%s:%u: ", load->path, load->line);
+    return load->why;
+}
+
+// libinih's line reader: as fgets(), but counts lines, and ends the file at the first error.
+static char *read_line(char *line, int size, void *context)
+{
+    struct load *load = context;
+    int used = 0;
+    int c = EOF;
+    load->line++;
+    while (!load->failed && used < size - 1 && (c = getc(load->stream)) != EOF && c != '\0') {
+        line[used++] = (char)c;
+        if (c == '\n') {
+            break;
+        }
+    }
+    line[used] = '\0';
+    if (load->failed || (used == 0 && c == EOF)) {
+        return NULL;
+    }
+    if (c == '\0') {
+        append(load_fails(load), "the line holds a NUL byte; an INI file is text");
+        return NULL;
+    }
+    if (c != '\n' && c != EOF) {
+        append(load_fails(load), "the line is longer than %d bytes", size - 2);
+        return NULL;
+    }
+    return line;
+}
+
+static int handle_key(void *context, const char *section, const char *key, const char *text)
+{
+    struct load *load = context;
+    size_t matches;
+    if (load->failed || is_foreign(load->settings, section)) {
+        return 1;
+    }
+    const struct tern_setting *setting = find(load->settings, section, key, &matches);
+    if (setting == NULL) {
+        explain_unknown(load->settings, section, key, load_fails(load));
+        return 0;
+    }
+    unsigned *seen = &load->seen[setting - load->settings->table];
+    if (*seen != 0) {
+        append(load_fails(load), "[%s] %s is set twice; first in line %u", section, key, *seen);
+        return 0;
+    }
+    *seen = load->line;
+    char why[WHY_MAX] = "";
+    if (assign(setting, load->values, text, why) != TERN_OK) {
+        append(load_fails(load), "%s", why);
+        return 0;
+    }
+    return 1;
+}
+
+static enum tern_result parse_stream(struct load *load)
+{
+    // libinih keeps these as globals: long lines, no continuation of a value on an indented line
+    // (it would silently replace the value), no comment behind a value (it would cut a command).
+    ini_use_stack = false;
+    ini_max_line = LINE_MAX_BYTES;
+    ini_stop_on_first_error = true;
+    ini_allow_multiline = false;
+    ini_allow_inline_comments = false;
+    int line = ini_parse_stream(read_line, load, handle_key, load);
+    if (!load->failed && ferror(load->stream)) {
+        snprintf(load->why, WHY_MAX, "%s: %s", load->path, strerror(errno));
+        return TERN_ERR_IO;
+    }
+    if (!load->failed && line != 0) {
+        load->line = line > 0 ? (unsigned)line : load->line;
+        append(load_fails(load), "neither a [section], nor key = value, nor a comment");
+    }
+    return load->failed ? TERN_ERR_CONFIG : TERN_OK;
+}
+
+// Bytes of the program's struct up to the end of its last field in the table.
+static size_t values_size(const struct tern_settings *settings)
+{
+    size_t size = 0;
+    for (size_t i = 0; i < settings->count; i++) {
+        size_t end = settings->table[i].offset + settings->table[i].size;
+        size = end > size ? end : size;
+    }
+    return size;
+}
+
+enum tern_result tern_settings_load_stream(const struct tern_settings *settings, void *values,
+                                           FILE *stream, const char *path, char why[WHY_MAX])
+{
+    size_t size = values_size(settings);
+    struct load load = {
+        .settings = settings,
+        .values = malloc(size + 1),
+        .seen = calloc(settings->count + 1, sizeof(unsigned)),
+        .stream = stream,
+        .path = path,
+        .why = why,
+    };
+    enum tern_result result = TERN_ERR_NO_MEMORY;
+    snprintf(why, WHY_MAX, "%s: %s", path, tern_result_sentence(result));
+    if (load.values != NULL && load.seen != NULL) {
+        memcpy(load.values, values, size);
+        result = parse_stream(&load);
+    }
+    if (result == TERN_OK) {
+        memcpy(values, load.values, size);
+        why[0] = '\0';
+    }
+    free(load.values);
+    free(load.seen);
+    return result;
+}
+
+enum tern_result tern_settings_load(const struct tern_settings *settings, void *values,
+                                    const char *path, char why[WHY_MAX])
+{
+    FILE *stream = fopen(path, "re");
+    if (stream == NULL) {
+        snprintf(why, WHY_MAX, "%s: %s", path, strerror(errno));
+        return errno == ENOENT ? TERN_ERR_NOT_FOUND : TERN_ERR_IO;
+    }
+    enum tern_result result = tern_settings_load_stream(settings, values, stream, path, why);
+    fclose(stream);
+    return result;
+}
+
+// --- Command line
+
+static void explain_ambiguous(const struct tern_settings *settings, const char *key,
+                              char why[WHY_MAX])
+{
+    append(why, "'%.60s' is in several sections; write one of", key);
+    for (size_t i = 0; i < settings->count; i++) {
+        if (strcmp(settings->table[i].key, key) == 0) {
+            append(why, " %s.%s", settings->table[i].section, key);
+        }
+    }
+}
+
+// Splits "section.key=value" in place of `copy`. section is NULL when it is left out.
+static bool split_assignment(char *copy, const char **section, const char **key, const char **text)
+{
+    char *equals = strchr(copy, '=');
+    if (equals == NULL) {
+        return false;
+    }
+    *equals = '\0';
+    *text = equals + 1;
+    char *dot = strchr(copy, '.');
+    *section = NULL;
+    *key = copy;
+    if (dot != NULL) {
+        *dot = '\0';
+        *section = copy;
+        *key = dot + 1;
+    }
+    return true;
+}
+
+enum tern_result tern_settings_set(const struct tern_settings *settings, void *values,
+                                   const char *assignment, char why[WHY_MAX])
+{
+    char copy[LINE_MAX_BYTES];
+    const char *section;
+    const char *key;
+    const char *text;
+    snprintf(why, WHY_MAX, "--set %.100s: ", assignment);
+    if (strlen(assignment) >= sizeof(copy)) {
+        append(why, "it is longer than %zu bytes", sizeof(copy) - 1);
+        return TERN_ERR_CONFIG;
+    }
+    memcpy(copy, assignment, strlen(assignment) + 1);
+    if (!split_assignment(copy, &section, &key, &text)) {
+        append(why, "expected section.key=value");
+        return TERN_ERR_CONFIG;
+    }
+    if (section != NULL && is_foreign(settings, section)) {
+        return TERN_OK;
+    }
+    size_t matches;
+    const struct tern_setting *setting = find(settings, section, key, &matches);
+    if (setting == NULL) {
+        explain_unknown(settings, section, key, why);
+        return TERN_ERR_CONFIG;
+    }
+    if (matches > 1) {
+        explain_ambiguous(settings, key, why);
+        return TERN_ERR_CONFIG;
+    }
+    return assign(setting, values, text, why);
+}

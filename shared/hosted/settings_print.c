@@ -1,0 +1,70 @@
+#include "hosted/setting_value.h"
+#include "hosted/settings.h"
+#include <string.h>
+
+#define COLUMNS 96
+
+// Writes a paragraph as INI comments, broken between words.
+static void print_comment(const char *text, FILE *out)
+{
+    size_t column = 0;
+    while (*text != '\0') {
+        size_t word = strcspn(text, " ");
+        if (column > 0 && column + 1 + word > COLUMNS) {
+            fputc('\n', out);
+            column = 0;
+        }
+        fputs(column == 0 ? "# " : " ", out);
+        fwrite(text, 1, word, out);
+        column += word + (column == 0 ? 2 : 1);
+        text += word;
+        text += strspn(text, " ");
+    }
+    fputc('\n', out);
+}
+
+static void print_documented(const struct tern_setting *setting, FILE *out)
+{
+    char allowed[160];
+    char line[256];
+    bool unset = setting->fallback[0] == '\0';
+    tern_setting_allowed(setting, allowed);
+    snprintf(line, sizeof(line), "Allowed: %s. Default: %s.", allowed,
+             unset ? "not set" : setting->fallback);
+    print_comment(setting->doc, out);
+    print_comment(line, out);
+    fprintf(out, "%s%s = %s\n\n", unset ? "; " : "", setting->key, setting->fallback);
+}
+
+// Starts a section when it is not the one before.
+static void print_section(const struct tern_settings *settings, size_t i, FILE *out)
+{
+    const struct tern_setting *table = settings->table;
+    if (i == 0 || strcmp(table[i].section, table[i - 1].section) != 0) {
+        fprintf(out, "[%s]\n", table[i].section);
+    }
+}
+
+void tern_settings_print_example(const struct tern_settings *settings, FILE *out)
+{
+    fprintf(out,
+            "# Settings of %s. Every key stands here with its default; a file needs only what it\n"
+            "# changes. On the command line: --set section.key=value.\n\n",
+            settings->program);
+    for (size_t i = 0; i < settings->count; i++) {
+        print_section(settings, i, out);
+        print_documented(&settings->table[i], out);
+    }
+}
+
+void tern_settings_print(const struct tern_settings *settings, const void *values, FILE *out)
+{
+    for (size_t i = 0; i < settings->count; i++) {
+        const struct tern_setting *setting = &settings->table[i];
+        char text[TERN_SETTING_TEXT_MAX];
+        tern_setting_format(setting, (const char *)values + setting->offset, text);
+        print_section(settings, i, out);
+        bool unset = text[0] == '\0' && setting->min > 0;
+        fprintf(out, "%s%s = %s\n", unset ? "; " : "", setting->key, text);
+    }
+}

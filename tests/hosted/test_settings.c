@@ -1,0 +1,347 @@
+// What a person notices of settings: values arrive, mistakes are named and change nothing.
+#include "hosted/settings.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+struct example_settings {
+#define X TERN_SETTING_FIELD
+#include "example_settings.def"
+#undef X
+};
+
+#define TERN_SETTINGS_STRUCT struct example_settings
+static const struct tern_setting table[] = {
+#define X TERN_SETTING_ENTRY
+#include "example_settings.def"
+#undef X
+};
+static const char *const foreign[] = {"client", "server", NULL};
+static const struct tern_settings settings = TERN_SETTINGS("tern-example", table, foreign);
+
+static struct example_settings defaults(void)
+{
+    struct example_settings values;
+    memset(&values, 0x5a, sizeof(values));
+    tern_settings_defaults(&settings, &values);
+    return values;
+}
+
+// Loads `text` as the file "a.ini".
+static enum tern_result load(struct example_settings *values, const char *text, size_t len,
+                             char why[512])
+{
+    FILE *stream = fmemopen((void *)(uintptr_t)text, len, "r");
+    assert_non_null(stream);
+    enum tern_result result = tern_settings_load_stream(&settings, values, stream, "a.ini", why);
+    fclose(stream);
+    return result;
+}
+
+static void assert_loads(struct example_settings *values, const char *text)
+{
+    char why[512];
+    if (load(values, text, strlen(text), why) != TERN_OK) {
+        fail_msg("%s", why);
+    }
+}
+
+// The file must be refused with exactly this sentence and must change nothing.
+static void assert_refused(const char *text, const char *sentence)
+{
+    char why[512];
+    struct example_settings values = defaults();
+    struct example_settings before = values;
+    assert_int_equal(load(&values, text, strlen(text), why), TERN_ERR_CONFIG);
+    assert_string_equal(why, sentence);
+    assert_memory_equal(&values, &before, sizeof(values));
+}
+
+static void assert_set_refused(const char *assignment, const char *sentence)
+{
+    char why[512];
+    struct example_settings values = defaults();
+    struct example_settings before = values;
+    assert_int_equal(tern_settings_set(&settings, &values, assignment, why), TERN_ERR_CONFIG);
+    assert_string_equal(why, sentence);
+    assert_memory_equal(&values, &before, sizeof(values));
+}
+
+static void defaults_come_from_the_table(void **state)
+{
+    (void)state;
+    struct example_settings values = defaults();
+    assert_int_equal(values.port, 8443);
+    assert_string_equal(values.name, "tern");
+    assert_string_equal(values.certificate, "");
+    assert_int_equal(values.deadline_ms, 600000);
+    assert_true(values.learning_rate == 0.05);
+    assert_int_equal(values.body, 16777216);
+    assert_int_equal(values.clients, 1000000);
+    assert_true(values.strict);
+}
+
+static void a_file_changes_what_it_names(void **state)
+{
+    (void)state;
+    struct example_settings values = defaults();
+    assert_loads(&values, "\xEF\xBB\xBF# comment\n"
+                          "[server]\r\n"
+                          "port=443\r\n"
+                          "   name = a ; b\n"
+                          "; comment\n"
+                          "[round]\n"
+                          "deadline: 90s\n"
+                          "learning-rate = 1e-3\n"
+                          "[client]\n"
+                          "unheard-of = 1\n"
+                          "[limits]\n"
+                          "strict = off\n"
+                          "body = 64Ki");
+    assert_int_equal(values.port, 443);
+    assert_string_equal(values.name, "a ; b");
+    assert_int_equal(values.deadline_ms, 90000);
+    assert_true(values.learning_rate == 1e-3);
+    assert_false(values.strict);
+    assert_int_equal(values.body, 65536);
+    assert_int_equal(values.clients, 1000000);
+}
+
+static void every_unit_is_read(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        uint64_t value;
+    } sizes[] = {{"1500", 1500},    {"2k", 2000},     {"2K", 2000},       {"64Ki", 65536},
+                 {"20M", 20000000}, {"3Mi", 3145728}, {"1G", 1000000000}, {"1Gi", 1073741824}},
+      times[] = {{"1500", 1500}, {"1500ms", 1500}, {"30s", 30000},
+                 {"5m", 300000}, {"2h", 7200000},  {"1d", 86400000}};
+    char why[512];
+    char assignment[64];
+    struct example_settings values = defaults();
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        snprintf(assignment, sizeof(assignment), "limits.body=%s", sizes[i].text);
+        assert_int_equal(tern_settings_set(&settings, &values, assignment, why), TERN_OK);
+        assert_int_equal(values.body, sizes[i].value);
+    }
+    for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++) {
+        snprintf(assignment, sizeof(assignment), "deadline=%s", times[i].text);
+        assert_int_equal(tern_settings_set(&settings, &values, assignment, why), TERN_OK);
+        assert_int_equal(values.deadline_ms, times[i].value);
+    }
+}
+
+static void limits_of_a_range_are_allowed(void **state)
+{
+    (void)state;
+    char why[512];
+    struct example_settings values = defaults();
+    static const char *const allowed[] = {
+        "server.port=1",   "server.port=65535", "server.name=a",
+        "deadline=1s",     "deadline=1d",       "server.name=fifteen-bytes-x",
+        "learning-rate=0", "learning-rate=10",  "limits.clients=1000000000000",
+        "limits.body=1Gi", "round.name=",       "server.name=\xC3\xA9\xF0\x9F\x90\xA6",
+    };
+    for (size_t i = 0; i < sizeof(allowed) / sizeof(allowed[0]); i++) {
+        if (tern_settings_set(&settings, &values, allowed[i], why) != TERN_OK) {
+            fail_msg("%s", why);
+        }
+    }
+}
+
+static void mistakes_in_a_file_are_named(void **state)
+{
+    (void)state;
+    assert_refused("[server]\nport = 0\n",
+                   "a.ini:2: [server] port = '0' is below the minimum; allowed: a whole number "
+                   "from 1 to 65535");
+    assert_refused("[server]\n\nport = 70000\n",
+                   "a.ini:3: [server] port = '70000' is above the maximum; allowed: a whole number "
+                   "from 1 to 65535");
+    assert_refused("[server]\nprot = 1\n", "a.ini:2: there is no key 'prot' in section [server]; "
+                                           "did you mean 'port' in section [server]?");
+    assert_refused("[limits]\ndeadline = 1s\n",
+                   "a.ini:2: there is no key 'deadline' in section [limits]; did you mean "
+                   "'deadline' in section [round]?");
+    assert_refused("[srever]\nport = 1\n", "a.ini:2: there is no section [srever]; did you mean "
+                                           "'port' in section [server]?");
+    assert_refused("[server]\nxyzzy = 1\n", "a.ini:2: there is no key 'xyzzy' in section [server]; "
+                                            "tern-example --settings lists them all");
+    assert_refused("port = 1\n", "a.ini:1: there is no section []; did you mean 'port' in section "
+                                 "[server]?");
+    assert_refused("[server]\nport = 1\nname = a\nport = 2\n",
+                   "a.ini:4: [server] port is set twice; first in line 2");
+    assert_refused(
+        "[server]\nport = 1 ; one\n",
+        "a.ini:2: [server] port = '1 ; one' is followed by a comment, which needs a line "
+        "of its own; allowed: a whole number from 1 to 65535");
+    assert_refused("[server\nport = 1\n",
+                   "a.ini:1: neither a [section], nor key = value, nor a comment");
+    assert_refused("[server]\nport\n",
+                   "a.ini:2: neither a [section], nor key = value, nor a comment");
+    assert_refused("[round]\ndeadline = 5 weeks\n",
+                   "a.ini:2: [round] deadline = '5 weeks' has the unknown unit ' weeks'; allowed: "
+                   "a duration (ms, s, m, h, d) from 1s to 1d");
+    assert_refused("[limits]\nbody = 2Gi\n",
+                   "a.ini:2: [limits] body = '2Gi' is above the maximum; allowed: a size (Ki, Mi, "
+                   "Gi; k, M, G) from 1Ki to 1Gi");
+    assert_refused("[limits]\nbody = 99999999999999999999\n",
+                   "a.ini:2: [limits] body = '99999999999999999999' is too large; allowed: a size "
+                   "(Ki, Mi, Gi; k, M, G) from 1Ki to 1Gi");
+    assert_refused("[limits]\nstrict = perhaps\n",
+                   "a.ini:2: [limits] strict = 'perhaps' is neither true nor false; allowed: true "
+                   "or false");
+    assert_refused("[round]\nlearning-rate = nan\n",
+                   "a.ini:2: [round] learning-rate = 'nan' is not a finite number; allowed: a "
+                   "number from 0 to 10");
+    assert_refused("[server]\nname =\n",
+                   "a.ini:2: [server] name = '' is empty; allowed: text of 1 to 15 bytes");
+    assert_refused("[server]\nname = sixteen-bytes-xx\n",
+                   "a.ini:2: [server] name = 'sixteen-bytes-xx' is too long; allowed: text of 1 to "
+                   "15 bytes");
+    assert_refused("[server]\nname = a\x1b[2J\n",
+                   "a.ini:2: [server] name = 'a\x1b[2J' is not UTF-8 text, or holds a control "
+                   "character; allowed: text of 1 to 15 bytes");
+}
+
+static void values_set_before_an_error_are_taken_back(void **state)
+{
+    (void)state;
+    assert_refused("[server]\nport = 443\n[limits]\nbody = much\n",
+                   "a.ini:4: [limits] body = 'much' is not a number; allowed: a size (Ki, Mi, Gi; "
+                   "k, M, G) from 1Ki to 1Gi");
+}
+
+static void binary_and_endless_lines_are_refused(void **state)
+{
+    (void)state;
+    char why[512];
+    char line[3000];
+    struct example_settings values = defaults();
+    assert_int_equal(load(&values, "[server]\nport\0=1\n", 17, why), TERN_ERR_CONFIG);
+    assert_string_equal(why, "a.ini:2: the line holds a NUL byte; an INI file is text");
+    memset(line, 'a', sizeof(line));
+    assert_int_equal(load(&values, line, sizeof(line), why), TERN_ERR_CONFIG);
+    assert_non_null(strstr(why, "a.ini:1: the line is longer than"));
+}
+
+static void files_that_cannot_be_read_are_named(void **state)
+{
+    (void)state;
+    char why[512];
+    struct example_settings values = defaults();
+    assert_int_equal(tern_settings_load(&settings, &values, "/nonexistent/a.ini", why),
+                     TERN_ERR_NOT_FOUND);
+    assert_string_equal(why, "/nonexistent/a.ini: No such file or directory");
+    assert_int_equal(tern_settings_load(&settings, &values, "/", why), TERN_ERR_IO);
+    assert_string_equal(why, "/: Is a directory");
+}
+
+static void overrides_may_leave_out_the_section(void **state)
+{
+    (void)state;
+    char why[512];
+    struct example_settings values = defaults();
+    assert_int_equal(tern_settings_set(&settings, &values, "port=1234", why), TERN_OK);
+    assert_int_equal(values.port, 1234);
+    assert_int_equal(tern_settings_set(&settings, &values, "client.anything=1", why), TERN_OK);
+    assert_int_equal(tern_settings_set(&settings, &values, "server.name=a=b.c", why), TERN_OK);
+    assert_string_equal(values.name, "a=b.c");
+}
+
+static void mistakes_in_an_override_are_named(void **state)
+{
+    (void)state;
+    assert_set_refused("name=x", "--set name=x: 'name' is in several sections; write one of "
+                                 "server.name round.name");
+    assert_set_refused("port", "--set port: expected section.key=value");
+    assert_set_refused("prt=1", "--set prt=1: there is no setting 'prt'; did you mean 'port' in "
+                                "section [server]?");
+    assert_set_refused("server.port=-1",
+                       "--set server.port=-1: [server] port = '-1' is not a number; allowed: a "
+                       "whole number from 1 to 65535");
+    assert_set_refused("server.port=", "--set server.port=: [server] port = '' is not a number; "
+                                       "allowed: a whole number from 1 to 65535");
+}
+
+static char *printed(void (*print)(FILE *out, const void *values), const void *values)
+{
+    char *text = NULL;
+    size_t len = 0;
+    FILE *out = open_memstream(&text, &len);
+    assert_non_null(out);
+    print(out, values);
+    fclose(out);
+    return text;
+}
+
+static void print_example(FILE *out, const void *values)
+{
+    (void)values;
+    tern_settings_print_example(&settings, out);
+}
+
+static void print_values(FILE *out, const void *values)
+{
+    tern_settings_print(&settings, values, out);
+}
+
+static void the_example_file_loads_to_the_defaults(void **state)
+{
+    (void)state;
+    struct example_settings values;
+    struct example_settings expected = defaults();
+    memset(&values, 0x5a, sizeof(values));
+    char *text = printed(print_example, NULL);
+    assert_non_null(strstr(text, "# TCP port to listen on.\n# Allowed: a whole number from 1 to "
+                                 "65535. Default: 8443.\nport = 8443\n"));
+    assert_non_null(strstr(text, "\n; certificate = \n"));
+    assert_loads(&values, text);
+    assert_memory_equal(&values, &expected, sizeof(values));
+    for (const char *line = text; line != NULL; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        assert_true(strcspn(line, "\n") <= 100);
+    }
+    free(text);
+}
+
+static void printed_values_load_to_the_same_values(void **state)
+{
+    (void)state;
+    struct example_settings values = defaults();
+    values.learning_rate = 0.1 + 0.2;
+    values.deadline_ms = 1001;
+    values.body = 65537;
+    values.clients = 123456;
+    values.strict = false;
+    strcpy(values.name, "a ; b # c");
+    struct example_settings loaded;
+    memset(&loaded, 0x5a, sizeof(loaded));
+    char *text = printed(print_values, &values);
+    assert_loads(&loaded, text);
+    assert_memory_equal(&loaded, &values, sizeof(values));
+    free(text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(defaults_come_from_the_table),
+        cmocka_unit_test(a_file_changes_what_it_names),
+        cmocka_unit_test(every_unit_is_read),
+        cmocka_unit_test(limits_of_a_range_are_allowed),
+        cmocka_unit_test(mistakes_in_a_file_are_named),
+        cmocka_unit_test(values_set_before_an_error_are_taken_back),
+        cmocka_unit_test(binary_and_endless_lines_are_refused),
+        cmocka_unit_test(files_that_cannot_be_read_are_named),
+        cmocka_unit_test(overrides_may_leave_out_the_section),
+        cmocka_unit_test(mistakes_in_an_override_are_named),
+        cmocka_unit_test(the_example_file_loads_to_the_defaults),
+        cmocka_unit_test(printed_values_load_to_the_same_values),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
