@@ -180,9 +180,13 @@ static void format_count(enum tern_setting_type type, uint64_t value, char *text
     snprintf(text, size, "%llu%s", (unsigned long long)(value / unit->factor), unit->name);
 }
 
-// The shortest form that reads back as the same double.
+// A short form that reads back as the same double.
 static void format_real(double value, char *text, size_t size)
 {
+    if (fabs(value) < 1e15 && value == trunc(value)) {
+        snprintf(text, size, "%.0f", value);
+        return;
+    }
     for (int digits = 1; digits <= 17; digits++) {
         snprintf(text, size, "%.*g", digits, value);
         if (strtod(text, NULL) == value) {

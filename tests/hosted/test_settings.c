@@ -293,9 +293,11 @@ static void print_values(FILE *out, const void *values)
 static void the_example_file_loads_to_the_defaults(void **state)
 {
     (void)state;
-    struct example_settings values;
+    struct example_settings values = defaults();
     struct example_settings expected = defaults();
-    memset(&values, 0x5a, sizeof(values));
+    values.port = 1;
+    values.strict = false;
+    values.learning_rate = 9;
     char *text = printed(print_example, NULL);
     assert_non_null(strstr(text, "# TCP port to listen on.\n# Allowed: a whole number from 1 to "
                                  "65535. Default: 8443.\nport = 8443\n"));
@@ -319,8 +321,7 @@ static void printed_values_load_to_the_same_values(void **state)
     values.clients = 123456;
     values.strict = false;
     strcpy(values.name, "a ; b # c");
-    struct example_settings loaded;
-    memset(&loaded, 0x5a, sizeof(loaded));
+    struct example_settings loaded = defaults();
     char *text = printed(print_values, &values);
     assert_loads(&loaded, text);
     assert_memory_equal(&loaded, &values, sizeof(values));
