@@ -1,0 +1,78 @@
+#include "downloads/delta.h"
+
+#include "wire/wire.h"
+#include <string.h>
+
+static const struct tern_codec dense = {.id = TERN_CODEC_FLOAT32, .sparsity = 1.0F};
+
+size_t tern_download_container_bound(const struct tern_codec *codec, const struct tern_model *model)
+{
+    return tern_container_bound(codec, model);
+}
+
+size_t tern_download_blob_bound(const struct tern_codec *codec, const struct tern_model *model)
+{
+    return tern_container_bound(codec, model) + TERN_WIRE_OVERHEAD;
+}
+
+// Wraps the container into the Download message and names the result.
+static enum tern_result wrap(const tern_Download *message, size_t container_len,
+                             const struct tern_download_buffers *buffers,
+                             struct tern_download_made *made)
+{
+    struct tern_span container = {buffers->container, container_len};
+    TERN_TRY(tern_wire_encode_download(message, container, buffers->blob, buffers->blob_size,
+                                       &made->len));
+    made->payload = container_len;
+    tern_sha256(buffers->blob, made->len, made->sha256);
+    return TERN_OK;
+}
+
+enum tern_result tern_download_delta(const struct tern_model *model, const struct tern_codec *codec,
+                                     const float *global, float *replica,
+                                     const uint8_t from[TERN_SHA256_SIZE], uint32_t version,
+                                     const struct tern_download_buffers *buffers,
+                                     struct tern_download_made *made)
+{
+    for (uint32_t i = 0; i < model->count; i++) {
+        buffers->scratch[i] = global[i] - replica[i];
+    }
+    size_t len = 0;
+    TERN_TRY(tern_container_encode(codec, model, buffers->scratch, buffers->container,
+                                   buffers->container_size, &len));
+
+    tern_Download message = tern_Download_init_zero;
+    message.kind = tern_DownloadKind_DOWNLOAD_DELTA;
+    message.version = version;
+    message.from.size = TERN_SHA256_SIZE;
+    memcpy(message.from.bytes, from, TERN_SHA256_SIZE);
+    message.model_hash.size = TERN_SHA256_SIZE;
+    memcpy(message.model_hash.bytes, model->hash, TERN_SHA256_SIZE);
+    TERN_TRY(wrap(&message, len, buffers, made));
+
+    TERN_TRY(tern_container_accumulate(model, buffers->container, len, 1.0F, replica));
+    tern_replica_step(from, made->sha256, made->replica);
+    return TERN_OK;
+}
+
+enum tern_result tern_download_snapshot(const struct tern_model *model, const float *replica,
+                                        const uint8_t id[TERN_SHA256_SIZE], uint32_t version,
+                                        const struct tern_download_buffers *buffers,
+                                        struct tern_download_made *made)
+{
+    memcpy(buffers->scratch, replica, model->count * sizeof replica[0]);
+    size_t len = 0;
+    TERN_TRY(tern_container_encode(&dense, model, buffers->scratch, buffers->container,
+                                   buffers->container_size, &len));
+
+    tern_Download message = tern_Download_init_zero;
+    message.kind = tern_DownloadKind_DOWNLOAD_SNAPSHOT;
+    message.version = version;
+    message.to.size = TERN_SHA256_SIZE;
+    memcpy(message.to.bytes, id, TERN_SHA256_SIZE);
+    message.model_hash.size = TERN_SHA256_SIZE;
+    memcpy(message.model_hash.bytes, model->hash, TERN_SHA256_SIZE);
+    TERN_TRY(wrap(&message, len, buffers, made));
+    memcpy(made->replica, id, TERN_SHA256_SIZE);
+    return TERN_OK;
+}

@@ -1,0 +1,53 @@
+// Makes the blobs that clients download: the delta of a version, encoded once and shared by every
+// client on the replica before it, and snapshots. Who calls: the round's commit, the service when
+// a client needs a snapshot, and the replay. Pure; the caller owns all memory; reentrant.
+#ifndef TERN_DOWNLOADS_DELTA_H
+#define TERN_DOWNLOADS_DELTA_H
+
+#include "codec/container.h"
+#include "result.h"
+#include "tensor/model.h"
+#include "util/sha256.h"
+#include <stddef.h>
+#include <stdint.h>
+
+// Working memory: scratch holds model->count floats, container and blob what the bounds below ask
+// for.
+struct tern_download_buffers {
+    float *scratch;
+    uint8_t *container;
+    size_t container_size;
+    uint8_t *blob; // result
+    size_t blob_size;
+};
+
+// What was made.
+struct tern_download_made {
+    size_t len;     // bytes of the blob
+    size_t payload; // bytes of its container
+    uint8_t sha256[TERN_SHA256_SIZE];
+    uint8_t replica[TERN_SHA256_SIZE]; // that a client holds after it
+};
+
+size_t tern_download_container_bound(const struct tern_codec *codec,
+                                     const struct tern_model *model);
+size_t tern_download_blob_bound(const struct tern_codec *codec, const struct tern_model *model);
+
+// Encodes global - replica (what compression left out of earlier downloads is part of it: the
+// replica's error buffer is that difference) and moves replica by what the delta decodes to, with
+// the very additions that a client does.
+// from: id of the replica before. version: after it.
+// TERN_ERR_NON_FINITE  the difference overflows; TERN_ERR_NO_SPACE  a buffer is below its bound.
+// On error replica is unchanged.
+TERN_MUST_USE enum tern_result
+tern_download_delta(const struct tern_model *model, const struct tern_codec *codec,
+                    const float *global, float *replica, const uint8_t from[TERN_SHA256_SIZE],
+                    uint32_t version, const struct tern_download_buffers *buffers,
+                    struct tern_download_made *made);
+
+// The replica's weights whole, as float32. id: of that replica. Errors as above.
+TERN_MUST_USE enum tern_result tern_download_snapshot(
+    const struct tern_model *model, const float *replica, const uint8_t id[TERN_SHA256_SIZE],
+    uint32_t version, const struct tern_download_buffers *buffers, struct tern_download_made *made);
+
+#endif

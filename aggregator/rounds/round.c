@@ -1,0 +1,296 @@
+#include "rounds/round.h"
+
+#include "rounds/cohort.h"
+#include "util/prng.h"
+#include <string.h>
+
+// Weight of the newest round in the smoothed length: 1/4 follows a change within a few rounds.
+#define USUAL_SHARE 4
+
+void tern_round_init(struct tern_round_machine *machine, const struct tern_round_policy *policy,
+                     struct tern_member *members, uint32_t capacity)
+{
+    memset(machine, 0, sizeof *machine);
+    machine->policy = *policy;
+    machine->members = members;
+    machine->member_capacity = capacity;
+}
+
+bool tern_round_finished(const struct tern_round_machine *machine)
+{
+    return machine->policy.rounds != 0 && machine->committed >= machine->policy.rounds;
+}
+
+uint64_t tern_round_may_open_ms(const struct tern_round_machine *machine)
+{
+    if (machine->round == 0) {
+        return 0;
+    }
+    return machine->opened_ms + machine->policy.min_interval_ms;
+}
+
+// Index of the first member whose client is not below `client`.
+static uint32_t member_place(const struct tern_round_machine *machine, uint64_t client)
+{
+    uint32_t low = 0;
+    uint32_t high = machine->member_count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (machine->members[middle].client < client) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+struct tern_member *tern_round_member(const struct tern_round_machine *machine, uint64_t client)
+{
+    uint32_t place = member_place(machine, client);
+    if (place < machine->member_count && machine->members[place].client == client) {
+        return &machine->members[place];
+    }
+    return NULL;
+}
+
+enum tern_result tern_round_restore_member(struct tern_round_machine *machine,
+                                           const struct tern_member *member)
+{
+    uint32_t place = member_place(machine, member->client);
+    if (place < machine->member_count && machine->members[place].client == member->client) {
+        return TERN_ERR_CONFLICT;
+    }
+    if (machine->member_count == machine->member_capacity) {
+        return TERN_ERR_NO_SPACE;
+    }
+    struct tern_member *at = &machine->members[place];
+    memmove(at + 1, at, (machine->member_count - place) * sizeof *at);
+    *at = *member;
+    machine->member_count++;
+    machine->reported += member->state == TERN_MEMBER_REPORTED;
+    return TERN_OK;
+}
+
+static enum tern_result invite(struct tern_round_machine *machine, uint64_t client, uint64_t now)
+{
+    struct tern_member member = {.client = client, .invited_ms = now};
+    return tern_round_restore_member(machine, &member);
+}
+
+static uint32_t smaller(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+static uint32_t wanted_quorum(const struct tern_round_policy *policy)
+{
+    return policy->quorum != 0 ? policy->quorum : policy->cohort / 2 + policy->cohort % 2;
+}
+
+enum tern_result tern_round_open(struct tern_round_machine *machine, uint64_t *eligible,
+                                 uint32_t count, uint64_t now)
+{
+    const struct tern_round_policy *policy = &machine->policy;
+    if (machine->open || tern_round_finished(machine)) {
+        return TERN_ERR_STATE;
+    }
+    if (count == 0) {
+        return TERN_ERR_ARGUMENT;
+    }
+    uint32_t size = tern_cohort_size(policy->cohort, policy->over_selection, count);
+    if (size > machine->member_capacity) {
+        return TERN_ERR_NO_SPACE;
+    }
+    machine->round++;
+    machine->open = true;
+    machine->target = smaller(policy->cohort, size);
+    machine->quorum = smaller(wanted_quorum(policy), machine->target);
+    machine->attempts = 1;
+    machine->opened_ms = now;
+    machine->deadline_ms = now + policy->deadline_ms;
+    machine->member_count = 0;
+    machine->reported = 0;
+    tern_cohort_sample(policy->seed, machine->round, machine->attempts, eligible, count, size);
+    for (uint32_t i = 0; i < size; i++) {
+        TERN_TRY(invite(machine, eligible[i], now));
+    }
+    return TERN_OK;
+}
+
+void tern_round_restore(struct tern_round_machine *machine, uint32_t round, uint32_t target,
+                        uint32_t quorum, uint32_t attempts, uint64_t opened_ms,
+                        uint64_t deadline_ms)
+{
+    machine->round = round;
+    machine->open = true;
+    machine->target = target;
+    machine->quorum = quorum;
+    machine->attempts = attempts;
+    machine->opened_ms = opened_ms;
+    machine->deadline_ms = deadline_ms;
+    machine->member_count = 0;
+    machine->reported = 0;
+}
+
+// --- Come-back times: idle clients should be quiet, and not all come at once
+
+static uint64_t clamp_wait(const struct tern_round_policy *policy, uint64_t wait)
+{
+    if (wait < policy->come_back_min_ms) {
+        wait = policy->come_back_min_ms;
+    }
+    return wait > policy->come_back_max_ms ? policy->come_back_max_ms : wait;
+}
+
+// When the open round is likely to end. A round that takes longer than usual is looked at again
+// half-way to its deadline.
+static uint64_t expected_end(const struct tern_round_machine *machine, uint64_t now)
+{
+    uint64_t usual_end = machine->opened_ms + machine->usual_ms;
+    if (machine->usual_ms != 0 && usual_end > now && usual_end < machine->deadline_ms) {
+        return usual_end;
+    }
+    if (machine->deadline_ms <= now) {
+        return now;
+    }
+    return machine->usual_ms == 0 ? machine->deadline_ms : now + (machine->deadline_ms - now) / 2;
+}
+
+static uint64_t come_back(const struct tern_round_machine *machine, uint64_t client, uint64_t now)
+{
+    const struct tern_round_policy *policy = &machine->policy;
+    uint64_t at = tern_round_may_open_ms(machine);
+    if (machine->open) {
+        uint64_t end = expected_end(machine, now);
+        at = end > at ? end : at;
+    } else if (at <= now) {
+        // Waiting for more clients to enrol: nothing tells when, so look in now and then.
+        at = now + 10 * policy->come_back_min_ms;
+    }
+    uint64_t wait = clamp_wait(policy, at > now ? at - now : 0);
+    struct tern_prng rng;
+    tern_prng_init(&rng, policy->seed, TERN_PRNG_BACKOFF, (uint32_t)client, machine->round);
+    // Spread over an eighth of the wait, but past it: who comes early comes twice.
+    uint32_t spread = wait / 8 > UINT32_MAX - 1 ? UINT32_MAX - 1 : (uint32_t)(wait / 8);
+    return clamp_wait(policy, wait + tern_prng_below(&rng, spread + 1));
+}
+
+// --- Events
+
+enum tern_checkin_action tern_round_checkin(const struct tern_round_machine *machine,
+                                            uint64_t client, uint64_t now, uint64_t *come_back_ms)
+{
+    if (tern_round_finished(machine)) {
+        return TERN_CHECKIN_FINISHED;
+    }
+    if (machine->open) {
+        const struct tern_member *member = tern_round_member(machine, client);
+        if (member != NULL && member->state != TERN_MEMBER_REPORTED) {
+            return TERN_CHECKIN_TASK;
+        }
+    }
+    *come_back_ms = come_back(machine, client, now);
+    return TERN_CHECKIN_WAIT;
+}
+
+void tern_round_tasked(struct tern_member *member, uint32_t local_steps, uint64_t now)
+{
+    member->state = TERN_MEMBER_TASKED;
+    member->local_steps = local_steps;
+    member->tasked_ms = now;
+}
+
+enum tern_result tern_round_update(const struct tern_round_machine *machine, uint64_t client,
+                                   uint32_t round)
+{
+    if (round == 0 || round > machine->round) {
+        return TERN_ERR_UNKNOWN_ROUND;
+    }
+    if (round < machine->round || !machine->open) {
+        return TERN_ERR_LATE;
+    }
+    const struct tern_member *member = tern_round_member(machine, client);
+    if (member == NULL) {
+        return TERN_ERR_NOT_IN_COHORT;
+    }
+    if (member->state == TERN_MEMBER_REPORTED) {
+        return TERN_ERR_CONFLICT;
+    }
+    // Without a task there is nothing that it could have trained.
+    return member->local_steps == 0 ? TERN_ERR_NOT_IN_COHORT : TERN_OK;
+}
+
+void tern_round_reported(struct tern_round_machine *machine, struct tern_member *member,
+                         uint64_t now)
+{
+    member->state = TERN_MEMBER_REPORTED;
+    member->reported_ms = now;
+    machine->reported++;
+}
+
+enum tern_round_action tern_round_tick(const struct tern_round_machine *machine, uint64_t now)
+{
+    if (!machine->open) {
+        return TERN_ROUND_NOTHING;
+    }
+    if (machine->reported >= machine->target) {
+        return TERN_ROUND_CLOSE;
+    }
+    if (now < machine->deadline_ms) {
+        return TERN_ROUND_NOTHING;
+    }
+    return machine->reported >= machine->quorum ? TERN_ROUND_CLOSE : TERN_ROUND_EXTEND;
+}
+
+static bool is_missing(const struct tern_member *member)
+{
+    return member->state == TERN_MEMBER_INVITED || member->state == TERN_MEMBER_TASKED;
+}
+
+enum tern_result tern_round_extend(struct tern_round_machine *machine, uint64_t *fresh,
+                                   uint32_t count, uint64_t now)
+{
+    uint32_t missing = 0;
+    for (uint32_t i = 0; i < machine->member_count; i++) {
+        missing += is_missing(&machine->members[i]);
+    }
+    uint32_t replace = smaller(missing, count);
+    if (replace > machine->member_capacity - machine->member_count) {
+        return TERN_ERR_NO_SPACE;
+    }
+    machine->attempts++;
+    machine->deadline_ms = now + machine->policy.deadline_ms;
+    uint32_t left = replace;
+    for (uint32_t i = 0; i < machine->member_count && left > 0; i++) {
+        if (is_missing(&machine->members[i])) {
+            machine->members[i].state = TERN_MEMBER_REPLACED;
+            left--;
+        }
+    }
+    tern_cohort_sample(machine->policy.seed, machine->round, machine->attempts, fresh, count,
+                       replace);
+    for (uint32_t i = 0; i < replace; i++) {
+        TERN_TRY(invite(machine, fresh[i], now));
+    }
+    return TERN_OK;
+}
+
+void tern_round_close(struct tern_round_machine *machine, uint64_t now)
+{
+    uint64_t took = now > machine->opened_ms ? now - machine->opened_ms : 1;
+    machine->usual_ms = machine->usual_ms == 0
+                            ? took
+                            : machine->usual_ms - machine->usual_ms / USUAL_SHARE +
+                                  (took + USUAL_SHARE - 1) / USUAL_SHARE;
+    machine->open = false;
+    machine->committed++;
+}
+
+uint64_t tern_round_next_tick(const struct tern_round_machine *machine)
+{
+    if (machine->open) {
+        return machine->reported >= machine->target ? 0 : machine->deadline_ms;
+    }
+    return tern_round_finished(machine) ? UINT64_MAX : tern_round_may_open_ms(machine);
+}

@@ -1,0 +1,140 @@
+// The round machine: an event and the present time in, what to do out. It knows who is in the open
+// round, who has its task, who has reported, when the round closes and when an idle client should
+// come back. Who calls: aggregator/service, which stores what changed; tests drive it by hand.
+//
+// Pure: no clock, no randomness but the seed's, no memory but the caller's, so that the same events
+// give the same answers. Not locked; one thread owns a machine. Times are Unix milliseconds.
+#ifndef TERN_ROUND_H
+#define TERN_ROUND_H
+
+#include "result.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+enum tern_member_state {
+    TERN_MEMBER_INVITED = 0,  // sampled, has not come yet
+    TERN_MEMBER_TASKED = 1,   // has its task
+    TERN_MEMBER_REPORTED = 2, // its update counts
+    TERN_MEMBER_REPLACED = 3, // did not report in time; welcome while the round is open
+};
+
+struct tern_member {
+    uint64_t client;
+    enum tern_member_state state;
+    uint32_t local_steps; // of its task; 0 = no task yet
+    uint64_t invited_ms;
+    uint64_t tasked_ms;   // 0 = not yet
+    uint64_t reported_ms; // 0 = not yet
+};
+
+struct tern_round_policy {
+    uint64_t seed;
+    uint32_t cohort;           // updates wanted per round, >= 1
+    uint32_t quorum;           // updates needed at the deadline; 0 = half the cohort, rounded up
+    double over_selection;     // share of further clients invited, >= 0
+    uint64_t deadline_ms;      // from a round's opening, and again from each extension
+    uint64_t min_interval_ms;  // between two rounds' openings
+    uint64_t come_back_min_ms; // bounds of every come-back time
+    uint64_t come_back_max_ms;
+    uint32_t rounds; // to commit; 0 = no end
+};
+
+struct tern_round_machine {
+    struct tern_round_policy policy;
+
+    uint32_t round; // the open round, or the last one; 0 = there was none
+    bool open;
+    uint32_t committed; // rounds committed so far
+    uint32_t target;    // of the open round
+    uint32_t quorum;
+    uint32_t attempts; // draws: 1, and one more per extension
+    uint64_t opened_ms;
+    uint64_t deadline_ms;
+    uint64_t usual_ms; // smoothed length of the rounds so far; 0 = none yet
+
+    struct tern_member *members; // ascending by client; caller-owned
+    uint32_t member_count;
+    uint32_t member_capacity;
+    uint32_t reported;
+};
+
+// An empty machine over members[0..capacity). A capacity of the number of clients always suffices.
+void tern_round_init(struct tern_round_machine *machine, const struct tern_round_policy *policy,
+                     struct tern_member *members, uint32_t capacity);
+
+// Whether the wanted rounds are done.
+bool tern_round_finished(const struct tern_round_machine *machine);
+
+// When the next round may open: now or earlier, or the end of min_interval.
+uint64_t tern_round_may_open_ms(const struct tern_round_machine *machine);
+
+// Opens the next round with a cohort drawn from eligible[0..count), ascending ids, which is
+// reordered. target and quorum shrink to the cohort when there are fewer clients.
+// TERN_ERR_STATE     a round is open or the rounds are done
+// TERN_ERR_ARGUMENT  nobody is eligible
+// TERN_ERR_NO_SPACE  the cohort is larger than the machine's capacity
+TERN_MUST_USE enum tern_result tern_round_open(struct tern_round_machine *machine,
+                                               uint64_t *eligible, uint32_t count, uint64_t now);
+
+// After a restart: makes a stored round the open one, without members. Rounds come in order; each
+// that was committed is followed by tern_round_close() with its time.
+void tern_round_restore(struct tern_round_machine *machine, uint32_t round, uint32_t target,
+                        uint32_t quorum, uint32_t attempts, uint64_t opened_ms,
+                        uint64_t deadline_ms);
+
+// After a restart: adds a stored member of the open round, in any order.
+// TERN_ERR_NO_SPACE, TERN_ERR_CONFLICT  it is there already
+TERN_MUST_USE enum tern_result tern_round_restore_member(struct tern_round_machine *machine,
+                                                         const struct tern_member *member);
+
+// The member of that client, or NULL. Valid until the next call that adds members.
+struct tern_member *tern_round_member(const struct tern_round_machine *machine, uint64_t client);
+
+enum tern_checkin_action {
+    TERN_CHECKIN_TASK,     // give it the open round's task
+    TERN_CHECKIN_WAIT,     // come back in *come_back_ms
+    TERN_CHECKIN_FINISHED, // the federation has done its rounds
+};
+
+// A client asks for work. A member that has not reported gets its task, again if it had it already;
+// the caller then calls tern_round_tasked().
+enum tern_checkin_action tern_round_checkin(const struct tern_round_machine *machine,
+                                            uint64_t client, uint64_t now, uint64_t *come_back_ms);
+
+// The member has its task now. A replaced member is a member again.
+void tern_round_tasked(struct tern_member *member, uint32_t local_steps, uint64_t now);
+
+// What an update under (client, round) is, before its content is looked at:
+// TERN_OK                 it may count; the caller calls tern_round_reported() once it is stored
+// TERN_ERR_CONFLICT       this client has reported already: a duplicate, or other bytes
+// TERN_ERR_LATE           that round is closed
+// TERN_ERR_UNKNOWN_ROUND  that round has not been opened
+// TERN_ERR_NOT_IN_COHORT  the client was not invited
+TERN_MUST_USE enum tern_result tern_round_update(const struct tern_round_machine *machine,
+                                                 uint64_t client, uint32_t round);
+
+void tern_round_reported(struct tern_round_machine *machine, struct tern_member *member,
+                         uint64_t now);
+
+enum tern_round_action {
+    TERN_ROUND_NOTHING,
+    TERN_ROUND_CLOSE,  // enough updates are in: merge them, then tern_round_close()
+    TERN_ROUND_EXTEND, // below quorum at the deadline: call tern_round_extend()
+};
+
+enum tern_round_action tern_round_tick(const struct tern_round_machine *machine, uint64_t now);
+
+// Replaces members that have not reported by clients drawn from fresh[0..count) (ascending,
+// reordered; clients that are members already must not be among them) and moves the deadline. With
+// fewer fresh clients than missing members, the last missing ones keep their invitation.
+// TERN_ERR_NO_SPACE  the members do not fit; nothing changed
+TERN_MUST_USE enum tern_result tern_round_extend(struct tern_round_machine *machine,
+                                                 uint64_t *fresh, uint32_t count, uint64_t now);
+
+// The open round was committed.
+void tern_round_close(struct tern_round_machine *machine, uint64_t now);
+
+// When the machine wants the next tick, without further events; UINT64_MAX = never.
+uint64_t tern_round_next_tick(const struct tern_round_machine *machine);
+
+#endif
