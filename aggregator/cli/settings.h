@@ -1,0 +1,33 @@
+// The settings of tern-aggregator: one struct made from settings.def, and its table for
+// hosted/settings.h. A field is named section_key. Read-only after loading.
+#ifndef TERN_AGGREGATOR_SETTINGS_H
+#define TERN_AGGREGATOR_SETTINGS_H
+
+#include "hosted/settings.h"
+
+struct tern_aggregator_settings {
+#define TEXT(section, key, size, fallback, doc) char section##_##key[size];
+#define U32(section, key, fallback, min, max, doc) uint32_t section##_##key;
+#define U64(section, key, fallback, min, max, doc) uint64_t section##_##key;
+#define REAL(section, key, fallback, min, max, doc) double section##_##key;
+#define MS(section, key, fallback, min, max, doc) uint64_t section##_##key;
+#define BYTES(section, key, fallback, min, max, doc) uint64_t section##_##key;
+#include "cli/settings.def"
+#undef TEXT
+#undef U32
+#undef U64
+#undef REAL
+#undef MS
+#undef BYTES
+};
+
+extern const struct tern_settings tern_aggregator_settings_table;
+
+// Names of the files in the state directory (federation.state).
+#define TERN_STATE_DATABASE "tern.db"
+#define TERN_STATE_ADMIN_TOKEN "admin.token" // bearer token of the admin listener, mode 0600
+#define TERN_STATE_TICKET_KEYS "ticket.keys"
+#define TERN_STATE_CERTIFICATE "server.crt" // unless server.certificate says otherwise
+#define TERN_STATE_PRIVATE_KEY "server.key"
+
+#endif

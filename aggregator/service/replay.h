@@ -1,0 +1,27 @@
+// Replays a federation from its seed and the stored updates, and compares every version that this
+// makes with the one recorded. Who calls: `tern-aggregator verify`, and tests. Reads the store
+// only. Thread rule: that of the store.
+#ifndef TERN_REPLAY_H
+#define TERN_REPLAY_H
+
+#include "result.h"
+#include "store/store.h"
+
+struct tern_replay_report {
+    uint32_t rounds;                        // replayed and found equal
+    uint64_t updates;                       // in those
+    uint32_t differs;                       // first version that differs, 0 = none
+    uint8_t model_sha256[TERN_SHA256_SIZE]; // of the last version replayed
+};
+
+// progress: called after each version, or NULL. why: a sentence on any failure.
+// TERN_ERR_CORRUPT         a version differs (report->differs), or a stored update is damaged
+// TERN_ERR_MODEL_MISMATCH  the stored model spec no longer gives the stored model hash
+// TERN_ERR_UNKNOWN         a round names a strategy or codec that this program does not know
+// TERN_ERR_NO_MEMORY, TERN_ERR_IO
+TERN_MUST_USE enum tern_result tern_service_replay(struct tern_db *db,
+                                                   void (*progress)(void *ctx, uint32_t version),
+                                                   void *ctx, struct tern_replay_report *report,
+                                                   char why[256]);
+
+#endif
