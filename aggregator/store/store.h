@@ -49,12 +49,22 @@ TERN_MUST_USE enum tern_result tern_db_federation(struct tern_db *db,
                                                   struct tern_db_federation *federation);
 
 // begin waits for other processes' writes for up to 5 s, then TERN_ERR_BUSY.
+// A write outside of them, or begin inside of them, is TERN_ERR_STATE. When a write failed by
+// TERN_ERR_IO, _BUSY or _NO_MEMORY, commit returns TERN_ERR_IO and rolls back; after other results
+// of a write the transaction may go on.
 TERN_MUST_USE enum tern_result tern_db_begin(struct tern_db *db);
 TERN_MUST_USE enum tern_result tern_db_commit(struct tern_db *db);
 void tern_db_rollback(struct tern_db *db);
 
 // Whether another process has written since the last call (a revocation, a new code).
 bool tern_db_changed_by_others(struct tern_db *db);
+
+// Writes a consistent copy that tern_db_open() opens; the service may go on writing meanwhile.
+// TERN_ERR_CONFLICT  the file is there already; TERN_ERR_STATE  within a transaction
+TERN_MUST_USE enum tern_result tern_db_backup(struct tern_db *db, const char *path, char why[256]);
+
+// Reads every page and index and compares them. TERN_ERR_IO  the file is damaged
+TERN_MUST_USE enum tern_result tern_db_check(struct tern_db *db);
 
 // --- Clients and enrolment codes
 // -----------------------------------------------------------------------
@@ -73,16 +83,26 @@ struct tern_db_client {
     uint32_t version;
 };
 
+// TERN_ERR_CONFLICT  another client has this token_hash
 TERN_MUST_USE enum tern_result tern_db_client_add(struct tern_db *db,
                                                   struct tern_db_client *client);
 // NOT_FOUND
 TERN_MUST_USE enum tern_result tern_db_client_get(struct tern_db *db, uint64_t id,
                                                   struct tern_db_client *client);
-// Replaces everything but id, token_hash and created_ms. NOT_FOUND
+// Who has this token: its SHA-256. NOT_FOUND
+TERN_MUST_USE enum tern_result tern_db_client_find(struct tern_db *db,
+                                                   const uint8_t token_hash[TERN_SHA256_SIZE],
+                                                   struct tern_db_client *client);
+// Replaces everything but id, token_hash and created_ms. A client that is revoked stays revoked,
+// whatever client->revoked says: the command line may have revoked it a moment ago. NOT_FOUND
 TERN_MUST_USE enum tern_result tern_db_client_update(struct tern_db *db,
                                                      const struct tern_db_client *client);
 
-// Calls visit for each client in id order until it returns false.
+// NOT_FOUND
+TERN_MUST_USE enum tern_result tern_db_client_revoke(struct tern_db *db, uint64_t id);
+
+// Calls visit for each client in id order until it returns false. Here and below: visit may read
+// from db, and may write what it is not being shown.
 TERN_MUST_USE enum tern_result
 tern_db_client_each(struct tern_db *db,
                     bool (*visit)(void *ctx, const struct tern_db_client *client), void *ctx);
@@ -95,11 +115,16 @@ struct tern_db_code {
     uint64_t created_ms;
 };
 
+// TERN_ERR_CONFLICT  the code is there already
 TERN_MUST_USE enum tern_result tern_db_code_add(struct tern_db *db,
                                                 const struct tern_db_code *code);
 // Takes one use. NOT_FOUND: no such code, used up, or expired at now_ms (which one is not told).
 TERN_MUST_USE enum tern_result
 tern_db_code_use(struct tern_db *db, const uint8_t hash[TERN_SHA256_SIZE], uint64_t now_ms);
+// Used-up and expired ones too, oldest first.
+TERN_MUST_USE enum tern_result
+tern_db_code_each(struct tern_db *db, bool (*visit)(void *ctx, const struct tern_db_code *code),
+                  void *ctx);
 
 // --- Rounds, assignments, updates
 // ------------------------------------------------------------------------
@@ -158,6 +183,7 @@ struct tern_db_assignment {
     uint64_t reported_ms; // 0 = not yet
 };
 
+// Inserts or replaces. NOT_FOUND: no such round or client.
 TERN_MUST_USE enum tern_result tern_db_assignment_put(struct tern_db *db,
                                                       const struct tern_db_assignment *assignment);
 // In client order.
@@ -176,18 +202,24 @@ struct tern_db_update {
     uint64_t received_ms;
 };
 
-// Stores an update; (round, client) is its key.
+// Stores an update; (round, client) is its key. TERN_ERR_CONFLICT  one is stored under it already;
+// NOT_FOUND  no such round or client; TERN_ERR_TOO_LARGE  above 1,000,000,000 bytes
 TERN_MUST_USE enum tern_result tern_db_update_put(struct tern_db *db,
                                                   const struct tern_db_update *update);
 // What is stored under (round, client), body NULL. NOT_FOUND
 TERN_MUST_USE enum tern_result tern_db_update_find(struct tern_db *db, uint32_t round,
                                                    uint64_t client, struct tern_db_update *out);
-// In client order; body is valid during the call only. Stops early when visit is not TERN_OK and
-// returns what it returned.
+// In client order; body is valid during the call only, was checked against sha256, and is NULL once
+// tern_db_update_prune() has dropped it. Stops early when visit is not TERN_OK and returns what it
+// returned.
 TERN_MUST_USE enum tern_result
 tern_db_update_each(struct tern_db *db, uint32_t round,
                     enum tern_result (*visit)(void *ctx, const struct tern_db_update *update),
                     void *ctx);
+
+// Retention: drops the bodies of updates of rounds before `before_round`. What they were stays on
+// record; those rounds can then no longer be replayed.
+TERN_MUST_USE enum tern_result tern_db_update_prune(struct tern_db *db, uint32_t before_round);
 
 // --- Model state
 // ----------------------------------------------------------------------------------------
@@ -201,10 +233,12 @@ enum tern_db_weights {
 TERN_MUST_USE enum tern_result tern_db_weights_put(struct tern_db *db, enum tern_db_weights kind,
                                                    uint32_t version, const float *weights,
                                                    uint32_t count);
-// NOT_FOUND; TERN_ERR_CORRUPT when count differs.
+// NOT_FOUND; TERN_ERR_CORRUPT when count differs. On error weights are unspecified.
 TERN_MUST_USE enum tern_result tern_db_weights_get(struct tern_db *db, enum tern_db_weights kind,
                                                    uint32_t *version, float *weights,
                                                    uint32_t count);
+
+#define TERN_DB_RECIPE_MAX 256
 
 // One row per version: its replica id and the global model's hash.
 struct tern_db_version {
@@ -212,12 +246,18 @@ struct tern_db_version {
     uint32_t round;   // that made it, 0 for the seed
     uint8_t replica[TERN_SHA256_SIZE];
     uint8_t model_sha256[TERN_SHA256_SIZE]; // of the global model's little-endian float32
+    char recipe[TERN_DB_RECIPE_MAX];        // settings that made it, so that a replay uses the same
     uint64_t created_ms;
 };
 TERN_MUST_USE enum tern_result tern_db_version_put(struct tern_db *db,
                                                    const struct tern_db_version *version);
 TERN_MUST_USE enum tern_result tern_db_version_get(struct tern_db *db, uint32_t version,
                                                    struct tern_db_version *out); // NOT_FOUND
+TERN_MUST_USE enum tern_result tern_db_version_last(struct tern_db *db,
+                                                    struct tern_db_version *out); // NOT_FOUND
+TERN_MUST_USE enum tern_result
+tern_db_version_each(struct tern_db *db,
+                     bool (*visit)(void *ctx, const struct tern_db_version *version), void *ctx);
 TERN_MUST_USE enum tern_result tern_db_version_of_replica(struct tern_db *db,
                                                           const uint8_t replica[TERN_SHA256_SIZE],
                                                           uint32_t *version); // NOT_FOUND
@@ -234,6 +274,7 @@ struct tern_db_download {
     uint32_t payload; // bytes of its container
 };
 
+// Stores a download; one that is there already is left as it is.
 TERN_MUST_USE enum tern_result tern_db_download_put(struct tern_db *db,
                                                     const struct tern_db_download *download,
                                                     const uint8_t *blob);
@@ -261,10 +302,15 @@ struct tern_db_ledger {
     float loss;
     uint32_t update_bytes; // of the last accepted update
 };
+// The puts below insert or replace. NOT_FOUND: no such client.
 TERN_MUST_USE enum tern_result tern_db_ledger_put(struct tern_db *db,
                                                   const struct tern_db_ledger *ledger);
 TERN_MUST_USE enum tern_result tern_db_ledger_get(struct tern_db *db, uint64_t client,
                                                   struct tern_db_ledger *out); // NOT_FOUND
+// In client order.
+TERN_MUST_USE enum tern_result
+tern_db_ledger_each(struct tern_db *db,
+                    bool (*visit)(void *ctx, const struct tern_db_ledger *ledger), void *ctx);
 
 struct tern_db_schedule {
     uint64_t client;
@@ -306,5 +352,36 @@ TERN_MUST_USE enum tern_result tern_db_meter_add(struct tern_db *db,
 TERN_MUST_USE enum tern_result
 tern_db_meter_each(struct tern_db *db, bool (*visit)(void *ctx, const struct tern_db_meter *meter),
                    void *ctx);
+
+enum tern_db_meter_group {
+    TERN_METER_BY_PURPOSE = 0,
+    TERN_METER_BY_CLIENT = 1,
+    TERN_METER_BY_ROUND = 2,
+};
+// Sums over all rows that agree in one field, in its order; the two other fields are 0.
+TERN_MUST_USE enum tern_result
+tern_db_meter_sum(struct tern_db *db, enum tern_db_meter_group group,
+                  bool (*visit)(void *ctx, const struct tern_db_meter *meter), void *ctx);
+
+// --- Totals
+// ---------------------------------------------------------------------------------------------
+
+struct tern_db_counts {
+    uint64_t clients; // revoked ones and evaluators included
+    uint64_t clients_revoked;
+    uint64_t evaluators;
+    uint64_t code_uses_left; // of codes that have not expired
+    uint64_t rounds_open;
+    uint64_t rounds_committed;
+    uint64_t rounds_abandoned;
+    uint64_t updates_applied;
+    uint64_t updates;       // ever stored
+    uint64_t update_bytes;  // of them, as received
+    uint64_t update_bodies; // still kept
+    uint64_t downloads;
+    uint64_t file_bytes;
+};
+TERN_MUST_USE enum tern_result tern_db_counts(struct tern_db *db, uint64_t now_ms,
+                                              struct tern_db_counts *counts);
 
 #endif
