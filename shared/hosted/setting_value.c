@@ -183,7 +183,7 @@ static void format_count(enum tern_setting_type type, uint64_t value, char *text
 // A short form that reads back as the same double.
 static void format_real(double value, char *text, size_t size)
 {
-    if (fabs(value) < 1e15 && value == trunc(value)) {
+    if (fabs(value) < 1e15 && value == (double)(long long)value) {
         snprintf(text, size, "%.0f", value);
         return;
     }

@@ -2,12 +2,18 @@
 // from tern.proto); every limit and every range that the types do not express is checked here, so
 // that what decodes is safe to use. Pure; the caller owns all memory; reentrant.
 //
-// Every decoder takes untrusted bytes and returns
-//   TERN_ERR_CORRUPT     not protobuf, a field over its limit, a hash of the wrong length, bad
-//   UTF-8 TERN_ERR_NON_FINITE  a float field is NaN or infinite TERN_ERR_ARGUMENT    a value
-//   outside its documented range
-// and leaves the struct unspecified then. Every encoder returns TERN_ERR_NO_SPACE when dst is too
-// small, and the same range errors, so that neither end can send what the other must refuse.
+// Every decoder takes untrusted bytes, consumes them exactly, and returns
+//   TERN_ERR_CORRUPT     not protobuf, a field over its limit or given twice, a hash of the wrong
+//                        length, text that is not UTF-8 or holds a control character, a required
+//                        field missing
+//   TERN_ERR_NON_FINITE  a float field is NaN or infinite
+//   TERN_ERR_ARGUMENT    a value outside its documented range (docs/PROTOCOL.md)
+//   TERN_ERR_TOO_LARGE   more than TERN_WIRE_MESSAGE_MAX bytes (not update and download, whose
+//                        size is their caller's to limit)
+// and leaves the struct unspecified then. Unknown fields are skipped: later versions add some.
+// Every encoder returns TERN_ERR_NO_SPACE when dst is too small, and the same range errors, so that
+// neither end can send what the other must refuse. Task.codec is checked to be text; whether the
+// codec is known is the caller's question (tern_codec_parse()).
 #ifndef TERN_WIRE_H
 #define TERN_WIRE_H
 
@@ -56,8 +62,14 @@ TERN_MUST_USE enum tern_result tern_wire_decode_download(const uint8_t *src, siz
 // The most bytes of any other message.
 #define TERN_WIRE_MESSAGE_MAX 4096
 
+// Limits on fields.
+#define TERN_WIRE_TOKEN_BYTES 16   // of a bearer token, 22 characters of base64url
+#define TERN_WIRE_DOWNLOADS_MAX 64 // in one task
+#define TERN_WIRE_LOCAL_STEPS_MAX 1000000u
+#define TERN_WIRE_BATCH_SIZE_MAX 65536u
+#define TERN_WIRE_WAIT_MS_MAX 3600000u // of one check-in
+
 // --- Replica ids (docs/FORMAT.md)
-// -----------------------------------------------------------------
 
 // Id of the replica that the seeded initial weights make:
 // SHA-256("tern replica seed" || model hash || seed as 8 bytes little-endian).
@@ -71,7 +83,6 @@ void tern_replica_step(const uint8_t from[TERN_SHA256_SIZE],
                        uint8_t id[TERN_SHA256_SIZE]);
 
 // --- Paths
-// ----------------------------------------------------------------------------------------
 
 #define TERN_PATH_MAX 80 // bytes with the terminating NUL
 #define TERN_PATH_ENROLL "/v1/enroll"

@@ -1,0 +1,183 @@
+#include "wire/check.h"
+#include "util/bytes.h"
+#include "util/sha256.h"
+#include "util/utf8.h"
+#include "wire/wire.h"
+#include <float.h>
+#include <string.h>
+
+// nanopb gives every bytes field a struct of its own; all of them are a size and 32 bytes.
+#define CHECK_HASH(field) TERN_TRY((field).size == TERN_SHA256_SIZE ? TERN_OK : TERN_ERR_CORRUPT)
+#define CHECK_HASH_OR_NONE(field)                                                                  \
+    TERN_TRY((field).size == 0 || (field).size == TERN_SHA256_SIZE ? TERN_OK : TERN_ERR_CORRUPT)
+#define CHECK_NONE(field) TERN_TRY((field).size == 0 ? TERN_OK : TERN_ERR_CORRUPT)
+#define CHECK_TEXT(field, least) TERN_TRY(check_text((field), sizeof(field), (least)))
+#define CHECK_ENUM(value, most)                                                                    \
+    TERN_TRY((unsigned)(value) <= (unsigned)(most) ? TERN_OK : TERN_ERR_ARGUMENT)
+
+static enum tern_result check_text(const char *text, size_t size, size_t least)
+{
+    const char *end = memchr(text, '\0', size);
+    if (end == NULL) {
+        return TERN_ERR_CORRUPT;
+    }
+    size_t len = (size_t)(end - text);
+    return len >= least && tern_utf8_is_text(text, len) ? TERN_OK : TERN_ERR_CORRUPT;
+}
+
+static enum tern_result check_count(uint64_t value, uint64_t least, uint64_t most)
+{
+    return value >= least && value <= most ? TERN_OK : TERN_ERR_ARGUMENT;
+}
+
+static enum tern_result check_finite(float value)
+{
+    return value >= -FLT_MAX && value <= FLT_MAX ? TERN_OK : TERN_ERR_NON_FINITE;
+}
+
+static enum tern_result check_range(float value, float least, float most)
+{
+    TERN_TRY(check_finite(value));
+    return value >= least && value <= most ? TERN_OK : TERN_ERR_ARGUMENT;
+}
+
+static enum tern_result check_not_negative(float value)
+{
+    return check_range(value, 0.0f, FLT_MAX);
+}
+
+enum tern_result tern_check_enroll_request(const tern_EnrollRequest *message)
+{
+    CHECK_TEXT(message->join_code, 1);
+    CHECK_TEXT(message->name, 0);
+    CHECK_TEXT(message->platform, 0);
+    return TERN_OK;
+}
+
+static enum tern_result check_model(const tern_Model *model)
+{
+    CHECK_TEXT(model->spec, 1);
+    CHECK_HASH(model->hash);
+    return TERN_OK;
+}
+
+enum tern_result tern_check_enroll_reply(const tern_EnrollReply *message)
+{
+    uint8_t token[TERN_WIRE_TOKEN_BYTES];
+    TERN_TRY(check_count(message->client_id, 1, UINT64_MAX));
+    CHECK_TEXT(message->token, 1);
+    TERN_TRY(tern_base64url_decode(message->token, strlen(message->token), token, sizeof(token)));
+    return message->has_model ? check_model(&message->model) : TERN_ERR_CORRUPT;
+}
+
+static enum tern_result check_error_facts(const tern_ErrorFacts *facts)
+{
+    TERN_TRY(check_not_negative(facts->norm));
+    return check_not_negative(facts->maximum);
+}
+
+static enum tern_result check_evaluation(const tern_Evaluation *evaluation)
+{
+    TERN_TRY(check_count(evaluation->num_examples, 1, UINT32_MAX));
+    TERN_TRY(check_finite(evaluation->loss));
+    return check_range(evaluation->accuracy, 0.0f, 1.0f);
+}
+
+enum tern_result tern_check_checkin_request(const tern_CheckinRequest *message)
+{
+    CHECK_HASH_OR_NONE(message->replica);
+    TERN_TRY(check_count(message->wait_ms, 0, TERN_WIRE_WAIT_MS_MAX));
+    TERN_TRY(check_not_negative(message->steps_per_second));
+    CHECK_ENUM(message->power, _tern_Power_MAX);
+    CHECK_HASH_OR_NONE(message->model_hash);
+    if (message->has_error) {
+        TERN_TRY(check_error_facts(&message->error));
+    }
+    return message->has_evaluation ? check_evaluation(&message->evaluation) : TERN_OK;
+}
+
+static enum tern_result check_training(const tern_Task *task)
+{
+    TERN_TRY(check_count(task->round, 1, UINT32_MAX));
+    TERN_TRY(check_count(task->local_steps, 1, TERN_WIRE_LOCAL_STEPS_MAX));
+    TERN_TRY(check_count(task->batch_size, 1, TERN_WIRE_BATCH_SIZE_MAX));
+    CHECK_TEXT(task->codec, 1);
+    return TERN_OK;
+}
+
+static enum tern_result check_downloads(const tern_Task *task)
+{
+    TERN_TRY(check_count(task->downloads_count, 0, TERN_WIRE_DOWNLOADS_MAX));
+    for (pb_size_t i = 0; i < task->downloads_count; i++) {
+        CHECK_HASH(task->downloads[i].sha256);
+        TERN_TRY(check_count(task->downloads[i].size, 1, UINT32_MAX));
+    }
+    return TERN_OK;
+}
+
+static enum tern_result check_task(const tern_Task *task)
+{
+    CHECK_ENUM(task->kind, _tern_TaskKind_MAX);
+    CHECK_ENUM(task->error_directive, _tern_ErrorDirective_MAX);
+    CHECK_HASH(task->base);
+    CHECK_TEXT(task->codec, 0);
+    TERN_TRY(check_count(task->local_steps, 0, TERN_WIRE_LOCAL_STEPS_MAX));
+    TERN_TRY(check_count(task->batch_size, 0, TERN_WIRE_BATCH_SIZE_MAX));
+    TERN_TRY(check_downloads(task));
+    TERN_TRY(check_not_negative(task->learning_rate));
+    TERN_TRY(check_range(task->momentum, 0.0f, 1.0f));
+    if (task->momentum >= 1.0f) {
+        return TERN_ERR_ARGUMENT;
+    }
+    TERN_TRY(check_not_negative(task->weight_decay));
+    TERN_TRY(check_not_negative(task->prox_mu));
+    TERN_TRY(check_range(task->decay, 0.0f, 1.0f));
+    return task->kind == tern_TaskKind_TASK_TRAIN ? check_training(task) : TERN_OK;
+}
+
+enum tern_result tern_check_checkin_reply(const tern_CheckinReply *message)
+{
+    CHECK_HASH_OR_NONE(message->final_model_hash);
+    if (message->has_task) {
+        TERN_TRY(check_task(&message->task));
+    }
+    return message->has_task && message->finished ? TERN_ERR_ARGUMENT : TERN_OK;
+}
+
+enum tern_result tern_check_update(const tern_Update *message)
+{
+    CHECK_HASH(message->base);
+    TERN_TRY(check_count(message->num_examples, 1, UINT32_MAX));
+    TERN_TRY(check_count(message->local_steps, 1, TERN_WIRE_LOCAL_STEPS_MAX));
+    TERN_TRY(check_finite(message->loss));
+    CHECK_HASH_OR_NONE(message->model_hash);
+    return message->has_error ? check_error_facts(&message->error) : TERN_OK;
+}
+
+enum tern_result tern_check_update_reply(const tern_UpdateReply *message)
+{
+    CHECK_ENUM(message->status, _tern_UpdateStatus_MAX);
+    return message->has_next ? tern_check_checkin_reply(&message->next) : TERN_OK;
+}
+
+enum tern_result tern_check_download(const tern_Download *message)
+{
+    CHECK_ENUM(message->kind, _tern_DownloadKind_MAX);
+    CHECK_HASH_OR_NONE(message->model_hash);
+    if (message->kind == tern_DownloadKind_DOWNLOAD_DELTA) {
+        CHECK_HASH(message->from);
+        CHECK_NONE(message->to);
+        TERN_TRY(check_count(message->version, 1, UINT32_MAX));
+    } else {
+        CHECK_NONE(message->from);
+        CHECK_HASH(message->to);
+    }
+    return TERN_OK;
+}
+
+enum tern_result tern_check_error(const tern_Error *message)
+{
+    CHECK_TEXT(message->name, 1);
+    CHECK_TEXT(message->sentence, 0);
+    return TERN_OK;
+}

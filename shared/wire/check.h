@@ -1,0 +1,22 @@
+// The ranges of each message's fields, one function for both directions: the encoder refuses what
+// the decoder would refuse. Internal to shared/wire; pure; reentrant.
+//
+// TERN_ERR_CORRUPT     a hash of the wrong length, text that is not text, a required field missing
+// TERN_ERR_NON_FINITE  a float field is NaN or infinite
+// TERN_ERR_ARGUMENT    a value outside its documented range
+#ifndef TERN_WIRE_CHECK_H
+#define TERN_WIRE_CHECK_H
+
+#include "result.h"
+#include "wire/tern.pb.h"
+
+TERN_MUST_USE enum tern_result tern_check_enroll_request(const tern_EnrollRequest *message);
+TERN_MUST_USE enum tern_result tern_check_enroll_reply(const tern_EnrollReply *message);
+TERN_MUST_USE enum tern_result tern_check_checkin_request(const tern_CheckinRequest *message);
+TERN_MUST_USE enum tern_result tern_check_checkin_reply(const tern_CheckinReply *message);
+TERN_MUST_USE enum tern_result tern_check_update(const tern_Update *message);
+TERN_MUST_USE enum tern_result tern_check_update_reply(const tern_UpdateReply *message);
+TERN_MUST_USE enum tern_result tern_check_download(const tern_Download *message);
+TERN_MUST_USE enum tern_result tern_check_error(const tern_Error *message);
+
+#endif

@@ -1,0 +1,102 @@
+#include "wire/wire.h"
+#include "wire/check.h"
+#include "wire/scan.h"
+#include <pb_decode.h>
+#include <pb_encode.h>
+#include <string.h>
+
+// What the encoders can make, the decoders take.
+_Static_assert(tern_EnrollRequest_size <= TERN_WIRE_MESSAGE_MAX, "limit");
+_Static_assert(tern_EnrollReply_size <= TERN_WIRE_MESSAGE_MAX, "limit");
+_Static_assert(tern_CheckinRequest_size <= TERN_WIRE_MESSAGE_MAX, "limit");
+_Static_assert(tern_CheckinReply_size <= TERN_WIRE_MESSAGE_MAX, "limit");
+_Static_assert(tern_UpdateReply_size <= TERN_WIRE_MESSAGE_MAX, "limit");
+_Static_assert(tern_Error_size <= TERN_WIRE_MESSAGE_MAX, "limit");
+
+static enum tern_result encode(const pb_msgdesc_t *fields, const void *message, uint8_t *dst,
+                               size_t dst_size, size_t *written)
+{
+    pb_ostream_t stream = pb_ostream_from_buffer(dst, dst_size);
+    if (!pb_encode(&stream, fields, message)) {
+        return TERN_ERR_NO_SPACE;
+    }
+    *written = stream.bytes_written;
+    return TERN_OK;
+}
+
+// Container fields have no storage in the struct; they are written behind all others, under the
+// same tag in every message.
+static enum tern_result encode_container(struct tern_span container, uint8_t *dst, size_t dst_size,
+                                         size_t *written)
+{
+    pb_ostream_t stream = pb_ostream_from_buffer(dst + *written, dst_size - *written);
+    if (!pb_encode_tag(&stream, PB_WT_STRING, tern_Update_container_tag) ||
+        !pb_encode_string(&stream, container.data, container.len)) {
+        return TERN_ERR_NO_SPACE;
+    }
+    *written += stream.bytes_written;
+    return TERN_OK;
+}
+
+_Static_assert(tern_Update_container_tag == tern_Download_container_tag, "one tag for containers");
+
+static enum tern_result check_container(struct tern_span container)
+{
+    return container.data != NULL && container.len > 0 ? TERN_OK : TERN_ERR_CORRUPT;
+}
+
+static enum tern_result decode(const uint8_t *src, size_t src_len, const pb_msgdesc_t *fields,
+                               void *message, struct tern_span *container)
+{
+    TERN_TRY(tern_wire_scan(src, src_len, fields, message, container));
+    pb_istream_t stream = pb_istream_from_buffer(src, src_len);
+    return pb_decode(&stream, fields, message) ? TERN_OK : TERN_ERR_CORRUPT;
+}
+
+#define DEFINE_MESSAGE(name, type)                                                                 \
+    enum tern_result tern_wire_encode_##name(const type *message, uint8_t *dst, size_t dst_size,   \
+                                             size_t *written)                                      \
+    {                                                                                              \
+        TERN_TRY(tern_check_##name(message));                                                      \
+        return encode(type##_fields, message, dst, dst_size, written);                             \
+    }                                                                                              \
+    enum tern_result tern_wire_decode_##name(const uint8_t *src, size_t src_len, type *message)    \
+    {                                                                                              \
+        if (src_len > TERN_WIRE_MESSAGE_MAX) {                                                     \
+            return TERN_ERR_TOO_LARGE;                                                             \
+        }                                                                                          \
+        memset(message, 0, sizeof(*message));                                                      \
+        TERN_TRY(decode(src, src_len, type##_fields, message, NULL));                              \
+        return tern_check_##name(message);                                                         \
+    }
+
+DEFINE_MESSAGE(enroll_request, tern_EnrollRequest)
+DEFINE_MESSAGE(enroll_reply, tern_EnrollReply)
+DEFINE_MESSAGE(checkin_request, tern_CheckinRequest)
+DEFINE_MESSAGE(checkin_reply, tern_CheckinReply)
+DEFINE_MESSAGE(update_reply, tern_UpdateReply)
+DEFINE_MESSAGE(error, tern_Error)
+
+// The struct's callback member is cleared before nanopb sees it, so callers may leave it unset.
+#define DEFINE_CARRIER(name, type)                                                                 \
+    enum tern_result tern_wire_encode_##name(const type *message, struct tern_span container,      \
+                                             uint8_t *dst, size_t dst_size, size_t *written)       \
+    {                                                                                              \
+        type copy = *message;                                                                      \
+        memset(&copy.container, 0, sizeof(copy.container));                                        \
+        TERN_TRY(tern_check_##name(message));                                                      \
+        TERN_TRY(check_container(container));                                                      \
+        TERN_TRY(encode(type##_fields, &copy, dst, dst_size, written));                            \
+        return encode_container(container, dst, dst_size, written);                                \
+    }                                                                                              \
+    enum tern_result tern_wire_decode_##name(const uint8_t *src, size_t src_len, type *message,    \
+                                             struct tern_span *container)                          \
+    {                                                                                              \
+        memset(message, 0, sizeof(*message));                                                      \
+        TERN_TRY(decode(src, src_len, type##_fields, message, container));                         \
+        TERN_TRY(tern_check_##name(message));                                                      \
+        return check_container(*container);                                                        \
+    }
+
+DEFINE_CARRIER(update, tern_Update)
+DEFINE_CARRIER(download, tern_Download)
