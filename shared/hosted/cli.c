@@ -1,0 +1,356 @@
+#include "hosted/cli.h"
+#include "hosted/cli_help.h"
+#include "hosted/setting_value.h"
+#include "version.h"
+#include <errno.h>
+#include <getopt.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+// What the common options say; kept while both halves of the command line are parsed.
+struct parse {
+    struct tern_cli *cli;
+    bool help;
+    bool version;
+    bool settings;
+};
+
+// getopt_long() returns these for the common options, and VERB_OPTION + i for the verb's i-th.
+enum {
+    OPTION_CONFIG = 256,
+    OPTION_SET,
+    OPTION_SETTINGS,
+    OPTION_JSON,
+    OPTION_HELP,
+    OPTION_VERSION,
+    VERB_OPTION,
+};
+
+static const struct option common_options[] = {
+    {"config", required_argument, NULL, OPTION_CONFIG},
+    {"set", required_argument, NULL, OPTION_SET},
+    {"settings", no_argument, NULL, OPTION_SETTINGS},
+    {"json", no_argument, NULL, OPTION_JSON},
+    {"help", no_argument, NULL, OPTION_HELP},
+    {"version", no_argument, NULL, OPTION_VERSION},
+};
+#define COMMON_COUNT (sizeof(common_options) / sizeof(common_options[0]))
+
+// Writes "program: message" and how to get help; the exit code of a wrong command line.
+static int usage_error(const struct tern_cli *cli, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static int usage_error(const struct tern_cli *cli, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    fprintf(stderr, "%s: ", cli->program->name);
+    vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    bool has_verb = cli->verb != NULL && cli->verb->name != NULL;
+    fprintf(stderr, "\nTry '%s %s%s--help'.\n", cli->program->name, has_verb ? cli->verb->name : "",
+            has_verb ? " " : "");
+    return TERN_EXIT_USAGE;
+}
+
+static size_t verb_option_count(const struct tern_cli_verb *verb)
+{
+    size_t count = 0;
+    while (verb != NULL && verb->options != NULL && verb->options[count].name != NULL) {
+        count++;
+    }
+    if (count > TERN_CLI_OPTIONS_MAX) {
+        fprintf(stderr, "verb %s has more than %d options\n", verb->name, TERN_CLI_OPTIONS_MAX);
+        abort();
+    }
+    return count;
+}
+
+// Common options, then the verb's, then the end mark.
+static void list_options(const struct tern_cli_verb *verb,
+                         struct option list[COMMON_COUNT + TERN_CLI_OPTIONS_MAX + 1])
+{
+    size_t count = verb_option_count(verb);
+    memset(list, 0, (COMMON_COUNT + TERN_CLI_OPTIONS_MAX + 1) * sizeof(list[0]));
+    memcpy(list, common_options, sizeof(common_options));
+    for (size_t i = 0; i < count; i++) {
+        const struct tern_cli_option *option = &verb->options[i];
+        list[COMMON_COUNT + i] = (struct option){
+            option->name, option->argument == NULL ? no_argument : required_argument, NULL,
+            VERB_OPTION + (int)i};
+    }
+}
+
+// Takes one option that getopt_long() found; false when it is none of those known.
+static bool take_option(struct parse *parse, int option)
+{
+    struct tern_cli *cli = parse->cli;
+    switch (option) {
+    case OPTION_CONFIG:
+        cli->config = optarg;
+        return true;
+    case OPTION_SET:
+        cli->sets[cli->set_count++] = optarg;
+        return true;
+    case OPTION_SETTINGS:
+        parse->settings = true;
+        return true;
+    case OPTION_JSON:
+        cli->json = true;
+        return true;
+    case 'h':
+    case OPTION_HELP:
+        parse->help = true;
+        return true;
+    case OPTION_VERSION:
+        parse->version = true;
+        return true;
+    default:
+        break;
+    }
+    if (option < VERB_OPTION) {
+        return false;
+    }
+    cli->option_values[option - VERB_OPTION] = optarg == NULL ? "" : optarg;
+    return true;
+}
+
+// Parses the options of argv with those of cli->verb, which is NULL while the verb is not known
+// yet: parsing then stops at the first argument that is no option. Returns 0, or an exit code.
+static int parse_options(struct parse *parse, int argc, char **argv)
+{
+    struct option list[COMMON_COUNT + TERN_CLI_OPTIONS_MAX + 1];
+    struct tern_cli *cli = parse->cli;
+    list_options(cli->verb, list);
+    const char *letters = cli->verb == NULL ? "+:h" : ":h";
+    optind = 0; // 0 makes glibc start over
+    int option;
+    while ((option = getopt_long(argc, argv, letters, list, NULL)) != -1) {
+        if (option == ':') {
+            return usage_error(cli, "%s needs a value", argv[optind - 1]);
+        }
+        if (!take_option(parse, option)) {
+            return usage_error(cli, "unknown option %s", argv[optind - 1]);
+        }
+    }
+    return 0;
+}
+
+static const struct tern_cli_verb *find_verb(const struct tern_cli_program *program,
+                                             const char *name)
+{
+    for (const struct tern_cli_verb *verb = program->verbs; verb->run != NULL; verb++) {
+        if (strcmp(verb->name, name) == 0) {
+            return verb;
+        }
+    }
+    return NULL;
+}
+
+static bool has_verbs(const struct tern_cli_program *program)
+{
+    return program->verbs[0].name != NULL;
+}
+
+// Parses everything before the verb, the verb, and everything behind it. Returns 0, or an exit
+// code. A request for help needs no verb.
+static int parse_command_line(struct parse *parse, int argc, char **argv)
+{
+    struct tern_cli *cli = parse->cli;
+    if (has_verbs(cli->program)) {
+        int code = parse_options(parse, argc, argv);
+        if (code != 0) {
+            return code;
+        }
+        if (optind == argc) {
+            return 0;
+        }
+        cli->verb = find_verb(cli->program, argv[optind]);
+        if (cli->verb == NULL) {
+            return usage_error(cli, "there is no verb '%s'", argv[optind]);
+        }
+        argc -= optind;
+        argv += optind;
+    } else {
+        cli->verb = &cli->program->verbs[0];
+    }
+    int code = parse_options(parse, argc, argv);
+    cli->arguments = argv + optind;
+    cli->argument_count = code == 0 ? (unsigned)(argc - optind) : 0;
+    return code;
+}
+
+// Fills the settings from the defaults, the file and --set. Returns 0, or an exit code.
+static int load_settings(struct tern_cli *cli)
+{
+    const struct tern_cli_program *program = cli->program;
+    char why[512];
+    if (program->settings == NULL) {
+        return cli->config == NULL && cli->set_count == 0
+                   ? 0
+                   : usage_error(cli, "this program has no settings");
+    }
+    tern_settings_defaults(program->settings, program->values);
+    if (cli->config == NULL && program->default_config != NULL &&
+        access(program->default_config, F_OK) == 0) {
+        cli->config = program->default_config;
+    }
+    if (cli->config != NULL &&
+        tern_settings_load(program->settings, program->values, cli->config, why) != TERN_OK) {
+        return tern_cli_fail(cli, TERN_ERR_CONFIG, "%s", why);
+    }
+    for (unsigned i = 0; i < cli->set_count; i++) {
+        if (tern_settings_set(program->settings, program->values, cli->sets[i], why) != TERN_OK) {
+            return tern_cli_fail(cli, TERN_ERR_CONFIG, "%s", why);
+        }
+    }
+    return 0;
+}
+
+static int check_arguments(const struct tern_cli *cli)
+{
+    if (cli->argument_count < cli->verb->least_arguments) {
+        return usage_error(cli, "an argument is missing; expected %s", cli->verb->arguments);
+    }
+    if (cli->argument_count > cli->verb->most_arguments) {
+        return usage_error(cli, "unexpected argument '%s'",
+                           cli->arguments[cli->verb->most_arguments]);
+    }
+    return 0;
+}
+
+// Answers --help, --version and --settings. Returns whether there was one.
+static bool answer(const struct parse *parse)
+{
+    const struct tern_cli *cli = parse->cli;
+    if (parse->help && cli->verb != NULL && cli->verb->name != NULL) {
+        tern_cli_help_verb(cli->program, cli->verb, stdout);
+    } else if (parse->help) {
+        tern_cli_help_program(cli->program, stdout);
+    } else if (parse->version) {
+        printf("%s %s\n", cli->program->name, TERN_VERSION);
+    } else if (parse->settings && cli->program->settings != NULL) {
+        tern_settings_print_example(cli->program->settings, stdout);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+static int run(struct parse *parse, int argc, char **argv)
+{
+    struct tern_cli *cli = parse->cli;
+    int code = parse_command_line(parse, argc, argv);
+    if (code != 0) {
+        return code;
+    }
+    if (answer(parse)) {
+        return TERN_EXIT_OK;
+    }
+    if (cli->verb == NULL) {
+        return usage_error(cli, "a verb is missing");
+    }
+    code = check_arguments(cli);
+    code = code == 0 ? load_settings(cli) : code;
+    if (code != 0) {
+        return code;
+    }
+    code = cli->verb->run(cli);
+    // A full disk or a closed pipe must not look like success to a script that reads our output.
+    if (fflush(stdout) != 0 && code == TERN_EXIT_OK) {
+        return tern_cli_fail(cli, TERN_ERR_IO, "cannot write the output: %s", strerror(errno));
+    }
+    return code;
+}
+
+int tern_cli_main(const struct tern_cli_program *program, int argc, char **argv)
+{
+    struct tern_cli cli = {.program = program};
+    struct parse parse = {.cli = &cli};
+    cli.sets = calloc((size_t)argc + 1, sizeof(cli.sets[0]));
+    if (cli.sets == NULL) {
+        return tern_cli_fail(&cli, TERN_ERR_NO_MEMORY, "out of memory");
+    }
+    int code = run(&parse, argc, argv);
+    free(cli.sets);
+    return code;
+}
+
+static size_t option_index(const struct tern_cli *cli, const char *name)
+{
+    size_t count = verb_option_count(cli->verb);
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(cli->verb->options[i].name, name) == 0) {
+            return i;
+        }
+    }
+    fprintf(stderr, "%s: the verb has no option --%s\n", cli->program->name, name);
+    abort();
+}
+
+const char *tern_cli_option(const struct tern_cli *cli, const char *name, const char *fallback)
+{
+    const char *value = cli->option_values[option_index(cli, name)];
+    return value == NULL ? fallback : value;
+}
+
+bool tern_cli_flag(const struct tern_cli *cli, const char *name)
+{
+    return tern_cli_option(cli, name, NULL) != NULL;
+}
+
+enum tern_result tern_cli_number(const struct tern_cli *cli, const char *name, uint64_t fallback,
+                                 uint64_t least, uint64_t most, uint64_t *value)
+{
+    const struct tern_setting setting = {.type = TERN_SETTING_U64,
+                                         .size = sizeof(*value),
+                                         .min = (double)least,
+                                         .max = (double)most};
+    char problem[96];
+    char allowed[160];
+    const char *text = tern_cli_option(cli, name, NULL);
+    *value = fallback;
+    if (text == NULL || tern_setting_parse(&setting, text, value, problem) == TERN_OK) {
+        return TERN_OK;
+    }
+    tern_setting_allowed(&setting, allowed);
+    usage_error(cli, "--%s '%s' %s; allowed: %s", name, text, problem, allowed);
+    return TERN_ERR_CONFIG;
+}
+
+int tern_cli_fail(const struct tern_cli *cli, enum tern_result result, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    fprintf(stderr, "%s: ", cli->program->name);
+    vfprintf(stderr, format, arguments);
+    fputc('\n', stderr);
+    va_end(arguments);
+    return (int)tern_cli_exit_code(result);
+}
+
+enum tern_exit tern_cli_exit_code(enum tern_result result)
+{
+    switch ((int)result) {
+    case TERN_OK:
+        return TERN_EXIT_OK;
+    case TERN_ERR_CONFIG:
+        return TERN_EXIT_USAGE;
+    case TERN_ERR_UNAUTHORIZED:
+    case TERN_ERR_CONFLICT:
+    case TERN_ERR_LATE:
+    case TERN_ERR_UNKNOWN_ROUND:
+    case TERN_ERR_WRONG_REPLICA:
+    case TERN_ERR_NOT_IN_COHORT:
+    case TERN_ERR_NORM_LIMIT:
+    case TERN_ERR_MODEL_MISMATCH:
+        return TERN_EXIT_REFUSED;
+    case TERN_AGAIN:
+    case TERN_ERR_BUDGET:
+        return TERN_EXIT_NOTHING;
+    default:
+        return TERN_EXIT_FAILED;
+    }
+}

@@ -1,0 +1,100 @@
+// The command line that all of Tern's programs share: verbs, options, settings, help and exit
+// codes. A program hands its verb table to tern_cli_main(), which parses, loads the settings and
+// runs one verb. For hosted programs; one call per process, from main().
+//
+// Every program has these options, before or behind the verb:
+//   --config FILE    read settings from an INI file
+//   --set S.K=V      override one setting; may be given often; stronger than the file
+//   --settings       print every setting with its documentation, as an INI file
+//   --json           print results as JSON (verbs that print any)
+//   --help, -h       help of the program or of the verb
+//   --version        print the version
+#ifndef TERN_CLI_H
+#define TERN_CLI_H
+
+#include "hosted/settings.h"
+#include "result.h"
+#include <stdbool.h>
+#include <stddef.h>
+
+// Exit codes of every program.
+enum tern_exit {
+    TERN_EXIT_OK = 0,
+    TERN_EXIT_FAILED = 1,      // the reason is on stderr
+    TERN_EXIT_USAGE = 2,       // usage or configuration error
+    TERN_EXIT_REFUSED = 3,     // by the peer: credentials, or a rejected request
+    TERN_EXIT_NOTHING = 4,     // nothing to do, or it would exceed a budget
+    TERN_EXIT_INTERRUPTED = 5, // by a signal
+};
+
+// The most options of one verb, and the most bytes of the documented forms.
+#define TERN_CLI_OPTIONS_MAX 24
+
+// An option of a verb, "--name ARGUMENT" or "--name".
+struct tern_cli_option {
+    const char *name;
+    const char *argument; // its placeholder in --help; NULL for a flag
+    const char *doc;      // one line
+};
+
+struct tern_cli;
+
+struct tern_cli_verb {
+    const char *name;                      // NULL in a program that does one thing and has no verbs
+    const char *summary;                   // one line
+    const char *arguments;                 // "CODE [FILE]", "" for none
+    const char *help;                      // what it does, and examples; lines end with \n
+    const struct tern_cli_option *options; // ended by a NULL name; NULL for none
+    unsigned least_arguments;
+    unsigned most_arguments;
+    int (*run)(struct tern_cli *cli); // returns an exit code
+};
+
+struct tern_cli_program {
+    const char *name;
+    const char *summary;                  // one line
+    const char *help;                     // a paragraph and examples; lines end with \n
+    const struct tern_cli_verb *verbs;    // ended by a NULL run
+    const struct tern_settings *settings; // NULL for a program without settings
+    void *values;                         // the settings' struct
+    const char *default_config;           // read when it exists and --config is absent; or NULL
+};
+
+// What a verb gets.
+struct tern_cli {
+    const struct tern_cli_program *program;
+    const struct tern_cli_verb *verb;
+    char **arguments; // behind the options; NULL-terminated
+    unsigned argument_count;
+    bool json;
+    const char *config;                              // file that was loaded, NULL for none
+    const char *option_values[TERN_CLI_OPTIONS_MAX]; // by index in verb->options; NULL: not given
+    char **sets;
+    unsigned set_count;
+};
+
+// Parses argv, fills program->values (defaults, then the file, then --set), runs the verb and
+// returns the exit code for main().
+int tern_cli_main(const struct tern_cli_program *program, int argc, char **argv);
+
+// The value of the verb's option, or `fallback` when it was not given. A flag's value is "".
+// The name must be one of the verb's options.
+const char *tern_cli_option(const struct tern_cli *cli, const char *name, const char *fallback);
+
+// Whether the verb's option was given.
+bool tern_cli_flag(const struct tern_cli *cli, const char *name);
+
+// Reads a whole number with the units of settings ("10k") from an option.
+// TERN_ERR_CONFIG, explained on stderr, when it is malformed or outside [least, most].
+TERN_MUST_USE enum tern_result tern_cli_number(const struct tern_cli *cli, const char *name,
+                                               uint64_t fallback, uint64_t least, uint64_t most,
+                                               uint64_t *value);
+
+// The exit code that tells a script what kind of failure `result` is.
+enum tern_exit tern_cli_exit_code(enum tern_result result);
+
+// Writes "program: message" to stderr and returns the exit code of `result`.
+int tern_cli_fail(const struct tern_cli *cli, enum tern_result result, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#endif

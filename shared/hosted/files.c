@@ -1,0 +1,208 @@
+#define _GNU_SOURCE // mkostemp, getrandom
+#include "hosted/files.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static enum tern_result from_errno(void)
+{
+    switch (errno) {
+    case ENOENT:
+        return TERN_ERR_NOT_FOUND;
+    case ENOSPC:
+    case EDQUOT:
+        return TERN_ERR_NO_SPACE;
+    case ENOMEM:
+        return TERN_ERR_NO_MEMORY;
+    default:
+        return TERN_ERR_IO;
+    }
+}
+
+// Closes without losing the errno of what went wrong before.
+static void close_quietly(int fd)
+{
+    int saved = errno;
+    (void)close(fd);
+    errno = saved;
+}
+
+// --- Reading
+
+struct bytes {
+    uint8_t *data;
+    size_t len;
+    size_t size;
+};
+
+static bool grow(struct bytes *bytes, size_t most)
+{
+    size_t size = bytes->size == 0 ? 4096 : bytes->size * 2;
+    size = size > most + 2 ? most + 2 : size;
+    uint8_t *larger = realloc(bytes->data, size);
+    if (larger != NULL) {
+        bytes->data = larger;
+        bytes->size = size;
+    }
+    return larger != NULL;
+}
+
+// Reads until the end; the buffer always has room for one more byte and the NUL, so that a file of
+// `most` + 1 bytes is noticed. Pipes and /proc, which have no size, work too.
+static enum tern_result read_all(int fd, size_t most, struct bytes *bytes)
+{
+    for (;;) {
+        if (bytes->size < bytes->len + 2 && !grow(bytes, most)) {
+            return TERN_ERR_NO_MEMORY;
+        }
+        ssize_t got = read(fd, bytes->data + bytes->len, bytes->size - bytes->len - 1);
+        if (got == 0) {
+            bytes->data[bytes->len] = '\0';
+            return TERN_OK;
+        }
+        if (got < 0 && errno != EINTR) {
+            return from_errno();
+        }
+        bytes->len += got > 0 ? (size_t)got : 0;
+        if (bytes->len > most) {
+            errno = EFBIG;
+            return TERN_ERR_TOO_LARGE;
+        }
+    }
+}
+
+enum tern_result tern_file_read(const char *path, size_t most, uint8_t **data, size_t *len)
+{
+    struct bytes bytes = {0};
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return from_errno();
+    }
+    enum tern_result result = read_all(fd, most, &bytes);
+    close_quietly(fd);
+    if (result != TERN_OK) {
+        free(bytes.data);
+        return result;
+    }
+    *data = bytes.data;
+    *len = bytes.len;
+    return TERN_OK;
+}
+
+// --- Writing
+
+// The folder that holds `path`.
+static enum tern_result folder_of(const char *path, char folder[PATH_MAX])
+{
+    const char *slash = strrchr(path, '/');
+    size_t len = slash == NULL ? 0 : (size_t)(slash - path);
+    if (len >= PATH_MAX) {
+        errno = ENAMETOOLONG;
+        return TERN_ERR_IO;
+    }
+    memcpy(folder, path, len);
+    folder[len] = '\0';
+    if (len == 0) {
+        strcpy(folder, slash == NULL ? "." : "/");
+    }
+    return TERN_OK;
+}
+
+static bool write_all(int fd, const uint8_t *data, size_t len)
+{
+    while (len > 0) {
+        ssize_t done = write(fd, data, len);
+        if (done < 0 && errno != EINTR) {
+            return false;
+        }
+        if (done > 0) {
+            data += done;
+            len -= (size_t)done;
+        }
+    }
+    return true;
+}
+
+// A rename is on the disk only when its folder is.
+static bool sync_folder(const char *folder)
+{
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) {
+        return false;
+    }
+    bool done = fsync(fd) == 0;
+    close_quietly(fd);
+    return done;
+}
+
+static bool write_temporary(int fd, const void *data, size_t len, mode_t mode)
+{
+    bool done = fchmod(fd, mode) == 0 && write_all(fd, data, len) && fsync(fd) == 0;
+    if (!done) {
+        close_quietly(fd);
+        return false;
+    }
+    return close(fd) == 0;
+}
+
+enum tern_result tern_file_write(const char *path, const void *data, size_t len, mode_t mode)
+{
+    char folder[PATH_MAX];
+    char temporary[PATH_MAX];
+    TERN_TRY(folder_of(path, folder));
+    if (snprintf(temporary, sizeof(temporary), "%s.XXXXXX", path) >= (int)sizeof(temporary)) {
+        errno = ENAMETOOLONG;
+        return TERN_ERR_IO;
+    }
+    int fd = mkostemp(temporary, O_CLOEXEC);
+    if (fd < 0) {
+        return from_errno();
+    }
+    if (!write_temporary(fd, data, len, mode) || rename(temporary, path) != 0) {
+        enum tern_result result = from_errno();
+        int saved = errno;
+        (void)unlink(temporary);
+        errno = saved;
+        return result;
+    }
+    return sync_folder(folder) ? TERN_OK : TERN_ERR_IO;
+}
+
+// --- Folders
+
+static bool is_folder(const char *path)
+{
+    struct stat facts;
+    int saved = errno;
+    bool found = stat(path, &facts) == 0 && S_ISDIR(facts.st_mode);
+    errno = saved;
+    return found;
+}
+
+enum tern_result tern_file_make_folders(const char *path, mode_t mode)
+{
+    char part[PATH_MAX];
+    size_t len = strlen(path);
+    if (len == 0 || len >= sizeof(part)) {
+        errno = len == 0 ? ENOENT : ENAMETOOLONG;
+        return TERN_ERR_IO;
+    }
+    // Each step makes the folder that the first `end` bytes name.
+    for (size_t end = 1; end <= len; end++) {
+        if (path[end] != '/' && path[end] != '\0') {
+            continue;
+        }
+        memcpy(part, path, end);
+        part[end] = '\0';
+        if (mkdir(part, mode) != 0 && !is_folder(part)) {
+            return TERN_ERR_IO;
+        }
+    }
+    return TERN_OK;
+}

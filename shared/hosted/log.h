@@ -1,0 +1,38 @@
+// The log of the hosted programs: one line per event on stderr, "level=info event=round-open
+// round=3 target=10". Safe from any thread; a line is never torn.
+#ifndef TERN_LOG_H
+#define TERN_LOG_H
+
+#include <stdbool.h>
+
+enum tern_log_level {
+    TERN_LOG_ERROR = 0,
+    TERN_LOG_WARN = 1,
+    TERN_LOG_INFO = 2,
+    TERN_LOG_DEBUG = 3,
+};
+
+// Events above this level are dropped. TERN_LOG_INFO at start.
+void tern_log_set_level(enum tern_log_level level);
+
+// Whether events of this level are written; for events that cost something to describe.
+bool tern_log_enabled(enum tern_log_level level);
+
+// Reads "error", "warn", "info" or "debug"; false on any other text.
+bool tern_log_level_parse(const char *text, enum tern_log_level *level);
+
+#define TERN_LOG_TEXT_MAX 256 // bytes of one quoted text, with the terminating NUL
+
+// Writes one event. format: "key=%d other=%s", or NULL for none. Text that may hold spaces, quotes
+// or anything from outside goes through TERN_LOG_TEXT(). Control characters never reach the log.
+void tern_log(enum tern_log_level level, const char *event, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+// Makes a text one value: as it is, or in double quotes with \" and \\ where it needs them; cut at
+// TERN_LOG_TEXT_MAX. NULL is "". Returns dst.
+const char *tern_log_text(char dst[TERN_LOG_TEXT_MAX], const char *text);
+
+// The same into a buffer that lives until the end of the enclosing block.
+#define TERN_LOG_TEXT(text) tern_log_text((char[TERN_LOG_TEXT_MAX]){0}, (text))
+
+#endif
