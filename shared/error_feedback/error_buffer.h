@@ -13,7 +13,7 @@ struct tern_error_buffer {
 
 // What the error ledger records of a buffer.
 struct tern_error_facts {
-    float norm;    // Euclidean, accumulated in float64 in index order
+    float norm;    // Euclidean, accumulated in float64 in index order; at most FLT_MAX
     float maximum; // largest magnitude
 };
 

@@ -1,0 +1,82 @@
+// float16: IEEE 754 binary16, rounded to nearest even, with error feedback.
+#include "codec/kernels/kernels.h"
+#include "codec/modes.h"
+
+// Up to here, ties to even included, every half is zero.
+#define HALF_OF_SMALLEST 0x1p-25f
+
+enum { HALF_INFINITY = 0x7c00 };
+
+static size_t float16_bound(size_t count)
+{
+    return 1 + 2 * count;
+}
+
+static enum tern_result float16_check_peak(const struct tern_codec *codec, float peak)
+{
+    (void)codec;
+    return peak < TERN_HALF_LIMIT ? TERN_OK : TERN_ERR_NON_FINITE;
+}
+
+static size_t float16_encode(const struct tern_codec *codec, float peak, float *values,
+                             size_t count, uint8_t *dst)
+{
+    (void)codec;
+    if (peak <= HALF_OF_SMALLEST) {
+        return 0;
+    }
+    dst[0] = TERN_MODE_FLOAT16;
+    tern_kernel_float16_put(values, count, dst + 1);
+    return float16_bound(count);
+}
+
+static enum tern_result float16_check(const uint8_t *body, size_t len, size_t count)
+{
+    if (len % 2 != 0 || len / 2 != count) {
+        return TERN_ERR_CORRUPT;
+    }
+    return tern_kernel_float16_peak(body, count) < HALF_INFINITY ? TERN_OK : TERN_ERR_NON_FINITE;
+}
+
+static void float16_decode(const uint8_t *body, size_t len, float *dst, size_t count)
+{
+    (void)len;
+    tern_kernel_float16_get(body, dst, count);
+}
+
+static void float16_accumulate(const uint8_t *body, size_t len, float weight, float *acc,
+                               size_t count)
+{
+    (void)len;
+    tern_kernel_float16_add(body, weight, acc, count);
+}
+
+static void float16_describe(const uint8_t *body, size_t len, size_t count,
+                             struct tern_codec_info *info)
+{
+    (void)len;
+    for (size_t i = 0; i < count; i++) {
+        float value = 0;
+        tern_kernel_float16_get(body + 2 * i, &value, 1);
+        info->nonzero += value != 0;
+        info->sum_square += (double)value * (double)value;
+        float magnitude = value < 0 ? -value : value;
+        info->maximum = magnitude > info->maximum ? magnitude : info->maximum;
+    }
+}
+
+const struct tern_encoder tern_float16_encoder = {
+    .bound = float16_bound,
+    .check = float16_check_peak,
+    .encode = float16_encode,
+};
+
+const struct tern_mode tern_float16_mode = {
+    .byte = TERN_MODE_FLOAT16,
+    .id = TERN_CODEC_FLOAT16,
+    .name = "float16",
+    .check = float16_check,
+    .decode = float16_decode,
+    .accumulate = float16_accumulate,
+    .describe = float16_describe,
+};

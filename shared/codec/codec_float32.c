@@ -1,0 +1,78 @@
+// float32: the values as they are.
+#include "codec/kernels/kernels.h"
+#include "codec/modes.h"
+#include "util/bytes.h"
+#include <string.h>
+
+static size_t float32_bound(size_t count)
+{
+    return 1 + 4 * count;
+}
+
+static enum tern_result float32_check_peak(const struct tern_codec *codec, float peak)
+{
+    (void)codec;
+    (void)peak;
+    return TERN_OK;
+}
+
+static size_t float32_encode(const struct tern_codec *codec, float peak, float *values,
+                             size_t count, uint8_t *dst)
+{
+    (void)codec;
+    (void)peak;
+    dst[0] = TERN_MODE_FLOAT32;
+    tern_kernel_float32_put(values, count, dst + 1);
+    memset(values, 0, count * sizeof *values);
+    return float32_bound(count);
+}
+
+static enum tern_result float32_check(const uint8_t *body, size_t len, size_t count)
+{
+    // Divides, since 4 * count may not fit a size_t.
+    if (len % 4 != 0 || len / 4 != count) {
+        return TERN_ERR_CORRUPT;
+    }
+    return tern_kernel_peak_bytes(body, count) < TERN_INFINITY_BITS ? TERN_OK : TERN_ERR_NON_FINITE;
+}
+
+static void float32_decode(const uint8_t *body, size_t len, float *dst, size_t count)
+{
+    (void)len;
+    tern_kernel_float32_get(body, dst, count);
+}
+
+static void float32_accumulate(const uint8_t *body, size_t len, float weight, float *acc,
+                               size_t count)
+{
+    (void)len;
+    tern_kernel_float32_add(body, weight, acc, count);
+}
+
+static void float32_describe(const uint8_t *body, size_t len, size_t count,
+                             struct tern_codec_info *info)
+{
+    (void)len;
+    for (size_t i = 0; i < count; i++) {
+        double value = (double)tern_get_f32(body + 4 * i);
+        info->nonzero += value != 0;
+        info->sum_square += value * value;
+    }
+    info->maximum = tern_bits_float(tern_kernel_peak_bytes(body, count));
+}
+
+const struct tern_encoder tern_float32_encoder = {
+    .bound = float32_bound,
+    .check = float32_check_peak,
+    .encode = float32_encode,
+};
+
+const struct tern_mode tern_float32_mode = {
+    .byte = TERN_MODE_FLOAT32,
+    .id = TERN_CODEC_FLOAT32,
+    .name = "float32",
+    .check = float32_check,
+    .decode = float32_decode,
+    .accumulate = float32_accumulate,
+    .describe = float32_describe,
+};

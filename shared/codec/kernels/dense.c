@@ -1,0 +1,151 @@
+#include "codec/kernels/kernels.h"
+
+static inline uint32_t load_le32(const uint8_t *src)
+{
+    uint32_t word;
+    __builtin_memcpy(&word, src, sizeof word);
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    word = __builtin_bswap32(word);
+#endif
+    return word;
+}
+
+static inline void store_le32(uint8_t *dst, uint32_t word)
+{
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    word = __builtin_bswap32(word);
+#endif
+    __builtin_memcpy(dst, &word, sizeof word);
+}
+
+static inline uint16_t load_le16(const uint8_t *src)
+{
+    uint16_t word;
+    __builtin_memcpy(&word, src, sizeof word);
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    word = __builtin_bswap16(word);
+#endif
+    return word;
+}
+
+static inline void store_le16(uint8_t *dst, uint16_t word)
+{
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    word = __builtin_bswap16(word);
+#endif
+    __builtin_memcpy(dst, &word, sizeof word);
+}
+
+uint32_t tern_kernel_peak(const float *values, size_t count)
+{
+    int32_t peak = 0; // signed: without a sign bit it is the same order, and SSE2 can compare it
+    for (size_t i = 0; i < count; i++) {
+        int32_t magnitude = (int32_t)(tern_float_bits(values[i]) & ~TERN_SIGN_BIT);
+        peak = magnitude > peak ? magnitude : peak;
+    }
+    return (uint32_t)peak;
+}
+
+uint32_t tern_kernel_peak_bytes(const uint8_t *src, size_t count)
+{
+    int32_t peak = 0;
+    for (size_t i = 0; i < count; i++) {
+        int32_t magnitude = (int32_t)(load_le32(src + 4 * i) & ~TERN_SIGN_BIT);
+        peak = magnitude > peak ? magnitude : peak;
+    }
+    return (uint32_t)peak;
+}
+
+void tern_kernel_float32_put(const float *restrict values, size_t count, uint8_t *restrict dst)
+{
+    for (size_t i = 0; i < count; i++) {
+        store_le32(dst + 4 * i, tern_float_bits(values[i]));
+    }
+}
+
+void tern_kernel_float32_get(const uint8_t *restrict src, float *restrict dst, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        dst[i] = tern_bits_float(load_le32(src + 4 * i));
+    }
+}
+
+void tern_kernel_float32_add(const uint8_t *restrict src, float weight, float *restrict acc,
+                             size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        acc[i] += weight * tern_bits_float(load_le32(src + 4 * i));
+    }
+}
+
+enum {
+    HALF_FRACTION_SHIFT = 13,               // float32 has 13 more fraction bits than a half
+    HALF_SMALLEST_NORMAL = (127 - 14) << 23 // bits of 2^-14
+};
+
+// Adding 0.5 to a magnitude below 2^-14 leaves its multiple of 2^-24, rounded to even by the FPU,
+// in the low bits of the sum: that is the subnormal half.
+static inline uint32_t subnormal_half(uint32_t magnitude)
+{
+    return tern_float_bits(tern_bits_float(magnitude) + 0.5f) - tern_float_bits(0.5f);
+}
+
+// Rounds away 13 bits, ties to even; a carry moves into the exponent, as it should.
+static inline uint32_t normal_half(uint32_t magnitude)
+{
+    uint32_t odd = magnitude >> HALF_FRACTION_SHIFT & 1;
+    uint32_t rounded = magnitude + (1u << (HALF_FRACTION_SHIFT - 1)) - 1 + odd;
+    return (rounded >> HALF_FRACTION_SHIFT) - ((127 - 15) << 10);
+}
+
+static inline uint16_t half_of(float value)
+{
+    uint32_t bits = tern_float_bits(value);
+    uint32_t magnitude = bits & ~TERN_SIGN_BIT;
+    uint32_t small = subnormal_half(magnitude);
+    uint32_t normal = normal_half(magnitude);
+    uint32_t half = (int32_t)magnitude < HALF_SMALLEST_NORMAL ? small : normal;
+    return (uint16_t)(half | bits >> 31 << 15);
+}
+
+// The fraction and exponent of a half, moved into those of a float32, are its value / 2^112, also
+// when it is subnormal. The product is exact.
+static inline float float_of(uint16_t half)
+{
+    float magnitude = tern_bits_float((uint32_t)(half & 0x7fff) << HALF_FRACTION_SHIFT) * 0x1p112f;
+    return tern_bits_float(tern_float_bits(magnitude) | (uint32_t)(half >> 15) << 31);
+}
+
+void tern_kernel_float16_put(float *restrict values, size_t count, uint8_t *restrict dst)
+{
+    for (size_t i = 0; i < count; i++) {
+        uint16_t half = half_of(values[i]);
+        store_le16(dst + 2 * i, half);
+        values[i] -= float_of(half);
+    }
+}
+
+void tern_kernel_float16_get(const uint8_t *restrict src, float *restrict dst, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        dst[i] = float_of(load_le16(src + 2 * i));
+    }
+}
+
+void tern_kernel_float16_add(const uint8_t *restrict src, float weight, float *restrict acc,
+                             size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        acc[i] += weight * float_of(load_le16(src + 2 * i));
+    }
+}
+
+uint16_t tern_kernel_float16_peak(const uint8_t *src, size_t count)
+{
+    int16_t peak = 0;
+    for (size_t i = 0; i < count; i++) {
+        int16_t magnitude = (int16_t)(load_le16(src + 2 * i) & 0x7fff);
+        peak = magnitude > peak ? magnitude : peak;
+    }
+    return (uint16_t)peak;
+}

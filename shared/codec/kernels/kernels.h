@@ -1,0 +1,128 @@
+// The inner loops of the codecs, in plain C that gcc -O3 turns into SIMD: no branch that depends on
+// a value, one output per input. What a value becomes is fixed bit by bit (docs/FORMAT.md), so any
+// other version of a kernel must give the same bits. Sizes are checked by the callers. Pure;
+// reentrant.
+#ifndef TERN_KERNELS_H
+#define TERN_KERNELS_H
+
+#include <float.h>
+#include <stddef.h>
+#include <stdint.h>
+
+// Every float32 expression is rounded once, to float32: no wider intermediates (x87).
+_Static_assert(FLT_EVAL_METHOD == 0, "build with SSE2 or another unit that computes in float32");
+
+#define TERN_SIGN_BIT 0x80000000u
+#define TERN_INFINITY_BITS 0x7f800000u // magnitudes from here on are infinite or NaN
+
+static inline uint32_t tern_float_bits(float value)
+{
+    union {
+        float value;
+        uint32_t bits;
+    } word = {.value = value};
+    return word.bits;
+}
+
+static inline float tern_bits_float(uint32_t bits)
+{
+    union {
+        uint32_t bits;
+        float value;
+    } word = {.bits = bits};
+    return word.value;
+}
+
+// --- Dense values (kernels/dense.c)
+// -------------------------------------------------------------
+
+// Bits of the largest magnitude. Magnitudes compare as integers, NaN above infinity, so the result
+// is below TERN_INFINITY_BITS exactly when all values are finite.
+uint32_t tern_kernel_peak(const float *values, size_t count);
+
+// As above, of little-endian float32 in bytes.
+uint32_t tern_kernel_peak_bytes(const uint8_t *src, size_t count);
+
+void tern_kernel_float32_put(const float *values, size_t count, uint8_t *dst);
+void tern_kernel_float32_get(const uint8_t *src, float *dst, size_t count);
+void tern_kernel_float32_add(const uint8_t *src, float weight, float *acc, size_t count);
+
+// Rounds to the nearest half, ties to even, and leaves what was lost in values. Magnitudes are
+// below TERN_HALF_LIMIT.
+#define TERN_HALF_LIMIT 65520.0f // from here on a value rounds to infinity
+void tern_kernel_float16_put(float *values, size_t count, uint8_t *dst);
+void tern_kernel_float16_get(const uint8_t *src, float *dst, size_t count);
+void tern_kernel_float16_add(const uint8_t *src, float weight, float *acc, size_t count);
+
+// The largest half without its sign; from 0x7c00 on it is infinite or NaN.
+uint16_t tern_kernel_float16_peak(const uint8_t *src, size_t count);
+
+// --- Five ternary digits a byte, planar (kernels/ternary.c)
+// ----------------------------------------------------------
+
+#define TERN_TERNARY_PARTS 5
+#define TERN_TERNARY_ZERO 121 // the byte of five zeros
+#define TERN_TERNARY_LIMIT 243
+#define TERN_TERNARY_BLOCK 512 // bytes that a kernel below takes at most, but for one run
+
+// Room for a block: a run or a copied word may begin at its last byte.
+#define TERN_TERNARY_BLOCK_ROOM (TERN_TERNARY_BLOCK + 16)
+
+// q = sign of the value where its magnitude, as bits, is above `threshold`, else 0. Writes the
+// ceil(count / 5) bytes of q and leaves value - scale * q in values.
+void tern_kernel_ternary_pack(float *values, size_t count, float scale, uint32_t threshold,
+                              uint8_t *packed);
+
+// Where a block of packed bytes lands: byte i of it holds the values at[i], at[i + stride], ...,
+// of which those before `end` exist.
+struct tern_ternary_target {
+    float *at;
+    const float *end;
+    size_t stride;
+};
+
+// value = scale * q. Bytes are below TERN_TERNARY_LIMIT.
+void tern_kernel_ternary_set(const uint8_t *packed, size_t len, float scale,
+                             struct tern_ternary_target target);
+
+// value += scale * q where q is not 0.
+void tern_kernel_ternary_add(const uint8_t *packed, size_t len, float scale,
+                             struct tern_ternary_target target);
+
+// As the two above, for run-coded bytes that are mostly runs: the time goes with `len` (set: and
+// with the values to clear), not with the values.
+void tern_kernel_ternary_set_runs(const uint8_t *coded, size_t len, float scale,
+                                  struct tern_ternary_target target);
+void tern_kernel_ternary_add_runs(const uint8_t *coded, size_t len, float scale,
+                                  struct tern_ternary_target target);
+
+// Digits of q that are not 0 in packed or run-coded bytes.
+size_t tern_kernel_ternary_nonzero(const uint8_t *coded, size_t len);
+
+// --- Zero runs (kernels/zero_run.c)
+// --------------------------------------------------------------
+
+#define TERN_RUN_MAX 14
+
+// Bytes that a run-coded byte stands for.
+static inline size_t tern_run_length(uint8_t coded)
+{
+    return coded < TERN_TERNARY_LIMIT ? 1u : (size_t)coded - (TERN_TERNARY_LIMIT - 2);
+}
+
+// Run-codes bytes[0..len) in place; returns the new length.
+size_t tern_kernel_run_encode(uint8_t *bytes, size_t len);
+
+// What run-coded bytes stand for.
+struct tern_run_facts {
+    size_t expanded; // bytes after expansion
+    size_t runs;     // bytes that are runs
+};
+struct tern_run_facts tern_kernel_run_facts(const uint8_t *coded, size_t len);
+
+// Expands coded[0..len) until the block is full or the input ends. Returns the coded bytes used;
+// *expanded: the bytes written, at most TERN_TERNARY_BLOCK_ROOM.
+size_t tern_kernel_run_expand(const uint8_t *coded, size_t len,
+                              uint8_t block[TERN_TERNARY_BLOCK_ROOM], size_t *expanded);
+
+#endif

@@ -1,0 +1,199 @@
+#include "codec/kernels/kernels.h"
+
+#include <string.h>
+
+static size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+// One Horner step for one of the five parts: packed = 3 * packed + digit, where digit = q + 1.
+static void pack_part(float *restrict values, size_t len, float scale, uint32_t threshold,
+                      uint8_t *restrict packed)
+{
+    const uint32_t scale_bits = tern_float_bits(scale);
+    for (size_t i = 0; i < len; i++) {
+        uint32_t bits = tern_float_bits(values[i]);
+        uint32_t sign = bits & TERN_SIGN_BIT;
+        int32_t magnitude = (int32_t)(bits ^ sign);
+        uint32_t selected = magnitude > (int32_t)threshold ? ~0u : 0u;
+        uint32_t digit = 1 + (selected & (1 - (sign >> 30)));
+        packed[i] = (uint8_t)(3 * packed[i] + digit);
+        // scale * q without a product: the scale's bits with the sign, or +0.
+        values[i] -= tern_bits_float((scale_bits | sign) & selected);
+    }
+}
+
+static void pack_padding(uint8_t *packed, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        packed[i] = (uint8_t)(3 * packed[i] + 1);
+    }
+}
+
+void tern_kernel_ternary_pack(float *values, size_t count, float scale, uint32_t threshold,
+                              uint8_t *packed)
+{
+    size_t stride = (count + TERN_TERNARY_PARTS - 1) / TERN_TERNARY_PARTS;
+    for (size_t first = 0; first < stride; first += TERN_TERNARY_BLOCK) {
+        size_t len = smaller(TERN_TERNARY_BLOCK, stride - first);
+        memset(packed + first, 0, len);
+        for (size_t part = 0; part < TERN_TERNARY_PARTS; part++) {
+            size_t begin = part * stride + first;
+            size_t real = begin < count ? smaller(len, count - begin) : 0;
+            if (real > 0) {
+                pack_part(values + begin, real, scale, threshold, packed + first);
+            }
+            pack_padding(packed + first + real, len - real);
+        }
+    }
+}
+
+// A byte v as the fraction ceil(256 v / 243) / 256, whose first five base-3 digits are those of v:
+// each multiplication by 3 moves the next digit out on top. The quotient is exact for v < 243.
+static inline uint8_t fraction_of(uint8_t v)
+{
+    uint16_t dividend = (uint16_t)(13 * v + TERN_TERNARY_LIMIT - 1);
+    return (uint8_t)(v + (((uint32_t)dividend * 270) >> 16));
+}
+
+// The next digit, 0 to 2: floor(3 f / 256).
+static inline uint8_t top_digit(uint8_t fraction)
+{
+    return (uint8_t)((fraction > 85) + (fraction > 170));
+}
+
+static void fractions_of(const uint8_t *restrict packed, size_t len, uint8_t *restrict fractions)
+{
+    for (size_t i = 0; i < len; i++) {
+        fractions[i] = fraction_of(packed[i]);
+    }
+}
+
+static void set_part(uint8_t *restrict fractions, size_t len, float scale, float *restrict values)
+{
+    for (size_t i = 0; i < len; i++) {
+        values[i] = scale * (float)(top_digit(fractions[i]) - 1);
+        fractions[i] = (uint8_t)(3 * fractions[i]);
+    }
+}
+
+// Adds -0 where q is 0, which leaves every value as it is: +0 would turn -0 into +0.
+static void add_part(uint8_t *restrict fractions, size_t len, float scale, float *restrict values)
+{
+    const uint32_t scale_bits = tern_float_bits(scale);
+    for (size_t i = 0; i < len; i++) {
+        int32_t q = top_digit(fractions[i]) - 1;
+        uint32_t nonzero = q != 0 ? ~0u : 0u;
+        uint32_t flip = q > 0 ? 0u : TERN_SIGN_BIT;
+        values[i] += tern_bits_float((scale_bits & nonzero) ^ flip);
+        fractions[i] = (uint8_t)(3 * fractions[i]);
+    }
+}
+
+// Values of one part of a block that exist.
+static size_t part_length(const struct tern_ternary_target *target, size_t part, size_t len)
+{
+    size_t before_end = (size_t)(target->end - target->at);
+    size_t offset = part * target->stride;
+    return offset < before_end ? smaller(len, before_end - offset) : 0;
+}
+
+void tern_kernel_ternary_set(const uint8_t *packed, size_t len, float scale,
+                             struct tern_ternary_target target)
+{
+    uint8_t fractions[TERN_TERNARY_BLOCK_ROOM];
+    fractions_of(packed, len, fractions);
+    for (size_t part = 0; part < TERN_TERNARY_PARTS; part++) {
+        size_t real = part_length(&target, part, len);
+        if (real > 0) {
+            set_part(fractions, real, scale, target.at + part * target.stride);
+        }
+    }
+}
+
+void tern_kernel_ternary_add(const uint8_t *packed, size_t len, float scale,
+                             struct tern_ternary_target target)
+{
+    uint8_t fractions[TERN_TERNARY_BLOCK_ROOM];
+    fractions_of(packed, len, fractions);
+    for (size_t part = 0; part < TERN_TERNARY_PARTS; part++) {
+        size_t real = part_length(&target, part, len);
+        if (real > 0) {
+            add_part(fractions, real, scale, target.at + part * target.stride);
+        }
+    }
+}
+
+// Adds the non-zero digits of one byte. Digits past the end are zero, so they are never touched.
+static void add_byte(uint8_t packed, float scale, float *at, size_t stride)
+{
+    uint8_t fraction = fraction_of(packed);
+    for (size_t part = 0; part < TERN_TERNARY_PARTS; part++) {
+        uint8_t digit = top_digit(fraction);
+        if (digit != 1) {
+            at[part * stride] += digit > 1 ? scale : -scale;
+        }
+        fraction = (uint8_t)(3 * fraction);
+    }
+}
+
+void tern_kernel_ternary_add_runs(const uint8_t *coded, size_t len, float scale,
+                                  struct tern_ternary_target target)
+{
+    size_t at = 0;
+    for (size_t i = 0; i < len; i++) {
+        if (coded[i] < TERN_TERNARY_LIMIT && coded[i] != TERN_TERNARY_ZERO) {
+            add_byte(coded[i], scale, target.at + at, target.stride);
+        }
+        at += tern_run_length(coded[i]);
+    }
+}
+
+static size_t expanded_length(const uint8_t *coded, size_t len)
+{
+    size_t expanded = 0;
+    for (size_t i = 0; i < len; i++) {
+        expanded += tern_run_length(coded[i]);
+    }
+    return expanded;
+}
+
+void tern_kernel_ternary_set_runs(const uint8_t *coded, size_t len, float scale,
+                                  struct tern_ternary_target target)
+{
+    size_t expanded = expanded_length(coded, len);
+    for (size_t part = 0; part < TERN_TERNARY_PARTS; part++) {
+        size_t real = part_length(&target, part, expanded);
+        if (real > 0) {
+            memset(target.at + part * target.stride, 0, real * sizeof(float));
+        }
+    }
+    // 0 + (scale * q) is scale * q.
+    tern_kernel_ternary_add_runs(coded, len, scale, target);
+}
+
+// At most 5 a byte, so that 51 bytes fit into the inner sum.
+static uint8_t nonzero_in(const uint8_t *coded, size_t len)
+{
+    uint8_t sum = 0;
+    for (size_t i = 0; i < len; i++) {
+        uint8_t packed = coded[i] < TERN_TERNARY_LIMIT ? coded[i] : TERN_TERNARY_ZERO;
+        uint8_t fraction = fraction_of(packed);
+        for (size_t part = 0; part < TERN_TERNARY_PARTS; part++) {
+            sum = (uint8_t)(sum + (top_digit(fraction) != 1));
+            fraction = (uint8_t)(3 * fraction);
+        }
+    }
+    return sum;
+}
+
+size_t tern_kernel_ternary_nonzero(const uint8_t *coded, size_t len)
+{
+    enum { STEP = 48 };
+    size_t nonzero = 0;
+    for (size_t first = 0; first < len; first += STEP) {
+        nonzero += nonzero_in(coded + first, smaller(STEP, len - first));
+    }
+    return nonzero;
+}

@@ -1,0 +1,156 @@
+#include "codec/kernels/kernels.h"
+
+#include <string.h>
+
+#define EACH_BYTE(b) (0x0101010101010101u * (uint64_t)(b))
+
+enum { WORD = sizeof(uint64_t), RUN_CODE = TERN_TERNARY_LIMIT - 2 };
+
+static inline uint64_t load_word(const uint8_t *src)
+{
+    uint64_t word;
+    __builtin_memcpy(&word, src, sizeof word);
+    return word;
+}
+
+static inline void store_word(uint8_t *dst, uint64_t word)
+{
+    __builtin_memcpy(dst, &word, sizeof word);
+}
+
+// A zero byte borrows from its own top bit, which no non-zero byte does without a zero byte below.
+static inline int has_zero_byte(uint64_t word)
+{
+    return ((word - EACH_BYTE(0x01)) & ~word & EACH_BYTE(0x80)) != 0;
+}
+
+// Bytes of 243 and above have the top bit set and at least 0x73 below it.
+static inline int has_run_byte(uint64_t word)
+{
+    uint64_t carry = (word & EACH_BYTE(0x7f)) + EACH_BYTE(0x80 - 0x73);
+    return (word & carry & EACH_BYTE(0x80)) != 0;
+}
+
+// Where the encoder is: bytes written, and the length of the run that the last of them stands for
+// (0 when it is not a run, 1 when it is a lone 121).
+struct run_writer {
+    uint8_t *out;
+    size_t written;
+    size_t run;
+};
+
+static inline void write_byte(struct run_writer *w, uint8_t byte)
+{
+    size_t zero = byte == TERN_TERNARY_ZERO;
+    // run - 1 wraps to a large number when there is no run to extend.
+    size_t extends = zero & (w->run - 1 < TERN_RUN_MAX - 1);
+    w->written += 1 - extends;
+    w->run = zero * (extends * w->run + 1);
+    w->out[w->written - 1] = w->run > 1 ? (uint8_t)(RUN_CODE + w->run) : byte;
+}
+
+// Adds `len` zeros to the run that is open, if any.
+static void write_zeros(struct run_writer *w, size_t len)
+{
+    size_t total = len + w->run;
+    w->written -= w->run > 0;
+    memset(w->out + w->written, RUN_CODE + TERN_RUN_MAX, total / TERN_RUN_MAX);
+    w->written += total / TERN_RUN_MAX;
+    w->run = total % TERN_RUN_MAX;
+    if (w->run == 0) {
+        w->run = TERN_RUN_MAX;
+        return;
+    }
+    w->out[w->written++] = w->run > 1 ? (uint8_t)(RUN_CODE + w->run) : TERN_TERNARY_ZERO;
+}
+
+// Bytes of whole words of zeros from bytes[0] on.
+static size_t zero_words(const uint8_t *bytes, size_t len)
+{
+    size_t zeros = 0;
+    while (len - zeros >= WORD && load_word(bytes + zeros) == EACH_BYTE(TERN_TERNARY_ZERO)) {
+        zeros += WORD;
+    }
+    return zeros;
+}
+
+// In place: what is written never passes what was read, since no code is longer than its run.
+size_t tern_kernel_run_encode(uint8_t *bytes, size_t len)
+{
+    struct run_writer w = {.out = bytes};
+    size_t i = 0;
+    while (len - i >= WORD) {
+        uint64_t word = load_word(bytes + i);
+        uint64_t difference = word ^ EACH_BYTE(TERN_TERNARY_ZERO);
+        if (difference == 0) {
+            size_t zeros = zero_words(bytes + i, len - i);
+            write_zeros(&w, zeros);
+            i += zeros;
+            continue;
+        }
+        if (!has_zero_byte(difference)) {
+            store_word(bytes + w.written, word);
+            w.written += WORD;
+            w.run = 0;
+            i += WORD;
+            continue;
+        }
+        for (size_t end = i + WORD; i < end; i++) {
+            write_byte(&w, bytes[i]);
+        }
+    }
+    for (; i < len; i++) {
+        write_byte(&w, bytes[i]);
+    }
+    return w.written;
+}
+
+// Short enough for sums of 16 bits: 14 * 4096 is below 2^16.
+static void add_facts(const uint8_t *coded, size_t len, struct tern_run_facts *facts)
+{
+    uint16_t extra = 0;
+    uint16_t runs = 0;
+    for (size_t i = 0; i < len; i++) {
+        uint8_t beyond =
+            (uint8_t)((coded[i] > RUN_CODE + 1 ? coded[i] : RUN_CODE + 1) - RUN_CODE - 1);
+        extra = (uint16_t)(extra + beyond);
+        runs = (uint16_t)(runs + (beyond > 0));
+    }
+    facts->expanded += len + extra;
+    facts->runs += runs;
+}
+
+struct tern_run_facts tern_kernel_run_facts(const uint8_t *coded, size_t len)
+{
+    enum { STEP = 4096 };
+    struct tern_run_facts facts = {0, 0};
+    for (size_t first = 0; first < len; first += STEP) {
+        size_t rest = len - first;
+        add_facts(coded + first, rest < STEP ? rest : STEP, &facts);
+    }
+    return facts;
+}
+
+size_t tern_kernel_run_expand(const uint8_t *coded, size_t len,
+                              uint8_t block[TERN_TERNARY_BLOCK_ROOM], size_t *expanded)
+{
+    size_t i = 0;
+    size_t o = 0;
+    while (i < len && o < TERN_TERNARY_BLOCK) {
+        if (len - i >= WORD && !has_run_byte(load_word(coded + i))) {
+            store_word(block + o, load_word(coded + i));
+            i += WORD;
+            o += WORD;
+            continue;
+        }
+        // Writes the longest run and keeps what this byte stands for; the room past the block's
+        // end is there for it.
+        uint8_t byte = coded[i++];
+        store_word(block + o, EACH_BYTE(TERN_TERNARY_ZERO));
+        store_word(block + o + WORD, EACH_BYTE(TERN_TERNARY_ZERO));
+        block[o] = byte < TERN_TERNARY_LIMIT ? byte : TERN_TERNARY_ZERO;
+        o += tern_run_length(byte);
+    }
+    *expanded = o;
+    return i;
+}
