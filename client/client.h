@@ -165,13 +165,15 @@ struct tern_client_budget {
     uint64_t month_spent;   // bytes on the wire in it
     uint64_t month_counted; // saved as spent before the bytes are sent: >= month_spent
     uint64_t round_mean;    // of the rounds done, bytes on the wire; 0 before the first
+    uint64_t update_mean;   // of the updates encoded, bytes; 0 before the first
     uint64_t rounds;        // updates answered, ever
 };
 
 struct tern_client_pending {
     uint32_t round;
     uint32_t sequence;
-    uint32_t len; // bytes of the whole update, in workspace.blob; 0 = none
+    uint32_t len;       // bytes of the whole update, in workspace.blob; 0 = none
+    uint32_t container; // bytes of its container: the payload
 };
 
 // Caller-owned; the fields are the core's. Use the accessors.
@@ -191,10 +193,12 @@ struct tern_client {
     // The error buffer's name and the update in flight.
     uint32_t generation;
     uint32_t sequence;
+    bool upload_saved; // the store holds this generation
     struct tern_client_pending pending;
 
     // The task in hand.
     tern_Task task;
+    uint64_t task_taken_ms;
     uint32_t download_index;
     size_t download_have; // bytes of the current download already in the blob
     bool training;
@@ -222,6 +226,7 @@ struct tern_client {
     // What it cost.
     struct tern_meter meter_all;
     struct tern_meter meter_round;
+    bool round_done; // the next exchange starts a new round's account
     struct tern_client_budget budget;
 };
 
@@ -261,11 +266,12 @@ TERN_MUST_USE enum tern_result tern_client_restore(struct tern_client *client,
 // Does the next piece of work: one request, one local step, one save, one evaluation.
 // TERN_OK     something was done: call again
 // TERN_AGAIN  nothing to do before tern_client_next_ms(); also when finished
-// Failures of the network and answers that make no sense are events, tried again later, and never
-// returned. What is returned stops the client until tern_client_restore():
+// Failures of the network, answers that make no sense and training that diverges are events, tried
+// again later, and never returned. What is returned stops the client until tern_client_restore():
 // TERN_ERR_UNAUTHORIZED             the token is unknown or revoked; a pending update is kept
 // TERN_ERR_IO, TERN_ERR_NO_SPACE    a record could not be saved; nothing was sent after it
-// TERN_ERR_TRAINER, TERN_ERR_MODEL_MISMATCH, TERN_ERR_NOT_FOUND (evaluation data)  the trainer
+// TERN_ERR_MODEL_MISMATCH           the trainer is for another model
+// TERN_ERR_NOT_FOUND                an evaluator without evaluation data
 // TERN_ERR_STATE                    not restored
 TERN_MUST_USE enum tern_result tern_client_step(struct tern_client *client);
 

@@ -1,0 +1,207 @@
+// Counts what crossed the link and keeps it within the budgets. Before bytes of a monthly budget
+// are sent, the store already counts them as spent; a clean end gives back what was not used.
+#include "core.h"
+
+// Opening a connection: TCP, and a full TLS handshake of about 1,300 bytes in 8 to 12 segments of
+// 52 header bytes.
+#define COST_OF_CONNECTION 2048
+
+// HTTP and TLS framing, and the headers of the segments that a short exchange takes.
+#define COST_OF_EXCHANGE 640
+
+// Counted ahead in one save, so that idle check-ins do not wear the flash out.
+#define COUNT_AHEAD 16384
+
+#define NO_MONTH_YET 0
+
+uint64_t tern_budget_cost(uint64_t bodies, uint32_t exchanges)
+{
+    // Per segment of about 1,400 bytes: 52 bytes of headers, half an acknowledgement and a share
+    // of a TLS record, together below 1/16 of the body.
+    return COST_OF_CONNECTION + (uint64_t)exchanges * COST_OF_EXCHANGE + bodies + bodies / 16;
+}
+
+// Year * 12 + month - 1 of the proleptic Gregorian calendar, from days since 1970-01-01.
+static uint32_t month_of(uint64_t unix_seconds)
+{
+    uint64_t days = unix_seconds / 86400;
+    uint32_t year = 1970;
+    for (;;) {
+        const bool leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
+        const uint32_t length = leap ? 366 : 365;
+        if (days < length || year >= 9999) {
+            break;
+        }
+        days -= length;
+        year++;
+    }
+    const bool leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
+    static const uint8_t lengths[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+    uint32_t month = 0;
+    while (month < 11) {
+        const uint32_t length = lengths[month] + (month == 1 && leap ? 1u : 0u);
+        if (days < length) {
+            break;
+        }
+        days -= length;
+        month++;
+    }
+    return year * 12 + month;
+}
+
+// Starts a new account when the month has turned. A clock that goes back (a board that boots in
+// 1970 before it knows the date) does not make the month's bytes free again.
+static void turn_month(struct tern_client *client)
+{
+    const struct tern_clock *clock = &client->config.ports.clock;
+    struct tern_client_budget *budget = &client->budget;
+    const uint64_t now = clock->unix_seconds(clock->ctx);
+    if (now == 0) {
+        return;
+    }
+    const uint32_t month = month_of(now);
+    if (month <= budget->month) {
+        return;
+    }
+    if (budget->month != NO_MONTH_YET) {
+        budget->month_spent = 0;
+        budget->month_counted = 0;
+    }
+    budget->month = month;
+}
+
+static uint64_t wire_total(const struct tern_meter *meter)
+{
+    return tern_meter_total(meter, TERN_UP).wire + tern_meter_total(meter, TERN_DOWN).wire;
+}
+
+// The first exchange after a round was answered opens the account of the next.
+static void open_round(struct tern_client *client)
+{
+    if (client->round_done) {
+        client->meter_round = (struct tern_meter){0};
+        client->round_done = false;
+    }
+}
+
+void tern_budget_collect(struct tern_client *client)
+{
+    const struct tern_transport *transport = &client->config.ports.transport;
+    struct tern_meter counted = {0};
+    transport->collect(transport->ctx, &counted);
+    open_round(client);
+    turn_month(client);
+    tern_meter_add(&client->meter_round, &counted);
+    tern_meter_add(&client->meter_all, &counted);
+    client->budget.month_spent += wire_total(&counted);
+    if (client->budget.month_counted < client->budget.month_spent) {
+        client->budget.month_counted = client->budget.month_spent;
+    }
+}
+
+void tern_budget_count_payload(struct tern_client *client, enum tern_purpose purpose,
+                               enum tern_direction direction, size_t len)
+{
+    client->meter_round.bytes[purpose][direction].payload += len;
+    client->meter_all.bytes[purpose][direction].payload += len;
+}
+
+static uint64_t left_of(uint64_t budget, uint64_t spent)
+{
+    if (budget == 0) {
+        return UINT64_MAX;
+    }
+    return spent < budget ? budget - spent : 0;
+}
+
+static uint64_t round_left(const struct tern_client *client)
+{
+    const uint64_t spent = client->round_done ? 0 : wire_total(&client->meter_round);
+    return left_of(client->config.budget_per_round, spent);
+}
+
+static uint64_t month_left(struct tern_client *client)
+{
+    turn_month(client);
+    return left_of(client->config.budget_per_month, client->budget.month_spent);
+}
+
+uint64_t tern_budget_left(struct tern_client *client)
+{
+    const uint64_t round = round_left(client);
+    const uint64_t month = month_left(client);
+    return round < month ? round : month;
+}
+
+// Counts `expected` more bytes as spent in the store, unless it already does.
+static enum tern_result count_ahead(struct tern_client *client, uint64_t expected)
+{
+    struct tern_client_budget *budget = &client->budget;
+    if (client->config.budget_per_month == 0 ||
+        budget->month_spent + expected <= budget->month_counted) {
+        return TERN_OK;
+    }
+    const uint64_t ahead = client->config.budget_per_month / 64;
+    budget->month_counted =
+        budget->month_spent + expected + (ahead < COUNT_AHEAD ? ahead : COUNT_AHEAD);
+    return tern_record_save_meter(client);
+}
+
+enum tern_result tern_budget_reserve(struct tern_client *client, uint64_t expected,
+                                     const char **why)
+{
+    if (expected > round_left(client)) {
+        *why = "it would exceed the byte budget of the round";
+        return TERN_ERR_BUDGET;
+    }
+    if (expected > month_left(client)) {
+        *why = "it would exceed the byte budget of the month";
+        return TERN_ERR_BUDGET;
+    }
+    return count_ahead(client, expected);
+}
+
+bool tern_budget_month_has_round(struct tern_client *client)
+{
+    return client->budget.round_mean <= month_left(client);
+}
+
+enum tern_result tern_budget_stop(struct tern_client *client, uint64_t expected, const char *why)
+{
+    const struct tern_client_event event = {
+        .kind = TERN_EVENT_BUDGET,
+        .result = TERN_ERR_BUDGET,
+        .round = client->task.round,
+        .wait_ms = client->config.budget_wait_ms,
+        .why = why,
+        .bytes = expected,
+        .budget_left = tern_budget_left(client),
+    };
+    tern_client_emit(client, &event);
+    client->round_done = true;
+    client->due_ms = tern_client_now_ms(client) + client->config.budget_wait_ms;
+    return TERN_AGAIN;
+}
+
+enum tern_result tern_budget_end_round(struct tern_client *client)
+{
+    struct tern_client_budget *budget = &client->budget;
+    const uint64_t cost = wire_total(&client->meter_round);
+    // A running mean over about eight rounds follows a link or a codec that changes.
+    budget->round_mean =
+        budget->rounds == 0 ? cost : budget->round_mean - budget->round_mean / 8 + cost / 8;
+    budget->rounds++;
+    client->round_done = true;
+    return tern_record_save_meter(client);
+}
+
+enum tern_result tern_client_save_meter(struct tern_client *client)
+{
+    client->budget.month_counted = client->budget.month_spent;
+    return tern_record_save_meter(client);
+}
+
+enum tern_result tern_client_load_meter(struct tern_client *client)
+{
+    return tern_record_load_meter(client);
+}

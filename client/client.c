@@ -1,0 +1,178 @@
+#include "core.h"
+
+#include <string.h>
+
+#define DEFAULT_TIMEOUT_MS 60000
+#define DEFAULT_RETRY_MIN_MS 1000
+#define DEFAULT_RETRY_MAX_MS 300000
+#define DEFAULT_BUDGET_WAIT_MS 3600000
+
+const char *tern_client_event_name(enum tern_client_event_kind kind)
+{
+    static const char *const names[] = {
+#define EVENT_NAME(symbol, name) name,
+        TERN_CLIENT_EVENT_LIST(EVENT_NAME)
+#undef EVENT_NAME
+    };
+    return (size_t)kind < sizeof names / sizeof names[0] ? names[kind] : "unknown";
+}
+
+const char *tern_client_phase_name(enum tern_client_phase phase)
+{
+    static const char *const names[] = {"new",    "checkin",  "download", "train",  "encode",
+                                        "upload", "evaluate", "finished", "stopped"};
+    return (size_t)phase < sizeof names / sizeof names[0] ? names[phase] : "unknown";
+}
+
+void tern_client_emit(const struct tern_client *client, const struct tern_client_event *event)
+{
+    if (client->config.on_event != NULL) {
+        client->config.on_event(client->config.event_ctx, event);
+    }
+}
+
+uint64_t tern_client_now_ms(const struct tern_client *client)
+{
+    const struct tern_clock *clock = &client->config.ports.clock;
+    return clock->monotonic_ms(clock->ctx);
+}
+
+static bool ports_complete(const struct tern_ports *ports)
+{
+    return ports->transport.exchange != NULL && ports->transport.collect != NULL &&
+           ports->transport.close != NULL && ports->store.save != NULL &&
+           ports->store.load != NULL && ports->clock.monotonic_ms != NULL &&
+           ports->clock.unix_seconds != NULL && ports->entropy.fill != NULL &&
+           ports->conditions.may_work != NULL;
+}
+
+static uint32_t or_default(uint32_t value, uint32_t fallback)
+{
+    return value != 0 ? value : fallback;
+}
+
+static void set_defaults(struct tern_client_config *config)
+{
+    config->name = config->name != NULL ? config->name : "";
+    config->platform = config->platform != NULL ? config->platform : "";
+    config->timeout_ms = or_default(config->timeout_ms, DEFAULT_TIMEOUT_MS);
+    config->retry_min_ms = or_default(config->retry_min_ms, DEFAULT_RETRY_MIN_MS);
+    config->retry_max_ms = or_default(config->retry_max_ms, DEFAULT_RETRY_MAX_MS);
+    config->budget_wait_ms = or_default(config->budget_wait_ms, DEFAULT_BUDGET_WAIT_MS);
+}
+
+enum tern_result tern_client_init(struct tern_client *client,
+                                  const struct tern_client_config *config)
+{
+    if (!ports_complete(&config->ports)) {
+        return TERN_ERR_ARGUMENT;
+    }
+    memset(client, 0, sizeof *client);
+    client->config = *config;
+    set_defaults(&client->config);
+    const size_t text_max = sizeof((tern_EnrollRequest *)NULL)->name;
+    if (strlen(client->config.name) >= text_max || strlen(client->config.platform) >= text_max) {
+        return TERN_ERR_ARGUMENT;
+    }
+    uint64_t seed = 0;
+    TERN_TRY(config->ports.entropy.fill(config->ports.entropy.ctx, &seed, sizeof seed));
+    tern_prng_init(&client->jitter, seed, TERN_PRNG_BACKOFF, 0, 0);
+    return TERN_OK;
+}
+
+static enum tern_result run_phase(struct tern_client *client)
+{
+    switch (client->phase) {
+    case TERN_PHASE_CHECKIN:
+        return tern_phase_checkin(client);
+    case TERN_PHASE_DOWNLOAD:
+        return tern_phase_download(client);
+    case TERN_PHASE_TRAIN:
+        return tern_phase_train(client);
+    case TERN_PHASE_ENCODE:
+        return tern_phase_encode(client);
+    case TERN_PHASE_UPLOAD:
+        return tern_phase_upload(client);
+    case TERN_PHASE_EVALUATE:
+        return tern_phase_evaluate(client);
+    case TERN_PHASE_FINISHED:
+        return TERN_AGAIN;
+    case TERN_PHASE_STOPPED:
+        return client->stopped_by;
+    case TERN_PHASE_NEW:
+        break;
+    }
+    return TERN_ERR_STATE;
+}
+
+enum tern_result tern_client_step(struct tern_client *client)
+{
+    const bool works = client->phase != TERN_PHASE_NEW && client->phase != TERN_PHASE_STOPPED;
+    if (works && tern_client_next_ms(client) > 0) {
+        return TERN_AGAIN;
+    }
+    enum tern_result result = run_phase(client);
+    if (works && result != TERN_OK && result != TERN_AGAIN) {
+        client->stopped_by = result;
+        client->phase = TERN_PHASE_STOPPED;
+    }
+    return result;
+}
+
+uint32_t tern_client_next_ms(const struct tern_client *client)
+{
+    if (client->phase == TERN_PHASE_FINISHED) {
+        return UINT32_MAX;
+    }
+    const uint64_t now = tern_client_now_ms(client);
+    if (client->due_ms <= now) {
+        return 0;
+    }
+    const uint64_t left = client->due_ms - now;
+    return left < UINT32_MAX ? (uint32_t)left : UINT32_MAX;
+}
+
+enum tern_client_phase tern_client_phase(const struct tern_client *client)
+{
+    return client->phase;
+}
+
+const struct tern_client_identity *tern_client_identity(const struct tern_client *client)
+{
+    return client->identified ? &client->identity : NULL;
+}
+
+const struct tern_meter *tern_client_meter_round(const struct tern_client *client)
+{
+    return &client->meter_round;
+}
+
+const struct tern_meter *tern_client_meter_all(const struct tern_client *client)
+{
+    return &client->meter_all;
+}
+
+const struct tern_client_budget *tern_client_budget(const struct tern_client *client)
+{
+    return &client->budget;
+}
+
+const uint8_t *tern_client_replica(const struct tern_client *client)
+{
+    return client->replica;
+}
+
+uint32_t tern_client_version(const struct tern_client *client)
+{
+    return client->version;
+}
+
+const float *tern_client_weights(const struct tern_client *client)
+{
+    return client->work.weights;
+}
+
+const struct tern_client_pending *tern_client_pending(const struct tern_client *client)
+{
+    return &client->pending;
+}

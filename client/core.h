@@ -1,0 +1,130 @@
+// What the files of the client core share among themselves. Programs include client.h only.
+// Thread rule: as client.h.
+#ifndef TERN_CLIENT_CORE_H
+#define TERN_CLIENT_CORE_H
+
+#include "client.h"
+
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "records hold float32 values as the processor does: little-endian is assumed"
+#endif
+
+// --- Events and waiting (client.c, phases/wait.c)
+// -----------------------------------------------------------
+
+void tern_client_emit(const struct tern_client *client, const struct tern_client_event *event);
+
+uint64_t tern_client_now_ms(const struct tern_client *client);
+
+// Does nothing for `ms` (at least 100, at most a day) and says why. Returns TERN_AGAIN.
+TERN_MUST_USE enum tern_result tern_client_wait(struct tern_client *client, uint32_t ms,
+                                                const char *why);
+
+// Tries again after a failure: exponential backoff with jitter, or what Retry-After asks for.
+// Returns TERN_AGAIN.
+TERN_MUST_USE enum tern_result tern_client_trouble(struct tern_client *client,
+                                                   enum tern_result result, const char *why);
+
+// The same, and forgets the task: the client goes on with a check-in.
+TERN_MUST_USE enum tern_result tern_client_drop_task(struct tern_client *client,
+                                                     enum tern_result result, const char *why);
+
+// --- Requests (exchange.c)
+// ----------------------------------------------------------------------------
+
+// Prepares client->request and client->response; the reply goes to client->reply.
+void tern_client_request(struct tern_client *client, enum tern_purpose purpose, const char *method,
+                         const char *path);
+
+// Runs the prepared exchange and counts its bytes. TERN_AGAIN while it is under way.
+// TERN_OK: an answer arrived. Otherwise an error of tern_transport.exchange.
+TERN_MUST_USE enum tern_result tern_client_exchange(struct tern_client *client);
+
+// What the answer says.
+// TERN_OK                2xx
+// TERN_ERR_UNAUTHORIZED  401, 403
+// TERN_ERR_BUSY          429, 503
+// TERN_ERR_HTTP          5xx, and any answer that is not one of Tern's
+// another code           refused: the name in its Error body
+TERN_MUST_USE enum tern_result tern_client_answer(const struct tern_client *client);
+
+// --- Records (records.c)
+// ------------------------------------------------------------------------------
+
+// Each returns the store's errors; loads also TERN_ERR_NOT_FOUND, TERN_ERR_CORRUPT, and
+// TERN_ERR_STATE for a record of another enrolment or model.
+TERN_MUST_USE enum tern_result tern_record_save_identity(struct tern_client *client);
+TERN_MUST_USE enum tern_result tern_record_load_identity(struct tern_client *client);
+TERN_MUST_USE enum tern_result tern_record_save_replica(struct tern_client *client);
+TERN_MUST_USE enum tern_result tern_record_load_replica(struct tern_client *client);
+// Error buffer, generation, sequence and, when pending.len > 0, the update in the blob.
+TERN_MUST_USE enum tern_result tern_record_save_upload(struct tern_client *client);
+TERN_MUST_USE enum tern_result tern_record_load_upload(struct tern_client *client);
+// Only the error buffer's values, after a change that is not to be kept.
+TERN_MUST_USE enum tern_result tern_record_reload_error_buffer(struct tern_client *client);
+TERN_MUST_USE enum tern_result tern_record_save_settled(struct tern_client *client);
+TERN_MUST_USE enum tern_result tern_record_load_settled(struct tern_client *client,
+                                                        uint32_t *generation, uint32_t *sequence);
+TERN_MUST_USE enum tern_result tern_record_save_meter(struct tern_client *client);
+TERN_MUST_USE enum tern_result tern_record_load_meter(struct tern_client *client);
+
+// --- Meter and budgets (budget.c)
+// ---------------------------------------------------------------------
+
+// Upper estimate of the wire bytes, both ways, of `exchanges` requests with `bodies` bytes of
+// bodies between them, on a connection that may have to be opened first.
+uint64_t tern_budget_cost(uint64_t bodies, uint32_t exchanges);
+
+// Takes over what the transport counted, into the round, the month and all time.
+void tern_budget_collect(struct tern_client *client);
+
+void tern_budget_count_payload(struct tern_client *client, enum tern_purpose purpose,
+                               enum tern_direction direction, size_t len);
+
+// Bytes left in the tighter of the budgets; UINT64_MAX without one.
+uint64_t tern_budget_left(struct tern_client *client);
+
+// Whether `expected` more bytes fit into both budgets. Counts them as spent in the store first,
+// when there is a monthly budget, so that a power cut cannot make them free.
+// TERN_OK; TERN_ERR_BUDGET with *why; the store's errors
+TERN_MUST_USE enum tern_result tern_budget_reserve(struct tern_client *client, uint64_t expected,
+                                                   const char **why);
+
+// Whether a whole round of mean cost fits into the monthly budget.
+bool tern_budget_month_has_round(struct tern_client *client);
+
+// Says that the budget forbids `expected` bytes and waits. Returns TERN_AGAIN.
+TERN_MUST_USE enum tern_result tern_budget_stop(struct tern_client *client, uint64_t expected,
+                                                const char *why);
+
+// The round was answered: its cost goes into the mean, and the meter is saved.
+TERN_MUST_USE enum tern_result tern_budget_end_round(struct tern_client *client);
+
+// --- Phases (phases/)
+// -------------------------------------------------------------------------
+
+// Each does one piece of work of its phase and sets the next. Results of tern_client_step().
+TERN_MUST_USE enum tern_result tern_phase_checkin(struct tern_client *client);
+TERN_MUST_USE enum tern_result tern_phase_download(struct tern_client *client);
+TERN_MUST_USE enum tern_result tern_phase_train(struct tern_client *client);
+TERN_MUST_USE enum tern_result tern_phase_encode(struct tern_client *client);
+TERN_MUST_USE enum tern_result tern_phase_upload(struct tern_client *client);
+TERN_MUST_USE enum tern_result tern_phase_evaluate(struct tern_client *client);
+
+// Follows the aggregator's answer: a task, a time to come back, or the end.
+TERN_MUST_USE enum tern_result tern_client_follow(struct tern_client *client,
+                                                  const tern_CheckinReply *reply);
+
+// Codecs whose updates fit into the blob, bit i for codec id i.
+uint32_t tern_client_codecs(const struct tern_client *client);
+
+// Bytes of the blob that encoding an update of `codec` takes.
+size_t tern_client_update_bound(const struct tern_codec *codec, const struct tern_model *model);
+
+// What an update and a check-in say about the error buffer.
+tern_ErrorFacts tern_client_error_facts(const struct tern_client *client);
+
+// A new random generation of the error buffer; its values are set to zero.
+TERN_MUST_USE enum tern_result tern_client_new_generation(struct tern_client *client);
+
+#endif

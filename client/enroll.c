@@ -1,0 +1,67 @@
+#include "core.h"
+
+#include <string.h>
+
+enum tern_result tern_client_identify(struct tern_client *client)
+{
+    return tern_record_load_identity(client);
+}
+
+static enum tern_result prepare(struct tern_client *client, const char *join_code)
+{
+    tern_EnrollRequest message = tern_EnrollRequest_init_zero;
+    if (strlen(join_code) >= sizeof message.join_code) {
+        return TERN_ERR_ARGUMENT;
+    }
+    strncpy(message.join_code, join_code, sizeof message.join_code - 1);
+    strncpy(message.name, client->config.name, sizeof message.name - 1);
+    strncpy(message.platform, client->config.platform, sizeof message.platform - 1);
+    message.evaluator = client->config.evaluator;
+    tern_client_request(client, TERN_PURPOSE_ENROLL, "POST", TERN_PATH_ENROLL);
+    client->request.token = NULL; // a former identity has no part in this
+    client->request.body = client->message;
+    return tern_wire_encode_enroll_request(&message, client->message, sizeof client->message,
+                                           &client->request.body_len);
+}
+
+_Static_assert(sizeof((tern_EnrollReply *)NULL)->token == TERN_CLIENT_TOKEN_MAX, "token");
+_Static_assert(sizeof((tern_Model *)NULL)->spec == TERN_CLIENT_SPEC_MAX, "spec");
+
+static enum tern_result adopt(struct tern_client *client)
+{
+    tern_EnrollReply reply;
+    TERN_TRY(
+        tern_wire_decode_enroll_reply(client->response.body, client->response.body_len, &reply));
+    if (reply.client_id == 0 || reply.token[0] == '\0' || !reply.has_model ||
+        reply.model.hash.size != TERN_SHA256_SIZE) {
+        return TERN_ERR_CORRUPT;
+    }
+    struct tern_client_identity *identity = &client->identity;
+    memset(identity, 0, sizeof *identity);
+    identity->client_id = reply.client_id;
+    identity->model_seed = reply.model.seed;
+    identity->evaluator = client->config.evaluator;
+    memcpy(identity->token, reply.token, sizeof identity->token);
+    memcpy(identity->model_spec, reply.model.spec, sizeof identity->model_spec);
+    memcpy(identity->model_hash, reply.model.hash.bytes, TERN_SHA256_SIZE);
+    return tern_record_save_identity(client);
+}
+
+enum tern_result tern_client_enroll(struct tern_client *client, const char *join_code)
+{
+    if (!client->in_flight) {
+        TERN_TRY(prepare(client, join_code));
+    }
+    TERN_TRY(tern_client_exchange(client));
+    TERN_TRY(tern_client_answer(client));
+    client->identified = false;
+    client->phase = TERN_PHASE_NEW;
+    TERN_TRY(adopt(client));
+    client->identified = true;
+    const struct tern_client_event event = {
+        .kind = TERN_EVENT_ENROLLED,
+        .client_id = client->identity.client_id,
+    };
+    tern_client_emit(client, &event);
+    return TERN_OK;
+}

@@ -1,0 +1,70 @@
+#include "core.h"
+
+#include <string.h>
+
+void tern_client_request(struct tern_client *client, enum tern_purpose purpose, const char *method,
+                         const char *path)
+{
+    if (path != client->path) {
+        strncpy(client->path, path, sizeof client->path - 1);
+    }
+    client->request = (struct tern_request){
+        .purpose = purpose,
+        .method = method,
+        .path = client->path,
+        .token = client->identified ? client->identity.token : NULL,
+        .timeout_ms = client->config.timeout_ms,
+    };
+    client->response = (struct tern_response){
+        .body = client->reply,
+        .body_size = sizeof client->reply,
+    };
+}
+
+enum tern_result tern_client_exchange(struct tern_client *client)
+{
+    const struct tern_transport *transport = &client->config.ports.transport;
+    enum tern_result result =
+        transport->exchange(transport->ctx, &client->request, &client->response);
+    client->in_flight = result == TERN_AGAIN;
+    tern_budget_collect(client);
+    if (client->in_flight) {
+        client->due_ms = tern_client_now_ms(client) + 1;
+    }
+    const int status = client->response.status;
+    if (result == TERN_ERR_TOO_LARGE && status >= 300) {
+        return TERN_OK; // an error counts by its status, whether or not its body fits
+    }
+    return result;
+}
+
+static enum tern_result refusal(const struct tern_response *response)
+{
+    tern_Error error;
+    if (tern_wire_decode_error(response->body, response->body_len, &error) != TERN_OK) {
+        return TERN_ERR_HTTP;
+    }
+    const enum tern_result named = tern_result_from_name(error.name);
+    const bool unknown_name =
+        named == TERN_ERR_UNKNOWN && strcmp(error.name, tern_result_name(TERN_ERR_UNKNOWN)) != 0;
+    return unknown_name || named == TERN_OK || named == TERN_AGAIN ? TERN_ERR_HTTP : named;
+}
+
+enum tern_result tern_client_answer(const struct tern_client *client)
+{
+    const struct tern_response *response = &client->response;
+    if (response->status >= 200 && response->status <= 299) {
+        return TERN_OK;
+    }
+    switch (response->status) {
+    case 401:
+    case 403:
+        return TERN_ERR_UNAUTHORIZED;
+    case 429:
+    case 503:
+        return TERN_ERR_BUSY;
+    default:
+        return response->status >= 400 && response->status <= 499 ? refusal(response)
+                                                                  : TERN_ERR_HTTP;
+    }
+}

@@ -1,0 +1,92 @@
+// Tells the aggregator what this client holds and can do; takes a task or a time to come back.
+#include "core.h"
+
+#include <string.h>
+
+#define CONDITIONS_WAIT_MS 60000
+
+static enum tern_result may_start(struct tern_client *client, struct tern_conditions *conditions)
+{
+    const struct tern_condition_port *port = &client->config.ports.conditions;
+    const char *why = "the conditions do not allow work now";
+    if (!port->may_work(port->ctx, conditions, &why)) {
+        return tern_client_wait(client, CONDITIONS_WAIT_MS, why);
+    }
+    if (!tern_budget_month_has_round(client)) {
+        return tern_budget_stop(client, client->budget.round_mean,
+                                "a round of mean cost would exceed the byte budget of the month");
+    }
+    const uint64_t cost = tern_budget_cost(0, 1);
+    const enum tern_result result = tern_budget_reserve(client, cost, &why);
+    return result == TERN_ERR_BUDGET ? tern_budget_stop(client, cost, why) : result;
+}
+
+static bool budgeted(const struct tern_client *client)
+{
+    return client->config.budget_per_round != 0 || client->config.budget_per_month != 0;
+}
+
+static tern_CheckinRequest describe(struct tern_client *client,
+                                    const struct tern_conditions *conditions)
+{
+    tern_CheckinRequest message = tern_CheckinRequest_init_zero;
+    message.replica.size = TERN_SHA256_SIZE;
+    memcpy(message.replica.bytes, client->replica, TERN_SHA256_SIZE);
+    message.version = client->version;
+    message.wait_ms = client->config.wait_ms;
+    message.codecs = tern_client_codecs(client);
+    message.memory_kib = conditions->memory_kib;
+    message.steps_per_second = client->steps_per_second;
+    message.metered = conditions->metered;
+    message.budgeted = budgeted(client);
+    message.budget_left = message.budgeted ? tern_budget_left(client) : 0;
+    message.power = (tern_Power)conditions->power;
+    message.has_error = !client->identity.evaluator;
+    message.error = tern_client_error_facts(client);
+    message.has_evaluation = client->has_evaluation;
+    message.evaluation = client->evaluation;
+    message.model_hash.size = TERN_SHA256_SIZE;
+    memcpy(message.model_hash.bytes, client->identity.model_hash, TERN_SHA256_SIZE);
+    return message;
+}
+
+static enum tern_result prepare(struct tern_client *client)
+{
+    struct tern_conditions conditions = {0};
+    client->round_done = true; // a round's account opens with the check-in that brings its task
+    TERN_TRY(may_start(client, &conditions));
+    const tern_CheckinRequest message = describe(client, &conditions);
+    tern_client_request(client, TERN_PURPOSE_CHECKIN, "POST", TERN_PATH_CHECKIN);
+    client->request.timeout_ms += client->config.wait_ms;
+    client->request.body = client->message;
+    return tern_wire_encode_checkin_request(&message, client->message, sizeof client->message,
+                                            &client->request.body_len);
+}
+
+enum tern_result tern_phase_checkin(struct tern_client *client)
+{
+    if (!client->in_flight) {
+        TERN_TRY(prepare(client));
+    }
+    enum tern_result result = tern_client_exchange(client);
+    if (result == TERN_AGAIN) {
+        return result;
+    }
+    if (result == TERN_OK) {
+        result = tern_client_answer(client);
+    }
+    if (result == TERN_ERR_UNAUTHORIZED) {
+        return result;
+    }
+    if (result != TERN_OK) {
+        return tern_client_trouble(client, result, "the check-in was not answered");
+    }
+    tern_CheckinReply reply;
+    result =
+        tern_wire_decode_checkin_reply(client->response.body, client->response.body_len, &reply);
+    if (result != TERN_OK) {
+        return tern_client_trouble(client, result, "the answer to the check-in makes no sense");
+    }
+    client->has_evaluation = false;
+    return tern_client_follow(client, &reply);
+}

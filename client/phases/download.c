@@ -1,0 +1,210 @@
+// Fetches the downloads of the task, one per call, and moves the replica along them. What a cut
+// connection has already brought is kept and the rest asked for. The replica's record is written
+// once, after the last download of a task, to spare flash; a power cut before it fetches them
+// again.
+#include "core.h"
+
+#include <float.h>
+#include <string.h>
+
+static const tern_DownloadRef *current(const struct tern_client *client)
+{
+    return &client->task.downloads[client->download_index];
+}
+
+static enum tern_result prepare(struct tern_client *client)
+{
+    char path[TERN_PATH_MAX];
+    const char *why = NULL;
+    const uint64_t cost = tern_budget_cost(current(client)->size - client->download_have, 1);
+    const enum tern_result result = tern_budget_reserve(client, cost, &why);
+    if (result == TERN_ERR_BUDGET) {
+        client->phase = TERN_PHASE_CHECKIN;
+        return tern_budget_stop(client, cost, why);
+    }
+    TERN_TRY(result);
+    tern_path_download(current(client)->sha256.bytes, path);
+    tern_client_request(client, TERN_PURPOSE_DOWNLOAD, "GET", path);
+    client->request.range_from = client->download_have;
+    client->response.body = client->work.blob + client->download_have;
+    client->response.body_size = client->work.blob_size - client->download_have;
+    return TERN_OK;
+}
+
+// Whether the bytes that arrived continue those in the blob.
+static bool continues(const struct tern_client *client)
+{
+    const int status = client->response.status;
+    return status == 206 || (status == 200 && client->request.range_from == 0);
+}
+
+// No answer, or half of one: keeps what came and asks for the rest later, unless the round is over
+// by then.
+static enum tern_result cut(struct tern_client *client, enum tern_result result)
+{
+    if (result == TERN_ERR_NETWORK && continues(client) && client->response.body_len > 0 &&
+        client->download_have + client->response.body_len <= current(client)->size) {
+        client->download_have += client->response.body_len;
+        client->failures = 0;
+    }
+    const uint64_t age = tern_client_now_ms(client) - client->task_taken_ms;
+    if (client->task.window_ms != 0 && age > client->task.window_ms) {
+        return tern_client_drop_task(client, result, "the round's window passed while downloading");
+    }
+    return tern_client_trouble(client, result, "the download was not answered");
+}
+
+// A 2xx answer: the rest of the blob, or the whole of it where the rest was asked for.
+static enum tern_result received(struct tern_client *client, bool fits)
+{
+    if (!continues(client)) {
+        client->download_have = 0;
+        return tern_client_trouble(client, TERN_ERR_HTTP, "the aggregator ignored a Range header");
+    }
+    client->download_have += client->response.body_len;
+    if (!fits || client->download_have != current(client)->size) {
+        return tern_client_drop_task(client, TERN_ERR_CORRUPT,
+                                     "a download is not as long as the task says");
+    }
+    return TERN_OK;
+}
+
+static enum tern_result fetch(struct tern_client *client)
+{
+    if (!client->in_flight) {
+        TERN_TRY(prepare(client));
+    }
+    const enum tern_result sent = tern_client_exchange(client);
+    if (sent == TERN_AGAIN) {
+        return sent;
+    }
+    if (sent != TERN_OK && sent != TERN_ERR_TOO_LARGE) {
+        return cut(client, sent);
+    }
+    const enum tern_result answer = tern_client_answer(client);
+    if (answer == TERN_OK) {
+        return received(client, sent == TERN_OK);
+    }
+    if (answer == TERN_ERR_UNAUTHORIZED) {
+        return answer;
+    }
+    return answer == TERN_ERR_BUSY
+               ? cut(client, answer)
+               : tern_client_drop_task(client, answer, "a download of the task cannot be had");
+}
+
+// A sum stays finite when the largest magnitudes on both sides add up to a float32: this refuses
+// only what no model in use comes near, and needs no second copy of the weights.
+static bool sum_stays_finite(const struct tern_client *client, float maximum)
+{
+    float largest = 0.0f;
+    for (uint32_t i = 0; i < client->work.model->count; i++) {
+        const float w = client->work.weights[i];
+        const float magnitude = w < 0.0f ? -w : w;
+        largest = magnitude > largest ? magnitude : largest;
+    }
+    return (double)largest + (double)maximum <= (double)FLT_MAX;
+}
+
+static enum tern_result apply_delta(struct tern_client *client, const tern_Download *message,
+                                    struct tern_span container)
+{
+    struct tern_codec_info info;
+    if (message->from.size != TERN_SHA256_SIZE ||
+        memcmp(message->from.bytes, client->replica, TERN_SHA256_SIZE) != 0) {
+        return TERN_ERR_WRONG_REPLICA;
+    }
+    TERN_TRY(tern_container_inspect(client->work.model, container.data, container.len, &info));
+    if (!sum_stays_finite(client, info.maximum)) {
+        return TERN_ERR_NON_FINITE;
+    }
+    TERN_TRY(tern_container_accumulate(client->work.model, container.data, container.len, 1.0f,
+                                       client->work.weights));
+    tern_replica_step(client->replica, current(client)->sha256.bytes, client->replica);
+    return TERN_OK;
+}
+
+static enum tern_result apply_snapshot(struct tern_client *client, const tern_Download *message,
+                                       struct tern_span container)
+{
+    if (message->to.size != TERN_SHA256_SIZE) {
+        return TERN_ERR_CORRUPT;
+    }
+    TERN_TRY(tern_container_decode(client->work.model, container.data, container.len,
+                                   client->work.weights));
+    memcpy(client->replica, message->to.bytes, TERN_SHA256_SIZE);
+    return TERN_OK;
+}
+
+// Checks the blob whole before it changes the replica.
+static enum tern_result apply(struct tern_client *client, size_t *payload)
+{
+    const tern_DownloadRef *ref = current(client);
+    uint8_t digest[TERN_SHA256_SIZE];
+    tern_sha256(client->work.blob, ref->size, digest);
+    if (memcmp(digest, ref->sha256.bytes, TERN_SHA256_SIZE) != 0) {
+        return TERN_ERR_CORRUPT;
+    }
+    tern_Download message;
+    struct tern_span container;
+    TERN_TRY(tern_wire_decode_download(client->work.blob, ref->size, &message, &container));
+    if (message.model_hash.size != TERN_SHA256_SIZE ||
+        memcmp(message.model_hash.bytes, client->identity.model_hash, TERN_SHA256_SIZE) != 0) {
+        return TERN_ERR_MODEL_MISMATCH;
+    }
+    TERN_TRY(message.kind == tern_DownloadKind_DOWNLOAD_SNAPSHOT
+                 ? apply_snapshot(client, &message, container)
+                 : apply_delta(client, &message, container));
+    client->version = message.version;
+    client->replica_unsaved = true;
+    *payload = container.len;
+    return TERN_OK;
+}
+
+static enum tern_result take_download(struct tern_client *client)
+{
+    size_t payload = 0;
+    const uint32_t size = current(client)->size;
+    const enum tern_result result = apply(client, &payload);
+    if (result != TERN_OK) {
+        return tern_client_drop_task(client, result, "a download was refused; the replica is kept");
+    }
+    tern_budget_count_payload(client, TERN_PURPOSE_DOWNLOAD, TERN_DOWN, payload);
+    client->download_index++;
+    client->download_have = 0;
+    const struct tern_client_event event = {
+        .kind = TERN_EVENT_DOWNLOADED,
+        .round = client->task.round,
+        .version = client->version,
+        .bytes = size,
+    };
+    tern_client_emit(client, &event);
+    return TERN_OK;
+}
+
+static enum tern_result all_taken(struct tern_client *client)
+{
+    if (memcmp(client->replica, client->task.base.bytes, TERN_SHA256_SIZE) != 0 ||
+        client->version != client->task.base_version) {
+        return tern_client_drop_task(client, TERN_ERR_WRONG_REPLICA,
+                                     "the downloads do not lead to the task's base");
+    }
+    if (client->replica_unsaved) {
+        TERN_TRY(tern_record_save_replica(client));
+        client->replica_unsaved = false;
+    }
+    client->phase =
+        client->task.kind == tern_TaskKind_TASK_TRAIN ? TERN_PHASE_TRAIN : TERN_PHASE_EVALUATE;
+    return TERN_OK;
+}
+
+enum tern_result tern_phase_download(struct tern_client *client)
+{
+    if (client->download_index >= client->task.downloads_count) {
+        return all_taken(client);
+    }
+    if (client->download_have < current(client)->size) {
+        TERN_TRY(fetch(client));
+    }
+    return take_download(client);
+}

@@ -1,0 +1,132 @@
+// Takes what the aggregator wants next, from a check-in's answer or an upload's, and refuses a task
+// that this client cannot or must not do before anything is fetched for it.
+#include "core.h"
+
+#include <string.h>
+
+static enum tern_result check_training(const struct tern_client *client, const tern_Task *task,
+                                       const char **why)
+{
+    struct tern_codec codec;
+    if (client->identity.evaluator) {
+        *why = "the task asks an evaluator to train";
+        return TERN_ERR_ARGUMENT;
+    }
+    if (task->round == 0 || task->local_steps == 0 || task->batch_size == 0) {
+        *why = "the task has no round, no steps or no batch";
+        return TERN_ERR_ARGUMENT;
+    }
+    if (tern_codec_parse(task->codec, &codec, NULL) != TERN_OK) {
+        *why = "the task names a codec that this client does not know";
+        return TERN_ERR_UNKNOWN;
+    }
+    if (tern_client_update_bound(&codec, client->work.model) > client->work.blob_size) {
+        *why = "an update of the task's codec does not fit into this client's memory";
+        return TERN_ERR_TOO_LARGE;
+    }
+    return TERN_OK;
+}
+
+static enum tern_result check_task(const struct tern_client *client, const tern_Task *task,
+                                   const char **why)
+{
+    if (task->base.size != TERN_SHA256_SIZE) {
+        *why = "the task names no base replica";
+        return TERN_ERR_CORRUPT;
+    }
+    for (pb_size_t i = 0; i < task->downloads_count; i++) {
+        const tern_DownloadRef *ref = &task->downloads[i];
+        if (ref->sha256.size != TERN_SHA256_SIZE || ref->size == 0) {
+            *why = "the task names a download without hash or size";
+            return TERN_ERR_CORRUPT;
+        }
+        if (ref->size > client->work.blob_size) {
+            *why = "a download of the task does not fit into this client's memory";
+            return TERN_ERR_TOO_LARGE;
+        }
+    }
+    return task->kind == tern_TaskKind_TASK_TRAIN ? check_training(client, task, why) : TERN_OK;
+}
+
+static uint64_t download_bytes(const tern_Task *task)
+{
+    uint64_t sum = 0;
+    for (pb_size_t i = 0; i < task->downloads_count; i++) {
+        sum += task->downloads[i].size;
+    }
+    return sum;
+}
+
+// Bytes of the update to come: what they were, with some room, or else the bound.
+static uint64_t update_bytes(const struct tern_client *client, const tern_Task *task)
+{
+    struct tern_codec codec;
+    if (task->kind != tern_TaskKind_TASK_TRAIN ||
+        tern_codec_parse(task->codec, &codec, NULL) != TERN_OK) {
+        return 0;
+    }
+    const uint64_t bound = TERN_WIRE_OVERHEAD + tern_container_bound(&codec, client->work.model);
+    const uint64_t mean = client->budget.update_mean;
+    const uint64_t likely = mean + mean / 4;
+    return mean != 0 && likely < bound ? likely : bound;
+}
+
+static enum tern_result afford(struct tern_client *client, const tern_Task *task)
+{
+    const char *why = NULL;
+    const uint64_t cost = tern_budget_cost(download_bytes(task) + update_bytes(client, task),
+                                           (uint32_t)task->downloads_count + 1);
+    const enum tern_result result = tern_budget_reserve(client, cost, &why);
+    return result == TERN_ERR_BUDGET ? tern_budget_stop(client, cost, why) : result;
+}
+
+static enum tern_result take_task(struct tern_client *client, const tern_Task *task)
+{
+    const char *why = NULL;
+    const enum tern_result result = check_task(client, task, &why);
+    if (result != TERN_OK) {
+        return tern_client_trouble(client, result, why);
+    }
+    TERN_TRY(afford(client, task));
+    client->task = *task;
+    client->task_taken_ms = tern_client_now_ms(client);
+    client->download_index = 0;
+    client->download_have = 0;
+    client->training = false;
+    client->phase = TERN_PHASE_DOWNLOAD;
+    const struct tern_client_event event = {
+        .kind = TERN_EVENT_TASK,
+        .round = task->round,
+        .version = task->base_version,
+        .local_steps = task->local_steps,
+        .bytes = download_bytes(task),
+    };
+    tern_client_emit(client, &event);
+    return TERN_OK;
+}
+
+static enum tern_result finish(struct tern_client *client, const tern_CheckinReply *reply)
+{
+    client->phase = TERN_PHASE_FINISHED;
+    const struct tern_client_event event = {
+        .kind = TERN_EVENT_FINISHED,
+        .version = client->version,
+        .final_model_hash =
+            reply->final_model_hash.size == TERN_SHA256_SIZE ? reply->final_model_hash.bytes : NULL,
+    };
+    tern_client_emit(client, &event);
+    return tern_client_save_meter(client);
+}
+
+enum tern_result tern_client_follow(struct tern_client *client, const tern_CheckinReply *reply)
+{
+    client->phase = TERN_PHASE_CHECKIN;
+    if (reply->finished) {
+        return finish(client, reply);
+    }
+    if (reply->has_task) {
+        return take_task(client, &reply->task);
+    }
+    client->failures = 0;
+    return tern_client_wait(client, reply->come_back_ms, "the aggregator has no task now");
+}

@@ -1,0 +1,71 @@
+// Local training from the replica: one local step per call.
+#include "core.h"
+
+static enum tern_result failed(struct tern_client *client, enum tern_result result)
+{
+    if (result == TERN_ERR_MODEL_MISMATCH) {
+        return result;
+    }
+    return tern_client_drop_task(client, result, "local training failed; nothing was changed");
+}
+
+static enum tern_result begin(struct tern_client *client)
+{
+    const struct tern_trainer *trainer = &client->work.trainer;
+    const tern_Task *task = &client->task;
+    const uint32_t limit = client->config.max_local_steps;
+    const struct tern_train_task train = {
+        .round = task->round,
+        .local_steps = limit != 0 && limit < task->local_steps ? limit : task->local_steps,
+        .batch_size = task->batch_size,
+        .learning_rate = task->learning_rate,
+        .momentum = task->momentum,
+        .weight_decay = task->weight_decay,
+        .prox_mu = task->prox_mu,
+        .seed = task->seed,
+        .client = (uint32_t)client->identity.client_id,
+    };
+    TERN_TRY(trainer->begin(trainer->ctx, &train, client->work.weights, client->work.model->count));
+    client->training = true;
+    client->train_started_ms = tern_client_now_ms(client);
+    return TERN_OK;
+}
+
+static void trained(struct tern_client *client)
+{
+    const struct tern_train_result *result = &client->train_result;
+    const uint64_t ms = tern_client_now_ms(client) - client->train_started_ms;
+    client->train_ms = ms < UINT32_MAX ? (uint32_t)ms : UINT32_MAX;
+    client->steps_per_second =
+        (float)result->local_steps * 1000.0f / (float)(client->train_ms > 0 ? client->train_ms : 1);
+    client->training = false;
+    client->phase = TERN_PHASE_ENCODE;
+    const struct tern_client_event event = {
+        .kind = TERN_EVENT_TRAINED,
+        .round = client->task.round,
+        .version = client->version,
+        .loss = result->loss,
+        .num_examples = result->num_examples,
+        .local_steps = result->local_steps,
+    };
+    tern_client_emit(client, &event);
+}
+
+enum tern_result tern_phase_train(struct tern_client *client)
+{
+    const struct tern_trainer *trainer = &client->work.trainer;
+    enum tern_result result = TERN_OK;
+    if (!client->training) {
+        result = begin(client);
+        return result == TERN_OK ? TERN_OK : failed(client, result);
+    }
+    result = trainer->step(trainer->ctx, &client->trained, &client->train_result);
+    if (result == TERN_AGAIN) {
+        return TERN_OK;
+    }
+    if (result != TERN_OK) {
+        return failed(client, result);
+    }
+    trained(client);
+    return TERN_OK;
+}

@@ -1,0 +1,86 @@
+// When to go on: after what the aggregator asked for, after a failure, or after a bad task.
+#include "core.h"
+
+#define WAIT_MIN_MS 100
+#define WAIT_MAX_MS 86400000
+#define RETRY_AFTER_MAX_S 86400
+
+// A connection that idles longer is likely dead at some address translator on the way; opening a
+// new one with a ticket costs less than finding that out by a timeout.
+#define CLOSE_AFTER_MS 600000
+
+static void sleep_until(struct tern_client *client, uint32_t ms)
+{
+    const struct tern_transport *transport = &client->config.ports.transport;
+    if (ms >= CLOSE_AFTER_MS) {
+        transport->close(transport->ctx);
+    }
+    client->due_ms = tern_client_now_ms(client) + ms;
+}
+
+enum tern_result tern_client_wait(struct tern_client *client, uint32_t ms, const char *why)
+{
+    if (ms < WAIT_MIN_MS) {
+        ms = WAIT_MIN_MS; // an aggregator that asks for none must not make the client spin
+    } else if (ms > WAIT_MAX_MS) {
+        ms = WAIT_MAX_MS;
+    }
+    sleep_until(client, ms);
+    const struct tern_client_event event = {
+        .kind = TERN_EVENT_WAITING,
+        .version = client->version,
+        .wait_ms = ms,
+        .why = why,
+    };
+    tern_client_emit(client, &event);
+    return TERN_AGAIN;
+}
+
+// Between half and the whole of min * 2^failures, so that clients that failed together do not come
+// back together.
+static uint32_t backoff(struct tern_client *client)
+{
+    const uint32_t longest = client->config.retry_max_ms;
+    uint64_t ms = client->config.retry_min_ms;
+    for (uint32_t i = 0; i < client->failures && ms < longest; i++) {
+        ms *= 2;
+    }
+    const uint32_t whole = ms < longest ? (uint32_t)ms : longest;
+    return whole - tern_prng_below(&client->jitter, whole / 2 + 1);
+}
+
+static uint32_t asked_ms(const struct tern_client *client)
+{
+    const uint32_t seconds = client->response.retry_after_s;
+    return (seconds < RETRY_AFTER_MAX_S ? seconds : RETRY_AFTER_MAX_S) * 1000u;
+}
+
+enum tern_result tern_client_trouble(struct tern_client *client, enum tern_result result,
+                                     const char *why)
+{
+    uint32_t ms = backoff(client);
+    if (result == TERN_ERR_BUSY && asked_ms(client) > ms) {
+        ms = asked_ms(client);
+    }
+    client->failures++;
+    sleep_until(client, ms);
+    const struct tern_client_event event = {
+        .kind = TERN_EVENT_TROUBLE,
+        .result = result,
+        .round = client->task.round,
+        .status = client->response.status,
+        .wait_ms = ms,
+        .why = why,
+    };
+    tern_client_emit(client, &event);
+    return TERN_AGAIN;
+}
+
+enum tern_result tern_client_drop_task(struct tern_client *client, enum tern_result result,
+                                       const char *why)
+{
+    client->phase = TERN_PHASE_CHECKIN;
+    client->training = false;
+    client->download_have = 0;
+    return tern_client_trouble(client, result, why);
+}

@@ -1,0 +1,183 @@
+#include "core.h"
+
+#include <string.h>
+
+size_t tern_client_update_bound(const struct tern_codec *codec, const struct tern_model *model)
+{
+    // The container is encoded at the blob's end and then copied behind the message's fields.
+    return TERN_WIRE_OVERHEAD + 2 * tern_container_bound(codec, model);
+}
+
+size_t tern_client_blob_bound(const struct tern_model *model)
+{
+    static const enum tern_codec_id ids[] = {TERN_CODEC_FLOAT32, TERN_CODEC_FLOAT16,
+                                             TERN_CODEC_3LC};
+    size_t bound = 0;
+    for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++) {
+        const struct tern_codec codec = {.id = ids[i], .sparsity = 1.0f};
+        const size_t size = tern_client_update_bound(&codec, model);
+        bound = size > bound ? size : bound;
+    }
+    return bound;
+}
+
+uint32_t tern_client_codecs(const struct tern_client *client)
+{
+    static const enum tern_codec_id ids[] = {TERN_CODEC_FLOAT32, TERN_CODEC_FLOAT16,
+                                             TERN_CODEC_3LC};
+    uint32_t mask = 0;
+    for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++) {
+        const struct tern_codec codec = {.id = ids[i], .sparsity = 1.0f};
+        if (tern_client_update_bound(&codec, client->work.model) <= client->work.blob_size) {
+            mask |= 1u << ids[i];
+        }
+    }
+    return mask;
+}
+
+tern_ErrorFacts tern_client_error_facts(const struct tern_client *client)
+{
+    const struct tern_error_buffer buffer = {client->work.error_buffer, client->work.model->count};
+    const struct tern_error_facts facts = tern_error_buffer_facts(&buffer);
+    return (tern_ErrorFacts){
+        .generation = client->generation,
+        .sequence = client->sequence,
+        .norm = facts.norm,
+        .maximum = facts.maximum,
+    };
+}
+
+enum tern_result tern_client_new_generation(struct tern_client *client)
+{
+    const struct tern_entropy *entropy = &client->config.ports.entropy;
+    uint32_t generation = 0;
+    TERN_TRY(entropy->fill(entropy->ctx, &generation, sizeof generation));
+    client->generation = generation != 0 ? generation : 1;
+    client->sequence = 0;
+    client->pending = (struct tern_client_pending){0};
+    memset(client->work.error_buffer, 0, client->work.model->count * sizeof(float));
+    return TERN_OK;
+}
+
+static void say_started_over(const struct tern_client *client, enum tern_result result,
+                             const char *why)
+{
+    const struct tern_client_event event = {
+        .kind = TERN_EVENT_STARTED_OVER,
+        .result = result,
+        .why = why,
+    };
+    tern_client_emit(client, &event);
+}
+
+// Whether a record is simply not to be used, as against a store that cannot be read.
+static bool not_usable(enum tern_result result)
+{
+    return result == TERN_ERR_CORRUPT || result == TERN_ERR_STATE;
+}
+
+static void start_from_seed(struct tern_client *client)
+{
+    tern_model_init_weights(client->work.model, client->identity.model_seed, client->work.weights);
+    tern_replica_from_seed(client->identity.model_hash, client->identity.model_seed,
+                           client->replica);
+    client->version = 0;
+}
+
+static enum tern_result restore_replica(struct tern_client *client)
+{
+    client->replica_unsaved = false;
+    const enum tern_result result = tern_record_load_replica(client);
+    if (not_usable(result)) {
+        say_started_over(client, result,
+                         result == TERN_ERR_CORRUPT
+                             ? "the replica's record is damaged; starting from the seed"
+                             : "the replica is of a former enrolment; starting from the seed");
+    } else if (result != TERN_ERR_NOT_FOUND) {
+        return result;
+    }
+    start_from_seed(client);
+    return TERN_OK;
+}
+
+// An update counts as pending until the settled record names it.
+static enum tern_result drop_settled(struct tern_client *client)
+{
+    uint32_t generation = 0;
+    uint32_t sequence = 0;
+    const enum tern_result result = tern_record_load_settled(client, &generation, &sequence);
+    if (result == TERN_ERR_NOT_FOUND || not_usable(result)) {
+        return TERN_OK; // sent once more: the aggregator answers "duplicate"
+    }
+    TERN_TRY(result);
+    if (generation == client->generation && sequence >= client->pending.sequence) {
+        client->pending.len = 0;
+    }
+    return TERN_OK;
+}
+
+static enum tern_result restore_upload(struct tern_client *client)
+{
+    client->pending = (struct tern_client_pending){0};
+    client->upload_saved = false;
+    const enum tern_result result = tern_record_load_upload(client);
+    if (result == TERN_OK) {
+        client->upload_saved = true;
+        return drop_settled(client);
+    }
+    if (not_usable(result)) {
+        say_started_over(client, result,
+                         result == TERN_ERR_CORRUPT
+                             ? "the upload record is damaged; the error buffer is lost and starts "
+                               "a new generation from zero"
+                             : "the error buffer is of a former enrolment and is not used");
+    } else if (result != TERN_ERR_NOT_FOUND) {
+        return result;
+    }
+    return tern_client_new_generation(client);
+}
+
+static enum tern_result restore_meter(struct tern_client *client)
+{
+    client->meter_round = (struct tern_meter){0};
+    const enum tern_result result = tern_record_load_meter(client);
+    if (result == TERN_ERR_CORRUPT) {
+        say_started_over(client, result, "the meter's record is damaged; counting from zero");
+        return TERN_OK;
+    }
+    return result == TERN_ERR_NOT_FOUND ? TERN_OK : result;
+}
+
+static enum tern_client_phase first_phase(const struct tern_client *client)
+{
+    if (client->pending.len > 0) {
+        return TERN_PHASE_UPLOAD;
+    }
+    // What an evaluator found out about the version it holds may not have been reported.
+    const bool evaluates = client->identity.evaluator && client->version > 0;
+    return evaluates ? TERN_PHASE_EVALUATE : TERN_PHASE_CHECKIN;
+}
+
+enum tern_result tern_client_restore(struct tern_client *client,
+                                     const struct tern_client_workspace *workspace)
+{
+    if (!client->identified) {
+        return TERN_ERR_STATE;
+    }
+    if (memcmp(workspace->model->hash, client->identity.model_hash, TERN_SHA256_SIZE) != 0) {
+        return TERN_ERR_MODEL_MISMATCH;
+    }
+    client->phase = TERN_PHASE_NEW;
+    client->work = *workspace;
+    client->in_flight = false;
+    client->training = false;
+    client->has_evaluation = false;
+    client->due_ms = 0;
+    client->failures = 0;
+    memset(&client->task, 0, sizeof client->task);
+    TERN_TRY(restore_replica(client));
+    TERN_TRY(restore_upload(client));
+    TERN_TRY(restore_meter(client));
+    client->phase = first_phase(client);
+    return TERN_OK;
+}
