@@ -1,0 +1,40 @@
+// Labelled examples in memory and selections of them. Images stay bytes until a batch is gathered,
+// which keeps a data set at a quarter of its float32 size. No malloc, no files: a microcontroller
+// fills the struct itself; data/source.h reads files into it. Pure; reentrant; nothing here is
+// changed after it was filled, so threads may share it.
+#ifndef TERN_DATASET_H
+#define TERN_DATASET_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct tern_dataset {
+    uint32_t count;         // examples
+    uint32_t feature_count; // values per example: height * width * channels
+    uint32_t class_count;   // labels are 0..class_count-1
+    uint32_t height;        // images: rows, columns and channels of [height][width][channels];
+    uint32_t width;         // tables: height 1, width feature_count, channels 1
+    uint32_t channels;
+    const uint8_t *bytes;   // [count][feature_count], or NULL when values are given
+    const float *values;    // [count][feature_count], or NULL when bytes are given
+    const uint16_t *labels; // [count]
+    float scale;            // a byte's feature is byte * scale + offset
+    float offset;
+};
+
+// Some examples of a data set, e.g. a client's shard.
+struct tern_view {
+    const struct tern_dataset *dataset; // NULL: an empty view
+    const uint32_t *indices;            // count positions in the data set; NULL: the first count
+    uint32_t count;
+};
+
+// Every example of the data set.
+struct tern_view tern_view_all(const struct tern_dataset *dataset);
+
+// Writes `count` examples as float32 rows to features[count][feature_count] and their labels.
+// positions: which examples of the view, each < view->count; NULL: those from `first` on.
+void tern_view_gather(const struct tern_view *view, const uint32_t *positions, uint32_t first,
+                      uint32_t count, float *features, uint16_t *labels);
+
+#endif

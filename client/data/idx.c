@@ -1,0 +1,216 @@
+#include "data/idx.h"
+#include "data/readers.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_DIMS 4
+#define UNSIGNED_BYTES 0x08
+
+// Reads the header: two zero bytes, the type, the number of dimensions, the dimensions.
+static enum tern_result read_header(struct tern_input *input, uint32_t dims[MAX_DIMS],
+                                    uint32_t *dim_count)
+{
+    uint8_t magic[4];
+    TERN_TRY(tern_input_read_exact(input, magic, sizeof magic, "the IDX header"));
+    if (magic[0] != 0 || magic[1] != 0) {
+        return tern_input_refuse(input, TERN_ERR_CORRUPT,
+                                 "is no IDX file: it begins with %02x %02x, not with 00 00",
+                                 magic[0], magic[1]);
+    }
+    if (magic[2] != UNSIGNED_BYTES) {
+        return tern_input_refuse(input, TERN_ERR_CORRUPT,
+                                 "holds IDX values of type 0x%02x; only unsigned bytes (0x08) are "
+                                 "read",
+                                 magic[2]);
+    }
+    if (magic[3] < 1 || magic[3] > MAX_DIMS) {
+        return tern_input_refuse(input, TERN_ERR_CORRUPT,
+                                 "has %u IDX dimensions; images have 3 or 4, labels 1", magic[3]);
+    }
+    *dim_count = magic[3];
+    for (uint32_t i = 0; i < *dim_count; i++) {
+        uint8_t b[4];
+        TERN_TRY(tern_input_read_exact(input, b, sizeof b, "the IDX header"));
+        dims[i] = (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3];
+    }
+    return TERN_OK;
+}
+
+// Checks that `count` examples of `features` values are within the limits and can be in the file.
+static enum tern_result check_size(const struct tern_input *input,
+                                   const struct tern_data_limits *limits, uint32_t count,
+                                   uint64_t features)
+{
+    if (count > limits->max_examples) {
+        return tern_input_refuse(input, TERN_ERR_TOO_LARGE, "has %u examples, over the limit of %u",
+                                 count, limits->max_examples);
+    }
+    if (features > limits->max_features) {
+        return tern_input_refuse(input, TERN_ERR_TOO_LARGE,
+                                 "has %llu values per example, over the limit of %u",
+                                 (unsigned long long)features, limits->max_features);
+    }
+    if (count * features > limits->max_bytes) {
+        return tern_input_refuse(
+            input, TERN_ERR_TOO_LARGE, "unpacks to %llu bytes, over the limit of %llu",
+            (unsigned long long)(count * features), (unsigned long long)limits->max_bytes);
+    }
+    if (count * features > input->most) {
+        return tern_input_refuse(input, TERN_ERR_CORRUPT,
+                                 "is too short for the %u examples that its header names", count);
+    }
+    return TERN_OK;
+}
+
+static enum tern_result read_pixels(struct tern_input *input, size_t size, const uint8_t **bytes)
+{
+    uint8_t *memory = malloc(size);
+    if (memory == NULL) {
+        return tern_input_refuse(input, TERN_ERR_NO_MEMORY, "needs %zu bytes of memory", size);
+    }
+    enum tern_result result = tern_input_read_exact(input, memory, size, "the images");
+    if (result == TERN_OK) {
+        result = tern_input_expect_end(input);
+    }
+    if (result != TERN_OK) {
+        free(memory);
+        return result;
+    }
+    *bytes = memory;
+    return TERN_OK;
+}
+
+enum tern_result tern_idx_read_images(struct tern_input *input,
+                                      const struct tern_data_limits *limits,
+                                      struct tern_dataset *data)
+{
+    uint32_t dims[MAX_DIMS] = {0, 0, 0, 1};
+    uint32_t dim_count = 0;
+    TERN_TRY(read_header(input, dims, &dim_count));
+    if (dim_count < 3 || dims[0] == 0 || dims[1] == 0 || dims[2] == 0 || dims[3] == 0) {
+        return tern_input_refuse(input, TERN_ERR_CORRUPT,
+                                 "holds no images: its header says %u dimensions, %u x %u x %u",
+                                 dim_count, dims[0], dims[1], dims[2]);
+    }
+    // Each side is checked first, so that the product cannot overflow.
+    uint64_t features = UINT64_MAX;
+    if (dims[1] <= limits->max_features && dims[2] <= limits->max_features &&
+        (uint64_t)dims[1] * dims[2] <= limits->max_features) {
+        features = (uint64_t)dims[1] * dims[2] * dims[3];
+    }
+    TERN_TRY(check_size(input, limits, dims[0], features));
+    TERN_TRY(read_pixels(input, (size_t)(dims[0] * features), &data->bytes));
+    data->count = dims[0];
+    data->height = dims[1];
+    data->width = dims[2];
+    data->channels = dims[3];
+    data->feature_count = (uint32_t)features;
+    return TERN_OK;
+}
+
+// Reads `count` label bytes in blocks.
+static enum tern_result fill_labels(struct tern_input *input, uint16_t *labels, uint32_t count,
+                                    uint32_t *class_count)
+{
+    uint8_t block[4096];
+    for (uint32_t done = 0; done < count;) {
+        uint32_t part = count - done < sizeof block ? count - done : (uint32_t)sizeof block;
+        TERN_TRY(tern_input_read_exact(input, block, part, "the labels"));
+        for (uint32_t i = 0; i < part; i++) {
+            labels[done + i] = block[i];
+            *class_count = block[i] >= *class_count ? block[i] + 1u : *class_count;
+        }
+        done += part;
+    }
+    return tern_input_expect_end(input);
+}
+
+enum tern_result tern_idx_read_labels(struct tern_input *input,
+                                      const struct tern_data_limits *limits,
+                                      struct tern_dataset *data)
+{
+    uint32_t dims[MAX_DIMS] = {0};
+    uint32_t dim_count = 0;
+    TERN_TRY(read_header(input, dims, &dim_count));
+    if (dim_count != 1) {
+        return tern_input_refuse(input, TERN_ERR_CORRUPT,
+                                 "holds no labels: its header says %u dimensions, not 1",
+                                 dim_count);
+    }
+    if (dims[0] != data->count) {
+        return tern_input_refuse(input, TERN_ERR_CORRUPT, "holds %u labels for %u images", dims[0],
+                                 data->count);
+    }
+    TERN_TRY(check_size(input, limits, dims[0], 1));
+    uint16_t *labels = malloc(dims[0] * sizeof *labels);
+    if (labels == NULL) {
+        return tern_input_refuse(input, TERN_ERR_NO_MEMORY, "needs memory for %u labels", dims[0]);
+    }
+    uint32_t class_count = data->class_count;
+    enum tern_result result = fill_labels(input, labels, dims[0], &class_count);
+    if (result == TERN_OK && class_count > limits->max_classes) {
+        result = tern_input_refuse(input, TERN_ERR_TOO_LARGE,
+                                   "has labels up to %u; the limit is %u classes", class_count - 1,
+                                   limits->max_classes);
+    }
+    if (result != TERN_OK) {
+        free(labels);
+        return result;
+    }
+    data->labels = labels;
+    data->class_count = class_count;
+    return TERN_OK;
+}
+
+// FOLDER/NAME or, when there is no such file, FOLDER/NAME.gz.
+static enum tern_result open_part(struct tern_input *input, const char *folder, const char *name,
+                                  char path[TERN_DATA_SPEC_MAX + 64], uint64_t limit, char *why)
+{
+    const size_t size = TERN_DATA_SPEC_MAX + 64;
+    snprintf(path, size, "%s/%s", folder, name);
+    enum tern_result result = tern_input_open(input, path, limit, why);
+    if (result == TERN_ERR_NOT_FOUND) {
+        snprintf(path, size, "%s/%s.gz", folder, name);
+        result = tern_input_open(input, path, limit, why);
+    }
+    return result;
+}
+
+static enum tern_result open_pair(const char *folder, const char *prefix,
+                                  const struct tern_data_limits *limits, struct tern_dataset *data,
+                                  char *why)
+{
+    char path[TERN_DATA_SPEC_MAX + 64];
+    char name[64];
+    struct tern_input input;
+    snprintf(name, sizeof name, "%s-images-idx3-ubyte", prefix);
+    TERN_TRY(open_part(&input, folder, name, path, UINT64_MAX, why));
+    enum tern_result result = tern_idx_read_images(&input, limits, data);
+    tern_input_close(&input);
+    TERN_TRY(result);
+    snprintf(name, sizeof name, "%s-labels-idx1-ubyte", prefix);
+    TERN_TRY(open_part(&input, folder, name, path, UINT64_MAX, why));
+    result = tern_idx_read_labels(&input, limits, data);
+    tern_input_close(&input);
+    return result;
+}
+
+enum tern_result tern_read_idx(struct tern_data_spec *spec, const struct tern_data_limits *limits,
+                               struct tern_data *data)
+{
+    TERN_TRY(tern_spec_scaling(spec, data));
+    TERN_TRY(tern_spec_done(spec, "mean, std"));
+    TERN_TRY(open_pair(spec->path, "train", limits, &data->train, spec->why));
+    data->test.class_count = data->train.class_count;
+    TERN_TRY(open_pair(spec->path, "t10k", limits, &data->test, spec->why));
+    data->train.class_count = data->test.class_count;
+    if (data->train.height != data->test.height || data->train.width != data->test.width ||
+        data->train.channels != data->test.channels) {
+        return tern_spec_refuse(spec, TERN_ERR_CORRUPT,
+                                "training images are %u x %u x %u, test images %u x %u x %u",
+                                data->train.height, data->train.width, data->train.channels,
+                                data->test.height, data->test.width, data->test.channels);
+    }
+    return TERN_OK;
+}

@@ -1,0 +1,22 @@
+// The IDX format of MNIST (LeCun, Cortes and Burges) and its kin: a big-endian header of sizes,
+// then bytes. Images are three or four dimensions [n][height][width]([channels]) of unsigned bytes,
+// labels one. Hosted; reentrant.
+#ifndef TERN_IDX_H
+#define TERN_IDX_H
+
+#include "data/input.h"
+
+// Reads images into malloc'ed data->bytes and sets count, height, width, channels and
+// feature_count. TERN_ERR_CORRUPT, TERN_ERR_TOO_LARGE, TERN_ERR_NO_MEMORY, TERN_ERR_IO; nothing is
+// kept on error.
+TERN_MUST_USE enum tern_result tern_idx_read_images(struct tern_input *input,
+                                                    const struct tern_data_limits *limits,
+                                                    struct tern_dataset *data);
+
+// Reads data->count labels into malloc'ed data->labels and raises data->class_count to the largest
+// label + 1. Errors as above; another count than that of the images is TERN_ERR_CORRUPT.
+TERN_MUST_USE enum tern_result tern_idx_read_labels(struct tern_input *input,
+                                                    const struct tern_data_limits *limits,
+                                                    struct tern_dataset *data);
+
+#endif

@@ -1,0 +1,272 @@
+#include "data/partition.h"
+#include "data/random.h"
+#include "trainer/math.h"
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SHARDS_PER_CLIENT 2
+
+static void shuffle(struct tern_prng *rng, uint32_t *values, uint32_t count)
+{
+    for (uint32_t i = count; i > 1; i--) {
+        uint32_t j = tern_prng_below(rng, i);
+        uint32_t kept = values[i - 1];
+        values[i - 1] = values[j];
+        values[j] = kept;
+    }
+}
+
+// Even sizes: the first count % clients clients get one more.
+static void set_even_starts(struct tern_partition *partition, uint32_t count)
+{
+    uint32_t clients = partition->client_count;
+    for (uint32_t c = 0; c <= clients; c++) {
+        uint32_t more = c < count % clients ? c : count % clients;
+        partition->starts[c] = c * (count / clients) + more;
+    }
+}
+
+static void deal_iid(struct tern_partition *partition, struct tern_prng *rng, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        partition->indices[i] = i;
+    }
+    shuffle(rng, partition->indices, count);
+}
+
+// The examples sorted by class, shuffled within each; what the two kinds below deal from.
+struct pools {
+    uint32_t class_count;
+    uint32_t *order; // [count] example numbers
+    uint32_t *next;  // [class_count] the class's first one not yet dealt
+    uint32_t *end;   // [class_count]
+    float *share;    // [class_count]
+};
+
+static void free_pools(struct pools *pools)
+{
+    free(pools->order);
+    free(pools->next);
+    free(pools->end);
+    free(pools->share);
+}
+
+static void sort_by_class(struct pools *pools, const uint16_t *labels, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        pools->end[labels[i]]++;
+    }
+    uint32_t start = 0;
+    for (uint32_t k = 0; k < pools->class_count; k++) {
+        pools->next[k] = start;
+        start += pools->end[k];
+        pools->end[k] = pools->next[k];
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        pools->order[pools->end[labels[i]]++] = i;
+    }
+}
+
+static enum tern_result make_pools(struct pools *pools, struct tern_prng *rng,
+                                   const uint16_t *labels, uint32_t count)
+{
+    uint32_t classes = 1;
+    for (uint32_t i = 0; i < count; i++) {
+        classes = labels[i] >= classes ? labels[i] + 1u : classes;
+    }
+    *pools = (struct pools){
+        .class_count = classes,
+        .order = malloc(count * sizeof(uint32_t)),
+        .next = calloc(classes, sizeof(uint32_t)),
+        .end = calloc(classes, sizeof(uint32_t)),
+        .share = calloc(classes, sizeof(float)),
+    };
+    if (pools->order == NULL || pools->next == NULL || pools->end == NULL || pools->share == NULL) {
+        free_pools(pools);
+        return TERN_ERR_NO_MEMORY;
+    }
+    sort_by_class(pools, labels, count);
+    for (uint32_t k = 0; k < classes; k++) {
+        shuffle(rng, pools->order + pools->next[k], pools->end[k] - pools->next[k]);
+    }
+    return TERN_OK;
+}
+
+// share ~ Dirichlet(alpha * prior): gamma draws divided by their sum. Gamma draws of a small shape
+// underflow float32, so they are kept as logarithms and scaled by the largest.
+static void draw_shares(struct pools *pools, const float *prior, struct tern_prng *rng, float alpha)
+{
+    float most = 0.0f;
+    bool any = false;
+    for (uint32_t k = 0; k < pools->class_count; k++) {
+        if (prior[k] > 0.0f) {
+            pools->share[k] = tern_random_log_gamma(rng, alpha * prior[k]);
+            most = !any || pools->share[k] > most ? pools->share[k] : most;
+            any = true;
+        }
+    }
+    for (uint32_t k = 0; k < pools->class_count; k++) {
+        pools->share[k] = prior[k] > 0.0f ? tern_expf(pools->share[k] - most) : 0.0f;
+    }
+}
+
+// A class that still has examples, by share; when all of those have share 0, the fullest.
+static uint32_t draw_class(const struct pools *pools, struct tern_prng *rng)
+{
+    float sum = 0.0f;
+    uint32_t fullest = 0;
+    uint32_t last = 0;
+    for (uint32_t k = 0; k < pools->class_count; k++) {
+        uint32_t left = pools->end[k] - pools->next[k];
+        sum += left > 0 ? pools->share[k] : 0.0f;
+        fullest = left > pools->end[fullest] - pools->next[fullest] ? k : fullest;
+    }
+    last = fullest;
+    float at = tern_prng_float(rng) * sum;
+    for (uint32_t k = 0; k < pools->class_count && sum > 0.0f; k++) {
+        if (pools->next[k] == pools->end[k] || pools->share[k] <= 0.0f) {
+            continue;
+        }
+        last = k;
+        if (at < pools->share[k]) {
+            break;
+        }
+        at -= pools->share[k];
+    }
+    return last;
+}
+
+static enum tern_result deal_dirichlet(struct tern_partition *partition, struct tern_prng *rng,
+                                       float alpha, const uint16_t *labels, uint32_t count)
+{
+    struct pools pools;
+    TERN_TRY(make_pools(&pools, rng, labels, count));
+    float *prior = calloc(pools.class_count, sizeof *prior);
+    if (prior == NULL) {
+        free_pools(&pools);
+        return TERN_ERR_NO_MEMORY;
+    }
+    for (uint32_t k = 0; k < pools.class_count; k++) {
+        prior[k] = (float)(pools.end[k] - pools.next[k]) / (float)count;
+    }
+    for (uint32_t c = 0; c < partition->client_count; c++) {
+        draw_shares(&pools, prior, rng, alpha);
+        for (uint32_t i = partition->starts[c]; i < partition->starts[c + 1]; i++) {
+            uint32_t k = draw_class(&pools, rng);
+            partition->indices[i] = pools.order[pools.next[k]++];
+        }
+    }
+    free(prior);
+    free_pools(&pools);
+    return TERN_OK;
+}
+
+static enum tern_result deal_shards(struct tern_partition *partition, struct tern_prng *rng,
+                                    const uint16_t *labels, uint32_t count)
+{
+    struct pools pools;
+    TERN_TRY(make_pools(&pools, rng, labels, count));
+    uint32_t shards = partition->client_count * SHARDS_PER_CLIENT;
+    uint32_t *cards = malloc(shards * sizeof *cards);
+    if (cards == NULL) {
+        free_pools(&pools);
+        return TERN_ERR_NO_MEMORY;
+    }
+    for (uint32_t s = 0; s < shards; s++) {
+        cards[s] = s;
+    }
+    shuffle(rng, cards, shards);
+    uint32_t dealt = 0;
+    for (uint32_t s = 0; s < shards; s++) {
+        uint32_t first = (uint32_t)((uint64_t)count * cards[s] / shards);
+        uint32_t end = (uint32_t)((uint64_t)count * (cards[s] + 1u) / shards);
+        memcpy(partition->indices + dealt, pools.order + first, (end - first) * sizeof *cards);
+        dealt += end - first;
+        partition->starts[s / SHARDS_PER_CLIENT + 1] = dealt;
+    }
+    free(cards);
+    free_pools(&pools);
+    return TERN_OK;
+}
+
+static enum tern_result deal(const struct tern_partition_config *config, const uint16_t *labels,
+                             uint32_t count, struct tern_partition *partition)
+{
+    struct tern_prng rng;
+    tern_prng_init(&rng, config->seed, TERN_PRNG_PARTITION, config->clients,
+                   (uint32_t)config->kind);
+    set_even_starts(partition, count);
+    switch (config->kind) {
+    case TERN_PARTITION_IID:
+        deal_iid(partition, &rng, count);
+        return TERN_OK;
+    case TERN_PARTITION_DIRICHLET:
+        return deal_dirichlet(partition, &rng, config->alpha, labels, count);
+    case TERN_PARTITION_SHARDS:
+        return deal_shards(partition, &rng, labels, count);
+    }
+    return TERN_ERR_ARGUMENT;
+}
+
+static bool valid(const struct tern_partition_config *config, uint32_t count)
+{
+    uint64_t least = config->min_examples;
+    if (config->kind == TERN_PARTITION_SHARDS) {
+        // A shard has count / shards examples, rounded down.
+        least = (least + SHARDS_PER_CLIENT - 1) / SHARDS_PER_CLIENT * SHARDS_PER_CLIENT;
+    }
+    bool alpha = config->kind != TERN_PARTITION_DIRICHLET ||
+                 (config->alpha >= 0.001f && config->alpha <= 1e6f);
+    return alpha && config->clients >= 1 && config->clients <= 1u << 30 && least >= 1 &&
+           count >= config->clients * least;
+}
+
+enum tern_result tern_partition_make(const struct tern_partition_config *config,
+                                     const uint16_t *labels, uint32_t count,
+                                     struct tern_partition *partition)
+{
+    memset(partition, 0, sizeof *partition);
+    if (!valid(config, count)) {
+        return TERN_ERR_ARGUMENT;
+    }
+    partition->client_count = config->clients;
+    partition->indices = malloc(count * sizeof *partition->indices);
+    partition->starts = calloc((size_t)config->clients + 1, sizeof *partition->starts);
+    enum tern_result result = TERN_ERR_NO_MEMORY;
+    if (partition->indices != NULL && partition->starts != NULL) {
+        result = deal(config, labels, count, partition);
+    }
+    if (result != TERN_OK) {
+        tern_partition_free(partition);
+    }
+    return result;
+}
+
+void tern_partition_free(struct tern_partition *partition)
+{
+    free(partition->indices);
+    free(partition->starts);
+    memset(partition, 0, sizeof *partition);
+}
+
+struct tern_view tern_partition_view(const struct tern_partition *partition,
+                                     const struct tern_dataset *dataset, uint32_t client)
+{
+    uint32_t start = partition->starts[client];
+    return (struct tern_view){.dataset = dataset,
+                              .indices = partition->indices + start,
+                              .count = partition->starts[client + 1] - start};
+}
+
+enum tern_result tern_partition_kind_from_name(const char *name, enum tern_partition_kind *kind)
+{
+    static const char *const names[] = {"iid", "dirichlet", "shards"};
+    for (unsigned i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strcmp(name, names[i]) == 0) {
+            *kind = (enum tern_partition_kind)i;
+            return TERN_OK;
+        }
+    }
+    return TERN_ERR_UNKNOWN;
+}

@@ -1,0 +1,48 @@
+// Splits a data set among the clients of an experiment. Same labels and seed, same split, on every
+// machine. Hosted (malloc); reentrant; a finished partition may be shared by threads.
+#ifndef TERN_PARTITION_H
+#define TERN_PARTITION_H
+
+#include "data/dataset.h"
+#include "result.h"
+
+enum tern_partition_kind {
+    TERN_PARTITION_IID = 0,       // shuffled, then dealt out evenly
+    TERN_PARTITION_DIRICHLET = 1, // each client's class shares ~ Dirichlet(alpha * the data's own)
+                                  // (Hsu, Qi and Brown 2019); sizes are even
+    TERN_PARTITION_SHARDS = 2,    // sorted by label, cut into 2 shards per client, dealt out at
+                                  // random (McMahan et al. 2017)
+};
+
+struct tern_partition {
+    uint32_t client_count;
+    uint32_t *indices; // every example once, client by client
+    uint32_t *starts;  // [client_count + 1]; client c has indices[starts[c]..starts[c + 1])
+};
+
+struct tern_partition_config {
+    enum tern_partition_kind kind;
+    uint32_t clients;      // >= 1
+    uint32_t min_examples; // that each client must get, >= 1
+    float alpha;           // dirichlet: 0.001 to 1000000; small = each client few classes
+    uint64_t seed;
+};
+
+// Splits labels[0..count).
+// TERN_ERR_ARGUMENT   a value out of range, or fewer than clients * min_examples examples
+// TERN_ERR_NO_MEMORY
+TERN_MUST_USE enum tern_result tern_partition_make(const struct tern_partition_config *config,
+                                                   const uint16_t *labels, uint32_t count,
+                                                   struct tern_partition *partition);
+
+void tern_partition_free(struct tern_partition *partition);
+
+// The examples of one client, 0 <= client < client_count.
+struct tern_view tern_partition_view(const struct tern_partition *partition,
+                                     const struct tern_dataset *dataset, uint32_t client);
+
+// "iid", "dirichlet" or "shards"; TERN_ERR_UNKNOWN otherwise.
+TERN_MUST_USE enum tern_result tern_partition_kind_from_name(const char *name,
+                                                             enum tern_partition_kind *kind);
+
+#endif

@@ -1,0 +1,67 @@
+// What source.c and the readers share: the parsed spec string, and one function per kind of data.
+// Hosted; reentrant.
+#ifndef TERN_READERS_H
+#define TERN_READERS_H
+
+#include "data/source.h"
+#include <stdbool.h>
+
+#define TERN_DATA_SPEC_OPTIONS 16
+
+// "KIND:PATH,key=value,..." taken apart.
+struct tern_data_spec {
+    char text[TERN_DATA_SPEC_MAX]; // what the pointers below point into
+    const char *kind;
+    const char *path; // "" when there is none
+    struct {
+        const char *key;
+        const char *value;
+        bool used;
+    } options[TERN_DATA_SPEC_OPTIONS];
+    uint32_t option_count;
+    char *why; // [TERN_DATA_WHY_MAX]
+};
+
+// TERN_ERR_CONFIG  longer than TERN_DATA_SPEC_MAX, too many options, or a part without '='
+TERN_MUST_USE enum tern_result tern_spec_parse(struct tern_data_spec *spec, const char *text,
+                                               char *why);
+
+// The value of an option, or NULL when it was not given.
+const char *tern_spec_option(struct tern_data_spec *spec, const char *key);
+
+// Reads an option as a number from low to high; leaves *value when it was not given.
+TERN_MUST_USE enum tern_result tern_spec_number(struct tern_data_spec *spec, const char *key,
+                                                uint64_t low, uint64_t high, uint64_t *value);
+TERN_MUST_USE enum tern_result tern_spec_fraction(struct tern_data_spec *spec, const char *key,
+                                                  float low, float high, float *value);
+
+// Sets scale and offset of both parts from the options mean and std (0 and 1 when not given).
+TERN_MUST_USE enum tern_result tern_spec_scaling(struct tern_data_spec *spec,
+                                                 struct tern_data *data);
+
+// TERN_ERR_CONFIG when an option was given that no call above asked for; known: those that exist.
+TERN_MUST_USE enum tern_result tern_spec_done(const struct tern_data_spec *spec, const char *known);
+
+// Writes "data 'KIND:PATH': sentence" to spec->why and returns `result`.
+TERN_MUST_USE enum tern_result tern_spec_refuse(const struct tern_data_spec *spec,
+                                                enum tern_result result, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+// Reads one finite decimal number that is all of `text`.
+bool tern_read_float(const char *text, float *value);
+
+// One kind of data each. They fill *data; source.c frees it when they fail.
+TERN_MUST_USE enum tern_result tern_read_digits(struct tern_data_spec *spec,
+                                                const struct tern_data_limits *limits,
+                                                struct tern_data *data);
+TERN_MUST_USE enum tern_result tern_read_idx(struct tern_data_spec *spec,
+                                             const struct tern_data_limits *limits,
+                                             struct tern_data *data);
+TERN_MUST_USE enum tern_result tern_read_cifar10(struct tern_data_spec *spec,
+                                                 const struct tern_data_limits *limits,
+                                                 struct tern_data *data);
+TERN_MUST_USE enum tern_result tern_read_csv(struct tern_data_spec *spec,
+                                             const struct tern_data_limits *limits,
+                                             struct tern_data *data);
+
+#endif

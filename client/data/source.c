@@ -1,0 +1,89 @@
+#include "data/source.h"
+#include "data/readers.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct tern_data_limits default_limits = {
+    .max_bytes = 1ull << 32,
+    .max_examples = 1u << 24,
+    .max_features = 1u << 20,
+    .max_classes = 4096,
+};
+
+#define MAX_CLASSES 65536u // labels are uint16_t
+
+static struct tern_data_limits effective(const struct tern_data_limits *given)
+{
+    struct tern_data_limits limits = default_limits;
+    if (given == NULL) {
+        return limits;
+    }
+    limits.max_bytes = given->max_bytes > 0 ? given->max_bytes : limits.max_bytes;
+    limits.max_examples = given->max_examples > 0 ? given->max_examples : limits.max_examples;
+    limits.max_features = given->max_features > 0 ? given->max_features : limits.max_features;
+    limits.max_classes = given->max_classes > 0 ? given->max_classes : limits.max_classes;
+    limits.max_classes = limits.max_classes < MAX_CLASSES ? limits.max_classes : MAX_CLASSES;
+    return limits;
+}
+
+static const struct {
+    const char *name;
+    enum tern_result (*open)(struct tern_data_spec *spec, const struct tern_data_limits *limits,
+                             struct tern_data *data);
+} kinds[] = {
+    {"digits", tern_read_digits},
+    {"idx", tern_read_idx},
+    {"cifar10", tern_read_cifar10},
+};
+
+static enum tern_result open_kind(struct tern_data_spec *spec,
+                                  const struct tern_data_limits *limits, struct tern_data *data)
+{
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        if (strcmp(spec->kind, kinds[i].name) == 0) {
+            return kinds[i].open(spec, limits, data);
+        }
+    }
+    return tern_spec_refuse(spec, TERN_ERR_CONFIG,
+                            "no data of the kind '%s'; known: digits, idx, cifar10", spec->kind);
+}
+
+enum tern_result tern_dataset_open(const char *text, const struct tern_data_limits *limits,
+                                   struct tern_data *data, char why[TERN_DATA_WHY_MAX])
+{
+    struct tern_data_limits bounds = effective(limits);
+    struct tern_data_spec spec;
+    memset(data, 0, sizeof *data);
+    why[0] = '\0';
+    TERN_TRY(tern_spec_parse(&spec, text, why));
+    enum tern_result result = open_kind(&spec, &bounds, data);
+    if (result != TERN_OK) {
+        tern_data_close(data);
+    } else {
+        why[0] = '\0'; // a name that was tried and not found is no error
+    }
+    return result;
+}
+
+// The readers fill const members; only here are they known to come from malloc.
+static void release(const void *memory)
+{
+    void *given;
+    memcpy(&given, &memory, sizeof given);
+    free(given);
+}
+
+static void close_part(struct tern_dataset *part)
+{
+    release(part->bytes);
+    release(part->values);
+    release(part->labels);
+    memset(part, 0, sizeof *part);
+}
+
+void tern_data_close(struct tern_data *data)
+{
+    close_part(&data->train);
+    close_part(&data->test);
+}

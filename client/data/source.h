@@ -1,0 +1,51 @@
+// Opens the data set that a spec string names and keeps it in memory. Hosted: reads files (plain or
+// gzip) with zlib and uses malloc. Called once at start by tern-client and tern-fleet. An opened
+// data set is never changed, so threads may share it.
+//
+//   digits[:train=6000,test=2000,size=16,seed=1]   drawn digits, size 16 or 28 (data/digits.h)
+//   idx:DIR[,mean=0.286,std=0.353]                 the four IDX files of MNIST and its kin, .gz or
+//   not cifar10:DIR[,mean=M,std=S]                     data_batch_*.bin and test_batch.bin
+//   csv:FILE[,label=NAME|INDEX][,drop=A|B][,classes=X|Y|Z][,test=0.2][,seed=1][,scale=standard]
+//
+// A file or folder name holds no comma. Bytes of images become byte / 255, less mean, over std when
+// those are given.
+#ifndef TERN_SOURCE_H
+#define TERN_SOURCE_H
+
+#include "data/dataset.h"
+#include "result.h"
+
+#define TERN_DATA_WHY_MAX 256
+#define TERN_DATA_SPEC_MAX 1024 // bytes with the terminating NUL
+
+// Checked before memory is taken. A field of 0 means its default.
+struct tern_data_limits {
+    uint64_t max_bytes;    // of memory for one data set, and of one file after gunzip; 4 GiB
+    uint32_t max_examples; // of train and test each; 16,777,216
+    uint32_t max_features; // per example; 1,048,576
+    uint32_t max_classes;  // 4,096; never above 65,536
+};
+
+// Both parts of a data set. test.count may be 0 (csv with test=0).
+struct tern_data {
+    struct tern_dataset train;
+    struct tern_dataset test; // bytes, values and labels are malloc'ed and its own, as are train's
+};
+
+// Reads the data set that `spec` names. limits: NULL for the defaults. On error *data is empty and
+// why says in one sentence which file, what is wrong and where.
+// TERN_ERR_CONFIG     the spec is not of a form above, or a value is out of range
+// TERN_ERR_NOT_FOUND  a file, a label column or a class does not exist
+// TERN_ERR_CORRUPT    a file is damaged, cut short, or not of its format
+// TERN_ERR_TOO_LARGE  over a limit
+// TERN_ERR_IO         reading failed
+// TERN_ERR_NO_MEMORY
+TERN_MUST_USE enum tern_result tern_dataset_open(const char *spec,
+                                                 const struct tern_data_limits *limits,
+                                                 struct tern_data *data,
+                                                 char why[TERN_DATA_WHY_MAX]);
+
+// Gives the memory back; *data is then empty. An empty one is fine.
+void tern_data_close(struct tern_data *data);
+
+#endif

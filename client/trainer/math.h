@@ -1,0 +1,108 @@
+// exp, log, sin and cos in plain float32 arithmetic, because those of a libm differ between
+// platforms in the last bit and a model's weights must not. Each is a range reduction and a short
+// polynomial, within about two units in the last place of the true value over its range. Pure.
+#ifndef TERN_MATH_H
+#define TERN_MATH_H
+
+#include <stdint.h>
+#include <string.h>
+
+static inline uint32_t tern_float_bits(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+static inline float tern_float_from_bits(uint32_t bits)
+{
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+// Whether value is neither NaN nor infinite.
+static inline int tern_is_finite(float value)
+{
+    return (tern_float_bits(value) & 0x7F800000u) != 0x7F800000u;
+}
+
+// The nearest whole number, ties away from zero. |x| < 2^31.
+static inline int32_t tern_round_to_int(float x)
+{
+    return (int32_t)(x < 0.0f ? x - 0.5f : x + 0.5f);
+}
+
+// e^x. 0 below -87 (the result would be subnormal), infinity above 88.72, NaN for NaN.
+static inline float tern_expf(float x)
+{
+    if (!(x >= -87.0f)) {
+        return x < -87.0f ? 0.0f : x;
+    }
+    if (x > 88.72f) {
+        return tern_float_from_bits(0x7F800000u);
+    }
+    // x = n * ln 2 + r with |r| <= ln 2 / 2. The first part of ln 2 has so few bits that its
+    // product with n is exact.
+    int32_t n = tern_round_to_int(x * 1.44269504f);
+    float r = (x - (float)n * 0.693359375f) - (float)n * -2.12194440e-4f;
+    float p = 1.0f / 720.0f + r * (1.0f / 5040.0f);
+    p = 1.0f / 120.0f + r * p;
+    p = 1.0f / 24.0f + r * p;
+    p = 1.0f / 6.0f + r * p;
+    p = 0.5f + r * p;
+    p = 1.0f + (r + r * r * p);
+    // 2^n in two factors, because n = 128 has no float32 of its own.
+    int32_t half = n / 2;
+    float scale = tern_float_from_bits((uint32_t)(half + 127) << 23);
+    float rest = tern_float_from_bits((uint32_t)(n - half + 127) << 23);
+    return p * scale * rest;
+}
+
+// The natural logarithm of a normal, finite x > 0; of anything smaller, that of the smallest
+// normal.
+static inline float tern_logf(float x)
+{
+    uint32_t bits = tern_float_bits(x > 1.17549435e-38f ? x : 1.17549435e-38f);
+    int32_t exponent = (int32_t)(bits >> 23) - 127;
+    float m = tern_float_from_bits((bits & 0x007FFFFFu) | 0x3F800000u);
+    if (m > 1.41421356f) {
+        m *= 0.5f;
+        exponent++;
+    }
+    // log m = 2 atanh(s), s = (m - 1) / (m + 1), |s| < 0.172.
+    float s = (m - 1.0f) / (m + 1.0f);
+    float z = s * s;
+    float p = 1.0f / 9.0f + z * (1.0f / 11.0f);
+    p = 1.0f / 7.0f + z * p;
+    p = 1.0f / 5.0f + z * p;
+    p = 1.0f / 3.0f + z * p;
+    float log_m = 2.0f * (s + s * z * p);
+    return (float)exponent * 0.693359375f + (log_m + (float)exponent * -2.12194440e-4f);
+}
+
+// sin(2 pi turns) for |turns| < 2^20.
+static inline float tern_sin_turns(float turns)
+{
+    float t = turns - (float)tern_round_to_int(turns); // [-0.5, 0.5], exact
+    if (t > 0.25f) {
+        t = 0.5f - t;
+    } else if (t < -0.25f) {
+        t = -0.5f - t;
+    }
+    float x = t * 6.28318531f; // [-pi/2, pi/2]
+    float z = x * x;
+    float p = 1.0f / 362880.0f - z * (1.0f / 39916800.0f);
+    p = -1.0f / 5040.0f + z * p;
+    p = 1.0f / 120.0f + z * p;
+    p = -1.0f / 6.0f + z * p;
+    return x + x * z * p;
+}
+
+static inline float tern_cos_turns(float turns)
+{
+    float t = turns - (float)tern_round_to_int(turns);
+    return tern_sin_turns(t + 0.25f);
+}
+
+#endif

@@ -1,0 +1,88 @@
+// The layers of a built-in model over one flat weights vector: 3x3 convolutions (each followed by
+// relu and 2x2 max pooling), then dense layers (relu between them), then softmax cross-entropy.
+// Called by trainer.c alone. Works on chunks of examples whose buffers lie in the caller's arena;
+// the size of a chunk changes memory and speed, never the bits of a result. Not thread-safe;
+// networks on different arenas are independent.
+#ifndef TERN_NETWORK_H
+#define TERN_NETWORK_H
+
+#include "data/dataset.h"
+#include "tensor/model.h"
+#include <stdbool.h>
+
+#define TERN_NETWORK_MAX_LAYERS (TERN_MODEL_MAX_TENSORS / 2)
+
+struct tern_layer {
+    bool conv;         // else dense
+    uint32_t weight;   // offset of [outputs][inputs] or [outputs][3][3][inputs]
+    uint32_t bias;     // offset of [outputs]
+    uint32_t inputs;   // units, or channels
+    uint32_t outputs;  // units, or channels
+    uint32_t height;   // conv: of its input
+    uint32_t width;    // conv: of its input
+    uint32_t in_size;  // values per example
+    uint32_t out_size; // values per example, after pooling
+    float *out;        // [chunk][out_size], after relu except in the last layer
+    uint8_t *winner;   // conv: [chunk][out_size], which of the four pooled pixels was largest
+};
+
+struct tern_network {
+    struct tern_layer layers[TERN_NETWORK_MAX_LAYERS];
+    uint32_t layer_count;
+    uint32_t feature_count;
+    uint32_t class_count;
+    uint32_t chunk;     // examples that the buffers hold
+    float *features;    // [chunk][feature_count]
+    uint16_t *labels;   // [chunk]
+    float *delta[2];    // [chunk][largest layer], gradients by a layer's output
+    float *panel;       // tern_gemm_transposed()
+    float *patches;     // conv: two rows of 3x3 neighbourhoods
+    float *patch_delta; // conv: their gradients
+    float *pixels;      // conv: two rows of output
+};
+
+#define TERN_ARENA_ALIGNMENT 64u // of every part, relative to the start of the memory
+
+// Hands out parts of the caller's memory. With memory NULL it only counts.
+struct tern_arena {
+    uint8_t *memory;
+    size_t size;
+    size_t used; // may pass size: the caller checks once, at the end
+};
+
+// The next count * each bytes, aligned for any vector when memory is; NULL when counting or when
+// they do not fit. A sum beyond size_t leaves `used` at its largest value.
+void *tern_arena_take(struct tern_arena *arena, size_t count, size_t each);
+
+// Reads the layers from the model's tensors and checks them against the shape of the examples.
+// TERN_ERR_MODEL_MISMATCH  the tensors are no such network, or the data has other features or more
+//                          classes
+TERN_MUST_USE enum tern_result tern_network_build(struct tern_network *network,
+                                                  const struct tern_model *model,
+                                                  const struct tern_dataset *data);
+
+// Takes the buffers for chunks of up to `chunk` examples.
+void tern_network_place(struct tern_network *network, uint32_t chunk, struct tern_arena *arena);
+
+// Computes every layer's output for the first `count` rows of network->features.
+void tern_network_forward(struct tern_network *network, const float *weights, uint32_t count);
+
+// After forward: the sum over the `count` examples of their cross-entropy, added to *loss one by
+// one, and of right answers, added to *right.
+void tern_network_score(const struct tern_network *network, uint32_t count, double *loss,
+                        uint32_t *right);
+
+// After forward: adds weight * the gradient of each example's cross-entropy to
+// gradient[0..model count), example by example.
+void tern_network_backward(struct tern_network *network, const float *weights, uint32_t count,
+                           float weight, float *gradient);
+
+// One convolution layer (conv.c). in: [count][in_size]; its gradient goes to in_delta unless that
+// is NULL; out_delta: the gradient by its pooled output, already zero where relu was.
+void tern_conv_forward(struct tern_network *network, struct tern_layer *layer, const float *weights,
+                       const float *in, uint32_t count);
+void tern_conv_backward(struct tern_network *network, const struct tern_layer *layer,
+                        const float *weights, const float *in, const float *out_delta,
+                        uint32_t count, float *gradient, float *in_delta);
+
+#endif

@@ -1,0 +1,233 @@
+#include "trainer/trainer.h"
+#include "trainer/math.h"
+#include <string.h>
+
+// Checks the config, reads the model and takes the arena, in the order that bound and init share.
+static enum tern_result place(struct tern_builtin_trainer *trainer,
+                              const struct tern_builtin_config *config, struct tern_arena *arena)
+{
+    const struct tern_view *train = &config->train;
+    const struct tern_view *test = &config->test;
+    if (config->max_batch == 0 || (train->count == 0 && test->count == 0)) {
+        return TERN_ERR_ARGUMENT;
+    }
+    if (test->count > 0) {
+        TERN_TRY(tern_network_build(&trainer->network, config->model, test->dataset));
+    }
+    if (train->count > 0) {
+        TERN_TRY(tern_network_build(&trainer->network, config->model, train->dataset));
+    }
+    trainer->weights = tern_arena_take(arena, config->model->count, sizeof(float));
+    trainer->velocity = tern_arena_take(arena, config->model->count, sizeof(float));
+    trainer->order = tern_arena_take(arena, train->count, sizeof *trainer->order);
+    tern_network_place(&trainer->network, config->max_batch, arena);
+    return TERN_OK;
+}
+
+size_t tern_builtin_trainer_bound(const struct tern_builtin_config *config)
+{
+    struct tern_builtin_trainer trainer;
+    struct tern_arena arena = {NULL, 0, 0};
+    // The arena itself may start anywhere; its first part is then moved up to a whole vector.
+    if (place(&trainer, config, &arena) != TERN_OK ||
+        arena.used > SIZE_MAX - TERN_ARENA_ALIGNMENT) {
+        return 0;
+    }
+    return arena.used + TERN_ARENA_ALIGNMENT;
+}
+
+enum tern_result tern_builtin_trainer_init(struct tern_builtin_trainer *trainer,
+                                           const struct tern_builtin_config *config, void *arena,
+                                           size_t arena_size)
+{
+    memset(trainer, 0, sizeof *trainer);
+    size_t skip =
+        (TERN_ARENA_ALIGNMENT - (uintptr_t)arena % TERN_ARENA_ALIGNMENT) % TERN_ARENA_ALIGNMENT;
+    if (arena == NULL || arena_size < skip) {
+        return TERN_ERR_NO_SPACE;
+    }
+    struct tern_arena memory = {(uint8_t *)arena + skip, arena_size - skip, 0};
+    TERN_TRY(place(trainer, config, &memory));
+    trainer->train = config->train;
+    trainer->test = config->test;
+    trainer->count = config->model->count;
+    return memory.used <= memory.size ? TERN_OK : TERN_ERR_NO_SPACE;
+}
+
+static bool in_range(float value, float limit)
+{
+    return tern_is_finite(value) && value >= 0.0f && value < limit;
+}
+
+static bool valid(const struct tern_train_task *task)
+{
+    return task->local_steps > 0 && task->batch_size > 0 && in_range(task->learning_rate, 1e30f) &&
+           in_range(task->momentum, 1.0f) && in_range(task->weight_decay, 1e30f) &&
+           in_range(task->prox_mu, 1e30f);
+}
+
+// Fisher and Yates, over whatever order the last epoch left.
+static void shuffle(struct tern_builtin_trainer *trainer)
+{
+    for (uint32_t i = trainer->train.count; i > 1; i--) {
+        uint32_t j = tern_prng_below(&trainer->rng, i);
+        uint32_t kept = trainer->order[i - 1];
+        trainer->order[i - 1] = trainer->order[j];
+        trainer->order[j] = kept;
+    }
+    trainer->next = 0;
+}
+
+static enum tern_result begin(void *ctx, const struct tern_train_task *task, const float *base,
+                              uint32_t count)
+{
+    struct tern_builtin_trainer *trainer = ctx;
+    trainer->training = false;
+    if (count != trainer->count) {
+        return TERN_ERR_MODEL_MISMATCH;
+    }
+    if (!valid(task)) {
+        return TERN_ERR_ARGUMENT;
+    }
+    if (trainer->train.count == 0) {
+        return TERN_ERR_NOT_FOUND;
+    }
+    trainer->task = *task;
+    trainer->base = base;
+    trainer->steps_done = 0;
+    trainer->loss = 0.0;
+    memcpy(trainer->weights, base, (size_t)count * sizeof *base);
+    memset(trainer->velocity, 0, (size_t)count * sizeof *trainer->velocity);
+    tern_prng_init(&trainer->rng, task->seed, TERN_PRNG_BATCHES, task->round, task->client);
+    for (uint32_t i = 0; i < trainer->train.count; i++) {
+        trainer->order[i] = i;
+    }
+    shuffle(trainer);
+    trainer->training = true;
+    return TERN_OK;
+}
+
+// v = momentum * v + weight_decay * w + prox_mu * (w - base); the batch's gradient is then added to
+// it example by example, so that no third vector of the model's size is needed.
+static void start_velocity(struct tern_builtin_trainer *trainer)
+{
+    const struct tern_train_task *task = &trainer->task;
+    float *restrict v = trainer->velocity;
+    const float *restrict w = trainer->weights;
+    const float *restrict base = trainer->base;
+    for (uint32_t i = 0; i < trainer->count; i++) {
+        v[i] =
+            task->momentum * v[i] + (task->weight_decay * w[i] + task->prox_mu * (w[i] - base[i]));
+    }
+}
+
+static void move_weights(struct tern_builtin_trainer *trainer)
+{
+    float rate = trainer->task.learning_rate;
+    float *restrict w = trainer->weights;
+    const float *restrict v = trainer->velocity;
+    for (uint32_t i = 0; i < trainer->count; i++) {
+        w[i] -= rate * v[i];
+    }
+}
+
+// Forward and backward over a batch of `batch` examples, in parts that fit the buffers. An epoch's
+// tail that is shorter than a batch is left out of it, as its examples are drawn again next epoch.
+static double train_batch(struct tern_builtin_trainer *trainer, uint32_t batch)
+{
+    struct tern_network *network = &trainer->network;
+    double loss = 0.0;
+    uint32_t right = 0;
+    if (trainer->train.count - trainer->next < batch) {
+        shuffle(trainer);
+    }
+    for (uint32_t done = 0; done < batch;) {
+        uint32_t part = batch - done < network->chunk ? batch - done : network->chunk;
+        tern_view_gather(&trainer->train, trainer->order + trainer->next, 0, part,
+                         network->features, network->labels);
+        tern_network_forward(network, trainer->weights, part);
+        tern_network_score(network, part, &loss, &right);
+        tern_network_backward(network, trainer->weights, part, 1.0f / (float)batch,
+                              trainer->velocity);
+        trainer->next += part;
+        done += part;
+    }
+    return loss / (double)batch;
+}
+
+static bool all_finite(const float *values, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (!tern_is_finite(values[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static enum tern_result step(void *ctx, const float **weights, struct tern_train_result *result)
+{
+    struct tern_builtin_trainer *trainer = ctx;
+    if (!trainer->training) {
+        return TERN_ERR_STATE;
+    }
+    uint32_t batch = trainer->task.batch_size;
+    batch = batch < trainer->train.count ? batch : trainer->train.count;
+    start_velocity(trainer);
+    double loss = train_batch(trainer, batch);
+    if (!tern_is_finite((float)loss)) {
+        trainer->training = false;
+        return TERN_ERR_TRAINER;
+    }
+    move_weights(trainer);
+    trainer->loss += loss;
+    if (++trainer->steps_done < trainer->task.local_steps) {
+        return TERN_AGAIN;
+    }
+    trainer->training = false;
+    if (!all_finite(trainer->weights, trainer->count)) {
+        return TERN_ERR_TRAINER;
+    }
+    *weights = trainer->weights;
+    *result = (struct tern_train_result){
+        .num_examples = trainer->train.count,
+        .local_steps = trainer->steps_done,
+        .loss = (float)(trainer->loss / (double)trainer->steps_done),
+    };
+    return TERN_OK;
+}
+
+static enum tern_result evaluate(void *ctx, const float *weights, uint32_t count,
+                                 struct tern_evaluate_result *result)
+{
+    struct tern_builtin_trainer *trainer = ctx;
+    struct tern_network *network = &trainer->network;
+    if (count != trainer->count) {
+        return TERN_ERR_MODEL_MISMATCH;
+    }
+    if (trainer->test.count == 0) {
+        return TERN_ERR_NOT_FOUND;
+    }
+    double loss = 0.0;
+    uint32_t right = 0;
+    for (uint32_t done = 0; done < trainer->test.count;) {
+        uint32_t left = trainer->test.count - done;
+        uint32_t part = left < network->chunk ? left : network->chunk;
+        tern_view_gather(&trainer->test, NULL, done, part, network->features, network->labels);
+        tern_network_forward(network, weights, part);
+        tern_network_score(network, part, &loss, &right);
+        done += part;
+    }
+    *result = (struct tern_evaluate_result){
+        .num_examples = trainer->test.count,
+        .loss = (float)(loss / (double)trainer->test.count),
+        .accuracy = (float)right / (float)trainer->test.count,
+    };
+    return TERN_OK;
+}
+
+struct tern_trainer tern_builtin_trainer_port(struct tern_builtin_trainer *trainer)
+{
+    return (struct tern_trainer){
+        .ctx = trainer, .begin = begin, .step = step, .evaluate = evaluate};
+}

@@ -1,0 +1,66 @@
+// The built-in trainers: struct tern_trainer of ports.h for the models that tern_model_from_spec()
+// names (softmax, MLP, small CNN), by mini-batch SGD. Used by tern-client, tern-fleet and
+// microcontrollers: the caller owns all memory and nothing here calls malloc. The same task on the
+// same data gives the same bits on every machine. One trainer is used by one thread at a time.
+//
+//   g = mean gradient of the batch + weight_decay * w + prox_mu * (w - base)
+//   v = momentum * v + g;  w = w - learning_rate * v         v is 0 at the start of a round
+#ifndef TERN_TRAINER_H
+#define TERN_TRAINER_H
+
+#include "data/dataset.h"
+#include "ports.h"
+#include "tensor/model.h"
+#include "trainer/network.h"
+#include "util/prng.h"
+
+struct tern_builtin_config {
+    const struct tern_model *model; // read during the calls that take the config, not kept
+    struct tern_view train;         // local training data; may be empty
+    struct tern_view test;          // local evaluation data; may be empty
+    uint32_t max_batch;             // examples worked on at once, >= 1: more costs memory and is
+                                    // faster; larger batches of a task are done in parts
+};
+
+// Everything a trainer holds beside its arena. Fields are private.
+struct tern_builtin_trainer {
+    struct tern_network network;
+    struct tern_view train;
+    struct tern_view test;
+    uint32_t count;      // values of the model
+    float *weights;      // [count]
+    float *velocity;     // [count]
+    uint32_t *order;     // [train.count], the epoch's order
+    uint32_t next;       // of order[]
+    uint32_t steps_done; // of the task
+    double loss;         // sum over the steps
+    struct tern_train_task task;
+    struct tern_prng rng;
+    const float *base;
+    bool training;
+};
+
+// Bytes of arena that tern_builtin_trainer_init() needs for this config; 0 when the config is one
+// that it refuses. About 8 bytes per model value, 4 per training example, and per example of
+// max_batch 4 for each feature and each unit of a layer (and twice the widest layer).
+size_t tern_builtin_trainer_bound(const struct tern_builtin_config *config);
+
+// Prepares a trainer in arena[0..arena_size), which stays the trainer's until it is dropped. It may
+// be called again for other data with the same arena, when that is large enough.
+// TERN_ERR_ARGUMENT        max_batch is 0, or both views are empty
+// TERN_ERR_MODEL_MISMATCH  the model is no built-in one, the data's shape is not its input, or the
+//                          data has more classes than it has outputs
+// TERN_ERR_NO_SPACE        arena_size is below the bound
+TERN_MUST_USE enum tern_result tern_builtin_trainer_init(struct tern_builtin_trainer *trainer,
+                                                         const struct tern_builtin_config *config,
+                                                         void *arena, size_t arena_size);
+
+// The port, for struct tern_ports. Beyond what ports.h lists:
+//   begin     TERN_ERR_NOT_FOUND when there is no training data. Ranges: local_steps and batch_size
+//             >= 1, momentum 0..<1, learning_rate, weight_decay, prox_mu finite and >= 0.
+//   step      a batch is batch_size examples drawn without replacement from a shuffled epoch, never
+//             more than there are; TERN_ERR_STATE without a begin, or after the last step.
+//   evaluate  may be called between steps.
+struct tern_trainer tern_builtin_trainer_port(struct tern_builtin_trainer *trainer);
+
+#endif
