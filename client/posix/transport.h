@@ -1,0 +1,43 @@
+// The transport port on libcurl: one easy handle, one kept connection, TLS always verified, every
+// byte read off the socket's own counters (TCP_INFO). Used by tern-client and tern-fleet. One
+// transport belongs to one thread.
+//
+// What the meter says, beyond meter.h: http is what libcurl wrote and read; tls and wire come from
+// the kernel. A new connection up to its first request is "handshake"; what arrives late on a kept
+// connection (acknowledgements, a close) goes to the purpose of the exchange before it. The
+// segments that close a connection are sent after the last reading that is possible, and are
+// added as two out and one or two in, without payload.
+#ifndef TERN_POSIX_TRANSPORT_H
+#define TERN_POSIX_TRANSPORT_H
+
+#include "ports.h"
+#include <signal.h>
+
+struct tern_curl;
+
+struct tern_curl_config {
+    const char *server;                 // "https://host:port"
+    const char *ca_file;                // PEM; NULL or "" = the system's certificates
+    uint32_t connect_timeout_ms;        // 0 = 20,000
+    const volatile sig_atomic_t *abort; // not 0: give up within a second; NULL = never
+};
+
+// Once per process, before the first tern_curl_open() and before threads. TERN_ERR_NO_MEMORY
+TERN_MUST_USE enum tern_result tern_curl_global(void);
+
+// Opens a transport; no connection is made yet. The config's strings are copied. why: says what is
+// wrong and what to write instead.
+// TERN_ERR_CONFIG     the server is not an https URL, or the CA file cannot be read
+// TERN_ERR_NO_MEMORY
+TERN_MUST_USE enum tern_result tern_curl_open(struct tern_curl **curl,
+                                              const struct tern_curl_config *config, char why[512]);
+
+// Closes the connection and frees the transport. NULL is allowed.
+void tern_curl_close(struct tern_curl *curl);
+
+struct tern_transport tern_curl_port(struct tern_curl *curl);
+
+// Why the last exchange failed, in libcurl's words; "" when it did not. Valid until the next.
+const char *tern_curl_why(const struct tern_curl *curl);
+
+#endif
