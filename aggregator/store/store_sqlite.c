@@ -10,14 +10,14 @@
 
 #define BUSY_TIMEOUT_MS 5000
 
-// Pages of the log after which SQLite moves them into the file: 64 MiB of 16 KiB pages. Each move
+// Pages of the log after which SQLite moves them into the file: 64 MiB of 8 KiB pages. Each move
 // costs two more syncs, so under load it must not come with every few commits.
 #define SETTINGS                                                                                   \
     "PRAGMA synchronous = FULL;"                                                                   \
     "PRAGMA foreign_keys = ON;"                                                                    \
     "PRAGMA trusted_schema = OFF;"                                                                 \
     "PRAGMA cell_size_check = ON;"                                                                 \
-    "PRAGMA wal_autocheckpoint = 4096;"                                                            \
+    "PRAGMA wal_autocheckpoint = 8192;"                                                            \
     "PRAGMA journal_size_limit = 67108864;"
 
 static struct tern_db *connection_new(const char *path, char why[256])
@@ -118,7 +118,7 @@ static enum tern_result insert_federation(struct tern_db *db,
 static enum tern_result fill_new(struct tern_db *db, const struct tern_db_federation *federation)
 {
     char identity[128];
-    snprintf(identity, sizeof identity, "PRAGMA page_size = 16384; PRAGMA application_id = %d",
+    snprintf(identity, sizeof identity, "PRAGMA page_size = 8192; PRAGMA application_id = %d",
              TERN_DB_APPLICATION_ID);
     TERN_TRY(tern_db_exec(db, identity));
     TERN_TRY(tern_db_exec(db, "PRAGMA journal_mode = WAL;" SETTINGS));

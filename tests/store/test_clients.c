@@ -1,0 +1,361 @@
+// Clients, codes, error ledger, schedule, evaluations: what store.h promises of each.
+#include "store/fixture.h"
+
+#include <math.h>
+#include <string.h>
+
+static void a_client_is_kept_whole(void **state)
+{
+    struct fixture *f = *state;
+    struct tern_db_client client = {.name = "gateway 7",
+                                    .platform = "linux-arm64 tern-client/0.1.0",
+                                    .evaluator = true,
+                                    .created_ms = 5,
+                                    .last_seen_ms = 6,
+                                    .steps_per_second = 41.5F,
+                                    .version = 9};
+    memset(client.token_hash, 1, sizeof client.token_hash);
+    memset(client.replica, 2, sizeof client.replica);
+    assert_ok(f, tern_db_begin(f->db));
+    assert_ok(f, tern_db_client_add(f->db, &client));
+    assert_ok(f, tern_db_commit(f->db));
+    assert_int_equal(client.id, 1);
+    fixture_reopen(f);
+
+    struct tern_db_client got;
+    memset(&got, 0xee, sizeof got);
+    assert_ok(f, tern_db_client_get(f->db, 1, &got));
+    assert_string_equal(got.name, client.name);
+    assert_string_equal(got.platform, client.platform);
+    assert_memory_equal(got.token_hash, client.token_hash, sizeof got.token_hash);
+    assert_memory_equal(got.replica, client.replica, sizeof got.replica);
+    assert_true(got.evaluator);
+    assert_false(got.revoked);
+    assert_int_equal(got.created_ms, 5);
+    assert_int_equal(got.last_seen_ms, 6);
+    assert_true(got.steps_per_second == 41.5F);
+    assert_int_equal(got.version, 9);
+}
+
+static void ids_count_up_from_one(void **state)
+{
+    struct fixture *f = *state;
+    for (uint8_t i = 1; i <= 5; i++) {
+        assert_int_equal(fixture_client(f, i), i);
+    }
+}
+
+static void a_client_is_found_by_its_token_hash(void **state)
+{
+    struct fixture *f = *state;
+    fixture_client(f, 1);
+    fixture_client(f, 2);
+    uint8_t hash[TERN_SHA256_SIZE];
+    struct tern_db_client got;
+    memset(hash, 2, sizeof hash);
+    assert_ok(f, tern_db_client_find(f->db, hash, &got));
+    assert_int_equal(got.id, 2);
+    hash[31] = 3;
+    assert_int_equal(tern_db_client_find(f->db, hash, &got), TERN_ERR_NOT_FOUND);
+    assert_int_equal(tern_db_client_get(f->db, 3, &got), TERN_ERR_NOT_FOUND);
+}
+
+static void two_clients_cannot_share_a_token(void **state)
+{
+    struct fixture *f = *state;
+    fixture_client(f, 1);
+    struct tern_db_client twin = {.name = "twin"};
+    memset(twin.token_hash, 1, sizeof twin.token_hash);
+    assert_ok(f, tern_db_begin(f->db));
+    assert_int_equal(tern_db_client_add(f->db, &twin), TERN_ERR_CONFLICT);
+    assert_ok(f, tern_db_commit(f->db));
+}
+
+static void an_update_keeps_token_and_creation(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t id = fixture_client(f, 1);
+    struct tern_db_client client;
+    assert_ok(f, tern_db_client_get(f->db, id, &client));
+    client.version = 7;
+    client.last_seen_ms = 99;
+    memset(client.token_hash, 9, sizeof client.token_hash);
+    client.created_ms = 12345;
+    assert_ok(f, tern_db_begin(f->db));
+    assert_ok(f, tern_db_client_update(f->db, &client));
+    client.id = 77;
+    assert_int_equal(tern_db_client_update(f->db, &client), TERN_ERR_NOT_FOUND);
+    assert_ok(f, tern_db_commit(f->db));
+    struct tern_db_client got;
+    assert_ok(f, tern_db_client_get(f->db, id, &got));
+    assert_int_equal(got.version, 7);
+    assert_int_equal(got.last_seen_ms, 99);
+    assert_int_equal(got.token_hash[0], 1);
+    assert_int_equal(got.created_ms, 0);
+}
+
+// The service writes what it holds of a client; the command line may have revoked it meanwhile.
+static void a_revocation_is_not_undone(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t id = fixture_client(f, 1);
+    struct tern_db_client held;
+    assert_ok(f, tern_db_client_get(f->db, id, &held));
+    assert_ok(f, tern_db_begin(f->db));
+    assert_ok(f, tern_db_client_revoke(f->db, id));
+    assert_int_equal(tern_db_client_revoke(f->db, 99), TERN_ERR_NOT_FOUND);
+    assert_ok(f, tern_db_client_update(f->db, &held));
+    assert_ok(f, tern_db_commit(f->db));
+    assert_ok(f, tern_db_client_get(f->db, id, &held));
+    assert_true(held.revoked);
+}
+
+struct seen {
+    struct fixture *fixture;
+    uint64_t ids[8];
+    size_t count;
+    size_t stop_after;
+};
+
+static bool see_client(void *ctx, const struct tern_db_client *client)
+{
+    struct seen *seen = ctx;
+    seen->ids[seen->count++] = client->id;
+    return seen->count != seen->stop_after;
+}
+
+static void visiting_is_in_order_and_stops(void **state)
+{
+    struct fixture *f = *state;
+    fixture_client(f, 9);
+    fixture_client(f, 5);
+    fixture_client(f, 7);
+    struct seen seen = {0};
+    assert_ok(f, tern_db_client_each(f->db, see_client, &seen));
+    assert_int_equal(seen.count, 3);
+    assert_int_equal(seen.ids[0], 1);
+    assert_int_equal(seen.ids[2], 3);
+    seen = (struct seen){.stop_after = 2};
+    assert_ok(f, tern_db_client_each(f->db, see_client, &seen));
+    assert_int_equal(seen.count, 2);
+}
+
+static bool see_all_again(void *ctx, const struct tern_db_client *client)
+{
+    struct seen *outer = ctx;
+    struct seen inner = {0};
+    struct tern_db_client same;
+    assert_ok(outer->fixture, tern_db_client_each(outer->fixture->db, see_client, &inner));
+    assert_ok(outer->fixture, tern_db_client_get(outer->fixture->db, client->id, &same));
+    assert_int_equal(inner.count, 3);
+    outer->ids[outer->count++] = client->id;
+    return true;
+}
+
+static void a_visitor_may_visit(void **state)
+{
+    struct fixture *f = *state;
+    for (uint8_t i = 1; i <= 3; i++) {
+        fixture_client(f, i);
+    }
+    struct seen outer = {.fixture = f};
+    assert_ok(f, tern_db_client_each(f->db, see_all_again, &outer));
+    assert_int_equal(outer.count, 3);
+}
+
+static void over_long_texts_and_numbers_are_refused(void **state)
+{
+    struct fixture *f = *state;
+    struct tern_db_client client = {0};
+    memset(client.name, 'x', sizeof client.name); // no NUL
+    assert_ok(f, tern_db_begin(f->db));
+    assert_int_equal(tern_db_client_add(f->db, &client), TERN_ERR_ARGUMENT);
+    client.name[0] = '\0';
+    client.steps_per_second = NAN;
+    assert_int_equal(tern_db_client_add(f->db, &client), TERN_ERR_NON_FINITE);
+    client.steps_per_second = 1.0F;
+    client.created_ms = UINT64_MAX;
+    assert_int_equal(tern_db_client_add(f->db, &client), TERN_ERR_ARGUMENT);
+    client.created_ms = INT64_MAX;
+    assert_ok(f, tern_db_client_add(f->db, &client));
+    assert_ok(f, tern_db_commit(f->db));
+}
+
+// --- Codes
+
+static struct tern_db_code code_of(uint8_t byte, uint32_t uses, uint64_t expires_ms)
+{
+    struct tern_db_code code = {.label = "lab", .uses_left = uses, .expires_ms = expires_ms};
+    memset(code.hash, byte, sizeof code.hash);
+    return code;
+}
+
+static enum tern_result use(struct fixture *f, uint8_t byte, uint64_t now_ms)
+{
+    uint8_t hash[TERN_SHA256_SIZE];
+    memset(hash, byte, sizeof hash);
+    assert_ok(f, tern_db_begin(f->db));
+    enum tern_result result = tern_db_code_use(f->db, hash, now_ms);
+    assert_ok(f, tern_db_commit(f->db));
+    return result;
+}
+
+static void a_code_is_used_as_often_as_it_says(void **state)
+{
+    struct fixture *f = *state;
+    struct tern_db_code two = code_of(1, 2, 1000);
+    struct tern_db_code once = code_of(2, 1, 1000);
+    assert_ok(f, tern_db_begin(f->db));
+    assert_ok(f, tern_db_code_add(f->db, &two));
+    assert_ok(f, tern_db_code_add(f->db, &once));
+    assert_int_equal(tern_db_code_add(f->db, &once), TERN_ERR_CONFLICT);
+    assert_ok(f, tern_db_commit(f->db));
+    assert_int_equal(use(f, 1, 10), TERN_OK);
+    assert_int_equal(use(f, 1, 10), TERN_OK);
+    assert_int_equal(use(f, 1, 10), TERN_ERR_NOT_FOUND);
+    assert_int_equal(use(f, 2, 1000), TERN_ERR_NOT_FOUND); // expired this very moment
+    assert_int_equal(use(f, 2, 999), TERN_OK);
+    assert_int_equal(use(f, 3, 10), TERN_ERR_NOT_FOUND);
+}
+
+static void a_use_that_is_rolled_back_was_not_used(void **state)
+{
+    struct fixture *f = *state;
+    struct tern_db_code once = code_of(2, 1, 1000);
+    assert_ok(f, tern_db_begin(f->db));
+    assert_ok(f, tern_db_code_add(f->db, &once));
+    assert_ok(f, tern_db_commit(f->db));
+    assert_ok(f, tern_db_begin(f->db));
+    assert_ok(f, tern_db_code_use(f->db, once.hash, 1));
+    tern_db_rollback(f->db);
+    assert_int_equal(use(f, 2, 1), TERN_OK);
+}
+
+static bool count_code(void *ctx, const struct tern_db_code *code)
+{
+    uint32_t *uses = ctx;
+    assert_string_equal(code->label, "lab");
+    *uses += code->uses_left;
+    return true;
+}
+
+static void codes_are_listed(void **state)
+{
+    struct fixture *f = *state;
+    struct tern_db_code a = code_of(1, 2, 1000);
+    struct tern_db_code b = code_of(2, 40, 1000);
+    assert_ok(f, tern_db_begin(f->db));
+    assert_ok(f, tern_db_code_add(f->db, &a));
+    assert_ok(f, tern_db_code_add(f->db, &b));
+    assert_ok(f, tern_db_commit(f->db));
+    uint32_t uses = 0;
+    assert_ok(f, tern_db_code_each(f->db, count_code, &uses));
+    assert_int_equal(uses, 42);
+}
+
+// --- Ledger, schedule, evaluations
+
+static bool copy_ledger(void *ctx, const struct tern_db_ledger *ledger)
+{
+    *(struct tern_db_ledger *)ctx = *ledger;
+    return false;
+}
+
+static void assert_same_ledger(const struct tern_db_ledger *a, const struct tern_db_ledger *b)
+{
+    size_t end = offsetof(struct tern_db_ledger, update_bytes) + sizeof a->update_bytes;
+    assert_memory_equal(a, b, end);
+}
+
+static void the_ledger_keeps_the_newest_facts(void **state)
+{
+    struct fixture *f = *state;
+    struct tern_db_ledger ledger = {.client = fixture_client(f, 1),
+                                    .generation = 0xffffffffu,
+                                    .sequence = 3,
+                                    .norm = 0.25F,
+                                    .maximum = 0.125F,
+                                    .round = 8,
+                                    .loss = 1.5F,
+                                    .update_bytes = 777};
+    struct tern_db_ledger got;
+    assert_int_equal(tern_db_ledger_get(f->db, 1, &got), TERN_ERR_NOT_FOUND);
+    assert_ok(f, tern_db_begin(f->db));
+    assert_ok(f, tern_db_ledger_put(f->db, &ledger));
+    ledger.sequence = 4;
+    assert_ok(f, tern_db_ledger_put(f->db, &ledger));
+    ledger.client = 2;
+    assert_int_equal(tern_db_ledger_put(f->db, &ledger), TERN_ERR_NOT_FOUND);
+    assert_ok(f, tern_db_commit(f->db));
+    ledger.client = 1;
+    assert_ok(f, tern_db_ledger_get(f->db, 1, &got));
+    assert_same_ledger(&got, &ledger);
+    memset(&got, 0, sizeof got);
+    assert_ok(f, tern_db_ledger_each(f->db, copy_ledger, &got));
+    assert_same_ledger(&got, &ledger);
+}
+
+static void the_schedule_keeps_its_reason(void **state)
+{
+    struct fixture *f = *state;
+    struct tern_db_schedule schedule = {.client = fixture_client(f, 1),
+                                        .local_steps = 615,
+                                        .reason = "deadline: 41 steps/s x 30 s x 0.5",
+                                        .updated_ms = 4};
+    struct tern_db_schedule got;
+    assert_int_equal(tern_db_schedule_get(f->db, 1, &got), TERN_ERR_NOT_FOUND);
+    assert_ok(f, tern_db_begin(f->db));
+    assert_ok(f, tern_db_schedule_put(f->db, &schedule));
+    assert_ok(f, tern_db_commit(f->db));
+    assert_ok(f, tern_db_schedule_get(f->db, 1, &got));
+    assert_string_equal(got.reason, schedule.reason);
+    assert_int_equal(got.local_steps, 615);
+    assert_int_equal(got.updated_ms, 4);
+}
+
+static bool add_accuracy(void *ctx, const struct tern_db_evaluation *evaluation)
+{
+    double *sum = ctx;
+    *sum = *sum * 10.0 + evaluation->version;
+    return true;
+}
+
+static void evaluations_come_in_version_order(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t id = fixture_client(f, 1);
+    assert_ok(f, tern_db_begin(f->db));
+    for (uint32_t version = 3; version >= 1; version--) {
+        struct tern_db_evaluation evaluation = {version, id, 100, 0.5F, 0.9F};
+        assert_ok(f, tern_db_evaluation_put(f->db, &evaluation));
+        assert_ok(f, tern_db_evaluation_put(f->db, &evaluation));
+    }
+    assert_ok(f, tern_db_commit(f->db));
+    double order = 0;
+    assert_ok(f, tern_db_evaluation_each(f->db, add_accuracy, &order));
+    assert_true(order == 123.0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_client_is_kept_whole),
+        TEST(ids_count_up_from_one),
+        TEST(a_client_is_found_by_its_token_hash),
+        TEST(two_clients_cannot_share_a_token),
+        TEST(an_update_keeps_token_and_creation),
+        TEST(a_revocation_is_not_undone),
+        TEST(visiting_is_in_order_and_stops),
+        TEST(a_visitor_may_visit),
+        TEST(over_long_texts_and_numbers_are_refused),
+        TEST(a_code_is_used_as_often_as_it_says),
+        TEST(a_use_that_is_rolled_back_was_not_used),
+        TEST(codes_are_listed),
+        TEST(the_ledger_keeps_the_newest_facts),
+        TEST(the_schedule_keeps_its_reason),
+        TEST(evaluations_come_in_version_order),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

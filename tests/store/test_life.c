@@ -1,0 +1,375 @@
+// Making, opening, transactions, backup; foreign and damaged files.
+#include "store/fixture.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+// SQLite's calls land here, because a program's own symbols come before those of libc.
+static int syncs;
+int fdatasync(int fd)
+{
+    syncs++;
+    return (int)syscall(SYS_fdatasync, fd);
+}
+int fsync(int fd)
+{
+    syncs++;
+    return (int)syscall(SYS_fsync, fd);
+}
+
+static void a_federation_keeps_all_64_bits_of_its_seed(void **state)
+{
+    struct fixture *f = *state;
+    struct tern_db_federation made = fixture_federation();
+    struct tern_db_federation got;
+    assert_ok(f, tern_db_federation(f->db, &got));
+    assert_string_equal(got.model_spec, made.model_spec);
+    assert_true(got.seed == made.seed);
+    assert_memory_equal(got.model_hash, made.model_hash, sizeof got.model_hash);
+    assert_int_equal(got.created_ms, made.created_ms);
+}
+
+static void the_file_is_for_its_owner_only(void **state)
+{
+    struct fixture *f = *state;
+    struct stat status;
+    assert_int_equal(stat(f->path, &status), 0);
+    assert_int_equal(status.st_mode & 0777, 0600);
+}
+
+static void creating_never_overwrites(void **state)
+{
+    struct fixture *f = *state;
+    struct tern_db_federation other = {.model_spec = "mlp:1-1-1"};
+    char why[256] = "";
+    fixture_client(f, 1);
+    assert_int_equal(tern_db_create(f->path, &other, why), TERN_ERR_CONFLICT);
+    assert_non_null(strstr(why, "there already"));
+    struct tern_db_client client;
+    assert_ok(f, tern_db_client_get(f->db, 1, &client));
+}
+
+static void creating_in_a_missing_folder_is_told(void **state)
+{
+    struct fixture *f = *state;
+    struct tern_db_federation federation = fixture_federation();
+    char why[256] = "";
+    assert_int_equal(tern_db_create(fixture_file(f, "nowhere/tern.db"), &federation, why),
+                     TERN_ERR_IO);
+    assert_non_null(strstr(why, "No such file"));
+}
+
+static void opening_a_missing_file_says_what_to_do(void **state)
+{
+    struct fixture *f = *state;
+    char why[256] = "";
+    struct tern_db *db = NULL;
+    assert_int_equal(tern_db_open(fixture_file(f, "none.db"), &db, why), TERN_ERR_NOT_FOUND);
+    assert_non_null(strstr(why, "tern-aggregator init"));
+    assert_int_equal(access(fixture_file(f, "none.db"), F_OK), -1);
+}
+
+// --- Transactions
+
+static void a_rollback_leaves_nothing(void **state)
+{
+    struct fixture *f = *state;
+    struct tern_db_client client = {.name = "x"};
+    assert_ok(f, tern_db_begin(f->db));
+    assert_ok(f, tern_db_client_add(f->db, &client));
+    tern_db_rollback(f->db);
+    assert_int_equal(tern_db_client_get(f->db, 1, &client), TERN_ERR_NOT_FOUND);
+}
+
+static void closing_rolls_back(void **state)
+{
+    struct fixture *f = *state;
+    struct tern_db_client client = {.name = "x"};
+    assert_ok(f, tern_db_begin(f->db));
+    assert_ok(f, tern_db_client_add(f->db, &client));
+    fixture_reopen(f);
+    assert_int_equal(tern_db_client_get(f->db, 1, &client), TERN_ERR_NOT_FOUND);
+}
+
+static void misplaced_calls_are_refused(void **state)
+{
+    struct fixture *f = *state;
+    struct tern_db_client client = {.name = "x"};
+    char why[256];
+    assert_int_equal(tern_db_client_add(f->db, &client), TERN_ERR_STATE);
+    assert_int_equal(tern_db_commit(f->db), TERN_ERR_STATE);
+    assert_ok(f, tern_db_begin(f->db));
+    assert_int_equal(tern_db_begin(f->db), TERN_ERR_STATE);
+    assert_int_equal(tern_db_backup(f->db, fixture_file(f, "copy.db"), why), TERN_ERR_STATE);
+    assert_ok(f, tern_db_client_add(f->db, &client));
+    assert_ok(f, tern_db_commit(f->db));
+}
+
+static void every_commit_is_synced(void **state)
+{
+    struct fixture *f = *state;
+    for (uint8_t i = 1; i <= 20; i++) {
+        int before = syncs;
+        fixture_client(f, i);
+        assert_true(syncs > before);
+    }
+}
+
+static void another_connection_is_noticed_and_waited_for(void **state)
+{
+    struct fixture *f = *state;
+    char why[256];
+    struct tern_db *other = NULL;
+    assert_int_equal(tern_db_open(f->path, &other, why), TERN_OK);
+    assert_false(tern_db_changed_by_others(f->db));
+    fixture_client(f, 1);
+    assert_false(tern_db_changed_by_others(f->db)); // its own writes do not count
+    assert_int_equal(tern_db_begin(other), TERN_OK);
+    assert_int_equal(tern_db_client_revoke(other, 1), TERN_OK);
+    assert_int_equal(tern_db_begin(f->db), TERN_ERR_BUSY);
+    assert_non_null(strstr(tern_db_error(f->db), "another process"));
+    assert_false(tern_db_changed_by_others(f->db));
+    assert_int_equal(tern_db_commit(other), TERN_OK);
+    assert_true(tern_db_changed_by_others(f->db));
+    assert_false(tern_db_changed_by_others(f->db));
+    assert_ok(f, tern_db_begin(f->db));
+    tern_db_rollback(f->db);
+    tern_db_close(other);
+}
+
+// --- Backup
+
+static void a_backup_is_a_database(void **state)
+{
+    struct fixture *f = *state;
+    char why[256] = "";
+    fixture_client(f, 1);
+    const char *copy = fixture_file(f, "copy.db");
+    assert_int_equal(tern_db_backup(f->db, copy, why), TERN_OK);
+    fixture_client(f, 2);
+    assert_int_equal(tern_db_backup(f->db, copy, why), TERN_ERR_CONFLICT);
+    struct stat status;
+    assert_int_equal(stat(copy, &status), 0);
+    assert_int_equal(status.st_mode & 0777, 0600);
+
+    struct tern_db *db = NULL;
+    assert_int_equal(tern_db_open(copy, &db, why), TERN_OK);
+    struct tern_db_client client;
+    assert_int_equal(tern_db_client_get(db, 1, &client), TERN_OK);
+    assert_int_equal(tern_db_client_get(db, 2, &client), TERN_ERR_NOT_FOUND);
+    assert_int_equal(tern_db_check(db), TERN_OK);
+    tern_db_close(db);
+    assert_int_equal(tern_db_backup(f->db, fixture_file(f, "none/copy.db"), why), TERN_ERR_IO);
+}
+
+// --- Foreign and damaged files
+
+static size_t read_whole(const char *path, uint8_t *dst, size_t size)
+{
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    size_t len = fread(dst, 1, size, file);
+    fclose(file);
+    return len;
+}
+
+static void write_whole(const char *path, const uint8_t *src, size_t len)
+{
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(src, 1, len, file), len);
+    fclose(file);
+}
+
+static void refused_unchanged(struct fixture *f, const uint8_t *content, size_t len,
+                              const char *says)
+{
+    static uint8_t after[1u << 20];
+    char path[512];
+    char why[256] = "";
+    struct tern_db *db = NULL;
+    snprintf(path, sizeof path, "%s", fixture_file(f, "foreign.db"));
+    write_whole(path, content, len);
+    assert_int_equal(tern_db_open(path, &db, why), TERN_ERR_IO);
+    assert_null(db);
+    if (strstr(why, says) == NULL) {
+        fail_msg("\"%s\" does not say \"%s\"", why, says);
+    }
+    assert_int_equal(read_whole(path, after, sizeof after), len);
+    assert_memory_equal(after, content, len);
+    assert_int_equal(access(fixture_file(f, "foreign.db-wal"), F_OK), -1);
+}
+
+static void foreign_files_are_refused_and_left_alone(void **state)
+{
+    struct fixture *f = *state;
+    static uint8_t bytes[1u << 20];
+    tern_db_close(f->db);
+    f->db = NULL;
+    refused_unchanged(f, bytes, 0, "is empty");
+    refused_unchanged(f, (const uint8_t *)"model,accuracy\n", 15, "not a SQLite database");
+    memset(bytes, 0, 4096);
+    refused_unchanged(f, bytes, 4096, "not a SQLite database");
+    size_t len = read_whole(f->path, bytes, sizeof bytes);
+    refused_unchanged(f, bytes, 50, "not a SQLite database"); // cut inside the header
+    refused_unchanged(f, bytes, 100, "damaged");              // cut right after it
+    refused_unchanged(f, bytes, len / 2, "damaged");
+    bytes[68] ^= 1; // application_id
+    refused_unchanged(f, bytes, len, "another program");
+    fixture_reopen(f);
+}
+
+static void a_folder_is_no_database(void **state)
+{
+    struct fixture *f = *state;
+    char why[256] = "";
+    struct tern_db *db = NULL;
+    assert_int_equal(tern_db_open(f->folder, &db, why), TERN_ERR_IO);
+    assert_non_null(strstr(why, "not a file"));
+}
+
+static bool see_meter(void *ctx, const struct tern_db_meter *meter)
+{
+    (void)ctx;
+    return meter->purpose < TERN_PURPOSE_COUNT;
+}
+
+static bool see_client(void *ctx, const struct tern_db_client *client)
+{
+    (void)ctx;
+    return memchr(client->name, '\0', sizeof client->name) != NULL;
+}
+
+static enum tern_result see_update(void *ctx, const struct tern_db_update *update)
+{
+    uint8_t digest[TERN_SHA256_SIZE];
+    (void)ctx;
+    tern_sha256(update->body, update->body_len, digest);
+    assert_memory_equal(digest, update->sha256, sizeof digest); // never wrong bytes
+    return TERN_OK;
+}
+
+static bool is_named(enum tern_result result)
+{
+    return result == TERN_OK || result == TERN_ERR_IO || result == TERN_ERR_NOT_FOUND ||
+           result == TERN_ERR_CORRUPT || result == TERN_ERR_UNKNOWN;
+}
+
+static void read_everything(struct tern_db *db)
+{
+    static float weights[4000];
+    struct tern_db_counts counts;
+    uint32_t version;
+    assert_true(is_named(tern_db_client_each(db, see_client, NULL)));
+    assert_true(is_named(tern_db_meter_each(db, see_meter, NULL)));
+    assert_true(is_named(tern_db_update_each(db, 1, see_update, NULL)));
+    assert_true(is_named(tern_db_weights_get(db, TERN_WEIGHTS_GLOBAL, &version, weights, 4000)));
+    assert_true(is_named(tern_db_counts(db, 0, &counts)));
+    assert_true(is_named(tern_db_check(db)));
+}
+
+static void fill(struct fixture *f)
+{
+    static float weights[4000];
+    static uint8_t body[20000];
+    fixture_client(f, 1);
+    fixture_round(f, 1);
+    struct tern_db_update update = fixture_update(1, 1, body, sizeof body);
+    struct tern_db_meter meter = {.client = 1, .round = 1};
+    assert_ok(f, tern_db_begin(f->db));
+    assert_ok(f, tern_db_update_put(f->db, &update));
+    assert_ok(f, tern_db_weights_put(f->db, TERN_WEIGHTS_GLOBAL, 1, weights, 4000));
+    assert_ok(f, tern_db_meter_add(f->db, &meter));
+    assert_ok(f, tern_db_commit(f->db));
+}
+
+// Whatever is overwritten, the store answers with a named error or with the right bytes.
+static void damaged_files_give_named_errors(void **state)
+{
+    struct fixture *f = *state;
+    static uint8_t whole[1u << 20];
+    static uint8_t damaged[1u << 20];
+    fill(f);
+    tern_db_close(f->db);
+    f->db = NULL;
+    size_t len = read_whole(f->path, whole, sizeof whole);
+    char path[512];
+    snprintf(path, sizeof path, "%s", fixture_file(f, "damaged.db"));
+    uint32_t random = 1;
+    size_t refused = 0;
+    for (int trial = 0; trial < 400; trial++) {
+        memcpy(damaged, whole, len);
+        for (int i = 0; i < 24; i++) {
+            random = random * 1664525u + 1013904223u;
+            size_t at = (random >> 4) % (trial % 4 == 0 ? 4096 : len);
+            damaged[at] = (uint8_t)(random >> 24);
+        }
+        write_whole(path, damaged, len);
+        struct tern_db *db = NULL;
+        char why[256] = "";
+        enum tern_result result = tern_db_open(path, &db, why);
+        assert_true(is_named(result));
+        if (result == TERN_OK) {
+            read_everything(db);
+            tern_db_close(db);
+        } else {
+            assert_true(strlen(why) > 10);
+            refused++;
+        }
+        unlink(fixture_file(f, "damaged.db-wal"));
+        unlink(fixture_file(f, "damaged.db-shm"));
+    }
+    assert_true(refused > 0);
+    fixture_reopen(f);
+}
+
+static void a_changed_body_is_never_handed_out(void **state)
+{
+    struct fixture *f = *state;
+    static uint8_t whole[1u << 20];
+    static uint8_t body[20000];
+    fill(f);
+    tern_db_close(f->db);
+    f->db = NULL;
+    size_t len = read_whole(f->path, whole, sizeof whole);
+    struct tern_db_update update = fixture_update(1, 1, body, sizeof body);
+    size_t at = 0;
+    while (at + 4000 < len && memcmp(whole + at, update.body, 4000) != 0) {
+        at++;
+    }
+    assert_true(at + 4000 < len);
+    whole[at + 2000] ^= 1;
+    write_whole(f->path, whole, len);
+    fixture_reopen(f);
+    assert_int_equal(tern_db_update_each(f->db, 1, see_update, NULL), TERN_ERR_IO);
+    assert_non_null(strstr(tern_db_error(f->db), "restore a backup"));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_federation_keeps_all_64_bits_of_its_seed),
+        TEST(the_file_is_for_its_owner_only),
+        TEST(creating_never_overwrites),
+        TEST(creating_in_a_missing_folder_is_told),
+        TEST(opening_a_missing_file_says_what_to_do),
+        TEST(a_rollback_leaves_nothing),
+        TEST(closing_rolls_back),
+        TEST(misplaced_calls_are_refused),
+        TEST(every_commit_is_synced),
+        TEST(another_connection_is_noticed_and_waited_for),
+        TEST(a_backup_is_a_database),
+        TEST(foreign_files_are_refused_and_left_alone),
+        TEST(a_folder_is_no_database),
+        TEST(damaged_files_give_named_errors),
+        TEST(a_changed_body_is_never_handed_out),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

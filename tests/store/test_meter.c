@@ -1,0 +1,119 @@
+// The meter and the totals: what store.h promises of each.
+#include "store/fixture.h"
+
+#include <string.h>
+
+static void add(struct fixture *f, uint64_t client, uint32_t round, enum tern_purpose purpose)
+{
+    struct tern_db_meter meter = {.client = client,
+                                  .round = round,
+                                  .purpose = purpose,
+                                  .up = {1, 2, 3, 4},
+                                  .down = {10, 20, 30, 40},
+                                  .exchanges = 1};
+    assert_ok(f, tern_db_begin(f->db));
+    assert_ok(f, tern_db_meter_add(f->db, &meter));
+    assert_ok(f, tern_db_commit(f->db));
+}
+
+struct rows {
+    struct tern_db_meter row[8];
+    size_t count;
+};
+
+static bool keep(void *ctx, const struct tern_db_meter *meter)
+{
+    struct rows *rows = ctx;
+    rows->row[rows->count++] = *meter;
+    return true;
+}
+
+static void counters_add_up_per_client_round_and_purpose(void **state)
+{
+    struct fixture *f = *state;
+    add(f, 2, 1, TERN_PURPOSE_UPLOAD);
+    add(f, 1, 1, TERN_PURPOSE_UPLOAD);
+    add(f, 1, 1, TERN_PURPOSE_UPLOAD);
+    add(f, 0, 0, TERN_PURPOSE_HANDSHAKE); // nobody known, no round
+    fixture_reopen(f);
+    struct rows rows = {.count = 0};
+    assert_ok(f, tern_db_meter_each(f->db, keep, &rows));
+    assert_int_equal(rows.count, 3);
+    assert_int_equal(rows.row[0].round, 0);
+    assert_int_equal(rows.row[1].client, 1);
+    assert_int_equal(rows.row[1].up.payload, 2);
+    assert_int_equal(rows.row[1].up.wire, 8);
+    assert_int_equal(rows.row[1].down.http, 40);
+    assert_int_equal(rows.row[1].down.tls, 60);
+    assert_int_equal(rows.row[1].exchanges, 2);
+    assert_int_equal(rows.row[2].client, 2);
+    assert_int_equal(rows.row[2].exchanges, 1);
+}
+
+static void sums_agree_with_the_rows(void **state)
+{
+    struct fixture *f = *state;
+    add(f, 1, 1, TERN_PURPOSE_UPLOAD);
+    add(f, 1, 2, TERN_PURPOSE_UPLOAD);
+    add(f, 2, 2, TERN_PURPOSE_DOWNLOAD);
+    struct rows by_round = {.count = 0};
+    struct rows by_client = {.count = 0};
+    struct rows by_purpose = {.count = 0};
+    assert_ok(f, tern_db_meter_sum(f->db, TERN_METER_BY_ROUND, keep, &by_round));
+    assert_ok(f, tern_db_meter_sum(f->db, TERN_METER_BY_CLIENT, keep, &by_client));
+    assert_ok(f, tern_db_meter_sum(f->db, TERN_METER_BY_PURPOSE, keep, &by_purpose));
+    assert_int_equal(by_round.count, 2);
+    assert_int_equal(by_round.row[1].round, 2);
+    assert_int_equal(by_round.row[1].down.wire, 80);
+    assert_int_equal(by_client.count, 2);
+    assert_int_equal(by_client.row[0].client, 1);
+    assert_int_equal(by_client.row[0].up.tls, 6);
+    assert_int_equal(by_purpose.count, 2);
+    assert_int_equal(by_purpose.row[0].purpose, TERN_PURPOSE_DOWNLOAD);
+    assert_int_equal(by_purpose.row[1].exchanges, 2);
+}
+
+static void counts_tell_what_is_there(void **state)
+{
+    struct fixture *f = *state;
+    struct tern_db_counts counts;
+    assert_ok(f, tern_db_counts(f->db, 0, &counts));
+    assert_int_equal(counts.clients, 0);
+    assert_int_equal(counts.updates, 0);
+    fixture_client(f, 1);
+    uint64_t gone = fixture_client(f, 2);
+    fixture_round(f, 1);
+    uint8_t body[100];
+    struct tern_db_update update = fixture_update(1, 1, body, sizeof body);
+    struct tern_db_code code = {.uses_left = 5, .expires_ms = 50};
+    assert_ok(f, tern_db_begin(f->db));
+    assert_ok(f, tern_db_client_revoke(f->db, gone));
+    assert_ok(f, tern_db_update_put(f->db, &update));
+    assert_ok(f, tern_db_code_add(f->db, &code));
+    assert_ok(f, tern_db_commit(f->db));
+    assert_ok(f, tern_db_counts(f->db, 49, &counts));
+    assert_int_equal(counts.clients, 2);
+    assert_int_equal(counts.clients_revoked, 1);
+    assert_int_equal(counts.evaluators, 0);
+    assert_int_equal(counts.code_uses_left, 5);
+    assert_int_equal(counts.rounds_open, 1);
+    assert_int_equal(counts.rounds_committed, 0);
+    assert_int_equal(counts.updates, 1);
+    assert_int_equal(counts.update_bytes, 100);
+    assert_int_equal(counts.update_bodies, 1);
+    assert_true(counts.file_bytes > 0);
+    assert_ok(f, tern_db_counts(f->db, 50, &counts));
+    assert_int_equal(counts.code_uses_left, 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(counters_add_up_per_client_round_and_purpose),
+        TEST(sums_agree_with_the_rows),
+        TEST(counts_tell_what_is_there),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,247 @@
+// Rounds, assignments and updates: what store.h promises of each.
+#include "store/fixture.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void a_round_is_kept_and_replaced(void **state)
+{
+    struct fixture *f = *state;
+    struct tern_db_round round = {.round = 1,
+                                  .state = TERN_ROUND_OPEN,
+                                  .base_version = 4,
+                                  .target = 13,
+                                  .quorum = 5,
+                                  .opened_ms = 100,
+                                  .deadline_ms = 200};
+    struct tern_db_round got;
+    assert_int_equal(tern_db_round_last(f->db, &got), TERN_ERR_NOT_FOUND);
+    assert_ok(f, tern_db_begin(f->db));
+    assert_ok(f, tern_db_round_put(f->db, &round));
+    round.state = TERN_ROUND_COMMITTED;
+    round.closed_ms = 150;
+    round.applied = 12;
+    round.mean_loss = 0.75F;
+    assert_ok(f, tern_db_round_put(f->db, &round));
+    assert_ok(f, tern_db_commit(f->db));
+    fixture_reopen(f);
+    assert_ok(f, tern_db_round_get(f->db, 1, &got));
+    assert_int_equal(got.state, TERN_ROUND_COMMITTED);
+    assert_int_equal(got.base_version, 4);
+    assert_int_equal(got.target, 13);
+    assert_int_equal(got.quorum, 5);
+    assert_int_equal(got.opened_ms, 100);
+    assert_int_equal(got.deadline_ms, 200);
+    assert_int_equal(got.closed_ms, 150);
+    assert_int_equal(got.applied, 12);
+    assert_true(got.mean_loss == 0.75F);
+    assert_int_equal(tern_db_round_get(f->db, 2, &got), TERN_ERR_NOT_FOUND);
+}
+
+static bool last_seen(void *ctx, const struct tern_db_round *round)
+{
+    uint32_t *previous = ctx;
+    assert_true(round->round > *previous);
+    *previous = round->round;
+    return true;
+}
+
+static void rounds_come_in_order(void **state)
+{
+    struct fixture *f = *state;
+    fixture_round(f, 3);
+    fixture_round(f, 12);
+    fixture_round(f, 1);
+    struct tern_db_round last;
+    assert_ok(f, tern_db_round_last(f->db, &last));
+    assert_int_equal(last.round, 12);
+    uint32_t previous = 0;
+    assert_ok(f, tern_db_round_each(f->db, last_seen, &previous));
+    assert_int_equal(previous, 12);
+}
+
+static bool sum_assignments(void *ctx, const struct tern_db_assignment *assignment)
+{
+    uint64_t *sum = ctx;
+    *sum = *sum * 100 + assignment->client * 10 + (uint64_t)assignment->state;
+    assert_int_equal(assignment->round, 1);
+    assert_int_equal(assignment->local_steps, 20);
+    return true;
+}
+
+static void assignments_belong_to_round_and_client(void **state)
+{
+    struct fixture *f = *state;
+    fixture_client(f, 1);
+    fixture_client(f, 2);
+    fixture_round(f, 1);
+    fixture_round(f, 2);
+    assert_ok(f, tern_db_begin(f->db));
+    struct tern_db_assignment a = {.round = 1, .client = 2, .local_steps = 20, .invited_ms = 5};
+    assert_ok(f, tern_db_assignment_put(f->db, &a));
+    a.client = 1;
+    assert_ok(f, tern_db_assignment_put(f->db, &a));
+    a.state = TERN_ASSIGNMENT_REPORTED;
+    assert_ok(f, tern_db_assignment_put(f->db, &a));
+    a.round = 2;
+    assert_ok(f, tern_db_assignment_put(f->db, &a));
+    a.client = 9;
+    assert_int_equal(tern_db_assignment_put(f->db, &a), TERN_ERR_NOT_FOUND);
+    a.client = 1;
+    a.round = 9;
+    assert_int_equal(tern_db_assignment_put(f->db, &a), TERN_ERR_NOT_FOUND);
+    assert_ok(f, tern_db_commit(f->db));
+    uint64_t sum = 0;
+    assert_ok(f, tern_db_assignment_each(f->db, 1, sum_assignments, &sum));
+    assert_int_equal(sum, 1220); // client 1 reported, client 2 invited
+}
+
+// --- Updates
+
+struct collected {
+    uint64_t clients[8];
+    size_t count;
+    size_t without_body;
+    enum tern_result answer;
+};
+
+static enum tern_result collect(void *ctx, const struct tern_db_update *update)
+{
+    struct collected *collected = ctx;
+    collected->clients[collected->count++] = update->client;
+    if (update->body == NULL) {
+        collected->without_body++;
+        return TERN_OK;
+    }
+    uint8_t *expected = malloc(update->body_len + 1);
+    struct tern_db_update same =
+        fixture_update(update->round, update->client, expected, update->body_len);
+    assert_memory_equal(update->body, expected, update->body_len);
+    assert_memory_equal(update->sha256, same.sha256, sizeof same.sha256);
+    assert_int_equal(update->received_ms, same.received_ms);
+    free(expected);
+    return collected->answer;
+}
+
+static void put_update(struct fixture *f, uint32_t round, uint64_t client, size_t len)
+{
+    uint8_t *body = malloc(len + 1);
+    struct tern_db_update update = fixture_update(round, client, body, len);
+    assert_ok(f, tern_db_begin(f->db));
+    assert_ok(f, tern_db_update_put(f->db, &update));
+    assert_ok(f, tern_db_commit(f->db));
+    free(body);
+}
+
+static void with_three_clients(struct fixture *f)
+{
+    for (uint8_t i = 1; i <= 3; i++) {
+        fixture_client(f, i);
+    }
+    fixture_round(f, 1);
+    fixture_round(f, 2);
+}
+
+static void updates_come_back_in_client_order(void **state)
+{
+    struct fixture *f = *state;
+    with_three_clients(f);
+    put_update(f, 1, 3, 10240);
+    put_update(f, 1, 1, 0);
+    put_update(f, 1, 2, 3000000);
+    put_update(f, 2, 2, 5);
+    fixture_reopen(f);
+    struct collected got = {0};
+    assert_ok(f, tern_db_update_each(f->db, 1, collect, &got));
+    assert_int_equal(got.count, 3);
+    assert_int_equal(got.clients[0], 1);
+    assert_int_equal(got.clients[1], 2);
+    assert_int_equal(got.clients[2], 3);
+    assert_int_equal(got.without_body, 0);
+}
+
+static void a_visitor_stops_with_its_own_result(void **state)
+{
+    struct fixture *f = *state;
+    with_three_clients(f);
+    put_update(f, 1, 1, 9);
+    put_update(f, 1, 2, 9);
+    struct collected got = {.answer = TERN_ERR_NORM_LIMIT};
+    assert_int_equal(tern_db_update_each(f->db, 1, collect, &got), TERN_ERR_NORM_LIMIT);
+    assert_int_equal(got.count, 1);
+}
+
+static void an_update_is_stored_once(void **state)
+{
+    struct fixture *f = *state;
+    with_three_clients(f);
+    put_update(f, 1, 1, 100);
+    uint8_t body[50];
+    struct tern_db_update other = fixture_update(1, 1, body, sizeof body);
+    assert_ok(f, tern_db_begin(f->db));
+    assert_int_equal(tern_db_update_put(f->db, &other), TERN_ERR_CONFLICT);
+    other.round = 7;
+    assert_int_equal(tern_db_update_put(f->db, &other), TERN_ERR_NOT_FOUND);
+    other.round = 1;
+    other.client = 7;
+    assert_int_equal(tern_db_update_put(f->db, &other), TERN_ERR_NOT_FOUND);
+    assert_ok(f, tern_db_commit(f->db));
+
+    struct tern_db_update found;
+    assert_ok(f, tern_db_update_find(f->db, 1, 1, &found));
+    assert_int_equal(found.body_len, 100);
+    assert_null(found.body);
+    assert_int_equal(found.sequence, 1);
+    assert_int_equal(tern_db_update_find(f->db, 1, 2, &found), TERN_ERR_NOT_FOUND);
+}
+
+static void retention_drops_bodies_and_keeps_the_record(void **state)
+{
+    struct fixture *f = *state;
+    with_three_clients(f);
+    put_update(f, 1, 1, 100);
+    put_update(f, 2, 1, 100);
+    assert_ok(f, tern_db_begin(f->db));
+    assert_ok(f, tern_db_update_prune(f->db, 2));
+    assert_ok(f, tern_db_commit(f->db));
+    struct collected old = {0};
+    struct collected kept = {0};
+    assert_ok(f, tern_db_update_each(f->db, 1, collect, &old));
+    assert_ok(f, tern_db_update_each(f->db, 2, collect, &kept));
+    assert_int_equal(old.count, 1);
+    assert_int_equal(old.without_body, 1);
+    assert_int_equal(kept.without_body, 0);
+    struct tern_db_update found;
+    assert_ok(f, tern_db_update_find(f->db, 1, 1, &found));
+    assert_int_equal(found.body_len, 100);
+}
+
+static void an_over_long_body_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    with_three_clients(f);
+    uint8_t body[4];
+    struct tern_db_update update = fixture_update(1, 1, body, sizeof body);
+    update.body_len = 1000000001u;
+    assert_ok(f, tern_db_begin(f->db));
+    assert_int_equal(tern_db_update_put(f->db, &update), TERN_ERR_TOO_LARGE);
+    assert_ok(f, tern_db_commit(f->db));
+    assert_int_equal(tern_db_update_find(f->db, 1, 1, &update), TERN_ERR_NOT_FOUND);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_round_is_kept_and_replaced),
+        TEST(rounds_come_in_order),
+        TEST(assignments_belong_to_round_and_client),
+        TEST(updates_come_back_in_client_order),
+        TEST(a_visitor_stops_with_its_own_result),
+        TEST(an_update_is_stored_once),
+        TEST(retention_drops_bodies_and_keeps_the_record),
+        TEST(an_over_long_body_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
