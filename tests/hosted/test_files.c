@@ -1,0 +1,158 @@
+// Whole files: bounded reads, atomic replacement, folders.
+#include "hosted/files.h"
+#include "hosted/random.h"
+#include <dirent.h>
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static char folder[64];
+
+static int make_folder(void **state)
+{
+    (void)state;
+    strcpy(folder, "/tmp/tern-files-XXXXXX");
+    return mkdtemp(folder) == NULL;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    char command[128];
+    snprintf(command, sizeof(command), "rm -rf '%s'", folder);
+    return system(command);
+}
+
+static const char *in_folder(const char *name)
+{
+    static char path[256];
+    snprintf(path, sizeof(path), "%s/%s", folder, name);
+    return path;
+}
+
+static size_t count_entries(void)
+{
+    size_t count = 0;
+    DIR *dir = opendir(folder);
+    assert_non_null(dir);
+    for (struct dirent *entry; (entry = readdir(dir)) != NULL;) {
+        count += entry->d_name[0] != '.';
+    }
+    closedir(dir);
+    return count;
+}
+
+static void assert_holds(const char *name, const char *text)
+{
+    uint8_t *data = NULL;
+    size_t len = 0;
+    assert_int_equal(tern_file_read(in_folder(name), 1 << 20, &data, &len), TERN_OK);
+    assert_int_equal(len, strlen(text));
+    assert_string_equal((char *)data, text);
+    free(data);
+}
+
+static void what_was_written_is_read(void **state)
+{
+    (void)state;
+    struct stat facts;
+    assert_int_equal(tern_file_write(in_folder("a"), "one", 3, 0600), TERN_OK);
+    assert_holds("a", "one");
+    assert_int_equal(stat(in_folder("a"), &facts), 0);
+    assert_int_equal(facts.st_mode & 0777, 0600);
+    assert_int_equal(tern_file_write(in_folder("a"), "second", 6, 0644), TERN_OK);
+    assert_holds("a", "second");
+    assert_int_equal(stat(in_folder("a"), &facts), 0);
+    assert_int_equal(facts.st_mode & 0777, 0644);
+    assert_int_equal(tern_file_write(in_folder("empty"), "", 0, 0644), TERN_OK);
+    assert_holds("empty", "");
+    assert_int_equal(count_entries(), 2);
+}
+
+static void a_read_is_bounded(void **state)
+{
+    (void)state;
+    static uint8_t large[10000];
+    uint8_t *data = NULL;
+    size_t len = 0;
+    memset(large, 'x', sizeof(large));
+    assert_int_equal(tern_file_write(in_folder("b"), large, sizeof(large), 0644), TERN_OK);
+    assert_int_equal(tern_file_read(in_folder("b"), 9999, &data, &len), TERN_ERR_TOO_LARGE);
+    assert_null(data);
+    assert_int_equal(tern_file_read("/dev/zero", 100000, &data, &len), TERN_ERR_TOO_LARGE);
+    assert_int_equal(tern_file_read(in_folder("b"), 10000, &data, &len), TERN_OK);
+    assert_int_equal(len, 10000);
+    assert_memory_equal(data, large, len);
+    free(data);
+}
+
+static void failures_are_named_and_leave_the_old_file(void **state)
+{
+    (void)state;
+    uint8_t *data = NULL;
+    size_t len = 0;
+    assert_int_equal(tern_file_read(in_folder("none"), 10, &data, &len), TERN_ERR_NOT_FOUND);
+    assert_int_equal(tern_file_read(folder, 10, &data, &len), TERN_ERR_IO);
+    assert_int_equal(errno, EISDIR);
+    assert_int_equal(tern_file_write(in_folder("none/a"), "x", 1, 0600), TERN_ERR_NOT_FOUND);
+    assert_int_equal(tern_file_make_folders(in_folder("c"), 0755), TERN_OK);
+    size_t before = count_entries();
+    assert_int_equal(tern_file_write(in_folder("c"), "x", 1, 0600), TERN_ERR_IO);
+    assert_int_equal(count_entries(), before);
+}
+
+static void folders_are_made_with_those_above(void **state)
+{
+    (void)state;
+    struct stat facts;
+    assert_int_equal(tern_file_make_folders(in_folder("d/e//f/"), 0700), TERN_OK);
+    assert_int_equal(stat(in_folder("d/e/f"), &facts), 0);
+    assert_true(S_ISDIR(facts.st_mode));
+    assert_int_equal(tern_file_make_folders(in_folder("d/e/f"), 0700), TERN_OK);
+    assert_int_equal(tern_file_write(in_folder("file"), "x", 1, 0600), TERN_OK);
+    assert_int_equal(tern_file_make_folders(in_folder("file/g"), 0700), TERN_ERR_IO);
+    assert_int_equal(tern_file_make_folders(in_folder("file"), 0700), TERN_ERR_IO);
+}
+
+static void a_bare_name_is_in_the_working_folder(void **state)
+{
+    (void)state;
+    char before[4096];
+    assert_non_null(getcwd(before, sizeof(before)));
+    assert_int_equal(chdir(folder), 0);
+    assert_int_equal(tern_file_write("bare", "x", 1, 0600), TERN_OK);
+    assert_int_equal(tern_file_make_folders("bare.d", 0700), TERN_OK);
+    assert_int_equal(chdir(before), 0);
+    assert_holds("bare", "x");
+}
+
+static void random_bytes_differ(void **state)
+{
+    (void)state;
+    unsigned char a[32] = {0};
+    unsigned char b[32] = {0};
+    assert_int_equal(tern_random_fill(a, sizeof(a)), TERN_OK);
+    assert_int_equal(tern_random_fill(b, sizeof(b)), TERN_OK);
+    assert_memory_not_equal(a, b, sizeof(a));
+    assert_int_equal(tern_random_fill(NULL, 0), TERN_OK);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_was_written_is_read),
+        cmocka_unit_test(a_read_is_bounded),
+        cmocka_unit_test(failures_are_named_and_leave_the_old_file),
+        cmocka_unit_test(folders_are_made_with_those_above),
+        cmocka_unit_test(a_bare_name_is_in_the_working_folder),
+        cmocka_unit_test(random_bytes_differ),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
