@@ -1,0 +1,183 @@
+#include "wire/examples.h"
+#include <string.h>
+
+static const uint8_t container_bytes[] = {0x02, 0x00, 0x00, 0x02, 0x00, 0x00};
+const struct tern_span example_container = {container_bytes, sizeof(container_bytes)};
+
+void example_hash(uint8_t first, uint8_t hash[TERN_SHA256_SIZE])
+{
+    for (unsigned i = 0; i < TERN_SHA256_SIZE; i++) {
+        hash[i] = (uint8_t)(first + i);
+    }
+}
+
+#define SET_HASH(field, first) ((field).size = TERN_SHA256_SIZE, example_hash(first, (field).bytes))
+
+void example_enroll_request(tern_EnrollRequest *message)
+{
+    *message = (tern_EnrollRequest)tern_EnrollRequest_init_zero;
+    strcpy(message->join_code, "K7QF-2M9X-TR4C-8WNB");
+    strcpy(message->name, "gateway 12");
+    strcpy(message->platform, "linux-arm64 tern-client/0.1.0");
+}
+
+void example_enroll_reply(tern_EnrollReply *message)
+{
+    *message = (tern_EnrollReply)tern_EnrollReply_init_zero;
+    message->client_id = 12;
+    strcpy(message->token, "AAECAwQFBgcICQoLDA0ODw");
+    message->has_model = true;
+    strcpy(message->model.spec, "mlp:784-128-10");
+    message->model.seed = 42;
+    SET_HASH(message->model.hash, 0xa0);
+}
+
+static void set_error_facts(tern_ErrorFacts *facts)
+{
+    facts->generation = 0x1234abcd;
+    facts->sequence = 3;
+    facts->norm = 0.5f;
+    facts->maximum = 0.125f;
+}
+
+void example_checkin_request(tern_CheckinRequest *message)
+{
+    *message = (tern_CheckinRequest)tern_CheckinRequest_init_zero;
+    SET_HASH(message->replica, 0x00);
+    message->version = 2;
+    message->wait_ms = 30000;
+    message->codecs = 7;
+    message->memory_kib = 65536;
+    message->steps_per_second = 41.5f;
+    message->metered = true;
+    message->budget_left = 5000000;
+    message->budgeted = true;
+    message->power = tern_Power_POWER_MAINS;
+    message->has_error = true;
+    set_error_facts(&message->error);
+}
+
+void example_checkin_reply(tern_CheckinReply *message)
+{
+    *message = (tern_CheckinReply)tern_CheckinReply_init_zero;
+    message->has_task = true;
+    tern_Task *task = &message->task;
+    task->kind = tern_TaskKind_TASK_TRAIN;
+    task->round = 4;
+    SET_HASH(task->base, 0x20);
+    task->base_version = 3;
+    task->downloads_count = 1;
+    SET_HASH(task->downloads[0].sha256, 0x40);
+    task->downloads[0].size = 12700;
+    task->local_steps = 20;
+    task->batch_size = 32;
+    task->learning_rate = 0.05f;
+    strcpy(task->codec, "3lc:s=1.5");
+    task->window_ms = 600000;
+    task->seed = 42;
+}
+
+void example_update(tern_Update *message)
+{
+    *message = (tern_Update)tern_Update_init_zero;
+    SET_HASH(message->base, 0x20);
+    message->num_examples = 1200;
+    message->local_steps = 20;
+    message->loss = 0.75f;
+    message->train_ms = 480;
+    message->has_error = true;
+    set_error_facts(&message->error);
+}
+
+void example_update_reply(tern_UpdateReply *message)
+{
+    *message = (tern_UpdateReply)tern_UpdateReply_init_zero;
+    message->status = tern_UpdateStatus_UPDATE_DUPLICATE;
+    message->has_next = true;
+    message->next.come_back_ms = 90000;
+}
+
+void example_download(tern_Download *message)
+{
+    *message = (tern_Download)tern_Download_init_zero;
+    SET_HASH(message->from, 0x00);
+    message->version = 3;
+}
+
+void example_error(tern_Error *message)
+{
+    *message = (tern_Error)tern_Error_init_zero;
+    strcpy(message->name, "late");
+    strcpy(message->sentence, "The round is closed; the update was not applied.");
+}
+
+// Adapters: one set per message that carries nothing else...
+#define ADAPT(field)                                                                               \
+    static enum tern_result encode_##field(uint8_t *dst, size_t dst_size, size_t *written)         \
+    {                                                                                              \
+        union example_message message;                                                             \
+        example_##field(&message.field);                                                           \
+        return tern_wire_encode_##field(&message.field, dst, dst_size, written);                   \
+    }                                                                                              \
+    static enum tern_result decode_##field(const uint8_t *src, size_t src_len,                     \
+                                           union example_message *message,                         \
+                                           struct tern_span *container)                            \
+    {                                                                                              \
+        (void)container;                                                                           \
+        return tern_wire_decode_##field(src, src_len, &message->field);                            \
+    }                                                                                              \
+    static enum tern_result again_##field(const union example_message *message,                    \
+                                          struct tern_span container, uint8_t *dst,                \
+                                          size_t dst_size, size_t *written)                        \
+    {                                                                                              \
+        (void)container;                                                                           \
+        return tern_wire_encode_##field(&message->field, dst, dst_size, written);                  \
+    }
+
+// ... and one per message with a container.
+#define ADAPT_CARRIER(field)                                                                       \
+    static enum tern_result encode_##field(uint8_t *dst, size_t dst_size, size_t *written)         \
+    {                                                                                              \
+        union example_message message;                                                             \
+        example_##field(&message.field);                                                           \
+        return tern_wire_encode_##field(&message.field, example_container, dst, dst_size,          \
+                                        written);                                                  \
+    }                                                                                              \
+    static enum tern_result decode_##field(const uint8_t *src, size_t src_len,                     \
+                                           union example_message *message,                         \
+                                           struct tern_span *container)                            \
+    {                                                                                              \
+        return tern_wire_decode_##field(src, src_len, &message->field, container);                 \
+    }                                                                                              \
+    static enum tern_result again_##field(const union example_message *message,                    \
+                                          struct tern_span container, uint8_t *dst,                \
+                                          size_t dst_size, size_t *written)                        \
+    {                                                                                              \
+        return tern_wire_encode_##field(&message->field, container, dst, dst_size, written);       \
+    }
+
+ADAPT(enroll_request)
+ADAPT(enroll_reply)
+ADAPT(checkin_request)
+ADAPT(checkin_reply)
+ADAPT(update_reply)
+ADAPT(error)
+ADAPT_CARRIER(update)
+ADAPT_CARRIER(download)
+
+#define EXAMPLE(field, message)                                                                    \
+    {                                                                                              \
+#field, "tern." #message, encode_##field, decode_##field, again_##field                    \
+    }
+
+const struct example examples[] = {
+    EXAMPLE(enroll_request, EnrollRequest),
+    EXAMPLE(enroll_reply, EnrollReply),
+    EXAMPLE(checkin_request, CheckinRequest),
+    EXAMPLE(checkin_reply, CheckinReply),
+    EXAMPLE(update, Update),
+    EXAMPLE(update_reply, UpdateReply),
+    EXAMPLE(download, Download),
+    EXAMPLE(error, Error),
+};
+const size_t example_count = sizeof(examples) / sizeof(examples[0]);

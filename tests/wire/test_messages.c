@@ -1,0 +1,362 @@
+// Messages arrive as they were sent; limits and ranges hold on both ends.
+#include "wire/examples.h"
+#include <float.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static uint8_t bytes[EXAMPLE_BYTES_MAX];
+
+static void every_example_survives_the_trip(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < example_count; i++) {
+        uint8_t again[EXAMPLE_BYTES_MAX];
+        union example_message message;
+        struct tern_span container = {NULL, 0};
+        size_t len;
+        size_t again_len;
+        assert_int_equal(examples[i].encode(bytes, sizeof(bytes), &len), TERN_OK);
+        assert_int_equal(examples[i].decode(bytes, len, &message, &container), TERN_OK);
+        assert_int_equal(
+            examples[i].encode_again(&message, container, again, sizeof(again), &again_len),
+            TERN_OK);
+        assert_int_equal(len, again_len);
+        assert_memory_equal(bytes, again, len);
+    }
+}
+
+static void fields_arrive_as_they_were_set(void **state)
+{
+    (void)state;
+    tern_CheckinReply sent;
+    tern_CheckinReply got;
+    size_t len;
+    example_checkin_reply(&sent);
+    assert_int_equal(tern_wire_encode_checkin_reply(&sent, bytes, sizeof(bytes), &len), TERN_OK);
+    assert_int_equal(tern_wire_decode_checkin_reply(bytes, len, &got), TERN_OK);
+    assert_true(got.has_task);
+    assert_int_equal(got.task.round, 4);
+    assert_int_equal(got.task.base.size, 32);
+    assert_int_equal(got.task.base.bytes[0], 0x20);
+    assert_int_equal(got.task.downloads_count, 1);
+    assert_int_equal(got.task.downloads[0].size, 12700);
+    assert_int_equal(got.task.downloads[0].sha256.bytes[31], 0x5f);
+    assert_true(got.task.learning_rate == 0.05f);
+    assert_string_equal(got.task.codec, "3lc:s=1.5");
+    assert_int_equal(got.task.seed, 42);
+    assert_false(got.finished);
+}
+
+static void a_container_is_borrowed_not_copied(void **state)
+{
+    (void)state;
+    static uint8_t large[200000];
+    uint8_t *message_bytes = malloc(sizeof(large) + TERN_WIRE_OVERHEAD);
+    size_t len;
+    tern_Update sent;
+    tern_Update got;
+    struct tern_span container;
+    assert_non_null(message_bytes);
+    for (size_t i = 0; i < sizeof(large); i++) {
+        large[i] = (uint8_t)(i * 31);
+    }
+    example_update(&sent);
+    memset(&sent.container, 0x5a, sizeof(sent.container)); // callers need not set it
+    assert_int_equal(tern_wire_encode_update(&sent, (struct tern_span){large, sizeof(large)},
+                                             message_bytes, sizeof(large) + TERN_WIRE_OVERHEAD,
+                                             &len),
+                     TERN_OK);
+    assert_int_equal(tern_wire_decode_update(message_bytes, len, &got, &container), TERN_OK);
+    assert_int_equal(container.len, sizeof(large));
+    assert_ptr_equal(container.data, message_bytes + len - sizeof(large));
+    assert_memory_equal(container.data, large, sizeof(large));
+    assert_int_equal(got.num_examples, 1200);
+    free(message_bytes);
+}
+
+static void the_overhead_holds_for_the_largest_update(void **state)
+{
+    (void)state;
+    static uint8_t large[1 << 21];
+    static uint8_t room[sizeof(large) + TERN_WIRE_OVERHEAD];
+    tern_Update update;
+    tern_Download download;
+    size_t len;
+    example_update(&update);
+    update.num_examples = UINT32_MAX;
+    update.local_steps = TERN_WIRE_LOCAL_STEPS_MAX;
+    update.train_ms = UINT32_MAX;
+    update.error.sequence = UINT32_MAX;
+    update.model_hash.size = TERN_SHA256_SIZE;
+    struct tern_span container = {large, sizeof(large)};
+    assert_int_equal(tern_wire_encode_update(&update, container, room, sizeof(room), &len),
+                     TERN_OK);
+    assert_true(len <= sizeof(room));
+    example_download(&download);
+    download.version = UINT32_MAX;
+    download.model_hash.size = TERN_SHA256_SIZE;
+    assert_int_equal(tern_wire_encode_download(&download, container, room, sizeof(room), &len),
+                     TERN_OK);
+}
+
+static void the_largest_task_fits_the_message_limit(void **state)
+{
+    (void)state;
+    tern_UpdateReply reply;
+    tern_UpdateReply got;
+    size_t len;
+    example_update_reply(&reply);
+    example_checkin_reply(&reply.next);
+    tern_Task *task = &reply.next.task;
+    task->downloads_count = TERN_WIRE_DOWNLOADS_MAX;
+    for (unsigned i = 0; i < TERN_WIRE_DOWNLOADS_MAX; i++) {
+        task->downloads[i].sha256.size = TERN_SHA256_SIZE;
+        task->downloads[i].size = UINT32_MAX;
+    }
+    memset(task->codec, 'c', sizeof(task->codec) - 1);
+    assert_int_equal(tern_wire_encode_update_reply(&reply, bytes, TERN_WIRE_MESSAGE_MAX, &len),
+                     TERN_OK);
+    assert_int_equal(tern_wire_decode_update_reply(bytes, len, &got), TERN_OK);
+    assert_int_equal(got.next.task.downloads_count, TERN_WIRE_DOWNLOADS_MAX);
+}
+
+static void a_buffer_one_byte_short_is_refused(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < example_count; i++) {
+        size_t len;
+        size_t short_len;
+        assert_int_equal(examples[i].encode(bytes, sizeof(bytes), &len), TERN_OK);
+        for (size_t size = 0; size < len; size++) {
+            bytes[size] = 0x5a;
+            assert_int_equal(examples[i].encode(bytes, size, &short_len), TERN_ERR_NO_SPACE);
+            assert_int_equal(bytes[size], 0x5a);
+        }
+        assert_int_equal(examples[i].encode(bytes, len, &short_len), TERN_OK);
+    }
+}
+
+// --- Ranges: each case is the example with one field changed, and what both ends must say to it.
+
+// Encodes without the checks, so that the decoder sees what a careless peer would send.
+#include <pb_encode.h>
+static size_t encode_unchecked(const pb_msgdesc_t *fields, const void *message)
+{
+    pb_ostream_t stream = pb_ostream_from_buffer(bytes, sizeof(bytes));
+    assert_true(pb_encode(&stream, fields, message));
+    return stream.bytes_written;
+}
+
+#define EXPECT(name, type, change, result)                                                         \
+    do {                                                                                           \
+        type message;                                                                              \
+        type got;                                                                                  \
+        size_t len;                                                                                \
+        example_##name(&message);                                                                  \
+        change;                                                                                    \
+        assert_int_equal(tern_wire_encode_##name(&message, bytes, sizeof(bytes), &len), result);   \
+        len = encode_unchecked(type##_fields, &message);                                           \
+        assert_int_equal(tern_wire_decode_##name(bytes, len, &got), result);                       \
+    } while (0)
+
+#define EXPECT_CARRIER(name, type, change, result)                                                 \
+    do {                                                                                           \
+        type message;                                                                              \
+        type got;                                                                                  \
+        struct tern_span container;                                                                \
+        size_t len;                                                                                \
+        example_##name(&message);                                                                  \
+        change;                                                                                    \
+        assert_int_equal(                                                                          \
+            tern_wire_encode_##name(&message, example_container, bytes, sizeof(bytes), &len),      \
+            result);                                                                               \
+        len = encode_unchecked(type##_fields, &message);                                           \
+        bytes[len++] = 0x7a;                                                                       \
+        bytes[len++] = 1;                                                                          \
+        bytes[len++] = 0;                                                                          \
+        assert_int_equal(tern_wire_decode_##name(bytes, len, &got, &container), result);           \
+    } while (0)
+
+static void ranges_of_enrolment(void **state)
+{
+    (void)state;
+#define REQUEST(change, result) EXPECT(enroll_request, tern_EnrollRequest, change, result)
+#define REPLY(change, result) EXPECT(enroll_reply, tern_EnrollReply, change, result)
+    REQUEST(message.join_code[0] = '\0', TERN_ERR_CORRUPT);
+    REQUEST(message.name[0] = '\0', TERN_OK);
+    REQUEST(strcpy(message.name, "tab\there"), TERN_ERR_CORRUPT);
+    REQUEST(strcpy(message.name, "\xC3\xA9t\xC3\xA9"), TERN_OK);
+    REQUEST(strcpy(message.name, "\xC3("), TERN_ERR_CORRUPT);
+    REQUEST(strcpy(message.platform, "\x7f"), TERN_ERR_CORRUPT);
+    REQUEST(message.evaluator = true, TERN_OK);
+    REPLY(message.client_id = 0, TERN_ERR_ARGUMENT);
+    REPLY(message.client_id = UINT64_MAX, TERN_OK);
+    REPLY(message.token[21] = '\0', TERN_ERR_CORRUPT);
+    REPLY(message.token[0] = '+', TERN_ERR_CORRUPT);
+    REPLY(message.has_model = false, TERN_ERR_CORRUPT);
+    REPLY(message.model.spec[0] = '\0', TERN_ERR_CORRUPT);
+    REPLY(message.model.hash.size = 31, TERN_ERR_CORRUPT);
+    REPLY(message.model.hash.size = 0, TERN_ERR_CORRUPT);
+#undef REQUEST
+#undef REPLY
+}
+
+static void ranges_of_a_checkin(void **state)
+{
+    (void)state;
+#define REQUEST(change, result) EXPECT(checkin_request, tern_CheckinRequest, change, result)
+    REQUEST(message.replica.size = 0, TERN_OK);
+    REQUEST(message.replica.size = 1, TERN_ERR_CORRUPT);
+    REQUEST(message.model_hash.size = 32, TERN_OK);
+    REQUEST(message.model_hash.size = 16, TERN_ERR_CORRUPT);
+    REQUEST(message.wait_ms = TERN_WIRE_WAIT_MS_MAX, TERN_OK);
+    REQUEST(message.wait_ms = TERN_WIRE_WAIT_MS_MAX + 1, TERN_ERR_ARGUMENT);
+    REQUEST(message.steps_per_second = -1.0f, TERN_ERR_ARGUMENT);
+    REQUEST(message.steps_per_second = NAN, TERN_ERR_NON_FINITE);
+    REQUEST(message.power = (tern_Power)3, TERN_ERR_ARGUMENT);
+    REQUEST(message.error.norm = INFINITY, TERN_ERR_NON_FINITE);
+    REQUEST(message.error.norm = -0.5f, TERN_ERR_ARGUMENT);
+    REQUEST(message.error.maximum = -INFINITY, TERN_ERR_NON_FINITE);
+    REQUEST(message.has_error = false, TERN_OK);
+#define EVALUATED(loss, accuracy)                                                                  \
+    (message.has_evaluation = true, message.evaluation = (tern_Evaluation){3, 10, loss, accuracy})
+    REQUEST(EVALUATED(0.5f, 1.0f), TERN_OK);
+    REQUEST(EVALUATED(-0.5f, 0.0f), TERN_OK);
+    REQUEST(EVALUATED(NAN, 0.5f), TERN_ERR_NON_FINITE);
+    REQUEST(EVALUATED(0.5f, 1.01f), TERN_ERR_ARGUMENT);
+    REQUEST((EVALUATED(0.5f, 1.0f), message.evaluation.num_examples = 0), TERN_ERR_ARGUMENT);
+#undef REQUEST
+}
+
+static void ranges_of_a_task(void **state)
+{
+    (void)state;
+#define TASK(change, result) EXPECT(checkin_reply, tern_CheckinReply, change, result)
+    TASK(message.task.kind = (tern_TaskKind)2, TERN_ERR_ARGUMENT);
+    TASK(message.task.kind = tern_TaskKind_TASK_EVALUATE, TERN_OK);
+    TASK(message.task.round = 0, TERN_ERR_ARGUMENT);
+    TASK(message.task.base.size = 0, TERN_ERR_CORRUPT);
+    TASK(message.task.downloads_count = 0, TERN_OK);
+    TASK(message.task.downloads[0].sha256.size = 0, TERN_ERR_CORRUPT);
+    TASK(message.task.downloads[0].size = 0, TERN_ERR_ARGUMENT);
+    TASK(message.task.local_steps = 0, TERN_ERR_ARGUMENT);
+    TASK(message.task.local_steps = TERN_WIRE_LOCAL_STEPS_MAX, TERN_OK);
+    TASK(message.task.local_steps = TERN_WIRE_LOCAL_STEPS_MAX + 1, TERN_ERR_ARGUMENT);
+    TASK(message.task.batch_size = 0, TERN_ERR_ARGUMENT);
+    TASK(message.task.batch_size = TERN_WIRE_BATCH_SIZE_MAX + 1, TERN_ERR_ARGUMENT);
+    TASK(message.task.learning_rate = -0.01f, TERN_ERR_ARGUMENT);
+    TASK(message.task.learning_rate = 0.0f, TERN_OK);
+    TASK(message.task.learning_rate = INFINITY, TERN_ERR_NON_FINITE);
+    TASK(message.task.momentum = 0.99f, TERN_OK);
+    TASK(message.task.momentum = 1.0f, TERN_ERR_ARGUMENT);
+    TASK(message.task.momentum = -0.1f, TERN_ERR_ARGUMENT);
+    TASK(message.task.momentum = NAN, TERN_ERR_NON_FINITE);
+    TASK(message.task.weight_decay = -1e-9f, TERN_ERR_ARGUMENT);
+    TASK(message.task.weight_decay = NAN, TERN_ERR_NON_FINITE);
+    TASK(message.task.prox_mu = -1.0f, TERN_ERR_ARGUMENT);
+    TASK(message.task.prox_mu = INFINITY, TERN_ERR_NON_FINITE);
+    TASK(message.task.codec[0] = '\0', TERN_ERR_CORRUPT);
+    TASK(message.task.codec[0] = '\n', TERN_ERR_CORRUPT);
+    TASK(message.task.error_directive = (tern_ErrorDirective)3, TERN_ERR_ARGUMENT);
+    TASK(message.task.decay = 1.0f, TERN_OK);
+    TASK(message.task.decay = 1.001f, TERN_ERR_ARGUMENT);
+    TASK(message.task.decay = -0.5f, TERN_ERR_ARGUMENT);
+    TASK(message.finished = true, TERN_ERR_ARGUMENT);
+    TASK((message.has_task = false, message.finished = true), TERN_OK);
+    TASK((message.has_task = false, message.final_model_hash.size = 5), TERN_ERR_CORRUPT);
+    TASK((message.has_task = false, message.come_back_ms = UINT32_MAX), TERN_OK);
+#undef TASK
+}
+
+static void ranges_of_an_update(void **state)
+{
+    (void)state;
+#define UPDATE(change, result) EXPECT_CARRIER(update, tern_Update, change, result)
+    UPDATE(message.base.size = 0, TERN_ERR_CORRUPT);
+    UPDATE(message.num_examples = 0, TERN_ERR_ARGUMENT);
+    UPDATE(message.local_steps = 0, TERN_ERR_ARGUMENT);
+    UPDATE(message.local_steps = TERN_WIRE_LOCAL_STEPS_MAX + 1, TERN_ERR_ARGUMENT);
+    UPDATE(message.loss = NAN, TERN_ERR_NON_FINITE);
+    UPDATE(message.loss = -FLT_MAX, TERN_OK);
+    UPDATE(message.has_error = false, TERN_OK);
+    UPDATE(message.error.norm = NAN, TERN_ERR_NON_FINITE);
+    UPDATE(message.model_hash.size = 32, TERN_OK);
+    UPDATE(message.model_hash.size = 20, TERN_ERR_CORRUPT);
+#undef UPDATE
+    EXPECT(update_reply, tern_UpdateReply, message.status = (tern_UpdateStatus)2,
+           TERN_ERR_ARGUMENT);
+    EXPECT(update_reply, tern_UpdateReply, message.has_next = false, TERN_OK);
+    EXPECT(update_reply, tern_UpdateReply, message.next.final_model_hash.size = 3,
+           TERN_ERR_CORRUPT);
+}
+
+static void ranges_of_a_download_and_an_error(void **state)
+{
+    (void)state;
+#define DOWNLOAD(change, result) EXPECT_CARRIER(download, tern_Download, change, result)
+#define SNAPSHOT (message.kind = tern_DownloadKind_DOWNLOAD_SNAPSHOT)
+    DOWNLOAD(message.kind = (tern_DownloadKind)2, TERN_ERR_ARGUMENT);
+    DOWNLOAD(message.from.size = 0, TERN_ERR_CORRUPT);
+    DOWNLOAD(message.to.size = 32, TERN_ERR_CORRUPT);
+    DOWNLOAD(message.version = 0, TERN_ERR_ARGUMENT);
+    DOWNLOAD(SNAPSHOT, TERN_ERR_CORRUPT);
+    DOWNLOAD((SNAPSHOT, message.from.size = 0), TERN_ERR_CORRUPT);
+    DOWNLOAD((SNAPSHOT, message.from.size = 0, message.to.size = 32), TERN_OK);
+#undef DOWNLOAD
+    EXPECT(error, tern_Error, message.name[0] = '\0', TERN_ERR_CORRUPT);
+    EXPECT(error, tern_Error, message.sentence[0] = '\0', TERN_OK);
+    EXPECT(error, tern_Error, message.sentence[3] = '\r', TERN_ERR_CORRUPT);
+}
+
+static void a_missing_or_empty_container_is_refused(void **state)
+{
+    (void)state;
+    tern_Update message;
+    struct tern_span container;
+    size_t len;
+    example_update(&message);
+    assert_int_equal(
+        tern_wire_encode_update(&message, (struct tern_span){bytes, 0}, bytes, sizeof(bytes), &len),
+        TERN_ERR_CORRUPT);
+    len = encode_unchecked(tern_Update_fields, &message);
+    assert_int_equal(tern_wire_decode_update(bytes, len, &message, &container), TERN_ERR_CORRUPT);
+    bytes[len++] = 0x7a;
+    bytes[len++] = 0;
+    assert_int_equal(tern_wire_decode_update(bytes, len, &message, &container), TERN_ERR_CORRUPT);
+}
+
+static void text_that_is_not_terminated_is_refused(void **state)
+{
+    (void)state;
+    tern_Error message;
+    size_t len;
+    memset(&message, 'x', sizeof(message));
+    assert_int_equal(tern_wire_encode_error(&message, bytes, sizeof(bytes), &len),
+                     TERN_ERR_CORRUPT);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_example_survives_the_trip),
+        cmocka_unit_test(fields_arrive_as_they_were_set),
+        cmocka_unit_test(a_container_is_borrowed_not_copied),
+        cmocka_unit_test(the_overhead_holds_for_the_largest_update),
+        cmocka_unit_test(the_largest_task_fits_the_message_limit),
+        cmocka_unit_test(a_buffer_one_byte_short_is_refused),
+        cmocka_unit_test(ranges_of_enrolment),
+        cmocka_unit_test(ranges_of_a_checkin),
+        cmocka_unit_test(ranges_of_a_task),
+        cmocka_unit_test(ranges_of_an_update),
+        cmocka_unit_test(ranges_of_a_download_and_an_error),
+        cmocka_unit_test(a_missing_or_empty_container_is_refused),
+        cmocka_unit_test(text_that_is_not_terminated_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
