@@ -45,7 +45,13 @@ static const char base[] =
     "  deadline_ms INTEGER NOT NULL,"
     "  closed_ms INTEGER NOT NULL,"
     "  applied INTEGER NOT NULL,"
-    "  mean_loss REAL NOT NULL"
+    "  mean_loss REAL NOT NULL,"
+    "  attempts INTEGER NOT NULL,"
+    "  strategy TEXT NOT NULL," // from here on: what a replay needs
+    "  server_learning_rate REAL NOT NULL,"
+    "  codec_up TEXT NOT NULL,"
+    "  codec_down TEXT NOT NULL,"
+    "  learning_rate REAL NOT NULL"
     ") STRICT;"
 
     "CREATE TABLE assignments ("
@@ -90,7 +96,6 @@ static const char base[] =
     "  round INTEGER NOT NULL,"
     "  replica BLOB NOT NULL CHECK (length(replica) = 32),"
     "  model_sha256 BLOB NOT NULL CHECK (length(model_sha256) = 32),"
-    "  recipe TEXT NOT NULL,"
     "  created_ms INTEGER NOT NULL"
     ") STRICT;"
     "CREATE INDEX versions_by_replica ON versions (replica);"

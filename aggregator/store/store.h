@@ -238,15 +238,12 @@ TERN_MUST_USE enum tern_result tern_db_weights_get(struct tern_db *db, enum tern
                                                    uint32_t *version, float *weights,
                                                    uint32_t count);
 
-#define TERN_DB_RECIPE_MAX 256
-
 // One row per version: its replica id and the global model's hash.
 struct tern_db_version {
     uint32_t version; // 0 = the seed
     uint32_t round;   // that made it, 0 for the seed
     uint8_t replica[TERN_SHA256_SIZE];
     uint8_t model_sha256[TERN_SHA256_SIZE]; // of the global model's little-endian float32
-    char recipe[TERN_DB_RECIPE_MAX];        // settings that made it, so that a replay uses the same
     uint64_t created_ms;
 };
 TERN_MUST_USE enum tern_result tern_db_version_put(struct tern_db *db,

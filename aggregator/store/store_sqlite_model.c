@@ -115,7 +115,7 @@ enum tern_result tern_db_weights_get(struct tern_db *db, enum tern_db_weights ki
 
 // --- Versions
 
-#define VERSION_COLUMNS "version, round, replica, model_sha256, recipe, created_ms"
+#define VERSION_COLUMNS "version, round, replica, model_sha256, created_ms"
 
 static void read_version(struct tern_query *query, struct tern_db_version *version)
 {
@@ -123,7 +123,6 @@ static void read_version(struct tern_query *query, struct tern_db_version *versi
     version->round = tern_query_u32(query);
     tern_query_hash(query, version->replica);
     tern_query_hash(query, version->model_sha256);
-    tern_query_text(query, version->recipe, sizeof version->recipe);
     version->created_ms = tern_query_u64(query);
 }
 
@@ -133,12 +132,11 @@ enum tern_result tern_db_version_put(struct tern_db *db, const struct tern_db_ve
         tern_query_write(db, "INSERT INTO versions (" VERSION_COLUMNS ") VALUES (?, ?, ?, ?, ?, ?)"
                              " ON CONFLICT (version) DO UPDATE SET round = excluded.round,"
                              " replica = excluded.replica, model_sha256 = excluded.model_sha256,"
-                             " recipe = excluded.recipe, created_ms = excluded.created_ms");
+                             " created_ms = excluded.created_ms");
     tern_query_bind(&query, version->version);
     tern_query_bind(&query, version->round);
     tern_query_bind_blob(&query, version->replica, TERN_SHA256_SIZE);
     tern_query_bind_blob(&query, version->model_sha256, TERN_SHA256_SIZE);
-    tern_query_bind_text(&query, version->recipe, sizeof version->recipe);
     tern_query_bind(&query, version->created_ms);
     return tern_query_run(&query);
 }

@@ -5,7 +5,7 @@
 
 #define ROUND_COLUMNS                                                                              \
     "round, state, base_version, target, quorum, opened_ms, deadline_ms, closed_ms, applied,"      \
-    " mean_loss"
+    " mean_loss, attempts, strategy, server_learning_rate, codec_up, codec_down, learning_rate"
 
 static void read_round(struct tern_query *query, struct tern_db_round *round)
 {
@@ -19,6 +19,12 @@ static void read_round(struct tern_query *query, struct tern_db_round *round)
     round->closed_ms = tern_query_u64(query);
     round->applied = tern_query_u32(query);
     round->mean_loss = tern_query_real(query);
+    round->attempts = tern_query_u32(query);
+    tern_query_text(query, round->strategy, sizeof round->strategy);
+    round->server_learning_rate = tern_query_real(query);
+    tern_query_text(query, round->codec_up, sizeof round->codec_up);
+    tern_query_text(query, round->codec_down, sizeof round->codec_down);
+    round->learning_rate = tern_query_real(query);
     if (round->state > TERN_ROUND_ABANDONED) {
         tern_query_damaged(query, "rounds.state holds a value that is out of range");
     }
@@ -26,13 +32,18 @@ static void read_round(struct tern_query *query, struct tern_db_round *round)
 
 enum tern_result tern_db_round_put(struct tern_db *db, const struct tern_db_round *round)
 {
-    struct tern_query query = tern_query_write(
-        db, "INSERT INTO rounds (" ROUND_COLUMNS ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-            " ON CONFLICT (round) DO UPDATE SET state = excluded.state,"
-            " base_version = excluded.base_version, target = excluded.target,"
-            " quorum = excluded.quorum, opened_ms = excluded.opened_ms,"
-            " deadline_ms = excluded.deadline_ms, closed_ms = excluded.closed_ms,"
-            " applied = excluded.applied, mean_loss = excluded.mean_loss");
+    struct tern_query query =
+        tern_query_write(db, "INSERT INTO rounds (" ROUND_COLUMNS
+                             ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+                             " ON CONFLICT (round) DO UPDATE SET state = excluded.state,"
+                             " base_version = excluded.base_version, target = excluded.target,"
+                             " quorum = excluded.quorum, opened_ms = excluded.opened_ms,"
+                             " deadline_ms = excluded.deadline_ms, closed_ms = excluded.closed_ms,"
+                             " applied = excluded.applied, mean_loss = excluded.mean_loss,"
+                             " attempts = excluded.attempts, strategy = excluded.strategy,"
+                             " server_learning_rate = excluded.server_learning_rate,"
+                             " codec_up = excluded.codec_up, codec_down = excluded.codec_down,"
+                             " learning_rate = excluded.learning_rate");
     tern_query_bind(&query, round->round);
     tern_query_bind(&query, (uint64_t)round->state);
     tern_query_bind(&query, round->base_version);
@@ -43,6 +54,12 @@ enum tern_result tern_db_round_put(struct tern_db *db, const struct tern_db_roun
     tern_query_bind(&query, round->closed_ms);
     tern_query_bind(&query, round->applied);
     tern_query_bind_real(&query, (double)round->mean_loss);
+    tern_query_bind(&query, round->attempts);
+    tern_query_bind_text(&query, round->strategy, sizeof round->strategy);
+    tern_query_bind_real(&query, (double)round->server_learning_rate);
+    tern_query_bind_text(&query, round->codec_up, sizeof round->codec_up);
+    tern_query_bind_text(&query, round->codec_down, sizeof round->codec_down);
+    tern_query_bind_real(&query, (double)round->learning_rate);
     return tern_query_run(&query);
 }
 

@@ -13,7 +13,13 @@ static void a_round_is_kept_and_replaced(void **state)
                                   .target = 13,
                                   .quorum = 5,
                                   .opened_ms = 100,
-                                  .deadline_ms = 200};
+                                  .deadline_ms = 200,
+                                  .attempts = 2,
+                                  .strategy = "fedprox",
+                                  .server_learning_rate = 0.5F,
+                                  .codec_up = "3lc:s=1.5",
+                                  .codec_down = "float16",
+                                  .learning_rate = 0.05F};
     struct tern_db_round got;
     assert_int_equal(tern_db_round_last(f->db, &got), TERN_ERR_NOT_FOUND);
     assert_ok(f, tern_db_begin(f->db));
@@ -35,6 +41,12 @@ static void a_round_is_kept_and_replaced(void **state)
     assert_int_equal(got.closed_ms, 150);
     assert_int_equal(got.applied, 12);
     assert_true(got.mean_loss == 0.75F);
+    assert_int_equal(got.attempts, 2);
+    assert_string_equal(got.strategy, "fedprox");
+    assert_true(got.server_learning_rate == 0.5F);
+    assert_string_equal(got.codec_up, "3lc:s=1.5");
+    assert_string_equal(got.codec_down, "float16");
+    assert_true(got.learning_rate == 0.05F);
     assert_int_equal(tern_db_round_get(f->db, 2, &got), TERN_ERR_NOT_FOUND);
 }
 
