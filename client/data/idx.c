@@ -174,6 +174,10 @@ static enum tern_result open_part(struct tern_input *input, const char *folder, 
         snprintf(path, size, "%s/%s.gz", folder, name);
         result = tern_input_open(input, path, limit, why);
     }
+    if (result == TERN_ERR_NOT_FOUND) {
+        input->name = folder;
+        return tern_input_refuse(input, result, "holds neither %s nor %s.gz", name, name);
+    }
     return result;
 }
 

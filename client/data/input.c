@@ -10,6 +10,13 @@
 // its size.
 #define DEFLATE_MOST 1032
 
+void tern_why_finish(char why[TERN_DATA_WHY_MAX])
+{
+    for (char *c = why; *c != '\0'; c++) {
+        *c = (unsigned char)*c < ' ' || *c == 127 ? '?' : *c;
+    }
+}
+
 enum tern_result tern_input_refuse(const struct tern_input *input, enum tern_result result,
                                    const char *format, ...)
 {
@@ -18,6 +25,7 @@ enum tern_result tern_input_refuse(const struct tern_input *input, enum tern_res
     va_start(args, format);
     vsnprintf(input->why + used, (size_t)(TERN_DATA_WHY_MAX - used), format, args);
     va_end(args);
+    tern_why_finish(input->why);
     return result;
 }
 

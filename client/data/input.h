@@ -40,6 +40,10 @@ TERN_MUST_USE enum tern_result tern_input_read_exact(struct tern_input *input, v
 // TERN_ERR_CORRUPT when bytes are left.
 TERN_MUST_USE enum tern_result tern_input_expect_end(struct tern_input *input);
 
+// Replaces control characters, which come from the file, so that a sentence stays one line of a
+// log.
+void tern_why_finish(char why[TERN_DATA_WHY_MAX]);
+
 // Writes "NAME: sentence" to input->why and returns `result`.
 TERN_MUST_USE enum tern_result tern_input_refuse(const struct tern_input *input,
                                                  enum tern_result result, const char *format, ...)

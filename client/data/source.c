@@ -35,6 +35,7 @@ static const struct {
     {"digits", tern_read_digits},
     {"idx", tern_read_idx},
     {"cifar10", tern_read_cifar10},
+    {"csv", tern_read_csv},
 };
 
 static enum tern_result open_kind(struct tern_data_spec *spec,
@@ -46,7 +47,8 @@ static enum tern_result open_kind(struct tern_data_spec *spec,
         }
     }
     return tern_spec_refuse(spec, TERN_ERR_CONFIG,
-                            "no data of the kind '%s'; known: digits, idx, cifar10", spec->kind);
+                            "no data of the kind '%s'; known: digits, idx, cifar10, csv",
+                            spec->kind);
 }
 
 enum tern_result tern_dataset_open(const char *text, const struct tern_data_limits *limits,

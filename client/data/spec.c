@@ -1,3 +1,4 @@
+#include "data/input.h"
 #include "data/readers.h"
 #include "trainer/math.h"
 #include <errno.h>
@@ -15,6 +16,7 @@ enum tern_result tern_spec_refuse(const struct tern_data_spec *spec, enum tern_r
     va_start(args, format);
     vsnprintf(spec->why + used, (size_t)(TERN_DATA_WHY_MAX - used), format, args);
     va_end(args);
+    tern_why_finish(spec->why);
     return result;
 }
 

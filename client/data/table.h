@@ -1,0 +1,38 @@
+// A CSV table as examples: every column but the label's (and dropped ones) is a float32 feature,
+// the label column's texts become classes. Hosted; reentrant.
+#ifndef TERN_TABLE_H
+#define TERN_TABLE_H
+
+#include "data/input.h"
+#include <stdbool.h>
+
+struct tern_table_config {
+    const char *label;   // name of a column of the header line, or a number from 0 (from -1 back);
+                         // NULL: the last column
+    const char *drop;    // names or numbers of columns to leave out, between '|'; NULL: none
+    const char *classes; // the labels that may occur, between '|', in class order; NULL: any
+};
+
+struct tern_table {
+    float *values;    // [rows][features], malloc'ed
+    uint16_t *labels; // [rows], malloc'ed
+    uint32_t rows;
+    uint32_t features;
+    uint32_t classes;
+};
+
+// Reads a whole table. The first line is a header when a column is given by a name, or when none of
+// its features is a number. On error *table is empty.
+// TERN_ERR_NOT_FOUND  no such column; a label that config->classes does not list
+// TERN_ERR_CORRUPT    a line with other than the first's fields, a feature that is no finite
+// number,
+//                     no rows at all, or malformed CSV
+// TERN_ERR_TOO_LARGE, TERN_ERR_NO_MEMORY, TERN_ERR_IO
+TERN_MUST_USE enum tern_result tern_table_read(struct tern_input *input,
+                                               const struct tern_table_config *config,
+                                               const struct tern_data_limits *limits,
+                                               struct tern_table *table);
+
+void tern_table_free(struct tern_table *table);
+
+#endif
