@@ -36,24 +36,57 @@ static inline void store_le16(uint8_t *dst, uint16_t word)
     __builtin_memcpy(dst, &word, sizeof word);
 }
 
-uint32_t tern_kernel_peak(const float *values, size_t count)
+// Signed: without a sign bit it is the same order, and SSE2 can compare it.
+static inline int32_t larger(int32_t a, int32_t b)
 {
-    int32_t peak = 0; // signed: without a sign bit it is the same order, and SSE2 can compare it
-    for (size_t i = 0; i < count; i++) {
-        int32_t magnitude = (int32_t)(tern_float_bits(values[i]) & ~TERN_SIGN_BIT);
-        peak = magnitude > peak ? magnitude : peak;
+    return a > b ? a : b;
+}
+
+static inline int32_t magnitude_of(uint32_t bits)
+{
+    return (int32_t)(bits & ~TERN_SIGN_BIT);
+}
+
+// Independent maxima, so that one comparison need not wait for the last.
+enum { LANES = 16 };
+
+static uint32_t peak_of_lanes(const int32_t lanes[LANES])
+{
+    int32_t peak = 0;
+    for (size_t lane = 0; lane < LANES; lane++) {
+        peak = larger(peak, lanes[lane]);
     }
     return (uint32_t)peak;
 }
 
+uint32_t tern_kernel_peak(const float *values, size_t count)
+{
+    int32_t lanes[LANES] = {0};
+    size_t i = 0;
+    for (; count - i >= LANES; i += LANES) {
+        for (size_t lane = 0; lane < LANES; lane++) {
+            lanes[lane] = larger(lanes[lane], magnitude_of(tern_float_bits(values[i + lane])));
+        }
+    }
+    for (; i < count; i++) {
+        lanes[0] = larger(lanes[0], magnitude_of(tern_float_bits(values[i])));
+    }
+    return peak_of_lanes(lanes);
+}
+
 uint32_t tern_kernel_peak_bytes(const uint8_t *src, size_t count)
 {
-    int32_t peak = 0;
-    for (size_t i = 0; i < count; i++) {
-        int32_t magnitude = (int32_t)(load_le32(src + 4 * i) & ~TERN_SIGN_BIT);
-        peak = magnitude > peak ? magnitude : peak;
+    int32_t lanes[LANES] = {0};
+    size_t i = 0;
+    for (; count - i >= LANES; i += LANES) {
+        for (size_t lane = 0; lane < LANES; lane++) {
+            lanes[lane] = larger(lanes[lane], magnitude_of(load_le32(src + 4 * (i + lane))));
+        }
     }
-    return (uint32_t)peak;
+    for (; i < count; i++) {
+        lanes[0] = larger(lanes[0], magnitude_of(load_le32(src + 4 * i)));
+    }
+    return peak_of_lanes(lanes);
 }
 
 void tern_kernel_float32_put(const float *restrict values, size_t count, uint8_t *restrict dst)

@@ -63,10 +63,11 @@ uint16_t tern_kernel_float16_peak(const uint8_t *src, size_t count);
 #define TERN_TERNARY_PARTS 5
 #define TERN_TERNARY_ZERO 121 // the byte of five zeros
 #define TERN_TERNARY_LIMIT 243
-#define TERN_TERNARY_BLOCK 512 // bytes that a kernel below takes at most, but for one run
+#define TERN_TERNARY_BLOCK 1024 // bytes that a kernel below takes at most, but for a few runs
 
-// Room for a block: a run or a copied word may begin at its last byte.
-#define TERN_TERNARY_BLOCK_ROOM (TERN_TERNARY_BLOCK + 16)
+// Room for a block: the last byte of it may begin eight runs of 14, and two words are stored for a
+// run.
+#define TERN_TERNARY_BLOCK_ROOM (TERN_TERNARY_BLOCK + 128)
 
 // q = sign of the value where its magnitude, as bits, is above `threshold`, else 0. Writes the
 // ceil(count / 5) bytes of q and leaves value - scale * q in values.

@@ -39,14 +39,14 @@ struct run_writer {
     size_t run;
 };
 
+// Without branches: in the data that needs this path, zeros come and go at random.
 static inline void write_byte(struct run_writer *w, uint8_t byte)
 {
-    size_t zero = byte == TERN_TERNARY_ZERO;
-    // run - 1 wraps to a large number when there is no run to extend.
-    size_t extends = zero & (w->run - 1 < TERN_RUN_MAX - 1);
-    w->written += 1 - extends;
-    w->run = zero * (extends * w->run + 1);
-    w->out[w->written - 1] = w->run > 1 ? (uint8_t)(RUN_CODE + w->run) : byte;
+    size_t zero = 0 - (size_t)(byte == TERN_TERNARY_ZERO);
+    size_t open = 0 - (size_t)(w->run < TERN_RUN_MAX);
+    w->run = ((w->run & open) + 1) & zero;
+    w->written += w->run <= 1;
+    w->out[w->written - 1] = w->run <= 1 ? byte : (uint8_t)(RUN_CODE + w->run);
 }
 
 // Adds `len` zeros to the run that is open, if any.
@@ -131,6 +131,16 @@ struct tern_run_facts tern_kernel_run_facts(const uint8_t *coded, size_t len)
     return facts;
 }
 
+// Writes what one byte stands for and returns its length. Always stores the longest run, without a
+// branch: the next byte overwrites what was too much, and the block has room for the last.
+static inline size_t expand_byte(uint8_t byte, uint8_t *out)
+{
+    store_word(out, EACH_BYTE(TERN_TERNARY_ZERO));
+    store_word(out + WORD, EACH_BYTE(TERN_TERNARY_ZERO));
+    out[0] = byte < TERN_TERNARY_LIMIT ? byte : TERN_TERNARY_ZERO;
+    return tern_run_length(byte);
+}
+
 size_t tern_kernel_run_expand(const uint8_t *coded, size_t len,
                               uint8_t block[TERN_TERNARY_BLOCK_ROOM], size_t *expanded)
 {
@@ -143,13 +153,10 @@ size_t tern_kernel_run_expand(const uint8_t *coded, size_t len,
             o += WORD;
             continue;
         }
-        // Writes the longest run and keeps what this byte stands for; the room past the block's
-        // end is there for it.
-        uint8_t byte = coded[i++];
-        store_word(block + o, EACH_BYTE(TERN_TERNARY_ZERO));
-        store_word(block + o + WORD, EACH_BYTE(TERN_TERNARY_ZERO));
-        block[o] = byte < TERN_TERNARY_LIMIT ? byte : TERN_TERNARY_ZERO;
-        o += tern_run_length(byte);
+        size_t end = len - i < WORD ? len : i + WORD;
+        while (i < end) {
+            o += expand_byte(coded[i++], block + o);
+        }
     }
     *expanded = o;
     return i;
