@@ -129,7 +129,7 @@ static void read_version(struct tern_query *query, struct tern_db_version *versi
 enum tern_result tern_db_version_put(struct tern_db *db, const struct tern_db_version *version)
 {
     struct tern_query query =
-        tern_query_write(db, "INSERT INTO versions (" VERSION_COLUMNS ") VALUES (?, ?, ?, ?, ?, ?)"
+        tern_query_write(db, "INSERT INTO versions (" VERSION_COLUMNS ") VALUES (?, ?, ?, ?, ?)"
                              " ON CONFLICT (version) DO UPDATE SET round = excluded.round,"
                              " replica = excluded.replica, model_sha256 = excluded.model_sha256,"
                              " created_ms = excluded.created_ms");
