@@ -1,0 +1,274 @@
+// Moves the rounds on: closes, extends and opens them, each with its rows in the transaction of the
+// batch.
+#include "service/internal.h"
+
+#include <string.h>
+
+// With nobody eligible, or too few clients, nothing but time or a new client helps.
+#define RETRY_OPEN_MS 1000
+
+// Snapshots are large and made anew on demand; old ones serve only who is downloading them now.
+#define KEEP_SNAPSHOTS 4
+
+static enum tern_db_assignment_state assignment_state(enum tern_member_state state)
+{
+    switch (state) {
+    case TERN_MEMBER_TASKED:
+        return TERN_ASSIGNMENT_TASKED;
+    case TERN_MEMBER_REPORTED:
+        return TERN_ASSIGNMENT_REPORTED;
+    case TERN_MEMBER_REPLACED:
+        return TERN_ASSIGNMENT_REPLACED;
+    case TERN_MEMBER_INVITED:
+        break;
+    }
+    return TERN_ASSIGNMENT_INVITED;
+}
+
+enum tern_result store_member(struct tern_service *service, const struct tern_member *member)
+{
+    struct tern_db_assignment row = {.round = service->machine.round,
+                                     .client = member->client,
+                                     .state = assignment_state(member->state),
+                                     .local_steps = member->local_steps,
+                                     .invited_ms = member->invited_ms,
+                                     .tasked_ms = member->tasked_ms,
+                                     .reported_ms = member->reported_ms};
+    return tern_db_assignment_put(service->db, &row);
+}
+
+static enum tern_result store_members(struct tern_service *service)
+{
+    for (uint32_t i = 0; i < service->machine.member_count; i++) {
+        TERN_TRY(store_member(service, &service->machine.members[i]));
+    }
+    return TERN_OK;
+}
+
+// --- Opening
+
+static bool may_train(const struct tern_service *service, const struct client *client, uint64_t now)
+{
+    uint64_t within = service->config.eligible_within_ms;
+    bool recent = within == 0 || client->last_seen_ms + within >= now;
+    return !client->evaluator && !client->revoked && recent;
+}
+
+// Fills service->eligible, ascending.
+static uint32_t list_eligible(struct tern_service *service, uint64_t now)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < service->client_count; i++) {
+        if (may_train(service, &service->clients[i], now)) {
+            service->eligible[count++] = (uint64_t)i + 1;
+        }
+    }
+    return count;
+}
+
+static uint32_t enrolled_trainers(const struct tern_service *service)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < service->client_count; i++) {
+        count += !service->clients[i].evaluator && !service->clients[i].revoked;
+    }
+    return count;
+}
+
+// What the round trains and merges with, kept in its row: from here on the configuration does not
+// matter to it.
+static void fill_row(struct tern_service *service)
+{
+    const struct tern_service_config *config = &service->config;
+    const struct tern_round_machine *machine = &service->machine;
+    struct tern_db_round *row = &service->row;
+    memset(row, 0, sizeof *row);
+    row->round = machine->round;
+    row->state = TERN_ROUND_OPEN;
+    row->base_version = service->merge.version;
+    row->target = machine->target;
+    row->quorum = machine->quorum;
+    row->attempts = machine->attempts;
+    row->opened_ms = machine->opened_ms;
+    row->deadline_ms = machine->deadline_ms;
+    strncpy(row->strategy, config->strategy->name, sizeof row->strategy - 1);
+    row->server_learning_rate = config->server_learning_rate;
+    tern_codec_format(&config->codec_up, row->codec_up);
+    tern_codec_format(&config->codec_down, row->codec_down);
+    row->learning_rate = tern_rate_for(config->train.schedule, config->train.learning_rate,
+                                       config->train.learning_rate_final, machine->committed + 1,
+                                       config->round.rounds);
+}
+
+static enum tern_result open_round(struct tern_service *service, uint64_t now)
+{
+    uint32_t count = 0;
+    service->retry_open_ms = now + RETRY_OPEN_MS;
+    if (enrolled_trainers(service) >= service->config.min_clients) {
+        count = list_eligible(service, now);
+    }
+    if (count == 0) {
+        return TERN_OK;
+    }
+    TERN_TRY(tern_round_open(&service->machine, service->eligible, count, now));
+    fill_row(service);
+    TERN_TRY(tern_db_round_put(service->db, &service->row));
+    TERN_TRY(store_members(service));
+    service->moved = true;
+    return TERN_OK;
+}
+
+// --- Extending
+
+static enum tern_result extend_round(struct tern_service *service, uint64_t now)
+{
+    struct tern_round_machine *machine = &service->machine;
+    uint32_t count = list_eligible(service, now);
+    uint32_t fresh = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (tern_round_member(machine, service->eligible[i]) == NULL) {
+            service->eligible[fresh++] = service->eligible[i];
+        }
+    }
+    TERN_TRY(tern_round_extend(machine, service->eligible, fresh, now));
+    service->row.deadline_ms = machine->deadline_ms;
+    service->row.attempts = machine->attempts;
+    TERN_TRY(tern_db_round_put(service->db, &service->row));
+    TERN_TRY(store_members(service));
+    service->moved = true;
+    log_event(service, "warning", "event=round-extended round=%u updates=%u quorum=%u invited=%u",
+              machine->round, machine->reported, machine->quorum, machine->member_count);
+    return TERN_OK;
+}
+
+// --- Closing
+
+static enum tern_result store_version(struct tern_service *service,
+                                      const struct tern_download_made *made, uint64_t now)
+{
+    struct tern_merge *merge = &service->merge;
+    struct tern_db *db = service->db;
+    uint32_t count = merge->model.count;
+    struct tern_db_version version = {
+        .version = merge->version, .round = service->machine.round, .created_ms = now};
+    memcpy(version.replica, merge->replica_id, TERN_SHA256_SIZE);
+    memcpy(version.model_sha256, merge->model_sha256, TERN_SHA256_SIZE);
+    struct tern_db_download download = {.from_version = merge->version - 1,
+                                        .to_version = merge->version,
+                                        .size = (uint32_t)made->len,
+                                        .payload = (uint32_t)made->payload};
+    memcpy(download.sha256, made->sha256, TERN_SHA256_SIZE);
+    TERN_TRY(tern_db_version_put(db, &version));
+    TERN_TRY(tern_db_download_put(db, &download, merge->buffers.blob));
+    TERN_TRY(tern_db_weights_put(db, TERN_WEIGHTS_GLOBAL, merge->version, merge->global, count));
+    TERN_TRY(tern_db_weights_put(db, TERN_WEIGHTS_REPLICA, merge->version, merge->replica, count));
+    return remember_delta(service, merge->version, &download);
+}
+
+static enum tern_result prune(struct tern_service *service)
+{
+    uint32_t version = service->merge.version;
+    uint32_t keep = service->config.limits.keep_versions;
+    if (version <= keep) {
+        return TERN_OK;
+    }
+    service->deltas[version - keep - 1].size = 0;
+    return tern_db_download_prune(service->db, version - keep + 1);
+}
+
+static void log_round(const struct tern_service *service, const struct tern_strategy_report *report,
+                      const struct tern_download_made *made)
+{
+    const struct tern_db_round *row = &service->row;
+    log_event(service, "info",
+              "event=round round=%u of=%u version=%u updates=%u loss=%.4f step_norm=%.4g "
+              "learning_rate=%.4g ms=%llu download_bytes=%zu",
+              row->round, service->config.round.rounds, service->merge.version, report->updates,
+              (double)report->mean_loss, (double)report->step_norm, (double)row->learning_rate,
+              (unsigned long long)(row->closed_ms - row->opened_ms), made->len);
+}
+
+static enum tern_result commit_round(struct tern_service *service, uint64_t now)
+{
+    struct tern_db_round *row = &service->row;
+    struct tern_download_made made;
+    struct tern_strategy_report report;
+    TERN_TRY(tern_merge_round(&service->merge, service->db, row, &made, &report));
+    TERN_TRY(store_version(service, &made, now));
+    tern_round_close(&service->machine, now);
+    row->state = TERN_ROUND_COMMITTED;
+    row->closed_ms = now;
+    row->applied = report.updates;
+    row->mean_loss = report.mean_loss;
+    TERN_TRY(tern_db_round_put(service->db, row));
+    TERN_TRY(prune(service));
+    memset(&service->snapshot, 0, sizeof service->snapshot);
+    service->last_loss = report.mean_loss;
+    service->moved = true;
+    log_round(service, &report, &made);
+    return TERN_OK;
+}
+
+// A round whose updates cannot be merged must not stop the federation. The checks on arrival should
+// make this impossible.
+static enum tern_result abandon_round(struct tern_service *service, enum tern_result why,
+                                      uint64_t now)
+{
+    log_event(service, "error", "event=round-abandoned round=%u error=%s", service->machine.round,
+              tern_result_name(why));
+    TERN_TRY(tern_merge_load(&service->merge, service->db));
+    tern_round_abandon(&service->machine);
+    service->row.state = TERN_ROUND_ABANDONED;
+    service->row.closed_ms = now;
+    service->moved = true;
+    return tern_db_round_put(service->db, &service->row);
+}
+
+static enum tern_result close_round(struct tern_service *service, uint64_t now)
+{
+    enum tern_result result = commit_round(service, now);
+    bool unmergeable = result == TERN_ERR_NON_FINITE || result == TERN_ERR_UNKNOWN ||
+                       result == TERN_ERR_CORRUPT || result == TERN_ERR_TOO_LARGE;
+    return unmergeable ? abandon_round(service, result, now) : result;
+}
+
+// --- All together
+
+static bool may_open(const struct tern_service *service, uint64_t now)
+{
+    const struct tern_round_machine *machine = &service->machine;
+    return !machine->open && !tern_round_finished(machine) &&
+           tern_round_may_open_ms(machine) <= now;
+}
+
+static enum tern_result step(struct tern_service *service, uint64_t now)
+{
+    switch (tern_round_tick(&service->machine, now)) {
+    case TERN_ROUND_CLOSE:
+        return close_round(service, now);
+    case TERN_ROUND_EXTEND:
+        return extend_round(service, now);
+    case TERN_ROUND_NOTHING:
+        break;
+    }
+    return TERN_OK;
+}
+
+enum tern_result advance_rounds(struct tern_service *service, uint64_t now)
+{
+    TERN_TRY(step(service, now));
+    if (may_open(service, now)) {
+        TERN_TRY(open_round(service, now));
+    }
+    return TERN_OK;
+}
+
+uint64_t next_advance(const struct tern_service *service)
+{
+    const struct tern_round_machine *machine = &service->machine;
+    uint64_t next = tern_round_next_tick(machine);
+    if (!machine->open && next < service->retry_open_ms) {
+        next = service->retry_open_ms;
+    }
+    return next;
+}

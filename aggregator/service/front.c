@@ -1,0 +1,282 @@
+// What runs on the listeners' threads: checks before a body is read, then taking a request apart,
+// hashing and inspecting it, so that the service thread is left with little more than the store.
+#include "service/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// --- Queue
+
+void request_list_init(struct request_list *list)
+{
+    list->first = NULL;
+    list->end = &list->first;
+}
+
+void request_list_add(struct request_list *list, struct request *request)
+{
+    request->next = NULL;
+    *list->end = request;
+    list->end = &request->next;
+}
+
+bool queue_put(struct request_queue *queue, struct request *request)
+{
+    pthread_mutex_lock(&queue->lock);
+    bool taken = !queue->stopping && queue->count < queue->max;
+    if (taken) {
+        request_list_add(&queue->list, request);
+        queue->count++;
+        pthread_cond_signal(&queue->wake);
+    }
+    pthread_mutex_unlock(&queue->lock);
+    return taken;
+}
+
+// --- Routes
+
+struct route {
+    enum request_kind kind;
+    const char *method;
+    enum tern_purpose purpose;
+};
+
+#define HEALTH_PATH "/healthz"
+
+static const struct route routes[] = {
+    {REQUEST_ENROLL, "POST", TERN_PURPOSE_ENROLL},
+    {REQUEST_CHECKIN, "POST", TERN_PURPOSE_CHECKIN},
+    {REQUEST_DOWNLOAD, "GET", TERN_PURPOSE_DOWNLOAD},
+    {REQUEST_UPDATE, "PUT", TERN_PURPOSE_UPLOAD},
+};
+
+// The route of a path, or NULL when there is nothing there.
+static const struct route *route_of(const char *path)
+{
+    uint8_t sha256[TERN_SHA256_SIZE];
+    uint32_t round;
+    uint32_t sequence;
+    if (strcmp(path, TERN_PATH_ENROLL) == 0) {
+        return &routes[REQUEST_ENROLL];
+    }
+    if (strcmp(path, TERN_PATH_CHECKIN) == 0) {
+        return &routes[REQUEST_CHECKIN];
+    }
+    if (tern_path_parse_download(path, sha256) == TERN_OK) {
+        return &routes[REQUEST_DOWNLOAD];
+    }
+    if (tern_path_parse_update(path, &round, &sequence) == TERN_OK) {
+        return &routes[REQUEST_UPDATE];
+    }
+    return NULL;
+}
+
+static size_t body_limit(const struct tern_service *service, const struct route *route)
+{
+    if (route->kind == REQUEST_UPDATE) {
+        return service->update_max;
+    }
+    return route->kind == REQUEST_DOWNLOAD ? 0 : TERN_WIRE_MESSAGE_MAX;
+}
+
+// Checks a request as far as its headers tell. Returns 0 or the status to refuse with; *client is
+// set for those that need one.
+static int check_headers(struct tern_service *service, const struct tern_http_request *request,
+                         uint64_t content_length, uint64_t *client)
+{
+    *client = 0;
+    if (strcmp(request->path, HEALTH_PATH) == 0) {
+        return strcmp(request->method, "GET") == 0 ? 0 : 405;
+    }
+    const struct route *route = route_of(request->path);
+    if (route == NULL) {
+        return 404;
+    }
+    if (strcmp(request->method, route->method) != 0) {
+        return 405;
+    }
+    if (route->kind != REQUEST_ENROLL &&
+        tern_gate_client(service->gate, request->authorization, client) != TERN_OK) {
+        atomic_fetch_add(&service->unauthorized, 1);
+        return 401;
+    }
+    bool too_large = content_length != UINT64_MAX && content_length > body_limit(service, route);
+    return too_large ? 413 : 0;
+}
+
+static int on_headers(void *ctx, const struct tern_http_request *request, uint64_t content_length)
+{
+    uint64_t client;
+    return check_headers(ctx, request, content_length, &client);
+}
+
+// --- Taking bodies apart
+
+static enum tern_result parse_update(struct tern_service *service, struct update_request *update)
+{
+    struct tern_codec_info info;
+    TERN_TRY(tern_wire_decode_update(update->body.data, update->body.len, &update->message,
+                                     &update->container));
+    TERN_TRY(tern_container_inspect(&service->merge.model, update->container.data,
+                                    update->container.len, &info));
+    update->sum_square = info.sum_square;
+    return TERN_OK;
+}
+
+static enum tern_result parse_body(struct tern_service *service,
+                                   const struct tern_http_request *http, struct request *request)
+{
+    switch (request->kind) {
+    case REQUEST_ENROLL:
+        return tern_wire_decode_enroll_request(http->body, http->body_len, &request->u.enroll);
+    case REQUEST_CHECKIN:
+        return tern_wire_decode_checkin_request(http->body, http->body_len, &request->u.checkin);
+    case REQUEST_DOWNLOAD:
+        request->u.download.from = http->range_from;
+        return tern_path_parse_download(http->path, request->u.download.sha256);
+    case REQUEST_UPDATE:
+        request->u.update.body = (struct tern_span){http->body, http->body_len};
+        tern_sha256(http->body, http->body_len, request->u.update.sha256);
+        TERN_TRY(tern_path_parse_update(http->path, &request->u.update.round,
+                                        &request->u.update.sequence));
+        return parse_update(service, &request->u.update);
+    case REQUEST_JOB:
+        break;
+    }
+    return TERN_ERR_ARGUMENT;
+}
+
+// --- Requests
+
+static void reply_now(struct tern_http_exchange *exchange, int status)
+{
+    struct tern_http_reply reply = {.status = status, .retry_after_s = status == 503 ? 1 : 0};
+    tern_http_reply(exchange, &reply);
+}
+
+static void reply_healthy(struct tern_http_exchange *exchange)
+{
+    struct tern_http_tag tag = {.purpose = TERN_PURPOSE_CHECKIN};
+    struct tern_http_reply reply = {.status = 200, .type = "text/plain"};
+    reply.body = tern_blob_new(3);
+    if (reply.body != NULL) {
+        memcpy(reply.body->data, "ok\n", 3);
+    }
+    tern_http_exchange_tag(exchange, &tag);
+    tern_http_reply(exchange, &reply);
+}
+
+// Seconds that the peer has to wait before another request, 0 = none.
+static uint32_t over_rate(struct tern_service *service, const struct tern_http_request *http,
+                          uint64_t client, enum request_kind kind)
+{
+    uint64_t now = service_now(service);
+    uint32_t wait = kind == REQUEST_ENROLL ? tern_gate_enrollment(service->gate, http->peer, now)
+                                           : tern_gate_request(service->gate, client, now);
+    if (wait != 0) {
+        atomic_fetch_add(&service->rate_limited, 1);
+    }
+    return wait;
+}
+
+static void admit(struct tern_service *service, const struct tern_http_request *http,
+                  const struct route *route, uint64_t client, struct tern_http_exchange *exchange)
+{
+    struct request *request = calloc(1, sizeof *request);
+    if (request == NULL) {
+        reply_now(exchange, 503);
+        return;
+    }
+    request->exchange = exchange;
+    request->kind = route->kind;
+    request->client = client;
+    request->tag.client = client;
+    request->tag.purpose = route->purpose;
+    uint32_t wait = over_rate(service, http, client, route->kind);
+    if (wait != 0) {
+        answer_error(request, 429, TERN_ERR_BUSY);
+        request->reply.retry_after_s = wait;
+        send_answer(request);
+        return;
+    }
+    request->parsed = parse_body(service, http, request);
+    if (request->kind == REQUEST_UPDATE) {
+        request->tag.round = request->u.update.round;
+        request->tag.payload_up = request->parsed == TERN_OK ? request->u.update.container.len : 0;
+    }
+    if (!queue_put(&service->queue, request)) {
+        answer_error(request, 503, TERN_ERR_BUSY);
+        send_answer(request);
+    }
+}
+
+static void refuse(struct tern_http_exchange *exchange, int status)
+{
+    struct request *request = calloc(1, sizeof *request);
+    if (request == NULL) {
+        reply_now(exchange, status);
+        return;
+    }
+    request->exchange = exchange;
+    request->tag.purpose = TERN_PURPOSE_CHECKIN;
+    answer_error(request, status, status == 401 ? TERN_ERR_UNAUTHORIZED : TERN_ERR_TOO_LARGE);
+    send_answer(request);
+}
+
+static void on_request(void *ctx, struct tern_http_exchange *exchange)
+{
+    struct tern_service *service = ctx;
+    const struct tern_http_request *http = tern_http_exchange_request(exchange);
+    if (strcmp(http->path, HEALTH_PATH) == 0) {
+        reply_healthy(exchange);
+        return;
+    }
+    // Once more with the body here: a chunked one had no length, and a token may have been revoked
+    // while the body came in.
+    uint64_t client;
+    int status = check_headers(service, http, http->body_len, &client);
+    if (status != 0) {
+        refuse(exchange, status);
+        return;
+    }
+    admit(service, http, route_of(http->path), client, exchange);
+}
+
+static void on_metered(void *ctx, const struct tern_http_tag *tag, const struct tern_bytes *up,
+                       const struct tern_bytes *down)
+{
+    struct tern_service *service = ctx;
+    struct tern_db_meter row = {.client = tag->client,
+                                .round = tag->round,
+                                .purpose = tag->purpose,
+                                .up = *up,
+                                .down = *down,
+                                .exchanges = 1};
+    tern_metering_add(service->metering, &row);
+}
+
+struct tern_http_handler tern_service_handler(struct tern_service *service)
+{
+    return (struct tern_http_handler){.ctx = service,
+                                      .on_headers = on_headers,
+                                      .on_request = on_request,
+                                      .on_metered = on_metered};
+}
+
+void tern_service_submit(struct tern_service *service, struct tern_http_exchange *exchange,
+                         tern_service_job job, void *ctx)
+{
+    struct request *request = calloc(1, sizeof *request);
+    if (request == NULL) {
+        free(ctx);
+        reply_now(exchange, 503);
+        return;
+    }
+    request->exchange = exchange;
+    request->kind = REQUEST_JOB;
+    request->u.job = (struct job_request){job, ctx};
+    if (!queue_put(&service->queue, request)) {
+        answer_error(request, 503, TERN_ERR_BUSY);
+        send_answer(request);
+    }
+}

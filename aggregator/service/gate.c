@@ -1,0 +1,229 @@
+#include "service/gate.h"
+
+#include "util/bytes.h"
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TOKEN_BYTES 16
+#define TOKEN_TEXT TERN_BASE64URL_LENGTH(TOKEN_BYTES)
+#define BEARER "Bearer "
+
+// Addresses share this many allowances, so that a flood from many addresses cannot grow memory.
+// Two that fall on the same one are limited together.
+#define ADDRESS_SLOTS 4096
+
+struct entry {
+    uint64_t client; // 0 = free slot
+    bool revoked;
+    uint8_t token_hash[TERN_SHA256_SIZE];
+};
+
+// A token bucket: `used` drains at the rate per minute.
+struct allowance {
+    double used;
+    uint64_t at_ms;
+};
+
+struct tern_gate {
+    pthread_rwlock_t lock;
+    struct entry *entries; // open addressing by the first bytes of the hash
+    size_t capacity;       // power of two
+    size_t count;
+
+    pthread_mutex_t rate_lock;
+    uint32_t requests_per_minute;
+    uint32_t enrollments_per_minute;
+    struct allowance *clients; // by id
+    size_t client_slots;
+    struct allowance addresses[ADDRESS_SLOTS];
+};
+
+struct tern_gate *tern_gate_new(uint32_t requests_per_minute, uint32_t enrollments_per_minute)
+{
+    struct tern_gate *gate = calloc(1, sizeof *gate);
+    if (gate == NULL) {
+        return NULL;
+    }
+    gate->capacity = 64;
+    gate->entries = calloc(gate->capacity, sizeof gate->entries[0]);
+    if (gate->entries == NULL) {
+        free(gate);
+        return NULL;
+    }
+    gate->requests_per_minute = requests_per_minute;
+    gate->enrollments_per_minute = enrollments_per_minute;
+    pthread_rwlock_init(&gate->lock, NULL);
+    pthread_mutex_init(&gate->rate_lock, NULL);
+    return gate;
+}
+
+void tern_gate_free(struct tern_gate *gate)
+{
+    if (gate == NULL) {
+        return;
+    }
+    pthread_rwlock_destroy(&gate->lock);
+    pthread_mutex_destroy(&gate->rate_lock);
+    free(gate->entries);
+    free(gate->clients);
+    free(gate);
+}
+
+// --- Tokens
+
+// The slot that holds this hash, or the free one where it belongs. The table is never full. The
+// walk depends on the hash of what was sent, which tells nothing about stored tokens; the equality
+// test itself takes the same time whatever it finds.
+static struct entry *slot_of(struct entry *entries, size_t capacity,
+                             const uint8_t hash[TERN_SHA256_SIZE])
+{
+    size_t at = (size_t)tern_get_le64(hash) & (capacity - 1);
+    while (entries[at].client != 0 &&
+           !tern_equal_constant_time(entries[at].token_hash, hash, TERN_SHA256_SIZE)) {
+        at = (at + 1) & (capacity - 1);
+    }
+    return &entries[at];
+}
+
+static enum tern_result grow(struct tern_gate *gate)
+{
+    size_t capacity = gate->capacity * 2;
+    struct entry *entries = calloc(capacity, sizeof entries[0]);
+    if (entries == NULL) {
+        return TERN_ERR_NO_MEMORY;
+    }
+    for (size_t i = 0; i < gate->capacity; i++) {
+        if (gate->entries[i].client != 0) {
+            *slot_of(entries, capacity, gate->entries[i].token_hash) = gate->entries[i];
+        }
+    }
+    free(gate->entries);
+    gate->entries = entries;
+    gate->capacity = capacity;
+    return TERN_OK;
+}
+
+static enum tern_result put_locked(struct tern_gate *gate, uint64_t client,
+                                   const uint8_t token_hash[TERN_SHA256_SIZE], bool revoked)
+{
+    if (gate->count * 2 >= gate->capacity) {
+        TERN_TRY(grow(gate));
+    }
+    struct entry *entry = slot_of(gate->entries, gate->capacity, token_hash);
+    gate->count += entry->client == 0;
+    entry->client = client;
+    entry->revoked = revoked;
+    memcpy(entry->token_hash, token_hash, TERN_SHA256_SIZE);
+    return TERN_OK;
+}
+
+// Allowances are indexed by client id and grow with it.
+static enum tern_result make_allowance(struct tern_gate *gate, uint64_t client)
+{
+    if (client < gate->client_slots) {
+        return TERN_OK;
+    }
+    size_t slots = gate->client_slots == 0 ? 64 : gate->client_slots;
+    while (slots <= client) {
+        slots *= 2;
+    }
+    struct allowance *grown = realloc(gate->clients, slots * sizeof grown[0]);
+    if (grown == NULL) {
+        return TERN_ERR_NO_MEMORY;
+    }
+    memset(grown + gate->client_slots, 0, (slots - gate->client_slots) * sizeof grown[0]);
+    gate->clients = grown;
+    gate->client_slots = slots;
+    return TERN_OK;
+}
+
+enum tern_result tern_gate_put(struct tern_gate *gate, uint64_t client,
+                               const uint8_t token_hash[TERN_SHA256_SIZE], bool revoked)
+{
+    pthread_mutex_lock(&gate->rate_lock);
+    enum tern_result result = make_allowance(gate, client);
+    pthread_mutex_unlock(&gate->rate_lock);
+    if (result != TERN_OK) {
+        return result;
+    }
+    pthread_rwlock_wrlock(&gate->lock);
+    result = put_locked(gate, client, token_hash, revoked);
+    pthread_rwlock_unlock(&gate->lock);
+    return result;
+}
+
+void tern_gate_forget(struct tern_gate *gate, uint64_t first)
+{
+    pthread_rwlock_wrlock(&gate->lock);
+    for (size_t i = 0; i < gate->capacity; i++) {
+        gate->entries[i].revoked |= gate->entries[i].client >= first;
+    }
+    pthread_rwlock_unlock(&gate->lock);
+}
+
+enum tern_result tern_gate_client(struct tern_gate *gate, const char *authorization,
+                                  uint64_t *client)
+{
+    size_t prefix = strlen(BEARER);
+    uint8_t token[TOKEN_BYTES];
+    uint8_t hash[TERN_SHA256_SIZE];
+    if (strncmp(authorization, BEARER, prefix) != 0 ||
+        strlen(authorization + prefix) != TOKEN_TEXT ||
+        tern_base64url_decode(authorization + prefix, TOKEN_TEXT, token, sizeof token) != TERN_OK) {
+        return TERN_ERR_UNAUTHORIZED;
+    }
+    tern_sha256(token, sizeof token, hash);
+    pthread_rwlock_rdlock(&gate->lock);
+    const struct entry *entry = slot_of(gate->entries, gate->capacity, hash);
+    bool known = entry->client != 0 && !entry->revoked;
+    *client = known ? entry->client : 0;
+    pthread_rwlock_unlock(&gate->lock);
+    return known ? TERN_OK : TERN_ERR_UNAUTHORIZED;
+}
+
+// --- Rates
+
+static uint32_t take(struct allowance *allowance, uint32_t per_minute, uint64_t now_ms)
+{
+    double rate = (double)per_minute / 60000.0; // per ms
+    if (now_ms > allowance->at_ms) {
+        double drained = (double)(now_ms - allowance->at_ms) * rate;
+        allowance->used = allowance->used > drained ? allowance->used - drained : 0.0;
+        allowance->at_ms = now_ms;
+    }
+    double over = allowance->used + 1.0 - (double)per_minute;
+    if (over > 0.0) {
+        return (uint32_t)(over / rate / 1000.0) + 1;
+    }
+    allowance->used += 1.0;
+    return 0;
+}
+
+uint32_t tern_gate_request(struct tern_gate *gate, uint64_t client, uint64_t now_ms)
+{
+    if (gate->requests_per_minute == 0) {
+        return 0;
+    }
+    uint32_t wait = 0;
+    pthread_mutex_lock(&gate->rate_lock);
+    if (client < gate->client_slots) {
+        wait = take(&gate->clients[client], gate->requests_per_minute, now_ms);
+    }
+    pthread_mutex_unlock(&gate->rate_lock);
+    return wait;
+}
+
+uint32_t tern_gate_enrollment(struct tern_gate *gate, const char *address, uint64_t now_ms)
+{
+    if (gate->enrollments_per_minute == 0) {
+        return 0;
+    }
+    uint8_t hash[TERN_SHA256_SIZE];
+    tern_sha256(address, strlen(address), hash);
+    pthread_mutex_lock(&gate->rate_lock);
+    uint32_t wait = take(&gate->addresses[tern_get_le32(hash) % ADDRESS_SLOTS],
+                         gate->enrollments_per_minute, now_ms);
+    pthread_mutex_unlock(&gate->rate_lock);
+    return wait;
+}

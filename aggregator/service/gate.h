@@ -1,0 +1,35 @@
+// Who may come in: the table of bearer tokens and the request rates. The listeners' threads ask it
+// before a body is read; the service thread fills it. Safe from any thread.
+#ifndef TERN_GATE_H
+#define TERN_GATE_H
+
+#include "result.h"
+#include "util/sha256.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+struct tern_gate;
+
+// Rates are per minute; 0 = no limit. NULL when memory is short.
+struct tern_gate *tern_gate_new(uint32_t requests_per_minute, uint32_t enrollments_per_minute);
+void tern_gate_free(struct tern_gate *gate);
+
+// Adds a client, or changes whether it is revoked. TERN_ERR_NO_MEMORY
+TERN_MUST_USE enum tern_result tern_gate_put(struct tern_gate *gate, uint64_t client,
+                                             const uint8_t token_hash[TERN_SHA256_SIZE],
+                                             bool revoked);
+
+// Finds the client of an Authorization header. Whatever is wrong (missing, malformed, unknown,
+// revoked), the answer is TERN_ERR_UNAUTHORIZED and nothing tells which.
+TERN_MUST_USE enum tern_result tern_gate_client(struct tern_gate *gate, const char *authorization,
+                                                uint64_t *client);
+
+// Takes one request of a client, or one enrolment of an address, out of its allowance.
+// Returns 0, or in how many seconds to try again.
+uint32_t tern_gate_request(struct tern_gate *gate, uint64_t client, uint64_t now_ms);
+uint32_t tern_gate_enrollment(struct tern_gate *gate, const char *address, uint64_t now_ms);
+
+// Shuts out the clients from that id on: their enrolment did not reach the disk.
+void tern_gate_forget(struct tern_gate *gate, uint64_t first);
+
+#endif

@@ -1,0 +1,231 @@
+// What the files of service/ share. Not for anybody else. Unless a member says otherwise, only the
+// service thread touches it.
+#ifndef TERN_SERVICE_INTERNAL_H
+#define TERN_SERVICE_INTERNAL_H
+
+#include "service/blob_cache.h"
+#include "service/gate.h"
+#include "service/merge.h"
+#include "service/metering.h"
+#include "service/service.h"
+#include "wire/wire.h"
+#include <pthread.h>
+#include <stdatomic.h>
+
+// --- Requests
+
+enum request_kind {
+    REQUEST_ENROLL,
+    REQUEST_CHECKIN,
+    REQUEST_DOWNLOAD,
+    REQUEST_UPDATE,
+    REQUEST_JOB, // from admin/
+};
+
+// An update as the listener's thread took it apart.
+struct update_request {
+    uint32_t round;
+    uint32_t sequence;
+    tern_Update message;
+    struct tern_span body; // of the exchange
+    struct tern_span container;
+    uint8_t sha256[TERN_SHA256_SIZE]; // of the body
+    double sum_square;                // of the decoded values
+};
+
+struct download_request {
+    uint8_t sha256[TERN_SHA256_SIZE];
+    uint64_t from; // first byte wanted
+};
+
+struct job_request {
+    tern_service_job job;
+    void *ctx;
+};
+
+// Made on a listener's thread, then owned by the service thread until it is answered.
+struct request {
+    struct request *next;
+    struct tern_http_exchange *exchange;
+    enum request_kind kind;
+    uint64_t client;         // 0 for enrolments and jobs
+    enum tern_result parsed; // of the body: an error is answered 422 unless something goes before
+    union {
+        tern_EnrollRequest enroll;
+        tern_CheckinRequest checkin;
+        struct update_request update;
+        struct download_request download;
+        struct job_request job;
+    } u;
+
+    uint64_t hold_until_ms; // check-in: answered then at the latest
+    bool answered;          // reply and tag are ready to be sent
+    bool accepted;          // update: answered 200 once the rounds have moved on
+    bool duplicate;         // update: likewise
+    struct tern_http_reply reply;
+    struct tern_http_tag tag;
+};
+
+struct request_list {
+    struct request *first;
+    struct request **end; // where the next one is linked
+};
+
+void request_list_init(struct request_list *list);
+void request_list_add(struct request_list *list, struct request *request);
+
+// Bounded; many threads put, the service thread takes all at once.
+struct request_queue {
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    struct request_list list;
+    uint32_t count;
+    uint32_t max;
+    bool stopping;
+    bool quiesce; // hold no check-in any more
+    bool poked;   // something besides a request needs the service thread
+};
+
+// --- State
+
+// What the service remembers of a client; the rest stands in the store.
+struct client {
+    bool evaluator;
+    bool revoked;
+    bool dirty;      // last_seen_ms and what follows differ from the store
+    uint32_t codecs; // of its last check-in; 0 = has not said
+    uint64_t last_seen_ms;
+    float steps_per_second;
+    uint8_t replica[TERN_SHA256_SIZE]; // that it holds; zeros = none
+    uint32_t version;
+    uint32_t evaluated;   // newest version it has reported an evaluation of
+    uint32_t asked;       // version it was asked to evaluate again, so that this happens once
+    struct request *held; // its check-in that waits for a task
+};
+
+// The delta that makes a version.
+struct delta {
+    uint8_t sha256[TERN_SHA256_SIZE];
+    uint32_t size; // 0 = not kept
+};
+
+struct tern_service {
+    struct tern_service_config config; // read-only after start
+    struct tern_db *db;
+    struct tern_db_federation federation; // read-only after start
+    struct tern_gate *gate;               // any thread
+    struct tern_metering *metering;       // any thread
+    struct request_queue queue;           // any thread
+    size_t update_max;                    // bytes of an update body; read-only
+    pthread_t thread;
+
+    struct tern_merge merge;           // version, weights, replica; model is read-only after start
+    struct tern_round_machine machine; // members is ours
+    struct tern_db_round row;          // of the machine's round
+    float last_loss;
+
+    struct client *clients; // by id - 1
+    uint32_t client_count;
+    uint32_t client_capacity;
+    uint64_t *eligible; // scratch of client_capacity ids
+
+    struct delta *deltas; // by version - 1
+    uint32_t delta_capacity;
+    struct tern_db_download snapshot; // of the present version; size 0 = not made
+    struct tern_blob_cache cache;
+
+    struct request_list batch; // requests of the present transaction
+    uint32_t held_count;
+    uint64_t next_hold_ms;  // no held check-in's time is up before
+    bool moved;             // a round opened or was extended, or a version was made: ask the held
+    bool quiescing;         // copy of queue.quiesce
+    bool broken;            // memory could not be built from the store: try again
+    uint64_t retry_open_ms; // nobody was eligible: look again then
+    uint64_t flushed_ms;    // clients and meter were last written
+
+    // Counters; the listeners' threads count too.
+    atomic_uint_least64_t unauthorized;
+    atomic_uint_least64_t rate_limited;
+    atomic_bool finished;
+    struct tern_service_facts counters; // only its counters are used
+};
+
+// --- Answers (answer.c)
+
+// Sets the reply: an Error body, with a Retry-After for 429 and 503.
+void answer_error(struct request *request, int status, enum tern_result result);
+// The sentence of the result is replaced by a more exact one.
+void answer_refusal(struct request *request, int status, enum tern_result result,
+                    const char *sentence);
+// Sets a reply of 200 with these bytes, copied.
+void answer_bytes(struct request *request, const uint8_t *body, size_t len);
+// Sets a reply of 200 with a shared blob, taken over.
+void answer_blob(struct request *request, struct tern_blob *blob, uint64_t from, uint32_t payload);
+// The status for a result that refuses a request's content.
+int status_of(enum tern_result result);
+// Replaces whatever was answered by 503.
+void answer_unavailable(struct request *request);
+// Sends the reply and frees the request.
+void send_answer(struct request *request);
+
+// --- Clients and versions in memory (load.c)
+
+struct client *client_of(struct tern_service *service, uint64_t id); // NULL: no such client
+TERN_MUST_USE enum tern_result remember_client(struct tern_service *service,
+                                               const struct tern_db_client *row);
+TERN_MUST_USE enum tern_result remember_delta(struct tern_service *service, uint32_t version,
+                                              const struct tern_db_download *download);
+// Rebuilds everything that the store holds.
+TERN_MUST_USE enum tern_result load_state(struct tern_service *service);
+TERN_MUST_USE enum tern_result load_clients(struct tern_service *service);
+// Writes what is dirty, and the meter.
+TERN_MUST_USE enum tern_result flush_state(struct tern_service *service);
+
+// --- Handlers: called inside the batch's transaction; they return other than TERN_OK only when the
+// store fails, which fails the batch.
+
+TERN_MUST_USE enum tern_result handle_enroll(struct tern_service *service, struct request *request,
+                                             uint64_t now);
+TERN_MUST_USE enum tern_result handle_checkin(struct tern_service *service, struct request *request,
+                                              uint64_t now);
+TERN_MUST_USE enum tern_result handle_download(struct tern_service *service,
+                                               struct request *request);
+TERN_MUST_USE enum tern_result handle_update(struct tern_service *service, struct request *request,
+                                             uint64_t now);
+
+// After the rounds have moved on: answers a check-in or holds it; answers an accepted update.
+TERN_MUST_USE enum tern_result settle_checkin(struct tern_service *service, struct request *request,
+                                              uint64_t now);
+TERN_MUST_USE enum tern_result settle_update(struct tern_service *service, struct request *request,
+                                             uint64_t now);
+// Answers those held check-ins that have something to do now, or whose time is up.
+TERN_MUST_USE enum tern_result settle_held(struct tern_service *service, uint64_t now);
+
+// --- Tasks (task.c)
+
+// What a client should do now. *idle: nothing, so that a check-in may be held.
+TERN_MUST_USE enum tern_result next_for_client(struct tern_service *service, uint64_t id,
+                                               uint64_t now, tern_CheckinReply *reply, bool *idle);
+// Bytes of the container of a download that is in the cache or the store.
+TERN_MUST_USE enum tern_result blob_of(struct tern_service *service,
+                                       const uint8_t sha256[TERN_SHA256_SIZE],
+                                       struct tern_blob **blob, uint32_t *payload);
+
+// --- Rounds (advance.c)
+
+// Closes, extends and opens rounds until there is nothing to do at this time.
+TERN_MUST_USE enum tern_result advance_rounds(struct tern_service *service, uint64_t now);
+TERN_MUST_USE enum tern_result store_member(struct tern_service *service,
+                                            const struct tern_member *member);
+uint64_t next_advance(const struct tern_service *service); // when to call it again
+
+// --- Threads
+
+uint64_t service_now(const struct tern_service *service);
+void log_event(const struct tern_service *service, const char *level, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+// front.c: false when the queue is full or stopping.
+bool queue_put(struct request_queue *queue, struct request *request);
+
+#endif

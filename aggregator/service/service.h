@@ -1,0 +1,142 @@
+// The service: turns requests into store transactions and drives the round machine. One service
+// thread owns the store and all round state; the listeners' threads check, parse and hash requests
+// and put them into a bounded queue; the service thread takes whatever is queued, handles it in one
+// transaction and answers after the commit (group commit), so that a 2xx is always durable.
+//
+// Who calls: cli/serve.c, admin/, tests.
+#ifndef TERN_SERVICE_H
+#define TERN_SERVICE_H
+
+#include "http/http.h"
+#include "result.h"
+#include "rounds/round.h"
+#include "rounds/schedule.h"
+#include "store/store.h"
+#include "strategies/strategy.h"
+#include <stdint.h>
+
+struct tern_service;
+
+struct tern_service_limits {
+    uint32_t requests_per_minute;    // of one client; 0 = no limit
+    uint32_t enrollments_per_minute; // of one address; 0 = no limit
+    uint32_t clients;                // enrolled, revoked ones included
+    uint32_t num_examples;           // that one update may claim
+    double norm;                     // of one update; 0 = no limit
+    uint32_t queue;                  // requests waiting for the service thread
+    uint64_t long_poll_ms;           // longest time that a check-in is held
+    uint64_t download_cache;         // bytes of blobs kept in memory
+    uint32_t keep_versions;          // whose deltas are kept in the store
+};
+
+struct tern_service_train {
+    uint32_t batch_size;
+    float learning_rate;
+    float learning_rate_final;
+    enum tern_rate_schedule schedule;
+    float momentum;
+    float weight_decay;
+    float prox_mu;
+};
+
+struct tern_service_config {
+    struct tern_round_policy round; // seed is taken from the store
+    uint32_t min_clients;           // enrolled before the first round opens
+    uint64_t eligible_within_ms;    // 0 = every enrolled client
+    struct tern_service_train train;
+    struct tern_steps_settings steps;
+    struct tern_codec codec_up;
+    struct tern_codec codec_down;
+    const struct tern_strategy *strategy;
+    float server_learning_rate;
+    struct tern_service_limits limits;
+    uint64_t (*now_ms)(void); // Unix milliseconds; NULL = the system's clock
+    bool quiet;               // no log lines
+};
+
+// Rebuilds all state from the store and starts the service thread, which owns db until
+// tern_service_stop(). why: a sentence on failure.
+// TERN_ERR_MODEL_MISMATCH  the stored model spec no longer gives the stored model hash
+// TERN_ERR_CONFIG          the model does not fit a setting; TERN_ERR_NO_MEMORY; TERN_ERR_IO
+TERN_MUST_USE enum tern_result tern_service_start(const struct tern_service_config *config,
+                                                  struct tern_db *db, struct tern_service **service,
+                                                  char why[256]);
+
+// The handler for the public listener. Valid while the service is.
+struct tern_http_handler tern_service_handler(struct tern_service *service);
+
+// Answers every held check-in and stops holding new ones, so that a listener can drain. Any thread.
+void tern_service_quiesce(struct tern_service *service);
+
+// After the listeners have stopped: stores what is pending and ends the thread. db is the caller's
+// again.
+void tern_service_stop(struct tern_service *service);
+
+// Whether the wanted rounds are done. Any thread.
+bool tern_service_finished(struct tern_service *service);
+
+// --- For admin/
+
+// Runs on the service thread inside a transaction. reply->body etc. are sent after the commit; when
+// that fails the body is released and 503 is sent.
+// Returns other than TERN_OK only for a failure of the store, which fails the batch.
+typedef enum tern_result (*tern_service_job)(struct tern_service *service, struct tern_db *db,
+                                             uint64_t now_ms, void *ctx,
+                                             struct tern_http_reply *reply);
+
+// Queues a job for an exchange; the job is called once or, when the queue is full, not at all (the
+// exchange is answered 503 then). ctx is freed with free() afterwards. Any thread.
+void tern_service_submit(struct tern_service *service, struct tern_http_exchange *exchange,
+                         tern_service_job job, void *ctx);
+
+#define TERN_SERVICE_BUCKETS 12
+
+// Upper bounds of the commit latency buckets are 2^i ms, of the batch size buckets 2^i requests;
+// the last has no bound.
+struct tern_service_histogram {
+    uint64_t buckets[TERN_SERVICE_BUCKETS];
+    uint64_t count;
+    double sum;
+};
+
+struct tern_service_facts {
+    char model_spec[64];
+    uint32_t version;
+    uint32_t round;
+    bool round_open;
+    bool finished;
+    uint32_t rounds_wanted; // 0 = no end
+    uint32_t target;
+    uint32_t reported;
+    uint32_t members;
+    uint64_t opened_ms;
+    uint64_t deadline_ms;
+    uint32_t clients;
+    uint32_t revoked;
+    uint32_t evaluators;
+    uint32_t held; // check-ins being held
+    float last_loss;
+    uint8_t model_sha256[TERN_SHA256_SIZE];
+    uint64_t queued;
+    uint64_t updates_accepted; // since start, like all below
+    uint64_t updates_duplicate;
+    uint64_t updates_late;
+    uint64_t updates_rejected;
+    uint64_t enrolled;
+    uint64_t checkins;
+    uint64_t downloads;
+    uint64_t unauthorized;
+    uint64_t rate_limited;
+    uint64_t batches_failed;
+    struct tern_service_histogram batch_size;
+    struct tern_service_histogram commit_ms;
+    struct tern_meter bytes;
+};
+
+// From a job only.
+void tern_service_facts(struct tern_service *service, struct tern_service_facts *facts);
+
+// After a job has changed clients in the store: takes them into the memory of the service.
+TERN_MUST_USE enum tern_result tern_service_reload_clients(struct tern_service *service);
+
+#endif

@@ -1,0 +1,178 @@
+#include "service/internal.h"
+
+#include <string.h>
+
+// --- Content
+
+// A norm that no honest update reaches, and that cannot drive the model out of float32 within the
+// life of a federation: 1e15 * (a factor of at most 1e6 for unequal steps) per round.
+#define NORM_HARD_LIMIT 1e15
+
+static bool over_norm(const struct tern_service *service, double sum_square)
+{
+    double limit = service->config.limits.norm;
+    if (limit <= 0.0) {
+        limit = NORM_HARD_LIMIT;
+    }
+    return !(sum_square <= limit * limit);
+}
+
+// Whether the content may count, in this order; the round is the open one and the client in it.
+static enum tern_result check_content(const struct tern_service *service,
+                                      const struct request *request,
+                                      const struct tern_member *member)
+{
+    const struct update_request *update = &request->u.update;
+    const tern_Update *message = &update->message;
+    TERN_TRY(request->parsed);
+    if (message->model_hash.size != 0 &&
+        memcmp(message->model_hash.bytes, service->federation.model_hash, TERN_SHA256_SIZE) != 0) {
+        return TERN_ERR_MODEL_MISMATCH;
+    }
+    if (memcmp(message->base.bytes, service->merge.replica_id, TERN_SHA256_SIZE) != 0) {
+        return TERN_ERR_WRONG_REPLICA;
+    }
+    if (message->num_examples > service->config.limits.num_examples ||
+        message->local_steps > member->local_steps) {
+        return TERN_ERR_ARGUMENT;
+    }
+    return over_norm(service, update->sum_square) ? TERN_ERR_NORM_LIMIT : TERN_OK;
+}
+
+// --- Storing
+
+static enum tern_result store_update(struct tern_service *service, const struct request *request,
+                                     uint64_t now)
+{
+    const struct update_request *update = &request->u.update;
+    struct tern_db_update row = {.round = update->round,
+                                 .client = request->client,
+                                 .sequence = update->sequence,
+                                 .body = update->body.data,
+                                 .body_len = update->body.len,
+                                 .received_ms = now};
+    memcpy(row.sha256, update->sha256, TERN_SHA256_SIZE);
+    return tern_db_update_put(service->db, &row);
+}
+
+static enum tern_result store_ledger(struct tern_service *service, const struct request *request)
+{
+    const struct update_request *update = &request->u.update;
+    const tern_Update *message = &update->message;
+    struct tern_db_ledger row = {.client = request->client,
+                                 .generation = message->error.generation,
+                                 .sequence = message->error.sequence,
+                                 .norm = message->error.norm,
+                                 .maximum = message->error.maximum,
+                                 .round = update->round,
+                                 .loss = message->loss,
+                                 .update_bytes = (uint32_t)update->body.len};
+    return tern_db_ledger_put(service->db, &row);
+}
+
+// After its update the client is back on the replica that it trained from.
+static void take_report(struct client *client, const tern_Update *message,
+                        const struct tern_merge *merge, uint64_t now)
+{
+    client->dirty = true;
+    client->last_seen_ms = now;
+    client->steps_per_second =
+        tern_steps_speed(client->steps_per_second, message->local_steps, message->train_ms);
+    client->version = merge->version;
+    memcpy(client->replica, merge->replica_id, TERN_SHA256_SIZE);
+}
+
+static enum tern_result accept(struct tern_service *service, struct request *request,
+                               struct tern_member *member, uint64_t now)
+{
+    TERN_TRY(store_update(service, request, now));
+    TERN_TRY(store_ledger(service, request));
+    tern_round_reported(&service->machine, member, now);
+    TERN_TRY(store_member(service, member));
+    take_report(client_of(service, request->client), &request->u.update.message, &service->merge,
+                now);
+    request->accepted = true;
+    return TERN_OK;
+}
+
+// --- Which answer
+
+static void refuse(struct tern_service *service, struct request *request, enum tern_result result)
+{
+    if (result == TERN_ERR_LATE) {
+        service->counters.updates_late++;
+    } else {
+        service->counters.updates_rejected++;
+        log_event(service, "warning", "event=update-rejected round=%u client=%llu reason=%s",
+                  request->u.update.round, (unsigned long long)request->client,
+                  tern_result_name(result));
+    }
+    answer_error(request, status_of(result), result);
+}
+
+// The round is closed, or the client has reported: what is stored under the key decides.
+static enum tern_result compare_stored(struct tern_service *service, struct request *request,
+                                       enum tern_result otherwise)
+{
+    const struct update_request *update = &request->u.update;
+    struct tern_db_update stored;
+    enum tern_result found =
+        tern_db_update_find(service->db, update->round, request->client, &stored);
+    if (found == TERN_ERR_NOT_FOUND) {
+        refuse(service, request, otherwise);
+        return TERN_OK;
+    }
+    TERN_TRY(found);
+    if (memcmp(stored.sha256, update->sha256, TERN_SHA256_SIZE) == 0) {
+        request->duplicate = true;
+    } else {
+        refuse(service, request, TERN_ERR_CONFLICT);
+    }
+    return TERN_OK;
+}
+
+enum tern_result handle_update(struct tern_service *service, struct request *request, uint64_t now)
+{
+    const struct update_request *update = &request->u.update;
+    enum tern_result verdict = tern_round_update(&service->machine, request->client, update->round);
+    if (verdict == TERN_ERR_LATE || verdict == TERN_ERR_CONFLICT) {
+        return compare_stored(service, request, TERN_ERR_LATE);
+    }
+    struct tern_member *member = tern_round_member(&service->machine, request->client);
+    if (verdict == TERN_OK) {
+        verdict = check_content(service, request, member);
+    }
+    if (verdict != TERN_OK) {
+        refuse(service, request, verdict);
+        return TERN_OK;
+    }
+    return accept(service, request, member, now);
+}
+
+enum tern_result settle_update(struct tern_service *service, struct request *request, uint64_t now)
+{
+    tern_UpdateReply reply = tern_UpdateReply_init_zero;
+    uint8_t body[TERN_WIRE_MESSAGE_MAX];
+    size_t len = 0;
+    bool idle = false;
+    if (!request->accepted && !request->duplicate) {
+        return TERN_OK;
+    }
+    reply.status =
+        request->accepted ? tern_UpdateStatus_UPDATE_ACCEPTED : tern_UpdateStatus_UPDATE_DUPLICATE;
+    reply.has_next = true;
+    TERN_TRY(next_for_client(service, request->client, now, &reply.next, &idle));
+    enum tern_result result = tern_wire_encode_update_reply(&reply, body, sizeof body, &len);
+    if (result != TERN_OK) {
+        log_event(service, "error", "event=reply-not-encodable error=%s", tern_result_name(result));
+        answer_error(request, 503, result);
+        return TERN_OK;
+    }
+    if (request->accepted) {
+        service->counters.updates_accepted++;
+    } else {
+        service->counters.updates_duplicate++;
+    }
+    answer_bytes(request, body, len);
+    return TERN_OK;
+}
