@@ -1,0 +1,174 @@
+// tern-aggregator: the table of its verbs.
+#include "cli/settings.h"
+#include "cli/state.h"
+#include "cli/verbs.h"
+
+// clang-format off
+static const struct tern_cli_option init_options[] = {
+    TERN_OPTION_STATE,
+    {"model", "SPEC", "model of the federation (federation.model)"},
+    {"seed", "N", "seed of initial weights, cohorts and batches (federation.seed)"},
+    {0}};
+static const struct tern_cli_option state_options[] = {TERN_OPTION_STATE, {0}};
+static const struct tern_cli_option rounds_options[] = {
+    TERN_OPTION_STATE,
+    {"last", "N", "only the newest N rounds"},
+    {0}};
+static const struct tern_cli_option report_options[] = {
+    TERN_OPTION_STATE,
+    {"by", "WHAT", "bytes: one row per purpose (default), client or round"},
+    {"csv", NULL, "comma-separated values with a header line"},
+    {0}};
+static const struct tern_cli_option code_options[] = {
+    TERN_OPTION_STATE,
+    {"uses", "N", "how many clients may enrol with it (1)"},
+    {"expires", "TIME", "how long it is valid: 30m, 24h, 7d (24h)"},
+    {"label", "TEXT", "note for yourself"},
+    {0}};
+static const struct tern_cli_option export_options[] = {
+    TERN_OPTION_STATE,
+    {"format", "NAME", "f32 or safetensors (from the name of FILE)"},
+    {"at", "VERSION", "an earlier version, replayed from the stored updates"},
+    {"replica", NULL, "the weights that clients hold, not the global model"},
+    {0}};
+static const struct tern_cli_option prune_options[] = {
+    TERN_OPTION_STATE,
+    {"keep", "ROUNDS", "keep the updates of the newest ROUNDS rounds"},
+    {0}};
+// clang-format on
+
+static const char init_help[] =
+    "Makes the state directory with an empty federation (tern.db) and the token of the admin\n"
+    "listener (admin.token). A federation that is there already is never touched. Model and seed\n"
+    "come from the settings or the options, and cannot be changed later.\n"
+    "\n"
+    "  tern-aggregator init --state /var/lib/tern --model mlp:784-128-10 --seed 7\n"
+    "  tern-aggregator init --config aggregator.ini\n"
+    "\n"
+    "Models: softmax:FEATURES-CLASSES, mlp:FEATURES-HIDDEN-...-CLASSES, cnn:HxWxC-F1-F2-CLASSES.\n";
+
+static const char serve_help[] =
+    "Serves clients until SIGINT or SIGTERM. It may be killed at any instant: what was\n"
+    "acknowledged is on disk, and the next start goes on from there.\n"
+    "\n"
+    "  tern-aggregator serve --config aggregator.ini\n"
+    "  tern-aggregator serve --state /var/lib/tern --set server.port=8443 --set round.rounds=100\n";
+
+static const char status_help[] =
+    "How good the model is, what a round costs on the wire, and what goes on.\n"
+    "\n"
+    "  tern-aggregator status --state /var/lib/tern\n"
+    "  tern-aggregator status --state /var/lib/tern --json | jq .accuracy\n";
+
+static const char clients_help[] =
+    "One line per client: id, name, state, when it was last seen, the version it holds, its speed\n"
+    "and its local steps.\n"
+    "\n"
+    "  tern-aggregator clients --state /var/lib/tern\n";
+
+static const char rounds_help[] =
+    "One line per round: updates, training loss, accuracy of the version it made, time, and mean\n"
+    "bytes on the wire per update.\n"
+    "\n"
+    "  tern-aggregator rounds --state /var/lib/tern --last 10\n";
+
+static const char report_help[] =
+    "bytes   What crossed the link, by layer and direction: payload (compressed tensors), http,\n"
+    "        tls, and wire (with IP and TCP headers and retransmissions). up is to the "
+    "aggregator.\n"
+    "ledger  What compression has not yet sent, per client, as it last reported it.\n"
+    "\n"
+    "  tern-aggregator report bytes --state /var/lib/tern\n"
+    "  tern-aggregator report bytes --by client --csv > bytes.csv\n"
+    "  tern-aggregator report ledger --json\n";
+
+static const char code_help[] =
+    "Makes a join code and prints it, this once: only its hash is kept. The service takes it at\n"
+    "once.\n"
+    "\n"
+    "  tern-aggregator enroll-code --state /var/lib/tern\n"
+    "  tern-aggregator enroll-code --uses 50 --expires 7d --label 'spring batch'\n";
+
+static const char revoke_help[] =
+    "Shuts a client out for good, from its next request on, also while the service runs. Its past\n"
+    "updates stay in the model. A device comes back by enrolling again, as a new client.\n"
+    "\n"
+    "  tern-aggregator revoke 7 --state /var/lib/tern\n"
+    "\n"
+    "Exit code 4: it was revoked before.\n";
+
+static const char export_help[] =
+    "Writes the newest global model. .f32: all weights as little-endian float32 in layout order;\n"
+    ".safetensors: with names and shapes. FILE - is standard output and needs --format.\n"
+    "\n"
+    "  tern-aggregator export model.safetensors --state /var/lib/tern\n"
+    "  tern-aggregator export v10.f32 --at 10\n"
+    "  tern-aggregator export - --format f32 --replica | sha256sum\n";
+
+static const char verify_help[] =
+    "Checks the database, replays every committed round from the seed and the stored updates, and\n"
+    "compares each version's model and replica with the recorded ones, bit for bit.\n"
+    "\n"
+    "  tern-aggregator verify --state /var/lib/tern\n"
+    "\n"
+    "Exit code 1: something differs or is damaged; the first version that differs is named.\n";
+
+static const char backup_help[] =
+    "Writes a consistent copy of the database, also while the service runs. To restore it, stop\n"
+    "the service, remove tern.db-wal and tern.db-shm, and put the copy in the place of tern.db.\n"
+    "\n"
+    "  tern-aggregator backup /backup/tern-2026-01-31.db --state /var/lib/tern\n";
+
+static const char prune_help[] =
+    "Drops the stored bytes of updates of old rounds, which make up most of the database. Model,\n"
+    "rounds and byte counts stay; those rounds can no longer be replayed by verify or export "
+    "--at.\n"
+    "Nothing is ever dropped without this verb.\n"
+    "\n"
+    "  tern-aggregator prune --keep 100 --state /var/lib/tern\n";
+
+static const struct tern_cli_verb verbs[] = {
+    {"init", "Make a state directory with a new federation", "", init_help, init_options, 0, 0,
+     tern_cli_init},
+    {"serve", "Serve clients", "", serve_help, state_options, 0, 0, tern_cli_serve},
+    {"status", "Show accuracy, bytes per round and what goes on", "", status_help, state_options, 0,
+     0, tern_cli_status},
+    {"clients", "List the clients", "", clients_help, state_options, 0, 0, tern_cli_clients},
+    {"rounds", "List the rounds", "", rounds_help, rounds_options, 0, 0, tern_cli_rounds},
+    {"report", "Report bytes on the wire, or the error ledger", "bytes|ledger", report_help,
+     report_options, 1, 1, tern_cli_report},
+    {"enroll-code", "Make a join code", "", code_help, code_options, 0, 0, tern_cli_enroll_code},
+    {"revoke", "Shut a client out", "CLIENT", revoke_help, state_options, 1, 1, tern_cli_revoke},
+    {"export", "Write the model to a file", "FILE", export_help, export_options, 1, 1,
+     tern_cli_export},
+    {"verify", "Replay all rounds and compare the bits", "", verify_help, state_options, 0, 0,
+     tern_cli_verify},
+    {"backup", "Copy the database", "FILE", backup_help, state_options, 1, 1, tern_cli_backup},
+    {"prune", "Drop the stored updates of old rounds", "", prune_help, prune_options, 0, 0,
+     tern_cli_prune},
+    {0},
+};
+
+static const char help[] =
+    "A new federation, step by step:\n"
+    "  tern-aggregator --settings > aggregator.ini     # every setting, documented; edit it\n"
+    "  tern-aggregator init --config aggregator.ini\n"
+    "  tern-aggregator serve --config aggregator.ini &\n"
+    "  tern-aggregator enroll-code --config aggregator.ini\n"
+    "  tern-aggregator status --config aggregator.ini\n"
+    "\n"
+    "Every verb but serve works on the database directly, also while the service runs.\n";
+
+int main(int argc, char **argv)
+{
+    static struct tern_aggregator_settings settings;
+    const struct tern_cli_program program = {
+        .name = "tern-aggregator",
+        .summary = "The service of a Tern federation, and the tools to run it",
+        .help = help,
+        .verbs = verbs,
+        .settings = &tern_aggregator_settings_table,
+        .values = &settings,
+    };
+    return tern_cli_main(&program, argc, argv);
+}

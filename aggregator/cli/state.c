@@ -1,0 +1,171 @@
+#include "cli/state.h"
+
+#include "util/bytes.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+const struct tern_aggregator_settings *tern_state_settings(const struct tern_cli *cli)
+{
+    struct tern_aggregator_settings *settings = cli->program->values;
+    const char *state = tern_cli_option(cli, "state", NULL);
+    if (state != NULL) {
+        snprintf(settings->federation_state, sizeof settings->federation_state, "%s", state);
+    }
+    return settings;
+}
+
+void tern_state_path(const struct tern_cli *cli, const char *name, char path[PATH_MAX])
+{
+    snprintf(path, PATH_MAX, "%s/%s", tern_state_settings(cli)->federation_state, name);
+}
+
+struct tern_db *tern_state_open(const struct tern_cli *cli, int *code)
+{
+    char path[PATH_MAX];
+    char why[256] = "";
+    struct tern_db *db = NULL;
+    tern_state_path(cli, TERN_STATE_DATABASE, path);
+    enum tern_result result = tern_db_open(path, &db, why);
+    if (result != TERN_OK) {
+        *code = tern_cli_fail(cli, result, "%s", why);
+        return NULL;
+    }
+    *code = TERN_EXIT_OK;
+    return db;
+}
+
+int tern_state_fail(const struct tern_cli *cli, struct tern_db *db, enum tern_result result)
+{
+    const char *error = tern_db_error(db);
+    int code =
+        tern_cli_fail(cli, result, "%s", error[0] != '\0' ? error : tern_result_sentence(result));
+    tern_db_close(db);
+    return code;
+}
+
+uint64_t tern_now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+// --- Texts
+
+const char *tern_text_time(uint64_t unix_ms, char text[TERN_TEXT])
+{
+    time_t seconds = (time_t)(unix_ms / 1000);
+    struct tm parts;
+    if (unix_ms == 0 || gmtime_r(&seconds, &parts) == NULL) {
+        snprintf(text, TERN_TEXT, "never");
+        return text;
+    }
+    strftime(text, TERN_TEXT, "%Y-%m-%d %H:%M:%SZ", &parts);
+    return text;
+}
+
+const char *tern_text_duration(uint64_t ms, char text[TERN_TEXT])
+{
+    uint64_t s = ms / 1000;
+    if (ms < 1000) {
+        snprintf(text, TERN_TEXT, "%" PRIu64 " ms", ms);
+    } else if (s < 60) {
+        snprintf(text, TERN_TEXT, "%" PRIu64 ".%" PRIu64 " s", s, ms % 1000 / 100);
+    } else if (s < 3600) {
+        snprintf(text, TERN_TEXT, "%" PRIu64 " m %" PRIu64 " s", s / 60, s % 60);
+    } else if (s < 86400) {
+        snprintf(text, TERN_TEXT, "%" PRIu64 " h %" PRIu64 " m", s / 3600, s / 60 % 60);
+    } else {
+        snprintf(text, TERN_TEXT, "%" PRIu64 " d %" PRIu64 " h", s / 86400, s / 3600 % 24);
+    }
+    return text;
+}
+
+const char *tern_text_ago(uint64_t then_ms, uint64_t now_ms, char text[TERN_TEXT])
+{
+    char duration[TERN_TEXT];
+    if (then_ms == 0) {
+        snprintf(text, TERN_TEXT, "never");
+        return text;
+    }
+    tern_text_duration(now_ms > then_ms ? now_ms - then_ms : 0, duration);
+    snprintf(text, TERN_TEXT, "%.80s ago", duration);
+    return text;
+}
+
+const char *tern_text_bytes(double bytes, char text[TERN_TEXT])
+{
+    static const char *const units[] = {"KB", "MB", "GB", "TB"};
+    if (bytes < 999.5) {
+        snprintf(text, TERN_TEXT, "%.0f B", bytes);
+        return text;
+    }
+    size_t unit = 0;
+    double value = bytes / 1000.0;
+    while (value >= 999.5 && unit + 1 < sizeof units / sizeof units[0]) {
+        value /= 1000.0;
+        unit++;
+    }
+    snprintf(text, TERN_TEXT, value < 9.995 ? "%.2f %s" : "%.1f %s", value, units[unit]);
+    return text;
+}
+
+const char *tern_text_name(const char *name, char text[TERN_TEXT])
+{
+    snprintf(text, TERN_TEXT, "%s", name);
+    for (char *c = text; *c != '\0'; c++) {
+        unsigned char byte = (unsigned char)*c;
+        // 0xc2 0x80..0x9f are the C1 controls of UTF-8; some terminals obey them.
+        bool c1 = byte == 0xc2 && (unsigned char)c[1] >= 0x80 && (unsigned char)c[1] < 0xa0;
+        if (byte < 0x20 || byte == 0x7f || c1) {
+            *c = '?';
+        }
+        if (c1) {
+            *++c = '?';
+        }
+    }
+    return text;
+}
+
+// --- JSON
+
+void tern_json_u64(cJSON *object, const char *key, uint64_t value)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%" PRIu64, value);
+    cJSON_AddRawToObject(object, key, text);
+}
+
+void tern_json_hash(cJSON *object, const char *key, const uint8_t hash[TERN_SHA256_SIZE])
+{
+    char text[2 * TERN_SHA256_SIZE + 1];
+    tern_hex_encode(hash, TERN_SHA256_SIZE, text);
+    cJSON_AddStringToObject(object, key, text);
+}
+
+void tern_json_float(cJSON *object, const char *key, float value)
+{
+    char text[32];
+    for (int digits = 6; digits <= 9; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, (double)value);
+        if (strtof(text, NULL) == value) {
+            break;
+        }
+    }
+    cJSON_AddRawToObject(object, key, text);
+}
+
+int tern_json_print(const struct tern_cli *cli, cJSON *value)
+{
+    char *text = cJSON_PrintUnformatted(value);
+    cJSON_Delete(value);
+    if (text == NULL) {
+        return tern_cli_fail(cli, TERN_ERR_NO_MEMORY, "memory could not be had");
+    }
+    puts(text);
+    free(text);
+    return TERN_EXIT_OK;
+}

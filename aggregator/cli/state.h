@@ -1,0 +1,54 @@
+// What the verbs share: the state directory, its database, and texts for people and for scripts.
+// Used from the main thread only.
+#ifndef TERN_AGGREGATOR_STATE_H
+#define TERN_AGGREGATOR_STATE_H
+
+#include "cli/settings.h"
+#include "hosted/cli.h"
+#include "store/store.h"
+#include <cjson/cJSON.h>
+#include <limits.h>
+
+// The option that every verb has.
+#define TERN_OPTION_STATE                                                                          \
+    {                                                                                              \
+        "state", "DIR", "state directory (federation.state)"                                       \
+    }
+
+// The settings, --state taken in. The verb must have TERN_OPTION_STATE.
+const struct tern_aggregator_settings *tern_state_settings(const struct tern_cli *cli);
+
+// The path of a file in the state directory.
+void tern_state_path(const struct tern_cli *cli, const char *name, char path[PATH_MAX]);
+
+// Opens the database; on failure the sentence is on stderr and *code is the exit code.
+struct tern_db *tern_state_open(const struct tern_cli *cli, int *code);
+
+// Tells why an operation of the store failed, closes db and returns the exit code.
+int tern_state_fail(const struct tern_cli *cli, struct tern_db *db, enum tern_result result);
+
+uint64_t tern_now_ms(void);
+
+#define TERN_TEXT 96
+
+// "2026-01-31 12:00:00Z"; "never" for 0.
+const char *tern_text_time(uint64_t unix_ms, char text[TERN_TEXT]);
+// "3 m 20 s ago" for now - then; "never" when then is 0.
+const char *tern_text_ago(uint64_t then_ms, uint64_t now_ms, char text[TERN_TEXT]);
+// "250 ms", "3 m 20 s", "2 d 4 h".
+const char *tern_text_duration(uint64_t ms, char text[TERN_TEXT]);
+// "813 B", "12.7 KB", "1.25 MB" (powers of 1000).
+const char *tern_text_bytes(double bytes, char text[TERN_TEXT]);
+// A name that came over the network, with control characters as '?': it must not steer a terminal.
+const char *tern_text_name(const char *name, char text[TERN_TEXT]);
+
+// Exact 64-bit numbers and hashes, which cJSON's own numbers (doubles) cannot hold.
+void tern_json_u64(cJSON *object, const char *key, uint64_t value);
+void tern_json_hash(cJSON *object, const char *key, const uint8_t hash[TERN_SHA256_SIZE]);
+// A float as the shortest decimal that reads back to it: 0.9, not 0.89999997615814209.
+void tern_json_float(cJSON *object, const char *key, float value);
+
+// Prints the value on one line, frees it, and returns the exit code.
+int tern_json_print(const struct tern_cli *cli, cJSON *value);
+
+#endif
