@@ -41,9 +41,6 @@ enum tern_result tern_read_digits(struct tern_data_spec *spec,
     TERN_TRY(tern_spec_number(spec, "seed", 0, UINT64_MAX, &seed));
     TERN_TRY(tern_spec_scaling(spec, data));
     TERN_TRY(tern_spec_done(spec, "train, test, size, seed, mean, std"));
-    if (spec->path[0] != '\0') {
-        return tern_spec_refuse(spec, TERN_ERR_CONFIG, "takes options only, no file");
-    }
     if (size * size > limits->max_features || (train + test) * size * size > limits->max_bytes) {
         return tern_spec_refuse(
             spec, TERN_ERR_TOO_LARGE, "%llu examples of %llu values are over the limits",

@@ -29,22 +29,30 @@ static struct tern_data_limits effective(const struct tern_data_limits *given)
 
 static const struct {
     const char *name;
+    bool file; // has a file or folder behind the colon
     enum tern_result (*open)(struct tern_data_spec *spec, const struct tern_data_limits *limits,
                              struct tern_data *data);
 } kinds[] = {
-    {"digits", tern_read_digits},
-    {"idx", tern_read_idx},
-    {"cifar10", tern_read_cifar10},
-    {"csv", tern_read_csv},
+    {"digits", false, tern_read_digits},
+    {"idx", true, tern_read_idx},
+    {"cifar10", true, tern_read_cifar10},
+    {"csv", true, tern_read_csv},
 };
 
 static enum tern_result open_kind(struct tern_data_spec *spec,
                                   const struct tern_data_limits *limits, struct tern_data *data)
 {
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-        if (strcmp(spec->kind, kinds[i].name) == 0) {
-            return kinds[i].open(spec, limits, data);
+        if (strcmp(spec->kind, kinds[i].name) != 0) {
+            continue;
         }
+        if (kinds[i].file != (spec->path[0] != '\0')) {
+            return tern_spec_refuse(spec, TERN_ERR_CONFIG,
+                                    kinds[i].file ? "names no file or folder, as in %s:PATH"
+                                                  : "takes options only, no file: %s:key=value",
+                                    spec->kind);
+        }
+        return kinds[i].open(spec, limits, data);
     }
     return tern_spec_refuse(spec, TERN_ERR_CONFIG,
                             "no data of the kind '%s'; known: digits, idx, cifar10, csv",

@@ -92,8 +92,8 @@ INLINE void gemm(size_t wide, size_t rows, size_t columns, size_t depth, struct 
     }
 }
 
-static void gemm_portable(size_t rows, size_t columns, size_t depth, struct tern_matrix a,
-                          const float *b, size_t b_stride, float *c, size_t c_stride)
+void tern_gemm_portable(size_t rows, size_t columns, size_t depth, struct tern_matrix a,
+                        const float *b, size_t b_stride, float *c, size_t c_stride)
 {
     gemm(1, rows, columns, depth, a, b, b_stride, c, c_stride);
 }
@@ -112,7 +112,7 @@ static int have_avx2(void)
     return __builtin_cpu_supports("avx2");
 }
 #else
-#define gemm_avx2 gemm_portable
+#define gemm_avx2 tern_gemm_portable
 
 static int have_avx2(void)
 {
@@ -126,7 +126,7 @@ void tern_gemm(size_t rows, size_t columns, size_t depth, struct tern_matrix a, 
     if (have_avx2()) {
         gemm_avx2(rows, columns, depth, a, b, b_stride, c, c_stride);
     } else {
-        gemm_portable(rows, columns, depth, a, b, b_stride, c, c_stride);
+        tern_gemm_portable(rows, columns, depth, a, b, b_stride, c, c_stride);
     }
 }
 

@@ -19,6 +19,10 @@ struct tern_matrix {
 void tern_gemm(size_t rows, size_t columns, size_t depth, struct tern_matrix a, const float *b,
                size_t b_stride, float *c, size_t c_stride);
 
+// The same by the kernel for any machine, which tern_gemm() takes where there is no better one.
+void tern_gemm_portable(size_t rows, size_t columns, size_t depth, struct tern_matrix a,
+                        const float *b, size_t b_stride, float *c, size_t c_stride);
+
 // Floats that tern_gemm_transposed() needs as scratch for weights of `depth` columns.
 size_t tern_gemm_scratch(size_t depth);
 
