@@ -93,8 +93,9 @@ static enum tern_result make_pools(struct pools *pools, struct tern_prng *rng,
     return TERN_OK;
 }
 
-// share ~ Dirichlet(alpha * prior): gamma draws divided by their sum. Gamma draws of a small shape
-// underflow float32, so they are kept as logarithms and scaled by the largest.
+// share ~ Dirichlet(alpha * prior), prior being 1 for a class of mean size: gamma draws divided by
+// their sum. Gamma draws of a small shape underflow float32, so they are kept as logarithms and
+// scaled by the largest.
 static void draw_shares(struct pools *pools, const float *prior, struct tern_prng *rng, float alpha)
 {
     float most = 0.0f;
@@ -148,7 +149,8 @@ static enum tern_result deal_dirichlet(struct tern_partition *partition, struct 
         return TERN_ERR_NO_MEMORY;
     }
     for (uint32_t k = 0; k < pools.class_count; k++) {
-        prior[k] = (float)(pools.end[k] - pools.next[k]) / (float)count;
+        uint32_t size = pools.end[k] - pools.next[k];
+        prior[k] = (float)size * (float)pools.class_count / (float)count;
     }
     for (uint32_t c = 0; c < partition->client_count; c++) {
         draw_shares(&pools, prior, rng, alpha);

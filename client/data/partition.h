@@ -8,8 +8,10 @@
 
 enum tern_partition_kind {
     TERN_PARTITION_IID = 0,       // shuffled, then dealt out evenly
-    TERN_PARTITION_DIRICHLET = 1, // each client's class shares ~ Dirichlet(alpha * the data's own)
-                                  // (Hsu, Qi and Brown 2019); sizes are even
+    TERN_PARTITION_DIRICHLET = 1, // each client's class shares ~ Dirichlet(alpha, ..., alpha), in
+                                  // proportion to the classes' sizes when those differ (Hsu, Qi
+                                  // and Brown 2019, whose alpha is this one times the number of
+                                  // classes); sizes are even
     TERN_PARTITION_SHARDS = 2,    // sorted by label, cut into 2 shards per client, dealt out at
                                   // random (McMahan et al. 2017)
 };
