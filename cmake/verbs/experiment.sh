@@ -9,7 +9,7 @@ Runs the federation that CONFIG.ini describes: makes a throw-away CA and server 
 tern-aggregator on a free port of 127.0.0.1, runs tern-fleet against it, and prints a line per round
 and a table of accuracy and bytes. Stops and removes everything afterwards, also on Ctrl-C.
 
-  --data-dir DIR       folder of the data set, for [data] source = idx
+  --data-dir DIR       folder of the data set, when [data] source names only the format (idx)
   --json OUT.json      writes the results, flat
   --baseline RUN.json  compares with the results of an earlier run
   --set section.key=v  overrides a key of CONFIG.ini; see configs/*.example.ini
@@ -88,7 +88,7 @@ start_aggregator() { # DIR CONFIG OVERRIDE...
     local dir=$1 config=$2 override
     shift 2
     AGGREGATOR_OPTIONS=(--config "$config")
-    for override in "$@" "federation.state=$dir/state" server.address=127.0.0.1 server.port=0 \
+    for override in "$@" "federation.state=$dir/state" server.address=127.0.0.1 server.port=0 admin.port=0 \
         "server.port_file=$dir/port" "server.certificate=$dir/server.pem" \
         "server.private_key=$dir/server.key"; do
         AGGREGATOR_OPTIONS+=(--set "$override")
@@ -134,7 +134,7 @@ run_federation() { # NAME CONFIG OVERRIDES_ARRAY_NAME FLEET_OPTION...
         "fleet.ca=$dir/ca.pem" "fleet.join_code=$code" "fleet.state_dir=$dir/clients"; do
         fleet_options+=(--set "$override")
     done
-    "$TERN_BUILD/bin/tern-fleet" --config "$config" "${fleet_options[@]}" "$@" &
+    "$TERN_BUILD/bin/tern-fleet" run --config "$config" "${fleet_options[@]}" "$@" &
     local fleet=$!
     EXPERIMENT_PIDS+=("$fleet")
     wait "$fleet" || status=$?
@@ -157,7 +157,7 @@ verb_experiment() {
                 [ -d "$2" ] || usage_error "experiment: there is no folder '$2'"
                 overrides+=("data.dir=$(cd -- "$2" && pwd)")
                 ;;
-            --json) fleet+=(--json "$2") ;;
+            --json) fleet+=(--results "$2") ;;
             --baseline) fleet+=(--baseline "$2") ;;
             --set) overrides+=("$2") ;;
             --keep) keep=$2 ;;
@@ -193,15 +193,14 @@ END
 
 verb_demo() {
     [ $# -eq 0 ] || usage_error "demo takes no options; ./tern experiment does"
-    local config=$TERN_ROOT/configs/experiments/demo.ini compressed=() plain
+    # shellcheck disable=SC2034
+    local config=$TERN_ROOT/configs/experiments/demo.ini compressed=() plain=(codec.codec=float32)
     verb_setup build
     build_variant release tern-aggregator tern-fleet
-    plain=(codec.codec=float32)
     begin_experiment
     say "federation 1 of 2: 3LC"
-    run_federation 3lc "$config" compressed --quiet-table --json "$EXPERIMENT_DIR/3lc.json"
+    run_federation 3lc "$config" compressed --no-table --results "$EXPERIMENT_DIR/3lc.json"
     say "federation 2 of 2: uncompressed float32, for comparison"
-    # shellcheck disable=SC2034
-    run_federation float32 "$config" plain --quiet-table --json "$EXPERIMENT_DIR/float32.json"
+    run_federation float32 "$config" plain --no-table --results "$EXPERIMENT_DIR/float32.json"
     "$TERN_BUILD/bin/tern-fleet" compare "$EXPERIMENT_DIR/3lc.json" "$EXPERIMENT_DIR/float32.json"
 }

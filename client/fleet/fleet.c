@@ -1,0 +1,271 @@
+#include "fleet/fleet.h"
+#include "codec/container.h"
+#include "data/partition.h"
+#include "data/source.h"
+#include "fleet/member.h"
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+struct fleet {
+    const struct tern_fleet_run *run;
+    const struct tern_fleet_settings *settings;
+    struct tern_data data;
+    struct tern_partition partition;
+    struct tern_model model;
+    struct tern_pool pool;
+    struct tern_progress progress;
+    struct tern_member *members; // those that train, then the evaluator
+    uint32_t member_count;
+    char *why;
+};
+
+static double now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
+}
+
+// --- Data
+
+// "idx" and "idx,mean=0.3" with a directory become "idx:DIR" and "idx:DIR,mean=0.3".
+static void data_spec(const struct tern_fleet_settings *settings, char spec[TERN_DATA_SPEC_MAX])
+{
+    const char *source = settings->data_source;
+    int kind = (int)strcspn(source, ",");
+    if (settings->data_dir[0] == '\0' || strchr(source, ':') != NULL) {
+        snprintf(spec, TERN_DATA_SPEC_MAX, "%s", source);
+    } else {
+        snprintf(spec, TERN_DATA_SPEC_MAX, "%.*s:%s%s", kind, source, settings->data_dir,
+                 source + kind);
+    }
+}
+
+static enum tern_result load_data(struct fleet *fleet)
+{
+    char spec[TERN_DATA_SPEC_MAX];
+    char why[TERN_DATA_WHY_MAX];
+    const struct tern_fleet_settings *settings = fleet->settings;
+    struct tern_partition_config config = {.clients = settings->fleet_clients,
+                                           .min_examples = 1,
+                                           .alpha = (float)settings->data_alpha,
+                                           .seed = settings->data_seed};
+    if (tern_partition_kind_from_name(settings->data_partition, &config.kind) != TERN_OK) {
+        snprintf(fleet->why, 512, "data.partition '%s' is not one of iid, dirichlet, shards",
+                 settings->data_partition);
+        return TERN_ERR_CONFIG;
+    }
+    data_spec(settings, spec);
+    enum tern_result result = tern_dataset_open(spec, NULL, &fleet->data, why);
+    if (result != TERN_OK) {
+        snprintf(fleet->why, 512, "%s", why);
+        return result;
+    }
+    result = tern_partition_make(&config, fleet->data.train.labels, fleet->data.train.count,
+                                 &fleet->partition);
+    if (result != TERN_OK) {
+        snprintf(fleet->why, 512, "%u examples cannot be shared among %u clients: %s",
+                 fleet->data.train.count, settings->fleet_clients, tern_result_sentence(result));
+    }
+    return result;
+}
+
+static struct tern_view shard(const struct fleet *fleet, uint32_t client)
+{
+    return tern_partition_view(&fleet->partition, &fleet->data.train, client);
+}
+
+static struct tern_view largest_shard(const struct fleet *fleet)
+{
+    struct tern_view largest = shard(fleet, 0);
+    for (uint32_t i = 1; i < fleet->settings->fleet_clients; i++) {
+        struct tern_view other = shard(fleet, i);
+        largest = other.count > largest.count ? other : largest;
+    }
+    return largest;
+}
+
+// --- Clients
+
+static enum tern_result enroll_all(struct fleet *fleet)
+{
+    uint32_t training = fleet->settings->fleet_clients;
+    fleet->member_count = training + 1;
+    fleet->members = calloc(fleet->member_count, sizeof *fleet->members);
+    if (fleet->members == NULL) {
+        return TERN_ERR_NO_MEMORY;
+    }
+    for (uint32_t i = 0; i < fleet->member_count; i++) {
+        fleet->members[i].number = i + 1;
+        fleet->members[i].evaluator = i == training;
+        TERN_TRY(
+            tern_member_open(&fleet->members[i], fleet->settings, &fleet->progress, fleet->why));
+        if (*fleet->run->interrupted) {
+            return TERN_AGAIN;
+        }
+    }
+    return TERN_OK;
+}
+
+static enum tern_result make_trainers(struct fleet *fleet)
+{
+    const struct tern_client_identity *identity = tern_client_identity(&fleet->members[0].client);
+    uint32_t workers = fleet->settings->fleet_workers;
+    if (workers == 0) {
+        long cores = sysconf(_SC_NPROCESSORS_ONLN);
+        workers = cores > 0 ? (uint32_t)cores : 1;
+    }
+    enum tern_result result = tern_model_from_spec(&fleet->model, identity->model_spec);
+    if (result == TERN_OK) {
+        const struct tern_view test = tern_view_all(&fleet->data.test);
+        result = tern_pool_init(&fleet->pool, &fleet->model, workers, largest_shard(fleet), test);
+    }
+    if (result != TERN_OK) {
+        snprintf(fleet->why, 512,
+                 "the aggregator's model %s cannot be trained on examples of %u features and %u "
+                 "classes: %s",
+                 identity->model_spec, fleet->data.train.feature_count,
+                 fleet->data.train.class_count, tern_result_sentence(result));
+    }
+    return result;
+}
+
+static enum tern_result start_all(struct fleet *fleet)
+{
+    for (uint32_t i = 0; i < fleet->member_count; i++) {
+        struct tern_member *member = &fleet->members[i];
+        member->seat.pool = &fleet->pool;
+        if (member->evaluator) {
+            member->seat.test = tern_view_all(&fleet->data.test);
+        } else {
+            member->seat.train = shard(fleet, i);
+        }
+        TERN_TRY(tern_member_start(member, &fleet->model, fleet->why));
+    }
+    return TERN_OK;
+}
+
+// --- Rounds
+
+static void print_round(const struct fleet *fleet, uint32_t version,
+                        const struct tern_progress_version *round)
+{
+    char up[16];
+    char down[16];
+    char of[16] = "";
+    double updates = round->updates > 0 ? round->updates : 1;
+    if (fleet->run->planned_rounds > 0) {
+        snprintf(of, sizeof of, "/%u", fleet->run->planned_rounds);
+    }
+    fprintf(fleet->run->out, "[ROUND %u%s] %u updates, accuracy %.4f, up %s down %s per client\n",
+            version, of, round->updates, round->accuracy,
+            tern_fleet_format_bytes((double)round->up / updates, up),
+            tern_fleet_format_bytes((double)round->down / updates, down));
+    fflush(fleet->run->out);
+}
+
+static enum tern_result watch(struct fleet *fleet)
+{
+    for (;;) {
+        uint32_t version;
+        struct tern_progress_version round;
+        enum tern_result result = tern_progress_next(&fleet->progress, &version, &round);
+        if (result == TERN_OK) {
+            print_round(fleet, version, &round);
+        } else if (result == TERN_ERR_NOT_FOUND && fleet->progress.failure == TERN_OK) {
+            return TERN_OK;
+        } else if (result != TERN_AGAIN) {
+            snprintf(fleet->why, 512, "%s", fleet->progress.why);
+            return result;
+        }
+        if (*fleet->run->interrupted) {
+            return TERN_AGAIN;
+        }
+    }
+}
+
+// --- Results
+
+static uint64_t float32_payload(const struct tern_model *model)
+{
+    const struct tern_codec codec = {.id = TERN_CODEC_FLOAT32, .sparsity = 1};
+    return tern_container_bound(&codec, model);
+}
+
+static void add_versions(const struct tern_progress *progress, struct tern_fleet_results *results)
+{
+    results->rounds = progress->shown;
+    for (uint32_t i = 0; i < progress->count; i++) {
+        const struct tern_progress_version *version = &progress->versions[i];
+        results->participations += version->updates;
+        results->cohort = version->updates > results->cohort ? version->updates : results->cohort;
+        if (i < results->rounds) {
+            results->accuracy[i] = version->accuracy;
+        }
+    }
+}
+
+static void add_bytes(const struct fleet *fleet, struct tern_fleet_results *results)
+{
+    for (uint32_t i = 0; i < fleet->settings->fleet_clients; i++) {
+        const struct tern_meter *meter = tern_client_meter_all(&fleet->members[i].client);
+        struct tern_bytes up = tern_meter_total(meter, TERN_UP);
+        struct tern_bytes down = tern_meter_total(meter, TERN_DOWN);
+        tern_bytes_add(&results->up, &up);
+        tern_bytes_add(&results->down, &down);
+    }
+}
+
+static enum tern_result collect(const struct fleet *fleet, struct tern_fleet_results *results)
+{
+    const struct tern_client_identity *identity = tern_client_identity(&fleet->members[0].client);
+    memset(results, 0, sizeof *results);
+    results->accuracy = calloc(fleet->progress.shown + 1u, sizeof *results->accuracy);
+    if (results->accuracy == NULL) {
+        return TERN_ERR_NO_MEMORY;
+    }
+    memcpy(results->codec, fleet->progress.codec, sizeof results->codec);
+    memcpy(results->model_hash, fleet->progress.model_hash, sizeof results->model_hash);
+    snprintf(results->model, sizeof results->model, "%s", identity->model_spec);
+    results->seed = identity->model_seed;
+    results->clients = fleet->settings->fleet_clients;
+    results->float32_payload = float32_payload(&fleet->model);
+    add_versions(&fleet->progress, results);
+    add_bytes(fleet, results);
+    return TERN_OK;
+}
+
+static void close_all(struct fleet *fleet)
+{
+    for (uint32_t i = 0; i < fleet->member_count; i++) {
+        tern_member_close(&fleet->members[i]);
+    }
+    free(fleet->members);
+    tern_pool_clear(&fleet->pool);
+    tern_partition_free(&fleet->partition);
+    tern_data_close(&fleet->data);
+    tern_progress_clear(&fleet->progress);
+}
+
+enum tern_result tern_fleet_run(const struct tern_fleet_run *run,
+                                struct tern_fleet_results *results, char why[512])
+{
+    struct fleet fleet = {.run = run, .settings = run->settings, .why = why};
+    snprintf(why, 512, "%s", tern_result_sentence(TERN_ERR_NO_MEMORY));
+    tern_progress_init(&fleet.progress);
+    TERN_TRY(load_data(&fleet));
+    TERN_TRY(enroll_all(&fleet));
+    TERN_TRY(make_trainers(&fleet));
+    double start = now();
+    TERN_TRY(start_all(&fleet));
+    TERN_TRY(watch(&fleet));
+    for (uint32_t i = 0; i < fleet.member_count; i++) {
+        tern_member_join(&fleet.members[i]);
+    }
+    TERN_TRY(collect(&fleet, results));
+    results->seconds = now() - start;
+    close_all(&fleet);
+    return TERN_OK;
+}

@@ -1,0 +1,26 @@
+// Many clients in one process against one aggregator: enrols them in order, runs each in a thread,
+// prints a line per round and gathers the results. Called once per process, from the main thread.
+#ifndef TERN_FLEET_H
+#define TERN_FLEET_H
+
+#include "fleet/results.h"
+#include "fleet/settings.h"
+#include <signal.h>
+
+struct tern_fleet_run {
+    const struct tern_fleet_settings *settings;
+    uint32_t planned_rounds;                  // for the progress lines; 0 = not known
+    FILE *out;                                // of the progress lines
+    const volatile sig_atomic_t *interrupted; // the run ends soon after it becomes true
+};
+
+// Runs the fleet until the federation is finished. Deterministic: the same settings against a new
+// aggregator with the same settings give the same model.
+// TERN_OK     *results is filled; clear it
+// TERN_AGAIN  interrupted
+// otherwise why says what failed. Threads may be under way then: end the process without cleaning
+// up (clients survive that as they survive a power cut).
+TERN_MUST_USE enum tern_result tern_fleet_run(const struct tern_fleet_run *run,
+                                              struct tern_fleet_results *results, char why[512]);
+
+#endif

@@ -1,0 +1,176 @@
+// tern-fleet: many clients in one process, for experiments and load.
+#include "fleet/fleet.h"
+#include "fleet/planned_rounds.h"
+#include "hosted/cli.h"
+#include "posix/transport.h"
+#include <stdlib.h>
+#include <unistd.h>
+
+static struct tern_fleet_settings settings;
+static volatile sig_atomic_t interrupted;
+
+static void on_signal(int signal)
+{
+    (void)signal;
+    interrupted = 1;
+}
+
+static void catch_signals(void)
+{
+    struct sigaction action = {.sa_handler = on_signal};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGHUP, &action, NULL);
+    signal(SIGPIPE, SIG_IGN);
+}
+
+// Ends the process while clients' threads are in the middle of something.
+static void end_now(int code)
+{
+    fflush(stdout);
+    fflush(stderr);
+    _exit(code);
+}
+
+static int read_baseline(const struct tern_cli *cli, const char *path,
+                         struct tern_fleet_results *results)
+{
+    char why[256];
+    enum tern_result result = tern_fleet_results_read(path, results, why);
+    return result == TERN_OK ? TERN_EXIT_OK : tern_cli_fail(cli, result, "%s", why);
+}
+
+static int print_json(const struct tern_cli *cli, const struct tern_fleet_results *results)
+{
+    char *text = tern_fleet_results_text(results);
+    if (text == NULL) {
+        return tern_cli_fail(cli, TERN_ERR_NO_MEMORY, "memory is out");
+    }
+    puts(text);
+    free(text);
+    return TERN_EXIT_OK;
+}
+
+// --- run
+
+static const struct tern_cli_option run_options[] = {
+    {"results", "FILE", "write the results as flat JSON"},
+    {"baseline", "FILE", "compare with the results of an earlier run"},
+    {"no-table", NULL, "print no table at the end"},
+    {0},
+};
+
+static int show_run(const struct tern_cli *cli, const struct tern_fleet_results *results,
+                    const struct tern_fleet_results *baseline)
+{
+    const char *path = tern_cli_option(cli, "results", NULL);
+    if (path != NULL) {
+        enum tern_result result = tern_fleet_results_write(results, path);
+        if (result != TERN_OK) {
+            return tern_cli_fail(cli, result, "%s: %s", path, tern_result_sentence(result));
+        }
+    }
+    if (cli->json) {
+        return print_json(cli, results);
+    }
+    if (!tern_cli_flag(cli, "no-table")) {
+        tern_fleet_print_table(results, stdout);
+    }
+    if (baseline != NULL) {
+        tern_fleet_print_comparison(results, baseline, stdout);
+    }
+    return TERN_EXIT_OK;
+}
+
+static int run(struct tern_cli *cli)
+{
+    struct tern_fleet_results results = {0};
+    struct tern_fleet_results baseline = {0};
+    const char *baseline_path = tern_cli_option(cli, "baseline", NULL);
+    const struct tern_fleet_run fleet = {
+        .settings = &settings,
+        .planned_rounds = tern_fleet_planned_rounds(cli->config, cli->sets, cli->set_count),
+        .out = cli->json ? stderr : stdout,
+        .interrupted = &interrupted,
+    };
+    char why[512];
+    if (settings.fleet_server[0] == '\0' || settings.fleet_join_code[0] == '\0') {
+        return tern_cli_fail(cli, TERN_ERR_CONFIG,
+                             "fleet.server and fleet.join_code must be set; see tern-fleet --help");
+    }
+    if (baseline_path != NULL && read_baseline(cli, baseline_path, &baseline) != TERN_EXIT_OK) {
+        return TERN_EXIT_FAILED;
+    }
+    catch_signals();
+    enum tern_result result = tern_curl_global();
+    if (result != TERN_OK) {
+        return tern_cli_fail(cli, result, "libcurl: %s", tern_result_sentence(result));
+    }
+    result = tern_fleet_run(&fleet, &results, why);
+    if (result == TERN_AGAIN) {
+        end_now(TERN_EXIT_INTERRUPTED);
+    }
+    if (result != TERN_OK) {
+        end_now(tern_cli_fail(cli, result, "%s", why));
+    }
+    int code = show_run(cli, &results, baseline_path != NULL ? &baseline : NULL);
+    tern_fleet_results_clear(&results);
+    tern_fleet_results_clear(&baseline);
+    return code;
+}
+
+// --- compare
+
+static int compare(struct tern_cli *cli)
+{
+    struct tern_fleet_results results = {0};
+    struct tern_fleet_results baseline = {0};
+    int code = read_baseline(cli, cli->arguments[0], &results);
+    if (code == TERN_EXIT_OK) {
+        code = read_baseline(cli, cli->arguments[1], &baseline);
+    }
+    if (code == TERN_EXIT_OK) {
+        tern_fleet_print_comparison(&results, &baseline, stdout);
+    }
+    tern_fleet_results_clear(&results);
+    tern_fleet_results_clear(&baseline);
+    return code;
+}
+
+static const struct tern_cli_verb verbs[] = {
+    {"run", "run a fleet against an aggregator until the federation is finished", "",
+     "Enrols fleet.clients clients, and one that evaluates, with one join code; runs each in a\n"
+     "thread; prints a line per round and a table at the end. --json prints the results as JSON\n"
+     "instead and the lines on stderr. The means per client and round are all bytes of all\n"
+     "clients that train, enrolment, handshakes and idle check-ins included, divided by the\n"
+     "updates that were applied.\n"
+     "\n"
+     "  tern-fleet run --config experiment.ini --set fleet.server=https://127.0.0.1:8443 \\\n"
+     "      --set fleet.ca=ca.pem --set fleet.join_code=CODE --results run.json\n"
+     "\n"
+     "./tern experiment does this and starts the aggregator too.\n",
+     run_options, 0, 0, run},
+    {"compare", "print two runs side by side", "RUN.json BASELINE.json",
+     "Prints accuracy and bytes of two runs, and how many times fewer bytes the first took.\n"
+     "\n"
+     "  tern-fleet compare 3lc.json float32.json\n",
+     NULL, 2, 2, compare},
+    {0},
+};
+
+int main(int argc, char **argv)
+{
+    static const struct tern_cli_program program = {
+        .name = "tern-fleet",
+        .summary = "many Tern clients in one process, for experiments",
+        .help =
+            "Runs a fleet of real clients, each over its own HTTPS connection, and measures\n"
+            "accuracy and bytes. Settings: [fleet] and [data] of the INI file; tern-aggregator\n"
+            "may read the same file.\n",
+        .verbs = verbs,
+        .settings = &tern_fleet_settings_table,
+        .values = &settings,
+    };
+    return tern_cli_main(&program, argc, argv);
+}

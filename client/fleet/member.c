@@ -1,0 +1,218 @@
+#include "fleet/member.h"
+#include "hosted/files.h"
+#include "hosted/log.h"
+#include "version.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define STACK_BYTES (512u << 10) // of a client's thread: TLS and a reply, no large arrays
+
+// --- What the client tells
+
+static void on_uploaded(struct tern_member *member, const struct tern_client_event *event)
+{
+    if (event->result == TERN_OK) {
+        tern_progress_update(member->progress, member->base_version,
+                             tern_client_meter_round(&member->client));
+    } else {
+        tern_log(TERN_LOG_WARN, "update-not-applied", "client=%s round=%u result=%s", member->name,
+                 event->round, tern_result_name(event->result));
+    }
+}
+
+static void on_event(void *ctx, const struct tern_client_event *event)
+{
+    struct tern_member *member = ctx;
+    switch ((int)event->kind) {
+    case TERN_EVENT_TASK:
+        member->base_version = event->version;
+        if (!member->evaluator) {
+            tern_progress_codec(member->progress, member->client.task.codec);
+        }
+        break;
+    case TERN_EVENT_ENCODED:
+        tern_pool_release(&member->seat);
+        break;
+    case TERN_EVENT_UPLOADED:
+        on_uploaded(member, event);
+        break;
+    case TERN_EVENT_EVALUATED:
+        tern_progress_evaluation(member->progress, event->version, event->accuracy);
+        break;
+    case TERN_EVENT_FINISHED:
+        tern_progress_finished(member->progress, event->final_model_hash);
+        break;
+    case TERN_EVENT_TROUBLE:
+        tern_log(TERN_LOG_WARN, "trouble",
+                 "client=%s result=%s status=%d wait_ms=%u why=%s transport=%s", member->name,
+                 tern_result_name(event->result), event->status, event->wait_ms,
+                 TERN_LOG_TEXT(event->why), TERN_LOG_TEXT(tern_curl_why(member->transport)));
+        break;
+    default:
+        break;
+    }
+}
+
+// --- Opening
+
+static enum tern_result open_store(struct tern_member *member,
+                                   const struct tern_fleet_settings *settings,
+                                   struct tern_store *store, char why[512])
+{
+    char path[512];
+    if (strcmp(settings->fleet_store, "memory") == 0) {
+        *store = tern_memory_store_port(&member->memory);
+        return TERN_OK;
+    }
+    if (strcmp(settings->fleet_store, "files") != 0) {
+        snprintf(why, 512, "fleet.store '%s' is not one of memory, files", settings->fleet_store);
+        return TERN_ERR_CONFIG;
+    }
+    if (tern_file_make_folders(settings->fleet_state_dir, 0700) != TERN_OK) {
+        snprintf(why, 512, "cannot make the directory '%s'", settings->fleet_state_dir);
+        return TERN_ERR_IO;
+    }
+    snprintf(path, sizeof path, "%s/%s", settings->fleet_state_dir, member->name);
+    TERN_TRY(tern_file_store_open(&member->files, path, why));
+    *store = tern_file_store_port(member->files);
+    return TERN_OK;
+}
+
+static enum tern_result enroll(struct tern_member *member,
+                               const struct tern_fleet_settings *settings, char why[512])
+{
+    enum tern_result result = tern_client_identify(&member->client);
+    if (result == TERN_ERR_NOT_FOUND) {
+        do {
+            result = tern_client_enroll(&member->client, settings->fleet_join_code);
+        } while (result == TERN_AGAIN);
+    }
+    if (result != TERN_OK) {
+        snprintf(why, 512, "%s could not enrol with %.100s: %s %.200s", member->name,
+                 settings->fleet_server, tern_result_sentence(result),
+                 tern_curl_why(member->transport));
+    }
+    return result;
+}
+
+enum tern_result tern_member_open(struct tern_member *member,
+                                  const struct tern_fleet_settings *settings,
+                                  struct tern_progress *progress, char why[512])
+{
+    struct tern_client_config config = {0};
+    snprintf(member->name, sizeof member->name, "fleet-%04u", member->number);
+    member->progress = progress;
+    TERN_TRY(open_store(member, settings, &config.ports.store, why));
+    const struct tern_curl_config transport = {.server = settings->fleet_server,
+                                               .ca_file = settings->fleet_ca};
+    TERN_TRY(tern_curl_open(&member->transport, &transport, why));
+    config.ports.transport = tern_curl_port(member->transport);
+    config.ports.clock = tern_posix_clock();
+    config.ports.entropy = tern_posix_entropy();
+    config.ports.conditions = tern_posix_conditions_port(&member->conditions);
+    config.name = member->name;
+    config.platform = "linux tern-fleet/" TERN_VERSION;
+    config.evaluator = member->evaluator;
+    config.wait_ms = (uint32_t)settings->fleet_wait;
+    config.on_event = on_event;
+    config.event_ctx = member;
+    TERN_TRY(tern_client_init(&member->client, &config));
+    return enroll(member, settings, why);
+}
+
+// --- Running
+
+static void sleep_ms(uint32_t ms)
+{
+    const struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};
+    nanosleep(&time, NULL);
+}
+
+static void *run(void *argument)
+{
+    struct tern_member *member = argument;
+    char why[256] = "";
+    enum tern_result result = TERN_OK;
+    while (tern_client_phase(&member->client) != TERN_PHASE_FINISHED) {
+        result = tern_client_step(&member->client);
+        if (result == TERN_AGAIN) {
+            sleep_ms(tern_client_next_ms(&member->client));
+        } else if (result != TERN_OK) {
+            break;
+        }
+    }
+    tern_pool_release(&member->seat);
+    result = result == TERN_AGAIN ? TERN_OK : result;
+    if (result != TERN_OK) {
+        snprintf(why, sizeof why, "%s stopped: %s (%s)", member->name, tern_result_sentence(result),
+                 tern_result_name(result));
+    }
+    tern_progress_end(member->progress, result, why);
+    return NULL;
+}
+
+static enum tern_result take_memory(struct tern_member *member, const struct tern_model *model,
+                                    struct tern_client_workspace *workspace)
+{
+    *workspace = (struct tern_client_workspace){.model = model};
+    workspace->blob_size = tern_client_blob_bound(model);
+    member->weights = calloc(model->count, sizeof *member->weights);
+    member->error_buffer = calloc(model->count, sizeof *member->error_buffer);
+    member->blob = malloc(workspace->blob_size);
+    workspace->trainer = tern_pool_port(&member->seat);
+    workspace->weights = member->weights;
+    workspace->error_buffer = member->error_buffer;
+    workspace->blob = member->blob;
+    return member->weights != NULL && member->error_buffer != NULL && member->blob != NULL
+               ? TERN_OK
+               : TERN_ERR_NO_MEMORY;
+}
+
+static enum tern_result start_thread(struct tern_member *member)
+{
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    tern_progress_start(member->progress);
+    member->started = pthread_create(&member->thread, &attributes, run, member) == 0;
+    pthread_attr_destroy(&attributes);
+    return member->started ? TERN_OK : TERN_ERR_NO_MEMORY;
+}
+
+enum tern_result tern_member_start(struct tern_member *member, const struct tern_model *model,
+                                   char why[512])
+{
+    struct tern_client_workspace workspace;
+    enum tern_result result = take_memory(member, model, &workspace);
+    if (result == TERN_OK) {
+        result = tern_client_restore(&member->client, &workspace);
+    }
+    if (result == TERN_OK) {
+        result = start_thread(member);
+    }
+    if (result != TERN_OK) {
+        snprintf(why, 512, "%s could not start: %s", member->name, tern_result_sentence(result));
+    }
+    return result;
+}
+
+void tern_member_join(struct tern_member *member)
+{
+    if (member->started) {
+        pthread_join(member->thread, NULL);
+        member->started = false;
+    }
+}
+
+void tern_member_close(struct tern_member *member)
+{
+    tern_member_join(member);
+    tern_curl_close(member->transport);
+    tern_file_store_close(member->files);
+    tern_memory_store_clear(&member->memory);
+    free(member->weights);
+    free(member->error_buffer);
+    free(member->blob);
+}

@@ -1,0 +1,172 @@
+#include "fleet/progress.h"
+#include "util/bytes.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+// How long after its evaluation a version waits for replies to its updates: a client learns that
+// its update counts a moment after the version was made.
+#define SETTLE_MS 150
+
+void tern_progress_init(struct tern_progress *progress)
+{
+    memset(progress, 0, sizeof *progress);
+    pthread_mutex_init(&progress->mutex, NULL);
+    pthread_cond_init(&progress->changed, NULL);
+}
+
+void tern_progress_clear(struct tern_progress *progress)
+{
+    free(progress->versions);
+    pthread_cond_destroy(&progress->changed);
+    pthread_mutex_destroy(&progress->mutex);
+    memset(progress, 0, sizeof *progress);
+}
+
+static void lock(struct tern_progress *progress)
+{
+    pthread_mutex_lock(&progress->mutex);
+}
+
+static void unlock(struct tern_progress *progress)
+{
+    pthread_cond_signal(&progress->changed);
+    pthread_mutex_unlock(&progress->mutex);
+}
+
+static uint64_t now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static void fail(struct tern_progress *progress, enum tern_result result, const char *why)
+{
+    if (progress->failure == TERN_OK) {
+        progress->failure = result;
+        snprintf(progress->why, sizeof progress->why, "%s", why);
+    }
+}
+
+// The entry of a version >= 1, made when it is new; NULL when memory is out.
+static struct tern_progress_version *entry(struct tern_progress *progress, uint32_t version)
+{
+    if (version > progress->capacity) {
+        uint32_t capacity = version + 64;
+        struct tern_progress_version *grown = realloc(progress->versions, capacity * sizeof *grown);
+        if (grown == NULL) {
+            fail(progress, TERN_ERR_NO_MEMORY, tern_result_sentence(TERN_ERR_NO_MEMORY));
+            return NULL;
+        }
+        memset(grown + progress->capacity, 0, (capacity - progress->capacity) * sizeof *grown);
+        progress->versions = grown;
+        progress->capacity = capacity;
+    }
+    progress->count = version > progress->count ? version : progress->count;
+    return &progress->versions[version - 1];
+}
+
+void tern_progress_start(struct tern_progress *progress)
+{
+    lock(progress);
+    progress->running++;
+    unlock(progress);
+}
+
+void tern_progress_end(struct tern_progress *progress, enum tern_result result, const char *why)
+{
+    lock(progress);
+    progress->running--;
+    if (result != TERN_OK) {
+        fail(progress, result, why);
+    }
+    unlock(progress);
+}
+
+void tern_progress_update(struct tern_progress *progress, uint32_t base_version,
+                          const struct tern_meter *round)
+{
+    lock(progress);
+    struct tern_progress_version *version = entry(progress, base_version + 1);
+    if (version != NULL) {
+        version->updates++;
+        version->up += tern_meter_total(round, TERN_UP).wire;
+        version->down += tern_meter_total(round, TERN_DOWN).wire;
+    }
+    unlock(progress);
+}
+
+void tern_progress_evaluation(struct tern_progress *progress, uint32_t version, float accuracy)
+{
+    if (version == 0) {
+        return;
+    }
+    lock(progress);
+    struct tern_progress_version *entry_ = entry(progress, version);
+    if (entry_ != NULL) {
+        entry_->accuracy = (double)accuracy;
+        entry_->evaluated = true;
+        entry_->evaluated_ms = now_ms();
+    }
+    unlock(progress);
+}
+
+void tern_progress_codec(struct tern_progress *progress, const char *codec)
+{
+    lock(progress);
+    snprintf(progress->codec, sizeof progress->codec, "%s", codec);
+    unlock(progress);
+}
+
+void tern_progress_finished(struct tern_progress *progress,
+                            const uint8_t model_hash[TERN_SHA256_SIZE])
+{
+    lock(progress);
+    tern_hex_encode(model_hash, TERN_SHA256_SIZE, progress->model_hash);
+    unlock(progress);
+}
+
+static bool is_complete(const struct tern_progress *progress)
+{
+    if (progress->shown >= progress->count) {
+        return false;
+    }
+    const struct tern_progress_version *version = &progress->versions[progress->shown];
+    return version->evaluated &&
+           (progress->running == 0 || now_ms() >= version->evaluated_ms + SETTLE_MS);
+}
+
+static void wait_a_moment(struct tern_progress *progress)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += 200 * 1000000L;
+    if (until.tv_nsec >= 1000000000L) {
+        until.tv_sec++;
+        until.tv_nsec -= 1000000000L;
+    }
+    pthread_cond_timedwait(&progress->changed, &progress->mutex, &until);
+}
+
+enum tern_result tern_progress_next(struct tern_progress *progress, uint32_t *version,
+                                    struct tern_progress_version *out)
+{
+    enum tern_result result = TERN_AGAIN;
+    pthread_mutex_lock(&progress->mutex);
+    if (progress->failure == TERN_OK && progress->running > 0 && !is_complete(progress)) {
+        wait_a_moment(progress);
+    }
+    if (progress->failure != TERN_OK) {
+        result = progress->failure;
+    } else if (is_complete(progress)) {
+        *out = progress->versions[progress->shown++];
+        *version = progress->shown;
+        result = TERN_OK;
+    } else if (progress->running == 0) {
+        result = TERN_ERR_NOT_FOUND;
+    }
+    pthread_mutex_unlock(&progress->mutex);
+    return result;
+}

@@ -1,0 +1,54 @@
+// What a fleet's clients report while they run, gathered per version of the model: updates applied,
+// bytes, accuracy. Clients add from their threads; the main thread waits for lines to print. Every
+// call is safe from any thread.
+#ifndef TERN_FLEET_PROGRESS_H
+#define TERN_FLEET_PROGRESS_H
+
+#include "client.h"
+#include <pthread.h>
+
+struct tern_progress_version {
+    uint32_t updates;  // applied, that made this version
+    uint64_t up, down; // wire bytes of their clients' rounds
+    double accuracy;
+    bool evaluated;
+    uint64_t evaluated_ms; // monotonic
+};
+
+struct tern_progress {
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    struct tern_progress_version *versions; // [0] is version 1
+    uint32_t count;
+    uint32_t capacity;
+    uint32_t shown;   // versions whose line is printed
+    uint32_t running; // clients that have not ended
+    char codec[TERN_CODEC_SPEC_MAX];
+    char model_hash[2 * TERN_SHA256_SIZE + 1];
+    enum tern_result failure; // TERN_OK while no client failed
+    char why[256];
+};
+
+void tern_progress_init(struct tern_progress *progress);
+void tern_progress_clear(struct tern_progress *progress);
+
+// A client starts or ends (TERN_OK), or fails with a sentence.
+void tern_progress_start(struct tern_progress *progress);
+void tern_progress_end(struct tern_progress *progress, enum tern_result result, const char *why);
+
+// An update trained from version base_version was applied; the client's round took so many bytes.
+void tern_progress_update(struct tern_progress *progress, uint32_t base_version,
+                          const struct tern_meter *round);
+void tern_progress_evaluation(struct tern_progress *progress, uint32_t version, float accuracy);
+void tern_progress_codec(struct tern_progress *progress, const char *codec);
+void tern_progress_finished(struct tern_progress *progress,
+                            const uint8_t model_hash[TERN_SHA256_SIZE]);
+
+// Waits up to 200 ms for a version that is complete and not shown yet: evaluated, and its updates'
+// replies have had time to arrive. *version is its number.
+// TERN_OK; TERN_AGAIN  none yet; TERN_ERR_NOT_FOUND  every client has ended and all are shown;
+// another code: a client failed, progress->why says which and why
+TERN_MUST_USE enum tern_result tern_progress_next(struct tern_progress *progress, uint32_t *version,
+                                                  struct tern_progress_version *out);
+
+#endif

@@ -1,0 +1,175 @@
+#include "fleet/results.h"
+#include "hosted/files.h"
+#include <cjson/cJSON.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FILE_BYTES_MAX (16u << 20)
+
+void tern_fleet_results_clear(struct tern_fleet_results *results)
+{
+    free(results->accuracy);
+    memset(results, 0, sizeof *results);
+}
+
+double tern_fleet_final_accuracy(const struct tern_fleet_results *results)
+{
+    return results->rounds > 0 ? results->accuracy[results->rounds - 1] : NAN;
+}
+
+// --- Writing
+
+static double mean(uint64_t bytes, uint64_t participations)
+{
+    return participations > 0 ? (double)bytes / (double)participations : 0;
+}
+
+static void add_bytes(cJSON *json, const struct tern_bytes *up, const struct tern_bytes *down,
+                      uint64_t participations)
+{
+    cJSON_AddNumberToObject(json, "payload_up", mean(up->payload, participations));
+    cJSON_AddNumberToObject(json, "payload_down", mean(down->payload, participations));
+    cJSON_AddNumberToObject(json, "http_up", mean(up->http, participations));
+    cJSON_AddNumberToObject(json, "http_down", mean(down->http, participations));
+    cJSON_AddNumberToObject(json, "tls_up", mean(up->tls, participations));
+    cJSON_AddNumberToObject(json, "tls_down", mean(down->tls, participations));
+    cJSON_AddNumberToObject(json, "wire_up", mean(up->wire, participations));
+    cJSON_AddNumberToObject(json, "wire_down", mean(down->wire, participations));
+}
+
+char *tern_fleet_results_text(const struct tern_fleet_results *results)
+{
+    cJSON *json = cJSON_CreateObject();
+    cJSON_AddNumberToObject(json, "final_accuracy", tern_fleet_final_accuracy(results));
+    cJSON_AddItemToObject(json, "accuracy",
+                          cJSON_CreateDoubleArray(results->accuracy, (int)results->rounds));
+    cJSON_AddNumberToObject(json, "rounds", results->rounds);
+    cJSON_AddNumberToObject(json, "clients", results->clients);
+    cJSON_AddNumberToObject(json, "cohort", results->cohort);
+    cJSON_AddNumberToObject(json, "seed", (double)results->seed);
+    cJSON_AddStringToObject(json, "codec", results->codec);
+    cJSON_AddStringToObject(json, "model", results->model);
+    cJSON_AddStringToObject(json, "model_hash", results->model_hash);
+    cJSON_AddNumberToObject(json, "seconds", results->seconds);
+    cJSON_AddNumberToObject(json, "float32_payload", (double)results->float32_payload);
+    cJSON_AddNumberToObject(json, "participations", (double)results->participations);
+    add_bytes(json, &results->up, &results->down, results->participations);
+    char *text = cJSON_Print(json);
+    cJSON_Delete(json);
+    return text;
+}
+
+enum tern_result tern_fleet_results_write(const struct tern_fleet_results *results,
+                                          const char *path)
+{
+    char *text = tern_fleet_results_text(results);
+    if (text == NULL) {
+        return TERN_ERR_NO_MEMORY;
+    }
+    enum tern_result result = tern_file_write(path, text, strlen(text), 0644);
+    cJSON_free(text);
+    return result;
+}
+
+// --- Reading
+
+// Reads a JSON number >= 0, remembering the first key that is missing.
+static double number(const cJSON *json, const char *key, const char **missing)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(json, key);
+    if (!cJSON_IsNumber(item) || item->valuedouble < 0) {
+        *missing = *missing == NULL ? key : *missing;
+        return 0;
+    }
+    return item->valuedouble;
+}
+
+static void text_of(const cJSON *json, const char *key, char *dst, size_t size,
+                    const char **missing)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(json, key);
+    if (!cJSON_IsString(item) || strlen(item->valuestring) >= size) {
+        *missing = *missing == NULL ? key : *missing;
+        return;
+    }
+    strcpy(dst, item->valuestring);
+}
+
+// Bytes of all participations, from their mean.
+static uint64_t total(const cJSON *json, const char *key, double participations,
+                      const char **missing)
+{
+    return (uint64_t)llround(number(json, key, missing) * participations);
+}
+
+static void read_bytes(const cJSON *json, struct tern_fleet_results *results, const char **missing)
+{
+    double count = number(json, "participations", missing);
+    results->participations = (uint64_t)count;
+    results->up = (struct tern_bytes){.payload = total(json, "payload_up", count, missing),
+                                      .http = total(json, "http_up", count, missing),
+                                      .tls = total(json, "tls_up", count, missing),
+                                      .wire = total(json, "wire_up", count, missing)};
+    results->down = (struct tern_bytes){.payload = total(json, "payload_down", count, missing),
+                                        .http = total(json, "http_down", count, missing),
+                                        .tls = total(json, "tls_down", count, missing),
+                                        .wire = total(json, "wire_down", count, missing)};
+}
+
+static void read_accuracy(const cJSON *json, struct tern_fleet_results *results,
+                          const char **missing)
+{
+    const cJSON *array = cJSON_GetObjectItemCaseSensitive(json, "accuracy");
+    uint32_t count = cJSON_IsArray(array) ? (uint32_t)cJSON_GetArraySize(array) : 0;
+    results->accuracy = calloc(count > 0 ? count : 1, sizeof *results->accuracy);
+    if (results->accuracy == NULL || !cJSON_IsArray(array)) {
+        *missing = "accuracy";
+        return;
+    }
+    const cJSON *item;
+    cJSON_ArrayForEach(item, array)
+    {
+        results->accuracy[results->rounds++] = cJSON_IsNumber(item) ? item->valuedouble : NAN;
+    }
+}
+
+static const char *read_all(const cJSON *json, struct tern_fleet_results *results)
+{
+    const char *missing = NULL;
+    text_of(json, "codec", results->codec, sizeof results->codec, &missing);
+    text_of(json, "model", results->model, sizeof results->model, &missing);
+    text_of(json, "model_hash", results->model_hash, sizeof results->model_hash, &missing);
+    results->seed = (uint64_t)number(json, "seed", &missing);
+    results->clients = (uint32_t)number(json, "clients", &missing);
+    results->cohort = (uint32_t)number(json, "cohort", &missing);
+    results->seconds = number(json, "seconds", &missing);
+    results->float32_payload = (uint64_t)number(json, "float32_payload", &missing);
+    read_bytes(json, results, &missing);
+    read_accuracy(json, results, &missing);
+    return missing;
+}
+
+enum tern_result tern_fleet_results_read(const char *path, struct tern_fleet_results *results,
+                                         char why[256])
+{
+    memset(results, 0, sizeof *results);
+    uint8_t *text = NULL;
+    size_t len = 0;
+    enum tern_result result = tern_file_read(path, FILE_BYTES_MAX, &text, &len);
+    if (result != TERN_OK) {
+        snprintf(why, 256, "%.150s: %s", path, tern_result_sentence(result));
+        return result;
+    }
+    cJSON *json = cJSON_ParseWithLength((const char *)text, len);
+    free(text);
+    const char *missing = read_all(json, results);
+    cJSON_Delete(json);
+    if (missing == NULL) {
+        return TERN_OK;
+    }
+    snprintf(why, 256, "%.150s is not the JSON of a run: '%s' is missing or malformed", path,
+             missing);
+    tern_fleet_results_clear(results);
+    return TERN_ERR_CORRUPT;
+}

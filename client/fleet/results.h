@@ -1,0 +1,59 @@
+// What a run of a fleet came to: accuracy per round, bytes per client and round, and the model's
+// hash; as a flat JSON file and as tables. Plain data; one thread at a time.
+#ifndef TERN_FLEET_RESULTS_H
+#define TERN_FLEET_RESULTS_H
+
+#include "codec/codec.h"
+#include "meter/meter.h"
+#include "result.h"
+#include "util/sha256.h"
+#include <stdio.h>
+
+struct tern_fleet_results {
+    char codec[TERN_CODEC_SPEC_MAX];           // of the updates, as the tasks named it
+    char model[64];                            // spec string
+    char model_hash[2 * TERN_SHA256_SIZE + 1]; // of the final global model, hex; "" when unfinished
+    uint64_t seed;
+    uint32_t clients; // that train
+    uint32_t cohort;  // most clients whose updates one round applied
+    uint32_t rounds;  // versions that were evaluated
+    double seconds;
+    uint64_t float32_payload; // bytes of one uncompressed update
+
+    // Every byte of every client that trains (enrolment, handshakes and idle check-ins included,
+    // the evaluator's not), and by how many updates that is divided for the means.
+    struct tern_bytes up;
+    struct tern_bytes down;
+    uint64_t participations;
+
+    double *accuracy; // rounds values, malloc'ed
+};
+
+void tern_fleet_results_clear(struct tern_fleet_results *results);
+
+// Accuracy after the last round; NaN when nothing was evaluated.
+double tern_fleet_final_accuracy(const struct tern_fleet_results *results);
+
+// The flat JSON, malloc'ed, the caller's to free; NULL when memory is out.
+char *tern_fleet_results_text(const struct tern_fleet_results *results);
+
+// Writes it to a file. TERN_ERR_NO_MEMORY, errors of tern_file_write()
+TERN_MUST_USE enum tern_result tern_fleet_results_write(const struct tern_fleet_results *results,
+                                                        const char *path);
+
+// Reads what tern_fleet_results_write() wrote; clear it afterwards.
+// TERN_ERR_CORRUPT  not such a file, why names the key; errors of tern_file_read()
+TERN_MUST_USE enum tern_result
+tern_fleet_results_read(const char *path, struct tern_fleet_results *results, char why[256]);
+
+// Prints the table of one run, beside what float32 would take as payload.
+void tern_fleet_print_table(const struct tern_fleet_results *run, FILE *out);
+
+// Prints a run beside another, with ratios.
+void tern_fleet_print_comparison(const struct tern_fleet_results *run,
+                                 const struct tern_fleet_results *baseline, FILE *out);
+
+// "980 B", "3.1 KB", "12.4 MB" (powers of 1000). Returns text.
+const char *tern_fleet_format_bytes(double bytes, char text[16]);
+
+#endif

@@ -1,0 +1,34 @@
+#include "fleet/settings.h"
+
+#define FIELD(section, key)                                                                        \
+    offsetof(struct tern_fleet_settings, section##_##key),                                         \
+        sizeof(((struct tern_fleet_settings *)0)->section##_##key)
+#define ROW(section, key, type, fallback, min, max, doc)                                           \
+    {#section, #key, type, FIELD(section, key), fallback, min, max, doc},
+
+#define TEXT(section, key, size, fallback, doc)                                                    \
+    ROW(section, key, TERN_SETTING_TEXT, fallback, 0, (size)-1, doc)
+#define U32(section, key, fallback, min, max, doc)                                                 \
+    ROW(section, key, TERN_SETTING_U32, fallback, min, max, doc)
+#define U64(section, key, fallback, min, max, doc)                                                 \
+    ROW(section, key, TERN_SETTING_U64, fallback, min, max, doc)
+#define REAL(section, key, fallback, min, max, doc)                                                \
+    ROW(section, key, TERN_SETTING_REAL, fallback, min, max, doc)
+#define MS(section, key, fallback, min, max, doc)                                                  \
+    ROW(section, key, TERN_SETTING_MS, fallback, min, max, doc)
+
+static const struct tern_setting table[] = {
+#include "fleet/settings.def"
+};
+
+// What an experiment's file also holds for the aggregator.
+static const char *const foreign[] = {"federation", "server",   "round",    "train",
+                                      "codec",      "strategy", "schedule", "limits",
+                                      "admin",      "client",   "budget",   NULL};
+
+const struct tern_settings tern_fleet_settings_table = {
+    .program = "tern-fleet",
+    .table = table,
+    .count = sizeof table / sizeof table[0],
+    .foreign_sections = foreign,
+};

@@ -1,0 +1,114 @@
+#include "fleet/results.h"
+#include <math.h>
+
+const char *tern_fleet_format_bytes(double bytes, char text[16])
+{
+    if (bytes < 999.5) {
+        snprintf(text, 16, "%.0f B", bytes);
+    } else if (bytes < 999950) {
+        snprintf(text, 16, "%.1f KB", bytes / 1e3);
+    } else if (bytes < 999950e3) {
+        snprintf(text, 16, "%.1f MB", bytes / 1e6);
+    } else {
+        snprintf(text, 16, "%.1f GB", bytes / 1e9);
+    }
+    return text;
+}
+
+// The layers of a run as means per client and round, for a loop over rows.
+struct row {
+    const char *name;
+    const char *what;
+    double up;
+    double down;
+};
+
+#define ROWS 4
+
+static double mean(uint64_t bytes, const struct tern_fleet_results *run)
+{
+    return run->participations > 0 ? (double)bytes / (double)run->participations : 0;
+}
+
+static void rows_of(const struct tern_fleet_results *run, struct row rows[ROWS])
+{
+    rows[0] = (struct row){"payload", "compressed tensors", mean(run->up.payload, run),
+                           mean(run->down.payload, run)};
+    rows[1] = (struct row){"HTTP", "+ requests, replies, headers", mean(run->up.http, run),
+                           mean(run->down.http, run)};
+    rows[2] = (struct row){"TLS", "+ records and handshakes", mean(run->up.tls, run),
+                           mean(run->down.tls, run)};
+    rows[3] = (struct row){"wire", "+ IP and TCP headers, resends", mean(run->up.wire, run),
+                           mean(run->down.wire, run)};
+}
+
+static void print_footnote(const struct tern_fleet_results *run, FILE *out)
+{
+    fprintf(out,
+            "Bytes are means per client and round: all bytes of the %u clients that train,\n"
+            "enrolment, handshakes and idle check-ins included, divided by the %llu updates that\n"
+            "were applied. Each row includes the one above it. 1 KB = 1000 bytes.\n",
+            run->clients, (unsigned long long)run->participations);
+}
+
+void tern_fleet_print_table(const struct tern_fleet_results *run, FILE *out)
+{
+    struct row rows[ROWS];
+    char up[16];
+    char down[16];
+    rows_of(run, rows);
+    fprintf(out, "\n%s, %s: accuracy %.4f after %u rounds, %.1f s\n\n", run->model, run->codec,
+            tern_fleet_final_accuracy(run), run->rounds, run->seconds);
+    fprintf(out, "%-9s %10s %10s\n", "", "up", "down");
+    for (int i = 0; i < ROWS; i++) {
+        fprintf(out, "%-9s %10s %10s   %s\n", rows[i].name, tern_fleet_format_bytes(rows[i].up, up),
+                tern_fleet_format_bytes(rows[i].down, down), rows[i].what);
+    }
+    tern_fleet_format_bytes((double)run->float32_payload, up);
+    fprintf(out, "%-9s %10s %10s   payload of one model, uncompressed\n\n", "float32", up, up);
+    print_footnote(run, out);
+    fprintf(out, "model hash %s\n", run->model_hash);
+}
+
+static void print_ratio(double baseline, double value, FILE *out)
+{
+    if (value > 0) {
+        fprintf(out, " %8.1fx", baseline / value);
+    } else {
+        fprintf(out, " %9s", "-");
+    }
+}
+
+static void print_compared_row(const struct row *row, const struct row *base, FILE *out)
+{
+    char text[4][16];
+    fprintf(out, "%-9s %10s %10s %12s %10s", row->name, tern_fleet_format_bytes(row->up, text[0]),
+            tern_fleet_format_bytes(row->down, text[1]), tern_fleet_format_bytes(base->up, text[2]),
+            tern_fleet_format_bytes(base->down, text[3]));
+    fputs("   ", out);
+    print_ratio(base->up, row->up, out);
+    print_ratio(base->down, row->down, out);
+    fprintf(out, "   %s\n", row->what);
+}
+
+void tern_fleet_print_comparison(const struct tern_fleet_results *run,
+                                 const struct tern_fleet_results *baseline, FILE *out)
+{
+    struct row rows[ROWS];
+    struct row base[ROWS];
+    rows_of(run, rows);
+    rows_of(baseline, base);
+    double accuracy = tern_fleet_final_accuracy(run);
+    double base_accuracy = tern_fleet_final_accuracy(baseline);
+    fprintf(out, "\n%s, %u clients, %u rounds\n\n", run->model, run->clients, run->rounds);
+    fprintf(out, "%-9s %21s %23s   %18s\n", "", run->codec, baseline->codec, "times fewer bytes");
+    fprintf(out, "%-9s %21.4f %23.4f   %+11.2f points\n", "accuracy", accuracy, base_accuracy,
+            100 * (accuracy - base_accuracy));
+    fprintf(out, "%-9s %10s %10s %12s %10s   %9s %9s\n", "", "up", "down", "up", "down", "up",
+            "down");
+    for (int i = 0; i < ROWS; i++) {
+        print_compared_row(&rows[i], &base[i], out);
+    }
+    fputc('\n', out);
+    print_footnote(run, out);
+}

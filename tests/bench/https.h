@@ -1,0 +1,49 @@
+// A small blocking HTTPS client for load: many connections, little cost each, so that the machine's
+// time goes to the aggregator that is measured. mbedTLS; one struct is used by one thread.
+#ifndef TERN_BENCH_HTTPS_H
+#define TERN_BENCH_HTTPS_H
+
+#include "result.h"
+#include <mbedtls/ctr_drbg.h>
+#include <mbedtls/entropy.h>
+#include <mbedtls/net_sockets.h>
+#include <mbedtls/ssl.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+// What connections of one thread share.
+struct bench_tls {
+    mbedtls_entropy_context entropy;
+    mbedtls_ctr_drbg_context rng;
+    mbedtls_x509_crt ca;
+    mbedtls_ssl_config config;
+    const char *host;
+    const char *port;
+};
+
+// host and port are borrowed. ca: PEM file.
+TERN_MUST_USE enum tern_result bench_tls_init(struct bench_tls *tls, const char *host,
+                                              const char *port, const char *ca);
+void bench_tls_clear(struct bench_tls *tls);
+
+struct bench_connection {
+    mbedtls_net_context net;
+    mbedtls_ssl_context ssl;
+    bool open;
+};
+
+TERN_MUST_USE enum tern_result bench_connect(struct bench_tls *tls,
+                                             struct bench_connection *connection);
+void bench_close(struct bench_connection *connection);
+
+#define BENCH_MESSAGE_MAX (64u << 10) // headers and body of a request or a reply
+
+// Sends a request and reads the whole reply. token NULL: none. *len: in, size of reply; out, bytes
+// of its body.
+TERN_MUST_USE enum tern_result bench_exchange(struct bench_connection *connection,
+                                              const char *method, const char *path,
+                                              const char *token, const uint8_t *body,
+                                              size_t body_len, int *status, uint8_t *reply,
+                                              size_t *len);
+
+#endif
