@@ -1,0 +1,259 @@
+#define _GNU_SOURCE // accept4
+#include "http/connection.h"
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SWEEP_MS 1000u
+
+// Accepted per event, so that a crowd at the door does not starve those inside.
+#define ACCEPT_BATCH 64
+
+// --- Accepting ---------------------------------------------------------------------------------
+
+static void on_listener(uv_poll_t *handle, int status, int events);
+
+static void accept_on(struct tern_loop *loop)
+{
+    loop->accepts = uv_poll_start(&loop->listener, UV_READABLE, on_listener) == 0;
+}
+
+static void accept_off(struct tern_loop *loop)
+{
+    uv_poll_stop(&loop->listener);
+    loop->accepts = false;
+}
+
+// Writes the peer's text and what it is counted by.
+static void identify(const struct sockaddr_storage *name, struct tern_address *address,
+                     char peer[INET6_ADDRSTRLEN])
+{
+    memset(address, 0, sizeof *address);
+    if (name->ss_family == AF_INET) {
+        const struct sockaddr_in *v4 = (const struct sockaddr_in *)name;
+        memset(address->bytes + 10, 0xff, 2);
+        memcpy(address->bytes + 12, &v4->sin_addr, 4);
+        inet_ntop(AF_INET, &v4->sin_addr, peer, INET6_ADDRSTRLEN);
+    } else if (name->ss_family == AF_INET6) {
+        const struct in6_addr *v6 = &((const struct sockaddr_in6 *)name)->sin6_addr;
+        bool mapped = IN6_IS_ADDR_V4MAPPED(v6);
+        memcpy(address->bytes, v6, mapped ? 16 : 8);
+        inet_ntop(mapped ? AF_INET : AF_INET6, v6->s6_addr + (mapped ? 12 : 0), peer,
+                  INET6_ADDRSTRLEN);
+    } else {
+        memcpy(peer, "unix", 5);
+    }
+}
+
+static void admit(struct tern_loop *loop, int fd, const struct sockaddr_storage *name)
+{
+    struct tern_loop_shared *shared = loop->shared;
+    struct tern_address address;
+    char peer[INET6_ADDRSTRLEN];
+    identify(name, &address, peer);
+    if (!tern_admission_enter(shared->admission, &address)) {
+        shared->counters.connections_refused++;
+        close(fd);
+        return;
+    }
+    shared->counters.connections_accepted++;
+    tern_connection_open(loop, fd, &address, peer);
+}
+
+static void on_listener(uv_poll_t *handle, int status, int events)
+{
+    struct tern_loop *loop = handle->data;
+    (void)status;
+    (void)events;
+    for (int i = 0; i < ACCEPT_BATCH; i++) {
+        struct sockaddr_storage name = {0};
+        socklen_t len = sizeof name;
+        int fd =
+            accept4(loop->listen_fd, (struct sockaddr *)&name, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd >= 0) {
+            admit(loop, fd, &name);
+        } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+            accept_off(loop); // until the next sweep, instead of spinning on it
+            return;
+        } else if (errno == EAGAIN) {
+            return;
+        }
+    }
+}
+
+// --- Sweep and mailbox -------------------------------------------------------------------------
+
+static void deliver(struct tern_loop *loop)
+{
+    struct tern_http_exchange *exchange;
+    while ((exchange = tern_mailbox_take(loop->mailbox)) != NULL) {
+        tern_connection_reply(exchange);
+    }
+}
+
+static void for_each(struct tern_loop *loop, void (*act)(struct tern_connection *))
+{
+    struct tern_connection *connection = loop->connections;
+    while (connection != NULL) {
+        struct tern_connection *next = tern_connection_next(connection);
+        act(connection);
+        connection = next;
+    }
+}
+
+static void on_sweep(uv_timer_t *timer)
+{
+    struct tern_loop *loop = timer->data;
+    for_each(loop, tern_connection_expire);
+    if (!loop->accepts && !loop->stopping) {
+        accept_on(loop);
+    }
+    if (loop->rotates_keys && loop->shared->ticket_keys != NULL) {
+        // A full disk leaves the old keys in use; the next sweep tries again.
+        enum tern_result ignored =
+            tern_ticket_keys_rotate(loop->shared->ticket_keys, (uint64_t)time(NULL));
+        (void)ignored;
+    }
+    deliver(loop);
+}
+
+static void close_handles(struct tern_loop *loop)
+{
+    if (loop->closing || loop->connections != NULL) {
+        return;
+    }
+    loop->closing = true;
+    tern_mailbox_close(loop->mailbox);
+    uv_close((uv_handle_t *)&loop->wake, NULL);
+    uv_close((uv_handle_t *)&loop->sweep, NULL);
+    uv_close((uv_handle_t *)&loop->grace, NULL);
+    uv_close((uv_handle_t *)&loop->turn_end, NULL);
+}
+
+void tern_loop_forget(struct tern_loop *loop)
+{
+    if (loop->stopping) {
+        close_handles(loop);
+    }
+}
+
+static void on_grace(uv_timer_t *timer)
+{
+    struct tern_loop *loop = timer->data;
+    for_each(loop, tern_connection_destroy);
+    close_handles(loop);
+}
+
+static void begin_stop(struct tern_loop *loop)
+{
+    loop->stopping = true;
+    accept_off(loop);
+    uv_close((uv_handle_t *)&loop->listener, NULL);
+    close(loop->listen_fd);
+    for_each(loop, tern_connection_wind_up);
+    uv_timer_start(&loop->grace, on_grace, loop->grace_ms, 0);
+    close_handles(loop);
+}
+
+static void on_wake(uv_async_t *wake)
+{
+    struct tern_loop *loop = wake->data;
+    deliver(loop);
+    if (atomic_load(&loop->stop_asked) && !loop->stopping) {
+        begin_stop(loop);
+    }
+}
+
+// --- Thread ------------------------------------------------------------------------------------
+
+// After the callbacks of a turn: replies that handlers gave on this very thread go out now.
+static void on_turn_end(uv_check_t *check)
+{
+    deliver(check->data);
+}
+
+static void run(void *argument)
+{
+    struct tern_loop *loop = argument;
+    sigset_t all;
+    sigfillset(&all); // signals are the program's, for its main thread
+    pthread_sigmask(SIG_BLOCK, &all, NULL);
+    tern_mailbox_own(loop->mailbox);
+    uv_run(&loop->uv, UV_RUN_DEFAULT);
+}
+
+static bool init_handles(struct tern_loop *loop)
+{
+    if (uv_async_init(&loop->uv, &loop->wake, on_wake) != 0 ||
+        uv_timer_init(&loop->uv, &loop->sweep) != 0 ||
+        uv_timer_init(&loop->uv, &loop->grace) != 0 ||
+        uv_check_init(&loop->uv, &loop->turn_end) != 0 ||
+        uv_poll_init(&loop->uv, &loop->listener, loop->listen_fd) != 0) {
+        return false;
+    }
+    loop->wake.data = loop;
+    loop->sweep.data = loop;
+    loop->grace.data = loop;
+    loop->turn_end.data = loop;
+    loop->listener.data = loop;
+    loop->mailbox = tern_mailbox_new(&loop->wake);
+    return loop->mailbox != NULL && uv_check_start(&loop->turn_end, on_turn_end) == 0 &&
+           uv_timer_start(&loop->sweep, on_sweep, SWEEP_MS, SWEEP_MS) == 0;
+}
+
+static void close_handle(uv_handle_t *handle, void *ctx)
+{
+    (void)ctx;
+    uv_close(handle, NULL);
+}
+
+static void abandon(struct tern_loop *loop)
+{
+    if (loop->mailbox != NULL) {
+        tern_mailbox_close(loop->mailbox);
+    }
+    uv_walk(&loop->uv, close_handle, NULL);
+    uv_run(&loop->uv, UV_RUN_DEFAULT);
+    uv_loop_close(&loop->uv);
+    close(loop->listen_fd);
+    tern_tls_context_free(loop->tls);
+}
+
+enum tern_result tern_loop_start(struct tern_loop *loop)
+{
+    if (uv_loop_init(&loop->uv) != 0) {
+        close(loop->listen_fd);
+        tern_tls_context_free(loop->tls);
+        return TERN_ERR_NO_MEMORY;
+    }
+    if (!init_handles(loop)) {
+        abandon(loop);
+        return TERN_ERR_NO_MEMORY;
+    }
+    accept_on(loop);
+    if (uv_thread_create(&loop->thread, run, loop) != 0) {
+        abandon(loop);
+        return TERN_ERR_NO_MEMORY;
+    }
+    return TERN_OK;
+}
+
+void tern_loop_stop(struct tern_loop *loop, uint32_t grace_ms)
+{
+    loop->grace_ms = grace_ms; // the loop reads it after stop_asked
+    atomic_store(&loop->stop_asked, true);
+    uv_async_send(&loop->wake);
+}
+
+void tern_loop_join(struct tern_loop *loop)
+{
+    uv_thread_join(&loop->thread);
+    uv_loop_close(&loop->uv);
+    tern_tls_context_free(loop->tls);
+}

@@ -1,0 +1,41 @@
+// A reply to bytes: the head as text, the body as a view into its blob. Pure. Used by one
+// connection at a time.
+#ifndef TERN_HTTP_REPLY_WRITER_H
+#define TERN_HTTP_REPLY_WRITER_H
+
+#include "http/http.h"
+#include <stdbool.h>
+
+#define TERN_REPLY_HEAD_MAX 512u
+
+// A reply being sent. The body is a view into blob, which this holds one reference of.
+struct tern_reply_out {
+    char head[TERN_REPLY_HEAD_MAX];
+    size_t head_len;
+    struct tern_blob *blob;
+    const uint8_t *body;
+    size_t body_len;
+    size_t sent; // of head and body together
+};
+
+// What the request says about the shape of its reply.
+struct tern_reply_shape {
+    bool head_only; // HEAD: the length of the body, but not the body
+    bool closes;    // say "Connection: close"
+};
+
+// Makes *out from *reply and takes over its body. A range beyond the body becomes 416. A Cache or
+// Type value too long for the head becomes 500.
+void tern_reply_write(const struct tern_http_reply *reply, struct tern_reply_shape shape,
+                      struct tern_reply_out *out);
+
+// The interim answer to "Expect: 100-continue".
+void tern_reply_write_continue(struct tern_reply_out *out);
+
+// The listener's own refusal with this status; its body is a tern_Error.
+struct tern_http_reply tern_reply_refusal(int status);
+
+// Releases the body; *out is empty after it.
+void tern_reply_clear(struct tern_reply_out *out);
+
+#endif

@@ -1,0 +1,309 @@
+#include "fixture.h"
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+void sleep_ms(unsigned ms)
+{
+    struct timespec pause = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};
+    nanosleep(&pause, NULL);
+}
+
+uint64_t now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static void must(bool condition, const char *what)
+{
+    if (!condition) {
+        fprintf(stderr, "fixture: %s\n", what);
+        abort();
+    }
+}
+
+// --- The service -------------------------------------------------------------------------------
+
+static struct tern_blob *blob_of(const void *data, size_t len)
+{
+    struct tern_blob *blob = tern_blob_new(len);
+    must(blob != NULL, "memory is short");
+    if (len > 0) {
+        memcpy(blob->data, data, len);
+    }
+    return blob;
+}
+
+static int on_headers(void *ctx, const struct tern_http_request *request, uint64_t content_length)
+{
+    struct fixture *fixture = ctx;
+    (void)content_length;
+    fixture->headers_seen++;
+    return strcmp(request->authorization, "Bearer bad") == 0 ? 401 : 0;
+}
+
+static void reply_bytes(struct tern_http_exchange *exchange, const void *data, size_t len)
+{
+    struct tern_http_reply reply = {.status = 200, .body = blob_of(data, len)};
+    tern_http_reply(exchange, &reply);
+}
+
+static void reply_facts(struct tern_http_exchange *exchange,
+                        const struct tern_http_request *request)
+{
+    char text[5000];
+    int len = snprintf(text, sizeof text, "%s %s %s %llu", request->method, request->path,
+                       request->authorization, (unsigned long long)request->range_from);
+    reply_bytes(exchange, text, (size_t)len);
+}
+
+static void reply_blob(struct fixture *fixture, struct tern_http_exchange *exchange,
+                       const struct tern_http_request *request)
+{
+    struct tern_http_reply reply = {
+        .status = 200,
+        .cache = "public, max-age=31536000, immutable",
+        .body = tern_blob_share(fixture->blob),
+        .body_from = request->range_from,
+    };
+    tern_http_reply(exchange, &reply);
+}
+
+static void reply_tagged(struct tern_http_exchange *exchange,
+                         const struct tern_http_request *request)
+{
+    struct tern_http_tag tag = {
+        .client = strtoull(request->path + strlen("/client/"), NULL, 10),
+        .round = 3,
+        .purpose = TERN_PURPOSE_UPLOAD,
+        .payload_up = request->body_len,
+        .payload_down = 1,
+    };
+    tern_http_exchange_tag(exchange, &tag);
+    reply_bytes(exchange, "x", 1);
+}
+
+static void hand(struct fixture *fixture, struct tern_http_exchange **slot,
+                 struct tern_http_exchange *exchange)
+{
+    pthread_mutex_lock(&fixture->lock);
+    *slot = exchange;
+    pthread_cond_broadcast(&fixture->changed);
+    pthread_mutex_unlock(&fixture->lock);
+}
+
+static void on_request(void *ctx, struct tern_http_exchange *exchange)
+{
+    struct fixture *fixture = ctx;
+    const struct tern_http_request *request = tern_http_exchange_request(exchange);
+    fixture->requests_seen++;
+    fixture->body_bytes_seen += request->body_len;
+    if (strcmp(request->path, "/echo") == 0) {
+        reply_bytes(exchange, request->body, request->body_len);
+    } else if (strcmp(request->path, "/facts") == 0) {
+        reply_facts(exchange, request);
+    } else if (strcmp(request->path, "/blob") == 0) {
+        reply_blob(fixture, exchange, request);
+    } else if (strcmp(request->path, "/thread") == 0) {
+        hand(fixture, &fixture->handed, exchange);
+    } else if (strcmp(request->path, "/held") == 0) {
+        hand(fixture, &fixture->held, exchange);
+    } else if (strncmp(request->path, "/client/", 8) == 0) {
+        reply_tagged(exchange, request);
+    } else {
+        tern_http_reply(exchange, &(struct tern_http_reply){.status = 404});
+    }
+}
+
+static void on_metered(void *ctx, const struct tern_http_tag *tag, const struct tern_bytes *up,
+                       const struct tern_bytes *down)
+{
+    struct fixture *fixture = ctx;
+    pthread_mutex_lock(&fixture->lock);
+    struct tern_meter *meter = &fixture->metered[tag->client % 10];
+    tern_bytes_add(&meter->bytes[tag->purpose][TERN_UP], up);
+    tern_bytes_add(&meter->bytes[tag->purpose][TERN_DOWN], down);
+    pthread_mutex_unlock(&fixture->lock);
+}
+
+static void *other_thread(void *argument)
+{
+    struct fixture *fixture = argument;
+    pthread_mutex_lock(&fixture->lock);
+    while (!fixture->stops) {
+        struct tern_http_exchange *exchange = fixture->handed;
+        fixture->handed = NULL;
+        if (exchange == NULL) {
+            pthread_cond_wait(&fixture->changed, &fixture->lock);
+            continue;
+        }
+        pthread_mutex_unlock(&fixture->lock);
+        const struct tern_http_request *request = tern_http_exchange_request(exchange);
+        reply_bytes(exchange, request->body, request->body_len);
+        pthread_mutex_lock(&fixture->lock);
+    }
+    pthread_mutex_unlock(&fixture->lock);
+    return NULL;
+}
+
+// --- Start and stop ----------------------------------------------------------------------------
+
+// A root and a leaf signed by it, P-256 both; the server sends the leaf alone, as a device that
+// pins the root needs no more.
+static void make_certificate(const struct fixture *fixture)
+{
+    char command[1400];
+    snprintf(command, sizeof command,
+             "cd %s && exec 2>/dev/null && "
+             "openssl ecparam -name prime256v1 -genkey -noout -out ca.key && "
+             "openssl req -x509 -new -key ca.key -subj '/CN=Tern test' -days 2 -out ca.pem && "
+             "openssl ecparam -name prime256v1 -genkey -noout -out server.key && "
+             "openssl req -new -key server.key -subj '/CN=localhost' -out server.csr && "
+             "printf 'subjectAltName=DNS:localhost,IP:127.0.0.1' > ext && "
+             "openssl x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 "
+             "-extfile ext -out server.pem",
+             fixture->folder);
+    must(system(command) == 0, "openssl could not make a certificate");
+}
+
+static void make_folder(struct fixture *fixture)
+{
+    snprintf(fixture->folder, sizeof fixture->folder, "/tmp/tern-http-XXXXXX");
+    must(mkdtemp(fixture->folder) != NULL, "no temporary folder");
+    snprintf(fixture->certificate, sizeof fixture->certificate, "%s/server.pem", fixture->folder);
+    snprintf(fixture->private_key, sizeof fixture->private_key, "%s/server.key", fixture->folder);
+    snprintf(fixture->tickets, sizeof fixture->tickets, "%s/tickets", fixture->folder);
+}
+
+static void launch(struct fixture *fixture, const struct tern_http_config *config)
+{
+    const struct tern_http_handler handler = {
+        .ctx = fixture,
+        .on_headers = on_headers,
+        .on_request = on_request,
+        .on_metered = on_metered,
+    };
+    char why[256] = "";
+    enum tern_result result = tern_http_start(config, &handler, &fixture->server, why);
+    must(result == TERN_OK, why);
+    fixture->port = tern_http_port(fixture->server);
+}
+
+void fixture_start(struct fixture *fixture, struct tern_http_config *config, bool plain)
+{
+    memset(fixture, 0, sizeof *fixture);
+    pthread_mutex_init(&fixture->lock, NULL);
+    pthread_cond_init(&fixture->changed, NULL);
+    make_folder(fixture);
+    config->address = config->address != NULL ? config->address : "127.0.0.1";
+    config->threads = config->threads != 0 ? config->threads : 2;
+    if (!plain) {
+        make_certificate(fixture);
+        config->certificate = fixture->certificate;
+        config->private_key = fixture->private_key;
+        config->ticket_keys = fixture->tickets;
+    }
+    fixture->blob = tern_blob_new(BLOB_SIZE);
+    must(fixture->blob != NULL, "memory is short");
+    for (size_t i = 0; i < BLOB_SIZE; i++) {
+        fixture->blob->data[i] = (uint8_t)(i * 7);
+    }
+    must(pthread_create(&fixture->thread, NULL, other_thread, fixture) == 0, "no thread");
+    launch(fixture, config);
+}
+
+void fixture_restart(struct fixture *fixture, struct tern_http_config *config)
+{
+    tern_http_stop(fixture->server, 1000);
+    launch(fixture, config);
+}
+
+static void remove_folder(const char *folder)
+{
+    DIR *dir = opendir(folder);
+    struct dirent *entry;
+    while (dir != NULL && (entry = readdir(dir)) != NULL) {
+        char path[400];
+        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        if (entry->d_name[0] != '.') {
+            unlink(path);
+        }
+    }
+    if (dir != NULL) {
+        closedir(dir);
+    }
+    rmdir(folder);
+}
+
+void fixture_stop(struct fixture *fixture)
+{
+    tern_http_stop(fixture->server, 1000);
+    pthread_mutex_lock(&fixture->lock);
+    fixture->stops = true;
+    pthread_cond_broadcast(&fixture->changed);
+    pthread_mutex_unlock(&fixture->lock);
+    pthread_join(fixture->thread, NULL);
+    if (fixture->held != NULL) {
+        fixture_release(fixture);
+    }
+    tern_blob_release(fixture->blob);
+    pthread_mutex_destroy(&fixture->lock);
+    pthread_cond_destroy(&fixture->changed);
+    remove_folder(fixture->folder);
+}
+
+// --- Waiting -----------------------------------------------------------------------------------
+
+bool fixture_wait_held(struct fixture *fixture)
+{
+    bool held = false;
+    for (int i = 0; i < 500 && !held; i++) {
+        pthread_mutex_lock(&fixture->lock);
+        held = fixture->held != NULL;
+        pthread_mutex_unlock(&fixture->lock);
+        if (!held) {
+            sleep_ms(10);
+        }
+    }
+    return held;
+}
+
+void fixture_release(struct fixture *fixture)
+{
+    pthread_mutex_lock(&fixture->lock);
+    struct tern_http_exchange *exchange = fixture->held;
+    fixture->held = NULL;
+    pthread_mutex_unlock(&fixture->lock);
+    reply_bytes(exchange, "late", 4);
+}
+
+bool fixture_wait_count(const _Atomic uint32_t *counter, uint32_t value)
+{
+    for (int i = 0; i < 500 && *counter < value; i++) {
+        sleep_ms(10);
+    }
+    return *counter >= value;
+}
+
+bool fixture_wait_idle(struct fixture *fixture)
+{
+    struct tern_http_counters counters = {.connections_open = 1};
+    for (int i = 0; i < 1000 && counters.connections_open > 0; i++) {
+        sleep_ms(10);
+        tern_http_counters(fixture->server, &counters);
+    }
+    return counters.connections_open == 0;
+}
+
+struct tern_meter fixture_metered(struct fixture *fixture, uint64_t client)
+{
+    pthread_mutex_lock(&fixture->lock);
+    struct tern_meter meter = fixture->metered[client % 10];
+    pthread_mutex_unlock(&fixture->lock);
+    return meter;
+}

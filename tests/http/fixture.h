@@ -1,0 +1,71 @@
+// A listener with a small service behind it, for tests: certificates in a temporary folder, a few
+// paths with known behaviour, and what the listener called, counted. One fixture at a time.
+#ifndef TERN_TEST_HTTP_FIXTURE_H
+#define TERN_TEST_HTTP_FIXTURE_H
+
+#include "http/http.h"
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+// The service:
+//   any      /echo     200 with the request's body
+//   any      /facts    200 with "METHOD PATH AUTHORIZATION RANGE"
+//   GET      /blob     200 or 206: BLOB_SIZE bytes, byte i = (uint8_t)(i * 7), cacheable
+//   any      /thread   200 from another thread, a moment later
+//   any      /held     kept until fixture_release()
+//   any      /client/N 200, tagged with client N, round 3, upload, payload up = body, down = 1
+//   anything else      404 with an empty body
+// on_headers refuses "Authorization: Bearer bad" with 401.
+#define BLOB_SIZE 100000u
+
+struct fixture {
+    char folder[64];
+    char certificate[96];
+    char private_key[96];
+    char tickets[96];
+    struct tern_http_server *server;
+    uint16_t port;
+
+    _Atomic uint32_t headers_seen;
+    _Atomic uint32_t requests_seen;
+    _Atomic uint64_t body_bytes_seen; // of whole requests
+
+    pthread_mutex_t lock; // guards all below
+    pthread_cond_t changed;
+    struct tern_http_exchange *held;
+    struct tern_http_exchange *handed; // to the other thread
+    bool stops;
+    pthread_t thread;
+    struct tern_blob *blob;
+    // What was metered, by client (0..9), purpose and direction.
+    struct tern_meter metered[10];
+};
+
+// Makes the folder and, once per process, the certificate. config->address, port, certificate,
+// private_key and ticket_keys are filled in unless set; plain = no certificate.
+void fixture_start(struct fixture *fixture, struct tern_http_config *config, bool plain);
+void fixture_stop(struct fixture *fixture);
+
+// The same folder and certificate, a new listener.
+void fixture_restart(struct fixture *fixture, struct tern_http_config *config);
+
+// Waits until an exchange is held, at most five seconds. False when none came.
+bool fixture_wait_held(struct fixture *fixture);
+
+// Replies to the held exchange with "late".
+void fixture_release(struct fixture *fixture);
+
+// Waits until *counter reaches value, at most five seconds.
+bool fixture_wait_count(const _Atomic uint32_t *counter, uint32_t value);
+
+// Waits until no connection is open.
+bool fixture_wait_idle(struct fixture *fixture);
+
+// All that was metered.
+struct tern_meter fixture_metered(struct fixture *fixture, uint64_t client);
+
+void sleep_ms(unsigned ms);
+uint64_t now_ms(void);
+
+#endif

@@ -1,0 +1,129 @@
+#include "tls_client.h"
+#include <errno.h>
+#include <mbedtls/ctr_drbg.h>
+#include <mbedtls/entropy.h>
+#include <mbedtls/x509_crt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+struct tls_client {
+    int fd;
+    mbedtls_entropy_context entropy;
+    mbedtls_ctr_drbg_context random;
+    mbedtls_x509_crt root;
+    mbedtls_ssl_config config;
+    mbedtls_ssl_context ssl;
+    mbedtls_ssl_session *session;
+    uint64_t sent;
+    uint64_t received;
+};
+
+static const int LEAN_SUITES[] = {MBEDTLS_TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256, 0};
+static const mbedtls_ecp_group_id LEAN_CURVES[] = {MBEDTLS_ECP_DP_CURVE25519,
+                                                   MBEDTLS_ECP_DP_SECP256R1, MBEDTLS_ECP_DP_NONE};
+static const int LEAN_HASHES[] = {MBEDTLS_MD_SHA256, MBEDTLS_MD_NONE};
+
+static int socket_send(void *ctx, const unsigned char *data, size_t len)
+{
+    struct tls_client *client = ctx;
+    ssize_t sent = send(client->fd, data, len, MSG_NOSIGNAL);
+    client->sent += sent > 0 ? (uint64_t)sent : 0;
+    return sent >= 0 ? (int)sent : -1;
+}
+
+static int socket_receive(void *ctx, unsigned char *dst, size_t size)
+{
+    struct tls_client *client = ctx;
+    ssize_t received = recv(client->fd, dst, size, 0);
+    client->received += received > 0 ? (uint64_t)received : 0;
+    return received >= 0 ? (int)received : -1;
+}
+
+static bool set_up(struct tls_client *client, const struct tls_client_settings *settings)
+{
+    mbedtls_ssl_config *config = &client->config;
+    if (mbedtls_ctr_drbg_seed(&client->random, mbedtls_entropy_func, &client->entropy, NULL, 0) !=
+            0 ||
+        mbedtls_x509_crt_parse_file(&client->root, settings->root) != 0 ||
+        mbedtls_ssl_config_defaults(config, MBEDTLS_SSL_IS_CLIENT, MBEDTLS_SSL_TRANSPORT_STREAM,
+                                    MBEDTLS_SSL_PRESET_DEFAULT) != 0) {
+        return false;
+    }
+    mbedtls_ssl_conf_rng(config, mbedtls_ctr_drbg_random, &client->random);
+    mbedtls_ssl_conf_ca_chain(config, &client->root, NULL);
+    mbedtls_ssl_conf_authmode(config, MBEDTLS_SSL_VERIFY_REQUIRED);
+    mbedtls_ssl_conf_min_version(config, MBEDTLS_SSL_MAJOR_VERSION_3, MBEDTLS_SSL_MINOR_VERSION_3);
+    mbedtls_ssl_conf_ciphersuites(config, settings->ciphersuites != NULL ? settings->ciphersuites
+                                                                         : LEAN_SUITES);
+    mbedtls_ssl_conf_curves(config, LEAN_CURVES);
+    mbedtls_ssl_conf_sig_hashes(config, LEAN_HASHES);
+    if (mbedtls_ssl_setup(&client->ssl, config) != 0 ||
+        mbedtls_ssl_set_hostname(&client->ssl, "localhost") != 0) {
+        return false;
+    }
+    mbedtls_ssl_set_bio(&client->ssl, client, socket_send, socket_receive, NULL);
+    bool resumes = settings->session != NULL && settings->session->ticket != NULL;
+    return !resumes || mbedtls_ssl_set_session(&client->ssl, settings->session) == 0;
+}
+
+struct tls_client *tls_client_open(int fd, const struct tls_client_settings *settings)
+{
+    struct tls_client *client = calloc(1, sizeof *client);
+    client->fd = fd;
+    client->session = settings->session;
+    mbedtls_entropy_init(&client->entropy);
+    mbedtls_ctr_drbg_init(&client->random);
+    mbedtls_x509_crt_init(&client->root);
+    mbedtls_ssl_config_init(&client->config);
+    mbedtls_ssl_init(&client->ssl);
+    if (!set_up(client, settings) || mbedtls_ssl_handshake(&client->ssl) != 0) {
+        client->session = NULL;
+        tls_client_close(client);
+        return NULL;
+    }
+    return client;
+}
+
+void tls_client_close(struct tls_client *client)
+{
+    if (client->session != NULL) {
+        mbedtls_ssl_session_free(client->session);
+        mbedtls_ssl_session_init(client->session);
+        if (mbedtls_ssl_get_session(&client->ssl, client->session) != 0) {
+            fprintf(stderr, "the session could not be kept\n");
+        }
+    }
+    mbedtls_ssl_free(&client->ssl);
+    mbedtls_ssl_config_free(&client->config);
+    mbedtls_x509_crt_free(&client->root);
+    mbedtls_ctr_drbg_free(&client->random);
+    mbedtls_entropy_free(&client->entropy);
+    free(client);
+}
+
+ssize_t tls_client_send(struct tls_client *client, const void *data, size_t len)
+{
+    return mbedtls_ssl_write(&client->ssl, data, len);
+}
+
+ssize_t tls_client_receive(struct tls_client *client, void *dst, size_t size)
+{
+    return mbedtls_ssl_read(&client->ssl, dst, size);
+}
+
+const char *tls_client_ciphersuite(const struct tls_client *client)
+{
+    return mbedtls_ssl_get_ciphersuite(&client->ssl);
+}
+
+uint64_t tls_client_bytes_sent(const struct tls_client *client)
+{
+    return client->sent;
+}
+
+uint64_t tls_client_bytes_received(const struct tls_client *client)
+{
+    return client->received;
+}

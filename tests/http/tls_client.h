@@ -1,0 +1,29 @@
+// The TLS side of the test client: mbedTLS with a hello as lean as a device's, tickets, and counts.
+#ifndef TERN_TEST_TLS_CLIENT_H
+#define TERN_TEST_TLS_CLIENT_H
+
+#include <mbedtls/ssl.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct tls_client_settings {
+    const char *root;             // PEM file that the server is verified against
+    const int *ciphersuites;      // 0-terminated; NULL = ChaCha20-Poly1305 with ECDSA alone
+    mbedtls_ssl_session *session; // to resume from, and saved to on close; NULL = none
+};
+
+struct tls_client;
+
+// Shakes hands. NULL when it fails.
+struct tls_client *tls_client_open(int fd, const struct tls_client_settings *settings);
+void tls_client_close(struct tls_client *client);
+ssize_t tls_client_send(struct tls_client *client, const void *data, size_t len);
+ssize_t tls_client_receive(struct tls_client *client, void *dst, size_t size);
+const char *tls_client_ciphersuite(const struct tls_client *client);
+
+// Of the TCP stream, so far.
+uint64_t tls_client_bytes_sent(const struct tls_client *client);
+uint64_t tls_client_bytes_received(const struct tls_client *client);
+
+#endif
