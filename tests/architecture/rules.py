@@ -1,0 +1,76 @@
+"""Who may include whom: docs/DESIGN.md as data.
+
+A component is the longest of these path prefixes that a file starts with. `knows` lists the
+components whose headers it may include beside its own; `system` the system headers, as patterns.
+A component of headers only that others need (ports.h, store.h) is named by that file.
+"""
+
+FREESTANDING = ["stdint.h", "stddef.h", "stdbool.h", "stdarg.h", "float.h", "limits.h",
+                "inttypes.h", "stdalign.h", "string.h"]
+NANOPB = ["pb.h", "pb_*.h"]
+SIMD = ["immintrin.h", "arm_neon.h"]
+HOSTED = FREESTANDING + ["stdio.h", "stdlib.h", "errno.h", "math.h", "ctype.h", "stdatomic.h"]
+PURE = ["math.h", "stdlib.h"]  # of stdlib: qsort() and the like; see NO_CALLS
+# Everything but the libraries that one folder keeps to itself.
+OS = ["*"]
+KEPT = {
+    "curl/*": ["client/posix/"],
+    "uv.h": ["aggregator/http/"],
+    "http_parser.h": ["aggregator/http/request_reader.c"],
+    "mbedtls/*": ["aggregator/http/"],
+    "sqlite3.h": ["aggregator/store/"],
+    "zlib.h": ["client/data/"],
+    "ini.h": ["shared/hosted/", "client/fleet/"],
+    "cjson/*": ["client/", "aggregator/", "tests/"],
+    "cmocka.h": ["tests/"],
+}
+
+PURE_SHARED = ["shared/codec/", "shared/tensor/", "shared/error_feedback/", "shared/wire/",
+               "shared/meter/", "shared/util/", "shared/result.h", "shared/version.h"]
+CLIENT_CORE = ["client/phases/", "client/client.h", "client/ports.h", "client/core.h"]
+AGGREGATOR = ["aggregator/http/", "aggregator/store/", "aggregator/rounds/",
+              "aggregator/strategies/", "aggregator/downloads/", "aggregator/service/",
+              "aggregator/admin/"]
+ROUNDS = ["aggregator/rounds/", "aggregator/strategies/", "aggregator/downloads/",
+          "aggregator/store/store.h"]
+
+RULES = {
+    # libtern: no OS call, no clock, no stdio, no malloc.
+    "shared/": (PURE_SHARED, FREESTANDING + NANOPB),
+    "shared/codec/kernels/": (PURE_SHARED, FREESTANDING + SIMD),
+    "shared/hosted/": (PURE_SHARED, OS),
+    # The client core is driven through ports.
+    "client/": (PURE_SHARED + CLIENT_CORE, FREESTANDING),
+    "client/phases/": (PURE_SHARED + CLIENT_CORE, FREESTANDING),
+    "client/trainer/": (PURE_SHARED + ["client/ports.h", "client/data/"], HOSTED),
+    # Readers of data files: hosted, but no sockets, threads, processes or clocks.
+    "client/data/": (PURE_SHARED + ["client/trainer/math.h"],
+                     HOSTED + ["zlib.h", "sys/stat.h", "unistd.h"]),
+    "client/posix/": (PURE_SHARED + ["shared/hosted/"] + CLIENT_CORE, OS),
+    "client/cli/": (["shared/", "client/"], OS),
+    "client/fleet/": (["shared/", "client/"], OS),
+    "aggregator/http/": (PURE_SHARED + ["shared/hosted/"], OS),
+    "aggregator/store/": (PURE_SHARED, OS),
+    # The round machine: time, randomness, disk and network come in as arguments.
+    "aggregator/rounds/": (PURE_SHARED + ROUNDS, FREESTANDING + PURE),
+    "aggregator/strategies/": (PURE_SHARED + ROUNDS, FREESTANDING + PURE),
+    "aggregator/downloads/": (PURE_SHARED + ROUNDS, FREESTANDING + PURE),
+    "aggregator/service/": (["shared/"] + AGGREGATOR, OS),
+    "aggregator/admin/": (["shared/"] + AGGREGATOR, OS),
+    "aggregator/cli/": (["shared/", "aggregator/"], OS),
+    "tools/": (["shared/"], OS),
+    "tests/": (["shared/", "client/", "aggregator/", "tools/", "firmware_port/"], OS),
+    "firmware_port/": (PURE_SHARED + CLIENT_CORE, OS),
+}
+
+# Where "name.h" is looked for, after the including file's own folder.
+INCLUDE_ROOTS = ["shared/", "client/", "aggregator/", "tests/", ""]
+
+# Functions that pure components do not call, wherever they may be declared.
+NO_CALLS = {
+    "shared/": ["malloc", "calloc", "realloc", "free", "abort", "exit", "getenv", "rand"],
+    "aggregator/rounds/": ["malloc", "calloc", "realloc", "free", "getenv", "rand", "exit"],
+}
+NO_CALLS["shared/codec/kernels/"] = NO_CALLS["shared/"]
+for prefix in ["aggregator/strategies/", "aggregator/downloads/", "client/", "client/phases/"]:
+    NO_CALLS[prefix] = NO_CALLS["aggregator/rounds/"]
