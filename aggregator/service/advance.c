@@ -136,8 +136,8 @@ static enum tern_result extend_round(struct tern_service *service, uint64_t now)
     TERN_TRY(tern_db_round_put(service->db, &service->row));
     TERN_TRY(store_members(service));
     service->moved = true;
-    log_event(service, "warning", "event=round-extended round=%u updates=%u quorum=%u invited=%u",
-              machine->round, machine->reported, machine->quorum, machine->member_count);
+    tern_log(TERN_LOG_WARN, "round-extended", "round=%u updates=%u quorum=%u invited=%u",
+             machine->round, machine->reported, machine->quorum, machine->member_count);
     return TERN_OK;
 }
 
@@ -180,12 +180,12 @@ static void log_round(const struct tern_service *service, const struct tern_stra
                       const struct tern_download_made *made)
 {
     const struct tern_db_round *row = &service->row;
-    log_event(service, "info",
-              "event=round round=%u of=%u version=%u updates=%u loss=%.4f step_norm=%.4g "
-              "learning_rate=%.4g ms=%llu download_bytes=%zu",
-              row->round, service->config.round.rounds, service->merge.version, report->updates,
-              (double)report->mean_loss, (double)report->step_norm, (double)row->learning_rate,
-              (unsigned long long)(row->closed_ms - row->opened_ms), made->len);
+    tern_log(TERN_LOG_INFO, "round",
+             "round=%u of=%u version=%u updates=%u loss=%.4f step_norm=%.4g "
+             "learning_rate=%.4g ms=%llu download_bytes=%zu",
+             row->round, service->config.round.rounds, service->merge.version, report->updates,
+             (double)report->mean_loss, (double)report->step_norm, (double)row->learning_rate,
+             (unsigned long long)(row->closed_ms - row->opened_ms), made->len);
 }
 
 static enum tern_result commit_round(struct tern_service *service, uint64_t now)
@@ -214,8 +214,8 @@ static enum tern_result commit_round(struct tern_service *service, uint64_t now)
 static enum tern_result abandon_round(struct tern_service *service, enum tern_result why,
                                       uint64_t now)
 {
-    log_event(service, "error", "event=round-abandoned round=%u error=%s", service->machine.round,
-              tern_result_name(why));
+    tern_log(TERN_LOG_ERROR, "round-abandoned", "round=%u error=%s", service->machine.round,
+             tern_result_name(why));
     TERN_TRY(tern_merge_load(&service->merge, service->db));
     tern_round_abandon(&service->machine);
     service->row.state = TERN_ROUND_ABANDONED;

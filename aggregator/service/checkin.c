@@ -34,10 +34,9 @@ static enum tern_result take_evaluation(struct tern_service *service, uint64_t i
     TERN_TRY(tern_db_evaluation_put(service->db, &row));
     if (evaluation->version > client->evaluated) {
         client->evaluated = evaluation->version;
-        log_event(service, "info",
-                  "event=evaluation version=%u client=%llu accuracy=%.4f loss=%.4f examples=%u",
-                  row.version, (unsigned long long)id, (double)row.accuracy, (double)row.loss,
-                  row.num_examples);
+        tern_log(TERN_LOG_INFO, "evaluation",
+                 "version=%u client=%llu accuracy=%.4f loss=%.4f examples=%u", row.version,
+                 (unsigned long long)id, (double)row.accuracy, (double)row.loss, row.num_examples);
     }
     return TERN_OK;
 }
@@ -95,7 +94,7 @@ static void answer_next(struct tern_service *service, struct request *request,
     size_t len = 0;
     enum tern_result result = tern_wire_encode_checkin_reply(reply, body, sizeof body, &len);
     if (result != TERN_OK) {
-        log_event(service, "error", "event=reply-not-encodable error=%s", tern_result_name(result));
+        tern_log(TERN_LOG_ERROR, "reply-not-encodable", "error=%s", tern_result_name(result));
         answer_error(request, 503, result);
         return;
     }

@@ -1,14 +1,8 @@
 #include "service/internal.h"
 
+#include "hosted/random.h"
 #include "util/bytes.h"
 #include <string.h>
-#include <sys/random.h>
-
-static enum tern_result new_token(uint8_t token[TERN_WIRE_TOKEN_BYTES])
-{
-    ssize_t got = getrandom(token, TERN_WIRE_TOKEN_BYTES, 0);
-    return got == TERN_WIRE_TOKEN_BYTES ? TERN_OK : TERN_ERR_IO;
-}
 
 static enum tern_result add_client(struct tern_service *service, const tern_EnrollRequest *message,
                                    const uint8_t token[TERN_WIRE_TOKEN_BYTES], uint64_t now,
@@ -70,11 +64,11 @@ enum tern_result handle_enroll(struct tern_service *service, struct request *req
     TERN_TRY(used);
     uint8_t token[TERN_WIRE_TOKEN_BYTES];
     struct tern_db_client row;
-    TERN_TRY(new_token(token));
+    TERN_TRY(tern_random_fill(token, sizeof token));
     TERN_TRY(add_client(service, message, token, now, &row));
     service->counters.enrolled++;
     answer_enrolled(service, request, row.id, token);
-    log_event(service, "info", "event=enrolled client=%llu evaluator=%d",
-              (unsigned long long)row.id, row.evaluator);
+    tern_log(TERN_LOG_INFO, "enrolled", "client=%llu evaluator=%d", (unsigned long long)row.id,
+             row.evaluator);
     return TERN_OK;
 }

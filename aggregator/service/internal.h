@@ -3,6 +3,7 @@
 #ifndef TERN_SERVICE_INTERNAL_H
 #define TERN_SERVICE_INTERNAL_H
 
+#include "hosted/log.h"
 #include "service/blob_cache.h"
 #include "service/gate.h"
 #include "service/merge.h"
@@ -222,8 +223,6 @@ uint64_t next_advance(const struct tern_service *service); // when to call it ag
 // --- Threads
 
 uint64_t service_now(const struct tern_service *service);
-void log_event(const struct tern_service *service, const char *level, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
 
 // front.c: false when the queue is full or stopping.
 bool queue_put(struct request_queue *queue, struct request *request);

@@ -1,8 +1,6 @@
 // The service thread: one transaction per batch of requests.
 #include "service/internal.h"
 
-#include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,19 +32,6 @@ static double monotonic_ms(void)
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
-}
-
-void log_event(const struct tern_service *service, const char *level, const char *format, ...)
-{
-    char line[512];
-    va_list arguments;
-    if (service->config.quiet) {
-        return;
-    }
-    va_start(arguments, format);
-    vsnprintf(line, sizeof line, format, arguments);
-    va_end(arguments);
-    fprintf(stderr, "level=%s %s\n", level, line);
 }
 
 static void observe(struct tern_service_histogram *histogram, double value)
@@ -166,8 +151,8 @@ static void forget_dirty(struct tern_service *service)
 
 static void take_down(struct tern_service *service, enum tern_result why)
 {
-    log_event(service, "error", "event=batch-failed error=%s detail=\"%s\"", tern_result_name(why),
-              tern_db_error(service->db));
+    tern_log(TERN_LOG_ERROR, "batch-failed", "error=%s detail=%s", tern_result_name(why),
+             TERN_LOG_TEXT(tern_db_error(service->db)));
     tern_db_rollback(service->db);
     service->counters.batches_failed++;
     for (struct request *request = service->batch.first; request != NULL; request = request->next) {
@@ -176,8 +161,8 @@ static void take_down(struct tern_service *service, enum tern_result why)
     // Where clients were last seen survives in memory; all else comes from the store again.
     enum tern_result loaded = load_state(service);
     if (loaded != TERN_OK) {
-        log_event(service, "error", "event=reload-failed error=%s detail=\"%s\"",
-                  tern_result_name(loaded), tern_db_error(service->db));
+        tern_log(TERN_LOG_ERROR, "reload-failed", "error=%s detail=%s", tern_result_name(loaded),
+                 TERN_LOG_TEXT(tern_db_error(service->db)));
         service->broken = true;
     }
     // A full or failing disk does not get better by being asked at once.

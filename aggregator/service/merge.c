@@ -109,6 +109,9 @@ static enum tern_result read_update(const struct tern_db_update *update,
                                     struct tern_span *container)
 {
     tern_Update message;
+    if (update->body == NULL) {
+        return TERN_ERR_NOT_FOUND;
+    }
     TERN_TRY(tern_wire_decode_update(update->body, update->body_len, &message, container));
     contribution->num_examples = message.num_examples;
     contribution->local_steps = message.local_steps;

@@ -37,6 +37,7 @@ TERN_MUST_USE enum tern_result tern_merge_load(struct tern_merge *merge, struct 
 // from the round's row. made: the blob is in merge->buffers.blob.
 // TERN_ERR_UNKNOWN     the row names a strategy or codec that is not known
 // TERN_ERR_STATE       the round has no update
+// TERN_ERR_NOT_FOUND   an update's body is no longer kept (tern_db_update_prune())
 // TERN_ERR_NON_FINITE  the model would overflow; TERN_ERR_CORRUPT  a stored update is damaged
 // On error weights are unspecified: load or seed again.
 TERN_MUST_USE enum tern_result tern_merge_round(struct tern_merge *merge, struct tern_db *db,

@@ -52,7 +52,8 @@ static enum tern_result replay_round(struct replay *replay, const struct tern_db
     enum tern_result result = tern_merge_round(&replay->merge, replay->db, round, &made, &merged);
     if (result != TERN_OK) {
         snprintf(replay->why, 256, "round %u cannot be replayed: %s", round->round,
-                 tern_result_sentence(result));
+                 result == TERN_ERR_NOT_FOUND ? "its updates are no longer kept"
+                                              : tern_result_sentence(result));
         return result;
     }
     TERN_TRY(compare(replay));

@@ -18,6 +18,7 @@ struct tern_replay_report {
 // TERN_ERR_CORRUPT         a version differs (report->differs), or a stored update is damaged
 // TERN_ERR_MODEL_MISMATCH  the stored model spec no longer gives the stored model hash
 // TERN_ERR_UNKNOWN         a round names a strategy or codec that this program does not know
+// TERN_ERR_NOT_FOUND       the updates of a round are no longer kept
 // TERN_ERR_NO_MEMORY, TERN_ERR_IO
 TERN_MUST_USE enum tern_result tern_service_replay(struct tern_db *db,
                                                    void (*progress)(void *ctx, uint32_t version),

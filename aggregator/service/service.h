@@ -51,7 +51,6 @@ struct tern_service_config {
     float server_learning_rate;
     struct tern_service_limits limits;
     uint64_t (*now_ms)(void); // Unix milliseconds; NULL = the system's clock
-    bool quiet;               // no log lines
 };
 
 // Rebuilds all state from the store and starts the service thread, which owns db until

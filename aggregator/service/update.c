@@ -103,9 +103,9 @@ static void refuse(struct tern_service *service, struct request *request, enum t
         service->counters.updates_late++;
     } else {
         service->counters.updates_rejected++;
-        log_event(service, "warning", "event=update-rejected round=%u client=%llu reason=%s",
-                  request->u.update.round, (unsigned long long)request->client,
-                  tern_result_name(result));
+        tern_log(TERN_LOG_WARN, "update-rejected", "round=%u client=%llu reason=%s",
+                 request->u.update.round, (unsigned long long)request->client,
+                 tern_result_name(result));
     }
     answer_error(request, status_of(result), result);
 }
@@ -164,7 +164,7 @@ enum tern_result settle_update(struct tern_service *service, struct request *req
     TERN_TRY(next_for_client(service, request->client, now, &reply.next, &idle));
     enum tern_result result = tern_wire_encode_update_reply(&reply, body, sizeof body, &len);
     if (result != TERN_OK) {
-        log_event(service, "error", "event=reply-not-encodable error=%s", tern_result_name(result));
+        tern_log(TERN_LOG_ERROR, "reply-not-encodable", "error=%s", tern_result_name(result));
         answer_error(request, 503, result);
         return TERN_OK;
     }

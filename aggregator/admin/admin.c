@@ -1,0 +1,272 @@
+#include "admin/admin.h"
+
+#include "admin/internal.h"
+#include "hosted/files.h"
+#include "util/bytes.h"
+#include <cjson/cJSON.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BODY_MAX 4096
+#define TOKEN_MIN 16
+#define TOKEN_MAX 200
+#define REVOKE_PREFIX "/api/v1/clients/"
+#define REVOKE_SUFFIX "/revoke"
+
+#define CODE_USES_DEFAULT 1
+#define CODE_USES_MAX 1000000
+#define CODE_EXPIRES_S_DEFAULT 86400
+#define CODE_EXPIRES_S_MAX 31536000
+
+struct tern_admin {
+    struct tern_admin_config config;
+    uint8_t token_sha256[TERN_SHA256_SIZE];
+    struct tern_http_server *server;
+};
+
+// --- Routes
+
+struct route {
+    const char *path; // NULL: a client's revoke path
+    const char *method;
+    bool open; // no token needed
+    tern_service_job job;
+};
+
+static const struct route routes[] = {
+    {"/healthz", "GET", true, NULL},
+    {"/", "GET", true, NULL},
+    {"/metrics", "GET", false, job_metrics},
+    {"/api/v1/status", "GET", false, job_status},
+    {"/api/v1/clients", "GET", false, job_clients},
+    {"/api/v1/rounds", "GET", false, job_rounds},
+    {"/api/v1/enroll-codes", "POST", false, job_enroll_code},
+    {NULL, "POST", false, job_revoke},
+};
+
+// The id in /api/v1/clients/{id}/revoke; 0 when the path is not of this form.
+static uint64_t revoked_client(const char *path)
+{
+    size_t prefix = strlen(REVOKE_PREFIX);
+    uint64_t id = 0;
+    if (strncmp(path, REVOKE_PREFIX, prefix) != 0) {
+        return 0;
+    }
+    const char *at = path + prefix;
+    for (; *at >= '0' && *at <= '9' && id < UINT32_MAX; at++) {
+        id = id * 10 + (uint64_t)(*at - '0');
+    }
+    return strcmp(at, REVOKE_SUFFIX) == 0 ? id : 0;
+}
+
+static const struct route *route_of(const char *path)
+{
+    for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++) {
+        bool is_it =
+            routes[i].path != NULL ? strcmp(routes[i].path, path) == 0 : revoked_client(path) != 0;
+        if (is_it) {
+            return &routes[i];
+        }
+    }
+    return NULL;
+}
+
+// Hashes first, so that the comparison takes the same time for every length and content.
+static bool is_admin(const struct tern_admin *admin, const char *authorization)
+{
+    static const char bearer[] = "Bearer ";
+    size_t prefix = sizeof bearer - 1;
+    if (strncmp(authorization, bearer, prefix) != 0) {
+        return false;
+    }
+    uint8_t sha256[TERN_SHA256_SIZE];
+    tern_sha256(authorization + prefix, strlen(authorization + prefix), sha256);
+    return tern_equal_constant_time(sha256, admin->token_sha256, TERN_SHA256_SIZE);
+}
+
+static int on_headers(void *ctx, const struct tern_http_request *request, uint64_t content_length)
+{
+    const struct route *route = route_of(request->path);
+    if (route == NULL) {
+        return 404;
+    }
+    if (strcmp(request->method, route->method) != 0) {
+        return 405;
+    }
+    if (!route->open && !is_admin(ctx, request->authorization)) {
+        return 401;
+    }
+    return content_length != UINT64_MAX && content_length > BODY_MAX ? 413 : 0;
+}
+
+// --- Requests
+
+static void reply_text(struct tern_http_exchange *exchange, const char *type, const char *body)
+{
+    struct tern_http_reply reply = {.status = 200, .type = type};
+    size_t len = strlen(body);
+    reply.body = tern_blob_new(len);
+    if (reply.body != NULL) {
+        memcpy(reply.body->data, body, len);
+    }
+    tern_http_reply(exchange, &reply);
+}
+
+// A whole number of the object between 1 and most; `fallback` when it is absent.
+static bool take_number(const cJSON *json, const char *name, double fallback, double most,
+                        double *value)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(json, name);
+    *value = item == NULL ? fallback : cJSON_GetNumberValue(item);
+    return *value >= 1.0 && *value <= most;
+}
+
+// Reads the body of POST /enroll-codes; an empty one takes the defaults.
+static bool parse_code(const struct tern_http_request *request, struct admin_job *job)
+{
+    cJSON *json = request->body_len == 0
+                      ? cJSON_CreateObject()
+                      : cJSON_ParseWithLength((const char *)request->body, request->body_len);
+    double uses = 0;
+    double expires_s = 0;
+    const cJSON *label = cJSON_GetObjectItemCaseSensitive(json, "label");
+    const char *text = label == NULL ? "" : cJSON_GetStringValue(label);
+    bool good =
+        cJSON_IsObject(json) && text != NULL && strlen(text) < sizeof job->label &&
+        take_number(json, "uses", CODE_USES_DEFAULT, CODE_USES_MAX, &uses) &&
+        take_number(json, "expires_s", CODE_EXPIRES_S_DEFAULT, CODE_EXPIRES_S_MAX, &expires_s);
+    if (good) {
+        job->uses = (uint32_t)uses;
+        job->expires_ms = (uint64_t)expires_s * 1000;
+        memcpy(job->label, text, strlen(text) + 1);
+    }
+    cJSON_Delete(json);
+    return good;
+}
+
+static void submit(struct tern_admin *admin, const struct route *route,
+                   const struct tern_http_request *request, struct tern_http_exchange *exchange)
+{
+    struct tern_http_reply reply = {.status = 503, .retry_after_s = 1};
+    struct admin_job *job = calloc(1, sizeof *job);
+    if (job == NULL) {
+        tern_http_reply(exchange, &reply);
+        return;
+    }
+    job->client = revoked_client(request->path);
+    if (route->job == job_enroll_code && !parse_code(request, job)) {
+        free(job);
+        reply_error(&reply, 422, TERN_ERR_ARGUMENT,
+                    "Send {\"uses\": 1..1000000, \"expires_s\": 1..31536000, \"label\": text}.");
+        tern_http_reply(exchange, &reply);
+        return;
+    }
+    if (route->job == job_metrics && admin->config.clients != NULL) {
+        tern_http_counters(admin->config.clients, &job->http);
+    }
+    tern_service_submit(admin->config.service, exchange, route->job, job);
+}
+
+static void on_request(void *ctx, struct tern_http_exchange *exchange)
+{
+    struct tern_admin *admin = ctx;
+    const struct tern_http_request *request = tern_http_exchange_request(exchange);
+    const struct route *route = route_of(request->path);
+    if (route->job != NULL) {
+        submit(admin, route, request, exchange);
+    } else if (strcmp(route->path, "/healthz") == 0) {
+        reply_text(exchange, "text/plain", "ok\n");
+    } else {
+        reply_text(exchange, "text/html; charset=utf-8", admin_page);
+    }
+}
+
+// The admin side's bytes never cross the metered link.
+static void on_metered(void *ctx, const struct tern_http_tag *tag, const struct tern_bytes *up,
+                       const struct tern_bytes *down)
+{
+    (void)ctx;
+    (void)tag;
+    (void)up;
+    (void)down;
+}
+
+// --- Life
+
+static enum tern_result read_token(struct tern_admin *admin, char why[256])
+{
+    const char *path = admin->config.token_file;
+    uint8_t *data = NULL;
+    size_t len = 0;
+    if (tern_file_read(path, TOKEN_MAX, &data, &len) != TERN_OK) {
+        snprintf(why, 256, "the admin token %s cannot be read; make it with tern-aggregator init",
+                 path);
+        return TERN_ERR_CONFIG;
+    }
+    while (len > 0 && (data[len - 1] == '\n' || data[len - 1] == '\r' || data[len - 1] == ' ')) {
+        len--;
+    }
+    tern_sha256(data, len, admin->token_sha256);
+    free(data);
+    if (len < TOKEN_MIN) {
+        snprintf(why, 256, "the admin token in %s has fewer than %d characters", path, TOKEN_MIN);
+        return TERN_ERR_CONFIG;
+    }
+    return TERN_OK;
+}
+
+// Plain text is for this machine only.
+static bool is_local(const char *address)
+{
+    return strncmp(address, "127.", 4) == 0 || strcmp(address, "::1") == 0 ||
+           strncmp(address, "unix:", 5) == 0;
+}
+
+static enum tern_result start(struct tern_admin *admin, char why[256])
+{
+    struct tern_http_config config = {.address = admin->config.address,
+                                      .port = admin->config.port,
+                                      .threads = 1,
+                                      .limits = {.connections = 64, .body_bytes = BODY_MAX}};
+    struct tern_http_handler handler = {
+        .ctx = admin, .on_headers = on_headers, .on_request = on_request, .on_metered = on_metered};
+    if (!is_local(admin->config.address)) {
+        snprintf(why, 256, "admin.address %s is not loopback (127.0.0.1, ::1) or unix:/path",
+                 admin->config.address);
+        return TERN_ERR_CONFIG;
+    }
+    TERN_TRY(read_token(admin, why));
+    return tern_http_start(&config, &handler, &admin->server, why);
+}
+
+enum tern_result tern_admin_start(const struct tern_admin_config *config, struct tern_admin **out,
+                                  char why[256])
+{
+    struct tern_admin *admin = calloc(1, sizeof *admin);
+    if (admin == NULL) {
+        snprintf(why, 256, "%s", tern_result_sentence(TERN_ERR_NO_MEMORY));
+        return TERN_ERR_NO_MEMORY;
+    }
+    admin->config = *config;
+    enum tern_result result = start(admin, why);
+    if (result != TERN_OK) {
+        free(admin);
+        return result;
+    }
+    *out = admin;
+    return TERN_OK;
+}
+
+uint16_t tern_admin_port(const struct tern_admin *admin)
+{
+    return tern_http_port(admin->server);
+}
+
+void tern_admin_stop(struct tern_admin *admin, uint32_t grace_ms)
+{
+    if (admin != NULL) {
+        tern_http_stop(admin->server, grace_ms);
+        free(admin);
+    }
+}

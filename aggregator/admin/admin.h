@@ -1,0 +1,34 @@
+// The admin listener: /metrics, /healthz, /api/v1/... and a small page, on loopback or a unix
+// socket, behind its own bearer token. Everything that reads or writes state runs as a job of the
+// service, so that it sees whole transactions. Who calls: cli/serve.c, tests.
+//
+//   GET  /healthz                       200 "ok", without a token
+//   GET  /                              the page, without a token (it asks for it)
+//   GET  /metrics                       Prometheus text
+//   GET  /api/v1/status | clients | rounds
+//   POST /api/v1/enroll-codes           {"uses":10,"expires_s":3600,"label":"..."} -> {"code":...}
+//   POST /api/v1/clients/{id}/revoke
+#ifndef TERN_ADMIN_H
+#define TERN_ADMIN_H
+
+#include "http/http.h"
+#include "service/service.h"
+
+struct tern_admin;
+
+struct tern_admin_config {
+    const char *address; // loopback, or "unix:/path"
+    uint16_t port;
+    const char *token_file;                 // holds the bearer token, one line
+    struct tern_service *service;           // outlives the admin listener
+    const struct tern_http_server *clients; // the public listener, for its counters
+};
+
+// TERN_ERR_CONFIG   the token file cannot be read or is empty; the address is not loopback
+// TERN_ERR_NETWORK  the address cannot be bound
+TERN_MUST_USE enum tern_result tern_admin_start(const struct tern_admin_config *config,
+                                                struct tern_admin **admin, char why[256]);
+uint16_t tern_admin_port(const struct tern_admin *admin);
+void tern_admin_stop(struct tern_admin *admin, uint32_t grace_ms);
+
+#endif

@@ -1,0 +1,38 @@
+// What the files of admin/ share. Not for anybody else.
+#ifndef TERN_ADMIN_INTERNAL_H
+#define TERN_ADMIN_INTERNAL_H
+
+#include "admin/admin.h"
+#include <stdbool.h>
+
+// What a job is told; malloc'ed, freed by the service.
+struct admin_job {
+    struct tern_http_counters http; // read on the listener's thread
+    uint64_t client;                // of /clients/{id}/revoke
+    uint32_t uses;                  // of /enroll-codes
+    uint64_t expires_ms;            // from now
+    char label[TERN_DB_NAME_MAX];
+};
+
+// Jobs: see tern_service_job.
+enum tern_result job_metrics(struct tern_service *service, struct tern_db *db, uint64_t now_ms,
+                             void *ctx, struct tern_http_reply *reply);
+enum tern_result job_status(struct tern_service *service, struct tern_db *db, uint64_t now_ms,
+                            void *ctx, struct tern_http_reply *reply);
+enum tern_result job_clients(struct tern_service *service, struct tern_db *db, uint64_t now_ms,
+                             void *ctx, struct tern_http_reply *reply);
+enum tern_result job_rounds(struct tern_service *service, struct tern_db *db, uint64_t now_ms,
+                            void *ctx, struct tern_http_reply *reply);
+enum tern_result job_enroll_code(struct tern_service *service, struct tern_db *db, uint64_t now_ms,
+                                 void *ctx, struct tern_http_reply *reply);
+enum tern_result job_revoke(struct tern_service *service, struct tern_db *db, uint64_t now_ms,
+                            void *ctx, struct tern_http_reply *reply);
+
+// {"error": name, "sentence": ...}; for replies without a job too.
+void reply_error(struct tern_http_reply *reply, int status, enum tern_result result,
+                 const char *sentence);
+
+// The page at "/".
+extern const char admin_page[];
+
+#endif

@@ -1,0 +1,146 @@
+// Prometheus text exposition (version 0.0.4).
+#include "admin/internal.h"
+#include "admin/text.h"
+
+#include <inttypes.h>
+
+static void head(struct text *text, const char *name, const char *type, const char *help)
+{
+    text_add(text, "# HELP tern_%s %s\n# TYPE tern_%s %s\n", name, help, name, type);
+}
+
+static void single(struct text *text, const char *name, const char *type, const char *help,
+                   uint64_t value)
+{
+    head(text, name, type, help);
+    text_add(text, "tern_%s %" PRIu64 "\n", name, value);
+}
+
+static void histogram(struct text *text, const char *name, const char *help,
+                      const struct tern_service_histogram *values, double unit)
+{
+    uint64_t below = 0;
+    head(text, name, "histogram", help);
+    for (unsigned i = 0; i < TERN_SERVICE_BUCKETS - 1; i++) {
+        below += values->buckets[i];
+        text_add(text, "tern_%s_bucket{le=\"%g\"} %" PRIu64 "\n", name, (double)(1u << i) * unit,
+                 below);
+    }
+    text_add(text, "tern_%s_bucket{le=\"+Inf\"} %" PRIu64 "\n", name, values->count);
+    text_add(text, "tern_%s_sum %g\ntern_%s_count %" PRIu64 "\n", name, values->sum * unit, name,
+             values->count);
+}
+
+static void byte_row(struct text *text, enum tern_purpose purpose, const char *direction,
+                     const char *layer, uint64_t value)
+{
+    text_add(text, "tern_bytes_total{purpose=\"%s\",direction=\"%s\",layer=\"%s\"} %" PRIu64 "\n",
+             tern_purpose_name(purpose), direction, layer, value);
+}
+
+static void bytes(struct text *text, const struct tern_meter *meter)
+{
+    static const char *const directions[] = {[TERN_UP] = "up", [TERN_DOWN] = "down"};
+    head(text, "bytes_total", "counter",
+         "Bytes exchanged with clients, each layer including the one before it.");
+    for (unsigned p = 0; p < TERN_PURPOSE_COUNT; p++) {
+        for (unsigned d = 0; d < TERN_DIRECTION_COUNT; d++) {
+            const struct tern_bytes *count = &meter->bytes[p][d];
+            byte_row(text, (enum tern_purpose)p, directions[d], "payload", count->payload);
+            byte_row(text, (enum tern_purpose)p, directions[d], "http", count->http);
+            byte_row(text, (enum tern_purpose)p, directions[d], "tls", count->tls);
+            byte_row(text, (enum tern_purpose)p, directions[d], "wire", count->wire);
+        }
+    }
+}
+
+static void rounds(struct text *text, const struct tern_service_facts *facts)
+{
+    single(text, "version", "gauge", "Committed rounds: the version of the global model.",
+           facts->version);
+    single(text, "round", "gauge", "Number of the open round, or of the last one.", facts->round);
+    single(text, "round_open", "gauge", "1 while a round is open.", facts->round_open);
+    single(text, "round_target", "gauge", "Updates wanted in the open round.", facts->target);
+    single(text, "round_reported", "gauge", "Updates in hand for the open round.", facts->reported);
+    single(text, "round_members", "gauge", "Clients invited to the open round.", facts->members);
+    single(text, "finished", "gauge", "1 once the wanted rounds are done.", facts->finished);
+    head(text, "round_mean_loss", "gauge", "Mean training loss of the last committed round.");
+    text_add(text, "tern_round_mean_loss %.6g\n", (double)facts->last_loss);
+}
+
+static void clients(struct text *text, const struct tern_service_facts *facts)
+{
+    single(text, "clients", "gauge", "Enrolled clients, revoked ones included.", facts->clients);
+    single(text, "clients_revoked", "gauge", "Revoked clients.", facts->revoked);
+    single(text, "clients_evaluators", "gauge", "Clients that evaluate and never train.",
+           facts->evaluators);
+    single(text, "checkins_held", "gauge", "Check-ins being held until there is a task.",
+           facts->held);
+}
+
+static void answers(struct text *text, const struct tern_service_facts *facts)
+{
+    head(text, "updates_total", "counter", "Updates by their answer.");
+    text_add(text, "tern_updates_total{status=\"accepted\"} %" PRIu64 "\n",
+             facts->updates_accepted);
+    text_add(text, "tern_updates_total{status=\"duplicate\"} %" PRIu64 "\n",
+             facts->updates_duplicate);
+    text_add(text, "tern_updates_total{status=\"late\"} %" PRIu64 "\n", facts->updates_late);
+    text_add(text, "tern_updates_total{status=\"rejected\"} %" PRIu64 "\n",
+             facts->updates_rejected);
+    single(text, "enrolled_total", "counter", "Enrolments.", facts->enrolled);
+    single(text, "checkins_total", "counter", "Check-ins.", facts->checkins);
+    single(text, "downloads_total", "counter", "Downloads sent.", facts->downloads);
+    single(text, "unauthorized_total", "counter",
+           "Requests with missing, wrong or revoked credentials.", facts->unauthorized);
+    single(text, "rate_limited_total", "counter", "Requests over the limit per minute.",
+           facts->rate_limited);
+    single(text, "queue_length", "gauge", "Requests waiting for the database.", facts->queued);
+    single(text, "batches_failed_total", "counter", "Transactions that could not be committed.",
+           facts->batches_failed);
+    histogram(text, "batch_requests", "Requests per transaction.", &facts->batch_size, 1.0);
+    histogram(text, "commit_seconds", "Time from taking a batch to its commit.", &facts->commit_ms,
+              0.001);
+}
+
+static void http(struct text *text, const struct tern_http_counters *counters)
+{
+    single(text, "http_connections_open", "gauge", "Open connections of clients.",
+           counters->connections_open);
+    single(text, "http_connections_total", "counter", "Connections accepted.",
+           counters->connections_accepted);
+    single(text, "http_connections_refused_total", "counter", "Connections over a limit.",
+           counters->connections_refused);
+    head(text, "http_handshakes_total", "counter", "TLS handshakes by their end.");
+    text_add(text, "tern_http_handshakes_total{kind=\"full\"} %" PRIu64 "\n",
+             counters->handshakes_full);
+    text_add(text, "tern_http_handshakes_total{kind=\"resumed\"} %" PRIu64 "\n",
+             counters->handshakes_resumed);
+    text_add(text, "tern_http_handshakes_total{kind=\"failed\"} %" PRIu64 "\n",
+             counters->handshakes_failed);
+    single(text, "http_requests_total", "counter", "Requests.", counters->requests);
+    single(text, "http_requests_refused_total", "counter",
+           "Requests refused before their body was read.", counters->requests_refused);
+    single(text, "http_timeouts_total", "counter", "Connections closed for being too slow.",
+           counters->timeouts);
+}
+
+enum tern_result job_metrics(struct tern_service *service, struct tern_db *db, uint64_t now_ms,
+                             void *ctx, struct tern_http_reply *reply)
+{
+    const struct admin_job *job = ctx;
+    struct tern_service_facts facts;
+    struct text text = {0};
+    (void)db;
+    (void)now_ms;
+    tern_service_facts(service, &facts);
+    rounds(&text, &facts);
+    clients(&text, &facts);
+    answers(&text, &facts);
+    bytes(&text, &facts.bytes);
+    http(&text, &job->http);
+    reply->status = 200;
+    reply->type = "text/plain; version=0.0.4";
+    reply->body = text_finish(&text);
+    return reply->body != NULL ? TERN_OK : TERN_ERR_NO_MEMORY;
+}

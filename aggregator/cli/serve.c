@@ -1,0 +1,322 @@
+// tern-aggregator serve: settings into a service, a public listener and an admin listener, until a
+// signal says stop.
+#include "cli/verbs.h"
+
+#include "admin/admin.h"
+#include "cli/state.h"
+#include "hosted/files.h"
+#include "hosted/log.h"
+#include "service/service.h"
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+// Time for replies under way when the service is told to stop.
+#define GRACE_MS 3000
+
+struct serving {
+    struct tern_cli *cli;
+    const struct tern_aggregator_settings *settings;
+    struct tern_service_config config;
+    struct tern_db *db;
+    struct tern_service *service;
+    struct tern_http_server *server;
+    struct tern_admin *admin;
+};
+
+// --- Settings
+
+static void fill_round(const struct tern_aggregator_settings *s, struct tern_round_policy *round)
+{
+    round->cohort = s->round_cohort;
+    round->quorum = s->round_quorum;
+    round->over_selection = s->round_over_selection;
+    round->deadline_ms = s->round_deadline;
+    round->min_interval_ms = s->round_min_interval;
+    round->come_back_min_ms = s->round_come_back_min;
+    round->come_back_max_ms = s->round_come_back_max;
+    round->rounds = s->round_rounds;
+}
+
+static void fill_limits(const struct tern_aggregator_settings *s,
+                        struct tern_service_limits *limits)
+{
+    limits->requests_per_minute = s->limits_requests_per_minute;
+    limits->enrollments_per_minute = s->limits_enrollments_per_minute;
+    limits->clients = s->limits_clients;
+    limits->num_examples = s->limits_num_examples;
+    limits->norm = s->limits_norm;
+    limits->queue = s->limits_queue;
+    limits->long_poll_ms = s->limits_long_poll;
+    limits->download_cache = s->limits_download_cache;
+    limits->keep_versions = s->limits_keep_versions;
+}
+
+static void fill_train(const struct tern_aggregator_settings *s, struct tern_service_train *train)
+{
+    train->batch_size = s->train_batch_size;
+    train->learning_rate = (float)s->train_learning_rate;
+    train->learning_rate_final = (float)s->train_learning_rate_final;
+    train->momentum = (float)s->train_momentum;
+    train->weight_decay = (float)s->train_weight_decay;
+    train->prox_mu = (float)s->strategy_prox_mu;
+}
+
+static int refuse(const struct serving *serving, const char *key, const char *value,
+                  const char *allowed)
+{
+    return tern_cli_fail(serving->cli, TERN_ERR_CONFIG, "%s = %s is not known; allowed: %s", key,
+                         value, allowed);
+}
+
+// The settings that are names.
+static int fill_names(struct serving *serving)
+{
+    const struct tern_aggregator_settings *s = serving->settings;
+    struct tern_service_config *config = &serving->config;
+    const char *down = s->codec_codec_down[0] != '\0' ? s->codec_codec_down : s->codec_codec;
+    if (tern_codec_parse(s->codec_codec, &config->codec_up, NULL) != TERN_OK) {
+        return refuse(serving, "codec.codec", s->codec_codec, tern_codec_names());
+    }
+    if (tern_codec_parse(down, &config->codec_down, NULL) != TERN_OK) {
+        return refuse(serving, "codec.codec_down", down, tern_codec_names());
+    }
+    config->strategy = tern_strategy_find(s->strategy_name);
+    if (config->strategy == NULL) {
+        return refuse(serving, "strategy.name", s->strategy_name, tern_strategy_names());
+    }
+    if (tern_rate_schedule_from_name(s->train_schedule, &config->train.schedule) != TERN_OK) {
+        return refuse(serving, "train.schedule", s->train_schedule, "constant | cosine");
+    }
+    if (tern_steps_policy_from_name(s->schedule_policy, &config->steps.policy) != TERN_OK) {
+        return refuse(serving, "schedule.policy", s->schedule_policy, "fixed | deadline");
+    }
+    return TERN_EXIT_OK;
+}
+
+// What single settings cannot say.
+static int check_together(const struct serving *serving)
+{
+    const struct tern_aggregator_settings *s = serving->settings;
+    if (s->round_come_back_min > s->round_come_back_max) {
+        return tern_cli_fail(serving->cli, TERN_ERR_CONFIG,
+                             "round.come_back_min is above round.come_back_max");
+    }
+    if (s->schedule_min_steps > s->schedule_max_steps) {
+        return tern_cli_fail(serving->cli, TERN_ERR_CONFIG,
+                             "schedule.min_steps is above schedule.max_steps");
+    }
+    if (serving->config.train.schedule == TERN_RATE_COSINE && s->round_rounds == 0) {
+        return tern_cli_fail(serving->cli, TERN_ERR_CONFIG,
+                             "train.schedule = cosine needs round.rounds");
+    }
+    return TERN_EXIT_OK;
+}
+
+static int fill_config(struct serving *serving)
+{
+    const struct tern_aggregator_settings *s = serving->settings;
+    struct tern_service_config *config = &serving->config;
+    fill_round(s, &config->round);
+    fill_limits(s, &config->limits);
+    fill_train(s, &config->train);
+    config->min_clients = s->round_min_clients;
+    config->eligible_within_ms = s->round_eligible_within;
+    config->steps.local_steps = s->train_local_steps;
+    config->steps.min_steps = s->schedule_min_steps;
+    config->steps.max_steps = s->schedule_max_steps;
+    config->steps.fraction = s->schedule_fraction;
+    config->server_learning_rate = (float)s->strategy_server_learning_rate;
+    int code = fill_names(serving);
+    return code != TERN_EXIT_OK ? code : check_together(serving);
+}
+
+// --- Paths in the state directory
+
+// The configured file, or the one in the state directory.
+static void file_path(const struct serving *serving, const char *configured, const char *name,
+                      char path[PATH_MAX])
+{
+    if (configured[0] != '\0') {
+        snprintf(path, PATH_MAX, "%s", configured);
+    } else {
+        tern_state_path(serving->cli, name, path);
+    }
+}
+
+// --- Starting, in order
+
+static int open_store(struct serving *serving)
+{
+    char why[256];
+    int code = TERN_EXIT_OK;
+    serving->db = tern_state_open(serving->cli, &code);
+    if (serving->db == NULL) {
+        return code;
+    }
+    enum tern_result result =
+        tern_service_start(&serving->config, serving->db, &serving->service, why);
+    return result == TERN_OK ? TERN_EXIT_OK : tern_cli_fail(serving->cli, result, "%s", why);
+}
+
+static struct tern_http_limits http_limits(const struct tern_aggregator_settings *s)
+{
+    return (struct tern_http_limits){
+        .connections = s->limits_connections,
+        .connections_per_address = s->limits_connections_per_address,
+        .header_bytes = s->limits_header_bytes,
+        .body_bytes = (uint32_t)s->limits_body_bytes,
+        .handshake_ms = (uint32_t)s->limits_handshake,
+        .request_ms = (uint32_t)s->limits_request,
+        .idle_ms = (uint32_t)s->limits_idle,
+        .write_ms = (uint32_t)s->limits_write,
+    };
+}
+
+static int start_listener(struct serving *serving)
+{
+    const struct tern_aggregator_settings *s = serving->settings;
+    char certificate[PATH_MAX];
+    char private_key[PATH_MAX];
+    char ticket_keys[PATH_MAX];
+    char why[256];
+    file_path(serving, s->server_certificate, TERN_STATE_CERTIFICATE, certificate);
+    file_path(serving, s->server_private_key, TERN_STATE_PRIVATE_KEY, private_key);
+    tern_state_path(serving->cli, TERN_STATE_TICKET_KEYS, ticket_keys);
+    struct tern_http_config config = {.address = s->server_address,
+                                      .port = (uint16_t)s->server_port,
+                                      .threads = s->server_threads,
+                                      .certificate = certificate,
+                                      .private_key = private_key,
+                                      .ticket_keys = ticket_keys,
+                                      .limits = http_limits(s)};
+    struct tern_http_handler handler = tern_service_handler(serving->service);
+    enum tern_result result = tern_http_start(&config, &handler, &serving->server, why);
+    return result == TERN_OK ? TERN_EXIT_OK : tern_cli_fail(serving->cli, result, "%s", why);
+}
+
+static int start_admin(struct serving *serving)
+{
+    const struct tern_aggregator_settings *s = serving->settings;
+    char token_file[PATH_MAX];
+    char why[256];
+    if (s->admin_address[0] == '\0') {
+        return TERN_EXIT_OK;
+    }
+    tern_state_path(serving->cli, TERN_STATE_ADMIN_TOKEN, token_file);
+    struct tern_admin_config config = {.address = s->admin_address,
+                                       .port = (uint16_t)s->admin_port,
+                                       .token_file = token_file,
+                                       .service = serving->service,
+                                       .clients = serving->server};
+    enum tern_result result = tern_admin_start(&config, &serving->admin, why);
+    return result == TERN_OK ? TERN_EXIT_OK : tern_cli_fail(serving->cli, result, "admin: %s", why);
+}
+
+static int write_port(const struct serving *serving, const char *path, uint16_t port)
+{
+    char text[8];
+    if (path[0] == '\0') {
+        return TERN_EXIT_OK;
+    }
+    int len = snprintf(text, sizeof text, "%u\n", port);
+    enum tern_result result = tern_file_write(path, text, (size_t)len, 0644);
+    return result == TERN_OK ? TERN_EXIT_OK
+                             : tern_cli_fail(serving->cli, result, "%s cannot be written", path);
+}
+
+// An IPv6 address stands in brackets in a URL.
+static void print_address(const char *scheme, const char *address, uint16_t port)
+{
+    bool six = strchr(address, ':') != NULL;
+    printf("%s://%s%s%s:%u", scheme, six ? "[" : "", address, six ? "]" : "", port);
+}
+
+static void announce(const struct serving *serving)
+{
+    const struct tern_aggregator_settings *s = serving->settings;
+    printf("listening on ");
+    print_address("https", s->server_address, tern_http_port(serving->server));
+    if (serving->admin != NULL) {
+        printf(", admin on ");
+        if (strncmp(s->admin_address, "unix:", 5) == 0) {
+            printf("%s", s->admin_address);
+        } else {
+            print_address("http", s->admin_address, tern_admin_port(serving->admin));
+        }
+    }
+    printf("\n");
+    fflush(stdout);
+}
+
+static int start_all(struct serving *serving)
+{
+    const struct tern_aggregator_settings *s = serving->settings;
+    int code = fill_config(serving);
+    code = code != TERN_EXIT_OK ? code : open_store(serving);
+    code = code != TERN_EXIT_OK ? code : start_listener(serving);
+    code = code != TERN_EXIT_OK ? code : start_admin(serving);
+    if (code != TERN_EXIT_OK) {
+        return code;
+    }
+    code = write_port(serving, s->server_port_file, tern_http_port(serving->server));
+    if (code == TERN_EXIT_OK && serving->admin != NULL) {
+        code = write_port(serving, s->admin_port_file, tern_admin_port(serving->admin));
+    }
+    return code;
+}
+
+// --- Stopping, in the opposite order: no request may come to a service that is gone
+
+static void stop_all(struct serving *serving)
+{
+    if (serving->service != NULL) {
+        tern_service_quiesce(serving->service);
+    }
+    tern_admin_stop(serving->admin, GRACE_MS);
+    if (serving->server != NULL) {
+        tern_http_stop(serving->server, GRACE_MS);
+    }
+    if (serving->service != NULL) {
+        tern_service_stop(serving->service);
+    }
+    if (serving->db != NULL) {
+        tern_db_close(serving->db);
+    }
+}
+
+// Blocked in every thread, so that only sigwait() below sees them.
+static sigset_t block_signals(void)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGHUP);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    return set;
+}
+
+static void wait_for_stop(const sigset_t *set)
+{
+    int number = 0;
+    // A terminal that goes away, or a habit of reloading daemons, must not end the service.
+    while (sigwait(set, &number) != 0 || number == SIGHUP) {
+        tern_log(TERN_LOG_INFO, "signal-ignored", "number=%d", number);
+    }
+    tern_log(TERN_LOG_INFO, "stopping", "signal=%d", number);
+}
+
+int tern_cli_serve(struct tern_cli *cli)
+{
+    struct serving serving = {.cli = cli, .settings = tern_state_settings(cli)};
+    sigset_t signals = block_signals();
+    int code = start_all(&serving);
+    if (code == TERN_EXIT_OK) {
+        announce(&serving);
+        wait_for_stop(&signals);
+    }
+    stop_all(&serving);
+    return code;
+}
