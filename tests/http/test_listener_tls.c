@@ -1,0 +1,360 @@
+// The listener over TLS: what a handshake costs on the wire, tickets over loops and restarts, and
+// peers that do not speak TLS, or not to the end.
+#include "client.h"
+#include "fixture.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+// What docs and the issue promise.
+#define FULL_HANDSHAKE_MAX 1300u
+#define RESUMED_HANDSHAKE_MAX 700u
+
+static struct fixture fixture;
+static struct tern_http_config config;
+static char root[96];
+
+static int start(void **state)
+{
+    (void)state;
+    fixture_start(&fixture, &config, false);
+    snprintf(root, sizeof root, "%s/ca.pem", fixture.folder);
+    return 0;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    fixture_stop(&fixture);
+    return 0;
+}
+
+static struct tern_http_counters counters(void)
+{
+    struct tern_http_counters now;
+    tern_http_counters(fixture.server, &now);
+    return now;
+}
+
+static uint64_t bytes_of(const struct client *client)
+{
+    return tls_client_bytes_sent(client->tls) + tls_client_bytes_received(client->tls);
+}
+
+static void ask_once(struct client *client)
+{
+    assert_int_equal(
+        client_ask(client, "POST /echo HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello", "hello"), 200);
+}
+
+static void test_requests_over_tls(void **state)
+{
+    (void)state;
+    struct tls_client_settings settings = {.root = root};
+    struct client client;
+    assert_true(client_open(&client, fixture.port, &settings));
+    for (int i = 0; i < 20; i++) {
+        ask_once(&client);
+    }
+    assert_true(client_send_text(&client, "GET /blob HTTP/1.1\r\n\r\n"));
+    struct client_reply reply = client_receive(&client, false);
+    assert_int_equal(reply.body_len, BLOB_SIZE);
+    assert_memory_equal(reply.body, fixture.blob->data, BLOB_SIZE);
+    client_reply_free(&reply);
+    client_close(&client);
+}
+
+static void test_handshake_costs(void **state)
+{
+    (void)state;
+    mbedtls_ssl_session session;
+    mbedtls_ssl_session_init(&session);
+    struct tls_client_settings settings = {.root = root, .session = &session};
+    struct client client;
+    assert_true(client_open(&client, fixture.port, &settings));
+    uint64_t full = bytes_of(&client);
+    ask_once(&client);
+    uint64_t before = bytes_of(&client);
+    ask_once(&client);
+    uint64_t request = bytes_of(&client) - before;
+    client_close(&client);
+    assert_true(client_open(&client, fixture.port, &settings));
+    ask_once(&client);
+    uint64_t resumed = bytes_of(&client) - request;
+    client_close(&client);
+    mbedtls_ssl_session_free(&session);
+    size_t http = strlen("POST /echo HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello") +
+                  strlen("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello");
+    print_message("full handshake %u bytes, resumed %u, two records of a kept exchange %u\n",
+                  (unsigned)full, (unsigned)resumed, (unsigned)(request - http));
+    assert_in_range(full, 500, FULL_HANDSHAKE_MAX);
+    assert_in_range(resumed, 200, RESUMED_HANDSHAKE_MAX);
+    assert_int_equal(request - http, 42); // one record each way
+}
+
+// Loops are picked by the kernel: twenty connections see both.
+static void test_tickets_work_on_every_loop_and_after_a_restart(void **state)
+{
+    (void)state;
+    mbedtls_ssl_session session;
+    mbedtls_ssl_session_init(&session);
+    struct tls_client_settings settings = {.root = root, .session = &session};
+    struct client client;
+    assert_true(client_open(&client, fixture.port, &settings));
+    client_close(&client);
+    for (int restart = 0; restart < 2; restart++) {
+        struct tern_http_counters before = counters();
+        for (int i = 0; i < 20; i++) {
+            assert_true(client_open(&client, fixture.port, &settings));
+            ask_once(&client);
+            client_close(&client);
+        }
+        struct tern_http_counters after = counters();
+        assert_int_equal(after.handshakes_resumed - before.handshakes_resumed, 20);
+        assert_int_equal(after.handshakes_full, before.handshakes_full);
+        if (restart == 0) {
+            fixture_restart(&fixture, &config);
+        }
+    }
+    struct stat status;
+    assert_int_equal(stat(fixture.tickets, &status), 0);
+    assert_int_equal(status.st_mode & 0777, 0600);
+    mbedtls_ssl_session_free(&session);
+}
+
+static void test_ticket_under_lost_keys_falls_back_to_a_full_handshake(void **state)
+{
+    (void)state;
+    mbedtls_ssl_session session;
+    mbedtls_ssl_session_init(&session);
+    struct tls_client_settings settings = {.root = root, .session = &session};
+    struct client client;
+    assert_true(client_open(&client, fixture.port, &settings));
+    client_close(&client);
+    assert_int_equal(unlink(fixture.tickets), 0);
+    fixture_restart(&fixture, &config);
+    assert_true(client_open(&client, fixture.port, &settings));
+    ask_once(&client);
+    client_close(&client);
+    assert_int_equal(counters().handshakes_full, 1);
+    assert_int_equal(counters().handshakes_resumed, 0);
+    // The ticket given instead is good.
+    assert_true(client_open(&client, fixture.port, &settings));
+    client_close(&client);
+    assert_true(fixture_wait_idle(&fixture));
+    assert_int_equal(counters().handshakes_resumed, 1);
+    mbedtls_ssl_session_free(&session);
+}
+
+static void test_ciphersuite_preference(void **state)
+{
+    (void)state;
+    static const int offered[][4] = {
+        {MBEDTLS_TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
+         MBEDTLS_TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
+         MBEDTLS_TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256, 0},
+        {MBEDTLS_TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
+         MBEDTLS_TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, 0},
+        {MBEDTLS_TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, 0},
+    };
+    static const char *const chosen[] = {
+        "TLS-ECDHE-ECDSA-WITH-CHACHA20-POLY1305-SHA256",
+        "TLS-ECDHE-ECDSA-WITH-AES-128-GCM-SHA256",
+        "TLS-ECDHE-ECDSA-WITH-AES-256-GCM-SHA384",
+    };
+    for (size_t i = 0; i < 3; i++) {
+        struct tls_client_settings settings = {.root = root, .ciphersuites = offered[i]};
+        struct client client;
+        assert_true(client_open(&client, fixture.port, &settings));
+        assert_string_equal(tls_client_ciphersuite(client.tls), chosen[i]);
+        ask_once(&client);
+        client_close(&client);
+    }
+    static const int weak[] = {MBEDTLS_TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA, 0};
+    struct tls_client_settings settings = {.root = root, .ciphersuites = weak};
+    struct client client;
+    assert_false(client_open(&client, fixture.port, &settings));
+}
+
+static int shell(const char *format, const char *argument)
+{
+    char command[600];
+    snprintf(command, sizeof command, format, fixture.folder, (unsigned)fixture.port, argument);
+    return system(command);
+}
+
+static void test_other_clients_are_understood(void **state)
+{
+    (void)state;
+    assert_int_equal(shell("cd %s && curl -sSf --cacert ca.pem --data-binary @ca.pem "
+                           "https://localhost:%u/echo %s > out && cmp out ca.pem",
+                           ""),
+                     0);
+    assert_int_equal(shell("cd %s && curl -sSf --cacert ca.pem -H 'Expect: 100-continue' -T ca.pem "
+                           "https://localhost:%u/%s > out && cmp out ca.pem",
+                           "echo"),
+                     0);
+    assert_int_equal(shell("cd %s && curl -sSf --cacert ca.pem -C 0 -r 99990- "
+                           "https://localhost:%u/%s -o out && test $(wc -c < out) = 10",
+                           "blob"),
+                     0);
+    assert_int_equal(
+        shell("cd %s && echo Q | openssl s_client -connect localhost:%u -CAfile ca.pem "
+              "-verify_return_error -tls1_2 %s > out 2>&1 && grep -q 'Verify return "
+              "code: 0' out",
+              ""),
+        0);
+    assert_int_not_equal(shell("cd %s && echo Q | openssl s_client -connect localhost:%u "
+                               "-cipher 'ALL:@SECLEVEL=0' %s > out 2>&1",
+                               "-tls1_1"),
+                         0);
+}
+
+static void test_openssl_resumes_by_ticket(void **state)
+{
+    (void)state;
+    assert_int_equal(shell("cd %s && openssl s_client -connect localhost:%u -CAfile ca.pem -tls1_2 "
+                           "-sess_out session < /dev/null > out 2>&1 %s",
+                           ""),
+                     0);
+    assert_int_equal(shell("cd %s && openssl s_client -connect localhost:%u -CAfile ca.pem -tls1_2 "
+                           "-sess_in session < /dev/null > out 2>&1 && grep -q '^%s' out",
+                           "Reused"),
+                     0);
+}
+
+static void test_noise_instead_of_a_handshake(void **state)
+{
+    (void)state;
+    uint64_t failed = counters().handshakes_failed;
+    uint32_t seed = 1;
+    for (int i = 0; i < 200; i++) {
+        struct client client;
+        uint8_t noise[600];
+        assert_true(client_open(&client, fixture.port, NULL));
+        for (size_t k = 0; k < sizeof noise; k++) {
+            seed = seed * 1664525u + 1013904223u;
+            noise[k] = (uint8_t)(seed >> 24);
+        }
+        if (i % 2 == 0) {
+            memcpy(noise, "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+                   11); // begins like a hello
+        }
+        (void)client_send(&client, noise, i % 3 == 0 ? 5 : sizeof noise);
+        shutdown(client.fd, SHUT_WR);
+        assert_true(client_sees_end(&client, 5000));
+        client_close(&client);
+    }
+    assert_true(fixture_wait_idle(&fixture));
+    assert_int_equal(counters().handshakes_failed - failed, 200);
+}
+
+static void test_plain_http_on_the_tls_port_is_refused(void **state)
+{
+    (void)state;
+    struct client client;
+    uint32_t before = fixture.headers_seen;
+    assert_true(client_open(&client, fixture.port, NULL));
+    assert_true(client_send_text(&client, "GET /echo HTTP/1.1\r\n\r\n"));
+    assert_true(client_sees_end(&client, 5000));
+    client_close(&client);
+    assert_int_equal(fixture.headers_seen, before);
+}
+
+// The same promise as in the clear: cut inside a request, nothing of it is seen.
+static void test_cut_inside_a_request_is_never_a_request(void **state)
+{
+    (void)state;
+    static const char *const request =
+        "PUT /echo HTTP/1.1\r\nAuthorization: Bearer x\r\nContent-Length: 12\r\n\r\nhello, world";
+    mbedtls_ssl_session session;
+    mbedtls_ssl_session_init(&session);
+    struct tls_client_settings settings = {.root = root, .session = &session};
+    uint32_t before = fixture.requests_seen;
+    for (size_t cut = 0; cut < strlen(request); cut += 3) {
+        struct client client;
+        assert_true(client_open(&client, fixture.port, &settings));
+        assert_true(client_send(&client, request, cut));
+        client_close(&client);
+    }
+    assert_true(fixture_wait_idle(&fixture));
+    assert_int_equal(fixture.requests_seen, before);
+    mbedtls_ssl_session_free(&session);
+}
+
+static void test_damaged_record_ends_the_connection_only(void **state)
+{
+    (void)state;
+    struct tls_client_settings settings = {.root = root};
+    struct client client;
+    struct client other;
+    assert_true(client_open(&client, fixture.port, &settings));
+    assert_true(client_open(&other, fixture.port, &settings));
+    assert_int_equal(send(client.fd, "\x17\x03\x03\x00\x20garbage garbage garbage garbage", 37, 0),
+                     37);
+    assert_true(client_sees_end(&client, 5000));
+    ask_once(&other);
+    client_close(&client);
+    client_close(&other);
+}
+
+static void test_gone_peer_is_noticed_while_its_reply_is_pending(void **state)
+{
+    (void)state;
+    struct tls_client_settings settings = {.root = root};
+    struct client client;
+    assert_true(fixture_wait_idle(&fixture));
+    assert_true(client_open(&client, fixture.port, &settings));
+    assert_true(client_send_text(&client, "GET /held HTTP/1.1\r\n\r\n"));
+    assert_true(fixture_wait_held(&fixture));
+    assert_int_equal(counters().connections_open, 1);
+    client_close(&client);
+    assert_true(fixture_wait_idle(&fixture)); // long before the handler replies
+    fixture_release(&fixture);
+    assert_true(client_open(&client, fixture.port, &settings));
+    ask_once(&client);
+    client_close(&client);
+}
+
+static void test_wrong_key_is_refused(void **state)
+{
+    (void)state;
+    char key[120];
+    snprintf(key, sizeof key, "%s/ca.key", fixture.folder);
+    struct tern_http_config wrong = config;
+    struct tern_http_handler handler = {0};
+    struct tern_http_server *server = NULL;
+    char why[256] = "";
+    wrong.private_key = key;
+    wrong.port = 0;
+    assert_int_equal(tern_http_start(&wrong, &handler, &server, why), TERN_ERR_CONFIG);
+    assert_non_null(strstr(why, "does not belong"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_requests_over_tls),
+        cmocka_unit_test(test_handshake_costs),
+        cmocka_unit_test(test_tickets_work_on_every_loop_and_after_a_restart),
+        cmocka_unit_test(test_ticket_under_lost_keys_falls_back_to_a_full_handshake),
+        cmocka_unit_test(test_ciphersuite_preference),
+        cmocka_unit_test(test_other_clients_are_understood),
+        cmocka_unit_test(test_openssl_resumes_by_ticket),
+        cmocka_unit_test(test_noise_instead_of_a_handshake),
+        cmocka_unit_test(test_plain_http_on_the_tls_port_is_refused),
+        cmocka_unit_test(test_cut_inside_a_request_is_never_a_request),
+        cmocka_unit_test(test_damaged_record_ends_the_connection_only),
+        cmocka_unit_test(test_gone_peer_is_noticed_while_its_reply_is_pending),
+        cmocka_unit_test(test_wrong_key_is_refused),
+    };
+    return cmocka_run_group_tests(tests, start, stop);
+}
