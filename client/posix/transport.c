@@ -1,0 +1,420 @@
+#define _GNU_SOURCE
+#include "posix/transport.h"
+#include "posix/keep_sessions.h"
+#include "posix/sockets.h"
+
+#include <curl/curl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#define CONNECT_TIMEOUT_MS 20000
+#define IDLE_CONNECTION_S 600 // older ones are not used again
+#define WHY_SIZE 512
+
+// TLS 1.2 with these suites is as strong as 1.3 for what Tern sends, and offering 1.3 besides costs
+// some 95 bytes in every ClientHello for an aggregator that speaks 1.2.
+#define TLS_VERSIONS (CURL_SSLVERSION_TLSv1_2 | CURL_SSLVERSION_MAX_TLSv1_2)
+
+// Few suites and one curve keep the ClientHello small. All are forward secret and authenticated;
+// ChaCha20 is first because boards without AES instructions are the rule.
+#define TLS12_SUITES                                                                               \
+    "ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-ECDSA-AES128-GCM-SHA256:"                                 \
+    "ECDHE-RSA-CHACHA20-POLY1305:ECDHE-RSA-AES128-GCM-SHA256"
+
+struct tern_curl {
+    CURL *easy;
+    char *server;
+    char *ca_file; // NULL: the system's
+    uint32_t connect_timeout_ms;
+    char *url;
+    size_t url_size;
+    const volatile sig_atomic_t *abort;
+    char error[CURL_ERROR_SIZE];
+    struct tern_sockets sockets;
+    enum tern_purpose purpose; // of the exchange under way, or the last one
+    bool connecting;           // no request was sent on the newest socket yet
+    struct tern_response *response;
+    bool too_large;
+};
+
+enum tern_result tern_curl_global(void)
+{
+    return curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK ? TERN_OK : TERN_ERR_NO_MEMORY;
+}
+
+// --- What libcurl calls
+// ------------------------------------------------------------------------------
+
+static size_t on_body(char *data, size_t size, size_t count, void *ctx)
+{
+    struct tern_curl *curl = ctx;
+    struct tern_response *response = curl->response;
+    const size_t len = size * count;
+    if (len > response->body_size - response->body_len) {
+        curl->too_large = true;
+        return 0; // libcurl takes this as "stop"
+    }
+    memcpy(response->body + response->body_len, data, len);
+    response->body_len += len;
+    return len;
+}
+
+static size_t on_header(char *line, size_t size, size_t count, void *ctx)
+{
+    static const char name[] = "retry-after:";
+    struct tern_curl *curl = ctx;
+    const size_t len = size * count;
+    char value[16] = "";
+    if (len > sizeof name - 1 && strncasecmp(line, name, sizeof name - 1) == 0) {
+        const size_t rest = len - (sizeof name - 1);
+        memcpy(value, line + sizeof name - 1, rest < sizeof value ? rest : sizeof value - 1);
+        const unsigned long seconds = strtoul(value, NULL, 10); // a date reads as 0: not asked
+        curl->response->retry_after_s = seconds < UINT32_MAX ? (uint32_t)seconds : UINT32_MAX;
+    }
+    return len;
+}
+
+static curl_socket_t on_open(void *ctx, curlsocktype type, struct curl_sockaddr *address)
+{
+    struct tern_curl *curl = ctx;
+    (void)type;
+    const int fd = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+    if (fd >= 0) {
+        tern_sockets_add(&curl->sockets, fd);
+        curl->connecting = true;
+    }
+    return fd >= 0 ? fd : CURL_SOCKET_BAD;
+}
+
+static int on_close(void *ctx, curl_socket_t fd)
+{
+    struct tern_curl *curl = ctx;
+    tern_sockets_remove(&curl->sockets, fd,
+                        curl->connecting ? TERN_PURPOSE_HANDSHAKE : curl->purpose);
+    return close(fd);
+}
+
+// Called between the handshake and the first byte of a request.
+static int on_connected(void *ctx, char *remote, char *local, int remote_port, int local_port)
+{
+    struct tern_curl *curl = ctx;
+    (void)remote;
+    (void)local;
+    (void)remote_port;
+    (void)local_port;
+    tern_sockets_read(&curl->sockets, curl->connecting ? TERN_PURPOSE_HANDSHAKE : curl->purpose);
+    curl->connecting = false;
+    return CURL_PREREQFUNC_OK;
+}
+
+// What libcurl hands to and takes from TLS. Its own size counters differ in whether a request's
+// body is part of it.
+static int on_traffic(CURL *easy, curl_infotype type, char *data, size_t len, void *ctx)
+{
+    struct tern_curl *curl = ctx;
+    struct tern_bytes *bytes = curl->sockets.meter.bytes[curl->purpose];
+    (void)easy;
+    (void)data;
+    if (type == CURLINFO_HEADER_OUT || type == CURLINFO_DATA_OUT) {
+        bytes[TERN_UP].http += len;
+    } else if (type == CURLINFO_HEADER_IN || type == CURLINFO_DATA_IN) {
+        bytes[TERN_DOWN].http += len;
+    }
+    return 0;
+}
+
+static int on_progress(void *ctx, curl_off_t down_total, curl_off_t down, curl_off_t up_total,
+                       curl_off_t up)
+{
+    const struct tern_curl *curl = ctx;
+    (void)down_total;
+    (void)down;
+    (void)up_total;
+    (void)up;
+    return curl->abort != NULL && *curl->abort != 0 ? 1 : 0;
+}
+
+// --- The handle
+// -----------------------------------------------------------------------------------
+
+static void set_security(const struct tern_curl *curl)
+{
+    CURL *easy = curl->easy;
+    curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "https");
+    curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long)TLS_VERSIONS);
+    curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 1L);
+    curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, 2L);
+    curl_easy_setopt(easy, CURLOPT_SSL_CIPHER_LIST, TLS12_SUITES);
+    curl_easy_setopt(easy, CURLOPT_SSL_EC_CURVES, "P-256");
+    curl_easy_setopt(easy, CURLOPT_SSL_ENABLE_ALPN, 0L);
+    tern_keep_sessions(easy);
+    if (curl->ca_file != NULL) {
+        curl_easy_setopt(easy, CURLOPT_CAINFO, curl->ca_file);
+        curl_easy_setopt(easy, CURLOPT_CAPATH, NULL);
+    }
+}
+
+static void set_options(struct tern_curl *curl)
+{
+    CURL *easy = curl->easy;
+    curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+    curl_easy_setopt(easy, CURLOPT_TCP_NODELAY, 1L);
+    curl_easy_setopt(easy, CURLOPT_MAXCONNECTS, 1L);
+    curl_easy_setopt(easy, CURLOPT_MAXAGE_CONN, (long)IDLE_CONNECTION_S);
+    curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)curl->connect_timeout_ms);
+    curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, curl->error);
+    curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
+    curl_easy_setopt(easy, CURLOPT_WRITEDATA, curl);
+    curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_header);
+    curl_easy_setopt(easy, CURLOPT_HEADERDATA, curl);
+    curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, on_open);
+    curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, curl);
+    curl_easy_setopt(easy, CURLOPT_CLOSESOCKETFUNCTION, on_close);
+    curl_easy_setopt(easy, CURLOPT_CLOSESOCKETDATA, curl);
+    curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, on_connected);
+    curl_easy_setopt(easy, CURLOPT_PREREQDATA, curl);
+    curl_easy_setopt(easy, CURLOPT_VERBOSE, 1L);
+    curl_easy_setopt(easy, CURLOPT_DEBUGFUNCTION, on_traffic);
+    curl_easy_setopt(easy, CURLOPT_DEBUGDATA, curl);
+    curl_easy_setopt(easy, CURLOPT_NOPROGRESS, curl->abort == NULL ? 1L : 0L);
+    curl_easy_setopt(easy, CURLOPT_XFERINFOFUNCTION, on_progress);
+    curl_easy_setopt(easy, CURLOPT_XFERINFODATA, curl);
+    set_security(curl);
+}
+
+// Ends the connection at the TCP level; libcurl finds it dead before the next exchange and clears
+// it away. libcurl has no call for it that keeps the handle and so the TLS session.
+static void close_connection(void *ctx)
+{
+    struct tern_curl *curl = ctx;
+    tern_sockets_shut(&curl->sockets);
+}
+
+// --- One exchange
+// ---------------------------------------------------------------------------------
+
+static bool append(struct curl_slist **list, const char *text)
+{
+    struct curl_slist *longer = curl_slist_append(*list, text);
+    if (longer != NULL) {
+        *list = longer;
+    }
+    return longer != NULL;
+}
+
+// Takes out what libcurl would add, and adds the token.
+static struct curl_slist *make_headers(const struct tern_request *request)
+{
+    static const char *const removed[] = {
+        "Accept:", "User-Agent:", "Expect:", "Content-Type:", "Accept-Encoding:"};
+    struct curl_slist *list = NULL;
+    bool whole = true;
+    for (size_t i = 0; i < sizeof removed / sizeof removed[0]; i++) {
+        whole = append(&list, removed[i]) && whole;
+    }
+    if (request->token != NULL) {
+        char line[256];
+        const int len = snprintf(line, sizeof line, "Authorization: Bearer %s", request->token);
+        whole = len < (int)sizeof line && append(&list, line) && whole;
+    }
+    if (!whole) {
+        curl_slist_free_all(list);
+        return NULL;
+    }
+    return list;
+}
+
+static enum tern_result make_url(struct tern_curl *curl, const char *path)
+{
+    const size_t need = strlen(curl->server) + strlen(path) + 1;
+    if (need > curl->url_size) {
+        char *longer = realloc(curl->url, need);
+        if (longer == NULL) {
+            return TERN_ERR_NO_MEMORY;
+        }
+        curl->url = longer;
+        curl->url_size = need;
+    }
+    snprintf(curl->url, curl->url_size, "%s%s", curl->server, path);
+    return TERN_OK;
+}
+
+static void set_request(struct tern_curl *curl, const struct tern_request *request)
+{
+    CURL *easy = curl->easy;
+    curl_easy_setopt(easy, CURLOPT_URL, curl->url);
+    curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)request->timeout_ms);
+    curl_easy_setopt(easy, CURLOPT_RANGE, NULL);
+    if (strcmp(request->method, "GET") == 0) {
+        curl_easy_setopt(easy, CURLOPT_POSTFIELDS, NULL);
+        curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, NULL);
+        curl_easy_setopt(easy, CURLOPT_HTTPGET, 1L);
+    } else {
+        // As a POST whatever the method is called: libcurl then puts head and body of up to 64 KB
+        // into one write, and so into the fewest records and segments.
+        curl_easy_setopt(easy, CURLOPT_POST, 1L);
+        curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->body_len);
+        curl_easy_setopt(easy, CURLOPT_POSTFIELDS,
+                         request->body != NULL ? (const char *)request->body : "");
+        curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, request->method);
+    }
+    if (request->range_from > 0) {
+        char range[32];
+        snprintf(range, sizeof range, "%zu-", request->range_from);
+        curl_easy_setopt(easy, CURLOPT_RANGE, range);
+    }
+}
+
+static enum tern_result outcome(const struct tern_curl *curl, CURLcode code)
+{
+    if (curl->too_large) {
+        return TERN_ERR_TOO_LARGE;
+    }
+    switch ((int)code) {
+    case CURLE_OK:
+        return TERN_OK;
+    case CURLE_SSL_CONNECT_ERROR:
+    case CURLE_PEER_FAILED_VERIFICATION:
+    case CURLE_SSL_CERTPROBLEM:
+    case CURLE_SSL_CIPHER:
+    case CURLE_SSL_CACERT_BADFILE:
+    case CURLE_SSL_ISSUER_ERROR:
+        return TERN_ERR_TLS;
+    case CURLE_OUT_OF_MEMORY:
+        return TERN_ERR_NO_MEMORY;
+    default:
+        return TERN_ERR_NETWORK;
+    }
+}
+
+static enum tern_result perform(struct tern_curl *curl, const struct tern_request *request)
+{
+    struct curl_slist *headers = make_headers(request);
+    if (headers == NULL) {
+        return TERN_ERR_NO_MEMORY;
+    }
+    set_request(curl, request);
+    curl_easy_setopt(curl->easy, CURLOPT_HTTPHEADER, headers);
+    // What arrived since the last exchange belongs to it.
+    tern_sockets_read(&curl->sockets, curl->purpose);
+    curl->purpose = request->purpose;
+    curl->error[0] = '\0';
+    curl->too_large = false;
+    const CURLcode code = curl_easy_perform(curl->easy);
+    long status = 0;
+    curl_easy_getinfo(curl->easy, CURLINFO_RESPONSE_CODE, &status);
+    curl->response->status = (int)status;
+    tern_sockets_read(&curl->sockets, curl->connecting ? TERN_PURPOSE_HANDSHAKE : request->purpose);
+    curl_easy_setopt(curl->easy, CURLOPT_HTTPHEADER, NULL);
+    curl_slist_free_all(headers);
+    if (code == CURLE_OK) {
+        curl->error[0] = '\0'; // libcurl may have complained about an old connection
+    } else if (curl->error[0] == '\0') {
+        snprintf(curl->error, sizeof curl->error, "%s", curl_easy_strerror(code));
+    }
+    return outcome(curl, code);
+}
+
+static enum tern_result exchange(void *ctx, const struct tern_request *request,
+                                 struct tern_response *response)
+{
+    struct tern_curl *curl = ctx;
+    response->status = 0;
+    response->retry_after_s = 0;
+    response->body_len = 0;
+    curl->response = response;
+    TERN_TRY(make_url(curl, request->path));
+    return perform(curl, request);
+}
+
+static void collect(void *ctx, struct tern_meter *meter)
+{
+    struct tern_curl *curl = ctx;
+    tern_meter_add(meter, &curl->sockets.meter);
+    curl->sockets.meter = (struct tern_meter){0};
+}
+
+// --- Opening and closing
+// -----------------------------------------------------------------------------
+
+static enum tern_result check_config(const struct tern_curl_config *config, char *why)
+{
+    if (strncmp(config->server, "https://", 8) != 0 || config->server[8] == '\0') {
+        snprintf(why, WHY_SIZE, "server is \"%s\"; it must be https://host:port", config->server);
+        return TERN_ERR_CONFIG;
+    }
+    if (config->ca_file != NULL && config->ca_file[0] != '\0' &&
+        access(config->ca_file, R_OK) != 0) {
+        snprintf(why, WHY_SIZE, "the CA file %s cannot be read", config->ca_file);
+        return TERN_ERR_CONFIG;
+    }
+    return TERN_OK;
+}
+
+static bool copy_config(struct tern_curl *curl, const struct tern_curl_config *config)
+{
+    curl->abort = config->abort;
+    curl->connect_timeout_ms =
+        config->connect_timeout_ms != 0 ? config->connect_timeout_ms : CONNECT_TIMEOUT_MS;
+    curl->server = strdup(config->server);
+    if (curl->server == NULL) {
+        return false;
+    }
+    const size_t len = strlen(curl->server);
+    if (curl->server[len - 1] == '/') {
+        curl->server[len - 1] = '\0';
+    }
+    if (config->ca_file == NULL || config->ca_file[0] == '\0') {
+        return true;
+    }
+    curl->ca_file = strdup(config->ca_file);
+    return curl->ca_file != NULL;
+}
+
+enum tern_result tern_curl_open(struct tern_curl **curl, const struct tern_curl_config *config,
+                                char why[512])
+{
+    TERN_TRY(check_config(config, why));
+    struct tern_curl *fresh = calloc(1, sizeof *fresh);
+    if (fresh != NULL) {
+        tern_sockets_init(&fresh->sockets);
+        fresh->easy = curl_easy_init();
+    }
+    if (fresh == NULL || fresh->easy == NULL || !copy_config(fresh, config)) {
+        snprintf(why, WHY_SIZE, "there is no memory for a connection");
+        tern_curl_close(fresh);
+        return TERN_ERR_NO_MEMORY;
+    }
+    set_options(fresh);
+    *curl = fresh;
+    return TERN_OK;
+}
+
+void tern_curl_close(struct tern_curl *curl)
+{
+    if (curl == NULL) {
+        return;
+    }
+    if (curl->easy != NULL) {
+        curl_easy_cleanup(curl->easy);
+    }
+    free(curl->server);
+    free(curl->ca_file);
+    free(curl->url);
+    free(curl);
+}
+
+struct tern_transport tern_curl_port(struct tern_curl *curl)
+{
+    return (struct tern_transport){
+        .ctx = curl, .exchange = exchange, .close = close_connection, .collect = collect};
+}
+
+const char *tern_curl_why(const struct tern_curl *curl)
+{
+    return curl->error;
+}
