@@ -255,6 +255,7 @@ static enum tern_result parse_stream(struct load *load)
     // (it would silently replace the value), no comment behind a value (it would cut a command).
     ini_use_stack = false;
     ini_max_line = LINE_MAX_BYTES;
+    ini_initial_alloc = LINE_MAX_BYTES;
     ini_stop_on_first_error = true;
     ini_allow_multiline = false;
     ini_allow_inline_comments = false;

@@ -153,6 +153,17 @@ static void limits_of_a_range_are_allowed(void **state)
     }
 }
 
+static void a_value_may_be_as_long_as_its_setting_allows(void **state)
+{
+    (void)state;
+    char text[400] = "[server]\ncertificate = ";
+    struct example_settings values = defaults();
+    size_t head = strlen(text);
+    memset(text + head, 'c', 255);
+    assert_loads(&values, text);
+    assert_int_equal(strlen(values.certificate), 255);
+}
+
 static void mistakes_in_a_file_are_named(void **state)
 {
     (void)state;
@@ -335,6 +346,7 @@ int main(void)
         cmocka_unit_test(a_file_changes_what_it_names),
         cmocka_unit_test(every_unit_is_read),
         cmocka_unit_test(limits_of_a_range_are_allowed),
+        cmocka_unit_test(a_value_may_be_as_long_as_its_setting_allows),
         cmocka_unit_test(mistakes_in_a_file_are_named),
         cmocka_unit_test(values_set_before_an_error_are_taken_back),
         cmocka_unit_test(binary_and_endless_lines_are_refused),

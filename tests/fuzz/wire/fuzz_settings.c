@@ -1,0 +1,92 @@
+// INI files and command-line overrides. What loads must print to a file that loads to the same
+// values; what is refused must change nothing and say why.
+#include "hosted/settings.h"
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+struct example_settings {
+#define X TERN_SETTING_FIELD
+#include "hosted/example_settings.def"
+#undef X
+};
+
+#define TERN_SETTINGS_STRUCT struct example_settings
+static const struct tern_setting table[] = {
+#define X TERN_SETTING_ENTRY
+#include "hosted/example_settings.def"
+#undef X
+};
+static const char *const foreign[] = {"client", NULL};
+static const struct tern_settings settings = TERN_SETTINGS("fuzz", table, foreign);
+
+static void require(int condition)
+{
+    if (!condition) {
+        abort();
+    }
+}
+
+static enum tern_result load(struct example_settings *values, const void *data, size_t size)
+{
+    char why[512];
+    FILE *stream = fmemopen((void *)(uintptr_t)data, size, "r");
+    require(stream != NULL);
+    enum tern_result result = tern_settings_load_stream(&settings, values, stream, "f", why);
+    fclose(stream);
+    require((result == TERN_OK) == (why[0] == '\0'));
+    return result;
+}
+
+static void try_again(const struct example_settings *values)
+{
+    char *text = NULL;
+    size_t len = 0;
+    struct example_settings again;
+    FILE *out = open_memstream(&text, &len);
+    require(out != NULL);
+    tern_settings_print(&settings, values, out);
+    fclose(out);
+    memset(&again, 0, sizeof(again));
+    tern_settings_defaults(&settings, &again);
+    require(load(&again, text, len) == TERN_OK);
+    require(memcmp(&again, values, sizeof(again)) == 0);
+    free(text);
+}
+
+static void try_set(const uint8_t *data, size_t size)
+{
+    char why[512];
+    struct example_settings values;
+    char *assignment = malloc(size + 1);
+    require(assignment != NULL);
+    memcpy(assignment, data, size);
+    assignment[size] = '\0';
+    memset(&values, 0, sizeof(values));
+    tern_settings_defaults(&settings, &values);
+    if (tern_settings_set(&settings, &values, assignment, why) == TERN_OK) {
+        try_again(&values);
+    }
+    free(assignment);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct example_settings values;
+    struct example_settings before;
+    if (size == 0) {
+        return 0;
+    }
+    memset(&values, 0, sizeof(values));
+    tern_settings_defaults(&settings, &values);
+    before = values;
+    if (load(&values, data, size) == TERN_OK) {
+        try_again(&values);
+    } else {
+        require(memcmp(&before, &values, sizeof(values)) == 0);
+    }
+    try_set(data, size);
+    return 0;
+}
