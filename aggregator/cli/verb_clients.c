@@ -155,8 +155,8 @@ static int take_expires(struct tern_cli *cli, uint64_t *ms)
 static int take_code_options(struct tern_cli *cli, struct tern_db_code *code)
 {
     const char *label = tern_cli_option(cli, "label", "");
-    uint64_t uses;
-    uint64_t expires;
+    uint64_t uses = 1;
+    uint64_t expires = 0;
     if (strlen(label) >= sizeof code->label) {
         return tern_cli_fail(cli, TERN_ERR_CONFIG, "--label is longer than %zu characters",
                              sizeof code->label - 1);

@@ -1,0 +1,228 @@
+#include "cli/figures.h"
+#include "cli/state.h"
+#include "cli/verbs.h"
+
+#include "tensor/model.h"
+#include "util/bytes.h"
+#include <inttypes.h>
+#include <string.h>
+
+struct status {
+    struct tern_db_federation federation;
+    struct tern_db_counts counts;
+    struct tern_db_version version; // newest; version UINT32_MAX when none is stored yet
+    struct tern_db_round round;     // newest; round 0 when there is none
+    uint32_t reported;              // updates of that round so far
+    uint32_t values;                // of the model
+    struct tern_figures figures;
+    uint64_t now_ms;
+};
+
+static enum tern_result missing_is_fine(enum tern_result result)
+{
+    return result == TERN_ERR_NOT_FOUND ? TERN_OK : result;
+}
+
+static bool count_reported(void *ctx, const struct tern_db_assignment *assignment)
+{
+    uint32_t *reported = ctx;
+    *reported += assignment->state == TERN_ASSIGNMENT_REPORTED;
+    return true;
+}
+
+static enum tern_result load(struct tern_db *db, struct status *status)
+{
+    static struct tern_model model;
+    memset(status, 0, sizeof *status);
+    status->now_ms = tern_now_ms();
+    status->version.version = UINT32_MAX;
+    TERN_TRY(tern_db_federation(db, &status->federation));
+    TERN_TRY(tern_db_counts(db, status->now_ms, &status->counts));
+    TERN_TRY(missing_is_fine(tern_db_version_last(db, &status->version)));
+    TERN_TRY(missing_is_fine(tern_db_round_last(db, &status->round)));
+    TERN_TRY(tern_db_assignment_each(db, status->round.round, count_reported, &status->reported));
+    if (tern_model_from_spec(&model, status->federation.model_spec) == TERN_OK) {
+        status->values = model.count;
+    }
+    return tern_figures_load(db, &status->figures);
+}
+
+static const struct tern_accuracy *newest_accuracy(const struct status *status)
+{
+    size_t count = status->figures.accuracy_count;
+    return count == 0 ? NULL : &status->figures.accuracies[count - 1];
+}
+
+// --- For people
+
+static void print_accuracy(const struct status *status)
+{
+    const struct tern_accuracy *newest = newest_accuracy(status);
+    if (newest == NULL) {
+        printf("Accuracy    not known: no evaluator has reported\n");
+        return;
+    }
+    printf("Accuracy    %.4f at version %" PRIu32 " (%" PRIu64 " held-out examples, loss %.4f)\n",
+           newest->accuracy, newest->version, newest->num_examples, newest->loss);
+}
+
+static void print_bytes(const struct status *status)
+{
+    const struct tern_round_bytes *all = &status->figures.all;
+    char up[TERN_TEXT];
+    char down[TERN_TEXT];
+    char plain[TERN_TEXT];
+    if (all->participants == 0) {
+        printf("Bytes       none yet\n");
+        return;
+    }
+    tern_text_bytes(tern_figures_mean(all->up.wire, all->participants), up);
+    tern_text_bytes(tern_figures_mean(all->down.wire, all->participants), down);
+    tern_text_bytes(4.0 * status->values, plain);
+    printf("Bytes       per client and round on the wire: %s up, %s down"
+           " (float32 payload alone: %s each way)\n",
+           up, down, plain);
+}
+
+static void print_round(const struct status *status)
+{
+    const struct tern_db_round *round = &status->round;
+    const struct tern_db_counts *counts = &status->counts;
+    char left[TERN_TEXT] = "";
+    printf("Rounds      %" PRIu64 " committed, %" PRIu64 " abandoned", counts->rounds_committed,
+           counts->rounds_abandoned);
+    if (round->round == 0 || round->state != TERN_ROUND_OPEN) {
+        printf("\n");
+        return;
+    }
+    bool over = round->deadline_ms <= status->now_ms;
+    tern_text_duration(over ? 0 : round->deadline_ms - status->now_ms, left);
+    printf("; round %" PRIu32 " open: %" PRIu32 " of %" PRIu32 " updates, %s%s\n", round->round,
+           status->reported, round->target, over ? "deadline passed" : "deadline in ",
+           over ? "" : left);
+}
+
+static void print_version(const struct status *status)
+{
+    char hash[2 * TERN_SHA256_SIZE + 1];
+    char ago[TERN_TEXT];
+    if (status->version.version == UINT32_MAX) {
+        printf("Version     none yet: `tern-aggregator serve` makes version 0 from the seed\n");
+        return;
+    }
+    tern_hex_encode(status->version.model_sha256, TERN_SHA256_SIZE, hash);
+    printf("Version     %" PRIu32 ", %s, SHA-256 %.16s...\n", status->version.version,
+           tern_text_ago(status->version.created_ms, status->now_ms, ago), hash);
+}
+
+static int print_status(const struct status *status)
+{
+    const struct tern_db_counts *counts = &status->counts;
+    char text[TERN_TEXT];
+    char size[TERN_TEXT];
+    printf("Federation  %s (%" PRIu32 " values), seed %" PRIu64 ", made %s\n",
+           status->federation.model_spec, status->values, status->federation.seed,
+           tern_text_time(status->federation.created_ms, text));
+    print_accuracy(status);
+    print_bytes(status);
+    print_version(status);
+    print_round(status);
+    printf("Clients     %" PRIu64 " enrolled, %" PRIu64 " of them revoked, %" PRIu64
+           " evaluators; join codes for %" PRIu64 " more\n",
+           counts->clients, counts->clients_revoked, counts->evaluators, counts->code_uses_left);
+    tern_text_bytes((double)counts->update_bytes, text);
+    tern_text_bytes((double)counts->file_bytes, size);
+    printf("Updates     %" PRIu64 " stored (%s), %" PRIu64 " applied; database %s\n",
+           counts->updates, text, counts->updates_applied, size);
+    return TERN_EXIT_OK;
+}
+
+// --- For scripts
+
+static void add_means(cJSON *object, const struct tern_round_bytes *all)
+{
+    const struct {
+        const char *key;
+        uint64_t total;
+    } rows[] = {
+        {"payload_up", all->up.payload}, {"payload_down", all->down.payload},
+        {"http_up", all->up.http},       {"http_down", all->down.http},
+        {"tls_up", all->up.tls},         {"tls_down", all->down.tls},
+        {"wire_up", all->up.wire},       {"wire_down", all->down.wire},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        double mean = tern_figures_mean(rows[i].total, all->participants);
+        tern_json_float(object, rows[i].key, (float)mean);
+    }
+}
+
+static void add_round(cJSON *object, const struct status *status)
+{
+    const struct tern_db_round *round = &status->round;
+    cJSON *open = cJSON_AddObjectToObject(object, "open_round");
+    tern_json_u64(open, "round", round->round);
+    tern_json_u64(open, "updates", status->reported);
+    tern_json_u64(open, "target", round->target);
+    tern_json_u64(open, "quorum", round->quorum);
+    tern_json_u64(open, "opened_ms", round->opened_ms);
+    tern_json_u64(open, "deadline_ms", round->deadline_ms);
+}
+
+static void add_counts(cJSON *object, const struct tern_db_counts *counts)
+{
+    tern_json_u64(object, "clients", counts->clients);
+    tern_json_u64(object, "clients_revoked", counts->clients_revoked);
+    tern_json_u64(object, "evaluators", counts->evaluators);
+    tern_json_u64(object, "code_uses_left", counts->code_uses_left);
+    tern_json_u64(object, "rounds_committed", counts->rounds_committed);
+    tern_json_u64(object, "rounds_abandoned", counts->rounds_abandoned);
+    tern_json_u64(object, "updates", counts->updates);
+    tern_json_u64(object, "updates_applied", counts->updates_applied);
+    tern_json_u64(object, "update_bytes", counts->update_bytes);
+    tern_json_u64(object, "database_bytes", counts->file_bytes);
+}
+
+static int print_json(struct tern_cli *cli, const struct status *status)
+{
+    cJSON *object = cJSON_CreateObject();
+    const struct tern_accuracy *newest = newest_accuracy(status);
+    cJSON_AddStringToObject(object, "model", status->federation.model_spec);
+    tern_json_u64(object, "values", status->values);
+    tern_json_u64(object, "seed", status->federation.seed);
+    tern_json_hash(object, "model_hash", status->federation.model_hash);
+    if (newest != NULL) {
+        tern_json_float(object, "accuracy", (float)newest->accuracy);
+        tern_json_u64(object, "accuracy_version", newest->version);
+    } else {
+        cJSON_AddNullToObject(object, "accuracy");
+    }
+    if (status->version.version != UINT32_MAX) {
+        tern_json_u64(object, "version", status->version.version);
+        tern_json_hash(object, "model_sha256", status->version.model_sha256);
+    }
+    if (status->round.round != 0 && status->round.state == TERN_ROUND_OPEN) {
+        add_round(object, status);
+    }
+    add_counts(object, &status->counts);
+    tern_json_u64(object, "float32_payload", 4 * (uint64_t)status->values);
+    add_means(cJSON_AddObjectToObject(object, "per_client_and_round"), &status->figures.all);
+    return tern_json_print(cli, object);
+}
+
+int tern_cli_status(struct tern_cli *cli)
+{
+    int code;
+    struct status status;
+    struct tern_db *db = tern_state_open(cli, &code);
+    if (db == NULL) {
+        return code;
+    }
+    enum tern_result result = load(db, &status);
+    if (result != TERN_OK) {
+        return tern_state_fail(cli, db, result);
+    }
+    tern_db_close(db);
+    code = cli->json ? print_json(cli, &status) : print_status(&status);
+    tern_figures_free(&status.figures);
+    return code;
+}
