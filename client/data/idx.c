@@ -46,11 +46,6 @@ static enum tern_result check_size(const struct tern_input *input,
         return tern_input_refuse(input, TERN_ERR_TOO_LARGE, "has %u examples, over the limit of %u",
                                  count, limits->max_examples);
     }
-    if (features > limits->max_features) {
-        return tern_input_refuse(input, TERN_ERR_TOO_LARGE,
-                                 "has %llu values per example, over the limit of %u",
-                                 (unsigned long long)features, limits->max_features);
-    }
     if (count * features > limits->max_bytes) {
         return tern_input_refuse(
             input, TERN_ERR_TOO_LARGE, "unpacks to %llu bytes, over the limit of %llu",
@@ -93,12 +88,14 @@ enum tern_result tern_idx_read_images(struct tern_input *input,
                                  "holds no images: its header says %u dimensions, %u x %u x %u",
                                  dim_count, dims[0], dims[1], dims[2]);
     }
-    // Each side is checked first, so that the product cannot overflow.
-    uint64_t features = UINT64_MAX;
-    if (dims[1] <= limits->max_features && dims[2] <= limits->max_features &&
-        (uint64_t)dims[1] * dims[2] <= limits->max_features) {
-        features = (uint64_t)dims[1] * dims[2] * dims[3];
+    // A side is checked before it is multiplied, so that the product cannot overflow.
+    uint64_t most = limits->max_features;
+    if (dims[1] > most || dims[2] > most / dims[1] || dims[3] > most / dims[1] / dims[2]) {
+        return tern_input_refuse(input, TERN_ERR_TOO_LARGE,
+                                 "has images of %u x %u x %u, over the limit of %u values", dims[1],
+                                 dims[2], dims[3], limits->max_features);
     }
+    uint64_t features = (uint64_t)dims[1] * dims[2] * dims[3];
     TERN_TRY(check_size(input, limits, dims[0], features));
     TERN_TRY(read_pixels(input, (size_t)(dims[0] * features), &data->bytes));
     data->count = dims[0];

@@ -94,6 +94,11 @@ static enum tern_result skip_columns(struct reading *reading,
     for (uint32_t c = 0; c < reading->columns; c++) {
         reading->table->features += !reading->skipped[c];
     }
+    if (reading->table->features > reading->limits->max_features) {
+        return tern_input_refuse(reading->csv.input, TERN_ERR_TOO_LARGE,
+                                 "has %u features, over the limit of %u", reading->table->features,
+                                 reading->limits->max_features);
+    }
     if (reading->table->features == 0) {
         return tern_input_refuse(
             reading->csv.input, TERN_ERR_CORRUPT,

@@ -1,0 +1,264 @@
+#include "data/files.h"
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void write_text(const char *text)
+{
+    write_file("table.csv", text, strlen(text));
+}
+
+// The class of the row whose first feature is `value`.
+static int class_of(float value)
+{
+    for (uint32_t i = 0; i < data.train.count; i++) {
+        if (data.train.values[i * data.train.feature_count] == value) {
+            return data.train.labels[i];
+        }
+    }
+    return -1;
+}
+
+static void a_header_names_the_columns(void **state)
+{
+    (void)state;
+    write_text("id,kind,height,width\n1,cat,0.5,2\n2,dog,-1.5,2e3\n3,cat,+.25,7\n");
+    assert_int_equal(open_spec("csv:@/table.csv,label=kind,drop=id,test=0"), TERN_OK);
+    assert_string_equal(why, "");
+    assert_int_equal(data.train.count, 3);
+    assert_int_equal(data.test.count, 0);
+    assert_int_equal(data.train.feature_count, 2);
+    assert_int_equal(data.train.class_count, 2);
+    assert_int_equal(class_of(0.5f), 0);
+    assert_int_equal(class_of(-1.5f), 1);
+    assert_int_equal(class_of(0.25f), 0);
+}
+
+static void columns_may_be_numbered(void **state)
+{
+    (void)state;
+    write_text("7,1.5,9\n8,2.5,9\n");
+    assert_int_equal(open_spec("csv:@/table.csv,label=0,drop=-1,test=0"), TERN_OK);
+    assert_int_equal(data.train.count, 2);
+    assert_int_equal(data.train.feature_count, 1);
+    assert_int_equal(class_of(1.5f), 7);
+    assert_int_equal(class_of(2.5f), 8);
+    assert_int_equal(data.train.class_count, 9);
+    assert_int_equal(open_spec("csv:@/table.csv,test=0"), TERN_OK);
+    assert_int_equal(data.train.feature_count, 2);
+    assert_int_equal(class_of(7.0f), 9);
+}
+
+static void a_header_is_seen_by_itself(void **state)
+{
+    (void)state;
+    write_text("a,b,c\n1,2,0\n3,4,1\n");
+    assert_int_equal(open_spec("csv:@/table.csv,test=0"), TERN_OK);
+    assert_int_equal(data.train.count, 2);
+    write_text("1,2,0\n3,4,1\n");
+    assert_int_equal(open_spec("csv:@/table.csv,test=0"), TERN_OK);
+    assert_int_equal(data.train.count, 2);
+}
+
+static void quotes_and_line_ends_are_those_of_rfc_4180(void **state)
+{
+    (void)state;
+    write_text("\xEF\xBB\xBF\"x, \"\"1\"\"\",y\r\n\"1\",\"a\nb\"\r\n\r\n2,\"say \"\"no\"\"\"\r\n"
+               "3,\"\"\r\n4,\"a\nb\"");
+    assert_int_equal(open_spec("csv:@/table.csv,test=0"), TERN_OK);
+    assert_int_equal(data.train.count, 4);
+    assert_int_equal(data.train.class_count, 3);
+    assert_int_equal(class_of(3.0f), 0); // "", then "a\nb", then "say ..."
+    assert_int_equal(class_of(1.0f), 1);
+    assert_int_equal(class_of(4.0f), 1);
+    assert_int_equal(class_of(2.0f), 2);
+    assert_int_equal(open_spec("csv:@/table.csv,label=y,test=0"), TERN_OK);
+}
+
+static void classes_do_not_depend_on_their_order(void **state)
+{
+    (void)state;
+    write_text("1,pear\n2,apple\n3,fig\n");
+    assert_int_equal(open_spec("csv:@/table.csv,test=0"), TERN_OK);
+    assert_int_equal(class_of(1.0f), 2);
+    assert_int_equal(class_of(2.0f), 0);
+    assert_int_equal(class_of(3.0f), 1);
+    assert_int_equal(open_spec("csv:@/table.csv,test=0,classes=fig|pear|plum|apple"), TERN_OK);
+    assert_int_equal(class_of(1.0f), 1);
+    assert_int_equal(class_of(2.0f), 3);
+    assert_int_equal(class_of(3.0f), 0);
+    assert_int_equal(data.train.class_count, 4);
+    expect_refused("csv:@/table.csv,classes=fig|pear", TERN_ERR_NOT_FOUND,
+                   "line 2: the label 'apple' is not one of those in classes");
+}
+
+static void a_share_is_kept_for_testing(void **state)
+{
+    (void)state;
+    char text[4096] = "";
+    for (int i = 0; i < 100; i++) {
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%d,%d\n", i, i % 3);
+    }
+    write_text(text);
+    assert_int_equal(open_spec("csv:@/table.csv,test=0.25,seed=4"), TERN_OK);
+    assert_int_equal(data.train.count, 75);
+    assert_int_equal(data.test.count, 25);
+    int seen[100] = {0};
+    bool in_order = true;
+    for (uint32_t i = 0; i < 100; i++) {
+        const struct tern_dataset *part = i < 75 ? &data.train : &data.test;
+        uint32_t at = i < 75 ? i : i - 75;
+        int value = (int)part->values[at];
+        assert_int_equal(part->labels[at], value % 3);
+        seen[value]++;
+        in_order = in_order && value == (int)i;
+    }
+    for (int i = 0; i < 100; i++) {
+        assert_int_equal(seen[i], 1);
+    }
+    assert_false(in_order);
+}
+
+static void columns_are_standardised_by_the_training_rows(void **state)
+{
+    (void)state;
+    write_text("1,100,5,a\n2,300,5,b\n3,200,5,a\n4,400,5,b\n5,900,5,a\n");
+    assert_int_equal(open_spec("csv:@/table.csv,scale=standard,test=0.2"), TERN_OK);
+    for (uint32_t c = 0; c < 3; c++) {
+        double sum = 0.0;
+        double square = 0.0;
+        for (uint32_t i = 0; i < 4; i++) {
+            double value = (double)data.train.values[i * 3 + c];
+            sum += value;
+            square += value * value;
+        }
+        assert_true(fabs(sum) < 1e-5);
+        assert_true(fabs(square - (c < 2 ? 4.0 : 0.0)) < 1e-5);
+    }
+    assert_true(data.test.values[2] == 0.0f);
+}
+
+static void packed_tables_are_read(void **state)
+{
+    (void)state;
+    const char *text = "1,a\n2,b\n";
+    write_gzip("table.csv.gz", text, strlen(text));
+    assert_int_equal(open_spec("csv:@/table.csv.gz,test=0"), TERN_OK);
+    assert_int_equal(data.train.count, 2);
+}
+
+static void refuse(const char *text, enum tern_result expected, const char *part)
+{
+    write_text(text);
+    expect_refused("csv:@/table.csv", expected, part);
+    assert_non_null(strstr(why, "table.csv"));
+    assert_null(strchr(why, '\n'));
+}
+
+static void damaged_tables_are_refused(void **state)
+{
+    (void)state;
+    refuse("", TERN_ERR_CORRUPT, "no rows");
+    refuse("\n\n\n", TERN_ERR_CORRUPT, "no rows");
+    refuse("a,b\n", TERN_ERR_CORRUPT, "no rows");
+    refuse("1\n2\n", TERN_ERR_CORRUPT, "no column beside the label's");
+    refuse("1,2,a\n1,b\n", TERN_ERR_CORRUPT, "line 2 has 2 fields, the first line 3");
+    refuse("1,2,a\n\n1,2,3,b\n", TERN_ERR_CORRUPT, "line 3 has 4 fields");
+    refuse("1,2,a\n1,,b\n", TERN_ERR_CORRUPT, "line 2, field 2: '' is not a finite number");
+    refuse("1,x,a\n1,2,b\n", TERN_ERR_CORRUPT, "line 1, field 2: 'x' is not a finite number");
+    refuse("1,2,a\nnan,2,b\n", TERN_ERR_CORRUPT, "'nan'");
+    refuse("1,2,a\n1,1e99,b\n", TERN_ERR_CORRUPT, "'1e99'");
+    refuse("1,2,a\n1,0x10,b\n", TERN_ERR_CORRUPT, "'0x10'");
+    refuse("1,2,a\n1, 2,b\n", TERN_ERR_CORRUPT, "' 2'");
+    refuse("1,2,a\n1,\"2\n\",b\n", TERN_ERR_CORRUPT, "'2?'");
+    refuse("1,2,\"a\n1,2,b\n", TERN_ERR_CORRUPT, "ends inside quotes");
+    refuse("1,2,\"a\"b\n", TERN_ERR_CORRUPT, "neither a comma nor a line end");
+    refuse("1,2,a\"b\n", TERN_ERR_CORRUPT, "a quote inside");
+    refuse("1,2,a\rb\n", TERN_ERR_CORRUPT, "neither a comma nor a line end");
+    write_file("table.csv", "1,\0,a\n", 6);
+    expect_refused("csv:@/table.csv", TERN_ERR_CORRUPT, "zero byte");
+    write_file("table.csv", "1,\"\0\",a\n", 8);
+    expect_refused("csv:@/table.csv", TERN_ERR_CORRUPT, "zero byte");
+}
+
+static void columns_that_do_not_exist_are_named(void **state)
+{
+    (void)state;
+    write_text("a,b\n1,2\n");
+    expect_refused("csv:@/table.csv,label=c", TERN_ERR_NOT_FOUND, "no column 'c'");
+    expect_refused("csv:@/table.csv,label=2", TERN_ERR_NOT_FOUND, "no column '2'");
+    expect_refused("csv:@/table.csv,label=-3", TERN_ERR_NOT_FOUND, "no column '-3'");
+    expect_refused("csv:@/table.csv,drop=x", TERN_ERR_NOT_FOUND, "no column 'x'");
+    expect_refused("csv:@/table.csv,label=a,drop=a", TERN_ERR_CONFIG, "the label's column");
+    expect_refused("csv:@/table.csv,drop=a", TERN_ERR_CORRUPT, "no column beside");
+    expect_refused("csv:@/none.csv", TERN_ERR_NOT_FOUND, "none.csv");
+    expect_refused("csv:@", TERN_ERR_NOT_FOUND, "is not a file");
+}
+
+static void limits_are_obeyed(void **state)
+{
+    (void)state;
+    write_text("1,2,a\n1,2,b\n1,2,c\n");
+    limits.max_examples = 2;
+    expect_refused("csv:@/table.csv", TERN_ERR_TOO_LARGE, "more rows than the limits allow (2)");
+    limits.max_examples = 3;
+    limits.max_classes = 2;
+    expect_refused("csv:@/table.csv", TERN_ERR_TOO_LARGE,
+                   "line 3: the label 'c' is one class more");
+    limits.max_classes = 3;
+    limits.max_bytes = 17;
+    expect_refused("csv:@/table.csv", TERN_ERR_TOO_LARGE, "more than the limit of 17 bytes");
+    limits.max_bytes = 0;
+    assert_int_equal(open_spec("csv:@/table.csv"), TERN_OK);
+    limits.max_features = 1;
+    char wide[512] = "1";
+    for (int i = 0; i < 100; i++) {
+        strcat(wide, ",1");
+    }
+    write_text(wide);
+    expect_refused("csv:@/table.csv", TERN_ERR_TOO_LARGE, "more than 65 fields");
+    write_text("1,2,3,a\n");
+    expect_refused("csv:@/table.csv", TERN_ERR_TOO_LARGE, "3 features, over the limit of 1");
+}
+
+static void a_packed_bomb_is_refused(void **state)
+{
+    (void)state;
+    const size_t size = 32u << 20;
+    char *text = malloc(size);
+    assert_non_null(text);
+    memset(text, '1', size);
+    write_gzip("bomb.csv.gz", text, size);
+    expect_refused("csv:@/bomb.csv.gz", TERN_ERR_TOO_LARGE, "record of line 1");
+    memset(text, '\n', size);
+    write_gzip("bomb.csv.gz", text, size);
+    limits.max_bytes = 1 << 20;
+    expect_refused("csv:@/bomb.csv.gz", TERN_ERR_TOO_LARGE, "more than the limit of 1048576");
+    free(text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, folder_make, folder_remove)
+        IN_FOLDER(a_header_names_the_columns),
+        IN_FOLDER(columns_may_be_numbered),
+        IN_FOLDER(a_header_is_seen_by_itself),
+        IN_FOLDER(quotes_and_line_ends_are_those_of_rfc_4180),
+        IN_FOLDER(classes_do_not_depend_on_their_order),
+        IN_FOLDER(a_share_is_kept_for_testing),
+        IN_FOLDER(columns_are_standardised_by_the_training_rows),
+        IN_FOLDER(packed_tables_are_read),
+        IN_FOLDER(damaged_tables_are_refused),
+        IN_FOLDER(columns_that_do_not_exist_are_named),
+        IN_FOLDER(limits_are_obeyed),
+        IN_FOLDER(a_packed_bomb_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,69 @@
+#include "data/digits.h"
+#include "util/crc32c.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define COUNT 500
+
+static uint32_t digest(uint64_t seed, enum tern_digits_part part, uint32_t size)
+{
+    uint8_t image[64 * 64];
+    uint32_t crc = 0;
+    for (uint32_t i = 0; i < COUNT; i++) {
+        uint16_t label = tern_digits_draw(seed, part, i, size, image);
+        uint8_t byte = (uint8_t)label;
+        crc = tern_crc32c(crc, image, size * size);
+        crc = tern_crc32c(crc, &byte, 1);
+    }
+    return crc;
+}
+
+// These digests were computed once; every machine must give them.
+static void bits_are_the_same_everywhere(void **state)
+{
+    (void)state;
+    assert_int_equal(digest(1, TERN_DIGITS_TRAIN, 16), 0xcfaf5999u);
+    assert_int_equal(digest(1, TERN_DIGITS_TRAIN, 28), 0xb00d89f8u);
+}
+
+static void seeds_and_parts_differ(void **state)
+{
+    (void)state;
+    uint32_t one = digest(1, TERN_DIGITS_TRAIN, 16);
+    assert_int_not_equal(one, digest(2, TERN_DIGITS_TRAIN, 16));
+    assert_int_not_equal(one, digest(1, TERN_DIGITS_TEST, 16));
+}
+
+static void all_digits_occur_and_leave_ink(void **state)
+{
+    (void)state;
+    uint32_t seen[10] = {0};
+    for (uint32_t i = 0; i < COUNT; i++) {
+        uint8_t image[256];
+        uint16_t label = tern_digits_draw(5, TERN_DIGITS_TRAIN, i, 16, image);
+        uint32_t dark = 0;
+        for (int p = 0; p < 256; p++) {
+            dark += image[p] > 60;
+        }
+        assert_true(label < 10);
+        assert_in_range(dark, 8, 200);
+        seen[label]++;
+    }
+    for (int k = 0; k < 10; k++) {
+        assert_in_range(seen[k], COUNT / 20, COUNT / 5);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bits_are_the_same_everywhere),
+        cmocka_unit_test(seeds_and_parts_differ),
+        cmocka_unit_test(all_digits_occur_and_leave_ink),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

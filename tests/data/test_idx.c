@@ -1,0 +1,253 @@
+#include "data/files.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define COUNT 5
+#define HEIGHT 3
+#define WIDTH 4
+#define PIXELS (HEIGHT * WIDTH)
+
+static uint8_t images[16 + COUNT * PIXELS];
+static uint8_t labels[8 + COUNT];
+
+static void put_be32(uint8_t *dst, uint32_t value)
+{
+    for (int i = 0; i < 4; i++) {
+        dst[i] = (uint8_t)(value >> (24 - 8 * i));
+    }
+}
+
+static void make_bytes(void)
+{
+    memcpy(images, "\0\0\x08\x03", 4);
+    put_be32(images + 4, COUNT);
+    put_be32(images + 8, HEIGHT);
+    put_be32(images + 12, WIDTH);
+    for (size_t i = 0; i < COUNT * PIXELS; i++) {
+        images[16 + i] = (uint8_t)(i * 4);
+    }
+    memcpy(labels, "\0\0\x08\x01", 4);
+    put_be32(labels + 4, COUNT);
+    memcpy(labels + 8, "\0\1\2\1\3", COUNT);
+}
+
+// A good set of four files, two of them packed.
+static int make_files(void **state)
+{
+    if (folder_make(state) != 0) {
+        return -1;
+    }
+    make_bytes();
+    write_gzip("train-images-idx3-ubyte.gz", images, sizeof images);
+    write_file("train-labels-idx1-ubyte", labels, sizeof labels);
+    write_file("t10k-images-idx3-ubyte", images, sizeof images);
+    write_gzip("t10k-labels-idx1-ubyte.gz", labels, sizeof labels);
+    return 0;
+}
+
+static void files_are_read_packed_or_not(void **state)
+{
+    (void)state;
+    assert_int_equal(open_spec("idx:@"), TERN_OK);
+    assert_string_equal(why, "");
+    assert_int_equal(data.train.count, COUNT);
+    assert_int_equal(data.test.count, COUNT);
+    assert_int_equal(data.train.height, HEIGHT);
+    assert_int_equal(data.train.width, WIDTH);
+    assert_int_equal(data.train.channels, 1);
+    assert_int_equal(data.train.feature_count, PIXELS);
+    assert_int_equal(data.train.class_count, 4);
+    assert_memory_equal(data.train.bytes, images + 16, COUNT * PIXELS);
+    assert_int_equal(data.test.labels[4], 3);
+}
+
+static void pixels_are_scaled_when_gathered(void **state)
+{
+    (void)state;
+    assert_int_equal(open_spec("idx:@,mean=0.5,std=0.25"), TERN_OK);
+    const uint32_t shard[] = {4, 2};
+    const uint32_t positions[] = {1, 0};
+    struct tern_view view = {&data.train, shard, 2};
+    float features[2 * PIXELS];
+    uint16_t got[2];
+    tern_view_gather(&view, positions, 0, 2, features, got);
+    assert_int_equal(got[0], 2);
+    assert_int_equal(got[1], 3);
+    assert_float_equal(features[0], ((float)images[16 + 2 * PIXELS] / 255 - 0.5f) / 0.25f, 1e-5f);
+    tern_view_gather(&view, NULL, 0, 1, features, got);
+    assert_int_equal(got[0], 3);
+}
+
+static void refuse_images(size_t at, uint8_t byte, enum tern_result expected, const char *part)
+{
+    uint8_t damaged[sizeof images];
+    memcpy(damaged, images, sizeof images);
+    damaged[at] = byte;
+    write_file("t10k-images-idx3-ubyte", damaged, sizeof damaged);
+    expect_refused("idx:@", expected, part);
+    assert_non_null(strstr(why, "t10k-images-idx3-ubyte"));
+}
+
+static void damaged_headers_are_refused(void **state)
+{
+    (void)state;
+    refuse_images(0, 1, TERN_ERR_CORRUPT, "no IDX file");
+    refuse_images(2, 0x0D, TERN_ERR_CORRUPT, "type 0x0d");
+    refuse_images(3, 0, TERN_ERR_CORRUPT, "0 IDX dimensions");
+    refuse_images(3, 5, TERN_ERR_CORRUPT, "5 IDX dimensions");
+    refuse_images(3, 1, TERN_ERR_CORRUPT, "no images");
+    refuse_images(7, 0, TERN_ERR_CORRUPT, "no images");
+    refuse_images(7, COUNT + 1, TERN_ERR_CORRUPT, "ends at byte 76");
+    refuse_images(7, COUNT - 1, TERN_ERR_CORRUPT, "goes on");
+    refuse_images(11, 2, TERN_ERR_CORRUPT, "goes on");
+    refuse_images(4, 0xFF, TERN_ERR_TOO_LARGE, "examples");
+    refuse_images(8, 0xFF, TERN_ERR_TOO_LARGE, "over the limit of 1048576 values");
+    refuse_images(12, 0x01, TERN_ERR_TOO_LARGE, "over the limit of 1048576 values");
+}
+
+static void every_cut_is_refused(void **state)
+{
+    (void)state;
+    for (size_t len = 0; len < sizeof images; len++) {
+        write_file("t10k-images-idx3-ubyte", images, len);
+        expect_refused("idx:@", TERN_ERR_CORRUPT, "t10k-images-idx3-ubyte");
+    }
+    write_file("t10k-images-idx3-ubyte", images, sizeof images);
+    for (size_t len = 0; len < sizeof labels; len++) {
+        write_file("train-labels-idx1-ubyte", labels, len);
+        expect_refused("idx:@", TERN_ERR_CORRUPT, "train-labels-idx1-ubyte");
+    }
+}
+
+static void every_cut_of_a_packed_file_is_refused(void **state)
+{
+    (void)state;
+    const char *name = "train-images-idx3-ubyte.gz";
+    for (size_t len = file_size(name); len-- > 0;) {
+        cut_file(name, len);
+        expect_refused("idx:@", TERN_ERR_CORRUPT, name);
+    }
+}
+
+static void a_flipped_bit_of_a_packed_file_is_refused(void **state)
+{
+    (void)state;
+    char path[512];
+    snprintf(path, sizeof path, "%s/train-images-idx3-ubyte.gz", folder);
+    uint8_t packed[1024];
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    size_t len = fread(packed, 1, sizeof packed, file);
+    fclose(file);
+    // Behind the gzip header, whose time and flags carry nothing.
+    int unnoticed = 0;
+    for (size_t at = 10; at < len; at++) {
+        packed[at] ^= 0x10;
+        write_file("train-images-idx3-ubyte.gz", packed, len);
+        enum tern_result result = open_spec("idx:@");
+        if (result == TERN_OK) {
+            // Only the bits that pad the last byte of the stream say nothing.
+            assert_memory_equal(data.train.bytes, images + 16, COUNT * PIXELS);
+            unnoticed++;
+            packed[at] ^= 0x10;
+            continue;
+        }
+        assert_int_equal(result, TERN_ERR_CORRUPT);
+        packed[at] ^= 0x10;
+    }
+    assert_in_range(unnoticed, 0, 1);
+}
+
+static void labels_of_another_count_are_refused(void **state)
+{
+    (void)state;
+    uint8_t fewer[sizeof labels];
+    memcpy(fewer, labels, sizeof labels);
+    fewer[7] = COUNT - 1;
+    write_file("train-labels-idx1-ubyte", fewer, sizeof fewer - 1);
+    expect_refused("idx:@", TERN_ERR_CORRUPT, "4 labels for 5 images");
+    write_file("train-labels-idx1-ubyte", images, sizeof images);
+    expect_refused("idx:@", TERN_ERR_CORRUPT, "holds no labels");
+}
+
+static void parts_of_another_shape_are_refused(void **state)
+{
+    (void)state;
+    uint8_t turned[sizeof images];
+    memcpy(turned, images, sizeof images);
+    turned[11] = WIDTH;
+    turned[15] = HEIGHT;
+    write_file("t10k-images-idx3-ubyte", turned, sizeof turned);
+    expect_refused("idx:@", TERN_ERR_CORRUPT, "test images 4 x 3");
+}
+
+static void a_small_file_cannot_unpack_to_a_large_one(void **state)
+{
+    (void)state;
+    // A header that claims what the packed size cannot hold is refused before memory is taken ...
+    uint8_t header[16];
+    memcpy(header, images, sizeof header);
+    put_be32(header + 4, 1 << 20);
+    put_be32(header + 8, 32);
+    put_be32(header + 12, 32);
+    write_gzip("train-images-idx3-ubyte.gz", header, sizeof header);
+    expect_refused("idx:@", TERN_ERR_CORRUPT, "too short for the 1048576 examples");
+    // ... and what follows the claimed size is not unpacked.
+    const size_t zeros = 64u << 20;
+    uint8_t *bomb = calloc(1, zeros);
+    assert_non_null(bomb);
+    memcpy(bomb, images, sizeof images);
+    write_gzip("train-images-idx3-ubyte.gz", bomb, zeros);
+    free(bomb);
+    expect_refused("idx:@", TERN_ERR_CORRUPT, "goes on at byte 76");
+}
+
+static void limits_are_obeyed(void **state)
+{
+    (void)state;
+    limits.max_examples = COUNT - 1;
+    expect_refused("idx:@", TERN_ERR_TOO_LARGE, "5 examples, over the limit of 4");
+    limits.max_examples = COUNT;
+    limits.max_features = PIXELS - 1;
+    expect_refused("idx:@", TERN_ERR_TOO_LARGE, "3 x 4 x 1, over the limit of 11 values");
+    limits.max_features = PIXELS;
+    limits.max_bytes = COUNT * PIXELS - 1;
+    expect_refused("idx:@", TERN_ERR_TOO_LARGE, "60 bytes, over the limit of 59");
+    limits.max_bytes = COUNT * PIXELS;
+    limits.max_classes = 3;
+    expect_refused("idx:@", TERN_ERR_TOO_LARGE, "limit is 3 classes");
+    limits.max_classes = 4;
+    assert_int_equal(open_spec("idx:@"), TERN_OK);
+}
+
+static void missing_files_are_named(void **state)
+{
+    (void)state;
+    remove_file("t10k-labels-idx1-ubyte.gz");
+    expect_refused("idx:@", TERN_ERR_NOT_FOUND, "neither t10k-labels-idx1-ubyte nor");
+    expect_refused("idx:@/nowhere", TERN_ERR_NOT_FOUND, "neither train-images-idx3-ubyte nor");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+#define WITH_FILES(test) cmocka_unit_test_setup_teardown(test, make_files, folder_remove)
+        WITH_FILES(files_are_read_packed_or_not),
+        WITH_FILES(pixels_are_scaled_when_gathered),
+        WITH_FILES(damaged_headers_are_refused),
+        WITH_FILES(every_cut_is_refused),
+        WITH_FILES(every_cut_of_a_packed_file_is_refused),
+        WITH_FILES(a_flipped_bit_of_a_packed_file_is_refused),
+        WITH_FILES(labels_of_another_count_are_refused),
+        WITH_FILES(parts_of_another_shape_are_refused),
+        WITH_FILES(a_small_file_cannot_unpack_to_a_large_one),
+        WITH_FILES(limits_are_obeyed),
+        WITH_FILES(missing_files_are_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

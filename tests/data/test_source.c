@@ -1,0 +1,65 @@
+#include "data/files.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void digits_need_no_option(void **state)
+{
+    (void)state;
+    assert_int_equal(open_spec("digits"), TERN_OK);
+    assert_int_equal(data.train.count, 6000);
+    assert_int_equal(data.test.count, 2000);
+    assert_int_equal(data.train.width, 16);
+    assert_int_equal(data.train.class_count, 10);
+    assert_int_equal(open_spec("digits:train=10,test=5,size=28,seed=3"), TERN_OK);
+    assert_int_equal(data.train.count, 10);
+    assert_int_equal(data.test.count, 5);
+    assert_int_equal(data.test.feature_count, 784);
+}
+
+static void wrong_specs_are_refused(void **state)
+{
+    (void)state;
+    expect_refused("", TERN_ERR_CONFIG, "known: digits, idx, cifar10, csv");
+    expect_refused("mnist:@", TERN_ERR_CONFIG, "no data of the kind 'mnist'");
+    expect_refused("digits:@", TERN_ERR_CONFIG, "takes options only");
+    expect_refused("idx", TERN_ERR_CONFIG, "no file or folder");
+    expect_refused("csv:label=x", TERN_ERR_CONFIG, "no file or folder");
+    expect_refused("digits:train", TERN_ERR_CONFIG, "takes options only");
+    expect_refused("digits:train=5,test", TERN_ERR_CONFIG, "'test' is not of the form key=value");
+    expect_refused("digits:trian=5", TERN_ERR_CONFIG, "no option 'trian'; known: train,");
+    expect_refused("digits:train=0", TERN_ERR_CONFIG, "train=0 is not a whole number from 1");
+    expect_refused("digits:train=5x", TERN_ERR_CONFIG, "train=5x");
+    expect_refused("digits:seed=99999999999999999999", TERN_ERR_CONFIG, "seed=");
+    expect_refused("digits:size=15", TERN_ERR_CONFIG, "from 16 to 64");
+    expect_refused("digits:mean=2", TERN_ERR_CONFIG, "mean=2 is not a number from 0 to 1");
+    expect_refused("csv:@/t.csv,scale=log", TERN_ERR_CONFIG, "none or standard");
+    expect_refused("csv:@/t.csv,test=1", TERN_ERR_CONFIG, "test=1");
+    char text[TERN_DATA_SPEC_MAX + 8];
+    memset(text, 'x', sizeof text);
+    text[sizeof text - 1] = '\0';
+    expect_refused(text, TERN_ERR_CONFIG, "longer than 1023 bytes");
+    expect_refused("digits:a=1,b=1,c=1,d=1,e=1,f=1,g=1,h=1,i=1,j=1,k=1,l=1,m=1,n=1,o=1,p=1,q=1",
+                   TERN_ERR_CONFIG, "more than 16 options");
+}
+
+static void limits_hold_for_generated_data(void **state)
+{
+    (void)state;
+    limits.max_bytes = 256 * 100;
+    expect_refused("digits:train=99,test=2", TERN_ERR_TOO_LARGE, "101 examples of 256 values");
+    assert_int_equal(open_spec("digits:train=98,test=2"), TERN_OK);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(digits_need_no_option, folder_make, folder_remove),
+        cmocka_unit_test_setup_teardown(wrong_specs_are_refused, folder_make, folder_remove),
+        cmocka_unit_test_setup_teardown(limits_hold_for_generated_data, folder_make, folder_remove),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
