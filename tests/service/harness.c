@@ -1,0 +1,414 @@
+#include "harness.h"
+
+#include "hosted/log.h"
+
+#include "util/bytes.h"
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+// cmocka wants the headers above first.
+#include <cmocka.h>
+
+static atomic_uint_least64_t clock_ms = 1700000000000u;
+
+uint64_t test_now(void)
+{
+    return atomic_load(&clock_ms);
+}
+
+void test_advance(uint64_t ms)
+{
+    atomic_fetch_add(&clock_ms, ms);
+}
+
+// --- A listener that is a function call
+
+struct tern_http_exchange {
+    struct tern_http_request request;
+    char path[256];
+    char authorization[64];
+    uint8_t *body;
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    bool done;
+    struct answer answer;
+};
+
+const struct tern_http_request *
+tern_http_exchange_request(const struct tern_http_exchange *exchange)
+{
+    return &exchange->request;
+}
+
+void tern_http_exchange_tag(struct tern_http_exchange *exchange, const struct tern_http_tag *tag)
+{
+    exchange->answer.tag = *tag;
+}
+
+void tern_http_reply(struct tern_http_exchange *exchange, const struct tern_http_reply *reply)
+{
+    pthread_mutex_lock(&exchange->lock);
+    exchange->answer.status = reply->status;
+    exchange->answer.retry_after_s = reply->retry_after_s;
+    exchange->answer.body_from = reply->body_from;
+    exchange->answer.body = reply->body;
+    exchange->done = true;
+    pthread_cond_signal(&exchange->wake);
+    pthread_mutex_unlock(&exchange->lock);
+}
+
+void answer_free(struct answer *answer)
+{
+    tern_blob_release(answer->body);
+    answer->body = NULL;
+}
+
+struct tern_http_exchange *call_begin(struct harness *harness, const char *method, const char *path,
+                                      const char *token, const uint8_t *body, size_t len)
+{
+    struct tern_http_exchange *exchange = calloc(1, sizeof *exchange);
+    assert_non_null(exchange);
+    pthread_mutex_init(&exchange->lock, NULL);
+    pthread_cond_init(&exchange->wake, NULL);
+    snprintf(exchange->path, sizeof exchange->path, "%s", path);
+    if (token != NULL) {
+        snprintf(exchange->authorization, sizeof exchange->authorization, "Bearer %s", token);
+    }
+    exchange->body = malloc(len + 1);
+    assert_non_null(exchange->body);
+    if (len > 0) {
+        memcpy(exchange->body, body, len);
+    }
+    exchange->request = (struct tern_http_request){.method = method,
+                                                   .path = exchange->path,
+                                                   .authorization = exchange->authorization,
+                                                   .peer = "192.0.2.1",
+                                                   .body = exchange->body,
+                                                   .body_len = len};
+    int refused = harness->handler.on_headers(harness->handler.ctx, &exchange->request, len);
+    if (refused != 0) {
+        exchange->answer.status = refused;
+        exchange->done = true;
+        return exchange;
+    }
+    harness->handler.on_request(harness->handler.ctx, exchange);
+    return exchange;
+}
+
+bool call_is_done(struct tern_http_exchange *exchange)
+{
+    pthread_mutex_lock(&exchange->lock);
+    bool done = exchange->done;
+    pthread_mutex_unlock(&exchange->lock);
+    return done;
+}
+
+struct answer call_end(struct tern_http_exchange *exchange)
+{
+    pthread_mutex_lock(&exchange->lock);
+    while (!exchange->done) {
+        pthread_cond_wait(&exchange->wake, &exchange->lock);
+    }
+    pthread_mutex_unlock(&exchange->lock);
+    struct answer answer = exchange->answer;
+    pthread_mutex_destroy(&exchange->lock);
+    pthread_cond_destroy(&exchange->wake);
+    free(exchange->body);
+    free(exchange);
+    return answer;
+}
+
+struct answer call(struct harness *harness, const char *method, const char *path, const char *token,
+                   const uint8_t *body, size_t len)
+{
+    return call_end(call_begin(harness, method, path, token, body, len));
+}
+
+// --- Life
+
+void harness_make(struct harness *harness)
+{
+    memset(harness, 0, sizeof *harness);
+    const char *temporary = getenv("TMPDIR");
+    snprintf(harness->folder, sizeof harness->folder, "%s/tern-service-XXXXXX",
+             temporary != NULL ? temporary : "/tmp");
+    assert_non_null(mkdtemp(harness->folder));
+    snprintf(harness->path, sizeof harness->path, "%s/tern.db", harness->folder);
+
+    char why[256];
+    struct tern_db_federation federation = {.model_spec = MODEL, .seed = 7};
+    assert_int_equal(tern_model_from_spec(&harness->model, MODEL), TERN_OK);
+    memcpy(federation.model_hash, harness->model.hash, TERN_SHA256_SIZE);
+    assert_int_equal(tern_db_create(harness->path, &federation, why), TERN_OK);
+    assert_int_equal(tern_db_open(harness->path, &harness->db, why), TERN_OK);
+    struct tern_db_code code = {.uses_left = 10000, .expires_ms = UINT64_MAX / 4};
+    tern_sha256(JOIN_CODE, strlen(JOIN_CODE), code.hash);
+    assert_int_equal(tern_db_begin(harness->db), TERN_OK);
+    assert_int_equal(tern_db_code_add(harness->db, &code), TERN_OK);
+    assert_int_equal(tern_db_commit(harness->db), TERN_OK);
+
+    struct tern_service_config *config = &harness->config;
+    config->round = (struct tern_round_policy){
+        .cohort = 2, .deadline_ms = 60000, .come_back_min_ms = 1000, .come_back_max_ms = 3600000};
+    config->min_clients = 2;
+    config->train = (struct tern_service_train){.batch_size = 8, .learning_rate = 0.1F};
+    config->steps = (struct tern_steps_settings){.local_steps = 5, .min_steps = 1, .max_steps = 50};
+    config->codec_up = (struct tern_codec){.id = TERN_CODEC_FLOAT32, .sparsity = 1.0F};
+    config->codec_down = config->codec_up;
+    config->strategy = &tern_strategy_fedavg;
+    config->server_learning_rate = 1.0F;
+    config->limits = (struct tern_service_limits){.clients = 1000,
+                                                  .num_examples = 1000000,
+                                                  .queue = 256,
+                                                  .long_poll_ms = 30000,
+                                                  .download_cache = 1 << 20,
+                                                  .keep_versions = 100};
+    config->now_ms = test_now;
+    tern_log_set_level(TERN_LOG_ERROR);
+}
+
+void harness_start(struct harness *harness)
+{
+    char why[256] = "";
+    if (harness->db == NULL) {
+        assert_int_equal(tern_db_open(harness->path, &harness->db, why), TERN_OK);
+    }
+    enum tern_result result =
+        tern_service_start(&harness->config, harness->db, &harness->service, why);
+    if (result != TERN_OK) {
+        fail_msg("%s", why);
+    }
+    harness->handler = tern_service_handler(harness->service);
+}
+
+void harness_stop(struct harness *harness)
+{
+    tern_service_quiesce(harness->service);
+    tern_service_stop(harness->service);
+    tern_db_close(harness->db);
+    harness->service = NULL;
+    harness->db = NULL;
+}
+
+void harness_restart(struct harness *harness)
+{
+    harness_stop(harness);
+    harness_start(harness);
+}
+
+void harness_free(struct harness *harness)
+{
+    char command[256];
+    if (harness->service != NULL) {
+        harness_stop(harness);
+    }
+    if (harness->db != NULL) {
+        tern_db_close(harness->db);
+    }
+    snprintf(command, sizeof command, "rm -rf %s", harness->folder);
+    assert_int_equal(system(command), 0);
+}
+
+// --- What clients do
+
+uint64_t enroll(struct harness *harness, bool evaluator)
+{
+    tern_EnrollRequest request = tern_EnrollRequest_init_zero;
+    tern_EnrollReply reply;
+    uint8_t body[TERN_WIRE_MESSAGE_MAX];
+    size_t len = 0;
+    strcpy(request.join_code, JOIN_CODE);
+    strcpy(request.name, "test");
+    request.evaluator = evaluator;
+    assert_int_equal(tern_wire_encode_enroll_request(&request, body, sizeof body, &len), TERN_OK);
+    struct answer answer = call(harness, "POST", TERN_PATH_ENROLL, NULL, body, len);
+    assert_int_equal(answer.status, 200);
+    assert_int_equal(tern_wire_decode_enroll_reply(answer.body->data, answer.body->len, &reply),
+                     TERN_OK);
+    assert_true(reply.client_id <= MAX_TEST_CLIENTS);
+    strcpy(harness->tokens[reply.client_id], reply.token);
+    answer_free(&answer);
+    return reply.client_id;
+}
+
+size_t encode_checkin(const uint8_t *replica, uint32_t wait_ms, uint8_t *body)
+{
+    tern_CheckinRequest request = tern_CheckinRequest_init_zero;
+    size_t len = 0;
+    request.wait_ms = wait_ms;
+    if (replica != NULL) {
+        request.replica.size = TERN_SHA256_SIZE;
+        memcpy(request.replica.bytes, replica, TERN_SHA256_SIZE);
+    }
+    assert_int_equal(tern_wire_encode_checkin_request(&request, body, TERN_WIRE_MESSAGE_MAX, &len),
+                     TERN_OK);
+    return len;
+}
+
+tern_CheckinReply checkin(struct harness *harness, uint64_t client, const uint8_t *replica)
+{
+    uint8_t body[TERN_WIRE_MESSAGE_MAX];
+    tern_CheckinReply reply;
+    size_t len = encode_checkin(replica, 0, body);
+    struct answer answer =
+        call(harness, "POST", TERN_PATH_CHECKIN, harness->tokens[client], body, len);
+    assert_int_equal(answer.status, 200);
+    assert_int_equal(tern_wire_decode_checkin_reply(answer.body->data, answer.body->len, &reply),
+                     TERN_OK);
+    answer_free(&answer);
+    return reply;
+}
+
+size_t encode_update(struct harness *harness, const tern_Task *task, float value,
+                     uint32_t num_examples, uint8_t **body)
+{
+    const struct tern_model *model = &harness->model;
+    struct tern_codec codec;
+    assert_int_equal(tern_codec_parse(task->codec, &codec, NULL), TERN_OK);
+    size_t bound = tern_container_bound(&codec, model);
+    float *values = malloc(model->count * sizeof(float));
+    uint8_t *container = malloc(bound);
+    *body = malloc(bound + TERN_WIRE_OVERHEAD);
+    assert_non_null(values);
+    for (uint32_t i = 0; i < model->count; i++) {
+        values[i] = value;
+    }
+    size_t container_len = 0;
+    assert_int_equal(tern_container_encode(&codec, model, values, container, bound, &container_len),
+                     TERN_OK);
+    tern_Update update = tern_Update_init_zero;
+    update.base.size = TERN_SHA256_SIZE;
+    memcpy(update.base.bytes, task->base.bytes, TERN_SHA256_SIZE);
+    update.num_examples = num_examples;
+    update.local_steps = task->local_steps;
+    update.loss = 1.0F;
+    update.train_ms = 100;
+    size_t len = 0;
+    assert_int_equal(tern_wire_encode_update(&update, (struct tern_span){container, container_len},
+                                             *body, bound + TERN_WIRE_OVERHEAD, &len),
+                     TERN_OK);
+    free(values);
+    free(container);
+    return len;
+}
+
+struct answer put_update(struct harness *harness, uint64_t client, uint32_t round,
+                         uint32_t sequence, const uint8_t *body, size_t len)
+{
+    char path[TERN_PATH_MAX];
+    tern_path_update(round, sequence, path);
+    return call(harness, "PUT", path, harness->tokens[client], body, len);
+}
+
+tern_UpdateReply do_round(struct harness *harness, uint64_t client, const uint8_t *replica,
+                          float value)
+{
+    tern_UpdateReply reply;
+    uint8_t *body;
+    tern_CheckinReply next = checkin(harness, client, replica);
+    assert_true(next.has_task);
+    size_t len = encode_update(harness, &next.task, value, 10, &body);
+    struct answer answer = put_update(harness, client, next.task.round, 1, body, len);
+    assert_int_equal(answer.status, 200);
+    assert_int_equal(tern_wire_decode_update_reply(answer.body->data, answer.body->len, &reply),
+                     TERN_OK);
+    answer_free(&answer);
+    free(body);
+    return reply;
+}
+
+enum tern_result answer_error_name(const struct answer *answer)
+{
+    tern_Error error;
+    if (answer->body == NULL ||
+        tern_wire_decode_error(answer->body->data, answer->body->len, &error) != TERN_OK) {
+        return TERN_OK;
+    }
+    return tern_result_from_name(error.name);
+}
+
+// --- The store as one number
+
+struct digest {
+    struct tern_sha256 sha256;
+    struct tern_db *db;
+};
+
+#define DIGEST(field) tern_sha256_update(&digest->sha256, &(field), sizeof(field))
+
+static bool digest_assignment(void *ctx, const struct tern_db_assignment *row)
+{
+    struct digest *digest = ctx;
+    DIGEST(row->client);
+    DIGEST(row->state);
+    DIGEST(row->local_steps);
+    return true;
+}
+
+static enum tern_result digest_update(void *ctx, const struct tern_db_update *row)
+{
+    struct digest *digest = ctx;
+    DIGEST(row->client);
+    DIGEST(row->sequence);
+    DIGEST(row->sha256);
+    return TERN_OK;
+}
+
+static bool digest_round(void *ctx, const struct tern_db_round *row)
+{
+    struct digest *digest = ctx;
+    DIGEST(row->round);
+    DIGEST(row->state);
+    DIGEST(row->applied);
+    DIGEST(row->deadline_ms);
+    assert_int_equal(tern_db_assignment_each(digest->db, row->round, digest_assignment, digest),
+                     TERN_OK);
+    assert_int_equal(tern_db_update_each(digest->db, row->round, digest_update, digest), TERN_OK);
+    return true;
+}
+
+static bool digest_version(void *ctx, const struct tern_db_version *row)
+{
+    struct digest *digest = ctx;
+    DIGEST(row->version);
+    DIGEST(row->model_sha256);
+    DIGEST(row->replica);
+    return true;
+}
+
+static bool digest_ledger(void *ctx, const struct tern_db_ledger *row)
+{
+    struct digest *digest = ctx;
+    DIGEST(row->client);
+    DIGEST(row->sequence);
+    DIGEST(row->round);
+    return true;
+}
+
+static bool digest_client(void *ctx, const struct tern_db_client *row)
+{
+    struct digest *digest = ctx;
+    DIGEST(row->id);
+    DIGEST(row->revoked);
+    DIGEST(row->token_hash);
+    return true;
+}
+
+void store_digest(struct harness *harness, uint8_t out[TERN_SHA256_SIZE])
+{
+    struct digest digest;
+    char why[256];
+    assert_int_equal(tern_db_open(harness->path, &digest.db, why), TERN_OK);
+    tern_sha256_init(&digest.sha256);
+    assert_int_equal(tern_db_round_each(digest.db, digest_round, &digest), TERN_OK);
+    assert_int_equal(tern_db_version_each(digest.db, digest_version, &digest), TERN_OK);
+    assert_int_equal(tern_db_ledger_each(digest.db, digest_ledger, &digest), TERN_OK);
+    assert_int_equal(tern_db_client_each(digest.db, digest_client, &digest), TERN_OK);
+    tern_sha256_final(&digest.sha256, out);
+    tern_db_close(digest.db);
+}

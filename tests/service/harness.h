@@ -1,0 +1,76 @@
+// A service over a real store in a temporary folder, with a listener that is a function call and a
+// clock that the test moves. For the tests of service/ only.
+#ifndef TERN_TEST_HARNESS_H
+#define TERN_TEST_HARNESS_H
+
+#include "service/service.h"
+#include "wire/wire.h"
+#include <stdbool.h>
+
+#define MODEL "softmax:64-10"
+#define JOIN_CODE "let-me-in-please"
+#define MAX_TEST_CLIENTS 64
+
+struct harness {
+    char folder[128];
+    char path[192];
+    struct tern_db *db;
+    struct tern_service *service;
+    struct tern_http_handler handler;
+    struct tern_service_config config;
+    struct tern_model model;
+    char tokens[MAX_TEST_CLIENTS + 1][24]; // by client id
+};
+
+// An answer; body is the caller's to free by answer_free().
+struct answer {
+    int status;
+    uint32_t retry_after_s;
+    size_t body_from;
+    struct tern_blob *body;
+    struct tern_http_tag tag;
+};
+void answer_free(struct answer *answer);
+
+uint64_t test_now(void);
+void test_advance(uint64_t ms);
+
+// A federation of JOIN_CODE with plenty of uses; min_clients 2, cohort 2, float32 both ways.
+void harness_make(struct harness *harness);
+void harness_start(struct harness *harness);
+void harness_stop(struct harness *harness);
+void harness_restart(struct harness *harness);
+void harness_free(struct harness *harness);
+
+// Runs a request through on_headers and on_request and waits for its reply.
+struct answer call(struct harness *harness, const char *method, const char *path, const char *token,
+                   const uint8_t *body, size_t len);
+// The same in two steps, for requests that are held.
+struct tern_http_exchange *call_begin(struct harness *harness, const char *method, const char *path,
+                                      const char *token, const uint8_t *body, size_t len);
+bool call_is_done(struct tern_http_exchange *exchange);
+struct answer call_end(struct tern_http_exchange *exchange);
+
+// Enrols and remembers the token; returns the id.
+uint64_t enroll(struct harness *harness, bool evaluator);
+
+// Checks in with that replica (NULL: none) and returns the reply; asserts 200.
+tern_CheckinReply checkin(struct harness *harness, uint64_t client, const uint8_t *replica);
+size_t encode_checkin(const uint8_t *replica, uint32_t wait_ms, uint8_t *body);
+
+// An update for a task whose every value is `value`.
+size_t encode_update(struct harness *harness, const tern_Task *task, float value,
+                     uint32_t num_examples, uint8_t **body);
+struct answer put_update(struct harness *harness, uint64_t client, uint32_t round,
+                         uint32_t sequence, const uint8_t *body, size_t len);
+// Checks in, trains `value` and uploads; asserts that it is accepted.
+tern_UpdateReply do_round(struct harness *harness, uint64_t client, const uint8_t *replica,
+                          float value);
+
+// The name in the Error body.
+enum tern_result answer_error_name(const struct answer *answer);
+
+// SHA-256 over all that the federation's tables hold but byte counts and when clients were seen.
+void store_digest(struct harness *harness, uint8_t digest[TERN_SHA256_SIZE]);
+
+#endif

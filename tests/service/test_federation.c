@@ -1,0 +1,445 @@
+// Whole rounds through the service: tasks, updates, commits, catching up, restarts and the replay.
+#include "harness.h"
+
+#include "service/replay.h"
+#include "util/bytes.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+// cmocka wants the headers above first.
+#include <cmocka.h>
+
+static struct harness harness;
+
+static int setup(void **state)
+{
+    (void)state;
+    harness_make(&harness);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    harness_free(&harness);
+    return 0;
+}
+
+// What a client does with a task's downloads: fetches each and applies it.
+static void apply(const tern_Task *task, float *weights, uint8_t replica[TERN_SHA256_SIZE],
+                  const char *token)
+{
+    for (pb_size_t i = 0; i < task->downloads_count; i++) {
+        char path[TERN_PATH_MAX];
+        uint8_t sha256[TERN_SHA256_SIZE];
+        tern_Download download;
+        struct tern_span container;
+        tern_path_download(task->downloads[i].sha256.bytes, path);
+        struct answer answer = call(&harness, "GET", path, token, NULL, 0);
+        assert_int_equal(answer.status, 200);
+        assert_int_equal(answer.body->len, task->downloads[i].size);
+        tern_sha256(answer.body->data, answer.body->len, sha256);
+        assert_memory_equal(sha256, task->downloads[i].sha256.bytes, TERN_SHA256_SIZE);
+        assert_int_equal(
+            tern_wire_decode_download(answer.body->data, answer.body->len, &download, &container),
+            TERN_OK);
+        if (download.kind == tern_DownloadKind_DOWNLOAD_SNAPSHOT) {
+            memset(weights, 0, harness.model.count * sizeof weights[0]);
+            memcpy(replica, download.to.bytes, TERN_SHA256_SIZE);
+        } else {
+            assert_memory_equal(download.from.bytes, replica, TERN_SHA256_SIZE);
+            tern_replica_step(replica, sha256, replica);
+        }
+        assert_int_equal(
+            tern_container_accumulate(&harness.model, container.data, container.len, 1.0F, weights),
+            TERN_OK);
+        answer_free(&answer);
+    }
+    assert_memory_equal(replica, task->base.bytes, TERN_SHA256_SIZE);
+}
+
+static void seed_replica(uint8_t replica[TERN_SHA256_SIZE], float *weights)
+{
+    tern_model_init_weights(&harness.model, 7, weights);
+    tern_replica_from_seed(harness.model.hash, 7, replica);
+}
+
+static void test_a_round_moves_the_model(void **state)
+{
+    (void)state;
+    float weights[2000];
+    uint8_t replica[TERN_SHA256_SIZE];
+    harness_start(&harness);
+    uint64_t one = enroll(&harness, false);
+    assert_false(checkin(&harness, one, NULL).has_task); // one client is too few
+    uint64_t two = enroll(&harness, false);
+
+    assert_false(do_round(&harness, one, NULL, 0.5F).next.has_task);
+    tern_UpdateReply reply = do_round(&harness, two, NULL, 1.5F);
+    // The last update of a round carries the next task: a warm round needs no check-in.
+    assert_true(reply.next.has_task);
+    assert_int_equal(reply.next.task.round, 2);
+    assert_int_equal(reply.next.task.downloads_count, 1);
+    assert_int_equal(reply.next.task.local_steps, 5);
+
+    seed_replica(replica, weights);
+    float before = weights[3];
+    apply(&reply.next.task, weights, replica, harness.tokens[two]);
+    assert_true(weights[3] == before + 1.0F); // float32 both ways: the plain mean
+}
+
+static void test_examples_weigh(void **state)
+{
+    (void)state;
+    float weights[2000];
+    uint8_t replica[TERN_SHA256_SIZE];
+    uint8_t *body;
+    harness_start(&harness);
+    uint64_t one = enroll(&harness, false);
+    uint64_t two = enroll(&harness, false);
+    tern_CheckinReply task = checkin(&harness, one, NULL);
+    size_t len = encode_update(&harness, &task.task, 4.0F, 30, &body);
+    struct answer answer = put_update(&harness, one, 1, 1, body, len);
+    assert_int_equal(answer.status, 200);
+    answer_free(&answer);
+    free(body);
+    do_round(&harness, two, NULL, 0.0F); // 10 examples
+
+    seed_replica(replica, weights);
+    float before = weights[0];
+    task = checkin(&harness, one, replica);
+    apply(&task.task, weights, replica, harness.tokens[one]);
+    assert_true(weights[0] == before + 3.0F);
+}
+
+static void run_rounds(unsigned rounds, const uint64_t clients[2])
+{
+    for (unsigned i = 0; i < rounds; i++) {
+        do_round(&harness, clients[0], NULL, 0.25F * (float)(i + 1));
+        do_round(&harness, clients[1], NULL, -0.125F);
+    }
+}
+
+static void test_catching_up_takes_what_is_smaller(void **state)
+{
+    (void)state;
+    float weights[2000];
+    uint8_t replica[TERN_SHA256_SIZE];
+    harness.config.codec_down = (struct tern_codec){.id = TERN_CODEC_3LC, .sparsity = 1.0F};
+    harness_start(&harness);
+    uint64_t clients[2] = {enroll(&harness, false), enroll(&harness, false)};
+    run_rounds(3, clients);
+
+    // Three small deltas from the seed.
+    seed_replica(replica, weights);
+    tern_CheckinReply chain = checkin(&harness, clients[0], replica);
+    assert_int_equal(chain.task.downloads_count, 3);
+    apply(&chain.task, weights, replica, harness.tokens[clients[0]]);
+
+    // From a replica that nobody knows: a snapshot, with the same bits.
+    float whole[2000];
+    uint8_t other[TERN_SHA256_SIZE] = {1, 2, 3};
+    tern_CheckinReply snapshot = checkin(&harness, clients[1], other);
+    assert_int_equal(snapshot.task.downloads_count, 1);
+    apply(&snapshot.task, whole, other, harness.tokens[clients[1]]);
+    assert_memory_equal(whole, weights, harness.model.count * sizeof(float));
+    assert_memory_equal(other, replica, TERN_SHA256_SIZE);
+
+    // One that is there already needs nothing.
+    assert_int_equal(checkin(&harness, clients[0], replica).task.downloads_count, 0);
+}
+
+static void test_many_dense_deltas_cost_more_than_a_snapshot(void **state)
+{
+    (void)state;
+    harness_start(&harness);
+    uint64_t clients[2] = {enroll(&harness, false), enroll(&harness, false)};
+    run_rounds(2, clients);
+    tern_CheckinReply reply = checkin(&harness, clients[0], NULL);
+    assert_int_equal(reply.task.downloads_count, 1);
+    assert_int_equal(reply.task.base_version, 2);
+}
+
+static void test_restart_anywhere_changes_nothing(void **state)
+{
+    (void)state;
+    uint8_t *body;
+    harness_start(&harness);
+    uint64_t clients[2] = {enroll(&harness, false), enroll(&harness, false)};
+    harness_restart(&harness);
+    tern_CheckinReply task = checkin(&harness, clients[0], NULL);
+    harness_restart(&harness);
+    tern_CheckinReply again = checkin(&harness, clients[0], NULL);
+    assert_int_equal(again.task.round, task.task.round);
+    assert_int_equal(again.task.local_steps, task.task.local_steps);
+    size_t len = encode_update(&harness, &task.task, 0.5F, 10, &body);
+    struct answer answer = put_update(&harness, clients[0], 1, 1, body, len);
+    assert_int_equal(answer.status, 200);
+    answer_free(&answer);
+    harness_restart(&harness);
+    // Its update is still there, once.
+    tern_UpdateReply reply;
+    answer = put_update(&harness, clients[0], 1, 1, body, len);
+    assert_int_equal(answer.status, 200);
+    assert_int_equal(tern_wire_decode_update_reply(answer.body->data, answer.body->len, &reply),
+                     TERN_OK);
+    assert_int_equal(reply.status, tern_UpdateStatus_UPDATE_DUPLICATE);
+    answer_free(&answer);
+    do_round(&harness, clients[1], NULL, 0.5F);
+    harness_restart(&harness);
+    task = checkin(&harness, clients[0], NULL);
+    assert_int_equal(task.task.round, 2);
+    assert_int_equal(task.task.base_version, 1);
+    // After the commit too, the same bytes are a duplicate.
+    answer = put_update(&harness, clients[0], 1, 1, body, len);
+    assert_int_equal(answer.status, 200);
+    answer_free(&answer);
+    free(body);
+}
+
+static void test_replay_gives_the_same_bits(void **state)
+{
+    (void)state;
+    struct tern_replay_report report;
+    char why[256] = "";
+    harness.config.codec_up = (struct tern_codec){.id = TERN_CODEC_3LC, .sparsity = 1.0F};
+    harness.config.codec_down = (struct tern_codec){.id = TERN_CODEC_3LC, .sparsity = 1.5F};
+    harness_start(&harness);
+    uint64_t clients[2] = {enroll(&harness, false), enroll(&harness, false)};
+    run_rounds(2, clients);
+    // Another configuration from here on must not change what was.
+    harness_stop(&harness);
+    harness.config.server_learning_rate = 0.5F;
+    harness.config.codec_down = (struct tern_codec){.id = TERN_CODEC_FLOAT16, .sparsity = 1.0F};
+    harness_start(&harness);
+    run_rounds(2, clients);
+    harness_stop(&harness);
+
+    assert_int_equal(tern_db_open(harness.path, &harness.db, why), TERN_OK);
+    assert_int_equal(tern_service_replay(harness.db, NULL, NULL, &report, why), TERN_OK);
+    assert_int_equal(report.rounds, 4);
+    assert_int_equal(report.updates, 8);
+    assert_int_equal(report.differs, 0);
+
+    // A version that was tampered with is found.
+    struct tern_db_version version;
+    assert_int_equal(tern_db_version_get(harness.db, 3, &version), TERN_OK);
+    version.model_sha256[0] ^= 1;
+    assert_int_equal(tern_db_begin(harness.db), TERN_OK);
+    assert_int_equal(tern_db_version_put(harness.db, &version), TERN_OK);
+    assert_int_equal(tern_db_commit(harness.db), TERN_OK);
+    assert_int_equal(tern_service_replay(harness.db, NULL, NULL, &report, why), TERN_ERR_CORRUPT);
+    assert_int_equal(report.differs, 3);
+    assert_non_null(strstr(why, "version 3"));
+}
+
+static void test_finished_tells_the_final_model(void **state)
+{
+    (void)state;
+    struct tern_db_version version;
+    harness.config.round.rounds = 2;
+    harness_start(&harness);
+    uint64_t clients[2] = {enroll(&harness, false), enroll(&harness, false)};
+    do_round(&harness, clients[0], NULL, 0.5F);
+    do_round(&harness, clients[1], NULL, 0.5F);
+    do_round(&harness, clients[0], NULL, 0.5F);
+    tern_UpdateReply reply = do_round(&harness, clients[1], NULL, 0.5F);
+    assert_true(reply.next.finished);
+    tern_CheckinReply last = checkin(&harness, clients[0], NULL);
+    assert_true(last.finished);
+    assert_true(tern_service_finished(harness.service));
+    harness_restart(&harness);
+    assert_true(checkin(&harness, clients[0], NULL).finished);
+    harness_stop(&harness);
+    char why[256];
+    assert_int_equal(tern_db_open(harness.path, &harness.db, why), TERN_OK);
+    assert_int_equal(tern_db_version_get(harness.db, 2, &version), TERN_OK);
+    assert_memory_equal(last.final_model_hash.bytes, version.model_sha256, TERN_SHA256_SIZE);
+}
+
+static tern_CheckinReply report_evaluation(uint64_t client, const uint8_t *replica,
+                                           uint32_t version)
+{
+    tern_CheckinRequest request = tern_CheckinRequest_init_zero;
+    tern_CheckinReply reply;
+    uint8_t body[TERN_WIRE_MESSAGE_MAX];
+    size_t len = 0;
+    request.replica.size = TERN_SHA256_SIZE;
+    memcpy(request.replica.bytes, replica, TERN_SHA256_SIZE);
+    request.version = version;
+    request.has_evaluation = true;
+    request.evaluation.version = version;
+    request.evaluation.num_examples = 100;
+    request.evaluation.accuracy = 0.5F;
+    assert_int_equal(tern_wire_encode_checkin_request(&request, body, sizeof body, &len), TERN_OK);
+    struct answer answer =
+        call(&harness, "POST", TERN_PATH_CHECKIN, harness.tokens[client], body, len);
+    assert_int_equal(answer.status, 200);
+    assert_int_equal(tern_wire_decode_checkin_reply(answer.body->data, answer.body->len, &reply),
+                     TERN_OK);
+    answer_free(&answer);
+    return reply;
+}
+
+static bool count_evaluation(void *ctx, const struct tern_db_evaluation *evaluation)
+{
+    unsigned *count = ctx;
+    *count += evaluation->accuracy == 0.5F;
+    return true;
+}
+
+static void test_evaluators_see_each_version(void **state)
+{
+    (void)state;
+    float weights[2000];
+    uint8_t replica[TERN_SHA256_SIZE];
+    unsigned count = 0;
+    harness.config.round.rounds = 3;
+    harness_start(&harness);
+    uint64_t evaluator = enroll(&harness, true);
+    uint64_t clients[2] = {enroll(&harness, false), enroll(&harness, false)};
+    seed_replica(replica, weights);
+    assert_false(checkin(&harness, evaluator, replica).has_task);
+    run_rounds(3, clients);
+
+    tern_CheckinReply reply = checkin(&harness, evaluator, replica);
+    for (uint32_t version = 1; version <= 3; version++) {
+        assert_true(reply.has_task);
+        assert_int_equal(reply.task.kind, tern_TaskKind_TASK_EVALUATE);
+        assert_int_equal(reply.task.base_version, version);
+        assert_int_equal(reply.task.downloads_count, 1);
+        apply(&reply.task, weights, replica, harness.tokens[evaluator]);
+        reply = report_evaluation(evaluator, replica, version);
+    }
+    assert_true(reply.finished);
+    harness_stop(&harness);
+    char why[256];
+    assert_int_equal(tern_db_open(harness.path, &harness.db, why), TERN_OK);
+    assert_int_equal(tern_db_evaluation_each(harness.db, count_evaluation, &count), TERN_OK);
+    assert_int_equal(count, 3);
+}
+
+static void test_lost_evaluation_is_asked_for_once_more(void **state)
+{
+    (void)state;
+    float weights[2000];
+    uint8_t replica[TERN_SHA256_SIZE];
+    harness_start(&harness);
+    uint64_t evaluator = enroll(&harness, true);
+    uint64_t clients[2] = {enroll(&harness, false), enroll(&harness, false)};
+    run_rounds(1, clients);
+    seed_replica(replica, weights);
+    tern_CheckinReply reply = checkin(&harness, evaluator, replica);
+    apply(&reply.task, weights, replica, harness.tokens[evaluator]);
+    harness_restart(&harness);
+    reply = checkin(&harness, evaluator, replica);
+    assert_true(reply.has_task);
+    assert_int_equal(reply.task.downloads_count, 0);
+    assert_int_equal(reply.task.base_version, 1);
+    // One that has no data to evaluate on is not asked for ever.
+    assert_false(checkin(&harness, evaluator, replica).has_task);
+}
+
+static void test_held_checkin_gets_its_task_when_the_round_opens(void **state)
+{
+    (void)state;
+    uint8_t body[TERN_WIRE_MESSAGE_MAX];
+    tern_CheckinReply reply;
+    harness_start(&harness);
+    uint64_t one = enroll(&harness, false);
+    size_t len = encode_checkin(NULL, 20000, body);
+    struct tern_http_exchange *held =
+        call_begin(&harness, "POST", TERN_PATH_CHECKIN, harness.tokens[one], body, len);
+    usleep(50000);
+    assert_false(call_is_done(held));
+    enroll(&harness, false);
+    struct answer answer = call_end(held);
+    assert_int_equal(answer.status, 200);
+    assert_int_equal(tern_wire_decode_checkin_reply(answer.body->data, answer.body->len, &reply),
+                     TERN_OK);
+    assert_true(reply.has_task);
+    answer_free(&answer);
+}
+
+static void test_held_checkin_is_let_go(void **state)
+{
+    (void)state;
+    uint8_t body[TERN_WIRE_MESSAGE_MAX];
+    harness_start(&harness);
+    uint64_t one = enroll(&harness, false);
+    size_t len = encode_checkin(NULL, 20000, body);
+    struct tern_http_exchange *held =
+        call_begin(&harness, "POST", TERN_PATH_CHECKIN, harness.tokens[one], body, len);
+    usleep(20000);
+    test_advance(20001); // its time is up
+    struct answer answer = call_end(held);
+    assert_int_equal(answer.status, 200);
+    answer_free(&answer);
+    // A newer check-in of the same client takes the place of an older one.
+    held = call_begin(&harness, "POST", TERN_PATH_CHECKIN, harness.tokens[one], body, len);
+    usleep(20000);
+    checkin(&harness, one, NULL);
+    answer = call_end(held);
+    assert_int_equal(answer.status, 409);
+    answer_free(&answer);
+    // Stopping answers what is held.
+    held = call_begin(&harness, "POST", TERN_PATH_CHECKIN, harness.tokens[one], body, len);
+    usleep(20000);
+    tern_service_quiesce(harness.service);
+    answer = call_end(held);
+    assert_int_equal(answer.status, 200);
+    answer_free(&answer);
+}
+
+static void test_missing_clients_are_replaced_at_the_deadline(void **state)
+{
+    (void)state;
+    harness.config.min_clients = 4;
+    harness.config.round.quorum = 2;
+    harness_start(&harness);
+    for (int i = 0; i < 4; i++) {
+        enroll(&harness, false);
+    }
+    unsigned first = 0;
+    for (uint64_t id = 1; id <= 4; id++) {
+        first += checkin(&harness, id, NULL).has_task;
+    }
+    assert_int_equal(first, 2);
+    test_advance(60001);
+    unsigned second = 0;
+    for (uint64_t id = 1; id <= 4; id++) {
+        second += checkin(&harness, id, NULL).has_task;
+    }
+    assert_int_equal(second, 4); // the new ones, and the old ones that came after all
+    harness_restart(&harness);
+    do_round(&harness, 1, NULL, 0.5F);
+    do_round(&harness, 2, NULL, 0.5F);
+    unsigned third = 0;
+    for (uint64_t id = 1; id <= 4; id++) {
+        tern_CheckinReply reply = checkin(&harness, id, NULL);
+        third += reply.has_task && reply.task.round == 2 && reply.task.base_version == 1;
+    }
+    assert_int_equal(third, 2);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(test_a_round_moves_the_model),
+        TEST(test_examples_weigh),
+        TEST(test_catching_up_takes_what_is_smaller),
+        TEST(test_many_dense_deltas_cost_more_than_a_snapshot),
+        TEST(test_restart_anywhere_changes_nothing),
+        TEST(test_replay_gives_the_same_bits),
+        TEST(test_finished_tells_the_final_model),
+        TEST(test_evaluators_see_each_version),
+        TEST(test_lost_evaluation_is_asked_for_once_more),
+        TEST(test_held_checkin_gets_its_task_when_the_round_opens),
+        TEST(test_held_checkin_is_let_go),
+        TEST(test_missing_clients_are_replaced_at_the_deadline),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
