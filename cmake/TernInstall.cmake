@@ -1,0 +1,48 @@
+# What `cmake --install` puts down beside the programs, which install themselves: libtern, the
+# embeddable client, their headers, the pkg-config file, the documents and the example settings.
+# Included by the root CMakeLists.txt behind the folders that make the targets.
+#
+# Headers keep their folders under <include>/tern, so that #include "codec/codec.h" reads the same
+# inside and outside of the tree.
+
+set(TERN_INCLUDE ${CMAKE_INSTALL_INCLUDEDIR}/tern)
+
+function(tern_install_libraries)
+  # The archive of the client core is installed under the name that -ltern_client finds.
+  set_target_properties(tern_client_core PROPERTIES OUTPUT_NAME tern_client)
+  install(TARGETS tern tern_client_core ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  configure_file(${CMAKE_SOURCE_DIR}/cmake/tern.pc.in ${CMAKE_BINARY_DIR}/tern.pc @ONLY)
+  install(FILES ${CMAKE_BINARY_DIR}/tern.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endfunction()
+
+# The public headers; the others are known inside of one component only.
+function(tern_install_headers)
+  install(FILES shared/result.h client/client.h client/ports.h DESTINATION ${TERN_INCLUDE})
+  foreach(header codec/codec codec/container tensor/model error_feedback/error_buffer wire/wire
+          meter/meter util/bytes util/crc32c util/prng util/sha256)
+    get_filename_component(folder ${header} DIRECTORY)
+    install(FILES shared/${header}.h DESTINATION ${TERN_INCLUDE}/${folder})
+  endforeach()
+  set(generated ${CMAKE_BINARY_DIR}/shared/generated)
+  install(FILES ${generated}/version.h DESTINATION ${TERN_INCLUDE})
+  install(FILES ${generated}/wire/tern.pb.h DESTINATION ${TERN_INCLUDE}/wire)
+endfunction()
+
+function(tern_install_documents)
+  install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.md")
+  install(FILES LICENSE CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+  install(DIRECTORY configs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples
+          FILES_MATCHING PATTERN "*.ini" PATTERN "*.service")
+endfunction()
+
+tern_install_libraries()
+tern_install_headers()
+tern_install_documents()
+
+# An outside program is built against what was installed.
+if(TERN_TESTS)
+  add_test(NAME install
+           COMMAND ${CMAKE_SOURCE_DIR}/tests/install/test_install.sh ${CMAKE_BINARY_DIR}
+                   ${CMAKE_C_COMPILER})
+  set_tests_properties(install PROPERTIES LABELS install SKIP_RETURN_CODE 77 TIMEOUT 120)
+endif()

@@ -1,0 +1,19 @@
+// A program that embeds libtern and knows nothing but what was installed.
+#include <client.h>
+#include <codec/codec.h>
+#include <stdio.h>
+#include <version.h>
+#include <wire/wire.h>
+
+int main(void)
+{
+    struct tern_codec codec;
+    const char *bad = NULL;
+    char spec[TERN_CODEC_SPEC_MAX];
+    if (tern_codec_parse("3lc:s=1.5", &codec, &bad) != TERN_OK) {
+        return 1;
+    }
+    tern_codec_format(&codec, spec);
+    printf("%s %s %s\n", TERN_VERSION, spec, tern_result_name(TERN_ERR_LATE));
+    return 0;
+}
