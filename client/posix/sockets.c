@@ -126,12 +126,3 @@ void tern_sockets_remove(struct tern_sockets *sockets, int fd, enum tern_purpose
     count_close(sockets, reading, purpose);
     reading->fd = -1;
 }
-
-void tern_sockets_shut(const struct tern_sockets *sockets)
-{
-    for (int i = 0; i < TERN_SOCKETS_MAX; i++) {
-        if (sockets->sockets[i].fd >= 0) {
-            shutdown(sockets->sockets[i].fd, SHUT_WR);
-        }
-    }
-}

@@ -28,7 +28,4 @@ void tern_sockets_read(struct tern_sockets *sockets, enum tern_purpose purpose);
 // The last reading of a socket that is about to be closed, with its closing segments.
 void tern_sockets_remove(struct tern_sockets *sockets, int fd, enum tern_purpose purpose);
 
-// Sends a FIN on all sockets; they stay open until the peer has answered and libcurl noticed.
-void tern_sockets_shut(const struct tern_sockets *sockets);
-
 #endif

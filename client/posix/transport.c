@@ -25,7 +25,8 @@
     "ECDHE-RSA-CHACHA20-POLY1305:ECDHE-RSA-AES128-GCM-SHA256"
 
 struct tern_curl {
-    CURL *easy;
+    CURL *easy;    // NULL: no connection
+    CURLSH *share; // keeps the TLS sessions when the connection is closed
     char *server;
     char *ca_file; // NULL: the system's
     uint32_t connect_timeout_ms;
@@ -160,6 +161,7 @@ static void set_security(const struct tern_curl *curl)
 static void set_options(struct tern_curl *curl)
 {
     CURL *easy = curl->easy;
+    curl_easy_setopt(easy, CURLOPT_SHARE, curl->share);
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     curl_easy_setopt(easy, CURLOPT_TCP_NODELAY, 1L);
@@ -186,12 +188,26 @@ static void set_options(struct tern_curl *curl)
     set_security(curl);
 }
 
-// Ends the connection at the TCP level; libcurl finds it dead before the next exchange and clears
-// it away. libcurl has no call for it that keeps the handle and so the TLS session.
+static enum tern_result make_ready(struct tern_curl *curl)
+{
+    if (curl->easy != NULL) {
+        return TERN_OK;
+    }
+    curl->easy = curl_easy_init();
+    if (curl->easy == NULL) {
+        return TERN_ERR_NO_MEMORY;
+    }
+    set_options(curl);
+    return TERN_OK;
+}
+
 static void close_connection(void *ctx)
 {
     struct tern_curl *curl = ctx;
-    tern_sockets_shut(&curl->sockets);
+    if (curl->easy != NULL) {
+        curl_easy_cleanup(curl->easy);
+        curl->easy = NULL;
+    }
 }
 
 // --- One exchange
@@ -327,6 +343,7 @@ static enum tern_result exchange(void *ctx, const struct tern_request *request,
     response->retry_after_s = 0;
     response->body_len = 0;
     curl->response = response;
+    TERN_TRY(make_ready(curl));
     TERN_TRY(make_url(curl, request->path));
     return perform(curl, request);
 }
@@ -382,14 +399,14 @@ enum tern_result tern_curl_open(struct tern_curl **curl, const struct tern_curl_
     struct tern_curl *fresh = calloc(1, sizeof *fresh);
     if (fresh != NULL) {
         tern_sockets_init(&fresh->sockets);
-        fresh->easy = curl_easy_init();
+        fresh->share = curl_share_init();
     }
-    if (fresh == NULL || fresh->easy == NULL || !copy_config(fresh, config)) {
+    if (fresh == NULL || fresh->share == NULL || !copy_config(fresh, config)) {
         snprintf(why, WHY_SIZE, "there is no memory for a connection");
         tern_curl_close(fresh);
         return TERN_ERR_NO_MEMORY;
     }
-    set_options(fresh);
+    curl_share_setopt(fresh->share, CURLSHOPT_SHARE, CURL_LOCK_DATA_SSL_SESSION);
     *curl = fresh;
     return TERN_OK;
 }
@@ -399,8 +416,9 @@ void tern_curl_close(struct tern_curl *curl)
     if (curl == NULL) {
         return;
     }
-    if (curl->easy != NULL) {
-        curl_easy_cleanup(curl->easy);
+    close_connection(curl);
+    if (curl->share != NULL) {
+        curl_share_cleanup(curl->share);
     }
     free(curl->server);
     free(curl->ca_file);
