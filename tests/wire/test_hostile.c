@@ -114,7 +114,7 @@ static void noise_gets_a_named_error(void **state)
     struct tern_prng rng;
     tern_prng_init(&rng, 3, TERN_PRNG_TEST, 0, 0);
     for (unsigned n = 0; n < 20000; n++) {
-        uint8_t bytes[64];
+        uint8_t bytes[64] = {0};
         size_t len = tern_prng_below(&rng, sizeof(bytes) + 1);
         for (size_t i = 0; i < len; i++) {
             bytes[i] = (uint8_t)tern_prng_u32(&rng);
