@@ -45,10 +45,11 @@ struct tern_request_reader {
     char text[]; // request target, then Authorization; both NUL-terminated
 };
 
-// The first reason to refuse stands.
+// The first reason to refuse stands; but what is malformed is that before anything else, because
+// the connection cannot go on behind it.
 static void object(struct tern_request_reader *reader, int status)
 {
-    if (reader->status == 0) {
+    if (reader->status == 0 || status == 400) {
         reader->status = status;
     }
 }

@@ -3,6 +3,7 @@
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -157,22 +158,14 @@ static uint64_t bytes_read(const struct tern_stream *stream)
     return stream->tls != NULL ? tern_tls_bytes_received(stream->tls) : stream->bytes_received;
 }
 
-// Takes back what has arrived but was not read, with the segments it must have come in.
-static void leave_out_unread(struct tern_socket_counters *counters, uint64_t read,
-                             const struct tcp_info *info)
+// Bytes that wait in the kernel.
+static uint64_t bytes_unread(const struct tern_stream *stream)
 {
-    if (counters->bytes_received <= read) {
-        return;
-    }
-    uint64_t unread = counters->bytes_received - read;
-    uint64_t size = info->tcpi_rcv_mss > 0 ? info->tcpi_rcv_mss : 536;
-    uint64_t segments = (unread + size - 1) / size;
-    counters->bytes_received = read;
-    if (segments < counters->segments_received) {
-        counters->segments_received -= (uint32_t)segments;
-    }
+    int unread = 0;
+    return ioctl(stream->fd, FIONREAD, &unread) == 0 && unread > 0 ? (uint64_t)unread : 0;
 }
 
+// Received bytes are what was read: tcpi_bytes_received counts a FIN as a byte.
 static void read_counters(const struct tern_stream *stream, struct tern_socket_counters *counters,
                           struct tcp_info *info)
 {
@@ -186,7 +179,6 @@ static void read_counters(const struct tern_stream *stream, struct tern_socket_c
     }
     uint32_t timestamps = (info->tcpi_options & TCPI_OPT_TIMESTAMPS) != 0 ? 12 : 0;
     counters->bytes_sent = info->tcpi_bytes_sent;
-    counters->bytes_received = info->tcpi_bytes_received;
     counters->bytes_retransmitted = info->tcpi_bytes_retrans;
     // The SYN-ACK goes out before there is a socket that could count it.
     counters->segments_sent = info->tcpi_segs_out + 1;
@@ -194,11 +186,16 @@ static void read_counters(const struct tern_stream *stream, struct tern_socket_c
     counters->header_bytes = stream->header_bytes + timestamps;
 }
 
+// Takes back the segments that the unread bytes must have come in.
 void tern_stream_counters(const struct tern_stream *stream, struct tern_socket_counters *counters)
 {
     struct tcp_info info;
     read_counters(stream, counters, &info);
-    leave_out_unread(counters, bytes_read(stream), &info);
+    uint64_t size = info.tcpi_rcv_mss > 0 ? info.tcpi_rcv_mss : 536;
+    uint64_t segments = (bytes_unread(stream) + size - 1) / size;
+    if (segments < counters->segments_received) {
+        counters->segments_received -= (uint32_t)segments;
+    }
 }
 
 void tern_stream_final_counters(const struct tern_stream *stream,
@@ -206,6 +203,7 @@ void tern_stream_final_counters(const struct tern_stream *stream,
 {
     struct tcp_info info;
     read_counters(stream, counters, &info);
+    counters->bytes_received += bytes_unread(stream);
     if (stream->header_bytes != 0 && info.tcpi_state == STATE_LAST_ACK) {
         counters->segments_received++;
     }

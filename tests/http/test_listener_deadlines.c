@@ -1,0 +1,180 @@
+// Peers that are slow on purpose: each phase of a connection has its own deadline, kept by a sweep
+// once a second.
+#include "client.h"
+#include "fixture.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+static struct fixture fixture;
+
+static void begin(struct tern_http_limits limits, bool plain)
+{
+    struct tern_http_config config = {.limits = limits};
+    fixture_start(&fixture, &config, plain);
+}
+
+static uint64_t timeouts(void)
+{
+    struct tern_http_counters counters;
+    tern_http_counters(fixture.server, &counters);
+    return counters.timeouts;
+}
+
+static void test_slow_request_is_told_408(void **state)
+{
+    (void)state;
+    begin((struct tern_http_limits){.request_ms = 1500}, true);
+    struct client header;
+    struct client body;
+    assert_true(client_open(&header, fixture.port, NULL));
+    assert_true(client_open(&body, fixture.port, NULL));
+    assert_true(client_send_text(&body, "PUT /echo HTTP/1.1\r\nContent-Length: 1000\r\n\r\n"));
+    // A byte now and then must not keep either of them open.
+    for (int i = 0; i < 30; i++) {
+        (void)client_send_text(&header, i == 0 ? "G" : (i == 1 ? "ET / HTTP/1.1\r\nX: " : "x"));
+        (void)client_send_text(&body, "x");
+        sleep_ms(100);
+    }
+    struct client_reply reply = client_receive(&header, false);
+    assert_int_equal(reply.status, 408);
+    assert_true(reply.closes);
+    client_reply_free(&reply);
+    reply = client_receive(&body, false);
+    assert_int_equal(reply.status, 408);
+    client_reply_free(&reply);
+    assert_int_equal(fixture.requests_seen, 0);
+    assert_int_equal(timeouts(), 2);
+    client_close(&header);
+    client_close(&body);
+    fixture_stop(&fixture);
+}
+
+static void test_idle_connection_is_closed_and_a_busy_one_is_not(void **state)
+{
+    (void)state;
+    begin((struct tern_http_limits){.idle_ms = 1500}, true);
+    struct client idle;
+    struct client busy;
+    struct client pending;
+    assert_true(client_open(&idle, fixture.port, NULL));
+    assert_true(client_open(&busy, fixture.port, NULL));
+    assert_true(client_open(&pending, fixture.port, NULL));
+    assert_int_equal(client_ask(&idle, "GET /echo HTTP/1.1\r\n\r\n", ""), 200);
+    assert_true(client_send_text(&pending, "GET /held HTTP/1.1\r\n\r\n"));
+    for (int i = 0; i < 12; i++) {
+        assert_int_equal(client_ask(&busy, "GET /echo HTTP/1.1\r\n\r\n", ""), 200);
+        sleep_ms(300);
+    }
+    assert_true(client_sees_end(&idle, 10));
+    fixture_release(&fixture); // a reply may take as long as the handler likes
+    struct client_reply reply = client_receive(&pending, false);
+    assert_int_equal(reply.status, 200);
+    client_reply_free(&reply);
+    assert_int_equal(timeouts(), 0); // an idle end is no fault
+    client_close(&idle);
+    client_close(&busy);
+    client_close(&pending);
+    fixture_stop(&fixture);
+}
+
+static void test_stalled_handshake_is_cut(void **state)
+{
+    (void)state;
+    begin((struct tern_http_limits){.handshake_ms = 1000}, false);
+    struct client silent;
+    struct client partial;
+    assert_true(client_open(&silent, fixture.port, NULL));
+    assert_true(client_open(&partial, fixture.port, NULL));
+    assert_true(client_send(&partial, "\x16\x03\x01\x00\xff", 5));
+    assert_true(client_sees_end(&silent, 4000));
+    assert_true(client_sees_end(&partial, 4000));
+    assert_int_equal(timeouts(), 2);
+    client_close(&silent);
+    client_close(&partial);
+    fixture_stop(&fixture);
+}
+
+// A peer that asks for much and reads nothing.
+static void test_peer_that_does_not_read_is_cut(void **state)
+{
+    (void)state;
+    begin((struct tern_http_limits){.write_ms = 1500}, true);
+    struct client client;
+    assert_true(client_open(&client, fixture.port, NULL));
+    int small = 4096;
+    setsockopt(client.fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
+    for (int i = 0; i < 200; i++) {
+        assert_true(client_send_text(&client, "GET /blob HTTP/1.1\r\n\r\n"));
+    }
+    assert_true(fixture_wait_idle(&fixture));
+    assert_int_equal(timeouts(), 1);
+    client_close(&client);
+    fixture_stop(&fixture);
+}
+
+// Slow but steady readers are not stalled ones.
+static void test_slow_reader_gets_everything(void **state)
+{
+    (void)state;
+    begin((struct tern_http_limits){.write_ms = 1500}, true);
+    struct client client;
+    assert_true(client_open(&client, fixture.port, NULL));
+    int small = 16384;
+    setsockopt(client.fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
+    for (int i = 0; i < 40; i++) {
+        assert_true(client_send_text(&client, "GET /blob HTTP/1.1\r\n\r\n"));
+    }
+    for (int i = 0; i < 40; i++) {
+        struct client_reply reply = client_receive(&client, false);
+        assert_int_equal(reply.body_len, BLOB_SIZE);
+        assert_memory_equal(reply.body, fixture.blob->data, BLOB_SIZE);
+        client_reply_free(&reply);
+        sleep_ms(100);
+    }
+    client_close(&client);
+    fixture_stop(&fixture);
+}
+
+// After a refusal the server waits for the peer's end, but not for ever.
+static void test_drain_is_bounded(void **state)
+{
+    (void)state;
+    begin((struct tern_http_limits){.body_bytes = 1000}, true);
+    struct client lingering;
+    struct client flooding;
+    assert_true(client_open(&lingering, fixture.port, NULL));
+    assert_true(client_open(&flooding, fixture.port, NULL));
+    const char *request = "PUT /echo HTTP/1.1\r\nContent-Length: 99999999\r\n\r\n";
+    assert_true(client_send_text(&lingering, request));
+    assert_true(client_send_text(&flooding, request));
+    char part[65536] = {0};
+    size_t sent = 0;
+    while (sent < (16u << 20) && client_send(&flooding, part, sizeof part)) {
+        sent += sizeof part;
+    }
+    assert_true(sent < (16u << 20));          // cut long before all was taken
+    assert_true(fixture_wait_idle(&fixture)); // though `lingering` never closes
+    client_close(&lingering);
+    client_close(&flooding);
+    fixture_stop(&fixture);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_slow_request_is_told_408),
+        cmocka_unit_test(test_idle_connection_is_closed_and_a_busy_one_is_not),
+        cmocka_unit_test(test_stalled_handshake_is_cut),
+        cmocka_unit_test(test_peer_that_does_not_read_is_cut),
+        cmocka_unit_test(test_slow_reader_gets_everything),
+        cmocka_unit_test(test_drain_is_bounded),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

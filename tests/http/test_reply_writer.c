@@ -1,0 +1,131 @@
+// Reply heads, byte by byte.
+#include "http/reply_writer.h"
+#include "wire/wire.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <string.h>
+
+static struct tern_blob *blob_of(const char *text)
+{
+    struct tern_blob *blob = tern_blob_new(strlen(text));
+    assert_non_null(blob);
+    memcpy(blob->data, text, strlen(text));
+    return blob;
+}
+
+static void assert_written(struct tern_http_reply reply, struct tern_reply_shape shape,
+                           const char *head, const char *body)
+{
+    struct tern_reply_out out;
+    tern_reply_write(&reply, shape, &out);
+    assert_int_equal(out.head_len, strlen(head));
+    assert_memory_equal(out.head, head, strlen(head));
+    assert_int_equal(out.body_len, strlen(body));
+    if (out.body_len > 0) {
+        assert_memory_equal(out.body, body, out.body_len);
+    }
+    tern_reply_clear(&out);
+}
+
+static void test_heads(void **state)
+{
+    (void)state;
+    const struct tern_reply_shape plain = {0};
+    assert_written((struct tern_http_reply){.status = 200, .body = blob_of("abc")}, plain,
+                   "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n", "abc");
+    assert_written((struct tern_http_reply){.status = 404}, plain,
+                   "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", "");
+    assert_written((struct tern_http_reply){.status = 204}, plain,
+                   "HTTP/1.1 204 No Content\r\n\r\n", "");
+    assert_written((struct tern_http_reply){.status = 429, .retry_after_s = 9}, plain,
+                   "HTTP/1.1 429 Too Many Requests\r\nContent-Length: 0\r\nRetry-After: 9\r\n\r\n",
+                   "");
+    assert_written(
+        (struct tern_http_reply){
+            .status = 200, .cache = "immutable", .type = "text/plain", .body = blob_of("abc")},
+        (struct tern_reply_shape){.closes = true, .head_only = true},
+        "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nCache-Control: immutable\r\n"
+        "ETag: \"1\"\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n",
+        "");
+    assert_written((struct tern_http_reply){.status = 799}, plain,
+                   "HTTP/1.1 799 \r\nContent-Length: 0\r\n\r\n", "");
+}
+
+static void test_ranges(void **state)
+{
+    (void)state;
+    const struct tern_reply_shape plain = {0};
+    assert_written(
+        (struct tern_http_reply){.status = 200, .body = blob_of("abcde"), .body_from = 2}, plain,
+        "HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 2-4/5\r\n"
+        "Content-Length: 3\r\n\r\n",
+        "cde");
+    assert_written(
+        (struct tern_http_reply){.status = 200, .body = blob_of("abcde"), .body_from = 5}, plain,
+        "HTTP/1.1 416 Range Not Satisfiable\r\nContent-Range: bytes */5\r\n"
+        "Content-Length: 0\r\n\r\n",
+        "");
+    assert_written((struct tern_http_reply){.status = 200, .body_from = 1}, plain,
+                   "HTTP/1.1 416 Range Not Satisfiable\r\nContent-Range: bytes */0\r\n"
+                   "Content-Length: 0\r\n\r\n",
+                   "");
+}
+
+static void test_header_too_long_for_the_head_becomes_an_error(void **state)
+{
+    (void)state;
+    char type[TERN_REPLY_HEAD_MAX + 10];
+    memset(type, 'x', sizeof type);
+    type[sizeof type - 1] = '\0';
+    assert_written((struct tern_http_reply){.status = 200, .type = type, .body = blob_of("abc")},
+                   (struct tern_reply_shape){0},
+                   "HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n", "");
+}
+
+static void test_refusals_name_their_reason(void **state)
+{
+    (void)state;
+    static const struct {
+        int status;
+        const char *name;
+    } cases[] = {{400, "corrupt"},   {401, "unauthorized"}, {408, "busy"}, {413, "too-large"},
+                 {414, "too-large"}, {431, "too-large"},    {503, "busy"}, {418, "http"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct tern_http_reply reply = tern_reply_refusal(cases[i].status);
+        tern_Error error = tern_Error_init_zero;
+        assert_int_equal(reply.status, cases[i].status);
+        assert_non_null(reply.body);
+        assert_int_equal(tern_wire_decode_error(reply.body->data, reply.body->len, &error),
+                         TERN_OK);
+        assert_string_equal(error.name, cases[i].name);
+        assert_true((reply.retry_after_s > 0) == (cases[i].status == 503));
+        tern_blob_release(reply.body);
+    }
+}
+
+static void test_blob_lives_until_its_last_holder(void **state)
+{
+    (void)state;
+    struct tern_blob *blob = blob_of("abc");
+    assert_ptr_equal(tern_blob_share(blob), blob);
+    tern_blob_release(blob);
+    assert_memory_equal(blob->data, "abc", 3);
+    tern_blob_release(blob);
+    tern_blob_release(NULL);
+    assert_null(tern_blob_new(SIZE_MAX));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_heads),
+        cmocka_unit_test(test_ranges),
+        cmocka_unit_test(test_header_too_long_for_the_head_becomes_an_error),
+        cmocka_unit_test(test_refusals_name_their_reason),
+        cmocka_unit_test(test_blob_lives_until_its_last_holder),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,213 @@
+// The request reader without sockets: every way to cut the same bytes gives the same request.
+#include "http/request_reader.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct judge {
+    int answer;
+    int asked;
+    uint64_t content_length;
+};
+
+static int admit(void *ctx, const struct tern_http_request *request, uint64_t content_length)
+{
+    struct judge *judge = ctx;
+    assert_null(request->body);
+    judge->asked++;
+    judge->content_length = content_length;
+    return judge->answer;
+}
+
+static struct tern_request_reader *reader_of(struct judge *judge)
+{
+    const struct tern_reader_config config = {
+        .header_bytes = 200, .body_bytes = 100, .peer = "peer", .admit = admit, .ctx = judge};
+    struct tern_request_reader *reader = tern_reader_new(&config);
+    assert_non_null(reader);
+    return reader;
+}
+
+// Feeds len bytes in pieces of `piece`; stops at the first answer that is not TERN_AGAIN.
+static enum tern_result feed(struct tern_request_reader *reader, const char *data, size_t len,
+                             size_t piece, size_t *taken)
+{
+    enum tern_result result = TERN_AGAIN;
+    *taken = 0;
+    while (result == TERN_AGAIN && *taken < len) {
+        size_t part = len - *taken < piece ? len - *taken : piece;
+        size_t used = 0;
+        result = tern_reader_feed(reader, (const uint8_t *)data + *taken, part, &used);
+        assert_true(used <= part);
+        *taken += used;
+    }
+    return result;
+}
+
+static void test_every_split_gives_the_same_request(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "\r\nPUT /v1/updates/3/4?q HTTP/1.1\r\nHost: h\r\nauthorization:\tBearer token \r\n"
+        "Range: bytes=5-\r\nX-Long-Name-That-Is-None-Of-Ours: 1\r\n"
+        "Transfer-Encoding: chunked\r\n\r\n4\r\nabcd\r\n3\r\nefg\r\n0\r\n\r\nGET ";
+    size_t whole = strlen(text) - 4;
+    for (size_t piece = 1; piece <= sizeof text; piece++) {
+        struct judge judge = {0};
+        struct tern_request_reader *reader = reader_of(&judge);
+        size_t taken = 0;
+        assert_int_equal(feed(reader, text, strlen(text), piece, &taken), TERN_OK);
+        assert_int_equal(taken, whole); // what is behind is the next request's
+        const struct tern_http_request *request = tern_reader_request(reader);
+        assert_string_equal(request->method, "PUT");
+        assert_string_equal(request->path, "/v1/updates/3/4");
+        assert_string_equal(request->authorization, "Bearer token");
+        assert_string_equal(request->peer, "peer");
+        assert_int_equal(request->range_from, 5);
+        assert_int_equal(request->body_len, 7);
+        assert_memory_equal(request->body, "abcdefg", 7);
+        assert_int_equal(judge.asked, 1);
+        assert_true(judge.content_length == UINT64_MAX);
+        assert_true(tern_reader_keeps_alive(reader));
+        tern_reader_free(reader);
+    }
+}
+
+static int status_of(const char *text, struct judge *judge, bool *reusable)
+{
+    struct tern_request_reader *reader = reader_of(judge);
+    size_t taken = 0;
+    enum tern_result result = feed(reader, text, strlen(text), 7, &taken);
+    int status = result == TERN_OK ? 200 : tern_reader_status(reader);
+    *reusable = tern_reader_reusable(reader);
+    assert_int_not_equal(result, TERN_AGAIN);
+    tern_reader_free(reader);
+    return status;
+}
+
+static void test_statuses(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        int status;
+        bool reusable;
+    } cases[] = {
+        {"GET / HTTP/1.1\r\n\r\n", 200, false},
+        {"GET / HTTP/1.1\r\nExpect: x\r\n\r\n", 417, true},
+        {"GET / HTTP/1.1\r\nExpect: x\r\nBad Name: x\r\n\r\n", 400, false},
+        {"GET / HTTP/0.9\r\n\r\n", 505, false},
+        {"PUT / HTTP/1.1\r\nContent-Length: 101\r\n\r\n", 413, true},
+        {"PUT / HTTP/1.1\r\nContent-Length: 999999\r\n\r\n", 413, false},
+        {"PUT / HTTP/1.1\r\nConnection: close\r\nContent-Length: 101\r\n\r\n", 413, false},
+        {"PUT / HTTP/1.1\r\nContent-Length: -1\r\n\r\n", 400, false},
+        {"PUT / HTTP/1.1\r\nContent-Length: 99999999999999999999999\r\n\r\n", 400, false},
+        {"PUT / HTTP/1.1\r\nTransfer-Encoding: gzip\r\n\r\n", 400, false},
+        {"PUT / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffffff\r\n", 400, false},
+        {"G\x01T / HTTP/1.1\r\n\r\n", 400, false},
+        {"GET /\x01 HTTP/1.1\r\n\r\n", 400, false},
+        {"\x16\x03\x01\x02", 400, false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct judge judge = {0};
+        bool reusable = false;
+        assert_int_equal(status_of(cases[i].text, &judge, &reusable), cases[i].status);
+        assert_int_equal(reusable, cases[i].reusable);
+    }
+}
+
+static void test_admission_is_asked_before_the_body(void **state)
+{
+    (void)state;
+    struct judge judge = {.answer = 429};
+    bool reusable = false;
+    assert_int_equal(status_of("PUT / HTTP/1.1\r\nContent-Length: 9\r\n\r\n", &judge, &reusable),
+                     429);
+    assert_true(judge.content_length == 9);
+    assert_true(reusable);
+    assert_int_equal(status_of("GET / HTTP/1.1\r\n\r\n", &judge, &reusable), 429);
+    assert_true(judge.content_length == 0);
+}
+
+static void test_rest_of_a_refused_request_is_dropped(void **state)
+{
+    (void)state;
+    static const char text[] = "PUT / HTTP/1.1\r\nContent-Length: 9\r\n\r\n123456789GET";
+    struct judge judge = {.answer = 403};
+    struct tern_request_reader *reader = reader_of(&judge);
+    size_t taken = 0;
+    size_t rest = 0;
+    assert_int_equal(feed(reader, text, strlen(text), 99, &taken), TERN_ERR_HTTP);
+    assert_int_equal(feed(reader, text + taken, strlen(text) - taken, 3, &rest), TERN_OK);
+    assert_string_equal(text + taken + rest, "GET");
+    assert_null(tern_reader_request(reader)->body);
+    tern_reader_free(reader);
+}
+
+static void test_head_limit_is_exact(void **state)
+{
+    (void)state;
+    for (size_t len = 190; len < 210; len++) {
+        char text[256];
+        memset(text, 'a', sizeof text);
+        memcpy(text, "GET / HTTP/1.1\r\nX: ", 19);
+        memcpy(text + len - 4, "\r\n\r\n", 4);
+        struct judge judge = {0};
+        struct tern_request_reader *reader = reader_of(&judge);
+        size_t taken = 0;
+        enum tern_result result = feed(reader, text, len, len, &taken);
+        assert_int_equal(result, len <= 200 ? TERN_OK : TERN_ERR_TOO_LARGE);
+        assert_int_equal(tern_reader_status(reader), len <= 200 ? 0 : 431);
+        tern_reader_free(reader);
+    }
+}
+
+static void test_only_open_ranges_are_taken(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *value;
+        uint64_t from;
+    } cases[] = {
+        {"bytes=0-", 0},
+        {"bytes=77-", 77},
+        {"BYTES=77-", 77},
+        {"bytes=1-2", 0},
+        {"bytes=-5", 0},
+        {"bytes=", 0},
+        {"bytes=7", 0},
+        {"bytes=7-,9-", 0},
+        {"bytes= 7-", 0},
+        {"lines=7-", 0},
+        {"bytes=18446744073709551616-", 0},
+        {"", 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[200];
+        snprintf(text, sizeof text, "GET / HTTP/1.1\r\nRange: %s\r\n\r\n", cases[i].value);
+        struct judge judge = {0};
+        struct tern_request_reader *reader = reader_of(&judge);
+        size_t taken = 0;
+        assert_int_equal(feed(reader, text, strlen(text), 5, &taken), TERN_OK);
+        assert_true(tern_reader_request(reader)->range_from == cases[i].from);
+        tern_reader_free(reader);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_split_gives_the_same_request),
+        cmocka_unit_test(test_statuses),
+        cmocka_unit_test(test_admission_is_asked_before_the_body),
+        cmocka_unit_test(test_rest_of_a_refused_request_is_dropped),
+        cmocka_unit_test(test_head_limit_is_exact),
+        cmocka_unit_test(test_only_open_ranges_are_taken),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
