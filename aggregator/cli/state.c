@@ -11,9 +11,16 @@ const struct tern_aggregator_settings *tern_state_settings(const struct tern_cli
 {
     struct tern_aggregator_settings *settings = cli->program->values;
     const char *state = tern_cli_option(cli, "state", NULL);
-    if (state != NULL) {
-        snprintf(settings->federation_state, sizeof settings->federation_state, "%s", state);
+    if (state == NULL) {
+        return settings;
     }
+    size_t size = sizeof settings->federation_state;
+    if (state[0] == '\0' || strlen(state) >= size) {
+        // A path that was cut could name another federation: no verb must go on.
+        exit(
+            tern_cli_fail(cli, TERN_ERR_CONFIG, "--state must have 1 to %zu characters", size - 1));
+    }
+    memcpy(settings->federation_state, state, strlen(state) + 1);
     return settings;
 }
 

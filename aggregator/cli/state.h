@@ -15,7 +15,8 @@
         "state", "DIR", "state directory (federation.state)"                                       \
     }
 
-// The settings, --state taken in. The verb must have TERN_OPTION_STATE.
+// The settings, --state taken in. The verb must have TERN_OPTION_STATE. Ends the program with
+// TERN_EXIT_USAGE when --state is empty or too long.
 const struct tern_aggregator_settings *tern_state_settings(const struct tern_cli *cli);
 
 // The path of a file in the state directory.

@@ -146,7 +146,8 @@ static int take_expires(struct tern_cli *cli, uint64_t *ms)
         return tern_cli_fail(cli, TERN_ERR_CONFIG, "--expires is too long");
     }
     if (tern_settings_set(&table, &values, assignment, why) != TERN_OK) {
-        return tern_cli_fail(cli, TERN_ERR_CONFIG, "%s", why);
+        const char *reason = strstr(why, "expires = "); // what comes before speaks of --set
+        return tern_cli_fail(cli, TERN_ERR_CONFIG, "--%s", reason != NULL ? reason : why);
     }
     *ms = values.expires;
     return TERN_EXIT_OK;

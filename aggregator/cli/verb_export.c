@@ -68,45 +68,57 @@ static bool replay_round(void *ctx, const struct tern_db_round *round)
 
 // Makes version `wanted` from the seed and the stored updates, and compares it with its row.
 static enum tern_result replay_to(struct tern_db *db, struct tern_merge *merge, uint64_t seed,
-                                  uint32_t wanted)
+                                  uint32_t wanted, const struct tern_db_version *row)
 {
     struct walk walk = {.db = db, .merge = merge, .wanted = wanted, .result = TERN_OK};
-    struct tern_db_version row;
-    TERN_TRY(tern_db_version_get(db, wanted, &row));
     tern_merge_seed(merge, seed);
     TERN_TRY(tern_db_round_each(db, replay_round, &walk));
     TERN_TRY(walk.result);
     bool same = merge->version == wanted &&
-                memcmp(merge->model_sha256, row.model_sha256, TERN_SHA256_SIZE) == 0;
+                memcmp(merge->model_sha256, row->model_sha256, TERN_SHA256_SIZE) == 0;
     return same ? TERN_OK : TERN_ERR_CORRUPT;
+}
+
+static int load_earlier(struct tern_cli *cli, struct tern_db *db, struct tern_merge *merge,
+                        uint64_t seed)
+{
+    uint64_t wanted = 0;
+    struct tern_db_version row;
+    if (tern_cli_number(cli, "at", 0, 0, UINT32_MAX - 1, &wanted) != TERN_OK) {
+        return TERN_EXIT_USAGE;
+    }
+    enum tern_result result = tern_db_version_get(db, (uint32_t)wanted, &row);
+    if (result == TERN_ERR_NOT_FOUND) {
+        return tern_cli_fail(cli, result, "there is no version %" PRIu64, wanted);
+    }
+    if (result == TERN_OK) {
+        result = replay_to(db, merge, seed, (uint32_t)wanted, &row);
+    }
+    if (result == TERN_OK) {
+        return TERN_EXIT_OK;
+    }
+    tern_cli_fail(cli, result,
+                  "version %" PRIu64 " cannot be made from the stored updates: %s;"
+                  " `tern-aggregator verify` says where it fails",
+                  wanted,
+                  result == TERN_ERR_NOT_FOUND ? "some of them were pruned"
+                                               : tern_result_name(result));
+    return TERN_EXIT_FAILED;
 }
 
 static int load_weights(struct tern_cli *cli, struct tern_db *db, struct tern_merge *merge,
                         uint64_t seed)
 {
-    uint64_t wanted = 0;
-    if (!tern_cli_flag(cli, "at")) {
-        enum tern_result result = tern_merge_load(merge, db);
-        if (result == TERN_ERR_NOT_FOUND) { // never served: the seed is all there is
-            tern_merge_seed(merge, seed);
-            return TERN_EXIT_OK;
-        }
-        return result == TERN_OK
-                   ? TERN_EXIT_OK
-                   : tern_cli_fail(cli, result, "cannot read the model: %s", tern_db_error(db));
+    if (tern_cli_flag(cli, "at")) {
+        return load_earlier(cli, db, merge, seed);
     }
-    if (tern_cli_number(cli, "at", 0, 0, UINT32_MAX - 1, &wanted) != TERN_OK) {
-        return TERN_EXIT_USAGE;
-    }
-    enum tern_result result = replay_to(db, merge, seed, (uint32_t)wanted);
-    if (result == TERN_ERR_NOT_FOUND) {
-        return tern_cli_fail(cli, result, "there is no version %" PRIu64, wanted);
+    enum tern_result result = tern_merge_load(merge, db);
+    if (result == TERN_ERR_NOT_FOUND) { // never served: the seed is all there is
+        tern_merge_seed(merge, seed);
+        return TERN_EXIT_OK;
     }
     if (result != TERN_OK) {
-        return tern_cli_fail(cli, result,
-                             "version %" PRIu64 " cannot be made from the stored updates (%s);"
-                             " `tern-aggregator verify` says where it fails",
-                             wanted, tern_result_name(result));
+        return tern_cli_fail(cli, result, "cannot read the model: %s", tern_db_error(db));
     }
     return TERN_EXIT_OK;
 }

@@ -46,6 +46,9 @@ static enum tern_result verify(struct tern_db *db, struct tern_replay_report *re
     if (watched) {
         fprintf(stderr, "\r%20s\r", "");
     }
+    if (result == TERN_ERR_IO) { // the store knows more
+        snprintf(why, 256, "%s", tern_db_error(db));
+    }
     return result == TERN_OK ? check_weights(db, why) : result;
 }
 

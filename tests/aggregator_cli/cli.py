@@ -1,0 +1,73 @@
+"""Runs tern-aggregator on a state directory of its own. Standard library only."""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import traceback
+
+BIN = pathlib.Path(os.environ["TERN_BIN_DIR"])
+TEST_BIN = pathlib.Path(os.environ["TERN_TEST_BIN_DIR"])
+MODEL = "mlp:16-8-4"
+VALUES = 172
+OK, FAILED, USAGE, REFUSED, NOTHING = range(5)
+
+
+class Result:
+    def __init__(self, done):
+        self.code = done.returncode
+        self.out = done.stdout
+        self.error = done.stderr.decode()
+
+    @property
+    def text(self):
+        return self.out.decode()
+
+    @property
+    def json(self):
+        return json.loads(self.out)
+
+
+class State:
+    """A state directory; removed with its temporary folder."""
+
+    def __init__(self, rounds=None):
+        self.folder = tempfile.TemporaryDirectory(prefix="tern-cli-")
+        self.root = pathlib.Path(self.folder.name)
+        self.path = self.root / "state"
+        if rounds is not None:
+            self.run("init", "--model", MODEL, "--seed", "7")
+            self.fill(rounds)
+
+    def fill(self, rounds):
+        subprocess.run([TEST_BIN / "make_federation", self.path / "tern.db", str(rounds)], check=True)
+
+    def run(self, *arguments, code=OK, says=None, state=True):
+        """Runs a verb; checks its exit code and what its errors say."""
+        command = [BIN / "tern-aggregator", *map(str, arguments)]
+        if state:
+            command += ["--state", self.path]
+        result = Result(subprocess.run(command, capture_output=True, timeout=60, check=False))
+        shown = " ".join(map(str, arguments))
+        assert result.code == code, f"{shown}: exit {result.code}, not {code}: {result.error}"
+        if says is not None:
+            assert says in result.error, f"{shown}: {result.error!r} does not say {says!r}"
+        return result
+
+    def json(self, *arguments, code=OK):
+        return self.run(*arguments, "--json", code=code).json
+
+
+def main(*tests):
+    """Runs every test on a fresh start; the exit code is for ctest."""
+    failed = 0
+    for test in tests:
+        try:
+            test()
+            print(f"ok      {test.__name__}")
+        except Exception:  # a broken test must not hide the others
+            failed += 1
+            print(f"FAILED  {test.__name__}", file=sys.stderr)
+            traceback.print_exc()
+    sys.exit(1 if failed else 0)

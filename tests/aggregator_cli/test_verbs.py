@@ -1,0 +1,283 @@
+"""Every verb but serve and verify: results, --json, errors and exit codes."""
+import csv
+import hashlib
+import io
+import json
+import os
+import re
+import stat
+import sqlite3
+import struct
+
+from cli import FAILED, MODEL, NOTHING, USAGE, VALUES, State, main
+
+
+def mode(path):
+    return stat.S_IMODE(os.stat(path).st_mode)
+
+
+def init_makes_a_private_directory():
+    state = State()
+    result = state.run("init", "--model", MODEL, "--seed", 7)
+    assert "tern-aggregator serve" in result.text and "tern-client enroll" in result.text
+    assert mode(state.path) == 0o700
+    assert mode(state.path / "tern.db") == 0o600
+    assert mode(state.path / "admin.token") == 0o600
+    assert sorted(os.listdir(state.path)) == ["admin.token", "tern.db"]
+    assert re.fullmatch(r"[A-Za-z0-9_-]{32}\n", (state.path / "admin.token").read_text())
+
+
+def init_never_touches_a_federation():
+    state = State(rounds=1)
+    before = (state.path / "tern.db").read_bytes(), (state.path / "admin.token").read_bytes()
+    state.run("init", "--model", "softmax:4-2", code=FAILED, says="holds a federation already")
+    assert before == ((state.path / "tern.db").read_bytes(), (state.path / "admin.token").read_bytes())
+
+
+def init_finishes_what_was_cut_short():
+    state = State()
+    state.run("init", "--model", MODEL)
+    token = (state.path / "admin.token").read_bytes()
+    (state.path / "tern.db").unlink()
+    state.run("init", "--model", MODEL)
+    assert token == (state.path / "admin.token").read_bytes()
+
+
+def init_reads_settings_and_options_win():
+    state = State()
+    config = state.root / "aggregator.ini"
+    config.write_text(f"[federation]\nstate = {state.path}\nmodel = softmax:8-2\nseed = 3\n"
+                      "[client]\nserver = https://ignored\n")
+    made = state.run("init", "--config", config, "--seed", 4, "--json", state=False).json
+    assert made["model"] == "softmax:8-2" and made["seed"] == 4 and made["values"] == 18
+    assert state.run("status", "--config", config, "--json", state=False).json["seed"] == 4
+
+
+def init_refuses_bad_models():
+    for model in ("mlp:banana", "mlp:3", "cnn:1", "", "mlp:4-" + "9" * 70):
+        state = State()
+        state.run("init", "--model", model, code=USAGE, says="model")
+        assert not state.path.exists()
+    state.run("init", "--model", "mlp:100000-100000-10", code=USAGE, says="too large")
+    state.run("init", "--seed", "minus one", code=USAGE, says="--seed")
+
+
+def verbs_need_a_federation():
+    state = State()
+    for verb in (["status"], ["clients"], ["rounds"], ["report", "bytes"], ["report", "ledger"],
+                 ["enroll-code"], ["revoke", "1"], ["export", "x.f32"], ["verify"], ["backup", "x"],
+                 ["prune", "--keep", "1"]):
+        state.run(*verb, code=FAILED, says="tern-aggregator init")
+    state.run("status", "--state", "x" * 300, code=USAGE, says="--state", state=False)
+
+
+def foreign_databases_are_left_alone():
+    state = State(rounds=1)
+    other = state.root / "other"
+    other.mkdir()
+    with sqlite3.connect(other / "tern.db") as database:
+        database.execute("CREATE TABLE precious (x)")
+    database.close()
+    before = (other / "tern.db").read_bytes()
+    state.run("status", "--state", other, code=FAILED, says="another program", state=False)
+    assert before == (other / "tern.db").read_bytes()
+
+
+def status_answers_the_two_questions_first():
+    state = State(rounds=5)
+    lines = state.run("status").text.splitlines()
+    assert lines[1].startswith("Accuracy    0.6250 at version 5")
+    assert "on the wire" in lines[2] and "float32" in lines[2]
+    status = state.json("status")
+    assert status["accuracy"] == 0.625 and status["version"] == 5
+    assert status["clients"] == 4 and status["evaluators"] == 1
+    assert status["rounds_committed"] == 5 and status["updates_applied"] == 15
+    assert status["float32_payload"] == 4 * VALUES
+    mean = status["per_client_and_round"]
+    assert mean["wire_down"] == 650 and mean["payload_down"] == 300  # see make_federation.c
+    assert 200 + 200 < mean["wire_up"] < 1000
+
+
+def clients_are_listed_and_cannot_steer_the_terminal():
+    state = State(rounds=1)
+    text = state.run("clients").text
+    assert "device-1" in text and "evil?[2J?name" in text and "\x1b" not in text
+    assert len(text.splitlines()) == 5
+    rows = state.json("clients")
+    assert [row["id"] for row in rows] == [1, 2, 3, 4]
+    assert rows[1]["name"] == "evil\x1b[2J\nname"  # JSON escapes it
+    assert rows[3]["evaluator"] is True and rows[0]["steps_per_second"] == 40
+
+
+def rounds_are_listed():
+    state = State(rounds=6)
+    rows = state.json("rounds")
+    assert [row["round"] for row in rows] == [1, 2, 3, 4, 5, 6]
+    assert rows[1]["updates"] == 3 and rows[1]["state"] == "committed"
+    assert rows[1]["accuracy"] == 0.75 and rows[1]["participants"] == 3
+    assert rows[1]["wire_down"] == 3 * 650
+    assert rows[1]["codec_up"] == "3lc:s=1" and abs(rows[1]["mean_loss"] - 0.5) < 1e-6
+    assert [row["round"] for row in state.json("rounds", "--last", 2)] == [5, 6]
+    assert len(state.run("rounds", "--last", 2).text.splitlines()) == 3
+    state.run("rounds", "--last", "0", code=USAGE, says="--last")
+
+
+def the_byte_reports_agree():
+    state = State(rounds=3)
+    totals = []
+    for by in ("purpose", "client", "round"):
+        report = state.json("report", "bytes", "--by", by)
+        rows = list(csv.DictReader(io.StringIO(state.run("report", "bytes", "--by", by, "--csv").text)))
+        assert len(rows) == len(report["rows"])
+        for name in ("payload_up", "wire_up", "wire_down", "exchanges"):
+            assert sum(row[name] for row in report["rows"]) == report["total"][name]
+            assert sum(int(row[name]) for row in rows) == report["total"][name]
+        assert [str(row[by]) for row in report["rows"]] == [row[by] for row in rows]
+        totals.append(report["total"])
+    assert totals[0] == totals[1] == totals[2]
+    assert totals[0]["exchanges"] == 2 * 9 and totals[0]["wire_down"] == 9 * 650
+    assert report["client_rounds"] == 9
+    table = state.run("report", "bytes").text
+    assert "upload" in table and "total" in table and "client and round" in table
+
+
+def the_ledger_is_reported():
+    state = State(rounds=2)
+    rows = state.json("report", "ledger")
+    assert [row["client"] for row in rows] == [1, 2, 3]
+    assert rows[0]["sequence"] == 2 and rows[0]["norm"] == 0.25 and rows[0]["generation"] == 0xabcdef01
+    table = list(csv.DictReader(io.StringIO(state.run("report", "ledger", "--csv").text)))
+    assert table[2]["client"] == "3" and float(table[2]["maximum"]) == 0.125
+    assert len(state.run("report", "ledger").text.splitlines()) == 4
+    state.run("report", "ledger", "--csv", "--json", code=USAGE, says="exclude")
+    state.run("report", "weather", code=USAGE, says="bytes and ledger")
+    state.run("report", "bytes", "--by", "moon", code=USAGE, says="purpose, client, round")
+    state.run("report", code=USAGE, says="argument is missing")
+
+
+def codes_are_shown_once_and_stored_hashed():
+    state = State(rounds=0)
+    code = state.run("enroll-code").text
+    assert re.fullmatch(r"([0-9a-hjkmnp-tv-z]{4}-){3}[0-9a-hjkmnp-tv-z]{4}\n", code), code
+    made = state.json("enroll-code", "--uses", 50, "--expires", "7d", "--label", "spring batch")
+    assert made["uses"] == 50 and made["label"] == "spring batch"
+    database = sqlite3.connect(f"file:{state.path}/tern.db?mode=ro", uri=True)
+    rows = dict(database.execute("SELECT hash, uses_left FROM codes").fetchall())
+    life, = database.execute("SELECT expires_ms - created_ms FROM codes WHERE uses_left = 50").fetchone()
+    database.close()
+    assert rows[hashlib.sha256(made["code"].encode()).digest()] == 50
+    assert rows[hashlib.sha256(code.strip().encode()).digest()] == 1
+    assert life == 7 * 86400 * 1000
+    assert state.json("status")["code_uses_left"] == 51
+    assert len({state.run("enroll-code").text for _ in range(20)}) == 20
+    everything = b"".join(path.read_bytes() for path in state.path.iterdir())
+    assert made["code"].encode() not in everything
+    state.run("enroll-code", "--uses", 0, code=USAGE, says="--uses")
+    state.run("enroll-code", "--expires", "soon", code=USAGE, says="a duration")
+    state.run("enroll-code", "--label", "x" * 64, code=USAGE, says="--label")
+
+
+def revoking_is_for_good():
+    state = State(rounds=1)
+    assert "Client 1 (device-1) is revoked" in state.run("revoke", 1).text
+    assert [row["revoked"] for row in state.json("clients")] == [True, False, False, False]
+    assert "already" in state.run("revoke", 1, code=NOTHING).text
+    assert state.json("revoke", 2) == {"client": 2, "was_revoked": False}
+    state.run("revoke", 99, code=FAILED, says="no client 99")
+    for name in ("device-1", "0", "1x", "", "99999999999999999999"):
+        state.run("revoke", name, code=USAGE, says="no client id")
+
+
+def read_safetensors(data):
+    length, = struct.unpack("<Q", data[:8])
+    assert length % 8 == 0
+    return json.loads(data[8:8 + length]), data[8 + length:]
+
+
+def export_writes_what_was_recorded():
+    state = State(rounds=4)
+    expected = state.json("status")["model_sha256"]
+    raw = state.root / "model.f32"
+    assert state.json("export", raw) == {"file": str(raw), "version": 4, "bytes": 4 * VALUES,
+                                         "model_sha256": expected}
+    assert hashlib.sha256(raw.read_bytes()).hexdigest() == expected
+    assert state.run("export", "-", "--format", "f32").out == raw.read_bytes()
+    named = state.root / "model.safetensors"
+    state.run("export", named)
+    header, data = read_safetensors(named.read_bytes())
+    notes = header.pop("__metadata__")
+    assert data == raw.read_bytes()
+    assert notes == {"model": MODEL, "version": "4", "model_sha256": expected}
+    assert header["fc1.weight"]["shape"] == [8, 16] and header["fc1.weight"]["dtype"] == "F32"
+    places = sorted(tensor["data_offsets"] for tensor in header.values())
+    assert places[0][0] == 0 and places[-1][1] == len(data)
+    assert all(left[1] == right[0] for left, right in zip(places, places[1:]))
+    replica = state.run("export", "-", "--format", "f32", "--replica").out
+    assert len(replica) == len(data) and replica != data
+
+
+def export_makes_earlier_versions():
+    state = State(rounds=4)
+    database = sqlite3.connect(f"file:{state.path}/tern.db?mode=ro", uri=True)
+    hashes = dict(database.execute("SELECT version, hex(model_sha256) FROM versions").fetchall())
+    database.close()
+    for version in range(5):
+        data = state.run("export", "-", "--format", "f32", "--at", version).out
+        assert hashlib.sha256(data).hexdigest().upper() == hashes[version]
+    state.run("export", "-", "--format", "f32", "--at", 5, code=FAILED, says="no version 5")
+
+
+def export_refuses_without_writing():
+    state = State(rounds=1)
+    state.run("export", state.root / "model", code=USAGE, says="--format")
+    state.run("export", "-", "--format", "onnx", code=USAGE, says="f32, safetensors")
+    state.run("export", state.root / "no" / "model.f32", code=FAILED, says="No such file")
+    assert sorted(path.name for path in state.root.iterdir()) == ["state"]
+
+
+def a_backup_is_a_state_of_its_own():
+    state = State(rounds=3)
+    copy = state.root / "copy" / "tern.db"
+    copy.parent.mkdir()
+    assert state.json("backup", copy)["bytes"] == copy.stat().st_size
+    assert mode(copy) == 0o600
+    state.run("backup", copy, code=FAILED, says="there already")
+    state.run("revoke", 1)
+    restored = state.run("verify", "--json", "--state", copy.parent, state=False).json
+    assert restored["ok"] and restored["rounds"] == 3
+    rows = state.run("clients", "--json", "--state", copy.parent, state=False).json
+    assert rows[0]["revoked"] is False
+
+
+def prune_drops_old_updates_only():
+    state = State(rounds=5)
+    state.run("prune", code=USAGE, says="--keep")
+    assert state.json("prune", "--keep", 2) == {"dropped": 9}
+    assert "0 updates" in state.run("prune", "--keep", 2, code=NOTHING).text
+    status = state.json("status")
+    assert status["updates"] == 15 and status["updates_applied"] == 15
+    state.run("export", state.root / "newest.f32")
+    state.run("export", "-", "--format", "f32", "--at", 5, code=FAILED, says="pruned")
+
+
+def help_teaches():
+    state = State()
+    assert "init --config" in state.run("--help", state=False).text
+    for verb in ("init", "serve", "status", "clients", "rounds", "report", "enroll-code", "revoke",
+                 "export", "verify", "backup", "prune"):
+        text = state.run(verb, "--help", state=False).text
+        assert "  tern-aggregator " + verb in text, verb  # an example
+        assert "--state DIR" in text, verb
+    state.run("dance", code=USAGE, says="no verb", state=False)
+    state.run("status", "--fast", code=USAGE, says="unknown option")
+    assert state.run("--settings", state=False).text.count("[") > 5
+
+
+main(init_makes_a_private_directory, init_never_touches_a_federation,
+     init_finishes_what_was_cut_short, init_reads_settings_and_options_win, init_refuses_bad_models,
+     verbs_need_a_federation, foreign_databases_are_left_alone,
+     status_answers_the_two_questions_first, clients_are_listed_and_cannot_steer_the_terminal,
+     rounds_are_listed, the_byte_reports_agree, the_ledger_is_reported,
+     codes_are_shown_once_and_stored_hashed, revoking_is_for_good, export_writes_what_was_recorded,
+     export_makes_earlier_versions, export_refuses_without_writing, a_backup_is_a_state_of_its_own,
+     prune_drops_old_updates_only, help_teaches)
