@@ -1,0 +1,16 @@
+// 3LC by the book, one value at a time: what the kernels of libtern must equal. For tests.
+#ifndef TERN_TEST_SLOW_TERNARY_H
+#define TERN_TEST_SLOW_TERNARY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+// Writes the payload of FORMAT.md sections 3.4 to 3.6 and leaves the residual in values, which are
+// finite, as is their scale. Returns its length.
+size_t slow_encode(float *values, size_t count, float sparsity, uint8_t *dst);
+
+// Whether a payload of the ternary modes or mode zero is valid; if so fills values.
+bool slow_decode(const uint8_t *src, size_t len, float *values, size_t count);
+
+#endif

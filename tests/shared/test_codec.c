@@ -1,0 +1,320 @@
+#include "check.h"
+
+#include "codec/codec.h"
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct tern_codec float32 = {TERN_CODEC_FLOAT32, 1};
+static const struct tern_codec float16 = {TERN_CODEC_FLOAT16, 1};
+static const struct tern_codec ternary = {TERN_CODEC_3LC, 1};
+
+// --- Spec strings
+// -------------------------------------------------------------------------------------
+
+static void test_specs(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *spec;
+        enum tern_codec_id id;
+        float sparsity;
+        const char *canonical;
+    } good[] = {
+        {"float32", TERN_CODEC_FLOAT32, 1, "float32"},
+        {"float16", TERN_CODEC_FLOAT16, 1, "float16"},
+        {"3lc", TERN_CODEC_3LC, 1, "3lc:s=1"},
+        {"3lc:s=1", TERN_CODEC_3LC, 1, "3lc:s=1"},
+        {"3lc:s=1.0", TERN_CODEC_3LC, 1, "3lc:s=1"},
+        {"3lc:s=1.50", TERN_CODEC_3LC, 1.5f, "3lc:s=1.5"},
+        {"3lc:s=1.75", TERN_CODEC_3LC, 1.75f, "3lc:s=1.75"},
+        {"3lc:s=1.9", TERN_CODEC_3LC, 1.9f, "3lc:s=1.9"},
+        {"3lc:s=1.999", TERN_CODEC_3LC, 1.999f, "3lc:s=1.999"},
+        {"3lc:s=1.000001", TERN_CODEC_3LC, 1.000001f, "3lc:s=1.000001"},
+        {"3lc:s=1.999999", TERN_CODEC_3LC, 1.999999f, "3lc:s=1.999999"},
+    };
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        struct tern_codec codec;
+        char spec[TERN_CODEC_SPEC_MAX];
+        assert_int_equal(tern_codec_parse(good[i].spec, &codec, NULL), TERN_OK);
+        assert_int_equal(codec.id, good[i].id);
+        assert_true(codec.sparsity == good[i].sparsity);
+        tern_codec_format(&codec, spec);
+        assert_string_equal(spec, good[i].canonical);
+    }
+}
+
+static void test_bad_specs_are_pointed_at(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *spec;
+        enum tern_result result;
+        size_t bad;
+    } bad[] = {
+        {"", TERN_ERR_UNKNOWN, 0},
+        {"float", TERN_ERR_UNKNOWN, 0},
+        {"float321", TERN_ERR_UNKNOWN, 0},
+        {"3LC", TERN_ERR_UNKNOWN, 0},
+        {" 3lc", TERN_ERR_UNKNOWN, 0},
+        {"float32:", TERN_ERR_ARGUMENT, 8},
+        {"float16:s=1", TERN_ERR_ARGUMENT, 8},
+        {"3lc:", TERN_ERR_ARGUMENT, 4},
+        {"3lc:S=1", TERN_ERR_ARGUMENT, 4},
+        {"3lc:density=1", TERN_ERR_ARGUMENT, 4},
+        {"3lc:s=", TERN_ERR_ARGUMENT, 6},
+        {"3lc:s=2", TERN_ERR_ARGUMENT, 6},
+        {"3lc:s=0.99", TERN_ERR_ARGUMENT, 6},
+        {"3lc:s=10", TERN_ERR_ARGUMENT, 6},
+        {"3lc:s=1.", TERN_ERR_ARGUMENT, 6},
+        {"3lc:s=1,5", TERN_ERR_ARGUMENT, 6},
+        {"3lc:s=1.5 ", TERN_ERR_ARGUMENT, 6},
+        {"3lc:s=1e0", TERN_ERR_ARGUMENT, 6},
+        {"3lc:s=1.0000001", TERN_ERR_ARGUMENT, 6},
+        {"3lc:s=nan", TERN_ERR_ARGUMENT, 6},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        struct tern_codec codec = {TERN_CODEC_FLOAT16, 7};
+        const char *at = NULL;
+        assert_int_equal(tern_codec_parse(bad[i].spec, &codec, &at), bad[i].result);
+        assert_int_equal(at - bad[i].spec, bad[i].bad);
+        assert_true(codec.id == TERN_CODEC_FLOAT16 && codec.sparsity == 7);
+    }
+}
+
+static void test_every_name_parses(void **state)
+{
+    (void)state;
+    char names[256];
+    snprintf(names, sizeof names, "%s", tern_codec_names());
+    unsigned count = 0;
+    for (char *name = strtok(names, " "); name != NULL; name = strtok(NULL, " "), count++) {
+        struct tern_codec codec;
+        name[strcspn(name, "[")] = '\0';
+        assert_int_equal(tern_codec_parse(name, &codec, NULL), TERN_OK);
+    }
+    assert_int_equal(count, 3);
+}
+
+// --- Encoding
+// ------------------------------------------------------------------------------------------
+
+// Encodes n values and expects a failure that changes none.
+static void refuse(const struct tern_codec *codec, const float *values, size_t n,
+                   enum tern_result expected)
+{
+    float copy[64];
+    uint8_t payload[512];
+    size_t written = 99;
+    assert_true(n <= 64);
+    memcpy(copy, values, n * sizeof *copy);
+    assert_int_equal(tern_codec_encode(codec, copy, n, payload, sizeof payload, &written),
+                     expected);
+    assert_same_floats(copy, values, n);
+    assert_int_equal(written, 99);
+}
+
+static void test_non_finite_values_change_nothing(void **state)
+{
+    (void)state;
+    const float bad[] = {NAN, -NAN, INFINITY, -INFINITY};
+    const struct tern_codec *codecs[] = {&float32, &float16, &ternary};
+    for (size_t c = 0; c < 3; c++) {
+        for (size_t i = 0; i < 4; i++) {
+            for (size_t at = 0; at < 40; at++) {
+                float values[40];
+                for (size_t k = 0; k < 40; k++) {
+                    values[k] = (float)k;
+                }
+                values[at] = bad[i];
+                refuse(codecs[c], values, 40, TERN_ERR_NON_FINITE);
+            }
+        }
+    }
+}
+
+static void test_overflow_changes_nothing(void **state)
+{
+    (void)state;
+    const float largest[] = {1, FLT_MAX, -2};
+    const struct tern_codec over = {TERN_CODEC_3LC, 1.000001f};
+    refuse(&over, largest, 3, TERN_ERR_NON_FINITE);
+    const float above_half[] = {1, -65520, 2};
+    refuse(&float16, above_half, 3, TERN_ERR_NON_FINITE);
+}
+
+static void test_bound_is_enough_and_needed(void **state)
+{
+    (void)state;
+    const struct tern_codec *codecs[] = {&float32, &float16, &ternary};
+    for (size_t c = 0; c < 3; c++) {
+        for (size_t n = 0; n < 60; n++) {
+            float values[60];
+            for (size_t i = 0; i < n; i++) {
+                values[i] = i % 2 ? 1.0f : -1.0f; // no zeros: the longest payload
+            }
+            uint8_t payload[256];
+            size_t bound = tern_codec_bound(codecs[c], n);
+            size_t written = 0;
+            memset(payload, 0xa5, sizeof payload);
+            assert_int_equal(tern_codec_encode(codecs[c], values, n, payload, bound - 1, &written),
+                             TERN_ERR_NO_SPACE);
+            assert_int_equal(tern_codec_encode(codecs[c], values, n, payload, bound, &written),
+                             TERN_OK);
+            assert_int_equal(written, n > 0 ? bound : 1);
+            assert_int_equal(payload[bound], 0xa5);
+        }
+    }
+}
+
+static void test_unknown_codec(void **state)
+{
+    (void)state;
+    const struct tern_codec unknown = {(enum tern_codec_id)77, 1};
+    const float values[] = {1};
+    refuse(&unknown, values, 1, TERN_ERR_UNKNOWN);
+}
+
+// Spelled out from the paper: 6 values, M = 2, s = 1.5, so m = 3 and m/2 = 1.5.
+static void test_3lc_by_hand(void **state)
+{
+    (void)state;
+    const struct tern_codec codec = {TERN_CODEC_3LC, 1.5f};
+    float values[] = {2, -1.5f, 1.5000001f, 0, -1.75f, -0.0f};
+    uint8_t payload[16];
+    size_t written = 0;
+    assert_int_equal(tern_codec_encode(&codec, values, 6, payload, sizeof payload, &written),
+                     TERN_OK);
+    // Parts of two: (+1 0) (+1 0) (-1 0) (- -) (- -).
+    const uint8_t expected[] = {0x11, 0, 0, 0x40, 0x40, 2 * 81 + 2 * 27 + 0 * 9 + 1 * 3 + 1, 121};
+    assert_int_equal(written, sizeof expected);
+    assert_memory_equal(payload, expected, sizeof expected);
+    const float residual[] = {-1, -1.5f, 1.5000001f - 3, 0, 1.25f, -0.0f};
+    assert_same_floats(values, residual, 6);
+}
+
+static void test_runs_make_a_large_zero_tensor_small(void **state)
+{
+    (void)state;
+    static float values[70000];
+    static uint8_t payload[20000];
+    size_t written = 0;
+    values[35000] = 1;
+    assert_int_equal(tern_codec_encode(&ternary, values, 70000, payload, sizeof payload, &written),
+                     TERN_OK);
+    assert_int_equal(payload[0], 0x10);
+    assert_true(written <= 5 + 1000 + 2); // 8/70 bits per value, and one value
+    values[35000] = 0;
+    assert_int_equal(tern_codec_encode(&ternary, values, 70000, payload, sizeof payload, &written),
+                     TERN_OK);
+    assert_int_equal(written, 1);
+}
+
+// --- Decoding
+// ------------------------------------------------------------------------------------------
+
+static void test_accumulate_rounds_once(void **state)
+{
+    (void)state;
+    const float input[] = {0.1f, -0.1f, 0, 0.01f};
+    const struct tern_codec *codecs[] = {&float32, &float16, &ternary};
+    const float weights[] = {1, -1, 0.3f, 1e-20f, 3e20f, 0};
+    for (size_t c = 0; c < 3; c++) {
+        float values[4], decoded[4];
+        uint8_t payload[32];
+        size_t written = 0;
+        memcpy(values, input, sizeof values);
+        assert_int_equal(tern_codec_encode(codecs[c], values, 4, payload, sizeof payload, &written),
+                         TERN_OK);
+        assert_int_equal(tern_codec_decode(payload, written, decoded, 4), TERN_OK);
+        for (size_t w = 0; w < sizeof weights / sizeof weights[0]; w++) {
+            float acc[] = {1, 1e-3f, -7, 1e7f};
+            float expected[4];
+            for (size_t i = 0; i < 4; i++) {
+                volatile float product = weights[w] * decoded[i];
+                expected[i] = acc[i] + product;
+            }
+            assert_int_equal(tern_codec_accumulate(payload, written, weights[w], acc, 4), TERN_OK);
+            assert_same_floats(acc, expected, 4);
+        }
+    }
+}
+
+static void test_zeros_leave_negative_zero_alone(void **state)
+{
+    (void)state;
+    enum { N = 3000 };
+    static float values[N], acc[N];
+    static uint8_t payload[N];
+    for (size_t step = 1; step < 2000; step = step * 3 + 1) {
+        size_t written = 0;
+        for (size_t i = 0; i < N; i++) {
+            values[i] = i % step == step / 2 ? 1.0f : 0.0f;
+            acc[i] = -0.0f;
+        }
+        assert_int_equal(tern_codec_encode(&ternary, values, N, payload, sizeof payload, &written),
+                         TERN_OK);
+        assert_int_equal(tern_codec_accumulate(payload, written, 1, acc, N), TERN_OK);
+        for (size_t i = 0; i < N; i++) {
+            float expected = i % step == step / 2 ? 1.0f : -0.0f;
+            assert_int_equal(bits_of(acc[i]), bits_of(expected));
+        }
+    }
+}
+
+static void test_inspect(void **state)
+{
+    (void)state;
+    float values[100] = {0};
+    uint8_t payload[512];
+    size_t written = 0;
+    struct tern_codec_info info;
+    values[3] = 2;
+    values[50] = -2;
+    values[60] = 0.5f;
+    float copy[100];
+    memcpy(copy, values, sizeof copy);
+    assert_int_equal(tern_codec_encode(&ternary, copy, 100, payload, sizeof payload, &written),
+                     TERN_OK);
+    assert_int_equal(tern_codec_inspect(payload, written, 100, &info), TERN_OK);
+    assert_int_equal(info.id, TERN_CODEC_3LC);
+    assert_string_equal(info.mode, "3lc-planar-runs");
+    assert_true(info.scale == 2 && info.maximum == 2 && info.sum_square == 8);
+    assert_int_equal(info.nonzero, 2);
+    assert_int_equal(info.runs, 3); // parts of 20: zeros 0-2, 4-9 and 11-19
+
+    memcpy(copy, values, sizeof copy);
+    assert_int_equal(tern_codec_encode(&float32, copy, 100, payload, sizeof payload, &written),
+                     TERN_OK);
+    assert_int_equal(tern_codec_inspect(payload, written, 100, &info), TERN_OK);
+    assert_string_equal(info.mode, "float32");
+    assert_true(info.scale == 0 && info.maximum == 2 && info.sum_square == 8.25);
+    assert_int_equal(info.nonzero, 3);
+
+    memcpy(copy, values, sizeof copy);
+    assert_int_equal(tern_codec_encode(&float16, copy, 100, payload, sizeof payload, &written),
+                     TERN_OK);
+    assert_int_equal(tern_codec_inspect(payload, written, 100, &info), TERN_OK);
+    assert_true(info.id == TERN_CODEC_FLOAT16 && info.maximum == 2 && info.sum_square == 8.25);
+    assert_int_equal(info.nonzero, 3);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_specs),
+        cmocka_unit_test(test_bad_specs_are_pointed_at),
+        cmocka_unit_test(test_every_name_parses),
+        cmocka_unit_test(test_non_finite_values_change_nothing),
+        cmocka_unit_test(test_overflow_changes_nothing),
+        cmocka_unit_test(test_bound_is_enough_and_needed),
+        cmocka_unit_test(test_unknown_codec),
+        cmocka_unit_test(test_3lc_by_hand),
+        cmocka_unit_test(test_runs_make_a_large_zero_tensor_small),
+        cmocka_unit_test(test_accumulate_rounds_once),
+        cmocka_unit_test(test_zeros_leave_negative_zero_alone),
+        cmocka_unit_test(test_inspect),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,203 @@
+// The codecs over random shapes, densities and scales, against 3LC by the book.
+#include "check.h"
+#include "slow_ternary.h"
+
+#include "codec/codec.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LARGEST = 40000 };
+
+static struct tern_prng rng;
+static float values[LARGEST], copy[LARGEST], decoded[LARGEST], acc[LARGEST];
+static uint8_t payload[4 * LARGEST + 16], expected[4 * LARGEST + 16];
+
+static int seed(void **state)
+{
+    (void)state;
+    tern_prng_init(&rng, 11, TERN_PRNG_TEST, 0, 0);
+    return 0;
+}
+
+// Values of which about `density` are large, in stretches, so that runs of all lengths come up.
+static void fill(size_t n, float density, float scale)
+{
+    size_t stretch = 0;
+    float here = density;
+    for (size_t i = 0; i < n; i++, stretch--) {
+        if (stretch == 0) {
+            stretch = 1 + tern_prng_below(&rng, 300);
+            here = tern_prng_below(&rng, 3) == 0 ? 0 : density;
+        }
+        float value = tern_prng_float(&rng) < here ? 1 : tern_prng_float(&rng) * 0.4f;
+        values[i] = (tern_prng_u32(&rng) & 1 ? value : -value) * scale;
+    }
+}
+
+// Encodes `values`, which it leaves as they were; the residual is in copy.
+static size_t encode(const struct tern_codec *codec, size_t n)
+{
+    size_t written = 0;
+    memcpy(copy, values, n * sizeof *copy);
+    assert_int_equal(
+        tern_codec_encode(codec, copy, n, payload, tern_codec_bound(codec, n), &written), TERN_OK);
+    return written;
+}
+
+static void check_3lc(size_t n, float sparsity)
+{
+    const struct tern_codec codec = {TERN_CODEC_3LC, sparsity};
+    size_t written = encode(&codec, n);
+    memcpy(decoded, values, n * sizeof *decoded);
+    size_t len = slow_encode(decoded, n, sparsity, expected);
+    assert_int_equal(written, len);
+    assert_memory_equal(payload, expected, len);
+    assert_same_floats(copy, decoded, n);
+
+    assert_true(slow_decode(payload, written, acc, n));
+    assert_int_equal(tern_codec_decode(payload, written, decoded, n), TERN_OK);
+    assert_same_floats(decoded, acc, n);
+
+    for (size_t i = 0; i < n; i++) {
+        acc[i] = copy[i] + (float)i;
+        decoded[i] = decoded[i] != 0 ? acc[i] + 0.75f * decoded[i] : acc[i];
+    }
+    assert_int_equal(tern_codec_accumulate(payload, written, 0.75f, acc, n), TERN_OK);
+    assert_same_floats(acc, decoded, n);
+}
+
+static void test_3lc_equals_the_book_at_every_small_size(void **state)
+{
+    (void)state;
+    for (size_t n = 0; n < 400; n++) {
+        fill(n, 0.3f, 1);
+        check_3lc(n, 1);
+        fill(n, 0.02f, 1e-3f);
+        check_3lc(n, 1.5f);
+    }
+}
+
+static void test_3lc_equals_the_book_at_all_densities(void **state)
+{
+    (void)state;
+    const float densities[] = {0, 0.0003f, 0.003f, 0.01f, 0.03f, 0.1f, 0.3f, 0.6f, 1};
+    for (size_t d = 0; d < sizeof densities / sizeof densities[0]; d++) {
+        for (int round = 0; round < 12; round++) {
+            size_t n = LARGEST - tern_prng_below(&rng, round == 0 ? 1 : 30000);
+            fill(n, densities[d], ldexpf(1, (int)tern_prng_below(&rng, 200) - 100));
+            check_3lc(n, 1 + tern_prng_float(&rng) * 0.99f);
+        }
+    }
+}
+
+static void test_3lc_equals_the_book_on_any_floats(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 2000; round++) {
+        size_t n = 1 + tern_prng_below(&rng, 60);
+        uint32_t highest = 1 + tern_prng_below(&rng, 0x7e800000u); // its double is finite
+        for (size_t i = 0; i < n; i++) {
+            values[i] =
+                float_of_bits(tern_prng_below(&rng, highest) | (tern_prng_u32(&rng) & 0x80000000u));
+        }
+        check_3lc(n, 1 + tern_prng_float(&rng) * 0.99f);
+    }
+}
+
+static void test_subnormal_scales(void **state)
+{
+    (void)state;
+    for (uint32_t peak = 1; peak < 40; peak++) {
+        for (uint32_t i = 0; i <= 2 * peak; i++) {
+            values[i] = float_of_bits(i <= peak ? i : (i - peak) | 0x80000000u);
+        }
+        for (float s = 1; s < 2; s += 0.03125f) {
+            check_3lc(2 * peak + 1, s);
+        }
+    }
+}
+
+static void test_dense_codecs_give_back_the_nearest(void **state)
+{
+    (void)state;
+    const struct tern_codec float32 = {TERN_CODEC_FLOAT32, 1};
+    const struct tern_codec float16 = {TERN_CODEC_FLOAT16, 1};
+    for (int round = 0; round < 300; round++) {
+        size_t n = 1 + tern_prng_below(&rng, 100);
+        for (size_t i = 0; i < n; i++) {
+            values[i] = any_float(&rng);
+        }
+        size_t written = encode(&float32, n);
+        assert_int_equal(tern_codec_decode(payload, written, decoded, n), TERN_OK);
+        assert_same_floats(decoded, values, n);
+        for (size_t i = 0; i < n; i++) {
+            values[i] = ldexpf(tern_prng_float(&rng) * 2 - 1, (int)tern_prng_below(&rng, 45) - 30);
+        }
+        written = encode(&float16, n);
+        assert_int_equal(tern_codec_decode(payload, written, decoded, n), TERN_OK);
+        for (size_t i = 0; i < n; i++) {
+            // Half a unit in the last place: 2^-11 of the value, or 2^-25 below the normal halves.
+            float limit = fmaxf(fabsf(values[i]) * 0x1p-11f, 0x1p-25f);
+            assert_true(fabsf(decoded[i] - values[i]) <= limit);
+            assert_true(copy[i] == values[i] - decoded[i]);
+        }
+    }
+}
+
+// Error feedback telescopes: after T rounds, the sum of what was decoded plus the buffer is the sum
+// of the inputs, up to the rounding of one addition a round.
+static void check_telescoping(const struct tern_codec *codec, size_t n)
+{
+    enum { ROUNDS = 50 };
+    double *inputs = calloc(n, sizeof *inputs);
+    double *sent = calloc(n, sizeof *sent);
+    double *slack = calloc(n, sizeof *slack);
+    memset(values, 0, n * sizeof *values); // the error buffer
+    for (int round = 0; round < ROUNDS; round++) {
+        for (size_t i = 0; i < n; i++) {
+            float x = normal_float(&rng) * (i % 7 == 0 ? 1.0f : 0.05f);
+            inputs[i] += (double)x;
+            values[i] += x;
+            slack[i] += fabs((double)values[i]) * 0x1p-24;
+        }
+        size_t written = encode(codec, n);
+        assert_int_equal(tern_codec_decode(payload, written, decoded, n), TERN_OK);
+        for (size_t i = 0; i < n; i++) {
+            sent[i] += (double)decoded[i];
+            slack[i] += fabs((double)copy[i]) * 0x1p-24;
+            values[i] = copy[i];
+        }
+    }
+    for (size_t i = 0; i < n; i++) {
+        assert_true(fabs(sent[i] + (double)values[i] - inputs[i]) <= slack[i]);
+    }
+    free(slack);
+    free(sent);
+    free(inputs);
+}
+
+static void test_error_feedback_telescopes(void **state)
+{
+    (void)state;
+    static const char *const specs[] = {"float32", "float16", "3lc:s=1", "3lc:s=1.75"};
+    for (size_t i = 0; i < sizeof specs / sizeof specs[0]; i++) {
+        struct tern_codec codec;
+        assert_int_equal(tern_codec_parse(specs[i], &codec, NULL), TERN_OK);
+        check_telescoping(&codec, 1);
+        check_telescoping(&codec, 777);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_3lc_equals_the_book_at_every_small_size, seed),
+        cmocka_unit_test_setup(test_3lc_equals_the_book_at_all_densities, seed),
+        cmocka_unit_test_setup(test_3lc_equals_the_book_on_any_floats, seed),
+        cmocka_unit_test_setup(test_subnormal_scales, seed),
+        cmocka_unit_test_setup(test_dense_codecs_give_back_the_nearest, seed),
+        cmocka_unit_test_setup(test_error_feedback_telescopes, seed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
