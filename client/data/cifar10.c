@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #define SIDE 32u
-#define PLANE (SIDE * SIDE)
+#define PLANE ((size_t)SIDE * SIDE)
 #define PIXELS (3 * PLANE)
 #define RECORD (1 + PIXELS)
 #define CLASSES 10
@@ -25,7 +25,7 @@ struct growing {
 static enum tern_result grow(const struct tern_input *input, const struct tern_data_limits *limits,
                              struct growing *part)
 {
-    if (part->count < part->room) {
+    if (part->labels != NULL && part->count < part->room) {
         return TERN_OK;
     }
     uint64_t room = part->room == 0 ? 2048 : (uint64_t)part->room * 2;
@@ -37,15 +37,17 @@ static enum tern_result grow(const struct tern_input *input, const struct tern_d
                                  "holds more images than the limits allow (%u)", part->count);
     }
     uint8_t *bytes = realloc(part->bytes, (size_t)room * PIXELS);
-    part->bytes = bytes != NULL ? bytes : part->bytes;
-    uint16_t *labels = realloc(part->labels, (size_t)room * sizeof *labels);
-    part->labels = labels != NULL ? labels : part->labels;
-    if (bytes == NULL || labels == NULL) {
-        return tern_input_refuse(input, TERN_ERR_NO_MEMORY, "needs memory for %llu images",
-                                 (unsigned long long)room);
+    if (bytes != NULL) {
+        part->bytes = bytes;
+        uint16_t *labels = realloc(part->labels, (size_t)room * sizeof *labels);
+        if (labels != NULL) {
+            part->labels = labels;
+            part->room = (uint32_t)room;
+            return TERN_OK;
+        }
     }
-    part->room = (uint32_t)room;
-    return TERN_OK;
+    return tern_input_refuse(input, TERN_ERR_NO_MEMORY, "needs memory for %llu images",
+                             (unsigned long long)room);
 }
 
 // Planes to [height][width][channels].
@@ -70,7 +72,7 @@ static enum tern_result read_records(struct tern_input *input,
         }
         if (got < sizeof record) {
             return tern_input_refuse(input, TERN_ERR_CORRUPT,
-                                     "ends within image %u; each takes %u bytes", number, RECORD);
+                                     "ends within image %u; each takes %zu bytes", number, RECORD);
         }
         if (record[0] >= CLASSES) {
             return tern_input_refuse(input, TERN_ERR_CORRUPT,
@@ -78,7 +80,7 @@ static enum tern_result read_records(struct tern_input *input,
                                      record[0], CLASSES - 1);
         }
         TERN_TRY(grow(input, limits, part));
-        part->labels[part->count] = record[0];
+        part->labels[part->count] = record[0]; // NOLINT(*-core.NullDereference): grow() made room
         interleave(record + 1, part->bytes + (size_t)part->count * PIXELS);
         part->count++;
     }
@@ -102,7 +104,7 @@ static void fill(struct tern_dataset *data, const struct growing *part)
     data->height = SIDE;
     data->width = SIDE;
     data->channels = 3;
-    data->feature_count = PIXELS;
+    data->feature_count = (uint32_t)PIXELS;
     data->class_count = CLASSES;
 }
 

@@ -96,7 +96,7 @@ static enum tern_result split(const struct tern_data_spec *spec, struct tern_tab
     data->train.labels = table->labels;
     fill(table, &data->train, train);
     fill(table, &data->test, test);
-    if (test == 0) {
+    if (test == 0 || row == 0) {
         return TERN_OK;
     }
     float *values = malloc(test * row * sizeof *values);

@@ -6,7 +6,8 @@
 
 // An image is drawn backwards: each pixel is taken through the warp to a point of the glyph's box,
 // and its ink depends on how near that is to a stroke. Only +, -, *, / and comparisons, so that
-// every machine draws the same bits.
+// every machine draws the same bits; and one draw of a random number per statement, because C
+// leaves the order within an expression to the compiler.
 
 #define GRID 4 // the elastic warp's control points per side
 #define STRAYS 2
@@ -74,8 +75,9 @@ static void make_strays(struct drawing *drawing, struct tern_prng *rng)
         float y = tern_prng_below(rng, 2) ? between(rng, 0.0f, 0.15f) : between(rng, 0.85f, 1.0f);
         float x1 = x + between(rng, -0.25f, 0.25f);
         float y1 = y + between(rng, -0.28f, 0.28f);
-        drawing->segments[drawing->count++] =
-            make_segment(x, y, x1, y1, between(rng, 0.02f, 0.05f), between(rng, 0.3f, 0.8f));
+        float radius = between(rng, 0.02f, 0.05f);
+        float ink = between(rng, 0.3f, 0.8f);
+        drawing->segments[drawing->count++] = make_segment(x, y, x1, y1, radius, ink);
     }
 }
 
@@ -147,8 +149,11 @@ static float ink_at(const struct drawing *drawing, float x, float y)
 // Four uniform draws added: bell-shaped, within -1 and 1.
 static float noise(struct tern_prng *rng)
 {
-    float sum = tern_prng_float(rng) + tern_prng_float(rng);
-    return (sum + tern_prng_float(rng) + tern_prng_float(rng)) * 0.5f - 1.0f;
+    float sum = 0.0f;
+    for (int i = 0; i < 4; i++) {
+        sum += tern_prng_float(rng);
+    }
+    return sum * 0.5f - 1.0f;
 }
 
 uint16_t tern_digits_draw(uint64_t seed, enum tern_digits_part part, uint32_t index, uint32_t size,
@@ -164,11 +169,13 @@ uint16_t tern_digits_draw(uint64_t seed, enum tern_digits_part part, uint32_t in
     float contrast = between(&rng, 0.55f, 1.0f);
     float grain = between(&rng, 0.05f, 0.35f);
     float pixel = 1.0f / (float)size;
-    for (uint32_t i = 0; i < size * size; i++) {
-        float x = ((float)(i % size) + 0.5f) * pixel;
-        float y = ((float)(i / size) + 0.5f) * pixel;
-        float value = contrast * ink_at(&drawing, x, y) + grain * noise(&rng);
-        image[i] = (uint8_t)(clamp(value) * 255.0f + 0.5f);
+    for (uint32_t row = 0; row < size; row++) {
+        float y = ((float)row + 0.5f) * pixel;
+        for (uint32_t column = 0; column < size; column++) {
+            float x = ((float)column + 0.5f) * pixel;
+            float value = contrast * ink_at(&drawing, x, y) + grain * noise(&rng);
+            *image++ = (uint8_t)(clamp(value) * 255.0f + 0.5f);
+        }
     }
     return (uint16_t)digit;
 }

@@ -41,10 +41,12 @@ enum tern_result tern_read_digits(struct tern_data_spec *spec,
     TERN_TRY(tern_spec_number(spec, "seed", 0, UINT64_MAX, &seed));
     TERN_TRY(tern_spec_scaling(spec, data));
     TERN_TRY(tern_spec_done(spec, "train, test, size, seed, mean, std"));
-    if (size * size > limits->max_features || (train + test) * size * size > limits->max_bytes) {
-        return tern_spec_refuse(
-            spec, TERN_ERR_TOO_LARGE, "%llu examples of %llu values are over the limits",
-            (unsigned long long)(train + test), (unsigned long long)(size * size));
+    unsigned long long features = size * size;
+    unsigned long long examples = train + test;
+    if (features > limits->max_features || examples * features > limits->max_bytes) {
+        return tern_spec_refuse(spec, TERN_ERR_TOO_LARGE,
+                                "%llu examples of %llu values are over the limits", examples,
+                                features);
     }
     TERN_TRY(
         draw_part(spec, TERN_DIGITS_TRAIN, seed, (uint32_t)size, (uint32_t)train, &data->train));

@@ -46,12 +46,13 @@ static enum tern_result check_size(const struct tern_input *input,
         return tern_input_refuse(input, TERN_ERR_TOO_LARGE, "has %u examples, over the limit of %u",
                                  count, limits->max_examples);
     }
-    if (count * features > limits->max_bytes) {
-        return tern_input_refuse(
-            input, TERN_ERR_TOO_LARGE, "unpacks to %llu bytes, over the limit of %llu",
-            (unsigned long long)(count * features), (unsigned long long)limits->max_bytes);
+    unsigned long long bytes = count * features;
+    if (bytes > limits->max_bytes) {
+        return tern_input_refuse(input, TERN_ERR_TOO_LARGE,
+                                 "unpacks to %llu bytes, over the limit of %llu", bytes,
+                                 (unsigned long long)limits->max_bytes);
     }
-    if (count * features > input->most) {
+    if (bytes > input->most) {
         return tern_input_refuse(input, TERN_ERR_CORRUPT,
                                  "is too short for the %u examples that its header names", count);
     }

@@ -13,7 +13,9 @@
 void tern_why_finish(char why[TERN_DATA_WHY_MAX])
 {
     for (char *c = why; *c != '\0'; c++) {
-        *c = (unsigned char)*c < ' ' || *c == 127 ? '?' : *c;
+        if ((unsigned char)*c < ' ' || *c == 127) {
+            *c = '?';
+        }
     }
 }
 

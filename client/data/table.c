@@ -165,15 +165,17 @@ static enum tern_result grow(struct reading *reading)
                                  "has more rows than the limits allow (%u)", table->rows);
     }
     float *values = realloc(table->values, (size_t)room * table->features * sizeof *values);
-    table->values = values != NULL ? values : table->values;
-    uint16_t *labels = realloc(table->labels, (size_t)room * sizeof *labels);
-    table->labels = labels != NULL ? labels : table->labels;
-    if (values == NULL || labels == NULL) {
-        return tern_input_refuse(reading->csv.input, TERN_ERR_NO_MEMORY,
-                                 "needs memory for %llu rows", (unsigned long long)room);
+    if (values != NULL) {
+        table->values = values;
+        uint16_t *labels = realloc(table->labels, (size_t)room * sizeof *labels);
+        if (labels != NULL) {
+            table->labels = labels;
+            reading->room = (uint32_t)room;
+            return TERN_OK;
+        }
     }
-    reading->room = (uint32_t)room;
-    return TERN_OK;
+    return tern_input_refuse(reading->csv.input, TERN_ERR_NO_MEMORY, "needs memory for %llu rows",
+                             (unsigned long long)room);
 }
 
 static enum tern_result read_label(struct reading *reading, uint16_t *label)

@@ -9,7 +9,7 @@
 // Output pixels of a pair of rows; an odd last column is not pooled and so not computed.
 static size_t pair_width(const struct tern_layer *layer)
 {
-    return layer->width / 2 * 2;
+    return (size_t)layer->width / 2 * 2;
 }
 
 // Copies the 3x3 neighbourhood of (y, x), zero outside the image.

@@ -26,8 +26,8 @@ static uint32_t digest(uint64_t seed, enum tern_digits_part part, uint32_t size)
 static void bits_are_the_same_everywhere(void **state)
 {
     (void)state;
-    assert_int_equal(digest(1, TERN_DIGITS_TRAIN, 16), 0xcfaf5999u);
-    assert_int_equal(digest(1, TERN_DIGITS_TRAIN, 28), 0xb00d89f8u);
+    assert_int_equal(digest(1, TERN_DIGITS_TRAIN, 16), 0x59ca9bbcu);
+    assert_int_equal(digest(1, TERN_DIGITS_TRAIN, 28), 0xa466a775u);
 }
 
 static void seeds_and_parts_differ(void **state)

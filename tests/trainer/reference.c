@@ -51,7 +51,7 @@ static void conv(struct image *image, const double *kernels, const double *bias,
 static void dense(struct image *image, const double *weights, const double *bias, size_t outputs,
                   size_t inputs, int relu)
 {
-    double out[256];
+    double out[256] = {0};
     for (size_t o = 0; o < outputs; o++) {
         out[o] = bias[o];
         for (size_t i = 0; i < inputs; i++) {
@@ -81,8 +81,8 @@ static double example_loss(const struct tern_model *model, const double *weights
                   i + 2 < model->tensor_count);
         }
     }
-    double sum = 0.0;
-    for (size_t k = 0; k < classes; k++) {
+    double sum = exp(image.values[0]);
+    for (size_t k = 1; k < classes; k++) {
         sum += exp(image.values[k]);
     }
     return log(sum) - image.values[data->labels[example]];
