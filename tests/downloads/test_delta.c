@@ -1,0 +1,181 @@
+// Deltas and snapshots: what the aggregator keeps is what a client gets, to the bit, and nothing of
+// the global model's change is lost to compression.
+#include "downloads/delta.h"
+
+#include "util/prng.h"
+#include "wire/wire.h"
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+// cmocka wants the headers above first.
+#include <cmocka.h>
+
+#define MOST 4000
+
+static struct tern_model model;
+static float global[MOST];
+static float replica[MOST];
+static float client[MOST];
+static float scratch[MOST];
+static uint8_t container[5 * MOST];
+static uint8_t blob[5 * MOST];
+static struct tern_download_buffers buffers = {scratch, container, sizeof container, blob,
+                                               sizeof blob};
+static uint8_t id[TERN_SHA256_SIZE];
+static struct tern_prng rng;
+
+static int setup(void **state)
+{
+    (void)state;
+    memset(&model, 0, sizeof model);
+    assert_int_equal(tern_model_from_spec(&model, "mlp:64-32-10"), TERN_OK);
+    assert_true(model.count <= MOST);
+    tern_prng_init(&rng, 5, TERN_PRNG_TEST, 0, 0);
+    tern_model_init_weights(&model, 5, global);
+    memcpy(replica, global, sizeof replica);
+    memcpy(client, global, sizeof client);
+    tern_replica_from_seed(model.hash, 5, id);
+    return 0;
+}
+
+static void move_global(void)
+{
+    for (uint32_t i = 0; i < model.count; i++) {
+        global[i] += 0.1F * (tern_prng_float(&rng) - 0.5F);
+    }
+}
+
+// A client applies the blob that was made. Returns the replica it then holds.
+static void apply(const struct tern_download_made *made, uint8_t held[TERN_SHA256_SIZE])
+{
+    tern_Download message;
+    struct tern_span span;
+    uint8_t sha256[TERN_SHA256_SIZE];
+    tern_sha256(blob, made->len, sha256);
+    assert_memory_equal(sha256, made->sha256, TERN_SHA256_SIZE);
+    assert_int_equal(tern_wire_decode_download(blob, made->len, &message, &span), TERN_OK);
+    assert_int_equal(span.len, made->payload);
+    assert_memory_equal(message.model_hash.bytes, model.hash, TERN_SHA256_SIZE);
+    if (message.kind == tern_DownloadKind_DOWNLOAD_SNAPSHOT) {
+        memcpy(held, message.to.bytes, TERN_SHA256_SIZE);
+        assert_int_equal(tern_container_decode(&model, span.data, span.len, client), TERN_OK);
+    } else {
+        assert_memory_equal(message.from.bytes, held, TERN_SHA256_SIZE);
+        tern_replica_step(held, sha256, held);
+        assert_int_equal(tern_container_accumulate(&model, span.data, span.len, 1.0F, client),
+                         TERN_OK);
+    }
+}
+
+static void check_codec(const char *spec)
+{
+    struct tern_codec codec;
+    struct tern_download_made made;
+    uint8_t held[TERN_SHA256_SIZE];
+    assert_int_equal(tern_codec_parse(spec, &codec, NULL), TERN_OK);
+    assert_true(tern_download_container_bound(&codec, &model) <= sizeof container);
+    assert_true(tern_download_blob_bound(&codec, &model) <= sizeof blob);
+    memcpy(held, id, sizeof held);
+    for (uint32_t version = 1; version <= 20; version++) {
+        move_global();
+        assert_int_equal(
+            tern_download_delta(&model, &codec, global, replica, id, version, &buffers, &made),
+            TERN_OK);
+        memcpy(id, made.replica, sizeof id);
+        apply(&made, held);
+        assert_memory_equal(client, replica, model.count * sizeof(float));
+        assert_memory_equal(held, id, sizeof held);
+    }
+    // With the global model at rest, error feedback brings the replica all the way.
+    for (uint32_t version = 21; version <= 200; version++) {
+        assert_int_equal(
+            tern_download_delta(&model, &codec, global, replica, id, version, &buffers, &made),
+            TERN_OK);
+        memcpy(id, made.replica, sizeof id);
+    }
+    for (uint32_t i = 0; i < model.count; i++) {
+        assert_true(fabsf(global[i] - replica[i]) < 1e-4F);
+    }
+}
+
+static void test_float32(void **state)
+{
+    (void)state;
+    check_codec("float32");
+}
+
+static void test_float16(void **state)
+{
+    (void)state;
+    check_codec("float16");
+}
+
+static void test_3lc(void **state)
+{
+    (void)state;
+    check_codec("3lc:s=1");
+}
+
+static void test_snapshot_is_the_replica(void **state)
+{
+    (void)state;
+    struct tern_download_made made;
+    uint8_t held[TERN_SHA256_SIZE] = {0};
+    memset(client, 0xFF, sizeof client);
+    assert_int_equal(tern_download_snapshot(&model, replica, id, 9, &buffers, &made), TERN_OK);
+    apply(&made, held);
+    assert_memory_equal(client, replica, model.count * sizeof(float));
+    assert_memory_equal(held, id, sizeof held);
+    // The same version gives the same blob: it can be made again after it was forgotten.
+    struct tern_download_made again;
+    assert_int_equal(tern_download_snapshot(&model, replica, id, 9, &buffers, &again), TERN_OK);
+    assert_memory_equal(made.sha256, again.sha256, TERN_SHA256_SIZE);
+}
+
+static void test_overflow_leaves_the_replica(void **state)
+{
+    (void)state;
+    struct tern_codec codec = {.id = TERN_CODEC_3LC, .sparsity = 1.0F};
+    struct tern_download_made made;
+    global[3] = 3e38F;
+    replica[3] = -3e38F;
+    memcpy(client, replica, sizeof client);
+    assert_int_equal(tern_download_delta(&model, &codec, global, replica, id, 1, &buffers, &made),
+                     TERN_ERR_NON_FINITE);
+    assert_memory_equal(client, replica, model.count * sizeof(float));
+}
+
+static void test_short_buffers_are_refused(void **state)
+{
+    (void)state;
+    struct tern_codec codec = {.id = TERN_CODEC_FLOAT32, .sparsity = 1.0F};
+    struct tern_download_made made;
+    struct tern_download_buffers small = buffers;
+    move_global();
+    memcpy(client, replica, sizeof client);
+    small.container_size = 10;
+    assert_int_equal(tern_download_delta(&model, &codec, global, replica, id, 1, &small, &made),
+                     TERN_ERR_NO_SPACE);
+    small = buffers;
+    small.blob_size = 10;
+    assert_int_equal(tern_download_delta(&model, &codec, global, replica, id, 1, &small, &made),
+                     TERN_ERR_NO_SPACE);
+    assert_memory_equal(client, replica, model.count * sizeof(float));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_float32, setup),
+        cmocka_unit_test_setup(test_float16, setup),
+        cmocka_unit_test_setup(test_3lc, setup),
+        cmocka_unit_test_setup(test_snapshot_is_the_replica, setup),
+        cmocka_unit_test_setup(test_overflow_leaves_the_replica, setup),
+        cmocka_unit_test_setup(test_short_buffers_are_refused, setup),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

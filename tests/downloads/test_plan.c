@@ -1,0 +1,88 @@
+// The cheapest way to catch up.
+#include "downloads/plan.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+// cmocka wants the headers above first.
+#include <cmocka.h>
+
+static uint32_t sizes[256];
+
+static uint32_t size_of(void *ctx, uint32_t version)
+{
+    (void)ctx;
+    assert_in_range(version, 1, 255);
+    return sizes[version];
+}
+
+static enum tern_plan choose(uint32_t from, uint32_t to, uint32_t snapshot)
+{
+    struct tern_plan_position held = {true, from};
+    return tern_plan_choose(&held, to, snapshot, size_of, NULL);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < 256; i++) {
+        sizes[i] = 100;
+    }
+    return 0;
+}
+
+static void test_choices(void **state)
+{
+    (void)state;
+    assert_int_equal(choose(0, 0, 1000), TERN_PLAN_NOTHING);
+    assert_int_equal(choose(7, 7, 1000), TERN_PLAN_NOTHING);
+    assert_int_equal(choose(0, 9, 1000), TERN_PLAN_CHAIN);
+    assert_int_equal(choose(0, 10, 1000), TERN_PLAN_CHAIN); // equal cost: the cache has the chain
+    assert_int_equal(choose(0, 11, 1000), TERN_PLAN_SNAPSHOT);
+    assert_int_equal(choose(5, 11, 1000), TERN_PLAN_CHAIN);
+}
+
+static void test_unknown_or_ahead_takes_a_snapshot(void **state)
+{
+    (void)state;
+    struct tern_plan_position nothing = {false, 0};
+    assert_int_equal(tern_plan_choose(&nothing, 3, UINT32_MAX, size_of, NULL), TERN_PLAN_SNAPSHOT);
+    // The aggregator was restored from a backup.
+    assert_int_equal(choose(9, 3, UINT32_MAX), TERN_PLAN_SNAPSHOT);
+}
+
+static void test_missing_delta_breaks_the_chain(void **state)
+{
+    (void)state;
+    sizes[4] = 0;
+    assert_int_equal(choose(2, 6, UINT32_MAX), TERN_PLAN_SNAPSHOT);
+    assert_int_equal(choose(4, 6, UINT32_MAX), TERN_PLAN_CHAIN);
+}
+
+static void test_a_task_holds_so_many_downloads(void **state)
+{
+    (void)state;
+    assert_int_equal(choose(0, TERN_PLAN_MAX, UINT32_MAX), TERN_PLAN_CHAIN);
+    assert_int_equal(choose(0, TERN_PLAN_MAX + 1, UINT32_MAX), TERN_PLAN_SNAPSHOT);
+}
+
+static void test_sums_do_not_wrap(void **state)
+{
+    (void)state;
+    sizes[1] = UINT32_MAX;
+    sizes[2] = 2;
+    assert_int_equal(choose(0, 2, 1000), TERN_PLAN_SNAPSHOT);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_choices, setup),
+        cmocka_unit_test_setup(test_unknown_or_ahead_takes_a_snapshot, setup),
+        cmocka_unit_test_setup(test_missing_delta_breaks_the_chain, setup),
+        cmocka_unit_test_setup(test_a_task_holds_so_many_downloads, setup),
+        cmocka_unit_test_setup(test_sums_do_not_wrap, setup),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,403 @@
+// The round machine, driven by hand through every transition.
+#include "rounds/round.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+// cmocka wants the headers above first.
+#include <cmocka.h>
+
+#define START 1000000u
+#define DEADLINE 60000u
+
+static struct tern_member members[64];
+static struct tern_round_machine machine;
+static uint64_t ids[64];
+
+static struct tern_round_policy policy(void)
+{
+    return (struct tern_round_policy){.seed = 7,
+                                      .cohort = 4,
+                                      .quorum = 2,
+                                      .deadline_ms = DEADLINE,
+                                      .come_back_min_ms = 1000,
+                                      .come_back_max_ms = 3600000};
+}
+
+static void make(const struct tern_round_policy *with)
+{
+    tern_round_init(&machine, with, members, 64);
+}
+
+static enum tern_result open_with(uint32_t clients, uint64_t now)
+{
+    for (uint32_t i = 0; i < clients; i++) {
+        ids[i] = i + 1;
+    }
+    return tern_round_open(&machine, ids, clients, now);
+}
+
+static void make_open(void)
+{
+    struct tern_round_policy with = policy();
+    make(&with);
+    assert_int_equal(open_with(8, START), TERN_OK);
+}
+
+// The i-th member of the open round gets its task, and reports.
+static void report(uint32_t i, uint64_t now)
+{
+    tern_round_tasked(&machine.members[i], 5, now);
+    assert_int_equal(tern_round_update(&machine, machine.members[i].client, machine.round),
+                     TERN_OK);
+    tern_round_reported(&machine, &machine.members[i], now);
+}
+
+static uint64_t outsider(void)
+{
+    uint64_t id = 1;
+    while (tern_round_member(&machine, id) != NULL) {
+        id++;
+    }
+    return id;
+}
+
+static void test_nothing_before_the_first_round(void **state)
+{
+    (void)state;
+    uint64_t wait = 0;
+    struct tern_round_policy with = policy();
+    make(&with);
+    assert_int_equal(tern_round_tick(&machine, START), TERN_ROUND_NOTHING);
+    assert_int_equal(tern_round_checkin(&machine, 1, START, &wait), TERN_CHECKIN_WAIT);
+    assert_in_range(wait, 1000, 3600000);
+    assert_int_equal(tern_round_update(&machine, 1, 0), TERN_ERR_UNKNOWN_ROUND);
+    assert_int_equal(tern_round_update(&machine, 1, 1), TERN_ERR_UNKNOWN_ROUND);
+    assert_int_equal(tern_round_may_open_ms(&machine), 0);
+    assert_int_equal(open_with(0, START), TERN_ERR_ARGUMENT);
+    assert_false(machine.open);
+}
+
+static void test_opening(void **state)
+{
+    (void)state;
+    make_open();
+    assert_int_equal(machine.round, 1);
+    assert_int_equal(machine.member_count, 4);
+    assert_int_equal(machine.target, 4);
+    assert_int_equal(machine.quorum, 2);
+    assert_int_equal(machine.deadline_ms, START + DEADLINE);
+    assert_int_equal(tern_round_next_tick(&machine), START + DEADLINE);
+    assert_int_equal(open_with(8, START), TERN_ERR_STATE);
+    for (uint32_t i = 0; i < 4; i++) {
+        assert_int_equal(machine.members[i].state, TERN_MEMBER_INVITED);
+    }
+}
+
+static void test_few_clients_shrink_the_round(void **state)
+{
+    (void)state;
+    struct tern_round_policy with = policy();
+    with.quorum = 3;
+    make(&with);
+    assert_int_equal(open_with(2, START), TERN_OK);
+    assert_int_equal(machine.target, 2);
+    assert_int_equal(machine.quorum, 2);
+    // The default quorum is half of the cohort, rounded up.
+    with.quorum = 0;
+    with.cohort = 5;
+    make(&with);
+    assert_int_equal(open_with(8, START), TERN_OK);
+    assert_int_equal(machine.quorum, 3);
+}
+
+static void test_over_selection_invites_more_but_wants_the_target(void **state)
+{
+    (void)state;
+    struct tern_round_policy with = policy();
+    with.over_selection = 0.5;
+    make(&with);
+    assert_int_equal(open_with(8, START), TERN_OK);
+    assert_int_equal(machine.member_count, 6);
+    assert_int_equal(machine.target, 4);
+    for (uint32_t i = 0; i < 4; i++) {
+        assert_int_equal(tern_round_tick(&machine, START + i), TERN_ROUND_NOTHING);
+        report(i, START + i);
+    }
+    assert_int_equal(tern_round_tick(&machine, START + 10), TERN_ROUND_CLOSE);
+}
+
+static void test_capacity_is_a_bound(void **state)
+{
+    (void)state;
+    struct tern_round_policy with = policy();
+    tern_round_init(&machine, &with, members, 3);
+    assert_int_equal(open_with(8, START), TERN_ERR_NO_SPACE);
+    assert_false(machine.open);
+    assert_int_equal(machine.round, 0);
+}
+
+static void test_members_get_their_task_until_they_report(void **state)
+{
+    (void)state;
+    uint64_t wait = 0;
+    make_open();
+    uint64_t client = machine.members[1].client;
+    assert_int_equal(tern_round_checkin(&machine, client, START, &wait), TERN_CHECKIN_TASK);
+    tern_round_tasked(tern_round_member(&machine, client), 5, START + 1);
+    // Its reply may have been lost: the same task again.
+    assert_int_equal(tern_round_checkin(&machine, client, START + 2, &wait), TERN_CHECKIN_TASK);
+    tern_round_reported(&machine, tern_round_member(&machine, client), START + 3);
+    assert_int_equal(tern_round_checkin(&machine, client, START + 4, &wait), TERN_CHECKIN_WAIT);
+    assert_int_equal(tern_round_checkin(&machine, outsider(), START, &wait), TERN_CHECKIN_WAIT);
+}
+
+static void test_what_an_update_is(void **state)
+{
+    (void)state;
+    make_open();
+    uint64_t client = machine.members[0].client;
+    // Invited, but it has no task that it could have trained.
+    assert_int_equal(tern_round_update(&machine, client, 1), TERN_ERR_NOT_IN_COHORT);
+    tern_round_tasked(&machine.members[0], 5, START);
+    assert_int_equal(tern_round_update(&machine, client, 1), TERN_OK);
+    assert_int_equal(tern_round_update(&machine, client, 2), TERN_ERR_UNKNOWN_ROUND);
+    assert_int_equal(tern_round_update(&machine, client, 0), TERN_ERR_UNKNOWN_ROUND);
+    assert_int_equal(tern_round_update(&machine, outsider(), 1), TERN_ERR_NOT_IN_COHORT);
+    tern_round_reported(&machine, &machine.members[0], START);
+    assert_int_equal(tern_round_update(&machine, client, 1), TERN_ERR_CONFLICT);
+    for (uint32_t i = 1; i < 4; i++) {
+        report(i, START);
+    }
+    tern_round_close(&machine, START + 100);
+    assert_int_equal(tern_round_update(&machine, client, 1), TERN_ERR_LATE);
+    assert_int_equal(tern_round_update(&machine, client, 2), TERN_ERR_UNKNOWN_ROUND);
+    assert_int_equal(open_with(8, START + 200), TERN_OK);
+    assert_int_equal(tern_round_update(&machine, client, 1), TERN_ERR_LATE);
+}
+
+static void test_quorum_closes_at_the_deadline(void **state)
+{
+    (void)state;
+    make_open();
+    report(0, START);
+    report(2, START);
+    assert_int_equal(tern_round_tick(&machine, START + DEADLINE - 1), TERN_ROUND_NOTHING);
+    assert_int_equal(tern_round_tick(&machine, START + DEADLINE), TERN_ROUND_CLOSE);
+}
+
+static void test_below_quorum_the_missing_are_replaced(void **state)
+{
+    (void)state;
+    uint64_t wait = 0;
+    make_open();
+    report(0, START);
+    uint64_t reported = machine.members[0].client;
+    uint64_t slow = machine.members[1].client;
+    tern_round_tasked(&machine.members[1], 5, START);
+    uint64_t now = START + DEADLINE;
+    assert_int_equal(tern_round_tick(&machine, now), TERN_ROUND_EXTEND);
+
+    uint64_t fresh[8];
+    uint32_t count = 0;
+    for (uint64_t id = 1; id <= 8; id++) {
+        if (tern_round_member(&machine, id) == NULL) {
+            fresh[count++] = id;
+        }
+    }
+    assert_int_equal(tern_round_extend(&machine, fresh, count, now), TERN_OK);
+    assert_int_equal(machine.member_count, 7); // three missing, three fresh
+    assert_int_equal(machine.attempts, 2);
+    assert_int_equal(machine.deadline_ms, now + DEADLINE);
+    assert_int_equal(tern_round_tick(&machine, now), TERN_ROUND_NOTHING);
+    assert_int_equal(tern_round_member(&machine, reported)->state, TERN_MEMBER_REPORTED);
+    assert_int_equal(tern_round_member(&machine, slow)->state, TERN_MEMBER_REPLACED);
+    for (uint32_t i = 1; i < machine.member_count; i++) {
+        assert_true(machine.members[i].client > machine.members[i - 1].client);
+    }
+    // A replaced member's update is welcome, and so is the member.
+    assert_int_equal(tern_round_update(&machine, slow, 1), TERN_OK);
+    assert_int_equal(tern_round_checkin(&machine, slow, now, &wait), TERN_CHECKIN_TASK);
+    tern_round_reported(&machine, tern_round_member(&machine, slow), now);
+    assert_int_equal(tern_round_tick(&machine, now + DEADLINE), TERN_ROUND_CLOSE);
+}
+
+static void test_without_fresh_clients_the_missing_stay_invited(void **state)
+{
+    (void)state;
+    uint64_t wait = 0;
+    uint64_t fresh[1] = {50};
+    make_open();
+    assert_int_equal(tern_round_extend(&machine, fresh, 1, START + DEADLINE), TERN_OK);
+    uint32_t replaced = 0;
+    uint32_t invited = 0;
+    for (uint32_t i = 0; i < machine.member_count; i++) {
+        replaced += machine.members[i].state == TERN_MEMBER_REPLACED;
+        invited += machine.members[i].state == TERN_MEMBER_INVITED;
+    }
+    assert_int_equal(replaced, 1);
+    assert_int_equal(invited, 4);
+    assert_int_equal(tern_round_extend(&machine, fresh, 0, START + 2 * DEADLINE), TERN_OK);
+    assert_int_equal(machine.member_count, 5);
+    assert_int_equal(tern_round_checkin(&machine, machine.members[4].client, START, &wait),
+                     TERN_CHECKIN_TASK);
+}
+
+static void test_extension_that_does_not_fit_changes_nothing(void **state)
+{
+    (void)state;
+    struct tern_round_policy with = policy();
+    uint64_t fresh[2] = {50, 51};
+    tern_round_init(&machine, &with, members, 5);
+    assert_int_equal(open_with(8, START), TERN_OK);
+    assert_int_equal(tern_round_extend(&machine, fresh, 2, START + DEADLINE), TERN_ERR_NO_SPACE);
+    assert_int_equal(machine.attempts, 1);
+    assert_int_equal(machine.deadline_ms, START + DEADLINE);
+    assert_int_equal(machine.members[0].state, TERN_MEMBER_INVITED);
+}
+
+static void test_rounds_come_to_an_end(void **state)
+{
+    (void)state;
+    uint64_t wait = 0;
+    struct tern_round_policy with = policy();
+    with.rounds = 1;
+    with.cohort = 1;
+    make(&with);
+    assert_int_equal(open_with(2, START), TERN_OK);
+    report(0, START);
+    tern_round_close(&machine, START + 5);
+    assert_true(tern_round_finished(&machine));
+    assert_int_equal(tern_round_checkin(&machine, 1, START + 6, &wait), TERN_CHECKIN_FINISHED);
+    assert_int_equal(open_with(2, START + 6), TERN_ERR_STATE);
+    assert_int_equal(tern_round_tick(&machine, START + DEADLINE), TERN_ROUND_NOTHING);
+    assert_true(tern_round_next_tick(&machine) == UINT64_MAX);
+}
+
+static void test_abandoned_round_does_not_count(void **state)
+{
+    (void)state;
+    struct tern_round_policy with = policy();
+    with.rounds = 1;
+    make(&with);
+    assert_int_equal(open_with(8, START), TERN_OK);
+    tern_round_abandon(&machine);
+    assert_false(tern_round_finished(&machine));
+    assert_int_equal(tern_round_update(&machine, machine.members[0].client, 1), TERN_ERR_LATE);
+    assert_int_equal(open_with(8, START + 1), TERN_OK);
+    assert_int_equal(machine.round, 2);
+}
+
+static void test_interval_between_rounds(void **state)
+{
+    (void)state;
+    uint64_t wait = 0;
+    struct tern_round_policy with = policy();
+    with.min_interval_ms = 300000;
+    make(&with);
+    assert_int_equal(open_with(8, START), TERN_OK);
+    tern_round_close(&machine, START + 1000);
+    assert_int_equal(tern_round_may_open_ms(&machine), START + 300000);
+    assert_int_equal(tern_round_checkin(&machine, 1, START + 2000, &wait), TERN_CHECKIN_WAIT);
+    assert_in_range(wait, 298000, 298000 + 298000 / 8);
+}
+
+// An idle client comes once per round: after the round's likely end, spread out, within bounds.
+static void test_come_back_times(void **state)
+{
+    (void)state;
+    uint64_t wait = 0;
+    make_open();
+    uint64_t first = outsider();
+    (void)tern_round_checkin(&machine, first, START, &wait);
+    assert_in_range(wait, DEADLINE, DEADLINE + DEADLINE / 8); // no round yet to judge by
+    uint64_t again = 0;
+    (void)tern_round_checkin(&machine, first, START, &again);
+    assert_int_equal(wait, again);
+
+    tern_round_close(&machine, START + 8000);
+    assert_int_equal(open_with(8, START + 8000), TERN_OK);
+    (void)tern_round_checkin(&machine, outsider(), START + 8000, &wait);
+    assert_in_range(wait, 8000, 9000); // rounds take 8 s
+    // Later than usual: half-way to the deadline.
+    (void)tern_round_checkin(&machine, outsider(), START + 8000 + 20000, &wait);
+    assert_in_range(wait, 20000, 22500);
+    // Past the deadline: soon.
+    (void)tern_round_checkin(&machine, outsider(), START + 8000 + DEADLINE, &wait);
+    assert_in_range(wait, 1000, 1125);
+    machine.policy.come_back_max_ms = 2000;
+    (void)tern_round_checkin(&machine, outsider(), START + 8000, &wait);
+    assert_int_equal(wait, 2000);
+
+    machine.policy.come_back_max_ms = 3600000;
+    unsigned different = 0;
+    uint64_t before = 0;
+    for (uint64_t client = 100; client < 140; client++) {
+        (void)tern_round_checkin(&machine, client, START + 8000, &wait);
+        different += wait != before;
+        before = wait;
+    }
+    assert_true(different > 30);
+}
+
+static void test_usual_length_follows_slowly(void **state)
+{
+    (void)state;
+    make_open();
+    tern_round_close(&machine, START + 8000);
+    assert_int_equal(machine.usual_ms, 8000);
+    assert_int_equal(open_with(8, START + 10000), TERN_OK);
+    tern_round_close(&machine, START + 10000 + 16000);
+    assert_int_equal(machine.usual_ms, 10000);
+}
+
+// What a restart does: the stored rounds and members make the same machine.
+static void test_restored_machine_is_the_same(void **state)
+{
+    (void)state;
+    make_open();
+    tern_round_close(&machine, START + 8000);
+    assert_int_equal(open_with(8, START + 9000), TERN_OK);
+    report(0, START + 9500);
+    struct tern_round_machine before = machine;
+    struct tern_member copies[4];
+    memcpy(copies, members, sizeof copies);
+
+    struct tern_round_policy with = policy();
+    make(&with);
+    tern_round_restore(&machine, 1, 4, 2, 1, START, START + DEADLINE);
+    tern_round_close(&machine, START + 8000);
+    tern_round_restore(&machine, 2, 4, 2, 1, START + 9000, START + 9000 + DEADLINE);
+    for (uint32_t i = 4; i-- > 0;) {
+        assert_int_equal(tern_round_restore_member(&machine, &copies[i]), TERN_OK);
+    }
+    assert_int_equal(tern_round_restore_member(&machine, &copies[0]), TERN_ERR_CONFLICT);
+    assert_memory_equal(&machine, &before, sizeof machine);
+    assert_memory_equal(members, copies, sizeof copies);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_nothing_before_the_first_round),
+        cmocka_unit_test(test_opening),
+        cmocka_unit_test(test_few_clients_shrink_the_round),
+        cmocka_unit_test(test_over_selection_invites_more_but_wants_the_target),
+        cmocka_unit_test(test_capacity_is_a_bound),
+        cmocka_unit_test(test_members_get_their_task_until_they_report),
+        cmocka_unit_test(test_what_an_update_is),
+        cmocka_unit_test(test_quorum_closes_at_the_deadline),
+        cmocka_unit_test(test_below_quorum_the_missing_are_replaced),
+        cmocka_unit_test(test_without_fresh_clients_the_missing_stay_invited),
+        cmocka_unit_test(test_extension_that_does_not_fit_changes_nothing),
+        cmocka_unit_test(test_rounds_come_to_an_end),
+        cmocka_unit_test(test_abandoned_round_does_not_count),
+        cmocka_unit_test(test_interval_between_rounds),
+        cmocka_unit_test(test_come_back_times),
+        cmocka_unit_test(test_usual_length_follows_slowly),
+        cmocka_unit_test(test_restored_machine_is_the_same),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

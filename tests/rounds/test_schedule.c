@@ -1,0 +1,112 @@
+// Local steps and learning rates.
+#include "rounds/schedule.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+// cmocka wants the headers above first.
+#include <cmocka.h>
+
+static struct tern_steps_settings deadline(void)
+{
+    return (struct tern_steps_settings){.policy = TERN_STEPS_DEADLINE,
+                                        .local_steps = 20,
+                                        .min_steps = 5,
+                                        .max_steps = 500,
+                                        .fraction = 0.5};
+}
+
+static void test_names(void **state)
+{
+    (void)state;
+    enum tern_steps_policy policy = TERN_STEPS_FIXED;
+    enum tern_rate_schedule schedule = TERN_RATE_CONSTANT;
+    assert_int_equal(tern_steps_policy_from_name("deadline", &policy), TERN_OK);
+    assert_int_equal(policy, TERN_STEPS_DEADLINE);
+    assert_int_equal(tern_steps_policy_from_name("fixed", &policy), TERN_OK);
+    assert_int_equal(policy, TERN_STEPS_FIXED);
+    assert_int_equal(tern_steps_policy_from_name("Fixed", &policy), TERN_ERR_UNKNOWN);
+    assert_int_equal(tern_rate_schedule_from_name("cosine", &schedule), TERN_OK);
+    assert_int_equal(schedule, TERN_RATE_COSINE);
+    assert_int_equal(tern_rate_schedule_from_name("constant", &schedule), TERN_OK);
+    assert_int_equal(schedule, TERN_RATE_CONSTANT);
+    assert_int_equal(tern_rate_schedule_from_name("linear", &schedule), TERN_ERR_UNKNOWN);
+}
+
+static void test_fixed_is_the_same_for_all(void **state)
+{
+    (void)state;
+    char reason[TERN_STEPS_REASON_MAX];
+    struct tern_steps_settings settings = deadline();
+    settings.policy = TERN_STEPS_FIXED;
+    assert_int_equal(tern_steps_for(&settings, 1000.0F, 1, reason), 20);
+    assert_string_equal(reason, "fixed");
+}
+
+static void test_deadline_fits_the_speed_into_the_window(void **state)
+{
+    (void)state;
+    char reason[TERN_STEPS_REASON_MAX];
+    struct tern_steps_settings settings = deadline();
+    assert_int_equal(tern_steps_for(&settings, 10.0F, 30000, reason), 150);
+    assert_string_equal(reason, "deadline: 10.00 steps/s x 30.00 s x 0.50");
+    assert_int_equal(tern_steps_for(&settings, 0.01F, 30000, reason), 5);
+    assert_string_equal(reason, "deadline: 0.01 steps/s x 30.00 s x 0.50, at least 5");
+    assert_int_equal(tern_steps_for(&settings, 1e9F, 30000, reason), 500);
+    assert_non_null(strstr(reason, "at most 500"));
+    assert_int_equal(tern_steps_for(&settings, 0.0F, 30000, reason), 20);
+    assert_string_equal(reason, "deadline: speed not known yet");
+    assert_int_equal(tern_steps_for(&settings, NAN, 30000, reason), 20);
+    assert_int_equal(tern_steps_for(&settings, 3e38F, UINT64_MAX, reason), 500);
+    assert_true(strlen(reason) < sizeof reason);
+    assert_int_equal(tern_steps_for(&settings, 10.0F, 0, reason), 5);
+}
+
+static void test_speed_is_smoothed(void **state)
+{
+    (void)state;
+    float speed = tern_steps_speed(0.0F, 100, 1000);
+    assert_true(speed == 100.0F);
+    speed = tern_steps_speed(speed, 10, 1000); // one busy round
+    assert_true(speed > 70.0F && speed < 75.0F);
+    for (int i = 0; i < 20; i++) {
+        speed = tern_steps_speed(speed, 10, 1000);
+    }
+    assert_true(speed < 10.2F);
+    assert_true(tern_steps_speed(7.0F, 0, 1000) == 7.0F);
+    assert_true(tern_steps_speed(7.0F, 10, 0) == 7.0F);
+}
+
+static void test_rates(void **state)
+{
+    (void)state;
+    assert_true(tern_rate_for(TERN_RATE_CONSTANT, 0.05F, 0.0F, 50, 100) == 0.05F);
+    assert_true(tern_rate_for(TERN_RATE_COSINE, 0.05F, 0.0F, 7, 0) == 0.05F); // no end
+    assert_true(tern_rate_for(TERN_RATE_COSINE, 0.05F, 0.0F, 1, 100) == 0.05F);
+    assert_true(tern_rate_for(TERN_RATE_COSINE, 0.05F, 0.001F, 100, 100) == 0.001F);
+    assert_true(tern_rate_for(TERN_RATE_COSINE, 0.05F, 0.001F, 200, 100) == 0.001F);
+    float before = 1.0F;
+    for (uint32_t round = 1; round <= 101; round++) {
+        float rate = tern_rate_for(TERN_RATE_COSINE, 0.05F, 0.01F, round, 101);
+        double t = (double)(round - 1) / 100.0;
+        double expected = 0.01 + 0.04 * 0.5 * (1.0 + cos(3.14159265358979323846 * t));
+        assert_true(fabs((double)rate - expected) < 1e-8);
+        assert_true(rate < before);
+        before = rate;
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_fixed_is_the_same_for_all),
+        cmocka_unit_test(test_deadline_fits_the_speed_into_the_window),
+        cmocka_unit_test(test_speed_is_smoothed),
+        cmocka_unit_test(test_rates),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
