@@ -1,0 +1,282 @@
+// Acknowledged is durable, and what is not durable is not acknowledged: group commit, failing
+// transactions, concurrent clients.
+#include "harness.h"
+
+#include "service/replay.h"
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+// cmocka wants the headers above first.
+#include <cmocka.h>
+
+static struct harness harness;
+
+static int setup(void **state)
+{
+    (void)state;
+    harness_make(&harness);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    harness_free(&harness);
+    return 0;
+}
+
+static bool is_stored(uint32_t round, uint64_t client)
+{
+    struct tern_db *other;
+    struct tern_db_update found;
+    char why[256];
+    assert_int_equal(tern_db_open(harness.path, &other, why), TERN_OK);
+    enum tern_result result = tern_db_update_find(other, round, client, &found);
+    tern_db_close(other);
+    return result == TERN_OK;
+}
+
+// Another connection to the file sees the update as soon as it was acknowledged, and not before.
+static void test_acknowledged_after_the_commit(void **state)
+{
+    (void)state;
+    uint8_t *body;
+    harness_start(&harness);
+    enroll(&harness, false);
+    enroll(&harness, false);
+    tern_CheckinReply next = checkin(&harness, 1, NULL);
+    size_t len = encode_update(&harness, &next.task, 1.0F, 10, &body);
+
+    // With another writer in the file nothing can be committed, so nothing is acknowledged.
+    struct tern_db *other;
+    char why[256];
+    assert_int_equal(tern_db_open(harness.path, &other, why), TERN_OK);
+    assert_int_equal(tern_db_begin(other), TERN_OK);
+    struct tern_http_exchange *exchange =
+        call_begin(&harness, "PUT", TERN_PATH_UPDATES "1/1", harness.tokens[1], body, len);
+    usleep(300000);
+    assert_false(call_is_done(exchange));
+    assert_false(is_stored(1, 1));
+    tern_db_rollback(other);
+    tern_db_close(other);
+    struct answer answer = call_end(exchange);
+    assert_int_equal(answer.status, 200);
+    answer_free(&answer);
+    assert_true(is_stored(1, 1));
+    free(body);
+}
+
+// A writer that stays longer than the service waits: 503 for all, and memory as if nothing had
+// been.
+static void test_batch_that_fails_is_taken_back(void **state)
+{
+    (void)state;
+    uint8_t *body;
+    struct tern_db *other;
+    char why[256];
+    harness_start(&harness);
+    enroll(&harness, false);
+    enroll(&harness, false);
+    tern_CheckinReply next = checkin(&harness, 1, NULL);
+    size_t len = encode_update(&harness, &next.task, 1.0F, 10, &body);
+    assert_int_equal(tern_db_open(harness.path, &other, why), TERN_OK);
+    assert_int_equal(tern_db_begin(other), TERN_OK);
+    struct tern_http_exchange *exchange =
+        call_begin(&harness, "PUT", TERN_PATH_UPDATES "1/1", harness.tokens[1], body, len);
+    struct answer answer = call_end(exchange);
+    assert_int_equal(answer.status, 503);
+    assert_true(answer.retry_after_s > 0);
+    answer_free(&answer);
+    tern_db_rollback(other);
+    tern_db_close(other);
+    assert_false(is_stored(1, 1));
+    // The client sends the same bytes again, and they count once.
+    answer = put_update(&harness, 1, 1, 1, body, len);
+    assert_int_equal(answer.status, 200);
+    tern_UpdateReply reply;
+    assert_int_equal(tern_wire_decode_update_reply(answer.body->data, answer.body->len, &reply),
+                     TERN_OK);
+    assert_int_equal(reply.status, tern_UpdateStatus_UPDATE_ACCEPTED);
+    answer_free(&answer);
+    free(body);
+}
+
+// A store that fails in the middle of a batch, when the round is already merged in memory: it is
+// opened read-only underneath by a trigger that refuses new versions.
+static void refuse_versions(bool refuse)
+{
+    char command[512];
+    snprintf(command, sizeof command,
+             "/usr/bin/python3 -c \"import sqlite3;c=sqlite3.connect('%s',timeout=10);"
+             "c.execute('%s');c.commit()\"",
+             harness.path,
+             refuse ? "create trigger no_versions before insert on versions begin select "
+                      "raise(abort,\\\"no\\\"); end"
+                    : "drop trigger no_versions");
+    assert_int_equal(system(command), 0);
+}
+
+static void test_commit_of_a_round_that_fails(void **state)
+{
+    (void)state;
+    uint8_t *body;
+    uint8_t before[TERN_SHA256_SIZE];
+    uint8_t after[TERN_SHA256_SIZE];
+    struct tern_replay_report report;
+    char why[256];
+    harness_start(&harness);
+    enroll(&harness, false);
+    enroll(&harness, false);
+    do_round(&harness, 1, NULL, 1.0F);
+    tern_CheckinReply next = checkin(&harness, 2, NULL);
+    size_t len = encode_update(&harness, &next.task, 3.0F, 10, &body);
+    refuse_versions(true);
+    store_digest(&harness, before);
+    struct answer answer = put_update(&harness, 2, 1, 1, body, len);
+    assert_int_equal(answer.status, 503);
+    answer_free(&answer);
+    store_digest(&harness, after);
+    assert_memory_equal(before, after, TERN_SHA256_SIZE);
+    refuse_versions(false);
+    answer = put_update(&harness, 2, 1, 1, body, len);
+    assert_int_equal(answer.status, 200);
+    answer_free(&answer);
+    free(body);
+    harness_stop(&harness);
+    assert_int_equal(tern_db_open(harness.path, &harness.db, why), TERN_OK);
+    assert_int_equal(tern_service_replay(harness.db, NULL, NULL, &report, why), TERN_OK);
+    assert_int_equal(report.rounds, 1);
+    assert_int_equal(report.updates, 2);
+}
+
+// --- Many clients at once
+
+#define THREADS 8
+#define ROUNDS 12
+
+static void *work(void *arg)
+{
+    uint64_t client = (uint64_t)(uintptr_t)arg;
+    unsigned done = 0;
+    while (done < ROUNDS) {
+        tern_CheckinReply next = checkin(&harness, client, NULL);
+        if (next.finished) {
+            break;
+        }
+        if (!next.has_task) {
+            usleep(1000);
+            continue;
+        }
+        uint8_t *body;
+        size_t len = encode_update(&harness, &next.task, 0.01F * (float)client, 10, &body);
+        struct answer answer = put_update(&harness, client, next.task.round, done, body, len);
+        assert_int_equal(answer.status, 200);
+        answer_free(&answer);
+        free(body);
+        done++;
+    }
+    return NULL;
+}
+
+static void test_many_clients_at_once(void **state)
+{
+    (void)state;
+    pthread_t threads[THREADS];
+    struct tern_replay_report report;
+    char why[256];
+    harness.config.round.cohort = THREADS;
+    harness.config.min_clients = THREADS;
+    harness.config.round.rounds = ROUNDS;
+    harness_start(&harness);
+    for (int i = 0; i < THREADS; i++) {
+        enroll(&harness, false);
+    }
+    for (uintptr_t i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, work, (void *)(i + 1)), 0);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    assert_true(tern_service_finished(harness.service));
+    harness_stop(&harness);
+    assert_int_equal(tern_db_open(harness.path, &harness.db, why), TERN_OK);
+    assert_int_equal(tern_service_replay(harness.db, NULL, NULL, &report, why), TERN_OK);
+    assert_int_equal(report.rounds, ROUNDS);
+    assert_int_equal(report.updates, THREADS * ROUNDS);
+}
+
+// The order in which updates arrive does not matter to the bits.
+static void run_in_order(const uint64_t order[3], uint8_t sha256[TERN_SHA256_SIZE])
+{
+    struct tern_db_version version;
+    char why[256];
+    harness.config.round.cohort = 3;
+    harness.config.min_clients = 3;
+    harness_start(&harness);
+    for (int i = 0; i < 3; i++) {
+        enroll(&harness, false);
+    }
+    for (int i = 0; i < 3; i++) {
+        do_round(&harness, order[i], NULL, 0.1F * (float)(order[i] * order[i]));
+    }
+    harness_stop(&harness);
+    assert_int_equal(tern_db_open(harness.path, &harness.db, why), TERN_OK);
+    assert_int_equal(tern_db_version_get(harness.db, 1, &version), TERN_OK);
+    memcpy(sha256, version.model_sha256, TERN_SHA256_SIZE);
+}
+
+static void test_order_of_arrival_does_not_matter(void **state)
+{
+    uint8_t a[TERN_SHA256_SIZE];
+    uint8_t b[TERN_SHA256_SIZE];
+    const uint64_t up[3] = {1, 2, 3};
+    const uint64_t mixed[3] = {3, 1, 2};
+    run_in_order(up, a);
+    teardown(state);
+    setup(state);
+    run_in_order(mixed, b);
+    assert_memory_equal(a, b, TERN_SHA256_SIZE);
+}
+
+static bool sum_meter(void *ctx, const struct tern_db_meter *row)
+{
+    uint64_t *sum = ctx;
+    if (row->client == 5 && row->round == 3 && row->purpose == TERN_PURPOSE_UPLOAD) {
+        *sum += row->up.wire;
+    }
+    return true;
+}
+
+static void test_metered_bytes_reach_the_store(void **state)
+{
+    (void)state;
+    char why[256];
+    uint64_t sum = 0;
+    struct tern_http_tag tag = {.client = 5, .round = 3, .purpose = TERN_PURPOSE_UPLOAD};
+    struct tern_bytes up = {.payload = 1, .http = 2, .tls = 3, .wire = 4};
+    struct tern_bytes down = {0};
+    harness_start(&harness);
+    for (int i = 0; i < 1000; i++) {
+        harness.handler.on_metered(harness.handler.ctx, &tag, &up, &down);
+        tag.client = i % 2 == 0 ? 6 + (uint64_t)i : 5;
+    }
+    harness_stop(&harness);
+    assert_int_equal(tern_db_open(harness.path, &harness.db, why), TERN_OK);
+    assert_int_equal(tern_db_meter_each(harness.db, sum_meter, &sum), TERN_OK);
+    assert_int_equal(sum, 4 * 500);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(test_acknowledged_after_the_commit),    TEST(test_batch_that_fails_is_taken_back),
+        TEST(test_commit_of_a_round_that_fails),     TEST(test_many_clients_at_once),
+        TEST(test_order_of_arrival_does_not_matter), TEST(test_metered_bytes_reach_the_store),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
