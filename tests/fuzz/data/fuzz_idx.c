@@ -1,0 +1,59 @@
+// IDX images and labels from hostile bytes: what is accepted is complete and within the limits,
+// what is refused is told and holds no memory.
+#include "data/idx.h"
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
+
+static const struct tern_data_limits limits = {
+    .max_bytes = 1 << 16, .max_examples = 1000, .max_features = 4096, .max_classes = 200};
+
+static void require(int condition)
+{
+    if (!condition) {
+        abort();
+    }
+}
+
+// Reads every byte that the data set claims to have.
+static void use(const struct tern_dataset *data)
+{
+    size_t pixels = (size_t)data->count * data->feature_count;
+    volatile unsigned sum = 0;
+    for (size_t i = 0; i < pixels; i++) {
+        sum = sum + data->bytes[i];
+    }
+    for (uint32_t i = 0; data->labels != NULL && i < data->count; i++) {
+        require(data->labels[i] < data->class_count);
+    }
+    require(data->count <= limits.max_examples && pixels <= limits.max_bytes);
+    require((uint64_t)data->height * data->width * data->channels == data->feature_count);
+}
+
+// The first two bytes are the length of the images; the labels follow them.
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+{
+    char why[TERN_DATA_WHY_MAX] = "";
+    struct tern_dataset data;
+    struct tern_input input;
+    if (size < 2) {
+        return 0;
+    }
+    size_t split = (size_t)bytes[0] << 8 | bytes[1];
+    split = split < size - 2 ? split : size - 2;
+    memset(&data, 0, sizeof data);
+    tern_input_from_memory(&input, bytes + 2, split, UINT64_MAX, why);
+    if (tern_idx_read_images(&input, &limits, &data) != TERN_OK) {
+        require(why[0] != '\0' && data.bytes == NULL);
+        return 0;
+    }
+    tern_input_from_memory(&input, bytes + 2 + split, size - 2 - split, UINT64_MAX, why);
+    if (tern_idx_read_labels(&input, &limits, &data) != TERN_OK) {
+        require(why[0] != '\0' && data.labels == NULL);
+    }
+    use(&data);
+    free((void *)(uintptr_t)data.bytes);
+    free((void *)(uintptr_t)data.labels);
+    return 0;
+}
