@@ -67,6 +67,7 @@ static void turn_month(struct tern_client *client)
         budget->month_spent = 0;
         budget->month_counted = 0;
     }
+    client->month_closed = false;
     budget->month = month;
 }
 
@@ -156,6 +157,7 @@ enum tern_result tern_budget_reserve(struct tern_client *client, uint64_t expect
     }
     if (expected > month_left(client)) {
         *why = "it would exceed the byte budget of the month";
+        client->month_closed = true;
         return TERN_ERR_BUDGET;
     }
     return count_ahead(client, expected);
@@ -163,7 +165,8 @@ enum tern_result tern_budget_reserve(struct tern_client *client, uint64_t expect
 
 bool tern_budget_month_has_round(struct tern_client *client)
 {
-    return client->budget.round_mean <= month_left(client);
+    const uint64_t left = month_left(client); // opens the month when it has turned
+    return !client->month_closed && client->budget.round_mean <= left;
 }
 
 enum tern_result tern_budget_stop(struct tern_client *client, uint64_t expected, const char *why)

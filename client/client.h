@@ -226,7 +226,8 @@ struct tern_client {
     // What it cost.
     struct tern_meter meter_all;
     struct tern_meter meter_round;
-    bool round_done; // the next exchange starts a new round's account
+    bool round_done;   // the next exchange starts a new round's account
+    bool month_closed; // something did not fit into the month's budget any more
     struct tern_client_budget budget;
 };
 

@@ -90,7 +90,8 @@ uint64_t tern_budget_left(struct tern_client *client);
 TERN_MUST_USE enum tern_result tern_budget_reserve(struct tern_client *client, uint64_t expected,
                                                    const char **why);
 
-// Whether a whole round of mean cost fits into the monthly budget.
+// Whether a whole round of mean cost fits into the monthly budget, and nothing was refused for it
+// in this month yet: asking for work that cannot be paid costs bytes, too.
 bool tern_budget_month_has_round(struct tern_client *client);
 
 // Says that the budget forbids `expected` bytes and waits. Returns TERN_AGAIN.

@@ -172,6 +172,7 @@ enum tern_result tern_client_restore(struct tern_client *client,
     client->in_flight = false;
     client->training = false;
     client->has_evaluation = false;
+    client->month_closed = false;
     client->due_ms = 0;
     client->failures = 0;
     memset(&client->task, 0, sizeof client->task);

@@ -14,7 +14,7 @@ static enum tern_result may_start(struct tern_client *client, struct tern_condit
     }
     if (!tern_budget_month_has_round(client)) {
         return tern_budget_stop(client, client->budget.round_mean,
-                                "a round of mean cost would exceed the byte budget of the month");
+                                "a round would exceed the byte budget of the month");
     }
     const uint64_t cost = tern_budget_cost(0, 1);
     const enum tern_result result = tern_budget_reserve(client, cost, &why);

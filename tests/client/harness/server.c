@@ -1,0 +1,388 @@
+#include "client/harness/world.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define TOKEN "AAECAwQFBgcICQoLDA0ODw"
+
+void fake_server_init(struct fake_server *server, const struct tern_model *model)
+{
+    memset(server, 0, sizeof *server);
+    server->model = model;
+    server->seed = 7;
+    server->target = 8;
+    server->codec = "3lc:s=1";
+    server->local_steps = 3;
+    tern_model_init_weights(model, server->seed, server->weights);
+    tern_replica_from_seed(model->hash, server->seed, server->replica);
+    memcpy(server->replica_of[0], server->replica, TERN_SHA256_SIZE);
+}
+
+static tern_Download describe(const struct fake_server *server, tern_DownloadKind kind)
+{
+    tern_Download message = tern_Download_init_zero;
+    message.kind = kind;
+    message.version = server->version;
+    message.model_hash.size = TERN_SHA256_SIZE;
+    memcpy(message.model_hash.bytes, server->model->hash, TERN_SHA256_SIZE);
+    return message;
+}
+
+static void seal(struct fake_download *download, const tern_Download *message,
+                 struct tern_span container)
+{
+    assert_int_equal(tern_wire_encode_download(message, container, download->blob,
+                                               sizeof download->blob, &download->len),
+                     TERN_OK);
+    tern_sha256(download->blob, download->len, download->sha256);
+}
+
+void fake_server_commit(struct fake_server *server, const float *change)
+{
+    const struct tern_codec codec = {.id = TERN_CODEC_FLOAT32, .sparsity = 1.0f};
+    struct fake_download *download = &server->downloads[server->version];
+    static uint8_t container[WORLD_BLOB];
+    float values[WORLD_VALUES];
+    size_t len = 0;
+    memcpy(values, change, sizeof values);
+    assert_int_equal(
+        tern_container_encode(&codec, server->model, values, container, sizeof container, &len),
+        TERN_OK);
+    server->version++;
+    tern_Download message = describe(server, tern_DownloadKind_DOWNLOAD_DELTA);
+    message.from.size = TERN_SHA256_SIZE;
+    memcpy(message.from.bytes, server->replica, TERN_SHA256_SIZE);
+    seal(download, &message, (struct tern_span){container, len});
+    tern_replica_step(server->replica, download->sha256, server->replica);
+    memcpy(server->replica_of[server->version], server->replica, TERN_SHA256_SIZE);
+    assert_int_equal(
+        tern_container_accumulate(server->model, container, len, 1.0f, server->weights), TERN_OK);
+}
+
+void fake_server_redo_download(struct fake_server *server, uint32_t v, tern_Download *message,
+                               struct tern_span container)
+{
+    seal(&server->downloads[v], message, container);
+}
+
+static void make_snapshot(struct fake_server *server)
+{
+    const struct tern_codec codec = {.id = TERN_CODEC_FLOAT32, .sparsity = 1.0f};
+    static uint8_t container[WORLD_BLOB];
+    float values[WORLD_VALUES];
+    size_t len = 0;
+    memcpy(values, server->weights, sizeof values);
+    assert_int_equal(
+        tern_container_encode(&codec, server->model, values, container, sizeof container, &len),
+        TERN_OK);
+    tern_Download message = describe(server, tern_DownloadKind_DOWNLOAD_SNAPSHOT);
+    message.to.size = TERN_SHA256_SIZE;
+    memcpy(message.to.bytes, server->replica, TERN_SHA256_SIZE);
+    seal(&server->snapshot, &message, (struct tern_span){container, len});
+}
+
+bool fake_server_accepted(const struct fake_server *server, uint32_t round, uint32_t sequence)
+{
+    for (size_t i = 0; i < server->accepted_count; i++) {
+        if (server->accepted[i].round == round && server->accepted[i].sequence == sequence) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// --- Tasks
+// ------------------------------------------------------------------------------------------
+
+static void add_ref(tern_Task *task, const struct fake_download *download)
+{
+    tern_DownloadRef *ref = &task->downloads[task->downloads_count++];
+    ref->sha256.size = TERN_SHA256_SIZE;
+    memcpy(ref->sha256.bytes, download->sha256, TERN_SHA256_SIZE);
+    ref->size = (uint32_t)download->len;
+}
+
+static void plan(struct fake_server *server, tern_Task *task, uint32_t held, uint32_t goal)
+{
+    if (server->snapshots && held != goal) {
+        make_snapshot(server);
+        add_ref(task, &server->snapshot);
+        return;
+    }
+    for (uint32_t v = held; v < goal; v++) {
+        add_ref(task, &server->downloads[v]);
+    }
+}
+
+static uint32_t version_of(const struct fake_server *server, const uint8_t *replica)
+{
+    for (uint32_t v = 0; v <= server->version; v++) {
+        if (memcmp(server->replica_of[v], replica, TERN_SHA256_SIZE) == 0) {
+            return v;
+        }
+    }
+    fail_msg("the client holds a replica that never was");
+    return 0;
+}
+
+static void give_task(struct fake_server *server, tern_CheckinReply *reply, uint32_t held)
+{
+    tern_Task *task = &reply->task;
+    const uint32_t round = server->version + 1;
+    const uint32_t goal = server->evaluate ? held + 1 : server->version;
+    reply->has_task = true;
+    task->kind = server->evaluate ? tern_TaskKind_TASK_EVALUATE : tern_TaskKind_TASK_TRAIN;
+    task->round = round;
+    task->base.size = TERN_SHA256_SIZE;
+    memcpy(task->base.bytes, server->replica_of[goal], TERN_SHA256_SIZE);
+    task->base_version = goal;
+    plan(server, task, held, goal);
+    task->local_steps = server->local_steps;
+    task->batch_size = 4;
+    task->learning_rate = 0.5f;
+    task->error_directive = server->directives[round];
+    task->decay = 0.5f;
+    task->window_ms = server->window_ms;
+    task->seed = 11;
+    strncpy(task->codec, server->codec, sizeof task->codec - 1);
+}
+
+static void instruct(struct fake_server *server, tern_CheckinReply *reply, uint32_t held)
+{
+    const bool done = server->evaluate ? held >= server->target : server->version >= server->target;
+    if (done) {
+        reply->finished = true;
+        reply->final_model_hash.size = TERN_SHA256_SIZE;
+        tern_sha256(server->weights, sizeof server->weights, reply->final_model_hash.bytes);
+    } else if (server->no_task || (server->evaluate && held >= server->version)) {
+        reply->come_back_ms = server->come_back_ms;
+    } else {
+        give_task(server, reply, held);
+    }
+}
+
+// --- Requests
+// ---------------------------------------------------------------------------------------
+
+static void say_error(const char *name, uint8_t *reply, size_t size, size_t *len)
+{
+    tern_Error error = tern_Error_init_zero;
+    strncpy(error.name, name, sizeof error.name - 1);
+    strncpy(error.sentence, "Said by the test.", sizeof error.sentence - 1);
+    assert_int_equal(tern_wire_encode_error(&error, reply, size, len), TERN_OK);
+}
+
+static int answer_enroll(struct fake_server *server, const struct tern_request *request,
+                         uint8_t *reply, size_t size, size_t *len)
+{
+    tern_EnrollRequest message;
+    tern_EnrollReply answer = tern_EnrollReply_init_zero;
+    assert_null(request->token);
+    assert_int_equal(tern_wire_decode_enroll_request(request->body, request->body_len, &message),
+                     TERN_OK);
+    if (strcmp(message.join_code, "join-me") != 0) {
+        say_error("unauthorized", reply, size, len);
+        return 401;
+    }
+    answer.client_id = 3;
+    strncpy(answer.token, TOKEN, sizeof answer.token - 1);
+    answer.has_model = true;
+    answer.model.seed = server->seed;
+    strncpy(answer.model.spec, "test:608", sizeof answer.model.spec - 1);
+    answer.model.hash.size = TERN_SHA256_SIZE;
+    memcpy(answer.model.hash.bytes, server->model->hash, TERN_SHA256_SIZE);
+    assert_int_equal(tern_wire_encode_enroll_reply(&answer, reply, size, len), TERN_OK);
+    return 200;
+}
+
+static int answer_checkin(struct fake_server *server, const struct tern_request *request,
+                          uint8_t *reply, size_t size, size_t *len)
+{
+    tern_CheckinReply answer = tern_CheckinReply_init_zero;
+    assert_int_equal(
+        tern_wire_decode_checkin_request(request->body, request->body_len, &server->last_checkin),
+        TERN_OK);
+    server->checkins++;
+    if (server->checkin_status != 0) {
+        say_error(server->checkin_status == 401 ? "unauthorized" : "busy", reply, size, len);
+        return server->checkin_status;
+    }
+    if (server->last_checkin.has_evaluation) {
+        server->evaluations[server->evaluation_count++] = server->last_checkin.evaluation;
+    }
+    instruct(server, &answer, version_of(server, server->last_checkin.replica.bytes));
+    assert_int_equal(tern_wire_encode_checkin_reply(&answer, reply, size, len), TERN_OK);
+    return 200;
+}
+
+static const struct fake_download *find_download(const struct fake_server *server,
+                                                 const uint8_t *sha256)
+{
+    for (uint32_t v = 0; v < server->version; v++) {
+        if (memcmp(server->downloads[v].sha256, sha256, TERN_SHA256_SIZE) == 0) {
+            return &server->downloads[v];
+        }
+    }
+    return memcmp(server->snapshot.sha256, sha256, TERN_SHA256_SIZE) == 0 ? &server->snapshot
+                                                                          : NULL;
+}
+
+static int answer_download(struct fake_server *server, const struct tern_request *request,
+                           uint8_t *reply, size_t size, size_t *len)
+{
+    uint8_t sha256[TERN_SHA256_SIZE];
+    assert_int_equal(tern_path_parse_download(request->path, sha256), TERN_OK);
+    const struct fake_download *download = find_download(server, sha256);
+    if (download == NULL) {
+        say_error("not-found", reply, size, len);
+        return 404;
+    }
+    assert_true(request->range_from < download->len);
+    *len = download->len - request->range_from;
+    assert_true(*len <= size);
+    memcpy(reply, download->blob + request->range_from, *len);
+    return request->range_from > 0 ? 206 : 200;
+}
+
+static int say_updated(struct fake_server *server, tern_UpdateStatus status, uint8_t *reply,
+                       size_t size, size_t *len)
+{
+    tern_UpdateReply answer = tern_UpdateReply_init_zero;
+    answer.status = status;
+    if (server->next_in_reply) {
+        answer.has_next = true;
+        instruct(server, &answer.next, version_of(server, server->last_update.base.bytes));
+    }
+    assert_int_equal(tern_wire_encode_update_reply(&answer, reply, size, len), TERN_OK);
+    return 200;
+}
+
+static void accept_update(struct fake_server *server, uint32_t round, uint32_t sequence,
+                          const struct tern_request *request, struct tern_span container)
+{
+    float change[WORLD_VALUES];
+    struct fake_accepted *accepted = &server->accepted[server->accepted_count++];
+    accepted->round = round;
+    accepted->sequence = sequence;
+    tern_sha256(request->body, request->body_len, accepted->sha256);
+    assert_int_equal(tern_container_accumulate(server->model, container.data, container.len, 1.0f,
+                                               server->applied),
+                     TERN_OK);
+    assert_int_equal(tern_container_decode(server->model, container.data, container.len, change),
+                     TERN_OK);
+    fake_server_commit(server, change);
+}
+
+static int refuse(int status, const char *name, uint8_t *reply, size_t size, size_t *len)
+{
+    say_error(name, reply, size, len);
+    return status;
+}
+
+static int repeated(struct fake_server *server, const struct fake_accepted *accepted,
+                    const struct tern_request *request, uint8_t *reply, size_t size, size_t *len)
+{
+    uint8_t sha256[TERN_SHA256_SIZE];
+    tern_sha256(request->body, request->body_len, sha256);
+    if (memcmp(sha256, accepted->sha256, TERN_SHA256_SIZE) != 0) {
+        return refuse(409, "conflict", reply, size, len);
+    }
+    return say_updated(server, tern_UpdateStatus_UPDATE_DUPLICATE, reply, size, len);
+}
+
+static int decide(struct fake_server *server, enum fault fault, uint8_t *reply, size_t size,
+                  size_t *len)
+{
+    static const float other[WORLD_VALUES] = {0.5f, -0.25f};
+    switch (fault) {
+    case FAULT_LATE:
+    case FAULT_LATE_LOST_REPLY:
+        fake_server_commit(server, other);
+        return refuse(410, "late", reply, size, len);
+    case FAULT_REJECT:
+        return refuse(422, "norm-limit", reply, size, len);
+    case FAULT_CONFLICT:
+        return refuse(409, "conflict", reply, size, len);
+    case FAULT_BUSY:
+        return refuse(503, "busy", reply, size, len);
+    case FAULT_UNAUTHORIZED:
+        return refuse(401, "unauthorized", reply, size, len);
+    case FAULT_PROXY_PAGE:
+        memcpy(reply, "<html>gone</html>", 17);
+        *len = 17;
+        return 410;
+    case FAULT_NONE:
+    case FAULT_LOSE_REQUEST:
+    case FAULT_LOSE_REPLY:
+    case FAULT_BAD_REPLY:
+        break;
+    }
+    return 0;
+}
+
+static int answer_update(struct fake_server *server, const struct tern_request *request,
+                         uint8_t *reply, size_t size, size_t *len, enum fault *fault)
+{
+    uint32_t round = 0;
+    uint32_t sequence = 0;
+    struct tern_span container;
+    assert_int_equal(tern_path_parse_update(request->path, &round, &sequence), TERN_OK);
+    *fault = server->faults[round];
+    server->faults[round] = FAULT_NONE;
+    if (*fault == FAULT_LOSE_REQUEST) {
+        return 0;
+    }
+    server->puts++;
+    assert_int_equal(
+        tern_wire_decode_update(request->body, request->body_len, &server->last_update, &container),
+        TERN_OK);
+    for (size_t i = 0; i < server->accepted_count; i++) {
+        if (server->accepted[i].round == round && server->accepted[i].sequence == sequence) {
+            return repeated(server, &server->accepted[i], request, reply, size, len);
+        }
+    }
+    if (round <= server->version) {
+        return refuse(410, "late", reply, size, len);
+    }
+    const int refused = decide(server, *fault, reply, size, len);
+    if (refused != 0) {
+        return refused;
+    }
+    accept_update(server, round, sequence, request, container);
+    return say_updated(server, tern_UpdateStatus_UPDATE_ACCEPTED, reply, size, len);
+}
+
+bool fake_server_answer(struct fake_server *server, const struct tern_request *request,
+                        uint8_t *reply, size_t reply_size, size_t *reply_len, int *status,
+                        uint32_t *retry_after)
+{
+    enum fault fault = FAULT_NONE;
+    *retry_after = 0;
+    if (strcmp(request->path, TERN_PATH_ENROLL) == 0) {
+        *status = answer_enroll(server, request, reply, reply_size, reply_len);
+        return true;
+    }
+    assert_string_equal(request->token, TOKEN);
+    if (strcmp(request->path, TERN_PATH_CHECKIN) == 0) {
+        *status = answer_checkin(server, request, reply, reply_size, reply_len);
+    } else if (strcmp(request->method, "GET") == 0) {
+        *status = answer_download(server, request, reply, reply_size, reply_len);
+    } else {
+        assert_string_equal(request->method, "PUT");
+        *status = answer_update(server, request, reply, reply_size, reply_len, &fault);
+    }
+    if (*status == 503) {
+        *retry_after = 30;
+    }
+    if (fault == FAULT_BAD_REPLY) {
+        memset(reply, 0xff, 8);
+        *reply_len = 8;
+    }
+    return fault != FAULT_LOSE_REQUEST && fault != FAULT_LOSE_REPLY &&
+           fault != FAULT_LATE_LOST_REPLY;
+}

@@ -1,0 +1,434 @@
+#include "client/harness/world.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define STEPS_MAX 20000
+
+// --- Store
+// ------------------------------------------------------------------------------------------
+
+// Follows what conservation speaks of: a saved upload record with a pending update means that the
+// last change was encoded; a directive may have thrown part of the old buffer away before.
+static void note_upload(struct world *world, const struct tern_store_part *parts, size_t count)
+{
+    struct fake_store *store = &world->store;
+    const struct tern_client *client = &world->client;
+    assert_int_equal(count, 3);
+    assert_int_equal(parts[1].len, sizeof store->saved_buffer);
+    if (parts[2].len > 0) {
+        const tern_ErrorDirective directive = client->task.error_directive;
+        for (int i = 0; i < WORLD_VALUES; i++) {
+            const float old = store->saved_buffer[i];
+            const float kept = directive == tern_ErrorDirective_ERROR_KEEP    ? old
+                               : directive == tern_ErrorDirective_ERROR_DECAY ? old * 0.5f
+                                                                              : 0.0f;
+            store->encoded[i] += world->change[i] - (old - kept);
+        }
+    }
+    memcpy(store->saved_buffer, parts[1].data, sizeof store->saved_buffer);
+}
+
+static void put_record(struct world *world, enum tern_record number,
+                       const struct tern_store_part *parts, size_t count)
+{
+    struct fake_record *record = &world->store.records[number];
+    size_t len = 0;
+    for (size_t i = 0; i < count; i++) {
+        len += parts[i].len;
+    }
+    free(record->data);
+    record->data = malloc(len);
+    assert_non_null(record->data);
+    record->len = 0;
+    for (size_t i = 0; i < count; i++) {
+        memcpy(record->data + record->len, parts[i].data, parts[i].len);
+        record->len += parts[i].len;
+    }
+    record->saved = true;
+    record->damaged = false;
+    if (number == TERN_RECORD_UPLOAD) {
+        note_upload(world, parts, count);
+    }
+}
+
+static enum tern_result save(void *ctx, enum tern_record number,
+                             const struct tern_store_part *parts, size_t count)
+{
+    struct world *world = ctx;
+    struct fake_store *store = &world->store;
+    if (world->power_off) {
+        return TERN_ERR_IO;
+    }
+    if (store->full) {
+        return TERN_ERR_NO_SPACE;
+    }
+    store->writes++;
+    const bool cut = store->writes == store->cut_at;
+    if (!cut || store->cut_after) {
+        put_record(world, number, parts, count);
+    }
+    world->power_off = world->power_off || cut;
+    return cut ? TERN_ERR_IO : TERN_OK;
+}
+
+static enum tern_result load(void *ctx, enum tern_record number, size_t offset, void *dst,
+                             size_t len, size_t *record_len)
+{
+    const struct world *world = ctx;
+    const struct fake_record *record = &world->store.records[number];
+    if (!record->saved) {
+        return TERN_ERR_NOT_FOUND;
+    }
+    if (record->damaged || offset > record->len || len > record->len - offset) {
+        return TERN_ERR_CORRUPT;
+    }
+    memcpy(dst, record->data + offset, len);
+    *record_len = record->len;
+    return TERN_OK;
+}
+
+void world_damage_record(struct world *world, enum tern_record number)
+{
+    world->store.records[number].damaged = true;
+}
+
+// --- Transport
+// --------------------------------------------------------------------------------------
+
+static void count_wire(struct world *world, const struct tern_request *request, size_t down)
+{
+    struct tern_bytes *bytes = world->uncollected.bytes[request->purpose];
+    bytes[TERN_UP].wire += request->body_len + world->wire_per_exchange / 2;
+    bytes[TERN_DOWN].wire += down + world->wire_per_exchange / 2;
+}
+
+// A transport that does not block is called again with the very same request.
+static bool says_again(struct world *world, const struct tern_request *request)
+{
+    if (!world->say_again) {
+        return false;
+    }
+    if (!world->again_said) {
+        world->again_request = *request;
+        world->again_said = true;
+        return true;
+    }
+    assert_memory_equal(&world->again_request, request, sizeof *request);
+    world->again_said = false;
+    return false;
+}
+
+static enum tern_result deliver(struct world *world, const struct tern_request *request,
+                                struct tern_response *response, const uint8_t *reply, size_t len)
+{
+    const bool download = request->purpose == TERN_PURPOSE_DOWNLOAD && response->status < 300;
+    if (download && world->cut_download_at < len) {
+        memcpy(response->body, reply, world->cut_download_at);
+        response->body_len = world->cut_download_at;
+        world->cut_download_at = SIZE_MAX;
+        return TERN_ERR_NETWORK;
+    }
+    if (len > response->body_size) {
+        return TERN_ERR_TOO_LARGE;
+    }
+    memcpy(response->body, reply, len);
+    response->body_len = len;
+    return TERN_OK;
+}
+
+static enum tern_result exchange(void *ctx, const struct tern_request *request,
+                                 struct tern_response *response)
+{
+    struct world *world = ctx;
+    static uint8_t reply[WORLD_BLOB];
+    size_t len = 0;
+    world->exchanges_off += world->power_off ? 1 : 0;
+    if (says_again(world, request)) {
+        return TERN_AGAIN;
+    }
+    world->exchanges++;
+    response->status = 0;
+    response->body_len = 0;
+    if (world->down || world->power_off) {
+        return TERN_ERR_NETWORK;
+    }
+    struct tern_request seen = *request;
+    if (request->purpose == TERN_PURPOSE_DOWNLOAD) {
+        world->last_range = request->range_from;
+        seen.range_from = world->ignore_range ? 0 : request->range_from;
+    }
+    const bool arrives = fake_server_answer(&world->server, &seen, reply, sizeof reply, &len,
+                                            &response->status, &response->retry_after_s);
+    count_wire(world, request, len);
+    if (world->exchanges == world->cut_exchange_at) {
+        world->power_off = true;
+    }
+    if (!arrives || world->power_off) {
+        response->status = 0;
+        return TERN_ERR_NETWORK;
+    }
+    const enum tern_result result = deliver(world, request, response, reply, len);
+    if (world->damage != NULL) {
+        world->damage(world, request, response);
+    }
+    return result;
+}
+
+static void close_connection(void *ctx)
+{
+    (void)ctx;
+}
+
+static void collect(void *ctx, struct tern_meter *meter)
+{
+    struct world *world = ctx;
+    tern_meter_add(meter, &world->uncollected);
+    world->uncollected = (struct tern_meter){0};
+}
+
+// --- Trainer
+// ----------------------------------------------------------------------------------------
+
+// Changes are multiples of 1/1024 within [-1, 1], most of them 0.
+static void draw_change(struct world *world)
+{
+    struct tern_prng rng;
+    world->trainings++;
+    tern_prng_init(&rng, 5, TERN_PRNG_TEST, (uint32_t)world->trainings, 0);
+    for (int i = 0; i < WORLD_VALUES; i++) {
+        const uint32_t draw = tern_prng_u32(&rng);
+        const float value = (float)((int32_t)(draw % 2049) - 1024) / 1024.0f;
+        world->change[i] = (draw >> 16) % 4 == 0 ? value : 0.0f;
+    }
+}
+
+static enum tern_result train_begin(void *ctx, const struct tern_train_task *task,
+                                    const float *base, uint32_t count)
+{
+    struct world *world = ctx;
+    assert_int_equal(count, WORLD_VALUES);
+    world->train_task = *task;
+    world->base = base;
+    world->steps_left = task->local_steps;
+    draw_change(world);
+    return TERN_OK;
+}
+
+static enum tern_result train_step(void *ctx, const float **weights,
+                                   struct tern_train_result *result)
+{
+    struct world *world = ctx;
+    world->now_ms += 10;
+    if (--world->steps_left > 0) {
+        return TERN_AGAIN;
+    }
+    if (world->train_diverges) {
+        return TERN_ERR_TRAINER;
+    }
+    for (int i = 0; i < WORLD_VALUES; i++) {
+        world->trained[i] = world->base[i] + world->change[i];
+        assert_true(world->trained[i] - world->base[i] == world->change[i]); // it is dyadic
+    }
+    *weights = world->trained;
+    *result = (struct tern_train_result){
+        .num_examples = 100, .local_steps = world->train_task.local_steps, .loss = 0.5f};
+    return TERN_OK;
+}
+
+static enum tern_result evaluate(void *ctx, const float *weights, uint32_t count,
+                                 struct tern_evaluate_result *result)
+{
+    struct world *world = ctx;
+    (void)weights;
+    (void)count;
+    world->evaluations++;
+    *result = (struct tern_evaluate_result){.num_examples = 50, .loss = 1.0f, .accuracy = 0.75f};
+    return TERN_OK;
+}
+
+// --- Clock and the rest
+// -----------------------------------------------------------------------------
+
+static uint64_t monotonic_ms(void *ctx)
+{
+    return ((const struct world *)ctx)->now_ms;
+}
+
+static uint64_t unix_seconds(void *ctx)
+{
+    return ((const struct world *)ctx)->unix_seconds;
+}
+
+static enum tern_result fill(void *ctx, void *dst, size_t len)
+{
+    struct world *world = ctx;
+    for (size_t i = 0; i < len; i++) {
+        ((uint8_t *)dst)[i] = (uint8_t)(++world->entropy * 37);
+    }
+    return TERN_OK;
+}
+
+static bool may_work(void *ctx, struct tern_conditions *now, const char **why)
+{
+    const struct world *world = ctx;
+    *now = (struct tern_conditions){.metered = true, .memory_kib = 1234, .power = 1};
+    *why = "the test says no";
+    return world->may_work;
+}
+
+static void on_event(void *ctx, const struct tern_client_event *event)
+{
+    struct world *world = ctx;
+    world->events[world->event_count++ % WORLD_EVENTS] = *event;
+}
+
+// --- The world
+// --------------------------------------------------------------------------------------
+
+static void make_model(struct tern_model *model)
+{
+    const uint32_t large[] = {20, 30};
+    const uint32_t small[] = {8};
+    memset(model, 0, sizeof *model);
+    assert_int_equal(tern_model_add(model, "weight", large, 2, 0.0f), TERN_OK);
+    assert_int_equal(tern_model_add(model, "bias", small, 1, 0.0f), TERN_OK);
+    assert_int_equal(tern_model_layout(model), TERN_OK);
+    assert_int_equal(model->count, WORLD_VALUES);
+}
+
+void world_init(struct world *world)
+{
+    memset(world, 0, sizeof *world);
+    make_model(&world->model);
+    fake_server_init(&world->server, &world->model);
+    world->unix_seconds = 1700000000;
+    world->now_ms = 1000;
+    world->may_work = true;
+    world->cut_download_at = SIZE_MAX;
+    world->blob_size = sizeof world->blob;
+    world->config = (struct tern_client_config){
+        .ports =
+            {
+                .transport = {world, exchange, close_connection, collect},
+                .store = {world, save, load},
+                .clock = {world, monotonic_ms, unix_seconds},
+                .entropy = {world, fill},
+                .conditions = {world, may_work},
+            },
+        .name = "test client",
+        .platform = "test",
+        .on_event = on_event,
+        .event_ctx = world,
+    };
+}
+
+void world_free(struct world *world)
+{
+    for (int i = 0; i < TERN_RECORD_COUNT; i++) {
+        free(world->store.records[i].data);
+    }
+}
+
+enum tern_result world_boot(struct world *world)
+{
+    const struct tern_client_workspace workspace = {
+        .model = &world->model,
+        .trainer = {world, train_begin, train_step, evaluate},
+        .weights = world->weights,
+        .error_buffer = world->error_buffer,
+        .blob = world->blob,
+        .blob_size = world->blob_size,
+    };
+    world->power_off = false;
+    world->again_said = false;
+    memset(&world->client, 0xa5, sizeof world->client);
+    memset(world->weights, 0xa5, sizeof world->weights);
+    memset(world->error_buffer, 0xa5, sizeof world->error_buffer);
+    memset(world->blob, 0xa5, sizeof world->blob);
+    TERN_TRY(tern_client_init(&world->client, &world->config));
+    enum tern_result result = tern_client_identify(&world->client);
+    if (result == TERN_ERR_NOT_FOUND) {
+        do {
+            result = tern_client_enroll(&world->client, "join-me");
+        } while (result == TERN_AGAIN);
+    }
+    TERN_TRY(result);
+    return tern_client_restore(&world->client, &workspace);
+}
+
+enum tern_result world_run_until(struct world *world, enum tern_client_event_kind kind,
+                                 struct tern_client_event *event)
+{
+    for (int i = 0; i < STEPS_MAX; i++) {
+        const size_t before = world->event_count;
+        const enum tern_result result = tern_client_step(&world->client);
+        for (size_t e = before; e < world->event_count; e++) {
+            if (world->events[e % WORLD_EVENTS].kind == kind) {
+                if (event != NULL) {
+                    *event = world->events[e % WORLD_EVENTS];
+                }
+                return result;
+            }
+        }
+        if (world->power_off || (result != TERN_OK && result != TERN_AGAIN)) {
+            return result;
+        }
+        if (tern_client_phase(&world->client) == TERN_PHASE_FINISHED) {
+            return result;
+        }
+        world->now_ms += tern_client_next_ms(&world->client);
+    }
+    fail_msg("the client goes round in circles");
+    return TERN_ERR_STATE;
+}
+
+void world_check_conservation(struct world *world)
+{
+    const struct tern_client *client = &world->client;
+    const struct tern_client_pending *pending = tern_client_pending(client);
+    float waiting[WORLD_VALUES] = {0};
+    if (pending->len > 0 &&
+        !fake_server_accepted(&world->server, pending->round, pending->sequence)) {
+        tern_Update message;
+        struct tern_span container;
+        assert_int_equal(tern_wire_decode_update(world->blob, pending->len, &message, &container),
+                         TERN_OK);
+        assert_int_equal(
+            tern_container_decode(&world->model, container.data, container.len, waiting), TERN_OK);
+    }
+    for (int i = 0; i < WORLD_VALUES; i++) {
+        const float there = world->server.applied[i] + waiting[i] + world->error_buffer[i];
+        if (there != world->store.encoded[i]) {
+            fail_msg("value %d: encoded %.10g, but applied %.10g + pending %.10g + buffer %.10g", i,
+                     (double)world->store.encoded[i], (double)world->server.applied[i],
+                     (double)waiting[i], (double)world->error_buffer[i]);
+        }
+    }
+}
+
+void world_check_replica(struct world *world)
+{
+    const uint32_t version = tern_client_version(&world->client);
+    assert_memory_equal(tern_client_replica(&world->client), world->server.replica_of[version],
+                        TERN_SHA256_SIZE);
+    if (version == world->server.version) {
+        assert_memory_equal(world->weights, world->server.weights, sizeof world->weights);
+    }
+}
+
+size_t world_count_events(const struct world *world, enum tern_client_event_kind kind)
+{
+    size_t count = 0;
+    assert_true(world->event_count <= WORLD_EVENTS);
+    for (size_t i = 0; i < world->event_count; i++) {
+        count += world->events[i].kind == kind;
+    }
+    return count;
+}

@@ -1,0 +1,190 @@
+// Everything around one client, by hand: an aggregator that really decodes updates and keeps its
+// own replica, a store whose power can be cut at any write, a clock that only moves when told, and
+// a trainer whose changes are dyadic, so that sums are exact and conservation is an equation.
+#ifndef TERN_TEST_WORLD_H
+#define TERN_TEST_WORLD_H
+
+#include "client.h"
+
+#define WORLD_VALUES 608 // a segment of 600 and a fused one of 8
+#define WORLD_ROUNDS 64
+#define WORLD_BLOB 16384
+#define WORLD_EVENTS 512
+
+// --- Aggregator
+// ----------------------------------------------------------------------------------------
+
+// What happens to the first PUT that arrives for a round.
+enum fault {
+    FAULT_NONE,
+    FAULT_LOSE_REQUEST,   // cut before it is complete
+    FAULT_LOSE_REPLY,     // applied, but the answer is lost
+    FAULT_LATE,           // the round was committed without it
+    FAULT_REJECT,         // 422 norm-limit
+    FAULT_BUSY,           // 503, Retry-After 30
+    FAULT_UNAUTHORIZED,   // 401
+    FAULT_PROXY_PAGE,     // 410 with a page that is not an Error
+    FAULT_BAD_REPLY,      // applied, but the answer's body is damaged
+    FAULT_CONFLICT,       // 409
+    FAULT_LATE_LOST_REPLY // late, and the answer is lost once
+};
+
+struct fake_download {
+    uint8_t blob[WORLD_BLOB];
+    size_t len;
+    uint8_t sha256[TERN_SHA256_SIZE];
+};
+
+struct fake_accepted {
+    uint32_t round;
+    uint32_t sequence;
+    uint8_t sha256[TERN_SHA256_SIZE];
+};
+
+struct fake_server {
+    const struct tern_model *model;
+    uint64_t seed;
+    uint32_t target; // rounds to do
+    uint32_t version;
+    uint8_t replica[TERN_SHA256_SIZE];
+    float weights[WORLD_VALUES];
+    float applied[WORLD_VALUES];                  // sum of all accepted updates, decoded
+    struct fake_download downloads[WORLD_ROUNDS]; // [v]: from version v to v + 1
+    uint8_t replica_of[WORLD_ROUNDS + 1][TERN_SHA256_SIZE];
+    struct fake_accepted accepted[WORLD_ROUNDS * 4];
+    size_t accepted_count;
+    size_t puts; // PUT requests that arrived whole
+
+    // The script.
+    enum fault faults[WORLD_ROUNDS + 1]; // by round
+    const char *codec;
+    tern_ErrorDirective directives[WORLD_ROUNDS + 1]; // by round; decay is 0.5
+    bool next_in_reply;                               // the update's answer brings the next task
+    bool snapshots;                                   // catch up by snapshot
+    bool evaluate;
+    bool no_task;
+    uint32_t come_back_ms;
+    int checkin_status; // 0: as it should be
+    uint32_t window_ms;
+    uint32_t local_steps;
+    struct fake_download snapshot;
+
+    // What it was told.
+    tern_CheckinRequest last_checkin;
+    tern_Update last_update;
+    size_t checkins;
+    tern_Evaluation evaluations[WORLD_ROUNDS];
+    size_t evaluation_count;
+};
+
+void fake_server_init(struct fake_server *server, const struct tern_model *model);
+
+// Commits a round with this change (the aggregator's weights move by it).
+void fake_server_commit(struct fake_server *server, const float *change);
+
+// Answers a request. Returns false when the answer is lost on the way.
+bool fake_server_answer(struct fake_server *server, const struct tern_request *request,
+                        uint8_t *reply, size_t reply_size, size_t *reply_len, int *status,
+                        uint32_t *retry_after);
+
+bool fake_server_accepted(const struct fake_server *server, uint32_t round, uint32_t sequence);
+
+// Replaces the download from version v by this container, keeping its other fields.
+void fake_server_redo_download(struct fake_server *server, uint32_t v, tern_Download *message,
+                               struct tern_span container);
+
+// --- The whole world
+// -----------------------------------------------------------------------------------
+
+struct fake_record {
+    uint8_t *data;
+    size_t len;
+    bool saved;
+    bool damaged;
+};
+
+struct fake_store {
+    struct fake_record records[TERN_RECORD_COUNT];
+    size_t writes;  // since init
+    size_t cut_at;  // this write (1, 2, ...) fails; 0 = never
+    bool cut_after; // ... after it was stored, not before
+    bool full;      // every save returns TERN_ERR_NO_SPACE
+    // Conservation: what was encoded and saved, less what a directive took away on purpose.
+    float encoded[WORLD_VALUES];
+    float saved_buffer[WORLD_VALUES];
+};
+
+struct world {
+    struct tern_model model;
+    struct fake_server server;
+    struct fake_store store;
+    struct tern_client client;
+    struct tern_client_config config;
+    float weights[WORLD_VALUES];
+    float error_buffer[WORLD_VALUES];
+    uint8_t blob[WORLD_BLOB];
+    size_t blob_size;
+
+    bool power_off;
+    uint64_t now_ms;
+    uint64_t unix_seconds;
+    uint32_t entropy;
+    bool may_work;
+
+    // Transport.
+    bool down;              // nothing gets through
+    size_t exchanges;       // attempts
+    size_t exchanges_off;   // attempts after the power was cut: must stay 0
+    size_t cut_exchange_at; // power cut when this exchange was answered; 0 = never
+    size_t cut_download_at; // the next download's body is cut after this many bytes; SIZE_MAX: not
+    bool ignore_range;
+    bool say_again; // every exchange first returns TERN_AGAIN
+    bool again_said;
+    struct tern_request again_request;
+    size_t last_range;
+    struct tern_meter uncollected;
+    uint64_t wire_per_exchange; // besides bodies
+
+    // A hook that may damage any answer before the client sees it.
+    void (*damage)(struct world *world, const struct tern_request *request,
+                   struct tern_response *response);
+    uint32_t damage_seed;
+
+    // Trainer.
+    float change[WORLD_VALUES]; // of the last training
+    float trained[WORLD_VALUES];
+    const float *base;
+    uint32_t steps_left;
+    struct tern_train_task train_task;
+    size_t trainings;
+    bool train_diverges;
+    size_t evaluations;
+
+    struct tern_client_event events[WORLD_EVENTS];
+    size_t event_count;
+};
+
+// A fresh world with a client that is not enrolled yet.
+void world_init(struct world *world);
+void world_free(struct world *world);
+
+// Starts the client as a process would: its memory is wiped; it identifies or enrols, and restores.
+enum tern_result world_boot(struct world *world);
+
+// Steps, moving the clock while the client waits, until an event of this kind, an error, a power
+// cut, or `limit` steps. Returns the last result; *event (may be NULL) is that event.
+enum tern_result world_run_until(struct world *world, enum tern_client_event_kind kind,
+                                 struct tern_client_event *event);
+
+// Asserts: sum of encoded changes = applied + pending (unless applied) + error buffer, exactly.
+void world_check_conservation(struct world *world);
+
+// Asserts that the client's replica is the aggregator's, bit for bit.
+void world_check_replica(struct world *world);
+
+size_t world_count_events(const struct world *world, enum tern_client_event_kind kind);
+
+// Flips a byte of a record, as its checksum would find it.
+void world_damage_record(struct world *world, enum tern_record record);
+
+#endif

@@ -1,0 +1,218 @@
+// Byte budgets per round and per month, counted on the wire, both ways.
+#include "client/harness/world.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define NOVEMBER 1700000000u // 2023-11-14
+#define DECEMBER 1701388800u // 2023-12-01 00:00:00
+#define HUGE_BUDGET (1u << 30)
+
+static struct world world;
+
+static int set_up(void **state)
+{
+    (void)state;
+    world_init(&world);
+    world.wire_per_exchange = 500;
+    world.server.target = WORLD_ROUNDS - 1;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    world_free(&world);
+    return 0;
+}
+
+static void boot(void)
+{
+    assert_int_equal(world_boot(&world), TERN_OK);
+}
+
+static void run_until(enum tern_client_event_kind kind, struct tern_client_event *event)
+{
+    const enum tern_result result = world_run_until(&world, kind, event);
+    assert_true(result == TERN_OK || result == TERN_AGAIN);
+}
+
+static uint64_t wire(const struct tern_meter *meter)
+{
+    return tern_meter_total(meter, TERN_UP).wire + tern_meter_total(meter, TERN_DOWN).wire;
+}
+
+static void meter_counts_every_layer_and_purpose(void **state)
+{
+    (void)state;
+    struct tern_client_event uploaded;
+    boot();
+    run_until(TERN_EVENT_UPLOADED, NULL);
+    run_until(TERN_EVENT_UPLOADED, &uploaded);
+    const struct tern_meter *round = tern_client_meter_round(&world.client);
+    const struct tern_meter *all = tern_client_meter_all(&world.client);
+    assert_true(round->bytes[TERN_PURPOSE_UPLOAD][TERN_UP].payload > 20);
+    assert_true(round->bytes[TERN_PURPOSE_UPLOAD][TERN_UP].payload < uploaded.bytes);
+    assert_true(round->bytes[TERN_PURPOSE_DOWNLOAD][TERN_DOWN].payload > 4 * WORLD_VALUES);
+    assert_true(round->bytes[TERN_PURPOSE_CHECKIN][TERN_UP].wire > 250);
+    assert_int_equal(uploaded.round_bytes, wire(round));
+    assert_int_equal(all->bytes[TERN_PURPOSE_UPLOAD][TERN_UP].wire / 2 > uploaded.bytes, 1);
+    assert_true(wire(all) > wire(round));
+    assert_int_equal(tern_client_budget(&world.client)->rounds, 2);
+    assert_int_equal(tern_client_budget(&world.client)->month_spent, wire(all));
+}
+
+static void round_that_is_too_dear_is_not_begun(void **state)
+{
+    (void)state;
+    struct tern_client_event event;
+    const float change[WORLD_VALUES] = {0.5f};
+    boot();
+    fake_server_commit(&world.server, change);
+    world.client.config.budget_per_round = 4000; // the download alone has 2.4 KB
+    run_until(TERN_EVENT_BUDGET, &event);
+    assert_true(event.bytes > 4000);
+    assert_non_null(event.why);
+    assert_int_equal(event.wait_ms, 3600000);
+    assert_int_equal(world_count_events(&world, TERN_EVENT_DOWNLOADED), 0);
+    assert_int_equal(world.server.last_checkin.budget_left, 4000);
+    assert_true(world.server.last_checkin.budgeted);
+}
+
+static void round_within_its_budget_is_done(void **state)
+{
+    (void)state;
+    world.config.budget_per_round = 16000;
+    boot();
+    for (int i = 0; i < 5; i++) {
+        struct tern_client_event event;
+        run_until(TERN_EVENT_UPLOADED, &event);
+        assert_true(event.round_bytes <= 16000);
+    }
+    assert_int_equal(world_count_events(&world, TERN_EVENT_BUDGET), 0);
+}
+
+static void month_is_never_exceeded(void **state)
+{
+    (void)state;
+    struct tern_client_event event;
+    world.config.budget_per_month = 60000;
+    boot();
+    run_until(TERN_EVENT_BUDGET, &event);
+    const uint64_t spent = wire(tern_client_meter_all(&world.client));
+    assert_true(spent <= 60000);
+    assert_true(spent > 30000); // and most of it is used
+    const size_t exchanges = world.exchanges;
+    for (int i = 0; i < 50; i++) {
+        run_until(TERN_EVENT_BUDGET, &event);
+    }
+    assert_int_equal(world.exchanges, exchanges); // an hour's wait costs no byte
+    world.unix_seconds = DECEMBER - 1;
+    run_until(TERN_EVENT_BUDGET, &event);
+    world.unix_seconds = DECEMBER;
+    run_until(TERN_EVENT_UPLOADED, NULL);
+    world_check_conservation(&world);
+}
+
+static void clock_that_goes_back_frees_nothing(void **state)
+{
+    (void)state;
+    struct tern_client_event event;
+    world.config.budget_per_month = 40000;
+    boot();
+    run_until(TERN_EVENT_BUDGET, NULL);
+    const size_t exchanges = world.exchanges;
+    world.unix_seconds = NOVEMBER - 60 * 86400;
+    run_until(TERN_EVENT_BUDGET, &event);
+    world.unix_seconds = 0;
+    run_until(TERN_EVENT_BUDGET, &event);
+    assert_int_equal(world.exchanges, exchanges);
+}
+
+// Power cuts do not make bytes free: what all lives of the client spent together stays below.
+static void power_cuts_do_not_refill_the_month(void **state)
+{
+    (void)state;
+    uint64_t lost = 0;
+    world.config.budget_per_month = 150000;
+    for (int life = 0; life < 400; life++) {
+        boot();
+        const uint64_t before = wire(tern_client_meter_all(&world.client));
+        for (int i = 0; i < 3 + life % 11; i++) {
+            assert_true(tern_client_step(&world.client) <= TERN_AGAIN);
+            world.now_ms += tern_client_next_ms(&world.client);
+        }
+        lost += wire(tern_client_meter_all(&world.client)) - before;
+    }
+    assert_true(lost <= 150000);
+    assert_true(lost > 20000);
+}
+
+static void clean_end_gives_back_what_was_counted_ahead(void **state)
+{
+    (void)state;
+    world.config.budget_per_month = HUGE_BUDGET;
+    boot();
+    run_until(TERN_EVENT_UPLOADED, NULL);
+    run_until(TERN_EVENT_TASK, NULL);
+    const uint64_t spent = tern_client_budget(&world.client)->month_spent;
+    assert_true(tern_client_budget(&world.client)->month_counted > spent);
+    assert_int_equal(tern_client_save_meter(&world.client), TERN_OK);
+    boot();
+    assert_int_equal(tern_client_budget(&world.client)->month_spent, spent);
+}
+
+static void update_that_became_too_large_is_not_made(void **state)
+{
+    (void)state;
+    struct tern_client_event event;
+    float before[WORLD_VALUES];
+    boot();
+    run_until(TERN_EVENT_UPLOADED, NULL);
+    memcpy(before, world.error_buffer, sizeof before);
+    run_until(TERN_EVENT_TRAINED, NULL);
+    world.client.config.budget_per_round = wire(tern_client_meter_round(&world.client)) + 100;
+    run_until(TERN_EVENT_BUDGET, &event);
+    assert_int_equal(tern_client_pending(&world.client)->len, 0);
+    assert_memory_equal(before, world.error_buffer, sizeof before);
+    world_check_conservation(&world);
+}
+
+static void pending_update_waits_for_the_budget(void **state)
+{
+    (void)state;
+    struct tern_client_event event;
+    boot();
+    run_until(TERN_EVENT_ENCODED, NULL);
+    world.client.config.budget_per_month = 100;
+    run_until(TERN_EVENT_BUDGET, &event);
+    assert_int_equal(world.server.puts, 0);
+    assert_true(tern_client_pending(&world.client)->len > 0);
+    world.client.config.budget_per_month = HUGE_BUDGET;
+    run_until(TERN_EVENT_UPLOADED, &event);
+    assert_int_equal(event.result, TERN_OK);
+    world_check_conservation(&world);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(meter_counts_every_layer_and_purpose),
+        TEST(round_that_is_too_dear_is_not_begun),
+        TEST(round_within_its_budget_is_done),
+        TEST(month_is_never_exceeded),
+        TEST(clock_that_goes_back_frees_nothing),
+        TEST(power_cuts_do_not_refill_the_month),
+        TEST(clean_end_gives_back_what_was_counted_ahead),
+        TEST(update_that_became_too_large_is_not_made),
+        TEST(pending_update_waits_for_the_budget),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,311 @@
+// Downloads: chains, snapshots, cut connections, and blobs that must not be taken.
+#include "client/harness/world.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static struct world world;
+
+static int set_up(void **state)
+{
+    (void)state;
+    world_init(&world);
+    return world_boot(&world) == TERN_OK ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    world_free(&world);
+    return 0;
+}
+
+static void run_until(enum tern_client_event_kind kind, struct tern_client_event *event)
+{
+    const enum tern_result result = world_run_until(&world, kind, event);
+    assert_true(result == TERN_OK || result == TERN_AGAIN);
+}
+
+static void commit(int rounds)
+{
+    float change[WORLD_VALUES];
+    for (int r = 0; r < rounds; r++) {
+        for (int i = 0; i < WORLD_VALUES; i++) {
+            change[i] = (float)((i * 7 + r * 3) % 11 - 5) / 64.0f;
+        }
+        fake_server_commit(&world.server, change);
+    }
+}
+
+static void chain_of_deltas_is_applied_in_order(void **state)
+{
+    (void)state;
+    commit(5);
+    run_until(TERN_EVENT_UPLOADED, NULL);
+    assert_int_equal(world_count_events(&world, TERN_EVENT_DOWNLOADED), 5);
+    assert_memory_equal(world.server.last_update.base.bytes, world.server.replica_of[5],
+                        TERN_SHA256_SIZE);
+    assert_int_equal(world.store.writes, 1 + 1 + 1 + 1 + 1); // identity, replica once, upload,
+                                                             // settled, meter
+    world_check_replica(&world);
+}
+
+static void snapshot_replaces_the_weights(void **state)
+{
+    (void)state;
+    commit(5);
+    world.server.snapshots = true;
+    run_until(TERN_EVENT_TRAINED, NULL);
+    assert_int_equal(world_count_events(&world, TERN_EVENT_DOWNLOADED), 1);
+    assert_int_equal(tern_client_version(&world.client), 5);
+    world_check_replica(&world);
+}
+
+static void cut_download_goes_on_where_it_was_cut(void **state)
+{
+    (void)state;
+    commit(1);
+    const size_t len = world.server.downloads[0].len;
+    for (size_t at = 0; at < len; at += at < 64 || at + 64 > len ? 1 : 37) {
+        for (int i = TERN_RECORD_REPLICA; i < TERN_RECORD_COUNT; i++) {
+            world.store.records[i].saved = false;
+        }
+        assert_int_equal(world_boot(&world), TERN_OK);
+        world.event_count = 0;
+        world.cut_download_at = at;
+        world.last_range = SIZE_MAX;
+        run_until(TERN_EVENT_DOWNLOADED, NULL);
+        assert_int_equal(world.last_range, at);
+        assert_int_equal(world_count_events(&world, TERN_EVENT_TROUBLE), 1);
+        world_check_replica(&world);
+    }
+}
+
+static void whole_blob_where_the_rest_was_asked_for_is_fetched_anew(void **state)
+{
+    (void)state;
+    commit(1);
+    world.cut_download_at = 100;
+    world.ignore_range = true;
+    run_until(TERN_EVENT_DOWNLOADED, NULL);
+    assert_int_equal(world.last_range, 0);
+    world_check_replica(&world);
+}
+
+static void download_survives_a_busy_aggregator(void **state)
+{
+    (void)state;
+    commit(1);
+    run_until(TERN_EVENT_TASK, NULL);
+    world.down = true;
+    run_until(TERN_EVENT_TROUBLE, NULL);
+    world.down = false;
+    run_until(TERN_EVENT_UPLOADED, NULL);
+    assert_int_equal(world.server.checkins, 1);
+}
+
+static void download_is_given_up_when_the_window_has_passed(void **state)
+{
+    (void)state;
+    commit(1);
+    world.server.window_ms = 10000;
+    run_until(TERN_EVENT_TASK, NULL);
+    world.down = true;
+    for (int i = 0; i < 8; i++) {
+        run_until(TERN_EVENT_TROUBLE, NULL);
+    }
+    world.down = false;
+    run_until(TERN_EVENT_UPLOADED, NULL);
+    assert_true(world.server.checkins > 1);
+}
+
+// --- Blobs that must not be taken
+// ----------------------------------------------------------------------
+
+static void check_refused(enum tern_result why)
+{
+    struct tern_client_event event;
+    float before[WORLD_VALUES];
+    memcpy(before, world.weights, sizeof before);
+    run_until(TERN_EVENT_TROUBLE, &event);
+    assert_int_equal(event.result, why);
+    assert_memory_equal(before, world.weights, sizeof before);
+    assert_int_equal(tern_client_version(&world.client), 0);
+    assert_memory_equal(tern_client_replica(&world.client), world.server.replica_of[0],
+                        TERN_SHA256_SIZE);
+    assert_int_equal(world.trainings, 0);
+}
+
+static void flip(struct world *w, const struct tern_request *request,
+                 struct tern_response *response)
+{
+    if (request->purpose == TERN_PURPOSE_DOWNLOAD && response->body_len > 0) {
+        response->body[response->body_len / 2] ^= 1;
+        w->damage_seed++;
+    }
+}
+
+static void damaged_blob_is_refused_by_its_hash(void **state)
+{
+    (void)state;
+    commit(1);
+    world.damage = flip;
+    check_refused(TERN_ERR_CORRUPT);
+    world.damage = NULL;
+    run_until(TERN_EVENT_DOWNLOADED, NULL);
+    world_check_replica(&world);
+}
+
+static void short_blob(struct world *w, const struct tern_request *request,
+                       struct tern_response *response)
+{
+    (void)w;
+    if (request->purpose == TERN_PURPOSE_DOWNLOAD && response->body_len > 0) {
+        response->body_len--;
+    }
+}
+
+static void short_blob_is_refused(void **state)
+{
+    (void)state;
+    commit(1);
+    world.damage = short_blob;
+    check_refused(TERN_ERR_CORRUPT);
+}
+
+static tern_Download honest(void)
+{
+    tern_Download message = tern_Download_init_zero;
+    message.version = 1;
+    message.from.size = TERN_SHA256_SIZE;
+    memcpy(message.from.bytes, world.server.replica_of[0], TERN_SHA256_SIZE);
+    message.model_hash.size = TERN_SHA256_SIZE;
+    memcpy(message.model_hash.bytes, world.model.hash, TERN_SHA256_SIZE);
+    return message;
+}
+
+static void redo(tern_Download *message, float value)
+{
+    const struct tern_codec codec = {.id = TERN_CODEC_FLOAT32, .sparsity = 1.0f};
+    static uint8_t container[WORLD_BLOB];
+    float values[WORLD_VALUES] = {value};
+    size_t len = 0;
+    assert_int_equal(
+        tern_container_encode(&codec, &world.model, values, container, sizeof container, &len),
+        TERN_OK);
+    fake_server_redo_download(&world.server, 0, message, (struct tern_span){container, len});
+}
+
+static void blob_for_another_replica_is_refused(void **state)
+{
+    (void)state;
+    commit(1);
+    tern_Download message = honest();
+    message.from.bytes[0] ^= 1;
+    redo(&message, 1.0f);
+    check_refused(TERN_ERR_WRONG_REPLICA);
+}
+
+static void blob_of_another_model_is_refused(void **state)
+{
+    (void)state;
+    commit(1);
+    tern_Download message = honest();
+    message.model_hash.bytes[0] ^= 1;
+    redo(&message, 1.0f);
+    check_refused(TERN_ERR_MODEL_MISMATCH);
+}
+
+static void blob_that_overflows_the_weights_is_refused(void **state)
+{
+    (void)state;
+    tern_Download message = honest();
+    commit(1);
+    world.weights[0] = 3e38f;
+    redo(&message, 3e38f);
+    check_refused(TERN_ERR_NON_FINITE);
+}
+
+static void chain_that_misses_the_base_does_not_train(void **state)
+{
+    (void)state;
+    struct tern_client_event event;
+    commit(1);
+    tern_Download message = honest();
+    message.version = 9;
+    redo(&message, 0.5f);
+    run_until(TERN_EVENT_TROUBLE, &event);
+    assert_int_equal(event.result, TERN_ERR_WRONG_REPLICA);
+    assert_int_equal(world.trainings, 0);
+}
+
+// --- Hostile answers
+// --------------------------------------------------------------------------------
+
+static void mutate(struct world *w, const struct tern_request *request,
+                   struct tern_response *response)
+{
+    struct tern_prng rng;
+    tern_prng_init(&rng, 99, TERN_PRNG_TEST, ++w->damage_seed, 0);
+    if (request->purpose == TERN_PURPOSE_ENROLL || response->body_len == 0 ||
+        tern_prng_below(&rng, 4) == 0) {
+        return;
+    }
+    const uint32_t flips = 1 + tern_prng_below(&rng, 4);
+    for (uint32_t i = 0; i < flips; i++) {
+        response->body[tern_prng_below(&rng, (uint32_t)response->body_len)] =
+            (uint8_t)tern_prng_u32(&rng);
+    }
+    if (tern_prng_below(&rng, 4) == 0) {
+        response->body_len = tern_prng_below(&rng, (uint32_t)response->body_len);
+    }
+}
+
+// Whatever the answers are, the replica stays one that really was and conservation holds.
+static void mutated_answers_change_nothing_they_should_not(void **state)
+{
+    (void)state;
+    world.server.target = WORLD_ROUNDS - 1;
+    world.server.next_in_reply = true;
+    world.damage = mutate;
+    for (int i = 0; i < 6000; i++) {
+        const enum tern_result result = tern_client_step(&world.client);
+        if (result != TERN_OK && result != TERN_AGAIN) {
+            assert_int_equal(world_boot(&world), TERN_OK);
+        }
+        if (tern_client_phase(&world.client) == TERN_PHASE_FINISHED) {
+            assert_int_equal(world_boot(&world), TERN_OK); // or so a mutated answer said
+        }
+        world.now_ms += tern_client_next_ms(&world.client);
+    }
+    world_check_replica(&world);
+    world_check_conservation(&world);
+    assert_true(world.server.accepted_count > 10);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(chain_of_deltas_is_applied_in_order),
+        TEST(snapshot_replaces_the_weights),
+        TEST(cut_download_goes_on_where_it_was_cut),
+        TEST(whole_blob_where_the_rest_was_asked_for_is_fetched_anew),
+        TEST(download_survives_a_busy_aggregator),
+        TEST(download_is_given_up_when_the_window_has_passed),
+        TEST(damaged_blob_is_refused_by_its_hash),
+        TEST(short_blob_is_refused),
+        TEST(blob_for_another_replica_is_refused),
+        TEST(blob_of_another_model_is_refused),
+        TEST(blob_that_overflows_the_weights_is_refused),
+        TEST(chain_that_misses_the_base_does_not_train),
+        TEST(mutated_answers_change_nothing_they_should_not),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,289 @@
+// What a link and an aggregator may do to an update, and that nothing is lost or counted twice.
+#include "client/harness/world.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static struct world world;
+
+static int set_up(void **state)
+{
+    (void)state;
+    world_init(&world);
+    return world_boot(&world) == TERN_OK ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    world_free(&world);
+    return 0;
+}
+
+static void run_until(enum tern_client_event_kind kind, struct tern_client_event *event)
+{
+    const enum tern_result result = world_run_until(&world, kind, event);
+    assert_true(result == TERN_OK || result == TERN_AGAIN);
+}
+
+static void finish(void)
+{
+    run_until(TERN_EVENT_FINISHED, NULL);
+    assert_int_equal(world.server.version, world.server.target);
+    world_check_conservation(&world);
+    world_check_replica(&world);
+}
+
+static void lost_request_is_sent_again(void **state)
+{
+    (void)state;
+    struct tern_client_event event;
+    world.server.faults[2] = FAULT_LOSE_REQUEST;
+    run_until(TERN_EVENT_TROUBLE, &event);
+    assert_int_equal(event.result, TERN_ERR_NETWORK);
+    run_until(TERN_EVENT_UPLOADED, &event);
+    assert_int_equal(event.result, TERN_OK);
+    assert_false(event.duplicate);
+    assert_int_equal(event.round, 2);
+    finish();
+    assert_int_equal(world.trainings, 8);
+}
+
+static void lost_reply_counts_once(void **state)
+{
+    (void)state;
+    struct tern_client_event event;
+    world.server.faults[2] = FAULT_LOSE_REPLY;
+    run_until(TERN_EVENT_TROUBLE, NULL);
+    run_until(TERN_EVENT_UPLOADED, &event);
+    assert_int_equal(event.result, TERN_OK);
+    assert_true(event.duplicate);
+    assert_int_equal(world.server.puts, 3);
+    finish();
+    assert_int_equal(world.server.accepted_count, 8);
+}
+
+static void damaged_reply_counts_once(void **state)
+{
+    (void)state;
+    struct tern_client_event event;
+    world.server.faults[1] = FAULT_BAD_REPLY;
+    run_until(TERN_EVENT_TROUBLE, &event);
+    assert_int_equal(event.result, TERN_ERR_CORRUPT);
+    run_until(TERN_EVENT_UPLOADED, &event);
+    assert_true(event.duplicate);
+    finish();
+}
+
+static void late_update_goes_back_to_the_error_buffer(void **state)
+{
+    (void)state;
+    struct tern_client_event event;
+    float before[WORLD_VALUES];
+    world.server.faults[2] = FAULT_LATE;
+    run_until(TERN_EVENT_UPLOADED, NULL);
+    memcpy(before, world.error_buffer, sizeof before);
+    run_until(TERN_EVENT_UPLOADED, &event);
+    assert_int_equal(event.result, TERN_ERR_LATE);
+    assert_int_equal(tern_client_pending(&world.client)->len, 0);
+    for (int i = 0; i < WORLD_VALUES; i++) {
+        assert_true(world.error_buffer[i] == before[i] + world.change[i]);
+    }
+    world_check_conservation(&world);
+    finish();
+    assert_int_equal(world.server.accepted_count, 7);
+}
+
+static void rejected_update_goes_back_and_the_client_waits(void **state)
+{
+    (void)state;
+    struct tern_client_event event;
+    world.server.faults[1] = FAULT_REJECT;
+    run_until(TERN_EVENT_UPLOADED, &event);
+    assert_int_equal(event.result, TERN_ERR_NORM_LIMIT);
+    assert_true(tern_client_next_ms(&world.client) > 0);
+    world_check_conservation(&world);
+    finish();
+    world.server.faults[1] = FAULT_NONE;
+}
+
+static void conflict_goes_back(void **state)
+{
+    (void)state;
+    struct tern_client_event event;
+    world.server.faults[1] = FAULT_CONFLICT;
+    run_until(TERN_EVENT_UPLOADED, &event);
+    assert_int_equal(event.result, TERN_ERR_CONFLICT);
+    finish();
+}
+
+static void error_page_of_a_proxy_decides_nothing(void **state)
+{
+    (void)state;
+    struct tern_client_event event;
+    world.server.faults[1] = FAULT_PROXY_PAGE;
+    run_until(TERN_EVENT_TROUBLE, &event);
+    assert_int_equal(event.result, TERN_ERR_HTTP);
+    assert_int_equal(event.status, 410);
+    assert_true(tern_client_pending(&world.client)->len > 0);
+    run_until(TERN_EVENT_UPLOADED, &event);
+    assert_int_equal(event.result, TERN_OK);
+    finish();
+}
+
+static void busy_aggregator_is_asked_again_when_it_said(void **state)
+{
+    (void)state;
+    struct tern_client_event event;
+    world.server.faults[1] = FAULT_BUSY;
+    run_until(TERN_EVENT_TROUBLE, &event);
+    assert_int_equal(event.result, TERN_ERR_BUSY);
+    assert_int_equal(event.wait_ms, 30000);
+    run_until(TERN_EVENT_UPLOADED, &event);
+    assert_int_equal(event.result, TERN_OK);
+    finish();
+}
+
+static void revoked_client_stops_and_keeps_its_update(void **state)
+{
+    (void)state;
+    struct tern_client_event event;
+    world.server.faults[1] = FAULT_UNAUTHORIZED;
+    assert_int_equal(world_run_until(&world, TERN_EVENT_UPLOADED, NULL), TERN_ERR_UNAUTHORIZED);
+    const size_t exchanges = world.exchanges;
+    assert_int_equal(tern_client_step(&world.client), TERN_ERR_UNAUTHORIZED);
+    assert_int_equal(world.exchanges, exchanges);
+    assert_true(tern_client_pending(&world.client)->len > 0);
+    assert_int_equal(world_boot(&world), TERN_OK);
+    run_until(TERN_EVENT_UPLOADED, &event);
+    assert_int_equal(event.result, TERN_OK);
+    assert_int_equal(world.trainings, 1);
+    finish();
+}
+
+static void revoked_client_stops_at_the_check_in(void **state)
+{
+    (void)state;
+    world.server.checkin_status = 401;
+    assert_int_equal(world_run_until(&world, TERN_EVENT_UPLOADED, NULL), TERN_ERR_UNAUTHORIZED);
+}
+
+static void unreachable_aggregator_is_tried_less_and_less(void **state)
+{
+    (void)state;
+    struct tern_client_event event;
+    uint32_t bound = 1000;
+    world.down = true;
+    for (int i = 0; i < 12; i++) {
+        run_until(TERN_EVENT_TROUBLE, &event);
+        assert_int_equal(event.result, TERN_ERR_NETWORK);
+        assert_true(event.wait_ms <= bound && event.wait_ms >= bound / 2);
+        assert_int_equal(tern_client_next_ms(&world.client), event.wait_ms);
+        bound = bound * 2 < 300000 ? bound * 2 : 300000;
+    }
+    world.down = false;
+    finish();
+}
+
+static void clients_do_not_come_back_together(void **state)
+{
+    (void)state;
+    struct tern_client_event first;
+    struct tern_client_event second;
+    world.down = true;
+    run_until(TERN_EVENT_TROUBLE, &first);
+    assert_int_equal(world_boot(&world), TERN_OK); // draws another seed
+    run_until(TERN_EVENT_TROUBLE, &second);
+    assert_int_not_equal(first.wait_ms, second.wait_ms);
+}
+
+static void nothing_is_sent_when_the_update_cannot_be_saved(void **state)
+{
+    (void)state;
+    run_until(TERN_EVENT_TRAINED, NULL);
+    world.store.full = true;
+    assert_int_equal(world_run_until(&world, TERN_EVENT_UPLOADED, NULL), TERN_ERR_NO_SPACE);
+    assert_int_equal(world.server.puts, 0);
+    world.store.full = false;
+    assert_int_equal(world_boot(&world), TERN_OK);
+    world_check_conservation(&world);
+    finish();
+}
+
+static void diverged_training_changes_nothing(void **state)
+{
+    (void)state;
+    struct tern_client_event event;
+    float before[WORLD_VALUES];
+    run_until(TERN_EVENT_UPLOADED, NULL);
+    memcpy(before, world.error_buffer, sizeof before);
+    world.train_diverges = true;
+    run_until(TERN_EVENT_TROUBLE, &event);
+    assert_int_equal(event.result, TERN_ERR_TRAINER);
+    assert_memory_equal(before, world.error_buffer, sizeof before);
+    world.train_diverges = false;
+    finish();
+}
+
+static void directive_is_applied_with_the_encode(void **state)
+{
+    (void)state;
+    world.server.directives[2] = tern_ErrorDirective_ERROR_DECAY;
+    world.server.directives[4] = tern_ErrorDirective_ERROR_RESET;
+    run_until(TERN_EVENT_UPLOADED, NULL);
+    const uint32_t generation = world.client.generation;
+    for (int i = 0; i < 2; i++) {
+        run_until(TERN_EVENT_UPLOADED, NULL);
+        world_check_conservation(&world); // the harness takes half the old buffer away once
+    }
+    assert_int_equal(world.client.generation, generation);
+    run_until(TERN_EVENT_UPLOADED, NULL);
+    assert_int_not_equal(world.client.generation, generation);
+    assert_int_equal(world.client.sequence, 1);
+    finish();
+}
+
+static void directive_that_was_not_saved_is_not_felt(void **state)
+{
+    (void)state;
+    float before[WORLD_VALUES];
+    run_until(TERN_EVENT_UPLOADED, NULL);
+    memcpy(before, world.error_buffer, sizeof before);
+    world.server.directives[2] = tern_ErrorDirective_ERROR_RESET;
+    world.server.codec = "3lc:s=1";
+    run_until(TERN_EVENT_TRAINED, NULL);
+    world.trained[5] = (float)(1e38 * 10); // the encode is refused: not finite
+    run_until(TERN_EVENT_TROUBLE, NULL);
+    assert_memory_equal(before, world.error_buffer, sizeof before);
+    finish();
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(lost_request_is_sent_again),
+        TEST(lost_reply_counts_once),
+        TEST(damaged_reply_counts_once),
+        TEST(late_update_goes_back_to_the_error_buffer),
+        TEST(rejected_update_goes_back_and_the_client_waits),
+        TEST(conflict_goes_back),
+        TEST(error_page_of_a_proxy_decides_nothing),
+        TEST(busy_aggregator_is_asked_again_when_it_said),
+        TEST(revoked_client_stops_and_keeps_its_update),
+        TEST(revoked_client_stops_at_the_check_in),
+        TEST(unreachable_aggregator_is_tried_less_and_less),
+        TEST(clients_do_not_come_back_together),
+        TEST(nothing_is_sent_when_the_update_cannot_be_saved),
+        TEST(diverged_training_changes_nothing),
+        TEST(directive_is_applied_with_the_encode),
+        TEST(directive_that_was_not_saved_is_not_felt),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,147 @@
+// The Linux ports that need no network.
+#define _GNU_SOURCE
+#include "posix/system.h"
+#include "posix/transport.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static char folder[128];
+
+static void make_folder(void)
+{
+    const char *base = getenv("TMPDIR");
+    snprintf(folder, sizeof folder, "%.80s/tern-posix-XXXXXX", base != NULL ? base : "/tmp");
+    assert_non_null(mkdtemp(folder));
+}
+
+static void put(const char *supply, const char *file, const char *text)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/%s", folder, supply);
+    mkdir(path, 0700);
+    snprintf(path, sizeof path, "%s/%s/%s", folder, supply, file);
+    FILE *out = fopen(path, "w");
+    assert_non_null(out);
+    fputs(text, out);
+    fclose(out);
+}
+
+static void remove_supply(const char *supply)
+{
+    static const char *const files[] = {"type", "online"};
+    char path[512];
+    for (int i = 0; i < 2; i++) {
+        snprintf(path, sizeof path, "%s/%s/%s", folder, supply, files[i]);
+        unlink(path);
+    }
+    snprintf(path, sizeof path, "%s/%s", folder, supply);
+    rmdir(path);
+}
+
+static void power_is_read_from_the_supplies(void **state)
+{
+    (void)state;
+    make_folder();
+    struct tern_posix_conditions conditions = {
+        .metered = true, .only_on_mains = true, .power_dir = folder};
+    const struct tern_condition_port port = tern_posix_conditions_port(&conditions);
+    struct tern_conditions now = {0};
+    const char *why = NULL;
+    assert_true(port.may_work(port.ctx, &now, &why)); // a board without supplies
+    assert_int_equal(now.power, 0);
+    assert_true(now.metered);
+    assert_true(now.memory_kib > 1000);
+    put("BAT0", "type", "Battery\n");
+    assert_false(port.may_work(port.ctx, &now, &why));
+    assert_int_equal(now.power, 1);
+    assert_non_null(why);
+    put("AC", "type", "Mains\n");
+    put("AC", "online", "0\n");
+    assert_false(port.may_work(port.ctx, &now, &why));
+    put("AC", "online", "1\n");
+    assert_true(port.may_work(port.ctx, &now, &why));
+    assert_int_equal(now.power, 2);
+    conditions.only_on_mains = false;
+    remove_supply("AC");
+    assert_true(port.may_work(port.ctx, &now, &why));
+    assert_int_equal(now.power, 1);
+    remove_supply("BAT0");
+    assert_int_equal(rmdir(folder), 0);
+}
+
+static void clock_and_entropy_work(void **state)
+{
+    (void)state;
+    const struct tern_clock clock = tern_posix_clock();
+    const struct tern_entropy entropy = tern_posix_entropy();
+    uint8_t a[40] = {0};
+    uint8_t b[40] = {0};
+    const uint64_t first = clock.monotonic_ms(clock.ctx);
+    assert_true(clock.monotonic_ms(clock.ctx) >= first);
+    assert_true(clock.unix_seconds(clock.ctx) > 1700000000u);
+    assert_int_equal(entropy.fill(entropy.ctx, a, sizeof a), TERN_OK);
+    assert_int_equal(entropy.fill(entropy.ctx, b, sizeof b), TERN_OK);
+    assert_memory_not_equal(a, b, sizeof a);
+}
+
+static void only_https_is_spoken(void **state)
+{
+    (void)state;
+    struct tern_curl *curl = NULL;
+    char why[512];
+    struct tern_curl_config config = {.server = "http://localhost:1"};
+    assert_int_equal(tern_curl_open(&curl, &config, why), TERN_ERR_CONFIG);
+    assert_non_null(strstr(why, "https://"));
+    config.server = "https://localhost:1";
+    config.ca_file = "/nonexistent/ca.pem";
+    assert_int_equal(tern_curl_open(&curl, &config, why), TERN_ERR_CONFIG);
+    assert_non_null(strstr(why, "/nonexistent/ca.pem"));
+}
+
+static void nobody_listening_is_a_network_error(void **state)
+{
+    (void)state;
+    struct tern_curl *curl = NULL;
+    char why[512];
+    uint8_t body[16];
+    const struct tern_curl_config config = {.server = "https://127.0.0.1:1/"};
+    assert_int_equal(tern_curl_open(&curl, &config, why), TERN_OK);
+    const struct tern_transport port = tern_curl_port(curl);
+    const struct tern_request request = {.purpose = TERN_PURPOSE_CHECKIN,
+                                         .method = "POST",
+                                         .path = "/v1/checkin",
+                                         .timeout_ms = 2000};
+    struct tern_response response = {.body = body, .body_size = sizeof body, .status = 7};
+    struct tern_meter meter = {0};
+    assert_int_equal(port.exchange(port.ctx, &request, &response), TERN_ERR_NETWORK);
+    assert_int_equal(response.status, 0);
+    assert_true(strlen(tern_curl_why(curl)) > 0);
+    port.collect(port.ctx, &meter);
+    assert_true(meter.bytes[TERN_PURPOSE_HANDSHAKE][TERN_UP].wire > 0); // the SYN was paid for
+    assert_int_equal(meter.bytes[TERN_PURPOSE_CHECKIN][TERN_UP].http, 0);
+    tern_curl_close(curl);
+}
+
+int main(void)
+{
+    if (tern_curl_global() != TERN_OK) {
+        return 1;
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(power_is_read_from_the_supplies),
+        cmocka_unit_test(clock_and_entropy_work),
+        cmocka_unit_test(only_https_is_spoken),
+        cmocka_unit_test(nobody_listening_is_a_network_error),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,205 @@
+// Restarts: what the records bring back, and what damaged ones lead to.
+#include "client/harness/world.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static struct world world;
+
+static int set_up(void **state)
+{
+    (void)state;
+    world_init(&world);
+    return world_boot(&world) == TERN_OK ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    world_free(&world);
+    return 0;
+}
+
+static void run_until(enum tern_client_event_kind kind, struct tern_client_event *event)
+{
+    const enum tern_result result = world_run_until(&world, kind, event);
+    assert_true(result == TERN_OK || result == TERN_AGAIN);
+}
+
+static void boot(void)
+{
+    assert_int_equal(world_boot(&world), TERN_OK);
+}
+
+static void restart_brings_everything_back(void **state)
+{
+    (void)state;
+    float weights[WORLD_VALUES];
+    float buffer[WORLD_VALUES];
+    for (int i = 0; i < 3; i++) {
+        run_until(TERN_EVENT_UPLOADED, NULL);
+    }
+    const uint32_t version = tern_client_version(&world.client);
+    const uint32_t generation = world.client.generation;
+    const struct tern_meter meter = *tern_client_meter_all(&world.client);
+    memcpy(weights, world.weights, sizeof weights);
+    memcpy(buffer, world.error_buffer, sizeof buffer);
+    boot();
+    assert_int_equal(tern_client_version(&world.client), version);
+    assert_int_equal(world.client.generation, generation);
+    assert_int_equal(world.client.sequence, 3);
+    assert_memory_equal(&meter, tern_client_meter_all(&world.client), sizeof meter);
+    assert_memory_equal(weights, world.weights, sizeof weights);
+    assert_memory_equal(buffer, world.error_buffer, sizeof buffer);
+    assert_int_equal(tern_client_identity(&world.client)->client_id, 3);
+    assert_int_equal(world_count_events(&world, TERN_EVENT_STARTED_OVER), 0);
+    run_until(TERN_EVENT_FINISHED, NULL);
+    world_check_conservation(&world);
+}
+
+static void restart_sends_the_same_bytes_first(void **state)
+{
+    (void)state;
+    uint8_t bytes[WORLD_BLOB];
+    run_until(TERN_EVENT_ENCODED, NULL);
+    const struct tern_client_pending pending = *tern_client_pending(&world.client);
+    memcpy(bytes, world.blob, pending.len);
+    boot();
+    assert_int_equal(tern_client_phase(&world.client), TERN_PHASE_UPLOAD);
+    assert_memory_equal(&pending, tern_client_pending(&world.client), sizeof pending);
+    assert_memory_equal(bytes, world.blob, pending.len);
+    const size_t checkins = world.server.checkins;
+    run_until(TERN_EVENT_UPLOADED, NULL);
+    assert_int_equal(world.server.checkins, checkins);
+    world_check_conservation(&world);
+}
+
+static void damaged_replica_starts_from_the_seed(void **state)
+{
+    (void)state;
+    struct tern_client_event event;
+    run_until(TERN_EVENT_UPLOADED, NULL);
+    run_until(TERN_EVENT_UPLOADED, NULL);
+    world_damage_record(&world, TERN_RECORD_REPLICA);
+    boot();
+    event = world.events[world.event_count - 1];
+    assert_int_equal(event.kind, TERN_EVENT_STARTED_OVER);
+    assert_int_equal(event.result, TERN_ERR_CORRUPT);
+    assert_int_equal(tern_client_version(&world.client), 0);
+    run_until(TERN_EVENT_FINISHED, NULL);
+    world_check_replica(&world);
+    world_check_conservation(&world);
+}
+
+static void damaged_upload_record_starts_a_new_generation(void **state)
+{
+    (void)state;
+    struct tern_client_event event;
+    run_until(TERN_EVENT_UPLOADED, NULL);
+    const uint32_t generation = world.client.generation;
+    world_damage_record(&world, TERN_RECORD_UPLOAD);
+    boot();
+    event = world.events[world.event_count - 1];
+    assert_int_equal(event.kind, TERN_EVENT_STARTED_OVER);
+    assert_int_not_equal(world.client.generation, generation);
+    assert_int_equal(world.client.sequence, 0);
+    for (int i = 0; i < WORLD_VALUES; i++) {
+        assert_true(world.error_buffer[i] == 0.0f);
+    }
+    // The settled record speaks of the old generation and must not hide the new one's updates.
+    run_until(TERN_EVENT_ENCODED, NULL);
+    boot();
+    assert_true(tern_client_pending(&world.client)->len > 0);
+    run_until(TERN_EVENT_FINISHED, NULL);
+    assert_int_equal(world.server.accepted_count, 8);
+}
+
+static void damaged_settled_record_costs_one_duplicate(void **state)
+{
+    (void)state;
+    struct tern_client_event event;
+    run_until(TERN_EVENT_UPLOADED, NULL);
+    world_damage_record(&world, TERN_RECORD_SETTLED);
+    boot();
+    run_until(TERN_EVENT_UPLOADED, &event);
+    assert_true(event.duplicate);
+    run_until(TERN_EVENT_FINISHED, NULL);
+    assert_int_equal(world.server.accepted_count, 8);
+    world_check_conservation(&world);
+}
+
+static void damaged_identity_asks_to_enrol_again(void **state)
+{
+    (void)state;
+    run_until(TERN_EVENT_UPLOADED, NULL);
+    world_damage_record(&world, TERN_RECORD_IDENTITY);
+    assert_int_equal(world_boot(&world), TERN_ERR_CORRUPT);
+}
+
+static void damaged_meter_counts_from_zero(void **state)
+{
+    (void)state;
+    run_until(TERN_EVENT_UPLOADED, NULL);
+    world_damage_record(&world, TERN_RECORD_METER);
+    boot();
+    assert_int_equal(world_count_events(&world, TERN_EVENT_STARTED_OVER), 1);
+    run_until(TERN_EVENT_UPLOADED, NULL);
+}
+
+// Every record cut short at every length is refused or unused, and never read beyond its end.
+static void records_cut_short_are_not_believed(void **state)
+{
+    (void)state;
+    run_until(TERN_EVENT_UPLOADED, NULL);
+    run_until(TERN_EVENT_ENCODED, NULL);
+    for (int r = TERN_RECORD_REPLICA; r < TERN_RECORD_COUNT; r++) {
+        struct fake_record *record = &world.store.records[r];
+        const size_t whole = record->len;
+        for (size_t len = 0; len < whole; len += len < 80 ? 1 : 61) {
+            record->len = len;
+            boot();
+            world.event_count = 0;
+        }
+        record->len = whole;
+    }
+    boot();
+    run_until(TERN_EVENT_FINISHED, NULL);
+    world_check_conservation(&world);
+}
+
+static void records_of_a_former_enrolment_are_not_used(void **state)
+{
+    (void)state;
+    run_until(TERN_EVENT_UPLOADED, NULL);
+    run_until(TERN_EVENT_ENCODED, NULL);
+    world.client.identity.client_id = 4; // as another enrolment would name it
+    world.client.identified = true;
+    const struct tern_client_workspace workspace = world.client.work;
+    assert_int_equal(tern_client_restore(&world.client, &workspace), TERN_OK);
+    assert_int_equal(world_count_events(&world, TERN_EVENT_STARTED_OVER), 2);
+    assert_int_equal(tern_client_version(&world.client), 0);
+    assert_int_equal(tern_client_pending(&world.client)->len, 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(restart_brings_everything_back),
+        TEST(restart_sends_the_same_bytes_first),
+        TEST(damaged_replica_starts_from_the_seed),
+        TEST(damaged_upload_record_starts_a_new_generation),
+        TEST(damaged_settled_record_costs_one_duplicate),
+        TEST(damaged_identity_asks_to_enrol_again),
+        TEST(damaged_meter_counts_from_zero),
+        TEST(records_cut_short_are_not_believed),
+        TEST(records_of_a_former_enrolment_are_not_used),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,140 @@
+// Cuts the power at every write of the client's store, before and after it took effect, and at
+// every answer of the aggregator, over a run with lost replies, late rounds, rejections and
+// directives. After each restart, and at the end, the conservation equation holds exactly.
+#include "client/harness/world.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define RUNS_MAX 1000
+
+static struct world world;
+
+static void write_script(struct fake_server *server)
+{
+    server->target = 9;
+    server->next_in_reply = true;
+    server->faults[2] = FAULT_LOSE_REPLY;
+    server->faults[3] = FAULT_LATE;
+    server->faults[4] = FAULT_REJECT;
+    server->faults[5] = FAULT_LOSE_REQUEST;
+    server->faults[6] = FAULT_LATE_LOST_REPLY;
+    server->faults[7] = FAULT_BAD_REPLY;
+    server->directives[5] = tern_ErrorDirective_ERROR_DECAY;
+    server->directives[8] = tern_ErrorDirective_ERROR_RESET;
+}
+
+// Starts again after a cut. The cut may have hit the restart's own writes.
+static void boot(void)
+{
+    for (int i = 0; i < 3; i++) {
+        if (world_boot(&world) == TERN_OK) {
+            return;
+        }
+        assert_true(world.power_off); // nothing else may make a start fail
+    }
+    fail_msg("the client does not start any more");
+}
+
+// Runs to the end; returns whether the power was cut on the way.
+static bool run(void)
+{
+    boot();
+    world_run_until(&world, TERN_EVENT_FINISHED, NULL);
+    const bool was_cut = world.power_off;
+    if (was_cut) {
+        boot();
+        world_check_conservation(&world);
+        world_run_until(&world, TERN_EVENT_FINISHED, NULL);
+    }
+    assert_false(world.power_off);
+    assert_int_equal(tern_client_phase(&world.client), TERN_PHASE_FINISHED);
+    assert_int_equal(world.server.version, world.server.target);
+    assert_int_equal(world.exchanges_off, 0);
+    assert_int_equal(tern_client_pending(&world.client)->len, 0);
+    world_check_conservation(&world);
+    world_check_replica(&world);
+    return was_cut;
+}
+
+static void cut_at_every_write(bool after)
+{
+    size_t cut_at = 1;
+    for (bool was_cut = true; was_cut; cut_at++) {
+        assert_true(cut_at < RUNS_MAX);
+        world_init(&world);
+        write_script(&world.server);
+        world.config.budget_per_month = 1u << 30; // the meter's writes are cut, too
+        world.store.cut_at = cut_at;
+        world.store.cut_after = after;
+        // A cut of the very first writes is one of the enrolment.
+        was_cut = run() || world.store.writes >= cut_at;
+        world_free(&world);
+    }
+    assert_true(cut_at > 25);
+}
+
+static void cut_before_every_write(void **state)
+{
+    (void)state;
+    cut_at_every_write(false);
+}
+
+static void cut_after_every_write(void **state)
+{
+    (void)state;
+    cut_at_every_write(true);
+}
+
+static void cut_at_every_answer(void **state)
+{
+    (void)state;
+    size_t cut_at = 2; // 1 is the enrolment, which is then done again
+    for (bool was_cut = true; was_cut; cut_at++) {
+        assert_true(cut_at < RUNS_MAX);
+        world_init(&world);
+        write_script(&world.server);
+        world.cut_exchange_at = cut_at;
+        was_cut = run();
+        world_free(&world);
+    }
+    assert_true(cut_at > 20);
+}
+
+// Two cuts in one run, at every pair of writes near each other: a restart that is cut as well.
+static void cut_twice(void **state)
+{
+    (void)state;
+    for (size_t first = 2; first < 40; first++) {
+        for (size_t gap = 1; gap <= 3; gap++) {
+            world_init(&world);
+            write_script(&world.server);
+            world.store.cut_at = first;
+            world.store.cut_after = gap % 2 == 0;
+            boot();
+            world_run_until(&world, TERN_EVENT_FINISHED, NULL);
+            if (world.power_off) {
+                world.store.cut_at = first + gap;
+                world.store.cut_after = first % 2 == 0;
+            }
+            run();
+            world_free(&world);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(cut_before_every_write),
+        cmocka_unit_test(cut_after_every_write),
+        cmocka_unit_test(cut_at_every_answer),
+        cmocka_unit_test(cut_twice),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
