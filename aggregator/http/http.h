@@ -66,10 +66,14 @@ void tern_blob_release(struct tern_blob *blob); // NULL is allowed
 struct tern_http_reply {
     int status;
     uint32_t retry_after_s; // 0 = no header
-    const char *cache;      // value of Cache-Control, static string, NULL = no header
-    const char *type;       // value of Content-Type, static string, NULL = no header
+    const char *cache;      // value of Cache-Control, static string, NULL = no header. With it goes
+                            // ETag "1": cached replies are content-addressed, so that no path ever
+                            // has a second version to tell from the first
+    const char *type;       // value of Content-Type, static string, NULL = no header. It and cache
+                            // have at most 200 bytes together
     struct tern_blob *body; // taken over (released by the listener); NULL = empty
-    size_t body_from;       // send body from here on; > 0 makes status 206 with Content-Range
+    size_t body_from;       // send body from here on; > 0 makes status 206 with Content-Range, or
+                            // 416 when nothing is left
 };
 
 // Who and what the bytes of an exchange are counted for. Set before the reply.
@@ -85,8 +89,8 @@ struct tern_http_handler {
     void *ctx;
 
     // After the headers, before any byte of the body is kept. Returns 0 to go on, or the HTTP
-    // status to refuse with. content_length is what the peer claims, UINT64_MAX when it claims
-    // nothing.
+    // status to refuse with. content_length is what the peer claims: 0 when there is no body,
+    // UINT64_MAX when the body is chunked and tells its length at its end. NULL = go on always.
     int (*on_headers)(void *ctx, const struct tern_http_request *request, uint64_t content_length);
 
     // A whole request arrived. The handler must call tern_http_reply() once, now or later.
@@ -94,7 +98,8 @@ struct tern_http_handler {
 
     // Bytes were counted at the socket for `tag`. The tls and wire bytes of a handshake come with
     // purpose TERN_PURPOSE_HANDSHAKE once the connection's client is known. "up" is to the
-    // aggregator.
+    // aggregator. Every byte is reported once: with the exchange whose reply it ends with, or, when
+    // the connection closes, for its last tag (client 0 when it never had one). NULL = not metered.
     void (*on_metered)(void *ctx, const struct tern_http_tag *tag, const struct tern_bytes *up,
                        const struct tern_bytes *down);
 };
@@ -111,7 +116,8 @@ TERN_MUST_USE enum tern_result tern_http_start(const struct tern_http_config *co
 uint16_t tern_http_port(const struct tern_http_server *server);
 
 // Stops accepting, lets replies under way finish for at most grace_ms, closes all, joins the
-// threads.
+// threads. No callback runs after it. An exchange that the handler still holds stays valid until
+// its tern_http_reply(), which then only releases it.
 void tern_http_stop(struct tern_http_server *server, uint32_t grace_ms);
 
 // Valid until tern_http_reply().

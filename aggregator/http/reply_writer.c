@@ -52,6 +52,7 @@ __attribute__((format(printf, 2, 3))) static void head_add(struct tern_reply_out
     size_t room = sizeof out->head - out->head_len;
     va_list arguments;
     va_start(arguments, format);
+    // NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): va_start() is two lines above
     int len = vsnprintf(out->head + out->head_len, room, format, arguments);
     va_end(arguments);
     // On overflow head_len becomes the full size, which no whole head has.

@@ -381,10 +381,14 @@ static enum tern_result judge(struct tern_request_reader *reader)
 
 static int status_of_error(const struct tern_request_reader *reader)
 {
-    if (reader->status != 0 && !reader->discards) {
-        return reader->status; // a callback said why
+    switch ((int)HTTP_PARSER_ERRNO(&reader->parser)) {
+    case HPE_CB_body: // on_body said why
+        return reader->status;
+    case HPE_HEADER_OVERFLOW: // trailers, or a limit above the parser's own
+        return 431;
+    default:
+        return 400;
     }
-    return HTTP_PARSER_ERRNO(&reader->parser) == HPE_HEADER_OVERFLOW ? 431 : 400;
 }
 
 // --- Public ----------------------------------------------------------------------------------

@@ -25,10 +25,11 @@
 #define KEYS_MAX (TERN_TICKET_LIFETIME_S / TERN_TICKET_ROTATION_S + 1u)
 
 // File: magic, then per key 8 bytes creation time, name, key; newest first.
-#define MAGIC "ternkey1"
 #define MAGIC_SIZE 8u
 #define RECORD_SIZE (8u + NAME_SIZE + KEY_SIZE)
 #define FILE_MAX (MAGIC_SIZE + KEYS_MAX * RECORD_SIZE)
+
+static const uint8_t MAGIC[MAGIC_SIZE] = {'t', 'e', 'r', 'n', 'k', 'e', 'y', '1'};
 
 struct key {
     uint64_t created_s;

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TERN_TICKET_LIFETIME_S (3u * 86400u) // of one ticket
+#define TERN_TICKET_LIFETIME_S 259200u // of one ticket: three days
 #define TERN_TICKET_ROTATION_S 86400u
 #define TERN_TICKET_OVERHEAD 32u // key name, nonce, tag
 

@@ -408,8 +408,16 @@ static void test_connections_per_address_are_limited(void **state)
     struct client clients[25];
     int served = 0;
     assert_true(fixture_wait_idle(&fixture));
+    struct tern_http_counters before;
+    tern_http_counters(fixture.server, &before);
     for (int i = 0; i < 25; i++) {
         clients[i] = connected();
+    }
+    // All are judged before the first one leaves.
+    struct tern_http_counters counters = {0};
+    while (counters.connections_refused < before.connections_refused + 5) {
+        tern_http_counters(fixture.server, &counters);
+        sleep_ms(5);
     }
     for (int i = 0; i < 25; i++) {
         served += client_ask(&clients[i], "GET /echo HTTP/1.1\r\n\r\n", NULL) == 200;
