@@ -42,7 +42,9 @@ static void on_event(void *ctx, const struct tern_client_event *event)
         tern_progress_evaluation(member->progress, event->version, event->accuracy);
         break;
     case TERN_EVENT_FINISHED:
-        tern_progress_finished(member->progress, event->final_model_hash);
+        if (event->final_model_hash != NULL) {
+            tern_progress_finished(member->progress, event->final_model_hash);
+        }
         break;
     case TERN_EVENT_TROUBLE:
         tern_log(TERN_LOG_WARN, "trouble",

@@ -124,7 +124,7 @@ static void read_accuracy(const cJSON *json, struct tern_fleet_results *results,
     uint32_t count = cJSON_IsArray(array) ? (uint32_t)cJSON_GetArraySize(array) : 0;
     results->accuracy = calloc(count > 0 ? count : 1, sizeof *results->accuracy);
     if (results->accuracy == NULL || !cJSON_IsArray(array)) {
-        *missing = "accuracy";
+        *missing = *missing == NULL ? "accuracy" : *missing;
         return;
     }
     const cJSON *item;

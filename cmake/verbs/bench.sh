@@ -28,3 +28,78 @@ verb_bench() {
         "bench_$part" "$TERN_BUILD/bench/$part.json"
     done
 }
+
+# A section of numbers out of a flat JSON file, one "name  value" line each.
+print_numbers() { # FILE
+    python3 - "$1" <<'END'
+import json, sys
+for key, value in json.load(open(sys.argv[1])).items():
+    print(f"  {key:<34} {value:>14,}" if isinstance(value, (int, float)) else f"  {key:<34} {value:>14}")
+END
+}
+
+# Runs an aggregator for one measurement; sets BENCH_CODE and AGGREGATOR_PORT, AGGREGATOR_PID.
+start_bench_aggregator() { # NAME OVERRIDE...
+    local dir=$EXPERIMENT_DIR/$1
+    shift
+    make_certificates "$dir"
+    start_aggregator "$dir" "$TERN_ROOT/configs/experiments/bench.ini" "$@"
+    BENCH_DIR=$dir
+    BENCH_CODE=$(enroll_code "$dir")
+}
+
+bench_codec() { # OUT
+    "$TERN_BUILD/bin/tern-codec" bench
+    "$TERN_BUILD/bin/tern-codec" bench --json >"$1"
+}
+
+bench_protocol() { # OUT
+    begin_experiment
+    start_bench_aggregator protocol
+    "$TERN_BUILD/bench-bin/bench-protocol" "https://127.0.0.1:$AGGREGATOR_PORT" \
+        "$BENCH_DIR/ca.pem" "$BENCH_CODE" >"$1" || fail "bench-protocol failed"
+    clean_experiment
+    print_numbers "$1"
+}
+
+# Clients of the load test, each of which sends one update of about 10 KB.
+BENCH_CLIENTS=${BENCH_CLIENTS:-20000}
+BENCH_CONNECTIONS=${BENCH_CONNECTIONS:-64}
+BENCH_IDLE=${BENCH_IDLE:-2000}
+
+bench_load() { # OUT
+    begin_experiment
+    start_bench_aggregator load "round.cohort=$BENCH_CLIENTS" "round.min_clients=$BENCH_CLIENTS" \
+        "round.rounds=1" limits.enrollments_per_minute=0 limits.connections_per_address=10000
+    "$TERN_BUILD/bench-bin/bench-load" 127.0.0.1 "$AGGREGATOR_PORT" "$BENCH_DIR/ca.pem" \
+        "$BENCH_CODE" mlp:784-128-10 1 "$BENCH_CLIENTS" "$BENCH_CONNECTIONS" 10000 \
+        >"$EXPERIMENT_DIR/load.json" || fail "bench-load failed"
+    stop_programs
+    start_bench_aggregator idle limits.connections_per_address=10000
+    "$TERN_BUILD/bench-bin/bench-idle" 127.0.0.1 "$AGGREGATOR_PORT" "$BENCH_DIR/ca.pem" \
+        "$AGGREGATOR_PID" "$BENCH_IDLE" >"$EXPERIMENT_DIR/idle.json" || fail "bench-idle failed"
+    python3 -c 'import json, sys
+print(json.dumps({k: v for f in sys.argv[1:] for k, v in json.load(open(f)).items()}, indent=1))' \
+        "$EXPERIMENT_DIR/load.json" "$EXPERIMENT_DIR/idle.json" >"$1"
+    clean_experiment
+    print_numbers "$1"
+}
+
+stripped_size() { # PROGRAM
+    strip -o "$EXPERIMENT_DIR/stripped" "$TERN_BUILD/bin/$1"
+    stat -c %s "$EXPERIMENT_DIR/stripped"
+}
+
+bench_size() { # OUT
+    local program lines=()
+    begin_experiment
+    for program in tern-client tern-aggregator tern-fleet; do
+        lines+=("\"${program//-/_}_stripped_bytes\": $(stripped_size "$program")")
+    done
+    (
+        IFS=,
+        printf '{%s}\n' "${lines[*]}"
+    ) >"$1"
+    clean_experiment
+    print_numbers "$1"
+}

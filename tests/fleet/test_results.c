@@ -1,0 +1,200 @@
+// The flat JSON of a run and the tables made from it.
+#include "fleet/results.h"
+#include <cjson/cJSON.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static struct tern_fleet_results sample(void)
+{
+    struct tern_fleet_results run = {
+        .codec = "3lc:s=1",
+        .model = "mlp:784-128-10",
+        .model_hash = "00ff",
+        .seed = 7,
+        .clients = 50,
+        .cohort = 10,
+        .rounds = 2,
+        .seconds = 3.5,
+        .float32_payload = 407090,
+        .up = {.payload = 12000, .http = 13000, .tls = 14000, .wire = 15000},
+        .down = {.payload = 50000, .http = 51000, .tls = 52000, .wire = 53000},
+        .participations = 20,
+    };
+    run.accuracy = calloc(2, sizeof *run.accuracy);
+    run.accuracy[0] = 0.5;
+    run.accuracy[1] = 0.75;
+    return run;
+}
+
+static double number(const cJSON *json, const char *key)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(json, key);
+    assert_true(cJSON_IsNumber(item));
+    return item->valuedouble;
+}
+
+static void the_json_is_flat_and_has_means_per_participation(void **state)
+{
+    (void)state;
+    struct tern_fleet_results run = sample();
+    char *text = tern_fleet_results_text(&run);
+    cJSON *json = cJSON_Parse(text);
+    assert_true(number(json, "final_accuracy") == 0.75);
+    assert_true(number(json, "rounds") == 2);
+    assert_true(number(json, "clients") == 50);
+    assert_true(number(json, "cohort") == 10);
+    assert_true(number(json, "seed") == 7);
+    assert_true(number(json, "seconds") == 3.5);
+    assert_true(number(json, "float32_payload") == 407090);
+    assert_true(number(json, "payload_up") == 600);
+    assert_true(number(json, "http_up") == 650);
+    assert_true(number(json, "tls_up") == 700);
+    assert_true(number(json, "wire_up") == 750);
+    assert_true(number(json, "payload_down") == 2500);
+    assert_true(number(json, "wire_down") == 2650);
+    const cJSON *item;
+    cJSON_ArrayForEach(item, json)
+    {
+        assert_false(cJSON_IsObject(item));
+    }
+    assert_string_equal(cJSON_GetObjectItem(json, "codec")->valuestring, "3lc:s=1");
+    assert_string_equal(cJSON_GetObjectItem(json, "model_hash")->valuestring, "00ff");
+    assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(json, "accuracy")), 2);
+    cJSON_Delete(json);
+    free(text);
+    tern_fleet_results_clear(&run);
+}
+
+static void what_was_written_is_read_back(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/tern-results-XXXXXX";
+    char why[256];
+    close(mkstemp(path));
+    struct tern_fleet_results run = sample();
+    struct tern_fleet_results back;
+    assert_int_equal(tern_fleet_results_write(&run, path), TERN_OK);
+    assert_int_equal(tern_fleet_results_read(path, &back, why), TERN_OK);
+    assert_int_equal(back.rounds, 2);
+    assert_true(back.accuracy[1] == 0.75);
+    assert_int_equal(back.up.wire, 15000);
+    assert_int_equal(back.down.payload, 50000);
+    assert_int_equal(back.participations, 20);
+    assert_string_equal(back.codec, "3lc:s=1");
+    tern_fleet_results_clear(&run);
+    tern_fleet_results_clear(&back);
+    unlink(path);
+}
+
+static void a_file_that_is_no_run_is_refused_by_the_key_that_is_missing(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        const char *key;
+    } cases[] = {
+        {"", "'codec'"},
+        {"[1, 2]", "'codec'"},
+        {"{\"codec\": 3}", "'codec'"},
+        {"{\"codec\": \"3lc\", \"model\": \"m\", \"model_hash\": \"h\", \"seed\": -1}", "'seed'"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char path[] = "/tmp/tern-results-XXXXXX";
+        char why[256];
+        struct tern_fleet_results back;
+        int file = mkstemp(path);
+        assert_int_equal(write(file, cases[i].text, strlen(cases[i].text)),
+                         (int)strlen(cases[i].text));
+        close(file);
+        assert_int_equal(tern_fleet_results_read(path, &back, why), TERN_ERR_CORRUPT);
+        assert_non_null(strstr(why, cases[i].key));
+        unlink(path);
+    }
+}
+
+static void a_missing_file_is_named(void **state)
+{
+    (void)state;
+    char why[256];
+    struct tern_fleet_results back;
+    assert_int_equal(tern_fleet_results_read("/nowhere/run.json", &back, why), TERN_ERR_NOT_FOUND);
+    assert_non_null(strstr(why, "/nowhere/run.json"));
+}
+
+static char *printed(void (*print)(FILE *out))
+{
+    char *text = NULL;
+    size_t len = 0;
+    FILE *out = open_memstream(&text, &len);
+    print(out);
+    fclose(out);
+    return text;
+}
+
+static void print_comparison(FILE *out)
+{
+    struct tern_fleet_results run = sample();
+    struct tern_fleet_results plain = sample();
+    strcpy(plain.codec, "float32");
+    plain.accuracy[1] = 0.7525;
+    plain.up.payload = 120000;
+    tern_fleet_print_comparison(&run, &plain, out);
+    tern_fleet_results_clear(&run);
+    tern_fleet_results_clear(&plain);
+}
+
+static void the_comparison_shows_points_and_ratios(void **state)
+{
+    (void)state;
+    char *text = printed(print_comparison);
+    assert_non_null(strstr(text, "-0.25 points"));
+    assert_non_null(strstr(text, "600 B"));
+    assert_non_null(strstr(text, "6.0 KB"));
+    assert_non_null(strstr(text, "10.0x"));
+    free(text);
+}
+
+static void print_nothing_done(FILE *out)
+{
+    const struct tern_fleet_results run = {.model = "m", .codec = "c"};
+    tern_fleet_print_table(&run, out);
+}
+
+static void a_run_without_rounds_prints_without_dividing_by_zero(void **state)
+{
+    (void)state;
+    char *text = printed(print_nothing_done);
+    assert_non_null(strstr(text, "after 0 rounds"));
+    free(text);
+}
+
+static void bytes_are_told_in_three_digits(void **state)
+{
+    (void)state;
+    char text[16];
+    assert_string_equal(tern_fleet_format_bytes(0, text), "0 B");
+    assert_string_equal(tern_fleet_format_bytes(999, text), "999 B");
+    assert_string_equal(tern_fleet_format_bytes(999.6, text), "1.0 KB");
+    assert_string_equal(tern_fleet_format_bytes(3140, text), "3.1 KB");
+    assert_string_equal(tern_fleet_format_bytes(12.44e6, text), "12.4 MB");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_json_is_flat_and_has_means_per_participation),
+        cmocka_unit_test(what_was_written_is_read_back),
+        cmocka_unit_test(a_file_that_is_no_run_is_refused_by_the_key_that_is_missing),
+        cmocka_unit_test(a_missing_file_is_named),
+        cmocka_unit_test(the_comparison_shows_points_and_ratios),
+        cmocka_unit_test(a_run_without_rounds_prints_without_dividing_by_zero),
+        cmocka_unit_test(bytes_are_told_in_three_digits),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
