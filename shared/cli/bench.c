@@ -115,7 +115,7 @@ static enum tern_result measure(const char *spec, const struct arena *arena, str
     struct tern_codec_info info;
     TERN_TRY(tern_codec_parse(spec, &codec, NULL));
     *row = (struct row){.spec = spec, .count = arena->count, .best = {1e9, 1e9, 1e9, 1e9}};
-    size_t runs = 5 + 20000000 / arena->count;
+    size_t runs = 5 + 5000000 / arena->count;
     for (size_t i = 0; i < runs; i++) {
         TERN_TRY(run_once(&codec, arena, row));
     }
