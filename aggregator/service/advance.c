@@ -112,6 +112,7 @@ static enum tern_result open_round(struct tern_service *service, uint64_t now)
     }
     TERN_TRY(tern_round_open(&service->machine, service->eligible, count, now));
     fill_row(service);
+    memset(&service->totals, 0, sizeof service->totals);
     TERN_TRY(tern_db_round_put(service->db, &service->row));
     TERN_TRY(store_members(service));
     service->moved = true;
@@ -193,7 +194,8 @@ static enum tern_result commit_round(struct tern_service *service, uint64_t now)
     struct tern_db_round *row = &service->row;
     struct tern_download_made made;
     struct tern_strategy_report report;
-    TERN_TRY(tern_merge_round(&service->merge, service->db, row, &made, &report));
+    TERN_TRY(
+        tern_merge_counted(&service->merge, service->db, row, &service->totals, &made, &report));
     TERN_TRY(store_version(service, &made, now));
     tern_round_close(&service->machine, now);
     row->state = TERN_ROUND_COMMITTED;

@@ -120,9 +120,10 @@ struct tern_service {
     size_t update_max;                    // bytes of an update body; read-only
     pthread_t thread;
 
-    struct tern_merge merge;           // version, weights, replica; model is read-only after start
-    struct tern_round_machine machine; // members is ours
-    struct tern_db_round row;          // of the machine's round
+    struct tern_merge merge;            // version, weights, replica; model is read-only after start
+    struct tern_round_machine machine;  // members is ours
+    struct tern_db_round row;           // of the machine's round
+    struct tern_strategy_totals totals; // of the open round's updates
     float last_loss;
 
     struct client *clients; // by id - 1

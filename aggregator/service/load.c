@@ -243,9 +243,11 @@ static enum tern_result load_rounds(struct tern_service *service)
                     service->machine.member_capacity);
     memset(&service->row, 0, sizeof service->row);
     TERN_TRY(tern_db_round_each(service->db, load_round, service));
+    memset(&service->totals, 0, sizeof service->totals);
     if (!service->machine.open) {
         return TERN_OK;
     }
+    TERN_TRY(tern_merge_count(service->db, service->machine.round, &service->totals));
     struct loading loading = {service, TERN_OK};
     TERN_TRY(tern_db_assignment_each(service->db, service->machine.round, load_member, &loading));
     return loading.result;

@@ -136,10 +136,28 @@ static enum tern_result accumulate_update(void *ctx, const struct tern_db_update
     return sums->strategy->accumulate(sums, &contribution, container.data, container.len);
 }
 
+enum tern_result tern_merge_count(struct tern_db *db, uint32_t round,
+                                  struct tern_strategy_totals *totals)
+{
+    memset(totals, 0, sizeof *totals);
+    return tern_db_update_each(db, round, count_update, totals);
+}
+
 enum tern_result tern_merge_round(struct tern_merge *merge, struct tern_db *db,
                                   const struct tern_db_round *round,
                                   struct tern_download_made *made,
                                   struct tern_strategy_report *report)
+{
+    struct tern_strategy_totals totals;
+    TERN_TRY(tern_merge_count(db, round->round, &totals));
+    return tern_merge_counted(merge, db, round, &totals, made, report);
+}
+
+enum tern_result tern_merge_counted(struct tern_merge *merge, struct tern_db *db,
+                                    const struct tern_db_round *round,
+                                    const struct tern_strategy_totals *totals,
+                                    struct tern_download_made *made,
+                                    struct tern_strategy_report *report)
 {
     const struct tern_strategy *strategy = tern_strategy_find(round->strategy);
     struct tern_codec codec;
@@ -147,8 +165,8 @@ enum tern_result tern_merge_round(struct tern_merge *merge, struct tern_db *db,
         return TERN_ERR_UNKNOWN;
     }
     struct tern_strategy_sums sums;
-    tern_strategy_begin(&sums, strategy, &merge->model, round->server_learning_rate, merge->acc);
-    TERN_TRY(tern_db_update_each(db, round->round, count_update, &sums));
+    tern_strategy_begin(&sums, strategy, &merge->model, round->server_learning_rate, totals,
+                        merge->acc);
     TERN_TRY(tern_db_update_each(db, round->round, accumulate_update, &sums));
     TERN_TRY(strategy->merge(&sums, merge->global));
     strategy->report(&sums, report);

@@ -33,10 +33,15 @@ void tern_merge_seed(struct tern_merge *merge, uint64_t seed);
 // the hash of their version's row.
 TERN_MUST_USE enum tern_result tern_merge_load(struct tern_merge *merge, struct tern_db *db);
 
+// The first pass over a round's updates. The service counts each update as it comes and needs this
+// only after a restart. Errors: those of tern_merge_round() that concern updates.
+TERN_MUST_USE enum tern_result tern_merge_count(struct tern_db *db, uint32_t round,
+                                                struct tern_strategy_totals *totals);
+
 // Merges the stored updates of `round`. The strategy, its learning rate and the download codec come
 // from the round's row. made: the blob is in merge->buffers.blob.
 // TERN_ERR_UNKNOWN     the row names a strategy or codec that is not known
-// TERN_ERR_STATE       the round has no update
+// TERN_ERR_STATE       the round has no update, or not as many as were counted
 // TERN_ERR_NOT_FOUND   an update's body is no longer kept (tern_db_update_prune())
 // TERN_ERR_NON_FINITE  the model would overflow; TERN_ERR_CORRUPT  a stored update is damaged
 // On error weights are unspecified: load or seed again.
@@ -44,6 +49,13 @@ TERN_MUST_USE enum tern_result tern_merge_round(struct tern_merge *merge, struct
                                                 const struct tern_db_round *round,
                                                 struct tern_download_made *made,
                                                 struct tern_strategy_report *report);
+
+// The same when the round's totals are known already, which saves one of two passes.
+TERN_MUST_USE enum tern_result tern_merge_counted(struct tern_merge *merge, struct tern_db *db,
+                                                  const struct tern_db_round *round,
+                                                  const struct tern_strategy_totals *totals,
+                                                  struct tern_download_made *made,
+                                                  struct tern_strategy_report *report);
 
 // SHA-256 of weights as little-endian float32.
 void tern_merge_hash(const float *weights, uint32_t count, uint8_t sha256[TERN_SHA256_SIZE]);

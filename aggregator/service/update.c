@@ -17,6 +17,13 @@ static bool over_norm(const struct tern_service *service, double sum_square)
     return !(sum_square <= limit * limit);
 }
 
+static enum tern_result count(struct tern_strategy_totals *totals, const tern_Update *message)
+{
+    struct tern_contribution contribution = {.num_examples = message->num_examples,
+                                             .local_steps = message->local_steps};
+    return tern_strategy_count(totals, &contribution);
+}
+
 // Whether the content may count, in this order; the round is the open one and the client in it.
 static enum tern_result check_content(const struct tern_service *service,
                                       const struct request *request,
@@ -36,7 +43,11 @@ static enum tern_result check_content(const struct tern_service *service,
         message->local_steps > member->local_steps) {
         return TERN_ERR_ARGUMENT;
     }
-    return over_norm(service, update->sum_square) ? TERN_ERR_NORM_LIMIT : TERN_OK;
+    if (over_norm(service, update->sum_square)) {
+        return TERN_ERR_NORM_LIMIT;
+    }
+    struct tern_strategy_totals totals = service->totals;
+    return count(&totals, message);
 }
 
 // --- Storing
@@ -87,6 +98,7 @@ static enum tern_result accept(struct tern_service *service, struct request *req
 {
     TERN_TRY(store_update(service, request, now));
     TERN_TRY(store_ledger(service, request));
+    TERN_TRY(count(&service->totals, &request->u.update.message));
     tern_round_reported(&service->machine, member, now);
     TERN_TRY(store_member(service, member));
     take_report(client_of(service, request->client), &request->u.update.message, &service->merge,

@@ -22,7 +22,8 @@ const char *tern_strategy_names(void)
 }
 
 void tern_strategy_begin(struct tern_strategy_sums *sums, const struct tern_strategy *strategy,
-                         const struct tern_model *model, float server_learning_rate, float *acc)
+                         const struct tern_model *model, float server_learning_rate,
+                         const struct tern_strategy_totals *totals, float *acc)
 {
     memset(sums, 0, sizeof *sums);
     memset(acc, 0, model->count * sizeof acc[0]);
@@ -30,9 +31,10 @@ void tern_strategy_begin(struct tern_strategy_sums *sums, const struct tern_stra
     sums->model = model;
     sums->acc = acc;
     sums->server_learning_rate = server_learning_rate;
+    sums->totals = *totals;
 }
 
-enum tern_result tern_strategy_count(struct tern_strategy_sums *sums,
+enum tern_result tern_strategy_count(struct tern_strategy_totals *totals,
                                      const struct tern_contribution *contribution)
 {
     uint64_t n = contribution->num_examples;
@@ -43,11 +45,11 @@ enum tern_result tern_strategy_count(struct tern_strategy_sums *sums,
     // n and steps are below 2^32, so their product cannot wrap; nor can the sum of two values
     // that are each checked to be at most 2^53.
     uint64_t example_steps = n * steps;
-    if (example_steps > EXACT_IN_DOUBLE || sums->example_steps + example_steps > EXACT_IN_DOUBLE) {
+    if (example_steps > EXACT_IN_DOUBLE || totals->example_steps + example_steps > EXACT_IN_DOUBLE) {
         return TERN_ERR_TOO_LARGE;
     }
-    sums->num_examples += n;
-    sums->example_steps += example_steps;
-    sums->counted++;
+    totals->num_examples += n;
+    totals->example_steps += example_steps;
+    totals->updates++;
     return TERN_OK;
 }

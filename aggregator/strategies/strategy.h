@@ -32,6 +32,13 @@ struct tern_strategy_report {
 
 struct tern_strategy;
 
+// Result of the first pass.
+struct tern_strategy_totals {
+    uint32_t updates;
+    uint64_t num_examples;
+    uint64_t example_steps; // sum of num_examples * local_steps
+};
+
 // One round's sums.
 struct tern_strategy_sums {
     const struct tern_strategy *strategy;
@@ -39,10 +46,7 @@ struct tern_strategy_sums {
     float *acc; // model->count float32 values, caller-owned
     float server_learning_rate;
 
-    uint32_t counted; // updates seen by the first pass
-    uint64_t num_examples;
-    uint64_t example_steps; // sum of num_examples * local_steps
-
+    struct tern_strategy_totals totals;
     uint32_t accumulated; // updates seen by the second pass
     double loss_sum;      // of num_examples * loss
     double step_square;   // of the merged change
@@ -78,14 +82,16 @@ const struct tern_strategy *tern_strategy_find(const char *name);
 // Every known name, for error messages and --help: "fedavg | fedprox". Static string.
 const char *tern_strategy_names(void);
 
-// Starts a round: zeroes acc and all sums.
-void tern_strategy_begin(struct tern_strategy_sums *sums, const struct tern_strategy *strategy,
-                         const struct tern_model *model, float server_learning_rate, float *acc);
-
-// First pass. TERN_ERR_ARGUMENT when num_examples or local_steps is 0; TERN_ERR_TOO_LARGE when the
-// totals would no longer be exact in float64 (above 2^53).
-TERN_MUST_USE enum tern_result tern_strategy_count(struct tern_strategy_sums *sums,
+// First pass: adds one update to the totals, which start as zeros. TERN_ERR_ARGUMENT when
+// num_examples or local_steps is 0; TERN_ERR_TOO_LARGE when the totals would no longer be exact in
+// float64 (above 2^53). On error the totals are unchanged.
+TERN_MUST_USE enum tern_result tern_strategy_count(struct tern_strategy_totals *totals,
                                                    const struct tern_contribution *contribution);
+
+// Starts the second pass: zeroes acc and all sums.
+void tern_strategy_begin(struct tern_strategy_sums *sums, const struct tern_strategy *strategy,
+                         const struct tern_model *model, float server_learning_rate,
+                         const struct tern_strategy_totals *totals, float *acc);
 
 extern const struct tern_strategy tern_strategy_fedavg;
 extern const struct tern_strategy tern_strategy_fedprox;

@@ -14,8 +14,8 @@
 static float weight_of(const struct tern_strategy_sums *sums,
                        const struct tern_contribution *contribution)
 {
-    double total = (double)sums->num_examples;
-    double effective_steps = (double)sums->example_steps / total;
+    double total = (double)sums->totals.num_examples;
+    double effective_steps = (double)sums->totals.example_steps / total;
     double factor = effective_steps / (double)contribution->local_steps;
     return (float)((double)contribution->num_examples / total * factor);
 }
@@ -24,7 +24,7 @@ enum tern_result tern_weighted_mean_accumulate(struct tern_strategy_sums *sums,
                                                const struct tern_contribution *contribution,
                                                const uint8_t *container, size_t len)
 {
-    if (sums->accumulated == sums->counted) {
+    if (sums->accumulated == sums->totals.updates) {
         return TERN_ERR_STATE;
     }
     TERN_TRY(tern_container_accumulate(sums->model, container, len, weight_of(sums, contribution),
@@ -36,7 +36,7 @@ enum tern_result tern_weighted_mean_accumulate(struct tern_strategy_sums *sums,
 
 bool tern_weighted_mean_ready(const struct tern_strategy_sums *sums)
 {
-    return sums->counted != 0 && sums->accumulated == sums->counted;
+    return sums->totals.updates != 0 && sums->accumulated == sums->totals.updates;
 }
 
 enum tern_result tern_weighted_mean_merge(struct tern_strategy_sums *sums, float *global)
@@ -63,10 +63,10 @@ enum tern_result tern_weighted_mean_merge(struct tern_strategy_sums *sums, float
 void tern_weighted_mean_report(const struct tern_strategy_sums *sums,
                                struct tern_strategy_report *report)
 {
-    double total = (double)sums->num_examples;
+    double total = (double)sums->totals.num_examples;
     report->updates = sums->accumulated;
-    report->num_examples = sums->num_examples;
+    report->num_examples = sums->totals.num_examples;
     report->mean_loss = (float)(sums->loss_sum / total);
-    report->effective_steps = (float)((double)sums->example_steps / total);
+    report->effective_steps = (float)((double)sums->totals.example_steps / total);
     report->step_norm = (float)sqrt(sums->step_square);
 }
