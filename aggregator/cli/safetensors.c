@@ -51,6 +51,7 @@ enum tern_result tern_safetensors_encode(const struct tern_model *model, const f
     if (out != NULL) {
         tern_put_le64(out, header);
         memset(out + 8, ' ', header);
+        // NOLINTNEXTLINE(bugprone-not-null-terminated-result): the format has a length instead
         memcpy(out + 8, text, used);
         for (uint32_t i = 0; i < model->count; i++) {
             tern_put_f32(out + 8 + header + (size_t)i * 4, weights[i]);

@@ -44,6 +44,20 @@ struct tern_db *tern_state_open(const struct tern_cli *cli, int *code)
     return db;
 }
 
+struct tern_db *tern_state_open_reading(const struct tern_cli *cli, int *code)
+{
+    struct tern_db *db = tern_state_open(cli, code);
+    if (db == NULL) {
+        return NULL;
+    }
+    enum tern_result result = tern_db_begin_reading(db);
+    if (result != TERN_OK) {
+        *code = tern_state_fail(cli, db, result);
+        return NULL;
+    }
+    return db;
+}
+
 int tern_state_fail(const struct tern_cli *cli, struct tern_db *db, enum tern_result result)
 {
     const char *error = tern_db_error(db);

@@ -24,6 +24,8 @@ void tern_state_path(const struct tern_cli *cli, const char *name, char path[PAT
 
 // Opens the database; on failure the sentence is on stderr and *code is the exit code.
 struct tern_db *tern_state_open(const struct tern_cli *cli, int *code);
+// Likewise, for a verb that only reads: it sees one moment, whatever a running service commits.
+struct tern_db *tern_state_open_reading(const struct tern_cli *cli, int *code);
 
 // Tells why an operation of the store failed, closes db and returns the exit code.
 int tern_state_fail(const struct tern_cli *cli, struct tern_db *db, enum tern_result result);

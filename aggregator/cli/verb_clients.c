@@ -73,7 +73,7 @@ static bool list_client(void *ctx, const struct tern_db_client *client)
 int tern_cli_clients(struct tern_cli *cli)
 {
     int code;
-    struct tern_db *db = tern_state_open(cli, &code);
+    struct tern_db *db = tern_state_open_reading(cli, &code);
     if (db == NULL) {
         return code;
     }

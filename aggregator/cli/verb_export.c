@@ -220,7 +220,7 @@ int tern_cli_export(struct tern_cli *cli)
     if (code != TERN_EXIT_OK) {
         return code;
     }
-    struct tern_db *db = tern_state_open(cli, &code);
+    struct tern_db *db = tern_state_open_reading(cli, &code);
     if (db == NULL) {
         return code;
     }

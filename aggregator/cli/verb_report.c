@@ -186,7 +186,7 @@ static int report_bytes(struct tern_cli *cli)
     if (code != TERN_EXIT_OK) {
         return code;
     }
-    struct tern_db *db = tern_state_open(cli, &code);
+    struct tern_db *db = tern_state_open_reading(cli, &code);
     if (db == NULL) {
         return code;
     }
@@ -249,7 +249,7 @@ static int report_ledger(struct tern_cli *cli)
 {
     int code;
     struct ledger_report report = {.form = form_of(cli)};
-    struct tern_db *db = tern_state_open(cli, &code);
+    struct tern_db *db = tern_state_open_reading(cli, &code);
     if (db == NULL) {
         return code;
     }

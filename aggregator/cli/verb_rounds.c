@@ -130,7 +130,7 @@ int tern_cli_rounds(struct tern_cli *cli)
     if (tern_cli_number(cli, "last", UINT32_MAX, 1, UINT32_MAX, &last) != TERN_OK) {
         return TERN_EXIT_USAGE;
     }
-    struct tern_db *db = tern_state_open(cli, &code);
+    struct tern_db *db = tern_state_open_reading(cli, &code);
     if (db == NULL) {
         return code;
     }

@@ -213,7 +213,7 @@ int tern_cli_status(struct tern_cli *cli)
 {
     int code;
     struct status status;
-    struct tern_db *db = tern_state_open(cli, &code);
+    struct tern_db *db = tern_state_open_reading(cli, &code);
     if (db == NULL) {
         return code;
     }

@@ -89,7 +89,7 @@ int tern_cli_verify(struct tern_cli *cli)
     int code;
     char why[256] = "";
     struct tern_replay_report report = {0};
-    struct tern_db *db = tern_state_open(cli, &code);
+    struct tern_db *db = tern_state_open_reading(cli, &code);
     if (db == NULL) {
         return code;
     }

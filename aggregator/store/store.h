@@ -56,6 +56,10 @@ TERN_MUST_USE enum tern_result tern_db_begin(struct tern_db *db);
 TERN_MUST_USE enum tern_result tern_db_commit(struct tern_db *db);
 void tern_db_rollback(struct tern_db *db);
 
+// From here to tern_db_rollback() all reads see the database as it is at the first of them, while
+// others go on writing. TERN_ERR_STATE  within a transaction
+TERN_MUST_USE enum tern_result tern_db_begin_reading(struct tern_db *db);
+
 // Whether another process has written since the last call (a revocation, a new code).
 bool tern_db_changed_by_others(struct tern_db *db);
 
@@ -285,6 +289,8 @@ TERN_MUST_USE enum tern_result tern_db_download_to(struct tern_db *db, uint32_t 
                                                    bool snapshot, struct tern_db_download *out);
 // Forgets every download that ends before to_version.
 TERN_MUST_USE enum tern_result tern_db_download_prune(struct tern_db *db, uint32_t to_version);
+// Forgets every snapshot that ends before to_version; deltas stay.
+TERN_MUST_USE enum tern_result tern_db_snapshot_prune(struct tern_db *db, uint32_t to_version);
 
 // --- Error ledger, schedule, evaluations, meter
 // -------------------------------------------------------------

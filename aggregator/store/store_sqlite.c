@@ -233,17 +233,27 @@ enum tern_result tern_db_federation(struct tern_db *db, struct tern_db_federatio
     return tern_query_end(&query);
 }
 
-enum tern_result tern_db_begin(struct tern_db *db)
+static enum tern_result begin_with(struct tern_db *db, const char *sql)
 {
-    if (db->in_transaction) {
+    if (!sqlite3_get_autocommit(db->handle)) {
         snprintf(db->error, sizeof db->error, "a transaction is open already");
         return TERN_ERR_STATE;
     }
-    struct tern_query query = tern_query_read(db, "BEGIN IMMEDIATE");
-    TERN_TRY(tern_query_run(&query));
+    struct tern_query query = tern_query_read(db, sql);
+    return tern_query_run(&query);
+}
+
+enum tern_result tern_db_begin(struct tern_db *db)
+{
+    TERN_TRY(begin_with(db, "BEGIN IMMEDIATE"));
     db->in_transaction = true;
     db->doomed = false;
     return TERN_OK;
+}
+
+enum tern_result tern_db_begin_reading(struct tern_db *db)
+{
+    return begin_with(db, "BEGIN");
 }
 
 enum tern_result tern_db_commit(struct tern_db *db)
@@ -304,7 +314,7 @@ enum tern_result tern_db_backup(struct tern_db *db, const char *path, char why[2
 {
     char temporary[PATH_MAX];
     TERN_TRY(temporary_name(path, temporary, why));
-    if (db->in_transaction) {
+    if (!sqlite3_get_autocommit(db->handle)) {
         snprintf(why, 256, "a transaction is open");
         return TERN_ERR_STATE;
     }

@@ -298,3 +298,11 @@ enum tern_result tern_db_download_prune(struct tern_db *db, uint32_t to_version)
     tern_query_bind(&query, to_version);
     return tern_query_run(&query);
 }
+
+enum tern_result tern_db_snapshot_prune(struct tern_db *db, uint32_t to_version)
+{
+    struct tern_query query =
+        tern_query_write(db, "DELETE FROM downloads WHERE snapshot = 1 AND to_version < ?");
+    tern_query_bind(&query, to_version);
+    return tern_query_run(&query);
+}

@@ -142,6 +142,26 @@ static void another_connection_is_noticed_and_waited_for(void **state)
     tern_db_close(other);
 }
 
+static void a_reader_sees_one_moment(void **state)
+{
+    struct fixture *f = *state;
+    char why[256];
+    struct tern_db *reader = NULL;
+    struct tern_db_client client = {.name = "x"};
+    fixture_client(f, 1);
+    assert_int_equal(tern_db_open(f->path, &reader, why), TERN_OK);
+    assert_int_equal(tern_db_begin_reading(reader), TERN_OK);
+    assert_int_equal(tern_db_begin_reading(reader), TERN_ERR_STATE);
+    assert_int_equal(tern_db_begin(reader), TERN_ERR_STATE);
+    assert_int_equal(tern_db_client_get(reader, 1, &client), TERN_OK);
+    fixture_client(f, 2); // not held up by the reader
+    assert_int_equal(tern_db_client_get(reader, 2, &client), TERN_ERR_NOT_FOUND);
+    assert_int_equal(tern_db_client_revoke(reader, 1), TERN_ERR_STATE);
+    tern_db_rollback(reader);
+    assert_int_equal(tern_db_client_get(reader, 2, &client), TERN_OK);
+    tern_db_close(reader);
+}
+
 // --- Backup
 
 static void a_backup_is_a_database(void **state)
@@ -365,6 +385,7 @@ int main(void)
         TEST(misplaced_calls_are_refused),
         TEST(every_commit_is_synced),
         TEST(another_connection_is_noticed_and_waited_for),
+        TEST(a_reader_sees_one_moment),
         TEST(a_backup_is_a_database),
         TEST(foreign_files_are_refused_and_left_alone),
         TEST(a_folder_is_no_database),
