@@ -240,8 +240,9 @@ static enum tern_result open_directory(const char *path, int *fd, char *why)
     if (*fd >= 0) {
         return TERN_OK;
     }
+    const enum tern_result result = errno == ENOENT ? TERN_ERR_NOT_FOUND : TERN_ERR_IO;
     snprintf(why, WHY_SIZE, "the state directory %s cannot be opened: %s", path, strerror(errno));
-    return errno == ENOENT ? TERN_ERR_NOT_FOUND : TERN_ERR_IO;
+    return result;
 }
 
 static enum tern_result adopt(struct tern_file_store **store, int directory, int lock)

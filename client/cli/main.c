@@ -1,0 +1,67 @@
+// tern-client: one client of a federation on Linux.
+#include "cli/verbs.h"
+
+struct tern_client_settings tern_client_settings;
+
+static const struct tern_cli_option enroll_options[] = {
+    {"force", NULL, "replace the identity that the state directory holds"},
+    {0},
+};
+
+static const struct tern_cli_verb verbs[] = {
+    {"enroll", "join a federation", "CODE",
+     "Exchanges a code of `tern-aggregator enroll-code` for this client's identity, which is kept\n"
+     "in client.state_dir. Done once. CODE - reads it from the standard input, so that it stands\n"
+     "in no list of processes.\n"
+     "\n"
+     "  tern-client enroll --config client.ini X7K2-...\n"
+     "  echo X7K2-... | tern-client enroll --config client.ini -\n",
+     enroll_options, 1, 1, verb_enroll},
+    {"run", "take part until told to stop", "",
+     "Checks in, trains and uploads, round after round, until the federation is finished (exit\n"
+     "code 0) or a SIGTERM or SIGINT comes (5). May be killed at any instant: what it did not\n"
+     "send is sent at the next start.\n"
+     "\n"
+     "  tern-client run --config client.ini\n",
+     NULL, 0, 0, verb_run},
+    {"once", "take part in one round, for cron", "",
+     "Does one round and ends: 0 when the update was answered, 4 when there was nothing to do or\n"
+     "a byte budget forbids it (the reason is on stderr), 3 when the aggregator refuses this\n"
+     "client or its update, 1 when the aggregator could not be reached.\n"
+     "\n"
+     "  tern-client once --config client.ini --set client.wait=0\n",
+     NULL, 0, 0, verb_once},
+    {"status", "show who this client is and what it holds", "",
+     "Reads the state directory, also while the client runs.\n"
+     "\n"
+     "  tern-client status --config client.ini --json\n",
+     NULL, 0, 0, verb_status},
+    {"meter", "show how many bytes crossed the link", "",
+     "Bytes by purpose, direction and layer since the client enrolled, and what is left of the\n"
+     "budgets. payload: compressed tensors; http: with request lines and headers; tls: the TCP\n"
+     "stream; wire: with retransmissions and IP/TCP headers.\n"
+     "\n"
+     "  tern-client meter --config client.ini --json\n",
+     NULL, 0, 0, verb_meter},
+    {0},
+};
+
+int main(int argc, char **argv)
+{
+    static const struct tern_cli_program program = {
+        .name = "tern-client",
+        .summary = "one client of a Tern federation",
+        .help =
+            "Trains on data that stays on this machine and uploads what it learnt, compressed,\n"
+            "over metered HTTPS.\n"
+            "\n"
+            "  tern-client --settings > client.ini      every setting, documented\n"
+            "  tern-client enroll --config client.ini CODE\n"
+            "  tern-client run --config client.ini\n",
+        .verbs = verbs,
+        .settings = &tern_client_settings_table,
+        .values = &tern_client_settings,
+        .default_config = "/etc/tern/client.ini",
+    };
+    return tern_cli_main(&program, argc, argv);
+}

@@ -1,0 +1,164 @@
+#include "cli/narrator.h"
+#include "hosted/cli.h"
+#include "hosted/log.h"
+#include "util/bytes.h"
+
+#include <inttypes.h>
+
+// --- Log lines
+// -----------------------------------------------------------------------------------
+
+static void log_progress(const struct tern_client_event *event)
+{
+    const char *name = tern_client_event_name(event->kind);
+    switch ((int)event->kind) {
+    case TERN_EVENT_TASK:
+        tern_log(TERN_LOG_INFO, name, "round=%u version=%u local_steps=%u download_bytes=%" PRIu64,
+                 event->round, event->version, event->local_steps, event->bytes);
+        break;
+    case TERN_EVENT_DOWNLOADED:
+        tern_log(TERN_LOG_INFO, name, "round=%u version=%u bytes=%" PRIu64, event->round,
+                 event->version, event->bytes);
+        break;
+    case TERN_EVENT_TRAINED:
+        tern_log(TERN_LOG_INFO, name, "round=%u loss=%.4f local_steps=%u num_examples=%u",
+                 event->round, (double)event->loss, event->local_steps, event->num_examples);
+        break;
+    case TERN_EVENT_ENCODED:
+        tern_log(TERN_LOG_INFO, name, "round=%u sequence=%u bytes=%" PRIu64, event->round,
+                 event->sequence, event->bytes);
+        break;
+    case TERN_EVENT_EVALUATED:
+        tern_log(TERN_LOG_INFO, name, "version=%u accuracy=%.4f loss=%.4f num_examples=%u",
+                 event->version, (double)event->accuracy, (double)event->loss, event->num_examples);
+        break;
+    default:
+        break;
+    }
+}
+
+static void log_uploaded(const struct tern_client_event *event)
+{
+    const bool applied = event->result == TERN_OK;
+    const char *answer = applied ? "accepted" : tern_result_name(event->result);
+    tern_log(applied || event->result == TERN_ERR_LATE ? TERN_LOG_INFO : TERN_LOG_WARN,
+             tern_client_event_name(event->kind),
+             "round=%u sequence=%u answer=%s bytes=%" PRIu64 " round_wire_bytes=%" PRIu64,
+             event->round, event->sequence, event->duplicate ? "duplicate" : answer, event->bytes,
+             event->round_bytes);
+}
+
+static void log_pause(const struct narrator *narrator, const struct tern_client_event *event)
+{
+    const char *name = tern_client_event_name(event->kind);
+    switch ((int)event->kind) {
+    case TERN_EVENT_WAITING:
+        tern_log(TERN_LOG_INFO, name, "wait_ms=%u why=%s", event->wait_ms,
+                 TERN_LOG_TEXT(event->why));
+        break;
+    case TERN_EVENT_TROUBLE: {
+        const bool link = event->result == TERN_ERR_NETWORK || event->result == TERN_ERR_TLS;
+        const char *detail = link && narrator->curl != NULL ? tern_curl_why(narrator->curl) : "";
+        tern_log(TERN_LOG_WARN, name, "result=%s status=%d wait_ms=%u why=%s detail=%s",
+                 tern_result_name(event->result), event->status, event->wait_ms,
+                 TERN_LOG_TEXT(event->why), TERN_LOG_TEXT(detail));
+        break;
+    }
+    case TERN_EVENT_BUDGET:
+        tern_log(TERN_LOG_WARN, name,
+                 "expected_bytes=%" PRIu64 " budget_left=%" PRIu64 " wait_ms=%u why=%s",
+                 event->bytes, event->budget_left, event->wait_ms, TERN_LOG_TEXT(event->why));
+        break;
+    case TERN_EVENT_STARTED_OVER:
+        tern_log(TERN_LOG_WARN, name, "result=%s why=%s", tern_result_name(event->result),
+                 TERN_LOG_TEXT(event->why));
+        break;
+    default:
+        break;
+    }
+}
+
+static void log_finished(const struct tern_client_event *event)
+{
+    char hash[2 * TERN_SHA256_SIZE + 1] = "";
+    if (event->final_model_hash != NULL) {
+        tern_hex_encode(event->final_model_hash, TERN_SHA256_SIZE, hash);
+    }
+    tern_log(TERN_LOG_INFO, tern_client_event_name(event->kind), "version=%u model_hash=%s",
+             event->version, hash);
+}
+
+// --- One round
+// -----------------------------------------------------------------------------------
+
+static void round_over(struct narrator *narrator, int exit_code)
+{
+    if (!narrator->heard) {
+        narrator->exit_code = exit_code;
+    }
+    narrator->heard = true;
+}
+
+static int code_of_answer(enum tern_result answer)
+{
+    return answer == TERN_OK || answer == TERN_ERR_LATE ? TERN_EXIT_OK : TERN_EXIT_REFUSED;
+}
+
+// An evaluation is over when the check-in that reports it was answered.
+static void listen_for_end(struct narrator *narrator, const struct tern_client_event *event)
+{
+    const bool trouble = event->kind == TERN_EVENT_TROUBLE;
+    narrator->troubles = trouble ? narrator->troubles + 1 : narrator->troubles;
+    switch ((int)event->kind) {
+    case TERN_EVENT_UPLOADED:
+        round_over(narrator, code_of_answer(event->result));
+        break;
+    case TERN_EVENT_EVALUATED:
+        narrator->evaluated = true;
+        break;
+    case TERN_EVENT_TASK:
+        if (narrator->evaluated) {
+            round_over(narrator, TERN_EXIT_OK);
+        }
+        break;
+    case TERN_EVENT_WAITING:
+    case TERN_EVENT_FINISHED:
+        round_over(narrator, narrator->evaluated ? TERN_EXIT_OK : TERN_EXIT_NOTHING);
+        break;
+    case TERN_EVENT_BUDGET:
+        round_over(narrator, TERN_EXIT_NOTHING);
+        break;
+    case TERN_EVENT_TROUBLE:
+        if (event->result == TERN_ERR_TLS || narrator->troubles >= narrator->trouble_limit) {
+            round_over(narrator, TERN_EXIT_FAILED);
+        }
+        break;
+    default:
+        break;
+    }
+}
+
+void narrator_on_event(void *ctx, const struct tern_client_event *event)
+{
+    struct narrator *narrator = ctx;
+    switch ((int)event->kind) {
+    case TERN_EVENT_UPLOADED:
+        log_uploaded(event);
+        break;
+    case TERN_EVENT_FINISHED:
+        log_finished(event);
+        break;
+    case TERN_EVENT_WAITING:
+    case TERN_EVENT_TROUBLE:
+    case TERN_EVENT_BUDGET:
+    case TERN_EVENT_STARTED_OVER:
+        log_pause(narrator, event);
+        break;
+    default:
+        log_progress(event);
+        break;
+    }
+    if (narrator->once) {
+        listen_for_end(narrator, event);
+    }
+}

@@ -1,0 +1,21 @@
+// Turns the client's events into log lines, and for `once` finds out when the round is over.
+#ifndef TERN_CLIENT_NARRATOR_H
+#define TERN_CLIENT_NARRATOR_H
+
+#include "client.h"
+#include "posix/transport.h"
+
+struct narrator {
+    bool once;                    // listen for the end of one round
+    uint32_t trouble_limit;       // once: failures in a row that end it
+    int exit_code;                // once: what the round came to
+    bool heard;                   // once: the round is over
+    const struct tern_curl *curl; // says why the network failed; may be NULL
+    uint32_t troubles;
+    bool evaluated;
+};
+
+// For tern_client_config.on_event; ctx is the narrator.
+void narrator_on_event(void *ctx, const struct tern_client_event *event);
+
+#endif

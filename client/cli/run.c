@@ -1,0 +1,154 @@
+// The verbs that work: run until the end, or for one round.
+#define _GNU_SOURCE
+#include "cli/narrator.h"
+#include "cli/session.h"
+#include "cli/verbs.h"
+#include "hosted/log.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <time.h>
+
+#define TROUBLE_LIMIT 5 // failures in a row that end `once`
+
+static volatile sig_atomic_t interrupted;
+
+static void on_signal(int number)
+{
+    (void)number;
+    interrupted = 1;
+}
+
+static void catch_signals(void)
+{
+    struct sigaction action = {.sa_handler = on_signal};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    signal(SIGPIPE, SIG_IGN);
+}
+
+// The signals are blocked between the check and the sleep, so that none is slept through.
+static void sleep_ms(uint32_t ms)
+{
+    const struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000L};
+    sigset_t blocked;
+    sigset_t before;
+    sigemptyset(&blocked);
+    sigaddset(&blocked, SIGINT);
+    sigaddset(&blocked, SIGTERM);
+    sigprocmask(SIG_BLOCK, &blocked, &before);
+    if (!interrupted) {
+        ppoll(NULL, 0, &time, &before);
+    }
+    sigprocmask(SIG_SETMASK, &before, NULL);
+}
+
+// --- Starting
+// -----------------------------------------------------------------------------------------
+
+static enum tern_result start(struct session *session, struct narrator *narrator)
+{
+    const struct session_listener listener = {
+        .on_event = narrator_on_event, .ctx = narrator, .abort = &interrupted};
+    TERN_TRY(session_open(session, &tern_client_settings, &listener));
+    narrator->curl = session->curl;
+    TERN_TRY(session_identify(session));
+    TERN_TRY(session_restore(session));
+    const struct tern_client_identity *identity = tern_client_identity(&session->client);
+    tern_log(TERN_LOG_INFO, "started", "client=%llu model=%s version=%u phase=%s",
+             (unsigned long long)identity->client_id, TERN_LOG_TEXT(identity->model_spec),
+             tern_client_version(&session->client),
+             tern_client_phase_name(tern_client_phase(&session->client)));
+    return TERN_OK;
+}
+
+static int explain_end(const struct tern_cli *cli, const struct session *session,
+                       enum tern_result result)
+{
+    const char *dir = session->settings->state_dir;
+    if (result == TERN_ERR_UNAUTHORIZED) {
+        return tern_cli_fail(cli, result,
+                             "the aggregator does not know this client any more (revoked?); what "
+                             "was not sent is kept in %s",
+                             dir);
+    }
+    if (result == TERN_ERR_NO_SPACE || result == TERN_ERR_IO) {
+        return tern_cli_fail(cli, result,
+                             "a record in %s could not be saved (%s); nothing was sent after it",
+                             dir, tern_result_name(result));
+    }
+    return tern_cli_fail(cli, result, "the client stopped: %s", tern_result_sentence(result));
+}
+
+// --- The loop
+// -----------------------------------------------------------------------------------------
+
+// Steps until the narrator has heard what it listens for, an error, or a signal.
+static enum tern_result loop(struct session *session, const struct narrator *narrator)
+{
+    struct tern_client *client = &session->client;
+    while (!interrupted && !narrator->heard && tern_client_phase(client) != TERN_PHASE_FINISHED) {
+        const enum tern_result result = tern_client_step(client);
+        if (result != TERN_OK && result != TERN_AGAIN) {
+            return result;
+        }
+        if (result == TERN_AGAIN && !narrator->heard) {
+            sleep_ms(tern_client_next_ms(client));
+        }
+    }
+    return TERN_OK;
+}
+
+static int end(const struct tern_cli *cli, struct session *session, struct narrator *narrator,
+               enum tern_result result)
+{
+    if (tern_client_save_meter(&session->client) != TERN_OK) {
+        tern_log(TERN_LOG_WARN, "meter-not-saved", NULL);
+    }
+    if (result != TERN_OK) {
+        return explain_end(cli, session, result);
+    }
+    if (interrupted) {
+        tern_log(TERN_LOG_INFO, "interrupted", NULL);
+        return TERN_EXIT_INTERRUPTED;
+    }
+    return narrator->exit_code;
+}
+
+static int work(struct tern_cli *cli, struct narrator *narrator)
+{
+    static struct session session;
+    enum tern_log_level level = TERN_LOG_INFO;
+    if (!tern_log_level_parse(tern_client_settings.log, &level)) {
+        return tern_cli_fail(cli, TERN_ERR_CONFIG,
+                             "client.log is \"%s\"; it must be error, warn, info or debug",
+                             tern_client_settings.log);
+    }
+    tern_log_set_level(level);
+    catch_signals();
+    enum tern_result result = start(&session, narrator);
+    int code = TERN_EXIT_FAILED;
+    if (result != TERN_OK) {
+        code = tern_cli_fail(cli, result, "%s", session.why);
+    } else {
+        result = loop(&session, narrator);
+        code = end(cli, &session, narrator, result);
+    }
+    session_close(&session);
+    return code;
+}
+
+int verb_run(struct tern_cli *cli)
+{
+    struct narrator narrator = {0};
+    return work(cli, &narrator);
+}
+
+int verb_once(struct tern_cli *cli)
+{
+    struct narrator narrator = {
+        .once = true, .trouble_limit = TROUBLE_LIMIT, .exit_code = TERN_EXIT_NOTHING};
+    return work(cli, &narrator);
+}

@@ -1,0 +1,300 @@
+#define _GNU_SOURCE
+#include "cli/session.h"
+
+#include "version.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static enum tern_result explain(struct session *session, enum tern_result result,
+                                const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+static enum tern_result explain(struct session *session, enum tern_result result,
+                                const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(session->why, sizeof session->why, format, arguments);
+    va_end(arguments);
+    return result;
+}
+
+// --- Opening
+// -----------------------------------------------------------------------------------------
+
+static enum tern_result no_exchange(void *ctx, const struct tern_request *request,
+                                    struct tern_response *response)
+{
+    (void)ctx;
+    (void)request;
+    response->status = 0;
+    return TERN_ERR_NETWORK;
+}
+
+static void no_close(void *ctx)
+{
+    (void)ctx;
+}
+
+static void no_collect(void *ctx, struct tern_meter *meter)
+{
+    (void)ctx;
+    (void)meter;
+}
+
+static const char *name_of(struct session *session)
+{
+    if (session->settings->name[0] != '\0') {
+        return session->settings->name;
+    }
+    if (gethostname(session->host, sizeof session->host - 1) != 0) {
+        session->host[0] = '\0';
+    }
+    return session->host;
+}
+
+static enum tern_result init_client(struct session *session,
+                                    const struct session_listener *listener)
+{
+    const struct tern_client_settings *settings = session->settings;
+    session->conditions = (struct tern_posix_conditions){.metered = settings->metered,
+                                                         .only_on_mains = settings->only_on_mains};
+    struct tern_client_config config = {
+        .ports =
+            {
+                .transport = {NULL, no_exchange, no_close, no_collect},
+                .store = tern_file_store_port(session->store),
+                .clock = tern_posix_clock(),
+                .entropy = tern_posix_entropy(),
+                .conditions = tern_posix_conditions_port(&session->conditions),
+            },
+        .name = name_of(session),
+        .platform = "linux tern-client/" TERN_VERSION,
+        .evaluator = settings->evaluator,
+        .wait_ms = (uint32_t)settings->wait,
+        .timeout_ms = (uint32_t)settings->timeout,
+        .retry_min_ms = (uint32_t)settings->retry_min,
+        .retry_max_ms = (uint32_t)settings->retry_max,
+        .max_local_steps = settings->max_local_steps,
+        .budget_per_round = settings->budget_per_round,
+        .budget_per_month = settings->budget_per_month,
+        .budget_wait_ms = (uint32_t)settings->budget_look_again,
+    };
+    if (session->curl != NULL) {
+        config.ports.transport = tern_curl_port(session->curl);
+    }
+    if (listener != NULL) {
+        config.on_event = listener->on_event;
+        config.event_ctx = listener->ctx;
+    }
+    const enum tern_result result = tern_client_init(&session->client, &config);
+    return result == TERN_OK ? TERN_OK
+                             : explain(session, result, "the client cannot start: %s",
+                                       tern_result_sentence(result));
+}
+
+enum tern_result session_open(struct session *session, const struct tern_client_settings *settings,
+                              const struct session_listener *listener)
+{
+    session->settings = settings;
+    if (settings->server[0] == '\0') {
+        return explain(session, TERN_ERR_CONFIG,
+                       "client.server is not set: name the aggregator with --config FILE or "
+                       "--set client.server=https://host:port");
+    }
+    if (tern_curl_global() != TERN_OK) {
+        return explain(session, TERN_ERR_NO_MEMORY, "libcurl cannot start");
+    }
+    const struct tern_curl_config curl = {
+        .server = settings->server, .ca_file = settings->ca, .abort = listener->abort};
+    TERN_TRY(tern_curl_open(&session->curl, &curl, session->why));
+    TERN_TRY(tern_file_store_open(&session->store, settings->state_dir, session->why));
+    return init_client(session, listener);
+}
+
+enum tern_result session_open_reader(struct session *session,
+                                     const struct tern_client_settings *settings)
+{
+    session->settings = settings;
+    TERN_TRY(tern_file_store_open_reader(&session->store, settings->state_dir, session->why));
+    return init_client(session, NULL);
+}
+
+enum tern_result session_identify(struct session *session)
+{
+    const char *dir = session->settings->state_dir;
+    const enum tern_result result = tern_client_identify(&session->client);
+    switch ((int)result) {
+    case TERN_OK:
+        return result;
+    case TERN_ERR_NOT_FOUND:
+        return explain(session, result,
+                       "%s holds no identity: enrol first with tern-client enroll CODE", dir);
+    case TERN_ERR_CORRUPT:
+        return explain(session, result,
+                       "the identity in %s is damaged: enrol again with tern-client enroll --force "
+                       "CODE",
+                       dir);
+    default:
+        return explain(session, result, "the identity in %s cannot be read", dir);
+    }
+}
+
+// --- Data
+// -------------------------------------------------------------------------------------------
+
+// "idx" and "idx,mean=0.3" with a directory become "idx:DIR" and "idx:DIR,mean=0.3".
+static void data_spec(const struct tern_client_settings *settings, char spec[TERN_DATA_SPEC_MAX])
+{
+    const char *source = settings->data_source;
+    const int kind = (int)strcspn(source, ",");
+    if (settings->data_dir[0] == '\0' || strchr(source, ':') != NULL) {
+        snprintf(spec, TERN_DATA_SPEC_MAX, "%s", source);
+    } else {
+        snprintf(spec, TERN_DATA_SPEC_MAX, "%.*s:%s%s", kind, source, settings->data_dir,
+                 source + kind);
+    }
+}
+
+static enum tern_result parse_shard(struct session *session, uint32_t *index, uint32_t *count)
+{
+    char rest = '\0';
+    const char *text = session->settings->data_shard;
+    if (sscanf(text, "%" SCNu32 "/%" SCNu32 "%c", index, count, &rest) == 2 && *index >= 1 &&
+        *index <= *count) {
+        return TERN_OK;
+    }
+    return explain(session, TERN_ERR_CONFIG,
+                   "data.shard is \"%s\"; it must be i/n with 1 <= i <= n, e.g. 3/10", text);
+}
+
+static enum tern_result cut_shard(struct session *session, struct tern_view *view)
+{
+    const struct tern_client_settings *settings = session->settings;
+    struct tern_partition_config config = {
+        .min_examples = 1, .alpha = (float)settings->data_alpha, .seed = settings->data_seed};
+    uint32_t index = 0;
+    TERN_TRY(parse_shard(session, &index, &config.clients));
+    if (tern_partition_kind_from_name(settings->data_partition, &config.kind) != TERN_OK) {
+        return explain(session, TERN_ERR_CONFIG,
+                       "data.partition is \"%s\"; it must be iid, dirichlet or shards",
+                       settings->data_partition);
+    }
+    const enum tern_result result = tern_partition_make(
+        &config, session->data.train.labels, session->data.train.count, &session->partition);
+    if (result != TERN_OK) {
+        return explain(session, result,
+                       "%" PRIu32 " examples cannot be cut into %" PRIu32 " shards: %s",
+                       session->data.train.count, config.clients, tern_result_sentence(result));
+    }
+    *view = tern_partition_view(&session->partition, &session->data.train, index - 1);
+    return TERN_OK;
+}
+
+static enum tern_result open_data(struct session *session, struct tern_builtin_config *config)
+{
+    char spec[TERN_DATA_SPEC_MAX];
+    char why[TERN_DATA_WHY_MAX];
+    data_spec(session->settings, spec);
+    const enum tern_result result = tern_dataset_open(spec, NULL, &session->data, why);
+    if (result != TERN_OK) {
+        return explain(session, result, "%s", why);
+    }
+    config->test = tern_view_all(&session->data.test);
+    config->train = tern_view_all(&session->data.train);
+    return session->settings->data_shard[0] != '\0' ? cut_shard(session, &config->train) : TERN_OK;
+}
+
+// --- Memory
+// -----------------------------------------------------------------------------------------
+
+static enum tern_result build_model(struct session *session)
+{
+    const char *spec = tern_client_identity(&session->client)->model_spec;
+    const enum tern_result result = tern_model_from_spec(&session->model, spec);
+    return result == TERN_OK ? TERN_OK
+                             : explain(session, result,
+                                       "the federation's model \"%s\" is none that this version "
+                                       "can build: %s",
+                                       spec, tern_result_sentence(result));
+}
+
+static enum tern_result build_trainer(struct session *session)
+{
+    struct tern_builtin_config config = {.model = &session->model,
+                                         .max_batch = session->settings->max_batch};
+    TERN_TRY(open_data(session, &config));
+    const size_t size = tern_builtin_trainer_bound(&config);
+    session->arena = size > 0 ? malloc(size) : NULL;
+    if (size > 0 && session->arena == NULL) {
+        return explain(session, TERN_ERR_NO_MEMORY, "training needs %zu bytes of memory", size);
+    }
+    const enum tern_result result =
+        tern_builtin_trainer_init(&session->trainer, &config, session->arena, size);
+    return result == TERN_OK
+               ? TERN_OK
+               : explain(session, result,
+                         "the model \"%s\" cannot be trained on examples of %" PRIu32
+                         " values and %" PRIu32 " classes: check data.source",
+                         tern_client_identity(&session->client)->model_spec,
+                         session->data.train.feature_count, session->data.train.class_count);
+}
+
+static enum tern_result take_memory(struct session *session,
+                                    struct tern_client_workspace *workspace)
+{
+    const size_t values = (size_t)session->model.count * sizeof(float);
+    workspace->model = &session->model;
+    workspace->blob_size = tern_client_blob_bound(&session->model);
+    workspace->weights = session->weights = malloc(values);
+    workspace->error_buffer = session->error_buffer = malloc(values);
+    workspace->blob = session->blob = malloc(workspace->blob_size);
+    if (session->weights == NULL || session->error_buffer == NULL || session->blob == NULL) {
+        return explain(session, TERN_ERR_NO_MEMORY, "the model needs %zu bytes of memory",
+                       2 * values + workspace->blob_size);
+    }
+    return TERN_OK;
+}
+
+static enum tern_result restore(struct session *session,
+                                const struct tern_client_workspace *workspace)
+{
+    const enum tern_result result = tern_client_restore(&session->client, workspace);
+    return result == TERN_OK ? TERN_OK
+                             : explain(session, result, "the state in %s cannot be used: %s",
+                                       session->settings->state_dir, tern_result_sentence(result));
+}
+
+enum tern_result session_restore(struct session *session)
+{
+    struct tern_client_workspace workspace = {0};
+    TERN_TRY(build_model(session));
+    TERN_TRY(build_trainer(session));
+    TERN_TRY(take_memory(session, &workspace));
+    workspace.trainer = tern_builtin_trainer_port(&session->trainer);
+    return restore(session, &workspace);
+}
+
+enum tern_result session_restore_reader(struct session *session)
+{
+    struct tern_client_workspace workspace = {0};
+    TERN_TRY(build_model(session));
+    TERN_TRY(take_memory(session, &workspace));
+    return restore(session, &workspace);
+}
+
+void session_close(struct session *session)
+{
+    tern_curl_close(session->curl);
+    tern_file_store_close(session->store);
+    tern_partition_free(&session->partition);
+    tern_data_close(&session->data);
+    free(session->arena);
+    free(session->weights);
+    free(session->error_buffer);
+    free(session->blob);
+}

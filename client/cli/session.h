@@ -1,0 +1,63 @@
+// One client of this process with everything it needs: state directory, connection, data, trainer
+// and memory. From the main thread.
+#ifndef TERN_CLIENT_SESSION_H
+#define TERN_CLIENT_SESSION_H
+
+#include "cli/settings.h"
+#include "client.h"
+#include "data/partition.h"
+#include "data/source.h"
+#include "posix/file_store.h"
+#include "posix/system.h"
+#include "posix/transport.h"
+#include "trainer/trainer.h"
+
+#define SESSION_WHY_MAX 512
+
+struct session {
+    const struct tern_client_settings *settings;
+    struct tern_client client;
+    struct tern_file_store *store;
+    struct tern_curl *curl; // NULL: without a connection
+    struct tern_posix_conditions conditions;
+    struct tern_model model;
+    struct tern_data data;
+    struct tern_partition partition;
+    struct tern_builtin_trainer trainer;
+    void *arena;
+    float *weights;
+    float *error_buffer;
+    uint8_t *blob;
+    char host[64];
+    char why[SESSION_WHY_MAX]; // after an error: what is wrong and what to do
+};
+
+// Who listens to the client's events, and what ends its requests.
+struct session_listener {
+    void (*on_event)(void *ctx, const struct tern_client_event *event);
+    void *ctx;
+    const volatile sig_atomic_t *abort;
+};
+
+// Locks the state directory and prepares a connection. *session is zeroed.
+// TERN_ERR_CONFLICT (another process), TERN_ERR_CONFIG, TERN_ERR_IO, TERN_ERR_NO_MEMORY
+TERN_MUST_USE enum tern_result session_open(struct session *session,
+                                            const struct tern_client_settings *settings,
+                                            const struct session_listener *listener);
+
+// Opens the state directory for looking at, beside a client that may be running.
+TERN_MUST_USE enum tern_result session_open_reader(struct session *session,
+                                                   const struct tern_client_settings *settings);
+
+// Loads the identity. TERN_ERR_NOT_FOUND (not enrolled), TERN_ERR_CORRUPT, TERN_ERR_IO
+TERN_MUST_USE enum tern_result session_identify(struct session *session);
+
+// Opens the data, builds model and trainer, takes memory and restores the client.
+TERN_MUST_USE enum tern_result session_restore(struct session *session);
+
+// Takes only the memory that restoring needs; there is no trainer.
+TERN_MUST_USE enum tern_result session_restore_reader(struct session *session);
+
+void session_close(struct session *session);
+
+#endif

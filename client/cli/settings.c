@@ -1,0 +1,16 @@
+#include "cli/settings.h"
+
+#define TERN_SETTINGS_STRUCT struct tern_client_settings
+
+static const struct tern_setting table[] = {
+#define X TERN_SETTING_ENTRY
+#include "cli/settings.def"
+#undef X
+};
+
+// What an experiment's file also holds for the aggregator and the fleet.
+static const char *const foreign[] = {"federation", "server", "round", "train", "codec", "strategy",
+                                      "schedule",   "limits", "admin", "fleet", NULL};
+
+const struct tern_settings tern_client_settings_table =
+    TERN_SETTINGS("tern-client", table, foreign);

@@ -1,0 +1,16 @@
+// The settings of tern-client: one struct made from settings.def, and its table for
+// hosted/settings.h. Read-only after loading.
+#ifndef TERN_CLIENT_SETTINGS_H
+#define TERN_CLIENT_SETTINGS_H
+
+#include "hosted/settings.h"
+
+struct tern_client_settings {
+#define X TERN_SETTING_FIELD
+#include "cli/settings.def"
+#undef X
+};
+
+extern const struct tern_settings tern_client_settings_table;
+
+#endif

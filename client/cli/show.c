@@ -1,0 +1,191 @@
+// The verbs that only look: status and meter.
+#include "cli/session.h"
+#include "cli/verbs.h"
+#include "util/bytes.h"
+
+#include <cjson/cJSON.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static int print_json(cJSON *root)
+{
+    char *text = cJSON_Print(root);
+    if (text != NULL) {
+        puts(text);
+        cJSON_free(text);
+    }
+    cJSON_Delete(root);
+    return text != NULL ? TERN_EXIT_OK : TERN_EXIT_FAILED;
+}
+
+// --- status
+// -----------------------------------------------------------------------------------------
+
+static int status_json(const struct session *session)
+{
+    const struct tern_client_identity *identity = tern_client_identity(&session->client);
+    const struct tern_client_pending *pending = tern_client_pending(&session->client);
+    char replica[2 * TERN_SHA256_SIZE + 1];
+    cJSON *root = cJSON_CreateObject();
+    tern_hex_encode(tern_client_replica(&session->client), TERN_SHA256_SIZE, replica);
+    cJSON_AddNumberToObject(root, "client", (double)identity->client_id);
+    cJSON_AddStringToObject(root, "server", session->settings->server);
+    cJSON_AddStringToObject(root, "model", identity->model_spec);
+    cJSON_AddBoolToObject(root, "evaluator", identity->evaluator);
+    cJSON_AddNumberToObject(root, "version", tern_client_version(&session->client));
+    cJSON_AddStringToObject(root, "replica", replica);
+    cJSON_AddNumberToObject(root, "updates_answered",
+                            (double)tern_client_budget(&session->client)->rounds);
+    if (pending->len > 0) {
+        cJSON *update = cJSON_AddObjectToObject(root, "pending");
+        cJSON_AddNumberToObject(update, "round", pending->round);
+        cJSON_AddNumberToObject(update, "sequence", pending->sequence);
+        cJSON_AddNumberToObject(update, "bytes", pending->len);
+    }
+    return print_json(root);
+}
+
+static int status_text(const struct session *session)
+{
+    const struct tern_client_identity *identity = tern_client_identity(&session->client);
+    const struct tern_client_pending *pending = tern_client_pending(&session->client);
+    printf("client    %" PRIu64 "%s\n", identity->client_id,
+           identity->evaluator ? " (evaluator)" : "");
+    printf("server    %s\n", session->settings->server);
+    printf("model     %s\n", identity->model_spec);
+    printf("version   %" PRIu32 "\n", tern_client_version(&session->client));
+    printf("rounds    %" PRIu64 "\n", tern_client_budget(&session->client)->rounds);
+    if (pending->len > 0) {
+        printf("pending   %" PRIu32 " bytes for round %" PRIu32 ", not answered yet\n",
+               pending->len, pending->round);
+    } else {
+        printf("pending   nothing\n");
+    }
+    return TERN_EXIT_OK;
+}
+
+int verb_status(struct tern_cli *cli)
+{
+    static struct session session;
+    enum tern_result result = session_open_reader(&session, &tern_client_settings);
+    if (result == TERN_OK) {
+        result = session_identify(&session);
+    }
+    if (result == TERN_OK) {
+        result = session_restore_reader(&session);
+    }
+    int code = TERN_EXIT_OK;
+    if (result != TERN_OK) {
+        code = tern_cli_fail(cli, result, "%s", session.why);
+    } else {
+        code = cli->json ? status_json(&session) : status_text(&session);
+    }
+    session_close(&session);
+    return code;
+}
+
+// --- meter
+// ------------------------------------------------------------------------------------------
+
+static const char *const direction_names[] = {"up", "down"};
+
+static void add_bytes(cJSON *object, const struct tern_bytes *bytes)
+{
+    cJSON_AddNumberToObject(object, "payload", (double)bytes->payload);
+    cJSON_AddNumberToObject(object, "http", (double)bytes->http);
+    cJSON_AddNumberToObject(object, "tls", (double)bytes->tls);
+    cJSON_AddNumberToObject(object, "wire", (double)bytes->wire);
+}
+
+static void add_month(cJSON *root, const struct tern_client_budget *budget,
+                      const struct tern_client_settings *settings)
+{
+    char month[16];
+    snprintf(month, sizeof month, "%04" PRIu32 "-%02" PRIu32, budget->month / 12,
+             budget->month % 12 + 1);
+    cJSON *object = cJSON_AddObjectToObject(root, "month");
+    cJSON_AddStringToObject(object, "month", month);
+    cJSON_AddNumberToObject(object, "wire", (double)budget->month_spent);
+    cJSON_AddNumberToObject(object, "budget", (double)settings->budget_per_month);
+    cJSON_AddNumberToObject(root, "rounds", (double)budget->rounds);
+    cJSON_AddNumberToObject(root, "wire_per_round", (double)budget->round_mean);
+    cJSON_AddNumberToObject(root, "budget_per_round", (double)settings->budget_per_round);
+}
+
+static int meter_json(const struct session *session)
+{
+    const struct tern_meter *meter = tern_client_meter_all(&session->client);
+    cJSON *root = cJSON_CreateObject();
+    for (int d = 0; d < TERN_DIRECTION_COUNT; d++) {
+        cJSON *direction = cJSON_AddObjectToObject(root, direction_names[d]);
+        for (int p = 0; p < TERN_PURPOSE_COUNT; p++) {
+            cJSON *purpose =
+                cJSON_AddObjectToObject(direction, tern_purpose_name((enum tern_purpose)p));
+            add_bytes(purpose, &meter->bytes[p][d]);
+        }
+        const struct tern_bytes total = tern_meter_total(meter, (enum tern_direction)d);
+        add_bytes(cJSON_AddObjectToObject(direction, "total"), &total);
+    }
+    add_month(root, tern_client_budget(&session->client), session->settings);
+    return print_json(root);
+}
+
+static void print_row(const char *purpose, const char *direction, const struct tern_bytes *bytes)
+{
+    printf("%-10s %-4s %12" PRIu64 " %12" PRIu64 " %12" PRIu64 " %12" PRIu64 "\n", purpose,
+           direction, bytes->payload, bytes->http, bytes->tls, bytes->wire);
+}
+
+static void print_budget(const char *what, uint64_t spent, uint64_t budget)
+{
+    if (budget == 0) {
+        printf("%-22s %12" PRIu64 " bytes on the wire, no budget\n", what, spent);
+    } else {
+        printf("%-22s %12" PRIu64 " of %" PRIu64 " bytes on the wire\n", what, spent, budget);
+    }
+}
+
+static int meter_text(const struct session *session)
+{
+    const struct tern_meter *meter = tern_client_meter_all(&session->client);
+    const struct tern_client_budget *budget = tern_client_budget(&session->client);
+    printf("%-10s %-4s %12s %12s %12s %12s\n", "purpose", "", "payload", "http", "tls", "wire");
+    for (int p = 0; p < TERN_PURPOSE_COUNT; p++) {
+        const char *name = tern_purpose_name((enum tern_purpose)p);
+        print_row(name, "up", &meter->bytes[p][TERN_UP]);
+        print_row(name, "down", &meter->bytes[p][TERN_DOWN]);
+    }
+    const struct tern_bytes up = tern_meter_total(meter, TERN_UP);
+    const struct tern_bytes down = tern_meter_total(meter, TERN_DOWN);
+    print_row("total", "up", &up);
+    print_row("total", "down", &down);
+    printf("\n");
+    print_budget("this month", budget->month_spent, session->settings->budget_per_month);
+    print_budget("mean of a round", budget->round_mean, session->settings->budget_per_round);
+    printf("%-22s %12" PRIu64 "\n", "rounds", budget->rounds);
+    return TERN_EXIT_OK;
+}
+
+int verb_meter(struct tern_cli *cli)
+{
+    static struct session session;
+    enum tern_result result = session_open_reader(&session, &tern_client_settings);
+    int code = TERN_EXIT_OK;
+    if (result != TERN_OK) {
+        code = tern_cli_fail(cli, result, "%s", session.why);
+    } else {
+        result = tern_client_load_meter(&session.client);
+        if (result == TERN_ERR_NOT_FOUND) {
+            code = tern_cli_fail(cli, result, "%s holds no meter yet: nothing was sent from it",
+                                 tern_client_settings.state_dir);
+        } else if (result != TERN_OK) {
+            code = tern_cli_fail(cli, result, "the meter in %s cannot be read: %s",
+                                 tern_client_settings.state_dir, tern_result_sentence(result));
+        } else {
+            code = cli->json ? meter_json(&session) : meter_text(&session);
+        }
+    }
+    session_close(&session);
+    return code;
+}
