@@ -6,6 +6,9 @@ usage: ./tern build [release|debug|asan|tsan] [TARGET...]
 
 Builds everything, or the named targets, with the warnings as errors. The programs of the release
 build, which is the default, are in build/bin; the other variants have folders of their own there.
+
+Environment: TERN_BUILD_DIR names another folder than build; with TERN_SKIP_BUILD=1 the other verbs
+use what is built there and install nothing.
 END
 }
 
@@ -19,6 +22,7 @@ build_dir() { # VARIANT
 # Configures when needed and builds.
 build_variant() { # VARIANT [TARGET...]
     local variant=$1 dir generator=()
+    [ -z "${TERN_SKIP_BUILD:-}" ] || return 0
     shift
     dir=$(build_dir "$variant")
     say "build ($variant)"

@@ -135,12 +135,13 @@ run_federation() { # NAME CONFIG OVERRIDES_ARRAY_NAME FLEET_OPTION...
         fleet_options+=(--set "$override")
     done
     "$TERN_BUILD/bin/tern-fleet" run --config "$config" "${fleet_options[@]}" "$@" &
-    local fleet=$!
+    local fleet=$! ended=
     EXPERIMENT_PIDS+=("$fleet")
-    wait "$fleet" || status=$?
-    if [ "$status" -ne 0 ]; then
+    wait -n -p ended "$fleet" "$AGGREGATOR_PID" || status=$?
+    if [ "$ended" != "$fleet" ] || [ "$status" -ne 0 ]; then
         warn "the end of the aggregator's log:"
         tail -n 20 "$dir/aggregator.log" >&2
+        [ "$ended" = "$fleet" ] || fail "tern-aggregator ended in the middle of the run"
         fail "tern-fleet ended with exit code $status"
     fi
     stop_programs

@@ -19,7 +19,7 @@ def quoted(text):
 
 def value_text(value):
     if isinstance(value, list):
-        return ";".join(str(item) for item in value)
+        return ";".join(str(item).replace(";", "\\;") for item in value)
     return str(value)
 
 

@@ -45,6 +45,7 @@ as_root() {
 
 verb_setup() { # GROUP...
     local groups=("$@") missing package
+    [ -z "${TERN_SKIP_BUILD:-}" ] || return 0
     [ ${#groups[@]} -gt 0 ] || groups=(build test)
     for package in "${groups[@]}"; do
         [ -n "$(packages_of "$package")" ] || usage_error "there is no package group '$package'"

@@ -72,7 +72,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "bench-idle: %s\n", tern_result_sentence(result));
         return 1;
     }
-    printf("{\"connections\": %u, \"resident_kb_before\": %ld, \"resident_kb_after\": %ld,\n"
+    printf("{\"idle_connections\": %u, \"resident_kb_before\": %ld, \"resident_kb_after\": %ld,\n"
            " \"bytes_per_idle_connection\": %.0f}\n",
            count, before, after, (double)(after - before) * 1024 / count);
     return 0; // connections close with the process

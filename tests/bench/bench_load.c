@@ -34,6 +34,9 @@ struct load {
     size_t container_len;
     pthread_barrier_t barrier;
     _Atomic uint32_t accepted;
+    uint32_t measured; // updates after which the clock is read: the last ones wait for the round
+    double started;
+    double measured_seconds;
     _Atomic uint32_t refused;
     _Atomic int failed; // an enum tern_result
 };
@@ -126,7 +129,9 @@ static enum tern_result upload(struct worker *worker, const struct virtual_clien
     TERN_TRY(bench_exchange(&worker->connection, "PUT", path, client->token, body, len, &status,
                             answer, &answer_len));
     if (status == 200) {
-        load->accepted++;
+        if (++load->accepted == load->measured) {
+            load->measured_seconds = now() - load->started;
+        }
     } else if (load->refused++ == 0) {
         tern_Error error = tern_Error_init_zero;
         if (tern_wire_decode_error(answer, answer_len, &error) == TERN_OK) {
@@ -148,7 +153,8 @@ static enum tern_result upload_phase(struct worker *worker, struct virtual_clien
 static void run_phase(struct worker *worker, phase each)
 {
     struct load *load = worker->load;
-    pthread_barrier_wait(&load->barrier);
+    pthread_barrier_wait(&load->barrier); // all are ready
+    pthread_barrier_wait(&load->barrier); // the clock was read
     for (uint32_t i = worker->index; i < load->clients && load->failed == TERN_OK;
          i += load->connections) {
         enum tern_result result = each(worker, &load->all[i]);
@@ -246,9 +252,10 @@ static void run(struct load *load, double seconds[3])
     }
     for (int i = 0; i < 3; i++) {
         pthread_barrier_wait(&load->barrier);
-        double start = now();
+        load->started = now();
         pthread_barrier_wait(&load->barrier);
-        seconds[i] = now() - start;
+        pthread_barrier_wait(&load->barrier);
+        seconds[i] = now() - load->started;
     }
     for (uint32_t i = 0; i < load->connections; i++) {
         pthread_join(threads[i], NULL);
@@ -261,11 +268,12 @@ static void report(const struct load *load, const double seconds[3])
 {
     printf("{\"clients\": %u, \"connections\": %u, \"update_bytes\": %zu,\n"
            " \"accepted\": %u, \"refused\": %u, \"upload_seconds\": %.3f,\n"
-           " \"updates_per_second\": %.0f, \"enrollments_per_second\": %.0f,\n"
+           " \"updates_per_second\": %.0f, \"round_commit_seconds\": %.3f,\n"
+           " \"enrollments_per_second\": %.0f,\n"
            " \"checkins_per_second\": %.0f}\n",
            load->clients, load->connections, load->container_len, load->accepted, load->refused,
-           seconds[2], load->accepted / seconds[2], load->clients / seconds[0],
-           load->clients / seconds[1]);
+           seconds[2], load->measured / load->measured_seconds, seconds[2] - load->measured_seconds,
+           load->clients / seconds[0], load->clients / seconds[1]);
 }
 
 int main(int argc, char **argv)
@@ -284,6 +292,7 @@ int main(int argc, char **argv)
     load.clients = (uint32_t)strtoul(argv[7], NULL, 10);
     load.connections = (uint32_t)strtoul(argv[8], NULL, 10);
     load.update_bytes = (uint32_t)strtoul(argv[9], NULL, 10);
+    load.measured = load.clients - load.clients / 20;
     enum tern_result result = prepare(&load, argv[5], argv[6]);
     double seconds[3] = {0};
     if (result == TERN_OK) {

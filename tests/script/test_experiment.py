@@ -1,0 +1,158 @@
+"""./tern experiment from start to end: results, determinism, and that nothing is left behind however
+it ends."""
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+SOURCE = pathlib.Path(os.environ["TERN_SOURCE_DIR"])
+CONFIG = """
+[federation]
+model = softmax:256-10
+seed = 3
+[round]
+cohort = 3
+quorum = 3
+min_clients = 5
+rounds = {rounds}
+come_back_min = 10ms
+come_back_max = 100ms
+[train]
+local_steps = {steps}
+batch_size = 8
+learning_rate = 0.1
+[codec]
+codec = 3lc:s=1
+[fleet]
+clients = 5
+[data]
+source = digits:train=400,test=100,size=16,seed=1
+partition = dirichlet
+alpha = 0.5
+"""
+KEYS = {"final_accuracy", "accuracy", "rounds", "clients", "cohort", "seed", "codec", "model_hash",
+        "seconds", "float32_payload", "payload_up", "payload_down", "http_up", "http_down",
+        "tls_up", "tls_down", "wire_up", "wire_down"}
+
+
+class Experiment(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.temporary = self.folder / "tmp"
+        self.temporary.mkdir()
+
+    def config(self, rounds=3, steps=5):
+        path = self.folder / "experiment.ini"
+        path.write_text(CONFIG.format(rounds=rounds, steps=steps))
+        return path
+
+    def start(self, *arguments):
+        return subprocess.Popen([SOURCE / "tern", "experiment", *arguments], text=True,
+                                cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                env={**os.environ, "TMPDIR": str(self.temporary)})
+
+    def run_to_end(self, *arguments):
+        process = self.start(*arguments)
+        out, err = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, 0, err)
+        self.assert_nothing_is_left()
+        return out
+
+    def programs(self):
+        """Processes that work in this test's folder."""
+        found = []
+        for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+            try:
+                if str(self.temporary).encode() in path.read_bytes():
+                    found.append(int(path.parent.name))
+            except OSError:
+                pass
+        return found
+
+    def assert_nothing_is_left(self):
+        self.assertEqual(self.programs(), [])
+        self.assertEqual(list(self.temporary.iterdir()), [])
+
+    def wait_for_round(self, process):
+        for line in process.stdout:
+            if line.startswith("[ROUND 1/"):
+                return
+        self.fail("no round came: " + process.stderr.read())
+
+    def test_results_are_flat_complete_and_the_same_twice(self):
+        config = self.config()
+        out = self.run_to_end(config, "--json", "one.json")
+        self.assertIn("[ROUND 3/3] 3 updates, accuracy 0.", out)
+        self.run_to_end(config, "--json", "two.json")
+        one, two = (json.loads((self.folder / name).read_text()) for name in
+                    ("one.json", "two.json"))
+        self.assertLessEqual(KEYS, set(one))
+        self.assertEqual((one["rounds"], one["clients"], one["cohort"], one["seed"]), (3, 5, 3, 3))
+        self.assertEqual(one["codec"], "3lc:s=1")
+        self.assertEqual(len(one["accuracy"]), 3)
+        self.assertEqual(one["final_accuracy"], one["accuracy"][-1])
+        for key in ("model_hash", "accuracy", "payload_up", "payload_down"):
+            self.assertEqual(one[key], two[key], key)
+        self.assertEqual(len(one["model_hash"]), 64)
+        for direction in ("up", "down"):
+            layers = [one[f"{layer}_{direction}"] for layer in ("payload", "http", "tls", "wire")]
+            self.assertEqual(layers, sorted(layers))
+            self.assertGreater(layers[0], 0)
+
+    def test_one_key_makes_it_uncompressed_and_a_baseline_compares(self):
+        config = self.config()
+        self.run_to_end(config, "--json", "3lc.json")
+        out = self.run_to_end(config, "--set", "codec.codec=float32", "--json", "plain.json",
+                              "--baseline", "3lc.json")
+        plain = json.loads((self.folder / "plain.json").read_text())
+        self.assertEqual(plain["codec"], "float32")
+        self.assertAlmostEqual(plain["payload_up"], plain["float32_payload"], delta=16)
+        self.assertIn("times fewer bytes", out)
+
+    def test_clients_kept_in_files_do_the_same(self):
+        config = self.config()
+        self.run_to_end(config, "--json", "memory.json")
+        self.run_to_end(config, "--json", "files.json", "--set", "fleet.store=files")
+        hashes = [json.loads((self.folder / name).read_text())["model_hash"] for name in
+                  ("memory.json", "files.json")]
+        self.assertEqual(hashes[0], hashes[1])
+
+    def test_an_interrupt_stops_and_removes_everything(self):
+        for how in (signal.SIGINT, signal.SIGTERM):
+            process = self.start(self.config(rounds=100000, steps=50))
+            self.wait_for_round(process)
+            self.assertGreaterEqual(len(self.programs()), 2)
+            process.send_signal(how)
+            _, err = process.communicate(timeout=60)
+            self.assertEqual(process.returncode, 5, err)
+            self.assert_nothing_is_left()
+
+    def test_a_dead_aggregator_ends_the_run_with_its_log(self):
+        process = self.start(self.config(rounds=100000, steps=50))
+        self.wait_for_round(process)
+        for pid in self.programs():
+            if b"tern-aggregator" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes():
+                os.kill(pid, signal.SIGKILL)
+        _, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 1)
+        self.assertIn("tern-aggregator ended", err)
+        self.assertIn("event=round", err)
+        time.sleep(0.1)
+        self.assert_nothing_is_left()
+
+    def test_a_wrong_setting_is_named(self):
+        process = self.start(self.config(), "--set", "data.partition=nonsense")
+        _, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 1)
+        self.assertIn("nonsense", err)
+        self.assert_nothing_is_left()
+
+
+if __name__ == "__main__":
+    unittest.main()

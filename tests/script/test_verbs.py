@@ -1,0 +1,119 @@
+"""The verbs of ./tern: help, mistakes, what setup installs, and one ctest for several builds."""
+import os
+import pathlib
+import stat
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SOURCE = pathlib.Path(os.environ["TERN_SOURCE_DIR"])
+VERBS = ["demo", "experiment", "test", "build", "bench", "fuzz", "lint", "format", "fresh", "setup",
+         "clean"]
+
+
+def tern(*arguments, cwd="/", **environment):
+    clean = {k: v for k, v in os.environ.items() if k not in ("TERN_SKIP_BUILD",)}
+    clean.update(environment)
+    return subprocess.run([SOURCE / "tern", *arguments], cwd=cwd, env=clean, text=True,
+                          capture_output=True)
+
+
+def script(path, text):
+    path.write_text("#!/bin/sh\n" + text)
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+
+
+class Help(unittest.TestCase):
+    def test_help_lists_every_verb_and_each_teaches_itself(self):
+        overview = tern("help").stdout
+        for verb in VERBS:
+            self.assertIn("\n  " + verb + " ", overview)
+            told = tern(verb, "--help")
+            self.assertEqual(told.returncode, 0, verb)
+            self.assertTrue(told.stdout.startswith("usage: ./tern " + verb), told.stdout)
+
+    def test_no_verb_is_help(self):
+        self.assertEqual(tern().stdout, tern("help").stdout)
+
+    def test_mistakes_are_usage_errors_that_name_them(self):
+        for wrong in (["nonsense"], ["test", "--nonsense"], ["experiment"],
+                      ["experiment", "/nowhere.ini"], ["experiment", "--json"], ["demo", "x"],
+                      ["bench", "nonsense"], ["fresh", "--nonsense"], ["setup", "nonsense"]):
+            done = tern(*wrong)
+            self.assertEqual(done.returncode, 2, wrong)
+            self.assertTrue(done.stderr.startswith("tern: "), wrong)
+
+
+class Setup(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.bin = pathlib.Path(self.folder.name)
+        self.calls = self.bin / "calls"
+        self.calls.touch()
+        script(self.bin / "apt-get", f'echo "$@" >> {self.calls}\n')
+        script(self.bin / "sudo", 'exec "$@"\n')
+
+    def setup(self, *groups):
+        path = f"{self.bin}:{os.environ['PATH']}"
+        return tern("setup", *groups, PATH=path)
+
+    def test_nothing_happens_when_all_packages_are_there(self):
+        script(self.bin / "dpkg-query", 'echo "install ok installed"\n')
+        done = self.setup()
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stdout, "")
+        self.assertEqual(self.calls.read_text(), "")
+
+    def test_only_what_is_missing_is_installed_and_said(self):
+        script(self.bin / "dpkg-query",
+               'case "$4" in cmake|zlib1g-dev) exit 1;; esac; echo "install ok installed"\n')
+        done = self.setup()
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("installing 2 Debian packages", done.stdout)
+        self.assertIn("build system", done.stdout)
+        update, install = self.calls.read_text().splitlines()
+        self.assertEqual(update, "-q update")
+        self.assertEqual(install, "-q install -y --no-install-recommends cmake zlib1g-dev")
+
+    def test_a_removed_package_counts_as_missing(self):
+        script(self.bin / "dpkg-query", 'echo "deinstall ok config-files"\n')
+        self.setup("fresh")
+        self.assertIn("debootstrap", self.calls.read_text())
+
+    def test_a_failing_apt_is_told(self):
+        script(self.bin / "dpkg-query", "exit 1\n")
+        script(self.bin / "apt-get", "exit 100\n")
+        done = self.setup()
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("apt-get update failed", done.stderr)
+
+
+class Merge(unittest.TestCase):
+    def test_tests_of_several_builds_run_under_one_ctest(self):
+        with tempfile.TemporaryDirectory() as folder:
+            folder = pathlib.Path(folder)
+            for build in ("one", "two", "all"):
+                (folder / build).mkdir()
+            (folder / "one" / "CTestTestfile.cmake").write_text(
+                'add_test(good "/bin/true")\nadd_test(check "/bin/true")\n'
+                'set_tests_properties(check PROPERTIES LABELS "lint")\n')
+            (folder / "two" / "CTestTestfile.cmake").write_text(
+                'add_test(good "/bin/sh" "-c" "test \\"$WHAT\\" = \'a;b\'")\n'
+                'set_tests_properties(good PROPERTIES ENVIRONMENT "WHAT=a\\\\;b")\n'
+                'add_test(check "/bin/false")\n'
+                'set_tests_properties(check PROPERTIES LABELS "lint")\n'
+                'add_test(skipped "/bin/sh" "-c" "exit 77")\n'
+                'set_tests_properties(skipped PROPERTIES SKIP_RETURN_CODE 77)\n')
+            subprocess.run([sys.executable, SOURCE / "cmake/verbs/merge_tests.py", folder / "all",
+                            f"release:{folder}/one::", f"asan:{folder}/two:-LE:lint"], check=True)
+            done = subprocess.run(["ctest", "--test-dir", folder / "all"], capture_output=True,
+                                  text=True)
+            self.assertIn("100% tests passed, 0 tests failed out of 4", done.stdout)
+            self.assertIn("asan.skipped", done.stdout)
+            self.assertIn("***Skipped", done.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
