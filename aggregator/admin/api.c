@@ -7,7 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+// Join codes look as those of `tern-aggregator enroll-code` do: 80 random bits in groups of four.
 #define CODE_BYTES 10
+#define CODE_CHARACTERS 16
+#define CODE_TEXT (CODE_CHARACTERS + CODE_CHARACTERS / 4) // with hyphens and the NUL
 
 // --- Replies
 
@@ -165,16 +168,33 @@ enum tern_result job_rounds(struct tern_service *service, struct tern_db *db, ui
 
 // --- Changes
 
+// Five bits a character, in letters and digits that are not mistaken for each other.
+static void code_text(const uint8_t bytes[CODE_BYTES], char text[CODE_TEXT])
+{
+    static const char alphabet[] = "0123456789abcdefghjkmnpqrstvwxyz";
+    char *at = text;
+    for (unsigned i = 0; i < CODE_CHARACTERS; i++) {
+        unsigned bit = i * 5;
+        unsigned next = bit / 8 + 1 < CODE_BYTES ? bytes[bit / 8 + 1] : 0;
+        unsigned pair = (unsigned)bytes[bit / 8] << 8 | next;
+        if (i > 0 && i % 4 == 0) {
+            *at++ = '-';
+        }
+        *at++ = alphabet[pair >> (11 - bit % 8) & 31];
+    }
+    *at = '\0';
+}
+
 enum tern_result job_enroll_code(struct tern_service *service, struct tern_db *db, uint64_t now_ms,
                                  void *ctx, struct tern_http_reply *reply)
 {
     const struct admin_job *job = ctx;
     uint8_t secret[CODE_BYTES];
-    char text[TERN_BASE64URL_LENGTH(CODE_BYTES) + 1];
+    char text[CODE_TEXT];
     struct tern_db_code code = {.uses_left = job->uses, .created_ms = now_ms};
     (void)service;
     TERN_TRY(tern_random_fill(secret, sizeof secret));
-    tern_base64url_encode(secret, sizeof secret, text);
+    code_text(secret, text);
     tern_sha256(text, strlen(text), code.hash);
     memcpy(code.label, job->label, sizeof code.label);
     code.expires_ms = now_ms + job->expires_ms;

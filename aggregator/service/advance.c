@@ -170,6 +170,9 @@ static enum tern_result prune(struct tern_service *service)
 {
     uint32_t version = service->merge.version;
     uint32_t keep = service->config.limits.keep_versions;
+    if (version > KEEP_SNAPSHOTS) {
+        TERN_TRY(tern_db_snapshot_prune(service->db, version - KEEP_SNAPSHOTS));
+    }
     if (version <= keep) {
         return TERN_OK;
     }

@@ -1,0 +1,412 @@
+// The admin listener over real sockets, beside a public listener in plain TCP.
+#include "admin/admin.h"
+
+#include "hosted/files.h"
+#include "hosted/log.h"
+#include "wire/wire.h"
+#include <arpa/inet.h>
+#include <cjson/cJSON.h>
+#include <netinet/in.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+// cmocka wants the headers above first.
+#include <cmocka.h>
+
+#define TOKEN "an-admin-token-of-some-length"
+
+static char folder[128];
+static struct tern_db *db;
+static struct tern_service *service;
+static struct tern_http_server *server;
+static struct tern_admin *admin;
+static char reply[1 << 18];
+static char why[256];
+
+static void path_of(const char *name, char path[192])
+{
+    snprintf(path, 192, "%s/%s", folder, name);
+}
+
+static void make_store(void)
+{
+    char path[192];
+    struct tern_model model;
+    struct tern_db_federation federation = {.model_spec = "softmax:64-10", .seed = 7};
+    memset(&model, 0, sizeof model);
+    assert_int_equal(tern_model_from_spec(&model, federation.model_spec), TERN_OK);
+    memcpy(federation.model_hash, model.hash, TERN_SHA256_SIZE);
+    path_of("tern.db", path);
+    assert_int_equal(tern_db_create(path, &federation, why), TERN_OK);
+    assert_int_equal(tern_db_open(path, &db, why), TERN_OK);
+    path_of("admin.token", path);
+    assert_int_equal(tern_file_write(path, TOKEN "\n", strlen(TOKEN) + 1, 0600), TERN_OK);
+}
+
+static void start_service(void)
+{
+    struct tern_codec codec = {.id = TERN_CODEC_FLOAT32, .sparsity = 1.0F};
+    struct tern_service_config config = {
+        .round = {.cohort = 2,
+                  .deadline_ms = 60000,
+                  .come_back_min_ms = 1000,
+                  .come_back_max_ms = 3600000},
+        .min_clients = 2,
+        .train = {.batch_size = 8, .learning_rate = 0.1F},
+        .steps = {.local_steps = 5},
+        .codec_up = codec,
+        .codec_down = codec,
+        .strategy = &tern_strategy_fedavg,
+        .server_learning_rate = 1.0F,
+        .limits = {.clients = 100, .num_examples = 1000, .queue = 64, .keep_versions = 100},
+    };
+    assert_int_equal(tern_service_start(&config, db, &service, why), TERN_OK);
+    struct tern_http_config http = {.address = "127.0.0.1", .threads = 1};
+    struct tern_http_handler handler = tern_service_handler(service);
+    assert_int_equal(tern_http_start(&http, &handler, &server, why), TERN_OK);
+}
+
+static enum tern_result start_admin(const char *address, struct tern_admin **out)
+{
+    char path[192];
+    path_of("admin.token", path);
+    struct tern_admin_config config = {
+        .address = address, .token_file = path, .service = service, .clients = server};
+    return tern_admin_start(&config, out, why);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    const char *temporary = getenv("TMPDIR");
+    tern_log_set_level(TERN_LOG_ERROR);
+    snprintf(folder, sizeof folder, "%s/tern-admin-XXXXXX", temporary != NULL ? temporary : "/tmp");
+    assert_non_null(mkdtemp(folder));
+    make_store();
+    start_service();
+    assert_int_equal(start_admin("127.0.0.1", &admin), TERN_OK);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    char command[192];
+    tern_service_quiesce(service);
+    tern_admin_stop(admin, 1000);
+    tern_http_stop(server, 1000);
+    tern_service_stop(service);
+    tern_db_close(db);
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    return system(command);
+}
+
+// --- A client that fits on a screen
+
+static int connect_to(uint16_t port)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port)};
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    assert_true(fd >= 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
+    return fd;
+}
+
+// Sends a request on fd, reads the reply into `reply` and returns its status.
+static int exchange(int fd, const char *method, const char *path, const char *token,
+                    const void *body, size_t len)
+{
+    char head[512];
+    int head_len = snprintf(head, sizeof head,
+                            "%s %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+                            "Content-Length: %zu\r\n%s%s%s\r\n",
+                            method, path, len, token != NULL ? "Authorization: Bearer " : "",
+                            token != NULL ? token : "", token != NULL ? "\r\n" : "");
+    assert_int_equal(write(fd, head, (size_t)head_len), head_len);
+    if (len > 0) {
+        assert_int_equal(write(fd, body, len), len);
+    }
+    size_t got = 0;
+    ssize_t more;
+    while ((more = read(fd, reply + got, sizeof reply - 1 - got)) > 0) {
+        got += (size_t)more;
+    }
+    reply[got] = '\0';
+    close(fd);
+    int status = 0;
+    assert_int_equal(sscanf(reply, "HTTP/1.1 %d", &status), 1);
+    return status;
+}
+
+static int ask(const char *method, const char *path, const char *token, const char *body)
+{
+    return exchange(connect_to(tern_admin_port(admin)), method, path, token, body, strlen(body));
+}
+
+static const char *body_of_reply(void)
+{
+    const char *body = strstr(reply, "\r\n\r\n");
+    assert_non_null(body);
+    return body + 4;
+}
+
+static cJSON *json_of_reply(void)
+{
+    cJSON *json = cJSON_Parse(body_of_reply());
+    assert_non_null(json);
+    return json;
+}
+
+static double number(const cJSON *json, const char *name)
+{
+    const cJSON *item = cJSON_GetObjectItem(json, name);
+    assert_non_null(item);
+    return cJSON_GetNumberValue(item);
+}
+
+// --- Tests
+
+static void test_everything_asks_for_the_token(void **state)
+{
+    (void)state;
+    static const char *const gets[] = {"/metrics", "/api/v1/status", "/api/v1/clients",
+                                       "/api/v1/rounds"};
+    static const char *const posts[] = {"/api/v1/enroll-codes", "/api/v1/clients/1/revoke"};
+    static const char *const bad[] = {NULL, "", "wrong", TOKEN "x", "an-admin-token"};
+    for (size_t t = 0; t < sizeof bad / sizeof bad[0]; t++) {
+        for (size_t i = 0; i < sizeof gets / sizeof gets[0]; i++) {
+            assert_int_equal(ask("GET", gets[i], bad[t], ""), 401);
+        }
+        for (size_t i = 0; i < sizeof posts / sizeof posts[0]; i++) {
+            assert_int_equal(ask("POST", posts[i], bad[t], ""), 401);
+        }
+    }
+    assert_int_equal(ask("GET", "/healthz", NULL, ""), 200);
+    assert_int_equal(ask("GET", "/", NULL, ""), 200);
+    for (size_t i = 0; i < sizeof gets / sizeof gets[0]; i++) {
+        assert_int_equal(ask("GET", gets[i], TOKEN, ""), 200);
+    }
+}
+
+static void test_unknown_paths_and_methods(void **state)
+{
+    (void)state;
+    assert_int_equal(ask("GET", "/api/v1/nothing", TOKEN, ""), 404);
+    assert_int_equal(ask("POST", "/api/v1/clients/x/revoke", TOKEN, ""), 404);
+    assert_int_equal(ask("POST", "/api/v1/clients//revoke", TOKEN, ""), 404);
+    assert_int_equal(ask("POST", "/api/v1/status", TOKEN, ""), 405);
+    assert_int_equal(ask("GET", "/api/v1/enroll-codes", TOKEN, ""), 405);
+    assert_int_equal(ask("POST", "/api/v1/clients/99/revoke", TOKEN, ""), 404);
+    // The public side has no admin, and the admin side no clients.
+    int fd = connect_to(tern_http_port(server));
+    assert_int_equal(exchange(fd, "GET", "/metrics", TOKEN, NULL, 0), 404);
+    assert_int_equal(ask("POST", TERN_PATH_CHECKIN, TOKEN, ""), 404);
+}
+
+static int public_post(const char *path, const char *token, const uint8_t *body, size_t len)
+{
+    return exchange(connect_to(tern_http_port(server)), "POST", path, token, body, len);
+}
+
+// Enrols with a code over the public listener; the token is left in `token`.
+static int enroll_with(const char *code, char token[24])
+{
+    tern_EnrollRequest request = tern_EnrollRequest_init_zero;
+    tern_EnrollReply enrolled;
+    uint8_t body[TERN_WIRE_MESSAGE_MAX];
+    size_t len = 0;
+    snprintf(request.join_code, sizeof request.join_code, "%s", code);
+    snprintf(request.name, sizeof request.name, "gateway \"7\"");
+    assert_int_equal(tern_wire_encode_enroll_request(&request, body, sizeof body, &len), TERN_OK);
+    int status = public_post(TERN_PATH_ENROLL, NULL, body, len);
+    if (status == 200) {
+        size_t head = (size_t)(body_of_reply() - reply);
+        const char *field = strstr(reply, "Content-Length: ");
+        assert_non_null(field);
+        size_t body_len = strtoul(field + 16, NULL, 10);
+        assert_int_equal(
+            tern_wire_decode_enroll_reply((uint8_t *)reply + head, body_len, &enrolled), TERN_OK);
+        memcpy(token, enrolled.token, 24);
+    }
+    return status;
+}
+
+static void test_code_enrols_and_revoke_shuts_out(void **state)
+{
+    (void)state;
+    char code[64];
+    char token[24];
+    tern_CheckinRequest request = tern_CheckinRequest_init_zero;
+    uint8_t body[TERN_WIRE_MESSAGE_MAX];
+    size_t len = 0;
+    assert_int_equal(ask("POST", "/api/v1/enroll-codes", TOKEN, "{\"uses\":1,\"label\":\"lab\"}"),
+                     201);
+    cJSON *json = json_of_reply();
+    snprintf(code, sizeof code, "%s", cJSON_GetStringValue(cJSON_GetObjectItem(json, "code")));
+    assert_int_equal(number(json, "uses"), 1);
+    cJSON_Delete(json);
+    assert_int_equal(enroll_with(code, token), 200);
+    char other[24];
+    assert_int_equal(enroll_with(code, other), 401); // it had one use
+
+    assert_int_equal(tern_wire_encode_checkin_request(&request, body, sizeof body, &len), TERN_OK);
+    assert_int_equal(public_post(TERN_PATH_CHECKIN, token, body, len), 200);
+    assert_int_equal(ask("POST", "/api/v1/clients/1/revoke", TOKEN, ""), 200);
+    assert_int_equal(public_post(TERN_PATH_CHECKIN, token, body, len), 401);
+
+    assert_int_equal(ask("GET", "/api/v1/clients", TOKEN, ""), 200);
+    json = json_of_reply();
+    assert_int_equal(cJSON_GetArraySize(json), 1);
+    const cJSON *client = cJSON_GetArrayItem(json, 0);
+    assert_true(cJSON_IsTrue(cJSON_GetObjectItem(client, "revoked")));
+    assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(client, "name")), "gateway \"7\"");
+    cJSON_Delete(json);
+}
+
+static void test_bad_code_requests(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {"{\"uses\":0}",
+                                      "{\"uses\":-1}",
+                                      "{\"uses\":1e9}",
+                                      "{\"uses\":\"many\"}",
+                                      "[]",
+                                      "{",
+                                      "{\"expires_s\":0}",
+                                      "{\"label\":7}",
+                                      "null"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        assert_int_equal(ask("POST", "/api/v1/enroll-codes", TOKEN, bad[i]), 422);
+    }
+    char large[5000];
+    memset(large, ' ', sizeof large - 1);
+    large[sizeof large - 1] = '\0';
+    assert_int_equal(ask("POST", "/api/v1/enroll-codes", TOKEN, large), 413);
+}
+
+static void test_status_and_rounds(void **state)
+{
+    (void)state;
+    char code[64];
+    char token[24];
+    assert_int_equal(ask("POST", "/api/v1/enroll-codes", TOKEN, "{\"uses\":2}"), 201);
+    cJSON *json = json_of_reply();
+    snprintf(code, sizeof code, "%s", cJSON_GetStringValue(cJSON_GetObjectItem(json, "code")));
+    cJSON_Delete(json);
+    assert_int_equal(enroll_with(code, token), 200);
+    assert_int_equal(enroll_with(code, token), 200);
+
+    assert_int_equal(ask("GET", "/api/v1/status", TOKEN, ""), 200);
+    json = json_of_reply();
+    assert_int_equal(number(json, "clients"), 2);
+    assert_int_equal(number(json, "round"), 1);
+    assert_true(cJSON_IsTrue(cJSON_GetObjectItem(json, "round_open")));
+    assert_int_equal(number(json, "target"), 2);
+    cJSON_Delete(json);
+
+    assert_int_equal(ask("GET", "/api/v1/rounds", TOKEN, ""), 200);
+    json = json_of_reply();
+    assert_int_equal(cJSON_GetArraySize(json), 1);
+    const cJSON *round = cJSON_GetArrayItem(json, 0);
+    assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(round, "state")), "open");
+    assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(round, "strategy")), "fedavg");
+    cJSON_Delete(json);
+}
+
+// Every metric has its HELP and TYPE before it, and every line parses.
+static void test_metrics_are_prometheus_text(void **state)
+{
+    (void)state;
+    char type_of[64] = "";
+    unsigned values = 0;
+    int fd = connect_to(tern_http_port(server));
+    assert_int_equal(exchange(fd, "GET", "/healthz", NULL, NULL, 0), 200);
+    assert_int_equal(ask("GET", "/metrics", TOKEN, ""), 200);
+    assert_non_null(strstr(reply, "Content-Type: text/plain"));
+    for (char *line = strtok((char *)(uintptr_t)body_of_reply(), "\n"); line != NULL;
+         line = strtok(NULL, "\n")) {
+        char kind[16];
+        double value;
+        if (strncmp(line, "# HELP ", 7) == 0) {
+            continue;
+        }
+        if (sscanf(line, "# TYPE %63s %15s", type_of, kind) == 2) {
+            continue;
+        }
+        assert_int_equal(strncmp(line, type_of, strlen(type_of)), 0);
+        const char *space = strrchr(line, ' ');
+        assert_non_null(space);
+        assert_int_equal(sscanf(space, "%lf", &value), 1);
+        values++;
+        if (strncmp(line, "tern_http_requests_total ", 25) == 0) {
+            assert_true(value >= 1.0);
+        }
+    }
+    // 5 purposes, 2 directions, 4 layers, and the rest.
+    assert_true(values > 80);
+}
+
+static void test_address_must_be_local(void **state)
+{
+    (void)state;
+    struct tern_admin *other = NULL;
+    assert_int_equal(start_admin("0.0.0.0", &other), TERN_ERR_CONFIG);
+    assert_non_null(strstr(why, "loopback"));
+    assert_null(other);
+}
+
+static void test_token_file(void **state)
+{
+    (void)state;
+    char path[192];
+    struct tern_admin *other = NULL;
+    path_of("admin.token", path);
+    assert_int_equal(tern_file_write(path, "short\n", 6, 0600), TERN_OK);
+    assert_int_equal(start_admin("127.0.0.1", &other), TERN_ERR_CONFIG);
+    unlink(path);
+    assert_int_equal(start_admin("127.0.0.1", &other), TERN_ERR_CONFIG);
+    assert_non_null(strstr(why, "tern-aggregator init"));
+}
+
+static void test_unix_socket(void **state)
+{
+    (void)state;
+    char path[192];
+    char address[200];
+    struct tern_admin *other = NULL;
+    struct sockaddr_un target = {.sun_family = AF_UNIX};
+    path_of("admin.sock", path);
+    snprintf(address, sizeof address, "unix:%s", path);
+    assert_true(strlen(path) < sizeof target.sun_path);
+    if (start_admin(address, &other) != TERN_OK) {
+        fail_msg("%s", why);
+    }
+    memcpy(target.sun_path, path, strlen(path) + 1);
+    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&target, sizeof target), 0);
+    assert_int_equal(exchange(fd, "GET", "/api/v1/status", TOKEN, NULL, 0), 200);
+    tern_admin_stop(other, 1000);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(test_everything_asks_for_the_token),
+        TEST(test_unknown_paths_and_methods),
+        TEST(test_code_enrols_and_revoke_shuts_out),
+        TEST(test_bad_code_requests),
+        TEST(test_status_and_rounds),
+        TEST(test_metrics_are_prometheus_text),
+        TEST(test_address_must_be_local),
+        TEST(test_token_file),
+        TEST(test_unix_socket),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,86 @@
+// The table of settings: its defaults are valid, and the example file is what it prints.
+#include "cli/settings.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+// cmocka wants the headers above first.
+#include <cmocka.h>
+
+static char *read_all(FILE *file)
+{
+    size_t size = 1 << 16;
+    char *text = calloc(1, size);
+    assert_non_null(text);
+    assert_true(fread(text, 1, size - 1, file) > 0);
+    return text;
+}
+
+// configs/aggregator.example.ini is made by: tern-aggregator --settings
+static void test_example_file_is_the_table(void **state)
+{
+    (void)state;
+    FILE *printed = tmpfile();
+    FILE *kept = fopen(EXAMPLE_INI, "r");
+    assert_non_null(printed);
+    assert_non_null(kept);
+    tern_settings_print_example(&tern_aggregator_settings_table, printed);
+    rewind(printed);
+    char *expected = read_all(printed);
+    char *actual = read_all(kept);
+    assert_string_equal(actual, expected);
+    free(expected);
+    free(actual);
+    fclose(printed);
+    fclose(kept);
+}
+
+static void test_example_file_gives_the_defaults(void **state)
+{
+    (void)state;
+    struct tern_aggregator_settings defaults;
+    struct tern_aggregator_settings loaded;
+    char why[512] = "";
+    memset(&defaults, 0, sizeof defaults);
+    tern_settings_defaults(&tern_aggregator_settings_table, &defaults);
+    memset(&loaded, 0, sizeof loaded);
+    tern_settings_defaults(&tern_aggregator_settings_table, &loaded);
+    if (tern_settings_load(&tern_aggregator_settings_table, &loaded, EXAMPLE_INI, why) != TERN_OK) {
+        fail_msg("%s", why);
+    }
+    assert_memory_equal(&loaded, &defaults, sizeof defaults);
+    assert_int_equal(defaults.round_cohort, 10);
+    assert_int_equal(defaults.round_deadline, 600000);
+    assert_int_equal(defaults.limits_clients, 1000000);
+}
+
+static void test_files_may_be_shared_with_other_programs(void **state)
+{
+    (void)state;
+    struct tern_aggregator_settings values;
+    char why[512];
+    tern_settings_defaults(&tern_aggregator_settings_table, &values);
+    static const char *const foreign[] = {"client.server=x", "data.source=x", "budget.month=1",
+                                          "fleet.clients=3", "experiment.name=x"};
+    for (size_t i = 0; i < sizeof foreign / sizeof foreign[0]; i++) {
+        assert_int_equal(
+            tern_settings_set(&tern_aggregator_settings_table, &values, foreign[i], why), TERN_OK);
+    }
+    assert_int_equal(
+        tern_settings_set(&tern_aggregator_settings_table, &values, "round.cohorts=3", why),
+        TERN_ERR_CONFIG);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_example_file_is_the_table),
+        cmocka_unit_test(test_example_file_gives_the_defaults),
+        cmocka_unit_test(test_files_may_be_shared_with_other_programs),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
