@@ -1,0 +1,77 @@
+"""A TCP proxy on loopback that cuts connections at seeded random byte positions.
+
+Cutting the way down after the request has passed is a reply lost after the
+commit: the aggregator has acknowledged what the client never heard of.
+"""
+
+import random
+import socket
+import threading
+
+
+class FaultProxy:
+    def __init__(self, target_port, seed, cut_probability):
+        self.target_port = target_port
+        self.random = random.Random(seed)
+        self.cut_probability = cut_probability
+        self.cuts = 0
+        self.connections = 0
+        self.lock = threading.Lock()
+        self.listener = socket.create_server(("127.0.0.1", 0), backlog=128)
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self):
+        self.listener.close()
+
+    def _fate(self):
+        """Bytes that may pass up and down before the cut; None = all."""
+        with self.lock:
+            self.connections += 1
+            if self.random.random() >= self.cut_probability:
+                return None, None
+            if self.random.random() < 0.5:
+                return self.random.randrange(1, 4000), None
+            return None, self.random.randrange(1, 4000)
+
+    def _accept(self):
+        while True:
+            try:
+                client, _ = self.listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+
+    def _serve(self, client):
+        try:
+            server = socket.create_connection(("127.0.0.1", self.target_port), timeout=5)
+        except OSError:
+            client.close()
+            return
+        up, down = self._fate()
+        ends = (client, server)
+        threading.Thread(target=self._pump, args=(client, server, up, ends), daemon=True).start()
+        self._pump(server, client, down, ends)
+
+    def _pump(self, source, sink, limit, ends):
+        passed = 0
+        try:
+            while True:
+                data = source.recv(65536)
+                if not data:
+                    break
+                if limit is not None and passed + len(data) >= limit:
+                    sink.sendall(data[:limit - passed])
+                    with self.lock:
+                        self.cuts += 1
+                    break
+                sink.sendall(data)
+                passed += len(data)
+        except OSError:
+            pass
+        for end in ends:
+            try:
+                end.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+            end.close()
