@@ -1,17 +1,18 @@
 // Spec strings: "float32", "3lc:s=1.5".
 #include "codec/codec.h"
 
+#include "util/prefix.h"
 #include <stdbool.h>
 #include <string.h>
 
-// X(id, name, usage): every codec, and how its spec is written.
+// X(id, name, usage): every codec, and how its spec is written, with what separates it.
 #define CODEC_LIST(X)                                                                              \
-    X(TERN_CODEC_FLOAT32, "float32", "float32")                                                    \
-    X(TERN_CODEC_FLOAT16, "float16", "float16")                                                    \
+    X(TERN_CODEC_FLOAT32, "float32", "float32 ")                                                   \
+    X(TERN_CODEC_FLOAT16, "float16", "float16 ")                                                   \
     X(TERN_CODEC_3LC, "3lc", "3lc[:s=1..1.999]")
 
 static const char *const names[] = {
-#define CODEC_NAME(id, name, usage) [id] = name,
+#define CODEC_NAME(id, name, usage) [(id)] = (name),
     CODEC_LIST(CODEC_NAME)
 #undef CODEC_NAME
 };
@@ -24,21 +25,9 @@ enum { MAX_DECIMALS = 6, DENOMINATOR = 1000000 };
 
 const char *tern_codec_names(void)
 {
-#define CODEC_USAGE(id, name, usage) " " usage
-    static const char usages[] = CODEC_LIST(CODEC_USAGE);
+#define CODEC_USAGE(id, name, usage) usage
+    return CODEC_LIST(CODEC_USAGE);
 #undef CODEC_USAGE
-    return usages + 1; // without the first separator
-}
-
-// The rest of `text` after `prefix`, or NULL when it does not begin so.
-static const char *after_prefix(const char *text, const char *prefix)
-{
-    while (*prefix != '\0') {
-        if (*text++ != *prefix++) {
-            return NULL;
-        }
-    }
-    return text;
 }
 
 // Reads "1", "1.5", "1.75": a number of [1, 2) up to the end of the text.
@@ -72,8 +61,8 @@ static enum tern_result parse_parameters(const char *text, struct tern_codec *co
     }
     const char *key = text + 1;
     *wrong = key;
-    const char *number = codec->id == TERN_CODEC_3LC ? after_prefix(key, "s=") : NULL;
-    if (number == NULL) {
+    const char *number = key;
+    if (codec->id != TERN_CODEC_3LC || !tern_skip_prefix(&number, "s=")) {
         return TERN_ERR_ARGUMENT;
     }
     *wrong = number;
@@ -86,8 +75,8 @@ enum tern_result tern_codec_parse(const char *spec, struct tern_codec *codec, co
     const char *wrong = spec;
     struct tern_codec parsed = {.sparsity = 1};
     for (size_t i = 0; i < NAME_COUNT; i++) {
-        const char *rest = after_prefix(spec, names[i]);
-        if (rest != NULL && (*rest == '\0' || *rest == ':')) {
+        const char *rest = spec;
+        if (tern_skip_prefix(&rest, names[i]) && (*rest == '\0' || *rest == ':')) {
             parsed.id = (enum tern_codec_id)i;
             result = parse_parameters(rest, &parsed, &wrong);
             break;
@@ -117,9 +106,10 @@ static char *append_sparsity(char *end, float value)
     if (rest > 0) {
         *end++ = '.';
     }
-    for (uint32_t unit = DENOMINATOR / 10; rest > 0; unit /= 10) {
-        *end++ = (char)('0' + rest / unit);
-        rest %= unit;
+    while (rest > 0) {
+        rest *= 10;
+        *end++ = (char)('0' + rest / DENOMINATOR);
+        rest %= DENOMINATOR;
     }
     return end;
 }

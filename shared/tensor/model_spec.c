@@ -1,6 +1,7 @@
 // The built-in models, from their spec strings.
 #include "tensor/model.h"
 
+#include "util/prefix.h"
 #include "util/sqrt.h"
 #include <stdbool.h>
 #include <string.h>
@@ -137,30 +138,19 @@ static size_t read_sizes(const char *text, const char *separators, uint32_t size
         if (*text == '\0') {
             return count;
         }
-        char expected = *separators != '\0' ? *separators++ : '-';
-        if (*text++ != expected) {
+        if (*text++ != (*separators != '\0' ? *separators : '-')) {
             return 0;
         }
+        separators += *separators != '\0';
     }
-}
-
-// The rest of `text` after `prefix`, or NULL when it does not begin so.
-static const char *after_prefix(const char *text, const char *prefix)
-{
-    while (*prefix != '\0') {
-        if (*text++ != *prefix++) {
-            return NULL;
-        }
-    }
-    return text;
 }
 
 enum tern_result tern_model_from_spec(struct tern_model *model, const char *spec)
 {
     memset(model, 0, sizeof *model);
     for (size_t i = 0; i < sizeof families / sizeof families[0]; i++) {
-        const char *rest = after_prefix(spec, families[i].prefix);
-        if (rest == NULL) {
+        const char *rest = spec;
+        if (!tern_skip_prefix(&rest, families[i].prefix)) {
             continue;
         }
         uint32_t sizes[MAX_SIZES];

@@ -135,9 +135,9 @@ static inline uint16_t half_of(float value)
 {
     uint32_t bits = tern_float_bits(value);
     uint32_t magnitude = bits & ~TERN_SIGN_BIT;
-    uint32_t small = subnormal_half(magnitude);
-    uint32_t normal = normal_half(magnitude);
-    uint32_t half = (int32_t)magnitude < HALF_SMALLEST_NORMAL ? small : normal;
+    // Chosen by a mask: the compiler must not put the float sum behind a branch.
+    uint32_t small = (int32_t)magnitude < HALF_SMALLEST_NORMAL ? ~0u : 0u;
+    uint32_t half = (subnormal_half(magnitude) & small) | (normal_half(magnitude) & ~small);
     return (uint16_t)(half | bits >> 31 << 15);
 }
 
@@ -175,10 +175,9 @@ void tern_kernel_float16_add(const uint8_t *restrict src, float weight, float *r
 
 uint16_t tern_kernel_float16_peak(const uint8_t *src, size_t count)
 {
-    int16_t peak = 0;
+    int32_t peak = 0;
     for (size_t i = 0; i < count; i++) {
-        int16_t magnitude = (int16_t)(load_le16(src + 2 * i) & 0x7fff);
-        peak = magnitude > peak ? magnitude : peak;
+        peak = larger(peak, load_le16(src + 2 * i) & 0x7fff);
     }
     return (uint16_t)peak;
 }
