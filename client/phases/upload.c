@@ -38,6 +38,18 @@ static void say_uploaded(const struct tern_client *client,
     tern_client_emit(client, &event);
 }
 
+// The answer brings the next task, the end, or a time to come back. A client that may be held at a
+// check-in asks to be, instead of sleeping until the round's deadline while the round may end any
+// moment; what that check-in says about coming back is then followed.
+static enum tern_result go_on(struct tern_client *client, const tern_UpdateReply *reply)
+{
+    const bool says_wait = reply->has_next && !reply->next.has_task && !reply->next.finished;
+    if (!reply->has_next || (says_wait && client->config.wait_ms > 0)) {
+        return TERN_OK;
+    }
+    return tern_client_follow(client, &reply->next);
+}
+
 static enum tern_result applied(struct tern_client *client)
 {
     tern_UpdateReply reply;
@@ -53,7 +65,7 @@ static enum tern_result applied(struct tern_client *client)
     client->phase = TERN_PHASE_CHECKIN;
     say_uploaded(client, &pending, TERN_OK, reply.status == tern_UpdateStatus_UPDATE_DUPLICATE);
     TERN_TRY(tern_budget_end_round(client));
-    return reply.has_next ? tern_client_follow(client, &reply.next) : TERN_OK;
+    return go_on(client, &reply);
 }
 
 static enum tern_result give_back(struct tern_client *client, enum tern_result reason)

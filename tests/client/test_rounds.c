@@ -198,6 +198,36 @@ static void waits_as_long_as_it_was_told(void **state)
     assert_true(event.wait_ms >= 100);
 }
 
+static void client_that_may_be_held_asks_to_be(void **state)
+{
+    (void)state;
+    world.server.next_in_reply = true;
+    world.server.come_back_ms = 600000;
+    world.config.wait_ms = 30000;
+    boot();
+    run_until(TERN_EVENT_ENCODED, NULL);
+    world.server.no_task = true;
+    run_until(TERN_EVENT_UPLOADED, NULL);
+    assert_int_equal(tern_client_next_ms(&world.client), 0);
+    run_until(TERN_EVENT_WAITING, NULL);
+    assert_int_equal(world.server.checkins, 2);
+    assert_int_equal(world.server.last_checkin.wait_ms, 30000);
+    assert_int_equal(tern_client_next_ms(&world.client), 600000);
+}
+
+static void client_that_may_not_be_held_comes_back_when_told(void **state)
+{
+    (void)state;
+    world.server.next_in_reply = true;
+    world.server.come_back_ms = 600000;
+    boot();
+    run_until(TERN_EVENT_ENCODED, NULL);
+    world.server.no_task = true;
+    run_until(TERN_EVENT_WAITING, NULL);
+    assert_int_equal(world.server.checkins, 1);
+    assert_int_equal(tern_client_next_ms(&world.client), 600000);
+}
+
 static void does_not_work_when_conditions_forbid_it(void **state)
 {
     (void)state;
@@ -296,6 +326,8 @@ int main(void)
         TEST(evaluator_that_was_cut_off_still_reports),
         TEST(evaluator_refuses_to_train),
         TEST(waits_as_long_as_it_was_told),
+        TEST(client_that_may_be_held_asks_to_be),
+        TEST(client_that_may_not_be_held_comes_back_when_told),
         TEST(does_not_work_when_conditions_forbid_it),
         TEST(transport_that_does_not_block_works_alike),
         TEST(small_memory_announces_only_what_fits),
