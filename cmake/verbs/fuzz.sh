@@ -1,38 +1,43 @@
-# Runs the libFuzzer targets of tests/fuzz.
+# Runs the libFuzzer targets of tests/fuzz for longer than ./tern test does.
 
 help_fuzz() {
     cat <<'END'
 usage: ./tern fuzz [SECONDS] [TARGET...]
 
-Builds the fuzzers with clang and runs each for SECONDS (60), or only the named ones. What they
-find and learn is kept in build/fuzz; a crash stops the run and names the file that reproduces it.
+Runs each fuzz target for SECONDS (60), or only the named ones, e.g. ./tern fuzz 600 wire. What they
+learn is kept in build/fuzz/TARGET and used the next time; a failure names the input that caused it.
 END
 }
 
+fuzz_target() { # NAME SECONDS
+    local learned=$TERN_BUILD/fuzz/$1
+    say "fuzz_$1 for $2 s"
+    mkdir -p "$learned"
+    "$TERN_BUILD/tests/fuzz_$1" -max_total_time="$2" -timeout=10 -rss_limit_mb=1024 \
+        -print_final_stats=1 -artifact_prefix="$learned-" "$learned" \
+        "$TERN_ROOT/tests/fuzz/corpus/$1" ||
+        fail "fuzz_$1 failed; again with: $TERN_BUILD/tests/fuzz_$1 $learned-*"
+}
+
 verb_fuzz() {
-    local seconds=60 dir=$TERN_BUILD/fuzz program name corpus
+    local seconds=60 targets=() target
     if [[ ${1:-} =~ ^[0-9]+$ ]]; then
         seconds=$1
         shift
     fi
-    [ -d "$TERN_ROOT/tests/fuzz" ] || fail "this version has no fuzz targets (tests/fuzz)"
-    verb_setup build test fuzz
-    say "build (fuzz)"
-    mkdir -p "$dir"
-    quietly "$dir/configure.log" "configuring the fuzz build" \
-        cmake -S "$TERN_ROOT" -B "$dir" -DCMAKE_C_COMPILER=clang -DCMAKE_BUILD_TYPE=Debug \
-        -DTERN_FUZZ=ON
-    cmake --build "$dir" -j "$(cores)" --target fuzzers || fail "the fuzz build failed"
-    for program in "$dir"/fuzz/*; do
-        [ -x "$program" ] && [ -f "$program" ] || continue
-        name=$(basename "$program")
-        [ $# -eq 0 ] || [[ " $* " == *" $name "* ]] || continue
-        say "$name for $seconds s"
-        corpus=$dir/corpus/$name
-        mkdir -p "$corpus"
-        "$program" -max_total_time="$seconds" -print_final_stats=1 \
-            -artifact_prefix="$dir/$name-" "$corpus" \
-            $([ -d "$TERN_ROOT/tests/fuzz/seeds/$name" ] && echo "$TERN_ROOT/tests/fuzz/seeds/$name") ||
-            fail "$name failed; the input that does it is $dir/$name-*"
+    verb_setup build test
+    targets=("$@")
+    if [ ${#targets[@]} -eq 0 ]; then
+        for target in "$TERN_ROOT"/tests/fuzz/corpus/*; do
+            targets+=("$(basename "$target")")
+        done
+    fi
+    for target in "${targets[@]}"; do
+        [ -d "$TERN_ROOT/tests/fuzz/corpus/$target" ] ||
+            usage_error "fuzz: there is no target '$target'; see tests/fuzz/corpus"
+    done
+    build_variant release "${targets[@]/#/fuzz_}"
+    for target in "${targets[@]}"; do
+        fuzz_target "$target" "$seconds"
     done
 }

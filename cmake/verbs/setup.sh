@@ -5,7 +5,7 @@ help_setup() {
 usage: ./tern setup [GROUP...]
 
 Installs the Debian packages that are missing, with apt-get (through sudo when you are not root),
-and says which and why. Does nothing, offline, when all are there. Groups: build, test, lint, fuzz,
+and says which and why. Does nothing, offline, when all are there. Groups: build, test, lint,
 fresh; without one: build and test. The packages and what each is for: configs/packages.txt
 END
 }

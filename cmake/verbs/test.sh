@@ -18,6 +18,9 @@ IDX .gz files of Fashion-MNIST); without it they are reported as skipped.
 END
 }
 
+# Tests of what runs in several threads: the aggregator, and a fleet against it.
+TERN_THREADED_TESTS='^(admin_|aggregator_|service_|store_|test_listener|test_http|script_experiment|test_fleet_p)'
+
 verb_test() {
     local quick=no skips=yes
     while [ $# -gt 0 ]; do
@@ -43,8 +46,8 @@ verb_test() {
     if [ "$quick" = no ]; then
         build_variant asan
         build_variant tsan
-        variants+=("asan:$TERN_BUILD/asan:-LE:lint|release")
-        variants+=("tsan:$TERN_BUILD/tsan:-L:aggregator|tsan")
+        variants+=("asan:$TERN_BUILD/asan:-LE:lint|release|fuzz|real-input")
+        variants+=("tsan:$TERN_BUILD/tsan:-R:$TERN_THREADED_TESTS")
     fi
     run_tests "$skips" "${variants[@]}" -- "$@"
 }
