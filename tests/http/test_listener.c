@@ -374,6 +374,33 @@ static void test_reply_may_come_from_any_thread(void **state)
     client_close(&client);
 }
 
+// What a peer sends ahead waits in the kernel, not in the server.
+static void test_nothing_is_read_while_a_reply_is_pending(void **state)
+{
+    (void)state;
+    struct client client = connected();
+    char part[65536];
+    size_t sent = 0;
+    memset(part, 'x', sizeof part);
+    assert_true(client_send_text(&client, "GET /held HTTP/1.1\r\n\r\n"));
+    assert_true(fixture_wait_held(&fixture));
+    for (int idle = 0; idle < 20 && sent < (64u << 20);) {
+        ssize_t len = send(client.fd, part, sizeof part, MSG_DONTWAIT | MSG_NOSIGNAL);
+        sent += len > 0 ? (size_t)len : 0;
+        idle = len > 0 ? 0 : idle + 1;
+        sleep_ms(len > 0 ? 0 : 10);
+    }
+    assert_true(sent < (64u << 20));
+    fixture_release(&fixture);
+    struct client_reply reply = client_receive(&client, false);
+    assert_string_equal((char *)reply.body, "late");
+    client_reply_free(&reply);
+    reply = client_receive(&client, false);
+    assert_int_equal(reply.status, 400); // the noise behind it
+    client_reply_free(&reply);
+    client_close(&client);
+}
+
 // A peer in the clear may close its half and still read.
 static void test_half_closed_peer_gets_its_late_reply(void **state)
 {
@@ -554,6 +581,7 @@ int main(void)
         cmocka_unit_test(test_expect_is_answered),
         cmocka_unit_test(test_ranges),
         cmocka_unit_test(test_reply_may_come_from_any_thread),
+        cmocka_unit_test(test_nothing_is_read_while_a_reply_is_pending),
         cmocka_unit_test(test_half_closed_peer_gets_its_late_reply),
         cmocka_unit_test(test_late_reply_to_a_gone_peer_is_dropped),
         cmocka_unit_test(test_connections_per_address_are_limited),

@@ -119,7 +119,7 @@ static void test_peer_that_does_not_read_is_cut(void **state)
     fixture_stop(&fixture);
 }
 
-// Slow but steady readers are not stalled ones.
+// Slow but steady is not stalled, though the whole reply takes longer than the deadline.
 static void test_slow_reader_gets_everything(void **state)
 {
     (void)state;
@@ -128,16 +128,23 @@ static void test_slow_reader_gets_everything(void **state)
     assert_true(client_open(&client, fixture.port, NULL));
     int small = 16384;
     setsockopt(client.fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
-    for (int i = 0; i < 40; i++) {
-        assert_true(client_send_text(&client, "GET /blob HTTP/1.1\r\n\r\n"));
+    size_t size = 3000000;
+    char *body = malloc(size);
+    memset(body, 'x', size);
+    assert_true(client_send_text(&client, "PUT /echo HTTP/1.1\r\nContent-Length: 3000000\r\n\r\n"));
+    assert_true(client_send(&client, body, size));
+    uint64_t began = now_ms();
+    size_t received = 0;
+    ssize_t len = 1;
+    while (received < size && len > 0) {
+        len = recv(client.fd, body, 20000, MSG_WAITALL);
+        received += len > 0 ? (size_t)len : 0;
+        sleep_ms(25);
     }
-    for (int i = 0; i < 40; i++) {
-        struct client_reply reply = client_receive(&client, false);
-        assert_int_equal(reply.body_len, BLOB_SIZE);
-        assert_memory_equal(reply.body, fixture.blob->data, BLOB_SIZE);
-        client_reply_free(&reply);
-        sleep_ms(100);
-    }
+    assert_true(received >= size);
+    assert_true(now_ms() - began > 3000);
+    assert_int_equal(timeouts(), 0);
+    free(body);
     client_close(&client);
     fixture_stop(&fixture);
 }

@@ -55,6 +55,12 @@ static void ask_once(struct client *client)
         client_ask(client, "POST /echo HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello", "hello"), 200);
 }
 
+static void not_found(void *ctx, struct tern_http_exchange *exchange)
+{
+    (void)ctx;
+    tern_http_reply(exchange, &(struct tern_http_reply){.status = 404});
+}
+
 static void test_requests_over_tls(void **state)
 {
     (void)state;
@@ -325,6 +331,37 @@ static void test_gone_peer_is_noticed_while_its_reply_is_pending(void **state)
     client_close(&client);
 }
 
+static void test_rsa_certificate_and_ipv6(void **state)
+{
+    (void)state;
+    char certificate[120];
+    char key[120];
+    char why[256] = "";
+    assert_int_equal(
+        shell("cd %s && : %u && openssl req -x509 -newkey rsa:2048 -nodes -keyout rsa.key "
+              "-out rsa.pem -subj /CN=localhost -days 2 -addext "
+              "subjectAltName=DNS:localhost,IP:::1 2> %s",
+              "/dev/null"),
+        0);
+    snprintf(certificate, sizeof certificate, "%s/rsa.pem", fixture.folder);
+    snprintf(key, sizeof key, "%s/rsa.key", fixture.folder);
+    struct tern_http_config other = {
+        .address = "::1", .certificate = certificate, .private_key = key};
+    struct tern_http_server *server = NULL;
+    const struct tern_http_handler handler = {.on_request = not_found};
+    enum tern_result result = tern_http_start(&other, &handler, &server, why);
+    if (result == TERN_ERR_NETWORK) {
+        skip(); // no IPv6 here
+    }
+    assert_int_equal(result, TERN_OK);
+    char command[300];
+    snprintf(command, sizeof command,
+             "test $(curl -s -o /dev/null -w '%%{http_code}' --cacert %s https://[::1]:%u/) = 404",
+             certificate, (unsigned)tern_http_port(server));
+    assert_int_equal(system(command), 0);
+    tern_http_stop(server, 1000);
+}
+
 static void test_wrong_key_is_refused(void **state)
 {
     (void)state;
@@ -355,6 +392,7 @@ int main(void)
         cmocka_unit_test(test_cut_inside_a_request_is_never_a_request),
         cmocka_unit_test(test_damaged_record_ends_the_connection_only),
         cmocka_unit_test(test_gone_peer_is_noticed_while_its_reply_is_pending),
+        cmocka_unit_test(test_rsa_certificate_and_ipv6),
         cmocka_unit_test(test_wrong_key_is_refused),
     };
     return cmocka_run_group_tests(tests, start, stop);
