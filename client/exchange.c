@@ -38,6 +38,7 @@ enum tern_result tern_client_exchange(struct tern_client *client)
     return result;
 }
 
+// A name that this version does not know reads as TERN_ERR_UNKNOWN: refused all the same.
 static enum tern_result refusal(const struct tern_response *response)
 {
     tern_Error error;
@@ -45,9 +46,7 @@ static enum tern_result refusal(const struct tern_response *response)
         return TERN_ERR_HTTP;
     }
     const enum tern_result named = tern_result_from_name(error.name);
-    const bool unknown_name =
-        named == TERN_ERR_UNKNOWN && strcmp(error.name, tern_result_name(TERN_ERR_UNKNOWN)) != 0;
-    return unknown_name || named == TERN_OK || named == TERN_AGAIN ? TERN_ERR_HTTP : named;
+    return named == TERN_OK || named == TERN_AGAIN ? TERN_ERR_HTTP : named;
 }
 
 enum tern_result tern_client_answer(const struct tern_client *client)

@@ -79,6 +79,30 @@ static void restart_sends_the_same_bytes_first(void **state)
     world_check_conservation(&world);
 }
 
+static void answered_update_is_not_sent_again(void **state)
+{
+    (void)state;
+    run_until(TERN_EVENT_UPLOADED, NULL);
+    boot();
+    assert_int_equal(tern_client_pending(&world.client)->len, 0);
+    assert_int_equal(tern_client_phase(&world.client), TERN_PHASE_CHECKIN);
+    run_until(TERN_EVENT_FINISHED, NULL);
+    assert_int_equal(world.server.puts, 8);
+}
+
+static void given_back_update_is_not_sent_again(void **state)
+{
+    (void)state;
+    float buffer[WORLD_VALUES];
+    world.server.faults[1] = FAULT_LATE;
+    run_until(TERN_EVENT_UPLOADED, NULL);
+    memcpy(buffer, world.error_buffer, sizeof buffer);
+    boot();
+    assert_int_equal(tern_client_pending(&world.client)->len, 0);
+    assert_memory_equal(buffer, world.error_buffer, sizeof buffer);
+    world_check_conservation(&world);
+}
+
 static void damaged_replica_starts_from_the_seed(void **state)
 {
     (void)state;
@@ -193,6 +217,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(restart_brings_everything_back),
         TEST(restart_sends_the_same_bytes_first),
+        TEST(answered_update_is_not_sent_again),
+        TEST(given_back_update_is_not_sent_again),
         TEST(damaged_replica_starts_from_the_seed),
         TEST(damaged_upload_record_starts_a_new_generation),
         TEST(damaged_settled_record_costs_one_duplicate),
