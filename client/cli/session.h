@@ -3,7 +3,7 @@
 #ifndef TERN_CLIENT_SESSION_H
 #define TERN_CLIENT_SESSION_H
 
-#include "cli/settings.h"
+#include "cli/client_settings.h"
 #include "client.h"
 #include "data/partition.h"
 #include "data/source.h"

@@ -2,7 +2,7 @@
 #ifndef TERN_CLIENT_VERBS_H
 #define TERN_CLIENT_VERBS_H
 
-#include "cli/settings.h"
+#include "cli/client_settings.h"
 #include "hosted/cli.h"
 
 extern struct tern_client_settings tern_client_settings;

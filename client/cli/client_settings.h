@@ -1,4 +1,4 @@
-// The settings of tern-client: one struct made from settings.def, and its table for
+// The settings of tern-client: one struct made from client_settings.def, and its table for
 // hosted/settings.h. Read-only after loading.
 #ifndef TERN_CLIENT_SETTINGS_H
 #define TERN_CLIENT_SETTINGS_H
@@ -7,7 +7,7 @@
 
 struct tern_client_settings {
 #define X TERN_SETTING_FIELD
-#include "cli/settings.def"
+#include "cli/client_settings.def"
 #undef X
 };
 

@@ -1,10 +1,10 @@
-#include "cli/settings.h"
+#include "cli/client_settings.h"
 
 #define TERN_SETTINGS_STRUCT struct tern_client_settings
 
 static const struct tern_setting table[] = {
 #define X TERN_SETTING_ENTRY
-#include "cli/settings.def"
+#include "cli/client_settings.def"
 #undef X
 };
 
