@@ -321,6 +321,42 @@ static void test_evaluators_see_each_version(void **state)
     assert_int_equal(count, 3);
 }
 
+// A training client must not be able to set the federation's accuracy.
+static void test_only_evaluators_report_accuracy(void **state)
+{
+    (void)state;
+    float weights[2000];
+    uint8_t replica[TERN_SHA256_SIZE];
+    unsigned count = 0;
+    char why[256];
+    harness_start(&harness);
+    uint64_t client = enroll(&harness, false);
+    seed_replica(replica, weights);
+    (void)report_evaluation(client, replica, 0);
+    harness_stop(&harness);
+    assert_int_equal(tern_db_open(harness.path, &harness.db, why), TERN_OK);
+    assert_int_equal(tern_db_evaluation_each(harness.db, count_evaluation, &count), TERN_OK);
+    assert_int_equal(count, 0);
+}
+
+static void test_ledger_follows_accepted_updates(void **state)
+{
+    (void)state;
+    struct tern_db_ledger ledger;
+    char why[256];
+    harness_start(&harness);
+    uint64_t clients[2] = {enroll(&harness, false), enroll(&harness, false)};
+    run_rounds(2, clients);
+    harness_stop(&harness);
+    assert_int_equal(tern_db_open(harness.path, &harness.db, why), TERN_OK);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(tern_db_ledger_get(harness.db, clients[i], &ledger), TERN_OK);
+        assert_int_equal(ledger.round, 2);
+        assert_true(ledger.loss == 1.0F);
+        assert_in_range(ledger.update_bytes, 650 * 4, 650 * 4 + TERN_WIRE_OVERHEAD);
+    }
+}
+
 static void test_lost_evaluation_is_asked_for_once_more(void **state)
 {
     (void)state;
@@ -436,6 +472,8 @@ int main(void)
         TEST(test_replay_gives_the_same_bits),
         TEST(test_finished_tells_the_final_model),
         TEST(test_evaluators_see_each_version),
+        TEST(test_only_evaluators_report_accuracy),
+        TEST(test_ledger_follows_accepted_updates),
         TEST(test_lost_evaluation_is_asked_for_once_more),
         TEST(test_held_checkin_gets_its_task_when_the_round_opens),
         TEST(test_held_checkin_is_let_go),

@@ -110,6 +110,20 @@ static void test_revocation_by_another_process_counts_at_once(void **state)
     answer_free(&answer);
 }
 
+// Whichever endpoint comes first after the revocation: the listeners do not know of it yet.
+static void test_revocation_holds_for_the_very_next_request(void **state)
+{
+    (void)state;
+    harness_start(&harness);
+    for (unsigned endpoint = 0; endpoint < 3; endpoint++) {
+        uint64_t client = enroll(&harness, false);
+        revoke_from_outside(client);
+        struct answer answer = knock(endpoint, harness.tokens[client]);
+        assert_int_equal(answer.status, 401);
+        answer_free(&answer);
+    }
+}
+
 static void test_revoked_client_that_is_held_is_sent_away(void **state)
 {
     (void)state;
@@ -488,6 +502,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_every_endpoint_asks_for_credentials),
         TEST(test_revocation_by_another_process_counts_at_once),
+        TEST(test_revocation_holds_for_the_very_next_request),
         TEST(test_revoked_client_that_is_held_is_sent_away),
         TEST(test_another_clients_token_is_another_client),
         TEST(test_join_codes),
