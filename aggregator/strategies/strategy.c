@@ -45,7 +45,8 @@ enum tern_result tern_strategy_count(struct tern_strategy_totals *totals,
     // n and steps are below 2^32, so their product cannot wrap; nor can the sum of two values
     // that are each checked to be at most 2^53.
     uint64_t example_steps = n * steps;
-    if (example_steps > EXACT_IN_DOUBLE || totals->example_steps + example_steps > EXACT_IN_DOUBLE) {
+    if (example_steps > EXACT_IN_DOUBLE ||
+        totals->example_steps + example_steps > EXACT_IN_DOUBLE) {
         return TERN_ERR_TOO_LARGE;
     }
     totals->num_examples += n;
