@@ -31,7 +31,8 @@ def resolve(root, path, name):
     """The file that #include "name" in path means, or None when it is not of this tree."""
     if name in GENERATED:
         return GENERATED[name]
-    for base in [os.path.dirname(path) + "/"] + INCLUDE_ROOTS:
+    own = path.split("/", 1)[0] + "/"  # both client/ and aggregator/ have a cli/settings.h
+    for base in [os.path.dirname(path) + "/", own] + INCLUDE_ROOTS:
         candidate = os.path.normpath(base + name)
         if os.path.exists(os.path.join(root, candidate)):
             return candidate

@@ -98,7 +98,7 @@ def measure():
         server = aggregator.json("report", "bytes")
         for direction in ("up", "down"):
             truth = after[direction] - before[direction]
-            compare(direction, "client", meter["total"][f"wire_{direction}"], truth)
+            compare(direction, "client", meter[direction]["total"]["wire"], truth)
             compare(direction, "aggregator", server["total"][f"wire_{direction}"], truth)
 
 
