@@ -91,15 +91,19 @@ stripped_size() { # PROGRAM
 }
 
 bench_size() { # OUT
-    local program lines=()
+    local program sizes=()
     begin_experiment
     for program in tern-client tern-aggregator tern-fleet; do
-        lines+=("\"${program//-/_}_stripped_bytes\": $(stripped_size "$program")")
+        sizes+=("${program//-/_}_stripped_bytes" "$(stripped_size "$program")")
     done
-    (
-        IFS=,
-        printf '{%s}\n' "${lines[*]}"
-    ) >"$1"
+    start_bench_aggregator size
+    python3 "$TERN_ROOT/tests/bench/client_memory.py" "$TERN_BUILD" \
+        "https://127.0.0.1:$AGGREGATOR_PORT" "$BENCH_DIR/ca.pem" "$BENCH_CODE" \
+        "$BENCH_DIR/client" >"$EXPERIMENT_DIR/memory.json" || fail "the client's memory is not known"
+    python3 -c 'import json, sys
+sizes = dict(zip(sys.argv[2::2], map(int, sys.argv[3::2])))
+print(json.dumps({**sizes, **json.load(open(sys.argv[1]))}, indent=1))' \
+        "$EXPERIMENT_DIR/memory.json" "${sizes[@]}" >"$1"
     clean_experiment
     print_numbers "$1"
 }
