@@ -1,0 +1,76 @@
+"""Every command that the README and docs/OPERATIONS.md show.
+
+The README's deployment is run as it stands, in an empty directory. Of the other lines,
+every verb and option must be known to the program it is given to, and every file that is
+named must be in the tree.
+"""
+
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+
+from harness import BIN, Workspace, check, main
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+DEPLOYMENT = "## A real deployment"
+
+
+def shell_blocks(text):
+    return re.findall(r"^```sh\n(.*?)^```", text, re.M | re.S)
+
+
+def run_deployment(text):
+    """The block as one script; what it leaves in the background is ended by its group."""
+    section = text.split(DEPLOYMENT, 1)[1]
+    script = shell_blocks(section)[0]
+    script = re.sub(r"^\./tern build.*\n", "", script, flags=re.M)
+    check("tern-client run" in script, "the deployment does not run a client")
+    with Workspace() as workspace:
+        environment = dict(os.environ, PATH=f"{BIN.resolve()}:{os.environ['PATH']}")
+        done = subprocess.run(["bash", "-euo", "pipefail", "-c", script + "\nkill %1; wait %1"],
+                              cwd=workspace.path, env=environment, text=True, timeout=120,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
+        check(done.returncode == 0, f"the deployment exited {done.returncode}:\n{done.stdout}")
+        for sign in ("Accuracy", "mean of a round", "accepted"):
+            check(sign in done.stdout, f"the deployment never shows {sign!r}:\n{done.stdout}")
+
+
+def known_options(command):
+    program, *words = command
+    path = ROOT / "tern" if program == "./tern" else BIN / program
+    verb = [word for word in words if not word.startswith("-")][:1]
+    done = subprocess.run([path, *verb, "--help"], capture_output=True, text=True, timeout=20)
+    check(done.returncode == 0, f"{program} {verb} is not a command")
+    return done.stdout
+
+
+def check_command(line):
+    words = shlex.split(line.split("|")[0].split(">")[0].rstrip("& "), comments=True)
+    if not words or (words[0] != "./tern" and not words[0].startswith("tern-")):
+        return 0
+    known = known_options(words)
+    for word in words[1:]:
+        if word.startswith("--"):
+            check(word.split("=")[0] in known, f"{line!r}: {word} is not in the help of {words[0]}")
+        elif word.startswith(("configs/", "docs/", "tests/")):
+            check((ROOT / word).exists(), f"{line!r}: there is no {word}")
+    return 1
+
+
+def test():
+    readme = (ROOT / "README.md").read_text()
+    commands = 0
+    for text in (readme, (ROOT / "docs/OPERATIONS.md").read_text()):
+        for block in shell_blocks(text):
+            for line in block.replace("\\\n", " ").split("\n"):
+                commands += check_command(line)
+    check(commands >= 15, f"only {commands} commands were found: is the pattern still right?")
+    for name in re.findall(r"\]\(((?:docs|configs|tests)/[^)#]+)", readme):
+        check((ROOT / name).exists(), f"README links to {name}, which is not there")
+    run_deployment(readme)
+    print(f"{commands} commands checked, the deployment ran")
+
+
+main(test)
