@@ -45,7 +45,7 @@ start_bench_aggregator() { # NAME OVERRIDE...
     make_certificates "$dir"
     start_aggregator "$dir" "$TERN_ROOT/configs/experiments/bench.ini" "$@"
     BENCH_DIR=$dir
-    BENCH_CODE=$(enroll_code "$dir")
+    BENCH_CODE=$(enroll_code "$dir") || exit 1
 }
 
 bench_codec() { # OUT

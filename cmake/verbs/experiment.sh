@@ -129,7 +129,7 @@ run_federation() { # NAME CONFIG OVERRIDES_ARRAY_NAME FLEET_OPTION...
     shift 3
     make_certificates "$dir"
     start_aggregator "$dir" "$config" "${overrides_[@]}"
-    code=$(enroll_code "$dir")
+    code=$(enroll_code "$dir") || exit 1
     for override in "${overrides_[@]}" "fleet.server=https://127.0.0.1:$AGGREGATOR_PORT" \
         "fleet.ca=$dir/ca.pem" "fleet.join_code=$code" "fleet.state_dir=$dir/clients"; do
         fleet_options+=(--set "$override")

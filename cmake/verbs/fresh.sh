@@ -27,8 +27,8 @@ copy_apt_configuration() { # ROOT
         [ ! -e "/etc/apt/$file" ] || cp -aT "/etc/apt/$file" "$root/etc/apt/$file"
     done
     cp -a /usr/share/keyrings/. "$root/usr/share/keyrings/"
-    grep -lsr 'Acquire' /etc/apt/apt.conf.d /etc/apt/apt.conf | while read -r file; do
-        cp -a "$file" "$root/etc/apt/apt.conf.d/"
+    for file in /etc/apt/apt.conf /etc/apt/apt.conf.d/*; do
+        ! grep -qs Acquire "$file" || cp -a "$file" "$root/etc/apt/apt.conf.d/"
     done
     cp -L /etc/resolv.conf /etc/hosts "$root/etc/" 2>/dev/null || true
     if grep -qrs 'https://' "$root/etc/apt/sources.list" "$root/etc/apt/sources.list.d"; then
