@@ -147,19 +147,6 @@ enum tern_result session_identify(struct session *session)
 // --- Data
 // -------------------------------------------------------------------------------------------
 
-// "idx" and "idx,mean=0.3" with a directory become "idx:DIR" and "idx:DIR,mean=0.3".
-static void data_spec(const struct tern_client_settings *settings, char spec[TERN_DATA_SPEC_MAX])
-{
-    const char *source = settings->data_source;
-    const int kind = (int)strcspn(source, ",");
-    if (settings->data_dir[0] == '\0' || strchr(source, ':') != NULL) {
-        snprintf(spec, TERN_DATA_SPEC_MAX, "%s", source);
-    } else {
-        snprintf(spec, TERN_DATA_SPEC_MAX, "%.*s:%s%s", kind, source, settings->data_dir,
-                 source + kind);
-    }
-}
-
 static enum tern_result parse_shard(struct session *session, uint32_t *index, uint32_t *count)
 {
     char rest = '\0';
@@ -199,7 +186,7 @@ static enum tern_result open_data(struct session *session, struct tern_builtin_c
 {
     char spec[TERN_DATA_SPEC_MAX];
     char why[TERN_DATA_WHY_MAX];
-    data_spec(session->settings, spec);
+    tern_data_spec_join(session->settings->data_source, session->settings->data_dir, spec);
     const enum tern_result result = tern_dataset_open(spec, NULL, &session->data, why);
     if (result != TERN_OK) {
         return explain(session, result, "%s", why);

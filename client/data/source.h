@@ -45,6 +45,11 @@ TERN_MUST_USE enum tern_result tern_dataset_open(const char *spec,
                                                  struct tern_data *data,
                                                  char why[TERN_DATA_WHY_MAX]);
 
+// Joins a source of the settings with the directory given beside it: "idx" and "idx,mean=0.3" in
+// DIR become "idx:DIR" and "idx:DIR,mean=0.3". A source that names its place itself, or an empty
+// directory, is left as it is. A spec that is too long is cut, and refused when it is opened.
+void tern_data_spec_join(const char *source, const char *directory, char spec[TERN_DATA_SPEC_MAX]);
+
 // Gives the memory back; *data is then empty. An empty one is fine.
 void tern_data_close(struct tern_data *data);
 

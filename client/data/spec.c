@@ -54,6 +54,16 @@ static enum tern_result add_option(struct tern_data_spec *spec, char *part)
     return TERN_OK;
 }
 
+void tern_data_spec_join(const char *source, const char *directory, char spec[TERN_DATA_SPEC_MAX])
+{
+    int kind = (int)strcspn(source, ",");
+    if (directory[0] == '\0' || strchr(source, ':') != NULL) {
+        snprintf(spec, TERN_DATA_SPEC_MAX, "%s", source);
+    } else {
+        snprintf(spec, TERN_DATA_SPEC_MAX, "%.*s:%s%s", kind, source, directory, source + kind);
+    }
+}
+
 enum tern_result tern_spec_parse(struct tern_data_spec *spec, const char *text, char *why)
 {
     memset(spec, 0, sizeof *spec);

@@ -30,19 +30,6 @@ static double now(void)
 
 // --- Data
 
-// "idx" and "idx,mean=0.3" with a directory become "idx:DIR" and "idx:DIR,mean=0.3".
-static void data_spec(const struct tern_fleet_settings *settings, char spec[TERN_DATA_SPEC_MAX])
-{
-    const char *source = settings->data_source;
-    int kind = (int)strcspn(source, ",");
-    if (settings->data_dir[0] == '\0' || strchr(source, ':') != NULL) {
-        snprintf(spec, TERN_DATA_SPEC_MAX, "%s", source);
-    } else {
-        snprintf(spec, TERN_DATA_SPEC_MAX, "%.*s:%s%s", kind, source, settings->data_dir,
-                 source + kind);
-    }
-}
-
 static enum tern_result load_data(struct fleet *fleet)
 {
     char spec[TERN_DATA_SPEC_MAX];
@@ -57,7 +44,7 @@ static enum tern_result load_data(struct fleet *fleet)
                  settings->data_partition);
         return TERN_ERR_CONFIG;
     }
-    data_spec(settings, spec);
+    tern_data_spec_join(settings->data_source, settings->data_dir, spec);
     enum tern_result result = tern_dataset_open(spec, NULL, &fleet->data, why);
     if (result != TERN_OK) {
         snprintf(fleet->why, 512, "%s", why);

@@ -46,6 +46,27 @@ static void wrong_specs_are_refused(void **state)
                    TERN_ERR_CONFIG, "more than 16 options");
 }
 
+static void a_source_is_joined_with_its_directory(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *source;
+        const char *directory;
+        const char *spec;
+    } cases[] = {
+        {"idx", "/data", "idx:/data"},
+        {"idx,mean=0.3,std=0.4", "/data", "idx:/data,mean=0.3,std=0.4"},
+        {"idx:/own", "/data", "idx:/own"},
+        {"idx:/own", "", "idx:/own"},
+        {"digits", "", "digits"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char spec[TERN_DATA_SPEC_MAX];
+        tern_data_spec_join(cases[i].source, cases[i].directory, spec);
+        assert_string_equal(spec, cases[i].spec);
+    }
+}
+
 static void limits_hold_for_generated_data(void **state)
 {
     (void)state;
@@ -59,6 +80,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(digits_need_no_option, folder_make, folder_remove),
         cmocka_unit_test_setup_teardown(wrong_specs_are_refused, folder_make, folder_remove),
+        cmocka_unit_test(a_source_is_joined_with_its_directory),
         cmocka_unit_test_setup_teardown(limits_hold_for_generated_data, folder_make, folder_remove),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
