@@ -75,7 +75,7 @@ static void list_options(const struct tern_cli_verb *verb,
     size_t count = verb_option_count(verb);
     memset(list, 0, (COMMON_COUNT + TERN_CLI_OPTIONS_MAX + 1) * sizeof(list[0]));
     memcpy(list, common_options, sizeof(common_options));
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; verb != NULL && i < count; i++) {
         const struct tern_cli_option *option = &verb->options[i];
         list[COMMON_COUNT + i] = (struct option){
             option->name, option->argument == NULL ? no_argument : required_argument, NULL,

@@ -75,7 +75,9 @@ void tern_log(enum tern_log_level level, const char *event, const char *format, 
     }
     for (size_t i = 0; i < len; i++) {
         unsigned char c = (unsigned char)line[i];
-        line[i] = c < 0x20 || c == 0x7f ? '?' : line[i];
+        if (c < 0x20 || c == 0x7f) {
+            line[i] = '?';
+        }
     }
     line[len++] = '\n';
     write_line(line, len);
