@@ -7,9 +7,13 @@
 #include "hosted/files.h"
 #include "hosted/log.h"
 #include "service/service.h"
+#include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 // Time for replies under way when the service is told to stop.
 #define GRACE_MS 3000
@@ -18,6 +22,7 @@ struct serving {
     struct tern_cli *cli;
     const struct tern_aggregator_settings *settings;
     struct tern_service_config config;
+    int lock; // -1 = not opened
     struct tern_db *db;
     struct tern_service *service;
     struct tern_http_server *server;
@@ -146,12 +151,33 @@ static void file_path(const struct serving *serving, const char *configured, con
 
 // --- Starting, in order
 
+// Two services on one database would each go on from its own view of the round. The lock ends with
+// the process, however it ends; the file stays.
+static int lock_state(struct serving *serving)
+{
+    char path[PATH_MAX];
+    tern_state_path(serving->cli, TERN_STATE_LOCK, path);
+    serving->lock = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (serving->lock >= 0 && flock(serving->lock, LOCK_EX | LOCK_NB) == 0) {
+        return TERN_EXIT_OK;
+    }
+    if (serving->lock >= 0 && errno == EWOULDBLOCK) {
+        return tern_cli_fail(serving->cli, TERN_ERR_STATE,
+                             "%s is served by another process; stop that one first, or give this "
+                             "one a state directory of its own (federation.state)",
+                             serving->settings->federation_state);
+    }
+    return tern_cli_fail(serving->cli, TERN_ERR_IO, "%s cannot be locked: %s", path,
+                         strerror(errno));
+}
+
 static int open_store(struct serving *serving)
 {
     char why[256];
     int code = TERN_EXIT_OK;
     serving->db = tern_state_open(serving->cli, &code);
-    if (serving->db == NULL) {
+    code = serving->db != NULL ? lock_state(serving) : code;
+    if (code != TERN_EXIT_OK) {
         return code;
     }
     enum tern_result result =
@@ -283,6 +309,9 @@ static void stop_all(struct serving *serving)
     if (serving->db != NULL) {
         tern_db_close(serving->db);
     }
+    if (serving->lock >= 0) {
+        close(serving->lock);
+    }
 }
 
 // Blocked in every thread, so that only sigwait() below sees them.
@@ -310,7 +339,7 @@ static void wait_for_stop(const sigset_t *set)
 
 int tern_cli_serve(struct tern_cli *cli)
 {
-    struct serving serving = {.cli = cli, .settings = tern_state_settings(cli)};
+    struct serving serving = {.cli = cli, .settings = tern_state_settings(cli), .lock = -1};
     sigset_t signals = block_signals();
     int code = start_all(&serving);
     if (code == TERN_EXIT_OK) {

@@ -159,7 +159,7 @@ struct tern_db_round {
     float learning_rate;                // of local training
 };
 
-// Inserts or replaces.
+// Inserts or replaces. TERN_ERR_CONFLICT  the round is committed already, and stays so.
 TERN_MUST_USE enum tern_result tern_db_round_put(struct tern_db *db,
                                                  const struct tern_db_round *round);
 TERN_MUST_USE enum tern_result tern_db_round_get(struct tern_db *db, uint32_t round,

@@ -1,6 +1,7 @@
 // Rounds, assignments and updates.
 #include "store/store_sqlite.h"
 
+#include <assert.h>
 #include <string.h>
 
 #define ROUND_COLUMNS                                                                              \
@@ -30,6 +31,8 @@ static void read_round(struct tern_query *query, struct tern_db_round *round)
     }
 }
 
+static_assert(TERN_ROUND_COMMITTED == 1, "the statement below says 1");
+
 enum tern_result tern_db_round_put(struct tern_db *db, const struct tern_db_round *round)
 {
     struct tern_query query =
@@ -43,7 +46,8 @@ enum tern_result tern_db_round_put(struct tern_db *db, const struct tern_db_roun
                              " attempts = excluded.attempts, strategy = excluded.strategy,"
                              " server_learning_rate = excluded.server_learning_rate,"
                              " codec_up = excluded.codec_up, codec_down = excluded.codec_down,"
-                             " learning_rate = excluded.learning_rate");
+                             " learning_rate = excluded.learning_rate"
+                             " WHERE rounds.state <> 1 OR excluded.state = 1");
     tern_query_bind(&query, round->round);
     tern_query_bind(&query, (uint64_t)round->state);
     tern_query_bind(&query, round->base_version);
@@ -60,7 +64,8 @@ enum tern_result tern_db_round_put(struct tern_db *db, const struct tern_db_roun
     tern_query_bind_text(&query, round->codec_up, sizeof round->codec_up);
     tern_query_bind_text(&query, round->codec_down, sizeof round->codec_down);
     tern_query_bind_real(&query, (double)round->learning_rate);
-    return tern_query_run(&query);
+    enum tern_result result = tern_query_run_one(&query);
+    return result == TERN_ERR_NOT_FOUND ? TERN_ERR_CONFLICT : result;
 }
 
 static enum tern_result read_one_round(struct tern_query *query, struct tern_db_round *out)

@@ -50,6 +50,27 @@ static void a_round_is_kept_and_replaced(void **state)
     assert_int_equal(tern_db_round_get(f->db, 2, &got), TERN_ERR_NOT_FOUND);
 }
 
+// Whoever writes from an outdated view (a second service, say) must not undo a commit.
+static void a_committed_round_stays_committed(void **state)
+{
+    struct fixture *f = *state;
+    struct tern_db_round round = {.round = 1, .state = TERN_ROUND_OPEN, .deadline_ms = 200};
+    struct tern_db_round got;
+    assert_ok(f, tern_db_begin(f->db));
+    assert_ok(f, tern_db_round_put(f->db, &round));
+    round.state = TERN_ROUND_COMMITTED;
+    assert_ok(f, tern_db_round_put(f->db, &round));
+    round.state = TERN_ROUND_OPEN;
+    round.deadline_ms = 300;
+    assert_int_equal(tern_db_round_put(f->db, &round), TERN_ERR_CONFLICT);
+    round.state = TERN_ROUND_ABANDONED;
+    assert_int_equal(tern_db_round_put(f->db, &round), TERN_ERR_CONFLICT);
+    assert_ok(f, tern_db_commit(f->db));
+    assert_ok(f, tern_db_round_get(f->db, 1, &got));
+    assert_int_equal(got.state, TERN_ROUND_COMMITTED);
+    assert_int_equal(got.deadline_ms, 200);
+}
+
 static bool last_seen(void *ctx, const struct tern_db_round *round)
 {
     uint32_t *previous = ctx;
@@ -247,6 +268,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_round_is_kept_and_replaced),
+        TEST(a_committed_round_stays_committed),
         TEST(rounds_come_in_order),
         TEST(assignments_belong_to_round_and_client),
         TEST(updates_come_back_in_client_order),
