@@ -151,6 +151,13 @@ static void file_path(const struct serving *serving, const char *configured, con
 
 // --- Starting, in order
 
+// A service that has halted ends the program as a signal would; what waits for it is below.
+static void end_program(void *ctx)
+{
+    (void)ctx;
+    kill(getpid(), SIGTERM);
+}
+
 // Two services on one database would each go on from its own view of the round. The lock ends with
 // the process, however it ends; the file stays.
 static int lock_state(struct serving *serving)
@@ -180,6 +187,7 @@ static int open_store(struct serving *serving)
     if (code != TERN_EXIT_OK) {
         return code;
     }
+    serving->config.on_halted = end_program;
     enum tern_result result =
         tern_service_start(&serving->config, serving->db, &serving->service, why);
     return result == TERN_OK ? TERN_EXIT_OK : tern_cli_fail(serving->cli, result, "%s", why);
@@ -337,6 +345,16 @@ static void wait_for_stop(const sigset_t *set)
     tern_log(TERN_LOG_INFO, "stopping", "signal=%d", number);
 }
 
+// The reason to end with an error, if there is one.
+static int last_code(const struct serving *serving)
+{
+    char why[256];
+    if (!tern_service_halted(serving->service, why)) {
+        return TERN_EXIT_OK;
+    }
+    return tern_cli_fail(serving->cli, TERN_ERR_IO, "%s", why);
+}
+
 int tern_cli_serve(struct tern_cli *cli)
 {
     struct serving serving = {.cli = cli, .settings = tern_state_settings(cli), .lock = -1};
@@ -345,6 +363,7 @@ int tern_cli_serve(struct tern_cli *cli)
     if (code == TERN_EXIT_OK) {
         announce(&serving);
         wait_for_stop(&signals);
+        code = last_code(&serving);
     }
     stop_all(&serving);
     return code;

@@ -2,6 +2,7 @@
 // batch.
 #include "service/internal.h"
 
+#include <stdio.h>
 #include <string.h>
 
 // With nobody eligible, or too few clients, nothing but time or a new client helps.
@@ -192,13 +193,34 @@ static void log_round(const struct tern_service *service, const struct tern_stra
              (unsigned long long)(row->closed_ms - row->opened_ms), made->len);
 }
 
+static bool may_pass(enum tern_result result)
+{
+    return result == TERN_OK || result == TERN_ERR_IO || result == TERN_ERR_BUSY ||
+           result == TERN_ERR_NO_MEMORY;
+}
+
+// What was accepted can be merged (strategies/bounds.h). If it cannot, the stored bytes are not
+// what was accepted, and the service halts rather than leave out what it has acknowledged.
+static enum tern_result merge_round(struct tern_service *service, struct tern_download_made *made,
+                                    struct tern_strategy_report *report)
+{
+    enum tern_result result = tern_merge_counted(&service->merge, service->db, &service->row,
+                                                 &service->totals, made, report);
+    if (!may_pass(result)) {
+        snprintf(service->halt_why, sizeof service->halt_why,
+                 "the stored updates of round %u cannot be merged (%s); stop the service and "
+                 "restore a backup",
+                 service->row.round, tern_result_name(result));
+    }
+    return result;
+}
+
 static enum tern_result commit_round(struct tern_service *service, uint64_t now)
 {
     struct tern_db_round *row = &service->row;
     struct tern_download_made made;
     struct tern_strategy_report report;
-    TERN_TRY(
-        tern_merge_counted(&service->merge, service->db, row, &service->totals, &made, &report));
+    TERN_TRY(merge_round(service, &made, &report));
     TERN_TRY(store_version(service, &made, now));
     tern_round_close(&service->machine, now);
     row->state = TERN_ROUND_COMMITTED;
@@ -214,29 +236,6 @@ static enum tern_result commit_round(struct tern_service *service, uint64_t now)
     return TERN_OK;
 }
 
-// A round whose updates cannot be merged must not stop the federation. The checks on arrival should
-// make this impossible.
-static enum tern_result abandon_round(struct tern_service *service, enum tern_result why,
-                                      uint64_t now)
-{
-    tern_log(TERN_LOG_ERROR, "round-abandoned", "round=%u error=%s", service->machine.round,
-             tern_result_name(why));
-    TERN_TRY(tern_merge_load(&service->merge, service->db));
-    tern_round_abandon(&service->machine);
-    service->row.state = TERN_ROUND_ABANDONED;
-    service->row.closed_ms = now;
-    service->moved = true;
-    return tern_db_round_put(service->db, &service->row);
-}
-
-static enum tern_result close_round(struct tern_service *service, uint64_t now)
-{
-    enum tern_result result = commit_round(service, now);
-    bool unmergeable = result == TERN_ERR_NON_FINITE || result == TERN_ERR_UNKNOWN ||
-                       result == TERN_ERR_CORRUPT || result == TERN_ERR_TOO_LARGE;
-    return unmergeable ? abandon_round(service, result, now) : result;
-}
-
 // --- All together
 
 static bool may_open(const struct tern_service *service, uint64_t now)
@@ -250,7 +249,7 @@ static enum tern_result step(struct tern_service *service, uint64_t now)
 {
     switch (tern_round_tick(&service->machine, now)) {
     case TERN_ROUND_CLOSE:
-        return close_round(service, now);
+        return commit_round(service, now);
     case TERN_ROUND_EXTEND:
         return extend_round(service, now);
     case TERN_ROUND_NOTHING:

@@ -79,12 +79,13 @@ static size_t body_limit(const struct tern_service *service, const struct route 
     return route->kind == REQUEST_DOWNLOAD ? 0 : TERN_WIRE_MESSAGE_MAX;
 }
 
-// Checks a request as far as its headers tell. Returns 0 or the status to refuse with; *client is
-// set for those that need one.
+// Checks who asks for what. Returns 0 or the status to refuse with; *client is set for those that
+// need one, *limit to the most bytes that the body may have.
 static int check_headers(struct tern_service *service, const struct tern_http_request *request,
-                         uint64_t content_length, uint64_t *client)
+                         uint64_t *client, size_t *limit)
 {
     *client = 0;
+    *limit = 0;
     if (strcmp(request->path, HEALTH_PATH) == 0) {
         return strcmp(request->method, "GET") == 0 ? 0 : 405;
     }
@@ -100,14 +101,25 @@ static int check_headers(struct tern_service *service, const struct tern_http_re
         atomic_fetch_add(&service->unauthorized, 1);
         return 401;
     }
-    bool too_large = content_length != UINT64_MAX && content_length > body_limit(service, route);
-    return too_large ? 413 : 0;
+    *limit = body_limit(service, route);
+    return 0;
 }
 
-static int on_headers(void *ctx, const struct tern_http_request *request, uint64_t content_length)
+// The listener refuses what is over the limit; a client that sends such is only told of here.
+static int on_headers(void *ctx, const struct tern_http_request *request, uint64_t content_length,
+                      uint32_t *body_limit)
 {
     uint64_t client;
-    return check_headers(ctx, request, content_length, &client);
+    size_t limit;
+    int status = check_headers(ctx, request, &client, &limit);
+    *body_limit = limit < *body_limit ? (uint32_t)limit : *body_limit;
+    if (status == 0 && client != 0 && content_length != UINT64_MAX &&
+        content_length > *body_limit) {
+        tern_log(TERN_LOG_WARN, "too-large", "client=%llu path=%s bytes=%llu limit=%u",
+                 (unsigned long long)client, request->path, (unsigned long long)content_length,
+                 *body_limit);
+    }
+    return status;
 }
 
 // --- Taking bodies apart
@@ -231,10 +243,10 @@ static void on_request(void *ctx, struct tern_http_exchange *exchange)
         reply_healthy(exchange);
         return;
     }
-    // Once more with the body here: a chunked one had no length, and a token may have been revoked
-    // while the body came in.
+    // Once more: a token may have been revoked while the body came in.
     uint64_t client;
-    int status = check_headers(service, http, http->body_len, &client);
+    size_t limit;
+    int status = check_headers(service, http, &client, &limit);
     if (status != 0) {
         refuse(exchange, status);
         return;

@@ -142,6 +142,7 @@ struct tern_service {
     bool moved;             // a round opened or was extended, or a version was made: ask the held
     bool quiescing;         // copy of queue.quiesce
     bool broken;            // memory could not be built from the store: try again
+    char halt_why[256];     // set before `halted`, constant after it; empty = none
     uint64_t retry_open_ms; // nobody was eligible: look again then
     uint64_t flushed_ms;    // clients and meter were last written
 
@@ -149,6 +150,7 @@ struct tern_service {
     atomic_uint_least64_t unauthorized;
     atomic_uint_least64_t rate_limited;
     atomic_bool finished;
+    atomic_bool halted;                 // nothing is written any more (halt.c)
     struct tern_service_facts counters; // only its counters are used
 };
 
@@ -169,6 +171,15 @@ int status_of(enum tern_result result);
 void answer_unavailable(struct request *request);
 // Sends the reply and frees the request.
 void send_answer(struct request *request);
+
+// --- Stopping for good (halt.c)
+
+// After the rollback of a batch: when the store is damaged or halt_why is set, answers the batch
+// and all held check-ins, tells the operator and returns true.
+bool halt_if_needed(struct tern_service *service);
+bool is_halted(const struct tern_service *service);
+// Sets the reply of every request from then on.
+void answer_halted(struct request *request);
 
 // --- Clients and versions in memory (load.c)
 

@@ -234,6 +234,16 @@ static bool load_member(void *ctx, const struct tern_db_assignment *row)
     return loading->result == TERN_OK;
 }
 
+// Better told at the start than at the commit. TERN_ERR_UNKNOWN
+static enum tern_result check_open_round(const struct tern_db_round *row)
+{
+    struct tern_codec codec;
+    bool known = tern_strategy_find(row->strategy) != NULL &&
+                 tern_codec_parse(row->codec_up, &codec, NULL) == TERN_OK &&
+                 tern_codec_parse(row->codec_down, &codec, NULL) == TERN_OK;
+    return known ? TERN_OK : TERN_ERR_UNKNOWN;
+}
+
 static enum tern_result load_rounds(struct tern_service *service)
 {
     struct tern_round_policy policy = service->config.round;
@@ -247,6 +257,7 @@ static enum tern_result load_rounds(struct tern_service *service)
     if (!service->machine.open) {
         return TERN_OK;
     }
+    TERN_TRY(check_open_round(&service->row));
     TERN_TRY(tern_merge_count(service->db, service->machine.round, &service->totals));
     struct loading loading = {service, TERN_OK};
     TERN_TRY(tern_db_assignment_each(service->db, service->machine.round, load_member, &loading));

@@ -1,6 +1,7 @@
 // The service thread: one transaction per batch of requests.
 #include "service/internal.h"
 
+#include "strategies/bounds.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -155,6 +156,9 @@ static void take_down(struct tern_service *service, enum tern_result why)
              TERN_LOG_TEXT(tern_db_error(service->db)));
     tern_db_rollback(service->db);
     service->counters.batches_failed++;
+    if (halt_if_needed(service)) {
+        return;
+    }
     for (struct request *request = service->batch.first; request != NULL; request = request->next) {
         answer_unavailable(request);
     }
@@ -164,6 +168,9 @@ static void take_down(struct tern_service *service, enum tern_result why)
         tern_log(TERN_LOG_ERROR, "reload-failed", "error=%s detail=%s", tern_result_name(loaded),
                  TERN_LOG_TEXT(tern_db_error(service->db)));
         service->broken = true;
+        if (halt_if_needed(service)) {
+            return;
+        }
     }
     // A full or failing disk does not get better by being asked at once.
     nanosleep(&(struct timespec){.tv_nsec = 50000000L}, NULL);
@@ -178,6 +185,16 @@ static void send_batch(struct tern_service *service)
         send_answer(request);
         request = next;
     }
+}
+
+static void refuse_all(struct tern_service *service, struct request *taken)
+{
+    for (struct request *next; taken != NULL; taken = next) {
+        next = taken->next;
+        answer_halted(taken);
+        request_list_add(&service->batch, taken);
+    }
+    send_batch(service);
 }
 
 static void run_batch(struct tern_service *service, struct request *taken, uint32_t count)
@@ -256,6 +273,9 @@ static struct request *take(struct request_queue *queue, uint32_t *count)
 
 static uint64_t next_due(struct tern_service *service)
 {
+    if (is_halted(service)) {
+        return UINT64_MAX;
+    }
     uint64_t due = next_advance(service);
     uint64_t flush = service->flushed_ms + FLUSH_MS;
     if (service->held_count > 0 && service->next_hold_ms < due) {
@@ -280,12 +300,18 @@ static void *run(void *arg)
         service->quiescing = queue->quiesce;
         queue->poked = false;
         pthread_mutex_unlock(&queue->lock);
-        run_batch(service, taken, count);
+        if (is_halted(service)) {
+            refuse_all(service, taken);
+        } else {
+            run_batch(service, taken, count);
+        }
         pthread_mutex_lock(&queue->lock);
     }
     pthread_mutex_unlock(&queue->lock);
     service->quiescing = true;
-    run_batch(service, NULL, 0);
+    if (!is_halted(service)) {
+        run_batch(service, NULL, 0);
+    }
     return NULL;
 }
 
@@ -318,8 +344,19 @@ static void service_free(struct tern_service *service)
     free(service);
 }
 
+// The bounds that every accepted update keeps must hold whatever the configuration says.
+static enum tern_result check_config(const struct tern_service_config *config)
+{
+    double norm = config->limits.norm;
+    double rate = (double)config->server_learning_rate;
+    bool fits =
+        norm > 0.0 && norm <= TERN_UPDATE_NORM_MAX && rate > 0.0 && rate <= TERN_SERVER_RATE_MAX;
+    return fits ? TERN_OK : TERN_ERR_CONFIG;
+}
+
 static enum tern_result prepare(struct tern_service *service)
 {
+    TERN_TRY(check_config(&service->config));
     const struct tern_service_limits *limits = &service->config.limits;
     service->gate = tern_gate_new(limits->requests_per_minute, limits->enrollments_per_minute);
     service->metering = tern_metering_new();
@@ -334,6 +371,32 @@ static enum tern_result prepare(struct tern_service *service)
     service->flushed_ms = service_now(service);
     request_list_init(&service->batch);
     return load_state(service);
+}
+
+static void explain_start(enum tern_result result, const struct tern_db *db, char why[256])
+{
+    const char *detail = tern_result_sentence(result);
+    switch ((int)result) {
+    case TERN_ERR_IO:
+        detail = tern_db_error(db);
+        break;
+    case TERN_ERR_CONFIG:
+        detail = "the norm limit or the server learning rate is out of its range";
+        break;
+    case TERN_ERR_UNKNOWN:
+        detail = "its open round names a strategy or codec that this program does not know; start "
+                 "the version of Tern that opened it, or a newer one";
+        break;
+    case TERN_ERR_CORRUPT:
+    case TERN_ERR_NOT_FOUND:
+    case TERN_ERR_STATE:
+        detail = "the stored model, or the updates of its open round, are damaged or missing; "
+                 "restore a backup";
+        break;
+    default:
+        break;
+    }
+    snprintf(why, 256, "the state cannot be loaded: %s", detail);
 }
 
 enum tern_result tern_service_start(const struct tern_service_config *config, struct tern_db *db,
@@ -352,9 +415,7 @@ enum tern_result tern_service_start(const struct tern_service_config *config, st
         result = TERN_ERR_NO_MEMORY;
     }
     if (result != TERN_OK) {
-        const char *detail = result == TERN_ERR_IO ? tern_db_error(db) : "";
-        snprintf(why, 256, "the state cannot be loaded: %s %s", tern_result_sentence(result),
-                 detail);
+        explain_start(result, db, why);
         service_free(service);
         return result;
     }

@@ -153,6 +153,24 @@ enum tern_result tern_merge_round(struct tern_merge *merge, struct tern_db *db,
     return tern_merge_counted(merge, db, round, &totals, made, report);
 }
 
+// Makes the delta. float16 ends at 65504; a difference beyond it goes as float32 this once, because
+// updates that were acknowledged must be merged whatever the model has come to. A container says
+// itself what it holds, and every client knows float32 from snapshots.
+static enum tern_result make_delta(struct tern_merge *merge, const struct tern_codec *codec,
+                                   struct tern_download_made *made)
+{
+    static const struct tern_codec dense = {.id = TERN_CODEC_FLOAT32, .sparsity = 1.0F};
+    uint32_t version = merge->version + 1;
+    enum tern_result result =
+        tern_download_delta(&merge->model, codec, merge->global, merge->replica, merge->replica_id,
+                            version, &merge->buffers, made);
+    if (result == TERN_ERR_NON_FINITE && codec->id == TERN_CODEC_FLOAT16) {
+        result = tern_download_delta(&merge->model, &dense, merge->global, merge->replica,
+                                     merge->replica_id, version, &merge->buffers, made);
+    }
+    return result;
+}
+
 enum tern_result tern_merge_counted(struct tern_merge *merge, struct tern_db *db,
                                     const struct tern_db_round *round,
                                     const struct tern_strategy_totals *totals,
@@ -171,8 +189,7 @@ enum tern_result tern_merge_counted(struct tern_merge *merge, struct tern_db *db
     TERN_TRY(strategy->merge(&sums, merge->global));
     strategy->report(&sums, report);
 
-    TERN_TRY(tern_download_delta(&merge->model, &codec, merge->global, merge->replica,
-                                 merge->replica_id, merge->version + 1, &merge->buffers, made));
+    TERN_TRY(make_delta(merge, &codec, made));
     merge->version++;
     memcpy(merge->replica_id, made->replica, TERN_SHA256_SIZE);
     tern_merge_hash(merge->global, merge->model.count, merge->model_sha256);

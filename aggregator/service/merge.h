@@ -39,11 +39,13 @@ TERN_MUST_USE enum tern_result tern_merge_count(struct tern_db *db, uint32_t rou
                                                 struct tern_strategy_totals *totals);
 
 // Merges the stored updates of `round`. The strategy, its learning rate and the download codec come
-// from the round's row. made: the blob is in merge->buffers.blob.
-// TERN_ERR_UNKNOWN     the row names a strategy or codec that is not known
-// TERN_ERR_STATE       the round has no update, or not as many as were counted
+// from the round's row; a difference that is too large for float16 goes as float32. made: the blob
+// is in merge->buffers.blob. TERN_ERR_UNKNOWN     the row names a strategy or codec that is not
+// known TERN_ERR_STATE       the round has no update, or not as many as were counted
 // TERN_ERR_NOT_FOUND   an update's body is no longer kept (tern_db_update_prune())
-// TERN_ERR_NON_FINITE  the model would overflow; TERN_ERR_CORRUPT  a stored update is damaged
+// TERN_ERR_NON_FINITE  the model would overflow, which strategies/bounds.h rules out for updates
+// that
+//                      were accepted; TERN_ERR_CORRUPT  a stored update is damaged
 // On error weights are unspecified: load or seed again.
 TERN_MUST_USE enum tern_result tern_merge_round(struct tern_merge *merge, struct tern_db *db,
                                                 const struct tern_db_round *round,

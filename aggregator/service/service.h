@@ -22,7 +22,7 @@ struct tern_service_limits {
     uint32_t enrollments_per_minute; // of one address; 0 = no limit
     uint32_t clients;                // enrolled, revoked ones included
     uint32_t num_examples;           // that one update may claim
-    double norm;                     // of one update; 0 = no limit
+    double norm;                     // of one update; above 0, at most TERN_UPDATE_NORM_MAX
     uint32_t queue;                  // requests waiting for the service thread
     uint64_t long_poll_ms;           // longest time that a check-in is held
     uint64_t download_cache;         // bytes of blobs kept in memory
@@ -48,15 +48,22 @@ struct tern_service_config {
     struct tern_codec codec_up;
     struct tern_codec codec_down;
     const struct tern_strategy *strategy;
-    float server_learning_rate;
+    float server_learning_rate; // above 0, at most TERN_SERVER_RATE_MAX
     struct tern_service_limits limits;
     uint64_t (*now_ms)(void); // Unix milliseconds; NULL = the system's clock
+    // Called once, on the service thread, when the service has halted; NULL = nobody. It must not
+    // stop the service itself.
+    void (*on_halted)(void *ctx);
+    void *halted_ctx;
 };
 
 // Rebuilds all state from the store and starts the service thread, which owns db until
 // tern_service_stop(). why: a sentence on failure.
 // TERN_ERR_MODEL_MISMATCH  the stored model spec no longer gives the stored model hash
-// TERN_ERR_CONFIG          the model does not fit a setting; TERN_ERR_NO_MEMORY; TERN_ERR_IO
+// TERN_ERR_CONFIG          a setting is outside its range
+// TERN_ERR_UNKNOWN         the open round names a strategy or codec that this program does not know
+// TERN_ERR_CORRUPT, TERN_ERR_NOT_FOUND, TERN_ERR_STATE, TERN_ERR_IO  what is stored is damaged
+// TERN_ERR_NO_MEMORY
 TERN_MUST_USE enum tern_result tern_service_start(const struct tern_service_config *config,
                                                   struct tern_db *db, struct tern_service **service,
                                                   char why[256]);
@@ -73,6 +80,11 @@ void tern_service_stop(struct tern_service *service);
 
 // Whether the wanted rounds are done. Any thread.
 bool tern_service_finished(struct tern_service *service);
+
+// Whether the service has stopped for good because its store is damaged; why gets a sentence then.
+// From there on every request is answered 503 and nothing is written: acknowledged updates stay as
+// they are until the store is repaired or a backup is restored. Any thread.
+bool tern_service_halted(struct tern_service *service, char why[256]);
 
 // --- For admin/
 

@@ -1,19 +1,17 @@
 #include "service/internal.h"
 
+#include "strategies/bounds.h"
 #include <string.h>
+
+_Static_assert(TERN_WIRE_LOCAL_STEPS_MAX <= TERN_UPDATE_LOCAL_STEPS_MAX,
+               "the bounds assume fewer local steps than a task may have");
 
 // --- Content
 
-// A norm that no honest update reaches, and that cannot drive the model out of float32 within the
-// life of a federation: 1e15 * (a factor of at most 1e6 for unequal steps) per round.
-#define NORM_HARD_LIMIT 1e15
-
+// The limit is at most TERN_UPDATE_NORM_MAX. Also true for NaN.
 static bool over_norm(const struct tern_service *service, double sum_square)
 {
     double limit = service->config.limits.norm;
-    if (limit <= 0.0) {
-        limit = NORM_HARD_LIMIT;
-    }
     return !(sum_square <= limit * limit);
 }
 
@@ -25,6 +23,7 @@ static enum tern_result count(struct tern_strategy_totals *totals, const tern_Up
 }
 
 // Whether the content may count, in this order; the round is the open one and the client in it.
+// Whatever passes here can be merged: strategies/bounds.h has the arithmetic, the totals are exact.
 static enum tern_result check_content(const struct tern_service *service,
                                       const struct request *request,
                                       const struct tern_member *member)
@@ -109,6 +108,15 @@ static enum tern_result accept(struct tern_service *service, struct request *req
 
 // --- Which answer
 
+static const char *sentence_of(enum tern_result result)
+{
+    if (result == TERN_ERR_ARGUMENT) {
+        return "num_examples or local_steps is 0, or more than the task or the aggregator's limits "
+               "allow.";
+    }
+    return tern_result_sentence(result);
+}
+
 static void refuse(struct tern_service *service, struct request *request, enum tern_result result)
 {
     if (result == TERN_ERR_LATE) {
@@ -119,7 +127,7 @@ static void refuse(struct tern_service *service, struct request *request, enum t
                  request->u.update.round, (unsigned long long)request->client,
                  tern_result_name(result));
     }
-    answer_error(request, status_of(result), result);
+    answer_refusal(request, status_of(result), result, sentence_of(result));
 }
 
 // The round is closed, or the client has reported: what is stored under the key decides.

@@ -45,6 +45,10 @@ TERN_MUST_USE enum tern_result tern_db_open(const char *path, struct tern_db **d
 void tern_db_close(struct tern_db *db);
 const char *tern_db_error(const struct tern_db *db);
 
+// Whether a TERN_ERR_IO since the opening was due to a damaged file, which no repetition mends, and
+// not to the disk.
+bool tern_db_damaged(const struct tern_db *db);
+
 TERN_MUST_USE enum tern_result tern_db_federation(struct tern_db *db,
                                                   struct tern_db_federation *federation);
 

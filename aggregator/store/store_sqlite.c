@@ -218,6 +218,11 @@ const char *tern_db_error(const struct tern_db *db)
     return db->error;
 }
 
+bool tern_db_damaged(const struct tern_db *db)
+{
+    return db->damaged;
+}
+
 enum tern_result tern_db_federation(struct tern_db *db, struct tern_db_federation *federation)
 {
     struct tern_query query = tern_query_read(

@@ -19,7 +19,8 @@ struct tern_db {
     } cache[TERN_DB_STATEMENTS];
     size_t cached;
     bool in_transaction;
-    bool doomed; // a write of this transaction failed: it must not be committed
+    bool doomed;  // a write of this transaction failed: it must not be committed
+    bool damaged; // the file was found damaged
     int64_t data_version;
     char error[256];
 };

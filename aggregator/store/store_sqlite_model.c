@@ -106,6 +106,7 @@ enum tern_result tern_db_weights_get(struct tern_db *db, enum tern_db_weights ki
         return TERN_ERR_CORRUPT;
     }
     if (part != part_count(count)) {
+        db->damaged = true;
         snprintf(db->error, sizeof db->error,
                  "the database is damaged: weights are missing; restore a backup");
         return TERN_ERR_IO;

@@ -14,6 +14,7 @@ enum tern_result tern_db_fail(struct tern_db *db, int code)
         return TERN_ERR_BUSY;
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
+        db->damaged = true;
         snprintf(db->error, sizeof db->error,
                  "the database is damaged (%s); stop the service and restore a backup", sentence);
         return TERN_ERR_IO;
@@ -182,6 +183,7 @@ void tern_query_damaged(struct tern_query *query, const char *where)
         return;
     }
     query->result = TERN_ERR_IO;
+    query->db->damaged = true;
     snprintf(query->db->error, sizeof query->db->error,
              "the database is damaged: %s; stop the service and restore a backup", where);
 }

@@ -90,7 +90,10 @@ struct tern_http_exchange *call_begin(struct harness *harness, const char *metho
                                                    .peer = "192.0.2.1",
                                                    .body = exchange->body,
                                                    .body_len = len};
-    int refused = harness->handler.on_headers(harness->handler.ctx, &exchange->request, len);
+    uint32_t limit = UINT32_MAX;
+    int refused =
+        harness->handler.on_headers(harness->handler.ctx, &exchange->request, len, &limit);
+    refused = refused == 0 && len > limit ? 413 : refused; // as the listener does
     if (refused != 0) {
         exchange->answer.status = refused;
         exchange->done = true;
@@ -164,6 +167,7 @@ void harness_make(struct harness *harness)
     config->server_learning_rate = 1.0F;
     config->limits = (struct tern_service_limits){.clients = 1000,
                                                   .num_examples = 1000000,
+                                                  .norm = 1e6,
                                                   .queue = 256,
                                                   .long_poll_ms = 30000,
                                                   .download_cache = 1 << 20,
@@ -320,6 +324,44 @@ tern_UpdateReply do_round(struct harness *harness, uint64_t client, const uint8_
     answer_free(&answer);
     free(body);
     return reply;
+}
+
+void apply_downloads(struct harness *harness, const tern_Task *task, float *weights,
+                     uint8_t replica[TERN_SHA256_SIZE], const char *token)
+{
+    for (pb_size_t i = 0; i < task->downloads_count; i++) {
+        char path[TERN_PATH_MAX];
+        uint8_t sha256[TERN_SHA256_SIZE];
+        tern_Download download;
+        struct tern_span container;
+        tern_path_download(task->downloads[i].sha256.bytes, path);
+        struct answer answer = call(harness, "GET", path, token, NULL, 0);
+        assert_int_equal(answer.status, 200);
+        assert_int_equal(answer.body->len, task->downloads[i].size);
+        tern_sha256(answer.body->data, answer.body->len, sha256);
+        assert_memory_equal(sha256, task->downloads[i].sha256.bytes, TERN_SHA256_SIZE);
+        assert_int_equal(
+            tern_wire_decode_download(answer.body->data, answer.body->len, &download, &container),
+            TERN_OK);
+        if (download.kind == tern_DownloadKind_DOWNLOAD_SNAPSHOT) {
+            memset(weights, 0, harness->model.count * sizeof weights[0]);
+            memcpy(replica, download.to.bytes, TERN_SHA256_SIZE);
+        } else {
+            assert_memory_equal(download.from.bytes, replica, TERN_SHA256_SIZE);
+            tern_replica_step(replica, sha256, replica);
+        }
+        assert_int_equal(tern_container_accumulate(&harness->model, container.data, container.len,
+                                                   1.0F, weights),
+                         TERN_OK);
+        answer_free(&answer);
+    }
+    assert_memory_equal(replica, task->base.bytes, TERN_SHA256_SIZE);
+}
+
+void seed_replica(struct harness *harness, uint8_t replica[TERN_SHA256_SIZE], float *weights)
+{
+    tern_model_init_weights(&harness->model, 7, weights);
+    tern_replica_from_seed(harness->model.hash, 7, replica);
 }
 
 enum tern_result answer_error_name(const struct answer *answer)

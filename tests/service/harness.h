@@ -67,6 +67,12 @@ struct answer put_update(struct harness *harness, uint64_t client, uint32_t roun
 tern_UpdateReply do_round(struct harness *harness, uint64_t client, const uint8_t *replica,
                           float value);
 
+// The replica that a fresh client has.
+void seed_replica(struct harness *harness, uint8_t replica[TERN_SHA256_SIZE], float *weights);
+// What a client does with a task's downloads: fetches each, checks it and applies it.
+void apply_downloads(struct harness *harness, const tern_Task *task, float *weights,
+                     uint8_t replica[TERN_SHA256_SIZE], const char *token);
+
 // The name in the Error body.
 enum tern_result answer_error_name(const struct answer *answer);
 

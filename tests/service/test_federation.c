@@ -27,45 +27,6 @@ static int teardown(void **state)
     return 0;
 }
 
-// What a client does with a task's downloads: fetches each and applies it.
-static void apply(const tern_Task *task, float *weights, uint8_t replica[TERN_SHA256_SIZE],
-                  const char *token)
-{
-    for (pb_size_t i = 0; i < task->downloads_count; i++) {
-        char path[TERN_PATH_MAX];
-        uint8_t sha256[TERN_SHA256_SIZE];
-        tern_Download download;
-        struct tern_span container;
-        tern_path_download(task->downloads[i].sha256.bytes, path);
-        struct answer answer = call(&harness, "GET", path, token, NULL, 0);
-        assert_int_equal(answer.status, 200);
-        assert_int_equal(answer.body->len, task->downloads[i].size);
-        tern_sha256(answer.body->data, answer.body->len, sha256);
-        assert_memory_equal(sha256, task->downloads[i].sha256.bytes, TERN_SHA256_SIZE);
-        assert_int_equal(
-            tern_wire_decode_download(answer.body->data, answer.body->len, &download, &container),
-            TERN_OK);
-        if (download.kind == tern_DownloadKind_DOWNLOAD_SNAPSHOT) {
-            memset(weights, 0, harness.model.count * sizeof weights[0]);
-            memcpy(replica, download.to.bytes, TERN_SHA256_SIZE);
-        } else {
-            assert_memory_equal(download.from.bytes, replica, TERN_SHA256_SIZE);
-            tern_replica_step(replica, sha256, replica);
-        }
-        assert_int_equal(
-            tern_container_accumulate(&harness.model, container.data, container.len, 1.0F, weights),
-            TERN_OK);
-        answer_free(&answer);
-    }
-    assert_memory_equal(replica, task->base.bytes, TERN_SHA256_SIZE);
-}
-
-static void seed_replica(uint8_t replica[TERN_SHA256_SIZE], float *weights)
-{
-    tern_model_init_weights(&harness.model, 7, weights);
-    tern_replica_from_seed(harness.model.hash, 7, replica);
-}
-
 static void test_a_round_moves_the_model(void **state)
 {
     (void)state;
@@ -84,9 +45,9 @@ static void test_a_round_moves_the_model(void **state)
     assert_int_equal(reply.next.task.downloads_count, 1);
     assert_int_equal(reply.next.task.local_steps, 5);
 
-    seed_replica(replica, weights);
+    seed_replica(&harness, replica, weights);
     float before = weights[3];
-    apply(&reply.next.task, weights, replica, harness.tokens[two]);
+    apply_downloads(&harness, &reply.next.task, weights, replica, harness.tokens[two]);
     assert_true(weights[3] == before + 1.0F); // float32 both ways: the plain mean
 }
 
@@ -107,10 +68,10 @@ static void test_examples_weigh(void **state)
     free(body);
     do_round(&harness, two, NULL, 0.0F); // 10 examples
 
-    seed_replica(replica, weights);
+    seed_replica(&harness, replica, weights);
     float before = weights[0];
     task = checkin(&harness, one, replica);
-    apply(&task.task, weights, replica, harness.tokens[one]);
+    apply_downloads(&harness, &task.task, weights, replica, harness.tokens[one]);
     assert_true(weights[0] == before + 3.0F);
 }
 
@@ -133,17 +94,17 @@ static void test_catching_up_takes_what_is_smaller(void **state)
     run_rounds(3, clients);
 
     // Three small deltas from the seed.
-    seed_replica(replica, weights);
+    seed_replica(&harness, replica, weights);
     tern_CheckinReply chain = checkin(&harness, clients[0], replica);
     assert_int_equal(chain.task.downloads_count, 3);
-    apply(&chain.task, weights, replica, harness.tokens[clients[0]]);
+    apply_downloads(&harness, &chain.task, weights, replica, harness.tokens[clients[0]]);
 
     // From a replica that nobody knows: a snapshot, with the same bits.
     float whole[2000];
     uint8_t other[TERN_SHA256_SIZE] = {1, 2, 3};
     tern_CheckinReply snapshot = checkin(&harness, clients[1], other);
     assert_int_equal(snapshot.task.downloads_count, 1);
-    apply(&snapshot.task, whole, other, harness.tokens[clients[1]]);
+    apply_downloads(&harness, &snapshot.task, whole, other, harness.tokens[clients[1]]);
     assert_memory_equal(whole, weights, harness.model.count * sizeof(float));
     assert_memory_equal(other, replica, TERN_SHA256_SIZE);
 
@@ -300,7 +261,7 @@ static void test_evaluators_see_each_version(void **state)
     harness_start(&harness);
     uint64_t evaluator = enroll(&harness, true);
     uint64_t clients[2] = {enroll(&harness, false), enroll(&harness, false)};
-    seed_replica(replica, weights);
+    seed_replica(&harness, replica, weights);
     assert_false(checkin(&harness, evaluator, replica).has_task);
     run_rounds(3, clients);
 
@@ -310,7 +271,7 @@ static void test_evaluators_see_each_version(void **state)
         assert_int_equal(reply.task.kind, tern_TaskKind_TASK_EVALUATE);
         assert_int_equal(reply.task.base_version, version);
         assert_int_equal(reply.task.downloads_count, 1);
-        apply(&reply.task, weights, replica, harness.tokens[evaluator]);
+        apply_downloads(&harness, &reply.task, weights, replica, harness.tokens[evaluator]);
         reply = report_evaluation(evaluator, replica, version);
     }
     assert_true(reply.finished);
@@ -331,7 +292,7 @@ static void test_only_evaluators_report_accuracy(void **state)
     char why[256];
     harness_start(&harness);
     uint64_t client = enroll(&harness, false);
-    seed_replica(replica, weights);
+    seed_replica(&harness, replica, weights);
     (void)report_evaluation(client, replica, 0);
     harness_stop(&harness);
     assert_int_equal(tern_db_open(harness.path, &harness.db, why), TERN_OK);
@@ -366,9 +327,9 @@ static void test_lost_evaluation_is_asked_for_once_more(void **state)
     uint64_t evaluator = enroll(&harness, true);
     uint64_t clients[2] = {enroll(&harness, false), enroll(&harness, false)};
     run_rounds(1, clients);
-    seed_replica(replica, weights);
+    seed_replica(&harness, replica, weights);
     tern_CheckinReply reply = checkin(&harness, evaluator, replica);
-    apply(&reply.task, weights, replica, harness.tokens[evaluator]);
+    apply_downloads(&harness, &reply.task, weights, replica, harness.tokens[evaluator]);
     harness_restart(&harness);
     reply = checkin(&harness, evaluator, replica);
     assert_true(reply.has_task);
