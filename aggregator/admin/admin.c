@@ -85,9 +85,11 @@ static bool is_admin(const struct tern_admin *admin, const char *authorization)
     return tern_equal_constant_time(sha256, admin->token_sha256, TERN_SHA256_SIZE);
 }
 
-static int on_headers(void *ctx, const struct tern_http_request *request, uint64_t content_length)
+static int on_headers(void *ctx, const struct tern_http_request *request, uint64_t content_length,
+                      uint32_t *body_limit)
 {
     const struct route *route = route_of(request->path);
+    (void)content_length;
     if (route == NULL) {
         return 404;
     }
@@ -97,7 +99,8 @@ static int on_headers(void *ctx, const struct tern_http_request *request, uint64
     if (!route->open && !is_admin(ctx, request->authorization)) {
         return 401;
     }
-    return content_length != UINT64_MAX && content_length > BODY_MAX ? 413 : 0;
+    *body_limit = strcmp(route->method, "POST") == 0 ? BODY_MAX : 0;
+    return 0;
 }
 
 // --- Requests

@@ -260,12 +260,14 @@ static enum step step_write(struct tern_connection *connection)
 
 // --- Requests ----------------------------------------------------------------------------------
 
-static int admit(void *ctx, const struct tern_http_request *request, uint64_t content_length)
+static int admit(void *ctx, const struct tern_http_request *request, uint64_t content_length,
+                 uint32_t *body_limit)
 {
     const struct tern_connection *connection = ctx;
     const struct tern_http_handler *handler = &connection->loop->shared->handler;
-    return handler->on_headers != NULL ? handler->on_headers(handler->ctx, request, content_length)
-                                       : 0;
+    return handler->on_headers != NULL
+               ? handler->on_headers(handler->ctx, request, content_length, body_limit)
+               : 0;
 }
 
 static bool begin_request(struct tern_connection *connection)

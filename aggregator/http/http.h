@@ -90,8 +90,11 @@ struct tern_http_handler {
 
     // After the headers, before any byte of the body is kept. Returns 0 to go on, or the HTTP
     // status to refuse with. content_length is what the peer claims: 0 when there is no body,
-    // UINT64_MAX when the body is chunked and tells its length at its end. NULL = go on always.
-    int (*on_headers)(void *ctx, const struct tern_http_request *request, uint64_t content_length);
+    // UINT64_MAX when the body is chunked and tells its length at its end. *body_limit is
+    // limits.body_bytes and may be lowered: the listener keeps no more of this request's body, and
+    // refuses a longer one by 413. NULL = go on always.
+    int (*on_headers)(void *ctx, const struct tern_http_request *request, uint64_t content_length,
+                      uint32_t *body_limit);
 
     // A whole request arrived. The handler must call tern_http_reply() once, now or later.
     void (*on_request)(void *ctx, struct tern_http_exchange *exchange);

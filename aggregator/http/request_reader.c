@@ -21,7 +21,8 @@ struct tern_request_reader {
     http_parser parser;
     struct tern_http_request request;
     uint64_t content_length;
-    int status; // 0 until refused
+    uint32_t body_limit; // of this request, at most config.body_bytes
+    int status;          // 0 until refused
     bool head_done;
     bool complete;
     bool keeps_alive;
@@ -257,7 +258,7 @@ static int on_body(http_parser *parser, const char *at, size_t len)
         return 0;
     }
     size_t have = reader->request.body_len;
-    if (len > reader->config.body_bytes - have) {
+    if (len > reader->body_limit - have) {
         object(reader, 413);
         return 1;
     }
@@ -350,12 +351,14 @@ static int judge_status(struct tern_request_reader *reader)
     }
     uint64_t length = reader->content_length;
     if (reader->config.admit != NULL) {
-        int status = reader->config.admit(reader->config.ctx, &reader->request, length);
+        uint32_t limit = reader->config.body_bytes;
+        int status = reader->config.admit(reader->config.ctx, &reader->request, length, &limit);
+        reader->body_limit = limit < reader->body_limit ? limit : reader->body_limit;
         if (status != 0) {
             return status;
         }
     }
-    return length != UINT64_MAX && length > reader->config.body_bytes ? 413 : 0;
+    return length != UINT64_MAX && length > reader->body_limit ? 413 : 0;
 }
 
 // Decides about the request once its headers are known. A refused one with a short body may stay
@@ -401,6 +404,7 @@ struct tern_request_reader *tern_reader_new(const struct tern_reader_config *con
         return NULL;
     }
     reader->config = *config;
+    reader->body_limit = config->body_bytes;
     reader->request.method = "";
     reader->request.path = "";
     reader->request.authorization = "";

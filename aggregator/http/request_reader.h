@@ -15,8 +15,9 @@ struct tern_reader_config {
     const char *peer;      // borrowed while the reader lives
 
     // Asked once, when the headers are complete and before any byte of the body is kept. Returns 0
-    // or the status to refuse with. content_length as in struct tern_http_handler.
-    int (*admit)(void *ctx, const struct tern_http_request *request, uint64_t content_length);
+    // or the status to refuse with. content_length and body_limit as in struct tern_http_handler.
+    int (*admit)(void *ctx, const struct tern_http_request *request, uint64_t content_length,
+                 uint32_t *body_limit);
     void *ctx;
 };
 

@@ -222,16 +222,16 @@ static void admit(struct tern_service *service, const struct tern_http_request *
     }
 }
 
-static void refuse(struct tern_http_exchange *exchange, int status)
+static void refuse(struct tern_http_exchange *exchange)
 {
     struct request *request = calloc(1, sizeof *request);
     if (request == NULL) {
-        reply_now(exchange, status);
+        reply_now(exchange, 401);
         return;
     }
     request->exchange = exchange;
     request->tag.purpose = TERN_PURPOSE_CHECKIN;
-    answer_error(request, status, status == 401 ? TERN_ERR_UNAUTHORIZED : TERN_ERR_TOO_LARGE);
+    answer_error(request, 401, TERN_ERR_UNAUTHORIZED);
     send_answer(request);
 }
 
@@ -246,9 +246,8 @@ static void on_request(void *ctx, struct tern_http_exchange *exchange)
     // Once more: a token may have been revoked while the body came in.
     uint64_t client;
     size_t limit;
-    int status = check_headers(service, http, &client, &limit);
-    if (status != 0) {
-        refuse(exchange, status);
+    if (check_headers(service, http, &client, &limit) != 0) {
+        refuse(exchange);
         return;
     }
     admit(service, http, route_of(http->path), client, exchange);

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 // cmocka wants the headers above first.
@@ -63,7 +64,8 @@ static void start_service(void)
         .codec_down = codec,
         .strategy = &tern_strategy_fedavg,
         .server_learning_rate = 1.0F,
-        .limits = {.clients = 100, .num_examples = 1000, .queue = 64, .keep_versions = 100},
+        .limits =
+            {.clients = 100, .num_examples = 1000, .norm = 1e6, .queue = 64, .keep_versions = 100},
     };
     assert_int_equal(tern_service_start(&config, db, &service, why), TERN_OK);
     struct tern_http_config http = {.address = "127.0.0.1", .threads = 1};
@@ -319,6 +321,52 @@ static void test_status_and_rounds(void **state)
     cJSON_Delete(json);
 }
 
+// Sends what a request begins with and returns the status that it is refused with before its end
+// has come; 0 when the listener goes on to wait for the rest.
+static int refused_early(uint16_t port, const char *head, size_t body)
+{
+    char part[1024];
+    int status = 0;
+    int fd = connect_to(port);
+    struct timeval patience = {.tv_sec = 3};
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience), 0);
+    assert_int_equal(write(fd, head, strlen(head)), strlen(head));
+    memset(part, 'x', sizeof part);
+    for (size_t sent = 0; sent < body; sent += sizeof part) {
+        assert_int_equal(send(fd, part, sizeof part, MSG_NOSIGNAL), sizeof part);
+    }
+    ssize_t len = read(fd, reply, sizeof reply - 1);
+    reply[len > 0 ? len : 0] = '\0';
+    close(fd);
+    return sscanf(reply, "HTTP/1.1 %d", &status) == 1 ? status : 0;
+}
+
+// Nobody can make the listener keep more than the request they may send needs, whether they tell
+// its length or not.
+static void test_a_stranger_cannot_fill_memory(void **state)
+{
+    (void)state;
+    uint16_t port = tern_http_port(server);
+    assert_int_equal(
+        refused_early(port, "GET /healthz HTTP/1.1\r\nContent-Length: 16000000\r\n\r\n", 0), 413);
+    assert_int_equal(
+        refused_early(port, "POST /v1/enroll HTTP/1.1\r\nContent-Length: 4097\r\n\r\n", 0), 413);
+    assert_int_equal(refused_early(port,
+                                   "GET /healthz HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+                                   "F00000\r\n",
+                                   1024),
+                     413);
+    assert_int_equal(refused_early(port,
+                                   "POST /v1/enroll HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+                                   "F00000\r\n",
+                                   5 * 1024),
+                     413);
+    assert_int_equal(refused_early(tern_admin_port(admin),
+                                   "GET / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nF00\r\n",
+                                   1024),
+                     413);
+}
+
 // Every metric has its HELP and TYPE before it, and every line parses.
 static void test_metrics_are_prometheus_text(void **state)
 {
@@ -403,6 +451,7 @@ int main(void)
         TEST(test_code_enrols_and_revoke_shuts_out),
         TEST(test_bad_code_requests),
         TEST(test_status_and_rounds),
+        TEST(test_a_stranger_cannot_fill_memory),
         TEST(test_metrics_are_prometheus_text),
         TEST(test_address_must_be_local),
         TEST(test_token_file),

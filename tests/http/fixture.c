@@ -39,10 +39,14 @@ static struct tern_blob *blob_of(const void *data, size_t len)
     return blob;
 }
 
-static int on_headers(void *ctx, const struct tern_http_request *request, uint64_t content_length)
+static int on_headers(void *ctx, const struct tern_http_request *request, uint64_t content_length,
+                      uint32_t *body_limit)
 {
     struct fixture *fixture = ctx;
     (void)content_length;
+    if (strcmp(request->path, "/facts") == 0) {
+        *body_limit = FACTS_BODY;
+    }
     fixture->headers_seen++;
     return strcmp(request->authorization, "Bearer bad") == 0 ? 401 : 0;
 }

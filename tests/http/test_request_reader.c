@@ -11,14 +11,18 @@
 
 struct judge {
     int answer;
+    uint32_t limit; // 0 = the reader's own
     int asked;
     uint64_t content_length;
 };
 
-static int admit(void *ctx, const struct tern_http_request *request, uint64_t content_length)
+static int admit(void *ctx, const struct tern_http_request *request, uint64_t content_length,
+                 uint32_t *body_limit)
 {
     struct judge *judge = ctx;
     assert_null(request->body);
+    assert_int_equal(*body_limit, 100);
+    *body_limit = judge->limit != 0 ? judge->limit : *body_limit;
     judge->asked++;
     judge->content_length = content_length;
     return judge->answer;
@@ -134,6 +138,29 @@ static void test_admission_is_asked_before_the_body(void **state)
     assert_true(judge.content_length == 0);
 }
 
+static void test_admission_sets_the_body_limit(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        uint32_t limit;
+        int status;
+    } cases[] = {
+        {"PUT / HTTP/1.1\r\nContent-Length: 9\r\n\r\n123456789", 9, 200},
+        {"PUT / HTTP/1.1\r\nContent-Length: 9\r\n\r\n", 8, 413},
+        {"PUT / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+         "5\r\n12345\r\n4\r\n6789\r\n0\r\n\r\n",
+         9, 200},
+        {"PUT / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n12345\r\n4\r\n6789", 8, 413},
+        {"PUT / HTTP/1.1\r\nContent-Length: 101\r\n\r\n", 200, 413}, // lowered, never raised
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct judge judge = {.limit = cases[i].limit};
+        bool reusable = false;
+        assert_int_equal(status_of(cases[i].text, &judge, &reusable), cases[i].status);
+    }
+}
+
 static void test_rest_of_a_refused_request_is_dropped(void **state)
 {
     (void)state;
@@ -205,6 +232,7 @@ int main(void)
         cmocka_unit_test(test_every_split_gives_the_same_request),
         cmocka_unit_test(test_statuses),
         cmocka_unit_test(test_admission_is_asked_before_the_body),
+        cmocka_unit_test(test_admission_sets_the_body_limit),
         cmocka_unit_test(test_rest_of_a_refused_request_is_dropped),
         cmocka_unit_test(test_head_limit_is_exact),
         cmocka_unit_test(test_only_open_ranges_are_taken),
