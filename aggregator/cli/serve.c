@@ -4,9 +4,11 @@
 
 #include "admin/admin.h"
 #include "cli/state.h"
+#include "codec/container.h"
 #include "hosted/files.h"
 #include "hosted/log.h"
 #include "service/service.h"
+#include "wire/wire.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -178,12 +180,37 @@ static int lock_state(struct serving *serving)
                          strerror(errno));
 }
 
+// A client whose update is refused for its size trains again in vain, round after round.
+static int check_body_limit(struct serving *serving)
+{
+    const struct tern_aggregator_settings *s = serving->settings;
+    struct tern_db_federation federation;
+    struct tern_model model;
+    enum tern_result result = tern_db_federation(serving->db, &federation);
+    if (result == TERN_OK) {
+        result = tern_model_from_spec(&model, federation.model_spec);
+    }
+    if (result != TERN_OK) {
+        return TERN_EXIT_OK; // starting the service says better what is wrong
+    }
+    size_t needed = tern_container_bound(&serving->config.codec_up, &model) + TERN_WIRE_OVERHEAD;
+    if (needed <= s->limits_body_bytes) {
+        return TERN_EXIT_OK;
+    }
+    return tern_cli_fail(serving->cli, TERN_ERR_CONFIG,
+                         "limits.body_bytes = %llu is too small for an update of %s under "
+                         "codec.codec = %s; set it to %zu or more",
+                         (unsigned long long)s->limits_body_bytes, federation.model_spec,
+                         s->codec_codec, needed);
+}
+
 static int open_store(struct serving *serving)
 {
     char why[256];
     int code = TERN_EXIT_OK;
     serving->db = tern_state_open(serving->cli, &code);
     code = serving->db != NULL ? lock_state(serving) : code;
+    code = code == TERN_EXIT_OK ? check_body_limit(serving) : code;
     if (code != TERN_EXIT_OK) {
         return code;
     }
