@@ -229,6 +229,7 @@ static struct tern_http_limits http_limits(const struct tern_aggregator_settings
         .body_bytes = (uint32_t)s->limits_body_bytes,
         .handshake_ms = (uint32_t)s->limits_handshake,
         .request_ms = (uint32_t)s->limits_request,
+        .min_rate = s->limits_min_rate,
         .idle_ms = (uint32_t)s->limits_idle,
         .write_ms = (uint32_t)s->limits_write,
     };

@@ -20,7 +20,7 @@
 #define STATE_LIST(X)                                                                              \
     X(HANDSHAKE) /* deadline: handshake_ms from accept */                                          \
     X(IDLE)      /* between requests; deadline: idle_ms */                                         \
-    X(READING)   /* in a request; deadline: request_ms from its first byte */                      \
+    X(READING)   /* in a request; deadline: request_ms from its first byte, and min_rate on top */ \
     X(PENDING)   /* the handler has the exchange; no deadline */                                   \
     X(WRITING)   /* a reply is going out; deadline: write_ms without progress */                   \
     X(DRAINING)  /* we said goodbye; deadline: DRAIN_MS */
@@ -46,6 +46,7 @@ struct tern_connection {
     struct tern_stream stream;
     enum state state;
     uint64_t deadline; // in loop time; 0 = none
+    uint64_t reading;  // since when, in loop time
     struct tern_request_reader *reader;
     struct tern_http_exchange *exchange;
     uint8_t *input; // bytes that came behind the present request: one read at most
@@ -85,6 +86,21 @@ static void set_state(struct tern_connection *connection, enum state state, uint
 {
     connection->state = state;
     connection->deadline = limit_ms == 0 ? 0 : uv_now(&connection->loop->uv) + limit_ms;
+}
+
+static void begin_reading(struct tern_connection *connection)
+{
+    connection->reading = uv_now(&connection->loop->uv);
+    set_state(connection, STATE_READING, connection->loop->shared->limits.request_ms);
+}
+
+// A long body over a slow link takes its time; what a peer gains by it, it pays for in bytes.
+static void extend_reading(struct tern_connection *connection)
+{
+    const struct tern_http_limits *limits = &connection->loop->shared->limits;
+    uint64_t body = tern_reader_request(connection->reader)->body_len;
+    connection->deadline =
+        connection->reading + limits->request_ms + body * 1000 / limits->min_rate;
 }
 
 // --- End ---------------------------------------------------------------------------------------
@@ -218,7 +234,7 @@ static enum step written(struct tern_connection *connection)
     }
     switch (connection->after) {
     case AFTER_BODY:
-        set_state(connection, STATE_READING, connection->loop->shared->limits.request_ms);
+        begin_reading(connection);
         return STEP_ON;
     case AFTER_CLOSE:
         return begin_drain(connection);
@@ -281,7 +297,7 @@ static bool begin_request(struct tern_connection *connection)
         .ctx = connection,
     };
     connection->reader = tern_reader_new(&config);
-    set_state(connection, STATE_READING, limits->request_ms);
+    begin_reading(connection);
     return connection->reader != NULL;
 }
 
@@ -331,6 +347,7 @@ static enum step refused_by_reader(struct tern_connection *connection)
 // All that came is taken, and the request goes on.
 static enum step awaits_more(struct tern_connection *connection)
 {
+    extend_reading(connection);
     if (!tern_reader_waits(connection->reader) || connection->continued) {
         return STEP_ON;
     }

@@ -19,7 +19,8 @@ struct tern_http_limits {
     uint32_t header_bytes;            // of one request (4096)
     uint32_t body_bytes;              // of one request (16 MiB)
     uint32_t handshake_ms;            // from accept to the end of the TLS handshake (10000)
-    uint32_t request_ms;              // from its first byte to its last (60000)
+    uint32_t request_ms;              // from its first byte to its last (60000), and on top
+    uint32_t min_rate;                // of its body in bytes per second: what came extends it (500)
     uint32_t idle_ms;                 // between requests (300000)
     uint32_t write_ms;                // without progress while a reply is being sent (60000)
 };

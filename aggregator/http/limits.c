@@ -38,6 +38,7 @@ void tern_limits_fill(struct tern_http_limits *limits)
     fill(&limits->body_bytes, 16u << 20);
     fill(&limits->handshake_ms, 10000);
     fill(&limits->request_ms, 60000);
+    fill(&limits->min_rate, 500);
     fill(&limits->idle_ms, 300000);
     fill(&limits->write_ms, 60000);
 }

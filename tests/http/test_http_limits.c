@@ -65,6 +65,7 @@ static void test_zero_means_the_documented_default(void **state)
     assert_int_equal(limits.body_bytes, 16 << 20);
     assert_int_equal(limits.handshake_ms, 10000);
     assert_int_equal(limits.request_ms, 60000);
+    assert_int_equal(limits.min_rate, 500);
     assert_int_equal(limits.idle_ms, 7);
     assert_int_equal(limits.write_ms, 60000);
 }

@@ -56,6 +56,37 @@ static void test_slow_request_is_told_408(void **state)
     fixture_stop(&fixture);
 }
 
+// A body that keeps coming has the time that its bytes need at the least rate, and no more.
+static void test_slow_but_steady_body_arrives(void **state)
+{
+    (void)state;
+    begin((struct tern_http_limits){.request_ms = 1000, .min_rate = 1000}, true);
+    struct client steady;
+    struct client stalled;
+    char part[200];
+    memset(part, 'x', sizeof part);
+    assert_true(client_open(&steady, fixture.port, NULL));
+    assert_true(client_open(&stalled, fixture.port, NULL));
+    assert_true(client_send_text(&steady, "PUT /echo HTTP/1.1\r\nContent-Length: 8000\r\n\r\n"));
+    assert_true(client_send_text(&stalled, "PUT /echo HTTP/1.1\r\nContent-Length: 8000\r\n\r\n"));
+    assert_true(client_send(&stalled, part, sizeof part)); // buys 200 ms
+    for (int i = 0; i < 40; i++) {                         // 2,000 bytes per second for 4 s
+        assert_true(client_send(&steady, part, sizeof part));
+        sleep_ms(100);
+    }
+    struct client_reply reply = client_receive(&steady, false);
+    assert_int_equal(reply.status, 200);
+    assert_int_equal(reply.body_len, 8000);
+    client_reply_free(&reply);
+    reply = client_receive(&stalled, false);
+    assert_int_equal(reply.status, 408);
+    client_reply_free(&reply);
+    assert_int_equal(timeouts(), 1);
+    client_close(&steady);
+    client_close(&stalled);
+    fixture_stop(&fixture);
+}
+
 static void test_idle_connection_is_closed_and_a_busy_one_is_not(void **state)
 {
     (void)state;
@@ -177,6 +208,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_slow_request_is_told_408),
+        cmocka_unit_test(test_slow_but_steady_body_arrives),
         cmocka_unit_test(test_idle_connection_is_closed_and_a_busy_one_is_not),
         cmocka_unit_test(test_stalled_handshake_is_cut),
         cmocka_unit_test(test_peer_that_does_not_read_is_cut),
