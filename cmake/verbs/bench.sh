@@ -69,7 +69,8 @@ BENCH_IDLE=${BENCH_IDLE:-2000}
 
 bench_load() { # OUT
     begin_experiment
-    start_bench_aggregator load "round.cohort=$BENCH_CLIENTS" "round.min_clients=$BENCH_CLIENTS" \
+    local cohort=$((BENCH_CLIENTS + 1))
+    start_bench_aggregator load "round.cohort=$cohort" "round.min_clients=$cohort" \
         "round.rounds=1" limits.enrollments_per_minute=0 limits.connections_per_address=10000
     "$TERN_BUILD/bench-bin/bench-load" 127.0.0.1 "$AGGREGATOR_PORT" "$BENCH_DIR/ca.pem" \
         "$BENCH_CODE" mlp:784-128-10 1 "$BENCH_CLIENTS" "$BENCH_CONNECTIONS" 10000 \

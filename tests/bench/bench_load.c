@@ -1,7 +1,8 @@
 // How many durable updates per second an aggregator accepts. Enrols many clients, gives each its
 // task, then sends one update of about 10 KB per client over a few kept connections, each waiting
-// for its reply before the next, and counts replies. Every reply is sent after the transaction that
-// holds its update is on disk.
+// for its reply before the next. Every reply is sent after the transaction that holds its update is
+// on disk; the clock stops at the last of them. One more client then completes the round, and its
+// wait is what the commit of the round takes.
 #include "codec/container.h"
 #include "https.h"
 #include "tensor/model.h"
@@ -23,7 +24,7 @@ struct load {
     const char *port;
     const char *ca;
     const char *join_code;
-    uint32_t clients;
+    uint32_t clients; // that are timed; one more completes the round
     uint32_t connections;
     uint32_t update_bytes;
     struct virtual_client *all;
@@ -34,9 +35,6 @@ struct load {
     size_t container_len;
     pthread_barrier_t barrier;
     _Atomic uint32_t accepted;
-    uint32_t measured; // updates after which the clock is read: the last ones wait for the round
-    double started;
-    double measured_seconds;
     _Atomic uint32_t refused;
     _Atomic int failed; // an enum tern_result
 };
@@ -104,7 +102,7 @@ static enum tern_result check_in(struct worker *worker, struct virtual_client *c
     return client->round > 0 ? TERN_OK : TERN_ERR_NOT_IN_COHORT;
 }
 
-static enum tern_result upload(struct worker *worker, const struct virtual_client *client)
+static enum tern_result upload(struct worker *worker, struct virtual_client *client)
 {
     struct load *load = worker->load;
     static _Thread_local uint8_t body[BENCH_MESSAGE_MAX];
@@ -129,9 +127,7 @@ static enum tern_result upload(struct worker *worker, const struct virtual_clien
     TERN_TRY(bench_exchange(&worker->connection, "PUT", path, client->token, body, len, &status,
                             answer, &answer_len));
     if (status == 200) {
-        if (++load->accepted == load->measured) {
-            load->measured_seconds = now() - load->started;
-        }
+        load->accepted++;
     } else if (load->refused++ == 0) {
         tern_Error error = tern_Error_init_zero;
         if (tern_wire_decode_error(answer, answer_len, &error) == TERN_OK) {
@@ -145,17 +141,15 @@ static enum tern_result upload(struct worker *worker, const struct virtual_clien
 
 typedef enum tern_result (*phase)(struct worker *worker, struct virtual_client *client);
 
-static enum tern_result upload_phase(struct worker *worker, struct virtual_client *client)
-{
-    return upload(worker, client);
-}
+enum { ENROLL, CHECK_IN, UPLOAD, COMPLETE, PHASES };
 
-static void run_phase(struct worker *worker, phase each)
+// Clients [first, end), shared among the workers.
+static void run_phase(struct worker *worker, phase each, uint32_t first, uint32_t end)
 {
     struct load *load = worker->load;
     pthread_barrier_wait(&load->barrier); // all are ready
     pthread_barrier_wait(&load->barrier); // the clock was read
-    for (uint32_t i = worker->index; i < load->clients && load->failed == TERN_OK;
+    for (uint32_t i = first + worker->index; i < end && load->failed == TERN_OK;
          i += load->connections) {
         enum tern_result result = each(worker, &load->all[i]);
         if (result != TERN_OK) {
@@ -176,9 +170,10 @@ static void *work(void *argument)
     if (result != TERN_OK) {
         load->failed = (int)result;
     }
-    run_phase(worker, enroll);
-    run_phase(worker, check_in);
-    run_phase(worker, upload_phase);
+    run_phase(worker, enroll, 0, load->clients + 1);
+    run_phase(worker, check_in, 0, load->clients + 1);
+    run_phase(worker, upload, 0, load->clients);
+    run_phase(worker, upload, load->clients, load->clients + 1);
     bench_close(&worker->connection);
     bench_tls_clear(&worker->tls);
     return NULL;
@@ -229,7 +224,7 @@ static enum tern_result prepare(struct load *load, const char *model, const char
     load->seed = strtoull(seed, NULL, 10);
     TERN_TRY(tern_model_from_spec(&load->model, model));
     tern_replica_from_seed(load->model.hash, load->seed, load->replica);
-    load->all = calloc(load->clients, sizeof *load->all);
+    load->all = calloc((size_t)load->clients + 1, sizeof *load->all);
     if (load->all == NULL) {
         return TERN_ERR_NO_MEMORY;
     }
@@ -237,7 +232,7 @@ static enum tern_result prepare(struct load *load, const char *model, const char
 }
 
 // Runs the phases; seconds[i] is how long phase i took.
-static void run(struct load *load, double seconds[3])
+static void run(struct load *load, double seconds[PHASES])
 {
     struct worker *workers = calloc(load->connections, sizeof *workers);
     pthread_t *threads = calloc(load->connections, sizeof *threads);
@@ -250,12 +245,12 @@ static void run(struct load *load, double seconds[3])
             exit(1);
         }
     }
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < PHASES; i++) {
         pthread_barrier_wait(&load->barrier);
-        load->started = now();
+        double started = now();
         pthread_barrier_wait(&load->barrier);
         pthread_barrier_wait(&load->barrier);
-        seconds[i] = now() - load->started;
+        seconds[i] = now() - started;
     }
     for (uint32_t i = 0; i < load->connections; i++) {
         pthread_join(threads[i], NULL);
@@ -264,24 +259,25 @@ static void run(struct load *load, double seconds[3])
     free(workers);
 }
 
-static void report(const struct load *load, const double seconds[3])
+static void report(const struct load *load, const double seconds[PHASES])
 {
     printf("{\"clients\": %u, \"connections\": %u, \"update_bytes\": %zu,\n"
            " \"accepted\": %u, \"refused\": %u, \"upload_seconds\": %.3f,\n"
            " \"updates_per_second\": %.0f, \"round_commit_seconds\": %.3f,\n"
            " \"enrollments_per_second\": %.0f,\n"
            " \"checkins_per_second\": %.0f}\n",
-           load->clients, load->connections, load->container_len, load->accepted, load->refused,
-           seconds[2], load->measured / load->measured_seconds, seconds[2] - load->measured_seconds,
-           load->clients / seconds[0], load->clients / seconds[1]);
+           load->clients, load->connections, load->container_len, load->accepted - 1, load->refused,
+           seconds[UPLOAD], load->clients / seconds[UPLOAD], seconds[COMPLETE],
+           (load->clients + 1) / seconds[ENROLL], (load->clients + 1) / seconds[CHECK_IN]);
 }
 
 int main(int argc, char **argv)
 {
     if (argc != 10) {
-        fprintf(stderr, "usage: bench-load HOST PORT CA.pem JOIN_CODE MODEL SEED CLIENTS "
-                        "CONNECTIONS UPDATE_BYTES\n"
-                        "The aggregator's round.cohort and round.min_clients must be CLIENTS.\n");
+        fprintf(stderr,
+                "usage: bench-load HOST PORT CA.pem JOIN_CODE MODEL SEED CLIENTS "
+                "CONNECTIONS UPDATE_BYTES\n"
+                "The aggregator's round.cohort and round.min_clients must be CLIENTS + 1.\n");
         return 2;
     }
     static struct load load;
@@ -292,9 +288,8 @@ int main(int argc, char **argv)
     load.clients = (uint32_t)strtoul(argv[7], NULL, 10);
     load.connections = (uint32_t)strtoul(argv[8], NULL, 10);
     load.update_bytes = (uint32_t)strtoul(argv[9], NULL, 10);
-    load.measured = load.clients - load.clients / 20;
     enum tern_result result = prepare(&load, argv[5], argv[6]);
-    double seconds[3] = {0};
+    double seconds[PHASES] = {0};
     if (result == TERN_OK) {
         run(&load, seconds);
         result = (enum tern_result)load.failed;
