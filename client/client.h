@@ -113,6 +113,10 @@ struct tern_client_config {
 
     void (*on_event)(void *ctx, const struct tern_client_event *event); // NULL = nobody listens
     void *event_ctx;
+
+    // Whether this program builds the model `spec` with this hash (TERN_SHA256_SIZE bytes). Asked
+    // while enrolling, before the identity is saved; NULL = only tern_client_restore() compares.
+    bool (*builds_model)(const char *spec, const uint8_t *hash);
 };
 
 // What training needs, known once the identity names the model. All memory is the caller's and is
@@ -249,6 +253,7 @@ TERN_MUST_USE enum tern_result tern_client_identify(struct tern_client *client);
 // hold belongs to the former one and is not used again.
 // TERN_AGAIN              call again with the same code (a transport that does not block)
 // TERN_ERR_UNAUTHORIZED   the code is wrong, used up or expired
+// TERN_ERR_MODEL_MISMATCH this program does not build the federation's model; nothing was saved
 // TERN_ERR_NETWORK, TERN_ERR_TLS, TERN_ERR_BUSY, TERN_ERR_HTTP, TERN_ERR_CORRUPT (not a reply)
 // TERN_ERR_IO, TERN_ERR_NO_SPACE  the identity could not be saved: the code may be used up
 TERN_MUST_USE enum tern_result tern_client_enroll(struct tern_client *client,

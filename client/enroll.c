@@ -36,6 +36,10 @@ static enum tern_result adopt(struct tern_client *client)
         reply.model.hash.size != TERN_SHA256_SIZE) {
         return TERN_ERR_CORRUPT;
     }
+    if (client->config.builds_model != NULL &&
+        !client->config.builds_model(reply.model.spec, reply.model.hash.bytes)) {
+        return TERN_ERR_MODEL_MISMATCH;
+    }
     struct tern_client_identity *identity = &client->identity;
     memset(identity, 0, sizeof *identity);
     identity->client_id = reply.client_id;

@@ -1,3 +1,4 @@
+#include "cli/json.h"
 #include "cli/session.h"
 #include "cli/verbs.h"
 
@@ -15,6 +16,20 @@ static void read_code(const struct tern_cli *cli, char code[CODE_MAX])
         code[0] = '\0';
     }
     code[strcspn(code, "\r\n")] = '\0';
+}
+
+static int say_enrolled(const struct tern_cli *cli, const struct tern_client_identity *identity)
+{
+    if (!cli->json) {
+        printf("Enrolled as client %llu for the model %s.\n",
+               (unsigned long long)identity->client_id, identity->model_spec);
+        return TERN_EXIT_OK;
+    }
+    cJSON *root = cJSON_CreateObject();
+    cJSON_AddNumberToObject(root, "client", (double)identity->client_id);
+    cJSON_AddStringToObject(root, "model", identity->model_spec);
+    cJSON_AddBoolToObject(root, "evaluator", identity->evaluator);
+    return print_json(root);
 }
 
 static int enroll(struct tern_cli *cli, struct session *session)
@@ -36,15 +51,41 @@ static int enroll(struct tern_cli *cli, struct session *session)
                              "the aggregator does not take this code: it is wrong, used up or "
                              "expired; ask for one made by tern-aggregator enroll-code");
     }
+    if (result == TERN_ERR_MODEL_MISMATCH) {
+        return tern_cli_fail(cli, result,
+                             "the federation's model is none that this version builds: use the "
+                             "tern-client that belongs to the aggregator; the code is used up");
+    }
     if (result != TERN_OK) {
         return tern_cli_fail(cli, result, "enrolling with %s failed: %s %s",
                              session->settings->server, tern_result_sentence(result),
                              tern_curl_why(session->curl));
     }
-    const struct tern_client_identity *identity = tern_client_identity(&session->client);
-    printf("Enrolled as client %llu for the model %s.\n", (unsigned long long)identity->client_id,
-           identity->model_spec);
-    return TERN_EXIT_OK;
+    return say_enrolled(cli, tern_client_identity(&session->client));
+}
+
+static uint64_t wire_bytes(const struct session *session)
+{
+    const struct tern_meter *meter = tern_client_meter_all(&session->client);
+    return tern_meter_total(meter, TERN_UP).wire + tern_meter_total(meter, TERN_DOWN).wire;
+}
+
+// Enrolling again must not make the month's bytes free: the meter goes on from what was counted.
+static int enroll_metered(struct tern_cli *cli, struct session *session)
+{
+    const enum tern_result result = tern_client_load_meter(&session->client);
+    if (result == TERN_ERR_CORRUPT) {
+        fprintf(stderr, "tern-client: the meter's record is damaged; counting from zero\n");
+    } else if (result != TERN_OK && result != TERN_ERR_NOT_FOUND) {
+        return tern_cli_fail(cli, result, "the meter in %s cannot be read: %s",
+                             session->settings->state_dir, tern_result_sentence(result));
+    }
+    const uint64_t before = wire_bytes(session);
+    const int code = enroll(cli, session);
+    if (wire_bytes(session) != before && tern_client_save_meter(&session->client) != TERN_OK) {
+        fprintf(stderr, "tern-client: the meter could not be saved\n");
+    }
+    return code;
 }
 
 int verb_enroll(struct tern_cli *cli)
@@ -52,11 +93,8 @@ int verb_enroll(struct tern_cli *cli)
     static struct session session;
     const struct session_listener nobody = {0};
     const enum tern_result result = session_open(&session, &tern_client_settings, &nobody);
-    const int code =
-        result == TERN_OK ? enroll(cli, &session) : tern_cli_fail(cli, result, "%s", session.why);
-    if (result == TERN_OK && tern_client_save_meter(&session.client) != TERN_OK) {
-        fprintf(stderr, "tern-client: the meter could not be saved\n");
-    }
+    const int code = result == TERN_OK ? enroll_metered(cli, &session)
+                                       : tern_cli_fail(cli, result, "%s", session.why);
     session_close(&session);
     return code;
 }

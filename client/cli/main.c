@@ -4,7 +4,7 @@
 struct tern_client_settings tern_client_settings;
 
 static const struct tern_cli_option enroll_options[] = {
-    {"force", NULL, "replace the identity that the state directory holds"},
+    {"force", NULL, "replace the identity that is there, and lose its error buffer"},
     {0},
 };
 
@@ -13,6 +13,9 @@ static const struct tern_cli_verb verbs[] = {
      "Exchanges a code of `tern-aggregator enroll-code` for this client's identity, which is kept\n"
      "in client.state_dir. Done once. CODE - reads it from the standard input, so that it stands\n"
      "in no list of processes.\n"
+     "\n"
+     "With --force an identity that is there is replaced. Its error buffer and any update that was\n"
+     "not answered belong to it and are not used again: what they hold is lost. The meter goes on.\n"
      "\n"
      "  tern-client enroll --config client.ini X7K2-...\n"
      "  echo X7K2-... | tern-client enroll --config client.ini -\n",
@@ -28,6 +31,9 @@ static const struct tern_cli_verb verbs[] = {
      "Does one round and ends: 0 when the update was answered, 4 when there was nothing to do or\n"
      "a byte budget forbids it (the reason is on stderr), 3 when the aggregator refuses this\n"
      "client or its update, 1 when the aggregator could not be reached.\n"
+     "\n"
+     "With --json it prints what ended it (uploaded, waiting, budget, ...) and for an upload the\n"
+     "answer and the bytes.\n"
      "\n"
      "  tern-client once --config client.ini --set client.wait=0\n",
      NULL, 0, 0, verb_once},

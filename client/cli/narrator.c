@@ -4,6 +4,7 @@
 #include "util/bytes.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 // --- Log lines
 // -----------------------------------------------------------------------------------
@@ -91,12 +92,16 @@ static void log_finished(const struct tern_client_event *event)
 // --- One round
 // -----------------------------------------------------------------------------------
 
-static void round_over(struct narrator *narrator, int exit_code)
+static void round_over(struct narrator *narrator, const struct tern_client_event *event,
+                       int exit_code)
 {
-    if (!narrator->heard) {
-        narrator->exit_code = exit_code;
+    if (narrator->heard) {
+        return;
     }
     narrator->heard = true;
+    narrator->exit_code = exit_code;
+    narrator->last = *event;
+    snprintf(narrator->why, sizeof narrator->why, "%s", event->why != NULL ? event->why : "");
 }
 
 static int code_of_answer(enum tern_result answer)
@@ -111,26 +116,26 @@ static void listen_for_end(struct narrator *narrator, const struct tern_client_e
     narrator->troubles = trouble ? narrator->troubles + 1 : narrator->troubles;
     switch ((int)event->kind) {
     case TERN_EVENT_UPLOADED:
-        round_over(narrator, code_of_answer(event->result));
+        round_over(narrator, event, code_of_answer(event->result));
         break;
     case TERN_EVENT_EVALUATED:
         narrator->evaluated = true;
         break;
     case TERN_EVENT_TASK:
         if (narrator->evaluated) {
-            round_over(narrator, TERN_EXIT_OK);
+            round_over(narrator, event, TERN_EXIT_OK);
         }
         break;
     case TERN_EVENT_WAITING:
     case TERN_EVENT_FINISHED:
-        round_over(narrator, narrator->evaluated ? TERN_EXIT_OK : TERN_EXIT_NOTHING);
+        round_over(narrator, event, narrator->evaluated ? TERN_EXIT_OK : TERN_EXIT_NOTHING);
         break;
     case TERN_EVENT_BUDGET:
-        round_over(narrator, TERN_EXIT_NOTHING);
+        round_over(narrator, event, TERN_EXIT_NOTHING);
         break;
     case TERN_EVENT_TROUBLE:
         if (event->result == TERN_ERR_TLS || narrator->troubles >= narrator->trouble_limit) {
-            round_over(narrator, TERN_EXIT_FAILED);
+            round_over(narrator, event, TERN_EXIT_FAILED);
         }
         break;
     default:

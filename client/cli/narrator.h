@@ -13,6 +13,8 @@ struct narrator {
     const struct tern_curl *curl; // says why the network failed; may be NULL
     uint32_t troubles;
     bool evaluated;
+    struct tern_client_event last; // once: the event that ended it; `why` stands below
+    char why[128];
 };
 
 // For tern_client_config.on_event; ctx is the narrator.

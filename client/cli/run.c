@@ -1,5 +1,6 @@
 // The verbs that work: run until the end, or for one round.
 #define _GNU_SOURCE
+#include "cli/json.h"
 #include "cli/narrator.h"
 #include "cli/session.h"
 #include "cli/verbs.h"
@@ -82,6 +83,31 @@ static int explain_end(const struct tern_cli *cli, const struct session *session
     return tern_cli_fail(cli, result, "the client stopped: %s", tern_result_sentence(result));
 }
 
+// What `once` came to, from the event that ended it.
+static void say_once(const struct narrator *narrator)
+{
+    const struct tern_client_event *last = &narrator->last;
+    cJSON *root = cJSON_CreateObject();
+    cJSON_AddStringToObject(root, "ended_by",
+                            narrator->heard ? tern_client_event_name(last->kind) : "signal");
+    cJSON_AddNumberToObject(root, "exit_code", narrator->exit_code);
+    cJSON_AddBoolToObject(root, "evaluated", narrator->evaluated);
+    if (narrator->heard && last->kind == TERN_EVENT_UPLOADED) {
+        cJSON_AddNumberToObject(root, "round", last->round);
+        cJSON_AddNumberToObject(root, "sequence", last->sequence);
+        cJSON_AddStringToObject(root, "answer",
+                                last->duplicate           ? "duplicate"
+                                : last->result == TERN_OK ? "accepted"
+                                                          : tern_result_name(last->result));
+        cJSON_AddNumberToObject(root, "bytes", (double)last->bytes);
+        cJSON_AddNumberToObject(root, "round_wire_bytes", (double)last->round_bytes);
+    }
+    if (narrator->why[0] != '\0') {
+        cJSON_AddStringToObject(root, "why", narrator->why);
+    }
+    print_json(root);
+}
+
 // --- The loop
 // -----------------------------------------------------------------------------------------
 
@@ -112,7 +138,10 @@ static int end(const struct tern_cli *cli, struct session *session, struct narra
     }
     if (interrupted) {
         tern_log(TERN_LOG_INFO, "interrupted", NULL);
-        return TERN_EXIT_INTERRUPTED;
+        narrator->exit_code = TERN_EXIT_INTERRUPTED;
+    }
+    if (cli->json) {
+        say_once(narrator);
     }
     return narrator->exit_code;
 }
@@ -143,6 +172,11 @@ static int work(struct tern_cli *cli, struct narrator *narrator)
 int verb_run(struct tern_cli *cli)
 {
     struct narrator narrator = {0};
+    if (cli->json) {
+        return tern_cli_fail(cli, TERN_ERR_CONFIG,
+                             "run prints no result, so --json has no meaning here: its log is on "
+                             "stderr, and tern-client status --json shows where it is");
+    }
     return work(cli, &narrator);
 }
 

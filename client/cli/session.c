@@ -57,6 +57,13 @@ static const char *name_of(struct session *session)
     return session->host;
 }
 
+static bool builds_model(const char *spec, const uint8_t *hash)
+{
+    struct tern_model model;
+    return tern_model_from_spec(&model, spec) == TERN_OK &&
+           memcmp(model.hash, hash, TERN_SHA256_SIZE) == 0;
+}
+
 static enum tern_result init_client(struct session *session,
                                     const struct session_listener *listener)
 {
@@ -83,6 +90,7 @@ static enum tern_result init_client(struct session *session,
         .budget_per_round = settings->budget_per_round,
         .budget_per_month = settings->budget_per_month,
         .budget_wait_ms = (uint32_t)settings->budget_look_again,
+        .builds_model = builds_model,
     };
     if (session->curl != NULL) {
         config.ports.transport = tern_curl_port(session->curl);
@@ -112,7 +120,12 @@ enum tern_result session_open(struct session *session, const struct tern_client_
     const struct tern_curl_config curl = {
         .server = settings->server, .ca_file = settings->ca, .abort = listener->abort};
     TERN_TRY(tern_curl_open(&session->curl, &curl, session->why));
-    TERN_TRY(tern_file_store_open(&session->store, settings->state_dir, session->why));
+    enum tern_result result =
+        tern_file_store_open(&session->store, settings->state_dir, session->why);
+    if (result != TERN_OK) {
+        // No peer has a part in this, as it would in a conflict of updates.
+        return result == TERN_ERR_CONFLICT ? TERN_ERR_STATE : result;
+    }
     return init_client(session, listener);
 }
 
@@ -174,7 +187,7 @@ static enum tern_result cut_shard(struct session *session, struct tern_view *vie
     const enum tern_result result = tern_partition_make(
         &config, session->data.train.labels, session->data.train.count, &session->partition);
     if (result != TERN_OK) {
-        return explain(session, result,
+        return explain(session, result == TERN_ERR_ARGUMENT ? TERN_ERR_CONFIG : result,
                        "%" PRIu32 " examples cannot be cut into %" PRIu32 " shards: %s",
                        session->data.train.count, config.clients, tern_result_sentence(result));
     }
@@ -189,7 +202,9 @@ static enum tern_result open_data(struct session *session, struct tern_builtin_c
     tern_data_spec_join(session->settings->data_source, session->settings->data_dir, spec);
     const enum tern_result result = tern_dataset_open(spec, NULL, &session->data, why);
     if (result != TERN_OK) {
-        return explain(session, result, "%s", why);
+        // A file that is not there was named by the setting; one that is damaged was not.
+        return explain(session, result == TERN_ERR_NOT_FOUND ? TERN_ERR_CONFIG : result,
+                       "data.source: %s", why);
     }
     config->test = tern_view_all(&session->data.test);
     config->train = tern_view_all(&session->data.train);
@@ -224,7 +239,7 @@ static enum tern_result build_trainer(struct session *session)
         tern_builtin_trainer_init(&session->trainer, &config, session->arena, size);
     return result == TERN_OK
                ? TERN_OK
-               : explain(session, result,
+               : explain(session, TERN_ERR_CONFIG,
                          "the model \"%s\" cannot be trained on examples of %" PRIu32
                          " values and %" PRIu32 " classes: check data.source",
                          tern_client_identity(&session->client)->model_spec,

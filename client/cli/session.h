@@ -40,7 +40,7 @@ struct session_listener {
 };
 
 // Locks the state directory and prepares a connection. *session is zeroed.
-// TERN_ERR_CONFLICT (another process), TERN_ERR_CONFIG, TERN_ERR_IO, TERN_ERR_NO_MEMORY
+// TERN_ERR_STATE (in use by another process), TERN_ERR_CONFIG, TERN_ERR_IO, TERN_ERR_NO_MEMORY
 TERN_MUST_USE enum tern_result session_open(struct session *session,
                                             const struct tern_client_settings *settings,
                                             const struct session_listener *listener);

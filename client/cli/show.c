@@ -1,23 +1,12 @@
 // The verbs that only look: status and meter.
+#include "cli/json.h"
 #include "cli/session.h"
 #include "cli/verbs.h"
 #include "util/bytes.h"
 
-#include <cjson/cJSON.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-static int print_json(cJSON *root)
-{
-    char *text = cJSON_Print(root);
-    if (text != NULL) {
-        puts(text);
-        cJSON_free(text);
-    }
-    cJSON_Delete(root);
-    return text != NULL ? TERN_EXIT_OK : TERN_EXIT_FAILED;
-}
 
 // --- status
 // -----------------------------------------------------------------------------------------

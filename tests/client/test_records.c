@@ -210,6 +210,27 @@ static void records_of_a_former_enrolment_are_not_used(void **state)
     assert_int_equal(tern_client_pending(&world.client)->len, 0);
 }
 
+static bool builds_nothing(const char *spec, const uint8_t *hash)
+{
+    assert_string_equal(spec, "test:608");
+    assert_memory_equal(hash, world.model.hash, TERN_SHA256_SIZE);
+    return false;
+}
+
+static void model_that_cannot_be_built_is_not_enrolled_for(void **state)
+{
+    (void)state;
+    world.client.config.builds_model = builds_nothing;
+    const struct tern_client_identity before = *tern_client_identity(&world.client);
+    const size_t writes = world.store.writes;
+    assert_int_equal(tern_client_enroll(&world.client, "join-me"), TERN_ERR_MODEL_MISMATCH);
+    assert_int_equal(world.store.writes, writes);
+    assert_null(tern_client_identity(&world.client));
+    boot(); // the former identity is still there
+    assert_int_equal(tern_client_identity(&world.client)->client_id, before.client_id);
+    assert_string_equal(tern_client_identity(&world.client)->token, before.token);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -226,6 +247,7 @@ int main(void)
         TEST(damaged_meter_counts_from_zero),
         TEST(records_cut_short_are_not_believed),
         TEST(records_of_a_former_enrolment_are_not_used),
+        TEST(model_that_cannot_be_built_is_not_enrolled_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,15 @@
+#include "cli/json.h"
+#include "hosted/cli.h"
+
+#include <stdio.h>
+
+int print_json(cJSON *root)
+{
+    char *text = cJSON_Print(root);
+    if (text != NULL) {
+        puts(text);
+        cJSON_free(text);
+    }
+    cJSON_Delete(root);
+    return text != NULL ? TERN_EXIT_OK : TERN_EXIT_FAILED;
+}
