@@ -2,7 +2,6 @@
 
 #include "codec/codec.h"
 #include "float_file.h"
-#include "hosted/files.h"
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -66,15 +65,12 @@ static enum tern_result write_both(const struct tern_cli *cli, const char *out,
                                    const struct float_file *rest)
 {
     const char *buffer = tern_cli_option(cli, "error-buffer", NULL);
-    enum tern_result result = tern_file_write(out, payload, len, 0644);
-    if (result != TERN_OK) {
-        (void)tern_cli_fail(cli, result, "cannot write %s: %s", out, strerror(errno));
-        return result;
-    }
+    TERN_TRY(output_write(cli, out, payload, len));
+    enum tern_result result = TERN_OK;
     if (buffer != NULL) {
         result = float_file_write(cli, buffer, rest->values, rest->count);
     }
-    if (result != TERN_OK) {
+    if (result != TERN_OK && strcmp(out, "-") != 0) {
         (void)unlink(out);
     }
     return result;
@@ -104,6 +100,11 @@ static int encode_values(const struct tern_cli *cli, const struct tern_codec *co
 int verb_encode(struct tern_cli *cli)
 {
     const char *buffer = tern_cli_option(cli, "error-buffer", NULL);
+    if (buffer != NULL && strcmp(buffer, "-") == 0) {
+        return tern_cli_fail(cli, TERN_ERR_CONFIG,
+                             "--error-buffer names a file that is read and replaced; it cannot be "
+                             "the standard input or output");
+    }
     struct tern_codec codec;
     struct float_file input;
     enum tern_result result = parse_spec(cli, cli->arguments[0], &codec);

@@ -4,6 +4,8 @@
 #include "hosted/files.h"
 #include "util/bytes.h"
 #include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +16,17 @@ static void to_floats(uint8_t *raw, size_t count)
         float value = tern_get_f32(raw + 4 * i);
         memcpy(raw + 4 * i, &value, sizeof value);
     }
+}
+
+static bool is_standard(const char *path)
+{
+    return strcmp(path, "-") == 0;
+}
+
+// What to open for a file that is read.
+static const char *input_path(const char *path)
+{
+    return is_standard(path) ? "/dev/stdin" : path;
 }
 
 static void read_fail(const struct tern_cli *cli, enum tern_result result, const char *path)
@@ -29,7 +42,8 @@ enum tern_result float_file_read(const struct tern_cli *cli, const char *path,
     uint8_t *raw = NULL;
     size_t len = 0;
     errno = 0;
-    enum tern_result result = tern_file_read(path, 4 * TERN_CODEC_VALUES_MAX, &raw, &len);
+    enum tern_result result =
+        tern_file_read(input_path(path), 4 * TERN_CODEC_VALUES_MAX, &raw, &len);
     if (result != TERN_OK) {
         read_fail(cli, result, path);
         return result;
@@ -47,6 +61,22 @@ enum tern_result float_file_read(const struct tern_cli *cli, const char *path,
     return TERN_OK;
 }
 
+enum tern_result output_write(const struct tern_cli *cli, const char *path, const void *data,
+                              size_t len)
+{
+    enum tern_result result = TERN_OK;
+    if (!is_standard(path)) {
+        result = tern_file_write(path, data, len, 0644);
+    } else if (fwrite(data, 1, len, stdout) != len || fflush(stdout) != 0) {
+        result = TERN_ERR_IO;
+    }
+    if (result != TERN_OK) {
+        (void)tern_cli_fail(cli, result, "cannot write %s: %s",
+                            is_standard(path) ? "the output" : path, strerror(errno));
+    }
+    return result;
+}
+
 enum tern_result float_file_write(const struct tern_cli *cli, const char *path, const float *values,
                                   size_t count)
 {
@@ -58,11 +88,8 @@ enum tern_result float_file_write(const struct tern_cli *cli, const char *path, 
     for (size_t i = 0; i < count; i++) {
         tern_put_f32(raw + 4 * i, values[i]);
     }
-    enum tern_result result = tern_file_write(path, raw, 4 * count, 0644);
+    enum tern_result result = output_write(cli, path, raw, 4 * count);
     free(raw);
-    if (result != TERN_OK) {
-        (void)tern_cli_fail(cli, result, "cannot write %s: %s", path, strerror(errno));
-    }
     return result;
 }
 
@@ -77,7 +104,8 @@ enum tern_result payload_read(const struct tern_cli *cli, const char *path, uint
     }
     TERN_TRY(tern_cli_number(cli, "count", 0, 0, TERN_CODEC_VALUES_MAX, &wanted));
     errno = 0;
-    enum tern_result result = tern_file_read(path, TERN_CODEC_PAYLOAD_MAX, payload, len);
+    enum tern_result result =
+        tern_file_read(input_path(path), TERN_CODEC_PAYLOAD_MAX, payload, len);
     if (result != TERN_OK) {
         read_fail(cli, result, path);
         return result;

@@ -14,9 +14,14 @@ struct float_file {
     size_t count;
 };
 
-// Reads all values of a file. On error says why on stderr.
+// Reads all values of a file; "-" is the standard input. On error says why on stderr.
 TERN_MUST_USE enum tern_result float_file_read(const struct tern_cli *cli, const char *path,
                                                struct float_file *file);
+
+// Writes the bytes of a file that the command line named, at once; "-" is the standard output. On
+// error says why on stderr.
+TERN_MUST_USE enum tern_result output_write(const struct tern_cli *cli, const char *path,
+                                            const void *data, size_t len);
 
 // Writes values to a file, at once; a file that is there is replaced. On error says why on stderr.
 TERN_MUST_USE enum tern_result float_file_write(const struct tern_cli *cli, const char *path,

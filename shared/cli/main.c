@@ -30,7 +30,9 @@ static const struct tern_cli_verb verbs[] = {
                 "\n"
                 "With --error-buffer FILE the values of FILE, if it is there, are added first,\n"
                 "and what the payload does not carry is left in FILE for the next call: nothing\n"
-                "is lost, only late. Both files are replaced whole or not at all.\n"
+                "is lost, only late. Both files are replaced whole or not at all. When OUT is -,\n"
+                "the payload is out before FILE is replaced: if the exit code is not 0, throw it\n"
+                "away.\n"
                 "\n"
                 "Examples:\n"
                 "  tern-codec encode 3lc gradient.f32 gradient.tern\n"
@@ -102,8 +104,10 @@ static const struct tern_cli_program program = {
             "  tern-codec encode 3lc:s=1.5 change.f32 change.tern --error-buffer rest.f32\n"
             "  tern-codec inspect change.tern --count 101770\n"
             "  tern-codec decode change.tern sent.f32 --count 101770\n"
+            "  tern-codec encode 3lc change.f32 - | gzip > change.tern.gz\n"
             "\n"
-            "Exit codes: 0 done, 1 failed (the reason is on stderr), 2 wrong usage.\n",
+            "For a file that is read, - is the standard input; for one that is written, the\n"
+            "standard output.\n",
     .verbs = verbs,
 };
 

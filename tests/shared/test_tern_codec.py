@@ -91,6 +91,35 @@ class TernCodec(unittest.TestCase):
         self.run_program("encode", "3lc", path, self.path("out.tern"), *rest, code=1)
         self.assertFalse(os.path.exists(self.path("out.tern")))
 
+    def test_dash_is_the_standard_input_and_output(self):
+        path = self.put("in.f32", floats(2, -2, 0.5, 0, 2))
+        payload = self.pipe(b"", "encode", "3lc", path, "-")
+        self.encode("3lc", [2, -2, 0.5, 0, 2])
+        self.assertEqual(payload, self.get("out.tern"))
+        self.assertEqual(self.pipe(floats(2, -2, 0.5, 0, 2), "encode", "3lc", "-", "-"), payload)
+        values = self.pipe(payload, "decode", "-", "-", "--count", "5")
+        self.assertEqual(values, floats(2, -2, 0, 0, 2))
+        self.assertFalse(os.path.exists(self.path("-")))
+        done = self.encode("3lc", [1], "--error-buffer", "-", code=2)
+        self.assertIn("--error-buffer", done.stderr)
+
+    def pipe(self, data, *arguments):
+        done = subprocess.run([PROGRAM, *arguments], input=data, capture_output=True,
+                              cwd=self.folder)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def test_full_output_is_a_failure(self):
+        path = self.put("in.f32", floats(1, 2))
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run([PROGRAM, "encode", "3lc", path, "-"], stdout=full,
+                                  stderr=subprocess.PIPE, text=True)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("output", done.stderr)
+
+    def test_help_says_exit_codes_once(self):
+        self.assertEqual(self.run_program("--help").stdout.count("Exit codes"), 1)
+
     def test_wrong_spec_lists_the_codecs(self):
         self.assertIn("3lc", self.encode("zip", [1], code=2).stderr)
         self.assertIn("2.5", self.encode("3lc:s=2.5", [1], code=2).stderr)
