@@ -43,13 +43,19 @@ static void release(struct tern_mailbox *mailbox)
 struct tern_http_exchange *tern_mailbox_take(struct tern_mailbox *mailbox)
 {
     pthread_mutex_lock(&mailbox->lock);
-    struct tern_http_exchange *exchange = mailbox->first;
-    if (exchange != NULL) {
-        mailbox->first = exchange->next;
-        mailbox->last = mailbox->first == NULL ? NULL : mailbox->last;
-    }
+    struct tern_http_exchange *first = mailbox->first;
+    mailbox->first = NULL;
+    mailbox->last = NULL;
     pthread_mutex_unlock(&mailbox->lock);
-    return exchange;
+    return first;
+}
+
+bool tern_mailbox_is_empty(struct tern_mailbox *mailbox)
+{
+    pthread_mutex_lock(&mailbox->lock);
+    bool empty = mailbox->first == NULL;
+    pthread_mutex_unlock(&mailbox->lock);
+    return empty;
 }
 
 static void drop(struct tern_http_exchange *exchange)
@@ -63,9 +69,11 @@ void tern_mailbox_close(struct tern_mailbox *mailbox)
     pthread_mutex_lock(&mailbox->lock);
     mailbox->wake = NULL;
     pthread_mutex_unlock(&mailbox->lock);
-    struct tern_http_exchange *exchange;
-    while ((exchange = tern_mailbox_take(mailbox)) != NULL) {
+    struct tern_http_exchange *exchange = tern_mailbox_take(mailbox);
+    while (exchange != NULL) {
+        struct tern_http_exchange *next = exchange->next;
         drop(exchange);
+        exchange = next;
     }
     release(mailbox);
 }

@@ -32,8 +32,11 @@ void tern_mailbox_own(struct tern_mailbox *mailbox);
 // After this nothing is taken any more, and wake is not touched. Drops the loop's reference.
 void tern_mailbox_close(struct tern_mailbox *mailbox);
 
-// The oldest exchange that was replied to, now the caller's; NULL when there is none.
+// All exchanges that were replied to so far, linked by next, oldest first; now the caller's. NULL
+// when there is none.
 struct tern_http_exchange *tern_mailbox_take(struct tern_mailbox *mailbox);
+
+bool tern_mailbox_is_empty(struct tern_mailbox *mailbox);
 
 // Takes over the reader. NULL when memory is short.
 struct tern_http_exchange *tern_exchange_new(struct tern_mailbox *mailbox,

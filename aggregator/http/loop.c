@@ -89,11 +89,21 @@ static void on_listener(uv_poll_t *handle, int status, int events)
 
 // --- Sweep and mailbox -------------------------------------------------------------------------
 
+// What a reply lets the handler answer at once waits for the next turn: a peer that pipelines must
+// not keep the loop from the others.
 static void deliver(struct tern_loop *loop)
 {
-    struct tern_http_exchange *exchange;
-    while ((exchange = tern_mailbox_take(loop->mailbox)) != NULL) {
+    if (loop->closing) {
+        return; // the mailbox is gone
+    }
+    struct tern_http_exchange *exchange = tern_mailbox_take(loop->mailbox);
+    while (exchange != NULL) {
+        struct tern_http_exchange *next = exchange->next;
         tern_connection_reply(exchange);
+        exchange = next;
+    }
+    if (!loop->closing && !tern_mailbox_is_empty(loop->mailbox)) {
+        uv_async_send(&loop->wake);
     }
 }
 
