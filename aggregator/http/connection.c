@@ -293,6 +293,7 @@ static bool begin_request(struct tern_connection *connection)
         .header_bytes = limits->header_bytes,
         .body_bytes = limits->body_bytes,
         .peer = connection->peer,
+        .address = connection->address,
         .admit = admit,
         .ctx = connection,
     };

@@ -37,16 +37,24 @@ struct tern_http_config {
     struct tern_http_limits limits;
 };
 
+// What limits per address count by: an IPv4 address in its IPv6-mapped form, or the /64 network of
+// an IPv6 address, because one subscriber is given at least that much. All zero: a unix socket,
+// whose peers are not counted.
+struct tern_address {
+    uint8_t bytes[16];
+};
+
 // One request and the reply it waits for. Owned by the listener until on_request, then by the
 // handler until tern_http_reply().
 struct tern_http_exchange;
 
 struct tern_http_request {
-    const char *method;        // "GET"
-    const char *path;          // without the query
-    const char *authorization; // value of the header, "" when absent
-    const char *peer;          // address without port, for rate limits and logs
-    uint64_t range_from;       // of "Range: bytes=N-"; 0 when absent
+    const char *method;          // "GET"
+    const char *path;            // without the query
+    const char *authorization;   // value of the header, "" when absent
+    const char *peer;            // address without port, for logs
+    struct tern_address address; // of the peer, for rate limits
+    uint64_t range_from;         // of "Range: bytes=N-"; 0 when absent
     const uint8_t *body;
     size_t body_len;
 };

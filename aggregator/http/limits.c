@@ -1,6 +1,7 @@
 // Connection counts in a small chained hash table under one mutex: it is taken twice in the life of
 // a connection, never per request.
 #include "http/limits.h"
+#include <netinet/in.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,6 +42,20 @@ void tern_limits_fill(struct tern_http_limits *limits)
     fill(&limits->min_rate, 500);
     fill(&limits->idle_ms, 300000);
     fill(&limits->write_ms, 60000);
+}
+
+struct tern_address tern_address_of(const struct sockaddr_storage *name)
+{
+    struct tern_address address = {{0}};
+    if (name->ss_family == AF_INET) {
+        const struct sockaddr_in *v4 = (const struct sockaddr_in *)name;
+        memset(address.bytes + 10, 0xff, 2);
+        memcpy(address.bytes + 12, &v4->sin_addr, 4);
+    } else if (name->ss_family == AF_INET6) {
+        const struct in6_addr *v6 = &((const struct sockaddr_in6 *)name)->sin6_addr;
+        memcpy(address.bytes, v6, IN6_IS_ADDR_V4MAPPED(v6) ? 16 : 8);
+    }
+    return address;
 }
 
 struct tern_admission *tern_admission_new(uint32_t connections, uint32_t per_address)

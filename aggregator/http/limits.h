@@ -5,16 +5,13 @@
 
 #include "http/http.h"
 #include <stdbool.h>
+#include <sys/socket.h>
 
 // Replaces every 0 by its documented default.
 void tern_limits_fill(struct tern_http_limits *limits);
 
-// What connections are counted by: an IPv4 address in its IPv6-mapped form, or the /64 network of
-// an IPv6 address, because one subscriber is given at least that much. All zero = not counted per
-// address (unix sockets).
-struct tern_address {
-    uint8_t bytes[16];
-};
+// What a peer's connections are counted by. Any other family than IPv4 and IPv6 gives zero.
+struct tern_address tern_address_of(const struct sockaddr_storage *name);
 
 struct tern_admission;
 

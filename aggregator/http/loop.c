@@ -30,20 +30,14 @@ static void accept_off(struct tern_loop *loop)
     loop->accepts = false;
 }
 
-// Writes the peer's text and what it is counted by.
-static void identify(const struct sockaddr_storage *name, struct tern_address *address,
-                     char peer[INET6_ADDRSTRLEN])
+static void write_peer(const struct sockaddr_storage *name, char peer[INET6_ADDRSTRLEN])
 {
-    memset(address, 0, sizeof *address);
     if (name->ss_family == AF_INET) {
         const struct sockaddr_in *v4 = (const struct sockaddr_in *)name;
-        memset(address->bytes + 10, 0xff, 2);
-        memcpy(address->bytes + 12, &v4->sin_addr, 4);
         inet_ntop(AF_INET, &v4->sin_addr, peer, INET6_ADDRSTRLEN);
     } else if (name->ss_family == AF_INET6) {
         const struct in6_addr *v6 = &((const struct sockaddr_in6 *)name)->sin6_addr;
         bool mapped = IN6_IS_ADDR_V4MAPPED(v6);
-        memcpy(address->bytes, v6, mapped ? 16 : 8);
         inet_ntop(mapped ? AF_INET : AF_INET6, v6->s6_addr + (mapped ? 12 : 0), peer,
                   INET6_ADDRSTRLEN);
     } else {
@@ -54,9 +48,9 @@ static void identify(const struct sockaddr_storage *name, struct tern_address *a
 static void admit(struct tern_loop *loop, int fd, const struct sockaddr_storage *name)
 {
     struct tern_loop_shared *shared = loop->shared;
-    struct tern_address address;
+    struct tern_address address = tern_address_of(name);
     char peer[INET6_ADDRSTRLEN];
-    identify(name, &address, peer);
+    write_peer(name, peer);
     if (!tern_admission_enter(shared->admission, &address)) {
         shared->counters.connections_refused++;
         close(fd);

@@ -409,6 +409,7 @@ struct tern_request_reader *tern_reader_new(const struct tern_reader_config *con
     reader->request.path = "";
     reader->request.authorization = "";
     reader->request.peer = config->peer;
+    reader->request.address = config->address;
     http_parser_init(&reader->parser, HTTP_REQUEST);
     reader->parser.data = reader;
     return reader;

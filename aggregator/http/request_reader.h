@@ -13,6 +13,7 @@ struct tern_reader_config {
     uint32_t header_bytes; // request line and headers together
     uint32_t body_bytes;   // after removing the chunked coding
     const char *peer;      // borrowed while the reader lives
+    struct tern_address address;
 
     // Asked once, when the headers are complete and before any byte of the body is kept. Returns 0
     // or the status to refuse with. content_length and body_limit as in struct tern_http_handler.

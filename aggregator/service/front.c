@@ -183,8 +183,9 @@ static uint32_t over_rate(struct tern_service *service, const struct tern_http_r
                           uint64_t client, enum request_kind kind)
 {
     uint64_t now = service_now(service);
-    uint32_t wait = kind == REQUEST_ENROLL ? tern_gate_enrollment(service->gate, http->peer, now)
-                                           : tern_gate_request(service->gate, client, now);
+    uint32_t wait = kind == REQUEST_ENROLL
+                        ? tern_gate_enrollment(service->gate, &http->address, now)
+                        : tern_gate_request(service->gate, client, now);
     if (wait != 0) {
         atomic_fetch_add(&service->rate_limited, 1);
     }

@@ -1,5 +1,6 @@
 #include "service/gate.h"
 
+#include "hosted/random.h"
 #include "util/bytes.h"
 #include <pthread.h>
 #include <stdlib.h>
@@ -10,7 +11,7 @@
 #define BEARER "Bearer "
 
 // Addresses share this many allowances, so that a flood from many addresses cannot grow memory.
-// Two that fall on the same one are limited together.
+// Two that fall on the same one are limited together; which ones do, nobody can know beforehand.
 #define ADDRESS_SLOTS 4096
 
 struct entry {
@@ -36,6 +37,7 @@ struct tern_gate {
     uint32_t enrollments_per_minute;
     struct allowance *clients; // by id
     size_t client_slots;
+    uint8_t seed[16]; // of the slots
     struct allowance addresses[ADDRESS_SLOTS];
 };
 
@@ -47,7 +49,8 @@ struct tern_gate *tern_gate_new(uint32_t requests_per_minute, uint32_t enrollmen
     }
     gate->capacity = 64;
     gate->entries = calloc(gate->capacity, sizeof gate->entries[0]);
-    if (gate->entries == NULL) {
+    if (gate->entries == NULL || tern_random_fill(gate->seed, sizeof gate->seed) != TERN_OK) {
+        free(gate->entries);
         free(gate);
         return NULL;
     }
@@ -214,16 +217,24 @@ uint32_t tern_gate_request(struct tern_gate *gate, uint64_t client, uint64_t now
     return wait;
 }
 
-uint32_t tern_gate_enrollment(struct tern_gate *gate, const char *address, uint64_t now_ms)
+static struct allowance *allowance_of(struct tern_gate *gate, const struct tern_address *address)
+{
+    uint8_t seeded[sizeof gate->seed + sizeof address->bytes];
+    uint8_t hash[TERN_SHA256_SIZE];
+    memcpy(seeded, gate->seed, sizeof gate->seed);
+    memcpy(seeded + sizeof gate->seed, address->bytes, sizeof address->bytes);
+    tern_sha256(seeded, sizeof seeded, hash);
+    return &gate->addresses[tern_get_le32(hash) % ADDRESS_SLOTS];
+}
+
+uint32_t tern_gate_enrollment(struct tern_gate *gate, const struct tern_address *address,
+                              uint64_t now_ms)
 {
     if (gate->enrollments_per_minute == 0) {
         return 0;
     }
-    uint8_t hash[TERN_SHA256_SIZE];
-    tern_sha256(address, strlen(address), hash);
     pthread_mutex_lock(&gate->rate_lock);
-    uint32_t wait = take(&gate->addresses[tern_get_le32(hash) % ADDRESS_SLOTS],
-                         gate->enrollments_per_minute, now_ms);
+    uint32_t wait = take(allowance_of(gate, address), gate->enrollments_per_minute, now_ms);
     pthread_mutex_unlock(&gate->rate_lock);
     return wait;
 }

@@ -3,6 +3,7 @@
 #ifndef TERN_GATE_H
 #define TERN_GATE_H
 
+#include "http/http.h"
 #include "result.h"
 #include "util/sha256.h"
 #include <stdbool.h>
@@ -10,7 +11,8 @@
 
 struct tern_gate;
 
-// Rates are per minute; 0 = no limit. NULL when memory is short.
+// Rates are per minute; 0 = no limit. NULL when memory or random bytes
+// cannot be had.
 struct tern_gate *tern_gate_new(uint32_t requests_per_minute, uint32_t enrollments_per_minute);
 void tern_gate_free(struct tern_gate *gate);
 
@@ -27,7 +29,8 @@ TERN_MUST_USE enum tern_result tern_gate_client(struct tern_gate *gate, const ch
 // Takes one request of a client, or one enrolment of an address, out of its allowance.
 // Returns 0, or in how many seconds to try again.
 uint32_t tern_gate_request(struct tern_gate *gate, uint64_t client, uint64_t now_ms);
-uint32_t tern_gate_enrollment(struct tern_gate *gate, const char *address, uint64_t now_ms);
+uint32_t tern_gate_enrollment(struct tern_gate *gate, const struct tern_address *address,
+                              uint64_t now_ms);
 
 // Shuts out the clients from that id on: their enrolment did not reach the disk.
 void tern_gate_forget(struct tern_gate *gate, uint64_t first);

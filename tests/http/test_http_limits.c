@@ -1,5 +1,7 @@
 // Counting connections in all and per address.
 #include "http/limits.h"
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -34,6 +36,30 @@ static void test_both_limits_hold(void **state)
     tern_admission_leave(admission, &a);
     assert_true(tern_admission_enter(admission, &a));
     tern_admission_free(admission);
+}
+
+static struct tern_address counted(int family, const char *text)
+{
+    struct sockaddr_storage name = {.ss_family = (sa_family_t)family};
+    void *at = family == AF_INET ? (void *)&((struct sockaddr_in *)&name)->sin_addr
+                                 : (void *)&((struct sockaddr_in6 *)&name)->sin6_addr;
+    assert_int_equal(inet_pton(family, text, at), 1);
+    return tern_address_of(&name);
+}
+
+static bool same(struct tern_address a, struct tern_address b)
+{
+    return memcmp(&a, &b, sizeof a) == 0;
+}
+
+static void test_a_subscriber_is_one_address(void **state)
+{
+    (void)state;
+    struct tern_address one = counted(AF_INET6, "2001:db8:1:2::1");
+    assert_true(same(one, counted(AF_INET6, "2001:db8:1:2:ffff:ffff:ffff:ffff")));
+    assert_false(same(one, counted(AF_INET6, "2001:db8:1:3::1")));
+    assert_true(same(counted(AF_INET, "192.0.2.7"), counted(AF_INET6, "::ffff:192.0.2.7")));
+    assert_false(same(counted(AF_INET, "192.0.2.7"), counted(AF_INET, "192.0.2.8")));
 }
 
 static void test_many_addresses_come_and_go(void **state)
@@ -74,6 +100,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_both_limits_hold),
+        cmocka_unit_test(test_a_subscriber_is_one_address),
         cmocka_unit_test(test_many_addresses_come_and_go),
         cmocka_unit_test(test_zero_means_the_documented_default),
     };
