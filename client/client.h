@@ -100,7 +100,8 @@ struct tern_client_config {
     bool evaluator;       // enrol as one that evaluates every version and never trains
 
     uint32_t wait_ms;         // let a check-in be held this long for a task; 0 = not at all
-    uint32_t timeout_ms;      // of one request, beyond wait_ms; 0 = 60,000
+    uint32_t timeout_ms;      // of one request without progress; 0 = 60,000. A check-in that may be
+                              // held has wait_ms more, and at least 30,000 beyond it.
     uint32_t retry_min_ms;    // first wait after a failure, doubled by each more; 0 = 1,000
     uint32_t retry_max_ms;    // longest wait after a failure; 0 = 300,000
     uint32_t max_local_steps; // does at most so many, whatever the task asks; 0 = no limit

@@ -16,6 +16,10 @@ void tern_client_emit(const struct tern_client *client, const struct tern_client
 
 uint64_t tern_client_now_ms(const struct tern_client *client);
 
+// `ms` and at random up to `most` more, so that clients that were told the same do not return as
+// one.
+uint32_t tern_client_spread(struct tern_client *client, uint32_t ms, uint32_t most);
+
 // Does nothing for `ms` (at least 100, at most a day) and says why. Returns TERN_AGAIN.
 TERN_MUST_USE enum tern_result tern_client_wait(struct tern_client *client, uint32_t ms,
                                                 const char *why);

@@ -5,6 +5,9 @@
 
 #define CONDITIONS_WAIT_MS 60000
 
+// The protocol's least time between the end of a long poll and giving its answer up.
+#define HELD_TIMEOUT_MIN_MS 30000
+
 static enum tern_result may_start(struct tern_client *client, struct tern_conditions *conditions)
 {
     const struct tern_condition_port *port = &client->config.ports.conditions;
@@ -50,6 +53,12 @@ static tern_CheckinRequest describe(struct tern_client *client,
     return message;
 }
 
+static uint32_t checkin_timeout(const struct tern_client_config *config)
+{
+    const bool short_one = config->wait_ms > 0 && config->timeout_ms < HELD_TIMEOUT_MIN_MS;
+    return config->wait_ms + (short_one ? HELD_TIMEOUT_MIN_MS : config->timeout_ms);
+}
+
 static enum tern_result prepare(struct tern_client *client)
 {
     struct tern_conditions conditions = {0};
@@ -57,7 +66,7 @@ static enum tern_result prepare(struct tern_client *client)
     TERN_TRY(may_start(client, &conditions));
     const tern_CheckinRequest message = describe(client, &conditions);
     tern_client_request(client, TERN_PURPOSE_CHECKIN, "POST", TERN_PATH_CHECKIN);
-    client->request.timeout_ms += client->config.wait_ms;
+    client->request.timeout_ms = checkin_timeout(&client->config);
     client->request.body = client->message;
     return tern_wire_encode_checkin_request(&message, client->message, sizeof client->message,
                                             &client->request.body_len);

@@ -128,5 +128,6 @@ enum tern_result tern_client_follow(struct tern_client *client, const tern_Check
         return take_task(client, &reply->task);
     }
     client->failures = 0;
-    return tern_client_wait(client, reply->come_back_ms, "the aggregator has no task now");
+    const uint32_t ms = tern_client_spread(client, reply->come_back_ms, reply->come_back_ms / 10);
+    return tern_client_wait(client, ms, "the aggregator has no task now");
 }

@@ -18,6 +18,12 @@ static void sleep_until(struct tern_client *client, uint32_t ms)
     client->due_ms = tern_client_now_ms(client) + ms;
 }
 
+uint32_t tern_client_spread(struct tern_client *client, uint32_t ms, uint32_t most)
+{
+    const uint32_t more = tern_prng_below(&client->jitter, most + 1);
+    return ms < UINT32_MAX - more ? ms + more : UINT32_MAX;
+}
+
 enum tern_result tern_client_wait(struct tern_client *client, uint32_t ms, const char *why)
 {
     if (ms < WAIT_MIN_MS) {
@@ -49,18 +55,22 @@ static uint32_t backoff(struct tern_client *client)
     return whole - tern_prng_below(&client->jitter, whole / 2 + 1);
 }
 
-static uint32_t asked_ms(const struct tern_client *client)
+// What Retry-After asks for, and up to half of it on top: all that were turned away at once were
+// told the same.
+static uint32_t asked_ms(struct tern_client *client)
 {
     const uint32_t seconds = client->response.retry_after_s;
-    return (seconds < RETRY_AFTER_MAX_S ? seconds : RETRY_AFTER_MAX_S) * 1000u;
+    const uint32_t ms = (seconds < RETRY_AFTER_MAX_S ? seconds : RETRY_AFTER_MAX_S) * 1000u;
+    return tern_client_spread(client, ms, ms / 2);
 }
 
 enum tern_result tern_client_trouble(struct tern_client *client, enum tern_result result,
                                      const char *why)
 {
     uint32_t ms = backoff(client);
-    if (result == TERN_ERR_BUSY && asked_ms(client) > ms) {
-        ms = asked_ms(client);
+    if (result == TERN_ERR_BUSY) {
+        const uint32_t asked = asked_ms(client);
+        ms = asked > ms ? asked : ms;
     }
     client->failures++;
     sleep_until(client, ms);

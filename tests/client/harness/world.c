@@ -154,6 +154,7 @@ static enum tern_result exchange(void *ctx, const struct tern_request *request,
         return TERN_AGAIN;
     }
     world->exchanges++;
+    world->last_timeout_ms = request->timeout_ms;
     response->status = 0;
     response->body_len = 0;
     if (world->down || world->power_off) {

@@ -142,6 +142,7 @@ struct world {
     bool again_said;
     struct tern_request again_request;
     size_t last_range;
+    uint32_t last_timeout_ms;
     struct tern_meter uncollected;
     uint64_t wire_per_exchange; // besides bodies
 
