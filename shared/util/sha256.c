@@ -1,9 +1,10 @@
 #include "util/sha256.h"
 
+#include "util/sha256_blocks.h"
 #include <string.h>
 
 // Fractional parts of the cube roots of the first 64 primes (FIPS 180-4, section 4.2.2).
-static const uint32_t round_constants[64] = {
+const uint32_t tern_sha256_constants[64] = {
     0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
     0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
     0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f, 0x4a7484aa, 0x5cb0a9dc, 0x76f988da,
@@ -48,7 +49,7 @@ static void compress(uint32_t h[8], const uint8_t block[64])
     for (unsigned t = 0; t < 64; t++) {
         uint32_t sum1 = rotate_right(e, 6) ^ rotate_right(e, 11) ^ rotate_right(e, 25);
         uint32_t choose = (e & f) ^ (~e & g);
-        uint32_t t1 = last + sum1 + choose + round_constants[t] + w[t];
+        uint32_t t1 = last + sum1 + choose + tern_sha256_constants[t] + w[t];
         uint32_t sum0 = rotate_right(a, 2) ^ rotate_right(a, 13) ^ rotate_right(a, 22);
         uint32_t majority = (a & b) ^ (a & c) ^ (b & c);
         last = g;
@@ -70,6 +71,18 @@ static void compress(uint32_t h[8], const uint8_t block[64])
     h[7] += last;
 }
 
+static void compress_blocks(uint32_t h[8], const uint8_t *data, size_t blocks)
+{
+#ifdef TERN_SHA256_X86
+    if (tern_sha256_x86(h, data, blocks)) {
+        return;
+    }
+#endif
+    for (; blocks > 0; blocks--, data += 64) {
+        compress(h, data);
+    }
+}
+
 void tern_sha256_init(struct tern_sha256 *ctx)
 {
     memcpy(ctx->h, initial_hash, sizeof ctx->h);
@@ -83,9 +96,10 @@ void tern_sha256_update(struct tern_sha256 *ctx, const void *data, size_t len)
     ctx->length += len;
     while (len > 0) {
         if (held == 0 && len >= 64) {
-            compress(ctx->h, bytes);
-            bytes += 64;
-            len -= 64;
+            size_t blocks = len / 64;
+            compress_blocks(ctx->h, bytes, blocks);
+            bytes += 64 * blocks;
+            len -= 64 * blocks;
             continue;
         }
         size_t part = len < 64 - held ? len : 64 - held;
@@ -94,7 +108,7 @@ void tern_sha256_update(struct tern_sha256 *ctx, const void *data, size_t len)
         bytes += part;
         len -= part;
         if (held == 64) {
-            compress(ctx->h, ctx->block);
+            compress_blocks(ctx->h, ctx->block, 1);
             held = 0;
         }
     }
