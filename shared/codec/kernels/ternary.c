@@ -173,27 +173,21 @@ void tern_kernel_ternary_set_runs(const uint8_t *coded, size_t len, float scale,
     tern_kernel_ternary_add_runs(coded, len, scale, target);
 }
 
-// At most 5 a byte, so that 51 bytes fit into the inner sum.
-static uint8_t nonzero_in(const uint8_t *coded, size_t len)
-{
-    uint8_t sum = 0;
-    for (size_t i = 0; i < len; i++) {
-        uint8_t packed = coded[i] < TERN_TERNARY_LIMIT ? coded[i] : TERN_TERNARY_ZERO;
-        uint8_t fraction = fraction_of(packed);
-        for (size_t part = 0; part < TERN_TERNARY_PARTS; part++) {
-            sum = (uint8_t)(sum + (top_digit(fraction) != 1));
-            fraction = (uint8_t)(3 * fraction);
-        }
-    }
-    return sum;
-}
+// How many of the five digits of a byte are not the middle one, which stands for 0; the codes of
+// runs hold none. Each macro adds a digit in front.
+#define DIGITS_1(n) (n) + 1, (n), (n) + 1
+#define DIGITS_2(n) DIGITS_1((n) + 1), DIGITS_1(n), DIGITS_1((n) + 1)
+#define DIGITS_3(n) DIGITS_2((n) + 1), DIGITS_2(n), DIGITS_2((n) + 1)
+#define DIGITS_4(n) DIGITS_3((n) + 1), DIGITS_3(n), DIGITS_3((n) + 1)
+#define DIGITS_5(n) DIGITS_4((n) + 1), DIGITS_4(n), DIGITS_4((n) + 1)
+
+static const uint8_t nonzero_of[256] = {DIGITS_5(0)};
 
 size_t tern_kernel_ternary_nonzero(const uint8_t *coded, size_t len)
 {
-    enum { STEP = 48 };
     size_t nonzero = 0;
-    for (size_t first = 0; first < len; first += STEP) {
-        nonzero += nonzero_in(coded + first, smaller(STEP, len - first));
+    for (size_t i = 0; i < len; i++) {
+        nonzero += nonzero_of[coded[i]];
     }
     return nonzero;
 }
