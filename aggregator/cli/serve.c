@@ -180,6 +180,36 @@ static int lock_state(struct serving *serving)
                          strerror(errno));
 }
 
+// Told before anything is started, with what makes up for it: a new federation has no certificate.
+static int check_file(const struct serving *serving, const char *what, const char *key,
+                      const char *configured, const char *name)
+{
+    char path[PATH_MAX];
+    file_path(serving, configured, name, path);
+    if (access(path, R_OK) == 0) {
+        return TERN_EXIT_OK;
+    }
+    return tern_cli_fail(
+        serving->cli, TERN_ERR_CONFIG,
+        "the %s %s cannot be read: %s\n"
+        "Name the file by server.%s, or make a certificate for this host:\n"
+        "  openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 365 \\\n"
+        "    -subj /CN=localhost -addext subjectAltName=DNS:localhost \\\n"
+        "    -keyout %s/" TERN_STATE_PRIVATE_KEY " -out %s/" TERN_STATE_CERTIFICATE,
+        what, path, strerror(errno), key, serving->settings->federation_state,
+        serving->settings->federation_state);
+}
+
+static int check_files(const struct serving *serving)
+{
+    const struct tern_aggregator_settings *s = serving->settings;
+    int code = check_file(serving, "certificate", "certificate", s->server_certificate,
+                          TERN_STATE_CERTIFICATE);
+    return code != TERN_EXIT_OK ? code
+                                : check_file(serving, "private key", "private_key",
+                                             s->server_private_key, TERN_STATE_PRIVATE_KEY);
+}
+
 // A client whose update is refused for its size trains again in vain, round after round.
 static int check_body_limit(struct serving *serving)
 {
@@ -211,6 +241,7 @@ static int open_store(struct serving *serving)
     serving->db = tern_state_open(serving->cli, &code);
     code = serving->db != NULL ? lock_state(serving) : code;
     code = code == TERN_EXIT_OK ? check_body_limit(serving) : code;
+    code = code == TERN_EXIT_OK ? check_files(serving) : code;
     if (code != TERN_EXIT_OK) {
         return code;
     }

@@ -127,10 +127,12 @@ static int parse_ticket(void *ctx, mbedtls_ssl_session *session, unsigned char *
 
 static enum tern_result refuse(char why[256], const char *what, const char *path, int error)
 {
-    snprintf(why, 256, "%s %.150s: mbedTLS error -0x%04x%s", what, path, (unsigned)-error,
-             error == MBEDTLS_ERR_PK_FILE_IO_ERROR || error == MBEDTLS_ERR_X509_FILE_IO_ERROR
-                 ? " (the file cannot be read)"
-                 : "");
+    if (error == MBEDTLS_ERR_PK_FILE_IO_ERROR || error == MBEDTLS_ERR_X509_FILE_IO_ERROR) {
+        snprintf(why, 256, "%s %.180s cannot be read", what, path);
+    } else {
+        snprintf(why, 256, "%s %.150s is not a PEM file that mbedTLS understands (error -0x%04x)",
+                 what, path, (unsigned)-error);
+    }
     return TERN_ERR_CONFIG;
 }
 

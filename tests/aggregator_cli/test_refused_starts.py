@@ -1,5 +1,7 @@
 """What serve refuses to start with, and how it says what to do."""
-from cli import USAGE, State, main
+import subprocess
+
+from cli import BIN, MODEL, USAGE, State, main
 
 
 def a_model_that_does_not_fit_the_body_limit():
@@ -17,4 +19,32 @@ def a_model_that_does_not_fit_the_body_limit():
         assert "body_bytes" not in state.run("serve", *enough, code=USAGE).error
 
 
-main(a_model_that_does_not_fit_the_body_limit)
+def a_missing_certificate_is_explained_and_the_advice_works():
+    state = State()
+    state.run("init", "--model", MODEL)
+    error = state.run("serve", code=USAGE, says=str(state.path / "server.crt")).error
+    assert "server.certificate" in error and "No such file" in error, error
+    advice = "openssl" + error.split("openssl", 1)[1]
+    subprocess.run(advice, shell=True, check=True, capture_output=True)
+    (state.path / "server.key").unlink()
+    state.run("serve", code=USAGE, says="server.private_key")
+    subprocess.run(advice, shell=True, check=True, capture_output=True)
+    command = [BIN / "tern-aggregator", "serve", "--state", state.path, "--set", "server.port=0",
+               "--set", "admin.address="]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as served:
+        announced = served.stdout.readline()
+        served.terminate()
+    assert announced.startswith(b"listening on"), announced
+
+
+def a_damaged_certificate_is_named():
+    state = State()
+    state.run("init", "--model", MODEL)
+    for name in ("server.crt", "server.key"):
+        (state.path / name).write_text("no PEM\n")
+    state.run("serve", "--set", "server.port=0", code=USAGE, says="is not a PEM file")
+
+
+main(a_model_that_does_not_fit_the_body_limit,
+     a_missing_certificate_is_explained_and_the_advice_works,
+     a_damaged_certificate_is_named)
