@@ -198,7 +198,8 @@ struct tern_client {
     // The error buffer's name and the update in flight.
     uint32_t generation;
     uint32_t sequence;
-    bool upload_saved; // the store holds this generation
+    bool upload_saved;   // the store holds this generation
+    uint32_t kept_round; // its change is in the error buffer without an update; 0 = of no round
     struct tern_client_pending pending;
 
     // The task in hand.

@@ -1,6 +1,7 @@
 // Takes an update out of the error buffer. The task's directive, the local change and the encoding
 // become one record together with the update's bytes: before it is saved nothing has happened, and
-// whatever fails before then puts the error buffer back to what the store holds.
+// whatever fails before then puts the error buffer back to what the store holds. A change that a
+// byte budget does not let out is saved in the error buffer, with no update.
 #include "core.h"
 
 #include <string.h>
@@ -13,6 +14,12 @@ struct outcome {
     uint32_t sequence;
     struct tern_client_pending pending;
 };
+
+// Whether the store's error buffer holds this round's change already, and its directive's effect.
+static bool is_kept(const struct tern_client *client)
+{
+    return client->kept_round != 0 && client->kept_round == client->task.round;
+}
 
 static enum tern_result apply_directive(struct tern_client *client, struct outcome *outcome)
 {
@@ -66,6 +73,16 @@ static tern_Update describe(const struct tern_client *client, const struct outco
     return message;
 }
 
+// error buffer = what the task's directive leaves of it + the local change.
+static enum tern_result fill_buffer(struct tern_client *client, struct outcome *outcome)
+{
+    if (is_kept(client)) {
+        return TERN_OK;
+    }
+    TERN_TRY(apply_directive(client, outcome));
+    return add_change(client);
+}
+
 // Leaves the whole update at the start of the blob. The container is first encoded at its end.
 static enum tern_result build(struct tern_client *client, struct outcome *outcome)
 {
@@ -73,8 +90,7 @@ static enum tern_result build(struct tern_client *client, struct outcome *outcom
     struct tern_error_buffer buffer = {work->error_buffer, work->model->count};
     struct tern_codec codec;
     TERN_TRY(tern_codec_parse(client->task.codec, &codec, NULL));
-    TERN_TRY(apply_directive(client, outcome));
-    TERN_TRY(add_change(client));
+    TERN_TRY(fill_buffer(client, outcome));
     const size_t bound = tern_container_bound(&codec, work->model);
     const size_t room = work->blob_size - bound; // take_task() checked that both parts fit
     size_t container_len = 0;
@@ -101,6 +117,7 @@ static enum tern_result commit(struct tern_client *client, const struct outcome 
     client->pending = outcome->pending;
     TERN_TRY(tern_record_save_upload(client));
     client->upload_saved = true;
+    client->kept_round = 0;
     client->phase = TERN_PHASE_UPLOAD;
     struct tern_client_budget *budget = &client->budget;
     const uint64_t len = outcome->pending.len;
@@ -117,10 +134,28 @@ static enum tern_result commit(struct tern_client *client, const struct outcome 
     return TERN_OK;
 }
 
-// An update that must not be sent is not made: the local change is dropped with it.
+// Puts the error buffer to what it was before the update was taken out, which is exact where giving
+// the update back would round, and saves it.
+static enum tern_result keep_change(struct tern_client *client)
+{
+    struct outcome outcome = {.generation = client->generation, .sequence = client->sequence};
+    TERN_TRY(tern_record_reload_error_buffer(client));
+    if (is_kept(client)) {
+        return TERN_OK;
+    }
+    TERN_TRY(fill_buffer(client, &outcome));
+    client->generation = outcome.generation;
+    client->sequence = outcome.sequence;
+    TERN_TRY(tern_record_save_upload(client));
+    client->upload_saved = true;
+    client->kept_round = client->task.round;
+    return TERN_OK;
+}
+
+// An update that must not be sent is not made; a later one carries the change.
 static enum tern_result too_dear(struct tern_client *client, uint64_t cost, const char *why)
 {
-    TERN_TRY(tern_record_reload_error_buffer(client));
+    TERN_TRY(keep_change(client));
     client->phase = TERN_PHASE_CHECKIN;
     return tern_budget_stop(client, cost, why);
 }

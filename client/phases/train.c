@@ -55,6 +55,10 @@ enum tern_result tern_phase_train(struct tern_client *client)
 {
     const struct tern_trainer *trainer = &client->work.trainer;
     enum tern_result result = TERN_OK;
+    if (client->kept_round == client->task.round) {
+        client->phase = TERN_PHASE_ENCODE; // trained before: the same change must not count twice
+        return TERN_OK;
+    }
     if (!client->training) {
         result = begin(client);
         return result == TERN_OK ? TERN_OK : failed(client, result);

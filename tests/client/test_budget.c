@@ -169,19 +169,56 @@ static void clean_end_gives_back_what_was_counted_ahead(void **state)
     assert_int_equal(tern_client_budget(&world.client)->month_spent, spent);
 }
 
-static void update_that_became_too_large_is_not_made(void **state)
+// Trains for the second round and is not allowed to send what came of it.
+static void keep_a_change(float before[WORLD_VALUES])
 {
-    (void)state;
     struct tern_client_event event;
-    float before[WORLD_VALUES];
     boot();
     run_until(TERN_EVENT_UPLOADED, NULL);
-    memcpy(before, world.error_buffer, sizeof before);
+    memcpy(before, world.error_buffer, WORLD_VALUES * sizeof(float));
     run_until(TERN_EVENT_TRAINED, NULL);
     world.client.config.budget_per_round = wire(tern_client_meter_round(&world.client)) + 100;
     run_until(TERN_EVENT_BUDGET, &event);
     assert_int_equal(tern_client_pending(&world.client)->len, 0);
+    assert_int_equal(world.trainings, 2);
+    world_check_conservation(&world);
+}
+
+static void change_that_may_not_be_sent_stays_in_the_error_buffer(void **state)
+{
+    (void)state;
+    float before[WORLD_VALUES];
+    keep_a_change(before);
+    for (int i = 0; i < WORLD_VALUES; i++) {
+        assert_true(world.error_buffer[i] == before[i] + world.change[i]);
+        before[i] = world.error_buffer[i];
+    }
+    boot(); // the power is cut while it waits
     assert_memory_equal(before, world.error_buffer, sizeof before);
+    assert_int_equal(tern_client_phase(&world.client), TERN_PHASE_CHECKIN);
+    run_until(TERN_EVENT_UPLOADED, NULL);
+    world_check_conservation(&world);
+    assert_int_equal(world.server.accepted_count, 2);
+}
+
+static void kept_change_is_sent_once_when_the_budget_allows(void **state)
+{
+    (void)state;
+    struct tern_client_event event;
+    float before[WORLD_VALUES];
+    world.server.directives[2] = tern_ErrorDirective_ERROR_RESET;
+    keep_a_change(before);
+    const uint32_t generation = world.client.generation;
+    world.client.config.budget_per_round = HUGE_BUDGET;
+    run_until(TERN_EVENT_UPLOADED, &event);
+    assert_int_equal(event.result, TERN_OK);
+    assert_int_equal(event.round, 2);
+    assert_int_equal(world.trainings, 2);
+    assert_int_equal(world.server.last_update.num_examples, 100);
+    assert_int_equal(world.server.last_update.error.generation, generation);
+    world_check_conservation(&world);
+    run_until(TERN_EVENT_UPLOADED, NULL); // the next round trains again
+    assert_int_equal(world.trainings, 3);
     world_check_conservation(&world);
 }
 
@@ -213,7 +250,8 @@ int main(void)
         TEST(clock_that_goes_back_frees_nothing),
         TEST(power_cuts_do_not_refill_the_month),
         TEST(clean_end_gives_back_what_was_counted_ahead),
-        TEST(update_that_became_too_large_is_not_made),
+        TEST(change_that_may_not_be_sent_stays_in_the_error_buffer),
+        TEST(kept_change_is_sent_once_when_the_budget_allows),
         TEST(pending_update_waits_for_the_budget),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

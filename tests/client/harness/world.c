@@ -14,15 +14,18 @@
 // --- Store
 // ------------------------------------------------------------------------------------------
 
-// Follows what conservation speaks of: a saved upload record with a pending update means that the
-// last change was encoded; a directive may have thrown part of the old buffer away before.
+// Follows what conservation speaks of: the first upload record saved after a training holds its
+// change, in a pending update or in the error buffer; a directive may have thrown part of the old
+// buffer away before.
 static void note_upload(struct world *world, const struct tern_store_part *parts, size_t count)
 {
     struct fake_store *store = &world->store;
     const struct tern_client *client = &world->client;
     assert_int_equal(count, 3);
     assert_int_equal(parts[1].len, sizeof store->saved_buffer);
-    if (parts[2].len > 0) {
+    const bool encodes = client->phase == TERN_PHASE_ENCODE;
+    if (encodes && store->changes_saved < world->trainings) {
+        store->changes_saved = world->trainings;
         const tern_ErrorDirective directive = client->task.error_directive;
         for (int i = 0; i < WORLD_VALUES; i++) {
             const float old = store->saved_buffer[i];

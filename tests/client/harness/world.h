@@ -112,6 +112,7 @@ struct fake_store {
     // Conservation: what was encoded and saved, less what a directive took away on purpose.
     float encoded[WORLD_VALUES];
     float saved_buffer[WORLD_VALUES];
+    size_t changes_saved; // trainings whose change a record holds
 };
 
 struct world {
