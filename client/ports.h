@@ -20,8 +20,8 @@ struct tern_request {
     const char *token; // bearer token, NULL for none
     const uint8_t *body;
     size_t body_len;
-    size_t range_from; // GET only: ask for the bytes from here on; 0 = all
-    uint32_t timeout_ms;
+    size_t range_from;   // GET only: ask for the bytes from here on; 0 = all
+    uint32_t timeout_ms; // without any progress, of bytes either way
 };
 
 struct tern_response {
@@ -35,12 +35,11 @@ struct tern_response {
 struct tern_transport {
     void *ctx;
 
-    // Sends the request and receives the whole response. May block up to timeout_ms, or return
-    // TERN_AGAIN to be called again with the same arguments.
-    // TERN_OK             an HTTP response arrived, whatever its status
-    // TERN_ERR_NETWORK    refused, cut, timed out
-    // TERN_ERR_TLS        the server could not be verified
-    // TERN_ERR_TOO_LARGE  the body does not fit into body_size
+    // Sends the request and receives the whole response. May block while bytes move, but no longer
+    // than timeout_ms without progress and a time that the bodies' sizes bound, or return
+    // TERN_AGAIN to be called again with the same arguments. TERN_OK             an HTTP response
+    // arrived, whatever its status TERN_ERR_NETWORK    refused, cut, timed out TERN_ERR_TLS the
+    // server could not be verified TERN_ERR_TOO_LARGE  the body does not fit into body_size
     TERN_MUST_USE enum tern_result (*exchange)(void *ctx, const struct tern_request *request,
                                                struct tern_response *response);
 

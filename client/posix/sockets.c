@@ -61,6 +61,13 @@ static struct tern_bytes *bytes_of(struct tern_sockets *sockets, enum tern_purpo
     return &sockets->meter.bytes[purpose][direction];
 }
 
+// The stream's bytes that arrived. tcpi_bytes_received counts a FIN as one more.
+static uint64_t bytes_received(struct tern_socket_reading *reading, const struct tcp_info *info)
+{
+    reading->ended = reading->ended || info->tcpi_state == TCP_STATE_CLOSE_WAIT;
+    return info->tcpi_bytes_received - (reading->ended ? 1 : 0);
+}
+
 static void read_one(struct tern_sockets *sockets, struct tern_socket_reading *reading,
                      enum tern_purpose purpose)
 {
@@ -71,7 +78,7 @@ static void read_one(struct tern_sockets *sockets, struct tern_socket_reading *r
     const bool first = reading->before.segments_sent == 0;
     const struct tern_socket_counters now = {
         .bytes_sent = info.tcpi_bytes_sent,
-        .bytes_received = info.tcpi_bytes_received,
+        .bytes_received = bytes_received(reading, &info),
         .bytes_retransmitted = info.tcpi_bytes_retrans,
         .segments_sent = info.tcpi_segs_out,
         .segments_received = info.tcpi_segs_in,
@@ -87,6 +94,18 @@ static void read_one(struct tern_sockets *sockets, struct tern_socket_reading *r
     tern_bytes_add(bytes_of(sockets, purpose, TERN_UP), &sent);
     tern_bytes_add(bytes_of(sockets, purpose, TERN_DOWN), &received);
     reading->before = now;
+}
+
+uint64_t tern_sockets_moved(const struct tern_sockets *sockets)
+{
+    uint64_t moved = 0;
+    for (int i = 0; i < TERN_SOCKETS_MAX; i++) {
+        struct tcp_info info;
+        if (sockets->sockets[i].fd >= 0 && read_info(sockets->sockets[i].fd, &info)) {
+            moved += info.tcpi_bytes_acked + info.tcpi_bytes_received;
+        }
+    }
+    return moved;
 }
 
 void tern_sockets_read(struct tern_sockets *sockets, enum tern_purpose purpose)

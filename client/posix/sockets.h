@@ -8,7 +8,8 @@
 #define TERN_SOCKETS_MAX 4 // libcurl races an IPv6 against an IPv4 address
 
 struct tern_socket_reading {
-    int fd; // -1: free
+    int fd;     // -1: free
+    bool ended; // the peer's FIN has arrived
     struct tern_socket_counters before;
 };
 
@@ -24,6 +25,9 @@ void tern_sockets_add(struct tern_sockets *sockets, int fd);
 
 // Counts what passed on all sockets since the last reading.
 void tern_sockets_read(struct tern_sockets *sockets, enum tern_purpose purpose);
+
+// A number that changes when the peer of any socket has acknowledged or sent something.
+uint64_t tern_sockets_moved(const struct tern_sockets *sockets);
 
 // The last reading of a socket that is about to be closed, with its closing segments.
 void tern_sockets_remove(struct tern_sockets *sockets, int fd, enum tern_purpose purpose);

@@ -8,11 +8,16 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <time.h>
 #include <unistd.h>
 
 #define CONNECT_TIMEOUT_MS 20000
 #define IDLE_CONNECTION_S 600 // older ones are not used again
 #define WHY_SIZE 512
+
+// Slower than this over a whole exchange is given up even while something moves (4 kbit/s): the
+// aggregator's limits.min_rate gives its end up likewise.
+#define MIN_BYTES_PER_SECOND 500
 
 // TLS 1.2 with these suites is as strong as 1.3 for what Tern sends, and offering 1.3 besides costs
 // some 95 bytes in every ClientHello for an aggregator that speaks 1.2.
@@ -39,6 +44,12 @@ struct tern_curl {
     bool connecting;           // no request was sent on the newest socket yet
     struct tern_response *response;
     bool too_large;
+
+    // An exchange may take as long as something moves.
+    uint32_t stall_ms; // 0: no exchange is under way
+    uint64_t moved;    // tern_sockets_moved() when it last changed,
+    uint64_t moved_ms; // and when that was
+    bool stalled;
 };
 
 enum tern_result tern_curl_global(void)
@@ -127,15 +138,37 @@ static int on_traffic(CURL *easy, curl_infotype type, char *data, size_t len, vo
     return 0;
 }
 
+static uint64_t now_ms(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (uint64_t)time.tv_sec * 1000 + (uint64_t)time.tv_nsec / 1000000;
+}
+
+// Asks the kernel what the peer has acknowledged: libcurl has handed a whole update over long
+// before a slow link has carried it, and would see nothing move meanwhile.
+static bool is_stalled(struct tern_curl *curl)
+{
+    const uint64_t moved = tern_sockets_moved(&curl->sockets);
+    const uint64_t now = now_ms();
+    if (moved != curl->moved) {
+        curl->moved = moved;
+        curl->moved_ms = now;
+    }
+    curl->stalled = curl->stall_ms != 0 && now - curl->moved_ms >= curl->stall_ms;
+    return curl->stalled;
+}
+
+// Called at least once a second.
 static int on_progress(void *ctx, curl_off_t down_total, curl_off_t down, curl_off_t up_total,
                        curl_off_t up)
 {
-    const struct tern_curl *curl = ctx;
+    struct tern_curl *curl = ctx;
     (void)down_total;
     (void)down;
     (void)up_total;
     (void)up;
-    return curl->abort != NULL && *curl->abort != 0 ? 1 : 0;
+    return (curl->abort != NULL && *curl->abort != 0) || is_stalled(curl) ? 1 : 0;
 }
 
 // --- The handle
@@ -182,7 +215,7 @@ static void set_options(struct tern_curl *curl)
     curl_easy_setopt(easy, CURLOPT_VERBOSE, 1L);
     curl_easy_setopt(easy, CURLOPT_DEBUGFUNCTION, on_traffic);
     curl_easy_setopt(easy, CURLOPT_DEBUGDATA, curl);
-    curl_easy_setopt(easy, CURLOPT_NOPROGRESS, curl->abort == NULL ? 1L : 0L);
+    curl_easy_setopt(easy, CURLOPT_NOPROGRESS, 0L);
     curl_easy_setopt(easy, CURLOPT_XFERINFOFUNCTION, on_progress);
     curl_easy_setopt(easy, CURLOPT_XFERINFODATA, curl);
     set_security(curl);
@@ -259,11 +292,27 @@ static enum tern_result make_url(struct tern_curl *curl, const char *path)
     return TERN_OK;
 }
 
+// The time for all bytes that may pass at the least rate, beyond what it may wait for an answer.
+static long total_ms(const struct tern_request *request, const struct tern_response *response)
+{
+    const uint64_t bytes = (uint64_t)request->body_len + response->body_size;
+    const uint64_t ms = request->timeout_ms + bytes * 1000 / MIN_BYTES_PER_SECOND;
+    return ms < INT32_MAX ? (long)ms : INT32_MAX;
+}
+
+static void watch(struct tern_curl *curl, const struct tern_request *request)
+{
+    curl->stall_ms = request->timeout_ms;
+    curl->moved = tern_sockets_moved(&curl->sockets);
+    curl->moved_ms = now_ms();
+    curl->stalled = false;
+    curl_easy_setopt(curl->easy, CURLOPT_TIMEOUT_MS, total_ms(request, curl->response));
+}
+
 static void set_request(struct tern_curl *curl, const struct tern_request *request)
 {
     CURL *easy = curl->easy;
     curl_easy_setopt(easy, CURLOPT_URL, curl->url);
-    curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)request->timeout_ms);
     curl_easy_setopt(easy, CURLOPT_RANGE, NULL);
     if (strcmp(request->method, "GET") == 0) {
         curl_easy_setopt(easy, CURLOPT_POSTFIELDS, NULL);
@@ -320,6 +369,7 @@ static enum tern_result perform(struct tern_curl *curl, const struct tern_reques
     curl->purpose = request->purpose;
     curl->error[0] = '\0';
     curl->too_large = false;
+    watch(curl, request);
     const CURLcode code = curl_easy_perform(curl->easy);
     long status = 0;
     curl_easy_getinfo(curl->easy, CURLINFO_RESPONSE_CODE, &status);
@@ -327,8 +377,12 @@ static enum tern_result perform(struct tern_curl *curl, const struct tern_reques
     tern_sockets_read(&curl->sockets, curl->connecting ? TERN_PURPOSE_HANDSHAKE : request->purpose);
     curl_easy_setopt(curl->easy, CURLOPT_HTTPHEADER, NULL);
     curl_slist_free_all(headers);
+    curl->stall_ms = 0;
     if (code == CURLE_OK) {
         curl->error[0] = '\0'; // libcurl may have complained about an old connection
+    } else if (curl->stalled) {
+        snprintf(curl->error, sizeof curl->error, "nothing moved for %u ms",
+                 (unsigned)request->timeout_ms);
     } else if (curl->error[0] == '\0') {
         snprintf(curl->error, sizeof curl->error, "%s", curl_easy_strerror(code));
     }
