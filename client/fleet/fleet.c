@@ -119,7 +119,7 @@ static enum tern_result make_trainers(struct fleet *fleet)
     return result;
 }
 
-static enum tern_result start_all(struct fleet *fleet)
+static enum tern_result restore_all(struct fleet *fleet)
 {
     for (uint32_t i = 0; i < fleet->member_count; i++) {
         struct tern_member *member = &fleet->members[i];
@@ -129,7 +129,18 @@ static enum tern_result start_all(struct fleet *fleet)
         } else {
             member->seat.train = shard(fleet, i);
         }
-        TERN_TRY(tern_member_start(member, &fleet->model, fleet->why));
+        TERN_TRY(tern_member_restore(member, &fleet->model, fleet->why));
+    }
+    return TERN_OK;
+}
+
+static enum tern_result start_all(struct fleet *fleet)
+{
+    // The evaluator is the last one. What it holds it has evaluated, in an earlier run.
+    const struct tern_member *evaluator = &fleet->members[fleet->member_count - 1];
+    tern_progress_begin_after(&fleet->progress, tern_client_version(&evaluator->client));
+    for (uint32_t i = 0; i < fleet->member_count; i++) {
+        TERN_TRY(tern_member_start(&fleet->members[i], fleet->why));
     }
     return TERN_OK;
 }
@@ -183,13 +194,13 @@ static uint64_t float32_payload(const struct tern_model *model)
 
 static void add_versions(const struct tern_progress *progress, struct tern_fleet_results *results)
 {
-    results->rounds = progress->shown;
+    results->rounds = progress->shown - progress->first;
     for (uint32_t i = 0; i < progress->count; i++) {
         const struct tern_progress_version *version = &progress->versions[i];
         results->participations += version->updates;
         results->cohort = version->updates > results->cohort ? version->updates : results->cohort;
-        if (i < results->rounds) {
-            results->accuracy[i] = version->accuracy;
+        if (i >= progress->first && i < progress->shown) {
+            results->accuracy[i - progress->first] = version->accuracy;
         }
     }
 }
@@ -197,9 +208,8 @@ static void add_versions(const struct tern_progress *progress, struct tern_fleet
 static void add_bytes(const struct fleet *fleet, struct tern_fleet_results *results)
 {
     for (uint32_t i = 0; i < fleet->settings->fleet_clients; i++) {
-        const struct tern_meter *meter = tern_client_meter_all(&fleet->members[i].client);
-        struct tern_bytes up = tern_meter_total(meter, TERN_UP);
-        struct tern_bytes down = tern_meter_total(meter, TERN_DOWN);
+        const struct tern_bytes up = tern_member_bytes(&fleet->members[i], TERN_UP);
+        const struct tern_bytes down = tern_member_bytes(&fleet->members[i], TERN_DOWN);
         tern_bytes_add(&results->up, &up);
         tern_bytes_add(&results->down, &down);
     }
@@ -209,7 +219,8 @@ static enum tern_result collect(const struct fleet *fleet, struct tern_fleet_res
 {
     const struct tern_client_identity *identity = tern_client_identity(&fleet->members[0].client);
     memset(results, 0, sizeof *results);
-    results->accuracy = calloc(fleet->progress.shown + 1u, sizeof *results->accuracy);
+    results->accuracy =
+        calloc(fleet->progress.shown - fleet->progress.first + 1u, sizeof *results->accuracy);
     if (results->accuracy == NULL) {
         return TERN_ERR_NO_MEMORY;
     }
@@ -246,6 +257,7 @@ enum tern_result tern_fleet_run(const struct tern_fleet_run *run,
     TERN_TRY(enroll_all(&fleet));
     TERN_TRY(make_trainers(&fleet));
     double start = now();
+    TERN_TRY(restore_all(&fleet));
     TERN_TRY(start_all(&fleet));
     TERN_TRY(watch(&fleet));
     for (uint32_t i = 0; i < fleet.member_count; i++) {

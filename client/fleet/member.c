@@ -82,9 +82,18 @@ static enum tern_result open_store(struct tern_member *member,
     return TERN_OK;
 }
 
+// What the files have counted so far is not of this run.
+static void remember_meter(struct tern_member *member)
+{
+    if (tern_client_load_meter(&member->client) == TERN_OK) {
+        member->before = *tern_client_meter_all(&member->client);
+    }
+}
+
 static enum tern_result enroll(struct tern_member *member,
                                const struct tern_fleet_settings *settings, char why[512])
 {
+    remember_meter(member);
     enum tern_result result = tern_client_identify(&member->client);
     if (result == TERN_ERR_NOT_FOUND) {
         do {
@@ -183,21 +192,45 @@ static enum tern_result start_thread(struct tern_member *member)
     return member->started ? TERN_OK : TERN_ERR_NO_MEMORY;
 }
 
-enum tern_result tern_member_start(struct tern_member *member, const struct tern_model *model,
-                                   char why[512])
+enum tern_result tern_member_restore(struct tern_member *member, const struct tern_model *model,
+                                     char why[512])
 {
     struct tern_client_workspace workspace;
     enum tern_result result = take_memory(member, model, &workspace);
     if (result == TERN_OK) {
         result = tern_client_restore(&member->client, &workspace);
     }
-    if (result == TERN_OK) {
-        result = start_thread(member);
+    if (result != TERN_OK) {
+        snprintf(why, 512, "%s could not go on: %s", member->name, tern_result_sentence(result));
     }
+    member->base_version = tern_client_version(&member->client);
+    return result;
+}
+
+enum tern_result tern_member_start(struct tern_member *member, char why[512])
+{
+    enum tern_result result = start_thread(member);
     if (result != TERN_OK) {
         snprintf(why, 512, "%s could not start: %s", member->name, tern_result_sentence(result));
     }
     return result;
+}
+
+// Exact: a meter only grows.
+static void subtract(struct tern_bytes *from, const struct tern_bytes *bytes)
+{
+    from->payload -= bytes->payload;
+    from->http -= bytes->http;
+    from->tls -= bytes->tls;
+    from->wire -= bytes->wire;
+}
+
+struct tern_bytes tern_member_bytes(const struct tern_member *member, enum tern_direction direction)
+{
+    struct tern_bytes bytes = tern_meter_total(tern_client_meter_all(&member->client), direction);
+    const struct tern_bytes before = tern_meter_total(&member->before, direction);
+    subtract(&bytes, &before);
+    return bytes;
 }
 
 void tern_member_join(struct tern_member *member)

@@ -27,7 +27,8 @@ struct tern_member {
     float *error_buffer;
     uint8_t *blob;
     struct tern_progress *progress;
-    uint32_t base_version; // that the task in hand trains from
+    uint32_t base_version;    // that the task in hand, or the update left over, trains from
+    struct tern_meter before; // what earlier runs sent and received
     pthread_t thread;
     bool started;
 };
@@ -39,12 +40,18 @@ TERN_MUST_USE enum tern_result tern_member_open(struct tern_member *member,
                                                 const struct tern_fleet_settings *settings,
                                                 struct tern_progress *progress, char why[512]);
 
-// Takes memory for the model and goes on where the store says; then steps the client in a thread of
-// its own until the federation is finished or the client fails (progress tells). seat.pool, train
-// and test are set before.
-// TERN_ERR_NO_MEMORY, errors of tern_client_restore()
-TERN_MUST_USE enum tern_result tern_member_start(struct tern_member *member,
-                                                 const struct tern_model *model, char why[512]);
+// Takes memory for the model and goes on where the store says. seat.pool, train and test are set
+// before. TERN_ERR_NO_MEMORY, errors of tern_client_restore()
+TERN_MUST_USE enum tern_result tern_member_restore(struct tern_member *member,
+                                                   const struct tern_model *model, char why[512]);
+
+// Steps the restored client in a thread of its own until the federation is finished or the client
+// fails (progress tells). TERN_ERR_NO_MEMORY
+TERN_MUST_USE enum tern_result tern_member_start(struct tern_member *member, char why[512]);
+
+// What the client has sent or received since tern_member_open(), once its thread has ended.
+struct tern_bytes tern_member_bytes(const struct tern_member *member,
+                                    enum tern_direction direction);
 
 // Waits for the thread, if any, and frees everything.
 void tern_member_join(struct tern_member *member);

@@ -68,6 +68,14 @@ static struct tern_progress_version *entry(struct tern_progress *progress, uint3
     return &progress->versions[version - 1];
 }
 
+void tern_progress_begin_after(struct tern_progress *progress, uint32_t version)
+{
+    lock(progress);
+    progress->first = version;
+    progress->shown = version;
+    unlock(progress);
+}
+
 void tern_progress_start(struct tern_progress *progress)
 {
     lock(progress);

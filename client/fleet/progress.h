@@ -21,7 +21,8 @@ struct tern_progress {
     struct tern_progress_version *versions; // [0] is version 1
     uint32_t count;
     uint32_t capacity;
-    uint32_t shown;   // versions whose line is printed
+    uint32_t first;   // newest version that was there before
+    uint32_t shown;   // newest version whose line is printed, or first
     uint32_t running; // clients that have not ended
     char codec[TERN_CODEC_SPEC_MAX];
     char model_hash[2 * TERN_SHA256_SIZE + 1];
@@ -31,6 +32,10 @@ struct tern_progress {
 
 void tern_progress_init(struct tern_progress *progress);
 void tern_progress_clear(struct tern_progress *progress);
+
+// The fleet goes on from a version that an earlier run has seen: the first one shown is the next.
+// Called before any client starts.
+void tern_progress_begin_after(struct tern_progress *progress, uint32_t version);
 
 // A client starts or ends (TERN_OK), or fails with a sentence.
 void tern_progress_start(struct tern_progress *progress);

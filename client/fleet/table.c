@@ -57,8 +57,12 @@ void tern_fleet_print_table(const struct tern_fleet_results *run, FILE *out)
     char up[16];
     char down[16];
     rows_of(run, rows);
-    fprintf(out, "\n%s, %s: accuracy %.4f after %u rounds, %.1f s\n\n", run->model, run->codec,
-            tern_fleet_final_accuracy(run), run->rounds, run->seconds);
+    char accuracy[32] = "no accuracy";
+    if (run->rounds > 0) {
+        snprintf(accuracy, sizeof accuracy, "accuracy %.4f", tern_fleet_final_accuracy(run));
+    }
+    fprintf(out, "\n%s, %s: %s after %u rounds, %.1f s\n\n", run->model,
+            run->codec[0] != '\0' ? run->codec : "no task", accuracy, run->rounds, run->seconds);
     fprintf(out, "%-9s %10s %10s\n", "", "up", "down");
     for (int i = 0; i < ROWS; i++) {
         fprintf(out, "%-9s %10s %10s   %s\n", rows[i].name, tern_fleet_format_bytes(rows[i].up, up),

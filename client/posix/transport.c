@@ -23,11 +23,15 @@
 // some 95 bytes in every ClientHello for an aggregator that speaks 1.2.
 #define TLS_VERSIONS (CURL_SSLVERSION_TLSv1_2 | CURL_SSLVERSION_MAX_TLSv1_2)
 
-// Few suites and one curve keep the ClientHello small. All are forward secret and authenticated;
+// Few suites and curves keep the ClientHello small. All are forward secret and authenticated;
 // ChaCha20 is first because boards without AES instructions are the rule.
 #define TLS12_SUITES                                                                               \
     "ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-ECDSA-AES128-GCM-SHA256:"                                 \
     "ECDHE-RSA-CHACHA20-POLY1305:ECDHE-RSA-AES128-GCM-SHA256"
+
+// P-256 is needed for certificates with such a key. Naming X25519 besides costs 2 bytes in every
+// ClientHello and saves 66 in a full handshake, which every `tern-client once` of a cron job does.
+#define TLS12_CURVES "X25519:P-256"
 
 struct tern_curl {
     CURL *easy;    // NULL: no connection
@@ -182,7 +186,7 @@ static void set_security(const struct tern_curl *curl)
     curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 1L);
     curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, 2L);
     curl_easy_setopt(easy, CURLOPT_SSL_CIPHER_LIST, TLS12_SUITES);
-    curl_easy_setopt(easy, CURLOPT_SSL_EC_CURVES, "P-256");
+    curl_easy_setopt(easy, CURLOPT_SSL_EC_CURVES, TLS12_CURVES);
     curl_easy_setopt(easy, CURLOPT_SSL_ENABLE_ALPN, 0L);
     tern_keep_sessions(easy);
     if (curl->ca_file != NULL) {

@@ -31,6 +31,10 @@ class Client:
     def json(self, *arguments, code=0):
         return json.loads(self.run(*arguments, "--json", code=code))
 
+    def handshake(self):
+        meter = self.json("meter")
+        return meter["up"]["handshake"]["tls"] + meter["down"]["handshake"]["tls"]
+
     def wire(self):
         meter = self.json("meter")
         return meter["up"]["total"]["wire"] + meter["down"]["total"]["wire"], meter["month"]["wire"]
@@ -41,6 +45,7 @@ def enrolling_again_keeps_the_meter(client, aggregator):
     check(first == {"client": 1, "model": "mlp:256-16-10", "evaluator": False}, f"said {first}")
     wire, month = client.wire()
     check(wire > 1000 and month == wire, f"{wire} bytes, {month} this month")
+    check(client.handshake() <= 1000, f"a full handshake takes {client.handshake()} bytes")
     client.run("enroll", "CODE", code=2, says="--force")
     check(client.wire() == (wire, month), "a refusal without a byte changed the meter")
     second = client.json("enroll", "--force", aggregator.join_code())
