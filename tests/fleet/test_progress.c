@@ -79,6 +79,25 @@ static void the_seed_is_no_round(void **state)
     tern_progress_clear(&progress);
 }
 
+static void a_fleet_that_goes_on_shows_only_what_is_new(void **state)
+{
+    (void)state;
+    struct tern_progress progress;
+    struct tern_progress_version round;
+    uint32_t version = 0;
+    tern_progress_init(&progress);
+    tern_progress_begin_after(&progress, 3);
+    tern_progress_start(&progress);
+    tern_progress_evaluation(&progress, 3, 0.25f); // what it held, evaluated once more
+    tern_progress_evaluation(&progress, 4, 0.5f);
+    tern_progress_end(&progress, TERN_OK, "");
+    assert_int_equal(next(&progress, &version, &round), TERN_OK);
+    assert_int_equal(version, 4);
+    assert_true(round.accuracy == 0.5);
+    assert_int_equal(next(&progress, &version, &round), TERN_ERR_NOT_FOUND);
+    tern_progress_clear(&progress);
+}
+
 static void the_first_failure_ends_the_wait_and_says_why(void **state)
 {
     (void)state;
@@ -101,6 +120,7 @@ int main(void)
         cmocka_unit_test(a_version_is_shown_with_its_updates_and_their_bytes),
         cmocka_unit_test(versions_come_in_order_whatever_order_they_were_evaluated_in),
         cmocka_unit_test(the_seed_is_no_round),
+        cmocka_unit_test(a_fleet_that_goes_on_shows_only_what_is_new),
         cmocka_unit_test(the_first_failure_ends_the_wait_and_says_why),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,64 @@
+"""A fleet that keeps its clients in files goes on with them in a second run, whose results are of that
+run alone; and what the clients count is what the aggregator reports."""
+import json
+import pathlib
+import signal
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "end_to_end"))
+from harness import BIN, Aggregator, Workspace, check, main, run  # noqa: E402
+
+CLIENTS = 3
+
+
+def fleet(aggregator, code):
+    workspace = aggregator.workspace.path
+    results = workspace / "results.json"
+    run(BIN / "tern-fleet", "run", "--results", results,
+        "--set", f"fleet.server={aggregator.url}", "--set", f"fleet.ca={aggregator.ca}",
+        "--set", f"fleet.join_code={code}", "--set", f"fleet.clients={CLIENTS}",
+        "--set", "fleet.store=files", "--set", f"fleet.state_dir={workspace}/fleet",
+        "--set", "data.source=digits:train=120,test=40,size=16,seed=1")
+    return json.loads(results.read_text())
+
+
+def restart(aggregator, rounds):
+    aggregator.kill(signal.SIGTERM)
+    aggregator.settings["round"]["rounds"] = rounds
+    aggregator.write_config()
+    aggregator.start()
+
+
+def near(a, b, share):
+    return abs(a - b) <= share * min(a, b)
+
+
+def test():
+    with Workspace() as workspace:
+        aggregator = Aggregator(workspace, {
+            "federation": {"model": "softmax:256-10", "seed": 3},
+            "round": {"cohort": 2, "quorum": 2, "min_clients": CLIENTS, "rounds": 3,
+                      "come_back_min": "10ms", "come_back_max": "100ms"},
+            "train": {"local_steps": 2, "batch_size": 8},
+            "codec": {"codec": "3lc:s=1"},
+        }).start()
+        code = aggregator.join_code(uses=CLIENTS + 1)
+        first = fleet(aggregator, code)
+        check(first["rounds"] == 3 and len(first["accuracy"]) == 3, f"first run: {first}")
+
+        restart(aggregator, rounds=5)
+        second = fleet(aggregator, code)
+        check(second["rounds"] == 2 and len(second["accuracy"]) == 2, f"second run: {second}")
+        check(second["final_accuracy"] == second["accuracy"][-1], f"second run: {second}")
+        check(second["participations"] == 4, f"two rounds of two updates, not {second}")
+        check(near(first["payload_up"], second["payload_up"], 0.4),
+              f"payload_up: {first['payload_up']}, then {second['payload_up']}")
+        sent = [run["wire_up"] * run["participations"] for run in (first, second)]
+        check(sent[1] < sent[0], f"the second run counts the first one's bytes: {sent}")
+
+        restart(aggregator, rounds=5)
+        nothing = fleet(aggregator, code)
+        check(nothing["rounds"] == 0 and nothing["participations"] == 0, f"third run: {nothing}")
+
+
+main(test)
