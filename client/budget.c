@@ -204,6 +204,14 @@ enum tern_result tern_client_save_meter(struct tern_client *client)
     return tern_record_save_meter(client);
 }
 
+enum tern_result tern_client_end(struct tern_client *client)
+{
+    const struct tern_transport *transport = &client->config.ports.transport;
+    transport->close(transport->ctx);
+    tern_budget_collect(client);
+    return tern_client_save_meter(client);
+}
+
 enum tern_result tern_client_load_meter(struct tern_client *client)
 {
     return tern_record_load_meter(client);

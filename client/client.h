@@ -289,6 +289,9 @@ uint32_t tern_client_next_ms(const struct tern_client *client);
 // Saves the meter now (it is otherwise saved once a round). Call before a planned end.
 TERN_MUST_USE enum tern_result tern_client_save_meter(struct tern_client *client);
 
+// Closes the connection, counts what closing it costs, and saves the meter: a planned end.
+TERN_MUST_USE enum tern_result tern_client_end(struct tern_client *client);
+
 // Loads the meter and budget counters without a workspace, for programs that only show them.
 // TERN_ERR_NOT_FOUND (nothing was counted yet), TERN_ERR_CORRUPT, TERN_ERR_IO
 TERN_MUST_USE enum tern_result tern_client_load_meter(struct tern_client *client);

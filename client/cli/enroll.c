@@ -82,7 +82,7 @@ static int enroll_metered(struct tern_cli *cli, struct session *session)
     }
     const uint64_t before = wire_bytes(session);
     const int code = enroll(cli, session);
-    if (wire_bytes(session) != before && tern_client_save_meter(&session->client) != TERN_OK) {
+    if (wire_bytes(session) != before && tern_client_end(&session->client) != TERN_OK) {
         fprintf(stderr, "tern-client: the meter could not be saved\n");
     }
     return code;

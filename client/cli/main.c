@@ -14,8 +14,10 @@ static const struct tern_cli_verb verbs[] = {
      "in client.state_dir. Done once. CODE - reads it from the standard input, so that it stands\n"
      "in no list of processes.\n"
      "\n"
-     "With --force an identity that is there is replaced. Its error buffer and any update that was\n"
-     "not answered belong to it and are not used again: what they hold is lost. The meter goes on.\n"
+     "With --force an identity that is there is replaced. Its error buffer and any update that "
+     "was\n"
+     "not answered belong to it and are not used again: what they hold is lost. The meter goes "
+     "on.\n"
      "\n"
      "  tern-client enroll --config client.ini X7K2-...\n"
      "  echo X7K2-... | tern-client enroll --config client.ini -\n",

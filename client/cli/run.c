@@ -130,7 +130,7 @@ static enum tern_result loop(struct session *session, const struct narrator *nar
 static int end(const struct tern_cli *cli, struct session *session, struct narrator *narrator,
                enum tern_result result)
 {
-    if (tern_client_save_meter(&session->client) != TERN_OK) {
+    if (tern_client_end(&session->client) != TERN_OK) {
         tern_log(TERN_LOG_WARN, "meter-not-saved", NULL);
     }
     if (result != TERN_OK) {

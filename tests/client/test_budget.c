@@ -169,6 +169,18 @@ static void clean_end_gives_back_what_was_counted_ahead(void **state)
     assert_int_equal(tern_client_budget(&world.client)->month_spent, spent);
 }
 
+static void planned_end_counts_the_closing(void **state)
+{
+    (void)state;
+    boot();
+    run_until(TERN_EVENT_UPLOADED, NULL);
+    const uint64_t before = wire(tern_client_meter_all(&world.client));
+    world.wire_per_close = 179;
+    assert_int_equal(tern_client_end(&world.client), TERN_OK);
+    boot();
+    assert_int_equal(wire(tern_client_meter_all(&world.client)), before + 179);
+}
+
 // Trains for the second round and is not allowed to send what came of it.
 static void keep_a_change(float before[WORLD_VALUES])
 {
@@ -250,6 +262,7 @@ int main(void)
         TEST(clock_that_goes_back_frees_nothing),
         TEST(power_cuts_do_not_refill_the_month),
         TEST(clean_end_gives_back_what_was_counted_ahead),
+        TEST(planned_end_counts_the_closing),
         TEST(change_that_may_not_be_sent_stays_in_the_error_buffer),
         TEST(kept_change_is_sent_once_when_the_budget_allows),
         TEST(pending_update_waits_for_the_budget),

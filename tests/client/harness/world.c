@@ -187,7 +187,8 @@ static enum tern_result exchange(void *ctx, const struct tern_request *request,
 
 static void close_connection(void *ctx)
 {
-    (void)ctx;
+    struct world *world = ctx;
+    world->uncollected.bytes[TERN_PURPOSE_CHECKIN][TERN_UP].wire += world->wire_per_close;
 }
 
 static void collect(void *ctx, struct tern_meter *meter)

@@ -146,6 +146,7 @@ struct world {
     uint32_t last_timeout_ms;
     struct tern_meter uncollected;
     uint64_t wire_per_exchange; // besides bodies
+    uint64_t wire_per_close;
 
     // A hook that may damage any answer before the client sees it.
     void (*damage)(struct world *world, const struct tern_request *request,
