@@ -14,6 +14,9 @@
 #define REVOKE_PREFIX "/api/v1/clients/"
 #define REVOKE_SUFFIX "/revoke"
 
+// Of one list: clients' updates wait while the service thread makes it.
+#define LIST_LIMIT 1000
+
 #define CODE_USES_DEFAULT 1
 #define CODE_USES_MAX 1000000
 #define CODE_EXPIRES_S_DEFAULT 86400
@@ -148,6 +151,55 @@ static bool parse_code(const struct tern_http_request *request, struct admin_job
     return good;
 }
 
+// Reads "name=NUMBER" off the query and moves it on; false when it is not that, or out of range.
+static bool take_parameter(const char **query, const char *name, uint64_t least, uint64_t most,
+                           uint32_t *value)
+{
+    size_t len = strlen(name);
+    uint64_t number = 0;
+    const char *at = *query + len + 1;
+    if (strncmp(*query, name, len) != 0 || (*query)[len] != '=' || *at < '0' || *at > '9') {
+        return false;
+    }
+    for (; *at >= '0' && *at <= '9' && number <= most; at++) {
+        number = number * 10 + (uint64_t)(*at - '0');
+    }
+    if (number < least || number > most || (*at != '\0' && *at != '&')) {
+        return false;
+    }
+    *value = (uint32_t)number;
+    *query = *at == '&' ? at + 1 : at;
+    return true;
+}
+
+// Reads "limit=N&after=N", both optional, in any order.
+static bool parse_list(const char *query, struct admin_job *job)
+{
+    job->limit = LIST_LIMIT;
+    while (*query != '\0') {
+        if (!take_parameter(&query, "limit", 1, LIST_LIMIT, &job->limit) &&
+            !take_parameter(&query, "after", 0, UINT32_MAX - LIST_LIMIT, &job->after)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+// What is wrong with a request of a job, as a sentence; NULL when nothing is.
+static const char *parse(const struct route *route, const struct tern_http_request *request,
+                         struct admin_job *job)
+{
+    job->client = revoked_client(request->path);
+    if (route->job == job_enroll_code && !parse_code(request, job)) {
+        return "Send {\"uses\": 1..1000000, \"expires_s\": 1..31536000, \"label\": text}.";
+    }
+    bool lists = route->job == job_clients || route->job == job_rounds;
+    if (lists && !parse_list(request->query, job)) {
+        return "A list takes ?limit=1..1000 and &after= the last id or round that is known.";
+    }
+    return NULL;
+}
+
 static void submit(struct tern_admin *admin, const struct route *route,
                    const struct tern_http_request *request, struct tern_http_exchange *exchange)
 {
@@ -157,11 +209,10 @@ static void submit(struct tern_admin *admin, const struct route *route,
         tern_http_reply(exchange, &reply);
         return;
     }
-    job->client = revoked_client(request->path);
-    if (route->job == job_enroll_code && !parse_code(request, job)) {
+    const char *wrong = parse(route, request, job);
+    if (wrong != NULL) {
         free(job);
-        reply_error(&reply, 422, TERN_ERR_ARGUMENT,
-                    "Send {\"uses\": 1..1000000, \"expires_s\": 1..31536000, \"label\": text}.");
+        reply_error(&reply, 422, TERN_ERR_ARGUMENT, wrong);
         tern_http_reply(exchange, &reply);
         return;
     }

@@ -1,36 +1,43 @@
 // The JSON side of the admin listener.
 #include "admin/internal.h"
 
-#include "hosted/random.h"
+#include "admin/join_code.h"
 #include "util/bytes.h"
 #include <cjson/cJSON.h>
 #include <stdlib.h>
 #include <string.h>
 
-// Join codes look as those of `tern-aggregator enroll-code` do: 80 random bits in groups of four.
-#define CODE_BYTES 10
-#define CODE_CHARACTERS 16
-#define CODE_TEXT (CODE_CHARACTERS + CODE_CHARACTERS / 4) // with hyphens and the NUL
-
 // --- Replies
 
-static enum tern_result reply_json(struct tern_http_reply *reply, int status, cJSON *json)
+static bool put_text(struct tern_http_reply *reply, int status, cJSON *json)
 {
     char *text = json == NULL ? NULL : cJSON_PrintUnformatted(json);
+    size_t len = text == NULL ? 0 : strlen(text);
+    struct tern_blob *blob = text == NULL ? NULL : tern_blob_new(len + 1);
+    if (blob != NULL) {
+        memcpy(blob->data, text, len);
+        blob->data[len] = '\n';
+        *reply =
+            (struct tern_http_reply){.status = status, .type = "application/json", .body = blob};
+    }
+    cJSON_free(text);
+    return blob != NULL;
+}
+
+static void reply_busy(struct tern_http_reply *reply)
+{
+    *reply = (struct tern_http_reply){.status = 503, .retry_after_s = 1};
+}
+
+// Takes the JSON over. Without memory the reply is 503: clients' updates wait in the same
+// transaction, and must not fail because of a look at it.
+static enum tern_result reply_json(struct tern_http_reply *reply, int status, cJSON *json)
+{
+    if (!put_text(reply, status, json)) {
+        reply_busy(reply);
+    }
     cJSON_Delete(json);
-    if (text == NULL) {
-        return TERN_ERR_NO_MEMORY;
-    }
-    size_t len = strlen(text);
-    reply->status = status;
-    reply->type = "application/json";
-    reply->body = tern_blob_new(len + 1);
-    if (reply->body != NULL) {
-        memcpy(reply->body->data, text, len);
-        reply->body->data[len] = '\n';
-    }
-    free(text);
-    return reply->body != NULL ? TERN_OK : TERN_ERR_NO_MEMORY;
+    return TERN_OK;
 }
 
 void reply_error(struct tern_http_reply *reply, int status, enum tern_result result,
@@ -39,9 +46,7 @@ void reply_error(struct tern_http_reply *reply, int status, enum tern_result res
     cJSON *json = cJSON_CreateObject();
     cJSON_AddStringToObject(json, "error", tern_result_name(result));
     cJSON_AddStringToObject(json, "sentence", sentence);
-    if (reply_json(reply, status, json) != TERN_OK) {
-        *reply = (struct tern_http_reply){.status = 503, .retry_after_s = 1};
-    }
+    (void)reply_json(reply, status, json);
 }
 
 static void add_number(cJSON *json, const char *name, uint64_t value)
@@ -88,7 +93,19 @@ enum tern_result job_status(struct tern_service *service, struct tern_db *db, ui
 
 // --- Lists
 
-static bool add_client(void *ctx, const struct tern_db_client *client)
+// Ends a list that could not be read to its end. A failed read leaves the transaction as it is.
+static enum tern_result reply_list(struct tern_http_reply *reply, cJSON *list,
+                                   enum tern_result result)
+{
+    if (result == TERN_OK || result == TERN_ERR_NOT_FOUND) {
+        return reply_json(reply, 200, list);
+    }
+    cJSON_Delete(list);
+    reply_busy(reply);
+    return TERN_OK;
+}
+
+static cJSON *client_json(const struct tern_db_client *client)
 {
     cJSON *json = cJSON_CreateObject();
     add_number(json, "id", client->id);
@@ -100,22 +117,25 @@ static bool add_client(void *ctx, const struct tern_db_client *client)
     add_number(json, "last_seen_ms", client->last_seen_ms);
     cJSON_AddNumberToObject(json, "steps_per_second", (double)client->steps_per_second);
     add_number(json, "version", client->version);
-    return cJSON_AddItemToArray(ctx, json) != 0;
+    return json;
 }
 
 enum tern_result job_clients(struct tern_service *service, struct tern_db *db, uint64_t now_ms,
                              void *ctx, struct tern_http_reply *reply)
 {
+    const struct admin_job *job = ctx;
+    struct tern_db_client client;
     cJSON *list = cJSON_CreateArray();
+    enum tern_result result = TERN_OK;
     (void)service;
     (void)now_ms;
-    (void)ctx;
-    enum tern_result result = tern_db_client_each(db, add_client, list);
-    if (result != TERN_OK) {
-        cJSON_Delete(list);
-        return result;
+    for (uint64_t i = 1; i <= job->limit && result == TERN_OK; i++) {
+        result = tern_db_client_get(db, job->after + i, &client);
+        if (result == TERN_OK && !cJSON_AddItemToArray(list, client_json(&client))) {
+            result = TERN_ERR_NO_MEMORY;
+        }
     }
-    return reply_json(reply, 200, list);
+    return reply_list(reply, list, result);
 }
 
 static const char *state_name(enum tern_db_round_state state)
@@ -131,7 +151,7 @@ static const char *state_name(enum tern_db_round_state state)
     return "abandoned";
 }
 
-static bool add_round(void *ctx, const struct tern_db_round *round)
+static cJSON *round_json(const struct tern_db_round *round)
 {
     cJSON *json = cJSON_CreateObject();
     add_number(json, "round", round->round);
@@ -148,54 +168,40 @@ static bool add_round(void *ctx, const struct tern_db_round *round)
     cJSON_AddStringToObject(json, "codec_down", round->codec_down);
     add_number(json, "opened_ms", round->opened_ms);
     add_number(json, "closed_ms", round->closed_ms);
-    return cJSON_AddItemToArray(ctx, json) != 0;
+    return json;
 }
 
 enum tern_result job_rounds(struct tern_service *service, struct tern_db *db, uint64_t now_ms,
                             void *ctx, struct tern_http_reply *reply)
 {
+    const struct admin_job *job = ctx;
+    struct tern_db_round round;
     cJSON *list = cJSON_CreateArray();
+    enum tern_result result = TERN_OK;
     (void)service;
     (void)now_ms;
-    (void)ctx;
-    enum tern_result result = tern_db_round_each(db, add_round, list);
-    if (result != TERN_OK) {
-        cJSON_Delete(list);
-        return result;
+    for (uint32_t i = 1; i <= job->limit && result == TERN_OK; i++) {
+        result = tern_db_round_get(db, job->after + i, &round);
+        if (result == TERN_OK && !cJSON_AddItemToArray(list, round_json(&round))) {
+            result = TERN_ERR_NO_MEMORY;
+        }
     }
-    return reply_json(reply, 200, list);
+    return reply_list(reply, list, result);
 }
 
 // --- Changes
-
-// Five bits a character, in letters and digits that are not mistaken for each other.
-static void code_text(const uint8_t bytes[CODE_BYTES], char text[CODE_TEXT])
-{
-    static const char alphabet[] = "0123456789abcdefghjkmnpqrstvwxyz";
-    char *at = text;
-    for (unsigned i = 0; i < CODE_CHARACTERS; i++) {
-        unsigned bit = i * 5;
-        unsigned next = bit / 8 + 1 < CODE_BYTES ? bytes[bit / 8 + 1] : 0;
-        unsigned pair = (unsigned)bytes[bit / 8] << 8 | next;
-        if (i > 0 && i % 4 == 0) {
-            *at++ = '-';
-        }
-        *at++ = alphabet[pair >> (11 - bit % 8) & 31];
-    }
-    *at = '\0';
-}
 
 enum tern_result job_enroll_code(struct tern_service *service, struct tern_db *db, uint64_t now_ms,
                                  void *ctx, struct tern_http_reply *reply)
 {
     const struct admin_job *job = ctx;
-    uint8_t secret[CODE_BYTES];
-    char text[CODE_TEXT];
+    char text[TERN_JOIN_CODE_TEXT];
     struct tern_db_code code = {.uses_left = job->uses, .created_ms = now_ms};
     (void)service;
-    TERN_TRY(tern_random_fill(secret, sizeof secret));
-    code_text(secret, text);
-    tern_sha256(text, strlen(text), code.hash);
+    if (tern_join_code_make(&code, text) != TERN_OK) {
+        reply_busy(reply);
+        return TERN_OK;
+    }
     memcpy(code.label, job->label, sizeof code.label);
     code.expires_ms = now_ms + job->expires_ms;
     TERN_TRY(tern_db_code_add(db, &code));

@@ -9,6 +9,8 @@
 struct admin_job {
     struct tern_http_counters http; // read on the listener's thread
     uint64_t client;                // of /clients/{id}/revoke
+    uint32_t after;                 // of lists: the id or round before the first
+    uint32_t limit;                 // of lists: most entries
     uint32_t uses;                  // of /enroll-codes
     uint64_t expires_ms;            // from now
     char label[TERN_DB_NAME_MAX];

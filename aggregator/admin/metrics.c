@@ -142,5 +142,8 @@ enum tern_result job_metrics(struct tern_service *service, struct tern_db *db, u
     reply->status = 200;
     reply->type = "text/plain; version=0.0.4";
     reply->body = text_finish(&text);
-    return reply->body != NULL ? TERN_OK : TERN_ERR_NO_MEMORY;
+    if (reply->body == NULL) {
+        *reply = (struct tern_http_reply){.status = 503, .retry_after_s = 1};
+    }
+    return TERN_OK;
 }

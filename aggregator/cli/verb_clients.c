@@ -1,8 +1,8 @@
 // Clients: listing them, letting them in, shutting them out.
+#include "admin/join_code.h"
 #include "cli/state.h"
 #include "cli/verbs.h"
 
-#include "hosted/random.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -96,26 +96,6 @@ int tern_cli_clients(struct tern_cli *cli)
 
 // --- Join codes
 
-#define CODE_BYTES 10
-#define CODE_GROUPS 4
-
-// Base32 without the letters that people confuse (Crockford), in groups: "7k3m-9xq2-0ahp-w4tz".
-static void code_text(const uint8_t bytes[CODE_BYTES], char text[CODE_GROUPS * 5])
-{
-    static const char digits[] = "0123456789abcdefghjkmnpqrstvwxyz";
-    size_t out = 0;
-    for (size_t i = 0; i < 16; i++) {
-        size_t bit = i * 5;
-        unsigned pair = (unsigned)bytes[bit / 8] << 8;
-        pair |= bit / 8 + 1 < CODE_BYTES ? bytes[bit / 8 + 1] : 0U;
-        text[out++] = digits[pair >> (11 - bit % 8) & 31];
-        if (i % 4 == 3) {
-            text[out++] = '-';
-        }
-    }
-    text[out - 1] = '\0';
-}
-
 struct code_values {
     uint64_t expires;
 };
@@ -208,17 +188,14 @@ static enum tern_result store_code(struct tern_db *db, const struct tern_db_code
 int tern_cli_enroll_code(struct tern_cli *cli)
 {
     struct tern_db_code code = {.uses_left = 1};
-    uint8_t bytes[CODE_BYTES];
-    char text[CODE_GROUPS * 5];
+    char text[TERN_JOIN_CODE_TEXT];
     int failed = take_code_options(cli, &code);
     if (failed != 0) {
         return failed;
     }
-    if (tern_random_fill(bytes, sizeof bytes) != TERN_OK) {
+    if (tern_join_code_make(&code, text) != TERN_OK) {
         return tern_cli_fail(cli, TERN_ERR_IO, "the system gives no random bytes");
     }
-    code_text(bytes, text);
-    tern_sha256(text, strlen(text), code.hash);
     struct tern_db *db = tern_state_open(cli, &failed);
     if (db == NULL) {
         return failed;

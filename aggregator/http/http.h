@@ -51,6 +51,7 @@ struct tern_http_exchange;
 struct tern_http_request {
     const char *method;          // "GET"
     const char *path;            // without the query
+    const char *query;           // what stands behind "?", "" when absent
     const char *authorization;   // value of the header, "" when absent
     const char *peer;            // address without port, for logs
     struct tern_address address; // of the peer, for rate limits

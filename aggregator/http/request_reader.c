@@ -313,7 +313,20 @@ static enum tern_result refuse(struct tern_request_reader *reader, int status)
     return result_of(status);
 }
 
-// The path of the target "/a?b", of "http://host/a?b", or "*".
+// Ends the path where its query begins and returns that, without a fragment.
+static const char *cut_query(char *path)
+{
+    char *end = path + strcspn(path, "?#");
+    const bool has_query = *end == '?';
+    *end = '\0';
+    if (!has_query) {
+        return "";
+    }
+    end[1 + strcspn(end + 1, "#")] = '\0';
+    return end + 1;
+}
+
+// The path and query of the target "/a?b", of "http://host/a?b", or "*".
 static void cut_path(struct tern_request_reader *reader)
 {
     char *path = reader->text;
@@ -324,9 +337,7 @@ static void cut_path(struct tern_request_reader *reader)
         bool found = parsed && (url.field_set & (1u << UF_PATH)) != 0;
         path = found ? path + url.field_data[UF_PATH].off : NULL;
     }
-    if (path != NULL) {
-        path[strcspn(path, "?#")] = '\0';
-    }
+    reader->request.query = path != NULL ? cut_query(path) : "";
     reader->request.path = path != NULL ? path : "/";
 }
 
@@ -407,6 +418,7 @@ struct tern_request_reader *tern_reader_new(const struct tern_reader_config *con
     reader->body_limit = config->body_bytes;
     reader->request.method = "";
     reader->request.path = "";
+    reader->request.query = "";
     reader->request.authorization = "";
     reader->request.peer = config->peer;
     reader->request.address = config->address;

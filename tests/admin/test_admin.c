@@ -9,6 +9,7 @@
 #include <netinet/in.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -321,6 +322,73 @@ static void test_status_and_rounds(void **state)
     cJSON_Delete(json);
 }
 
+static uint64_t first_id(const cJSON *list)
+{
+    return (uint64_t)number(cJSON_GetArrayItem(list, 0), "id");
+}
+
+// A federation of any size is looked at a page at a time.
+static void test_lists_come_in_pages(void **state)
+{
+    (void)state;
+    char code[64];
+    char token[24];
+    static const struct {
+        const char *path;
+        int count;
+        uint64_t first;
+    } pages[] = {{"/api/v1/clients", 3, 1},
+                 {"/api/v1/clients?limit=2", 2, 1},
+                 {"/api/v1/clients?limit=2&after=2", 1, 3},
+                 {"/api/v1/clients?after=1", 2, 2},
+                 {"/api/v1/clients?after=3", 0, 0},
+                 {"/api/v1/rounds?after=1", 0, 0}};
+    static const char *const bad[] = {
+        "limit=0", "limit=1001", "limit=", "limit=2x", "after=-1", "after=99999999999999999999",
+        "page=2",  "limit"};
+    assert_int_equal(ask("POST", "/api/v1/enroll-codes", TOKEN, "{\"uses\":3}"), 201);
+    cJSON *json = json_of_reply();
+    snprintf(code, sizeof code, "%s", cJSON_GetStringValue(cJSON_GetObjectItem(json, "code")));
+    cJSON_Delete(json);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(enroll_with(code, token), 200);
+    }
+    for (size_t i = 0; i < sizeof pages / sizeof pages[0]; i++) {
+        assert_int_equal(ask("GET", pages[i].path, TOKEN, ""), 200);
+        json = json_of_reply();
+        assert_int_equal(cJSON_GetArraySize(json), pages[i].count);
+        assert_true(pages[i].count == 0 || first_id(json) == pages[i].first);
+        cJSON_Delete(json);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        char path[96];
+        snprintf(path, sizeof path, "/api/v1/clients?%s", bad[i]);
+        assert_int_equal(ask("GET", path, TOKEN, ""), 422);
+    }
+}
+
+static atomic_bool memory_is_out;
+
+static void *allocate(size_t size)
+{
+    return atomic_load(&memory_is_out) ? NULL : malloc(size);
+}
+
+// Clients' updates are in the same transaction: it is committed all the same.
+static void test_a_job_without_memory_fails_alone(void **state)
+{
+    (void)state;
+    static const char *const gets[] = {"/api/v1/status", "/api/v1/clients", "/api/v1/rounds"};
+    atomic_store(&memory_is_out, true);
+    for (size_t i = 0; i < sizeof gets / sizeof gets[0]; i++) {
+        assert_int_equal(ask("GET", gets[i], TOKEN, ""), 503);
+    }
+    atomic_store(&memory_is_out, false);
+    assert_int_equal(ask("GET", "/api/v1/status", TOKEN, ""), 200);
+    assert_int_equal(ask("GET", "/metrics", TOKEN, ""), 200);
+    assert_non_null(strstr(reply, "tern_batches_failed_total 0\n"));
+}
+
 // Sends what a request begins with and returns the status that it is refused with before its end
 // has come; 0 when the listener goes on to wait for the rest.
 static int refused_early(uint16_t port, const char *head, size_t body)
@@ -451,11 +519,15 @@ int main(void)
         TEST(test_code_enrols_and_revoke_shuts_out),
         TEST(test_bad_code_requests),
         TEST(test_status_and_rounds),
+        TEST(test_lists_come_in_pages),
+        TEST(test_a_job_without_memory_fails_alone),
         TEST(test_a_stranger_cannot_fill_memory),
         TEST(test_metrics_are_prometheus_text),
         TEST(test_address_must_be_local),
         TEST(test_token_file),
         TEST(test_unix_socket),
     };
+    cJSON_Hooks hooks = {.malloc_fn = allocate, .free_fn = free};
+    cJSON_InitHooks(&hooks); // before there are threads
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -70,6 +70,7 @@ static void test_every_split_gives_the_same_request(void **state)
         const struct tern_http_request *request = tern_reader_request(reader);
         assert_string_equal(request->method, "PUT");
         assert_string_equal(request->path, "/v1/updates/3/4");
+        assert_string_equal(request->query, "q");
         assert_string_equal(request->authorization, "Bearer token");
         assert_string_equal(request->peer, "peer");
         assert_int_equal(request->range_from, 5);
