@@ -4,9 +4,10 @@
 #include <string.h>
 
 struct loading {
+    struct tern_db *db;
     struct tern_figures *figures;
-    struct tern_db_meter client; // sums of the rows of one client in one round
-    bool uploads;
+    uint64_t *evaluators; // in order
+    size_t evaluator_count;
     enum tern_result result;
 };
 
@@ -46,65 +47,112 @@ static bool add_evaluation(void *ctx, const struct tern_db_evaluation *evaluatio
     return true;
 }
 
-static void add_client(struct tern_round_bytes *into, const struct tern_db_meter *client)
+static bool add_evaluator(void *ctx, const struct tern_db_client *client)
 {
-    into->participants++;
-    tern_bytes_add(&into->up, &client->up);
-    tern_bytes_add(&into->down, &client->down);
+    struct loading *loading = ctx;
+    if (!client->evaluator) {
+        return true;
+    }
+    void *array =
+        grown(loading->evaluators, loading->evaluator_count, sizeof loading->evaluators[0]);
+    if (array == NULL) {
+        loading->result = TERN_ERR_NO_MEMORY;
+        return false;
+    }
+    loading->evaluators = array;
+    loading->evaluators[loading->evaluator_count++] = client->id;
+    return true;
 }
 
-// Takes the client and round that just ended into the figures, if it took part.
-static void end_client(struct loading *loading)
+static int compare_ids(const void *key, const void *element)
+{
+    uint64_t wanted = *(const uint64_t *)key;
+    uint64_t here = *(const uint64_t *)element;
+    return (wanted > here) - (wanted < here);
+}
+
+// Peers that never authenticated (client 0) do not train either.
+static bool trains(const struct loading *loading, uint64_t client)
+{
+    return client != 0 && (loading->evaluator_count == 0 ||
+                           bsearch(&client, loading->evaluators, loading->evaluator_count,
+                                   sizeof loading->evaluators[0], compare_ids) == NULL);
+}
+
+// The entry of the round, which is the newest one or comes after it; NULL when memory is out.
+static struct tern_round_bytes *entry(struct loading *loading, uint32_t round)
 {
     struct tern_figures *figures = loading->figures;
     size_t count = figures->round_count;
-    if (!loading->uploads || loading->result != TERN_OK) {
-        return;
-    }
-    if (count == 0 || figures->rounds[count - 1].round != loading->client.round) {
+    if (count == 0 || figures->rounds[count - 1].round != round) {
         void *array = grown(figures->rounds, count, sizeof figures->rounds[0]);
         if (array == NULL) {
             loading->result = TERN_ERR_NO_MEMORY;
-            return;
+            return NULL;
         }
         figures->rounds = array;
-        figures->rounds[count] = (struct tern_round_bytes){.round = loading->client.round};
+        figures->rounds[count] = (struct tern_round_bytes){.round = round};
         figures->round_count = ++count;
     }
-    add_client(&figures->rounds[count - 1], &loading->client);
-    add_client(&figures->all, &loading->client);
+    return &figures->rounds[count - 1];
 }
 
 static bool add_meter(void *ctx, const struct tern_db_meter *meter)
 {
     struct loading *loading = ctx;
-    struct tern_db_meter *client = &loading->client;
-    if (meter->round == 0 || meter->client == 0) {
+    struct tern_figures *figures = loading->figures;
+    if (!trains(loading, meter->client)) {
         return true;
     }
-    if (meter->round != client->round || meter->client != client->client) {
-        end_client(loading);
-        *client = (struct tern_db_meter){.round = meter->round, .client = meter->client};
-        loading->uploads = false;
+    struct tern_round_bytes *into =
+        meter->round == 0 ? &figures->outside : entry(loading, meter->round);
+    if (into == NULL) {
+        return false;
     }
-    tern_bytes_add(&client->up, &meter->up);
-    tern_bytes_add(&client->down, &meter->down);
-    if (meter->purpose == TERN_PURPOSE_UPLOAD && meter->up.payload > 0) {
-        loading->uploads = true;
+    tern_bytes_add(&into->up, &meter->up);
+    tern_bytes_add(&into->down, &meter->down);
+    tern_bytes_add(&figures->all.up, &meter->up);
+    tern_bytes_add(&figures->all.down, &meter->down);
+    return true;
+}
+
+static bool count_reported(void *ctx, const struct tern_db_assignment *assignment)
+{
+    uint32_t *reported = ctx;
+    *reported += assignment->state == TERN_ASSIGNMENT_REPORTED;
+    return true;
+}
+
+// An accepted update came over the link, so that its round has an entry.
+static enum tern_result count_participants(struct loading *loading)
+{
+    struct tern_figures *figures = loading->figures;
+    for (size_t i = 0; i < figures->round_count; i++) {
+        struct tern_round_bytes *round = &figures->rounds[i];
+        TERN_TRY(tern_db_assignment_each(loading->db, round->round, count_reported,
+                                         &round->participants));
+        figures->all.participants += round->participants;
     }
-    return loading->result == TERN_OK;
+    return TERN_OK;
+}
+
+static enum tern_result load(struct loading *loading)
+{
+    TERN_TRY(tern_db_evaluation_each(loading->db, add_evaluation, loading));
+    TERN_TRY(loading->result);
+    TERN_TRY(tern_db_client_each(loading->db, add_evaluator, loading));
+    TERN_TRY(loading->result);
+    TERN_TRY(tern_db_meter_each(loading->db, add_meter, loading));
+    TERN_TRY(loading->result);
+    return count_participants(loading);
 }
 
 enum tern_result tern_figures_load(struct tern_db *db, struct tern_figures *figures)
 {
-    struct loading loading = {.figures = figures, .result = TERN_OK};
+    struct loading loading = {.db = db, .figures = figures, .result = TERN_OK};
     memset(figures, 0, sizeof *figures);
-    enum tern_result result = tern_db_evaluation_each(db, add_evaluation, &loading);
-    if (result == TERN_OK && loading.result == TERN_OK) {
-        result = tern_db_meter_each(db, add_meter, &loading);
-        end_client(&loading);
-    }
-    result = result == TERN_OK ? loading.result : result;
+    enum tern_result result = load(&loading);
+    free(loading.evaluators);
     if (result != TERN_OK) {
         tern_figures_free(figures);
     }

@@ -1,9 +1,10 @@
 // What status, rounds and reports say about a federation, read from the store at once: accuracy per
-// version, and mean bytes per participating client and round. Used from the main thread only.
+// version, and bytes per client and round. Used from the main thread only.
 #ifndef TERN_AGGREGATOR_FIGURES_H
 #define TERN_AGGREGATOR_FIGURES_H
 
 #include "store/store.h"
+#include <cjson/cJSON.h>
 
 // All evaluators of a version together, weighted by their examples.
 struct tern_accuracy {
@@ -13,8 +14,8 @@ struct tern_accuracy {
     double loss;
 };
 
-// A client participates in a round when it uploads in it. Its bytes are those of every purpose in
-// that round: check-in, downloads, upload, handshakes.
+// What all clients that train sent and received, of every purpose; evaluators are left out. An
+// update that was accepted is a participation.
 struct tern_round_bytes {
     uint32_t round;
     uint32_t participants;
@@ -22,19 +23,22 @@ struct tern_round_bytes {
     struct tern_bytes down;
 };
 
+// What a round costs a client is all.up and all.down divided by all.participants; tern-fleet
+// divides its own count of the same bytes likewise.
 struct tern_figures {
     struct tern_accuracy *accuracies; // in version order
     size_t accuracy_count;
-    struct tern_round_bytes *rounds; // in round order, those with participants
+    struct tern_round_bytes *rounds; // in round order, those with bytes or participants
     size_t round_count;
-    struct tern_round_bytes all; // of all rounds together; round is 0
+    struct tern_round_bytes outside; // enrolment, first handshakes, idle check-ins; round is 0
+    struct tern_round_bytes all;     // of all rounds and outside of them; round is 0
 };
 
 // TERN_ERR_NO_MEMORY, TERN_ERR_IO; nothing is held then.
 TERN_MUST_USE enum tern_result tern_figures_load(struct tern_db *db, struct tern_figures *figures);
 void tern_figures_free(struct tern_figures *figures);
 
-// NULL when nobody evaluated the version, or nobody participated in the round.
+// NULL when nobody evaluated the version, or nothing was counted in the round.
 const struct tern_accuracy *tern_figures_accuracy(const struct tern_figures *figures,
                                                   uint32_t version);
 const struct tern_round_bytes *tern_figures_round(const struct tern_figures *figures,
@@ -42,5 +46,10 @@ const struct tern_round_bytes *tern_figures_round(const struct tern_figures *fig
 
 // total / participants, 0 when there are none.
 double tern_figures_mean(uint64_t total, uint32_t participants);
+
+// What was outside of rounds, as a line for people; nothing when there was nothing.
+void tern_figures_print_outside(const struct tern_figures *figures, const char *indent);
+// Adds "client_rounds", the means "per_client_and_round" and the totals "outside_rounds".
+void tern_figures_add_json(cJSON *object, const struct tern_figures *figures);
 
 #endif

@@ -67,8 +67,8 @@ static const char clients_help[] =
     "  tern-aggregator clients --state /var/lib/tern\n";
 
 static const char rounds_help[] =
-    "One line per round: updates, training loss, accuracy of the version it made, time, and mean\n"
-    "bytes on the wire per update.\n"
+    "One line per round: updates, training loss, accuracy of the version it made, time, and\n"
+    "bytes on the wire of the clients that train, divided by the updates.\n"
     "\n"
     "  tern-aggregator rounds --state /var/lib/tern --last 10\n";
 
@@ -76,6 +76,9 @@ static const char report_help[] =
     "bytes   What crossed the link, by layer and direction: payload (compressed tensors), http,\n"
     "        tls, and wire (with IP and TCP headers and retransmissions). up is to the "
     "aggregator.\n"
+    "        Per client and round, here and in status: all bytes of the clients that train,\n"
+    "        enrolment, handshakes and idle check-ins included, divided by the updates that were\n"
+    "        accepted, as tern-fleet has it. Round 0 is what was outside of rounds.\n"
     "ledger  What compression has not yet sent, per client, as it last reported it.\n"
     "\n"
     "  tern-aggregator report bytes --state /var/lib/tern\n"

@@ -134,8 +134,9 @@ static void print_header(const struct bytes_report *report)
 }
 
 // The mean of what one client moves in one round, which is what a user pays.
-static void print_mean(const struct tern_round_bytes *all)
+static void print_mean(const struct tern_figures *figures)
 {
+    const struct tern_round_bytes *all = &figures->all;
     char up[TERN_TEXT];
     char down[TERN_TEXT];
     if (all->participants == 0) {
@@ -143,11 +144,15 @@ static void print_mean(const struct tern_round_bytes *all)
     }
     tern_text_bytes(tern_figures_mean(all->up.wire, all->participants), up);
     tern_text_bytes(tern_figures_mean(all->down.wire, all->participants), down);
-    printf("\nPer participating client and round on the wire: %s up, %s down\n", up, down);
+    printf("\nPer client and round on the wire: %s up, %s down\n", up, down);
+    printf("  all bytes of the clients that train, divided by the %" PRIu32
+           " updates that were accepted\n",
+           all->participants);
+    tern_figures_print_outside(figures, "  ");
 }
 
 static int finish_bytes(struct tern_cli *cli, struct bytes_report *report,
-                        const struct tern_round_bytes *all)
+                        const struct tern_figures *figures)
 {
     if (report->form == FORM_CSV) {
         return TERN_EXIT_OK;
@@ -155,14 +160,14 @@ static int finish_bytes(struct tern_cli *cli, struct bytes_report *report,
     if (report->form == FORM_TABLE) {
         printf("%-10s", "total");
         print_numbers(" ", 13, &report->total);
-        print_mean(all);
+        print_mean(figures);
         return TERN_EXIT_OK;
     }
     cJSON *object = cJSON_CreateObject();
     cJSON_AddStringToObject(object, "by", group_name(report->group));
     cJSON_AddItemToObject(object, "rows", report->rows);
     add_numbers(cJSON_AddObjectToObject(object, "total"), &report->total);
-    tern_json_u64(object, "client_rounds", all->participants);
+    tern_figures_add_json(object, figures);
     return tern_json_print(cli, object);
 }
 
@@ -194,17 +199,18 @@ static int report_bytes(struct tern_cli *cli)
     if (result != TERN_OK) {
         return tern_state_fail(cli, db, result);
     }
-    struct tern_round_bytes all = figures.all;
-    tern_figures_free(&figures);
     report.rows = report.form == FORM_JSON ? cJSON_CreateArray() : NULL;
     print_header(&report);
     result = tern_db_meter_sum(db, report.group, report_row, &report);
     if (result != TERN_OK) {
+        tern_figures_free(&figures);
         cJSON_Delete(report.rows);
         return tern_state_fail(cli, db, result);
     }
     tern_db_close(db);
-    return finish_bytes(cli, &report, &all);
+    code = finish_bytes(cli, &report, &figures);
+    tern_figures_free(&figures);
+    return code;
 }
 
 // --- Error ledger

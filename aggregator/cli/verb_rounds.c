@@ -47,7 +47,7 @@ static void print_row(const struct listing *listing, const struct tern_db_round 
     if (round->closed_ms > round->opened_ms) {
         tern_text_duration(round->closed_ms - round->opened_ms, took);
     }
-    if (bytes != NULL) {
+    if (bytes != NULL && bytes->participants > 0) {
         tern_text_bytes(tern_figures_mean(bytes->up.wire, bytes->participants), up);
         tern_text_bytes(tern_figures_mean(bytes->down.wire, bytes->participants), down);
     }

@@ -82,6 +82,7 @@ static void print_bytes(const struct status *status)
     printf("Bytes       per client and round on the wire: %s up, %s down"
            " (float32 payload alone: %s each way)\n",
            up, down, plain);
+    tern_figures_print_outside(&status->figures, "            ");
 }
 
 static void print_round(const struct status *status)
@@ -128,8 +129,9 @@ static int print_status(const struct status *status)
     print_version(status);
     print_round(status);
     printf("Clients     %" PRIu64 " enrolled, %" PRIu64 " of them revoked, %" PRIu64
-           " evaluators; join codes for %" PRIu64 " more\n",
-           counts->clients, counts->clients_revoked, counts->evaluators, counts->code_uses_left);
+           " evaluator%s; join codes for %" PRIu64 " more\n",
+           counts->clients, counts->clients_revoked, counts->evaluators,
+           counts->evaluators == 1 ? "" : "s", counts->code_uses_left);
     tern_text_bytes((double)counts->update_bytes, text);
     tern_text_bytes((double)counts->file_bytes, size);
     printf("Updates     %" PRIu64 " stored (%s), %" PRIu64 " applied; database %s\n",
@@ -138,23 +140,6 @@ static int print_status(const struct status *status)
 }
 
 // --- For scripts
-
-static void add_means(cJSON *object, const struct tern_round_bytes *all)
-{
-    const struct {
-        const char *key;
-        uint64_t total;
-    } rows[] = {
-        {"payload_up", all->up.payload}, {"payload_down", all->down.payload},
-        {"http_up", all->up.http},       {"http_down", all->down.http},
-        {"tls_up", all->up.tls},         {"tls_down", all->down.tls},
-        {"wire_up", all->up.wire},       {"wire_down", all->down.wire},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        double mean = tern_figures_mean(rows[i].total, all->participants);
-        tern_json_float(object, rows[i].key, (float)mean);
-    }
-}
 
 static void add_round(cJSON *object, const struct status *status)
 {
@@ -205,7 +190,7 @@ static int print_json(struct tern_cli *cli, const struct status *status)
     }
     add_counts(object, &status->counts);
     tern_json_u64(object, "float32_payload", 4 * (uint64_t)status->values);
-    add_means(cJSON_AddObjectToObject(object, "per_client_and_round"), &status->figures.all);
+    tern_figures_add_json(object, &status->figures);
     return tern_json_print(cli, object);
 }
 

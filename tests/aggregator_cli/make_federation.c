@@ -37,6 +37,26 @@ static enum tern_result add_clients(struct maker *maker)
     return TERN_OK;
 }
 
+// Everybody has enrolled; the evaluator's bytes count for no round's cost.
+static enum tern_result add_enrolments(struct maker *maker)
+{
+    for (uint64_t id = 1; id <= EVALUATOR; id++) {
+        struct tern_db_meter enrolment = {.client = id,
+                                          .purpose = TERN_PURPOSE_ENROLL,
+                                          .up = {0, 100, 600, 800},
+                                          .down = {0, 100, 900, 1000},
+                                          .exchanges = 1};
+        TERN_TRY(tern_db_meter_add(maker->db, &enrolment));
+    }
+    struct tern_db_meter evaluation = {.client = EVALUATOR,
+                                       .round = 1,
+                                       .purpose = TERN_PURPOSE_DOWNLOAD,
+                                       .up = {0, 100, 130, 200},
+                                       .down = {300, 400, 430, 500},
+                                       .exchanges = 1};
+    return tern_db_meter_add(maker->db, &evaluation);
+}
+
 // The Update message of a client: its change is noise that depends on round and client.
 static enum tern_result make_body(struct maker *maker, uint32_t round, uint64_t client,
                                   uint8_t *body, size_t size, size_t *len)
@@ -174,6 +194,9 @@ static enum tern_result make(struct maker *maker, uint32_t rounds)
     TERN_TRY(tern_db_begin(maker->db));
     TERN_TRY(add_clients(maker));
     TERN_TRY(store_version(maker, 0));
+    if (rounds > 0) {
+        TERN_TRY(add_enrolments(maker));
+    }
     for (uint32_t round = 1; round <= rounds; round++) {
         TERN_TRY(do_round(maker, round));
     }

@@ -88,14 +88,18 @@ def status_answers_the_two_questions_first():
     lines = state.run("status").text.splitlines()
     assert lines[1].startswith("Accuracy    0.6250 at version 5")
     assert "on the wire" in lines[2] and "float32" in lines[2]
+    assert "outside of rounds" in lines[3] and "2.40 KB up, 3.00 KB down" in lines[3], lines[3]
+    assert "1 evaluator;" in "\n".join(lines)
     status = state.json("status")
     assert status["accuracy"] == 0.625 and status["version"] == 5
     assert status["clients"] == 4 and status["evaluators"] == 1
     assert status["rounds_committed"] == 5 and status["updates_applied"] == 15
     assert status["float32_payload"] == 4 * VALUES
     mean = status["per_client_and_round"]
-    assert mean["wire_down"] == 650 and mean["payload_down"] == 300  # see make_federation.c
-    assert 200 + 200 < mean["wire_up"] < 1000
+    # See make_federation.c: the trainers' enrolments count, the evaluator counts for nothing.
+    assert mean["wire_down"] == 650 + 3 * 1000 / 15 and mean["payload_down"] == 300
+    assert 200 + 200 + 3 * 800 / 15 < mean["wire_up"] < 1160
+    assert status["outside_rounds"]["wire_up"] == 3 * 800 and status["client_rounds"] == 15
 
 
 def clients_are_listed_and_cannot_steer_the_terminal():
@@ -135,8 +139,12 @@ def the_byte_reports_agree():
         assert [str(row[by]) for row in report["rows"]] == [row[by] for row in rows]
         totals.append(report["total"])
     assert totals[0] == totals[1] == totals[2]
-    assert totals[0]["exchanges"] == 2 * 9 and totals[0]["wire_down"] == 9 * 650
+    assert totals[0]["exchanges"] == 2 * 9 + 4 + 1
+    assert totals[0]["wire_down"] == 9 * 650 + 4 * 1000 + 500
     assert report["client_rounds"] == 9
+    assert report["outside_rounds"]["wire_down"] == 3 * 1000
+    assert abs(report["per_client_and_round"]["wire_down"] * 9 - (9 * 650 + 3 * 1000)) < 0.01
+    assert report["per_client_and_round"] == state.json("status")["per_client_and_round"]
     table = state.run("report", "bytes").text
     assert "upload" in table and "total" in table and "client and round" in table
 

@@ -29,6 +29,16 @@ def restart(aggregator, rounds):
     aggregator.start()
 
 
+def compare(fleet_, status):
+    """Both ends count the same bytes; only a connection's last packets may be seen by one of them."""
+    mean = status["per_client_and_round"]
+    check(status["client_rounds"] == fleet_["participations"], f"{status} beside {fleet_}")
+    for layer, share in (("payload", 1e-6), ("http", 1e-6), ("tls", 0.02), ("wire", 0.1)):
+        for way in ("up", "down"):
+            key = f"{layer}_{way}"
+            check(near(mean[key], fleet_[key], share), f"{key}: {mean[key]}, not {fleet_[key]}")
+
+
 def near(a, b, share):
     return abs(a - b) <= share * min(a, b)
 
@@ -47,6 +57,7 @@ def test():
         check(first["rounds"] == 3 and len(first["accuracy"]) == 3, f"first run: {first}")
 
         restart(aggregator, rounds=5)
+        compare(first, aggregator.json("status"))
         second = fleet(aggregator, code)
         check(second["rounds"] == 2 and len(second["accuracy"]) == 2, f"second run: {second}")
         check(second["final_accuracy"] == second["accuracy"][-1], f"second run: {second}")

@@ -1,0 +1,48 @@
+// How figures are shown.
+#include "cli/figures.h"
+#include "cli/state.h"
+
+void tern_figures_print_outside(const struct tern_figures *figures, const char *indent)
+{
+    const struct tern_round_bytes *outside = &figures->outside;
+    char up[TERN_TEXT];
+    char down[TERN_TEXT];
+    if (outside->up.wire == 0 && outside->down.wire == 0) {
+        return;
+    }
+    tern_text_bytes((double)outside->up.wire, up);
+    tern_text_bytes((double)outside->down.wire, down);
+    printf("%sin it, outside of rounds (enrolment, first handshakes, idle check-ins): %s up, %s "
+           "down in all\n",
+           indent, up, down);
+}
+
+// Divided by the divisor; exact when that is 1.
+static void add_numbers(cJSON *object, const struct tern_round_bytes *bytes, uint32_t divisor)
+{
+    const struct {
+        const char *key;
+        uint64_t total;
+    } rows[] = {
+        {"payload_up", bytes->up.payload}, {"payload_down", bytes->down.payload},
+        {"http_up", bytes->up.http},       {"http_down", bytes->down.http},
+        {"tls_up", bytes->up.tls},         {"tls_down", bytes->down.tls},
+        {"wire_up", bytes->up.wire},       {"wire_down", bytes->down.wire},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if (divisor == 1) {
+            tern_json_u64(object, rows[i].key, rows[i].total);
+        } else {
+            double mean = tern_figures_mean(rows[i].total, divisor);
+            tern_json_float(object, rows[i].key, (float)mean);
+        }
+    }
+}
+
+void tern_figures_add_json(cJSON *object, const struct tern_figures *figures)
+{
+    const struct tern_round_bytes *all = &figures->all;
+    tern_json_u64(object, "client_rounds", all->participants);
+    add_numbers(cJSON_AddObjectToObject(object, "per_client_and_round"), all, all->participants);
+    add_numbers(cJSON_AddObjectToObject(object, "outside_rounds"), &figures->outside, 1);
+}
