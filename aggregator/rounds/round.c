@@ -243,27 +243,35 @@ enum tern_round_action tern_round_tick(const struct tern_round_machine *machine,
     return machine->reported >= machine->quorum ? TERN_ROUND_CLOSE : TERN_ROUND_EXTEND;
 }
 
-static bool is_missing(const struct tern_member *member)
+// gone NULL: whoever has not reported.
+static bool is_missing(const struct tern_member *member, tern_member_gone gone, const void *ctx)
 {
-    return member->state == TERN_MEMBER_INVITED || member->state == TERN_MEMBER_TASKED;
+    bool waiting = member->state == TERN_MEMBER_INVITED || member->state == TERN_MEMBER_TASKED;
+    return waiting && (gone == NULL || gone(ctx, member->client));
 }
 
-enum tern_result tern_round_extend(struct tern_round_machine *machine, uint64_t *fresh,
-                                   uint32_t count, uint64_t now)
+uint32_t tern_round_gone(const struct tern_round_machine *machine, tern_member_gone gone,
+                         const void *ctx)
 {
     uint32_t missing = 0;
     for (uint32_t i = 0; i < machine->member_count; i++) {
-        missing += is_missing(&machine->members[i]);
+        missing += is_missing(&machine->members[i], gone, ctx);
     }
-    uint32_t replace = smaller(missing, count);
+    return missing;
+}
+
+// Replaces the first `replace` of the missing members; there are as many.
+static enum tern_result replace_first(struct tern_round_machine *machine, tern_member_gone gone,
+                                      const void *ctx, uint64_t *fresh, uint32_t count,
+                                      uint32_t replace, uint64_t now)
+{
     if (replace > machine->member_capacity - machine->member_count) {
         return TERN_ERR_NO_SPACE;
     }
     machine->attempts++;
-    machine->deadline_ms = now + machine->policy.deadline_ms;
     uint32_t left = replace;
     for (uint32_t i = 0; i < machine->member_count && left > 0; i++) {
-        if (is_missing(&machine->members[i])) {
+        if (is_missing(&machine->members[i], gone, ctx)) {
             machine->members[i].state = TERN_MEMBER_REPLACED;
             left--;
         }
@@ -274,6 +282,22 @@ enum tern_result tern_round_extend(struct tern_round_machine *machine, uint64_t 
         TERN_TRY(invite(machine, fresh[i], now));
     }
     return TERN_OK;
+}
+
+enum tern_result tern_round_extend(struct tern_round_machine *machine, uint64_t *fresh,
+                                   uint32_t count, uint64_t now)
+{
+    uint32_t replace = smaller(tern_round_gone(machine, NULL, NULL), count);
+    TERN_TRY(replace_first(machine, NULL, NULL, fresh, count, replace, now));
+    machine->deadline_ms = now + machine->policy.deadline_ms;
+    return TERN_OK;
+}
+
+enum tern_result tern_round_replace(struct tern_round_machine *machine, tern_member_gone gone,
+                                    const void *ctx, uint64_t *fresh, uint32_t count, uint64_t now)
+{
+    uint32_t replace = smaller(tern_round_gone(machine, gone, ctx), count);
+    return replace == 0 ? TERN_OK : replace_first(machine, gone, ctx, fresh, count, replace, now);
 }
 
 void tern_round_close(struct tern_round_machine *machine, uint64_t now)

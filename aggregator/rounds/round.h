@@ -47,7 +47,7 @@ struct tern_round_machine {
     uint32_t committed; // rounds committed so far
     uint32_t target;    // of the open round
     uint32_t quorum;
-    uint32_t attempts; // draws: 1, and one more per extension
+    uint32_t attempts; // draws: 1, and one more each time that members are replaced
     uint64_t opened_ms;
     uint64_t deadline_ms;
     uint64_t usual_ms; // smoothed length of the rounds so far; 0 = none yet
@@ -130,6 +130,20 @@ enum tern_round_action tern_round_tick(const struct tern_round_machine *machine,
 // TERN_ERR_NO_SPACE  the members do not fit; nothing changed
 TERN_MUST_USE enum tern_result tern_round_extend(struct tern_round_machine *machine,
                                                  uint64_t *fresh, uint32_t count, uint64_t now);
+
+// Whether a client is one that will never report, such as a revoked one.
+typedef bool (*tern_member_gone)(const void *ctx, uint64_t client);
+
+// Members of the open round that have not reported and never will.
+uint32_t tern_round_gone(const struct tern_round_machine *machine, tern_member_gone gone,
+                         const void *ctx);
+
+// Replaces those members at once by clients drawn from fresh, as tern_round_extend() does; the
+// deadline, the target and the quorum stay. With nobody fresh nothing changes.
+// TERN_ERR_NO_SPACE  the members do not fit; nothing changed
+TERN_MUST_USE enum tern_result tern_round_replace(struct tern_round_machine *machine,
+                                                  tern_member_gone gone, const void *ctx,
+                                                  uint64_t *fresh, uint32_t count, uint64_t now);
 
 // The open round was committed.
 void tern_round_close(struct tern_round_machine *machine, uint64_t now);

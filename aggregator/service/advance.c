@@ -120,26 +120,65 @@ static enum tern_result open_round(struct tern_service *service, uint64_t now)
     return TERN_OK;
 }
 
-// --- Extending
+// --- Replacing members
+
+// Fills service->eligible with those that are not members yet, ascending.
+static uint32_t list_fresh(struct tern_service *service, uint64_t now)
+{
+    uint32_t count = list_eligible(service, now);
+    uint32_t fresh = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (tern_round_member(&service->machine, service->eligible[i]) == NULL) {
+            service->eligible[fresh++] = service->eligible[i];
+        }
+    }
+    return fresh;
+}
+
+static enum tern_result store_replacements(struct tern_service *service)
+{
+    service->row.deadline_ms = service->machine.deadline_ms;
+    service->row.attempts = service->machine.attempts;
+    service->moved = true;
+    TERN_TRY(tern_db_round_put(service->db, &service->row));
+    return store_members(service);
+}
 
 static enum tern_result extend_round(struct tern_service *service, uint64_t now)
 {
     struct tern_round_machine *machine = &service->machine;
-    uint32_t count = list_eligible(service, now);
-    uint32_t fresh = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        if (tern_round_member(machine, service->eligible[i]) == NULL) {
-            service->eligible[fresh++] = service->eligible[i];
-        }
-    }
+    uint32_t fresh = list_fresh(service, now);
     TERN_TRY(tern_round_extend(machine, service->eligible, fresh, now));
-    service->row.deadline_ms = machine->deadline_ms;
-    service->row.attempts = machine->attempts;
-    TERN_TRY(tern_db_round_put(service->db, &service->row));
-    TERN_TRY(store_members(service));
-    service->moved = true;
+    TERN_TRY(store_replacements(service));
     tern_log(TERN_LOG_WARN, "round-extended", "round=%u updates=%u quorum=%u invited=%u",
              machine->round, machine->reported, machine->quorum, machine->member_count);
+    return TERN_OK;
+}
+
+static bool is_revoked(const void *ctx, uint64_t id)
+{
+    const struct tern_service *service = ctx;
+    return id <= service->client_count && service->clients[id - 1].revoked;
+}
+
+// A revoked member never reports, so the round need not wait for its deadline to invite another.
+// While nobody can take its place, the next batch looks again.
+static enum tern_result replace_revoked(struct tern_service *service, uint64_t now)
+{
+    struct tern_round_machine *machine = &service->machine;
+    if (!machine->open || !service->clients_changed) {
+        return TERN_OK;
+    }
+    uint32_t gone = tern_round_gone(machine, is_revoked, service);
+    uint32_t fresh = gone > 0 ? list_fresh(service, now) : 0;
+    service->clients_changed = gone > fresh;
+    if (fresh == 0) {
+        return TERN_OK;
+    }
+    TERN_TRY(tern_round_replace(machine, is_revoked, service, service->eligible, fresh, now));
+    TERN_TRY(store_replacements(service));
+    tern_log(TERN_LOG_INFO, "revoked-replaced", "round=%u members=%u", machine->round,
+             gone < fresh ? gone : fresh);
     return TERN_OK;
 }
 
@@ -260,6 +299,7 @@ static enum tern_result step(struct tern_service *service, uint64_t now)
 
 enum tern_result advance_rounds(struct tern_service *service, uint64_t now)
 {
+    TERN_TRY(replace_revoked(service, now));
     TERN_TRY(step(service, now));
     if (may_open(service, now)) {
         TERN_TRY(open_round(service, now));

@@ -141,6 +141,7 @@ struct tern_service {
     uint64_t next_hold_ms;  // no held check-in's time is up before
     bool moved;             // a round opened or was extended, or a version was made: ask the held
     bool quiescing;         // copy of queue.quiesce
+    bool clients_changed;   // one enrolled or was revoked: members may need replacing
     bool broken;            // memory could not be built from the store: try again
     char halt_why[256];     // set before `halted`, constant after it; empty = none
     uint64_t retry_open_ms; // nobody was eligible: look again then

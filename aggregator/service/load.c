@@ -56,6 +56,7 @@ enum tern_result remember_client(struct tern_service *service, const struct tern
     struct client *client = &service->clients[row->id - 1];
     client->evaluator = row->evaluator;
     client->revoked = row->revoked;
+    service->clients_changed = true;
     // What is dirty here is newer than the store.
     if (!client->dirty) {
         client->last_seen_ms = row->last_seen_ms;

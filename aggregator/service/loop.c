@@ -11,7 +11,7 @@
 // not wait long for the last.
 #define BATCH_MAX 1024
 
-// Where clients were last seen, and the meter, are written this often.
+// Where clients were last seen, and the meter, are written this often at least.
 #define FLUSH_MS 1000
 
 #define SLEEP_MAX_MS 1000
@@ -123,9 +123,10 @@ static enum tern_result handle_all(struct tern_service *service, struct request 
     return result != TERN_OK ? result : settle_held(service, now);
 }
 
+// Also once after a round has moved on: by then its replies are sent, and their bytes are counted.
 static bool flush_due(const struct tern_service *service, uint64_t now)
 {
-    return service->quiescing || now >= service->flushed_ms + FLUSH_MS;
+    return service->quiescing || service->moved || now >= service->flushed_ms + FLUSH_MS;
 }
 
 static enum tern_result run_transaction(struct tern_service *service, struct request *taken,

@@ -224,6 +224,37 @@ static void test_below_quorum_the_missing_are_replaced(void **state)
     assert_int_equal(tern_round_tick(&machine, now + DEADLINE), TERN_ROUND_CLOSE);
 }
 
+static bool is_gone(const void *ctx, uint64_t client)
+{
+    const uint64_t *gone = ctx;
+    return client == gone[0] || client == gone[1];
+}
+
+// Who will never report is replaced at once; who has reported counts, whatever became of it.
+static void test_gone_members_are_replaced_before_the_deadline(void **state)
+{
+    (void)state;
+    uint64_t fresh[2] = {50, 51};
+    make_open();
+    report(0, START);
+    uint64_t gone[2] = {machine.members[0].client, machine.members[1].client};
+    assert_int_equal(tern_round_gone(&machine, is_gone, gone), 1);
+    assert_int_equal(tern_round_replace(&machine, is_gone, gone, fresh, 0, START + 1), TERN_OK);
+    assert_int_equal(machine.attempts, 1); // nobody to invite: it waits for somebody
+    assert_int_equal(tern_round_replace(&machine, is_gone, gone, fresh, 2, START + 2), TERN_OK);
+    assert_int_equal(machine.member_count, 5);
+    assert_int_equal(machine.attempts, 2);
+    assert_int_equal(machine.deadline_ms, START + DEADLINE);
+    assert_int_equal(machine.target, 4);
+    assert_int_equal(machine.quorum, 2);
+    assert_int_equal(tern_round_member(&machine, gone[0])->state, TERN_MEMBER_REPORTED);
+    assert_int_equal(tern_round_member(&machine, gone[1])->state, TERN_MEMBER_REPLACED);
+    assert_int_equal(tern_round_gone(&machine, is_gone, gone), 0);
+    struct tern_round_machine before = machine;
+    assert_int_equal(tern_round_replace(&machine, is_gone, gone, fresh, 2, START + 3), TERN_OK);
+    assert_memory_equal(&machine, &before, sizeof machine);
+}
+
 static void test_without_fresh_clients_the_missing_stay_invited(void **state)
 {
     (void)state;
@@ -390,6 +421,7 @@ int main(void)
         cmocka_unit_test(test_what_an_update_is),
         cmocka_unit_test(test_quorum_closes_at_the_deadline),
         cmocka_unit_test(test_below_quorum_the_missing_are_replaced),
+        cmocka_unit_test(test_gone_members_are_replaced_before_the_deadline),
         cmocka_unit_test(test_without_fresh_clients_the_missing_stay_invited),
         cmocka_unit_test(test_extension_that_does_not_fit_changes_nothing),
         cmocka_unit_test(test_rounds_come_to_an_end),

@@ -141,6 +141,52 @@ static void test_revoked_client_that_is_held_is_sent_away(void **state)
     answer_free(&answer);
 }
 
+// A member that is revoked is replaced long before the deadline; its update that counts stays.
+static void test_revoked_member_is_replaced_at_once(void **state)
+{
+    (void)state;
+    uint64_t members[2] = {0, 0};
+    uint64_t outsider = 0;
+    harness.config.min_clients = 3;
+    harness_start(&harness);
+    for (uint64_t id = 1; id <= 3; id++) {
+        assert_int_equal(enroll(&harness, false), id);
+    }
+    for (uint64_t id = 1; id <= 3; id++) {
+        if (!checkin(&harness, id, NULL).has_task) {
+            outsider = id;
+        } else {
+            members[members[0] != 0] = id;
+        }
+    }
+    assert_int_equal(outsider + members[0] + members[1], 6);
+    do_round(&harness, members[0], NULL, 0.5F);
+    revoke_from_outside(members[0]); // it has reported: nobody is missing
+    assert_false(checkin(&harness, outsider, NULL).has_task);
+    revoke_from_outside(members[1]);
+    assert_int_equal(checkin(&harness, outsider, NULL).task.round, 1);
+    harness.config.min_clients = 1; // of the next round
+    harness_restart(&harness);
+    do_round(&harness, outsider, NULL, 1.5F);
+    assert_int_equal(checkin(&harness, outsider, NULL).task.base_version, 1);
+}
+
+// With nobody to take its place, the next client that enrols does.
+static void test_revoked_member_waits_for_a_new_client(void **state)
+{
+    (void)state;
+    harness_start(&harness);
+    uint64_t one = enroll(&harness, false);
+    uint64_t two = enroll(&harness, false);
+    assert_true(checkin(&harness, one, NULL).has_task);
+    revoke_from_outside(one);
+    assert_true(checkin(&harness, two, NULL).has_task);
+    uint64_t three = enroll(&harness, false);
+    assert_int_equal(checkin(&harness, three, NULL).task.round, 1);
+    uint64_t four = enroll(&harness, false);
+    assert_false(checkin(&harness, four, NULL).has_task);
+}
+
 static void test_another_clients_token_is_another_client(void **state)
 {
     (void)state;
@@ -504,6 +550,8 @@ int main(void)
         TEST(test_revocation_by_another_process_counts_at_once),
         TEST(test_revocation_holds_for_the_very_next_request),
         TEST(test_revoked_client_that_is_held_is_sent_away),
+        TEST(test_revoked_member_is_replaced_at_once),
+        TEST(test_revoked_member_waits_for_a_new_client),
         TEST(test_another_clients_token_is_another_client),
         TEST(test_join_codes),
         TEST(test_enrolment_is_rate_limited_per_address),
