@@ -55,6 +55,8 @@ def test():
         code = aggregator.join_code(uses=CLIENTS + 1)
         first = fleet(aggregator, code)
         check(first["rounds"] == 3 and len(first["accuracy"]) == 3, f"first run: {first}")
+        at_once = aggregator.json("report", "bytes")["total"]
+        check(at_once["payload_up"] > 0, f"a run's bytes are not reported at its end: {at_once}")
 
         restart(aggregator, rounds=5)
         compare(first, aggregator.json("status"))
