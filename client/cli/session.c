@@ -162,10 +162,14 @@ enum tern_result session_identify(struct session *session)
 
 static enum tern_result parse_shard(struct session *session, uint32_t *index, uint32_t *count)
 {
-    char rest = '\0';
     const char *text = session->settings->data_shard;
-    if (sscanf(text, "%" SCNu32 "/%" SCNu32 "%c", index, count, &rest) == 2 && *index >= 1 &&
-        *index <= *count) {
+    char *slash = NULL;
+    char *end = NULL;
+    unsigned long i = strtoul(text, &slash, 10);
+    unsigned long n = *slash == '/' ? strtoul(slash + 1, &end, 10) : 0;
+    if (i >= 1 && i <= n && n <= UINT32_MAX && *end == '\0') {
+        *index = (uint32_t)i;
+        *count = (uint32_t)n;
         return TERN_OK;
     }
     return explain(session, TERN_ERR_CONFIG,

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <time.h>
@@ -107,11 +108,12 @@ static uint32_t memory_kib(const char *path)
     if (file == NULL) {
         return 0;
     }
+    static const char key[] = "MemAvailable:";
     char line[128];
     unsigned long kib = 0;
-    while (fgets(line, sizeof line, file) != NULL) {
-        if (sscanf(line, "MemAvailable: %lu kB", &kib) == 1) {
-            break;
+    while (kib == 0 && fgets(line, sizeof line, file) != NULL) {
+        if (strncmp(line, key, sizeof key - 1) == 0) {
+            kib = strtoul(line + sizeof key - 1, NULL, 10);
         }
     }
     fclose(file);
