@@ -41,6 +41,32 @@ static enum tern_result take_evaluation(struct tern_service *service, uint64_t i
     return TERN_OK;
 }
 
+// An update that came too late, or a change that a budget held back, is known from here alone. Most
+// check-ins tell what is stored already and write nothing.
+static enum tern_result take_error(struct tern_service *service, uint64_t id,
+                                   const tern_ErrorFacts *error)
+{
+    struct tern_db_ledger row;
+    enum tern_result found = tern_db_ledger_get(service->db, id, &row);
+    if (found == TERN_ERR_NOT_FOUND) {
+        row = (struct tern_db_ledger){.client = id};
+        if (error->sequence == 0 && error->norm == 0.0F) {
+            return TERN_OK; // a new client with nothing to tell
+        }
+    } else if (found != TERN_OK) {
+        return found;
+    }
+    if (row.generation == error->generation && row.sequence == error->sequence &&
+        row.norm == error->norm && row.maximum == error->maximum) {
+        return TERN_OK;
+    }
+    row.generation = error->generation;
+    row.sequence = error->sequence;
+    row.norm = error->norm;
+    row.maximum = error->maximum;
+    return tern_db_ledger_put(service->db, &row);
+}
+
 static bool knows_codec(const tern_CheckinRequest *message, const struct tern_codec *codec)
 {
     return message->codecs == 0 || (message->codecs >> codec->id & 1) != 0;
@@ -77,6 +103,9 @@ enum tern_result handle_checkin(struct tern_service *service, struct request *re
     }
     service->counters.checkins++;
     take_facts(client, message, now);
+    if (message->has_error && !client->evaluator) {
+        TERN_TRY(take_error(service, request->client, &message->error));
+    }
     if (message->has_evaluation) {
         TERN_TRY(take_evaluation(service, request->client, &message->evaluation));
     }

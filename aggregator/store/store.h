@@ -305,7 +305,7 @@ struct tern_db_ledger {
     uint32_t sequence;
     float norm;
     float maximum;
-    uint32_t round; // in which it was last reported
+    uint32_t round; // of the last accepted update, like what follows; 0 = none
     float loss;
     uint32_t update_bytes; // of the last accepted update
 };

@@ -318,6 +318,51 @@ static void test_ledger_follows_accepted_updates(void **state)
     }
 }
 
+static void report_error(uint64_t client, uint32_t sequence, float norm)
+{
+    tern_CheckinRequest request = tern_CheckinRequest_init_zero;
+    uint8_t body[TERN_WIRE_MESSAGE_MAX];
+    size_t len = 0;
+    request.has_error = true;
+    request.error = (tern_ErrorFacts){
+        .generation = 9, .sequence = sequence, .norm = norm, .maximum = norm / 2.0F};
+    assert_int_equal(tern_wire_encode_checkin_request(&request, body, sizeof body, &len), TERN_OK);
+    struct answer answer =
+        call(&harness, "POST", TERN_PATH_CHECKIN, harness.tokens[client], body, len);
+    assert_int_equal(answer.status, 200);
+    answer_free(&answer);
+}
+
+// What a client gave back after a late update is known before its next update.
+static void test_ledger_follows_checkins(void **state)
+{
+    (void)state;
+    struct tern_db_ledger ledger;
+    struct tern_db *reader;
+    char why[256];
+    harness_start(&harness);
+    uint64_t clients[3] = {enroll(&harness, false), enroll(&harness, false),
+                           enroll(&harness, true)};
+    assert_int_equal(tern_db_open(harness.path, &reader, why), TERN_OK);
+    report_error(clients[0], 0, 0.0F); // a new client has nothing to tell
+    report_error(clients[2], 1, 1.0F); // nor has one that never trains
+    assert_int_equal(tern_db_ledger_get(reader, clients[0], &ledger), TERN_ERR_NOT_FOUND);
+    assert_int_equal(tern_db_ledger_get(reader, clients[2], &ledger), TERN_ERR_NOT_FOUND);
+    run_rounds(1, clients);
+    report_error(clients[0], 3, 2.5F);
+    assert_int_equal(tern_db_ledger_get(reader, clients[0], &ledger), TERN_OK);
+    assert_int_equal(ledger.generation, 9);
+    assert_int_equal(ledger.sequence, 3);
+    assert_true(ledger.norm == 2.5F);
+    assert_true(ledger.maximum == 1.25F);
+    assert_int_equal(ledger.round, 1); // the update's facts stay
+    assert_true(ledger.loss == 1.0F);
+    (void)tern_db_changed_by_others(reader);
+    report_error(clients[0], 3, 2.5F);
+    assert_false(tern_db_changed_by_others(reader)); // nothing new, nothing written
+    tern_db_close(reader);
+}
+
 static void test_lost_evaluation_is_asked_for_once_more(void **state)
 {
     (void)state;
@@ -435,6 +480,7 @@ int main(void)
         TEST(test_evaluators_see_each_version),
         TEST(test_only_evaluators_report_accuracy),
         TEST(test_ledger_follows_accepted_updates),
+        TEST(test_ledger_follows_checkins),
         TEST(test_lost_evaluation_is_asked_for_once_more),
         TEST(test_held_checkin_gets_its_task_when_the_round_opens),
         TEST(test_held_checkin_is_let_go),
