@@ -110,7 +110,8 @@ enum tern_result handle_checkin(struct tern_service *service, struct request *re
         TERN_TRY(take_evaluation(service, request->client, &message->evaluation));
     }
     uint64_t limit = service->config.limits.long_poll_ms;
-    request->hold_until_ms = now + (message->wait_ms < limit ? message->wait_ms : limit);
+    request->hold_until_ms =
+        service->batch_ms + (message->wait_ms < limit ? message->wait_ms : limit);
     return TERN_OK;
 }
 
@@ -161,7 +162,7 @@ static enum tern_result try_answer(struct tern_service *service, struct request 
         return TERN_OK;
     }
     TERN_TRY(next_for_client(service, request->client, now, &reply, &idle));
-    if (idle && now < request->hold_until_ms && !service->quiescing) {
+    if (idle && service->batch_ms < request->hold_until_ms && !service->quiescing) {
         *held = true;
         return TERN_OK;
     }
@@ -201,13 +202,13 @@ static enum tern_result settle_one_held(struct tern_service *service, struct cli
 enum tern_result settle_held(struct tern_service *service, uint64_t now)
 {
     bool all = service->moved || service->quiescing;
-    if (service->held_count == 0 || (!all && now < service->next_hold_ms)) {
+    if (service->held_count == 0 || (!all && service->batch_ms < service->next_hold_ms)) {
         return TERN_OK;
     }
     service->next_hold_ms = UINT64_MAX;
     for (uint32_t i = 0; i < service->client_count; i++) {
         struct client *client = &service->clients[i];
-        if (client->held != NULL && (all || now >= client->held->hold_until_ms)) {
+        if (client->held != NULL && (all || service->batch_ms >= client->held->hold_until_ms)) {
             TERN_TRY(settle_one_held(service, client, now));
         }
         if (client->held != NULL && client->held->hold_until_ms < service->next_hold_ms) {

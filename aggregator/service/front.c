@@ -182,7 +182,7 @@ static void reply_healthy(struct tern_http_exchange *exchange)
 static uint32_t over_rate(struct tern_service *service, const struct tern_http_request *http,
                           uint64_t client, enum request_kind kind)
 {
-    uint64_t now = service_now(service);
+    uint64_t now = monotonic_now(service);
     uint32_t wait = kind == REQUEST_ENROLL
                         ? tern_gate_enrollment(service->gate, &http->address, now)
                         : tern_gate_request(service->gate, client, now);

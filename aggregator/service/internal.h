@@ -59,7 +59,7 @@ struct request {
         struct job_request job;
     } u;
 
-    uint64_t hold_until_ms; // check-in: answered then at the latest
+    uint64_t hold_until_ms; // check-in: answered then at the latest; of monotonic_now()
     bool answered;          // reply and tag are ready to be sent
     bool accepted;          // update: answered 200 once the rounds have moved on
     bool duplicate;         // update: likewise
@@ -138,14 +138,15 @@ struct tern_service {
 
     struct request_list batch; // requests of the present transaction
     uint32_t held_count;
-    uint64_t next_hold_ms;  // no held check-in's time is up before
+    uint64_t batch_ms;      // monotonic_now() when the present batch began
+    uint64_t next_hold_ms;  // no held check-in's time is up before; of monotonic_now()
     bool moved;             // a round opened or was extended, or a version was made: ask the held
     bool quiescing;         // copy of queue.quiesce
     bool clients_changed;   // one enrolled or was revoked: members may need replacing
     bool broken;            // memory could not be built from the store: try again
     char halt_why[256];     // set before `halted`, constant after it; empty = none
     uint64_t retry_open_ms; // nobody was eligible: look again then
-    uint64_t flushed_ms;    // clients and meter were last written
+    uint64_t flushed_ms;    // clients and meter were last written; of monotonic_now()
 
     // Counters; the listeners' threads count too.
     atomic_uint_least64_t unauthorized;
@@ -212,7 +213,7 @@ TERN_MUST_USE enum tern_result settle_checkin(struct tern_service *service, stru
                                               uint64_t now);
 TERN_MUST_USE enum tern_result settle_update(struct tern_service *service, struct request *request,
                                              uint64_t now);
-// Answers those held check-ins that have something to do now, or whose time is up.
+// Answers those held check-ins that have something to do now, or whose time is up by batch_ms.
 TERN_MUST_USE enum tern_result settle_held(struct tern_service *service, uint64_t now);
 
 // --- Tasks (task.c)
@@ -235,7 +236,10 @@ uint64_t next_advance(const struct tern_service *service); // when to call it ag
 
 // --- Threads
 
+// The time of day, for what is stored: it may be set back or forth.
 uint64_t service_now(const struct tern_service *service);
+// For intervals within one run of the program. Any thread.
+uint64_t monotonic_now(const struct tern_service *service);
 
 // front.c: false when the queue is full or stopping.
 bool queue_put(struct request_queue *queue, struct request *request);

@@ -35,6 +35,12 @@ static double monotonic_ms(void)
     return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
 }
 
+uint64_t monotonic_now(const struct tern_service *service)
+{
+    return service->config.monotonic_ms != NULL ? service->config.monotonic_ms()
+                                                : (uint64_t)monotonic_ms();
+}
+
 static void observe(struct tern_service_histogram *histogram, double value)
 {
     unsigned i = 0;
@@ -124,9 +130,10 @@ static enum tern_result handle_all(struct tern_service *service, struct request 
 }
 
 // Also once after a round has moved on: by then its replies are sent, and their bytes are counted.
-static bool flush_due(const struct tern_service *service, uint64_t now)
+static bool flush_due(const struct tern_service *service)
 {
-    return service->quiescing || service->moved || now >= service->flushed_ms + FLUSH_MS;
+    return service->quiescing || service->moved ||
+           service->batch_ms >= service->flushed_ms + FLUSH_MS;
 }
 
 static enum tern_result run_transaction(struct tern_service *service, struct request *taken,
@@ -201,7 +208,8 @@ static void refuse_all(struct tern_service *service, struct request *taken)
 static void run_batch(struct tern_service *service, struct request *taken, uint32_t count)
 {
     uint64_t now = service_now(service);
-    bool flush = flush_due(service, now);
+    service->batch_ms = monotonic_now(service);
+    bool flush = flush_due(service);
     double started = monotonic_ms();
     service->moved = false;
     enum tern_result result = service->broken ? load_state(service) : TERN_OK;
@@ -222,7 +230,7 @@ static void run_batch(struct tern_service *service, struct request *taken, uint3
     }
     if (flush) {
         tern_metering_settle(service->metering, result == TERN_OK);
-        service->flushed_ms = now;
+        service->flushed_ms = service->batch_ms;
     }
     if (flush && result == TERN_OK) {
         forget_dirty(service);
@@ -272,17 +280,24 @@ static struct request *take(struct request_queue *queue, uint32_t *count)
     return first;
 }
 
-static uint64_t next_due(struct tern_service *service)
+static uint64_t left_until(uint64_t due, uint64_t now, uint64_t at_most)
+{
+    uint64_t left = due > now ? due - now : 0;
+    return left < at_most ? left : at_most;
+}
+
+// How long nothing is due.
+static uint64_t idle_ms(const struct tern_service *service)
 {
     if (is_halted(service)) {
-        return UINT64_MAX;
+        return SLEEP_MAX_MS;
     }
-    uint64_t due = next_advance(service);
-    uint64_t flush = service->flushed_ms + FLUSH_MS;
-    if (service->held_count > 0 && service->next_hold_ms < due) {
-        due = service->next_hold_ms;
+    uint64_t now = monotonic_now(service);
+    uint64_t left = left_until(next_advance(service), service_now(service), SLEEP_MAX_MS);
+    if (service->held_count > 0) {
+        left = left_until(service->next_hold_ms, now, left);
     }
-    return flush < due ? flush : due;
+    return left_until(service->flushed_ms + FLUSH_MS, now, left);
 }
 
 static void *run(void *arg)
@@ -291,10 +306,9 @@ static void *run(void *arg)
     struct request_queue *queue = &service->queue;
     pthread_mutex_lock(&queue->lock);
     while (!queue->stopping || queue->count > 0) {
-        uint64_t now = service_now(service);
-        uint64_t due = next_due(service);
-        if (queue->count == 0 && !queue->poked && due > now) {
-            wait_ms(queue, due - now < SLEEP_MAX_MS ? due - now : SLEEP_MAX_MS);
+        uint64_t idle = idle_ms(service);
+        if (queue->count == 0 && !queue->poked && idle > 0) {
+            wait_ms(queue, idle);
         }
         uint32_t count = 0;
         struct request *taken = take(queue, &count);
@@ -369,7 +383,7 @@ static enum tern_result prepare(struct tern_service *service)
     service->cache.bytes_max = limits->download_cache;
     service->update_max = service->merge.buffers.blob_size;
     service->next_hold_ms = UINT64_MAX;
-    service->flushed_ms = service_now(service);
+    service->flushed_ms = monotonic_now(service);
     request_list_init(&service->batch);
     return load_state(service);
 }

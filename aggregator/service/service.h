@@ -50,7 +50,11 @@ struct tern_service_config {
     const struct tern_strategy *strategy;
     float server_learning_rate; // above 0, at most TERN_SERVER_RATE_MAX
     struct tern_service_limits limits;
-    uint64_t (*now_ms)(void); // Unix milliseconds; NULL = the system's clock
+    // Unix milliseconds, of all times that are stored, deadlines included; NULL = the system's
+    // clock.
+    uint64_t (*now_ms)(void);
+    // Milliseconds that never go back, of all other intervals; NULL = the system's.
+    uint64_t (*monotonic_ms)(void);
     // Called once, on the service thread, when the service has halted; NULL = nobody. It must not
     // stop the service itself.
     void (*on_halted)(void *ctx);

@@ -16,6 +16,13 @@
 
 static atomic_uint_least64_t clock_ms = 1700000000000u;
 
+static atomic_uint_least64_t steady_ms = 5000;
+
+static uint64_t test_monotonic(void)
+{
+    return atomic_load(&steady_ms);
+}
+
 uint64_t test_now(void)
 {
     return atomic_load(&clock_ms);
@@ -24,6 +31,12 @@ uint64_t test_now(void)
 void test_advance(uint64_t ms)
 {
     atomic_fetch_add(&clock_ms, ms);
+    atomic_fetch_add(&steady_ms, ms);
+}
+
+void test_set_back(uint64_t ms)
+{
+    atomic_fetch_sub(&clock_ms, ms);
 }
 
 // --- A listener that is a function call
@@ -173,6 +186,7 @@ void harness_make(struct harness *harness)
                                                   .download_cache = 1 << 20,
                                                   .keep_versions = 100};
     config->now_ms = test_now;
+    config->monotonic_ms = test_monotonic;
     tern_log_set_level(TERN_LOG_ERROR);
 }
 

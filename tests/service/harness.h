@@ -34,6 +34,8 @@ void answer_free(struct answer *answer);
 
 uint64_t test_now(void);
 void test_advance(uint64_t ms);
+// Somebody sets the time of day; intervals go on.
+void test_set_back(uint64_t ms);
 
 // A federation of JOIN_CODE with plenty of uses; min_clients 2, cohort 2, float32 both ways.
 void harness_make(struct harness *harness);

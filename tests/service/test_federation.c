@@ -435,6 +435,44 @@ static void test_held_checkin_is_let_go(void **state)
     answer_free(&answer);
 }
 
+// When the time of day is set back, what waits for an interval does not wait for longer.
+static void test_clock_that_is_set_back(void **state)
+{
+    (void)state;
+    uint8_t body[TERN_WIRE_MESSAGE_MAX];
+    struct tern_db_client row;
+    struct tern_db *reader;
+    char why[256];
+    harness.config.limits.requests_per_minute = 2;
+    harness_start(&harness);
+    assert_int_equal(tern_db_open(harness.path, &reader, why), TERN_OK);
+    uint64_t one = enroll(&harness, false);
+    size_t len = encode_checkin(NULL, 20000, body);
+    struct tern_http_exchange *held =
+        call_begin(&harness, "POST", TERN_PATH_CHECKIN, harness.tokens[one], body, len);
+    usleep(20000);
+    assert_false(call_is_done(held));
+    test_set_back(7200000);
+    test_advance(20001);
+    struct answer answer = call_end(held); // its time is up
+    assert_int_equal(answer.status, 200);
+    answer_free(&answer);
+    (void)checkin(&harness, one, NULL);
+    test_advance(60000);
+    (void)checkin(&harness, one, NULL); // its allowance is back
+    (void)checkin(&harness, one, NULL);
+    test_advance(2000);
+    for (int i = 0; i < 300; i++) {
+        assert_int_equal(tern_db_client_get(reader, one, &row), TERN_OK);
+        if (row.last_seen_ms + 2000 == test_now()) {
+            break;
+        }
+        usleep(10000);
+    }
+    assert_int_equal(row.last_seen_ms + 2000, test_now()); // it is written
+    tern_db_close(reader);
+}
+
 static void test_missing_clients_are_replaced_at_the_deadline(void **state)
 {
     (void)state;
@@ -484,6 +522,7 @@ int main(void)
         TEST(test_lost_evaluation_is_asked_for_once_more),
         TEST(test_held_checkin_gets_its_task_when_the_round_opens),
         TEST(test_held_checkin_is_let_go),
+        TEST(test_clock_that_is_set_back),
         TEST(test_missing_clients_are_replaced_at_the_deadline),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
