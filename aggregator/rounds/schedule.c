@@ -1,5 +1,6 @@
 #include "rounds/schedule.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 enum tern_result tern_steps_policy_from_name(const char *name, enum tern_steps_policy *policy)
@@ -97,13 +98,32 @@ uint32_t tern_steps_for(const struct tern_steps_settings *settings, float steps_
     return (uint32_t)fit;
 }
 
-float tern_steps_speed(float previous, uint32_t local_steps, uint32_t train_ms)
+// A known speed counts like a round of as many steps. False for what a client may make up: NaN,
+// infinity, or a speed at which this would take more than a year.
+static bool start_from(struct tern_steps_done *done, float known, float steps)
 {
-    if (local_steps == 0 || train_ms == 0) {
-        return previous;
+    float ms = steps * 1000.0F / known;
+    if (!(known > 0.0F) || !(ms > 0.0F && ms < 3e10F)) {
+        return false;
     }
-    float now = (float)local_steps * 1000.0F / (float)train_ms;
-    return previous > 0.0F ? previous * 0.7F + now * 0.3F : now;
+    *done = (struct tern_steps_done){steps, ms};
+    return true;
+}
+
+float tern_steps_speed(struct tern_steps_done *done, float known, uint32_t local_steps,
+                       uint32_t train_ms)
+{
+    float steps = (float)local_steps;
+    float ms = train_ms == 0 ? 0.5F : (float)train_ms;
+    if (local_steps == 0) {
+        return known;
+    }
+    if (done->ms > 0.0F || start_from(done, known, steps)) {
+        steps = done->steps * 0.7F + steps * 0.3F;
+        ms = done->ms * 0.7F + ms * 0.3F;
+    }
+    *done = (struct tern_steps_done){steps, ms};
+    return steps * 1000.0F / ms;
 }
 
 // --- Learning rate

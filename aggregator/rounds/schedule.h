@@ -30,9 +30,19 @@ TERN_MUST_USE enum tern_result tern_steps_policy_from_name(const char *name,
 uint32_t tern_steps_for(const struct tern_steps_settings *settings, float steps_per_second,
                         uint64_t window_ms, char reason[TERN_STEPS_REASON_MAX]);
 
-// The speed after a report of local_steps in train_ms: smoothed, so that one slow round (a busy
-// device) does not halve the next. previous 0 = none. A report of 0 ms or 0 steps changes nothing.
-float tern_steps_speed(float previous, uint32_t local_steps, uint32_t train_ms);
+// What a client did in its last rounds, the newest weighing 0.3 and each before it less. Zeros =
+// none.
+struct tern_steps_done {
+    float steps;
+    float ms;
+};
+
+// The speed after a report of local_steps in train_ms: smoothed steps by smoothed time, so that a
+// long training says more than a short one, of which milliseconds measure little, and a round at
+// half the speed costs the next a quarter. known: the speed before, for when *done is empty; 0 =
+// none. 0 ms stands for half of one. A report of 0 steps changes nothing.
+float tern_steps_speed(struct tern_steps_done *done, float known, uint32_t local_steps,
+                       uint32_t train_ms);
 
 enum tern_rate_schedule {
     TERN_RATE_CONSTANT,

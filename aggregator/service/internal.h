@@ -97,6 +97,7 @@ struct client {
     uint32_t codecs; // of its last check-in; 0 = has not said
     uint64_t last_seen_ms;
     float steps_per_second;
+    struct tern_steps_done done;       // from which that is measured; since the start only
     uint8_t replica[TERN_SHA256_SIZE]; // that it holds; zeros = none
     uint32_t version;
     uint32_t evaluated;   // newest version it has reported an evaluation of

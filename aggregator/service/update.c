@@ -86,8 +86,8 @@ static void take_report(struct client *client, const tern_Update *message,
 {
     client->dirty = true;
     client->last_seen_ms = now;
-    client->steps_per_second =
-        tern_steps_speed(client->steps_per_second, message->local_steps, message->train_ms);
+    client->steps_per_second = tern_steps_speed(&client->done, client->steps_per_second,
+                                                message->local_steps, message->train_ms);
     client->version = merge->version;
     memcpy(client->replica, merge->replica_id, TERN_SHA256_SIZE);
 }

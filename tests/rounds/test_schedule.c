@@ -68,16 +68,58 @@ static void test_deadline_fits_the_speed_into_the_window(void **state)
 static void test_speed_is_smoothed(void **state)
 {
     (void)state;
-    float speed = tern_steps_speed(0.0F, 100, 1000);
+    struct tern_steps_done done = {0};
+    float speed = tern_steps_speed(&done, 0.0F, 100, 1000);
     assert_true(speed == 100.0F);
-    speed = tern_steps_speed(speed, 10, 1000); // one busy round
-    assert_true(speed > 70.0F && speed < 75.0F);
+    struct tern_steps_done restarted = {0};
+    float before = speed;
+    speed = tern_steps_speed(&done, speed, 100, 2000); // one busy round
+    assert_true(speed > 75.0F && speed < 80.0F);
+    assert_true(tern_steps_speed(&restarted, before, 100, 2000) == speed);
     for (int i = 0; i < 20; i++) {
-        speed = tern_steps_speed(speed, 10, 1000);
+        speed = tern_steps_speed(&done, speed, 10, 1000);
     }
     assert_true(speed < 10.2F);
-    assert_true(tern_steps_speed(7.0F, 0, 1000) == 7.0F);
-    assert_true(tern_steps_speed(7.0F, 10, 0) == 7.0F);
+    struct tern_steps_done same = done;
+    assert_true(tern_steps_speed(&done, 7.0F, 0, 1000) == 7.0F);
+    assert_memory_equal(&done, &same, sizeof done);
+}
+
+// Trainings too short for a millisecond clock: known at once, told apart by the longer ones.
+static void test_speed_of_short_trainings(void **state)
+{
+    (void)state;
+    char reason[TERN_STEPS_REASON_MAX];
+    struct tern_steps_settings settings = deadline();
+    struct tern_steps_done done = {0};
+    float speed = tern_steps_speed(&done, 0.0F, 20, 0);
+    assert_true(speed == 40000.0F);
+    assert_int_equal(tern_steps_for(&settings, speed, 30000, reason), 500);
+    // It was a coarse clock: 500 steps take 250 ms, and one such round outweighs the short one.
+    speed = tern_steps_speed(&done, speed, 500, 250);
+    assert_true(speed > 2000.0F && speed < 2500.0F);
+    // Two steps a millisecond: rounds of one step are reported as 0 or 1 ms.
+    memset(&done, 0, sizeof done);
+    for (uint32_t i = 0; i < 40; i++) {
+        speed = tern_steps_speed(&done, speed, 1, i % 2);
+    }
+    assert_true(speed > 1000.0F && speed < 2500.0F);
+}
+
+// A client may claim any speed; its first report settles what it is.
+static void test_claimed_speeds(void **state)
+{
+    (void)state;
+    const float claims[] = {NAN, INFINITY, -1.0F, 1e-38F, 1e-44F, 3e38F};
+    for (size_t i = 0; i < sizeof claims / sizeof claims[0]; i++) {
+        struct tern_steps_done done = {0};
+        float speed = tern_steps_speed(&done, claims[i], 100, 1000);
+        assert_true(speed >= 100.0F && speed < 400.0F);
+    }
+    struct tern_steps_done done = {0};
+    float speed = tern_steps_speed(&done, 0.0F, UINT32_MAX, 0);
+    assert_true(isfinite(speed) && speed > 0.0F);
+    assert_true(tern_steps_speed(&done, speed, 1, UINT32_MAX) > 0.0F);
 }
 
 static void test_rates(void **state)
@@ -106,6 +148,8 @@ int main(void)
         cmocka_unit_test(test_fixed_is_the_same_for_all),
         cmocka_unit_test(test_deadline_fits_the_speed_into_the_window),
         cmocka_unit_test(test_speed_is_smoothed),
+        cmocka_unit_test(test_speed_of_short_trainings),
+        cmocka_unit_test(test_claimed_speeds),
         cmocka_unit_test(test_rates),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
