@@ -127,6 +127,9 @@ enum tern_result tern_client_follow(struct tern_client *client, const tern_Check
     if (reply->has_task) {
         return take_task(client, &reply->task);
     }
+    if (reply->come_back_ms == 0) { // an empty body, say of a proxy, must not make the client spin
+        return tern_client_trouble(client, TERN_ERR_CORRUPT, "the answer says nothing to do");
+    }
     client->failures = 0;
     const uint32_t ms = tern_client_spread(client, reply->come_back_ms, reply->come_back_ms / 10);
     return tern_client_wait(client, ms, "the aggregator has no task now");

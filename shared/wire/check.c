@@ -157,6 +157,9 @@ enum tern_result tern_check_update(const tern_Update *message)
 enum tern_result tern_check_update_reply(const tern_UpdateReply *message)
 {
     CHECK_ENUM(message->status, _tern_UpdateStatus_MAX);
+    if (message->status == tern_UpdateStatus_UPDATE_UNKNOWN) {
+        return TERN_ERR_ARGUMENT;
+    }
     return message->has_next ? tern_check_checkin_reply(&message->next) : TERN_OK;
 }
 

@@ -192,9 +192,10 @@ static void waits_as_long_as_it_was_told(void **state)
     world.now_ms += 1;
     assert_int_equal(tern_client_step(&world.client), TERN_AGAIN);
     assert_int_equal(world.server.checkins, 2);
-    world.server.come_back_ms = 0; // must not make the client spin
+    world.server.come_back_ms = 0; // says nothing, as an empty body does: must not make it spin
     world.now_ms += 5500;
-    run_until(TERN_EVENT_WAITING, &event);
+    run_until(TERN_EVENT_TROUBLE, &event);
+    assert_int_equal(event.result, TERN_ERR_CORRUPT);
     assert_true(event.wait_ms >= 100);
 }
 
@@ -202,6 +203,7 @@ static void held_check_in_is_not_given_up_early(void **state)
 {
     (void)state;
     world.server.no_task = true;
+    world.server.come_back_ms = 1000;
     world.config.timeout_ms = 1000;
     world.config.wait_ms = 5000;
     boot();

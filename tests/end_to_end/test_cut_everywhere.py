@@ -12,6 +12,8 @@ from hand_client import HandClient, container
 from harness import BIN, Aggregator, Workspace, check, main
 from protobuf import first, parse
 
+DUPLICATE = 2  # UpdateStatus
+
 
 def float32_payload(workspace):
     def encode(values):
@@ -61,7 +63,7 @@ def test():
             connection.send(request)
             status, _, reply = connection.receive()
             statuses.append((status, first(parse(reply), 1, 0)))
-        check(statuses[1] == (200, 1), f"a repeated update was answered {statuses[1]}")
+        check(statuses[1] == (200, DUPLICATE), f"a repeated update was answered {statuses[1]}")
         check(updates(aggregator) == 1, "a repeated update was stored more than once")
 
         other = one.update_body(task, container([0.25] * 10, float32_payload(workspace)))
@@ -79,7 +81,7 @@ def test():
         with one.connect() as connection:  # the round has closed; the same bytes still count once
             connection.send(request)
             status, _, reply = connection.receive()
-        check((status, first(parse(reply), 1, 0)) == (200, 1),
+        check((status, first(parse(reply), 1, 0)) == (200, DUPLICATE),
               f"a repeat after the round's end was answered {status}")
         check(updates(aggregator) == 2, "a repeat after the round's end was stored")
         aggregator.verb("verify")

@@ -289,7 +289,9 @@ static void ranges_of_an_update(void **state)
     UPDATE(message.model_hash.size = 32, TERN_OK);
     UPDATE(message.model_hash.size = 20, TERN_ERR_CORRUPT);
 #undef UPDATE
-    EXPECT(update_reply, tern_UpdateReply, message.status = (tern_UpdateStatus)2,
+    EXPECT(update_reply, tern_UpdateReply, message.status = (tern_UpdateStatus)3,
+           TERN_ERR_ARGUMENT);
+    EXPECT(update_reply, tern_UpdateReply, message.status = tern_UpdateStatus_UPDATE_UNKNOWN,
            TERN_ERR_ARGUMENT);
     EXPECT(update_reply, tern_UpdateReply, message.has_next = false, TERN_OK);
     EXPECT(update_reply, tern_UpdateReply, message.next.final_model_hash.size = 3,
