@@ -8,11 +8,12 @@ _Static_assert(TERN_WIRE_LOCAL_STEPS_MAX <= TERN_UPDATE_LOCAL_STEPS_MAX,
 
 // --- Content
 
-// The limit is at most TERN_UPDATE_NORM_MAX. Also true for NaN.
-static bool over_norm(const struct tern_service *service, double sum_square)
+// Whether the update is over the limit as it would be applied: one that reports fewer local steps
+// than its task asked for is scaled up by as much (strategies/weighted_mean.c). Also true for NaN.
+static bool over_norm(const struct tern_service *service, double sum_square, double scale)
 {
     double limit = service->config.limits.norm;
-    return !(sum_square <= limit * limit);
+    return !(sum_square * scale * scale <= limit * limit);
 }
 
 static enum tern_result count(struct tern_strategy_totals *totals, const tern_Update *message)
@@ -42,7 +43,8 @@ static enum tern_result check_content(const struct tern_service *service,
         message->local_steps > member->local_steps) {
         return TERN_ERR_ARGUMENT;
     }
-    if (over_norm(service, update->sum_square)) {
+    double scale = (double)member->local_steps / (double)message->local_steps;
+    if (over_norm(service, update->sum_square, scale)) {
         return TERN_ERR_NORM_LIMIT;
     }
     struct tern_strategy_totals totals = service->totals;

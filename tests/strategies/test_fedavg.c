@@ -1,6 +1,8 @@
 // FedAvg, its normalisation for unequal steps (FedNova), and FedProx at the server.
+#include "strategies/bounds.h"
 #include "strategies/strategy.h"
 
+#include <float.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -203,6 +205,12 @@ static void test_overflow_leaves_the_model(void **state)
     }
 }
 
+static void test_what_is_accepted_cannot_overflow(void **state)
+{
+    (void)state;
+    assert_true(1e3 * (TERN_GLOBAL_MAX + 2.0 * TERN_DIFFERENCE_MAX) < (double)FLT_MAX);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -215,6 +223,7 @@ int main(void)
         cmocka_unit_test_setup(test_hostile_numbers, setup),
         cmocka_unit_test_setup(test_damaged_update_changes_nothing, setup),
         cmocka_unit_test_setup(test_overflow_leaves_the_model, setup),
+        cmocka_unit_test(test_what_is_accepted_cannot_overflow),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
