@@ -13,9 +13,8 @@ enum tern_result tern_label_set_init(struct tern_label_set *set, uint32_t max)
         .max = max,
         .slots = calloc(slots, sizeof(uint32_t)),
         .slot_count = slots,
-        .sorted = calloc(max, sizeof(struct tern_label)),
     };
-    if (set->names == NULL || set->slots == NULL || set->sorted == NULL) {
+    if (set->names == NULL || set->slots == NULL) {
         tern_label_set_free(set);
         return TERN_ERR_NO_MEMORY;
     }
@@ -29,7 +28,6 @@ void tern_label_set_free(struct tern_label_set *set)
     }
     free(set->names);
     free(set->slots);
-    free(set->sorted);
     memset(set, 0, sizeof *set);
 }
 
@@ -69,8 +67,7 @@ enum tern_result tern_label_set_find(struct tern_label_set *set, const char *nam
     return TERN_OK;
 }
 
-// Reads a whole number below max without leading zeros.
-static bool read_class(const char *name, uint32_t max, uint32_t *value)
+bool tern_label_is_class(const char *name, uint32_t max, uint32_t *value)
 {
     size_t len = strlen(name);
     if (len == 0 || len > 5 || strspn(name, "0123456789") != len || (name[0] == '0' && len > 1)) {
@@ -78,39 +75,4 @@ static bool read_class(const char *name, uint32_t max, uint32_t *value)
     }
     *value = (uint32_t)strtoul(name, NULL, 10);
     return *value < max;
-}
-
-static uint32_t numbered_classes(const struct tern_label_set *set, uint16_t *classes)
-{
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < set->count; i++) {
-        uint32_t value;
-        if (!read_class(set->names[i], set->max, &value)) {
-            return 0;
-        }
-        classes[i] = (uint16_t)value;
-        count = value >= count ? value + 1 : count;
-    }
-    return count;
-}
-
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(((const struct tern_label *)a)->name, ((const struct tern_label *)b)->name);
-}
-
-uint32_t tern_label_set_classes(const struct tern_label_set *set, uint16_t *classes)
-{
-    uint32_t count = numbered_classes(set, classes);
-    if (count > 0) {
-        return count;
-    }
-    for (uint32_t i = 0; i < set->count; i++) {
-        set->sorted[i] = (struct tern_label){set->names[i], i};
-    }
-    qsort(set->sorted, set->count, sizeof *set->sorted, by_name);
-    for (uint32_t i = 0; i < set->count; i++) {
-        classes[set->sorted[i].number] = (uint16_t)i;
-    }
-    return set->count;
 }

@@ -1,4 +1,4 @@
-// The distinct texts of a table's label column, and the class that each becomes. Hosted; reentrant.
+// The texts that a table's label column may hold; a text's number is its class. Hosted; reentrant.
 #ifndef TERN_LABEL_SET_H
 #define TERN_LABEL_SET_H
 
@@ -6,18 +6,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct tern_label {
-    const char *name;
-    uint32_t number;
-};
-
 struct tern_label_set {
     char **names; // [count], in order of arrival
     uint32_t count;
     uint32_t max;
     uint32_t *slots; // a hash table of name + 1; 0 = free
     uint32_t slot_count;
-    struct tern_label *sorted; // [max] room for classes()
 };
 
 // max: names that it may hold. TERN_ERR_NO_MEMORY
@@ -29,9 +23,7 @@ void tern_label_set_free(struct tern_label_set *set);
 TERN_MUST_USE enum tern_result tern_label_set_find(struct tern_label_set *set, const char *name,
                                                    bool add, uint32_t *number);
 
-// classes[number] = the class of each name: the number that it spells, when every name is a whole
-// number below max; otherwise its place in alphabetical order. Neither depends on the order of
-// arrival, so clients whose files hold the same labels agree. Returns the number of classes.
-uint32_t tern_label_set_classes(const struct tern_label_set *set, uint16_t *classes);
+// Reads a label that is itself the class: a whole number below max without leading zeros.
+bool tern_label_is_class(const char *name, uint32_t max, uint32_t *value);
 
 #endif

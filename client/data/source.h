@@ -7,6 +7,9 @@
 //   not cifar10:DIR[,mean=M,std=S]                     data_batch_*.bin and test_batch.bin
 //   csv:FILE[,label=NAME|INDEX][,drop=A|B][,classes=X|Y|Z][,test=0.2][,seed=1][,scale=standard]
 //
+// csv: label is the last column unless given. Labels that are not class numbers from 0 need
+// classes, every label in class order, the same on every client.
+//
 // A file or folder name holds no comma. Bytes of images become byte / 255, less mean, over std when
 // those are given.
 #ifndef TERN_SOURCE_H

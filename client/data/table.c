@@ -145,6 +145,7 @@ static enum tern_result list_classes(struct reading *reading, const char *classe
                                      reading->limits->max_classes);
         }
     }
+    reading->table->classes = reading->labels.count;
     return TERN_OK;
 }
 
@@ -178,21 +179,28 @@ static enum tern_result grow(struct reading *reading)
                              (unsigned long long)room);
 }
 
+// Numbering texts as they occur would differ between clients whose files hold different ones, so a
+// class is a number in the file or a place in config->classes.
 static enum tern_result read_label(struct reading *reading, uint16_t *label)
 {
     struct tern_csv *csv = &reading->csv;
+    struct tern_table *table = reading->table;
     const char *text = tern_csv_field(csv, reading->label);
-    uint32_t number = 0;
-    enum tern_result result =
-        tern_label_set_find(&reading->labels, text, !reading->closed, &number);
-    if (result != TERN_OK) {
-        const char *reason = result == TERN_ERR_NOT_FOUND   ? "is not one of those in classes"
-                             : result == TERN_ERR_TOO_LARGE ? "is one class more than the limit"
-                                                            : "needs memory that could not be had";
-        return tern_input_refuse(csv->input, result, "line %llu: the label '%.40s' %s",
-                                 (unsigned long long)csv->line, text, reason);
+    uint32_t class = 0;
+    if (!reading->closed && !tern_label_is_class(text, reading->limits->max_classes, &class)) {
+        return tern_input_refuse(csv->input, TERN_ERR_CONFIG,
+                                 "line %llu: the label '%.40s' is no class number from 0 to %u; "
+                                 "add classes=A|B|C with every label, the same on every client",
+                                 (unsigned long long)csv->line, text,
+                                 reading->limits->max_classes - 1);
     }
-    *label = (uint16_t)number;
+    if (reading->closed && tern_label_set_find(&reading->labels, text, false, &class) != TERN_OK) {
+        return tern_input_refuse(csv->input, TERN_ERR_NOT_FOUND,
+                                 "line %llu: the label '%.40s' is not one of those in classes",
+                                 (unsigned long long)csv->line, text);
+    }
+    *label = (uint16_t) class;
+    table->classes = class >= table->classes ? class + 1 : table->classes;
     return TERN_OK;
 }
 
@@ -219,26 +227,6 @@ static enum tern_result read_row(struct reading *reading)
     return TERN_OK;
 }
 
-// Turns the labels' numbers of arrival into classes.
-static enum tern_result name_classes(struct reading *reading)
-{
-    struct tern_table *table = reading->table;
-    table->classes = reading->labels.count;
-    if (reading->closed) {
-        return TERN_OK;
-    }
-    uint16_t *classes = malloc(reading->labels.count * sizeof *classes);
-    if (classes == NULL) {
-        return tern_input_refuse(reading->csv.input, TERN_ERR_NO_MEMORY, "no memory for classes");
-    }
-    table->classes = tern_label_set_classes(&reading->labels, classes);
-    for (uint32_t i = 0; i < table->rows; i++) {
-        table->labels[i] = classes[table->labels[i]];
-    }
-    free(classes);
-    return TERN_OK;
-}
-
 static enum tern_result read_all(struct reading *reading, const struct tern_table_config *config)
 {
     struct tern_csv *csv = &reading->csv;
@@ -258,7 +246,7 @@ static enum tern_result read_all(struct reading *reading, const struct tern_tabl
     if (reading->table->rows == 0) {
         return tern_input_refuse(csv->input, TERN_ERR_CORRUPT, "has no rows of data");
     }
-    return name_classes(reading);
+    return TERN_OK;
 }
 
 enum tern_result tern_table_read(struct tern_input *input, const struct tern_table_config *config,

@@ -1,5 +1,5 @@
 // A CSV table as examples: every column but the label's (and dropped ones) is a float32 feature,
-// the label column's texts become classes. Hosted; reentrant.
+// the label column tells the class. Hosted; reentrant.
 #ifndef TERN_TABLE_H
 #define TERN_TABLE_H
 
@@ -10,7 +10,8 @@ struct tern_table_config {
     const char *label;   // name of a column of the header line, or a number from 0 (from -1 back);
                          // NULL: the last column
     const char *drop;    // names or numbers of columns to leave out, between '|'; NULL: none
-    const char *classes; // the labels that may occur, between '|', in class order; NULL: any
+    const char *classes; // the labels that may occur, between '|', in class order;
+                         // NULL: labels are class numbers from 0
 };
 
 struct tern_table {
@@ -24,6 +25,7 @@ struct tern_table {
 // Reads a whole table. The first line is a header when a column is given by a name, or when none of
 // its features is a number. On error *table is empty.
 // TERN_ERR_NOT_FOUND  no such column; a label that config->classes does not list
+// TERN_ERR_CONFIG     a label that is no class number, and no config->classes
 // TERN_ERR_CORRUPT    a line with other than the first's fields, a feature that is no finite
 // number,
 //                     no rows at all, or malformed CSV

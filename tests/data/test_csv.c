@@ -29,7 +29,8 @@ static void a_header_names_the_columns(void **state)
 {
     (void)state;
     write_text("id,kind,height,width\n1,cat,0.5,2\n2,dog,-1.5,2e3\n3,cat,+.25,7\n");
-    assert_int_equal(open_spec("csv:@/table.csv,label=kind,drop=id,test=0"), TERN_OK);
+    assert_int_equal(open_spec("csv:@/table.csv,label=kind,drop=id,classes=cat|dog,test=0"),
+                     TERN_OK);
     assert_string_equal(why, "");
     assert_int_equal(data.train.count, 3);
     assert_int_equal(data.test.count, 0);
@@ -71,24 +72,23 @@ static void quotes_and_line_ends_are_those_of_rfc_4180(void **state)
     (void)state;
     write_text("\xEF\xBB\xBF\"x, \"\"1\"\"\",y\r\n\"1\",\"a\nb\"\r\n\r\n2,\"say \"\"no\"\"\"\r\n"
                "3,\"\"\r\n4,\"a\nb\"");
-    assert_int_equal(open_spec("csv:@/table.csv,test=0"), TERN_OK);
+    assert_int_equal(open_spec("csv:@/table.csv,test=0,classes=|a\nb|say \"no\""), TERN_OK);
     assert_int_equal(data.train.count, 4);
     assert_int_equal(data.train.class_count, 3);
-    assert_int_equal(class_of(3.0f), 0); // "", then "a\nb", then "say ..."
+    assert_int_equal(class_of(3.0f), 0);
     assert_int_equal(class_of(1.0f), 1);
     assert_int_equal(class_of(4.0f), 1);
     assert_int_equal(class_of(2.0f), 2);
-    assert_int_equal(open_spec("csv:@/table.csv,label=y,test=0"), TERN_OK);
+    assert_int_equal(open_spec("csv:@/table.csv,label=y,test=0,classes=|a\nb|say \"no\""), TERN_OK);
 }
 
-static void classes_do_not_depend_on_their_order(void **state)
+static void text_labels_need_classes(void **state)
 {
     (void)state;
     write_text("1,pear\n2,apple\n3,fig\n");
-    assert_int_equal(open_spec("csv:@/table.csv,test=0"), TERN_OK);
-    assert_int_equal(class_of(1.0f), 2);
-    assert_int_equal(class_of(2.0f), 0);
-    assert_int_equal(class_of(3.0f), 1);
+    expect_refused("csv:@/table.csv,test=0", TERN_ERR_CONFIG,
+                   "line 1: the label 'pear' is no class number from 0 to 4095; add classes=A|B|C "
+                   "with every label, the same on every client");
     assert_int_equal(open_spec("csv:@/table.csv,test=0,classes=fig|pear|plum|apple"), TERN_OK);
     assert_int_equal(class_of(1.0f), 1);
     assert_int_equal(class_of(2.0f), 3);
@@ -96,6 +96,13 @@ static void classes_do_not_depend_on_their_order(void **state)
     assert_int_equal(data.train.class_count, 4);
     expect_refused("csv:@/table.csv,classes=fig|pear", TERN_ERR_NOT_FOUND,
                    "line 2: the label 'apple' is not one of those in classes");
+    // One text among numbers, and numbers that are no class.
+    static const char *const wrong[] = {"1,0\n2,x\n",  "1,0\n2,-1\n",   "1,0\n2,1.5\n",
+                                        "1,0\n2,01\n", "1,0\n2,4096\n", "1,0\n2,\n"};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        write_text(wrong[i]);
+        expect_refused("csv:@/table.csv", TERN_ERR_CONFIG, "line 2: the label '");
+    }
 }
 
 static void a_share_is_kept_for_testing(void **state)
@@ -129,7 +136,7 @@ static void columns_are_standardised_by_the_training_rows(void **state)
 {
     (void)state;
     write_text("1,100,5,a\n2,300,5,b\n3,200,5,a\n4,400,5,b\n5,900,5,a\n");
-    assert_int_equal(open_spec("csv:@/table.csv,scale=standard,test=0.2"), TERN_OK);
+    assert_int_equal(open_spec("csv:@/table.csv,scale=standard,test=0.2,classes=a|b"), TERN_OK);
     for (uint32_t c = 0; c < 3; c++) {
         double sum = 0.0;
         double square = 0.0;
@@ -149,14 +156,14 @@ static void packed_tables_are_read(void **state)
     (void)state;
     const char *text = "1,a\n2,b\n";
     write_gzip("table.csv.gz", text, strlen(text));
-    assert_int_equal(open_spec("csv:@/table.csv.gz,test=0"), TERN_OK);
+    assert_int_equal(open_spec("csv:@/table.csv.gz,test=0,classes=a|b"), TERN_OK);
     assert_int_equal(data.train.count, 2);
 }
 
 static void refuse(const char *text, enum tern_result expected, const char *part)
 {
     write_text(text);
-    expect_refused("csv:@/table.csv", expected, part);
+    expect_refused("csv:@/table.csv,classes=a|b", expected, part);
     assert_non_null(strstr(why, "table.csv"));
     assert_null(strchr(why, '\n'));
 }
@@ -204,13 +211,14 @@ static void columns_that_do_not_exist_are_named(void **state)
 static void limits_are_obeyed(void **state)
 {
     (void)state;
-    write_text("1,2,a\n1,2,b\n1,2,c\n");
+    write_text("1,2,0\n1,2,1\n1,2,2\n");
     limits.max_examples = 2;
     expect_refused("csv:@/table.csv", TERN_ERR_TOO_LARGE, "more rows than the limits allow (2)");
     limits.max_examples = 3;
     limits.max_classes = 2;
-    expect_refused("csv:@/table.csv", TERN_ERR_TOO_LARGE,
-                   "line 3: the label 'c' is one class more");
+    expect_refused("csv:@/table.csv", TERN_ERR_CONFIG,
+                   "line 3: the label '2' is no class number from 0 to 1;");
+    expect_refused("csv:@/table.csv,classes=0|1|2", TERN_ERR_TOO_LARGE, "more than the limit of 2");
     limits.max_classes = 3;
     limits.max_bytes = 17;
     expect_refused("csv:@/table.csv", TERN_ERR_TOO_LARGE, "more than the limit of 17 bytes");
@@ -251,7 +259,7 @@ int main(void)
         IN_FOLDER(columns_may_be_numbered),
         IN_FOLDER(a_header_is_seen_by_itself),
         IN_FOLDER(quotes_and_line_ends_are_those_of_rfc_4180),
-        IN_FOLDER(classes_do_not_depend_on_their_order),
+        IN_FOLDER(text_labels_need_classes),
         IN_FOLDER(a_share_is_kept_for_testing),
         IN_FOLDER(columns_are_standardised_by_the_training_rows),
         IN_FOLDER(packed_tables_are_read),
