@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum format { FORMAT_F32, FORMAT_SAFETENSORS };
 
@@ -160,6 +161,23 @@ static enum tern_result encode(const struct tern_merge *merge, const char *spec,
     return tern_safetensors_encode(&merge->model, weights, notes, data, len);
 }
 
+// A file is replaced by renaming, which would put a plain file in the place of a device or a link.
+static int check_target(struct tern_cli *cli)
+{
+    const char *file = cli->arguments[0];
+    struct stat there;
+    if (strcmp(file, "-") == 0 || lstat(file, &there) != 0 || S_ISREG(there.st_mode)) {
+        return TERN_EXIT_OK;
+    }
+    return tern_cli_fail(cli, TERN_ERR_IO,
+                         "%s is %s, not a regular file; name a new or a regular file, or write"
+                         " to standard output with `-`",
+                         file,
+                         S_ISLNK(there.st_mode)   ? "a symbolic link"
+                         : S_ISDIR(there.st_mode) ? "a directory"
+                                                  : "a device, pipe or socket");
+}
+
 static int write_out(struct tern_cli *cli, const uint8_t *data, size_t len)
 {
     const char *file = cli->arguments[0];
@@ -217,6 +235,10 @@ int tern_cli_export(struct tern_cli *cli)
     struct tern_db_federation federation;
     enum format format = FORMAT_F32;
     int code = take_format(cli, &format);
+    if (code != TERN_EXIT_OK) {
+        return code;
+    }
+    code = check_target(cli);
     if (code != TERN_EXIT_OK) {
         return code;
     }

@@ -243,6 +243,20 @@ def export_refuses_without_writing():
     assert sorted(path.name for path in state.root.iterdir()) == ["state"]
 
 
+def export_replaces_regular_files_only():
+    state = State(rounds=1)
+    pipe, link, old = (state.root / name for name in ("pipe.f32", "link.f32", "old.f32"))
+    os.mkfifo(pipe)
+    old.write_bytes(b"old")
+    link.symlink_to(old)
+    for target in (pipe, link, state.root, "/dev/full"):
+        state.run("export", target, "--format", "f32", code=FAILED, says="not a regular file")
+    assert stat.S_ISFIFO(os.lstat(pipe).st_mode) and stat.S_ISCHR(os.lstat("/dev/full").st_mode)
+    assert link.is_symlink() and old.read_bytes() == b"old"
+    state.run("export", old)
+    assert old.stat().st_size == 4 * VALUES
+
+
 def a_backup_is_a_state_of_its_own():
     state = State(rounds=3)
     copy = state.root / "copy" / "tern.db"
@@ -287,5 +301,6 @@ main(init_makes_a_private_directory, init_never_touches_a_federation,
      status_answers_the_two_questions_first, clients_are_listed_and_cannot_steer_the_terminal,
      rounds_are_listed, the_byte_reports_agree, the_ledger_is_reported,
      codes_are_shown_once_and_stored_hashed, revoking_is_for_good, export_writes_what_was_recorded,
-     export_makes_earlier_versions, export_refuses_without_writing, a_backup_is_a_state_of_its_own,
+     export_makes_earlier_versions, export_refuses_without_writing,
+     export_replaces_regular_files_only, a_backup_is_a_state_of_its_own,
      prune_drops_old_updates_only, help_teaches)
