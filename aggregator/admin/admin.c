@@ -4,6 +4,7 @@
 #include "hosted/files.h"
 #include "util/bytes.h"
 #include <cjson/cJSON.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -248,25 +249,40 @@ static void on_metered(void *ctx, const struct tern_http_tag *tag, const struct 
 
 // --- Life
 
+// No header carries a token with other characters.
+static bool is_token(const uint8_t *text, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        if (text[i] <= ' ' || text[i] > '~') {
+            return false;
+        }
+    }
+    return len >= TOKEN_MIN;
+}
+
 static enum tern_result read_token(struct tern_admin *admin, char why[256])
 {
     const char *path = admin->config.token_file;
     uint8_t *data = NULL;
     size_t len = 0;
-    if (tern_file_read(path, TOKEN_MAX, &data, &len) != TERN_OK) {
-        snprintf(why, 256, "the admin token %s cannot be read; make it with tern-aggregator init",
-                 path);
+    enum tern_result result = tern_file_read(path, TOKEN_MAX, &data, &len);
+    if (result != TERN_OK && result != TERN_ERR_TOO_LARGE) {
+        snprintf(why, 256, "the admin token %s cannot be read: %s", path, strerror(errno));
         return TERN_ERR_CONFIG;
     }
     while (len > 0 && (data[len - 1] == '\n' || data[len - 1] == '\r' || data[len - 1] == ' ')) {
         len--;
     }
-    tern_sha256(data, len, admin->token_sha256);
-    free(data);
-    if (len < TOKEN_MIN) {
-        snprintf(why, 256, "the admin token in %s has fewer than %d characters", path, TOKEN_MIN);
+    if (!is_token(data, len)) {
+        free(data);
+        snprintf(why, 256,
+                 "the admin token %s is not one line of %d to %d characters without spaces; "
+                 "delete it, and serve makes a new one",
+                 path, TOKEN_MIN, TOKEN_MAX);
         return TERN_ERR_CONFIG;
     }
+    tern_sha256(data, len, admin->token_sha256);
+    free(data);
     return TERN_OK;
 }
 

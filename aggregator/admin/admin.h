@@ -24,7 +24,7 @@ struct tern_admin_config {
     const struct tern_http_server *clients; // the public listener, for its counters
 };
 
-// TERN_ERR_CONFIG   the token file cannot be read or is empty; the address is not loopback
+// TERN_ERR_CONFIG   the token file cannot be read or is malformed; the address is not loopback
 // TERN_ERR_NETWORK  the address cannot be bound
 TERN_MUST_USE enum tern_result tern_admin_start(const struct tern_admin_config *config,
                                                 struct tern_admin **admin, char why[256]);

@@ -288,6 +288,22 @@ static int start_listener(struct serving *serving)
     return result == TERN_OK ? TERN_EXIT_OK : tern_cli_fail(serving->cli, result, "%s", why);
 }
 
+// A lost token is made anew: it is a secret of this machine, and nothing else depends on it.
+static int find_token(struct serving *serving, char path[PATH_MAX])
+{
+    bool made = false;
+    tern_state_path(serving->cli, TERN_STATE_ADMIN_TOKEN, path);
+    enum tern_result result = tern_state_make_token(path, &made);
+    if (result != TERN_OK) {
+        return tern_cli_fail(serving->cli, result, "the admin token %s cannot be made: %s", path,
+                             strerror(errno));
+    }
+    if (made) {
+        tern_log(TERN_LOG_WARN, "admin-token-made", "file=%s reason=missing", TERN_LOG_TEXT(path));
+    }
+    return TERN_EXIT_OK;
+}
+
 static int start_admin(struct serving *serving)
 {
     const struct tern_aggregator_settings *s = serving->settings;
@@ -296,7 +312,10 @@ static int start_admin(struct serving *serving)
     if (s->admin_address[0] == '\0') {
         return TERN_EXIT_OK;
     }
-    tern_state_path(serving->cli, TERN_STATE_ADMIN_TOKEN, token_file);
+    int code = find_token(serving, token_file);
+    if (code != TERN_EXIT_OK) {
+        return code;
+    }
     struct tern_admin_config config = {.address = s->admin_address,
                                        .port = (uint16_t)s->admin_port,
                                        .token_file = token_file,

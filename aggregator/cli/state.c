@@ -1,11 +1,17 @@
 #include "cli/state.h"
 
+#include "hosted/files.h"
+#include "hosted/random.h"
 #include "util/bytes.h"
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
+
+#define TOKEN_BYTES 24
 
 const struct tern_aggregator_settings *tern_state_settings(const struct tern_cli *cli)
 {
@@ -27,6 +33,26 @@ const struct tern_aggregator_settings *tern_state_settings(const struct tern_cli
 void tern_state_path(const struct tern_cli *cli, const char *name, char path[PATH_MAX])
 {
     snprintf(path, PATH_MAX, "%s/%s", tern_state_settings(cli)->federation_state, name);
+}
+
+enum tern_result tern_state_make_token(const char *path, bool *made)
+{
+    uint8_t bytes[TOKEN_BYTES];
+    char text[TERN_BASE64URL_LENGTH(TOKEN_BYTES) + 2];
+    struct stat there;
+    *made = false;
+    if (lstat(path, &there) == 0) {
+        return TERN_OK;
+    }
+    if (errno != ENOENT) {
+        return TERN_ERR_IO;
+    }
+    TERN_TRY(tern_random_fill(bytes, sizeof bytes));
+    tern_base64url_encode(bytes, sizeof bytes, text);
+    text[TERN_BASE64URL_LENGTH(TOKEN_BYTES)] = '\n';
+    TERN_TRY(tern_file_write(path, text, TERN_BASE64URL_LENGTH(TOKEN_BYTES) + 1, 0600));
+    *made = true;
+    return TERN_OK;
 }
 
 struct tern_db *tern_state_open(const struct tern_cli *cli, int *code)

@@ -22,6 +22,10 @@ const struct tern_aggregator_settings *tern_state_settings(const struct tern_cli
 // The path of a file in the state directory.
 void tern_state_path(const struct tern_cli *cli, const char *name, char path[PATH_MAX]);
 
+// Makes the admin token's file when there is nothing at the path; *made says whether. errno tells
+// more. TERN_ERR_IO and what tern_file_write() returns
+TERN_MUST_USE enum tern_result tern_state_make_token(const char *path, bool *made);
+
 // Opens the database; on failure the sentence is on stderr and *code is the exit code.
 struct tern_db *tern_state_open(const struct tern_cli *cli, int *code);
 // Likewise, for a verb that only reads: it sees one moment, whatever a running service commits.

@@ -2,15 +2,11 @@
 #include "cli/verbs.h"
 
 #include "hosted/files.h"
-#include "hosted/random.h"
 #include "tensor/model.h"
-#include "util/bytes.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 #include <unistd.h>
-
-#define TOKEN_BYTES 24
 
 // The options of init stand over the settings.
 static int take_options(struct tern_cli *cli, struct tern_db_federation *federation)
@@ -47,20 +43,6 @@ static int take_model(struct tern_cli *cli, struct tern_db_federation *federatio
     return TERN_EXIT_OK;
 }
 
-// A token from an init that was cut short before the database is kept.
-static enum tern_result make_token(const char *path)
-{
-    uint8_t bytes[TOKEN_BYTES];
-    char text[TERN_BASE64URL_LENGTH(TOKEN_BYTES) + 2];
-    if (access(path, F_OK) == 0) {
-        return TERN_OK;
-    }
-    TERN_TRY(tern_random_fill(bytes, sizeof bytes));
-    tern_base64url_encode(bytes, sizeof bytes, text);
-    text[TERN_BASE64URL_LENGTH(TOKEN_BYTES)] = '\n';
-    return tern_file_write(path, text, TERN_BASE64URL_LENGTH(TOKEN_BYTES) + 1, 0600);
-}
-
 static int make_state(struct tern_cli *cli, const struct tern_db_federation *federation)
 {
     char database[PATH_MAX];
@@ -77,7 +59,8 @@ static int make_state(struct tern_cli *cli, const struct tern_db_federation *fed
     }
     enum tern_result result = tern_file_make_folders(folder, 0700);
     if (result == TERN_OK) {
-        result = make_token(token);
+        bool made; // one from an init that was cut short before the database is kept
+        result = tern_state_make_token(token, &made);
     }
     if (result != TERN_OK) {
         return tern_cli_fail(cli, result, "cannot make %s: %s", folder, strerror(errno));

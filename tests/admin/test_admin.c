@@ -485,9 +485,13 @@ static void test_token_file(void **state)
     path_of("admin.token", path);
     assert_int_equal(tern_file_write(path, "short\n", 6, 0600), TERN_OK);
     assert_int_equal(start_admin("127.0.0.1", &other), TERN_ERR_CONFIG);
+    assert_non_null(strstr(why, "delete it"));
+    assert_int_equal(tern_file_write(path, "a token of several words\n", 25, 0600), TERN_OK);
+    assert_int_equal(start_admin("127.0.0.1", &other), TERN_ERR_CONFIG);
+    assert_non_null(strstr(why, "delete it"));
     unlink(path);
     assert_int_equal(start_admin("127.0.0.1", &other), TERN_ERR_CONFIG);
-    assert_non_null(strstr(why, "tern-aggregator init"));
+    assert_non_null(strstr(why, "cannot be read: No such file"));
 }
 
 static void test_unix_socket(void **state)

@@ -1,4 +1,5 @@
 """What serve refuses to start with, and how it says what to do."""
+import stat
 import subprocess
 
 from cli import BIN, MODEL, USAGE, State, main
@@ -45,6 +46,29 @@ def a_damaged_certificate_is_named():
     state.run("serve", "--set", "server.port=0", code=USAGE, says="is not a PEM file")
 
 
+def a_lost_admin_token_is_made_anew_and_a_malformed_one_refused():
+    state = State()
+    state.run("init", "--model", MODEL)
+    error = state.run("serve", code=USAGE, says=str(state.path / "server.crt")).error
+    subprocess.run("openssl" + error.split("openssl", 1)[1], shell=True, check=True,
+                   capture_output=True)
+    token = state.path / "admin.token"
+    ports = ["--set", "server.port=0", "--set", "admin.port=0"]
+    token.write_text("short\n")
+    state.run("serve", *ports, code=USAGE, says="delete it")
+    assert token.read_text() == "short\n"
+    token.unlink()
+    command = [BIN / "tern-aggregator", "serve", "--state", state.path, *ports]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as served:
+        announced = served.stdout.readline()
+        served.terminate()
+        log = served.communicate(timeout=30)[1]
+    assert b", admin on" in announced, announced
+    assert b"admin-token-made" in log, log
+    assert len(token.read_text()) == 33 and stat.S_IMODE(token.stat().st_mode) == 0o600
+
+
 main(a_model_that_does_not_fit_the_body_limit,
      a_missing_certificate_is_explained_and_the_advice_works,
-     a_damaged_certificate_is_named)
+     a_damaged_certificate_is_named,
+     a_lost_admin_token_is_made_anew_and_a_malformed_one_refused)
