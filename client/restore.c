@@ -10,26 +10,19 @@ size_t tern_client_update_bound(const struct tern_codec *codec, const struct ter
 
 size_t tern_client_blob_bound(const struct tern_model *model)
 {
-    static const enum tern_codec_id ids[] = {TERN_CODEC_FLOAT32, TERN_CODEC_FLOAT16,
-                                             TERN_CODEC_3LC};
-    size_t bound = 0;
-    for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++) {
-        const struct tern_codec codec = {.id = ids[i], .sparsity = 1.0f};
-        const size_t size = tern_client_update_bound(&codec, model);
-        bound = size > bound ? size : bound;
-    }
-    return bound;
+    return TERN_WIRE_OVERHEAD + 2 * tern_container_bound_any(model);
 }
 
+// Codecs whose largest update fits, with the parameters that a spec string without any has.
 uint32_t tern_client_codecs(const struct tern_client *client)
 {
-    static const enum tern_codec_id ids[] = {TERN_CODEC_FLOAT32, TERN_CODEC_FLOAT16,
-                                             TERN_CODEC_3LC};
     uint32_t mask = 0;
-    for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++) {
-        const struct tern_codec codec = {.id = ids[i], .sparsity = 1.0f};
-        if (tern_client_update_bound(&codec, client->work.model) <= client->work.blob_size) {
-            mask |= 1u << ids[i];
+    const struct tern_codec_entry *entry = NULL;
+    for (size_t i = 0; (entry = tern_codec_entry_at(i)) != NULL; i++) {
+        struct tern_codec codec;
+        if (tern_codec_parse(entry->name, &codec, NULL) == TERN_OK &&
+            tern_client_update_bound(&codec, client->work.model) <= client->work.blob_size) {
+            mask |= 1u << entry->id;
         }
     }
     return mask;

@@ -82,11 +82,15 @@ static int fill_names(struct serving *serving)
     const struct tern_aggregator_settings *s = serving->settings;
     struct tern_service_config *config = &serving->config;
     const char *down = s->codec_codec_down[0] != '\0' ? s->codec_codec_down : s->codec_codec;
-    if (tern_codec_parse(s->codec_codec, &config->codec_up, NULL) != TERN_OK) {
-        return refuse(serving, "codec.codec", s->codec_codec, tern_codec_names());
+    struct tern_codec_refusal refusal;
+    char sentence[TERN_CODEC_SENTENCE_MAX];
+    if (tern_codec_parse(s->codec_codec, &config->codec_up, &refusal) != TERN_OK) {
+        tern_codec_explain(&refusal, sentence);
+        return refuse(serving, "codec.codec", s->codec_codec, sentence);
     }
-    if (tern_codec_parse(down, &config->codec_down, NULL) != TERN_OK) {
-        return refuse(serving, "codec.codec_down", down, tern_codec_names());
+    if (tern_codec_parse(down, &config->codec_down, &refusal) != TERN_OK) {
+        tern_codec_explain(&refusal, sentence);
+        return refuse(serving, "codec.codec_down", down, sentence);
     }
     config->strategy = tern_strategy_find(s->strategy_name);
     if (config->strategy == NULL) {

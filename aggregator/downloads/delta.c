@@ -38,7 +38,7 @@ enum tern_result tern_download_delta(const struct tern_model *model, const struc
         buffers->scratch[i] = global[i] - replica[i];
     }
     size_t len = 0;
-    TERN_TRY(tern_container_encode(codec, model, buffers->scratch, buffers->container,
+    TERN_TRY(tern_container_encode(codec, NULL, model, buffers->scratch, buffers->container,
                                    buffers->container_size, &len));
 
     tern_Download message = tern_Download_init_zero;
@@ -62,7 +62,7 @@ enum tern_result tern_download_snapshot(const struct tern_model *model, const fl
 {
     memcpy(buffers->scratch, replica, model->count * sizeof replica[0]);
     size_t len = 0;
-    TERN_TRY(tern_container_encode(&dense, model, buffers->scratch, buffers->container,
+    TERN_TRY(tern_container_encode(&dense, NULL, model, buffers->scratch, buffers->container,
                                    buffers->container_size, &len));
 
     tern_Download message = tern_Download_init_zero;

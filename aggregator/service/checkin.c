@@ -94,7 +94,9 @@ enum tern_result handle_checkin(struct tern_service *service, struct request *re
     struct client *client = client_of(service, request->client);
     enum tern_result refused = refusal(service, request);
     if (refused == TERN_ERR_UNKNOWN) {
-        answer_refusal(request, 422, refused, tern_codec_names());
+        char names[TERN_CODEC_SENTENCE_MAX];
+        tern_codec_names(names);
+        answer_refusal(request, 422, refused, names);
         return TERN_OK;
     }
     if (refused != TERN_OK) {

@@ -5,25 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static size_t larger(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
-
-// Room for any codec that a round may name.
-static size_t container_room(const struct tern_model *model)
-{
-    static const char *const specs[] = {"float32", "float16", "3lc:s=1"};
-    size_t room = 0;
-    for (size_t i = 0; i < sizeof specs / sizeof specs[0]; i++) {
-        struct tern_codec codec;
-        if (tern_codec_parse(specs[i], &codec, NULL) == TERN_OK) {
-            room = larger(room, tern_download_container_bound(&codec, model));
-        }
-    }
-    return room;
-}
-
 enum tern_result tern_merge_init(struct tern_merge *merge,
                                  const struct tern_db_federation *federation)
 {
@@ -34,7 +15,7 @@ enum tern_result tern_merge_init(struct tern_merge *merge,
     }
     size_t count = merge->model.count;
     struct tern_download_buffers *buffers = &merge->buffers;
-    buffers->container_size = container_room(&merge->model);
+    buffers->container_size = tern_container_bound_any(&merge->model);
     buffers->blob_size = buffers->container_size + TERN_WIRE_OVERHEAD;
     merge->global = calloc(count, sizeof(float));
     merge->replica = calloc(count, sizeof(float));
@@ -153,9 +134,9 @@ enum tern_result tern_merge_round(struct tern_merge *merge, struct tern_db *db,
     return tern_merge_counted(merge, db, round, &totals, made, report);
 }
 
-// Makes the delta. float16 ends at 65504; a difference beyond it goes as float32 this once, because
-// updates that were acknowledged must be merged whatever the model has come to. A container says
-// itself what it holds, and every client knows float32 from snapshots.
+// Makes the delta. A difference beyond what the codec can hold (float16 ends at 65504) goes as
+// float32 this once, because updates that were acknowledged must be merged whatever the model has
+// come to. A container says itself what it holds, and every client knows float32 from snapshots.
 static enum tern_result make_delta(struct tern_merge *merge, const struct tern_codec *codec,
                                    struct tern_download_made *made)
 {
@@ -164,7 +145,7 @@ static enum tern_result make_delta(struct tern_merge *merge, const struct tern_c
     enum tern_result result =
         tern_download_delta(&merge->model, codec, merge->global, merge->replica, merge->replica_id,
                             version, &merge->buffers, made);
-    if (result == TERN_ERR_NON_FINITE && codec->id == TERN_CODEC_FLOAT16) {
+    if (result == TERN_ERR_NON_FINITE && codec->id != TERN_CODEC_FLOAT32) {
         result = tern_download_delta(&merge->model, &dense, merge->global, merge->replica,
                                      merge->replica_id, version, &merge->buffers, made);
     }

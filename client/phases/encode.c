@@ -94,7 +94,7 @@ static enum tern_result build(struct tern_client *client, struct outcome *outcom
     const size_t bound = tern_container_bound(&codec, work->model);
     const size_t room = work->blob_size - bound; // take_task() checked that both parts fit
     size_t container_len = 0;
-    TERN_TRY(tern_error_buffer_take(&buffer, &codec, work->model, work->blob + room, bound,
+    TERN_TRY(tern_error_buffer_take(&buffer, &codec, NULL, work->model, work->blob + room, bound,
                                     &container_len));
     outcome->sequence++;
     const tern_Update message = describe(client, outcome);

@@ -61,9 +61,8 @@ static void fill_normal(float *values, size_t count)
 
 static bool arena_make(struct arena *arena, size_t count)
 {
-    const struct tern_codec largest = {.id = TERN_CODEC_FLOAT32, .sparsity = 1};
     arena->count = count;
-    arena->payload_size = tern_codec_bound(&largest, count);
+    arena->payload_size = tern_codec_bound_any(count);
     arena->input = malloc(count * sizeof(float));
     arena->work = malloc(count * sizeof(float));
     arena->payload = malloc(arena->payload_size);
@@ -97,7 +96,7 @@ static enum tern_result run_once(const struct tern_codec *codec, const struct ar
     memcpy(arena->work, arena->input, arena->count * sizeof(float));
     keep_best(&row->best.copy, start);
     start = seconds();
-    TERN_TRY(tern_codec_encode(codec, arena->work, arena->count, arena->payload,
+    TERN_TRY(tern_codec_encode(codec, NULL, arena->work, arena->count, arena->payload,
                                arena->payload_size, &row->bytes));
     keep_best(&row->best.encode, start);
     start = seconds();

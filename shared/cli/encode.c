@@ -11,14 +11,12 @@
 static enum tern_result parse_spec(const struct tern_cli *cli, const char *spec,
                                    struct tern_codec *codec)
 {
-    const char *bad = spec;
-    enum tern_result result = tern_codec_parse(spec, codec, &bad);
-    if (result == TERN_ERR_UNKNOWN) {
-        (void)tern_cli_fail(cli, result, "there is no codec \"%s\"; there are: %s", spec,
-                            tern_codec_names());
-    } else if (result != TERN_OK) {
-        (void)tern_cli_fail(cli, result, "\"%s\" is wrong at \"%s\"; codecs are: %s", spec, bad,
-                            tern_codec_names());
+    struct tern_codec_refusal refusal;
+    enum tern_result result = tern_codec_parse(spec, codec, &refusal);
+    if (result != TERN_OK) {
+        char sentence[TERN_CODEC_SENTENCE_MAX];
+        tern_codec_explain(&refusal, sentence);
+        (void)tern_cli_fail(cli, result, "%s", sentence);
     }
     return result == TERN_OK ? TERN_OK : TERN_ERR_CONFIG;
 }
@@ -86,7 +84,7 @@ static int encode_values(const struct tern_cli *cli, const struct tern_codec *co
     }
     size_t written = 0;
     enum tern_result result =
-        tern_codec_encode(codec, input->values, input->count, payload, bound, &written);
+        tern_codec_encode(codec, NULL, input->values, input->count, payload, bound, &written);
     int code = TERN_EXIT_OK;
     if (result != TERN_OK) {
         code = encode_fail(cli, result, input, cli->arguments[0]);

@@ -45,7 +45,7 @@ static enum tern_result gather(const uint8_t *payload, size_t len, size_t count,
         return TERN_ERR_NO_MEMORY;
     }
     enum tern_result result = tern_codec_decode(payload, len, values, count);
-    bool ternary = facts->info.id == TERN_CODEC_3LC || facts->info.nonzero == 0;
+    bool ternary = facts->info.ternary;
     double whole = count > 0 ? (double)count : 1;
     facts->bytes = len;
     facts->count = count;

@@ -2,87 +2,6 @@
 
 #include "codec/kernels/kernels.h"
 #include "codec/modes.h"
-#include <string.h>
-
-// --- Mode zero: the mode byte alone, every value is +0
-// ----------------------------------------------
-
-static enum tern_result zero_check(const uint8_t *body, size_t len, size_t count)
-{
-    (void)body;
-    (void)count;
-    return len == 0 ? TERN_OK : TERN_ERR_CORRUPT;
-}
-
-static void zero_decode(const uint8_t *body, size_t len, float *dst, size_t count)
-{
-    (void)body;
-    (void)len;
-    if (count > 0) {
-        memset(dst, 0, count * sizeof *dst);
-    }
-}
-
-static void zero_accumulate(const uint8_t *body, size_t len, float weight, float *acc, size_t count)
-{
-    (void)body;
-    (void)len;
-    (void)weight;
-    (void)acc;
-    (void)count;
-}
-
-static void zero_describe(const uint8_t *body, size_t len, size_t count,
-                          struct tern_codec_info *info)
-{
-    (void)body;
-    (void)len;
-    (void)count;
-    (void)info;
-}
-
-static const struct tern_mode zero_mode = {
-    .byte = TERN_MODE_ZERO,
-    .id = TERN_CODEC_FLOAT32,
-    .name = "zero",
-    .check = zero_check,
-    .decode = zero_decode,
-    .accumulate = zero_accumulate,
-    .describe = zero_describe,
-};
-
-// --- The tables
-// ----------------------------------------------------------------------------------------
-
-static const struct tern_mode *const modes[] = {
-    &zero_mode,
-    &tern_float32_mode,
-    &tern_float16_mode,
-    &tern_3lc_planar_runs_mode,
-    &tern_3lc_planar_packed_mode,
-};
-
-static const struct tern_encoder *const encoders[] = {
-    [TERN_CODEC_FLOAT32] = &tern_float32_encoder,
-    [TERN_CODEC_FLOAT16] = &tern_float16_encoder,
-    [TERN_CODEC_3LC] = &tern_3lc_encoder,
-};
-
-const struct tern_encoder *tern_encoder_of(const struct tern_codec *codec)
-{
-    size_t id = (size_t)codec->id;
-    return id < sizeof encoders / sizeof encoders[0] ? encoders[id] : NULL;
-}
-
-static const struct tern_mode *mode_of(uint8_t byte)
-{
-    for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
-        if (modes[i]->byte == byte) {
-            return modes[i];
-        }
-    }
-    return NULL;
-}
 
 // --- Encoding
 // ------------------------------------------------------------------------------------------
@@ -90,46 +9,69 @@ static const struct tern_mode *mode_of(uint8_t byte)
 size_t tern_codec_bound(const struct tern_codec *codec, size_t count)
 {
     const struct tern_encoder *encoder = tern_encoder_of(codec);
-    return encoder != NULL ? encoder->bound(count) : 0;
+    return encoder != NULL ? encoder->bound(codec, count) : 0;
 }
 
-enum tern_result tern_codec_check(const struct tern_codec *codec, const float *values, size_t count,
-                                  float *peak)
+// No encoder may ask for more (tests/shared/test_codec.c tries all).
+size_t tern_codec_bound_any(size_t count)
 {
-    uint32_t bits = tern_kernel_peak(values, count);
+    return 4 * count + count / 4 + 64;
+}
+
+enum tern_result tern_codec_check(const struct tern_encode_job *job, float *peak)
+{
+    const struct tern_encoder *encoder = tern_encoder_of(job->codec);
+    uint32_t bits = tern_kernel_peak(job->values, job->count);
     if (bits >= TERN_INFINITY_BITS) {
         return TERN_ERR_NON_FINITE;
     }
     *peak = tern_bits_float(bits);
-    return tern_encoder_of(codec)->check(codec, *peak);
+    return encoder->check != NULL ? encoder->check(job->codec, *peak) : TERN_OK;
 }
 
-size_t tern_codec_emit(const struct tern_codec *codec, float peak, float *values, size_t count,
-                       uint8_t *dst)
+size_t tern_codec_emit(const struct tern_encode_job *job)
 {
     size_t written = 0;
-    if (peak > 0) {
-        written = tern_encoder_of(codec)->encode(codec, peak, values, count, dst);
+    if (job->peak > 0) {
+        written = tern_encoder_of(job->codec)->encode(job);
     }
     if (written == 0) {
-        dst[0] = TERN_MODE_ZERO;
+        job->dst[0] = TERN_MODE_ZERO;
         written = 1;
     }
     return written;
 }
 
-enum tern_result tern_codec_encode(const struct tern_codec *codec, float *values, size_t count,
-                                   uint8_t *dst, size_t dst_size, size_t *written)
+enum tern_result tern_codec_needs(const struct tern_codec *codec,
+                                  const struct tern_encode_context *context)
 {
-    if (tern_encoder_of(codec) == NULL) {
+    const struct tern_codec_entry *entry = tern_codec_entry(codec->id);
+    if (entry == NULL) {
         return TERN_ERR_UNKNOWN;
     }
+    bool missing = entry->feedback == TERN_FEEDBACK_MOMENTUM && context->velocity == NULL;
+    return missing ? TERN_ERR_ARGUMENT : TERN_OK;
+}
+
+const struct tern_encode_context tern_no_context = {.seed = 0};
+
+enum tern_result tern_codec_encode(const struct tern_codec *codec,
+                                   const struct tern_encode_context *context, float *values,
+                                   size_t count, uint8_t *dst, size_t dst_size, size_t *written)
+{
+    struct tern_encode_job job = {
+        .codec = codec,
+        .context = context != NULL ? context : &tern_no_context,
+        .values = values,
+        .count = count,
+        .dst = dst,
+    };
+    TERN_TRY(tern_codec_needs(codec, job.context));
     if (dst_size < tern_codec_bound(codec, count)) {
         return TERN_ERR_NO_SPACE;
     }
-    float peak = 0;
-    TERN_TRY(tern_codec_check(codec, values, count, &peak));
-    *written = tern_codec_emit(codec, peak, values, count, dst);
+    TERN_TRY(tern_codec_check(&job, &job.peak));
+    *written = tern_codec_emit(&job);
     return TERN_OK;
 }
 
@@ -142,7 +84,7 @@ enum tern_result tern_payload_check(const uint8_t *src, size_t src_len, size_t c
     if (src_len == 0) {
         return TERN_ERR_CORRUPT;
     }
-    *mode = mode_of(src[0]);
+    *mode = tern_mode_of(src[0]);
     return *mode != NULL ? (*mode)->check(src + 1, src_len - 1, count) : TERN_ERR_UNKNOWN;
 }
 
@@ -166,7 +108,7 @@ enum tern_result tern_codec_accumulate(const uint8_t *src, size_t src_len, float
 void tern_payload_describe(const struct tern_mode *mode, const uint8_t *src, size_t src_len,
                            size_t count, struct tern_codec_info *info)
 {
-    *info = (struct tern_codec_info){.id = mode->id, .mode = mode->name};
+    *info = (struct tern_codec_info){.mode = mode->name, .ternary = mode->ternary};
     mode->describe(src + 1, src_len - 1, count, info);
 }
 

@@ -3,52 +3,200 @@
 // normative description of every byte. Pure; the caller owns all memory; reentrant.
 //
 // A codec is named by a spec string, the same in INI files, tasks, command lines and reports:
-//   float32 | float16 | 3lc[:s=1..1.999]     e.g. "3lc:s=1.5"
+// NAME[:KEY=VALUE[,KEY=VALUE]...], e.g. "float32", "3lc:s=1.5", "density:p=0.02,coder=gaps". The
+// one table of codecs and their parameters is table.c; tern_codec_entry_at() walks it.
 #ifndef TERN_CODEC_H
 #define TERN_CODEC_H
 
 #include "result.h"
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #define TERN_CODEC_SPEC_MAX 64 // bytes with the terminating NUL
 
+// Ids are bits of CheckinRequest.codecs and are never given to another codec.
 enum tern_codec_id {
     TERN_CODEC_FLOAT32 = 0,
     TERN_CODEC_FLOAT16 = 1,
     TERN_CODEC_3LC = 2,
+    TERN_CODEC_BFLOAT16 = 3,
+    TERN_CODEC_INT8 = 4,
+    TERN_CODEC_DENSITY = 5,
+    TERN_CODEC_STOCHASTIC_TERNARY = 6,
+    TERN_CODEC_ONEBIT = 7,
+    TERN_CODEC_SPARSE = 8,
+    TERN_CODEC_DGC = 9,
+    TERN_CODEC_QSGD = 10,
+    TERN_CODEC_INCEPTIONN = 11,
+    TERN_CODEC_SCALECOM = 12,
 };
 
-// A parsed spec string.
+// A parsed spec string. A field holds a parameter of the codecs named beside it; zero elsewhere.
 struct tern_codec {
     enum tern_codec_id id;
-    float sparsity; // 3lc: the multiplier s of section 3.1, 1 <= s < 2; others: 1
+    float sparsity;  // 3lc: the multiplier s of section 3.1, 1 <= s < 2
+    float density;   // density, sparse, dgc, scalecom: share of the values that is sent, 0 < p <= 1
+    float momentum;  // dgc: mu, 0 <= mu < 1
+    float filter;    // scalecom: beta of the low-pass filter, 0 < beta <= 1
+    uint32_t coder;  // ternary codecs: enum tern_coder; sparse ones: enum tern_index_coder;
+                     // qsgd: enum tern_qsgd_coder
+    uint32_t levels; // qsgd: s, magnitudes besides 0
+    uint32_t bucket; // qsgd: d, values that share a scale; 0 = all of a segment
+    uint32_t norm;   // qsgd: enum tern_qsgd_norm
+    uint32_t exponent; // inceptionn: the error bound is 2^-exponent
+    uint32_t variant;  // inceptionn: enum tern_inceptionn_variant
+    uint32_t warmup;   // dgc: rounds until the density is p
 };
 
-// Parses a spec string. On error *codec is unchanged and, when bad is not NULL, *bad points at the
-// part of `spec` that is wrong.
-// TERN_ERR_UNKNOWN   no codec of that name (see tern_codec_names())
-// TERN_ERR_ARGUMENT  unknown key, malformed value, or a value outside its range
+// Values of the choices above, in the order of their names in table.c.
+enum tern_coder {
+    TERN_CODER_ZERO_RUN,    // planar base-3^5 and zero runs, 3LC sections 3.2 and 3.3
+    TERN_CODER_PACKED,      // planar base-3^5
+    TERN_CODER_LONG_RUNS,   // planar base-3^5, runs of any length
+    TERN_CODER_CONSECUTIVE, // base-3^5 of neighbours, and zero runs
+    TERN_CODER_GAPS,        // Golomb-Rice
+    TERN_CODER_RANGE,       // adaptive binary range coder
+    TERN_CODER_AUTO,        // the smallest of all
+};
+enum tern_index_coder { TERN_INDEX_AUTO, TERN_INDEX_BITMAP, TERN_INDEX_GAPS };
+enum tern_qsgd_coder { TERN_QSGD_DENSE, TERN_QSGD_ELIAS };
+enum tern_qsgd_norm { TERN_QSGD_MAX, TERN_QSGD_L2 };
+enum tern_inceptionn_variant { TERN_INCEPTIONN_BOUNDED, TERN_INCEPTIONN_LITERAL };
+
+// --- The table (table.c)
+// ----------------------------------------------------------------------------------------------
+
+enum tern_parameter_kind {
+    TERN_PARAMETER_NUMBER, // float, written with at most 6 decimals
+    TERN_PARAMETER_WHOLE,  // uint32_t
+    TERN_PARAMETER_CHOICE, // uint32_t, written as one of `choices`
+};
+
+// One key of a spec string.
+struct tern_codec_parameter {
+    const char *key;
+    const char *meaning; // for --help and docs
+    const char *range;   // for error messages and --help: "1 to 1.999999"
+    enum tern_parameter_kind kind;
+    size_t offset; // of the field in struct tern_codec
+
+    // Range and value when the key is left out, of which the canonical spec string leaves out all
+    // but the first parameter's. Numbers are in millionths, choices are indices.
+    uint32_t least;
+    uint32_t most;
+    uint32_t preset;
+    const char *const *choices; // NULL-terminated
+};
+
+// What becomes of what a payload does not carry.
+enum tern_feedback {
+    TERN_FEEDBACK_NONE,     // nothing is kept: the codec is unbiased or bounded without it
+    TERN_FEEDBACK_ERROR,    // the error buffer: e = t - decoded
+    TERN_FEEDBACK_MOMENTUM, // dgc: velocity u and error buffer v (error_buffer.h)
+    TERN_FEEDBACK_FILTERED, // scalecom: the error buffer moves by beta of the error
+};
+
+// A row of the table.
+struct tern_codec_entry {
+    enum tern_codec_id id;
+    const char *name;
+    const char *summary; // one line
+    const char *source;  // paper and section
+    enum tern_feedback feedback;
+    bool random;                                   // draws from tern_encode_context's stream
+    const struct tern_codec_parameter *parameters; // ends with key NULL
+
+    // Whether it may encode downloads, whose error is always fed back (the replica's error buffer
+    // is what the global model is ahead of it): only where that converges.
+    bool (*downloads)(const struct tern_codec *codec);
+};
+
+// The row of a codec, or NULL; rows in the order of the table, NULL at the end.
+const struct tern_codec_entry *tern_codec_entry(enum tern_codec_id id);
+const struct tern_codec_entry *tern_codec_entry_at(size_t index);
+
+// --- Spec strings (spec.c)
+// ----------------------------------------------------------------------------------------------
+
+// Why a spec string was refused. Pointers into the spec or static strings.
+struct tern_codec_refusal {
+    const char *at;                               // the part that is wrong
+    const struct tern_codec_entry *entry;         // NULL: no codec of that name
+    const struct tern_codec_parameter *parameter; // NULL: no such key (or none is allowed)
+};
+
+// Parses a spec string. On error *codec is unchanged and, when refusal is not NULL, *refusal says
+// why.
+// TERN_ERR_UNKNOWN   no codec of that name
+// TERN_ERR_ARGUMENT  unknown or repeated key, malformed value, or a value outside its range
 TERN_MUST_USE enum tern_result tern_codec_parse(const char *spec, struct tern_codec *codec,
-                                                const char **bad);
+                                                struct tern_codec_refusal *refusal);
+
+#define TERN_CODEC_SENTENCE_MAX 512 // bytes with the terminating NUL
+
+// One sentence for a person that names the key and the range, or the codecs there are:
+// `3lc: s is 1 to 1.999999, not "2"`.
+void tern_codec_explain(const struct tern_codec_refusal *refusal,
+                        char sentence[TERN_CODEC_SENTENCE_MAX]);
 
 // Writes the canonical spec string ("3lc:s=1.5"; "3lc" for s = 1 is "3lc:s=1").
 void tern_codec_format(const struct tern_codec *codec, char spec[TERN_CODEC_SPEC_MAX]);
 
-// Every known name with its parameters, for error messages and --help. Static string.
-const char *tern_codec_names(void);
+// Every known name: "float32, float16, ...".
+void tern_codec_names(char names[TERN_CODEC_SENTENCE_MAX]);
+
+// --- Encoding (codec.c)
+// ----------------------------------------------------------------------------------------------
+
+// Runs job(arg, i) for each i < jobs, on any threads, and returns when all are done. A caller with
+// threads lends them to the encoder of one large tensor (3LC section 3.3); results do not depend on
+// it.
+struct tern_parallel {
+    void *ctx;
+    unsigned workers; // that run at once
+    void (*run)(void *ctx, void (*job)(void *arg, unsigned index), void *arg, unsigned jobs);
+};
+
+// What encoding depends on beside codec and values. All zero is valid for the codecs that need
+// none of it.
+struct tern_encode_context {
+    // The random stream of stochastic codecs is named (seed, round, client, segment, index).
+    uint64_t seed;
+    uint32_t round; // also the round of dgc's warm-up, from 1
+    uint32_t client;
+    uint32_t segment; // of the model; set by tern_container_encode()
+
+    float *velocity; // TERN_FEEDBACK_MOMENTUM: dgc's u, as many values as are encoded
+
+    // scalecom: what the round's leader chose, a payload of mode sparse-indices (and, for
+    // tern_container_encode(), a container of them). NULL: the encoder chooses.
+    const uint8_t *indices;
+    size_t indices_len;
+
+    const struct tern_parallel *parallel; // NULL: this thread
+};
 
 // The most bytes that tern_codec_encode() writes for `count` values.
 size_t tern_codec_bound(const struct tern_codec *codec, size_t count);
 
+// The most that any codec with any parameters writes.
+size_t tern_codec_bound_any(size_t count);
+
 // Encodes `count` values. values: in, the sum t = e + x of error buffer and input (3LC
-// section 3.1); out, what the payload does not carry, t - decoded, the new error buffer. It is
-// unchanged on error. dst: dst_size >= tern_codec_bound() bytes. *written: bytes used.
+// section 3.1); out, what is fed back, which is t - decoded, or +0 under TERN_FEEDBACK_NONE. It is
+// unchanged on error, and so is context->velocity. dst: dst_size >= tern_codec_bound() bytes.
+// *written: bytes used. context: NULL is all zero.
 // TERN_ERR_NON_FINITE  a value or the scale is NaN or infinite (dst is then unspecified)
 // TERN_ERR_NO_SPACE    dst_size is below the bound
-TERN_MUST_USE enum tern_result tern_codec_encode(const struct tern_codec *codec, float *values,
-                                                 size_t count, uint8_t *dst, size_t dst_size,
-                                                 size_t *written);
+// TERN_ERR_ARGUMENT    the codec needs a velocity and the context has none
+TERN_MUST_USE enum tern_result tern_codec_encode(const struct tern_codec *codec,
+                                                 const struct tern_encode_context *context,
+                                                 float *values, size_t count, uint8_t *dst,
+                                                 size_t dst_size, size_t *written);
+
+// --- Decoding (codec.c)
+// ----------------------------------------------------------------------------------------------
 
 // Decodes one payload into dst[0..count). src: src_len bytes, untrusted. The mode byte says how it
 // was encoded, so no codec is needed. dst is unchanged on error.
@@ -66,11 +214,11 @@ TERN_MUST_USE enum tern_result tern_codec_accumulate(const uint8_t *src, size_t 
 
 // What a payload says about itself.
 struct tern_codec_info {
-    enum tern_codec_id id;
     const char *mode;  // name of the mode byte, static string
-    float scale;       // 3lc: the value of a +1; others: 0
+    bool ternary;      // values are -scale, 0, scale
+    float scale;       // ternary, int8, onebit...: the payload's (first) scale; others: 0
     size_t nonzero;    // values that decode to something other than 0
-    size_t runs;       // zero-run bytes
+    size_t runs;       // run codes of the run-coded modes
     double sum_square; // of the decoded values, for norm limits
     float maximum;     // largest magnitude decoded
 };

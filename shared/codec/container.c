@@ -13,23 +13,37 @@ static size_t varint_length(size_t value)
     return tern_put_varint(scratch, value);
 }
 
+static size_t segment_bound(size_t payload_bound)
+{
+    return varint_length(payload_bound) + payload_bound;
+}
+
 size_t tern_container_bound(const struct tern_codec *codec, const struct tern_model *model)
 {
     size_t bound = 0;
     for (uint32_t i = 0; i < model->segment_count; i++) {
-        size_t payload = tern_codec_bound(codec, model->segments[i].count);
-        bound += varint_length(payload) + payload;
+        bound += segment_bound(tern_codec_bound(codec, model->segments[i].count));
     }
     return bound;
 }
 
-// Writes one segment at dst: the payload first, behind room for the longest length it may have,
-// then moved up to its length.
-static size_t emit_segment(const struct tern_codec *codec, float peak, float *values, size_t count,
-                           uint8_t *dst)
+size_t tern_container_bound_any(const struct tern_model *model)
 {
-    size_t room = varint_length(tern_codec_bound(codec, count));
-    size_t payload = tern_codec_emit(codec, peak, values, count, dst + room);
+    size_t bound = 0;
+    for (uint32_t i = 0; i < model->segment_count; i++) {
+        bound += segment_bound(tern_codec_bound_any(model->segments[i].count));
+    }
+    return bound;
+}
+
+// Writes one segment at job->dst: the payload first, behind room for the longest length it may
+// have, then moved up to its length.
+static size_t emit_segment(struct tern_encode_job *job)
+{
+    uint8_t *dst = job->dst;
+    size_t room = varint_length(tern_codec_bound(job->codec, job->count));
+    job->dst += room;
+    size_t payload = tern_codec_emit(job);
     uint8_t length[TERN_VARINT_MAX];
     size_t length_bytes = tern_put_varint(length, payload);
     memcpy(dst, length, length_bytes);
@@ -39,25 +53,48 @@ static size_t emit_segment(const struct tern_codec *codec, float peak, float *va
     return length_bytes + payload;
 }
 
+// The part of a context that belongs to one segment.
+static struct tern_encode_context segment_context(const struct tern_encode_context *whole,
+                                                  uint32_t index, uint32_t offset)
+{
+    struct tern_encode_context context = *whole;
+    context.segment = index;
+    if (context.velocity != NULL) {
+        context.velocity += offset;
+    }
+    return context;
+}
+
 enum tern_result tern_container_encode(const struct tern_codec *codec,
+                                       const struct tern_encode_context *context,
                                        const struct tern_model *model, float *values, uint8_t *dst,
                                        size_t dst_size, size_t *written)
 {
-    if (tern_encoder_of(codec) == NULL) {
-        return TERN_ERR_UNKNOWN;
-    }
+    const struct tern_encode_context *whole = context != NULL ? context : &tern_no_context;
+    TERN_TRY(tern_codec_needs(codec, whole));
     if (dst_size < tern_container_bound(codec, model)) {
         return TERN_ERR_NO_SPACE;
     }
+    struct tern_encode_job job = {.codec = codec, .context = whole};
     float peaks[TERN_MODEL_MAX_TENSORS];
     for (uint32_t i = 0; i < model->segment_count; i++) {
-        const struct tern_segment *segment = &model->segments[i];
-        TERN_TRY(tern_codec_check(codec, values + segment->offset, segment->count, &peaks[i]));
+        job.values = values + model->segments[i].offset;
+        job.count = model->segments[i].count;
+        TERN_TRY(tern_codec_check(&job, &peaks[i]));
     }
     size_t at = 0;
     for (uint32_t i = 0; i < model->segment_count; i++) {
         const struct tern_segment *segment = &model->segments[i];
-        at += emit_segment(codec, peaks[i], values + segment->offset, segment->count, dst + at);
+        struct tern_encode_context part = segment_context(whole, i, segment->offset);
+        job = (struct tern_encode_job){
+            .codec = codec,
+            .context = &part,
+            .peak = peaks[i],
+            .values = values + segment->offset,
+            .count = segment->count,
+            .dst = dst + at,
+        };
+        at += emit_segment(&job);
     }
     *written = at;
     return TERN_OK;
@@ -116,7 +153,7 @@ enum tern_result tern_container_inspect(const struct tern_model *model, const ui
         add_info(&sum, &part);
         if (count > largest) {
             largest = count;
-            sum.id = part.id;
+            sum.ternary = part.ternary;
             sum.mode = part.mode;
             sum.scale = part.scale;
         }

@@ -9,10 +9,15 @@
 // The most bytes of a container of `model` under `codec`.
 size_t tern_container_bound(const struct tern_codec *codec, const struct tern_model *model);
 
+// The most bytes of a container of `model` under any codec.
+size_t tern_container_bound_any(const struct tern_model *model);
+
 // Encodes all segments of values[0..model->count), in place as tern_codec_encode(): on success
 // values hold the new error buffer. All segments are checked before any is changed, so on error
-// values are unchanged. Errors of tern_codec_encode().
+// values are unchanged. context: of the whole model (velocity: model->count values); NULL is all
+// zero. Errors of tern_codec_encode().
 TERN_MUST_USE enum tern_result tern_container_encode(const struct tern_codec *codec,
+                                                     const struct tern_encode_context *context,
                                                      const struct tern_model *model, float *values,
                                                      uint8_t *dst, size_t dst_size,
                                                      size_t *written);

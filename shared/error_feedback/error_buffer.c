@@ -29,10 +29,11 @@ enum tern_result tern_error_buffer_add(struct tern_error_buffer *buffer, const f
 
 enum tern_result tern_error_buffer_take(struct tern_error_buffer *buffer,
                                         const struct tern_codec *codec,
+                                        const struct tern_encode_context *context,
                                         const struct tern_model *model, uint8_t *dst,
                                         size_t dst_size, size_t *written)
 {
-    return tern_container_encode(codec, model, buffer->values, dst, dst_size, written);
+    return tern_container_encode(codec, context, model, buffer->values, dst, dst_size, written);
 }
 
 enum tern_result tern_error_buffer_give_back(struct tern_error_buffer *buffer,

@@ -26,6 +26,7 @@ TERN_MUST_USE enum tern_result tern_error_buffer_add(struct tern_error_buffer *b
 // unchanged. Errors of tern_container_encode().
 TERN_MUST_USE enum tern_result tern_error_buffer_take(struct tern_error_buffer *buffer,
                                                       const struct tern_codec *codec,
+                                                      const struct tern_encode_context *context,
                                                       const struct tern_model *model, uint8_t *dst,
                                                       size_t dst_size, size_t *written);
 

@@ -84,7 +84,7 @@ static enum tern_result make_body(struct maker *maker, uint32_t round, uint64_t 
     message.loss = 1.0F / (float)round;
     message.has_error = true;
     enum tern_result result =
-        tern_container_encode(&maker->codec, model, change, container, bound, &used);
+        tern_container_encode(&maker->codec, NULL, model, change, container, bound, &used);
     if (result == TERN_OK) {
         result =
             tern_wire_encode_update(&message, (struct tern_span){container, used}, body, size, len);

@@ -183,7 +183,7 @@ static void *work(void *argument)
 
 static size_t encode_with_density(struct load *load, float density, float *values, size_t bound)
 {
-    const struct tern_codec codec = {TERN_CODEC_3LC, 1.0f};
+    const struct tern_codec codec = {.id = TERN_CODEC_3LC, .sparsity = 1.0f};
     struct tern_prng rng;
     size_t len = 0;
     tern_prng_init(&rng, 1, TERN_PRNG_TEST, 0, 0);
@@ -191,7 +191,7 @@ static size_t encode_with_density(struct load *load, float density, float *value
         float draw = tern_prng_float(&rng);
         values[i] = draw < density / 2 ? -1e-4f : draw < density ? 1e-4f : 0.0f;
     }
-    if (tern_container_encode(&codec, &load->model, values, load->container, bound, &len) !=
+    if (tern_container_encode(&codec, NULL, &load->model, values, load->container, bound, &len) !=
         TERN_OK) {
         return 0;
     }
@@ -200,7 +200,7 @@ static size_t encode_with_density(struct load *load, float density, float *value
 
 static enum tern_result make_container(struct load *load)
 {
-    const struct tern_codec codec = {TERN_CODEC_3LC, 1.0f};
+    const struct tern_codec codec = {.id = TERN_CODEC_3LC, .sparsity = 1.0f};
     size_t bound = tern_container_bound(&codec, &load->model);
     float *values = malloc(load->model.count * sizeof *values);
     load->container = malloc(bound);

@@ -195,9 +195,9 @@ static void redo(tern_Download *message, float value)
     static uint8_t container[WORLD_BLOB];
     float values[WORLD_VALUES] = {value};
     size_t len = 0;
-    assert_int_equal(
-        tern_container_encode(&codec, &world.model, values, container, sizeof container, &len),
-        TERN_OK);
+    assert_int_equal(tern_container_encode(&codec, NULL, &world.model, values, container,
+                                           sizeof container, &len),
+                     TERN_OK);
     fake_server_redo_download(&world.server, 0, message, (struct tern_span){container, len});
 }
 

@@ -8,9 +8,8 @@
 int main(void)
 {
     struct tern_codec codec;
-    const char *bad = NULL;
     char spec[TERN_CODEC_SPEC_MAX];
-    if (tern_codec_parse("3lc:s=1.5", &codec, &bad) != TERN_OK) {
+    if (tern_codec_parse("3lc:s=1.5", &codec, NULL) != TERN_OK) {
         return 1;
     }
     tern_codec_format(&codec, spec);

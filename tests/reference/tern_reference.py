@@ -115,11 +115,7 @@ def encode_3lc(values, s):
     # m / 2 is exact in float64.
     q = [(t > m / 2) - (t < -m / 2) for t in values]
     residual = [f32(t - f32(m * d)) for t, d in zip(values, q)]
-    packed = pack_planar(q)
-    coded = code_runs(packed)
-    if len(coded) < len(packed):
-        return bytes([RUNS]) + put_f32([m]) + coded, residual
-    return bytes([PACKED]) + put_f32([m]) + packed, residual
+    return bytes([RUNS]) + put_f32([m]) + code_runs(pack_planar(q)), residual
 
 
 def pack_planar(q):

@@ -297,8 +297,9 @@ size_t encode_update(struct harness *harness, const tern_Task *task, float value
         values[i] = value;
     }
     size_t container_len = 0;
-    assert_int_equal(tern_container_encode(&codec, model, values, container, bound, &container_len),
-                     TERN_OK);
+    assert_int_equal(
+        tern_container_encode(&codec, NULL, model, values, container, bound, &container_len),
+        TERN_OK);
     tern_Update update = tern_Update_init_zero;
     update.base.size = TERN_SHA256_SIZE;
     memcpy(update.base.bytes, task->base.bytes, TERN_SHA256_SIZE);

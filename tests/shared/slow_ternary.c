@@ -43,7 +43,7 @@ size_t slow_encode(float *values, size_t count, float sparsity, uint8_t *dst)
     size_t len = 0;
     if (any) {
         len = run_code(packed, stride, dst + 5);
-        dst[0] = len < stride ? 0x10 : 0x11;
+        dst[0] = 0x10;
         tern_put_f32(dst + 1, scale);
         len += 5;
     } else {

@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct tern_codec float32 = {TERN_CODEC_FLOAT32, 1};
-static const struct tern_codec float16 = {TERN_CODEC_FLOAT16, 1};
-static const struct tern_codec ternary = {TERN_CODEC_3LC, 1};
+static const struct tern_codec float32 = {.id = TERN_CODEC_FLOAT32, .sparsity = 1};
+static const struct tern_codec float16 = {.id = TERN_CODEC_FLOAT16, .sparsity = 1};
+static const struct tern_codec ternary = {.id = TERN_CODEC_3LC, .sparsity = 1};
 
 // --- Spec strings
 // -------------------------------------------------------------------------------------
@@ -22,8 +22,8 @@ static void test_specs(void **state)
         float sparsity;
         const char *canonical;
     } good[] = {
-        {"float32", TERN_CODEC_FLOAT32, 1, "float32"},
-        {"float16", TERN_CODEC_FLOAT16, 1, "float16"},
+        {"float32", TERN_CODEC_FLOAT32, 0, "float32"},
+        {"float16", TERN_CODEC_FLOAT16, 0, "float16"},
         {"3lc", TERN_CODEC_3LC, 1, "3lc:s=1"},
         {"3lc:s=1", TERN_CODEC_3LC, 1, "3lc:s=1"},
         {"3lc:s=1.0", TERN_CODEC_3LC, 1, "3lc:s=1"},
@@ -68,17 +68,19 @@ static void test_bad_specs_are_pointed_at(void **state)
         {"3lc:s=0.99", TERN_ERR_ARGUMENT, 6},
         {"3lc:s=10", TERN_ERR_ARGUMENT, 6},
         {"3lc:s=1.", TERN_ERR_ARGUMENT, 6},
-        {"3lc:s=1,5", TERN_ERR_ARGUMENT, 6},
+        {"3lc:s=1,5", TERN_ERR_ARGUMENT, 8},
+        {"3lc:s=1,s=1", TERN_ERR_ARGUMENT, 8},
+        {"3lc:coder=lzma", TERN_ERR_ARGUMENT, 10},
         {"3lc:s=1.5 ", TERN_ERR_ARGUMENT, 6},
         {"3lc:s=1e0", TERN_ERR_ARGUMENT, 6},
         {"3lc:s=1.0000001", TERN_ERR_ARGUMENT, 6},
         {"3lc:s=nan", TERN_ERR_ARGUMENT, 6},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        struct tern_codec codec = {TERN_CODEC_FLOAT16, 7};
-        const char *at = NULL;
-        assert_int_equal(tern_codec_parse(bad[i].spec, &codec, &at), bad[i].result);
-        assert_int_equal(at - bad[i].spec, bad[i].bad);
+        struct tern_codec codec = {.id = TERN_CODEC_FLOAT16, .sparsity = 7};
+        struct tern_codec_refusal refusal = {.at = NULL};
+        assert_int_equal(tern_codec_parse(bad[i].spec, &codec, &refusal), bad[i].result);
+        assert_int_equal(refusal.at - bad[i].spec, bad[i].bad);
         assert_true(codec.id == TERN_CODEC_FLOAT16 && codec.sparsity == 7);
     }
 }
@@ -86,15 +88,37 @@ static void test_bad_specs_are_pointed_at(void **state)
 static void test_every_name_parses(void **state)
 {
     (void)state;
-    char names[256];
-    snprintf(names, sizeof names, "%s", tern_codec_names());
-    unsigned count = 0;
-    for (char *name = strtok(names, " "); name != NULL; name = strtok(NULL, " "), count++) {
+    char names[TERN_CODEC_SENTENCE_MAX];
+    tern_codec_names(names);
+    size_t count = 0;
+    for (char *name = strtok(names, ", "); name != NULL; name = strtok(NULL, ", "), count++) {
         struct tern_codec codec;
-        name[strcspn(name, "[")] = '\0';
         assert_int_equal(tern_codec_parse(name, &codec, NULL), TERN_OK);
+        assert_int_equal(codec.id, tern_codec_entry_at(count)->id);
     }
-    assert_int_equal(count, 3);
+    assert_null(tern_codec_entry_at(count));
+}
+
+static void test_refusals_name_key_and_range(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *spec;
+        const char *sentence;
+    } refused[] = {
+        {"3lc:s=2", "3lc: s is 1 to 1.999999, not \"2\""},
+        {"3lc:s=2,coder=packed", "3lc: s is 1 to 1.999999, not \"2\""},
+        {"3lc:t=2", "3lc: unknown or repeated parameter \"t=2\"; it has s, coder"},
+        {"float32:s=1", "float32: unknown or repeated parameter \"s=1\"; it has no parameters"},
+    };
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+        struct tern_codec codec;
+        struct tern_codec_refusal refusal;
+        char sentence[TERN_CODEC_SENTENCE_MAX];
+        assert_int_not_equal(tern_codec_parse(refused[i].spec, &codec, &refusal), TERN_OK);
+        tern_codec_explain(&refusal, sentence);
+        assert_string_equal(sentence, refused[i].sentence);
+    }
 }
 
 // --- Encoding
@@ -109,7 +133,7 @@ static void refuse(const struct tern_codec *codec, const float *values, size_t n
     size_t written = 99;
     assert_true(n <= 64);
     memcpy(copy, values, n * sizeof *copy);
-    assert_int_equal(tern_codec_encode(codec, copy, n, payload, sizeof payload, &written),
+    assert_int_equal(tern_codec_encode(codec, NULL, copy, n, payload, sizeof payload, &written),
                      expected);
     assert_same_floats(copy, values, n);
     assert_int_equal(written, 99);
@@ -138,7 +162,7 @@ static void test_overflow_changes_nothing(void **state)
 {
     (void)state;
     const float largest[] = {1, FLT_MAX, -2};
-    const struct tern_codec over = {TERN_CODEC_3LC, 1.000001f};
+    const struct tern_codec over = {.id = TERN_CODEC_3LC, .sparsity = 1.000001f};
     refuse(&over, largest, 3, TERN_ERR_NON_FINITE);
     const float above_half[] = {1, -65520, 2};
     refuse(&float16, above_half, 3, TERN_ERR_NON_FINITE);
@@ -158,10 +182,11 @@ static void test_bound_is_enough_and_needed(void **state)
             size_t bound = tern_codec_bound(codecs[c], n);
             size_t written = 0;
             memset(payload, 0xa5, sizeof payload);
-            assert_int_equal(tern_codec_encode(codecs[c], values, n, payload, bound - 1, &written),
-                             TERN_ERR_NO_SPACE);
-            assert_int_equal(tern_codec_encode(codecs[c], values, n, payload, bound, &written),
-                             TERN_OK);
+            assert_int_equal(
+                tern_codec_encode(codecs[c], NULL, values, n, payload, bound - 1, &written),
+                TERN_ERR_NO_SPACE);
+            assert_int_equal(
+                tern_codec_encode(codecs[c], NULL, values, n, payload, bound, &written), TERN_OK);
             assert_int_equal(written, n > 0 ? bound : 1);
             assert_int_equal(payload[bound], 0xa5);
         }
@@ -171,7 +196,7 @@ static void test_bound_is_enough_and_needed(void **state)
 static void test_unknown_codec(void **state)
 {
     (void)state;
-    const struct tern_codec unknown = {(enum tern_codec_id)77, 1};
+    const struct tern_codec unknown = {.id = (enum tern_codec_id)77, .sparsity = 1};
     const float values[] = {1};
     refuse(&unknown, values, 1, TERN_ERR_UNKNOWN);
 }
@@ -180,14 +205,14 @@ static void test_unknown_codec(void **state)
 static void test_3lc_by_hand(void **state)
 {
     (void)state;
-    const struct tern_codec codec = {TERN_CODEC_3LC, 1.5f};
+    const struct tern_codec codec = {.id = TERN_CODEC_3LC, .sparsity = 1.5f};
     float values[] = {2, -1.5f, 1.5000001f, 0, -1.75f, -0.0f};
     uint8_t payload[16];
     size_t written = 0;
-    assert_int_equal(tern_codec_encode(&codec, values, 6, payload, sizeof payload, &written),
+    assert_int_equal(tern_codec_encode(&codec, NULL, values, 6, payload, sizeof payload, &written),
                      TERN_OK);
     // Parts of two: (+1 0) (+1 0) (-1 0) (- -) (- -).
-    const uint8_t expected[] = {0x11, 0, 0, 0x40, 0x40, 2 * 81 + 2 * 27 + 0 * 9 + 1 * 3 + 1, 121};
+    const uint8_t expected[] = {0x10, 0, 0, 0x40, 0x40, 2 * 81 + 2 * 27 + 0 * 9 + 1 * 3 + 1, 121};
     assert_int_equal(written, sizeof expected);
     assert_memory_equal(payload, expected, sizeof expected);
     const float residual[] = {-1, -1.5f, 1.5000001f - 3, 0, 1.25f, -0.0f};
@@ -201,13 +226,15 @@ static void test_runs_make_a_large_zero_tensor_small(void **state)
     static uint8_t payload[20000];
     size_t written = 0;
     values[35000] = 1;
-    assert_int_equal(tern_codec_encode(&ternary, values, 70000, payload, sizeof payload, &written),
-                     TERN_OK);
+    assert_int_equal(
+        tern_codec_encode(&ternary, NULL, values, 70000, payload, sizeof payload, &written),
+        TERN_OK);
     assert_int_equal(payload[0], 0x10);
     assert_true(written <= 5 + 1000 + 2); // 8/70 bits per value, and one value
     values[35000] = 0;
-    assert_int_equal(tern_codec_encode(&ternary, values, 70000, payload, sizeof payload, &written),
-                     TERN_OK);
+    assert_int_equal(
+        tern_codec_encode(&ternary, NULL, values, 70000, payload, sizeof payload, &written),
+        TERN_OK);
     assert_int_equal(written, 1);
 }
 
@@ -225,8 +252,9 @@ static void test_accumulate_rounds_once(void **state)
         uint8_t payload[32];
         size_t written = 0;
         memcpy(values, input, sizeof values);
-        assert_int_equal(tern_codec_encode(codecs[c], values, 4, payload, sizeof payload, &written),
-                         TERN_OK);
+        assert_int_equal(
+            tern_codec_encode(codecs[c], NULL, values, 4, payload, sizeof payload, &written),
+            TERN_OK);
         assert_int_equal(tern_codec_decode(payload, written, decoded, 4), TERN_OK);
         for (size_t w = 0; w < sizeof weights / sizeof weights[0]; w++) {
             float acc[] = {1, 1e-3f, -7, 1e7f};
@@ -253,8 +281,9 @@ static void test_zeros_leave_negative_zero_alone(void **state)
             values[i] = i % step == step / 2 ? 1.0f : 0.0f;
             acc[i] = -0.0f;
         }
-        assert_int_equal(tern_codec_encode(&ternary, values, N, payload, sizeof payload, &written),
-                         TERN_OK);
+        assert_int_equal(
+            tern_codec_encode(&ternary, NULL, values, N, payload, sizeof payload, &written),
+            TERN_OK);
         assert_int_equal(tern_codec_accumulate(payload, written, 1, acc, N), TERN_OK);
         for (size_t i = 0; i < N; i++) {
             float expected = i % step == step / 2 ? 1.0f : -0.0f;
@@ -275,28 +304,28 @@ static void test_inspect(void **state)
     values[60] = 0.5f;
     float copy[100];
     memcpy(copy, values, sizeof copy);
-    assert_int_equal(tern_codec_encode(&ternary, copy, 100, payload, sizeof payload, &written),
-                     TERN_OK);
+    assert_int_equal(
+        tern_codec_encode(&ternary, NULL, copy, 100, payload, sizeof payload, &written), TERN_OK);
     assert_int_equal(tern_codec_inspect(payload, written, 100, &info), TERN_OK);
-    assert_int_equal(info.id, TERN_CODEC_3LC);
-    assert_string_equal(info.mode, "3lc-planar-runs");
+    assert_true(info.ternary);
+    assert_string_equal(info.mode, "ternary-zero-run");
     assert_true(info.scale == 2 && info.maximum == 2 && info.sum_square == 8);
     assert_int_equal(info.nonzero, 2);
     assert_int_equal(info.runs, 3); // parts of 20: zeros 0-2, 4-9 and 11-19
 
     memcpy(copy, values, sizeof copy);
-    assert_int_equal(tern_codec_encode(&float32, copy, 100, payload, sizeof payload, &written),
-                     TERN_OK);
+    assert_int_equal(
+        tern_codec_encode(&float32, NULL, copy, 100, payload, sizeof payload, &written), TERN_OK);
     assert_int_equal(tern_codec_inspect(payload, written, 100, &info), TERN_OK);
     assert_string_equal(info.mode, "float32");
     assert_true(info.scale == 0 && info.maximum == 2 && info.sum_square == 8.25);
     assert_int_equal(info.nonzero, 3);
 
     memcpy(copy, values, sizeof copy);
-    assert_int_equal(tern_codec_encode(&float16, copy, 100, payload, sizeof payload, &written),
-                     TERN_OK);
+    assert_int_equal(
+        tern_codec_encode(&float16, NULL, copy, 100, payload, sizeof payload, &written), TERN_OK);
     assert_int_equal(tern_codec_inspect(payload, written, 100, &info), TERN_OK);
-    assert_true(info.id == TERN_CODEC_FLOAT16 && info.maximum == 2 && info.sum_square == 8.25);
+    assert_true(!info.ternary && info.maximum == 2 && info.sum_square == 8.25);
     assert_int_equal(info.nonzero, 3);
 }
 
@@ -306,6 +335,7 @@ int main(void)
         cmocka_unit_test(test_specs),
         cmocka_unit_test(test_bad_specs_are_pointed_at),
         cmocka_unit_test(test_every_name_parses),
+        cmocka_unit_test(test_refusals_name_key_and_range),
         cmocka_unit_test(test_non_finite_values_change_nothing),
         cmocka_unit_test(test_overflow_changes_nothing),
         cmocka_unit_test(test_bound_is_enough_and_needed),

@@ -58,8 +58,9 @@ static void test_take_then_give_back(void **state)
     (void)state;
     uint8_t bytes[BOUND];
     size_t written = 0;
-    assert_int_equal(tern_error_buffer_take(&buffer, &codec, &model, bytes, sizeof bytes, &written),
-                     TERN_OK);
+    assert_int_equal(
+        tern_error_buffer_take(&buffer, &codec, NULL, &model, bytes, sizeof bytes, &written),
+        TERN_OK);
     assert_true(written < COUNT);
     assert_memory_not_equal(values, before, sizeof values);
     assert_int_equal(tern_error_buffer_give_back(&buffer, &model, bytes, written), TERN_OK);
@@ -88,7 +89,7 @@ static void test_conservation(void **state)
         size_t written = 0;
         assert_int_equal(tern_error_buffer_add(&buffer, change), TERN_OK);
         assert_int_equal(
-            tern_error_buffer_take(&buffer, &codec, &model, bytes, sizeof bytes, &written),
+            tern_error_buffer_take(&buffer, &codec, NULL, &model, bytes, sizeof bytes, &written),
             TERN_OK);
         if (round % 3 == 0) { // late: not applied
             assert_int_equal(tern_error_buffer_give_back(&buffer, &model, bytes, written), TERN_OK);

@@ -14,7 +14,7 @@ compile() {
         -I"$shared" -isystem "$generated" -c "$1" -o "$work/$2.o"
 }
 
-for folder in . codec codec/kernels tensor error_feedback meter util wire; do
+for folder in . codec codec/quantizers codec/coders codec/kernels tensor error_feedback meter util wire; do
     for source in "$shared/$folder"/*.c; do
         [ -e "$source" ] || continue
         compile "$source" "$(echo "$folder/$(basename "$source")" | tr / _)"

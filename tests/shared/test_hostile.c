@@ -24,7 +24,8 @@ static size_t make_payload(const char *spec, size_t n, uint8_t payload[PAYLOAD_M
         values[i] = tern_prng_u32(&rng) & 1 ? values[i] : -values[i];
     }
     assert_int_equal(tern_codec_parse(spec, &codec, NULL), TERN_OK);
-    assert_int_equal(tern_codec_encode(&codec, values, n, payload, PAYLOAD_MAX, &written), TERN_OK);
+    assert_int_equal(tern_codec_encode(&codec, NULL, values, n, payload, PAYLOAD_MAX, &written),
+                     TERN_OK);
     return written;
 }
 

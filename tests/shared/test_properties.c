@@ -41,13 +41,14 @@ static size_t encode(const struct tern_codec *codec, size_t n)
     size_t written = 0;
     memcpy(copy, values, n * sizeof *copy);
     assert_int_equal(
-        tern_codec_encode(codec, copy, n, payload, tern_codec_bound(codec, n), &written), TERN_OK);
+        tern_codec_encode(codec, NULL, copy, n, payload, tern_codec_bound(codec, n), &written),
+        TERN_OK);
     return written;
 }
 
 static void check_3lc(size_t n, float sparsity)
 {
-    const struct tern_codec codec = {TERN_CODEC_3LC, sparsity};
+    const struct tern_codec codec = {.id = TERN_CODEC_3LC, .sparsity = sparsity};
     size_t written = encode(&codec, n);
     memcpy(decoded, values, n * sizeof *decoded);
     size_t len = slow_encode(decoded, n, sparsity, expected);
@@ -121,8 +122,8 @@ static void test_subnormal_scales(void **state)
 static void test_dense_codecs_give_back_the_nearest(void **state)
 {
     (void)state;
-    const struct tern_codec float32 = {TERN_CODEC_FLOAT32, 1};
-    const struct tern_codec float16 = {TERN_CODEC_FLOAT16, 1};
+    const struct tern_codec float32 = {.id = TERN_CODEC_FLOAT32, .sparsity = 1};
+    const struct tern_codec float16 = {.id = TERN_CODEC_FLOAT16, .sparsity = 1};
     for (int round = 0; round < 300; round++) {
         size_t n = 1 + tern_prng_below(&rng, 100);
         for (size_t i = 0; i < n; i++) {

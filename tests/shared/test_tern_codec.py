@@ -161,7 +161,7 @@ class TernCodec(unittest.TestCase):
         self.encode("3lc", values)
         done = self.run_program("inspect", self.path("out.tern"), "--count", "1000", "--json")
         facts = json.loads(done.stdout)
-        self.assertEqual(facts["mode"], "3lc-planar-runs")
+        self.assertEqual(facts["mode"], "ternary-zero-run")
         self.assertEqual(facts["nonzero"], 10)
         self.assertEqual(facts["density"], 0.01)
         self.assertEqual(facts["scale"], 1)

@@ -28,8 +28,8 @@ static void check_codec_case(const struct tern_codec *codec)
     size_t count = vectors_floats(&v, input);
     memcpy(actual, input, count * sizeof(float));
     size_t written = 0;
-    enum tern_result result =
-        tern_codec_encode(codec, actual, count, encoded, tern_codec_bound(codec, count), &written);
+    enum tern_result result = tern_codec_encode(codec, NULL, actual, count, encoded,
+                                                tern_codec_bound(codec, count), &written);
     assert_true(vectors_next(&v));
     if (strcmp(v.key, "refused") == 0) {
         assert_string_equal(tern_result_name(result), v.rest);
@@ -183,7 +183,7 @@ static void test_containers(void **state)
         assert_int_equal(vectors_floats(&v, actual), model.count);
         size_t written = 0;
         assert_int_equal(
-            tern_container_encode(&codec, &model, actual, encoded, sizeof encoded, &written),
+            tern_container_encode(&codec, NULL, &model, actual, encoded, sizeof encoded, &written),
             TERN_OK);
         expect_key("bytes");
         assert_int_equal(vectors_bytes(&v, bytes), written);

@@ -50,7 +50,7 @@ static struct update update_of(float value, uint32_t num_examples, uint32_t loca
         values[i] = value * (float)(i + 1);
     }
     assert_true(tern_container_bound(&codec, &model) <= sizeof update.container);
-    assert_int_equal(tern_container_encode(&codec, &model, values, update.container,
+    assert_int_equal(tern_container_encode(&codec, NULL, &model, values, update.container,
                                            sizeof update.container, &update.len),
                      TERN_OK);
     return update;

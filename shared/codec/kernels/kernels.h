@@ -100,6 +100,29 @@ void tern_kernel_ternary_add_runs(const uint8_t *coded, size_t len, float scale,
 // Digits of q that are not 0 in packed or run-coded bytes.
 size_t tern_kernel_ternary_nonzero(const uint8_t *coded, size_t len);
 
+// --- Bit planes (kernels/planes.c)
+// --------------------------------------------------------------
+
+// Ternary symbols in index order: value i is bit i % 64 of word i / 64. Bits past count are 0.
+struct tern_planes {
+    uint64_t *nonzero;  // q != 0
+    uint64_t *negative; // q < 0
+    size_t count;
+};
+
+static inline size_t tern_plane_words(size_t count)
+{
+    return count / 64 + (count % 64 != 0);
+}
+
+// As tern_kernel_ternary_pack(), into planes; planes.count values.
+void tern_kernel_planes_split(float *values, float scale, uint32_t threshold,
+                              struct tern_planes planes);
+
+// value = scale * q, and value += scale * q where q is not 0.
+void tern_kernel_planes_set(struct tern_planes planes, float scale, float *values);
+void tern_kernel_planes_add(struct tern_planes planes, float scale, float *values);
+
 // --- Zero runs (kernels/zero_run.c)
 // --------------------------------------------------------------
 

@@ -50,9 +50,9 @@ void fake_server_commit(struct fake_server *server, const float *change)
     float values[WORLD_VALUES];
     size_t len = 0;
     memcpy(values, change, sizeof values);
-    assert_int_equal(
-        tern_container_encode(&codec, server->model, values, container, sizeof container, &len),
-        TERN_OK);
+    assert_int_equal(tern_container_encode(&codec, NULL, server->model, values, container,
+                                           sizeof container, &len),
+                     TERN_OK);
     server->version++;
     tern_Download message = describe(server, tern_DownloadKind_DOWNLOAD_DELTA);
     message.from.size = TERN_SHA256_SIZE;
@@ -77,9 +77,9 @@ static void make_snapshot(struct fake_server *server)
     float values[WORLD_VALUES];
     size_t len = 0;
     memcpy(values, server->weights, sizeof values);
-    assert_int_equal(
-        tern_container_encode(&codec, server->model, values, container, sizeof container, &len),
-        TERN_OK);
+    assert_int_equal(tern_container_encode(&codec, NULL, server->model, values, container,
+                                           sizeof container, &len),
+                     TERN_OK);
     tern_Download message = describe(server, tern_DownloadKind_DOWNLOAD_SNAPSHOT);
     message.to.size = TERN_SHA256_SIZE;
     memcpy(message.to.bytes, server->replica, TERN_SHA256_SIZE);

@@ -57,7 +57,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memcpy(run.values, data + 2, bytes);
     run.input = input;
     size_t written = 0;
-    if (tern_codec_encode(&run.codec, run.values, run.count, run.payload, bound, &written) ==
+    if (tern_codec_encode(&run.codec, NULL, run.values, run.count, run.payload, bound, &written) ==
         TERN_OK) {
         check_encoded(&run, written);
     } else {

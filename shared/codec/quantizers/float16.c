@@ -7,8 +7,9 @@
 
 enum { HALF_INFINITY = 0x7c00 };
 
-static size_t float16_bound(size_t count)
+static size_t float16_bound(const struct tern_codec *codec, size_t count)
 {
+    (void)codec;
     return 1 + 2 * count;
 }
 
@@ -18,16 +19,14 @@ static enum tern_result float16_check_peak(const struct tern_codec *codec, float
     return peak < TERN_HALF_LIMIT ? TERN_OK : TERN_ERR_NON_FINITE;
 }
 
-static size_t float16_encode(const struct tern_codec *codec, float peak, float *values,
-                             size_t count, uint8_t *dst)
+static size_t float16_encode(const struct tern_encode_job *job)
 {
-    (void)codec;
-    if (peak <= HALF_OF_SMALLEST) {
+    if (job->peak <= HALF_OF_SMALLEST) {
         return 0;
     }
-    dst[0] = TERN_MODE_FLOAT16;
-    tern_kernel_float16_put(values, count, dst + 1);
-    return float16_bound(count);
+    job->dst[0] = TERN_MODE_FLOAT16;
+    tern_kernel_float16_put(job->values, job->count, job->dst + 1);
+    return float16_bound(job->codec, job->count);
 }
 
 static enum tern_result float16_check(const uint8_t *body, size_t len, size_t count)
@@ -58,10 +57,7 @@ static void float16_describe(const uint8_t *body, size_t len, size_t count,
     for (size_t i = 0; i < count; i++) {
         float value = 0;
         tern_kernel_float16_get(body + 2 * i, &value, 1);
-        info->nonzero += value != 0;
-        info->sum_square += (double)value * (double)value;
-        float magnitude = value < 0 ? -value : value;
-        info->maximum = magnitude > info->maximum ? magnitude : info->maximum;
+        tern_describe_value(info, value);
     }
 }
 
@@ -73,7 +69,6 @@ const struct tern_encoder tern_float16_encoder = {
 
 const struct tern_mode tern_float16_mode = {
     .byte = TERN_MODE_FLOAT16,
-    .id = TERN_CODEC_FLOAT16,
     .name = "float16",
     .check = float16_check,
     .decode = float16_decode,

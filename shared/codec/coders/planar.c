@@ -1,25 +1,11 @@
-// Reading ternary payloads, planar: run-coded or packed.
-#include "codec/modes.h"
-#include "codec/ternary.h"
+// Planar base-3^5 bytes (3LC section 3.2), as they are or with zero runs coded (section 3.3).
+#include "codec/coders/ternary.h"
 #include "util/bytes.h"
 
 #include <stdbool.h>
 
 // --- Checks
 // --------------------------------------------------------------------------------------------
-
-static enum tern_result check_scale(const uint8_t *body, size_t len)
-{
-    if (len < TERN_TERNARY_SCALE_BYTES) {
-        return TERN_ERR_CORRUPT;
-    }
-    uint32_t bits = tern_get_le32(body);
-    // Unsigned, a sign bit is above infinity.
-    if (bits >= TERN_INFINITY_BITS) {
-        return TERN_ERR_NON_FINITE;
-    }
-    return bits > 0 ? TERN_OK : TERN_ERR_CORRUPT; // all zero is mode zero
-}
 
 // Whether the digits of byte `at` that lie at `count` or later are 1, which is q = 0.
 static bool padding_is_zero(uint8_t packed, size_t at, size_t count)
@@ -53,7 +39,7 @@ static bool all_padding_is_zero(const uint8_t *coded, size_t len, size_t count)
 // decoding writes.
 static enum tern_result check_digits(const uint8_t *body, size_t len, size_t count, bool runs)
 {
-    TERN_TRY(check_scale(body, len));
+    TERN_TRY(tern_ternary_check_scale(body, len));
     const uint8_t *coded = body + TERN_TERNARY_SCALE_BYTES;
     size_t coded_len = len - TERN_TERNARY_SCALE_BYTES;
     size_t stride = tern_ternary_stride(count);
@@ -158,30 +144,74 @@ static void describe(const uint8_t *body, size_t len, size_t count, struct tern_
     (void)count;
     const uint8_t *coded = body + TERN_TERNARY_SCALE_BYTES;
     size_t coded_len = len - TERN_TERNARY_SCALE_BYTES;
-    double scale = (double)tern_get_f32(body);
-    info->scale = tern_get_f32(body);
-    info->nonzero = tern_kernel_ternary_nonzero(coded, coded_len);
-    info->runs = tern_kernel_run_facts(coded, coded_len).runs;
-    info->sum_square = (double)info->nonzero * (scale * scale);
-    info->maximum = info->nonzero > 0 ? info->scale : 0;
+    tern_ternary_describe(body, tern_kernel_ternary_nonzero(coded, coded_len),
+                          tern_kernel_run_facts(coded, coded_len).runs, info);
 }
 
-const struct tern_mode tern_3lc_planar_runs_mode = {
-    .byte = TERN_MODE_3LC_PLANAR_RUNS,
-    .id = TERN_CODEC_3LC,
-    .name = "3lc-planar-runs",
+const struct tern_mode tern_ternary_zero_run_mode = {
+    .byte = TERN_MODE_TERNARY_ZERO_RUN,
+    .ternary = true,
+    .name = "ternary-zero-run",
     .check = check_runs,
     .decode = decode_runs,
     .accumulate = accumulate_runs,
     .describe = describe,
 };
 
-const struct tern_mode tern_3lc_planar_packed_mode = {
-    .byte = TERN_MODE_3LC_PLANAR_PACKED,
-    .id = TERN_CODEC_3LC,
-    .name = "3lc-planar-packed",
+const struct tern_mode tern_ternary_packed_mode = {
+    .byte = TERN_MODE_TERNARY_PACKED,
+    .ternary = true,
+    .name = "ternary-packed",
     .check = check_packed,
     .decode = decode_packed,
     .accumulate = accumulate_packed,
     .describe = describe,
+};
+
+// --- Coders
+// ----------------------------------------------------------------------------------------------
+
+void tern_planar_from_planes(const struct tern_planes *planes, uint8_t *packed)
+{
+    size_t stride = tern_ternary_stride(planes->count);
+    for (size_t byte = 0; byte < stride; byte++) {
+        unsigned digits = 0;
+        for (size_t at = byte; at < TERN_TERNARY_PARTS * stride; at += stride) {
+            uint64_t nonzero = at < planes->count ? planes->nonzero[at / 64] >> at % 64 & 1 : 0;
+            uint64_t negative = nonzero != 0 ? planes->negative[at / 64] >> at % 64 & 1 : 0;
+            digits = 3 * digits + 1 + (unsigned)nonzero - 2 * (unsigned)negative;
+        }
+        packed[byte] = (uint8_t)digits;
+    }
+}
+
+static size_t encode_packed(const struct tern_planes *planes, uint8_t *dst)
+{
+    tern_planar_from_planes(planes, dst);
+    return tern_ternary_stride(planes->count);
+}
+
+static size_t encode_zero_run(const struct tern_planes *planes, uint8_t *dst)
+{
+    return tern_kernel_run_encode(dst, encode_packed(planes, dst));
+}
+
+static size_t leave_packed(uint8_t *packed, size_t stride)
+{
+    (void)packed;
+    return stride;
+}
+
+const struct tern_ternary_coder tern_packed_coder = {
+    .mode = TERN_MODE_TERNARY_PACKED,
+    .bound = tern_ternary_stride,
+    .encode = encode_packed,
+    .encode_planar = leave_packed,
+};
+
+const struct tern_ternary_coder tern_zero_run_coder = {
+    .mode = TERN_MODE_TERNARY_ZERO_RUN,
+    .bound = tern_ternary_stride,
+    .encode = encode_zero_run,
+    .encode_planar = tern_kernel_run_encode,
 };

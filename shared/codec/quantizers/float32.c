@@ -4,27 +4,18 @@
 #include "util/bytes.h"
 #include <string.h>
 
-static size_t float32_bound(size_t count)
+static size_t float32_bound(const struct tern_codec *codec, size_t count)
 {
+    (void)codec;
     return 1 + 4 * count;
 }
 
-static enum tern_result float32_check_peak(const struct tern_codec *codec, float peak)
+static size_t float32_encode(const struct tern_encode_job *job)
 {
-    (void)codec;
-    (void)peak;
-    return TERN_OK;
-}
-
-static size_t float32_encode(const struct tern_codec *codec, float peak, float *values,
-                             size_t count, uint8_t *dst)
-{
-    (void)codec;
-    (void)peak;
-    dst[0] = TERN_MODE_FLOAT32;
-    tern_kernel_float32_put(values, count, dst + 1);
-    memset(values, 0, count * sizeof *values);
-    return float32_bound(count);
+    job->dst[0] = TERN_MODE_FLOAT32;
+    tern_kernel_float32_put(job->values, job->count, job->dst + 1);
+    memset(job->values, 0, job->count * sizeof *job->values);
+    return float32_bound(job->codec, job->count);
 }
 
 static enum tern_result float32_check(const uint8_t *body, size_t len, size_t count)
@@ -54,22 +45,17 @@ static void float32_describe(const uint8_t *body, size_t len, size_t count,
 {
     (void)len;
     for (size_t i = 0; i < count; i++) {
-        double value = (double)tern_get_f32(body + 4 * i);
-        info->nonzero += value != 0;
-        info->sum_square += value * value;
+        tern_describe_value(info, tern_get_f32(body + 4 * i));
     }
-    info->maximum = tern_bits_float(tern_kernel_peak_bytes(body, count));
 }
 
 const struct tern_encoder tern_float32_encoder = {
     .bound = float32_bound,
-    .check = float32_check_peak,
     .encode = float32_encode,
 };
 
 const struct tern_mode tern_float32_mode = {
     .byte = TERN_MODE_FLOAT32,
-    .id = TERN_CODEC_FLOAT32,
     .name = "float32",
     .check = float32_check,
     .decode = float32_decode,

@@ -1,0 +1,74 @@
+// From ternary symbols to payloads: any ternary quantizer goes with any ternary coder. A payload is
+// the mode byte of the coder, the scale, and what the coder makes of the symbols q = -1, 0, 1; a
+// value decodes to scale * q. Internal to shared/codec.
+//
+// Coders see symbols in one of two forms. Planar base-3^5 bytes come straight from the quantizer's
+// kernel. Everything else works on bit planes in index order.
+#ifndef TERN_TERNARY_H
+#define TERN_TERNARY_H
+
+#include "codec/kernels/kernels.h"
+#include "codec/modes.h"
+
+#define TERN_TERNARY_SCALE_BYTES 4 // float32, little-endian, before the symbols
+#define TERN_TERNARY_HEAD (1 + TERN_TERNARY_SCALE_BYTES)
+
+// Bytes of base-3^5 of `count` values, and in planar form the distance between the values of one
+// byte.
+static inline size_t tern_ternary_stride(size_t count)
+{
+    return count / TERN_TERNARY_PARTS + (count % TERN_TERNARY_PARTS != 0);
+}
+
+// --- Quantizers
+// -----------------------------------------------------------------------------------------------
+
+// What a quantizer with a threshold decides: q is the sign of a value whose magnitude, as bits, is
+// above `bits`, else 0.
+struct tern_threshold {
+    float scale; // finite, > 0
+    uint32_t bits;
+};
+
+// bound() and the rest of encode() of the quantizers with a threshold, with the coder of the job's
+// codec. Leaves value - scale * q in the values (+0 under TERN_FEEDBACK_NONE is the quantizer's).
+size_t tern_ternary_bound(const struct tern_codec *codec, size_t count);
+size_t tern_ternary_encode(const struct tern_encode_job *job, struct tern_threshold threshold);
+
+// The same for quantizers that choose symbols their own way: they fill the planes that
+// tern_ternary_planes() finds room for in the job's dst, then encode them.
+size_t tern_ternary_bound_planes(const struct tern_codec *codec, size_t count);
+struct tern_planes tern_ternary_planes(const struct tern_encode_job *job);
+size_t tern_ternary_encode_planes(const struct tern_encode_job *job, float scale,
+                                  const struct tern_planes *planes);
+
+// --- Coders
+// ---------------------------------------------------------------------------------------------------
+
+struct tern_ternary_coder {
+    enum tern_mode_byte mode;
+
+    // The most bytes for `count` symbols, mode and scale not counted.
+    size_t (*bound)(size_t count);
+
+    // Codes the planes; returns the length. dst does not overlap them.
+    size_t (*encode)(const struct tern_planes *planes, uint8_t *dst);
+
+    // Codes planar base-3^5 bytes in place, where the coder takes that form; else NULL.
+    size_t (*encode_planar)(uint8_t *packed, size_t stride);
+};
+
+extern const struct tern_ternary_coder tern_zero_run_coder;
+extern const struct tern_ternary_coder tern_packed_coder;
+
+// Planar base-3^5 of planes (planar.c).
+void tern_planar_from_planes(const struct tern_planes *planes, uint8_t *packed);
+
+// Check of the scale that every ternary body opens with (ternary.c).
+TERN_MUST_USE enum tern_result tern_ternary_check_scale(const uint8_t *body, size_t len);
+
+// Describes a ternary body: scale, nonzero values and run codes.
+void tern_ternary_describe(const uint8_t *body, size_t nonzero, size_t runs,
+                           struct tern_codec_info *info);
+
+#endif

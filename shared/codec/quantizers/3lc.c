@@ -1,0 +1,43 @@
+// 3LC's quantizer (Lim, Andersen, Kaminsky, MLSys 2019, section 3.1): ternary, scaled by the
+// largest magnitude.
+#include "codec/coders/ternary.h"
+#include "codec/kernels/kernels.h"
+#include "codec/modes.h"
+
+// m = M * s
+static float scale_of(const struct tern_codec *codec, float peak)
+{
+    return peak * codec->sparsity;
+}
+
+static enum tern_result check_3lc(const struct tern_codec *codec, float peak)
+{
+    uint32_t bits = tern_float_bits(scale_of(codec, peak));
+    return bits < TERN_INFINITY_BITS ? TERN_OK : TERN_ERR_NON_FINITE;
+}
+
+// The largest float32 that is not above scale / 2, so that "magnitude > scale / 2" is exact where
+// half of an odd subnormal scale is not a float32.
+static float threshold_of(float scale)
+{
+    float half = scale * 0.5f;
+    return half + half > scale ? tern_bits_float(tern_float_bits(half) - 1) : half;
+}
+
+static size_t encode_3lc(const struct tern_encode_job *job)
+{
+    float scale = scale_of(job->codec, job->peak);
+    float threshold = threshold_of(scale);
+    // Only where M is so small that M * s rounds up to 2 * M.
+    if (job->peak <= threshold) {
+        return 0;
+    }
+    return tern_ternary_encode(
+        job, (struct tern_threshold){.scale = scale, .bits = tern_float_bits(threshold)});
+}
+
+const struct tern_encoder tern_3lc_encoder = {
+    .bound = tern_ternary_bound,
+    .check = check_3lc,
+    .encode = encode_3lc,
+};
