@@ -201,7 +201,12 @@ static void add_versions(const struct tern_progress *progress, struct tern_fleet
         results->cohort = version->updates > results->cohort ? version->updates : results->cohort;
         if (i >= progress->first && i < progress->shown) {
             results->accuracy[i - progress->first] = version->accuracy;
+            results->round_up[i - progress->first] = (double)version->up;
+            results->round_down[i - progress->first] = (double)version->down;
         }
+    }
+    if (progress->encoded > 0) {
+        results->encode_ms = 1e3 * progress->encode_seconds / (double)progress->encoded;
     }
 }
 
@@ -219,9 +224,12 @@ static enum tern_result collect(const struct fleet *fleet, struct tern_fleet_res
 {
     const struct tern_client_identity *identity = tern_client_identity(&fleet->members[0].client);
     memset(results, 0, sizeof *results);
-    results->accuracy =
-        calloc(fleet->progress.shown - fleet->progress.first + 1u, sizeof *results->accuracy);
-    if (results->accuracy == NULL) {
+    size_t versions = fleet->progress.shown - fleet->progress.first + 1u;
+    results->accuracy = calloc(versions, sizeof *results->accuracy);
+    results->round_up = calloc(versions, sizeof *results->round_up);
+    results->round_down = calloc(versions, sizeof *results->round_down);
+    if (results->accuracy == NULL || results->round_up == NULL || results->round_down == NULL) {
+        tern_fleet_results_clear(results);
         return TERN_ERR_NO_MEMORY;
     }
     memcpy(results->codec, fleet->progress.codec, sizeof results->codec);

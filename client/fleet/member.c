@@ -141,13 +141,32 @@ static void sleep_ms(uint32_t ms)
     nanosleep(&time, NULL);
 }
 
+static double seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+// One step; what encoding costs is kept apart.
+static enum tern_result step(struct tern_member *member)
+{
+    if (tern_client_phase(&member->client) != TERN_PHASE_ENCODE) {
+        return tern_client_step(&member->client);
+    }
+    const double start = seconds();
+    const enum tern_result result = tern_client_step(&member->client);
+    tern_progress_encoded(member->progress, seconds() - start);
+    return result;
+}
+
 static void *run(void *argument)
 {
     struct tern_member *member = argument;
     char why[256] = "";
     enum tern_result result = TERN_OK;
     while (tern_client_phase(&member->client) != TERN_PHASE_FINISHED) {
-        result = tern_client_step(&member->client);
+        result = step(member);
         if (result == TERN_AGAIN) {
             sleep_ms(tern_client_next_ms(&member->client));
         } else if (result != TERN_OK) {

@@ -106,6 +106,14 @@ void tern_progress_update(struct tern_progress *progress, uint32_t base_version,
     unlock(progress);
 }
 
+void tern_progress_encoded(struct tern_progress *progress, double seconds)
+{
+    lock(progress);
+    progress->encode_seconds += seconds;
+    progress->encoded++;
+    unlock(progress);
+}
+
 void tern_progress_evaluation(struct tern_progress *progress, uint32_t version, float accuracy)
 {
     if (version == 0) {

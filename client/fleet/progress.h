@@ -21,9 +21,11 @@ struct tern_progress {
     struct tern_progress_version *versions; // [0] is version 1
     uint32_t count;
     uint32_t capacity;
-    uint32_t first;   // newest version that was there before
-    uint32_t shown;   // newest version whose line is printed, or first
-    uint32_t running; // clients that have not ended
+    uint32_t first;        // newest version that was there before
+    uint32_t shown;        // newest version whose line is printed, or first
+    uint32_t running;      // clients that have not ended
+    double encode_seconds; // spent on encoding and saving updates
+    uint64_t encoded;
     char codec[TERN_CODEC_SPEC_MAX];
     char model_hash[2 * TERN_SHA256_SIZE + 1];
     enum tern_result failure; // TERN_OK while no client failed
@@ -44,6 +46,9 @@ void tern_progress_end(struct tern_progress *progress, enum tern_result result, 
 // An update trained from version base_version was applied; the client's round took so many bytes.
 void tern_progress_update(struct tern_progress *progress, uint32_t base_version,
                           const struct tern_meter *round);
+
+// A client encoded and saved an update.
+void tern_progress_encoded(struct tern_progress *progress, double seconds);
 void tern_progress_evaluation(struct tern_progress *progress, uint32_t version, float accuracy);
 void tern_progress_codec(struct tern_progress *progress, const char *codec);
 void tern_progress_finished(struct tern_progress *progress,

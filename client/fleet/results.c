@@ -10,6 +10,8 @@
 void tern_fleet_results_clear(struct tern_fleet_results *results)
 {
     free(results->accuracy);
+    free(results->round_up);
+    free(results->round_down);
     memset(results, 0, sizeof *results);
 }
 
@@ -44,6 +46,13 @@ char *tern_fleet_results_text(const struct tern_fleet_results *results)
     cJSON_AddNumberToObject(json, "final_accuracy", tern_fleet_final_accuracy(results));
     cJSON_AddItemToObject(json, "accuracy",
                           cJSON_CreateDoubleArray(results->accuracy, (int)results->rounds));
+    if (results->round_up != NULL && results->round_down != NULL) {
+        cJSON_AddItemToObject(json, "round_wire_up",
+                              cJSON_CreateDoubleArray(results->round_up, (int)results->rounds));
+        cJSON_AddItemToObject(json, "round_wire_down",
+                              cJSON_CreateDoubleArray(results->round_down, (int)results->rounds));
+    }
+    cJSON_AddNumberToObject(json, "encode_ms", results->encode_ms);
     cJSON_AddNumberToObject(json, "rounds", results->rounds);
     cJSON_AddNumberToObject(json, "clients", results->clients);
     cJSON_AddNumberToObject(json, "cohort", results->cohort);

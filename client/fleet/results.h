@@ -26,7 +26,13 @@ struct tern_fleet_results {
     struct tern_bytes down;
     uint64_t participations;
 
-    double *accuracy; // rounds values, malloc'ed
+    double encode_ms; // mean time in which an update was encoded and saved
+
+    // rounds values each, malloc'ed. Bytes on the wire are those of the clients whose updates made
+    // the version, from one update to the next; NULL in results read from a file without them.
+    double *accuracy;
+    double *round_up;
+    double *round_down;
 };
 
 void tern_fleet_results_clear(struct tern_fleet_results *results);

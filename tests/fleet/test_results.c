@@ -29,6 +29,11 @@ static struct tern_fleet_results sample(void)
     run.accuracy = calloc(2, sizeof *run.accuracy);
     run.accuracy[0] = 0.5;
     run.accuracy[1] = 0.75;
+    run.encode_ms = 1.25;
+    run.round_up = calloc(2, sizeof *run.round_up);
+    run.round_down = calloc(2, sizeof *run.round_down);
+    run.round_up[1] = 900;
+    run.round_down[1] = 1800;
     return run;
 }
 
@@ -52,6 +57,11 @@ static void the_json_is_flat_and_has_means_per_participation(void **state)
     assert_true(number(json, "seed") == 7);
     assert_true(number(json, "seconds") == 3.5);
     assert_true(number(json, "float32_payload") == 407090);
+    assert_true(number(json, "encode_ms") == 1.25);
+    const cJSON *round_up = cJSON_GetObjectItem(json, "round_wire_up");
+    const cJSON *round_down = cJSON_GetObjectItem(json, "round_wire_down");
+    assert_true(cJSON_GetArrayItem(round_up, 1)->valuedouble == 900);
+    assert_true(cJSON_GetArrayItem(round_down, 1)->valuedouble == 1800);
     assert_true(number(json, "payload_up") == 600);
     assert_true(number(json, "http_up") == 650);
     assert_true(number(json, "tls_up") == 700);
