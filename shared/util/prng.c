@@ -44,6 +44,24 @@ uint32_t tern_prng_u32(struct tern_prng *rng)
     return rng->block[rng->used++];
 }
 
+void tern_prng_seek(struct tern_prng *rng, uint64_t index)
+{
+    uint64_t block = index / WORDS;
+    rng->counter[0] = (uint32_t)block;
+    rng->counter[1] = (rng->counter[1] & 0xffff0000u) | (uint32_t)(block >> 32);
+    rng->used = WORDS;
+    for (uint64_t skip = index % WORDS; skip > 0; skip--) {
+        tern_prng_u32(rng);
+    }
+}
+
+void tern_prng_fill(struct tern_prng *rng, uint32_t *draws, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        draws[i] = tern_prng_u32(rng);
+    }
+}
+
 uint32_t tern_prng_below(struct tern_prng *rng, uint32_t bound)
 {
     // Lemire 2019: the high word of draw * bound, drawn again where a value would be favoured.

@@ -4,6 +4,7 @@
 #ifndef TERN_PRNG_H
 #define TERN_PRNG_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 // A stream is named by up to four numbers, e.g. (seed, purpose, round, client).
@@ -30,6 +31,12 @@ void tern_prng_init(struct tern_prng *rng, uint64_t seed, enum tern_prng_purpose
                     uint32_t a, uint32_t b);
 
 uint32_t tern_prng_u32(struct tern_prng *rng);
+
+// The next draw is draw `index` of the stream. index < 2^50.
+void tern_prng_seek(struct tern_prng *rng, uint64_t index);
+
+// The next `count` draws, faster than one by one.
+void tern_prng_fill(struct tern_prng *rng, uint32_t *draws, size_t count);
 
 // Uniform in [0, bound), without modulo bias. bound >= 1.
 uint32_t tern_prng_below(struct tern_prng *rng, uint32_t bound);

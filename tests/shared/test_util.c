@@ -229,6 +229,34 @@ static void test_streams_differ(void **state)
     }
 }
 
+// Draw i is the same one by one, after any seek, and among many, also where the block counter
+// passes 32 bits.
+static void test_draws_are_found_by_index(void **state)
+{
+    (void)state;
+    enum { DRAWS = 300 };
+    const uint64_t starts[] = {0, ((uint64_t)1 << 34) - 150, ((uint64_t)1 << 50) - DRAWS};
+    for (size_t s = 0; s < sizeof starts / sizeof starts[0]; s++) {
+        struct tern_prng rng;
+        uint32_t one_by_one[DRAWS], many[DRAWS];
+        tern_prng_init(&rng, 7, TERN_PRNG_TEST, 3, 4);
+        tern_prng_seek(&rng, starts[s]);
+        for (size_t i = 0; i < DRAWS; i++) {
+            one_by_one[i] = tern_prng_u32(&rng);
+        }
+        for (size_t from = 0; from < DRAWS; from += 7) {
+            tern_prng_seek(&rng, starts[s] + from);
+            tern_prng_fill(&rng, many, DRAWS - from);
+            assert_memory_equal(many, one_by_one + from, (DRAWS - from) * sizeof *many);
+        }
+    }
+    struct tern_prng fresh;
+    tern_prng_init(&fresh, 7, TERN_PRNG_TEST, 3, 4);
+    struct tern_prng sought = fresh;
+    tern_prng_seek(&sought, 0);
+    assert_int_equal(tern_prng_u32(&fresh), tern_prng_u32(&sought));
+}
+
 static void test_below_is_even(void **state)
 {
     (void)state;
@@ -300,6 +328,7 @@ int main(void)
         cmocka_unit_test(test_sha256_in_any_pieces),
         cmocka_unit_test(test_philox),
         cmocka_unit_test(test_streams_differ),
+        cmocka_unit_test(test_draws_are_found_by_index),
         cmocka_unit_test(test_below_is_even),
         cmocka_unit_test(test_float_range),
         cmocka_unit_test(test_sqrt_equals_libm),
