@@ -4,6 +4,8 @@ help_experiment() {
     cat <<'END'
 usage: ./tern experiment CONFIG.ini [--data-dir DIR] [--json OUT.json] [--baseline RUN.json]
                          [--set section.key=value]... [--keep DIR]
+       ./tern experiment CONFIG.ini [--data-dir DIR] [--json OUT.json] [--markdown OUT.md]
+                         [--svg OUT.svg] [--only TEXT] [--set section.key=value]... [--keep DIR]
 
 Runs the federation that CONFIG.ini describes: makes a throw-away CA and server certificate, starts
 tern-aggregator on a free port of 127.0.0.1, runs tern-fleet against it, and prints a line per round
@@ -15,9 +17,19 @@ and a table of accuracy and bytes. Stops and removes everything afterwards, also
   --set section.key=v  overrides a key of CONFIG.ini; see configs/*.example.ini
   --keep DIR           keeps the aggregator's state, certificates and logs in DIR
 
+A CONFIG.ini with a section [experiment] plans many federations: one per run and seed that it lists,
+one after the other, and a table of them all at the end. Results of single runs are kept in
+build/experiments/CONFIG (or --keep DIR); runs whose results are there already are not run again, so
+an interrupted comparison goes on where it stopped. Remove the folder to start over.
+
+  --only TEXT          only the runs whose label contains TEXT (the table shows all there are)
+  --markdown, --svg    the table for a page, and a picture of accuracy against bytes
+
   ./tern experiment configs/experiments/fashion-3lc.ini --data-dir ~/fashion-mnist --json 3lc.json
   ./tern experiment configs/experiments/fashion-3lc.ini --data-dir ~/fashion-mnist \
          --set codec.codec=float32 --baseline 3lc.json
+  ./tern experiment configs/experiments/codecs-fashion.ini --data-dir ~/fashion-mnist \
+         --json codecs.json --svg codecs.svg
 END
 }
 
@@ -147,19 +159,55 @@ run_federation() { # NAME CONFIG OVERRIDES_ARRAY_NAME FLEET_OPTION...
     stop_programs
 }
 
+# Whether a configuration plans several runs.
+plans_runs() { # CONFIG
+    grep -q '^\[experiment\]' "$1"
+}
+
+# Runs what has no results yet. A run counts when its results are whole.
+run_planned() { # CONFIG RESULTS_DIR ONLY SETS_ARRAY_NAME
+    local config=$1 results=$2 only=$3 line id label seed parts done_=0 count=0
+    local -n sets_=$4
+    local plan=()
+    mapfile -t plan < <(python3 -B "$TERN_ROOT/cmake/verbs/compare.py" plan "$config")
+    [ ${#plan[@]} -gt 0 ] || fail "$config plans no run"
+    for line in "${plan[@]}"; do
+        IFS=$'\t' read -r -a parts <<<"$line"
+        id=${parts[0]} label=${parts[1]} seed=${parts[2]}
+        count=$((count + 1))
+        [[ $label == *"$only"* ]] || continue
+        if [ -s "$results/$id.json" ]; then
+            continue
+        fi
+        say "run $count of ${#plan[@]}: $label, seed $seed"
+        # shellcheck disable=SC2034
+        local overrides=("${sets_[@]}" "${parts[@]:3}" "federation.seed=$seed")
+        run_federation "$id" "$config" overrides --no-table \
+            --results "$results/$id.part" >"$results/$id.log" ||
+            fail "the run failed; its log: $results/$id.log"
+        mv "$results/$id.part" "$results/$id.json"
+        rm -rf -- "${EXPERIMENT_DIR:?}/$id"
+        tail -n 1 "$results/$id.log"
+        done_=$((done_ + 1))
+    done
+    say "$done_ runs done, $((count - done_)) were there before or not asked for"
+}
+
 verb_experiment() {
-    local config='' keep='' fleet=() overrides=()
+    local config='' keep='' only='' fleet=() overrides=() table=()
     while [ $# -gt 0 ]; do
         case $1 in
-        --data-dir | --json | --baseline | --set | --keep)
+        --data-dir | --json | --baseline | --set | --keep | --only | --markdown | --svg)
             [ $# -ge 2 ] || usage_error "experiment: $1 needs a value"
             case $1 in
             --data-dir)
                 [ -d "$2" ] || usage_error "experiment: there is no folder '$2'"
                 overrides+=("data.dir=$(cd -- "$2" && pwd)")
                 ;;
-            --json) fleet+=(--results "$2") ;;
+            --json) fleet+=(--results "$2") table+=(--json "$2") ;;
             --baseline) fleet+=(--baseline "$2") ;;
+            --markdown | --svg) table+=("$1" "$2") ;;
+            --only) only=$2 ;;
             --set) overrides+=("$2") ;;
             --keep) keep=$2 ;;
             esac
@@ -177,6 +225,14 @@ verb_experiment() {
     [ -f "$config" ] || usage_error "experiment: there is no file '$config'"
     verb_setup build
     build_variant release tern-aggregator tern-fleet
+    if plans_runs "$config"; then
+        local results=${keep:-$TERN_BUILD/experiments/$(basename "$config" .ini)}
+        mkdir -p -- "$results"
+        begin_experiment
+        run_planned "$config" "$results" "$only" overrides
+        python3 -B "$TERN_ROOT/cmake/verbs/compare.py" table "$config" "$results" "${table[@]}"
+        return
+    fi
     begin_experiment "$keep"
     run_federation run "$config" overrides "${fleet[@]}"
 }
