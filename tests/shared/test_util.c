@@ -235,7 +235,7 @@ static void test_draws_are_found_by_index(void **state)
 {
     (void)state;
     enum { DRAWS = 300 };
-    const uint64_t starts[] = {0, ((uint64_t)1 << 34) - 150, ((uint64_t)1 << 50) - DRAWS};
+    const uint64_t starts[] = {0, ((uint64_t)1 << 34) - 150, ((uint64_t)1 << 50) - DRAWS - 4};
     for (size_t s = 0; s < sizeof starts / sizeof starts[0]; s++) {
         struct tern_prng rng;
         uint32_t one_by_one[DRAWS], many[DRAWS];
