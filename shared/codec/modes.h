@@ -79,6 +79,7 @@ extern const struct tern_mode tern_float32_mode;
 extern const struct tern_mode tern_float16_mode;
 extern const struct tern_mode tern_ternary_zero_run_mode;
 extern const struct tern_mode tern_ternary_packed_mode;
+extern const struct tern_mode tern_ternary_gaps_mode;
 
 // The table's columns that are internal (table.c).
 const struct tern_encoder *tern_encoder_of(const struct tern_codec *codec);

@@ -168,6 +168,7 @@ static const struct tern_mode *const modes[] = {
     &tern_float16_mode,
     &tern_ternary_zero_run_mode,
     &tern_ternary_packed_mode,
+    &tern_ternary_gaps_mode,
 };
 
 const struct tern_mode *tern_mode_of(uint8_t byte)

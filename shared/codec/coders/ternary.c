@@ -7,6 +7,7 @@
 static const struct tern_ternary_coder *const coders[] = {
     [TERN_CODER_ZERO_RUN] = &tern_zero_run_coder,
     [TERN_CODER_PACKED] = &tern_packed_coder,
+    [TERN_CODER_GAPS] = &tern_gaps_coder,
 };
 
 static const struct tern_ternary_coder *coder_of(const struct tern_codec *codec)

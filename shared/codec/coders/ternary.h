@@ -60,6 +60,7 @@ struct tern_ternary_coder {
 
 extern const struct tern_ternary_coder tern_zero_run_coder;
 extern const struct tern_ternary_coder tern_packed_coder;
+extern const struct tern_ternary_coder tern_gaps_coder;
 
 // Planar base-3^5 of planes (planar.c).
 void tern_planar_from_planes(const struct tern_planes *planes, uint8_t *packed);

@@ -1,0 +1,108 @@
+// Bits of a byte string, first bit in the lowest place of the first byte, a field's lowest bit
+// first. Who calls: the entropy coders of this folder. Reading past the end gives zeros and is
+// noticed by tern_bits_end(). Pure; reentrant.
+#ifndef TERN_BITS_H
+#define TERN_BITS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define TERN_BITS_MAX 56  // bits that one call reads or writes at most
+#define TERN_BITS_SLACK 8 // bytes past the last one that the writer may touch
+
+// Compilers turn both into one move where the platform allows it.
+static inline uint64_t tern_bits_load(const uint8_t *src)
+{
+    uint64_t value = 0;
+    __builtin_memcpy(&value, src, sizeof value);
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    value = __builtin_bswap64(value);
+#endif
+    return value;
+}
+
+static inline void tern_bits_store(uint8_t *dst, uint64_t value)
+{
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    value = __builtin_bswap64(value);
+#endif
+    __builtin_memcpy(dst, &value, sizeof value);
+}
+
+static inline uint64_t tern_bits_low(uint64_t value, unsigned bits)
+{
+    return value & ((1ull << bits) - 1);
+}
+
+// Index of the highest bit that is set; value > 0.
+static inline unsigned tern_bits_log2(uint64_t value)
+{
+    return 63u - (unsigned)__builtin_clzll(value);
+}
+
+// --- Writing
+// ------------------------------------------------------------------------------------------------
+
+struct tern_bit_writer {
+    uint8_t *at;
+    uint64_t held; // bits not yet final at `at`, lowest first
+    unsigned count;
+};
+
+// bits <= TERN_BITS_MAX; value < 2^bits.
+static inline void tern_bits_put(struct tern_bit_writer *writer, uint64_t value, unsigned bits)
+{
+    writer->held |= value << writer->count;
+    writer->count += bits;
+    tern_bits_store(writer->at, writer->held);
+    unsigned whole = writer->count / 8;
+    writer->at += whole;
+    // Never by 64: whole is at most 7, as at most 7 bits were held before.
+    writer->held >>= 8 * whole;
+    writer->count %= 8;
+}
+
+// Pads the last byte with zeros; returns the end.
+static inline uint8_t *tern_bits_finish(const struct tern_bit_writer *writer)
+{
+    return writer->at + (writer->count > 0);
+}
+
+// --- Reading
+// ------------------------------------------------------------------------------------------------
+
+struct tern_bit_reader {
+    const uint8_t *src;
+    size_t len;
+    uint64_t at; // in bits
+};
+
+// The next bits, at least TERN_BITS_MAX of them.
+static inline uint64_t tern_bits_peek(const struct tern_bit_reader *reader)
+{
+    uint64_t byte = reader->at / 8;
+    if (byte + 8 <= reader->len) {
+        return tern_bits_load(reader->src + byte) >> reader->at % 8;
+    }
+    uint64_t value = 0;
+    for (unsigned i = 0; i < 8 && byte + i < reader->len; i++) {
+        value |= (uint64_t)reader->src[byte + i] << 8 * i;
+    }
+    return value >> reader->at % 8;
+}
+
+static inline uint64_t tern_bits_get(struct tern_bit_reader *reader, unsigned bits)
+{
+    uint64_t value = tern_bits_low(tern_bits_peek(reader), bits);
+    reader->at += bits;
+    return value;
+}
+
+// Whether all was read, but for less than a byte of zeros, and nothing past the end.
+static inline bool tern_bits_end(const struct tern_bit_reader *reader)
+{
+    return reader->at / 8 + (reader->at % 8 != 0) == reader->len && tern_bits_peek(reader) == 0;
+}
+
+#endif

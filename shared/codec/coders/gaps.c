@@ -1,0 +1,232 @@
+// Golomb-Rice codes of the distances between values that are not zero (Golomb, "Run-length
+// encodings", IEEE Trans. Inf. Theory 12, 1966; Rice and Plaunt, 1971), each with a sign bit. The
+// parameter follows the mean distance, so nothing about the tensor is sent beforehand. Shifts and
+// masks only, for devices that have little else. docs/FORMAT.md, "Gaps".
+#include "codec/coders/bits.h"
+#include "codec/coders/ternary.h"
+#include "util/bytes.h"
+
+#include <string.h>
+
+// --- The mean gap, and the parameter that suits it
+// ---------------------------------------------------------------
+
+enum {
+    MEAN_BITS = 4, // of the mean's fraction
+    FIRST_MEAN = 8 << MEAN_BITS,
+    SLOWEST = 8, // gaps from here on weigh 1/16
+    LARGEST_PARAMETER = 24,
+    ESCAPE = 16, // quotients from here on are written otherwise
+    LENGTH_BITS = 6,
+};
+
+struct mean {
+    uint64_t value; // of past gaps, fixed point
+    unsigned seen;  // gaps, SLOWEST at most
+};
+
+static const struct mean first_mean = {.value = FIRST_MEAN};
+
+// The first gaps weigh 1/2, 1/4, 1/4, 1/8..., so that a small tensor has learned its density early.
+static inline void learn(struct mean *mean, uint64_t gap)
+{
+    mean->seen += mean->seen < SLOWEST;
+    unsigned shift = 1 + tern_bits_log2(mean->seen);
+    mean->value -= mean->value >> shift;
+    mean->value += gap << MEAN_BITS >> shift;
+}
+
+// The best parameter for geometric gaps (Kiely, JPL IPN 42-159, 2004) is the floor of
+// log2(0.9624 * (mean + 0.5)).
+static inline unsigned parameter_of(const struct mean *mean)
+{
+    uint64_t scaled = mean->value + (1 << MEAN_BITS) / 2;
+    unsigned parameter = tern_bits_log2((scaled - (scaled >> 5)) >> MEAN_BITS | 1);
+    return parameter < LARGEST_PARAMETER ? parameter : LARGEST_PARAMETER;
+}
+
+// --- Encoding
+// ----------------------------------------------------------------------------------------------
+
+static void put_long_gap(struct tern_bit_writer *bits, uint64_t gap)
+{
+    unsigned length = tern_bits_log2(gap);
+    unsigned upper = length > 32 ? length - 32 : 0;
+    tern_bits_put(bits, (uint64_t)length << ESCAPE, ESCAPE + LENGTH_BITS);
+    tern_bits_put(bits, tern_bits_low(gap, length - upper), length - upper);
+    tern_bits_put(bits, tern_bits_low(gap >> 32, upper), upper);
+}
+
+// A gap and, in the lowest `sign_bits` of sign, the sign of what ends it.
+static inline void put_gap(struct tern_bit_writer *bits, struct mean *mean, uint64_t gap,
+                           uint64_t sign, unsigned sign_bits)
+{
+    unsigned parameter = parameter_of(mean);
+    uint64_t quotient = gap >> parameter;
+    if (quotient < ESCAPE) {
+        unsigned unary = (unsigned)quotient + 1;
+        uint64_t code = 1 | tern_bits_low(gap, parameter) << 1 | sign << (parameter + 1);
+        tern_bits_put(bits, code << quotient, unary + parameter + sign_bits);
+    } else {
+        put_long_gap(bits, gap);
+        tern_bits_put(bits, sign, sign_bits);
+    }
+    learn(mean, gap);
+}
+
+static size_t encode_gaps(const struct tern_planes *planes, uint8_t *dst)
+{
+    struct tern_bit_writer bits = {.at = dst};
+    struct mean mean = first_mean;
+    size_t next = 0; // first value that no code covers yet
+    for (size_t word = 0; word < tern_plane_words(planes->count); word++) {
+        uint64_t negative = planes->negative[word];
+        for (uint64_t left = planes->nonzero[word]; left != 0; left &= left - 1) {
+            unsigned bit = (unsigned)__builtin_ctzll(left);
+            size_t at = word * 64 + bit;
+            put_gap(&bits, &mean, at - next, negative >> bit & 1, 1);
+            next = at + 1;
+        }
+    }
+    if (next < planes->count) {
+        put_gap(&bits, &mean, planes->count - next, 0, 0);
+    }
+    return (size_t)(tern_bits_finish(&bits) - dst);
+}
+
+// 2 bits a value and a little: a value that is not zero takes 2 bits beside the parameter and the
+// quotient. Quotients sum up to the zeros at most, and parameters are below the mean gap, whose sum
+// is that of the zeros but for what FIRST_MEAN lends. A long gap takes less than 2 bits a zero.
+static size_t bound_gaps(size_t count)
+{
+    return count / 4 + 24 + TERN_BITS_SLACK;
+}
+
+const struct tern_ternary_coder tern_gaps_coder = {
+    .mode = TERN_MODE_TERNARY_GAPS,
+    .bound = bound_gaps,
+    .encode = encode_gaps,
+};
+
+// --- Decoding
+// ----------------------------------------------------------------------------------------------
+
+struct reader {
+    struct tern_bit_reader bits;
+    struct mean mean;
+    size_t next;  // first value that no code covered yet
+    size_t count; // of values
+};
+
+static struct reader open_reader(const uint8_t *body, size_t len, size_t count)
+{
+    return (struct reader){
+        .bits = {.src = body + TERN_TERNARY_SCALE_BYTES, .len = len - TERN_TERNARY_SCALE_BYTES},
+        .mean = first_mean,
+        .count = count};
+}
+
+// Gaps that are too short for this form are read as one that is too long for any tensor.
+static uint64_t get_long_gap(struct tern_bit_reader *bits, unsigned parameter)
+{
+    bits->at += ESCAPE;
+    unsigned length = (unsigned)tern_bits_get(bits, LENGTH_BITS);
+    unsigned upper = length > 32 ? length - 32 : 0;
+    uint64_t gap = tern_bits_get(bits, length - upper);
+    gap |= tern_bits_get(bits, upper) << 32;
+    gap |= 1ull << length;
+    return gap >> parameter >= ESCAPE ? gap : UINT64_MAX;
+}
+
+// A value that is not zero, or where there are no more.
+struct found {
+    size_t at;     // its index; count: the end; above: corrupt
+    uint32_t sign; // TERN_SIGN_BIT or 0
+};
+
+static inline struct found find_next(struct reader *reader)
+{
+    if (reader->next >= reader->count) {
+        return (struct found){.at = reader->count};
+    }
+    unsigned parameter = parameter_of(&reader->mean);
+    uint64_t code = tern_bits_peek(&reader->bits);
+    unsigned quotient = (unsigned)__builtin_ctzll(code | 1ull << ESCAPE);
+    uint64_t gap = 0;
+    if (quotient < ESCAPE) {
+        gap = (uint64_t)quotient << parameter | tern_bits_low(code >> quotient >> 1, parameter);
+        reader->bits.at += quotient + 1 + parameter;
+        code >>= quotient + 1 + parameter;
+    } else {
+        gap = get_long_gap(&reader->bits, parameter);
+        code = tern_bits_peek(&reader->bits);
+    }
+    if (gap >= reader->count - reader->next) {
+        bool ends = gap == reader->count - reader->next;
+        return (struct found){.at = ends ? reader->count : SIZE_MAX};
+    }
+    learn(&reader->mean, gap);
+    reader->bits.at++;
+    size_t at = reader->next + (size_t)gap;
+    reader->next = at + 1;
+    return (struct found){.at = at, .sign = (uint32_t)(code & 1) << 31};
+}
+
+static enum tern_result check_gaps(const uint8_t *body, size_t len, size_t count)
+{
+    TERN_TRY(tern_ternary_check_scale(body, len));
+    struct reader reader = open_reader(body, len, count);
+    struct found found = {.at = 0};
+    do {
+        found = find_next(&reader);
+    } while (found.at < count);
+    return found.at == count && tern_bits_end(&reader.bits) ? TERN_OK : TERN_ERR_CORRUPT;
+}
+
+// Clears a stretch at a time, just before values of it are set, while it is in the cache.
+enum { STRETCH = 4096 };
+
+static void decode_gaps(const uint8_t *body, size_t len, float *dst, size_t count)
+{
+    uint32_t scale = tern_get_le32(body);
+    struct reader reader = open_reader(body, len, count);
+    struct found found = find_next(&reader);
+    for (size_t start = 0; start < count; start += STRETCH) {
+        size_t stretch = count - start < STRETCH ? count - start : STRETCH;
+        memset(dst + start, 0, stretch * sizeof *dst);
+        for (; found.at < start + stretch; found = find_next(&reader)) {
+            dst[found.at] = tern_bits_float(scale ^ found.sign);
+        }
+    }
+}
+
+// weight * (scale * q) is (weight * scale) * q, both rounded once: q only changes the sign.
+static void accumulate_gaps(const uint8_t *body, size_t len, float weight, float *acc, size_t count)
+{
+    uint32_t scale = tern_float_bits(weight * tern_get_f32(body));
+    struct reader reader = open_reader(body, len, count);
+    for (struct found found = find_next(&reader); found.at < count; found = find_next(&reader)) {
+        acc[found.at] += tern_bits_float(scale ^ found.sign);
+    }
+}
+
+static void describe_gaps(const uint8_t *body, size_t len, size_t count,
+                          struct tern_codec_info *info)
+{
+    struct reader reader = open_reader(body, len, count);
+    size_t nonzero = 0;
+    while (find_next(&reader).at < count) {
+        nonzero++;
+    }
+    tern_ternary_describe(body, nonzero, 0, info);
+}
+
+const struct tern_mode tern_ternary_gaps_mode = {
+    .byte = TERN_MODE_TERNARY_GAPS,
+    .ternary = true,
+    .name = "ternary-gaps",
+    .check = check_gaps,
+    .decode = decode_gaps,
+    .accumulate = accumulate_gaps,
+    .describe = describe_gaps,
+};
