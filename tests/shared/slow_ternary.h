@@ -6,11 +6,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Writes the payload of FORMAT.md sections 3.4 to 3.6 and leaves the residual in values, which are
+// Writes the payload of FORMAT.md sections 3.3 and 3.4 and leaves the residual in values, which are
 // finite, as is their scale. Returns its length.
 size_t slow_encode(float *values, size_t count, float sparsity, uint8_t *dst);
 
-// Whether a payload of the ternary modes or mode zero is valid; if so fills values.
+// Whether slow_decode() knows the mode.
+bool slow_reads(uint8_t mode);
+
+// Whether a payload of these modes is valid; if so fills values.
 bool slow_decode(const uint8_t *src, size_t len, float *values, size_t count);
 
 #endif
