@@ -29,8 +29,8 @@ static enum tern_result wrap(const tern_Download *message, size_t container_len,
 }
 
 enum tern_result tern_download_delta(const struct tern_model *model, const struct tern_codec *codec,
-                                     const float *global, float *replica,
-                                     const uint8_t from[TERN_SHA256_SIZE], uint32_t version,
+                                     const struct tern_encode_context *context, const float *global,
+                                     float *replica, const uint8_t from[TERN_SHA256_SIZE],
                                      const struct tern_download_buffers *buffers,
                                      struct tern_download_made *made)
 {
@@ -38,12 +38,12 @@ enum tern_result tern_download_delta(const struct tern_model *model, const struc
         buffers->scratch[i] = global[i] - replica[i];
     }
     size_t len = 0;
-    TERN_TRY(tern_container_encode(codec, NULL, model, buffers->scratch, buffers->container,
+    TERN_TRY(tern_container_encode(codec, context, model, buffers->scratch, buffers->container,
                                    buffers->container_size, &len));
 
     tern_Download message = tern_Download_init_zero;
     message.kind = tern_DownloadKind_DOWNLOAD_DELTA;
-    message.version = version;
+    message.version = context->round;
     message.from.size = TERN_SHA256_SIZE;
     memcpy(message.from.bytes, from, TERN_SHA256_SIZE);
     message.model_hash.size = TERN_SHA256_SIZE;

@@ -36,14 +36,15 @@ size_t tern_download_blob_bound(const struct tern_codec *codec, const struct ter
 // Encodes global - replica (what compression left out of earlier downloads is part of it: the
 // replica's error buffer is that difference) and moves replica by what the delta decodes to, with
 // the very additions that a client does.
-// from: id of the replica before. version: after it.
+// context: of the encoder; its round is the version after the delta, its client 0. from: id of the
+// replica before.
 // TERN_ERR_NON_FINITE  the difference overflows; TERN_ERR_NO_SPACE  a buffer is below its bound.
 // On error replica is unchanged.
 TERN_MUST_USE enum tern_result
 tern_download_delta(const struct tern_model *model, const struct tern_codec *codec,
-                    const float *global, float *replica, const uint8_t from[TERN_SHA256_SIZE],
-                    uint32_t version, const struct tern_download_buffers *buffers,
-                    struct tern_download_made *made);
+                    const struct tern_encode_context *context, const float *global, float *replica,
+                    const uint8_t from[TERN_SHA256_SIZE],
+                    const struct tern_download_buffers *buffers, struct tern_download_made *made);
 
 // The replica's weights whole, as float32. id: of that replica. Errors as above.
 TERN_MUST_USE enum tern_result tern_download_snapshot(

@@ -13,6 +13,7 @@ enum tern_result tern_merge_init(struct tern_merge *merge,
         memcmp(merge->model.hash, federation->model_hash, TERN_SHA256_SIZE) != 0) {
         return TERN_ERR_MODEL_MISMATCH;
     }
+    merge->seed = federation->seed;
     size_t count = merge->model.count;
     struct tern_download_buffers *buffers = &merge->buffers;
     buffers->container_size = tern_container_bound_any(&merge->model);
@@ -141,13 +142,13 @@ static enum tern_result make_delta(struct tern_merge *merge, const struct tern_c
                                    struct tern_download_made *made)
 {
     static const struct tern_codec dense = {.id = TERN_CODEC_FLOAT32, .sparsity = 1.0F};
-    uint32_t version = merge->version + 1;
+    const struct tern_encode_context context = {.seed = merge->seed, .round = merge->version + 1};
     enum tern_result result =
-        tern_download_delta(&merge->model, codec, merge->global, merge->replica, merge->replica_id,
-                            version, &merge->buffers, made);
+        tern_download_delta(&merge->model, codec, &context, merge->global, merge->replica,
+                            merge->replica_id, &merge->buffers, made);
     if (result == TERN_ERR_NON_FINITE && codec->id != TERN_CODEC_FLOAT32) {
-        result = tern_download_delta(&merge->model, &dense, merge->global, merge->replica,
-                                     merge->replica_id, version, &merge->buffers, made);
+        result = tern_download_delta(&merge->model, &dense, &context, merge->global, merge->replica,
+                                     merge->replica_id, &merge->buffers, made);
     }
     return result;
 }

@@ -11,6 +11,7 @@
 
 struct tern_merge {
     struct tern_model model;
+    uint64_t seed; // the federation's: of random codecs
     uint32_t version;
     uint8_t replica_id[TERN_SHA256_SIZE];
     uint8_t model_sha256[TERN_SHA256_SIZE];

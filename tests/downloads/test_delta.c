@@ -71,6 +71,8 @@ static void apply(const struct tern_download_made *made, uint8_t held[TERN_SHA25
     }
 }
 
+static const struct tern_encode_context first = {.seed = 7, .round = 1};
+
 static void check_codec(const char *spec)
 {
     struct tern_codec codec;
@@ -81,9 +83,10 @@ static void check_codec(const char *spec)
     assert_true(tern_download_blob_bound(&codec, &model) <= sizeof blob);
     memcpy(held, id, sizeof held);
     for (uint32_t version = 1; version <= 20; version++) {
+        const struct tern_encode_context context = {.seed = 7, .round = version};
         move_global();
         assert_int_equal(
-            tern_download_delta(&model, &codec, global, replica, id, version, &buffers, &made),
+            tern_download_delta(&model, &codec, &context, global, replica, id, &buffers, &made),
             TERN_OK);
         memcpy(id, made.replica, sizeof id);
         apply(&made, held);
@@ -92,8 +95,9 @@ static void check_codec(const char *spec)
     }
     // With the global model at rest, error feedback brings the replica all the way.
     for (uint32_t version = 21; version <= 200; version++) {
+        const struct tern_encode_context context = {.seed = 7, .round = version};
         assert_int_equal(
-            tern_download_delta(&model, &codec, global, replica, id, version, &buffers, &made),
+            tern_download_delta(&model, &codec, &context, global, replica, id, &buffers, &made),
             TERN_OK);
         memcpy(id, made.replica, sizeof id);
     }
@@ -144,8 +148,9 @@ static void test_overflow_leaves_the_replica(void **state)
     global[3] = 3e38F;
     replica[3] = -3e38F;
     memcpy(client, replica, sizeof client);
-    assert_int_equal(tern_download_delta(&model, &codec, global, replica, id, 1, &buffers, &made),
-                     TERN_ERR_NON_FINITE);
+    assert_int_equal(
+        tern_download_delta(&model, &codec, &first, global, replica, id, &buffers, &made),
+        TERN_ERR_NON_FINITE);
     assert_memory_equal(client, replica, model.count * sizeof(float));
 }
 
@@ -158,12 +163,14 @@ static void test_short_buffers_are_refused(void **state)
     move_global();
     memcpy(client, replica, sizeof client);
     small.container_size = 10;
-    assert_int_equal(tern_download_delta(&model, &codec, global, replica, id, 1, &small, &made),
-                     TERN_ERR_NO_SPACE);
+    assert_int_equal(
+        tern_download_delta(&model, &codec, &first, global, replica, id, &small, &made),
+        TERN_ERR_NO_SPACE);
     small = buffers;
     small.blob_size = 10;
-    assert_int_equal(tern_download_delta(&model, &codec, global, replica, id, 1, &small, &made),
-                     TERN_ERR_NO_SPACE);
+    assert_int_equal(
+        tern_download_delta(&model, &codec, &first, global, replica, id, &small, &made),
+        TERN_ERR_NO_SPACE);
     assert_memory_equal(client, replica, model.count * sizeof(float));
 }
 
