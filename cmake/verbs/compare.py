@@ -8,7 +8,7 @@ The section:
 
     [experiment]
     seeds = 1 2
-    targets = 0.80 0.84
+    targets = 0.8 0.84
     h1 = train.local_steps=1 | round.rounds=500        ; a named list of overrides
     run = float32 | codec.codec=float32
     run = 3lc, H = 1 | @h1 | codec.codec=3lc:s=1
@@ -133,7 +133,7 @@ def summarise(plan, run, results, baseline):
     row["total_wire"] = statistics.fmean(
         sum(result["round_wire_up"] + result["round_wire_down"]) / result["clients"]
         for result in results)
-    row["to_reach"] = {"%.2f" % target: mean_or_none(
+    row["to_reach"] = {"%g" % target: mean_or_none(
         [bytes_to_reach(result, target) for result in results]) for target in plan.targets}
     return row
 
@@ -172,13 +172,13 @@ def size(value):
 
 def columns(plan):
     return (["run", "accuracy", "points", "payload up", "payload down", "wire up", "wire down"]
-            + ["bytes to %.2f" % target for target in plan.targets] + ["encode"])
+            + ["bytes to %g" % target for target in plan.targets] + ["encode"])
 
 
 def cells(plan, row):
     return ([row["label"], "%.4f" % row["accuracy"], "%+.2f" % row["points_to_float32"]]
             + [size(row[key]) for key in ("payload_up", "payload_down", "wire_up", "wire_down")]
-            + [size(row["to_reach"]["%.2f" % target]) for target in plan.targets]
+            + [size(row["to_reach"]["%g" % target]) for target in plan.targets]
             + ["%.2f ms" % row["encode_ms"]])
 
 

@@ -13,8 +13,8 @@ fuzz_target() { # NAME SECONDS
     local learned=$TERN_BUILD/fuzz/$1
     say "fuzz_$1 for $2 s"
     mkdir -p "$learned"
-    "$TERN_BUILD/tests/fuzz_$1" -max_total_time="$2" -timeout=10 -rss_limit_mb=1024 \
-        -print_final_stats=1 -artifact_prefix="$learned-" "$learned" \
+    "$TERN_BUILD/tests/fuzz_$1" -max_total_time="$2" -timeout=10 -rss_limit_mb=512 \
+        -malloc_limit_mb=64 -print_final_stats=1 -artifact_prefix="$learned-" "$learned" \
         "$TERN_ROOT/tests/fuzz/corpus/$1" ||
         fail "fuzz_$1 failed; again with: $TERN_BUILD/tests/fuzz_$1 $learned-*"
 }

@@ -146,6 +146,50 @@ class Experiment(unittest.TestCase):
         time.sleep(0.1)
         self.assert_nothing_is_left()
 
+    def planned(self, *runs):
+        path = self.config()
+        plan = ["[experiment]", "seeds = 3 4", "targets = 0.2 0.999",
+                "two = round.rounds=2"] + ["run = " + run for run in runs]
+        path.write_text(path.read_text() + "\n".join(plan) + "\n")
+        return path
+
+    def test_planned_runs_end_in_one_table(self):
+        config = self.planned("float32 | codec.codec=float32", "3lc | codec.codec=3lc:s=1",
+                              "float32, two rounds | @two | codec.codec=float32")
+        out = self.run_to_end(config, "--keep", "runs", "--json", "all.json", "--markdown",
+                              "all.md", "--svg", "all.svg")
+        rows = json.loads((self.folder / "all.json").read_text())
+        self.assertEqual([row["label"] for row in rows],
+                         ["float32", "3lc", "float32, two rounds"])
+        self.assertEqual([row["points_to_float32"] for row in rows[::2]], [0, 0])
+        self.assertEqual(rows[1]["codec"], "3lc:s=1")
+        single = [json.loads((self.folder / "runs" / f"3lc.seed{seed}.json").read_text())
+                  for seed in (3, 4)]
+        self.assertEqual([run["seed"] for run in single], [3, 4])
+        self.assertAlmostEqual(rows[1]["accuracy"],
+                               sum(run["final_accuracy"] for run in single) / 2)
+        self.assertIsNone(rows[1]["to_reach"]["0.999"])
+        self.assertIn("with round.rounds=2", out)
+        self.assertIn("| 3lc |", (self.folder / "all.md").read_text())
+        self.assertTrue((self.folder / "all.svg").read_text().startswith("<svg"))
+        # What is there is not run again; the table is the same.
+        again = self.run_to_end(config, "--keep", "runs", "--json", "again.json")
+        self.assertIn("0 runs done", again)
+        self.assertEqual(json.loads((self.folder / "again.json").read_text()), rows)
+
+    def test_only_some_runs_of_a_plan(self):
+        config = self.planned("float32 | codec.codec=float32", "3lc | codec.codec=3lc:s=1")
+        out = self.run_to_end(config, "--keep", "runs", "--only", "float")
+        self.assertIn("not run, or not with every seed: 3lc", out)
+
+    def test_a_plan_that_makes_no_sense_is_refused(self):
+        for run, why in (("a | codec=3lc", "'codec=3lc' is not section.key=value"),
+                         ("a | @none", "there is no list 'none'")):
+            process = self.start(self.planned(run), "--keep", "runs")
+            _, err = process.communicate(timeout=60)
+            self.assertEqual(process.returncode, 1)
+            self.assertIn(why, err)
+
     def test_a_wrong_setting_is_named(self):
         process = self.start(self.config(), "--set", "data.partition=nonsense")
         _, err = process.communicate(timeout=60)
