@@ -49,6 +49,10 @@ struct tern_encoder {
     // TERN_ERR_NON_FINITE  the scale overflows
     TERN_MUST_USE enum tern_result (*check)(const struct tern_codec *codec, float peak);
 
+    // Whether the job's context and values can be encoded, beyond what check() sees. NULL: always.
+    // TERN_ERR_CORRUPT  the context's indices are damaged
+    TERN_MUST_USE enum tern_result (*check_context)(const struct tern_encode_job *job);
+
     // Writes the payload and returns its length; 0 when all values decode to zero (values are then
     // unchanged, and the payload is mode zero).
     size_t (*encode)(const struct tern_encode_job *job);
@@ -73,13 +77,24 @@ struct tern_mode {
 
 extern const struct tern_encoder tern_float32_encoder;
 extern const struct tern_encoder tern_float16_encoder;
+extern const struct tern_encoder tern_bfloat16_encoder;
+extern const struct tern_encoder tern_int8_encoder;
+extern const struct tern_encoder tern_onebit_encoder;
 extern const struct tern_encoder tern_3lc_encoder;
+extern const struct tern_encoder tern_sparse_encoder;
+extern const struct tern_encoder tern_dgc_encoder;
+extern const struct tern_encoder tern_scalecom_encoder;
 
 extern const struct tern_mode tern_float32_mode;
 extern const struct tern_mode tern_float16_mode;
+extern const struct tern_mode tern_bfloat16_mode;
+extern const struct tern_mode tern_int8_mode;
+extern const struct tern_mode tern_onebit_mode;
 extern const struct tern_mode tern_ternary_zero_run_mode;
 extern const struct tern_mode tern_ternary_packed_mode;
 extern const struct tern_mode tern_ternary_gaps_mode;
+extern const struct tern_mode tern_sparse_bitmap_mode;
+extern const struct tern_mode tern_sparse_gaps_mode;
 
 // The table's columns that are internal (table.c).
 const struct tern_encoder *tern_encoder_of(const struct tern_codec *codec);

@@ -89,10 +89,69 @@ static const struct tern_codec_parameter of_3lc[] = {
     END,
 };
 
+// Who lists values as they are.
+#define SHARE(default_share)                                                                       \
+    {                                                                                              \
+        .key = "p", .meaning = "share of the values that is sent", .range = "0.000001 to 1",       \
+        .kind = TERN_PARAMETER_NUMBER, .offset = FIELD(density), .least = 1, .most = MILLION,      \
+        .preset = (default_share)                                                                  \
+    }
+
+static const char *const index_coder_names[] = {"auto", "bitmap", "gaps", NULL};
+
+#define INDEX_CODER                                                                                \
+    {                                                                                              \
+        .key = "coder", .meaning = "how the places of the values become bytes",                    \
+        .range = "auto (the smaller), bitmap or gaps", .kind = TERN_PARAMETER_CHOICE,              \
+        .offset = FIELD(coder), .most = TERN_INDEX_GAPS, .preset = TERN_INDEX_AUTO,                \
+        .choices = index_coder_names                                                               \
+    }
+
+static const struct tern_codec_parameter of_sparse[] = {SHARE(50000), INDEX_CODER, END};
+
+static const struct tern_codec_parameter of_dgc[] = {
+    SHARE(1000),
+    {.key = "momentum",
+     .meaning = "of the velocity that updates are summed in",
+     .range = "0 to 0.999999",
+     .kind = TERN_PARAMETER_NUMBER,
+     .offset = FIELD(momentum),
+     .most = MILLION - 1,
+     .preset = 900000},
+    {.key = "warmup",
+     .meaning = "rounds until the share is p, from 0.25 in four stages",
+     .range = "0 to 100000",
+     .kind = TERN_PARAMETER_WHOLE,
+     .offset = FIELD(warmup),
+     .most = 100000},
+    INDEX_CODER,
+    END,
+};
+
+static const struct tern_codec_parameter of_scalecom[] = {
+    SHARE(10000),
+    {.key = "beta",
+     .meaning = "of the low-pass filter of the error buffer; 1 does not filter",
+     .range = "0.000001 to 1",
+     .kind = TERN_PARAMETER_NUMBER,
+     .offset = FIELD(filter),
+     .least = 1,
+     .most = MILLION,
+     .preset = MILLION},
+    INDEX_CODER,
+    END,
+};
+
 static bool always(const struct tern_codec *codec)
 {
     (void)codec;
     return true;
+}
+
+static bool never(const struct tern_codec *codec)
+{
+    (void)codec;
+    return false;
 }
 
 // --- Codecs
@@ -120,6 +179,30 @@ static const struct row rows[] = {
       .parameters = no_parameters,
       .downloads = always},
      &tern_float16_encoder},
+    {{.id = TERN_CODEC_BFLOAT16,
+      .name = "bfloat16",
+      .summary = "the high half of a float32",
+      .source = "bfloat16 of Google Brain",
+      .feedback = TERN_FEEDBACK_ERROR,
+      .parameters = no_parameters,
+      .downloads = always},
+     &tern_bfloat16_encoder},
+    {{.id = TERN_CODEC_INT8,
+      .name = "int8",
+      .summary = "multiples of the largest magnitude / 127",
+      .source = "\"8-bit int\" of Lim, Andersen, Kaminsky: 3LC, MLSys 2019, section 5.1",
+      .feedback = TERN_FEEDBACK_ERROR,
+      .parameters = no_parameters,
+      .downloads = always},
+     &tern_int8_encoder},
+    {{.id = TERN_CODEC_ONEBIT,
+      .name = "onebit",
+      .summary = "signs, and the mean of each side",
+      .source = "Seide, Fu, Droppo, Li, Yu: 1-bit SGD, Interspeech 2014, section 3",
+      .feedback = TERN_FEEDBACK_ERROR,
+      .parameters = no_parameters,
+      .downloads = always},
+     &tern_onebit_encoder},
     {{.id = TERN_CODEC_3LC,
       .name = "3lc",
       .summary = "ternary, scaled by the largest magnitude",
@@ -128,6 +211,30 @@ static const struct row rows[] = {
       .parameters = of_3lc,
       .downloads = always},
      &tern_3lc_encoder},
+    {{.id = TERN_CODEC_SPARSE,
+      .name = "sparse",
+      .summary = "the values of largest magnitude as they are; p=0.001 is Sparse GD",
+      .source = "Aji, Heafield: Sparse GD, EMNLP 2017, section 3; 3LC, section 5.1",
+      .feedback = TERN_FEEDBACK_ERROR,
+      .parameters = of_sparse,
+      .downloads = always},
+     &tern_sparse_encoder},
+    {{.id = TERN_CODEC_DGC,
+      .name = "dgc",
+      .summary = "the largest values of a sum of velocities",
+      .source = "Lin, Han, Mao, Wang, Dally: Deep Gradient Compression, ICLR 2018, section 3",
+      .feedback = TERN_FEEDBACK_MOMENTUM,
+      .parameters = of_dgc,
+      .downloads = never},
+     &tern_dgc_encoder},
+    {{.id = TERN_CODEC_SCALECOM,
+      .name = "scalecom",
+      .summary = "the values at the places that the round's leader chose",
+      .source = "Chen et al.: ScaleCom, NeurIPS 2020, section 3",
+      .feedback = TERN_FEEDBACK_FILTERED,
+      .parameters = of_scalecom,
+      .downloads = never},
+     &tern_scalecom_encoder},
 };
 
 enum { ROW_COUNT = sizeof rows / sizeof rows[0] };
@@ -166,9 +273,14 @@ static const struct tern_mode *const modes[] = {
     &zero_mode,
     &tern_float32_mode,
     &tern_float16_mode,
+    &tern_bfloat16_mode,
+    &tern_int8_mode,
+    &tern_onebit_mode,
     &tern_ternary_zero_run_mode,
     &tern_ternary_packed_mode,
     &tern_ternary_gaps_mode,
+    &tern_sparse_bitmap_mode,
+    &tern_sparse_gaps_mode,
 };
 
 const struct tern_mode *tern_mode_of(uint8_t byte)

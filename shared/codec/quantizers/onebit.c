@@ -1,0 +1,106 @@
+// onebit: the sign of each value and the mean of each side, with error feedback. 1-bit SGD (Seide,
+// Fu, Droppo, Li, Yu, Interspeech 2014, section 3), which 3LC compares as "MQE 1-bit int". One
+// pair of means a segment, where the paper has one a column of a weight matrix.
+#include "codec/kernels/kernels.h"
+#include "codec/kernels/narrow.h"
+#include "codec/modes.h"
+#include "util/bytes.h"
+
+enum { MEANS_BYTES = 8, HEAD = 1 + MEANS_BYTES };
+
+static size_t bit_bytes(size_t count)
+{
+    return count / 8 + (count % 8 != 0);
+}
+
+static struct tern_two_means means_of(const uint8_t *body)
+{
+    return (struct tern_two_means){.positive = tern_get_f32(body),
+                                   .negative = tern_get_f32(body + 4)};
+}
+
+static size_t onebit_bound(const struct tern_codec *codec, size_t count)
+{
+    (void)codec;
+    return HEAD + bit_bytes(count);
+}
+
+static size_t onebit_encode(const struct tern_encode_job *job)
+{
+    struct tern_two_means means = tern_kernel_onebit_means(job->values, job->count);
+    // Both only where a few smallest subnormals have a mean below half of one.
+    if (means.positive == 0 && means.negative == 0) {
+        return 0;
+    }
+    job->dst[0] = TERN_MODE_ONEBIT;
+    tern_put_f32(job->dst + 1, means.positive);
+    tern_put_f32(job->dst + 5, means.negative);
+    tern_kernel_onebit_put(job->values, job->count, means, job->dst + HEAD);
+    return onebit_bound(job->codec, job->count);
+}
+
+static enum tern_result onebit_check(const uint8_t *body, size_t len, size_t count)
+{
+    if (len < MEANS_BYTES || len - MEANS_BYTES != bit_bytes(count)) {
+        return TERN_ERR_CORRUPT;
+    }
+    // Unsigned, a sign bit is above infinity.
+    if (tern_get_le32(body) >= TERN_INFINITY_BITS ||
+        tern_get_le32(body + 4) >= TERN_INFINITY_BITS) {
+        return TERN_ERR_NON_FINITE;
+    }
+    bool padded = count % 8 == 0 || body[len - 1] >> count % 8 == 0;
+    return padded ? TERN_OK : TERN_ERR_CORRUPT;
+}
+
+static void onebit_decode(const uint8_t *body, size_t len, float *dst, size_t count)
+{
+    (void)len;
+    tern_kernel_onebit_get(body + MEANS_BYTES, means_of(body), dst, count);
+}
+
+static void onebit_accumulate(const uint8_t *body, size_t len, float weight, float *acc,
+                              size_t count)
+{
+    (void)len;
+    tern_kernel_onebit_add(body + MEANS_BYTES, means_of(body), weight, acc, count);
+}
+
+// Adds `count` values of one magnitude.
+static void describe_side(struct tern_codec_info *info, float mean, size_t count)
+{
+    if (mean > 0 && count > 0) {
+        info->nonzero += count;
+        info->sum_square += (double)count * ((double)mean * (double)mean);
+        info->maximum = mean > info->maximum ? mean : info->maximum;
+    }
+}
+
+static void onebit_describe(const uint8_t *body, size_t len, size_t count,
+                            struct tern_codec_info *info)
+{
+    struct tern_two_means means = means_of(body);
+    size_t negatives = 0;
+    for (size_t i = MEANS_BYTES; i < len; i++) {
+        for (unsigned left = body[i]; left != 0; left &= left - 1) {
+            negatives++;
+        }
+    }
+    describe_side(info, means.positive, count - negatives);
+    describe_side(info, means.negative, negatives);
+    info->scale = means.positive > means.negative ? means.positive : means.negative;
+}
+
+const struct tern_encoder tern_onebit_encoder = {
+    .bound = onebit_bound,
+    .encode = onebit_encode,
+};
+
+const struct tern_mode tern_onebit_mode = {
+    .byte = TERN_MODE_ONEBIT,
+    .name = "onebit",
+    .check = onebit_check,
+    .decode = onebit_decode,
+    .accumulate = onebit_accumulate,
+    .describe = onebit_describe,
+};
