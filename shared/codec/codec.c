@@ -2,6 +2,7 @@
 
 #include "codec/kernels/kernels.h"
 #include "codec/modes.h"
+#include <string.h>
 
 // --- Encoding
 // ------------------------------------------------------------------------------------------
@@ -26,6 +27,9 @@ enum tern_result tern_codec_check(const struct tern_encode_job *job, float *peak
         return TERN_ERR_NON_FINITE;
     }
     *peak = tern_bits_float(bits);
+    if (encoder->check_context != NULL) {
+        TERN_TRY(encoder->check_context(job));
+    }
     return encoder->check != NULL ? encoder->check(job->codec, *peak) : TERN_OK;
 }
 
@@ -34,6 +38,10 @@ size_t tern_codec_emit(const struct tern_encode_job *job)
     size_t written = 0;
     if (job->peak > 0) {
         written = tern_encoder_of(job->codec)->encode(job);
+    }
+    enum tern_feedback feedback = tern_codec_entry(job->codec->id)->feedback;
+    if (feedback == TERN_FEEDBACK_NONE && job->count > 0) {
+        memset(job->values, 0, job->count * sizeof *job->values);
     }
     if (written == 0) {
         job->dst[0] = TERN_MODE_ZERO;

@@ -55,6 +55,8 @@ struct tern_encoder {
 
     // Writes the payload and returns its length; 0 when all values decode to zero (values are then
     // unchanged, and the payload is mode zero).
+    // Under TERN_FEEDBACK_NONE, tern_codec_emit() sets the values to +0 afterwards, so that
+    // encode() may use them to work in.
     size_t (*encode)(const struct tern_encode_job *job);
 };
 
