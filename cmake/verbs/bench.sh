@@ -2,7 +2,7 @@
 
 help_bench() {
     cat <<'END'
-usage: ./tern bench [codec|protocol|load|size]...
+usage: ./tern bench [codec|protocol|load|size|updates]...
 
 Measures on this machine, prints a table and writes build/bench/NAME.json. Nothing here passes or
 fails; docs/BENCHMARKS.md says how each figure comes about and what was reached.
@@ -11,6 +11,8 @@ fails; docs/BENCHMARKS.md says how each figure comes about and what was reached.
   protocol   bytes of a warm round beyond its bodies, of a full and of a resumed TLS handshake
   load       durable updates per second, memory per idle connection
   size       stripped programs, peak memory of a client
+  updates    bits per value of the updates of configs/experiments/fashion-3lc.ini, by ternary coder;
+             needs TERN_DATA_DIR, the folder of Fashion-MNIST, and runs only when asked for
 END
 }
 
@@ -51,6 +53,21 @@ start_bench_aggregator() { # NAME OVERRIDE...
 bench_codec() { # OUT
     "$TERN_BUILD/bin/tern-codec" bench
     "$TERN_BUILD/bin/tern-codec" bench --json >"$1"
+}
+
+# Segments of mlp:784-128-10: the two weight matrices, and the biases fused.
+BENCH_SEGMENTS=100352,1280,138
+
+bench_updates() { # OUT
+    [ -d "${TERN_DATA_DIR:-}" ] || fail "bench updates: set TERN_DATA_DIR to the folder of Fashion-MNIST"
+    begin_experiment
+    # shellcheck disable=SC2034
+    local overrides=("data.dir=$TERN_DATA_DIR" codec.codec=3lc:s=1)
+    run_federation updates "$TERN_ROOT/configs/experiments/fashion-3lc.ini" overrides --no-table \
+        >"$EXPERIMENT_DIR/updates.log"
+    python3 -B "$TERN_ROOT/tests/bench/real_updates.py" "$TERN_BUILD/bin/tern-codec" \
+        "$EXPERIMENT_DIR/updates/state/tern.db" --counts "$BENCH_SEGMENTS" --json "$1"
+    clean_experiment
 }
 
 bench_protocol() { # OUT
