@@ -190,6 +190,7 @@ size_t tern_codec_bound_any(size_t count);
 // TERN_ERR_NON_FINITE  a value or the scale is NaN or infinite (dst is then unspecified)
 // TERN_ERR_NO_SPACE    dst_size is below the bound
 // TERN_ERR_ARGUMENT    the codec needs a velocity and the context has none
+// TERN_ERR_CORRUPT     the context's indices are damaged, or more than the codec sends
 TERN_MUST_USE enum tern_result tern_codec_encode(const struct tern_codec *codec,
                                                  const struct tern_encode_context *context,
                                                  float *values, size_t count, uint8_t *dst,

@@ -53,16 +53,75 @@ static size_t emit_segment(struct tern_encode_job *job)
     return length_bytes + payload;
 }
 
-// The part of a context that belongs to one segment.
-static struct tern_encode_context segment_context(const struct tern_encode_context *whole,
-                                                  uint32_t index, uint32_t offset)
+// What is left of a container while its payloads are taken one by one.
+struct rest {
+    const uint8_t *data;
+    size_t len;
+};
+
+// Takes the next payload: moves `rest` past it. False when its length does not fit.
+static bool take_payload(struct rest *rest, struct rest *payload)
 {
-    struct tern_encode_context context = *whole;
-    context.segment = index;
-    if (context.velocity != NULL) {
-        context.velocity += offset;
+    uint64_t len = 0;
+    size_t length_bytes = tern_get_varint(rest->data, rest->len, &len);
+    // len is compared with what is left before it is used to step over it.
+    if (length_bytes == 0 || len > rest->len - length_bytes) {
+        return false;
     }
-    return context;
+    *payload = (struct rest){rest->data + length_bytes, (size_t)len};
+    rest->data = payload->data + payload->len;
+    rest->len -= length_bytes + payload->len;
+    return true;
+}
+
+// The part of a context that belongs to one segment. indices: what is left of those of the whole.
+// TERN_ERR_CORRUPT  the indices have no payload for the segment
+static enum tern_result segment_context(const struct tern_encode_context *whole,
+                                        const struct tern_model *model, uint32_t index,
+                                        struct rest *indices, struct tern_encode_context *context)
+{
+    *context = *whole;
+    context->segment = index;
+    if (whole->velocity != NULL) {
+        context->velocity = whole->velocity + model->segments[index].offset;
+    }
+    if (whole->indices != NULL) {
+        struct rest payload;
+        if (!take_payload(indices, &payload)) {
+            return TERN_ERR_CORRUPT;
+        }
+        context->indices = payload.data;
+        context->indices_len = payload.len;
+    }
+    return TERN_OK;
+}
+
+static struct tern_encode_job segment_job(const struct tern_codec *codec,
+                                          const struct tern_encode_context *context,
+                                          const struct tern_segment *segment, float *values)
+{
+    return (struct tern_encode_job){
+        .codec = codec,
+        .context = context,
+        .values = values + segment->offset,
+        .count = segment->count,
+    };
+}
+
+// Finds the peaks of all segments, and whether all can be encoded.
+static enum tern_result check_segments(const struct tern_codec *codec,
+                                       const struct tern_encode_context *whole,
+                                       const struct tern_model *model, float *values,
+                                       float peaks[TERN_MODEL_MAX_TENSORS])
+{
+    struct rest indices = {whole->indices, whole->indices_len};
+    for (uint32_t i = 0; i < model->segment_count; i++) {
+        struct tern_encode_context context;
+        TERN_TRY(segment_context(whole, model, i, &indices, &context));
+        struct tern_encode_job job = segment_job(codec, &context, &model->segments[i], values);
+        TERN_TRY(tern_codec_check(&job, &peaks[i]));
+    }
+    return whole->indices == NULL || indices.len == 0 ? TERN_OK : TERN_ERR_CORRUPT;
 }
 
 enum tern_result tern_container_encode(const struct tern_codec *codec,
@@ -75,25 +134,16 @@ enum tern_result tern_container_encode(const struct tern_codec *codec,
     if (dst_size < tern_container_bound(codec, model)) {
         return TERN_ERR_NO_SPACE;
     }
-    struct tern_encode_job job = {.codec = codec, .context = whole};
     float peaks[TERN_MODEL_MAX_TENSORS];
-    for (uint32_t i = 0; i < model->segment_count; i++) {
-        job.values = values + model->segments[i].offset;
-        job.count = model->segments[i].count;
-        TERN_TRY(tern_codec_check(&job, &peaks[i]));
-    }
+    TERN_TRY(check_segments(codec, whole, model, values, peaks));
+    struct rest indices = {whole->indices, whole->indices_len};
     size_t at = 0;
     for (uint32_t i = 0; i < model->segment_count; i++) {
-        const struct tern_segment *segment = &model->segments[i];
-        struct tern_encode_context part = segment_context(whole, i, segment->offset);
-        job = (struct tern_encode_job){
-            .codec = codec,
-            .context = &part,
-            .peak = peaks[i],
-            .values = values + segment->offset,
-            .count = segment->count,
-            .dst = dst + at,
-        };
+        struct tern_encode_context part;
+        TERN_TRY(segment_context(whole, model, i, &indices, &part));
+        struct tern_encode_job job = segment_job(codec, &part, &model->segments[i], values);
+        job.peak = peaks[i];
+        job.dst = dst + at;
         at += emit_segment(&job);
     }
     *written = at;
@@ -113,22 +163,19 @@ struct payload {
 static enum tern_result check_all(const struct tern_model *model, const uint8_t *src,
                                   size_t src_len, struct payload payloads[TERN_MODEL_MAX_TENSORS])
 {
+    struct rest rest = {src, src_len};
     for (uint32_t i = 0; i < model->segment_count; i++) {
-        uint64_t len = 0;
-        size_t length_bytes = tern_get_varint(src, src_len, &len);
-        // len is compared with what is left before it is used to step over it.
-        if (length_bytes == 0 || len > src_len - length_bytes) {
+        struct rest found;
+        if (!take_payload(&rest, &found)) {
             return TERN_ERR_CORRUPT;
         }
         struct payload *payload = &payloads[i];
-        payload->data = src + length_bytes;
-        payload->len = (size_t)len;
+        payload->data = found.data;
+        payload->len = found.len;
         TERN_TRY(tern_payload_check(payload->data, payload->len, model->segments[i].count,
                                     &payload->mode));
-        src += length_bytes + payload->len;
-        src_len -= length_bytes + payload->len;
     }
-    return src_len == 0 ? TERN_OK : TERN_ERR_CORRUPT;
+    return rest.len == 0 ? TERN_OK : TERN_ERR_CORRUPT;
 }
 
 static void add_info(struct tern_codec_info *sum, const struct tern_codec_info *part)

@@ -1,0 +1,49 @@
+// Deep Gradient Compression (Lin, Han, Mao, Wang, Dally, ICLR 2018): top-k of a sum v of velocities
+// u. Momentum correction (section 3.2), u = mu u + g and v += u, is error_buffer.h's; here are the
+// choice, momentum factor masking (section 3.3: u and v are cleared where v was sent), and the
+// warm-up of the density (section 3.3).
+#include "codec/coders/sparse.h"
+#include "codec/kernels/select.h"
+
+// Densities of the four stages of the warm-up.
+static const float stages[] = {0.25f, 0.0625f, 0.015625f, 0.004f};
+enum { STAGES = sizeof stages / sizeof stages[0] };
+
+// The share of a round, from 1; round 0 is one without a warm-up.
+static float density_in(const struct tern_codec *codec, uint32_t round)
+{
+    if (round == 0 || round > codec->warmup) {
+        return codec->density;
+    }
+    float stage = stages[(uint64_t)(round - 1) * STAGES / codec->warmup];
+    return stage > codec->density ? stage : codec->density;
+}
+
+// Of the densest round.
+static size_t dgc_bound(const struct tern_codec *codec, size_t count)
+{
+    return tern_sparse_bound(tern_select_count(density_in(codec, 1), count), count);
+}
+
+// Clears u where v was listed.
+static void mask_velocity(const struct tern_encode_job *job, const struct tern_sparse_list *list)
+{
+    float *velocity = job->context->velocity;
+    for (size_t i = 0; i < job->count; i++) {
+        velocity[i] = list->words[i / 64] >> i % 64 & 1 ? 0 : velocity[i];
+    }
+}
+
+static size_t dgc_encode(const struct tern_encode_job *job)
+{
+    float density = density_in(job->codec, job->context->round);
+    struct tern_sparse_list list = tern_sparse_largest(job, tern_select_count(density, job->count),
+                                                       dgc_bound(job->codec, job->count));
+    mask_velocity(job, &list);
+    return tern_sparse_encode(job, &list);
+}
+
+const struct tern_encoder tern_dgc_encoder = {
+    .bound = dgc_bound,
+    .encode = dgc_encode,
+};

@@ -1,0 +1,77 @@
+// ScaleCom (Chen, Ni, Lu, Cui, Chen, Sun, Wang, Venkataramani, Srinivasan, Zhang, Gopalakrishnan,
+// NeurIPS 2020, section 3): cyclic local top-k. The leader of a round chooses the places of its own
+// largest error-compensated values, and all send theirs there, so that the sum of all updates is as
+// sparse as one. The low-pass filter of the memory (section 3, equation 5) is error_buffer.h's.
+#include "codec/coders/index_sets.h"
+#include "codec/coders/sparse.h"
+#include "codec/kernels/select.h"
+#include <string.h>
+
+static size_t largest_count(const struct tern_codec *codec, size_t count)
+{
+    return tern_select_count(codec->density, count);
+}
+
+static size_t scalecom_bound(const struct tern_codec *codec, size_t count)
+{
+    return tern_sparse_bound(largest_count(codec, count), count);
+}
+
+// Opens the leader's indices of this segment. False: it lists none.
+static bool open_indices(const struct tern_encode_job *job, struct tern_index_set *set)
+{
+    const struct tern_encode_context *context = job->context;
+    return context->indices_len > 0 && context->indices[0] == TERN_MODE_SPARSE_INDICES &&
+           tern_index_set_open(context->indices + 1, context->indices_len - 1, 0, job->count, set);
+}
+
+static enum tern_result scalecom_check(const struct tern_encode_job *job)
+{
+    const struct tern_encode_context *context = job->context;
+    if (context->indices == NULL ||
+        (context->indices_len == 1 && context->indices[0] == TERN_MODE_ZERO)) {
+        return TERN_OK;
+    }
+    struct tern_index_set set;
+    if (!open_indices(job, &set) || set.members > largest_count(job->codec, job->count)) {
+        return TERN_ERR_CORRUPT;
+    }
+    return tern_index_set_check(&set);
+}
+
+// Lists the leader's places. `listed` is 0 where all values there are 0.
+static struct tern_sparse_list list_indices(const struct tern_encode_job *job)
+{
+    struct tern_sparse_list list = {
+        .words = tern_sparse_words(job, scalecom_bound(job->codec, job->count))};
+    struct tern_index_set set;
+    if (!open_indices(job, &set)) {
+        return list;
+    }
+    memset(list.words, 0, sizeof *list.words * (job->count / 64 + (job->count % 64 != 0)));
+    struct tern_index_reader reader = {.set = &set};
+    bool any = false;
+    for (size_t i = 0; i < set.members; i++) {
+        size_t index = tern_index_next(&reader);
+        list.words[index / 64] |= 1ull << index % 64;
+        any = any || job->values[index] != 0;
+    }
+    list.listed = any ? set.members : 0;
+    return list;
+}
+
+static size_t scalecom_encode(const struct tern_encode_job *job)
+{
+    struct tern_sparse_list list =
+        job->context->indices != NULL
+            ? list_indices(job)
+            : tern_sparse_largest(job, largest_count(job->codec, job->count),
+                                  scalecom_bound(job->codec, job->count));
+    return list.listed > 0 ? tern_sparse_encode(job, &list) : 0;
+}
+
+const struct tern_encoder tern_scalecom_encoder = {
+    .bound = scalecom_bound,
+    .check_context = scalecom_check,
+    .encode = scalecom_encode,
+};
