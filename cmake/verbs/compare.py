@@ -10,10 +10,12 @@ The section:
     seeds = 1 2
     targets = 0.8 0.84
     h1 = train.local_steps=1 | round.rounds=500        ; a named list of overrides
+    groups = h1
     run = float32 | codec.codec=float32
     run = 3lc, H = 1 | @h1 | codec.codec=3lc:s=1
 
-Runs that name the same lists are a group; the first of a group is what the others are held against.
+Runs with the same lists of `groups` are a table of their own, whose first run is what the others are
+held against.
 """
 import argparse
 import json
@@ -39,7 +41,7 @@ class Plan:
 
     def __init__(self, path):
         self.path, self.runs, self.seeds, self.targets = path, [], [], []
-        self.lists = {}
+        self.lists, self.group_lists = {}, []
         for number, key, value in section(path, "experiment"):
             self.take(number, key, value)
         if not self.runs or not self.seeds:
@@ -57,6 +59,8 @@ class Plan:
             self.seeds = value.split()
         elif key == "targets":
             self.targets = [float(word) for word in value.split()]
+        elif key == "groups":
+            self.group_lists = value.split()
         elif key == "run":
             self.runs.append(self.run(number, [part.strip() for part in value.split("|")]))
         else:
@@ -69,7 +73,7 @@ class Plan:
                 if part[1:] not in self.lists:
                     self.wrong(number, "there is no list '%s' above this run" % part[1:])
                 overrides += self.lists[part[1:]]
-                group.append(part[1:])
+                group += [part[1:]] if part[1:] in self.group_lists else []
             else:
                 overrides.append(part)
         for override in overrides:

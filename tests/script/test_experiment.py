@@ -149,7 +149,7 @@ class Experiment(unittest.TestCase):
     def planned(self, *runs):
         path = self.config()
         plan = ["[experiment]", "seeds = 3 4", "targets = 0.2 0.999",
-                "two = round.rounds=2"] + ["run = " + run for run in runs]
+                "two = round.rounds=2", "groups = two"] + ["run = " + run for run in runs]
         path.write_text(path.read_text() + "\n".join(plan) + "\n")
         return path
 
