@@ -142,6 +142,24 @@ static const struct tern_codec_parameter of_scalecom[] = {
     END,
 };
 
+static const struct tern_codec_parameter of_density[] = {
+    {.key = "p",
+     .meaning = "share of the values that is sent, those of largest magnitude",
+     .range = "0.000001 to 1",
+     .kind = TERN_PARAMETER_NUMBER,
+     .offset = FIELD(density),
+     .least = 1,
+     .most = MILLION,
+     .preset = MILLION / 20},
+    CODER(TERN_CODER_AUTO),
+    END,
+};
+
+static const struct tern_codec_parameter of_stochastic_ternary[] = {
+    CODER(TERN_CODER_ZERO_RUN),
+    END,
+};
+
 static bool always(const struct tern_codec *codec)
 {
     (void)codec;
@@ -211,6 +229,24 @@ static const struct row rows[] = {
       .parameters = of_3lc,
       .downloads = always},
      &tern_3lc_encoder},
+    {{.id = TERN_CODEC_DENSITY,
+      .name = "density",
+      .summary = "ternary: a share of the values, scaled by their mean magnitude",
+      .source = "Sattler et al.: Robust and Communication-Efficient Federated Learning, 2019, "
+                "algorithm 1",
+      .feedback = TERN_FEEDBACK_ERROR,
+      .parameters = of_density,
+      .downloads = always},
+     &tern_density_encoder},
+    {{.id = TERN_CODEC_STOCHASTIC_TERNARY,
+      .name = "stochastic-ternary",
+      .summary = "ternary: each sign with the probability that keeps the mean",
+      .source = "Wen et al.: TernGrad, NeurIPS 2017, section 3.1",
+      .feedback = TERN_FEEDBACK_NONE,
+      .random = true,
+      .parameters = of_stochastic_ternary,
+      .downloads = never},
+     &tern_stochastic_ternary_encoder},
     {{.id = TERN_CODEC_SPARSE,
       .name = "sparse",
       .summary = "the values of largest magnitude as they are; p=0.001 is Sparse GD",
@@ -278,6 +314,8 @@ static const struct tern_mode *const modes[] = {
     &tern_onebit_mode,
     &tern_ternary_zero_run_mode,
     &tern_ternary_packed_mode,
+    &tern_ternary_long_runs_mode,
+    &tern_ternary_consecutive_mode,
     &tern_ternary_gaps_mode,
     &tern_sparse_bitmap_mode,
     &tern_sparse_gaps_mode,

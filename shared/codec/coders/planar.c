@@ -7,8 +7,7 @@
 // --- Checks
 // --------------------------------------------------------------------------------------------
 
-// Whether the digits of byte `at` that lie at `count` or later are 1, which is q = 0.
-static bool padding_is_zero(uint8_t packed, size_t at, size_t count)
+bool tern_planar_padding_is_zero(uint8_t packed, size_t at, size_t count)
 {
     size_t stride = tern_ternary_stride(count);
     for (size_t part = TERN_TERNARY_PARTS; part-- > 0; packed /= 3) {
@@ -28,7 +27,7 @@ static bool all_padding_is_zero(const uint8_t *coded, size_t len, size_t count)
     while (len > 0 && at > first) {
         uint8_t byte = coded[--len];
         at -= tern_run_length(byte);
-        if (byte < TERN_TERNARY_LIMIT && !padding_is_zero(byte, at, count)) {
+        if (byte < TERN_TERNARY_LIMIT && !tern_planar_padding_is_zero(byte, at, count)) {
             return false;
         }
     }
@@ -106,7 +105,7 @@ static void walk_packed(const uint8_t *packed, size_t len, float scale,
     }
 }
 
-static struct tern_ternary_target target_of(float *values, size_t count)
+struct tern_ternary_target tern_planar_target(float *values, size_t count)
 {
     return (struct tern_ternary_target){
         .at = values, .end = values + count, .stride = tern_ternary_stride(count)};
@@ -115,28 +114,35 @@ static struct tern_ternary_target target_of(float *values, size_t count)
 static void decode_runs(const uint8_t *body, size_t len, float *dst, size_t count)
 {
     walk_runs(body + TERN_TERNARY_SCALE_BYTES, len - TERN_TERNARY_SCALE_BYTES, tern_get_f32(body),
-              target_of(dst, count), tern_kernel_ternary_set, tern_kernel_ternary_set_runs);
+              tern_planar_target(dst, count), tern_kernel_ternary_set,
+              tern_kernel_ternary_set_runs);
 }
 
 static void decode_packed(const uint8_t *body, size_t len, float *dst, size_t count)
 {
     walk_packed(body + TERN_TERNARY_SCALE_BYTES, len - TERN_TERNARY_SCALE_BYTES, tern_get_f32(body),
-                target_of(dst, count), tern_kernel_ternary_set);
+                tern_planar_target(dst, count), tern_kernel_ternary_set);
+}
+
+void tern_planar_add_runs(const uint8_t *coded, size_t len, float scale,
+                          struct tern_ternary_target target)
+{
+    walk_runs(coded, len, scale, target, tern_kernel_ternary_add, tern_kernel_ternary_add_runs);
 }
 
 // weight * (scale * q) is (weight * scale) * q, both rounded once: q only changes the sign.
 static void accumulate_runs(const uint8_t *body, size_t len, float weight, float *acc, size_t count)
 {
-    walk_runs(body + TERN_TERNARY_SCALE_BYTES, len - TERN_TERNARY_SCALE_BYTES,
-              weight * tern_get_f32(body), target_of(acc, count), tern_kernel_ternary_add,
-              tern_kernel_ternary_add_runs);
+    tern_planar_add_runs(body + TERN_TERNARY_SCALE_BYTES, len - TERN_TERNARY_SCALE_BYTES,
+                         weight * tern_get_f32(body), tern_planar_target(acc, count));
 }
 
 static void accumulate_packed(const uint8_t *body, size_t len, float weight, float *acc,
                               size_t count)
 {
     walk_packed(body + TERN_TERNARY_SCALE_BYTES, len - TERN_TERNARY_SCALE_BYTES,
-                weight * tern_get_f32(body), target_of(acc, count), tern_kernel_ternary_add);
+                weight * tern_get_f32(body), tern_planar_target(acc, count),
+                tern_kernel_ternary_add);
 }
 
 static void describe(const uint8_t *body, size_t len, size_t count, struct tern_codec_info *info)
@@ -171,17 +177,42 @@ const struct tern_mode tern_ternary_packed_mode = {
 // --- Coders
 // ----------------------------------------------------------------------------------------------
 
+#define EACH_BYTE(b) (0x0101010101010101u * (uint64_t)(b))
+
+enum { WORD = sizeof(uint64_t) };
+
+// The `bits` bits (at most 8) of a plane from value `at` on, each in a byte of its own, 0 or 1.
+static uint64_t bytes_of_bits(const uint64_t *plane, size_t at, size_t bits)
+{
+    uint64_t byte = plane[at / 64] >> at % 64;
+    if (at % 64 + bits > 64) {
+        byte |= plane[at / 64 + 1] << (64 - at % 64);
+    }
+    byte &= (1u << bits) - 1;
+    uint64_t apart = byte * EACH_BYTE(1) & 0x8040201008040201u;
+    return (apart + EACH_BYTE(0x7f)) >> 7 & EACH_BYTE(1);
+}
+
+// Eight bytes of digits at once, by Horner's rule over the parts; no byte carries into the next.
 void tern_planar_from_planes(const struct tern_planes *planes, uint8_t *packed)
 {
     size_t stride = tern_ternary_stride(planes->count);
-    for (size_t byte = 0; byte < stride; byte++) {
-        unsigned digits = 0;
-        for (size_t at = byte; at < TERN_TERNARY_PARTS * stride; at += stride) {
-            uint64_t nonzero = at < planes->count ? planes->nonzero[at / 64] >> at % 64 & 1 : 0;
-            uint64_t negative = nonzero != 0 ? planes->negative[at / 64] >> at % 64 & 1 : 0;
-            digits = 3 * digits + 1 + (unsigned)nonzero - 2 * (unsigned)negative;
+    for (size_t byte = 0; byte < stride; byte += WORD) {
+        size_t here = stride - byte < WORD ? stride - byte : WORD;
+        uint64_t digits = 0;
+        for (size_t part = 0; part < TERN_TERNARY_PARTS; part++) {
+            size_t at = part * stride + byte;
+            size_t after = planes->count > at ? planes->count - at : 0;
+            size_t bits = after < here ? after : here;
+            digits = 3 * digits + EACH_BYTE(1);
+            if (bits > 0) {
+                digits += bytes_of_bits(planes->nonzero, at, bits);
+                digits -= 2 * bytes_of_bits(planes->negative, at, bits);
+            }
         }
-        packed[byte] = (uint8_t)digits;
+        for (size_t i = 0; i < here; i++, digits >>= 8) {
+            packed[byte + i] = (uint8_t)digits;
+        }
     }
 }
 

@@ -2,17 +2,41 @@
 #include "codec/coders/ternary.h"
 
 #include "util/bytes.h"
+#include <stdbool.h>
 
-// By enum tern_coder; TERN_CODER_AUTO tries them all.
+// By enum tern_coder, which is the order of their mode bytes.
 static const struct tern_ternary_coder *const coders[] = {
     [TERN_CODER_ZERO_RUN] = &tern_zero_run_coder,
     [TERN_CODER_PACKED] = &tern_packed_coder,
+    [TERN_CODER_LONG_RUNS] = &tern_long_runs_coder,
+    [TERN_CODER_CONSECUTIVE] = &tern_consecutive_coder,
     [TERN_CODER_GAPS] = &tern_gaps_coder,
 };
 
+enum { CODERS = sizeof coders / sizeof coders[0] };
+
+static bool tries_all(const struct tern_codec *codec)
+{
+    return codec->coder == TERN_CODER_AUTO;
+}
+
+// Not of TERN_CODER_AUTO.
 static const struct tern_ternary_coder *coder_of(const struct tern_codec *codec)
 {
-    return coders[codec->coder];
+    return codec->coder < CODERS ? coders[codec->coder] : &tern_zero_run_coder;
+}
+
+static size_t coded_bound(const struct tern_codec *codec, size_t count)
+{
+    if (!tries_all(codec)) {
+        return coder_of(codec)->bound(count);
+    }
+    size_t most = 0;
+    for (size_t i = 0; i < CODERS; i++) {
+        size_t bound = coders[i]->bound(count);
+        most = bound > most ? bound : most;
+    }
+    return most;
 }
 
 // Bytes at the end of dst that planes take, with room to align them.
@@ -23,14 +47,18 @@ static size_t planes_room(size_t count)
 
 size_t tern_ternary_bound_planes(const struct tern_codec *codec, size_t count)
 {
-    return TERN_TERNARY_HEAD + coder_of(codec)->bound(count) + planes_room(count);
+    return TERN_TERNARY_HEAD + coded_bound(codec, count) + planes_room(count);
+}
+
+static bool takes_planar(const struct tern_codec *codec)
+{
+    return !tries_all(codec) && coder_of(codec)->encode_planar != NULL;
 }
 
 size_t tern_ternary_bound(const struct tern_codec *codec, size_t count)
 {
-    const struct tern_ternary_coder *coder = coder_of(codec);
-    return coder->encode_planar != NULL ? TERN_TERNARY_HEAD + coder->bound(count)
-                                        : tern_ternary_bound_planes(codec, count);
+    return takes_planar(codec) ? TERN_TERNARY_HEAD + coded_bound(codec, count)
+                               : tern_ternary_bound_planes(codec, count);
 }
 
 struct tern_planes tern_ternary_planes(const struct tern_encode_job *job)
@@ -50,22 +78,75 @@ static size_t write_head(const struct tern_encode_job *job, enum tern_mode_byte 
     return TERN_TERNARY_HEAD;
 }
 
+// The coder whose bytes are fewest, the first of equals; its bytes are left in dst. Planar packed
+// bytes are never fewer than their zero runs, which come first, so they are not tried.
+static const struct tern_ternary_coder *encode_smallest(const struct tern_planes *planes,
+                                                        uint8_t *dst, size_t *len)
+{
+    const struct tern_ternary_coder *best = coders[0];
+    const struct tern_ternary_coder *last = best;
+    *len = best->encode(planes, dst);
+    for (size_t i = 1; i < CODERS; i++) {
+        if (i == TERN_CODER_PACKED) {
+            continue;
+        }
+        last = coders[i];
+        size_t tried = last->encode(planes, dst);
+        if (tried < *len) {
+            best = last;
+            *len = tried;
+        }
+    }
+    if (best != last) {
+        *len = best->encode(planes, dst);
+    }
+    return best;
+}
+
+// Whether the one value is written as it is, which takes less than its scale and symbol.
+static bool goes_raw(const struct tern_encode_job *job)
+{
+    return tries_all(job->codec) && job->count == 1;
+}
+
+static size_t encode_raw(const struct tern_encode_job *job, float value)
+{
+    job->dst[0] = TERN_MODE_FLOAT32;
+    tern_put_f32(job->dst + 1, value);
+    return TERN_TERNARY_HEAD;
+}
+
 size_t tern_ternary_encode_planes(const struct tern_encode_job *job, float scale,
                                   const struct tern_planes *planes)
 {
-    const struct tern_ternary_coder *coder = coder_of(job->codec);
-    size_t head = write_head(job, coder->mode, scale);
-    return head + coder->encode(planes, job->dst + head);
+    if (goes_raw(job)) {
+        return encode_raw(job, planes->negative[0] != 0 ? -scale : scale);
+    }
+    uint8_t *body = job->dst + TERN_TERNARY_HEAD;
+    size_t len = 0;
+    const struct tern_ternary_coder *coder = NULL;
+    if (tries_all(job->codec)) {
+        coder = encode_smallest(planes, body, &len);
+    } else {
+        coder = coder_of(job->codec);
+        len = coder->encode(planes, body);
+    }
+    return write_head(job, coder->mode, scale) + len;
 }
 
 size_t tern_ternary_encode(const struct tern_encode_job *job, struct tern_threshold threshold)
 {
-    const struct tern_ternary_coder *coder = coder_of(job->codec);
-    if (coder->encode_planar == NULL) {
+    if (goes_raw(job)) {
+        float value = job->values[0];
+        job->values[0] = 0;
+        return encode_raw(job, value);
+    }
+    if (!takes_planar(job->codec)) {
         struct tern_planes planes = tern_ternary_planes(job);
         tern_kernel_planes_split(job->values, threshold.scale, threshold.bits, planes);
         return tern_ternary_encode_planes(job, threshold.scale, &planes);
     }
+    const struct tern_ternary_coder *coder = coder_of(job->codec);
     size_t head = write_head(job, coder->mode, threshold.scale);
     uint8_t *packed = job->dst + head;
     tern_kernel_ternary_pack(job->values, job->count, threshold.scale, threshold.bits, packed);

@@ -9,6 +9,7 @@
 
 #include "codec/kernels/kernels.h"
 #include "codec/modes.h"
+#include <stdbool.h>
 
 #define TERN_TERNARY_SCALE_BYTES 4 // float32, little-endian, before the symbols
 #define TERN_TERNARY_HEAD (1 + TERN_TERNARY_SCALE_BYTES)
@@ -60,10 +61,28 @@ struct tern_ternary_coder {
 
 extern const struct tern_ternary_coder tern_zero_run_coder;
 extern const struct tern_ternary_coder tern_packed_coder;
+extern const struct tern_ternary_coder tern_long_runs_coder;
+extern const struct tern_ternary_coder tern_consecutive_coder;
 extern const struct tern_ternary_coder tern_gaps_coder;
 
-// Planar base-3^5 of planes (planar.c).
+// --- Planar base-3^5 (planar.c)
+// ---------------------------------------------------------------------------------------------------
+
 void tern_planar_from_planes(const struct tern_planes *planes, uint8_t *packed);
+
+// Whether the digits of planar byte `at` that lie at `count` or later are 1, which is q = 0. Such
+// digits are in the last TERN_TERNARY_PARTS - 1 bytes only.
+bool tern_planar_padding_is_zero(uint8_t packed, size_t at, size_t count);
+
+// Adds scale * q of zero-run-coded bytes, where q is not 0.
+void tern_planar_add_runs(const uint8_t *coded, size_t len, float scale,
+                          struct tern_ternary_target target);
+
+// Where all bytes of `count` values land.
+struct tern_ternary_target tern_planar_target(float *values, size_t count);
+
+// --- Bodies
+// ---------------------------------------------------------------------------------------------------
 
 // Check of the scale that every ternary body opens with (ternary.c).
 TERN_MUST_USE enum tern_result tern_ternary_check_scale(const uint8_t *body, size_t len);
