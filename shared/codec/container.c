@@ -1,6 +1,7 @@
 #include "codec/container.h"
 
 #include "codec/modes.h"
+#include "codec/payloads.h"
 #include "util/bytes.h"
 #include <string.h>
 
@@ -53,32 +54,12 @@ static size_t emit_segment(struct tern_encode_job *job)
     return length_bytes + payload;
 }
 
-// What is left of a container while its payloads are taken one by one.
-struct rest {
-    const uint8_t *data;
-    size_t len;
-};
-
-// Takes the next payload: moves `rest` past it. False when its length does not fit.
-static bool take_payload(struct rest *rest, struct rest *payload)
-{
-    uint64_t len = 0;
-    size_t length_bytes = tern_get_varint(rest->data, rest->len, &len);
-    // len is compared with what is left before it is used to step over it.
-    if (length_bytes == 0 || len > rest->len - length_bytes) {
-        return false;
-    }
-    *payload = (struct rest){rest->data + length_bytes, (size_t)len};
-    rest->data = payload->data + payload->len;
-    rest->len -= length_bytes + payload->len;
-    return true;
-}
-
 // The part of a context that belongs to one segment. indices: what is left of those of the whole.
 // TERN_ERR_CORRUPT  the indices have no payload for the segment
 static enum tern_result segment_context(const struct tern_encode_context *whole,
                                         const struct tern_model *model, uint32_t index,
-                                        struct rest *indices, struct tern_encode_context *context)
+                                        struct tern_bytes_left *indices,
+                                        struct tern_encode_context *context)
 {
     *context = *whole;
     context->segment = index;
@@ -86,8 +67,8 @@ static enum tern_result segment_context(const struct tern_encode_context *whole,
         context->velocity = whole->velocity + model->segments[index].offset;
     }
     if (whole->indices != NULL) {
-        struct rest payload;
-        if (!take_payload(indices, &payload)) {
+        struct tern_bytes_left payload;
+        if (!tern_take_payload(indices, &payload)) {
             return TERN_ERR_CORRUPT;
         }
         context->indices = payload.data;
@@ -114,7 +95,7 @@ static enum tern_result check_segments(const struct tern_codec *codec,
                                        const struct tern_model *model, float *values,
                                        float peaks[TERN_MODEL_MAX_TENSORS])
 {
-    struct rest indices = {whole->indices, whole->indices_len};
+    struct tern_bytes_left indices = {whole->indices, whole->indices_len};
     for (uint32_t i = 0; i < model->segment_count; i++) {
         struct tern_encode_context context;
         TERN_TRY(segment_context(whole, model, i, &indices, &context));
@@ -136,7 +117,7 @@ enum tern_result tern_container_encode(const struct tern_codec *codec,
     }
     float peaks[TERN_MODEL_MAX_TENSORS];
     TERN_TRY(check_segments(codec, whole, model, values, peaks));
-    struct rest indices = {whole->indices, whole->indices_len};
+    struct tern_bytes_left indices = {whole->indices, whole->indices_len};
     size_t at = 0;
     for (uint32_t i = 0; i < model->segment_count; i++) {
         struct tern_encode_context part;
@@ -163,10 +144,10 @@ struct payload {
 static enum tern_result check_all(const struct tern_model *model, const uint8_t *src,
                                   size_t src_len, struct payload payloads[TERN_MODEL_MAX_TENSORS])
 {
-    struct rest rest = {src, src_len};
+    struct tern_bytes_left rest = {src, src_len};
     for (uint32_t i = 0; i < model->segment_count; i++) {
-        struct rest found;
-        if (!take_payload(&rest, &found)) {
+        struct tern_bytes_left found;
+        if (!tern_take_payload(&rest, &found)) {
             return TERN_ERR_CORRUPT;
         }
         struct payload *payload = &payloads[i];
