@@ -125,11 +125,19 @@ struct tern_client_config {
 struct tern_client_workspace {
     const struct tern_model *model; // its hash must be the identity's
     struct tern_trainer trainer;
-    float *weights;      // model->count values: the replica
-    float *error_buffer; // model->count values
-    uint8_t *blob;       // one update or one download at a time
-    size_t blob_size;    // tern_client_blob_bound() holds everything. With less, codecs that do not
-                         // fit are not announced and larger downloads are refused.
+    float *weights; // model->count values: the replica
+
+    // tern_error_storage_bytes() of model->count values, aligned as float. A record saved in
+    // another storage is converted.
+    enum tern_error_storage error_storage;
+    void *error_buffer;
+
+    float *velocity; // model->count values, for codecs with momentum; not touched before one is
+                     // used. NULL: such codecs are not announced, and a task with one is refused.
+
+    uint8_t *blob;    // one update or one download at a time
+    size_t blob_size; // tern_client_blob_bound() holds everything. With less, codecs that do not
+                      // fit are not announced and larger downloads are refused.
 };
 
 // The most bytes of any update or download of `model`.
@@ -198,7 +206,7 @@ struct tern_client {
     // The error buffer's name and the update in flight.
     uint32_t generation;
     uint32_t sequence;
-    bool upload_saved;   // the store holds this generation
+    bool has_velocity;   // the velocity is of this generation, and in its record; else it is zero
     uint32_t kept_round; // its change is in the error buffer without an update; 0 = of no round
     struct tern_client_pending pending;
 
@@ -210,7 +218,7 @@ struct tern_client {
     bool training;
     uint64_t train_started_ms;
     uint32_t train_ms;
-    const float *trained;
+    float *trained; // the trainer's memory: the sum t, then what the update does not carry
     struct tern_train_result train_result;
     float steps_per_second;
     bool has_evaluation;

@@ -61,11 +61,12 @@ TERN_MUST_USE enum tern_result tern_record_save_identity(struct tern_client *cli
 TERN_MUST_USE enum tern_result tern_record_load_identity(struct tern_client *client);
 TERN_MUST_USE enum tern_result tern_record_save_replica(struct tern_client *client);
 TERN_MUST_USE enum tern_result tern_record_load_replica(struct tern_client *client);
-// Error buffer, generation, sequence and, when pending.len > 0, the update in the blob.
+// Error buffer, velocity, generation, sequence and, when pending.len > 0, the update in the blob.
+// Loading takes the blob for its own before it puts the update there.
 TERN_MUST_USE enum tern_result tern_record_save_upload(struct tern_client *client);
 TERN_MUST_USE enum tern_result tern_record_load_upload(struct tern_client *client);
-// Only the error buffer's values, after a change that is not to be kept.
-TERN_MUST_USE enum tern_result tern_record_reload_error_buffer(struct tern_client *client);
+// Only the velocity, after a change that is not to be kept.
+TERN_MUST_USE enum tern_result tern_record_reload_velocity(struct tern_client *client);
 TERN_MUST_USE enum tern_result tern_record_save_settled(struct tern_client *client);
 TERN_MUST_USE enum tern_result tern_record_load_settled(struct tern_client *client,
                                                         uint32_t *generation, uint32_t *sequence);
@@ -120,11 +121,22 @@ TERN_MUST_USE enum tern_result tern_phase_evaluate(struct tern_client *client);
 TERN_MUST_USE enum tern_result tern_client_follow(struct tern_client *client,
                                                   const tern_CheckinReply *reply);
 
-// Codecs whose updates fit into the blob, bit i for codec id i.
+// Codecs that this client has the memory for, bit i for codec id i.
 uint32_t tern_client_codecs(const struct tern_client *client);
 
-// Bytes of the blob that encoding an update of `codec` takes.
-size_t tern_client_update_bound(const struct tern_codec *codec, const struct tern_model *model);
+// Whether there is memory for a codec's state beside the error buffer.
+bool tern_client_has_state_for(const struct tern_client *client, const struct tern_codec *codec);
+
+// Bytes of the blob that encoding an update of `codec`, and giving it back, takes.
+size_t tern_client_update_bound(const struct tern_client *client, const struct tern_codec *codec);
+
+// The blob behind the pending update, as values: what giving it back works in.
+float *tern_client_give_back_work(const struct tern_client *client);
+
+// Bytes of the blob that a pending update of `len` bytes and that take.
+size_t tern_client_pending_bound(const struct tern_client *client, size_t len);
+
+struct tern_error_buffer tern_client_error_buffer(const struct tern_client *client);
 
 // What an update and a check-in say about the error buffer.
 tern_ErrorFacts tern_client_error_facts(const struct tern_client *client);

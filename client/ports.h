@@ -57,14 +57,14 @@ struct tern_transport {
 enum tern_record {
     TERN_RECORD_IDENTITY = 0, // client id, token, model
     TERN_RECORD_REPLICA = 1,  // replica id, version, weights
-    TERN_RECORD_UPLOAD = 2,   // generation, sequence, error buffer, pending update
+    TERN_RECORD_UPLOAD = 2,   // generation, sequence, error buffer, velocity, pending update
     TERN_RECORD_SETTLED = 3,  // the sequence up to which updates were answered
     TERN_RECORD_METER = 4,    // counters and budgets
     TERN_RECORD_COUNT
 };
 
 struct tern_store_part {
-    const void *data;
+    const void *data; // may be NULL when len is 0
     size_t len;
 };
 
@@ -121,9 +121,10 @@ struct tern_trainer {
                                             const float *base, uint32_t count);
 
     // Does one local step. TERN_AGAIN while steps are left; TERN_OK when done: *weights then points
-    // at the trained weights (trainer-owned, valid until the next begin) and *result is filled.
-    // TERN_ERR_TRAINER  the loss is no longer finite, or the trainer failed
-    TERN_MUST_USE enum tern_result (*step)(void *ctx, const float **weights,
+    // at the trained weights and *result is filled. They are the trainer's memory, but the core's
+    // to overwrite until the next begin: the update is made in them. TERN_ERR_TRAINER  the loss is
+    // no longer finite, or the trainer failed
+    TERN_MUST_USE enum tern_result (*step)(void *ctx, float **weights,
                                            struct tern_train_result *result);
 
     // Evaluates weights[0..count) on the local evaluation data. NOT_FOUND when there is none.

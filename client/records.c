@@ -8,14 +8,16 @@
 
 #define FORMAT_IDENTITY 0x31444954u // "TID1"
 #define FORMAT_REPLICA 0x31505254u  // "TRP1"
-#define FORMAT_UPLOAD 0x31505554u   // "TUP1"
+#define FORMAT_UPLOAD_1 0x31505554u // "TUP1": a float32 error buffer and no velocity
+#define FORMAT_UPLOAD 0x32505554u   // "TUP2"
 #define FORMAT_SETTLED 0x31545354u  // "TST1"
 #define FORMAT_METER 0x31544d54u    // "TMT1"
 
 #define OWNER_SIZE 8
 #define IDENTITY_SIZE (4 + 8 + 1 + TERN_CLIENT_TOKEN_MAX + TERN_CLIENT_SPEC_MAX + 8 + 32)
 #define REPLICA_HEAD (4 + OWNER_SIZE + 4 + 32 + 4)
-#define UPLOAD_HEAD (4 + OWNER_SIZE + 4 + 4 + 4 + 4 + 4)
+#define UPLOAD_HEAD_1 (4 + OWNER_SIZE + 4 + 4 + 4 + 4 + 4)
+#define UPLOAD_HEAD (UPLOAD_HEAD_1 + 4 + 4)
 #define SETTLED_SIZE (4 + OWNER_SIZE + 4 + 4)
 #define METER_COUNTERS (TERN_PURPOSE_COUNT * TERN_DIRECTION_COUNT * 4)
 #define METER_SIZE (4 + 4 + 8 * 4 + 8 * METER_COUNTERS)
@@ -171,7 +173,8 @@ enum tern_result tern_record_load_replica(struct tern_client *client)
 
 enum tern_result tern_record_save_upload(struct tern_client *client)
 {
-    const uint32_t count = client->work.model->count;
+    const struct tern_client_workspace *work = &client->work;
+    const uint32_t count = work->model->count;
     uint8_t head[UPLOAD_HEAD];
     uint8_t *at = head + put_head(client, head, FORMAT_UPLOAD);
     tern_put_le32(at, client->generation);
@@ -179,24 +182,144 @@ enum tern_result tern_record_save_upload(struct tern_client *client)
     tern_put_le32(at += 4, client->pending.round);
     tern_put_le32(at += 4, client->pending.len);
     tern_put_le32(at += 4, count);
+    tern_put_le32(at += 4, (uint32_t)work->error_storage);
+    tern_put_le32(at += 4, client->has_velocity);
     const struct tern_store_part parts[] = {
         {head, sizeof head},
-        {client->work.error_buffer, (size_t)count * sizeof(float)},
-        {client->work.blob, client->pending.len},
+        {work->error_buffer, tern_error_storage_bytes(work->error_storage, count)},
+        {work->velocity, client->has_velocity ? (size_t)count * sizeof(float) : 0},
+        {work->blob, client->pending.len},
     };
-    return save(client, TERN_RECORD_UPLOAD, parts, 3);
+    return save(client, TERN_RECORD_UPLOAD, parts, sizeof parts / sizeof parts[0]);
 }
 
-enum tern_result tern_record_reload_error_buffer(struct tern_client *client)
+// A saved upload record: its fields, and where its parts lie.
+struct upload {
+    uint32_t generation;
+    uint32_t sequence;
+    uint32_t round;
+    uint32_t len; // of the pending update
+    enum tern_error_storage storage;
+    bool has_velocity;
+    size_t buffer_at;
+    size_t velocity_at;
+    size_t pending_at;
+};
+
+// The fields that TUP2 has more than TUP1.
+static enum tern_result read_storage(const struct tern_client *client, struct upload *upload)
 {
-    const size_t values_len = client->work.model->count * sizeof(float);
+    uint8_t bytes[UPLOAD_HEAD - UPLOAD_HEAD_1];
     size_t len = 0;
-    if (!client->upload_saved) {
-        memset(client->work.error_buffer, 0, values_len);
+    TERN_TRY(load(client, TERN_RECORD_UPLOAD, UPLOAD_HEAD_1, bytes, sizeof bytes, &len));
+    const uint32_t storage = tern_get_le32(bytes);
+    const uint32_t has_velocity = tern_get_le32(bytes + 4);
+    if (tern_error_storage_name((enum tern_error_storage)storage) == NULL || has_velocity > 1) {
+        return TERN_ERR_CORRUPT;
+    }
+    upload->storage = (enum tern_error_storage)storage;
+    upload->has_velocity = has_velocity == 1;
+    upload->buffer_at = UPLOAD_HEAD;
+    return TERN_OK;
+}
+
+static enum tern_result open_upload(const struct tern_client *client, struct upload *upload)
+{
+    const uint32_t count = client->work.model->count;
+    uint8_t head[UPLOAD_HEAD_1];
+    size_t len = 0;
+    TERN_TRY(load(client, TERN_RECORD_UPLOAD, 0, head, sizeof head, &len));
+    const bool old = tern_get_le32(head) == FORMAT_UPLOAD_1;
+    TERN_TRY(check_head(client, head, old ? FORMAT_UPLOAD_1 : FORMAT_UPLOAD));
+    const uint8_t *at = head + 4 + OWNER_SIZE;
+    *upload = (struct upload){.storage = TERN_ERROR_FLOAT32, .buffer_at = UPLOAD_HEAD_1};
+    upload->generation = tern_get_le32(at);
+    upload->sequence = tern_get_le32(at + 4);
+    upload->round = tern_get_le32(at + 8);
+    upload->len = tern_get_le32(at + 12);
+    if (!old) {
+        TERN_TRY(read_storage(client, upload));
+    }
+    const size_t velocity_len = upload->has_velocity ? (size_t)count * sizeof(float) : 0;
+    upload->velocity_at = upload->buffer_at + tern_error_storage_bytes(upload->storage, count);
+    upload->pending_at = upload->velocity_at + velocity_len;
+    return tern_get_le32(at + 16) == count && len == upload->pending_at + upload->len
+               ? TERN_OK
+               : TERN_ERR_CORRUPT;
+}
+
+// Moves `count` values that the blob holds in another storage to the error buffer.
+static enum tern_result convert_part(struct tern_client *client, enum tern_error_storage from,
+                                     uint32_t first, uint32_t count)
+{
+    float values[TERN_ERROR_BLOCK];
+    const struct tern_client_workspace *work = &client->work;
+    TERN_TRY(tern_error_storage_check(from, work->blob, count));
+    for (uint32_t done = 0; done < count; done += TERN_ERROR_BLOCK) {
+        const uint32_t n = count - done < TERN_ERROR_BLOCK ? count - done : TERN_ERROR_BLOCK;
+        tern_error_storage_get(from, work->blob, done, values, n);
+        tern_error_storage_put(work->error_storage, values, first + done, work->error_buffer, n);
+    }
+    return TERN_OK;
+}
+
+// Reads an error buffer of another storage through the blob, in as few parts as fit.
+static enum tern_result convert_buffer(struct tern_client *client, const struct upload *upload)
+{
+    const uint32_t count = client->work.model->count;
+    const size_t blocks =
+        client->work.blob_size / tern_error_storage_bytes(upload->storage, TERN_ERROR_BLOCK);
+    size_t len = 0;
+    if (blocks == 0) {
+        return TERN_ERR_NO_SPACE;
+    }
+    for (uint32_t done = 0; done < count;) {
+        const uint32_t left = count - done;
+        const uint32_t n =
+            left / TERN_ERROR_BLOCK < blocks ? left : (uint32_t)blocks * TERN_ERROR_BLOCK;
+        const size_t at = upload->buffer_at + tern_error_storage_bytes(upload->storage, done);
+        TERN_TRY(load(client, TERN_RECORD_UPLOAD, at, client->work.blob,
+                      tern_error_storage_bytes(upload->storage, n), &len));
+        TERN_TRY(convert_part(client, upload->storage, done, n));
+        done += n;
+    }
+    return TERN_OK;
+}
+
+static enum tern_result load_buffer(struct tern_client *client, const struct upload *upload)
+{
+    const struct tern_client_workspace *work = &client->work;
+    if (upload->storage != work->error_storage) {
+        return convert_buffer(client, upload);
+    }
+    size_t len = 0;
+    TERN_TRY(load(client, TERN_RECORD_UPLOAD, upload->buffer_at, work->error_buffer,
+                  upload->velocity_at - upload->buffer_at, &len));
+    return tern_error_storage_check(work->error_storage, work->error_buffer, work->model->count);
+}
+
+// A velocity that there is no memory for is let go: the codec that needs it is not used either.
+static enum tern_result load_velocity(struct tern_client *client, const struct upload *upload)
+{
+    const struct tern_client_workspace *work = &client->work;
+    size_t len = 0;
+    client->has_velocity = upload->has_velocity && work->velocity != NULL;
+    if (!client->has_velocity) {
         return TERN_OK;
     }
-    return load(client, TERN_RECORD_UPLOAD, UPLOAD_HEAD, client->work.error_buffer, values_len,
-                &len);
+    TERN_TRY(load(client, TERN_RECORD_UPLOAD, upload->velocity_at, work->velocity,
+                  upload->pending_at - upload->velocity_at, &len));
+    return all_finite(work->velocity, work->model->count) ? TERN_OK : TERN_ERR_CORRUPT;
+}
+
+enum tern_result tern_record_reload_velocity(struct tern_client *client)
+{
+    struct upload upload;
+    if (!client->has_velocity) {
+        return TERN_OK;
+    }
+    TERN_TRY(open_upload(client, &upload));
+    return load_velocity(client, &upload);
 }
 
 // Reads the pending update and checks that it can be given back if it must.
@@ -206,7 +329,7 @@ static enum tern_result load_pending(struct tern_client *client, size_t offset)
     if (pending->len == 0) {
         return TERN_OK;
     }
-    if (pending->len > client->work.blob_size) {
+    if (tern_client_pending_bound(client, pending->len) > client->work.blob_size) {
         return TERN_ERR_NO_SPACE;
     }
     size_t len = 0;
@@ -225,27 +348,18 @@ static enum tern_result load_pending(struct tern_client *client, size_t offset)
 
 enum tern_result tern_record_load_upload(struct tern_client *client)
 {
-    const uint32_t count = client->work.model->count;
-    const size_t values_len = (size_t)count * sizeof(float);
-    uint8_t head[UPLOAD_HEAD];
-    size_t len = 0;
-    TERN_TRY(load(client, TERN_RECORD_UPLOAD, 0, head, sizeof head, &len));
-    TERN_TRY(check_head(client, head, FORMAT_UPLOAD));
-    const uint8_t *at = head + 4 + OWNER_SIZE;
-    client->generation = tern_get_le32(at);
-    client->sequence = tern_get_le32(at += 4);
-    client->pending.sequence = client->sequence;
-    client->pending.round = tern_get_le32(at += 4);
-    client->pending.len = tern_get_le32(at += 4);
-    if (tern_get_le32(at += 4) != count || len != sizeof head + values_len + client->pending.len) {
-        return TERN_ERR_CORRUPT;
-    }
-    TERN_TRY(
-        load(client, TERN_RECORD_UPLOAD, sizeof head, client->work.error_buffer, values_len, &len));
-    if (!all_finite(client->work.error_buffer, count)) {
-        return TERN_ERR_CORRUPT;
-    }
-    return load_pending(client, sizeof head + values_len);
+    struct upload upload;
+    TERN_TRY(open_upload(client, &upload));
+    client->generation = upload.generation;
+    client->sequence = upload.sequence;
+    client->pending = (struct tern_client_pending){
+        .round = upload.round,
+        .sequence = upload.sequence,
+        .len = upload.len,
+    };
+    TERN_TRY(load_buffer(client, &upload));
+    TERN_TRY(load_velocity(client, &upload));
+    return load_pending(client, upload.pending_at);
 }
 
 // --- Settled

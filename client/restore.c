@@ -2,18 +2,55 @@
 
 #include <string.h>
 
-size_t tern_client_update_bound(const struct tern_codec *codec, const struct tern_model *model)
+struct tern_error_buffer tern_client_error_buffer(const struct tern_client *client)
 {
-    // The container is encoded at the blob's end and then copied behind the message's fields.
-    return TERN_WIRE_OVERHEAD + 2 * tern_container_bound(codec, model);
+    const struct tern_client_workspace *work = &client->work;
+    return (struct tern_error_buffer){work->error_storage, work->error_buffer, work->model->count};
 }
 
+// From `len` to where a float may lie, wherever the blob itself begins.
+static size_t to_alignment(const struct tern_client *client, size_t len)
+{
+    const uintptr_t end = (uintptr_t)client->work.blob + len;
+    return (sizeof(float) - end % sizeof(float)) % sizeof(float);
+}
+
+size_t tern_client_pending_bound(const struct tern_client *client, size_t len)
+{
+    const struct tern_client_workspace *work = &client->work;
+    const uint32_t values = tern_error_give_back_work(work->error_storage, work->model);
+    return values == 0 ? len : len + sizeof(float) - 1 + values * sizeof(float);
+}
+
+float *tern_client_give_back_work(const struct tern_client *client)
+{
+    const size_t len = client->pending.len;
+    void *start = client->work.blob + len + to_alignment(client, len);
+    return start;
+}
+
+size_t tern_client_update_bound(const struct tern_client *client, const struct tern_codec *codec)
+{
+    // The container is encoded at the blob's end and then copied behind the message's fields.
+    const size_t container = tern_container_bound(codec, client->work.model);
+    const size_t encoding = TERN_WIRE_OVERHEAD + 2 * container;
+    const size_t giving_back = tern_client_pending_bound(client, TERN_WIRE_OVERHEAD + container);
+    return encoding > giving_back ? encoding : giving_back;
+}
+
+// The second container's room is more than what giving back in any storage takes.
 size_t tern_client_blob_bound(const struct tern_model *model)
 {
     return TERN_WIRE_OVERHEAD + 2 * tern_container_bound_any(model);
 }
 
-// Codecs whose largest update fits, with the parameters that a spec string without any has.
+bool tern_client_has_state_for(const struct tern_client *client, const struct tern_codec *codec)
+{
+    const struct tern_codec_entry *entry = tern_codec_entry(codec->id);
+    return entry->feedback != TERN_FEEDBACK_MOMENTUM || client->work.velocity != NULL;
+}
+
+// Judged with the parameters that a spec string without any has.
 uint32_t tern_client_codecs(const struct tern_client *client)
 {
     uint32_t mask = 0;
@@ -21,7 +58,8 @@ uint32_t tern_client_codecs(const struct tern_client *client)
     for (size_t i = 0; (entry = tern_codec_entry_at(i)) != NULL; i++) {
         struct tern_codec codec;
         if (tern_codec_parse(entry->name, &codec, NULL) == TERN_OK &&
-            tern_client_update_bound(&codec, client->work.model) <= client->work.blob_size) {
+            tern_client_has_state_for(client, &codec) &&
+            tern_client_update_bound(client, &codec) <= client->work.blob_size) {
             mask |= 1u << entry->id;
         }
     }
@@ -30,7 +68,7 @@ uint32_t tern_client_codecs(const struct tern_client *client)
 
 tern_ErrorFacts tern_client_error_facts(const struct tern_client *client)
 {
-    const struct tern_error_buffer buffer = {client->work.error_buffer, client->work.model->count};
+    const struct tern_error_buffer buffer = tern_client_error_buffer(client);
     const struct tern_error_facts facts = tern_error_buffer_facts(&buffer);
     return (tern_ErrorFacts){
         .generation = client->generation,
@@ -48,7 +86,9 @@ enum tern_result tern_client_new_generation(struct tern_client *client)
     client->generation = generation != 0 ? generation : 1;
     client->sequence = 0;
     client->pending = (struct tern_client_pending){0};
-    memset(client->work.error_buffer, 0, client->work.model->count * sizeof(float));
+    client->has_velocity = false;
+    struct tern_error_buffer buffer = tern_client_error_buffer(client);
+    tern_error_buffer_reset(&buffer);
     return TERN_OK;
 }
 
@@ -112,10 +152,9 @@ static enum tern_result drop_settled(struct tern_client *client)
 static enum tern_result restore_upload(struct tern_client *client)
 {
     client->pending = (struct tern_client_pending){0};
-    client->upload_saved = false;
+    client->has_velocity = false;
     const enum tern_result result = tern_record_load_upload(client);
     if (result == TERN_OK) {
-        client->upload_saved = true;
         return drop_settled(client);
     }
     if (not_usable(result)) {

@@ -18,7 +18,8 @@ endfunction()
 # The public headers; the others are known inside of one component only.
 function(tern_install_headers)
   install(FILES shared/result.h client/client.h client/ports.h DESTINATION ${TERN_INCLUDE})
-  foreach(header codec/codec codec/container tensor/model error_feedback/error_buffer wire/wire
+  foreach(header codec/codec codec/container tensor/model error_feedback/error_buffer
+          error_feedback/error_storage wire/wire
           meter/meter util/bytes util/crc32c util/prng util/sha256)
     get_filename_component(folder ${header} DIRECTORY)
     install(FILES shared/${header}.h DESTINATION ${TERN_INCLUDE}/${folder})

@@ -250,20 +250,37 @@ static enum tern_result build_trainer(struct session *session)
                          session->data.train.feature_count, session->data.train.class_count);
 }
 
+// The velocity costs address space only until a codec uses it: a large allocation has no memory
+// behind it before it is written.
 static enum tern_result take_memory(struct session *session,
                                     struct tern_client_workspace *workspace)
 {
-    const size_t values = (size_t)session->model.count * sizeof(float);
+    const uint32_t count = session->model.count;
+    const size_t values = (size_t)count * sizeof(float);
+    const size_t buffer = tern_error_storage_bytes(workspace->error_storage, count);
     workspace->model = &session->model;
     workspace->blob_size = tern_client_blob_bound(&session->model);
     workspace->weights = session->weights = malloc(values);
-    workspace->error_buffer = session->error_buffer = malloc(values);
+    workspace->error_buffer = session->error_buffer = malloc(buffer);
+    workspace->velocity = session->velocity = malloc(values);
     workspace->blob = session->blob = malloc(workspace->blob_size);
-    if (session->weights == NULL || session->error_buffer == NULL || session->blob == NULL) {
+    if (session->weights == NULL || session->error_buffer == NULL || session->velocity == NULL ||
+        session->blob == NULL) {
         return explain(session, TERN_ERR_NO_MEMORY, "the model needs %zu bytes of memory",
-                       2 * values + workspace->blob_size);
+                       2 * values + buffer + workspace->blob_size);
     }
     return TERN_OK;
+}
+
+static enum tern_result read_storage(struct session *session,
+                                     struct tern_client_workspace *workspace)
+{
+    const char *name = session->settings->error_storage;
+    return tern_error_storage_from_name(name, &workspace->error_storage) == TERN_OK
+               ? TERN_OK
+               : explain(session, TERN_ERR_CONFIG,
+                         "client.error_buffer is \"%s\"; it must be float32, bfloat16 or int8",
+                         name);
 }
 
 static enum tern_result restore(struct session *session,
@@ -278,6 +295,7 @@ static enum tern_result restore(struct session *session,
 enum tern_result session_restore(struct session *session)
 {
     struct tern_client_workspace workspace = {0};
+    TERN_TRY(read_storage(session, &workspace));
     TERN_TRY(build_model(session));
     TERN_TRY(build_trainer(session));
     TERN_TRY(take_memory(session, &workspace));
@@ -288,6 +306,7 @@ enum tern_result session_restore(struct session *session)
 enum tern_result session_restore_reader(struct session *session)
 {
     struct tern_client_workspace workspace = {0};
+    TERN_TRY(read_storage(session, &workspace));
     TERN_TRY(build_model(session));
     TERN_TRY(take_memory(session, &workspace));
     return restore(session, &workspace);
@@ -302,5 +321,6 @@ void session_close(struct session *session)
     free(session->arena);
     free(session->weights);
     free(session->error_buffer);
+    free(session->velocity);
     free(session->blob);
 }

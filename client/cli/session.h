@@ -26,7 +26,8 @@ struct session {
     struct tern_builtin_trainer trainer;
     void *arena;
     float *weights;
-    float *error_buffer;
+    void *error_buffer;
+    float *velocity;
     uint8_t *blob;
     char host[64];
     char why[SESSION_WHY_MAX]; // after an error: what is wrong and what to do

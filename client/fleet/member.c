@@ -59,6 +59,17 @@ static void on_event(void *ctx, const struct tern_client_event *event)
 
 // --- Opening
 
+static enum tern_result read_storage(struct tern_member *member,
+                                     const struct tern_fleet_settings *settings, char why[512])
+{
+    const char *name = settings->fleet_error_buffer;
+    if (tern_error_storage_from_name(name, &member->error_storage) == TERN_OK) {
+        return TERN_OK;
+    }
+    snprintf(why, 512, "fleet.error_buffer '%s' is not one of float32, bfloat16, int8", name);
+    return TERN_ERR_CONFIG;
+}
+
 static enum tern_result open_store(struct tern_member *member,
                                    const struct tern_fleet_settings *settings,
                                    struct tern_store *store, char why[512])
@@ -115,6 +126,7 @@ enum tern_result tern_member_open(struct tern_member *member,
     struct tern_client_config config = {0};
     snprintf(member->name, sizeof member->name, "fleet-%04u", member->number);
     member->progress = progress;
+    TERN_TRY(read_storage(member, settings, why));
     TERN_TRY(open_store(member, settings, &config.ports.store, why));
     const struct tern_curl_config transport = {.server = settings->fleet_server,
                                                .ca_file = settings->fleet_ca};
@@ -189,13 +201,17 @@ static enum tern_result take_memory(struct tern_member *member, const struct ter
     *workspace = (struct tern_client_workspace){.model = model};
     workspace->blob_size = tern_client_blob_bound(model);
     member->weights = calloc(model->count, sizeof *member->weights);
-    member->error_buffer = calloc(model->count, sizeof *member->error_buffer);
+    member->error_buffer = calloc(1, tern_error_storage_bytes(member->error_storage, model->count));
+    member->velocity = malloc(model->count * sizeof *member->velocity);
     member->blob = malloc(workspace->blob_size);
     workspace->trainer = tern_pool_port(&member->seat);
     workspace->weights = member->weights;
+    workspace->error_storage = member->error_storage;
     workspace->error_buffer = member->error_buffer;
+    workspace->velocity = member->velocity;
     workspace->blob = member->blob;
-    return member->weights != NULL && member->error_buffer != NULL && member->blob != NULL
+    return member->weights != NULL && member->error_buffer != NULL && member->velocity != NULL &&
+                   member->blob != NULL
                ? TERN_OK
                : TERN_ERR_NO_MEMORY;
 }
@@ -268,5 +284,6 @@ void tern_member_close(struct tern_member *member)
     tern_memory_store_clear(&member->memory);
     free(member->weights);
     free(member->error_buffer);
+    free(member->velocity);
     free(member->blob);
 }

@@ -24,7 +24,9 @@ struct tern_member {
     struct tern_posix_conditions conditions;
     struct tern_pool_seat seat;
     float *weights;
-    float *error_buffer;
+    enum tern_error_storage error_storage;
+    void *error_buffer;
+    float *velocity; // no memory stands behind it before a codec uses it
     uint8_t *blob;
     struct tern_progress *progress;
     uint32_t base_version;    // that the task in hand, or the update left over, trains from

@@ -103,7 +103,7 @@ static enum tern_result begin(void *ctx, const struct tern_train_task *task, con
     return seat->port.begin(seat->port.ctx, task, base, count);
 }
 
-static enum tern_result step(void *ctx, const float **weights, struct tern_train_result *result)
+static enum tern_result step(void *ctx, float **weights, struct tern_train_result *result)
 {
     struct tern_pool_seat *seat = ctx;
     if (seat->held == NULL) {

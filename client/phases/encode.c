@@ -1,18 +1,20 @@
-// Takes an update out of the error buffer. The task's directive, the local change and the encoding
-// become one record together with the update's bytes: before it is saved nothing has happened, and
-// whatever fails before then puts the error buffer back to what the store holds. A change that a
-// byte budget does not let out is saved in the error buffer, with no update.
+// Takes an update out of the error buffer. The sum t of buffer and local change is made and encoded
+// in the trainer's memory, which holds the trained weights; the task's directive, what is left, and
+// the update's bytes then become one record. Before it is made nothing has happened: the error
+// buffer is as it was. A change that a byte budget does not let out is saved in the error buffer,
+// with no update.
 #include "core.h"
 
 #include <string.h>
-
-#define CHANGE_BLOCK 256
 
 // What becomes of the client when the record is saved.
 struct outcome {
     uint32_t generation;
     uint32_t sequence;
+    bool has_velocity;
+    struct tern_error_next next; // of the error buffer
     struct tern_client_pending pending;
+    struct tern_span container; // in the blob
 };
 
 // Whether the store's error buffer holds this round's change already, and its directive's effect.
@@ -21,42 +23,78 @@ static bool is_kept(const struct tern_client *client)
     return client->kept_round != 0 && client->kept_round == client->task.round;
 }
 
-static enum tern_result apply_directive(struct tern_client *client, struct outcome *outcome)
+static enum tern_result read_directive(const struct tern_client *client, struct outcome *outcome)
 {
-    struct tern_error_buffer buffer = {client->work.error_buffer, client->work.model->count};
     const struct tern_entropy *entropy = &client->config.ports.entropy;
     switch (client->task.error_directive) {
     case tern_ErrorDirective_ERROR_KEEP:
         return TERN_OK;
     case tern_ErrorDirective_ERROR_DECAY:
-        return tern_error_buffer_decay(&buffer, client->task.decay);
+        outcome->next.decay = client->task.decay;
+        return TERN_OK;
     case tern_ErrorDirective_ERROR_RESET:
-        TERN_TRY(entropy->fill(entropy->ctx, &outcome->generation, sizeof outcome->generation));
+        outcome->next.decay = 0;
         outcome->sequence = 0;
-        return tern_error_buffer_decay(&buffer, 0.0f);
+        return entropy->fill(entropy->ctx, &outcome->generation, sizeof outcome->generation);
     }
     return TERN_ERR_UNKNOWN;
 }
 
-// error buffer += trained - replica, a block at a time: no third copy of the weights is needed.
-static enum tern_result add_change(struct tern_client *client)
+// Momentum correction. The directive takes as much from the velocity as from the error buffer.
+static enum tern_result move_velocity(struct tern_client *client, const struct tern_codec *codec,
+                                      float decay)
 {
     const uint32_t count = client->work.model->count;
-    float change[CHANGE_BLOCK];
-    for (uint32_t done = 0; done < count; done += CHANGE_BLOCK) {
-        const uint32_t n = count - done < CHANGE_BLOCK ? count - done : CHANGE_BLOCK;
-        for (uint32_t i = 0; i < n; i++) {
-            change[i] = client->trained[done + i] - client->work.weights[done + i];
-        }
-        struct tern_error_buffer block = {client->work.error_buffer + done, n};
-        TERN_TRY(tern_error_buffer_add(&block, change));
+    float *velocity = client->work.velocity;
+    if (!client->has_velocity) {
+        memset(velocity, 0, (size_t)count * sizeof *velocity);
     }
-    return TERN_OK;
+    return tern_error_momentum(velocity, codec->momentum * decay, client->trained, count);
+}
+
+// Makes t = decay * error buffer + trained - replica where the trained weights are.
+static enum tern_result build_sum(struct tern_client *client, const struct tern_codec *codec,
+                                  struct outcome *outcome)
+{
+    const struct tern_error_buffer buffer = tern_client_error_buffer(client);
+    float *sum = client->trained;
+    if (is_kept(client)) {
+        tern_error_buffer_load(&buffer, sum);
+        return TERN_OK;
+    }
+    TERN_TRY(read_directive(client, outcome));
+    for (uint32_t i = 0; i < buffer.count; i++) {
+        sum[i] -= client->work.weights[i];
+    }
+    if (outcome->has_velocity) {
+        TERN_TRY(move_velocity(client, codec, outcome->next.decay));
+    }
+    return tern_error_buffer_add_to(&buffer, outcome->next.decay, sum);
+}
+
+// Puts the container at the end of the blob.
+static enum tern_result encode(struct tern_client *client, const struct tern_codec *codec,
+                               struct outcome *outcome)
+{
+    const struct tern_client_workspace *work = &client->work;
+    const struct tern_encode_context context = {
+        .seed = client->task.seed,
+        .round = client->task.round,
+        .client = (uint32_t)client->identity.client_id,
+        .velocity = outcome->has_velocity ? work->velocity : NULL,
+    };
+    const size_t bound = tern_container_bound(codec, work->model);
+    uint8_t *dst = work->blob + work->blob_size - bound; // take_task() checked that there is room
+    outcome->container.data = dst;
+    return tern_container_encode(codec, &context, work->model, client->trained, dst, bound,
+                                 &outcome->container.len);
 }
 
 static tern_Update describe(const struct tern_client *client, const struct outcome *outcome)
 {
     const struct tern_train_result *result = &client->train_result;
+    const struct tern_error_buffer buffer = tern_client_error_buffer(client);
+    const struct tern_error_facts facts = tern_error_buffer_preview(&buffer, &outcome->next);
     tern_Update message = tern_Update_init_zero;
     message.base.size = TERN_SHA256_SIZE;
     memcpy(message.base.bytes, client->replica, TERN_SHA256_SIZE);
@@ -65,58 +103,54 @@ static tern_Update describe(const struct tern_client *client, const struct outco
     message.loss = result->loss;
     message.train_ms = client->train_ms;
     message.has_error = true;
-    message.error = tern_client_error_facts(client);
     message.error.generation = outcome->generation;
     message.error.sequence = outcome->sequence;
+    message.error.norm = facts.norm;
+    message.error.maximum = facts.maximum;
     message.model_hash.size = TERN_SHA256_SIZE;
     memcpy(message.model_hash.bytes, client->identity.model_hash, TERN_SHA256_SIZE);
     return message;
 }
 
-// error buffer = what the task's directive leaves of it + the local change.
-static enum tern_result fill_buffer(struct tern_client *client, struct outcome *outcome)
-{
-    if (is_kept(client)) {
-        return TERN_OK;
-    }
-    TERN_TRY(apply_directive(client, outcome));
-    return add_change(client);
-}
-
-// Leaves the whole update at the start of the blob. The container is first encoded at its end.
+// Leaves the whole update at the start of the blob.
 static enum tern_result build(struct tern_client *client, struct outcome *outcome)
 {
-    const struct tern_client_workspace *work = &client->work;
-    struct tern_error_buffer buffer = {work->error_buffer, work->model->count};
     struct tern_codec codec;
     TERN_TRY(tern_codec_parse(client->task.codec, &codec, NULL));
-    TERN_TRY(fill_buffer(client, outcome));
-    const size_t bound = tern_container_bound(&codec, work->model);
-    const size_t room = work->blob_size - bound; // take_task() checked that both parts fit
-    size_t container_len = 0;
-    TERN_TRY(tern_error_buffer_take(&buffer, &codec, NULL, work->model, work->blob + room, bound,
-                                    &container_len));
+    const enum tern_feedback feedback = tern_codec_entry(codec.id)->feedback;
+    outcome->has_velocity = feedback == TERN_FEEDBACK_MOMENTUM;
+    outcome->next.filter = feedback == TERN_FEEDBACK_FILTERED ? codec.filter : 1;
+    TERN_TRY(build_sum(client, &codec, outcome));
+    TERN_TRY(encode(client, &codec, outcome));
     outcome->sequence++;
     const tern_Update message = describe(client, outcome);
-    const struct tern_span container = {work->blob + room, container_len};
+    const size_t room = (size_t)(outcome->container.data - client->work.blob);
     size_t len = 0;
-    TERN_TRY(tern_wire_encode_update(&message, container, work->blob, room, &len));
+    TERN_TRY(tern_wire_encode_update(&message, outcome->container, client->work.blob, room, &len));
     outcome->pending = (struct tern_client_pending){
         .round = client->task.round,
         .sequence = outcome->sequence,
         .len = (uint32_t)len,
-        .container = (uint32_t)container_len,
+        .container = (uint32_t)outcome->container.len,
     };
     return TERN_OK;
 }
 
-static enum tern_result commit(struct tern_client *client, const struct outcome *outcome)
+// Makes the outcome's error buffer the client's, and the record of both.
+static enum tern_result save(struct tern_client *client, const struct outcome *outcome)
 {
+    struct tern_error_buffer buffer = tern_client_error_buffer(client);
+    tern_error_buffer_store(&buffer, &outcome->next);
+    client->has_velocity = outcome->has_velocity;
     client->generation = outcome->generation;
     client->sequence = outcome->sequence;
     client->pending = outcome->pending;
-    TERN_TRY(tern_record_save_upload(client));
-    client->upload_saved = true;
+    return tern_record_save_upload(client);
+}
+
+static enum tern_result commit(struct tern_client *client, const struct outcome *outcome)
+{
+    TERN_TRY(save(client, outcome));
     client->kept_round = 0;
     client->phase = TERN_PHASE_UPLOAD;
     struct tern_client_budget *budget = &client->budget;
@@ -134,45 +168,50 @@ static enum tern_result commit(struct tern_client *client, const struct outcome 
     return TERN_OK;
 }
 
-// Puts the error buffer to what it was before the update was taken out, which is exact where giving
-// the update back would round, and saves it.
-static enum tern_result keep_change(struct tern_client *client)
+// Takes the update back into the sum and saves that. The sum is rounded once more where the update
+// carried something; a velocity stays cleared there.
+static enum tern_result keep_change(struct tern_client *client, struct outcome *outcome)
 {
-    struct outcome outcome = {.generation = client->generation, .sequence = client->sequence};
-    TERN_TRY(tern_record_reload_error_buffer(client));
     if (is_kept(client)) {
-        return TERN_OK;
+        return tern_record_reload_velocity(client);
     }
-    TERN_TRY(fill_buffer(client, &outcome));
-    client->generation = outcome.generation;
-    client->sequence = outcome.sequence;
-    TERN_TRY(tern_record_save_upload(client));
-    client->upload_saved = true;
+    const struct tern_span container = outcome->container;
+    TERN_TRY(tern_container_accumulate(client->work.model, container.data, container.len, 1.0f,
+                                       client->trained));
+    outcome->next.filter = 1;
+    outcome->pending = client->pending; // none
+    outcome->sequence--;
+    TERN_TRY(save(client, outcome));
     client->kept_round = client->task.round;
     return TERN_OK;
 }
 
 // An update that must not be sent is not made; a later one carries the change.
-static enum tern_result too_dear(struct tern_client *client, uint64_t cost, const char *why)
+static enum tern_result too_dear(struct tern_client *client, struct outcome *outcome, uint64_t cost,
+                                 const char *why)
 {
-    TERN_TRY(keep_change(client));
+    TERN_TRY(keep_change(client, outcome));
     client->phase = TERN_PHASE_CHECKIN;
     return tern_budget_stop(client, cost, why);
 }
 
 enum tern_result tern_phase_encode(struct tern_client *client)
 {
-    struct outcome outcome = {.generation = client->generation, .sequence = client->sequence};
+    struct outcome outcome = {
+        .generation = client->generation,
+        .sequence = client->sequence,
+        .next = {.work = client->trained, .filter = 1, .decay = 1},
+    };
     enum tern_result result = build(client, &outcome);
     if (result != TERN_OK) {
-        TERN_TRY(tern_record_reload_error_buffer(client));
+        TERN_TRY(tern_record_reload_velocity(client));
         return tern_client_drop_task(client, result, "the local change cannot be encoded");
     }
     const char *why = NULL;
     const uint64_t cost = tern_budget_cost(outcome.pending.len, 1);
     result = tern_budget_reserve(client, cost, &why);
     if (result == TERN_ERR_BUDGET) {
-        return too_dear(client, cost, why);
+        return too_dear(client, &outcome, cost, why);
     }
     TERN_TRY(result);
     return commit(client, &outcome);

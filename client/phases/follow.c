@@ -20,7 +20,11 @@ static enum tern_result check_training(const struct tern_client *client, const t
         *why = "the task names a codec that this client does not know";
         return TERN_ERR_UNKNOWN;
     }
-    if (tern_client_update_bound(&codec, client->work.model) > client->work.blob_size) {
+    if (!tern_client_has_state_for(client, &codec)) {
+        *why = "the task's codec needs a velocity, which this client has no memory for";
+        return TERN_ERR_NO_MEMORY;
+    }
+    if (tern_client_update_bound(client, &codec) > client->work.blob_size) {
         *why = "an update of the task's codec does not fit into this client's memory";
         return TERN_ERR_TOO_LARGE;
     }

@@ -26,6 +26,7 @@ static enum tern_result begin(struct tern_client *client)
         .client = (uint32_t)client->identity.client_id,
     };
     TERN_TRY(trainer->begin(trainer->ctx, &train, client->work.weights, client->work.model->count));
+    client->kept_round = 0; // the trainer's memory no longer holds that round's work
     client->training = true;
     client->train_started_ms = tern_client_now_ms(client);
     return TERN_OK;

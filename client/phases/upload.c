@@ -70,13 +70,13 @@ static enum tern_result applied(struct tern_client *client)
 
 static enum tern_result give_back(struct tern_client *client, enum tern_result reason)
 {
-    struct tern_error_buffer buffer = {client->work.error_buffer, client->work.model->count};
+    struct tern_error_buffer buffer = tern_client_error_buffer(client);
     const struct tern_client_pending pending = client->pending;
     tern_Update message;
     struct tern_span container;
     TERN_TRY(tern_wire_decode_update(client->work.blob, pending.len, &message, &container));
-    TERN_TRY(
-        tern_error_buffer_give_back(&buffer, client->work.model, container.data, container.len));
+    TERN_TRY(tern_error_buffer_give_back(&buffer, client->work.model, container.data, container.len,
+                                         tern_client_give_back_work(client)));
     client->pending.len = 0;
     TERN_TRY(tern_record_save_upload(client));
     client->phase = TERN_PHASE_CHECKIN;

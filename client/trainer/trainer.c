@@ -165,7 +165,7 @@ static bool all_finite(const float *values, uint32_t count)
     return true;
 }
 
-static enum tern_result step(void *ctx, const float **weights, struct tern_train_result *result)
+static enum tern_result step(void *ctx, float **weights, struct tern_train_result *result)
 {
     struct tern_builtin_trainer *trainer = ctx;
     if (!trainer->training) {

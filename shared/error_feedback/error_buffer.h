@@ -1,14 +1,21 @@
 // The error buffer of 3LC (section 3.1): what compression has not yet sent. A client has one for
-// its uploads. Conservation: sum of inputs = sum of decoded payloads + buffer, within the float32
-// rounding of the additions. Pure; the caller owns the values; reentrant.
+// its uploads. The sum t of buffer and local change is built in a float32 work vector that the
+// caller lends, encoded there (tern_container_encode() leaves what is fed back), and only then
+// stored, so that a failure on the way leaves the buffer as it was. docs/FORMAT.md, section 10, has
+// every rounding.
+//
+// Conservation: sum of inputs = sum of decoded payloads + buffer, within the rounding of the
+// additions (float32) and of the storage. Pure; the caller owns all memory; reentrant.
 #ifndef TERN_ERROR_BUFFER_H
 #define TERN_ERROR_BUFFER_H
 
 #include "codec/container.h"
+#include "error_feedback/error_storage.h"
 
 struct tern_error_buffer {
-    float *values;  // count floats, borrowed
-    uint32_t count; // = model->count
+    enum tern_error_storage storage;
+    void *bytes;    // tern_error_storage_bytes(), borrowed; aligned as float in TERN_ERROR_FLOAT32
+    uint32_t count; // values
 };
 
 // What the error ledger records of a buffer.
@@ -17,27 +24,60 @@ struct tern_error_facts {
     float maximum; // largest magnitude
 };
 
-// buffer[i] += change[i]. TERN_ERR_NON_FINITE when any sum is not finite; the buffer is then
-// unchanged.
-TERN_MUST_USE enum tern_result tern_error_buffer_add(struct tern_error_buffer *buffer,
-                                                     const float *change);
+// --- Before encoding
 
-// Takes an update out of the buffer: encodes it, leaving what was not sent. On error the buffer is
-// unchanged. Errors of tern_container_encode().
-TERN_MUST_USE enum tern_result tern_error_buffer_take(struct tern_error_buffer *buffer,
-                                                      const struct tern_codec *codec,
-                                                      const struct tern_encode_context *context,
-                                                      const struct tern_model *model, uint8_t *dst,
-                                                      size_t dst_size, size_t *written);
+// dgc's momentum correction (Lin et al., ICLR 2018, section 3.2): velocity = mu * velocity +
+// change, and change = velocity, which then goes into the buffer. velocity and change: count
+// values. TERN_ERR_NON_FINITE  a sum is not finite; both are then unchanged
+TERN_MUST_USE enum tern_result tern_error_momentum(float *velocity, float mu, float *change,
+                                                   uint32_t count);
 
-// Gives an update that was not applied back: buffer += decoded. On error the buffer is unchanged.
+// work[i] = decay * e[i] + work[i]: the sum t, of what is to be encoded. work holds the change, a
+// value for each of the buffer's. decay 1 is plain error feedback, 0 leaves the buffer out.
+// TERN_ERR_NON_FINITE  a sum is not finite; work is then unchanged
+// TERN_ERR_ARGUMENT    decay is not 0 to 1
+TERN_MUST_USE enum tern_result tern_error_buffer_add_to(const struct tern_error_buffer *buffer,
+                                                        float decay, float *work);
+
+// work[i] = e[i].
+void tern_error_buffer_load(const struct tern_error_buffer *buffer, float *work);
+
+// --- After encoding
+
+// What a buffer e becomes: work[i] rounded to the storage, or under TERN_FEEDBACK_FILTERED
+// (ScaleCom, Chen et al., NeurIPS 2020, equation 5, with m for the buffer)
+//   (1 - filter) * (decay * e[i]) + filter * work[i].
+struct tern_error_next {
+    const float *work; // what the encoder left
+    float filter;      // beta; 1 is work alone, bit for bit
+    float decay;       // that tern_error_buffer_add_to() was given
+};
+
+void tern_error_buffer_store(struct tern_error_buffer *buffer, const struct tern_error_next *next);
+
+// The facts of the buffer as tern_error_buffer_store() would leave it.
+struct tern_error_facts tern_error_buffer_preview(const struct tern_error_buffer *buffer,
+                                                  const struct tern_error_next *next);
+
+// --- At any time
+
+// Values of work that tern_error_buffer_give_back() needs: 0, or those of the largest segment.
+uint32_t tern_error_give_back_work(enum tern_error_storage storage, const struct tern_model *model);
+
+// Gives an update that was not applied back: e[i] = e[i] + decoded[i], limited to the largest
+// float32 and rounded to the storage. model->count is the buffer's. On error the buffer is
+// unchanged. Errors of tern_container_inspect().
 TERN_MUST_USE enum tern_result tern_error_buffer_give_back(struct tern_error_buffer *buffer,
                                                            const struct tern_model *model,
-                                                           const uint8_t *container, size_t len);
+                                                           const uint8_t *container, size_t len,
+                                                           float *work);
 
-// buffer *= gamma, 0 <= gamma <= 1; 0 resets it. TERN_ERR_ARGUMENT outside that range.
+// e[i] = gamma * e[i], rounded to the storage. TERN_ERR_ARGUMENT  gamma is not 0 to 1
 TERN_MUST_USE enum tern_result tern_error_buffer_decay(struct tern_error_buffer *buffer,
                                                        float gamma);
+
+// Every value is +0.
+void tern_error_buffer_reset(struct tern_error_buffer *buffer);
 
 struct tern_error_facts tern_error_buffer_facts(const struct tern_error_buffer *buffer);
 

@@ -100,7 +100,7 @@ static enum tern_result begin(void *ctx, const struct tern_train_task *task, con
     return TERN_OK;
 }
 
-static enum tern_result step(void *ctx, const float **weights, struct tern_train_result *result)
+static enum tern_result step(void *ctx, float **weights, struct tern_train_result *result)
 {
     const struct pattern *pattern = ctx;
     *weights = pattern->weights;

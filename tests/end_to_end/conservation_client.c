@@ -58,7 +58,7 @@ static enum tern_result begin(void *ctx, const struct tern_train_task *task, con
     return TERN_OK;
 }
 
-static enum tern_result step(void *ctx, const float **weights, struct tern_train_result *result)
+static enum tern_result step(void *ctx, float **weights, struct tern_train_result *result)
 {
     struct marker *marker = ctx;
     sleep_ms(5);
@@ -188,8 +188,9 @@ static int print_buffer(struct rig *rig, const char *directory)
     take_workspace(rig);
     printf("%llu %u %u\n", (unsigned long long)rig->client.identity.client_id, rig->client.sequence,
            tern_client_pending(&rig->client)->len);
+    const float *buffer = rig->work.error_buffer;
     for (uint32_t i = 0; i < rig->model.count; i++) {
-        printf("%.9g\n", (double)rig->work.error_buffer[i]);
+        printf("%.9g\n", (double)buffer[i]);
     }
     return 0;
 }

@@ -50,7 +50,7 @@ static const float *train(struct tern_pool_seat *seat, uint32_t client)
                                          .momentum = 0.9f,
                                          .seed = 1,
                                          .client = client};
-    const float *weights = NULL;
+    float *weights = NULL;
     struct tern_train_result trained;
     enum tern_result result = port.begin(port.ctx, &task, base, model.count);
     assert_int_equal(result, TERN_OK);

@@ -5,14 +5,32 @@
 #include <math.h>
 #include <string.h>
 
-// softmax:64-10: a large segment of 640 values and a fused one of 10.
-enum { COUNT = 650, BOUND = 4 * COUNT + 32 };
+// softmax:64-10: a segment of 640 values and a fused one of 10, so that the buffer ends inside of a
+// block.
+enum { COUNT = 650, BOUND = 4 * COUNT + 32, STORAGES = 3 };
 
 static struct tern_model model;
 static struct tern_codec codec;
-static float values[COUNT], change[COUNT], before[COUNT];
+static float change[COUNT], work[COUNT], held[COUNT];
+static float bytes[COUNT], saved[COUNT]; // room for any storage
+static uint8_t container[BOUND];
 static struct tern_error_buffer buffer;
 static struct tern_prng rng;
+
+static const struct tern_error_next plain = {.work = work, .filter = 1, .decay = 1};
+
+// A buffer with values in it, and a change; held: what the buffer says it holds.
+static void fill(enum tern_error_storage storage)
+{
+    buffer = (struct tern_error_buffer){storage, bytes, COUNT};
+    for (size_t i = 0; i < COUNT; i++) {
+        work[i] = normal_float(&rng);
+        change[i] = normal_float(&rng);
+    }
+    tern_error_buffer_store(&buffer, &plain);
+    tern_error_buffer_load(&buffer, held);
+    memcpy(saved, bytes, sizeof saved);
+}
 
 static int start(void **state)
 {
@@ -21,121 +39,206 @@ static int start(void **state)
     assert_int_equal(tern_codec_parse("3lc:s=1.75", &codec, NULL), TERN_OK);
     assert_int_equal(tern_model_from_spec(&model, "softmax:64-10"), TERN_OK);
     assert_int_equal(model.count, COUNT);
-    buffer = (struct tern_error_buffer){values, COUNT};
-    for (size_t i = 0; i < COUNT; i++) {
-        values[i] = normal_float(&rng);
-        change[i] = normal_float(&rng);
-    }
-    memcpy(before, values, sizeof before);
+    memset(bytes, 0, sizeof bytes);
     return 0;
 }
 
-static void test_add(void **state)
+// Largest error that rounding to the storage makes in a vector whose largest magnitude is `peak`.
+static double rounding(enum tern_error_storage storage, double peak)
+{
+    const double shares[STORAGES] = {0, 0x1p-8, 1.0 / 253};
+    return peak * shares[storage];
+}
+
+static void assert_unchanged(void)
+{
+    assert_memory_equal(bytes, saved, sizeof saved);
+}
+
+static size_t encode(void)
+{
+    size_t written = 0;
+    assert_int_equal(
+        tern_container_encode(&codec, NULL, &model, work, container, sizeof container, &written),
+        TERN_OK);
+    return written;
+}
+
+static void test_add_to(void **state)
 {
     (void)state;
-    assert_int_equal(tern_error_buffer_add(&buffer, change), TERN_OK);
-    for (size_t i = 0; i < COUNT; i++) {
-        assert_true(values[i] == before[i] + change[i]);
+    for (int s = 0; s < STORAGES; s++) {
+        fill((enum tern_error_storage)s);
+        memcpy(work, change, sizeof work);
+        assert_int_equal(tern_error_buffer_add_to(&buffer, 1, work), TERN_OK);
+        for (size_t i = 0; i < COUNT; i++) {
+            assert_true(work[i] == held[i] + change[i]);
+        }
+        memcpy(work, change, sizeof work);
+        assert_int_equal(tern_error_buffer_add_to(&buffer, 0.3f, work), TERN_OK);
+        for (size_t i = 0; i < COUNT; i++) {
+            assert_true(work[i] == 0.3f * held[i] + change[i]);
+        }
+        memcpy(work, change, sizeof work);
+        assert_int_equal(tern_error_buffer_add_to(&buffer, 0, work), TERN_OK);
+        assert_same_floats(work, change, COUNT);
+        assert_unchanged();
     }
 }
 
-static void test_add_refuses_what_is_not_finite(void **state)
+static void test_add_to_refuses_what_is_not_finite(void **state)
 {
     (void)state;
     const float bad[] = {NAN, INFINITY, -INFINITY};
+    fill(TERN_ERROR_FLOAT32);
     for (size_t i = 0; i < 3; i++) {
-        change[COUNT - 1] = bad[i];
-        assert_int_equal(tern_error_buffer_add(&buffer, change), TERN_ERR_NON_FINITE);
-        assert_same_floats(values, before, COUNT);
+        memcpy(work, change, sizeof work);
+        work[COUNT - 1] = bad[i];
+        memcpy(held, work, sizeof held);
+        assert_int_equal(tern_error_buffer_add_to(&buffer, 1, work), TERN_ERR_NON_FINITE);
+        assert_same_floats(work, held, COUNT);
     }
-    change[COUNT - 1] = values[COUNT - 1] = before[COUNT - 1] = FLT_MAX; // the sum overflows
-    assert_int_equal(tern_error_buffer_add(&buffer, change), TERN_ERR_NON_FINITE);
-    assert_same_floats(values, before, COUNT);
+    bytes[COUNT - 1] = saved[COUNT - 1] = work[COUNT - 1] = FLT_MAX; // the sum overflows
+    memcpy(held, work, sizeof held);
+    assert_int_equal(tern_error_buffer_add_to(&buffer, 1, work), TERN_ERR_NON_FINITE);
+    assert_same_floats(work, held, COUNT);
+    assert_unchanged();
+    const float outside[] = {-0.1f, 1.001f, NAN, INFINITY};
+    for (size_t i = 0; i < 4; i++) {
+        assert_int_equal(tern_error_buffer_add_to(&buffer, outside[i], change), TERN_ERR_ARGUMENT);
+    }
 }
 
-static void test_take_then_give_back(void **state)
+static void test_momentum(void **state)
 {
     (void)state;
-    uint8_t bytes[BOUND];
-    size_t written = 0;
-    assert_int_equal(
-        tern_error_buffer_take(&buffer, &codec, NULL, &model, bytes, sizeof bytes, &written),
-        TERN_OK);
-    assert_true(written < COUNT);
-    assert_memory_not_equal(values, before, sizeof values);
-    assert_int_equal(tern_error_buffer_give_back(&buffer, &model, bytes, written), TERN_OK);
+    static float velocity[COUNT], old[COUNT];
     for (size_t i = 0; i < COUNT; i++) {
-        // (t - d) + d: each step rounds once, and |d| < 2 * 1.75 * max.
-        assert_true(fabsf(values[i] - before[i]) <= 16 * 0x1p-23f);
+        velocity[i] = old[i] = normal_float(&rng);
+        change[i] = work[i] = normal_float(&rng);
     }
-    memcpy(before, values, sizeof before);
-    bytes[written - 1] ^= 0xff;
-    assert_int_not_equal(tern_error_buffer_give_back(&buffer, &model, bytes, written - 1), TERN_OK);
-    assert_same_floats(values, before, COUNT);
+    assert_int_equal(tern_error_momentum(velocity, 0.9f, change, COUNT), TERN_OK);
+    for (size_t i = 0; i < COUNT; i++) {
+        assert_true(velocity[i] == 0.9f * old[i] + work[i]);
+    }
+    assert_same_floats(change, velocity, COUNT);
+    change[7] = INFINITY;
+    memcpy(old, velocity, sizeof old);
+    assert_int_equal(tern_error_momentum(velocity, 0.9f, change, COUNT), TERN_ERR_NON_FINITE);
+    assert_same_floats(velocity, old, COUNT);
 }
 
-// Over many rounds, some given back: sum of changes = sum of applied + buffer.
-static void test_conservation(void **state)
+static void test_filter(void **state)
 {
     (void)state;
-    double owed[COUNT] = {0};
-    memset(values, 0, sizeof values);
-    for (int round = 0; round < 60; round++) {
+    for (int s = 0; s < STORAGES; s++) {
+        fill((enum tern_error_storage)s);
+        static float next[COUNT], expected[COUNT];
+        const float beta = 0.1f;
         for (size_t i = 0; i < COUNT; i++) {
-            change[i] = normal_float(&rng) * 0.1f;
-            owed[i] += (double)change[i];
+            expected[i] = (1 - beta) * (0.5f * held[i]) + beta * change[i];
         }
-        uint8_t bytes[BOUND];
-        size_t written = 0;
-        assert_int_equal(tern_error_buffer_add(&buffer, change), TERN_OK);
-        assert_int_equal(
-            tern_error_buffer_take(&buffer, &codec, NULL, &model, bytes, sizeof bytes, &written),
-            TERN_OK);
-        if (round % 3 == 0) { // late: not applied
-            assert_int_equal(tern_error_buffer_give_back(&buffer, &model, bytes, written), TERN_OK);
-            continue;
-        }
-        float decoded[COUNT];
-        assert_int_equal(tern_container_decode(&model, bytes, written, decoded), TERN_OK);
+        const struct tern_error_next mean = {.work = change, .filter = beta, .decay = 0.5f};
+        const struct tern_error_facts facts = tern_error_buffer_preview(&buffer, &mean);
+        assert_unchanged();
+        tern_error_buffer_store(&buffer, &mean);
+        tern_error_buffer_load(&buffer, next);
+        const struct tern_error_facts after = tern_error_buffer_facts(&buffer);
+        assert_true(facts.norm == after.norm && facts.maximum == after.maximum);
         for (size_t i = 0; i < COUNT; i++) {
-            owed[i] -= (double)decoded[i];
+            assert_true(fabs((double)next[i] - (double)expected[i]) <= rounding(buffer.storage, 4));
         }
-    }
-    for (size_t i = 0; i < COUNT; i++) {
-        assert_true(fabs(owed[i] - (double)values[i]) <= 1e-4);
+        // beta = 1 is plain error feedback, bit for bit.
+        const struct tern_error_next alone = {.work = change, .filter = 1, .decay = 0.5f};
+        tern_error_buffer_store(&buffer, &alone);
+        memcpy(saved, bytes, sizeof saved);
+        memcpy(work, change, sizeof work);
+        tern_error_buffer_store(&buffer, &plain);
+        assert_unchanged();
     }
 }
 
-static void test_decay(void **state)
+static void test_give_back(void **state)
+{
+    (void)state;
+    for (int s = 0; s < STORAGES; s++) {
+        fill((enum tern_error_storage)s);
+        memcpy(work, held, sizeof work);
+        const size_t len = encode();
+        assert_true(len < COUNT);
+        tern_error_buffer_store(&buffer, &plain);
+        memcpy(saved, bytes, sizeof saved);
+        assert_true(tern_error_give_back_work(buffer.storage, &model) == (s == 0 ? 0 : 640));
+        float *room = s == 0 ? NULL : work;
+        container[len - 1] ^= 0xff;
+        assert_int_not_equal(tern_error_buffer_give_back(&buffer, &model, container, len - 1, room),
+                             TERN_OK);
+        assert_unchanged();
+        container[len - 1] ^= 0xff;
+        assert_int_equal(tern_error_buffer_give_back(&buffer, &model, container, len, room),
+                         TERN_OK);
+        tern_error_buffer_load(&buffer, work);
+        for (size_t i = 0; i < COUNT; i++) {
+            // Rounded when what was left was stored, and when the sum was; the block around the
+            // segments' border once more. |left| and |sum| are below 8.
+            assert_true(fabs((double)(work[i] - held[i])) <=
+                        16 * 0x1p-23 + 3 * rounding(buffer.storage, 8));
+        }
+    }
+}
+
+static void test_give_back_of_nothing_keeps_every_byte(void **state)
+{
+    (void)state;
+    for (int s = 0; s < STORAGES; s++) {
+        fill((enum tern_error_storage)s);
+        memset(work, 0, sizeof work);
+        const size_t len = encode();
+        assert_int_equal(tern_error_buffer_give_back(&buffer, &model, container, len, work),
+                         TERN_OK);
+        assert_unchanged();
+    }
+}
+
+static void test_decay_and_reset(void **state)
 {
     (void)state;
     const float bad[] = {-0.1f, 1.001f, NAN, INFINITY};
-    for (size_t i = 0; i < 4; i++) {
-        assert_int_equal(tern_error_buffer_decay(&buffer, bad[i]), TERN_ERR_ARGUMENT);
-    }
-    assert_int_equal(tern_error_buffer_decay(&buffer, 1), TERN_OK);
-    assert_same_floats(values, before, COUNT);
-    assert_int_equal(tern_error_buffer_decay(&buffer, 0.25f), TERN_OK);
-    for (size_t i = 0; i < COUNT; i++) {
-        assert_true(values[i] == 0.25f * before[i]);
-    }
     const float zeros[COUNT] = {0};
-    assert_int_equal(tern_error_buffer_decay(&buffer, 0), TERN_OK);
-    assert_same_floats(values, zeros, COUNT);
+    for (int s = 0; s < STORAGES; s++) {
+        fill((enum tern_error_storage)s);
+        for (size_t i = 0; i < 4; i++) {
+            assert_int_equal(tern_error_buffer_decay(&buffer, bad[i]), TERN_ERR_ARGUMENT);
+        }
+        assert_int_equal(tern_error_buffer_decay(&buffer, 1), TERN_OK);
+        assert_unchanged();
+        assert_int_equal(tern_error_buffer_decay(&buffer, 0.25f), TERN_OK);
+        tern_error_buffer_load(&buffer, work);
+        for (size_t i = 0; i < COUNT; i++) {
+            assert_true(fabs((double)(work[i] - 0.25f * held[i])) <= rounding(buffer.storage, 1));
+        }
+        assert_int_equal(tern_error_buffer_decay(&buffer, 0), TERN_OK);
+        tern_error_buffer_load(&buffer, work);
+        assert_same_floats(work, zeros, COUNT);
+        fill((enum tern_error_storage)s);
+        tern_error_buffer_reset(&buffer);
+        tern_error_buffer_load(&buffer, work);
+        assert_same_floats(work, zeros, COUNT);
+    }
 }
 
 static void test_facts(void **state)
 {
     (void)state;
-    memset(values, 0, sizeof values);
-    values[0] = 3;
-    values[COUNT - 1] = -4;
+    buffer = (struct tern_error_buffer){TERN_ERROR_FLOAT32, bytes, COUNT};
+    bytes[0] = 3;
+    bytes[COUNT - 1] = -4;
     struct tern_error_facts facts = tern_error_buffer_facts(&buffer);
     assert_true(facts.norm == 5 && facts.maximum == 4);
-    values[1] = values[2] = FLT_MAX; // the norm is above float32
+    bytes[1] = bytes[2] = FLT_MAX; // the norm is above float32
     facts = tern_error_buffer_facts(&buffer);
     assert_true(facts.norm == FLT_MAX && facts.maximum == FLT_MAX);
-    memset(values, 0, sizeof values);
+    tern_error_buffer_reset(&buffer);
     facts = tern_error_buffer_facts(&buffer);
     assert_true(facts.norm == 0 && facts.maximum == 0);
 }
@@ -143,11 +246,13 @@ static void test_facts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_add, start),
-        cmocka_unit_test_setup(test_add_refuses_what_is_not_finite, start),
-        cmocka_unit_test_setup(test_take_then_give_back, start),
-        cmocka_unit_test_setup(test_conservation, start),
-        cmocka_unit_test_setup(test_decay, start),
+        cmocka_unit_test_setup(test_add_to, start),
+        cmocka_unit_test_setup(test_add_to_refuses_what_is_not_finite, start),
+        cmocka_unit_test_setup(test_momentum, start),
+        cmocka_unit_test_setup(test_filter, start),
+        cmocka_unit_test_setup(test_give_back, start),
+        cmocka_unit_test_setup(test_give_back_of_nothing_keeps_every_byte, start),
+        cmocka_unit_test_setup(test_decay_and_reset, start),
         cmocka_unit_test_setup(test_facts, start),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

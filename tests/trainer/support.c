@@ -36,7 +36,7 @@ const float *setup_train(struct setup *setup, const struct tern_train_task *task
                          struct tern_train_result *result)
 {
     const struct tern_trainer *trainer = &setup->trainer;
-    const float *weights = NULL;
+    float *weights = NULL;
     assert_int_equal(trainer->begin(trainer->ctx, task, base, setup->model.count), TERN_OK);
     for (uint32_t i = 1; i < task->local_steps; i++) {
         assert_int_equal(trainer->step(trainer->ctx, &weights, result), TERN_AGAIN);

@@ -251,7 +251,7 @@ static void evaluation_between_steps_changes_nothing(void **state)
     float *expected = malloc(size);
     assert_non_null(expected);
     memcpy(expected, setup_train(&setup, &task, setup.base, &result), size);
-    const float *weights = NULL;
+    float *weights = NULL;
     uint32_t count = setup.model.count;
     assert_int_equal(trainer->begin(trainer->ctx, &task, setup.base, count), TERN_OK);
     enum tern_result done = TERN_AGAIN;
@@ -291,7 +291,7 @@ static void a_diverging_loss_is_an_error(void **state)
     struct tern_train_task task = {
         .local_steps = 1000, .batch_size = 3, .learning_rate = 1e25f, .weight_decay = 1.0f};
     struct tern_train_result result;
-    const float *weights = NULL;
+    float *weights = NULL;
     uint32_t count = setup.model.count;
     assert_int_equal(trainer->begin(trainer->ctx, &task, setup.base, count), TERN_OK);
     enum tern_result done = TERN_AGAIN;
@@ -390,7 +390,7 @@ static void nothing_is_written_past_the_bound(void **state)
         struct tern_trainer trainer = tern_builtin_trainer_port(&state_of);
         struct tern_train_task task = {.local_steps = 1, .batch_size = 30, .learning_rate = 0.1f};
         struct tern_train_result result;
-        const float *weights;
+        float *weights;
         assert_int_equal(trainer.begin(trainer.ctx, &task, base, model.count), TERN_OK);
         assert_int_equal(trainer.step(trainer.ctx, &weights, &result), TERN_OK);
         for (size_t i = shift + bound; i < bound + 65; i++) {

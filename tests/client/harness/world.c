@@ -21,7 +21,7 @@ static void note_upload(struct world *world, const struct tern_store_part *parts
 {
     struct fake_store *store = &world->store;
     const struct tern_client *client = &world->client;
-    assert_int_equal(count, 3);
+    assert_int_equal(count, 4);
     assert_int_equal(parts[1].len, sizeof store->saved_buffer);
     const bool encodes = client->phase == TERN_PHASE_ENCODE;
     if (encodes && store->changes_saved < world->trainings) {
@@ -51,7 +51,9 @@ static void put_record(struct world *world, enum tern_record number,
     assert_non_null(record->data);
     record->len = 0;
     for (size_t i = 0; i < count; i++) {
-        memcpy(record->data + record->len, parts[i].data, parts[i].len);
+        if (parts[i].len > 0) {
+            memcpy(record->data + record->len, parts[i].data, parts[i].len);
+        }
         record->len += parts[i].len;
     }
     record->saved = true;
@@ -226,8 +228,7 @@ static enum tern_result train_begin(void *ctx, const struct tern_train_task *tas
     return TERN_OK;
 }
 
-static enum tern_result train_step(void *ctx, const float **weights,
-                                   struct tern_train_result *result)
+static enum tern_result train_step(void *ctx, float **weights, struct tern_train_result *result)
 {
     struct world *world = ctx;
     world->now_ms += 10;
@@ -239,7 +240,8 @@ static enum tern_result train_step(void *ctx, const float **weights,
     }
     for (int i = 0; i < WORLD_VALUES; i++) {
         world->trained[i] = world->base[i] + world->change[i];
-        assert_true(world->trained[i] - world->base[i] == world->change[i]); // it is dyadic
+        // It is dyadic.
+        assert_true(world->inexact || world->trained[i] - world->base[i] == world->change[i]);
     }
     *weights = world->trained;
     *result = (struct tern_train_result){
@@ -347,7 +349,9 @@ enum tern_result world_boot(struct world *world)
         .model = &world->model,
         .trainer = {world, train_begin, train_step, evaluate},
         .weights = world->weights,
+        .error_storage = world->error_storage,
         .error_buffer = world->error_buffer,
+        .velocity = world->no_velocity ? NULL : world->velocity,
         .blob = world->blob,
         .blob_size = world->blob_size,
     };
@@ -356,6 +360,7 @@ enum tern_result world_boot(struct world *world)
     memset(&world->client, 0xa5, sizeof world->client);
     memset(world->weights, 0xa5, sizeof world->weights);
     memset(world->error_buffer, 0xa5, sizeof world->error_buffer);
+    memset(world->velocity, 0xa5, sizeof world->velocity);
     memset(world->blob, 0xa5, sizeof world->blob);
     TERN_TRY(tern_client_init(&world->client, &world->config));
     enum tern_result result = tern_client_identify(&world->client);

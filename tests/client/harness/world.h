@@ -123,6 +123,9 @@ struct world {
     struct tern_client_config config;
     float weights[WORLD_VALUES];
     float error_buffer[WORLD_VALUES];
+    enum tern_error_storage error_storage;
+    float velocity[WORLD_VALUES];
+    bool no_velocity;
     uint8_t blob[WORLD_BLOB];
     size_t blob_size;
 
@@ -161,6 +164,7 @@ struct world {
     struct tern_train_task train_task;
     size_t trainings;
     bool train_diverges;
+    bool inexact; // a codec decodes to values that are not dyadic: sums are only near
     size_t evaluations;
 
     struct tern_client_event events[WORLD_EVENTS];

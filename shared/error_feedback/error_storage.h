@@ -1,0 +1,44 @@
+// How the values of an error buffer are kept: as float32, or rounded to fewer bytes where memory is
+// dear (docs/FORMAT.md, section 10). 3LC names compressed buffers as future work; what rounding
+// loses is bounded by the storage and not by the codec. Pure; the caller owns the memory;
+// reentrant.
+#ifndef TERN_ERROR_STORAGE_H
+#define TERN_ERROR_STORAGE_H
+
+#include "result.h"
+#include <stddef.h>
+#include <stdint.h>
+
+// Numbers stand in records and are never given to another storage.
+enum tern_error_storage {
+    TERN_ERROR_FLOAT32 = 0,  // 4 bytes a value; nothing is lost
+    TERN_ERROR_BFLOAT16 = 1, // 2 bytes; a value keeps 8 significant bits
+    TERN_ERROR_INT8 = 2,     // 1.0625 bytes; a value is off by at most 1/254 of its block's largest
+};
+
+#define TERN_ERROR_BLOCK 64 // values that share a scale in TERN_ERROR_INT8
+
+// "float32", "bfloat16", "int8"; NULL for a number that is no storage.
+const char *tern_error_storage_name(enum tern_error_storage storage);
+
+// TERN_ERR_UNKNOWN; *storage is then unchanged.
+TERN_MUST_USE enum tern_result tern_error_storage_from_name(const char *name,
+                                                            enum tern_error_storage *storage);
+
+// Bytes of `count` values.
+size_t tern_error_storage_bytes(enum tern_error_storage storage, uint32_t count);
+
+// Reads or writes values [first, first + count) of a buffer at `bytes`. first is a multiple of
+// TERN_ERROR_BLOCK, and so is count unless the range ends with the buffer: a block of a buffer is
+// written as a whole. Values to put are finite.
+void tern_error_storage_get(enum tern_error_storage storage, const void *bytes, uint32_t first,
+                            float *values, uint32_t count);
+void tern_error_storage_put(enum tern_error_storage storage, const float *values, uint32_t first,
+                            void *bytes, uint32_t count);
+
+// Whether untrusted bytes hold what tern_error_storage_put() can have written.
+// TERN_ERR_CORRUPT  a value or scale is not finite, a scale is negative, or a value is -128
+TERN_MUST_USE enum tern_result tern_error_storage_check(enum tern_error_storage storage,
+                                                        const void *bytes, uint32_t count);
+
+#endif
