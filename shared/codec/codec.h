@@ -42,7 +42,7 @@ struct tern_codec {
     uint32_t coder;  // ternary codecs: enum tern_coder; sparse ones: enum tern_index_coder;
                      // qsgd: enum tern_qsgd_coder
     uint32_t levels; // qsgd: s, magnitudes besides 0
-    uint32_t bucket; // qsgd: d, values that share a scale; 0 = all of a segment
+    uint32_t bucket; // qsgd: d, values that share a scale
     uint32_t norm;   // qsgd: enum tern_qsgd_norm
     uint32_t exponent; // inceptionn: the error bound is 2^-exponent
     uint32_t variant;  // inceptionn: enum tern_inceptionn_variant

@@ -160,6 +160,45 @@ static const struct tern_codec_parameter of_stochastic_ternary[] = {
     END,
 };
 
+static const char *const qsgd_norm_names[] = {"max", "l2", NULL};
+static const char *const qsgd_coder_names[] = {"dense", "elias", NULL};
+
+static const struct tern_codec_parameter of_qsgd[] = {
+    {.key = "levels",
+     .meaning = "magnitudes besides 0",
+     .range = "1 to 32767",
+     .kind = TERN_PARAMETER_WHOLE,
+     .offset = FIELD(levels),
+     .least = 1,
+     .most = 32767,
+     .preset = 7},
+    {.key = "bucket",
+     .meaning = "values that share a scale; the most is all of a tensor",
+     .range = "32 to 268435456",
+     .kind = TERN_PARAMETER_WHOLE,
+     .offset = FIELD(bucket),
+     .least = 32,
+     .most = 1u << 28,
+     .preset = 512},
+    {.key = "norm",
+     .meaning = "what the scale of a bucket is: the largest magnitude or the L2 norm",
+     .range = "max or l2",
+     .kind = TERN_PARAMETER_CHOICE,
+     .offset = FIELD(norm),
+     .most = TERN_QSGD_L2,
+     .preset = TERN_QSGD_MAX,
+     .choices = qsgd_norm_names},
+    {.key = "coder",
+     .meaning = "how the levels become bytes: as many bits for each, or Elias codes",
+     .range = "dense or elias",
+     .kind = TERN_PARAMETER_CHOICE,
+     .offset = FIELD(coder),
+     .most = TERN_QSGD_ELIAS,
+     .preset = TERN_QSGD_DENSE,
+     .choices = qsgd_coder_names},
+    END,
+};
+
 static bool always(const struct tern_codec *codec)
 {
     (void)codec;
@@ -170,6 +209,15 @@ static bool never(const struct tern_codec *codec)
 {
     (void)codec;
     return false;
+}
+
+// A bucket's squared error, in expectation, is below its squared norm for any values when d < 4 s^2
+// with the L2 norm; with the largest magnitude when d - 1 < 8 s^2, and up to twice that for all but
+// values that huddle at half a level. tests/shared/test_qsgd.c feeds both back.
+static bool qsgd_downloads(const struct tern_codec *codec)
+{
+    uint64_t square = (uint64_t)codec->levels * codec->levels;
+    return codec->norm == TERN_QSGD_MAX ? codec->bucket <= 16 * square : codec->bucket < 4 * square;
 }
 
 // --- Codecs
@@ -221,6 +269,15 @@ static const struct row rows[] = {
       .parameters = no_parameters,
       .downloads = always},
      &tern_onebit_encoder},
+    {{.id = TERN_CODEC_QSGD,
+      .name = "qsgd",
+      .summary = "few levels for each bucket of values, rounded at random",
+      .source = "Alistarh, Grubic, Li, Tomioka, Vojnovic: QSGD, NeurIPS 2017, sections 3 and 4",
+      .feedback = TERN_FEEDBACK_NONE,
+      .random = true,
+      .parameters = of_qsgd,
+      .downloads = qsgd_downloads},
+     &tern_qsgd_encoder},
     {{.id = TERN_CODEC_3LC,
       .name = "3lc",
       .summary = "ternary, scaled by the largest magnitude",
@@ -312,6 +369,8 @@ static const struct tern_mode *const modes[] = {
     &tern_bfloat16_mode,
     &tern_int8_mode,
     &tern_onebit_mode,
+    &tern_qsgd_dense_mode,
+    &tern_qsgd_elias_mode,
     &tern_ternary_zero_run_mode,
     &tern_ternary_packed_mode,
     &tern_ternary_long_runs_mode,

@@ -1,0 +1,156 @@
+// QSGD (Alistarh, Grubic, Li, Tomioka, Vojnovic, NeurIPS 2017): buckets of values share a scale
+// (section 4; the L2 norm of section 3.1 or the largest magnitude), each magnitude is rounded at
+// random to one of s levels so that its expectation is exact (section 3.1), and nothing is fed
+// back.
+#include "codec/quantizers/qsgd.h"
+
+#include "codec/kernels/kernels.h"
+#include "codec/kernels/levels.h"
+#include "codec/quantizers/random.h"
+#include "util/bytes.h"
+#include "util/sqrt.h"
+
+enum { SCALE_BYTES = 4, DRAWS_AT_ONCE = 256 };
+
+// The mode byte, and the two numbers of the head.
+enum { HEAD_MOST = 1 + 2 * TERN_VARINT_MAX };
+
+// Norms of 2^28 values of the largest magnitude are finite below FLT_MAX / this.
+#define NORM_MOST 0x1p14f
+
+static size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+static size_t buckets_of(size_t count, size_t bucket)
+{
+    return count / bucket + (count % bucket != 0);
+}
+
+// --- Encoding
+// ----------------------------------------------------------------------------------------
+
+static size_t qsgd_bound(const struct tern_codec *codec, size_t count)
+{
+    size_t rest = codec->coder == TERN_QSGD_ELIAS ? tern_qsgd_elias_bound(count, codec->levels)
+                                                  : tern_qsgd_dense_bound(count, codec->levels);
+    return HEAD_MOST + SCALE_BYTES * buckets_of(count, codec->bucket) + rest;
+}
+
+static enum tern_result qsgd_check_peak(const struct tern_codec *codec, float peak)
+{
+    bool overflows =
+        codec->norm == TERN_QSGD_L2 && tern_float_bits(peak * NORM_MOST) >= TERN_INFINITY_BITS;
+    return overflows ? TERN_ERR_NON_FINITE : TERN_OK;
+}
+
+// Never below the largest magnitude: sums and root are rounded, but in order.
+static float scale_of(const float *values, size_t count, uint32_t norm)
+{
+    return norm == TERN_QSGD_L2 ? (float)tern_sqrt(tern_kernel_sum_square(values, count))
+                                : tern_bits_float(tern_kernel_peak(values, count));
+}
+
+// Replaces the values of one bucket, which begins at value `start`, by levels; returns the highest.
+static float quantize(const struct tern_encode_job *job, size_t start, size_t len, float scale)
+{
+    uint32_t draws[DRAWS_AT_ONCE];
+    struct tern_prng rng = tern_codec_stream(job->context, start);
+    float highest = 0;
+    for (size_t at = start; at < start + len; at += DRAWS_AT_ONCE) {
+        size_t here = smaller(DRAWS_AT_ONCE, start + len - at);
+        tern_prng_fill(&rng, draws, here);
+        float level =
+            tern_kernel_levels(job->values + at, here, scale, (float)job->codec->levels, draws);
+        highest = level > highest ? level : highest;
+    }
+    return highest;
+}
+
+// Quantizes all buckets and writes their scales; returns whether any value is not 0.
+static bool quantize_all(const struct tern_encode_job *job, uint8_t *scales)
+{
+    bool any = false;
+    size_t bucket = job->codec->bucket;
+    for (size_t start = 0; start < job->count; start += bucket, scales += SCALE_BYTES) {
+        size_t len = smaller(bucket, job->count - start);
+        float scale = scale_of(job->values + start, len, job->codec->norm);
+        tern_put_f32(scales, scale);
+        if (scale > 0) {
+            float highest = quantize(job, start, len, scale);
+            any = any || tern_qsgd_value(scale, highest, (float)job->codec->levels) > 0;
+        }
+    }
+    return any;
+}
+
+static size_t qsgd_encode(const struct tern_encode_job *job)
+{
+    const struct tern_codec *codec = job->codec;
+    bool elias = codec->coder == TERN_QSGD_ELIAS;
+    uint8_t *at = job->dst;
+    *at++ = elias ? TERN_MODE_QSGD_ELIAS : TERN_MODE_QSGD_DENSE;
+    at += tern_put_varint(at, codec->levels);
+    at += tern_put_varint(at, codec->bucket < job->count ? codec->bucket : 0);
+    if (!quantize_all(job, at)) {
+        return 0;
+    }
+    at += SCALE_BYTES * buckets_of(job->count, codec->bucket);
+    at = elias ? tern_qsgd_elias_put(job->values, job->count, at)
+               : tern_qsgd_dense_put(job->values, job->count, codec->levels, at);
+    return (size_t)(at - job->dst);
+}
+
+const struct tern_encoder tern_qsgd_encoder = {
+    .bound = qsgd_bound,
+    .check = qsgd_check_peak,
+    .encode = qsgd_encode,
+};
+
+// --- Reading
+// -----------------------------------------------------------------------------------------
+
+bool tern_qsgd_layout(const uint8_t *body, size_t len, size_t count,
+                      struct tern_qsgd_layout *layout)
+{
+    uint64_t levels = 0;
+    size_t levels_bytes = tern_get_varint(body, len, &levels);
+    if (levels_bytes == 0 || levels < 1 || levels > TERN_QSGD_LEVELS_MOST || count == 0) {
+        return false;
+    }
+    uint64_t bucket = 0;
+    size_t bucket_bytes = tern_get_varint(body + levels_bytes, len - levels_bytes, &bucket);
+    bool in_range = bucket == 0 || (bucket >= TERN_QSGD_BUCKET_LEAST && bucket < count);
+    if (bucket_bytes == 0 || !in_range) {
+        return false;
+    }
+    layout->levels = (uint32_t)levels;
+    layout->bucket = bucket > 0 ? (size_t)bucket : count;
+    layout->buckets = buckets_of(count, layout->bucket);
+    size_t head = levels_bytes + bucket_bytes;
+    // At most count scales, one each 32 values, so that the product does not overflow.
+    if (layout->buckets * SCALE_BYTES > len - head) {
+        return false;
+    }
+    layout->scales = body + head;
+    layout->rest = layout->scales + layout->buckets * SCALE_BYTES;
+    layout->rest_len = len - head - layout->buckets * SCALE_BYTES;
+    return true;
+}
+
+float tern_qsgd_scale(const struct tern_qsgd_layout *layout, size_t index)
+{
+    return tern_get_f32(layout->scales + SCALE_BYTES * (index / layout->bucket));
+}
+
+enum tern_result tern_qsgd_check_scales(const struct tern_qsgd_layout *layout)
+{
+    for (size_t i = 0; i < layout->buckets; i++) {
+        // Unsigned, a sign bit is above infinity.
+        if (tern_get_le32(layout->scales + SCALE_BYTES * i) >= TERN_INFINITY_BITS) {
+            return TERN_ERR_NON_FINITE;
+        }
+    }
+    return TERN_OK;
+}
