@@ -1,0 +1,241 @@
+// The density quantizer: which values are taken, by what scale, and what is left.
+#include "check.h"
+#include "round_trip.h"
+
+#include "codec/kernels/mean.h"
+#include "util/bytes.h"
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LARGEST = 5000 };
+
+static struct tern_prng rng;
+static float values[LARGEST], magnitudes[LARGEST];
+
+static int seed(void **state)
+{
+    (void)state;
+    tern_prng_init(&rng, 13, TERN_PRNG_TEST, 0, 0);
+    return 0;
+}
+
+static int descending(const void *a, const void *b)
+{
+    float x = *(const float *)a;
+    float y = *(const float *)b;
+    return (x < y) - (x > y);
+}
+
+// k of FORMAT.md, in whole numbers.
+static size_t wanted(uint32_t millionths, size_t n)
+{
+    uint64_t product = (uint64_t)millionths * n;
+    return (size_t)(product / 1000000 + (product % 1000000 != 0));
+}
+
+// The mean of FORMAT.md, with the C library's powers of two.
+static float slow_mean(const float *sorted, size_t taken)
+{
+    int exponent = 0;
+    frexpf(sorted[0], &exponent);
+    exponent--; // frexp() gives a fraction below 1
+    uint64_t sum = 0;
+    for (size_t i = 0; i < taken; i++) {
+        sum += (uint64_t)floor(ldexp((double)sorted[i], 30 - exponent));
+    }
+    uint64_t mean = sum / taken;
+    return (float)ldexp((double)(mean > 0 ? mean : 1), exponent - 30);
+}
+
+// Encodes values at a density of millionths, and checks each against the definition.
+static void check_density(uint32_t millionths, size_t n, const char *coder)
+{
+    char spec[TERN_CODEC_SPEC_MAX];
+    snprintf(spec, sizeof spec, "density:p=%u.%06u,coder=%s", millionths / 1000000,
+             millionths % 1000000, coder);
+    round_trip(spec, NULL, values, n);
+    for (size_t i = 0; i < n; i++) {
+        magnitudes[i] = fabsf(values[i]);
+    }
+    qsort(magnitudes, n, sizeof *magnitudes, descending);
+    float least = magnitudes[wanted(millionths, n) - 1];
+    size_t taken = 0;
+    while (taken < n && magnitudes[taken] >= least && magnitudes[taken] > 0) {
+        taken++;
+    }
+    assert_int_equal(trip.info.nonzero, taken);
+    if (taken == 0) {
+        assert_int_equal(trip.len, 1);
+        return;
+    }
+    float scale = slow_mean(magnitudes, taken);
+    for (size_t i = 0; i < n; i++) {
+        bool here = fabsf(values[i]) >= least && values[i] != 0;
+        float expected = here ? copysignf(scale, values[i]) : 0;
+        if (trip.payload[0] == 0x01) {
+            expected = values[i]; // one value goes raw
+        }
+        assert_same_floats(&trip.decoded[i], &expected, 1);
+    }
+}
+
+static void fill_normal(size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        values[i] = normal_float(&rng);
+    }
+}
+
+static void test_any_density_and_size(void **state)
+{
+    (void)state;
+    static const char *const coders[] = {"auto", "zero-run", "packed", "long-runs", "consecutive"};
+    const uint32_t millionths[] = {1, 1000, 50000, 333333, 500000, 999999, 1000000};
+    for (size_t m = 0; m < sizeof millionths / sizeof millionths[0]; m++) {
+        for (size_t n = 1; n <= 130; n++) {
+            fill_normal(n);
+            check_density(millionths[m], n, coders[n % 5]);
+        }
+        fill_normal(LARGEST);
+        check_density(millionths[m], LARGEST, "auto");
+    }
+}
+
+// 0.05 is not a float32: computed with one, the share of 20, 40... values would be one too large.
+static void test_the_share_is_exact(void **state)
+{
+    (void)state;
+    for (size_t n = 20; n <= LARGEST; n += 20) {
+        for (size_t i = 0; i < n; i++) {
+            values[i] = (float)(1 + i);
+        }
+        round_trip("density:p=0.05,coder=zero-run", NULL, values, n);
+        assert_int_equal(trip.info.nonzero, n / 20);
+        round_trip("density:p=0.050001,coder=zero-run", NULL, values, n);
+        assert_int_equal(trip.info.nonzero, n / 20 + 1);
+    }
+}
+
+static void test_ties_are_all_taken(void **state)
+{
+    (void)state;
+    for (size_t n = 1; n <= 200; n++) {
+        for (size_t i = 0; i < n; i++) {
+            values[i] = (float)(int)tern_prng_below(&rng, 7) - 3;
+        }
+        check_density(1 + tern_prng_below(&rng, 1000000), n, "zero-run");
+    }
+    for (size_t i = 0; i < 100; i++) {
+        values[i] = i % 2 ? 0.7f : -0.7f;
+    }
+    round_trip("density:p=0.01", NULL, values, 100);
+    assert_int_equal(trip.info.nonzero, 100);
+    assert_true(trip.info.scale == 0.7f);
+}
+
+static void test_zeros_are_never_taken(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < 100; i++) {
+        values[i] = i % 2 ? 0.0f : -0.0f;
+    }
+    check_density(1000000, 100, "auto");
+    assert_same_floats(trip.rest, values, 100);
+    values[37] = -0x1p-149f;
+    check_density(1000000, 100, "auto");
+    assert_int_equal(trip.info.nonzero, 1);
+    assert_true(trip.info.scale == 0x1p-149f);
+}
+
+static void test_one_outlier(void **state)
+{
+    (void)state;
+    const float outliers[] = {1e4f, 1e9f, FLT_MAX, -FLT_MAX};
+    for (size_t i = 0; i < sizeof outliers / sizeof outliers[0]; i++) {
+        fill_normal(1000);
+        values[500] = outliers[i];
+        check_density(50000, 1000, "auto");
+        assert_int_equal(trip.info.nonzero, 50);
+        assert_true(trip.rest[500] != 0);
+    }
+}
+
+static void test_any_floats(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 2000; round++) {
+        size_t n = 1 + tern_prng_below(&rng, 60);
+        uint32_t highest = 1 + tern_prng_below(&rng, 0x7f7fffffu);
+        if (round % 4 == 0) {
+            highest = 1 + tern_prng_below(&rng, 0x00800010u); // mostly subnormal
+        }
+        for (size_t i = 0; i < n; i++) {
+            values[i] =
+                float_of_bits(tern_prng_below(&rng, highest) | (tern_prng_u32(&rng) & 0x80000000u));
+        }
+        check_density(1 + tern_prng_below(&rng, 1000000), n, "auto");
+    }
+}
+
+// The mean is the same whatever the order: it is a sum of whole numbers.
+static void test_order_does_not_matter(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 50; round++) {
+        fill_normal(LARGEST);
+        float peak = 0;
+        for (size_t i = 0; i < LARGEST; i++) {
+            peak = fmaxf(peak, fabsf(values[i]));
+        }
+        float mean = tern_kernel_mean_above(values, LARGEST, 0x3f800000u, peak);
+        qsort(values, LARGEST, sizeof *values, descending);
+        assert_true(tern_kernel_mean_above(values, LARGEST, 0x3f800000u, peak) == mean);
+    }
+}
+
+static void test_specs(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *spec;
+        const char *canonical;
+    } good[] = {
+        {"density", "density:p=0.05"},
+        {"density:p=1", "density:p=1"},
+        {"density:p=0.000001", "density:p=0.000001"},
+        {"density:coder=gaps", "density:p=0.05,coder=gaps"},
+        {"density:coder=auto,p=0.010", "density:p=0.01"},
+        {"3lc:coder=long-runs", "3lc:s=1,coder=long-runs"},
+        {"3lc:s=1.5,coder=zero-run", "3lc:s=1.5"},
+    };
+    struct tern_codec codec;
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        char spec[TERN_CODEC_SPEC_MAX];
+        codec = codec_of(good[i].spec);
+        tern_codec_format(&codec, spec);
+        assert_string_equal(spec, good[i].canonical);
+    }
+    static const char *const bad[] = {"density:p=0", "density:p=1.000001", "density:p=0.0000001",
+                                      "density:s=1", "density:coder=elias"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        assert_int_equal(tern_codec_parse(bad[i], &codec, NULL), TERN_ERR_ARGUMENT);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_any_density_and_size, seed),
+        cmocka_unit_test_setup(test_the_share_is_exact, seed),
+        cmocka_unit_test_setup(test_ties_are_all_taken, seed),
+        cmocka_unit_test_setup(test_zeros_are_never_taken, seed),
+        cmocka_unit_test_setup(test_one_outlier, seed),
+        cmocka_unit_test_setup(test_any_floats, seed),
+        cmocka_unit_test_setup(test_order_does_not_matter, seed),
+        cmocka_unit_test_setup(test_specs, seed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
