@@ -1,102 +1,144 @@
 #!/usr/bin/env python3
-"""Runs tern-codec beside the reference on random inputs: the same payload, the same error buffer,
-the same values back, and the same damaged payloads refused.
+"""Runs libtern beside the reference on random inputs: the same payload, the same values fed back,
+the same values decoded and added, and the same damaged payloads refused, for every codec of
+libtern's table with random parameters and contexts.
 
-    differential.py TERN_CODEC [SEED]
+    differential.py DRIVER [SECONDS [SEED]]
 """
 
-import os
 import random
 import subprocess
 import sys
-import tempfile
+import time
 
 import tern_reference as ref
-
-ROUNDS = 60
-DAMAGED = 250
+from tern_reference import index_sets
 
 
-def random_spec(rng):
-    return rng.choice(("float32", "float16", "3lc", "3lc:s=%.3f" % rng.uniform(1, 1.998)))
+NUMBER, WHOLE, CHOICE = range(3)  # enum tern_parameter_kind
+MOMENTUM = 2  # enum tern_feedback
+MILLION = 1000000
+SECONDS = 15
+DAMAGED = 4  # of each payload
+
+
+# --- libtern, through its driver ---
+
+
+def to_hex(data):
+    return data.hex() or "-"
+
+
+def from_hex(text):
+    return b"" if text == "-" else bytes.fromhex(text)
+
+
+class Libtern:
+    def __init__(self, driver):
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen([driver], stdin=pipe, stdout=pipe, text=True)
+
+    def ask(self, *words):
+        self.last = " ".join(str(word) for word in words) + "\n"
+        self.process.stdin.write(self.last)
+        self.process.stdin.flush()
+        return self.answer()
+
+    def answer(self):
+        line = self.process.stdout.readline()
+        assert line, "the driver ended at: " + self.last
+        return line.split()
+
+    def codecs(self):
+        """{name: (keeps momentum, {key: (kind, least, most, choices)})}"""
+        found, words = {}, self.ask("codecs")
+        while words != ["end"]:
+            keys = {}
+            for at in range(3, len(words), 6):
+                key, kind, least, most, _, choices = words[at : at + 6]
+                keys[key] = int(kind), int(least), int(most), choices.split(",")
+            found[words[0]] = int(words[1]) == MOMENTUM, keys
+            words = self.answer()
+        return found
+
+    def encode(self, spec, values, context):
+        result, *rest = self.ask(
+            *("encode", spec, context.seed, context.round, context.client, context.segment),
+            *(to_hex(ref.put_f32(values)), to_hex(ref.put_f32(context.velocity or []))),
+            to_hex(context.indices or b""),
+        )
+        return rest[0] if result == "refused" else tuple(from_hex(word) for word in rest)
+
+    def decode(self, payload, n, weight, acc):
+        result, *rest = self.ask(
+            "decode", n, repr(weight), to_hex(payload), to_hex(ref.put_f32(acc))
+        )
+        return rest[0] if result == "refused" else tuple(from_hex(word) for word in rest)
+
+
+# --- Random inputs ---
+
+
+def random_value(rng, kind, least, most, choices):
+    if kind == CHOICE:
+        return rng.choice(choices)
+    # Small ones are as likely as large ones, and the ends come up.
+    drawn = int(max(least, 1) * (most / max(least, 1)) ** rng.random())
+    value = rng.choice((least, most, drawn, drawn, drawn, rng.randint(least, most)))
+    return str(value) if kind == WHOLE else ("%.6f" % (value / MILLION))
+
+
+def random_spec(rng, name, keys):
+    chosen = [
+        "%s=%s" % (key, random_value(rng, *limits))
+        for key, limits in keys.items()
+        if rng.random() < 0.7
+    ]
+    rng.shuffle(chosen)
+    return name + ":" * bool(chosen) + ",".join(chosen)
 
 
 def random_input(rng):
     """Values of one random shape: a length, a scale, a share of large ones, runs of zeros."""
-    n = rng.choice((rng.randrange(1, 12), rng.randrange(1, 400), rng.randrange(400, 6000)))
-    scale = 2.0 ** rng.choice((0, -3, 12, rng.randrange(-140, 14)))
+    n = rng.choice((rng.randrange(1, 12), rng.randrange(1, 200), rng.randrange(200, 2500)))
+    scale = 2.0 ** rng.choice((0, -3, 12, rng.randrange(-140, 14), rng.randrange(-20, 3)))
     density = rng.choice((0, 0.001, 0.02, 0.3, 1))
+    grid = rng.choice((None, None, 4))  # many equal magnitudes
     values, zeros = [], 0
     while len(values) < n:
         if zeros == 0:
             zeros = rng.randrange(200) if rng.random() < 0.01 else 0
-            value = 1 if rng.random() < density else 0.2
-            values.append(ref.f32(rng.uniform(-value, value) * scale))
+            size = 1 if rng.random() < density else 0.2
+            value = rng.uniform(-size, size)
+            values.append(ref.f32((round(value * grid) / grid if grid else value) * scale))
         else:
             zeros -= 1
-            values.append(0.0)
+            values.append(rng.choice((0.0, -0.0)))
     return values
 
 
-def write(path, data):
-    with open(path, "wb") as file:
-        file.write(data)
+def random_context(rng, momentum, values):
+    context = ref.Context(
+        rng.getrandbits(64), rng.choice((0, 1, 2, 3, 5, 9, 2**32 - 1)), rng.getrandbits(32)
+    )
+    context.segment = rng.choice((0, 1, 64))
+    if momentum:
+        context.velocity = [ref.f32(v * rng.uniform(-1, 1)) for v in values[::-1]]
+    return context
 
 
-def read(path):
-    with open(path, "rb") as file:
-        return file.read()
+def random_indices(rng, n):
+    """What a leader may have chosen, or not."""
+    chosen = sorted(rng.sample(range(n), rng.randint(0, max(1, n // rng.choice((1, 10, 50))))))
+    payload = b"\x32" + index_sets.put(chosen, n) if chosen else b"\x00"
+    return payload if rng.random() < 0.8 else damage(rng, payload, list(ref.MODES))
 
 
-class Codec:
-    def __init__(self, program, folder):
-        self.program = program
-        self.folder = folder
-
-    def path(self, name):
-        return os.path.join(self.folder, name)
-
-    def run(self, *arguments):
-        return subprocess.run(
-            [self.program, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-        ).returncode
-
-    def decode(self, payload, n):
-        """The values, or None when the payload is refused."""
-        write(self.path("payload"), payload)
-        code = self.run("decode", self.path("payload"), self.path("values"), "--count", str(n))
-        return read(self.path("values")) if code == 0 else None
-
-
-def check_encode(rng, codec):
-    spec, buffer = random_spec(rng), []
-    n = None
-    if os.path.exists(codec.path("buffer")):
-        os.unlink(codec.path("buffer"))
-    for _ in range(3):
-        values = random_input(rng) if n is None else [ref.f32(v * 0.5) for v in values[::-1]]
-        n = len(values)
-        total = [ref.f32(e + x) for e, x in zip(buffer or [0.0] * n, values)]
-        if not buffer:
-            total = values
-        write(codec.path("input"), ref.put_f32(values))
-        code = codec.run(
-            *("encode", spec, codec.path("input"), codec.path("out")),
-            *("--error-buffer", codec.path("buffer")),
-        )
-        payload, buffer = ref.encode(spec, total)
-        assert code == 0, (spec, n, code)
-        assert read(codec.path("out")) == payload, (spec, n)
-        assert read(codec.path("buffer")) == ref.put_f32(buffer), (spec, n)
-        assert codec.decode(payload, n) == ref.put_f32(ref.decode(payload, n)), (spec, n)
-    return payload, n
-
-
-def damage(rng, payload):
+def damage(rng, payload, modes):
     payload = bytearray(payload)
     for _ in range(rng.randrange(1, 3)):
         at = rng.randrange(len(payload))
-        kind = rng.randrange(5)
+        kind = rng.randrange(6)
         if kind == 0:
             payload[at] ^= 1 << rng.randrange(8)
         elif kind == 1:
@@ -105,35 +147,92 @@ def damage(rng, payload):
             payload.insert(at, rng.randrange(256))
         elif kind == 3 and len(payload) > 1:
             del payload[at]
+        elif kind == 4:
+            payload[-1] = rng.randrange(256)
         else:
-            payload[0] = rng.randrange(0x13)
+            payload[0] = rng.choice(modes)
     return bytes(payload)
 
 
-def check_damaged(rng, codec, payload, n):
-    """Returns whether the payload was still valid."""
-    payload = damage(rng, payload)
-    values = codec.decode(payload, n)
+# --- Comparing ---
+
+
+def reference_encode(spec, values, context):
     try:
-        expected = ref.put_f32(ref.decode(payload, n))
-    except ref.Refused:
-        assert values is None, (payload.hex(), n)
-        return False
-    assert values == expected, (payload.hex(), n)
-    return True
+        payload, fed_back = ref.encode(spec, values, context)
+    except ref.Refused as refused:
+        return str(refused)
+    return payload, ref.put_f32(fed_back), ref.put_f32(context.velocity or [])
+
+
+def reference_decode(payload, n, weight, acc):
+    try:
+        values = ref.decode(payload, n)
+    except ref.Refused as refused:
+        return str(refused)
+    return ref.put_f32(values), ref.put_f32(ref.accumulate(payload, n, weight, acc))
+
+
+class Comparison:
+    def __init__(self, libtern, rng):
+        self.libtern = libtern
+        self.rng = rng
+        self.encoded = self.refused = self.damaged = self.valid = 0
+
+    def decode(self, payload, n):
+        """Returns whether the payload is valid."""
+        weight = ref.f32(self.rng.choice((1.0, -0.5, self.rng.uniform(-2, 2))))
+        acc = [ref.f32(self.rng.choice((0.0, -0.0, self.rng.gauss(0, 1)))) for _ in range(n)]
+        expected = reference_decode(payload, n, weight, acc)
+        actual = self.libtern.decode(payload, n, weight, acc)
+        refused = isinstance(actual, str)  # for which of two reasons is open
+        assert refused == isinstance(expected, str) and (refused or actual == expected), (
+            *("decode", n, weight, payload.hex(), ref.put_f32(acc).hex()),
+            *(actual, expected),
+        )
+        return not refused
+
+    def one(self, name, momentum, keys):
+        rng = self.rng
+        spec = random_spec(rng, name, keys)
+        values = random_input(rng)
+        context = random_context(rng, momentum, values)
+        if name == "scalecom" and rng.random() < 0.6:
+            context.indices = random_indices(rng, len(values))
+        actual = self.libtern.encode(spec, values, context)
+        expected = reference_encode(spec, values, context)
+        assert actual == expected, (spec, context, ref.put_f32(values).hex(), actual, expected)
+        if isinstance(actual, str):
+            self.refused += 1
+            return
+        self.encoded += 1
+        assert self.decode(actual[0], len(values))
+        modes = list(ref.MODES)
+        for _ in range(DAMAGED):
+            self.damaged += 1
+            self.valid += self.decode(damage(rng, actual[0], modes), len(values))
 
 
 def main():
-    if len(sys.argv) not in (2, 3):
+    if len(sys.argv) not in (2, 3, 4):
         print(__doc__, file=sys.stderr)
         return 2
-    rng = random.Random(int(sys.argv[2]) if len(sys.argv) == 3 else 17)
-    with tempfile.TemporaryDirectory() as folder:
-        codec = Codec(sys.argv[1], folder)
-        made = [check_encode(rng, codec) for _ in range(ROUNDS)]
-        valid = sum(check_damaged(rng, codec, *rng.choice(made)) for _ in range(DAMAGED))
-    assert 0 < valid < DAMAGED, valid
-    print("%d encodings agree; of %d damaged payloads %d were valid" % (3 * ROUNDS, DAMAGED, valid))
+    seconds = float(sys.argv[2]) if len(sys.argv) > 2 else SECONDS
+    rng = random.Random(int(sys.argv[3]) if len(sys.argv) > 3 else 17)
+    libtern = Libtern(sys.argv[1])
+    codecs = libtern.codecs()
+    codecs = {n: c for n, c in codecs.items() if n in ref.specs.CODECS}
+    comparison = Comparison(libtern, rng)
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        for name, (momentum, keys) in codecs.items():
+            comparison.one(name, momentum, keys)
+    assert comparison.encoded > 10 * len(codecs), comparison.encoded
+    assert 0 < comparison.valid < comparison.damaged
+    print(
+        "%(encoded)d encodings agree, %(refused)d are refused; of %(damaged)d damaged payloads "
+        "%(valid)d are valid" % vars(comparison)
+    )
     return 0
 
 

@@ -82,13 +82,18 @@ static bool unpack(const uint8_t *packed, size_t stride, float scale, float *val
     return true;
 }
 
+bool slow_reads(uint8_t mode)
+{
+    return mode == 0x00 || mode == 0x10 || mode == 0x11;
+}
+
 bool slow_decode(const uint8_t *src, size_t len, float *values, size_t count)
 {
     if (len == 1 && src[0] == 0x00) {
         memset(values, 0, count * sizeof *values);
         return true;
     }
-    if (len < 5 || (src[0] != 0x10 && src[0] != 0x11)) {
+    if (len < 5 || src[0] == 0x00 || !slow_reads(src[0])) {
         return false;
     }
     float scale = tern_get_f32(src + 1);

@@ -14,7 +14,7 @@ static float input[VECTOR_VALUES_MAX];
 static float expected[VECTOR_VALUES_MAX];
 static float actual[VECTOR_VALUES_MAX];
 static uint8_t bytes[VECTOR_LINE_MAX / 2];
-static uint8_t encoded[VECTOR_LINE_MAX];
+static uint8_t encoded[5 * VECTOR_VALUES_MAX];
 
 static void expect_key(const char *key)
 {
@@ -22,47 +22,173 @@ static void expect_key(const char *key)
     assert_string_equal(v.key, key);
 }
 
-static void check_codec_case(const struct tern_codec *codec)
+static void expect_bytes(const char *key, const uint8_t *data, size_t len)
 {
-    expect_key("input");
-    size_t count = vectors_floats(&v, input);
-    memcpy(actual, input, count * sizeof(float));
+    expect_key(key);
+    if (vectors_bytes(&v, bytes) != len || memcmp(bytes, data, len) != 0) {
+        fail_msg("line %u: other bytes", v.number);
+    }
+}
+
+static void expect_floats(const char *key, const float *values, size_t count)
+{
+    expect_key(key);
+    if (vectors_floats(&v, expected) != count) {
+        fail_msg("line %u: %zu values", v.number, count);
+    }
+    assert_same_floats(values, expected, count);
+}
+
+// --- Codecs
+// ---------------------------------------------------------------------------------------------
+
+// What the lines of a case say.
+struct codec_case {
+    struct tern_codec codec;
+    struct tern_encode_context context;
+    float velocity[VECTOR_VALUES_MAX];
+    uint8_t indices[VECTOR_LINE_MAX / 2];
+};
+
+// Reads a line of a case; true when it is the last one, "case".
+static bool read_case_line(struct codec_case *c, size_t count)
+{
+    if (strcmp(v.key, "velocity") == 0) {
+        assert_int_equal(vectors_floats(&v, c->velocity), count);
+        c->context.velocity = c->velocity;
+    } else if (strcmp(v.key, "indices") == 0) {
+        c->context.indices_len = vectors_bytes(&v, c->indices);
+        c->context.indices = c->indices;
+    } else {
+        assert_string_equal(v.key, "case");
+        assert_int_equal(tern_codec_parse(vectors_word(&v), &c->codec, NULL), TERN_OK);
+        c->context.seed = strtoull(vectors_word(&v), NULL, 10);
+        c->context.round = vectors_number(&v);
+        c->context.client = vectors_number(&v);
+        c->context.segment = vectors_number(&v);
+        return true;
+    }
+    return false;
+}
+
+// What error feedback keeps is what a decoder lacks.
+static void check_decoded(const struct codec_case *c, size_t written, size_t count)
+{
+    static float decoded[VECTOR_VALUES_MAX];
+    assert_int_equal(tern_codec_decode(encoded, written, decoded, count), TERN_OK);
+    if (tern_codec_entry(c->codec.id)->feedback == TERN_FEEDBACK_ERROR) {
+        for (size_t i = 0; i < count; i++) {
+            decoded[i] = input[i] - decoded[i];
+        }
+        assert_same_floats(decoded, actual, count);
+    }
+}
+
+static void check_codec_case(struct codec_case *c, size_t count)
+{
     size_t written = 0;
-    enum tern_result result = tern_codec_encode(codec, NULL, actual, count, encoded,
-                                                tern_codec_bound(codec, count), &written);
-    assert_true(vectors_next(&v));
-    if (strcmp(v.key, "refused") == 0) {
+    memcpy(actual, input, count * sizeof(float));
+    enum tern_result result = tern_codec_encode(&c->codec, &c->context, actual, count, encoded,
+                                                tern_codec_bound(&c->codec, count), &written);
+    if (result != TERN_OK) {
+        expect_key("refused");
         assert_string_equal(tern_result_name(result), v.rest);
         assert_same_floats(actual, input, count);
         return;
     }
-    assert_int_equal(result, TERN_OK);
-    assert_string_equal(v.key, "payload");
-    assert_int_equal(vectors_bytes(&v, bytes), written);
-    assert_memory_equal(encoded, bytes, written);
-    expect_key("values");
-    assert_int_equal(vectors_floats(&v, expected), count);
-    assert_int_equal(tern_codec_decode(encoded, written, input, count), TERN_OK);
-    assert_same_floats(input, expected, count);
-    expect_key("residual");
-    vectors_floats(&v, expected);
-    assert_same_floats(actual, expected, count);
+    expect_bytes("payload", encoded, written);
+    expect_floats("fed-back", actual, count);
+    if (c->context.velocity != NULL) {
+        expect_floats("velocity-after", c->context.velocity, count);
+    }
+    check_decoded(c, written, count);
 }
 
 static void test_codecs(void **state)
 {
     (void)state;
+    static struct codec_case c;
     unsigned cases = 0;
+    size_t count = 0;
     vectors_open(&v, "codecs.txt");
-    for (; vectors_next(&v); cases++) {
-        assert_string_equal(v.key, "case");
-        vectors_word(&v);
-        struct tern_codec codec;
-        assert_int_equal(tern_codec_parse(v.rest, &codec, NULL), TERN_OK);
-        check_codec_case(&codec);
+    while (vectors_next(&v)) {
+        if (strcmp(v.key, "input") == 0) {
+            vectors_word(&v);
+            count = vectors_floats(&v, input);
+            continue;
+        }
+        if (read_case_line(&c, count)) {
+            check_codec_case(&c, count);
+            c.context = (struct tern_encode_context){.seed = 0};
+            cases++;
+        }
     }
     assert_true(cases > 150);
 }
+
+// Symbols under a coder, as 3lc of values that are their own symbols.
+static void check_coder(const char *name, size_t count)
+{
+    char spec[TERN_CODEC_SPEC_MAX];
+    struct tern_codec codec;
+    size_t written = 0;
+    snprintf(spec, sizeof spec, "3lc:s=1,coder=%s", name);
+    assert_int_equal(tern_codec_parse(spec, &codec, NULL), TERN_OK);
+    memcpy(actual, input, count * sizeof(float));
+    assert_int_equal(
+        tern_codec_encode(&codec, NULL, actual, count, encoded, sizeof encoded, &written), TERN_OK);
+    size_t len = vectors_bytes(&v, bytes);
+    if (len != written - 5 || memcmp(encoded + 5, bytes, len) != 0) {
+        fail_msg("line %u: %s writes other bytes", v.number, name);
+    }
+    assert_int_equal(tern_codec_decode(encoded, written, actual, count), TERN_OK);
+    assert_same_floats(actual, input, count);
+}
+
+static void test_coders(void **state)
+{
+    (void)state;
+    unsigned cases = 0;
+    size_t count = 0;
+    vectors_open(&v, "coders.txt");
+    while (vectors_next(&v)) {
+        if (strcmp(v.key, "symbols") == 0) {
+            count = vectors_symbols(&v, input);
+        } else {
+            check_coder(v.key, count);
+            cases++;
+        }
+    }
+    assert_true(cases > 100);
+}
+
+static void test_specs(void **state)
+{
+    (void)state;
+    unsigned cases = 0;
+    vectors_open(&v, "specs.txt");
+    for (; vectors_next(&v); cases++) {
+        assert_string_equal(v.key, "spec");
+        char text[256];
+        char canonical[TERN_CODEC_SPEC_MAX];
+        struct tern_codec codec;
+        snprintf(text, sizeof text, "%s", v.rest);
+        enum tern_result result = tern_codec_parse(text, &codec, NULL);
+        assert_true(vectors_next(&v));
+        if (result == TERN_OK) {
+            tern_codec_format(&codec, canonical);
+        }
+        const char *answer = result == TERN_OK ? canonical : tern_result_name(result);
+        if (strcmp(v.key, result == TERN_OK ? "canonical" : "refused") != 0 ||
+            strcmp(v.rest, answer) != 0) {
+            fail_msg("%s: %s, not %s", text, answer, v.rest);
+        }
+    }
+    assert_true(cases > 50);
+}
+
+// --- Payloads
+// -------------------------------------------------------------------------------------------
 
 static void test_payloads(void **state)
 {
@@ -73,7 +199,7 @@ static void test_payloads(void **state)
         assert_string_equal(v.key, "payload");
         char name[64];
         snprintf(name, sizeof name, "%s", vectors_word(&v));
-        size_t count = strtoul(vectors_word(&v), NULL, 10);
+        size_t count = vectors_number(&v);
         size_t len = vectors_bytes(&v, bytes);
         enum tern_result result = tern_codec_decode(bytes, len, actual, count);
         assert_true(vectors_next(&v));
@@ -176,36 +302,30 @@ static void test_containers(void **state)
     for (; vectors_next(&v); cases++) {
         struct tern_model model;
         struct tern_codec codec;
+        const struct tern_encode_context context = {.seed = 11, .round = 3, .client = 5};
         assert_string_equal(v.key, "container");
         assert_int_equal(tern_model_from_spec(&model, vectors_word(&v)), TERN_OK);
         assert_int_equal(tern_codec_parse(v.rest, &codec, NULL), TERN_OK);
         expect_key("input");
         assert_int_equal(vectors_floats(&v, actual), model.count);
         size_t written = 0;
-        assert_int_equal(
-            tern_container_encode(&codec, NULL, &model, actual, encoded, sizeof encoded, &written),
-            TERN_OK);
-        expect_key("bytes");
-        assert_int_equal(vectors_bytes(&v, bytes), written);
-        assert_memory_equal(encoded, bytes, written);
-        expect_key("residual");
-        vectors_floats(&v, expected);
-        assert_same_floats(actual, expected, model.count);
-        expect_key("values");
-        vectors_floats(&v, expected);
+        assert_int_equal(tern_container_encode(&codec, &context, &model, actual, encoded,
+                                               sizeof encoded, &written),
+                         TERN_OK);
+        expect_bytes("bytes", encoded, written);
+        expect_floats("fed-back", actual, model.count);
         assert_int_equal(tern_container_decode(&model, encoded, written, actual), TERN_OK);
-        assert_same_floats(actual, expected, model.count);
+        expect_floats("values", actual, model.count);
     }
-    assert_true(cases >= 9);
+    assert_true(cases >= 3);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_codecs),
-        cmocka_unit_test(test_payloads),
-        cmocka_unit_test(test_models),
-        cmocka_unit_test(test_containers),
+        cmocka_unit_test(test_codecs), cmocka_unit_test(test_coders),
+        cmocka_unit_test(test_specs),  cmocka_unit_test(test_payloads),
+        cmocka_unit_test(test_models), cmocka_unit_test(test_containers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -56,14 +56,41 @@ char *vectors_word(struct vectors *v)
     return word;
 }
 
+uint32_t vectors_number(struct vectors *v)
+{
+    return (uint32_t)strtoul(vectors_word(v), NULL, 10);
+}
+
+// How often the item before *at is meant: "*3" behind it, or once.
+static size_t read_times(char **at)
+{
+    return **at == '*' ? strtoul(*at + 1, at, 10) : 1;
+}
+
 size_t vectors_floats(struct vectors *v, float values[VECTOR_VALUES_MAX])
 {
     size_t count = 0;
     while (*v->rest != '\0') {
-        assert_true(count < VECTOR_VALUES_MAX);
+        char *end = NULL;
         uint8_t bytes[4];
-        tern_put_le32(bytes, (uint32_t)strtoul(vectors_word(v), NULL, 16));
-        values[count++] = tern_get_f32(bytes);
+        tern_put_le32(bytes, (uint32_t)strtoul(vectors_word(v), &end, 16));
+        for (size_t times = read_times(&end); times > 0; times--) {
+            assert_true(count < VECTOR_VALUES_MAX);
+            values[count++] = tern_get_f32(bytes);
+        }
+    }
+    return count;
+}
+
+size_t vectors_symbols(struct vectors *v, float values[VECTOR_VALUES_MAX])
+{
+    size_t count = 0;
+    while (*v->rest != '\0') {
+        char symbol = *v->rest++;
+        for (size_t times = read_times(&v->rest); times > 0; times--) {
+            assert_true(count < VECTOR_VALUES_MAX);
+            values[count++] = symbol == '+' ? 1.0f : symbol == '-' ? -1.0f : 0.0f;
+        }
     }
     return count;
 }

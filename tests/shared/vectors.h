@@ -1,4 +1,5 @@
-// Reads tests/vectors: items are lines "key word word ...". For tests, single-threaded.
+// Reads tests/vectors: items are lines "key word word ..."; tests/reference/make_vectors.py says
+// which. For tests, single-threaded.
 #ifndef TERN_TEST_VECTORS_H
 #define TERN_TEST_VECTORS_H
 
@@ -7,8 +8,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#define VECTOR_VALUES_MAX 4096
-#define VECTOR_LINE_MAX (10 * VECTOR_VALUES_MAX)
+#define VECTOR_VALUES_MAX 50000
+#define VECTOR_LINE_MAX 50000
 
 struct vectors {
     FILE *file;
@@ -26,6 +27,12 @@ bool vectors_next(struct vectors *v);
 
 // Takes the next word of the line, or fails the test.
 char *vectors_word(struct vectors *v);
+
+// Takes the next word as a decimal number.
+uint32_t vectors_number(struct vectors *v);
+
+// Reads the rest of the line as ternary symbols, into -1, 0 and 1. Returns how many.
+size_t vectors_symbols(struct vectors *v, float values[VECTOR_VALUES_MAX]);
 
 // Reads the rest of the line as bits of float32 values, or as bytes. Returns how many.
 size_t vectors_floats(struct vectors *v, float values[VECTOR_VALUES_MAX]);

@@ -1,71 +1,207 @@
-// Any float32 values: what encodes decodes again, 3lc as the book has it, and value = decoded +
-// rest; what does not is left as it was.
-#include "codec/codec.h"
+// Any float32 values under any codec with any parameters: what encodes decodes again, twice to the
+// same bytes, also in parts; what is fed back is what the payload does not carry; 3lc is as the
+// book has it. What does not encode is left as it was.
+#include "payload.h"
+#include "shared/any_codec.h"
 #include "shared/slow_ternary.h"
-#include <stdlib.h>
+#include <math.h>
 #include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-#define REQUIRE(condition) ((condition) ? (void)0 : abort())
+// --- Reading the input
+// ----------------------------------------------------------------------------------
 
-struct run {
-    struct tern_codec codec;
-    size_t count;
-    const float *input;
-    float *values;
-    float *decoded;
-    uint8_t *payload;
+struct input {
+    const uint8_t *at;
+    const uint8_t *end;
 };
 
-static void check_encoded(const struct run *run, size_t written)
+static uint8_t next_byte(struct input *input)
 {
-    REQUIRE(tern_codec_decode(run->payload, written, run->decoded, run->count) == TERN_OK);
-    for (size_t i = 0; i < run->count; i++) {
-        REQUIRE(run->values[i] == run->input[i] - run->decoded[i]);
+    return input->at < input->end ? *input->at++ : 0;
+}
+
+static uint32_t next_below(void *arg, uint32_t bound)
+{
+    struct input *input = arg;
+    uint32_t value = next_byte(input);
+    for (uint32_t limit = bound; limit > 256; limit /= 256) {
+        value = value << 8 | next_byte(input);
     }
-    if (run->codec.id == TERN_CODEC_3LC) {
-        uint8_t *book = malloc(tern_codec_bound(&run->codec, run->count));
-        memcpy(run->decoded, run->input, run->count * sizeof(float));
-        REQUIRE(slow_encode(run->decoded, run->count, run->codec.sparsity, book) == written);
-        REQUIRE(memcmp(book, run->payload, written) == 0);
-        REQUIRE(memcmp(run->decoded, run->values, run->count * sizeof(float)) == 0);
-        free(book);
+    return value % bound;
+}
+
+// The rest of the input: as bits of float32, or, so that a few bytes make many values, each byte as
+// a stretch of a repeated small number.
+static size_t read_values(struct input *input, bool as_bits, float **values)
+{
+    enum { STRETCH_MAX = 16 };
+    size_t len = (size_t)(input->end - input->at);
+    size_t count = 0;
+    *values = malloc(len * STRETCH_MAX * sizeof **values + 1);
+    if (as_bits) {
+        count = len / sizeof **values;
+        memcpy(*values, input->at, count * sizeof **values);
+        return count;
+    }
+    for (size_t i = 0; i < len; i++) {
+        unsigned stretch = input->at[i] < 0xc0 ? 1 : 1 + (input->at[i] & (STRETCH_MAX - 1u));
+        float value = ldexpf((float)(input->at[i] % 9) - 4, (input->at[i] / 9) % 7 - 3);
+        for (unsigned k = 0; k < stretch; k++) {
+            (*values)[count++] = stretch > 1 ? 0 : value;
+        }
+    }
+    return count;
+}
+
+// --- Encoding
+// -------------------------------------------------------------------------------------------
+
+// One encoding: what goes in and comes out.
+struct run {
+    struct tern_codec codec;
+    struct tern_encode_context context;
+    const float *input;
+    const float *velocity; // before, or NULL
+    size_t count;
+    size_t bound;
+
+    float *values;
+    float *moved; // velocity after
+    uint8_t *payload;
+    size_t written;
+};
+
+static void *copy_of(const void *data, size_t len)
+{
+    void *copy = malloc(len + 1);
+    memcpy(copy, data, len);
+    return copy;
+}
+
+static enum tern_result encode(struct run *run, const struct tern_parallel *parallel)
+{
+    run->values = copy_of(run->input, run->count * sizeof(float));
+    run->moved = copy_of(run->velocity, run->count * sizeof(float));
+    run->payload = malloc(run->bound);
+    run->context.velocity = run->moved;
+    run->context.parallel = parallel;
+    run->written = 0;
+    return tern_codec_encode(&run->codec, &run->context, run->values, run->count, run->payload,
+                             run->bound, &run->written);
+}
+
+static void release(struct run *run)
+{
+    free(run->payload);
+    free(run->moved);
+    free(run->values);
+}
+
+static void run_backwards(void *ctx, void (*job)(void *arg, unsigned index), void *arg,
+                          unsigned jobs)
+{
+    (void)ctx;
+    while (jobs-- > 0) {
+        job(arg, jobs);
     }
 }
 
-// The first byte chooses the codec, the second its sparsity; the rest are the values.
+// --- What must hold
+// --------------------------------------------------------------------------------------
+
+// Another encoding of the same input, by other hands.
+static void check_again(const struct run *run)
+{
+    static const struct tern_parallel backwards = {.workers = 3, .run = run_backwards};
+    struct run again = *run;
+    REQUIRE(encode(&again, &backwards) == TERN_OK && again.written == run->written);
+    REQUIRE(memcmp(again.payload, run->payload, run->written) == 0);
+    REQUIRE(memcmp(again.values, run->values, run->count * sizeof(float)) == 0);
+    REQUIRE(memcmp(again.moved, run->moved, run->count * sizeof(float)) == 0);
+    release(&again);
+}
+
+static void check_by_the_book(const struct run *run)
+{
+    uint8_t *book = malloc(run->bound);
+    float *rest = copy_of(run->input, run->count * sizeof(float));
+    REQUIRE(slow_encode(rest, run->count, run->codec.sparsity, book) == run->written);
+    REQUIRE(memcmp(book, run->payload, run->written) == 0);
+    REQUIRE(memcmp(rest, run->values, run->count * sizeof(float)) == 0);
+    free(rest);
+    free(book);
+}
+
+static void check_fed_back(const struct run *run, const float *decoded)
+{
+    enum tern_feedback feedback = tern_codec_entry(run->codec.id)->feedback;
+    for (size_t i = 0; i < run->count; i++) {
+        float rest = run->input[i] - decoded[i];
+        REQUIRE(isfinite(run->values[i]) && isfinite(run->moved[i]));
+        if (feedback == TERN_FEEDBACK_ERROR) {
+            REQUIRE(memcmp(&rest, &run->values[i], sizeof rest) == 0);
+        }
+        if (feedback == TERN_FEEDBACK_NONE) {
+            REQUIRE(run->values[i] == 0);
+        }
+    }
+}
+
+static void check_encoded(const struct run *run)
+{
+    REQUIRE(run->written >= 1 && run->written <= run->bound);
+    float *decoded = malloc(run->count * sizeof *decoded + 1);
+    REQUIRE(tern_codec_decode(run->payload, run->written, decoded, run->count) == TERN_OK);
+    size_t nonzero = 0;
+    for (size_t i = 0; i < run->count; i++) {
+        nonzero += decoded[i] != 0;
+    }
+    REQUIRE((nonzero == 0) == (run->payload[0] == 0x00) || run->count == 0);
+    check_fed_back(run, decoded);
+    check_again(run);
+    if (run->codec.id == TERN_CODEC_3LC && run->codec.coder == TERN_CODER_ZERO_RUN) {
+        check_by_the_book(run);
+    }
+    free(decoded);
+}
+
+static const struct tern_codec_entry *choose_entry(struct input *input)
+{
+    uint32_t entries = 0;
+    while (tern_codec_entry_at(entries) != NULL) {
+        entries++;
+    }
+    return tern_codec_entry_at(next_below(input, entries));
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    if (size < 2) {
-        return 0;
+    struct input input = {.at = data, .end = data + size};
+    const struct any_source source = {.below = next_below, .arg = &input};
+    char spec[ANY_CODEC_SPEC_MAX];
+    struct run run = {.codec = any_codec(choose_entry(&input), &source, spec)};
+    run.context.seed = next_byte(&input);
+    run.context.round = next_byte(&input);
+    float *values = NULL;
+    run.count = read_values(&input, next_byte(&input) % 2 == 0, &values);
+    run.bound = tern_codec_bound(&run.codec, run.count);
+    REQUIRE(run.bound <= tern_codec_bound_any(run.count));
+    float *velocity = malloc(run.count * sizeof *velocity + 1);
+    for (size_t i = 0; i < run.count; i++) {
+        velocity[i] = (float)(i % 5) - 2;
     }
-    struct run run = {
-        .codec = {.id = (enum tern_codec_id)(data[0] % 3), .sparsity = 1},
-        .count = (size - 2) / sizeof(float),
-    };
-    if (run.codec.id == TERN_CODEC_3LC) {
-        run.codec.sparsity = 1 + (float)data[1] / 257;
-    }
-    size_t bytes = run.count * sizeof(float);
-    size_t bound = tern_codec_bound(&run.codec, run.count);
-    float *input = malloc(bytes + 1);
-    run.values = malloc(bytes + 1);
-    run.decoded = malloc(bytes + 1);
-    run.payload = malloc(bound);
-    memcpy(input, data + 2, bytes);
-    memcpy(run.values, data + 2, bytes);
-    run.input = input;
-    size_t written = 0;
-    if (tern_codec_encode(&run.codec, NULL, run.values, run.count, run.payload, bound, &written) ==
-        TERN_OK) {
-        check_encoded(&run, written);
+    run.input = values;
+    run.velocity = velocity;
+    if (encode(&run, NULL) == TERN_OK) {
+        check_encoded(&run);
     } else {
-        REQUIRE(memcmp(run.values, input, bytes) == 0);
+        REQUIRE(memcmp(run.values, values, run.count * sizeof *values) == 0);
+        REQUIRE(memcmp(run.moved, velocity, run.count * sizeof *values) == 0);
     }
-    free(run.payload);
-    free(run.decoded);
-    free(run.values);
-    free(input);
+    release(&run);
+    free(velocity);
+    free(values);
     return 0;
 }

@@ -1,0 +1,15 @@
+// Any bytes as entropy-coded ternary symbols.
+#include "codec/modes.h"
+#include "payload.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static const uint8_t modes[] = {
+        TERN_MODE_TERNARY_GAPS,
+        TERN_MODE_TERNARY_RANGE,
+    };
+    check_payload(modes, sizeof modes, data, size);
+    return 0;
+}

@@ -1,0 +1,75 @@
+"""FORMAT.md: ternary payloads. A quantizer turns values into a scale and symbols q = -1, 0, 1; a
+coder (ternary_coders.py) turns the symbols into bytes."""
+
+import math
+from fractions import Fraction
+
+from . import dense, draws, selection, ternary_coders
+from .values import Refused, check_scale, cut, f32, get_f32, put_f32
+
+
+def assemble(parameters, m, q, values):
+    """(payload, what is fed back); None when all symbols are zero."""
+    if not any(q):
+        return None
+    if parameters["coder"] == "auto" and len(q) == 1:
+        return dense.encode_float32(parameters, values, None)
+    payload = ternary_coders.encode(parameters["coder"], put_f32([m]), q)
+    return payload, [f32(t - f32(m * d)) for t, d in zip(values, q)]
+
+
+def sign(value):
+    return (value > 0) - (value < 0)
+
+
+def encode_3lc(parameters, values, context):
+    m = f32(max(abs(t) for t in values) * parameters["s"])
+    if math.isinf(m):
+        raise Refused("non-finite")
+    half = m / 2  # exact in float64
+    return assemble(parameters, m, [(t > half) - (t < -half) for t in values], values)
+
+
+def encode_density(parameters, values, context):
+    limit = selection.kth_magnitude(values, parameters["millionths"]["p"])
+    q = [sign(t) if abs(t) >= limit else 0 for t in values]
+    return assemble(parameters, mean_magnitude(values, q), q, values)
+
+
+def mean_magnitude(values, q):
+    """Of the values taken, in fixed point: the order of the sum does not matter."""
+    exponent = math.frexp(max(abs(t) for t in values))[1] - 1
+    unit = Fraction(2) ** (exponent - 30)
+    taken = [abs(t) for t, d in zip(values, q) if d]
+    mean = sum(Fraction(t) // unit for t in taken) // len(taken)
+    return f32(math.ldexp(max(1, mean), exponent - 30))
+
+
+def encode_stochastic(parameters, values, context):
+    peak = max(abs(t) for t in values)
+    q = [
+        sign(t) if f32(draws.uniform(draw) * peak) < abs(t) else 0
+        for t, draw in zip(values, draws.of_codec(context))
+    ]
+    made = assemble(parameters, peak, q, values)
+    return made and (made[0], [0.0] * len(values))
+
+
+def decoder(coder):
+    def decode(body, n):
+        scale, symbols = cut(body, 4)
+        (m,) = get_f32(scale)
+        check_scale(m)
+        if m == 0:
+            raise Refused("corrupt")
+        return [m * d if d else 0.0 for d in coder.decode(symbols, n)]
+
+    return decode
+
+
+ENCODERS = {
+    "3lc": encode_3lc,
+    "density": encode_density,
+    "stochastic-ternary": encode_stochastic,
+}
+DECODERS = {coder.mode: decoder(coder) for coder in ternary_coders.CODERS.values()}

@@ -1,0 +1,179 @@
+"""Vectors of payloads by hand. Some are what no encoder writes."""
+
+import tern_reference as ref
+from vector_text import bits, line
+
+ONE = ref.put_f32([1.0])
+TINY = ref.put_f32([2.0**-149])
+
+
+def payload(mode, *parts):
+    """Of the mode byte, and bytes, lists of bytes, and floats."""
+    body = b"".join(ref.put_f32([p]) if isinstance(p, float) else bytes(p) for p in parts)
+    return bytes([mode]) + body
+
+
+def modes():
+    yield "empty", 3, b""
+    yield "unknown-mode", 3, b"\x7f"
+    yield "zero", 3, b"\x00"
+    yield "zero-of-none", 0, b"\x00"
+    yield "zero-with-body", 3, b"\x00\x00"
+
+
+def dense():
+    yield "float32-of-none", 0, b"\x01"
+    yield "float32-short", 2, payload(1, ONE, ONE[:3])
+    yield "float32-long", 2, payload(1, ONE, ONE, [0])
+    yield "float32-infinite", 2, payload(1, 1.0, float("-inf"))
+    yield "float32-nan", 1, payload(1, bytes.fromhex("010080ff"))
+    yield "float16-negative-zero", 2, payload(2, bytes.fromhex("0080003c"))
+    yield "float16-infinite", 1, payload(2, bytes.fromhex("007c"))
+    yield "float16-nan", 1, payload(2, bytes.fromhex("01fe"))
+    yield "float16-short", 2, payload(2, bytes.fromhex("003c00"))
+    yield "bfloat16-negative-zero", 2, payload(3, bytes.fromhex("0080803f"))
+    yield "bfloat16-infinite", 1, payload(3, bytes.fromhex("80ff"))
+    yield "bfloat16-nan", 1, payload(3, bytes.fromhex("817f"))
+    yield "bfloat16-short", 2, payload(3, bytes.fromhex("803f80"))
+    yield "bfloat16-long", 1, payload(3, bytes.fromhex("803f8000"))
+    yield "int8", 5, payload(4, 0.5, [1, 255, 127, 129, 0])
+    yield "int8-subnormal", 2, payload(4, TINY, [1, 129])
+    yield "int8-lowest", 2, payload(4, 0.5, [1, 128])
+    yield "int8-short", 2, payload(4, 0.5, [1])
+    yield "int8-long", 2, payload(4, 0.5, [1, 2, 3])
+    yield "int8-overflow", 2, payload(4, 2.0**122, [1, 2])
+    yield "int8-zeros", 2, payload(4, 0.5, [0, 0])
+    yield from scales("int8", 4, lambda scale: (2, (scale, [1, 2])))
+    yield "onebit", 9, payload(0x20, 0.5, 2.0, [0x55, 1])
+    yield "onebit-padding", 9, payload(0x20, 0.5, 2.0, [0x55, 3])
+    yield "onebit-whole", 8, payload(0x20, 0.5, 2.0, [0xFF])
+    yield "onebit-short", 9, payload(0x20, 0.5, 2.0, [0x55])
+    yield "onebit-long", 8, payload(0x20, 0.5, 2.0, [0x55, 0])
+    yield "onebit-zero", 2, payload(0x20, 0.0, 0.0, [1])
+    yield from scales("onebit-first", 0x20, lambda scale: (2, (scale, 1.0, [1])))
+    yield from scales("onebit-second", 0x20, lambda scale: (2, (1.0, scale, [1])))
+
+
+def scales(name, mode, of):
+    """A payload with each scale that a decoder may have to refuse. of(scale): (n, parts)"""
+    for kind, scale in (
+        ("zero", ref.put_f32([0.0])),
+        ("negative-zero", ref.put_f32([-0.0])),
+        ("negative", ref.put_f32([-1.0])),
+        ("infinite", ref.put_f32([float("inf")])),
+        ("nan", bytes.fromhex("0000c07f")),
+        ("signalling-nan", bytes.fromhex("010080ff")),
+        ("subnormal", TINY),
+        ("largest", bytes.fromhex("ffff7f7f")),
+    ):
+        n, parts = of(scale)
+        yield "%s-scale-%s" % (name, kind), n, payload(mode, *parts)
+
+
+def ternary():
+    for mode, name in ((0x10, "zero-run"), (0x11, "packed"), (0x12, "long-runs")):
+        yield name + "-no-scale", 5, payload(mode, ONE[:3])
+        yield name + "-no-digits", 5, payload(mode, 1.0)
+        yield name + "-of-none", 0, payload(mode, 1.0)
+        yield name + "-of-none-with-digit", 0, payload(mode, 1.0, [121])
+        yield name + "-short", 10, payload(mode, 1.0, [0])
+        yield name + "-long", 10, payload(mode, 1.0, [0, 1, 2])
+        yield name + "-zeros", 20, payload(mode, 1.0, [121] * 4)
+        yield from scales(name, mode, lambda scale: (5, (scale, [120])))
+    yield "packed-all-digits", 5 * 243, payload(0x11, 1.0, range(243))
+    yield "packed-run-byte", 10, payload(0x11, 1.0, [243])
+    yield "packed-above-limit", 5, payload(0x11, 1.0, [243])
+    yield "consecutive", 9, payload(0x13, 1.0, [5, 241])
+    yield "consecutive-padding", 9, payload(0x13, 1.0, [5, 242])
+    yield "consecutive-all-digits", 5 * 243, payload(0x13, 1.0, range(243))
+
+
+def runs():
+    for mode, name in ((0x10, "zero-run"), (0x12, "long-runs"), (0x13, "consecutive")):
+        yield name + "-without-run", 10, payload(mode, 1.0, [0, 242])
+        yield name + "-two", 10, payload(mode, 1.0, [243])
+        yield name + "-fourteen", 70, payload(mode, 1.0, [255])
+        yield name + "-passing-the-end", 65, payload(mode, 1.0, [255])
+        yield name + "-too-short", 75, payload(mode, 1.0, [255])
+        yield name + "-fifteen", 75, payload(mode, 1.0, [243, 243])
+        yield name + "-split", 80, payload(mode, 1.0, [244, 121, 121, 250, 121, 243])
+        yield name + "-adjacent", 80, payload(mode, 1.0, [255, 243])
+        yield name + "-byte-after-end", 70, payload(mode, 1.0, [255, 121])
+        yield name + "-endless", 70, payload(mode, 1.0, [255] * 200)
+        yield name + "-padding-behind-run", 66, payload(mode, 1.0, [254, 120])
+        yield name + "-padding-before-run", 13, payload(mode, 1.0, [120, 243])
+        yield name + "-padding-good-before-run", 13, payload(mode, 1.0, [0, 243])
+    yield "long-runs-183", 5 * 183, payload(0x12, 1.0, [255, 255])
+    yield "long-runs-184", 5 * 184, payload(0x12, 1.0, [243, 243, 243])
+
+
+def padding():
+    for n in range(1, 12):
+        for byte in (0, 1, 80, 120, 122, 241, 242):
+            digits = [121] * (-(-n // 5) - 1) + [byte]
+            yield "padding-%d-last-%d" % (n, byte), n, payload(0x11, 1.0, digits)
+            yield "padding-%d-end-%d" % (n, byte), n, payload(0x13, 1.0, digits)
+
+
+def gaps():
+    """Bits by hand: k = 3 for the first gap."""
+    yield "gaps-of-none", 0, payload(0x14, 1.0)
+    yield "gaps-of-none-with-byte", 0, payload(0x14, 1.0, [0])
+    yield "gaps-no-bits", 3, payload(0x14, 1.0)
+    yield "gaps-one", 1, payload(0x14, 1.0, [0b00001])
+    yield "gaps-minus-one", 1, payload(0x14, 1.0, [0b10001])
+    yield "gaps-padding", 1, payload(0x14, 1.0, [0b110001])
+    yield "gaps-byte-too-many", 1, payload(0x14, 1.0, [0b10001, 0])
+    yield "gaps-all-zero", 3, payload(0x14, 1.0, [0b0111])
+    yield "gaps-passing-the-end", 2, payload(0x14, 1.0, [0b0111])
+    yield "gaps-second-form-for-small", 9, payload(0x14, 1.0, [0, 0, 0b11, 0b000])
+    yield "gaps-second-form", 151, payload(0x14, 1.0, [0, 0, 7 | 22 << 6 & 255, 22 >> 2])
+    yield "gaps-second-form-to-the-end", 150, payload(0x14, 1.0, [0, 0, 7 | 22 << 6 & 255, 22 >> 2])
+    yield "gaps-second-form-passing", 149, payload(0x14, 1.0, [0, 0, 7 | 22 << 6 & 255, 22 >> 2])
+    yield "gaps-longest-field", 200, payload(0x14, 1.0, [0, 0, 63] + [255] * 8)
+    yield from scales("gaps", 0x14, lambda scale: (1, (scale, [0b00001])))
+
+
+def sparse():
+    yield "bitmap", 9, payload(0x30, [0x82, 1], 1.0, -2.0, 0.5)
+    yield "bitmap-some-zero", 9, payload(0x30, [0x82, 1], 0.0, -2.0, -0.0)
+    yield "bitmap-all-zero", 9, payload(0x30, [0x82, 1], 0.0, -0.0, 0.0)
+    yield "bitmap-of-nothing", 9, payload(0x30, [0, 0])
+    yield "bitmap-of-none", 0, payload(0x30)
+    yield "bitmap-padding", 9, payload(0x30, [0x82, 2], 1.0, -2.0, 0.5)
+    yield "bitmap-value-missing", 9, payload(0x30, [0x82, 1], 1.0, -2.0)
+    yield "bitmap-value-too-many", 9, payload(0x30, [0x82, 0], 1.0, -2.0, 3.0)
+    yield "bitmap-short", 9, payload(0x30, [0x82])
+    yield "bitmap-infinite", 9, payload(0x30, [0x82, 1], 1.0, -2.0, float("inf"))
+    yield "bitmap-nan", 9, payload(0x30, [0x82, 1], float("nan"), -2.0, 1.0)
+    for r, bits_ in ((0, [0b10010]), (1, [0b1011]), (2, [0b101011])):
+        yield "index-set-parameter-%d" % r, 9, payload(0x31, [2, r], bits_, 1.0, -2.0)
+    yield "index-set-last", 9, payload(0x31, [1, 31], [1 | 16, 0, 0, 0], 1.0)
+    yield "index-set-at-n", 8, payload(0x31, [1, 31], [1 | 16, 0, 0, 0], 1.0)
+    yield "index-set-parameter-too-large", 9, payload(0x31, [1, 32], [1, 0, 0, 0, 0], 1.0)
+    yield "index-set-of-nothing", 9, payload(0x31, [0, 0])
+    yield "index-set-more-than-n", 2, payload(0x31, [3, 0], [7], 1.0, 1.0, 1.0)
+    yield "index-set-of-all", 2, payload(0x31, [2, 0], [3], 1.0, 1.0)
+    yield "index-set-padding", 2, payload(0x31, [2, 0], [7], 1.0, 1.0)
+    yield "index-set-byte-too-many", 2, payload(0x31, [2, 0], [3, 0], 1.0, 1.0)
+    yield "index-set-bits-missing", 9, payload(0x31, [2, 0], [0], 1.0, 1.0)
+    yield "index-set-no-bits", 9, payload(0x31, [2, 0], 1.0, 1.0)
+    yield "index-set-values-missing", 9, payload(0x31, [2, 0], [3], 1.0)
+    yield "index-set-long-count", 9, payload(0x31, [0x81, 0, 0], [1], 1.0)
+    yield "index-set-huge-count", 9, payload(0x31, [255] * 9 + [1], [0], [1], 1.0)
+    yield "index-set-cut-count", 9, payload(0x31, [0x81])
+    yield "index-set-no-parameter", 9, payload(0x31, [1])
+    yield "index-set-all-zero", 9, payload(0x31, [2, 0], [3], 0.0, -0.0)
+    yield "index-set-nan", 9, payload(0x31, [2, 0], [3], 1.0, float("nan"))
+    yield "sparse-indices", 9, payload(0x32, [2, 0], [3])
+    yield "sparse-shared", 9, payload(0x33, 1.0)
+
+
+def cases():
+    for group in (modes, dense, ternary, runs, padding, gaps, sparse):
+        for name, n, data in group():
+            yield line("payload", name, str(n), data.hex())
+            try:
+                yield line("values", bits(ref.decode(data, n))) + "\n"
+            except ref.Refused as refused:
+                yield line("refused", str(refused)) + "\n"
