@@ -38,7 +38,8 @@ RULES = {
     # libtern: no OS call, no clock, no stdio, no malloc.
     "shared/": (PURE_SHARED, FREESTANDING + NANOPB),
     "shared/codec/kernels/": (PURE_SHARED, FREESTANDING + SIMD),
-    # Asks the processor what it can do, and remembers the answer.
+    # Ask the processor what it can do, and remember the answer.
+    "shared/codec/kernels/dispatch.c": (PURE_SHARED, FREESTANDING + ["stdatomic.h"]),
     "shared/util/sha256_x86.c": (PURE_SHARED, FREESTANDING + SIMD + ["cpuid.h", "stdatomic.h"]),
     "shared/hosted/": (PURE_SHARED, OS),
     "shared/cli/": (["shared/"], OS),
@@ -75,6 +76,7 @@ NO_CALLS = {
     "aggregator/rounds/": ["malloc", "calloc", "realloc", "free", "getenv", "rand", "exit"],
 }
 NO_CALLS["shared/codec/kernels/"] = NO_CALLS["shared/"]
+NO_CALLS["shared/codec/kernels/dispatch.c"] = NO_CALLS["shared/"]
 NO_CALLS["shared/util/sha256_x86.c"] = NO_CALLS["shared/"]
 for prefix in ["aggregator/strategies/", "aggregator/downloads/", "client/", "client/phases/"]:
     NO_CALLS[prefix] = NO_CALLS["aggregator/rounds/"]

@@ -72,13 +72,17 @@ typedef void ternary_kernel(const uint8_t *packed, size_t len, float scale,
 // Below one coded byte for this many values' bytes, walking the codes beats walking the values.
 enum { SPARSE = 8 };
 
-// Gives all bytes to the kernels, a block at a time: run-coded ones to `sparse` where they are
-// mostly runs, and expanded to `dense` elsewhere.
+// Gives all bytes to the kernels: run-coded ones to `sparse` where they are mostly runs, and
+// expanded to `dense`, a block at a time, elsewhere.
 static void walk_runs(const uint8_t *coded, size_t len, float scale,
                       struct tern_ternary_target target, ternary_kernel *dense,
                       ternary_kernel *sparse)
 {
     uint8_t block[TERN_TERNARY_BLOCK_ROOM];
+    if (len < target.stride / SPARSE) {
+        sparse(coded, len, scale, target);
+        return;
+    }
     while (len > 0) {
         size_t expanded = 0;
         size_t used = tern_kernel_run_expand(coded, len, block, &expanded);
@@ -111,17 +115,48 @@ struct tern_ternary_target tern_planar_target(float *values, size_t count)
         .at = values, .end = values + count, .stride = tern_ternary_stride(count)};
 }
 
+// Values that would not stay in the caches are written past them, each once.
+static struct tern_ternary_target fresh_target(float *values, size_t count)
+{
+    struct tern_ternary_target target = tern_planar_target(values, count);
+    target.stream = count >= TERN_STREAM_MIN;
+    return target;
+}
+
+static void expand_runs(const uint8_t *coded, size_t len, float scale,
+                        struct tern_ternary_target target)
+{
+    uint8_t block[TERN_TERNARY_BLOCK_ROOM];
+    while (len > 0) {
+        size_t expanded = 0;
+        size_t used = tern_kernel_run_expand(coded, len, block, &expanded);
+        tern_kernel_ternary_set(block, expanded, scale, target);
+        coded += used;
+        len -= used;
+        target.at += expanded;
+    }
+    tern_kernel_finish();
+}
+
 static void decode_runs(const uint8_t *body, size_t len, float *dst, size_t count)
 {
-    walk_runs(body + TERN_TERNARY_SCALE_BYTES, len - TERN_TERNARY_SCALE_BYTES, tern_get_f32(body),
-              tern_planar_target(dst, count), tern_kernel_ternary_set,
-              tern_kernel_ternary_set_runs);
+    const uint8_t *coded = body + TERN_TERNARY_SCALE_BYTES;
+    size_t coded_len = len - TERN_TERNARY_SCALE_BYTES;
+    float scale = tern_get_f32(body);
+    struct tern_ternary_target target = fresh_target(dst, count);
+    if (target.stream) {
+        expand_runs(coded, coded_len, scale, target);
+    } else {
+        walk_runs(coded, coded_len, scale, target, tern_kernel_ternary_set,
+                  tern_kernel_ternary_set_runs);
+    }
 }
 
 static void decode_packed(const uint8_t *body, size_t len, float *dst, size_t count)
 {
     walk_packed(body + TERN_TERNARY_SCALE_BYTES, len - TERN_TERNARY_SCALE_BYTES, tern_get_f32(body),
-                tern_planar_target(dst, count), tern_kernel_ternary_set);
+                fresh_target(dst, count), tern_kernel_ternary_set);
+    tern_kernel_finish();
 }
 
 void tern_planar_add_runs(const uint8_t *coded, size_t len, float scale,

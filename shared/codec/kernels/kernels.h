@@ -1,11 +1,14 @@
-// The inner loops of the codecs, in plain C that gcc -O3 turns into SIMD: no branch that depends on
-// a value, one output per input. What a value becomes is fixed bit by bit (docs/FORMAT.md), so any
-// other version of a kernel must give the same bits. Sizes are checked by the callers. Pure;
-// reentrant.
+// The inner loops of the codecs. What a value becomes is fixed bit by bit (docs/FORMAT.md), so
+// every version of a kernel gives the same bits: plain C that gcc -O3 turns into SIMD, and versions
+// for wider instructions, of which the best that the processor has is chosen at run time
+// (dispatch.c). Sizes are checked by the callers. Pure; reentrant; any thread.
 #ifndef TERN_KERNELS_H
 #define TERN_KERNELS_H
 
+#include "result.h"
+
 #include <float.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -32,6 +35,22 @@ static inline float tern_bits_float(uint32_t bits)
     } word = {.bits = bits};
     return word.value;
 }
+
+// --- Which version runs (kernels/dispatch.c)
+// -------------------------------------------------------------
+
+// Names of the versions that were built in, "portable" first; NULL at the end. Beside it there are
+// "avx2", "avx512" (F, BW, VL, DQ) and "avx512-vbmi2" on x86-64, "neon" on AArch64.
+const char *tern_kernels_at(size_t index);
+
+// The version that runs.
+const char *tern_kernels_name(void);
+
+// From now on runs another version, for tests and measurements; not while kernels run. NULL: the
+// best, which is what runs anyway.
+// TERN_ERR_UNKNOWN    no version of that name was built in
+// TERN_ERR_ARGUMENT   this processor cannot run it
+TERN_MUST_USE enum tern_result tern_kernels_use(const char *name);
 
 // --- Dense values (kernels/dense.c)
 // -------------------------------------------------------------
@@ -63,6 +82,13 @@ uint16_t tern_kernel_float16_peak(const uint8_t *src, size_t count);
 #define TERN_TERNARY_PARTS 5
 #define TERN_TERNARY_ZERO 121 // the byte of five zeros
 #define TERN_TERNARY_LIMIT 243
+
+// Bytes of `count` values in packed form.
+static inline size_t tern_packed_stride(size_t count)
+{
+    return count / TERN_TERNARY_PARTS + (count % TERN_TERNARY_PARTS != 0);
+}
+
 #define TERN_TERNARY_BLOCK 1024 // bytes that a kernel below takes at most, but for a few runs
 
 // Room for a block: the last byte of it may begin eight runs of 14, and two words are stored for a
@@ -74,13 +100,30 @@ uint16_t tern_kernel_float16_peak(const uint8_t *src, size_t count);
 void tern_kernel_ternary_pack(float *values, size_t count, float scale, uint32_t threshold,
                               uint8_t *packed);
 
+// Bytes first..first + len of the packed form of values[0..count): byte j of it holds the values j,
+// j + stride, ..., where stride = ceil(count / 5).
+struct tern_columns {
+    float *values;
+    size_t count;
+    size_t first;
+    size_t len;
+};
+
+// The same for some of the bytes, which go to packed[0..len). Touches no other values.
+void tern_kernel_ternary_pack_columns(struct tern_columns columns, float scale, uint32_t threshold,
+                                      uint8_t *packed);
+
 // Where a block of packed bytes lands: byte i of it holds the values at[i], at[i + stride], ...,
 // of which those before `end` exist.
 struct tern_ternary_target {
     float *at;
     const float *end;
     size_t stride;
+    bool stream; // values past the caches; tern_kernel_finish() follows the last block
 };
+
+// From this many values on, what is decoded would not stay in the caches.
+#define TERN_STREAM_MIN ((size_t)4 << 20)
 
 // value = scale * q. Bytes are below TERN_TERNARY_LIMIT.
 void tern_kernel_ternary_set(const uint8_t *packed, size_t len, float scale,
@@ -96,6 +139,9 @@ void tern_kernel_ternary_set_runs(const uint8_t *coded, size_t len, float scale,
                                   struct tern_ternary_target target);
 void tern_kernel_ternary_add_runs(const uint8_t *coded, size_t len, float scale,
                                   struct tern_ternary_target target);
+
+// Orders streamed stores before all that this thread stores later.
+void tern_kernel_finish(void);
 
 // Digits of q that are not 0 in packed or run-coded bytes.
 size_t tern_kernel_ternary_nonzero(const uint8_t *coded, size_t len);

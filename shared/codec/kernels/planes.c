@@ -1,4 +1,4 @@
-#include "codec/kernels/kernels.h"
+#include "codec/kernels/paths.h"
 
 enum { WORD_BITS = 64 };
 
@@ -26,8 +26,8 @@ static void split_word(float *values, size_t len, float scale, uint32_t threshol
     *negative_word = negative;
 }
 
-void tern_kernel_planes_split(float *values, float scale, uint32_t threshold,
-                              struct tern_planes planes)
+void tern_portable_planes_split(float *values, float scale, uint32_t threshold,
+                                struct tern_planes planes)
 {
     for (size_t at = 0, word = 0; at < planes.count; at += WORD_BITS, word++) {
         split_word(values + at, smaller(WORD_BITS, planes.count - at), scale, threshold,
@@ -41,7 +41,7 @@ static inline float symbol_value(const struct tern_planes *planes, size_t at, fl
     return tern_bits_float(tern_float_bits(scale) ^ negative << 31);
 }
 
-void tern_kernel_planes_add(struct tern_planes planes, float scale, float *values)
+void tern_portable_planes_add(struct tern_planes planes, float scale, float *values)
 {
     for (size_t word = 0; word < tern_plane_words(planes.count); word++) {
         for (uint64_t left = planes.nonzero[word]; left != 0; left &= left - 1) {
@@ -51,8 +51,8 @@ void tern_kernel_planes_add(struct tern_planes planes, float scale, float *value
     }
 }
 
-void tern_kernel_planes_set(struct tern_planes planes, float scale, float *values)
+void tern_portable_planes_set(struct tern_planes planes, float scale, float *values)
 {
     __builtin_memset(values, 0, planes.count * sizeof *values);
-    tern_kernel_planes_add(planes, scale, values);
+    tern_portable_planes_add(planes, scale, values);
 }

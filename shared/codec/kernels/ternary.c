@@ -1,4 +1,4 @@
-#include "codec/kernels/kernels.h"
+#include "codec/kernels/paths.h"
 
 #include <string.h>
 
@@ -31,21 +31,30 @@ static void pack_padding(uint8_t *packed, size_t len)
     }
 }
 
-void tern_kernel_ternary_pack(float *values, size_t count, float scale, uint32_t threshold,
-                              uint8_t *packed)
+// Five digits each of at most TERN_TERNARY_BLOCK bytes.
+static void pack_block(struct tern_columns columns, float scale, uint32_t threshold,
+                       uint8_t *packed)
 {
-    size_t stride = (count + TERN_TERNARY_PARTS - 1) / TERN_TERNARY_PARTS;
-    for (size_t first = 0; first < stride; first += TERN_TERNARY_BLOCK) {
-        size_t len = smaller(TERN_TERNARY_BLOCK, stride - first);
-        memset(packed + first, 0, len);
-        for (size_t part = 0; part < TERN_TERNARY_PARTS; part++) {
-            size_t begin = part * stride + first;
-            size_t real = begin < count ? smaller(len, count - begin) : 0;
-            if (real > 0) {
-                pack_part(values + begin, real, scale, threshold, packed + first);
-            }
-            pack_padding(packed + first + real, len - real);
+    size_t stride = tern_packed_stride(columns.count);
+    memset(packed, 0, columns.len);
+    for (size_t part = 0; part < TERN_TERNARY_PARTS; part++) {
+        size_t begin = part * stride + columns.first;
+        size_t real = begin < columns.count ? smaller(columns.len, columns.count - begin) : 0;
+        if (real > 0) {
+            pack_part(columns.values + begin, real, scale, threshold, packed);
         }
+        pack_padding(packed + real, columns.len - real);
+    }
+}
+
+void tern_portable_ternary_pack(struct tern_columns columns, float scale, uint32_t threshold,
+                                uint8_t *packed)
+{
+    struct tern_columns block = columns;
+    for (size_t done = 0; done < columns.len; done += block.len) {
+        block.first = columns.first + done;
+        block.len = smaller(TERN_TERNARY_BLOCK, columns.len - done);
+        pack_block(block, scale, threshold, packed + done);
     }
 }
 
@@ -99,8 +108,8 @@ static size_t part_length(const struct tern_ternary_target *target, size_t part,
     return offset < before_end ? smaller(len, before_end - offset) : 0;
 }
 
-void tern_kernel_ternary_set(const uint8_t *packed, size_t len, float scale,
-                             struct tern_ternary_target target)
+void tern_portable_ternary_set(const uint8_t *packed, size_t len, float scale,
+                               struct tern_ternary_target target)
 {
     uint8_t fractions[TERN_TERNARY_BLOCK_ROOM];
     fractions_of(packed, len, fractions);
@@ -112,8 +121,8 @@ void tern_kernel_ternary_set(const uint8_t *packed, size_t len, float scale,
     }
 }
 
-void tern_kernel_ternary_add(const uint8_t *packed, size_t len, float scale,
-                             struct tern_ternary_target target)
+void tern_portable_ternary_add(const uint8_t *packed, size_t len, float scale,
+                               struct tern_ternary_target target)
 {
     uint8_t fractions[TERN_TERNARY_BLOCK_ROOM];
     fractions_of(packed, len, fractions);
@@ -123,54 +132,6 @@ void tern_kernel_ternary_add(const uint8_t *packed, size_t len, float scale,
             add_part(fractions, real, scale, target.at + part * target.stride);
         }
     }
-}
-
-// Adds the non-zero digits of one byte. Digits past the end are zero, so they are never touched.
-static void add_byte(uint8_t packed, float scale, float *at, size_t stride)
-{
-    uint8_t fraction = fraction_of(packed);
-    for (size_t part = 0; part < TERN_TERNARY_PARTS; part++) {
-        uint8_t digit = top_digit(fraction);
-        if (digit != 1) {
-            at[part * stride] += digit > 1 ? scale : -scale;
-        }
-        fraction = (uint8_t)(3 * fraction);
-    }
-}
-
-void tern_kernel_ternary_add_runs(const uint8_t *coded, size_t len, float scale,
-                                  struct tern_ternary_target target)
-{
-    size_t at = 0;
-    for (size_t i = 0; i < len; i++) {
-        if (coded[i] < TERN_TERNARY_LIMIT && coded[i] != TERN_TERNARY_ZERO) {
-            add_byte(coded[i], scale, target.at + at, target.stride);
-        }
-        at += tern_run_length(coded[i]);
-    }
-}
-
-static size_t expanded_length(const uint8_t *coded, size_t len)
-{
-    size_t expanded = 0;
-    for (size_t i = 0; i < len; i++) {
-        expanded += tern_run_length(coded[i]);
-    }
-    return expanded;
-}
-
-void tern_kernel_ternary_set_runs(const uint8_t *coded, size_t len, float scale,
-                                  struct tern_ternary_target target)
-{
-    size_t expanded = expanded_length(coded, len);
-    for (size_t part = 0; part < TERN_TERNARY_PARTS; part++) {
-        size_t real = part_length(&target, part, expanded);
-        if (real > 0) {
-            memset(target.at + part * target.stride, 0, real * sizeof(float));
-        }
-    }
-    // 0 + (scale * q) is scale * q.
-    tern_kernel_ternary_add_runs(coded, len, scale, target);
 }
 
 // How many of the five digits of a byte are not the middle one, which stands for 0; the codes of
@@ -183,7 +144,7 @@ void tern_kernel_ternary_set_runs(const uint8_t *coded, size_t len, float scale,
 
 static const uint8_t nonzero_of[256] = {DIGITS_5(0)};
 
-size_t tern_kernel_ternary_nonzero(const uint8_t *coded, size_t len)
+size_t tern_portable_ternary_nonzero(const uint8_t *coded, size_t len)
 {
     size_t nonzero = 0;
     for (size_t i = 0; i < len; i++) {

@@ -1,4 +1,4 @@
-#include "codec/kernels/kernels.h"
+#include "codec/kernels/paths.h"
 
 #include <string.h>
 
@@ -75,7 +75,7 @@ static size_t zero_words(const uint8_t *bytes, size_t len)
 }
 
 // In place: what is written never passes what was read, since no code is longer than its run.
-size_t tern_kernel_run_encode(uint8_t *bytes, size_t len)
+size_t tern_portable_run_encode(uint8_t *bytes, size_t len)
 {
     struct run_writer w = {.out = bytes};
     size_t i = 0;
@@ -120,7 +120,7 @@ static void add_facts(const uint8_t *coded, size_t len, struct tern_run_facts *f
     facts->runs += runs;
 }
 
-struct tern_run_facts tern_kernel_run_facts(const uint8_t *coded, size_t len)
+struct tern_run_facts tern_portable_run_facts(const uint8_t *coded, size_t len)
 {
     enum { STEP = 4096 };
     struct tern_run_facts facts = {0, 0};
@@ -141,8 +141,8 @@ static inline size_t expand_byte(uint8_t byte, uint8_t *out)
     return tern_run_length(byte);
 }
 
-size_t tern_kernel_run_expand(const uint8_t *coded, size_t len,
-                              uint8_t block[TERN_TERNARY_BLOCK_ROOM], size_t *expanded)
+size_t tern_portable_run_expand(const uint8_t *coded, size_t len,
+                                uint8_t block[TERN_TERNARY_BLOCK_ROOM], size_t *expanded)
 {
     size_t i = 0;
     size_t o = 0;

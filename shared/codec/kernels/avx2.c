@@ -1,0 +1,422 @@
+// Kernels for AVX2.
+#include "codec/kernels/paths.h"
+
+#if TERN_KERNELS_X86
+#include <immintrin.h>
+#include <string.h>
+
+#define TARGET __attribute__((target("avx2,bmi,bmi2,popcnt")))
+#define INLINE TARGET static inline __attribute__((always_inline))
+
+enum { FLOATS = 8, BYTES = 32, WORD_BITS = 64 };
+
+static inline size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+#define KERNEL TARGET static
+#define NAME(name) name
+#include "codec/kernels/dense_loops.h"
+
+INLINE __m256i load_bytes(const void *bytes)
+{
+    return _mm256_loadu_si256((const __m256i *)bytes);
+}
+
+INLINE void store_bytes(void *bytes, __m256i vector)
+{
+    _mm256_storeu_si256((__m256i *)bytes, vector);
+}
+
+// --- Packing
+// -------------------------------------------------------------------------------
+
+// What a value is compared with, and what is taken from it.
+struct split {
+    __m256 above, below, scale;
+};
+
+INLINE struct split split_of(float scale, uint32_t threshold)
+{
+    float bound = tern_bits_float(threshold);
+    return (struct split){
+        .above = _mm256_set1_ps(bound),
+        .below = _mm256_set1_ps(-bound),
+        .scale = _mm256_set1_ps(scale),
+    };
+}
+
+// 8 values; stores what is left of them, where they are rarely selected only if any is. Returns q.
+INLINE __m256i split_vector(float *at, const struct split *by, _Bool rare)
+{
+    __m256 values = _mm256_loadu_ps(at);
+    __m256 above = _mm256_cmp_ps(values, by->above, _CMP_GT_OQ);
+    __m256 below = _mm256_cmp_ps(values, by->below, _CMP_LT_OQ);
+    __m256i q = _mm256_sub_epi32(_mm256_castps_si256(below), _mm256_castps_si256(above));
+    if (rare && _mm256_testz_si256(q, q)) {
+        return q;
+    }
+    values = _mm256_sub_ps(values, _mm256_and_ps(above, by->scale));
+    // Subtracts +0 where not selected, which leaves -0 as it is; adding it would not.
+    __m256 minus = _mm256_xor_ps(by->scale, _mm256_set1_ps(-0.0f));
+    _mm256_storeu_ps(at, _mm256_sub_ps(values, _mm256_and_ps(below, minus)));
+    return q;
+}
+
+// 32 values to 32 bytes of q, in order.
+INLINE __m256i split_values(float *at, const struct split *by, _Bool rare)
+{
+    __m256i q[4];
+#pragma GCC unroll 4
+    for (size_t i = 0; i < 4; i++) {
+        q[i] = split_vector(at + i * FLOATS, by, rare);
+    }
+    // Packing works within halves of 16 bytes; the permutation undoes what that mixed.
+    __m256i words =
+        _mm256_packs_epi16(_mm256_packs_epi32(q[0], q[1]), _mm256_packs_epi32(q[2], q[3]));
+    return _mm256_permutevar8x32_epi32(words, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+}
+
+// 32 bytes, by Horner over the five parts. Returns which are zero.
+INLINE unsigned pack_bytes(float *at, size_t stride, const struct split *by, uint8_t *packed,
+                           _Bool rare)
+{
+    const __m256i one = _mm256_set1_epi8(1);
+    __m256i bytes = _mm256_setzero_si256();
+#pragma GCC unroll 5
+    for (size_t part = 0; part < TERN_TERNARY_PARTS; part++) {
+        __m256i q = split_values(at + part * stride, by, rare);
+        __m256i thrice = _mm256_add_epi8(_mm256_add_epi8(bytes, bytes), bytes);
+        bytes = _mm256_add_epi8(thrice, _mm256_add_epi8(q, one));
+    }
+    store_bytes(packed, bytes);
+    __m256i zero = _mm256_cmpeq_epi8(bytes, _mm256_set1_epi8(TERN_TERNARY_ZERO));
+    return (unsigned)_mm256_movemask_epi8(zero);
+}
+
+// Columns of which all five values exist: only the last four may lack some.
+static size_t whole_columns(const struct tern_columns *columns)
+{
+    size_t before_last = (TERN_TERNARY_PARTS - 1) * tern_packed_stride(columns->count);
+    size_t whole = columns->count > before_last ? columns->count - before_last : 0;
+    return whole > columns->first ? smaller(columns->len, whole - columns->first) : 0;
+}
+
+// Where few bytes are not zero, most lines of the values need no store, and the branch that finds
+// them is foreseen. The last 32 bytes tell.
+enum { RARE = 3 };
+
+TARGET static void ternary_pack(struct tern_columns columns, float scale, uint32_t threshold,
+                                uint8_t *packed)
+{
+    const struct split by = split_of(scale, threshold);
+    size_t stride = tern_packed_stride(columns.count);
+    float *at = columns.values + columns.first;
+    size_t whole = whole_columns(&columns);
+    _Bool rare = 0;
+    size_t i = 0;
+    for (; whole - i >= BYTES; i += BYTES) {
+        unsigned zeros = rare ? pack_bytes(at + i, stride, &by, packed + i, 1)
+                              : pack_bytes(at + i, stride, &by, packed + i, 0);
+        rare = _mm_popcnt_u32(zeros) > BYTES - RARE;
+    }
+    columns.first += i;
+    columns.len -= i;
+    tern_portable_ternary_pack(columns, scale, threshold, packed + i);
+}
+
+// --- Unpacking
+// -------------------------------------------------------------------------------
+
+// See fraction_of() in ternary.c.
+INLINE __m256i fractions_of(__m256i bytes)
+{
+    const __m256i zero = _mm256_setzero_si256();
+    const __m256i thirteen = _mm256_set1_epi16(13);
+    const __m256i round_up = _mm256_set1_epi16(TERN_TERNARY_LIMIT - 1);
+    const __m256i inverse = _mm256_set1_epi16(270);
+    __m256i low = _mm256_unpacklo_epi8(bytes, zero);
+    __m256i high = _mm256_unpackhi_epi8(bytes, zero);
+    low = _mm256_add_epi16(_mm256_mullo_epi16(low, thirteen), round_up);
+    high = _mm256_add_epi16(_mm256_mullo_epi16(high, thirteen), round_up);
+    low = _mm256_mulhi_epu16(low, inverse);
+    high = _mm256_mulhi_epu16(high, inverse);
+    return _mm256_add_epi8(bytes, _mm256_packus_epi16(low, high));
+}
+
+// The five digits of each byte of a block, part by part, each 0 to 2.
+struct digits {
+    _Alignas(BYTES) uint8_t of[TERN_TERNARY_PARTS][TERN_TERNARY_BLOCK_ROOM];
+};
+
+INLINE void store_digits(__m256i fractions, size_t at, struct digits *digits)
+{
+    // Comparisons are signed: both sides are moved by 128.
+    const __m256i half = _mm256_set1_epi8((char)128);
+    const __m256i first = _mm256_set1_epi8(85 - 128);
+    const __m256i second = _mm256_set1_epi8(170 - 128);
+#pragma GCC unroll 5
+    for (size_t part = 0; part < TERN_TERNARY_PARTS; part++) {
+        __m256i moved = _mm256_xor_si256(fractions, half);
+        __m256i digit =
+            _mm256_add_epi8(_mm256_cmpgt_epi8(moved, first), _mm256_cmpgt_epi8(moved, second));
+        store_bytes(digits->of[part] + at, _mm256_abs_epi8(digit));
+        fractions = _mm256_add_epi8(_mm256_add_epi8(fractions, fractions), fractions);
+    }
+}
+
+// Also of bytes that do not exist, up to the next multiple of 32.
+TARGET static void find_digits(const uint8_t *packed, size_t len, struct digits *digits)
+{
+    size_t i = 0;
+    for (; len - i >= BYTES; i += BYTES) {
+        store_digits(fractions_of(load_bytes(packed + i)), i, digits);
+    }
+    if (i < len) {
+        uint8_t rest[BYTES] = {0};
+        memcpy(rest, packed + i, len - i);
+        store_digits(fractions_of(load_bytes(rest)), i, digits);
+    }
+}
+
+// scale * q by digit.
+INLINE __m256 products_of(float scale, float zero)
+{
+    return _mm256_setr_ps(-scale, zero, scale, zero, -scale, zero, scale, zero);
+}
+
+INLINE __m256 values_of(const uint8_t *digits, __m256 by_digit)
+{
+    __m256i index = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)digits));
+    return _mm256_permutevar8x32_ps(by_digit, index);
+}
+
+// The first `len` of 8 floats.
+INLINE __m256i some(size_t len)
+{
+    const __m256i places = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)smaller(len, FLOATS)), places);
+}
+
+// Floats before the next aligned vector, at most len.
+static size_t to_aligned(const float *at, size_t len)
+{
+    return smaller(len, (0 - (uintptr_t)at / sizeof(float)) % FLOATS);
+}
+
+TARGET static void set_part(const uint8_t *digits, size_t len, __m256 by_digit, float *at,
+                            _Bool stream)
+{
+    size_t i = to_aligned(at, len);
+    _mm256_maskstore_ps(at, some(i), values_of(digits, by_digit));
+    for (; stream && len - i >= FLOATS; i += FLOATS) {
+        _mm256_stream_ps(at + i, values_of(digits + i, by_digit));
+    }
+    for (; len - i >= FLOATS; i += FLOATS) {
+        _mm256_store_ps(at + i, values_of(digits + i, by_digit));
+    }
+    _mm256_maskstore_ps(at + i, some(len - i), values_of(digits + i, by_digit));
+}
+
+INLINE void add_some(const uint8_t *digits, size_t len, __m256 by_digit, float *at)
+{
+    __m256i real = some(len);
+    __m256 sum = _mm256_add_ps(_mm256_maskload_ps(at, real), values_of(digits, by_digit));
+    _mm256_maskstore_ps(at, real, sum);
+}
+
+TARGET static void add_part(const uint8_t *digits, size_t len, __m256 by_digit, float *at)
+{
+    size_t i = to_aligned(at, len);
+    add_some(digits, i, by_digit, at);
+    for (; len - i >= FLOATS; i += FLOATS) {
+        __m256 sum = _mm256_add_ps(_mm256_load_ps(at + i), values_of(digits + i, by_digit));
+        _mm256_store_ps(at + i, sum);
+    }
+    add_some(digits + i, len - i, by_digit, at + i);
+}
+
+// Values of one part of a block that exist.
+static size_t part_length(const struct tern_ternary_target *target, size_t part, size_t len)
+{
+    size_t before_end = (size_t)(target->end - target->at);
+    size_t offset = part * target->stride;
+    return offset < before_end ? smaller(len, before_end - offset) : 0;
+}
+
+TARGET static void ternary_set(const uint8_t *packed, size_t len, float scale,
+                               struct tern_ternary_target target)
+{
+    struct digits digits;
+    find_digits(packed, len, &digits);
+    __m256 by_digit = products_of(scale, 0);
+    for (size_t part = 0; part < TERN_TERNARY_PARTS; part++) {
+        size_t real = part_length(&target, part, len);
+        if (real > 0) {
+            set_part(digits.of[part], real, by_digit, target.at + part * target.stride,
+                     target.stream);
+        }
+    }
+}
+
+// Adds -0 where q is 0, which leaves every value as it is: +0 would turn -0 into +0.
+TARGET static void ternary_add(const uint8_t *packed, size_t len, float scale,
+                               struct tern_ternary_target target)
+{
+    struct digits digits;
+    find_digits(packed, len, &digits);
+    __m256 by_digit = products_of(scale, -0.0f);
+    for (size_t part = 0; part < TERN_TERNARY_PARTS; part++) {
+        size_t real = part_length(&target, part, len);
+        if (real > 0) {
+            add_part(digits.of[part], real, by_digit, target.at + part * target.stride);
+        }
+    }
+}
+
+static void finish(void)
+{
+    _mm_sfence();
+}
+
+// --- Bit planes
+// -------------------------------------------------------------------------------
+
+TARGET static void planes_split(float *values, float scale, uint32_t threshold,
+                                struct tern_planes planes)
+{
+    const struct split by = split_of(scale, threshold);
+    size_t whole = planes.count / WORD_BITS;
+    for (size_t word = 0; word < whole; word++) {
+        float *at = values + word * WORD_BITS;
+        __m256i low = split_values(at, &by, 0);
+        __m256i high = split_values(at + BYTES, &by, 0);
+        // The top bit of a byte is set where q is below 0, and the lowest where it is not 0.
+        uint64_t negative = (uint32_t)_mm256_movemask_epi8(low) |
+                            (uint64_t)(uint32_t)_mm256_movemask_epi8(high) << BYTES;
+        low = _mm256_slli_epi16(low, 7);
+        high = _mm256_slli_epi16(high, 7);
+        planes.negative[word] = negative;
+        planes.nonzero[word] = (uint32_t)_mm256_movemask_epi8(low) |
+                               (uint64_t)(uint32_t)_mm256_movemask_epi8(high) << BYTES;
+    }
+    struct tern_planes rest = {
+        .nonzero = planes.nonzero + whole,
+        .negative = planes.negative + whole,
+        .count = planes.count % WORD_BITS,
+    };
+    tern_portable_planes_split(values + whole * WORD_BITS, scale, threshold, rest);
+}
+
+// All ones for each of the 8 lowest bits that is set.
+INLINE __m256i lanes_of(uint64_t bits)
+{
+    const __m256i places = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+    __m256i spread = _mm256_and_si256(_mm256_set1_epi32((int)(uint8_t)bits), places);
+    return _mm256_cmpeq_epi32(spread, places);
+}
+
+// scale with the sign of q. Where q is 0, the sign means nothing.
+INLINE __m256 signed_scale(uint64_t negative, __m256 scale)
+{
+    __m256i sign = _mm256_slli_epi32(lanes_of(negative), 31);
+    return _mm256_xor_ps(scale, _mm256_castsi256_ps(sign));
+}
+
+TARGET static void planes_set(struct tern_planes planes, float scale, float *values)
+{
+    const __m256 by = _mm256_set1_ps(scale);
+    for (size_t i = 0; i < planes.count; i += FLOATS) {
+        uint64_t nonzero = planes.nonzero[i / WORD_BITS] >> i % WORD_BITS;
+        uint64_t negative = planes.negative[i / WORD_BITS] >> i % WORD_BITS;
+        __m256 products =
+            _mm256_and_ps(_mm256_castsi256_ps(lanes_of(nonzero)), signed_scale(negative, by));
+        _mm256_maskstore_ps(values + i, some(planes.count - i), products);
+    }
+}
+
+// One word of the planes. Bits past the end are 0, so values there are not touched.
+INLINE void add_word(uint64_t nonzero, uint64_t negative, __m256 scale, float *values)
+{
+    for (size_t i = 0; i < WORD_BITS; i += FLOATS) {
+        __m256i selected = lanes_of(nonzero >> i);
+        __m256 sum = _mm256_add_ps(_mm256_maskload_ps(values + i, selected),
+                                   signed_scale(negative >> i, scale));
+        _mm256_maskstore_ps(values + i, selected, sum);
+    }
+}
+
+TARGET static void planes_add(struct tern_planes planes, float scale, float *values)
+{
+    const __m256 by = _mm256_set1_ps(scale);
+    for (size_t word = 0; word < tern_plane_words(planes.count); word++) {
+        if (planes.nonzero[word] != 0) {
+            add_word(planes.nonzero[word], planes.negative[word], by, values + word * WORD_BITS);
+        }
+    }
+}
+
+// --- Zero runs
+// -------------------------------------------------------------------------------
+
+INLINE uint64_t zeros_of(const uint8_t *bytes)
+{
+    const __m256i zero = _mm256_set1_epi8(TERN_TERNARY_ZERO);
+    __m256i low = _mm256_cmpeq_epi8(load_bytes(bytes), zero);
+    __m256i high = _mm256_cmpeq_epi8(load_bytes(bytes + BYTES), zero);
+    return (uint32_t)_mm256_movemask_epi8(low) | (uint64_t)(uint32_t)_mm256_movemask_epi8(high)
+                                                     << BYTES;
+}
+
+#include "codec/kernels/zero_run_walk.h"
+
+// What is beyond the largest byte that is not a run code counts.
+TARGET static struct tern_run_facts run_facts(const uint8_t *coded, size_t len)
+{
+    const __m256i one = _mm256_set1_epi8((char)(TERN_TERNARY_LIMIT - 1));
+    const __m256i zero = _mm256_setzero_si256();
+    __m256i beyond = zero;
+    size_t literals = 0;
+    size_t i = 0;
+    for (; len - i >= BYTES; i += BYTES) {
+        __m256i extra = _mm256_subs_epu8(load_bytes(coded + i), one);
+        beyond = _mm256_add_epi64(beyond, _mm256_sad_epu8(extra, zero));
+        __m256i is_literal = _mm256_cmpeq_epi8(extra, zero);
+        literals += (size_t)_mm_popcnt_u32((unsigned)_mm256_movemask_epi8(is_literal));
+    }
+    struct tern_run_facts facts = tern_portable_run_facts(coded + i, len - i);
+    uint64_t sums[4];
+    store_bytes(sums, beyond);
+    facts.runs += i - literals;
+    facts.expanded += i + (size_t)(sums[0] + sums[1] + sums[2] + sums[3]);
+    return facts;
+}
+
+const struct tern_kernels tern_kernels_avx2 = {
+    .name = "avx2",
+    .peak = peak,
+    .peak_bytes = peak_bytes,
+    .float32_put = float32_put,
+    .float32_get = float32_get,
+    .float32_add = float32_add,
+    .float16_put = float16_put,
+    .float16_get = float16_get,
+    .float16_add = float16_add,
+    .float16_peak = float16_peak,
+    .ternary_pack = ternary_pack,
+    .ternary_set = ternary_set,
+    .ternary_add = ternary_add,
+    .ternary_nonzero = tern_portable_ternary_nonzero,
+    .planes_split = planes_split,
+    .planes_set = planes_set,
+    .planes_add = planes_add,
+    .run_encode = run_encode,
+    .run_facts = run_facts,
+    .run_expand = tern_portable_run_expand,
+    .finish = finish,
+};
+
+#else
+typedef int tern_avx2_is_empty; // ISO C wants a declaration
+#endif

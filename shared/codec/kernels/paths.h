@@ -1,0 +1,92 @@
+// The kernels of one instruction set, and the sets there are. Only the files of this folder and
+// tests include this; everybody else calls kernels.h. All sets give the same bits.
+#ifndef TERN_PATHS_H
+#define TERN_PATHS_H
+
+#include "codec/kernels/kernels.h"
+
+// A board's compiler knows its processor; only hosted programs have to ask at run time.
+#if defined(__x86_64__) && __STDC_HOSTED__
+#define TERN_KERNELS_X86 1
+#else
+#define TERN_KERNELS_X86 0
+#endif
+
+// Part of every AArch64 processor. Not for 32-bit ARM, whose NEON flushes subnormals to zero.
+#if defined(__aarch64__) && defined(__ARM_NEON) && !defined(__AARCH64EB__) && __STDC_HOSTED__ && 0
+#define TERN_KERNELS_NEON 1
+#else
+#define TERN_KERNELS_NEON 0
+#endif
+
+// Fields are what kernels.h says of tern_kernel_FIELD().
+struct tern_kernels {
+    const char *name;
+
+    uint32_t (*peak)(const float *values, size_t count);
+    uint32_t (*peak_bytes)(const uint8_t *src, size_t count);
+    void (*float32_put)(const float *values, size_t count, uint8_t *dst);
+    void (*float32_get)(const uint8_t *src, float *dst, size_t count);
+    void (*float32_add)(const uint8_t *src, float weight, float *acc, size_t count);
+    void (*float16_put)(float *values, size_t count, uint8_t *dst);
+    void (*float16_get)(const uint8_t *src, float *dst, size_t count);
+    void (*float16_add)(const uint8_t *src, float weight, float *acc, size_t count);
+    uint16_t (*float16_peak)(const uint8_t *src, size_t count);
+
+    void (*ternary_pack)(struct tern_columns columns, float scale, uint32_t threshold,
+                         uint8_t *packed);
+    void (*ternary_set)(const uint8_t *packed, size_t len, float scale,
+                        struct tern_ternary_target target);
+    void (*ternary_add)(const uint8_t *packed, size_t len, float scale,
+                        struct tern_ternary_target target);
+    size_t (*ternary_nonzero)(const uint8_t *coded, size_t len);
+
+    void (*planes_split)(float *values, float scale, uint32_t threshold, struct tern_planes planes);
+    void (*planes_set)(struct tern_planes planes, float scale, float *values);
+    void (*planes_add)(struct tern_planes planes, float scale, float *values);
+
+    size_t (*run_encode)(uint8_t *bytes, size_t len);
+    struct tern_run_facts (*run_facts)(const uint8_t *coded, size_t len);
+    size_t (*run_expand)(const uint8_t *coded, size_t len, uint8_t block[TERN_TERNARY_BLOCK_ROOM],
+                         size_t *expanded);
+
+    void (*finish)(void); // orders streamed stores before later ones; NULL: nothing to do
+};
+
+extern const struct tern_kernels tern_kernels_portable;
+#if TERN_KERNELS_X86
+extern const struct tern_kernels tern_kernels_avx2;
+extern const struct tern_kernels tern_kernels_avx512;
+extern const struct tern_kernels tern_kernels_avx512_vbmi2; // with the byte compression of VBMI2
+#endif
+#if TERN_KERNELS_NEON
+extern const struct tern_kernels tern_kernels_neon;
+#endif
+
+// Plain C, which sets with nothing faster take over.
+uint32_t tern_portable_peak(const float *values, size_t count);
+uint32_t tern_portable_peak_bytes(const uint8_t *src, size_t count);
+void tern_portable_float32_put(const float *values, size_t count, uint8_t *dst);
+void tern_portable_float32_get(const uint8_t *src, float *dst, size_t count);
+void tern_portable_float32_add(const uint8_t *src, float weight, float *acc, size_t count);
+void tern_portable_float16_put(float *values, size_t count, uint8_t *dst);
+void tern_portable_float16_get(const uint8_t *src, float *dst, size_t count);
+void tern_portable_float16_add(const uint8_t *src, float weight, float *acc, size_t count);
+uint16_t tern_portable_float16_peak(const uint8_t *src, size_t count);
+void tern_portable_ternary_pack(struct tern_columns columns, float scale, uint32_t threshold,
+                                uint8_t *packed);
+void tern_portable_ternary_set(const uint8_t *packed, size_t len, float scale,
+                               struct tern_ternary_target target);
+void tern_portable_ternary_add(const uint8_t *packed, size_t len, float scale,
+                               struct tern_ternary_target target);
+size_t tern_portable_ternary_nonzero(const uint8_t *coded, size_t len);
+void tern_portable_planes_split(float *values, float scale, uint32_t threshold,
+                                struct tern_planes planes);
+void tern_portable_planes_set(struct tern_planes planes, float scale, float *values);
+void tern_portable_planes_add(struct tern_planes planes, float scale, float *values);
+size_t tern_portable_run_encode(uint8_t *bytes, size_t len);
+struct tern_run_facts tern_portable_run_facts(const uint8_t *coded, size_t len);
+size_t tern_portable_run_expand(const uint8_t *coded, size_t len,
+                                uint8_t block[TERN_TERNARY_BLOCK_ROOM], size_t *expanded);
+
+#endif

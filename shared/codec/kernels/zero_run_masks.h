@@ -1,0 +1,59 @@
+// Run coding 64 bytes at a time, from a mask of the bytes that are zero. Included by the kernels of
+// each instruction set, which define
+//   KERNEL    what comes before a function: static, and the target attribute
+//   zeros_of  uint64_t zeros_of(const uint8_t bytes[64]): bit i for byte i that is
+//   TERN_TERNARY_ZERO
+#ifndef TERN_ZERO_RUN_MASKS_H
+#define TERN_ZERO_RUN_MASKS_H
+
+#include "codec/kernels/kernels.h"
+
+enum { MASK_BITS = 64 };
+
+// The bytes that one code stands for are a chunk: a byte that is not zero, or up to 14 zeros.
+struct chunks {
+    uint64_t first; // bytes that begin a chunk
+    uint64_t last;  // bytes that end one
+    size_t used;    // bytes before the last chunk, if that may go on, else all
+};
+
+// Chunks of `len` bytes, 1 <= len <= 64, of which the first begins a chunk. Bits of `zeros` from
+// `len` on are 0. Greedy: a run is cut every 14 bytes from its start.
+static inline struct chunks find_chunks(uint64_t zeros, size_t len)
+{
+    uint64_t pairs = zeros & zeros << 1;
+    uint64_t fours = pairs & pairs << 2;
+    uint64_t eights = fours & fours << 4;
+    uint64_t inside = eights & eights << (TERN_RUN_MAX + 1 - 8); // 14 zeros come before this one
+    uint64_t first = ~pairs;
+    for (unsigned cut = 0; cut < MASK_BITS / TERN_RUN_MAX; cut++) {
+        first |= first << TERN_RUN_MAX & inside;
+    }
+    uint64_t real = ~0ull >> (MASK_BITS - len);
+    return (struct chunks){
+        .first = first & real,
+        .last = (first >> 1 | 1ull << (MASK_BITS - 1)) & real,
+        .used = len,
+    };
+}
+
+// Leaves the last chunk of 64 bytes to the next ones when it is of zeros and not full.
+static inline struct chunks leave_open_chunk(struct chunks chunks, uint64_t zeros)
+{
+    size_t start = (size_t)(MASK_BITS - 1 - __builtin_clzll(chunks.first));
+    _Bool open = zeros >> (MASK_BITS - 1) != 0 && MASK_BITS - start < TERN_RUN_MAX;
+    uint64_t before = (1ull << start) - 1;
+    return open ? (struct chunks){chunks.first & before, chunks.last & before, start} : chunks;
+}
+
+// Bytes of whole blocks of 64 zeros from bytes[0] on.
+KERNEL size_t zero_blocks(const uint8_t *bytes, size_t len)
+{
+    size_t zeros = 0;
+    while (len - zeros >= MASK_BITS && zeros_of(bytes + zeros) == ~0ull) {
+        zeros += MASK_BITS;
+    }
+    return zeros;
+}
+
+#endif

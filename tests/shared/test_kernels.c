@@ -1,0 +1,368 @@
+// Every version of the kernels that this processor runs against the portable ones, bit for bit, on
+// all small sizes, unaligned places and the values where rounding and comparing could go wrong.
+// Plain C without a test library, so that it is also built for other processors
+// (test_kernels_neon.sh).
+#include "codec/kernels/paths.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SMALL = 700, LARGEST = 12000, GUARD = 64, ROOM = LARGEST + GUARD, KINDS = 6 };
+
+static unsigned failures;
+
+static void check(int good, const char *what, size_t count, unsigned kind)
+{
+    if (!good && ++failures <= 20) {
+        fprintf(stderr, "%s: %s differs for %zu values of kind %u\n", tern_kernels_name(), what,
+                count, kind);
+    }
+}
+
+// --- Inputs
+// -------------------------------------------------------------------------------
+
+static uint32_t random_word(void)
+{
+    static uint64_t state = 0x9e3779b97f4a7c15u;
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return (uint32_t)(state >> 32);
+}
+
+static float random_between(float low, float high)
+{
+    return low + (high - low) * (float)(random_word() >> 8) * 0x1p-24f;
+}
+
+struct inputs {
+    float scale;
+    uint32_t threshold;
+    float values[ROOM];
+    float others[ROOM];     // to add to
+    uint8_t packed[ROOM];   // bytes below 243, in runs
+    uint8_t coded[ROOM];    // any bytes
+    uint64_t nonzero[ROOM]; // planes
+    uint64_t negative[ROOM];
+};
+
+// Values next to the threshold and to nothing, and large ones that do not overflow when doubled.
+static float edge_value(const struct inputs *in)
+{
+    const uint32_t bits[] = {0,
+                             1,
+                             0x007fffff,
+                             0x00800000,
+                             in->threshold,
+                             in->threshold + 1,
+                             in->threshold > 0 ? in->threshold - 1 : 0,
+                             tern_float_bits(in->scale),
+                             0x7e000000,
+                             0x33800000,
+                             0x477fdfff,
+                             0x387fffff,
+                             0x38800000};
+    uint32_t word = random_word();
+    return tern_bits_float(bits[word % (sizeof bits / sizeof bits[0])] | (word & TERN_SIGN_BIT));
+}
+
+static float value_of_kind(const struct inputs *in, unsigned kind)
+{
+    switch (kind) {
+    case 0:
+        return random_between(-1, 1);
+    case 1:
+    case 2:
+        return edge_value(in);
+    case 3:
+        return random_word() % 64 == 0 ? random_between(-1, 1) : random_between(-0.1f, 0.1f);
+    case 4:
+        return random_word() % 2000 == 0 ? 1.0f : -0.0f;
+    default:
+        return 0;
+    }
+}
+
+// Stretches of zeros of all lengths between others.
+static void fill_packed(uint8_t *packed, unsigned kind)
+{
+    for (size_t i = 0; i < ROOM;) {
+        size_t zeros = random_word() % (kind == 0 ? 3 : kind < 4 ? 40 : 3000);
+        for (; zeros > 0 && i < ROOM; zeros--) {
+            packed[i++] = TERN_TERNARY_ZERO;
+        }
+        for (size_t others = random_word() % 8; others > 0 && i < ROOM; others--) {
+            packed[i++] = (uint8_t)(random_word() % TERN_TERNARY_LIMIT);
+        }
+    }
+}
+
+static void fill(struct inputs *in, unsigned kind)
+{
+    in->scale = kind == 2 ? 0x1p-148f : 1.25f;
+    in->threshold = tern_float_bits(in->scale * 0.5f);
+    for (size_t i = 0; i < ROOM; i++) {
+        in->values[i] = value_of_kind(in, kind);
+        in->others[i] = value_of_kind(in, random_word() % KINDS);
+        in->coded[i] = (uint8_t)(random_word() % (kind < 3 ? 256 : 243));
+        in->nonzero[i] = kind < 3 ? random_word() * 0x100000001u : (random_word() % 8 == 0);
+        in->negative[i] = in->nonzero[i] & (random_word() * 0x100000001u);
+    }
+    fill_packed(in->packed, kind);
+}
+
+// --- Outputs
+// -------------------------------------------------------------------------------
+
+// Two copies of what a kernel writes to: one for the portable kernel, one for the other. What it
+// should not touch is compared, too.
+struct outputs {
+    float values[2][ROOM];
+    uint8_t bytes[2][4 * LARGEST + GUARD];
+    uint64_t words[2][2][LARGEST / 64 + GUARD];
+};
+
+static struct outputs out;
+
+// Where in the buffers the kernels begin: not aligned to their vectors.
+static size_t shift;
+
+static void reset(const float *values, const uint8_t *bytes)
+{
+    for (int i = 0; i < 2; i++) {
+        memset(&out.values[i], 0xa5, sizeof out.values[i]);
+        memset(&out.bytes[i], 0xa5, sizeof out.bytes[i]);
+        memset(&out.words[i], 0xa5, sizeof out.words[i]);
+        memcpy(out.values[i] + shift, values, LARGEST * sizeof(float));
+        memcpy(out.bytes[i] + shift, bytes, LARGEST);
+    }
+}
+
+static int same(void)
+{
+    return memcmp(out.values[0], out.values[1], sizeof out.values[0]) == 0 &&
+           memcmp(out.bytes[0], out.bytes[1], sizeof out.bytes[0]) == 0 &&
+           memcmp(out.words[0], out.words[1], sizeof out.words[0]) == 0;
+}
+
+// --- Checks
+// -------------------------------------------------------------------------------
+
+static void check_dense(const struct inputs *in, size_t count, unsigned kind)
+{
+    const uint8_t *bytes = (const uint8_t *)(in->values) + shift;
+    check(tern_portable_peak(in->values + shift, count) ==
+              tern_kernel_peak(in->values + shift, count),
+          "peak", count, kind);
+    check(tern_portable_peak_bytes(bytes, count) == tern_kernel_peak_bytes(bytes, count),
+          "peak_bytes", count, kind);
+    check(tern_portable_float16_peak(in->coded + shift, count / 2) ==
+              tern_kernel_float16_peak(in->coded + shift, count / 2),
+          "float16_peak", count, kind);
+    reset(in->values, in->coded);
+    tern_portable_float32_put(in->values, count, out.bytes[0] + shift);
+    tern_kernel_float32_put(in->values, count, out.bytes[1] + shift);
+    check(same(), "float32_put", count, kind);
+    reset(in->others, in->coded);
+    tern_portable_float32_get((const uint8_t *)in->values, out.values[0] + shift, count);
+    tern_kernel_float32_get((const uint8_t *)in->values, out.values[1] + shift, count);
+    check(same(), "float32_get", count, kind);
+    tern_portable_float32_add((const uint8_t *)in->others, 0.3f, out.values[0] + shift, count);
+    tern_kernel_float32_add((const uint8_t *)in->others, 0.3f, out.values[1] + shift, count);
+    check(same(), "float32_add", count, kind);
+}
+
+static void check_float16(const struct inputs *in, size_t count, unsigned kind)
+{
+    reset(in->values, in->coded);
+    for (size_t i = 0; i < LARGEST; i++) { // within the range of a half
+        float value = in->values[i] > 60000 || in->values[i] < -60000 ? 1 : in->values[i];
+        out.values[0][shift + i] = out.values[1][shift + i] = value;
+    }
+    tern_portable_float16_put(out.values[0] + shift, count, out.bytes[0] + shift);
+    tern_kernel_float16_put(out.values[1] + shift, count, out.bytes[1] + shift);
+    check(same(), "float16_put", count, kind);
+    static uint8_t halves[4 * LARGEST + GUARD];
+    memcpy(halves, out.bytes[0], sizeof halves);
+    reset(in->others, in->coded);
+    tern_portable_float16_add(halves + shift, 0.7f, out.values[0] + shift, count);
+    tern_kernel_float16_add(halves + shift, 0.7f, out.values[1] + shift, count);
+    check(same(), "float16_add", count, kind);
+    tern_portable_float16_get(halves + shift, out.values[0] + shift, count);
+    tern_kernel_float16_get(halves + shift, out.values[1] + shift, count);
+    check(same(), "float16_get", count, kind);
+}
+
+static void check_pack(const struct inputs *in, size_t count, unsigned kind)
+{
+    size_t stride = tern_packed_stride(count);
+    struct tern_columns columns = {.count = count, .len = stride};
+    if (count > SMALL || random_word() % 2 == 0) { // some of the columns
+        columns.first = stride > 0 ? random_word() % stride : 0;
+        columns.len = (stride - columns.first) - random_word() % (stride - columns.first + 1);
+    }
+    reset(in->values, in->coded);
+    columns.values = out.values[0] + shift;
+    tern_portable_ternary_pack(columns, in->scale, in->threshold, out.bytes[0] + shift);
+    columns.values = out.values[1] + shift;
+    tern_kernel_ternary_pack_columns(columns, in->scale, in->threshold, out.bytes[1] + shift);
+    check(same(), "ternary_pack", count, kind);
+}
+
+static struct tern_ternary_target target_in(float *values, size_t count, size_t first, bool stream)
+{
+    return (struct tern_ternary_target){
+        .at = values + first,
+        .end = values + count,
+        .stride = tern_packed_stride(count),
+        .stream = stream,
+    };
+}
+
+// One block somewhere in the values.
+static void check_unpack(const struct inputs *in, size_t count, unsigned kind)
+{
+    size_t stride = tern_packed_stride(count);
+    if (stride == 0) {
+        return;
+    }
+    size_t first = random_word() % stride;
+    size_t len = stride - first < TERN_TERNARY_BLOCK ? stride - first : TERN_TERNARY_BLOCK;
+    const uint8_t *packed = in->packed + shift;
+    reset(in->others, in->coded);
+    for (int stream = 0; stream < 2; stream++) {
+        tern_portable_ternary_set(packed, len, in->scale,
+                                  target_in(out.values[0] + shift, count, first, stream));
+        tern_kernel_ternary_set(packed, len, in->scale,
+                                target_in(out.values[1] + shift, count, first, stream));
+        tern_kernel_finish();
+        check(same(), "ternary_set", count, kind);
+    }
+    reset(in->others, in->coded);
+    tern_portable_ternary_add(packed, len, -in->scale,
+                              target_in(out.values[0] + shift, count, first, false));
+    tern_kernel_ternary_add(packed, len, -in->scale,
+                            target_in(out.values[1] + shift, count, first, false));
+    check(same(), "ternary_add", count, kind);
+    check(tern_portable_ternary_nonzero(in->coded + shift, len) ==
+              tern_kernel_ternary_nonzero(in->coded + shift, len),
+          "ternary_nonzero", count, kind);
+}
+
+static struct tern_planes planes_of(int which, size_t count)
+{
+    return (struct tern_planes){
+        .nonzero = out.words[which][0], .negative = out.words[which][1], .count = count};
+}
+
+static void mask_planes(struct tern_planes planes, const struct inputs *in)
+{
+    size_t words = tern_plane_words(planes.count);
+    memcpy(planes.nonzero, in->nonzero, words * sizeof(uint64_t));
+    memcpy(planes.negative, in->negative, words * sizeof(uint64_t));
+    if (planes.count % 64 != 0) {
+        planes.nonzero[words - 1] &= ~(~0ull << planes.count % 64);
+        planes.negative[words - 1] &= ~(~0ull << planes.count % 64);
+    }
+}
+
+static void check_planes(const struct inputs *in, size_t count, unsigned kind)
+{
+    reset(in->values, in->coded);
+    tern_portable_planes_split(out.values[0] + shift, in->scale, in->threshold,
+                               planes_of(0, count));
+    tern_kernel_planes_split(out.values[1] + shift, in->scale, in->threshold, planes_of(1, count));
+    check(same(), "planes_split", count, kind);
+    reset(in->others, in->coded);
+    mask_planes(planes_of(0, count), in);
+    mask_planes(planes_of(1, count), in);
+    tern_portable_planes_add(planes_of(0, count), in->scale, out.values[0] + shift);
+    tern_kernel_planes_add(planes_of(1, count), in->scale, out.values[1] + shift);
+    check(same(), "planes_add", count, kind);
+    tern_portable_planes_set(planes_of(0, count), in->scale, out.values[0] + shift);
+    tern_kernel_planes_set(planes_of(1, count), in->scale, out.values[1] + shift);
+    check(same(), "planes_set", count, kind);
+}
+
+static void check_expand(const uint8_t *coded, size_t len, unsigned kind)
+{
+    uint8_t blocks[2][TERN_TERNARY_BLOCK_ROOM];
+    for (size_t i = 0; i < len;) {
+        size_t expanded[2] = {0, 0};
+        size_t used = tern_portable_run_expand(coded + i, len - i, blocks[0], &expanded[0]);
+        // How much goes into a block may differ, what is in it may not.
+        size_t other = tern_kernel_run_expand(coded + i, len - i, blocks[1], &expanded[1]);
+        size_t common = expanded[0] < expanded[1] ? expanded[0] : expanded[1];
+        check(other > 0 && memcmp(blocks[0], blocks[1], common) == 0, "run_expand", len, kind);
+        check(expanded[1] == tern_portable_run_facts(coded + i, other).expanded &&
+                  expanded[1] <= TERN_TERNARY_BLOCK_ROOM,
+              "length of run_expand", len, kind);
+        i += used;
+    }
+}
+
+static void check_runs(const struct inputs *in, size_t count, unsigned kind)
+{
+    reset(in->values, in->packed + shift);
+    uint8_t *bytes[] = {out.bytes[0] + shift, out.bytes[1] + shift};
+    size_t lengths[] = {tern_portable_run_encode(bytes[0], count),
+                        tern_kernel_run_encode(bytes[1], count)};
+    check(lengths[0] == lengths[1] && memcmp(bytes[0], bytes[1], lengths[0]) == 0, "run_encode",
+          count, kind);
+    check(memcmp(bytes[0] + count, bytes[1] + count, LARGEST - count + GUARD - shift) == 0,
+          "what follows run_encode", count, kind);
+    check_expand(bytes[0], lengths[0], kind);
+    struct tern_run_facts plain = tern_portable_run_facts(in->coded + shift, count);
+    struct tern_run_facts other = tern_kernel_run_facts(in->coded + shift, count);
+    check(plain.expanded == other.expanded && plain.runs == other.runs, "run_facts", count, kind);
+}
+
+static void check_all(const struct inputs *in, size_t count, unsigned kind)
+{
+    check_dense(in, count, kind);
+    check_float16(in, count, kind);
+    check_pack(in, count, kind);
+    check_unpack(in, count, kind);
+    check_planes(in, count, kind);
+    check_runs(in, count, kind);
+}
+
+static void check_version(void)
+{
+    static struct inputs in;
+    for (unsigned kind = 0; kind < KINDS; kind++) {
+        fill(&in, kind);
+        for (size_t count = 0; count <= SMALL; count++) {
+            shift = random_word() % 32;
+            check_all(&in, count, kind);
+        }
+        for (unsigned i = 0; i < 60; i++) {
+            shift = random_word() % 32;
+            check_all(&in, SMALL + random_word() % (LARGEST - SMALL), kind);
+        }
+    }
+}
+
+static void check_names(void)
+{
+    const char *best = tern_kernels_name();
+    check(tern_kernels_use("no such thing") == TERN_ERR_UNKNOWN, "an unknown name", 0, 0);
+    check(strcmp(tern_kernels_name(), best) == 0, "what runs after a refusal", 0, 0);
+    check(strcmp(tern_kernels_at(0), "portable") == 0, "the first name", 0, 0);
+}
+
+int main(void)
+{
+    check_names();
+    for (size_t i = 0; tern_kernels_at(i) != NULL; i++) {
+        if (tern_kernels_use(tern_kernels_at(i)) != TERN_OK) {
+            printf("%s: not on this processor\n", tern_kernels_at(i));
+            continue;
+        }
+        check_version();
+        printf("%s: %u failures\n", tern_kernels_name(), failures);
+    }
+    return failures > 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,19 @@
+#!/bin/sh
+# Builds the kernels and their test for AArch64 and runs them in an emulator. Skipped where Debian's
+# cross compiler or emulator is not installed.
+#   test_kernels_neon.sh SOURCE_DIR
+set -eu
+source=$1
+cc=aarch64-linux-gnu-gcc
+emulator=qemu-aarch64-static
+for tool in "$cc" "$emulator"; do
+    if ! command -v "$tool" >/dev/null; then
+        echo "no $tool" >&2
+        exit 77
+    fi
+done
+work=$(mktemp -d "${TMPDIR:-/tmp}/tern-neon.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+"$cc" -std=gnu11 -O2 -static -ffp-contract=off -Wall -Wextra -Werror -I"$source/shared" \
+    "$source/tests/shared/test_kernels.c" "$source"/shared/codec/kernels/*.c -o "$work/test"
+"$emulator" "$work/test"
