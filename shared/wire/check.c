@@ -105,14 +105,19 @@ static enum tern_result check_training(const tern_Task *task)
     return TERN_OK;
 }
 
+static enum tern_result check_download_ref(const tern_DownloadRef *ref)
+{
+    CHECK_HASH(ref->sha256);
+    return check_count(ref->size, 1, UINT32_MAX);
+}
+
 static enum tern_result check_downloads(const tern_Task *task)
 {
     TERN_TRY(check_count(task->downloads_count, 0, TERN_WIRE_DOWNLOADS_MAX));
     for (pb_size_t i = 0; i < task->downloads_count; i++) {
-        CHECK_HASH(task->downloads[i].sha256);
-        TERN_TRY(check_count(task->downloads[i].size, 1, UINT32_MAX));
+        TERN_TRY(check_download_ref(&task->downloads[i]));
     }
-    return TERN_OK;
+    return task->has_indices ? check_download_ref(&task->indices) : TERN_OK;
 }
 
 static enum tern_result check_task(const tern_Task *task)
@@ -170,9 +175,12 @@ enum tern_result tern_check_download(const tern_Download *message)
     if (message->kind == tern_DownloadKind_DOWNLOAD_DELTA) {
         CHECK_HASH(message->from);
         CHECK_NONE(message->to);
-        TERN_TRY(check_count(message->version, 1, UINT32_MAX));
+        return check_count(message->version, 1, UINT32_MAX);
+    }
+    CHECK_NONE(message->from);
+    if (message->kind == tern_DownloadKind_DOWNLOAD_INDICES) {
+        CHECK_NONE(message->to);
     } else {
-        CHECK_NONE(message->from);
         CHECK_HASH(message->to);
     }
     return TERN_OK;

@@ -245,6 +245,9 @@ static void ranges_of_a_task(void **state)
     TASK(message.task.downloads_count = 0, TERN_OK);
     TASK(message.task.downloads[0].sha256.size = 0, TERN_ERR_CORRUPT);
     TASK(message.task.downloads[0].size = 0, TERN_ERR_ARGUMENT);
+    TASK((message.task.has_indices = true, message.task.indices = message.task.downloads[0]),
+         TERN_OK);
+    TASK((message.task.has_indices = true, message.task.indices.size = 5), TERN_ERR_CORRUPT);
     TASK(message.task.local_steps = 0, TERN_ERR_ARGUMENT);
     TASK(message.task.local_steps = TERN_WIRE_LOCAL_STEPS_MAX, TERN_OK);
     TASK(message.task.local_steps = TERN_WIRE_LOCAL_STEPS_MAX + 1, TERN_ERR_ARGUMENT);
@@ -303,13 +306,19 @@ static void ranges_of_a_download_and_an_error(void **state)
     (void)state;
 #define DOWNLOAD(change, result) EXPECT_CARRIER(download, tern_Download, change, result)
 #define SNAPSHOT (message.kind = tern_DownloadKind_DOWNLOAD_SNAPSHOT)
-    DOWNLOAD(message.kind = (tern_DownloadKind)2, TERN_ERR_ARGUMENT);
+    DOWNLOAD(message.kind = (tern_DownloadKind)3, TERN_ERR_ARGUMENT);
     DOWNLOAD(message.from.size = 0, TERN_ERR_CORRUPT);
     DOWNLOAD(message.to.size = 32, TERN_ERR_CORRUPT);
     DOWNLOAD(message.version = 0, TERN_ERR_ARGUMENT);
     DOWNLOAD(SNAPSHOT, TERN_ERR_CORRUPT);
     DOWNLOAD((SNAPSHOT, message.from.size = 0), TERN_ERR_CORRUPT);
     DOWNLOAD((SNAPSHOT, message.from.size = 0, message.to.size = 32), TERN_OK);
+#define INDICES (message.kind = tern_DownloadKind_DOWNLOAD_INDICES)
+    DOWNLOAD(INDICES, TERN_ERR_CORRUPT);
+    DOWNLOAD((INDICES, message.from.size = 0), TERN_OK);
+    DOWNLOAD((INDICES, message.from.size = 0, message.version = 0), TERN_OK);
+    DOWNLOAD((INDICES, message.from.size = 0, message.to.size = 32), TERN_ERR_CORRUPT);
+#undef INDICES
 #undef DOWNLOAD
     EXPECT(error, tern_Error, message.name[0] = '\0', TERN_ERR_CORRUPT);
     EXPECT(error, tern_Error, message.sentence[0] = '\0', TERN_OK);
