@@ -3,6 +3,7 @@
 #include "cli/verbs.h"
 
 #include "admin/admin.h"
+#include "cli/service_config.h"
 #include "cli/state.h"
 #include "codec/container.h"
 #include "hosted/files.h"
@@ -30,117 +31,6 @@ struct serving {
     struct tern_http_server *server;
     struct tern_admin *admin;
 };
-
-// --- Settings
-
-static void fill_round(const struct tern_aggregator_settings *s, struct tern_round_policy *round)
-{
-    round->cohort = s->round_cohort;
-    round->quorum = s->round_quorum;
-    round->over_selection = s->round_over_selection;
-    round->deadline_ms = s->round_deadline;
-    round->min_interval_ms = s->round_min_interval;
-    round->come_back_min_ms = s->round_come_back_min;
-    round->come_back_max_ms = s->round_come_back_max;
-    round->rounds = s->round_rounds;
-}
-
-static void fill_limits(const struct tern_aggregator_settings *s,
-                        struct tern_service_limits *limits)
-{
-    limits->requests_per_minute = s->limits_requests_per_minute;
-    limits->enrollments_per_minute = s->limits_enrollments_per_minute;
-    limits->clients = s->limits_clients;
-    limits->num_examples = s->limits_num_examples;
-    limits->norm = s->limits_norm;
-    limits->queue = s->limits_queue;
-    limits->long_poll_ms = s->limits_long_poll;
-    limits->download_cache = s->limits_download_cache;
-    limits->keep_versions = s->limits_keep_versions;
-}
-
-static void fill_train(const struct tern_aggregator_settings *s, struct tern_service_train *train)
-{
-    train->batch_size = s->train_batch_size;
-    train->learning_rate = (float)s->train_learning_rate;
-    train->learning_rate_final = (float)s->train_learning_rate_final;
-    train->momentum = (float)s->train_momentum;
-    train->weight_decay = (float)s->train_weight_decay;
-    train->prox_mu = (float)s->strategy_prox_mu;
-}
-
-static int refuse(const struct serving *serving, const char *key, const char *value,
-                  const char *allowed)
-{
-    return tern_cli_fail(serving->cli, TERN_ERR_CONFIG, "%s = %s is not known; allowed: %s", key,
-                         value, allowed);
-}
-
-// The settings that are names.
-static int fill_names(struct serving *serving)
-{
-    const struct tern_aggregator_settings *s = serving->settings;
-    struct tern_service_config *config = &serving->config;
-    const char *down = s->codec_codec_down[0] != '\0' ? s->codec_codec_down : s->codec_codec;
-    struct tern_codec_refusal refusal;
-    char sentence[TERN_CODEC_SENTENCE_MAX];
-    if (tern_codec_parse(s->codec_codec, &config->codec_up, &refusal) != TERN_OK) {
-        tern_codec_explain(&refusal, sentence);
-        return refuse(serving, "codec.codec", s->codec_codec, sentence);
-    }
-    if (tern_codec_parse(down, &config->codec_down, &refusal) != TERN_OK) {
-        tern_codec_explain(&refusal, sentence);
-        return refuse(serving, "codec.codec_down", down, sentence);
-    }
-    config->strategy = tern_strategy_find(s->strategy_name);
-    if (config->strategy == NULL) {
-        return refuse(serving, "strategy.name", s->strategy_name, tern_strategy_names());
-    }
-    if (tern_rate_schedule_from_name(s->train_schedule, &config->train.schedule) != TERN_OK) {
-        return refuse(serving, "train.schedule", s->train_schedule, "constant | cosine");
-    }
-    if (tern_steps_policy_from_name(s->schedule_policy, &config->steps.policy) != TERN_OK) {
-        return refuse(serving, "schedule.policy", s->schedule_policy, "fixed | deadline");
-    }
-    return TERN_EXIT_OK;
-}
-
-// What single settings cannot say.
-static int check_together(const struct serving *serving)
-{
-    const struct tern_aggregator_settings *s = serving->settings;
-    if (s->round_come_back_min > s->round_come_back_max) {
-        return tern_cli_fail(serving->cli, TERN_ERR_CONFIG,
-                             "round.come_back_min is above round.come_back_max");
-    }
-    if (s->schedule_min_steps > s->schedule_max_steps) {
-        return tern_cli_fail(serving->cli, TERN_ERR_CONFIG,
-                             "schedule.min_steps is above schedule.max_steps");
-    }
-    if (serving->config.train.schedule == TERN_RATE_COSINE && s->round_rounds == 0) {
-        return tern_cli_fail(serving->cli, TERN_ERR_CONFIG,
-                             "train.schedule = cosine needs round.rounds");
-    }
-    return TERN_EXIT_OK;
-}
-
-static int fill_config(struct serving *serving)
-{
-    const struct tern_aggregator_settings *s = serving->settings;
-    struct tern_service_config *config = &serving->config;
-    fill_round(s, &config->round);
-    fill_limits(s, &config->limits);
-    fill_train(s, &config->train);
-    config->min_clients = s->round_min_clients;
-    config->eligible_within_ms = s->round_eligible_within;
-    config->steps.local_steps = s->train_local_steps;
-    config->steps.min_steps = s->schedule_min_steps;
-    config->steps.max_steps = s->schedule_max_steps;
-    config->steps.fraction = s->schedule_fraction;
-    config->server_learning_rate = (float)s->strategy_server_learning_rate;
-    int code = fill_names(serving);
-    return code != TERN_EXIT_OK ? code : check_together(serving);
-}
 
 // --- Paths in the state directory
 
@@ -368,7 +258,7 @@ static void announce(const struct serving *serving)
 static int start_all(struct serving *serving)
 {
     const struct tern_aggregator_settings *s = serving->settings;
-    int code = fill_config(serving);
+    int code = tern_cli_fill_service(serving->cli, s, &serving->config);
     code = code != TERN_EXIT_OK ? code : open_store(serving);
     code = code != TERN_EXIT_OK ? code : start_listener(serving);
     code = code != TERN_EXIT_OK ? code : start_admin(serving);

@@ -20,6 +20,28 @@ def a_model_that_does_not_fit_the_body_limit():
         assert "body_bytes" not in state.run("serve", *enough, code=USAGE).error
 
 
+def a_codec_that_is_unknown_or_for_updates_alone():
+    state = State()
+    state.run("init", "--model", MODEL)
+
+    def refuse(*settings):
+        arguments = [word for setting in settings for word in ("--set", setting)]
+        return state.run("serve", *arguments, code=USAGE).error
+
+    error = refuse("codec.codec=4lc")
+    assert "codec.codec = 4lc" in error and "3lc" in error and "dgc" in error, error
+    error = refuse("codec.codec_down=3lc:s=2")
+    assert "codec.codec_down = 3lc:s=2: 3lc: s is 1 to 1.999999" in error, error
+    error = refuse("codec.codec_down=dgc")
+    assert "dgc cannot encode downloads: it needs a client's velocity" in error, error
+    error = refuse("codec.codec=stochastic-ternary")
+    assert "codec.codec = stochastic-ternary" in error and "would grow" in error, error
+    assert "Set codec.codec_down" in error, error
+    advice = error.split("e.g. ")[1].split()[0]
+    assert "certificate" in refuse("codec.codec=stochastic-ternary", advice)
+    assert "certificate" in refuse("codec.codec=scalecom", "codec.codec_down=density:p=0.05")
+
+
 def a_missing_certificate_is_explained_and_the_advice_works():
     state = State()
     state.run("init", "--model", MODEL)
@@ -69,6 +91,7 @@ def a_lost_admin_token_is_made_anew_and_a_malformed_one_refused():
 
 
 main(a_model_that_does_not_fit_the_body_limit,
+     a_codec_that_is_unknown_or_for_updates_alone,
      a_missing_certificate_is_explained_and_the_advice_works,
      a_damaged_certificate_is_named,
      a_lost_admin_token_is_made_anew_and_a_malformed_one_refused)

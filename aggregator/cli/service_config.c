@@ -1,0 +1,167 @@
+#include "cli/service_config.h"
+
+#include "codec/codec.h"
+
+struct filling {
+    struct tern_cli *cli;
+    const struct tern_aggregator_settings *settings;
+    struct tern_service_config *config;
+};
+
+static void fill_round(const struct tern_aggregator_settings *s, struct tern_round_policy *round)
+{
+    round->cohort = s->round_cohort;
+    round->quorum = s->round_quorum;
+    round->over_selection = s->round_over_selection;
+    round->deadline_ms = s->round_deadline;
+    round->min_interval_ms = s->round_min_interval;
+    round->come_back_min_ms = s->round_come_back_min;
+    round->come_back_max_ms = s->round_come_back_max;
+    round->rounds = s->round_rounds;
+}
+
+static void fill_limits(const struct tern_aggregator_settings *s,
+                        struct tern_service_limits *limits)
+{
+    limits->requests_per_minute = s->limits_requests_per_minute;
+    limits->enrollments_per_minute = s->limits_enrollments_per_minute;
+    limits->clients = s->limits_clients;
+    limits->num_examples = s->limits_num_examples;
+    limits->norm = s->limits_norm;
+    limits->queue = s->limits_queue;
+    limits->long_poll_ms = s->limits_long_poll;
+    limits->download_cache = s->limits_download_cache;
+    limits->keep_versions = s->limits_keep_versions;
+}
+
+static void fill_train(const struct tern_aggregator_settings *s, struct tern_service_train *train)
+{
+    train->batch_size = s->train_batch_size;
+    train->learning_rate = (float)s->train_learning_rate;
+    train->learning_rate_final = (float)s->train_learning_rate_final;
+    train->momentum = (float)s->train_momentum;
+    train->weight_decay = (float)s->train_weight_decay;
+    train->prox_mu = (float)s->strategy_prox_mu;
+}
+
+static int refuse(const struct filling *filling, const char *key, const char *value,
+                  const char *allowed)
+{
+    return tern_cli_fail(filling->cli, TERN_ERR_CONFIG, "%s = %s is not known; allowed: %s", key,
+                         value, allowed);
+}
+
+static int parse_codec(const struct filling *filling, const char *key, const char *spec,
+                       struct tern_codec *codec)
+{
+    struct tern_codec_refusal refusal;
+    char sentence[TERN_CODEC_SENTENCE_MAX];
+    if (tern_codec_parse(spec, codec, &refusal) == TERN_OK) {
+        return TERN_EXIT_OK;
+    }
+    tern_codec_explain(&refusal, sentence);
+    return tern_cli_fail(filling->cli, TERN_ERR_CONFIG, "%s = %s: %s", key, spec, sentence);
+}
+
+// Why a codec of this feedback may not encode downloads (with the parameters it has).
+static const char *why_not_down(enum tern_feedback feedback)
+{
+    switch (feedback) {
+    case TERN_FEEDBACK_MOMENTUM:
+        return "it needs a client's velocity";
+    case TERN_FEEDBACK_FILTERED:
+        return "it needs a round's clients, of which one chooses for all";
+    case TERN_FEEDBACK_NONE:
+    case TERN_FEEDBACK_ERROR:
+        break;
+    }
+    return "what it loses is fed back to the replica, and would grow from one download to the next";
+}
+
+static int check_codec_down(const struct filling *filling, const struct tern_codec *codec)
+{
+    const char *set = filling->settings->codec_codec_down;
+    const struct tern_codec_entry *entry = tern_codec_entry(codec->id);
+    const char *why = why_not_down(entry->feedback);
+    if (entry->downloads(codec)) {
+        return TERN_EXIT_OK;
+    }
+    if (set[0] != '\0') {
+        return tern_cli_fail(filling->cli, TERN_ERR_CONFIG,
+                             "codec.codec_down = %s: %s cannot encode downloads: %s", set,
+                             entry->name, why);
+    }
+    return tern_cli_fail(filling->cli, TERN_ERR_CONFIG,
+                         "codec.codec = %s is the codec of updates alone: %s cannot encode "
+                         "downloads: %s. Set codec.codec_down as well, e.g. "
+                         "codec.codec_down=3lc:s=1",
+                         filling->settings->codec_codec, entry->name, why);
+}
+
+static int fill_codecs(const struct filling *filling)
+{
+    const struct tern_aggregator_settings *s = filling->settings;
+    struct tern_service_config *config = filling->config;
+    const char *down = s->codec_codec_down[0] != '\0' ? s->codec_codec_down : s->codec_codec;
+    int code = parse_codec(filling, "codec.codec", s->codec_codec, &config->codec_up);
+    code = code == TERN_EXIT_OK
+               ? parse_codec(filling, "codec.codec_down", down, &config->codec_down)
+               : code;
+    return code == TERN_EXIT_OK ? check_codec_down(filling, &config->codec_down) : code;
+}
+
+// The settings that are names.
+static int fill_names(const struct filling *filling)
+{
+    const struct tern_aggregator_settings *s = filling->settings;
+    struct tern_service_config *config = filling->config;
+    config->strategy = tern_strategy_find(s->strategy_name);
+    if (config->strategy == NULL) {
+        return refuse(filling, "strategy.name", s->strategy_name, tern_strategy_names());
+    }
+    if (tern_rate_schedule_from_name(s->train_schedule, &config->train.schedule) != TERN_OK) {
+        return refuse(filling, "train.schedule", s->train_schedule, "constant | cosine");
+    }
+    if (tern_steps_policy_from_name(s->schedule_policy, &config->steps.policy) != TERN_OK) {
+        return refuse(filling, "schedule.policy", s->schedule_policy, "fixed | deadline");
+    }
+    return TERN_EXIT_OK;
+}
+
+// What single settings cannot say.
+static int check_together(const struct filling *filling)
+{
+    const struct tern_aggregator_settings *s = filling->settings;
+    if (s->round_come_back_min > s->round_come_back_max) {
+        return tern_cli_fail(filling->cli, TERN_ERR_CONFIG,
+                             "round.come_back_min is above round.come_back_max");
+    }
+    if (s->schedule_min_steps > s->schedule_max_steps) {
+        return tern_cli_fail(filling->cli, TERN_ERR_CONFIG,
+                             "schedule.min_steps is above schedule.max_steps");
+    }
+    if (filling->config->train.schedule == TERN_RATE_COSINE && s->round_rounds == 0) {
+        return tern_cli_fail(filling->cli, TERN_ERR_CONFIG,
+                             "train.schedule = cosine needs round.rounds");
+    }
+    return TERN_EXIT_OK;
+}
+
+int tern_cli_fill_service(struct tern_cli *cli, const struct tern_aggregator_settings *s,
+                          struct tern_service_config *config)
+{
+    const struct filling filling = {cli, s, config};
+    fill_round(s, &config->round);
+    fill_limits(s, &config->limits);
+    fill_train(s, &config->train);
+    config->min_clients = s->round_min_clients;
+    config->eligible_within_ms = s->round_eligible_within;
+    config->steps.local_steps = s->train_local_steps;
+    config->steps.min_steps = s->schedule_min_steps;
+    config->steps.max_steps = s->schedule_max_steps;
+    config->steps.fraction = s->schedule_fraction;
+    config->server_learning_rate = (float)s->strategy_server_learning_rate;
+    int code = fill_codecs(&filling);
+    code = code == TERN_EXIT_OK ? fill_names(&filling) : code;
+    return code != TERN_EXIT_OK ? code : check_together(&filling);
+}
