@@ -199,6 +199,28 @@ static const struct tern_codec_parameter of_qsgd[] = {
     END,
 };
 
+static const char *const inceptionn_variant_names[] = {"bounded", "literal", NULL};
+
+static const struct tern_codec_parameter of_inceptionn[] = {
+    {.key = "bound",
+     .meaning = "values are off by at most 2^-bound",
+     .range = "4 to 20",
+     .kind = TERN_PARAMETER_WHOLE,
+     .offset = FIELD(exponent),
+     .least = 4,
+     .most = 20,
+     .preset = 10},
+    {.key = "variant",
+     .meaning = "whether the bound always holds, or as the paper has it",
+     .range = "bounded or literal",
+     .kind = TERN_PARAMETER_CHOICE,
+     .offset = FIELD(variant),
+     .most = TERN_INCEPTIONN_LITERAL,
+     .preset = TERN_INCEPTIONN_BOUNDED,
+     .choices = inceptionn_variant_names},
+    END,
+};
+
 static bool always(const struct tern_codec *codec)
 {
     (void)codec;
@@ -209,6 +231,11 @@ static bool never(const struct tern_codec *codec)
 {
     (void)codec;
     return false;
+}
+
+static bool inceptionn_downloads(const struct tern_codec *codec)
+{
+    return codec->variant == TERN_INCEPTIONN_BOUNDED;
 }
 
 // A bucket's squared error, in expectation, is below its squared norm for any values when d < 4 s^2
@@ -278,6 +305,14 @@ static const struct row rows[] = {
       .parameters = of_qsgd,
       .downloads = qsgd_downloads},
      &tern_qsgd_encoder},
+    {{.id = TERN_CODEC_INCEPTIONN,
+      .name = "inceptionn",
+      .summary = "0, 8, 16 or 32 bits for each value, by an error bound",
+      .source = "Li et al.: A Network-Centric Hardware/Algorithm Co-Design, MICRO 2018, section V",
+      .feedback = TERN_FEEDBACK_NONE,
+      .parameters = of_inceptionn,
+      .downloads = inceptionn_downloads},
+     &tern_inceptionn_encoder},
     {{.id = TERN_CODEC_3LC,
       .name = "3lc",
       .summary = "ternary, scaled by the largest magnitude",
@@ -371,11 +406,14 @@ static const struct tern_mode *const modes[] = {
     &tern_onebit_mode,
     &tern_qsgd_dense_mode,
     &tern_qsgd_elias_mode,
+    &tern_inceptionn_bounded_mode,
+    &tern_inceptionn_literal_mode,
     &tern_ternary_zero_run_mode,
     &tern_ternary_packed_mode,
     &tern_ternary_long_runs_mode,
     &tern_ternary_consecutive_mode,
     &tern_ternary_gaps_mode,
+    &tern_ternary_range_mode,
     &tern_sparse_bitmap_mode,
     &tern_sparse_gaps_mode,
 };

@@ -1,0 +1,332 @@
+// INCEPTIONN's lossy floats (Li, Park, Alian, Yuan, Qu, Pan, Wang, Schwing, Esmaeilzadeh, Kim,
+// MICRO 2018, section V): each value takes 0, 8, 16 or 32 bits, as a tag of two bits says, and what
+// is dropped is gone. The hardware of the paper handles eight values at a time, hence eight tags
+// first.
+//
+// `literal` is the paper's algorithm: magnitudes of 1 and more are kept, those below the bound
+// dropped, and in between the significand, shifted by the exponent to a fixed point, is cut to 15
+// bits in the upper half of the exponents and 7 in the lower one. Cut to 7 bits, a value may lose
+// almost 2^-7 whatever the bound is. Three things are not clear from the paper and chosen here: the
+// fixed point's place of 1, which is 0 for all that is shifted, is not written; of an odd number of
+// exponents the lower half has one more; and a value that has nothing left keeps its 8 bits.
+//
+// `bounded` keeps the tags and their sizes but chooses them so that the error is never above the
+// bound: values are rounded to multiples of twice the bound.
+#include "codec/kernels/kernels.h"
+#include "codec/modes.h"
+#include "util/bytes.h"
+
+enum { GROUP = 8, TAG_BYTES = 2, ROOM = 4 };
+enum tag { TAG_NONE, TAG_8, TAG_16, TAG_32 };
+
+static const uint8_t tag_sizes[] = {[TAG_NONE] = 0, [TAG_8] = 1, [TAG_16] = 2, [TAG_32] = 4};
+
+enum { EXPONENT_OF_ONE = 127, FRACTION_BITS = 23 };
+
+// 2^exponent, of a normal float32.
+static inline float power_of_two(int exponent)
+{
+    return tern_bits_float((uint32_t)(EXPONENT_OF_ONE + exponent) << FRACTION_BITS);
+}
+
+// --- Encoding
+// ----------------------------------------------------------------------------------------
+
+struct code {
+    enum tag tag;
+    uint32_t field; // what is written, in as many bytes as the tag says
+};
+
+static struct code literal_code(uint32_t bits, uint32_t bound)
+{
+    uint32_t exponent = bits >> FRACTION_BITS & 0xff;
+    if (exponent >= EXPONENT_OF_ONE) {
+        return (struct code){TAG_32, bits};
+    }
+    if (exponent < EXPONENT_OF_ONE - bound) {
+        return (struct code){TAG_NONE, 0};
+    }
+    uint32_t significand = (bits & ((1u << FRACTION_BITS) - 1)) | 1u << FRACTION_BITS;
+    uint32_t shifted = significand >> (EXPONENT_OF_ONE - exponent); // below 2^23
+    uint32_t sign = bits >> 31;
+    if (exponent >= EXPONENT_OF_ONE - bound / 2) {
+        return (struct code){TAG_16, sign << 15 | shifted >> 8};
+    }
+    return (struct code){TAG_8, sign << 7 | shifted >> 16};
+}
+
+// Adding this leaves no bits for a fraction: the sum is rounded to even.
+#define NO_FRACTION 0x1p23f
+
+static struct code bounded_code(uint32_t bits, uint32_t bound)
+{
+    // Exact but for overflow, and then it is kept.
+    float place = tern_bits_float(bits & ~TERN_SIGN_BIT) * power_of_two((int)bound - 1);
+    if (!(place < 32767.5f)) {
+        return (struct code){TAG_32, bits};
+    }
+    uint32_t multiple = (uint32_t)(int32_t)((place + NO_FRACTION) - NO_FRACTION);
+    uint32_t sign = bits >> 31;
+    if (multiple == 0) {
+        return (struct code){TAG_NONE, 0};
+    }
+    return multiple <= 127 ? (struct code){TAG_8, sign << 7 | multiple}
+                           : (struct code){TAG_16, sign << 15 | multiple};
+}
+
+static bool is_zero(struct code code)
+{
+    return code.tag == TAG_NONE || (code.tag == TAG_8 && (code.field & 0x7f) == 0);
+}
+
+// Writes up to eight values; returns the end. Sets *any when one of them is not 0.
+static inline uint8_t *put_group(const float *values, size_t count, uint32_t bound,
+                                 struct code (*code_of)(uint32_t bits, uint32_t bound),
+                                 uint8_t *dst, bool *any)
+{
+    uint32_t tags = 0;
+    uint8_t *at = dst + TAG_BYTES;
+    for (size_t i = 0; i < count; i++) {
+        struct code code = code_of(tern_float_bits(values[i]), bound);
+        *any |= !is_zero(code);
+        tags |= (uint32_t)code.tag << 2 * i;
+        tern_put_le32(at, code.field); // into the room behind the last one, if it has fewer bytes
+        at += tag_sizes[code.tag];
+    }
+    tern_put_le16(dst, (uint16_t)tags);
+    return at;
+}
+
+// Writes the mode, and the bound where the decoder needs it.
+static uint8_t *put_head(const struct tern_codec *codec, uint8_t *dst)
+{
+    if (codec->variant == TERN_INCEPTIONN_LITERAL) {
+        *dst++ = TERN_MODE_INCEPTIONN_LITERAL;
+        return dst;
+    }
+    *dst++ = TERN_MODE_INCEPTIONN_BOUNDED;
+    *dst++ = (uint8_t)codec->exponent;
+    return dst;
+}
+
+static size_t inceptionn_bound(const struct tern_codec *codec, size_t count)
+{
+    (void)codec;
+    return 2 + TAG_BYTES * (count / GROUP + (count % GROUP != 0)) + 4 * count + ROOM;
+}
+
+static size_t inceptionn_encode(const struct tern_encode_job *job)
+{
+    const struct tern_codec *codec = job->codec;
+    bool literal = codec->variant == TERN_INCEPTIONN_LITERAL;
+    uint8_t *at = put_head(codec, job->dst);
+    bool any = false;
+    for (size_t start = 0; start < job->count; start += GROUP) {
+        size_t here = job->count - start < GROUP ? job->count - start : GROUP;
+        at = put_group(job->values + start, here, codec->exponent,
+                       literal ? literal_code : bounded_code, at, &any);
+    }
+    return any ? (size_t)(at - job->dst) : 0;
+}
+
+const struct tern_encoder tern_inceptionn_encoder = {
+    .bound = inceptionn_bound,
+    .encode = inceptionn_encode,
+};
+
+// --- Decoding
+// ----------------------------------------------------------------------------------------
+
+// What the lowest bit of a field is worth.
+struct steps {
+    float of_8;
+    float of_16;
+};
+
+static const struct steps literal_steps = {.of_8 = 0x1p-7f, .of_16 = 0x1p-15f};
+
+enum { BOUND_BYTES = 1, BOUND_LEAST = 4, BOUND_MOST = 20 };
+
+static struct steps bounded_steps(const uint8_t *body)
+{
+    float step = power_of_two(1 - (int)body[0]);
+    return (struct steps){.of_8 = step, .of_16 = step};
+}
+
+// Reads values one after the other.
+struct walk {
+    struct steps steps;
+    const uint8_t *at;
+    unsigned tags; // of the rest of the group
+};
+
+static inline float value_of(const struct walk *walk, unsigned tag)
+{
+    uint32_t field = 0;
+    switch (tag) {
+    case TAG_8:
+        field = walk->at[0];
+        return (float)(int32_t)(field & 0x7f) *
+               ((field >> 7) ? -walk->steps.of_8 : walk->steps.of_8);
+    case TAG_16:
+        field = tern_get_le16(walk->at);
+        return (float)(int32_t)(field & 0x7fff) *
+               ((field >> 15) ? -walk->steps.of_16 : walk->steps.of_16);
+    case TAG_32:
+        return tern_get_f32(walk->at);
+    default:
+        return 0;
+    }
+}
+
+// The value `index`, which is the next one; whether it has a field. *value: 0 where it has none.
+static inline bool next_value(struct walk *walk, size_t index, float *value)
+{
+    if (index % GROUP == 0) {
+        walk->tags = tern_get_le16(walk->at);
+        walk->at += TAG_BYTES;
+    }
+    unsigned tag = walk->tags & 3;
+    walk->tags >>= 2;
+    *value = value_of(walk, tag);
+    walk->at += tag_sizes[tag];
+    return tag != TAG_NONE;
+}
+
+static enum tern_result check_groups(const uint8_t *src, size_t len, size_t count)
+{
+    bool finite = true;
+    for (size_t start = 0; start < count; start += GROUP) {
+        size_t here = count - start < GROUP ? count - start : GROUP;
+        if (len < TAG_BYTES) {
+            return TERN_ERR_CORRUPT;
+        }
+        unsigned tags = tern_get_le16(src);
+        if (here < GROUP && tags >> 2 * here != 0) {
+            return TERN_ERR_CORRUPT;
+        }
+        src += TAG_BYTES;
+        len -= TAG_BYTES;
+        for (; tags != 0; tags >>= 2) {
+            size_t size = tag_sizes[tags & 3];
+            if (size > len) {
+                return TERN_ERR_CORRUPT;
+            }
+            if ((tags & 3) == TAG_32) {
+                finite &= (tern_get_le32(src) & ~TERN_SIGN_BIT) < TERN_INFINITY_BITS;
+            }
+            src += size;
+            len -= size;
+        }
+    }
+    if (len != 0) {
+        return TERN_ERR_CORRUPT;
+    }
+    return finite ? TERN_OK : TERN_ERR_NON_FINITE;
+}
+
+static void decode_groups(struct walk walk, float *dst, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        next_value(&walk, i, &dst[i]);
+    }
+}
+
+static void accumulate_groups(struct walk walk, float weight, float *acc, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        float value = 0;
+        if (next_value(&walk, i, &value)) {
+            acc[i] += weight * value;
+        }
+    }
+}
+
+static void describe_groups(struct walk walk, size_t count, struct tern_codec_info *info)
+{
+    for (size_t i = 0; i < count; i++) {
+        float value = 0;
+        next_value(&walk, i, &value);
+        tern_describe_value(info, value);
+    }
+}
+
+// --- The mode of `literal`
+// ---------------------------------------------------------------------------
+
+static struct walk literal_walk(const uint8_t *body)
+{
+    return (struct walk){.steps = literal_steps, .at = body};
+}
+
+static void literal_decode(const uint8_t *body, size_t len, float *dst, size_t count)
+{
+    (void)len;
+    decode_groups(literal_walk(body), dst, count);
+}
+
+static void literal_accumulate(const uint8_t *body, size_t len, float weight, float *acc,
+                               size_t count)
+{
+    (void)len;
+    accumulate_groups(literal_walk(body), weight, acc, count);
+}
+
+static void literal_describe(const uint8_t *body, size_t len, size_t count,
+                             struct tern_codec_info *info)
+{
+    (void)len;
+    describe_groups(literal_walk(body), count, info);
+}
+
+const struct tern_mode tern_inceptionn_literal_mode = {
+    .byte = TERN_MODE_INCEPTIONN_LITERAL,
+    .name = "inceptionn-literal",
+    .check = check_groups,
+    .decode = literal_decode,
+    .accumulate = literal_accumulate,
+    .describe = literal_describe,
+};
+
+// --- The mode of `bounded`
+// ---------------------------------------------------------------------------
+
+static enum tern_result bounded_check(const uint8_t *body, size_t len, size_t count)
+{
+    bool valid = len >= BOUND_BYTES && body[0] >= BOUND_LEAST && body[0] <= BOUND_MOST;
+    return valid ? check_groups(body + BOUND_BYTES, len - BOUND_BYTES, count) : TERN_ERR_CORRUPT;
+}
+
+static struct walk bounded_walk(const uint8_t *body)
+{
+    return (struct walk){.steps = bounded_steps(body), .at = body + BOUND_BYTES};
+}
+
+static void bounded_decode(const uint8_t *body, size_t len, float *dst, size_t count)
+{
+    (void)len;
+    decode_groups(bounded_walk(body), dst, count);
+}
+
+static void bounded_accumulate(const uint8_t *body, size_t len, float weight, float *acc,
+                               size_t count)
+{
+    (void)len;
+    accumulate_groups(bounded_walk(body), weight, acc, count);
+}
+
+static void bounded_describe(const uint8_t *body, size_t len, size_t count,
+                             struct tern_codec_info *info)
+{
+    (void)len;
+    describe_groups(bounded_walk(body), count, info);
+}
+
+const struct tern_mode tern_inceptionn_bounded_mode = {
+    .byte = TERN_MODE_INCEPTIONN_BOUNDED,
+    .name = "inceptionn-bounded",
+    .check = bounded_check,
+    .decode = bounded_decode,
+    .accumulate = bounded_accumulate,
+    .describe = bounded_describe,
+};
