@@ -120,8 +120,8 @@ static void fill(struct inputs *in, unsigned kind)
 // should not touch is compared, too.
 struct outputs {
     float values[2][ROOM];
-    uint8_t bytes[2][4 * LARGEST + GUARD];
-    uint64_t words[2][2][LARGEST / 64 + GUARD];
+    uint8_t bytes[2][4 * ROOM];
+    uint64_t words[2][2][ROOM / 64 + 1];
 };
 
 static struct outputs out;
@@ -129,21 +129,24 @@ static struct outputs out;
 // Where in the buffers the kernels begin: not aligned to their vectors.
 static size_t shift;
 
+// How many values the buffers hold around those that the kernels write.
+static size_t span;
+
 static void reset(const float *values, const uint8_t *bytes)
 {
     for (int i = 0; i < 2; i++) {
-        memset(&out.values[i], 0xa5, sizeof out.values[i]);
-        memset(&out.bytes[i], 0xa5, sizeof out.bytes[i]);
-        memset(&out.words[i], 0xa5, sizeof out.words[i]);
-        memcpy(out.values[i] + shift, values, LARGEST * sizeof(float));
-        memcpy(out.bytes[i] + shift, bytes, LARGEST);
+        memset(out.bytes[i], 0xa5, 4 * span);
+        memset(out.words[i][0], 0xa5, sizeof out.words[i][0]);
+        memset(out.words[i][1], 0xa5, sizeof out.words[i][1]);
+        memcpy(out.values[i], values, span * sizeof(float));
+        memcpy(out.bytes[i], bytes, span);
     }
 }
 
 static int same(void)
 {
-    return memcmp(out.values[0], out.values[1], sizeof out.values[0]) == 0 &&
-           memcmp(out.bytes[0], out.bytes[1], sizeof out.bytes[0]) == 0 &&
+    return memcmp(out.values[0], out.values[1], span * sizeof(float)) == 0 &&
+           memcmp(out.bytes[0], out.bytes[1], 4 * span) == 0 &&
            memcmp(out.words[0], out.words[1], sizeof out.words[0]) == 0;
 }
 
@@ -177,15 +180,15 @@ static void check_dense(const struct inputs *in, size_t count, unsigned kind)
 static void check_float16(const struct inputs *in, size_t count, unsigned kind)
 {
     reset(in->values, in->coded);
-    for (size_t i = 0; i < LARGEST; i++) { // within the range of a half
+    for (size_t i = 0; i < span; i++) { // within the range of a half
         float value = in->values[i] > 60000 || in->values[i] < -60000 ? 1 : in->values[i];
-        out.values[0][shift + i] = out.values[1][shift + i] = value;
+        out.values[0][i] = out.values[1][i] = value;
     }
     tern_portable_float16_put(out.values[0] + shift, count, out.bytes[0] + shift);
     tern_kernel_float16_put(out.values[1] + shift, count, out.bytes[1] + shift);
     check(same(), "float16_put", count, kind);
-    static uint8_t halves[4 * LARGEST + GUARD];
-    memcpy(halves, out.bytes[0], sizeof halves);
+    static uint8_t halves[4 * ROOM];
+    memcpy(halves, out.bytes[0], 4 * span);
     reset(in->others, in->coded);
     tern_portable_float16_add(halves + shift, 0.7f, out.values[0] + shift, count);
     tern_kernel_float16_add(halves + shift, 0.7f, out.values[1] + shift, count);
@@ -305,14 +308,14 @@ static void check_expand(const uint8_t *coded, size_t len, unsigned kind)
 
 static void check_runs(const struct inputs *in, size_t count, unsigned kind)
 {
-    reset(in->values, in->packed + shift);
+    reset(in->values, in->packed);
     uint8_t *bytes[] = {out.bytes[0] + shift, out.bytes[1] + shift};
     size_t lengths[] = {tern_portable_run_encode(bytes[0], count),
                         tern_kernel_run_encode(bytes[1], count)};
     check(lengths[0] == lengths[1] && memcmp(bytes[0], bytes[1], lengths[0]) == 0, "run_encode",
           count, kind);
-    check(memcmp(bytes[0] + count, bytes[1] + count, LARGEST - count + GUARD - shift) == 0,
-          "what follows run_encode", count, kind);
+    check(memcmp(bytes[0] + count, bytes[1] + count, GUARD - shift) == 0, "what follows run_encode",
+          count, kind);
     check_expand(bytes[0], lengths[0], kind);
     struct tern_run_facts plain = tern_portable_run_facts(in->coded + shift, count);
     struct tern_run_facts other = tern_kernel_run_facts(in->coded + shift, count);
@@ -321,6 +324,8 @@ static void check_runs(const struct inputs *in, size_t count, unsigned kind)
 
 static void check_all(const struct inputs *in, size_t count, unsigned kind)
 {
+    shift = random_word() % 32;
+    span = count + GUARD;
     check_dense(in, count, kind);
     check_float16(in, count, kind);
     check_pack(in, count, kind);
@@ -335,11 +340,9 @@ static void check_version(void)
     for (unsigned kind = 0; kind < KINDS; kind++) {
         fill(&in, kind);
         for (size_t count = 0; count <= SMALL; count++) {
-            shift = random_word() % 32;
             check_all(&in, count, kind);
         }
         for (unsigned i = 0; i < 60; i++) {
-            shift = random_word() % 32;
             check_all(&in, SMALL + random_word() % (LARGEST - SMALL), kind);
         }
     }

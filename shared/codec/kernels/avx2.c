@@ -10,11 +10,6 @@
 
 enum { FLOATS = 8, BYTES = 32, WORD_BITS = 64 };
 
-static inline size_t smaller(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
 #define KERNEL TARGET static
 #define NAME(name) name
 #include "codec/kernels/dense_loops.h"
@@ -95,14 +90,6 @@ INLINE unsigned pack_bytes(float *at, size_t stride, const struct split *by, uin
     return (unsigned)_mm256_movemask_epi8(zero);
 }
 
-// Columns of which all five values exist: only the last four may lack some.
-static size_t whole_columns(const struct tern_columns *columns)
-{
-    size_t before_last = (TERN_TERNARY_PARTS - 1) * tern_packed_stride(columns->count);
-    size_t whole = columns->count > before_last ? columns->count - before_last : 0;
-    return whole > columns->first ? smaller(columns->len, whole - columns->first) : 0;
-}
-
 // Where few bytes are not zero, most lines of the values need no store, and the branch that finds
 // them is foreseen. The last 32 bytes tell.
 enum { RARE = 3 };
@@ -113,7 +100,7 @@ TARGET static void ternary_pack(struct tern_columns columns, float scale, uint32
     const struct split by = split_of(scale, threshold);
     size_t stride = tern_packed_stride(columns.count);
     float *at = columns.values + columns.first;
-    size_t whole = whole_columns(&columns);
+    size_t whole = tern_whole_columns(&columns);
     _Bool rare = 0;
     size_t i = 0;
     for (; whole - i >= BYTES; i += BYTES) {
@@ -196,13 +183,13 @@ INLINE __m256 values_of(const uint8_t *digits, __m256 by_digit)
 INLINE __m256i some(size_t len)
 {
     const __m256i places = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-    return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)smaller(len, FLOATS)), places);
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)tern_smaller(len, FLOATS)), places);
 }
 
 // Floats before the next aligned vector, at most len.
 static size_t to_aligned(const float *at, size_t len)
 {
-    return smaller(len, (0 - (uintptr_t)at / sizeof(float)) % FLOATS);
+    return tern_smaller(len, (0 - (uintptr_t)at / sizeof(float)) % FLOATS);
 }
 
 TARGET static void set_part(const uint8_t *digits, size_t len, __m256 by_digit, float *at,
@@ -237,14 +224,6 @@ TARGET static void add_part(const uint8_t *digits, size_t len, __m256 by_digit, 
     add_some(digits + i, len - i, by_digit, at + i);
 }
 
-// Values of one part of a block that exist.
-static size_t part_length(const struct tern_ternary_target *target, size_t part, size_t len)
-{
-    size_t before_end = (size_t)(target->end - target->at);
-    size_t offset = part * target->stride;
-    return offset < before_end ? smaller(len, before_end - offset) : 0;
-}
-
 TARGET static void ternary_set(const uint8_t *packed, size_t len, float scale,
                                struct tern_ternary_target target)
 {
@@ -252,7 +231,7 @@ TARGET static void ternary_set(const uint8_t *packed, size_t len, float scale,
     find_digits(packed, len, &digits);
     __m256 by_digit = products_of(scale, 0);
     for (size_t part = 0; part < TERN_TERNARY_PARTS; part++) {
-        size_t real = part_length(&target, part, len);
+        size_t real = tern_part_length(&target, part, len);
         if (real > 0) {
             set_part(digits.of[part], real, by_digit, target.at + part * target.stride,
                      target.stream);
@@ -268,7 +247,7 @@ TARGET static void ternary_add(const uint8_t *packed, size_t len, float scale,
     find_digits(packed, len, &digits);
     __m256 by_digit = products_of(scale, -0.0f);
     for (size_t part = 0; part < TERN_TERNARY_PARTS; part++) {
-        size_t real = part_length(&target, part, len);
+        size_t real = tern_part_length(&target, part, len);
         if (real > 0) {
             add_part(digits.of[part], real, by_digit, target.at + part * target.stride);
         }

@@ -10,11 +10,6 @@
 
 enum { FLOATS = 16, BYTES = 64 };
 
-static inline size_t smaller(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
 #define KERNEL TARGET static
 #define NAME(name) name
 #include "codec/kernels/dense_loops.h"
@@ -93,14 +88,6 @@ INLINE __mmask64 pack_bytes(float *at, size_t stride, const struct split *by, ui
     return nonzero;
 }
 
-// Columns of which all five values exist: only the last four may lack some.
-static size_t whole_columns(const struct tern_columns *columns)
-{
-    size_t before_last = (TERN_TERNARY_PARTS - 1) * tern_packed_stride(columns->count);
-    size_t whole = columns->count > before_last ? columns->count - before_last : 0;
-    return whole > columns->first ? smaller(columns->len, whole - columns->first) : 0;
-}
-
 // Where few bytes are not zero, most lines of the values need no store, and the branch that finds
 // them is foreseen. The last 64 bytes tell.
 enum { RARE = 4 };
@@ -111,7 +98,7 @@ TARGET static void ternary_pack(struct tern_columns columns, float scale, uint32
     const struct split by = split_of(scale, threshold);
     size_t stride = tern_packed_stride(columns.count);
     float *at = columns.values + columns.first;
-    size_t whole = whole_columns(&columns);
+    size_t whole = tern_whole_columns(&columns);
     _Bool rare = 0;
     size_t i = 0;
     for (; whole - i >= BYTES; i += BYTES) {
@@ -155,7 +142,7 @@ TARGET static void find_digits(const uint8_t *packed, size_t len, struct digits 
     const __m512i second = _mm512_set1_epi8((char)170);
     const __m512i one = _mm512_set1_epi8(1);
     for (size_t i = 0; i < len; i += BYTES) {
-        __mmask64 real = _bzhi_u64(~0ull, (unsigned)smaller(len - i, BYTES));
+        __mmask64 real = _bzhi_u64(~0ull, (unsigned)tern_smaller(len - i, BYTES));
         __m512i fractions = fractions_of(_mm512_maskz_loadu_epi8(real, packed + i));
 #pragma GCC unroll 5
         for (size_t part = 0; part < TERN_TERNARY_PARTS; part++) {
@@ -183,7 +170,7 @@ INLINE __m512 values_of(const uint8_t *digits, __m512 products_by_digit)
 // Floats before the next line of the caches, at most len.
 static size_t to_next_line(const float *at, size_t len)
 {
-    return smaller(len, (0 - (uintptr_t)at / sizeof(float)) % FLOATS);
+    return tern_smaller(len, (0 - (uintptr_t)at / sizeof(float)) % FLOATS);
 }
 
 INLINE void set_some(const uint8_t *digits, size_t len, __m512 by_digit, float *at)
@@ -224,14 +211,6 @@ TARGET static void add_part(const uint8_t *digits, size_t len, __m512 by_digit, 
     add_some(digits + i, len - i, by_digit, at + i);
 }
 
-// Values of one part of a block that exist.
-static size_t part_length(const struct tern_ternary_target *target, size_t part, size_t len)
-{
-    size_t before_end = (size_t)(target->end - target->at);
-    size_t offset = part * target->stride;
-    return offset < before_end ? smaller(len, before_end - offset) : 0;
-}
-
 TARGET static void ternary_set(const uint8_t *packed, size_t len, float scale,
                                struct tern_ternary_target target)
 {
@@ -239,7 +218,7 @@ TARGET static void ternary_set(const uint8_t *packed, size_t len, float scale,
     find_digits(packed, len, &digits);
     __m512 by_digit = products_of(scale, 0);
     for (size_t part = 0; part < TERN_TERNARY_PARTS; part++) {
-        size_t real = part_length(&target, part, len);
+        size_t real = tern_part_length(&target, part, len);
         if (real > 0) {
             set_part(digits.of[part], real, by_digit, target.at + part * target.stride,
                      target.stream);
@@ -255,7 +234,7 @@ TARGET static void ternary_add(const uint8_t *packed, size_t len, float scale,
     find_digits(packed, len, &digits);
     __m512 by_digit = products_of(scale, -0.0f);
     for (size_t part = 0; part < TERN_TERNARY_PARTS; part++) {
-        size_t real = part_length(&target, part, len);
+        size_t real = tern_part_length(&target, part, len);
         if (real > 0) {
             add_part(digits.of[part], real, by_digit, target.at + part * target.stride);
         }
@@ -272,7 +251,7 @@ static void finish(void)
 
 INLINE __mmask16 some(size_t len)
 {
-    return (__mmask16)_bzhi_u32(0xffff, (unsigned)smaller(len, FLOATS));
+    return (__mmask16)_bzhi_u32(0xffff, (unsigned)tern_smaller(len, FLOATS));
 }
 
 TARGET static void planes_split(float *values, float scale, uint32_t threshold,
@@ -407,7 +386,7 @@ TARGET static struct tern_run_facts run_facts(const uint8_t *coded, size_t len)
     struct tern_run_facts facts = {0, 0};
     __m512i beyond = zero;
     for (size_t i = 0; i < len; i += BYTES) {
-        __mmask64 real = _bzhi_u64(~0ull, (unsigned)smaller(len - i, BYTES));
+        __mmask64 real = _bzhi_u64(~0ull, (unsigned)tern_smaller(len - i, BYTES));
         __m512i extra = _mm512_subs_epu8(_mm512_maskz_loadu_epi8(real, coded + i), one);
         beyond = _mm512_add_epi64(beyond, _mm512_sad_epu8(extra, zero));
         facts.runs += (size_t)_mm_popcnt_u64(_mm512_test_epi8_mask(extra, extra));

@@ -13,7 +13,7 @@
 #endif
 
 // Part of every AArch64 processor. Not for 32-bit ARM, whose NEON flushes subnormals to zero.
-#if defined(__aarch64__) && defined(__ARM_NEON) && !defined(__AARCH64EB__) && __STDC_HOSTED__ && 0
+#if defined(__aarch64__) && defined(__ARM_NEON) && !defined(__AARCH64EB__) && __STDC_HOSTED__
 #define TERN_KERNELS_NEON 1
 #else
 #define TERN_KERNELS_NEON 0
@@ -88,5 +88,30 @@ size_t tern_portable_run_encode(uint8_t *bytes, size_t len);
 struct tern_run_facts tern_portable_run_facts(const uint8_t *coded, size_t len);
 size_t tern_portable_run_expand(const uint8_t *coded, size_t len,
                                 uint8_t block[TERN_TERNARY_BLOCK_ROOM], size_t *expanded);
+
+// --- What the sets share
+// -------------------------------------------------------------------------------
+
+static inline size_t tern_smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+// Columns of which all five values exist: only the last four may lack some.
+static inline size_t tern_whole_columns(const struct tern_columns *columns)
+{
+    size_t before_last = (TERN_TERNARY_PARTS - 1) * tern_packed_stride(columns->count);
+    size_t whole = columns->count > before_last ? columns->count - before_last : 0;
+    return whole > columns->first ? tern_smaller(columns->len, whole - columns->first) : 0;
+}
+
+// Values of one part of a block that exist.
+static inline size_t tern_part_length(const struct tern_ternary_target *target, size_t part,
+                                      size_t len)
+{
+    size_t before_end = (size_t)(target->end - target->at);
+    size_t offset = part * target->stride;
+    return offset < before_end ? tern_smaller(len, before_end - offset) : 0;
+}
 
 #endif

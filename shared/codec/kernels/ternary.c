@@ -2,11 +2,6 @@
 
 #include <string.h>
 
-static size_t smaller(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
 // One Horner step for one of the five parts: packed = 3 * packed + digit, where digit = q + 1.
 static void pack_part(float *restrict values, size_t len, float scale, uint32_t threshold,
                       uint8_t *restrict packed)
@@ -39,7 +34,7 @@ static void pack_block(struct tern_columns columns, float scale, uint32_t thresh
     memset(packed, 0, columns.len);
     for (size_t part = 0; part < TERN_TERNARY_PARTS; part++) {
         size_t begin = part * stride + columns.first;
-        size_t real = begin < columns.count ? smaller(columns.len, columns.count - begin) : 0;
+        size_t real = begin < columns.count ? tern_smaller(columns.len, columns.count - begin) : 0;
         if (real > 0) {
             pack_part(columns.values + begin, real, scale, threshold, packed);
         }
@@ -53,7 +48,7 @@ void tern_portable_ternary_pack(struct tern_columns columns, float scale, uint32
     struct tern_columns block = columns;
     for (size_t done = 0; done < columns.len; done += block.len) {
         block.first = columns.first + done;
-        block.len = smaller(TERN_TERNARY_BLOCK, columns.len - done);
+        block.len = tern_smaller(TERN_TERNARY_BLOCK, columns.len - done);
         pack_block(block, scale, threshold, packed + done);
     }
 }
@@ -100,21 +95,13 @@ static void add_part(uint8_t *restrict fractions, size_t len, float scale, float
     }
 }
 
-// Values of one part of a block that exist.
-static size_t part_length(const struct tern_ternary_target *target, size_t part, size_t len)
-{
-    size_t before_end = (size_t)(target->end - target->at);
-    size_t offset = part * target->stride;
-    return offset < before_end ? smaller(len, before_end - offset) : 0;
-}
-
 void tern_portable_ternary_set(const uint8_t *packed, size_t len, float scale,
                                struct tern_ternary_target target)
 {
     uint8_t fractions[TERN_TERNARY_BLOCK_ROOM];
     fractions_of(packed, len, fractions);
     for (size_t part = 0; part < TERN_TERNARY_PARTS; part++) {
-        size_t real = part_length(&target, part, len);
+        size_t real = tern_part_length(&target, part, len);
         if (real > 0) {
             set_part(fractions, real, scale, target.at + part * target.stride);
         }
@@ -127,7 +114,7 @@ void tern_portable_ternary_add(const uint8_t *packed, size_t len, float scale,
     uint8_t fractions[TERN_TERNARY_BLOCK_ROOM];
     fractions_of(packed, len, fractions);
     for (size_t part = 0; part < TERN_TERNARY_PARTS; part++) {
-        size_t real = part_length(&target, part, len);
+        size_t real = tern_part_length(&target, part, len);
         if (real > 0) {
             add_part(fractions, real, scale, target.at + part * target.stride);
         }
