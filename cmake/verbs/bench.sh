@@ -50,9 +50,12 @@ start_bench_aggregator() { # NAME OVERRIDE...
     BENCH_CODE=$(enroll_code "$dir") || exit 1
 }
 
+# More options of tern-codec bench, such as --quick.
+BENCH_CODEC_OPTIONS=${BENCH_CODEC_OPTIONS:-}
+
 bench_codec() { # OUT
-    "$TERN_BUILD/bin/tern-codec" bench
-    "$TERN_BUILD/bin/tern-codec" bench --json >"$1"
+    # shellcheck disable=SC2086
+    "$TERN_BUILD/bin/tern-codec" bench --save "$1" $BENCH_CODEC_OPTIONS || fail "tern-codec failed"
 }
 
 # Segments of mlp:784-128-10: the two weight matrices, and the biases fused.

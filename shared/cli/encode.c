@@ -1,72 +1,168 @@
 #include "verbs.h"
 
 #include "codec/codec.h"
+#include "error_feedback/error_buffer.h"
 #include "float_file.h"
+#include "specs.h"
+#include "tensor_set.h"
+#include "util/bytes.h"
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-static enum tern_result parse_spec(const struct tern_cli *cli, const char *spec,
-                                   struct tern_codec *codec)
+// What an encoder keeps from call to call, a value for each of the input's: the file of
+// --error-buffer holds the error buffer and, of codecs with momentum, the velocity behind it.
+struct state {
+    struct float_file file;
+    struct tern_error_buffer buffer;
+    float *velocity; // or NULL
+};
+
+struct output {
+    uint8_t *bytes;
+    size_t size;
+    size_t len;
+};
+
+// --- State
+// ----------------------------------------------------------------------------------------------
+
+static enum tern_result no_memory(const struct tern_cli *cli, size_t count)
 {
-    struct tern_codec_refusal refusal;
-    enum tern_result result = tern_codec_parse(spec, codec, &refusal);
-    if (result != TERN_OK) {
-        char sentence[TERN_CODEC_SENTENCE_MAX];
-        tern_codec_explain(&refusal, sentence);
-        (void)tern_cli_fail(cli, result, "%s", sentence);
-    }
-    return result == TERN_OK ? TERN_OK : TERN_ERR_CONFIG;
+    (void)tern_cli_fail(cli, TERN_ERR_NO_MEMORY, "no memory for %zu values", count);
+    return TERN_ERR_NO_MEMORY;
 }
 
-// Adds the error buffer's file to the values, if it is there.
-static enum tern_result add_error_buffer(const struct tern_cli *cli, const char *path,
-                                         struct float_file *input)
+// Reads the file, or makes a state of zeros: the first call has no file yet.
+static enum tern_result read_state_file(const struct tern_cli *cli, const char *path, size_t count,
+                                        struct float_file *file)
 {
-    struct float_file buffer;
-    if (access(path, F_OK) != 0 && errno == ENOENT) {
-        return TERN_OK; // the first call makes it
+    bool exists = path != NULL && (access(path, F_OK) == 0 || errno != ENOENT);
+    if (!exists) {
+        *file = (struct float_file){.values = calloc(count + 1, sizeof(float)), .count = count};
+        return file->values != NULL ? TERN_OK : no_memory(cli, count);
     }
-    TERN_TRY(float_file_read(cli, path, &buffer));
-    enum tern_result result = TERN_OK;
-    if (buffer.count == input->count) {
-        for (size_t i = 0; i < input->count; i++) {
-            input->values[i] = buffer.values[i] + input->values[i];
-        }
-    } else {
-        result = TERN_ERR_ARGUMENT;
-        (void)tern_cli_fail(cli, result, "%s has %zu values, but the input has %zu", path,
-                            buffer.count, input->count);
+    TERN_TRY(float_file_read(cli, path, file));
+    if (file->count != count) {
+        (void)tern_cli_fail(cli, TERN_ERR_ARGUMENT,
+                            "%s has %zu values, but this input and codec need %zu", path,
+                            file->count, count);
+        free(file->values);
+        return TERN_ERR_ARGUMENT;
     }
-    free(buffer.values);
-    return result;
+    return TERN_OK;
 }
 
-static int encode_fail(const struct tern_cli *cli, enum tern_result result,
-                       const struct float_file *input, const char *spec)
+static enum tern_result read_state(const struct tern_cli *cli, const struct tern_codec *codec,
+                                   size_t count, struct state *state)
 {
-    for (size_t i = 0; i < input->count; i++) {
-        if (!isfinite(input->values[i])) {
-            return tern_cli_fail(cli, result, "value %zu is %g, which cannot be encoded", i,
-                                 (double)input->values[i]);
-        }
-    }
-    return tern_cli_fail(cli, result, "the values are too large for %s", spec);
+    bool momentum = tern_codec_entry(codec->id)->feedback == TERN_FEEDBACK_MOMENTUM;
+    const char *path = tern_cli_option(cli, "error-buffer", NULL);
+    TERN_TRY(read_state_file(cli, path, momentum ? 2 * count : count, &state->file));
+    state->buffer = (struct tern_error_buffer){
+        .storage = TERN_ERROR_FLOAT32, .bytes = state->file.values, .count = (uint32_t)count};
+    state->velocity = momentum ? state->file.values + count : NULL;
+    return TERN_OK;
 }
 
-// Writes the payload, then the error buffer. When the second fails the first is taken back, since
-// the old buffer still holds what the payload carries.
-static enum tern_result write_both(const struct tern_cli *cli, const char *out,
-                                   const uint8_t *payload, size_t len,
-                                   const struct float_file *rest)
+// The values become the sum t of all that is to be sent.
+static enum tern_result add_state(const struct tern_codec *codec, struct state *state,
+                                  struct tensor_set *set)
 {
+    if (state->velocity != NULL) {
+        TERN_TRY(tern_error_momentum(state->velocity, codec->momentum, set->values,
+                                     (uint32_t)set->count));
+    }
+    return tern_error_buffer_add_to(&state->buffer, 1, set->values);
+}
+
+// The buffer becomes what the encoder left in the values.
+static void keep_rest(const struct tern_codec *codec, struct state *state,
+                      const struct tensor_set *set)
+{
+    bool filtered = tern_codec_entry(codec->id)->feedback == TERN_FEEDBACK_FILTERED;
+    const struct tern_error_next next = {
+        .work = set->values, .filter = filtered ? codec->filter : 1, .decay = 1};
+    tern_error_buffer_store(&state->buffer, &next);
+}
+
+// --- Payloads
+// -------------------------------------------------------------------------------------------
+
+static enum tern_result read_context(const struct tern_cli *cli,
+                                     struct tern_encode_context *context)
+{
+    uint64_t round = 0;
+    uint64_t client = 0;
+    TERN_TRY(tern_cli_number(cli, "seed", 0, 0, UINT64_MAX, &context->seed));
+    TERN_TRY(tern_cli_number(cli, "round", 1, 1, UINT32_MAX, &round));
+    TERN_TRY(tern_cli_number(cli, "client", 0, 0, UINT32_MAX, &client));
+    context->round = (uint32_t)round;
+    context->client = (uint32_t)client;
+    return TERN_OK;
+}
+
+// Encodes one tensor to the end of the output. In a container its length stands in front.
+static enum tern_result encode_tensor(const struct tern_codec *codec,
+                                      const struct tern_encode_context *context,
+                                      const struct tensor *tensor, float *values, bool in_container,
+                                      struct output *output)
+{
+    uint8_t *at = output->bytes + output->len;
+    size_t room = in_container ? TERN_VARINT_MAX : 0;
+    size_t written = 0;
+    TERN_TRY(tern_codec_encode(codec, context, values, tensor->count, at + room,
+                               output->size - output->len - room, &written));
+    if (in_container) {
+        uint8_t length[TERN_VARINT_MAX];
+        size_t length_bytes = tern_put_varint(length, written);
+        memcpy(at, length, length_bytes);
+        memmove(at + length_bytes, at + room, written);
+        written += length_bytes;
+    }
+    output->len += written;
+    return TERN_OK;
+}
+
+static enum tern_result encode_all(const struct tern_codec *codec,
+                                   const struct tern_encode_context *whole, struct tensor_set *set,
+                                   bool in_container, struct output *output)
+{
+    for (size_t i = 0; i < set->tensor_count; i++) {
+        const struct tensor *tensor = &set->tensors[i];
+        struct tern_encode_context part = *whole;
+        part.segment = (uint32_t)i;
+        part.velocity = whole->velocity != NULL ? whole->velocity + tensor->offset : NULL;
+        TERN_TRY(encode_tensor(codec, &part, tensor, set->values + tensor->offset, in_container,
+                               output));
+    }
+    return TERN_OK;
+}
+
+static size_t output_bound(const struct tern_codec *codec, const struct tensor_set *set)
+{
+    size_t bound = 0;
+    for (size_t i = 0; i < set->tensor_count; i++) {
+        bound += TERN_VARINT_MAX + tern_codec_bound(codec, set->tensors[i].count);
+    }
+    return bound;
+}
+
+// --- The verb
+// -------------------------------------------------------------------------------------------
+
+// Writes the payload, then the state. When the second fails the first is taken back, since the old
+// state still holds what the payload carries.
+static enum tern_result write_both(const struct tern_cli *cli, const struct output *output,
+                                   const struct state *state)
+{
+    const char *out = cli->arguments[2];
     const char *buffer = tern_cli_option(cli, "error-buffer", NULL);
-    TERN_TRY(output_write(cli, out, payload, len));
+    TERN_TRY(output_write(cli, out, output->bytes, output->len));
     enum tern_result result = TERN_OK;
     if (buffer != NULL) {
-        result = float_file_write(cli, buffer, rest->values, rest->count);
+        result = float_file_write(cli, buffer, state->file.values, state->file.count);
     }
     if (result != TERN_OK && strcmp(out, "-") != 0) {
         (void)unlink(out);
@@ -74,24 +170,32 @@ static enum tern_result write_both(const struct tern_cli *cli, const char *out,
     return result;
 }
 
-static int encode_values(const struct tern_cli *cli, const struct tern_codec *codec,
-                         struct float_file *input)
+static int encode_set(const struct tern_cli *cli, const struct tern_codec *codec,
+                      struct state *state, struct tensor_set *set)
 {
-    size_t bound = tern_codec_bound(codec, input->count);
-    uint8_t *payload = malloc(bound);
-    if (payload == NULL) {
-        return tern_cli_fail(cli, TERN_ERR_NO_MEMORY, "no memory for %zu bytes", bound);
-    }
-    size_t written = 0;
-    enum tern_result result =
-        tern_codec_encode(codec, NULL, input->values, input->count, payload, bound, &written);
-    int code = TERN_EXIT_OK;
+    struct tern_encode_context context = {.velocity = state->velocity};
+    enum tern_result result = read_context(cli, &context);
     if (result != TERN_OK) {
-        code = encode_fail(cli, result, input, cli->arguments[0]);
-    } else {
-        code = (int)tern_cli_exit_code(write_both(cli, cli->arguments[2], payload, written, input));
+        return (int)tern_cli_exit_code(result);
     }
-    free(payload);
+    struct output output = {.size = output_bound(codec, set)};
+    output.bytes = malloc(output.size + 1);
+    if (output.bytes == NULL) {
+        return (int)tern_cli_exit_code(no_memory(cli, set->count));
+    }
+    bool in_container = set->named && !tern_cli_flag(cli, "tensor");
+    int code = TERN_EXIT_OK;
+    result = add_state(codec, state, set);
+    if (result == TERN_OK) {
+        result = encode_all(codec, &context, set, in_container, &output);
+    }
+    if (result != TERN_OK) {
+        code = tensor_set_fail(cli, set, cli->arguments[0]);
+    } else {
+        keep_rest(codec, state, set);
+        code = (int)tern_cli_exit_code(write_both(cli, &output, state));
+    }
+    free(output.bytes);
     return code;
 }
 
@@ -104,19 +208,22 @@ int verb_encode(struct tern_cli *cli)
                              "the standard input or output");
     }
     struct tern_codec codec;
-    struct float_file input;
-    enum tern_result result = parse_spec(cli, cli->arguments[0], &codec);
+    struct tensor_set set;
+    struct state state;
+    enum tern_result result = spec_parse(cli, cli->arguments[0], &codec);
     if (result == TERN_OK) {
-        result = float_file_read(cli, cli->arguments[1], &input);
+        result =
+            tensor_set_read(cli, cli->arguments[1], tern_cli_option(cli, "tensor", NULL), &set);
     }
     if (result != TERN_OK) {
         return (int)tern_cli_exit_code(result);
     }
-    if (buffer != NULL) {
-        result = add_error_buffer(cli, buffer, &input);
+    result = read_state(cli, &codec, set.count, &state);
+    int code = (int)tern_cli_exit_code(result);
+    if (result == TERN_OK) {
+        code = encode_set(cli, &codec, &state, &set);
+        free(state.file.values);
     }
-    int code =
-        result == TERN_OK ? encode_values(cli, &codec, &input) : (int)tern_cli_exit_code(result);
-    free(input.values);
+    tensor_set_free(&set);
     return code;
 }

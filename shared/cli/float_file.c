@@ -1,9 +1,9 @@
 #include "float_file.h"
 
-#include "codec/codec.h"
 #include "hosted/files.h"
 #include "util/bytes.h"
 #include <errno.h>
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,11 +29,34 @@ static const char *input_path(const char *path)
     return is_standard(path) ? "/dev/stdin" : path;
 }
 
-static void read_fail(const struct tern_cli *cli, enum tern_result result, const char *path)
+enum tern_result input_read(const struct tern_cli *cli, const char *path, uint64_t most,
+                            uint8_t **data, size_t *len)
 {
-    (void)tern_cli_fail(cli, result, "cannot read %s: %s", path,
-                        result == TERN_ERR_TOO_LARGE || errno == 0 ? tern_result_sentence(result)
-                                                                   : strerror(errno));
+    errno = 0;
+    enum tern_result result = tern_file_read(input_path(path), (size_t)most, data, len);
+    if (result != TERN_OK) {
+        (void)tern_cli_fail(cli, result, "cannot read %s: %s", path,
+                            result == TERN_ERR_TOO_LARGE || errno == 0
+                                ? tern_result_sentence(result)
+                                : strerror(errno));
+    }
+    return result;
+}
+
+enum tern_result float_file_check(const struct tern_cli *cli, const char *path, size_t len)
+{
+    if (len % 4 != 0) {
+        (void)tern_cli_fail(cli, TERN_ERR_CORRUPT,
+                            "%s has %zu bytes, which is not a whole number of float32 values", path,
+                            len);
+        return TERN_ERR_CORRUPT;
+    }
+    if (len / 4 > TERN_CODEC_VALUES_MAX) {
+        (void)tern_cli_fail(cli, TERN_ERR_TOO_LARGE, "%s has over %" PRIu64 " values", path,
+                            TERN_CODEC_VALUES_MAX);
+        return TERN_ERR_TOO_LARGE;
+    }
+    return TERN_OK;
 }
 
 enum tern_result float_file_read(const struct tern_cli *cli, const char *path,
@@ -41,19 +64,11 @@ enum tern_result float_file_read(const struct tern_cli *cli, const char *path,
 {
     uint8_t *raw = NULL;
     size_t len = 0;
-    errno = 0;
-    enum tern_result result =
-        tern_file_read(input_path(path), 4 * TERN_CODEC_VALUES_MAX, &raw, &len);
+    TERN_TRY(input_read(cli, path, TERN_CODEC_FILE_MAX, &raw, &len));
+    enum tern_result result = float_file_check(cli, path, len);
     if (result != TERN_OK) {
-        read_fail(cli, result, path);
-        return result;
-    }
-    if (len % 4 != 0) {
-        (void)tern_cli_fail(cli, TERN_ERR_CORRUPT,
-                            "%s has %zu bytes, which is not a whole number of float32 values", path,
-                            len);
         free(raw);
-        return TERN_ERR_CORRUPT;
+        return result;
     }
     to_floats(raw, len / 4);
     // malloc'ed, so it is aligned for floats.
@@ -91,33 +106,4 @@ enum tern_result float_file_write(const struct tern_cli *cli, const char *path, 
     enum tern_result result = output_write(cli, path, raw, 4 * count);
     free(raw);
     return result;
-}
-
-enum tern_result payload_read(const struct tern_cli *cli, const char *path, uint8_t **payload,
-                              size_t *len, size_t *count)
-{
-    uint64_t wanted = 0;
-    if (!tern_cli_flag(cli, "count")) {
-        (void)tern_cli_fail(cli, TERN_ERR_CONFIG,
-                            "a payload does not say how many values it has; give --count N");
-        return TERN_ERR_CONFIG;
-    }
-    TERN_TRY(tern_cli_number(cli, "count", 0, 0, TERN_CODEC_VALUES_MAX, &wanted));
-    errno = 0;
-    enum tern_result result =
-        tern_file_read(input_path(path), TERN_CODEC_PAYLOAD_MAX, payload, len);
-    if (result != TERN_OK) {
-        read_fail(cli, result, path);
-        return result;
-    }
-    *count = (size_t)wanted;
-    return TERN_OK;
-}
-
-int payload_fail(const struct tern_cli *cli, enum tern_result result, const char *path,
-                 size_t count)
-{
-    return tern_cli_fail(cli, result, "%s is not a payload of %zu values: %s%s", path, count,
-                         tern_result_sentence(result),
-                         result == TERN_ERR_CORRUPT ? " Is --count right?" : "");
 }

@@ -2,66 +2,48 @@
 
 #include "codec/codec.h"
 #include "float_file.h"
-#include <cjson/cJSON.h>
+#include "histogram.h"
+#include "inspect_tensors.h"
+#include "payload_file.h"
 #include <math.h>
 #include <stdlib.h>
 
 // What is printed of a payload.
 struct facts {
     struct tern_codec_info info;
+    struct histogram histogram;
+    const char *tensor; // "" in a file without names
     size_t bytes;
     size_t count;
     double density;
     double bits_per_value;
-    double entropy; // bits per value of independent ternary symbols; NaN for dense modes
+    double entropy; // bits per value; NaN where there is none to speak of
 };
 
-// Bits that a symbol of `part` in `whole` adds to the mean.
-static double symbol_entropy(double part, double whole)
+// The payload was decoded, so it is valid.
+static enum tern_result gather(const struct payload_file *file, size_t index, struct facts *facts)
 {
-    return part > 0 ? -part / whole * log2(part / whole) : 0;
-}
-
-// Order-0 entropy of the ternary symbols of decoded values.
-static double ternary_entropy(const float *values, size_t count)
-{
-    double plus = 0;
-    double minus = 0;
-    for (size_t i = 0; i < count; i++) {
-        plus += values[i] > 0;
-        minus += values[i] < 0;
-    }
-    double whole = (double)count;
-    return symbol_entropy(plus, whole) + symbol_entropy(minus, whole) +
-           symbol_entropy(whole - plus - minus, whole);
-}
-
-static enum tern_result gather(const uint8_t *payload, size_t len, size_t count,
-                               struct facts *facts)
-{
-    TERN_TRY(tern_codec_inspect(payload, len, count, &facts->info));
-    float *values = malloc(count * sizeof *values + 1);
-    if (values == NULL) {
-        return TERN_ERR_NO_MEMORY;
-    }
-    enum tern_result result = tern_codec_decode(payload, len, values, count);
-    bool ternary = facts->info.ternary;
-    double whole = count > 0 ? (double)count : 1;
-    facts->bytes = len;
-    facts->count = count;
+    const struct tensor *tensor = &file->set.tensors[index];
+    const struct payload *payload = &file->payloads[index];
+    const float *values = file->set.values + tensor->offset;
+    double whole = tensor->count > 0 ? (double)tensor->count : 1;
+    TERN_TRY(tern_codec_inspect(payload->data, payload->len, tensor->count, &facts->info));
+    histogram_fill(&facts->histogram, values, tensor->count);
+    facts->tensor = tensor->name;
+    facts->bytes = payload->len;
+    facts->count = tensor->count;
     facts->density = (double)facts->info.nonzero / whole;
-    facts->bits_per_value = 8 * (double)len / whole;
-    facts->entropy = (double)NAN;
-    if (result == TERN_OK && ternary) {
-        facts->entropy = count > 0 ? ternary_entropy(values, count) : 0;
-    }
-    free(values);
-    return result;
+    facts->bits_per_value = 8 * (double)payload->len / whole;
+    facts->entropy = values_entropy(values, tensor->count);
+    return TERN_OK;
 }
 
-static void print_json(const struct facts *facts)
+static cJSON *facts_json(const struct facts *facts)
 {
     cJSON *json = cJSON_CreateObject();
+    if (facts->tensor[0] != '\0') {
+        cJSON_AddStringToObject(json, "tensor", facts->tensor);
+    }
     cJSON_AddStringToObject(json, "mode", facts->info.mode);
     cJSON_AddNumberToObject(json, "bytes", (double)facts->bytes);
     cJSON_AddNumberToObject(json, "count", (double)facts->count);
@@ -77,13 +59,11 @@ static void print_json(const struct facts *facts)
         cJSON_AddNumberToObject(json, "entropy_bits_per_value", facts->entropy);
     }
     cJSON_AddNumberToObject(json, "runs", (double)facts->info.runs);
-    char *text = cJSON_Print(json);
-    puts(text != NULL ? text : "{}");
-    cJSON_free(text);
-    cJSON_Delete(json);
+    histogram_to_json(&facts->histogram, json);
+    return json;
 }
 
-static void print_text(const struct facts *facts)
+static void print_facts(const struct facts *facts)
 {
     const struct tern_codec_info *info = &facts->info;
     printf("mode            %s\n", info->mode);
@@ -100,31 +80,83 @@ static void print_text(const struct facts *facts)
         printf(" (order-0 entropy %.3f, %.2f times)", facts->entropy,
                facts->bits_per_value / facts->entropy);
     }
-    printf("\nzero runs       %zu\n", info->runs);
+    putchar('\n');
+    if (info->runs > 0) {
+        printf("run codes       %zu\n", info->runs);
+    }
+    histogram_print_runs(&facts->histogram);
+    if (!info->ternary) {
+        histogram_print_magnitudes(&facts->histogram);
+    }
+}
+
+// --- One payload, or all of a container
+// -----------------------------------------------------------------------
+
+static int inspect_one(const struct tern_cli *cli, const struct payload_file *file)
+{
+    struct facts facts;
+    enum tern_result result = gather(file, 0, &facts);
+    if (result == TERN_OK && cli->json) {
+        cJSON *json = facts_json(&facts);
+        print_json(json);
+        cJSON_Delete(json);
+    } else if (result == TERN_OK) {
+        print_facts(&facts);
+    }
+    return (int)tern_cli_exit_code(result);
+}
+
+static const struct column columns[] = {
+    {"tensor", "tensor", 32, TABLE_TEXT},
+    {"mode", "mode", 20, TABLE_TEXT},
+    {"count", "values", 10, 0},
+    {"bytes", "bytes", 10, 0},
+    {"density", "density", 8, 4},
+    {"bits_per_value", "bits/val", 8, 3},
+    {"entropy_bits_per_value", "entropy", 8, 3},
+    {.key = NULL},
+};
+
+static int inspect_all(const struct tern_cli *cli, const struct payload_file *file)
+{
+    struct report report = {.json = cJSON_CreateObject(), .text = !cli->json};
+    double whole = file->set.count > 0 ? (double)file->set.count : 1;
+    double bits = 8 * (double)file->len / whole;
+    enum tern_result result = TERN_OK;
+    cJSON_AddNumberToObject(report.json, "bytes", (double)file->len);
+    cJSON_AddNumberToObject(report.json, "count", (double)file->set.count);
+    cJSON_AddNumberToObject(report.json, "bits_per_value", bits);
+    report_table(&report, "tensors", "A container of these payloads:", columns);
+    for (size_t i = 0; i < file->set.tensor_count && result == TERN_OK; i++) {
+        struct facts facts;
+        result = gather(file, i, &facts);
+        if (result == TERN_OK) {
+            report_row(&report, "tensors", columns, facts_json(&facts));
+        }
+    }
+    if (cli->json) {
+        print_json(report.json);
+    } else {
+        printf("\nbytes           %zu (float32: %zu)\n", file->len, 4 * file->set.count);
+        printf("values          %zu\nbits per value  %.3f\n", file->set.count, bits);
+    }
+    cJSON_Delete(report.json);
+    return (int)tern_cli_exit_code(result);
 }
 
 int verb_inspect(struct tern_cli *cli)
 {
-    uint8_t *payload = NULL;
-    size_t len = 0;
-    size_t count = 0;
-    struct facts facts;
-    enum tern_result result = payload_read(cli, cli->arguments[0], &payload, &len, &count);
+    if (!tern_cli_flag(cli, "count") && !tern_cli_flag(cli, "like")) {
+        return inspect_tensors(cli, cli->arguments[0]);
+    }
+    struct payload_file file;
+    enum tern_result result = payload_file_read(cli, cli->arguments[0], &file);
     if (result != TERN_OK) {
         return (int)tern_cli_exit_code(result);
     }
-    result = gather(payload, len, count, &facts);
-    free(payload);
-    if (result == TERN_ERR_NO_MEMORY) {
-        return tern_cli_fail(cli, result, "no memory for %zu values", count);
-    }
-    if (result != TERN_OK) {
-        return payload_fail(cli, result, cli->arguments[0], count);
-    }
-    if (cli->json) {
-        print_json(&facts);
-    } else {
-        print_text(&facts);
-    }
-    return TERN_EXIT_OK;
+    bool container = file.set.named && !tern_cli_flag(cli, "tensor");
+    int code = container ? inspect_all(cli, &file) : inspect_one(cli, &file);
+    payload_file_free(&file);
+    return code;
 }

@@ -6,37 +6,73 @@
 static const struct tern_cli_option encode_options[] = {
     {"error-buffer", "FILE",
      "float32 file to add to the input and to replace by what was not sent"},
+    {"tensor", "NAME", "one tensor of a safetensors file; else all, in a container"},
+    {"seed", "N", "of codecs that draw random numbers (0)"},
+    {"round", "N", "of the random numbers and of a warm-up, from 1 (1)"},
+    {"client", "N", "of the random numbers (0)"},
     {NULL, NULL, NULL},
 };
 
-static const struct tern_cli_option count_options[] = {
+static const struct tern_cli_option payload_options[] = {
     {"count", "N", "how many values the payload has; it does not say so itself"},
+    {"like", "FILE", "instead: what was encoded, for the names and sizes of its tensors"},
+    {"tensor", "NAME", "the one tensor of --like that was encoded"},
+    {NULL, NULL, NULL},
+};
+
+static const struct tern_cli_option compare_options[] = {
+    {"codecs", "'SPEC SPEC...'", "these codecs only, with spaces or semicolons between"},
+    {"tensor", "NAME", "one tensor of a safetensors file; else all"},
+    {"per-tensor", NULL, "a row for each tensor, too"},
     {NULL, NULL, NULL},
 };
 
 static const struct tern_cli_option bench_options[] = {
-    {"count", "N", "values of the large run (default 64M, 1 GB of memory)"},
+    {"count", "N", "values of the large run (default 64M, 1.3 GB of memory)"},
+    {"quick", NULL, "4M values and fewer runs: figures are rough"},
+    {"save", "FILE", "also write the results as JSON"},
     {NULL, NULL, NULL},
 };
 
 static const struct tern_cli_verb verbs[] = {
     {
+        .name = "codecs",
+        .summary = "List the codecs and their keys",
+        .arguments = "",
+        .help =
+            "Prints each codec with what it does and where it comes from, what becomes of what it\n"
+            "does not send (feedback), whether it may encode uploads and downloads, and its keys\n"
+            "with their ranges.\n"
+            "\n"
+            "Examples:\n"
+            "  tern-codec codecs\n"
+            "  tern-codec codecs --json\n",
+        .options = NULL,
+        .least_arguments = 0,
+        .most_arguments = 0,
+        .run = verb_codecs,
+    },
+    {
         .name = "encode",
         .summary = "Turn float32 values into a payload",
         .arguments = "SPEC IN OUT",
-        .help = "Reads IN, little-endian float32 values, and writes one payload to OUT.\n"
-                "SPEC names the codec: float32, float16, 3lc, 3lc:s=1.5 (1 <= s < 2; a larger s\n"
-                "sends fewer values).\n"
-                "\n"
-                "With --error-buffer FILE the values of FILE, if it is there, are added first,\n"
-                "and what the payload does not carry is left in FILE for the next call: nothing\n"
-                "is lost, only late. Both files are replaced whole or not at all. When OUT is -,\n"
-                "the payload is out before FILE is replaced: if the exit code is not 0, throw it\n"
-                "away.\n"
-                "\n"
-                "Examples:\n"
-                "  tern-codec encode 3lc gradient.f32 gradient.tern\n"
-                "  tern-codec encode 3lc:s=1.75 --error-buffer rest.f32 step1.f32 step1.tern\n",
+        .help =
+            "Reads IN and writes one payload to OUT. SPEC names the codec and its keys, such as\n"
+            "NAME or NAME:KEY=VALUE,KEY=VALUE; 'tern-codec codecs' lists them all.\n"
+            "\n"
+            "With --error-buffer FILE the values of FILE, if it is there, are added first, and\n"
+            "what the payload does not carry is left in FILE for the next call: nothing is lost,\n"
+            "only late. Both files are replaced whole or not at all. When OUT is -, the payload\n"
+            "is out before FILE is replaced: if the exit code is not 0, throw it away.\n"
+            "\n"
+            "Of a safetensors file all tensors are encoded into one container, in the order of\n"
+            "the file, or the one that --tensor names into a payload. Tensors that are not F32,\n"
+            "F16 or BF16 are left out, which is said; their file decodes them with --like.\n"
+            "\n"
+            "Examples:\n"
+            "  tern-codec encode 3lc gradient.f32 gradient.tern\n"
+            "  tern-codec encode 3lc:s=1.75 --error-buffer rest.f32 step1.f32 step1.tern\n"
+            "  tern-codec encode 3lc:coder=range update.safetensors update.tern\n",
         .options = encode_options,
         .least_arguments = 3,
         .most_arguments = 3,
@@ -47,45 +83,80 @@ static const struct tern_cli_verb verbs[] = {
         .summary = "Turn a payload back into float32 values",
         .arguments = "IN OUT",
         .help =
-            "Reads the payload IN and writes N little-endian float32 values to OUT. The payload\n"
-            "says how it was encoded. When it is damaged nothing is written.\n"
+            "Reads the payload IN and writes its values to OUT. The payload says how it was\n"
+            "encoded, but not how many values it has: that is --count, or what --like has. When\n"
+            "it is damaged nothing is written. OUT is raw little-endian float32, or safetensors\n"
+            "when its name ends so and --like has names.\n"
             "\n"
-            "Example:\n"
-            "  tern-codec decode gradient.tern gradient.f32 --count 101770\n",
-        .options = count_options,
+            "Examples:\n"
+            "  tern-codec decode gradient.tern gradient.f32 --count 101770\n"
+            "  tern-codec decode update.tern sent.safetensors --like update.safetensors\n",
+        .options = payload_options,
         .least_arguments = 2,
         .most_arguments = 2,
         .run = verb_decode,
     },
     {
         .name = "inspect",
-        .summary = "Say what is in a payload and how well it is coded",
+        .summary = "Say what is in a payload and how well it is coded, or in a safetensors file",
         .arguments = "FILE",
         .help =
-            "Prints mode, scale, density (values that are not zero), zero runs, and the bits per\n"
-            "value beside the order-0 entropy: what the best coder that knows only how often\n"
-            "each symbol comes up would need.\n"
+            "Of a payload: mode, scale, density (values that are not zero), the bits per value\n"
+            "beside the order-0 entropy, which is what the best coder that knows only how often\n"
+            "each value comes up would need, and how long the runs of zeros are.\n"
+            "\n"
+            "Of a container, with --like: the same of each tensor, in short. Of a safetensors\n"
+            "file, without --count and --like: its tensors.\n"
             "\n"
             "Examples:\n"
             "  tern-codec inspect gradient.tern --count 101770\n"
-            "  tern-codec inspect gradient.tern --count 101770 --json\n",
-        .options = count_options,
+            "  tern-codec inspect update.tern --like update.safetensors --json\n"
+            "  tern-codec inspect update.safetensors\n",
+        .options = payload_options,
         .least_arguments = 1,
         .most_arguments = 1,
         .run = verb_inspect,
+    },
+    {
+        .name = "compare",
+        .summary = "Try codecs on your own values",
+        .arguments = "IN",
+        .help =
+            "Encodes and decodes IN with each codec, from an empty error buffer, and prints bits\n"
+            "per value, the ratio to float32, the error and the speed. Without --codecs: every\n"
+            "codec there is, with each coder and a few strengths. With error feedback an error is\n"
+            "not lost but sent later, so a codec with a large one may still train well.\n"
+            "\n"
+            "Of a safetensors file all tensors are encoded one by one, and added up.\n"
+            "\n"
+            "Examples:\n"
+            "  tern-codec compare gradient.f32\n"
+            "  tern-codec compare update.safetensors --codecs '3lc:s=1 3lc:s=1,coder=range'\n"
+            "  tern-codec compare update.safetensors --tensor fc1.weight --json\n",
+        .options = compare_options,
+        .least_arguments = 1,
+        .most_arguments = 1,
+        .run = verb_compare,
     },
     {
         .name = "bench",
         .summary = "Measure the codecs on this machine, against memcpy",
         .arguments = "",
         .help =
-            "Encodes, decodes and accumulates normally distributed values with each codec, out of\n"
-            "cache and in cache, and prints GB/s of float32 beside memcpy of the same values,\n"
-            "measured in the same run. The best of several runs counts.\n"
+            "Five tables, each figure the best of several runs:\n"
+            "  speed   normally distributed values, out of cache and in cache, each codec; GB/s "
+            "of\n"
+            "          float32, and times memcpy of the values that are out of cache\n"
+            "  coders  the ternary coders on independent values of exact density, against the\n"
+            "          order-0 entropy\n"
+            "  rows    the same on rows of 784 values with log-normal scales, density 0.05\n"
+            "  packed  zstd and LZ4 (when built in) on the same ternary values, five in a byte\n"
+            "  floats  the same on raw float32, where they lose nothing and save little\n"
             "\n"
             "Examples:\n"
             "  tern-codec bench\n"
-            "  tern-codec bench --count 4M --json\n",
+            "  tern-codec bench --quick\n"
+            "  tern-codec bench --count 4M --save bench.json\n",
         .options = bench_options,
         .least_arguments = 0,
         .most_arguments = 0,
@@ -97,11 +168,13 @@ static const struct tern_cli_verb verbs[] = {
 static const struct tern_cli_program program = {
     .name = "tern-codec",
     .summary = "turns float32 values into few bytes and back",
-    .help = "Files of values are little-endian float32 and nothing else; a payload is what\n"
-            "docs/FORMAT.md describes.\n"
+    .help = "Files of values are raw little-endian float32, or safetensors (F32, F16, BF16), as\n"
+            "PyTorch users have them; a payload is what docs/FORMAT.md describes.\n"
             "\n"
             "Examples:\n"
             "  tern-codec encode 3lc:s=1.5 change.f32 change.tern --error-buffer rest.f32\n"
+            "  tern-codec codecs\n"
+            "  tern-codec compare change.f32\n"
             "  tern-codec inspect change.tern --count 101770\n"
             "  tern-codec decode change.tern sent.f32 --count 101770\n"
             "  tern-codec encode 3lc change.f32 - | gzip > change.tern.gz\n"

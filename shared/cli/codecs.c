@@ -1,0 +1,108 @@
+#include "verbs.h"
+
+#include "codec/codec.h"
+#include <cjson/cJSON.h>
+#include <stdio.h>
+
+static const char *feedback_name(enum tern_feedback feedback)
+{
+    static const char *const names[] = {
+        [TERN_FEEDBACK_NONE] = "none",
+        [TERN_FEEDBACK_ERROR] = "error buffer",
+        [TERN_FEEDBACK_MOMENTUM] = "momentum and error buffer",
+        [TERN_FEEDBACK_FILTERED] = "filtered error buffer",
+    };
+    return names[feedback];
+}
+
+// Whether the codec with the values that keys have when left out may encode downloads.
+static bool encodes_downloads(const struct tern_codec_entry *entry)
+{
+    struct tern_codec codec;
+    return tern_codec_parse(entry->name, &codec, NULL) == TERN_OK && entry->downloads(&codec);
+}
+
+static void format_preset(const struct tern_codec_parameter *parameter, char text[32])
+{
+    switch (parameter->kind) {
+    case TERN_PARAMETER_NUMBER:
+        (void)snprintf(text, 32, "%.7g", (double)parameter->preset / 1e6);
+        break;
+    case TERN_PARAMETER_WHOLE:
+        (void)snprintf(text, 32, "%u", (unsigned)parameter->preset);
+        break;
+    case TERN_PARAMETER_CHOICE:
+        (void)snprintf(text, 32, "%s", parameter->choices[parameter->preset]);
+        break;
+    }
+}
+
+static void print_entry(const struct tern_codec_entry *entry)
+{
+    printf("%s\n    %s\n    source    %s\n", entry->name, entry->summary, entry->source);
+    printf("    feedback  %s%s\n", feedback_name(entry->feedback),
+           entry->random ? ", draws random numbers" : "");
+    printf("    use       uploads%s\n", encodes_downloads(entry) ? ", downloads" : "");
+    for (const struct tern_codec_parameter *at = entry->parameters; at->key != NULL; at++) {
+        char preset[32];
+        format_preset(at, preset);
+        printf("    %-9s %s\n              %s; %s when left out\n", at->key, at->meaning, at->range,
+               preset);
+    }
+    putchar('\n');
+}
+
+static cJSON *parameter_json(const struct tern_codec_parameter *parameter)
+{
+    char preset[32];
+    format_preset(parameter, preset);
+    cJSON *json = cJSON_CreateObject();
+    cJSON_AddStringToObject(json, "key", parameter->key);
+    cJSON_AddStringToObject(json, "meaning", parameter->meaning);
+    cJSON_AddStringToObject(json, "range", parameter->range);
+    cJSON_AddStringToObject(json, "preset", preset);
+    if (parameter->kind == TERN_PARAMETER_CHOICE) {
+        cJSON *choices = cJSON_AddArrayToObject(json, "choices");
+        for (size_t i = 0; parameter->choices[i] != NULL; i++) {
+            cJSON_AddItemToArray(choices, cJSON_CreateString(parameter->choices[i]));
+        }
+    }
+    return json;
+}
+
+static cJSON *entry_json(const struct tern_codec_entry *entry)
+{
+    cJSON *json = cJSON_CreateObject();
+    cJSON_AddStringToObject(json, "name", entry->name);
+    cJSON_AddStringToObject(json, "summary", entry->summary);
+    cJSON_AddStringToObject(json, "source", entry->source);
+    cJSON_AddStringToObject(json, "feedback", feedback_name(entry->feedback));
+    cJSON_AddBoolToObject(json, "random", entry->random);
+    cJSON_AddBoolToObject(json, "uploads", true);
+    cJSON_AddBoolToObject(json, "downloads", encodes_downloads(entry));
+    cJSON *parameters = cJSON_AddArrayToObject(json, "parameters");
+    for (const struct tern_codec_parameter *at = entry->parameters; at->key != NULL; at++) {
+        cJSON_AddItemToArray(parameters, parameter_json(at));
+    }
+    return json;
+}
+
+int verb_codecs(struct tern_cli *cli)
+{
+    cJSON *list = cJSON_CreateArray();
+    const struct tern_codec_entry *entry = NULL;
+    for (size_t i = 0; (entry = tern_codec_entry_at(i)) != NULL; i++) {
+        if (cli->json) {
+            cJSON_AddItemToArray(list, entry_json(entry));
+        } else {
+            print_entry(entry);
+        }
+    }
+    if (cli->json) {
+        print_json(list);
+    } else {
+        puts("A codec is named NAME[:KEY=VALUE[,KEY=VALUE]...]; keys may be left out.");
+    }
+    cJSON_Delete(list);
+    return TERN_EXIT_OK;
+}

@@ -1,0 +1,118 @@
+#include "measure.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+// Behind the warm-up of any codec that has one.
+enum { ROUND = 1000000 };
+
+static const double NEVER = 1e9;
+
+double monotonic_seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+double float_rate(size_t count, double taken)
+{
+    // A clock that did not advance is no infinite speed.
+    return 4e-9 * (double)count / (taken > 1e-9 ? taken : 1e-9);
+}
+
+bool workbench_make(struct workbench *bench, size_t count)
+{
+    *bench = (struct workbench){.count = count, .payload_size = tern_codec_bound_any(count)};
+    bench->work = malloc(count * sizeof(float) + 1);
+    bench->payload = malloc(bench->payload_size);
+    if (bench->work == NULL || bench->payload == NULL) {
+        workbench_free(bench);
+        return false;
+    }
+    memset(bench->work, 0xff, count * sizeof(float));
+    memset(bench->payload, 0xff, bench->payload_size);
+    return true;
+}
+
+void workbench_free(struct workbench *bench)
+{
+    free(bench->work);
+    free(bench->velocity);
+    free(bench->payload);
+    *bench = (struct workbench){.work = NULL};
+}
+
+static enum tern_result make_velocity(const struct tern_codec *codec, struct workbench *bench)
+{
+    bool needed = tern_codec_entry(codec->id)->feedback == TERN_FEEDBACK_MOMENTUM;
+    if (!needed || bench->velocity != NULL) {
+        return TERN_OK;
+    }
+    bench->velocity = malloc(bench->count * sizeof(float) + 1);
+    return bench->velocity != NULL ? TERN_OK : TERN_ERR_NO_MEMORY;
+}
+
+static void keep_best(double *best, double start)
+{
+    double taken = monotonic_seconds() - start;
+    *best = taken < *best ? taken : *best;
+}
+
+// A first call, from an empty error buffer: t is the input, and so is the velocity.
+static void prepare(const float *input, size_t count, struct workbench *bench, double *best)
+{
+    if (bench->velocity != NULL) {
+        memcpy(bench->velocity, input, count * sizeof(float));
+    }
+    double start = monotonic_seconds();
+    memcpy(bench->work, input, count * sizeof(float));
+    keep_best(best, start);
+}
+
+static enum tern_result run_once(const struct tern_codec *codec,
+                                 const struct tern_encode_context *context, const float *input,
+                                 size_t count, struct workbench *bench, struct measurement *m)
+{
+    prepare(input, count, bench, &m->best.copy);
+    double start = monotonic_seconds();
+    TERN_TRY(tern_codec_encode(codec, context, bench->work, count, bench->payload,
+                               bench->payload_size, &m->bytes));
+    keep_best(&m->best.encode, start);
+    start = monotonic_seconds();
+    TERN_TRY(tern_codec_accumulate(bench->payload, m->bytes, 0.5f, bench->work, count));
+    keep_best(&m->best.accumulate, start);
+    start = monotonic_seconds();
+    TERN_TRY(tern_codec_decode(bench->payload, m->bytes, bench->work, count));
+    keep_best(&m->best.decode, start);
+    return TERN_OK;
+}
+
+static void add_errors(const float *input, const float *decoded, size_t count,
+                       struct measurement *m)
+{
+    for (size_t i = 0; i < count; i++) {
+        double difference = (double)input[i] - (double)decoded[i];
+        m->lost += difference * difference;
+        m->energy += (double)input[i] * (double)input[i];
+    }
+}
+
+enum tern_result measure_codec(const struct tern_codec *codec, const struct tern_parallel *parallel,
+                               const float *input, size_t count, const struct effort *effort,
+                               struct workbench *bench, struct measurement *measurement)
+{
+    TERN_TRY(make_velocity(codec, bench));
+    const struct tern_encode_context context = {
+        .round = ROUND, .velocity = bench->velocity, .parallel = parallel};
+    *measurement = (struct measurement){.best = {NEVER, NEVER, NEVER, NEVER}};
+    double start = monotonic_seconds();
+    for (unsigned run = 0; run < effort->least ||
+                           (run < effort->most && monotonic_seconds() - start < effort->seconds);
+         run++) {
+        TERN_TRY(run_once(codec, &context, input, count, bench, measurement));
+    }
+    add_errors(input, bench->work, count, measurement);
+    return tern_codec_inspect(bench->payload, measurement->bytes, count, &measurement->info);
+}

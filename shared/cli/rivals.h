@@ -1,0 +1,20 @@
+// General compressors that were found when tern-codec was built, to be measured against.
+#ifndef TERN_RIVALS_H
+#define TERN_RIVALS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct rival {
+    const char *name;
+    size_t (*bound)(size_t len);
+
+    // Return the bytes written, or 0 on error.
+    size_t (*compress)(const uint8_t *src, size_t len, uint8_t *dst, size_t size);
+    size_t (*expand)(const uint8_t *src, size_t len, uint8_t *dst, size_t size);
+};
+
+// Ends with a NULL name.
+extern const struct rival rivals[];
+
+#endif

@@ -1,0 +1,30 @@
+// Codecs as the command line names them: one, a list, or all that the table of codecs has.
+#ifndef TERN_SPECS_H
+#define TERN_SPECS_H
+
+#include "codec/codec.h"
+#include "hosted/cli.h"
+
+struct spec {
+    char text[TERN_CODEC_SPEC_MAX]; // in its shortest form
+    struct tern_codec codec;
+};
+
+struct spec_list {
+    struct spec *specs;
+    size_t count;
+};
+
+// Parses one spec string. On error says why on stderr. TERN_ERR_CONFIG
+TERN_MUST_USE enum tern_result spec_parse(const struct tern_cli *cli, const char *text,
+                                          struct tern_codec *codec);
+
+// Parses spec strings with spaces or semicolons between them; NULL is all codecs of the table with
+// the variants that a person may want to compare. On error says why on stderr.
+// TERN_ERR_CONFIG, TERN_ERR_NO_MEMORY
+TERN_MUST_USE enum tern_result spec_list_parse(const struct tern_cli *cli, const char *text,
+                                               struct spec_list *list);
+
+void spec_list_free(struct spec_list *list);
+
+#endif

@@ -1,0 +1,301 @@
+#include "tensor_set.h"
+
+#include "float_file.h"
+#include "safetensors.h"
+#include "util/bytes.h"
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t len = strlen(text);
+    return len >= strlen(end) && strcmp(text + len - strlen(end), end) == 0;
+}
+
+bool tensor_file_is_named(const char *path, const uint8_t *bytes, size_t len)
+{
+    return ends_with(path, ".safetensors") ||
+           (!ends_with(path, ".f32") && safetensors_looks_like(bytes, len));
+}
+
+void tensor_set_free(struct tensor_set *set)
+{
+    for (size_t i = 0; i < set->tensor_count; i++) {
+        free(set->tensors[i].name);
+        free(set->tensors[i].shape);
+    }
+    free(set->tensors);
+    free(set->values);
+    *set = (struct tensor_set){.tensors = NULL};
+}
+
+// Appends a tensor; there is room for it.
+static bool add_tensor(struct tensor_set *set, const char *name, const char *shape, size_t count)
+{
+    struct tensor *tensor = &set->tensors[set->tensor_count++];
+    *tensor = (struct tensor){
+        .name = strdup(name), .shape = strdup(shape), .count = count, .offset = set->count};
+    set->count += count;
+    return tensor->name != NULL && tensor->shape != NULL;
+}
+
+// --- Safetensors
+// ----------------------------------------------------------------------------------------
+
+enum { NAMED = 4 }; // tensors that a message lists
+
+// "a, b, c, ... (12 in all)"
+static void list_names(const struct safetensors *file, bool readable, char text[1024])
+{
+    size_t at = 0;
+    size_t found = 0;
+    text[0] = '\0';
+    for (size_t i = 0; i < file->count; i++) {
+        const struct safetensors_entry *entry = &file->entries[i];
+        if ((entry->kind != SAFETENSORS_OTHER) != readable || found++ >= NAMED) {
+            continue;
+        }
+        int len = snprintf(text + at, 1024 - at, "%s%.200s (%.8s)", found > 1 ? ", " : "",
+                           entry->name, entry->dtype);
+        at += len > 0 ? (size_t)len : 0;
+    }
+    if (found > NAMED) {
+        (void)snprintf(text + at, 1024 - at, ", ... (%zu in all)", found);
+    }
+}
+
+static bool is_wanted(const struct safetensors_entry *entry, const char *only)
+{
+    return only != NULL ? strcmp(entry->name, only) == 0 : entry->kind != SAFETENSORS_OTHER;
+}
+
+// What is wrong with the choice of tensors: none of them, not that name, not that type.
+static enum tern_result check_choice(const struct tern_cli *cli, const char *path,
+                                     const struct safetensors *file, const char *only)
+{
+    char names[1024];
+    uint64_t values = 0;
+    const struct safetensors_entry *chosen = NULL;
+    for (size_t i = 0; i < file->count; i++) {
+        const struct safetensors_entry *entry = &file->entries[i];
+        bool wanted = is_wanted(entry, only);
+        chosen = wanted ? entry : chosen;
+        if (wanted && entry->count > TERN_CODEC_VALUES_MAX - values) {
+            (void)tern_cli_fail(cli, TERN_ERR_TOO_LARGE,
+                                "%s: with tensor '%s' there are over %" PRIu64 " values; choose "
+                                "one tensor with --tensor",
+                                path, entry->name, TERN_CODEC_VALUES_MAX);
+            return TERN_ERR_TOO_LARGE;
+        }
+        values += wanted ? entry->count : 0;
+    }
+    if (chosen == NULL && only != NULL) {
+        list_names(file, true, names);
+        (void)tern_cli_fail(cli, TERN_ERR_NOT_FOUND, "%s has no tensor '%s', but %s", path, only,
+                            names[0] != '\0' ? names : "none that can be encoded");
+        return TERN_ERR_NOT_FOUND;
+    }
+    if (chosen == NULL || chosen->kind == SAFETENSORS_OTHER) {
+        (void)tern_cli_fail(cli, TERN_ERR_ARGUMENT, "%s: %s%s%s; convert to F32, F16 or BF16 first",
+                            path, chosen == NULL ? "no tensor is F32, F16 or BF16" : chosen->name,
+                            chosen == NULL ? "" : " is ", chosen == NULL ? "" : chosen->dtype);
+        return TERN_ERR_ARGUMENT;
+    }
+    return TERN_OK;
+}
+
+static enum tern_result take_tensors(const struct safetensors *file, const char *only,
+                                     struct tensor_set *set)
+{
+    set->tensors = calloc(file->count, sizeof *set->tensors);
+    size_t values = 0;
+    for (size_t i = 0; i < file->count; i++) {
+        values += is_wanted(&file->entries[i], only) ? (size_t)file->entries[i].count : 0;
+    }
+    set->values = malloc(values * sizeof(float) + 1);
+    if (set->tensors == NULL || set->values == NULL) {
+        return TERN_ERR_NO_MEMORY;
+    }
+    for (size_t i = 0; i < file->count; i++) {
+        const struct safetensors_entry *entry = &file->entries[i];
+        if (!is_wanted(entry, only)) {
+            continue;
+        }
+        safetensors_floats(entry, set->values + set->count);
+        if (!add_tensor(set, entry->name, entry->shape, (size_t)entry->count)) {
+            return TERN_ERR_NO_MEMORY;
+        }
+    }
+    return TERN_OK;
+}
+
+static void say_skipped(const struct tern_cli *cli, const char *path,
+                        const struct safetensors *file)
+{
+    char names[1024];
+    list_names(file, false, names);
+    if (names[0] != '\0') {
+        fprintf(stderr, "%s: %s: left out, since not F32, F16 or BF16: %s\n", cli->program->name,
+                path, names);
+    }
+}
+
+static enum tern_result from_safetensors(const struct tern_cli *cli, const char *path,
+                                         const char *only, const struct safetensors *file,
+                                         struct tensor_set *set)
+{
+    TERN_TRY(check_choice(cli, path, file, only));
+    if (only == NULL) {
+        say_skipped(cli, path, file);
+    }
+    set->named = true;
+    enum tern_result result = take_tensors(file, only, set);
+    if (result != TERN_OK) {
+        (void)tern_cli_fail(cli, result, "no memory for the values of %s", path);
+    }
+    return result;
+}
+
+static enum tern_result read_named(const struct tern_cli *cli, const char *path, const char *only,
+                                   const uint8_t *bytes, size_t len, struct tensor_set *set)
+{
+    struct safetensors file;
+    char why[SAFETENSORS_WHY_MAX];
+    enum tern_result result = safetensors_parse(bytes, len, &file, why);
+    if (result != TERN_OK) {
+        (void)tern_cli_fail(cli, result, "%s: %s", path, why);
+        return result;
+    }
+    result = from_safetensors(cli, path, only, &file, set);
+    safetensors_free(&file);
+    return result;
+}
+
+// --- Raw float32
+// ----------------------------------------------------------------------------------------
+
+static enum tern_result read_raw(const struct tern_cli *cli, const char *path, const char *only,
+                                 const uint8_t *bytes, size_t len, struct tensor_set *set)
+{
+    if (only != NULL) {
+        (void)tern_cli_fail(cli, TERN_ERR_CONFIG,
+                            "--tensor names a tensor of a safetensors file, and %s is none", path);
+        return TERN_ERR_CONFIG;
+    }
+    TERN_TRY(float_file_check(cli, path, len));
+    char shape[32];
+    (void)snprintf(shape, sizeof shape, "[%zu]", len / 4);
+    set->tensors = calloc(1, sizeof *set->tensors);
+    set->values = malloc(len + 1);
+    if (set->tensors == NULL || set->values == NULL || !add_tensor(set, "", shape, len / 4)) {
+        (void)tern_cli_fail(cli, TERN_ERR_NO_MEMORY, "no memory for the values of %s", path);
+        return TERN_ERR_NO_MEMORY;
+    }
+    for (size_t i = 0; i < len / 4; i++) {
+        set->values[i] = tern_get_f32(bytes + 4 * i);
+    }
+    return TERN_OK;
+}
+
+enum tern_result tensor_set_read(const struct tern_cli *cli, const char *path, const char *only,
+                                 struct tensor_set *set)
+{
+    uint8_t *bytes = NULL;
+    size_t len = 0;
+    *set = (struct tensor_set){.tensors = NULL};
+    TERN_TRY(input_read(cli, path, TERN_CODEC_FILE_MAX, &bytes, &len));
+    bool named = tensor_file_is_named(path, bytes, len);
+    enum tern_result result = named ? read_named(cli, path, only, bytes, len, set)
+                                    : read_raw(cli, path, only, bytes, len, set);
+    free(bytes);
+    if (result != TERN_OK) {
+        tensor_set_free(set);
+    }
+    return result;
+}
+
+// --- Writing
+// --------------------------------------------------------------------------------------------
+
+// The header of a safetensors file, padded so that the data is aligned; cJSON's to free.
+static char *make_header(const struct tensor_set *set)
+{
+    cJSON *header = cJSON_CreateObject();
+    for (size_t i = 0; i < set->tensor_count; i++) {
+        const struct tensor *tensor = &set->tensors[i];
+        cJSON *json = cJSON_AddObjectToObject(header, tensor->name);
+        cJSON_AddStringToObject(json, "dtype", "F32");
+        cJSON_AddRawToObject(json, "shape", tensor->shape);
+        cJSON *offsets = cJSON_AddArrayToObject(json, "data_offsets");
+        cJSON_AddItemToArray(offsets, cJSON_CreateNumber(4.0 * (double)tensor->offset));
+        cJSON_AddItemToArray(offsets,
+                             cJSON_CreateNumber(4.0 * (double)(tensor->offset + tensor->count)));
+    }
+    char *text = cJSON_PrintUnformatted(header);
+    cJSON_Delete(header);
+    return text;
+}
+
+static enum tern_result write_named(const struct tern_cli *cli, const char *path,
+                                    const struct tensor_set *set)
+{
+    char *header = make_header(set);
+    size_t len = header != NULL ? strlen(header) : 0;
+    size_t padded = (len + 7) / 8 * 8;
+    uint8_t *bytes = malloc(8 + padded + 4 * set->count);
+    enum tern_result result = TERN_ERR_NO_MEMORY;
+    if (header == NULL || bytes == NULL) {
+        (void)tern_cli_fail(cli, result, "no memory for %zu values", set->count);
+    } else {
+        tern_put_le64(bytes, padded);
+        memset(bytes + 8, ' ', padded);
+        memcpy(bytes + 8, header, len);
+        for (size_t i = 0; i < set->count; i++) {
+            tern_put_f32(bytes + 8 + padded + 4 * i, set->values[i]);
+        }
+        result = output_write(cli, path, bytes, 8 + padded + 4 * set->count);
+    }
+    cJSON_free(header);
+    free(bytes);
+    return result;
+}
+
+enum tern_result tensor_set_write(const struct tern_cli *cli, const char *path,
+                                  const struct tensor_set *set)
+{
+    return set->named && ends_with(path, ".safetensors")
+               ? write_named(cli, path, set)
+               : float_file_write(cli, path, set->values, set->count);
+}
+
+// --- Errors
+// -----------------------------------------------------------------------------------------------
+
+bool tensor_set_is_finite(const struct tensor_set *set)
+{
+    for (size_t i = 0; i < set->count; i++) {
+        if (!isfinite(set->values[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+int tensor_set_fail(const struct tern_cli *cli, const struct tensor_set *set, const char *spec)
+{
+    for (size_t i = 0; i < set->tensor_count; i++) {
+        const struct tensor *tensor = &set->tensors[i];
+        const float *values = set->values + tensor->offset;
+        for (size_t k = 0; k < tensor->count; k++) {
+            if (!isfinite(values[k])) {
+                return tern_cli_fail(cli, TERN_ERR_NON_FINITE,
+                                     "%s%svalue %zu is %g, which cannot be encoded", tensor->name,
+                                     set->named ? ": " : "", k, (double)values[k]);
+            }
+        }
+    }
+    return tern_cli_fail(cli, TERN_ERR_NON_FINITE, "the values are too large for %s", spec);
+}
