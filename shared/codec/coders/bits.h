@@ -1,6 +1,7 @@
 // Bits of a byte string, first bit in the lowest place of the first byte, a field's lowest bit
-// first. Who calls: the entropy coders of this folder. Reading past the end gives zeros and is
-// noticed by tern_bits_end(). Pure; reentrant.
+// first; or from the last byte back, so that two strings share a buffer without a length between
+// them. Who calls: the entropy coders of this folder. Reading past the end gives zeros and is
+// noticed at the end. Pure; reentrant.
 #ifndef TERN_BITS_H
 #define TERN_BITS_H
 
@@ -28,6 +29,17 @@ static inline void tern_bits_store(uint8_t *dst, uint64_t value)
     value = __builtin_bswap64(value);
 #endif
     __builtin_memcpy(dst, &value, sizeof value);
+}
+
+// The same, most significant byte first.
+static inline uint64_t tern_bits_load_big(const uint8_t *src)
+{
+    return __builtin_bswap64(tern_bits_load(src));
+}
+
+static inline void tern_bits_store_big(uint8_t *dst, uint64_t value)
+{
+    tern_bits_store(dst, __builtin_bswap64(value));
 }
 
 static inline uint64_t tern_bits_low(uint64_t value, unsigned bits)
@@ -103,6 +115,55 @@ static inline uint64_t tern_bits_get(struct tern_bit_reader *reader, unsigned bi
 static inline bool tern_bits_end(const struct tern_bit_reader *reader)
 {
     return reader->at / 8 + (reader->at % 8 != 0) == reader->len && tern_bits_peek(reader) == 0;
+}
+
+// --- Backwards
+// ----------------------------------------------------------------------------------------------
+
+// Writes below `at`.
+static inline void tern_bits_put_back(struct tern_bit_writer *writer, uint64_t value, unsigned bits)
+{
+    writer->held |= value << writer->count;
+    writer->count += bits;
+    tern_bits_store_big(writer->at - 8, writer->held);
+    unsigned whole = writer->count / 8;
+    writer->at -= whole;
+    writer->held >>= 8 * whole;
+    writer->count %= 8;
+}
+
+// Returns the lowest byte that holds bits.
+static inline uint8_t *tern_bits_finish_back(const struct tern_bit_writer *writer)
+{
+    return writer->at - (writer->count > 0);
+}
+
+static inline uint64_t tern_bits_peek_back(const struct tern_bit_reader *reader)
+{
+    uint64_t byte = reader->at / 8;
+    if (byte + 8 <= reader->len) {
+        return tern_bits_load_big(reader->src + reader->len - byte - 8) >> reader->at % 8;
+    }
+    uint64_t value = 0;
+    for (unsigned i = 0; i < 8 && byte + i < reader->len; i++) {
+        value |= (uint64_t)reader->src[reader->len - 1 - byte - i] << 8 * i;
+    }
+    return value >> reader->at % 8;
+}
+
+static inline uint64_t tern_bits_get_back(struct tern_bit_reader *reader, unsigned bits)
+{
+    uint64_t value = tern_bits_low(tern_bits_peek_back(reader), bits);
+    reader->at += bits;
+    return value;
+}
+
+// Whether the bits that were read fill the bytes from `end` on, but for less than a byte of zeros.
+static inline bool tern_bits_end_back(const struct tern_bit_reader *reader, size_t end)
+{
+    unsigned unused = (unsigned)(0 - reader->at % 8) % 8;
+    return end + reader->at / 8 + (unused > 0) == reader->len &&
+           tern_bits_low(tern_bits_peek_back(reader), unused) == 0;
 }
 
 #endif

@@ -11,6 +11,7 @@ static const struct tern_ternary_coder *const coders[] = {
     [TERN_CODER_LONG_RUNS] = &tern_long_runs_coder,
     [TERN_CODER_CONSECUTIVE] = &tern_consecutive_coder,
     [TERN_CODER_GAPS] = &tern_gaps_coder,
+    [TERN_CODER_RANGE] = &tern_range_coder,
 };
 
 enum { CODERS = sizeof coders / sizeof coders[0] };

@@ -64,6 +64,7 @@ extern const struct tern_ternary_coder tern_packed_coder;
 extern const struct tern_ternary_coder tern_long_runs_coder;
 extern const struct tern_ternary_coder tern_consecutive_coder;
 extern const struct tern_ternary_coder tern_gaps_coder;
+extern const struct tern_ternary_coder tern_range_coder;
 
 // --- Planar base-3^5 (planar.c)
 // ---------------------------------------------------------------------------------------------------

@@ -1,0 +1,333 @@
+// Adaptive binary range coding of the distances between values that are not zero, and of their
+// signs. Contexts follow the local density, as a mean of the last gaps; their probabilities begin
+// at those of independent values of that density, so that little need be learned.
+// docs/FORMAT.md, "Range".
+#include "codec/coders/range_bits.h"
+#include "codec/coders/ternary.h"
+#include "util/bytes.h"
+
+#include <string.h>
+
+// --- The model
+// --------------------------------------------------------------------------------------------
+
+enum {
+    MEAN_BITS = 4, // of the mean gap's fraction
+    FIRST_MEAN = 8 << MEAN_BITS,
+    SLOWEST = 4,   // gaps from here on weigh 1/8
+    LONGEST = 4,   // means that a gap counts as at most
+    CLASSES = 25,  // of the mean gap, one an octave
+    QUOTIENTS = 8, // leaves of a class's tree
+    ESCAPE = QUOTIENTS - 1,
+    FIRST_SHIFTED = 3, // class whose gaps have a bit beside the quotient
+    SIGN_CONTEXTS = 4,
+};
+
+struct model {
+    uint64_t mean; // of past gaps, fixed point
+    unsigned seen; // gaps, SLOWEST at most
+    unsigned last_sign;
+    struct tern_chance quotients[CLASSES][QUOTIENTS]; // by node of the tree, the root is 1
+    struct tern_chance signs[SIGN_CONTEXTS];
+};
+
+// Geometric gaps of each class's middle mean, 2^(class - 0.5) - 0.5. All classes from the last row
+// on have the same quotients.
+enum { NOMINAL_ROWS = 5 };
+static const uint16_t nominal[NOMINAL_ROWS][QUOTIENTS] = {
+    {0, 63488, 63488, 63488, 55938, 55938, 55938, 54292},
+    {0, 62126, 53364, 50588, 44353, 44353, 44353, 34237},
+    {0, 49841, 44002, 33464, 38561, 38561, 38561, 19690},
+    {0, 49662, 43920, 33282, 38516, 38516, 38516, 19560},
+    {0, 49618, 43900, 33237, 38505, 38505, 38505, 19528},
+};
+
+static void open_model(struct model *model)
+{
+    model->mean = FIRST_MEAN;
+    model->seen = 0;
+    model->last_sign = 0;
+    for (size_t class = 0; class < CLASSES; class ++) {
+        size_t row = class < NOMINAL_ROWS ? class : NOMINAL_ROWS - 1;
+        for (size_t node = 0; node < QUOTIENTS; node++) {
+            model->quotients[class][node] =
+                (struct tern_chance){nominal[row][node], TERN_RANGE_FIRST_WEIGHT};
+        }
+    }
+    for (size_t i = 0; i < SIGN_CONTEXTS; i++) {
+        model->signs[i] = (struct tern_chance){TERN_RANGE_ONE / 2, TERN_RANGE_FIRST_WEIGHT};
+    }
+}
+
+static inline unsigned class_of(uint64_t mean)
+{
+    unsigned class = tern_bits_log2(mean + (1 << MEAN_BITS) / 2) - (MEAN_BITS - 1);
+    return class < CLASSES ? class : CLASSES - 1;
+}
+
+// Bits of a gap beside its quotient.
+static inline unsigned shift_of(unsigned class)
+{
+    return class < FIRST_SHIFTED ? 0 : class - (FIRST_SHIFTED - 1);
+}
+
+static inline unsigned next_class(unsigned class)
+{
+    return class < CLASSES - 1 ? class + 1 : class;
+}
+
+// A gap far above the mean counts less than its length, or it would spoil the class of the many
+// short ones that often follow.
+static inline void learn(struct model *model, uint64_t gap)
+{
+    uint64_t most = LONGEST * (model->mean + (1 << MEAN_BITS));
+    uint64_t scaled = gap << MEAN_BITS;
+    scaled = scaled < most ? scaled : most;
+    model->seen += model->seen < SLOWEST;
+    unsigned shift = 1 + tern_bits_log2(model->seen);
+    model->mean -= model->mean >> shift;
+    model->mean += scaled >> shift;
+}
+
+static inline struct tern_chance *sign_chance(struct model *model, uint64_t gap)
+{
+    return &model->signs[(gap == 0 ? 2 : 0) + model->last_sign];
+}
+
+// --- Encoding
+// ----------------------------------------------------------------------------------------------
+
+static inline void put_quotient(struct tern_range_writer *writer, struct tern_chance *tree,
+                                unsigned quotient)
+{
+    tern_range_make_room(writer);
+    tern_range_put(writer, &tree[1], quotient >> 2);
+    tern_range_put(writer, &tree[2 + (quotient >> 2)], quotient >> 1 & 1);
+    tern_range_put(writer, &tree[4 + (quotient >> 1)], quotient & 1);
+}
+
+struct writer {
+    struct tern_range_writer range;
+    struct tern_bit_writer bits; // from the end of the buffer back
+    struct model model;
+};
+
+static inline void put_gap(struct writer *writer, uint64_t gap)
+{
+    unsigned class = class_of(writer->model.mean);
+    uint64_t left = gap;
+    while (left >> shift_of(class) >= ESCAPE) {
+        put_quotient(&writer->range, writer->model.quotients[class], ESCAPE);
+        left -= (uint64_t)ESCAPE << shift_of(class);
+        class = next_class(class);
+    }
+    unsigned shift = shift_of(class);
+    put_quotient(&writer->range, writer->model.quotients[class], (unsigned)(left >> shift));
+    tern_bits_put_back(&writer->bits, tern_bits_low(left, shift), shift);
+}
+
+static inline void put_sign(struct writer *writer, uint64_t gap, unsigned sign)
+{
+    tern_range_put(&writer->range, sign_chance(&writer->model, gap), sign);
+    writer->model.last_sign = sign;
+    learn(&writer->model, gap);
+}
+
+// Moves the bits that were written back from the end next to what was written from dst on.
+static size_t join(struct writer *writer, uint8_t *dst, const uint8_t *end)
+{
+    uint8_t *middle = tern_range_finish(&writer->range);
+    const uint8_t *bits = tern_bits_finish_back(&writer->bits);
+    memmove(middle, bits, (size_t)(end - bits));
+    return (size_t)(middle - dst) + (size_t)(end - bits);
+}
+
+// A value that is not zero takes four decisions of at most 7 bits, that is 28 bits, and the bits
+// beside the quotient, which are fewer than the mean gap / 3: what they sum up to is covered by the
+// 28 bits of each zero, but for those that FIRST_MEAN lends. Escapes take 21 bits for 7 zeros or
+// more. Both ends of the buffer are stored to in words.
+static size_t bound_range(size_t count)
+{
+    return count / 2 * 7 + count % 2 * 4 + 16 + 2 * TERN_BITS_SLACK;
+}
+
+static size_t encode_range(const struct tern_planes *planes, uint8_t *dst)
+{
+    uint8_t *end = dst + bound_range(planes->count);
+    struct writer writer = {.range = tern_range_write(dst), .bits = {.at = end}};
+    open_model(&writer.model);
+    size_t next = 0; // first value that is not coded yet
+    for (size_t word = 0; word < tern_plane_words(planes->count); word++) {
+        uint64_t negative = planes->negative[word];
+        for (uint64_t left = planes->nonzero[word]; left != 0; left &= left - 1) {
+            unsigned bit = (unsigned)__builtin_ctzll(left);
+            uint64_t gap = word * 64 + bit - next;
+            put_gap(&writer, gap);
+            put_sign(&writer, gap, negative >> bit & 1);
+            next += (size_t)gap + 1;
+        }
+    }
+    if (next < planes->count) {
+        put_gap(&writer, planes->count - next);
+    }
+    return join(&writer, dst, end);
+}
+
+const struct tern_ternary_coder tern_range_coder = {
+    .mode = TERN_MODE_TERNARY_RANGE,
+    .bound = bound_range,
+    .encode = encode_range,
+};
+
+// --- Decoding
+// ----------------------------------------------------------------------------------------------
+
+struct reader {
+    struct tern_range_reader range;
+    struct tern_bit_reader bits; // from the end back
+    struct model model;
+    size_t next;  // first value that is not read yet
+    size_t count; // of values
+};
+
+static void open_reader(struct reader *reader, const uint8_t *body, size_t len, size_t count)
+{
+    const uint8_t *src = body + TERN_TERNARY_SCALE_BYTES;
+    reader->range = tern_range_read(src, len - TERN_TERNARY_SCALE_BYTES);
+    reader->bits = (struct tern_bit_reader){.src = src, .len = len - TERN_TERNARY_SCALE_BYTES};
+    open_model(&reader->model);
+    reader->next = 0;
+    reader->count = count;
+}
+
+// One of two, without a branch.
+static inline uint32_t pick(uint64_t ones, uint32_t if_zero, uint32_t if_one)
+{
+    return if_zero ^ ((if_zero ^ if_one) & (uint32_t)ones);
+}
+
+// All that may be needed is loaded beforehand: what a decision waits for is the one before.
+static inline unsigned get_quotient(struct tern_range_reader *range, struct tern_chance *tree)
+{
+    tern_range_refill(range);
+    uint64_t high = tern_range_get(range, tree[1].zero);
+    uint32_t third_0 = pick(high, tree[4].zero, tree[6].zero);
+    uint32_t third_1 = pick(high, tree[5].zero, tree[7].zero);
+    uint64_t middle = tern_range_get(range, pick(high, tree[2].zero, tree[3].zero));
+    uint64_t low = tern_range_get(range, pick(middle, third_0, third_1));
+    unsigned second = 2 + (unsigned)(high & 1);
+    unsigned third = 2 * second + (unsigned)(middle & 1);
+    tern_chance_learn(&tree[1], high);
+    tern_chance_learn(&tree[second], middle);
+    tern_chance_learn(&tree[third], low);
+    return 2 * third + (unsigned)(low & 1) - QUOTIENTS;
+}
+
+// Stops above `most`.
+static inline uint64_t get_gap(struct reader *reader, uint64_t most)
+{
+    unsigned class = class_of(reader->model.mean);
+    uint64_t gap = 0;
+    unsigned quotient = get_quotient(&reader->range, reader->model.quotients[class]);
+    while (quotient == ESCAPE && gap <= most) {
+        gap += (uint64_t)ESCAPE << shift_of(class);
+        class = next_class(class);
+        quotient = get_quotient(&reader->range, reader->model.quotients[class]);
+    }
+    unsigned shift = shift_of(class);
+    gap += (uint64_t)quotient << shift;
+    return gap + tern_bits_get_back(&reader->bits, shift);
+}
+
+// A value that is not zero, or where there are no more.
+struct found {
+    size_t at;     // its index; count: the end; above: corrupt
+    uint32_t sign; // TERN_SIGN_BIT or 0
+};
+
+static inline struct found find_next(struct reader *reader)
+{
+    uint64_t left = reader->count - reader->next;
+    if (left == 0) {
+        return (struct found){.at = reader->count};
+    }
+    uint64_t gap = get_gap(reader, left);
+    if (gap >= left) {
+        return (struct found){.at = gap == left ? reader->count : SIZE_MAX};
+    }
+    struct tern_chance *chance = sign_chance(&reader->model, gap);
+    uint64_t ones = tern_range_get(&reader->range, chance->zero);
+    tern_chance_learn(chance, ones);
+    reader->model.last_sign = (unsigned)(ones & 1);
+    learn(&reader->model, gap);
+    size_t at = reader->next + (size_t)gap;
+    reader->next = at + 1;
+    return (struct found){.at = at, .sign = (uint32_t)ones & TERN_SIGN_BIT};
+}
+
+static enum tern_result check_range(const uint8_t *body, size_t len, size_t count)
+{
+    TERN_TRY(tern_ternary_check_scale(body, len));
+    struct reader reader;
+    open_reader(&reader, body, len, count);
+    struct found found = {.at = 0};
+    do {
+        found = find_next(&reader);
+    } while (found.at < count);
+    size_t end = 0;
+    bool right = found.at == count && tern_range_end(&reader.range, &end) &&
+                 tern_bits_end_back(&reader.bits, end);
+    return right ? TERN_OK : TERN_ERR_CORRUPT;
+}
+
+// Clears a stretch at a time, just before values of it are set, while it is in the cache.
+enum { STRETCH = 4096 };
+
+static void decode_range(const uint8_t *body, size_t len, float *dst, size_t count)
+{
+    uint32_t scale = tern_get_le32(body);
+    struct reader reader;
+    open_reader(&reader, body, len, count);
+    struct found found = find_next(&reader);
+    for (size_t start = 0; start < count; start += STRETCH) {
+        size_t stretch = count - start < STRETCH ? count - start : STRETCH;
+        memset(dst + start, 0, stretch * sizeof *dst);
+        for (; found.at < start + stretch; found = find_next(&reader)) {
+            dst[found.at] = tern_bits_float(scale ^ found.sign);
+        }
+    }
+}
+
+// weight * (scale * q) is (weight * scale) * q, both rounded once: q only changes the sign.
+static void accumulate_range(const uint8_t *body, size_t len, float weight, float *acc,
+                             size_t count)
+{
+    uint32_t scale = tern_float_bits(weight * tern_get_f32(body));
+    struct reader reader;
+    open_reader(&reader, body, len, count);
+    for (struct found found = find_next(&reader); found.at < count; found = find_next(&reader)) {
+        acc[found.at] += tern_bits_float(scale ^ found.sign);
+    }
+}
+
+static void describe_range(const uint8_t *body, size_t len, size_t count,
+                           struct tern_codec_info *info)
+{
+    struct reader reader;
+    open_reader(&reader, body, len, count);
+    size_t nonzero = 0;
+    while (find_next(&reader).at < count) {
+        nonzero++;
+    }
+    tern_ternary_describe(body, nonzero, 0, info);
+}
+
+const struct tern_mode tern_ternary_range_mode = {
+    .byte = TERN_MODE_TERNARY_RANGE,
+    .ternary = true,
+    .name = "ternary-range",
+    .check = check_range,
+    .decode = decode_range,
+    .accumulate = accumulate_range,
+    .describe = describe_range,
+};

@@ -1,0 +1,183 @@
+// An adaptive binary range coder (Martin, "Range encoding", 1979) whose interval has 64 bits, so
+// that it is renormalised once for several decisions; carries run back into the bytes that are
+// written. Of all byte strings that stand for the same decisions one is valid. Who calls: range.c.
+// Pure; reentrant.
+#ifndef TERN_RANGE_BITS_H
+#define TERN_RANGE_BITS_H
+
+#include "codec/coders/bits.h"
+
+// --- Probabilities
+// ---------------------------------------------------------------------------------------
+
+#define TERN_RANGE_ONE 65536
+#define TERN_RANGE_LEAST 512 // 2^-7: no decision takes more than 7 bits
+#define TERN_RANGE_FIRST_WEIGHT 16
+#define TERN_RANGE_LAST_WEIGHT 128
+
+// Of a decision under one context.
+struct tern_chance {
+    uint16_t zero;   // probability of 0, in 1 / TERN_RANGE_ONE
+    uint16_t weight; // of what was seen; a new decision counts 1 / (weight as a power of two)
+};
+
+// ones: all bits set for a 1, or none.
+static inline void tern_chance_learn(struct tern_chance *chance, uint64_t ones)
+{
+    int32_t target = ones != 0 ? TERN_RANGE_LEAST : TERN_RANGE_ONE - TERN_RANGE_LEAST;
+    int32_t zero = chance->zero;
+    // Rounds down, also below zero.
+    zero += (target - zero) >> tern_bits_log2(chance->weight);
+    chance->zero = (uint16_t)zero;
+    chance->weight = (uint16_t)(chance->weight + (chance->weight < TERN_RANGE_LAST_WEIGHT));
+}
+
+// Bytes that a renormalised interval is short of: a range of at least 2^56 is left.
+static inline unsigned tern_range_shift(uint64_t range)
+{
+    return (unsigned)__builtin_clzll(range) & 56u;
+}
+
+// How the last interval is named: by the fewest bytes such that any that follow them stay inside.
+struct tern_range_name {
+    uint64_t value; // may be past 2^64, which wraps
+    uint64_t rest;  // what bytes that follow may add at most
+    unsigned bytes; // of value that are written; the others are zero
+};
+
+static inline struct tern_range_name tern_range_name(uint64_t low, uint64_t range)
+{
+    struct tern_range_name name = {.value = low, .rest = UINT64_MAX >> 8, .bytes = 1};
+    name.value = (low + name.rest) & ~name.rest;
+    while (name.value - low >= range - name.rest || range <= name.rest) {
+        name.bytes++;
+        name.rest >>= 8;
+        name.value = (low + name.rest) & ~name.rest;
+    }
+    return name;
+}
+
+// --- Writing
+// ---------------------------------------------------------------------------------------------
+
+// Decisions between two calls of tern_range_make_room() may narrow the range by 40 bits.
+struct tern_range_writer {
+    uint64_t low;
+    uint64_t range;
+    uint64_t carry; // not 0: low went past 2^64
+    uint8_t *at;
+};
+
+static inline struct tern_range_writer tern_range_write(uint8_t *dst)
+{
+    return (struct tern_range_writer){.range = UINT64_MAX, .at = dst};
+}
+
+static inline void tern_range_store(struct tern_range_writer *writer)
+{
+    if (writer->carry != 0) {
+        uint8_t *byte = writer->at;
+        do {
+            ++*--byte;
+        } while (*byte == 0);
+        writer->carry = 0;
+    }
+    tern_bits_store_big(writer->at, writer->low);
+}
+
+static inline void tern_range_make_room(struct tern_range_writer *writer)
+{
+    tern_range_store(writer);
+    unsigned shift = tern_range_shift(writer->range);
+    writer->at += shift / 8;
+    writer->low <<= shift;
+    writer->range <<= shift;
+}
+
+static inline void tern_range_advance(struct tern_range_writer *writer, uint64_t by)
+{
+    writer->low += by;
+    writer->carry |= writer->low < by;
+}
+
+static inline void tern_range_put(struct tern_range_writer *writer, struct tern_chance *chance,
+                                  unsigned bit)
+{
+    uint64_t ones = 0 - (uint64_t)bit;
+    uint64_t split = (writer->range >> 16) * chance->zero;
+    tern_range_advance(writer, split & ones);
+    writer->range = split + ((writer->range - 2 * split) & ones);
+    tern_chance_learn(chance, ones);
+}
+
+// Ends the bytes; returns their end.
+static inline uint8_t *tern_range_finish(struct tern_range_writer *writer)
+{
+    struct tern_range_name name = tern_range_name(writer->low, writer->range);
+    writer->carry |= name.value < writer->low;
+    writer->low = name.value;
+    tern_range_store(writer);
+    return writer->at + name.bytes;
+}
+
+// --- Reading
+// ---------------------------------------------------------------------------------------------
+
+struct tern_range_reader {
+    uint64_t code; // the bytes, from the low end of the interval
+    uint64_t range;
+    const uint8_t *src;
+    size_t len;
+    size_t at; // bytes taken, zeros past the end included
+};
+
+// The eight bytes from `at` on, as a number.
+static inline uint64_t tern_range_window(const struct tern_range_reader *reader, size_t at)
+{
+    if (at + 8 <= reader->len) {
+        return tern_bits_load_big(reader->src + at);
+    }
+    uint64_t window = 0;
+    for (size_t i = 0; i < 8; i++) {
+        window = window << 8 | (at + i < reader->len ? reader->src[at + i] : 0);
+    }
+    return window;
+}
+
+static inline struct tern_range_reader tern_range_read(const uint8_t *src, size_t len)
+{
+    struct tern_range_reader reader = {.range = UINT64_MAX, .src = src, .len = len, .at = 8};
+    reader.code = tern_range_window(&reader, 0);
+    return reader;
+}
+
+static inline void tern_range_refill(struct tern_range_reader *reader)
+{
+    unsigned shift = tern_range_shift(reader->range);
+    uint64_t window = tern_range_window(reader, reader->at);
+    reader->code = reader->code << shift | window >> 1 >> (63 - shift);
+    reader->range <<= shift;
+    reader->at += shift / 8;
+}
+
+// Takes a decision whose 0 has probability zero; all bits set for a 1, none for a 0.
+static inline uint64_t tern_range_get(struct tern_range_reader *reader, uint32_t zero)
+{
+    uint64_t split = (reader->range >> 16) * zero;
+    uint64_t ones = 0 - (uint64_t)(reader->code >= split);
+    reader->code -= split & ones;
+    reader->range = split + ((reader->range - 2 * split) & ones);
+    return ones;
+}
+
+// Whether the bytes are those that tern_range_finish() writes; *end: where they end.
+static inline bool tern_range_end(const struct tern_range_reader *reader, size_t *end)
+{
+    uint64_t low = tern_range_window(reader, reader->at - 8) - reader->code;
+    struct tern_range_name name = tern_range_name(low, reader->range);
+    *end = reader->at - 8 + name.bytes;
+    // The wrapped difference also refuses a code below the name's value.
+    return reader->code - (name.value - low) <= name.rest;
+}
+
+#endif
