@@ -20,6 +20,8 @@ KEPT = {
     "mbedtls/*": ["aggregator/http/"],
     "sqlite3.h": ["aggregator/store/"],
     "zlib.h": ["client/data/"],
+    "zstd.h": ["shared/cli/rivals.c"],
+    "lz4.h": ["shared/cli/rivals.c"],
     "ini.h": ["shared/hosted/", "client/fleet/"],
     "cjson/*": ["shared/cli/", "client/", "aggregator/", "tests/"],
     "cmocka.h": ["tests/"],
