@@ -3,6 +3,7 @@
 #include "round_trip.h"
 
 #include "codec/kernels/mean.h"
+#include "codec/kernels/select.h"
 #include "util/bytes.h"
 #include <float.h>
 #include <math.h>
@@ -196,6 +197,52 @@ static void test_order_does_not_matter(void **state)
     }
 }
 
+// Values of the kinds that a sample sees well or badly.
+static float value_of_kind(int kind, size_t i, size_t n)
+{
+    switch (kind) {
+    case 0:
+        return normal_float(&rng);
+    case 1:
+        return (float)i; // ascending
+    case 2:
+        return (float)(n - i); // descending
+    case 3:
+        return i % 8 == 0 ? 1.0f : 2.0f; // few different ones, in step with the sample
+    case 4:
+        return i * 50 < n ? normal_float(&rng) : 0; // zeros for the most part
+    case 5:
+        return any_float(&rng);
+    default:
+        return 1; // all equal
+    }
+}
+
+// The sample is a short cut: it changes nothing, whatever the room for it.
+static void test_a_sample_changes_nothing(void **state)
+{
+    (void)state;
+    enum { MANY = 300000, KINDS = 7 };
+    float *many = malloc(MANY * sizeof *many);
+    float *scratch = malloc(MANY * sizeof *scratch);
+    for (int round = 0; round < 20 * KINDS; round++) {
+        size_t n = round < KINDS ? MANY : 16000 + tern_prng_below(&rng, MANY - 16000);
+        for (size_t i = 0; i < n; i++) {
+            many[i] = value_of_kind(round % KINDS, i, n);
+        }
+        size_t k = 1 + tern_prng_below(&rng, (uint32_t)(round % 2 ? n : n / 20));
+        size_t room = round % 3 == 0 ? tern_prng_below(&rng, (uint32_t)n) : n / 20;
+        struct tern_selection plain = tern_kernel_select(many, n, k);
+        float *exact = scratch + MANY - room; // ends where the allocation does
+        struct tern_selection sampled = tern_kernel_select_in(many, n, k, exact, room);
+        assert_int_equal(sampled.bits, plain.bits);
+        assert_int_equal(sampled.ties, plain.ties);
+        assert_int_equal(sampled.selected, plain.selected);
+    }
+    free(scratch);
+    free(many);
+}
+
 static void test_specs(void **state)
 {
     (void)state;
@@ -235,6 +282,7 @@ int main(void)
         cmocka_unit_test_setup(test_one_outlier, seed),
         cmocka_unit_test_setup(test_any_floats, seed),
         cmocka_unit_test_setup(test_order_does_not_matter, seed),
+        cmocka_unit_test_setup(test_a_sample_changes_nothing, seed),
         cmocka_unit_test_setup(test_specs, seed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

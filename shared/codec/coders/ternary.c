@@ -24,7 +24,7 @@ static bool tries_all(const struct tern_codec *codec)
 // Not of TERN_CODER_AUTO.
 static const struct tern_ternary_coder *coder_of(const struct tern_codec *codec)
 {
-    return codec->coder < CODERS ? coders[codec->coder] : &tern_zero_run_coder;
+    return coders[codec->coder];
 }
 
 static size_t coded_bound(const struct tern_codec *codec, size_t count)
@@ -46,7 +46,7 @@ static size_t planes_room(size_t count)
     return 2 * sizeof(uint64_t) * tern_plane_words(count) + sizeof(uint64_t);
 }
 
-size_t tern_ternary_bound_planes(const struct tern_codec *codec, size_t count)
+static size_t bound_with_planes(const struct tern_codec *codec, size_t count)
 {
     return TERN_TERNARY_HEAD + coded_bound(codec, count) + planes_room(count);
 }
@@ -59,13 +59,14 @@ static bool takes_planar(const struct tern_codec *codec)
 size_t tern_ternary_bound(const struct tern_codec *codec, size_t count)
 {
     return takes_planar(codec) ? TERN_TERNARY_HEAD + coded_bound(codec, count)
-                               : tern_ternary_bound_planes(codec, count);
+                               : bound_with_planes(codec, count);
 }
 
-struct tern_planes tern_ternary_planes(const struct tern_encode_job *job)
+// Planes at the end of dst.
+static struct tern_planes planes_of(const struct tern_encode_job *job)
 {
     size_t words = tern_plane_words(job->count);
-    uint8_t *end = job->dst + tern_ternary_bound_planes(job->codec, job->count);
+    uint8_t *end = job->dst + bound_with_planes(job->codec, job->count);
     uintptr_t misaligned = (uintptr_t)end % sizeof(uint64_t);
     uint64_t *aligned = (uint64_t *)(void *)(end - misaligned);
     return (struct tern_planes){
@@ -104,25 +105,9 @@ static const struct tern_ternary_coder *encode_smallest(const struct tern_planes
     return best;
 }
 
-// Whether the one value is written as it is, which takes less than its scale and symbol.
-static bool goes_raw(const struct tern_encode_job *job)
+static size_t encode_planes(const struct tern_encode_job *job, float scale,
+                            const struct tern_planes *planes)
 {
-    return tries_all(job->codec) && job->count == 1;
-}
-
-static size_t encode_raw(const struct tern_encode_job *job, float value)
-{
-    job->dst[0] = TERN_MODE_FLOAT32;
-    tern_put_f32(job->dst + 1, value);
-    return TERN_TERNARY_HEAD;
-}
-
-size_t tern_ternary_encode_planes(const struct tern_encode_job *job, float scale,
-                                  const struct tern_planes *planes)
-{
-    if (goes_raw(job)) {
-        return encode_raw(job, planes->negative[0] != 0 ? -scale : scale);
-    }
     uint8_t *body = job->dst + TERN_TERNARY_HEAD;
     size_t len = 0;
     const struct tern_ternary_coder *coder = NULL;
@@ -137,15 +122,14 @@ size_t tern_ternary_encode_planes(const struct tern_encode_job *job, float scale
 
 size_t tern_ternary_encode(const struct tern_encode_job *job, struct tern_threshold threshold)
 {
-    if (goes_raw(job)) {
-        float value = job->values[0];
-        job->values[0] = 0;
-        return encode_raw(job, value);
+    // One value takes less as it is than as scale and symbol.
+    if (tries_all(job->codec) && job->count == 1) {
+        return tern_float32_encoder.encode(job);
     }
     if (!takes_planar(job->codec)) {
-        struct tern_planes planes = tern_ternary_planes(job);
+        struct tern_planes planes = planes_of(job);
         tern_kernel_planes_split(job->values, threshold.scale, threshold.bits, planes);
-        return tern_ternary_encode_planes(job, threshold.scale, &planes);
+        return encode_planes(job, threshold.scale, &planes);
     }
     const struct tern_ternary_coder *coder = coder_of(job->codec);
     size_t head = write_head(job, coder->mode, threshold.scale);

@@ -24,24 +24,17 @@ static inline size_t tern_ternary_stride(size_t count)
 // --- Quantizers
 // -----------------------------------------------------------------------------------------------
 
-// What a quantizer with a threshold decides: q is the sign of a value whose magnitude, as bits, is
+// What a quantizer decides: q is the sign of a value whose magnitude, as bits, is
 // above `bits`, else 0.
 struct tern_threshold {
     float scale; // finite, > 0
     uint32_t bits;
 };
 
-// bound() and the rest of encode() of the quantizers with a threshold, with the coder of the job's
-// codec. Leaves value - scale * q in the values (+0 under TERN_FEEDBACK_NONE is the quantizer's).
+// bound() and the rest of encode() of the quantizers, with the coder of the job's codec. Leaves
+// value - scale * q in the values. At least one q is not 0.
 size_t tern_ternary_bound(const struct tern_codec *codec, size_t count);
 size_t tern_ternary_encode(const struct tern_encode_job *job, struct tern_threshold threshold);
-
-// The same for quantizers that choose symbols their own way: they fill the planes that
-// tern_ternary_planes() finds room for in the job's dst, then encode them.
-size_t tern_ternary_bound_planes(const struct tern_codec *codec, size_t count);
-struct tern_planes tern_ternary_planes(const struct tern_encode_job *job);
-size_t tern_ternary_encode_planes(const struct tern_encode_job *job, float scale,
-                                  const struct tern_planes *planes);
 
 // --- Coders
 // ---------------------------------------------------------------------------------------------------

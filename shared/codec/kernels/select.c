@@ -1,6 +1,7 @@
 #include "codec/kernels/select.h"
 
 #include "codec/kernels/kernels.h"
+#include "util/sqrt.h"
 #include <string.h>
 
 enum { MILLION = 1000000, DIGIT_BITS = 8, DIGITS = 1 << DIGIT_BITS };
@@ -57,6 +58,122 @@ struct tern_selection tern_kernel_select(const float *values, size_t count, size
     }
     return (struct tern_selection){.bits = prefix, .ties = wanted, .selected = k};
 }
+
+// --- Many values
+// -----------------------------------------------------------------------------------------------
+
+enum {
+    FEW = 1 << 14,       // values that are not worth a sample
+    SAMPLE_LEAST = 4096, // values of a sample,
+    SAMPLE_SHARE = 64,   // or one in so many
+    DEVIATIONS = 3,      // of the sample's rank that the k-th is expected within
+    BLOCK = 32,          // values that are looked at together
+};
+
+// Magnitudes as bits, both included.
+struct bracket {
+    uint32_t low;
+    uint32_t high;
+};
+
+// Bits of the magnitude of a rank among the sampled, from 1 for the largest.
+static uint32_t sampled_bits(const float *sample, size_t len, size_t rank)
+{
+    return tern_kernel_select(sample, len, rank).bits;
+}
+
+static struct bracket bracket_of(const float *values, size_t count, size_t k, float *sample,
+                                 size_t len)
+{
+    size_t step = count / len;
+    for (size_t i = 0; i < len; i++) {
+        sample[i] = values[i * step];
+    }
+    size_t rank = (size_t)((uint64_t)k * len / count);
+    double variance = (double)rank * (double)(len - rank) / (double)len;
+    size_t slack = (size_t)(DEVIATIONS * tern_sqrt(variance)) + DEVIATIONS;
+    struct bracket bracket = {.low = 0, .high = ~TERN_SIGN_BIT};
+    if (rank + slack <= len) {
+        bracket.low = sampled_bits(sample, len, rank + slack);
+    }
+    if (rank > slack) {
+        bracket.high = sampled_bits(sample, len, rank - slack);
+    }
+    return bracket;
+}
+
+// Magnitudes of a block above the bracket; *inside says whether any is in it. Signed compares,
+// which SSE2 has.
+static uint32_t look_at_block(const float values[BLOCK], struct bracket bracket, uint32_t *inside)
+{
+    int32_t low = (int32_t)bracket.low;
+    int32_t high = (int32_t)bracket.high;
+    uint32_t above = 0;
+    uint32_t any = 0;
+    for (size_t i = 0; i < BLOCK; i++) {
+        int32_t magnitude = (int32_t)magnitude_at(values, i);
+        above += magnitude > high;
+        any |= (uint32_t)(magnitude >= low) & (uint32_t)(magnitude <= high);
+    }
+    *inside = any;
+    return above;
+}
+
+static size_t collect_block(const float *values, size_t len, struct bracket bracket, float *dst)
+{
+    size_t have = 0;
+    for (size_t i = 0; i < len; i++) {
+        uint32_t magnitude = magnitude_at(values, i);
+        dst[have] = tern_bits_float(magnitude);
+        have += magnitude >= bracket.low && magnitude <= bracket.high;
+    }
+    return have;
+}
+
+// Collects the magnitudes in the bracket. Returns their number, or `room` when it may be too many;
+// *above: those above the bracket.
+static size_t collect(const float *values, size_t count, struct bracket bracket, float *dst,
+                      size_t room, size_t *above)
+{
+    size_t have = 0;
+    size_t i = 0;
+    *above = 0;
+    for (; count - i >= BLOCK && room - have > BLOCK; i += BLOCK) {
+        uint32_t inside = 0;
+        *above += look_at_block(values + i, bracket, &inside);
+        if (inside != 0) {
+            have += collect_block(values + i, BLOCK, bracket, dst + have);
+        }
+    }
+    if (room - have <= BLOCK) {
+        return room;
+    }
+    for (size_t rest = i; rest < count; rest++) {
+        *above += magnitude_at(values, rest) > bracket.high;
+    }
+    return have + collect_block(values + i, count - i, bracket, dst + have);
+}
+
+struct tern_selection tern_kernel_select_in(const float *values, size_t count, size_t k,
+                                            float *scratch, size_t room)
+{
+    size_t sample = count / SAMPLE_SHARE > SAMPLE_LEAST ? count / SAMPLE_SHARE : SAMPLE_LEAST;
+    if (count < FEW || room < sample) {
+        return tern_kernel_select(values, count, k);
+    }
+    struct bracket bracket = bracket_of(values, count, k, scratch, sample);
+    size_t above = 0;
+    size_t have = collect(values, count, bracket, scratch, room, &above);
+    if (have == room || above >= k || above + have < k) {
+        return tern_kernel_select(values, count, k);
+    }
+    struct tern_selection selection = tern_kernel_select(scratch, have, k - above);
+    selection.selected += above;
+    return selection;
+}
+
+// --- Marks
+// -----------------------------------------------------------------------------------------------
 
 // The bits of a word that are the first `wanted` ones of `candidates`.
 static uint64_t first_bits(uint64_t candidates, size_t *wanted)

@@ -4,43 +4,41 @@
 #include "codec/coders/ternary.h"
 #include "codec/quantizers/random.h"
 
-enum { WORD = 64 };
+enum { DRAWS = 256 }; // at once
 
-// Takes value i where u * M < |x|, u being draw i. Returns whether any is.
-static bool draw_symbols(const struct tern_encode_job *job, struct tern_planes planes)
+// Clears the values that are not taken. Value i is where u * M < |x|, u being draw i. Returns the
+// bits of the taken, or'ed. Signed conversions, which SSE2 has.
+static uint32_t clear_block(float *values, const uint32_t *draws, size_t count, float peak)
 {
-    struct tern_prng rng = tern_codec_stream(job->context, 0);
-    uint64_t any = 0;
-    for (size_t first = 0; first < job->count; first += WORD) {
-        size_t here = job->count - first < WORD ? job->count - first : WORD;
-        uint32_t draws[WORD];
-        uint64_t nonzero = 0;
-        uint64_t negative = 0;
-        tern_prng_fill(&rng, draws, here);
-        for (size_t i = 0; i < here; i++) {
-            uint32_t bits = tern_float_bits(job->values[first + i]);
-            float limit = (float)(draws[i] >> 8) * 0x1p-24f * job->peak;
-            bool taken = limit < tern_bits_float(bits & ~TERN_SIGN_BIT);
-            nonzero |= (uint64_t)taken << i;
-            negative |= (uint64_t)(taken && (bits & TERN_SIGN_BIT) != 0) << i;
-        }
-        planes.nonzero[first / WORD] = nonzero;
-        planes.negative[first / WORD] = negative;
-        any |= nonzero;
+    uint32_t any = 0;
+    for (size_t i = 0; i < count; i++) {
+        uint32_t bits = tern_float_bits(values[i]);
+        float limit = (float)(int32_t)(draws[i] >> 8) * 0x1p-24f * peak;
+        uint32_t taken = limit < tern_bits_float(bits & ~TERN_SIGN_BIT) ? ~0u : 0u;
+        values[i] = tern_bits_float(bits & taken);
+        any |= bits & taken;
     }
-    return any != 0;
+    return any;
 }
 
+// All that is left after drawing is sent, by its sign.
 static size_t encode_stochastic(const struct tern_encode_job *job)
 {
-    struct tern_planes planes = tern_ternary_planes(job);
-    if (!draw_symbols(job, planes)) {
+    struct tern_prng rng = tern_codec_stream(job->context, 0);
+    uint32_t any = 0;
+    for (size_t first = 0; first < job->count; first += DRAWS) {
+        size_t here = job->count - first < DRAWS ? job->count - first : DRAWS;
+        uint32_t draws[DRAWS];
+        tern_prng_fill(&rng, draws, here);
+        any |= clear_block(job->values + first, draws, here, job->peak);
+    }
+    if (any == 0) {
         return 0;
     }
-    return tern_ternary_encode_planes(job, job->peak, &planes);
+    return tern_ternary_encode(job, (struct tern_threshold){.scale = job->peak, .bits = 0});
 }
 
 const struct tern_encoder tern_stochastic_ternary_encoder = {
-    .bound = tern_ternary_bound_planes,
+    .bound = tern_ternary_bound,
     .encode = encode_stochastic,
 };
