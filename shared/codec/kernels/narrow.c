@@ -200,7 +200,7 @@ void tern_kernel_onebit_get(const uint8_t *restrict src, struct tern_two_means m
                             float *restrict dst, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        dst[i] = onebit_value(means, src[i / 8] >> i % 8 & 1u);
+        dst[i] = onebit_value(means, (uint32_t)src[i / 8] >> i % 8 & 1);
     }
 }
 
@@ -208,6 +208,6 @@ void tern_kernel_onebit_add(const uint8_t *restrict src, struct tern_two_means m
                             float *restrict acc, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        acc[i] += weight * onebit_value(means, src[i / 8] >> i % 8 & 1u);
+        acc[i] += weight * onebit_value(means, (uint32_t)src[i / 8] >> i % 8 & 1);
     }
 }
