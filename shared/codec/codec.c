@@ -1,5 +1,6 @@
 #include "codec/codec.h"
 
+#include "codec/coders/parallel.h"
 #include "codec/kernels/kernels.h"
 #include "codec/modes.h"
 #include <string.h>
@@ -22,7 +23,7 @@ size_t tern_codec_bound_any(size_t count)
 enum tern_result tern_codec_check(const struct tern_encode_job *job, float *peak)
 {
     const struct tern_encoder *encoder = tern_encoder_of(job->codec);
-    uint32_t bits = tern_kernel_peak(job->values, job->count);
+    uint32_t bits = tern_parallel_peak(tern_parallel_of(job), job->values, job->count);
     if (bits >= TERN_INFINITY_BITS) {
         return TERN_ERR_NON_FINITE;
     }

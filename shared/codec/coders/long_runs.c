@@ -1,6 +1,7 @@
 // Planar base-3^5 bytes (3LC section 3.2) with zero runs of any length: where section 3.3 ends at
 // 14 bytes a code, adjacent run codes are the digits of one length here. A run of k bytes costs
 // about log13(k) bytes, which removes the floor of 8/70 bits per value.
+#include "codec/coders/parallel.h"
 #include "codec/coders/ternary.h"
 #include "util/bytes.h"
 
@@ -68,15 +69,15 @@ static size_t merge_runs(uint8_t *coded, size_t len)
     return written;
 }
 
-static size_t encode_planar(uint8_t *packed, size_t stride)
+static size_t encode_planar(uint8_t *packed, size_t stride, const struct tern_parallel *parallel)
 {
-    return merge_runs(packed, tern_kernel_run_encode(packed, stride));
+    return merge_runs(packed, tern_parallel_run_encode(parallel, packed, stride));
 }
 
 static size_t encode(const struct tern_planes *planes, uint8_t *dst)
 {
     tern_planar_from_planes(planes, dst);
-    return encode_planar(dst, tern_ternary_stride(planes->count));
+    return encode_planar(dst, tern_ternary_stride(planes->count), NULL);
 }
 
 const struct tern_ternary_coder tern_long_runs_coder = {
@@ -89,10 +90,29 @@ const struct tern_ternary_coder tern_long_runs_coder = {
 // --- Reading
 // -------------------------------------------------------------------------------------------
 
+#define EACH_BYTE(b) (0x0101010101010101u * (uint64_t)(b))
+
+enum { WORD = sizeof(uint64_t) };
+
+// Whether two neighbours among eight codes are runs. Bytes of 243 and above have the top bit set
+// and at least 0x73 below it.
+static inline bool has_neighbours(const uint8_t *codes)
+{
+    uint64_t word;
+    memcpy(&word, codes, sizeof word);
+    uint64_t carry = (word & EACH_BYTE(0x7f)) + EACH_BYTE(0x80 - 0x73);
+    uint64_t runs = word & carry & EACH_BYTE(0x80);
+    return (runs & runs >> 8) != 0;
+}
+
 // Codes before the next run of two digits or more. Zero-run coding reads them alike.
 static size_t short_codes(const uint8_t *coded, size_t len)
 {
-    for (size_t i = 0; i + 1 < len; i++) {
+    size_t i = 0;
+    while (len - i >= WORD && !has_neighbours(coded + i)) {
+        i += WORD - 1; // the last may be a neighbour of the next
+    }
+    for (; i + 1 < len; i++) {
         if (is_run(coded[i]) && is_run(coded[i + 1])) {
             return i;
         }

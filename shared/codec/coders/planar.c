@@ -1,4 +1,5 @@
 // Planar base-3^5 bytes (3LC section 3.2), as they are or with zero runs coded (section 3.3).
+#include "codec/coders/parallel.h"
 #include "codec/coders/ternary.h"
 #include "util/bytes.h"
 
@@ -262,9 +263,16 @@ static size_t encode_zero_run(const struct tern_planes *planes, uint8_t *dst)
     return tern_kernel_run_encode(dst, encode_packed(planes, dst));
 }
 
-static size_t leave_packed(uint8_t *packed, size_t stride)
+static size_t run_encode_planar(uint8_t *packed, size_t stride,
+                                const struct tern_parallel *parallel)
+{
+    return tern_parallel_run_encode(parallel, packed, stride);
+}
+
+static size_t leave_packed(uint8_t *packed, size_t stride, const struct tern_parallel *parallel)
 {
     (void)packed;
+    (void)parallel;
     return stride;
 }
 
@@ -279,5 +287,5 @@ const struct tern_ternary_coder tern_zero_run_coder = {
     .mode = TERN_MODE_TERNARY_ZERO_RUN,
     .bound = tern_ternary_stride,
     .encode = encode_zero_run,
-    .encode_planar = tern_kernel_run_encode,
+    .encode_planar = run_encode_planar,
 };

@@ -1,6 +1,7 @@
 // Where ternary quantizers and coders meet.
 #include "codec/coders/ternary.h"
 
+#include "codec/coders/parallel.h"
 #include "util/bytes.h"
 #include <stdbool.h>
 
@@ -126,16 +127,17 @@ size_t tern_ternary_encode(const struct tern_encode_job *job, struct tern_thresh
     if (tries_all(job->codec) && job->count == 1) {
         return tern_float32_encoder.encode(job);
     }
+    const struct tern_parallel *parallel = tern_parallel_of(job);
     if (!takes_planar(job->codec)) {
         struct tern_planes planes = planes_of(job);
-        tern_kernel_planes_split(job->values, threshold.scale, threshold.bits, planes);
+        tern_parallel_split(parallel, job->values, threshold.scale, threshold.bits, planes);
         return encode_planes(job, threshold.scale, &planes);
     }
     const struct tern_ternary_coder *coder = coder_of(job->codec);
     size_t head = write_head(job, coder->mode, threshold.scale);
     uint8_t *packed = job->dst + head;
-    tern_kernel_ternary_pack(job->values, job->count, threshold.scale, threshold.bits, packed);
-    return head + coder->encode_planar(packed, tern_ternary_stride(job->count));
+    tern_parallel_pack(parallel, job->values, job->count, threshold.scale, threshold.bits, packed);
+    return head + coder->encode_planar(packed, tern_ternary_stride(job->count), parallel);
 }
 
 enum tern_result tern_ternary_check_scale(const uint8_t *body, size_t len)

@@ -49,7 +49,7 @@ struct tern_ternary_coder {
     size_t (*encode)(const struct tern_planes *planes, uint8_t *dst);
 
     // Codes planar base-3^5 bytes in place, where the coder takes that form; else NULL.
-    size_t (*encode_planar)(uint8_t *packed, size_t stride);
+    size_t (*encode_planar)(uint8_t *packed, size_t stride, const struct tern_parallel *parallel);
 };
 
 extern const struct tern_ternary_coder tern_zero_run_coder;

@@ -1,0 +1,27 @@
+// The steps of encoding one large tensor on several threads: partition and coalesce, 3LC
+// section 3.3. Results are those of one thread, bit for bit. parallel: NULL is this thread.
+// Internal to shared/codec.
+#ifndef TERN_PARALLEL_H
+#define TERN_PARALLEL_H
+
+#include "codec/kernels/kernels.h"
+#include "codec/modes.h"
+
+// The threads to use for a job: none when it is so small that waking them takes longer.
+#define TERN_PARALLEL_MIN ((size_t)1 << 20) // values
+static inline const struct tern_parallel *tern_parallel_of(const struct tern_encode_job *job)
+{
+    return job->count < TERN_PARALLEL_MIN ? NULL : job->context->parallel;
+}
+
+// tern_kernel_peak(), tern_kernel_ternary_pack(), tern_kernel_planes_split(),
+// tern_kernel_run_encode().
+uint32_t tern_parallel_peak(const struct tern_parallel *parallel, const float *values,
+                            size_t count);
+void tern_parallel_pack(const struct tern_parallel *parallel, float *values, size_t count,
+                        float scale, uint32_t threshold, uint8_t *packed);
+void tern_parallel_split(const struct tern_parallel *parallel, float *values, float scale,
+                         uint32_t threshold, struct tern_planes planes);
+size_t tern_parallel_run_encode(const struct tern_parallel *parallel, uint8_t *bytes, size_t len);
+
+#endif
