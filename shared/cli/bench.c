@@ -50,12 +50,33 @@ static int finish(const struct tern_cli *cli, enum tern_result result, const str
     return (int)tern_cli_exit_code(save(cli, bench->report.json));
 }
 
+// Measures other kernels than the best, to see what they are worth.
+static enum tern_result choose_kernels(const struct tern_cli *cli)
+{
+    const char *name = tern_cli_option(cli, "kernels", NULL);
+    enum tern_result result = tern_kernels_use(name);
+    if (result == TERN_OK) {
+        return TERN_OK;
+    }
+    fprintf(stderr, "%s: --kernels %s: %s; built in:", cli->program->name, name,
+            result == TERN_ERR_UNKNOWN ? "there are none of that name"
+                                       : "this processor cannot run them");
+    for (size_t i = 0; tern_kernels_at(i) != NULL; i++) {
+        fprintf(stderr, " %s", tern_kernels_at(i));
+    }
+    fputc('\n', stderr);
+    return TERN_ERR_CONFIG;
+}
+
 int verb_bench(struct tern_cli *cli)
 {
     uint64_t large = 0;
     bool quick = tern_cli_flag(cli, "quick");
     enum tern_result result =
         tern_cli_number(cli, "count", quick ? QUICK : LARGE, 1, LARGEST, &large);
+    if (result == TERN_OK) {
+        result = choose_kernels(cli);
+    }
     if (result != TERN_OK) {
         return (int)tern_cli_exit_code(result);
     }

@@ -30,13 +30,14 @@ static const struct column tensor_columns[] = {
     {.key = NULL},
 };
 
-static const struct effort effort = {.least = 2, .most = 50, .seconds = 0.05};
+// For each codec, shared by all tensors: a model of hundreds takes no longer than one tensor.
+static const double SECONDS = 0.1;
 
 struct comparison {
-    const struct tern_cli *cli;
     const struct tensor_set *set;
     const struct tern_parallel *parallel;
     struct workbench bench;
+    struct effort effort;
     struct report report;
     const struct column *columns;
     bool per_tensor;
@@ -85,7 +86,7 @@ static enum tern_result compare_tensor(struct comparison *c, const struct spec *
     struct measurement m;
     struct total one = {.bytes = 0};
     TERN_TRY(measure_codec(&spec->codec, c->parallel, c->set->values + tensor->offset,
-                           tensor->count, &effort, &c->bench, &m));
+                           tensor->count, &c->effort, &c->bench, &m));
     add(total, &m, tensor->count);
     add(&one, &m, tensor->count);
     if (c->per_tensor) {
@@ -158,7 +159,9 @@ static size_t largest_tensor(const struct tensor_set *set)
 static int compare_set(const struct tern_cli *cli, const struct tensor_set *set,
                        const struct spec_list *list)
 {
-    struct comparison c = {.cli = cli, .set = set, .per_tensor = tern_cli_flag(cli, "per-tensor")};
+    struct comparison c = {.set = set, .per_tensor = tern_cli_flag(cli, "per-tensor")};
+    c.effort = (struct effort){
+        .least = 2, .most = 50, .seconds = SECONDS / (double)(set->tensor_count + 1)};
     c.columns = c.per_tensor ? tensor_columns : columns;
     if (!tensor_set_is_finite(set)) {
         return tensor_set_fail(cli, set, "any codec");

@@ -30,6 +30,7 @@ static const struct tern_cli_option compare_options[] = {
 static const struct tern_cli_option bench_options[] = {
     {"count", "N", "values of the large run (default 64M, 1.3 GB of memory)"},
     {"quick", NULL, "4M values and fewer runs: figures are rough"},
+    {"kernels", "NAME", "other inner loops than the best: portable, ..."},
     {"save", "FILE", "also write the results as JSON"},
     {NULL, NULL, NULL},
 };
@@ -156,7 +157,8 @@ static const struct tern_cli_verb verbs[] = {
             "Examples:\n"
             "  tern-codec bench\n"
             "  tern-codec bench --quick\n"
-            "  tern-codec bench --count 4M --save bench.json\n",
+            "  tern-codec bench --count 4M --save bench.json\n"
+            "  tern-codec bench --quick --kernels portable\n",
         .options = bench_options,
         .least_arguments = 0,
         .most_arguments = 0,

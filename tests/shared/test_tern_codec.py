@@ -569,6 +569,11 @@ class TernCodec(unittest.TestCase):
         self.assertIn("3lc:coder=packed", methods)
         self.assertIn("float32", {row["method"] for row in tables["floats"]})
 
+    def test_bench_of_other_kernels(self):
+        self.assertEqual(self.bench("--count", "1k", "--kernels", "portable")["kernels"], "portable")
+        error = self.run_program("bench", "--quick", "--kernels", "abacus", code=2).stderr
+        self.assertIn("portable", error)
+
     def test_bench_prints_tables(self):
         text = self.run_program("bench", "--quick", "--count", "1k").stdout
         for word in ("memcpy", "entropy", "log-normal", "raw normal float32"):
