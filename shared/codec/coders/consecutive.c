@@ -5,7 +5,11 @@
 
 #include <string.h>
 
-enum { PARTS = TERN_TERNARY_PARTS };
+enum {
+    PARTS = TERN_TERNARY_PARTS,
+    FIVE_BITS = (1 << PARTS) - 1, // the values of a byte in a plane
+    STEP = 64 / PARTS,            // bytes of a word of bits
+};
 
 // --- Coder
 // ---------------------------------------------------------------------------------------------
@@ -33,7 +37,6 @@ static uint64_t bits_from(const uint64_t *plane, size_t words, size_t at)
 // Bits past count are 0, so padding comes out as zeros.
 static void pack(const struct tern_planes *planes, uint8_t *packed)
 {
-    enum { STEP = 64 / PARTS, MASK = (1 << PARTS) - 1 }; // bytes of a word of bits
     size_t stride = tern_ternary_stride(planes->count);
     size_t words = tern_plane_words(planes->count);
     for (size_t byte = 0; byte < stride; byte += STEP) {
@@ -41,8 +44,8 @@ static void pack(const struct tern_planes *planes, uint8_t *packed)
         uint64_t nonzero = bits_from(planes->nonzero, words, PARTS * byte);
         uint64_t negative = bits_from(planes->negative, words, PARTS * byte);
         for (size_t i = 0; i < here; i++, nonzero >>= PARTS, negative >>= PARTS) {
-            packed[byte + i] = (uint8_t)(TERN_TERNARY_ZERO + power_sum[nonzero & MASK] -
-                                         2 * power_sum[negative & MASK]);
+            packed[byte + i] = (uint8_t)(TERN_TERNARY_ZERO + power_sum[nonzero & FIVE_BITS] -
+                                         2 * power_sum[negative & FIVE_BITS]);
         }
     }
 }
@@ -62,30 +65,21 @@ const struct tern_ternary_coder tern_consecutive_coder = {
 // --- Reading
 // -------------------------------------------------------------------------------------------
 
-// The digits of a byte less 1, first to last, and three more bytes to make eight.
-#define DIGITS_1(a, b, c, d)                                                                       \
-    {a, b, c, d, -1}, {a, b, c, d, 0},                                                             \
-    {                                                                                              \
-        a, b, c, d, 1                                                                              \
-    }
-#define DIGITS_2(a, b, c) DIGITS_1(a, b, c, -1), DIGITS_1(a, b, c, 0), DIGITS_1(a, b, c, 1)
-#define DIGITS_3(a, b) DIGITS_2(a, b, -1), DIGITS_2(a, b, 0), DIGITS_2(a, b, 1)
-#define DIGITS_4(a) DIGITS_3(a, -1), DIGITS_3(a, 0), DIGITS_3(a, 1)
+// The symbols of a byte as bits of the two planes, those of `negative` PARTS bits up. Each macro
+// adds the digit before the last one's.
+#define DIGITS_1(n) (n) + (0x21 << 4), (n), (n) + (0x01 << 4)
+#define DIGITS_2(n) DIGITS_1((n) + (0x21 << 3)), DIGITS_1(n), DIGITS_1((n) + (0x01 << 3))
+#define DIGITS_3(n) DIGITS_2((n) + (0x21 << 2)), DIGITS_2(n), DIGITS_2((n) + (0x01 << 2))
+#define DIGITS_4(n) DIGITS_3((n) + (0x21 << 1)), DIGITS_3(n), DIGITS_3((n) + (0x01 << 1))
+#define DIGITS_5(n) DIGITS_4((n) + 0x21), DIGITS_4(n), DIGITS_4((n) + 0x01)
 
-enum { ROW = 8 };
-
-static const int8_t symbols_of[TERN_TERNARY_LIMIT][ROW] = {DIGITS_4(-1), DIGITS_4(0), DIGITS_4(1)};
+static const uint16_t bits_of[TERN_TERNARY_LIMIT] = {DIGITS_5(0)};
 
 // Only the last byte has digits past `count`.
 static bool padding_is_zero(uint8_t last, size_t count)
 {
     size_t real = (count - 1) % PARTS + 1;
-    for (size_t i = real; last < TERN_TERNARY_LIMIT && i < PARTS; i++) {
-        if (symbols_of[last][i] != 0) {
-            return false;
-        }
-    }
-    return true;
+    return last >= TERN_TERNARY_LIMIT || (bits_of[last] & FIVE_BITS) >> real == 0;
 }
 
 static enum tern_result check(const uint8_t *body, size_t len, size_t count)
@@ -102,65 +96,58 @@ static enum tern_result check(const uint8_t *body, size_t len, size_t count)
     return padded ? TERN_ERR_CORRUPT : TERN_OK;
 }
 
-// Symbols are unpacked a few bytes at a time, for a small stack; the last row is stored whole.
-enum { STEP_BYTES = 128, STEP_VALUES = PARTS * STEP_BYTES, SYMBOLS_ROOM = STEP_VALUES + ROW };
+// Planes of a block.
+enum { BLOCK_WORDS = (PARTS * TERN_TERNARY_BLOCK_ROOM + 63) / 64 };
+struct block_planes {
+    uint64_t nonzero[BLOCK_WORDS];
+    uint64_t negative[BLOCK_WORDS];
+};
+
+// Sets bits of a plane that are 0 so far, from bit `at` on. Those that are set are before its end.
+static inline void put_bits(uint64_t *plane, size_t at, uint64_t bits)
+{
+    plane[at / 64] |= bits << at % 64;
+    if (at % 64 > 0 && bits >> (64 - at % 64) != 0) {
+        plane[at / 64 + 1] |= bits >> (64 - at % 64);
+    }
+}
+
+static struct tern_planes unpack(const uint8_t *packed, size_t count, struct block_planes *planes)
+{
+    size_t len = tern_ternary_stride(count);
+    memset(planes, 0, sizeof *planes);
+    for (size_t byte = 0; byte < len; byte += STEP) {
+        size_t here = len - byte < STEP ? len - byte : STEP;
+        uint64_t nonzero = 0;
+        uint64_t negative = 0;
+        for (size_t i = 0; i < here; i++) {
+            uint64_t bits = bits_of[packed[byte + i]];
+            nonzero |= (bits & FIVE_BITS) << PARTS * i;
+            negative |= (bits >> PARTS) << PARTS * i;
+        }
+        put_bits(planes->nonzero, PARTS * byte, nonzero);
+        put_bits(planes->negative, PARTS * byte, negative);
+    }
+    return (struct tern_planes){
+        .nonzero = planes->nonzero, .negative = planes->negative, .count = count};
+}
+
+// Adds to values, of run-coded bytes that are mostly runs.
+static void add_runs(const uint8_t *coded, size_t len, float scale, float *values)
+{
+    for (size_t i = 0; i < len; values += PARTS * tern_run_length(coded[i]), i++) {
+        unsigned bits = coded[i] < TERN_TERNARY_LIMIT ? bits_of[coded[i]] : 0;
+        unsigned negative = bits >> PARTS;
+        for (unsigned nonzero = bits & FIVE_BITS; nonzero != 0; nonzero &= nonzero - 1) {
+            size_t k = (size_t)__builtin_ctz(nonzero);
+            values[k] += (negative >> k & 1) != 0 ? -scale : scale;
+        }
+    }
+}
 
 static size_t smaller(size_t a, size_t b)
 {
     return a < b ? a : b;
-}
-
-// The symbols of the next `count` values, at most STEP_VALUES.
-static void unpack(const uint8_t *packed, size_t count, int8_t symbols[SYMBOLS_ROOM])
-{
-    size_t len = tern_ternary_stride(count);
-    for (size_t i = 0; i < len; i++) {
-        memcpy(symbols + PARTS * i, symbols_of[packed[i]], ROW);
-    }
-}
-
-static void set_block(const uint8_t *packed, float scale, float *values, size_t count)
-{
-    int8_t symbols[SYMBOLS_ROOM];
-    for (size_t first = 0; first < count; first += STEP_VALUES) {
-        size_t here = smaller(STEP_VALUES, count - first);
-        unpack(packed + first / PARTS, here, symbols);
-        for (size_t i = 0; i < here; i++) {
-            values[first + i] = scale * (float)symbols[i];
-        }
-    }
-}
-
-// Adds -0 where q is 0, which leaves every value as it is: +0 would turn -0 into +0.
-static void add_block(const uint8_t *packed, float scale, float *values, size_t count)
-{
-    int8_t symbols[SYMBOLS_ROOM];
-    uint32_t scale_bits = tern_float_bits(scale);
-    for (size_t first = 0; first < count; first += STEP_VALUES) {
-        size_t here = smaller(STEP_VALUES, count - first);
-        unpack(packed + first / PARTS, here, symbols);
-        for (size_t i = 0; i < here; i++) {
-            uint32_t nonzero = symbols[i] != 0 ? ~0u : 0u;
-            uint32_t flip = symbols[i] > 0 ? 0u : TERN_SIGN_BIT;
-            values[first + i] += tern_bits_float((scale_bits & nonzero) ^ flip);
-        }
-    }
-}
-
-// As add_block(), of run-coded bytes that are mostly runs.
-static void add_runs(const uint8_t *coded, size_t len, float scale, float *values)
-{
-    for (size_t i = 0; i < len; values += PARTS * tern_run_length(coded[i]), i++) {
-        if (coded[i] >= TERN_TERNARY_LIMIT || coded[i] == TERN_TERNARY_ZERO) {
-            continue;
-        }
-        for (size_t k = 0; k < PARTS; k++) {
-            int8_t q = symbols_of[coded[i]][k];
-            if (q != 0) {
-                values[k] += q > 0 ? scale : -scale;
-            }
-        }
-    }
 }
 
 // Below one coded byte for this many bytes, walking the codes beats walking the values.
@@ -172,6 +159,7 @@ static void decode(const uint8_t *body, size_t len, float *dst, size_t count)
     const uint8_t *coded = body + TERN_TERNARY_SCALE_BYTES;
     const uint8_t *end = body + len;
     uint8_t block[TERN_TERNARY_BLOCK_ROOM];
+    struct block_planes planes;
     while (coded < end) {
         size_t expanded = 0;
         size_t used = tern_kernel_run_expand(coded, (size_t)(end - coded), block, &expanded);
@@ -180,7 +168,7 @@ static void decode(const uint8_t *body, size_t len, float *dst, size_t count)
             memset(dst, 0, here * sizeof *dst);
             add_runs(coded, used, scale, dst);
         } else {
-            set_block(block, scale, dst, here);
+            tern_kernel_planes_set(unpack(block, here, &planes), scale, dst);
         }
         coded += used;
         dst += here;
@@ -195,6 +183,7 @@ static void accumulate(const uint8_t *body, size_t len, float weight, float *acc
     const uint8_t *coded = body + TERN_TERNARY_SCALE_BYTES;
     const uint8_t *end = body + len;
     uint8_t block[TERN_TERNARY_BLOCK_ROOM];
+    struct block_planes planes;
     while (coded < end) {
         size_t expanded = 0;
         size_t used = tern_kernel_run_expand(coded, (size_t)(end - coded), block, &expanded);
@@ -202,7 +191,7 @@ static void accumulate(const uint8_t *body, size_t len, float weight, float *acc
         if (used < expanded / SPARSE) {
             add_runs(coded, used, scale, acc);
         } else {
-            add_block(block, scale, acc, here);
+            tern_kernel_planes_add(unpack(block, here, &planes), scale, acc);
         }
         coded += used;
         acc += here;
