@@ -186,6 +186,12 @@ enum tern_result world_run_until(struct world *world, enum tern_client_event_kin
 // Asserts: sum of encoded changes = applied + pending (unless applied) + error buffer, exactly.
 void world_check_conservation(struct world *world);
 
+// The same where codec or storage round: each value is off by at most `room`.
+void world_check_conservation_within(struct world *world, double room);
+
+// What the error buffer holds, in whatever storage.
+void world_buffer(const struct world *world, float values[WORLD_VALUES]);
+
 // Asserts that the client's replica is the aggregator's, bit for bit.
 void world_check_replica(struct world *world);
 

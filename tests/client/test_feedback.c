@@ -1,0 +1,428 @@
+// The error buffer in each of its storages, and what codecs keep beside it.
+#include "client/harness/world.h"
+#include "util/bytes.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define HEAD 40       // bytes before the buffer in an upload record
+#define STORAGE_AT 32 // of them, where the storage's number stands
+
+static struct world world;
+
+static int set_up(void **state)
+{
+    (void)state;
+    world_init(&world);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    world_free(&world);
+    return 0;
+}
+
+static void boot(void)
+{
+    assert_int_equal(world_boot(&world), TERN_OK);
+}
+
+static void run_until(enum tern_client_event_kind kind, struct tern_client_event *event)
+{
+    const enum tern_result result = world_run_until(&world, kind, event);
+    assert_true(result == TERN_OK || result == TERN_AGAIN);
+}
+
+// The most that 9 rounds of changes within [-1, 1], stored twice or thrice each, may be off.
+static double room_of(enum tern_error_storage storage)
+{
+    static const double rooms[] = {0, 9 * 3 * 4 * 0x1p-8, 9 * 3 * 4 / 253.0};
+    return rooms[storage];
+}
+
+static void every_storage_survives_faults_and_restarts(void **state)
+{
+    (void)state;
+    for (int s = 0; s < 3; s++) {
+        world_free(&world);
+        world_init(&world);
+        world.error_storage = (enum tern_error_storage)s;
+        world.inexact = s != 0;
+        world.server.target = 9;
+        world.server.faults[2] = FAULT_LOSE_REPLY;
+        world.server.faults[3] = FAULT_LATE;
+        world.server.faults[5] = FAULT_REJECT;
+        world.server.directives[4] = tern_ErrorDirective_ERROR_DECAY;
+        world.server.directives[7] = tern_ErrorDirective_ERROR_RESET;
+        boot();
+        for (int i = 0; i < 6; i++) {
+            float before[WORLD_VALUES];
+            run_until(i % 2 == 0 ? TERN_EVENT_ENCODED : TERN_EVENT_UPLOADED, NULL);
+            world_check_conservation_within(&world, room_of(world.error_storage));
+            memcpy(before, world.error_buffer, sizeof before);
+            memset(world.error_buffer, 0, sizeof world.error_buffer);
+            boot();
+            assert_memory_equal(before, world.error_buffer,
+                                tern_error_storage_bytes(world.error_storage, WORLD_VALUES));
+        }
+        run_until(TERN_EVENT_FINISHED, NULL);
+        assert_int_equal(world.server.version, 9);
+        world_check_conservation_within(&world, room_of(world.error_storage));
+        const struct fake_record *record = &world.store.records[TERN_RECORD_UPLOAD];
+        assert_int_equal(tern_get_le32(record->data + STORAGE_AT), s);
+        assert_int_equal(record->len,
+                         HEAD + tern_error_storage_bytes(world.error_storage, WORLD_VALUES) +
+                             tern_get_le32(record->data + 24));
+    }
+}
+
+// What the update says of the buffer is what the next check-in says, in every storage.
+static void the_ledger_speaks_of_what_is_stored(void **state)
+{
+    (void)state;
+    world.error_storage = TERN_ERROR_INT8;
+    world.inexact = true;
+    boot();
+    run_until(TERN_EVENT_UPLOADED, NULL);
+    const tern_ErrorFacts said = world.server.last_update.error;
+    run_until(TERN_EVENT_TASK, NULL);
+    assert_true(said.norm > 0 && world.server.last_checkin.error.norm == said.norm);
+    assert_true(world.server.last_checkin.error.maximum == said.maximum);
+}
+
+static void a_buffer_of_another_storage_is_converted(void **state)
+{
+    (void)state;
+    world.inexact = true;
+    world.server.target = 12;
+    boot();
+    for (int i = 0; i < 9; i++) { // each storage after each other, with a pending update
+        static const enum tern_error_storage order[] = {
+            TERN_ERROR_BFLOAT16, TERN_ERROR_FLOAT32,  TERN_ERROR_INT8,
+            TERN_ERROR_FLOAT32,  TERN_ERROR_INT8,     TERN_ERROR_BFLOAT16,
+            TERN_ERROR_INT8,     TERN_ERROR_BFLOAT16, TERN_ERROR_FLOAT32,
+        };
+        float before[WORLD_VALUES];
+        float after[WORLD_VALUES];
+        float rounded[WORLD_VALUES];
+        float bytes[WORLD_VALUES];
+        run_until(TERN_EVENT_ENCODED, NULL);
+        world_buffer(&world, before);
+        const struct tern_client_pending pending = *tern_client_pending(&world.client);
+        world.error_storage = order[i];
+        boot();
+        world_buffer(&world, after);
+        tern_error_storage_put(order[i], before, 0, bytes, WORLD_VALUES);
+        tern_error_storage_get(order[i], bytes, 0, rounded, WORLD_VALUES);
+        assert_memory_equal(after, rounded, sizeof after);
+        assert_memory_equal(&pending, tern_client_pending(&world.client), sizeof pending);
+    }
+    assert_int_equal(world_count_events(&world, TERN_EVENT_STARTED_OVER), 0);
+    run_until(TERN_EVENT_UPLOADED, NULL);
+    world_check_conservation_within(&world, 1);
+}
+
+static void a_small_blob_converts_in_parts(void **state)
+{
+    (void)state;
+    float before[WORLD_VALUES];
+    float after[WORLD_VALUES];
+    world.server.faults[1] = FAULT_LATE; // given back: the record holds no update
+    boot();
+    run_until(TERN_EVENT_UPLOADED, NULL);
+    world_buffer(&world, before);
+    world.error_storage = TERN_ERROR_BFLOAT16;
+    world.blob_size = 700; // two blocks of float32
+    boot();
+    world_buffer(&world, after);
+    for (int i = 0; i < WORLD_VALUES; i++) {
+        const float off = after[i] - before[i];
+        const float room = (before[i] < 0 ? -before[i] : before[i]) * 0x1p-8f;
+        assert_true(off <= room && -off <= room);
+    }
+}
+
+// Makes the record what the first version wrote.
+static void make_old(struct fake_record *record)
+{
+    memcpy(record->data, "TUP1", 4);
+    memmove(record->data + STORAGE_AT, record->data + HEAD, record->len - HEAD);
+    record->len -= HEAD - STORAGE_AT;
+}
+
+static void a_record_of_the_first_version_loads(void **state)
+{
+    (void)state;
+    for (int s = 0; s < 3; s++) {
+        float before[WORLD_VALUES];
+        world_free(&world);
+        world_init(&world);
+        boot();
+        run_until(TERN_EVENT_UPLOADED, NULL);
+        run_until(TERN_EVENT_ENCODED, NULL);
+        world_buffer(&world, before);
+        const uint32_t len = tern_client_pending(&world.client)->len;
+        make_old(&world.store.records[TERN_RECORD_UPLOAD]);
+        world.error_storage = (enum tern_error_storage)s;
+        boot();
+        assert_int_equal(world_count_events(&world, TERN_EVENT_STARTED_OVER), 0);
+        assert_int_equal(world.client.sequence, 2);
+        assert_int_equal(tern_client_pending(&world.client)->len, len);
+        if (s == 0) {
+            assert_memory_equal(before, world.error_buffer, sizeof before);
+            run_until(TERN_EVENT_FINISHED, NULL);
+            world_check_conservation(&world);
+        }
+    }
+}
+
+static void unknown_storage_and_damaged_values_start_over(void **state)
+{
+    (void)state;
+    for (int damage = 0; damage < 4; damage++) {
+        world_free(&world);
+        world_init(&world);
+        world.error_storage = TERN_ERROR_INT8;
+        world.inexact = true;
+        boot();
+        run_until(TERN_EVENT_UPLOADED, NULL);
+        uint8_t *data = world.store.records[TERN_RECORD_UPLOAD].data;
+        switch (damage) {
+        case 0:
+            data[STORAGE_AT] = 3;
+            break;
+        case 1:
+            data[STORAGE_AT] = TERN_ERROR_BFLOAT16; // the record is then not as long as it says
+            break;
+        case 2:
+            data[STORAGE_AT + 4] = 2; // neither with nor without a velocity
+            break;
+        default:
+            memcpy(data + HEAD, "\0\0\x80\x7f", 4); // an infinite scale
+            break;
+        }
+        boot();
+        const struct tern_client_event *event = &world.events[world.event_count - 1];
+        assert_int_equal(event->kind, TERN_EVENT_STARTED_OVER);
+        assert_int_equal(event->result, TERN_ERR_CORRUPT);
+        const struct tern_error_buffer buffer = {TERN_ERROR_INT8, world.error_buffer, WORLD_VALUES};
+        assert_true(tern_error_buffer_facts(&buffer).maximum == 0);
+    }
+}
+
+static void failed_encoding_leaves_every_storage_alone(void **state)
+{
+    (void)state;
+    for (int s = 0; s < 3; s++) {
+        float before[WORLD_VALUES];
+        world_free(&world);
+        world_init(&world);
+        world.error_storage = (enum tern_error_storage)s;
+        world.inexact = true;
+        boot();
+        run_until(TERN_EVENT_UPLOADED, NULL);
+        memcpy(before, world.error_buffer, sizeof before);
+        const size_t writes = world.store.writes;
+        run_until(TERN_EVENT_TRAINED, NULL);
+        world.trained[5] = 2e38f * 2;
+        run_until(TERN_EVENT_TROUBLE, NULL);
+        assert_memory_equal(before, world.error_buffer, sizeof before);
+        assert_int_equal(world.store.writes, writes + 1); // the replica's
+        run_until(TERN_EVENT_FINISHED, NULL);
+    }
+}
+
+// --- Codecs that keep more, or nothing
+// --------------------------------------------------------------------
+
+static void every_codec_is_used_and_conserves(void **state)
+{
+    (void)state;
+    const struct tern_codec_entry *entry = NULL;
+    for (size_t i = 0; (entry = tern_codec_entry_at(i)) != NULL; i++) {
+        world_free(&world);
+        world_init(&world);
+        world.inexact = true;
+        world.server.codec = entry->name;
+        world.server.faults[3] = FAULT_LATE;
+        boot();
+        run_until(TERN_EVENT_FINISHED, NULL);
+        assert_int_equal(world.server.version, world.server.target);
+        assert_int_equal(world_count_events(&world, TERN_EVENT_TROUBLE), 0);
+        if (entry->feedback == TERN_FEEDBACK_ERROR) {
+            world_check_conservation_within(&world, 1e-4);
+        }
+        if (entry->feedback == TERN_FEEDBACK_NONE) {
+            const struct tern_error_buffer buffer = {TERN_ERROR_FLOAT32, world.error_buffer,
+                                                     WORLD_VALUES};
+            assert_true(tern_error_buffer_facts(&buffer).maximum == 0);
+        }
+    }
+}
+
+static void codecs_with_momentum_need_memory_for_it(void **state)
+{
+    (void)state;
+    struct tern_client_event event;
+    world.no_velocity = true;
+    boot();
+    run_until(TERN_EVENT_TASK, NULL);
+    assert_int_equal(world.server.last_checkin.codecs >> TERN_CODEC_DGC & 1, 0);
+    assert_int_equal(world.server.last_checkin.codecs >> TERN_CODEC_SPARSE & 1, 1);
+    world.server.codec = "dgc";
+    run_until(TERN_EVENT_TROUBLE, &event);
+    assert_int_equal(event.result, TERN_ERR_NO_MEMORY);
+    assert_non_null(strstr(event.why, "velocity"));
+}
+
+static bool record_has_velocity(void)
+{
+    const struct fake_record *record = &world.store.records[TERN_RECORD_UPLOAD];
+    return tern_get_le32(record->data + STORAGE_AT + 4) == 1;
+}
+
+// u = mu u + x, cleared where it was sent; v takes the rest.
+static void momentum_is_carried_and_survives_a_restart(void **state)
+{
+    (void)state;
+    float velocity[WORLD_VALUES];
+    world.server.codec = "dgc:p=0.01,momentum=0.5,warmup=0";
+    world.inexact = true;
+    boot();
+    run_until(TERN_EVENT_UPLOADED, NULL);
+    size_t cleared = 0;
+    for (int i = 0; i < WORLD_VALUES; i++) {
+        assert_true(world.velocity[i] == world.change[i] || world.velocity[i] == 0);
+        assert_true(world.velocity[i] == world.error_buffer[i]);
+        cleared += world.velocity[i] != world.change[i];
+    }
+    assert_int_equal(cleared, 6 + 1); // 1 % of 600 and of 8
+    assert_true(record_has_velocity());
+    memcpy(velocity, world.velocity, sizeof velocity);
+    boot(); // wipes all memory
+    assert_memory_equal(velocity, world.velocity, sizeof velocity);
+    run_until(TERN_EVENT_ENCODED, NULL);
+    for (int i = 0; i < WORLD_VALUES; i++) {
+        const float moved = 0.5f * velocity[i] + world.change[i];
+        assert_true(world.velocity[i] == moved || world.velocity[i] == 0);
+    }
+}
+
+static void momentum_ends_with_the_generation_and_with_its_codec(void **state)
+{
+    (void)state;
+    world.server.codec = "dgc:p=0.01,momentum=0.5,warmup=0";
+    world.server.directives[2] = tern_ErrorDirective_ERROR_RESET;
+    world.inexact = true;
+    boot();
+    run_until(TERN_EVENT_UPLOADED, NULL);
+    run_until(TERN_EVENT_UPLOADED, NULL);
+    for (int i = 0; i < WORLD_VALUES; i++) { // nothing of the first round is left
+        assert_true(world.velocity[i] == world.change[i] || world.velocity[i] == 0);
+    }
+    world.server.codec = "3lc:s=1";
+    run_until(TERN_EVENT_UPLOADED, NULL);
+    assert_false(record_has_velocity());
+    world.server.codec = "dgc:p=0.01,momentum=0.5,warmup=0";
+    run_until(TERN_EVENT_UPLOADED, NULL);
+    for (int i = 0; i < WORLD_VALUES; i++) {
+        assert_true(world.velocity[i] == world.change[i] || world.velocity[i] == 0);
+    }
+}
+
+static void failed_encoding_leaves_the_velocity_alone(void **state)
+{
+    (void)state;
+    float before[WORLD_VALUES];
+    world.server.codec = "dgc:p=0.01,momentum=0.5,warmup=0";
+    world.inexact = true;
+    boot();
+    run_until(TERN_EVENT_UPLOADED, NULL);
+    memcpy(before, world.velocity, sizeof before);
+    run_until(TERN_EVENT_TRAINED, NULL);
+    world.error_buffer[7] = 3e38f; // the velocity moves, and then the sum overflows
+    world.trained[7] = 3e38f;
+    run_until(TERN_EVENT_TROUBLE, NULL);
+    assert_memory_equal(before, world.velocity, sizeof before);
+}
+
+// With momentum a kept change holds the velocity's part of it: v + u.
+static void kept_change_counts_once_with_every_feedback(void **state)
+{
+    (void)state;
+    static const char *const codecs[] = {"dgc:p=0.01,momentum=0,warmup=0",
+                                         "scalecom:p=0.01,beta=0.5", "density:p=0.01"};
+    for (int c = 0; c < 3; c++) {
+        struct tern_client_event event;
+        float before[WORLD_VALUES];
+        world_free(&world);
+        world_init(&world);
+        world.server.codec = codecs[c];
+        world.inexact = true;
+        world.wire_per_exchange = 64;
+        boot();
+        run_until(TERN_EVENT_UPLOADED, NULL);
+        memcpy(before, world.error_buffer, sizeof before);
+        run_until(TERN_EVENT_TRAINED, NULL);
+        world.client.config.budget_per_round =
+            tern_meter_total(tern_client_meter_round(&world.client), TERN_UP).wire +
+            tern_meter_total(tern_client_meter_round(&world.client), TERN_DOWN).wire + 50;
+        run_until(TERN_EVENT_BUDGET, &event);
+        assert_int_equal(tern_client_pending(&world.client)->len, 0);
+        assert_int_equal(world.client.sequence, 1);
+        for (int i = 0; i < WORLD_VALUES; i++) {
+            const float off = world.error_buffer[i] - (before[i] + world.change[i]);
+            assert_true(off < 1e-6f && off > -1e-6f);
+        }
+        world.client.config.budget_per_round = 0;
+        run_until(TERN_EVENT_UPLOADED, NULL);
+        assert_int_equal(world.trainings, 2);
+    }
+}
+
+// m' = (1 - beta) m + beta (m + x - sent).
+static void filtered_buffer_moves_by_beta(void **state)
+{
+    (void)state;
+    world.server.codec = "scalecom:p=0.01,beta=0.25";
+    world.inexact = true;
+    boot();
+    run_until(TERN_EVENT_UPLOADED, NULL);
+    size_t sent = 0;
+    for (int i = 0; i < WORLD_VALUES; i++) {
+        const float rest = world.change[i] - world.server.applied[i];
+        assert_true(world.error_buffer[i] == 0.25f * rest);
+        sent += world.server.applied[i] != 0;
+    }
+    assert_int_equal(sent, 6 + 1);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(every_storage_survives_faults_and_restarts),
+        TEST(the_ledger_speaks_of_what_is_stored),
+        TEST(a_buffer_of_another_storage_is_converted),
+        TEST(a_small_blob_converts_in_parts),
+        TEST(a_record_of_the_first_version_loads),
+        TEST(unknown_storage_and_damaged_values_start_over),
+        TEST(failed_encoding_leaves_every_storage_alone),
+        TEST(every_codec_is_used_and_conserves),
+        TEST(codecs_with_momentum_need_memory_for_it),
+        TEST(momentum_is_carried_and_survives_a_restart),
+        TEST(momentum_ends_with_the_generation_and_with_its_codec),
+        TEST(failed_encoding_leaves_the_velocity_alone),
+        TEST(kept_change_counts_once_with_every_feedback),
+        TEST(filtered_buffer_moves_by_beta),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
