@@ -1,5 +1,6 @@
 #include "downloads/delta.h"
 
+#include "codec/sparse_share.h"
 #include "wire/wire.h"
 #include <string.h>
 
@@ -53,6 +54,23 @@ enum tern_result tern_download_delta(const struct tern_model *model, const struc
     TERN_TRY(tern_container_accumulate(model, buffers->container, len, 1.0F, replica));
     tern_replica_step(from, made->sha256, made->replica);
     return TERN_OK;
+}
+
+enum tern_result tern_download_indices(const struct tern_model *model,
+                                       const struct tern_codec *codec, const uint8_t *container,
+                                       size_t len, uint32_t version,
+                                       const struct tern_download_buffers *buffers,
+                                       struct tern_download_made *made)
+{
+    size_t indices_len = 0;
+    TERN_TRY(tern_sparse_indices(model, codec, container, len, buffers->container,
+                                 buffers->container_size, &indices_len));
+    tern_Download message = tern_Download_init_zero;
+    message.kind = tern_DownloadKind_DOWNLOAD_INDICES;
+    message.version = version;
+    message.model_hash.size = TERN_SHA256_SIZE;
+    memcpy(message.model_hash.bytes, model->hash, TERN_SHA256_SIZE);
+    return wrap(&message, indices_len, buffers, made);
 }
 
 enum tern_result tern_download_snapshot(const struct tern_model *model, const float *replica,

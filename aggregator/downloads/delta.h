@@ -46,6 +46,13 @@ tern_download_delta(const struct tern_model *model, const struct tern_codec *cod
                     const uint8_t from[TERN_SHA256_SIZE],
                     const struct tern_download_buffers *buffers, struct tern_download_made *made);
 
+// The places of a leader's container, for the other clients of a round of scalecom. version: that
+// the round trains from. made->replica is not set. Errors of tern_sparse_indices()
+TERN_MUST_USE enum tern_result
+tern_download_indices(const struct tern_model *model, const struct tern_codec *codec,
+                      const uint8_t *container, size_t len, uint32_t version,
+                      const struct tern_download_buffers *buffers, struct tern_download_made *made);
+
 // The replica's weights whole, as float32. id: of that replica. Errors as above.
 TERN_MUST_USE enum tern_result tern_download_snapshot(
     const struct tern_model *model, const float *replica, const uint8_t id[TERN_SHA256_SIZE],

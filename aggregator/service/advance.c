@@ -2,6 +2,7 @@
 // batch.
 #include "service/internal.h"
 
+#include "rounds/leader.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -304,6 +305,7 @@ enum tern_result advance_rounds(struct tern_service *service, uint64_t now)
     if (may_open(service, now)) {
         TERN_TRY(open_round(service, now));
     }
+    watch_leader(service, now);
     return TERN_OK;
 }
 
@@ -313,6 +315,9 @@ uint64_t next_advance(const struct tern_service *service)
     uint64_t next = tern_round_next_tick(machine);
     if (!machine->open && next < service->retry_open_ms) {
         next = service->retry_open_ms;
+    }
+    if (service->places.awaited && tern_round_leader_until_ms(machine) < next) {
+        next = tern_round_leader_until_ms(machine);
     }
     return next;
 }

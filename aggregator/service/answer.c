@@ -94,6 +94,9 @@ void send_answer(struct request *request)
     } else {
         free(request->u.job.ctx);
     }
+    if (request->kind == REQUEST_UPDATE) {
+        free(request->u.update.joined);
+    }
     tern_http_reply(request->exchange, &request->reply);
     free(request);
 }

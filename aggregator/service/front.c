@@ -129,6 +129,10 @@ static enum tern_result parse_update(struct tern_service *service, struct update
     struct tern_codec_info info;
     TERN_TRY(tern_wire_decode_update(update->body.data, update->body.len, &update->message,
                                      &update->container));
+    update->payload = (uint32_t)update->container.len;
+    if (update->message.shared_places) {
+        TERN_TRY(join_places(service, update));
+    }
     TERN_TRY(tern_container_inspect(&service->merge.model, update->container.data,
                                     update->container.len, &info));
     update->sum_square = info.sum_square;
@@ -148,6 +152,7 @@ static enum tern_result parse_body(struct tern_service *service,
         return tern_path_parse_download(http->path, request->u.download.sha256);
     case REQUEST_UPDATE:
         request->u.update.body = (struct tern_span){http->body, http->body_len};
+        request->u.update.received = (uint32_t)http->body_len;
         tern_sha256(http->body, http->body_len, request->u.update.sha256);
         TERN_TRY(tern_path_parse_update(http->path, &request->u.update.round,
                                         &request->u.update.sequence));
@@ -215,7 +220,7 @@ static void admit(struct tern_service *service, const struct tern_http_request *
     request->parsed = parse_body(service, http, request);
     if (request->kind == REQUEST_UPDATE) {
         request->tag.round = request->u.update.round;
-        request->tag.payload_up = request->parsed == TERN_OK ? request->u.update.container.len : 0;
+        request->tag.payload_up = request->parsed == TERN_OK ? request->u.update.payload : 0;
     }
     if (!queue_put(&service->queue, request)) {
         answer_error(request, 503, TERN_ERR_BUSY);

@@ -8,6 +8,7 @@
 #include "service/gate.h"
 #include "service/merge.h"
 #include "service/metering.h"
+#include "service/places.h"
 #include "service/service.h"
 #include "wire/wire.h"
 #include <pthread.h>
@@ -28,10 +29,13 @@ struct update_request {
     uint32_t round;
     uint32_t sequence;
     tern_Update message;
-    struct tern_span body; // of the exchange
+    struct tern_span body; // of the exchange, or joined
     struct tern_span container;
     uint8_t sha256[TERN_SHA256_SIZE]; // of the body
     double sum_square;                // of the decoded values
+    uint32_t received;                // bytes of the body as it came
+    uint32_t payload;                 // bytes of its container
+    uint8_t *joined;                  // the body with its places put back, or NULL; owned
 };
 
 struct download_request {
@@ -136,6 +140,7 @@ struct tern_service {
     uint32_t delta_capacity;
     struct tern_db_download snapshot; // of the present version; size 0 = not made
     struct tern_blob_cache cache;
+    struct places places;
 
     struct request_list batch; // requests of the present transaction
     uint32_t held_count;
@@ -226,6 +231,27 @@ TERN_MUST_USE enum tern_result next_for_client(struct tern_service *service, uin
 TERN_MUST_USE enum tern_result blob_of(struct tern_service *service,
                                        const uint8_t sha256[TERN_SHA256_SIZE],
                                        struct tern_blob **blob, uint32_t *payload);
+
+// --- Places that a round's leader chose (share.c)
+
+// Whether this client's task waits for the leader's update.
+bool waits_for_leader(struct tern_service *service, uint64_t id, uint64_t now);
+// Looks whether the leader is still awaited; once it is not, those who were held are asked again.
+void watch_leader(struct tern_service *service, uint64_t now);
+// An update was accepted, or refused: before its member counts as reported.
+void share_places(struct tern_service *service, const struct request *request, uint64_t now);
+void leader_refused(struct tern_service *service, uint64_t id);
+// The places of the open round, once it was loaded from the store.
+TERN_MUST_USE enum tern_result load_places(struct tern_service *service);
+// Names them in a task of the open round.
+void add_places(struct tern_service *service, uint64_t id, tern_Task *task);
+// Puts the places back into an update that came without. Any thread.
+// TERN_ERR_STATE  its round shares no places; TERN_ERR_CORRUPT, TERN_ERR_NO_MEMORY
+TERN_MUST_USE enum tern_result join_places(struct tern_service *service,
+                                           struct update_request *update);
+// Whether an update that could not be joined any more is the one that is stored.
+TERN_MUST_USE enum tern_result same_without_places(struct tern_service *service,
+                                                   const struct request *request, bool *same);
 
 // --- Rounds (advance.c)
 

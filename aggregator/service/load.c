@@ -282,6 +282,7 @@ enum tern_result load_state(struct tern_service *service)
     TERN_TRY(load_model(service));
     TERN_TRY(load_clients(service));
     TERN_TRY(load_rounds(service));
+    TERN_TRY(load_places(service));
     TERN_TRY(load_deltas(service));
     TERN_TRY(tern_db_evaluation_each(service->db, load_evaluation, service));
     atomic_store(&service->finished, tern_round_finished(&service->machine));

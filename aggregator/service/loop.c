@@ -347,6 +347,7 @@ static void queue_init(struct request_queue *queue, uint32_t max)
 static void service_free(struct tern_service *service)
 {
     tern_blob_cache_clear(&service->cache);
+    places_free(&service->places);
     tern_merge_free(&service->merge);
     tern_gate_free(service->gate);
     tern_metering_free(service->metering);
@@ -424,6 +425,7 @@ enum tern_result tern_service_start(const struct tern_service_config *config, st
     }
     service->config = *config;
     service->db = db;
+    places_init(&service->places);
     queue_init(&service->queue, config->limits.queue);
     enum tern_result result = prepare(service);
     if (result == TERN_OK && pthread_create(&service->thread, NULL, run, service) != 0) {

@@ -2,6 +2,7 @@
 #include "service/internal.h"
 
 #include "downloads/plan.h"
+#include "rounds/leader.h"
 #include <string.h>
 
 static const uint8_t no_replica[TERN_SHA256_SIZE];
@@ -145,6 +146,7 @@ static enum tern_result train_task(struct tern_service *service, uint64_t id, ui
     TERN_TRY(add_catch_up(service, &held, task));
     set_base(task, service->merge.replica_id, service->merge.version);
     fill_training(service, task);
+    add_places(service, id, task);
     task->local_steps = member->local_steps;
     uint64_t deadline = service->machine.deadline_ms;
     uint64_t window = deadline > now ? deadline - now : 1;
@@ -223,6 +225,10 @@ enum tern_result next_for_client(struct tern_service *service, uint64_t id, uint
     case TERN_CHECKIN_TASK:
         break;
     }
+    if (waits_for_leader(service, id, now)) {
+        fill_wait(reply, tern_round_leader_wait_ms(&service->machine, now), idle);
+        return TERN_OK;
+    }
     reply->has_task = true;
     return train_task(service, id, now, &reply->task);
 }
@@ -254,6 +260,11 @@ static enum tern_result read_blob(struct tern_service *service,
 enum tern_result blob_of(struct tern_service *service, const uint8_t sha256[TERN_SHA256_SIZE],
                          struct tern_blob **blob, uint32_t *payload)
 {
+    if (memcmp(sha256, service->places.sha256, TERN_SHA256_SIZE) == 0) {
+        *payload = service->places.payload;
+        *blob = places_of(&service->places, service->places.round);
+        return *blob != NULL ? TERN_OK : TERN_ERR_NOT_FOUND;
+    }
     *blob = tern_blob_cache_get(&service->cache, sha256, payload);
     return *blob != NULL ? TERN_OK : read_blob(service, sha256, blob, payload);
 }

@@ -78,7 +78,7 @@ static enum tern_result store_ledger(struct tern_service *service, const struct 
                                  .maximum = message->error.maximum,
                                  .round = update->round,
                                  .loss = message->loss,
-                                 .update_bytes = (uint32_t)update->body.len};
+                                 .update_bytes = update->received};
     return tern_db_ledger_put(service->db, &row);
 }
 
@@ -100,6 +100,7 @@ static enum tern_result accept(struct tern_service *service, struct request *req
     TERN_TRY(store_update(service, request, now));
     TERN_TRY(store_ledger(service, request));
     TERN_TRY(count(&service->totals, &request->u.update.message));
+    share_places(service, request, now);
     tern_round_reported(&service->machine, member, now);
     TERN_TRY(store_member(service, member));
     take_report(client_of(service, request->client), &request->u.update.message, &service->merge,
@@ -115,6 +116,9 @@ static const char *sentence_of(enum tern_result result)
     if (result == TERN_ERR_ARGUMENT) {
         return "num_examples or local_steps is 0, or more than the task or the aggregator's limits "
                "allow.";
+    }
+    if (result == TERN_ERR_STATE) {
+        return "The update has no places of its own, and its round shares none.";
     }
     return tern_result_sentence(result);
 }
@@ -145,7 +149,11 @@ static enum tern_result compare_stored(struct tern_service *service, struct requ
         return TERN_OK;
     }
     TERN_TRY(found);
-    if (memcmp(stored.sha256, update->sha256, TERN_SHA256_SIZE) == 0) {
+    bool same = memcmp(stored.sha256, update->sha256, TERN_SHA256_SIZE) == 0;
+    if (!same) {
+        TERN_TRY(same_without_places(service, request, &same));
+    }
+    if (same) {
         request->duplicate = true;
     } else {
         refuse(service, request, TERN_ERR_CONFLICT);
@@ -165,6 +173,7 @@ enum tern_result handle_update(struct tern_service *service, struct request *req
         verdict = check_content(service, request, member);
     }
     if (verdict != TERN_OK) {
+        leader_refused(service, request->client);
         refuse(service, request, verdict);
         return TERN_OK;
     }
