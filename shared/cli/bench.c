@@ -2,6 +2,7 @@
 
 #include "codec/kernels/kernels.h"
 #include "float_file.h"
+#include "threads.h"
 #include "verbs.h"
 #include <stdio.h>
 #include <string.h>
@@ -68,6 +69,22 @@ static enum tern_result choose_kernels(const struct tern_cli *cli)
     return TERN_ERR_CONFIG;
 }
 
+static int run_bench(const struct tern_cli *cli, struct bench *bench)
+{
+    struct threads threads;
+    enum tern_result result = threads_make(cli, &threads);
+    if (result != TERN_OK) {
+        return (int)tern_cli_exit_code(result);
+    }
+    bench->parallel = threads.parallel;
+    bench->report.json = cJSON_CreateObject();
+    cJSON_AddNumberToObject(bench->report.json, "threads", threads.count);
+    int code = finish(cli, run_tables(bench), bench);
+    cJSON_Delete(bench->report.json);
+    threads_free(&threads);
+    return code;
+}
+
 int verb_bench(struct tern_cli *cli)
 {
     uint64_t large = 0;
@@ -81,13 +98,10 @@ int verb_bench(struct tern_cli *cli)
         return (int)tern_cli_exit_code(result);
     }
     struct bench bench = {
-        .report = {.json = cJSON_CreateObject(), .text = !cli->json},
+        .report = {.text = !cli->json},
         .effort = quick ? rough : thorough,
         .large = (size_t)large,
         .medium = large < MEDIUM ? (size_t)large : MEDIUM,
     };
-    result = run_tables(&bench);
-    int code = finish(cli, result, &bench);
-    cJSON_Delete(bench.report.json);
-    return code;
+    return run_bench(cli, &bench);
 }

@@ -3,6 +3,7 @@
 #include "measure.h"
 #include "specs.h"
 #include "tensor_set.h"
+#include "threads.h"
 #include <stdio.h>
 #include <unistd.h>
 
@@ -156,10 +157,11 @@ static size_t largest_tensor(const struct tensor_set *set)
     return largest;
 }
 
-static int compare_set(const struct tern_cli *cli, const struct tensor_set *set,
-                       const struct spec_list *list)
+static int compare_set(const struct tern_cli *cli, const struct tern_parallel *parallel,
+                       const struct tensor_set *set, const struct spec_list *list)
 {
-    struct comparison c = {.set = set, .per_tensor = tern_cli_flag(cli, "per-tensor")};
+    struct comparison c = {
+        .set = set, .parallel = parallel, .per_tensor = tern_cli_flag(cli, "per-tensor")};
     c.effort = (struct effort){
         .least = 2, .most = 50, .seconds = SECONDS / (double)(set->tensor_count + 1)};
     c.columns = c.per_tensor ? tensor_columns : columns;
@@ -183,22 +185,33 @@ static int compare_set(const struct tern_cli *cli, const struct tensor_set *set,
                              : tern_cli_fail(cli, result, "%s", tern_result_sentence(result));
 }
 
+static int compare_file(const struct tern_cli *cli, const struct spec_list *list)
+{
+    struct tensor_set set;
+    struct threads threads;
+    enum tern_result result =
+        tensor_set_read(cli, cli->arguments[0], tern_cli_option(cli, "tensor", NULL), &set);
+    if (result != TERN_OK) {
+        return (int)tern_cli_exit_code(result);
+    }
+    result = threads_make(cli, &threads);
+    int code = (int)tern_cli_exit_code(result);
+    if (result == TERN_OK) {
+        code = compare_set(cli, threads.parallel, &set, list);
+        threads_free(&threads);
+    }
+    tensor_set_free(&set);
+    return code;
+}
+
 int verb_compare(struct tern_cli *cli)
 {
     struct spec_list list;
-    struct tensor_set set;
     enum tern_result result = spec_list_parse(cli, tern_cli_option(cli, "codecs", NULL), &list);
     if (result != TERN_OK) {
         return (int)tern_cli_exit_code(result);
     }
-    int code = TERN_EXIT_OK;
-    result = tensor_set_read(cli, cli->arguments[0], tern_cli_option(cli, "tensor", NULL), &set);
-    if (result == TERN_OK) {
-        code = compare_set(cli, &set, &list);
-        tensor_set_free(&set);
-    } else {
-        code = (int)tern_cli_exit_code(result);
-    }
+    int code = compare_file(cli, &list);
     spec_list_free(&list);
     return code;
 }

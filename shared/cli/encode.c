@@ -5,6 +5,7 @@
 #include "float_file.h"
 #include "specs.h"
 #include "tensor_set.h"
+#include "threads.h"
 #include "util/bytes.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -170,28 +171,38 @@ static enum tern_result write_both(const struct tern_cli *cli, const struct outp
     return result;
 }
 
+// Encodes all tensors on as many threads as the command line wants.
+static enum tern_result run_encoder(const struct tern_cli *cli, const struct tern_codec *codec,
+                                    const struct state *state, struct tensor_set *set,
+                                    struct output *output)
+{
+    struct tern_encode_context context = {.velocity = state->velocity};
+    struct threads threads;
+    TERN_TRY(read_context(cli, &context));
+    TERN_TRY(threads_make(cli, &threads));
+    context.parallel = threads.parallel;
+    bool in_container = set->named && !tern_cli_flag(cli, "tensor");
+    enum tern_result result = encode_all(codec, &context, set, in_container, output);
+    threads_free(&threads);
+    return result;
+}
+
 static int encode_set(const struct tern_cli *cli, const struct tern_codec *codec,
                       struct state *state, struct tensor_set *set)
 {
-    struct tern_encode_context context = {.velocity = state->velocity};
-    enum tern_result result = read_context(cli, &context);
-    if (result != TERN_OK) {
-        return (int)tern_cli_exit_code(result);
-    }
     struct output output = {.size = output_bound(codec, set)};
     output.bytes = malloc(output.size + 1);
     if (output.bytes == NULL) {
         return (int)tern_cli_exit_code(no_memory(cli, set->count));
     }
-    bool in_container = set->named && !tern_cli_flag(cli, "tensor");
-    int code = TERN_EXIT_OK;
-    result = add_state(codec, state, set);
+    enum tern_result result = add_state(codec, state, set);
     if (result == TERN_OK) {
-        result = encode_all(codec, &context, set, in_container, &output);
+        result = run_encoder(cli, codec, state, set, &output);
     }
-    if (result != TERN_OK) {
+    int code = (int)tern_cli_exit_code(result);
+    if (result == TERN_ERR_NON_FINITE) {
         code = tensor_set_fail(cli, set, cli->arguments[0]);
-    } else {
+    } else if (result == TERN_OK) {
         keep_rest(codec, state, set);
         code = (int)tern_cli_exit_code(write_both(cli, &output, state));
     }

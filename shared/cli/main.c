@@ -10,6 +10,7 @@ static const struct tern_cli_option encode_options[] = {
     {"seed", "N", "of codecs that draw random numbers (0)"},
     {"round", "N", "of the random numbers and of a warm-up, from 1 (1)"},
     {"client", "N", "of the random numbers (0)"},
+    {"threads", "N", "of encoding (1); 0: as many as there are processors"},
     {NULL, NULL, NULL},
 };
 
@@ -24,12 +25,14 @@ static const struct tern_cli_option compare_options[] = {
     {"codecs", "'SPEC SPEC...'", "these codecs only, with spaces or semicolons between"},
     {"tensor", "NAME", "one tensor of a safetensors file; else all"},
     {"per-tensor", NULL, "a row for each tensor, too"},
+    {"threads", "N", "of encoding (1); 0: as many as there are processors"},
     {NULL, NULL, NULL},
 };
 
 static const struct tern_cli_option bench_options[] = {
     {"count", "N", "values of the large run (default 64M, 1.3 GB of memory)"},
     {"quick", NULL, "4M values and fewer runs: figures are rough"},
+    {"threads", "N", "of encoding (1); 0: as many as there are processors"},
     {"kernels", "NAME", "other inner loops than the best: portable, ..."},
     {"save", "FILE", "also write the results as JSON"},
     {NULL, NULL, NULL},

@@ -21,7 +21,12 @@ def floats(*values):
     return struct.pack("<%df" % len(values), *values)
 
 
-# Bytes of a value, and how struct writes one.
+def normal(seed, count):
+    dice = random.Random(seed)
+    return [dice.gauss(0, 1) for _ in range(count)]
+
+
+# How struct writes a value.
 DTYPES = {"F32": "f", "F16": "e", "I64": "q", "F64": "d"}
 
 
@@ -256,7 +261,7 @@ class TernCodec(unittest.TestCase):
                 self.assertIn(word, text)
 
     def test_every_codec_round_trips(self):
-        values = [random.Random(7).gauss(0, 1) for _ in range(2000)]
+        values = normal(7, 2000)
         for codec in self.codecs():
             with self.subTest(codec["name"]):
                 rest = ("--error-buffer", self.path(codec["name"] + ".rest"))
@@ -270,6 +275,18 @@ class TernCodec(unittest.TestCase):
                 os.remove(self.path(codec["name"] + ".rest"))
                 self.encode(codec["name"], values, *rest, "--seed", "5")
                 self.assertEqual(self.get("out.tern"), first)
+
+    def test_threads_change_no_byte(self):
+        values = normal(2, 300000)
+        self.encode("3lc", values)
+        alone = self.get("out.tern")
+        for threads in ("0", "3"):
+            self.encode("3lc", values, "--threads", threads)
+            self.assertEqual(self.get("out.tern"), alone)
+        rows = self.compare(self.path("in.f32"), "--codecs", "3lc", "--threads", "2")["codecs"]
+        self.assertEqual(rows[0]["bytes"], len(alone))
+        self.assertEqual(self.bench("--count", "1k", "--threads", "2")["threads"], 2)
+        self.encode("3lc", [1], "--threads", "1000", code=2)
 
     # --- safetensors
 
@@ -419,7 +436,7 @@ class TernCodec(unittest.TestCase):
         yield safetensors(two, a={"data_offsets": [0, 16]}), ("'a'", "16 bytes")
         yield safetensors(two, a={"data_offsets": [0, 4], "shape": [1]}), ("4 bytes in front", "'b'")
         yield safetensors(two, b={"data_offsets": [8, 20]}), ("'b'", "20", "16")
-        yield safetensors(two, b={"data_offsets": [16, 8]}), ("'b'", "data_offsets")
+        yield safetensors(two, b={"data_offsets": [16, 8]}), ("'b'", "[begin, end]")
         yield safetensors(two, b={"data_offsets": [-8, 8]}), ("'b'", "data_offsets")
         yield safetensors(two, b={"data_offsets": [8.5, 16]}), ("'b'", "data_offsets")
         yield safetensors(two, b={"data_offsets": [8, 1e300]}), ("'b'", "data_offsets")
@@ -486,7 +503,7 @@ class TernCodec(unittest.TestCase):
         self.assertRegex(text, r"3lc:s=1 .* 0\.200000 ")
 
     def test_compare_tries_every_codec(self):
-        values = [random.Random(1).gauss(0, 1) for _ in range(500)]
+        values = normal(1, 500)
         rows = self.compare(self.put("in.f32", floats(*values)))["codecs"]
         specs = [row["codec"] for row in rows]
         self.assertEqual(len(specs), len(set(specs)))
