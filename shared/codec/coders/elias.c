@@ -5,7 +5,7 @@
 
 enum { MOST_BITS = 29 };
 
-static unsigned bit_length(uint32_t number)
+static inline unsigned bit_length(uint32_t number)
 {
     return tern_bits_log2(number) + 1;
 }
@@ -22,13 +22,12 @@ unsigned tern_elias_length(uint32_t number)
 }
 
 // The lowest `bits` bits in reverse: bit strings take the lowest first, groups the highest.
-static uint32_t reversed(uint32_t value, unsigned bits)
+static inline uint32_t reversed(uint32_t value, unsigned bits)
 {
-    uint32_t result = 0;
-    for (unsigned i = 0; i < bits; i++) {
-        result = result << 1 | (value >> i & 1);
-    }
-    return result;
+    value = (value >> 1 & 0x55555555) | (value & 0x55555555) << 1;
+    value = (value >> 2 & 0x33333333) | (value & 0x33333333) << 2;
+    value = (value >> 4 & 0x0f0f0f0f) | (value & 0x0f0f0f0f) << 4;
+    return __builtin_bswap32(value) >> (32 - bits);
 }
 
 void tern_elias_put(struct tern_bit_writer *writer, uint32_t number)

@@ -2,6 +2,7 @@
 
 #include "codec/kernels/kernels.h"
 #include "codec/kernels/lanes.h"
+#include <stdbool.h>
 
 double tern_kernel_sum_square(const float *values, size_t count)
 {
@@ -26,17 +27,40 @@ static inline float uniform(uint32_t draw)
     return (float)(int32_t)(draw >> 8) * 0x1p-24f;
 }
 
+// Of what is not negative; the vectoriser takes no comparison of floats.
+static inline bool is_less(float a, float b)
+{
+    return (int32_t)tern_float_bits(a) < (int32_t)tern_float_bits(b);
+}
+
 float tern_kernel_levels(float *restrict values, size_t count, float scale, float levels,
                          const uint32_t *restrict draws)
 {
-    float highest = 0;
+    int32_t highest = 0; // as bits: what is not negative compares as integers
     for (size_t i = 0; i < count; i++) {
         uint32_t bits = tern_float_bits(values[i]);
         float place = tern_bits_float(bits & ~TERN_SIGN_BIT) / scale * levels;
         float below = (float)(int32_t)place;
-        float level = below + (uniform(draws[i]) < place - below ? 1.0f : 0.0f);
-        values[i] = tern_bits_float(tern_float_bits(level) | (bits & TERN_SIGN_BIT));
-        highest = level > highest ? level : highest;
+        float level = below + (is_less(uniform(draws[i]), place - below) ? 1.0f : 0.0f);
+        int32_t level_bits = (int32_t)tern_float_bits(level);
+        values[i] = tern_bits_float((uint32_t)level_bits | (bits & TERN_SIGN_BIT));
+        highest = level_bits > highest ? level_bits : highest;
     }
-    return highest;
+    return tern_bits_float((uint32_t)highest);
+}
+
+void tern_kernel_levels_set(const float *restrict signed_levels, size_t count, float scale,
+                            float levels, float *restrict dst)
+{
+    for (size_t i = 0; i < count; i++) {
+        dst[i] = tern_level_value(scale, signed_levels[i], levels);
+    }
+}
+
+void tern_kernel_levels_add(const float *restrict signed_levels, size_t count, float scale,
+                            float levels, float weight, float *restrict acc)
+{
+    for (size_t i = 0; i < count; i++) {
+        acc[i] += weight * tern_level_value(scale, signed_levels[i], levels);
+    }
 }

@@ -15,4 +15,16 @@ double tern_kernel_sum_square(const float *values, size_t count);
 float tern_kernel_levels(float *values, size_t count, float scale, float levels,
                          const uint32_t *draws);
 
+// What a level stands for. At most scale, so never infinite.
+static inline float tern_level_value(float scale, float level, float levels)
+{
+    return scale * (level / levels);
+}
+
+// value = what a level with its sign stands for, and value += weight * that.
+void tern_kernel_levels_set(const float *signed_levels, size_t count, float scale, float levels,
+                            float *dst);
+void tern_kernel_levels_add(const float *signed_levels, size_t count, float scale, float levels,
+                            float weight, float *acc);
+
 #endif

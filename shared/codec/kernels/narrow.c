@@ -2,6 +2,7 @@
 
 #include "codec/kernels/kernels.h"
 #include "codec/kernels/lanes.h"
+#include <stdbool.h>
 
 // --- bfloat16
 // ------------------------------------------------------------------------------------
@@ -73,21 +74,23 @@ uint16_t tern_kernel_bfloat16_peak(const uint8_t *src, size_t count)
 // ----------------------------------------------------------------------------------------
 
 // Adding this to a magnitude below 2^22 leaves no bits for a fraction: the sum is rounded to a
-// whole number, ties to even, and taking it away again is exact.
+// whole number, ties to even, which is then in its low bits.
 #define NO_FRACTION 0x1.8p23f
 
-static inline float clamped(float x)
+// As an integer: the vectoriser takes no comparison of floats.
+static inline int32_t clamped(int32_t q)
 {
-    x = x > 127 ? 127 : x;
-    return x < -127 ? -127 : x;
+    q = q > 127 ? 127 : q;
+    return q < -127 ? -127 : q;
 }
 
 void tern_kernel_int8_put(float *restrict values, size_t count, float scale, uint8_t *restrict dst)
 {
     for (size_t i = 0; i < count; i++) {
-        float q = (clamped(values[i] / scale) + NO_FRACTION) - NO_FRACTION;
-        dst[i] = (uint8_t)(int8_t)(int32_t)q;
-        values[i] -= q * scale;
+        float sum = values[i] / scale + NO_FRACTION;
+        int32_t q = clamped((int32_t)(tern_float_bits(sum) - tern_float_bits(NO_FRACTION)));
+        dst[i] = (uint8_t)(int8_t)q;
+        values[i] -= (float)q * scale;
     }
 }
 
@@ -125,44 +128,57 @@ int tern_kernel_int8_lowest(const uint8_t *src, size_t count)
 // --- onebit
 // --------------------------------------------------------------------------------------
 
-// Sums of the two sides, of magnitudes, and how many values the negative one has.
-struct sides {
-    double positive[TERN_SUM_LANES];
-    double negative[TERN_SUM_LANES];
-    uint32_t negatives[TERN_SUM_LANES];
-};
-
-// -0 adds +0 to the positive side.
-static inline void add_to_side(struct sides *sides, size_t lane, float value)
+// Whether value < 0, of its bits: -0 is not.
+static inline bool is_negative(uint32_t bits)
 {
-    sides->positive[lane] += (double)(value < 0 ? 0.0f : value);
-    sides->negative[lane] -= (double)(value < 0 ? value : 0.0f);
-    sides->negatives[lane] += value < 0;
+    return bits > TERN_SIGN_BIT;
 }
 
-static float mean_of(const double lanes[TERN_SUM_LANES], size_t count)
+// The magnitude, or 0 where the sign bit is not `side`.
+static inline float magnitude_on_side(float value, uint32_t side)
 {
-    return count > 0 ? (float)(tern_sum_of_lanes(lanes) / (double)count) : 0;
+    uint32_t bits = tern_float_bits(value) ^ side;
+    return tern_bits_float((int32_t)bits < 0 ? 0 : bits);
+}
+
+// Sums of one side, of magnitudes. `side` is 0, or TERN_SIGN_BIT for the negative one. A -0 counts
+// as nothing either way.
+static double sum_of_side(const float *values, size_t count, uint32_t side)
+{
+    double lanes[TERN_SUM_LANES] = {0};
+    size_t whole = count / TERN_SUM_LANES * TERN_SUM_LANES;
+    for (size_t i = 0; i < whole; i += TERN_SUM_LANES) {
+        for (size_t lane = 0; lane < TERN_SUM_LANES; lane++) {
+            lanes[lane] += (double)magnitude_on_side(values[i + lane], side);
+        }
+    }
+    for (size_t lane = 0; whole + lane < count; lane++) {
+        lanes[lane] += (double)magnitude_on_side(values[whole + lane], side);
+    }
+    return tern_sum_of_lanes(lanes);
+}
+
+static size_t count_negatives(const float *values, size_t count)
+{
+    size_t negatives = 0;
+    for (size_t i = 0; i < count; i++) {
+        negatives += is_negative(tern_float_bits(values[i]));
+    }
+    return negatives;
+}
+
+static float mean_of(double sum, size_t count)
+{
+    return count > 0 ? (float)(sum / (double)count) : 0;
 }
 
 struct tern_two_means tern_kernel_onebit_means(const float *values, size_t count)
 {
-    struct sides sides = {.positive = {0}};
-    size_t i = 0;
-    for (; count - i >= TERN_SUM_LANES; i += TERN_SUM_LANES) {
-        for (size_t lane = 0; lane < TERN_SUM_LANES; lane++) {
-            add_to_side(&sides, lane, values[i + lane]);
-        }
-    }
-    for (size_t lane = 0; i + lane < count; lane++) {
-        add_to_side(&sides, lane, values[i + lane]);
-    }
-    size_t negatives = 0;
-    for (size_t lane = 0; lane < TERN_SUM_LANES; lane++) {
-        negatives += sides.negatives[lane];
-    }
-    return (struct tern_two_means){.positive = mean_of(sides.positive, count - negatives),
-                                   .negative = mean_of(sides.negative, negatives)};
+    size_t negatives = count_negatives(values, count);
+    double positive = sum_of_side(values, count, 0);
+    double negative = sum_of_side(values, count, TERN_SIGN_BIT);
+    return (struct tern_two_means){.positive = mean_of(positive, count - negatives),
+                                   .negative = mean_of(negative, negatives)};
 }
 
 static inline float onebit_value(struct tern_two_means means, unsigned bit)
@@ -178,9 +194,10 @@ static inline uint8_t put_bits(float *values, size_t count, struct tern_two_mean
 {
     unsigned byte = 0;
     for (size_t i = 0; i < count; i++) {
-        unsigned bit = values[i] < 0;
-        byte |= bit << i;
-        values[i] -= onebit_value(means, bit);
+        byte |= (unsigned)is_negative(tern_float_bits(values[i])) << i;
+    }
+    for (size_t i = 0; i < count; i++) {
+        values[i] -= onebit_value(means, is_negative(tern_float_bits(values[i])));
     }
     return (uint8_t)byte;
 }

@@ -23,7 +23,7 @@ uint16_t tern_kernel_bfloat16_peak(const uint8_t *src, size_t count);
 // -----------------------------------------------------------------------------
 
 // q = value / scale, rounded to the nearest, ties to even, and at most 127 either way. Leaves
-// value - q * scale in values. scale > 0.
+// value - q * scale in values. scale > 0; no quotient is 2^22 or more.
 void tern_kernel_int8_put(float *values, size_t count, float scale, uint8_t *dst);
 void tern_kernel_int8_get(const uint8_t *src, float scale, float *dst, size_t count);
 void tern_kernel_int8_add(const uint8_t *src, float scale, float weight, float *acc, size_t count);

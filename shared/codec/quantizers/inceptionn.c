@@ -29,55 +29,60 @@ static inline float power_of_two(int exponent)
     return tern_bits_float((uint32_t)(EXPONENT_OF_ONE + exponent) << FRACTION_BITS);
 }
 
+static inline uint32_t get_le32(const uint8_t *src)
+{
+    uint32_t word = 0;
+    __builtin_memcpy(&word, src, sizeof word);
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    word = __builtin_bswap32(word);
+#endif
+    return word;
+}
+
+static inline void put_le32(uint8_t *dst, uint32_t word)
+{
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    word = __builtin_bswap32(word);
+#endif
+    __builtin_memcpy(dst, &word, sizeof word);
+}
+
 // --- Encoding
 // ----------------------------------------------------------------------------------------
 
 struct code {
     enum tag tag;
-    uint32_t field; // what is written, in as many bytes as the tag says
+    uint32_t magnitude; // k of the tags 8 and 16
 };
 
-static struct code literal_code(uint32_t bits, uint32_t bound)
+// The tag says how many of the three limits are reached, without a branch that could be
+// mispredicted.
+static inline struct code literal_code(uint32_t bits, uint32_t bound)
 {
     uint32_t exponent = bits >> FRACTION_BITS & 0xff;
-    if (exponent >= EXPONENT_OF_ONE) {
-        return (struct code){TAG_32, bits};
-    }
-    if (exponent < EXPONENT_OF_ONE - bound) {
-        return (struct code){TAG_NONE, 0};
-    }
+    int tag = (exponent >= EXPONENT_OF_ONE - bound) + (exponent >= EXPONENT_OF_ONE - bound / 2) +
+              (exponent >= EXPONENT_OF_ONE);
     uint32_t significand = (bits & ((1u << FRACTION_BITS) - 1)) | 1u << FRACTION_BITS;
-    uint32_t shifted = significand >> (EXPONENT_OF_ONE - exponent); // below 2^23
-    uint32_t sign = bits >> 31;
-    if (exponent >= EXPONENT_OF_ONE - bound / 2) {
-        return (struct code){TAG_16, sign << 15 | shifted >> 8};
-    }
-    return (struct code){TAG_8, sign << 7 | shifted >> 16};
+    // Below 2^23 where the tag is 8 or 16; elsewhere it does not matter.
+    uint32_t shifted = significand >> ((EXPONENT_OF_ONE - exponent) & 31);
+    return (struct code){(enum tag)tag, shifted >> (tag == TAG_8 ? 16 : 8)};
 }
 
-// Adding this leaves no bits for a fraction: the sum is rounded to even.
+// Adding this leaves no bits for a fraction: the sum is rounded to even, and in its low bits.
 #define NO_FRACTION 0x1p23f
+#define KEPT_FROM 32767.5f // multiples; 16 bits do not hold what is rounded up from here
 
-static struct code bounded_code(uint32_t bits, uint32_t bound)
+static inline struct code bounded_code(uint32_t bits, uint32_t bound)
 {
-    // Exact but for overflow, and then it is kept.
+    // Exact but for overflow, and then the value is kept.
     float place = tern_bits_float(bits & ~TERN_SIGN_BIT) * power_of_two((int)bound - 1);
-    if (!(place < 32767.5f)) {
-        return (struct code){TAG_32, bits};
-    }
-    uint32_t multiple = (uint32_t)(int32_t)((place + NO_FRACTION) - NO_FRACTION);
-    uint32_t sign = bits >> 31;
-    if (multiple == 0) {
-        return (struct code){TAG_NONE, 0};
-    }
-    return multiple <= 127 ? (struct code){TAG_8, sign << 7 | multiple}
-                           : (struct code){TAG_16, sign << 15 | multiple};
+    float rounded = (place < KEPT_FROM ? place : KEPT_FROM) + NO_FRACTION;
+    uint32_t multiple = tern_float_bits(rounded) - tern_float_bits(NO_FRACTION);
+    int tag = (multiple > 0) + (multiple > 127) + (multiple > 32767);
+    return (struct code){(enum tag)tag, multiple};
 }
 
-static bool is_zero(struct code code)
-{
-    return code.tag == TAG_NONE || (code.tag == TAG_8 && (code.field & 0x7f) == 0);
-}
+static const uint32_t sign_places[] = {[TAG_NONE] = 0, [TAG_8] = 7, [TAG_16] = 15, [TAG_32] = 0};
 
 // Writes up to eight values; returns the end. Sets *any when one of them is not 0.
 static inline uint8_t *put_group(const float *values, size_t count, uint32_t bound,
@@ -87,11 +92,14 @@ static inline uint8_t *put_group(const float *values, size_t count, uint32_t bou
     uint32_t tags = 0;
     uint8_t *at = dst + TAG_BYTES;
     for (size_t i = 0; i < count; i++) {
-        struct code code = code_of(tern_float_bits(values[i]), bound);
-        *any |= !is_zero(code);
+        uint32_t bits = tern_float_bits(values[i]);
+        struct code code = code_of(bits, bound);
+        uint32_t field = code.magnitude | bits >> 31 << sign_places[code.tag];
+        // Into the room behind the last one, if it has fewer bytes.
+        put_le32(at, code.tag == TAG_32 ? bits : field);
         tags |= (uint32_t)code.tag << 2 * i;
-        tern_put_le32(at, code.field); // into the room behind the last one, if it has fewer bytes
         at += tag_sizes[code.tag];
+        *any |= code.tag != TAG_NONE && (code.magnitude != 0 || code.tag == TAG_32);
     }
     tern_put_le16(dst, (uint16_t)tags);
     return at;
@@ -155,31 +163,38 @@ static struct steps bounded_steps(const uint8_t *body)
 
 // Reads values one after the other.
 struct walk {
-    struct steps steps;
     const uint8_t *at;
-    unsigned tags; // of the rest of the group
+    const uint8_t *end;
+    unsigned tags;  // of the rest of the group
+    float steps[4]; // by tag
 };
 
-static inline float value_of(const struct walk *walk, unsigned tag)
+static struct walk walk_of(const uint8_t *at, const uint8_t *end, struct steps steps)
 {
-    uint32_t field = 0;
-    switch (tag) {
-    case TAG_8:
-        field = walk->at[0];
-        return (float)(int32_t)(field & 0x7f) *
-               ((field >> 7) ? -walk->steps.of_8 : walk->steps.of_8);
-    case TAG_16:
-        field = tern_get_le16(walk->at);
-        return (float)(int32_t)(field & 0x7fff) *
-               ((field >> 15) ? -walk->steps.of_16 : walk->steps.of_16);
-    case TAG_32:
-        return tern_get_f32(walk->at);
-    default:
-        return 0;
+    return (struct walk){
+        .at = at, .end = end, .steps = {[TAG_8] = steps.of_8, [TAG_16] = steps.of_16}};
+}
+
+// Parts of a field by its tag: of no tag nothing, of the tags 8 and 16 a sign and k.
+static const uint32_t magnitudes[] = {[TAG_8] = 0x7f, [TAG_16] = 0x7fff, [TAG_32] = 0};
+static const uint32_t signs[] = {[TAG_8] = 0x80, [TAG_16] = 0x8000, [TAG_32] = 0};
+static const uint32_t wholes[] = {[TAG_8] = 0, [TAG_16] = 0, [TAG_32] = 0xffffffff};
+
+// The next four bytes; zeros behind the end.
+static inline uint32_t peek(const struct walk *walk)
+{
+    if (walk->end - walk->at >= 4) {
+        return get_le32(walk->at);
     }
+    uint32_t word = 0;
+    for (unsigned i = 0; walk->at + i < walk->end; i++) {
+        word |= (uint32_t)walk->at[i] << 8 * i;
+    }
+    return word;
 }
 
 // The value `index`, which is the next one; whether it has a field. *value: 0 where it has none.
+// Without branches on tags, which could not be predicted.
 static inline bool next_value(struct walk *walk, size_t index, float *value)
 {
     if (index % GROUP == 0) {
@@ -188,7 +203,10 @@ static inline bool next_value(struct walk *walk, size_t index, float *value)
     }
     unsigned tag = walk->tags & 3;
     walk->tags >>= 2;
-    *value = value_of(walk, tag);
+    uint32_t field = peek(walk);
+    float magnitude = (float)(int32_t)(field & magnitudes[tag]) * walk->steps[tag];
+    uint32_t sign = (field & signs[tag]) << ((31 - sign_places[tag]) & 31);
+    *value = tern_bits_float(tern_float_bits(magnitude) | sign | (field & wholes[tag]));
     walk->at += tag_sizes[tag];
     return tag != TAG_NONE;
 }
@@ -254,29 +272,26 @@ static void describe_groups(struct walk walk, size_t count, struct tern_codec_in
 // --- The mode of `literal`
 // ---------------------------------------------------------------------------
 
-static struct walk literal_walk(const uint8_t *body)
+static struct walk literal_walk(const uint8_t *body, size_t len)
 {
-    return (struct walk){.steps = literal_steps, .at = body};
+    return walk_of(body, body + len, literal_steps);
 }
 
 static void literal_decode(const uint8_t *body, size_t len, float *dst, size_t count)
 {
-    (void)len;
-    decode_groups(literal_walk(body), dst, count);
+    decode_groups(literal_walk(body, len), dst, count);
 }
 
 static void literal_accumulate(const uint8_t *body, size_t len, float weight, float *acc,
                                size_t count)
 {
-    (void)len;
-    accumulate_groups(literal_walk(body), weight, acc, count);
+    accumulate_groups(literal_walk(body, len), weight, acc, count);
 }
 
 static void literal_describe(const uint8_t *body, size_t len, size_t count,
                              struct tern_codec_info *info)
 {
-    (void)len;
-    describe_groups(literal_walk(body), count, info);
+    describe_groups(literal_walk(body, len), count, info);
 }
 
 const struct tern_mode tern_inceptionn_literal_mode = {
@@ -297,29 +312,26 @@ static enum tern_result bounded_check(const uint8_t *body, size_t len, size_t co
     return valid ? check_groups(body + BOUND_BYTES, len - BOUND_BYTES, count) : TERN_ERR_CORRUPT;
 }
 
-static struct walk bounded_walk(const uint8_t *body)
+static struct walk bounded_walk(const uint8_t *body, size_t len)
 {
-    return (struct walk){.steps = bounded_steps(body), .at = body + BOUND_BYTES};
+    return walk_of(body + BOUND_BYTES, body + len, bounded_steps(body));
 }
 
 static void bounded_decode(const uint8_t *body, size_t len, float *dst, size_t count)
 {
-    (void)len;
-    decode_groups(bounded_walk(body), dst, count);
+    decode_groups(bounded_walk(body, len), dst, count);
 }
 
 static void bounded_accumulate(const uint8_t *body, size_t len, float weight, float *acc,
                                size_t count)
 {
-    (void)len;
-    accumulate_groups(bounded_walk(body), weight, acc, count);
+    accumulate_groups(bounded_walk(body, len), weight, acc, count);
 }
 
 static void bounded_describe(const uint8_t *body, size_t len, size_t count,
                              struct tern_codec_info *info)
 {
-    (void)len;
-    describe_groups(bounded_walk(body), count, info);
+    describe_groups(bounded_walk(body, len), count, info);
 }
 
 const struct tern_mode tern_inceptionn_bounded_mode = {

@@ -79,7 +79,7 @@ static bool quantize_all(const struct tern_encode_job *job, uint8_t *scales)
         tern_put_f32(scales, scale);
         if (scale > 0) {
             float highest = quantize(job, start, len, scale);
-            any = any || tern_qsgd_value(scale, highest, (float)job->codec->levels) > 0;
+            any = any || tern_level_value(scale, highest, (float)job->codec->levels) > 0;
         }
     }
     return any;
@@ -139,9 +139,9 @@ bool tern_qsgd_layout(const uint8_t *body, size_t len, size_t count,
     return true;
 }
 
-float tern_qsgd_scale(const struct tern_qsgd_layout *layout, size_t index)
+float tern_qsgd_scale(const struct tern_qsgd_layout *layout, size_t bucket)
 {
-    return tern_get_f32(layout->scales + SCALE_BYTES * (index / layout->bucket));
+    return tern_get_f32(layout->scales + SCALE_BYTES * bucket);
 }
 
 enum tern_result tern_qsgd_check_scales(const struct tern_qsgd_layout *layout)

@@ -21,17 +21,11 @@ struct tern_qsgd_layout {
 bool tern_qsgd_layout(const uint8_t *body, size_t len, size_t count,
                       struct tern_qsgd_layout *layout);
 
-// The scale of the bucket of a value.
-float tern_qsgd_scale(const struct tern_qsgd_layout *layout, size_t index);
+// The scale of a bucket.
+float tern_qsgd_scale(const struct tern_qsgd_layout *layout, size_t bucket);
 
 // TERN_ERR_NON_FINITE when a scale is not finite or has a sign bit.
 TERN_MUST_USE enum tern_result tern_qsgd_check_scales(const struct tern_qsgd_layout *layout);
-
-// What a level stands for. At most scale, so never infinite.
-static inline float tern_qsgd_value(float scale, float level, float levels)
-{
-    return scale * (level / levels);
-}
 
 // The two ways to write levels. values: whole numbers with signs, of which at least one is not 0.
 // Both return the end of what they wrote, and may touch the bytes of their bound, a multiple of

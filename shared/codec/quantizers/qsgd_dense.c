@@ -1,6 +1,6 @@
 // QSGD, each level in the same number of bits: those of the largest one, and a sign above them.
 #include "codec/coders/bits.h"
-#include "codec/kernels/kernels.h"
+#include "codec/kernels/levels.h"
 #include "codec/quantizers/qsgd.h"
 
 static unsigned width_of(uint32_t levels)
@@ -24,9 +24,11 @@ uint8_t *tern_qsgd_dense_put(const float *values, size_t count, uint32_t levels,
     unsigned width = width_of(levels);
     struct tern_bit_writer writer = {.at = dst};
     for (size_t i = 0; i < count; i++) {
-        bool negative = values[i] < 0;
-        uint32_t level = (uint32_t)(negative ? -values[i] : values[i]);
-        tern_bits_put(&writer, level | (uint32_t)negative << (width - 1), width);
+        // Without a branch on the sign, which could not be predicted.
+        int32_t level = (int32_t)values[i];
+        uint32_t negative = (uint32_t)level >> 31;
+        uint32_t magnitude = ((uint32_t)level ^ (0u - negative)) + negative;
+        tern_bits_put(&writer, magnitude | negative << (width - 1), width);
     }
     return tern_bits_finish(&writer);
 }
@@ -50,62 +52,81 @@ static enum tern_result dense_check(const uint8_t *body, size_t len, size_t coun
     return valid && tern_bits_end(&reader) ? TERN_OK : TERN_ERR_CORRUPT;
 }
 
-// Reads values one after the other.
+// Reads the levels of up to PIECE values of one bucket at a time.
+enum { PIECE = 256 };
+
 struct walk {
     struct tern_qsgd_layout layout;
     struct tern_bit_reader reader;
     unsigned width;
-    float scale; // of the values below `scale_end`
-    size_t scale_end;
+    size_t count;
+    size_t at;   // the first value of the piece
+    size_t len;  // of the piece; 0 behind the last one
+    float scale; // of its bucket
+    float levels[PIECE];
 };
 
-static struct walk walk_of(const uint8_t *body, size_t len, size_t count)
+static void next_piece(struct walk *walk)
 {
-    struct walk walk = {.scale = 0};
-    tern_qsgd_layout(body, len, count, &walk.layout);
-    walk.reader = (struct tern_bit_reader){.src = walk.layout.rest, .len = walk.layout.rest_len};
-    walk.width = width_of(walk.layout.levels);
-    return walk;
+    walk->at += walk->len;
+    size_t place = walk->at % walk->layout.bucket;
+    size_t len = walk->layout.bucket - place;
+    len = len < PIECE ? len : PIECE;
+    walk->len = len < walk->count - walk->at ? len : walk->count - walk->at;
+    if (walk->len > 0) {
+        walk->scale = tern_qsgd_scale(&walk->layout, walk->at / walk->layout.bucket);
+    }
+    unsigned level_bits = walk->width - 1;
+    for (size_t i = 0; i < walk->len; i++) {
+        uint32_t field = (uint32_t)tern_bits_get(&walk->reader, walk->width);
+        uint32_t negative = field >> level_bits;
+        uint32_t magnitude = field & ((1u << level_bits) - 1);
+        walk->levels[i] = (float)(int32_t)((magnitude ^ (0u - negative)) + negative);
+    }
 }
 
-// The value `index`, which is the next one.
-static inline float next_value(struct walk *walk, size_t index)
+// At the first piece of a body that was checked.
+static void begin(struct walk *walk, const uint8_t *body, size_t len, size_t count)
 {
-    if (index == walk->scale_end) {
-        walk->scale = tern_qsgd_scale(&walk->layout, index);
-        walk->scale_end += walk->layout.bucket;
-    }
-    uint32_t field = (uint32_t)tern_bits_get(&walk->reader, walk->width);
-    uint32_t negative = field >> (walk->width - 1);
-    uint32_t level = field ^ negative << (walk->width - 1);
-    float value = tern_qsgd_value(walk->scale, (float)(int32_t)level, (float)walk->layout.levels);
-    return tern_bits_float(tern_float_bits(value) | negative << 31);
+    tern_qsgd_layout(body, len, count, &walk->layout);
+    walk->reader = (struct tern_bit_reader){.src = walk->layout.rest, .len = walk->layout.rest_len};
+    walk->width = width_of(walk->layout.levels);
+    walk->count = count;
+    walk->at = 0;
+    walk->len = 0;
+    next_piece(walk);
 }
 
 static void dense_decode(const uint8_t *body, size_t len, float *dst, size_t count)
 {
-    struct walk walk = walk_of(body, len, count);
-    for (size_t i = 0; i < count; i++) {
-        dst[i] = next_value(&walk, i);
+    struct walk walk;
+    for (begin(&walk, body, len, count); walk.len > 0; next_piece(&walk)) {
+        tern_kernel_levels_set(walk.levels, walk.len, walk.scale, (float)walk.layout.levels,
+                               dst + walk.at);
     }
 }
 
 static void dense_accumulate(const uint8_t *body, size_t len, float weight, float *acc,
                              size_t count)
 {
-    struct walk walk = walk_of(body, len, count);
-    for (size_t i = 0; i < count; i++) {
-        acc[i] += weight * next_value(&walk, i);
+    struct walk walk;
+    for (begin(&walk, body, len, count); walk.len > 0; next_piece(&walk)) {
+        tern_kernel_levels_add(walk.levels, walk.len, walk.scale, (float)walk.layout.levels, weight,
+                               acc + walk.at);
     }
 }
 
 static void dense_describe(const uint8_t *body, size_t len, size_t count,
                            struct tern_codec_info *info)
 {
-    struct walk walk = walk_of(body, len, count);
-    info->scale = tern_qsgd_scale(&walk.layout, 0);
-    for (size_t i = 0; i < count; i++) {
-        tern_describe_value(info, next_value(&walk, i));
+    struct walk walk;
+    begin(&walk, body, len, count);
+    info->scale = walk.scale;
+    for (; walk.len > 0; next_piece(&walk)) {
+        for (size_t i = 0; i < walk.len; i++) {
+            tern_describe_value(
+                info, tern_level_value(walk.scale, walk.levels[i], (float)walk.layout.levels));
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 // (section 3.2 of the paper, "Code_s").
 #include "codec/coders/elias.h"
 #include "codec/kernels/kernels.h"
+#include "codec/kernels/levels.h"
 #include "codec/quantizers/qsgd.h"
 #include "util/bytes.h"
 #include <string.h>
@@ -45,6 +46,8 @@ struct walk {
     struct tern_bit_reader reader;
     size_t left;  // of them
     size_t index; // after the last one
+    float scale;  // of the values below scale_end
+    size_t scale_end;
 };
 
 struct symbol {
@@ -65,6 +68,7 @@ static bool begin(struct walk *walk, const uint8_t *body, size_t len, size_t cou
                                             .len = walk->layout.rest_len - bytes};
     walk->left = (size_t)nonzero;
     walk->index = 0;
+    walk->scale_end = 0;
     return bytes > 0 && nonzero > 0 && nonzero <= count;
 }
 
@@ -79,11 +83,16 @@ static struct symbol next_symbol(struct walk *walk)
     return symbol;
 }
 
-static float value_of(const struct walk *walk, struct symbol symbol)
+static float value_of(struct walk *walk, struct symbol symbol)
 {
-    float scale = tern_qsgd_scale(&walk->layout, symbol.index);
-    float value = tern_qsgd_value(scale, (float)symbol.level, (float)walk->layout.levels);
-    return symbol.negative ? -value : value;
+    if (symbol.index >= walk->scale_end) {
+        size_t bucket = symbol.index / walk->layout.bucket;
+        walk->scale = tern_qsgd_scale(&walk->layout, bucket);
+        walk->scale_end = (bucket + 1) * walk->layout.bucket;
+    }
+    float value =
+        tern_level_value(walk->scale, (float)(int32_t)symbol.level, (float)walk->layout.levels);
+    return tern_bits_float(tern_float_bits(value) | (uint32_t)symbol.negative << 31);
 }
 
 static enum tern_result elias_check(const uint8_t *body, size_t len, size_t count)
