@@ -221,7 +221,7 @@ def main():
     rng = random.Random(int(sys.argv[3]) if len(sys.argv) > 3 else 17)
     libtern = Libtern(sys.argv[1])
     codecs = libtern.codecs()
-    codecs = {n: c for n, c in codecs.items() if n in ref.specs.CODECS}
+    assert set(codecs) == set(ref.specs.CODECS), set(codecs) ^ set(ref.specs.CODECS)
     comparison = Comparison(libtern, rng)
     end = time.monotonic() + seconds
     while time.monotonic() < end:

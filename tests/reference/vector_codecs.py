@@ -27,11 +27,27 @@ EVERY = (
     "sparse:p=0.1",
     "sparse:p=0.5,coder=gaps",
     "sparse:p=1,coder=bitmap",
+    "qsgd",
+    "qsgd:levels=1,norm=l2,coder=elias",
+    "qsgd:levels=32767,bucket=32,coder=elias",
+    "qsgd:levels=4,bucket=32,norm=l2",
+    "inceptionn",
+    "inceptionn:variant=literal",
+    "inceptionn:bound=4",
     "dgc:p=0.2",
     "dgc:p=0.001,warmup=4,coder=bitmap",
     "scalecom:p=0.3",
 )
 HALVES = ("float16", "bfloat16", "int8")
+BOUNDED = (
+    "inceptionn",
+    "inceptionn:bound=4",
+    "inceptionn:bound=20",
+    "inceptionn:variant=literal",
+    "inceptionn:bound=4,variant=literal",
+    "inceptionn:bound=20,variant=literal",
+)
+NEAR = ((1, 1), (0.9999, -1), (1.5, 1), (3, -1))
 LIMITS = ("3lc:s=1.000001", "3lc:s=1.999", "density:p=0.5", "onebit")
 
 
@@ -64,6 +80,8 @@ def inputs():
     yield "bfloat16-limit", [3.3895313e38, 1.0], HALVES
     yield "bfloat16-overflow", [3.3961775e38, 1.0], HALVES
     yield "half-carry", [2047.9999, 4095.9999, -0.99999994, 6.1035152e-05], HALVES
+    yield "about-one", [0.99999994, 1.0, -1.0000001, 0.5, 127.5, 1e30], BOUNDED
+    yield "about-bounds", [k * sign * 2.0**-c for c in (4, 5, 10, 12, 21) for k, sign in NEAR], BOUNDED
     yield "one-sided", [1.0, 2.0, 4.5, 0.1], LIMITS
     yield "other-side", [-1.0, -2.0, -4.5, -0.1], LIMITS
 
@@ -78,7 +96,7 @@ def contexts(spec, values):
             yield dataclasses.replace(context, round=number, velocity=list(velocity))
         return
     yield context
-    if spec.startswith("stochastic") and len(values) > 20:
+    if spec in ("stochastic-ternary", "qsgd") and len(values) > 20:
         yield dataclasses.replace(context, client=4)
         yield dataclasses.replace(context, segment=63, seed=2**64 - 1)
     if spec.startswith("scalecom"):

@@ -36,6 +36,9 @@ CONTAINERS = (
     ("softmax:64-6", "float32"),
     ("softmax:64-10", "3lc:s=1"),
     ("mlp:30-20-10-5", "3lc:s=1.9"),
+    ("mlp:30-20-10-5", "stochastic-ternary:coder=range"),
+    ("mlp:30-20-10-5", "qsgd:coder=elias"),
+    ("mlp:30-20-10-5", "sparse:p=0.02"),
 )
 
 

@@ -1,6 +1,7 @@
 """Vectors of payloads by hand. Some are what no encoder writes."""
 
 import tern_reference as ref
+from tern_reference import ternary_coders
 from vector_text import bits, line
 
 ONE = ref.put_f32([1.0])
@@ -134,6 +135,90 @@ def gaps():
     yield from scales("gaps", 0x14, lambda scale: (1, (scale, [0b00001])))
 
 
+def range_coded():
+    """Damage to what the encoder writes: A is cut short, is longer, B has other bits."""
+    for name, q in (
+        ("short", [1, 0, -1]),
+        ("long-gap", [0] * 500 + [-1, 1]),
+        ("last-gap", [0, 1] + [0] * 300),
+    ):
+        body = ternary_coders.CODERS["range"].encode(q)
+        n = len(q)
+        yield "range-" + name, n, payload(0x15, 1.0, body)
+        yield "range-%s-of-more" % name, n + 1, payload(0x15, 1.0, body)
+        yield "range-%s-of-fewer" % name, n - 1, payload(0x15, 1.0, body)
+        yield "range-%s-without-last-byte" % name, n, payload(0x15, 1.0, body[:-1])
+        yield "range-%s-without-first-byte" % name, n, payload(0x15, 1.0, body[1:])
+        yield "range-%s-with-byte-behind" % name, n, payload(0x15, 1.0, body, [0])
+        yield "range-%s-with-byte-before" % name, n, payload(0x15, 1.0, [0], body)
+        for bit in (0, 1, 6, 7):
+            flipped = body[:-1] + bytes([body[-1] ^ 1 << bit])
+            yield "range-%s-bit-%d" % (name, bit), n, payload(0x15, 1.0, flipped)
+    yield "range-of-none", 0, payload(0x15, 1.0, [0])
+    yield "range-of-none-empty", 0, payload(0x15, 1.0)
+    yield "range-of-none-other", 0, payload(0x15, 1.0, [1])
+    yield "range-empty", 3, payload(0x15, 1.0)
+    yield "range-all-ones", 30, payload(0x15, 1.0, [255] * 20)
+    yield "range-all-zeros", 30, payload(0x15, 1.0, [0] * 20)
+    one = ternary_coders.CODERS["range"].encode([1])
+    yield from scales("range", 0x15, lambda scale: (1, (scale, one)))
+
+
+def qsgd():
+    """Levels 3 (three bits a value), one bucket."""
+    head = [3, 0]
+    yield "qsgd", 5, payload(0x40, head, 6.0, [0b01_110_001, 0b0_010_111_1])
+    yield "qsgd-negative-zero", 2, payload(0x40, head, 6.0, [0b000100])
+    yield "qsgd-padding", 2, payload(0x40, head, 6.0, [0b1000001])
+    yield "qsgd-short", 3, payload(0x40, head, 6.0, [1])
+    yield "qsgd-long", 2, payload(0x40, head, 6.0, [1, 0])
+    yield "qsgd-of-none", 0, payload(0x40, head)
+    yield "qsgd-level-too-high", 2, payload(0x40, [2, 0], 6.0, [0b011])
+    yield "qsgd-no-levels", 2, payload(0x40, [0, 0], 6.0, [0])
+    yield "qsgd-levels-too-many", 1, payload(0x40, [0x80, 0x80, 2, 0], 6.0, [1, 0, 0])
+    yield "qsgd-levels-most", 1, payload(0x40, [0xFF, 0xFF, 1, 0], 6.0, [1, 0])
+    yield "qsgd-scale-of-nothing", 2, payload(0x40, head, 0.0, [0b001])
+    yield "qsgd-bucket-31", 40, payload(0x40, [3, 31], 6.0, 6.0, [1] + [0] * 14)
+    yield "qsgd-bucket-32", 40, payload(0x40, [3, 32], 6.0, 4.0, [1] + [0] * 13 + [32])
+    yield "qsgd-bucket-of-all", 40, payload(0x40, [3, 40], 6.0, [1] * 15)
+    yield "qsgd-cut-scales", 40, payload(0x40, [3, 32], 6.0)
+    yield "qsgd-cut-head", 40, payload(0x40, [3])
+    yield from scales("qsgd", 0x40, lambda scale: (2, (head, scale, [0b001])))
+    # Elias omega: 1 is 0, 2 is 001 from the lowest bit on, 4 is 000101.
+    yield "elias", 5, payload(0x41, head, 6.0, [2], [0b100_1_0_0_0])
+    yield "elias-at-end", 2, payload(0x41, head, 6.0, [1], [0b0_0_001])
+    yield "elias-passing-the-end", 1, payload(0x41, head, 6.0, [1], [0b0_0_001])
+    yield "elias-level-too-high", 2, payload(0x41, head, 6.0, [1], [0b000101_0_0])
+    yield "elias-none", 2, payload(0x41, head, 6.0, [0])
+    yield "elias-more-than-n", 2, payload(0x41, head, 6.0, [3], [0, 0])
+    yield "elias-padding", 2, payload(0x41, head, 6.0, [1], [0b1000])
+    yield "elias-byte-too-many", 2, payload(0x41, head, 6.0, [1], [0, 0])
+    yield "elias-no-bits", 2, payload(0x41, head, 6.0, [1])
+    yield "elias-huge-number", 2, payload(0x41, head, 6.0, [1], [255] * 20)
+    yield from scales("elias", 0x41, lambda scale: (2, (head, scale, [1], [0])))
+
+
+def inceptionn():
+    yield "inceptionn", 3, payload(0x50, [10], [0b100111, 0], 5.5, [0x83], [0x01, 0x80])
+    yield "inceptionn-literal", 3, payload(0x51, [0b100111, 0], 5.5, [0x83], [0x01, 0x80])
+    yield "inceptionn-negative-zero", 2, payload(0x50, [10], [0b1001, 0], [0x80], [0, 0x80])
+    yield "inceptionn-all-zero", 2, payload(0x50, [10], [0, 0])
+    yield "inceptionn-of-none", 0, payload(0x50, [10])
+    yield "inceptionn-of-none-without-bound", 0, payload(0x50)
+    yield "inceptionn-bound-3", 1, payload(0x50, [3], [1, 0], [1])
+    yield "inceptionn-bound-4", 1, payload(0x50, [4], [1, 0], [1])
+    yield "inceptionn-bound-20", 1, payload(0x50, [20], [1, 0], [1])
+    yield "inceptionn-bound-21", 1, payload(0x50, [21], [1, 0], [1])
+    yield "inceptionn-tag-past-the-end", 1, payload(0x50, [10], [0b0101, 0], [1], [1])
+    yield "inceptionn-whole-group", 8, payload(0x51, [0x55, 0x55], range(8))
+    yield "inceptionn-two-groups", 9, payload(0x51, [0x55, 0x55], range(8), [2, 0], [0xFF, 0x7F])
+    yield "inceptionn-short", 1, payload(0x50, [10], [2, 0], [1])
+    yield "inceptionn-cut-tags", 1, payload(0x50, [10], [2])
+    yield "inceptionn-long", 1, payload(0x50, [10], [1, 0], [1, 0])
+    yield "inceptionn-nan", 1, payload(0x50, [10], [3, 0], float("nan"))
+    yield "inceptionn-infinite", 1, payload(0x51, [3, 0], float("-inf"))
+
+
 def sparse():
     yield "bitmap", 9, payload(0x30, [0x82, 1], 1.0, -2.0, 0.5)
     yield "bitmap-some-zero", 9, payload(0x30, [0x82, 1], 0.0, -2.0, -0.0)
@@ -170,7 +255,7 @@ def sparse():
 
 
 def cases():
-    for group in (modes, dense, ternary, runs, padding, gaps, sparse):
+    for group in (modes, dense, ternary, runs, padding, gaps, range_coded, qsgd, inceptionn, sparse):
         for name, n, data in group():
             yield line("payload", name, str(n), data.hex())
             try:

@@ -1,59 +1,13 @@
 // Any float32 values under any codec with any parameters: what encodes decodes again, twice to the
 // same bytes, also in parts; what is fed back is what the payload does not carry; 3lc is as the
 // book has it. What does not encode is left as it was.
+#include "input.h"
 #include "payload.h"
-#include "shared/any_codec.h"
 #include "shared/slow_ternary.h"
 #include <math.h>
 #include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-// --- Reading the input
-// ----------------------------------------------------------------------------------
-
-struct input {
-    const uint8_t *at;
-    const uint8_t *end;
-};
-
-static uint8_t next_byte(struct input *input)
-{
-    return input->at < input->end ? *input->at++ : 0;
-}
-
-static uint32_t next_below(void *arg, uint32_t bound)
-{
-    struct input *input = arg;
-    uint32_t value = next_byte(input);
-    for (uint32_t limit = bound; limit > 256; limit /= 256) {
-        value = value << 8 | next_byte(input);
-    }
-    return value % bound;
-}
-
-// The rest of the input: as bits of float32, or, so that a few bytes make many values, each byte as
-// a stretch of a repeated small number.
-static size_t read_values(struct input *input, bool as_bits, float **values)
-{
-    enum { STRETCH_MAX = 16 };
-    size_t len = (size_t)(input->end - input->at);
-    size_t count = 0;
-    *values = malloc(len * STRETCH_MAX * sizeof **values + 1);
-    if (as_bits) {
-        count = len / sizeof **values;
-        memcpy(*values, input->at, count * sizeof **values);
-        return count;
-    }
-    for (size_t i = 0; i < len; i++) {
-        unsigned stretch = input->at[i] < 0xc0 ? 1 : 1 + (input->at[i] & (STRETCH_MAX - 1u));
-        float value = ldexpf((float)(input->at[i] % 9) - 4, (input->at[i] / 9) % 7 - 3);
-        for (unsigned k = 0; k < stretch; k++) {
-            (*values)[count++] = stretch > 1 ? 0 : value;
-        }
-    }
-    return count;
-}
 
 // --- Encoding
 // -------------------------------------------------------------------------------------------
@@ -167,25 +121,14 @@ static void check_encoded(const struct run *run)
     free(decoded);
 }
 
-static const struct tern_codec_entry *choose_entry(struct input *input)
-{
-    uint32_t entries = 0;
-    while (tern_codec_entry_at(entries) != NULL) {
-        entries++;
-    }
-    return tern_codec_entry_at(next_below(input, entries));
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct input input = {.at = data, .end = data + size};
-    const struct any_source source = {.below = next_below, .arg = &input};
-    char spec[ANY_CODEC_SPEC_MAX];
-    struct run run = {.codec = any_codec(choose_entry(&input), &source, spec)};
-    run.context.seed = next_byte(&input);
-    run.context.round = next_byte(&input);
+    struct run run = {.codec = read_codec(&input)};
+    run.context.seed = input_below(&input, 256);
+    run.context.round = input_below(&input, 256);
     float *values = NULL;
-    run.count = read_values(&input, next_byte(&input) % 2 == 0, &values);
+    run.count = read_values(&input, &values);
     run.bound = tern_codec_bound(&run.codec, run.count);
     REQUIRE(run.bound <= tern_codec_bound_any(run.count));
     float *velocity = malloc(run.count * sizeof *velocity + 1);

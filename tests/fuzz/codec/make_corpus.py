@@ -65,7 +65,8 @@ def write_values(corpus):
     rng = random.Random(1)
     for codec in range(CODECS):
         data = bytes([codec]) + rng.randbytes(40) + bytes([0xC5] * 30) + rng.randbytes(30)
-        write(os.path.join(corpus, "codec_encode"), "codec-%d" % codec, data)
+        for target in ("codec_encode", "codec_kernels"):
+            write(os.path.join(corpus, target), "codec-%d" % codec, data)
 
 
 if __name__ == "__main__":

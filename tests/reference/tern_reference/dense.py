@@ -3,8 +3,8 @@
 import math
 import struct
 
-from .values import Refused, bits_of, cut, f32, finite, from_bits, get_f32, minus, put_f32
-from .values import check_scale
+from .values import Refused, bits_of, check_scale, cut, f32, finite, from_bits, get_f32
+from .values import lane_sum, minus, put_f32
 
 FLOAT32, FLOAT16, BFLOAT16, INT8, ONEBIT = 0x01, 0x02, 0x03, 0x04, 0x20
 
@@ -59,13 +59,6 @@ def encode_onebit(parameters, values, context):
 def side_mean(magnitudes, negative, side):
     count = negative.count(side)
     return f32(lane_sum(magnitudes) / count) if count else 0.0
-
-
-def lane_sum(values):
-    s = [0.0] * 8
-    for i, value in enumerate(values):
-        s[i % 8] += value
-    return ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]))
 
 
 def with_rest(mode, body, values, decode):

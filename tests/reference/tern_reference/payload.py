@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from . import dense, sparse, specs, ternary
+from . import dense, inceptionn, qsgd, sparse, specs, ternary
 from .values import Refused, f32, finite
 
 ZERO = 0x00
@@ -20,11 +20,15 @@ class Context:
     indices: bytes = None  # scalecom: what the round's leader chose
 
 
-ENCODERS = {**dense.ENCODERS, **ternary.ENCODERS, **sparse.ENCODERS}
-DECODERS = {**dense.DECODERS, **ternary.DECODERS, **sparse.DECODERS}
+FAMILIES = (dense, ternary, sparse, qsgd, inceptionn)
+ENCODERS = {name: encode for family in FAMILIES for name, encode in family.ENCODERS.items()}
+DECODERS = {mode: decode for family in FAMILIES for mode, decode in family.DECODERS.items()}
 
 MODES = {ZERO, *DECODERS}
-NO_FEEDBACK = {"stochastic-ternary"}
+NO_FEEDBACK = {"stochastic-ternary", "qsgd", "inceptionn"}
+
+# Families that list the values they have.
+LISTS = (sparse, qsgd, inceptionn)
 
 
 
@@ -58,11 +62,13 @@ def decode(payload, n):
 
 
 def added(payload, n):
-    """Section 3.6: pairs of an index and what is added there."""
+    """Section 3.8: pairs of an index and what is added there."""
     values = decode(payload, n)
-    if payload[0] in sparse.DECODERS:
-        return sparse.listed(payload, n)
-    skips = payload[0] == ZERO or payload[0] in ternary.DECODERS
+    mode, body = payload[0], payload[1:]
+    for family in LISTS:
+        if mode in family.DECODERS:
+            return family.listed(mode, body, n)
+    skips = mode == ZERO or mode in ternary.DECODERS
     return [(i, v) for i, v in enumerate(values) if not skips or v != 0]
 
 

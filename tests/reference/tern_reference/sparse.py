@@ -82,9 +82,8 @@ def get_bitmap(body, n):
     return [i for i in range(n) if bits >> i & 1], values
 
 
-def listed(payload, n):
-    """Pairs of an index and a value of a payload of mode sparse-bitmap or sparse-gaps."""
-    mode, body = payload[0], payload[1:]
+def listed(mode, body, n):
+    """Pairs of an index and a value."""
     indices, data = get_bitmap(body, n) if mode == BITMAP else index_sets.get(body, n, 4)
     values = get_f32(data)
     if not finite(values):
@@ -97,7 +96,7 @@ def listed(payload, n):
 def decoder(mode):
     def decode(body, n):
         values = [0.0] * n
-        for i, value in listed(bytes([mode]) + body, n):
+        for i, value in listed(mode, body, n):
             values[i] = value
         return values
 
@@ -117,7 +116,7 @@ def share(payload, n, density):
         return ZERO
     if payload[0] not in DECODERS:
         raise Refused("corrupt")
-    indices = [i for i, _ in listed(payload, n)]
+    indices = [i for i, _ in listed(payload[0], payload[1:], n)]
     if len(indices) > selection.how_many(density, n):
         raise Refused("corrupt")
     return bytes([INDICES]) + index_sets.put(indices, n)
@@ -127,7 +126,7 @@ def strip(payload, n):
     """What another client sends."""
     if payload[0] not in DECODERS:
         return payload
-    return bytes([SHARED]) + put_f32([value for _, value in listed(payload, n)])
+    return bytes([SHARED]) + put_f32([value for _, value in listed(payload[0], payload[1:], n)])
 
 
 def join(payload, indices, n):

@@ -95,6 +95,16 @@ CODECS = {
     "3lc": {"s": Number(MILLION, 2 * MILLION - 1, MILLION), "coder": coder("zero-run")},
     "density": {"p": Number(1, MILLION, 50000), "coder": coder("auto")},
     "stochastic-ternary": {"coder": coder("zero-run")},
+    "qsgd": {
+        "levels": Whole(1, 32767, 7),
+        "bucket": Whole(32, 2**28, 512),
+        "norm": Choice(("max", "l2"), "max"),
+        "coder": Choice(("dense", "elias"), "dense"),
+    },
+    "inceptionn": {
+        "bound": Whole(4, 20, 10),
+        "variant": Choice(("bounded", "literal"), "bounded"),
+    },
     "sparse": {"p": Number(1, MILLION, 50000), "coder": INDEX_CODER},
     "dgc": {
         "p": Number(1, MILLION, 1000),

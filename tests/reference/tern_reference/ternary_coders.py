@@ -1,6 +1,7 @@
 """FORMAT.md: symbols q = -1, 0, 1 to bytes and back."""
 
 from .gaps import Gaps
+from .range_coder import Range
 from .values import Refused
 
 POWERS = (81, 27, 9, 3, 1)
@@ -171,6 +172,7 @@ CODERS = {
     "long-runs": LongRuns,
     "consecutive": Consecutive,
     "gaps": Gaps,
+    "range": Range,
 }
 
 

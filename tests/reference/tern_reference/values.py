@@ -48,6 +48,13 @@ def minus(values, decoded):
     return [f32(t - d) for t, d in zip(values, decoded)]
 
 
+def lane_sum(values):
+    s = [0.0] * 8
+    for i, value in enumerate(values):
+        s[i % 8] += value
+    return ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]))
+
+
 def cut(data, size):
     """The first `size` bytes and the rest."""
     if len(data) < size:
