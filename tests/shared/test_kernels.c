@@ -322,6 +322,45 @@ static void check_runs(const struct inputs *in, size_t count, unsigned kind)
     check(plain.expanded == other.expanded && plain.runs == other.runs, "run_facts", count, kind);
 }
 
+static void check_compare(const struct inputs *in, size_t count, unsigned kind)
+{
+    for (int equal = 0; equal < 2; equal++) {
+        uint32_t bits = equal ? in->threshold : tern_float_bits(in->values[0]) & ~TERN_SIGN_BIT;
+        reset(in->values, in->coded);
+        tern_portable_compare(in->values + shift, count / 64, bits, out.words[0][0],
+                              out.words[0][1]);
+        tern_kernel_compare(in->values + shift, count / 64, bits, out.words[1][0], out.words[1][1]);
+        check(same(), "compare", count, kind);
+        struct tern_units units = {.first = 0x1p30f, .second = 1};
+        struct tern_sum plain = tern_portable_sum_above(in->values + shift, count, bits, units);
+        struct tern_sum other = tern_kernel_sum_above(in->values + shift, count, bits, units);
+        check(plain.units == other.units && plain.taken == other.taken, "sum_above", count, kind);
+    }
+}
+
+static void check_collect(const struct inputs *in, size_t count, unsigned kind)
+{
+    struct tern_bracket bracket = {.low = tern_float_bits(random_between(0, 0.6f)),
+                                   .high = tern_float_bits(random_between(0.5f, 1))};
+    if (count % 5 == 0) {
+        bracket.low = 0;
+    }
+    size_t above[2] = {0, 0};
+    size_t room = count + 64; // all versions have enough
+    size_t plain =
+        tern_portable_collect(in->values + shift, count, bracket, out.values[0], room, &above[0]);
+    size_t other =
+        tern_kernel_collect(in->values + shift, count, bracket, out.values[1], room, &above[1]);
+    check(plain == other && above[0] == above[1] &&
+              memcmp(out.values[0], out.values[1], plain * sizeof(float)) == 0,
+          "collect", count, kind);
+    size_t narrow = random_word() % (count + 1);
+    size_t fewer =
+        tern_kernel_collect(in->values + shift, count, bracket, out.values[1], narrow, &above[1]);
+    check(fewer == narrow || (fewer == plain && above[0] == above[1]), "collect in a small room",
+          count, kind);
+}
+
 static void check_all(const struct inputs *in, size_t count, unsigned kind)
 {
     shift = random_word() % 32;
@@ -332,6 +371,8 @@ static void check_all(const struct inputs *in, size_t count, unsigned kind)
     check_unpack(in, count, kind);
     check_planes(in, count, kind);
     check_runs(in, count, kind);
+    check_compare(in, count, kind);
+    check_collect(in, count, kind);
 }
 
 static void check_version(void)

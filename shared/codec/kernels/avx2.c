@@ -13,6 +13,7 @@ enum { FLOATS = 8, BYTES = 32, WORD_BITS = 64 };
 #define KERNEL TARGET static
 #define NAME(name) name
 #include "codec/kernels/dense_loops.h"
+#include "codec/kernels/mean_loops.h"
 
 INLINE __m256i load_bytes(const void *bytes)
 {
@@ -336,6 +337,65 @@ TARGET static void planes_add(struct tern_planes planes, float scale, float *val
     }
 }
 
+// --- Selection
+// -------------------------------------------------------------------------------
+
+INLINE __m256i magnitudes_at(const float *values)
+{
+    return _mm256_and_si256(load_bytes(values), _mm256_set1_epi32(INT32_MAX));
+}
+
+// A bit for each of 8 lanes that are all ones.
+INLINE unsigned lane_bits(__m256i lanes)
+{
+    return (unsigned)_mm256_movemask_ps(_mm256_castsi256_ps(lanes));
+}
+
+TARGET static void compare(const float *values, size_t words, uint32_t bits, uint64_t *above,
+                           uint64_t *equal)
+{
+    const __m256i with = _mm256_set1_epi32((int)bits);
+    for (size_t word = 0; word < words; word++, values += WORD_BITS) {
+        uint64_t is_above = 0;
+        uint64_t is_equal = 0;
+#pragma GCC unroll 8
+        for (size_t i = 0; i < WORD_BITS; i += FLOATS) {
+            __m256i magnitudes = magnitudes_at(values + i);
+            is_above |= (uint64_t)lane_bits(_mm256_cmpgt_epi32(magnitudes, with)) << i;
+            is_equal |= (uint64_t)lane_bits(_mm256_cmpeq_epi32(magnitudes, with)) << i;
+        }
+        above[word] = is_above;
+        equal[word] = is_equal;
+    }
+}
+
+TARGET static size_t collect(const float *values, size_t count, struct tern_bracket bracket,
+                             float *dst, size_t room, size_t *above)
+{
+    const __m256i below = _mm256_set1_epi32((int)bracket.low - 1);
+    const __m256i high = _mm256_set1_epi32((int)bracket.high);
+    size_t have = 0;
+    size_t higher = 0;
+    size_t i = 0;
+    for (; count - i >= FLOATS && room - have > FLOATS; i += FLOATS) {
+        __m256i magnitudes = magnitudes_at(values + i);
+        unsigned too_high = lane_bits(_mm256_cmpgt_epi32(magnitudes, high));
+        unsigned inside = lane_bits(_mm256_cmpgt_epi32(magnitudes, below)) & ~too_high;
+        higher += (size_t)_mm_popcnt_u32(too_high);
+        for (; inside != 0; inside &= inside - 1) {
+            uint32_t bits = tern_float_bits(values[i + _tzcnt_u32(inside)]);
+            dst[have++] = tern_bits_float(bits & ~TERN_SIGN_BIT);
+        }
+    }
+    if (room - have <= FLOATS) {
+        return room;
+    }
+    size_t rest =
+        tern_portable_collect(values + i, count - i, bracket, dst + have, room - have, above);
+    *above += higher;
+    return have + rest;
+}
+
 // --- Zero runs
 // -------------------------------------------------------------------------------
 
@@ -393,6 +453,9 @@ const struct tern_kernels tern_kernels_avx2 = {
     .run_encode = run_encode,
     .run_facts = run_facts,
     .run_expand = tern_portable_run_expand,
+    .compare = compare,
+    .collect = collect,
+    .sum_above = sum_above,
     .finish = finish,
 };
 

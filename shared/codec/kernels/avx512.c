@@ -13,6 +13,7 @@ enum { FLOATS = 16, BYTES = 64 };
 #define KERNEL TARGET static
 #define NAME(name) name
 #include "codec/kernels/dense_loops.h"
+#include "codec/kernels/mean_loops.h"
 
 // --- Packing
 // -------------------------------------------------------------------------------
@@ -313,6 +314,62 @@ TARGET static void planes_add(struct tern_planes planes, float scale, float *val
     }
 }
 
+// --- Selection
+// -------------------------------------------------------------------------------
+
+INLINE __m512i magnitudes_at(const float *values)
+{
+    return _mm512_and_si512(_mm512_loadu_si512(values), _mm512_set1_epi32(INT32_MAX));
+}
+
+TARGET static void compare(const float *values, size_t words, uint32_t bits, uint64_t *above,
+                           uint64_t *equal)
+{
+    const __m512i with = _mm512_set1_epi32((int)bits);
+    for (size_t word = 0; word < words; word++, values += BYTES) {
+        uint64_t is_above = 0;
+        uint64_t is_equal = 0;
+#pragma GCC unroll 4
+        for (size_t i = 0; i < BYTES; i += FLOATS) {
+            __m512i magnitudes = magnitudes_at(values + i);
+            is_above |= (uint64_t)_mm512_cmpgt_epi32_mask(magnitudes, with) << i;
+            is_equal |= (uint64_t)_mm512_cmpeq_epi32_mask(magnitudes, with) << i;
+        }
+        above[word] = is_above;
+        equal[word] = is_equal;
+    }
+}
+
+TARGET static size_t collect(const float *values, size_t count, struct tern_bracket bracket,
+                             float *dst, size_t room, size_t *above)
+{
+    const __m512i low = _mm512_set1_epi32((int)bracket.low);
+    const __m512i high = _mm512_set1_epi32((int)bracket.high);
+    size_t have = 0;
+    size_t higher = 0;
+    for (size_t i = 0; i < count; i += FLOATS) {
+        if (room - have <= FLOATS) {
+            return room;
+        }
+        __m512i magnitudes =
+            count - i >= FLOATS
+                ? magnitudes_at(values + i)
+                : _mm512_and_si512(_mm512_maskz_loadu_epi32(some(count - i), values + i),
+                                   _mm512_set1_epi32(INT32_MAX));
+        __mmask16 too_high = _mm512_cmpgt_epi32_mask(magnitudes, high);
+        __mmask16 inside =
+            _mm512_mask_cmpge_epi32_mask((__mmask16)(some(count - i) & ~too_high), magnitudes, low);
+        higher += (size_t)_mm_popcnt_u32(too_high);
+        if (inside != 0) {
+            // To a register first: compressing into memory is slow on some processors.
+            _mm512_storeu_si512(dst + have, _mm512_maskz_compress_epi32(inside, magnitudes));
+            have += (size_t)_mm_popcnt_u32(inside);
+        }
+    }
+    *above = higher;
+    return have;
+}
+
 // --- Zero runs
 // -------------------------------------------------------------------------------
 
@@ -405,7 +462,8 @@ TARGET static struct tern_run_facts run_facts(const uint8_t *coded, size_t len)
     .ternary_pack = ternary_pack, .ternary_set = ternary_set, .ternary_add = ternary_add,          \
     .ternary_nonzero = tern_portable_ternary_nonzero, .planes_split = planes_split,                \
     .planes_set = planes_set, .planes_add = planes_add, .run_facts = run_facts,                    \
-    .run_expand = tern_portable_run_expand, .finish = finish
+    .run_expand = tern_portable_run_expand, .compare = compare, .collect = collect,                \
+    .sum_above = sum_above, .finish = finish
 
 const struct tern_kernels tern_kernels_avx512 = {
     .name = "avx512", FIELDS, .run_encode = run_encode};

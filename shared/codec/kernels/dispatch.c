@@ -29,6 +29,9 @@ const struct tern_kernels tern_kernels_portable = {
     .run_encode = tern_portable_run_encode,
     .run_facts = tern_portable_run_facts,
     .run_expand = tern_portable_run_expand,
+    .compare = tern_portable_compare,
+    .collect = tern_portable_collect,
+    .sum_above = tern_portable_sum_above,
 };
 
 // --- What there is
@@ -271,4 +274,22 @@ size_t tern_kernel_run_expand(const uint8_t *coded, size_t len,
                               uint8_t block[TERN_TERNARY_BLOCK_ROOM], size_t *expanded)
 {
     return active()->run_expand(coded, len, block, expanded);
+}
+
+void tern_kernel_compare(const float *values, size_t words, uint32_t bits, uint64_t *above,
+                         uint64_t *equal)
+{
+    active()->compare(values, words, bits, above, equal);
+}
+
+size_t tern_kernel_collect(const float *values, size_t count, struct tern_bracket bracket,
+                           float *dst, size_t room, size_t *above)
+{
+    return active()->collect(values, count, bracket, dst, room, above);
+}
+
+struct tern_sum tern_kernel_sum_above(const float *values, size_t count, uint32_t threshold,
+                                      struct tern_units units)
+{
+    return active()->sum_above(values, count, threshold, units);
 }

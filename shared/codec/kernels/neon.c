@@ -278,6 +278,9 @@ const struct tern_kernels tern_kernels_neon = {
     .run_encode = run_encode,
     .run_facts = tern_portable_run_facts,
     .run_expand = tern_portable_run_expand,
+    .compare = tern_portable_compare,
+    .collect = tern_portable_collect,
+    .sum_above = tern_portable_sum_above,
 };
 
 #else

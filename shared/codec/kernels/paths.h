@@ -19,7 +19,25 @@
 #define TERN_KERNELS_NEON 0
 #endif
 
-// Fields are what kernels.h says of tern_kernel_FIELD().
+// Magnitudes as bits, both included (select.c).
+struct tern_bracket {
+    uint32_t low;
+    uint32_t high;
+};
+
+// value * first * second, where the two are the power of two that makes units of values (mean.c).
+// One alone may exceed float32. Products are exact but for results below 1, which are cut to 0.
+struct tern_units {
+    float first;
+    float second;
+};
+
+struct tern_sum {
+    uint64_t units; // whole ones of each value
+    uint64_t taken; // values
+};
+
+// Fields are what kernels.h says of tern_kernel_FIELD(), and what is said here.
 struct tern_kernels {
     const char *name;
 
@@ -50,8 +68,32 @@ struct tern_kernels {
     size_t (*run_expand)(const uint8_t *coded, size_t len, uint8_t block[TERN_TERNARY_BLOCK_ROOM],
                          size_t *expanded);
 
+    // Bit i % 64 of above[i / 64] and equal[i / 64]: how the magnitude of value i compares with
+    // `bits`. 64 * words values.
+    void (*compare)(const float *values, size_t words, uint32_t bits, uint64_t *above,
+                    uint64_t *equal);
+
+    // Collects the magnitudes in the bracket, in order. Returns their number, or `room` when it may
+    // be too many; *above: those above the bracket.
+    size_t (*collect)(const float *values, size_t count, struct tern_bracket bracket, float *dst,
+                      size_t room, size_t *above);
+
+    // Of the values whose magnitude, as bits, is above `threshold`. count <= TERN_SUM_BLOCK.
+    struct tern_sum (*sum_above)(const float *values, size_t count, uint32_t threshold,
+                                 struct tern_units units);
+
     void (*finish)(void); // orders streamed stores before later ones; NULL: nothing to do
 };
+
+#define TERN_SUM_BLOCK ((size_t)1 << 15) // values whose sum fits 32 bits twice
+
+// The fields that only this folder calls.
+void tern_kernel_compare(const float *values, size_t words, uint32_t bits, uint64_t *above,
+                         uint64_t *equal);
+size_t tern_kernel_collect(const float *values, size_t count, struct tern_bracket bracket,
+                           float *dst, size_t room, size_t *above);
+struct tern_sum tern_kernel_sum_above(const float *values, size_t count, uint32_t threshold,
+                                      struct tern_units units);
 
 extern const struct tern_kernels tern_kernels_portable;
 #if TERN_KERNELS_X86
@@ -88,6 +130,12 @@ size_t tern_portable_run_encode(uint8_t *bytes, size_t len);
 struct tern_run_facts tern_portable_run_facts(const uint8_t *coded, size_t len);
 size_t tern_portable_run_expand(const uint8_t *coded, size_t len,
                                 uint8_t block[TERN_TERNARY_BLOCK_ROOM], size_t *expanded);
+void tern_portable_compare(const float *values, size_t words, uint32_t bits, uint64_t *above,
+                           uint64_t *equal);
+size_t tern_portable_collect(const float *values, size_t count, struct tern_bracket bracket,
+                             float *dst, size_t room, size_t *above);
+struct tern_sum tern_portable_sum_above(const float *values, size_t count, uint32_t threshold,
+                                        struct tern_units units);
 
 // --- What the sets share
 // -------------------------------------------------------------------------------

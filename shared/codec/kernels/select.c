@@ -1,6 +1,6 @@
 #include "codec/kernels/select.h"
 
-#include "codec/kernels/kernels.h"
+#include "codec/kernels/paths.h"
 #include "util/sqrt.h"
 #include <string.h>
 
@@ -70,20 +70,14 @@ enum {
     BLOCK = 32,          // values that are looked at together
 };
 
-// Magnitudes as bits, both included.
-struct bracket {
-    uint32_t low;
-    uint32_t high;
-};
-
 // Bits of the magnitude of a rank among the sampled, from 1 for the largest.
 static uint32_t sampled_bits(const float *sample, size_t len, size_t rank)
 {
     return tern_kernel_select(sample, len, rank).bits;
 }
 
-static struct bracket bracket_of(const float *values, size_t count, size_t k, float *sample,
-                                 size_t len)
+static struct tern_bracket bracket_of(const float *values, size_t count, size_t k, float *sample,
+                                      size_t len)
 {
     size_t step = count / len;
     for (size_t i = 0; i < len; i++) {
@@ -92,7 +86,7 @@ static struct bracket bracket_of(const float *values, size_t count, size_t k, fl
     size_t rank = (size_t)((uint64_t)k * len / count);
     double variance = (double)rank * (double)(len - rank) / (double)len;
     size_t slack = (size_t)(DEVIATIONS * tern_sqrt(variance)) + DEVIATIONS;
-    struct bracket bracket = {.low = 0, .high = ~TERN_SIGN_BIT};
+    struct tern_bracket bracket = {.low = 0, .high = ~TERN_SIGN_BIT};
     if (rank + slack <= len) {
         bracket.low = sampled_bits(sample, len, rank + slack);
     }
@@ -104,7 +98,8 @@ static struct bracket bracket_of(const float *values, size_t count, size_t k, fl
 
 // Magnitudes of a block above the bracket; *inside says whether any is in it. Signed compares,
 // which SSE2 has.
-static uint32_t look_at_block(const float values[BLOCK], struct bracket bracket, uint32_t *inside)
+static uint32_t look_at_block(const float values[BLOCK], struct tern_bracket bracket,
+                              uint32_t *inside)
 {
     int32_t low = (int32_t)bracket.low;
     int32_t high = (int32_t)bracket.high;
@@ -119,7 +114,8 @@ static uint32_t look_at_block(const float values[BLOCK], struct bracket bracket,
     return above;
 }
 
-static size_t collect_block(const float *values, size_t len, struct bracket bracket, float *dst)
+static size_t collect_block(const float *values, size_t len, struct tern_bracket bracket,
+                            float *dst)
 {
     size_t have = 0;
     for (size_t i = 0; i < len; i++) {
@@ -130,10 +126,8 @@ static size_t collect_block(const float *values, size_t len, struct bracket brac
     return have;
 }
 
-// Collects the magnitudes in the bracket. Returns their number, or `room` when it may be too many;
-// *above: those above the bracket.
-static size_t collect(const float *values, size_t count, struct bracket bracket, float *dst,
-                      size_t room, size_t *above)
+size_t tern_portable_collect(const float *values, size_t count, struct tern_bracket bracket,
+                             float *dst, size_t room, size_t *above)
 {
     size_t have = 0;
     size_t i = 0;
@@ -161,9 +155,9 @@ struct tern_selection tern_kernel_select_in(const float *values, size_t count, s
     if (count < FEW || room < sample) {
         return tern_kernel_select(values, count, k);
     }
-    struct bracket bracket = bracket_of(values, count, k, scratch, sample);
+    struct tern_bracket bracket = bracket_of(values, count, k, scratch, sample);
     size_t above = 0;
-    size_t have = collect(values, count, bracket, scratch, room, &above);
+    size_t have = tern_kernel_collect(values, count, bracket, scratch, room, &above);
     if (have == room || above >= k || above + have < k) {
         return tern_kernel_select(values, count, k);
     }
@@ -174,6 +168,8 @@ struct tern_selection tern_kernel_select_in(const float *values, size_t count, s
 
 // --- Marks
 // -----------------------------------------------------------------------------------------------
+
+enum { WORD = 64 };
 
 // The bits of a word that are the first `wanted` ones of `candidates`.
 static uint64_t first_bits(uint64_t candidates, size_t *wanted)
@@ -187,19 +183,48 @@ static uint64_t first_bits(uint64_t candidates, size_t *wanted)
     return taken;
 }
 
+void tern_portable_compare(const float *values, size_t words, uint32_t bits, uint64_t *above,
+                           uint64_t *equal)
+{
+    for (size_t word = 0; word < words; word++, values += WORD) {
+        uint64_t is_above = 0;
+        uint64_t is_equal = 0;
+        for (size_t i = 0; i < WORD; i++) {
+            uint32_t magnitude = magnitude_at(values, i);
+            is_above |= (uint64_t)(magnitude > bits) << i;
+            is_equal |= (uint64_t)(magnitude == bits) << i;
+        }
+        above[word] = is_above;
+        equal[word] = is_equal;
+    }
+}
+
+// Whole words; *ties moves by those that were taken.
+static void mark_words(const float *values, size_t count, uint32_t bits, size_t *ties,
+                       uint64_t *words)
+{
+    enum { STEP = 16 };
+    uint64_t equal[STEP];
+    for (size_t done = 0; done < count; done += STEP) {
+        size_t here = count - done < STEP ? count - done : STEP;
+        tern_kernel_compare(values + done * WORD, here, bits, words + done, equal);
+        for (size_t i = 0; i < here; i++) {
+            words[done + i] |= first_bits(equal[i], ties);
+        }
+    }
+}
+
 void tern_kernel_select_mark(const float *values, size_t count, struct tern_selection selection,
                              uint64_t *words)
 {
-    enum { WORD = 64 };
-    for (size_t start = 0; start < count; start += WORD) {
-        size_t here = count - start < WORD ? count - start : WORD;
-        uint64_t above = 0;
-        uint64_t equal = 0;
-        for (size_t i = 0; i < here; i++) {
-            uint32_t magnitude = magnitude_at(values, start + i);
-            above |= (uint64_t)(magnitude > selection.bits) << i;
-            equal |= (uint64_t)(magnitude == selection.bits) << i;
-        }
-        words[start / WORD] = above | first_bits(equal, &selection.ties);
+    size_t whole = count / WORD;
+    size_t rest = count % WORD;
+    mark_words(values, whole, selection.bits, &selection.ties, words);
+    if (rest > 0) {
+        // Zeros are never selected.
+        float padded[WORD] = {0};
+        memcpy(padded, values + whole * WORD, rest * sizeof(float));
+        mark_words(padded, 1, selection.bits, &selection.ties, words + whole);
+        words[whole] &= ~(~0ull << rest);
     }
 }
