@@ -3,6 +3,7 @@
 #include "round_trip.h"
 
 #include "codec/coders/elias.h"
+#include "codec/kernels/levels.h"
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -87,7 +88,11 @@ static void test_elias_codes(void **state)
         check_elias(1u << bit);
         check_elias((2u << bit) - 1);
     }
-    // Groups that say 2^29 and more.
+    // 2^29: "10" "100" "11101", a group of 30 digits, "0".
+    const uint8_t too_large[] = {0xe5, 0x06, 0, 0, 0, 0};
+    struct tern_bit_reader of_too_large = {.src = too_large, .len = sizeof too_large};
+    assert_int_equal(tern_elias_get(&of_too_large), 0);
+    // Groups that say how long the next one is, without end.
     const uint8_t endless[] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
     struct tern_bit_reader reader = {.src = endless, .len = sizeof endless};
     assert_int_equal(tern_elias_get(&reader), 0);
@@ -153,9 +158,11 @@ static void check_by_the_book(size_t n, unsigned levels, size_t bucket, const ch
             scale = fmaxf(scale, fabsf(values[i]));
             lanes[(i - start) % 8] += (double)values[i] * (double)values[i];
         }
+        double sum = ((lanes[0] + lanes[1]) + (lanes[2] + lanes[3])) +
+                     ((lanes[4] + lanes[5]) + (lanes[6] + lanes[7]));
+        assert_true(tern_kernel_sum_square(values + start, end - start) == sum);
         if (strcmp(norm, "l2") == 0) {
-            scale = (float)sqrt(((lanes[0] + lanes[1]) + (lanes[2] + lanes[3])) +
-                                ((lanes[4] + lanes[5]) + (lanes[6] + lanes[7])));
+            scale = (float)sqrt(sum);
         }
         for (size_t i = start; i < end && scale > 0; i++) {
             volatile float share = fabsf(values[i]) / scale;

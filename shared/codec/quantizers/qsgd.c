@@ -78,8 +78,8 @@ static bool quantize_all(const struct tern_encode_job *job, uint8_t *scales)
         float scale = scale_of(job->values + start, len, job->codec->norm);
         tern_put_f32(scales, scale);
         if (scale > 0) {
-            float highest = quantize(job, start, len, scale);
-            any = any || tern_level_value(scale, highest, (float)job->codec->levels) > 0;
+            // A level above 0 stands for more than half of its value, so never for 0.
+            any |= quantize(job, start, len, scale) > 0;
         }
     }
     return any;
