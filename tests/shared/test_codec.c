@@ -1,6 +1,6 @@
+#include "any_codec.h"
 #include "check.h"
 
-#include "codec/codec.h"
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -42,6 +42,61 @@ static void test_specs(void **state)
         assert_true(codec.sparsity == good[i].sparsity);
         tern_codec_format(&codec, spec);
         assert_string_equal(spec, good[i].canonical);
+    }
+}
+
+// What each name alone means, and every key at another value, in any order.
+static void test_presets_and_canonical_forms(void **state)
+{
+    (void)state;
+    static const char *const pairs[][2] = {
+        {"bfloat16", "bfloat16"},
+        {"int8", "int8"},
+        {"onebit", "onebit"},
+        {"3lc:coder=range", "3lc:s=1,coder=range"},
+        {"3lc:coder=zero-run,s=1.250", "3lc:s=1.25"},
+        {"density", "density:p=0.05"},
+        {"density:coder=gaps", "density:p=0.05,coder=gaps"},
+        {"density:coder=auto,p=0.000001", "density:p=0.000001"},
+        {"stochastic-ternary", "stochastic-ternary:coder=zero-run"},
+        {"stochastic-ternary:coder=consecutive", "stochastic-ternary:coder=consecutive"},
+        {"sparse", "sparse:p=0.05"},
+        {"sparse:coder=bitmap,p=1", "sparse:p=1,coder=bitmap"},
+        {"dgc", "dgc:p=0.001"},
+        {"dgc:warmup=8,momentum=0,coder=gaps", "dgc:p=0.001,momentum=0,warmup=8,coder=gaps"},
+        {"qsgd", "qsgd:levels=7"},
+        {"qsgd:coder=elias,norm=l2,bucket=32", "qsgd:levels=7,bucket=32,norm=l2,coder=elias"},
+        {"qsgd:levels=007,bucket=0512", "qsgd:levels=7"},
+        {"inceptionn", "inceptionn:bound=10"},
+        {"inceptionn:variant=literal,bound=4", "inceptionn:bound=4,variant=literal"},
+        {"scalecom", "scalecom:p=0.01"},
+        {"scalecom:beta=0.5,coder=gaps", "scalecom:p=0.01,beta=0.5,coder=gaps"},
+    };
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
+        struct tern_codec codec;
+        char spec[TERN_CODEC_SPEC_MAX];
+        assert_int_equal(tern_codec_parse(pairs[i][0], &codec, NULL), TERN_OK);
+        tern_codec_format(&codec, spec);
+        assert_string_equal(spec, pairs[i][1]);
+    }
+}
+
+// The canonical form of any codec has room, and means the same codec.
+static void test_canonical_forms_read_back(void **state)
+{
+    (void)state;
+    const struct tern_codec_entry *entry = NULL;
+    for (size_t i = 0; (entry = tern_codec_entry_at(i)) != NULL; i++) {
+        for (uint32_t corner = 0; corner < 32; corner++) {
+            char given[ANY_CODEC_SPEC_MAX];
+            char spec[TERN_CODEC_SPEC_MAX];
+            struct tern_codec again;
+            struct tern_codec codec = corner_codec(entry, corner, given);
+            tern_codec_format(&codec, spec);
+            assert_true(strlen(spec) + 1 < sizeof spec);
+            assert_int_equal(tern_codec_parse(spec, &again, NULL), TERN_OK);
+            assert_memory_equal(&codec, &again, sizeof codec);
+        }
     }
 }
 
@@ -121,6 +176,57 @@ static void test_refusals_name_key_and_range(void **state)
     }
 }
 
+// A value that no parameter of the kind takes.
+static const char *value_outside(const struct tern_codec_parameter *parameter, char text[32])
+{
+    uint32_t above = parameter->most + 1;
+    switch (parameter->kind) {
+    case TERN_PARAMETER_NUMBER:
+        snprintf(text, 32, "%u.%06u", above / 1000000, above % 1000000);
+        return text;
+    case TERN_PARAMETER_WHOLE:
+        snprintf(text, 32, "%u", above);
+        return text;
+    case TERN_PARAMETER_CHOICE:
+        break;
+    }
+    return "none";
+}
+
+static void expect_refusal(const struct tern_codec_entry *entry,
+                           const struct tern_codec_parameter *parameter, const char *value)
+{
+    char spec[128];
+    char expected[TERN_CODEC_SENTENCE_MAX];
+    char sentence[TERN_CODEC_SENTENCE_MAX];
+    struct tern_codec codec;
+    struct tern_codec_refusal refusal;
+    snprintf(spec, sizeof spec, "%s:%s=%s", entry->name, parameter->key, value);
+    snprintf(expected, sizeof expected, "%s: %s is %s, not \"%s\"", entry->name, parameter->key,
+             parameter->range, value);
+    assert_int_equal(tern_codec_parse(spec, &codec, &refusal), TERN_ERR_ARGUMENT);
+    tern_codec_explain(&refusal, sentence);
+    assert_string_equal(sentence, expected);
+    assert_true(strlen(parameter->range) > 0 && strlen(parameter->meaning) > 0);
+}
+
+static void test_every_range_is_kept_and_named(void **state)
+{
+    (void)state;
+    const struct tern_codec_entry *entry = NULL;
+    for (size_t i = 0; (entry = tern_codec_entry_at(i)) != NULL; i++) {
+        for (const struct tern_codec_parameter *p = entry->parameters; p->key != NULL; p++) {
+            char text[32];
+            expect_refusal(entry, p, value_outside(p, text));
+            expect_refusal(entry, p, "");
+            expect_refusal(entry, p, "-1");
+            if (p->kind != TERN_PARAMETER_CHOICE && p->least > 0) {
+                expect_refusal(entry, p, "0");
+            }
+        }
+    }
+}
+
 // --- Encoding
 // ------------------------------------------------------------------------------------------
 
@@ -129,31 +235,44 @@ static void refuse(const struct tern_codec *codec, const float *values, size_t n
                    enum tern_result expected)
 {
     float copy[64];
+    float velocity[64];
     uint8_t payload[512];
     size_t written = 99;
     assert_true(n <= 64);
     memcpy(copy, values, n * sizeof *copy);
-    assert_int_equal(tern_codec_encode(codec, NULL, copy, n, payload, sizeof payload, &written),
+    memcpy(velocity, values, n * sizeof *copy);
+    const struct tern_encode_context context = {.velocity = velocity};
+    assert_int_equal(tern_codec_encode(codec, &context, copy, n, payload, sizeof payload, &written),
                      expected);
     assert_same_floats(copy, values, n);
+    assert_same_floats(velocity, values, n);
     assert_int_equal(written, 99);
+}
+
+static void refuse_at_every_place(const struct tern_codec *codec)
+{
+    const float bad[] = {NAN, -NAN, INFINITY, -INFINITY};
+    for (size_t i = 0; i < 4; i++) {
+        for (size_t at = 0; at < 40; at++) {
+            float values[40];
+            for (size_t k = 0; k < 40; k++) {
+                values[k] = (float)k;
+            }
+            values[at] = bad[i];
+            refuse(codec, values, 40, TERN_ERR_NON_FINITE);
+        }
+    }
 }
 
 static void test_non_finite_values_change_nothing(void **state)
 {
     (void)state;
-    const float bad[] = {NAN, -NAN, INFINITY, -INFINITY};
-    const struct tern_codec *codecs[] = {&float32, &float16, &ternary};
-    for (size_t c = 0; c < 3; c++) {
-        for (size_t i = 0; i < 4; i++) {
-            for (size_t at = 0; at < 40; at++) {
-                float values[40];
-                for (size_t k = 0; k < 40; k++) {
-                    values[k] = (float)k;
-                }
-                values[at] = bad[i];
-                refuse(codecs[c], values, 40, TERN_ERR_NON_FINITE);
-            }
+    const struct tern_codec_entry *entry = NULL;
+    for (size_t i = 0; (entry = tern_codec_entry_at(i)) != NULL; i++) {
+        for (uint32_t corner = 0; corner < 32; corner++) {
+            char spec[ANY_CODEC_SPEC_MAX];
+            struct tern_codec codec = corner_codec(entry, corner, spec);
+            refuse_at_every_place(&codec);
         }
     }
 }
@@ -168,27 +287,80 @@ static void test_overflow_changes_nothing(void **state)
     refuse(&float16, above_half, 3, TERN_ERR_NON_FINITE);
 }
 
-static void test_bound_is_enough_and_needed(void **state)
+static void test_dense_payloads_fill_their_bound(void **state)
 {
     (void)state;
     const struct tern_codec *codecs[] = {&float32, &float16, &ternary};
     for (size_t c = 0; c < 3; c++) {
-        for (size_t n = 0; n < 60; n++) {
+        for (size_t n = 1; n < 60; n++) {
             float values[60];
             for (size_t i = 0; i < n; i++) {
                 values[i] = i % 2 ? 1.0f : -1.0f; // no zeros: the longest payload
             }
             uint8_t payload[256];
-            size_t bound = tern_codec_bound(codecs[c], n);
             size_t written = 0;
-            memset(payload, 0xa5, sizeof payload);
             assert_int_equal(
-                tern_codec_encode(codecs[c], NULL, values, n, payload, bound - 1, &written),
-                TERN_ERR_NO_SPACE);
-            assert_int_equal(
-                tern_codec_encode(codecs[c], NULL, values, n, payload, bound, &written), TERN_OK);
-            assert_int_equal(written, n > 0 ? bound : 1);
-            assert_int_equal(payload[bound], 0xa5);
+                tern_codec_encode(codecs[c], NULL, values, n, payload, sizeof payload, &written),
+                TERN_OK);
+            assert_int_equal(written, tern_codec_bound(codecs[c], n));
+        }
+    }
+}
+
+enum { BOUND_VALUES = 300, BOUND_BYTES = 4 * BOUND_VALUES + BOUND_VALUES / 4 + 64 };
+
+// Shapes that make some codec's payload long.
+static void fill_shape(float *values, size_t n, unsigned shape, struct tern_prng *rng)
+{
+    for (size_t i = 0; i < n; i++) {
+        float sign = tern_prng_u32(rng) & 1 ? 1.0f : -1.0f;
+        float large = shape == 1 ? 1e30f : 1 + tern_prng_float(rng);
+        values[i] = shape == 2 && tern_prng_below(rng, 8) > 0 ? 0 : sign * large;
+        values[i] = shape == 3 ? any_float(rng) * 0x1p-40f : values[i];
+    }
+}
+
+static void check_bound(const struct tern_codec *codec, const float *input, size_t n)
+{
+    static uint8_t payload[BOUND_BYTES + 64];
+    float values[BOUND_VALUES];
+    float velocity[BOUND_VALUES] = {0};
+    const struct tern_encode_context context = {.velocity = velocity, .seed = n};
+    size_t bound = tern_codec_bound(codec, n);
+    size_t written = 0;
+    assert_true(bound >= 1 && bound <= tern_codec_bound_any(n));
+    memset(payload, 0xa5, sizeof payload);
+    memcpy(values, input, n * sizeof *values);
+    assert_int_equal(tern_codec_encode(codec, &context, values, n, payload, bound - 1, &written),
+                     TERN_ERR_NO_SPACE);
+    assert_same_floats(values, input, n);
+    assert_int_equal(tern_codec_encode(codec, &context, values, n, payload, bound, &written),
+                     TERN_OK);
+    assert_in_range(written, 1, bound);
+    for (size_t i = bound; i < bound + 64; i++) {
+        assert_int_equal(payload[i], 0xa5);
+    }
+}
+
+static void test_no_codec_writes_past_its_bound(void **state)
+{
+    (void)state;
+    struct tern_prng rng;
+    tern_prng_init(&rng, 3, TERN_PRNG_TEST, 0, 0);
+    const struct tern_codec_entry *entry = NULL;
+    for (size_t i = 0; (entry = tern_codec_entry_at(i)) != NULL; i++) {
+        for (uint32_t corner = 0; corner < 32; corner++) {
+            char spec[ANY_CODEC_SPEC_MAX];
+            struct tern_codec codec = corner_codec(entry, corner, spec);
+            for (unsigned round = 0; round < 80; round++) {
+                float input[BOUND_VALUES];
+                size_t n = round < 40 ? round : tern_prng_below(&rng, BOUND_VALUES);
+                unsigned shape = round % 4;
+                // What is too large for a half is refused, not written.
+                shape = shape % 2 == 1 && codec.id == TERN_CODEC_FLOAT16 ? 0 : shape;
+                fill_shape(input, n, shape, &rng);
+                check_bound(&codec, input, n);
+            }
         }
     }
 }
@@ -333,12 +505,16 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_specs),
+        cmocka_unit_test(test_presets_and_canonical_forms),
+        cmocka_unit_test(test_canonical_forms_read_back),
         cmocka_unit_test(test_bad_specs_are_pointed_at),
         cmocka_unit_test(test_every_name_parses),
         cmocka_unit_test(test_refusals_name_key_and_range),
+        cmocka_unit_test(test_every_range_is_kept_and_named),
         cmocka_unit_test(test_non_finite_values_change_nothing),
         cmocka_unit_test(test_overflow_changes_nothing),
-        cmocka_unit_test(test_bound_is_enough_and_needed),
+        cmocka_unit_test(test_dense_payloads_fill_their_bound),
+        cmocka_unit_test(test_no_codec_writes_past_its_bound),
         cmocka_unit_test(test_unknown_codec),
         cmocka_unit_test(test_3lc_by_hand),
         cmocka_unit_test(test_runs_make_a_large_zero_tensor_small),

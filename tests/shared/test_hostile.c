@@ -1,32 +1,61 @@
-// Damaged and random payloads: never a crash or an over-read (inputs and outputs end where their
-// allocations do, for ASan), never a changed value on error, and exactly what the slow decoder
-// accepts is accepted.
+// Damaged and random payloads of every mode: never a crash or an over-read (inputs and outputs end
+// where their allocations do, for ASan), never a changed value on error, time that goes with the
+// bytes and values, and of ternary digits exactly what the slow decoder accepts.
+#include "any_codec.h"
 #include "check.h"
 #include "slow_ternary.h"
 
-#include "codec/codec.h"
+#include "codec/modes.h"
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-enum { LARGEST = 400, PAYLOAD_MAX = 2048, ROUNDS = 300000 };
+enum { LARGEST = 400, PAYLOAD_MAX = 4 * LARGEST + LARGEST / 4 + 64, ROUNDS = 60000 };
 
 static struct tern_prng rng;
 
-// An encoded payload of n values, mostly with runs.
-static size_t make_payload(const char *spec, size_t n, uint8_t payload[PAYLOAD_MAX])
+static int seed(void **state)
 {
-    struct tern_codec codec;
+    (void)state;
+    tern_prng_init(&rng, 41, TERN_PRNG_TEST, 0, 0);
+    return 0;
+}
+
+static uint32_t below(void *arg, uint32_t bound)
+{
+    (void)arg;
+    return tern_prng_below(&rng, bound);
+}
+
+static const struct any_source source = {.below = below, .arg = NULL};
+
+// --- Payloads
+// -------------------------------------------------------------------------------------------
+
+// An encoded payload of n values, mostly with runs.
+static size_t make_payload(const struct tern_codec *codec, size_t n, uint8_t payload[PAYLOAD_MAX])
+{
     float values[LARGEST];
+    float velocity[LARGEST] = {0};
     size_t written = 0;
     uint32_t one_in = 1 + tern_prng_below(&rng, 60);
+    float small = tern_prng_below(&rng, 2) ? 0.1f : 0;
     for (size_t i = 0; i < n; i++) {
-        values[i] = tern_prng_below(&rng, one_in) == 0 ? 1.0f : 0.1f;
+        values[i] = tern_prng_below(&rng, one_in) == 0 ? 1.0f : small;
         values[i] = tern_prng_u32(&rng) & 1 ? values[i] : -values[i];
     }
-    assert_int_equal(tern_codec_parse(spec, &codec, NULL), TERN_OK);
-    assert_int_equal(tern_codec_encode(&codec, NULL, values, n, payload, PAYLOAD_MAX, &written),
+    struct tern_encode_context context = {.velocity = velocity, .seed = 3};
+    assert_int_equal(tern_codec_encode(codec, &context, values, n, payload, PAYLOAD_MAX, &written),
                      TERN_OK);
     return written;
+}
+
+static const uint8_t modes[] = {0x00, 0x01, 0x02, 0x03, 0x04, 0x10, 0x11, 0x12, 0x13, 0x14, 0x15,
+                                0x20, 0x30, 0x31, 0x32, 0x33, 0x40, 0x41, 0x50, 0x51, 0x77};
+
+static uint8_t any_mode(void)
+{
+    return modes[tern_prng_below(&rng, sizeof modes)];
 }
 
 static size_t damage(uint8_t *payload, size_t len)
@@ -57,42 +86,58 @@ static size_t damage(uint8_t *payload, size_t len)
         return len;
     }
     default: // another mode
-        payload[0] = (uint8_t)tern_prng_below(&rng, 0x14);
+        payload[0] = any_mode();
         return len;
     }
+}
+
+// --- What must hold of any bytes
+// -----------------------------------------------------------------------
+
+static void check_slow(const uint8_t *src, size_t len, const float *decoded, size_t n,
+                       bool accepted)
+{
+    float *slow = malloc(n * sizeof *slow + 1);
+    bool valid = slow_decode(src, len, slow, n);
+    assert_int_equal(accepted, valid);
+    if (valid) {
+        assert_same_floats(decoded, slow, n);
+    }
+    free(slow);
+}
+
+static size_t nonzero_of(const float *values, size_t n)
+{
+    size_t nonzero = 0;
+    for (size_t i = 0; i < n; i++) {
+        nonzero += values[i] != 0;
+    }
+    return nonzero;
 }
 
 // Decodes and adds; returns whether the payload was accepted.
 static bool check_one(const uint8_t *payload, size_t len, size_t n)
 {
     uint8_t *src = malloc(len > 0 ? len : 1);
-    float *dst = malloc(n * sizeof *dst);
-    float *acc = malloc(n * sizeof *acc);
+    float *dst = malloc(n * sizeof *dst + 1);
+    float *acc = malloc(n * sizeof *acc + 1);
+    float *untouched = malloc(n * sizeof *untouched + 1);
     memcpy(src, payload, len);
     memset(dst, 0x5a, n * sizeof *dst);
     memset(acc, 0x5a, n * sizeof *acc);
+    memset(untouched, 0x5a, n * sizeof *untouched);
     struct tern_codec_info info;
     enum tern_result result = tern_codec_decode(src, len, dst, n);
     assert_int_equal(tern_codec_accumulate(src, len, 0.5f, acc, n), result);
     assert_int_equal(tern_codec_inspect(src, len, n, &info), result);
-    float *untouched = malloc(n * sizeof *untouched);
-    memset(untouched, 0x5a, n * sizeof *untouched);
     if (result != TERN_OK) {
         assert_memory_equal(dst, untouched, n * sizeof *dst);
         assert_memory_equal(acc, untouched, n * sizeof *acc);
     } else {
-        size_t nonzero = 0;
-        for (size_t i = 0; i < n; i++) {
-            nonzero += dst[i] != 0;
-        }
-        assert_int_equal(info.nonzero, nonzero);
+        assert_int_equal(info.nonzero, nonzero_of(dst, n));
     }
-    if (len > 0 && (payload[0] == 0x00 || payload[0] == 0x10 || payload[0] == 0x11)) {
-        bool valid = slow_decode(src, len, untouched, n);
-        assert_int_equal(result == TERN_OK, valid);
-        if (valid) {
-            assert_same_floats(dst, untouched, n);
-        }
+    if (len > 0 && slow_reads(src[0])) {
+        check_slow(src, len, dst, n, result == TERN_OK);
     }
     free(untouched);
     free(acc);
@@ -101,16 +146,28 @@ static bool check_one(const uint8_t *payload, size_t len, size_t n)
     return result == TERN_OK;
 }
 
+// --- Damage
+// ---------------------------------------------------------------------------------------------
+
+static const struct tern_codec_entry *any_entry(void)
+{
+    static uint32_t entries;
+    while (tern_codec_entry_at(entries) != NULL) {
+        entries++;
+    }
+    return tern_codec_entry_at(tern_prng_below(&rng, entries));
+}
+
 static void test_damaged_payloads(void **state)
 {
     (void)state;
-    static const char *const specs[] = {"3lc:s=1", "3lc:s=1.5", "float16", "float32"};
-    tern_prng_init(&rng, 41, TERN_PRNG_TEST, 0, 0);
     size_t accepted = 0;
     for (int round = 0; round < ROUNDS; round++) {
-        uint8_t payload[PAYLOAD_MAX];
+        uint8_t payload[PAYLOAD_MAX + 3];
+        char spec[ANY_CODEC_SPEC_MAX];
+        struct tern_codec codec = any_codec(any_entry(), &source, spec);
         size_t n = 1 + tern_prng_below(&rng, round % 4 == 0 ? LARGEST : 40);
-        size_t len = make_payload(specs[round % 8 < 6 ? round % 2 : 2 + round % 2], n, payload);
+        size_t len = make_payload(&codec, n, payload);
         uint32_t times = 1 + tern_prng_below(&rng, 3);
         while (times-- > 0 && len > 1) {
             len = damage(payload, len);
@@ -121,20 +178,52 @@ static void test_damaged_payloads(void **state)
     assert_in_range(accepted, ROUNDS / 20, ROUNDS - ROUNDS / 20);
 }
 
+static void change_every_byte(uint8_t *payload, size_t len, size_t n)
+{
+    for (size_t at = 0; at < len; at++) {
+        uint8_t byte = payload[at];
+        for (unsigned other = 0; other < 256; other++) {
+            payload[at] = (uint8_t)other;
+            check_one(payload, len, n);
+        }
+        payload[at] = byte;
+    }
+}
+
+static void test_every_truncation_and_byte(void **state)
+{
+    (void)state;
+    const struct tern_codec_entry *entry = NULL;
+    for (size_t i = 0; (entry = tern_codec_entry_at(i)) != NULL; i++) {
+        for (int round = 0; round < 12; round++) {
+            uint8_t payload[PAYLOAD_MAX];
+            char spec[ANY_CODEC_SPEC_MAX];
+            struct tern_codec codec = any_codec(entry, &source, spec);
+            size_t n = 1 + tern_prng_below(&rng, 12);
+            size_t len = make_payload(&codec, n, payload);
+            assert_true(check_one(payload, len, n));
+            for (size_t cut = 0; cut < len; cut++) {
+                assert_false(check_one(payload, cut, n));
+            }
+            payload[len] = 0;
+            assert_false(check_one(payload, len + 1, n));
+            change_every_byte(payload, len, n);
+        }
+    }
+}
+
 static void test_random_payloads(void **state)
 {
     (void)state;
-    static const uint8_t modes[] = {0x00, 0x01, 0x02, 0x10, 0x10, 0x11, 0x11, 0x12};
-    tern_prng_init(&rng, 42, TERN_PRNG_TEST, 0, 0);
-    for (int round = 0; round < ROUNDS; round++) {
+    for (int round = 0; round < 3 * ROUNDS; round++) {
         uint8_t payload[64];
         size_t len = tern_prng_below(&rng, sizeof payload);
         for (size_t i = 0; i < len; i++) {
             payload[i] = (uint8_t)tern_prng_u32(&rng);
         }
-        payload[0] = modes[tern_prng_below(&rng, sizeof modes)];
+        payload[0] = any_mode();
         payload[4] &= 0x7f; // a scale that is not negative, so that the digits are looked at
-        check_one(payload, len, 1 + tern_prng_below(&rng, 60));
+        check_one(payload, len, tern_prng_below(&rng, 60));
     }
 }
 
@@ -144,7 +233,7 @@ static void test_padding_of_all_small_sizes(void **state)
     (void)state;
     for (size_t n = 1; n <= 30; n++) {
         for (unsigned byte = 0; byte < 256; byte++) {
-            for (uint8_t mode = 0x10; mode <= 0x11; mode++) {
+            for (uint8_t mode = 0x10; mode <= 0x13; mode++) {
                 uint8_t payload[16] = {mode, 0, 0, 0x80, 0x3f};
                 size_t stride = (n + 4) / 5;
                 memset(payload + 5, 121, stride);
@@ -158,12 +247,69 @@ static void test_padding_of_all_small_sizes(void **state)
     }
 }
 
+// --- Time
+// -----------------------------------------------------------------------------------------------
+
+enum { SHORT = 1 << 15, FACTOR = 8, LONG = SHORT * FACTOR };
+
+// Seconds of processor that checking takes at best.
+static double seconds_for(const uint8_t *payload, size_t len, size_t n)
+{
+    double best = 1e9;
+    for (int i = 0; i < 5; i++) {
+        struct tern_codec_info info;
+        clock_t start = clock();
+        enum tern_result result = tern_codec_inspect(payload, len, n, &info);
+        double took = (double)(clock() - start) / CLOCKS_PER_SEC;
+        assert_true(result != TERN_ERR_IO);
+        best = took < best ? took : best;
+    }
+    return best;
+}
+
+static void fill_hostile(uint8_t *payload, uint8_t mode, int kind)
+{
+    static const uint8_t head[] = {0, 0, 0x80, 0x3f, 0, 0, 0x80, 0x3f};
+    for (size_t i = 0; i < LONG; i++) {
+        payload[i] = kind == 0   ? 0
+                     : kind == 1 ? 0xff
+                     : kind == 2 ? 0x5a
+                                 : (uint8_t)rng.block[i % 4];
+        if (kind == 3 && i % 4 == 3) {
+            tern_prng_u32(&rng);
+        }
+    }
+    payload[0] = mode;
+    memcpy(payload + 1, head, sizeof head);
+}
+
+// Eight times the bytes and values take about eight times the time, in whatever a mode reads first.
+static void test_time_is_linear(void **state)
+{
+    (void)state;
+    uint8_t *payload = malloc(LONG);
+    for (size_t m = 0; m < sizeof modes; m++) {
+        for (int kind = 0; kind < 4; kind++) {
+            fill_hostile(payload, modes[m], kind);
+            double small = seconds_for(payload, SHORT, 4 * SHORT);
+            double large = seconds_for(payload, LONG, 4 * LONG);
+            if (large > 4 * FACTOR * small + 0.02) {
+                fail_msg("mode %02x, kind %d: %g s, and %g s for %d times as much", modes[m], kind,
+                         small, large, FACTOR);
+            }
+        }
+    }
+    free(payload);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_damaged_payloads),
-        cmocka_unit_test(test_random_payloads),
-        cmocka_unit_test(test_padding_of_all_small_sizes),
+        cmocka_unit_test_setup(test_damaged_payloads, seed),
+        cmocka_unit_test_setup(test_every_truncation_and_byte, seed),
+        cmocka_unit_test_setup(test_random_payloads, seed),
+        cmocka_unit_test_setup(test_padding_of_all_small_sizes, seed),
+        cmocka_unit_test_setup(test_time_is_linear, seed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
