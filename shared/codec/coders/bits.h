@@ -50,7 +50,7 @@ static inline uint64_t tern_bits_low(uint64_t value, unsigned bits)
 // Index of the highest bit that is set; value > 0.
 static inline unsigned tern_bits_log2(uint64_t value)
 {
-    return 63u - (unsigned)__builtin_clzll(value);
+    return 63u ^ (unsigned)__builtin_clzll(value);
 }
 
 // --- Writing

@@ -3,10 +3,9 @@
 // parameter follows the mean distance, so nothing about the tensor is sent beforehand. Shifts and
 // masks only, for devices that have little else. docs/FORMAT.md, "Gaps".
 #include "codec/coders/bits.h"
+#include "codec/coders/places.h"
 #include "codec/coders/ternary.h"
 #include "util/bytes.h"
-
-#include <string.h>
 
 // --- The mean gap, and the parameter that suits it
 // ---------------------------------------------------------------
@@ -138,17 +137,9 @@ static uint64_t get_long_gap(struct tern_bit_reader *bits, unsigned parameter)
     return gap >> parameter >= ESCAPE ? gap : UINT64_MAX;
 }
 
-// A value that is not zero, or where there are no more.
-struct found {
-    size_t at;     // its index; count: the end; above: corrupt
-    uint32_t sign; // TERN_SIGN_BIT or 0
-};
-
-static inline struct found find_next(struct reader *reader)
+// Reads a gap and, unless it reaches `left`, the sign bit after it.
+static inline uint64_t get_gap(struct reader *reader, uint64_t left, uint64_t *sign)
 {
-    if (reader->next >= reader->count) {
-        return (struct found){.at = reader->count};
-    }
     unsigned parameter = parameter_of(&reader->mean);
     uint64_t code = tern_bits_peek(&reader->bits);
     unsigned quotient = (unsigned)__builtin_ctzll(code | 1ull << ESCAPE);
@@ -161,52 +152,65 @@ static inline struct found find_next(struct reader *reader)
         gap = get_long_gap(&reader->bits, parameter);
         code = tern_bits_peek(&reader->bits);
     }
-    if (gap >= reader->count - reader->next) {
-        bool ends = gap == reader->count - reader->next;
-        return (struct found){.at = ends ? reader->count : SIZE_MAX};
-    }
+    *sign = code & 1;
+    reader->bits.at += gap < left;
     learn(&reader->mean, gap);
-    reader->bits.at++;
-    size_t at = reader->next + (size_t)gap;
-    reader->next = at + 1;
-    return (struct found){.at = at, .sign = (uint32_t)(code & 1) << 31};
+    return gap;
+}
+
+// Finds the next places; none when there are no more. Sets `next` past `count` where the bytes are
+// corrupt.
+static void find_places(struct reader *shared, struct tern_places *places)
+{
+    struct reader reader = *shared; // in registers
+    size_t found = 0;
+    while (found < TERN_PLACES_MAX && reader.next < reader.count) {
+        uint64_t left = reader.count - reader.next;
+        uint64_t sign = 0;
+        uint64_t gap = get_gap(&reader, left, &sign);
+        if (gap >= left) {
+            reader.next = gap == left ? reader.count : SIZE_MAX;
+            break;
+        }
+        uint64_t at = reader.next + gap;
+        places->of[found++] = 2 * at + sign;
+        reader.next = (size_t)at + 1;
+    }
+    places->count = found;
+    *shared = reader;
 }
 
 static enum tern_result check_gaps(const uint8_t *body, size_t len, size_t count)
 {
     TERN_TRY(tern_ternary_check_scale(body, len));
     struct reader reader = open_reader(body, len, count);
-    struct found found = {.at = 0};
-    do {
-        found = find_next(&reader);
-    } while (found.at < count);
-    return found.at == count && tern_bits_end(&reader.bits) ? TERN_OK : TERN_ERR_CORRUPT;
+    struct tern_places places;
+    while (reader.next < count) {
+        find_places(&reader, &places);
+    }
+    return reader.next == count && tern_bits_end(&reader.bits) ? TERN_OK : TERN_ERR_CORRUPT;
 }
-
-// Clears a stretch at a time, just before values of it are set, while it is in the cache.
-enum { STRETCH = 4096 };
 
 static void decode_gaps(const uint8_t *body, size_t len, float *dst, size_t count)
 {
-    uint32_t scale = tern_get_le32(body);
     struct reader reader = open_reader(body, len, count);
-    struct found found = find_next(&reader);
-    for (size_t start = 0; start < count; start += STRETCH) {
-        size_t stretch = count - start < STRETCH ? count - start : STRETCH;
-        memset(dst + start, 0, stretch * sizeof *dst);
-        for (; found.at < start + stretch; found = find_next(&reader)) {
-            dst[found.at] = tern_bits_float(scale ^ found.sign);
-        }
+    struct tern_places places;
+    size_t done = 0;
+    while (reader.next < count) {
+        find_places(&reader, &places);
+        done = tern_places_set(&places, tern_get_le32(body), dst, done);
     }
+    tern_places_clear(dst, done, count);
 }
 
 // weight * (scale * q) is (weight * scale) * q, both rounded once: q only changes the sign.
 static void accumulate_gaps(const uint8_t *body, size_t len, float weight, float *acc, size_t count)
 {
-    uint32_t scale = tern_float_bits(weight * tern_get_f32(body));
     struct reader reader = open_reader(body, len, count);
-    for (struct found found = find_next(&reader); found.at < count; found = find_next(&reader)) {
-        acc[found.at] += tern_bits_float(scale ^ found.sign);
+    struct tern_places places;
+    while (reader.next < count) {
+        find_places(&reader, &places);
+        tern_places_add(&places, tern_float_bits(weight * tern_get_f32(body)), acc);
     }
 }
 
@@ -214,9 +218,11 @@ static void describe_gaps(const uint8_t *body, size_t len, size_t count,
                           struct tern_codec_info *info)
 {
     struct reader reader = open_reader(body, len, count);
+    struct tern_places places;
     size_t nonzero = 0;
-    while (find_next(&reader).at < count) {
-        nonzero++;
+    while (reader.next < count) {
+        find_places(&reader, &places);
+        nonzero += places.count;
     }
     tern_ternary_describe(body, nonzero, 0, info);
 }

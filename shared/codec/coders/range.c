@@ -2,6 +2,7 @@
 // signs. Contexts follow the local density, as a mean of the last gaps; their probabilities begin
 // at those of independent values of that density, so that little need be learned.
 // docs/FORMAT.md, "Range".
+#include "codec/coders/places.h"
 #include "codec/coders/range_bits.h"
 #include "codec/coders/ternary.h"
 #include "util/bytes.h"
@@ -20,13 +21,20 @@ enum {
     QUOTIENTS = 8, // leaves of a class's tree
     ESCAPE = QUOTIENTS - 1,
     FIRST_SHIFTED = 3, // class whose gaps have a bit beside the quotient
+    ADJACENT = 2,      // added to the context of a sign right after another
     SIGN_CONTEXTS = 4,
 };
 
-struct model {
+// What was seen last. Apart from the contexts, so that it stays in registers.
+struct past {
     uint64_t mean; // of past gaps, fixed point
     unsigned seen; // gaps, SLOWEST at most
-    unsigned last_sign;
+    unsigned sign;
+};
+
+static const struct past no_past = {.mean = FIRST_MEAN};
+
+struct contexts {
     struct tern_chance quotients[CLASSES][QUOTIENTS]; // by node of the tree, the root is 1
     struct tern_chance signs[SIGN_CONTEXTS];
 };
@@ -42,20 +50,17 @@ static const uint16_t nominal[NOMINAL_ROWS][QUOTIENTS] = {
     {0, 49618, 43900, 33237, 38505, 38505, 38505, 19528},
 };
 
-static void open_model(struct model *model)
+static void open_contexts(struct contexts *contexts)
 {
-    model->mean = FIRST_MEAN;
-    model->seen = 0;
-    model->last_sign = 0;
     for (size_t class = 0; class < CLASSES; class ++) {
         size_t row = class < NOMINAL_ROWS ? class : NOMINAL_ROWS - 1;
         for (size_t node = 0; node < QUOTIENTS; node++) {
-            model->quotients[class][node] =
+            contexts->quotients[class][node] =
                 (struct tern_chance){nominal[row][node], TERN_RANGE_FIRST_WEIGHT};
         }
     }
     for (size_t i = 0; i < SIGN_CONTEXTS; i++) {
-        model->signs[i] = (struct tern_chance){TERN_RANGE_ONE / 2, TERN_RANGE_FIRST_WEIGHT};
+        contexts->signs[i] = (struct tern_chance){TERN_RANGE_ONE / 2, TERN_RANGE_FIRST_WEIGHT};
     }
 }
 
@@ -78,20 +83,16 @@ static inline unsigned next_class(unsigned class)
 
 // A gap far above the mean counts less than its length, or it would spoil the class of the many
 // short ones that often follow.
-static inline void learn(struct model *model, uint64_t gap)
+static inline void learn(struct past *past, uint64_t gap, unsigned sign)
 {
-    uint64_t most = LONGEST * (model->mean + (1 << MEAN_BITS));
+    uint64_t most = LONGEST * (past->mean + (1 << MEAN_BITS));
     uint64_t scaled = gap << MEAN_BITS;
     scaled = scaled < most ? scaled : most;
-    model->seen += model->seen < SLOWEST;
-    unsigned shift = 1 + tern_bits_log2(model->seen);
-    model->mean -= model->mean >> shift;
-    model->mean += scaled >> shift;
-}
-
-static inline struct tern_chance *sign_chance(struct model *model, uint64_t gap)
-{
-    return &model->signs[(gap == 0 ? 2 : 0) + model->last_sign];
+    past->seen += past->seen < SLOWEST;
+    unsigned shift = 1 + tern_bits_log2(past->seen);
+    past->mean -= past->mean >> shift;
+    past->mean += scaled >> shift;
+    past->sign = sign;
 }
 
 // --- Encoding
@@ -109,28 +110,29 @@ static inline void put_quotient(struct tern_range_writer *writer, struct tern_ch
 struct writer {
     struct tern_range_writer range;
     struct tern_bit_writer bits; // from the end of the buffer back
-    struct model model;
+    struct past past;
+    struct contexts *contexts;
 };
 
 static inline void put_gap(struct writer *writer, uint64_t gap)
 {
-    unsigned class = class_of(writer->model.mean);
+    unsigned class = class_of(writer->past.mean);
     uint64_t left = gap;
     while (left >> shift_of(class) >= ESCAPE) {
-        put_quotient(&writer->range, writer->model.quotients[class], ESCAPE);
+        put_quotient(&writer->range, writer->contexts->quotients[class], ESCAPE);
         left -= (uint64_t)ESCAPE << shift_of(class);
         class = next_class(class);
     }
     unsigned shift = shift_of(class);
-    put_quotient(&writer->range, writer->model.quotients[class], (unsigned)(left >> shift));
+    put_quotient(&writer->range, writer->contexts->quotients[class], (unsigned)(left >> shift));
     tern_bits_put_back(&writer->bits, tern_bits_low(left, shift), shift);
 }
 
 static inline void put_sign(struct writer *writer, uint64_t gap, unsigned sign)
 {
-    tern_range_put(&writer->range, sign_chance(&writer->model, gap), sign);
-    writer->model.last_sign = sign;
-    learn(&writer->model, gap);
+    unsigned context = writer->past.sign + (gap == 0 ? ADJACENT : 0);
+    tern_range_put(&writer->range, &writer->contexts->signs[context], sign);
+    learn(&writer->past, gap, sign);
 }
 
 // Moves the bits that were written back from the end next to what was written from dst on.
@@ -154,8 +156,12 @@ static size_t bound_range(size_t count)
 static size_t encode_range(const struct tern_planes *planes, uint8_t *dst)
 {
     uint8_t *end = dst + bound_range(planes->count);
-    struct writer writer = {.range = tern_range_write(dst), .bits = {.at = end}};
-    open_model(&writer.model);
+    struct contexts contexts;
+    open_contexts(&contexts);
+    struct writer writer = {.range = tern_range_write(dst),
+                            .bits = {.at = end},
+                            .past = no_past,
+                            .contexts = &contexts};
     size_t next = 0; // first value that is not coded yet
     for (size_t word = 0; word < tern_plane_words(planes->count); word++) {
         uint64_t negative = planes->negative[word];
@@ -185,19 +191,23 @@ const struct tern_ternary_coder tern_range_coder = {
 struct reader {
     struct tern_range_reader range;
     struct tern_bit_reader bits; // from the end back
-    struct model model;
+    struct past past;
+    struct contexts *contexts;
     size_t next;  // first value that is not read yet
     size_t count; // of values
 };
 
-static void open_reader(struct reader *reader, const uint8_t *body, size_t len, size_t count)
+static struct reader open_reader(const uint8_t *body, size_t len, size_t count,
+                                 struct contexts *contexts)
 {
     const uint8_t *src = body + TERN_TERNARY_SCALE_BYTES;
-    reader->range = tern_range_read(src, len - TERN_TERNARY_SCALE_BYTES);
-    reader->bits = (struct tern_bit_reader){.src = src, .len = len - TERN_TERNARY_SCALE_BYTES};
-    open_model(&reader->model);
-    reader->next = 0;
-    reader->count = count;
+    size_t src_len = len - TERN_TERNARY_SCALE_BYTES;
+    open_contexts(contexts);
+    return (struct reader){.range = tern_range_read(src, src_len),
+                           .bits = {.src = src, .len = src_len},
+                           .past = no_past,
+                           .contexts = contexts,
+                           .count = count};
 }
 
 // One of two, without a branch.
@@ -226,98 +236,104 @@ static inline unsigned get_quotient(struct tern_range_reader *range, struct tern
 // Stops above `most`.
 static inline uint64_t get_gap(struct reader *reader, uint64_t most)
 {
-    unsigned class = class_of(reader->model.mean);
+    unsigned class = class_of(reader->past.mean);
     uint64_t gap = 0;
-    unsigned quotient = get_quotient(&reader->range, reader->model.quotients[class]);
-    while (quotient == ESCAPE && gap <= most) {
-        gap += (uint64_t)ESCAPE << shift_of(class);
+    unsigned quotient = 0;
+    unsigned shift = 0;
+    do {
+        shift = shift_of(class);
+        quotient = get_quotient(&reader->range, reader->contexts->quotients[class]);
+        gap += (uint64_t)quotient << shift;
         class = next_class(class);
-        quotient = get_quotient(&reader->range, reader->model.quotients[class]);
-    }
-    unsigned shift = shift_of(class);
-    gap += (uint64_t)quotient << shift;
+    } while (quotient == ESCAPE && gap <= most);
     return gap + tern_bits_get_back(&reader->bits, shift);
 }
 
-// A value that is not zero, or where there are no more.
-struct found {
-    size_t at;     // its index; count: the end; above: corrupt
-    uint32_t sign; // TERN_SIGN_BIT or 0
-};
-
-static inline struct found find_next(struct reader *reader)
+// All bits set for -1.
+static inline uint64_t get_sign(struct reader *reader, uint64_t gap)
 {
-    uint64_t left = reader->count - reader->next;
-    if (left == 0) {
-        return (struct found){.at = reader->count};
+    struct tern_chance *signs = &reader->contexts->signs[reader->past.sign];
+    uint64_t adjacent = 0 - (uint64_t)(gap == 0);
+    uint64_t ones =
+        tern_range_get(&reader->range, pick(adjacent, signs[0].zero, signs[ADJACENT].zero));
+    tern_chance_learn(&signs[adjacent & ADJACENT], ones);
+    learn(&reader->past, gap, (unsigned)(ones & 1));
+    return ones;
+}
+
+// Finds the next places; none when there are no more. Sets `next` past `count` where the bytes are
+// corrupt.
+static void find_places(struct reader *shared, struct tern_places *places)
+{
+    struct reader reader = *shared; // in registers
+    size_t found = 0;
+    while (found < TERN_PLACES_MAX && reader.next < reader.count) {
+        uint64_t left = reader.count - reader.next;
+        uint64_t gap = get_gap(&reader, left);
+        if (gap >= left) {
+            reader.next = gap == left ? reader.count : SIZE_MAX;
+            break;
+        }
+        uint64_t ones = get_sign(&reader, gap);
+        uint64_t at = reader.next + gap;
+        places->of[found++] = 2 * at + (ones & 1);
+        reader.next = (size_t)at + 1;
     }
-    uint64_t gap = get_gap(reader, left);
-    if (gap >= left) {
-        return (struct found){.at = gap == left ? reader->count : SIZE_MAX};
-    }
-    struct tern_chance *chance = sign_chance(&reader->model, gap);
-    uint64_t ones = tern_range_get(&reader->range, chance->zero);
-    tern_chance_learn(chance, ones);
-    reader->model.last_sign = (unsigned)(ones & 1);
-    learn(&reader->model, gap);
-    size_t at = reader->next + (size_t)gap;
-    reader->next = at + 1;
-    return (struct found){.at = at, .sign = (uint32_t)ones & TERN_SIGN_BIT};
+    places->count = found;
+    *shared = reader;
 }
 
 static enum tern_result check_range(const uint8_t *body, size_t len, size_t count)
 {
     TERN_TRY(tern_ternary_check_scale(body, len));
-    struct reader reader;
-    open_reader(&reader, body, len, count);
-    struct found found = {.at = 0};
-    do {
-        found = find_next(&reader);
-    } while (found.at < count);
+    struct contexts contexts;
+    struct reader reader = open_reader(body, len, count, &contexts);
+    struct tern_places places;
+    while (reader.next < count) {
+        find_places(&reader, &places);
+    }
     size_t end = 0;
-    bool right = found.at == count && tern_range_end(&reader.range, &end) &&
+    bool right = reader.next == count && tern_range_end(&reader.range, &end) &&
                  tern_bits_end_back(&reader.bits, end);
     return right ? TERN_OK : TERN_ERR_CORRUPT;
 }
 
-// Clears a stretch at a time, just before values of it are set, while it is in the cache.
-enum { STRETCH = 4096 };
-
 static void decode_range(const uint8_t *body, size_t len, float *dst, size_t count)
 {
-    uint32_t scale = tern_get_le32(body);
-    struct reader reader;
-    open_reader(&reader, body, len, count);
-    struct found found = find_next(&reader);
-    for (size_t start = 0; start < count; start += STRETCH) {
-        size_t stretch = count - start < STRETCH ? count - start : STRETCH;
-        memset(dst + start, 0, stretch * sizeof *dst);
-        for (; found.at < start + stretch; found = find_next(&reader)) {
-            dst[found.at] = tern_bits_float(scale ^ found.sign);
-        }
+    struct contexts contexts;
+    struct reader reader = open_reader(body, len, count, &contexts);
+    struct tern_places places;
+    size_t done = 0;
+    while (reader.next < count) {
+        find_places(&reader, &places);
+        done = tern_places_set(&places, tern_get_le32(body), dst, done);
     }
+    tern_places_clear(dst, done, count);
 }
 
 // weight * (scale * q) is (weight * scale) * q, both rounded once: q only changes the sign.
 static void accumulate_range(const uint8_t *body, size_t len, float weight, float *acc,
                              size_t count)
 {
-    uint32_t scale = tern_float_bits(weight * tern_get_f32(body));
-    struct reader reader;
-    open_reader(&reader, body, len, count);
-    for (struct found found = find_next(&reader); found.at < count; found = find_next(&reader)) {
-        acc[found.at] += tern_bits_float(scale ^ found.sign);
+    struct contexts contexts;
+    struct reader reader = open_reader(body, len, count, &contexts);
+    struct tern_places places;
+    while (reader.next < count) {
+        find_places(&reader, &places);
+        tern_places_add(&places, tern_float_bits(weight * tern_get_f32(body)), acc);
     }
 }
 
 static void describe_range(const uint8_t *body, size_t len, size_t count,
                            struct tern_codec_info *info)
 {
-    struct reader reader;
-    open_reader(&reader, body, len, count);
+    struct contexts contexts;
+    struct reader reader = open_reader(body, len, count, &contexts);
+    struct tern_places places;
     size_t nonzero = 0;
-    while (find_next(&reader).at < count) {
-        nonzero++;
+    while (reader.next < count) {
+        find_places(&reader, &places);
+        nonzero += places.count;
     }
     tern_ternary_describe(body, nonzero, 0, info);
 }

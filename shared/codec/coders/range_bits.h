@@ -12,22 +12,24 @@
 
 #define TERN_RANGE_ONE 65536
 #define TERN_RANGE_LEAST 512 // 2^-7: no decision takes more than 7 bits
-#define TERN_RANGE_FIRST_WEIGHT 16
-#define TERN_RANGE_LAST_WEIGHT 128
+#define TERN_RANGE_FIRST_WEIGHT 64
+#define TERN_RANGE_LAST_WEIGHT 112
+#define TERN_RANGE_WEIGHT_BITS 4 // of the weight's fraction
 
 // Of a decision under one context.
 struct tern_chance {
     uint16_t zero;   // probability of 0, in 1 / TERN_RANGE_ONE
-    uint16_t weight; // of what was seen; a new decision counts 1 / (weight as a power of two)
+    uint16_t weight; // of what was seen: a new decision moves zero by 1 / 2^weight of the way
 };
 
-// ones: all bits set for a 1, or none.
+// ones: all bits set for a 1, none for a 0.
 static inline void tern_chance_learn(struct tern_chance *chance, uint64_t ones)
 {
-    int32_t target = ones != 0 ? TERN_RANGE_LEAST : TERN_RANGE_ONE - TERN_RANGE_LEAST;
+    const uint32_t swing = TERN_RANGE_ONE - 2 * TERN_RANGE_LEAST;
+    int32_t target = (int32_t)(TERN_RANGE_ONE - TERN_RANGE_LEAST - (swing & (uint32_t)ones));
     int32_t zero = chance->zero;
     // Rounds down, also below zero.
-    zero += (target - zero) >> tern_bits_log2(chance->weight);
+    zero += (target - zero) >> (chance->weight >> TERN_RANGE_WEIGHT_BITS);
     chance->zero = (uint16_t)zero;
     chance->weight = (uint16_t)(chance->weight + (chance->weight < TERN_RANGE_LAST_WEIGHT));
 }
@@ -160,14 +162,15 @@ static inline void tern_range_refill(struct tern_range_reader *reader)
     reader->at += shift / 8;
 }
 
-// Takes a decision whose 0 has probability zero; all bits set for a 1, none for a 0.
+// Takes a decision whose 0 has the probability `zero`; all bits set for a 1, none for a 0.
 static inline uint64_t tern_range_get(struct tern_range_reader *reader, uint32_t zero)
 {
     uint64_t split = (reader->range >> 16) * zero;
-    uint64_t ones = 0 - (uint64_t)(reader->code >= split);
-    reader->code -= split & ones;
-    reader->range = split + ((reader->range - 2 * split) & ones);
-    return ones;
+    uint64_t rest = reader->range - split;
+    uint64_t zeros = 0 - (uint64_t)(reader->code < split);
+    reader->code = reader->code - split + (split & zeros);
+    reader->range = rest ^ ((rest ^ split) & zeros);
+    return ~zeros;
 }
 
 // Whether the bytes are those that tern_range_finish() writes; *end: where they end.
