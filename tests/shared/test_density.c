@@ -197,6 +197,8 @@ static void test_order_does_not_matter(void **state)
     }
 }
 
+enum { SAMPLE = 4096 }; // of select.c
+
 // Values of the kinds that a sample sees well or badly.
 static float value_of_kind(int kind, size_t i, size_t n)
 {
@@ -213,6 +215,10 @@ static float value_of_kind(int kind, size_t i, size_t n)
         return i * 50 < n ? normal_float(&rng) : 0; // zeros for the most part
     case 5:
         return any_float(&rng);
+    case 6: // the sample is of large ones only
+        return tern_prng_float(&rng) + (i % (n / SAMPLE) == 0 ? 8 : 1);
+    case 7: // or of small ones
+        return tern_prng_float(&rng) + (i % (n / SAMPLE) == 0 ? 1 : 8);
     default:
         return 1; // all equal
     }
@@ -222,7 +228,7 @@ static float value_of_kind(int kind, size_t i, size_t n)
 static void test_a_sample_changes_nothing(void **state)
 {
     (void)state;
-    enum { MANY = 150000, KINDS = 7 };
+    enum { MANY = 150000, KINDS = 9 };
     float *many = malloc(MANY * sizeof *many);
     float *scratch = malloc(MANY * sizeof *scratch);
     for (int round = 0; round < 8 * KINDS; round++) {

@@ -43,6 +43,27 @@ static void test_each_value_has_its_draw(void **state)
     }
 }
 
+// The probability of a value of u * M is that of draws below u, not of u itself.
+static void test_a_draw_as_large_as_its_value_does_not_take_it(void **state)
+{
+    (void)state;
+    enum { N = 500 };
+    struct tern_prng draws;
+    tern_prng_init(&draws, 21, TERN_PRNG_CODEC, 0, 0);
+    for (size_t i = 0; i < N; i++) {
+        values[i] = tern_prng_float(&draws);
+    }
+    values[0] = -1;
+    round_trip("stochastic-ternary", &(struct tern_encode_context){.seed = 21}, values, N);
+    assert_int_equal(trip.info.nonzero, 1);
+    assert_true(trip.decoded[0] == -1);
+    for (size_t i = 1; i < N; i++) {
+        values[i] = float_of_bits(bits_of(values[i]) + 1);
+    }
+    round_trip("stochastic-ternary", &(struct tern_encode_context){.seed = 21}, values, N);
+    assert_int_equal(trip.info.nonzero, N);
+}
+
 static void test_nothing_is_fed_back(void **state)
 {
     (void)state;
@@ -134,6 +155,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_each_value_has_its_draw, seed),
+        cmocka_unit_test_setup(test_a_draw_as_large_as_its_value_does_not_take_it, seed),
         cmocka_unit_test_setup(test_nothing_is_fed_back, seed),
         cmocka_unit_test_setup(test_another_name_draws_otherwise, seed),
         cmocka_unit_test_setup(test_right_on_average, seed),

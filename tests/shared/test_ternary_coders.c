@@ -406,6 +406,21 @@ static void test_endless_runs_are_refused(void **state)
     assert_true(dst == 7);
 }
 
+// A run of 2^64 + 7 is not one of 7.
+static void test_runs_beyond_64_bits_are_refused(void **state)
+{
+    (void)state;
+    uint64_t high = UINT64_MAX / 13; // 2^64 + 6 = 13 * high + 3 + 6
+    payload[0] = 0x12;
+    tern_put_f32(payload + 1, 1);
+    payload[5] = 0;
+    size_t len = 6 + slow_digits(high, payload + 6);
+    payload[len++] = 242 + 3 + 6;
+    assert_int_equal(tern_codec_decode(payload, len, decoded, 8 * 5), TERN_ERR_CORRUPT);
+    len = 6 + slow_digits(6, payload + 6);
+    assert_int_equal(tern_codec_decode(payload, len, decoded, 8 * 5), TERN_OK);
+}
+
 static void test_bad_scales(void **state)
 {
     (void)state;
@@ -433,6 +448,7 @@ int main(void)
         cmocka_unit_test_setup(test_one_value_goes_raw_under_auto, seed),
         cmocka_unit_test_setup(test_only_what_the_book_reads_is_read, seed),
         cmocka_unit_test_setup(test_endless_runs_are_refused, seed),
+        cmocka_unit_test_setup(test_runs_beyond_64_bits_are_refused, seed),
         cmocka_unit_test_setup(test_bad_scales, seed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
