@@ -185,8 +185,9 @@ struct tern_client_budget {
 struct tern_client_pending {
     uint32_t round;
     uint32_t sequence;
-    uint32_t len;       // bytes of the whole update, in workspace.blob; 0 = none
-    uint32_t container; // bytes of its container: the payload
+    uint32_t len;  // bytes of the whole update, in workspace.blob; 0 = none
+    uint32_t sent; // bytes of it as it goes out, and of its container there: the payload
+    uint32_t container;
 };
 
 // Caller-owned; the fields are the core's. Use the accessors.
@@ -214,7 +215,8 @@ struct tern_client {
     tern_Task task;
     uint64_t task_taken_ms;
     uint32_t download_index;
-    size_t download_have; // bytes of the current download already in the blob
+    size_t download_have;     // bytes of the current download already in the blob
+    struct tern_span indices; // of the task, in the blob until the update is encoded
     bool training;
     uint64_t train_started_ms;
     uint32_t train_ms;

@@ -342,8 +342,8 @@ static enum tern_result load_pending(struct tern_client *client, size_t offset)
             TERN_OK) {
         return TERN_ERR_CORRUPT;
     }
-    pending->container = (uint32_t)container.len;
-    return TERN_OK;
+    struct tern_span body;
+    return tern_share_body(client, &body);
 }
 
 enum tern_result tern_record_load_upload(struct tern_client *client)

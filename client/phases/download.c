@@ -7,9 +7,16 @@
 #include <float.h>
 #include <string.h>
 
+// After the downloads that move the replica come the places of the task's values, if it names any.
+static bool is_indices(const struct tern_client *client)
+{
+    return client->download_index == client->task.downloads_count;
+}
+
 static const tern_DownloadRef *current(const struct tern_client *client)
 {
-    return &client->task.downloads[client->download_index];
+    return is_indices(client) ? &client->task.indices
+                              : &client->task.downloads[client->download_index];
 }
 
 static enum tern_result prepare(struct tern_client *client)
@@ -136,6 +143,29 @@ static enum tern_result apply_snapshot(struct tern_client *client, const tern_Do
     return TERN_OK;
 }
 
+// The places are checked when values are encoded at them. They stay in the blob until then.
+static enum tern_result keep_indices(struct tern_client *client, const tern_Download *message,
+                                     struct tern_span container)
+{
+    if (message->kind != tern_DownloadKind_DOWNLOAD_INDICES ||
+        message->version != client->task.base_version) {
+        return TERN_ERR_CORRUPT;
+    }
+    client->indices = container;
+    return TERN_OK;
+}
+
+static enum tern_result move_replica(struct tern_client *client, const tern_Download *message,
+                                     struct tern_span container)
+{
+    TERN_TRY(message->kind == tern_DownloadKind_DOWNLOAD_SNAPSHOT
+                 ? apply_snapshot(client, message, container)
+                 : apply_delta(client, message, container));
+    client->version = message->version;
+    client->replica_unsaved = true;
+    return TERN_OK;
+}
+
 // Checks the blob whole before it changes the replica.
 static enum tern_result apply(struct tern_client *client, size_t *payload)
 {
@@ -152,13 +182,9 @@ static enum tern_result apply(struct tern_client *client, size_t *payload)
         memcmp(message.model_hash.bytes, client->identity.model_hash, TERN_SHA256_SIZE) != 0) {
         return TERN_ERR_MODEL_MISMATCH;
     }
-    TERN_TRY(message.kind == tern_DownloadKind_DOWNLOAD_SNAPSHOT
-                 ? apply_snapshot(client, &message, container)
-                 : apply_delta(client, &message, container));
-    client->version = message.version;
-    client->replica_unsaved = true;
     *payload = container.len;
-    return TERN_OK;
+    return is_indices(client) ? keep_indices(client, &message, container)
+                              : move_replica(client, &message, container);
 }
 
 static enum tern_result take_download(struct tern_client *client)
@@ -200,7 +226,8 @@ static enum tern_result all_taken(struct tern_client *client)
 
 enum tern_result tern_phase_download(struct tern_client *client)
 {
-    if (client->download_index >= client->task.downloads_count) {
+    const size_t wanted = (size_t)client->task.downloads_count + client->task.has_indices;
+    if (client->download_index >= wanted) {
         return all_taken(client);
     }
     if (client->download_have < current(client)->size) {

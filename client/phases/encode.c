@@ -82,6 +82,8 @@ static enum tern_result encode(struct tern_client *client, const struct tern_cod
         .round = client->task.round,
         .client = (uint32_t)client->identity.client_id,
         .velocity = outcome->has_velocity ? work->velocity : NULL,
+        .indices = client->task.has_indices ? client->indices.data : NULL,
+        .indices_len = client->indices.len,
     };
     const size_t bound = tern_container_bound(codec, work->model);
     uint8_t *dst = work->blob + work->blob_size - bound; // take_task() checked that there is room
@@ -109,6 +111,7 @@ static tern_Update describe(const struct tern_client *client, const struct outco
     message.error.maximum = facts.maximum;
     message.model_hash.size = TERN_SHA256_SIZE;
     memcpy(message.model_hash.bytes, client->identity.model_hash, TERN_SHA256_SIZE);
+    message.shared_places = client->task.has_indices;
     return message;
 }
 
@@ -154,7 +157,9 @@ static enum tern_result commit(struct tern_client *client, const struct outcome 
     client->kept_round = 0;
     client->phase = TERN_PHASE_UPLOAD;
     struct tern_client_budget *budget = &client->budget;
-    const uint64_t len = outcome->pending.len;
+    struct tern_span body;
+    TERN_TRY(tern_share_body(client, &body));
+    const uint64_t len = body.len;
     budget->update_mean =
         budget->update_mean == 0 ? len : budget->update_mean - budget->update_mean / 8 + len / 8;
     const struct tern_client_event event = {

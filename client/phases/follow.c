@@ -49,6 +49,10 @@ static enum tern_result check_task(const struct tern_client *client, const tern_
             return TERN_ERR_TOO_LARGE;
         }
     }
+    if (task->has_indices && task->indices.sha256.size != TERN_SHA256_SIZE) {
+        *why = "the task names a download without hash or size";
+        return TERN_ERR_CORRUPT;
+    }
     return task->kind == tern_TaskKind_TASK_TRAIN ? check_training(client, task, why) : TERN_OK;
 }
 
@@ -58,7 +62,7 @@ static uint64_t download_bytes(const tern_Task *task)
     for (pb_size_t i = 0; i < task->downloads_count; i++) {
         sum += task->downloads[i].size;
     }
-    return sum;
+    return task->has_indices ? sum + task->indices.size : sum;
 }
 
 // Bytes of the update to come: what they were, with some room, or else the bound.
@@ -79,7 +83,7 @@ static enum tern_result afford(struct tern_client *client, const tern_Task *task
 {
     const char *why = NULL;
     const uint64_t cost = tern_budget_cost(download_bytes(task) + update_bytes(client, task),
-                                           (uint32_t)task->downloads_count + 1);
+                                           (uint32_t)task->downloads_count + task->has_indices + 1);
     const enum tern_result result = tern_budget_reserve(client, cost, &why);
     return result == TERN_ERR_BUDGET ? tern_budget_stop(client, cost, why) : result;
 }
@@ -93,6 +97,7 @@ static enum tern_result take_task(struct tern_client *client, const tern_Task *t
     }
     TERN_TRY(afford(client, task));
     client->task = *task;
+    client->task.has_indices = task->has_indices && tern_share_fits(client, task);
     client->task_taken_ms = tern_client_now_ms(client);
     client->download_index = 0;
     client->download_have = 0;

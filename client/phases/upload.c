@@ -7,7 +7,9 @@ static enum tern_result prepare(struct tern_client *client)
 {
     char path[TERN_PATH_MAX];
     const char *why = NULL;
-    const uint64_t cost = tern_budget_cost(client->pending.len, 1);
+    struct tern_span body;
+    TERN_TRY(tern_share_body(client, &body));
+    const uint64_t cost = tern_budget_cost(body.len, 1);
     const enum tern_result result = tern_budget_reserve(client, cost, &why);
     if (result == TERN_ERR_BUDGET) {
         return tern_budget_stop(client, cost, why);
@@ -15,8 +17,8 @@ static enum tern_result prepare(struct tern_client *client)
     TERN_TRY(result);
     tern_path_update(client->pending.round, client->pending.sequence, path);
     tern_client_request(client, TERN_PURPOSE_UPLOAD, "PUT", path);
-    client->request.body = client->work.blob;
-    client->request.body_len = client->pending.len;
+    client->request.body = body.data;
+    client->request.body_len = body.len;
     return TERN_OK;
 }
 
@@ -31,7 +33,7 @@ static void say_uploaded(const struct tern_client *client,
         .round = pending->round,
         .version = client->version,
         .sequence = pending->sequence,
-        .bytes = pending->len,
+        .bytes = pending->sent,
         .round_bytes = tern_meter_total(&client->meter_round, TERN_UP).wire +
                        tern_meter_total(&client->meter_round, TERN_DOWN).wire,
     };

@@ -1,4 +1,5 @@
 #include "client/harness/world.h"
+#include "codec/sparse_share.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -99,12 +100,50 @@ bool fake_server_accepted(const struct fake_server *server, uint32_t round, uint
 // --- Tasks
 // ------------------------------------------------------------------------------------------
 
+static tern_DownloadRef ref_to(const struct fake_download *download)
+{
+    tern_DownloadRef ref = {.size = (uint32_t)download->len};
+    ref.sha256.size = TERN_SHA256_SIZE;
+    memcpy(ref.sha256.bytes, download->sha256, TERN_SHA256_SIZE);
+    return ref;
+}
+
 static void add_ref(tern_Task *task, const struct fake_download *download)
 {
-    tern_DownloadRef *ref = &task->downloads[task->downloads_count++];
-    ref->sha256.size = TERN_SHA256_SIZE;
-    memcpy(ref->sha256.bytes, download->sha256, TERN_SHA256_SIZE);
-    ref->size = (uint32_t)download->len;
+    task->downloads[task->downloads_count++] = ref_to(download);
+}
+
+// The same places for the version that the task trains from.
+static void redo_indices(struct fake_server *server)
+{
+    uint8_t copy[WORLD_BLOB];
+    tern_Download message;
+    struct tern_span container;
+    memcpy(copy, server->indices.blob, server->indices.len);
+    assert_int_equal(tern_wire_decode_download(copy, server->indices.len, &message, &container),
+                     TERN_OK);
+    message.version = server->version;
+    seal(&server->indices, &message, container);
+}
+
+void fake_server_lead(struct fake_server *server, const float *values)
+{
+    struct tern_codec codec;
+    float copy[WORLD_VALUES];
+    static uint8_t container[WORLD_BLOB];
+    static uint8_t indices[WORLD_BLOB];
+    size_t len = 0;
+    size_t indices_len = 0;
+    memcpy(copy, values, sizeof copy);
+    assert_int_equal(tern_codec_parse(server->codec, &codec, NULL), TERN_OK);
+    assert_int_equal(
+        tern_container_encode(&codec, NULL, server->model, copy, container, sizeof container, &len),
+        TERN_OK);
+    assert_int_equal(tern_sparse_indices(server->model, &codec, container, len, indices,
+                                         sizeof indices, &indices_len),
+                     TERN_OK);
+    tern_Download message = describe(server, tern_DownloadKind_DOWNLOAD_INDICES);
+    seal(&server->indices, &message, (struct tern_span){indices, indices_len});
 }
 
 static void plan(struct fake_server *server, tern_Task *task, uint32_t held, uint32_t goal)
@@ -150,6 +189,11 @@ static void give_task(struct fake_server *server, tern_CheckinReply *reply, uint
     task->window_ms = server->window_ms;
     task->seed = 11;
     strncpy(task->codec, server->codec, sizeof task->codec - 1);
+    if (server->indices.len > 0) {
+        redo_indices(server);
+        task->has_indices = true;
+        task->indices = ref_to(&server->indices);
+    }
 }
 
 static void instruct(struct fake_server *server, tern_CheckinReply *reply, uint32_t held)
@@ -228,6 +272,9 @@ static const struct fake_download *find_download(const struct fake_server *serve
             return &server->downloads[v];
         }
     }
+    if (memcmp(server->indices.sha256, sha256, TERN_SHA256_SIZE) == 0) {
+        return &server->indices;
+    }
     return memcmp(server->snapshot.sha256, sha256, TERN_SHA256_SIZE) == 0 ? &server->snapshot
                                                                           : NULL;
 }
@@ -260,6 +307,22 @@ static int say_updated(struct fake_server *server, tern_UpdateStatus status, uin
     }
     assert_int_equal(tern_wire_encode_update_reply(&answer, reply, size, len), TERN_OK);
     return 200;
+}
+
+// Puts the places back into an update that came without.
+static struct tern_span join(const struct fake_server *server, struct tern_span container)
+{
+    static uint8_t joined[WORLD_BLOB];
+    tern_Download message;
+    struct tern_span indices;
+    struct tern_span whole = {joined, 0};
+    assert_int_equal(
+        tern_wire_decode_download(server->indices.blob, server->indices.len, &message, &indices),
+        TERN_OK);
+    assert_int_equal(tern_sparse_join(server->model, indices.data, indices.len, container.data,
+                                      container.len, joined, sizeof joined, &whole.len),
+                     TERN_OK);
+    return whole;
 }
 
 static void accept_update(struct fake_server *server, uint32_t round, uint32_t sequence,
@@ -341,6 +404,10 @@ static int answer_update(struct fake_server *server, const struct tern_request *
     assert_int_equal(
         tern_wire_decode_update(request->body, request->body_len, &server->last_update, &container),
         TERN_OK);
+    server->strips = server->last_update.shared_places;
+    if (server->strips) {
+        container = join(server, container);
+    }
     for (size_t i = 0; i < server->accepted_count; i++) {
         if (server->accepted[i].round == round && server->accepted[i].sequence == sequence) {
             return repeated(server, &server->accepted[i], request, reply, size, len);

@@ -1,0 +1,53 @@
+// Rounds whose clients send values at the places that one of them chose (ScaleCom, section 3). The
+// pending update always has its places, since giving it back needs them; what goes out is made of
+// it before each try, and is the same bytes each time.
+#include "core.h"
+
+#include "codec/sparse_share.h"
+
+bool tern_share_fits(const struct tern_client *client, const tern_Task *task)
+{
+    const size_t size = client->work.blob_size;
+    struct tern_codec codec;
+    if (tern_codec_parse(task->codec, &codec, NULL) != TERN_OK || codec.id != TERN_CODEC_SCALECOM) {
+        return false;
+    }
+    // The indices stay at the blob's start while the container is encoded at its end. Later the
+    // pending update is at the start, what goes out behind it, and that one's container at the end.
+    const size_t container = tern_container_bound(&codec, client->work.model);
+    const size_t sending = 2 * (size_t)TERN_WIRE_OVERHEAD + 3 * container;
+    return task->indices.size <= size && container <= size - task->indices.size && sending <= size;
+}
+
+// Leaves the update without its places behind the pending one.
+static enum tern_result strip(struct tern_client *client, const tern_Update *message,
+                              struct tern_span container, struct tern_span *body)
+{
+    struct tern_client_pending *pending = &client->pending;
+    uint8_t *dst = client->work.blob + pending->len;
+    const size_t room = client->work.blob_size - pending->len;
+    if (room < container.len) {
+        return TERN_ERR_NO_SPACE;
+    }
+    const size_t message_room = room - container.len;
+    struct tern_span stripped = {dst + message_room, 0};
+    TERN_TRY(tern_sparse_strip(client->work.model, container.data, container.len,
+                               dst + message_room, container.len, &stripped.len));
+    size_t len = 0;
+    TERN_TRY(tern_wire_encode_update(message, stripped, dst, message_room, &len));
+    *body = (struct tern_span){dst, len};
+    pending->sent = (uint32_t)len;
+    pending->container = (uint32_t)stripped.len;
+    return TERN_OK;
+}
+
+enum tern_result tern_share_body(struct tern_client *client, struct tern_span *body)
+{
+    tern_Update message;
+    struct tern_span container;
+    *body = (struct tern_span){client->work.blob, client->pending.len};
+    TERN_TRY(tern_wire_decode_update(body->data, body->len, &message, &container));
+    client->pending.sent = client->pending.len;
+    client->pending.container = (uint32_t)container.len;
+    return message.shared_places ? strip(client, &message, container, body) : TERN_OK;
+}
