@@ -419,6 +419,32 @@ static void test_errors_fed_back_stay_bounded_where_downloads_are_allowed(void *
     assert_true(energy_after("qsgd:levels=1,norm=l2", false) > 1e3);
 }
 
+static void test_specs(void **state)
+{
+    (void)state;
+    static const char *const refused[][2] = {
+        {"qsgd:levels=0", "qsgd: levels is 1 to 32767, not \"0\""},
+        {"qsgd:levels=7,bucket=0", "qsgd: bucket is 32 to 268435456, not \"0\""},
+        {"qsgd:norm=l1", "qsgd: norm is max or l2, not \"l1\""},
+    };
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+        struct tern_codec codec;
+        struct tern_codec_refusal refusal;
+        char sentence[TERN_CODEC_SENTENCE_MAX];
+        assert_int_equal(tern_codec_parse(refused[i][0], &codec, &refusal), TERN_ERR_ARGUMENT);
+        tern_codec_explain(&refusal, sentence);
+        assert_string_equal(sentence, refused[i][1]);
+    }
+    static const char *const longest = "qsgd:levels=32767,bucket=268435456,norm=l2,coder=elias";
+    struct tern_codec codec = codec_of(longest);
+    char spec[TERN_CODEC_SPEC_MAX];
+    tern_codec_format(&codec, spec);
+    assert_string_equal(spec, longest);
+    codec = codec_of("qsgd");
+    tern_codec_format(&codec, spec);
+    assert_string_equal(spec, "qsgd:levels=7");
+}
+
 // --- Payloads that are wrong
 // --------------------------------------------------------------------------
 
@@ -503,6 +529,7 @@ int main(void)
         cmocka_unit_test(test_four_bits),
         cmocka_unit_test(test_downloads_only_where_feeding_back_converges),
         cmocka_unit_test(test_errors_fed_back_stay_bounded_where_downloads_are_allowed),
+        cmocka_unit_test(test_specs),
         cmocka_unit_test(test_wrong_dense_payloads),
         cmocka_unit_test(test_wrong_elias_payloads),
         cmocka_unit_test(test_damaged_payloads),
