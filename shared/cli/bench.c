@@ -9,7 +9,7 @@
 
 enum { LARGE = 64000000, QUICK = 4000000, MEDIUM = 4000000, LARGEST = 1 << 28 };
 
-static const struct effort thorough = {.least = 3, .most = 200, .seconds = 1.5};
+static const struct effort thorough = {.least = 2, .most = 200, .seconds = 1.5};
 static const struct effort rough = {.least = 2, .most = 50, .seconds = 0.05};
 
 static enum tern_result run_tables(struct bench *bench)

@@ -1,6 +1,6 @@
 #include "verbs.h"
 
-#include "codec/codec.h"
+#include "specs.h"
 #include <cjson/cJSON.h>
 #include <stdio.h>
 
@@ -15,11 +15,36 @@ static const char *feedback_name(enum tern_feedback feedback)
     return names[feedback];
 }
 
-// Whether the codec with the values that keys have when left out may encode downloads.
-static bool encodes_downloads(const struct tern_codec_entry *entry)
+// Whether a codec may encode downloads.
+struct downloads {
+    bool preset;  // with the values that keys have when left out
+    bool depends; // on the keys
+};
+
+static struct downloads downloads_of(const struct tern_codec_entry *entry)
 {
-    struct tern_codec codec;
-    return tern_codec_parse(entry->name, &codec, NULL) == TERN_OK && entry->downloads(&codec);
+    struct spec_list list;
+    struct downloads downloads = {.preset = false};
+    if (spec_list_variants(entry, &list) != TERN_OK || list.count == 0) {
+        return downloads;
+    }
+    downloads.preset = entry->downloads(&list.specs[0].codec);
+    for (size_t i = 1; i < list.count; i++) {
+        downloads.depends |= entry->downloads(&list.specs[i].codec) != downloads.preset;
+    }
+    spec_list_free(&list);
+    return downloads;
+}
+
+// "uploads, downloads"
+static const char *uses_of(const struct tern_codec_entry *entry)
+{
+    struct downloads downloads = downloads_of(entry);
+    if (downloads.depends) {
+        return downloads.preset ? "uploads, downloads (not with all values of the keys)"
+                                : "uploads, downloads (with some values of the keys)";
+    }
+    return downloads.preset ? "uploads, downloads" : "uploads";
 }
 
 static void format_preset(const struct tern_codec_parameter *parameter, char text[32])
@@ -42,7 +67,7 @@ static void print_entry(const struct tern_codec_entry *entry)
     printf("%s\n    %s\n    source    %s\n", entry->name, entry->summary, entry->source);
     printf("    feedback  %s%s\n", feedback_name(entry->feedback),
            entry->random ? ", draws random numbers" : "");
-    printf("    use       uploads%s\n", encodes_downloads(entry) ? ", downloads" : "");
+    printf("    use       %s\n", uses_of(entry));
     for (const struct tern_codec_parameter *at = entry->parameters; at->key != NULL; at++) {
         char preset[32];
         format_preset(at, preset);
@@ -79,7 +104,9 @@ static cJSON *entry_json(const struct tern_codec_entry *entry)
     cJSON_AddStringToObject(json, "feedback", feedback_name(entry->feedback));
     cJSON_AddBoolToObject(json, "random", entry->random);
     cJSON_AddBoolToObject(json, "uploads", true);
-    cJSON_AddBoolToObject(json, "downloads", encodes_downloads(entry));
+    struct downloads downloads = downloads_of(entry);
+    cJSON_AddBoolToObject(json, "downloads", downloads.preset);
+    cJSON_AddBoolToObject(json, "downloads_depend_on_keys", downloads.depends);
     cJSON *parameters = cJSON_AddArrayToObject(json, "parameters");
     for (const struct tern_codec_parameter *at = entry->parameters; at->key != NULL; at++) {
         cJSON_AddItemToArray(parameters, parameter_json(at));

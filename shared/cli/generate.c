@@ -40,7 +40,7 @@ void generate_ternary(float *values, size_t count, double density)
     for (size_t i = 0; i < count; i++) {
         bool chosen = tern_prng_below(&rng, (uint32_t)(count - i)) < wanted;
         wanted -= chosen;
-        values[i] = !chosen ? 0 : (tern_prng_u32(&rng) & 1) != 0 ? -1 : 1;
+        values[i] = !chosen ? 0.0f : (tern_prng_u32(&rng) & 1) != 0 ? -1.0f : 1.0f;
     }
 }
 

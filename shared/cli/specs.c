@@ -148,6 +148,16 @@ static enum tern_result append_entry(struct spec_list *list, const struct tern_c
     return TERN_OK;
 }
 
+enum tern_result spec_list_variants(const struct tern_codec_entry *entry, struct spec_list *list)
+{
+    *list = (struct spec_list){.specs = NULL};
+    enum tern_result result = append_entry(list, entry);
+    if (result != TERN_OK) {
+        spec_list_free(list);
+    }
+    return result;
+}
+
 static enum tern_result append_all(struct spec_list *list)
 {
     const struct tern_codec_entry *entry = NULL;

@@ -25,6 +25,10 @@ TERN_MUST_USE enum tern_result spec_parse(const struct tern_cli *cli, const char
 TERN_MUST_USE enum tern_result spec_list_parse(const struct tern_cli *cli, const char *text,
                                                struct spec_list *list);
 
+// The variants of one codec of the table. TERN_ERR_NO_MEMORY; list is then empty.
+TERN_MUST_USE enum tern_result spec_list_variants(const struct tern_codec_entry *entry,
+                                                  struct spec_list *list);
+
 void spec_list_free(struct spec_list *list);
 
 #endif

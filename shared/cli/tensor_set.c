@@ -245,14 +245,14 @@ static enum tern_result write_named(const struct tern_cli *cli, const char *path
     char *header = make_header(set);
     size_t len = header != NULL ? strlen(header) : 0;
     size_t padded = (len + 7) / 8 * 8;
-    uint8_t *bytes = malloc(8 + padded + 4 * set->count);
+    uint8_t *bytes = malloc(8 + padded + 1 + 4 * set->count);
     enum tern_result result = TERN_ERR_NO_MEMORY;
     if (header == NULL || bytes == NULL) {
         (void)tern_cli_fail(cli, result, "no memory for %zu values", set->count);
     } else {
         tern_put_le64(bytes, padded);
-        memset(bytes + 8, ' ', padded);
-        memcpy(bytes + 8, header, len);
+        // The NUL lands on the first byte of the data, which comes next.
+        (void)snprintf((char *)bytes + 8, padded + 1, "%-*s", (int)padded, header);
         for (size_t i = 0; i < set->count; i++) {
             tern_put_f32(bytes + 8 + padded + 4 * i, set->values[i]);
         }

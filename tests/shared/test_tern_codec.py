@@ -251,6 +251,8 @@ class TernCodec(unittest.TestCase):
         self.assertIn("3LC", ternary["source"])
         self.assertEqual(ternary["feedback"], "error buffer")
         self.assertTrue(ternary["downloads"])
+        self.assertFalse(ternary["downloads_depend_on_keys"])
+        self.assertTrue(codecs["inceptionn"]["downloads_depend_on_keys"])
         keys = {parameter["key"]: parameter for parameter in ternary["parameters"]}
         self.assertEqual(keys["s"]["preset"], "1")
         self.assertIn("1.999999", keys["s"]["range"])
