@@ -194,20 +194,6 @@ enum tern_result tern_sparse_strip(const struct tern_model *model, const uint8_t
     return TERN_OK;
 }
 
-bool tern_sparse_is_stripped(const struct tern_model *model, const uint8_t *src, size_t len)
-{
-    struct tern_bytes_left rest = {src, len};
-    bool stripped = false;
-    for (uint32_t i = 0; i < model->segment_count; i++) {
-        struct tern_bytes_left payload;
-        if (!tern_take_payload(&rest, &payload)) {
-            return false;
-        }
-        stripped = stripped || (payload.len > 0 && payload.data[0] == TERN_MODE_SPARSE_SHARED);
-    }
-    return stripped;
-}
-
 size_t tern_sparse_join_bound(const struct tern_model *model, size_t indices_len, size_t len)
 {
     return indices_len + len + TERN_VARINT_MAX * (size_t)model->segment_count;

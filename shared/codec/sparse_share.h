@@ -30,9 +30,6 @@ TERN_MUST_USE enum tern_result tern_sparse_strip(const struct tern_model *model,
                                                  size_t len, uint8_t *dst, size_t dst_size,
                                                  size_t *written);
 
-// Whether a container has a payload that was stripped. False for one that is not well-formed.
-bool tern_sparse_is_stripped(const struct tern_model *model, const uint8_t *src, size_t len);
-
 // The most bytes of a stripped container of `len` bytes that was joined with its indices.
 size_t tern_sparse_join_bound(const struct tern_model *model, size_t indices_len, size_t len);
 
