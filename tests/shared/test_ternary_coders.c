@@ -406,19 +406,20 @@ static void test_endless_runs_are_refused(void **state)
     assert_true(dst == 7);
 }
 
-// A run of 2^64 + 7 is not one of 7.
+// A run of 2^64 + 72 is not one of 72.
 static void test_runs_beyond_64_bits_are_refused(void **state)
 {
     (void)state;
-    uint64_t high = UINT64_MAX / 13; // 2^64 + 6 = 13 * high + 3 + 6
+    enum { RUN = 72, N = 5 * (1 + RUN) };
+    uint64_t high = UINT64_MAX / 13 + 5; // 2^64 + 71 = 13 * high + 9
     payload[0] = 0x12;
     tern_put_f32(payload + 1, 1);
     payload[5] = 0;
     size_t len = 6 + slow_digits(high, payload + 6);
-    payload[len++] = 242 + 3 + 6;
-    assert_int_equal(tern_codec_decode(payload, len, decoded, 8 * 5), TERN_ERR_CORRUPT);
-    len = 6 + slow_digits(6, payload + 6);
-    assert_int_equal(tern_codec_decode(payload, len, decoded, 8 * 5), TERN_OK);
+    payload[len++] = 242 + 9;
+    assert_int_equal(tern_codec_decode(payload, len, decoded, N), TERN_ERR_CORRUPT);
+    len = 6 + slow_digits(RUN - 1, payload + 6);
+    assert_int_equal(tern_codec_decode(payload, len, decoded, N), TERN_OK);
 }
 
 static void test_bad_scales(void **state)
