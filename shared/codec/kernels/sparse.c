@@ -46,6 +46,7 @@ static size_t find_literals(const uint8_t *coded, size_t len, size_t *at, struct
 static void prefetch(const struct literals *found, const float *at, size_t stride)
 {
     for (size_t i = 0; i < found->count; i++) {
+        // NOLINTNEXTLINE(clang-analyzer-core.uninitialized.*): there are `count` of them
         for (unsigned left = digits_of[found->byte[i]] & 0xff; left != 0; left &= left - 1) {
             __builtin_prefetch(at + found->at[i] + (size_t)__builtin_ctz(left) * stride, 1);
         }
@@ -56,6 +57,7 @@ static void add_literals(const struct literals *found, float scale, float *at, s
 {
     const uint32_t scale_bits = tern_float_bits(scale);
     for (size_t i = 0; i < found->count; i++) {
+        // NOLINTNEXTLINE(clang-analyzer-core.uninitialized.*): as above
         unsigned digits = digits_of[found->byte[i]];
         for (unsigned left = digits & 0xff; left != 0; left &= left - 1) {
             unsigned part = (unsigned)__builtin_ctz(left);
