@@ -1,0 +1,131 @@
+// The range coder: its size against the entropy of independent values, far below it where density
+// varies, and damage.
+#include "coder_checks.h"
+
+#include <string.h>
+
+static const struct coder_under_test range = {&tern_range_coder, &tern_ternary_range_mode};
+
+static void test_round_trips(void **state)
+{
+    (void)state;
+    check_round_trips(range);
+}
+
+static void test_bound(void **state)
+{
+    (void)state;
+    check_bound(range);
+}
+
+static void test_damage(void **state)
+{
+    (void)state;
+    check_damage(range);
+}
+
+// Bytes that are not those the encoder would end with, of a tensor without values beside zero.
+static void test_one_end_is_valid(void **state)
+{
+    (void)state;
+    size_t accepted = 0;
+    uint8_t body[6] = {0, 0, 0x80, 0x3f};
+    for (unsigned bytes = 0; bytes < 65536; bytes++) {
+        body[4] = (uint8_t)(bytes >> 8);
+        body[5] = (uint8_t)bytes;
+        float value = 9;
+        if (range.mode->check(body, sizeof body, 1) == TERN_OK) {
+            range.mode->decode(body, sizeof body, &value, 1);
+            assert_true(value == 0 || value == 1 || value == -1);
+            accepted++;
+        }
+    }
+    // +1 and -1 are a byte of decisions and a byte with the two bits of gap 0; a zero is gap 1.
+    assert_int_equal(accepted, 3);
+}
+
+static double ratio_of(struct tern_planes planes)
+{
+    double ratio = check_round_trip(range, planes) / planes_entropy(planes);
+    planes_free(planes);
+    return ratio;
+}
+
+static void test_near_the_entropy(void **state)
+{
+    (void)state;
+    static const float densities[] = {0.7f, 0.5f, 0.2f, 0.07f, 0.03f, 0.01f, 0.003f, 0.001f};
+    struct tern_prng rng;
+    tern_prng_init(&rng, 56, TERN_PRNG_TEST, 0, 0);
+    for (size_t d = 0; d < sizeof densities / sizeof densities[0]; d++) {
+        double ratio = ratio_of(planes_random(&rng, 1000000, densities[d]));
+        assert_true(ratio < (densities[d] < 0.005f ? 1.02 : 1.01));
+    }
+}
+
+// Little is learned, so little is lost while learning.
+static void test_near_the_entropy_when_small(void **state)
+{
+    (void)state;
+    struct tern_prng rng;
+    tern_prng_init(&rng, 57, TERN_PRNG_TEST, 0, 0);
+    assert_true(ratio_of(planes_random(&rng, 100000, 0.2f)) < 1.02);
+    assert_true(ratio_of(planes_random(&rng, 100000, 0.01f)) < 1.03);
+    double bits = 0, entropy = 0;
+    for (int i = 0; i < 100; i++) {
+        struct tern_planes planes = planes_random(&rng, 512, 0.1f);
+        bits += check_round_trip(range, planes);
+        entropy += planes_entropy(planes);
+        planes_free(planes);
+    }
+    assert_true(bits < 1.15 * entropy);
+}
+
+// Rows of log-normal scale, density 0.05 overall.
+static void test_below_the_entropy_where_density_varies(void **state)
+{
+    (void)state;
+    struct tern_prng rng;
+    tern_prng_init(&rng, 58, TERN_PRNG_TEST, 0, 0);
+    assert_true(ratio_of(planes_rows(&rng, 1000000, 128, 3.6)) < 0.75);
+    assert_true(ratio_of(planes_rows(&rng, 1000000, 512, 3.6)) < 0.68);
+    assert_true(ratio_of(planes_rows(&rng, 1000000, 4096, 3.6)) < 0.66);
+}
+
+// Signs that come in runs take less than a bit.
+static void test_signs_that_agree(void **state)
+{
+    (void)state;
+    struct tern_planes planes = planes_new(100000);
+    for (size_t i = 0; i < planes.count; i += 4) {
+        planes_set(planes, i, i / 4000 % 2 != 0);
+    }
+    assert_true(check_round_trip(range, planes) < 0.3 * (double)planes.count / 4);
+    planes_free(planes);
+}
+
+static void test_empty_stretches_cost_next_to_nothing(void **state)
+{
+    (void)state;
+    struct tern_planes planes = planes_new(5000000);
+    planes_set(planes, 10, false);
+    planes_set(planes, 4000000, true);
+    assert_true(check_round_trip(range, planes) <= 8 * 20);
+    planes_free(planes);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_round_trips),
+        cmocka_unit_test(test_bound),
+        cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_one_end_is_valid),
+        cmocka_unit_test(test_near_the_entropy),
+        cmocka_unit_test(test_near_the_entropy_when_small),
+        cmocka_unit_test(test_below_the_entropy_where_density_varies),
+        cmocka_unit_test(test_signs_that_agree),
+        cmocka_unit_test(test_empty_stretches_cost_next_to_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
