@@ -117,9 +117,9 @@ void tern_kernel_int8_add(const uint8_t *restrict src, float scale, float weight
 
 int tern_kernel_int8_lowest(const uint8_t *src, size_t count)
 {
-    int8_t lowest = 0;
+    int lowest = 0;
     for (size_t i = 0; i < count; i++) {
-        int8_t q = (int8_t)src[i];
+        int q = (int8_t)src[i];
         lowest = q < lowest ? q : lowest;
     }
     return lowest;

@@ -220,7 +220,7 @@ static enum tern_result check_groups(const uint8_t *src, size_t len, size_t coun
             return TERN_ERR_CORRUPT;
         }
         unsigned tags = tern_get_le16(src);
-        if (here < GROUP && tags >> 2 * here != 0) {
+        if (tags >> 2 * here != 0) {
             return TERN_ERR_CORRUPT;
         }
         src += TAG_BYTES;
