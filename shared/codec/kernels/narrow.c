@@ -94,9 +94,15 @@ void tern_kernel_int8_put(float *restrict values, size_t count, float scale, uin
     }
 }
 
+// Two's complement.
+static inline int32_t q_of(uint8_t byte)
+{
+    return (int32_t)(byte ^ 0x80u) - 0x80;
+}
+
 static inline float int8_value(uint8_t byte, float scale)
 {
-    return (float)(int8_t)byte * scale;
+    return (float)q_of(byte) * scale;
 }
 
 void tern_kernel_int8_get(const uint8_t *restrict src, float scale, float *restrict dst,
@@ -117,9 +123,9 @@ void tern_kernel_int8_add(const uint8_t *restrict src, float scale, float weight
 
 int tern_kernel_int8_lowest(const uint8_t *src, size_t count)
 {
-    int lowest = 0;
+    int32_t lowest = 0;
     for (size_t i = 0; i < count; i++) {
-        int q = (int8_t)src[i];
+        int32_t q = q_of(src[i]);
         lowest = q < lowest ? q : lowest;
     }
     return lowest;
