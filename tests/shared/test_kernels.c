@@ -306,6 +306,31 @@ static void check_expand(const uint8_t *coded, size_t len, unsigned kind)
     }
 }
 
+// Bytes that are mostly runs, against the same bytes expanded.
+static void check_sparse(const struct inputs *in, size_t count, unsigned kind)
+{
+    size_t stride = tern_packed_stride(count);
+    uint8_t coded[TERN_TERNARY_BLOCK];
+    uint8_t packed[TERN_TERNARY_BLOCK];
+    size_t len = stride < TERN_TERNARY_BLOCK ? stride : TERN_TERNARY_BLOCK;
+    for (size_t i = 0; i < len; i++) { // digits past the end, in the last four bytes, are zero
+        packed[i] = i + 4 < stride ? in->packed[i] : TERN_TERNARY_ZERO;
+    }
+    memcpy(coded, packed, len);
+    size_t coded_len = tern_portable_run_encode(coded, len);
+    reset(in->others, in->coded);
+    tern_portable_ternary_add(packed, len, in->scale,
+                              target_in(out.values[0] + shift, count, 0, false));
+    tern_kernel_ternary_add_runs(coded, coded_len, in->scale,
+                                 target_in(out.values[1] + shift, count, 0, false));
+    check(same(), "ternary_add_runs", count, kind);
+    tern_portable_ternary_set(packed, len, in->scale,
+                              target_in(out.values[0] + shift, count, 0, false));
+    tern_kernel_ternary_set_runs(coded, coded_len, in->scale,
+                                 target_in(out.values[1] + shift, count, 0, false));
+    check(same(), "ternary_set_runs", count, kind);
+}
+
 static void check_runs(const struct inputs *in, size_t count, unsigned kind)
 {
     reset(in->values, in->packed);
@@ -371,6 +396,7 @@ static void check_all(const struct inputs *in, size_t count, unsigned kind)
     check_unpack(in, count, kind);
     check_planes(in, count, kind);
     check_runs(in, count, kind);
+    check_sparse(in, count, kind);
     check_compare(in, count, kind);
     check_collect(in, count, kind);
 }

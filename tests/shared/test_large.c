@@ -1,5 +1,5 @@
-// Encoding on several threads gives the bytes and the values of one thread (3LC section 3.3:
-// partition and coalesce).
+// What is done differently for large tensors gives what is done for small ones: encoding on several
+// threads (3LC section 3.3: partition and coalesce), and decoding past the caches.
 #include "codec/coders/parallel.h"
 #include "hosted/parallel.h"
 
@@ -206,6 +206,37 @@ static void test_large_tensors(void **state)
     free(values);
 }
 
+// Adding to zeros decodes, too, but not past the caches.
+static void assert_decodes(const char *spec, const float *values, size_t count)
+{
+    struct encoded encoded = encode(spec, values, count, NULL);
+    float *sums = calloc(count, sizeof *sums);
+    assert_non_null(sums);
+    memset(encoded.values, 0xff, count * sizeof(float));
+    assert_int_equal(tern_codec_decode(encoded.payload, encoded.len, encoded.values, count),
+                     TERN_OK);
+    assert_int_equal(tern_codec_accumulate(encoded.payload, encoded.len, 1, sums, count), TERN_OK);
+    assert_memory_equal(encoded.values, sums, count * sizeof(float));
+    free(sums);
+    free(encoded.values);
+    free(encoded.payload);
+}
+
+static void test_decoding_past_the_caches(void **state)
+{
+    (void)state;
+    size_t count = TERN_STREAM_MIN + 1234567;
+    float *values = malloc((count + 1) * sizeof *values);
+    assert_non_null(values);
+    for (size_t i = 0; i <= count; i++) {
+        uint32_t word = random_word();
+        values[i] = word % 100 == 0 ? 1.0f : word % 300 == 1 ? -0.75f : 0.0f;
+    }
+    assert_decodes("3lc", values + 1, count);
+    assert_decodes("3lc:coder=packed", values, count + 1);
+    free(values);
+}
+
 // --- The pool
 // ---------------------------------------------------------------------------------------------
 
@@ -241,9 +272,13 @@ static void test_refused_pools(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_runs),          cmocka_unit_test(test_dense_bytes),
-        cmocka_unit_test(test_pack),          cmocka_unit_test(test_planes),
-        cmocka_unit_test(test_large_tensors), cmocka_unit_test(test_each_job_runs_once),
+        cmocka_unit_test(test_runs),
+        cmocka_unit_test(test_dense_bytes),
+        cmocka_unit_test(test_pack),
+        cmocka_unit_test(test_planes),
+        cmocka_unit_test(test_large_tensors),
+        cmocka_unit_test(test_decoding_past_the_caches),
+        cmocka_unit_test(test_each_job_runs_once),
         cmocka_unit_test(test_refused_pools),
     };
     return cmocka_run_group_tests(tests, make_pools, free_pools);
