@@ -337,6 +337,26 @@ static void momentum_ends_with_the_generation_and_with_its_codec(void **state)
     }
 }
 
+// A directive takes as much from the velocity as from the error buffer.
+static void decay_reaches_the_velocity(void **state)
+{
+    (void)state;
+    float velocity[WORLD_VALUES];
+    world.server.codec = "dgc:p=0.01,momentum=0.5,warmup=0";
+    world.server.directives[2] = tern_ErrorDirective_ERROR_DECAY; // by half
+    world.inexact = true;
+    boot();
+    run_until(TERN_EVENT_UPLOADED, NULL);
+    memcpy(velocity, world.velocity, sizeof velocity);
+    run_until(TERN_EVENT_ENCODED, NULL);
+    for (int i = 0; i < WORLD_VALUES; i++) {
+        const float moved = 0.25f * velocity[i] + world.change[i];
+        const float held = 0.5f * velocity[i] + moved; // the buffer was the velocity so far
+        assert_true(world.velocity[i] == moved || world.velocity[i] == 0);
+        assert_true(world.error_buffer[i] == held || world.error_buffer[i] == 0);
+    }
+}
+
 static void failed_encoding_leaves_the_velocity_alone(void **state)
 {
     (void)state;
@@ -420,6 +440,7 @@ int main(void)
         TEST(codecs_with_momentum_need_memory_for_it),
         TEST(momentum_is_carried_and_survives_a_restart),
         TEST(momentum_ends_with_the_generation_and_with_its_codec),
+        TEST(decay_reaches_the_velocity),
         TEST(failed_encoding_leaves_the_velocity_alone),
         TEST(kept_change_counts_once_with_every_feedback),
         TEST(filtered_buffer_moves_by_beta),
