@@ -18,11 +18,16 @@ payloads.txt    payload NAME COUNT BYTES, then values VALUES or refused RESULT
 containers.txt  container MODEL SPEC, input, bytes, fed-back
 models.txt      model SPEC COUNT, hash, segments, tensors, SHA-256 of the initial weights
 specs.txt       spec TEXT, then canonical TEXT or refused RESULT
+buffers.txt     error buffers: values NAME VALUES, then for each storage stored NAME BYTES and read;
+                damaged STORAGE COUNT BYTES, then accepted or refused;
+                step STORAGE DECAY BETA, then buffer, change, total, left, after;
+                give-back STORAGE MODEL CONTAINER, then buffer, after
 """
 
 import os
 import sys
 
+import vector_buffers
 import vector_codecs
 import vector_models
 import vector_payloads
@@ -33,6 +38,7 @@ FILES = {
     "payloads.txt": vector_payloads.cases,
     "containers.txt": vector_models.container_cases,
     "models.txt": vector_models.model_cases,
+    "buffers.txt": vector_buffers.cases,
     "specs.txt": vector_models.spec_cases,
 }
 

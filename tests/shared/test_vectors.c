@@ -3,6 +3,7 @@
 #include "vectors.h"
 
 #include "codec/container.h"
+#include "error_feedback/error_buffer.h"
 #include "util/bytes.h"
 #include "util/sha256.h"
 #include "wire/wire.h"
@@ -320,12 +321,120 @@ static void test_containers(void **state)
     assert_true(cases >= 3);
 }
 
+// --- Error buffers
+// --------------------------------------------------------------------------------------
+
+// A buffer whose bytes are aligned as any storage wants them.
+static float room[VECTOR_VALUES_MAX];
+static struct tern_error_buffer buffer = {.bytes = room};
+
+static enum tern_error_storage read_storage(void)
+{
+    enum tern_error_storage storage = TERN_ERROR_FLOAT32;
+    assert_int_equal(tern_error_storage_from_name(vectors_word(&v), &storage), TERN_OK);
+    return storage;
+}
+
+static float read_float(void)
+{
+    return float_of_bits((uint32_t)strtoul(vectors_word(&v), NULL, 16));
+}
+
+// Fills the buffer from a line of bytes.
+static void read_buffer(uint32_t count)
+{
+    buffer.count = count;
+    size_t len = vectors_bytes(&v, bytes);
+    assert_int_equal(len, tern_error_storage_bytes(buffer.storage, count));
+    memcpy(room, bytes, len);
+}
+
+static void expect_buffer(const char *key)
+{
+    expect_bytes(key, buffer.bytes, tern_error_storage_bytes(buffer.storage, buffer.count));
+}
+
+static void check_stored(uint32_t count)
+{
+    enum tern_error_storage storage = read_storage();
+    size_t len = vectors_bytes(&v, bytes);
+    assert_int_equal(len, tern_error_storage_bytes(storage, count));
+    tern_error_storage_put(storage, input, 0, room, count);
+    assert_memory_equal(room, bytes, len);
+    assert_int_equal(tern_error_storage_check(storage, room, count), TERN_OK);
+    tern_error_storage_get(storage, room, 0, actual, count);
+    expect_floats("read", actual, count);
+}
+
+static void check_damaged(void)
+{
+    buffer.storage = read_storage();
+    read_buffer(vectors_number(&v));
+    enum tern_result result = tern_error_storage_check(buffer.storage, room, buffer.count);
+    expect_key(result == TERN_OK ? "accepted" : "refused");
+}
+
+static void check_step(void)
+{
+    buffer.storage = read_storage();
+    struct tern_error_next next = {.work = actual};
+    next.decay = read_float();
+    next.filter = read_float();
+    expect_key("buffer");
+    read_buffer(9);
+    expect_key("change");
+    assert_int_equal(vectors_floats(&v, actual), buffer.count);
+    assert_int_equal(tern_error_buffer_add_to(&buffer, next.decay, actual), TERN_OK);
+    expect_floats("total", actual, buffer.count);
+    expect_key("left");
+    vectors_floats(&v, actual);
+    tern_error_buffer_store(&buffer, &next);
+    expect_buffer("after");
+}
+
+static void check_give_back(void)
+{
+    struct tern_model model;
+    buffer.storage = read_storage();
+    assert_int_equal(tern_model_from_spec(&model, vectors_word(&v)), TERN_OK);
+    size_t len = vectors_bytes(&v, encoded);
+    expect_key("buffer");
+    read_buffer(model.count);
+    assert_int_equal(tern_error_buffer_give_back(&buffer, &model, encoded, len, actual), TERN_OK);
+    expect_buffer("after");
+}
+
+static void test_buffers(void **state)
+{
+    (void)state;
+    unsigned cases = 0;
+    uint32_t count = 0;
+    vectors_open(&v, "buffers.txt");
+    for (; vectors_next(&v); cases++) {
+        if (strcmp(v.key, "values") == 0) {
+            vectors_word(&v);
+            count = (uint32_t)vectors_floats(&v, input);
+        } else if (strcmp(v.key, "stored") == 0) {
+            check_stored(count);
+        } else if (strcmp(v.key, "damaged") == 0) {
+            check_damaged();
+        } else if (strcmp(v.key, "step") == 0) {
+            check_step();
+        } else {
+            assert_string_equal(v.key, "give-back");
+            check_give_back();
+        }
+    }
+    assert_true(cases > 40);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_codecs), cmocka_unit_test(test_coders),
-        cmocka_unit_test(test_specs),  cmocka_unit_test(test_payloads),
-        cmocka_unit_test(test_models), cmocka_unit_test(test_containers),
+        cmocka_unit_test(test_codecs),  cmocka_unit_test(test_coders),
+        cmocka_unit_test(test_specs),   cmocka_unit_test(test_payloads),
+        cmocka_unit_test(test_models),  cmocka_unit_test(test_containers),
+        cmocka_unit_test(test_buffers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,12 +23,12 @@ class Context:
 
     def __init__(self, p):
         self.p = p
-        self.w = 16
+        self.w = 64
 
     def learn(self, decision):
         target = 512 if decision else 65024
-        self.p += (target - self.p) >> (self.w.bit_length() - 1)
-        self.w = min(128, self.w + 1)
+        self.p += (target - self.p) >> self.w // 16
+        self.w = min(112, self.w + 1)
 
 
 class Coder:
