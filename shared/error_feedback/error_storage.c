@@ -2,6 +2,7 @@
 
 #include "codec/kernels/kernels.h"
 #include "util/bytes.h"
+#include "util/prefix.h"
 #include <stdbool.h>
 #include <string.h>
 
@@ -21,7 +22,8 @@ const char *tern_error_storage_name(enum tern_error_storage storage)
 enum tern_result tern_error_storage_from_name(const char *name, enum tern_error_storage *storage)
 {
     for (unsigned i = 0; i < STORAGES; i++) {
-        if (strcmp(name, names[i]) == 0) {
+        const char *rest = name;
+        if (tern_skip_prefix(&rest, names[i]) && *rest == '\0') {
             *storage = (enum tern_error_storage)i;
             return TERN_OK;
         }
