@@ -53,25 +53,46 @@ size_t slow_encode(float *values, size_t count, float sparsity, uint8_t *dst)
     return len;
 }
 
+// How many bytes of five zeros the byte at src[*at] and, in mode 0x12, the run bytes behind it
+// stand for; *at is moved to the last of them.
+static size_t read_run(uint8_t mode, const uint8_t *src, size_t len, size_t *at)
+{
+    if (mode == 0x11) {
+        return 0;
+    }
+    if (mode != 0x12) {
+        return (size_t)src[*at] - 241;
+    }
+    double run = src[*at] - 242; // bijective base 13; as long as the input, so it may be huge
+    while (*at + 1 < len && src[*at + 1] > 242) {
+        run = run * 13 + src[++*at] - 242;
+    }
+    return run < 1e9 ? (size_t)run + 1 : 0;
+}
+
 // Expands the digits' bytes; false unless they are exactly `stride`.
-static bool expand(const uint8_t *src, size_t len, bool runs, uint8_t *packed, size_t stride)
+static bool expand(uint8_t mode, const uint8_t *src, size_t len, uint8_t *packed, size_t stride)
 {
     size_t out = 0;
     for (size_t i = 0; i < len; i++) {
-        size_t run = src[i] < 243 ? 1 : (size_t)src[i] - 241;
-        if (run > stride - out || (run > 1 && !runs)) {
+        uint8_t byte = src[i];
+        size_t times = byte < 243 ? 1 : read_run(mode, src, len, &i);
+        if (times == 0 || times > stride - out) {
             return false;
         }
-        memset(packed + out, run > 1 ? 121 : src[i], run);
-        out += run;
+        memset(packed + out, byte < 243 ? byte : 121, times);
+        out += times;
     }
     return out == stride;
 }
 
-static bool unpack(const uint8_t *packed, size_t stride, float scale, float *values, size_t count)
+static bool unpack(uint8_t mode, const uint8_t *packed, size_t stride, float scale, float *values,
+                   size_t count)
 {
     for (size_t p = 0; p < 5 * stride; p++) {
-        int q = packed[p % stride] / powers[p / stride] % 3 - 1;
+        bool planar = mode != 0x13;
+        int byte = packed[planar ? p % stride : p / 5];
+        int q = byte / powers[planar ? p / stride : p % 5] % 3 - 1;
         if (p >= count && q != 0) {
             return false;
         }
@@ -84,7 +105,7 @@ static bool unpack(const uint8_t *packed, size_t stride, float scale, float *val
 
 bool slow_reads(uint8_t mode)
 {
-    return mode == 0x00 || mode == 0x10 || mode == 0x11;
+    return mode == 0x00 || (mode >= 0x10 && mode <= 0x13);
 }
 
 bool slow_decode(const uint8_t *src, size_t len, float *values, size_t count)
@@ -99,9 +120,8 @@ bool slow_decode(const uint8_t *src, size_t len, float *values, size_t count)
     float scale = tern_get_f32(src + 1);
     size_t stride = (count + 4) / 5;
     uint8_t *packed = malloc(stride + 1);
-    bool valid = isfinite(scale) && scale > 0 &&
-                 expand(src + 5, len - 5, src[0] == 0x10, packed, stride) &&
-                 unpack(packed, stride, scale, values, count);
+    bool valid = isfinite(scale) && scale > 0 && expand(src[0], src + 5, len - 5, packed, stride) &&
+                 unpack(src[0], packed, stride, scale, values, count);
     free(packed);
     return valid;
 }
