@@ -351,14 +351,12 @@ TARGET static size_t collect(const float *values, size_t count, struct tern_brac
         if (room - have <= FLOATS) {
             return room;
         }
-        __m512i magnitudes =
-            count - i >= FLOATS
-                ? magnitudes_at(values + i)
-                : _mm512_and_si512(_mm512_maskz_loadu_epi32(some(count - i), values + i),
-                                   _mm512_set1_epi32(INT32_MAX));
+        __mmask16 real = some(count - i);
+        __m512i magnitudes = _mm512_and_si512(_mm512_maskz_loadu_epi32(real, values + i),
+                                              _mm512_set1_epi32(INT32_MAX));
         __mmask16 too_high = _mm512_cmpgt_epi32_mask(magnitudes, high);
         __mmask16 inside =
-            _mm512_mask_cmpge_epi32_mask((__mmask16)(some(count - i) & ~too_high), magnitudes, low);
+            _mm512_mask_cmpge_epi32_mask((__mmask16)(real & ~too_high), magnitudes, low);
         higher += (size_t)_mm_popcnt_u32(too_high);
         if (inside != 0) {
             // To a register first: compressing into memory is slow on some processors.
@@ -399,19 +397,23 @@ TARGET_VBMI2 static inline __m512i chunk_codes(__m512i bytes, struct chunks chun
     return _mm512_mask_add_epi8(codes, is_run, codes, _mm512_add_epi8(more, run));
 }
 
-TARGET_VBMI2 static inline void store_codes(uint8_t *out, size_t count, __m512i codes)
+// Returns how many codes there are.
+TARGET_VBMI2 static inline size_t write_codes(__m512i bytes, struct chunks chunks, uint8_t *out)
 {
+    size_t count = (size_t)_mm_popcnt_u64(chunks.first);
     // Masked: behind the codes are bytes that were not read yet.
-    _mm512_mask_storeu_epi8(out, _bzhi_u64(~0ull, (unsigned)count), codes);
+    _mm512_mask_storeu_epi8(out, _bzhi_u64(~0ull, (unsigned)count), chunk_codes(bytes, chunks));
+    return count;
 }
 
 TARGET_VBMI2 static size_t run_encode_vbmi2(uint8_t *bytes, size_t len)
 {
+    const __m512i zero = _mm512_set1_epi8(TERN_TERNARY_ZERO);
     size_t written = 0;
     size_t i = 0;
     while (len - i >= BYTES) {
         __m512i block = _mm512_loadu_si512(bytes + i);
-        uint64_t zeros = _mm512_cmpeq_epi8_mask(block, _mm512_set1_epi8(TERN_TERNARY_ZERO));
+        uint64_t zeros = _mm512_cmpeq_epi8_mask(block, zero);
         if (zeros == ~0ull) {
             size_t run = zero_blocks(bytes + i, len - i);
             written += write_full_runs(bytes + written, &run);
@@ -419,23 +421,18 @@ TARGET_VBMI2 static size_t run_encode_vbmi2(uint8_t *bytes, size_t len)
             continue;
         }
         struct chunks chunks = leave_open_chunk(find_chunks(zeros, BYTES), zeros);
-        size_t count = (size_t)_mm_popcnt_u64(chunks.first);
-        store_codes(bytes + written, count, chunk_codes(block, chunks));
-        written += count;
+        written += write_codes(block, chunks, bytes + written);
         i += chunks.used;
     }
     if (i < len) {
         __m512i block = _mm512_maskz_loadu_epi8(_bzhi_u64(~0ull, (unsigned)(len - i)), bytes + i);
-        uint64_t zeros = _mm512_cmpeq_epi8_mask(block, _mm512_set1_epi8(TERN_TERNARY_ZERO));
-        struct chunks chunks = find_chunks(zeros, len - i);
-        size_t count = (size_t)_mm_popcnt_u64(chunks.first);
-        store_codes(bytes + written, count, chunk_codes(block, chunks));
-        written += count;
+        uint64_t zeros = _mm512_cmpeq_epi8_mask(block, zero);
+        written += write_codes(block, find_chunks(zeros, len - i), bytes + written);
     }
     return written;
 }
 
-// Both run codes and literals: what is beyond the last literal that is not a run code.
+// What is beyond the largest byte that is not a run code counts.
 TARGET static struct tern_run_facts run_facts(const uint8_t *coded, size_t len)
 {
     const __m512i one = _mm512_set1_epi8((char)(TERN_TERNARY_LIMIT - 1));
