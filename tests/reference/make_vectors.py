@@ -16,6 +16,8 @@ coders.txt      symbols - . + with repeats, `+-.*12`; for each coder its name an
                 the scale
 payloads.txt    payload NAME COUNT BYTES, then values VALUES or refused RESULT
 containers.txt  container MODEL SPEC, input, bytes, fed-back
+shares.txt      leader MODEL SPEC CONTAINER, then the indices made of it, the input and the own
+                container of a client that is given them, that stripped, and joined again
 models.txt      model SPEC COUNT, hash, segments, tensors, SHA-256 of the initial weights
 specs.txt       spec TEXT, then canonical TEXT or refused RESULT
 buffers.txt     error buffers: values NAME VALUES, then for each storage stored NAME BYTES and read;
@@ -37,6 +39,7 @@ FILES = {
     "coders.txt": vector_codecs.coder_cases,
     "payloads.txt": vector_payloads.cases,
     "containers.txt": vector_models.container_cases,
+    "shares.txt": vector_models.share_cases,
     "models.txt": vector_models.model_cases,
     "buffers.txt": vector_buffers.cases,
     "specs.txt": vector_models.spec_cases,

@@ -58,6 +58,31 @@ def container_cases():
         yield line("values", bits(container.decode(made, data))) + "\n"
 
 
+def share_cases():
+    """A leader's container, and that of a client that was given its places."""
+    rng = random.Random(6)
+    for model_spec, spec in (
+        ("softmax:64-6", "scalecom:p=0.02"),
+        ("mlp:30-20-10-5", "scalecom:p=0.01,coder=bitmap"),
+        ("mlp:30-20-10-5", "scalecom:p=0.05,coder=gaps"),
+    ):
+        made = ref.Model(model_spec)
+        density = ref.specs.parse(spec)[1]["millionths"]["p"]
+        offset, count = made.segments[-1]
+        leader = [rng.randint(-8, 8) / 4 for _ in range(made.count)]
+        if len(made.segments) > 1:
+            leader[offset : offset + count] = [0.0] * count
+        other = [rng.randint(-9, 9) / 4 for _ in range(made.count)]
+        data, _ = container.encode(spec, made, leader)
+        indices = container.share(made, data, density)
+        own, fed_back = container.encode(spec, made, other, ref.Context(indices=indices))
+        stripped = container.strip(made, own)
+        yield line("leader", model_spec, spec, data.hex()) + line("indices", indices.hex())
+        yield line("input", bits(other)) + line("own", own.hex())
+        yield line("stripped", stripped.hex())
+        yield line("joined", container.join(made, indices, stripped).hex()) + "\n"
+
+
 def spec_texts():
     yield from ("", "float", "3LC", " 3lc", "float32:", "float16:s=1")
     for name, parameters in ref.specs.CODECS.items():

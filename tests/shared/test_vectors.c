@@ -3,6 +3,7 @@
 #include "vectors.h"
 
 #include "codec/container.h"
+#include "codec/sparse_share.h"
 #include "error_feedback/error_buffer.h"
 #include "util/bytes.h"
 #include "util/sha256.h"
@@ -321,6 +322,46 @@ static void test_containers(void **state)
     assert_true(cases >= 3);
 }
 
+static void check_share(const struct tern_model *model, const struct tern_codec *codec)
+{
+    static uint8_t indices[VECTOR_LINE_MAX], stripped[VECTOR_LINE_MAX], joined[VECTOR_LINE_MAX];
+    struct tern_encode_context context = {.indices = indices};
+    size_t len = vectors_bytes(&v, bytes);
+    assert_int_equal(tern_sparse_indices(model, codec, bytes, len, indices, sizeof indices,
+                                         &context.indices_len),
+                     TERN_OK);
+    expect_bytes("indices", indices, context.indices_len);
+    expect_key("input");
+    assert_int_equal(vectors_floats(&v, actual), model->count);
+    assert_int_equal(
+        tern_container_encode(codec, &context, model, actual, encoded, sizeof encoded, &len),
+        TERN_OK);
+    expect_bytes("own", encoded, len);
+    assert_int_equal(tern_sparse_strip(model, encoded, len, stripped, sizeof stripped, &len),
+                     TERN_OK);
+    expect_bytes("stripped", stripped, len);
+    assert_int_equal(tern_sparse_join(model, indices, context.indices_len, stripped, len, joined,
+                                      sizeof joined, &len),
+                     TERN_OK);
+    expect_bytes("joined", joined, len);
+}
+
+static void test_shares(void **state)
+{
+    (void)state;
+    unsigned cases = 0;
+    vectors_open(&v, "shares.txt");
+    for (; vectors_next(&v); cases++) {
+        struct tern_model model;
+        struct tern_codec codec;
+        assert_string_equal(v.key, "leader");
+        assert_int_equal(tern_model_from_spec(&model, vectors_word(&v)), TERN_OK);
+        assert_int_equal(tern_codec_parse(vectors_word(&v), &codec, NULL), TERN_OK);
+        check_share(&model, &codec);
+    }
+    assert_true(cases >= 3);
+}
+
 // --- Error buffers
 // --------------------------------------------------------------------------------------
 
@@ -431,10 +472,10 @@ static void test_buffers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_codecs),  cmocka_unit_test(test_coders),
-        cmocka_unit_test(test_specs),   cmocka_unit_test(test_payloads),
-        cmocka_unit_test(test_models),  cmocka_unit_test(test_containers),
-        cmocka_unit_test(test_buffers),
+        cmocka_unit_test(test_codecs), cmocka_unit_test(test_coders),
+        cmocka_unit_test(test_specs),  cmocka_unit_test(test_payloads),
+        cmocka_unit_test(test_models), cmocka_unit_test(test_containers),
+        cmocka_unit_test(test_shares), cmocka_unit_test(test_buffers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from . import payload
+from . import payload, sparse
 from .values import Refused, get_varint, put_varint
 
 
@@ -46,3 +46,28 @@ def decode(model, data):
     for (_, count), entry in zip(model.segments, entries(model, data)):
         values += payload.decode(entry, count)
     return values
+
+
+# --- Rounds of scalecom (section 3.5) ---
+
+
+def each(model, data, change):
+    """A container of what `change` makes of each payload, of its segment's number and length."""
+    out = b""
+    for segment, entry in enumerate(entries(model, data)):
+        made = change(entry, segment, model.segments[segment][1])
+        out += put_varint(len(made)) + made
+    return out
+
+
+def share(model, data, density):
+    return each(model, data, lambda entry, _, n: sparse.share(entry, n, density))
+
+
+def strip(model, data):
+    return each(model, data, lambda entry, _, n: sparse.strip(entry, n))
+
+
+def join(model, indices, data):
+    leaders = entries(model, indices)
+    return each(model, data, lambda entry, segment, n: sparse.join(entry, leaders[segment], n))
