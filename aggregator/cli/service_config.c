@@ -1,6 +1,7 @@
 #include "cli/service_config.h"
 
 #include "codec/codec.h"
+#include <string.h>
 
 struct filling {
     struct tern_cli *cli;
@@ -98,12 +99,21 @@ static int check_codec_down(const struct filling *filling, const struct tern_cod
                          filling->settings->codec_codec, entry->name, why);
 }
 
+// What "default" stands for, by measurement (docs/BENCHMARKS.md, docs/DESIGN.md).
+#define DEFAULT_UP "3lc:s=1,coder=range"
+#define DEFAULT_DOWN "density:p=0.05,coder=range"
+
 static int fill_codecs(const struct filling *filling)
 {
     const struct tern_aggregator_settings *s = filling->settings;
     struct tern_service_config *config = filling->config;
-    const char *down = s->codec_codec_down[0] != '\0' ? s->codec_codec_down : s->codec_codec;
-    int code = parse_codec(filling, "codec.codec", s->codec_codec, &config->codec_up);
+    const bool usual = strcmp(s->codec_codec, "default") == 0;
+    const char *up = usual ? DEFAULT_UP : s->codec_codec;
+    const char *down = usual ? DEFAULT_DOWN : s->codec_codec;
+    if (s->codec_codec_down[0] != '\0') {
+        down = s->codec_codec_down;
+    }
+    int code = parse_codec(filling, "codec.codec", up, &config->codec_up);
     code = code == TERN_EXIT_OK
                ? parse_codec(filling, "codec.codec_down", down, &config->codec_down)
                : code;
