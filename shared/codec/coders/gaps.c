@@ -1,7 +1,7 @@
 // Golomb-Rice codes of the distances between values that are not zero (Golomb, "Run-length
 // encodings", IEEE Trans. Inf. Theory 12, 1966; Rice and Plaunt, 1971), each with a sign bit. The
 // parameter follows the mean distance, so nothing about the tensor is sent beforehand. Shifts and
-// masks only, for devices that have little else. docs/FORMAT.md, "Gaps".
+// masks only, for devices that have little else. docs/FORMAT.md, section 3.4.
 #include "codec/coders/bits.h"
 #include "codec/coders/places.h"
 #include "codec/coders/ternary.h"

@@ -1,7 +1,7 @@
 // Adaptive binary range coding of the distances between values that are not zero, and of their
 // signs. Contexts follow the local density, as a mean of the last gaps; their probabilities begin
 // at those of independent values of that density, so that little need be learned.
-// docs/FORMAT.md, "Range".
+// docs/FORMAT.md, section 3.4.
 #include "codec/coders/places.h"
 #include "codec/coders/range_bits.h"
 #include "codec/coders/ternary.h"

@@ -179,8 +179,8 @@ static inline bool tern_range_end(const struct tern_range_reader *reader, size_t
     uint64_t low = tern_range_window(reader, reader->at - 8) - reader->code;
     struct tern_range_name name = tern_range_name(low, reader->range);
     *end = reader->at - 8 + name.bytes;
-    // The first interval ends below the largest number. From inside it no other one is left, so that
-    // the difference is right; it wraps for a code below the name's value.
+    // The first interval ends below the largest number. From inside it no other one is left, so
+    // that the difference is right; it wraps for a code below the name's value.
     bool inside = tern_range_window(reader, 0) < UINT64_MAX;
     return inside && reader->code - (name.value - low) <= name.rest;
 }
