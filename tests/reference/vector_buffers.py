@@ -80,7 +80,8 @@ def give_back():
     update[2], update[model.segments[-1][0]] = 1.0, 3e38
     data, _ = container.encode("3lc:s=1", model, update)
     for storage, kept in error_buffer.STORAGES.items():
-        buffer = [rng.choice((0.25, -1.0, 3e38)) if i % 29 == 0 else 0.0 for i in range(model.count)]
+        buffer = [0.0] * model.count
+        buffer[::29] = [rng.choice((0.25, -1.0, 3e38)) for _ in buffer[::29]]
         before = kept.put([ref.f32(v) for v in buffer])
         after = error_buffer.given_back(storage, before, model, container.entries(model, data))
         yield line("give-back", storage, spec, data.hex()) + line("buffer", before.hex())

@@ -254,8 +254,11 @@ def sparse():
     yield "sparse-shared", 9, payload(0x33, 1.0)
 
 
+GROUPS = (modes, dense, ternary, runs, padding, gaps, range_coded, qsgd, inceptionn, sparse)
+
+
 def cases():
-    for group in (modes, dense, ternary, runs, padding, gaps, range_coded, qsgd, inceptionn, sparse):
+    for group in GROUPS:
         for name, n, data in group():
             yield line("payload", name, str(n), data.hex())
             try:

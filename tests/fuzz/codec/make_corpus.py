@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes the seeds of the codecs' fuzz targets from tests/vectors: valid payloads of every mode,
-and values for every codec.
+and values for every codec, and containers.
 
     make_corpus.py VECTORS CORPUS
 """
@@ -8,6 +8,9 @@ and values for every codec.
 import os
 import random
 import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "..", "reference"))
+import tern_reference as ref  # noqa: E402
 
 # The modes of each target, in the order of its source.
 FAMILIES = {
@@ -69,8 +72,22 @@ def write_values(corpus):
             write(os.path.join(corpus, target), "codec-%d" % codec, data)
 
 
+# Of the model that fuzz_container.c reads.
+def write_containers(corpus):
+    rng = random.Random(2)
+    model = ref.Model("mlp:40-30-20-5")
+    for spec in ("3lc:coder=range", "qsgd:coder=elias", "scalecom:p=0.01", "scalecom:coder=gaps"):
+        values = [float(rng.choice((0, 0, 0, 1, -2))) for _ in range(model.count)]
+        data, _ = ref.container.encode(spec, model, values)
+        write(os.path.join(corpus, "codec_container"), spec.replace(":", "-"), data)
+    indices = ref.container.share(model, data, 50000)
+    stripped = ref.container.strip(model, data)
+    write(os.path.join(corpus, "codec_container"), "shared", indices + stripped)
+
+
 if __name__ == "__main__":
     if len(sys.argv) != 3:
         sys.exit(__doc__)
     write_payloads(*sys.argv[1:])
     write_values(sys.argv[2])
+    write_containers(sys.argv[2])

@@ -33,5 +33,6 @@ def uniform(draw):
 
 
 def of_codec(context):
-    """The draws of a segment's values, one for each, in order of their index."""
-    return stream(context.seed, CODEC, context.round, context.client, context.segment << 32)  # draw segment * 2^34
+    """The draws of a segment's values, one for each, in order of their index: from draw
+    segment * 2^34 on, which is block segment * 2^32."""
+    return stream(context.seed, CODEC, context.round, context.client, context.segment << 32)

@@ -135,7 +135,8 @@ def get_elias(data, count, n, s):
 
 
 def listed(mode, body, n):
-    """Pairs of an index and a value: all values of mode qsgd-dense, the others' that have levels."""
+    """Pairs of an index and a value: all values of mode qsgd-dense, of qsgd-elias those with a
+    level."""
     s, d, scales, data = get_head(body, n)
     count = n
     if mode == DENSE and len(data) != -(-n * (s.bit_length() + 1) // 8):

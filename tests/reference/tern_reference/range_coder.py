@@ -1,4 +1,4 @@
-"""FORMAT.md, range: gaps and signs under an adaptive binary range coder, their low bits beside it."""
+"""FORMAT.md, range: gaps and signs under an adaptive binary range coder, low bits beside it."""
 
 from .bits import Reader, Writer
 from .values import Refused

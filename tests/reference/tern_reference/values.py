@@ -9,8 +9,9 @@ class Refused(Exception):
 
 
 def f32(value):
-    """Rounds to float32 (NaN and infinities stay). Of one sum, difference, product, quotient or square root of float32 the
-    float64 result is exact enough that rounding it again is rounding once."""
+    """Rounds to float32; NaN and infinities stay. Of one sum, difference, product, quotient or
+    square root of float32 the float64 result is exact enough that rounding it again is rounding
+    once."""
     try:
         return struct.unpack("<f", struct.pack("<f", value))[0]
     except OverflowError:
