@@ -16,7 +16,9 @@ def a_model_that_does_not_fit_the_body_limit():
     state.run("serve", "--set", f"limits.body_bytes={int(needed) - 1}", "--set",
               "codec.codec=float32", code=USAGE, says="limits.body_bytes")
     # What is enough, and what a denser codec leaves room for, only lacks the certificate.
-    for enough in (["--set", f"limits.body_bytes={needed}", "--set", "codec.codec=float32"], small):
+    ternary = small + ["--set", "codec.codec=3lc:s=1"]
+    for enough in (["--set", f"limits.body_bytes={needed}", "--set", "codec.codec=float32"],
+                   ternary):
         assert "body_bytes" not in state.run("serve", *enough, code=USAGE).error
 
 

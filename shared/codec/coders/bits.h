@@ -31,7 +31,17 @@ static inline void tern_bits_store(uint8_t *dst, uint64_t value)
     __builtin_memcpy(dst, &value, sizeof value);
 }
 
-// The same, most significant byte first.
+// How many bits are 1, by sums of neighbours: the compiler's own would need its run-time library
+// where the processor has no such instruction.
+static inline unsigned tern_bits_count(uint64_t value)
+{
+    value -= value >> 1 & 0x5555555555555555u;
+    value = (value & 0x3333333333333333u) + (value >> 2 & 0x3333333333333333u);
+    value = (value + (value >> 4)) & 0x0f0f0f0f0f0f0f0fu;
+    return (unsigned)(value * 0x0101010101010101u >> 56);
+}
+
+// As tern_bits_load() and tern_bits_store(), most significant byte first.
 static inline uint64_t tern_bits_load_big(const uint8_t *src)
 {
     return __builtin_bswap64(tern_bits_load(src));

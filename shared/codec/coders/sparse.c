@@ -165,7 +165,7 @@ static enum tern_result bitmap_check(const uint8_t *body, size_t len, size_t cou
     }
     size_t listed = 0;
     for (size_t at = 0; at < bytes; at += WORD_BYTES) {
-        listed += (size_t)__builtin_popcountll(bitmap_word(body, bytes, at));
+        listed += tern_bits_count(bitmap_word(body, bytes, at));
     }
     if ((len - bytes) % VALUE_BYTES != 0 || (len - bytes) / VALUE_BYTES != listed) {
         return TERN_ERR_CORRUPT;
