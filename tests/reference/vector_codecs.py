@@ -82,6 +82,7 @@ def inputs():
     yield "half-carry", [2047.9999, 4095.9999, -0.99999994, 6.1035152e-05], HALVES
     yield "about-one", [0.99999994, 1.0, -1.0000001, 0.5, 127.5, 1e30], BOUNDED
     yield "about-bounds", [k * 2.0**-c for c in (4, 5, 10, 12, 21) for k in NEAR], BOUNDED
+    yield "literal-to-zero", [0.0077, -0.005, 0.0], BOUNDED
     yield "one-sided", [1.0, 2.0, 4.5, 0.1], LIMITS
     yield "other-side", [-1.0, -2.0, -4.5, -0.1], LIMITS
 
