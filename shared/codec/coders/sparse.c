@@ -1,8 +1,6 @@
 #include "codec/coders/sparse.h"
 
 #include "codec/coders/bits.h"
-
-#include "codec/coders/bits.h"
 #include "codec/coders/index_sets.h"
 #include "codec/kernels/kernels.h"
 #include "codec/kernels/select.h"
