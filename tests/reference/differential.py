@@ -197,6 +197,9 @@ class Comparison:
         spec = random_spec(rng, name, keys)
         values = random_input(rng)
         context = random_context(rng, momentum, values)
+        if "warmup=" in spec and rng.random() < 0.7:
+            rounds = ref.specs.parse(spec)[1]["warmup"]
+            context.round = max(0, rng.choice((rounds // 2, rounds - 1, rounds, rounds + 1)))
         if name == "scalecom" and rng.random() < 0.6:
             context.indices = random_indices(rng, len(values))
         actual = self.libtern.encode(spec, values, context)

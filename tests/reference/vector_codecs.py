@@ -36,6 +36,7 @@ EVERY = (
     "inceptionn:bound=4",
     "dgc:p=0.2",
     "dgc:p=0.001,warmup=4,coder=bitmap",
+    "dgc:p=0.001,warmup=1",
     "scalecom:p=0.3",
 )
 HALVES = ("float16", "bfloat16", "int8")
@@ -90,7 +91,7 @@ def inputs():
 def contexts(spec, values):
     """Contexts worth a case of their own."""
     context = ref.Context(seed=0x123456789ABCDEF, round=2, client=3, segment=1)
-    rounds = (2, 3, 4, 5) if "warmup" in spec and len(values) > 50 else (2,)
+    rounds = (1, 2, 3, 4, 5) if "warmup" in spec and len(values) > 50 else (2,)
     if spec.startswith("dgc"):
         velocity = [ref.f32(v / 2) if ref.finite([v]) else 0.5 for v in values]
         for number in rounds:
