@@ -46,7 +46,8 @@ uint64_t *tern_sparse_words(const struct tern_encode_job *job, size_t bound)
 struct tern_sparse_list tern_sparse_largest(const struct tern_encode_job *job, size_t k,
                                             size_t bound)
 {
-    struct tern_selection selection = tern_kernel_select(job->values, job->count, k);
+    struct tern_selection selection =
+        tern_kernel_select_in(job->values, job->count, k, job->dst, bound);
     struct tern_sparse_list list = {.words = tern_sparse_words(job, bound),
                                     .listed = selection.selected};
     tern_kernel_select_mark(job->values, job->count, selection, list.words);

@@ -148,9 +148,19 @@ size_t tern_portable_collect(const float *values, size_t count, struct tern_brac
     return have + collect_block(values + i, count - i, bracket, dst + have);
 }
 
-struct tern_selection tern_kernel_select_in(const float *values, size_t count, size_t k,
-                                            float *scratch, size_t room)
+// The floats that fit into some bytes, aligned.
+static float *floats_in(void *bytes, size_t len, size_t *room)
 {
+    size_t skip = (0 - (uintptr_t)bytes) % sizeof(float);
+    *room = len > skip ? (len - skip) / sizeof(float) : 0;
+    return (float *)(void *)((uint8_t *)bytes + skip);
+}
+
+struct tern_selection tern_kernel_select_in(const float *values, size_t count, size_t k,
+                                            void *bytes, size_t len)
+{
+    size_t room = 0;
+    float *scratch = floats_in(bytes, len, &room);
     size_t sample = count / SAMPLE_SHARE > SAMPLE_LEAST ? count / SAMPLE_SHARE : SAMPLE_LEAST;
     if (count < FEW || room < sample) {
         return tern_kernel_select(values, count, k);

@@ -23,10 +23,10 @@ struct tern_selection {
 struct tern_selection tern_kernel_select(const float *values, size_t count, size_t k);
 
 // The same in about one pass over many values: a sample says between which magnitudes the k-th most
-// likely lies, and those in between are sought alone. scratch: `room` values, overwritten; room for
-// count / 20 is enough for most data, and the result does not depend on it.
+// likely lies, and those in between are sought alone. bytes: `len` of them, overwritten; room for
+// count / 20 values is enough for most data, and the result does not depend on it.
 struct tern_selection tern_kernel_select_in(const float *values, size_t count, size_t k,
-                                            float *scratch, size_t room);
+                                            void *bytes, size_t len);
 
 // Bit i % 64 of words[i / 64] is 1 for each value i that is selected; bits past count are 0.
 void tern_kernel_select_mark(const float *values, size_t count, struct tern_selection selection,

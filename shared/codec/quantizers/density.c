@@ -10,11 +10,8 @@
 static uint32_t threshold_of(const struct tern_encode_job *job)
 {
     size_t k = tern_select_count(job->codec->density, job->count);
-    size_t misaligned = (uintptr_t)job->dst % sizeof(float);
-    size_t skip = misaligned > 0 ? sizeof(float) - misaligned : 0;
-    size_t room = (tern_ternary_bound(job->codec, job->count) - skip) / sizeof(float);
-    float *scratch = (float *)(void *)(job->dst + skip);
-    uint32_t kth = tern_kernel_select_in(job->values, job->count, k, scratch, room).bits;
+    size_t len = tern_ternary_bound(job->codec, job->count);
+    uint32_t kth = tern_kernel_select_in(job->values, job->count, k, job->dst, len).bits;
     return kth > 0 ? kth - 1 : 0;
 }
 
