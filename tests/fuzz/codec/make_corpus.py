@@ -80,9 +80,6 @@ def write_containers(corpus):
         values = [float(rng.choice((0, 0, 0, 1, -2))) for _ in range(model.count)]
         data, _ = ref.container.encode(spec, model, values)
         write(os.path.join(corpus, "codec_container"), spec.replace(":", "-"), data)
-    indices = ref.container.share(model, data, 50000)
-    stripped = ref.container.strip(model, data)
-    write(os.path.join(corpus, "codec_container"), "shared", indices + stripped)
 
 
 if __name__ == "__main__":
