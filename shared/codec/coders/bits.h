@@ -5,31 +5,13 @@
 #ifndef TERN_BITS_H
 #define TERN_BITS_H
 
+#include "util/words.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #define TERN_BITS_MAX 56  // bits that one call reads or writes at most
 #define TERN_BITS_SLACK 8 // bytes past the last one that the writer may touch
-
-// Compilers turn both into one move where the platform allows it.
-static inline uint64_t tern_bits_load(const uint8_t *src)
-{
-    uint64_t value = 0;
-    __builtin_memcpy(&value, src, sizeof value);
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-    value = __builtin_bswap64(value);
-#endif
-    return value;
-}
-
-static inline void tern_bits_store(uint8_t *dst, uint64_t value)
-{
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-    value = __builtin_bswap64(value);
-#endif
-    __builtin_memcpy(dst, &value, sizeof value);
-}
 
 // How many bits are 1, by sums of neighbours: the compiler's own would need its run-time library
 // where the processor has no such instruction.
@@ -41,15 +23,15 @@ static inline unsigned tern_bits_count(uint64_t value)
     return (unsigned)(value * 0x0101010101010101u >> 56);
 }
 
-// As tern_bits_load() and tern_bits_store(), most significant byte first.
+// Words with the most significant byte first.
 static inline uint64_t tern_bits_load_big(const uint8_t *src)
 {
-    return __builtin_bswap64(tern_bits_load(src));
+    return __builtin_bswap64(tern_load_le64(src));
 }
 
 static inline void tern_bits_store_big(uint8_t *dst, uint64_t value)
 {
-    tern_bits_store(dst, __builtin_bswap64(value));
+    tern_store_le64(dst, __builtin_bswap64(value));
 }
 
 static inline uint64_t tern_bits_low(uint64_t value, unsigned bits)
@@ -77,7 +59,7 @@ static inline void tern_bits_put(struct tern_bit_writer *writer, uint64_t value,
 {
     writer->held |= value << writer->count;
     writer->count += bits;
-    tern_bits_store(writer->at, writer->held);
+    tern_store_le64(writer->at, writer->held);
     unsigned whole = writer->count / 8;
     writer->at += whole;
     // Never by 64: whole is at most 7, as at most 7 bits were held before.
@@ -105,7 +87,7 @@ static inline uint64_t tern_bits_peek(const struct tern_bit_reader *reader)
 {
     uint64_t byte = reader->at / 8;
     if (byte + 8 <= reader->len) {
-        return tern_bits_load(reader->src + byte) >> reader->at % 8;
+        return tern_load_le64(reader->src + byte) >> reader->at % 8;
     }
     uint64_t value = 0;
     for (unsigned i = 0; i < 8 && byte + i < reader->len; i++) {

@@ -5,21 +5,10 @@
 #define TERN_INDEX_SETS_H
 
 #include "result.h"
+#include "util/words.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-// Little-endian loads that compilers turn into one instruction.
-static inline uint32_t tern_load_le32(const uint8_t *src)
-{
-    return (uint32_t)src[0] | (uint32_t)src[1] << 8 | (uint32_t)src[2] << 16 |
-           (uint32_t)src[3] << 24;
-}
-
-static inline uint64_t tern_load_le64(const uint8_t *src)
-{
-    return tern_load_le32(src) | (uint64_t)tern_load_le32(src + 4) << 32;
-}
 
 // --- Writing
 // ------------------------------------------------------------------------------------------

@@ -6,42 +6,7 @@
 #define TERN_DENSE_LOOPS_H
 
 #include "codec/kernels/kernels.h"
-
-static inline uint32_t load_le32(const uint8_t *src)
-{
-    uint32_t word;
-    __builtin_memcpy(&word, src, sizeof word);
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-    word = __builtin_bswap32(word);
-#endif
-    return word;
-}
-
-static inline void store_le32(uint8_t *dst, uint32_t word)
-{
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-    word = __builtin_bswap32(word);
-#endif
-    __builtin_memcpy(dst, &word, sizeof word);
-}
-
-static inline uint16_t load_le16(const uint8_t *src)
-{
-    uint16_t word;
-    __builtin_memcpy(&word, src, sizeof word);
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-    word = __builtin_bswap16(word);
-#endif
-    return word;
-}
-
-static inline void store_le16(uint8_t *dst, uint16_t word)
-{
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-    word = __builtin_bswap16(word);
-#endif
-    __builtin_memcpy(dst, &word, sizeof word);
-}
+#include "util/words.h"
 
 // Signed: without a sign bit it is the same order, and SSE2 can compare it.
 static inline int32_t larger(int32_t a, int32_t b)
@@ -87,11 +52,11 @@ KERNEL uint32_t NAME(peak_bytes)(const uint8_t *src, size_t count)
     size_t i = 0;
     for (; count - i >= LANES; i += LANES) {
         for (size_t lane = 0; lane < LANES; lane++) {
-            lanes[lane] = larger(lanes[lane], magnitude_of(load_le32(src + 4 * (i + lane))));
+            lanes[lane] = larger(lanes[lane], magnitude_of(tern_load_le32(src + 4 * (i + lane))));
         }
     }
     for (; i < count; i++) {
-        lanes[0] = larger(lanes[0], magnitude_of(load_le32(src + 4 * i)));
+        lanes[0] = larger(lanes[0], magnitude_of(tern_load_le32(src + 4 * i)));
     }
     return peak_of_lanes(lanes);
 }
@@ -99,14 +64,14 @@ KERNEL uint32_t NAME(peak_bytes)(const uint8_t *src, size_t count)
 KERNEL void NAME(float32_put)(const float *restrict values, size_t count, uint8_t *restrict dst)
 {
     for (size_t i = 0; i < count; i++) {
-        store_le32(dst + 4 * i, tern_float_bits(values[i]));
+        tern_store_le32(dst + 4 * i, tern_float_bits(values[i]));
     }
 }
 
 KERNEL void NAME(float32_get)(const uint8_t *restrict src, float *restrict dst, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        dst[i] = tern_bits_float(load_le32(src + 4 * i));
+        dst[i] = tern_bits_float(tern_load_le32(src + 4 * i));
     }
 }
 
@@ -114,7 +79,7 @@ KERNEL void NAME(float32_add)(const uint8_t *restrict src, float weight, float *
                               size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        acc[i] += weight * tern_bits_float(load_le32(src + 4 * i));
+        acc[i] += weight * tern_bits_float(tern_load_le32(src + 4 * i));
     }
 }
 
@@ -160,7 +125,7 @@ KERNEL void NAME(float16_put)(float *restrict values, size_t count, uint8_t *res
 {
     for (size_t i = 0; i < count; i++) {
         uint16_t half = half_of(values[i]);
-        store_le16(dst + 2 * i, half);
+        tern_store_le16(dst + 2 * i, half);
         values[i] -= float_of(half);
     }
 }
@@ -168,7 +133,7 @@ KERNEL void NAME(float16_put)(float *restrict values, size_t count, uint8_t *res
 KERNEL void NAME(float16_get)(const uint8_t *restrict src, float *restrict dst, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        dst[i] = float_of(load_le16(src + 2 * i));
+        dst[i] = float_of(tern_load_le16(src + 2 * i));
     }
 }
 
@@ -176,7 +141,7 @@ KERNEL void NAME(float16_add)(const uint8_t *restrict src, float weight, float *
                               size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        acc[i] += weight * float_of(load_le16(src + 2 * i));
+        acc[i] += weight * float_of(tern_load_le16(src + 2 * i));
     }
 }
 
@@ -184,7 +149,7 @@ KERNEL uint16_t NAME(float16_peak)(const uint8_t *src, size_t count)
 {
     int32_t peak = 0;
     for (size_t i = 0; i < count; i++) {
-        peak = larger(peak, load_le16(src + 2 * i) & 0x7fff);
+        peak = larger(peak, tern_load_le16(src + 2 * i) & 0x7fff);
     }
     return (uint16_t)peak;
 }

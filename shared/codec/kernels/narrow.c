@@ -2,28 +2,11 @@
 
 #include "codec/kernels/kernels.h"
 #include "codec/kernels/lanes.h"
+#include "util/words.h"
 #include <stdbool.h>
 
 // --- bfloat16
 // ------------------------------------------------------------------------------------
-
-static inline uint16_t load_le16(const uint8_t *src)
-{
-    uint16_t word;
-    __builtin_memcpy(&word, src, sizeof word);
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-    word = __builtin_bswap16(word);
-#endif
-    return word;
-}
-
-static inline void store_le16(uint8_t *dst, uint16_t word)
-{
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-    word = __builtin_bswap16(word);
-#endif
-    __builtin_memcpy(dst, &word, sizeof word);
-}
 
 static inline float wide(uint16_t high)
 {
@@ -40,7 +23,7 @@ void tern_kernel_bfloat16_put(float *restrict values, size_t count, uint8_t *res
 {
     for (size_t i = 0; i < count; i++) {
         uint16_t high = rounded(tern_float_bits(values[i]));
-        store_le16(dst + 2 * i, high);
+        tern_store_le16(dst + 2 * i, high);
         values[i] -= wide(high);
     }
 }
@@ -48,7 +31,7 @@ void tern_kernel_bfloat16_put(float *restrict values, size_t count, uint8_t *res
 void tern_kernel_bfloat16_get(const uint8_t *restrict src, float *restrict dst, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        dst[i] = wide(load_le16(src + 2 * i));
+        dst[i] = wide(tern_load_le16(src + 2 * i));
     }
 }
 
@@ -56,7 +39,7 @@ void tern_kernel_bfloat16_add(const uint8_t *restrict src, float weight, float *
                               size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        acc[i] += weight * wide(load_le16(src + 2 * i));
+        acc[i] += weight * wide(tern_load_le16(src + 2 * i));
     }
 }
 
@@ -64,7 +47,7 @@ uint16_t tern_kernel_bfloat16_peak(const uint8_t *src, size_t count)
 {
     uint16_t peak = 0;
     for (size_t i = 0; i < count; i++) {
-        uint16_t magnitude = load_le16(src + 2 * i) & 0x7fff;
+        uint16_t magnitude = tern_load_le16(src + 2 * i) & 0x7fff;
         peak = magnitude > peak ? magnitude : peak;
     }
     return peak;

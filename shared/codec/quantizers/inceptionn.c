@@ -15,6 +15,7 @@
 #include "codec/kernels/kernels.h"
 #include "codec/modes.h"
 #include "util/bytes.h"
+#include "util/words.h"
 
 enum { GROUP = 8, TAG_BYTES = 2, ROOM = 4 };
 enum tag { TAG_NONE, TAG_8, TAG_16, TAG_32 };
@@ -27,24 +28,6 @@ enum { EXPONENT_OF_ONE = 127, FRACTION_BITS = 23 };
 static inline float power_of_two(int exponent)
 {
     return tern_bits_float((uint32_t)(EXPONENT_OF_ONE + exponent) << FRACTION_BITS);
-}
-
-static inline uint32_t get_le32(const uint8_t *src)
-{
-    uint32_t word = 0;
-    __builtin_memcpy(&word, src, sizeof word);
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-    word = __builtin_bswap32(word);
-#endif
-    return word;
-}
-
-static inline void put_le32(uint8_t *dst, uint32_t word)
-{
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-    word = __builtin_bswap32(word);
-#endif
-    __builtin_memcpy(dst, &word, sizeof word);
 }
 
 // --- Encoding
@@ -96,7 +79,7 @@ static inline uint8_t *put_group(const float *values, size_t count, uint32_t bou
         struct code code = code_of(bits, bound);
         uint32_t field = code.magnitude | bits >> 31 << sign_places[code.tag];
         // Into the room behind the last one, if it has fewer bytes.
-        put_le32(at, code.tag == TAG_32 ? bits : field);
+        tern_store_le32(at, code.tag == TAG_32 ? bits : field);
         tags |= (uint32_t)code.tag << 2 * i;
         at += tag_sizes[code.tag];
         *any |= code.tag != TAG_NONE && (code.magnitude != 0 || code.tag == TAG_32);
@@ -184,7 +167,7 @@ static const uint32_t wholes[] = {[TAG_8] = 0, [TAG_16] = 0, [TAG_32] = 0xffffff
 static inline uint32_t peek(const struct walk *walk)
 {
     if (walk->end - walk->at >= 4) {
-        return get_le32(walk->at);
+        return tern_load_le32(walk->at);
     }
     uint32_t word = 0;
     for (unsigned i = 0; walk->at + i < walk->end; i++) {
