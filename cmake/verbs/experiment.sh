@@ -19,8 +19,9 @@ and a table of accuracy and bytes. Stops and removes everything afterwards, also
 
 A CONFIG.ini with a section [experiment] plans many federations: one per run and seed that it lists,
 one after the other, and a table of them all at the end. Results of single runs are kept in
-build/experiments/CONFIG (or --keep DIR); runs whose results are there already are not run again, so
-an interrupted comparison goes on where it stopped. Remove the folder to start over.
+build/experiments/CONFIG (or --keep DIR), each beside the settings that it was made with; a run whose
+results are there with the same settings is not run again, so an interrupted comparison goes on where
+it stopped. Programs are not compared: remove the folder after a change of code.
 
   --only TEXT          only the runs whose label contains TEXT (the table shows all there are)
   --markdown, --svg    the table for a page, and a picture of accuracy against bytes
@@ -164,7 +165,15 @@ plans_runs() { # CONFIG
     grep -q '^\[experiment\]' "$1"
 }
 
-# Runs what has no results yet. A run counts when its results are whole.
+# All that decides a run but the programs: the configuration without its plan, and the overrides.
+settings_of_run() { # CONFIG OVERRIDE...
+    awk '/^\[/ { planned = ($0 == "[experiment]") } !planned && !/^[;#]/ && NF' "$1"
+    shift
+    printf '%s\n' "$@"
+}
+
+# Runs what has no results yet, or only those of other settings. A run counts when its results are
+# whole.
 run_planned() { # CONFIG RESULTS_DIR ONLY SETS_ARRAY_NAME
     local config=$1 results=$2 only=$3 line id label seed parts done_=0 count=0
     local -n sets_=$4
@@ -176,13 +185,16 @@ run_planned() { # CONFIG RESULTS_DIR ONLY SETS_ARRAY_NAME
         id=${parts[0]} label=${parts[1]} seed=${parts[2]}
         count=$((count + 1))
         [[ $label == *"$only"* ]] || continue
-        if [ -s "$results/$id.json" ]; then
+        # shellcheck disable=SC2034
+        local planned=("${parts[@]:3}" "federation.seed=$seed" "${sets_[@]}")
+        if [ -s "$results/$id.json" ] &&
+            settings_of_run "$config" "${planned[@]}" | cmp -s - "$results/$id.settings"; then
             continue
         fi
         say "run $count of ${#plan[@]}: $label, seed $seed"
-        # shellcheck disable=SC2034
-        local overrides=("${sets_[@]}" "${parts[@]:3}" "federation.seed=$seed")
-        run_federation "$id" "$config" overrides --no-table \
+        rm -f -- "$results/$id.json"
+        settings_of_run "$config" "${planned[@]}" >"$results/$id.settings"
+        run_federation "$id" "$config" planned --no-table \
             --results "$results/$id.part" >"$results/$id.log" ||
             fail "the run failed; its log: $results/$id.log"
         mv "$results/$id.part" "$results/$id.json"

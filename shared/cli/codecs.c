@@ -99,6 +99,7 @@ static cJSON *entry_json(const struct tern_codec_entry *entry)
 {
     cJSON *json = cJSON_CreateObject();
     cJSON_AddStringToObject(json, "name", entry->name);
+    cJSON_AddNumberToObject(json, "id", (double)entry->id);
     cJSON_AddStringToObject(json, "summary", entry->summary);
     cJSON_AddStringToObject(json, "source", entry->source);
     cJSON_AddStringToObject(json, "feedback", feedback_name(entry->feedback));

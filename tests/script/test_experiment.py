@@ -176,6 +176,12 @@ class Experiment(unittest.TestCase):
         again = self.run_to_end(config, "--keep", "runs", "--json", "again.json")
         self.assertIn("0 runs done", again)
         self.assertEqual(json.loads((self.folder / "again.json").read_text()), rows)
+        # Other settings are: the old results do not stand for them.
+        other = self.run_to_end(config, "--keep", "runs", "--only", "3lc", "--set",
+                                "codec.codec=float16", "--json", "other.json")
+        self.assertIn("2 runs done", other)
+        row = json.loads((self.folder / "other.json").read_text())[1]
+        self.assertEqual(row["codec"], "float16")
 
     def test_only_some_runs_of_a_plan(self):
         config = self.planned("float32 | codec.codec=float32", "3lc | codec.codec=3lc:s=1")
