@@ -6,6 +6,7 @@
 #include "slow_ternary.h"
 
 #include "codec/modes.h"
+#include "util/bytes.h"
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -302,6 +303,79 @@ static void test_time_is_linear(void **state)
     free(payload);
 }
 
+// --- Time of short payloads for many values
+// ----------------------------------------------------------------
+
+enum { MANY = 1 << 28, SHORT_BODY = 40, SHORT_MAX = 64, SHORT_ROUNDS = 2000 };
+
+// Where little is left to read, decoders that take what follows for zeros ran on for seconds for
+// each payload; the others take some microseconds. 5 s for all tens of thousands of them is far
+// from both, on a slow machine and under sanitizers too.
+#define SHORT_SECONDS 5.0
+
+static size_t put_number(uint8_t *dst)
+{
+    return tern_put_varint(dst, 1 + (tern_prng_u32(&rng) % MANY >> tern_prng_below(&rng, 28)));
+}
+
+// A head that the mode accepts, for what is behind it is to be read. Returns its length.
+static size_t put_head(uint8_t *dst, uint8_t mode)
+{
+    static const uint8_t one[] = {0, 0, 0x80, 0x3f};
+    static const uint8_t qsgd[] = {7, 0, 0, 0, 0x80, 0x3f};
+    dst[0] = mode;
+    switch (mode) {
+    case TERN_MODE_SPARSE_GAPS:
+    case TERN_MODE_SPARSE_INDICES: {
+        size_t len = 1 + put_number(dst + 1);
+        dst[len] = (uint8_t)tern_prng_below(&rng, 32);
+        return len + 1;
+    }
+    case TERN_MODE_QSGD_DENSE:
+    case TERN_MODE_QSGD_ELIAS:
+        memcpy(dst + 1, qsgd, sizeof qsgd);
+        return 1 + sizeof qsgd + put_number(dst + 1 + sizeof qsgd);
+    case TERN_MODE_INCEPTIONN_BOUNDED:
+        dst[1] = 10;
+        return 2;
+    default:
+        memcpy(dst + 1, one, sizeof one);
+        return 1 + sizeof one;
+    }
+}
+
+// Random bytes, or the same one again and again.
+static size_t put_body(uint8_t *dst)
+{
+    static const uint8_t same[] = {0, 0xff, 0x80, 0x01};
+    size_t len = tern_prng_below(&rng, SHORT_BODY);
+    unsigned kind = tern_prng_below(&rng, 2 * sizeof same);
+    for (size_t i = 0; i < len; i++) {
+        dst[i] = kind < sizeof same ? same[kind] : (uint8_t)tern_prng_u32(&rng);
+    }
+    return len;
+}
+
+static void test_short_payloads_take_little_time(void **state)
+{
+    (void)state;
+    clock_t start = clock();
+    for (size_t m = 0; m < sizeof modes; m++) {
+        for (int round = 0; round < SHORT_ROUNDS; round++) {
+            uint8_t payload[SHORT_MAX];
+            struct tern_codec_info info;
+            size_t len = put_head(payload, modes[m]);
+            len += put_body(payload + len);
+            enum tern_result result = tern_codec_inspect(payload, len, MANY, &info);
+            assert_true(result != TERN_ERR_IO);
+            if ((double)(clock() - start) / CLOCKS_PER_SEC > SHORT_SECONDS) {
+                fail_msg("mode %02x, payload %d of %zu bytes: more than %g s in all", modes[m],
+                         round, len, SHORT_SECONDS);
+            }
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -310,6 +384,7 @@ int main(void)
         cmocka_unit_test_setup(test_random_payloads, seed),
         cmocka_unit_test_setup(test_padding_of_all_small_sizes, seed),
         cmocka_unit_test_setup(test_time_is_linear, seed),
+        cmocka_unit_test_setup(test_short_payloads_take_little_time, seed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

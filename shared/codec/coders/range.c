@@ -283,13 +283,15 @@ static void find_places(struct reader *shared, struct tern_places *places)
     *shared = reader;
 }
 
+// Every decision narrows the interval, so that its bytes run out: stopping there keeps the time in
+// proportion to them, where zeros past the end could stand for all of `count` values.
 static enum tern_result check_range(const uint8_t *body, size_t len, size_t count)
 {
     TERN_TRY(tern_ternary_check_scale(body, len));
     struct contexts contexts;
     struct reader reader = open_reader(body, len, count, &contexts);
     struct tern_places places;
-    while (reader.next < count) {
+    while (reader.next < count && !tern_range_past_end(&reader.range)) {
         find_places(&reader, &places);
     }
     size_t end = 0;

@@ -173,6 +173,13 @@ static inline uint64_t tern_range_get(struct tern_range_reader *reader, uint32_t
     return ~zeros;
 }
 
+// Whether no end can follow: the last interval is named by one byte or more of the last eight
+// taken.
+static inline bool tern_range_past_end(const struct tern_range_reader *reader)
+{
+    return reader->at - 8 >= reader->len;
+}
+
 // Whether the bytes are those that tern_range_finish() writes; *end: where they end.
 static inline bool tern_range_end(const struct tern_range_reader *reader, size_t *end)
 {

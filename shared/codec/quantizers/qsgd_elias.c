@@ -40,6 +40,8 @@ uint8_t *tern_qsgd_elias_put(const float *values, size_t count, uint8_t *dst)
     return tern_bits_finish(&writer);
 }
 
+enum { LEAST_BITS = 3 }; // of a value that is not 0: a distance, a sign, a level
+
 // Reads the values that are not 0 one after the other.
 struct walk {
     struct tern_qsgd_layout layout;
@@ -102,6 +104,10 @@ static enum tern_result elias_check(const uint8_t *body, size_t len, size_t coun
         return TERN_ERR_CORRUPT;
     }
     TERN_TRY(tern_qsgd_check_scales(&walk.layout));
+    // Behind the end are zeros, which would be read as any number of values.
+    if (walk.left > 8 * (uint64_t)walk.reader.len / LEAST_BITS) {
+        return TERN_ERR_CORRUPT;
+    }
     while (walk.left > 0) {
         struct symbol symbol = next_symbol(&walk);
         if (symbol.level == 0 || symbol.level > walk.layout.levels || symbol.index >= count) {
