@@ -1,6 +1,7 @@
 #!/bin/sh
-# Compiles each source of libtern as a board would, without a C library, and checks that it needs
-# nothing but nanopb and what nanopb itself needs: string.h.
+# Compiles each source of libtern, that is all of shared/ but cli and hosted, as a board would,
+# without a C library, and checks that it needs nothing but nanopb and what nanopb itself needs:
+# string.h.
 #   test_freestanding.sh CC SHARED_DIR GENERATED_DIR
 set -eu
 cc=$1
@@ -14,12 +15,12 @@ compile() {
         -I"$shared" -isystem "$generated" -c "$1" -o "$work/$2.o"
 }
 
-for folder in . codec codec/quantizers codec/coders codec/kernels tensor error_feedback meter util wire; do
-    for source in "$shared/$folder"/*.c; do
-        [ -e "$source" ] || continue
-        compile "$source" "$(echo "$folder/$(basename "$source")" | tr / _)"
-    done
-done
+find "$shared" \( -path "$shared/cli" -o -path "$shared/hosted" \) -prune -o -name '*.c' -print \
+    >"$work/sources"
+[ -s "$work/sources" ] || { echo "no sources below $shared" >&2; exit 1; }
+while read -r source; do
+    compile "$source" "$(echo "${source#"$shared"/}" | tr / _)"
+done <"$work/sources"
 compile "$generated/wire/tern.pb.c" generated
 
 # What is still undefined once all objects see each other.
