@@ -152,13 +152,14 @@ static enum tern_result compare_all(struct arena *arena)
 
 static bool arena_make(struct arena *arena)
 {
-    size_t bytes = arena->count * sizeof(float);
+    // Of a few values the payload is larger than the values.
+    size_t bytes = tern_codec_bound_any(arena->count);
     arena->squeezed_size = bytes;
     for (const struct rival *rival = rivals; rival->name != NULL; rival++) {
         size_t bound = rival->bound(bytes);
         arena->squeezed_size = bound > arena->squeezed_size ? bound : arena->squeezed_size;
     }
-    arena->values = malloc(bytes);
+    arena->values = malloc(arena->count * sizeof(float));
     arena->squeezed = malloc(arena->squeezed_size);
     arena->expanded = malloc(bytes);
     return arena->values != NULL && arena->squeezed != NULL && arena->expanded != NULL &&
