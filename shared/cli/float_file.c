@@ -81,7 +81,7 @@ enum tern_result output_write(const struct tern_cli *cli, const char *path, cons
 {
     enum tern_result result = TERN_OK;
     if (!is_standard(path)) {
-        result = tern_file_write(path, data, len, 0644);
+        result = tern_file_output(path, data, len, 0644);
     } else if (fwrite(data, 1, len, stdout) != len || fflush(stdout) != 0) {
         result = TERN_ERR_IO;
     }
@@ -90,6 +90,13 @@ enum tern_result output_write(const struct tern_cli *cli, const char *path, cons
                             is_standard(path) ? "the output" : path, strerror(errno));
     }
     return result;
+}
+
+void output_take_back(const char *path)
+{
+    if (!is_standard(path)) {
+        tern_file_take_back(path);
+    }
 }
 
 enum tern_result float_file_write(const struct tern_cli *cli, const char *path, const float *values,

@@ -27,11 +27,15 @@ TERN_MUST_USE enum tern_result float_file_check(const struct tern_cli *cli, cons
 TERN_MUST_USE enum tern_result float_file_read(const struct tern_cli *cli, const char *path,
                                                struct float_file *file);
 
-// Writes the bytes of a file that the command line named, at once.
+// Writes the bytes of a file that the command line named: at once, or through a device or pipe as
+// tern_file_output() does.
 TERN_MUST_USE enum tern_result output_write(const struct tern_cli *cli, const char *path,
                                             const void *data, size_t len);
 
-// Writes values to a file, at once; a file that is there is replaced.
+// Removes a file that output_write() wrote. What went through a pipe or device is gone.
+void output_take_back(const char *path);
+
+// Writes values to a file, as output_write().
 TERN_MUST_USE enum tern_result float_file_write(const struct tern_cli *cli, const char *path,
                                                 const float *values, size_t count);
 

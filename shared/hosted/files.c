@@ -174,6 +174,75 @@ enum tern_result tern_file_write(const char *path, const void *data, size_t len,
     return sync_folder(folder) ? TERN_OK : TERN_ERR_IO;
 }
 
+// --- Outputs
+
+// Into a pipe or device that is there. No O_CREAT: it must not become a file if it just went away.
+static enum tern_result write_through(const char *path, const void *data, size_t len)
+{
+    int fd = open(path, O_WRONLY | O_NOCTTY | O_CLOEXEC);
+    if (fd < 0) {
+        return from_errno();
+    }
+    if (!write_all(fd, data, len)) {
+        enum tern_result result = from_errno();
+        close_quietly(fd);
+        return result;
+    }
+    return close(fd) == 0 ? TERN_OK : from_errno();
+}
+
+// A link to a file that is not there yet: the empty file is made through the link, so that its
+// place is known, and is taken away again if that is all that comes of it.
+static enum tern_result write_dangling(const char *path, const void *data, size_t len, mode_t mode)
+{
+    char target[PATH_MAX];
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, mode);
+    if (fd < 0) {
+        return from_errno();
+    }
+    (void)close(fd);
+    if (realpath(path, target) == NULL) {
+        return from_errno();
+    }
+    enum tern_result result = tern_file_write(target, data, len, mode);
+    if (result != TERN_OK) {
+        int saved = errno;
+        (void)unlink(target);
+        errno = saved;
+    }
+    return result;
+}
+
+enum tern_result tern_file_output(const char *path, const void *data, size_t len, mode_t mode)
+{
+    struct stat link;
+    struct stat facts;
+    char target[PATH_MAX];
+    bool linked = lstat(path, &link) == 0 && S_ISLNK(link.st_mode);
+    bool there = stat(path, &facts) == 0;
+    if (there && !S_ISREG(facts.st_mode)) {
+        return write_through(path, data, len);
+    }
+    if (!linked) {
+        return tern_file_write(path, data, len, mode);
+    }
+    if (!there) {
+        return write_dangling(path, data, len, mode);
+    }
+    return realpath(path, target) != NULL ? tern_file_write(target, data, len, mode) : from_errno();
+}
+
+void tern_file_take_back(const char *path)
+{
+    struct stat facts;
+    char target[PATH_MAX];
+    int saved = errno;
+    if (stat(path, &facts) == 0 && S_ISREG(facts.st_mode) && realpath(path, target) != NULL) {
+        (void)unlink(target);
+    }
+    errno = saved;
+}
+
 // --- Folders
 
 static bool is_folder(const char *path)

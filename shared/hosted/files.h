@@ -22,6 +22,15 @@ TERN_MUST_USE enum tern_result tern_file_read(const char *path, size_t most, uin
 TERN_MUST_USE enum tern_result tern_file_write(const char *path, const void *data, size_t len,
                                                mode_t mode);
 
+// For a file that a person named to be written: as tern_file_write(), but a symbolic link is
+// followed and its target replaced, and what is not a regular file (a pipe, /dev/null) stays what
+// it is and gets the bytes written into it, of which some may be out on error. Errors as above.
+TERN_MUST_USE enum tern_result tern_file_output(const char *path, const void *data, size_t len,
+                                                mode_t mode);
+
+// Removes what tern_file_output() wrote, where that is a regular file; a link to it stays.
+void tern_file_take_back(const char *path);
+
 // Makes a folder and those above it. One that exists is left as it is. TERN_ERR_IO
 TERN_MUST_USE enum tern_result tern_file_make_folders(const char *path, mode_t mode);
 

@@ -3,8 +3,10 @@
 #include "hosted/random.h"
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,6 +76,53 @@ static void what_was_written_is_read(void **state)
     assert_int_equal(tern_file_write(in_folder("empty"), "", 0, 0644), TERN_OK);
     assert_holds("empty", "");
     assert_int_equal(count_entries(), 2);
+}
+
+static bool is_link(const char *name)
+{
+    struct stat facts;
+    return lstat(in_folder(name), &facts) == 0 && S_ISLNK(facts.st_mode);
+}
+
+// State is replaced where it lies; an output goes where its link says.
+static void only_an_output_follows_links(void **state)
+{
+    (void)state;
+    assert_int_equal(tern_file_write(in_folder("target"), "old", 3, 0600), TERN_OK);
+    assert_int_equal(symlink("target", in_folder("link")), 0);
+    assert_int_equal(symlink("made", in_folder("dangling")), 0);
+    assert_int_equal(tern_file_output(in_folder("link"), "new", 3, 0600), TERN_OK);
+    assert_true(is_link("link"));
+    assert_holds("target", "new");
+    assert_int_equal(tern_file_output(in_folder("dangling"), "made", 4, 0600), TERN_OK);
+    assert_true(is_link("dangling"));
+    assert_holds("made", "made");
+    tern_file_take_back(in_folder("dangling"));
+    assert_true(is_link("dangling"));
+    assert_int_equal(access(in_folder("made"), F_OK), -1);
+    assert_int_equal(tern_file_write(in_folder("link"), "state", 5, 0600), TERN_OK);
+    assert_false(is_link("link"));
+    assert_holds("target", "new");
+}
+
+static void an_output_leaves_devices_as_they_are(void **state)
+{
+    (void)state;
+    struct stat facts;
+    assert_int_equal(mkfifo(in_folder("pipe"), 0600), 0);
+    int end = open(in_folder("pipe"), O_RDONLY | O_NONBLOCK);
+    char got[8] = "";
+    assert_int_equal(tern_file_output(in_folder("pipe"), "abc", 3, 0600), TERN_OK);
+    assert_int_equal(read(end, got, sizeof(got) - 1), 3);
+    assert_string_equal(got, "abc");
+    tern_file_take_back(in_folder("pipe"));
+    assert_int_equal(stat(in_folder("pipe"), &facts), 0);
+    assert_true(S_ISFIFO(facts.st_mode));
+    (void)close(end);
+    assert_int_equal(tern_file_output("/dev/null", "abc", 3, 0600), TERN_OK);
+    assert_int_equal(tern_file_output("/dev/full", "abc", 3, 0600), TERN_ERR_NO_SPACE);
+    assert_int_equal(errno, ENOSPC);
+    assert_int_equal(tern_file_output(folder, "abc", 3, 0600), TERN_ERR_IO);
 }
 
 static void a_read_is_bounded(void **state)
@@ -148,6 +197,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_was_written_is_read),
+        cmocka_unit_test(only_an_output_follows_links),
+        cmocka_unit_test(an_output_leaves_devices_as_they_are),
         cmocka_unit_test(a_read_is_bounded),
         cmocka_unit_test(failures_are_named_and_leave_the_old_file),
         cmocka_unit_test(folders_are_made_with_those_above),
