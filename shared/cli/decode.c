@@ -1,11 +1,21 @@
 #include "verbs.h"
 
 #include "payload_file.h"
+#include "roles.h"
 
 int verb_decode(struct tern_cli *cli)
 {
     struct payload_file file;
-    enum tern_result result = payload_file_read(cli, cli->arguments[0], &file);
+    const struct role roles[] = {
+        {.name = "IN", .path = cli->arguments[0]},
+        {.name = "--like", .path = tern_cli_option(cli, "like", NULL)},
+        {.name = "OUT", .path = cli->arguments[1], .written = true},
+    };
+    enum tern_result result = roles_check(cli, roles, sizeof roles / sizeof roles[0]);
+    if (result != TERN_OK) {
+        return (int)tern_cli_exit_code(result);
+    }
+    result = payload_file_read(cli, cli->arguments[0], &file);
     if (result == TERN_OK) {
         result = tensor_set_write(cli, cli->arguments[1], &file.set);
         payload_file_free(&file);

@@ -1,92 +1,20 @@
 #include "verbs.h"
 
 #include "codec/codec.h"
-#include "error_feedback/error_buffer.h"
 #include "float_file.h"
+#include "roles.h"
 #include "specs.h"
-#include "tensor_set.h"
+#include "state_file.h"
 #include "threads.h"
 #include "util/bytes.h"
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-// What an encoder keeps from call to call, a value for each of the input's: the file of
-// --error-buffer holds the error buffer and, of codecs with momentum, the velocity behind it.
-struct state {
-    struct float_file file;
-    struct tern_error_buffer buffer;
-    float *velocity; // or NULL
-};
 
 struct output {
     uint8_t *bytes;
     size_t size;
     size_t len;
 };
-
-// --- State
-// ----------------------------------------------------------------------------------------------
-
-static enum tern_result no_memory(const struct tern_cli *cli, size_t count)
-{
-    (void)tern_cli_fail(cli, TERN_ERR_NO_MEMORY, "no memory for %zu values", count);
-    return TERN_ERR_NO_MEMORY;
-}
-
-// Reads the file, or makes a state of zeros: the first call has no file yet.
-static enum tern_result read_state_file(const struct tern_cli *cli, const char *path, size_t count,
-                                        struct float_file *file)
-{
-    bool exists = path != NULL && (access(path, F_OK) == 0 || errno != ENOENT);
-    if (!exists) {
-        *file = (struct float_file){.values = calloc(count + 1, sizeof(float)), .count = count};
-        return file->values != NULL ? TERN_OK : no_memory(cli, count);
-    }
-    TERN_TRY(float_file_read(cli, path, file));
-    if (file->count != count) {
-        (void)tern_cli_fail(cli, TERN_ERR_ARGUMENT,
-                            "%s has %zu values, but this input and codec need %zu", path,
-                            file->count, count);
-        free(file->values);
-        return TERN_ERR_ARGUMENT;
-    }
-    return TERN_OK;
-}
-
-static enum tern_result read_state(const struct tern_cli *cli, const struct tern_codec *codec,
-                                   size_t count, struct state *state)
-{
-    bool momentum = tern_codec_entry(codec->id)->feedback == TERN_FEEDBACK_MOMENTUM;
-    const char *path = tern_cli_option(cli, "error-buffer", NULL);
-    TERN_TRY(read_state_file(cli, path, momentum ? 2 * count : count, &state->file));
-    state->buffer = (struct tern_error_buffer){
-        .storage = TERN_ERROR_FLOAT32, .bytes = state->file.values, .count = (uint32_t)count};
-    state->velocity = momentum ? state->file.values + count : NULL;
-    return TERN_OK;
-}
-
-// The values become the sum t of all that is to be sent.
-static enum tern_result add_state(const struct tern_codec *codec, struct state *state,
-                                  struct tensor_set *set)
-{
-    if (state->velocity != NULL) {
-        TERN_TRY(tern_error_momentum(state->velocity, codec->momentum, set->values,
-                                     (uint32_t)set->count));
-    }
-    return tern_error_buffer_add_to(&state->buffer, 1, set->values);
-}
-
-// The buffer becomes what the encoder left in the values.
-static void keep_rest(const struct tern_codec *codec, struct state *state,
-                      const struct tensor_set *set)
-{
-    bool filtered = tern_codec_entry(codec->id)->feedback == TERN_FEEDBACK_FILTERED;
-    const struct tern_error_next next = {
-        .work = set->values, .filter = filtered ? codec->filter : 1, .decay = 1};
-    tern_error_buffer_store(&state->buffer, &next);
-}
 
 // --- Payloads
 // -------------------------------------------------------------------------------------------
@@ -165,8 +93,8 @@ static enum tern_result write_both(const struct tern_cli *cli, const struct outp
     if (buffer != NULL) {
         result = float_file_write(cli, buffer, state->file.values, state->file.count);
     }
-    if (result != TERN_OK && strcmp(out, "-") != 0) {
-        (void)unlink(out);
+    if (result != TERN_OK) {
+        output_take_back(out);
     }
     return result;
 }
@@ -193,35 +121,61 @@ static int encode_set(const struct tern_cli *cli, const struct tern_codec *codec
     struct output output = {.size = output_bound(codec, set)};
     output.bytes = malloc(output.size + 1);
     if (output.bytes == NULL) {
-        return (int)tern_cli_exit_code(no_memory(cli, set->count));
+        return tern_cli_fail(cli, TERN_ERR_NO_MEMORY, "no memory for %zu values", set->count);
     }
-    enum tern_result result = add_state(codec, state, set);
-    if (result == TERN_OK) {
-        result = run_encoder(cli, codec, state, set, &output);
-    }
+    enum tern_result result = run_encoder(cli, codec, state, set, &output);
     int code = (int)tern_cli_exit_code(result);
     if (result == TERN_ERR_NON_FINITE) {
         code = tensor_set_fail(cli, set, cli->arguments[0]);
     } else if (result == TERN_OK) {
-        keep_rest(codec, state, set);
+        state_keep_rest(codec, state, set);
         code = (int)tern_cli_exit_code(write_both(cli, &output, state));
     }
     free(output.bytes);
     return code;
 }
 
-int verb_encode(struct tern_cli *cli)
+static enum tern_result check_files(const struct tern_cli *cli)
 {
     const char *buffer = tern_cli_option(cli, "error-buffer", NULL);
     if (buffer != NULL && strcmp(buffer, "-") == 0) {
-        return tern_cli_fail(cli, TERN_ERR_CONFIG,
-                             "--error-buffer names a file that is read and replaced; it cannot be "
-                             "the standard input or output");
+        (void)tern_cli_fail(cli, TERN_ERR_CONFIG,
+                            "--error-buffer names a file that is read and replaced; it cannot be "
+                            "the standard input or output");
+        return TERN_ERR_CONFIG;
     }
+    const struct role roles[] = {
+        {.name = "IN", .path = cli->arguments[1]},
+        {.name = "OUT", .path = cli->arguments[2], .written = true},
+        {.name = "--error-buffer", .path = buffer, .written = true},
+    };
+    return roles_check(cli, roles, sizeof roles / sizeof roles[0]);
+}
+
+// Adds what the last call left, and encodes.
+static int encode_with_state(const struct tern_cli *cli, const struct tern_codec *codec,
+                             struct tensor_set *set)
+{
+    struct state state;
+    enum tern_result result = state_read(cli, codec, set->count, &state);
+    if (result != TERN_OK) {
+        return (int)tern_cli_exit_code(result);
+    }
+    result = state_add(cli, codec, &state, set);
+    int code =
+        result == TERN_OK ? encode_set(cli, codec, &state, set) : (int)tern_cli_exit_code(result);
+    free(state.file.values);
+    return code;
+}
+
+int verb_encode(struct tern_cli *cli)
+{
     struct tern_codec codec;
     struct tensor_set set;
-    struct state state;
     enum tern_result result = spec_parse(cli, cli->arguments[0], &codec);
+    if (result == TERN_OK) {
+        result = check_files(cli);
+    }
     if (result == TERN_OK) {
         result =
             tensor_set_read(cli, cli->arguments[1], tern_cli_option(cli, "tensor", NULL), &set);
@@ -229,12 +183,7 @@ int verb_encode(struct tern_cli *cli)
     if (result != TERN_OK) {
         return (int)tern_cli_exit_code(result);
     }
-    result = read_state(cli, &codec, set.count, &state);
-    int code = (int)tern_cli_exit_code(result);
-    if (result == TERN_OK) {
-        code = encode_set(cli, &codec, &state, &set);
-        free(state.file.values);
-    }
+    int code = encode_with_state(cli, &codec, &set);
     tensor_set_free(&set);
     return code;
 }

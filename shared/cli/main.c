@@ -66,8 +66,9 @@ static const struct tern_cli_verb verbs[] = {
             "\n"
             "With --error-buffer FILE the values of FILE, if it is there, are added first, and\n"
             "what the payload does not carry is left in FILE for the next call: nothing is lost,\n"
-            "only late. Both files are replaced whole or not at all. When OUT is -, the payload\n"
-            "is out before FILE is replaced: if the exit code is not 0, throw it away.\n"
+            "only late. Both files are replaced whole or not at all. When OUT is -, a pipe or a\n"
+            "device, the payload is out before FILE is replaced: if the exit code is not 0, throw\n"
+            "it away.\n"
             "\n"
             "Of a safetensors file all tensors are encoded into one container, in the order of\n"
             "the file, or the one that --tensor names into a payload. Tensors that are not F32,\n"
@@ -90,7 +91,7 @@ static const struct tern_cli_verb verbs[] = {
             "Reads the payload IN and writes its values to OUT. The payload says how it was\n"
             "encoded, but not how many values it has: that is --count, or what --like has. When\n"
             "it is damaged nothing is written. OUT is raw little-endian float32, or safetensors\n"
-            "when its name ends so and --like has names.\n"
+            "when its name ends so, which takes the names of --like.\n"
             "\n"
             "Examples:\n"
             "  tern-codec decode gradient.tern gradient.f32 --count 101770\n"
@@ -185,7 +186,8 @@ static const struct tern_cli_program program = {
             "  tern-codec encode 3lc change.f32 - | gzip > change.tern.gz\n"
             "\n"
             "For a file that is read, - is the standard input; for one that is written, the\n"
-            "standard output.\n",
+            "standard output. Links are followed, pipes and devices are written to as they are. A\n"
+            "file that is written must not be another one of the same command, too.\n",
     .verbs = verbs,
 };
 

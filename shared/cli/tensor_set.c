@@ -266,9 +266,18 @@ static enum tern_result write_named(const struct tern_cli *cli, const char *path
 enum tern_result tensor_set_write(const struct tern_cli *cli, const char *path,
                                   const struct tensor_set *set)
 {
-    return set->named && ends_with(path, ".safetensors")
-               ? write_named(cli, path, set)
-               : float_file_write(cli, path, set->values, set->count);
+    if (!ends_with(path, ".safetensors")) {
+        return float_file_write(cli, path, set->values, set->count);
+    }
+    if (!set->named) {
+        (void)tern_cli_fail(cli, TERN_ERR_CONFIG,
+                            "%s: a safetensors file names its tensors, and these values have no "
+                            "name; give --like FILE with the safetensors file that was encoded, or "
+                            "choose a name that ends in .f32",
+                            path);
+        return TERN_ERR_CONFIG;
+    }
+    return write_named(cli, path, set);
 }
 
 // --- Errors
