@@ -8,7 +8,9 @@
 #define TARGET __attribute__((target("avx2,bmi,bmi2,popcnt")))
 #define INLINE TARGET static inline __attribute__((always_inline))
 
-enum { FLOATS = 8, BYTES = 32, WORD_BITS = 64 };
+enum { FLOATS = 8, BYTES = 32 };
+typedef __m256 float_vector;
+typedef __m256i int_vector;
 
 #define KERNEL TARGET static
 #define NAME(name) name
@@ -74,9 +76,9 @@ INLINE __m256i split_values(float *at, const struct split *by, _Bool rare)
     return _mm256_permutevar8x32_epi32(words, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
 }
 
-// 32 bytes, by Horner over the five parts. Returns which are zero.
-INLINE unsigned pack_bytes(float *at, size_t stride, const struct split *by, uint8_t *packed,
-                           _Bool rare)
+// 32 bytes, by Horner over the five parts. Returns how many are not zero.
+INLINE size_t pack_bytes(float *at, size_t stride, const struct split *by, uint8_t *packed,
+                         _Bool rare)
 {
     const __m256i one = _mm256_set1_epi8(1);
     __m256i bytes = _mm256_setzero_si256();
@@ -88,34 +90,20 @@ INLINE unsigned pack_bytes(float *at, size_t stride, const struct split *by, uin
     }
     store_bytes(packed, bytes);
     __m256i zero = _mm256_cmpeq_epi8(bytes, _mm256_set1_epi8(TERN_TERNARY_ZERO));
-    return (unsigned)_mm256_movemask_epi8(zero);
+    return BYTES - (size_t)_mm_popcnt_u32((unsigned)_mm256_movemask_epi8(zero));
 }
 
-// Where few bytes are not zero, most lines of the values need no store, and the branch that finds
-// them is foreseen. The last 32 bytes tell.
 enum { RARE = 3 };
-
-TARGET static void ternary_pack(struct tern_columns columns, float scale, uint32_t threshold,
-                                uint8_t *packed)
-{
-    const struct split by = split_of(scale, threshold);
-    size_t stride = tern_packed_stride(columns.count);
-    float *at = columns.values + columns.first;
-    size_t whole = tern_whole_columns(&columns);
-    _Bool rare = 0;
-    size_t i = 0;
-    for (; whole - i >= BYTES; i += BYTES) {
-        unsigned zeros = rare ? pack_bytes(at + i, stride, &by, packed + i, 1)
-                              : pack_bytes(at + i, stride, &by, packed + i, 0);
-        rare = _mm_popcnt_u32(zeros) > BYTES - RARE;
-    }
-    columns.first += i;
-    columns.len -= i;
-    tern_portable_ternary_pack(columns, scale, threshold, packed + i);
-}
 
 // --- Unpacking
 // -------------------------------------------------------------------------------
+
+INLINE __m256i load_some_bytes(const uint8_t *bytes, size_t len)
+{
+    uint8_t some[BYTES] = {0};
+    memcpy(some, bytes, len);
+    return load_bytes(some);
+}
 
 // See fraction_of() in ternary.c.
 INLINE __m256i fractions_of(__m256i bytes)
@@ -133,13 +121,10 @@ INLINE __m256i fractions_of(__m256i bytes)
     return _mm256_add_epi8(bytes, _mm256_packus_epi16(low, high));
 }
 
-// The five digits of each byte of a block, part by part, each 0 to 2.
-struct digits {
-    _Alignas(BYTES) uint8_t of[TERN_TERNARY_PARTS][TERN_TERNARY_BLOCK_ROOM];
-};
-
-INLINE void store_digits(__m256i fractions, size_t at, struct digits *digits)
+// Each is 0 to 2.
+INLINE void store_digits(__m256i bytes, uint8_t *at)
 {
+    __m256i fractions = fractions_of(bytes);
     // Comparisons are signed: both sides are moved by 128.
     const __m256i half = _mm256_set1_epi8((char)128);
     const __m256i first = _mm256_set1_epi8(85 - 128);
@@ -149,22 +134,8 @@ INLINE void store_digits(__m256i fractions, size_t at, struct digits *digits)
         __m256i moved = _mm256_xor_si256(fractions, half);
         __m256i digit =
             _mm256_add_epi8(_mm256_cmpgt_epi8(moved, first), _mm256_cmpgt_epi8(moved, second));
-        store_bytes(digits->of[part] + at, _mm256_abs_epi8(digit));
+        store_bytes(at + part * TERN_TERNARY_BLOCK_ROOM, _mm256_abs_epi8(digit));
         fractions = _mm256_add_epi8(_mm256_add_epi8(fractions, fractions), fractions);
-    }
-}
-
-// Also of bytes that do not exist, up to the next multiple of 32.
-TARGET static void find_digits(const uint8_t *packed, size_t len, struct digits *digits)
-{
-    size_t i = 0;
-    for (; len - i >= BYTES; i += BYTES) {
-        store_digits(fractions_of(load_bytes(packed + i)), i, digits);
-    }
-    if (i < len) {
-        uint8_t rest[BYTES] = {0};
-        memcpy(rest, packed + i, len - i);
-        store_digits(fractions_of(load_bytes(rest)), i, digits);
     }
 }
 
@@ -187,106 +158,48 @@ INLINE __m256i some(size_t len)
     return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)tern_smaller(len, FLOATS)), places);
 }
 
-// Floats before the next aligned vector, at most len.
-static size_t to_aligned(const float *at, size_t len)
+INLINE void set_vector(float *at, __m256 values)
 {
-    return tern_smaller(len, (0 - (uintptr_t)at / sizeof(float)) % FLOATS);
+    _mm256_store_ps(at, values);
 }
 
-TARGET static void set_part(const uint8_t *digits, size_t len, __m256 by_digit, float *at,
-                            _Bool stream)
+INLINE void stream_vector(float *at, __m256 values)
 {
-    size_t i = to_aligned(at, len);
-    _mm256_maskstore_ps(at, some(i), values_of(digits, by_digit));
-    for (; stream && len - i >= FLOATS; i += FLOATS) {
-        _mm256_stream_ps(at + i, values_of(digits + i, by_digit));
-    }
-    for (; len - i >= FLOATS; i += FLOATS) {
-        _mm256_store_ps(at + i, values_of(digits + i, by_digit));
-    }
-    _mm256_maskstore_ps(at + i, some(len - i), values_of(digits + i, by_digit));
+    _mm256_stream_ps(at, values);
 }
 
-INLINE void add_some(const uint8_t *digits, size_t len, __m256 by_digit, float *at)
+INLINE void add_vector(float *at, __m256 values)
+{
+    _mm256_store_ps(at, _mm256_add_ps(_mm256_load_ps(at), values));
+}
+
+INLINE void set_some(float *at, size_t len, __m256 values)
+{
+    _mm256_maskstore_ps(at, some(len), values);
+}
+
+INLINE void add_some(float *at, size_t len, __m256 values)
 {
     __m256i real = some(len);
-    __m256 sum = _mm256_add_ps(_mm256_maskload_ps(at, real), values_of(digits, by_digit));
-    _mm256_maskstore_ps(at, real, sum);
-}
-
-TARGET static void add_part(const uint8_t *digits, size_t len, __m256 by_digit, float *at)
-{
-    size_t i = to_aligned(at, len);
-    add_some(digits, i, by_digit, at);
-    for (; len - i >= FLOATS; i += FLOATS) {
-        __m256 sum = _mm256_add_ps(_mm256_load_ps(at + i), values_of(digits + i, by_digit));
-        _mm256_store_ps(at + i, sum);
-    }
-    add_some(digits + i, len - i, by_digit, at + i);
-}
-
-TARGET static void ternary_set(const uint8_t *packed, size_t len, float scale,
-                               struct tern_ternary_target target)
-{
-    struct digits digits;
-    find_digits(packed, len, &digits);
-    __m256 by_digit = products_of(scale, 0);
-    for (size_t part = 0; part < TERN_TERNARY_PARTS; part++) {
-        size_t real = tern_part_length(&target, part, len);
-        if (real > 0) {
-            set_part(digits.of[part], real, by_digit, target.at + part * target.stride,
-                     target.stream);
-        }
-    }
-}
-
-// Adds -0 where q is 0, which leaves every value as it is: +0 would turn -0 into +0.
-TARGET static void ternary_add(const uint8_t *packed, size_t len, float scale,
-                               struct tern_ternary_target target)
-{
-    struct digits digits;
-    find_digits(packed, len, &digits);
-    __m256 by_digit = products_of(scale, -0.0f);
-    for (size_t part = 0; part < TERN_TERNARY_PARTS; part++) {
-        size_t real = tern_part_length(&target, part, len);
-        if (real > 0) {
-            add_part(digits.of[part], real, by_digit, target.at + part * target.stride);
-        }
-    }
-}
-
-static void finish(void)
-{
-    _mm_sfence();
+    _mm256_maskstore_ps(at, real, _mm256_add_ps(_mm256_maskload_ps(at, real), values));
 }
 
 // --- Bit planes
 // -------------------------------------------------------------------------------
 
-TARGET static void planes_split(float *values, float scale, uint32_t threshold,
-                                struct tern_planes planes)
+INLINE uint64_t top_bits(__m256i low, __m256i high)
 {
-    const struct split by = split_of(scale, threshold);
-    size_t whole = planes.count / WORD_BITS;
-    for (size_t word = 0; word < whole; word++) {
-        float *at = values + word * WORD_BITS;
-        __m256i low = split_values(at, &by, 0);
-        __m256i high = split_values(at + BYTES, &by, 0);
-        // The top bit of a byte is set where q is below 0, and the lowest where it is not 0.
-        uint64_t negative = (uint32_t)_mm256_movemask_epi8(low) |
-                            (uint64_t)(uint32_t)_mm256_movemask_epi8(high) << BYTES;
-        low = _mm256_slli_epi16(low, 7);
-        high = _mm256_slli_epi16(high, 7);
-        planes.negative[word] = negative;
-        planes.nonzero[word] = (uint32_t)_mm256_movemask_epi8(low) |
-                               (uint64_t)(uint32_t)_mm256_movemask_epi8(high) << BYTES;
-    }
-    struct tern_planes rest = {
-        .nonzero = planes.nonzero + whole,
-        .negative = planes.negative + whole,
-        .count = planes.count % WORD_BITS,
-    };
-    tern_portable_planes_split(values + whole * WORD_BITS, scale, threshold, rest);
+    return (uint32_t)_mm256_movemask_epi8(low) | (uint64_t)(uint32_t)_mm256_movemask_epi8(high)
+                                                     << BYTES;
+}
+
+INLINE void split_word(float *at, const struct split *by, uint64_t *nonzero, uint64_t *negative)
+{
+    __m256i low = split_values(at, by, 0);
+    __m256i high = split_values(at + BYTES, by, 0);
+    // The top bit of a byte is set where q is below 0, and the lowest where it is not 0.
+    *negative = top_bits(low, high);
+    *nonzero = top_bits(_mm256_slli_epi16(low, 7), _mm256_slli_epi16(high, 7));
 }
 
 // All ones for each of the 8 lowest bits that is set.
@@ -304,36 +217,22 @@ INLINE __m256 signed_scale(uint64_t negative, __m256 scale)
     return _mm256_xor_ps(scale, _mm256_castsi256_ps(sign));
 }
 
-TARGET static void planes_set(struct tern_planes planes, float scale, float *values)
+INLINE void set_lanes(uint64_t nonzero, uint64_t negative, float scale, float *at, size_t len)
 {
-    const __m256 by = _mm256_set1_ps(scale);
-    for (size_t i = 0; i < planes.count; i += FLOATS) {
-        uint64_t nonzero = planes.nonzero[i / WORD_BITS] >> i % WORD_BITS;
-        uint64_t negative = planes.negative[i / WORD_BITS] >> i % WORD_BITS;
-        __m256 products =
-            _mm256_and_ps(_mm256_castsi256_ps(lanes_of(nonzero)), signed_scale(negative, by));
-        _mm256_maskstore_ps(values + i, some(planes.count - i), products);
-    }
+    __m256 products = _mm256_and_ps(_mm256_castsi256_ps(lanes_of(nonzero)),
+                                    signed_scale(negative, _mm256_set1_ps(scale)));
+    _mm256_maskstore_ps(at, some(len), products);
 }
 
 // One word of the planes. Bits past the end are 0, so values there are not touched.
-INLINE void add_word(uint64_t nonzero, uint64_t negative, __m256 scale, float *values)
-{
-    for (size_t i = 0; i < WORD_BITS; i += FLOATS) {
-        __m256i selected = lanes_of(nonzero >> i);
-        __m256 sum = _mm256_add_ps(_mm256_maskload_ps(values + i, selected),
-                                   signed_scale(negative >> i, scale));
-        _mm256_maskstore_ps(values + i, selected, sum);
-    }
-}
-
-TARGET static void planes_add(struct tern_planes planes, float scale, float *values)
+INLINE void add_word(uint64_t nonzero, uint64_t negative, float scale, float *values)
 {
     const __m256 by = _mm256_set1_ps(scale);
-    for (size_t word = 0; word < tern_plane_words(planes.count); word++) {
-        if (planes.nonzero[word] != 0) {
-            add_word(planes.nonzero[word], planes.negative[word], by, values + word * WORD_BITS);
-        }
+    for (size_t i = 0; i < 64; i += FLOATS) {
+        __m256i selected = lanes_of(nonzero >> i);
+        __m256 sum = _mm256_add_ps(_mm256_maskload_ps(values + i, selected),
+                                   signed_scale(negative >> i, by));
+        _mm256_maskstore_ps(values + i, selected, sum);
     }
 }
 
@@ -351,36 +250,38 @@ INLINE unsigned lane_bits(__m256i lanes)
     return (unsigned)_mm256_movemask_ps(_mm256_castsi256_ps(lanes));
 }
 
-TARGET static void compare(const float *values, size_t words, uint32_t bits, uint64_t *above,
-                           uint64_t *equal)
+INLINE __m256i all(uint32_t bits)
 {
-    const __m256i with = _mm256_set1_epi32((int)bits);
-    for (size_t word = 0; word < words; word++, values += WORD_BITS) {
-        uint64_t is_above = 0;
-        uint64_t is_equal = 0;
-#pragma GCC unroll 8
-        for (size_t i = 0; i < WORD_BITS; i += FLOATS) {
-            __m256i magnitudes = magnitudes_at(values + i);
-            is_above |= (uint64_t)lane_bits(_mm256_cmpgt_epi32(magnitudes, with)) << i;
-            is_equal |= (uint64_t)lane_bits(_mm256_cmpeq_epi32(magnitudes, with)) << i;
-        }
-        above[word] = is_above;
-        equal[word] = is_equal;
-    }
+    return _mm256_set1_epi32((int)bits);
 }
+
+INLINE unsigned above_bits(__m256i magnitudes, __m256i than)
+{
+    return lane_bits(_mm256_cmpgt_epi32(magnitudes, than));
+}
+
+INLINE unsigned equal_bits(__m256i magnitudes, __m256i to)
+{
+    return lane_bits(_mm256_cmpeq_epi32(magnitudes, to));
+}
+
+// The second calls what the first defines.
+#include "codec/kernels/x86_loops.h"
+
+#include "codec/kernels/ternary_loops.h"
 
 TARGET static size_t collect(const float *values, size_t count, struct tern_bracket bracket,
                              float *dst, size_t room, size_t *above)
 {
-    const __m256i below = _mm256_set1_epi32((int)bracket.low - 1);
-    const __m256i high = _mm256_set1_epi32((int)bracket.high);
+    const __m256i below = all(bracket.low - 1);
+    const __m256i high = all(bracket.high);
     size_t have = 0;
     size_t higher = 0;
     size_t i = 0;
     for (; count - i >= FLOATS && room - have > FLOATS; i += FLOATS) {
         __m256i magnitudes = magnitudes_at(values + i);
-        unsigned too_high = lane_bits(_mm256_cmpgt_epi32(magnitudes, high));
-        unsigned inside = lane_bits(_mm256_cmpgt_epi32(magnitudes, below)) & ~too_high;
+        unsigned too_high = above_bits(magnitudes, high);
+        unsigned inside = above_bits(magnitudes, below) & ~too_high;
         higher += (size_t)_mm_popcnt_u32(too_high);
         for (; inside != 0; inside &= inside - 1) {
             uint32_t bits = tern_float_bits(values[i + _tzcnt_u32(inside)]);
@@ -402,10 +303,8 @@ TARGET static size_t collect(const float *values, size_t count, struct tern_brac
 INLINE uint64_t zeros_of(const uint8_t *bytes)
 {
     const __m256i zero = _mm256_set1_epi8(TERN_TERNARY_ZERO);
-    __m256i low = _mm256_cmpeq_epi8(load_bytes(bytes), zero);
-    __m256i high = _mm256_cmpeq_epi8(load_bytes(bytes + BYTES), zero);
-    return (uint32_t)_mm256_movemask_epi8(low) | (uint64_t)(uint32_t)_mm256_movemask_epi8(high)
-                                                     << BYTES;
+    return top_bits(_mm256_cmpeq_epi8(load_bytes(bytes), zero),
+                    _mm256_cmpeq_epi8(load_bytes(bytes + BYTES), zero));
 }
 
 #include "codec/kernels/zero_run_walk.h"
@@ -434,29 +333,12 @@ TARGET static struct tern_run_facts run_facts(const uint8_t *coded, size_t len)
 
 const struct tern_kernels tern_kernels_avx2 = {
     .name = "avx2",
-    .peak = peak,
-    .peak_bytes = peak_bytes,
-    .float32_put = float32_put,
-    .float32_get = float32_get,
-    .float32_add = float32_add,
-    .float16_put = float16_put,
-    .float16_get = float16_get,
-    .float16_add = float16_add,
-    .float16_peak = float16_peak,
-    .ternary_pack = ternary_pack,
-    .ternary_set = ternary_set,
-    .ternary_add = ternary_add,
-    .ternary_nonzero = tern_portable_ternary_nonzero,
-    .planes_split = planes_split,
-    .planes_set = planes_set,
-    .planes_add = planes_add,
+    TERN_DENSE_FIELDS,
+    TERN_TERNARY_FIELDS,
+    TERN_X86_FIELDS,
     .run_encode = run_encode,
     .run_facts = run_facts,
-    .run_expand = tern_portable_run_expand,
-    .compare = compare,
     .collect = collect,
-    .sum_above = sum_above,
-    .finish = finish,
 };
 
 #else

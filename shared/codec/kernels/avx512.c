@@ -3,12 +3,13 @@
 
 #if TERN_KERNELS_X86
 #include <immintrin.h>
-#include <string.h>
 
 #define TARGET __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx2,bmi,bmi2,popcnt")))
 #define INLINE TARGET static inline __attribute__((always_inline))
 
 enum { FLOATS = 16, BYTES = 64 };
+typedef __m512 float_vector;
+typedef __m512i int_vector;
 
 #define KERNEL TARGET static
 #define NAME(name) name
@@ -69,9 +70,9 @@ INLINE struct signs split_values(float *at, const struct split *by, _Bool rare)
     return signs;
 }
 
-// 64 bytes, by Horner over the five parts. Returns which are not zero.
-INLINE __mmask64 pack_bytes(float *at, size_t stride, const struct split *by, uint8_t *packed,
-                            _Bool rare)
+// 64 bytes, by Horner over the five parts. Returns how many are not zero.
+INLINE size_t pack_bytes(float *at, size_t stride, const struct split *by, uint8_t *packed,
+                         _Bool rare)
 {
     const __m512i one = _mm512_set1_epi8(1);
     __m512i bytes = _mm512_setzero_si512();
@@ -86,34 +87,23 @@ INLINE __mmask64 pack_bytes(float *at, size_t stride, const struct split *by, ui
         bytes = _mm512_mask_sub_epi8(bytes, signs.negative, bytes, one);
     }
     _mm512_storeu_si512(packed, bytes);
-    return nonzero;
+    return (size_t)_mm_popcnt_u64(nonzero);
 }
 
-// Where few bytes are not zero, most lines of the values need no store, and the branch that finds
-// them is foreseen. The last 64 bytes tell.
 enum { RARE = 4 };
-
-TARGET static void ternary_pack(struct tern_columns columns, float scale, uint32_t threshold,
-                                uint8_t *packed)
-{
-    const struct split by = split_of(scale, threshold);
-    size_t stride = tern_packed_stride(columns.count);
-    float *at = columns.values + columns.first;
-    size_t whole = tern_whole_columns(&columns);
-    _Bool rare = 0;
-    size_t i = 0;
-    for (; whole - i >= BYTES; i += BYTES) {
-        uint64_t nonzero = rare ? pack_bytes(at + i, stride, &by, packed + i, 1)
-                                : pack_bytes(at + i, stride, &by, packed + i, 0);
-        rare = _mm_popcnt_u64(nonzero) < RARE;
-    }
-    columns.first += i;
-    columns.len -= i;
-    tern_portable_ternary_pack(columns, scale, threshold, packed + i);
-}
 
 // --- Unpacking
 // -------------------------------------------------------------------------------
+
+INLINE __m512i load_bytes(const uint8_t *bytes)
+{
+    return _mm512_loadu_si512(bytes);
+}
+
+INLINE __m512i load_some_bytes(const uint8_t *bytes, size_t len)
+{
+    return _mm512_maskz_loadu_epi8(_bzhi_u64(~0ull, (unsigned)len), bytes);
+}
 
 // See fraction_of() in ternary.c.
 INLINE __m512i fractions_of(__m512i bytes)
@@ -131,28 +121,19 @@ INLINE __m512i fractions_of(__m512i bytes)
     return _mm512_add_epi8(bytes, _mm512_packus_epi16(low, high));
 }
 
-// The five digits of each byte of a block, part by part, each 0 to 2.
-struct digits {
-    _Alignas(BYTES) uint8_t of[TERN_TERNARY_PARTS][TERN_TERNARY_BLOCK_ROOM];
-};
-
-// Also of the bytes up to the next multiple of 64.
-TARGET static void find_digits(const uint8_t *packed, size_t len, struct digits *digits)
+// Each is 0 to 2.
+INLINE void store_digits(__m512i bytes, uint8_t *at)
 {
     const __m512i first = _mm512_set1_epi8(85);
     const __m512i second = _mm512_set1_epi8((char)170);
     const __m512i one = _mm512_set1_epi8(1);
-    for (size_t i = 0; i < len; i += BYTES) {
-        __mmask64 real = _bzhi_u64(~0ull, (unsigned)tern_smaller(len - i, BYTES));
-        __m512i fractions = fractions_of(_mm512_maskz_loadu_epi8(real, packed + i));
+    __m512i fractions = fractions_of(bytes);
 #pragma GCC unroll 5
-        for (size_t part = 0; part < TERN_TERNARY_PARTS; part++) {
-            __m512i digit = _mm512_maskz_mov_epi8(_mm512_cmpgt_epu8_mask(fractions, first), one);
-            digit =
-                _mm512_mask_add_epi8(digit, _mm512_cmpgt_epu8_mask(fractions, second), digit, one);
-            _mm512_store_si512(digits->of[part] + i, digit);
-            fractions = _mm512_add_epi8(_mm512_add_epi8(fractions, fractions), fractions);
-        }
+    for (size_t part = 0; part < TERN_TERNARY_PARTS; part++) {
+        __m512i digit = _mm512_maskz_mov_epi8(_mm512_cmpgt_epu8_mask(fractions, first), one);
+        digit = _mm512_mask_add_epi8(digit, _mm512_cmpgt_epu8_mask(fractions, second), digit, one);
+        _mm512_store_si512(at + part * TERN_TERNARY_BLOCK_ROOM, digit);
+        fractions = _mm512_add_epi8(_mm512_add_epi8(fractions, fractions), fractions);
     }
 }
 
@@ -168,149 +149,67 @@ INLINE __m512 values_of(const uint8_t *digits, __m512 products_by_digit)
     return _mm512_permutexvar_ps(index, products_by_digit);
 }
 
-// Floats before the next line of the caches, at most len.
-static size_t to_next_line(const float *at, size_t len)
-{
-    return tern_smaller(len, (0 - (uintptr_t)at / sizeof(float)) % FLOATS);
-}
-
-INLINE void set_some(const uint8_t *digits, size_t len, __m512 by_digit, float *at)
-{
-    _mm512_mask_storeu_ps(at, (__mmask16)_bzhi_u32(0xffff, (unsigned)len),
-                          values_of(digits, by_digit));
-}
-
-TARGET static void set_part(const uint8_t *digits, size_t len, __m512 by_digit, float *at,
-                            _Bool stream)
-{
-    size_t i = to_next_line(at, len);
-    set_some(digits, i, by_digit, at);
-    for (; stream && len - i >= FLOATS; i += FLOATS) {
-        _mm512_stream_ps(at + i, values_of(digits + i, by_digit));
-    }
-    for (; len - i >= FLOATS; i += FLOATS) {
-        _mm512_store_ps(at + i, values_of(digits + i, by_digit));
-    }
-    set_some(digits + i, len - i, by_digit, at + i);
-}
-
-INLINE void add_some(const uint8_t *digits, size_t len, __m512 by_digit, float *at)
-{
-    __mmask16 real = (__mmask16)_bzhi_u32(0xffff, (unsigned)len);
-    __m512 sum = _mm512_add_ps(_mm512_maskz_loadu_ps(real, at), values_of(digits, by_digit));
-    _mm512_mask_storeu_ps(at, real, sum);
-}
-
-TARGET static void add_part(const uint8_t *digits, size_t len, __m512 by_digit, float *at)
-{
-    size_t i = to_next_line(at, len);
-    add_some(digits, i, by_digit, at);
-    for (; len - i >= FLOATS; i += FLOATS) {
-        __m512 sum = _mm512_add_ps(_mm512_load_ps(at + i), values_of(digits + i, by_digit));
-        _mm512_store_ps(at + i, sum);
-    }
-    add_some(digits + i, len - i, by_digit, at + i);
-}
-
-TARGET static void ternary_set(const uint8_t *packed, size_t len, float scale,
-                               struct tern_ternary_target target)
-{
-    struct digits digits;
-    find_digits(packed, len, &digits);
-    __m512 by_digit = products_of(scale, 0);
-    for (size_t part = 0; part < TERN_TERNARY_PARTS; part++) {
-        size_t real = tern_part_length(&target, part, len);
-        if (real > 0) {
-            set_part(digits.of[part], real, by_digit, target.at + part * target.stride,
-                     target.stream);
-        }
-    }
-}
-
-// Adds -0 where q is 0, which leaves every value as it is: +0 would turn -0 into +0.
-TARGET static void ternary_add(const uint8_t *packed, size_t len, float scale,
-                               struct tern_ternary_target target)
-{
-    struct digits digits;
-    find_digits(packed, len, &digits);
-    __m512 by_digit = products_of(scale, -0.0f);
-    for (size_t part = 0; part < TERN_TERNARY_PARTS; part++) {
-        size_t real = tern_part_length(&target, part, len);
-        if (real > 0) {
-            add_part(digits.of[part], real, by_digit, target.at + part * target.stride);
-        }
-    }
-}
-
-static void finish(void)
-{
-    _mm_sfence();
-}
-
-// --- Bit planes
-// -------------------------------------------------------------------------------
-
+// The first `len` of 16 floats.
 INLINE __mmask16 some(size_t len)
 {
     return (__mmask16)_bzhi_u32(0xffff, (unsigned)tern_smaller(len, FLOATS));
 }
 
-TARGET static void planes_split(float *values, float scale, uint32_t threshold,
-                                struct tern_planes planes)
+INLINE void set_vector(float *at, __m512 values)
 {
-    const struct split by = split_of(scale, threshold);
-    size_t whole = planes.count / BYTES;
-    for (size_t word = 0; word < whole; word++) {
-        struct signs signs = split_values(values + word * BYTES, &by, 0);
-        planes.nonzero[word] = signs.positive | signs.negative;
-        planes.negative[word] = signs.negative;
-    }
-    struct tern_planes rest = {
-        .nonzero = planes.nonzero + whole,
-        .negative = planes.negative + whole,
-        .count = planes.count % BYTES,
-    };
-    tern_portable_planes_split(values + whole * BYTES, scale, threshold, rest);
+    _mm512_store_ps(at, values);
 }
 
-// The 16 bits of a plane from value `at` on, which is a multiple of 16.
-INLINE __mmask16 plane_bits(const uint64_t *plane, size_t at)
+INLINE void stream_vector(float *at, __m512 values)
 {
-    return (__mmask16)(plane[at / BYTES] >> at % BYTES);
+    _mm512_stream_ps(at, values);
 }
 
-TARGET static void planes_set(struct tern_planes planes, float scale, float *values)
+INLINE void add_vector(float *at, __m512 values)
 {
-    const __m512 plus = _mm512_set1_ps(scale);
-    const __m512 minus = _mm512_set1_ps(-scale);
-    for (size_t i = 0; i < planes.count; i += FLOATS) {
-        __mmask16 negative = plane_bits(planes.negative, i);
-        __m512 products = _mm512_maskz_mov_ps(plane_bits(planes.nonzero, i),
-                                              _mm512_mask_mov_ps(plus, negative, minus));
-        _mm512_mask_storeu_ps(values + i, some(planes.count - i), products);
-    }
+    _mm512_store_ps(at, _mm512_add_ps(_mm512_load_ps(at), values));
+}
+
+INLINE void set_some(float *at, size_t len, __m512 values)
+{
+    _mm512_mask_storeu_ps(at, some(len), values);
+}
+
+INLINE void add_some(float *at, size_t len, __m512 values)
+{
+    __mmask16 real = some(len);
+    _mm512_mask_storeu_ps(at, real, _mm512_add_ps(_mm512_maskz_loadu_ps(real, at), values));
+}
+
+// --- Bit planes
+// -------------------------------------------------------------------------------
+
+INLINE void split_word(float *at, const struct split *by, uint64_t *nonzero, uint64_t *negative)
+{
+    struct signs signs = split_values(at, by, 0);
+    *nonzero = signs.positive | signs.negative;
+    *negative = signs.negative;
+}
+
+INLINE void set_lanes(uint64_t nonzero, uint64_t negative, float scale, float *at, size_t len)
+{
+    __m512 signed_scale =
+        _mm512_mask_mov_ps(_mm512_set1_ps(scale), (__mmask16)negative, _mm512_set1_ps(-scale));
+    __m512 products = _mm512_maskz_mov_ps((__mmask16)nonzero, signed_scale);
+    _mm512_mask_storeu_ps(at, some(len), products);
 }
 
 // One word of the planes. Bits past the end are 0, so values there are not touched.
-INLINE void add_word(uint64_t nonzero, uint64_t negative, __m512 scale, float *values)
+INLINE void add_word(uint64_t nonzero, uint64_t negative, float scale, float *values)
 {
-    for (size_t i = 0; i < BYTES; i += FLOATS) {
+    const __m512 by = _mm512_set1_ps(scale);
+    for (size_t i = 0; i < 64; i += FLOATS) {
         __mmask16 plus = (__mmask16)((nonzero & ~negative) >> i);
         __mmask16 minus = (__mmask16)((nonzero & negative) >> i);
         __m512 sums = _mm512_maskz_loadu_ps(plus | minus, values + i);
-        sums = _mm512_mask_add_ps(sums, plus, sums, scale);
-        sums = _mm512_mask_sub_ps(sums, minus, sums, scale);
+        sums = _mm512_mask_add_ps(sums, plus, sums, by);
+        sums = _mm512_mask_sub_ps(sums, minus, sums, by);
         _mm512_mask_storeu_ps(values + i, plus | minus, sums);
-    }
-}
-
-TARGET static void planes_add(struct tern_planes planes, float scale, float *values)
-{
-    const __m512 by = _mm512_set1_ps(scale);
-    for (size_t word = 0; word < tern_plane_words(planes.count); word++) {
-        if (planes.nonzero[word] != 0) {
-            add_word(planes.nonzero[word], planes.negative[word], by, values + word * BYTES);
-        }
     }
 }
 
@@ -322,29 +221,31 @@ INLINE __m512i magnitudes_at(const float *values)
     return _mm512_and_si512(_mm512_loadu_si512(values), _mm512_set1_epi32(INT32_MAX));
 }
 
-TARGET static void compare(const float *values, size_t words, uint32_t bits, uint64_t *above,
-                           uint64_t *equal)
+INLINE __m512i all(uint32_t bits)
 {
-    const __m512i with = _mm512_set1_epi32((int)bits);
-    for (size_t word = 0; word < words; word++, values += BYTES) {
-        uint64_t is_above = 0;
-        uint64_t is_equal = 0;
-#pragma GCC unroll 4
-        for (size_t i = 0; i < BYTES; i += FLOATS) {
-            __m512i magnitudes = magnitudes_at(values + i);
-            is_above |= (uint64_t)_mm512_cmpgt_epi32_mask(magnitudes, with) << i;
-            is_equal |= (uint64_t)_mm512_cmpeq_epi32_mask(magnitudes, with) << i;
-        }
-        above[word] = is_above;
-        equal[word] = is_equal;
-    }
+    return _mm512_set1_epi32((int)bits);
 }
+
+INLINE unsigned above_bits(__m512i magnitudes, __m512i than)
+{
+    return _mm512_cmpgt_epi32_mask(magnitudes, than);
+}
+
+INLINE unsigned equal_bits(__m512i magnitudes, __m512i to)
+{
+    return _mm512_cmpeq_epi32_mask(magnitudes, to);
+}
+
+// The second calls what the first defines.
+#include "codec/kernels/x86_loops.h"
+
+#include "codec/kernels/ternary_loops.h"
 
 TARGET static size_t collect(const float *values, size_t count, struct tern_bracket bracket,
                              float *dst, size_t room, size_t *above)
 {
-    const __m512i low = _mm512_set1_epi32((int)bracket.low);
-    const __m512i high = _mm512_set1_epi32((int)bracket.high);
+    const __m512i low = all(bracket.low);
+    const __m512i high = all(bracket.high);
     size_t have = 0;
     size_t higher = 0;
     for (size_t i = 0; i < count; i += FLOATS) {
@@ -352,8 +253,8 @@ TARGET static size_t collect(const float *values, size_t count, struct tern_brac
             return room;
         }
         __mmask16 real = some(count - i);
-        __m512i magnitudes = _mm512_and_si512(_mm512_maskz_loadu_epi32(real, values + i),
-                                              _mm512_set1_epi32(INT32_MAX));
+        __m512i magnitudes =
+            _mm512_and_si512(_mm512_maskz_loadu_epi32(real, values + i), all(INT32_MAX));
         __mmask16 too_high = _mm512_cmpgt_epi32_mask(magnitudes, high);
         __mmask16 inside =
             _mm512_mask_cmpge_epi32_mask((__mmask16)(real & ~too_high), magnitudes, low);
@@ -453,14 +354,8 @@ TARGET static struct tern_run_facts run_facts(const uint8_t *coded, size_t len)
 // -------------------------------------------------------------------------------
 
 #define FIELDS                                                                                     \
-    .peak = peak, .peak_bytes = peak_bytes, .float32_put = float32_put,                            \
-    .float32_get = float32_get, .float32_add = float32_add, .float16_put = float16_put,            \
-    .float16_get = float16_get, .float16_add = float16_add, .float16_peak = float16_peak,          \
-    .ternary_pack = ternary_pack, .ternary_set = ternary_set, .ternary_add = ternary_add,          \
-    .ternary_nonzero = tern_portable_ternary_nonzero, .planes_split = planes_split,                \
-    .planes_set = planes_set, .planes_add = planes_add, .run_facts = run_facts,                    \
-    .run_expand = tern_portable_run_expand, .compare = compare, .collect = collect,                \
-    .sum_above = sum_above, .finish = finish
+    .run_facts = run_facts, .collect = collect, TERN_DENSE_FIELDS, TERN_TERNARY_FIELDS,            \
+    TERN_X86_FIELDS
 
 const struct tern_kernels tern_kernels_avx512 = {
     .name = "avx512", FIELDS, .run_encode = run_encode};

@@ -154,4 +154,11 @@ KERNEL uint16_t NAME(float16_peak)(const uint8_t *src, size_t count)
     return (uint16_t)peak;
 }
 
+// Of struct tern_kernels.
+#define TERN_DENSE_FIELDS                                                                          \
+    .peak = NAME(peak), .peak_bytes = NAME(peak_bytes), .float32_put = NAME(float32_put),          \
+    .float32_get = NAME(float32_get), .float32_add = NAME(float32_add),                            \
+    .float16_put = NAME(float16_put), .float16_get = NAME(float16_get),                            \
+    .float16_add = NAME(float16_add), .float16_peak = NAME(float16_peak)
+
 #endif

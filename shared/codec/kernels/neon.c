@@ -7,7 +7,7 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-enum { FLOATS = 4, BYTES = 16, WORD_BITS = 64 };
+enum { FLOATS = 4, BYTES = 16 };
 
 #define KERNEL static
 #define NAME(name) name
@@ -71,24 +71,30 @@ INLINE void pack_bytes(float *at, size_t stride, const struct split *by, uint8_t
     vst1q_u8(packed, bytes);
 }
 
-static void ternary_pack(struct tern_columns columns, float scale, uint32_t threshold,
-                         uint8_t *packed)
+INLINE size_t pack_columns(float *at, size_t count, size_t stride, const struct split *by,
+                           uint8_t *packed)
 {
-    const struct split by = split_of(scale, threshold);
-    size_t stride = tern_packed_stride(columns.count);
-    float *at = columns.values + columns.first;
-    size_t whole = tern_whole_columns(&columns);
     size_t i = 0;
-    for (; whole - i >= BYTES; i += BYTES) {
-        pack_bytes(at + i, stride, &by, packed + i);
+    for (; count - i >= BYTES; i += BYTES) {
+        pack_bytes(at + i, stride, by, packed + i);
     }
-    columns.first += i;
-    columns.len -= i;
-    tern_portable_ternary_pack(columns, scale, threshold, packed + i);
+    return i;
 }
 
 // --- Unpacking
 // -------------------------------------------------------------------------------
+
+INLINE uint8x16_t load_bytes(const uint8_t *bytes)
+{
+    return vld1q_u8(bytes);
+}
+
+INLINE uint8x16_t load_some_bytes(const uint8_t *bytes, size_t len)
+{
+    uint8_t some[BYTES] = {0};
+    memcpy(some, bytes, len);
+    return load_bytes(some);
+}
 
 // floor((13 v + 242) / 243); see fraction_of() in ternary.c.
 INLINE uint8x8_t carry_of(uint8x8_t bytes)
@@ -105,35 +111,17 @@ INLINE uint8x16_t fractions_of(uint8x16_t bytes)
     return vaddq_u8(bytes, carry);
 }
 
-// The five digits of each byte of a block as q, part by part.
-struct digits {
-    int8_t of[TERN_TERNARY_PARTS][TERN_TERNARY_BLOCK_ROOM];
-};
-
-INLINE void store_digits(uint8x16_t fractions, size_t at, struct digits *digits)
+// As q.
+INLINE void store_digits(uint8x16_t bytes, uint8_t *at)
 {
+    uint8x16_t fractions = fractions_of(bytes);
 #pragma GCC unroll 5
     for (size_t part = 0; part < TERN_TERNARY_PARTS; part++) {
         // A comparison that holds is -1.
         uint8x16_t minus_digit =
             vaddq_u8(vcgtq_u8(fractions, vdupq_n_u8(85)), vcgtq_u8(fractions, vdupq_n_u8(170)));
-        vst1q_s8(digits->of[part] + at,
-                 vreinterpretq_s8_u8(vsubq_u8(vdupq_n_u8(UINT8_MAX), minus_digit)));
+        vst1q_u8(at + part * TERN_TERNARY_BLOCK_ROOM, vsubq_u8(vdupq_n_u8(UINT8_MAX), minus_digit));
         fractions = vmulq_u8(fractions, vdupq_n_u8(3));
-    }
-}
-
-// Also of bytes that do not exist, up to the next multiple of 16.
-static void find_digits(const uint8_t *packed, size_t len, struct digits *digits)
-{
-    size_t i = 0;
-    for (; len - i >= BYTES; i += BYTES) {
-        store_digits(fractions_of(vld1q_u8(packed + i)), i, digits);
-    }
-    if (i < len) {
-        uint8_t rest[BYTES] = {0};
-        memcpy(rest, packed + i, len - i);
-        store_digits(fractions_of(vld1q_u8(rest)), i, digits);
     }
 }
 
@@ -144,8 +132,10 @@ INLINE int32x4x2_t widen(const int8_t *q)
     return (int32x4x2_t){{vmovl_s16(vget_low_s16(wide)), vmovl_s16(vget_high_s16(wide))}};
 }
 
-static void set_part(const int8_t *q, size_t len, float scale, float *at)
+static void set_part(const uint8_t *digits, size_t len, float scale, float *at, _Bool stream)
 {
+    (void)stream;
+    const int8_t *q = (const int8_t *)digits;
     size_t i = 0;
     for (; len - i >= 2 * FLOATS; i += 2 * FLOATS) {
         int32x4x2_t wide = widen(q + i);
@@ -165,8 +155,10 @@ INLINE float32x4_t product_to_add(int32x4_t q, uint32x4_t scale_bits)
     return vreinterpretq_f32_u32(veorq_u32(magnitude, flip));
 }
 
-static void add_part(const int8_t *q, size_t len, float scale, float *at)
+static void add_part(const uint8_t *digits, size_t len, float scale, float *at, _Bool stream)
 {
+    (void)stream;
+    const int8_t *q = (const int8_t *)digits;
     const uint32x4_t scale_bits = vdupq_n_u32(tern_float_bits(scale));
     size_t i = 0;
     for (; len - i >= 2 * FLOATS; i += 2 * FLOATS) {
@@ -177,32 +169,6 @@ static void add_part(const int8_t *q, size_t len, float scale, float *at)
     }
     for (; i < len; i++) {
         at[i] = q[i] == 0 ? at[i] : at[i] + scale * (float)q[i];
-    }
-}
-
-static void ternary_set(const uint8_t *packed, size_t len, float scale,
-                        struct tern_ternary_target target)
-{
-    struct digits digits;
-    find_digits(packed, len, &digits);
-    for (size_t part = 0; part < TERN_TERNARY_PARTS; part++) {
-        size_t real = tern_part_length(&target, part, len);
-        if (real > 0) {
-            set_part(digits.of[part], real, scale, target.at + part * target.stride);
-        }
-    }
-}
-
-static void ternary_add(const uint8_t *packed, size_t len, float scale,
-                        struct tern_ternary_target target)
-{
-    struct digits digits;
-    find_digits(packed, len, &digits);
-    for (size_t part = 0; part < TERN_TERNARY_PARTS; part++) {
-        size_t real = tern_part_length(&target, part, len);
-        if (real > 0) {
-            add_part(digits.of[part], real, scale, target.at + part * target.stride);
-        }
     }
 }
 
@@ -220,28 +186,20 @@ INLINE uint64_t mask_of(const uint8x16_t bytes[4])
     return vgetq_lane_u64(vreinterpretq_u64_u8(vpaddq_u8(all, all)), 0);
 }
 
-static void planes_split(float *values, float scale, uint32_t threshold, struct tern_planes planes)
+INLINE void split_word(float *at, const struct split *by, uint64_t *nonzero, uint64_t *negative)
 {
-    const struct split by = split_of(scale, threshold);
-    size_t whole = planes.count / WORD_BITS;
-    for (size_t word = 0; word < whole; word++) {
-        uint8x16_t nonzero[4];
-        uint8x16_t negative[4];
-        for (size_t i = 0; i < 4; i++) {
-            int8x16_t q = split_values(values + word * WORD_BITS + i * BYTES, &by);
-            nonzero[i] = vtstq_s8(q, q);
-            negative[i] = vcltzq_s8(q);
-        }
-        planes.nonzero[word] = mask_of(nonzero);
-        planes.negative[word] = mask_of(negative);
+    uint8x16_t is_nonzero[4];
+    uint8x16_t is_negative[4];
+    for (size_t i = 0; i < 4; i++) {
+        int8x16_t q = split_values(at + i * BYTES, by);
+        is_nonzero[i] = vtstq_s8(q, q);
+        is_negative[i] = vcltzq_s8(q);
     }
-    struct tern_planes rest = {
-        .nonzero = planes.nonzero + whole,
-        .negative = planes.negative + whole,
-        .count = planes.count % WORD_BITS,
-    };
-    tern_portable_planes_split(values + whole * WORD_BITS, scale, threshold, rest);
+    *nonzero = mask_of(is_nonzero);
+    *negative = mask_of(is_negative);
 }
+
+#include "codec/kernels/ternary_loops.h"
 
 // --- Zero runs
 // -------------------------------------------------------------------------------
@@ -259,25 +217,12 @@ INLINE uint64_t zeros_of(const uint8_t *bytes)
 
 const struct tern_kernels tern_kernels_neon = {
     .name = "neon",
-    .peak = peak,
-    .peak_bytes = peak_bytes,
-    .float32_put = float32_put,
-    .float32_get = float32_get,
-    .float32_add = float32_add,
-    .float16_put = float16_put,
-    .float16_get = float16_get,
-    .float16_add = float16_add,
-    .float16_peak = float16_peak,
-    .ternary_pack = ternary_pack,
-    .ternary_set = ternary_set,
-    .ternary_add = ternary_add,
-    .ternary_nonzero = tern_portable_ternary_nonzero,
-    .planes_split = planes_split,
+    TERN_DENSE_FIELDS,
+    TERN_TERNARY_FIELDS,
     .planes_set = tern_portable_planes_set,
     .planes_add = tern_portable_planes_add,
     .run_encode = run_encode,
     .run_facts = tern_portable_run_facts,
-    .run_expand = tern_portable_run_expand,
     .compare = tern_portable_compare,
     .collect = tern_portable_collect,
     .sum_above = tern_portable_sum_above,
