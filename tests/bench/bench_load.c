@@ -89,7 +89,7 @@ static enum tern_result check_in(struct worker *worker, struct virtual_client *c
     memcpy(request.replica.bytes, worker->load->replica, TERN_SHA256_SIZE);
     request.model_hash.size = TERN_SHA256_SIZE;
     memcpy(request.model_hash.bytes, worker->load->model.hash, TERN_SHA256_SIZE);
-    request.codecs = 7;
+    request.codecs = UINT32_MAX; // it decodes nothing
     request.wait_ms = 5000;
     TERN_TRY(tern_wire_encode_checkin_request(&request, body, sizeof body, &len));
     TERN_TRY(bench_exchange(&worker->connection, "POST", TERN_PATH_CHECKIN, client->token, body,

@@ -250,7 +250,9 @@ static void check_damage_of(struct coder_under_test test, struct tern_planes pla
             body[at] ^= (uint8_t)change;
         }
     }
-    body = realloc(body, len + 1);
+    uint8_t *longer = realloc(body, len + 1);
+    assert_non_null(longer);
+    body = longer;
     for (unsigned added = 0; added < 256; added++) {
         body[len] = (uint8_t)added;
         check_body(test, body, len + 1, n);
