@@ -160,9 +160,9 @@ static inline uint64_t get_gap(struct reader *reader, uint64_t left, uint64_t *s
 
 // Finds the next places; none when there are no more. Sets `next` past `count` where the bytes are
 // corrupt.
-static void find_places(struct reader *shared, struct tern_places *places)
+static void find_places(void *shared, struct tern_places *places)
 {
-    struct reader reader = *shared; // in registers
+    struct reader reader = *(struct reader *)shared; // in registers
     size_t found = 0;
     while (found < TERN_PLACES_MAX && reader.next < reader.count) {
         uint64_t left = reader.count - reader.next;
@@ -177,7 +177,7 @@ static void find_places(struct reader *shared, struct tern_places *places)
         reader.next = (size_t)at + 1;
     }
     places->count = found;
-    *shared = reader;
+    *(struct reader *)shared = reader;
 }
 
 static enum tern_result check_gaps(const uint8_t *body, size_t len, size_t count)
@@ -194,37 +194,22 @@ static enum tern_result check_gaps(const uint8_t *body, size_t len, size_t count
 static void decode_gaps(const uint8_t *body, size_t len, float *dst, size_t count)
 {
     struct reader reader = open_reader(body, len, count);
-    struct tern_places places;
-    size_t done = 0;
-    while (reader.next < count) {
-        find_places(&reader, &places);
-        done = tern_places_set(&places, tern_get_le32(body), dst, done);
-    }
-    tern_places_clear(dst, done, count);
+    tern_places_decode(find_places, &reader, tern_get_le32(body), dst, count);
 }
 
 // weight * (scale * q) is (weight * scale) * q, both rounded once: q only changes the sign.
 static void accumulate_gaps(const uint8_t *body, size_t len, float weight, float *acc, size_t count)
 {
     struct reader reader = open_reader(body, len, count);
-    struct tern_places places;
-    while (reader.next < count) {
-        find_places(&reader, &places);
-        tern_places_add(&places, tern_float_bits(weight * tern_get_f32(body)), acc);
-    }
+    uint32_t scale_bits = tern_float_bits(weight * tern_get_f32(body));
+    tern_places_accumulate(find_places, &reader, scale_bits, acc);
 }
 
 static void describe_gaps(const uint8_t *body, size_t len, size_t count,
                           struct tern_codec_info *info)
 {
     struct reader reader = open_reader(body, len, count);
-    struct tern_places places;
-    size_t nonzero = 0;
-    while (reader.next < count) {
-        find_places(&reader, &places);
-        nonzero += places.count;
-    }
-    tern_ternary_describe(body, nonzero, 0, info);
+    tern_ternary_describe(body, tern_places_count(find_places, &reader), 0, info);
 }
 
 const struct tern_mode tern_ternary_gaps_mode = {

@@ -13,19 +13,17 @@ struct tern_places {
     uint64_t of[TERN_PLACES_MAX]; // 2 * index, + 1 if negative; ascending
 };
 
-static inline float tern_place_value(uint64_t place, uint32_t scale_bits)
-{
-    return tern_bits_float(scale_bits ^ (uint32_t)(place & 1) << 31);
-}
+// Finds the next places of a coder's reader: fewer than TERN_PLACES_MAX only where no more follow.
+typedef void tern_places_find(void *reader, struct tern_places *places);
 
-// Sets the values from `from` to the last place, zero but for the places. Returns where it ended.
-size_t tern_places_set(const struct tern_places *places, uint32_t scale_bits, float *dst,
-                       size_t from);
+// Sets `count` values, zero but for the places that are found.
+void tern_places_decode(tern_places_find *find, void *reader, uint32_t scale_bits, float *dst,
+                        size_t count);
 
-// Sets the values from `from` to `end` to +0.
-void tern_places_clear(float *dst, size_t from, size_t end);
+// acc[index] += scale or -scale at the places that are found.
+void tern_places_accumulate(tern_places_find *find, void *reader, uint32_t scale_bits, float *acc);
 
-// acc[index] += scale or -scale at the places.
-void tern_places_add(const struct tern_places *places, uint32_t scale_bits, float *acc);
+// How many places are found.
+size_t tern_places_count(tern_places_find *find, void *reader);
 
 #endif
