@@ -311,7 +311,7 @@ static void check_sparse(const struct inputs *in, size_t count, unsigned kind)
 {
     size_t stride = tern_packed_stride(count);
     uint8_t coded[TERN_TERNARY_BLOCK];
-    uint8_t packed[TERN_TERNARY_BLOCK];
+    uint8_t packed[TERN_TERNARY_BLOCK] = {0};
     size_t len = stride < TERN_TERNARY_BLOCK ? stride : TERN_TERNARY_BLOCK;
     for (size_t i = 0; i < len; i++) { // digits past the end, in the last four bytes, are zero
         packed[i] = i + 4 < stride ? in->packed[i] : TERN_TERNARY_ZERO;

@@ -37,8 +37,8 @@ static void test_each_value_has_its_draw(void **state)
         draws.counter[1] += 3; // segment * 2^32 blocks
         for (size_t i = 0; i < n; i++) {
             bool taken = tern_prng_float(&draws) * peak < fabsf(values[i]);
-            float expected = taken ? copysignf(peak, values[i]) : 0;
-            assert_same_floats(&trip.decoded[i], &expected, 1);
+            float expected[] = {taken ? copysignf(peak, values[i]) : 0};
+            assert_same_floats(&trip.decoded[i], expected, 1);
         }
     }
 }
