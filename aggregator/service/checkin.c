@@ -1,5 +1,6 @@
 #include "service/internal.h"
 
+#include <stdio.h>
 #include <string.h>
 
 // --- What the client tells
@@ -72,6 +73,18 @@ static bool knows_codec(const tern_CheckinRequest *message, const struct tern_co
     return message->codecs == 0 || (message->codecs >> codec->id & 1) != 0;
 }
 
+// The codec that a client would need and does not know, or NULL.
+static const struct tern_codec *missing_codec(const struct tern_service *service,
+                                              const tern_CheckinRequest *message)
+{
+    const struct tern_codec *up = &service->config.codec_up;
+    const struct tern_codec *down = &service->config.codec_down;
+    if (!knows_codec(message, up)) {
+        return up;
+    }
+    return knows_codec(message, down) ? NULL : down;
+}
+
 // Why this check-in cannot be served, or TERN_OK.
 static enum tern_result refusal(const struct tern_service *service, const struct request *request)
 {
@@ -81,11 +94,19 @@ static enum tern_result refusal(const struct tern_service *service, const struct
         memcmp(message->model_hash.bytes, service->federation.model_hash, TERN_SHA256_SIZE) != 0) {
         return TERN_ERR_MODEL_MISMATCH;
     }
-    if (!knows_codec(message, &service->config.codec_up) ||
-        !knows_codec(message, &service->config.codec_down)) {
-        return TERN_ERR_UNKNOWN;
-    }
     return TERN_OK;
+}
+
+static void refuse_codec(const struct tern_service *service, struct request *request,
+                         const struct tern_codec *codec)
+{
+    char sentence[TERN_CODEC_SENTENCE_MAX];
+    snprintf(sentence, sizeof sentence,
+             "This federation's %s are encoded with %s, which this client does not know; it needs "
+             "a version of Tern that does.",
+             codec == &service->config.codec_up ? "updates" : "downloads",
+             tern_codec_entry(codec->id)->name);
+    answer_refusal(request, 422, TERN_ERR_UNKNOWN, sentence);
 }
 
 enum tern_result handle_checkin(struct tern_service *service, struct request *request, uint64_t now)
@@ -93,14 +114,13 @@ enum tern_result handle_checkin(struct tern_service *service, struct request *re
     const tern_CheckinRequest *message = &request->u.checkin;
     struct client *client = client_of(service, request->client);
     enum tern_result refused = refusal(service, request);
-    if (refused == TERN_ERR_UNKNOWN) {
-        char names[TERN_CODEC_SENTENCE_MAX];
-        tern_codec_names(names);
-        answer_refusal(request, 422, refused, names);
-        return TERN_OK;
-    }
     if (refused != TERN_OK) {
         answer_error(request, status_of(refused), refused);
+        return TERN_OK;
+    }
+    const struct tern_codec *missing = missing_codec(service, message);
+    if (missing != NULL) {
+        refuse_codec(service, request, missing);
         return TERN_OK;
     }
     service->counters.checkins++;

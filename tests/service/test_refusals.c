@@ -518,23 +518,46 @@ static struct answer checkin_as(uint64_t client, const tern_CheckinRequest *requ
     return call(&harness, "POST", TERN_PATH_CHECKIN, harness.tokens[client], body, len);
 }
 
+static void expect_codec_missing(uint32_t known, const char *what)
+{
+    tern_CheckinRequest request = tern_CheckinRequest_init_zero;
+    tern_Error error;
+    request.codecs = known;
+    struct answer answer = checkin_as(1, &request);
+    assert_int_equal(answer.status, 422);
+    assert_int_equal(answer_error_name(&answer), TERN_ERR_UNKNOWN);
+    assert_int_equal(tern_wire_decode_error(answer.body->data, answer.body->len, &error), TERN_OK);
+    assert_non_null(strstr(error.sentence, what));
+    answer_free(&answer);
+}
+
+// The sentence names the one that is missing, and not those that the client knows.
+static void test_client_is_told_which_codec_it_lacks(void **state)
+{
+    (void)state;
+    tern_CheckinRequest request = tern_CheckinRequest_init_zero;
+    const uint32_t up = 1u << TERN_CODEC_FLOAT32;
+    const uint32_t down = 1u << TERN_CODEC_3LC;
+    harness.config.codec_down.id = TERN_CODEC_3LC;
+    harness_start(&harness);
+    enroll(&harness, false);
+    expect_codec_missing(up, "downloads are encoded with 3lc,");
+    expect_codec_missing(down, "updates are encoded with float32,");
+    request.codecs = up | down;
+    struct answer answer = checkin_as(1, &request);
+    assert_int_equal(answer.status, 200);
+    answer_free(&answer);
+}
+
 static void test_checkins_that_cannot_be_served(void **state)
 {
     (void)state;
     tern_CheckinRequest request = tern_CheckinRequest_init_zero;
     harness_start(&harness);
     enroll(&harness, false);
-    request.codecs = 1u << TERN_CODEC_3LC; // but the federation speaks float32
-    struct answer answer = checkin_as(1, &request);
-    assert_int_equal(answer.status, 422);
-    assert_int_equal(answer_error_name(&answer), TERN_ERR_UNKNOWN);
-    tern_Error error;
-    assert_int_equal(tern_wire_decode_error(answer.body->data, answer.body->len, &error), TERN_OK);
-    assert_non_null(strstr(error.sentence, "float32")); // the list of what is known
-    answer_free(&answer);
     request.codecs = 7;
     request.model_hash.size = TERN_SHA256_SIZE;
-    answer = checkin_as(1, &request);
+    struct answer answer = checkin_as(1, &request);
     assert_int_equal(answer.status, 422);
     assert_int_equal(answer_error_name(&answer), TERN_ERR_MODEL_MISMATCH);
     answer_free(&answer);
@@ -563,6 +586,7 @@ int main(void)
         TEST(test_other_bytes_under_the_same_key),
         TEST(test_late_and_unknown_rounds),
         TEST(test_evaluators_do_not_train),
+        TEST(test_client_is_told_which_codec_it_lacks),
         TEST(test_checkins_that_cannot_be_served),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
