@@ -36,6 +36,7 @@ enum tern_result store_member(struct tern_service *service, const struct tern_me
                                      .invited_ms = member->invited_ms,
                                      .tasked_ms = member->tasked_ms,
                                      .reported_ms = member->reported_ms};
+    service->roster_due = true;
     return tern_db_assignment_put(service->db, &row);
 }
 

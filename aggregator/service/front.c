@@ -124,14 +124,23 @@ static int on_headers(void *ctx, const struct tern_http_request *request, uint64
 
 // --- Taking bodies apart
 
-static enum tern_result parse_update(struct tern_service *service, struct update_request *update)
+// What is cheap goes first: the container is read only of an update that may count. One that comes
+// again needs its places back, no more, since it is compared by its hash.
+static enum tern_result parse_update(struct tern_service *service, uint64_t client,
+                                     struct update_request *update)
 {
     struct tern_codec_info info;
+    struct standing standing = roster_standing(&service->roster, client, update->round);
+    update->unread = standing.verdict != TERN_OK;
     TERN_TRY(tern_wire_decode_update(update->body.data, update->body.len, &update->message,
                                      &update->container));
     update->payload = (uint32_t)update->container.len;
     if (update->message.shared_places) {
-        TERN_TRY(join_places(service, update));
+        bool wanted = !update->unread || standing.reported;
+        TERN_TRY(wanted ? join_places(service, update) : TERN_ERR_STATE);
+    }
+    if (update->unread) {
+        return TERN_OK;
     }
     TERN_TRY(tern_container_inspect(&service->merge.model, update->container.data,
                                     update->container.len, &info));
@@ -156,7 +165,7 @@ static enum tern_result parse_body(struct tern_service *service,
         tern_sha256(http->body, http->body_len, request->u.update.sha256);
         TERN_TRY(tern_path_parse_update(http->path, &request->u.update.round,
                                         &request->u.update.sequence));
-        return parse_update(service, &request->u.update);
+        return parse_update(service, request->client, &request->u.update);
     case REQUEST_JOB:
         break;
     }

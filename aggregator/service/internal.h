@@ -9,6 +9,7 @@
 #include "service/merge.h"
 #include "service/metering.h"
 #include "service/places.h"
+#include "service/roster.h"
 #include "service/service.h"
 #include "wire/wire.h"
 #include <pthread.h>
@@ -36,6 +37,7 @@ struct update_request {
     uint32_t received;                // bytes of the body as it came
     uint32_t payload;                 // bytes of its container
     uint8_t *joined;                  // the body with its places put back, or NULL; owned
+    bool unread;                      // it could not count, so its container was not looked at
 };
 
 struct download_request {
@@ -141,6 +143,7 @@ struct tern_service {
     struct tern_db_download snapshot; // of the present version; size 0 = not made
     struct tern_blob_cache cache;
     struct places places;
+    struct roster roster;
 
     struct request_list batch; // requests of the present transaction
     uint32_t held_count;
@@ -148,6 +151,7 @@ struct tern_service {
     uint64_t next_hold_ms;  // no held check-in's time is up before; of monotonic_now()
     bool moved;             // a round opened or was extended, or a version was made: ask the held
     bool quiescing;         // copy of queue.quiesce
+    bool roster_due;        // the machine differs from what the roster was given
     bool clients_changed;   // one enrolled or was revoked: members may need replacing
     bool broken;            // memory could not be built from the store: try again
     char halt_why[256];     // set before `halted`, constant after it; empty = none

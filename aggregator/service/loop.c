@@ -184,6 +184,16 @@ static void take_down(struct tern_service *service, enum tern_result why)
     nanosleep(&(struct timespec){.tv_nsec = 50000000L}, NULL);
 }
 
+// Memory holds what is committed here, or what was loaded after a rollback; else the roster stays.
+static void publish_roster(struct tern_service *service)
+{
+    bool due = service->roster_due || service->moved;
+    if (due && !service->broken && !is_halted(service)) {
+        roster_publish(&service->roster, &service->machine);
+        service->roster_due = false;
+    }
+}
+
 static void send_batch(struct tern_service *service)
 {
     struct request *request = service->batch.first;
@@ -240,6 +250,7 @@ static void run_batch(struct tern_service *service, struct request *taken, uint3
         observe(&service->counters.batch_size, (double)count);
         observe(&service->counters.commit_ms, monotonic_ms() - started);
     }
+    publish_roster(service);
     send_batch(service);
 }
 
@@ -348,6 +359,7 @@ static void service_free(struct tern_service *service)
 {
     tern_blob_cache_clear(&service->cache);
     places_free(&service->places);
+    roster_free(&service->roster);
     tern_merge_free(&service->merge);
     tern_gate_free(service->gate);
     tern_metering_free(service->metering);
@@ -386,7 +398,9 @@ static enum tern_result prepare(struct tern_service *service)
     service->next_hold_ms = UINT64_MAX;
     service->flushed_ms = monotonic_now(service);
     request_list_init(&service->batch);
-    return load_state(service);
+    TERN_TRY(load_state(service));
+    roster_publish(&service->roster, &service->machine);
+    return TERN_OK;
 }
 
 static void explain_start(enum tern_result result, const struct tern_db *db, char why[256])
@@ -426,6 +440,7 @@ enum tern_result tern_service_start(const struct tern_service_config *config, st
     service->config = *config;
     service->db = db;
     places_init(&service->places);
+    roster_init(&service->roster);
     queue_init(&service->queue, config->limits.queue);
     enum tern_result result = prepare(service);
     if (result == TERN_OK && pthread_create(&service->thread, NULL, run, service) != 0) {

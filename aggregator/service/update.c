@@ -168,6 +168,11 @@ enum tern_result handle_update(struct tern_service *service, struct request *req
     if (verdict == TERN_ERR_LATE || verdict == TERN_ERR_CONFLICT) {
         return compare_stored(service, request, TERN_ERR_LATE);
     }
+    if (verdict == TERN_OK && update->unread) {
+        // It guessed what its task would be before the answer with that task was sent.
+        answer_unavailable(request);
+        return TERN_OK;
+    }
     struct tern_member *member = tern_round_member(&service->machine, request->client);
     if (verdict == TERN_OK) {
         verdict = check_content(service, request, member);

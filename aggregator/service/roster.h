@@ -1,0 +1,29 @@
+// Who may still report in the open round, as of the last commit: written by the service thread,
+// read by the listeners' threads, so that an update that cannot count is not decoded first.
+#ifndef TERN_ROSTER_H
+#define TERN_ROSTER_H
+
+#include "rounds/round.h"
+#include <pthread.h>
+
+struct roster {
+    pthread_mutex_t lock;
+    struct tern_round_machine machine; // a copy; members is ours
+    bool known;                        // false: memory was short, anybody may report
+};
+
+struct standing {
+    enum tern_result verdict; // of tern_round_update()
+    bool reported;            // the client, in that round: what it sends now may be a duplicate
+};
+
+void roster_init(struct roster *roster);
+void roster_free(struct roster *roster);
+
+// Before the answers of that commit are sent: then every client finds what it was told.
+void roster_publish(struct roster *roster, const struct tern_round_machine *machine);
+
+// How an update under (client, round) stands. Any thread.
+struct standing roster_standing(struct roster *roster, uint64_t client, uint32_t round);
+
+#endif
