@@ -95,7 +95,7 @@ static int check_codec_down(const struct filling *filling, const struct tern_cod
     return tern_cli_fail(filling->cli, TERN_ERR_CONFIG,
                          "codec.codec = %s is the codec of updates alone: %s cannot encode "
                          "downloads: %s. Set codec.codec_down as well, e.g. "
-                         "codec.codec_down=3lc:s=1",
+                         "codec.codec_down=default",
                          filling->settings->codec_codec, entry->name, why);
 }
 
@@ -110,7 +110,9 @@ static int fill_codecs(const struct filling *filling)
     const bool usual = strcmp(s->codec_codec, "default") == 0;
     const char *up = usual ? DEFAULT_UP : s->codec_codec;
     const char *down = usual ? DEFAULT_DOWN : s->codec_codec;
-    if (s->codec_codec_down[0] != '\0') {
+    if (strcmp(s->codec_codec_down, "default") == 0) {
+        down = DEFAULT_DOWN;
+    } else if (s->codec_codec_down[0] != '\0') {
         down = s->codec_codec_down;
     }
     int code = parse_codec(filling, "codec.codec", up, &config->codec_up);

@@ -45,11 +45,14 @@ class Plan:
         for number, key, value in section(path, "experiment"):
             self.take(number, key, value)
         if not self.runs or not self.seeds:
-            self.wrong(0, "[experiment] needs seeds and at least one run")
+            sys.exit("%s: [experiment] needs seeds and at least one run" % path)
+        for name in self.group_lists:
+            if name not in self.lists:
+                sys.exit("%s: groups names '%s', which is no list" % (path, name))
         ids = [run.id("") for run in self.runs]
         for run in self.runs:
             if ids.count(run.id("")) > 1:
-                self.wrong(0, "two runs are called '%s'" % run.label)
+                sys.exit("%s: two runs are called '%s', or nearly so" % (path, run.label))
 
     def wrong(self, number, sentence):
         sys.exit("%s:%d: %s" % (self.path, number, sentence))
@@ -57,14 +60,27 @@ class Plan:
     def take(self, number, key, value):
         if key == "seeds":
             self.seeds = value.split()
+            if len(set(self.seeds)) < len(self.seeds) or not all(map(str.isdigit, self.seeds)):
+                self.wrong(number, "seeds are different whole numbers, not '%s'" % value)
         elif key == "targets":
-            self.targets = [float(word) for word in value.split()]
+            try:
+                self.targets = [float(word) for word in value.split()]
+            except ValueError:
+                self.wrong(number, "targets are accuracies such as 0.80, not '%s'" % value)
         elif key == "groups":
             self.group_lists = value.split()
         elif key == "run":
             self.runs.append(self.run(number, [part.strip() for part in value.split("|")]))
         else:
             self.lists[key] = [part.strip() for part in value.split("|")]
+            self.check_overrides(number, self.lists[key],
+                                 "'%s' is none of seeds, targets, groups and run, and as a list: "
+                                 % key)
+
+    def check_overrides(self, number, overrides, where=""):
+        for override in overrides:
+            if not re.fullmatch(r"[a-z_]+\.[a-z_0-9]+=[^\t]*", override):
+                self.wrong(number, "%s'%s' is not section.key=value" % (where, override))
 
     def run(self, number, parts):
         overrides, group = [], []
@@ -76,9 +92,9 @@ class Plan:
                 group += [part[1:]] if part[1:] in self.group_lists else []
             else:
                 overrides.append(part)
-        for override in overrides:
-            if not re.fullmatch(r"[a-z_]+\.[a-z_]+=.*", override):
-                self.wrong(number, "'%s' is not section.key=value" % override)
+        self.check_overrides(number, overrides)
+        if not parts[0] or "\t" in parts[0]:
+            self.wrong(number, "a run starts with its label: run = LABEL | section.key=value")
         return Run(parts[0], " ".join(group), overrides)
 
     def groups(self):
@@ -142,6 +158,14 @@ def summarise(plan, run, results, baseline):
     return row
 
 
+def read_result(path):
+    try:
+        with open(path, encoding="utf-8") as file:
+            return json.load(file)
+    except ValueError as error:
+        sys.exit("%s is damaged (%s); remove it to run it again" % (path, error))
+
+
 def load(plan, directory):
     """The rows of every group whose runs are all there, and the names of runs that are not."""
     groups, missing = [], []
@@ -153,7 +177,7 @@ def load(plan, directory):
             if absent or (baseline is None and rows):
                 missing.append(run.label)
                 continue
-            results = [json.load(open(path, encoding="utf-8")) for path in files]
+            results = [read_result(path) for path in files]
             baseline = baseline or results
             rows.append(summarise(plan, run, results, baseline))
         if rows:

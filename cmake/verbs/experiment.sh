@@ -177,9 +177,9 @@ settings_of_run() { # CONFIG OVERRIDE...
 run_planned() { # CONFIG RESULTS_DIR ONLY SETS_ARRAY_NAME
     local config=$1 results=$2 only=$3 line id label seed parts done_=0 count=0
     local -n sets_=$4
-    local plan=()
-    mapfile -t plan < <(python3 -B "$TERN_ROOT/cmake/verbs/compare.py" plan "$config")
-    [ ${#plan[@]} -gt 0 ] || fail "$config plans no run"
+    local plan=() text
+    text=$(python3 -B "$TERN_ROOT/cmake/verbs/compare.py" plan "$config") || exit 2
+    mapfile -t plan <<<"$text"
     for line in "${plan[@]}"; do
         IFS=$'\t' read -r -a parts <<<"$line"
         id=${parts[0]} label=${parts[1]} seed=${parts[2]}
@@ -206,7 +206,7 @@ run_planned() { # CONFIG RESULTS_DIR ONLY SETS_ARRAY_NAME
 }
 
 verb_experiment() {
-    local config='' keep='' only='' fleet=() overrides=() table=()
+    local config='' keep='' only='' single=yes planned=yes fleet=() overrides=() table=()
     while [ $# -gt 0 ]; do
         case $1 in
         --data-dir | --json | --baseline | --set | --keep | --only | --markdown | --svg)
@@ -216,10 +216,15 @@ verb_experiment() {
                 [ -d "$2" ] || usage_error "experiment: there is no folder '$2'"
                 overrides+=("data.dir=$(cd -- "$2" && pwd)")
                 ;;
-            --json) fleet+=(--results "$2") table+=(--json "$2") ;;
-            --baseline) fleet+=(--baseline "$2") ;;
-            --markdown | --svg) table+=("$1" "$2") ;;
-            --only) only=$2 ;;
+            --json | --markdown | --svg)
+                [ -d "$(dirname -- "$2")" ] ||
+                    usage_error "experiment: $1 $2: there is no folder '$(dirname -- "$2")'"
+                [ "$1" != --json ] || fleet+=(--results "$2")
+                [ "$1" = --json ] || single=no
+                table+=("$1" "$2")
+                ;;
+            --baseline) fleet+=(--baseline "$2") planned=no ;;
+            --only) only=$2 single=no ;;
             --set) overrides+=("$2") ;;
             --keep) keep=$2 ;;
             esac
@@ -235,6 +240,12 @@ verb_experiment() {
     done
     [ -n "$config" ] || usage_error "experiment: which CONFIG.ini? See configs/experiments"
     [ -f "$config" ] || usage_error "experiment: there is no file '$config'"
+    if plans_runs "$config"; then
+        [ "$planned" = yes ] ||
+            usage_error "experiment: --baseline is for one run; $config plans several"
+    elif [ "$single" = no ]; then
+        usage_error "experiment: --only, --markdown and --svg are for a file with [experiment]"
+    fi
     verb_setup build
     build_variant release tern-aggregator tern-fleet
     if plans_runs "$config"; then

@@ -190,11 +190,29 @@ class Experiment(unittest.TestCase):
 
     def test_a_plan_that_makes_no_sense_is_refused(self):
         for run, why in (("a | codec=3lc", "'codec=3lc' is not section.key=value"),
-                         ("a | @none", "there is no list 'none'")):
-            process = self.start(self.planned(run), "--keep", "runs")
-            _, err = process.communicate(timeout=60)
-            self.assertEqual(process.returncode, 1)
-            self.assertIn(why, err)
+                         ("a | @none", "there is no list 'none'"),
+                         ("| codec.codec=3lc", "a run starts with its label"),
+                         ("a\nruns = b | codec.codec=3lc", "'runs' is none of seeds"),
+                         ("a\nseeds = 1 1", "seeds are different whole numbers"),
+                         ("a\ntargets = high", "targets are accuracies"),
+                         ("a\ngroups = none", "groups names 'none'")):
+            self.refused(why, self.planned(run), "--keep", "runs")
+        plan = self.planned("a")
+        self.refused("there is no folder 'none'", plan, "--svg", "none/all.svg")
+        self.refused("--baseline is for one run", plan, "--baseline", "run.json")
+        self.refused("for a file with [experiment]", self.config(), "--only", "a")
+
+    def test_damaged_results_are_named(self):
+        plan = self.planned("float32 | codec.codec=float32")
+        self.run_to_end(plan, "--keep", "runs")
+        (self.folder / "runs" / "float32.seed3.json").write_text('{"accuracy": [')
+        self.refused("float32.seed3.json is damaged", plan, "--keep", "runs", code=1)
+
+    def refused(self, why, *arguments, code=2):
+        process = self.start(*arguments)
+        _, err = process.communicate(timeout=60)
+        self.assertIn(why, err)
+        self.assertEqual(process.returncode, code)
 
     def test_a_wrong_setting_is_named(self):
         process = self.start(self.config(), "--set", "data.partition=nonsense")
