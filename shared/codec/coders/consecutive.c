@@ -3,6 +3,7 @@
 #include "codec/coders/ternary.h"
 #include "util/bytes.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 enum {
@@ -153,9 +154,10 @@ static size_t smaller(size_t a, size_t b)
 // Below one coded byte for this many bytes, walking the codes beats walking the values.
 enum { SPARSE = 8 };
 
-static void decode(const uint8_t *body, size_t len, float *dst, size_t count)
+// Sets `count` values, or adds to them.
+static void walk(const uint8_t *body, size_t len, float scale, float *values, size_t count,
+                 bool set)
 {
-    float scale = tern_get_f32(body);
     const uint8_t *coded = body + TERN_TERNARY_SCALE_BYTES;
     const uint8_t *end = body + len;
     uint8_t block[TERN_TERNARY_BLOCK_ROOM];
@@ -164,48 +166,32 @@ static void decode(const uint8_t *body, size_t len, float *dst, size_t count)
         size_t expanded = 0;
         size_t used = tern_kernel_run_expand(coded, (size_t)(end - coded), block, &expanded);
         size_t here = smaller(PARTS * expanded, count);
-        if (used < expanded / SPARSE) {
-            memset(dst, 0, here * sizeof *dst);
-            add_runs(coded, used, scale, dst);
+        bool sparse = used < expanded / SPARSE;
+        if (sparse && set) {
+            memset(values, 0, here * sizeof *values);
+        }
+        if (sparse) {
+            add_runs(coded, used, scale, values);
+        } else if (set) {
+            tern_kernel_planes_set(unpack(block, here, &planes), scale, values);
         } else {
-            tern_kernel_planes_set(unpack(block, here, &planes), scale, dst);
+            tern_kernel_planes_add(unpack(block, here, &planes), scale, values);
         }
         coded += used;
-        dst += here;
+        values += here;
         count -= here;
     }
+}
+
+static void decode(const uint8_t *body, size_t len, float *dst, size_t count)
+{
+    walk(body, len, tern_get_f32(body), dst, count, true);
 }
 
 // weight * (scale * q) is (weight * scale) * q, both rounded once: q only changes the sign.
 static void accumulate(const uint8_t *body, size_t len, float weight, float *acc, size_t count)
 {
-    float scale = weight * tern_get_f32(body);
-    const uint8_t *coded = body + TERN_TERNARY_SCALE_BYTES;
-    const uint8_t *end = body + len;
-    uint8_t block[TERN_TERNARY_BLOCK_ROOM];
-    struct block_planes planes;
-    while (coded < end) {
-        size_t expanded = 0;
-        size_t used = tern_kernel_run_expand(coded, (size_t)(end - coded), block, &expanded);
-        size_t here = smaller(PARTS * expanded, count);
-        if (used < expanded / SPARSE) {
-            add_runs(coded, used, scale, acc);
-        } else {
-            tern_kernel_planes_add(unpack(block, here, &planes), scale, acc);
-        }
-        coded += used;
-        acc += here;
-        count -= here;
-    }
-}
-
-static void describe(const uint8_t *body, size_t len, size_t count, struct tern_codec_info *info)
-{
-    (void)count;
-    const uint8_t *coded = body + TERN_TERNARY_SCALE_BYTES;
-    size_t coded_len = len - TERN_TERNARY_SCALE_BYTES;
-    tern_ternary_describe(body, tern_kernel_ternary_nonzero(coded, coded_len),
-                          tern_kernel_run_facts(coded, coded_len).runs, info);
+    walk(body, len, weight * tern_get_f32(body), acc, count, false);
 }
 
 const struct tern_mode tern_ternary_consecutive_mode = {
@@ -215,5 +201,5 @@ const struct tern_mode tern_ternary_consecutive_mode = {
     .check = check,
     .decode = decode,
     .accumulate = accumulate,
-    .describe = describe,
+    .describe = tern_ternary_describe_runs,
 };

@@ -181,15 +181,6 @@ static void accumulate_packed(const uint8_t *body, size_t len, float weight, flo
                 tern_kernel_ternary_add);
 }
 
-static void describe(const uint8_t *body, size_t len, size_t count, struct tern_codec_info *info)
-{
-    (void)count;
-    const uint8_t *coded = body + TERN_TERNARY_SCALE_BYTES;
-    size_t coded_len = len - TERN_TERNARY_SCALE_BYTES;
-    tern_ternary_describe(body, tern_kernel_ternary_nonzero(coded, coded_len),
-                          tern_kernel_run_facts(coded, coded_len).runs, info);
-}
-
 const struct tern_mode tern_ternary_zero_run_mode = {
     .byte = TERN_MODE_TERNARY_ZERO_RUN,
     .ternary = true,
@@ -197,7 +188,7 @@ const struct tern_mode tern_ternary_zero_run_mode = {
     .check = check_runs,
     .decode = decode_runs,
     .accumulate = accumulate_runs,
-    .describe = describe,
+    .describe = tern_ternary_describe_runs,
 };
 
 const struct tern_mode tern_ternary_packed_mode = {
@@ -207,7 +198,7 @@ const struct tern_mode tern_ternary_packed_mode = {
     .check = check_packed,
     .decode = decode_packed,
     .accumulate = accumulate_packed,
-    .describe = describe,
+    .describe = tern_ternary_describe_runs,
 };
 
 // --- Coders

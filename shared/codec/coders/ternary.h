@@ -85,4 +85,8 @@ TERN_MUST_USE enum tern_result tern_ternary_check_scale(const uint8_t *body, siz
 void tern_ternary_describe(const uint8_t *body, size_t nonzero, size_t runs,
                            struct tern_codec_info *info);
 
+// Describes a body of zero-run-coded base-3^5 bytes, or of such bytes without run codes.
+void tern_ternary_describe_runs(const uint8_t *body, size_t len, size_t count,
+                                struct tern_codec_info *info);
+
 #endif
