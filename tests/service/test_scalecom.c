@@ -6,6 +6,7 @@
 #include "service/replay.h"
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,24 @@
 enum { ROOM = 8192, CLIENTS = 3, LEADER = 2, WINDOW = 60000 };
 
 static struct harness harness;
+
+// How often places were put back (the linker puts this in between).
+static atomic_uint joins;
+
+enum tern_result __real_tern_sparse_join(const struct tern_model *model, const uint8_t *indices,
+                                         size_t indices_len, const uint8_t *src, size_t len,
+                                         uint8_t *dst, size_t dst_size, size_t *written);
+enum tern_result __wrap_tern_sparse_join(const struct tern_model *model, const uint8_t *indices,
+                                         size_t indices_len, const uint8_t *src, size_t len,
+                                         uint8_t *dst, size_t dst_size, size_t *written);
+
+enum tern_result __wrap_tern_sparse_join(const struct tern_model *model, const uint8_t *indices,
+                                         size_t indices_len, const uint8_t *src, size_t len,
+                                         uint8_t *dst, size_t dst_size, size_t *written)
+{
+    atomic_fetch_add(&joins, 1);
+    return __real_tern_sparse_join(model, indices, indices_len, src, len, dst, dst_size, written);
+}
 
 static int setup(void **state)
 {
@@ -225,6 +244,24 @@ static void test_followers_send_values_alone(void **state)
     expect_put(1, 1, 1, &followers[3], 409, 0);
 }
 
+static void test_places_are_put_back_for_members_only(void **state)
+{
+    (void)state;
+    static struct message leaders, follower;
+    lead(&leaders);
+    uint64_t outsider = enroll(&harness, false);
+    tern_Task task = task_of(1);
+    make_update(1, &task, &follower);
+    atomic_store(&joins, 0);
+    expect_put(1, 9, 1, &follower, 422, 0);
+    expect_put(outsider, 1, 1, &follower, 422, 0);
+    expect_put(3, 1, 1, &follower, 422, 0); // has no task yet
+    assert_int_equal(atomic_load(&joins), 0);
+    accept_update(1, 1, &follower);
+    assert_int_equal(atomic_load(&joins), 1);
+    expect_put(1, 1, 1, &follower, 200, tern_UpdateStatus_UPDATE_DUPLICATE);
+}
+
 static void test_held_followers_are_told_at_once(void **state)
 {
     (void)state;
@@ -386,6 +423,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_followers_send_values_alone, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_places_are_put_back_for_members_only, setup, teardown),
         cmocka_unit_test_setup_teardown(test_held_followers_are_told_at_once, setup, teardown),
         cmocka_unit_test_setup_teardown(test_without_a_leader_each_chooses, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_refused_leader_is_not_waited_for, setup, teardown),
