@@ -283,8 +283,11 @@ class Panel:
             parts.append(label(self.LEFT - 8, self.y(i * step) + 4, "%.2f" % (i * step), "end"))
         return parts
 
-    def draw(self, title):
-        parts = [label(self.LEFT, self.top + 22, title, "start", "bold")] + self.axes()
+    def draw(self, subtitle):
+        parts = [label(self.LEFT, self.top + 16, "Accuracy against wire bytes per client over the "
+                       "whole run, both directions", "start", "bold"),
+                 label(self.LEFT, self.top + 31, subtitle + "pale: below the axis", "start")]
+        parts += self.axes()
         for number, row in enumerate(self.rows, 1):
             colour = COLOURS[number == 1]
             below = row["accuracy"] < self.least
@@ -311,11 +314,8 @@ def picture(plan, groups):
     parts, top = [], 0
     for name, rows in groups:
         panel = Panel(rows, top)
-        title = "Accuracy against wire bytes per client over the whole run, both directions"
-        if name:
-            title += " (%s)" % ", ".join(
-                override for key in name.split() for override in plan.lists[key])
-        parts += panel.draw(title)
+        overrides = [override for key in name.split() for override in plan.lists[key]]
+        parts += panel.draw("".join(override + "; " for override in overrides))
         top += Panel.TOP + max(Panel.HEIGHT, 15 * len(rows)) + 60
     width = Panel.LEFT + Panel.WIDTH + Panel.LEGEND + 60
     return ('<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" '
