@@ -1,5 +1,4 @@
 // Byte budgets per round and per month, counted on the wire, both ways.
-#include "client/harness/world.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,11 +8,11 @@
 
 #include <cmocka.h>
 
+#include "client/harness/one_world.h"
+
 #define NOVEMBER 1700000000u // 2023-11-14
 #define DECEMBER 1701388800u // 2023-12-01 00:00:00
 #define HUGE_BUDGET (1u << 30)
-
-static struct world world;
 
 static int set_up(void **state)
 {
@@ -22,24 +21,6 @@ static int set_up(void **state)
     world.wire_per_exchange = 500;
     world.server.target = WORLD_ROUNDS - 1;
     return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    world_free(&world);
-    return 0;
-}
-
-static void boot(void)
-{
-    assert_int_equal(world_boot(&world), TERN_OK);
-}
-
-static void run_until(enum tern_client_event_kind kind, struct tern_client_event *event)
-{
-    const enum tern_result result = world_run_until(&world, kind, event);
-    assert_true(result == TERN_OK || result == TERN_AGAIN);
 }
 
 static uint64_t wire(const struct tern_meter *meter)

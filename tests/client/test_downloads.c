@@ -1,5 +1,4 @@
 // Downloads: chains, snapshots, cut connections, and blobs that must not be taken.
-#include "client/harness/world.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,26 +8,13 @@
 
 #include <cmocka.h>
 
-static struct world world;
+#include "client/harness/one_world.h"
 
 static int set_up(void **state)
 {
     (void)state;
     world_init(&world);
     return world_boot(&world) == TERN_OK ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    world_free(&world);
-    return 0;
-}
-
-static void run_until(enum tern_client_event_kind kind, struct tern_client_event *event)
-{
-    const enum tern_result result = world_run_until(&world, kind, event);
-    assert_true(result == TERN_OK || result == TERN_AGAIN);
 }
 
 static void commit(int rounds)

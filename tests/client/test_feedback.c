@@ -1,5 +1,4 @@
 // The error buffer in each of its storages, and what codecs keep beside it.
-#include "client/harness/world.h"
 #include "util/bytes.h"
 
 #include <setjmp.h>
@@ -10,34 +9,16 @@
 
 #include <cmocka.h>
 
+#include "client/harness/one_world.h"
+
 #define HEAD 40       // bytes before the buffer in an upload record
 #define STORAGE_AT 32 // of them, where the storage's number stands
-
-static struct world world;
 
 static int set_up(void **state)
 {
     (void)state;
     world_init(&world);
     return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    world_free(&world);
-    return 0;
-}
-
-static void boot(void)
-{
-    assert_int_equal(world_boot(&world), TERN_OK);
-}
-
-static void run_until(enum tern_client_event_kind kind, struct tern_client_event *event)
-{
-    const enum tern_result result = world_run_until(&world, kind, event);
-    assert_true(result == TERN_OK || result == TERN_AGAIN);
 }
 
 // The most that 9 rounds of changes within [-1, 1], stored twice or thrice each, may be off.

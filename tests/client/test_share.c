@@ -1,6 +1,5 @@
 // Rounds of scalecom in which another client leads: the update is made at its places and goes out
 // without them, whatever happens on the way.
-#include "client/harness/world.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,7 +9,8 @@
 
 #include <cmocka.h>
 
-static struct world world;
+#include "client/harness/one_world.h"
+
 static float leaders[WORLD_VALUES];
 
 static int set_up(void **state)
@@ -23,24 +23,6 @@ static int set_up(void **state)
     }
     fake_server_lead(&world.server, leaders);
     return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    world_free(&world);
-    return 0;
-}
-
-static void boot(void)
-{
-    assert_int_equal(world_boot(&world), TERN_OK);
-}
-
-static void run_until(enum tern_client_event_kind kind, struct tern_client_event *event)
-{
-    const enum tern_result result = world_run_until(&world, kind, event);
-    assert_true(result == TERN_OK || result == TERN_AGAIN);
 }
 
 // All that was applied stands at places whose magnitude is among the leader's 5 %.
