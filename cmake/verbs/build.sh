@@ -51,7 +51,7 @@ verb_build() {
 
 # Every C file of the project, NUL-separated.
 c_files() {
-    find "$TERN_ROOT"/{shared,client,aggregator,tests} -name '*.[ch]' -print0 | sort -z
+    find "$TERN_ROOT"/{shared,client,aggregator,firmware_port,tests} -name '*.[ch]' -print0 | sort -z
 }
 
 help_format() {

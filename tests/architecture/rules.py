@@ -17,7 +17,8 @@ KEPT = {
     "curl/*": ["client/posix/"],
     "uv.h": ["aggregator/http/"],
     "http_parser.h": ["aggregator/http/request_reader.c"],
-    "mbedtls/*": ["aggregator/http/"],
+    "mbedtls/*": ["aggregator/http/", "client/posix/", "firmware_port/net/"],
+    "lwip/*": ["firmware_port/net/"],
     "sqlite3.h": ["aggregator/store/"],
     "zlib.h": ["client/data/"],
     "zstd.h": ["shared/cli/rivals.c"],
@@ -66,11 +67,12 @@ RULES = {
     "aggregator/cli/": (["shared/", "aggregator/"], OS),
     "tools/": (["shared/"], OS),
     "tests/": (["shared/", "client/", "aggregator/", "tools/", "firmware_port/"], OS),
-    "firmware_port/": (PURE_SHARED + CLIENT_CORE, OS),
+    "firmware_port/": (PURE_SHARED + CLIENT_CORE +
+                       ["client/data/dataset.h", "client/trainer/trainer.h", "firmware_port/"], OS),
 }
 
 # Where "name.h" is looked for, after the including file's own folder.
-INCLUDE_ROOTS = ["shared/", "client/", "aggregator/", "tests/", ""]
+INCLUDE_ROOTS = ["shared/", "client/", "aggregator/", "firmware_port/", "tests/", ""]
 
 # Functions that pure components do not call, wherever they may be declared.
 NO_CALLS = {
