@@ -271,6 +271,16 @@ TERN_MUST_USE enum tern_result tern_client_identify(struct tern_client *client);
 TERN_MUST_USE enum tern_result tern_client_enroll(struct tern_client *client,
                                                   const char *join_code);
 
+// Saves an identity that `tern-aggregator provision` made, say one that a factory wrote into the
+// device: enrolling without a request. *identity is copied; the same checks and the same event as
+// after tern_client_enroll(). On an error the former identity, if any, stays.
+// TERN_ERR_ARGUMENT       no client id, the token is not 22 characters of base64url, or no model
+// TERN_ERR_MODEL_MISMATCH this program does not build that model
+// TERN_ERR_STATE          an exchange is under way
+// TERN_ERR_IO, TERN_ERR_NO_SPACE  the identity could not be saved
+TERN_MUST_USE enum tern_result tern_client_provision(struct tern_client *client,
+                                                     const struct tern_client_identity *identity);
+
 // Takes the model, trainer and memory, and loads replica, error buffer, pending update and meter.
 // A damaged replica starts from the seed again; a damaged upload record starts a new generation of
 // the error buffer from zero (TERN_EVENT_STARTED_OVER says so). May be called again after an error.

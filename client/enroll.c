@@ -1,4 +1,5 @@
 #include "core.h"
+#include "util/bytes.h"
 
 #include <string.h>
 
@@ -27,6 +28,32 @@ static enum tern_result prepare(struct tern_client *client, const char *join_cod
 _Static_assert(sizeof((tern_EnrollReply *)NULL)->token == TERN_CLIENT_TOKEN_MAX, "token");
 _Static_assert(sizeof((tern_Model *)NULL)->spec == TERN_CLIENT_SPEC_MAX, "spec");
 
+static bool builds(const struct tern_client *client, const char *spec, const uint8_t *hash)
+{
+    return client->config.builds_model == NULL || client->config.builds_model(spec, hash);
+}
+
+// Replaces the identity, in the store first.
+static enum tern_result take(struct tern_client *client,
+                             const struct tern_client_identity *identity)
+{
+    const struct tern_client_identity former = client->identity;
+    client->identity = *identity;
+    const enum tern_result saved = tern_record_save_identity(client);
+    if (saved != TERN_OK) {
+        client->identity = former;
+        return saved;
+    }
+    client->identified = true;
+    client->phase = TERN_PHASE_NEW;
+    const struct tern_client_event event = {
+        .kind = TERN_EVENT_ENROLLED,
+        .client_id = identity->client_id,
+    };
+    tern_client_emit(client, &event);
+    return TERN_OK;
+}
+
 static enum tern_result adopt(struct tern_client *client)
 {
     tern_EnrollReply reply;
@@ -36,19 +63,18 @@ static enum tern_result adopt(struct tern_client *client)
         reply.model.hash.size != TERN_SHA256_SIZE) {
         return TERN_ERR_CORRUPT;
     }
-    if (client->config.builds_model != NULL &&
-        !client->config.builds_model(reply.model.spec, reply.model.hash.bytes)) {
+    if (!builds(client, reply.model.spec, reply.model.hash.bytes)) {
         return TERN_ERR_MODEL_MISMATCH;
     }
-    struct tern_client_identity *identity = &client->identity;
-    memset(identity, 0, sizeof *identity);
-    identity->client_id = reply.client_id;
-    identity->model_seed = reply.model.seed;
-    identity->evaluator = client->config.evaluator;
-    memcpy(identity->token, reply.token, sizeof identity->token);
-    memcpy(identity->model_spec, reply.model.spec, sizeof identity->model_spec);
-    memcpy(identity->model_hash, reply.model.hash.bytes, TERN_SHA256_SIZE);
-    return tern_record_save_identity(client);
+    struct tern_client_identity identity = {
+        .client_id = reply.client_id,
+        .model_seed = reply.model.seed,
+        .evaluator = client->config.evaluator,
+    };
+    memcpy(identity.token, reply.token, sizeof identity.token);
+    memcpy(identity.model_spec, reply.model.spec, sizeof identity.model_spec);
+    memcpy(identity.model_hash, reply.model.hash.bytes, TERN_SHA256_SIZE);
+    return take(client, &identity);
 }
 
 enum tern_result tern_client_enroll(struct tern_client *client, const char *join_code)
@@ -60,12 +86,26 @@ enum tern_result tern_client_enroll(struct tern_client *client, const char *join
     TERN_TRY(tern_client_answer(client));
     client->identified = false;
     client->phase = TERN_PHASE_NEW;
-    TERN_TRY(adopt(client));
-    client->identified = true;
-    const struct tern_client_event event = {
-        .kind = TERN_EVENT_ENROLLED,
-        .client_id = client->identity.client_id,
-    };
-    tern_client_emit(client, &event);
-    return TERN_OK;
+    return adopt(client);
+}
+
+static bool is_token(const char token[TERN_CLIENT_TOKEN_MAX])
+{
+    uint8_t bytes[TERN_WIRE_TOKEN_BYTES];
+    return memchr(token, '\0', TERN_CLIENT_TOKEN_MAX) != NULL &&
+           tern_base64url_decode(token, strlen(token), bytes, sizeof bytes) == TERN_OK;
+}
+
+enum tern_result tern_client_provision(struct tern_client *client,
+                                       const struct tern_client_identity *identity)
+{
+    if (client->in_flight) {
+        return TERN_ERR_STATE;
+    }
+    if (identity->client_id == 0 || !is_token(identity->token) || identity->model_spec[0] == '\0' ||
+        memchr(identity->model_spec, '\0', TERN_CLIENT_SPEC_MAX) == NULL) {
+        return TERN_ERR_ARGUMENT;
+    }
+    return builds(client, identity->model_spec, identity->model_hash) ? take(client, identity)
+                                                                      : TERN_ERR_MODEL_MISMATCH;
 }

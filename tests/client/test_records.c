@@ -212,6 +212,56 @@ static void model_that_cannot_be_built_is_not_enrolled_for(void **state)
     assert_string_equal(tern_client_identity(&world.client)->token, before.token);
 }
 
+static struct tern_client_identity provisioned(void)
+{
+    struct tern_client_identity identity = *tern_client_identity(&world.client);
+    identity.client_id = 77;
+    strcpy(identity.token, "AAECAwQFBgcICQoLDA0ODw");
+    return identity;
+}
+
+static void provisioned_identity_is_saved_without_a_request(void **state)
+{
+    (void)state;
+    const struct tern_client_identity identity = provisioned();
+    const size_t exchanges = world.exchanges;
+    assert_int_equal(tern_client_provision(&world.client, &identity), TERN_OK);
+    assert_int_equal(world.exchanges, exchanges);
+    assert_int_equal(tern_client_phase(&world.client), TERN_PHASE_NEW);
+    boot();
+    assert_int_equal(tern_client_identity(&world.client)->client_id, 77);
+    assert_string_equal(tern_client_identity(&world.client)->token, identity.token);
+    run_until(TERN_EVENT_UPLOADED, NULL);
+    world_check_conservation(&world);
+}
+
+static void nonsense_is_not_provisioned(void **state)
+{
+    (void)state;
+    struct tern_client_identity bad[5];
+    for (size_t i = 0; i < 5; i++) {
+        bad[i] = provisioned();
+    }
+    bad[0].client_id = 0;
+    strcpy(bad[1].token, "too-short");
+    memset(bad[2].token, 'A', sizeof bad[2].token);
+    bad[3].model_spec[0] = '\0';
+    memset(bad[4].model_spec, 'x', sizeof bad[4].model_spec);
+    const size_t writes = world.store.writes;
+    const struct tern_client_identity before = *tern_client_identity(&world.client);
+    for (size_t i = 0; i < 5; i++) {
+        assert_int_equal(tern_client_provision(&world.client, &bad[i]), TERN_ERR_ARGUMENT);
+    }
+    world.client.config.builds_model = builds_nothing;
+    const struct tern_client_identity good = provisioned();
+    assert_int_equal(tern_client_provision(&world.client, &good), TERN_ERR_MODEL_MISMATCH);
+    assert_int_equal(world.store.writes, writes);
+    world.client.config.builds_model = NULL;
+    world.store.full = true;
+    assert_int_equal(tern_client_provision(&world.client, &good), TERN_ERR_NO_SPACE);
+    assert_memory_equal(&before, tern_client_identity(&world.client), sizeof before);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -229,6 +279,8 @@ int main(void)
         TEST(records_cut_short_are_not_believed),
         TEST(records_of_a_former_enrolment_are_not_used),
         TEST(model_that_cannot_be_built_is_not_enrolled_for),
+        TEST(provisioned_identity_is_saved_without_a_request),
+        TEST(nonsense_is_not_provisioned),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

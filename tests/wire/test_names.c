@@ -2,6 +2,7 @@
 #include "util/bytes.h"
 #include "util/utf8.h"
 #include "wire/examples.h"
+#include "wire/psk.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -132,6 +133,17 @@ static void text_is_utf8_without_control_characters(void **state)
     assert_false(tern_utf8_is_text("a\0b", 3));
 }
 
+static void pre_shared_keys_are_as_documented(void **state)
+{
+    (void)state;
+    uint8_t psk[TERN_PSK_SIZE];
+    uint8_t want[TERN_PSK_SIZE];
+    const char *hex = "aca8da3d90d4909b45776e85e9fc45c0dc61592dbec8e921fc805990aef4c14f";
+    assert_int_equal(tern_hex_decode(hex, want, sizeof(want)), TERN_OK);
+    tern_psk_from_token("AAECAwQFBgcICQoLDA0ODw", psk);
+    assert_memory_equal(psk, want, sizeof(psk));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -139,6 +151,7 @@ int main(void)
         cmocka_unit_test(other_paths_are_not_found),
         cmocka_unit_test(replica_ids_are_as_documented),
         cmocka_unit_test(text_is_utf8_without_control_characters),
+        cmocka_unit_test(pre_shared_keys_are_as_documented),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
