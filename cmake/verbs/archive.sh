@@ -1,0 +1,98 @@
+# Debian packages and sources that are unpacked into the build folder instead of being installed: apt
+# with lists, status and cache of its own, so that nothing of this machine's package system changes.
+
+ARCHIVE_SUITES=(bookworm bookworm-updates)
+
+# The address that this machine's apt uses for a suite, whatever the format of its sources; needs no
+# downloaded lists.
+archive_mirror() { # SUITE
+    apt-get indextargets --no-release-info --format '$(RELEASE) $(REPO_URI)' \
+        'Created-By: Packages' 2>/dev/null | awk -v suite="$1" '$1 == suite { print $2; exit }'
+}
+
+# apt-get with everything of its own below DIR, for packages of ARCH.
+archive_apt() { # DIR ARCH ARGUMENT...
+    local dir=$1 arch=$2
+    shift 2
+    apt-get -q -o Dir::Etc::sourcelist="$dir/sources.list" -o Dir::Etc::sourceparts=- \
+        -o Dir::Etc::preferencesparts=- -o Dir::Etc::preferences=- \
+        -o Dir::State="$dir/state" -o Dir::State::lists="$dir/lists" \
+        -o Dir::State::status="$dir/status" -o Dir::Cache="$dir/cache" \
+        -o Dir::Cache::archives="$dir/archives" -o Dir::Log="$dir/log" \
+        -o APT::Architecture="$arch" -o APT::Architectures="$arch" -o APT::Sandbox::User= \
+        -o APT::Install-Recommends=false -o Acquire::Languages=none "$@"
+}
+
+# Makes such a folder, and brings its lists of packages (deb) or sources (deb-src) up to date.
+archive_open() { # DIR ARCH deb|deb-src
+    local dir=$1 arch=$2 type=$3 suite mirror
+    mkdir -p "$dir"/{state,lists/partial,cache,archives/partial,log}
+    : >"$dir/status"
+    : >"$dir/sources.list"
+    for suite in "${ARCHIVE_SUITES[@]}"; do
+        mirror=$(archive_mirror "$suite")
+        if [ -n "$mirror" ]; then
+            printf '%s\n' "$type $mirror $suite main" >>"$dir/sources.list"
+        elif [ "$suite" = bookworm ]; then
+            fail "apt on this machine has no source for bookworm (Debian 12)"
+        fi
+    done
+    quietly "$dir/update.log" "reading the package lists for $arch" archive_apt "$dir" "$arch" update
+}
+
+# The .deb files of packages with everything they depend on, downloaded when they are not there yet.
+archive_packages() { # DIR ARCH PACKAGE...
+    local dir=$1 arch=$2 package version found
+    shift 2
+    quietly "$dir/download.log" "downloading packages for $arch" \
+        archive_apt "$dir" "$arch" install --yes --download-only "$@"
+    archive_apt "$dir" "$arch" install --simulate "$@" >"$dir/chosen" 2>/dev/null
+    while read -r package version; do
+        found=$(compgen -G "$dir/archives/${package}_${version//:/%3a}_*.deb") ||
+            fail "$package $version for $arch was not downloaded"
+        printf '%s\n' "$found"
+    done < <(awk '$1 == "Inst" { sub(/^\(/, "", $3); print $2, $3 }' "$dir/chosen")
+}
+
+# Absolute symbolic links would lead out of ROOT.
+archive_relative_links() { # ROOT
+    local root=$1 link target
+    while IFS= read -r -d '' link; do
+        target=$(readlink "$link")
+        ln -sfnr "$root$target" "$link"
+    done < <(find "$root" -type l -lname '/*' -print0)
+}
+
+# Unpacks packages and what they depend on into ROOT. Does nothing, offline, when exactly these are
+# there already.
+archive_unpack() { # DIR ARCH ROOT PACKAGE...
+    local dir=$1 arch=$2 root=$3 packages package
+    shift 3
+    [ "$(cat "$root/.packages" 2>/dev/null)" != "$*" ] || return 0
+    say "libraries for $arch: $*"
+    archive_open "$dir" "$arch" deb
+    packages=$(archive_packages "$dir" "$arch" "$@") || exit 1
+    rm -rf -- "$root"
+    mkdir -p "$root"
+    while IFS= read -r package; do
+        dpkg-deb -x "$package" "$root" || fail "$package cannot be unpacked"
+    done <<<"$packages"
+    archive_relative_links "$root"
+    printf '%s\n' "$*" >"$root/.packages"
+}
+
+# Unpacks the source of a package, with Debian's patches applied, as DIR/PACKAGE. Does nothing,
+# offline, when it is there.
+archive_source() { # DIR PACKAGE
+    local dir=$1 package=$2 control
+    [ ! -e "$dir/$package/.complete" ] || return 0
+    say "Debian's source of $package"
+    archive_open "$dir" "$(dpkg --print-architecture)" deb-src
+    (cd "$dir/archives" && quietly "$dir/source.log" "downloading the source of $package" \
+        archive_apt "$dir" "$(dpkg --print-architecture)" source --download-only "$package") || exit 1
+    control=$(compgen -G "$dir/archives/${package}_*.dsc" | sort -V | tail -n 1)
+    rm -rf -- "${dir:?}/$package"
+    quietly "$dir/source.log" "unpacking the source of $package" \
+        dpkg-source --no-check -x "$control" "$dir/$package"
+    : >"$dir/$package/.complete"
+}
