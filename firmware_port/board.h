@@ -33,6 +33,10 @@ void board_log(const char *line);
 // is in flash and nothing is lost.
 _Noreturn void board_stop(bool failed, const char *why);
 
+// The most bytes of stack that were in use since the start. *given: how many there are. A board
+// that does not paint its stack returns 0.
+size_t board_stack_used(size_t *given);
+
 // --- Entropy
 
 // Fills dst with bytes that nobody can guess: from a hardware generator, never from a clock. Keys

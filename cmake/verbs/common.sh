@@ -46,6 +46,7 @@ usage: ./tern VERB [OPTION...]      ./tern VERB --help tells more
   build        builds the programs into build/bin
   bench        what a round costs: bytes, updates per second, memory, speed of the codecs
   fuzz         runs the fuzzers for as long as you like
+  firmware     builds the client for microcontrollers, and says what it takes of their memory
   lint         layout, static analysis
   format       lays out all sources by clang-format
   fresh        proves demo and test in a minimal Debian 12 root (needs root)

@@ -1,0 +1,214 @@
+// The command line "KEY=VALUE KEY=VALUE ...": mac, address, netmask, gateway, server_address, port,
+// host, ca (a file of the host, DER), id, token, join, name, rounds. The data set is in the window.
+#include "boards/qemu_mps2/settings.h"
+#include "board.h"
+#include "boards/qemu_mps2/semihosting.h"
+#include "boards/qemu_mps2/window.h"
+
+#include <string.h>
+
+#define LINE_SIZE 1024
+#define CA_SIZE 4096
+
+// In a product these lie in flash.
+__attribute__((section(".window"))) static struct {
+    uint8_t records[FLASH_SIZE];
+    char line[LINE_SIZE];
+    uint8_t ca[CA_SIZE];
+} window;
+
+static struct board_settings settings = {
+    .mac = {0x52, 0x54, 0x00, 0x74, 0x65, 0x72},
+    .netmask = {255, 255, 255, 0},
+    .server_port = 443,
+    .name = "mps2",
+};
+
+static void refuse(const char *key)
+{
+    board_log(key);
+    board_stop(true, "that setting makes no sense");
+}
+
+// Reads numbers below `limit`, with `mark` between them.
+static bool read_numbers(const char *text, char mark, uint64_t limit, uint64_t *dst, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        uint64_t number = 0;
+        const char *digits = text;
+        for (; *text >= '0' && *text <= '9'; text++) {
+            number = number * 10 + (uint64_t)(*text - '0');
+            if (number > limit) {
+                return false;
+            }
+        }
+        if (text == digits || *text != (i + 1 < count ? mark : '\0')) {
+            return false;
+        }
+        dst[i] = number;
+        text += i + 1 < count;
+    }
+    return true;
+}
+
+static bool read_address(const char *text, uint8_t address[4])
+{
+    uint64_t numbers[4];
+    if (!read_numbers(text, '.', 255, numbers, 4)) {
+        return false;
+    }
+    for (size_t i = 0; i < 4; i++) {
+        address[i] = (uint8_t)numbers[i];
+    }
+    return true;
+}
+
+static bool read_ca(const char *file)
+{
+    const int32_t handle = semihosting_open(file);
+    const int32_t len = handle >= 0 ? semihosting_length(handle) : -1;
+    if (len <= 0 || len > CA_SIZE || !semihosting_read(handle, window.ca, (size_t)len)) {
+        return false;
+    }
+    semihosting_close(handle);
+    settings.ca = window.ca;
+    settings.ca_len = (size_t)len;
+    return true;
+}
+
+static bool read_whole(const char *text, uint64_t limit, uint64_t *number)
+{
+    return read_numbers(text, '\0', limit, number, 1);
+}
+
+static bool read_mac(const char *text)
+{
+    // Only the last byte: devices of one test differ in it.
+    uint64_t last = 0;
+    const bool valid = read_whole(text, 255, &last);
+    settings.mac[5] = (uint8_t)last;
+    return valid;
+}
+
+static bool read_text(const char *key, const char *value)
+{
+    const struct {
+        const char *key;
+        const char **text;
+    } texts[] = {
+        {"host", &settings.server_host},
+        {"token", &settings.token},
+        {"join", &settings.join_code},
+        {"name", &settings.name},
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        if (strcmp(key, texts[i].key) == 0) {
+            *texts[i].text = value;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool read_addresses(const char *key, const char *value)
+{
+    const struct {
+        const char *key;
+        uint8_t *address;
+    } addresses[] = {
+        {"address", settings.address},
+        {"netmask", settings.netmask},
+        {"gateway", settings.gateway},
+        {"server_address", settings.server_address},
+    };
+    for (size_t i = 0; i < sizeof addresses / sizeof addresses[0]; i++) {
+        if (strcmp(key, addresses[i].key) == 0) {
+            return read_address(value, addresses[i].address);
+        }
+    }
+    return false;
+}
+
+static bool read_number(const char *key, const char *value)
+{
+    uint64_t number = 0;
+    if (strcmp(key, "id") == 0) {
+        return read_whole(value, UINT64_MAX / 16, &settings.client_id);
+    }
+    if (strcmp(key, "port") == 0 && read_whole(value, UINT16_MAX, &number)) {
+        settings.server_port = (uint16_t)number;
+        return true;
+    }
+    if (strcmp(key, "rounds") == 0 && read_whole(value, UINT32_MAX, &number)) {
+        settings.rounds = (uint32_t)number;
+        return true;
+    }
+    return strcmp(key, "mac") == 0 && read_mac(value);
+}
+
+static bool read_setting(const char *key, const char *value)
+{
+    if (strcmp(key, "ca") == 0) {
+        return read_ca(value);
+    }
+    return read_text(key, value) || read_addresses(key, value) || read_number(key, value);
+}
+
+static void read_line(char *at)
+{
+    while (at != NULL && *at != '\0') {
+        char *key = at;
+        char *end = strchr(at, ' ');
+        at = end != NULL ? end + 1 : NULL;
+        if (end != NULL) {
+            *end = '\0';
+        }
+        char *value = strchr(key, '=');
+        if (value == NULL) {
+            refuse(key);
+        }
+        *value++ = '\0';
+        if (!read_setting(key, value)) {
+            refuse(key);
+        }
+    }
+}
+
+static void find_data(void)
+{
+    const uint8_t *at = (const uint8_t *)(WINDOW_BASE + DATA_OFFSET);
+    struct window_data head;
+    memcpy(&head, at, sizeof head);
+    if (head.magic != DATA_MAGIC) {
+        return;
+    }
+    const uint8_t *features = at + sizeof head;
+    const size_t size = (size_t)head.count * head.feature_count;
+    const void *labels = features + (size + 3) / 4 * 4;
+    settings.data = (struct tern_dataset){
+        .count = head.count,
+        .feature_count = head.feature_count,
+        .class_count = head.class_count,
+        .height = 1,
+        .width = head.feature_count,
+        .channels = 1,
+        .bytes = features,
+        .labels = labels,
+        .scale = head.scale,
+        .offset = head.offset,
+    };
+}
+
+void settings_read(void)
+{
+    if (!semihosting_command_line(window.line, sizeof window.line)) {
+        board_stop(true, "there is no command line, or it is too long");
+    }
+    read_line(window.line);
+    find_data();
+}
+
+const struct board_settings *board_settings(void)
+{
+    return &settings;
+}

@@ -1,0 +1,90 @@
+// What the core does before there is C: the vector table, the FPU, the stack's paint, .data and
+// .bss. Boards with another Cortex-M take it as it is, and fill in their own interrupts.
+#include "boards/qemu_mps2/startup/startup.h"
+
+#include <string.h>
+
+// Of memory.ld. Their addresses are what they say.
+extern uint32_t board_stack_limit[];
+extern uint32_t board_stack_top[];
+extern uint8_t board_data_start[];
+extern uint8_t board_data_end[];
+extern const uint8_t board_data_load[];
+extern uint8_t board_bss_start[];
+extern uint8_t board_bss_end[];
+
+#define PAINT 0x5ac35ac3u
+#define CPACR (*(volatile uint32_t *)0xE000ED88u)
+#define CPACR_FULL_FPU (0xFu << 20)
+
+int main(void);
+void board_reset(void);
+
+// Nothing may touch the FPU before it is on, and the painted stack must be the one in use: plain
+// words, no calls, no locals that spill.
+__attribute__((naked, noreturn, used)) void board_reset(void)
+{
+    __asm__ volatile("ldr r0, =board_stack_limit\n"
+                     "ldr r1, =board_stack_top\n"
+                     "ldr r2, =%c0\n"
+                     "1: cmp r0, r1\n"
+                     "it lo\n"
+                     "strlo r2, [r0], #4\n"
+                     "blo 1b\n"
+                     "b board_start_c\n"
+                     :
+                     : "i"(PAINT));
+}
+
+__attribute__((noreturn, used)) static void board_start_c(void);
+__attribute__((noreturn, used)) static void board_start_c(void)
+{
+#ifdef __ARM_FP
+    CPACR |= CPACR_FULL_FPU;
+    __asm__ volatile("dsb\n isb" ::: "memory");
+#endif
+    memcpy(board_data_start, board_data_load, (size_t)(board_data_end - board_data_start));
+    memset(board_bss_start, 0, (size_t)(board_bss_end - board_bss_start));
+    main();
+    for (;;) {
+    }
+}
+
+size_t board_stack_used(size_t *given)
+{
+    const uint32_t *untouched = board_stack_limit;
+    while (untouched < board_stack_top && *untouched == PAINT) {
+        untouched++;
+    }
+    *given = (size_t)((const uint8_t *)board_stack_top - (const uint8_t *)board_stack_limit);
+    return (size_t)((const uint8_t *)board_stack_top - (const uint8_t *)untouched);
+}
+
+// A fault says where, and ends.
+__attribute__((naked, used)) static void fault(void)
+{
+    __asm__ volatile("ldr r0, =board_stack_top\n" // the stack may be what overflowed
+                     "mrs r1, msp\n"
+                     "mov sp, r0\n"
+                     "mov r0, r1\n"
+                     "b board_fault\n");
+}
+
+static void unexpected(void)
+{
+    board_fault(NULL);
+}
+
+typedef void (*vector)(void);
+struct vectors {
+    uint32_t *stack;
+    vector handlers[15];
+};
+
+__attribute__((section(".vectors"), used)) static const struct vectors vectors = {
+    .stack = board_stack_top,
+    .handlers = {
+        board_reset, unexpected, fault, fault, fault, fault, // reset, NMI, hard to usage fault
+        NULL, NULL, NULL, NULL, unexpected,                  // SVC
+        unexpected, NULL, unexpected, board_tick,            // debug, PendSV, SysTick
+    }};

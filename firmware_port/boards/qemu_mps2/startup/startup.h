@@ -1,0 +1,14 @@
+// Between the startup code and the rest of the board.
+#ifndef TERN_BOARD_STARTUP_H
+#define TERN_BOARD_STARTUP_H
+
+#include "board.h"
+
+// The SysTick interrupt.
+void board_tick(void);
+
+// A fault or an interrupt that nobody expects: does not return. frame: the eight words that the
+// core stacked, or NULL.
+_Noreturn void board_fault(const uint32_t *frame);
+
+#endif
