@@ -1,0 +1,332 @@
+// One state per kind of thing that comes next. Lines are gathered byte by byte; bodies are copied
+// in whole pieces.
+#include "http/message.h"
+
+#include <string.h>
+
+enum state {
+    STATE_STATUS_LINE,
+    STATE_HEADER,
+    STATE_CHUNK_SIZE,
+    STATE_CHUNK_END, // the empty line behind a chunk
+    STATE_TRAILER,
+    // From here on bytes are a body's.
+    STATE_BODY,
+    STATE_CHUNK,
+    STATE_BODY_TO_END, // of the connection
+    STATE_DONE,
+};
+
+void tern_http_reader_start(struct tern_http_reader *reader, struct tern_response *response)
+{
+    *reader = (struct tern_http_reader){.response = response, .state = STATE_STATUS_LINE};
+    response->status = 0;
+    response->retry_after_s = 0;
+    response->body_len = 0;
+}
+
+// --- Lines
+
+static char lower(char c)
+{
+    return c >= 'A' && c <= 'Z' ? (char)(c + 'a' - 'A') : c;
+}
+
+// Whether text begins with word, which is in lower case; where it goes on behind it.
+static const char *behind(const char *text, const char *word)
+{
+    while (*word != '\0' && lower(*text) == *word) {
+        text++;
+        word++;
+    }
+    return *word == '\0' ? text : NULL;
+}
+
+static int digit_of(char c, unsigned base)
+{
+    const char low = lower(c);
+    const int value = low >= '0' && low <= '9' ? low - '0' : low >= 'a' ? low - 'a' + 10 : -1;
+    return value < (int)base ? value : -1;
+}
+
+// Reads a number, at most SIZE_MAX, and moves *text behind it. false: there is none.
+static bool read_number(const char **text, unsigned base, size_t *number)
+{
+    const char *c = *text;
+    *number = 0;
+    for (int digit = digit_of(*c, base); digit >= 0; digit = digit_of(*++c, base)) {
+        const bool fits = *number <= (SIZE_MAX - (size_t)digit) / base;
+        *number = fits ? *number * base + (size_t)digit : SIZE_MAX;
+    }
+    const bool found = c != *text;
+    *text = c;
+    return found;
+}
+
+static enum tern_result take_status_line(struct tern_http_reader *reader)
+{
+    const char *rest = behind(reader->line, "http/1.");
+    if (rest == NULL || digit_of(rest[0], 10) < 0 || rest[1] != ' ') {
+        return TERN_ERR_CORRUPT;
+    }
+    reader->keep_alive = rest[0] != '0';
+    rest += 2;
+    const char *code = rest;
+    size_t status = 0;
+    const bool found = read_number(&rest, 10, &status);
+    // 101 would switch to another protocol, which nobody asked for.
+    if (!found || rest - code != 3 || (*rest != ' ' && *rest != '\0') || status < 100 ||
+        status == 101 || status > 599) {
+        return TERN_ERR_CORRUPT;
+    }
+    reader->response->status = (int)status;
+    reader->state = STATE_HEADER;
+    return TERN_AGAIN;
+}
+
+static enum tern_result take_length(struct tern_http_reader *reader, const char *value)
+{
+    const bool twice = reader->has_length;
+    reader->has_length = true;
+    return !twice && read_number(&value, 10, &reader->left) && *value == '\0' ? TERN_AGAIN
+                                                                              : TERN_ERR_CORRUPT;
+}
+
+static enum tern_result take_encoding(struct tern_http_reader *reader, const char *value)
+{
+    const char *rest = behind(value, "chunked");
+    const bool twice = reader->chunked;
+    reader->chunked = true;
+    return !twice && rest != NULL && *rest == '\0' ? TERN_AGAIN : TERN_ERR_CORRUPT;
+}
+
+static enum tern_result take_connection(struct tern_http_reader *reader, const char *value)
+{
+    for (const char *c = value; *c != '\0'; c++) {
+        if (behind(c, "close") != NULL) {
+            reader->keep_alive = false;
+        }
+    }
+    return TERN_AGAIN;
+}
+
+static enum tern_result take_retry_after(struct tern_http_reader *reader, const char *value)
+{
+    size_t seconds = 0;
+    if (!read_number(&value, 10, &seconds) || *value != '\0') {
+        seconds = 0; // a date: not understood
+    }
+    reader->response->retry_after_s = seconds < UINT32_MAX ? (uint32_t)seconds : UINT32_MAX;
+    return TERN_AGAIN;
+}
+
+static const struct {
+    const char *name;
+    enum tern_result (*take)(struct tern_http_reader *reader, const char *value);
+} HEADERS[] = {
+    {"content-length:", take_length},
+    {"transfer-encoding:", take_encoding},
+    {"connection:", take_connection},
+    {"retry-after:", take_retry_after},
+};
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
+static enum tern_result take_header(struct tern_http_reader *reader)
+{
+    const char *colon = strchr(reader->line, ':');
+    if (colon == reader->line || is_blank(reader->line[0]) ||
+        (colon == NULL && reader->kept == reader->line_len) ||
+        (colon != NULL && is_blank(colon[-1]))) {
+        return TERN_ERR_CORRUPT; // no name, or a line that goes on with the one before
+    }
+    for (size_t i = 0; i < sizeof HEADERS / sizeof HEADERS[0]; i++) {
+        const char *value = behind(reader->line, HEADERS[i].name);
+        if (value != NULL && reader->kept < reader->line_len) {
+            return TERN_ERR_CORRUPT; // longer than what was kept
+        }
+        if (value != NULL) {
+            value += strspn(value, " \t");
+            return HEADERS[i].take(reader, value);
+        }
+    }
+    return TERN_AGAIN;
+}
+
+static enum tern_result expect_body(struct tern_http_reader *reader, enum state state)
+{
+    reader->state = (uint8_t)state;
+    const struct tern_response *response = reader->response;
+    if (reader->left > response->body_size - response->body_len) {
+        return TERN_ERR_TOO_LARGE;
+    }
+    return TERN_AGAIN;
+}
+
+static enum tern_result end_head(struct tern_http_reader *reader)
+{
+    const int status = reader->response->status;
+    if (reader->chunked && reader->has_length) {
+        return TERN_ERR_CORRUPT;
+    }
+    if (status < 200) {
+        struct tern_http_reader next = {.response = reader->response,
+                                        .begun = true,
+                                        .state = STATE_STATUS_LINE,
+                                        .line_bytes = reader->line_bytes};
+        *reader = next;
+        reader->response->status = 0;
+        return TERN_AGAIN;
+    }
+    if (status == 204 || status == 304 ||
+        (reader->has_length && reader->left == 0 && !reader->chunked)) {
+        reader->state = STATE_DONE;
+        return TERN_OK;
+    }
+    if (reader->chunked) {
+        reader->state = STATE_CHUNK_SIZE;
+        return TERN_AGAIN;
+    }
+    reader->keep_alive = reader->keep_alive && reader->has_length;
+    return expect_body(reader, reader->has_length ? STATE_BODY : STATE_BODY_TO_END);
+}
+
+static enum tern_result take_chunk_size(struct tern_http_reader *reader)
+{
+    const char *rest = reader->line;
+    if (!read_number(&rest, 16, &reader->left)) {
+        return TERN_ERR_CORRUPT;
+    }
+    rest += strspn(rest, " \t");
+    if (*rest != '\0' && *rest != ';') {
+        return TERN_ERR_CORRUPT;
+    }
+    if (reader->left == 0) {
+        reader->state = STATE_TRAILER;
+        return TERN_AGAIN;
+    }
+    return expect_body(reader, STATE_CHUNK);
+}
+
+// A whole line came; its end is cut off.
+static enum tern_result take_line(struct tern_http_reader *reader)
+{
+    const bool empty = reader->line_len == 0;
+    switch ((enum state)reader->state) {
+    case STATE_STATUS_LINE:
+        return take_status_line(reader);
+    case STATE_HEADER:
+        return empty ? end_head(reader) : take_header(reader);
+    case STATE_CHUNK_SIZE:
+        return take_chunk_size(reader);
+    case STATE_CHUNK_END:
+        reader->state = STATE_CHUNK_SIZE;
+        return empty ? TERN_AGAIN : TERN_ERR_CORRUPT;
+    case STATE_TRAILER:
+        reader->state = empty ? STATE_DONE : STATE_TRAILER;
+        return empty ? TERN_OK : TERN_AGAIN;
+    case STATE_BODY:
+    case STATE_CHUNK:
+    case STATE_BODY_TO_END:
+    case STATE_DONE:
+    default:
+        return TERN_ERR_CORRUPT;
+    }
+}
+
+static void end_line(struct tern_http_reader *reader)
+{
+    if (reader->kept == reader->line_len) {
+        while (reader->kept > 0 && is_blank(reader->line[reader->kept - 1])) {
+            reader->line_len = --reader->kept;
+        }
+    }
+    reader->line[reader->kept] = '\0';
+}
+
+// One byte of a line. A carriage return may stand before a line feed only: it is kept as such until
+// the next byte shows it.
+static enum tern_result take_line_byte(struct tern_http_reader *reader, char byte)
+{
+    if (reader->line_bytes++ == TERN_HTTP_LINES_MAX) {
+        return TERN_ERR_CORRUPT;
+    }
+    if (byte == '\n') {
+        end_line(reader);
+        const enum tern_result result = take_line(reader);
+        reader->after_cr = false;
+        reader->line_len = 0;
+        reader->kept = 0;
+        return result;
+    }
+    if (reader->after_cr || ((unsigned char)byte < ' ' && byte != '\t' && byte != '\r')) {
+        return TERN_ERR_CORRUPT;
+    }
+    if (byte == '\r') {
+        reader->after_cr = true;
+        return TERN_AGAIN;
+    }
+    reader->line_len++;
+    if (reader->kept < TERN_HTTP_LINE_MAX) {
+        reader->line[reader->kept++] = byte;
+    }
+    return TERN_AGAIN;
+}
+
+// --- Bodies
+
+// What of the body's len bytes is taken now. A body without a length may hold as many as it likes.
+static enum tern_result take_body(struct tern_http_reader *reader, const uint8_t *src, size_t len,
+                                  size_t *taken)
+{
+    struct tern_response *response = reader->response;
+    const bool to_end = reader->state == STATE_BODY_TO_END;
+    const size_t part = to_end || len < reader->left ? len : reader->left;
+    if (part > response->body_size - response->body_len) {
+        return TERN_ERR_TOO_LARGE;
+    }
+    memcpy(response->body + response->body_len, src, part);
+    response->body_len += part;
+    *taken = part;
+    if (to_end) {
+        return TERN_AGAIN;
+    }
+    reader->left -= part;
+    if (reader->left > 0) {
+        return TERN_AGAIN;
+    }
+    const bool chunk = reader->state == STATE_CHUNK;
+    reader->state = chunk ? STATE_CHUNK_END : STATE_DONE;
+    return chunk ? TERN_AGAIN : TERN_OK;
+}
+
+enum tern_result tern_http_reader_feed(struct tern_http_reader *reader, const uint8_t *src,
+                                       size_t len, size_t *used)
+{
+    enum tern_result result = reader->state == STATE_DONE ? TERN_OK : TERN_AGAIN;
+    size_t at = 0;
+    reader->begun = reader->begun || len > 0;
+    while (result == TERN_AGAIN && at < len) {
+        size_t taken = 1;
+        if (reader->state >= STATE_BODY) {
+            result = take_body(reader, src + at, len - at, &taken);
+        } else {
+            result = take_line_byte(reader, (char)src[at]);
+        }
+        at += taken;
+    }
+    *used = at;
+    return result;
+}
+
+enum tern_result tern_http_reader_end(struct tern_http_reader *reader)
+{
+    if (reader->state != STATE_BODY_TO_END) {
+        return TERN_ERR_NETWORK;
+    }
+    reader->state = STATE_DONE;
+    return TERN_OK;
+}
