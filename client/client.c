@@ -6,6 +6,7 @@
 #define DEFAULT_RETRY_MIN_MS 1000
 #define DEFAULT_RETRY_MAX_MS 300000
 #define DEFAULT_BUDGET_WAIT_MS 3600000
+#define DEFAULT_LOOK_AGAIN_MS 30000
 
 const char *tern_client_event_name(enum tern_client_event_kind kind)
 {
@@ -59,6 +60,7 @@ static void set_defaults(struct tern_client_config *config)
     config->retry_min_ms = or_default(config->retry_min_ms, DEFAULT_RETRY_MIN_MS);
     config->retry_max_ms = or_default(config->retry_max_ms, DEFAULT_RETRY_MAX_MS);
     config->budget_wait_ms = or_default(config->budget_wait_ms, DEFAULT_BUDGET_WAIT_MS);
+    config->look_again_ms = or_default(config->look_again_ms, DEFAULT_LOOK_AGAIN_MS);
 }
 
 enum tern_result tern_client_init(struct tern_client *client,
@@ -110,6 +112,9 @@ enum tern_result tern_client_step(struct tern_client *client)
     const bool works = client->phase != TERN_PHASE_NEW && client->phase != TERN_PHASE_STOPPED;
     if (works && tern_client_next_ms(client) > 0) {
         return TERN_AGAIN;
+    }
+    if (works && !client->in_flight) {
+        TERN_TRY(tern_client_allowed(client));
     }
     enum tern_result result = run_phase(client);
     if (works && result != TERN_OK && result != TERN_AGAIN) {

@@ -40,6 +40,8 @@
     X(TERN_EVENT_UPLOADED, "uploaded")                                                             \
     X(TERN_EVENT_EVALUATED, "evaluated")                                                           \
     X(TERN_EVENT_WAITING, "waiting")                                                               \
+    X(TERN_EVENT_PAUSED, "paused")                                                                 \
+    X(TERN_EVENT_RESUMED, "resumed")                                                               \
     X(TERN_EVENT_TROUBLE, "trouble")                                                               \
     X(TERN_EVENT_BUDGET, "budget")                                                                 \
     X(TERN_EVENT_FINISHED, "finished")
@@ -65,6 +67,9 @@ const char *tern_client_event_name(enum tern_client_event_kind kind);
 //                 accepted before; round_bytes: what the round cost on the wire, both directions
 //   evaluated     version, loss, accuracy, num_examples
 //   waiting       wait_ms, why
+//   paused        why: a condition is not met; wait_ms until it is looked at again; round, when one
+//                 is in hand; sequence, when its update is saved and waits. Said once a pause.
+//   resumed       round, sequence as above; wait_ms: how long the pause was
 //   trouble       result, status (HTTP, 0 when none arrived), wait_ms, why: tried again after it
 //   budget        wait_ms, why, bytes (expected), budget_left
 //   finished      version, final_model_hash
@@ -111,6 +116,8 @@ struct tern_client_config {
     uint64_t budget_per_round;
     uint64_t budget_per_month; // calendar month, UTC; needs a clock that knows the date
     uint32_t budget_wait_ms;   // looks again after this; 0 = 3,600,000
+
+    uint32_t look_again_ms; // while the conditions do not allow work; 0 = 30,000
 
     void (*on_event)(void *ctx, const struct tern_client_event *event); // NULL = nobody listens
     void *event_ctx;
@@ -233,6 +240,11 @@ struct tern_client {
     char path[TERN_PATH_MAX];
     uint8_t message[512];                 // request body of enrolment and check-in
     uint8_t reply[TERN_WIRE_MESSAGE_MAX]; // reply body of everything but downloads
+
+    // What the conditions are, and whether they make the client wait.
+    struct tern_conditions conditions;
+    bool paused;
+    uint64_t paused_since_ms;
 
     // When to go on.
     uint64_t due_ms; // monotonic

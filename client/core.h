@@ -20,6 +20,11 @@ uint64_t tern_client_now_ms(const struct tern_client *client);
 // one.
 uint32_t tern_client_spread(struct tern_client *client, uint32_t ms, uint32_t most);
 
+// Whether the conditions allow the next piece of work (phases/pause.c); client->conditions is what
+// they are. TERN_AGAIN: not now; looked at again after config.look_again_ms. Says when that begins
+// and when it ends.
+TERN_MUST_USE enum tern_result tern_client_allowed(struct tern_client *client);
+
 // Does nothing for `ms` (at least 100, at most a day) and says why. Returns TERN_AGAIN.
 TERN_MUST_USE enum tern_result tern_client_wait(struct tern_client *client, uint32_t ms,
                                                 const char *why);

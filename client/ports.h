@@ -154,8 +154,9 @@ struct tern_conditions {
 
 struct tern_condition_port {
     void *ctx;
-    // Fills *now and returns whether the client may work; when it may not, *why is a static
-    // sentence.
+    // Fills *now and returns whether the client may work; when it may not, *why is a sentence that
+    // is valid until the next call. Asked before every request, local step and evaluation, so it
+    // costs little: an implementation that has to look far keeps what it saw for a second or so.
     bool (*may_work)(void *ctx, struct tern_conditions *now, const char **why);
 };
 

@@ -31,10 +31,11 @@ static const struct tern_cli_verb verbs[] = {
      NULL, 0, 0, verb_run},
     {"once", "take part in one round, for cron", "",
      "Does one round and ends: 0 when the update was answered, 4 when there was nothing to do or\n"
-     "a byte budget forbids it (the reason is on stderr), 3 when the aggregator refuses this\n"
-     "client or its update, 1 when the aggregator could not be reached.\n"
+     "a byte budget or client.when forbids it (the reason is on stderr), 3 when the aggregator\n"
+     "refuses this client or its update, 1 when the aggregator could not be reached. Conditions\n"
+     "that are lost while it trains are waited for.\n"
      "\n"
-     "With --json it prints what ended it (uploaded, waiting, budget, ...) and for an upload the\n"
+     "With --json it prints what ended it (uploaded, waiting, paused, ...) and for an upload the\n"
      "answer and the bytes.\n"
      "\n"
      "  tern-client once --config client.ini --set client.wait=0\n",
@@ -51,6 +52,15 @@ static const struct tern_cli_verb verbs[] = {
      "\n"
      "  tern-client meter --config client.ini --json\n",
      NULL, 0, 0, verb_meter},
+    {"conditions", "show whether the machine's state allows work", "",
+     "Reads what client.when may ask for, and says of each what was found, where, and whether it\n"
+     "holds. Ends with 0 when the client may work now and with 4 when it may not. Needs no\n"
+     "aggregator. The load shown includes that of a client that runs, which that client itself\n"
+     "leaves out.\n"
+     "\n"
+     "  tern-client conditions --config client.ini\n"
+     "  tern-client conditions --set client.when='unmetered, charging, temperature<70' --json\n",
+     NULL, 0, 0, verb_conditions},
     {0},
 };
 

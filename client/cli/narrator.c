@@ -57,6 +57,14 @@ static void log_pause(const struct narrator *narrator, const struct tern_client_
         tern_log(TERN_LOG_INFO, name, "wait_ms=%u why=%s", event->wait_ms,
                  TERN_LOG_TEXT(event->why));
         break;
+    case TERN_EVENT_PAUSED:
+        tern_log(TERN_LOG_INFO, name, "round=%u sequence=%u look_again_ms=%u why=%s", event->round,
+                 event->sequence, event->wait_ms, TERN_LOG_TEXT(event->why));
+        break;
+    case TERN_EVENT_RESUMED:
+        tern_log(TERN_LOG_INFO, name, "round=%u sequence=%u paused_ms=%u", event->round,
+                 event->sequence, event->wait_ms);
+        break;
     case TERN_EVENT_TROUBLE: {
         const bool link = event->result == TERN_ERR_NETWORK || event->result == TERN_ERR_TLS;
         const char *detail = link && narrator->curl != NULL ? tern_curl_why(narrator->curl) : "";
@@ -109,6 +117,12 @@ static int code_of_answer(enum tern_result answer)
     return answer == TERN_OK || answer == TERN_ERR_LATE ? TERN_EXIT_OK : TERN_EXIT_REFUSED;
 }
 
+// A pause in the middle of a round is waited out: ending would throw away what was trained.
+static bool may_end_at(const struct tern_client_event *paused)
+{
+    return paused->round == 0 || paused->sequence != 0;
+}
+
 // An evaluation is over when the check-in that reports it was answered.
 static void listen_for_end(struct narrator *narrator, const struct tern_client_event *event)
 {
@@ -124,6 +138,11 @@ static void listen_for_end(struct narrator *narrator, const struct tern_client_e
     case TERN_EVENT_TASK:
         if (narrator->evaluated) {
             round_over(narrator, event, TERN_EXIT_OK);
+        }
+        break;
+    case TERN_EVENT_PAUSED:
+        if (may_end_at(event)) {
+            round_over(narrator, event, TERN_EXIT_NOTHING);
         }
         break;
     case TERN_EVENT_WAITING:
@@ -154,6 +173,8 @@ void narrator_on_event(void *ctx, const struct tern_client_event *event)
         log_finished(event);
         break;
     case TERN_EVENT_WAITING:
+    case TERN_EVENT_PAUSED:
+    case TERN_EVENT_RESUMED:
     case TERN_EVENT_TROUBLE:
     case TERN_EVENT_BUDGET:
     case TERN_EVENT_STARTED_OVER:

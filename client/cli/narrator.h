@@ -14,7 +14,7 @@ struct narrator {
     uint32_t troubles;
     bool evaluated;
     struct tern_client_event last; // once: the event that ended it; `why` stands below
-    char why[128];
+    char why[256];
 };
 
 // For tern_client_config.on_event; ctx is the narrator.

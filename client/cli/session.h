@@ -7,6 +7,7 @@
 #include "client.h"
 #include "data/partition.h"
 #include "data/source.h"
+#include "posix/conditions.h"
 #include "posix/file_store.h"
 #include "posix/system.h"
 #include "posix/transport.h"

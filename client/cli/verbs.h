@@ -12,5 +12,6 @@ int verb_run(struct tern_cli *cli);
 int verb_once(struct tern_cli *cli);
 int verb_status(struct tern_cli *cli);
 int verb_meter(struct tern_cli *cli);
+int verb_conditions(struct tern_cli *cli);
 
 #endif

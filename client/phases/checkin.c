@@ -3,18 +3,12 @@
 
 #include <string.h>
 
-#define CONDITIONS_WAIT_MS 60000
-
 // The protocol's least time between the end of a long poll and giving its answer up.
 #define HELD_TIMEOUT_MIN_MS 30000
 
-static enum tern_result may_start(struct tern_client *client, struct tern_conditions *conditions)
+static enum tern_result may_start(struct tern_client *client)
 {
-    const struct tern_condition_port *port = &client->config.ports.conditions;
-    const char *why = "the conditions do not allow work now";
-    if (!port->may_work(port->ctx, conditions, &why)) {
-        return tern_client_wait(client, CONDITIONS_WAIT_MS, why);
-    }
+    const char *why = NULL;
     if (!tern_budget_month_has_round(client)) {
         return tern_budget_stop(client, client->budget.round_mean,
                                 "a round would exceed the byte budget of the month");
@@ -29,9 +23,9 @@ static bool budgeted(const struct tern_client *client)
     return client->config.budget_per_round != 0 || client->config.budget_per_month != 0;
 }
 
-static tern_CheckinRequest describe(struct tern_client *client,
-                                    const struct tern_conditions *conditions)
+static tern_CheckinRequest describe(struct tern_client *client)
 {
+    const struct tern_conditions *conditions = &client->conditions;
     tern_CheckinRequest message = tern_CheckinRequest_init_zero;
     message.replica.size = TERN_SHA256_SIZE;
     memcpy(message.replica.bytes, client->replica, TERN_SHA256_SIZE);
@@ -61,10 +55,9 @@ static uint32_t checkin_timeout(const struct tern_client_config *config)
 
 static enum tern_result prepare(struct tern_client *client)
 {
-    struct tern_conditions conditions = {0};
     client->round_done = true; // a round's account opens with the check-in that brings its task
-    TERN_TRY(may_start(client, &conditions));
-    const tern_CheckinRequest message = describe(client, &conditions);
+    TERN_TRY(may_start(client));
+    const tern_CheckinRequest message = describe(client);
     tern_client_request(client, TERN_PURPOSE_CHECKIN, "POST", TERN_PATH_CHECKIN);
     client->request.timeout_ms = checkin_timeout(&client->config);
     client->request.body = client->message;

@@ -4,6 +4,7 @@
 // learning.
 #include "client.h"
 #include "fleet/memory_store.h"
+#include "posix/conditions.h"
 #include "posix/system.h"
 #include "posix/transport.h"
 #include "tensor/model.h"

@@ -10,77 +10,11 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
-
-static char folder[128];
-
-static void make_folder(void)
-{
-    const char *base = getenv("TMPDIR");
-    snprintf(folder, sizeof folder, "%.80s/tern-posix-XXXXXX", base != NULL ? base : "/tmp");
-    assert_non_null(mkdtemp(folder));
-}
-
-static void put(const char *supply, const char *file, const char *text)
-{
-    char path[512];
-    snprintf(path, sizeof path, "%s/%s", folder, supply);
-    mkdir(path, 0700);
-    snprintf(path, sizeof path, "%s/%s/%s", folder, supply, file);
-    FILE *out = fopen(path, "w");
-    assert_non_null(out);
-    fputs(text, out);
-    fclose(out);
-}
-
-static void remove_supply(const char *supply)
-{
-    static const char *const files[] = {"type", "online"};
-    char path[512];
-    for (int i = 0; i < 2; i++) {
-        snprintf(path, sizeof path, "%s/%s/%s", folder, supply, files[i]);
-        unlink(path);
-    }
-    snprintf(path, sizeof path, "%s/%s", folder, supply);
-    rmdir(path);
-}
-
-static void power_is_read_from_the_supplies(void **state)
-{
-    (void)state;
-    make_folder();
-    struct tern_posix_conditions conditions = {
-        .metered = true, .only_on_mains = true, .power_dir = folder};
-    const struct tern_condition_port port = tern_posix_conditions_port(&conditions);
-    struct tern_conditions now = {0};
-    const char *why = NULL;
-    assert_true(port.may_work(port.ctx, &now, &why)); // a board without supplies
-    assert_int_equal(now.power, 0);
-    assert_true(now.metered);
-    assert_true(now.memory_kib > 1000);
-    put("BAT0", "type", "Battery\n");
-    assert_false(port.may_work(port.ctx, &now, &why));
-    assert_int_equal(now.power, 1);
-    assert_non_null(why);
-    put("AC", "type", "Mains\n");
-    put("AC", "online", "0\n");
-    assert_false(port.may_work(port.ctx, &now, &why));
-    put("AC", "online", "1\n");
-    assert_true(port.may_work(port.ctx, &now, &why));
-    assert_int_equal(now.power, 2);
-    conditions.only_on_mains = false;
-    remove_supply("AC");
-    assert_true(port.may_work(port.ctx, &now, &why));
-    assert_int_equal(now.power, 1);
-    remove_supply("BAT0");
-    assert_int_equal(rmdir(folder), 0);
-}
 
 static void clock_and_entropy_work(void **state)
 {
@@ -217,7 +151,6 @@ int main(void)
         return 1;
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(power_is_read_from_the_supplies),
         cmocka_unit_test(clock_and_entropy_work),
         cmocka_unit_test(only_https_is_spoken),
         cmocka_unit_test(nobody_listening_is_a_network_error),

@@ -246,7 +246,8 @@ static void does_not_work_when_conditions_forbid_it(void **state)
     struct tern_client_event event;
     boot();
     world.may_work = false;
-    run_until(TERN_EVENT_WAITING, &event);
+    run_until(TERN_EVENT_PAUSED, &event);
+    assert_int_equal(event.wait_ms, 30000);
     assert_int_equal(world.server.checkins, 0);
     world.may_work = true;
     run_until(TERN_EVENT_UPLOADED, NULL);

@@ -11,6 +11,7 @@
 #include "client.h"
 #include "codec/container.h"
 #include "posix/file_store.h"
+#include "posix/conditions.h"
 #include "posix/system.h"
 #include "posix/transport.h"
 #include "store/store.h"

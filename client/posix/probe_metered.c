@@ -1,0 +1,185 @@
+// Asks NetworkManager over D-Bus whether the link is paid by the byte. The bus may hang as well as
+// its service, so both what opens a connection and the question itself are bounded.
+#define _GNU_SOURCE
+#include "posix/probe.h"
+
+#include <stdio.h>
+
+#ifdef TERN_HAVE_DBUS
+
+#include <dbus/dbus.h>
+#include <stdlib.h>
+
+#define SERVICE "org.freedesktop.NetworkManager"
+#define ANSWER_MS 500 // of the bus to a greeting, and of NetworkManager to the question
+
+// NMMetered of NetworkManager's D-Bus types.
+enum { NM_UNKNOWN = 0, NM_YES = 1, NM_NO = 2, NM_GUESS_YES = 3, NM_GUESS_NO = 4, NM_COUNT };
+
+static const char *const answers[NM_COUNT] = {"unknown", "yes", "no", "guess-yes", "guess-no"};
+
+// --- The bus
+// -------------------------------------------------------------------------------------------
+
+static void find_address(const char *root, char *address, size_t size)
+{
+    const char *given = getenv("DBUS_SYSTEM_BUS_ADDRESS");
+    if (given != NULL && given[0] != '\0') {
+        snprintf(address, size, "%s", given);
+        return;
+    }
+    char path[TERN_PROBE_PATH];
+    snprintf(path, sizeof path, "%s/run/dbus/system_bus_socket", root);
+    char *escaped = dbus_address_escape_value(path);
+    snprintf(address, size, "unix:path=%s", escaped != NULL ? escaped : path);
+    dbus_free(escaped);
+}
+
+// Sends the message, which it takes over, and waits for the answer. NULL with *error set.
+static DBusMessage *ask(DBusConnection *bus, DBusMessage *message, DBusError *error)
+{
+    if (message == NULL) {
+        dbus_set_error_const(error, DBUS_ERROR_NO_MEMORY, "no memory");
+        return NULL;
+    }
+    DBusMessage *reply = dbus_connection_send_with_reply_and_block(bus, message, ANSWER_MS, error);
+    dbus_message_unref(message);
+    return reply;
+}
+
+// dbus_bus_get() would wait 25 seconds for a bus that does not answer.
+static DBusConnection *open_bus(const char *address, DBusError *error)
+{
+    DBusConnection *bus = dbus_connection_open_private(address, error);
+    if (bus == NULL) {
+        return NULL;
+    }
+    DBusMessage *welcome = ask(bus,
+                               dbus_message_new_method_call(DBUS_SERVICE_DBUS, DBUS_PATH_DBUS,
+                                                            DBUS_INTERFACE_DBUS, "Hello"),
+                               error);
+    if (welcome == NULL) {
+        dbus_connection_close(bus);
+        dbus_connection_unref(bus);
+        return NULL;
+    }
+    dbus_message_unref(welcome);
+    return bus;
+}
+
+void tern_probe_metered_close(struct tern_metered_probe *probe)
+{
+    DBusConnection *bus = probe->connection;
+    if (bus != NULL) {
+        dbus_connection_close(bus);
+        dbus_connection_unref(bus);
+        probe->connection = NULL;
+    }
+}
+
+// --- The question
+// --------------------------------------------------------------------------------------
+
+static DBusMessage *make_question(void)
+{
+    const char *interface = SERVICE;
+    const char *property = "Metered";
+    DBusMessage *message = dbus_message_new_method_call(SERVICE, "/org/freedesktop/NetworkManager",
+                                                        DBUS_INTERFACE_PROPERTIES, "Get");
+    if (message == NULL) {
+        return NULL;
+    }
+    dbus_message_set_auto_start(message, FALSE);
+    if (!dbus_message_append_args(message, DBUS_TYPE_STRING, &interface, DBUS_TYPE_STRING,
+                                  &property, DBUS_TYPE_INVALID)) {
+        dbus_message_unref(message);
+        return NULL;
+    }
+    return message;
+}
+
+// The signals that a bus sends to everybody would otherwise gather.
+static void drop_signals(DBusConnection *bus)
+{
+    DBusMessage *message = NULL;
+    while ((message = dbus_connection_pop_message(bus)) != NULL) {
+        dbus_message_unref(message);
+    }
+}
+
+static void read_answer(DBusMessage *reply, struct tern_reading *metered)
+{
+    DBusMessageIter outer;
+    DBusMessageIter inner;
+    dbus_uint32_t value = NM_COUNT;
+    if (dbus_message_iter_init(reply, &outer) &&
+        dbus_message_iter_get_arg_type(&outer) == DBUS_TYPE_VARIANT) {
+        dbus_message_iter_recurse(&outer, &inner);
+        if (dbus_message_iter_get_arg_type(&inner) == DBUS_TYPE_UINT32) {
+            dbus_message_iter_get_basic(&inner, &value);
+        }
+    }
+    if (value == NM_UNKNOWN) {
+        tern_reading_unknown(metered, "NetworkManager does not know");
+    } else if (value < NM_COUNT) {
+        tern_reading_known(metered, value == NM_YES || value == NM_GUESS_YES,
+                           "NetworkManager says %s", answers[value]);
+    } else {
+        tern_reading_unknown(metered, "NetworkManager's answer makes no sense");
+    }
+}
+
+static void explain(const DBusError *error, struct tern_reading *metered)
+{
+    const bool absent = dbus_error_has_name(error, DBUS_ERROR_NAME_HAS_NO_OWNER) ||
+                        dbus_error_has_name(error, DBUS_ERROR_SERVICE_UNKNOWN);
+    if (absent) {
+        tern_reading_unknown(metered, "NetworkManager does not run");
+    } else {
+        tern_reading_unknown(metered, "the bus does not answer: %.90s", error->message);
+    }
+}
+
+void tern_probe_metered(struct tern_metered_probe *probe, const char *root,
+                        struct tern_reading *metered)
+{
+    DBusError error;
+    char address[TERN_PROBE_PATH + 16];
+    DBusMessage *reply = NULL;
+    dbus_error_init(&error);
+    find_address(root, address, sizeof address);
+    snprintf(metered->from, sizeof metered->from, "NetworkManager on %.100s", address);
+    if (probe->connection == NULL) {
+        probe->connection = open_bus(address, &error);
+    }
+    if (probe->connection != NULL) {
+        reply = ask(probe->connection, make_question(), &error);
+        drop_signals(probe->connection);
+    }
+    if (reply != NULL) {
+        read_answer(reply, metered);
+        dbus_message_unref(reply);
+    } else {
+        explain(&error, metered);
+        tern_probe_metered_close(probe);
+    }
+    dbus_error_free(&error);
+}
+
+#else
+
+void tern_probe_metered(struct tern_metered_probe *probe, const char *root,
+                        struct tern_reading *metered)
+{
+    (void)probe;
+    (void)root;
+    snprintf(metered->from, sizeof metered->from, "NetworkManager");
+    tern_reading_unknown(metered, "this tern-client was built without D-Bus");
+}
+
+void tern_probe_metered_close(struct tern_metered_probe *probe)
+{
+    (void)probe;
+}
+
+#endif
