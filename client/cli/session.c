@@ -1,10 +1,10 @@
 #define _GNU_SOURCE
 #include "cli/session.h"
-#include "cli/conditions.h"
 
 #include "version.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,19 +65,12 @@ static bool builds_model(const char *spec, const uint8_t *hash)
            memcmp(model.hash, hash, TERN_SHA256_SIZE) == 0;
 }
 
-static enum tern_result read_conditions(struct session *session)
-{
-    char why[CONDITIONS_WHY_MAX];
-    const enum tern_result result =
-        conditions_from_settings(session->settings, &session->conditions, why);
-    return result == TERN_OK ? TERN_OK : explain(session, result, "%s", why);
-}
-
 static enum tern_result init_client(struct session *session,
                                     const struct session_listener *listener)
 {
     const struct tern_client_settings *settings = session->settings;
-    TERN_TRY(read_conditions(session));
+    session->conditions = (struct tern_posix_conditions){.metered = settings->metered,
+                                                         .only_on_mains = settings->only_on_mains};
     struct tern_client_config config = {
         .ports =
             {
@@ -98,7 +91,6 @@ static enum tern_result init_client(struct session *session,
         .budget_per_round = settings->budget_per_round,
         .budget_per_month = settings->budget_per_month,
         .budget_wait_ms = (uint32_t)settings->budget_look_again,
-        .look_again_ms = (uint32_t)settings->look_again,
         .builds_model = builds_model,
     };
     if (session->curl != NULL) {
@@ -126,8 +118,12 @@ enum tern_result session_open(struct session *session, const struct tern_client_
     if (tern_curl_global() != TERN_OK) {
         return explain(session, TERN_ERR_NO_MEMORY, "libcurl cannot start");
     }
-    const struct tern_curl_config curl = {
-        .server = settings->server, .ca_file = settings->ca, .abort = listener->abort};
+    char session_file[PATH_MAX];
+    snprintf(session_file, sizeof session_file, "%s/tls-session", settings->state_dir);
+    const struct tern_curl_config curl = {.server = settings->server,
+                                          .ca_file = settings->ca,
+                                          .session_file = session_file,
+                                          .abort = listener->abort};
     TERN_TRY(tern_curl_open(&session->curl, &curl, session->why));
     enum tern_result result =
         tern_file_store_open(&session->store, settings->state_dir, session->why);
@@ -323,7 +319,6 @@ enum tern_result session_restore_reader(struct session *session)
 
 void session_close(struct session *session)
 {
-    tern_posix_conditions_close(&session->conditions);
     tern_curl_close(session->curl);
     tern_file_store_close(session->store);
     tern_partition_free(&session->partition);

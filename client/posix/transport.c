@@ -1,7 +1,7 @@
 #define _GNU_SOURCE
 #include "posix/transport.h"
-#include "posix/keep_sessions.h"
 #include "posix/sockets.h"
+#include "posix/tls.h"
 
 #include <curl/curl.h>
 #include <stdio.h>
@@ -19,25 +19,10 @@
 // aggregator's limits.min_rate gives its end up likewise.
 #define MIN_BYTES_PER_SECOND 500
 
-// TLS 1.2 with these suites is as strong as 1.3 for what Tern sends, and offering 1.3 besides costs
-// some 95 bytes in every ClientHello for an aggregator that speaks 1.2.
-#define TLS_VERSIONS (CURL_SSLVERSION_TLSv1_2 | CURL_SSLVERSION_MAX_TLSv1_2)
-
-// Few suites and curves keep the ClientHello small. All are forward secret and authenticated;
-// ChaCha20 is first because boards without AES instructions are the rule.
-#define TLS12_SUITES                                                                               \
-    "ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-ECDSA-AES128-GCM-SHA256:"                                 \
-    "ECDHE-RSA-CHACHA20-POLY1305:ECDHE-RSA-AES128-GCM-SHA256"
-
-// P-256 is needed for certificates with such a key. Naming X25519 besides costs 2 bytes in every
-// ClientHello and saves 66 in a full handshake, which every `tern-client once` of a cron job does.
-#define TLS12_CURVES "X25519:P-256"
-
 struct tern_curl {
-    CURL *easy;    // NULL: no connection
-    CURLSH *share; // keeps the TLS sessions when the connection is closed
+    CURL *easy; // NULL: no connection
+    struct tern_tls *tls;
     char *server;
-    char *ca_file; // NULL: the system's
     uint32_t connect_timeout_ms;
     char *url;
     size_t url_size;
@@ -122,6 +107,9 @@ static int on_connected(void *ctx, char *remote, char *local, int remote_port, i
     (void)remote_port;
     (void)local_port;
     tern_sockets_read(&curl->sockets, curl->connecting ? TERN_PURPOSE_HANDSHAKE : curl->purpose);
+    if (curl->connecting) {
+        tern_tls_connected(curl->tls, curl->easy);
+    }
     curl->connecting = false;
     return CURL_PREREQFUNC_OK;
 }
@@ -178,27 +166,10 @@ static int on_progress(void *ctx, curl_off_t down_total, curl_off_t down, curl_o
 // --- The handle
 // -----------------------------------------------------------------------------------
 
-static void set_security(const struct tern_curl *curl)
-{
-    CURL *easy = curl->easy;
-    curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "https");
-    curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long)TLS_VERSIONS);
-    curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 1L);
-    curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, 2L);
-    curl_easy_setopt(easy, CURLOPT_SSL_CIPHER_LIST, TLS12_SUITES);
-    curl_easy_setopt(easy, CURLOPT_SSL_EC_CURVES, TLS12_CURVES);
-    curl_easy_setopt(easy, CURLOPT_SSL_ENABLE_ALPN, 0L);
-    tern_keep_sessions(easy);
-    if (curl->ca_file != NULL) {
-        curl_easy_setopt(easy, CURLOPT_CAINFO, curl->ca_file);
-        curl_easy_setopt(easy, CURLOPT_CAPATH, NULL);
-    }
-}
-
 static void set_options(struct tern_curl *curl)
 {
     CURL *easy = curl->easy;
-    curl_easy_setopt(easy, CURLOPT_SHARE, curl->share);
+    curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "https");
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     curl_easy_setopt(easy, CURLOPT_TCP_NODELAY, 1L);
@@ -222,7 +193,7 @@ static void set_options(struct tern_curl *curl)
     curl_easy_setopt(easy, CURLOPT_NOPROGRESS, 0L);
     curl_easy_setopt(easy, CURLOPT_XFERINFOFUNCTION, on_progress);
     curl_easy_setopt(easy, CURLOPT_XFERINFODATA, curl);
-    set_security(curl);
+    tern_tls_configure(curl->tls, easy);
 }
 
 static enum tern_result make_ready(struct tern_curl *curl)
@@ -338,11 +309,8 @@ static void set_request(struct tern_curl *curl, const struct tern_request *reque
     }
 }
 
-static enum tern_result outcome(const struct tern_curl *curl, CURLcode code)
+static enum tern_result result_of(CURLcode code)
 {
-    if (curl->too_large) {
-        return TERN_ERR_TOO_LARGE;
-    }
     switch ((int)code) {
     case CURLE_OK:
         return TERN_OK;
@@ -360,6 +328,34 @@ static enum tern_result outcome(const struct tern_curl *curl, CURLcode code)
     }
 }
 
+// A handshake that failed sent nothing of the request. When a session was offered in it, it may be
+// the session that the peer stumbled over.
+static CURLcode run_request(struct tern_curl *curl)
+{
+    tern_tls_begin(curl->tls);
+    const CURLcode code = curl_easy_perform(curl->easy);
+    if (curl->connecting && result_of(code) == TERN_ERR_TLS &&
+        tern_tls_try_without_session(curl->tls)) {
+        return curl_easy_perform(curl->easy);
+    }
+    return code;
+}
+
+static void explain(struct tern_curl *curl, CURLcode code, const struct tern_request *request)
+{
+    const char *why = tern_tls_why(curl->tls);
+    if (code == CURLE_OK) {
+        curl->error[0] = '\0'; // libcurl may have complained about an old connection
+    } else if (curl->stalled) {
+        snprintf(curl->error, sizeof curl->error, "nothing moved for %u ms",
+                 (unsigned)request->timeout_ms);
+    } else if (result_of(code) == TERN_ERR_TLS && why[0] != '\0') {
+        snprintf(curl->error, sizeof curl->error, "%s", why);
+    } else if (curl->error[0] == '\0') {
+        snprintf(curl->error, sizeof curl->error, "%s", curl_easy_strerror(code));
+    }
+}
+
 static enum tern_result perform(struct tern_curl *curl, const struct tern_request *request)
 {
     struct curl_slist *headers = make_headers(request);
@@ -374,7 +370,7 @@ static enum tern_result perform(struct tern_curl *curl, const struct tern_reques
     curl->error[0] = '\0';
     curl->too_large = false;
     watch(curl, request);
-    const CURLcode code = curl_easy_perform(curl->easy);
+    const CURLcode code = run_request(curl);
     long status = 0;
     curl_easy_getinfo(curl->easy, CURLINFO_RESPONSE_CODE, &status);
     curl->response->status = (int)status;
@@ -382,15 +378,11 @@ static enum tern_result perform(struct tern_curl *curl, const struct tern_reques
     curl_easy_setopt(curl->easy, CURLOPT_HTTPHEADER, NULL);
     curl_slist_free_all(headers);
     curl->stall_ms = 0;
+    explain(curl, code, request);
     if (code == CURLE_OK) {
-        curl->error[0] = '\0'; // libcurl may have complained about an old connection
-    } else if (curl->stalled) {
-        snprintf(curl->error, sizeof curl->error, "nothing moved for %u ms",
-                 (unsigned)request->timeout_ms);
-    } else if (curl->error[0] == '\0') {
-        snprintf(curl->error, sizeof curl->error, "%s", curl_easy_strerror(code));
+        tern_tls_exchanged(curl->tls);
     }
-    return outcome(curl, code);
+    return curl->too_large ? TERN_ERR_TOO_LARGE : result_of(code);
 }
 
 static enum tern_result exchange(void *ctx, const struct tern_request *request,
@@ -422,11 +414,6 @@ static enum tern_result check_config(const struct tern_curl_config *config, char
         snprintf(why, WHY_SIZE, "server is \"%s\"; it must be https://host:port", config->server);
         return TERN_ERR_CONFIG;
     }
-    if (config->ca_file != NULL && config->ca_file[0] != '\0' &&
-        access(config->ca_file, R_OK) != 0) {
-        snprintf(why, WHY_SIZE, "the CA file %s cannot be read", config->ca_file);
-        return TERN_ERR_CONFIG;
-    }
     return TERN_OK;
 }
 
@@ -443,28 +430,27 @@ static bool copy_config(struct tern_curl *curl, const struct tern_curl_config *c
     if (curl->server[len - 1] == '/') {
         curl->server[len - 1] = '\0';
     }
-    if (config->ca_file == NULL || config->ca_file[0] == '\0') {
-        return true;
-    }
-    curl->ca_file = strdup(config->ca_file);
-    return curl->ca_file != NULL;
+    return true;
 }
 
 enum tern_result tern_curl_open(struct tern_curl **curl, const struct tern_curl_config *config,
                                 char why[512])
 {
+    const struct tern_tls_config tls = {
+        .server = config->server, .ca_file = config->ca_file, .session_file = config->session_file};
     TERN_TRY(check_config(config, why));
     struct tern_curl *fresh = calloc(1, sizeof *fresh);
-    if (fresh != NULL) {
-        tern_sockets_init(&fresh->sockets);
-        fresh->share = curl_share_init();
-    }
-    if (fresh == NULL || fresh->share == NULL || !copy_config(fresh, config)) {
+    if (fresh == NULL || !copy_config(fresh, config)) {
         snprintf(why, WHY_SIZE, "there is no memory for a connection");
         tern_curl_close(fresh);
         return TERN_ERR_NO_MEMORY;
     }
-    curl_share_setopt(fresh->share, CURLSHOPT_SHARE, CURL_LOCK_DATA_SSL_SESSION);
+    tern_sockets_init(&fresh->sockets);
+    const enum tern_result result = tern_tls_open(&fresh->tls, &tls, why);
+    if (result != TERN_OK) {
+        tern_curl_close(fresh);
+        return result;
+    }
     *curl = fresh;
     return TERN_OK;
 }
@@ -475,11 +461,8 @@ void tern_curl_close(struct tern_curl *curl)
         return;
     }
     close_connection(curl);
-    if (curl->share != NULL) {
-        curl_share_cleanup(curl->share);
-    }
+    tern_tls_close(curl->tls);
     free(curl->server);
-    free(curl->ca_file);
     free(curl->url);
     free(curl);
 }

@@ -7,6 +7,9 @@
 // connection (acknowledgements, a close) goes to the purpose of the exchange before it. The
 // segments that close a connection are sent after the last reading that is possible, and are
 // added as two out and one or two in, without payload.
+//
+// A connection resumes the TLS session of the one before when the aggregator agrees; tls.h says
+// when a session is used. A handshake that fails with a session is done once more without.
 #ifndef TERN_POSIX_TRANSPORT_H
 #define TERN_POSIX_TRANSPORT_H
 
@@ -16,8 +19,10 @@
 struct tern_curl;
 
 struct tern_curl_config {
-    const char *server;                 // "https://host:port"
-    const char *ca_file;                // PEM; NULL or "" = the system's certificates
+    const char *server;  // "https://host:port"
+    const char *ca_file; // PEM; NULL or "" = the system's certificates
+    const char
+        *session_file; // keeps the TLS session when the process ends; NULL or "" = it does not
     uint32_t connect_timeout_ms;        // 0 = 20,000
     const volatile sig_atomic_t *abort; // not 0: give up within a second; NULL = never
 };
@@ -27,7 +32,7 @@ TERN_MUST_USE enum tern_result tern_curl_global(void);
 
 // Opens a transport; no connection is made yet. The config's strings are copied. why: says what is
 // wrong and what to write instead.
-// TERN_ERR_CONFIG     the server is not an https URL, or the CA file cannot be read
+// TERN_ERR_CONFIG     the server is not an https URL, or the CA file cannot be read or is missing
 // TERN_ERR_NO_MEMORY
 TERN_MUST_USE enum tern_result tern_curl_open(struct tern_curl **curl,
                                               const struct tern_curl_config *config, char why[512]);

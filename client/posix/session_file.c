@@ -1,0 +1,65 @@
+// "TLSs", format version, CRC-32C of all that follows, length of the session, time of saving, time
+// of expiry, binding, session.
+#define _GNU_SOURCE
+#include "posix/session_file.h"
+#include "hosted/files.h"
+#include "util/bytes.h"
+#include "util/crc32c.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MAGIC 0x73534c54u // "TLSs"
+#define FORMAT 1u
+#define CHECKED_FROM 12
+#define BINDING_AT 32
+#define HEAD_SIZE (BINDING_AT + TERN_SHA256_SIZE)
+
+static bool is_valid(const uint8_t *file, size_t len, const uint8_t *binding, uint64_t now_s)
+{
+    return len > HEAD_SIZE && tern_get_le32(file) == MAGIC && tern_get_le32(file + 4) == FORMAT &&
+           tern_get_le32(file + 8) == tern_crc32c(0, file + CHECKED_FROM, len - CHECKED_FROM) &&
+           tern_get_le32(file + 12) == len - HEAD_SIZE && tern_get_le64(file + 16) <= now_s &&
+           tern_get_le64(file + 24) > now_s &&
+           memcmp(file + BINDING_AT, binding, TERN_SHA256_SIZE) == 0;
+}
+
+void tern_session_file_read(const char *path, const uint8_t binding[TERN_SHA256_SIZE],
+                            uint64_t now_s, struct tern_tls_session *session)
+{
+    uint8_t *file = NULL;
+    size_t len = 0;
+    if (tern_file_read(path, HEAD_SIZE + TERN_TLS_SESSION_MAX, &file, &len) != TERN_OK) {
+        return;
+    }
+    uint8_t *bytes = is_valid(file, len, binding, now_s) ? malloc(len - HEAD_SIZE) : NULL;
+    if (bytes != NULL) {
+        memcpy(bytes, file + HEAD_SIZE, len - HEAD_SIZE);
+        *session = (struct tern_tls_session){
+            .bytes = bytes, .len = len - HEAD_SIZE, .expires_s = tern_get_le64(file + 24)};
+    }
+    explicit_bzero(file, len);
+    free(file);
+}
+
+void tern_session_file_write(const char *path, const uint8_t binding[TERN_SHA256_SIZE],
+                             uint64_t now_s, const struct tern_tls_session *session)
+{
+    const size_t len = HEAD_SIZE + session->len;
+    uint8_t *file = malloc(len);
+    if (file == NULL) {
+        return;
+    }
+    tern_put_le32(file, MAGIC);
+    tern_put_le32(file + 4, FORMAT);
+    tern_put_le32(file + 12, (uint32_t)session->len);
+    tern_put_le64(file + 16, now_s);
+    tern_put_le64(file + 24, session->expires_s);
+    memcpy(file + BINDING_AT, binding, TERN_SHA256_SIZE);
+    memcpy(file + HEAD_SIZE, session->bytes, session->len);
+    tern_put_le32(file + 8, tern_crc32c(0, file + CHECKED_FROM, len - CHECKED_FROM));
+    const enum tern_result result = tern_file_write(path, file, len, 0600);
+    (void)result; // the header says why
+    explicit_bzero(file, len);
+    free(file);
+}

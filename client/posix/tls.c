@@ -1,0 +1,284 @@
+#define _GNU_SOURCE
+#include "posix/tls.h"
+#include "posix/session_file.h"
+#include "posix/tls/backend.h"
+#include "util/sha256.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define WHY_SIZE 512
+
+// TLS 1.2 with the backends' suites is as strong as 1.3 for what Tern sends, and offering 1.3
+// besides costs some 95 bytes in every ClientHello for an aggregator that speaks 1.2.
+#define TLS_VERSIONS (CURL_SSLVERSION_TLSv1_2 | CURL_SSLVERSION_MAX_TLSv1_2)
+
+// A session is as good as the verification it came from, so that one is repeated weekly at least.
+#define TICKET_LIMIT_S (7 * 86400)
+#define TICKET_DEFAULT_S 86400
+
+struct tern_tls {
+    char *host;
+    char *ca_file;      // NULL: whatever libcurl's library takes by itself
+    char *session_file; // NULL: none
+    uint8_t binding[TERN_SHA256_SIZE];
+    struct tern_tls_session session;
+    bool unsaved; // the session is newer than the file
+    bool refused; // not offered in this exchange any more
+    bool offered; // in the last handshake of this exchange
+    bool verified;
+    char why[256];
+};
+
+static uint64_t unix_seconds(void)
+{
+    return (uint64_t)time(NULL);
+}
+
+// --- The CA and what a session file is bound to
+// ---------------------------------------------------
+
+// Where the distributions that Tern runs on keep the certificates that they trust.
+static const char *system_bundle(void)
+{
+    static const char *const paths[] = {"/etc/ssl/certs/ca-certificates.crt", "/etc/ssl/cert.pem",
+                                        "/etc/pki/tls/certs/ca-bundle.crt"};
+    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
+        if (access(paths[i], R_OK) == 0) {
+            return paths[i];
+        }
+    }
+    return NULL;
+}
+
+static enum tern_result choose_ca(const char *wanted, const char **chosen, char *why)
+{
+    if (wanted != NULL && wanted[0] != '\0') {
+        *chosen = wanted;
+        if (access(wanted, R_OK) != 0) {
+            snprintf(why, WHY_SIZE, "the CA file %s cannot be read", wanted);
+            return TERN_ERR_CONFIG;
+        }
+        return TERN_OK;
+    }
+    *chosen = system_bundle();
+    if (*chosen == NULL && tern_tls_backend_required) {
+        snprintf(why, WHY_SIZE,
+                 "this machine has no file of trusted certificates: name the CA of the "
+                 "aggregator's certificate with client.ca, or install ca-certificates");
+        return TERN_ERR_CONFIG;
+    }
+    return TERN_OK;
+}
+
+static void hash_file(struct tern_sha256 *hash, const char *path)
+{
+    char block[4096];
+    size_t got = 0;
+    FILE *file = fopen(path, "rbe");
+    if (file == NULL) {
+        return;
+    }
+    while ((got = fread(block, 1, sizeof block, file)) > 0) {
+        tern_sha256_update(hash, block, got);
+    }
+    fclose(file);
+}
+
+// A session stands for a verification that was done for this server, with these CAs. Another
+// library's form of a session is of no use either.
+static void bind_session(struct tern_tls *tls, const char *server, const char *library)
+{
+    struct tern_sha256 hash;
+    tern_sha256_init(&hash);
+    tern_sha256_update(&hash, library, strlen(library) + 1);
+    tern_sha256_update(&hash, server, strlen(server) + 1);
+    if (tls->ca_file != NULL) {
+        hash_file(&hash, tls->ca_file);
+    }
+    tern_sha256_final(&hash, tls->binding);
+}
+
+// --- Opening
+// -----------------------------------------------------------------------------------------
+
+static const char *library_version(void)
+{
+    const curl_version_info_data *version = curl_version_info(CURLVERSION_NOW);
+    return version->ssl_version != NULL ? version->ssl_version : "none";
+}
+
+// The host as certificates name it: libcurl's parser leaves an IPv6 address in its brackets.
+static char *host_of(const char *server)
+{
+    char *host = NULL;
+    char *copy = NULL;
+    CURLU *url = curl_url();
+    if (url != NULL && curl_url_set(url, CURLUPART_URL, server, 0) == CURLUE_OK &&
+        curl_url_get(url, CURLUPART_HOST, &host, 0) == CURLUE_OK) {
+        const size_t brackets = host[0] == '[' ? 1 : 0;
+        copy = strndup(host + brackets, strlen(host) - 2 * brackets);
+    } else {
+        copy = strdup("");
+    }
+    curl_free(host);
+    curl_url_cleanup(url);
+    return copy;
+}
+
+static bool copy_config(struct tern_tls *tls, const struct tern_tls_config *config,
+                        const char *ca_file)
+{
+    tls->host = host_of(config->server);
+    tls->ca_file = ca_file != NULL ? strdup(ca_file) : NULL;
+    if (tls->host == NULL || (ca_file != NULL && tls->ca_file == NULL)) {
+        return false;
+    }
+    if (config->session_file == NULL || config->session_file[0] == '\0') {
+        return true;
+    }
+    tls->session_file = strdup(config->session_file);
+    return tls->session_file != NULL;
+}
+
+enum tern_result tern_tls_open(struct tern_tls **tls, const struct tern_tls_config *config,
+                               char why[512])
+{
+    const char *ca_file = NULL;
+    const char *library = library_version();
+    if (tern_tls_backend_required && !tern_tls_backend_matches(library)) {
+        snprintf(why, WHY_SIZE, "this program was not built for a libcurl with %s", library);
+        return TERN_ERR_CONFIG;
+    }
+    TERN_TRY(choose_ca(config->ca_file, &ca_file, why));
+    struct tern_tls *fresh = calloc(1, sizeof *fresh);
+    if (fresh == NULL || !copy_config(fresh, config, ca_file)) {
+        snprintf(why, WHY_SIZE, "there is no memory for a connection");
+        tern_tls_close(fresh);
+        return TERN_ERR_NO_MEMORY;
+    }
+    bind_session(fresh, config->server, library);
+    if (fresh->session_file != NULL) {
+        tern_session_file_read(fresh->session_file, fresh->binding, unix_seconds(),
+                               &fresh->session);
+    }
+    *tls = fresh;
+    return TERN_OK;
+}
+
+static void forget(struct tern_tls_session *session)
+{
+    if (session->bytes != NULL) {
+        explicit_bzero(session->bytes, session->len);
+    }
+    free(session->bytes);
+    *session = (struct tern_tls_session){0};
+}
+
+void tern_tls_close(struct tern_tls *tls)
+{
+    if (tls == NULL) {
+        return;
+    }
+    forget(&tls->session);
+    free(tls->host);
+    free(tls->ca_file);
+    free(tls->session_file);
+    free(tls);
+}
+
+void tern_tls_configure(struct tern_tls *tls, CURL *easy)
+{
+    curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long)TLS_VERSIONS);
+    curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 1L);
+    curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, 2L);
+    curl_easy_setopt(easy, CURLOPT_SSL_ENABLE_ALPN, 0L);
+    if (tls->ca_file != NULL) {
+        curl_easy_setopt(easy, CURLOPT_CAINFO, tls->ca_file);
+        curl_easy_setopt(easy, CURLOPT_CAPATH, NULL);
+    }
+    if (tern_tls_backend_matches(library_version())) {
+        tern_tls_backend_configure(tls, easy);
+    }
+}
+
+// --- One exchange
+// ------------------------------------------------------------------------------------
+
+void tern_tls_begin(struct tern_tls *tls)
+{
+    tls->refused = false;
+    tls->offered = false;
+    tls->why[0] = '\0';
+}
+
+const struct tern_tls_session *tern_tls_offered(struct tern_tls *tls)
+{
+    tls->verified = false;
+    tls->offered =
+        !tls->refused && tls->session.bytes != NULL && unix_seconds() < tls->session.expires_s;
+    return tls->offered ? &tls->session : NULL;
+}
+
+void tern_tls_connected(struct tern_tls *tls, CURL *easy)
+{
+    struct tern_tls_session session = {0};
+    if (tern_tls_backend_matches(library_version()) &&
+        tern_tls_backend_take(tls, easy, &session) == TERN_OK) {
+        forget(&tls->session);
+        tls->session = session;
+        tls->unsaved = true;
+    }
+}
+
+void tern_tls_verified(struct tern_tls *tls)
+{
+    tls->verified = true;
+}
+
+bool tern_tls_is_verified(const struct tern_tls *tls)
+{
+    return tls->verified;
+}
+
+uint64_t tern_tls_expiry(uint32_t ticket_s, uint64_t certificate_end_s)
+{
+    const uint32_t lifetime_s = ticket_s == 0               ? TICKET_DEFAULT_S
+                                : ticket_s < TICKET_LIMIT_S ? ticket_s
+                                                            : TICKET_LIMIT_S;
+    const uint64_t ticket_end_s = unix_seconds() + lifetime_s;
+    return ticket_end_s < certificate_end_s ? ticket_end_s : certificate_end_s;
+}
+
+void tern_tls_exchanged(struct tern_tls *tls)
+{
+    if (tls->unsaved && tls->session_file != NULL) {
+        tern_session_file_write(tls->session_file, tls->binding, unix_seconds(), &tls->session);
+    }
+    tls->unsaved = false;
+}
+
+bool tern_tls_try_without_session(struct tern_tls *tls)
+{
+    tls->refused = tls->offered;
+    tls->offered = false;
+    return tls->refused;
+}
+
+const char *tern_tls_why(const struct tern_tls *tls)
+{
+    return tls->why;
+}
+
+const char *tern_tls_host(const struct tern_tls *tls)
+{
+    return tls->host;
+}
+
+void tern_tls_explain(struct tern_tls *tls, const char *sentence)
+{
+    snprintf(tls->why, sizeof tls->why, "%s", sentence);
+}

@@ -1,0 +1,58 @@
+// What differs between the TLS libraries that libcurl may be built with. One of openssl.c and
+// mbedtls.c is compiled, as CMake's TERN_CURL_TLS says; tls.c is the only other file that knows.
+#ifndef TERN_POSIX_TLS_BACKEND_H
+#define TERN_POSIX_TLS_BACKEND_H
+
+#include "posix/tls.h"
+#include <stddef.h>
+#include <stdint.h>
+
+#define TERN_TLS_SESSION_MAX 16384 // the peer's certificate makes the most of it
+
+// A session in its library's own serialized form.
+struct tern_tls_session {
+    uint8_t *bytes; // malloc'ed; NULL: none
+    size_t len;
+    uint64_t expires_s; // Unix time: of the ticket or of the peer's certificate, the earlier
+};
+
+// --- Given by the backend
+
+// Is libcurl's TLS library the one that this backend speaks to? version: libcurl's ssl_version,
+// e.g. "OpenSSL/3.0.17".
+bool tern_tls_backend_matches(const char *version);
+
+// true: libcurl must work with this backend's library, since nothing would hold without.
+extern const bool tern_tls_backend_required;
+
+// Sets what the library offers in its ClientHello, and that it offers tern_tls_offered().
+void tern_tls_backend_configure(struct tern_tls *tls, CURL *easy);
+
+// Takes the session of the handshake that just succeeded on a handle. *session is unchanged unless
+// it returns TERN_OK.
+// TERN_ERR_NOT_FOUND  it was resumed, or there is no ticket
+// TERN_ERR_TOO_LARGE  above TERN_TLS_SESSION_MAX
+// TERN_ERR_NO_MEMORY
+TERN_MUST_USE enum tern_result tern_tls_backend_take(const struct tern_tls *tls, CURL *easy,
+                                                     struct tern_tls_session *session);
+
+// --- Given by tls.c to the backend
+
+// A handshake begins: the session to offer in it, NULL: none. Borrowed until the next handshake.
+const struct tern_tls_session *tern_tls_offered(struct tern_tls *tls);
+
+// The peer's chain and name were found good in this handshake, as in no resumed one.
+void tern_tls_verified(struct tern_tls *tls);
+bool tern_tls_is_verified(const struct tern_tls *tls);
+
+// When a session of now ends whose ticket is good for so many seconds (0: the peer did not say) and
+// whose certificate expires then.
+uint64_t tern_tls_expiry(uint32_t ticket_s, uint64_t certificate_end_s);
+
+// Host of the server's URL, without brackets.
+const char *tern_tls_host(const struct tern_tls *tls);
+
+// What is wrong with the peer's certificate, for a library whose words libcurl does not pass on.
+void tern_tls_explain(struct tern_tls *tls, const char *sentence);
+
+#endif

@@ -1,0 +1,195 @@
+// libcurl with mbedTLS 2.28, the light client. libcurl hands out the config of each connection
+// once everything else is set, and CURLINFO_TLS_SSL_PTR the connection itself.
+#define _GNU_SOURCE
+#include "posix/tls/backend.h"
+
+#include <arpa/inet.h>
+#include <mbedtls/ssl.h>
+#include <mbedtls/version.h>
+#include <mbedtls/x509_crt.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#if MBEDTLS_VERSION_MAJOR != 2
+#error "the light client is written for mbedTLS 2.28"
+#endif
+
+#define SAN_IP_ADDRESS (MBEDTLS_ASN1_CONTEXT_SPECIFIC | 7) // RFC 5280, section 4.2.1.6
+
+const bool tern_tls_backend_required = true;
+
+// ChaCha20 alone: a record costs 21 bytes with it and 29 with AES-GCM, boards without AES
+// instructions are the rule, and the aggregator chooses it first. The second suite, 2 bytes, is for
+// an aggregator behind a proxy whose certificate has an RSA key.
+static const int suites[] = {MBEDTLS_TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
+                             MBEDTLS_TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256, 0};
+// P-256 is needed for certificates with such a key. Naming X25519 besides costs 2 bytes in every
+// ClientHello and saves 66 in a full handshake.
+static const mbedtls_ecp_group_id curves[] = {MBEDTLS_ECP_DP_CURVE25519, MBEDTLS_ECP_DP_SECP256R1,
+                                              MBEDTLS_ECP_DP_NONE};
+static const int hashes[] = {MBEDTLS_MD_SHA256, MBEDTLS_MD_NONE};
+
+bool tern_tls_backend_matches(const char *version)
+{
+    return strncmp(version, "mbedTLS/2.", 10) == 0;
+}
+
+static mbedtls_ssl_context *connection_of(CURL *easy)
+{
+    const struct curl_tlssessioninfo *info = NULL;
+    const CURLcode code = curl_easy_getinfo(easy, CURLINFO_TLS_SSL_PTR, &info);
+    return code == CURLE_OK && info->backend == CURLSSLBACKEND_MBEDTLS ? info->internals : NULL;
+}
+
+// --- The peer's certificate
+// -------------------------------------------------------------------------
+
+// mbedTLS 2.28 compares names only. An address must stand in the certificate as an address.
+static bool names_address(const mbedtls_x509_crt *certificate, const char *host)
+{
+    uint8_t address[16];
+    const size_t len = inet_pton(AF_INET, host, address) == 1    ? 4
+                       : inet_pton(AF_INET6, host, address) == 1 ? 16
+                                                                 : 0;
+    const mbedtls_x509_sequence *name = &certificate->subject_alt_names;
+    for (; len > 0 && name != NULL; name = name->next) {
+        if (name->buf.tag == SAN_IP_ADDRESS && name->buf.len == len &&
+            memcmp(name->buf.p, address, len) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static const char *sentence_of(uint32_t flags)
+{
+    if ((flags & MBEDTLS_X509_BADCERT_NOT_TRUSTED) != 0) {
+        return "the aggregator's certificate was not issued by a CA that this client trusts: "
+               "client.ca must name that CA's file";
+    }
+    if ((flags & MBEDTLS_X509_BADCERT_CN_MISMATCH) != 0) {
+        return "the aggregator's certificate does not name the host in client.server";
+    }
+    if ((flags & MBEDTLS_X509_BADCERT_EXPIRED) != 0) {
+        return "the aggregator's certificate has expired, or this machine's clock is wrong";
+    }
+    if ((flags & MBEDTLS_X509_BADCERT_FUTURE) != 0) {
+        return "the aggregator's certificate is not valid yet: is this machine's clock right?";
+    }
+    return "the aggregator's certificate is too weak or not made for a server";
+}
+
+// Called for each certificate of the chain, the peer's own (depth 0) last.
+static int on_certificate(void *ctx, mbedtls_x509_crt *certificate, int depth, uint32_t *flags)
+{
+    struct tern_tls *tls = ctx;
+    if (depth == 0 && names_address(certificate, tern_tls_host(tls))) {
+        *flags &= ~(uint32_t)MBEDTLS_X509_BADCERT_CN_MISMATCH;
+    }
+    if (*flags != 0) {
+        tern_tls_explain(tls, sentence_of(*flags));
+    } else if (depth == 0) {
+        tern_tls_verified(tls);
+    }
+    return 0;
+}
+
+// --- Sessions
+// ----------------------------------------------------------------------------------------
+
+static void offer(struct tern_tls *tls, mbedtls_ssl_context *connection)
+{
+    const struct tern_tls_session *held = tern_tls_offered(tls);
+    mbedtls_ssl_session session;
+    if (held == NULL || connection == NULL) {
+        return;
+    }
+    mbedtls_ssl_session_init(&session);
+    // One that cannot be read is of another build of mbedTLS: the handshake is then a full one.
+    if (mbedtls_ssl_session_load(&session, held->bytes, held->len) == 0) {
+        const int code = mbedtls_ssl_set_session(connection, &session);
+        (void)code; // as above
+    }
+    mbedtls_ssl_session_free(&session);
+}
+
+static uint64_t unix_time(const mbedtls_x509_time *time)
+{
+    struct tm date = {.tm_year = time->year - 1900,
+                      .tm_mon = time->mon - 1,
+                      .tm_mday = time->day,
+                      .tm_hour = time->hour,
+                      .tm_min = time->min,
+                      .tm_sec = time->sec};
+    const time_t seconds = timegm(&date);
+    return seconds > 0 ? (uint64_t)seconds : 0;
+}
+
+static enum tern_result serialize(const mbedtls_ssl_session *from, struct tern_tls_session *session)
+{
+    size_t len = 0;
+    (void)mbedtls_ssl_session_save(from, NULL, 0, &len);
+    if (len == 0 || len > TERN_TLS_SESSION_MAX) {
+        return TERN_ERR_TOO_LARGE;
+    }
+    uint8_t *bytes = malloc(len);
+    if (bytes == NULL) {
+        return TERN_ERR_NO_MEMORY;
+    }
+    if (mbedtls_ssl_session_save(from, bytes, len, &len) != 0) {
+        free(bytes);
+        return TERN_ERR_NO_MEMORY;
+    }
+    *session = (struct tern_tls_session){
+        .bytes = bytes,
+        .len = len,
+        .expires_s = tern_tls_expiry(from->ticket_lifetime, unix_time(&from->peer_cert->valid_to))};
+    return TERN_OK;
+}
+
+enum tern_result tern_tls_backend_take(const struct tern_tls *tls, CURL *easy,
+                                       struct tern_tls_session *session)
+{
+    const mbedtls_ssl_context *connection = connection_of(easy);
+    const mbedtls_ssl_session *now =
+        connection != NULL ? mbedtls_ssl_get_session_pointer(connection) : NULL;
+    if (now == NULL || !tern_tls_is_verified(tls) || now->ticket_len == 0 ||
+        now->peer_cert == NULL) {
+        return TERN_ERR_NOT_FOUND;
+    }
+    return serialize(now, session);
+}
+
+// --- Setting up
+// --------------------------------------------------------------------------------------
+
+// A smaller record (max_fragment_length) is not asked for: Debian's mbedTLS is built without
+// MBEDTLS_SSL_VARIABLE_BUFFER_LENGTH and keeps its two 16 KB buffers whatever is agreed, while the
+// extension costs 5 bytes in either hello, and each further record of a body 21.
+static CURLcode on_context(CURL *easy, void *context, void *ctx)
+{
+    struct tern_tls *tls = ctx;
+    mbedtls_ssl_config *config = context;
+    mbedtls_ssl_conf_ciphersuites(config, suites);
+    mbedtls_ssl_conf_curves(config, curves);
+    mbedtls_ssl_conf_sig_hashes(config, hashes);
+    // Both are of use with CBC suites and with renegotiation only, of which there is none.
+    mbedtls_ssl_conf_encrypt_then_mac(config, MBEDTLS_SSL_ETM_DISABLED);
+    mbedtls_ssl_conf_renegotiation(config, MBEDTLS_SSL_RENEGOTIATION_DISABLED);
+    mbedtls_ssl_conf_session_tickets(config, MBEDTLS_SSL_SESSION_TICKETS_ENABLED);
+    // libcurl looks at the result of an optional verification after the handshake, and takes weaker
+    // keys and hashes than mbedTLS does. This way the handshake itself fails.
+    mbedtls_ssl_conf_authmode(config, MBEDTLS_SSL_VERIFY_REQUIRED);
+    mbedtls_ssl_conf_cert_profile(config, &mbedtls_x509_crt_profile_default);
+    mbedtls_ssl_conf_verify(config, on_certificate, tls);
+    offer(tls, connection_of(easy));
+    return CURLE_OK;
+}
+
+void tern_tls_backend_configure(struct tern_tls *tls, CURL *easy)
+{
+    curl_easy_setopt(easy, CURLOPT_SSL_SESSIONID_CACHE, 0L);
+    curl_easy_setopt(easy, CURLOPT_SSL_CTX_FUNCTION, on_context);
+    curl_easy_setopt(easy, CURLOPT_SSL_CTX_DATA, tls);
+}
