@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "cli/session.h"
+#include "cli/conditions.h"
 
 #include "version.h"
 
@@ -65,12 +66,19 @@ static bool builds_model(const char *spec, const uint8_t *hash)
            memcmp(model.hash, hash, TERN_SHA256_SIZE) == 0;
 }
 
+static enum tern_result read_conditions(struct session *session)
+{
+    char why[CONDITIONS_WHY_MAX];
+    const enum tern_result result =
+        conditions_from_settings(session->settings, &session->conditions, why);
+    return result == TERN_OK ? TERN_OK : explain(session, result, "%s", why);
+}
+
 static enum tern_result init_client(struct session *session,
                                     const struct session_listener *listener)
 {
     const struct tern_client_settings *settings = session->settings;
-    session->conditions = (struct tern_posix_conditions){.metered = settings->metered,
-                                                         .only_on_mains = settings->only_on_mains};
+    TERN_TRY(read_conditions(session));
     struct tern_client_config config = {
         .ports =
             {
@@ -91,6 +99,7 @@ static enum tern_result init_client(struct session *session,
         .budget_per_round = settings->budget_per_round,
         .budget_per_month = settings->budget_per_month,
         .budget_wait_ms = (uint32_t)settings->budget_look_again,
+        .look_again_ms = (uint32_t)settings->look_again,
         .builds_model = builds_model,
     };
     if (session->curl != NULL) {
@@ -319,6 +328,7 @@ enum tern_result session_restore_reader(struct session *session)
 
 void session_close(struct session *session)
 {
+    tern_posix_conditions_close(&session->conditions);
     tern_curl_close(session->curl);
     tern_file_store_close(session->store);
     tern_partition_free(&session->partition);
