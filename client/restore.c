@@ -56,9 +56,8 @@ uint32_t tern_client_codecs(const struct tern_client *client)
     uint32_t mask = 0;
     const struct tern_codec_entry *entry = NULL;
     for (size_t i = 0; (entry = tern_codec_entry_at(i)) != NULL; i++) {
-        struct tern_codec codec;
-        if (tern_codec_parse(entry->name, &codec, NULL) == TERN_OK &&
-            tern_client_has_state_for(client, &codec) &&
+        const struct tern_codec codec = tern_codec_preset(entry);
+        if (tern_client_has_state_for(client, &codec) &&
             tern_client_update_bound(client, &codec) <= client->work.blob_size) {
             mask |= 1u << entry->id;
         }

@@ -1,22 +1,14 @@
 #include "result.h"
 
-static const struct {
-    const char *name;
-    const char *sentence;
-} entries[TERN_RESULT_COUNT] = {
-#define TERN_RESULT_ENTRY(symbol, name_, sentence_) [symbol] = {name_, sentence_},
-    TERN_RESULT_LIST(TERN_RESULT_ENTRY)
-#undef TERN_RESULT_ENTRY
+static const char *const names[TERN_RESULT_COUNT] = {
+#define TERN_RESULT_NAME(symbol, name, sentence) [symbol] = name,
+    TERN_RESULT_LIST(TERN_RESULT_NAME)
+#undef TERN_RESULT_NAME
 };
 
 const char *tern_result_name(enum tern_result result)
 {
-    return (unsigned)result < TERN_RESULT_COUNT ? entries[result].name : "?";
-}
-
-const char *tern_result_sentence(enum tern_result result)
-{
-    return (unsigned)result < TERN_RESULT_COUNT ? entries[result].sentence : "?";
+    return (unsigned)result < TERN_RESULT_COUNT ? names[result] : "?";
 }
 
 // strcmp would be a libc dependency: shared/ builds freestanding.
@@ -32,7 +24,7 @@ static int same_text(const char *a, const char *b)
 enum tern_result tern_result_from_name(const char *name)
 {
     for (int i = 0; i < TERN_RESULT_COUNT; i++) {
-        if (same_text(entries[i].name, name)) {
+        if (same_text(names[i], name)) {
             return (enum tern_result)i;
         }
     }

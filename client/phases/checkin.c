@@ -23,6 +23,17 @@ static bool budgeted(const struct tern_client *client)
     return client->config.budget_per_round != 0 || client->config.budget_per_month != 0;
 }
 
+// Not said when it is the protocol's own limit, which costs nothing.
+static uint32_t downloads_max(void)
+{
+    return TERN_WIRE_DOWNLOADS_MAX < TERN_WIRE_DOWNLOADS_LIMIT ? TERN_WIRE_DOWNLOADS_MAX : 0;
+}
+
+static uint32_t coders(void)
+{
+    return tern_codec_coders() != TERN_CODERS_ALL ? tern_codec_coders() : 0;
+}
+
 static tern_CheckinRequest describe(struct tern_client *client)
 {
     const struct tern_conditions *conditions = &client->conditions;
@@ -44,6 +55,8 @@ static tern_CheckinRequest describe(struct tern_client *client)
     message.evaluation = client->evaluation;
     message.model_hash.size = TERN_SHA256_SIZE;
     memcpy(message.model_hash.bytes, client->identity.model_hash, TERN_SHA256_SIZE);
+    message.downloads_max = downloads_max();
+    message.coders = coders();
     return message;
 }
 

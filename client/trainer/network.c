@@ -23,7 +23,6 @@ void *tern_arena_take(struct tern_arena *arena, size_t count, size_t each)
 static enum tern_result add_conv(struct tern_layer *layer, const struct tern_tensor *weight,
                                  const struct tern_layer *previous, const struct tern_dataset *data)
 {
-    layer->conv = true;
     layer->height = previous != NULL ? previous->height / 2 : data->height;
     layer->width = previous != NULL ? previous->width / 2 : data->width;
     layer->outputs = weight->dims[0];
@@ -48,7 +47,6 @@ static enum tern_result add_dense(struct tern_layer *layer, const struct tern_te
                                   const struct tern_layer *previous,
                                   const struct tern_dataset *data)
 {
-    layer->conv = false;
     layer->outputs = weight->dims[0];
     layer->inputs = weight->dims[1];
     layer->in_size = layer->inputs;
@@ -69,12 +67,13 @@ enum tern_result tern_network_build(struct tern_network *network, const struct t
         const struct tern_tensor *bias = &model->tensors[i + 1];
         struct tern_layer *layer = &network->layers[network->layer_count];
         const struct tern_layer *previous = i > 0 ? layer - 1 : NULL;
-        if ((weight->dim_count != 2 && weight->dim_count != 4) || bias->dim_count != 1 ||
-            bias->dims[0] != weight->dims[0]) {
+        if ((weight->dim_count != 2 && !(TERN_CONVOLUTIONS && weight->dim_count == 4)) ||
+            bias->dim_count != 1 || bias->dims[0] != weight->dims[0]) {
             return TERN_ERR_MODEL_MISMATCH;
         }
-        TERN_TRY(weight->dim_count == 4 ? add_conv(layer, weight, previous, data)
-                                        : add_dense(layer, weight, previous, data));
+        layer->conv = weight->dim_count == 4;
+        TERN_TRY(tern_layer_is_conv(layer) ? add_conv(layer, weight, previous, data)
+                                           : add_dense(layer, weight, previous, data));
         layer->weight = weight->offset;
         layer->bias = bias->offset;
         network->layer_count++;
@@ -105,9 +104,9 @@ void tern_network_place(struct tern_network *network, uint32_t chunk, struct ter
         struct tern_layer *layer = &network->layers[i];
         layer->out = tern_arena_take(arena, chunk, layer->out_size * value);
         widest = larger(widest, layer->out_size);
-        size_t depth = layer->conv ? 9 * (size_t)layer->inputs : layer->inputs;
+        size_t depth = tern_layer_is_conv(layer) ? 9 * (size_t)layer->inputs : layer->inputs;
         panel = larger(panel, tern_gemm_scratch(depth));
-        if (layer->conv) {
+        if (tern_layer_is_conv(layer)) {
             layer->winner = tern_arena_take(arena, chunk, layer->out_size);
             row = larger(row, 2 * (size_t)layer->width);
             patch = larger(patch, depth);
@@ -144,7 +143,7 @@ void tern_network_forward(struct tern_network *network, const float *weights, ui
     const float *in = network->features;
     for (uint32_t i = 0; i < network->layer_count; i++) {
         struct tern_layer *layer = &network->layers[i];
-        if (layer->conv) {
+        if (tern_layer_is_conv(layer)) {
             tern_conv_forward(network, layer, weights, in, count);
         } else {
             dense_forward(network, layer, weights, in, count, i + 1 < network->layer_count);
@@ -247,7 +246,7 @@ void tern_network_backward(struct tern_network *network, const float *weights, u
         const struct tern_layer *layer = &network->layers[i];
         const float *in = i > 0 ? layer[-1].out : network->features;
         float *in_delta = i > 0 ? next : NULL;
-        if (layer->conv) {
+        if (tern_layer_is_conv(layer)) {
             tern_conv_backward(network, layer, weights, in, delta, count, gradient, in_delta);
         } else {
             dense_backward(layer, weights, in, delta, count, gradient, in_delta);

@@ -6,6 +6,7 @@
 #ifndef TERN_NETWORK_H
 #define TERN_NETWORK_H
 
+#include "build.h"
 #include "data/dataset.h"
 #include "tensor/model.h"
 #include <stdbool.h>
@@ -25,6 +26,11 @@ struct tern_layer {
     float *out;        // [chunk][out_size], after relu except in the last layer
     uint8_t *winner;   // conv: [chunk][out_size], which of the four pooled pixels was largest
 };
+
+static inline bool tern_layer_is_conv(const struct tern_layer *layer)
+{
+    return TERN_CONVOLUTIONS && layer->conv;
+}
 
 struct tern_network {
     struct tern_layer layers[TERN_NETWORK_MAX_LAYERS];

@@ -87,6 +87,7 @@ struct tern_codec_parameter {
     uint32_t most;
     uint32_t preset;
     const char *const *choices; // NULL-terminated
+    uint32_t left_out;          // bit i: choice i is not built in (build.h)
 };
 
 // What becomes of what a payload does not carry.
@@ -116,6 +117,13 @@ struct tern_codec_entry {
 const struct tern_codec_entry *tern_codec_entry(enum tern_codec_id id);
 const struct tern_codec_entry *tern_codec_entry_at(size_t index);
 
+// Whether a codec sends ternary symbols, so that its payloads are read by their coder alone.
+bool tern_codec_is_ternary(const struct tern_codec *codec);
+
+// The coders of ternary symbols that are built in (build.h), bit i for enum tern_coder i.
+#define TERN_CODERS_ALL ((1u << TERN_CODER_AUTO) - 1)
+uint32_t tern_codec_coders(void);
+
 // --- Spec strings (spec.c)
 // ----------------------------------------------------------------------------------------------
 
@@ -132,6 +140,10 @@ struct tern_codec_refusal {
 // TERN_ERR_ARGUMENT  unknown or repeated key, malformed value, or a value outside its range
 TERN_MUST_USE enum tern_result tern_codec_parse(const char *spec, struct tern_codec *codec,
                                                 struct tern_codec_refusal *refusal);
+
+// What a spec string without parameters names; where its choices are not built in, with the first
+// that are.
+struct tern_codec tern_codec_preset(const struct tern_codec_entry *entry);
 
 #define TERN_CODEC_SENTENCE_MAX 512 // bytes with the terminating NUL
 

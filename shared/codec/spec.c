@@ -12,18 +12,23 @@ enum { MAX_DECIMALS = 6, DENOMINATOR = 1000000 };
 // --- Fields of a codec by their parameter
 // -----------------------------------------------------------------
 
+static uint32_t get_whole(const struct tern_codec *codec,
+                          const struct tern_codec_parameter *parameter)
+{
+    uint32_t value = 0;
+    memcpy(&value, (const char *)codec + parameter->offset, sizeof value);
+    return value;
+}
+
 static uint32_t get_field(const struct tern_codec *codec,
                           const struct tern_codec_parameter *parameter)
 {
-    const char *field = (const char *)codec + parameter->offset;
     if (parameter->kind == TERN_PARAMETER_NUMBER) {
         float number = 0;
-        memcpy(&number, field, sizeof number);
+        memcpy(&number, (const char *)codec + parameter->offset, sizeof number);
         return (uint32_t)((double)number * DENOMINATOR + 0.5);
     }
-    uint32_t value = 0;
-    memcpy(&value, field, sizeof value);
-    return value;
+    return get_whole(codec, parameter);
 }
 
 static void set_field(struct tern_codec *codec, const struct tern_codec_parameter *parameter,
@@ -98,6 +103,11 @@ static bool read_choice(const char **text, const char *const *choices, uint32_t 
     return false;
 }
 
+static bool is_built(const struct tern_codec_parameter *parameter, uint32_t value)
+{
+    return parameter->kind != TERN_PARAMETER_CHOICE || (parameter->left_out >> value & 1) == 0;
+}
+
 static bool read_value(const char **text, const struct tern_codec_parameter *parameter,
                        uint32_t *value)
 {
@@ -113,7 +123,8 @@ static bool read_value(const char **text, const struct tern_codec_parameter *par
         read = read_choice(text, parameter->choices, value);
         break;
     }
-    return read && ends_here(*text) && *value >= parameter->least && *value <= parameter->most;
+    return read && ends_here(*text) && *value >= parameter->least && *value <= parameter->most &&
+           is_built(parameter, *value);
 }
 
 // The parameter whose key and "=" stand at *text, which is moved behind them; NULL when there is
@@ -179,6 +190,29 @@ static struct tern_codec preset_of(const struct tern_codec_entry *entry)
     return codec;
 }
 
+struct tern_codec tern_codec_preset(const struct tern_codec_entry *entry)
+{
+    struct tern_codec codec = preset_of(entry);
+    for (const struct tern_codec_parameter *p = entry->parameters; p->key != NULL; p++) {
+        if (!is_built(p, p->preset)) {
+            set_field(&codec, p, (uint32_t)__builtin_ctz(~p->left_out));
+        }
+    }
+    return codec;
+}
+
+// The parameter whose preset is not built in and that the spec string left at it; NULL: none.
+static const struct tern_codec_parameter *lacking(const struct tern_codec_entry *entry,
+                                                  const struct tern_codec *codec)
+{
+    for (const struct tern_codec_parameter *p = entry->parameters; p->key != NULL; p++) {
+        if (!is_built(p, get_whole(codec, p))) {
+            return p;
+        }
+    }
+    return NULL;
+}
+
 enum tern_result tern_codec_parse(const char *spec, struct tern_codec *codec,
                                   struct tern_codec_refusal *refusal)
 {
@@ -189,6 +223,9 @@ enum tern_result tern_codec_parse(const char *spec, struct tern_codec *codec,
     if (why.entry != NULL) {
         parsed = preset_of(why.entry);
         result = *rest == '\0' ? TERN_OK : read_parameters(rest + 1, &parsed, &why);
+    }
+    if (result == TERN_OK && (why.parameter = lacking(why.entry, &parsed)) != NULL) {
+        result = TERN_ERR_ARGUMENT;
     }
     if (result == TERN_OK) {
         *codec = parsed;

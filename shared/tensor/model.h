@@ -9,14 +9,13 @@
 #ifndef TERN_MODEL_H
 #define TERN_MODEL_H
 
+#include "build.h"
 #include "result.h"
 #include "util/sha256.h"
 #include <stddef.h>
 #include <stdint.h>
 
-#define TERN_MODEL_MAX_TENSORS 64
 #define TERN_TENSOR_MAX_DIMS 4
-#define TERN_TENSOR_NAME_MAX 64 // bytes with the terminating NUL
 #define TERN_FUSE_BELOW 512
 #define TERN_MODEL_MAX_VALUES (1u << 28)
 

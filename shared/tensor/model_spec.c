@@ -57,13 +57,6 @@ static enum tern_result add_dense(struct tern_model *model, unsigned number, uin
     return add_layer(model, "fc", number, dims, 2, gain);
 }
 
-static enum tern_result add_conv(struct tern_model *model, unsigned number, uint32_t out,
-                                 uint32_t in)
-{
-    const uint32_t dims[] = {out, KERNEL, KERNEL, in};
-    return add_layer(model, "conv", number, dims, 4, BEFORE_RELU);
-}
-
 static enum tern_result build_dense(struct tern_model *model, const uint32_t *sizes, size_t count)
 {
     for (size_t i = 0; i + 1 < count; i++) {
@@ -83,6 +76,14 @@ static enum tern_result build_mlp(struct tern_model *model, const uint32_t *size
     return count >= 3 ? build_dense(model, sizes, count) : TERN_ERR_ARGUMENT;
 }
 
+#if TERN_CONVOLUTIONS
+static enum tern_result add_conv(struct tern_model *model, unsigned number, uint32_t out,
+                                 uint32_t in)
+{
+    const uint32_t dims[] = {out, KERNEL, KERNEL, in};
+    return add_layer(model, "conv", number, dims, 4, BEFORE_RELU);
+}
+
 // sizes: H, W, C, F1, F2, classes.
 static enum tern_result build_cnn(struct tern_model *model, const uint32_t *sizes, size_t count)
 {
@@ -97,6 +98,7 @@ static enum tern_result build_cnn(struct tern_model *model, const uint32_t *size
     TERN_TRY(add_conv(model, 2, sizes[4], sizes[3]));
     return add_dense(model, 1, sizes[5], (uint32_t)(pixels * sizes[4]), LAST);
 }
+#endif
 
 static const struct {
     const char *prefix;
@@ -105,7 +107,9 @@ static const struct {
 } families[] = {
     {"softmax:", "", build_softmax},
     {"mlp:", "", build_mlp},
+#if TERN_CONVOLUTIONS
     {"cnn:", "xx", build_cnn},
+#endif
 };
 
 // Reads a decimal number of at least 1 without leading zeros; returns its end, or NULL.

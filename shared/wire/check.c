@@ -90,6 +90,7 @@ enum tern_result tern_check_checkin_request(const tern_CheckinRequest *message)
     TERN_TRY(check_not_negative(message->steps_per_second));
     CHECK_ENUM(message->power, _tern_Power_MAX);
     CHECK_HASH_OR_NONE(message->model_hash);
+    TERN_TRY(check_count(message->downloads_max, 0, TERN_WIRE_DOWNLOADS_LIMIT));
     if (message->has_error) {
         TERN_TRY(check_error_facts(&message->error));
     }

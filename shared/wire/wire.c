@@ -12,6 +12,11 @@ _Static_assert(tern_CheckinRequest_size <= TERN_WIRE_MESSAGE_MAX, "limit");
 _Static_assert(tern_CheckinReply_size <= TERN_WIRE_MESSAGE_MAX, "limit");
 _Static_assert(tern_UpdateReply_size <= TERN_WIRE_MESSAGE_MAX, "limit");
 _Static_assert(tern_Error_size <= TERN_WIRE_MESSAGE_MAX, "limit");
+_Static_assert(sizeof((tern_Task *)NULL)->downloads ==
+                   TERN_WIRE_DOWNLOADS_MAX * sizeof(tern_DownloadRef),
+               "cmake/TernWire.cmake was told otherwise");
+_Static_assert(TERN_WIRE_DOWNLOADS_MAX >= 1 && TERN_WIRE_DOWNLOADS_MAX <= TERN_WIRE_DOWNLOADS_LIMIT,
+               "limit");
 
 static enum tern_result encode(const pb_msgdesc_t *fields, const void *message, uint8_t *dst,
                                size_t dst_size, size_t *written)

@@ -17,6 +17,7 @@
 #ifndef TERN_WIRE_H
 #define TERN_WIRE_H
 
+#include "build.h"
 #include "result.h"
 #include "util/sha256.h"
 #include "wire/tern.pb.h"
@@ -59,12 +60,17 @@ TERN_MUST_USE enum tern_result tern_wire_decode_download(const uint8_t *src, siz
 // The most bytes that any update or download takes beyond its container.
 #define TERN_WIRE_OVERHEAD 256
 
-// The most bytes of any other message.
+// The most bytes of any other message; less in a small build (build.h).
+#ifndef TERN_WIRE_MESSAGE_MAX
 #define TERN_WIRE_MESSAGE_MAX 4096
+#endif
 
 // Limits on fields.
-#define TERN_WIRE_TOKEN_BYTES 16   // of a bearer token, 22 characters of base64url
-#define TERN_WIRE_DOWNLOADS_MAX 64 // in one task
+#define TERN_WIRE_TOKEN_BYTES 16     // of a bearer token, 22 characters of base64url
+#define TERN_WIRE_DOWNLOADS_LIMIT 64 // in one task
+#ifndef TERN_WIRE_DOWNLOADS_MAX
+#define TERN_WIRE_DOWNLOADS_MAX 64 // in one task, that this build holds
+#endif
 #define TERN_WIRE_LOCAL_STEPS_MAX 1000000u
 #define TERN_WIRE_BATCH_SIZE_MAX 65536u
 #define TERN_WIRE_WAIT_MS_MAX 3600000u // of one check-in

@@ -30,7 +30,8 @@ KEPT = {
 }
 
 PURE_SHARED = ["shared/codec/", "shared/tensor/", "shared/error_feedback/", "shared/wire/",
-               "shared/meter/", "shared/util/", "shared/result.h", "shared/version.h"]
+               "shared/meter/", "shared/util/", "shared/build.h", "shared/result.h",
+               "shared/version.h"]
 CLIENT_CORE = ["client/phases/", "client/client.h", "client/ports.h", "client/core.h"]
 AGGREGATOR = ["aggregator/http/", "aggregator/store/", "aggregator/rounds/",
               "aggregator/strategies/", "aggregator/downloads/", "aggregator/service/",

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#if !TERN_SMALL
+
 // More threads than these find no more work; what is kept of each is on the stack.
 enum { PARTITIONS_MAX = 64, ALIGNMENT = 64 };
 
@@ -223,3 +225,5 @@ size_t tern_parallel_run_encode(const struct tern_parallel *parallel, uint8_t *b
     run(parallel, &work.partitions, encode_runs, &work);
     return work.partitions.count > 1 ? coalesce(&work) : work.coded[0];
 }
+
+#endif

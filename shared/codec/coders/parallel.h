@@ -4,6 +4,7 @@
 #ifndef TERN_PARALLEL_H
 #define TERN_PARALLEL_H
 
+#include "build.h"
 #include "codec/kernels/kernels.h"
 #include "codec/modes.h"
 
@@ -15,7 +16,14 @@ static inline const struct tern_parallel *tern_parallel_of(const struct tern_enc
 }
 
 // tern_kernel_peak(), tern_kernel_ternary_pack(), tern_kernel_planes_split(),
-// tern_kernel_run_encode().
+// tern_kernel_run_encode(). A small build has no threads.
+#if TERN_SMALL
+#define tern_parallel_peak(parallel, ...) ((void)(parallel), tern_kernel_peak(__VA_ARGS__))
+#define tern_parallel_pack(parallel, ...) ((void)(parallel), tern_kernel_ternary_pack(__VA_ARGS__))
+#define tern_parallel_split(parallel, ...) ((void)(parallel), tern_kernel_planes_split(__VA_ARGS__))
+#define tern_parallel_run_encode(parallel, ...)                                                    \
+    ((void)(parallel), tern_kernel_run_encode(__VA_ARGS__))
+#else
 uint32_t tern_parallel_peak(const struct tern_parallel *parallel, const float *values,
                             size_t count);
 void tern_parallel_pack(const struct tern_parallel *parallel, float *values, size_t count,
@@ -23,5 +31,7 @@ void tern_parallel_pack(const struct tern_parallel *parallel, float *values, siz
 void tern_parallel_split(const struct tern_parallel *parallel, float *values, float scale,
                          uint32_t threshold, struct tern_planes planes);
 size_t tern_parallel_run_encode(const struct tern_parallel *parallel, uint8_t *bytes, size_t len);
+
+#endif
 
 #endif

@@ -1,19 +1,13 @@
 // Where ternary quantizers and coders meet.
 #include "codec/coders/ternary.h"
 
+#include "build.h"
 #include "codec/coders/parallel.h"
 #include "util/bytes.h"
 #include <stdbool.h>
 
-// By enum tern_coder, which is the order of their mode bytes.
-static const struct tern_ternary_coder *const coders[] = {
-    [TERN_CODER_ZERO_RUN] = &tern_zero_run_coder,
-    [TERN_CODER_PACKED] = &tern_packed_coder,
-    [TERN_CODER_LONG_RUNS] = &tern_long_runs_coder,
-    [TERN_CODER_CONSECUTIVE] = &tern_consecutive_coder,
-    [TERN_CODER_GAPS] = &tern_gaps_coder,
-    [TERN_CODER_RANGE] = &tern_range_coder,
-};
+#define ADDRESS_OF(coder, symbol) &tern_##coder##_coder,
+static const struct tern_ternary_coder *const coders[] = {TERN_CODERS(ADDRESS_OF)};
 
 enum { CODERS = sizeof coders / sizeof coders[0] };
 
@@ -22,10 +16,15 @@ static bool tries_all(const struct tern_codec *codec)
     return codec->coder == TERN_CODER_AUTO;
 }
 
-// Not of TERN_CODER_AUTO.
+// Not of TERN_CODER_AUTO. Mode bytes are in the order of enum tern_coder; spec strings name only
+// coders that there are.
 static const struct tern_ternary_coder *coder_of(const struct tern_codec *codec)
 {
-    return coders[codec->coder];
+    size_t i = 0;
+    while (i < CODERS - 1 && coders[i]->mode != TERN_MODE_TERNARY_ZERO_RUN + codec->coder) {
+        i++;
+    }
+    return coders[i];
 }
 
 static size_t coded_bound(const struct tern_codec *codec, size_t count)
@@ -90,7 +89,7 @@ static const struct tern_ternary_coder *encode_smallest(const struct tern_planes
     const struct tern_ternary_coder *last = best;
     *len = best->encode(planes, dst);
     for (size_t i = 1; i < CODERS; i++) {
-        if (i == TERN_CODER_PACKED) {
+        if (coders[i]->mode == TERN_MODE_TERNARY_PACKED) {
             continue;
         }
         last = coders[i];

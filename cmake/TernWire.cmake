@@ -1,0 +1,22 @@
+# The messages as C, by nanopb. Where a task's downloads are an array of fewer than tern.options
+# says, TERN_WIRE_DOWNLOADS_MAX of wire/wire.h has to say so, too (shared/build.h).
+find_program(NANOPB_GENERATOR NAMES nanopb_generator nanopb_generator.py REQUIRED)
+set(TERN_WIRE_DIR ${CMAKE_CURRENT_LIST_DIR}/../shared/wire)
+
+# tern_generate_wire(FOLDER [DOWNLOADS_MAX]): rules that make FOLDER/tern.pb.c and .h.
+function(tern_generate_wire folder)
+  file(MAKE_DIRECTORY ${folder})
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${TERN_WIRE_DIR}/tern.options)
+  file(READ ${TERN_WIRE_DIR}/tern.options options)
+  if(ARGC GREATER 1)
+    string(REGEX REPLACE "(Task[.]downloads +max_count:)[0-9]+" "\\1${ARGV1}" options "${options}")
+  endif()
+  file(CONFIGURE OUTPUT ${folder}/tern.options CONTENT "${options}" @ONLY)
+  add_custom_command(
+    OUTPUT ${folder}/tern.pb.c ${folder}/tern.pb.h
+    COMMAND ${NANOPB_GENERATOR} -I${TERN_WIRE_DIR} -f ${folder}/tern.options
+            --error-on-unmatched --quiet -D${folder} ${TERN_WIRE_DIR}/tern.proto
+    DEPENDS ${TERN_WIRE_DIR}/tern.proto ${folder}/tern.options
+    WORKING_DIRECTORY ${TERN_WIRE_DIR}
+    COMMENT "nanopb: tern.proto")
+endfunction()

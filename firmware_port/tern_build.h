@@ -1,0 +1,15 @@
+// What a microcontroller's firmware holds of libtern (shared/build.h): one codec for updates, and
+// the coder of the default codecs both ways.
+#ifndef TERN_FIRMWARE_BUILD_H
+#define TERN_FIRMWARE_BUILD_H
+
+#define TERN_CODECS(X) X(float32) X(3lc)
+#define TERN_CODERS(X) X(range, RANGE)
+#define TERN_SMALL 1
+#define TERN_CONVOLUTIONS 0
+#define TERN_MODEL_MAX_TENSORS 8
+#define TERN_TENSOR_NAME_MAX 16
+#define TERN_WIRE_MESSAGE_MAX 768
+#define TERN_WIRE_DOWNLOADS_MAX 4
+
+#endif

@@ -1,0 +1,69 @@
+// What is built into libtern and the client core. Everything is, unless a build says less: a small
+// device defines TERN_BUILD_CONFIG as the name of a header of its own,
+//   -DTERN_BUILD_CONFIG='"tern_build.h"'
+// which defines some of the names below before this file does (firmware_port/tern_build.h is one).
+// What is left out is referenced nowhere, so the linker drops it; results are the same bits. All of
+// a program is built with the same header: sizes of structs depend on it.
+#ifndef TERN_BUILD_H
+#define TERN_BUILD_H
+
+#ifdef TERN_BUILD_CONFIG
+#include TERN_BUILD_CONFIG
+#endif
+
+// Codecs that encode, with the payloads that only they make, which are decoded, too. float32 is
+// what models are sent in as they are, so it is always one of them.
+#ifndef TERN_CODECS
+#define TERN_CODECS(X)                                                                             \
+    X(float32)                                                                                     \
+    X(float16)                                                                                     \
+    X(bfloat16)                                                                                    \
+    X(int8)                                                                                        \
+    X(onebit)                                                                                      \
+    X(qsgd)                                                                                        \
+    X(inceptionn)                                                                                  \
+    X(3lc)                                                                                         \
+    X(density)                                                                                     \
+    X(stochastic_ternary)                                                                          \
+    X(sparse)                                                                                      \
+    X(dgc)                                                                                         \
+    X(scalecom)
+#endif
+
+// Coders of ternary symbols, both ways: X(name, NAME of TERN_CODER_NAME). A coder is all it takes
+// to decode any ternary codec, so that a device may lack the quantizer of its downloads. Where a
+// codec says `auto`, the smallest of these is taken.
+#ifndef TERN_CODERS
+#define TERN_CODERS(X)                                                                             \
+    X(zero_run, ZERO_RUN)                                                                          \
+    X(packed, PACKED)                                                                              \
+    X(long_runs, LONG_RUNS)                                                                        \
+    X(consecutive, CONSECUTIVE)                                                                    \
+    X(gaps, GAPS)                                                                                  \
+    X(range, RANGE)
+#endif
+
+// 1: for flash and RAM that are counted in kilobytes. Leaves out the texts of --help, encoding on
+// several threads and records that older versions wrote; takes smaller steps, on less stack.
+#ifndef TERN_SMALL
+#define TERN_SMALL 0
+#endif
+
+// 1: models with convolutions ("cnn:...").
+#ifndef TERN_CONVOLUTIONS
+#define TERN_CONVOLUTIONS 1
+#endif
+
+// Limits of a model (tensor/model.h). A built-in one has two tensors a layer, whose names are at
+// most 15 bytes.
+#ifndef TERN_MODEL_MAX_TENSORS
+#define TERN_MODEL_MAX_TENSORS 64
+#endif
+#ifndef TERN_TENSOR_NAME_MAX
+#define TERN_TENSOR_NAME_MAX 64 // bytes with the terminating NUL
+#endif
+
+// TERN_WIRE_MESSAGE_MAX and TERN_WIRE_DOWNLOADS_MAX stand in wire/wire.h, and can be defined here,
+// too; the latter goes with the option of cmake/TernWire.cmake.
+
+#endif
