@@ -1,0 +1,270 @@
+// What the flash store does with the flash: the power cut at every unit that it programs and every
+// block that it erases, how often blocks are erased, chips that are not empty, bits that flip.
+#include "firmware/ram_flash.h"
+#include "store/flash_store.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define RECORD_MAX 6000
+#define SAVES 40
+
+static const uint32_t sizes[TERN_RECORD_COUNT] = {141, 1700, RECORD_MAX, 20, 500};
+
+static struct ram_flash flash;
+static struct tern_flash_store store;
+
+// What each record should hold: the number of the save that wrote it, from 1; 0 = nothing.
+static uint32_t held[TERN_RECORD_COUNT];
+
+static enum tern_record record_of(uint32_t number)
+{
+    static const uint8_t turns[] = {0, 1, 2, 3, 2, 4, 3, 1, 4, 3, 2, 3};
+    return (enum tern_record)turns[number % sizeof turns];
+}
+
+static size_t length_of(uint32_t number)
+{
+    const enum tern_record record = record_of(number);
+    return sizes[record] - (record == TERN_RECORD_UPLOAD ? number * 977 % 5000 : number % 3);
+}
+
+static void contents_of(uint32_t number, uint8_t *dst)
+{
+    uint32_t state = number * 2654435761u;
+    for (size_t i = 0; i < length_of(number); i++) {
+        state = state * 1664525u + 1013904223u;
+        dst[i] = (uint8_t)(state >> 24);
+    }
+}
+
+static enum tern_result save_number(uint32_t number)
+{
+    uint8_t contents[RECORD_MAX];
+    contents_of(number, contents);
+    const size_t len = length_of(number);
+    const size_t head = number % 13 < len ? number % 13 : len;
+    const struct tern_store_part parts[] = {{contents, head}, {contents + head, len - head}};
+    const struct tern_store port = tern_flash_store_port(&store);
+    const enum tern_result result = port.save(port.ctx, record_of(number), parts, 2);
+    if (result == TERN_OK) {
+        held[record_of(number)] = number;
+    }
+    return result;
+}
+
+static bool holds(enum tern_record record, uint32_t number)
+{
+    uint8_t expected[RECORD_MAX];
+    uint8_t found[RECORD_MAX];
+    size_t len = 0;
+    const struct tern_store port = tern_flash_store_port(&store);
+    const enum tern_result result = port.load(port.ctx, record, 0, NULL, 0, &len);
+    if (number == 0 || result != TERN_OK || len != length_of(number)) {
+        return number == 0 && result == TERN_ERR_NOT_FOUND;
+    }
+    contents_of(number, expected);
+    assert_int_equal(port.load(port.ctx, record, 0, found, len, &len), TERN_OK);
+    return memcmp(found, expected, len) == 0;
+}
+
+static void check_all(void)
+{
+    for (int i = 0; i < TERN_RECORD_COUNT; i++) {
+        assert_true(holds((enum tern_record)i, held[i]));
+    }
+}
+
+static void start(uint32_t program_size, uint8_t filled_with)
+{
+    memset(held, 0, sizeof held);
+    ram_flash_init(&flash, program_size, filled_with);
+    assert_int_equal(tern_flash_store_open(&store, &flash.port, sizes), TERN_OK);
+}
+
+// The save `number` was cut: its record is what it was, or what it should become.
+static void restart_and_check(uint32_t number)
+{
+    ram_flash_power_on(&flash);
+    assert_int_equal(tern_flash_store_open(&store, &flash.port, sizes), TERN_OK);
+    if (holds(record_of(number), number)) {
+        held[record_of(number)] = number;
+    }
+    check_all();
+}
+
+// Saves until the power goes; the number of the save that was cut, or `end`.
+static uint32_t save_until_cut(uint32_t from, uint32_t end)
+{
+    for (uint32_t number = from; number < end; number++) {
+        const enum tern_result result = save_number(number);
+        if (flash.power_off) {
+            assert_int_equal(result, TERN_ERR_IO);
+            return number;
+        }
+        assert_int_equal(result, TERN_OK);
+    }
+    return end;
+}
+
+// Everything saved before is there at first, and a second cut, some work later, changes that not.
+static bool cut_and_go_on(uint32_t program_size, uint64_t cut_at, enum ram_flash_cut cut)
+{
+    start(program_size, 0xff);
+    flash.random = cut_at;
+    flash.cut_at = cut_at;
+    flash.cut = cut;
+    uint32_t number = save_until_cut(1, SAVES);
+    if (number == SAVES) {
+        return false;
+    }
+    restart_and_check(number);
+    flash.cut_at = flash.work + 1 + cut_at * 7919 % 500;
+    number = save_until_cut(number, SAVES);
+    if (number < SAVES) {
+        restart_and_check(number);
+    }
+    ram_flash_power_on(&flash);
+    assert_int_equal(save_until_cut(number, SAVES + 10), SAVES + 10);
+    check_all();
+    return true;
+}
+
+static void cut_everywhere(uint32_t program_size, uint64_t step)
+{
+    for (int cut = 0; cut < CUT_KINDS; cut++) {
+        uint64_t at = 1;
+        while (cut_and_go_on(program_size, at, (enum ram_flash_cut)cut)) {
+            at += step;
+        }
+        assert_true(at > 500);
+    }
+}
+
+static void power_cut_at_every_unit_of_64(void **state)
+{
+    (void)state;
+    cut_everywhere(64, 1);
+}
+
+static void power_cut_at_every_unit_of_16(void **state)
+{
+    (void)state;
+    cut_everywhere(16, 1);
+}
+
+static void power_cut_at_units_of_1(void **state)
+{
+    (void)state;
+    cut_everywhere(1, 61);
+}
+
+// As when programming fails and the device goes on: what was saved before is there, and the next
+// save works, wherever the failed one got to.
+static void a_save_that_failed_is_not_built_upon(void **state)
+{
+    (void)state;
+    bool was_cut = true;
+    for (uint64_t at = 1; was_cut; at++) {
+        start(64, 0xff);
+        flash.cut_at = at;
+        flash.cut = (enum ram_flash_cut)(at % CUT_KINDS);
+        const uint32_t number = save_until_cut(1, SAVES);
+        was_cut = number < SAVES;
+        ram_flash_power_on(&flash);
+        check_all();
+        assert_int_equal(save_until_cut(number, SAVES), SAVES);
+        check_all();
+        assert_int_equal(tern_flash_store_open(&store, &flash.port, sizes), TERN_OK);
+        check_all();
+    }
+}
+
+static void small_records_are_appended(void **state)
+{
+    (void)state;
+    const struct tern_store port = tern_flash_store_port(&store);
+    start(4, 0xff);
+    for (uint32_t i = 0; i < 10000; i++) {
+        const struct tern_store_part part = {&i, sizeof i};
+        assert_int_equal(port.save(port.ctx, TERN_RECORD_SETTLED, &part, 1), TERN_OK);
+    }
+    // 24 bytes each, 170 in a block, two blocks in turn.
+    assert_int_equal(ram_flash_wear(&flash), (10000 / 170 + 2) / 2);
+    assert_int_equal(tern_flash_store_wear(&store), ram_flash_wear(&flash));
+    assert_int_equal(tern_flash_store_open(&store, &flash.port, sizes), TERN_OK);
+    assert_int_equal(tern_flash_store_wear(&store), ram_flash_wear(&flash));
+}
+
+static void a_chip_with_anything_in_it_is_taken(void **state)
+{
+    (void)state;
+    start(8, 0x00);
+    check_all();
+    assert_int_equal(save_until_cut(1, SAVES), SAVES);
+    assert_int_equal(tern_flash_store_open(&store, &flash.port, sizes), TERN_OK);
+    check_all();
+}
+
+// One bit that flips in the newest copy brings back the one before it or, alone, nothing: never a
+// mixture.
+static void a_damaged_copy_does_not_count(void **state)
+{
+    (void)state;
+    for (uint32_t bit = 0; bit < 8 * (20 + 20); bit++) {
+        start(4, 0xff);
+        assert_int_equal(save_number(3), TERN_OK);
+        const uint32_t first = store.records[TERN_RECORD_SETTLED].data;
+        if (bit % 2 == 1) {
+            assert_int_equal(save_number(6), TERN_OK);
+        }
+        const uint32_t at = store.records[TERN_RECORD_SETTLED].data - 20 + bit / 8;
+        flash.bytes[at] = (uint8_t)(flash.bytes[at] ^ 1u << bit % 8);
+        assert_int_equal(tern_flash_store_open(&store, &flash.port, sizes), TERN_OK);
+        held[TERN_RECORD_SETTLED] = bit % 2 == 1 ? 3 : 0;
+        check_all();
+        assert_true(bit % 2 == 0 || store.records[TERN_RECORD_SETTLED].data == first);
+        assert_int_equal(save_number(9), TERN_OK);
+        check_all();
+    }
+}
+
+static void what_does_not_fit_is_refused(void **state)
+{
+    (void)state;
+    static const uint8_t large[3 * 4096];
+    start(8, 0xff);
+    const struct tern_store port = tern_flash_store_port(&store);
+    assert_int_equal(save_number(1), TERN_OK);
+    const struct tern_store_part parts[] = {{large, 4096}, {large, sizeof large}};
+    assert_int_equal(port.save(port.ctx, TERN_RECORD_REPLICA, parts, 2), TERN_ERR_NO_SPACE);
+    const struct tern_store_part no_room_for_a_header = {large, 4096};
+    assert_int_equal(port.save(port.ctx, TERN_RECORD_REPLICA, &no_room_for_a_header, 1),
+                     TERN_ERR_NO_SPACE);
+    check_all();
+    const uint32_t too_large[TERN_RECORD_COUNT] = {1, 1, RAM_FLASH_SIZE / 2 - 16384, 1, 1};
+    assert_int_equal(tern_flash_store_open(&store, &flash.port, too_large), TERN_ERR_NO_SPACE);
+    const uint32_t huge[TERN_RECORD_COUNT] = {1, 1, UINT32_MAX, 1, 1};
+    assert_int_equal(tern_flash_store_open(&store, &flash.port, huge), TERN_ERR_NO_SPACE);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(power_cut_at_every_unit_of_64),
+        cmocka_unit_test(power_cut_at_every_unit_of_16),
+        cmocka_unit_test(power_cut_at_units_of_1),
+        cmocka_unit_test(a_save_that_failed_is_not_built_upon),
+        cmocka_unit_test(small_records_are_appended),
+        cmocka_unit_test(a_chip_with_anything_in_it_is_taken),
+        cmocka_unit_test(a_damaged_copy_does_not_count),
+        cmocka_unit_test(what_does_not_fit_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
