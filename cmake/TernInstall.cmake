@@ -5,39 +5,43 @@
 # Headers keep their folders under <include>/tern, so that #include "codec/codec.h" reads the same
 # inside and outside of the tree.
 
-set(TERN_INCLUDE ${CMAKE_INSTALL_INCLUDEDIR}/tern)
+# The archive of the client core is installed under the name that -ltern_client finds.
+set_target_properties(tern_client_core PROPERTIES OUTPUT_NAME tern_client)
 
-function(tern_install_libraries)
-  # The archive of the client core is installed under the name that -ltern_client finds.
-  set_target_properties(tern_client_core PROPERTIES OUTPUT_NAME tern_client)
-  install(TARGETS tern tern_client_core ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-  configure_file(${CMAKE_SOURCE_DIR}/cmake/tern.pc.in ${CMAKE_BINARY_DIR}/tern.pc @ONLY)
-  install(FILES ${CMAKE_BINARY_DIR}/tern.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+# The pkg-config file for a prefix, with the options of install() that follow. Paths are relative to
+# the prefix; output is where the file is made.
+function(tern_install_pkgconfig prefix libdir includedir output)
+  configure_file(${CMAKE_SOURCE_DIR}/cmake/tern.pc.in ${output} @ONLY)
+  install(FILES ${output} DESTINATION ${libdir}/pkgconfig ${ARGN})
 endfunction()
 
-# The public headers; the others are known inside of one component only.
-function(tern_install_headers)
-  install(FILES shared/result.h client/client.h client/ports.h DESTINATION ${TERN_INCLUDE})
+# The public headers, with the options of install() that follow; the others are known inside of one
+# component only.
+function(tern_install_headers include)
+  install(FILES shared/result.h client/client.h client/ports.h
+          DESTINATION ${include} ${ARGN})
   foreach(header codec/codec codec/container tensor/model error_feedback/error_buffer
           error_feedback/error_storage wire/wire
           meter/meter util/bytes util/crc32c util/prng util/sha256)
     get_filename_component(folder ${header} DIRECTORY)
-    install(FILES shared/${header}.h DESTINATION ${TERN_INCLUDE}/${folder})
+    install(FILES shared/${header}.h DESTINATION ${include}/${folder} ${ARGN})
   endforeach()
   set(generated ${CMAKE_BINARY_DIR}/shared/generated)
-  install(FILES ${generated}/version.h DESTINATION ${TERN_INCLUDE})
-  install(FILES ${generated}/wire/tern.pb.h DESTINATION ${TERN_INCLUDE}/wire)
+  install(FILES ${generated}/version.h DESTINATION ${include} ${ARGN})
+  install(FILES ${generated}/wire/tern.pb.h DESTINATION ${include}/wire ${ARGN})
 endfunction()
 
 function(tern_install_documents)
   install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.md")
   install(FILES LICENSE CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
   install(DIRECTORY configs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples
-          FILES_MATCHING PATTERN "*.ini" PATTERN "*.service")
+          FILES_MATCHING PATTERN "*.ini" PATTERN "*.service" PATTERN "*.timer")
 endfunction()
 
-tern_install_libraries()
-tern_install_headers()
+install(TARGETS tern tern_client_core ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+tern_install_pkgconfig(${CMAKE_INSTALL_PREFIX} ${CMAKE_INSTALL_LIBDIR} ${CMAKE_INSTALL_INCLUDEDIR}
+                       ${CMAKE_BINARY_DIR}/tern.pc)
+tern_install_headers(${CMAKE_INSTALL_INCLUDEDIR}/tern)
 tern_install_documents()
 
 # An outside program is built against what was installed.

@@ -1,0 +1,265 @@
+# Debian packages by CPack: tern-client, tern-aggregator and tern-dev, one install component each.
+# ./tern package builds them. Included by the root CMakeLists.txt behind TernInstall.
+#
+# A cross build tells by these variables what it makes packages of:
+#   TERN_DEBIAN_ARCH         Debian's name of the architecture (the toolchain files set it); in a
+#                            native build the machine's own
+#   TERN_PACKAGE_DEBS        folder of the .deb files that its libraries were unpacked from (archives
+#                            beside the sysroot). What a program needs of them becomes its Depends;
+#                            one that needs nothing, being static, needs no folder
+#   TERN_STATIC              only the client is packed
+#   TERN_PACKAGE_COPYRIGHTS  copyright files of libraries linked into the client, for its package
+set(TERN_PACKAGE_DEBS ${TERN_SYSROOT}/../archives CACHE PATH "Packages: the .debs of the sysroot")
+set(TERN_PACKAGE_COPYRIGHTS "" CACHE STRING "Packages: copyright files of linked-in libraries")
+set(TERN_PACKAGE_MAINTAINER "" CACHE STRING "Packages: NAME <ADDRESS>")
+
+set(TERN_PACKAGE ${CMAKE_BINARY_DIR}/package) # the files that only packages have
+set(TERN_PACKAGE_SOURCE ${CMAKE_SOURCE_DIR}/cmake/package)
+set(TERN_PACKAGE_REVISION 1)
+file(MAKE_DIRECTORY ${TERN_PACKAGE}/lib)
+
+# --- Architecture, maintainer, date
+
+set(TERN_PACKAGE_ARCH "${TERN_DEBIAN_ARCH}")
+if(NOT TERN_PACKAGE_ARCH AND NOT CMAKE_CROSSCOMPILING)
+  find_program(TERN_DPKG dpkg)
+  if(TERN_DPKG)
+    execute_process(COMMAND ${TERN_DPKG} --print-architecture OUTPUT_VARIABLE TERN_PACKAGE_ARCH
+                    OUTPUT_STRIP_TRAILING_WHITESPACE)
+  endif()
+endif()
+if(NOT TERN_PACKAGE_ARCH OR NOT CMAKE_LIBRARY_ARCHITECTURE)
+  message(STATUS "Not a Debian system or toolchain: no packages can be made")
+  return()
+endif()
+
+if(NOT TERN_PACKAGE_MAINTAINER)
+  set(TERN_PACKAGE_MAINTAINER "Tern developers <tern@tern.invalid>") # .invalid: nobody reads mail there
+  if(DEFINED ENV{DEBEMAIL} AND DEFINED ENV{DEBFULLNAME})
+    set(TERN_PACKAGE_MAINTAINER "$ENV{DEBFULLNAME} <$ENV{DEBEMAIL}>")
+  endif()
+endif()
+
+# The time of the last commit stands in the packages, so that the same source makes the same files.
+if(NOT DEFINED ENV{SOURCE_DATE_EPOCH})
+  execute_process(COMMAND git -c safe.directory=* log -1 --format=%ct
+                  WORKING_DIRECTORY ${CMAKE_SOURCE_DIR} OUTPUT_VARIABLE commit_time
+                  OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+  if(commit_time)
+    set(ENV{SOURCE_DATE_EPOCH} ${commit_time})
+  endif()
+endif()
+string(TIMESTAMP TERN_PACKAGE_EPOCH "%s" UTC)
+string(TIMESTAMP TERN_PACKAGE_DAY "%Y-%m-%d" UTC)
+string(TIMESTAMP TERN_PACKAGE_DATE "%a, %d %b %Y %H:%M:%S +0000" UTC)
+unset(ENV{SOURCE_DATE_EPOCH})
+
+# --- Files that are made for the packages
+
+# tern_package_file(COMPONENT NAME COMMAND... [DEPENDS ...]): build/package/NAME, made by a command.
+function(tern_package_file component name)
+  add_custom_command(OUTPUT ${TERN_PACKAGE}/${name} COMMAND ${ARGN} VERBATIM
+                     COMMENT "package: ${name}")
+  set_property(GLOBAL APPEND PROPERTY tern_package_${component} ${TERN_PACKAGE}/${name})
+endfunction()
+
+# A program without its debugging symbols, and its man page, in a component.
+function(tern_package_program component target)
+  tern_package_file(${component} ${target}
+    ${CMAKE_STRIP} --remove-section=.comment --remove-section=.note $<TARGET_FILE:${target}>
+    -o ${TERN_PACKAGE}/${target} DEPENDS ${target})
+  tern_package_file(${component} ${target}.1
+    python3 ${TERN_PACKAGE_SOURCE}/man_page.py ${TERN_PACKAGE}/${target}.1 ${TERN_PACKAGE_DAY}
+    ${CMAKE_CROSSCOMPILING_EMULATOR} $<TARGET_FILE:${target}>
+    DEPENDS ${target} ${TERN_PACKAGE_SOURCE}/man_page.py)
+  tern_package_file(${component} ${target}.1.gz
+    gzip -9nkf ${TERN_PACKAGE}/${target}.1 DEPENDS ${TERN_PACKAGE}/${target}.1)
+  install(PROGRAMS ${TERN_PACKAGE}/${target} DESTINATION bin
+          COMPONENT ${component} EXCLUDE_FROM_ALL)
+  install(FILES ${TERN_PACKAGE}/${target}.1.gz DESTINATION share/man/man1
+          COMPONENT ${component} EXCLUDE_FROM_ALL)
+endfunction()
+
+function(tern_package_archive target file)
+  tern_package_file(dev lib/${file}
+    ${CMAKE_STRIP} --strip-debug --enable-deterministic-archives --remove-section=.comment
+    --remove-section=.note $<TARGET_FILE:${target}> -o ${TERN_PACKAGE}/lib/${file} DEPENDS ${target})
+endfunction()
+
+# What every package has in /usr/share/doc.
+function(tern_package_documents component)
+  set(doc share/doc/tern-${component})
+  set(copyright ${TERN_PACKAGE}/tern-${component}.copyright)
+  file(READ ${TERN_PACKAGE_SOURCE}/copyright text)
+  if(component STREQUAL "client")
+    foreach(file ${TERN_PACKAGE_COPYRIGHTS})
+      file(READ ${file} more)
+      string(APPEND text "\n--- Of a library that is linked into the program:\n\n${more}")
+    endforeach()
+  endif()
+  file(WRITE ${copyright} "${text}")
+  install(FILES ${copyright} DESTINATION ${doc} RENAME copyright
+          COMPONENT ${component} EXCLUDE_FROM_ALL)
+  install(FILES ${TERN_PACKAGE}/changelog.gz ${TERN_PACKAGE}/changelog.Debian.gz
+          DESTINATION ${doc} COMPONENT ${component} EXCLUDE_FROM_ALL)
+  install(FILES ${ARGN} DESTINATION ${doc} COMPONENT ${component} EXCLUDE_FROM_ALL)
+  install(FILES ${TERN_PACKAGE_SOURCE}/lintian-overrides RENAME tern-${component}
+          DESTINATION share/lintian/overrides COMPONENT ${component} EXCLUDE_FROM_ALL)
+endfunction()
+
+# The service of a component: settings, units, user, state directory, maintainer scripts. The
+# variables UNITS, ENABLED_UNITS and STATE_IS are for the scripts.
+function(tern_package_service component settings state_key)
+  set(NAME tern-${component})
+  set(control ${TERN_PACKAGE}/control/${component})
+  tern_package_file(${component} ${settings}.ini
+    ${TERN_PACKAGE_SOURCE}/settings_file.sh ${TERN_PACKAGE}/${settings}.ini ${state_key}
+    /var/lib/${NAME} ${CMAKE_CROSSCOMPILING_EMULATOR} $<TARGET_FILE:${NAME}>
+    DEPENDS ${NAME} ${TERN_PACKAGE_SOURCE}/settings_file.sh)
+  install(FILES ${TERN_PACKAGE}/${settings}.ini DESTINATION /etc/tern
+          COMPONENT ${component} EXCLUDE_FROM_ALL)
+
+  set(systemd ${CMAKE_SOURCE_DIR}/configs/systemd)
+  foreach(unit ${UNITS})
+    install(FILES ${systemd}/${unit} DESTINATION /lib/systemd/system
+            COMPONENT ${component} EXCLUDE_FROM_ALL)
+  endforeach()
+  foreach(kind sysusers tmpfiles)
+    install(FILES ${systemd}/${NAME}.${kind} DESTINATION lib/${kind}.d RENAME ${NAME}.conf
+            COMPONENT ${component} EXCLUDE_FROM_ALL)
+  endforeach()
+  install(FILES ${TERN_PACKAGE_SOURCE}/${NAME}.README.Debian RENAME README.Debian
+          DESTINATION share/doc/${NAME} COMPONENT ${component} EXCLUDE_FROM_ALL)
+
+  list(JOIN UNITS " " UNITS)
+  list(JOIN ENABLED_UNITS " " ENABLED_UNITS)
+  foreach(script postinst prerm postrm)
+    configure_file(${TERN_PACKAGE_SOURCE}/${script}.in ${control}/${script} @ONLY)
+  endforeach()
+  file(WRITE ${control}/conffiles "/etc/tern/${settings}.ini\n")
+  string(TOUPPER ${component} upper)
+  set(CPACK_DEBIAN_${upper}_PACKAGE_CONTROL_EXTRA
+      ${control}/postinst ${control}/prerm ${control}/postrm ${control}/conffiles PARENT_SCOPE)
+endfunction()
+
+# --- The packages
+
+set(CPACK_COMPONENTS_ALL client)
+if(NOT TERN_STATIC)
+  list(APPEND CPACK_COMPONENTS_ALL dev)
+  if(TARGET tern-aggregator)
+    list(APPEND CPACK_COMPONENTS_ALL aggregator)
+  endif()
+endif()
+
+# Of systemd, or of the same programs without it.
+set(TERN_PACKAGE_SYSTEMD "systemd | systemd-standalone-sysusers | systemd-sysusers, \
+systemd | systemd-standalone-tmpfiles | systemd-tmpfiles")
+
+set(UNITS tern-client.service tern-client-once.service tern-client.timer)
+set(ENABLED_UNITS tern-client.service tern-client.timer)
+set(STATE_IS "the client's identity and what it learnt and has not sent")
+tern_package_program(client tern-client)
+tern_package_service(client client state_dir)
+tern_package_documents(client docs/OPERATIONS.md docs/SECURITY.md)
+set(CPACK_DEBIAN_CLIENT_PACKAGE_NAME tern-client)
+set(CPACK_DEBIAN_CLIENT_PACKAGE_SECTION net)
+set(CPACK_DEBIAN_CLIENT_PACKAGE_DEPENDS "${TERN_PACKAGE_SYSTEMD}")
+set(CPACK_DEBIAN_CLIENT_PACKAGE_RECOMMENDS "ca-certificates")
+set(CPACK_DEBIAN_CLIENT_DESCRIPTION "client of a federation that trains on the device's own data
+Tern is federated learning for devices that pay by the byte. The client trains
+a model on data that never leaves the device, compresses the change and sends
+it over metered HTTPS, within byte budgets. It may be killed at any instant.
+.
+It runs as a service that stays, or once an hour from a timer.")
+
+if("aggregator" IN_LIST CPACK_COMPONENTS_ALL)
+  set(UNITS tern-aggregator.service)
+  set(ENABLED_UNITS ${UNITS})
+  set(STATE_IS "the whole federation: models, updates, clients")
+  tern_package_program(aggregator tern-aggregator)
+  tern_package_service(aggregator aggregator state)
+  tern_package_documents(aggregator docs/OPERATIONS.md docs/SECURITY.md)
+  set(CPACK_DEBIAN_AGGREGATOR_PACKAGE_NAME tern-aggregator)
+  set(CPACK_DEBIAN_AGGREGATOR_PACKAGE_SECTION net)
+  set(CPACK_DEBIAN_AGGREGATOR_PACKAGE_DEPENDS "${TERN_PACKAGE_SYSTEMD}")
+  set(CPACK_DEBIAN_AGGREGATOR_PACKAGE_SUGGESTS "openssl, tern-dev")
+  set(CPACK_DEBIAN_AGGREGATOR_DESCRIPTION "service that owns the rounds of a federation
+Tern is federated learning for devices that pay by the byte. The aggregator
+keeps the model's versions, an error ledger for every client, the compressed
+downloads that clients share and the schedule of local steps, all in one
+SQLite file. Every version can be replayed bit for bit.")
+endif()
+
+if("dev" IN_LIST CPACK_COMPONENTS_ALL)
+  tern_package_archive(tern libtern.a)
+  tern_package_archive(tern_client_core libtern_client.a)
+  foreach(tool tern-codec tern-fleet)
+    if(TARGET ${tool})
+      tern_package_program(dev ${tool})
+    endif()
+  endforeach()
+  set(triplet ${CMAKE_LIBRARY_ARCHITECTURE})
+  install(DIRECTORY ${TERN_PACKAGE}/lib/ DESTINATION lib/${triplet} COMPONENT dev EXCLUDE_FROM_ALL)
+  tern_install_pkgconfig(/usr lib/${triplet} include ${TERN_PACKAGE}/tern.pc
+                         COMPONENT dev EXCLUDE_FROM_ALL)
+  tern_install_headers(include/tern COMPONENT dev EXCLUDE_FROM_ALL)
+  tern_package_documents(dev docs/DESIGN.md docs/FORMAT.md docs/PROTOCOL.md)
+  set(CPACK_DEBIAN_DEV_PACKAGE_NAME tern-dev)
+  set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)
+  set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS "libnanopb-dev")
+  set(CPACK_DEBIAN_DEV_DESCRIPTION "library, headers and tools of Tern
+Tern is federated learning for devices that pay by the byte. This package has
+the static libraries (codecs, wire format, meter, the embeddable client), their
+headers, tern-codec, which shows what each codec makes of your own tensors, and
+tern-fleet, many clients in one process for experiments.")
+endif()
+
+# --- Change logs
+
+set(debian_changelog ${TERN_PACKAGE}/changelog.Debian)
+file(CONFIGURE OUTPUT ${debian_changelog} @ONLY CONTENT
+"tern (@PROJECT_VERSION@-@TERN_PACKAGE_REVISION@) unstable; urgency=medium
+
+  * Packages of Tern @PROJECT_VERSION@; what is new in it stands in changelog.gz.
+
+ -- @TERN_PACKAGE_MAINTAINER@  @TERN_PACKAGE_DATE@
+")
+tern_package_file(common changelog.Debian.gz gzip -9nkf ${debian_changelog} DEPENDS ${debian_changelog})
+tern_package_file(common changelog.gz sh -c "gzip -9nc \"$1\" >\"$2\"" sh ${CMAKE_SOURCE_DIR}/CHANGELOG.md
+                  ${TERN_PACKAGE}/changelog.gz DEPENDS CHANGELOG.md)
+
+# Packages of other builds than the release are made on demand only.
+set(in_all)
+if(CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT TERN_SANITIZE)
+  set(in_all ALL)
+endif()
+set(package_files)
+foreach(component common ${CPACK_COMPONENTS_ALL})
+  get_property(files GLOBAL PROPERTY tern_package_${component})
+  list(APPEND package_files ${files})
+endforeach()
+add_custom_target(package_files ${in_all} DEPENDS ${package_files})
+
+# --- CPack
+
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGE_NAME tern)
+set(CPACK_PACKAGE_CONTACT "${TERN_PACKAGE_MAINTAINER}")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "") # each package has its own
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS
+    OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
+set(CPACK_DEB_COMPONENT_INSTALL ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_ARCHITECTURE ${TERN_PACKAGE_ARCH})
+set(CPACK_DEBIAN_PACKAGE_RELEASE ${TERN_PACKAGE_REVISION})
+set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
+set(CPACK_DEBIAN_COMPRESSION_TYPE xz)
+# dpkg-shlibdeps knows this machine's libraries only; cpack.cmake sees to the others.
+if(NOT CMAKE_CROSSCOMPILING)
+  set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+endif()
+set(CPACK_PROJECT_CONFIG_FILE ${TERN_PACKAGE}/cpack.cmake)
+configure_file(${TERN_PACKAGE_SOURCE}/cpack.cmake.in ${TERN_PACKAGE}/cpack.cmake @ONLY)
+include(CPack)
