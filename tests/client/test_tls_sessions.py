@@ -1,0 +1,247 @@
+"""tern-client once, twice and more against a real aggregator: the TLS session outlives the process,
+a session file that is no good costs a full handshake and nothing else, and no session stands in
+for a verification that would fail."""
+import json
+import os
+import pathlib
+import shutil
+import stat
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "end_to_end"))
+from harness import BIN, Aggregator, Workspace, check, main
+
+HEAD = 64  # of a session file, which is: magic, format, CRC-32C, length, saved, expires, binding
+FULL, RESUMED = 700, 520  # a full handshake takes more bytes of the stream, a resumed one less
+
+
+def crc32c(data):
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+
+def sealed(file):
+    """The file with the checksum that belongs to its bytes."""
+    return file[:8] + crc32c(file[12:]).to_bytes(4, "little") + file[12:]
+
+
+def with_number(file, at, value):
+    return sealed(file[:at] + value.to_bytes(8, "little") + file[at + 8:])
+
+
+def flipped(file, at):
+    return file[:at] + bytes([file[at] ^ 0x55]) + file[at + 1:]
+
+
+class Client:
+    def __init__(self, workspace, aggregator):
+        self.aggregator = aggregator
+        self.state = workspace.path / "client"
+        self.file = self.state / "tls-session"
+        self.run("enroll", aggregator.join_code())
+        self.handshakes = self.metered()
+
+    def run(self, *arguments, code=0, ca=None, url=None):
+        options = ["--set", f"client.server={url or self.aggregator.url}",
+                   "--set", f"client.ca={ca or self.aggregator.ca}",
+                   "--set", f"client.state_dir={self.state}",
+                   "--set", "data.source=digits:train=200,test=50,size=16",
+                   "--set", "client.wait=0"]
+        done = subprocess.run([BIN / "tern-client", *arguments[:1], *options, *arguments[1:]],
+                              capture_output=True, text=True, timeout=60)
+        check(done.returncode == code,
+              f"{arguments[0]}: exit {done.returncode}, not {code}: {done.stderr}")
+        return done
+
+    def metered(self):
+        meter = json.loads(self.run("meter", "--json").stdout)
+        return meter["up"]["handshake"]["tls"] + meter["down"]["handshake"]["tls"]
+
+    def once(self, **how):
+        """Checks in once; returns the bytes of the handshakes that it took."""
+        self.run("once", code=4, **how)
+        before, self.handshakes = self.handshakes, self.metered()
+        return self.handshakes - before
+
+    def expect_full(self, why, **how):
+        taken = self.once(**how)
+        check(taken > FULL, f"{why}: {taken} bytes, so the session was used")
+
+    def expect_resumed(self, why, **how):
+        taken = self.once(**how)
+        check(0 < taken < RESUMED, f"{why}: a handshake of {taken} bytes")
+
+
+def session_outlives_the_process(client):
+    check(FULL < client.handshakes < 1000, f"enrolling took a handshake of {client.handshakes}")
+    before = client.file.stat()
+    check(stat.S_IMODE(before.st_mode) == 0o600, f"the session has mode {before.st_mode:o}")
+    for _ in range(3):
+        client.expect_resumed("again")
+    after = client.file.stat()
+    check((before.st_ino, before.st_mtime_ns) == (after.st_ino, after.st_mtime_ns),
+          "the session was written again though it is the same")
+    names = sorted(path.name for path in client.state.iterdir())
+    check(names == ["identity", "lock", "meter", "tls-session"], f"the state holds {names}")
+
+
+def session_ends_with_the_certificate(client):
+    """The aggregator's tickets live for three days, its certificate here for two."""
+    expires = int.from_bytes(client.file.read_bytes()[24:32], "little")
+    left = expires - time.time()
+    check(86400 < left < 2 * 86400 + 1, f"the session is good for {left} s")
+
+
+def damaged_files_are_ignored(client):
+    good = client.file.read_bytes()
+    damaged = {f"cut to {size}": good[:size] for size in (0, 1, 11, HEAD, HEAD + 1, len(good) - 1)}
+    damaged.update({f"byte {at} changed": flipped(good, at)
+                    for at in (0, 4, 8, 12, 16, 24, 32, HEAD, len(good) - 1)})
+    damaged["longer"] = good + b"\0"
+    damaged["huge"] = b"\xff" * 1000000
+    for what, file in damaged.items():
+        client.file.write_bytes(file)
+        client.expect_full(what)
+        client.expect_resumed(f"after a file that was {what}")
+    client.file.unlink()
+    client.file.mkdir()
+    client.expect_full("a directory in its place")
+    client.file.rmdir()
+    client.expect_full("no file")
+
+
+def times_are_kept(client):
+    good = client.file.read_bytes()
+    client.file.write_bytes(sealed(good))
+    client.expect_resumed("a file with its own checksum")
+    now = int(time.time())
+    client.file.write_bytes(with_number(good, 24, now - 1))
+    client.expect_full("an expired session")
+    client.file.write_bytes(with_number(good, 16, now + 3600))
+    client.expect_full("a session of the future")
+
+
+def wrong_sessions_fall_back(client):
+    """Well-formed files whose session is not what the aggregator sealed into its ticket."""
+    good = client.file.read_bytes()
+    fell_back = 0
+    for at in range(HEAD, len(good), 23):
+        client.file.write_bytes(sealed(flipped(good, at)))
+        fell_back += client.once() > FULL
+    check(fell_back > 5, f"only {fell_back} wrong sessions cost a full handshake")
+    client.file.write_bytes(sealed(good[:HEAD] + bytes(len(good) - HEAD)))
+    client.expect_full("a session of zeros")
+
+
+def bound_to_server_and_ca(client, workspace):
+    same_host = f"https://localhost:{client.aggregator.port}"
+    client.expect_full("another name of the server", url=same_host)
+    client.expect_resumed("the same name again", url=same_host)
+    more = workspace.path / "more.crt"
+    more.write_text(client.aggregator.ca.read_text() * 2)
+    client.expect_full("another CA file", ca=more, url=same_host)
+    client.expect_full("the first name and CA")
+
+
+def refused_tickets_fall_back(client):
+    client.expect_resumed("before")
+    client.aggregator.kill()
+    (client.aggregator.state / "ticket.keys").unlink()
+    client.aggregator.start()
+    client.expect_full("a ticket under a lost key")
+    client.expect_resumed("the new ticket")
+
+
+def unwritable_session_is_no_error(client):
+    """A folder that cannot be replaced by a file."""
+    client.file.unlink()
+    client.file.mkdir()
+    (client.file / "thing").touch()
+    client.expect_full("a full folder in its place")
+    shutil.rmtree(client.file)
+    client.expect_full("no file")
+
+
+# --- Verification
+
+def sign(aggregator, san, days, key=("ecparam", "-name", "prime256v1", "-genkey", "-noout")):
+    """Gives the running aggregator another certificate."""
+    folder = aggregator.workspace.path
+    (folder / "san.cnf").write_text(f"subjectAltName={san}\nbasicConstraints=critical,CA:FALSE\n")
+    for command in ([*key, "-out", "server.key"],
+                    ["req", "-new", "-key", "server.key", "-subj", "/CN=t", "-out", "server.csr"],
+                    ["x509", "-req", "-in", "server.csr", "-CA", "ca.crt", "-CAkey", "ca.key",
+                     "-CAcreateserial", "-days", str(days), "-extfile", "san.cnf",
+                     "-out", "server.crt"]):
+        subprocess.run(["openssl", *command], cwd=folder, check=True, capture_output=True)
+    aggregator.kill()
+    aggregator.start()
+
+
+def expect_refusal(client, what, words, **how):
+    """Fails by TLS at once, says why, and keeps no session of it."""
+    client.file.unlink(missing_ok=True)
+    said = client.run("once", code=1, **how).stderr
+    check("result=tls" in said, f"{what}: {said}")
+    check(any(word in said for word in words), f"{what}: does not say {words}: {said}")
+    check(not client.file.exists(), f"{what}: a session was kept")
+
+
+def verification_is_mandatory(client, workspace):
+    folder = workspace.path
+    for command in (["ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", "other.key"],
+                    ["req", "-x509", "-new", "-key", "other.key", "-subj", "/CN=other",
+                     "-days", "2", "-out", "other.crt"]):
+        subprocess.run(["openssl", *command], cwd=folder, check=True, capture_output=True)
+    client.expect_resumed("before")
+    good = client.file.read_bytes()
+    client.run("once", code=1, ca=folder / "other.crt")
+    check(client.file.read_bytes() == good, "a failed verification changed the session")
+    expect_refusal(client, "wrong CA", ("not issued by a CA", "self-signed", "issuer"),
+                   ca=folder / "other.crt")
+    expect_refusal(client, "no CA of this machine's", ("not issued by a CA", "self-signed", "issuer"),
+                   ca="/etc/ssl/certs/ca-certificates.crt")
+    client.run("once", code=2, ca="/nonexistent/ca.crt")
+    sign(client.aggregator, "DNS:elsewhere.example,IP:127.0.0.2", 2)
+    expect_refusal(client, "wrong address", ("does not name the host", "no alternative certificate"))
+    sign(client.aggregator, "DNS:127.0.0.2,IP:127.0.0.1", 2)
+    expect_refusal(client, "wrong name", ("does not name the host", "no alternative certificate"),
+                   url=f"https://localhost:{client.aggregator.port}")
+    client.expect_full("the address that the certificate names")
+    sign(client.aggregator, "IP:127.0.0.1", -1)
+    expect_refusal(client, "expired", ("has expired",))
+
+
+def rsa_certificates_work(client):
+    sign(client.aggregator, "IP:127.0.0.1", 2, key=("genrsa",))
+    client.expect_full("an RSA certificate")
+    client.expect_resumed("after an RSA certificate")
+
+
+def test():
+    with Workspace() as workspace:
+        aggregator = Aggregator(workspace, {
+            "federation": {"model": "mlp:256-16-10", "seed": 3},
+            "round": {"cohort": 2, "quorum": 2, "min_clients": 2, "deadline": "5m", "rounds": 3},
+            "train": {"local_steps": 2, "batch_size": 8, "learning_rate": 0.05},
+        }).start()
+        client = Client(workspace, aggregator)
+        session_outlives_the_process(client)
+        session_ends_with_the_certificate(client)
+        damaged_files_are_ignored(client)
+        times_are_kept(client)
+        wrong_sessions_fall_back(client)
+        bound_to_server_and_ca(client, workspace)
+        refused_tickets_fall_back(client)
+        unwritable_session_is_no_error(client)
+        verification_is_mandatory(client, workspace)
+        rsa_certificates_work(client)
+
+
+main(test)
