@@ -8,8 +8,9 @@
 #include "ports.h"
 
 // Starts the link, lwIP and TLS. settings are borrowed for good.
-// TERN_ERR_ARGUMENT  no CA and no key, or the CA is no certificate
-// TERN_ERR_IO        the board has no link, or no entropy
+// TERN_ERR_ARGUMENT   no CA and no key, or the CA is no certificate
+// TERN_ERR_IO         the board has no link, or no entropy
+// TERN_ERR_NO_MEMORY  mbedTLS was given too little
 TERN_MUST_USE enum tern_result tern_firmware_transport_start(const struct board_settings *settings);
 
 // Who the device is, once it is enrolled: the identity and key of a PSK handshake. Not needed for
@@ -21,7 +22,7 @@ void tern_firmware_transport_poll(void);
 
 struct tern_transport tern_firmware_transport_port(void);
 
-// The most bytes that mbedTLS has held at once, of those it was given.
+// How far into its memory mbedTLS has ever reached; *given: how much that is.
 size_t tern_firmware_transport_peak(size_t *given);
 
 #endif

@@ -1,0 +1,28 @@
+// lwIP on any board: what lwIP asks of the compiler and of its surroundings.
+#ifndef TERN_LWIP_CC_H
+#define TERN_LWIP_CC_H
+
+#include <stdint.h>
+
+#define LWIP_NO_UNISTD_H 1
+#define LWIP_NO_CTYPE_H 1
+#define LWIP_NO_INTTYPES_H 1
+#define X8_F "x"
+#define U16_F "u"
+#define S16_F "d"
+#define X16_F "x"
+#define U32_F "lu"
+#define S32_F "ld"
+#define X32_F "lx"
+#define SZT_F "u"
+
+// Nothing is printed.
+#define LWIP_PLATFORM_DIAG(text)
+#define LWIP_PLATFORM_ASSERT(text)
+
+// Local ports and first sequence numbers: not for others to guess, and not those of the connections
+// that a power cut left open at the peer.
+uint32_t tern_link_random(void);
+#define LWIP_RAND() tern_link_random()
+
+#endif

@@ -1,0 +1,80 @@
+// lwIP for one TCP connection at a time: IPv4, no threads, no UDP, memory from fixed pools.
+#ifndef TERN_LWIPOPTS_H
+#define TERN_LWIPOPTS_H
+
+#define NO_SYS 1
+#define SYS_LIGHTWEIGHT_PROT 0
+#define LWIP_NETCONN 0
+#define LWIP_SOCKET 0
+#define LWIP_STATS 0
+#define LWIP_NOASSERT 1
+#define LWIP_HOOK_FILENAME "arch/hooks.h"
+
+// --- Protocols
+
+#define LWIP_IPV4 1
+#define LWIP_IPV6 0
+#define LWIP_ICMP 0
+#define LWIP_RAW 0
+#define LWIP_DNS 0
+#define LWIP_IGMP 0
+#define LWIP_AUTOIP 0
+#define IP_REASSEMBLY 0
+#define IP_FRAG 0
+#define IP_OPTIONS_ALLOWED 0
+#define LWIP_TCP 1
+#define LWIP_ARP 1
+#define ARP_TABLE_SIZE 4
+#define ARP_QUEUEING 0
+#define ETHARP_SUPPORT_STATIC_ENTRIES 0
+#ifdef TERN_DHCP
+#define LWIP_UDP 1
+#define LWIP_DHCP 1
+#define DHCP_DOES_ARP_CHECK 0
+#define MEMP_NUM_UDP_PCB 1
+#else
+#define LWIP_UDP 0
+#define LWIP_DHCP 0
+#endif
+
+// --- TCP. Timestamps would cost 12 bytes in every segment. Without a queue for what comes out of
+// order a lost segment costs its successors too, of which the window allows one.
+
+#ifndef TERN_TCP_MSS
+#define TERN_TCP_MSS 1460
+#endif
+#define TCP_MSS TERN_TCP_MSS
+#define TCP_WND (2 * TCP_MSS)
+#define TCP_SND_BUF (2 * TCP_MSS)
+#define TCP_SND_QUEUELEN 8
+#define TCP_OVERSIZE 0 // a record is one write, and nothing is added to it
+#define TCP_QUEUE_OOSEQ 0
+#define LWIP_TCP_TIMESTAMPS 0
+#define LWIP_TCP_KEEPALIVE 0
+#define TCP_LISTEN_BACKLOG 0
+#define LWIP_RANDOMIZE_INITIAL_LOCAL_PORTS 1
+
+// A window update is a segment: none before half of the window is free again.
+#define TCP_WND_UPDATE_THRESHOLD TCP_MSS
+
+// Closed connections hold memory for so many milliseconds. Local ports are random, so that none is
+// used again too early.
+#define TCP_MSL 2000
+#define TCP_FIN_WAIT_TIMEOUT 5000
+
+// --- Memory
+
+#define MEM_ALIGNMENT 4
+#define MEM_LIBC_MALLOC 0
+#define MEMP_MEM_MALLOC 0
+#define MEM_SIZE 2560 // what was sent and is not acknowledged: two records of MBEDTLS_SSL_OUT_...
+#define MEMP_NUM_PBUF 2
+#define MEMP_NUM_TCP_PCB 3
+#define MEMP_NUM_TCP_PCB_LISTEN 1
+#define MEMP_NUM_TCP_SEG TCP_SND_QUEUELEN
+
+// What arrived and was not read: a window in full segments, or several small ones.
+#define PBUF_POOL_BUFSIZE 256
+#define PBUF_POOL_SIZE (TCP_WND / PBUF_POOL_BUFSIZE + 4)
+
+#endif

@@ -1,0 +1,267 @@
+#include "net/tls.h"
+#include "net/stream.h"
+
+#include <mbedtls/hmac_drbg.h>
+#include <mbedtls/memory_buffer_alloc.h>
+#include <mbedtls/platform_util.h>
+#include <mbedtls/ssl.h>
+#include <mbedtls/x509.h>
+#include <string.h>
+
+#ifdef TERN_TLS_PSK
+#include "wire/psk.h"
+#endif
+
+// A handshake takes most of it; docs/PORTING.md tells how it was measured.
+#ifndef TERN_TLS_ARENA
+#define TERN_TLS_ARENA (24u * 1024u)
+#endif
+
+// What mbedTLS keeps at the start of the arena from the beginning on.
+#define ARENA_HEAD 64u
+#define UNTOUCHED 0x5a
+
+static struct {
+    mbedtls_ssl_config config;
+    mbedtls_ssl_context ssl;
+    mbedtls_hmac_drbg_context random;
+#ifdef TERN_TLS_ECDSA
+    mbedtls_x509_crt ca;
+#endif
+    mbedtls_ssl_session session; // of the last handshake, to resume
+    bool has_session;
+} tls;
+
+static uint8_t arena[TERN_TLS_ARENA] __attribute__((aligned(MBEDTLS_MEMORY_ALIGN_MULTIPLE)));
+
+// --- What mbedTLS calls
+
+static int gather_entropy(void *ctx, unsigned char *dst, size_t len)
+{
+    (void)ctx;
+    return board_entropy(dst, len) ? 0 : MBEDTLS_ERR_HMAC_DRBG_ENTROPY_SOURCE_FAILED;
+}
+
+static int stream_send(void *ctx, const unsigned char *src, size_t len)
+{
+    (void)ctx;
+    const size_t sent = tern_stream_write(src, len);
+    if (sent > 0) {
+        return (int)sent;
+    }
+    return tern_stream_state() == TERN_STREAM_OPEN ? MBEDTLS_ERR_SSL_WANT_WRITE
+                                                   : MBEDTLS_ERR_SSL_CONN_EOF;
+}
+
+static int stream_receive(void *ctx, unsigned char *dst, size_t size)
+{
+    (void)ctx;
+    const size_t received = tern_stream_read(dst, size);
+    if (received > 0) {
+        return (int)received;
+    }
+    return tern_stream_state() == TERN_STREAM_OPEN ? MBEDTLS_ERR_SSL_WANT_READ
+                                                   : MBEDTLS_ERR_SSL_CONN_EOF;
+}
+
+#ifdef TERN_TLS_ECDSA
+// A board that does not know the time cannot look at dates. Everything else still counts.
+static int forgive_dates(void *ctx, mbedtls_x509_crt *certificate, int depth, uint32_t *flags)
+{
+    (void)ctx;
+    (void)certificate;
+    (void)depth;
+    if (board_unix_seconds() == 0) {
+        *flags &= ~(uint32_t)(MBEDTLS_X509_BADCERT_EXPIRED | MBEDTLS_X509_BADCERT_FUTURE);
+    }
+    return 0;
+}
+#endif
+
+// --- Setting up
+
+static bool is_short_of_memory(int error)
+{
+    const int low = -(-error & 0x7f); // an error of mbedTLS is the sum of two
+    const int high = error - low;
+    return low == MBEDTLS_ERR_MPI_ALLOC_FAILED || high == MBEDTLS_ERR_SSL_ALLOC_FAILED ||
+           high == MBEDTLS_ERR_ECP_ALLOC_FAILED || high == MBEDTLS_ERR_X509_ALLOC_FAILED;
+}
+
+static void start_arena(void)
+{
+    mbedtls_memory_buffer_alloc_init(arena, sizeof arena);
+    memset(arena + ARENA_HEAD, UNTOUCHED, sizeof arena - ARENA_HEAD);
+}
+
+size_t tern_tls_peak(size_t *given)
+{
+    size_t reached = sizeof arena;
+    while (reached > ARENA_HEAD && arena[reached - 1] == UNTOUCHED) {
+        reached--;
+    }
+    *given = sizeof arena;
+    return reached;
+}
+
+static enum tern_result start_verifying(const struct board_settings *settings)
+{
+#ifdef TERN_TLS_ECDSA
+    if (settings->ca != NULL) {
+        mbedtls_x509_crt_init(&tls.ca);
+        if (mbedtls_x509_crt_parse_der_nocopy(&tls.ca, settings->ca, settings->ca_len) != 0) {
+            return TERN_ERR_ARGUMENT;
+        }
+        static const int suite[] = {TERN_TLS_SUITE_ECDSA, 0};
+        mbedtls_ssl_conf_ciphersuites(&tls.config, suite);
+        mbedtls_ssl_conf_authmode(&tls.config, MBEDTLS_SSL_VERIFY_REQUIRED);
+        mbedtls_ssl_conf_ca_chain(&tls.config, &tls.ca, NULL);
+        mbedtls_ssl_conf_verify(&tls.config, forgive_dates, NULL);
+        return TERN_OK;
+    }
+#endif
+#ifdef TERN_TLS_PSK
+    if (settings->token != NULL) {
+        static const int suite[] = {TERN_TLS_SUITE_PSK, 0};
+        mbedtls_ssl_conf_ciphersuites(&tls.config, suite);
+        tern_tls_identify(settings->client_id, settings->token);
+        return TERN_OK;
+    }
+#endif
+    (void)settings;
+    return TERN_ERR_ARGUMENT;
+}
+
+static enum tern_result start_session(const char *host)
+{
+    mbedtls_ssl_init(&tls.ssl);
+    mbedtls_ssl_session_init(&tls.session);
+    if (mbedtls_ssl_setup(&tls.ssl, &tls.config) != 0) {
+        return TERN_ERR_NO_MEMORY;
+    }
+#ifdef TERN_TLS_ECDSA
+    if (mbedtls_ssl_set_hostname(&tls.ssl, host) != 0) {
+        return TERN_ERR_NO_MEMORY;
+    }
+#endif
+    (void)host;
+    mbedtls_ssl_set_bio(&tls.ssl, NULL, stream_send, stream_receive, NULL);
+    return TERN_OK;
+}
+
+enum tern_result tern_tls_start(const struct board_settings *settings)
+{
+    start_arena();
+    mbedtls_hmac_drbg_init(&tls.random);
+    if (mbedtls_hmac_drbg_seed(&tls.random, mbedtls_md_info_from_type(MBEDTLS_MD_SHA256),
+                               gather_entropy, NULL, NULL, 0) != 0) {
+        return TERN_ERR_IO;
+    }
+    mbedtls_ssl_config_init(&tls.config);
+    if (mbedtls_ssl_config_defaults(&tls.config, MBEDTLS_SSL_IS_CLIENT,
+                                    MBEDTLS_SSL_TRANSPORT_STREAM,
+                                    MBEDTLS_SSL_PRESET_DEFAULT) != 0) {
+        return TERN_ERR_NO_MEMORY;
+    }
+    mbedtls_ssl_conf_rng(&tls.config, mbedtls_hmac_drbg_random, &tls.random);
+    if (mbedtls_ssl_conf_max_frag_len(&tls.config, MBEDTLS_SSL_MAX_FRAG_LEN_1024) != 0) {
+        return TERN_ERR_ARGUMENT;
+    }
+    TERN_TRY(start_verifying(settings));
+    return start_session(settings->server_host);
+}
+
+static void forget_session(void)
+{
+    mbedtls_ssl_session_free(&tls.session);
+    mbedtls_ssl_session_init(&tls.session);
+    tls.has_session = false;
+}
+
+#ifdef TERN_TLS_PSK
+static size_t write_decimal(uint64_t number, uint8_t text[20])
+{
+    uint8_t reversed[20];
+    size_t len = 0;
+    do {
+        reversed[len++] = (uint8_t)('0' + number % 10);
+        number /= 10;
+    } while (number > 0);
+    for (size_t i = 0; i < len; i++) {
+        text[i] = reversed[len - 1 - i];
+    }
+    return len;
+}
+#endif
+
+void tern_tls_identify(uint64_t client_id, const char *token)
+{
+#ifdef TERN_TLS_PSK
+    uint8_t key[TERN_PSK_SIZE];
+    uint8_t identity[20];
+    const size_t identity_len = write_decimal(client_id, identity);
+    tern_psk_from_token(token, key);
+    // Without memory there is no key, and the next handshake fails.
+    (void)mbedtls_ssl_conf_psk(&tls.config, key, sizeof key, identity, identity_len);
+    mbedtls_platform_zeroize(key, sizeof key);
+    forget_session();
+#endif
+    (void)client_id;
+    (void)token;
+}
+
+// --- A session
+
+enum tern_result tern_tls_open(void)
+{
+    if (mbedtls_ssl_session_reset(&tls.ssl) != 0) {
+        return TERN_ERR_NO_MEMORY;
+    }
+    if (tls.has_session && mbedtls_ssl_set_session(&tls.ssl, &tls.session) != 0) {
+        forget_session(); // a full handshake will do
+    }
+    return TERN_OK;
+}
+
+static enum tern_result after_handshake(int error)
+{
+    if (error == MBEDTLS_ERR_SSL_WANT_READ || error == MBEDTLS_ERR_SSL_WANT_WRITE) {
+        return TERN_AGAIN;
+    }
+    forget_session(); // which may be what the server did not like
+    if (error == MBEDTLS_ERR_SSL_CONN_EOF) {
+        return TERN_ERR_NETWORK;
+    }
+    return is_short_of_memory(error) ? TERN_ERR_NO_MEMORY : TERN_ERR_TLS;
+}
+
+enum tern_result tern_tls_handshake(void)
+{
+    const int error = mbedtls_ssl_handshake(&tls.ssl);
+    if (error != 0) {
+        return after_handshake(error);
+    }
+    forget_session();
+    tls.has_session = mbedtls_ssl_get_session(&tls.ssl, &tls.session) == 0;
+    return TERN_OK;
+}
+
+enum tern_result tern_tls_write(const uint8_t *src, size_t len, size_t *written)
+{
+    const int result = mbedtls_ssl_write(&tls.ssl, src, len);
+    *written = result > 0 ? (size_t)result : 0;
+    if (result > 0) {
+        return TERN_OK;
+    }
+    return result == MBEDTLS_ERR_SSL_WANT_WRITE ? TERN_AGAIN : TERN_ERR_NETWORK;
+}
+
+enum tern_result tern_tls_read(uint8_t *dst, size_t size, size_t *len)
+{
+    const int result = mbedtls_ssl_read(&tls.ssl, dst, size);
+    *len = result > 0 ? (size_t)result : 0;
+    if (result > 0 || result == MBEDTLS_ERR_SSL_PEER_CLOSE_NOTIFY) {
+        return TERN_OK;
+    }
+    return result == MBEDTLS_ERR_SSL_WANT_READ ? TERN_AGAIN : TERN_ERR_NETWORK;
+}
