@@ -23,6 +23,8 @@
 #define MBEDTLS_PLATFORM_TIME_TYPE_MACRO int64_t
 #define MBEDTLS_PLATFORM_TIME_MACRO tern_tls_time
 int64_t tern_tls_time(int64_t *seconds);
+#define MBEDTLS_PLATFORM_EXIT_MACRO tern_tls_exit
+void tern_tls_exit(int code);
 
 // --- TLS
 

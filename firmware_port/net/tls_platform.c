@@ -1,6 +1,7 @@
-// What mbedTLS asks of a clock, without the C library's.
+// What mbedTLS asks of its surroundings, without the C library's clock and exit().
 #include "board.h"
 
+#include <mbedtls/platform.h>
 #include <mbedtls/platform_time.h>
 #include <mbedtls/platform_util.h>
 #include <time.h>
@@ -9,6 +10,13 @@ int64_t tern_tls_time(int64_t *seconds)
 {
     (void)seconds; // mbedTLS wants the result alone
     return (int64_t)board_unix_seconds();
+}
+
+// mbedTLS calls this when it finds the arena damaged.
+void tern_tls_exit(int code)
+{
+    (void)code;
+    board_stop(true, "the memory of TLS was overwritten");
 }
 
 #ifdef TERN_TLS_ECDSA
