@@ -64,6 +64,7 @@ const struct tern_flash *board_flash(void);
 // --- Provisioning: what this device was given before it was shipped
 
 struct board_settings {
+    const char *board; // the name of this kind of board, at most 40 bytes
     uint8_t mac[6];
     uint8_t address[4]; // of this device; all zero: by DHCP, when TERN_DHCP is built in
     uint8_t netmask[4];
@@ -78,10 +79,15 @@ struct board_settings {
     // One of the two ways to verify the aggregator, as TERN_TLS was built:
     const uint8_t *ca; // ecdsa: the only CA that is trusted, DER
     size_t ca_len;
-    uint64_t client_id; // psk, or a provisioned token: who this device is; 0 = it enrols
-    const char *token;  // psk: the key is made of it; NULL = it enrols
 
-    const char *join_code; // NULL when provisioned
+    // And one of the two ways to an identity, which goes into flash at the first start: what
+    // `tern-aggregator provision` printed, or a join code.
+    uint64_t client_id;  // 0 = it enrols with the join code
+    const char *token;   // psk: the key is made of it, too
+    const char *model;   // the federation's model spec, e.g. "softmax:64-6"
+    uint64_t model_seed; // of its initial weights
+    const char *join_code;
+
     const char *name;      // shown by `tern-aggregator clients`
     uint32_t rounds;       // end after so many rounds; 0 = never
 };

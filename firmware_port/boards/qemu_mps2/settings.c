@@ -1,5 +1,6 @@
 // The command line "KEY=VALUE KEY=VALUE ...": mac, address, netmask, gateway, server_address, port,
-// host, ca (a file of the host, DER), id, token, join, name, rounds. The data set is in the window.
+// host, ca (a file of the host, DER), id, token, model, seed, join, name, rounds. The data set is
+// in the window.
 #include "boards/qemu_mps2/settings.h"
 #include "board.h"
 #include "boards/qemu_mps2/semihosting.h"
@@ -18,6 +19,7 @@ __attribute__((section(".window"))) static struct {
 } window;
 
 static struct board_settings settings = {
+    .board = TERN_BOARD_NAME,
     .mac = {0x52, 0x54, 0x00, 0x74, 0x65, 0x72},
     .netmask = {255, 255, 255, 0},
     .server_port = 443,
@@ -30,7 +32,9 @@ static void refuse(const char *key)
     board_stop(true, "that setting makes no sense");
 }
 
-// Reads numbers below `limit`, with `mark` between them.
+#define NUMBER_MAX (UINT64_MAX / 16) // so that one more digit does not wrap
+
+// Reads numbers up to `limit`, with `mark` between them.
 static bool read_numbers(const char *text, char mark, uint64_t limit, uint64_t *dst, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -96,10 +100,8 @@ static bool read_text(const char *key, const char *value)
         const char *key;
         const char **text;
     } texts[] = {
-        {"host", &settings.server_host},
-        {"token", &settings.token},
-        {"join", &settings.join_code},
-        {"name", &settings.name},
+        {"host", &settings.server_host}, {"token", &settings.token}, {"model", &settings.model},
+        {"join", &settings.join_code},   {"name", &settings.name},
     };
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         if (strcmp(key, texts[i].key) == 0) {
@@ -133,7 +135,10 @@ static bool read_number(const char *key, const char *value)
 {
     uint64_t number = 0;
     if (strcmp(key, "id") == 0) {
-        return read_whole(value, UINT64_MAX / 16, &settings.client_id);
+        return read_whole(value, NUMBER_MAX, &settings.client_id);
+    }
+    if (strcmp(key, "seed") == 0) {
+        return read_whole(value, NUMBER_MAX, &settings.model_seed);
     }
     if (strcmp(key, "port") == 0 && read_whole(value, UINT16_MAX, &number)) {
         settings.server_port = (uint16_t)number;

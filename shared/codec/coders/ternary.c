@@ -20,9 +20,9 @@ static bool tries_all(const struct tern_codec *codec)
 // coders that there are.
 static const struct tern_ternary_coder *coder_of(const struct tern_codec *codec)
 {
-    size_t i = 0;
-    while (i < CODERS - 1 && coders[i]->mode != TERN_MODE_TERNARY_ZERO_RUN + codec->coder) {
-        i++;
+    size_t i = CODERS - 1;
+    while (i > 0 && coders[i]->mode != TERN_MODE_TERNARY_ZERO_RUN + codec->coder) {
+        i--;
     }
     return coders[i];
 }

@@ -1,0 +1,31 @@
+// One line of text, put together piece by piece without printf(). What does not fit is left out.
+// Pure; the caller owns the memory.
+#ifndef TERN_FIRMWARE_LINE_H
+#define TERN_FIRMWARE_LINE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define LINE_MAX 256 // with the terminating NUL
+
+struct line {
+    char text[LINE_MAX]; // NUL-terminated at any time
+    size_t len;
+};
+
+// line->len is 0 at first, and text[0] NUL: struct line line = {0}.
+void line_text(struct line *line, const char *text);
+
+// " KEY=VALUE", the value in decimal.
+void line_number(struct line *line, const char *key, uint64_t value);
+
+// " KEY=VALUE" with four decimals; a value that is not finite or too large is "-".
+void line_fraction(struct line *line, const char *key, float value);
+
+// " KEY=VALUE", the value quoted: it may hold spaces.
+void line_quoted(struct line *line, const char *key, const char *text);
+
+// " KEY=VALUE" in hex.
+void line_hex(struct line *line, const char *key, const uint8_t *bytes, size_t len);
+
+#endif
