@@ -298,6 +298,7 @@ TERN_MUST_USE enum tern_result tern_client_provision(struct tern_client *client,
 // the error buffer from zero (TERN_EVENT_STARTED_OVER says so). May be called again after an error.
 // TERN_ERR_STATE           no identity yet
 // TERN_ERR_MODEL_MISMATCH  the model is not the one the client enrolled for
+// TERN_ERR_ARGUMENT        the error storage is not built in
 // TERN_ERR_NO_SPACE        the pending update does not fit into the blob
 // TERN_ERR_IO              the store cannot be read
 TERN_MUST_USE enum tern_result tern_client_restore(struct tern_client *client,

@@ -9,6 +9,17 @@
 #error "records hold float32 values as the processor does: little-endian is assumed"
 #endif
 
+// What only some codecs need, for the compiler to leave out.
+#define TERN_CLIENT_MOMENTUM TERN_CODEC_BUILT(TERN_CODEC_DGC)
+#define TERN_CLIENT_SHARING TERN_CODEC_BUILT(TERN_CODEC_SCALECOM)
+
+// A reason in an event, which people read; a small build has none.
+#if TERN_SMALL
+#define TERN_WHY(sentence) ""
+#else
+#define TERN_WHY(sentence) sentence
+#endif
+
 // --- Events and waiting (client.c, phases/wait.c)
 // -----------------------------------------------------------
 

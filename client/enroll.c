@@ -10,7 +10,8 @@ enum tern_result tern_client_identify(struct tern_client *client)
 
 static enum tern_result prepare(struct tern_client *client, const char *join_code)
 {
-    tern_EnrollRequest message = tern_EnrollRequest_init_zero;
+    tern_EnrollRequest message;
+    memset(&message, 0, sizeof message);
     if (strlen(join_code) >= sizeof message.join_code) {
         return TERN_ERR_ARGUMENT;
     }

@@ -214,7 +214,7 @@ static enum tern_result read_storage(const struct tern_client *client, struct up
     TERN_TRY(load(client, TERN_RECORD_UPLOAD, UPLOAD_HEAD_1, bytes, sizeof bytes, &len));
     const uint32_t storage = tern_get_le32(bytes);
     const uint32_t has_velocity = tern_get_le32(bytes + 4);
-    if (tern_error_storage_name((enum tern_error_storage)storage) == NULL || has_velocity > 1) {
+    if (!tern_error_storage_known(storage) || has_velocity > 1) {
         return TERN_ERR_CORRUPT;
     }
     upload->storage = (enum tern_error_storage)storage;
@@ -229,7 +229,7 @@ static enum tern_result open_upload(const struct tern_client *client, struct upl
     uint8_t head[UPLOAD_HEAD_1];
     size_t len = 0;
     TERN_TRY(load(client, TERN_RECORD_UPLOAD, 0, head, sizeof head, &len));
-    const bool old = tern_get_le32(head) == FORMAT_UPLOAD_1;
+    const bool old = !TERN_SMALL && tern_get_le32(head) == FORMAT_UPLOAD_1;
     TERN_TRY(check_head(client, head, old ? FORMAT_UPLOAD_1 : FORMAT_UPLOAD));
     const uint8_t *at = head + 4 + OWNER_SIZE;
     *upload = (struct upload){.storage = TERN_ERROR_FLOAT32, .buffer_at = UPLOAD_HEAD_1};
@@ -289,7 +289,7 @@ static enum tern_result convert_buffer(struct tern_client *client, const struct 
 static enum tern_result load_buffer(struct tern_client *client, const struct upload *upload)
 {
     const struct tern_client_workspace *work = &client->work;
-    if (upload->storage != work->error_storage) {
+    if (TERN_ERROR_STORAGE_OF(upload->storage) != TERN_ERROR_STORAGE_OF(work->error_storage)) {
         return convert_buffer(client, upload);
     }
     size_t len = 0;
@@ -303,7 +303,7 @@ static enum tern_result load_velocity(struct tern_client *client, const struct u
 {
     const struct tern_client_workspace *work = &client->work;
     size_t len = 0;
-    client->has_velocity = upload->has_velocity && work->velocity != NULL;
+    client->has_velocity = TERN_CLIENT_MOMENTUM && upload->has_velocity && work->velocity != NULL;
     if (!client->has_velocity) {
         return TERN_OK;
     }
@@ -315,7 +315,7 @@ static enum tern_result load_velocity(struct tern_client *client, const struct u
 enum tern_result tern_record_reload_velocity(struct tern_client *client)
 {
     struct upload upload;
-    if (!client->has_velocity) {
+    if (!TERN_CLIENT_MOMENTUM || !client->has_velocity) {
         return TERN_OK;
     }
     TERN_TRY(open_upload(client, &upload));
@@ -390,23 +390,8 @@ enum tern_result tern_record_load_settled(struct tern_client *client, uint32_t *
 // --- Meter
 // ------------------------------------------------------------------------------------------
 
-static uint8_t *put_bytes(uint8_t *at, const struct tern_bytes *bytes)
-{
-    tern_put_le64(at, bytes->payload);
-    tern_put_le64(at + 8, bytes->http);
-    tern_put_le64(at + 16, bytes->tls);
-    tern_put_le64(at + 24, bytes->wire);
-    return at + 32;
-}
-
-static const uint8_t *get_bytes(const uint8_t *at, struct tern_bytes *bytes)
-{
-    bytes->payload = tern_get_le64(at);
-    bytes->http = tern_get_le64(at + 8);
-    bytes->tls = tern_get_le64(at + 16);
-    bytes->wire = tern_get_le64(at + 24);
-    return at + 32;
-}
+// Counters by purpose, direction and layer, as they lie in memory.
+_Static_assert(sizeof(struct tern_meter) == 8 * METER_COUNTERS, "counters");
 
 enum tern_result tern_record_save_meter(struct tern_client *client)
 {
@@ -420,10 +405,7 @@ enum tern_result tern_record_save_meter(struct tern_client *client)
     tern_put_le64(at += 8, budget->update_mean);
     tern_put_le64(at += 8, budget->rounds);
     at += 8;
-    for (int purpose = 0; purpose < TERN_PURPOSE_COUNT; purpose++) {
-        at = put_bytes(at, &client->meter_all.bytes[purpose][TERN_UP]);
-        at = put_bytes(at, &client->meter_all.bytes[purpose][TERN_DOWN]);
-    }
+    memcpy(at, &client->meter_all, sizeof client->meter_all);
     const struct tern_store_part part = {bytes, sizeof bytes};
     return save(client, TERN_RECORD_METER, &part, 1);
 }
@@ -445,9 +427,6 @@ enum tern_result tern_record_load_meter(struct tern_client *client)
     budget->update_mean = tern_get_le64(at += 8);
     budget->rounds = tern_get_le64(at += 8);
     at += 8;
-    for (int purpose = 0; purpose < TERN_PURPOSE_COUNT; purpose++) {
-        at = get_bytes(at, &client->meter_all.bytes[purpose][TERN_UP]);
-        at = get_bytes(at, &client->meter_all.bytes[purpose][TERN_DOWN]);
-    }
+    memcpy(&client->meter_all, at, sizeof client->meter_all);
     return TERN_OK;
 }

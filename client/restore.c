@@ -121,10 +121,11 @@ static enum tern_result restore_replica(struct tern_client *client)
     client->replica_unsaved = false;
     const enum tern_result result = tern_record_load_replica(client);
     if (not_usable(result)) {
-        say_started_over(client, result,
-                         result == TERN_ERR_CORRUPT
-                             ? "the replica's record is damaged; starting from the seed"
-                             : "the replica is of a former enrolment; starting from the seed");
+        say_started_over(
+            client, result,
+            result == TERN_ERR_CORRUPT
+                ? TERN_WHY("the replica's record is damaged; starting from the seed")
+                : TERN_WHY("the replica is of a former enrolment; starting from the seed"));
     } else if (result != TERN_ERR_NOT_FOUND) {
         return result;
     }
@@ -157,11 +158,12 @@ static enum tern_result restore_upload(struct tern_client *client)
         return drop_settled(client);
     }
     if (not_usable(result)) {
-        say_started_over(client, result,
-                         result == TERN_ERR_CORRUPT
-                             ? "the upload record is damaged; the error buffer is lost and starts "
-                               "a new generation from zero"
-                             : "the error buffer is of a former enrolment and is not used");
+        say_started_over(
+            client, result,
+            result == TERN_ERR_CORRUPT
+                ? TERN_WHY("the upload record is damaged; the error buffer is lost and starts "
+                           "a new generation from zero")
+                : TERN_WHY("the error buffer is of a former enrolment and is not used"));
     } else if (result != TERN_ERR_NOT_FOUND) {
         return result;
     }
@@ -173,7 +175,8 @@ static enum tern_result restore_meter(struct tern_client *client)
     client->meter_round = (struct tern_meter){0};
     const enum tern_result result = tern_record_load_meter(client);
     if (result == TERN_ERR_CORRUPT) {
-        say_started_over(client, result, "the meter's record is damaged; counting from zero");
+        say_started_over(client, result,
+                         TERN_WHY("the meter's record is damaged; counting from zero"));
         return TERN_OK;
     }
     return result == TERN_ERR_NOT_FOUND ? TERN_OK : result;
@@ -194,6 +197,9 @@ enum tern_result tern_client_restore(struct tern_client *client,
 {
     if (!client->identified) {
         return TERN_ERR_STATE;
+    }
+    if (!tern_error_storage_known(workspace->error_storage)) {
+        return TERN_ERR_ARGUMENT;
     }
     if (memcmp(workspace->model->hash, client->identity.model_hash, TERN_SHA256_SIZE) != 0) {
         return TERN_ERR_MODEL_MISMATCH;

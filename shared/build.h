@@ -11,23 +11,24 @@
 #include TERN_BUILD_CONFIG
 #endif
 
-// Codecs that encode, with the payloads that only they make, which are decoded, too. float32 is
+// Codecs that encode, with the payloads that only they make, which are decoded, too: X(name, NAME
+// of TERN_CODEC_NAME). float32 is
 // what models are sent in as they are, so it is always one of them.
 #ifndef TERN_CODECS
 #define TERN_CODECS(X)                                                                             \
-    X(float32)                                                                                     \
-    X(float16)                                                                                     \
-    X(bfloat16)                                                                                    \
-    X(int8)                                                                                        \
-    X(onebit)                                                                                      \
-    X(qsgd)                                                                                        \
-    X(inceptionn)                                                                                  \
-    X(3lc)                                                                                         \
-    X(density)                                                                                     \
-    X(stochastic_ternary)                                                                          \
-    X(sparse)                                                                                      \
-    X(dgc)                                                                                         \
-    X(scalecom)
+    X(float32, FLOAT32)                                                                            \
+    X(float16, FLOAT16)                                                                            \
+    X(bfloat16, BFLOAT16)                                                                          \
+    X(int8, INT8)                                                                                  \
+    X(onebit, ONEBIT)                                                                              \
+    X(qsgd, QSGD)                                                                                  \
+    X(inceptionn, INCEPTIONN)                                                                      \
+    X(3lc, 3LC)                                                                                    \
+    X(density, DENSITY)                                                                            \
+    X(stochastic_ternary, STOCHASTIC_TERNARY)                                                      \
+    X(sparse, SPARSE)                                                                              \
+    X(dgc, DGC)                                                                                    \
+    X(scalecom, SCALECOM)
 #endif
 
 // Coders of ternary symbols, both ways: X(name, NAME of TERN_CODER_NAME). A coder is all it takes
@@ -43,11 +44,15 @@
     X(range, RANGE)
 #endif
 
-// 1: for flash and RAM that are counted in kilobytes. Leaves out the texts of --help, encoding on
-// several threads and records that older versions wrote; takes smaller steps, on less stack.
+// 1: for flash and RAM that are counted in kilobytes. Leaves out what only people
+// read (the texts of --help, the reasons in events), encoding on several threads and records that
+// older versions wrote; loops are short instead of fast, and take smaller steps on less stack.
 #ifndef TERN_SMALL
 #define TERN_SMALL 0
 #endif
+
+// The one form that error buffers are kept in, say TERN_ERROR_INT8. Not defined: any
+// (error_feedback/error_storage.h).
 
 // 1: models with convolutions ("cnn:...").
 #ifndef TERN_CONVOLUTIONS

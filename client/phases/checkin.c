@@ -11,7 +11,7 @@ static enum tern_result may_start(struct tern_client *client)
     const char *why = NULL;
     if (!tern_budget_month_has_round(client)) {
         return tern_budget_stop(client, client->budget.round_mean,
-                                "a round would exceed the byte budget of the month");
+                                TERN_WHY("a round would exceed the byte budget of the month"));
     }
     const uint64_t cost = tern_budget_cost(0, 1);
     const enum tern_result result = tern_budget_reserve(client, cost, &why);
@@ -37,7 +37,8 @@ static uint32_t coders(void)
 static tern_CheckinRequest describe(struct tern_client *client)
 {
     const struct tern_conditions *conditions = &client->conditions;
-    tern_CheckinRequest message = tern_CheckinRequest_init_zero;
+    tern_CheckinRequest message;
+    memset(&message, 0, sizeof message);
     message.replica.size = TERN_SHA256_SIZE;
     memcpy(message.replica.bytes, client->replica, TERN_SHA256_SIZE);
     message.version = client->version;
@@ -94,13 +95,14 @@ enum tern_result tern_phase_checkin(struct tern_client *client)
         return result;
     }
     if (result != TERN_OK) {
-        return tern_client_trouble(client, result, "the check-in was not answered");
+        return tern_client_trouble(client, result, TERN_WHY("the check-in was not answered"));
     }
     tern_CheckinReply reply;
     result =
         tern_wire_decode_checkin_reply(client->response.body, client->response.body_len, &reply);
     if (result != TERN_OK) {
-        return tern_client_trouble(client, result, "the answer to the check-in makes no sense");
+        return tern_client_trouble(client, result,
+                                   TERN_WHY("the answer to the check-in makes no sense"));
     }
     client->has_evaluation = false;
     return tern_client_follow(client, &reply);

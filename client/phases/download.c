@@ -10,7 +10,7 @@
 // After the downloads that move the replica come the places of the task's values, if it names any.
 static bool is_indices(const struct tern_client *client)
 {
-    return client->download_index == client->task.downloads_count;
+    return TERN_CLIENT_SHARING && client->download_index == client->task.downloads_count;
 }
 
 static const tern_DownloadRef *current(const struct tern_client *client)
@@ -56,9 +56,10 @@ static enum tern_result cut(struct tern_client *client, enum tern_result result)
     }
     const uint64_t age = tern_client_now_ms(client) - client->task_taken_ms;
     if (client->task.window_ms != 0 && age > client->task.window_ms) {
-        return tern_client_drop_task(client, result, "the round's window passed while downloading");
+        return tern_client_drop_task(client, result,
+                                     TERN_WHY("the round's window passed while downloading"));
     }
-    return tern_client_trouble(client, result, "the download was not answered");
+    return tern_client_trouble(client, result, TERN_WHY("the download was not answered"));
 }
 
 // A 2xx answer: the rest of the blob, or the whole of it where the rest was asked for.
@@ -66,12 +67,13 @@ static enum tern_result received(struct tern_client *client, bool fits)
 {
     if (!continues(client)) {
         client->download_have = 0;
-        return tern_client_trouble(client, TERN_ERR_HTTP, "the aggregator ignored a Range header");
+        return tern_client_trouble(client, TERN_ERR_HTTP,
+                                   TERN_WHY("the aggregator ignored a Range header"));
     }
     client->download_have += client->response.body_len;
     if (!fits || client->download_have != current(client)->size) {
         return tern_client_drop_task(client, TERN_ERR_CORRUPT,
-                                     "a download is not as long as the task says");
+                                     TERN_WHY("a download is not as long as the task says"));
     }
     return TERN_OK;
 }
@@ -97,7 +99,8 @@ static enum tern_result fetch(struct tern_client *client)
     }
     return answer == TERN_ERR_BUSY
                ? cut(client, answer)
-               : tern_client_drop_task(client, answer, "a download of the task cannot be had");
+               : tern_client_drop_task(client, answer,
+                                       TERN_WHY("a download of the task cannot be had"));
 }
 
 // A sum stays finite when the largest magnitudes on both sides add up to a float32: this refuses
@@ -193,7 +196,8 @@ static enum tern_result take_download(struct tern_client *client)
     const uint32_t size = current(client)->size;
     const enum tern_result result = apply(client, &payload);
     if (result != TERN_OK) {
-        return tern_client_drop_task(client, result, "a download was refused; the replica is kept");
+        return tern_client_drop_task(client, result,
+                                     TERN_WHY("a download was refused; the replica is kept"));
     }
     tern_budget_count_payload(client, TERN_PURPOSE_DOWNLOAD, TERN_DOWN, payload);
     client->download_index++;
@@ -213,7 +217,7 @@ static enum tern_result all_taken(struct tern_client *client)
     if (memcmp(client->replica, client->task.base.bytes, TERN_SHA256_SIZE) != 0 ||
         client->version != client->task.base_version) {
         return tern_client_drop_task(client, TERN_ERR_WRONG_REPLICA,
-                                     "the downloads do not lead to the task's base");
+                                     TERN_WHY("the downloads do not lead to the task's base"));
     }
     if (client->replica_unsaved) {
         TERN_TRY(tern_record_save_replica(client));

@@ -66,7 +66,7 @@ static enum tern_result build_sum(struct tern_client *client, const struct tern_
     for (uint32_t i = 0; i < buffer.count; i++) {
         sum[i] -= client->work.weights[i];
     }
-    if (outcome->has_velocity) {
+    if (TERN_CLIENT_MOMENTUM && outcome->has_velocity) {
         TERN_TRY(move_velocity(client, codec, outcome->next.decay));
     }
     return tern_error_buffer_add_to(&buffer, outcome->next.decay, sum);
@@ -97,7 +97,8 @@ static tern_Update describe(const struct tern_client *client, const struct outco
     const struct tern_train_result *result = &client->train_result;
     const struct tern_error_buffer buffer = tern_client_error_buffer(client);
     const struct tern_error_facts facts = tern_error_buffer_preview(&buffer, &outcome->next);
-    tern_Update message = tern_Update_init_zero;
+    tern_Update message;
+    memset(&message, 0, sizeof message);
     message.base.size = TERN_SHA256_SIZE;
     memcpy(message.base.bytes, client->replica, TERN_SHA256_SIZE);
     message.num_examples = result->num_examples;
@@ -121,8 +122,9 @@ static enum tern_result build(struct tern_client *client, struct outcome *outcom
     struct tern_codec codec;
     TERN_TRY(tern_codec_parse(client->task.codec, &codec, NULL));
     const enum tern_feedback feedback = tern_codec_entry(codec.id)->feedback;
-    outcome->has_velocity = feedback == TERN_FEEDBACK_MOMENTUM;
-    outcome->next.filter = feedback == TERN_FEEDBACK_FILTERED ? codec.filter : 1;
+    outcome->has_velocity = TERN_CLIENT_MOMENTUM && feedback == TERN_FEEDBACK_MOMENTUM;
+    outcome->next.filter =
+        TERN_CLIENT_SHARING && feedback == TERN_FEEDBACK_FILTERED ? codec.filter : 1;
     TERN_TRY(build_sum(client, &codec, outcome));
     TERN_TRY(encode(client, &codec, outcome));
     outcome->sequence++;
@@ -210,7 +212,8 @@ enum tern_result tern_phase_encode(struct tern_client *client)
     enum tern_result result = build(client, &outcome);
     if (result != TERN_OK) {
         TERN_TRY(tern_record_reload_velocity(client));
-        return tern_client_drop_task(client, result, "the local change cannot be encoded");
+        return tern_client_drop_task(client, result,
+                                     TERN_WHY("the local change cannot be encoded"));
     }
     const char *why = NULL;
     const uint64_t cost = tern_budget_cost(outcome.pending.len, 1);

@@ -11,7 +11,7 @@ enum tern_result tern_phase_evaluate(struct tern_client *client)
         return result;
     }
     if (result != TERN_OK) {
-        return tern_client_drop_task(client, result, "the evaluation failed");
+        return tern_client_drop_task(client, result, TERN_WHY("the evaluation failed"));
     }
     client->evaluation = (tern_Evaluation){
         .version = client->version,

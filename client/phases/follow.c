@@ -9,23 +9,23 @@ static enum tern_result check_training(const struct tern_client *client, const t
 {
     struct tern_codec codec;
     if (client->identity.evaluator) {
-        *why = "the task asks an evaluator to train";
+        *why = TERN_WHY("the task asks an evaluator to train");
         return TERN_ERR_ARGUMENT;
     }
     if (task->round == 0 || task->local_steps == 0 || task->batch_size == 0) {
-        *why = "the task has no round, no steps or no batch";
+        *why = TERN_WHY("the task has no round, no steps or no batch");
         return TERN_ERR_ARGUMENT;
     }
     if (tern_codec_parse(task->codec, &codec, NULL) != TERN_OK) {
-        *why = "the task names a codec that this client does not know";
+        *why = TERN_WHY("the task names a codec that this client does not know");
         return TERN_ERR_UNKNOWN;
     }
     if (!tern_client_has_state_for(client, &codec)) {
-        *why = "the task's codec needs a velocity, which this client has no memory for";
+        *why = TERN_WHY("the task's codec needs a velocity, which this client has no memory for");
         return TERN_ERR_NO_MEMORY;
     }
     if (tern_client_update_bound(client, &codec) > client->work.blob_size) {
-        *why = "an update of the task's codec does not fit into this client's memory";
+        *why = TERN_WHY("an update of the task's codec does not fit into this client's memory");
         return TERN_ERR_TOO_LARGE;
     }
     return TERN_OK;
@@ -35,22 +35,22 @@ static enum tern_result check_task(const struct tern_client *client, const tern_
                                    const char **why)
 {
     if (task->base.size != TERN_SHA256_SIZE) {
-        *why = "the task names no base replica";
+        *why = TERN_WHY("the task names no base replica");
         return TERN_ERR_CORRUPT;
     }
     for (pb_size_t i = 0; i < task->downloads_count; i++) {
         const tern_DownloadRef *ref = &task->downloads[i];
         if (ref->sha256.size != TERN_SHA256_SIZE || ref->size == 0) {
-            *why = "the task names a download without hash or size";
+            *why = TERN_WHY("the task names a download without hash or size");
             return TERN_ERR_CORRUPT;
         }
         if (ref->size > client->work.blob_size) {
-            *why = "a download of the task does not fit into this client's memory";
+            *why = TERN_WHY("a download of the task does not fit into this client's memory");
             return TERN_ERR_TOO_LARGE;
         }
     }
     if (task->has_indices && task->indices.sha256.size != TERN_SHA256_SIZE) {
-        *why = "the task names a download without hash or size";
+        *why = TERN_WHY("the task names a download without hash or size");
         return TERN_ERR_CORRUPT;
     }
     return task->kind == tern_TaskKind_TASK_TRAIN ? check_training(client, task, why) : TERN_OK;
@@ -97,7 +97,8 @@ static enum tern_result take_task(struct tern_client *client, const tern_Task *t
     }
     TERN_TRY(afford(client, task));
     client->task = *task;
-    client->task.has_indices = task->has_indices && tern_share_fits(client, task);
+    client->task.has_indices =
+        TERN_CLIENT_SHARING && task->has_indices && tern_share_fits(client, task);
     client->task_taken_ms = tern_client_now_ms(client);
     client->download_index = 0;
     client->download_have = 0;
@@ -137,9 +138,10 @@ enum tern_result tern_client_follow(struct tern_client *client, const tern_Check
         return take_task(client, &reply->task);
     }
     if (reply->come_back_ms == 0) { // an empty body, say of a proxy, must not make the client spin
-        return tern_client_trouble(client, TERN_ERR_CORRUPT, "the answer says nothing to do");
+        return tern_client_trouble(client, TERN_ERR_CORRUPT,
+                                   TERN_WHY("the answer says nothing to do"));
     }
     client->failures = 0;
     const uint32_t ms = tern_client_spread(client, reply->come_back_ms, reply->come_back_ms / 10);
-    return tern_client_wait(client, ms, "the aggregator has no task now");
+    return tern_client_wait(client, ms, TERN_WHY("the aggregator has no task now"));
 }

@@ -54,7 +54,7 @@ static void resume_work(struct tern_client *client)
 enum tern_result tern_client_allowed(struct tern_client *client)
 {
     const struct tern_condition_port *port = &client->config.ports.conditions;
-    const char *why = "the conditions do not allow work now";
+    const char *why = TERN_WHY("the conditions do not allow work now");
     if (!port->may_work(port->ctx, &client->conditions, &why)) {
         return pause_work(client, why);
     }

@@ -49,5 +49,6 @@ enum tern_result tern_share_body(struct tern_client *client, struct tern_span *b
     TERN_TRY(tern_wire_decode_update(body->data, body->len, &message, &container));
     client->pending.sent = client->pending.len;
     client->pending.container = (uint32_t)container.len;
-    return message.shared_places ? strip(client, &message, container, body) : TERN_OK;
+    return TERN_CLIENT_SHARING && message.shared_places ? strip(client, &message, container, body)
+                                                        : TERN_OK;
 }

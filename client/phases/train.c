@@ -6,7 +6,8 @@ static enum tern_result failed(struct tern_client *client, enum tern_result resu
     if (result == TERN_ERR_MODEL_MISMATCH) {
         return result;
     }
-    return tern_client_drop_task(client, result, "local training failed; nothing was changed");
+    return tern_client_drop_task(client, result,
+                                 TERN_WHY("local training failed; nothing was changed"));
 }
 
 static enum tern_result begin(struct tern_client *client)

@@ -58,7 +58,8 @@ static enum tern_result applied(struct tern_client *client)
     const enum tern_result result =
         tern_wire_decode_update_reply(client->response.body, client->response.body_len, &reply);
     if (result != TERN_OK) { // sent again, which is harmless: the answer is then "duplicate"
-        return tern_client_trouble(client, result, "the answer to the update makes no sense");
+        return tern_client_trouble(client, result,
+                                   TERN_WHY("the answer to the update makes no sense"));
     }
     TERN_TRY(tern_record_save_settled(client));
     const struct tern_client_pending pending = client->pending;
@@ -88,7 +89,7 @@ static enum tern_result give_back(struct tern_client *client, enum tern_result r
         client->failures = 0;
         return TERN_OK;
     }
-    return tern_client_trouble(client, reason, "the update was rejected and given back");
+    return tern_client_trouble(client, reason, TERN_WHY("the update was rejected and given back"));
 }
 
 // Whether a refusal says what became of the update: those that do not speak of the way to the
@@ -117,7 +118,8 @@ enum tern_result tern_phase_upload(struct tern_client *client)
         return result;
     }
     if (result != TERN_OK) {
-        return tern_client_trouble(client, result, "the update was not answered; it is kept");
+        return tern_client_trouble(client, result,
+                                   TERN_WHY("the update was not answered; it is kept"));
     }
     tern_budget_count_payload(client, TERN_PURPOSE_UPLOAD, TERN_UP, client->pending.container);
     result = tern_client_answer(client);
@@ -129,5 +131,6 @@ enum tern_result tern_phase_upload(struct tern_client *client)
     }
     return decides(result)
                ? give_back(client, result)
-               : tern_client_trouble(client, result, "the update was not settled; it is kept");
+               : tern_client_trouble(client, result,
+                                     TERN_WHY("the update was not settled; it is kept"));
 }

@@ -1,5 +1,8 @@
 #include "trainer/gemm.h"
+#include "build.h"
 #include <string.h>
+
+#if !TERN_SMALL
 
 // Vectors of the compiler's own kind: element-wise, so a machine without such registers computes
 // the same bits with narrower ones.
@@ -160,3 +163,39 @@ void tern_gemm_transposed(size_t rows, size_t columns, size_t depth, const float
         }
     }
 }
+
+#else // loops that fit a small device's flash; they need no panel
+
+void tern_gemm(size_t rows, size_t columns, size_t depth, struct tern_matrix a, const float *b,
+               size_t b_stride, float *c, size_t c_stride)
+{
+    for (size_t m = 0; m < rows; m++) {
+        for (size_t n = 0; n < columns; n++) {
+            float sum = c[m * c_stride + n];
+            for (size_t k = 0; k < depth; k++) {
+                sum += b[k * b_stride + n] * a.data[m * a.row_stride + k * a.k_stride];
+            }
+            c[m * c_stride + n] = sum;
+        }
+    }
+}
+
+size_t tern_gemm_scratch(size_t depth)
+{
+    (void)depth;
+    return 0;
+}
+
+void tern_gemm_transposed(size_t rows, size_t columns, size_t depth, const float *a,
+                          size_t a_stride, const float *w, float *scratch, float *c,
+                          size_t c_stride)
+{
+    (void)scratch;
+    // c and w swap their roles: the transpose of c is w times the transpose of a.
+    for (size_t m = 0; m < rows; m++) {
+        struct tern_matrix weights = {w, depth, 1};
+        tern_gemm(columns, 1, depth, weights, a + m * a_stride, 1, c + m * c_stride, 1);
+    }
+}
+
+#endif

@@ -8,6 +8,7 @@
 #ifndef TERN_CODEC_H
 #define TERN_CODEC_H
 
+#include "build.h"
 #include "result.h"
 #include <stdbool.h>
 #include <stddef.h>
@@ -31,6 +32,10 @@ enum tern_codec_id {
     TERN_CODEC_INCEPTIONN = 11,
     TERN_CODEC_SCALECOM = 12,
 };
+
+// Whether a codec is built in (build.h), for the compiler to know.
+#define TERN_CODEC_BIT(codec, symbol) | 1u << TERN_CODEC_##symbol
+#define TERN_CODEC_BUILT(id) (((0u TERN_CODECS(TERN_CODEC_BIT)) >> (id)&1) != 0)
 
 // A parsed spec string. A field holds a parameter of the codecs named beside it; zero elsewhere.
 struct tern_codec {

@@ -399,7 +399,7 @@ ROW(scalecom) = {{.id = TERN_CODEC_SCALECOM,
                   .downloads = never},
                  &tern_scalecom_encoder};
 
-#define ROW_OF(codec) &row_##codec,
+#define ROW_OF(codec, symbol) &row_##codec,
 static const struct row *const rows[] = {TERN_CODECS(ROW_OF)};
 
 enum { ROW_COUNT = sizeof rows / sizeof rows[0] };
@@ -460,7 +460,7 @@ const struct tern_encoder *tern_encoder_of(const struct tern_codec *codec)
 #define MODES_OF_dgc MODES_OF_sparse
 #define MODES_OF_scalecom MODES_OF_sparse
 
-#define MODES_OF(codec) MODES_OF_##codec
+#define MODES_OF(codec, symbol) MODES_OF_##codec
 #define MODE_OF_CODER(coder, symbol) &tern_ternary_##coder##_mode,
 static const struct tern_mode *const modes[] = {&zero_mode,
                                                 TERN_CODECS(MODES_OF) TERN_CODERS(MODE_OF_CODER)};

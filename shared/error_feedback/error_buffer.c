@@ -187,7 +187,8 @@ struct tern_error_facts tern_error_buffer_facts(const struct tern_error_buffer *
 uint32_t tern_error_give_back_work(enum tern_error_storage storage, const struct tern_model *model)
 {
     uint32_t largest = 0;
-    for (uint32_t i = 0; storage != TERN_ERROR_FLOAT32 && i < model->segment_count; i++) {
+    for (uint32_t i = 0;
+         TERN_ERROR_STORAGE_OF(storage) != TERN_ERROR_FLOAT32 && i < model->segment_count; i++) {
         const uint32_t count = model->segments[i].count;
         largest = count > largest ? count : largest;
     }
@@ -253,7 +254,7 @@ enum tern_result tern_error_buffer_give_back(struct tern_error_buffer *buffer,
                                              const uint8_t *container, size_t len, float *work)
 {
     struct tern_codec_info info;
-    if (buffer->storage == TERN_ERROR_FLOAT32) {
+    if (TERN_ERROR_STORAGE_OF(buffer->storage) == TERN_ERROR_FLOAT32) {
         return tern_container_accumulate(model, container, len, 1, buffer->bytes);
     }
     TERN_TRY(tern_container_inspect(model, container, len, &info)); // all of it before any change

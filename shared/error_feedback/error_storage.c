@@ -34,7 +34,7 @@ enum tern_result tern_error_storage_from_name(const char *name, enum tern_error_
 size_t tern_error_storage_bytes(enum tern_error_storage storage, uint32_t count)
 {
     const size_t blocks = count / TERN_ERROR_BLOCK + (count % TERN_ERROR_BLOCK != 0);
-    switch (storage) {
+    switch (TERN_ERROR_STORAGE_OF(storage)) {
     case TERN_ERROR_FLOAT32:
         return (size_t)count * 4;
     case TERN_ERROR_BFLOAT16:
@@ -171,7 +171,7 @@ void tern_error_storage_get(enum tern_error_storage storage, const void *bytes, 
                             float *values, uint32_t count)
 {
     const uint8_t *from = (const uint8_t *)bytes + tern_error_storage_bytes(storage, first);
-    switch (storage) {
+    switch (TERN_ERROR_STORAGE_OF(storage)) {
     case TERN_ERROR_FLOAT32:
         memcpy(values, from, (size_t)count * sizeof *values);
         break;
@@ -188,7 +188,7 @@ void tern_error_storage_put(enum tern_error_storage storage, const float *values
                             void *bytes, uint32_t count)
 {
     uint8_t *to = (uint8_t *)bytes + tern_error_storage_bytes(storage, first);
-    switch (storage) {
+    switch (TERN_ERROR_STORAGE_OF(storage)) {
     case TERN_ERROR_FLOAT32:
         memcpy(to, values, (size_t)count * sizeof *values);
         break;
@@ -205,7 +205,7 @@ enum tern_result tern_error_storage_check(enum tern_error_storage storage, const
                                           uint32_t count)
 {
     bool valid = false;
-    switch (storage) {
+    switch (TERN_ERROR_STORAGE_OF(storage)) {
     case TERN_ERROR_FLOAT32:
         valid = tern_kernel_peak_bytes(bytes, count) < TERN_INFINITY_BITS;
         break;

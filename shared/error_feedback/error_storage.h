@@ -5,7 +5,9 @@
 #ifndef TERN_ERROR_STORAGE_H
 #define TERN_ERROR_STORAGE_H
 
+#include "build.h"
 #include "result.h"
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -16,10 +18,24 @@ enum tern_error_storage {
     TERN_ERROR_INT8 = 2,     // 1.0625 bytes; a value is off by at most 1/254 of its block's largest
 };
 
+// A storage as the compiler may know it: where one is built in (build.h), that one.
+#ifdef TERN_ERROR_STORAGE
+#define TERN_ERROR_STORAGE_OF(storage) ((void)(storage), TERN_ERROR_STORAGE)
+#else
+#define TERN_ERROR_STORAGE_OF(storage) (storage)
+#endif
+
 #define TERN_ERROR_BLOCK 64 // values that share a scale in TERN_ERROR_INT8
 
 // "float32", "bfloat16", "int8"; NULL for a number that is no storage.
 const char *tern_error_storage_name(enum tern_error_storage storage);
+
+// Whether a number is a storage that is built in.
+static inline bool tern_error_storage_known(uint32_t storage)
+{
+    const enum tern_error_storage asked = (enum tern_error_storage)storage;
+    return storage <= TERN_ERROR_INT8 && TERN_ERROR_STORAGE_OF(asked) == asked;
+}
 
 // TERN_ERR_UNKNOWN; *storage is then unchanged.
 TERN_MUST_USE enum tern_result tern_error_storage_from_name(const char *name,
