@@ -155,5 +155,18 @@ static const char base[] =
     "  PRIMARY KEY (round, client, purpose)"
     ") STRICT, WITHOUT ROWID;";
 
-const char *const tern_db_migrations[] = {base};
+// Version 2. Small devices: the keys of those that shake hands with one stand apart from the
+// clients, so that no listing reads them; what a client can decode and hold outlasts a restart; a
+// download says what codec made it ('': before this was recorded).
+static const char small_devices[] =
+    "CREATE TABLE psk_keys ("
+    "  client INTEGER PRIMARY KEY REFERENCES clients (id),"
+    "  key BLOB NOT NULL CHECK (length(key) = 32)"
+    ") STRICT;"
+    "ALTER TABLE clients ADD COLUMN codecs INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE clients ADD COLUMN coders INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE clients ADD COLUMN downloads_max INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE downloads ADD COLUMN codec TEXT NOT NULL DEFAULT '';";
+
+const char *const tern_db_migrations[] = {base, small_devices};
 const int tern_db_migration_count = sizeof tern_db_migrations / sizeof tern_db_migrations[0];

@@ -89,6 +89,10 @@ struct tern_db_client {
     float steps_per_second;            // measured, 0 unknown
     uint8_t replica[TERN_SHA256_SIZE]; // as last reported; zeros = none
     uint32_t version;
+    uint32_t codecs;        // as last announced, bit i for codec id i; 0 = has not said
+    uint32_t coders;        // likewise, bit i for ternary coder i
+    uint32_t downloads_max; // likewise, in one task; 0 = the protocol's limit
+    bool has_psk;           // it has a pre-shared key; set by tern_db_psk_put() alone
 };
 
 // TERN_ERR_CONFLICT  another client has this token_hash
@@ -101,12 +105,13 @@ TERN_MUST_USE enum tern_result tern_db_client_get(struct tern_db *db, uint64_t i
 TERN_MUST_USE enum tern_result tern_db_client_find(struct tern_db *db,
                                                    const uint8_t token_hash[TERN_SHA256_SIZE],
                                                    struct tern_db_client *client);
-// Replaces everything but id, token_hash and created_ms. A client that is revoked stays revoked,
-// whatever client->revoked says: the command line may have revoked it a moment ago. NOT_FOUND
+// Replaces everything but id, token_hash, has_psk and created_ms. A client that is revoked stays
+// revoked, whatever client->revoked says: the command line may have revoked it a moment ago.
+// NOT_FOUND
 TERN_MUST_USE enum tern_result tern_db_client_update(struct tern_db *db,
                                                      const struct tern_db_client *client);
 
-// NOT_FOUND
+// Its pre-shared key is forgotten. NOT_FOUND
 TERN_MUST_USE enum tern_result tern_db_client_revoke(struct tern_db *db, uint64_t id);
 
 // Calls visit for each client in id order until it returns false. Here and below: visit may read
@@ -114,6 +119,17 @@ TERN_MUST_USE enum tern_result tern_db_client_revoke(struct tern_db *db, uint64_
 TERN_MUST_USE enum tern_result
 tern_db_client_each(struct tern_db *db,
                     bool (*visit)(void *ctx, const struct tern_db_client *client), void *ctx);
+
+// The pre-shared key of a client, which the handshake needs as it is: unlike a token it cannot be
+// kept as a hash.
+// TERN_ERR_CONFLICT  it has one; NOT_FOUND  no such client
+TERN_MUST_USE enum tern_result tern_db_psk_put(struct tern_db *db, uint64_t client,
+                                               const uint8_t key[TERN_SHA256_SIZE]);
+// Calls visit for each key in the order of the clients' ids until it returns false.
+TERN_MUST_USE enum tern_result tern_db_psk_each(struct tern_db *db,
+                                                bool (*visit)(void *ctx, uint64_t client,
+                                                              const uint8_t key[TERN_SHA256_SIZE]),
+                                                void *ctx);
 
 struct tern_db_code {
     uint8_t hash[TERN_SHA256_SIZE]; // of the code; the code itself is not kept
@@ -276,7 +292,8 @@ struct tern_db_download {
     uint32_t from_version; // 0 for a snapshot
     uint32_t to_version;
     uint32_t size;
-    uint32_t payload; // bytes of its container
+    uint32_t payload;              // bytes of its container
+    char codec[TERN_DB_CODEC_MAX]; // spec it was made with; "" = before this was recorded
 };
 
 // Stores a download; one that is there already is left as it is.

@@ -5,7 +5,8 @@
 
 #define CLIENT_COLUMNS                                                                             \
     "id, name, platform, token_hash, evaluator, revoked, created_ms, last_seen_ms,"                \
-    " steps_per_second, replica, version"
+    " steps_per_second, replica, version, codecs, coders, downloads_max,"                          \
+    " EXISTS (SELECT 1 FROM psk_keys WHERE client = clients.id)"
 
 static void read_client(struct tern_query *query, struct tern_db_client *client)
 {
@@ -20,14 +21,18 @@ static void read_client(struct tern_query *query, struct tern_db_client *client)
     client->steps_per_second = tern_query_real(query);
     tern_query_hash(query, client->replica);
     client->version = tern_query_u32(query);
+    client->codecs = tern_query_u32(query);
+    client->coders = tern_query_u32(query);
+    client->downloads_max = tern_query_u32(query);
+    client->has_psk = tern_query_bool(query);
 }
 
 enum tern_result tern_db_client_add(struct tern_db *db, struct tern_db_client *client)
 {
     struct tern_query query = tern_query_write(
         db, "INSERT INTO clients (name, platform, token_hash, evaluator, revoked, created_ms,"
-            " last_seen_ms, steps_per_second, replica, version)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+            " last_seen_ms, steps_per_second, replica, version, codecs, coders, downloads_max)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
     tern_query_bind_text(&query, client->name, sizeof client->name);
     tern_query_bind_text(&query, client->platform, sizeof client->platform);
     tern_query_bind_blob(&query, client->token_hash, TERN_SHA256_SIZE);
@@ -38,6 +43,9 @@ enum tern_result tern_db_client_add(struct tern_db *db, struct tern_db_client *c
     tern_query_bind_real(&query, (double)client->steps_per_second);
     tern_query_bind_blob(&query, client->replica, TERN_SHA256_SIZE);
     tern_query_bind(&query, client->version);
+    tern_query_bind(&query, client->codecs);
+    tern_query_bind(&query, client->coders);
+    tern_query_bind(&query, client->downloads_max);
     TERN_TRY(tern_query_run(&query));
     client->id = (uint64_t)sqlite3_last_insert_rowid(db->handle);
     return TERN_OK;
@@ -73,7 +81,8 @@ enum tern_result tern_db_client_update(struct tern_db *db, const struct tern_db_
 {
     struct tern_query query = tern_query_write(
         db, "UPDATE clients SET name = ?, platform = ?, evaluator = ?, revoked = max(revoked, ?),"
-            " last_seen_ms = ?, steps_per_second = ?, replica = ?, version = ? WHERE id = ?");
+            " last_seen_ms = ?, steps_per_second = ?, replica = ?, version = ?, codecs = ?,"
+            " coders = ?, downloads_max = ? WHERE id = ?");
     tern_query_bind_text(&query, client->name, sizeof client->name);
     tern_query_bind_text(&query, client->platform, sizeof client->platform);
     tern_query_bind(&query, client->evaluator);
@@ -82,6 +91,9 @@ enum tern_result tern_db_client_update(struct tern_db *db, const struct tern_db_
     tern_query_bind_real(&query, (double)client->steps_per_second);
     tern_query_bind_blob(&query, client->replica, TERN_SHA256_SIZE);
     tern_query_bind(&query, client->version);
+    tern_query_bind(&query, client->codecs);
+    tern_query_bind(&query, client->coders);
+    tern_query_bind(&query, client->downloads_max);
     tern_query_bind(&query, client->id);
     return tern_query_run_one(&query);
 }
@@ -90,7 +102,10 @@ enum tern_result tern_db_client_revoke(struct tern_db *db, uint64_t id)
 {
     struct tern_query query = tern_query_write(db, "UPDATE clients SET revoked = 1 WHERE id = ?");
     tern_query_bind(&query, id);
-    return tern_query_run_one(&query);
+    TERN_TRY(tern_query_run_one(&query));
+    struct tern_query forget = tern_query_write(db, "DELETE FROM psk_keys WHERE client = ?");
+    tern_query_bind(&forget, id);
+    return tern_query_run(&forget);
 }
 
 enum tern_result tern_db_client_each(struct tern_db *db,
@@ -104,6 +119,35 @@ enum tern_result tern_db_client_each(struct tern_db *db,
         struct tern_db_client client;
         read_client(&query, &client);
         more = query.result == TERN_OK && visit(ctx, &client);
+    }
+    return tern_query_end(&query);
+}
+
+// --- Pre-shared keys
+
+enum tern_result tern_db_psk_put(struct tern_db *db, uint64_t client,
+                                 const uint8_t key[TERN_SHA256_SIZE])
+{
+    struct tern_query query =
+        tern_query_write(db, "INSERT INTO psk_keys (client, key) VALUES (?, ?)");
+    tern_query_bind(&query, client);
+    tern_query_bind_blob(&query, key, TERN_SHA256_SIZE);
+    return tern_query_run(&query);
+}
+
+enum tern_result tern_db_psk_each(struct tern_db *db,
+                                  bool (*visit)(void *ctx, uint64_t client,
+                                                const uint8_t key[TERN_SHA256_SIZE]),
+                                  void *ctx)
+{
+    struct tern_query query =
+        tern_query_read(db, "SELECT client, key FROM psk_keys ORDER BY client");
+    bool more = true;
+    while (more && tern_query_row(&query)) {
+        uint8_t key[TERN_SHA256_SIZE];
+        uint64_t client = tern_query_u64(&query);
+        tern_query_hash(&query, key);
+        more = query.result == TERN_OK && visit(ctx, client, key);
     }
     return tern_query_end(&query);
 }

@@ -198,7 +198,7 @@ tern_db_version_each(struct tern_db *db,
 
 // --- Downloads
 
-#define DOWNLOAD_COLUMNS "sha256, snapshot, from_version, to_version, size, payload"
+#define DOWNLOAD_COLUMNS "sha256, snapshot, from_version, to_version, size, payload, codec"
 
 enum tern_result tern_db_download_put(struct tern_db *db, const struct tern_db_download *download,
                                       const uint8_t *blob)
@@ -206,13 +206,14 @@ enum tern_result tern_db_download_put(struct tern_db *db, const struct tern_db_d
     // The name is the hash of the bytes, so a download that is there already is the same one.
     struct tern_query query =
         tern_query_write(db, "INSERT INTO downloads (" DOWNLOAD_COLUMNS ", body)"
-                             " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (sha256) DO NOTHING");
+                             " VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (sha256) DO NOTHING");
     tern_query_bind_blob(&query, download->sha256, TERN_SHA256_SIZE);
     tern_query_bind(&query, download->snapshot);
     tern_query_bind(&query, download->from_version);
     tern_query_bind(&query, download->to_version);
     tern_query_bind(&query, download->size);
     tern_query_bind(&query, download->payload);
+    tern_query_bind_text(&query, download->codec, sizeof download->codec);
     tern_query_bind_blob(&query, blob, download->size);
     return tern_query_run(&query);
 }
@@ -225,6 +226,7 @@ static void read_download(struct tern_query *query, struct tern_db_download *dow
     download->to_version = tern_query_u32(query);
     download->size = tern_query_u32(query);
     download->payload = tern_query_u32(query);
+    tern_query_text(query, download->codec, sizeof download->codec);
 }
 
 static enum tern_result read_one_download(struct tern_query *query, struct tern_db_download *out)

@@ -13,7 +13,10 @@ static void a_client_is_kept_whole(void **state)
                                     .created_ms = 5,
                                     .last_seen_ms = 6,
                                     .steps_per_second = 41.5F,
-                                    .version = 9};
+                                    .version = 9,
+                                    .codecs = 5,
+                                    .coders = 32,
+                                    .downloads_max = 4};
     memset(client.token_hash, 1, sizeof client.token_hash);
     memset(client.replica, 2, sizeof client.replica);
     assert_ok(f, tern_db_begin(f->db));
@@ -35,6 +38,10 @@ static void a_client_is_kept_whole(void **state)
     assert_int_equal(got.last_seen_ms, 6);
     assert_true(got.steps_per_second == 41.5F);
     assert_int_equal(got.version, 9);
+    assert_int_equal(got.codecs, 5);
+    assert_int_equal(got.coders, 32);
+    assert_int_equal(got.downloads_max, 4);
+    assert_false(got.has_psk);
 }
 
 static void ids_count_up_from_one(void **state)
@@ -108,6 +115,62 @@ static void a_revocation_is_not_undone(void **state)
     assert_ok(f, tern_db_commit(f->db));
     assert_ok(f, tern_db_client_get(f->db, id, &held));
     assert_true(held.revoked);
+}
+
+struct keys {
+    size_t count;
+    uint64_t clients[4];
+    uint8_t first[4];
+};
+
+static bool see_key(void *ctx, uint64_t client, const uint8_t key[TERN_SHA256_SIZE])
+{
+    struct keys *keys = ctx;
+    keys->clients[keys->count] = client;
+    keys->first[keys->count++] = key[0];
+    return keys->count < 4;
+}
+
+static struct keys all_keys(struct fixture *f)
+{
+    struct keys keys = {0};
+    assert_ok(f, tern_db_psk_each(f->db, see_key, &keys));
+    return keys;
+}
+
+// Only who was given a key has one, and a revoked client's is gone from the file.
+static void a_pre_shared_key_lives_as_long_as_its_client(void **state)
+{
+    struct fixture *f = *state;
+    uint8_t key[TERN_SHA256_SIZE];
+    struct tern_db_client client;
+    for (uint8_t i = 1; i <= 3; i++) {
+        fixture_client(f, i);
+    }
+    assert_int_equal(all_keys(f).count, 0);
+    assert_ok(f, tern_db_begin(f->db));
+    memset(key, 7, sizeof key);
+    assert_ok(f, tern_db_psk_put(f->db, 3, key));
+    memset(key, 6, sizeof key);
+    assert_ok(f, tern_db_psk_put(f->db, 1, key));
+    assert_int_equal(tern_db_psk_put(f->db, 1, key), TERN_ERR_CONFLICT);
+    assert_int_equal(tern_db_psk_put(f->db, 9, key), TERN_ERR_NOT_FOUND);
+    assert_ok(f, tern_db_commit(f->db));
+    fixture_reopen(f);
+    struct keys keys = all_keys(f);
+    assert_int_equal(keys.count, 2);
+    assert_int_equal(keys.clients[0], 1);
+    assert_int_equal(keys.first[0], 6);
+    assert_int_equal(keys.clients[1], 3);
+    assert_int_equal(keys.first[1], 7);
+    assert_ok(f, tern_db_client_get(f->db, 2, &client));
+    assert_false(client.has_psk);
+    assert_ok(f, tern_db_client_get(f->db, 3, &client));
+    assert_true(client.has_psk);
+    assert_ok(f, tern_db_begin(f->db));
+    assert_ok(f, tern_db_client_revoke(f->db, 3));
+    assert_ok(f, tern_db_commit(f->db));
+    assert_int_equal(all_keys(f).count, 1);
 }
 
 struct seen {
@@ -346,6 +409,7 @@ int main(void)
         TEST(a_client_is_found_by_its_token_hash),
         TEST(two_clients_cannot_share_a_token),
         TEST(an_update_keeps_token_and_creation),
+        TEST(a_pre_shared_key_lives_as_long_as_its_client),
         TEST(a_revocation_is_not_undone),
         TEST(visiting_is_in_order_and_stops),
         TEST(a_visitor_may_visit),

@@ -59,6 +59,39 @@ static void check_content(struct tern_db *db)
     assert_int_equal(tern_db_check(db), TERN_OK);
 }
 
+struct seen_keys {
+    size_t count;
+    uint64_t client;
+    uint8_t first;
+};
+
+static bool see_key(void *ctx, uint64_t client, const uint8_t key[TERN_SHA256_SIZE])
+{
+    struct seen_keys *seen = ctx;
+    *seen = (struct seen_keys){seen->count + 1, client, key[0]};
+    return true;
+}
+
+// What came with version 2: nobody has a key or has announced anything before it.
+static void check_small_devices(struct tern_db *db, int from)
+{
+    bool made_later = from < 2;
+    struct seen_keys seen = {0, 0, 0};
+    struct tern_db_client client;
+    struct tern_db_download download;
+    assert_int_equal(tern_db_psk_each(db, see_key, &seen), TERN_OK);
+    assert_int_equal(seen.count, made_later ? 0 : 1);
+    assert_int_equal(seen.client, made_later ? 0 : 1);
+    assert_int_equal(seen.first, made_later ? 0 : 5);
+    assert_int_equal(tern_db_client_get(db, 1, &client), TERN_OK);
+    assert_int_equal(client.has_psk, !made_later);
+    assert_int_equal(client.codecs, made_later ? 0 : 5);
+    assert_int_equal(client.coders, made_later ? 0 : 32);
+    assert_int_equal(client.downloads_max, made_later ? 0 : 4);
+    assert_int_equal(tern_db_download_to(db, 1, false, &download), TERN_OK);
+    assert_string_equal(download.codec, made_later ? "" : "3lc:s=1");
+}
+
 static void every_old_version_opens(void **state)
 {
     struct fixture *f = *state;
@@ -76,6 +109,7 @@ static void every_old_version_opens(void **state)
             fail_msg("version %d: %s", version, why);
         }
         check_content(db);
+        check_small_devices(db, version);
         tern_db_close(db);
     }
 }
