@@ -25,6 +25,13 @@ static const struct tern_cli_option code_options[] = {
     {"expires", "TIME", "how long it is valid: 30m, 24h, 7d (24h)"},
     {"label", "TEXT", "note for yourself"},
     {0}};
+static const struct tern_cli_option provision_options[] = {
+    TERN_OPTION_STATE,
+    {"name", "TEXT", "shown by `tern-aggregator clients`; numbered with --count"},
+    {"psk", NULL, "with a pre-shared key, for a device that verifies no certificates (tls.psk)"},
+    {"count", "N", "make so many, and print a list (1)"},
+    {"evaluator", NULL, "one that evaluates every version and never trains"},
+    {0}};
 static const struct tern_cli_option export_options[] = {
     TERN_OPTION_STATE,
     {"format", "NAME", "f32 or safetensors (from the name of FILE)"},
@@ -92,6 +99,19 @@ static const char code_help[] =
     "  tern-aggregator enroll-code --state /var/lib/tern\n"
     "  tern-aggregator enroll-code --uses 50 --expires 7d --label 'spring batch'\n";
 
+static const char provision_help[] =
+    "Makes a client without a join code and prints what a factory writes into the device: its id\n"
+    "and token, and the model with seed and hash. This once: the token is kept as a hash. With\n"
+    "--psk also the key of its TLS handshakes, SHA-256(\"tern psk v1\" || token), which the "
+    "database\n"
+    "keeps as it is (docs/SECURITY.md). While a service runs it ends when the service knows the\n"
+    "client, a second or so later.\n"
+    "\n"
+    "  tern-aggregator provision --state /var/lib/tern --name 'valve 17' --psk --json > "
+    "valve.json\n"
+    "  tern-aggregator provision --count 500 --name spring --psk --json > batch.json\n"
+    "  tern-aggregator provision --json | ssh gateway tern-client enroll --provisioned -\n";
+
 static const char revoke_help[] =
     "Shuts a client out for good, from its next request on, also while the service runs. Its past\n"
     "updates stay in the model. A device comes back by enrolling again, as a new client.\n"
@@ -141,6 +161,8 @@ static const struct tern_cli_verb verbs[] = {
     {"report", "Report bytes on the wire, or the error ledger", "bytes|ledger", report_help,
      report_options, 1, 1, tern_cli_report},
     {"enroll-code", "Make a join code", "", code_help, code_options, 0, 0, tern_cli_enroll_code},
+    {"provision", "Make clients without a join code, for a factory", "", provision_help,
+     provision_options, 0, 0, tern_cli_provision},
     {"revoke", "Shut a client out", "CLIENT", revoke_help, state_options, 1, 1, tern_cli_revoke},
     {"export", "Write the model to a file", "FILE", export_help, export_options, 1, 1,
      tern_cli_export},

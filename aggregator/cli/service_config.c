@@ -137,6 +137,10 @@ static int fill_names(const struct filling *filling)
     if (tern_steps_policy_from_name(s->schedule_policy, &config->steps.policy) != TERN_OK) {
         return refuse(filling, "schedule.policy", s->schedule_policy, "fixed | deadline");
     }
+    config->psk = strcmp(s->tls_psk, "yes") == 0;
+    if (!config->psk && strcmp(s->tls_psk, "no") != 0) {
+        return refuse(filling, "tls.psk", s->tls_psk, "yes | no");
+    }
     return TERN_EXIT_OK;
 }
 

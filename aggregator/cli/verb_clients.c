@@ -31,6 +31,7 @@ static void add_row(const struct listing *listing, const struct tern_db_client *
     cJSON_AddStringToObject(row, "platform", client->platform);
     cJSON_AddBoolToObject(row, "evaluator", client->evaluator);
     cJSON_AddBoolToObject(row, "revoked", client->revoked);
+    cJSON_AddBoolToObject(row, "psk", client->has_psk);
     tern_json_u64(row, "created_ms", client->created_ms);
     tern_json_u64(row, "last_seen_ms", client->last_seen_ms);
     tern_json_float(row, "steps_per_second", client->steps_per_second);

@@ -16,6 +16,7 @@ int tern_cli_clients(struct tern_cli *cli);     // one line per client
 int tern_cli_rounds(struct tern_cli *cli);      // one line per round
 int tern_cli_report(struct tern_cli *cli);      // bytes on the wire, the error ledger
 int tern_cli_enroll_code(struct tern_cli *cli); // makes a join code and prints it once
+int tern_cli_provision(struct tern_cli *cli);   // makes clients without a code, for a factory
 int tern_cli_revoke(struct tern_cli *cli);      // shuts a client out
 int tern_cli_export(struct tern_cli *cli);      // the model as .f32 or .safetensors
 int tern_cli_verify(struct tern_cli *cli);      // replays every round and compares the bits

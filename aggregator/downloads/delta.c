@@ -50,6 +50,7 @@ enum tern_result tern_download_delta(const struct tern_model *model, const struc
     message.model_hash.size = TERN_SHA256_SIZE;
     memcpy(message.model_hash.bytes, model->hash, TERN_SHA256_SIZE);
     TERN_TRY(wrap(&message, len, buffers, made));
+    made->codec = *codec;
 
     TERN_TRY(tern_container_accumulate(model, buffers->container, len, 1.0F, replica));
     tern_replica_step(from, made->sha256, made->replica);
@@ -70,6 +71,7 @@ enum tern_result tern_download_indices(const struct tern_model *model,
     message.version = version;
     message.model_hash.size = TERN_SHA256_SIZE;
     memcpy(message.model_hash.bytes, model->hash, TERN_SHA256_SIZE);
+    made->codec = *codec;
     return wrap(&message, indices_len, buffers, made);
 }
 
@@ -91,6 +93,7 @@ enum tern_result tern_download_snapshot(const struct tern_model *model, const fl
     message.model_hash.size = TERN_SHA256_SIZE;
     memcpy(message.model_hash.bytes, model->hash, TERN_SHA256_SIZE);
     TERN_TRY(wrap(&message, len, buffers, made));
+    made->codec = dense;
     memcpy(made->replica, id, TERN_SHA256_SIZE);
     return TERN_OK;
 }

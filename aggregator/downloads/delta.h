@@ -25,6 +25,7 @@ struct tern_download_buffers {
 struct tern_download_made {
     size_t len;     // bytes of the blob
     size_t payload; // bytes of its container
+    struct tern_codec codec;
     uint8_t sha256[TERN_SHA256_SIZE];
     uint8_t replica[TERN_SHA256_SIZE]; // that a client holds after it
 };

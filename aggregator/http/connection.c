@@ -294,6 +294,7 @@ static bool begin_request(struct tern_connection *connection)
         .body_bytes = limits->body_bytes,
         .peer = connection->peer,
         .address = connection->address,
+        .psk_client = tern_stream_client(&connection->stream),
         .admit = admit,
         .ctx = connection,
     };

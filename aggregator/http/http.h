@@ -37,6 +37,9 @@ struct tern_http_config {
     struct tern_http_limits limits;
 };
 
+// Bytes of a pre-shared key.
+#define TERN_HTTP_PSK_SIZE 32
+
 // What limits per address count by: an IPv4 address in its IPv6-mapped form, or the /64 network of
 // an IPv6 address, because one subscriber is given at least that much. All zero: a unix socket,
 // whose peers are not counted.
@@ -55,6 +58,7 @@ struct tern_http_request {
     const char *authorization;   // value of the header, "" when absent
     const char *peer;            // address without port, for logs
     struct tern_address address; // of the peer, for rate limits
+    uint64_t psk_client;         // whom the handshake proved by a pre-shared key; 0 = nobody
     uint64_t range_from;         // of "Range: bytes=N-"; 0 when absent
     const uint8_t *body;
     size_t body_len;
@@ -108,6 +112,12 @@ struct tern_http_handler {
 
     // A whole request arrived. The handler must call tern_http_reply() once, now or later.
     void (*on_request)(void *ctx, struct tern_http_exchange *exchange);
+
+    // The pre-shared key of a client, whose id in decimal digits is the identity in its handshake:
+    // writes it and returns true, or returns false, leaving key as it is, when the client has none
+    // or may not come in. Asked in each full handshake and for each ticket of such a client, so
+    // that no ticket outlives its key. NULL = certificates only.
+    bool (*psk)(void *ctx, uint64_t client, uint8_t key[TERN_HTTP_PSK_SIZE]);
 
     // Bytes were counted at the socket for `tag`. The tls and wire bytes of a handshake come with
     // purpose TERN_PURPOSE_HANDSHAKE once the connection's client is known. "up" is to the

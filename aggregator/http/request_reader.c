@@ -421,6 +421,7 @@ struct tern_request_reader *tern_reader_new(const struct tern_reader_config *con
     reader->request.query = "";
     reader->request.authorization = "";
     reader->request.peer = config->peer;
+    reader->request.psk_client = config->psk_client;
     reader->request.address = config->address;
     http_parser_init(&reader->parser, HTTP_REQUEST);
     reader->parser.data = reader;

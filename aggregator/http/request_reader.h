@@ -14,6 +14,7 @@ struct tern_reader_config {
     uint32_t body_bytes;   // after removing the chunked coding
     const char *peer;      // borrowed while the reader lives
     struct tern_address address;
+    uint64_t psk_client; // of the connection
 
     // Asked once, when the headers are complete and before any byte of the body is kept. Returns 0
     // or the status to refuse with. content_length and body_limit as in struct tern_http_handler.

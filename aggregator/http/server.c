@@ -71,8 +71,12 @@ static enum tern_result start_loop(struct tern_http_server *server,
     loop->is_tcp = server->unix_path == NULL;
     loop->rotates_keys = server->count == 0;
     if (config->certificate != NULL) {
-        enum tern_result result = tern_tls_context_new(config->certificate, config->private_key,
-                                                       server->shared.ticket_keys, &loop->tls, why);
+        const struct tern_tls_config tls = {.certificate = config->certificate,
+                                            .private_key = config->private_key,
+                                            .keys = server->shared.ticket_keys,
+                                            .psk = server->shared.handler.psk,
+                                            .psk_ctx = server->shared.handler.ctx};
+        enum tern_result result = tern_tls_context_new(&tls, &loop->tls, why);
         if (result != TERN_OK) {
             close(fd);
             return result;

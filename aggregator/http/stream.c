@@ -53,6 +53,11 @@ void tern_stream_close(struct tern_stream *stream)
     stream->fd = -1;
 }
 
+uint64_t tern_stream_client(const struct tern_stream *stream)
+{
+    return stream->tls != NULL ? tern_tls_client(stream->tls) : 0;
+}
+
 static enum tern_stream_status status_of_errno(enum tern_stream_status later)
 {
     return errno == EAGAIN || errno == EINTR ? later : TERN_STREAM_FAILED;

@@ -1,5 +1,6 @@
 #include "http/tls.h"
 #include "util/bytes.h"
+#include "util/sha256.h"
 #include <errno.h>
 #include <mbedtls/ctr_drbg.h>
 #include <mbedtls/entropy.h>
@@ -20,7 +21,17 @@ struct tern_tls_context {
     mbedtls_pk_context key;
     mbedtls_ssl_config config;
     struct tern_ticket_keys *ticket_keys;
-    struct tern_tls_session *current; // whose handshake runs now, for the ticket callbacks
+    bool (*psk)(void *ctx, uint64_t client, uint8_t key[TERN_HTTP_PSK_SIZE]); // NULL = none
+    void *psk_ctx;
+    struct tern_tls_session *current; // whose handshake runs now, for the callbacks
+};
+
+#define KEY_TAG_SIZE 8u
+
+// Whom a pre-shared key proved: its client, and which key it was.
+struct owner {
+    uint32_t client; // 0 = nobody
+    uint8_t key_tag[KEY_TAG_SIZE];
 };
 
 struct tern_tls_session {
@@ -28,12 +39,16 @@ struct tern_tls_session {
     mbedtls_ssl_context ssl;
     int fd;
     bool resumed;
+    struct owner owner;
     uint64_t bytes_received;
     uint64_t bytes_sent;
 };
 
 // ChaCha20-Poly1305 first: no explicit nonce makes each record 8 bytes shorter than GCM's, and
 // devices without AES instructions are fastest with it.
+// The one suite with a pre-shared key comes last: who offers a certificate's means to verify it.
+#define PSK_SUITE MBEDTLS_TLS_ECDHE_PSK_WITH_CHACHA20_POLY1305_SHA256
+
 static const int CIPHERSUITES[] = {
     MBEDTLS_TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
     MBEDTLS_TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
@@ -41,6 +56,7 @@ static const int CIPHERSUITES[] = {
     MBEDTLS_TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
     MBEDTLS_TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
     MBEDTLS_TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
+    PSK_SUITE,
     0,
 };
 
@@ -51,26 +67,122 @@ static const mbedtls_ecp_group_id CURVES[] = {
     MBEDTLS_ECP_DP_NONE,
 };
 
+// --- Pre-shared keys -------------------------------------------------------------------------
+
+// Tells apart the keys that one id may have had: a restored backup gives its next client an id that
+// was taken before.
+static void tag_of(const uint8_t key[TERN_HTTP_PSK_SIZE], uint8_t tag[KEY_TAG_SIZE])
+{
+    static const char domain[] = "tern psk ticket";
+    uint8_t digest[TERN_SHA256_SIZE];
+    struct tern_sha256 hash;
+    tern_sha256_init(&hash);
+    tern_sha256_update(&hash, domain, sizeof domain - 1);
+    tern_sha256_update(&hash, key, TERN_HTTP_PSK_SIZE);
+    tern_sha256_final(&hash, digest);
+    memcpy(tag, digest, KEY_TAG_SIZE);
+}
+
+// The client that an identity names: its id in decimal digits, without leading zeros. 0 = none.
+static uint32_t client_of(const unsigned char *identity, size_t len)
+{
+    uint64_t id = 0;
+    if (len == 0 || len > 10 || identity[0] == '0') {
+        return 0;
+    }
+    for (size_t i = 0; i < len; i++) {
+        if (identity[i] < '0' || identity[i] > '9') {
+            return 0;
+        }
+        id = id * 10 + (uint64_t)(identity[i] - '0');
+    }
+    return id <= UINT32_MAX ? (uint32_t)id : 0;
+}
+
+// Random bytes stand in for a key that there is not: an unknown identity then fails where a wrong
+// key does, by the same alert and as late.
+static int find_key(void *ctx, mbedtls_ssl_context *ssl, const unsigned char *identity, size_t len)
+{
+    struct tern_tls_context *context = ctx;
+    struct owner *owner = &context->current->owner;
+    uint8_t key[TERN_HTTP_PSK_SIZE];
+    uint32_t client = client_of(identity, len);
+    int error = mbedtls_ctr_drbg_random(&context->random, key, sizeof key);
+    bool known = context->psk(context->psk_ctx, client, key);
+    tag_of(key, owner->key_tag);
+    owner->client = known ? client : 0;
+    error = error != 0 ? error : mbedtls_ssl_set_hs_psk(ssl, key, sizeof key);
+    mbedtls_platform_zeroize(key, sizeof key);
+    return error;
+}
+
+// Whether the owner's key is still the one that it proved.
+static bool is_current(const struct tern_tls_context *context, const struct owner *owner)
+{
+    uint8_t key[TERN_HTTP_PSK_SIZE];
+    uint8_t tag[KEY_TAG_SIZE];
+    if (context->psk == NULL || !context->psk(context->psk_ctx, owner->client, key)) {
+        return false;
+    }
+    tag_of(key, tag);
+    mbedtls_platform_zeroize(key, sizeof key);
+    return tern_equal_constant_time(tag, owner->key_tag, KEY_TAG_SIZE);
+}
+
+// A proven client and the suite that proves it go together. A ticket of the one kind is not resumed
+// under a suite of the other, which mbedTLS would allow.
+static bool is_consistent(const struct tern_tls_session *session)
+{
+    bool has_owner = session->owner.client != 0;
+    return has_owner == (session->ssl.session->ciphersuite == PSK_SUITE);
+}
+
 // --- Tickets ---------------------------------------------------------------------------------
 
 // A ticket's content is what this listener needs to resume and no more: mbedTLS's own form of a
-// session is twice as long, and each reconnect sends it.
-#define TICKET_VERSION 1u
+// session is twice as long, and each reconnect sends it. One of a client with a pre-shared key says
+// whose it is, under a version of its own.
+#define TICKET_CERTIFICATE 1u
+#define TICKET_PSK 2u
 #define TICKET_PLAIN (1u + 1u + 1u + 2u + 8u + 48u)
+#define TICKET_PLAIN_PSK (TICKET_PLAIN + 4u + KEY_TAG_SIZE)
 
 static uint64_t now_s(void)
 {
     return (uint64_t)time(NULL);
 }
 
-static void pack_session(const mbedtls_ssl_session *session, uint8_t plain[TICKET_PLAIN])
+// Returns the bytes written.
+static size_t pack_session(const mbedtls_ssl_session *session, const struct owner *owner,
+                           uint8_t plain[TICKET_PLAIN_PSK])
 {
-    plain[0] = TICKET_VERSION;
+    plain[0] = owner->client != 0 ? TICKET_PSK : TICKET_CERTIFICATE;
     plain[1] = session->mfl_code;
     plain[2] = (uint8_t)session->encrypt_then_mac;
     tern_put_le16(plain + 3, (uint16_t)session->ciphersuite);
     tern_put_le64(plain + 5, (uint64_t)session->start);
     memcpy(plain + 13, session->master, sizeof session->master);
+    if (owner->client == 0) {
+        return TICKET_PLAIN;
+    }
+    tern_put_le32(plain + TICKET_PLAIN, owner->client);
+    memcpy(plain + TICKET_PLAIN + 4, owner->key_tag, KEY_TAG_SIZE);
+    return TICKET_PLAIN_PSK;
+}
+
+// Reads whose ticket it is. False: it is none, or its length and version do not go together.
+static bool unpack_owner(const uint8_t *plain, size_t len, struct owner *owner)
+{
+    memset(owner, 0, sizeof *owner);
+    if (len == TICKET_PLAIN) {
+        return plain[0] == TICKET_CERTIFICATE;
+    }
+    if (len != TICKET_PLAIN_PSK || plain[0] != TICKET_PSK) {
+        return false;
+    }
+    owner->client = tern_get_le32(plain + TICKET_PLAIN);
+    memcpy(owner->key_tag, plain + TICKET_PLAIN + 4, KEY_TAG_SIZE);
+    return owner->client != 0;
 }
 
 static bool unpack_session(const uint8_t plain[TICKET_PLAIN], mbedtls_ssl_session *session)
@@ -78,7 +190,7 @@ static bool unpack_session(const uint8_t plain[TICKET_PLAIN], mbedtls_ssl_sessio
     uint64_t start = tern_get_le64(plain + 5);
     uint64_t now = now_s();
     uint64_t age = now > start ? now - start : 0;
-    if (plain[0] != TICKET_VERSION || age >= TERN_TICKET_LIFETIME_S) {
+    if (age >= TERN_TICKET_LIFETIME_S) {
         return false;
     }
     session->mfl_code = plain[1];
@@ -93,34 +205,44 @@ static int write_ticket(void *ctx, const mbedtls_ssl_session *session, unsigned 
                         const unsigned char *end, size_t *len, uint32_t *lifetime)
 {
     struct tern_tls_context *context = ctx;
-    uint8_t plain[TICKET_PLAIN];
-    if ((size_t)(end - start) < TICKET_PLAIN + TERN_TICKET_OVERHEAD) {
+    uint8_t plain[TICKET_PLAIN_PSK];
+    if ((size_t)(end - start) < sizeof plain + TERN_TICKET_OVERHEAD) {
         return MBEDTLS_ERR_SSL_BUFFER_TOO_SMALL;
     }
-    pack_session(session, plain);
-    enum tern_result result = tern_ticket_seal(context->ticket_keys, plain, sizeof plain, start);
+    size_t plain_len = pack_session(session, &context->current->owner, plain);
+    enum tern_result result = tern_ticket_seal(context->ticket_keys, plain, plain_len, start);
     mbedtls_platform_zeroize(plain, sizeof plain);
-    *len = TICKET_PLAIN + TERN_TICKET_OVERHEAD;
+    *len = plain_len + TERN_TICKET_OVERHEAD;
     *lifetime = TERN_TICKET_LIFETIME_S;
     return result == TERN_OK ? 0 : MBEDTLS_ERR_SSL_INTERNAL_ERROR;
+}
+
+// Takes over what an opened ticket says, if it still holds.
+static int take_ticket(struct tern_tls_context *context, const uint8_t *plain, size_t len,
+                       mbedtls_ssl_session *session)
+{
+    struct owner owner;
+    if (!unpack_owner(plain, len, &owner) || (owner.client != 0 && !is_current(context, &owner)) ||
+        !unpack_session(plain, session)) {
+        return MBEDTLS_ERR_SSL_SESSION_TICKET_EXPIRED;
+    }
+    context->current->owner = owner;
+    context->current->resumed = true;
+    return 0;
 }
 
 // A ticket that does not open is no error: the handshake goes on in full.
 static int parse_ticket(void *ctx, mbedtls_ssl_session *session, unsigned char *ticket, size_t len)
 {
     struct tern_tls_context *context = ctx;
-    uint8_t plain[TICKET_PLAIN];
-    if (len != TICKET_PLAIN + TERN_TICKET_OVERHEAD ||
+    uint8_t plain[TICKET_PLAIN_PSK];
+    if (len < TERN_TICKET_OVERHEAD || len > sizeof plain + TERN_TICKET_OVERHEAD ||
         tern_ticket_open(context->ticket_keys, ticket, len, plain) != TERN_OK) {
         return MBEDTLS_ERR_SSL_INVALID_MAC;
     }
-    bool valid = unpack_session(plain, session);
+    int result = take_ticket(context, plain, len - TERN_TICKET_OVERHEAD, session);
     mbedtls_platform_zeroize(plain, sizeof plain);
-    if (!valid) {
-        return MBEDTLS_ERR_SSL_SESSION_TICKET_EXPIRED;
-    }
-    context->current->resumed = true;
-    return 0;
+    return result;
 }
 
 // --- Context ---------------------------------------------------------------------------------
@@ -171,15 +293,17 @@ static bool configure(struct tern_tls_context *context)
     mbedtls_ssl_conf_curves(config, CURVES);
     mbedtls_ssl_conf_authmode(config, MBEDTLS_SSL_VERIFY_NONE);
     mbedtls_ssl_conf_renegotiation(config, MBEDTLS_SSL_RENEGOTIATION_DISABLED);
+    if (context->psk != NULL) {
+        mbedtls_ssl_conf_psk_cb(config, find_key, context); // without it the suite is not offered
+    }
     if (context->ticket_keys != NULL) {
         mbedtls_ssl_conf_session_tickets_cb(config, write_ticket, parse_ticket, context);
     }
     return true;
 }
 
-enum tern_result tern_tls_context_new(const char *certificate, const char *private_key,
-                                      struct tern_ticket_keys *keys, struct tern_tls_context **out,
-                                      char why[256])
+enum tern_result tern_tls_context_new(const struct tern_tls_config *config,
+                                      struct tern_tls_context **out, char why[256])
 {
     struct tern_tls_context *context = calloc(1, sizeof *context);
     if (context == NULL) {
@@ -191,8 +315,10 @@ enum tern_result tern_tls_context_new(const char *certificate, const char *priva
     mbedtls_x509_crt_init(&context->certificate);
     mbedtls_pk_init(&context->key);
     mbedtls_ssl_config_init(&context->config);
-    context->ticket_keys = keys;
-    enum tern_result result = load_files(context, certificate, private_key, why);
+    context->ticket_keys = config->keys;
+    context->psk = config->psk;
+    context->psk_ctx = config->psk_ctx;
+    enum tern_result result = load_files(context, config->certificate, config->private_key, why);
     if (result == TERN_OK && !configure(context)) {
         snprintf(why, 256, "TLS could not be set up: no entropy, or memory is short");
         result = TERN_ERR_CONFIG;
@@ -290,7 +416,15 @@ enum tern_stream_status tern_tls_handshake(struct tern_tls_session *session)
     session->context->current = session;
     int result = mbedtls_ssl_handshake(&session->ssl);
     session->context->current = NULL;
-    return result == 0 ? TERN_STREAM_DONE : status_of(result);
+    if (result != 0) {
+        return status_of(result);
+    }
+    return is_consistent(session) ? TERN_STREAM_DONE : TERN_STREAM_FAILED;
+}
+
+uint64_t tern_tls_client(const struct tern_tls_session *session)
+{
+    return session->owner.client;
 }
 
 bool tern_tls_resumed(const struct tern_tls_session *session)

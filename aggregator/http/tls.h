@@ -4,6 +4,7 @@
 #ifndef TERN_HTTP_TLS_H
 #define TERN_HTTP_TLS_H
 
+#include "http/http.h"
 #include "http/ticket_keys.h"
 #include "result.h"
 #include <stdbool.h>
@@ -25,11 +26,18 @@ enum tern_stream_status {
 // The most bytes that one record carries, and so that one read returns.
 #define TERN_TLS_RECORD_MAX 16384u
 
-// keys: borrowed while the context lives; NULL = no tickets.
+struct tern_tls_config {
+    const char *certificate;       // PEM file with the chain
+    const char *private_key;       // PEM file
+    struct tern_ticket_keys *keys; // borrowed while the context lives; NULL = no tickets
+
+    // As `psk` of struct tern_http_handler.
+    bool (*psk)(void *ctx, uint64_t client, uint8_t key[TERN_HTTP_PSK_SIZE]);
+    void *psk_ctx;
+};
+
 // TERN_ERR_CONFIG  *why tells which file is wrong and how
-TERN_MUST_USE enum tern_result tern_tls_context_new(const char *certificate,
-                                                    const char *private_key,
-                                                    struct tern_ticket_keys *keys,
+TERN_MUST_USE enum tern_result tern_tls_context_new(const struct tern_tls_config *config,
                                                     struct tern_tls_context **context,
                                                     char why[256]);
 void tern_tls_context_free(struct tern_tls_context *context);
@@ -43,6 +51,10 @@ enum tern_stream_status tern_tls_handshake(struct tern_tls_session *session);
 
 // After the handshake: true when a ticket stood in for the key exchange.
 bool tern_tls_resumed(const struct tern_tls_session *session);
+
+// After the handshake: the client that a pre-shared key proved, in it or in the one that the ticket
+// is from; 0 = none.
+uint64_t tern_tls_client(const struct tern_tls_session *session);
 
 // Bytes of the TCP stream that the session has taken from the socket.
 uint64_t tern_tls_bytes_received(const struct tern_tls_session *session);

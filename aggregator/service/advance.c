@@ -200,6 +200,7 @@ static enum tern_result store_version(struct tern_service *service,
                                         .to_version = merge->version,
                                         .size = (uint32_t)made->len,
                                         .payload = (uint32_t)made->payload};
+    tern_codec_format(&made->codec, download.codec);
     memcpy(download.sha256, made->sha256, TERN_SHA256_SIZE);
     TERN_TRY(tern_db_version_put(db, &version));
     TERN_TRY(tern_db_download_put(db, &download, merge->buffers.blob));

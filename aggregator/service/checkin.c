@@ -5,11 +5,24 @@
 
 // --- What the client tells
 
-static void take_facts(struct client *client, const tern_CheckinRequest *message, uint64_t now)
+static struct abilities abilities_of(const tern_CheckinRequest *message)
 {
+    return (struct abilities){.codecs = message->codecs,
+                              .coders = message->coders,
+                              .downloads_max = message->downloads_max};
+}
+
+// What a client is able to is stored at once: the reply to an update, whatever happens between,
+// must not bring more than that. All else may wait for the next writing of what is dirty.
+static enum tern_result take_facts(struct tern_service *service, uint64_t id,
+                                   const tern_CheckinRequest *message, uint64_t now)
+{
+    struct client *client = client_of(service, id);
+    const struct abilities able = abilities_of(message);
+    bool news = !abilities_equal(&client->able, &able);
     client->dirty = true;
     client->last_seen_ms = now;
-    client->codecs = message->codecs;
+    client->able = able;
     client->version = message->version;
     memset(client->replica, 0, TERN_SHA256_SIZE);
     memcpy(client->replica, message->replica.bytes, message->replica.size);
@@ -17,6 +30,7 @@ static void take_facts(struct client *client, const tern_CheckinRequest *message
     if (client->steps_per_second <= 0.0F) {
         client->steps_per_second = message->steps_per_second;
     }
+    return news ? store_client(service, id) : TERN_OK;
 }
 
 static enum tern_result take_evaluation(struct tern_service *service, uint64_t id,
@@ -68,21 +82,17 @@ static enum tern_result take_error(struct tern_service *service, uint64_t id,
     return tern_db_ledger_put(service->db, &row);
 }
 
-static bool knows_codec(const tern_CheckinRequest *message, const struct tern_codec *codec)
-{
-    return message->codecs == 0 || (message->codecs >> codec->id & 1) != 0;
-}
-
 // The codec that a client would need and does not know, or NULL.
 static const struct tern_codec *missing_codec(const struct tern_service *service,
                                               const tern_CheckinRequest *message)
 {
     const struct tern_codec *up = &service->config.codec_up;
     const struct tern_codec *down = &service->config.codec_down;
-    if (!knows_codec(message, up)) {
+    const struct abilities able = abilities_of(message);
+    if (!abilities_encode(&able, up)) {
         return up;
     }
-    return knows_codec(message, down) ? NULL : down;
+    return abilities_decode(&able, down) ? NULL : down;
 }
 
 // Why this check-in cannot be served, or TERN_OK.
@@ -101,12 +111,32 @@ static void refuse_codec(const struct tern_service *service, struct request *req
                          const struct tern_codec *codec)
 {
     char sentence[TERN_CODEC_SENTENCE_MAX];
+    char spec[TERN_CODEC_SPEC_MAX];
+    tern_codec_format(codec, spec);
+    const struct abilities able = abilities_of(&request->u.checkin);
+    bool lacks_coder = abilities_know(&able, codec->id);
     snprintf(sentence, sizeof sentence,
              "This federation's %s are encoded with %s, which this client does not know; it needs "
              "a version of Tern that does.",
              codec == &service->config.codec_up ? "updates" : "downloads",
-             tern_codec_entry(codec->id)->name);
+             lacks_coder ? spec : tern_codec_entry(codec->id)->name);
     answer_refusal(request, 422, TERN_ERR_UNKNOWN, sentence);
+}
+
+// Such a client would come back for ever and never get a task.
+static enum tern_result refuse_stranded(struct tern_service *service, struct request *request)
+{
+    bool stranded = false;
+    if (tern_round_finished(&service->machine)) {
+        return TERN_OK;
+    }
+    TERN_TRY(is_stranded(service, client_of(service, request->client), &stranded));
+    if (stranded) {
+        answer_refusal(request, 422, TERN_ERR_UNKNOWN,
+                       "No deltas that this client can take lead from its replica to the present "
+                       "one, and it takes no snapshots (float32).");
+    }
+    return TERN_OK;
 }
 
 enum tern_result handle_checkin(struct tern_service *service, struct request *request, uint64_t now)
@@ -124,13 +154,14 @@ enum tern_result handle_checkin(struct tern_service *service, struct request *re
         return TERN_OK;
     }
     service->counters.checkins++;
-    take_facts(client, message, now);
+    TERN_TRY(take_facts(service, request->client, message, now));
     if (message->has_error && !client->evaluator) {
         TERN_TRY(take_error(service, request->client, &message->error));
     }
     if (message->has_evaluation) {
         TERN_TRY(take_evaluation(service, request->client, &message->evaluation));
     }
+    TERN_TRY(refuse_stranded(service, request));
     uint64_t limit = service->config.limits.long_poll_ms;
     request->hold_until_ms =
         service->batch_ms + (message->wait_ms < limit ? message->wait_ms : limit);

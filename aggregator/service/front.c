@@ -79,6 +79,45 @@ static size_t body_limit(const struct tern_service *service, const struct route 
     return route->kind == REQUEST_DOWNLOAD ? 0 : TERN_WIRE_MESSAGE_MAX;
 }
 
+// Whose request it is. On a connection with a pre-shared key it is the client's whom the handshake
+// proved, and a token need not say so again; if one is there it must be the same client's.
+static enum tern_result authenticate(struct tern_service *service,
+                                     const struct tern_http_request *request, uint64_t *client)
+{
+    if (request->psk_client == 0) {
+        return tern_gate_client(service->gate, request->authorization, client);
+    }
+    // A revoked client has no key any more.
+    if (!psk_keys_find(&service->psk_keys, request->psk_client, NULL)) {
+        return TERN_ERR_UNAUTHORIZED;
+    }
+    *client = request->psk_client;
+    if (request->authorization[0] == '\0') {
+        return TERN_OK;
+    }
+    uint64_t of_token = 0;
+    TERN_TRY(tern_gate_client(service->gate, request->authorization, &of_token));
+    return of_token == request->psk_client ? TERN_OK : TERN_ERR_UNAUTHORIZED;
+}
+
+// Whether who asks may ask for that; *client is set to whom a token or a handshake proved. A client
+// that is proven has enrolled: it cannot do so as another.
+static enum tern_result check_client(struct tern_service *service, const struct route *route,
+                                     const struct tern_http_request *request, uint64_t *client)
+{
+    enum tern_result result = TERN_OK;
+    if (route->kind != REQUEST_ENROLL) {
+        result = authenticate(service, request, client);
+    } else if (request->psk_client != 0) {
+        result = TERN_ERR_UNAUTHORIZED;
+    }
+    if (result != TERN_OK) {
+        *client = 0;
+        atomic_fetch_add(&service->unauthorized, 1);
+    }
+    return result;
+}
+
 // Checks who asks for what. Returns 0 or the status to refuse with; *client is set for those that
 // need one, *limit to the most bytes that the body may have.
 static int check_headers(struct tern_service *service, const struct tern_http_request *request,
@@ -96,9 +135,7 @@ static int check_headers(struct tern_service *service, const struct tern_http_re
     if (strcmp(request->method, route->method) != 0) {
         return 405;
     }
-    if (route->kind != REQUEST_ENROLL &&
-        tern_gate_client(service->gate, request->authorization, client) != TERN_OK) {
-        atomic_fetch_add(&service->unauthorized, 1);
+    if (check_client(service, route, request, client) != TERN_OK) {
         return 401;
     }
     *limit = body_limit(service, route);
@@ -281,11 +318,21 @@ static void on_metered(void *ctx, const struct tern_http_tag *tag, const struct 
     tern_metering_add(service->metering, &row);
 }
 
+// In a handshake, on the listener's thread.
+static bool find_psk(void *ctx, uint64_t client, uint8_t key[TERN_HTTP_PSK_SIZE])
+{
+    struct tern_service *service = ctx;
+    return psk_keys_find(&service->psk_keys, client, key);
+}
+
+_Static_assert(TERN_HTTP_PSK_SIZE == TERN_PSK_SIZE, "one key");
+
 struct tern_http_handler tern_service_handler(struct tern_service *service)
 {
     return (struct tern_http_handler){.ctx = service,
                                       .on_headers = on_headers,
                                       .on_request = on_request,
+                                      .psk = service->config.psk ? find_psk : NULL,
                                       .on_metered = on_metered};
 }
 

@@ -4,11 +4,13 @@
 #define TERN_SERVICE_INTERNAL_H
 
 #include "hosted/log.h"
+#include "service/abilities.h"
 #include "service/blob_cache.h"
 #include "service/gate.h"
 #include "service/merge.h"
 #include "service/metering.h"
 #include "service/places.h"
+#include "service/psk_keys.h"
 #include "service/roster.h"
 #include "service/service.h"
 #include "wire/wire.h"
@@ -99,9 +101,9 @@ struct request_queue {
 struct client {
     bool evaluator;
     bool revoked;
-    bool dirty;      // last_seen_ms and what follows differ from the store
-    uint32_t codecs; // of its last check-in; 0 = has not said
+    bool dirty; // last_seen_ms and what follows differ from the store
     uint64_t last_seen_ms;
+    struct abilities able;
     float steps_per_second;
     struct tern_steps_done done;       // from which that is measured; since the start only
     uint8_t replica[TERN_SHA256_SIZE]; // that it holds; zeros = none
@@ -115,6 +117,8 @@ struct client {
 struct delta {
     uint8_t sha256[TERN_SHA256_SIZE];
     uint32_t size; // 0 = not kept
+    bool codec_known;
+    struct tern_codec codec; // that it was made with
 };
 
 struct tern_service {
@@ -122,6 +126,7 @@ struct tern_service {
     struct tern_db *db;
     struct tern_db_federation federation; // read-only after start
     struct tern_gate *gate;               // any thread
+    struct psk_keys psk_keys;             // any thread; empty unless config.psk
     struct tern_metering *metering;       // any thread
     struct request_queue queue;           // any thread
     size_t update_max;                    // bytes of an update body; read-only
@@ -203,6 +208,8 @@ TERN_MUST_USE enum tern_result remember_delta(struct tern_service *service, uint
 // Rebuilds everything that the store holds.
 TERN_MUST_USE enum tern_result load_state(struct tern_service *service);
 TERN_MUST_USE enum tern_result load_clients(struct tern_service *service);
+// Writes what memory knows of a client.
+TERN_MUST_USE enum tern_result store_client(struct tern_service *service, uint64_t id);
 // Writes what is dirty, and the meter.
 TERN_MUST_USE enum tern_result flush_state(struct tern_service *service);
 
@@ -231,6 +238,9 @@ TERN_MUST_USE enum tern_result settle_held(struct tern_service *service, uint64_
 // What a client should do now. *idle: nothing, so that a check-in may be held.
 TERN_MUST_USE enum tern_result next_for_client(struct tern_service *service, uint64_t id,
                                                uint64_t now, tern_CheckinReply *reply, bool *idle);
+// Whether no downloads that it could take lead a client to the present version.
+TERN_MUST_USE enum tern_result is_stranded(struct tern_service *service,
+                                           const struct client *client, bool *stranded);
 // Bytes of the container of a download that is in the cache or the store.
 TERN_MUST_USE enum tern_result blob_of(struct tern_service *service,
                                        const uint8_t sha256[TERN_SHA256_SIZE],

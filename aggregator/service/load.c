@@ -62,6 +62,8 @@ enum tern_result remember_client(struct tern_service *service, const struct tern
         client->last_seen_ms = row->last_seen_ms;
         client->steps_per_second = row->steps_per_second;
         client->version = row->version;
+        client->able = (struct abilities){
+            .codecs = row->codecs, .coders = row->coders, .downloads_max = row->downloads_max};
         memcpy(client->replica, row->replica, TERN_SHA256_SIZE);
     }
     return TERN_OK;
@@ -83,6 +85,9 @@ enum tern_result load_clients(struct tern_service *service)
 {
     struct loading loading = {service, TERN_OK};
     uint32_t before = service->client_count;
+    if (service->config.psk) {
+        TERN_TRY(psk_keys_load(&service->psk_keys, service->db));
+    }
     service->client_count = 0;
     enum tern_result result = tern_db_client_each(service->db, reload_client, &loading);
     result = result != TERN_OK ? result : loading.result;
@@ -127,6 +132,7 @@ enum tern_result remember_delta(struct tern_service *service, uint32_t version,
     struct delta *delta = &service->deltas[version - 1];
     memcpy(delta->sha256, download->sha256, TERN_SHA256_SIZE);
     delta->size = download->size;
+    delta->codec_known = tern_codec_parse(download->codec, &delta->codec, NULL) == TERN_OK;
     return TERN_OK;
 }
 
@@ -292,7 +298,7 @@ enum tern_result load_state(struct tern_service *service)
 
 // --- Writing back
 
-static enum tern_result flush_client(struct tern_service *service, uint64_t id)
+enum tern_result store_client(struct tern_service *service, uint64_t id)
 {
     const struct client *client = client_of(service, id);
     struct tern_db_client row;
@@ -301,6 +307,9 @@ static enum tern_result flush_client(struct tern_service *service, uint64_t id)
     row.last_seen_ms = client->last_seen_ms;
     row.steps_per_second = client->steps_per_second;
     row.version = client->version;
+    row.codecs = client->able.codecs;
+    row.coders = client->able.coders;
+    row.downloads_max = client->able.downloads_max;
     memcpy(row.replica, client->replica, TERN_SHA256_SIZE);
     return tern_db_client_update(service->db, &row);
 }
@@ -309,7 +318,7 @@ enum tern_result flush_state(struct tern_service *service)
 {
     for (uint32_t i = 0; i < service->client_count; i++) {
         if (service->clients[i].dirty) {
-            TERN_TRY(flush_client(service, (uint64_t)i + 1));
+            TERN_TRY(store_client(service, (uint64_t)i + 1));
         }
     }
     return tern_metering_flush(service->metering, service->db);

@@ -360,6 +360,7 @@ static void service_free(struct tern_service *service)
     tern_blob_cache_clear(&service->cache);
     places_free(&service->places);
     roster_free(&service->roster);
+    psk_keys_free(&service->psk_keys);
     tern_merge_free(&service->merge);
     tern_gate_free(service->gate);
     tern_metering_free(service->metering);
@@ -441,6 +442,7 @@ enum tern_result tern_service_start(const struct tern_service_config *config, st
     service->db = db;
     places_init(&service->places);
     roster_init(&service->roster);
+    psk_keys_init(&service->psk_keys);
     queue_init(&service->queue, config->limits.queue);
     enum tern_result result = prepare(service);
     if (result == TERN_OK && pthread_create(&service->thread, NULL, run, service) != 0) {

@@ -137,7 +137,8 @@ enum tern_result tern_merge_round(struct tern_merge *merge, struct tern_db *db,
 
 // Makes the delta. A difference beyond what the codec can hold (float16 ends at 65504) goes as
 // float32 this once, because updates that were acknowledged must be merged whatever the model has
-// come to. A container says itself what it holds, and every client knows float32 from snapshots.
+// come to. A container says itself what it holds; a client that has not announced float32 is given
+// neither this delta nor a snapshot.
 static enum tern_result make_delta(struct tern_merge *merge, const struct tern_codec *codec,
                                    struct tern_download_made *made)
 {

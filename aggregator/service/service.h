@@ -50,6 +50,7 @@ struct tern_service_config {
     const struct tern_strategy *strategy;
     float server_learning_rate; // above 0, at most TERN_SERVER_RATE_MAX
     struct tern_service_limits limits;
+    bool psk; // clients that have a pre-shared key may shake hands with it
     // Unix milliseconds, of all times that are stored, deadlines included; NULL = the system's
     // clock.
     uint64_t (*now_ms)(void);

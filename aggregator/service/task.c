@@ -9,18 +9,34 @@ static const uint8_t no_replica[TERN_SHA256_SIZE];
 
 // --- Catching up
 
+struct reader {
+    const struct tern_service *service;
+    const struct client *client;
+};
+
+// What the planner is told of the delta that makes a version. One from before its codec was
+// recorded is taken to be readable, as it was then.
 static uint32_t delta_bytes(void *ctx, uint32_t version)
 {
-    const struct tern_service *service = ctx;
-    return service->deltas[version - 1].size;
+    const struct reader *reader = ctx;
+    const struct delta *delta = &reader->service->deltas[version - 1];
+    bool readable = !delta->codec_known || abilities_decode(&reader->client->able, &delta->codec);
+    return readable ? delta->size : 0;
 }
 
-// The version that a client's replica is. One that holds nothing yet makes the seed's by itself.
-static enum tern_result position_of(struct tern_service *service, const struct client *client,
-                                    struct tern_plan_position *held)
+static bool takes_snapshots(const struct client *client)
 {
-    held->known = true;
-    held->version = 0;
+    return abilities_know(&client->able, TERN_CODEC_FLOAT32);
+}
+
+// The version that a client's replica is, and what it takes. One that holds nothing yet makes the
+// seed's by itself.
+static enum tern_result position_of(struct tern_service *service, const struct client *client,
+                                    struct tern_plan_client *held)
+{
+    *held = (struct tern_plan_client){.known = true,
+                                      .chain_max = client->able.downloads_max,
+                                      .no_snapshots = !takes_snapshots(client)};
     if (memcmp(client->replica, no_replica, TERN_SHA256_SIZE) == 0) {
         return TERN_OK;
     }
@@ -59,6 +75,7 @@ static enum tern_result make_snapshot(struct tern_service *service)
                                    .to_version = merge->version,
                                    .size = (uint32_t)made.len,
                                    .payload = (uint32_t)made.payload};
+    tern_codec_format(&made.codec, row.codec);
     memcpy(row.sha256, made.sha256, TERN_SHA256_SIZE);
     TERN_TRY(tern_db_download_put(service->db, &row, merge->buffers.blob));
     service->snapshot = row;
@@ -74,11 +91,34 @@ static uint32_t snapshot_bytes(const struct tern_service *service)
     return service->merge.model.count * 4;
 }
 
-static enum tern_result add_catch_up(struct tern_service *service,
-                                     const struct tern_plan_position *held, tern_Task *task)
+static enum tern_plan plan_for(struct tern_service *service, const struct client *client,
+                               const struct tern_plan_client *held)
+{
+    struct reader reader = {service, client};
+    return tern_plan_choose(held, service->merge.version, snapshot_bytes(service), delta_bytes,
+                            &reader);
+}
+
+// Only who takes no snapshots can be left without a way.
+enum tern_result is_stranded(struct tern_service *service, const struct client *client,
+                             bool *stranded)
+{
+    struct tern_plan_client held;
+    *stranded = false;
+    if (takes_snapshots(client)) {
+        return TERN_OK;
+    }
+    TERN_TRY(position_of(service, client, &held));
+    *stranded = plan_for(service, client, &held) == TERN_PLAN_NONE;
+    return TERN_OK;
+}
+
+// TERN_ERR_STATE  the client is stranded
+static enum tern_result add_catch_up(struct tern_service *service, const struct client *client,
+                                     const struct tern_plan_client *held, tern_Task *task)
 {
     uint32_t version = service->merge.version;
-    switch (tern_plan_choose(held, version, snapshot_bytes(service), delta_bytes, service)) {
+    switch (plan_for(service, client, held)) {
     case TERN_PLAN_NOTHING:
         break;
     case TERN_PLAN_CHAIN:
@@ -90,6 +130,8 @@ static enum tern_result add_catch_up(struct tern_service *service,
         TERN_TRY(make_snapshot(service));
         add_download(task, service->snapshot.sha256, service->snapshot.size);
         break;
+    case TERN_PLAN_NONE:
+        return TERN_ERR_STATE;
     }
     return TERN_OK;
 }
@@ -135,21 +177,39 @@ static enum tern_result assign_steps(struct tern_service *service, struct tern_m
     return store_member(service, member);
 }
 
+static uint64_t until_deadline(const struct tern_service *service, uint64_t now)
+{
+    uint64_t deadline = service->machine.deadline_ms;
+    return deadline > now ? deadline - now : 1;
+}
+
+// Whether the client can follow the open round's task: it may have been opened under another
+// configuration, and while the client was away.
+static enum tern_result may_follow(struct tern_service *service, const struct client *client,
+                                   bool *follows)
+{
+    struct tern_codec codec;
+    bool stranded = false;
+    TERN_TRY(tern_codec_parse(service->row.codec_up, &codec, NULL));
+    TERN_TRY(is_stranded(service, client, &stranded));
+    *follows = abilities_encode(&client->able, &codec) && !stranded;
+    return TERN_OK;
+}
+
 static enum tern_result train_task(struct tern_service *service, uint64_t id, uint64_t now,
                                    tern_Task *task)
 {
     const struct client *client = client_of(service, id);
     struct tern_member *member = tern_round_member(&service->machine, id);
-    struct tern_plan_position held;
+    struct tern_plan_client held;
     TERN_TRY(assign_steps(service, member, client, now));
     TERN_TRY(position_of(service, client, &held));
-    TERN_TRY(add_catch_up(service, &held, task));
+    TERN_TRY(add_catch_up(service, client, &held, task));
     set_base(task, service->merge.replica_id, service->merge.version);
     fill_training(service, task);
     add_places(service, id, task);
     task->local_steps = member->local_steps;
-    uint64_t deadline = service->machine.deadline_ms;
-    uint64_t window = deadline > now ? deadline - now : 1;
+    uint64_t window = until_deadline(service, now);
     task->window_ms = window < UINT32_MAX ? (uint32_t)window : UINT32_MAX;
     return TERN_OK;
 }
@@ -162,7 +222,12 @@ static enum tern_result evaluate_task(struct tern_service *service, uint64_t id,
 {
     struct client *client = client_of(service, id);
     uint32_t version = service->merge.version;
-    struct tern_plan_position held;
+    struct tern_plan_client held;
+    bool stranded = false;
+    TERN_TRY(is_stranded(service, client, &stranded));
+    if (stranded) {
+        return TERN_OK;
+    }
     TERN_TRY(position_of(service, client, &held));
     *has_task = !held.known || held.version < version ||
                 (client->evaluated < version && client->asked < version);
@@ -170,14 +235,15 @@ static enum tern_result evaluate_task(struct tern_service *service, uint64_t id,
         return TERN_OK;
     }
     task->kind = tern_TaskKind_TASK_EVALUATE;
-    if (held.known && held.version < version && delta_bytes(service, held.version + 1) != 0) {
+    struct reader reader = {service, client};
+    if (held.known && held.version < version && delta_bytes(&reader, held.version + 1) != 0) {
         struct tern_db_version next;
         TERN_TRY(tern_db_version_get(service->db, held.version + 1, &next));
         const struct delta *delta = &service->deltas[held.version];
         add_download(task, delta->sha256, delta->size);
         set_base(task, next.replica, next.version);
     } else {
-        TERN_TRY(add_catch_up(service, &held, task));
+        TERN_TRY(add_catch_up(service, client, &held, task));
         set_base(task, service->merge.replica_id, version);
     }
     // It is asked once for a version whose result was lost; a client without data must not be
@@ -227,6 +293,12 @@ enum tern_result next_for_client(struct tern_service *service, uint64_t id, uint
     }
     if (waits_for_leader(service, id, now)) {
         fill_wait(reply, tern_round_leader_wait_ms(&service->machine, now), idle);
+        return TERN_OK;
+    }
+    bool follows = false;
+    TERN_TRY(may_follow(service, client_of(service, id), &follows));
+    if (!follows) {
+        fill_wait(reply, until_deadline(service, now), idle);
         return TERN_OK;
     }
     reply->has_task = true;

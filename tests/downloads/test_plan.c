@@ -19,8 +19,8 @@ static uint32_t size_of(void *ctx, uint32_t version)
 
 static enum tern_plan choose(uint32_t from, uint32_t to, uint32_t snapshot)
 {
-    struct tern_plan_position held = {true, from};
-    return tern_plan_choose(&held, to, snapshot, size_of, NULL);
+    struct tern_plan_client client = {.known = true, .version = from};
+    return tern_plan_choose(&client, to, snapshot, size_of, NULL);
 }
 
 static int setup(void **state)
@@ -46,7 +46,7 @@ static void test_choices(void **state)
 static void test_unknown_or_ahead_takes_a_snapshot(void **state)
 {
     (void)state;
-    struct tern_plan_position nothing = {false, 0};
+    struct tern_plan_client nothing = {.known = false};
     assert_int_equal(tern_plan_choose(&nothing, 3, UINT32_MAX, size_of, NULL), TERN_PLAN_SNAPSHOT);
     // The aggregator was restored from a backup.
     assert_int_equal(choose(9, 3, UINT32_MAX), TERN_PLAN_SNAPSHOT);
@@ -67,6 +67,32 @@ static void test_a_task_holds_so_many_downloads(void **state)
     assert_int_equal(choose(0, TERN_PLAN_MAX + 1, UINT32_MAX), TERN_PLAN_SNAPSHOT);
 }
 
+// A small device announces how many it holds.
+static void test_a_small_client_gets_no_longer_chain(void **state)
+{
+    (void)state;
+    struct tern_plan_client small = {.known = true, .version = 2, .chain_max = 8};
+    assert_int_equal(tern_plan_choose(&small, 10, UINT32_MAX, size_of, NULL), TERN_PLAN_CHAIN);
+    assert_int_equal(tern_plan_choose(&small, 11, UINT32_MAX, size_of, NULL), TERN_PLAN_SNAPSHOT);
+    small.chain_max = UINT32_MAX; // what is claimed does not lift the protocol's limit
+    assert_int_equal(tern_plan_choose(&small, 2 + TERN_PLAN_MAX, UINT32_MAX, size_of, NULL),
+                     TERN_PLAN_CHAIN);
+    assert_int_equal(tern_plan_choose(&small, 3 + TERN_PLAN_MAX, UINT32_MAX, size_of, NULL),
+                     TERN_PLAN_SNAPSHOT);
+}
+
+static void test_a_client_without_snapshots_takes_deltas_at_any_price(void **state)
+{
+    (void)state;
+    struct tern_plan_client small = {
+        .known = true, .version = 2, .chain_max = 8, .no_snapshots = true};
+    assert_int_equal(tern_plan_choose(&small, 2, 1, size_of, NULL), TERN_PLAN_NOTHING);
+    assert_int_equal(tern_plan_choose(&small, 10, 1, size_of, NULL), TERN_PLAN_CHAIN);
+    assert_int_equal(tern_plan_choose(&small, 11, 1, size_of, NULL), TERN_PLAN_NONE);
+    small.known = false;
+    assert_int_equal(tern_plan_choose(&small, 3, 1, size_of, NULL), TERN_PLAN_NONE);
+}
+
 static void test_sums_do_not_wrap(void **state)
 {
     (void)state;
@@ -82,6 +108,8 @@ int main(void)
         cmocka_unit_test_setup(test_unknown_or_ahead_takes_a_snapshot, setup),
         cmocka_unit_test_setup(test_missing_delta_breaks_the_chain, setup),
         cmocka_unit_test_setup(test_a_task_holds_so_many_downloads, setup),
+        cmocka_unit_test_setup(test_a_small_client_gets_no_longer_chain, setup),
+        cmocka_unit_test_setup(test_a_client_without_snapshots_takes_deltas_at_any_price, setup),
         cmocka_unit_test_setup(test_sums_do_not_wrap, setup),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

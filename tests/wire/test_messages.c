@@ -126,6 +126,57 @@ static void the_largest_task_fits_the_message_limit(void **state)
     assert_int_equal(got.next.task.downloads_count, TERN_WIRE_DOWNLOADS_MAX);
 }
 
+// What docs/PROTOCOL.md tells small devices to set aside: every field at its longest.
+static void tasks_of_few_downloads_are_as_short_as_documented(void **state)
+{
+    (void)state;
+    tern_UpdateReply reply;
+    size_t len;
+    example_update_reply(&reply);
+    example_checkin_reply(&reply.next);
+    reply.next.come_back_ms = 0;
+    tern_Task *task = &reply.next.task;
+    task->kind = tern_TaskKind_TASK_EVALUATE;
+    task->round = task->base_version = task->window_ms = UINT32_MAX;
+    task->local_steps = TERN_WIRE_LOCAL_STEPS_MAX;
+    task->batch_size = TERN_WIRE_BATCH_SIZE_MAX;
+    task->learning_rate = task->weight_decay = task->prox_mu = 1e30f;
+    task->momentum = task->decay = 0.5f;
+    task->error_directive = tern_ErrorDirective_ERROR_DECAY;
+    task->seed = UINT64_MAX;
+    task->has_indices = true;
+    task->indices.sha256.size = TERN_SHA256_SIZE;
+    task->indices.size = UINT32_MAX;
+    memset(task->codec, 'c', sizeof(task->codec) - 1);
+    for (unsigned i = 0; i < 8; i++) {
+        task->downloads[i].sha256.size = TERN_SHA256_SIZE;
+        task->downloads[i].size = UINT32_MAX;
+    }
+    task->downloads_count = 8;
+    assert_int_equal(tern_wire_encode_update_reply(&reply, bytes, sizeof(bytes), &len), TERN_OK);
+    assert_in_range(len, 500, 560);
+    task->downloads_count = 4;
+    assert_int_equal(tern_wire_encode_update_reply(&reply, bytes, sizeof(bytes), &len), TERN_OK);
+    assert_in_range(len, 330, 392);
+}
+
+static void more_downloads_than_the_limit_are_not_announced(void **state)
+{
+    (void)state;
+    tern_CheckinRequest message;
+    tern_CheckinRequest got;
+    size_t len;
+    example_checkin_request(&message);
+    message.downloads_max = 4;
+    assert_int_equal(tern_wire_encode_checkin_request(&message, bytes, sizeof(bytes), &len),
+                     TERN_OK);
+    assert_int_equal(tern_wire_decode_checkin_request(bytes, len, &got), TERN_OK);
+    assert_int_equal(got.downloads_max, 4);
+    message.downloads_max = TERN_WIRE_DOWNLOADS_LIMIT + 1;
+    assert_int_equal(tern_wire_encode_checkin_request(&message, bytes, sizeof(bytes), &len),
+                     TERN_ERR_ARGUMENT);
+}
+
 static void a_buffer_one_byte_short_is_refused(void **state)
 {
     (void)state;
@@ -360,6 +411,8 @@ int main(void)
         cmocka_unit_test(a_container_is_borrowed_not_copied),
         cmocka_unit_test(the_overhead_holds_for_the_largest_update),
         cmocka_unit_test(the_largest_task_fits_the_message_limit),
+        cmocka_unit_test(tasks_of_few_downloads_are_as_short_as_documented),
+        cmocka_unit_test(more_downloads_than_the_limit_are_not_announced),
         cmocka_unit_test(a_buffer_one_byte_short_is_refused),
         cmocka_unit_test(ranges_of_enrolment),
         cmocka_unit_test(ranges_of_a_checkin),

@@ -1,0 +1,23 @@
+// What a client can encode, decode and hold, as its last check-in announced it. A small device has
+// few codecs and little memory, and must not be given more. Pure; reentrant.
+#ifndef TERN_ABILITIES_H
+#define TERN_ABILITIES_H
+
+#include "codec/codec.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+struct abilities {
+    uint32_t codecs;        // bit i: codec id i; 0 = has not said, which stands for all
+    uint32_t coders;        // bit i: coder i of ternary symbols; 0 = all
+    uint32_t downloads_max; // in one task; 0 = the protocol's limit
+};
+
+bool abilities_equal(const struct abilities *a, const struct abilities *b);
+bool abilities_know(const struct abilities *client, enum tern_codec_id codec);
+
+// Whether the client can make, or read, what this codec makes. With `auto` it makes what it can.
+bool abilities_encode(const struct abilities *client, const struct tern_codec *codec);
+bool abilities_decode(const struct abilities *client, const struct tern_codec *codec);
+
+#endif

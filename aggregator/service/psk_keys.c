@@ -1,0 +1,103 @@
+#include "service/psk_keys.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void psk_keys_init(struct psk_keys *keys)
+{
+    memset(keys, 0, sizeof *keys);
+    pthread_rwlock_init(&keys->lock, NULL);
+}
+
+// Secrets do not stay in freed memory.
+static void discard(struct psk_entry *entries, size_t count)
+{
+    if (entries != NULL) {
+        explicit_bzero(entries, count * sizeof entries[0]);
+        free(entries);
+    }
+}
+
+void psk_keys_free(struct psk_keys *keys)
+{
+    discard(keys->entries, keys->count);
+    pthread_rwlock_destroy(&keys->lock);
+}
+
+struct loading {
+    struct psk_entry *entries;
+    size_t count;
+    size_t capacity;
+    enum tern_result result;
+};
+
+static enum tern_result grow(struct loading *loading)
+{
+    size_t capacity = loading->capacity == 0 ? 64 : loading->capacity * 2;
+    struct psk_entry *entries = calloc(capacity, sizeof entries[0]);
+    if (entries == NULL) {
+        return TERN_ERR_NO_MEMORY;
+    }
+    if (loading->count > 0) {
+        memcpy(entries, loading->entries, loading->count * sizeof entries[0]);
+    }
+    discard(loading->entries, loading->count);
+    loading->entries = entries;
+    loading->capacity = capacity;
+    return TERN_OK;
+}
+
+static bool take_key(void *ctx, uint64_t client, const uint8_t key[TERN_PSK_SIZE])
+{
+    struct loading *loading = ctx;
+    if (loading->count == loading->capacity) {
+        loading->result = grow(loading);
+    }
+    if (loading->result != TERN_OK) {
+        return false;
+    }
+    struct psk_entry *entry = &loading->entries[loading->count++];
+    entry->client = client;
+    memcpy(entry->key, key, TERN_PSK_SIZE);
+    return true;
+}
+
+enum tern_result psk_keys_load(struct psk_keys *keys, struct tern_db *db)
+{
+    struct loading loading = {.result = TERN_OK};
+    enum tern_result result = tern_db_psk_each(db, take_key, &loading);
+    result = result != TERN_OK ? result : loading.result;
+    if (result != TERN_OK) {
+        discard(loading.entries, loading.count);
+        return result;
+    }
+    pthread_rwlock_wrlock(&keys->lock);
+    struct psk_entry *old = keys->entries;
+    size_t old_count = keys->count;
+    keys->entries = loading.entries;
+    keys->count = loading.count;
+    pthread_rwlock_unlock(&keys->lock);
+    discard(old, old_count);
+    return TERN_OK;
+}
+
+static int by_client(const void *a, const void *b)
+{
+    uint64_t left = ((const struct psk_entry *)a)->client;
+    uint64_t right = ((const struct psk_entry *)b)->client;
+    return (left > right) - (left < right);
+}
+
+bool psk_keys_find(struct psk_keys *keys, uint64_t client, uint8_t *key)
+{
+    struct psk_entry wanted = {.client = client};
+    pthread_rwlock_rdlock(&keys->lock);
+    const struct psk_entry *found =
+        keys->count == 0 ? NULL
+                         : bsearch(&wanted, keys->entries, keys->count, sizeof wanted, by_client);
+    if (found != NULL && key != NULL) {
+        memcpy(key, found->key, TERN_PSK_SIZE);
+    }
+    pthread_rwlock_unlock(&keys->lock);
+    return found != NULL;
+}
