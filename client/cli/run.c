@@ -33,7 +33,8 @@ static void catch_signals(void)
 // The signals are blocked between the check and the sleep, so that none is slept through.
 static void sleep_ms(uint32_t ms)
 {
-    const struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000L};
+    const struct timespec time = {.tv_sec = (time_t)(ms / 1000),
+                                  .tv_nsec = (long)(ms % 1000) * 1000000L};
     sigset_t blocked;
     sigset_t before;
     sigemptyset(&blocked);

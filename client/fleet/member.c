@@ -149,7 +149,8 @@ enum tern_result tern_member_open(struct tern_member *member,
 
 static void sleep_ms(uint32_t ms)
 {
-    const struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};
+    const struct timespec time = {.tv_sec = (time_t)(ms / 1000),
+                                  .tv_nsec = (long)(ms % 1000) * 1000000};
     nanosleep(&time, NULL);
 }
 

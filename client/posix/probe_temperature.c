@@ -37,7 +37,7 @@ static void add(const char *root, const char *zone, struct zones *all)
     }
     if (all->believed++ == 0 || millidegrees > all->hottest) {
         all->hottest = millidegrees;
-        snprintf(all->name, sizeof all->name, "%s", zone);
+        snprintf(all->name, sizeof all->name, "%.*s", (int)sizeof all->name - 1, zone);
     }
 }
 

@@ -32,7 +32,7 @@ static void fail(const char *what, enum tern_result result)
 
 static void sleep_ms(uint32_t ms)
 {
-    struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};
+    struct timespec time = {.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000};
     nanosleep(&time, NULL);
 }
 

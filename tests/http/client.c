@@ -123,7 +123,7 @@ static bool receive_head(struct client *client, struct client_reply *reply)
 static bool receive_body(struct client *client, struct client_reply *reply)
 {
     const char *field = strcasestr(reply->head, "\r\nContent-Length: ");
-    reply->body_len = field != NULL ? strtoull(field + 18, NULL, 10) : 0;
+    reply->body_len = field != NULL ? strtoul(field + 18, NULL, 10) : 0;
     reply->body = malloc(reply->body_len + 1);
     size_t have = 0;
     while (have < reply->body_len) {

@@ -8,7 +8,7 @@
 
 void sleep_ms(unsigned ms)
 {
-    struct timespec pause = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};
+    struct timespec pause = {.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000};
     nanosleep(&pause, NULL);
 }
 
@@ -73,7 +73,7 @@ static void reply_blob(struct fixture *fixture, struct tern_http_exchange *excha
         .status = 200,
         .cache = "public, max-age=31536000, immutable",
         .body = tern_blob_share(fixture->blob),
-        .body_from = request->range_from,
+        .body_from = (size_t)request->range_from,
     };
     tern_http_reply(exchange, &reply);
 }

@@ -140,7 +140,7 @@ static void encode(void)
 
 static void decode(void)
 {
-    size_t count = next_number();
+    size_t count = (size_t)next_number();
     float weight = strtof(next_word(), NULL);
     size_t len = 0;
     size_t acc_count = 0;

@@ -78,12 +78,12 @@ static uint8_t slow_byte(size_t n, size_t j, bool planar)
 }
 
 // Writes `value` in bijective base 13, and returns the digits.
-static size_t slow_digits(size_t value, uint8_t *dst)
+static size_t slow_digits(uint64_t value, uint8_t *dst)
 {
     if (value == 0) {
         return 0;
     }
-    size_t last = (value - 1) % 13 + 1;
+    uint64_t last = (value - 1) % 13 + 1;
     size_t len = slow_digits((value - last) / 13, dst);
     dst[len] = (uint8_t)(242 + last);
     return len + 1;
