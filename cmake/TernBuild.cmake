@@ -9,6 +9,17 @@ if(NOT CMAKE_BUILD_TYPE)
 endif()
 set(CMAKE_C_FLAGS_RELEASE "-O2 -g -DNDEBUG")
 set(CMAKE_C_FLAGS_DEBUG "-O0 -g3")
+# For devices: only inner loops are optimized for speed, and nothing is kept to unwind the stack.
+set(CMAKE_C_FLAGS_MINSIZEREL
+    "-Os -g -DNDEBUG -fno-asynchronous-unwind-tables -fno-unwind-tables")
+
+# What inner loops are compiled with besides: they are written for the vectoriser.
+set(TERN_FAST "$<$<CONFIG:Release>:-O3>" "$<$<CONFIG:MinSizeRel>:-O2>")
+
+# Where off_t has 32 bits (armhf), files beyond 2 GB would be refused.
+add_compile_definitions(_FILE_OFFSET_BITS=64)
+
+option(TERN_STATIC "Link tern-client and tern-codec with static libraries only" OFF)
 
 add_compile_options(
   -Wall -Wextra -Wshadow -Wconversion -Wmissing-prototypes -Wstrict-prototypes -Wcast-qual
@@ -38,6 +49,16 @@ function(tern_library name)
   add_library(${name} STATIC ${sources})
 endfunction()
 
+# tern_device_program(NAME): a program that TERN_STATIC makes independent of what a device has.
+function(tern_device_program name)
+  if(TERN_STATIC)
+    target_link_options(${name} PRIVATE -static)
+  endif()
+endfunction()
+
+# All programs of tern_test(), which also have the label "compiled".
+add_custom_target(tern-compiled-tests)
+
 # tern_test(NAME SOURCE... [LIBS lib...] [LABELS label...] [TIMEOUT s]): a cmocka program under ctest.
 function(tern_test name)
   cmake_parse_arguments(T "" "TIMEOUT" "LIBS;LABELS" ${ARGN})
@@ -45,10 +66,12 @@ function(tern_test name)
   target_link_libraries(${name} PRIVATE ${T_LIBS} cmocka)
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/tests)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  add_dependencies(tern-compiled-tests ${name})
   add_test(NAME ${name} COMMAND ${name})
   if(NOT T_TIMEOUT)
     set(T_TIMEOUT 120)
   endif()
+  list(APPEND T_LABELS compiled)
   set_tests_properties(${name} PROPERTIES TIMEOUT ${T_TIMEOUT} LABELS "${T_LABELS}"
                        SKIP_RETURN_CODE 77)
 endfunction()
