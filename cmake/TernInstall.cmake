@@ -18,7 +18,7 @@ endfunction()
 # The public headers, with the options of install() that follow; the others are known inside of one
 # component only.
 function(tern_install_headers include)
-  install(FILES shared/result.h client/client.h client/ports.h
+  install(FILES shared/build.h shared/result.h client/client.h client/ports.h
           DESTINATION ${include} ${ARGN})
   foreach(header codec/codec codec/container tensor/model error_feedback/error_buffer
           error_feedback/error_storage wire/wire

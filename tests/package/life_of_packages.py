@@ -1,0 +1,247 @@
+#!/usr/bin/env python3
+"""Installs the packages, follows README.Debian to a federation, upgrades, removes and purges them.
+
+Usage: life_of_packages.py PACKAGES NEXT_PACKAGES, started by test_packages.py in namespaces of its
+own.
+"""
+
+import json
+import pathlib
+import pwd
+import shutil
+import sys
+
+from isolated_root import (Failure, Service, check, fake_systemd, inside, make_root, owner, run,
+                           told_systemd, wait_for)
+
+AGGREGATOR = ("runuser", "-u", "tern-aggregator", "--", "tern-aggregator")
+CLIENT = ("runuser", "-u", "tern-client", "--", "tern-client")
+STATE = {name: f"/var/lib/tern-{name}" for name in ("aggregator", "client")}
+UNITS = ("tern-aggregator.service", "tern-client.service", "tern-client-once.service",
+         "tern-client.timer")
+# systemd-analyze counts exposure in tenths; what is left is the network, which both need.
+MOST_EXPOSED = 15
+
+
+def dpkg(*arguments):
+    return run("dpkg", "--force-unsafe-io", "--force-confdef", "--force-confold", *arguments)
+
+
+def install(folder):
+    packages = sorted(path.name for path in pathlib.Path(folder).glob("*.deb"))
+    target = inside("/tmp") / pathlib.Path(folder).name
+    shutil.copytree(folder, target)
+    out = dpkg("--install", *(f"/tmp/{target.name}/{package}" for package in packages))
+    shutil.rmtree(target)
+    return out
+
+
+def user_of(name):
+    lines = inside("/etc/passwd").read_text().splitlines()
+    fields = next((line.split(":") for line in lines if line.startswith(f"{name}:")), None)
+    check(fields, f"the user {name} was not made")
+    return pwd.struct_passwd([*fields[:2], int(fields[2]), int(fields[3]), *fields[4:]])
+
+
+def contents(folder):
+    base = inside(folder)
+    return {str(path.relative_to(base)): path.read_bytes()
+            for path in sorted(base.rglob("*")) if path.is_file()}
+
+
+# --- What an installation leaves
+
+def check_installed(out):
+    for name, state in STATE.items():
+        user = user_of(f"tern-{name}")
+        check(owner(state) == (user.pw_uid, user.pw_gid, 0o700),
+              f"{state} has owner and mode {owner(state)}")
+        check(user.pw_shell.endswith("nologin"), f"tern-{name} has the shell {user.pw_shell}")
+        check(f"/usr/share/doc/tern-{name}/README.Debian" in out, "no hint at what comes next")
+        check(not Service(f"tern-{name}.service").may_start(), "a service without its state may start")
+        page = run("man", "--warnings", "-P", "cat", f"tern-{name}")
+        check("NAME" in page and "--config FILE" in page, f"no man page of tern-{name}")
+    check("3lc" in run("tern-codec", "codecs"), "tern-codec of tern-dev does not work")
+
+
+def check_units():
+    out = run("sh", "-c", "systemd-analyze verify \"$@\" 2>&1", "sh", *UNITS)
+    check(out == "", f"systemd-analyze verify says:\n{out}")
+    for unit in UNITS[:3]:
+        out = run("systemd-analyze", "security", "--offline=true", "--no-pager",
+                  f"--threshold={MOST_EXPOSED}", unit)
+        print(out.strip().splitlines()[-1])
+
+
+def check_library():
+    """An outside program is built against tern-dev alone."""
+    source = pathlib.Path(__file__).parent.parent / "install" / "outside.c"
+    shutil.copy(source, inside("/tmp/outside.c"))
+    out = run("sh", "-euc", "cc -o /tmp/outside /tmp/outside.c $(pkg-config --cflags --libs tern) -lm"
+              " && /tmp/outside")
+    check("3lc:s=1.5 late" in out, f"the outside program printed {out}")
+
+
+# --- A federation by README.Debian
+
+def choose(name, **values):
+    """Takes the ; from settings of a conffile, and gives them values."""
+    path = inside(f"/etc/tern/{name}.ini")
+    lines = path.read_text().splitlines()
+    for key, value in values.items():
+        at = next((i for i, line in enumerate(lines) if line.startswith(f"; {key} =")), None)
+        check(at is not None, f"{name}.ini has no commented {key}")
+        lines[at] = f"{key} = {value}"
+    path.write_text("\n".join(lines) + "\n")
+
+
+def make_federation():
+    choose("aggregator", model="softmax:256-10", address="127.0.0.1", min_clients=1, cohort=1,
+           come_back_min="10ms", come_back_max="100ms")
+    choose("client", server="https://localhost:8443", ca="/etc/tern/ca.crt", wait="0ms",
+           source="digits:train=200,test=50,size=16,seed=1")
+    config = ("--config", "/etc/tern/aggregator.ini")
+    run(*AGGREGATOR, "init", *config)
+    run("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+        "-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost",
+        "-keyout", "/tmp/server.key", "-out", "/tmp/server.crt")
+    for name in ("server.crt", "server.key"):
+        run("install", "-m", "600", "-o", "tern-aggregator", "-g", "tern-aggregator", f"/tmp/{name}",
+            f"{STATE['aggregator']}/{name}")
+    run("install", "-m", "644", "/tmp/server.crt", "/etc/tern/ca.crt")
+
+
+def serve():
+    service = Service("tern-aggregator.service")
+    process = service.start()
+
+    def listens():
+        check(process.poll() is None, f"the aggregator ended:\n{service.text()}")
+        return run("curl", "-sk", "https://localhost:8443/healthz", ok=(0, 7, 35, 56)) != ""
+
+    wait_for("the aggregator", listens)
+    return service, process
+
+
+def enroll():
+    code = run(*AGGREGATOR, "enroll-code", "--config", "/etc/tern/aggregator.ini").split()[0]
+    run(*CLIENT, "enroll", "-", feed=code + "\n")
+    check(Service("tern-client.service").may_start(), "an enrolled client may not start")
+
+
+def rounds_done():
+    return json.loads(run(*AGGREGATOR, "status", "--json", "--config",
+                          "/etc/tern/aggregator.ini"))["rounds_committed"]
+
+
+def do_round():
+    """One round by the client's oneshot unit. Where the client was stopped in mid-round, its first
+    run may only learn that its update had come."""
+    before = rounds_done()
+    once = Service("tern-client-once.service")
+
+    def one_more():
+        process = once.start()
+        check(process.wait(timeout=40) == 0, f"the client's round failed:\n{once.text()}")
+        return rounds_done() > before
+
+    wait_for("a round", one_more)
+
+
+def client_number():
+    return json.loads(run(*CLIENT, "status", "--json"))["client"]
+
+
+def check_client_service():
+    """The unit that stays does rounds too, and ends by a signal."""
+    before = rounds_done()
+    service = Service("tern-client.service")
+    process = service.start()
+    wait_for("rounds of the service", lambda: rounds_done() > before + 1)
+    service.stop(process)
+
+
+# --- Upgrade, removal, purge
+
+def upgrade(folder, process):
+    edited = {name: inside(f"/etc/tern/{name}.ini").read_text() for name in STATE}
+    state = contents(STATE["client"])
+    told_systemd()
+    install(folder)
+    for name, text in edited.items():
+        check(inside(f"/etc/tern/{name}.ini").read_text() == text, f"{name}.ini was overwritten")
+        check("New in version 9" in inside(f"/etc/tern/{name}.ini.dpkg-dist").read_text(),
+              f"the new {name}.ini is not beside the edited one")
+    check(contents(STATE["client"]) == state, "the client's state changed")
+    check(process.poll() is None, "the running service did not outlive the upgrade")
+    told = told_systemd()
+    for unit in ("tern-aggregator.service", "tern-client.service"):
+        check(any("try-restart" in line and unit in line for line in told),
+              f"{unit} is not restarted: {told}")
+    check(not any(line.split()[0] in ("stop", "start", "restart") for line in told),
+          f"an upgrade starts or stops: {told}")
+
+
+def remove():
+    state = {name: contents(folder) for name, folder in STATE.items()}
+    run("systemctl", "enable", "tern-client.timer")
+    told_systemd()
+    dpkg("--remove", "tern-client", "tern-aggregator", "tern-dev")
+    told = told_systemd()
+    for unit in UNITS:
+        check(any("stop" in line and unit in line for line in told), f"{unit} is not stopped: {told}")
+    for name, folder in STATE.items():
+        check(not inside(f"/usr/bin/tern-{name}").exists(), f"tern-{name} is still there")
+        check(contents(folder) == state[name], f"removing changed {folder}")
+        check(inside(f"/etc/tern/{name}.ini").exists(), f"removing took {name}.ini away")
+
+
+def check_reinstalled(folder, number):
+    """What was kept is taken up again, the enabled timer too."""
+    install(folder)
+    check(client_number() == number, "the client is another one after a removal")
+    link = inside("/etc/systemd/system/timers.target.wants/tern-client.timer")
+    check(link.is_symlink(), "the timer was enabled before the removal and is not any more")
+
+
+def purge():
+    dpkg("--purge", "tern-client", "tern-aggregator", "tern-dev")
+    for folder in STATE.values():
+        check(not inside(folder).exists(), f"purging left {folder}")
+    left = [path for base in ("etc", "usr", "lib", "var/lib/systemd", "var/lib/dpkg/info")
+            for path in inside(base).rglob("*tern-client*")]
+    check(not left, f"purging left {left}")
+    left = [path.name for path in inside("/etc/tern").glob("*")] if inside("/etc/tern").exists() else []
+    check(left == ["ca.crt"], f"in /etc/tern is left: {left}")
+
+
+def main():
+    now, later = sys.argv[1:3]
+    make_root()
+    dpkg("--purge", "tern-client", "tern-aggregator", "tern-dev")  # those of this machine, if any
+    check_installed(install(now))
+    check_units()
+    check_library()
+    make_federation()
+    fake_systemd()
+    service, process = serve()
+    enroll()
+    number = client_number()
+    do_round()
+    check_client_service()
+    upgrade(later, process)
+    service.stop(process)
+    service, process = serve()
+    do_round()
+    check(client_number() == number, "the client is another one after the upgrade")
+    service.stop(process)
+    remove()
+    check_reinstalled(now, number)
+    purge()
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except Failure as failure:
+        sys.exit(f"FAILED: {failure}")
