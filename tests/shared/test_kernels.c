@@ -347,6 +347,19 @@ static void check_runs(const struct inputs *in, size_t count, unsigned kind)
     check(plain.expanded == other.expanded && plain.runs == other.runs, "run_facts", count, kind);
 }
 
+static float power_of_two(int exponent)
+{
+    return tern_bits_float((uint32_t)(exponent + 127) << 23);
+}
+
+// As mean.c has them: no value is 2^31 units or more.
+static struct tern_units units_of(const float *values, size_t count)
+{
+    int up = 30 + 127 - (int)(tern_portable_peak(values, count) >> 23);
+    int first = up > 127 ? 127 : up;
+    return (struct tern_units){.first = power_of_two(first), .second = power_of_two(up - first)};
+}
+
 static void check_compare(const struct inputs *in, size_t count, unsigned kind)
 {
     for (int equal = 0; equal < 2; equal++) {
@@ -356,7 +369,7 @@ static void check_compare(const struct inputs *in, size_t count, unsigned kind)
                               out.words[0][1]);
         tern_kernel_compare(in->values + shift, count / 64, bits, out.words[1][0], out.words[1][1]);
         check(same(), "compare", count, kind);
-        struct tern_units units = {.first = 0x1p30f, .second = 1};
+        struct tern_units units = units_of(in->values + shift, count);
         struct tern_sum plain = tern_portable_sum_above(in->values + shift, count, bits, units);
         struct tern_sum other = tern_kernel_sum_above(in->values + shift, count, bits, units);
         check(plain.units == other.units && plain.taken == other.taken, "sum_above", count, kind);

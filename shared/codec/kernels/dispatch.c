@@ -34,6 +34,32 @@ const struct tern_kernels tern_kernels_portable = {
     .sum_above = tern_portable_sum_above,
 };
 
+const struct tern_kernels tern_kernels_scalar = {
+    .name = "scalar",
+    .peak = tern_scalar_peak,
+    .peak_bytes = tern_scalar_peak_bytes,
+    .float32_put = tern_portable_float32_put,
+    .float32_get = tern_portable_float32_get,
+    .float32_add = tern_scalar_float32_add,
+    .float16_put = tern_portable_float16_put,
+    .float16_get = tern_portable_float16_get,
+    .float16_add = tern_portable_float16_add,
+    .float16_peak = tern_portable_float16_peak,
+    .ternary_pack = tern_scalar_ternary_pack,
+    .ternary_set = tern_scalar_ternary_set,
+    .ternary_add = tern_scalar_ternary_add,
+    .ternary_nonzero = tern_portable_ternary_nonzero,
+    .planes_split = tern_scalar_planes_split,
+    .planes_set = tern_portable_planes_set,
+    .planes_add = tern_portable_planes_add,
+    .run_encode = tern_portable_run_encode,
+    .run_facts = tern_portable_run_facts,
+    .run_expand = tern_portable_run_expand,
+    .compare = tern_portable_compare,
+    .collect = tern_portable_collect,
+    .sum_above = tern_scalar_sum_above,
+};
+
 // --- What there is
 // -------------------------------------------------------------------------------
 
@@ -66,7 +92,7 @@ static const struct path {
     const struct tern_kernels *kernels;
     _Bool (*runs)(void);
 } paths[] = {
-    {&tern_kernels_portable, always}, // best last
+    {&tern_kernels_portable, always}, // from here on the best is last
 #if TERN_KERNELS_X86
     {&tern_kernels_avx2, has_avx2},
     {&tern_kernels_avx512, has_avx512},
@@ -75,9 +101,10 @@ static const struct path {
 #if TERN_KERNELS_NEON
     {&tern_kernels_neon, always},
 #endif
+    {&tern_kernels_scalar, always}, // not where the compiler finds vectors
 };
 
-enum { PATHS = sizeof paths / sizeof paths[0] };
+enum { PATHS = sizeof paths / sizeof paths[0], LAST_WITH_VECTORS = PATHS - 2 };
 
 const char *tern_kernels_at(size_t index)
 {
@@ -89,7 +116,7 @@ static const struct path *best_path(void)
 #if TERN_KERNELS_X86
     __builtin_cpu_init(); // constructors of the program may run before that of libgcc
 #endif
-    size_t best = PATHS - 1;
+    size_t best = TERN_KERNELS_SCALAR ? PATHS - 1 : LAST_WITH_VECTORS;
     while (!paths[best].runs()) {
         best--;
     }
@@ -136,7 +163,7 @@ static void choose(const struct tern_kernels *kernels)
 
 static const struct tern_kernels *active(void)
 {
-    return &tern_kernels_portable;
+    return TERN_KERNELS_SCALAR ? &tern_kernels_scalar : &tern_kernels_portable;
 }
 #endif
 

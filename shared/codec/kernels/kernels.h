@@ -40,7 +40,8 @@ static inline float tern_bits_float(uint32_t bits)
 // -------------------------------------------------------------
 
 // Names of the versions that were built in, "portable" first; NULL at the end. Beside it there are
-// "avx2", "avx512" (F, BW, VL, DQ) and "avx512-vbmi2" on x86-64, "neon" on AArch64.
+// "avx2", "avx512" (F, BW, VL, DQ) and "avx512-vbmi2" on x86-64, "neon" on AArch64, and "scalar",
+// which runs on microcontrollers.
 const char *tern_kernels_at(size_t index);
 
 // The version that runs.

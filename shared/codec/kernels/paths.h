@@ -19,6 +19,15 @@
 #define TERN_KERNELS_NEON 0
 #endif
 
+// Processors whose compiler finds no vectors: there the scalar kernels run. Hosted programs build
+// them, too, for tests.
+#if (defined(__ARM_ARCH_PROFILE) && __ARM_ARCH_PROFILE == 'M' && !defined(__ARM_FEATURE_MVE)) ||   \
+    defined(__SOFTFP__) || defined(__riscv_float_abi_soft)
+#define TERN_KERNELS_SCALAR 1
+#else
+#define TERN_KERNELS_SCALAR 0
+#endif
+
 // Magnitudes as bits, both included (select.c).
 struct tern_bracket {
     uint32_t low;
@@ -96,6 +105,7 @@ struct tern_sum tern_kernel_sum_above(const float *values, size_t count, uint32_
                                       struct tern_units units);
 
 extern const struct tern_kernels tern_kernels_portable;
+extern const struct tern_kernels tern_kernels_scalar;
 #if TERN_KERNELS_X86
 extern const struct tern_kernels tern_kernels_avx2;
 extern const struct tern_kernels tern_kernels_avx512;
@@ -136,6 +146,21 @@ size_t tern_portable_collect(const float *values, size_t count, struct tern_brac
                              float *dst, size_t room, size_t *above);
 struct tern_sum tern_portable_sum_above(const float *values, size_t count, uint32_t threshold,
                                         struct tern_units units);
+
+// For one value at a time (scalar.c); all else is as in plain C.
+uint32_t tern_scalar_peak(const float *values, size_t count);
+uint32_t tern_scalar_peak_bytes(const uint8_t *src, size_t count);
+void tern_scalar_float32_add(const uint8_t *src, float weight, float *acc, size_t count);
+void tern_scalar_ternary_pack(struct tern_columns columns, float scale, uint32_t threshold,
+                              uint8_t *packed);
+void tern_scalar_ternary_set(const uint8_t *packed, size_t len, float scale,
+                             struct tern_ternary_target target);
+void tern_scalar_ternary_add(const uint8_t *packed, size_t len, float scale,
+                             struct tern_ternary_target target);
+void tern_scalar_planes_split(float *values, float scale, uint32_t threshold,
+                              struct tern_planes planes);
+struct tern_sum tern_scalar_sum_above(const float *values, size_t count, uint32_t threshold,
+                                      struct tern_units units);
 
 // --- What the sets share
 // -------------------------------------------------------------------------------

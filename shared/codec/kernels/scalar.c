@@ -1,0 +1,148 @@
+// The kernels for processors that take one value at a time, most of them without an FPU:
+// magnitudes are compared and summed as whole numbers, and floats are only added where that changes
+// them. Short rather than unrolled, and without blocks on the stack.
+#include "codec/kernels/paths.h"
+#include "util/words.h"
+
+static inline uint32_t larger(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
+}
+
+uint32_t tern_scalar_peak(const float *values, size_t count)
+{
+    uint32_t peak = 0;
+    for (size_t i = 0; i < count; i++) {
+        peak = larger(peak, tern_float_bits(values[i]) & ~TERN_SIGN_BIT);
+    }
+    return peak;
+}
+
+uint32_t tern_scalar_peak_bytes(const uint8_t *src, size_t count)
+{
+    uint32_t peak = 0;
+    for (size_t i = 0; i < count; i++) {
+        peak = larger(peak, tern_load_le32(src + 4 * i) & ~TERN_SIGN_BIT);
+    }
+    return peak;
+}
+
+void tern_scalar_float32_add(const uint8_t *src, float weight, float *acc, size_t count)
+{
+    const bool whole = tern_float_bits(weight) == tern_float_bits(1.0f);
+    for (size_t i = 0; i < count; i++) {
+        float value = tern_bits_float(tern_load_le32(src + 4 * i));
+        acc[i] += whole ? value : weight * value;
+    }
+}
+
+// --- Ternary
+// ---------------------------------------------------------------------------------------------
+
+// Takes scale * q out of a value; returns q + 1. Where q is 0 the value is what it was.
+static inline uint32_t split(float *value, uint32_t scale_bits, uint32_t threshold)
+{
+    uint32_t bits = tern_float_bits(*value);
+    uint32_t sign = bits & TERN_SIGN_BIT;
+    if ((bits ^ sign) <= threshold) {
+        return 1;
+    }
+    *value -= tern_bits_float(scale_bits | sign);
+    return sign != 0 ? 0 : 2;
+}
+
+void tern_scalar_ternary_pack(struct tern_columns columns, float scale, uint32_t threshold,
+                              uint8_t *packed)
+{
+    const uint32_t scale_bits = tern_float_bits(scale);
+    const size_t stride = tern_packed_stride(columns.count);
+    for (size_t i = 0; i < columns.len; i++) {
+        size_t at = columns.first + i;
+        uint32_t byte = 0;
+        for (size_t part = 0; part < TERN_TERNARY_PARTS; part++, at += stride) {
+            bool real = at < columns.count;
+            byte = 3 * byte + (real ? split(&columns.values[at], scale_bits, threshold) : 1);
+        }
+        packed[i] = (uint8_t)byte;
+    }
+}
+
+// The last digit of a byte is that of the last part.
+void tern_scalar_ternary_set(const uint8_t *packed, size_t len, float scale,
+                             struct tern_ternary_target target)
+{
+    const size_t room = (size_t)(target.end - target.at);
+    const float of_digit[] = {-scale, 0, scale};
+    for (size_t i = 0; i < len; i++) {
+        uint32_t byte = packed[i];
+        for (size_t part = TERN_TERNARY_PARTS; part-- > 0; byte /= 3) {
+            size_t at = part * target.stride + i;
+            if (at < room) {
+                target.at[at] = of_digit[byte % 3];
+            }
+        }
+    }
+}
+
+void tern_scalar_ternary_add(const uint8_t *packed, size_t len, float scale,
+                             struct tern_ternary_target target)
+{
+    const size_t room = (size_t)(target.end - target.at);
+    for (size_t i = 0; i < len; i++) {
+        uint32_t byte = packed[i];
+        size_t parts = byte != TERN_TERNARY_ZERO ? TERN_TERNARY_PARTS : 0;
+        for (size_t part = parts; part-- > 0; byte /= 3) {
+            size_t at = part * target.stride + i;
+            if (byte % 3 != 1 && at < room) {
+                target.at[at] += byte % 3 == 0 ? -scale : scale;
+            }
+        }
+    }
+}
+
+void tern_scalar_planes_split(float *values, float scale, uint32_t threshold,
+                              struct tern_planes planes)
+{
+    const uint32_t scale_bits = tern_float_bits(scale);
+    __builtin_memset(planes.nonzero, 0, tern_plane_words(planes.count) * sizeof(uint64_t));
+    __builtin_memset(planes.negative, 0, tern_plane_words(planes.count) * sizeof(uint64_t));
+    for (size_t i = 0; i < planes.count; i++) {
+        uint32_t digit = split(&values[i], scale_bits, threshold);
+        if (digit != 1) {
+            planes.nonzero[i / 64] |= 1ull << i % 64;
+            planes.negative[i / 64] |= (uint64_t)(digit == 0) << i % 64;
+        }
+    }
+}
+
+// --- Sums
+// ------------------------------------------------------------------------------------------------
+
+enum { FRACTION_BITS = 23, EXPONENT_BIAS = 127 };
+
+// The exponent of a power of two.
+static inline int exponent_of(float power)
+{
+    return (int)(tern_float_bits(power) >> FRACTION_BITS) - EXPONENT_BIAS;
+}
+
+struct tern_sum tern_scalar_sum_above(const float *values, size_t count, uint32_t threshold,
+                                      struct tern_units units)
+{
+    // A value is its fraction, hidden bit and all, shifted by its exponent and that of the units.
+    const int shift =
+        exponent_of(units.first) + exponent_of(units.second) - EXPONENT_BIAS - FRACTION_BITS;
+    struct tern_sum sum = {0, 0};
+    for (size_t i = 0; i < count; i++) {
+        uint32_t bits = tern_float_bits(values[i]) & ~TERN_SIGN_BIT;
+        if (bits <= threshold) {
+            continue;
+        }
+        uint32_t normal = bits >> FRACTION_BITS > 0;
+        uint32_t fraction = (bits & ((1u << FRACTION_BITS) - 1)) | normal << FRACTION_BITS;
+        int up = (int)(bits >> FRACTION_BITS) + (normal ? 0 : 1) + shift;
+        sum.units += up >= 0 ? fraction << up : up > -32 ? fraction >> -up : 0;
+        sum.taken++;
+    }
+    return sum;
+}
