@@ -30,6 +30,7 @@ struct tern_tls {
     bool refused; // not offered in this exchange any more
     bool offered; // in the last handshake of this exchange
     bool verified;
+    void *backend;
     char why[256];
 };
 
@@ -187,6 +188,7 @@ void tern_tls_close(struct tern_tls *tls)
     free(tls->host);
     free(tls->ca_file);
     free(tls->session_file);
+    free(tls->backend);
     free(tls);
 }
 
@@ -223,15 +225,19 @@ const struct tern_tls_session *tern_tls_offered(struct tern_tls *tls)
     return tls->offered ? &tls->session : NULL;
 }
 
-void tern_tls_connected(struct tern_tls *tls, CURL *easy)
+enum tern_result tern_tls_connected(struct tern_tls *tls, CURL *easy)
 {
     struct tern_tls_session session = {0};
-    if (tern_tls_backend_matches(library_version()) &&
-        tern_tls_backend_take(tls, easy, &session) == TERN_OK) {
+    if (!tern_tls_backend_matches(library_version())) {
+        return TERN_OK;
+    }
+    TERN_TRY(tern_tls_backend_end_handshake(tls, easy));
+    if (tern_tls_backend_take(tls, easy, &session) == TERN_OK) {
         forget(&tls->session);
         tls->session = session;
         tls->unsaved = true;
     }
+    return TERN_OK;
 }
 
 void tern_tls_verified(struct tern_tls *tls)
@@ -271,6 +277,11 @@ bool tern_tls_try_without_session(struct tern_tls *tls)
 const char *tern_tls_why(const struct tern_tls *tls)
 {
     return tls->why;
+}
+
+void **tern_tls_backend_data(struct tern_tls *tls)
+{
+    return &tls->backend;
 }
 
 const char *tern_tls_host(const struct tern_tls *tls)

@@ -37,7 +37,8 @@ void tern_tls_configure(struct tern_tls *tls, CURL *easy);
 void tern_tls_begin(struct tern_tls *tls);
 
 // A handshake is over and its connection may be used: takes the session of a full one.
-void tern_tls_connected(struct tern_tls *tls, CURL *easy);
+// TERN_ERR_NETWORK  the end of the handshake cannot be sent
+TERN_MUST_USE enum tern_result tern_tls_connected(struct tern_tls *tls, CURL *easy);
 
 // An exchange went through: saves the session if it is new. A file that cannot be written is no
 // error, the next process then pays a full handshake.

@@ -106,12 +106,11 @@ static int on_connected(void *ctx, char *remote, char *local, int remote_port, i
     (void)local;
     (void)remote_port;
     (void)local_port;
-    tern_sockets_read(&curl->sockets, curl->connecting ? TERN_PURPOSE_HANDSHAKE : curl->purpose);
-    if (curl->connecting) {
-        tern_tls_connected(curl->tls, curl->easy);
-    }
+    const bool connected = curl->connecting;
+    const enum tern_result result = connected ? tern_tls_connected(curl->tls, curl->easy) : TERN_OK;
+    tern_sockets_read(&curl->sockets, connected ? TERN_PURPOSE_HANDSHAKE : curl->purpose);
     curl->connecting = false;
-    return CURL_PREREQFUNC_OK;
+    return result == TERN_OK ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT;
 }
 
 // What libcurl hands to and takes from TLS. Its own size counters differ in whether a request's

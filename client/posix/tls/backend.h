@@ -28,6 +28,10 @@ extern const bool tern_tls_backend_required;
 // Sets what the library offers in its ClientHello, and that it offers tern_tls_offered().
 void tern_tls_backend_configure(struct tern_tls *tls, CURL *easy);
 
+// A handshake is over, and nothing of a request was sent yet.
+// TERN_ERR_NETWORK  its last bytes cannot be sent
+TERN_MUST_USE enum tern_result tern_tls_backend_end_handshake(struct tern_tls *tls, CURL *easy);
+
 // Takes the session of the handshake that just succeeded on a handle. *session is unchanged unless
 // it returns TERN_OK.
 // TERN_ERR_NOT_FOUND  it was resumed, or there is no ticket
@@ -48,6 +52,9 @@ bool tern_tls_is_verified(const struct tern_tls *tls);
 // When a session of now ends whose ticket is good for so many seconds (0: the peer did not say) and
 // whose certificate expires then.
 uint64_t tern_tls_expiry(uint32_t ticket_s, uint64_t certificate_end_s);
+
+// For what a backend keeps between handshakes: NULL at first, then malloc'ed and freed with *tls.
+void **tern_tls_backend_data(struct tern_tls *tls);
 
 // Host of the server's URL, without brackets.
 const char *tern_tls_host(const struct tern_tls *tls);

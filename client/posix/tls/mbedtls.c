@@ -2,6 +2,7 @@
 // once everything else is set, and CURLINFO_TLS_SSL_PTR the connection itself.
 #define _GNU_SOURCE
 #include "posix/tls/backend.h"
+#include "posix/tls/flights.h"
 
 #include <arpa/inet.h>
 #include <mbedtls/ssl.h>
@@ -102,7 +103,7 @@ static void offer(struct tern_tls *tls, mbedtls_ssl_context *connection)
 {
     const struct tern_tls_session *held = tern_tls_offered(tls);
     mbedtls_ssl_session session;
-    if (held == NULL || connection == NULL) {
+    if (held == NULL) {
         return;
     }
     mbedtls_ssl_session_init(&session);
@@ -167,10 +168,8 @@ enum tern_result tern_tls_backend_take(const struct tern_tls *tls, CURL *easy,
 // A smaller record (max_fragment_length) is not asked for: Debian's mbedTLS is built without
 // MBEDTLS_SSL_VARIABLE_BUFFER_LENGTH and keeps its two 16 KB buffers whatever is agreed, while the
 // extension costs 5 bytes in either hello, and each further record of a body 21.
-static CURLcode on_context(CURL *easy, void *context, void *ctx)
+static void set_config(mbedtls_ssl_config *config, struct tern_tls *tls)
 {
-    struct tern_tls *tls = ctx;
-    mbedtls_ssl_config *config = context;
     mbedtls_ssl_conf_ciphersuites(config, suites);
     mbedtls_ssl_conf_curves(config, curves);
     mbedtls_ssl_conf_sig_hashes(config, hashes);
@@ -183,8 +182,30 @@ static CURLcode on_context(CURL *easy, void *context, void *ctx)
     mbedtls_ssl_conf_authmode(config, MBEDTLS_SSL_VERIFY_REQUIRED);
     mbedtls_ssl_conf_cert_profile(config, &mbedtls_x509_crt_profile_default);
     mbedtls_ssl_conf_verify(config, on_certificate, tls);
-    offer(tls, connection_of(easy));
+}
+
+static CURLcode on_context(CURL *easy, void *config, void *ctx)
+{
+    struct tern_tls *tls = ctx;
+    void **flights = tern_tls_backend_data(tls);
+    mbedtls_ssl_context *connection = connection_of(easy);
+    if (*flights == NULL) {
+        *flights = malloc(sizeof(struct tern_flights));
+    }
+    if (*flights == NULL || connection == NULL) {
+        return CURLE_OUT_OF_MEMORY;
+    }
+    set_config(config, tls);
+    offer(tls, connection);
+    tern_flights_begin(*flights, connection);
     return CURLE_OK;
+}
+
+enum tern_result tern_tls_backend_end_handshake(struct tern_tls *tls, CURL *easy)
+{
+    mbedtls_ssl_context *connection = connection_of(easy);
+    return connection != NULL ? tern_flights_end(*tern_tls_backend_data(tls), connection)
+                              : TERN_ERR_NETWORK;
 }
 
 void tern_tls_backend_configure(struct tern_tls *tls, CURL *easy)

@@ -1,0 +1,58 @@
+#include "posix/tls/flights.h"
+
+#include <string.h>
+
+// Returns 0, or why not all could be sent; what is left stays.
+static int flush(struct tern_flights *flights)
+{
+    while (flights->len > 0) {
+        const int sent = flights->send(flights->socket, flights->gathered, flights->len);
+        if (sent <= 0) {
+            return sent < 0 ? sent : MBEDTLS_ERR_SSL_CONN_EOF;
+        }
+        flights->len -= (size_t)sent;
+        memmove(flights->gathered, flights->gathered + sent, flights->len);
+    }
+    return 0;
+}
+
+static int on_send(void *ctx, const unsigned char *data, size_t len)
+{
+    struct tern_flights *flights = ctx;
+    if (len > sizeof flights->gathered - flights->len) {
+        const int result = flush(flights);
+        if (result != 0) {
+            return result;
+        }
+    }
+    if (len > sizeof flights->gathered) {
+        return flights->send(flights->socket, data, len);
+    }
+    memcpy(flights->gathered + flights->len, data, len);
+    flights->len += len;
+    return (int)len;
+}
+
+// libcurl waits for the socket to become writable when a read says WANT_WRITE.
+static int on_receive(void *ctx, unsigned char *data, size_t size)
+{
+    struct tern_flights *flights = ctx;
+    const int result = flush(flights);
+    return result == 0 ? flights->recv(flights->socket, data, size) : result;
+}
+
+void tern_flights_begin(struct tern_flights *flights, mbedtls_ssl_context *connection)
+{
+    flights->send = connection->f_send;
+    flights->recv = connection->f_recv;
+    flights->socket = connection->p_bio;
+    flights->len = 0;
+    mbedtls_ssl_set_bio(connection, flights, on_send, on_receive, NULL);
+}
+
+enum tern_result tern_flights_end(struct tern_flights *flights, mbedtls_ssl_context *connection)
+{
+    const int result = flush(flights);
+    mbedtls_ssl_set_bio(connection, flights->socket, flights->send, flights->recv, NULL);
+    return result == 0 ? TERN_OK : TERN_ERR_NETWORK;
+}
