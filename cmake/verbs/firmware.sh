@@ -3,7 +3,7 @@
 help_firmware() {
     cat <<'END_HELP'
 usage: ./tern firmware [--board an385|an386|all] [--libc newlib|picolibc|all] [--tls ecdsa|psk|all]
-                       [--test]
+                       [--save] [--test]
 
 Builds the client for microcontrollers: shared, client, firmware_port, mbedTLS, lwIP and nanopb, by
 arm-none-eabi-gcc -Os, with the linker held to the whole budget of flash and RAM. Prints how much of
@@ -12,7 +12,8 @@ both each part takes, against firmware_port/sizes.json. The images are build/fir
   --board   mps2-an385 (Cortex-M3) or mps2-an386 (Cortex-M4F), as QEMU has them; default an385
   --libc    the C library that memcpy() and the like come from; default newlib (its nano variant)
   --tls     certificates (ecdsa, default) or pre-shared keys (psk)
-  --test    builds all of them and runs the tests in tests/firmware, in QEMU
+  --save    makes the sizes of these images the ones that later changes are measured against
+  --test    builds all of them, and the programs, and runs them together in QEMU (tests/firmware)
 
 The sources of mbedTLS, lwIP and nanopb are fetched once, from the Debian archive that this
 machine's apt uses, into build/sources.
@@ -52,25 +53,45 @@ firmware_choice() { # OPTION VALUE CHOICE...
     usage_error "firmware: $option is one of $*, all; not '$value'"
 }
 
+# The proof: images in QEMU against the programs of this machine.
+test_firmware() {
+    build_variant release tern-aggregator tern-client
+    say "tests of the firmware"
+    ctest --test-dir "$TERN_BUILD" -L firmware --output-on-failure --no-tests=error ||
+        fail "tests of the firmware failed"
+}
+
+build_images() { # BOARDS LIBCS KINDS VERB_OF_SIZES
+    local board libc tls folders=()
+    for board in $1; do
+        for libc in $2; do
+            for tls in $3; do
+                build_firmware "$board" "$libc" "$tls"
+                folders+=("$TERN_BUILD/firmware/$board-$libc-$tls")
+            done
+        done
+    done
+    say "sizes in bytes, and the change since firmware_port/sizes.json"
+    python3 "$TERN_ROOT/cmake/verbs/firmware_sizes.py" "$4" \
+        "$TERN_ROOT/firmware_port/sizes.json" "${folders[@]}" ||
+        fail "an image is not what it has to be (named above)"
+}
+
 verb_firmware() {
-    local boards=an385 libcs=newlib kinds=ecdsa run_tests=no board libc tls name
+    local boards=an385 libcs=newlib kinds=ecdsa tests=no sizes=table name
     while [ $# -gt 0 ]; do
         case $1 in
-        --test)
-            run_tests=yes
-            boards=all libcs=all kinds=all
-            shift
-            continue
-            ;;
+        --test) tests=yes boards=all libcs=all kinds=all ;;
+        --save) sizes=save ;;
         --board | --libc | --tls) [ $# -gt 1 ] || usage_error "firmware: $1 needs a value" ;;
         *) usage_error "firmware: unknown option '$1'; ./tern firmware --help" ;;
         esac
         case $1 in
-        --board) boards=$2 ;;
-        --libc) libcs=$2 ;;
-        --tls) kinds=$2 ;;
+        --board) boards=$2 && shift ;;
+        --libc) libcs=$2 && shift ;;
+        --tls) kinds=$2 && shift ;;
         esac
-        shift 2
+        shift
     done
     boards=$(firmware_choice --board "$boards" an385 an386) || exit 2
     libcs=$(firmware_choice --libc "$libcs" newlib picolibc) || exit 2
@@ -79,11 +100,6 @@ verb_firmware() {
     for name in $FIRMWARE_SOURCES; do
         archive_source "$TERN_BUILD/sources" "$name"
     done
-    for board in $boards; do
-        for libc in $libcs; do
-            for tls in $kinds; do
-                build_firmware "$board" "$libc" "$tls"
-            done
-        done
-    done
+    build_images "$boards" "$libcs" "$kinds" "$sizes"
+    [ "$tests" = no ] || test_firmware
 }

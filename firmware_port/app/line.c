@@ -2,7 +2,7 @@
 
 static void put(struct line *line, char c)
 {
-    if (line->len < LINE_MAX - 1) {
+    if (line->len < LINE_SIZE - 1) {
         line->text[line->len++] = c;
         line->text[line->len] = '\0';
     }

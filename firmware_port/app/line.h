@@ -6,10 +6,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define LINE_MAX 256 // with the terminating NUL
+#define LINE_SIZE 256 // with the terminating NUL
 
 struct line {
-    char text[LINE_MAX]; // NUL-terminated at any time
+    char text[LINE_SIZE]; // NUL-terminated at any time
     size_t len;
 };
 

@@ -53,7 +53,7 @@ void narrator_on_event(void *ctx, const struct tern_client_event *event)
     if (event->final_model_hash != NULL) {
         line_hex(&line, "model_hash", event->final_model_hash, TERN_SHA256_SIZE);
     }
-    if (event->why != NULL) {
+    if (event->why != NULL && event->why[0] != '\0') {
         line_quoted(&line, "why", event->why);
     }
     board_log(line.text);

@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+"""What an image of the firmware takes of flash and RAM, part by part, from the linker's map.
+
+    firmware_sizes.py check IMAGE_DIR          is within its budget, and has no heap and no stdio
+    firmware_sizes.py table BASELINE DIR...    prints a table, with the change since the baseline
+    firmware_sizes.py save BASELINE DIR...     makes these sizes the baseline
+
+Exit code 1: over a budget, or something is linked that may not be.
+"""
+import json
+import pathlib
+import re
+import subprocess
+import sys
+
+KIB = 1024
+# The whole image is held to these by the linker (memory.ld), too.
+BUDGET = {"flash": 128 * KIB, "ram": 64 * KIB}
+TERN = ("shared", "client", "firmware_port")
+TERN_FLASH = 24 * KIB
+
+# Parts in the order of the table, by the archive that a piece comes from.
+PARTS = {
+    "shared": ["libshared.a"],
+    "client": ["libclient.a"],
+    "firmware_port": ["libfirmware_port.a"],
+    "mbedTLS": ["libmbedtls.a"],
+    "lwIP": ["liblwip.a"],
+    "nanopb": ["libnanopb.a"],
+    "libc, libgcc": ["libgcc.a", "libc.a", "libg.a", "libc_nano.a", "libg_nano.a", "libm.a",
+                     "libm_nano.a", "libnosys.a"],
+    "board": ["libboard.a", "startup.c.obj"],
+}
+STACK, REST = "stack", "padding"
+FLASH_SECTIONS = {".text", ".ARM.exidx", ".data"}
+RAM_SECTIONS = {".data", ".bss", ".stack"}
+
+# A heap, stdio, or an end of the program: the C library is there for memcpy() and the like.
+FORBIDDEN = re.compile(r"_*(malloc|calloc|realloc|free|sbrk|exit|abort|v?f?s?n?printf|v?s?scanf|"
+                       r"f?puts|fopen|fwrite|sinit|sfp|libc_init_array)(_r)?$")
+
+
+def part_of(source):
+    for part, names in PARTS.items():
+        if any(name in source for name in names):
+            return part
+    return REST
+
+
+def sections_of(text):
+    """Yields (output section, size, source) for every piece in the map, and (section, size, None)
+    for the section as a whole."""
+    text = text[text.index("Linker script and memory map"):]
+    text = re.sub(r"\n (\S+)\n +0x", r"\n \1 0x", text)  # long names have a line of their own
+    text = re.sub(r"\n(\.\S+)\n +0x", r"\n\1 0x", text)
+    section = None
+    for line in text.splitlines():
+        whole = re.match(r"(\.\S+)\s+0x[0-9a-f]+\s+0x([0-9a-f]+)", line)
+        piece = re.match(r" (?:[.]\S+|COMMON)\s+0x[0-9a-f]+\s+0x([0-9a-f]+) (\S.*)", line)
+        if whole:
+            section = whole[1]
+            yield section, int(whole[2], 16), None
+        elif piece and section:
+            yield section, int(piece[1], 16), piece[2]
+
+
+def measure(folder):
+    sizes = {part: {"flash": 0, "ram": 0} for part in [*PARTS, STACK, REST]}
+    for section, size, source in sections_of((folder / "tern.map").read_text()):
+        # What a section has more than its pieces is padding; the stack has no piece.
+        parts = [(REST, 1)] if source is None else [(part_of(source), 1), (REST, -1)]
+        if section == ".stack":
+            parts = [(STACK, 1)]
+        for part, sign in parts:
+            sizes[part]["flash"] += sign * size * (section in FLASH_SECTIONS)
+            sizes[part]["ram"] += sign * size * (section in RAM_SECTIONS)
+    sizes["whole image"] = {kind: sum(part[kind] for part in sizes.values()) for kind in BUDGET}
+    sizes["of it Tern"] = {kind: sum(sizes[part][kind] for part in TERN) for kind in BUDGET}
+    return sizes
+
+
+def over_budget(name, sizes):
+    limits = [("whole image", kind, limit) for kind, limit in BUDGET.items()]
+    limits.append(("of it Tern", "flash", TERN_FLASH))
+    return [f"{name}: {part} takes {sizes[part][kind]} bytes of {kind}, of {limit}"
+            for part, kind, limit in limits if sizes[part][kind] > limit]
+
+
+def forbidden(folder):
+    symbols = subprocess.run(["arm-none-eabi-nm", "--defined-only", "-j", folder / "tern.elf"],
+                             check=True, capture_output=True, text=True).stdout.split()
+    return [f"{folder.name}: {symbol} is linked; there is no heap, no stdio and no end"
+            for symbol in symbols if FORBIDDEN.match(symbol)]
+
+
+def read_baseline(path):
+    return json.loads(path.read_text()) if path.exists() else {}
+
+
+def change(now, before):
+    return "" if before is None else f"{now - before:+d}" if now != before else "="
+
+
+def print_table(name, sizes, before):
+    print(f"\n{name}")
+    print(f"  {'part':<16}{'flash':>8}{'change':>8}{'RAM':>9}{'change':>8}")
+    for part, size in sizes.items():
+        old = before.get(part, {})
+        print(f"  {part:<16}{size['flash']:>8}{change(size['flash'], old.get('flash')):>8}"
+              f"{size['ram']:>9}{change(size['ram'], old.get('ram')):>8}")
+    print(f"  {'budget':<16}{BUDGET['flash']:>8}{'':>8}{BUDGET['ram']:>9}"
+          f"      (Tern: {TERN_FLASH} of flash)")
+
+
+def check(folder):
+    return over_budget(folder.name, measure(folder)) + forbidden(folder)
+
+
+def table(baseline, *folders):
+    before = read_baseline(baseline)
+    wrong = []
+    for folder in folders:
+        print_table(folder.name, measure(folder), before.get(folder.name, {}))
+        wrong += check(folder)
+    return wrong
+
+
+def save(baseline, *folders):
+    sizes = {**read_baseline(baseline), **{folder.name: measure(folder) for folder in folders}}
+    baseline.write_text(json.dumps(dict(sorted(sizes.items())), indent=1) + "\n")
+    return []
+
+
+def main(verb, *paths):
+    wrong = {"check": check, "table": table, "save": save}[verb](*map(pathlib.Path, paths))
+    for sentence in wrong:
+        print(sentence, file=sys.stderr)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 3 or sys.argv[1] not in ("check", "table", "save"):
+        sys.exit(__doc__)
+    sys.exit(main(*sys.argv[1:]))
