@@ -7,10 +7,8 @@
 #   TERN_PACKAGE_DEBS        folder of the .deb files that its libraries were unpacked from (archives
 #                            beside the sysroot). What a program needs of them becomes its Depends;
 #                            one that needs nothing, being static, needs no folder
-#   TERN_STATIC              only the client is packed
-#   TERN_PACKAGE_COPYRIGHTS  copyright files of libraries linked into the client, for its package
+#   TERN_STATIC              only the client is packed, with the copyrights of what it holds
 set(TERN_PACKAGE_DEBS ${TERN_SYSROOT}/../archives CACHE PATH "Packages: the .debs of the sysroot")
-set(TERN_PACKAGE_COPYRIGHTS "" CACHE STRING "Packages: copyright files of linked-in libraries")
 set(TERN_PACKAGE_MAINTAINER "" CACHE STRING "Packages: NAME <ADDRESS>")
 
 set(TERN_PACKAGE ${CMAKE_BINARY_DIR}/package) # the files that only packages have
@@ -86,25 +84,37 @@ function(tern_package_archive target file)
     --remove-section=.note $<TARGET_FILE:${target}> -o ${TERN_PACKAGE}/lib/${file} DEPENDS ${target})
 endfunction()
 
-# What every package has in /usr/share/doc.
+# The text of a file of cmake/package and, for the static client, what must be added to it.
+function(tern_package_text output component file)
+  file(READ ${TERN_PACKAGE_SOURCE}/${file} text)
+  if(TERN_STATIC AND component STREQUAL "client")
+    foreach(more ${ARGN})
+      file(READ ${more} added)
+      string(APPEND text "${added}")
+    endforeach()
+  endif()
+  file(WRITE ${output} "${text}")
+endfunction()
+
+# What every package has in /usr/share/doc, and the explained exceptions for lintian.
 function(tern_package_documents component)
   set(doc share/doc/tern-${component})
   set(copyright ${TERN_PACKAGE}/tern-${component}.copyright)
-  file(READ ${TERN_PACKAGE_SOURCE}/copyright text)
-  if(component STREQUAL "client")
-    foreach(file ${TERN_PACKAGE_COPYRIGHTS})
-      file(READ ${file} more)
-      string(APPEND text "\n--- Of a library that is linked into the program:\n\n${more}")
-    endforeach()
-  endif()
-  file(WRITE ${copyright} "${text}")
+  set(overrides ${TERN_PACKAGE}/tern-${component}.overrides)
+  set(linked_in)
+  foreach(package libc6 libcjson1 libcurl4 libinih1 libmbedcrypto7 libnanopb-dev zlib1g)
+    list(APPEND linked_in ${CMAKE_SYSROOT}/usr/share/doc/${package}/copyright)
+  endforeach()
+  tern_package_text(${copyright} ${component} copyright
+                    ${TERN_PACKAGE_SOURCE}/copyright.static ${linked_in})
+  tern_package_text(${overrides} ${component} lintian-overrides
+                    ${TERN_PACKAGE_SOURCE}/lintian-overrides.static)
   install(FILES ${copyright} DESTINATION ${doc} RENAME copyright
           COMPONENT ${component} EXCLUDE_FROM_ALL)
-  install(FILES ${TERN_PACKAGE}/changelog.gz ${TERN_PACKAGE}/changelog.Debian.gz
+  install(FILES ${overrides} DESTINATION share/lintian/overrides RENAME tern-${component}
+          COMPONENT ${component} EXCLUDE_FROM_ALL)
+  install(FILES ${TERN_PACKAGE}/changelog.gz ${TERN_PACKAGE}/changelog.Debian.gz ${ARGN}
           DESTINATION ${doc} COMPONENT ${component} EXCLUDE_FROM_ALL)
-  install(FILES ${ARGN} DESTINATION ${doc} COMPONENT ${component} EXCLUDE_FROM_ALL)
-  install(FILES ${TERN_PACKAGE_SOURCE}/lintian-overrides RENAME tern-${component}
-          DESTINATION share/lintian/overrides COMPONENT ${component} EXCLUDE_FROM_ALL)
 endfunction()
 
 # The service of a component: settings, units, user, state directory, maintainer scripts. The
