@@ -65,7 +65,7 @@ def init_refuses_bad_models():
 def verbs_need_a_federation():
     state = State()
     for verb in (["status"], ["clients"], ["rounds"], ["report", "bytes"], ["report", "ledger"],
-                 ["enroll-code"], ["revoke", "1"], ["export", "x.f32"], ["verify"], ["backup", "x"],
+                 ["enroll-code"], ["provision"], ["revoke", "1"], ["export", "x.f32"], ["verify"], ["backup", "x"],
                  ["prune", "--keep", "1"]):
         state.run(*verb, code=FAILED, says="tern-aggregator init")
     state.run("status", "--state", "x" * 300, code=USAGE, says="--state", state=False)
@@ -185,6 +185,42 @@ def codes_are_shown_once_and_stored_hashed():
     state.run("enroll-code", "--label", "x" * 64, code=USAGE, says="--label")
 
 
+def provisioned_clients_are_shown_once():
+    state = State()
+    state.run("init", "--model", MODEL, "--seed", "7")
+    text = state.run("provision", "--name", "valve 17", "--psk", says="tls.psk").text
+    shown = dict(line.split(None, 1) for line in text.splitlines())
+    assert shown["client"] == "1" and shown["name"] == "valve 17" and shown["psk_identity"] == "1"
+    assert shown["model"] == MODEL and shown["seed"] == "7", shown
+    assert shown["psk"] == hashlib.sha256(b"tern psk v1" + shown["token"].encode()).hexdigest()
+    one = state.json("provision", "--evaluator")
+    assert one["client"] == 2 and one["evaluator"] and "psk" not in one, one
+    assert one["model_hash"] == shown["model_hash"]
+    many = state.json("provision", "--count", 3, "--name", "spring", "--psk")
+    assert [row["name"] for row in many] == ["spring-1", "spring-2", "spring-3"], many
+    assert len({row["token"] for row in many} | {one["token"], shown["token"]}) == 5
+    listed = state.json("clients")
+    assert [row["psk"] for row in listed] == [True, False, True, True, True]
+    assert [row["evaluator"] for row in listed] == [False, True, False, False, False]
+    raw = (state.path / "tern.db").read_bytes() + (state.path / "tern.db-wal").read_bytes() \
+        if (state.path / "tern.db-wal").exists() else (state.path / "tern.db").read_bytes()
+    assert shown["token"].encode() not in raw and bytes.fromhex(shown["psk"]) in raw
+
+
+def provisioning_refuses_what_cannot_be():
+    state = State(rounds=1)  # four clients
+    state.run("provision", "--count", 0, code=USAGE, says="--count")
+    state.run("provision", "--count", 10001, code=USAGE, says="--count")
+    state.run("provision", "--name", "x" * 64, code=USAGE, says="--name")
+    state.run("provision", "--name", "two\nlines", code=USAGE, says="--name")
+    state.run("provision", "--count", 3, "--set", "limits.clients=6", code=FAILED,
+              says="limits.clients = 6")
+    assert len(state.json("clients")) == 4
+    state.run("provision", "--count", 2, "--set", "limits.clients=6")
+    assert len(state.json("clients")) == 6
+    state.run("serve", "--set", "tls.psk=maybe", code=USAGE, says="yes | no")
+
+
 def revoking_is_for_good():
     state = State(rounds=1)
     assert "Client 1 (device-1) is revoked" in state.run("revoke", 1).text
@@ -286,7 +322,7 @@ def help_teaches():
     state = State()
     assert "init --config" in state.run("--help", state=False).text
     for verb in ("init", "serve", "status", "clients", "rounds", "report", "enroll-code", "revoke",
-                 "export", "verify", "backup", "prune"):
+                 "provision", "export", "verify", "backup", "prune"):
         text = state.run(verb, "--help", state=False).text
         assert "  tern-aggregator " + verb in text, verb  # an example
         assert "--state DIR" in text, verb
@@ -300,7 +336,8 @@ main(init_makes_a_private_directory, init_never_touches_a_federation,
      verbs_need_a_federation, foreign_databases_are_left_alone,
      status_answers_the_two_questions_first, clients_are_listed_and_cannot_steer_the_terminal,
      rounds_are_listed, the_byte_reports_agree, the_ledger_is_reported,
-     codes_are_shown_once_and_stored_hashed, revoking_is_for_good, export_writes_what_was_recorded,
+     codes_are_shown_once_and_stored_hashed, provisioned_clients_are_shown_once,
+     provisioning_refuses_what_cannot_be, revoking_is_for_good, export_writes_what_was_recorded,
      export_makes_earlier_versions, export_refuses_without_writing,
      export_replaces_regular_files_only, a_backup_is_a_state_of_its_own,
      prune_drops_old_updates_only, help_teaches)

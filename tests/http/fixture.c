@@ -66,6 +66,25 @@ static void reply_facts(struct tern_http_exchange *exchange,
     reply_bytes(exchange, text, (size_t)len);
 }
 
+static void reply_who(struct tern_http_exchange *exchange, const struct tern_http_request *request)
+{
+    char text[24];
+    int len = snprintf(text, sizeof text, "%llu", (unsigned long long)request->psk_client);
+    reply_bytes(exchange, text, (size_t)len);
+}
+
+static bool find_psk(void *ctx, uint64_t client, uint8_t key[TERN_HTTP_PSK_SIZE])
+{
+    struct fixture *fixture = ctx;
+    pthread_mutex_lock(&fixture->lock);
+    bool found = client < PSK_CLIENTS && fixture->has_psk[client];
+    if (found) {
+        memcpy(key, fixture->psk[client], TERN_HTTP_PSK_SIZE);
+    }
+    pthread_mutex_unlock(&fixture->lock);
+    return found;
+}
+
 static void reply_blob(struct fixture *fixture, struct tern_http_exchange *exchange,
                        const struct tern_http_request *request)
 {
@@ -111,6 +130,8 @@ static void on_request(void *ctx, struct tern_http_exchange *exchange)
         reply_bytes(exchange, request->body, request->body_len);
     } else if (strcmp(request->path, "/facts") == 0) {
         reply_facts(exchange, request);
+    } else if (strcmp(request->path, "/who") == 0) {
+        reply_who(exchange, request);
     } else if (strcmp(request->path, "/blob") == 0) {
         reply_blob(fixture, exchange, request);
     } else if (strcmp(request->path, "/thread") == 0) {
@@ -190,6 +211,7 @@ static void launch(struct fixture *fixture, const struct tern_http_config *confi
         .ctx = fixture,
         .on_headers = on_headers,
         .on_request = on_request,
+        .psk = fixture->offers_psk ? find_psk : NULL,
         .on_metered = on_metered,
     };
     char why[256] = "";

@@ -14,10 +14,13 @@
 //   most GET      /blob     200 or 206: BLOB_SIZE bytes, byte i = (uint8_t)(i * 7), cacheable any
 //   /thread   200 from another thread, a moment later any      /held     kept until
 //   fixture_release() any      /client/N 200, tagged with client N, round 3, upload, payload up =
-//   body, down = 1 anything else      404 with an empty body
+//   body, down = 1 any      /who      200 with
+//   the client that a pre-shared key proved, as a number; anything else      404 with an empty body
 // on_headers refuses "Authorization: Bearer bad" with 401.
 #define BLOB_SIZE 100000u
 #define FACTS_BODY 10u
+
+#define PSK_CLIENTS 10u
 
 struct fixture {
     char folder[64];
@@ -38,6 +41,9 @@ struct fixture {
     bool stops;
     pthread_t thread;
     struct tern_blob *blob;
+    bool offers_psk; // from the next start of a listener on
+    bool has_psk[PSK_CLIENTS];
+    uint8_t psk[PSK_CLIENTS][TERN_HTTP_PSK_SIZE];
     // What was metered, by client (0..9), purpose and direction.
     struct tern_meter metered[10];
 };

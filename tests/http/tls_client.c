@@ -18,6 +18,10 @@ struct tls_client {
     mbedtls_ssl_session *session;
     uint64_t sent;
     uint64_t received;
+    size_t longest;      // record, so far
+    size_t record_left;  // bytes of the present record that are to come
+    uint8_t header[5];   // of the next one
+    size_t header_bytes; // of it that came
 };
 
 static const int LEAN_SUITES[] = {MBEDTLS_TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256, 0};
@@ -33,11 +37,35 @@ static int socket_send(void *ctx, const unsigned char *data, size_t len)
     return sent >= 0 ? (int)sent : -1;
 }
 
+static size_t take_header(struct tls_client *client, uint8_t byte)
+{
+    client->header[client->header_bytes++] = byte;
+    if (client->header_bytes == sizeof client->header) {
+        client->header_bytes = 0;
+        client->record_left = (size_t)client->header[3] << 8 | client->header[4];
+        client->longest =
+            client->record_left > client->longest ? client->record_left : client->longest;
+    }
+    return 1;
+}
+
+static void follow_records(struct tls_client *client, const uint8_t *data, size_t len)
+{
+    while (len > 0) {
+        size_t inside = client->record_left < len ? client->record_left : len;
+        client->record_left -= inside;
+        size_t used = inside > 0 ? inside : take_header(client, data[0]);
+        data += used;
+        len -= used;
+    }
+}
+
 static int socket_receive(void *ctx, unsigned char *dst, size_t size)
 {
     struct tls_client *client = ctx;
     ssize_t received = recv(client->fd, dst, size, 0);
     client->received += received > 0 ? (uint64_t)received : 0;
+    follow_records(client, dst, received > 0 ? (size_t)received : 0);
     return received >= 0 ? (int)received : -1;
 }
 
@@ -59,6 +87,13 @@ static bool set_up(struct tls_client *client, const struct tls_client_settings *
                                                                          : LEAN_SUITES);
     mbedtls_ssl_conf_curves(config, LEAN_CURVES);
     mbedtls_ssl_conf_sig_hashes(config, LEAN_HASHES);
+    if ((settings->identity != NULL &&
+         mbedtls_ssl_conf_psk(config, settings->key, 32, (const uint8_t *)settings->identity,
+                              strlen(settings->identity)) != 0) ||
+        (settings->max_fragment != 0 &&
+         mbedtls_ssl_conf_max_frag_len(config, settings->max_fragment) != 0)) {
+        return false;
+    }
     if (mbedtls_ssl_setup(&client->ssl, config) != 0 ||
         mbedtls_ssl_set_hostname(&client->ssl, "localhost") != 0) {
         return false;
@@ -78,7 +113,12 @@ struct tls_client *tls_client_open(int fd, const struct tls_client_settings *set
     mbedtls_x509_crt_init(&client->root);
     mbedtls_ssl_config_init(&client->config);
     mbedtls_ssl_init(&client->ssl);
-    if (!set_up(client, settings) || mbedtls_ssl_handshake(&client->ssl) != 0) {
+    int error = set_up(client, settings) ? mbedtls_ssl_handshake(&client->ssl) : -1;
+    if (error != 0) {
+        if (settings->alert != NULL) {
+            *settings->alert =
+                error == MBEDTLS_ERR_SSL_FATAL_ALERT_MESSAGE ? client->ssl.in_msg[1] : -1;
+        }
         client->session = NULL;
         tls_client_close(client);
         return NULL;
@@ -116,6 +156,11 @@ ssize_t tls_client_receive(struct tls_client *client, void *dst, size_t size)
 const char *tls_client_ciphersuite(const struct tls_client *client)
 {
     return mbedtls_ssl_get_ciphersuite(&client->ssl);
+}
+
+size_t tls_client_longest_record(const struct tls_client *client)
+{
+    return client->longest;
 }
 
 uint64_t tls_client_bytes_sent(const struct tls_client *client)

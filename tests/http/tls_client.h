@@ -11,6 +11,10 @@ struct tls_client_settings {
     const char *root;             // PEM file that the server is verified against
     const int *ciphersuites;      // 0-terminated; NULL = ChaCha20-Poly1305 with ECDSA alone
     mbedtls_ssl_session *session; // to resume from, and saved to on close; NULL = none
+    const char *identity;         // of the pre-shared key; NULL = none
+    const uint8_t *key;           // 32 bytes
+    unsigned char max_fragment;   // MBEDTLS_SSL_MAX_FRAG_LEN_*; 0 = not asked for
+    int *alert;                   // set to the alert that a failing handshake ends with; or NULL
 };
 
 struct tls_client;
@@ -25,5 +29,8 @@ const char *tls_client_ciphersuite(const struct tls_client *client);
 // Of the TCP stream, so far.
 uint64_t tls_client_bytes_sent(const struct tls_client *client);
 uint64_t tls_client_bytes_received(const struct tls_client *client);
+
+// Bytes of the longest record that came, without its header.
+size_t tls_client_longest_record(const struct tls_client *client);
 
 #endif
