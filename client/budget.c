@@ -24,7 +24,8 @@ uint64_t tern_budget_cost(uint64_t bodies, uint32_t exchanges)
 // Year * 12 + month - 1 of the proleptic Gregorian calendar, from days since 1970-01-01.
 static uint32_t month_of(uint64_t unix_seconds)
 {
-    uint64_t days = unix_seconds / 86400;
+    uint32_t days =
+        (uint32_t)(unix_seconds >> 7) / (86400 >> 7); // in 32 bits, up to the year 19,000
     uint32_t year = 1970;
     for (;;) {
         const bool leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;

@@ -189,6 +189,11 @@ struct tern_client_budget {
     uint64_t rounds;        // updates answered, ever
 };
 
+// The longest request but updates.
+#define TERN_CLIENT_REQUEST_MAX                                                                    \
+    (tern_CheckinRequest_size > tern_EnrollRequest_size ? tern_CheckinRequest_size                 \
+                                                        : tern_EnrollRequest_size)
+
 struct tern_client_pending {
     uint32_t round;
     uint32_t sequence;
@@ -238,8 +243,8 @@ struct tern_client {
     struct tern_request request;
     struct tern_response response;
     char path[TERN_PATH_MAX];
-    uint8_t message[512];                 // request body of enrolment and check-in
-    uint8_t reply[TERN_WIRE_MESSAGE_MAX]; // reply body of everything but downloads
+    uint8_t message[TERN_CLIENT_REQUEST_MAX]; // request body of enrolment and check-in
+    uint8_t reply[TERN_WIRE_MESSAGE_MAX];     // reply body of everything but downloads
 
     // What the conditions are, and whether they make the client wait.
     struct tern_conditions conditions;

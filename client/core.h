@@ -13,11 +13,11 @@
 #define TERN_CLIENT_MOMENTUM TERN_CODEC_BUILT(TERN_CODEC_DGC)
 #define TERN_CLIENT_SHARING TERN_CODEC_BUILT(TERN_CODEC_SCALECOM)
 
-// A reason in an event, which people read; a small build has none.
-#if TERN_SMALL
-#define TERN_WHY(sentence) ""
-#else
+// A reason in an event.
+#if TERN_FOR_PEOPLE
 #define TERN_WHY(sentence) sentence
+#else
+#define TERN_WHY(sentence) ""
 #endif
 
 // --- Events and waiting (client.c, phases/wait.c)

@@ -44,11 +44,17 @@
     X(range, RANGE)
 #endif
 
-// 1: for flash and RAM that are counted in kilobytes. Leaves out what only people
-// read (the texts of --help, the reasons in events), encoding on several threads and records that
-// older versions wrote; loops are short instead of fast, and take smaller steps on less stack.
+// 1: for flash and RAM that are counted in kilobytes. Leaves out encoding on several threads and
+// records that older versions wrote; loops are short instead of fast, and take smaller steps on
+// less stack.
 #ifndef TERN_SMALL
 #define TERN_SMALL 0
+#endif
+
+// 1: what people read: the texts of --help, the reasons in events, and all that struct
+// tern_codec_info says of a payload. 0: of that, its scale and largest magnitude alone.
+#ifndef TERN_FOR_PEOPLE
+#define TERN_FOR_PEOPLE (!TERN_SMALL)
 #endif
 
 // The one form that error buffers are kept in, say TERN_ERROR_INT8. Not defined: any

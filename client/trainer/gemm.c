@@ -166,8 +166,8 @@ void tern_gemm_transposed(size_t rows, size_t columns, size_t depth, const float
 
 #else // loops that fit a small device's flash; they need no panel
 
-void tern_gemm(size_t rows, size_t columns, size_t depth, struct tern_matrix a, const float *b,
-               size_t b_stride, float *c, size_t c_stride)
+void tern_gemm_portable(size_t rows, size_t columns, size_t depth, struct tern_matrix a,
+                        const float *b, size_t b_stride, float *c, size_t c_stride)
 {
     for (size_t m = 0; m < rows; m++) {
         for (size_t n = 0; n < columns; n++) {
@@ -178,6 +178,12 @@ void tern_gemm(size_t rows, size_t columns, size_t depth, struct tern_matrix a, 
             c[m * c_stride + n] = sum;
         }
     }
+}
+
+void tern_gemm(size_t rows, size_t columns, size_t depth, struct tern_matrix a, const float *b,
+               size_t b_stride, float *c, size_t c_stride)
+{
+    tern_gemm_portable(rows, columns, depth, a, b, b_stride, c, c_stride);
 }
 
 size_t tern_gemm_scratch(size_t depth)

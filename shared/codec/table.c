@@ -7,10 +7,10 @@
 #include <string.h>
 
 // What only people read.
-#if TERN_SMALL
-#define HELP(text) ""
-#else
+#if TERN_FOR_PEOPLE
 #define HELP(text) text
+#else
+#define HELP(text) ""
 #endif
 
 // --- Mode zero: the mode byte alone, every value is +0

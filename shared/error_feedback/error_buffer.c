@@ -7,7 +7,8 @@
 #include <stdbool.h>
 #include <string.h>
 
-#define CHUNK 256 // values worked on at once: whole blocks, and little stack
+// Values worked on at once: whole blocks, and little stack.
+#define CHUNK (TERN_SMALL ? TERN_ERROR_BLOCK : 256)
 
 static uint32_t chunk_count(uint32_t done, uint32_t count)
 {

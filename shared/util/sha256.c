@@ -124,14 +124,18 @@ static void put_be32(uint8_t *dst, uint32_t value)
 
 void tern_sha256_final(struct tern_sha256 *ctx, uint8_t digest[TERN_SHA256_SIZE])
 {
-    static const uint8_t padding[64] = {0x80};
     uint64_t bits = ctx->length * 8;
     size_t held = (size_t)(ctx->length % 64);
-    tern_sha256_update(ctx, padding, held < 56 ? 56 - held : 120 - held);
-    uint8_t length[8];
-    put_be32(length, (uint32_t)(bits >> 32));
-    put_be32(length + 4, (uint32_t)bits);
-    tern_sha256_update(ctx, length, sizeof length);
+    ctx->block[held++] = 0x80;
+    if (held > 56) {
+        memset(ctx->block + held, 0, 64 - held);
+        compress_blocks(ctx->h, ctx->block, 1);
+        held = 0;
+    }
+    memset(ctx->block + held, 0, 56 - held);
+    put_be32(ctx->block + 56, (uint32_t)(bits >> 32));
+    put_be32(ctx->block + 60, (uint32_t)bits);
+    compress_blocks(ctx->h, ctx->block, 1);
     for (size_t i = 0; i < 8; i++) {
         put_be32(digest + 4 * i, ctx->h[i]);
     }

@@ -208,6 +208,10 @@ static void accumulate_gaps(const uint8_t *body, size_t len, float weight, float
 static void describe_gaps(const uint8_t *body, size_t len, size_t count,
                           struct tern_codec_info *info)
 {
+    if (!TERN_FOR_PEOPLE) {
+        tern_ternary_describe(body, 1, 0, info);
+        return;
+    }
     struct reader reader = open_reader(body, len, count);
     tern_ternary_describe(body, tern_places_count(find_places, &reader), 0, info);
 }

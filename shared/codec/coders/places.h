@@ -6,7 +6,7 @@
 
 #include "codec/kernels/kernels.h"
 
-#define TERN_PLACES_MAX 128
+#define TERN_PLACES_MAX (TERN_SMALL ? 16 : 128)
 
 struct tern_places {
     size_t count;

@@ -320,6 +320,10 @@ static void accumulate_range(const uint8_t *body, size_t len, float weight, floa
 static void describe_range(const uint8_t *body, size_t len, size_t count,
                            struct tern_codec_info *info)
 {
+    if (!TERN_FOR_PEOPLE) {
+        tern_ternary_describe(body, 1, 0, info);
+        return;
+    }
     struct contexts contexts;
     struct reader reader = open_reader(body, len, count, &contexts);
     tern_ternary_describe(body, tern_places_count(find_places, &reader), 0, info);

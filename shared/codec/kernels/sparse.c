@@ -15,7 +15,7 @@
 
 static const uint16_t digits_of[256] = {DIGITS_5(0)};
 
-enum { NEGATIVE_SHIFT = 8, LITERALS = 256 };
+enum { NEGATIVE_SHIFT = 8, LITERALS = TERN_SMALL ? 64 : 256 };
 
 // Bytes that are not zero, by where they are from the block's start.
 struct literals {

@@ -44,7 +44,8 @@ static void float32_describe(const uint8_t *body, size_t len, size_t count,
                              struct tern_codec_info *info)
 {
     (void)len;
-    for (size_t i = 0; i < count; i++) {
+    info->maximum = tern_bits_float(tern_kernel_peak_bytes(body, count));
+    for (size_t i = 0; i < count && TERN_FOR_PEOPLE; i++) {
         tern_describe_value(info, tern_get_f32(body + 4 * i));
     }
 }
