@@ -8,8 +8,8 @@
 #include "fleet/pool.h"
 #include "fleet/progress.h"
 #include "fleet/settings.h"
-#include "posix/file_store.h"
 #include "posix/conditions.h"
+#include "posix/file_store.h"
 #include "posix/system.h"
 #include "posix/transport.h"
 #include <pthread.h>

@@ -9,6 +9,7 @@
 
 #include <dbus/dbus.h>
 #include <stdlib.h>
+#include <time.h>
 
 #define SERVICE "org.freedesktop.NetworkManager"
 #define ANSWER_MS 500 // of the bus to a greeting, and of NetworkManager to the question
@@ -35,15 +36,61 @@ static void find_address(const char *root, char *address, size_t size)
     dbus_free(escaped);
 }
 
-// Sends the message, which it takes over, and waits for the answer. NULL with *error set.
-static DBusMessage *ask(DBusConnection *bus, DBusMessage *message, DBusError *error)
+static uint64_t now_ms(void)
 {
-    if (message == NULL) {
-        dbus_set_error_const(error, DBUS_ERROR_NO_MEMORY, "no memory");
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
+}
+
+// Moves bytes until the answer is there, the bus has gone, or the time is over.
+static void wait_for(DBusConnection *bus, DBusPendingCall *call)
+{
+    const uint64_t end = now_ms() + ANSWER_MS;
+    uint64_t now = now_ms();
+    while (!dbus_pending_call_get_completed(call) && now < end &&
+           dbus_connection_read_write_dispatch(bus, (int)(end - now))) {
+        now = now_ms();
+    }
+}
+
+// The reply behind a call that is over; an error of the bus goes to *error.
+static DBusMessage *take_reply(DBusPendingCall *call, DBusError *error)
+{
+    if (!dbus_pending_call_get_completed(call)) {
+        dbus_pending_call_cancel(call);
+        dbus_set_error_const(error, DBUS_ERROR_NO_REPLY, "no answer in time");
         return NULL;
     }
-    DBusMessage *reply = dbus_connection_send_with_reply_and_block(bus, message, ANSWER_MS, error);
-    dbus_message_unref(message);
+    DBusMessage *reply = dbus_pending_call_steal_reply(call);
+    if (dbus_set_error_from_message(error, reply)) {
+        dbus_message_unref(reply);
+        return NULL;
+    }
+    return reply;
+}
+
+// Sends the message, which it takes over, and waits for the answer. NULL with *error set. Not by
+// dbus_connection_send_with_reply_and_block(): its time runs only when all has been sent, which a
+// bus that hangs can hold up for ever.
+static DBusMessage *ask(DBusConnection *bus, DBusMessage *message, DBusError *error)
+{
+    DBusPendingCall *call = NULL;
+    DBusMessage *reply = NULL;
+    const bool sent = message != NULL &&
+                      dbus_connection_send_with_reply(bus, message, &call, DBUS_TIMEOUT_INFINITE);
+    if (!sent) {
+        dbus_set_error_const(error, DBUS_ERROR_NO_MEMORY, "no memory");
+    } else if (call == NULL) {
+        dbus_set_error_const(error, DBUS_ERROR_DISCONNECTED, "the bus has gone");
+    } else {
+        wait_for(bus, call);
+        reply = take_reply(call, error);
+        dbus_pending_call_unref(call);
+    }
+    if (message != NULL) {
+        dbus_message_unref(message);
+    }
     return reply;
 }
 
@@ -98,15 +145,6 @@ static DBusMessage *make_question(void)
     return message;
 }
 
-// The signals that a bus sends to everybody would otherwise gather.
-static void drop_signals(DBusConnection *bus)
-{
-    DBusMessage *message = NULL;
-    while ((message = dbus_connection_pop_message(bus)) != NULL) {
-        dbus_message_unref(message);
-    }
-}
-
 static void read_answer(DBusMessage *reply, struct tern_reading *metered)
 {
     DBusMessageIter outer;
@@ -154,7 +192,6 @@ void tern_probe_metered(struct tern_metered_probe *probe, const char *root,
     }
     if (probe->connection != NULL) {
         reply = ask(probe->connection, make_question(), &error);
-        drop_signals(probe->connection);
     }
     if (reply != NULL) {
         read_answer(reply, metered);

@@ -10,8 +10,8 @@
 //   conservation_client applied DB CLIENT     prints the sum of the client's stored updates
 #include "client.h"
 #include "codec/container.h"
-#include "posix/file_store.h"
 #include "posix/conditions.h"
+#include "posix/file_store.h"
 #include "posix/system.h"
 #include "posix/transport.h"
 #include "store/store.h"

@@ -1,0 +1,195 @@
+// Whether the link is metered, asked over a real bus of a NetworkManager that the test plays.
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "client/harness/private_bus.h"
+#include "posix/conditions.h"
+
+#define SKIPPED 77
+#define LONGEST_MS 1500 // a second of waiting, and a slow machine
+
+static struct tern_metered_probe probe;
+static struct tern_reading reading;
+
+static uint64_t now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+// Asks, and asserts that it did not block for long.
+static void ask(void)
+{
+    const uint64_t start = now_ms();
+    memset(&reading, 0xa5, sizeof reading);
+    tern_probe_metered(&probe, "", &reading);
+    assert_in_range(now_ms() - start, 0, LONGEST_MS);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    fake_manager_start();
+    fake_manager_set(FAKE_MANAGER_ANSWERS, 2);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    tern_probe_metered_close(&probe);
+    fake_manager_stop();
+    return 0;
+}
+
+static void every_answer_of_network_manager(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t metered;
+        bool known;
+        double value;
+        const char *said;
+    } answers[] = {
+        {0, false, 0, "NetworkManager does not know"},
+        {1, true, 1, "NetworkManager says yes"},
+        {2, true, 0, "NetworkManager says no"},
+        {3, true, 1, "NetworkManager says guess-yes"},
+        {4, true, 0, "NetworkManager says guess-no"},
+        {5, false, 0, "NetworkManager's answer makes no sense"},
+        {4294967295u, false, 0, "NetworkManager's answer makes no sense"},
+    };
+    for (size_t i = 0; i < sizeof answers / sizeof answers[0]; i++) {
+        fake_manager_set(FAKE_MANAGER_ANSWERS, answers[i].metered);
+        ask();
+        assert_string_equal(reading.said, answers[i].said);
+        assert_int_equal(reading.known, answers[i].known);
+        assert_true(reading.value == answers[i].value);
+        assert_non_null(strstr(reading.from, "NetworkManager on unix:path="));
+    }
+}
+
+static void answers_that_make_no_sense(void **state)
+{
+    (void)state;
+    fake_manager_set(FAKE_MANAGER_SENDS_TEXT, 1);
+    ask();
+    assert_string_equal(reading.said, "NetworkManager's answer makes no sense");
+    assert_false(reading.known);
+    fake_manager_set(FAKE_MANAGER_SENDS_NOTHING, 1);
+    ask();
+    assert_false(reading.known);
+    fake_manager_set(FAKE_MANAGER_REFUSES, 1);
+    ask();
+    assert_false(reading.known);
+    assert_string_equal(reading.said, "the bus does not answer: no");
+    fake_manager_set(FAKE_MANAGER_ANSWERS, 1);
+    ask();
+    assert_true(reading.known);
+}
+
+static void manager_that_is_silent_or_gone(void **state)
+{
+    (void)state;
+    fake_manager_set(FAKE_MANAGER_IS_SILENT, 1);
+    ask();
+    assert_false(reading.known);
+    fake_manager_stop();
+    ask();
+    assert_false(reading.known);
+    assert_string_equal(reading.said, "NetworkManager does not run");
+    fake_manager_start();
+    fake_manager_set(FAKE_MANAGER_ANSWERS, 1);
+    ask();
+    assert_true(reading.known && reading.value == 1);
+}
+
+static void bus_that_hangs_is_given_up(void **state)
+{
+    (void)state;
+    ask();
+    assert_true(reading.known);
+    private_bus_freeze();
+    ask(); // on the connection that is there
+    assert_false(reading.known);
+    ask(); // and while a new one is opened
+    assert_false(reading.known);
+    private_bus_thaw();
+    ask();
+    assert_true(reading.known);
+}
+
+static void no_bus_is_unknown(void **state)
+{
+    (void)state;
+    char kept[256];
+    snprintf(kept, sizeof kept, "%s", getenv("DBUS_SYSTEM_BUS_ADDRESS"));
+    setenv("DBUS_SYSTEM_BUS_ADDRESS", "unix:path=/nonexistent/bus", 1);
+    ask();
+    assert_false(reading.known);
+    setenv("DBUS_SYSTEM_BUS_ADDRESS", "what:is=this", 1);
+    ask();
+    assert_false(reading.known);
+    unsetenv("DBUS_SYSTEM_BUS_ADDRESS");
+    tern_probe_metered(&probe, "/nonexistent root", &reading);
+    assert_false(reading.known);
+    assert_non_null(strstr(reading.from, "/nonexistent%20root/run/dbus/system_bus_socket"));
+    setenv("DBUS_SYSTEM_BUS_ADDRESS", kept, 1);
+}
+
+static void conditions_follow_the_manager(void **state)
+{
+    (void)state;
+    struct tern_posix_conditions conditions = {.metered = TERN_METERED_ASK};
+    const struct tern_condition_port port = tern_posix_conditions_port(&conditions);
+    struct tern_conditions now;
+    const char *why = NULL;
+    conditions.when.asked[TERN_CONDITION_UNMETERED] = true;
+    assert_true(port.may_work(port.ctx, &now, &why));
+    assert_false(now.metered);
+    fake_manager_set(FAKE_MANAGER_ANSWERS, 3);
+    conditions.looked = false; // instead of waiting for a second
+    assert_false(port.may_work(port.ctx, &now, &why));
+    assert_true(now.metered);
+    assert_string_equal(why, "unmetered is not met: NetworkManager says guess-yes");
+    const unsigned asked = fake_manager_questions();
+    conditions.metered = TERN_METERED_NO; // the owner's word is stronger, and nobody is asked
+    conditions.looked = false;
+    assert_true(port.may_work(port.ctx, &now, &why));
+    assert_false(now.metered);
+    assert_int_equal(fake_manager_questions(), asked);
+    tern_posix_conditions_close(&conditions);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const char *address = private_bus_start();
+    if (address == NULL) {
+        fprintf(stderr, "skipped: dbus-daemon is not installed\n");
+        return SKIPPED;
+    }
+    setenv("DBUS_SYSTEM_BUS_ADDRESS", address, 1);
+    const struct CMUnitTest tests[] = {
+        TEST(every_answer_of_network_manager),
+        TEST(answers_that_make_no_sense),
+        TEST(manager_that_is_silent_or_gone),
+        TEST(bus_that_hangs_is_given_up),
+        TEST(no_bus_is_unknown),
+        TEST(conditions_follow_the_manager),
+    };
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    private_bus_stop();
+    return failed;
+}
