@@ -90,6 +90,8 @@ static enum tern_result connect(void)
     }
 }
 
+// The end of a resumed handshake travels in one segment with the request: on the wire it counts as
+// the request's.
 static enum tern_result handshake(const struct tern_request *request)
 {
     TERN_TRY(tern_tls_handshake());

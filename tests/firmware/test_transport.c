@@ -1,0 +1,539 @@
+// The firmware's transport over a TLS connection that is played here: what it sends, when it
+// connects again, and what it takes for the end. The real one is tried in QEMU.
+#include "net/link.h"
+#include "net/stream.h"
+#include "net/tls.h"
+#include "net/transport.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define OK_EMPTY "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+#define OK_HELLO "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
+
+enum ending { STAYS, CUT, ENDS_PROPERLY };
+
+// How one connection goes.
+struct script {
+    const char *answers;         // what the server sends, once it has everything
+    enum ending ending;          // and does then
+    enum tern_result handshakes; // what becomes of the handshake
+    size_t takes;                // bytes that the server takes before it hangs up; 0: all
+    size_t write_piece;          // bytes taken by one write; 0: all
+    size_t read_piece;
+};
+
+static struct {
+    struct script scripts[4];
+    size_t opened; // connections so far
+    enum tern_stream_state state;
+    uint64_t now_ms;
+    uint32_t moved;
+    struct tern_link_bytes link_bytes;
+    struct tern_stream_bytes stream_bytes;
+    char sent[4096]; // on the newest connection
+    size_t sent_len;
+    size_t writes;
+    size_t answered; // bytes of the answers read
+    bool busy;       // every second call has to wait
+    bool aborted;
+} world;
+
+static const struct board_settings settings = {.server_port = 443, .server_host = "agg"};
+
+static struct script *script(void)
+{
+    return &world.scripts[world.opened - 1];
+}
+
+// --- The parts below the transport
+
+uint64_t board_monotonic_ms(void)
+{
+    return world.now_ms;
+}
+
+enum tern_result tern_link_start(const struct board_settings *given)
+{
+    (void)given;
+    return TERN_OK;
+}
+
+void tern_link_poll(void)
+{
+}
+
+bool tern_link_ready(void)
+{
+    return true;
+}
+
+struct tern_link_bytes tern_link_take_bytes(void)
+{
+    const struct tern_link_bytes taken = world.link_bytes;
+    world.link_bytes = (struct tern_link_bytes){0};
+    return taken;
+}
+
+bool tern_stream_open(const uint8_t address[4], uint16_t port)
+{
+    (void)address;
+    assert_int_equal(port, 443);
+    assert_int_equal(world.state, TERN_STREAM_CLOSED);
+    assert_true(world.opened < 4);
+    world.opened++;
+    world.state = TERN_STREAM_CONNECTING;
+    world.sent_len = 0;
+    world.answered = 0;
+    world.link_bytes.sent += 44;
+    return true;
+}
+
+enum tern_stream_state tern_stream_state(void)
+{
+    const enum tern_stream_state state = world.state;
+    if (state == TERN_STREAM_CONNECTING) {
+        world.state = TERN_STREAM_OPEN; // by the next look
+    }
+    return state;
+}
+
+size_t tern_stream_read(uint8_t *dst, size_t size)
+{
+    (void)dst;
+    (void)size;
+    fail();
+    return 0;
+}
+
+void tern_stream_flush(void)
+{
+}
+
+uint32_t tern_stream_moved(void)
+{
+    return world.moved;
+}
+
+struct tern_stream_bytes tern_stream_take_bytes(void)
+{
+    const struct tern_stream_bytes taken = world.stream_bytes;
+    world.stream_bytes = (struct tern_stream_bytes){0};
+    return taken;
+}
+
+void tern_stream_close(void)
+{
+    world.state = TERN_STREAM_CLOSED;
+}
+
+void tern_stream_abort(void)
+{
+    world.state = TERN_STREAM_CLOSED;
+    world.aborted = true;
+}
+
+enum tern_result tern_tls_start(const struct board_settings *given)
+{
+    (void)given;
+    return TERN_OK;
+}
+
+void tern_tls_identify(uint64_t client_id, const char *token)
+{
+    (void)client_id;
+    (void)token;
+}
+
+size_t tern_tls_peak(size_t *given)
+{
+    *given = 0;
+    return 0;
+}
+
+enum tern_result tern_tls_open(void)
+{
+    return TERN_OK;
+}
+
+enum tern_result tern_tls_handshake(void)
+{
+    world.stream_bytes.sent += 200;
+    world.stream_bytes.received += 700;
+    return script()->handshakes;
+}
+
+static bool must_wait(void)
+{
+    static bool waits;
+    waits = world.busy && !waits;
+    return waits;
+}
+
+static size_t least(size_t left, size_t right)
+{
+    return left < right ? left : right;
+}
+
+enum tern_result tern_tls_write(const uint8_t *src, size_t len, size_t *written)
+{
+    const struct script *now = script();
+    *written = 0;
+    if (now->takes != 0 && world.sent_len >= now->takes) {
+        world.state = TERN_STREAM_LOST;
+        return TERN_ERR_NETWORK;
+    }
+    if (must_wait()) {
+        return TERN_AGAIN;
+    }
+    *written = now->write_piece != 0 ? least(len, now->write_piece) : len;
+    assert_true(world.sent_len + *written <= sizeof world.sent);
+    memcpy(world.sent + world.sent_len, src, *written);
+    world.sent_len += *written;
+    world.stream_bytes.sent += (uint32_t)*written + 29;
+    world.writes++;
+    world.moved++;
+    return TERN_OK;
+}
+
+enum tern_result tern_tls_read(uint8_t *dst, size_t size, size_t *len)
+{
+    const struct script *now = script();
+    const size_t left = strlen(now->answers) - world.answered;
+    *len = 0;
+    if (left == 0) {
+        world.state = now->ending == STAYS ? world.state : TERN_STREAM_ENDED;
+        return now->ending == STAYS ? TERN_AGAIN : now->ending == CUT ? TERN_ERR_NETWORK : TERN_OK;
+    }
+    if (must_wait()) {
+        return TERN_AGAIN;
+    }
+    *len = least(least(size, left), now->read_piece != 0 ? now->read_piece : size);
+    memcpy(dst, now->answers + world.answered, *len);
+    world.answered += *len;
+    world.stream_bytes.received += (uint32_t)*len + 29;
+    return TERN_OK;
+}
+
+// --- Exchanges
+
+static struct tern_response response;
+static uint8_t body[64];
+
+static struct tern_request request_with(const uint8_t *bytes, size_t len)
+{
+    return (struct tern_request){.purpose = TERN_PURPOSE_UPLOAD,
+                                 .method = "PUT",
+                                 .path = "/u",
+                                 .body = bytes,
+                                 .body_len = len,
+                                 .timeout_ms = 1000};
+}
+
+static const char hi_sent[] = "PUT /u HTTP/1.1\r\nHost: agg\r\nContent-Length: 2\r\n\r\nhi";
+
+static enum tern_result exchange(const struct tern_request *request)
+{
+    const struct tern_transport port = tern_firmware_transport_port();
+    response = (struct tern_response){.body = body, .body_size = sizeof body};
+    enum tern_result result = TERN_AGAIN;
+    for (int i = 0; result == TERN_AGAIN && i < 20000; i++) {
+        world.now_ms++;
+        result = port.exchange(port.ctx, request, &response);
+    }
+    return result;
+}
+
+static enum tern_result say_hi(void)
+{
+    const struct tern_request request = request_with((const uint8_t *)"hi", 2);
+    return exchange(&request);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    const struct tern_transport port = tern_firmware_transport_port();
+    struct tern_meter meter;
+    memset(&world, 0, sizeof world);
+    assert_int_equal(tern_firmware_transport_start(&settings), TERN_OK);
+    port.close(port.ctx);
+    port.collect(port.ctx, &meter);
+    for (size_t i = 0; i < 4; i++) {
+        world.scripts[i].answers = OK_EMPTY;
+    }
+    return 0;
+}
+
+static void assert_sent(const char *expected)
+{
+    assert_int_equal(world.sent_len, strlen(expected));
+    assert_memory_equal(world.sent, expected, world.sent_len);
+}
+
+static void test_sends_a_small_request_as_one_record(void **state)
+{
+    (void)state;
+    world.scripts[0].answers = OK_HELLO;
+    assert_int_equal(say_hi(), TERN_OK);
+    assert_int_equal(response.status, 200);
+    assert_int_equal(response.body_len, 5);
+    assert_memory_equal(body, "hello", 5);
+    assert_int_equal(world.writes, 1);
+    assert_sent(hi_sent);
+}
+
+static void test_sends_all_of_a_large_one(void **state)
+{
+    (void)state;
+    static const size_t pieces[] = {0, 1, 7, 511, 512, 513};
+    uint8_t large[2000];
+    for (size_t i = 0; i < sizeof large; i++) {
+        large[i] = (uint8_t)(i * 31 >> 3);
+    }
+    const struct tern_request request = request_with(large, sizeof large);
+    const size_t head = strlen("PUT /u HTTP/1.1\r\nHost: agg\r\nContent-Length: 2000\r\n\r\n");
+    for (size_t i = 0; i < sizeof pieces / sizeof pieces[0]; i++) {
+        set_up(NULL);
+        world.busy = i % 2 == 1;
+        world.scripts[0].write_piece = pieces[i];
+        world.scripts[0].read_piece = pieces[i];
+        assert_int_equal(exchange(&request), TERN_OK);
+        assert_int_equal(world.sent_len, head + sizeof large);
+        assert_memory_equal(world.sent + head, large, sizeof large);
+    }
+}
+
+static void test_keeps_the_connection(void **state)
+{
+    (void)state;
+    world.scripts[0].answers = OK_EMPTY OK_HELLO;
+    world.scripts[0].read_piece = strlen(OK_EMPTY);
+    assert_int_equal(say_hi(), TERN_OK);
+    assert_int_equal(say_hi(), TERN_OK);
+    assert_int_equal(response.body_len, 5);
+    assert_int_equal(world.opened, 1);
+}
+
+static void test_counts_by_purpose_and_layer(void **state)
+{
+    (void)state;
+    const struct tern_transport port = tern_firmware_transport_port();
+    struct tern_meter meter = {0};
+    assert_int_equal(say_hi(), TERN_OK);
+    world.link_bytes = (struct tern_link_bytes){.sent = 1000, .received = 2000};
+    port.collect(port.ctx, &meter);
+    const struct tern_bytes *handshake = meter.bytes[TERN_PURPOSE_HANDSHAKE];
+    const struct tern_bytes *upload = meter.bytes[TERN_PURPOSE_UPLOAD];
+    assert_int_equal(handshake[TERN_UP].http, 0);
+    assert_int_equal(handshake[TERN_UP].tls, 200);
+    assert_int_equal(handshake[TERN_UP].wire, 44);
+    assert_int_equal(handshake[TERN_DOWN].tls, 700);
+    assert_int_equal(upload[TERN_UP].http, strlen(hi_sent));
+    assert_int_equal(upload[TERN_UP].tls, strlen(hi_sent) + 29);
+    assert_int_equal(upload[TERN_UP].wire, 1000);
+    assert_int_equal(upload[TERN_DOWN].http, strlen(OK_EMPTY));
+    assert_int_equal(upload[TERN_DOWN].wire, 2000);
+    memset(&meter, 0, sizeof meter);
+    port.collect(port.ctx, &meter);
+    assert_int_equal(tern_meter_total(&meter, TERN_UP).wire, 0);
+    assert_int_equal(tern_meter_total(&meter, TERN_DOWN).http, 0);
+}
+
+// --- Connections that end
+
+static void test_closes_when_told_so(void **state)
+{
+    (void)state;
+    world.scripts[0].answers = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+    assert_int_equal(say_hi(), TERN_OK);
+    assert_int_equal(world.state, TERN_STREAM_CLOSED);
+    assert_int_equal(say_hi(), TERN_OK);
+    assert_int_equal(world.opened, 2);
+}
+
+static void test_takes_the_end_for_the_bodys(void **state)
+{
+    (void)state;
+    world.scripts[0] =
+        (struct script){.answers = "HTTP/1.1 200 OK\r\n\r\nhello", .ending = ENDS_PROPERLY};
+    assert_int_equal(say_hi(), TERN_OK);
+    assert_int_equal(response.body_len, 5);
+    set_up(NULL);
+    world.scripts[0] = (struct script){.answers = "HTTP/1.1 200 OK\r\n\r\nhel", .ending = CUT};
+    assert_int_equal(say_hi(), TERN_ERR_NETWORK);
+}
+
+static void test_connects_again_when_the_server_left_meanwhile(void **state)
+{
+    (void)state;
+    assert_int_equal(say_hi(), TERN_OK);
+    world.state = TERN_STREAM_ENDED;
+    assert_int_equal(say_hi(), TERN_OK);
+    assert_int_equal(world.opened, 2);
+    assert_sent(hi_sent);
+}
+
+static void test_tries_once_more_when_a_kept_connection_turns_out_closed(void **state)
+{
+    (void)state;
+    world.scripts[0].ending = CUT;
+    assert_int_equal(say_hi(), TERN_OK);
+    world.state = TERN_STREAM_OPEN;
+    assert_int_equal(say_hi(), TERN_OK);
+    assert_int_equal(world.opened, 2);
+    assert_sent(hi_sent);
+}
+
+static void test_tries_only_once_more(void **state)
+{
+    (void)state;
+    world.scripts[0].ending = CUT;
+    world.scripts[1] = (struct script){.answers = "", .ending = CUT};
+    assert_int_equal(say_hi(), TERN_OK);
+    assert_int_equal(say_hi(), TERN_ERR_NETWORK);
+    assert_int_equal(world.opened, 2);
+}
+
+static void test_does_not_repeat_on_a_new_connection(void **state)
+{
+    (void)state;
+    world.scripts[0] = (struct script){.answers = "", .ending = CUT};
+    assert_int_equal(say_hi(), TERN_ERR_NETWORK);
+    assert_int_equal(world.opened, 1);
+    assert_int_equal(response.status, 0);
+}
+
+static void test_does_not_repeat_what_was_answered_in_part(void **state)
+{
+    (void)state;
+    world.scripts[0] = (struct script){.answers = OK_EMPTY "HTTP/1.1 200 OK\r\n"
+                                                           "Content-Length: 5\r\n\r\nhel",
+                                       .ending = CUT,
+                                       .read_piece = strlen(OK_EMPTY)};
+    assert_int_equal(say_hi(), TERN_OK);
+    assert_int_equal(say_hi(), TERN_ERR_NETWORK);
+    assert_int_equal(world.opened, 1);
+    assert_int_equal(response.status, 200);
+    assert_int_equal(response.body_len, 3);
+    assert_int_equal(say_hi(), TERN_OK);
+}
+
+static void test_reads_the_answer_of_a_server_that_stops_listening(void **state)
+{
+    (void)state;
+    uint8_t large[2000] = {0};
+    const struct tern_request request = request_with(large, sizeof large);
+    world.scripts[0] =
+        (struct script){.answers = "HTTP/1.1 413 Content Too Large\r\nContent-Length: 2\r\n\r\nno",
+                        .takes = 600,
+                        .write_piece = 100};
+    assert_int_equal(exchange(&request), TERN_OK);
+    assert_int_equal(response.status, 413);
+    assert_int_equal(say_hi(), TERN_OK);
+    assert_int_equal(world.opened, 2);
+}
+
+// --- What goes wrong
+
+static void test_sends_nothing_to_a_stranger(void **state)
+{
+    (void)state;
+    world.scripts[0].handshakes = TERN_ERR_TLS;
+    assert_int_equal(say_hi(), TERN_ERR_TLS);
+    assert_int_equal(world.writes, 0);
+    assert_int_equal(world.state, TERN_STREAM_CLOSED);
+    assert_int_equal(say_hi(), TERN_OK);
+}
+
+static void test_gives_up_when_nothing_moves(void **state)
+{
+    (void)state;
+    world.scripts[0].answers = "";
+    world.now_ms = 5000;
+    assert_int_equal(say_hi(), TERN_ERR_NETWORK);
+    assert_true(world.now_ms >= 6000 && world.now_ms <= 6010);
+    assert_true(world.aborted);
+    assert_int_equal(say_hi(), TERN_OK);
+}
+
+static void test_does_not_repeat_for_a_silent_server(void **state)
+{
+    (void)state;
+    assert_int_equal(say_hi(), TERN_OK);
+    assert_int_equal(say_hi(), TERN_ERR_NETWORK);
+    assert_int_equal(world.opened, 1);
+}
+
+static void test_waits_while_something_moves(void **state)
+{
+    (void)state;
+    const struct tern_transport port = tern_firmware_transport_port();
+    uint8_t large[2000] = {0};
+    const struct tern_request request = request_with(large, sizeof large);
+    response = (struct tern_response){.body = body, .body_size = sizeof body};
+    world.scripts[0].answers = "";
+    uint64_t ms = 0;
+    while (port.exchange(port.ctx, &request, &response) == TERN_AGAIN && ms < 100000) {
+        world.moved++;
+        ms += 900;
+        world.now_ms += 900;
+    }
+    // 1 s, and the time for 2064 bytes at 500 bytes a second.
+    assert_true(ms >= 5128 && ms <= 5128 + 900);
+}
+
+static void test_forgets_an_exchange_that_is_closed(void **state)
+{
+    (void)state;
+    const struct tern_transport port = tern_firmware_transport_port();
+    const struct tern_request request = request_with((const uint8_t *)"hi", 2);
+    response = (struct tern_response){.body = body, .body_size = sizeof body};
+    world.scripts[0].answers = "";
+    for (int i = 0; i < 5; i++) {
+        assert_int_equal(port.exchange(port.ctx, &request, &response), TERN_AGAIN);
+    }
+    port.close(port.ctx);
+    assert_int_equal(say_hi(), TERN_OK);
+    assert_int_equal(world.opened, 2);
+    assert_sent(hi_sent);
+}
+
+static void test_takes_other_protocols_for_a_broken_connection(void **state)
+{
+    (void)state;
+    world.scripts[0].answers = "220 mail ESMTP\r\n";
+    assert_int_equal(say_hi(), TERN_ERR_NETWORK);
+    world.scripts[1].answers = "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n";
+    assert_int_equal(say_hi(), TERN_ERR_TOO_LARGE);
+    assert_int_equal(world.state, TERN_STREAM_CLOSED);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_sends_a_small_request_as_one_record, set_up),
+        cmocka_unit_test_setup(test_sends_all_of_a_large_one, set_up),
+        cmocka_unit_test_setup(test_keeps_the_connection, set_up),
+        cmocka_unit_test_setup(test_counts_by_purpose_and_layer, set_up),
+        cmocka_unit_test_setup(test_closes_when_told_so, set_up),
+        cmocka_unit_test_setup(test_takes_the_end_for_the_bodys, set_up),
+        cmocka_unit_test_setup(test_connects_again_when_the_server_left_meanwhile, set_up),
+        cmocka_unit_test_setup(test_tries_once_more_when_a_kept_connection_turns_out_closed,
+                               set_up),
+        cmocka_unit_test_setup(test_tries_only_once_more, set_up),
+        cmocka_unit_test_setup(test_does_not_repeat_on_a_new_connection, set_up),
+        cmocka_unit_test_setup(test_does_not_repeat_what_was_answered_in_part, set_up),
+        cmocka_unit_test_setup(test_reads_the_answer_of_a_server_that_stops_listening, set_up),
+        cmocka_unit_test_setup(test_sends_nothing_to_a_stranger, set_up),
+        cmocka_unit_test_setup(test_gives_up_when_nothing_moves, set_up),
+        cmocka_unit_test_setup(test_does_not_repeat_for_a_silent_server, set_up),
+        cmocka_unit_test_setup(test_waits_while_something_moves, set_up),
+        cmocka_unit_test_setup(test_forgets_an_exchange_that_is_closed, set_up),
+        cmocka_unit_test_setup(test_takes_other_protocols_for_a_broken_connection, set_up),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
