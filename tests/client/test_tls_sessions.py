@@ -5,9 +5,11 @@ import json
 import os
 import pathlib
 import shutil
+import socket
 import stat
 import subprocess
 import sys
+import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "end_to_end"))
@@ -62,6 +64,12 @@ class Client:
     def metered(self):
         meter = json.loads(self.run("meter", "--json").stdout)
         return meter["up"]["handshake"]["tls"] + meter["down"]["handshake"]["tls"]
+
+    def wire(self):
+        """Bytes on the wire until now: of handshakes, and of everything."""
+        meter = json.loads(self.run("meter", "--json").stdout)
+        return [meter["up"][part]["wire"] + meter["down"][part]["wire"]
+                for part in ("handshake", "total")]
 
     def once(self, **how):
         """Checks in once; returns the bytes of the handshakes that it took."""
@@ -168,6 +176,51 @@ def unwritable_session_is_no_error(client):
     client.expect_full("no file")
 
 
+# --- Figures
+
+class Tap:
+    """A way to the aggregator that notes how long the first thing is that a client says."""
+
+    def __init__(self, port):
+        self.aggregator = ("127.0.0.1", port)
+        self.hellos = []
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"https://127.0.0.1:{self.listener.getsockname()[1]}"
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            client = self.listener.accept()[0]
+            aggregator = socket.create_connection(self.aggregator)
+            hello = client.recv(16384)  # libcurl writes it at once
+            self.hellos.append(len(hello))
+            aggregator.sendall(hello)
+            for source, sink in ((client, aggregator), (aggregator, client)):
+                threading.Thread(target=self.carry, args=(source, sink), daemon=True).start()
+
+    @staticmethod
+    def carry(source, sink):
+        while data := source.recv(16384):
+            sink.sendall(data)
+        sink.shutdown(socket.SHUT_WR)
+
+
+def figures(client):
+    """The sizes that docs/BENCHMARKS.md names; they vary by a segment's headers."""
+    tap = Tap(client.aggregator.port)
+    for _ in range(2):
+        client.once(url=tap.url)
+    print(f"ClientHello: {tap.hellos[0]} bytes, {tap.hellos[1]} with a ticket (5 of record header)")
+    check(tap.hellos[0] < 140 and tap.hellos[1] < 265, f"ClientHellos of {tap.hellos} bytes")
+    client.file.unlink()
+    for kind in ("full", "resumed"):
+        before = client.wire()
+        stream = client.once()
+        handshake, total = (after - early for after, early in zip(client.wire(), before))
+        print(f"{kind} handshake: {stream} bytes of the stream, {handshake} on the wire; "
+              f"an idle check-in by once {total}")
+
+
 # --- Verification
 
 def sign(aggregator, san, days, key=("ecparam", "-name", "prime256v1", "-genkey", "-noout")):
@@ -240,6 +293,7 @@ def test():
         bound_to_server_and_ca(client, workspace)
         refused_tickets_fall_back(client)
         unwritable_session_is_no_error(client)
+        figures(client)
         verification_is_mandatory(client, workspace)
         rsa_certificates_work(client)
 
