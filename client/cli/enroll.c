@@ -1,4 +1,5 @@
 #include "cli/json.h"
+#include "cli/provisioned.h"
 #include "cli/session.h"
 #include "cli/verbs.h"
 
@@ -32,6 +33,35 @@ static int say_enrolled(const struct tern_cli *cli, const struct tern_client_ide
     return print_json(root);
 }
 
+static int provision(struct tern_cli *cli, struct session *session)
+{
+    struct tern_client_identity identity;
+    const char *path = cli->arguments[0];
+    enum tern_result result = provisioned_read(path, &identity);
+    if (result == TERN_ERR_IO) {
+        return tern_cli_fail(cli, TERN_ERR_CONFIG, "%s cannot be read", path);
+    }
+    if (result == TERN_OK) {
+        result = tern_client_provision(&session->client, &identity);
+    }
+    if (result == TERN_ERR_CORRUPT || result == TERN_ERR_ARGUMENT) {
+        return tern_cli_fail(cli, TERN_ERR_CONFIG,
+                             "%s is not what tern-aggregator provision --json prints for one "
+                             "client",
+                             path);
+    }
+    if (result == TERN_ERR_MODEL_MISMATCH) {
+        return tern_cli_fail(cli, result,
+                             "the federation's model is none that this version builds: use the "
+                             "tern-client that belongs to the aggregator");
+    }
+    if (result != TERN_OK) {
+        return tern_cli_fail(cli, result, "the identity cannot be saved in %s: %s",
+                             session->settings->state_dir, tern_result_sentence(result));
+    }
+    return say_enrolled(cli, tern_client_identity(&session->client));
+}
+
 static int enroll(struct tern_cli *cli, struct session *session)
 {
     char code[CODE_MAX];
@@ -40,6 +70,9 @@ static int enroll(struct tern_cli *cli, struct session *session)
                              "%s is enrolled already as client %llu; --force replaces that",
                              session->settings->state_dir,
                              (unsigned long long)tern_client_identity(&session->client)->client_id);
+    }
+    if (tern_cli_flag(cli, "provisioned")) {
+        return provision(cli, session);
     }
     read_code(cli, code);
     enum tern_result result = TERN_AGAIN;

@@ -5,6 +5,7 @@ struct tern_client_settings tern_client_settings;
 
 static const struct tern_cli_option enroll_options[] = {
     {"force", NULL, "replace the identity that is there, and lose its error buffer"},
+    {"provisioned", NULL, "CODE is a file with what tern-aggregator provision --json printed"},
     {0},
 };
 
@@ -14,13 +15,18 @@ static const struct tern_cli_verb verbs[] = {
      "in client.state_dir. Done once. CODE - reads it from the standard input, so that it stands\n"
      "in no list of processes.\n"
      "\n"
+     "With --provisioned nothing is sent: the file (or -) is what `tern-aggregator provision "
+     "--json`\n"
+     "printed for this device.\n"
+     "\n"
      "With --force an identity that is there is replaced. Its error buffer and any update that "
      "was\n"
      "not answered belong to it and are not used again: what they hold is lost. The meter goes "
      "on.\n"
      "\n"
      "  tern-client enroll --config client.ini X7K2-...\n"
-     "  echo X7K2-... | tern-client enroll --config client.ini -\n",
+     "  echo X7K2-... | tern-client enroll --config client.ini -\n"
+     "  tern-client enroll --config client.ini --provisioned valve.json\n",
      enroll_options, 1, 1, verb_enroll},
     {"run", "take part until told to stop", "",
      "Checks in, trains and uploads, round after round, until the federation is finished (exit\n"

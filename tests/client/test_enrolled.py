@@ -55,6 +55,29 @@ def enrolling_again_keeps_the_meter(client, aggregator):
     check(month_after == after, f"the month went from {month} to {month_after} bytes")
 
 
+def a_factory_writes_the_identity(workspace, aggregator):
+    client = Client(workspace, aggregator)
+    client.state = workspace.path / "provisioned"
+    client.options += ["--set", f"client.state_dir={client.state}"]
+    facts = aggregator.json("provision", "--name", "valve")
+    path = workspace.path / "valve.json"
+    for broken in ("", "[]", "{}", json.dumps(facts | {"token": "short"}),
+                   json.dumps(facts | {"client": 0}), json.dumps(facts | {"model_hash": "00"}),
+                   json.dumps(facts | {"seed": -1}), " " * 5000):
+        path.write_text(broken)
+        client.run("enroll", "--provisioned", str(path), code=2, says="provision --json")
+    path.write_text(json.dumps(facts | {"model_hash": "00" * 32}))
+    client.run("enroll", "--provisioned", str(path), code=3, says="model")
+    client.run("enroll", "--provisioned", str(path) + ".not", code=2, says="cannot be read")
+    path.write_text(json.dumps(facts))
+    said = client.json("enroll", "--provisioned", str(path))
+    check(said["client"] == facts["client"], f"said {said}")
+    client.run("enroll", "--provisioned", str(path), code=2, says="--force")
+    client.run("meter", code=1, says="nothing was sent")
+    said = client.json("once", code=4)  # the aggregator knows it
+    check(said["ended_by"] == "waiting" and client.wire()[0] > 0, f"said {said}")
+
+
 def a_wrong_setting_is_a_usage_error(client):
     for source in ("idx:/nonexistent", "fish:1", "digits:train=200,test=50,size=28"):
         client.run("once", "--set", f"data.source={source}", code=2, says="data.source")
@@ -89,6 +112,7 @@ def test():
         a_wrong_setting_is_a_usage_error(client)
         once_says_what_it_came_to(client)
         a_local_lock_is_no_refusal(client)
+        a_factory_writes_the_identity(workspace, aggregator)
 
 
 main(test)
