@@ -355,6 +355,16 @@ static void test_closes_when_told_so(void **state)
     assert_int_equal(world.opened, 2);
 }
 
+static void test_trusts_no_connection_with_bytes_left_over(void **state)
+{
+    (void)state;
+    world.scripts[0].answers = OK_EMPTY "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nold";
+    assert_int_equal(say_hi(), TERN_OK);
+    assert_int_equal(say_hi(), TERN_OK);
+    assert_int_equal(response.body_len, 0);
+    assert_int_equal(world.opened, 2);
+}
+
 static void test_takes_the_end_for_the_bodys(void **state)
 {
     (void)state;
@@ -520,6 +530,7 @@ int main(void)
         cmocka_unit_test_setup(test_keeps_the_connection, set_up),
         cmocka_unit_test_setup(test_counts_by_purpose_and_layer, set_up),
         cmocka_unit_test_setup(test_closes_when_told_so, set_up),
+        cmocka_unit_test_setup(test_trusts_no_connection_with_bytes_left_over, set_up),
         cmocka_unit_test_setup(test_takes_the_end_for_the_bodys, set_up),
         cmocka_unit_test_setup(test_connects_again_when_the_server_left_meanwhile, set_up),
         cmocka_unit_test_setup(test_tries_once_more_when_a_kept_connection_turns_out_closed,
