@@ -21,7 +21,8 @@
 
 // Processors whose compiler finds no vectors: there the scalar kernels run. Hosted programs build
 // them, too, for tests.
-#if (defined(__ARM_ARCH_PROFILE) && __ARM_ARCH_PROFILE == 'M' && !defined(__ARM_FEATURE_MVE)) ||   \
+#ifdef TERN_KERNELS_SCALAR // as the build says, to compare
+#elif (defined(__ARM_ARCH_PROFILE) && __ARM_ARCH_PROFILE == 'M' && !defined(__ARM_FEATURE_MVE)) || \
     defined(__SOFTFP__) || defined(__riscv_float_abi_soft)
 #define TERN_KERNELS_SCALAR 1
 #else

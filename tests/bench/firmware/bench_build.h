@@ -1,0 +1,10 @@
+// The codecs whose cost on a microcontroller is counted.
+#ifndef TERN_BENCH_BUILD_H
+#define TERN_BENCH_BUILD_H
+
+#define TERN_CODECS(X) X(float32, FLOAT32) X(3lc, 3LC) X(density, DENSITY)
+#define TERN_CODERS(X) X(zero_run, ZERO_RUN) X(gaps, GAPS) X(range, RANGE)
+#define TERN_SMALL 1
+#define TERN_CONVOLUTIONS 0
+
+#endif
