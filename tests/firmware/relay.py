@@ -1,3 +1,4 @@
+#!/usr/bin/python3
 """One connection of a device: QEMU starts this for each, with its bytes on standard input and output.
 
 QEMU's own forwarding to a port keeps a single connection for as long as QEMU runs. Says nothing on
