@@ -60,6 +60,7 @@ endfunction()
 add_custom_target(tern-compiled-tests)
 
 # tern_test(NAME SOURCE... [LIBS lib...] [LABELS label...] [TIMEOUT s]): a cmocka program under ctest.
+# Label "kernel": it needs what user-mode emulation does not pass on, such as TCP_INFO.
 function(tern_test name)
   cmake_parse_arguments(T "" "TIMEOUT" "LIBS;LABELS" ${ARGN})
   add_executable(${name} ${T_UNPARSED_ARGUMENTS})

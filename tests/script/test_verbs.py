@@ -8,8 +8,8 @@ import tempfile
 import unittest
 
 SOURCE = pathlib.Path(os.environ["TERN_SOURCE_DIR"])
-VERBS = ["demo", "experiment", "test", "build", "bench", "fuzz", "lint", "format", "fresh", "setup",
-         "clean"]
+VERBS = ["demo", "experiment", "test", "build", "bench", "fuzz", "lint", "format", "fresh", "cross",
+         "setup", "clean"]
 
 
 def tern(*arguments, cwd="/", **environment):
@@ -39,7 +39,8 @@ class Help(unittest.TestCase):
     def test_mistakes_are_usage_errors_that_name_them(self):
         for wrong in (["nonsense"], ["test", "--nonsense"], ["experiment"],
                       ["experiment", "/nowhere.ini"], ["experiment", "--json"], ["demo", "x"],
-                      ["bench", "nonsense"], ["fresh", "--nonsense"], ["setup", "nonsense"]):
+                      ["bench", "nonsense"], ["fresh", "--nonsense"], ["setup", "nonsense"],
+                      ["cross"], ["cross", "mips"], ["cross", "arm64", "--nonsense"]):
             done = tern(*wrong)
             self.assertEqual(done.returncode, 2, wrong)
             self.assertTrue(done.stderr.startswith("tern: "), wrong)

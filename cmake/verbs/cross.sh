@@ -1,0 +1,238 @@
+# Builds Tern for Linux boards: libraries from a private sysroot, a light libcurl, tests in emulation.
+
+help_cross() {
+    cat <<'END_HELP'
+usage: ./tern cross amd64|arm64|armhf... [--static] [--package] [--test]
+
+Builds Tern for these Debian 12 architectures, optimized for size, and prints how large the programs
+are. They are in build/cross/ARCH/dynamic/bin, or static/bin.
+
+  --static    tern-client and tern-codec need nothing on the board: they are linked with their own
+              libcurl, of Debian's source, which speaks HTTP over mbedTLS and nothing else
+  --package   the .deb files too, in the same folder
+  --test      runs the unit, contract, power-loss and vector tests, in qemu-user where the processor
+              is another one; then compares codecs and a federation over TLS, byte for byte, with
+              this machine's
+
+Compilers are Debian's. Libraries are unpacked below build/cross/ARCH, from the archive that this
+machine's apt uses, and cached there; this machine's package system is not changed.
+END_HELP
+}
+
+cross_triplet() { # ARCH
+    case $1 in
+    amd64) printf 'x86_64-linux-gnu\n' ;;
+    arm64) printf 'aarch64-linux-gnu\n' ;;
+    armhf) printf 'arm-linux-gnueabihf\n' ;;
+    esac
+}
+
+cross_is_native() { [ "$1" = "$(dpkg --print-architecture)" ]; } # ARCH
+
+cross_dir() { printf '%s\n' "$TERN_BUILD/cross/$1"; } # ARCH
+
+# What CMake has to know of an architecture, one argument a line.
+cross_toolchain() { # ARCH
+    cross_is_native "$1" || printf '%s\n' \
+        "-DCMAKE_TOOLCHAIN_FILE=$TERN_ROOT/configs/toolchains/$(cross_triplet "$1").cmake" \
+        "-DTERN_SYSROOT=$(cross_dir "$1")/sysroot"
+}
+
+# The libraries that Tern is built with are those of configs/packages.txt.
+cross_sysroot() { # ARCH
+    local dir packages
+    cross_is_native "$1" && return 0
+    dir=$(cross_dir "$1")
+    mapfile -t packages < <(packages_of build | grep -e '-dev$' | sort)
+    archive_unpack "$dir" "$1" "$dir/sysroot" "${packages[@]}"
+}
+
+# Everything of libcurl that Tern does not use is left out.
+CROSS_CURL_OPTIONS=(
+    -DHTTP_ONLY=ON -DCURL_USE_MBEDTLS=ON -DCURL_USE_OPENSSL=OFF -DBUILD_CURL_EXE=OFF
+    -DCURL_ZLIB=OFF -DCURL_BROTLI=OFF -DCURL_ZSTD=OFF -DUSE_LIBIDN2=OFF -DUSE_NGHTTP2=OFF
+    -DCURL_USE_LIBPSL=OFF -DCURL_USE_LIBSSH2=OFF -DCURL_USE_LIBSSH=OFF -DCURL_USE_GSSAPI=OFF
+    -DCURL_DISABLE_ALTSVC=ON -DCURL_DISABLE_COOKIES=ON -DCURL_DISABLE_CRYPTO_AUTH=ON
+    -DCURL_DISABLE_DOH=ON -DCURL_DISABLE_GETOPTIONS=ON -DCURL_DISABLE_HSTS=ON
+    -DCURL_DISABLE_MIME=ON -DCURL_DISABLE_NETRC=ON -DCURL_DISABLE_NTLM=ON
+    -DCURL_DISABLE_PARSEDATE=ON -DCURL_DISABLE_PROGRESS_METER=ON
+    -DENABLE_UNIX_SOCKETS=OFF -DENABLE_MANUAL=OFF -DBUILD_TESTING=OFF
+    -DCURL_CA_BUNDLE=/etc/ssl/certs/ca-certificates.crt -DCURL_CA_PATH=none)
+
+# A static library of Debian's source, in build/cross/ARCH/light; cached.
+cross_light_library() { # ARCH PACKAGE CMAKE-OPTION...
+    local arch=$1 package=$2 dir generator=()
+    shift 2
+    dir=$(cross_dir "$arch")
+    [ "$(cat "$dir/light/.$package" 2>/dev/null)" != "$*" ] || return 0
+    archive_source "$TERN_BUILD/cross/sources" "$package"
+    say "$package for $arch"
+    mapfile -t toolchain < <(cross_toolchain "$arch")
+    rm -rf -- "${dir:?}/$package"
+    mkdir -p "$dir"
+    quietly "$dir/$package.log" "configuring $package for $arch" cmake -G Ninja -B "$dir/$package" \
+        -S "$TERN_BUILD/cross/sources/$package" "${toolchain[@]}" \
+        -DCMAKE_BUILD_TYPE=MinSizeRel -DBUILD_SHARED_LIBS=OFF \
+        -DCMAKE_C_FLAGS="-ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables" \
+        -DCMAKE_INSTALL_PREFIX="$dir/light" -DCMAKE_INSTALL_LIBDIR=lib "$@"
+    quietly "$dir/$package.log" "building $package for $arch" \
+        cmake --build "$dir/$package" -j "$(cores)" --target install
+    printf '%s\n' "$*" >"$dir/light/.$package"
+}
+
+cross_light_libraries() { # ARCH
+    local lib
+    lib=$(cross_dir "$1")/sysroot
+    ! cross_is_native "$1" || lib=
+    lib=$lib/usr/lib/$(cross_triplet "$1")
+    cross_light_library "$1" curl "${CROSS_CURL_OPTIONS[@]}" \
+        -DMBEDTLS_LIBRARY="$lib/libmbedtls.a" -DMBEDX509_LIBRARY="$lib/libmbedx509.a" \
+        -DMBEDCRYPTO_LIBRARY="$lib/libmbedcrypto.a"
+    cross_light_library "$1" cjson -DENABLE_CJSON_TEST=OFF -DENABLE_CJSON_UTILS=OFF \
+        -DENABLE_CUSTOM_COMPILER_FLAGS=OFF
+}
+
+cross_build() { # ARCH VARIANT TARGET...
+    local arch=$1 variant=$2 dir options=()
+    shift 2
+    dir=$(cross_dir "$arch")
+    mapfile -t options < <(cross_toolchain "$arch")
+    if [ "$variant" = static ]; then
+        options+=(-DTERN_STATIC=ON -DTERN_DBUS=OFF -DTERN_CURL_TLS=mbedtls "-DCURL_DIR=$dir/light/lib/cmake/CURL"
+            "-DCMAKE_EXE_LINKER_FLAGS=-L$dir/light/lib")
+    fi
+    say "build ($arch, $variant)"
+    mkdir -p "$dir/$variant"
+    quietly "$dir/$variant/configure.log" "configuring for $arch" cmake -G Ninja \
+        -B "$dir/$variant" -S "$TERN_ROOT" -DCMAKE_BUILD_TYPE=MinSizeRel "${options[@]}"
+    cmake --build "$dir/$variant" -j "$(cores)" --target "$@" || fail "the build for $arch failed"
+}
+
+cross_strip() { # ARCH PROGRAM OUT
+    local tool
+    tool=$(cross_triplet "$1")-strip
+    ! cross_is_native "$1" || tool=strip
+    "$tool" -o "$3" "$2" || fail "$2 cannot be stripped"
+}
+
+# What a program costs before it does anything.
+cross_empty_size() { # ARCH
+    local dir flags=() compiler=gcc
+    dir=$(cross_dir "$1")
+    cross_is_native "$1" || {
+        compiler=$(cross_triplet "$1")-gcc
+        flags=("--sysroot=$dir/sysroot")
+    }
+    echo 'int main(void) { return 0; }' |
+        "$compiler" "${flags[@]}" -Os -static -x c - -o "$dir/empty" || fail "no static C library for $1"
+    cross_strip "$1" "$dir/empty" "$dir/empty"
+    stat -c %s "$dir/empty"
+}
+
+cross_sizes() { # ARCH VARIANT PROGRAM...
+    local arch=$1 variant=$2 dir program
+    shift 2
+    dir=$(cross_dir "$arch")
+    printf '%-28s %10s\n' "stripped, $arch" bytes
+    for program in "$@"; do
+        cross_strip "$arch" "$dir/$variant/bin/$program" "$dir/stripped"
+        printf '  %-26s %10d\n' "$program, $variant" "$(stat -c %s "$dir/stripped")"
+    done
+    if [ "$variant" = static ]; then
+        printf '  %-26s %10d\n' "an empty static program" "$(cross_empty_size "$arch")"
+    fi
+}
+
+# The terms of what is linked into a static client.
+cross_copyrights() { # ARCH
+    local root file found=("$TERN_BUILD/cross/sources/curl/debian/copyright"
+        "$TERN_BUILD/cross/sources/cjson/debian/copyright")
+    root=$(cross_dir "$1")/sysroot
+    ! cross_is_native "$1" || root=
+    for file in libmbedtls-dev zlib1g-dev libinih-dev libnanopb-dev libc6-dev; do
+        file=$root/usr/share/doc/$file/copyright
+        [ ! -f "$file" ] || found+=("$file")
+    done
+    (IFS=';' && printf '%s\n' "${found[*]}")
+}
+
+cross_package() { # ARCH VARIANT
+    local dir
+    dir=$(cross_dir "$1")/$2
+    if [ "$2" = static ]; then
+        quietly "$dir/configure.log" "configuring for $1" cmake "$dir" \
+            "-DTERN_PACKAGE_COPYRIGHTS=$(cross_copyrights "$1")"
+    fi
+    say "packages ($1, $2) in $dir/packages"
+    package_make "$dir" "$dir/packages"
+}
+
+# Left out: scripts, which would test this machine's programs; what needs a gigabyte of data; and
+# labelled "kernel" what asks the kernel for more than qemu-user passes on, which is run natively.
+cross_test() { # ARCH VARIANT
+    local dir without='^real-input$'
+    dir=$(cross_dir "$1")/$2
+    cross_is_native "$1" || without='^(real-input|kernel)$'
+    cross_build "$1" "$2" tern-compiled-tests
+    say "tests ($1, $2)"
+    ctest --test-dir "$dir" -L '^compiled$' -LE "$without" -j "$(cores)" --output-on-failure \
+        --no-tests=error --output-log "$dir/tests.log" || fail "tests for $1 failed; see $dir/tests.log"
+    ! grep -qE '\*\*\*(Skipped|Not Run)' "$dir/tests.log" || fail "tests for $1 were skipped"
+}
+
+# How the tests in tests/cross name the programs of an architecture.
+cross_machine() { # ARCH VARIANT
+    local dir emulator=
+    dir=$(cross_dir "$1")
+    case $1 in
+    arm64) emulator=,qemu-aarch64-static ;;
+    armhf) emulator=,qemu-arm-static ;;
+    esac
+    ! cross_is_native "$1" || emulator=
+    [ -z "$emulator" ] || [ "$2" = static ] || emulator+=,-L,$dir/sysroot
+    printf '%s=%s%s\n' "$1-$2" "$dir/$2/bin" "$emulator"
+}
+
+# This machine's programs against, and together with, those of the architectures.
+cross_federation() { # VARIANT ARCH...
+    local variant=$1 machines arch kind
+    shift
+    machines=("native=$TERN_BUILD/bin")
+    for arch in "$@"; do
+        machines+=("$(cross_machine "$arch" "$variant")")
+    done
+    build_variant release tern-aggregator tern-client tern-codec
+    for kind in codecs federation; do
+        say "the same $kind on $*"
+        TERN_BIN_DIR=$TERN_BUILD/bin timeout 600 /usr/bin/python3 -B \
+            "$TERN_ROOT/tests/cross/test_$kind.py" "${machines[@]}" ||
+            fail "tests/cross/test_$kind.py failed for $*"
+    done
+}
+
+verb_cross() {
+    local archs=() arch variant=dynamic package=no test=no programs=(tern-client tern-codec)
+    while [ $# -gt 0 ]; do
+        case $1 in
+        amd64 | arm64 | armhf) archs+=("$1") ;;
+        --static) variant=static ;;
+        --package) package=yes ;;
+        --test) test=yes ;;
+        -*) usage_error "cross: unknown option '$1'; ./tern cross --help" ;;
+        *) usage_error "cross: there is no architecture '$1'; amd64, arm64 and armhf are known" ;;
+        esac
+        shift
+    done
+    [ ${#archs[@]} -gt 0 ] || usage_error "cross: name an architecture: amd64, arm64 or armhf"
+    [ "$variant" = static ] || programs+=(tern-aggregator)
+    verb_setup build cross
+    for arch in "${archs[@]}"; do
+        cross_sysroot "$arch"
+        [ "$variant" = dynamic ] || cross_light_libraries "$arch"
+        cross_build "$arch" "$variant" "${programs[@]}"
+        cross_sizes "$arch" "$variant" "${programs[@]}"
+        [ "$package" = no ] || cross_package "$arch" "$variant"
+        [ "$test" = no ] || cross_test "$arch" "$variant"
+    done
+    [ "$test" = no ] || cross_federation "$variant" "${archs[@]}"
+}

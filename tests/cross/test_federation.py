@@ -1,0 +1,91 @@
+"""A federation of clients on several kinds of machines is the federation of as many clients on one
+kind: every update and every version of the model has the same bytes."""
+
+import sqlite3
+import sys
+
+from programs import machines
+import protobuf
+from harness import Aggregator, Workspace, check, main, run
+
+ROUNDS = 3
+TRAIN_MS, ERROR, GENERATION = 5, 6, 1  # fields of Update, and of the ErrorFacts in it
+CODECS = ("default", "float32", "qsgd", "dgc:p=0.05")  # of updates
+DATA = "digits:train=600,test=100,size=16,seed=4"
+
+
+def settings(codec, clients):
+    return {
+        "federation": {"model": "mlp:256-32-10", "seed": 9},
+        "round": {"cohort": clients, "quorum": clients, "min_clients": clients, "rounds": ROUNDS,
+                  "come_back_min": "10ms", "come_back_max": "100ms"},
+        "train": {"local_steps": 5, "batch_size": 16, "momentum": 0.5},
+        "codec": {"codec": codec, "codec_down": "default"},
+    }
+
+
+def options(aggregator, index, count):
+    keys = {"client.server": aggregator.url, "client.ca": aggregator.ca,
+            "client.state_dir": aggregator.workspace.path / f"client{index}", "client.wait": "2s",
+            "data.source": DATA, "data.shard": f"{index}/{count}"}
+    return [part for key, value in keys.items() for part in ("--set", f"{key}={value}")]
+
+
+def comparable(body):
+    """An Update without what differs by design: how long training took, and the random number that
+    names an error buffer."""
+    fields = protobuf.parse(body)
+    fields.pop(TRAIN_MS, None)  # 0 stands in no message
+    fields[ERROR] = {key: value for key, value in protobuf.parse(fields[ERROR][0]).items()
+                     if key != GENERATION}
+    return fields
+
+
+def history(aggregator):
+    """What was uploaded, by round and client, and the hashes of every version."""
+    with sqlite3.connect(aggregator.state / "tern.db") as reader:
+        updates = [(number, client, comparable(body)) for number, client, body in reader.execute(
+            "SELECT round, client, body FROM updates JOIN update_bodies USING (id) "
+            "ORDER BY round, client")]
+        versions = reader.execute("SELECT version, replica, model_sha256 FROM versions "
+                                  "ORDER BY version").fetchall()
+    return updates, versions
+
+
+def federation(codec, clients):
+    """Runs to the end and returns its history; client i is of clients[i]'s architecture."""
+    with Workspace() as workspace:
+        aggregator = Aggregator(workspace, settings(codec, len(clients))).start()
+        code = aggregator.join_code(uses=len(clients))
+        started = []
+        for index, machine in enumerate(clients, 1):
+            run(*machine.program("tern-client"), "enroll", code,
+                *options(aggregator, index, len(clients)))
+        for index, machine in enumerate(clients, 1):
+            started.append(workspace.start(*machine.program("tern-client"), "run",
+                                           *options(aggregator, index, len(clients)),
+                                           log=f"client{index}"))
+        for machine, process in zip(clients, started):
+            code = process.wait(timeout=180)
+            check(code == 0, f"the client on {machine.name} exited {code}")
+        aggregator.verb("verify")
+        return history(aggregator)
+
+
+def test():
+    native, *others = machines()
+    mixed = [native, *others]
+    for codec in CODECS:
+        updates, versions = federation(codec, mixed)
+        check(len(updates) == ROUNDS * len(mixed), f"{codec}: {len(updates)} updates were stored")
+        alike = federation(codec, [native] * len(mixed))
+        for ours, theirs in zip(updates, alike[0]):
+            check(ours == theirs, f"{codec}, round {ours[0]}: {mixed[ours[1] - 1].name} makes another "
+                                  f"update than {native.name} in its place")
+        check(versions == alike[1], f"{codec}: other models than when all are {native.name}")
+        print(f"{codec}: {ROUNDS} rounds of {', '.join(machine.name for machine in mixed)}: "
+              f"{len(updates)} updates and {len(versions)} versions are those of {native.name} alone")
+        sys.stdout.flush()
+
+
+main(test)
