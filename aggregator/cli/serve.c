@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <time.h>
 #include <unistd.h>
 
 // Time for replies under way when the service is told to stop.
@@ -54,6 +55,19 @@ static void end_program(void *ctx)
     kill(getpid(), SIGTERM);
 }
 
+// A verb that looks whether a service runs holds the lock for a moment.
+static bool take_lock(int fd)
+{
+    const struct timespec moment = {.tv_nsec = 20000000L};
+    for (int i = 0; i < 5 && flock(fd, LOCK_EX | LOCK_NB) != 0; i++) {
+        if (errno != EWOULDBLOCK) {
+            return false;
+        }
+        nanosleep(&moment, NULL);
+    }
+    return flock(fd, LOCK_EX | LOCK_NB) == 0;
+}
+
 // Two services on one database would each go on from its own view of the round. The lock ends with
 // the process, however it ends; the file stays.
 static int lock_state(struct serving *serving)
@@ -61,7 +75,7 @@ static int lock_state(struct serving *serving)
     char path[PATH_MAX];
     tern_state_path(serving->cli, TERN_STATE_LOCK, path);
     serving->lock = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (serving->lock >= 0 && flock(serving->lock, LOCK_EX | LOCK_NB) == 0) {
+    if (serving->lock >= 0 && take_lock(serving->lock)) {
         return TERN_EXIT_OK;
     }
     if (serving->lock >= 0 && errno == EWOULDBLOCK) {

@@ -12,9 +12,13 @@ struct client *client_of(struct tern_service *service, uint64_t id)
     return id == 0 || id > service->client_count ? NULL : &service->clients[id - 1];
 }
 
+// The limit of the setting is for enrolments; clients that are there already, from a time of a
+// higher one or made by the command line, must not stop the service. This bounds a damaged file.
+#define CLIENTS_MAX 100000000u
+
 static enum tern_result make_client_room(struct tern_service *service, uint64_t id)
 {
-    if (id > service->config.limits.clients) {
+    if (id > CLIENTS_MAX) {
         return TERN_ERR_TOO_LARGE;
     }
     if (id <= service->client_capacity) {

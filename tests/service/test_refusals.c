@@ -531,6 +531,30 @@ static void expect_codec_missing(uint32_t known, const char *what)
     answer_free(&answer);
 }
 
+// `tern-aggregator provision` may know of another limit than the service.
+static void test_clients_beyond_the_limit_do_not_stop_the_service(void **state)
+{
+    (void)state;
+    struct tern_db *other;
+    char why[256];
+    harness.config.limits.clients = 1;
+    harness_start(&harness);
+    uint64_t one = enroll(&harness, false);
+    assert_int_equal(tern_db_open(harness.path, &other, why), TERN_OK);
+    assert_int_equal(tern_db_begin(other), TERN_OK);
+    struct tern_db_client row = {.name = "provisioned"};
+    uint8_t token[TERN_WIRE_TOKEN_BYTES] = {1, 2, 3};
+    tern_sha256(token, sizeof token, row.token_hash);
+    assert_int_equal(tern_db_client_add(other, &row), TERN_OK);
+    assert_int_equal(tern_db_commit(other), TERN_OK);
+    tern_db_close(other);
+    checkin(&harness, one, NULL);
+    tern_base64url_encode(token, sizeof token, harness.tokens[row.id]);
+    checkin(&harness, row.id, NULL);
+    harness_restart(&harness);
+    checkin(&harness, row.id, NULL);
+}
+
 // The sentence names the one that is missing, and not those that the client knows.
 static void test_client_is_told_which_codec_it_lacks(void **state)
 {
@@ -587,6 +611,7 @@ int main(void)
         TEST(test_late_and_unknown_rounds),
         TEST(test_evaluators_do_not_train),
         TEST(test_client_is_told_which_codec_it_lacks),
+        TEST(test_clients_beyond_the_limit_do_not_stop_the_service),
         TEST(test_checkins_that_cannot_be_served),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
