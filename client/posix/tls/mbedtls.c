@@ -12,9 +12,7 @@
 #include <string.h>
 #include <time.h>
 
-#if MBEDTLS_VERSION_MAJOR != 2
-#error "the light client is written for mbedTLS 2.28"
-#endif
+_Static_assert(MBEDTLS_VERSION_MAJOR == 2, "the light client is written for mbedTLS 2.28");
 
 #define SAN_IP_ADDRESS (MBEDTLS_ASN1_CONTEXT_SPECIFIC | 7) // RFC 5280, section 4.2.1.6
 
