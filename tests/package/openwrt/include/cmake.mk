@@ -1,0 +1,1 @@
+# In rules.mk of this stand-in.
