@@ -15,6 +15,8 @@ Tests on real input read the folder that the environment variable TERN_DATA_DIR 
 IDX .gz files of Fashion-MNIST); without it they are reported as skipped.
 
   ./tern test --quick -- -R codec      only the tests whose name matches
+
+Images for microcontrollers have a compiler and tests of their own: ./tern firmware --test
 END
 }
 
@@ -42,11 +44,11 @@ verb_test() {
     fi
     verb_setup build test
     build_variant release
-    local variants=("release:$TERN_BUILD::")
+    local variants=("release:$TERN_BUILD:-LE:firmware")
     if [ "$quick" = no ]; then
         build_variant asan
         build_variant tsan
-        variants+=("asan:$TERN_BUILD/asan:-LE:lint|release|fuzz|real-input")
+        variants+=("asan:$TERN_BUILD/asan:-LE:lint|release|fuzz|real-input|firmware")
         variants+=("tsan:$TERN_BUILD/tsan:-R:$TERN_THREADED_TESTS")
     fi
     run_tests "$skips" "${variants[@]}" -- "$@"
