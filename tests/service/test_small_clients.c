@@ -138,6 +138,9 @@ static struct tern_db_client stored(uint64_t id)
 static void test_what_a_client_can_do_is_stored_before_its_answer(void **state)
 {
     (void)state;
+    checkin_as(
+        (tern_CheckinRequest){.downloads_max = 9}); // a round has just opened: all is written
+    checkin_as((tern_CheckinRequest){.downloads_max = 8});
     checkin_as((tern_CheckinRequest){
         .downloads_max = 3, .codecs = FLOAT32 | THREE_LC, .coders = 1u << TERN_CODER_ZERO_RUN});
     struct tern_db_client client = stored(one);
