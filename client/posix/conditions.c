@@ -82,7 +82,7 @@ static void ask_bus(struct tern_posix_conditions *conditions, struct tern_readin
         return; // the last reading, which says why there is none
     }
     tern_probe_metered(&conditions->bus, root_of(conditions), reading);
-    if (conditions->bus.connection == NULL) {
+    if (conditions->bus.connection == NULL || !conditions->when.asked[TERN_CONDITION_UNMETERED]) {
         conditions->bus_again_ms = now_ms(conditions) + TERN_CONDITIONS_BUS_AGAIN_MS;
     }
 }

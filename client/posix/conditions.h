@@ -12,7 +12,8 @@
 // What was read stays true for so long.
 #define TERN_CONDITIONS_FRESH_MS 1000
 
-// A bus that did not answer is asked again after this: the question may have taken a second.
+// A bus that did not answer, or whose answer only check-ins tell, is asked again after this: the
+// question may take a second.
 #define TERN_CONDITIONS_BUS_AGAIN_MS 30000
 
 // The owner's word about the link. It is stronger than what NetworkManager says.

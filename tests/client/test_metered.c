@@ -154,6 +154,13 @@ static void conditions_follow_the_manager(void **state)
     const struct tern_condition_port port = tern_posix_conditions_port(&conditions);
     struct tern_conditions now;
     const char *why = NULL;
+    assert_true(port.may_work(port.ctx, &now, &why)); // what only check-ins tell is asked seldom
+    const unsigned first = fake_manager_questions();
+    conditions.looked = false;
+    assert_true(port.may_work(port.ctx, &now, &why));
+    assert_int_equal(fake_manager_questions(), first);
+    conditions.bus_again_ms = 0;
+    conditions.looked = false;
     conditions.when.asked[TERN_CONDITION_UNMETERED] = true;
     assert_true(port.may_work(port.ctx, &now, &why));
     assert_false(now.metered);

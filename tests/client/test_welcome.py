@@ -108,7 +108,7 @@ class Federation:
         self.aggregator = Aggregator(workspace, {
             "federation": {"model": "mlp:256-128-10", "seed": 3},
             "round": {"cohort": 1, "quorum": 1, "min_clients": 1, "deadline": "5m", "rounds": 1},
-            "train": {"local_steps": 3000, "batch_size": 64, "learning_rate": 0.05},
+            "train": {"local_steps": 1500, "batch_size": 64, "learning_rate": 0.05},
         }).start()
         self.options = options(machine, **{
             "client.server": self.aggregator.url, "client.ca": self.aggregator.ca,
