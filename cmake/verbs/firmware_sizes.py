@@ -29,7 +29,7 @@ PARTS = {
     "nanopb": ["libnanopb.a"],
     "libc, libgcc": ["libgcc.a", "libc.a", "libg.a", "libc_nano.a", "libg_nano.a", "libm.a",
                      "libm_nano.a", "libnosys.a"],
-    "board": ["libboard.a", "startup.c.obj"],
+    "board": ["tern.elf.dir/"],
 }
 STACK, REST = "stack", "padding"
 FLASH_SECTIONS = {".text", ".ARM.exidx", ".data"}

@@ -2,7 +2,7 @@
 #include "board.h"
 #include "boards/qemu_mps2/semihosting.h"
 #include "boards/qemu_mps2/settings.h"
-#include "boards/qemu_mps2/startup/startup.h"
+#include "boards/qemu_mps2/startup.h"
 
 #define REGISTER(address) (*(volatile uint32_t *)(address))
 #define SYSTICK_CONTROL REGISTER(0xE000E010u)

@@ -26,7 +26,7 @@ static struct board_settings settings = {
     .name = "mps2",
 };
 
-static void refuse(const char *key)
+static _Noreturn void refuse(const char *key)
 {
     board_log(key);
     board_stop(true, "that setting makes no sense");

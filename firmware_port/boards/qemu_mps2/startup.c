@@ -1,6 +1,6 @@
 // What the core does before there is C: the vector table, the FPU, the stack's paint, .data and
 // .bss. Boards with another Cortex-M take it as it is, and fill in their own interrupts.
-#include "boards/qemu_mps2/startup/startup.h"
+#include "boards/qemu_mps2/startup.h"
 
 #include <string.h>
 
@@ -12,6 +12,11 @@ extern uint8_t board_data_end[];
 extern const uint8_t board_data_load[];
 extern uint8_t board_bss_start[];
 extern uint8_t board_bss_end[];
+
+static size_t bytes_between(const void *start, const void *end)
+{
+    return (uintptr_t)end - (uintptr_t)start;
+}
 
 #define PAINT 0x5ac35ac3u
 #define CPACR (*(volatile uint32_t *)0xE000ED88u)
@@ -43,8 +48,8 @@ __attribute__((noreturn, used)) static void board_start_c(void)
     CPACR |= CPACR_FULL_FPU;
     __asm__ volatile("dsb\n isb" ::: "memory");
 #endif
-    memcpy(board_data_start, board_data_load, (size_t)(board_data_end - board_data_start));
-    memset(board_bss_start, 0, (size_t)(board_bss_end - board_bss_start));
+    memcpy(board_data_start, board_data_load, bytes_between(board_data_start, board_data_end));
+    memset(board_bss_start, 0, bytes_between(board_bss_start, board_bss_end));
     main();
     for (;;) {
     }
@@ -52,22 +57,26 @@ __attribute__((noreturn, used)) static void board_start_c(void)
 
 size_t board_stack_used(size_t *given)
 {
-    const uint32_t *untouched = board_stack_limit;
-    while (untouched < board_stack_top && *untouched == PAINT) {
+    *given = bytes_between(board_stack_limit, board_stack_top);
+    size_t untouched = 0;
+    while (untouched < *given / sizeof(uint32_t) && board_stack_limit[untouched] == PAINT) {
         untouched++;
     }
-    *given = (size_t)((const uint8_t *)board_stack_top - (const uint8_t *)board_stack_limit);
-    return (size_t)((const uint8_t *)board_stack_top - (const uint8_t *)untouched);
+    return *given - untouched * sizeof(uint32_t);
 }
 
-// A fault says where, and ends.
+// A fault says where, and ends. When it is the stack that overflowed, the core has written no frame
+// and there is nothing to push on: the stack begins anew.
 __attribute__((naked, used)) static void fault(void)
 {
-    __asm__ volatile("ldr r0, =board_stack_top\n" // the stack may be what overflowed
-                     "mrs r1, msp\n"
-                     "mov sp, r0\n"
-                     "mov r0, r1\n"
-                     "b board_fault\n");
+    __asm__ volatile("mrs r0, msp\n"
+                     "ldr r1, =board_stack_limit\n"
+                     "cmp r0, r1\n"
+                     "bhs 1f\n"
+                     "ldr r1, =board_stack_top\n"
+                     "mov sp, r1\n"
+                     "movs r0, #0\n"
+                     "1: b board_fault\n");
 }
 
 static void unexpected(void)

@@ -1,0 +1,10 @@
+# Which of QEMU's two boards, and its core.
+set(TERN_BOARD an385 CACHE STRING "an385 (Cortex-M3) or an386 (Cortex-M4F)")
+set(BOARD_NAME mps2-${TERN_BOARD})
+if(TERN_BOARD STREQUAL an385)
+  set(BOARD_CORE -mcpu=cortex-m3)
+elseif(TERN_BOARD STREQUAL an386)
+  set(BOARD_CORE -mcpu=cortex-m4 -mfpu=fpv4-sp-d16 -mfloat-abi=hard)
+else()
+  message(FATAL_ERROR "TERN_BOARD is an385 or an386, not '${TERN_BOARD}'")
+endif()

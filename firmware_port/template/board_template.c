@@ -1,0 +1,147 @@
+// A board to start from. Copy this folder, fill in every function and take its FILL_IN() away;
+// board.h says what each owes its callers, boards/qemu_mps2 is one that runs. Your folder also
+// needs
+//   board.cmake   sets BOARD_CORE (options of the compiler, e.g. -mcpu=cortex-m4) and BOARD_NAME
+//   memory.ld     where flash, RAM and the stack are; boards/qemu_mps2/memory.ld is for any
+//   Cortex-M a startup     vector table, .data, .bss; boards/qemu_mps2/startup.c needs no change
+//   but for
+//                 interrupts of your own
+// and is built by: cmake -S firmware_port -DTERN_BOARD_DIR=/path/to/it
+//          -DCMAKE_TOOLCHAIN_FILE=configs/toolchains/arm-none-eabi.cmake
+//          -DTERN_SOURCES=build/sources
+#include "board.h"
+
+// Your compiler never sees this macro: with it, the build only checks that the template fits
+// board.h.
+#ifdef TERN_TEMPLATE_IS_CHECKED
+#define FILL_IN(text)
+#else
+#define FILL_IN(text) _Static_assert(0, "fill in: " text)
+#endif
+
+void board_start(void)
+{
+    FILL_IN("clocks, memory, the console, and a timer that interrupts every millisecond");
+}
+
+uint64_t board_monotonic_ms(void)
+{
+    FILL_IN("count the timer's interrupts in 64 bits; read them twice, as one may come in between");
+    return 0;
+}
+
+uint64_t board_unix_seconds(void)
+{
+    FILL_IN("a real-time clock, or what the network said; 0 while unknown is an answer");
+    return 0;
+}
+
+void board_idle(uint32_t ms)
+{
+    FILL_IN("sleep until an interrupt, of the timer or of the link: on a Cortex-M, WFI");
+    (void)ms;
+}
+
+void board_log(const char *line)
+{
+    FILL_IN("write it to a UART and end the line, or do nothing in a product");
+    (void)line;
+}
+
+_Noreturn void board_stop(bool failed, const char *why)
+{
+    FILL_IN("log why, wait some seconds, restart: all state is in flash");
+    (void)failed;
+    (void)why;
+    for (;;) {
+    }
+}
+
+size_t board_stack_used(size_t *given)
+{
+    FILL_IN("search the painted stack for the first word that is no paint, as startup.c does");
+    *given = 0;
+    return 0;
+}
+
+bool board_entropy(void *dst, size_t len)
+{
+    FILL_IN("the hardware's generator of random numbers, with its health tests on");
+    (void)dst;
+    (void)len;
+    return false;
+}
+
+bool board_link_start(const uint8_t mac[6])
+{
+    FILL_IN("reset the Ethernet controller, set its address, switch receiving and sending on");
+    (void)mac;
+    return false;
+}
+
+size_t board_link_receive(uint8_t *frame)
+{
+    FILL_IN("take one frame, without its checksum; 0 when there is none");
+    (void)frame;
+    return 0;
+}
+
+bool board_link_send(const uint8_t *frame, size_t len)
+{
+    FILL_IN("copy the frame to the controller; false when it has no room");
+    (void)frame;
+    (void)len;
+    return false;
+}
+
+// The three of flash. The region has to be outside what the linker fills, and on a chip that runs
+// from the flash that it programs, program and erase have to run from RAM.
+
+static enum tern_result read_flash(void *ctx, uint32_t offset, void *dst, size_t len)
+{
+    FILL_IN("copy from the region; most flash is mapped into memory");
+    (void)ctx;
+    (void)offset;
+    (void)dst;
+    (void)len;
+    return TERN_ERR_IO;
+}
+
+static enum tern_result program_flash(void *ctx, uint32_t offset, const void *src, size_t len)
+{
+    FILL_IN("program unit by unit and wait for each; return when all are in the chip");
+    (void)ctx;
+    (void)offset;
+    (void)src;
+    (void)len;
+    return TERN_ERR_IO;
+}
+
+static enum tern_result erase_flash(void *ctx, uint32_t offset)
+{
+    FILL_IN("erase one block, and wait");
+    (void)ctx;
+    (void)offset;
+    return TERN_ERR_IO;
+}
+
+const struct tern_flash *board_flash(void)
+{
+    FILL_IN("size, block_size and program_size of the region");
+    static const struct tern_flash flash = {
+        .size = 0,
+        .block_size = 4096,
+        .program_size = 8,
+        .read = read_flash,
+        .program = program_flash,
+        .erase = erase_flash,
+    };
+    return &flash;
+}
+
+const struct board_settings *board_settings(void)
+{
+    FILL_IN("what the factory wrote beside the program, and the sensor's data set");
+    static const struct board_settings settings = {.board = TERN_BOARD_NAME};
+    return &settings;
+}
