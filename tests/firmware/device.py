@@ -112,10 +112,10 @@ class Device:
         self.runs += 1
         return self.workspace.start(*self.command(port), log=self.name)
 
-    def wait_until(self, name, timeout):
-        """Waits for a line of the log that begins with `name`."""
+    def wait_until(self, name, timeout, count=1):
+        """Waits for `count` lines of the log that begin with `name`."""
         deadline = time.monotonic() + timeout
-        while not find(self.lines(), name):
+        while len(find(self.lines(), name)) < count:
             if time.monotonic() > deadline:
                 raise Failure(f"{self.name} never said {name!r}")
             time.sleep(0.02)
