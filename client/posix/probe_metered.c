@@ -8,8 +8,13 @@
 #ifdef TERN_HAVE_DBUS
 
 #include <dbus/dbus.h>
+#include <errno.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <time.h>
+#include <unistd.h>
 
 #define SERVICE "org.freedesktop.NetworkManager"
 #define ANSWER_MS 500 // of the bus to a greeting, and of NetworkManager to the question
@@ -94,9 +99,49 @@ static DBusMessage *ask(DBusConnection *bus, DBusMessage *message, DBusError *er
     return reply;
 }
 
+// Whether connecting to a socket at this path would wait: its queue is full, as a bus that hangs
+// for long leaves it.
+static bool would_wait(const char *path)
+{
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    if (strlen(path) >= sizeof name.sun_path) {
+        return false; // nobody connects there
+    }
+    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0) {
+        return true;
+    }
+    memcpy(name.sun_path, path, strlen(path));
+    const bool full =
+        connect(fd, (const struct sockaddr *)&name, sizeof name) != 0 && errno == EAGAIN;
+    close(fd);
+    return full;
+}
+
+// libdbus connects with a socket that blocks.
+static bool can_connect(const char *address)
+{
+    DBusAddressEntry **entries = NULL;
+    int count = 0;
+    bool can = true;
+    if (!dbus_parse_address(address, &entries, &count, NULL)) {
+        return true; // opening it says what is wrong
+    }
+    for (int i = 0; i < count; i++) {
+        const char *path = dbus_address_entry_get_value(entries[i], "path");
+        can = can && (path == NULL || !would_wait(path));
+    }
+    dbus_address_entries_free(entries);
+    return can;
+}
+
 // dbus_bus_get() would wait 25 seconds for a bus that does not answer.
 static DBusConnection *open_bus(const char *address, DBusError *error)
 {
+    if (!can_connect(address)) {
+        dbus_set_error_const(error, DBUS_ERROR_NO_SERVER, "it takes no more connections");
+        return NULL;
+    }
     DBusConnection *bus = dbus_connection_open_private(address, error);
     if (bus == NULL) {
         return NULL;

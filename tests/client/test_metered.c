@@ -7,7 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -129,6 +132,40 @@ static void bus_that_hangs_is_given_up(void **state)
     assert_true(reading.known);
 }
 
+// A bus that has hung for hours: its queue of connections is full, and one more would wait for
+// ever.
+static void full_queue_is_given_up(void **state)
+{
+    (void)state;
+    enum { MOST = 16 };
+    char kept[256];
+    char address[128];
+    int waiting[MOST];
+    int count = 0;
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    snprintf(kept, sizeof kept, "%s", getenv("DBUS_SYSTEM_BUS_ADDRESS"));
+    snprintf(name.sun_path, sizeof name.sun_path, "/tmp/tern-full-%d", (int)getpid());
+    snprintf(address, sizeof address, "unix:path=%s", name.sun_path);
+    const int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(listener, (struct sockaddr *)&name, sizeof name), 0);
+    assert_int_equal(listen(listener, 0), 0);
+    for (bool full = false; !full && count < MOST; count++) {
+        waiting[count] = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        full = connect(waiting[count], (struct sockaddr *)&name, sizeof name) != 0;
+    }
+    assert_true(count < MOST);
+    setenv("DBUS_SYSTEM_BUS_ADDRESS", address, 1);
+    ask();
+    assert_false(reading.known);
+    assert_string_equal(reading.said, "the bus does not answer: it takes no more connections");
+    setenv("DBUS_SYSTEM_BUS_ADDRESS", kept, 1);
+    while (count > 0) {
+        close(waiting[--count]);
+    }
+    close(listener);
+    unlink(name.sun_path);
+}
+
 static void no_bus_is_unknown(void **state)
 {
     (void)state;
@@ -189,11 +226,9 @@ int main(void)
     }
     setenv("DBUS_SYSTEM_BUS_ADDRESS", address, 1);
     const struct CMUnitTest tests[] = {
-        TEST(every_answer_of_network_manager),
-        TEST(answers_that_make_no_sense),
-        TEST(manager_that_is_silent_or_gone),
-        TEST(bus_that_hangs_is_given_up),
-        TEST(no_bus_is_unknown),
+        TEST(every_answer_of_network_manager), TEST(answers_that_make_no_sense),
+        TEST(manager_that_is_silent_or_gone),  TEST(bus_that_hangs_is_given_up),
+        TEST(full_queue_is_given_up),          TEST(no_bus_is_unknown),
         TEST(conditions_follow_the_manager),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
