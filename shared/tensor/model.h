@@ -17,7 +17,7 @@
 
 #define TERN_TENSOR_MAX_DIMS 4
 #define TERN_FUSE_BELOW 512
-#define TERN_MODEL_MAX_VALUES (1u << 28)
+#define TERN_MODEL_MAX_VALUES (TERN_SMALL ? 1u << 24 : 1u << 28)
 
 struct tern_tensor {
     char name[TERN_TENSOR_NAME_MAX];

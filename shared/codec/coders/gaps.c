@@ -173,7 +173,7 @@ static void find_places(void *shared, struct tern_places *places)
             break;
         }
         uint64_t at = reader.next + gap;
-        places->of[found++] = 2 * at + sign;
+        places->of[found++] = (tern_place)(2 * at + sign);
         reader.next = (size_t)at + 1;
     }
     places->count = found;

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-static inline float value_of(uint64_t place, uint32_t scale_bits)
+static inline float value_of(tern_place place, uint32_t scale_bits)
 {
     return tern_bits_float(scale_bits ^ (uint32_t)(place & 1) << 31);
 }

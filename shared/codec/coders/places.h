@@ -8,9 +8,16 @@
 
 #define TERN_PLACES_MAX (TERN_SMALL ? 16 : 128)
 
+// 2 * index, + 1 if negative.
+#if TERN_SMALL
+typedef uint32_t tern_place;
+#else
+typedef uint64_t tern_place;
+#endif
+
 struct tern_places {
     size_t count;
-    uint64_t of[TERN_PLACES_MAX]; // 2 * index, + 1 if negative; ascending
+    tern_place of[TERN_PLACES_MAX]; // ascending
 };
 
 // Finds the next places of a coder's reader: fewer than TERN_PLACES_MAX only where no more follow.

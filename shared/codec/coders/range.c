@@ -25,9 +25,17 @@ enum {
     SIGN_CONTEXTS = 4,
 };
 
+// Of values that are not zero, and their mean in fixed point. A small device has no tensor of 2^24
+// values, whose distances would ask for more than 32 bits.
+#if TERN_SMALL
+typedef uint32_t distance;
+#else
+typedef uint64_t distance;
+#endif
+
 // What was seen last. Apart from the contexts, so that it stays in registers.
 struct past {
-    uint64_t mean; // of past gaps, fixed point
+    distance mean; // of past gaps, fixed point
     unsigned seen; // gaps, SLOWEST at most
     unsigned sign;
 };
@@ -64,7 +72,7 @@ static void open_contexts(struct contexts *contexts)
     }
 }
 
-static inline unsigned class_of(uint64_t mean)
+static inline unsigned class_of(distance mean)
 {
     unsigned class = tern_bits_log2(mean + (1 << MEAN_BITS) / 2) - (MEAN_BITS - 1);
     return class < CLASSES ? class : CLASSES - 1;
@@ -83,10 +91,10 @@ static inline unsigned next_class(unsigned class)
 
 // A gap far above the mean counts less than its length, or it would spoil the class of the many
 // short ones that often follow.
-static inline void learn(struct past *past, uint64_t gap, unsigned sign)
+static inline void learn(struct past *past, distance gap, unsigned sign)
 {
-    uint64_t most = LONGEST * (past->mean + (1 << MEAN_BITS));
-    uint64_t scaled = gap << MEAN_BITS;
+    distance most = LONGEST * (past->mean + (1 << MEAN_BITS));
+    distance scaled = gap << MEAN_BITS;
     scaled = scaled < most ? scaled : most;
     past->seen += past->seen < SLOWEST;
     unsigned shift = 1 + tern_bits_log2(past->seen);
@@ -114,13 +122,13 @@ struct writer {
     struct contexts *contexts;
 };
 
-static inline void put_gap(struct writer *writer, uint64_t gap)
+static inline void put_gap(struct writer *writer, distance gap)
 {
     unsigned class = class_of(writer->past.mean);
-    uint64_t left = gap;
+    distance left = gap;
     while (left >> shift_of(class) >= ESCAPE) {
         put_quotient(&writer->range, writer->contexts->quotients[class], ESCAPE);
-        left -= (uint64_t)ESCAPE << shift_of(class);
+        left -= (distance)ESCAPE << shift_of(class);
         class = next_class(class);
     }
     unsigned shift = shift_of(class);
@@ -128,7 +136,7 @@ static inline void put_gap(struct writer *writer, uint64_t gap)
     tern_bits_put_back(&writer->bits, tern_bits_low(left, shift), shift);
 }
 
-static inline void put_sign(struct writer *writer, uint64_t gap, unsigned sign)
+static inline void put_sign(struct writer *writer, distance gap, unsigned sign)
 {
     unsigned context = writer->past.sign + (gap == 0 ? ADJACENT : 0);
     tern_range_put(&writer->range, &writer->contexts->signs[context], sign);
@@ -167,14 +175,14 @@ static size_t encode_range(const struct tern_planes *planes, uint8_t *dst)
         uint64_t negative = planes->negative[word];
         for (uint64_t left = planes->nonzero[word]; left != 0; left &= left - 1) {
             unsigned bit = (unsigned)__builtin_ctzll(left);
-            uint64_t gap = word * 64 + bit - next;
+            distance gap = (distance)(word * 64 + bit - next);
             put_gap(&writer, gap);
             put_sign(&writer, gap, negative >> bit & 1);
             next += (size_t)gap + 1;
         }
     }
     if (next < planes->count) {
-        put_gap(&writer, planes->count - next);
+        put_gap(&writer, (distance)(planes->count - next));
     }
     return join(&writer, dst, end);
 }
@@ -234,23 +242,23 @@ static inline unsigned get_quotient(struct tern_range_reader *range, struct tern
 }
 
 // Stops above `most`.
-static inline uint64_t get_gap(struct reader *reader, uint64_t most)
+static inline distance get_gap(struct reader *reader, distance most)
 {
     unsigned class = class_of(reader->past.mean);
-    uint64_t gap = 0;
+    distance gap = 0;
     unsigned quotient = 0;
     unsigned shift = 0;
     do {
         shift = shift_of(class);
         quotient = get_quotient(&reader->range, reader->contexts->quotients[class]);
-        gap += (uint64_t)quotient << shift;
+        gap += (distance)quotient << shift;
         class = next_class(class);
     } while (quotient == ESCAPE && gap <= most);
-    return gap + tern_bits_get_back(&reader->bits, shift);
+    return gap + (distance)tern_bits_get_back(&reader->bits, shift);
 }
 
 // All bits set for -1.
-static inline uint64_t get_sign(struct reader *reader, uint64_t gap)
+static inline uint64_t get_sign(struct reader *reader, distance gap)
 {
     struct tern_chance *signs = &reader->contexts->signs[reader->past.sign];
     uint64_t adjacent = 0 - (uint64_t)(gap == 0);
@@ -268,16 +276,16 @@ static void find_places(void *shared, struct tern_places *places)
     struct reader reader = *(struct reader *)shared; // in registers
     size_t found = 0;
     while (found < TERN_PLACES_MAX && reader.next < reader.count) {
-        uint64_t left = reader.count - reader.next;
-        uint64_t gap = get_gap(&reader, left);
+        distance left = (distance)(reader.count - reader.next);
+        distance gap = get_gap(&reader, left);
         if (gap >= left) {
             reader.next = gap == left ? reader.count : SIZE_MAX;
             break;
         }
         uint64_t ones = get_sign(&reader, gap);
-        uint64_t at = reader.next + gap;
-        places->of[found++] = 2 * at + (ones & 1);
-        reader.next = (size_t)at + 1;
+        size_t at = reader.next + (size_t)gap;
+        places->of[found++] = 2 * (tern_place)at + (tern_place)(ones & 1);
+        reader.next = at + 1;
     }
     places->count = found;
     *(struct reader *)shared = reader;
