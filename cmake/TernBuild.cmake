@@ -72,6 +72,9 @@ function(tern_test name)
   if(NOT T_TIMEOUT)
     set(T_TIMEOUT 120)
   endif()
+  if(CMAKE_CROSSCOMPILING)
+    math(EXPR T_TIMEOUT "10 * ${T_TIMEOUT}") # emulated
+  endif()
   list(APPEND T_LABELS compiled)
   set_tests_properties(${name} PROPERTIES TIMEOUT ${T_TIMEOUT} LABELS "${T_LABELS}"
                        SKIP_RETURN_CODE 77)
