@@ -67,7 +67,7 @@
 #define MEM_ALIGNMENT 4
 #define MEM_LIBC_MALLOC 0
 #define MEMP_MEM_MALLOC 0
-#define MEM_SIZE 2560 // what was sent and is not acknowledged: two records of MBEDTLS_SSL_OUT_...
+#define MEM_SIZE 2560 // what was sent and is not acknowledged yet: two full TLS records
 #define MEMP_NUM_PBUF 2
 #define MEMP_NUM_TCP_PCB 3
 #define MEMP_NUM_TCP_PCB_LISTEN 1
