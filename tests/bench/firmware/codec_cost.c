@@ -2,7 +2,7 @@
 // by one nanosecond for each (-icount shift=0), and prints a line for each codec over the UART:
 // name, then instructions for 100 values: encode, decode, accumulate; then bytes of the payload.
 #include "boards/qemu_mps2/semihosting.h"
-#include "boards/qemu_mps2/startup/startup.h"
+#include "boards/qemu_mps2/startup.h"
 #include "codec/codec.h"
 #include "util/prng.h"
 

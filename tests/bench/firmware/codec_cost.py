@@ -25,7 +25,7 @@ KERNELS = {"scalar": [], "portable": ["-DTERN_KERNELS_SCALAR=0"]}
 def build(folder, core, kernels):
     """The image, linked."""
     image = os.path.join(folder, "codec_cost.elf")
-    sources = [f"{BENCH}/codec_cost.c", f"{BOARD}/startup/startup.c", f"{BOARD}/semihosting.c"]
+    sources = [f"{BENCH}/codec_cost.c", f"{BOARD}/startup.c", f"{BOARD}/semihosting.c"]
     for part in FOLDERS:
         sources += sorted(glob.glob(f"{SOURCE}/shared/{part}/*.c"))
     subprocess.run(
