@@ -250,12 +250,26 @@ bool tern_tls_is_verified(const struct tern_tls *tls)
     return tls->verified;
 }
 
-uint64_t tern_tls_expiry(uint32_t ticket_s, uint64_t certificate_end_s)
+// timegm() ends in 2038 where time_t has 32 bits, and certificates of devices may not.
+static uint64_t unix_time(const struct tm *date)
+{
+    static const uint16_t days_before[] = {0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334};
+    const int64_t year = date->tm_year + INT64_C(1900);
+    const int64_t whole = date->tm_mon < 2 ? year - 1 : year; // years whose 29 February is over
+    const int64_t leap_days = whole / 4 - whole / 100 + whole / 400 - (1969 / 4 - 1969 / 100 + 4);
+    const int64_t days =
+        365 * (year - 1970) + leap_days + days_before[date->tm_mon % 12] + date->tm_mday - 1;
+    const int64_t seconds = ((days * 24 + date->tm_hour) * 60 + date->tm_min) * 60 + date->tm_sec;
+    return seconds > 0 ? (uint64_t)seconds : 0;
+}
+
+uint64_t tern_tls_expiry(uint32_t ticket_s, const struct tm *certificate_end)
 {
     const uint32_t lifetime_s = ticket_s == 0               ? TICKET_DEFAULT_S
                                 : ticket_s < TICKET_LIMIT_S ? ticket_s
                                                             : TICKET_LIMIT_S;
     const uint64_t ticket_end_s = unix_seconds() + lifetime_s;
+    const uint64_t certificate_end_s = unix_time(certificate_end);
     return ticket_end_s < certificate_end_s ? ticket_end_s : certificate_end_s;
 }
 

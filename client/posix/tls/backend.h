@@ -6,6 +6,7 @@
 #include "posix/tls.h"
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 #define TERN_TLS_SESSION_MAX 16384 // the peer's certificate makes the most of it
 
@@ -50,8 +51,8 @@ void tern_tls_verified(struct tern_tls *tls);
 bool tern_tls_is_verified(const struct tern_tls *tls);
 
 // When a session of now ends whose ticket is good for so many seconds (0: the peer did not say) and
-// whose certificate expires then.
-uint64_t tern_tls_expiry(uint32_t ticket_s, uint64_t certificate_end_s);
+// whose certificate expires then (UTC).
+uint64_t tern_tls_expiry(uint32_t ticket_s, const struct tm *certificate_end);
 
 // For what a backend keeps between handshakes: NULL at first, then malloc'ed and freed with *tls.
 void **tern_tls_backend_data(struct tern_tls *tls);

@@ -113,16 +113,14 @@ static void offer(struct tern_tls *tls, mbedtls_ssl_context *connection)
     mbedtls_ssl_session_free(&session);
 }
 
-static uint64_t unix_time(const mbedtls_x509_time *time)
+static struct tm date_of(const mbedtls_x509_time *time)
 {
-    struct tm date = {.tm_year = time->year - 1900,
-                      .tm_mon = time->mon - 1,
-                      .tm_mday = time->day,
-                      .tm_hour = time->hour,
-                      .tm_min = time->min,
-                      .tm_sec = time->sec};
-    const time_t seconds = timegm(&date);
-    return seconds > 0 ? (uint64_t)seconds : 0;
+    return (struct tm){.tm_year = time->year - 1900,
+                       .tm_mon = time->mon - 1,
+                       .tm_mday = time->day,
+                       .tm_hour = time->hour,
+                       .tm_min = time->min,
+                       .tm_sec = time->sec};
 }
 
 static enum tern_result serialize(const mbedtls_ssl_session *from, struct tern_tls_session *session)
@@ -140,10 +138,9 @@ static enum tern_result serialize(const mbedtls_ssl_session *from, struct tern_t
         free(bytes);
         return TERN_ERR_NO_MEMORY;
     }
+    const struct tm end = date_of(&from->peer_cert->valid_to);
     *session = (struct tern_tls_session){
-        .bytes = bytes,
-        .len = len,
-        .expires_s = tern_tls_expiry(from->ticket_lifetime, unix_time(&from->peer_cert->valid_to))};
+        .bytes = bytes, .len = len, .expires_s = tern_tls_expiry(from->ticket_lifetime, &end)};
     return TERN_OK;
 }
 

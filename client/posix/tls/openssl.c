@@ -104,21 +104,20 @@ static void on_info(void *connection, int where, int value)
     }
 }
 
-static uint64_t certificate_end(void *session)
+static bool read_end(void *session, struct tm *date)
 {
-    struct tm date;
     const void *certificate = openssl.SSL_SESSION_get0_peer(session);
-    if (certificate == NULL ||
-        openssl.ASN1_TIME_to_tm(openssl.X509_get0_notAfter(certificate), &date) != 1) {
-        return 0;
-    }
-    const time_t seconds = timegm(&date);
-    return seconds > 0 ? (uint64_t)seconds : 0;
+    return certificate != NULL &&
+           openssl.ASN1_TIME_to_tm(openssl.X509_get0_notAfter(certificate), date) == 1;
 }
 
 static enum tern_result serialize(void *from, struct tern_tls_session *session)
 {
+    struct tm end;
     const int len = openssl.i2d_SSL_SESSION(from, NULL);
+    if (!read_end(from, &end)) {
+        return TERN_ERR_NOT_FOUND;
+    }
     if (len <= 0 || len > TERN_TLS_SESSION_MAX) {
         return TERN_ERR_TOO_LARGE;
     }
@@ -132,8 +131,7 @@ static enum tern_result serialize(void *from, struct tern_tls_session *session)
     *session = (struct tern_tls_session){
         .bytes = bytes,
         .len = (size_t)len,
-        .expires_s = tern_tls_expiry(hint < UINT32_MAX ? (uint32_t)hint : UINT32_MAX,
-                                     certificate_end(from))};
+        .expires_s = tern_tls_expiry(hint < UINT32_MAX ? (uint32_t)hint : UINT32_MAX, &end)};
     return TERN_OK;
 }
 
