@@ -17,12 +17,22 @@ enum state {
     STATE_DONE,
 };
 
+static void expect_status_line(struct tern_http_reader *reader)
+{
+    reader->state = STATE_STATUS_LINE;
+    reader->has_length = false;
+    reader->chunked = false;
+    reader->left = 0;
+    reader->response->status = 0;
+    reader->response->retry_after_s = 0;
+}
+
 void tern_http_reader_start(struct tern_http_reader *reader, struct tern_response *response)
 {
-    *reader = (struct tern_http_reader){.response = response, .state = STATE_STATUS_LINE};
-    response->status = 0;
-    response->retry_after_s = 0;
+    memset(reader, 0, sizeof *reader);
+    reader->response = response;
     response->body_len = 0;
+    expect_status_line(reader);
 }
 
 // --- Lines
@@ -173,12 +183,7 @@ static enum tern_result end_head(struct tern_http_reader *reader)
         return TERN_ERR_CORRUPT;
     }
     if (status < 200) {
-        struct tern_http_reader next = {.response = reader->response,
-                                        .begun = true,
-                                        .state = STATE_STATUS_LINE,
-                                        .line_bytes = reader->line_bytes};
-        *reader = next;
-        reader->response->status = 0;
+        expect_status_line(reader); // 100 Continue and the like: the answer is still to come
         return TERN_AGAIN;
     }
     if (status == 204 || status == 304 ||

@@ -31,10 +31,11 @@ static uint32_t days_of(uint32_t month, uint32_t year)
     return days[month] + (month == 1 && is_leap(year) ? 1u : 0u);
 }
 
+// Of *broken what mbedTLS reads. 32 bits last until 2106.
 struct tm *mbedtls_platform_gmtime_r(const mbedtls_time_t *seconds, struct tm *broken)
 {
-    uint32_t days = (uint32_t)(*seconds / 86400);
-    const uint32_t rest = (uint32_t)(*seconds % 86400);
+    const uint32_t now = (uint32_t)*seconds;
+    uint32_t days = now / 86400;
     uint32_t year = 1970;
     uint32_t month = 0;
     for (; days >= (is_leap(year) ? 366u : 365u); year++) {
@@ -43,12 +44,12 @@ struct tm *mbedtls_platform_gmtime_r(const mbedtls_time_t *seconds, struct tm *b
     for (; days >= days_of(month, year); month++) {
         days -= days_of(month, year);
     }
-    *broken = (struct tm){.tm_year = (int)year - 1900,
-                          .tm_mon = (int)month,
-                          .tm_mday = (int)days + 1,
-                          .tm_hour = (int)(rest / 3600),
-                          .tm_min = (int)(rest / 60 % 60),
-                          .tm_sec = (int)(rest % 60)};
+    broken->tm_year = (int)year - 1900;
+    broken->tm_mon = (int)month;
+    broken->tm_mday = (int)days + 1;
+    broken->tm_hour = (int)(now / 3600 % 24);
+    broken->tm_min = (int)(now / 60 % 60);
+    broken->tm_sec = (int)(now % 60);
     return broken;
 }
 #endif
