@@ -58,6 +58,11 @@ def make_root():
     mount("--rbind", "/dev", ROOT / "dev")
     for name in ("tmp", "run"):
         mount("-t", "tmpfs", "tmpfs", ROOT / name)
+    # Container images leave manuals and documents out.
+    for settings in inside("/etc/dpkg/dpkg.cfg.d").glob("*"):
+        settings.unlink()
+    # dpkg need not index the manual pages of the whole machine after each step.
+    inside("/var/lib/man-db/auto-update").unlink(missing_ok=True)
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
 
 
