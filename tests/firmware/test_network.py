@@ -126,25 +126,43 @@ def strangers(image, workspace, aggregator):
         yield "unknown-client", {**known, "id": 4711}
 
 
+def tell_nothing(image, workspace, aggregator, name, settings):
+    """The device tries, but no byte of a request leaves it."""
+    with Proxy(aggregator) as proxy:
+        device = Device(workspace, image, name, **settings)
+        device.put_data(*EXAMPLES)
+        process = device.start(proxy.port)
+        device.wait_until("trouble", 60, 2)
+        process.kill()
+        process.wait()
+        results = [line["result"] for line in find(device.lines(), "trouble")]
+        check(set(results) == {"tls"}, f"{name}: the device had {results}")
+        check(len(proxy.connections) >= 2, f"{name}: {len(proxy.connections)} connections")
+        for connection in proxy.connections:
+            check(connection.record_bytes("up", HANDSHAKE) > 0, f"{name}: no handshake")
+            sent = connection.record_bytes("up", DATA_RECORD)
+            check(sent == 0, f"{name}: {sent} bytes were sent to a stranger")
+
+
 def tell_nothing_to_strangers(image):
     with Workspace() as workspace:
         aggregator = Aggregator(workspace, SETTINGS).start()
         for name, settings in strangers(image, workspace, aggregator):
-            with Proxy(aggregator) as proxy:
-                device = Device(workspace, image, name, **settings)
-                device.put_data(*EXAMPLES)
-                process = device.start(proxy.port)
-                device.wait_until("trouble", 60, 2)
-                process.kill()
-                process.wait()
-                results = [line["result"] for line in find(device.lines(), "trouble")]
-                check(set(results) == {"tls"}, f"{name}: the device had {results}")
-                check(len(proxy.connections) >= 2, f"{name}: {len(proxy.connections)} connections")
-                for connection in proxy.connections:
-                    check(connection.record_bytes("up", HANDSHAKE) > 0, f"{name}: no handshake")
-                    sent = connection.record_bytes("up", DATA_RECORD)
-                    check(sent == 0, f"{name}: {sent} bytes were sent to a stranger")
+            tell_nothing(image, workspace, aggregator, name, settings)
         check(not aggregator.json("status")["updates_applied"], "an update came in")
+
+
+def openssl(workspace, *arguments):
+    subprocess.run(["openssl", *arguments], cwd=workspace.path, check=True, capture_output=True)
+
+
+def tell_nothing_to_the_expired(image):
+    with Workspace() as workspace:
+        aggregator = Aggregator(workspace, SETTINGS)
+        openssl(workspace, "x509", "-req", "-in", "server.csr", "-CA", "ca.crt", "-CAkey", "ca.key",
+                "-CAcreateserial", "-days", "-1", "-extfile", "san.cnf", "-out", "server.crt")
+        aggregator.start()
+        tell_nothing(image, workspace, aggregator, "expired", identity_of(image, aggregator))
 
 
 # In the handshake, in the answer behind a full one, behind a resumed one, in the handshake again.
@@ -190,18 +208,14 @@ def use_long_chain(workspace):
     (workspace.path / "leaf.cnf").write_text(
         f"subjectAltName={names},DNS:localhost\nbasicConstraints=critical,CA:FALSE\n"
         "keyUsage=critical,digitalSignature\nextendedKeyUsage=serverAuth\n")
-
-    def openssl(*arguments):
-        subprocess.run(["openssl", *arguments], cwd=workspace.path, check=True,
-                       capture_output=True)
-
-    openssl("ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", "int.key")
-    openssl("req", "-new", "-key", "int.key", "-subj", "/O=Fleet/CN=int", "-out", "int.csr")
+    openssl(workspace, "ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", "int.key")
+    openssl(workspace, "req", "-new", "-key", "int.key", "-subj", "/O=Fleet/CN=int",
+            "-out", "int.csr")
     for subject, issuer in (("int", "ca"), ("leaf", "int")):
         request = "int.csr" if subject == "int" else "server.csr"
-        openssl("x509", "-req", "-in", request, "-CA", f"{issuer}.crt", "-CAkey", f"{issuer}.key",
-                "-CAcreateserial", "-days", "2", "-extfile", f"{subject}.cnf",
-                "-out", f"{subject}.crt")
+        openssl(workspace, "x509", "-req", "-in", request, "-CA", f"{issuer}.crt",
+                "-CAkey", f"{issuer}.key", "-CAcreateserial", "-days", "2",
+                "-extfile", f"{subject}.cnf", "-out", f"{subject}.crt")
     parts = [(workspace.path / f"{part}.crt").read_text() for part in ("leaf", "int")]
     (workspace.path / "server.crt").write_text("".join(parts))
 
@@ -226,6 +240,7 @@ def test():
         survive_a_restart(image)
         if image.tls == "ecdsa":
             verify_long_chain(image)
+            tell_nothing_to_the_expired(image)
         print(f"{image.name}: strangers are told nothing, and cuts end nothing")
 
 
