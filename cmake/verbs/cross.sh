@@ -143,26 +143,9 @@ cross_sizes() { # ARCH VARIANT PROGRAM...
     fi
 }
 
-# The terms of what is linked into a static client.
-cross_copyrights() { # ARCH
-    local root file found=("$TERN_BUILD/cross/sources/curl/debian/copyright"
-        "$TERN_BUILD/cross/sources/cjson/debian/copyright")
-    root=$(cross_dir "$1")/sysroot
-    ! cross_is_native "$1" || root=
-    for file in libmbedtls-dev zlib1g-dev libinih-dev libnanopb-dev libc6-dev; do
-        file=$root/usr/share/doc/$file/copyright
-        [ ! -f "$file" ] || found+=("$file")
-    done
-    (IFS=';' && printf '%s\n' "${found[*]}")
-}
-
 cross_package() { # ARCH VARIANT
     local dir
     dir=$(cross_dir "$1")/$2
-    if [ "$2" = static ]; then
-        quietly "$dir/configure.log" "configuring for $1" cmake "$dir" \
-            "-DTERN_PACKAGE_COPYRIGHTS=$(cross_copyrights "$1")"
-    fi
     say "packages ($1, $2) in $dir/packages"
     package_make "$dir" "$dir/packages"
 }
