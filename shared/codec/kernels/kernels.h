@@ -91,8 +91,8 @@ static inline size_t tern_packed_stride(size_t count)
     return count / TERN_TERNARY_PARTS + (count % TERN_TERNARY_PARTS != 0);
 }
 
-#define TERN_TERNARY_BLOCK                                                                         \
-    (TERN_SMALL ? 128 : 1024) // bytes that a kernel below takes at most, but for a few runs
+// Bytes that a kernel below takes at most, but for a few runs.
+#define TERN_TERNARY_BLOCK (TERN_SMALL ? 128 : 1024)
 
 // Room for a block: the last byte of it may begin eight runs of 14, and two words are stored for a
 // run.
