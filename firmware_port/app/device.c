@@ -22,8 +22,10 @@
 #endif
 
 // Of the flash store, in the order of enum tern_record: identity, replica, upload, settled, meter.
+// Those that change every round have room for several copies, so that blocks are erased less often;
+// with blocks of 4 KiB it is 64 KiB in all.
 static const uint32_t record_sizes[TERN_RECORD_COUNT] = {
-    160, VALUES_MAX * 4 + 64, VALUES_MAX * 4 + UPDATE_MAX + 64, 32, 400,
+    160, 4 * (VALUES_MAX * 4 + 80), 3 * (VALUES_MAX * 4 + UPDATE_MAX + 80), 64, 2048,
 };
 
 static struct {

@@ -120,6 +120,13 @@ class Device:
                 raise Failure(f"{self.name} never said {name!r}")
             time.sleep(0.02)
 
+    def wait_for_first_start(self, port, timeout=60):
+        """Starts it until it knows who it is, then takes the power away."""
+        process = self.start(port)
+        self.wait_until("started", timeout)
+        process.kill()
+        process.wait()
+
     def run(self, port, timeout=120, ok=(0,)):
         """Runs to the end; returns what this run said."""
         before = len(self.lines())
