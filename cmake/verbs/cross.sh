@@ -108,38 +108,46 @@ cross_build() { # ARCH VARIANT TARGET...
     cmake --build "$dir/$variant" -j "$(cores)" --target "$@" || fail "the build for $arch failed"
 }
 
-cross_strip() { # ARCH PROGRAM OUT
-    local tool
-    tool=$(cross_triplet "$1")-strip
-    ! cross_is_native "$1" || tool=strip
-    "$tool" -o "$3" "$2" || fail "$2 cannot be stripped"
+# A tool of the architecture's binutils.
+cross_tool() { # ARCH NAME
+    if cross_is_native "$1"; then
+        printf '%s\n' "$2"
+    else
+        printf '%s-%s\n' "$(cross_triplet "$1")" "$2"
+    fi
+}
+
+# One row: bytes of the stripped file, and of the instructions and data in it. The difference is what
+# the loader needs, and gaps up to the next large page.
+cross_size_row() { # ARCH PROGRAM WHAT
+    local stripped inner
+    stripped=$(cross_dir "$1")/stripped
+    "$(cross_tool "$1" strip)" -o "$stripped" "$2" || fail "$2 cannot be stripped"
+    inner=$("$(cross_tool "$1" size)" -A "$stripped" |
+        awk '$1 ~ /^\.(text|rodata|data|data\.rel\.ro)$/ { sum += $2 } END { print sum }')
+    printf '  %-26s %10d %14d\n' "$3" "$(stat -c %s "$stripped")" "$inner"
 }
 
 # What a program costs before it does anything.
-cross_empty_size() { # ARCH
-    local dir flags=() compiler=gcc
-    dir=$(cross_dir "$1")
-    cross_is_native "$1" || {
-        compiler=$(cross_triplet "$1")-gcc
-        flags=("--sysroot=$dir/sysroot")
-    }
+cross_empty_program() { # ARCH OUT
+    local flags=()
+    cross_is_native "$1" || flags=("--sysroot=$(cross_dir "$1")/sysroot")
     echo 'int main(void) { return 0; }' |
-        "$compiler" "${flags[@]}" -Os -static -x c - -o "$dir/empty" || fail "no static C library for $1"
-    cross_strip "$1" "$dir/empty" "$dir/empty"
-    stat -c %s "$dir/empty"
+        "$(cross_tool "$1" gcc)" "${flags[@]}" -Os -static -x c - -o "$2" ||
+        fail "there is no static C library for $1"
 }
 
 cross_sizes() { # ARCH VARIANT PROGRAM...
     local arch=$1 variant=$2 dir program
     shift 2
     dir=$(cross_dir "$arch")
-    printf '%-28s %10s\n' "stripped, $arch" bytes
+    printf '%-28s %10s %14s\n' "$arch, stripped" bytes "code and data"
     for program in "$@"; do
-        cross_strip "$arch" "$dir/$variant/bin/$program" "$dir/stripped"
-        printf '  %-26s %10d\n' "$program, $variant" "$(stat -c %s "$dir/stripped")"
+        cross_size_row "$arch" "$dir/$variant/bin/$program" "$program, $variant"
     done
     if [ "$variant" = static ]; then
-        printf '  %-26s %10d\n' "an empty static program" "$(cross_empty_size "$arch")"
+        cross_empty_program "$arch" "$dir/empty"
+        cross_size_row "$arch" "$dir/empty" "an empty static program"
     fi
 }
 
@@ -177,16 +185,17 @@ cross_machine() { # ARCH VARIANT
 }
 
 # This machine's programs against, and together with, those of the architectures.
-cross_federation() { # VARIANT ARCH...
-    local variant=$1 machines arch kind
+cross_compare() { # VARIANT ARCH...
+    local variant=$1 machines arch kind kinds=(codecs federation)
     shift
+    [ "$variant" = dynamic ] || kinds+=(memory)
     machines=("native=$TERN_BUILD/bin")
     for arch in "$@"; do
         machines+=("$(cross_machine "$arch" "$variant")")
     done
     build_variant release tern-aggregator tern-client tern-codec
-    for kind in codecs federation; do
-        say "the same $kind on $*"
+    for kind in "${kinds[@]}"; do
+        say "$kind ($*)"
         TERN_BIN_DIR=$TERN_BUILD/bin timeout 600 /usr/bin/python3 -B \
             "$TERN_ROOT/tests/cross/test_$kind.py" "${machines[@]}" ||
             fail "tests/cross/test_$kind.py failed for $*"
@@ -217,5 +226,5 @@ verb_cross() {
         [ "$package" = no ] || cross_package "$arch" "$variant"
         [ "$test" = no ] || cross_test "$arch" "$variant"
     done
-    [ "$test" = no ] || cross_federation "$variant" "${archs[@]}"
+    [ "$test" = no ] || cross_compare "$variant" "${archs[@]}"
 }
