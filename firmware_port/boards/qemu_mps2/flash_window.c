@@ -6,6 +6,8 @@
 #include <string.h>
 
 #define PROGRAM_UNIT 4u
+#define PAGE 256u    // bytes that take a millisecond to program
+#define ERASE_MS 32u // of one block
 
 static uint8_t *chip(void)
 {
@@ -19,14 +21,23 @@ static enum tern_result read_chip(void *ctx, uint32_t offset, void *dst, size_t 
     return TERN_OK;
 }
 
+static void take_ms(uint32_t ms)
+{
+    const uint64_t until = board_monotonic_ms() + ms;
+    while (board_monotonic_ms() < until) {
+    }
+}
+
 // Byte by byte, in order, and visible in the file as it happens: the power may go in between.
 static enum tern_result program_chip(void *ctx, uint32_t offset, const void *src, size_t len)
 {
+    static uint32_t programmed;
     (void)ctx;
     const uint8_t *from = src;
     volatile uint8_t *to = chip() + offset;
     for (size_t i = 0; i < len; i++) {
         to[i] = (uint8_t)(to[i] & from[i]);
+        take_ms(++programmed % PAGE == 0);
     }
     return TERN_OK;
 }
@@ -37,6 +48,7 @@ static enum tern_result erase_chip(void *ctx, uint32_t offset)
     volatile uint8_t *block = chip() + offset;
     for (size_t i = 0; i < FLASH_BLOCK; i++) {
         block[i] = 0xff;
+        take_ms(i % (FLASH_BLOCK / ERASE_MS) == 0);
     }
     return TERN_OK;
 }
