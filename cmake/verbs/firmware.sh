@@ -61,6 +61,7 @@ test_firmware() {
         fail "tests of the firmware failed"
 }
 
+# Returns 1 when an image is over its budget; one that does not build ends everything.
 build_images() { # BOARDS LIBCS KINDS VERB_OF_SIZES
     local board libc tls folders=()
     for board in $1; do
@@ -73,12 +74,11 @@ build_images() { # BOARDS LIBCS KINDS VERB_OF_SIZES
     done
     say "sizes in bytes, and the change since firmware_port/sizes.json"
     python3 "$TERN_ROOT/cmake/verbs/firmware_sizes.py" "$4" \
-        "$TERN_ROOT/firmware_port/sizes.json" "${folders[@]}" ||
-        fail "an image is not what it has to be (named above)"
+        "$TERN_ROOT/firmware_port/sizes.json" "${folders[@]}"
 }
 
 verb_firmware() {
-    local boards=an385 libcs=newlib kinds=ecdsa tests=no sizes=table name
+    local boards=an385 libcs=newlib kinds=ecdsa tests=no sizes=table name within=yes
     while [ $# -gt 0 ]; do
         case $1 in
         --test) tests=yes boards=all libcs=all kinds=all ;;
@@ -100,6 +100,7 @@ verb_firmware() {
     for name in $FIRMWARE_SOURCES; do
         archive_source "$TERN_BUILD/sources" "$name"
     done
-    build_images "$boards" "$libcs" "$kinds" "$sizes"
+    build_images "$boards" "$libcs" "$kinds" "$sizes" || within=no
     [ "$tests" = no ] || test_firmware
+    [ "$within" = yes ] || fail "an image is not what it has to be (named under the table)"
 }
