@@ -17,10 +17,6 @@
 #define TRAINER_SIZE (VALUES_MAX * 8 + EXAMPLES_MAX * 4 + BATCH_MAX * 400 + 1024)
 #define PLATFORM_MAX 64
 
-#ifndef TERN_DEVICE_ERROR_STORAGE
-#define TERN_DEVICE_ERROR_STORAGE TERN_ERROR_FLOAT32
-#endif
-
 // Of the flash store, in the order of enum tern_record: identity, replica, upload, settled, meter.
 // Those that change every round have room for several copies, so that blocks are erased less often;
 // with blocks of 4 KiB it is 64 KiB in all.
@@ -36,7 +32,7 @@ static struct {
     const struct board_settings *settings;
     char platform[PLATFORM_MAX];
     float weights[VALUES_MAX];
-    float error_buffer[VALUES_MAX];
+    float error_buffer[VALUES_MAX]; // enough in any storage
     _Alignas(float) uint8_t blob[BLOB_SIZE];
     _Alignas(TERN_ARENA_ALIGNMENT) uint8_t arena[TRAINER_SIZE];
 } device;
@@ -173,7 +169,7 @@ enum tern_result device_restore(void)
         .model = &device.model,
         .trainer = tern_builtin_trainer_port(&device.trainer),
         .weights = device.weights,
-        .error_storage = TERN_DEVICE_ERROR_STORAGE,
+        .error_storage = TERN_ERROR_STORAGE,
         .error_buffer = device.error_buffer,
         .blob = device.blob,
         .blob_size = sizeof device.blob,

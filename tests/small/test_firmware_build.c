@@ -3,6 +3,7 @@
 #include "codec/container.h"
 #include "error_feedback/error_storage.h"
 #include "tests/shared/check.h"
+#include "util/crc32c.h"
 
 #include <string.h>
 
@@ -56,6 +57,12 @@ static void test_models_are_limited(void **state)
     assert_int_equal(tern_model_from_spec(&model, "cnn:28x28x1-8-16-10"), TERN_ERR_ARGUMENT);
 }
 
+static void test_checksums_are_the_same_with_a_smaller_table(void **state)
+{
+    (void)state;
+    assert_int_equal(tern_crc32c(0, "123456789", 9), 0xE3069283u);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -63,6 +70,7 @@ int main(void)
         cmocka_unit_test(test_what_is_announced_is_what_is_built_in),
         cmocka_unit_test(test_payloads_of_coders_that_are_left_out_are_unknown),
         cmocka_unit_test(test_models_are_limited),
+        cmocka_unit_test(test_checksums_are_the_same_with_a_smaller_table),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
