@@ -70,13 +70,17 @@ class Device:
     def __init__(self, workspace, image, name, **settings):
         self.workspace, self.image, self.name = workspace, image, name
         self.chips = workspace.path / f"{name}.psram"
-        with open(self.chips, "wb") as chips:
-            chips.write(b"\xff" * FLASH)
-            chips.truncate(PSRAM)
+        if not self.chips.exists():
+            self._make_chips()
         self.settings = {"name": name, "address": "10.0.2.15", "gateway": "10.0.2.2",
                          "server_address": "10.0.2.100", "port": 443, "host": "localhost",
                          **settings}
         self.runs = 0
+
+    def _make_chips(self):
+        with open(self.chips, "wb") as chips:
+            chips.write(b"\xff" * FLASH)
+            chips.truncate(PSRAM)
 
     def put_data(self, images, labels):
         scale = struct.unpack("<f", struct.pack("<f", 1.0 / 255.0))[0]
