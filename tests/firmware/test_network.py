@@ -1,13 +1,11 @@
 """What a device sends to whom, and what becomes of it when connections end early. An image of each
 way to verify talks to a real aggregator through a proxy that listens, and cuts when told to."""
-import socket
 import subprocess
-import threading
 
 from device import Device, examples, find, images
 from harness import Aggregator, Workspace, check, main, make_certificates, run
+from proxy import DATA_RECORD, HANDSHAKE, Proxy
 
-HANDSHAKE, DATA_RECORD = 22, 23  # RFC 5246, section 6.2.1
 ROUNDS = 4
 SETTINGS = {
     "federation": {"model": "softmax:64-6"},
@@ -18,83 +16,6 @@ SETTINGS = {
 }
 EXAMPLES = examples(60, seed=1)
 RESUMED_MAX = 160  # bytes that the server needs to resume; in full it needs some 280 and more
-
-
-class Connection:
-    """The bytes that passed each way, and how many may come down before it is cut."""
-
-    def __init__(self, limit):
-        self.up, self.down, self.limit, self.cut = b"", b"", limit, False
-
-    def record_bytes(self, direction, kind):
-        """Bytes of whole TLS records of one kind, heads included."""
-        stream = self.up if direction == "up" else self.down
-        total, at = 0, 0
-        while at + 5 <= len(stream):
-            end = at + 5 + int.from_bytes(stream[at + 3:at + 5], "big")
-            total += end - at if stream[at] == kind else 0
-            at = end
-        return total
-
-
-class Proxy:
-    """Cuts the n-th connection behind limits[n] bytes of what comes down; None: never."""
-
-    def __init__(self, aggregator, limits=()):
-        self.aggregator, self.limits, self.connections = aggregator, list(limits), []
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self.listener.getsockname()[1]
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.listener.close()
-
-    def _accept(self):
-        while True:
-            try:
-                device, _ = self.listener.accept()
-                server = socket.create_connection(("127.0.0.1", self.aggregator.port))
-            except OSError:
-                return
-            connection = Connection(self.limits.pop(0) if self.limits else None)
-            self.connections.append(connection)
-            for pump in (self._up, self._down):
-                threading.Thread(target=pump, args=(connection, device, server),
-                                 daemon=True).start()
-
-    def _up(self, connection, device, server):
-        try:
-            while data := device.recv(65536):
-                connection.up += data
-                server.sendall(data)
-        except OSError:
-            pass
-        self._end(device, server)
-
-    def _down(self, connection, device, server):
-        try:
-            while data := server.recv(65536):
-                if connection.limit is not None:
-                    data = data[:connection.limit - len(connection.down)]
-                connection.down += data
-                device.sendall(data)
-                if len(connection.down) == connection.limit:
-                    connection.cut = True
-                    break
-        except OSError:
-            pass
-        self._end(device, server)
-
-    @staticmethod
-    def _end(*ends):
-        for end in ends:
-            try:
-                end.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
 
 
 def der(path):
