@@ -120,7 +120,8 @@ class Proxy:
             connection.cut = True
         except OSError:
             pass
-        self._end(device, server)
+        finally:  # whatever a watcher found wrong
+            self._end(device, server)
 
     def _down(self, connection, device, server):
         try:
@@ -136,7 +137,8 @@ class Proxy:
             connection.cut = True
         except OSError:
             pass
-        self._end(device, server)
+        finally:  # whatever a watcher found wrong
+            self._end(device, server)
 
     @staticmethod
     def _end(*ends):
