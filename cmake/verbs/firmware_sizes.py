@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
 """What an image of the firmware takes of flash and RAM, part by part, from the linker's map.
 
+Tern's own code is compiled as one: the map says what is Tern's, and the debug information which of
+its parts a function is of. What was inlined counts where it went.
+
     firmware_sizes.py check IMAGE_DIR          is within its budget, and has no heap and no stdio
     firmware_sizes.py table BASELINE DIR...    prints a table, with the change since the baseline
     firmware_sizes.py save BASELINE DIR...     makes these sizes the baseline
@@ -8,22 +11,28 @@
 Exit code 1: over a budget, or something is linked that may not be.
 """
 import json
+import os
 import pathlib
 import re
 import subprocess
 import sys
 
 KIB = 1024
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 # The whole image is held to these by the linker (memory.ld), too.
 BUDGET = {"flash": 128 * KIB, "ram": 64 * KIB}
-TERN = ("shared", "client", "firmware_port")
-TERN_FLASH = 24 * KIB
+# What Tern's own code is to take one day, and what it may not grow beyond until then.
+TERN_GOAL = 24 * KIB
+TERN_CEILING = 33 * KIB + 512
 
-# Parts in the order of the table, by the archive that a piece comes from.
+# Tern's own, by the folder of the sources; "data": tables, texts and variables of them all.
+TERN = ("shared", "client", "firmware_port", "data of these")
+DATA = TERN[-1]
+COMPILED_AS_ONE = re.compile(r"[.]ltrans\d+[.]ltrans[.]o$")
+
+# Other parts in the order of the table, by the archive that a piece comes from.
 PARTS = {
-    "shared": ["libshared.a"],
-    "client": ["libclient.a"],
-    "firmware_port": ["libfirmware_port.a"],
+    "log": ["liblog.a"],
     "mbedTLS": ["libmbedtls.a"],
     "lwIP": ["liblwip.a"],
     "nanopb": ["libnanopb.a"],
@@ -40,7 +49,23 @@ FORBIDDEN = re.compile(r"_*(malloc|calloc|realloc|free|sbrk|exit|abort|v?f?s?n?p
                        r"f?puts|fopen|fwrite|sinit|sfp|libc_init_array)(_r)?$")
 
 
-def part_of(source):
+def folders_of(elf):
+    """Which of TERN a function is of, by its address."""
+    lines = subprocess.run(["arm-none-eabi-nm", "--defined-only", "-l", elf], check=True,
+                           capture_output=True, text=True).stdout.splitlines()
+    folders = {}
+    for line in lines:
+        found = re.match(r"([0-9a-f]+) [tT] \S+\t(.*):\d+$", line)
+        if found:
+            path = os.path.relpath(os.path.normpath(found[2]), ROOT)
+            folders[int(found[1], 16)] = path.split(os.sep)[0]
+    return folders
+
+
+def part_of(source, address, folders):
+    if COMPILED_AS_ONE.search(source):
+        folder = folders.get(address)
+        return folder if folder in TERN else DATA
     for part, names in PARTS.items():
         if any(name in source for name in names):
             return part
@@ -48,27 +73,31 @@ def part_of(source):
 
 
 def sections_of(text):
-    """Yields (output section, size, source) for every piece in the map, and (section, size, None)
-    for the section as a whole."""
+    """Yields (output section, address, size, source) for every piece in the map, and for a section
+    as a whole, whose source is None."""
     text = text[text.index("Linker script and memory map"):]
     text = re.sub(r"\n (\S+)\n +0x", r"\n \1 0x", text)  # long names have a line of their own
     text = re.sub(r"\n(\.\S+)\n +0x", r"\n\1 0x", text)
     section = None
     for line in text.splitlines():
-        whole = re.match(r"(\.\S+)\s+0x[0-9a-f]+\s+0x([0-9a-f]+)", line)
-        piece = re.match(r" (?:[.]\S+|COMMON)\s+0x[0-9a-f]+\s+0x([0-9a-f]+) (\S.*)", line)
+        whole = re.match(r"(\.\S+)\s+0x([0-9a-f]+)\s+0x([0-9a-f]+)", line)
+        piece = re.match(r" (?:[.]\S+|COMMON)\s+0x([0-9a-f]+)\s+0x([0-9a-f]+) (\S.*)",
+                         line)
         if whole:
             section = whole[1]
-            yield section, int(whole[2], 16), None
+            yield section, int(whole[2], 16), int(whole[3], 16), None
         elif piece and section:
-            yield section, int(piece[1], 16), piece[2]
+            yield section, int(piece[1], 16), int(piece[2], 16), piece[3]
 
 
 def measure(folder):
-    sizes = {part: {"flash": 0, "ram": 0} for part in [*PARTS, STACK, REST]}
-    for section, size, source in sections_of((folder / "tern.map").read_text()):
+    sizes = {part: {"flash": 0, "ram": 0} for part in [*TERN, *PARTS, STACK, REST]}
+    folders = folders_of(folder / "tern.elf")
+    for section, address, size, source in sections_of((folder / "tern.map").read_text()):
         # What a section has more than its pieces is padding; the stack has no piece.
-        parts = [(REST, 1)] if source is None else [(part_of(source), 1), (REST, -1)]
+        parts = [(REST, 1)]
+        if source is not None:
+            parts = [(part_of(source, address, folders), 1), (REST, -1)]
         if section == ".stack":
             parts = [(STACK, 1)]
         for part, sign in parts:
@@ -81,7 +110,7 @@ def measure(folder):
 
 def over_budget(name, sizes):
     limits = [("whole image", kind, limit) for kind, limit in BUDGET.items()]
-    limits.append(("of it Tern", "flash", TERN_FLASH))
+    limits.append(("of it Tern", "flash", TERN_CEILING))
     return [f"{name}: {part} takes {sizes[part][kind]} bytes of {kind}, of {limit}"
             for part, kind, limit in limits if sizes[part][kind] > limit]
 
@@ -108,8 +137,10 @@ def print_table(name, sizes, before):
         old = before.get(part, {})
         print(f"  {part:<16}{size['flash']:>8}{change(size['flash'], old.get('flash')):>8}"
               f"{size['ram']:>9}{change(size['ram'], old.get('ram')):>8}")
-    print(f"  {'budget':<16}{BUDGET['flash']:>8}{'':>8}{BUDGET['ram']:>9}"
-          f"      (Tern: {TERN_FLASH} of flash)")
+    tern = sizes["of it Tern"]["flash"]
+    reached = f"missed by {tern - TERN_GOAL}" if tern > TERN_GOAL else "reached"
+    print(f"  {'budget':<16}{BUDGET['flash']:>8}{'':>8}{BUDGET['ram']:>9}")
+    print(f"  {'of it Tern':<16}{TERN_CEILING:>8}  at most; the goal, {TERN_GOAL}, is {reached}")
 
 
 def check(folder):

@@ -1,5 +1,5 @@
 #include "app/device.h"
-#include "app/narrator.h"
+#include "log/narrator.h"
 #include "net/transport.h"
 #include "store/flash_store.h"
 #include "trainer/trainer.h"
@@ -67,6 +67,14 @@ static bool may_work(void *ctx, struct tern_conditions *now, const char **why)
     return true;
 }
 
+// ctx: the rounds that were answered, counted here.
+static void on_event(void *ctx, const struct tern_client_event *event)
+{
+    uint32_t *rounds = ctx;
+    *rounds += event->kind == TERN_EVENT_UPLOADED;
+    narrator_event(event);
+}
+
 static struct tern_ports ports(void)
 {
     return (struct tern_ports){
@@ -105,7 +113,7 @@ enum tern_result device_start(const struct board_settings *settings, uint32_t *r
         .ports = ports(),
         .name = settings->name,
         .platform = device.platform,
-        .on_event = narrator_on_event,
+        .on_event = on_event,
         .event_ctx = rounds,
         .builds_model = builds_model,
     };

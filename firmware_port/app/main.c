@@ -1,22 +1,18 @@
 // The firmware: starts the board, becomes a client, and then does nothing but poll the network and
 // step the client, forever or for as many rounds as the settings say.
 #include "app/device.h"
-#include "app/line.h"
+#include "log/narrator.h"
 #include "net/transport.h"
 
 #define ENROLL_AGAIN_MS 5000
 
 static uint32_t rounds; // answered since the start
 
-// Stops when `result` is an error: what failed, and its name.
+// Stops when `result` is an error.
 static void must(enum tern_result result, const char *what)
 {
     if (result != TERN_OK) {
-        struct line line = {0};
-        line_text(&line, what);
-        line_text(&line, ": ");
-        line_text(&line, tern_result_name(result));
-        board_stop(true, line.text);
+        narrator_failed(what, result);
     }
 }
 
@@ -49,7 +45,7 @@ static void enroll(const struct board_settings *settings)
         if (result == TERN_AGAIN) {
             board_idle(1);
         } else if (passes(result)) {
-            board_log("enrolling failed, and is tried again");
+            narrator_enrolls_again();
             wait(ENROLL_AGAIN_MS);
         } else {
             must(result, "enrolling");
@@ -68,32 +64,7 @@ static void become_client(const struct board_settings *settings)
     const struct tern_client_identity *identity = tern_client_identity(device_client());
     tern_firmware_transport_identify(identity->client_id, identity->token);
     must(device_restore(), "the records");
-    struct line line = {0};
-    line_text(&line, "started");
-    line_number(&line, "client", identity->client_id);
-    line_quoted(&line, "model", identity->model_spec);
-    line_number(&line, "version", tern_client_version(device_client()));
-    board_log(line.text);
-}
-
-// One line for programs: where the model is, and what the run took.
-static void say_summary(void)
-{
-    const struct tern_client *client = device_client();
-    struct line line = {0};
-    size_t given = 0;
-    size_t used = board_stack_used(&given);
-    line_text(&line, "summary");
-    line_number(&line, "version", tern_client_version(client));
-    line_hex(&line, "replica", tern_client_replica(client), TERN_SHA256_SIZE);
-    line_number(&line, "rounds", rounds);
-    line_number(&line, "stack", used);
-    line_number(&line, "stack_given", given);
-    used = tern_firmware_transport_peak(&given);
-    line_number(&line, "tls", used);
-    line_number(&line, "tls_given", given);
-    line_number(&line, "flash_wear", device_flash_wear());
-    board_log(line.text);
+    narrator_started(device_client());
 }
 
 static bool is_done(const struct board_settings *settings)
@@ -119,6 +90,6 @@ int main(void)
         }
     }
     must(tern_client_end(device_client()), "the meter");
-    say_summary();
+    narrator_summary(device_client(), rounds, device_flash_wear());
     board_stop(false, "done");
 }

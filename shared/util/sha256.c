@@ -3,6 +3,17 @@
 #include "util/sha256_blocks.h"
 #include <string.h>
 
+// Fractional parts of the square roots of the first 8 primes (section 5.3.3).
+static const uint32_t initial_hash[8] = {
+    0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19,
+};
+
+// --- Blocks
+// ------------------------------------------------------------------------------------------------
+
+#ifdef TERN_SHA256_DEVICE
+#define compress_blocks tern_sha256_device
+#else
 // Fractional parts of the cube roots of the first 64 primes (FIPS 180-4, section 4.2.2).
 const uint32_t tern_sha256_constants[64] = {
     0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
@@ -13,11 +24,6 @@ const uint32_t tern_sha256_constants[64] = {
     0xa2bfe8a1, 0xa81a664b, 0xc24b8b70, 0xc76c51a3, 0xd192e819, 0xd6990624, 0xf40e3585, 0x106aa070,
     0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
     0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2,
-};
-
-// Fractional parts of the square roots of the first 8 primes (section 5.3.3).
-static const uint32_t initial_hash[8] = {
-    0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19,
 };
 
 static uint32_t rotate_right(uint32_t x, unsigned n)
@@ -82,6 +88,10 @@ static void compress_blocks(uint32_t h[8], const uint8_t *data, size_t blocks)
         compress(h, data);
     }
 }
+#endif
+
+// --- Messages
+// ----------------------------------------------------------------------------------------------
 
 void tern_sha256_init(struct tern_sha256 *ctx)
 {

@@ -1,5 +1,4 @@
-// The compression function of SHA-256 for processors that have it in hardware. Only sha256.c
-// includes this. Reentrant.
+// The compression function of SHA-256 where sha256.c does not have to bring it. Reentrant.
 #ifndef TERN_SHA256_BLOCKS_H
 #define TERN_SHA256_BLOCKS_H
 
@@ -17,5 +16,9 @@ extern const uint32_t tern_sha256_constants[64];
 // Hashes whole blocks into h when this processor has the SHA extensions, else returns false.
 _Bool tern_sha256_x86(uint32_t h[8], const uint8_t *data, size_t blocks);
 #endif
+
+// Hashes whole blocks into h. Programs built with TERN_SHA256_DEVICE bring it, of their TLS library
+// or in hardware, instead of having a second one.
+void tern_sha256_device(uint32_t h[8], const uint8_t *data, size_t blocks);
 
 #endif

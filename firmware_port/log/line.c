@@ -1,4 +1,4 @@
-#include "app/line.h"
+#include "log/line.h"
 
 static void put(struct line *line, char c)
 {
