@@ -1,4 +1,4 @@
-"""Every command that the README and docs/OPERATIONS.md show.
+"""Every command that the README, docs/OPERATIONS.md and docs/PORTING.md show.
 
 The README's deployment is run as it stands, in an empty directory. Of the other lines,
 every verb and option must be known to the program it is given to, and every file that is
@@ -62,7 +62,8 @@ def check_command(line):
 def test():
     readme = (ROOT / "README.md").read_text()
     commands = 0
-    for text in (readme, (ROOT / "docs/OPERATIONS.md").read_text()):
+    documents = [ROOT / "docs" / name for name in ("OPERATIONS.md", "PORTING.md")]
+    for text in (readme, *[document.read_text() for document in documents]):
         for block in shell_blocks(text):
             for line in block.replace("\\\n", " ").split("\n"):
                 commands += check_command(line)

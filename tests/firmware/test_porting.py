@@ -1,0 +1,60 @@
+"""What docs/PORTING.md tells a porter to run first, run as it stands; the device says what it says
+there. Figures that depend on the network may differ."""
+import os
+import pathlib
+import re
+import subprocess
+
+from device import images
+from harness import BIN, Workspace, check, main
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+STEP = "### 2. See a device take part"
+SHOWN = "build/firmware/an385-newlib-ecdsa"
+VARIES = re.compile(r"(round_wire_bytes|stack|tls|flash_wear)=\d+")
+
+
+def block(text, kind):
+    return re.search(rf"^```{kind}\n(.*?)^```", text, re.M | re.S)[1]
+
+
+def script(text):
+    """Without what ctest has built before, and with an end."""
+    lines = re.sub(r"^\./tern build.*\n", "", block(text, "sh"), flags=re.M)
+    return lines + "\nkill %1; wait %1"
+
+
+def run_script(text, image):
+    with Workspace() as workspace:
+        for shown, real in ((SHOWN, image.elf.parent.resolve()), ("tests", ROOT / "tests")):
+            target = workspace.path / shown
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.symlink_to(real)
+        environment = dict(os.environ, PATH=f"{BIN.resolve()}:{os.environ['PATH']}")
+        done = subprocess.run(["bash", "-euo", "pipefail", "-c", script(text)], cwd=workspace.path,
+                              env=environment, text=True, timeout=120, start_new_session=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        check(done.returncode == 0, f"the steps exited {done.returncode}:\n{done.stdout}")
+        return done.stdout
+
+
+def comparable(text):
+    """Lines of the device, with what varies left open; troubles come and go."""
+    return [VARIES.sub(r"\1=", line) for line in text.splitlines()
+            if re.match(r"[a-z]+ \w+=|done$", line)
+            and not line.startswith(("trouble", "waiting", "level="))]
+
+
+def test():
+    text = (ROOT / "docs/PORTING.md").read_text().split(STEP, 1)[1]
+    chosen = [image for image in images() if image.name == pathlib.Path(SHOWN).name]
+    check(chosen, f"there is no image {SHOWN}")
+    expected, said = comparable(block(text, "text")), comparable(run_script(text, chosen[0]))
+    check(len(expected) > 10, f"the document shows only {len(expected)} lines")
+    check(said == expected, "the device says:\n" + "\n".join(said) +
+          "\nthe document:\n" + "\n".join(expected))
+    print(f"{len(said)} lines as docs/PORTING.md has them")
+
+
+if __name__ == "__main__":
+    main(test)
