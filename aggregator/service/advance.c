@@ -50,11 +50,18 @@ static enum tern_result store_members(struct tern_service *service)
 
 // --- Opening
 
+// One that was provisioned and has not come yet is still with the factory: rounds that wait for it
+// would wait until their deadline.
+static bool is_trainer(const struct client *client)
+{
+    return !client->evaluator && !client->revoked && client->last_seen_ms != 0;
+}
+
 static bool may_train(const struct tern_service *service, const struct client *client, uint64_t now)
 {
     uint64_t within = service->config.eligible_within_ms;
     bool recent = within == 0 || client->last_seen_ms + within >= now;
-    return !client->evaluator && !client->revoked && recent;
+    return is_trainer(client) && recent;
 }
 
 // Fills service->eligible, ascending.
@@ -73,7 +80,7 @@ static uint32_t enrolled_trainers(const struct tern_service *service)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < service->client_count; i++) {
-        count += !service->clients[i].evaluator && !service->clients[i].revoked;
+        count += is_trainer(&service->clients[i]);
     }
     return count;
 }

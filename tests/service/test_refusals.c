@@ -531,15 +531,11 @@ static void expect_codec_missing(uint32_t known, const char *what)
     answer_free(&answer);
 }
 
-// `tern-aggregator provision` may know of another limit than the service.
-static void test_clients_beyond_the_limit_do_not_stop_the_service(void **state)
+// As `tern-aggregator provision` beside the service; returns the client's id.
+static uint64_t provision(void)
 {
-    (void)state;
     struct tern_db *other;
     char why[256];
-    harness.config.limits.clients = 1;
-    harness_start(&harness);
-    uint64_t one = enroll(&harness, false);
     assert_int_equal(tern_db_open(harness.path, &other, why), TERN_OK);
     assert_int_equal(tern_db_begin(other), TERN_OK);
     struct tern_db_client row = {.name = "provisioned"};
@@ -548,11 +544,39 @@ static void test_clients_beyond_the_limit_do_not_stop_the_service(void **state)
     assert_int_equal(tern_db_client_add(other, &row), TERN_OK);
     assert_int_equal(tern_db_commit(other), TERN_OK);
     tern_db_close(other);
-    checkin(&harness, one, NULL);
     tern_base64url_encode(token, sizeof token, harness.tokens[row.id]);
-    checkin(&harness, row.id, NULL);
+    return row.id;
+}
+
+// `tern-aggregator provision` may know of another limit than the service.
+static void test_clients_beyond_the_limit_do_not_stop_the_service(void **state)
+{
+    (void)state;
+    harness.config.limits.clients = 1;
+    harness_start(&harness);
+    uint64_t one = enroll(&harness, false);
+    uint64_t two = provision();
+    checkin(&harness, one, NULL);
+    checkin(&harness, two, NULL);
     harness_restart(&harness);
-    checkin(&harness, row.id, NULL);
+    checkin(&harness, two, NULL);
+}
+
+// A round of two would wait for it until its deadline.
+static void test_provisioned_clients_count_once_they_have_come(void **state)
+{
+    (void)state;
+    harness_start(&harness);
+    uint64_t one = enroll(&harness, false);
+    uint64_t two = provision();
+    harness_restart(&harness);
+    assert_false(checkin(&harness, one, NULL).has_task);
+    test_advance(2000);
+    assert_false(checkin(&harness, one, NULL).has_task);
+    checkin(&harness, two, NULL);
+    harness_restart(&harness);
+    assert_true(checkin(&harness, one, NULL).has_task);
+    assert_true(checkin(&harness, two, NULL).has_task);
 }
 
 // The sentence names the one that is missing, and not those that the client knows.
@@ -612,6 +636,7 @@ int main(void)
         TEST(test_evaluators_do_not_train),
         TEST(test_client_is_told_which_codec_it_lacks),
         TEST(test_clients_beyond_the_limit_do_not_stop_the_service),
+        TEST(test_provisioned_clients_count_once_they_have_come),
         TEST(test_checkins_that_cannot_be_served),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
