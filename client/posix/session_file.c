@@ -8,6 +8,8 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #define MAGIC 0x73534c54u // "TLSs"
 #define FORMAT 1u
@@ -24,12 +26,23 @@ static bool is_valid(const uint8_t *file, size_t len, const uint8_t *binding, ui
            memcmp(file + BINDING_AT, binding, TERN_SHA256_SIZE) == 0;
 }
 
+// Whoever else can write the file could have a session of his own resumed, for which no certificate
+// was verified. What is no ordinary file could keep the reader waiting.
+static bool is_own(const char *path)
+{
+    struct stat facts;
+    return lstat(path, &facts) == 0 && S_ISREG(facts.st_mode) &&
+           (facts.st_uid == geteuid() || facts.st_uid == 0) &&
+           (facts.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
 void tern_session_file_read(const char *path, const uint8_t binding[TERN_SHA256_SIZE],
                             uint64_t now_s, struct tern_tls_session *session)
 {
     uint8_t *file = NULL;
     size_t len = 0;
-    if (tern_file_read(path, HEAD_SIZE + TERN_TLS_SESSION_MAX, &file, &len) != TERN_OK) {
+    if (!is_own(path) ||
+        tern_file_read(path, HEAD_SIZE + TERN_TLS_SESSION_MAX, &file, &len) != TERN_OK) {
         return;
     }
     uint8_t *bytes = is_valid(file, len, binding, now_s) ? malloc(len - HEAD_SIZE) : NULL;

@@ -7,7 +7,8 @@
 #include "util/sha256.h"
 
 // Reads a session that was saved under the same binding and has not expired at now_s. One that is
-// missing, damaged, foreign, expired or from the future leaves *session as it is.
+// missing, damaged, foreign, expired or from the future leaves *session as it is; so does a file
+// that others than its owner may write, of another user than this one or root, or no ordinary one.
 void tern_session_file_read(const char *path, const uint8_t binding[TERN_SHA256_SIZE],
                             uint64_t now_s, struct tern_tls_session *session);
 

@@ -124,6 +124,22 @@ def damaged_files_are_ignored(client):
     client.expect_full("no file")
 
 
+def files_of_others_are_ignored(client):
+    client.file.chmod(0o666)
+    client.expect_full("a file that others may write")
+    mode = stat.S_IMODE(client.file.stat().st_mode)
+    check(mode == 0o600, f"its successor has mode {mode:o}")
+    elsewhere = client.state.parent / "elsewhere"
+    elsewhere.write_bytes(client.file.read_bytes())
+    client.file.unlink()
+    client.file.symlink_to(elsewhere)
+    client.expect_full("a link")
+    client.file.unlink()
+    os.mkfifo(client.file)
+    client.expect_full("a pipe, which nobody writes to")
+    client.expect_resumed("after it")
+
+
 def times_are_kept(client):
     good = client.file.read_bytes()
     client.file.write_bytes(sealed(good))
@@ -296,6 +312,7 @@ def test():
         session_outlives_the_process(client)
         session_ends_with_the_certificate(client)
         damaged_files_are_ignored(client)
+        files_of_others_are_ignored(client)
         times_are_kept(client)
         wrong_sessions_fall_back(client)
         bound_to_server_and_ca(client, workspace)
