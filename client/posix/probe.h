@@ -21,8 +21,11 @@ struct tern_reading {
 // --- Files
 // -----------------------------------------------------------------------------------------
 
-// Reads the first line of root/path, without its newline, cut at size - 1 bytes. Returns false, and
-// "", when it cannot be read or is empty.
+// Reads root/path, cut at size - 1 bytes, and never waits. Returns false, and "", when it cannot be
+// read, is empty, or is no text.
+bool tern_probe_text(const char *root, const char *path, char *text, size_t size);
+
+// The same for its first line, without the newline.
 bool tern_probe_line(const char *root, const char *path, char *line, size_t size);
 
 // Reads a whole number from a text with nothing behind it. Returns false on anything else, and on

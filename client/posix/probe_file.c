@@ -10,10 +10,10 @@
 #include <string.h>
 #include <unistd.h>
 
-bool tern_probe_line(const char *root, const char *path, char *line, size_t size)
+bool tern_probe_text(const char *root, const char *path, char *text, size_t size)
 {
     char whole[TERN_PROBE_PATH];
-    line[0] = '\0';
+    text[0] = '\0';
     if (snprintf(whole, sizeof whole, "%s/%s", root, path) >= (int)sizeof whole) {
         return false;
     }
@@ -22,9 +22,16 @@ bool tern_probe_line(const char *root, const char *path, char *line, size_t size
     if (fd < 0) {
         return false;
     }
-    const ssize_t got = read(fd, line, size - 1);
+    const ssize_t got = read(fd, text, size - 1);
     close(fd);
-    line[got > 0 ? got : 0] = '\0';
+    const size_t len = got > 0 ? (size_t)got : 0;
+    text[memchr(text, '\0', len) == NULL ? len : 0] = '\0';
+    return text[0] != '\0';
+}
+
+bool tern_probe_line(const char *root, const char *path, char *line, size_t size)
+{
+    tern_probe_text(root, path, line, size);
     line[strcspn(line, "\n")] = '\0';
     return line[0] != '\0';
 }

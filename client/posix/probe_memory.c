@@ -2,26 +2,17 @@
 #define _GNU_SOURCE
 #include "posix/probe.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#define FILE_MAX 4096 // the kernel's has some 1,500 bytes
+
 uint32_t tern_probe_memory(const char *root)
 {
-    char path[TERN_PROBE_PATH];
-    snprintf(path, sizeof path, "%s/proc/meminfo", root);
-    FILE *file = fopen(path, "re");
-    if (file == NULL) {
-        return 0;
-    }
     static const char key[] = "MemAvailable:";
-    char line[128];
-    unsigned long long kib = 0;
-    while (kib == 0 && fgets(line, sizeof line, file) != NULL) {
-        if (strncmp(line, key, sizeof key - 1) == 0) {
-            kib = strtoull(line + sizeof key - 1, NULL, 10);
-        }
-    }
-    fclose(file);
+    char text[FILE_MAX];
+    tern_probe_text(root, "proc/meminfo", text, sizeof text);
+    const char *found = strstr(text, key);
+    const unsigned long long kib = found != NULL ? strtoull(found + sizeof key - 1, NULL, 10) : 0;
     return kib < UINT32_MAX ? (uint32_t)kib : UINT32_MAX;
 }

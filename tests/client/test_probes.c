@@ -6,6 +6,8 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -304,6 +306,21 @@ static void memory_is_what_is_available(void **state)
     assert_int_equal(tern_probe_memory(root), 0);
 }
 
+// Neither may keep the probe waiting or reading.
+static void memory_in_no_ordinary_file_is_unknown(void **state)
+{
+    (void)state;
+    char path[512];
+    fake_root_put("proc/meminfo", "");
+    snprintf(path, sizeof path, "%s/proc/meminfo", root);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_int_equal(tern_probe_memory(root), 0);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(symlink("/dev/zero", path), 0);
+    assert_int_equal(tern_probe_memory(root), 0);
+}
+
 // --- The machine itself
 // --------------------------------------------------------------------------------
 
@@ -335,6 +352,7 @@ int main(void)
         TEST(hottest_zone_counts),
         TEST(zones_that_cannot_be_read_are_left_out),
         TEST(memory_is_what_is_available),
+        TEST(memory_in_no_ordinary_file_is_unknown),
         TEST(real_machine_has_load_and_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
