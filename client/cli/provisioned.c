@@ -50,6 +50,14 @@ static enum tern_result take_whole(const cJSON *root, const char *key, uint64_t 
     return TERN_OK;
 }
 
+// false where there is none.
+static enum tern_result take_flag(const cJSON *root, const char *key, bool *flag)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(root, key);
+    *flag = cJSON_IsTrue(item);
+    return item == NULL || cJSON_IsBool(item) ? TERN_OK : TERN_ERR_CORRUPT;
+}
+
 static enum tern_result take(const cJSON *root, struct tern_client_identity *identity)
 {
     char hash[2 * TERN_SHA256_SIZE + 1];
@@ -58,10 +66,19 @@ static enum tern_result take(const cJSON *root, struct tern_client_identity *ide
     TERN_TRY(take_text(root, "model", identity->model_spec, sizeof identity->model_spec));
     TERN_TRY(take_whole(root, "seed", &identity->model_seed));
     TERN_TRY(take_text(root, "model_hash", hash, sizeof hash));
-    identity->evaluator = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(root, "evaluator"));
+    TERN_TRY(take_flag(root, "evaluator", &identity->evaluator));
     return strlen(hash) == sizeof hash - 1
                ? tern_hex_decode(hash, identity->model_hash, TERN_SHA256_SIZE)
                : TERN_ERR_CORRUPT;
+}
+
+// Several clients' objects one behind the other would else be taken for the first one's.
+static bool is_blank(const char *text, const char *end)
+{
+    while (text < end && strchr(" \t\r\n", *text) != NULL && *text != '\0') {
+        text++;
+    }
+    return text == end;
 }
 
 enum tern_result provisioned_read(const char *path, struct tern_client_identity *identity)
@@ -70,8 +87,10 @@ enum tern_result provisioned_read(const char *path, struct tern_client_identity 
     size_t len = 0;
     memset(identity, 0, sizeof *identity);
     TERN_TRY(read_file(path, text, &len));
-    cJSON *root = cJSON_ParseWithLength(text, len);
-    const enum tern_result result = cJSON_IsObject(root) ? take(root, identity) : TERN_ERR_CORRUPT;
+    const char *end = text;
+    cJSON *root = cJSON_ParseWithLengthOpts(text, len, &end, 0);
+    const bool single = cJSON_IsObject(root) && is_blank(end, text + len);
+    const enum tern_result result = single ? take(root, identity) : TERN_ERR_CORRUPT;
     cJSON_Delete(root);
     return result;
 }

@@ -63,13 +63,15 @@ def a_factory_writes_the_identity(workspace, aggregator):
     path = workspace.path / "valve.json"
     for broken in ("", "[]", "{}", json.dumps(facts | {"token": "short"}),
                    json.dumps(facts | {"client": 0}), json.dumps(facts | {"model_hash": "00"}),
-                   json.dumps(facts | {"seed": -1}), " " * 5000):
+                   json.dumps(facts | {"seed": -1}), " " * 5000,
+                   json.dumps(facts | {"evaluator": "no"}), json.dumps(facts) * 2,
+                   json.dumps(facts) + "\n\0"):
         path.write_text(broken)
         client.run("enroll", "--provisioned", str(path), code=2, says="provision --json")
     path.write_text(json.dumps(facts | {"model_hash": "00" * 32}))
     client.run("enroll", "--provisioned", str(path), code=3, says="model")
     client.run("enroll", "--provisioned", str(path) + ".not", code=2, says="cannot be read")
-    path.write_text(json.dumps(facts))
+    path.write_text(json.dumps(facts) + "\r\n\n")
     said = client.json("enroll", "--provisioned", str(path))
     check(said["client"] == facts["client"], f"said {said}")
     client.run("enroll", "--provisioned", str(path), code=2, says="--force")
