@@ -37,7 +37,9 @@ archive_open() { # DIR ARCH deb|deb-src
             fail "apt on this machine has no source for bookworm (Debian 12)"
         fi
     done
-    quietly "$dir/update.log" "reading the package lists for $arch" archive_apt "$dir" "$arch" update
+    # Without the option apt takes lists that cannot be fetched for a mere warning.
+    quietly "$dir/update.log" "reading the package lists for $arch" \
+        archive_apt "$dir" "$arch" -o APT::Update::Error-Mode=any update
 }
 
 # The .deb files of packages with everything they depend on, downloaded when they are not there yet.

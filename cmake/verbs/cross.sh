@@ -99,7 +99,7 @@ cross_build() { # ARCH VARIANT TARGET...
     mapfile -t options < <(cross_toolchain "$arch")
     if [ "$variant" = static ]; then
         options+=(-DTERN_STATIC=ON -DTERN_DBUS=OFF -DTERN_CURL_TLS=mbedtls "-DCURL_DIR=$dir/light/lib/cmake/CURL"
-            "-DCMAKE_EXE_LINKER_FLAGS=-L$dir/light/lib")
+            "-DCMAKE_EXE_LINKER_FLAGS=-L'$dir/light/lib'")
     fi
     say "build ($arch, $variant)"
     mkdir -p "$dir/$variant"
