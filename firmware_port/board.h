@@ -88,8 +88,8 @@ struct board_settings {
     uint64_t model_seed; // of its initial weights
     const char *join_code;
 
-    const char *name;      // shown by `tern-aggregator clients`
-    uint32_t rounds;       // end after so many rounds; 0 = never
+    const char *name; // shown by `tern-aggregator clients`
+    uint32_t rounds;  // end after so many rounds; 0 = never
 };
 
 // Static; valid after board_start().

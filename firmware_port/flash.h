@@ -17,8 +17,8 @@ struct tern_flash {
     // Each returns TERN_ERR_IO when the device says that it failed. Offsets and lengths stay inside
     // the region; program's are multiples of program_size, its units were erased before and are
     // never programmed twice, and src need not be aligned. What a power cut left half done reads as
-    // any bytes, but it reads: a controller that faults on them must be told not to. A unit that reads
-    // as 0xff throughout counts as erased.
+    // any bytes, but it reads: a controller that faults on them must be told not to. A unit that
+    // reads as 0xff throughout counts as erased.
     TERN_MUST_USE enum tern_result (*read)(void *ctx, uint32_t offset, void *dst, size_t len);
     TERN_MUST_USE enum tern_result (*program)(void *ctx, uint32_t offset, const void *src,
                                               size_t len);
