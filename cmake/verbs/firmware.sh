@@ -2,8 +2,8 @@
 
 help_firmware() {
     cat <<'END_HELP'
-usage: ./tern firmware [--board an385|an386|all] [--libc newlib|picolibc|all] [--tls ecdsa|psk|all]
-                       [--save] [--test]
+usage: ./tern firmware [--board an385|an386|all] [--libc newlib|picolibc|all] [--tls ecdsa|psk|both|all]
+                       [--error-buffer float32|int8] [--save] [--test]
 
 Builds the client for microcontrollers: shared, client, firmware_port, mbedTLS, lwIP and nanopb, by
 arm-none-eabi-gcc -Os, with the linker held to the whole budget of flash and RAM. Prints how much of
@@ -11,9 +11,14 @@ both each part takes, against firmware_port/sizes.json. The images are build/fir
 
   --board   mps2-an385 (Cortex-M3) or mps2-an386 (Cortex-M4F), as QEMU has them; default an385
   --libc    the C library that memcpy() and the like come from; default newlib (its nano variant)
-  --tls     certificates (ecdsa, default) or pre-shared keys (psk)
+  --tls     certificates (ecdsa, default), pre-shared keys (psk), or both in one image, where the
+            device's settings decide; all: one image of the first and one of the second kind
+  --error-buffer
+            float32 (default), or int8, which takes a quarter of the RAM and makes another model
   --save    makes the sizes of these images the ones that later changes are measured against
-  --test    builds all of them, and the programs, and runs them together in QEMU (tests/firmware)
+  --test    builds all of them, one more for both kinds of TLS and one for int8, and the programs,
+            runs them together in QEMU (tests/firmware), and prints what codecs cost, against
+            tests/bench/firmware/codec_cost.json
 
 The sources of mbedTLS, lwIP and nanopb are fetched once, from the Debian archive that this
 machine's apt uses, into build/sources.
@@ -22,9 +27,16 @@ END_HELP
 
 FIRMWARE_SOURCES="mbedtls lwip nanopb"
 
+image_name() { # BOARD LIBC TLS ERROR_STORAGE
+    local name=$1-$2-$3
+    [ "$4" = float32 ] || name=$name-$4
+    printf '%s\n' "$name"
+}
+
 # One image. Fails when it is over its budget.
-build_firmware() { # BOARD LIBC TLS
-    local board=$1 libc=$2 tls=$3 name=$1-$2-$3 dir
+build_firmware() { # BOARD LIBC TLS ERROR_STORAGE
+    local board=$1 libc=$2 tls=$3 storage=$4 name dir
+    name=$(image_name "$@")
     dir=$TERN_BUILD/firmware/$name
     say "firmware ($name)"
     mkdir -p "$dir"
@@ -32,6 +44,7 @@ build_firmware() { # BOARD LIBC TLS
         -S "$TERN_ROOT/firmware_port" -DCMAKE_BUILD_TYPE=Release \
         -DCMAKE_TOOLCHAIN_FILE="$TERN_ROOT/configs/toolchains/arm-none-eabi.cmake" \
         -DTERN_BOARD="$board" -DTERN_LIBC="$libc" -DTERN_TLS="$tls" \
+        -DTERN_ERROR_STORAGE="$storage" \
         -DTERN_SOURCES="$TERN_BUILD/sources"
     quietly "$dir/build.log" "building the firmware" cmake --build "$dir" -j "$(cores)"
 }
@@ -62,45 +75,69 @@ test_firmware() {
 }
 
 # Returns 1 when an image is over its budget; one that does not build ends everything.
-build_images() { # BOARDS LIBCS KINDS VERB_OF_SIZES
-    local board libc tls folders=()
-    for board in $1; do
-        for libc in $2; do
-            for tls in $3; do
-                build_firmware "$board" "$libc" "$tls"
-                folders+=("$TERN_BUILD/firmware/$board-$libc-$tls")
-            done
-        done
+build_images() { # VERB_OF_SIZES, then for each image "BOARD LIBC TLS ERROR_STORAGE"
+    local verb=$1 words image folders=()
+    shift
+    for image in "$@"; do
+        read -ra words <<<"$image"
+        build_firmware "${words[@]}"
+        folders+=("$TERN_BUILD/firmware/$(image_name "${words[@]}")")
     done
     say "sizes in bytes, and the change since firmware_port/sizes.json"
-    python3 "$TERN_ROOT/cmake/verbs/firmware_sizes.py" "$4" \
+    python3 "$TERN_ROOT/cmake/verbs/firmware_sizes.py" "$verb" \
         "$TERN_ROOT/firmware_port/sizes.json" "${folders[@]}"
 }
 
+# Instructions for each value that a codec encodes or decodes. Returns 1 when one got much dearer.
+codec_cost() { # VERB
+    say "instructions for each value, and the change since tests/bench/firmware/codec_cost.json"
+    python3 "$TERN_ROOT/tests/bench/firmware/codec_cost.py" "$1"
+}
+
+# Every image of these kinds, as build_images() takes them.
+all_images() { # BOARDS LIBCS KINDS ERROR_STORAGE
+    local board libc tls
+    for board in $1; do
+        for libc in $2; do
+            for tls in $3; do
+                echo "$board $libc $tls $4"
+            done
+        done
+    done
+}
+
 verb_firmware() {
-    local boards=an385 libcs=newlib kinds=ecdsa tests=no sizes=table name within=yes
+    local boards=an385 libcs=newlib kinds=ecdsa tests=no sizes=table name within=yes images
+    local storage=float32
     while [ $# -gt 0 ]; do
         case $1 in
         --test) tests=yes boards=all libcs=all kinds=all ;;
         --save) sizes=save ;;
-        --board | --libc | --tls) [ $# -gt 1 ] || usage_error "firmware: $1 needs a value" ;;
+        --board | --libc | --tls | --error-buffer) [ $# -gt 1 ] || usage_error "firmware: $1 needs a value" ;;
         *) usage_error "firmware: unknown option '$1'; ./tern firmware --help" ;;
         esac
         case $1 in
         --board) boards=$2 && shift ;;
         --libc) libcs=$2 && shift ;;
         --tls) kinds=$2 && shift ;;
+        --error-buffer) storage=$2 && shift ;;
         esac
         shift
     done
     boards=$(firmware_choice --board "$boards" an385 an386) || exit 2
     libcs=$(firmware_choice --libc "$libcs" newlib picolibc) || exit 2
-    kinds=$(firmware_choice --tls "$kinds" ecdsa psk) || exit 2
+    [ "$kinds" = both ] || kinds=$(firmware_choice --tls "$kinds" ecdsa psk) || exit 2
+    storage=$(firmware_choice --error-buffer "$storage" float32 int8) || exit 2
+    mapfile -t images < <(all_images "$boards" "$libcs" "$kinds" "$storage")
+    [ "$tests" = no ] || images+=("an385 newlib both float32" "an385 newlib ecdsa int8")
     verb_setup build firmware
     for name in $FIRMWARE_SOURCES; do
         archive_source "$TERN_BUILD/sources" "$name"
     done
-    build_images "$boards" "$libcs" "$kinds" "$sizes" || within=no
-    [ "$tests" = no ] || test_firmware
-    [ "$within" = yes ] || fail "an image is not what it has to be (named under the table)"
+    build_images "$sizes" "${images[@]}" || within=no
+    if [ "$tests" = yes ]; then
+        codec_cost "$sizes" || within=no
+        test_firmware
+    fi
+    [ "$within" = yes ] || fail "an image or a codec is not what it has to be (named under its table)"
 }

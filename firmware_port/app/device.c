@@ -32,7 +32,7 @@ static struct {
     const struct board_settings *settings;
     char platform[PLATFORM_MAX];
     float weights[VALUES_MAX];
-    float error_buffer[VALUES_MAX]; // enough in any storage
+    _Alignas(float) uint8_t error_buffer[TERN_ERROR_BYTES(TERN_ERROR_STORAGE, VALUES_MAX)];
     _Alignas(float) uint8_t blob[BLOB_SIZE];
     _Alignas(TERN_ARENA_ALIGNMENT) uint8_t arena[TRAINER_SIZE];
 } device;

@@ -27,6 +27,13 @@ enum tern_error_storage {
 
 #define TERN_ERROR_BLOCK 64 // values that share a scale in TERN_ERROR_INT8
 
+// Bytes of `count` values, as a constant.
+#define TERN_ERROR_BYTES(storage, count)                                                           \
+    ((storage) == TERN_ERROR_FLOAT32 ? 4 * (size_t)(count)                                         \
+     : (storage) == TERN_ERROR_BFLOAT16                                                            \
+         ? 2 * (size_t)(count)                                                                     \
+         : (size_t)(count) + 4 * (((size_t)(count) + TERN_ERROR_BLOCK - 1) / TERN_ERROR_BLOCK))
+
 // "float32", "bfloat16", "int8"; NULL for a number that is no storage.
 const char *tern_error_storage_name(enum tern_error_storage storage);
 

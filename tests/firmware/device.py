@@ -48,20 +48,31 @@ def write_idx(folder, images, labels):
 
 
 class Image:
-    """What ./tern firmware built; named BOARD-LIBC-TLS."""
+    """What ./tern firmware built; named BOARD-LIBC-TLS, or BOARD-LIBC-TLS-STORAGE when the error
+    buffer is not kept in float32. tls: which one of both is used, where both are built in."""
 
-    def __init__(self, folder):
-        board, self.libc, self.tls = folder.name.split("-")
+    def __init__(self, folder, tls=None):
+        board, self.libc, built, *storage = folder.name.split("-")
         self.name, self.board, self.elf = folder.name, BOARDS[board], folder / "tern.elf"
+        self.tls, self.storage = tls or built, storage[0] if storage else "float32"
+        if self.tls != built:
+            self.name += f" by {self.tls}"
 
 
-def images():
-    """Every image that there is, by TERN_FIRMWARE_DIR of ctest."""
+def every_image():
+    """Every image that there is, by TERN_FIRMWARE_DIR of ctest; twice, where it has both TLS."""
     folder = pathlib.Path(os.environ.get("TERN_FIRMWARE_DIR", "build/firmware"))
     found = [Image(elf.parent) for elf in sorted(folder.glob("*-*-*/tern.elf"))]
     if not found or shutil.which("qemu-system-arm") is None:
         skip("./tern firmware has built no image, or there is no qemu-system-arm")
-    return found
+    return [Image(image.elf.parent, tls) for image in found
+            for tls in (("ecdsa", "psk") if image.tls == "both" else (image.tls,))]
+
+
+def images():
+    """Those with one kind of TLS and a float32 error buffer."""
+    return [image for image in every_image()
+            if image.name == image.elf.parent.name and image.storage == "float32"]
 
 
 class Device:

@@ -1,9 +1,9 @@
 """A microcontroller in a federation with a client on a PC, with every image that was built: it
 enrols, or was provisioned, trains three rounds, and ends with the model that the aggregator has,
-bit for bit the one that two PCs come to. Within its budget of stack and of memory for TLS."""
+bit for bit the one that two PCs come to, one with an error buffer like the device's. Within its budget of stack and of memory for TLS."""
 import subprocess
 
-from device import Device, examples, find, images, write_idx
+from device import Device, every_image, examples, find, write_idx
 from harness import BIN, Aggregator, Workspace, check, main
 
 ROUNDS = 3
@@ -21,13 +21,14 @@ LIMIT_S = 60
 class Computer:
     """tern-client with data of the same kind."""
 
-    def __init__(self, workspace, aggregator, name, data):
+    def __init__(self, workspace, aggregator, name, data, storage="float32"):
         self.workspace, self.name = workspace, name
         folder = workspace.path / f"{name}-data"
         write_idx(folder, *data)
         self.options = ["--set", f"client.server={aggregator.url}",
                         "--set", f"client.ca={aggregator.ca}",
                         "--set", f"client.state_dir={workspace.path / name}",
+                        "--set", f"client.error_buffer={storage}",
                         "--set", f"data.source=idx:{folder}"]
         subprocess.run([BIN / "tern-client", "enroll", *self.options, aggregator.join_code()],
                        check=True, capture_output=True, timeout=LIMIT_S)
@@ -47,10 +48,12 @@ def model_of(aggregator):
     return status["model_sha256"]
 
 
-def two_computers():
+def two_computers(storage):
+    """The model that they come to; the first keeps its error buffer as that."""
     with Workspace() as workspace:
         aggregator = Aggregator(workspace, SETTINGS).start()
-        computers = [Computer(workspace, aggregator, f"pc{i}", data) for i, data in enumerate(DATA)]
+        computers = [Computer(workspace, aggregator, "pc0", DATA[0], storage),
+                     Computer(workspace, aggregator, "pc1", DATA[1])]
         for process in [computer.start() for computer in computers]:
             wait_for(process, "tern-client")
         return model_of(aggregator)
@@ -102,11 +105,12 @@ def with_a_device(image):
 
 
 def test():
-    built = images()
-    expected = two_computers()
+    built = every_image()
+    expected = {storage: two_computers(storage) for storage in ("float32", "int8")}
+    check(expected["float32"] != expected["int8"], "how errors are kept makes no difference")
     for image in built:
-        model = with_a_device(image)
-        check(model == expected, f"with {image.name} the model is {model}, without it {expected}")
+        model, known = with_a_device(image), expected[image.storage]
+        check(model == known, f"with {image.name} the model is {model}, without it {known}")
 
 
 if __name__ == "__main__":
