@@ -5,7 +5,7 @@
 
 #define TERN_CODECS(X) X(float32, FLOAT32) X(3lc, 3LC)
 #define TERN_CODERS(X) X(range, RANGE)
-#ifndef TERN_ERROR_STORAGE // TERN_ERROR_INT8 and TERN_ERROR_BFLOAT16 take less RAM and flash
+#ifndef TERN_ERROR_STORAGE // of the others, TERN_ERROR_INT8 takes the least RAM
 #define TERN_ERROR_STORAGE TERN_ERROR_FLOAT32
 #endif
 #define TERN_SMALL 1

@@ -43,6 +43,7 @@ static void test_names_and_sizes(void **state)
         assert_string_equal(tern_error_storage_name((enum tern_error_storage)s), names[s]);
         assert_int_equal(tern_error_storage_from_name(names[s], &storage), TERN_OK);
         assert_int_equal(storage, s);
+        assert_int_equal(TERN_ERROR_BYTES(storage, 130), of_130[s]);
         assert_int_equal(tern_error_storage_bytes(storage, 130), of_130[s]);
         assert_int_equal(tern_error_storage_bytes(storage, 0), 0);
     }

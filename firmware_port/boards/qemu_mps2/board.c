@@ -84,6 +84,11 @@ _Noreturn void board_fault(const uint32_t *frame)
     board_stop(true, text);
 }
 
+_Noreturn void board_overflow(void)
+{
+    board_stop(true, "the stack overflowed");
+}
+
 // The host's generator stands for the one that a product must have.
 bool board_entropy(void *dst, size_t len)
 {

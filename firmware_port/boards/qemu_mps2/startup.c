@@ -75,7 +75,7 @@ __attribute__((naked, used)) static void fault(void)
                      "bhs 1f\n"
                      "ldr r1, =board_stack_top\n"
                      "mov sp, r1\n"
-                     "movs r0, #0\n"
+                     "b board_overflow\n"
                      "1: b board_fault\n");
 }
 

@@ -11,4 +11,7 @@ void board_tick(void);
 // core stacked, or NULL.
 _Noreturn void board_fault(const uint32_t *frame);
 
+// A fault because the stack is used up. Called on a stack that begins anew; does not return.
+_Noreturn void board_overflow(void);
+
 #endif

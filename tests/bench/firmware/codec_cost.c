@@ -46,6 +46,11 @@ _Noreturn void board_fault(const uint32_t *frame)
     semihosting_exit(3);
 }
 
+_Noreturn void board_overflow(void)
+{
+    semihosting_exit(4);
+}
+
 static uint32_t ticks(void)
 {
     return SYSTICK_BITS - SYSTICK->current;
