@@ -1,7 +1,7 @@
 // What a porter writes for a board: time, entropy, one Ethernet link, one region of flash, and what
 // the device was provisioned with. Everything else in firmware_port is the same on every board.
 // Nothing here is called from an interrupt, and none of it may take memory from a heap.
-// PORTING.md is the checklist, template/ a board to start from, boards/qemu_mps2 one that runs.
+// docs/PORTING.md is the checklist, template/ a board to start from, boards/qemu_mps2 one to copy.
 #ifndef TERN_BOARD_H
 #define TERN_BOARD_H
 

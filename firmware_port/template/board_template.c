@@ -1,14 +1,17 @@
-// A board to start from. Copy this folder, fill in every function and take its FILL_IN() away;
-// board.h says what each owes its callers, boards/qemu_mps2 is one that runs. Your folder also
-// needs
-//   board.cmake   sets BOARD_CORE (options of the compiler, e.g. -mcpu=cortex-m4) and BOARD_NAME
-//   memory.ld     where flash, RAM and the stack are; boards/qemu_mps2/memory.ld is for any
-//   Cortex-M a startup     vector table, .data, .bss; boards/qemu_mps2/startup.c needs no change
-//   but for
-//                 interrupts of your own
-// and is built by: cmake -S firmware_port -DTERN_BOARD_DIR=/path/to/it
-//          -DCMAKE_TOOLCHAIN_FILE=configs/toolchains/arm-none-eabi.cmake
-//          -DTERN_SOURCES=build/sources
+// A board to start from; docs/PORTING.md goes through it step by step. Copy this folder, fill in
+// every function and take its FILL_IN() away. board.h says what each owes its callers,
+// boards/qemu_mps2 is one that runs. Your folder also needs
+//
+//   board.cmake  sets BOARD_CORE (options of the compiler, e.g. -mcpu=cortex-m4) and BOARD_NAME
+//   memory.ld    where flash, RAM and the stack are; boards/qemu_mps2/memory.ld is for any Cortex-M
+//   a startup    vector table, .data, .bss; boards/qemu_mps2/startup.c needs no change but for
+//                interrupts of your own, and has a board_stack_used()
+//
+// and is built, from the top of the tree, by
+//
+//   cmake -S firmware_port -B build/my-board -DTERN_BOARD_DIR=$PWD/my-board
+//         -DCMAKE_TOOLCHAIN_FILE=$PWD/configs/toolchains/arm-none-eabi.cmake
+//         -DTERN_SOURCES=$PWD/build/sources -DCMAKE_BUILD_TYPE=Release
 #include "board.h"
 
 // Your compiler never sees this macro: with it, the build only checks that the template fits
