@@ -1,16 +1,23 @@
-"""The power of a device is cut at random moments, again and again. It ends with the model that a PC
-comes to which nobody disturbs, bit for bit: no change is lost, and none is counted twice."""
+"""The power of a device is cut at random moments, again and again, in every phase of a round.
+
+What it checks is conservation: what the device trained is in the model once, or in its error
+buffer, or in its pending update. A change that was lost or counted twice would make another model
+than that of a PC which nobody disturbs, and every later round would carry the difference on. So
+the equation holds when the models are the same, bit for bit, after as many updates."""
+import collections
+import contextlib
 import random
+import signal
 import subprocess
 import time
 
 from device import Device, examples, find, images
-from harness import Aggregator, Failure, Workspace, check, main
+from harness import Aggregator, Workspace, check, main
 from test_federation import Computer, settings_of, wait_for
 
-ROUNDS = 150
-CUTS = 100
-LIMIT_S = 240
+ROUNDS = 120
+CUTS, CUTS_MIN = 60, 50
+LIMIT_S = 100
 CHOSEN = ("an385-newlib-ecdsa", "an386-newlib-psk")  # both cores, both ways to connect
 SETTINGS = {
     "federation": {"model": "softmax:64-6", "seed": 11},
@@ -30,27 +37,61 @@ def undisturbed():
         return aggregator.json("status")["model_sha256"]
 
 
-def run_until(process, moment):
-    """Whether it ended by itself."""
-    try:
-        code = process.wait(timeout=moment)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-        return False
-    check(code == 0, f"the device ended with {code}")
-    return True
+SOON = "soon"  # before the first line
+
+# What a device does behind each line of its log, up to the next one.
+PHASES = {
+    SOON: "starting", "started": "checking in", "task": "downloading", "downloaded": "training",
+    "trained": "encoding, saving", "encoded": "uploading", "uploaded": "settling, checking in",
+    "trouble": "waiting", "waiting": "waiting",
+}
+# Every other cut is to hit the phase that had the fewest so far, because some are too short to be
+# met by chance: it waits for the line, and then for a random while.
+LINES = [SOON, "started", "task", "downloaded", "trained", "encoded", "uploaded"]
+LEAST = 3  # cuts in each phase but the waits
+
+
+def said_since(device, begin):
+    """Whole lines of the log behind `begin`."""
+    text = device.log.read_bytes()[begin:].decode(errors="replace")
+    return [line for line in text.splitlines(keepends=True) if line.endswith("\n")]
+
+
+def wait_for_line(device, process, begin, line):
+    until = time.monotonic() + LIMIT_S
+    while process.poll() is None and not find(said_since(device, begin), line):
+        check(time.monotonic() < until, f"the device never said {line!r}")
+        time.sleep(0.001)
+
+
+def run_until_cut(device, port, rng, line):
+    """The phase in which it was cut; None: it came to its end before. line: cut it soon after that
+    one; None: at any moment."""
+    begin = device.log.stat().st_size
+    process = device.start(port)
+    if line not in (None, SOON):
+        wait_for_line(device, process, begin, line)
+    longest = {None: 0.5, SOON: 0.08}.get(line, 0.01)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(timeout=rng.uniform(0, longest))
+    process.kill()
+    if process.wait() != -signal.SIGKILL:
+        check(process.returncode == 0, f"the device ended with {process.returncode}")
+        return None
+    said = said_since(device, begin)
+    return PHASES[said[-1].split()[0] if said else SOON]
 
 
 def cut_and_restart(device, port, rng):
-    """Returns how often the power was cut."""
-    deadline = time.monotonic() + LIMIT_S
-    cuts = 0
-    while not run_until(device.start(port), rng.uniform(0.05, 0.5) if cuts < CUTS else LIMIT_S):
-        cuts += 1
-        if time.monotonic() > deadline:
-            raise Failure("the device does not come to an end")
-    return cuts
+    """Returns how often the power was cut, by phase."""
+    phases = collections.Counter()
+    while phases.total() < CUTS:
+        rarest = min(LINES, key=lambda line: phases[PHASES[line]])
+        phase = run_until_cut(device, port, rng, rarest if phases.total() % 2 else None)
+        if phase is None:
+            break
+        phases[phase] += 1
+    return phases
 
 
 def with_cuts(image, expected):
@@ -60,15 +101,22 @@ def with_cuts(image, expected):
         device.put_data(*DATA)
         # A code is used up when the aggregator has made the client, whether or not it knows.
         device.wait_for_first_start(aggregator.port)
-        cuts = cut_and_restart(device, aggregator.port, random.Random(image.name))
+        phases = cut_and_restart(device, aggregator.port, random.Random(image.name))
+        cuts = phases.total()
+        check(cuts >= CUTS_MIN, f"the device was done after {cuts} cuts")
+        at_end = aggregator.json("status")["version"]
+        device.run(aggregator.port, timeout=LIMIT_S)
         said, status = device.lines(), aggregator.json("status")
         check(not find(said, "started-over"), "a record was damaged")
         check(status["updates_applied"] == ROUNDS, f"applied {status['updates_applied']} updates")
         check(status["model_sha256"] == expected,
               f"after {cuts} cuts the model is {status['model_sha256']}, not {expected}")
-        check(cuts >= 50, f"the device was done after {cuts} cuts")
-        print(f"{image.name}: {cuts} cuts, {len(find(said, 'trained'))} trainings for {ROUNDS} "
-              f"rounds, flash wear {find(said, 'summary')[-1]['flash_wear']}")
+        rare = [phase for phase in PHASES.values() if phase != "waiting" and phases[phase] < LEAST]
+        check(not rare, f"too few cuts while {rare}: {phases}")
+        print(f"{image.name}: {cuts} cuts in {at_end} rounds, {len(find(said, 'trained'))} "
+              f"trainings for {ROUNDS}, flash wear {find(said, 'summary')[-1]['flash_wear']}")
+        for phase, count in phases.most_common():
+            print(f"  {phase:<22} {count:3} {'#' * count}")
 
 
 def test():
