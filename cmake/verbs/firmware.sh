@@ -130,7 +130,7 @@ verb_firmware() {
     storage=$(firmware_choice --error-buffer "$storage" float32 int8) || exit 2
     mapfile -t images < <(all_images "$boards" "$libcs" "$kinds" "$storage")
     [ "$tests" = no ] || images+=("an385 newlib both float32" "an385 newlib ecdsa int8")
-    verb_setup build firmware
+    verb_setup build test firmware
     for name in $FIRMWARE_SOURCES; do
         archive_source "$TERN_BUILD/sources" "$name"
     done
