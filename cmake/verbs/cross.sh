@@ -12,7 +12,7 @@ are. They are in build/cross/ARCH/dynamic/bin, or static/bin.
   --package   the .deb files too, in the same folder
   --test      runs the unit, contract, power-loss and vector tests, in qemu-user where the processor
               is another one; then compares codecs and a federation over TLS, byte for byte, with
-              this machine's
+              this machine's, and resumes a light client's TLS sessions
 
 Compilers are Debian's. Libraries are unpacked below build/cross/ARCH, from the archive that this
 machine's apt uses, and cached there; this machine's package system is not changed.
@@ -202,6 +202,19 @@ cross_compare() { # VARIANT ARCH...
     done
 }
 
+# What a light client keeps of TLS between its processes. Its handshakes are told from each other by
+# the kernel's counts, which qemu-user does not pass on: so on this machine's own processor.
+cross_sessions() { # ARCH
+    local mixed
+    cross_is_native "$1" || return 0
+    mixed=$(cross_dir "$1")/mixed
+    say "TLS sessions of the light client ($1)"
+    mkdir -p "$mixed"
+    ln -sfn -- "$(cross_dir "$1")/static/bin/tern-client" "$TERN_BUILD/bin/tern-aggregator" "$mixed"
+    TERN_BIN_DIR=$mixed timeout 300 /usr/bin/python3 -B "$TERN_ROOT/tests/client/test_tls_sessions.py" ||
+        fail "tests/client/test_tls_sessions.py failed for $1"
+}
+
 verb_cross() {
     local archs=() arch variant=dynamic package=no test=no programs=(tern-client tern-codec)
     while [ $# -gt 0 ]; do
@@ -226,5 +239,7 @@ verb_cross() {
         [ "$package" = no ] || cross_package "$arch" "$variant"
         [ "$test" = no ] || cross_test "$arch" "$variant"
     done
-    [ "$test" = no ] || cross_compare "$variant" "${archs[@]}"
+    [ "$test" = yes ] || return 0
+    cross_compare "$variant" "${archs[@]}"
+    [ "$variant" = dynamic ] || for arch in "${archs[@]}"; do cross_sessions "$arch"; done
 }
