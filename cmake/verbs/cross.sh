@@ -68,7 +68,7 @@ cross_light_library() { # ARCH PACKAGE CMAKE-OPTION...
     archive_source "$TERN_BUILD/cross/sources" "$package"
     say "$package for $arch"
     mapfile -t toolchain < <(cross_toolchain "$arch")
-    rm -rf -- "${dir:?}/$package"
+    rm -rf -- "${dir:?}/$package" "$dir/light/.$package"
     mkdir -p "$dir"
     quietly "$dir/$package.log" "configuring $package for $arch" cmake -G Ninja -B "$dir/$package" \
         -S "$TERN_BUILD/cross/sources/$package" "${toolchain[@]}" \
