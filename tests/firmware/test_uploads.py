@@ -1,6 +1,7 @@
 """Connections that end, and an aggregator that is killed, while an update goes up or before its answer
 comes down. The device sends the update again until it is answered, it is counted once, and the
 model is the one that a PC comes to which nobody disturbs."""
+import collections
 import threading
 
 from device import Device, examples, find, images
@@ -11,12 +12,13 @@ from test_federation import Computer, settings_of, wait_for
 CHOSEN = {"an385-newlib-ecdsa": "default", "an386-newlib-psk": "float32"}  # updates of 0.1, 1.7 KB
 DATA = examples(120, seed=5)
 
-# What befalls the first attempt to send each update: (how much of its body has gone up, whether the
+# What befalls the first attempts to send each update: (how much of its body has gone up, whether the
 # aggregator is killed then). None: nothing; it is the one whose size on the wire is learnt.
 WHOLE, ANSWERED = "whole", "answered"
 FATES = [None, (0.0, False), (0.3, False), (0.7, False), (0.95, False), (WHOLE, False),
          (ANSWERED, False), (0.5, True), (WHOLE, True), (ANSWERED, True), None]
 ROUNDS = len(FATES)
+ATTEMPTS = 2  # the first on a connection that was kept, which is tried again at once, and one anew
 
 
 def settings(codec):
@@ -33,30 +35,32 @@ def settings(codec):
 class Fates(Uploads):
     def __init__(self, aggregator):
         super().__init__()
-        self.aggregator, self.met, self.lock = aggregator, [], threading.Lock()
+        self.aggregator, self.lock = aggregator, threading.Lock()
+        self.met = collections.Counter()  # attempts, by update
         self.around = 0  # bytes of the first update's records beside its body
 
     def _meet(self, which):
         with self.lock:
-            if which in self.met:
+            if self.met[which] == ATTEMPTS:
                 return
-            self.met.append(which)
-        if FATES[which][1]:
-            self.aggregator.kill()
-            self.aggregator.start()
+            self.met[which] += 1
+            if FATES[which][1]:
+                self.aggregator.kill()
+                self.aggregator.start()
         raise Cut()
 
     def update(self, connection, data, which, size, sent):
         if which == 0:
             self.around = sent - size
-        if FATES[which] is None or which in self.met or FATES[which][0] == ANSWERED:
+        fate = FATES[which]
+        if fate is None or self.met[which] == ATTEMPTS or fate[0] == ANSWERED:
             return
-        if FATES[which][0] == WHOLE:
+        if fate[0] == WHOLE:
             # Records are whole behind the head, too; the body may be a few bytes longer or shorter.
             if sent >= self.around + size - 8 and list(connection.records("up"))[-1][2]:
                 self._send_then_meet(connection, which, data)
             return
-        limit = self.around + int(FATES[which][0] * size)
+        limit = self.around + int(fate[0] * size)
         if sent > limit:
             self._send_then_meet(connection, which, data[:len(data) - (sent - limit)])
 
@@ -104,15 +108,17 @@ def with_fates(image, codec):
                                            **settings_of(image, workspace, aggregator))
             device.put_data(*DATA)
             said = device.run(proxy.port)
-        check(fates.met == [which for which, fate in enumerate(FATES) if fate is not None],
-              f"only updates {fates.met} were disturbed")
+        disturbed = {which: ATTEMPTS for which, fate in enumerate(FATES) if fate is not None}
+        check(fates.met == disturbed, f"attempts were disturbed: {fates.met}, not {disturbed}")
+        troubles = len(find(said, "trouble"))
+        check(troubles >= len(disturbed), f"the device noticed {troubles} troubles")
         answers, status = check_answers(said), aggregator.json("status")
         check(status["updates_applied"] == ROUNDS, f"applied {status['updates_applied']} updates")
         check(status["model_sha256"] == expected,
               f"the model is {status['model_sha256']}, not {expected}")
         sizes = sorted({int(line["bytes"]) for line in find(said, "encoded")})
         print(f"{image.name}, codec {codec}: updates of {sizes[0]} to {sizes[-1]} bytes disturbed "
-              f"{len(fates.met)} times, {answers.count('duplicate')} of them already applied")
+              f"{fates.met.total()} times, {answers.count('duplicate')} already applied")
 
 
 def test():
