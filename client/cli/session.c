@@ -190,43 +190,57 @@ static enum tern_result parse_shard(struct session *session, uint32_t *index, ui
                    "data.shard is \"%s\"; it must be i/n with 1 <= i <= n, e.g. 3/10", text);
 }
 
-static enum tern_result cut_shard(struct session *session, struct tern_view *view)
+// The partition that the settings name, and which of its shards is this client's.
+static enum tern_result read_shard(struct session *session, struct tern_partition_config *partition,
+                                   uint32_t *client)
 {
     const struct tern_client_settings *settings = session->settings;
-    struct tern_partition_config config = {
+    *partition = (struct tern_partition_config){
         .min_examples = 1, .alpha = (float)settings->data_alpha, .seed = settings->data_seed};
     uint32_t index = 0;
-    TERN_TRY(parse_shard(session, &index, &config.clients));
-    if (tern_partition_kind_from_name(settings->data_partition, &config.kind) != TERN_OK) {
+    TERN_TRY(parse_shard(session, &index, &partition->clients));
+    *client = index - 1;
+    if (tern_partition_kind_from_name(settings->data_partition, &partition->kind) != TERN_OK) {
         return explain(session, TERN_ERR_CONFIG,
                        "data.partition is \"%s\"; it must be iid, dirichlet or shards",
                        settings->data_partition);
     }
-    const enum tern_result result = tern_partition_make(
-        &config, session->data.train.labels, session->data.train.count, &session->partition);
-    if (result != TERN_OK) {
-        return explain(session, result == TERN_ERR_ARGUMENT ? TERN_ERR_CONFIG : result,
-                       "%" PRIu32 " examples cannot be cut into %" PRIu32 " shards: %s",
-                       session->data.train.count, config.clients, tern_result_sentence(result));
-    }
-    *view = tern_partition_view(&session->partition, &session->data.train, index - 1);
     return TERN_OK;
 }
 
+static enum tern_result explain_data(struct session *session, enum tern_result result,
+                                     const char *why)
+{
+    switch ((int)result) {
+    case TERN_ERR_ARGUMENT:
+        return explain(session, TERN_ERR_CONFIG, "data.shard: %s", why);
+    case TERN_ERR_NOT_FOUND:
+        // A file that is not there was named by the setting; one that is damaged was not.
+        return explain(session, TERN_ERR_CONFIG, "data.source: %s", why);
+    default:
+        return explain(session, result, "data.source: %s", why);
+    }
+}
+
+// Holds what this client works on and no more: its shard, and the test part when it evaluates.
 static enum tern_result open_data(struct session *session, struct tern_builtin_config *config)
 {
     char spec[TERN_DATA_SPEC_MAX];
     char why[TERN_DATA_WHY_MAX];
+    struct tern_partition_config partition;
+    struct tern_data_part part = {.test = tern_client_identity(&session->client)->evaluator};
+    if (session->settings->data_shard[0] != '\0') {
+        TERN_TRY(read_shard(session, &partition, &part.client));
+        part.partition = &partition;
+    }
     tern_data_spec_join(session->settings->data_source, session->settings->data_dir, spec);
-    const enum tern_result result = tern_dataset_open(spec, NULL, &session->data, why);
+    const enum tern_result result = tern_dataset_open_part(spec, NULL, &part, &session->data, why);
     if (result != TERN_OK) {
-        // A file that is not there was named by the setting; one that is damaged was not.
-        return explain(session, result == TERN_ERR_NOT_FOUND ? TERN_ERR_CONFIG : result,
-                       "data.source: %s", why);
+        return explain_data(session, result, why);
     }
     config->test = tern_view_all(&session->data.test);
     config->train = tern_view_all(&session->data.train);
-    return session->settings->data_shard[0] != '\0' ? cut_shard(session, &config->train) : TERN_OK;
+    return TERN_OK;
 }
 
 // --- Memory
@@ -331,7 +345,6 @@ void session_close(struct session *session)
     tern_posix_conditions_close(&session->conditions);
     tern_curl_close(session->curl);
     tern_file_store_close(session->store);
-    tern_partition_free(&session->partition);
     tern_data_close(&session->data);
     free(session->arena);
     free(session->weights);

@@ -5,7 +5,6 @@
 
 #include "cli/client_settings.h"
 #include "client.h"
-#include "data/partition.h"
 #include "data/source.h"
 #include "posix/conditions.h"
 #include "posix/file_store.h"
@@ -23,7 +22,6 @@ struct session {
     struct tern_posix_conditions conditions;
     struct tern_model model;
     struct tern_data data;
-    struct tern_partition partition;
     struct tern_builtin_trainer trainer;
     void *arena;
     float *weights;

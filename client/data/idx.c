@@ -1,8 +1,6 @@
 #include "data/idx.h"
-#include "data/readers.h"
-#include <stdio.h>
+#include <stdbool.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define MAX_DIMS 4
 #define UNSIGNED_BYTES 0x08
@@ -59,27 +57,9 @@ static enum tern_result check_size(const struct tern_input *input,
     return TERN_OK;
 }
 
-static enum tern_result read_pixels(struct tern_input *input, size_t size, const uint8_t **bytes)
-{
-    uint8_t *memory = malloc(size);
-    if (memory == NULL) {
-        return tern_input_refuse(input, TERN_ERR_NO_MEMORY, "needs %zu bytes of memory", size);
-    }
-    enum tern_result result = tern_input_read_exact(input, memory, size, "the images");
-    if (result == TERN_OK) {
-        result = tern_input_expect_end(input);
-    }
-    if (result != TERN_OK) {
-        free(memory);
-        return result;
-    }
-    *bytes = memory;
-    return TERN_OK;
-}
-
-enum tern_result tern_idx_read_images(struct tern_input *input,
-                                      const struct tern_data_limits *limits,
-                                      struct tern_dataset *data)
+enum tern_result tern_idx_read_shape(struct tern_input *input,
+                                     const struct tern_data_limits *limits,
+                                     struct tern_dataset *data)
 {
     uint32_t dims[MAX_DIMS] = {0, 0, 0, 1};
     uint32_t dim_count = 0;
@@ -98,7 +78,6 @@ enum tern_result tern_idx_read_images(struct tern_input *input,
     }
     uint64_t features = (uint64_t)dims[1] * dims[2] * dims[3];
     TERN_TRY(check_size(input, limits, dims[0], features));
-    TERN_TRY(read_pixels(input, (size_t)(dims[0] * features), &data->bytes));
     data->count = dims[0];
     data->height = dims[1];
     data->width = dims[2];
@@ -161,58 +140,71 @@ enum tern_result tern_idx_read_labels(struct tern_input *input,
     return TERN_OK;
 }
 
-// FOLDER/NAME or, when there is no such file, FOLDER/NAME.gz.
-static enum tern_result open_part(struct tern_input *input, const char *folder, const char *name,
-                                  char path[TERN_DATA_SPEC_MAX + 64], uint64_t limit, char *why)
+static enum tern_result skip(struct tern_input *input, size_t size)
 {
-    const size_t size = TERN_DATA_SPEC_MAX + 64;
-    snprintf(path, size, "%s/%s", folder, name);
-    enum tern_result result = tern_input_open(input, path, limit, why);
-    if (result == TERN_ERR_NOT_FOUND) {
-        snprintf(path, size, "%s/%s.gz", folder, name);
-        result = tern_input_open(input, path, limit, why);
+    uint8_t block[4096];
+    while (size > 0) {
+        size_t part = size < sizeof block ? size : sizeof block;
+        TERN_TRY(tern_input_read_exact(input, block, part, "the images"));
+        size -= part;
     }
-    if (result == TERN_ERR_NOT_FOUND) {
-        input->name = folder;
-        return tern_input_refuse(input, result, "holds neither %s nor %s.gz", name, name);
+    return TERN_OK;
+}
+
+#define NOT_KEPT UINT32_MAX
+
+// places[i]: where image i of the file goes, or NOT_KEPT.
+static enum tern_result read_places(struct tern_input *input, uint32_t total,
+                                    const uint32_t *places, size_t size, uint8_t *bytes)
+{
+    for (uint32_t i = 0; i < total; i++) {
+        if (places[i] == NOT_KEPT) {
+            TERN_TRY(skip(input, size));
+        } else {
+            TERN_TRY(tern_input_read_exact(input, bytes + places[i] * size, size, "the images"));
+        }
     }
+    return TERN_OK;
+}
+
+static enum tern_result read_kept(struct tern_input *input, uint32_t total, const uint32_t *kept,
+                                  const struct tern_dataset *data, uint8_t *bytes)
+{
+    uint32_t *places = malloc(total * sizeof *places);
+    if (places == NULL) {
+        return tern_input_refuse(input, TERN_ERR_NO_MEMORY, "needs memory for %u numbers", total);
+    }
+    for (uint32_t i = 0; i < total; i++) {
+        places[i] = NOT_KEPT;
+    }
+    for (uint32_t i = 0; i < data->count; i++) {
+        places[kept[i]] = i;
+    }
+    enum tern_result result = read_places(input, total, places, data->feature_count, bytes);
+    free(places);
     return result;
 }
 
-static enum tern_result open_pair(const char *folder, const char *prefix,
-                                  const struct tern_data_limits *limits, struct tern_dataset *data,
-                                  char *why)
+enum tern_result tern_idx_read_images(struct tern_input *input, uint32_t total,
+                                      const uint32_t *kept, struct tern_dataset *data)
 {
-    char path[TERN_DATA_SPEC_MAX + 64];
-    char name[64];
-    struct tern_input input;
-    snprintf(name, sizeof name, "%s-images-idx3-ubyte", prefix);
-    TERN_TRY(open_part(&input, folder, name, path, UINT64_MAX, why));
-    enum tern_result result = tern_idx_read_images(&input, limits, data);
-    tern_input_close(&input);
-    TERN_TRY(result);
-    snprintf(name, sizeof name, "%s-labels-idx1-ubyte", prefix);
-    TERN_TRY(open_part(&input, folder, name, path, UINT64_MAX, why));
-    result = tern_idx_read_labels(&input, limits, data);
-    tern_input_close(&input);
-    return result;
-}
-
-enum tern_result tern_read_idx(struct tern_data_spec *spec, const struct tern_data_limits *limits,
-                               struct tern_data *data)
-{
-    TERN_TRY(tern_spec_scaling(spec, data));
-    TERN_TRY(tern_spec_done(spec, "mean, std"));
-    TERN_TRY(open_pair(spec->path, "train", limits, &data->train, spec->why));
-    data->test.class_count = data->train.class_count;
-    TERN_TRY(open_pair(spec->path, "t10k", limits, &data->test, spec->why));
-    data->train.class_count = data->test.class_count;
-    if (data->train.height != data->test.height || data->train.width != data->test.width ||
-        data->train.channels != data->test.channels) {
-        return tern_spec_refuse(spec, TERN_ERR_CORRUPT,
-                                "training images are %u x %u x %u, test images %u x %u x %u",
-                                data->train.height, data->train.width, data->train.channels,
-                                data->test.height, data->test.width, data->test.channels);
+    size_t size = 0;
+    bool over = __builtin_mul_overflow((size_t)data->count, (size_t)data->feature_count, &size);
+    uint8_t *bytes = over ? NULL : malloc(size);
+    if (bytes == NULL) {
+        return tern_input_refuse(input, TERN_ERR_NO_MEMORY, "needs memory for %u images",
+                                 data->count);
     }
+    enum tern_result result = kept != NULL
+                                  ? read_kept(input, total, kept, data, bytes)
+                                  : tern_input_read_exact(input, bytes, size, "the images");
+    if (result == TERN_OK) {
+        result = tern_input_expect_end(input);
+    }
+    if (result != TERN_OK) {
+        free(bytes);
+        return result;
+    }
+    data->bytes = bytes;
     return TERN_OK;
 }

@@ -6,17 +6,25 @@
 
 #include "data/input.h"
 
-// Reads images into malloc'ed data->bytes and sets count, height, width, channels and
-// feature_count. TERN_ERR_CORRUPT, TERN_ERR_TOO_LARGE, TERN_ERR_NO_MEMORY, TERN_ERR_IO; nothing is
-// kept on error.
-TERN_MUST_USE enum tern_result tern_idx_read_images(struct tern_input *input,
+// Reads the header of images and sets count, height, width, channels and feature_count.
+// TERN_ERR_CORRUPT, TERN_ERR_TOO_LARGE, TERN_ERR_IO
+TERN_MUST_USE enum tern_result tern_idx_read_shape(struct tern_input *input,
+                                                   const struct tern_data_limits *limits,
+                                                   struct tern_dataset *data);
+
+// Reads data->count labels into malloc'ed data->labels and raises data->class_count to the largest
+// label + 1. Errors as above and TERN_ERR_NO_MEMORY, with nothing kept; another count than that of
+// the images is TERN_ERR_CORRUPT.
+TERN_MUST_USE enum tern_result tern_idx_read_labels(struct tern_input *input,
                                                     const struct tern_data_limits *limits,
                                                     struct tern_dataset *data);
 
-// Reads data->count labels into malloc'ed data->labels and raises data->class_count to the largest
-// label + 1. Errors as above; another count than that of the images is TERN_ERR_CORRUPT.
-TERN_MUST_USE enum tern_result tern_idx_read_labels(struct tern_input *input,
-                                                    const struct tern_data_limits *limits,
+// Reads what follows the header of images: `total` of data->feature_count bytes. Keeps data->count
+// of them, those of the numbers kept[0..data->count), all different and below total, in that order,
+// in malloc'ed data->bytes; kept NULL: all of them, data->count being total. Whatever is not kept
+// is read, too, so that a damaged file is noticed. Errors as above.
+TERN_MUST_USE enum tern_result tern_idx_read_images(struct tern_input *input, uint32_t total,
+                                                    const uint32_t *kept,
                                                     struct tern_dataset *data);
 
 #endif

@@ -19,7 +19,8 @@ struct tern_data_spec {
         bool used;
     } options[TERN_DATA_SPEC_OPTIONS];
     uint32_t option_count;
-    char *why; // [TERN_DATA_WHY_MAX]
+    const struct tern_data_part *part; // what is to be kept
+    char *why;                         // [TERN_DATA_WHY_MAX]
 };
 
 // TERN_ERR_CONFIG  longer than TERN_DATA_SPEC_MAX, too many options, or a part without '='
@@ -50,7 +51,11 @@ TERN_MUST_USE enum tern_result tern_spec_refuse(const struct tern_data_spec *spe
 // Reads one finite decimal number that is all of `text`.
 bool tern_read_float(const char *text, float *value);
 
-// One kind of data each. They fill *data; source.c frees it when they fail.
+// Gives the memory of the data set's arrays back; *data is then empty.
+void tern_dataset_release(struct tern_dataset *data);
+
+// One kind of data each. They fill *data; source.c frees it when they fail. tern_read_idx() reads
+// no more than spec->part; of what the others read, source.c keeps that.
 TERN_MUST_USE enum tern_result tern_read_digits(struct tern_data_spec *spec,
                                                 const struct tern_data_limits *limits,
                                                 struct tern_data *data);

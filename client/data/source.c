@@ -1,5 +1,6 @@
 #include "data/source.h"
 #include "data/readers.h"
+#include "data/shard.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,15 +30,33 @@ static struct tern_data_limits effective(const struct tern_data_limits *given)
 
 static const struct {
     const char *name;
-    bool file; // has a file or folder behind the colon
+    bool file;  // has a file or folder behind the colon
+    bool parts; // reads spec->part only
     enum tern_result (*open)(struct tern_data_spec *spec, const struct tern_data_limits *limits,
                              struct tern_data *data);
 } kinds[] = {
-    {"digits", false, tern_read_digits},
-    {"idx", true, tern_read_idx},
-    {"cifar10", true, tern_read_cifar10},
-    {"csv", true, tern_read_csv},
+    {"digits", false, false, tern_read_digits},
+    {"idx", true, true, tern_read_idx},
+    {"cifar10", true, false, tern_read_cifar10},
+    {"csv", true, false, tern_read_csv},
 };
+
+// Reduces a data set that was read as a whole to spec->part.
+static enum tern_result keep_part(const struct tern_data_spec *spec, struct tern_data *data)
+{
+    struct tern_partition partition = {0};
+    struct tern_view kept;
+    if (!spec->part->test) {
+        tern_dataset_release(&data->test);
+    }
+    if (spec->part->partition == NULL) {
+        return TERN_OK;
+    }
+    TERN_TRY(tern_shard_choose(spec, &data->train, &partition, &kept));
+    enum tern_result result = tern_shard_keep(spec, &kept, &data->train);
+    tern_partition_free(&partition);
+    return result;
+}
 
 static enum tern_result open_kind(struct tern_data_spec *spec,
                                   const struct tern_data_limits *limits, struct tern_data *data)
@@ -52,21 +71,24 @@ static enum tern_result open_kind(struct tern_data_spec *spec,
                                                   : "takes options only, no file: %s:key=value",
                                     spec->kind);
         }
-        return kinds[i].open(spec, limits, data);
+        TERN_TRY(kinds[i].open(spec, limits, data));
+        return kinds[i].parts ? TERN_OK : keep_part(spec, data);
     }
     return tern_spec_refuse(spec, TERN_ERR_CONFIG,
                             "no data of the kind '%s'; known: digits, idx, cifar10, csv",
                             spec->kind);
 }
 
-enum tern_result tern_dataset_open(const char *text, const struct tern_data_limits *limits,
-                                   struct tern_data *data, char why[TERN_DATA_WHY_MAX])
+enum tern_result tern_dataset_open_part(const char *text, const struct tern_data_limits *limits,
+                                        const struct tern_data_part *part, struct tern_data *data,
+                                        char why[TERN_DATA_WHY_MAX])
 {
     struct tern_data_limits bounds = effective(limits);
     struct tern_data_spec spec;
     memset(data, 0, sizeof *data);
     why[0] = '\0';
     TERN_TRY(tern_spec_parse(&spec, text, why));
+    spec.part = part;
     enum tern_result result = open_kind(&spec, &bounds, data);
     if (result != TERN_OK) {
         tern_data_close(data);
@@ -74,6 +96,13 @@ enum tern_result tern_dataset_open(const char *text, const struct tern_data_limi
         why[0] = '\0'; // a name that was tried and not found is no error
     }
     return result;
+}
+
+enum tern_result tern_dataset_open(const char *text, const struct tern_data_limits *limits,
+                                   struct tern_data *data, char why[TERN_DATA_WHY_MAX])
+{
+    const struct tern_data_part everything = {.test = true};
+    return tern_dataset_open_part(text, limits, &everything, data, why);
 }
 
 // The readers fill const members; only here are they known to come from malloc.
@@ -84,16 +113,16 @@ static void release(const void *memory)
     free(given);
 }
 
-static void close_part(struct tern_dataset *part)
+void tern_dataset_release(struct tern_dataset *data)
 {
-    release(part->bytes);
-    release(part->values);
-    release(part->labels);
-    memset(part, 0, sizeof *part);
+    release(data->bytes);
+    release(data->values);
+    release(data->labels);
+    memset(data, 0, sizeof *data);
 }
 
 void tern_data_close(struct tern_data *data)
 {
-    close_part(&data->train);
-    close_part(&data->test);
+    tern_dataset_release(&data->train);
+    tern_dataset_release(&data->test);
 }

@@ -1,6 +1,6 @@
-// Opens the data set that a spec string names and keeps it in memory. Hosted: reads files (plain or
-// gzip) with zlib and uses malloc. Called once at start by tern-client and tern-fleet. An opened
-// data set is never changed, so threads may share it.
+// Opens the data set that a spec string names and keeps it, or a part of it, in memory. Hosted:
+// reads files (plain or gzip) with zlib and uses malloc. Called once at start by tern-client and
+// tern-fleet. An opened data set is never changed, so threads may share it.
 //
 //   digits[:train=6000,test=2000,size=16,seed=1]   drawn digits, size 16 or 28 (data/digits.h)
 //   idx:DIR[,mean=0.286,std=0.353]                 the four IDX files of MNIST and its kin, .gz or
@@ -15,8 +15,9 @@
 #ifndef TERN_SOURCE_H
 #define TERN_SOURCE_H
 
-#include "data/dataset.h"
+#include "data/partition.h"
 #include "result.h"
+#include <stdbool.h>
 
 #define TERN_DATA_WHY_MAX 256
 #define TERN_DATA_SPEC_MAX 1024 // bytes with the terminating NUL
@@ -52,6 +53,24 @@ TERN_MUST_USE enum tern_result tern_dataset_open(const char *spec,
 // DIR become "idx:DIR" and "idx:DIR,mean=0.3". A source that names its place itself, or an empty
 // directory, is left as it is. A spec that is too long is cut, and refused when it is opened.
 void tern_data_spec_join(const char *source, const char *directory, char spec[TERN_DATA_SPEC_MAX]);
+
+// What a client keeps of a data set.
+struct tern_data_part {
+    const struct tern_partition_config *partition; // of the training examples; NULL: keep them all
+    uint32_t client;                               // whose shard is kept, < partition->clients
+    bool test;                                     // the test examples are kept
+};
+
+// As tern_dataset_open(), but keeps the shard's training examples only, in the partition's order,
+// as if they were the whole data set; without `test`, test is empty. IDX images that are not kept
+// never are in memory, and without `test` its files need not be there; of other kinds everything is
+// read first.
+// TERN_ERR_ARGUMENT   the training examples cannot be partitioned so
+TERN_MUST_USE enum tern_result tern_dataset_open_part(const char *spec,
+                                                      const struct tern_data_limits *limits,
+                                                      const struct tern_data_part *part,
+                                                      struct tern_data *data,
+                                                      char why[TERN_DATA_WHY_MAX]);
 
 // Gives the memory back; *data is then empty. An empty one is fine.
 void tern_data_close(struct tern_data *data);

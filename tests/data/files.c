@@ -82,13 +82,19 @@ void remove_file(const char *name)
     assert_int_equal(unlink(path_of(name)), 0);
 }
 
-enum tern_result open_spec(const char *spec)
+void name_spec(const char *spec, char text[SPEC_SIZE])
 {
-    char text[TERN_DATA_SPEC_MAX * 2] = "";
+    text[0] = '\0';
     for (; *spec != '\0'; spec++) {
         const char plain[2] = {*spec, '\0'};
-        strncat(text, *spec == '@' ? folder : plain, sizeof text - strlen(text) - 1);
+        strncat(text, *spec == '@' ? folder : plain, SPEC_SIZE - strlen(text) - 1);
     }
+}
+
+enum tern_result open_spec(const char *spec)
+{
+    char text[SPEC_SIZE];
+    name_spec(spec, text);
     tern_data_close(&data);
     return tern_dataset_open(text, &limits, &data, why);
 }

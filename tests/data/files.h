@@ -20,6 +20,10 @@ void cut_file(const char *name, size_t len); // to its first len bytes
 size_t file_size(const char *name);
 void remove_file(const char *name);
 
+// Writes a spec in which '@' stands for the folder.
+#define SPEC_SIZE ((size_t)TERN_DATA_SPEC_MAX * 2)
+void name_spec(const char *spec, char text[SPEC_SIZE]);
+
 // Opens a spec in which '@' stands for the folder.
 enum tern_result open_spec(const char *spec);
 

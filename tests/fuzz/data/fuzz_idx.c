@@ -21,7 +21,7 @@ static void use(const struct tern_dataset *data)
 {
     size_t pixels = (size_t)data->count * data->feature_count;
     volatile unsigned sum = 0;
-    for (size_t i = 0; i < pixels; i++) {
+    for (size_t i = 0; data->bytes != NULL && i < pixels; i++) {
         sum = sum + data->bytes[i];
     }
     for (uint32_t i = 0; data->labels != NULL && i < data->count; i++) {
@@ -29,6 +29,36 @@ static void use(const struct tern_dataset *data)
     }
     require(data->count <= limits.max_examples && pixels <= limits.max_bytes);
     require((uint64_t)data->height * data->width * data->channels == data->feature_count);
+}
+
+// Every second image, from the last one back.
+static uint32_t choose(uint32_t kept[1000], uint32_t total)
+{
+    uint32_t count = 0;
+    for (uint32_t i = total; i > 0; i -= i > 1 ? 2 : 1) {
+        kept[count++] = i - 1;
+    }
+    return count;
+}
+
+// Reads the images at `from` again and keeps some: they are those of all.
+static void compare_kept(const uint8_t *from, size_t len, const struct tern_dataset *all)
+{
+    char why[TERN_DATA_WHY_MAX] = "";
+    uint32_t kept[1000];
+    struct tern_dataset some;
+    struct tern_input input;
+    memset(&some, 0, sizeof some);
+    tern_input_from_memory(&input, from, len, UINT64_MAX, why);
+    require(tern_idx_read_shape(&input, &limits, &some) == TERN_OK);
+    some.count = choose(kept, all->count);
+    const enum tern_result result = tern_idx_read_images(&input, all->count, kept, &some);
+    require((result == TERN_OK) == (all->bytes != NULL));
+    const size_t size = all->feature_count;
+    for (uint32_t i = 0; all->bytes != NULL && i < some.count; i++) {
+        require(memcmp(some.bytes + i * size, all->bytes + kept[i] * size, size) == 0);
+    }
+    free((void *)(uintptr_t)some.bytes);
 }
 
 // The first two bytes are the length of the images; the labels follow them.
@@ -44,10 +74,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     split = split < size - 2 ? split : size - 2;
     memset(&data, 0, sizeof data);
     tern_input_from_memory(&input, bytes + 2, split, UINT64_MAX, why);
-    if (tern_idx_read_images(&input, &limits, &data) != TERN_OK) {
-        require(why[0] != '\0' && data.bytes == NULL);
+    if (tern_idx_read_shape(&input, &limits, &data) != TERN_OK) {
+        require(why[0] != '\0');
         return 0;
     }
+    if (tern_idx_read_images(&input, data.count, NULL, &data) != TERN_OK) {
+        require(why[0] != '\0' && data.bytes == NULL);
+    }
+    compare_kept(bytes + 2, split, &data);
     tern_input_from_memory(&input, bytes + 2 + split, size - 2 - split, UINT64_MAX, why);
     if (tern_idx_read_labels(&input, &limits, &data) != TERN_OK) {
         require(why[0] != '\0' && data.labels == NULL);

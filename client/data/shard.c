@@ -1,0 +1,46 @@
+#include "data/shard.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum tern_result tern_shard_choose(const struct tern_data_spec *spec,
+                                   const struct tern_dataset *data,
+                                   struct tern_partition *partition, struct tern_view *kept)
+{
+    const struct tern_data_part *part = spec->part;
+    enum tern_result result =
+        tern_partition_make(part->partition, data->labels, data->count, partition);
+    if (result != TERN_OK) {
+        return tern_spec_refuse(spec, result, "%u examples cannot be cut into %u shards: %s",
+                                data->count, part->partition->clients,
+                                tern_result_sentence(result));
+    }
+    *kept = tern_partition_view(partition, data, part->client);
+    return TERN_OK;
+}
+
+// The rows of kept, `row` bytes each, in memory of their own; NULL when there is none left.
+static void *gather(const struct tern_view *kept, const void *rows, size_t row)
+{
+    uint8_t *gathered = malloc(kept->count * row);
+    for (uint32_t i = 0; gathered != NULL && i < kept->count; i++) {
+        memcpy(gathered + i * row, (const uint8_t *)rows + kept->indices[i] * row, row);
+    }
+    return gathered;
+}
+
+enum tern_result tern_shard_keep(const struct tern_data_spec *spec, const struct tern_view *kept,
+                                 struct tern_dataset *data)
+{
+    const size_t n = data->feature_count;
+    struct tern_dataset all = *data;
+    data->bytes = all.bytes != NULL ? gather(kept, all.bytes, n) : NULL;
+    data->values = all.values != NULL ? gather(kept, all.values, n * sizeof *all.values) : NULL;
+    data->labels = gather(kept, all.labels, sizeof *all.labels);
+    data->count = kept->count;
+    const bool kept_all = data->labels != NULL && (data->bytes == NULL) == (all.bytes == NULL) &&
+                          (data->values == NULL) == (all.values == NULL);
+    tern_dataset_release(&all);
+    return kept_all ? TERN_OK
+                    : tern_spec_refuse(spec, TERN_ERR_NO_MEMORY, "needs memory for %u examples",
+                                       kept->count);
+}
