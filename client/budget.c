@@ -1,6 +1,7 @@
 // Counts what crossed the link and keeps it within the budgets. Before bytes of a monthly budget
 // are sent, the store already counts them as spent; a clean end gives back what was not used.
 #include "core.h"
+#include "util/date.h"
 
 // Opening a connection: TCP, and a full TLS handshake of about 1,300 bytes in 8 to 12 segments of
 // 52 header bytes.
@@ -21,33 +22,12 @@ uint64_t tern_budget_cost(uint64_t bodies, uint32_t exchanges)
     return COST_OF_CONNECTION + (uint64_t)exchanges * COST_OF_EXCHANGE + bodies + bodies / 16;
 }
 
-// Year * 12 + month - 1 of the proleptic Gregorian calendar, from days since 1970-01-01.
+// Year * 12 + month - 1.
 static uint32_t month_of(uint64_t unix_seconds)
 {
-    uint32_t days =
-        (uint32_t)(unix_seconds >> 7) / (86400 >> 7); // in 32 bits, up to the year 19,000
-    uint32_t year = 1970;
-    for (;;) {
-        const bool leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
-        const uint32_t length = leap ? 366 : 365;
-        if (days < length || year >= 9999) {
-            break;
-        }
-        days -= length;
-        year++;
-    }
-    const bool leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
-    static const uint8_t lengths[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
-    uint32_t month = 0;
-    while (month < 11) {
-        const uint32_t length = lengths[month] + (month == 1 && leap ? 1u : 0u);
-        if (days < length) {
-            break;
-        }
-        days -= length;
-        month++;
-    }
-    return year * 12 + month;
+    // In 32 bits, up to the year 19,000.
+    const struct tern_date date = tern_date_of((uint32_t)(unix_seconds >> 7) / (86400 >> 7));
+    return date.year * 12 + date.month;
 }
 
 // Starts a new account when the month has turned. A clock that goes back (a board that boots in
@@ -185,6 +165,13 @@ enum tern_result tern_budget_stop(struct tern_client *client, uint64_t expected,
     client->round_done = true;
     client->due_ms = tern_client_now_ms(client) + client->config.budget_wait_ms;
     return TERN_AGAIN;
+}
+
+enum tern_result tern_budget_ask(struct tern_client *client, uint64_t expected)
+{
+    const char *why = NULL;
+    const enum tern_result result = tern_budget_reserve(client, expected, &why);
+    return result == TERN_ERR_BUDGET ? tern_budget_stop(client, expected, why) : result;
 }
 
 enum tern_result tern_budget_end_round(struct tern_client *client)

@@ -119,6 +119,10 @@ bool tern_budget_month_has_round(struct tern_client *client);
 TERN_MUST_USE enum tern_result tern_budget_stop(struct tern_client *client, uint64_t expected,
                                                 const char *why);
 
+// Reserves, or says that the budget forbids it and waits: TERN_AGAIN. Otherwise TERN_OK or the
+// store's errors.
+TERN_MUST_USE enum tern_result tern_budget_ask(struct tern_client *client, uint64_t expected);
+
 // The round was answered: its cost goes into the mean, and the meter is saved.
 TERN_MUST_USE enum tern_result tern_budget_end_round(struct tern_client *client);
 

@@ -1,6 +1,7 @@
 // The records of ports.h, byte by byte. All fields are little-endian; a record opens with its
 // format number, so that a later version can tell what it reads, and (but for identity and meter)
 // with the tag of the enrolment it belongs to. Checksums are the store's.
+#include "codec/kernels/kernels.h"
 #include "core.h"
 #include "util/bytes.h"
 
@@ -75,14 +76,7 @@ static enum tern_result check_head(const struct tern_client *client, const uint8
 
 static bool all_finite(const float *values, uint32_t count)
 {
-    for (uint32_t i = 0; i < count; i++) {
-        // NaN and the infinities are the values that subtracting them from themselves does not
-        // turn into zero; this needs no libm.
-        if (!(values[i] - values[i] == 0.0f)) {
-            return false;
-        }
-    }
-    return true;
+    return tern_kernel_peak(values, count) < TERN_INFINITY_BITS;
 }
 
 // --- Identity

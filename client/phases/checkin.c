@@ -8,14 +8,11 @@
 
 static enum tern_result may_start(struct tern_client *client)
 {
-    const char *why = NULL;
     if (!tern_budget_month_has_round(client)) {
         return tern_budget_stop(client, client->budget.round_mean,
                                 TERN_WHY("a round would exceed the byte budget of the month"));
     }
-    const uint64_t cost = tern_budget_cost(0, 1);
-    const enum tern_result result = tern_budget_reserve(client, cost, &why);
-    return result == TERN_ERR_BUDGET ? tern_budget_stop(client, cost, why) : result;
+    return tern_budget_ask(client, tern_budget_cost(0, 1));
 }
 
 static bool budgeted(const struct tern_client *client)

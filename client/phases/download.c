@@ -2,6 +2,7 @@
 // connection has already brought is kept and the rest asked for. The replica's record is written
 // once, after the last download of a task, to spare flash; a power cut before it fetches them
 // again.
+#include "codec/kernels/kernels.h"
 #include "core.h"
 
 #include <float.h>
@@ -22,12 +23,10 @@ static const tern_DownloadRef *current(const struct tern_client *client)
 static enum tern_result prepare(struct tern_client *client)
 {
     char path[TERN_PATH_MAX];
-    const char *why = NULL;
     const uint64_t cost = tern_budget_cost(current(client)->size - client->download_have, 1);
-    const enum tern_result result = tern_budget_reserve(client, cost, &why);
-    if (result == TERN_ERR_BUDGET) {
+    const enum tern_result result = tern_budget_ask(client, cost);
+    if (result == TERN_AGAIN) {
         client->phase = TERN_PHASE_CHECKIN;
-        return tern_budget_stop(client, cost, why);
     }
     TERN_TRY(result);
     tern_path_download(current(client)->sha256.bytes, path);
@@ -107,13 +106,8 @@ static enum tern_result fetch(struct tern_client *client)
 // only what no model in use comes near, and needs no second copy of the weights.
 static bool sum_stays_finite(const struct tern_client *client, float maximum)
 {
-    float largest = 0.0f;
-    for (uint32_t i = 0; i < client->work.model->count; i++) {
-        const float w = client->work.weights[i];
-        const float magnitude = w < 0.0f ? -w : w;
-        largest = magnitude > largest ? magnitude : largest;
-    }
-    return (double)largest + (double)maximum <= (double)FLT_MAX;
+    const uint32_t peak = tern_kernel_peak(client->work.weights, client->work.model->count);
+    return (double)tern_bits_float(peak) + (double)maximum <= (double)FLT_MAX;
 }
 
 static enum tern_result apply_delta(struct tern_client *client, const tern_Download *message,
@@ -137,9 +131,6 @@ static enum tern_result apply_delta(struct tern_client *client, const tern_Downl
 static enum tern_result apply_snapshot(struct tern_client *client, const tern_Download *message,
                                        struct tern_span container)
 {
-    if (message->to.size != TERN_SHA256_SIZE) {
-        return TERN_ERR_CORRUPT;
-    }
     TERN_TRY(tern_container_decode(client->work.model, container.data, container.len,
                                    client->work.weights));
     memcpy(client->replica, message->to.bytes, TERN_SHA256_SIZE);

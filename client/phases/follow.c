@@ -1,5 +1,6 @@
 // Takes what the aggregator wants next, from a check-in's answer or an upload's, and refuses a task
-// that this client cannot or must not do before anything is fetched for it.
+// that this client cannot or must not do before anything is fetched for it. What is malformed was
+// refused when it was decoded (wire/check.h).
 #include "core.h"
 
 #include <string.h>
@@ -10,10 +11,6 @@ static enum tern_result check_training(const struct tern_client *client, const t
     struct tern_codec codec;
     if (client->identity.evaluator) {
         *why = TERN_WHY("the task asks an evaluator to train");
-        return TERN_ERR_ARGUMENT;
-    }
-    if (task->round == 0 || task->local_steps == 0 || task->batch_size == 0) {
-        *why = TERN_WHY("the task has no round, no steps or no batch");
         return TERN_ERR_ARGUMENT;
     }
     if (tern_codec_parse(task->codec, &codec, NULL) != TERN_OK) {
@@ -34,24 +31,11 @@ static enum tern_result check_training(const struct tern_client *client, const t
 static enum tern_result check_task(const struct tern_client *client, const tern_Task *task,
                                    const char **why)
 {
-    if (task->base.size != TERN_SHA256_SIZE) {
-        *why = TERN_WHY("the task names no base replica");
-        return TERN_ERR_CORRUPT;
-    }
     for (pb_size_t i = 0; i < task->downloads_count; i++) {
-        const tern_DownloadRef *ref = &task->downloads[i];
-        if (ref->sha256.size != TERN_SHA256_SIZE || ref->size == 0) {
-            *why = TERN_WHY("the task names a download without hash or size");
-            return TERN_ERR_CORRUPT;
-        }
-        if (ref->size > client->work.blob_size) {
+        if (task->downloads[i].size > client->work.blob_size) {
             *why = TERN_WHY("a download of the task does not fit into this client's memory");
             return TERN_ERR_TOO_LARGE;
         }
-    }
-    if (task->has_indices && task->indices.sha256.size != TERN_SHA256_SIZE) {
-        *why = TERN_WHY("the task names a download without hash or size");
-        return TERN_ERR_CORRUPT;
     }
     return task->kind == tern_TaskKind_TASK_TRAIN ? check_training(client, task, why) : TERN_OK;
 }
@@ -81,11 +65,9 @@ static uint64_t update_bytes(const struct tern_client *client, const tern_Task *
 
 static enum tern_result afford(struct tern_client *client, const tern_Task *task)
 {
-    const char *why = NULL;
     const uint64_t cost = tern_budget_cost(download_bytes(task) + update_bytes(client, task),
                                            (uint32_t)task->downloads_count + task->has_indices + 1);
-    const enum tern_result result = tern_budget_reserve(client, cost, &why);
-    return result == TERN_ERR_BUDGET ? tern_budget_stop(client, cost, why) : result;
+    return tern_budget_ask(client, cost);
 }
 
 static enum tern_result take_task(struct tern_client *client, const tern_Task *task)

@@ -6,15 +6,9 @@
 static enum tern_result prepare(struct tern_client *client)
 {
     char path[TERN_PATH_MAX];
-    const char *why = NULL;
     struct tern_span body;
     TERN_TRY(tern_share_body(client, &body));
-    const uint64_t cost = tern_budget_cost(body.len, 1);
-    const enum tern_result result = tern_budget_reserve(client, cost, &why);
-    if (result == TERN_ERR_BUDGET) {
-        return tern_budget_stop(client, cost, why);
-    }
-    TERN_TRY(result);
+    TERN_TRY(tern_budget_ask(client, tern_budget_cost(body.len, 1)));
     tern_path_update(client->pending.round, client->pending.sequence, path);
     tern_client_request(client, TERN_PURPOSE_UPLOAD, "PUT", path);
     client->request.body = body.data;

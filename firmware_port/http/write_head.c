@@ -1,4 +1,5 @@
 #include "http/message.h"
+#include "util/bytes.h"
 
 #include <string.h>
 
@@ -35,14 +36,9 @@ static void put_word(struct head *head, const char *word)
 
 static void put_number(struct head *head, size_t number)
 {
-    char text[21];
-    char *first = text + sizeof text - 1;
-    *first = '\0';
-    do {
-        *--first = (char)('0' + number % 10);
-        number /= 10;
-    } while (number > 0);
-    put(head, first);
+    char text[TERN_DECIMAL_MAX + 1];
+    tern_put_decimal(text, number);
+    put(head, text);
 }
 
 enum tern_result tern_http_write_head(const struct tern_request *request, const char *host,

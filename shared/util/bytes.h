@@ -1,5 +1,5 @@
-// Little-endian fields, LEB128 varints and text forms of bytes (hex, base64url). Nothing here reads
-// or writes outside the lengths it is given. Pure; reentrant.
+// Little-endian fields, LEB128 varints, text forms of bytes (hex, base64url) and numbers. Nothing
+// here reads or writes outside the lengths it is given. Pure; reentrant.
 #ifndef TERN_BYTES_H
 #define TERN_BYTES_H
 
@@ -34,6 +34,11 @@ void tern_hex_encode(const uint8_t *src, size_t len, char *dst);
 // Reads exactly 2 * len hex digits followed by NUL.
 // TERN_ERR_CORRUPT on any other text; dst is then unspecified.
 TERN_MUST_USE enum tern_result tern_hex_decode(const char *src, uint8_t *dst, size_t len);
+
+#define TERN_DECIMAL_MAX 20 // digits of 2^64 - 1
+
+// Writes a number in decimal and a terminating NUL; returns where that stands.
+char *tern_put_decimal(char *dst, size_t number);
 
 // Length of the unpadded base64url text (RFC 4648, section 5) of `len` bytes.
 #define TERN_BASE64URL_LENGTH(len) (((len)*4 + 2) / 3)

@@ -1,4 +1,4 @@
-// Text forms of bytes: hex and base64url.
+// Text forms of bytes: hex and base64url; and of numbers.
 #include "util/bytes.h"
 
 static const char base64url_alphabet[] =
@@ -98,4 +98,19 @@ enum tern_result tern_base64url_decode(const char *src, size_t src_len, uint8_t 
     }
     // The bits that fill the last character are zero in the one canonical text.
     return (bits & ((1u << held) - 1)) == 0 ? TERN_OK : TERN_ERR_CORRUPT;
+}
+
+char *tern_put_decimal(char *dst, size_t number)
+{
+    char digits[TERN_DECIMAL_MAX];
+    size_t count = 0;
+    do {
+        digits[count++] = (char)('0' + number % 10);
+        number /= 10;
+    } while (number > 0);
+    while (count > 0) {
+        *dst++ = digits[--count];
+    }
+    *dst = '\0';
+    return dst;
 }

@@ -10,22 +10,7 @@
 _Static_assert(sizeof(TERN_PATH_DOWNLOADS) + HASH_TEXT <= TERN_PATH_MAX, "limit");
 _Static_assert(sizeof(TERN_PATH_UPDATES) + 2 * NUMBER_MAX + 1 <= TERN_PATH_MAX, "limit");
 
-// Writes a number in decimal; returns where it ends.
-static char *put_number(char *at, uint32_t number)
-{
-    char digits[NUMBER_MAX];
-    size_t count = 0;
-    do {
-        digits[count++] = (char)('0' + number % 10);
-        number /= 10;
-    } while (number > 0);
-    while (count > 0) {
-        *at++ = digits[--count];
-    }
-    return at;
-}
-
-// Reads a number as put_number() writes it; returns where it ends, NULL when there is none.
+// Reads a number as tern_put_decimal() writes it; returns where it ends, NULL when there is none.
 static const char *get_number(const char *at, uint32_t *number)
 {
     uint64_t value = 0;
@@ -50,9 +35,9 @@ void tern_path_download(const uint8_t sha256[TERN_SHA256_SIZE], char path[TERN_P
 void tern_path_update(uint32_t round, uint32_t sequence, char path[TERN_PATH_MAX])
 {
     memcpy(path, TERN_PATH_UPDATES, sizeof(TERN_PATH_UPDATES));
-    char *at = put_number(path + sizeof(TERN_PATH_UPDATES) - 1, round);
+    char *at = tern_put_decimal(path + sizeof(TERN_PATH_UPDATES) - 1, round);
     *at++ = '/';
-    *put_number(at, sequence) = '\0';
+    tern_put_decimal(at, sequence);
 }
 
 // What follows `prefix` in path, NULL when it does not start with it.

@@ -1,0 +1,17 @@
+// Dates of the proleptic Gregorian calendar, for machines without a C library that has them. Pure;
+// any thread.
+#ifndef TERN_DATE_H
+#define TERN_DATE_H
+
+#include <stdint.h>
+
+struct tern_date {
+    uint32_t year;  // 1970 to 9999
+    uint32_t month; // from 0
+    uint32_t day;   // of the month, from 0
+};
+
+// days: since 1970-01-01. From the year 10,000 on the day alone grows.
+struct tern_date tern_date_of(uint32_t days);
+
+#endif
