@@ -117,12 +117,19 @@ cross_tool() { # ARCH NAME
     fi
 }
 
+# Leaves the program, stripped, in a file and prints its name.
+cross_stripped() { # ARCH PROGRAM
+    local stripped
+    stripped=$(cross_dir "$1")/stripped
+    "$(cross_tool "$1" strip)" -o "$stripped" "$2" || fail "$2 cannot be stripped"
+    printf '%s\n' "$stripped"
+}
+
 # One row: bytes of the stripped file, and of the instructions and data in it. The difference is what
 # the loader needs, and gaps up to the next large page.
 cross_size_row() { # ARCH PROGRAM WHAT
     local stripped inner
-    stripped=$(cross_dir "$1")/stripped
-    "$(cross_tool "$1" strip)" -o "$stripped" "$2" || fail "$2 cannot be stripped"
+    stripped=$(cross_stripped "$1" "$2") || exit 1
     inner=$("$(cross_tool "$1" size)" -A "$stripped" |
         awk '$1 ~ /^\.(text|rodata|data|data\.rel\.ro)$/ { sum += $2 } END { print sum }')
     printf '  %-26s %10d %14d\n' "$3" "$(stat -c %s "$stripped")" "$inner"
@@ -149,6 +156,23 @@ cross_sizes() { # ARCH VARIANT PROGRAM...
         cross_empty_program "$arch" "$dir/empty"
         cross_size_row "$arch" "$dir/empty" "an empty static program"
     fi
+}
+
+# The most bytes that a stripped static tern-client, TLS included, may take: what a board's flash was
+# promised.
+cross_most_bytes() { # ARCH
+    case $1 in
+    armhf) echo 1600000 ;;
+    *) echo 2200000 ;;
+    esac
+}
+
+cross_hold_size() { # ARCH
+    local bytes most stripped
+    stripped=$(cross_stripped "$1" "$(cross_dir "$1")/static/bin/tern-client") || exit 1
+    bytes=$(stat -c %s "$stripped")
+    most=$(cross_most_bytes "$1")
+    [ "$bytes" -le "$most" ] || fail "the static tern-client for $1 takes $bytes bytes, of $most"
 }
 
 cross_package() { # ARCH VARIANT
@@ -236,6 +260,7 @@ verb_cross() {
         [ "$variant" = dynamic ] || cross_light_libraries "$arch"
         cross_build "$arch" "$variant" "${programs[@]}"
         cross_sizes "$arch" "$variant" "${programs[@]}"
+        [ "$variant" = dynamic ] || cross_hold_size "$arch"
         [ "$package" = no ] || cross_package "$arch" "$variant"
         [ "$test" = no ] || cross_test "$arch" "$variant"
     done
