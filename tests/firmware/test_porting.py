@@ -25,6 +25,8 @@ def script(text):
 
 
 def run_script(text, image):
+    """What was said on standard output: the aggregator's log, which would come in between the
+    characters of the device's, is on standard error."""
     with Workspace() as workspace:
         for shown, real in ((SHOWN, image.elf.parent.resolve()), ("tests", ROOT / "tests")):
             target = workspace.path / shown
@@ -33,8 +35,9 @@ def run_script(text, image):
         environment = dict(os.environ, PATH=f"{BIN.resolve()}:{os.environ['PATH']}")
         done = subprocess.run(["bash", "-euo", "pipefail", "-c", script(text)], cwd=workspace.path,
                               env=environment, text=True, timeout=120, start_new_session=True,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        check(done.returncode == 0, f"the steps exited {done.returncode}:\n{done.stdout}")
+                              capture_output=True)
+        check(done.returncode == 0,
+              f"the steps exited {done.returncode}:\n{done.stdout}\n{done.stderr}")
         return done.stdout
 
 
