@@ -25,6 +25,7 @@ BUDGET = {"flash": 128 * KIB, "ram": 64 * KIB}
 # What Tern's own code is to take one day, and what it may not grow beyond until then.
 TERN_GOAL = 24 * KIB
 TERN_CEILING = 33 * KIB
+INT8_FLASH = KIB  # what an error buffer of 8 bit may take more: it saves RAM
 
 # Tern's own, by the folder of the sources; "data": tables, texts and variables of them all.
 TERN = ("shared", "client", "firmware_port", "data of these")
@@ -108,9 +109,13 @@ def measure(folder):
     return sizes
 
 
+def ceiling(name):
+    return TERN_CEILING + INT8_FLASH * name.endswith("-int8")
+
+
 def over_budget(name, sizes):
     limits = [("whole image", kind, limit) for kind, limit in BUDGET.items()]
-    limits.append(("of it Tern", "flash", TERN_CEILING))
+    limits.append(("of it Tern", "flash", ceiling(name)))
     return [f"{name}: {part} takes {sizes[part][kind]} bytes of {kind}, of {limit}"
             for part, kind, limit in limits if sizes[part][kind] > limit]
 
@@ -140,7 +145,7 @@ def print_table(name, sizes, before):
     tern = sizes["of it Tern"]["flash"]
     reached = f"missed by {tern - TERN_GOAL}" if tern > TERN_GOAL else "reached"
     print(f"  {'budget':<16}{BUDGET['flash']:>8}{'':>8}{BUDGET['ram']:>9}")
-    print(f"  {'of it Tern':<16}{TERN_CEILING:>8}  at most; the goal, {TERN_GOAL}, is {reached}")
+    print(f"  {'of it Tern':<16}{ceiling(name):>8}  at most; the goal, {TERN_GOAL}, is {reached}")
 
 
 def check(folder):
