@@ -127,7 +127,10 @@ verb_firmware() {
     boards=$(firmware_choice --board "$boards" an385 an386) || exit 2
     libcs=$(firmware_choice --libc "$libcs" newlib picolibc) || exit 2
     [ "$kinds" = both ] || kinds=$(firmware_choice --tls "$kinds" ecdsa psk) || exit 2
-    storage=$(firmware_choice --error-buffer "$storage" float32 int8) || exit 2
+    case $storage in
+    float32 | int8) ;;
+    *) usage_error "firmware: --error-buffer is float32 or int8; not '$storage'" ;;
+    esac
     mapfile -t images < <(all_images "$boards" "$libcs" "$kinds" "$storage")
     [ "$tests" = no ] || images+=("an385 newlib both float32" "an385 newlib ecdsa int8")
     verb_setup build test firmware
