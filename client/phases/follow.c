@@ -37,7 +37,15 @@ static enum tern_result check_task(const struct tern_client *client, const tern_
             return TERN_ERR_TOO_LARGE;
         }
     }
-    return task->kind == tern_TaskKind_TASK_TRAIN ? check_training(client, task, why) : TERN_OK;
+    if (task->kind == tern_TaskKind_TASK_TRAIN) {
+        return check_training(client, task, why);
+    }
+    if (!client->identity.evaluator) {
+        // Its test data may not even be in memory.
+        *why = TERN_WHY("the task asks a client that trains to evaluate");
+        return TERN_ERR_ARGUMENT;
+    }
+    return TERN_OK;
 }
 
 static uint64_t download_bytes(const tern_Task *task)

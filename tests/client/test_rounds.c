@@ -171,6 +171,19 @@ static void evaluator_refuses_to_train(void **state)
     assert_int_equal(world.trainings, 0);
 }
 
+static void who_trains_refuses_to_evaluate(void **state)
+{
+    (void)state;
+    struct tern_client_event event;
+    const float change[WORLD_VALUES] = {1.0f};
+    world.server.evaluate = true;
+    boot();
+    fake_server_commit(&world.server, change);
+    run_until(TERN_EVENT_TROUBLE, &event);
+    assert_int_equal(event.result, TERN_ERR_ARGUMENT);
+    assert_int_equal(world.server.evaluation_count, 0);
+}
+
 static void waits_as_long_as_it_was_told(void **state)
 {
     (void)state;
@@ -344,6 +357,7 @@ int main(void)
         TEST(evaluator_reports_every_version_and_never_trains),
         TEST(evaluator_that_was_cut_off_still_reports),
         TEST(evaluator_refuses_to_train),
+        TEST(who_trains_refuses_to_evaluate),
         TEST(waits_as_long_as_it_was_told),
         TEST(held_check_in_is_not_given_up_early),
         TEST(client_that_may_be_held_asks_to_be),
