@@ -159,6 +159,8 @@ static struct tcp_pcb *let_go(void)
         tcp_recv(pcb, NULL);
         tcp_sent(pcb, NULL);
         tcp_err(pcb, NULL);
+        // A peer that never answers the end must not keep the next connection from its place.
+        tcp_setprio(pcb, TCP_PRIO_MIN);
     }
     return pcb;
 }

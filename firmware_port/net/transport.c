@@ -211,7 +211,6 @@ static enum tern_result run(const struct tern_request *request)
         result = step(request);
     }
     if (result == TERN_AGAIN && is_stalled(request)) {
-        tern_stream_abort();
         net.reused = false; // the server is silent, which is not the same as gone
         result = TERN_ERR_NETWORK;
     }
@@ -226,9 +225,19 @@ static void close_connection(void *ctx)
     net.phase = PHASE_NONE;
 }
 
+// After an error. What lwIP would still send, for many minutes when the peer is gone, holds memory
+// that the next connection needs.
+static void drop_connection(void)
+{
+    tern_stream_abort();
+    net.kept = false;
+    net.phase = PHASE_NONE;
+}
+
 static enum tern_result exchange(void *ctx, const struct tern_request *request,
                                  struct tern_response *response)
 {
+    (void)ctx;
     tern_link_poll();
     if (net.phase == PHASE_NONE) {
         TERN_TRY(begin(request, response));
@@ -240,13 +249,15 @@ static enum tern_result exchange(void *ctx, const struct tern_request *request,
     }
     if (result == TERN_ERR_NETWORK && net.reused && !net.reader.begun) {
         // The server closed the kept connection before it knew of this request.
-        close_connection(ctx);
+        drop_connection();
         TERN_TRY(begin(request, response));
         return TERN_AGAIN;
     }
     net.phase = PHASE_NONE;
-    if (!net.kept || result != TERN_OK) {
-        close_connection(ctx);
+    if (result != TERN_OK) {
+        drop_connection();
+    } else if (!net.kept) {
+        close_connection(NULL);
     }
     return result;
 }

@@ -429,6 +429,7 @@ static void test_does_not_repeat_what_was_answered_in_part(void **state)
     assert_int_equal(world.opened, 1);
     assert_int_equal(response.status, 200);
     assert_int_equal(response.body_len, 3);
+    assert_true(world.aborted);
     assert_int_equal(say_hi(), TERN_OK);
 }
 
@@ -443,6 +444,7 @@ static void test_reads_the_answer_of_a_server_that_stops_listening(void **state)
                         .write_piece = 100};
     assert_int_equal(exchange(&request), TERN_OK);
     assert_int_equal(response.status, 413);
+    assert_false(world.aborted);
     assert_int_equal(say_hi(), TERN_OK);
     assert_int_equal(world.opened, 2);
 }
@@ -456,6 +458,7 @@ static void test_sends_nothing_to_a_stranger(void **state)
     assert_int_equal(say_hi(), TERN_ERR_TLS);
     assert_int_equal(world.writes, 0);
     assert_int_equal(world.state, TERN_STREAM_CLOSED);
+    assert_true(world.aborted); // nothing waits for the stranger to agree to the end
     assert_int_equal(say_hi(), TERN_OK);
 }
 
