@@ -83,31 +83,42 @@ static enum tern_result is_erased(const struct tern_flash *flash, uint32_t at, u
     return TERN_OK;
 }
 
-// Takes over the newest copy in a slot, when it is newer than what the record has. What follows the
-// last whole copy must be erased, or a save that was cut left something there and the slot is full.
+static void take_copy(const struct tern_flash *flash, uint32_t at, const struct header *header,
+                      struct tern_flash_record *record)
+{
+    record->data = at + header_size(flash);
+    record->len = header->len;
+    record->sequence = header->sequence;
+    record->erased = header->erased;
+    record->next = at + copy_size(flash, header->len);
+}
+
+// Takes over the newest copy in a slot, when it is newer than what the record has: also one behind
+// a copy that is damaged, whose length cannot be trusted. What follows the last whole copy must be
+// erased, or a save that was cut left something there and the slot is full.
 static enum tern_result look_through(const struct tern_flash *flash, uint32_t slot,
                                      struct tern_flash_record *record)
 {
     const uint32_t end = slot + record->size;
-    uint32_t at = slot;
+    const uint32_t before = record->sequence;
     struct header header;
-    bool whole = false;
-    TERN_TRY(read_copy(flash, at, end, &header, &whole));
-    if (!whole || header.sequence < record->sequence) {
+    for (uint32_t at = slot; at < end;) {
+        bool whole = false;
+        TERN_TRY(read_copy(flash, at, end, &header, &whole));
+        if (whole && header.sequence > record->sequence) {
+            take_copy(flash, at, &header, record);
+            at = record->next;
+        } else {
+            at += flash->program_size;
+        }
+    }
+    if (record->sequence == before) {
         return TERN_OK;
     }
-    while (whole) {
-        record->slot = slot;
-        record->data = at + header_size(flash);
-        record->len = header.len;
-        record->sequence = header.sequence;
-        record->erased = header.erased;
-        at += copy_size(flash, header.len);
-        TERN_TRY(read_copy(flash, at, end, &header, &whole));
-    }
     bool erased = false;
-    TERN_TRY(is_erased(flash, at, end, &erased));
-    record->next = erased ? at : end;
+    TERN_TRY(is_erased(flash, record->next, end, &erased));
+    record->slot = slot;
+    record->next = erased ? record->next : end;
     return TERN_OK;
 }
 
@@ -203,11 +214,7 @@ static enum tern_result save_to(const struct tern_flash *flash, struct tern_flas
     }
     TERN_TRY(write_copy(flash, at, &header, parts, part_count));
     record->slot = slot;
-    record->next = at + copy;
-    record->data = at + header_size(flash);
-    record->len = len;
-    record->sequence = header.sequence;
-    record->erased = header.erased;
+    take_copy(flash, at, &header, record);
     return TERN_OK;
 }
 
@@ -255,7 +262,8 @@ enum tern_result tern_flash_store_open(struct tern_flash_store *store,
                                        const uint32_t sizes[TERN_RECORD_COUNT])
 {
     uint32_t start = 0;
-    if (flash->program_size > TERN_FLASH_UNIT_MAX) {
+    const uint32_t unit = flash->program_size;
+    if (unit == 0 || unit > TERN_FLASH_UNIT_MAX || (unit & (unit - 1)) != 0) {
         return TERN_ERR_ARGUMENT;
     }
     store->flash = flash;

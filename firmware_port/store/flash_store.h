@@ -34,7 +34,7 @@ struct tern_flash_store {
 // slots are laid out in this order, so changing a size moves what lies behind it. A larger size is
 // erased less often.
 // TERN_ERR_NO_SPACE  the region is smaller than the slots
-// TERN_ERR_ARGUMENT  program_size is above TERN_FLASH_UNIT_MAX
+// TERN_ERR_ARGUMENT  program_size is above TERN_FLASH_UNIT_MAX or no power of two
 // TERN_ERR_IO
 TERN_MUST_USE enum tern_result tern_flash_store_open(struct tern_flash_store *store,
                                                      const struct tern_flash *flash,

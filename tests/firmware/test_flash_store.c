@@ -235,6 +235,35 @@ static void a_damaged_copy_does_not_count(void **state)
     }
 }
 
+// Its length cannot be trusted, so the copies behind it are looked for.
+static void a_damaged_copy_hides_no_newer_one(void **state)
+{
+    (void)state;
+    for (uint32_t bit = 0; bit < 8 * (20 + 20); bit++) {
+        start(4, 0xff);
+        assert_int_equal(save_number(3), TERN_OK);
+        const uint32_t at = store.records[TERN_RECORD_SETTLED].data - 20 + bit / 8;
+        assert_int_equal(save_number(6), TERN_OK);
+        assert_int_equal(save_number(9), TERN_OK);
+        const uint32_t newest = store.records[TERN_RECORD_SETTLED].data;
+        flash.bytes[at] = (uint8_t)(flash.bytes[at] ^ 1u << bit % 8);
+        assert_int_equal(tern_flash_store_open(&store, &flash.port, sizes), TERN_OK);
+        check_all();
+        assert_int_equal(store.records[TERN_RECORD_SETTLED].data, newest);
+    }
+}
+
+static void a_chip_with_odd_units_is_refused(void **state)
+{
+    (void)state;
+    static const uint32_t units[] = {0, 3, 12, 2 * TERN_FLASH_UNIT_MAX};
+    start(4, 0xff);
+    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
+        flash.port.program_size = units[i];
+        assert_int_equal(tern_flash_store_open(&store, &flash.port, sizes), TERN_ERR_ARGUMENT);
+    }
+}
+
 static void what_does_not_fit_is_refused(void **state)
 {
     (void)state;
@@ -264,6 +293,8 @@ int main(void)
         cmocka_unit_test(small_records_are_appended),
         cmocka_unit_test(a_chip_with_anything_in_it_is_taken),
         cmocka_unit_test(a_damaged_copy_does_not_count),
+        cmocka_unit_test(a_damaged_copy_hides_no_newer_one),
+        cmocka_unit_test(a_chip_with_odd_units_is_refused),
         cmocka_unit_test(what_does_not_fit_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
