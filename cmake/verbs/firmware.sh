@@ -63,7 +63,7 @@ firmware_choice() { # OPTION VALUE CHOICE...
             return 0
         fi
     done
-    usage_error "firmware: $option is one of $*, all; not '$value'"
+    usage_error "firmware: $option has no '$value'; ./tern firmware --help lists what it has"
 }
 
 # The proof: images in QEMU against the programs of this machine.
