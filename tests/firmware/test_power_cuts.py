@@ -16,7 +16,7 @@ from harness import Aggregator, Workspace, check, main
 from test_federation import Computer, settings_of, wait_for
 
 ROUNDS = 120
-CUTS, CUTS_MIN = 60, 50
+CUTS, CUTS_MIN, CUTS_MOST = 60, 50, 90
 LIMIT_S = 100
 CHOSEN = ("an385-newlib-ecdsa", "an386-newlib-psk")  # both cores, both ways to connect
 SETTINGS = {
@@ -46,7 +46,8 @@ PHASES = {
     "trouble": "waiting", "waiting": "waiting",
 }
 # Every other cut is to hit the phase that had the fewest so far, because some are too short to be
-# met by chance: it waits for the line, and then for a random while.
+# met by chance: it waits for the line, and then for a random while, which becomes shorter whenever
+# it was longer than the phase.
 LINES = [SOON, "started", "task", "downloaded", "trained", "encoded", "uploaded"]
 LEAST = 3  # cuts in each phase but the waits
 
@@ -64,16 +65,15 @@ def wait_for_line(device, process, begin, line):
         time.sleep(0.001)
 
 
-def run_until_cut(device, port, rng, line):
-    """The phase in which it was cut; None: it came to its end before. line: cut it soon after that
-    one; None: at any moment."""
+def run_until_cut(device, port, line, seconds):
+    """The phase in which it was cut; None: it came to its end before. seconds: after the line, or
+    without one after the start."""
     begin = device.log.stat().st_size
     process = device.start(port)
     if line not in (None, SOON):
         wait_for_line(device, process, begin, line)
-    longest = {None: 0.5, SOON: 0.08}.get(line, 0.01)
     with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(timeout=rng.uniform(0, longest))
+        process.wait(timeout=seconds)
     process.kill()
     if process.wait() != -signal.SIGKILL:
         check(process.returncode == 0, f"the device ended with {process.returncode}")
@@ -82,14 +82,21 @@ def run_until_cut(device, port, rng, line):
     return PHASES[said[-1].split()[0] if said else SOON]
 
 
+def rare(phases):
+    return [line for line in LINES if phases[PHASES[line]] < LEAST]
+
+
 def cut_and_restart(device, port, rng):
     """Returns how often the power was cut, by phase."""
     phases = collections.Counter()
-    while phases.total() < CUTS:
-        rarest = min(LINES, key=lambda line: phases[PHASES[line]])
-        phase = run_until_cut(device, port, rng, rarest if phases.total() % 2 else None)
+    longest = {line: 0.08 if line is SOON else 0.01 for line in LINES}
+    while phases.total() < CUTS or (rare(phases) and phases.total() < CUTS_MOST):
+        line = min(LINES, key=lambda each: phases[PHASES[each]]) if phases.total() % 2 else None
+        phase = run_until_cut(device, port, line, rng.uniform(0, longest.get(line, 0.3)))
         if phase is None:
             break
+        if line is not None and phase != PHASES[line]:
+            longest[line] /= 2
         phases[phase] += 1
     return phases
 
@@ -111,8 +118,7 @@ def with_cuts(image, expected):
         check(status["updates_applied"] == ROUNDS, f"applied {status['updates_applied']} updates")
         check(status["model_sha256"] == expected,
               f"after {cuts} cuts the model is {status['model_sha256']}, not {expected}")
-        rare = [phase for phase in PHASES.values() if phase != "waiting" and phases[phase] < LEAST]
-        check(not rare, f"too few cuts while {rare}: {phases}")
+        check(not rare(phases), f"too few cuts behind {rare(phases)}: {phases}")
         print(f"{image.name}: {cuts} cuts in {at_end} rounds, {len(find(said, 'trained'))} "
               f"trainings for {ROUNDS}, flash wear {find(said, 'summary')[-1]['flash_wear']}")
         for phase, count in phases.most_common():
