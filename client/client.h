@@ -125,6 +125,10 @@ struct tern_client_config {
     // Whether this program builds the model `spec` with this hash (TERN_SHA256_SIZE bytes). Asked
     // while enrolling, before the identity is saved; NULL = only tern_client_restore() compares.
     bool (*builds_model)(const char *spec, const uint8_t *hash);
+
+    // This program also takes models that come with a manifest: once it is enrolled it calls
+    // tern_client_manifest().
+    bool takes_manifests;
 };
 
 // What training needs, known once the identity names the model. All memory is the caller's and is
@@ -163,6 +167,10 @@ struct tern_client_identity {
     uint64_t model_seed;
     uint8_t model_hash[TERN_SHA256_SIZE];
     bool evaluator;
+#if TERN_MANIFESTS
+    uint32_t manifest; // bytes that the model's manifest was said to have when it was enrolled, 0:
+                       // the spec gives the model. Not saved.
+#endif
 };
 
 enum tern_client_phase {
@@ -230,6 +238,7 @@ struct tern_client {
     size_t download_have;     // bytes of the current download already in the blob
     struct tern_span indices; // of the task, in the blob until the update is encoded
     bool training;
+    float carried; // share of the error buffer in the sum: training started ahead by the rest
     uint64_t train_started_ms;
     uint32_t train_ms;
     float *trained; // the trainer's memory: the sum t, then what the update does not carry
@@ -297,6 +306,24 @@ TERN_MUST_USE enum tern_result tern_client_enroll(struct tern_client *client,
 // TERN_ERR_IO, TERN_ERR_NO_SPACE  the identity could not be saved
 TERN_MUST_USE enum tern_result tern_client_provision(struct tern_client *client,
                                                      const struct tern_client_identity *identity);
+
+#if TERN_MANIFESTS
+// Gets the manifest of the model that the identity names into dst[0..size): from the store, or when
+// it is not there, or not of this model, from the aggregator (GET /v1/downloads/), which is then
+// saved. TERN_MANIFEST_MAX bytes hold every one.
+// TERN_AGAIN              call again with the same arguments (a transport that does not block)
+// TERN_ERR_STATE          no identity yet
+// TERN_ERR_MODEL_MISMATCH the aggregator has no manifest of this model
+// TERN_ERR_CORRUPT        what it sent is not of this model; TERN_ERR_TOO_LARGE  more than `size`
+// TERN_ERR_NETWORK, TERN_ERR_TLS, TERN_ERR_BUSY, TERN_ERR_HTTP, TERN_ERR_UNAUTHORIZED
+// TERN_ERR_IO, TERN_ERR_NO_SPACE  it could not be saved
+TERN_MUST_USE enum tern_result tern_client_manifest(struct tern_client *client, uint8_t *dst,
+                                                    size_t size, size_t *len);
+
+// The same from the store alone. TERN_ERR_NOT_FOUND  it is not there, or not of this model
+TERN_MUST_USE enum tern_result tern_client_stored_manifest(struct tern_client *client, uint8_t *dst,
+                                                           size_t size, size_t *len);
+#endif
 
 // Takes the model, trainer and memory, and loads replica, error buffer, pending update and meter.
 // A damaged replica starts from the seed again; a damaged upload record starts a new generation of

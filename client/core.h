@@ -75,6 +75,13 @@ TERN_MUST_USE enum tern_result tern_client_answer(const struct tern_client *clie
 // TERN_ERR_STATE for a record of another enrolment or model.
 TERN_MUST_USE enum tern_result tern_record_save_identity(struct tern_client *client);
 TERN_MUST_USE enum tern_result tern_record_load_identity(struct tern_client *client);
+#if TERN_MANIFESTS
+TERN_MUST_USE enum tern_result tern_record_save_manifest(struct tern_client *client,
+                                                         const uint8_t *manifest, size_t len);
+// TERN_ERR_NOT_FOUND  of no enrolment, or of another model; TERN_ERR_TOO_LARGE  above `size` bytes
+TERN_MUST_USE enum tern_result tern_record_load_manifest(struct tern_client *client, uint8_t *dst,
+                                                         size_t size, size_t *len);
+#endif
 TERN_MUST_USE enum tern_result tern_record_save_replica(struct tern_client *client);
 TERN_MUST_USE enum tern_result tern_record_load_replica(struct tern_client *client);
 // Error buffer, velocity, generation, sequence and, when pending.len > 0, the update in the blob.
@@ -172,5 +179,8 @@ tern_ErrorFacts tern_client_error_facts(const struct tern_client *client);
 
 // A new random generation of the error buffer; its values are set to zero.
 TERN_MUST_USE enum tern_result tern_client_new_generation(struct tern_client *client);
+
+// The replica of version 0, in memory alone; nothing, where no seed makes it (restore.c).
+void tern_client_start_from_seed(struct tern_client *client);
 
 #endif

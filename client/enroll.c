@@ -29,9 +29,24 @@ static enum tern_result prepare(struct tern_client *client, const char *join_cod
 _Static_assert(sizeof((tern_EnrollReply *)NULL)->token == TERN_CLIENT_TOKEN_MAX, "token");
 _Static_assert(sizeof((tern_Model *)NULL)->spec == TERN_CLIENT_SPEC_MAX, "spec");
 
-static bool builds(const struct tern_client *client, const char *spec, const uint8_t *hash)
+// manifest: bytes of the model's manifest, 0 = it has none.
+static bool builds(const struct tern_client *client, const char *spec, const uint8_t *hash,
+                   uint32_t manifest)
 {
+    if (TERN_MANIFESTS && client->config.takes_manifests && manifest > 0) {
+        return true;
+    }
     return client->config.builds_model == NULL || client->config.builds_model(spec, hash);
+}
+
+static uint32_t manifest_of(const struct tern_client_identity *identity)
+{
+#if TERN_MANIFESTS
+    return identity->manifest;
+#else
+    (void)identity;
+    return 0;
+#endif
 }
 
 // Replaces the identity, in the store first.
@@ -64,7 +79,7 @@ static enum tern_result adopt(struct tern_client *client)
         reply.model.hash.size != TERN_SHA256_SIZE) {
         return TERN_ERR_CORRUPT;
     }
-    if (!builds(client, reply.model.spec, reply.model.hash.bytes)) {
+    if (!builds(client, reply.model.spec, reply.model.hash.bytes, reply.model.manifest)) {
         return TERN_ERR_MODEL_MISMATCH;
     }
     struct tern_client_identity identity = {
@@ -72,6 +87,9 @@ static enum tern_result adopt(struct tern_client *client)
         .model_seed = reply.model.seed,
         .evaluator = client->config.evaluator,
     };
+#if TERN_MANIFESTS
+    identity.manifest = reply.model.manifest;
+#endif
     memcpy(identity.token, reply.token, sizeof identity.token);
     memcpy(identity.model_spec, reply.model.spec, sizeof identity.model_spec);
     memcpy(identity.model_hash, reply.model.hash.bytes, TERN_SHA256_SIZE);
@@ -107,6 +125,7 @@ enum tern_result tern_client_provision(struct tern_client *client,
         memchr(identity->model_spec, '\0', TERN_CLIENT_SPEC_MAX) == NULL) {
         return TERN_ERR_ARGUMENT;
     }
-    return builds(client, identity->model_spec, identity->model_hash) ? take(client, identity)
-                                                                      : TERN_ERR_MODEL_MISMATCH;
+    return builds(client, identity->model_spec, identity->model_hash, manifest_of(identity))
+               ? take(client, identity)
+               : TERN_ERR_MODEL_MISMATCH;
 }

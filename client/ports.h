@@ -4,11 +4,13 @@
 #ifndef TERN_PORTS_H
 #define TERN_PORTS_H
 
+#include "build.h"
 #include "meter/meter.h"
 #include "result.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 // --- Transport: one metered HTTPS connection to the aggregator
 // --------------------------------------
@@ -60,6 +62,9 @@ enum tern_record {
     TERN_RECORD_UPLOAD = 2,   // generation, sequence, error buffer, velocity, pending update
     TERN_RECORD_SETTLED = 3,  // the sequence up to which updates were answered
     TERN_RECORD_METER = 4,    // counters and budgets
+#if TERN_MANIFESTS
+    TERN_RECORD_MODEL = 5, // manifest of a model that is not built in
+#endif
     TERN_RECORD_COUNT
 };
 
@@ -97,7 +102,24 @@ struct tern_train_task {
     float prox_mu; // FedProx (Li et al., MLSys 2020): + mu / 2 * |w - base|^2
     uint64_t seed; // batches are drawn from (seed, round, client)
     uint32_t client;
+
+    // Step-ahead (SA-PEF, Redie et al., arXiv 2601.20738): training starts from base and a part of
+    // what compression has not sent yet. For tern_train_start(), during begin() alone.
+    void (*ahead)(void *ctx, float *weights); // NULL = from base as it is
+    void *ahead_ctx;
 };
+
+// What a trainer's begin() does once: makes weights[0..count), its own memory, where training
+// starts. FedProx pulls towards base all the same. A trainer that copies base by itself trains
+// without the step ahead, and what it has trained is as right.
+static inline void tern_train_start(const struct tern_train_task *task, const float *base,
+                                    float *weights, uint32_t count)
+{
+    memcpy(weights, base, (size_t)count * sizeof *base);
+    if (task->ahead != NULL) {
+        task->ahead(task->ahead_ctx, weights);
+    }
+}
 
 struct tern_train_result {
     uint32_t num_examples; // in the local data set: the FedAvg weight
@@ -128,6 +150,8 @@ struct tern_trainer {
                                            struct tern_train_result *result);
 
     // Evaluates weights[0..count) on the local evaluation data. NOT_FOUND when there is none.
+    // TERN_AGAIN while it takes: called again with the same arguments. A trainer that works beside
+    // the client waits a little in step() and evaluate(), as the client calls again at once.
     TERN_MUST_USE enum tern_result (*evaluate)(void *ctx, const float *weights, uint32_t count,
                                                struct tern_evaluate_result *result);
 };

@@ -122,6 +122,31 @@ enum tern_result tern_record_load_identity(struct tern_client *client)
     return TERN_OK;
 }
 
+#if TERN_MANIFESTS
+// --- Manifest: says itself what it is, and the identity has its hash
+
+enum tern_result tern_record_save_manifest(struct tern_client *client, const uint8_t *manifest,
+                                           size_t len)
+{
+    const struct tern_store_part part = {manifest, len};
+    return save(client, TERN_RECORD_MODEL, &part, 1);
+}
+
+enum tern_result tern_record_load_manifest(struct tern_client *client, uint8_t *dst, size_t size,
+                                           size_t *len)
+{
+    uint8_t digest[TERN_SHA256_SIZE];
+    TERN_TRY(load(client, TERN_RECORD_MODEL, 0, dst, 0, len));
+    if (*len > size) {
+        return TERN_ERR_TOO_LARGE;
+    }
+    TERN_TRY(load(client, TERN_RECORD_MODEL, 0, dst, *len, len));
+    tern_sha256(dst, *len, digest);
+    return memcmp(digest, client->identity.model_hash, TERN_SHA256_SIZE) == 0 ? TERN_OK
+                                                                              : TERN_ERR_NOT_FOUND;
+}
+#endif
+
 // --- Replica
 // ----------------------------------------------------------------------------------------
 

@@ -108,12 +108,18 @@ static bool not_usable(enum tern_result result)
     return result == TERN_ERR_CORRUPT || result == TERN_ERR_STATE;
 }
 
-static void start_from_seed(struct tern_client *client)
+// Version 0; or nothing, where no seed makes it: the first task then comes with a snapshot.
+void tern_client_start_from_seed(struct tern_client *client)
 {
+    client->version = 0;
+    if (!tern_model_is_seeded(client->work.model)) {
+        memset(client->work.weights, 0, (size_t)client->work.model->count * sizeof(float));
+        memset(client->replica, 0, sizeof client->replica);
+        return;
+    }
     tern_model_init_weights(client->work.model, client->identity.model_seed, client->work.weights);
     tern_replica_from_seed(client->identity.model_hash, client->identity.model_seed,
                            client->replica);
-    client->version = 0;
 }
 
 static enum tern_result restore_replica(struct tern_client *client)
@@ -129,7 +135,7 @@ static enum tern_result restore_replica(struct tern_client *client)
     } else if (result != TERN_ERR_NOT_FOUND) {
         return result;
     }
-    start_from_seed(client);
+    tern_client_start_from_seed(client);
     return TERN_OK;
 }
 

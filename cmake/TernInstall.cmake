@@ -20,6 +20,7 @@ endfunction()
 function(tern_install_headers include)
   install(FILES shared/build.h shared/result.h client/client.h client/ports.h
           DESTINATION ${include} ${ARGN})
+  install(FILES client/trainer/tern_trainer_abi.h DESTINATION ${include}/trainer ${ARGN})
   foreach(header codec/codec codec/container tensor/model error_feedback/error_buffer
           error_feedback/error_storage wire/wire
           meter/meter util/bytes util/crc32c util/prng util/sha256)
@@ -33,6 +34,8 @@ endfunction()
 
 function(tern_install_documents)
   install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.md")
+  install(DIRECTORY docs/examples/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples
+          FILES_MATCHING PATTERN "*.py" PATTERN "*.c" PATTERN "__pycache__" EXCLUDE)
   install(FILES LICENSE CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
   install(DIRECTORY configs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples
           FILES_MATCHING PATTERN "*.ini" PATTERN "*.service" PATTERN "*.timer")

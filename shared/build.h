@@ -60,18 +60,33 @@
 // The one form that error buffers are kept in, say TERN_ERROR_INT8. Not defined: any
 // (error_feedback/error_storage.h).
 
+// 1: clients can start training ahead of their replica (ERROR_STEP_AHEAD of wire/tern.proto). 0:
+// such a task is done as if it said to keep the error buffer.
+#ifndef TERN_STEP_AHEAD
+#define TERN_STEP_AHEAD (!TERN_SMALL)
+#endif
+
 // 1: models with convolutions ("cnn:...").
 #ifndef TERN_CONVOLUTIONS
 #define TERN_CONVOLUTIONS 1
 #endif
 
-// Limits of a model (tensor/model.h). A built-in one has two tensors a layer, whose names are at
-// most 15 bytes.
+// 1: models that are not built in, and tensors that are sent by a rule of their own
+// (tensor/manifest.h).
+#ifndef TERN_MANIFESTS
+#define TERN_MANIFESTS (!TERN_SMALL)
+#endif
+
+// Limits of a model (tensor/model.h). A built-in one has two tensors a layer, of at most 4
+// dimensions, whose names are at most 15 bytes. Entries that a model does not use are not touched.
 #ifndef TERN_MODEL_MAX_TENSORS
-#define TERN_MODEL_MAX_TENSORS 64
+#define TERN_MODEL_MAX_TENSORS (TERN_MANIFESTS ? 1024 : 64)
 #endif
 #ifndef TERN_TENSOR_NAME_MAX
-#define TERN_TENSOR_NAME_MAX 64 // bytes with the terminating NUL
+#define TERN_TENSOR_NAME_MAX (TERN_MANIFESTS ? 128 : 64) // bytes with the terminating NUL
+#endif
+#ifndef TERN_TENSOR_MAX_DIMS
+#define TERN_TENSOR_MAX_DIMS (TERN_MANIFESTS ? 8 : 4)
 #endif
 
 // TERN_WIRE_MESSAGE_MAX and TERN_WIRE_DOWNLOADS_MAX stand in wire/wire.h, and can be defined here,

@@ -105,7 +105,16 @@ static enum tern_result reply_list(struct tern_http_reply *reply, cJSON *list,
     return TERN_OK;
 }
 
-static cJSON *client_json(const struct tern_db_client *client)
+static void add_ledger(cJSON *json, const struct tern_db_ledger *ledger)
+{
+    cJSON_AddStringToObject(json, "directive", tern_error_directive_name(ledger->directive));
+    cJSON_AddStringToObject(json, "directive_reason", ledger->reason);
+    cJSON_AddStringToObject(json, "finding", tern_error_finding_name(ledger->finding));
+    add_number(json, "finding_ms", ledger->finding_ms);
+    cJSON_AddStringToObject(json, "finding_sentence", tern_error_finding_sentence(ledger->finding));
+}
+
+static cJSON *client_json(const struct tern_db_client *client, const struct tern_db_ledger *ledger)
 {
     cJSON *json = cJSON_CreateObject();
     add_number(json, "id", client->id);
@@ -117,7 +126,19 @@ static cJSON *client_json(const struct tern_db_client *client)
     add_number(json, "last_seen_ms", client->last_seen_ms);
     cJSON_AddNumberToObject(json, "steps_per_second", (double)client->steps_per_second);
     add_number(json, "version", client->version);
+    add_ledger(json, ledger);
     return json;
+}
+
+static enum tern_result add_client(cJSON *list, struct tern_db *db,
+                                   const struct tern_db_client *client)
+{
+    struct tern_db_ledger ledger = {.finding = TERN_FINDING_NONE};
+    enum tern_result found = tern_db_ledger_get(db, client->id, &ledger);
+    if (found != TERN_OK && found != TERN_ERR_NOT_FOUND) {
+        return found;
+    }
+    return cJSON_AddItemToArray(list, client_json(client, &ledger)) ? TERN_OK : TERN_ERR_NO_MEMORY;
 }
 
 enum tern_result job_clients(struct tern_service *service, struct tern_db *db, uint64_t now_ms,
@@ -131,8 +152,8 @@ enum tern_result job_clients(struct tern_service *service, struct tern_db *db, u
     (void)now_ms;
     for (uint64_t i = 1; i <= job->limit && result == TERN_OK; i++) {
         result = tern_db_client_get(db, job->after + i, &client);
-        if (result == TERN_OK && !cJSON_AddItemToArray(list, client_json(&client))) {
-            result = TERN_ERR_NO_MEMORY;
+        if (result == TERN_OK) {
+            result = add_client(list, db, &client);
         }
     }
     return reply_list(reply, list, result);
@@ -164,6 +185,7 @@ static cJSON *round_json(const struct tern_db_round *round)
     cJSON_AddNumberToObject(json, "mean_loss", (double)round->mean_loss);
     cJSON_AddNumberToObject(json, "learning_rate", (double)round->learning_rate);
     cJSON_AddStringToObject(json, "strategy", round->strategy);
+    cJSON_AddStringToObject(json, "strategy_parameters", round->strategy_parameters);
     cJSON_AddStringToObject(json, "codec_up", round->codec_up);
     cJSON_AddStringToObject(json, "codec_down", round->codec_down);
     add_number(json, "opened_ms", round->opened_ms);

@@ -95,12 +95,32 @@ static void answers(struct text *text, const struct tern_service_facts *facts)
            "Requests with missing, wrong or revoked credentials.", facts->unauthorized);
     single(text, "rate_limited_total", "counter", "Requests over the limit per minute.",
            facts->rate_limited);
+    single(text, "replica_bytes", "gauge", "Bytes of downloads and replicas in the database.",
+           facts->replica_bytes);
+    single(text, "ways_total", "counter",
+           "Searches for the cheapest way to a replica of a client's own.", facts->ways);
     single(text, "queue_length", "gauge", "Requests waiting for the database.", facts->queued);
     single(text, "batches_failed_total", "counter", "Transactions that could not be committed.",
            facts->batches_failed);
     histogram(text, "batch_requests", "Requests per transaction.", &facts->batch_size, 1.0);
     histogram(text, "commit_seconds", "Time from taking a batch to its commit.", &facts->commit_ms,
               0.001);
+}
+
+static void error_buffers(struct text *text, const struct tern_service_facts *facts)
+{
+    head(text, "error_findings_total", "counter",
+         "Error buffers of clients that were found to be lost, restored or cloned.");
+    for (uint32_t i = TERN_FINDING_NONE + 1; i < TERN_FINDING_COUNT; i++) {
+        text_add(text, "tern_error_findings_total{finding=\"%s\"} %" PRIu64 "\n",
+                 tern_error_finding_name(i), facts->findings[i]);
+    }
+    head(text, "error_directives_total", "counter",
+         "What clients were told to do with their error buffers, by new tasks.");
+    for (uint32_t i = 0; i < TERN_DIRECTIVE_COUNT; i++) {
+        text_add(text, "tern_error_directives_total{directive=\"%s\"} %" PRIu64 "\n",
+                 tern_error_directive_name(i), facts->directives[i]);
+    }
 }
 
 static void http(struct text *text, const struct tern_http_counters *counters)
@@ -137,6 +157,7 @@ enum tern_result job_metrics(struct tern_service *service, struct tern_db *db, u
     rounds(&text, &facts);
     clients(&text, &facts);
     answers(&text, &facts);
+    error_buffers(&text, &facts);
     bytes(&text, &facts.bytes);
     http(&text, &job->http);
     reply->status = 200;

@@ -6,7 +6,8 @@
 // clang-format off
 static const struct tern_cli_option init_options[] = {
     TERN_OPTION_STATE,
-    {"model", "SPEC", "model of the federation (federation.model)"},
+    {"model", "SPEC|FILE", "model of the federation, or a .safetensors file (federation.model)"},
+    {"rules", "RULES", "how its tensors are sent (tensors.rules)"},
     {"seed", "N", "seed of initial weights, cohorts and batches (federation.seed)"},
     {0}};
 static const struct tern_cli_option state_options[] = {TERN_OPTION_STATE, {0}};
@@ -35,7 +36,8 @@ static const struct tern_cli_option provision_options[] = {
 static const struct tern_cli_option export_options[] = {
     TERN_OPTION_STATE,
     {"format", "NAME", "f32 or safetensors (from the name of FILE)"},
-    {"at", "VERSION", "an earlier version, replayed from the stored updates"},
+    {"version", "N", "an earlier version, replayed from the stored updates"},
+    {"dtype", "TYPE", "of a safetensors file: F32 (default), F16 or BF16"},
     {"replica", NULL, "the weights that clients hold, not the global model"},
     {0}};
 static const struct tern_cli_option prune_options[] = {
@@ -51,8 +53,12 @@ static const char init_help[] =
     "\n"
     "  tern-aggregator init --state /var/lib/tern --model mlp:784-128-10 --seed 7\n"
     "  tern-aggregator init --config aggregator.ini\n"
+    "  tern-aggregator init --model resnet.safetensors --rules 'conv1.*: skip, *.bias: dense'\n"
     "\n"
-    "Models: softmax:FEATURES-CLASSES, mlp:FEATURES-HIDDEN-...-CLASSES, cnn:HxWxC-F1-F2-CLASSES.\n";
+    "Models: softmax:FEATURES-CLASSES, mlp:FEATURES-HIDDEN-...-CLASSES, cnn:HxWxC-F1-F2-CLASSES;\n"
+    "or a safetensors file (F32, F16, BF16), whose values are version 0 and whose tensors of "
+    "other\n"
+    "types are left out. Clients fetch what describes it when they enrol.\n";
 
 static const char serve_help[] =
     "Serves clients until SIGINT or SIGTERM. It may be killed at any instant: what was\n"
@@ -68,8 +74,8 @@ static const char status_help[] =
     "  tern-aggregator status --state /var/lib/tern --json | jq .accuracy\n";
 
 static const char clients_help[] =
-    "One line per client: id, name, state, when it was last seen, the version it holds, its speed\n"
-    "and its local steps.\n"
+    "One line per client: id, name, state, when it was last seen, the version it holds, its\n"
+    "speed, its local steps, and what does not add up about its error buffer (see ledger).\n"
     "\n"
     "  tern-aggregator clients --state /var/lib/tern\n";
 
@@ -87,10 +93,57 @@ static const char report_help[] =
     "        enrolment, handshakes and idle check-ins included, divided by the updates that were\n"
     "        accepted, as tern-fleet has it. Round 0 is what was outside of rounds.\n"
     "ledger  What compression has not yet sent, per client, as it last reported it.\n"
+    "fairness  Rounds that each client was invited to and reported in, and how even that is.\n"
     "\n"
     "  tern-aggregator report bytes --state /var/lib/tern\n"
     "  tern-aggregator report bytes --by client --csv > bytes.csv\n"
     "  tern-aggregator report ledger --json\n";
+
+static const char replicas_help[] =
+    "Shows the replicas: the weights that clients hold, bit for bit. KIND is version for those "
+    "that\n"
+    "all may share, own for those of single clients and groups that missed the same rounds. KEPT "
+    "AS\n"
+    "says what makes the weights again; DOWNLOADS and BYTES are what is added to what is kept "
+    "whole;\n"
+    "RESIDUAL is how far the replica was from the global model of its version. With CLIENT, what\n"
+    "that client holds.\n"
+    "\n"
+    "  tern-aggregator replicas --state /var/lib/tern\n"
+    "  tern-aggregator replicas 7 --state /var/lib/tern\n"
+    "  tern-aggregator replicas --json | jq '.clients[] | [.client, .version, .residual]'\n";
+
+static const char schedule_help[] =
+    "How much each client trains in a round (local steps), how it encodes its update when that is\n"
+    "not as the round says, and why: the policy of schedule.policy, in the words of what it went\n"
+    "by. Speeds are measured from the clients' reports, bytes from the meter. With CLIENT, all\n"
+    "that is known of one.\n"
+    "\n"
+    "  tern-aggregator schedule --state /var/lib/tern\n"
+    "  tern-aggregator schedule 7 --state /var/lib/tern\n"
+    "  tern-aggregator schedule --json | jq '.[] | [.client, .local_steps, .reason]'\n"
+    "\n"
+    "Exit code 4: that client has not had a task yet.\n";
+
+static const char ledger_help[] =
+    "What compression has not sent yet, per client: the error buffer as the client last told of\n"
+    "it (generation, updates encoded in it, norm, largest magnitude), its age in rounds closed\n"
+    "since its last update, that update's bytes and loss, and the replica that the client holds.\n"
+    "TOLD is what the client was last told to do with it, and why ([error_feedback] of the\n"
+    "settings): \"decayed 0.7: 12 rounds old\". With CLIENT, all that is known of one.\n"
+    "\n"
+    "FINDING says what does not add up:\n"
+    "lost      A new buffer that nobody ordered: the device was installed anew, or its record was\n"
+    "          damaged. Nothing is to be done, unless it happens again.\n"
+    "restored  The device is back at an earlier state, say from a backup. It is told to reset its\n"
+    "          buffer, since part of that was applied before.\n"
+    "cloned    Two devices use one identity. Revoke it, and enrol each by itself.\n"
+    "\n"
+    "  tern-aggregator ledger --state /var/lib/tern\n"
+    "  tern-aggregator ledger 7 --state /var/lib/tern\n"
+    "  tern-aggregator ledger --json | jq '.[] | select(.finding != \"none\")'\n"
+    "\n"
+    "Exit code 4: that client has not told of an error buffer yet.\n";
 
 static const char code_help[] =
     "Makes a join code and prints it, this once: only its hash is kept. The service takes it at\n"
@@ -122,10 +175,11 @@ static const char revoke_help[] =
 
 static const char export_help[] =
     "Writes the newest global model. .f32: all weights as little-endian float32 in layout order;\n"
-    ".safetensors: with names and shapes. FILE - is standard output and needs --format.\n"
+    ".safetensors: with names, shapes and metadata. FILE - is standard output and needs --format.\n"
+    "An earlier version is had as long as the updates of all rounds up to it are kept (prune).\n"
     "\n"
     "  tern-aggregator export model.safetensors --state /var/lib/tern\n"
-    "  tern-aggregator export v10.f32 --at 10\n"
+    "  tern-aggregator export v10.f32 --version 10\n"
     "  tern-aggregator export - --format f32 --replica | sha256sum\n";
 
 static const char verify_help[] =
@@ -145,7 +199,7 @@ static const char backup_help[] =
 static const char prune_help[] =
     "Drops the stored bytes of updates of old rounds, which make up most of the database. Model,\n"
     "rounds and byte counts stay; those rounds can no longer be replayed by verify or export "
-    "--at.\n"
+    "--version.\n"
     "Nothing is ever dropped without this verb.\n"
     "\n"
     "  tern-aggregator prune --keep 100 --state /var/lib/tern\n";
@@ -158,8 +212,14 @@ static const struct tern_cli_verb verbs[] = {
      0, tern_cli_status},
     {"clients", "List the clients", "", clients_help, state_options, 0, 0, tern_cli_clients},
     {"rounds", "List the rounds", "", rounds_help, rounds_options, 0, 0, tern_cli_rounds},
-    {"report", "Report bytes on the wire, or the error ledger", "bytes|ledger", report_help,
-     report_options, 1, 1, tern_cli_report},
+    {"report", "Report bytes, the error ledger, or shares of rounds", "bytes|ledger|fairness",
+     report_help, report_options, 1, 1, tern_cli_report},
+    {"replicas", "Show which weights clients hold", "[CLIENT]", replicas_help, state_options, 0, 1,
+     tern_cli_replicas},
+    {"schedule", "Show how much clients train, and why", "[CLIENT]", schedule_help, state_options,
+     0, 1, tern_cli_schedule},
+    {"ledger", "Show error buffers, what is odd about them, and what clients are told", "[CLIENT]",
+     ledger_help, state_options, 0, 1, tern_cli_ledger},
     {"enroll-code", "Make a join code", "", code_help, code_options, 0, 0, tern_cli_enroll_code},
     {"provision", "Make clients without a join code, for a factory", "", provision_help,
      provision_options, 0, 0, tern_cli_provision},

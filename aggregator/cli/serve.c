@@ -9,6 +9,7 @@
 #include "hosted/files.h"
 #include "hosted/log.h"
 #include "service/service.h"
+#include "tensor/manifest.h"
 #include "wire/wire.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -123,10 +124,11 @@ static int check_body_limit(struct serving *serving)
 {
     const struct tern_aggregator_settings *s = serving->settings;
     struct tern_db_federation federation;
-    struct tern_model model;
+    static struct tern_model model;
     enum tern_result result = tern_db_federation(serving->db, &federation);
     if (result == TERN_OK) {
-        result = tern_model_from_spec(&model, federation.model_spec);
+        result = tern_model_build(&model, federation.model_spec, federation.manifest,
+                                  federation.manifest_len, federation.model_hash);
     }
     if (result != TERN_OK) {
         return TERN_EXIT_OK; // starting the service says better what is wrong

@@ -45,6 +45,27 @@ static void fill_train(const struct tern_aggregator_settings *s, struct tern_ser
     train->prox_mu = (float)s->strategy_prox_mu;
 }
 
+static void fill_steps(const struct tern_aggregator_settings *s, struct tern_steps_settings *steps)
+{
+    steps->local_steps = s->train_local_steps;
+    steps->min_steps = s->schedule_min_steps;
+    steps->max_steps = s->schedule_max_steps;
+    steps->fraction = s->schedule_fraction;
+    steps->interval = s->schedule_interval;
+    steps->gamma = s->schedule_gamma;
+    steps->theta = s->schedule_theta;
+    steps->coarse = s->schedule_coarse;
+    steps->stages = s->schedule_stages;
+    steps->min_density = s->schedule_min_density;
+}
+
+static void fill_error(const struct tern_aggregator_settings *s, struct tern_error_settings *error)
+{
+    error->gamma = (float)s->error_feedback_gamma;
+    error->after = s->error_feedback_after;
+    error->step_ahead = (float)s->error_feedback_step_ahead;
+}
+
 static int refuse(const struct filling *filling, const char *key, const char *value,
                   const char *allowed)
 {
@@ -127,15 +148,18 @@ static int fill_names(const struct filling *filling)
 {
     const struct tern_aggregator_settings *s = filling->settings;
     struct tern_service_config *config = filling->config;
-    config->strategy = tern_strategy_find(s->strategy_name);
-    if (config->strategy == NULL) {
-        return refuse(filling, "strategy.name", s->strategy_name, tern_strategy_names());
-    }
     if (tern_rate_schedule_from_name(s->train_schedule, &config->train.schedule) != TERN_OK) {
         return refuse(filling, "train.schedule", s->train_schedule, "constant | cosine");
     }
     if (tern_steps_policy_from_name(s->schedule_policy, &config->steps.policy) != TERN_OK) {
-        return refuse(filling, "schedule.policy", s->schedule_policy, "fixed | deadline");
+        return refuse(filling, "schedule.policy", s->schedule_policy, tern_steps_policy_names());
+    }
+    if (tern_selection_from_name(s->round_selection, &config->selection) != TERN_OK) {
+        return refuse(filling, "round.selection", s->round_selection, tern_selection_names());
+    }
+    if (tern_error_policy_from_name(s->error_feedback_policy, &config->error.policy) != TERN_OK) {
+        return refuse(filling, "error_feedback.policy", s->error_feedback_policy,
+                      "keep | decay | reset | step-ahead");
     }
     config->psk = strcmp(s->tls_psk, "yes") == 0;
     if (!config->psk && strcmp(s->tls_psk, "no") != 0) {
@@ -172,12 +196,11 @@ int tern_cli_fill_service(struct tern_cli *cli, const struct tern_aggregator_set
     fill_train(s, &config->train);
     config->min_clients = s->round_min_clients;
     config->eligible_within_ms = s->round_eligible_within;
-    config->steps.local_steps = s->train_local_steps;
-    config->steps.min_steps = s->schedule_min_steps;
-    config->steps.max_steps = s->schedule_max_steps;
-    config->steps.fraction = s->schedule_fraction;
-    config->server_learning_rate = (float)s->strategy_server_learning_rate;
+    fill_error(s, &config->error);
+    fill_steps(s, &config->steps);
     int code = fill_codecs(&filling);
+    code = code == TERN_EXIT_OK ? tern_cli_fill_strategy(cli, s, config) : code;
+    code = code == TERN_EXIT_OK ? tern_cli_fill_downloads(cli, s, config) : code;
     code = code == TERN_EXIT_OK ? fill_names(&filling) : code;
     return code != TERN_EXIT_OK ? code : check_together(&filling);
 }

@@ -11,4 +11,12 @@
 int tern_cli_fill_service(struct tern_cli *cli, const struct tern_aggregator_settings *s,
                           struct tern_service_config *config);
 
+// The part of it that [strategy] says; called by the above.
+int tern_cli_fill_strategy(struct tern_cli *cli, const struct tern_aggregator_settings *s,
+                           struct tern_service_config *config);
+
+// Likewise [downloads] and what [limits] says of replicas.
+int tern_cli_fill_downloads(struct tern_cli *cli, const struct tern_aggregator_settings *s,
+                            struct tern_service_config *config);
+
 #endif

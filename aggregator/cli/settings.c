@@ -1,5 +1,6 @@
 #include "cli/settings.h"
 
+#include "strategies/strategy.h"
 #include <stddef.h>
 
 #define FIELD(section, key)                                                                        \

@@ -2,6 +2,7 @@
 #include "admin/join_code.h"
 #include "cli/state.h"
 #include "cli/verbs.h"
+#include "rounds/error_watch.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -23,7 +24,7 @@ static const char *state_of(const struct tern_db_client *client)
 }
 
 static void add_row(const struct listing *listing, const struct tern_db_client *client,
-                    const struct tern_db_schedule *schedule)
+                    const struct tern_db_schedule *schedule, uint32_t finding)
 {
     cJSON *row = cJSON_CreateObject();
     tern_json_u64(row, "id", client->id);
@@ -39,34 +40,40 @@ static void add_row(const struct listing *listing, const struct tern_db_client *
     tern_json_hash(row, "replica", client->replica);
     tern_json_u64(row, "local_steps", schedule->local_steps);
     cJSON_AddStringToObject(row, "local_steps_reason", schedule->reason);
+    cJSON_AddStringToObject(row, "finding", tern_error_finding_name(finding));
     cJSON_AddItemToArray(listing->rows, row);
 }
 
 static void print_row(const struct listing *listing, const struct tern_db_client *client,
-                      const struct tern_db_schedule *schedule)
+                      const struct tern_db_schedule *schedule, uint32_t finding)
 {
     char name[TERN_TEXT];
     char seen[TERN_TEXT];
     tern_text_name(client->name, name);
     tern_text_ago(client->last_seen_ms, listing->now_ms, seen);
-    printf("%6" PRIu64 "  %-20s %-10s %-16s %8" PRIu32 " %10.1f %6" PRIu32 "  %s\n", client->id,
-           name, state_of(client), seen, client->version, (double)client->steps_per_second,
-           schedule->local_steps, schedule->reason);
+    printf("%6" PRIu64 "  %-20s %-10s %-16s %8" PRIu32 " %10.1f %6" PRIu32 "  %-9s %s\n",
+           client->id, name, state_of(client), seen, client->version,
+           (double)client->steps_per_second, schedule->local_steps,
+           finding != TERN_FINDING_NONE ? tern_error_finding_name(finding) : "-", schedule->reason);
 }
 
 static bool list_client(void *ctx, const struct tern_db_client *client)
 {
     struct listing *listing = ctx;
     struct tern_db_schedule schedule = {.local_steps = 0};
+    struct tern_db_ledger ledger = {.finding = TERN_FINDING_NONE};
     enum tern_result result = tern_db_schedule_get(listing->db, client->id, &schedule);
+    if (result == TERN_OK || result == TERN_ERR_NOT_FOUND) {
+        result = tern_db_ledger_get(listing->db, client->id, &ledger);
+    }
     if (result != TERN_OK && result != TERN_ERR_NOT_FOUND) {
         listing->result = result;
         return false;
     }
     if (listing->rows != NULL) {
-        add_row(listing, client, &schedule);
+        add_row(listing, client, &schedule, ledger.finding);
     } else {
-        print_row(listing, client, &schedule);
+        print_row(listing, client, &schedule, ledger.finding);
     }
     return true;
 }
@@ -82,8 +89,8 @@ int tern_cli_clients(struct tern_cli *cli)
     if (cli->json) {
         listing.rows = cJSON_CreateArray();
     } else {
-        printf("%6s  %-20s %-10s %-16s %8s %10s %6s\n", "ID", "NAME", "STATE", "LAST SEEN",
-               "VERSION", "STEPS/S", "STEPS");
+        printf("%6s  %-20s %-10s %-16s %8s %10s %6s  %-9s\n", "ID", "NAME", "STATE", "LAST SEEN",
+               "VERSION", "STEPS/S", "STEPS", "FINDING");
     }
     enum tern_result result = tern_db_client_each(db, list_client, &listing);
     result = result == TERN_OK ? listing.result : result;

@@ -1,8 +1,8 @@
-#include "cli/safetensors.h"
 #include "cli/state.h"
 #include "cli/verbs.h"
 
 #include "hosted/files.h"
+#include "hosted/safetensors.h"
 #include "service/merge.h"
 #include "util/bytes.h"
 #include <errno.h>
@@ -11,7 +11,19 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum format { FORMAT_F32, FORMAT_SAFETENSORS };
+struct format {
+    bool safetensors; // else raw float32
+    enum tern_safetensors_kind kind;
+};
+
+// What is exported, and how.
+struct job {
+    const struct tern_db_federation *federation;
+    struct tern_merge *merge;
+    struct tern_db_round round; // that made the version; round 0: nobody, it is the first one
+    bool replica;
+    struct format format;
+};
 
 static bool ends_with(const char *text, const char *end)
 {
@@ -20,10 +32,11 @@ static bool ends_with(const char *text, const char *end)
     return len > end_len && strcmp(text + len - end_len, end) == 0;
 }
 
-static int take_format(struct tern_cli *cli, enum format *format)
+static int take_format(struct tern_cli *cli, struct format *format)
 {
     const char *file = cli->arguments[0];
     const char *name = tern_cli_option(cli, "format", NULL);
+    const char *dtype = tern_cli_option(cli, "dtype", NULL);
     if (name == NULL && ends_with(file, ".f32")) {
         name = "f32";
     } else if (name == NULL && ends_with(file, ".safetensors")) {
@@ -39,8 +52,14 @@ static int take_format(struct tern_cli *cli, enum format *format)
         return tern_cli_fail(cli, TERN_ERR_CONFIG, "--format '%s' is none of f32, safetensors",
                              name);
     }
-    *format = name[0] == 'f' ? FORMAT_F32 : FORMAT_SAFETENSORS;
-    return TERN_EXIT_OK;
+    *format = (struct format){name[0] == 's', TERN_SAFETENSORS_F32};
+    if (dtype != NULL && !format->safetensors) {
+        return tern_cli_fail(cli, TERN_ERR_CONFIG, "--dtype is for safetensors alone");
+    }
+    return dtype == NULL || tern_safetensors_kind_from_name(dtype, &format->kind)
+               ? TERN_EXIT_OK
+               : tern_cli_fail(cli, TERN_ERR_CONFIG, "--dtype '%s' is none of F32, F16, BF16",
+                               dtype);
 }
 
 // --- Which weights
@@ -67,12 +86,12 @@ static bool replay_round(void *ctx, const struct tern_db_round *round)
     return walk->result == TERN_OK;
 }
 
-// Makes version `wanted` from the seed and the stored updates, and compares it with its row.
-static enum tern_result replay_to(struct tern_db *db, struct tern_merge *merge, uint64_t seed,
-                                  uint32_t wanted, const struct tern_db_version *row)
+// Makes version `wanted` from the first one and the stored updates, and compares it with its row.
+static enum tern_result replay_to(struct tern_db *db, struct tern_merge *merge, uint32_t wanted,
+                                  const struct tern_db_version *row)
 {
     struct walk walk = {.db = db, .merge = merge, .wanted = wanted, .result = TERN_OK};
-    tern_merge_seed(merge, seed);
+    TERN_TRY(tern_merge_first(merge, db));
     TERN_TRY(tern_db_round_each(db, replay_round, &walk));
     TERN_TRY(walk.result);
     bool same = merge->version == wanted &&
@@ -80,48 +99,65 @@ static enum tern_result replay_to(struct tern_db *db, struct tern_merge *merge, 
     return same ? TERN_OK : TERN_ERR_CORRUPT;
 }
 
-static int load_earlier(struct tern_cli *cli, struct tern_db *db, struct tern_merge *merge,
-                        uint64_t seed)
+// After a failed replay, which stopped at merge->version: up to there versions can be had.
+static int fail_earlier(struct tern_cli *cli, struct tern_db *db, const struct tern_merge *merge,
+                        uint32_t wanted, enum tern_result result)
 {
-    uint64_t wanted = 0;
-    struct tern_db_version row;
-    if (tern_cli_number(cli, "at", 0, 0, UINT32_MAX - 1, &wanted) != TERN_OK) {
-        return TERN_EXIT_USAGE;
+    struct tern_db_version newest;
+    if (result != TERN_ERR_NOT_FOUND || tern_db_version_last(db, &newest) != TERN_OK) {
+        tern_cli_fail(cli, result,
+                      "version %" PRIu32 " cannot be made from the stored updates: %s;"
+                      " `tern-aggregator verify` says where it fails",
+                      wanted, tern_result_name(result));
+        return TERN_EXIT_FAILED;
     }
-    enum tern_result result = tern_db_version_get(db, (uint32_t)wanted, &row);
-    if (result == TERN_ERR_NOT_FOUND) {
-        return tern_cli_fail(cli, result, "there is no version %" PRIu64, wanted);
-    }
-    if (result == TERN_OK) {
-        result = replay_to(db, merge, seed, (uint32_t)wanted, &row);
-    }
-    if (result == TERN_OK) {
-        return TERN_EXIT_OK;
+    char until[16] = "";
+    if (merge->version > 0) {
+        snprintf(until, sizeof until, " to %" PRIu32, merge->version);
     }
     tern_cli_fail(cli, result,
-                  "version %" PRIu64 " cannot be made from the stored updates: %s;"
-                  " `tern-aggregator verify` says where it fails",
-                  wanted,
-                  result == TERN_ERR_NOT_FOUND ? "some of them were pruned"
-                                               : tern_result_name(result));
+                  "version %" PRIu32 " cannot be made from the stored updates: some of them were"
+                  " pruned; 0%s and %" PRIu32 " can be had",
+                  wanted, until, newest.version);
     return TERN_EXIT_FAILED;
 }
 
-static int load_weights(struct tern_cli *cli, struct tern_db *db, struct tern_merge *merge,
-                        uint64_t seed)
+static int load_newest(struct tern_cli *cli, struct tern_db *db, struct tern_merge *merge)
 {
-    if (tern_cli_flag(cli, "at")) {
-        return load_earlier(cli, db, merge, seed);
-    }
     enum tern_result result = tern_merge_load(merge, db);
-    if (result == TERN_ERR_NOT_FOUND) { // never served: the seed is all there is
-        tern_merge_seed(merge, seed);
-        return TERN_EXIT_OK;
+    if (result == TERN_ERR_NOT_FOUND) { // never served: the first version is all there is
+        result = tern_merge_first(merge, db);
     }
-    if (result != TERN_OK) {
-        return tern_cli_fail(cli, result, "cannot read the model: %s", tern_db_error(db));
+    return result == TERN_OK
+               ? TERN_EXIT_OK
+               : tern_cli_fail(cli, result, "cannot read the model: %s", tern_db_error(db));
+}
+
+static int load_weights(struct tern_cli *cli, struct tern_db *db, struct tern_merge *merge)
+{
+    uint64_t wanted = 0;
+    struct tern_db_version row;
+    struct tern_db_version newest = {0}; // of a federation that was never served: version 0
+    if (tern_cli_number(cli, "version", 0, 0, UINT32_MAX - 1, &wanted) != TERN_OK) {
+        return TERN_EXIT_USAGE;
     }
-    return TERN_EXIT_OK;
+    enum tern_result result = tern_db_version_last(db, &newest);
+    if (result != TERN_OK && result != TERN_ERR_NOT_FOUND) {
+        return tern_cli_fail(cli, result, "cannot read the versions: %s", tern_db_error(db));
+    }
+    if (!tern_cli_flag(cli, "version") || wanted == newest.version) {
+        return load_newest(cli, db, merge);
+    }
+    result = tern_db_version_get(db, (uint32_t)wanted, &row);
+    if (result == TERN_ERR_NOT_FOUND) {
+        return tern_cli_fail(cli, result, "there is no version %" PRIu64 "; the newest is %" PRIu32,
+                             wanted, newest.version);
+    }
+    if (result == TERN_OK) {
+        result = replay_to(db, merge, (uint32_t)wanted, &row);
+    }
+    return result == TERN_OK ? TERN_EXIT_OK
+                             : fail_earlier(cli, db, merge, (uint32_t)wanted, result);
 }
 
 // --- Writing
@@ -141,24 +177,66 @@ static enum tern_result encode_f32(const float *weights, uint32_t count, uint8_t
     return TERN_OK;
 }
 
-static enum tern_result encode(const struct tern_merge *merge, const char *spec, bool replica,
-                               enum format format, uint8_t **data, size_t *len)
+static void add_number(cJSON *notes, const char *key, uint32_t value)
 {
-    const float *weights = replica ? merge->replica : merge->global;
-    char version[16];
+    char text[16];
+    snprintf(text, sizeof text, "%" PRIu32, value);
+    cJSON_AddStringToObject(notes, key, text);
+}
+
+// Replaces what a file that came in may have had under that key.
+static void set_note(cJSON *notes, const char *key, const char *text)
+{
+    cJSON_DeleteItemFromObjectCaseSensitive(notes, key);
+    cJSON_AddStringToObject(notes, key, text);
+}
+
+// What the file says of itself: the metadata that the model came with, and where it stands now.
+static cJSON *make_notes(const struct job *job)
+{
+    static const char *const ours[] = {"version", "round", "strategy", "replica", "model_sha256"};
+    const struct tern_merge *merge = job->merge;
     char hash[2 * TERN_SHA256_SIZE + 1];
-    if (format == FORMAT_F32) {
-        return encode_f32(weights, merge->model.count, data, len);
+    cJSON *notes =
+        job->federation->metadata != NULL ? cJSON_Parse(job->federation->metadata) : NULL;
+    notes = notes != NULL ? notes : cJSON_CreateObject();
+    for (size_t i = 0; i < sizeof ours / sizeof ours[0]; i++) {
+        cJSON_DeleteItemFromObjectCaseSensitive(notes, ours[i]);
     }
-    snprintf(version, sizeof version, "%" PRIu32, merge->version);
-    tern_hex_encode(replica ? merge->replica_id : merge->model_sha256, TERN_SHA256_SIZE, hash);
-    const struct tern_safetensors_note notes[] = {
-        {"model", spec},
-        {"version", version},
-        {replica ? "replica" : "model_sha256", hash},
-        {NULL, NULL},
-    };
-    return tern_safetensors_encode(&merge->model, weights, notes, data, len);
+    set_note(notes, "model", job->federation->model_spec);
+    tern_hex_encode(merge->model.hash, TERN_SHA256_SIZE, hash);
+    set_note(notes, "model_hash", hash);
+    add_number(notes, "version", merge->version);
+    add_number(notes, "round", job->round.round);
+    if (job->round.round > 0) {
+        cJSON_AddStringToObject(notes, "strategy", job->round.strategy);
+    }
+    tern_hex_encode(job->replica ? merge->replica_id : merge->model_sha256, TERN_SHA256_SIZE, hash);
+    cJSON_AddStringToObject(notes, job->replica ? "replica" : "model_sha256", hash);
+    return notes;
+}
+
+static enum tern_result encode_safetensors(const struct job *job, uint8_t **data, size_t *len,
+                                           char why[TERN_SAFETENSORS_WHY_MAX])
+{
+    const struct tern_merge *merge = job->merge;
+    cJSON *notes = make_notes(job);
+    enum tern_result result =
+        tern_safetensors_make_model(&merge->model, job->replica ? merge->replica : merge->global,
+                                    notes, job->format.kind, data, len, why);
+    cJSON_Delete(notes);
+    return result;
+}
+
+static enum tern_result encode(const struct job *job, uint8_t **data, size_t *len,
+                               char why[TERN_SAFETENSORS_WHY_MAX])
+{
+    const struct tern_merge *merge = job->merge;
+    if (job->format.safetensors) {
+        return encode_safetensors(job, data, len, why);
+    }
+    snprintf(why, TERN_SAFETENSORS_WHY_MAX, "no memory for %" PRIu32 " values", merge->model.count);
+    return encode_f32(job->replica ? merge->replica : merge->global, merge->model.count, data, len);
 }
 
 // A file is replaced by renaming, which would put a plain file in the place of a device or a link.
@@ -210,31 +288,45 @@ static int print_written(struct tern_cli *cli, const struct tern_merge *merge, s
     return tern_json_print(cli, object);
 }
 
-static int export_merged(struct tern_cli *cli, struct tern_db *db, struct tern_merge *merge,
-                         const struct tern_db_federation *federation, enum format format)
+// The round that made the version.
+static enum tern_result find_round(struct tern_db *db, struct job *job)
 {
+    struct tern_db_version version;
+    enum tern_result result = tern_db_version_get(db, job->merge->version, &version);
+    if (result == TERN_OK && version.round > 0) {
+        result = tern_db_round_get(db, version.round, &job->round);
+    }
+    return result == TERN_ERR_NOT_FOUND ? TERN_OK : result;
+}
+
+static int export_merged(struct tern_cli *cli, struct tern_db *db, struct job *job)
+{
+    char why[TERN_SAFETENSORS_WHY_MAX] = "";
     uint8_t *data = NULL;
     size_t len = 0;
-    int code = load_weights(cli, db, merge, federation->seed);
+    int code = load_weights(cli, db, job->merge);
     if (code != TERN_EXIT_OK) {
         return code;
     }
-    enum tern_result result =
-        encode(merge, federation->model_spec, tern_cli_flag(cli, "replica"), format, &data, &len);
+    enum tern_result result = find_round(db, job);
     if (result != TERN_OK) {
-        return tern_cli_fail(cli, result, "%s", tern_result_sentence(result));
+        return tern_cli_fail(cli, result, "cannot read the rounds: %s", tern_db_error(db));
+    }
+    result = encode(job, &data, &len, why);
+    if (result != TERN_OK) {
+        return tern_cli_fail(cli, result, "%s", why);
     }
     code = write_out(cli, data, len);
     free(data);
-    return code == TERN_EXIT_OK ? print_written(cli, merge, len) : code;
+    return code == TERN_EXIT_OK ? print_written(cli, job->merge, len) : code;
 }
 
 int tern_cli_export(struct tern_cli *cli)
 {
     static struct tern_merge merge;
     struct tern_db_federation federation;
-    enum format format = FORMAT_F32;
-    int code = take_format(cli, &format);
+    struct job job = {.federation = &federation, .merge = &merge};
+    int code = take_format(cli, &job.format);
     if (code != TERN_EXIT_OK) {
         return code;
     }
@@ -256,7 +348,8 @@ int tern_cli_export(struct tern_cli *cli)
         return tern_cli_fail(cli, result, "model '%s': %s", federation.model_spec,
                              tern_result_sentence(result));
     }
-    code = export_merged(cli, db, &merge, &federation, format);
+    job.replica = tern_cli_flag(cli, "replica");
+    code = export_merged(cli, db, &job);
     tern_merge_free(&merge);
     tern_db_close(db);
     return code;

@@ -1,49 +1,29 @@
+#include "cli/starting_model.h"
 #include "cli/state.h"
+#include "cli/tensor_rules.h"
 #include "cli/verbs.h"
 
 #include "hosted/files.h"
-#include "tensor/model.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 #include <unistd.h>
 
 // The options of init stand over the settings.
-static int take_options(struct tern_cli *cli, struct tern_db_federation *federation)
+static int take_model(struct tern_cli *cli, struct tern_starting_model *start,
+                      struct tern_db_federation *federation)
 {
     const struct tern_aggregator_settings *settings = tern_state_settings(cli);
-    const char *spec = tern_cli_option(cli, "model", settings->federation_model);
-    if (strlen(spec) >= sizeof federation->model_spec) {
-        return tern_cli_fail(cli, TERN_ERR_CONFIG, "the model spec is longer than %zu characters",
-                             sizeof federation->model_spec - 1);
-    }
-    memcpy(federation->model_spec, spec, strlen(spec) + 1);
+    const char *model = tern_cli_option(cli, "model", settings->federation_model);
+    const char *rules = tern_cli_option(cli, "rules", settings->tensors_rules);
     enum tern_result result = tern_cli_number(cli, "seed", settings->federation_seed, 0,
                                               1000000000000000, &federation->seed);
-    return (int)tern_cli_exit_code(result);
+    return result == TERN_OK ? tern_starting_model_make(cli, model, rules, start, federation)
+                             : (int)tern_cli_exit_code(result);
 }
 
-static int take_model(struct tern_cli *cli, struct tern_db_federation *federation, uint32_t *count)
-{
-    static struct tern_model model;
-    enum tern_result result = tern_model_from_spec(&model, federation->model_spec);
-    if (result == TERN_ERR_TOO_LARGE) {
-        return tern_cli_fail(cli, TERN_ERR_CONFIG,
-                             "model '%s' is too large: at most %u values in %d tensors",
-                             federation->model_spec, TERN_MODEL_MAX_VALUES, TERN_MODEL_MAX_TENSORS);
-    }
-    if (result != TERN_OK) {
-        return tern_cli_fail(cli, TERN_ERR_CONFIG,
-                             "model '%s' is none of softmax:FEATURES-CLASSES,"
-                             " mlp:FEATURES-HIDDEN-...-CLASSES, cnn:HxWxC-F1-F2-CLASSES",
-                             federation->model_spec);
-    }
-    memcpy(federation->model_hash, model.hash, sizeof model.hash);
-    *count = model.count;
-    return TERN_EXIT_OK;
-}
-
-static int make_state(struct tern_cli *cli, const struct tern_db_federation *federation)
+static int make_state(struct tern_cli *cli, const struct tern_db_federation *federation,
+                      const struct tern_starting_model *start)
 {
     char database[PATH_MAX];
     char token[PATH_MAX];
@@ -66,41 +46,87 @@ static int make_state(struct tern_cli *cli, const struct tern_db_federation *fed
         return tern_cli_fail(cli, result, "cannot make %s: %s", folder, strerror(errno));
     }
     // Last, because its presence says that the directory is complete.
-    result = tern_db_create(database, federation, why);
+    result =
+        tern_db_create_with_weights(database, federation, start->weights, start->model.count, why);
     return result == TERN_OK ? TERN_EXIT_OK : tern_cli_fail(cli, TERN_ERR_IO, "%s", why);
 }
 
-static int print_made(struct tern_cli *cli, const struct tern_db_federation *federation,
-                      uint32_t count)
+// "12 compress, 4 fuse, 2 dense"
+static const char *count_rules(const struct tern_model *model, char text[TERN_TEXT])
 {
+    size_t used = 0;
+    text[0] = '\0';
+    for (int rule = 0; rule < TERN_RULE_COUNT; rule++) {
+        uint32_t count = 0;
+        for (uint32_t i = 0; i < model->tensor_count; i++) {
+            count += model->tensors[i].rule == (enum tern_rule)rule;
+        }
+        if (count > 0) {
+            used += (size_t)snprintf(text + used, TERN_TEXT - used, "%s%" PRIu32 " %s",
+                                     used > 0 ? ", " : "", count,
+                                     tern_tensor_rule_name((enum tern_rule)rule));
+        }
+    }
+    return text;
+}
+
+static int print_json(struct tern_cli *cli, const struct tern_db_federation *federation,
+                      const struct tern_starting_model *start)
+{
+    cJSON *made = cJSON_CreateObject();
+    cJSON_AddStringToObject(made, "state", tern_state_settings(cli)->federation_state);
+    cJSON_AddStringToObject(made, "model", federation->model_spec);
+    tern_json_u64(made, "values", start->model.count);
+    tern_json_u64(made, "seed", federation->seed);
+    tern_json_hash(made, "model_hash", federation->model_hash);
+    cJSON *tensors = cJSON_AddArrayToObject(made, "tensors");
+    for (uint32_t i = 0; i < start->model.tensor_count; i++) {
+        const struct tern_tensor *tensor = &start->model.tensors[i];
+        cJSON *row = cJSON_CreateObject();
+        cJSON_AddStringToObject(row, "name", tensor->name);
+        tern_json_u64(row, "values", tensor->count);
+        cJSON_AddStringToObject(row, "rule", tern_tensor_rule_name(tensor->rule));
+        cJSON_AddItemToArray(tensors, row);
+    }
+    cJSON_AddStringToObject(made, "left_out", start->left_out != NULL ? start->left_out : "");
+    return tern_json_print(cli, made);
+}
+
+static int print_made(struct tern_cli *cli, const struct tern_db_federation *federation,
+                      const struct tern_starting_model *start)
+{
+    char rules[TERN_TEXT];
     const char *folder = tern_state_settings(cli)->federation_state;
     if (cli->json) {
-        cJSON *made = cJSON_CreateObject();
-        cJSON_AddStringToObject(made, "state", folder);
-        cJSON_AddStringToObject(made, "model", federation->model_spec);
-        tern_json_u64(made, "values", count);
-        tern_json_u64(made, "seed", federation->seed);
-        tern_json_hash(made, "model_hash", federation->model_hash);
-        return tern_json_print(cli, made);
+        return print_json(cli, federation, start);
     }
-    printf("Made %s: a federation of %s (%" PRIu32 " values), seed %" PRIu64 ".\n\n"
+    printf("Made %s: a federation of %s (%" PRIu32 " values), seed %" PRIu64 ".\n", folder,
+           federation->model_spec, start->model.count, federation->seed);
+    if (start->manifest != NULL) {
+        printf("Its %" PRIu32 " tensors, by rule: %s.\n", start->model.tensor_count,
+               count_rules(&start->model, rules));
+    }
+    if (start->left_out != NULL) {
+        printf("Left out, since not F32, F16 or BF16: %s.\n", start->left_out);
+    }
+    printf("\n"
            "Next:\n"
            "  1. Put the server's certificate and key there as %s and %s\n"
            "     (or name them in server.certificate and server.private_key).\n"
            "  2. tern-aggregator serve --state %s\n"
            "  3. tern-aggregator enroll-code --state %s\n"
            "     and on each device: tern-client enroll CODE\n",
-           folder, federation->model_spec, count, federation->seed, TERN_STATE_CERTIFICATE,
-           TERN_STATE_PRIVATE_KEY, folder, folder);
+           TERN_STATE_CERTIFICATE, TERN_STATE_PRIVATE_KEY, folder, folder);
     return TERN_EXIT_OK;
 }
 
 int tern_cli_init(struct tern_cli *cli)
 {
+    static struct tern_starting_model start;
     struct tern_db_federation federation = {.created_ms = tern_now_ms()};
-    uint32_t count = 0;
-    int code = take_options(cli, &federation);
-    code = code == 0 ? take_model(cli, &federation, &count) : code;
-    code = code == 0 ? make_state(cli, &federation) : code;
-    return code == 0 ? print_made(cli, &federation, count) : code;
+    int code = take_model(cli, &start, &federation);
+    code = code == 0 ? make_state(cli, &federation, &start) : code;
+    code = code == 0 ? print_made(cli, &federation, &start) : code;
+    tern_starting_model_free(&start);
+    return code;
 }

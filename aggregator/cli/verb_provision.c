@@ -165,6 +165,9 @@ static cJSON *describe(const struct provision *provision, const struct made *mad
     cJSON_AddStringToObject(row, "model", federation->model_spec);
     tern_json_u64(row, "seed", federation->seed);
     tern_json_hash(row, "model_hash", federation->model_hash);
+    if (federation->manifest_len > 0) { // of a model that is not built in
+        tern_json_u64(row, "manifest", federation->manifest_len);
+    }
     if (provision->psk) {
         snprintf(identity, sizeof identity, "%" PRIu64, made->id);
         cJSON_AddStringToObject(row, "psk_identity", identity);

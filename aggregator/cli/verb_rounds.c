@@ -78,6 +78,8 @@ static void add_row(const struct listing *listing, const struct tern_db_round *r
     tern_json_u64(row, "updates", round->applied);
     tern_json_u64(row, "attempts", round->attempts);
     tern_json_float(row, "mean_loss", round->mean_loss);
+    tern_json_float(row, "local_steps", round->local_steps);
+    tern_json_float(row, "variance", round->variance);
     if (evaluated != NULL) {
         tern_json_float(row, "accuracy", (float)evaluated->accuracy);
     }
@@ -85,6 +87,7 @@ static void add_row(const struct listing *listing, const struct tern_db_round *r
     tern_json_u64(row, "deadline_ms", round->deadline_ms);
     tern_json_u64(row, "closed_ms", round->closed_ms);
     cJSON_AddStringToObject(row, "strategy", round->strategy);
+    cJSON_AddStringToObject(row, "strategy_parameters", round->strategy_parameters);
     cJSON_AddStringToObject(row, "codec_up", round->codec_up);
     cJSON_AddStringToObject(row, "codec_down", round->codec_down);
     tern_json_float(row, "learning_rate", round->learning_rate);

@@ -2,7 +2,7 @@
 #include "cli/state.h"
 #include "cli/verbs.h"
 
-#include "tensor/model.h"
+#include "tensor/manifest.h"
 #include "util/bytes.h"
 #include <inttypes.h>
 #include <string.h>
@@ -41,7 +41,9 @@ static enum tern_result load(struct tern_db *db, struct status *status)
     TERN_TRY(missing_is_fine(tern_db_version_last(db, &status->version)));
     TERN_TRY(missing_is_fine(tern_db_round_last(db, &status->round)));
     TERN_TRY(tern_db_assignment_each(db, status->round.round, count_reported, &status->reported));
-    if (tern_model_from_spec(&model, status->federation.model_spec) == TERN_OK) {
+    const struct tern_db_federation *federation = &status->federation;
+    if (tern_model_build(&model, federation->model_spec, federation->manifest,
+                         federation->manifest_len, federation->model_hash) == TERN_OK) {
         status->values = model.count;
     }
     return tern_figures_load(db, &status->figures);

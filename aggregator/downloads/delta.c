@@ -1,6 +1,7 @@
 #include "downloads/delta.h"
 
 #include "codec/sparse_share.h"
+#include "util/bytes.h"
 #include "wire/wire.h"
 #include <string.h>
 
@@ -96,4 +97,48 @@ enum tern_result tern_download_snapshot(const struct tern_model *model, const fl
     made->codec = dense;
     memcpy(made->replica, id, TERN_SHA256_SIZE);
     return TERN_OK;
+}
+
+#define OPENING_LABEL "tern replica snapshot"
+
+static void opening_id(const struct tern_model *model, uint32_t version, struct tern_span container,
+                       uint8_t id[TERN_SHA256_SIZE])
+{
+    struct tern_sha256 hash;
+    uint8_t number[4];
+    uint8_t content[TERN_SHA256_SIZE];
+    tern_put_le32(number, version);
+    tern_sha256(container.data, container.len, content);
+    tern_sha256_init(&hash);
+    tern_sha256_update(&hash, OPENING_LABEL, sizeof OPENING_LABEL - 1);
+    tern_sha256_update(&hash, model->hash, TERN_SHA256_SIZE);
+    tern_sha256_update(&hash, number, sizeof number);
+    tern_sha256_update(&hash, content, sizeof content);
+    tern_sha256_final(&hash, id);
+}
+
+enum tern_result tern_download_opening(const struct tern_model *model,
+                                       const struct tern_codec *codec,
+                                       const struct tern_encode_context *context,
+                                       const float *global, float *replica,
+                                       const struct tern_download_buffers *buffers,
+                                       struct tern_download_made *made)
+{
+    memcpy(buffers->scratch, global, model->count * sizeof global[0]);
+    size_t len = 0;
+    TERN_TRY(tern_container_encode(codec, context, model, buffers->scratch, buffers->container,
+                                   buffers->container_size, &len));
+    struct tern_span container = {buffers->container, len};
+    opening_id(model, context->round, container, made->replica);
+
+    tern_Download message = tern_Download_init_zero;
+    message.kind = tern_DownloadKind_DOWNLOAD_SNAPSHOT;
+    message.version = context->round;
+    message.to.size = TERN_SHA256_SIZE;
+    memcpy(message.to.bytes, made->replica, TERN_SHA256_SIZE);
+    message.model_hash.size = TERN_SHA256_SIZE;
+    memcpy(message.model_hash.bytes, model->hash, TERN_SHA256_SIZE);
+    TERN_TRY(wrap(&message, len, buffers, made));
+    made->codec = *codec;
+    return tern_container_decode(model, container.data, container.len, replica);
 }

@@ -47,6 +47,16 @@ tern_download_delta(const struct tern_model *model, const struct tern_codec *cod
                     const uint8_t from[TERN_SHA256_SIZE],
                     const struct tern_download_buffers *buffers, struct tern_download_made *made);
 
+// A snapshot that opens a replica of its own: encodes the global model itself, and replica becomes
+// what that decodes to. Its id is SHA-256("tern replica snapshot" || model hash || version as 4
+// bytes little-endian || SHA-256 of the container). Errors and buffers as above.
+TERN_MUST_USE enum tern_result tern_download_opening(const struct tern_model *model,
+                                                     const struct tern_codec *codec,
+                                                     const struct tern_encode_context *context,
+                                                     const float *global, float *replica,
+                                                     const struct tern_download_buffers *buffers,
+                                                     struct tern_download_made *made);
+
 // The places of a leader's container, for the other clients of a round of scalecom. version: that
 // the round trains from. made->replica is not set. Errors of tern_sparse_indices()
 TERN_MUST_USE enum tern_result

@@ -1,8 +1,15 @@
 // Picks the cheapest way to bring a client up to date. Who calls: the service for every task. Pure;
 // reentrant.
+//
+// tern_plan_choose() knows the trunk alone: the chain of the versions' deltas, and snapshots. It
+// serves evaluators and a service that is told to keep all clients on one replica.
+// tern_plan_cheapest() also looks at downloads of a client's own, and says when a replica is near
+// enough to the global model.
 #ifndef TERN_DOWNLOADS_PLAN_H
 #define TERN_DOWNLOADS_PLAN_H
 
+#include "result.h"
+#include "util/sha256.h"
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -29,5 +36,106 @@ struct tern_plan_client {
 enum tern_plan tern_plan_choose(const struct tern_plan_client *client, uint32_t to,
                                 uint32_t snapshot_bytes,
                                 uint32_t (*delta_bytes)(void *ctx, uint32_t version), void *ctx);
+
+// --- The cheapest way of all
+
+// What a download costs beside its blob: the exchange that fetches it (docs/PROTOCOL.md).
+#define TERN_PLAN_EXCHANGE 450
+
+// Where passes may begin. Each pass is a delta towards the newest version.
+enum tern_plan_start {
+    TERN_PLAN_HELD,    // the replica that the client holds
+    TERN_PLAN_SEED,    // the seed's, which every client makes by itself
+    TERN_PLAN_INT8,    // a snapshot of the newest version
+    TERN_PLAN_FLOAT16, // likewise
+    TERN_PLAN_FLOAT32, // likewise
+    TERN_PLAN_STARTS
+};
+
+enum tern_plan_pass { TERN_PLAN_DOWN, TERN_PLAN_REFINE, TERN_PLAN_PASSES };
+
+struct tern_plan_question {
+    uint8_t held[TERN_SHA256_SIZE];
+    bool starts[TERN_PLAN_STARTS];          // those that this client can begin at
+    uint32_t start_bytes[TERN_PLAN_STARTS]; // of the snapshot's blob; 0 for the others
+    bool passes[TERN_PLAN_PASSES];          // codecs that this client can read
+    uint32_t passes_max;                    // with the refine codec, in one task
+    uint32_t downloads_max;                 // in one task; 0 = TERN_PLAN_MAX
+    double keep;                            // a residual at which what is held is near enough
+    double bound;                           // at which what a way leads to is
+};
+
+// A download that is there already.
+struct tern_plan_edge {
+    uint8_t sha256[TERN_SHA256_SIZE];
+    uint8_t to[TERN_SHA256_SIZE];
+    uint32_t bytes;
+    bool arrives; // `to` is a replica of the newest version, and near enough
+    double residual;
+};
+
+#define TERN_PLAN_EDGES 16 // looked at from one replica
+
+struct tern_plan_ports {
+    void *ctx;
+    // Up to TERN_PLAN_EDGES downloads from a replica that this client can read.
+    enum tern_result (*edges)(void *ctx, const uint8_t from[TERN_SHA256_SIZE],
+                              struct tern_plan_edge *edges, uint32_t *count);
+    // Goes to where passes begin, making the snapshot if need be. NOT_FOUND: it cannot be had.
+    enum tern_result (*begin)(void *ctx, enum tern_plan_start start, double *residual);
+    // One more pass from where the last one ended: the blob's bytes, and what remains after it.
+    // NON_FINITE: there is no such pass.
+    enum tern_result (*pass)(void *ctx, enum tern_plan_pass codec, uint32_t *bytes,
+                             double *residual);
+};
+
+enum tern_plan_kind {
+    TERN_WAY_NONE,
+    TERN_WAY_CHAIN,  // downloads that are there
+    TERN_WAY_PASSES, // from `start`, the first by `first`, all others by the refine codec
+};
+
+struct tern_plan_way {
+    enum tern_plan_kind kind;
+    uint64_t cost;   // bytes, exchanges included
+    double residual; // that it leaves
+    bool within;     // the bound; else no way is, and this one leaves least
+
+    uint8_t to[TERN_SHA256_SIZE];                    // of a chain that is not empty
+    uint8_t sha256[TERN_PLAN_MAX][TERN_SHA256_SIZE]; // of a chain
+    uint32_t bytes[TERN_PLAN_MAX];                   // likewise
+    uint32_t count;                                  // downloads in all
+    enum tern_plan_start start;
+    enum tern_plan_pass first;
+    uint32_t passes;
+};
+
+// Working memory of a search.
+#define TERN_PLAN_LABELS 512
+struct tern_plan_label {
+    struct tern_plan_edge edge; // that leads here
+    uint64_t cost;
+    uint32_t count; // downloads
+    int32_t before; // the label that it leaves from; -1 = what is held
+    bool done;
+};
+struct tern_plan_work {
+    struct tern_plan_label labels[TERN_PLAN_LABELS];
+    struct tern_plan_edge edges[TERN_PLAN_EDGES];
+};
+
+// Of these ways the one of least cost whose residual is within the bound:
+// - nothing, where what is held is near enough,
+// - every chain of downloads that are there to a replica that arrives (while the search fits into
+//   its work: 512 labels),
+// - from each start, nothing more or passes: the first by either codec, all further ones by the
+//   refine codec, at most passes_max of those. The seed is a start where it is nearer to the
+//   global model than what is held, or where that cannot be had.
+// Without a way within the bound, the passes that leave least; then without any TERN_WAY_NONE.
+// Ways that cannot be cheaper any more are not tried. Errors: of the ports, but those named there.
+TERN_MUST_USE enum tern_result tern_plan_cheapest(const struct tern_plan_question *question,
+                                                  const struct tern_plan_ports *ports,
+                                                  struct tern_plan_work *work,
+                                                  struct tern_plan_way *way);
 
 #endif

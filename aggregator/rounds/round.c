@@ -144,7 +144,8 @@ static uint64_t clamp_wait(const struct tern_round_policy *policy, uint64_t wait
 }
 
 // When the open round is likely to end. A round that takes longer than usual is looked at again
-// half-way to its deadline.
+// once it has taken twice as long as now, or half-way to its deadline: one that is late by a second
+// must not put everybody to sleep for minutes, whom the next round would then wait for.
 static uint64_t expected_end(const struct tern_round_machine *machine, uint64_t now)
 {
     uint64_t usual_end = machine->opened_ms + machine->usual_ms;
@@ -154,7 +155,10 @@ static uint64_t expected_end(const struct tern_round_machine *machine, uint64_t 
     if (machine->deadline_ms <= now) {
         return now;
     }
-    return machine->usual_ms == 0 ? machine->deadline_ms : now + (machine->deadline_ms - now) / 2;
+    uint64_t half = (machine->deadline_ms - now) / 2;
+    uint64_t taken = now > machine->opened_ms ? now - machine->opened_ms : 0;
+    taken = taken > machine->usual_ms ? taken : machine->usual_ms;
+    return machine->usual_ms == 0 ? machine->deadline_ms : now + (taken < half ? taken : half);
 }
 
 static uint64_t come_back(const struct tern_round_machine *machine, uint64_t client, uint64_t now)
@@ -227,6 +231,11 @@ void tern_round_reported(struct tern_round_machine *machine, struct tern_member 
     member->state = TERN_MEMBER_REPORTED;
     member->reported_ms = now;
     machine->reported++;
+}
+
+void tern_round_buffered(struct tern_round_machine *machine, uint32_t updates)
+{
+    machine->reported += updates;
 }
 
 enum tern_round_action tern_round_tick(const struct tern_round_machine *machine, uint64_t now)

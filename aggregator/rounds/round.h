@@ -7,7 +7,9 @@
 #ifndef TERN_ROUND_H
 #define TERN_ROUND_H
 
+#include "codec/codec.h"
 #include "result.h"
+#include "util/sha256.h"
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -25,6 +27,13 @@ struct tern_member {
     uint64_t invited_ms;
     uint64_t tasked_ms;   // 0 = not yet
     uint64_t reported_ms; // 0 = not yet
+
+    // What else its task says. The machine carries it and never looks at it.
+    uint8_t base[TERN_SHA256_SIZE]; // replica that it trains from
+    uint32_t base_version;
+    char codec[TERN_CODEC_SPEC_MAX]; // of its update; "" = the round's
+    uint32_t directive;              // for its error buffer: tern_ErrorDirective of tern.proto
+    float factor;                    // of the directive
 };
 
 struct tern_round_policy {
@@ -55,7 +64,8 @@ struct tern_round_machine {
     struct tern_member *members; // ascending by client; caller-owned
     uint32_t member_count;
     uint32_t member_capacity;
-    uint32_t reported;
+    uint32_t reported; // updates that count in the open round
+    bool buffers;      // set by the caller: late updates may count in the open round
 };
 
 // An empty machine over members[0..capacity). A capacity of the number of clients always suffices.
@@ -115,6 +125,9 @@ TERN_MUST_USE enum tern_result tern_round_update(const struct tern_round_machine
 
 void tern_round_reported(struct tern_round_machine *machine, struct tern_member *member,
                          uint64_t now);
+
+// So many updates of earlier rounds count in the open one.
+void tern_round_buffered(struct tern_round_machine *machine, uint32_t updates);
 
 enum tern_round_action {
     TERN_ROUND_NOTHING,

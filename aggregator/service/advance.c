@@ -1,7 +1,9 @@
 // Moves the rounds on: closes, extends and opens them, each with its rows in the transaction of the
 // batch.
 #include "service/internal.h"
+#include "service/own_replicas.h"
 
+#include "rounds/cohort.h"
 #include "rounds/leader.h"
 #include <stdio.h>
 #include <string.h>
@@ -35,7 +37,12 @@ enum tern_result store_member(struct tern_service *service, const struct tern_me
                                      .local_steps = member->local_steps,
                                      .invited_ms = member->invited_ms,
                                      .tasked_ms = member->tasked_ms,
-                                     .reported_ms = member->reported_ms};
+                                     .reported_ms = member->reported_ms,
+                                     .base_version = member->base_version,
+                                     .directive = member->directive,
+                                     .factor = member->factor};
+    memcpy(row.base, member->base, sizeof row.base);
+    memcpy(row.codec, member->codec, sizeof row.codec);
     service->roster_due = true;
     return tern_db_assignment_put(service->db, &row);
 }
@@ -50,41 +57,6 @@ static enum tern_result store_members(struct tern_service *service)
 
 // --- Opening
 
-// One that was provisioned and has not come yet is still with the factory: rounds that wait for it
-// would wait until their deadline.
-static bool is_trainer(const struct client *client)
-{
-    return !client->evaluator && !client->revoked && client->last_seen_ms != 0;
-}
-
-static bool may_train(const struct tern_service *service, const struct client *client, uint64_t now)
-{
-    uint64_t within = service->config.eligible_within_ms;
-    bool recent = within == 0 || client->last_seen_ms + within >= now;
-    return is_trainer(client) && recent;
-}
-
-// Fills service->eligible, ascending.
-static uint32_t list_eligible(struct tern_service *service, uint64_t now)
-{
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < service->client_count; i++) {
-        if (may_train(service, &service->clients[i], now)) {
-            service->eligible[count++] = (uint64_t)i + 1;
-        }
-    }
-    return count;
-}
-
-static uint32_t enrolled_trainers(const struct tern_service *service)
-{
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < service->client_count; i++) {
-        count += is_trainer(&service->clients[i]);
-    }
-    return count;
-}
-
 // What the round trains and merges with, kept in its row: from here on the configuration does not
 // matter to it.
 static void fill_row(struct tern_service *service)
@@ -92,6 +64,8 @@ static void fill_row(struct tern_service *service)
     const struct tern_service_config *config = &service->config;
     const struct tern_round_machine *machine = &service->machine;
     struct tern_db_round *row = &service->row;
+    char previous[TERN_DB_STRATEGY_MAX];
+    memcpy(previous, row->strategy, sizeof previous);
     memset(row, 0, sizeof *row);
     row->round = machine->round;
     row->state = TERN_ROUND_OPEN;
@@ -101,13 +75,12 @@ static void fill_row(struct tern_service *service)
     row->attempts = machine->attempts;
     row->opened_ms = machine->opened_ms;
     row->deadline_ms = machine->deadline_ms;
-    strncpy(row->strategy, config->strategy->name, sizeof row->strategy - 1);
-    row->server_learning_rate = config->server_learning_rate;
     tern_codec_format(&config->codec_up, row->codec_up);
     tern_codec_format(&config->codec_down, row->codec_down);
     row->learning_rate = tern_rate_for(config->train.schedule, config->train.learning_rate,
                                        config->train.learning_rate_final, machine->committed + 1,
                                        config->round.rounds);
+    open_strategy(service, previous);
 }
 
 static enum tern_result open_round(struct tern_service *service, uint64_t now)
@@ -115,14 +88,17 @@ static enum tern_result open_round(struct tern_service *service, uint64_t now)
     uint32_t count = 0;
     service->retry_open_ms = now + RETRY_OPEN_MS;
     if (enrolled_trainers(service) >= service->config.min_clients) {
+        const struct tern_round_policy *policy = &service->machine.policy;
         count = list_eligible(service, now);
+        count =
+            choose_eligible(service, count, service->machine.round + 1, 1,
+                            tern_cohort_size(policy->cohort, policy->over_selection, count), now);
     }
     if (count == 0) {
         return TERN_OK;
     }
     TERN_TRY(tern_round_open(&service->machine, service->eligible, count, now));
     fill_row(service);
-    memset(&service->totals, 0, sizeof service->totals);
     TERN_TRY(tern_db_round_put(service->db, &service->row));
     TERN_TRY(store_members(service));
     service->moved = true;
@@ -131,8 +107,8 @@ static enum tern_result open_round(struct tern_service *service, uint64_t now)
 
 // --- Replacing members
 
-// Fills service->eligible with those that are not members yet, ascending.
-static uint32_t list_fresh(struct tern_service *service, uint64_t now)
+// Fills service->eligible with those that are not members yet, ascending, for `need` members.
+static uint32_t list_fresh(struct tern_service *service, uint32_t need, uint64_t now)
 {
     uint32_t count = list_eligible(service, now);
     uint32_t fresh = 0;
@@ -141,7 +117,8 @@ static uint32_t list_fresh(struct tern_service *service, uint64_t now)
             service->eligible[fresh++] = service->eligible[i];
         }
     }
-    return fresh;
+    const struct tern_round_machine *machine = &service->machine;
+    return choose_eligible(service, fresh, machine->round, machine->attempts + 1, need, now);
 }
 
 static enum tern_result store_replacements(struct tern_service *service)
@@ -156,7 +133,7 @@ static enum tern_result store_replacements(struct tern_service *service)
 static enum tern_result extend_round(struct tern_service *service, uint64_t now)
 {
     struct tern_round_machine *machine = &service->machine;
-    uint32_t fresh = list_fresh(service, now);
+    uint32_t fresh = list_fresh(service, tern_round_gone(machine, NULL, NULL), now);
     TERN_TRY(tern_round_extend(machine, service->eligible, fresh, now));
     TERN_TRY(store_replacements(service));
     tern_log(TERN_LOG_WARN, "round-extended", "round=%u updates=%u quorum=%u invited=%u",
@@ -179,7 +156,7 @@ static enum tern_result replace_revoked(struct tern_service *service, uint64_t n
         return TERN_OK;
     }
     uint32_t gone = tern_round_gone(machine, is_revoked, service);
-    uint32_t fresh = gone > 0 ? list_fresh(service, now) : 0;
+    uint32_t fresh = gone > 0 ? list_fresh(service, gone, now) : 0;
     service->clients_changed = gone > fresh;
     if (fresh == 0) {
         return TERN_OK;
@@ -199,6 +176,8 @@ static enum tern_result store_version(struct tern_service *service,
     struct tern_merge *merge = &service->merge;
     struct tern_db *db = service->db;
     uint32_t count = merge->model.count;
+    struct tern_db_version before;
+    TERN_TRY(tern_db_version_get(db, merge->version - 1, &before));
     struct tern_db_version version = {
         .version = merge->version, .round = service->machine.round, .created_ms = now};
     memcpy(version.replica, merge->replica_id, TERN_SHA256_SIZE);
@@ -209,25 +188,33 @@ static enum tern_result store_version(struct tern_service *service,
                                         .payload = (uint32_t)made->payload};
     tern_codec_format(&made->codec, download.codec);
     memcpy(download.sha256, made->sha256, TERN_SHA256_SIZE);
+    memcpy(download.from_replica, before.replica, TERN_SHA256_SIZE);
+    memcpy(download.to_replica, merge->replica_id, TERN_SHA256_SIZE);
     TERN_TRY(tern_db_version_put(db, &version));
-    TERN_TRY(tern_db_download_put(db, &download, merge->buffers.blob));
+    TERN_TRY(own_replicas_version(service, &download, now));
     TERN_TRY(tern_db_weights_put(db, TERN_WEIGHTS_GLOBAL, merge->version, merge->global, count));
     TERN_TRY(tern_db_weights_put(db, TERN_WEIGHTS_REPLICA, merge->version, merge->replica, count));
     return remember_delta(service, merge->version, &download);
 }
 
+// Deltas go with their replicas, once nobody needs those; those of older files, which have none, by
+// their age alone.
 static enum tern_result prune(struct tern_service *service)
 {
     uint32_t version = service->merge.version;
     uint32_t keep = service->config.limits.keep_versions;
-    if (version > KEEP_SNAPSHOTS) {
-        TERN_TRY(tern_db_snapshot_prune(service->db, version - KEEP_SNAPSHOTS));
+    uint64_t freed = 0;
+    if (version > KEEP_SNAPSHOTS && service->snapshots > 0) {
+        service->snapshots--;
+        TERN_TRY(tern_db_snapshot_prune(service->db, version - KEEP_SNAPSHOTS, &freed));
+        own_replicas_freed(service->own_replicas, freed);
     }
-    if (version <= keep) {
-        return TERN_OK;
+    if (version > keep) {
+        service->deltas[version - keep - 1].size = 0;
+        TERN_TRY(tern_db_download_prune(service->db, version - keep + 1, &freed));
+        own_replicas_freed(service->own_replicas, freed);
     }
-    service->deltas[version - keep - 1].size = 0;
-    return tern_db_download_prune(service->db, version - keep + 1);
+    return TERN_OK;
 }
 
 static void log_round(const struct tern_service *service, const struct tern_strategy_report *report,
@@ -271,11 +258,14 @@ static enum tern_result commit_round(struct tern_service *service, uint64_t now)
     struct tern_strategy_report report;
     TERN_TRY(merge_round(service, &made, &report));
     TERN_TRY(store_version(service, &made, now));
+    TERN_TRY(tern_merge_store_states(&service->merge, service->db));
     tern_round_close(&service->machine, now);
     row->state = TERN_ROUND_COMMITTED;
     row->closed_ms = now;
     row->applied = report.updates;
     row->mean_loss = report.mean_loss;
+    measure_drift(service, &report);
+    follow_round(service, row);
     TERN_TRY(tern_db_round_put(service->db, row));
     TERN_TRY(prune(service));
     memset(&service->snapshot, 0, sizeof service->snapshot);

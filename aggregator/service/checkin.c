@@ -1,4 +1,5 @@
 #include "service/internal.h"
+#include "service/ledger.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +10,8 @@ static struct abilities abilities_of(const tern_CheckinRequest *message)
 {
     return (struct abilities){.codecs = message->codecs,
                               .coders = message->coders,
-                              .downloads_max = message->downloads_max};
+                              .downloads_max = message->downloads_max,
+                              .from_seed = message->from_seed};
 }
 
 // What a client is able to is stored at once: the reply to an update, whatever happens between,
@@ -24,6 +26,7 @@ static enum tern_result take_facts(struct tern_service *service, uint64_t id,
     client->last_seen_ms = now;
     client->able = able;
     client->version = message->version;
+    take_conditions(client, message);
     memset(client->replica, 0, TERN_SHA256_SIZE);
     memcpy(client->replica, message->replica.bytes, message->replica.size);
     // Its own figure only until we have measured one.
@@ -54,32 +57,6 @@ static enum tern_result take_evaluation(struct tern_service *service, uint64_t i
                  (unsigned long long)id, (double)row.accuracy, (double)row.loss, row.num_examples);
     }
     return TERN_OK;
-}
-
-// An update that came too late, or a change that a budget held back, is known from here alone. Most
-// check-ins tell what is stored already and write nothing.
-static enum tern_result take_error(struct tern_service *service, uint64_t id,
-                                   const tern_ErrorFacts *error)
-{
-    struct tern_db_ledger row;
-    enum tern_result found = tern_db_ledger_get(service->db, id, &row);
-    if (found == TERN_ERR_NOT_FOUND) {
-        row = (struct tern_db_ledger){.client = id};
-        if (error->sequence == 0 && error->norm == 0.0F) {
-            return TERN_OK; // a new client with nothing to tell
-        }
-    } else if (found != TERN_OK) {
-        return found;
-    }
-    if (row.generation == error->generation && row.sequence == error->sequence &&
-        row.norm == error->norm && row.maximum == error->maximum) {
-        return TERN_OK;
-    }
-    row.generation = error->generation;
-    row.sequence = error->sequence;
-    row.norm = error->norm;
-    row.maximum = error->maximum;
-    return tern_db_ledger_put(service->db, &row);
 }
 
 // The codec that a client would need and does not know, or NULL.
@@ -156,7 +133,7 @@ enum tern_result handle_checkin(struct tern_service *service, struct request *re
     service->counters.checkins++;
     TERN_TRY(take_facts(service, request->client, message, now));
     if (message->has_error && !client->evaluator) {
-        TERN_TRY(take_error(service, request->client, &message->error));
+        TERN_TRY(ledger_checkin(service, request->client, &message->error, now));
     }
     if (message->has_evaluation) {
         TERN_TRY(take_evaluation(service, request->client, &message->evaluation));

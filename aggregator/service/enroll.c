@@ -33,6 +33,7 @@ static void answer_enrolled(struct tern_service *service, struct request *reques
     reply.model.seed = federation->seed;
     reply.model.hash.size = TERN_SHA256_SIZE;
     memcpy(reply.model.hash.bytes, federation->model_hash, TERN_SHA256_SIZE);
+    reply.model.manifest = (uint32_t)federation->manifest_len;
     request->tag.client = id;
     enum tern_result result = tern_wire_encode_enroll_reply(&reply, body, sizeof body, &len);
     if (result == TERN_OK) {

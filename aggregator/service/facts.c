@@ -1,4 +1,4 @@
-#include "service/internal.h"
+#include "service/own_replicas.h"
 
 #include <string.h>
 
@@ -28,6 +28,7 @@ void tern_service_facts(struct tern_service *service, struct tern_service_facts 
     facts->deadline_ms = machine->deadline_ms;
     facts->held = service->held_count;
     facts->last_loss = service->last_loss;
+    facts->replica_bytes = service->own_replicas->book.bytes;
     memcpy(facts->model_sha256, service->merge.model_sha256, TERN_SHA256_SIZE);
     facts->unauthorized = atomic_load(&service->unauthorized);
     facts->rate_limited = atomic_load(&service->rate_limited);

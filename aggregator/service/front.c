@@ -182,7 +182,7 @@ static enum tern_result parse_update(struct tern_service *service, uint64_t clie
     TERN_TRY(tern_container_inspect(&service->merge.model, update->container.data,
                                     update->container.len, &info));
     update->sum_square = info.sum_square;
-    return TERN_OK;
+    return info.skipped_nonzero == 0 ? TERN_OK : TERN_ERR_CORRUPT;
 }
 
 static enum tern_result parse_body(struct tern_service *service,

@@ -3,7 +3,9 @@
 #ifndef TERN_SERVICE_INTERNAL_H
 #define TERN_SERVICE_INTERNAL_H
 
+#include "downloads/plan.h"
 #include "hosted/log.h"
+#include "rounds/error_watch.h"
 #include "service/abilities.h"
 #include "service/blob_cache.h"
 #include "service/gate.h"
@@ -97,6 +99,13 @@ struct request_queue {
 
 // --- State
 
+// Of a client's update in the open round.
+struct drift {
+    double square; // sum of its squared values
+    uint32_t num_examples;
+    uint32_t local_steps;
+};
+
 // What the service remembers of a client; the rest stands in the store.
 struct client {
     bool evaluator;
@@ -111,7 +120,26 @@ struct client {
     uint32_t evaluated;   // newest version it has reported an evaluation of
     uint32_t asked;       // version it was asked to evaluate again, so that this happens once
     struct request *held; // its check-in that waits for a task
+
+    // Conditions as last reported.
+    bool metered;
+    bool budgeted;
+    uint64_t budget_left;
+    uint64_t budget_spent; // about, in rounds since it said so
+    bool budget_renewed;   // it did not shrink over its last round
+    uint32_t power;        // tern_Power
+    // Of its schedule: bytes that its round is expected to take, and at the least.
+    uint64_t round_bytes;
+    uint64_t least_bytes;
+    struct drift drift;
+    struct tern_error_doubt doubt; // about its error buffer
+    // Searches for its way to that version (own_replicas.c).
+    uint32_t searched_version;
+    uint32_t searches;
 };
+
+// Commits after which a snapshot of the trunk is forgotten (advance.c), and some to be sure.
+#define TRUNK_SNAPSHOT_COMMITS 6
 
 // The delta that makes a version.
 struct delta {
@@ -137,6 +165,8 @@ struct tern_service {
     struct tern_db_round row;           // of the machine's round
     struct tern_strategy_totals totals; // of the open round's updates
     float last_loss;
+    struct tern_steps_course course; // of the committed rounds
+    bool nobody_affords;             // a round that nobody's budget allows was told of
 
     struct client *clients; // by id - 1
     uint32_t client_count;
@@ -146,6 +176,9 @@ struct tern_service {
     struct delta *deltas; // by version - 1
     uint32_t delta_capacity;
     struct tern_db_download snapshot; // of the present version; size 0 = not made
+    struct own_replicas *own_replicas;
+    uint32_t snapshots; // commits that may still find one of the trunk's to be forgotten
+    bool collect_due;   // a version was made since replicas were last collected
     struct tern_blob_cache cache;
     struct places places;
     struct roster roster;
@@ -233,18 +266,105 @@ TERN_MUST_USE enum tern_result settle_update(struct tern_service *service, struc
 // Answers those held check-ins that have something to do now, or whose time is up by batch_ms.
 TERN_MUST_USE enum tern_result settle_held(struct tern_service *service, uint64_t now);
 
+// --- Updates (update.c)
+
+// Whether the content may count as the member's, in the open round.
+TERN_MUST_USE enum tern_result check_update(const struct tern_service *service,
+                                            const struct request *request,
+                                            const struct tern_member *member);
+// Stores a checked update and counts it in the open round. merged: that round, when the update was
+// made for another one; else 0.
+TERN_MUST_USE enum tern_result take_update(struct tern_service *service,
+                                           const struct request *request,
+                                           const struct tern_member *member, uint32_t merged,
+                                           uint64_t now);
+// Answers and counts a refusal.
+void refuse_update(struct tern_service *service, struct request *request, enum tern_result result);
+// An update whose round has closed and that is not stored (late.c).
+TERN_MUST_USE enum tern_result handle_late(struct tern_service *service, struct request *request,
+                                           uint64_t now);
+
+// --- The strategy (strategy.c)
+
+// Whether the configured strategy can merge what the limits let in, for a model of `count` values.
+bool check_strategy(const struct tern_service_config *config, uint32_t count, char why[256]);
+// Writes it into the row of the round that opens, which has its learning rate, and begins to count.
+// previous: the name of the last round's strategy, or "".
+void open_strategy(struct tern_service *service, const char *previous);
+
 // --- Tasks (task.c)
 
 // What a client should do now. *idle: nothing, so that a check-in may be held.
 TERN_MUST_USE enum tern_result next_for_client(struct tern_service *service, uint64_t id,
                                                uint64_t now, tern_CheckinReply *reply, bool *idle);
-// Whether no downloads that it could take lead a client to the present version.
-TERN_MUST_USE enum tern_result is_stranded(struct tern_service *service,
-                                           const struct client *client, bool *stranded);
 // Bytes of the container of a download that is in the cache or the store.
 TERN_MUST_USE enum tern_result blob_of(struct tern_service *service,
                                        const uint8_t sha256[TERN_SHA256_SIZE],
                                        struct tern_blob **blob, uint32_t *payload);
+
+// --- Catching up (catch_up.c)
+
+// The version that a client's replica is on the trunk, and what it takes.
+TERN_MUST_USE enum tern_result position_of(struct tern_service *service,
+                                           const struct client *client,
+                                           struct tern_plan_client *held);
+// Whether no downloads that it could take lead a client to the present version.
+TERN_MUST_USE enum tern_result is_stranded(struct tern_service *service,
+                                           const struct client *client, bool *stranded);
+// Bytes of the delta to the version after the one that is held; 0 when it cannot be had or read.
+uint32_t next_delta(const struct tern_service *service, const struct client *client,
+                    const struct tern_plan_client *held);
+void add_download(tern_Task *task, const uint8_t sha256[TERN_SHA256_SIZE], uint32_t size);
+void set_base(tern_Task *task, const uint8_t replica[TERN_SHA256_SIZE], uint32_t version);
+// Adds the downloads along the trunk to the newest version, the task's base.
+// TERN_ERR_STATE  the client is stranded
+TERN_MUST_USE enum tern_result add_trunk_way(struct tern_service *service,
+                                             const struct client *client,
+                                             const struct tern_plan_client *held, tern_Task *task);
+// Adds a member's downloads and settles its base, which is stored with the member: here when it
+// has its task already. A repeated task looks again at what the client holds by now. *found: else
+// there is no way that the client may have, and nothing was added.
+TERN_MUST_USE enum tern_result catch_up_member(struct tern_service *service, uint64_t id,
+                                               struct tern_member *member, uint64_t now,
+                                               tern_Task *task, bool *found);
+
+// --- How much a member trains (assign.c)
+
+// Decides the member's local steps and codec the first time it gets its task, and stores both with
+// the reason; a repeated task is the same.
+TERN_MUST_USE enum tern_result assign_steps(struct tern_service *service,
+                                            struct tern_member *member, struct client *client,
+                                            uint64_t now);
+// Whether policy or selection look at the clients' byte budgets.
+bool minds_budgets(const struct tern_service *service);
+// How many rounds a trainer is likely to take part in until budgets are renewed; what its budget is
+// then spread over.
+double budget_rounds(const struct tern_service *service, uint64_t now);
+struct tern_budget budget_of(const struct client *client, double rounds);
+// What the stored decisions say of each client's bytes.
+TERN_MUST_USE enum tern_result load_schedule(struct tern_service *service);
+
+// A check-in tells the client's conditions; it was told that its update is accepted.
+void take_conditions(struct client *client, const tern_CheckinRequest *message);
+void spend_budget(struct client *client);
+
+// A round was committed, now or before the restart: the policies go on from it.
+void follow_round(struct tern_service *service, const struct tern_db_round *row);
+// How far the open round's updates are apart: one was accepted; all are merged, which fills
+// local_steps and variance of service->row; after a restart.
+void note_drift(struct client *client, const tern_Update *message, double sum_square);
+void measure_drift(struct tern_service *service, const struct tern_strategy_report *report);
+TERN_MUST_USE enum tern_result load_drift(struct tern_service *service);
+
+// --- Who may be drawn for a round (choose.c)
+
+uint32_t enrolled_trainers(const struct tern_service *service);
+// Fills service->eligible, ascending.
+uint32_t list_eligible(struct tern_service *service, uint64_t now);
+// Leaves those of service->eligible[0..count) there, ascending, whom the configured selection lets
+// into this draw, `need` of them at least if there are; returns how many.
+uint32_t choose_eligible(struct tern_service *service, uint32_t count, uint32_t round,
+                         uint32_t attempt, uint32_t need, uint64_t now);
 
 // --- Places that a round's leader chose (share.c)
 

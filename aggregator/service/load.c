@@ -1,6 +1,7 @@
 // Memory from the store, and back. After a batch that could not be committed everything here is
 // built again, so that memory never runs ahead of the disk.
 #include "service/internal.h"
+#include "service/own_replicas.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -66,8 +67,16 @@ enum tern_result remember_client(struct tern_service *service, const struct tern
         client->last_seen_ms = row->last_seen_ms;
         client->steps_per_second = row->steps_per_second;
         client->version = row->version;
-        client->able = (struct abilities){
-            .codecs = row->codecs, .coders = row->coders, .downloads_max = row->downloads_max};
+        client->able = (struct abilities){.codecs = row->codecs,
+                                          .coders = row->coders,
+                                          .downloads_max = row->downloads_max,
+                                          .from_seed = row->from_seed};
+        client->metered = row->metered;
+        client->budgeted = row->budgeted;
+        client->budget_left = row->budget_left;
+        client->budget_spent = row->budget_spent;
+        client->budget_renewed = row->budget_renewed;
+        client->power = row->power;
         memcpy(client->replica, row->replica, TERN_SHA256_SIZE);
     }
     return TERN_OK;
@@ -171,7 +180,7 @@ static enum tern_result store_seed_version(struct tern_service *service)
 {
     struct tern_merge *merge = &service->merge;
     struct tern_db *db = service->db;
-    tern_merge_seed(merge, service->federation.seed);
+    TERN_TRY(tern_merge_first(merge, db));
     struct tern_db_version version = {.created_ms = service_now(service)};
     memcpy(version.replica, merge->replica_id, TERN_SHA256_SIZE);
     memcpy(version.model_sha256, merge->model_sha256, TERN_SHA256_SIZE);
@@ -210,6 +219,7 @@ static bool load_round(void *ctx, const struct tern_db_round *row)
     if (row->state == TERN_ROUND_COMMITTED) {
         tern_round_close(&service->machine, row->closed_ms);
         service->last_loss = row->mean_loss;
+        follow_round(service, row);
     } else if (row->state == TERN_ROUND_ABANDONED) {
         tern_round_abandon(&service->machine);
     }
@@ -240,7 +250,12 @@ static bool load_member(void *ctx, const struct tern_db_assignment *row)
                                  .local_steps = row->local_steps,
                                  .invited_ms = row->invited_ms,
                                  .tasked_ms = row->tasked_ms,
-                                 .reported_ms = row->reported_ms};
+                                 .reported_ms = row->reported_ms,
+                                 .base_version = row->base_version,
+                                 .directive = row->directive,
+                                 .factor = row->factor};
+    memcpy(member.base, row->base, sizeof member.base);
+    memcpy(member.codec, row->codec, sizeof member.codec);
     loading->result = tern_round_restore_member(&loading->service->machine, &member);
     return loading->result == TERN_OK;
 }
@@ -249,7 +264,8 @@ static bool load_member(void *ctx, const struct tern_db_assignment *row)
 static enum tern_result check_open_round(const struct tern_db_round *row)
 {
     struct tern_codec codec;
-    bool known = tern_strategy_find(row->strategy) != NULL &&
+    struct tern_strategy_rule rule;
+    bool known = tern_rule_read(row, &rule) == TERN_OK &&
                  tern_codec_parse(row->codec_up, &codec, NULL) == TERN_OK &&
                  tern_codec_parse(row->codec_down, &codec, NULL) == TERN_OK;
     return known ? TERN_OK : TERN_ERR_UNKNOWN;
@@ -260,6 +276,7 @@ static enum tern_result load_rounds(struct tern_service *service)
     struct tern_round_policy policy = service->config.round;
     policy.seed = service->federation.seed;
     service->last_loss = 0.0F;
+    tern_steps_course_init(&service->course, &service->config.steps);
     tern_round_init(&service->machine, &policy, service->machine.members,
                     service->machine.member_capacity);
     memset(&service->row, 0, sizeof service->row);
@@ -269,9 +286,11 @@ static enum tern_result load_rounds(struct tern_service *service)
         return TERN_OK;
     }
     TERN_TRY(check_open_round(&service->row));
-    TERN_TRY(tern_merge_count(service->db, service->machine.round, &service->totals));
+    TERN_TRY(tern_merge_count(service->db, &service->row, &service->totals));
+    service->machine.buffers = service->totals.rule.strategy->takes_late;
     struct loading loading = {service, TERN_OK};
     TERN_TRY(tern_db_assignment_each(service->db, service->machine.round, load_member, &loading));
+    tern_round_buffered(&service->machine, service->totals.updates - service->machine.reported);
     return loading.result;
 }
 
@@ -291,8 +310,11 @@ enum tern_result load_state(struct tern_service *service)
     }
     TERN_TRY(load_model(service));
     TERN_TRY(load_clients(service));
+    TERN_TRY(load_schedule(service));
     TERN_TRY(load_rounds(service));
+    TERN_TRY(load_drift(service));
     TERN_TRY(load_places(service));
+    TERN_TRY(own_replicas_load(service));
     TERN_TRY(load_deltas(service));
     TERN_TRY(tern_db_evaluation_each(service->db, load_evaluation, service));
     atomic_store(&service->finished, tern_round_finished(&service->machine));
@@ -314,7 +336,17 @@ enum tern_result store_client(struct tern_service *service, uint64_t id)
     row.codecs = client->able.codecs;
     row.coders = client->able.coders;
     row.downloads_max = client->able.downloads_max;
-    memcpy(row.replica, client->replica, TERN_SHA256_SIZE);
+    row.from_seed = client->able.from_seed;
+    row.metered = client->metered;
+    row.budgeted = client->budgeted;
+    row.budget_left = client->budget_left;
+    row.budget_spent = client->budget_spent;
+    row.budget_renewed = client->budget_renewed;
+    row.power = client->power;
+    if (memcmp(row.replica, client->replica, TERN_SHA256_SIZE) != 0) {
+        TERN_TRY(tern_db_replica_suspect(service->db, row.replica, true));
+        memcpy(row.replica, client->replica, TERN_SHA256_SIZE);
+    }
     return tern_db_client_update(service->db, &row);
 }
 
@@ -324,6 +356,9 @@ enum tern_result flush_state(struct tern_service *service)
         if (service->clients[i].dirty) {
             TERN_TRY(store_client(service, (uint64_t)i + 1));
         }
+    }
+    if (service->collect_due) {
+        TERN_TRY(own_replicas_collect(service));
     }
     return tern_metering_flush(service->metering, service->db);
 }

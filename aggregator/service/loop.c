@@ -1,7 +1,7 @@
 // The service thread: one transaction per batch of requests.
 #include "service/internal.h"
+#include "service/own_replicas.h"
 
-#include "strategies/bounds.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -361,6 +361,7 @@ static void service_free(struct tern_service *service)
     places_free(&service->places);
     roster_free(&service->roster);
     psk_keys_free(&service->psk_keys);
+    own_replicas_free(service->own_replicas);
     tern_merge_free(&service->merge);
     tern_gate_free(service->gate);
     tern_metering_free(service->metering);
@@ -373,19 +374,8 @@ static void service_free(struct tern_service *service)
     free(service);
 }
 
-// The bounds that every accepted update keeps must hold whatever the configuration says.
-static enum tern_result check_config(const struct tern_service_config *config)
+static enum tern_result prepare(struct tern_service *service, char why[256])
 {
-    double norm = config->limits.norm;
-    double rate = (double)config->server_learning_rate;
-    bool fits =
-        norm > 0.0 && norm <= TERN_UPDATE_NORM_MAX && rate > 0.0 && rate <= TERN_SERVER_RATE_MAX;
-    return fits ? TERN_OK : TERN_ERR_CONFIG;
-}
-
-static enum tern_result prepare(struct tern_service *service)
-{
-    TERN_TRY(check_config(&service->config));
     const struct tern_service_limits *limits = &service->config.limits;
     service->gate = tern_gate_new(limits->requests_per_minute, limits->enrollments_per_minute);
     service->metering = tern_metering_new();
@@ -394,6 +384,14 @@ static enum tern_result prepare(struct tern_service *service)
     }
     TERN_TRY(tern_db_federation(service->db, &service->federation));
     TERN_TRY(tern_merge_init(&service->merge, &service->federation));
+    if (!check_strategy(&service->config, service->merge.model.count, why)) {
+        return TERN_ERR_CONFIG;
+    }
+    service->merge.memory = service->config.strategy_memory;
+    service->own_replicas = own_replicas_new(service);
+    if (service->own_replicas == NULL) {
+        return TERN_ERR_NO_MEMORY;
+    }
     service->cache.bytes_max = limits->download_cache;
     service->update_max = service->merge.buffers.blob_size;
     service->next_hold_ms = UINT64_MAX;
@@ -411,11 +409,10 @@ static void explain_start(enum tern_result result, const struct tern_db *db, cha
     case TERN_ERR_IO:
         detail = tern_db_error(db);
         break;
-    case TERN_ERR_CONFIG:
-        detail = "the norm limit or the server learning rate is out of its range";
-        break;
+    case TERN_ERR_CONFIG: // it was explained already
+        return;
     case TERN_ERR_UNKNOWN:
-        detail = "its open round names a strategy or codec that this program does not know; start "
+        detail = "its open round names a strategy, parameter or codec that is not known; start "
                  "the version of Tern that opened it, or a newer one";
         break;
     case TERN_ERR_CORRUPT:
@@ -444,7 +441,7 @@ enum tern_result tern_service_start(const struct tern_service_config *config, st
     roster_init(&service->roster);
     psk_keys_init(&service->psk_keys);
     queue_init(&service->queue, config->limits.queue);
-    enum tern_result result = prepare(service);
+    enum tern_result result = prepare(service, why);
     if (result == TERN_OK && pthread_create(&service->thread, NULL, run, service) != 0) {
         result = TERN_ERR_NO_MEMORY;
     }

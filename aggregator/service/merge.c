@@ -1,5 +1,8 @@
 #include "service/merge.h"
 
+#include "service/dense.h"
+#include "service/merge_states.h"
+#include "tensor/manifest.h"
 #include "util/bytes.h"
 #include "wire/wire.h"
 #include <stdlib.h>
@@ -9,10 +12,8 @@ enum tern_result tern_merge_init(struct tern_merge *merge,
                                  const struct tern_db_federation *federation)
 {
     memset(merge, 0, sizeof *merge);
-    if (tern_model_from_spec(&merge->model, federation->model_spec) != TERN_OK ||
-        memcmp(merge->model.hash, federation->model_hash, TERN_SHA256_SIZE) != 0) {
-        return TERN_ERR_MODEL_MISMATCH;
-    }
+    TERN_TRY(tern_model_build(&merge->model, federation->model_spec, federation->manifest,
+                              federation->manifest_len, federation->model_hash));
     merge->seed = federation->seed;
     size_t count = merge->model.count;
     struct tern_download_buffers *buffers = &merge->buffers;
@@ -37,6 +38,7 @@ void tern_merge_free(struct tern_merge *merge)
     free(merge->global);
     free(merge->replica);
     free(merge->acc);
+    merge_free_states(merge);
     free(merge->buffers.container);
     free(merge->buffers.blob);
     memset(merge, 0, sizeof *merge);
@@ -62,11 +64,30 @@ void tern_merge_seed(struct tern_merge *merge, uint64_t seed)
 {
     const struct tern_model *model = &merge->model;
     merge->version = 0;
+    merge->state_of = NULL;
     tern_model_init_weights(model, seed, merge->global);
     memcpy(merge->replica, merge->global, model->count * sizeof(float));
     tern_replica_from_seed(model->hash, seed, merge->replica_id);
     tern_merge_hash(merge->global, model->count, merge->model_sha256);
 }
+
+enum tern_result tern_merge_first(struct tern_merge *merge, struct tern_db *db)
+{
+    const struct tern_model *model = &merge->model;
+    if (tern_model_is_seeded(model)) {
+        tern_merge_seed(merge, merge->seed);
+        return TERN_OK;
+    }
+    TERN_TRY(tern_db_weights_get(db, TERN_WEIGHTS_INITIAL, &merge->version, merge->global,
+                                 model->count));
+    merge->state_of = NULL;
+    memcpy(merge->replica, merge->global, model->count * sizeof(float));
+    tern_merge_hash(merge->global, model->count, merge->model_sha256);
+    tern_replica_from_weights(model->hash, merge->model_sha256, merge->replica_id);
+    return merge->version == 0 ? TERN_OK : TERN_ERR_CORRUPT;
+}
+
+// --- The newest version
 
 enum tern_result tern_merge_load(struct tern_merge *merge, struct tern_db *db)
 {
@@ -83,8 +104,10 @@ enum tern_result tern_merge_load(struct tern_merge *merge, struct tern_db *db)
         return TERN_ERR_CORRUPT;
     }
     memcpy(merge->replica_id, version.replica, TERN_SHA256_SIZE);
-    return TERN_OK;
+    return merge_load_states(merge, db, &version);
 }
+
+// --- A round's updates
 
 static enum tern_result read_update(const struct tern_db_update *update,
                                     struct tern_contribution *contribution,
@@ -109,20 +132,104 @@ static enum tern_result count_update(void *ctx, const struct tern_db_update *upd
     return tern_strategy_count(ctx, &contribution);
 }
 
+enum tern_result tern_merge_count(struct tern_db *db, const struct tern_db_round *round,
+                                  struct tern_strategy_totals *totals)
+{
+    struct tern_strategy_rule rule;
+    TERN_TRY(tern_rule_read(round, &rule));
+    tern_strategy_count_none(totals, &rule);
+    return tern_db_update_each(db, round->round, count_update, totals);
+}
+
+struct accumulating {
+    struct tern_strategy_sums *sums;
+    struct tern_db *db;
+    const struct tern_db_round *round;
+};
+
+// Versions made since the one that the update's round began from. Members of the round itself began
+// from its own.
+static enum tern_result staleness_of(const struct accumulating *accumulating,
+                                     const struct tern_db_update *update, uint32_t *staleness)
+{
+    struct tern_db_round own;
+    *staleness = 0;
+    if (update->merged == 0) {
+        return TERN_OK;
+    }
+    TERN_TRY(tern_db_round_get(accumulating->db, update->round, &own));
+    if (own.base_version > accumulating->round->base_version) {
+        return TERN_ERR_CORRUPT;
+    }
+    *staleness = accumulating->round->base_version - own.base_version;
+    return TERN_OK;
+}
+
 static enum tern_result accumulate_update(void *ctx, const struct tern_db_update *update)
 {
-    struct tern_strategy_sums *sums = ctx;
+    const struct accumulating *accumulating = ctx;
+    struct tern_strategy_sums *sums = accumulating->sums;
     struct tern_contribution contribution;
     struct tern_span container;
     TERN_TRY(read_update(update, &contribution, &container));
+    TERN_TRY(staleness_of(accumulating, update, &contribution.staleness));
     return sums->strategy->accumulate(sums, &contribution, container.data, container.len);
 }
 
-enum tern_result tern_merge_count(struct tern_db *db, uint32_t round,
-                                  struct tern_strategy_totals *totals)
+static enum tern_result merge_updates(struct tern_merge *merge, struct accumulating *accumulating)
 {
-    memset(totals, 0, sizeof *totals);
-    return tern_db_update_each(db, round, count_update, totals);
+    struct tern_strategy_sums *sums = accumulating->sums;
+    const struct tern_strategy *strategy = sums->strategy;
+    uint32_t done;
+    do {
+        done = sums->first;
+        TERN_TRY(tern_db_update_each(accumulating->db, accumulating->round->round,
+                                     accumulate_update, accumulating));
+    } while (!strategy->ready(sums) && sums->first > done);
+    return strategy->merge(sums, merge->global);
+}
+
+// Room for as many coordinates of all updates at once as the memory allows, one at least.
+static enum tern_result make_columns(const struct tern_merge *merge, uint32_t updates,
+                                     struct tern_strategy_memory *memory)
+{
+    uint64_t all = (uint64_t)merge->model.count * updates;
+    uint64_t room = (merge->memory != 0 ? merge->memory : TERN_MERGE_MEMORY) / sizeof(uint32_t);
+    room = room < all ? room : all;
+    room = room > updates ? room : updates;
+    if (updates == 0 || room > SIZE_MAX / sizeof(uint32_t)) {
+        return updates == 0 ? TERN_ERR_STATE : TERN_ERR_NO_MEMORY;
+    }
+    memory->columns_room = (size_t)room;
+    memory->columns = malloc((size_t)room * sizeof(uint32_t));
+    memory->decoded = malloc((size_t)merge->model.count * sizeof(float));
+    return memory->columns != NULL && memory->decoded != NULL ? TERN_OK : TERN_ERR_NO_MEMORY;
+}
+
+// Moves the global model and the states.
+static enum tern_result move_model(struct tern_merge *merge, struct tern_db *db,
+                                   const struct tern_db_round *round,
+                                   const struct tern_strategy_totals *totals,
+                                   struct tern_strategy_report *report)
+{
+    const struct tern_strategy *strategy = totals->rule.strategy;
+    struct tern_strategy_memory memory = {.acc = merge->acc};
+    struct tern_strategy_sums sums;
+    struct accumulating accumulating = {&sums, db, round};
+    TERN_TRY(merge_take_states(merge, &totals->rule));
+    memcpy(memory.states, merge->states, sizeof memory.states);
+    enum tern_result result =
+        strategy->per_coordinate ? make_columns(merge, totals->updates, &memory) : TERN_OK;
+    if (result == TERN_OK) {
+        tern_strategy_begin(&sums, &merge->model, totals, &memory);
+        result = merge_updates(merge, &accumulating);
+    }
+    if (result == TERN_OK) {
+        strategy->report(&sums, report);
+    }
+    free(memory.columns);
+    free(memory.decoded);
+    return result;
 }
 
 enum tern_result tern_merge_round(struct tern_merge *merge, struct tern_db *db,
@@ -131,7 +238,7 @@ enum tern_result tern_merge_round(struct tern_merge *merge, struct tern_db *db,
                                   struct tern_strategy_report *report)
 {
     struct tern_strategy_totals totals;
-    TERN_TRY(tern_merge_count(db, round->round, &totals));
+    TERN_TRY(tern_merge_count(db, round, &totals));
     return tern_merge_counted(merge, db, round, &totals, made, report);
 }
 
@@ -160,17 +267,23 @@ enum tern_result tern_merge_counted(struct tern_merge *merge, struct tern_db *db
                                     struct tern_download_made *made,
                                     struct tern_strategy_report *report)
 {
-    const struct tern_strategy *strategy = tern_strategy_find(round->strategy);
     struct tern_codec codec;
-    if (strategy == NULL || tern_codec_parse(round->codec_down, &codec, NULL) != TERN_OK) {
+    if (tern_codec_parse(round->codec_down, &codec, NULL) != TERN_OK) {
         return TERN_ERR_UNKNOWN;
     }
-    struct tern_strategy_sums sums;
-    tern_strategy_begin(&sums, strategy, &merge->model, round->server_learning_rate, totals,
-                        merge->acc);
-    TERN_TRY(tern_db_update_each(db, round->round, accumulate_update, &sums));
-    TERN_TRY(strategy->merge(&sums, merge->global));
-    strategy->report(&sums, report);
+    struct tern_dense dense;
+    enum tern_result result = tern_dense_keep(&dense, &merge->model, merge->global);
+    if (result == TERN_OK) {
+        result = move_model(merge, db, round, totals, report);
+    }
+    if (result == TERN_OK && totals->rule.strategy->per_coordinate) {
+        result = tern_dense_take(&dense, merge->acc, merge->global);
+    } else if (result == TERN_OK) {
+        result = tern_dense_average(&dense, db, round->round, totals->num_examples, merge->acc,
+                                    merge->global);
+    }
+    tern_dense_free(&dense);
+    TERN_TRY(result);
 
     TERN_TRY(make_delta(merge, &codec, made));
     merge->version++;

@@ -6,8 +6,13 @@
 #define TERN_MERGE_H
 
 #include "downloads/delta.h"
+#include "service/strategy_rule.h"
 #include "store/store.h"
 #include "strategies/strategy.h"
+
+// Memory for strategies that need the values of all updates of some coordinates at once. With less
+// than all coordinates need, the updates are decoded several times; the bits stay the same.
+#define TERN_MERGE_MEMORY (UINT64_C(256) << 20)
 
 struct tern_merge {
     struct tern_model model;
@@ -18,6 +23,13 @@ struct tern_merge {
     float *global;
     float *replica;
     float *acc; // also the scratch of the encoder
+
+    // What the strategy carries from round to round, model->count values each; NULL = not needed
+    // so far.
+    float *states[TERN_STRATEGY_STATES];
+    const struct tern_strategy *state_of; // whose they are; NULL = nobody's
+
+    uint64_t memory; // bytes for the values of all updates; 0 = TERN_MERGE_MEMORY
     struct tern_download_buffers buffers;
 };
 
@@ -27,26 +39,42 @@ TERN_MUST_USE enum tern_result tern_merge_init(struct tern_merge *merge,
                                                const struct tern_db_federation *federation);
 void tern_merge_free(struct tern_merge *merge);
 
-// Version 0: both weight vectors from the seed.
+// Version 0 of a seeded federation: both weight vectors from the seed.
 void tern_merge_seed(struct tern_merge *merge, uint64_t seed);
 
-// The newest stored version. NOT_FOUND when none is stored; CORRUPT when the weights do not have
-// the hash of their version's row.
+// Version 0 of any federation: from its seed, or when it is not seeded from the weights that are
+// stored. TERN_ERR_NOT_FOUND, TERN_ERR_CORRUPT, TERN_ERR_IO  those cannot be read
+TERN_MUST_USE enum tern_result tern_merge_first(struct tern_merge *merge, struct tern_db *db);
+
+// The newest stored version, and what its strategy carries on. NOT_FOUND when none is stored;
+// CORRUPT when the weights do not have the hash of their version's row, or a state is missing.
 TERN_MUST_USE enum tern_result tern_merge_load(struct tern_merge *merge, struct tern_db *db);
 
+// Stores the states with the version just made, in place of those before.
+TERN_MUST_USE enum tern_result tern_merge_store_states(const struct tern_merge *merge,
+                                                       struct tern_db *db);
+
+// Whether the stored states are, bit for bit, those that were made here. Overwrites acc.
+// TERN_ERR_CORRUPT  they are not
+TERN_MUST_USE enum tern_result tern_merge_check_states(struct tern_merge *merge,
+                                                       struct tern_db *db);
+
 // The first pass over a round's updates. The service counts each update as it comes and needs this
-// only after a restart. Errors: those of tern_merge_round() that concern updates.
-TERN_MUST_USE enum tern_result tern_merge_count(struct tern_db *db, uint32_t round,
+// only after a restart. Errors: those of tern_merge_round() that concern the row and updates.
+TERN_MUST_USE enum tern_result tern_merge_count(struct tern_db *db,
+                                                const struct tern_db_round *round,
                                                 struct tern_strategy_totals *totals);
 
-// Merges the stored updates of `round`. The strategy, its learning rate and the download codec come
-// from the round's row; a difference that is too large for float16 goes as float32. made: the blob
-// is in merge->buffers.blob. TERN_ERR_UNKNOWN     the row names a strategy or codec that is not
-// known TERN_ERR_STATE       the round has no update, or not as many as were counted
+// Merges the stored updates that count in `round`. The strategy, its parameters and learning rate
+// and the download codec come from the round's row; a difference that is too large for float16 goes
+// as float32. A strategy other than the last one starts its states anew. made: the blob is in
+// merge->buffers.blob.
+// TERN_ERR_UNKNOWN     the row names a strategy, parameter or codec that is not known
+// TERN_ERR_STATE       the round has no update, or not as many as were counted
 // TERN_ERR_NOT_FOUND   an update's body is no longer kept (tern_db_update_prune())
 // TERN_ERR_NON_FINITE  the model would overflow, which strategies/bounds.h rules out for updates
-// that
-//                      were accepted; TERN_ERR_CORRUPT  a stored update is damaged
+//                      that were accepted
+// TERN_ERR_CORRUPT     a stored update is damaged
 // On error weights are unspecified: load or seed again.
 TERN_MUST_USE enum tern_result tern_merge_round(struct tern_merge *merge, struct tern_db *db,
                                                 const struct tern_db_round *round,

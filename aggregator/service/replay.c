@@ -22,6 +22,18 @@ static enum tern_result differs(struct replay *replay, const char *what)
     return TERN_ERR_CORRUPT;
 }
 
+// The service would go on from the stored states, so they must be those that lead there.
+static enum tern_result compare_states(struct replay *replay)
+{
+    struct tern_db_version newest;
+    TERN_TRY(tern_db_version_last(replay->db, &newest));
+    if (newest.version != replay->merge.version) {
+        return TERN_OK;
+    }
+    enum tern_result result = tern_merge_check_states(&replay->merge, replay->db);
+    return result == TERN_ERR_CORRUPT ? differs(replay, "state of the strategy") : result;
+}
+
 // Compares the version just made with its row.
 static enum tern_result compare(struct replay *replay)
 {
@@ -57,6 +69,7 @@ static enum tern_result replay_round(struct replay *replay, const struct tern_db
         return result;
     }
     TERN_TRY(compare(replay));
+    TERN_TRY(compare_states(replay));
     replay->report->rounds++;
     replay->report->updates += merged.updates;
     return TERN_OK;
@@ -69,6 +82,20 @@ static bool visit_round(void *ctx, const struct tern_db_round *round)
         replay->result = replay_round(replay, round);
     }
     return replay->result == TERN_OK;
+}
+
+// Version 0. A federation that was never served has no row of it yet: nothing to compare.
+static enum tern_result replay_first(struct replay *replay)
+{
+    struct tern_db_version row;
+    TERN_TRY(tern_merge_first(&replay->merge, replay->db));
+    enum tern_result found = tern_db_version_get(replay->db, 0, &row);
+    if (found == TERN_ERR_NOT_FOUND) {
+        memcpy(replay->report->model_sha256, replay->merge.model_sha256, TERN_SHA256_SIZE);
+        return TERN_OK;
+    }
+    TERN_TRY(found);
+    return compare(replay);
 }
 
 enum tern_result tern_service_replay(struct tern_db *db,
@@ -88,16 +115,7 @@ enum tern_result tern_service_replay(struct tern_db *db,
         snprintf(why, 256, "the federation cannot be read: %s", tern_result_sentence(result));
         return result;
     }
-    tern_merge_seed(&replay.merge, federation.seed);
-    struct tern_db_version seed;
-    // A federation that was never served has no version 0 yet: nothing to compare.
-    result = tern_db_version_get(db, 0, &seed);
-    if (result == TERN_OK) {
-        result = compare(&replay);
-    } else if (result == TERN_ERR_NOT_FOUND) {
-        memcpy(report->model_sha256, replay.merge.model_sha256, TERN_SHA256_SIZE);
-        result = TERN_OK;
-    }
+    result = replay_first(&replay);
     if (result == TERN_OK) {
         result = tern_db_round_each(db, visit_round, &replay);
     }

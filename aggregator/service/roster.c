@@ -55,6 +55,9 @@ struct standing roster_standing(struct roster *roster, uint64_t client, uint32_t
     if (roster->known) {
         const struct tern_member *member = tern_round_member(machine, client);
         standing.verdict = tern_round_update(machine, client, round);
+        if (standing.verdict == TERN_ERR_LATE && machine->open && machine->buffers) {
+            standing.verdict = TERN_OK;
+        }
         standing.reported =
             round == machine->round && member != NULL && member->state == TERN_MEMBER_REPORTED;
     }

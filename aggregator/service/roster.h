@@ -13,7 +13,7 @@ struct roster {
 };
 
 struct standing {
-    enum tern_result verdict; // of tern_round_update()
+    enum tern_result verdict; // of tern_round_update(); OK for one that may be buffered
     bool reported;            // the client, in that round: what it sends now may be a duplicate
 };
 

@@ -1,4 +1,5 @@
 #include "service/internal.h"
+#include "service/ledger.h"
 
 #include "strategies/bounds.h"
 #include <string.h>
@@ -8,11 +9,13 @@ _Static_assert(TERN_WIRE_LOCAL_STEPS_MAX <= TERN_UPDATE_LOCAL_STEPS_MAX,
 
 // --- Content
 
-// Whether the update is over the limit as it would be applied: one that reports fewer local steps
-// than its task asked for is scaled up by as much (strategies/weighted_mean.c). Also true for NaN.
+// Whether the update is over the limit as it would be applied: where the strategy normalises, one
+// that reports fewer local steps than its task asked for is scaled up. Also true for NaN.
 static bool over_norm(const struct tern_service *service, double sum_square, double scale)
 {
-    double limit = service->config.limits.norm;
+    // The open round may have been begun under another configuration than today's.
+    double most = tern_strategy_norm_max(&service->totals.rule);
+    double limit = service->config.limits.norm < most ? service->config.limits.norm : most;
     return !(sum_square * scale * scale <= limit * limit);
 }
 
@@ -23,11 +26,19 @@ static enum tern_result count(struct tern_strategy_totals *totals, const tern_Up
     return tern_strategy_count(totals, &contribution);
 }
 
-// Whether the content may count, in this order; the round is the open one and the client in it.
-// Whatever passes here can be merged: strategies/bounds.h has the arithmetic, the totals are exact.
-static enum tern_result check_content(const struct tern_service *service,
-                                      const struct request *request,
-                                      const struct tern_member *member)
+// The replica that the member's task told it to train from; one whose row does not say so shares
+// the newest with all.
+static const uint8_t *base_of(const struct tern_service *service, const struct tern_member *member)
+{
+    static const uint8_t none[TERN_SHA256_SIZE];
+    bool said = memcmp(member->base, none, TERN_SHA256_SIZE) != 0;
+    return said ? member->base : service->merge.replica_id;
+}
+
+// In this order; the client is a member of the update's round. Whatever passes here can be merged:
+// strategies/bounds.h has the arithmetic, the totals are exact.
+enum tern_result check_update(const struct tern_service *service, const struct request *request,
+                              const struct tern_member *member)
 {
     const struct update_request *update = &request->u.update;
     const tern_Update *message = &update->message;
@@ -36,14 +47,15 @@ static enum tern_result check_content(const struct tern_service *service,
         memcmp(message->model_hash.bytes, service->federation.model_hash, TERN_SHA256_SIZE) != 0) {
         return TERN_ERR_MODEL_MISMATCH;
     }
-    if (memcmp(message->base.bytes, service->merge.replica_id, TERN_SHA256_SIZE) != 0) {
+    if (memcmp(message->base.bytes, base_of(service, member), TERN_SHA256_SIZE) != 0) {
         return TERN_ERR_WRONG_REPLICA;
     }
     if (message->num_examples > service->config.limits.num_examples ||
         message->local_steps > member->local_steps) {
         return TERN_ERR_ARGUMENT;
     }
-    double scale = (double)member->local_steps / (double)message->local_steps;
+    double scale =
+        tern_strategy_scale(&service->totals.rule, member->local_steps, message->local_steps);
     if (over_norm(service, update->sum_square, scale)) {
         return TERN_ERR_NORM_LIMIT;
     }
@@ -54,7 +66,7 @@ static enum tern_result check_content(const struct tern_service *service,
 // --- Storing
 
 static enum tern_result store_update(struct tern_service *service, const struct request *request,
-                                     uint64_t now)
+                                     uint32_t merged, uint64_t now)
 {
     const struct update_request *update = &request->u.update;
     struct tern_db_update row = {.round = update->round,
@@ -62,49 +74,48 @@ static enum tern_result store_update(struct tern_service *service, const struct 
                                  .sequence = update->sequence,
                                  .body = update->body.data,
                                  .body_len = update->body.len,
-                                 .received_ms = now};
+                                 .received_ms = now,
+                                 .merged = merged};
     memcpy(row.sha256, update->sha256, TERN_SHA256_SIZE);
     return tern_db_update_put(service->db, &row);
 }
 
-static enum tern_result store_ledger(struct tern_service *service, const struct request *request)
-{
-    const struct update_request *update = &request->u.update;
-    const tern_Update *message = &update->message;
-    struct tern_db_ledger row = {.client = request->client,
-                                 .generation = message->error.generation,
-                                 .sequence = message->error.sequence,
-                                 .norm = message->error.norm,
-                                 .maximum = message->error.maximum,
-                                 .round = update->round,
-                                 .loss = message->loss,
-                                 .update_bytes = update->received};
-    return tern_db_ledger_put(service->db, &row);
-}
-
 // After its update the client is back on the replica that it trained from.
-static void take_report(struct client *client, const tern_Update *message,
-                        const struct tern_merge *merge, uint64_t now)
+static void take_report(struct tern_service *service, const struct request *request,
+                        const struct tern_member *member, uint64_t now)
 {
+    struct client *client = client_of(service, request->client);
+    const tern_Update *message = &request->u.update.message;
+    const uint8_t *base = base_of(service, member);
+    bool own = base == member->base;
     client->dirty = true;
     client->last_seen_ms = now;
     client->steps_per_second = tern_steps_speed(&client->done, client->steps_per_second,
                                                 message->local_steps, message->train_ms);
-    client->version = merge->version;
-    memcpy(client->replica, merge->replica_id, TERN_SHA256_SIZE);
+    client->version = own ? member->base_version : service->merge.version;
+    memcpy(client->replica, base, TERN_SHA256_SIZE);
+}
+
+enum tern_result take_update(struct tern_service *service, const struct request *request,
+                             const struct tern_member *member, uint32_t merged, uint64_t now)
+{
+    TERN_TRY(store_update(service, request, merged, now));
+    TERN_TRY(ledger_update(service, request, now));
+    TERN_TRY(count(&service->totals, &request->u.update.message));
+    take_report(service, request, member, now);
+    return TERN_OK;
 }
 
 static enum tern_result accept(struct tern_service *service, struct request *request,
                                struct tern_member *member, uint64_t now)
 {
-    TERN_TRY(store_update(service, request, now));
-    TERN_TRY(store_ledger(service, request));
-    TERN_TRY(count(&service->totals, &request->u.update.message));
+    TERN_TRY(take_update(service, request, member, 0, now));
     share_places(service, request, now);
     tern_round_reported(&service->machine, member, now);
     TERN_TRY(store_member(service, member));
-    take_report(client_of(service, request->client), &request->u.update.message, &service->merge,
-                now);
+    note_drift(client_of(service, request->client), &request->u.update.message,
+               request->u.update.sum_square);
+    spend_budget(client_of(service, request->client));
     request->accepted = true;
     return TERN_OK;
 }
@@ -123,7 +134,7 @@ static const char *sentence_of(enum tern_result result)
     return tern_result_sentence(result);
 }
 
-static void refuse(struct tern_service *service, struct request *request, enum tern_result result)
+void refuse_update(struct tern_service *service, struct request *request, enum tern_result result)
 {
     if (result == TERN_ERR_LATE) {
         service->counters.updates_late++;
@@ -138,15 +149,14 @@ static void refuse(struct tern_service *service, struct request *request, enum t
 
 // The round is closed, or the client has reported: what is stored under the key decides.
 static enum tern_result compare_stored(struct tern_service *service, struct request *request,
-                                       enum tern_result otherwise)
+                                       uint64_t now)
 {
     const struct update_request *update = &request->u.update;
     struct tern_db_update stored;
     enum tern_result found =
         tern_db_update_find(service->db, update->round, request->client, &stored);
     if (found == TERN_ERR_NOT_FOUND) {
-        refuse(service, request, otherwise);
-        return TERN_OK;
+        return handle_late(service, request, now);
     }
     TERN_TRY(found);
     bool same = memcmp(stored.sha256, update->sha256, TERN_SHA256_SIZE) == 0;
@@ -156,7 +166,8 @@ static enum tern_result compare_stored(struct tern_service *service, struct requ
     if (same) {
         request->duplicate = true;
     } else {
-        refuse(service, request, TERN_ERR_CONFLICT);
+        TERN_TRY(ledger_conflict(service, request, now));
+        refuse_update(service, request, TERN_ERR_CONFLICT);
     }
     return TERN_OK;
 }
@@ -166,7 +177,7 @@ enum tern_result handle_update(struct tern_service *service, struct request *req
     const struct update_request *update = &request->u.update;
     enum tern_result verdict = tern_round_update(&service->machine, request->client, update->round);
     if (verdict == TERN_ERR_LATE || verdict == TERN_ERR_CONFLICT) {
-        return compare_stored(service, request, TERN_ERR_LATE);
+        return compare_stored(service, request, now);
     }
     if (verdict == TERN_OK && update->unread) {
         // It guessed what its task would be before the answer with that task was sent.
@@ -175,11 +186,11 @@ enum tern_result handle_update(struct tern_service *service, struct request *req
     }
     struct tern_member *member = tern_round_member(&service->machine, request->client);
     if (verdict == TERN_OK) {
-        verdict = check_content(service, request, member);
+        verdict = check_update(service, request, member);
     }
     if (verdict != TERN_OK) {
         leader_refused(service, request->client);
-        refuse(service, request, verdict);
+        refuse_update(service, request, verdict);
         return TERN_OK;
     }
     return accept(service, request, member, now);

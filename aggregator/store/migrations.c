@@ -168,5 +168,94 @@ static const char small_devices[] =
     "ALTER TABLE clients ADD COLUMN downloads_max INTEGER NOT NULL DEFAULT 0;"
     "ALTER TABLE downloads ADD COLUMN codec TEXT NOT NULL DEFAULT '';";
 
-const char *const tern_db_migrations[] = {base, small_devices};
+// Version 3. Replicas of single clients and groups: each is its parent with one download applied,
+// or a base (the seed, a snapshot, or weights that are kept whole). A download is between two
+// replicas, encoded once per (from_replica, to_version, codec); those of older files have zeros
+// there and go by their age. A member's task may start from a replica of its own, with a codec and
+// a directive of its own, and its update may count in a later round than it was made for.
+static const char replicas[] =
+    "CREATE TABLE replicas ("
+    "  id BLOB PRIMARY KEY CHECK (length(id) = 32),"
+    "  parent BLOB NOT NULL CHECK (length(parent) = 32),"     // zeros: a base
+    "  download BLOB NOT NULL CHECK (length(download) = 32)," // that made it; zeros: none
+    "  version INTEGER NOT NULL," // of the global model that it was made towards
+    "  depth INTEGER NOT NULL,"   // downloads to apply to its base
+    "  bytes INTEGER NOT NULL,"   // of those
+    "  residual REAL NOT NULL,"   // Euclidean norm of that global model minus the replica
+    "  used_ms INTEGER NOT NULL,"
+    "  form INTEGER NOT NULL CHECK (form BETWEEN 0 AND 3)," // enum tern_db_replica_form
+    "  trunk INTEGER NOT NULL CHECK (trunk IN (0, 1)),"
+    "  children INTEGER NOT NULL CHECK (children >= 0),"   // replicas whose parent it is
+    "  suspect INTEGER NOT NULL CHECK (suspect IN (0, 1))" // nobody may need it any more
+    ") STRICT, WITHOUT ROWID;"
+    "CREATE INDEX replicas_by_use ON replicas (used_ms) WHERE children = 0;"
+    "CREATE INDEX replicas_suspect ON replicas (version) WHERE suspect = 1;"
+    "CREATE INDEX clients_by_replica ON clients (replica);"
+    "CREATE TABLE replica_weights ("
+    "  id BLOB NOT NULL CHECK (length(id) = 32),"
+    "  part INTEGER NOT NULL,"
+    "  count INTEGER NOT NULL,"
+    "  crc32c INTEGER NOT NULL,"
+    "  body BLOB NOT NULL,"
+    "  PRIMARY KEY (id, part)"
+    ") STRICT;"
+    "ALTER TABLE downloads ADD COLUMN from_replica BLOB NOT NULL DEFAULT x'"
+    "0000000000000000000000000000000000000000000000000000000000000000';"
+    "ALTER TABLE downloads ADD COLUMN to_replica BLOB NOT NULL DEFAULT x'"
+    "0000000000000000000000000000000000000000000000000000000000000000';"
+    "CREATE INDEX downloads_by_start ON downloads (from_replica, to_version);"
+    "CREATE INDEX downloads_by_replica ON downloads (to_replica);"
+
+    "ALTER TABLE assignments ADD COLUMN base BLOB NOT NULL DEFAULT x'"
+    "0000000000000000000000000000000000000000000000000000000000000000';" // replica of its task
+    "ALTER TABLE assignments ADD COLUMN base_version INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE assignments ADD COLUMN codec TEXT NOT NULL DEFAULT '';" // '': the round's
+    "ALTER TABLE assignments ADD COLUMN directive INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE assignments ADD COLUMN factor REAL NOT NULL DEFAULT 0;" // of the directive
+    "ALTER TABLE updates ADD COLUMN merged INTEGER NOT NULL DEFAULT 0;"  // round; 0: its own
+    "CREATE INDEX updates_by_merged ON updates (merged) WHERE merged > 0;"
+
+    "ALTER TABLE rounds ADD COLUMN strategy_parameters TEXT NOT NULL DEFAULT '';"
+    "ALTER TABLE rounds ADD COLUMN variance REAL NOT NULL DEFAULT 0;"    // of its updates
+    "ALTER TABLE rounds ADD COLUMN local_steps REAL NOT NULL DEFAULT 0;" // done, on average
+    "CREATE TABLE strategy_state ("
+    "  name TEXT NOT NULL," // of the vector: "m", "v", ...
+    "  part INTEGER NOT NULL,"
+    "  version INTEGER NOT NULL," // of the model that it goes with
+    "  count INTEGER NOT NULL,"
+    "  crc32c INTEGER NOT NULL,"
+    "  body BLOB NOT NULL,"
+    "  PRIMARY KEY (name, part)"
+    ") STRICT;"
+
+    "ALTER TABLE ledger ADD COLUMN previous_generation INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE ledger ADD COLUMN finding INTEGER NOT NULL DEFAULT 0;" // lost, restored, cloned...
+    "ALTER TABLE ledger ADD COLUMN finding_ms INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE ledger ADD COLUMN finding_generation INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE ledger ADD COLUMN directive INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE ledger ADD COLUMN factor REAL NOT NULL DEFAULT 0;"
+    "ALTER TABLE ledger ADD COLUMN reason TEXT NOT NULL DEFAULT '';"
+
+    "ALTER TABLE schedule ADD COLUMN codec TEXT NOT NULL DEFAULT '';"
+    "ALTER TABLE schedule ADD COLUMN policy TEXT NOT NULL DEFAULT '';"
+    "ALTER TABLE schedule ADD COLUMN least_bytes INTEGER NOT NULL DEFAULT 0;" // of a round
+    "ALTER TABLE schedule ADD COLUMN bytes INTEGER NOT NULL DEFAULT 0;"       // as decided
+    "ALTER TABLE clients ADD COLUMN from_seed INTEGER NOT NULL DEFAULT 0"
+    "  CHECK (from_seed IN (0, 1));"
+    "ALTER TABLE clients ADD COLUMN metered INTEGER NOT NULL DEFAULT 0 CHECK (metered IN (0, 1));"
+    "ALTER TABLE clients ADD COLUMN budgeted INTEGER NOT NULL DEFAULT 0 CHECK (budgeted IN (0, 1));"
+    "ALTER TABLE clients ADD COLUMN budget_left INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE clients ADD COLUMN budget_spent INTEGER NOT NULL DEFAULT 0;" // since
+    "ALTER TABLE clients ADD COLUMN budget_renewed INTEGER NOT NULL DEFAULT 0"
+    "  CHECK (budget_renewed IN (0, 1));"
+    "ALTER TABLE clients ADD COLUMN power INTEGER NOT NULL DEFAULT 0;"
+
+    "CREATE TABLE manifest (" // of a model that is none of the built-in ones
+    "  id INTEGER PRIMARY KEY CHECK (id = 1),"
+    "  sha256 BLOB NOT NULL CHECK (length(sha256) = 32),"
+    "  body BLOB NOT NULL,"
+    "  metadata TEXT NOT NULL" // JSON object of the file that the model came in; '': none
+    ") STRICT;";
+
+const char *const tern_db_migrations[] = {base, small_devices, replicas};
 const int tern_db_migration_count = sizeof tern_db_migrations / sizeof tern_db_migrations[0];

@@ -24,6 +24,8 @@ struct tern_db;
 #define TERN_DB_NAME_MAX 64
 #define TERN_DB_STRATEGY_MAX 24
 #define TERN_DB_CODEC_MAX 64
+#define TERN_DB_PARAMETERS_MAX 160
+#define TERN_DB_REASON_MAX 160
 
 // --- Life
 // -------------------------------------------------------------------------------------------
@@ -33,11 +35,29 @@ struct tern_db_federation {
     uint64_t seed; // of the initial weights, cohorts and batches
     uint8_t model_hash[TERN_SHA256_SIZE];
     uint64_t created_ms;
+    // The manifest that the model is built from (tensor/manifest.h), or NULL when its spec alone
+    // gives it; and a JSON object for people that came with it, or NULL. What tern_db_federation()
+    // returns is the database's until it is closed.
+    const uint8_t *manifest;
+    size_t manifest_len;
+    const char *metadata;
 };
+
+// Whether every client makes version 0 by itself, from the seed. Else its weights are stored
+// (TERN_WEIGHTS_INITIAL), and who holds nothing yet must be given a snapshot.
+static inline bool tern_db_is_seeded(const struct tern_db_federation *federation)
+{
+    return federation->manifest == NULL;
+}
 
 // Makes a new file with the newest schema. TERN_ERR_CONFLICT  the file is there already.
 TERN_MUST_USE enum tern_result
 tern_db_create(const char *path, const struct tern_db_federation *federation, char why[256]);
+
+// Likewise, for a federation that is not seeded: with the weights of version 0, in layout order.
+TERN_MUST_USE enum tern_result
+tern_db_create_with_weights(const char *path, const struct tern_db_federation *federation,
+                            const float *weights, uint32_t count, char why[256]);
 
 // Opens a file, bringing an older schema up to date.
 // TERN_ERR_NOT_FOUND  no such file; TERN_ERR_UNKNOWN  the schema is newer than this program
@@ -92,7 +112,15 @@ struct tern_db_client {
     uint32_t codecs;        // as last announced, bit i for codec id i; 0 = has not said
     uint32_t coders;        // likewise, bit i for ternary coder i
     uint32_t downloads_max; // likewise, in one task; 0 = the protocol's limit
+    bool from_seed;         // likewise: applies a delta from the seed's replica whatever it holds
     bool has_psk;           // it has a pre-shared key; set by tern_db_psk_put() alone
+    // Conditions as last reported.
+    bool metered;
+    bool budgeted;         // budget_left says something
+    uint64_t budget_left;  // bytes
+    uint64_t budget_spent; // about, in rounds since it said so
+    bool budget_renewed;   // it did not shrink over the last round
+    uint32_t power;        // tern_Power of tern.proto
 };
 
 // TERN_ERR_CONFLICT  another client has this token_hash
@@ -177,6 +205,11 @@ struct tern_db_round {
     char codec_up[TERN_DB_CODEC_MAX];   // spec string of the updates
     char codec_down[TERN_DB_CODEC_MAX]; // spec string of the download made at the commit
     float learning_rate;                // of local training
+    // The strategy's own numbers, e.g. "beta1=0.9,beta2=0.99,tau=0.001"; "" = it has none.
+    char strategy_parameters[TERN_DB_PARAMETERS_MAX];
+    // Of its updates, at the commit; 0 = not known.
+    float variance;    // mean of their squared norms minus the squared norm of their mean
+    float local_steps; // mean, weighted by num_examples
 };
 
 // Inserts or replaces. TERN_ERR_CONFLICT  the round is committed already, and stays so.
@@ -205,11 +238,21 @@ struct tern_db_assignment {
     uint64_t invited_ms;
     uint64_t tasked_ms;   // 0 = not yet
     uint64_t reported_ms; // 0 = not yet
+    // Its task; zeros and "" while it has none.
+    uint8_t base[TERN_SHA256_SIZE]; // replica that it trains from
+    uint32_t base_version;
+    char codec[TERN_DB_CODEC_MAX]; // of its update; "" = the round's
+    uint32_t directive;            // for its error buffer: tern_ErrorDirective of tern.proto
+    float factor;                  // of the directive
 };
 
 // Inserts or replaces. NOT_FOUND: no such round or client.
 TERN_MUST_USE enum tern_result tern_db_assignment_put(struct tern_db *db,
                                                       const struct tern_db_assignment *assignment);
+// NOT_FOUND
+TERN_MUST_USE enum tern_result tern_db_assignment_get(struct tern_db *db, uint32_t round,
+                                                      uint64_t client,
+                                                      struct tern_db_assignment *out);
 // In client order.
 TERN_MUST_USE enum tern_result
 tern_db_assignment_each(struct tern_db *db, uint32_t round,
@@ -224,6 +267,7 @@ struct tern_db_update {
     const uint8_t *body;              // the Update message as received
     size_t body_len;
     uint64_t received_ms;
+    uint32_t merged; // round that it counts in; 0 = its own
 };
 
 // Stores an update; (round, client) is its key. TERN_ERR_CONFLICT  one is stored under it already;
@@ -233,16 +277,16 @@ TERN_MUST_USE enum tern_result tern_db_update_put(struct tern_db *db,
 // What is stored under (round, client), body NULL. NOT_FOUND
 TERN_MUST_USE enum tern_result tern_db_update_find(struct tern_db *db, uint32_t round,
                                                    uint64_t client, struct tern_db_update *out);
-// In client order; body is valid during the call only, was checked against sha256, and is NULL once
-// tern_db_update_prune() has dropped it. Stops early when visit is not TERN_OK and returns what it
-// returned.
+// Those that count in `round`, in (client, round) order; body is valid during the call only, was
+// checked against sha256, and is NULL once tern_db_update_prune() has dropped it. Stops early when
+// visit is not TERN_OK and returns what it returned.
 TERN_MUST_USE enum tern_result
 tern_db_update_each(struct tern_db *db, uint32_t round,
                     enum tern_result (*visit)(void *ctx, const struct tern_db_update *update),
                     void *ctx);
 
-// Retention: drops the bodies of updates of rounds before `before_round`. What they were stays on
-// record; those rounds can then no longer be replayed.
+// Retention: drops the bodies of updates that count in rounds before `before_round`, and in no
+// later one. What they were stays on record; those rounds can then no longer be replayed.
 TERN_MUST_USE enum tern_result tern_db_update_prune(struct tern_db *db, uint32_t before_round);
 
 // --- Model state
@@ -251,6 +295,7 @@ TERN_MUST_USE enum tern_result tern_db_update_prune(struct tern_db *db, uint32_t
 enum tern_db_weights {
     TERN_WEIGHTS_GLOBAL = 0,  // the global model
     TERN_WEIGHTS_REPLICA = 1, // the shared replica
+    TERN_WEIGHTS_INITIAL = 2, // version 0 of a federation that is not seeded; kept for replays
 };
 
 // Keeps the newest weights of a kind, replacing the one before. count float32 values.
@@ -261,6 +306,16 @@ TERN_MUST_USE enum tern_result tern_db_weights_put(struct tern_db *db, enum tern
 TERN_MUST_USE enum tern_result tern_db_weights_get(struct tern_db *db, enum tern_db_weights kind,
                                                    uint32_t *version, float *weights,
                                                    uint32_t count);
+
+// What a strategy carries from round to round, such as a momentum "m": count float32 values that go
+// with a version. keep: forgets those of all other versions.
+TERN_MUST_USE enum tern_result tern_db_state_put(struct tern_db *db, const char *name,
+                                                 uint32_t version, const float *values,
+                                                 uint32_t count);
+TERN_MUST_USE enum tern_result tern_db_state_keep(struct tern_db *db, uint32_t version);
+// NOT_FOUND: nothing of that name and version. On error values are unspecified.
+TERN_MUST_USE enum tern_result tern_db_state_get(struct tern_db *db, const char *name,
+                                                 uint32_t version, float *values, uint32_t count);
 
 // One row per version: its replica id and the global model's hash.
 struct tern_db_version {
@@ -292,8 +347,10 @@ struct tern_db_download {
     uint32_t from_version; // 0 for a snapshot
     uint32_t to_version;
     uint32_t size;
-    uint32_t payload;              // bytes of its container
-    char codec[TERN_DB_CODEC_MAX]; // spec it was made with; "" = before this was recorded
+    uint32_t payload;                       // bytes of its container
+    char codec[TERN_DB_CODEC_MAX];          // spec it was made with; "" = before this was recorded
+    uint8_t from_replica[TERN_SHA256_SIZE]; // zeros for a snapshot, and before this was recorded
+    uint8_t to_replica[TERN_SHA256_SIZE];   // zeros before this was recorded
 };
 
 // Stores a download; one that is there already is left as it is.
@@ -305,13 +362,110 @@ TERN_MUST_USE enum tern_result tern_db_download_get(struct tern_db *db,
                                                     const uint8_t sha256[TERN_SHA256_SIZE],
                                                     struct tern_db_download *out, uint8_t *dst,
                                                     size_t dst_size);
-// Those that end at to_version: the delta (snapshot = false) or the snapshot. NOT_FOUND
+// The trunk's that end at to_version: the delta (snapshot = false) or the snapshot. NOT_FOUND
 TERN_MUST_USE enum tern_result tern_db_download_to(struct tern_db *db, uint32_t to_version,
                                                    bool snapshot, struct tern_db_download *out);
-// Forgets every download that ends before to_version.
-TERN_MUST_USE enum tern_result tern_db_download_prune(struct tern_db *db, uint32_t to_version);
-// Forgets every snapshot that ends before to_version; deltas stay.
-TERN_MUST_USE enum tern_result tern_db_snapshot_prune(struct tern_db *db, uint32_t to_version);
+// Forgets every download that ends before to_version and does not say at which replica: those of
+// files from before there were replicas, which no replica takes with it. *freed: their bytes.
+TERN_MUST_USE enum tern_result tern_db_download_prune(struct tern_db *db, uint32_t to_version,
+                                                      uint64_t *freed);
+// Forgets every snapshot that ends before to_version, but those that opened a replica; deltas stay.
+// *freed: their bytes.
+TERN_MUST_USE enum tern_result tern_db_snapshot_prune(struct tern_db *db, uint32_t to_version,
+                                                      uint64_t *freed);
+
+// --- Replicas
+// ---------------------------------------------------------------------------------------------
+
+// How a replica's weights are kept.
+enum tern_db_replica_form {
+    TERN_REPLICA_SEED = 0,     // the seed makes them
+    TERN_REPLICA_STEP = 1,     // the parent's with the download added
+    TERN_REPLICA_SNAPSHOT = 2, // the download alone
+    TERN_REPLICA_WHOLE = 3,    // tern_db_replica_weights_put()
+};
+
+struct tern_db_replica {
+    uint8_t id[TERN_SHA256_SIZE];
+    enum tern_db_replica_form form;
+    bool trunk;                         // the replica of a version
+    bool suspect;                       // nobody may need it any more
+    uint8_t parent[TERN_SHA256_SIZE];   // of a step; else zeros
+    uint8_t download[TERN_SHA256_SIZE]; // of a step and a snapshot; else zeros
+    uint32_t version;                   // of the global model that it was made towards
+    uint32_t depth;                     // downloads to add to what is kept whole
+    uint64_t bytes;                     // of those
+    float residual;                     // Euclidean norm of that global model minus the replica
+    uint64_t used_ms;                   // somebody moved on from it or to it
+    uint32_t children;                  // set by the store: replicas whose parent it is
+};
+
+// One that is there already is left as it is; a step's parent has a child more.
+// NOT_FOUND  the parent is not there
+TERN_MUST_USE enum tern_result tern_db_replica_put(struct tern_db *db,
+                                                   const struct tern_db_replica *replica);
+TERN_MUST_USE enum tern_result tern_db_replica_get(struct tern_db *db,
+                                                   const uint8_t id[TERN_SHA256_SIZE],
+                                                   struct tern_db_replica *out); // NOT_FOUND
+// The next two do nothing where there is no such replica.
+TERN_MUST_USE enum tern_result
+tern_db_replica_use(struct tern_db *db, const uint8_t id[TERN_SHA256_SIZE], uint64_t now_ms);
+TERN_MUST_USE enum tern_result
+tern_db_replica_suspect(struct tern_db *db, const uint8_t id[TERN_SHA256_SIZE], bool suspect);
+// Whether a client holds it, as the table of clients says.
+TERN_MUST_USE enum tern_result tern_db_replica_held(struct tern_db *db,
+                                                    const uint8_t id[TERN_SHA256_SIZE], bool *held);
+// Forgets a replica, its weights and every download from it or to it; its parent has a child less
+// and is suspect. *freed: bytes of those weights and downloads.
+// TERN_ERR_STATE  it has children; NOT_FOUND
+TERN_MUST_USE enum tern_result
+tern_db_replica_drop(struct tern_db *db, const uint8_t id[TERN_SHA256_SIZE], uint64_t *freed);
+// Up to `max` ids: of suspects, those of the lowest versions first; of replicas without children
+// that were made towards versions before `before`, the least recently used first.
+TERN_MUST_USE enum tern_result tern_db_replica_suspects(struct tern_db *db,
+                                                        uint8_t (*ids)[TERN_SHA256_SIZE],
+                                                        uint32_t max, uint32_t *count);
+TERN_MUST_USE enum tern_result tern_db_replica_unused(struct tern_db *db, uint32_t before,
+                                                      uint8_t (*ids)[TERN_SHA256_SIZE],
+                                                      uint32_t max, uint32_t *count);
+// In (version, id) order; clients: how many hold it.
+TERN_MUST_USE enum tern_result tern_db_replica_each(
+    struct tern_db *db,
+    bool (*visit)(void *ctx, const struct tern_db_replica *replica, uint64_t clients), void *ctx);
+
+// The weights of a replica that is kept whole. put: it is one from then on, no step of its parent,
+// which has a child less and is suspect. Errors as of the newest weights.
+TERN_MUST_USE enum tern_result tern_db_replica_weights_put(struct tern_db *db,
+                                                           const uint8_t id[TERN_SHA256_SIZE],
+                                                           const float *weights, uint32_t count);
+TERN_MUST_USE enum tern_result tern_db_replica_weights_get(struct tern_db *db,
+                                                           const uint8_t id[TERN_SHA256_SIZE],
+                                                           float *weights, uint32_t count);
+
+// A delta from one replica, made by this codec towards this version. NOT_FOUND
+TERN_MUST_USE enum tern_result tern_db_edge_find(struct tern_db *db,
+                                                 const uint8_t from[TERN_SHA256_SIZE],
+                                                 uint32_t to_version, const char *codec,
+                                                 struct tern_db_download *out);
+// The first `max` deltas from a replica, those towards the newest versions first.
+TERN_MUST_USE enum tern_result tern_db_edge_list(struct tern_db *db,
+                                                 const uint8_t from[TERN_SHA256_SIZE],
+                                                 struct tern_db_download *out, uint32_t max,
+                                                 uint32_t *count);
+// The snapshot of a version made by this codec that opened a replica of its own. NOT_FOUND
+TERN_MUST_USE enum tern_result tern_db_snapshot_find(struct tern_db *db, uint32_t to_version,
+                                                     const char *codec,
+                                                     struct tern_db_download *out);
+struct tern_db_replica_totals {
+    uint64_t replicas;
+    uint64_t trunk;          // of these, those of versions
+    uint64_t whole;          // of these, those kept whole
+    uint64_t whole_bytes;    // of those
+    uint64_t downloads;      // deltas and snapshots
+    uint64_t download_bytes; // of those
+};
+TERN_MUST_USE enum tern_result tern_db_replica_totals(struct tern_db *db,
+                                                      struct tern_db_replica_totals *totals);
 
 // --- Error ledger, schedule, evaluations, meter
 // -------------------------------------------------------------
@@ -325,6 +479,15 @@ struct tern_db_ledger {
     uint32_t round; // of the last accepted update, like what follows; 0 = none
     float loss;
     uint32_t update_bytes; // of the last accepted update
+    // What has become of the buffer (rounds/error_watch.h).
+    uint32_t previous_generation; // 0 = none
+    uint32_t finding;             // 0 = nothing unusual
+    uint64_t finding_ms;
+    uint32_t finding_generation; // that was present when it was found
+    // What it was last told to do with it, and why, for people.
+    uint32_t directive; // tern_ErrorDirective of tern.proto
+    float factor;
+    char reason[TERN_DB_REASON_MAX]; // "decayed 0.7: 12 rounds old"
 };
 // The puts below insert or replace. NOT_FOUND: no such client.
 TERN_MUST_USE enum tern_result tern_db_ledger_put(struct tern_db *db,
@@ -339,13 +502,21 @@ tern_db_ledger_each(struct tern_db *db,
 struct tern_db_schedule {
     uint64_t client;
     uint32_t local_steps;
-    char reason[96]; // "deadline: 41 steps/s x 30 s x 0.5"
+    char reason[TERN_DB_REASON_MAX]; // "deadline: 41 steps/s x 30 s x 0.5"
     uint64_t updated_ms;
+    char codec[TERN_DB_CODEC_MAX]; // of its updates; "" = the round's
+    char policy[TERN_DB_NAME_MAX]; // that said so; "" = before this was recorded
+    uint64_t bytes;                // that a round is expected to take; 0 = not known
+    uint64_t least_bytes;          // that it could be brought down to; 0 = not known
 };
 TERN_MUST_USE enum tern_result tern_db_schedule_put(struct tern_db *db,
                                                     const struct tern_db_schedule *schedule);
 TERN_MUST_USE enum tern_result tern_db_schedule_get(struct tern_db *db, uint64_t client,
                                                     struct tern_db_schedule *out); // NOT_FOUND
+// In client order.
+TERN_MUST_USE enum tern_result
+tern_db_schedule_each(struct tern_db *db,
+                      bool (*visit)(void *ctx, const struct tern_db_schedule *schedule), void *ctx);
 
 struct tern_db_evaluation {
     uint32_t version;
@@ -376,6 +547,11 @@ TERN_MUST_USE enum tern_result tern_db_meter_add(struct tern_db *db,
 TERN_MUST_USE enum tern_result
 tern_db_meter_each(struct tern_db *db, bool (*visit)(void *ctx, const struct tern_db_meter *meter),
                    void *ctx);
+
+// Sums over the rows (client, round, any purpose), purpose 0; zeros when there are
+// none.
+TERN_MUST_USE enum tern_result tern_db_meter_of(struct tern_db *db, uint64_t client, uint32_t round,
+                                                struct tern_db_meter *out);
 
 enum tern_db_meter_group {
     TERN_METER_BY_PURPOSE = 0,

@@ -115,7 +115,25 @@ static enum tern_result insert_federation(struct tern_db *db,
     return tern_query_run(&query);
 }
 
-static enum tern_result fill_new(struct tern_db *db, const struct tern_db_federation *federation)
+// What a new file holds.
+struct content {
+    const struct tern_db_federation *federation;
+    const float *weights; // of version 0; NULL: the seed makes them
+    uint32_t count;
+};
+
+static enum tern_result insert_content(struct tern_db *db, const struct content *content)
+{
+    TERN_TRY(insert_federation(db, content->federation));
+    if (content->federation->manifest != NULL) {
+        TERN_TRY(tern_db_manifest_put(db, content->federation));
+    }
+    return content->weights == NULL
+               ? TERN_OK
+               : tern_db_weights_put(db, TERN_WEIGHTS_INITIAL, 0, content->weights, content->count);
+}
+
+static enum tern_result fill_new(struct tern_db *db, const struct content *content)
 {
     char identity[128];
     snprintf(identity, sizeof identity, "PRAGMA page_size = 8192; PRAGMA application_id = %d",
@@ -124,7 +142,7 @@ static enum tern_result fill_new(struct tern_db *db, const struct tern_db_federa
     TERN_TRY(tern_db_exec(db, "PRAGMA journal_mode = WAL;" SETTINGS));
     TERN_TRY(tern_db_migrate(db, tern_db_migrations, tern_db_migration_count));
     TERN_TRY(tern_db_begin(db));
-    enum tern_result result = insert_federation(db, federation);
+    enum tern_result result = insert_content(db, content);
     if (result != TERN_OK) {
         tern_db_rollback(db);
         return result;
@@ -142,8 +160,7 @@ static enum tern_result temporary_name(const char *path, char name[PATH_MAX], ch
     return TERN_OK;
 }
 
-enum tern_result tern_db_create(const char *path, const struct tern_db_federation *federation,
-                                char why[256])
+static enum tern_result create(const char *path, const struct content *content, char why[256])
 {
     char temporary[PATH_MAX];
     TERN_TRY(temporary_name(path, temporary, why));
@@ -155,7 +172,7 @@ enum tern_result tern_db_create(const char *path, const struct tern_db_federatio
     struct tern_db *db = connection_new(temporary, why);
     enum tern_result result = TERN_ERR_IO;
     if (db != NULL) {
-        result = fill_new(db, federation);
+        result = fill_new(db, content);
         snprintf(why, 256, "%s", db->error);
         tern_db_close(db); // the last connection moves the log into the file and removes it
     }
@@ -166,13 +183,44 @@ enum tern_result tern_db_create(const char *path, const struct tern_db_federatio
     return tern_db_file_publish(temporary, path, why);
 }
 
+enum tern_result tern_db_create(const char *path, const struct tern_db_federation *federation,
+                                char why[256])
+{
+    const struct content content = {.federation = federation};
+    return create(path, &content, why);
+}
+
+enum tern_result tern_db_create_with_weights(const char *path,
+                                             const struct tern_db_federation *federation,
+                                             const float *weights, uint32_t count, char why[256])
+{
+    const struct content content = {federation, weights, count};
+    return create(path, &content, why);
+}
+
+// Of a file of any version: one that is older has no manifest.
+static enum tern_result read_federation(struct tern_db *db, struct tern_db_federation *federation)
+{
+    struct tern_query query = tern_query_read(
+        db, "SELECT model_spec, seed, model_hash, created_ms FROM federation WHERE id = 1");
+    if (!tern_query_row(&query)) {
+        return tern_query_missing(&query);
+    }
+    *federation = (struct tern_db_federation){0};
+    tern_query_text(&query, federation->model_spec, sizeof federation->model_spec);
+    federation->seed = (uint64_t)sqlite3_column_int64(query.statement, query.next++);
+    tern_query_hash(&query, federation->model_hash);
+    federation->created_ms = tern_query_u64(&query);
+    return tern_query_end(&query);
+}
+
 // Everything that may refuse the file comes before anything that changes it.
 static enum tern_result prepare_opened(struct tern_db *db)
 {
     int64_t version = 0;
     TERN_TRY(known_version(db, tern_db_migration_count, &version));
     struct tern_db_federation federation;
-    enum tern_result result = tern_db_federation(db, &federation);
+    enum tern_result result = read_federation(db, &federation);
     if (result == TERN_ERR_NOT_FOUND) {
         snprintf(db->error, sizeof db->error, "it holds no federation; restore a backup");
         return TERN_ERR_IO;
@@ -210,6 +258,8 @@ void tern_db_close(struct tern_db *db)
         sqlite3_finalize(db->cache[i].statement);
     }
     sqlite3_close(db->handle); // an open transaction is rolled back
+    free(db->manifest);
+    free(db->metadata);
     free(db);
 }
 
@@ -225,17 +275,8 @@ bool tern_db_damaged(const struct tern_db *db)
 
 enum tern_result tern_db_federation(struct tern_db *db, struct tern_db_federation *federation)
 {
-    struct tern_query query = tern_query_read(
-        db, "SELECT model_spec, seed, model_hash, created_ms FROM federation WHERE id = 1");
-    if (!tern_query_row(&query)) {
-        return tern_query_missing(&query);
-    }
-    *federation = (struct tern_db_federation){0};
-    tern_query_text(&query, federation->model_spec, sizeof federation->model_spec);
-    federation->seed = (uint64_t)sqlite3_column_int64(query.statement, query.next++);
-    tern_query_hash(&query, federation->model_hash);
-    federation->created_ms = tern_query_u64(&query);
-    return tern_query_end(&query);
+    TERN_TRY(read_federation(db, federation));
+    return tern_db_manifest_get(db, federation);
 }
 
 static enum tern_result begin_with(struct tern_db *db, const char *sql)

@@ -8,7 +8,7 @@
 #include <sqlite3.h>
 
 #define TERN_DB_APPLICATION_ID 0x5465726e // "Tern"
-#define TERN_DB_STATEMENTS 96
+#define TERN_DB_STATEMENTS 160
 #define TERN_DB_BLOB_MAX 1000000000u // SQLite's own limit of one value
 
 struct tern_db {
@@ -22,6 +22,9 @@ struct tern_db {
     bool doomed;  // a write of this transaction failed: it must not be committed
     bool damaged; // the file was found damaged
     int64_t data_version;
+    uint8_t *manifest; // malloc'ed once it was asked for; NULL = not yet, or there is none
+    size_t manifest_len;
+    char *metadata; // likewise
     char error[256];
 };
 
@@ -59,6 +62,15 @@ void tern_query_text(struct tern_query *query, char *dst, size_t size);
 void tern_query_hash(struct tern_query *query, uint8_t hash[TERN_SHA256_SIZE]);
 const uint8_t *tern_query_blob(struct tern_query *query, size_t *len); // valid until the next step
 
+// A row of downloads: DOWNLOAD_COLUMNS of store_sqlite_model.c, in that order.
+void tern_query_download(struct tern_query *query, struct tern_db_download *download);
+
+// Weights are stored in parts of 4 MiB, which keeps a model of any size far from SQLite's limit of
+// one value: how many parts `count` values take, and how many of them part `part` holds.
+#define TERN_QUERY_PART (1u << 20)
+uint32_t tern_query_part_count(uint32_t count);
+uint32_t tern_query_part_values(uint32_t count, uint32_t part);
+
 // Records that the file is damaged, with a sentence that says where.
 void tern_query_damaged(struct tern_query *query, const char *where);
 
@@ -81,6 +93,14 @@ enum tern_result tern_db_fail(struct tern_db *db, int code);
 // Brings the open file from its version to `count` by steps[version..count), in one transaction.
 // TERN_ERR_UNKNOWN  the file is newer than that
 enum tern_result tern_db_migrate(struct tern_db *db, const char *const *steps, int count);
+
+// The manifest of a model (store_sqlite_manifest.c).
+
+enum tern_result tern_db_manifest_put(struct tern_db *db,
+                                      const struct tern_db_federation *federation);
+// Fills manifest and metadata, of memory that db keeps. TERN_OK also when there is none.
+// TERN_ERR_NO_MEMORY
+enum tern_result tern_db_manifest_get(struct tern_db *db, struct tern_db_federation *federation);
 
 // Files (store_sqlite_file.c).
 

@@ -5,8 +5,10 @@
 
 #define CLIENT_COLUMNS                                                                             \
     "id, name, platform, token_hash, evaluator, revoked, created_ms, last_seen_ms,"                \
-    " steps_per_second, replica, version, codecs, coders, downloads_max,"                          \
-    " EXISTS (SELECT 1 FROM psk_keys WHERE client = clients.id)"
+    " steps_per_second, replica, version, codecs, coders, downloads_max, from_seed, metered, "     \
+    "budgeted,"                                                                                    \
+    " budget_left, budget_spent, budget_renewed, power, EXISTS (SELECT 1 FROM psk_keys WHERE "     \
+    "client = clients.id)"
 
 static void read_client(struct tern_query *query, struct tern_db_client *client)
 {
@@ -24,6 +26,13 @@ static void read_client(struct tern_query *query, struct tern_db_client *client)
     client->codecs = tern_query_u32(query);
     client->coders = tern_query_u32(query);
     client->downloads_max = tern_query_u32(query);
+    client->from_seed = tern_query_bool(query);
+    client->metered = tern_query_bool(query);
+    client->budgeted = tern_query_bool(query);
+    client->budget_left = tern_query_u64(query);
+    client->budget_spent = tern_query_u64(query);
+    client->budget_renewed = tern_query_bool(query);
+    client->power = tern_query_u32(query);
     client->has_psk = tern_query_bool(query);
 }
 
@@ -31,8 +40,9 @@ enum tern_result tern_db_client_add(struct tern_db *db, struct tern_db_client *c
 {
     struct tern_query query = tern_query_write(
         db, "INSERT INTO clients (name, platform, token_hash, evaluator, revoked, created_ms,"
-            " last_seen_ms, steps_per_second, replica, version, codecs, coders, downloads_max)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+            " last_seen_ms, steps_per_second, replica, version, codecs, coders, downloads_max,"
+            " from_seed, metered, budgeted, budget_left, budget_spent, budget_renewed, power)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
     tern_query_bind_text(&query, client->name, sizeof client->name);
     tern_query_bind_text(&query, client->platform, sizeof client->platform);
     tern_query_bind_blob(&query, client->token_hash, TERN_SHA256_SIZE);
@@ -46,6 +56,13 @@ enum tern_result tern_db_client_add(struct tern_db *db, struct tern_db_client *c
     tern_query_bind(&query, client->codecs);
     tern_query_bind(&query, client->coders);
     tern_query_bind(&query, client->downloads_max);
+    tern_query_bind(&query, client->from_seed);
+    tern_query_bind(&query, client->metered);
+    tern_query_bind(&query, client->budgeted);
+    tern_query_bind(&query, client->budget_left);
+    tern_query_bind(&query, client->budget_spent);
+    tern_query_bind(&query, client->budget_renewed);
+    tern_query_bind(&query, client->power);
     TERN_TRY(tern_query_run(&query));
     client->id = (uint64_t)sqlite3_last_insert_rowid(db->handle);
     return TERN_OK;
@@ -80,9 +97,12 @@ enum tern_result tern_db_client_find(struct tern_db *db, const uint8_t token_has
 enum tern_result tern_db_client_update(struct tern_db *db, const struct tern_db_client *client)
 {
     struct tern_query query = tern_query_write(
-        db, "UPDATE clients SET name = ?, platform = ?, evaluator = ?, revoked = max(revoked, ?),"
-            " last_seen_ms = ?, steps_per_second = ?, replica = ?, version = ?, codecs = ?,"
-            " coders = ?, downloads_max = ? WHERE id = ?");
+        db,
+        "UPDATE clients SET name = ?, platform = ?, evaluator = ?, revoked = max(revoked, ?),"
+        " last_seen_ms = ?, steps_per_second = ?, replica = ?, version = ?, codecs = ?,"
+        " coders = ?, downloads_max = ?, from_seed = ?, metered = ?, budgeted = ?, budget_left = ?,"
+        " budget_spent = ?, budget_renewed = ?, power = ?"
+        " WHERE id = ?");
     tern_query_bind_text(&query, client->name, sizeof client->name);
     tern_query_bind_text(&query, client->platform, sizeof client->platform);
     tern_query_bind(&query, client->evaluator);
@@ -94,6 +114,13 @@ enum tern_result tern_db_client_update(struct tern_db *db, const struct tern_db_
     tern_query_bind(&query, client->codecs);
     tern_query_bind(&query, client->coders);
     tern_query_bind(&query, client->downloads_max);
+    tern_query_bind(&query, client->from_seed);
+    tern_query_bind(&query, client->metered);
+    tern_query_bind(&query, client->budgeted);
+    tern_query_bind(&query, client->budget_left);
+    tern_query_bind(&query, client->budget_spent);
+    tern_query_bind(&query, client->budget_renewed);
+    tern_query_bind(&query, client->power);
     tern_query_bind(&query, client->id);
     return tern_query_run_one(&query);
 }
@@ -200,7 +227,9 @@ enum tern_result tern_db_code_each(struct tern_db *db,
 
 // --- Error ledger
 
-#define LEDGER_COLUMNS "client, generation, sequence, norm, maximum, round, loss, update_bytes"
+#define LEDGER_COLUMNS                                                                             \
+    "client, generation, sequence, norm, maximum, round, loss, update_bytes,"                      \
+    " previous_generation, finding, finding_ms, finding_generation, directive, factor, reason"
 
 static void read_ledger(struct tern_query *query, struct tern_db_ledger *ledger)
 {
@@ -212,15 +241,26 @@ static void read_ledger(struct tern_query *query, struct tern_db_ledger *ledger)
     ledger->round = tern_query_u32(query);
     ledger->loss = tern_query_real(query);
     ledger->update_bytes = tern_query_u32(query);
+    ledger->previous_generation = tern_query_u32(query);
+    ledger->finding = tern_query_u32(query);
+    ledger->finding_ms = tern_query_u64(query);
+    ledger->finding_generation = tern_query_u32(query);
+    ledger->directive = tern_query_u32(query);
+    ledger->factor = tern_query_real(query);
+    tern_query_text(query, ledger->reason, sizeof ledger->reason);
 }
 
 enum tern_result tern_db_ledger_put(struct tern_db *db, const struct tern_db_ledger *ledger)
 {
     struct tern_query query = tern_query_write(
-        db, "INSERT INTO ledger (" LEDGER_COLUMNS ") VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+        db, "INSERT INTO ledger (" LEDGER_COLUMNS
+            ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
             " ON CONFLICT (client) DO UPDATE SET generation = excluded.generation,"
             " sequence = excluded.sequence, norm = excluded.norm, maximum = excluded.maximum,"
-            " round = excluded.round, loss = excluded.loss, update_bytes = excluded.update_bytes");
+            " round = excluded.round, loss = excluded.loss, update_bytes = excluded.update_bytes,"
+            " previous_generation = excluded.previous_generation, finding = excluded.finding,"
+            " finding_ms = excluded.finding_ms, finding_generation = excluded.finding_generation,"
+            " directive = excluded.directive, factor = excluded.factor, reason = excluded.reason");
     tern_query_bind(&query, ledger->client);
     tern_query_bind(&query, ledger->generation);
     tern_query_bind(&query, ledger->sequence);
@@ -229,6 +269,13 @@ enum tern_result tern_db_ledger_put(struct tern_db *db, const struct tern_db_led
     tern_query_bind(&query, ledger->round);
     tern_query_bind_real(&query, (double)ledger->loss);
     tern_query_bind(&query, ledger->update_bytes);
+    tern_query_bind(&query, ledger->previous_generation);
+    tern_query_bind(&query, ledger->finding);
+    tern_query_bind(&query, ledger->finding_ms);
+    tern_query_bind(&query, ledger->finding_generation);
+    tern_query_bind(&query, ledger->directive);
+    tern_query_bind_real(&query, (double)ledger->factor);
+    tern_query_bind_text(&query, ledger->reason, sizeof ledger->reason);
     return tern_query_run(&query);
 }
 
@@ -264,29 +311,63 @@ enum tern_result tern_db_ledger_each(struct tern_db *db,
 enum tern_result tern_db_schedule_put(struct tern_db *db, const struct tern_db_schedule *schedule)
 {
     struct tern_query query = tern_query_write(
-        db, "INSERT INTO schedule (client, local_steps, reason, updated_ms) VALUES (?, ?, ?, ?)"
+        db, "INSERT INTO schedule (client, local_steps, reason, updated_ms, codec, policy,"
+            " bytes, least_bytes) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
             " ON CONFLICT (client) DO UPDATE SET local_steps = excluded.local_steps,"
-            " reason = excluded.reason, updated_ms = excluded.updated_ms");
+            " reason = excluded.reason, updated_ms = excluded.updated_ms, codec = excluded.codec,"
+            " policy = excluded.policy, bytes = excluded.bytes,"
+            " least_bytes = excluded.least_bytes");
     tern_query_bind(&query, schedule->client);
     tern_query_bind(&query, schedule->local_steps);
     tern_query_bind_text(&query, schedule->reason, sizeof schedule->reason);
     tern_query_bind(&query, schedule->updated_ms);
+    tern_query_bind_text(&query, schedule->codec, sizeof schedule->codec);
+    tern_query_bind_text(&query, schedule->policy, sizeof schedule->policy);
+    tern_query_bind(&query, schedule->bytes);
+    tern_query_bind(&query, schedule->least_bytes);
     return tern_query_run(&query);
+}
+
+#define SCHEDULE_COLUMNS                                                                           \
+    "client, local_steps, reason, updated_ms, codec, policy, bytes, least_bytes"
+
+static void read_schedule(struct tern_query *query, struct tern_db_schedule *schedule)
+{
+    schedule->client = tern_query_u64(query);
+    schedule->local_steps = tern_query_u32(query);
+    tern_query_text(query, schedule->reason, sizeof schedule->reason);
+    schedule->updated_ms = tern_query_u64(query);
+    tern_query_text(query, schedule->codec, sizeof schedule->codec);
+    tern_query_text(query, schedule->policy, sizeof schedule->policy);
+    schedule->bytes = tern_query_u64(query);
+    schedule->least_bytes = tern_query_u64(query);
 }
 
 enum tern_result tern_db_schedule_get(struct tern_db *db, uint64_t client,
                                       struct tern_db_schedule *out)
 {
-    struct tern_query query = tern_query_read(
-        db, "SELECT client, local_steps, reason, updated_ms FROM schedule WHERE client = ?");
+    struct tern_query query =
+        tern_query_read(db, "SELECT " SCHEDULE_COLUMNS " FROM schedule WHERE client = ?");
     tern_query_bind(&query, client);
     if (!tern_query_row(&query)) {
         return tern_query_missing(&query);
     }
-    out->client = tern_query_u64(&query);
-    out->local_steps = tern_query_u32(&query);
-    tern_query_text(&query, out->reason, sizeof out->reason);
-    out->updated_ms = tern_query_u64(&query);
+    read_schedule(&query, out);
+    return tern_query_end(&query);
+}
+
+enum tern_result
+tern_db_schedule_each(struct tern_db *db,
+                      bool (*visit)(void *ctx, const struct tern_db_schedule *schedule), void *ctx)
+{
+    struct tern_query query =
+        tern_query_read(db, "SELECT " SCHEDULE_COLUMNS " FROM schedule ORDER BY client");
+    bool more = true;
+    while (more && tern_query_row(&query)) {
+        struct tern_db_schedule schedule;
+        read_schedule(&query, &schedule);
+        more = query.result == TERN_OK && visit(ctx, &schedule);
+    }
     return tern_query_end(&query);
 }
 

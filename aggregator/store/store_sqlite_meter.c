@@ -90,6 +90,24 @@ static const char *grouped_sql(enum tern_db_meter_group group)
     }
 }
 
+enum tern_result tern_db_meter_of(struct tern_db *db, uint64_t client, uint32_t round,
+                                  struct tern_db_meter *out)
+{
+    // The columns of the group are read first; without rows the sums are NULL, which reads as 0.
+    struct tern_query query =
+        tern_query_read(db, "SELECT coalesce(max(round), 0), coalesce(max(client), 0), 0, " SUMS
+                            " WHERE round = ? AND client = ?");
+    tern_query_bind(&query, round);
+    tern_query_bind(&query, client);
+    if (!tern_query_row(&query)) {
+        return tern_query_missing(&query);
+    }
+    read_meter(&query, out);
+    out->client = client;
+    out->round = round;
+    return tern_query_end(&query);
+}
+
 enum tern_result tern_db_meter_sum(struct tern_db *db, enum tern_db_meter_group group,
                                    bool (*visit)(void *ctx, const struct tern_db_meter *meter),
                                    void *ctx)

@@ -8,18 +8,15 @@
 // Weights are stored as they lie in memory; the format is little-endian float32.
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "weights are stored little-endian");
 
-// One part of 4 MiB keeps a model of any size far from SQLite's limit of one value.
-#define PART_VALUES (1u << 20)
-
-static uint32_t part_count(uint32_t count)
+uint32_t tern_query_part_count(uint32_t count)
 {
-    return count / PART_VALUES + (count % PART_VALUES != 0);
+    return count / TERN_QUERY_PART + (count % TERN_QUERY_PART != 0);
 }
 
-static uint32_t part_values(uint32_t count, uint32_t part)
+uint32_t tern_query_part_values(uint32_t count, uint32_t part)
 {
-    uint32_t left = count - part * PART_VALUES;
-    return left < PART_VALUES ? left : PART_VALUES;
+    uint32_t left = count - part * TERN_QUERY_PART;
+    return left < TERN_QUERY_PART ? left : TERN_QUERY_PART;
 }
 
 static enum tern_result drop_parts(struct tern_db *db, enum tern_db_weights kind, uint32_t from)
@@ -34,8 +31,8 @@ static enum tern_result drop_parts(struct tern_db *db, enum tern_db_weights kind
 static enum tern_result put_part(struct tern_db *db, enum tern_db_weights kind, uint32_t part,
                                  uint32_t version, const float *weights, uint32_t count)
 {
-    const float *values = weights + (size_t)part * PART_VALUES;
-    size_t len = part_values(count, part) * sizeof *values;
+    const float *values = weights + (size_t)part * TERN_QUERY_PART;
+    size_t len = tern_query_part_values(count, part) * sizeof *values;
     struct tern_query query = tern_query_write(
         db, "INSERT INTO weights (kind, part, version, count, crc32c, body)"
             " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (kind, part) DO UPDATE SET"
@@ -56,8 +53,8 @@ enum tern_result tern_db_weights_put(struct tern_db *db, enum tern_db_weights ki
     if (count == 0) {
         return TERN_ERR_ARGUMENT;
     }
-    TERN_TRY(drop_parts(db, kind, part_count(count)));
-    for (uint32_t part = 0; part < part_count(count); part++) {
+    TERN_TRY(drop_parts(db, kind, tern_query_part_count(count)));
+    for (uint32_t part = 0; part < tern_query_part_count(count); part++) {
         TERN_TRY(put_part(db, kind, part, version, weights, count));
     }
     return TERN_OK;
@@ -76,12 +73,13 @@ static void read_part(struct tern_query *query, uint32_t part, uint32_t *version
     if (query->result != TERN_OK || *stored != count) {
         return;
     }
-    if (part >= part_count(count) || number != part ||
-        len != part_values(count, part) * sizeof *weights || tern_crc32c(0, body, len) != crc) {
+    if (part >= tern_query_part_count(count) || number != part ||
+        len != tern_query_part_values(count, part) * sizeof *weights ||
+        tern_crc32c(0, body, len) != crc) {
         tern_query_damaged(query, "the checksum of the weights is wrong");
         return;
     }
-    memcpy(weights + (size_t)part * PART_VALUES, body, len);
+    memcpy(weights + (size_t)part * TERN_QUERY_PART, body, len);
 }
 
 enum tern_result tern_db_weights_get(struct tern_db *db, enum tern_db_weights kind,
@@ -105,7 +103,7 @@ enum tern_result tern_db_weights_get(struct tern_db *db, enum tern_db_weights ki
                  count);
         return TERN_ERR_CORRUPT;
     }
-    if (part != part_count(count)) {
+    if (part != tern_query_part_count(count)) {
         db->damaged = true;
         snprintf(db->error, sizeof db->error,
                  "the database is damaged: weights are missing; restore a backup");
@@ -198,7 +196,8 @@ tern_db_version_each(struct tern_db *db,
 
 // --- Downloads
 
-#define DOWNLOAD_COLUMNS "sha256, snapshot, from_version, to_version, size, payload, codec"
+#define DOWNLOAD_COLUMNS                                                                           \
+    "sha256, snapshot, from_version, to_version, size, payload, codec, from_replica, to_replica"
 
 enum tern_result tern_db_download_put(struct tern_db *db, const struct tern_db_download *download,
                                       const uint8_t *blob)
@@ -206,7 +205,8 @@ enum tern_result tern_db_download_put(struct tern_db *db, const struct tern_db_d
     // The name is the hash of the bytes, so a download that is there already is the same one.
     struct tern_query query =
         tern_query_write(db, "INSERT INTO downloads (" DOWNLOAD_COLUMNS ", body)"
-                             " VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (sha256) DO NOTHING");
+                             " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+                             " ON CONFLICT (sha256) DO NOTHING");
     tern_query_bind_blob(&query, download->sha256, TERN_SHA256_SIZE);
     tern_query_bind(&query, download->snapshot);
     tern_query_bind(&query, download->from_version);
@@ -214,11 +214,13 @@ enum tern_result tern_db_download_put(struct tern_db *db, const struct tern_db_d
     tern_query_bind(&query, download->size);
     tern_query_bind(&query, download->payload);
     tern_query_bind_text(&query, download->codec, sizeof download->codec);
+    tern_query_bind_blob(&query, download->from_replica, TERN_SHA256_SIZE);
+    tern_query_bind_blob(&query, download->to_replica, TERN_SHA256_SIZE);
     tern_query_bind_blob(&query, blob, download->size);
     return tern_query_run(&query);
 }
 
-static void read_download(struct tern_query *query, struct tern_db_download *download)
+void tern_query_download(struct tern_query *query, struct tern_db_download *download)
 {
     tern_query_hash(query, download->sha256);
     download->snapshot = tern_query_bool(query);
@@ -227,6 +229,8 @@ static void read_download(struct tern_query *query, struct tern_db_download *dow
     download->size = tern_query_u32(query);
     download->payload = tern_query_u32(query);
     tern_query_text(query, download->codec, sizeof download->codec);
+    tern_query_hash(query, download->from_replica);
+    tern_query_hash(query, download->to_replica);
 }
 
 static enum tern_result read_one_download(struct tern_query *query, struct tern_db_download *out)
@@ -234,7 +238,7 @@ static enum tern_result read_one_download(struct tern_query *query, struct tern_
     if (!tern_query_row(query)) {
         return tern_query_missing(query);
     }
-    read_download(query, out);
+    tern_query_download(query, out);
     return tern_query_end(query);
 }
 
@@ -289,23 +293,43 @@ enum tern_result tern_db_download_to(struct tern_db *db, uint32_t to_version, bo
 {
     struct tern_query query =
         tern_query_read(db, "SELECT " DOWNLOAD_COLUMNS " FROM downloads"
-                            " WHERE to_version = ? AND snapshot = ? ORDER BY id DESC LIMIT 1");
+                            " WHERE to_version = ? AND snapshot = ? AND (to_replica ="
+                            " (SELECT replica FROM versions WHERE version = to_version) OR"
+                            " to_replica = zeroblob(32)) ORDER BY id DESC LIMIT 1");
     tern_query_bind(&query, to_version);
     tern_query_bind(&query, snapshot);
     return read_one_download(&query, out);
 }
 
-enum tern_result tern_db_download_prune(struct tern_db *db, uint32_t to_version)
+static enum tern_result prune_where(struct tern_db *db, const char *count, const char *drop,
+                                    uint32_t to_version, uint64_t *freed)
 {
-    struct tern_query query = tern_query_write(db, "DELETE FROM downloads WHERE to_version < ?");
+    struct tern_query query = tern_query_read(db, count);
+    tern_query_bind(&query, to_version);
+    *freed = tern_query_row(&query) ? tern_query_u64(&query) : 0;
+    TERN_TRY(tern_query_end(&query));
+    if (*freed == 0) {
+        return TERN_OK;
+    }
+    query = tern_query_write(db, drop);
     tern_query_bind(&query, to_version);
     return tern_query_run(&query);
 }
 
-enum tern_result tern_db_snapshot_prune(struct tern_db *db, uint32_t to_version)
+#define WITHOUT_END " FROM downloads WHERE to_replica = zeroblob(32) AND to_version < ?"
+
+enum tern_result tern_db_download_prune(struct tern_db *db, uint32_t to_version, uint64_t *freed)
 {
-    struct tern_query query =
-        tern_query_write(db, "DELETE FROM downloads WHERE snapshot = 1 AND to_version < ?");
-    tern_query_bind(&query, to_version);
-    return tern_query_run(&query);
+    return prune_where(db, "SELECT ifnull(sum(size), 0)" WITHOUT_END, "DELETE" WITHOUT_END,
+                       to_version, freed);
+}
+
+#define OPENS_NOTHING                                                                              \
+    " FROM downloads WHERE snapshot = 1 AND to_version < ? AND NOT EXISTS (SELECT 1 FROM replicas" \
+    " WHERE id = to_replica AND download = sha256)"
+
+enum tern_result tern_db_snapshot_prune(struct tern_db *db, uint32_t to_version, uint64_t *freed)
+{
+    return prune_where(db, "SELECT ifnull(sum(size), 0)" OPENS_NOTHING, "DELETE" OPENS_NOTHING,
+                       to_version, freed);
 }

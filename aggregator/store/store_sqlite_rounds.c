@@ -6,7 +6,8 @@
 
 #define ROUND_COLUMNS                                                                              \
     "round, state, base_version, target, quorum, opened_ms, deadline_ms, closed_ms, applied,"      \
-    " mean_loss, attempts, strategy, server_learning_rate, codec_up, codec_down, learning_rate"
+    " mean_loss, attempts, strategy, server_learning_rate, codec_up, codec_down,"                  \
+    " learning_rate, strategy_parameters, variance, local_steps"
 
 static void read_round(struct tern_query *query, struct tern_db_round *round)
 {
@@ -26,6 +27,9 @@ static void read_round(struct tern_query *query, struct tern_db_round *round)
     tern_query_text(query, round->codec_up, sizeof round->codec_up);
     tern_query_text(query, round->codec_down, sizeof round->codec_down);
     round->learning_rate = tern_query_real(query);
+    tern_query_text(query, round->strategy_parameters, sizeof round->strategy_parameters);
+    round->variance = tern_query_real(query);
+    round->local_steps = tern_query_real(query);
     if (round->state > TERN_ROUND_ABANDONED) {
         tern_query_damaged(query, "rounds.state holds a value that is out of range");
     }
@@ -37,7 +41,7 @@ enum tern_result tern_db_round_put(struct tern_db *db, const struct tern_db_roun
 {
     struct tern_query query =
         tern_query_write(db, "INSERT INTO rounds (" ROUND_COLUMNS
-                             ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+                             ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
                              " ON CONFLICT (round) DO UPDATE SET state = excluded.state,"
                              " base_version = excluded.base_version, target = excluded.target,"
                              " quorum = excluded.quorum, opened_ms = excluded.opened_ms,"
@@ -46,7 +50,9 @@ enum tern_result tern_db_round_put(struct tern_db *db, const struct tern_db_roun
                              " attempts = excluded.attempts, strategy = excluded.strategy,"
                              " server_learning_rate = excluded.server_learning_rate,"
                              " codec_up = excluded.codec_up, codec_down = excluded.codec_down,"
-                             " learning_rate = excluded.learning_rate"
+                             " learning_rate = excluded.learning_rate,"
+                             " strategy_parameters = excluded.strategy_parameters,"
+                             " variance = excluded.variance, local_steps = excluded.local_steps"
                              " WHERE rounds.state <> 1 OR excluded.state = 1");
     tern_query_bind(&query, round->round);
     tern_query_bind(&query, (uint64_t)round->state);
@@ -64,6 +70,9 @@ enum tern_result tern_db_round_put(struct tern_db *db, const struct tern_db_roun
     tern_query_bind_text(&query, round->codec_up, sizeof round->codec_up);
     tern_query_bind_text(&query, round->codec_down, sizeof round->codec_down);
     tern_query_bind_real(&query, (double)round->learning_rate);
+    tern_query_bind_text(&query, round->strategy_parameters, sizeof round->strategy_parameters);
+    tern_query_bind_real(&query, (double)round->variance);
+    tern_query_bind_real(&query, (double)round->local_steps);
     enum tern_result result = tern_query_run_one(&query);
     return result == TERN_ERR_NOT_FOUND ? TERN_ERR_CONFLICT : result;
 }
@@ -109,15 +118,21 @@ enum tern_result tern_db_round_each(struct tern_db *db,
 
 // --- Assignments
 
+#define ASSIGNMENT_COLUMNS                                                                         \
+    "round, client, state, local_steps, invited_ms, tasked_ms, reported_ms, base, base_version,"   \
+    " codec, directive, factor"
+
 enum tern_result tern_db_assignment_put(struct tern_db *db,
                                         const struct tern_db_assignment *assignment)
 {
     struct tern_query query = tern_query_write(
-        db, "INSERT INTO assignments (round, client, state, local_steps, invited_ms, tasked_ms,"
-            " reported_ms) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (round, client) DO UPDATE SET"
-            " state = excluded.state, local_steps = excluded.local_steps,"
+        db, "INSERT INTO assignments (" ASSIGNMENT_COLUMNS
+            ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (round, client) DO UPDATE"
+            " SET state = excluded.state, local_steps = excluded.local_steps,"
             " invited_ms = excluded.invited_ms, tasked_ms = excluded.tasked_ms,"
-            " reported_ms = excluded.reported_ms");
+            " reported_ms = excluded.reported_ms, base = excluded.base,"
+            " base_version = excluded.base_version, codec = excluded.codec,"
+            " directive = excluded.directive, factor = excluded.factor");
     tern_query_bind(&query, assignment->round);
     tern_query_bind(&query, assignment->client);
     tern_query_bind(&query, (uint64_t)assignment->state);
@@ -125,6 +140,11 @@ enum tern_result tern_db_assignment_put(struct tern_db *db,
     tern_query_bind(&query, assignment->invited_ms);
     tern_query_bind(&query, assignment->tasked_ms);
     tern_query_bind(&query, assignment->reported_ms);
+    tern_query_bind_blob(&query, assignment->base, TERN_SHA256_SIZE);
+    tern_query_bind(&query, assignment->base_version);
+    tern_query_bind_text(&query, assignment->codec, sizeof assignment->codec);
+    tern_query_bind(&query, assignment->directive);
+    tern_query_bind_real(&query, (double)assignment->factor);
     return tern_query_run(&query);
 }
 
@@ -137,9 +157,28 @@ static void read_assignment(struct tern_query *query, struct tern_db_assignment 
     assignment->invited_ms = tern_query_u64(query);
     assignment->tasked_ms = tern_query_u64(query);
     assignment->reported_ms = tern_query_u64(query);
+    tern_query_hash(query, assignment->base);
+    assignment->base_version = tern_query_u32(query);
+    tern_query_text(query, assignment->codec, sizeof assignment->codec);
+    assignment->directive = tern_query_u32(query);
+    assignment->factor = tern_query_real(query);
     if (assignment->state > TERN_ASSIGNMENT_REPLACED) {
         tern_query_damaged(query, "assignments.state holds a value that is out of range");
     }
+}
+
+enum tern_result tern_db_assignment_get(struct tern_db *db, uint32_t round, uint64_t client,
+                                        struct tern_db_assignment *out)
+{
+    struct tern_query query = tern_query_read(
+        db, "SELECT " ASSIGNMENT_COLUMNS " FROM assignments WHERE round = ? AND client = ?");
+    tern_query_bind(&query, round);
+    tern_query_bind(&query, client);
+    if (!tern_query_row(&query)) {
+        return tern_query_missing(&query);
+    }
+    read_assignment(&query, out);
+    return tern_query_end(&query);
 }
 
 enum tern_result tern_db_assignment_each(struct tern_db *db, uint32_t round,
@@ -148,8 +187,7 @@ enum tern_result tern_db_assignment_each(struct tern_db *db, uint32_t round,
                                          void *ctx)
 {
     struct tern_query query = tern_query_read(
-        db, "SELECT round, client, state, local_steps, invited_ms, tasked_ms, reported_ms"
-            " FROM assignments WHERE round = ? ORDER BY client");
+        db, "SELECT " ASSIGNMENT_COLUMNS " FROM assignments WHERE round = ? ORDER BY client");
     tern_query_bind(&query, round);
     bool more = true;
     while (more && tern_query_row(&query)) {
@@ -178,14 +216,15 @@ enum tern_result tern_db_update_put(struct tern_db *db, const struct tern_db_upd
         return TERN_ERR_TOO_LARGE;
     }
     struct tern_query query = tern_query_write(
-        db, "INSERT INTO updates (round, client, sequence, sha256, size, received_ms)"
-            " VALUES (?, ?, ?, ?, ?, ?)");
+        db, "INSERT INTO updates (round, client, sequence, sha256, size, received_ms, merged)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?)");
     tern_query_bind(&query, update->round);
     tern_query_bind(&query, update->client);
     tern_query_bind(&query, update->sequence);
     tern_query_bind_blob(&query, update->sha256, TERN_SHA256_SIZE);
     tern_query_bind(&query, update->body_len);
     tern_query_bind(&query, update->received_ms);
+    tern_query_bind(&query, update->merged);
     TERN_TRY(tern_query_run(&query));
     return put_body(db, (uint64_t)sqlite3_last_insert_rowid(db->handle), update);
 }
@@ -199,14 +238,15 @@ static void read_update(struct tern_query *query, struct tern_db_update *update)
     update->body = NULL;
     update->body_len = (size_t)tern_query_u64(query);
     update->received_ms = tern_query_u64(query);
+    update->merged = tern_query_u32(query);
 }
 
 enum tern_result tern_db_update_find(struct tern_db *db, uint32_t round, uint64_t client,
                                      struct tern_db_update *out)
 {
     struct tern_query query =
-        tern_query_read(db, "SELECT round, client, sequence, sha256, size, received_ms FROM updates"
-                            " WHERE round = ? AND client = ?");
+        tern_query_read(db, "SELECT round, client, sequence, sha256, size, received_ms, merged"
+                            " FROM updates WHERE round = ? AND client = ?");
     tern_query_bind(&query, round);
     tern_query_bind(&query, client);
     if (!tern_query_row(&query)) {
@@ -239,8 +279,11 @@ enum tern_result tern_db_update_each(struct tern_db *db, uint32_t round,
                                      void *ctx)
 {
     struct tern_query query = tern_query_read(
-        db, "SELECT round, client, sequence, sha256, size, received_ms, body"
-            " FROM updates LEFT JOIN update_bodies USING (id) WHERE round = ? ORDER BY client");
+        db, "SELECT round, client, sequence, sha256, size, received_ms, merged, body"
+            " FROM updates LEFT JOIN update_bodies USING (id)"
+            " WHERE (round = ? AND merged = 0) OR (merged = ? AND merged > 0)"
+            " ORDER BY client, round");
+    tern_query_bind(&query, round);
     tern_query_bind(&query, round);
     enum tern_result visited = TERN_OK;
     while (visited == TERN_OK && tern_query_row(&query)) {
@@ -255,8 +298,10 @@ enum tern_result tern_db_update_each(struct tern_db *db, uint32_t round,
 
 enum tern_result tern_db_update_prune(struct tern_db *db, uint32_t before_round)
 {
-    struct tern_query query = tern_query_write(db, "DELETE FROM update_bodies WHERE id IN"
-                                                   " (SELECT id FROM updates WHERE round < ?)");
+    struct tern_query query =
+        tern_query_write(db, "DELETE FROM update_bodies WHERE id IN"
+                             " (SELECT id FROM updates WHERE round < ? AND merged < ?)");
+    tern_query_bind(&query, before_round);
     tern_query_bind(&query, before_round);
     return tern_query_run(&query);
 }

@@ -1,11 +1,14 @@
-// FedAvg (McMahan et al., AISTATS 2017): the server applies the weighted mean of the updates.
-#include "strategies/weighted_mean.h"
+// FedAvg (McMahan et al., AISTATS 2017): the server applies the mean of the updates, weighted by
+// their examples. A client that does more local steps than another moves the model more.
+#include "strategies/sums.h"
 
 const struct tern_strategy tern_strategy_fedavg = {
     .name = "fedavg",
-    .sends_prox = false,
-    .accumulate = tern_weighted_mean_accumulate,
-    .ready = tern_weighted_mean_ready,
-    .merge = tern_weighted_mean_merge,
-    .report = tern_weighted_mean_report,
+    .parameters = TERN_MEAN_PARAMETERS,
+    .server_learning_rate = 1.0F,
+    .unrecorded = true,
+    .accumulate = tern_mean_accumulate,
+    .ready = tern_mean_ready,
+    .merge = tern_mean_merge,
+    .report = tern_sums_report,
 };

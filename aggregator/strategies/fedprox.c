@@ -1,12 +1,15 @@
 // FedProx (Li et al., MLSys 2020): FedAvg at the server; the clients add mu / 2 * |w - base|^2 to
 // their loss, so that they do not drift far on skewed data.
-#include "strategies/weighted_mean.h"
+#include "strategies/sums.h"
 
 const struct tern_strategy tern_strategy_fedprox = {
     .name = "fedprox",
+    .parameters = TERN_MEAN_PARAMETERS | UINT32_C(1) << TERN_STRATEGY_PROX_MU,
+    .server_learning_rate = 1.0F,
+    .unrecorded = true,
     .sends_prox = true,
-    .accumulate = tern_weighted_mean_accumulate,
-    .ready = tern_weighted_mean_ready,
-    .merge = tern_weighted_mean_merge,
-    .report = tern_weighted_mean_report,
+    .accumulate = tern_mean_accumulate,
+    .ready = tern_mean_ready,
+    .merge = tern_mean_merge,
+    .report = tern_sums_report,
 };

@@ -1,13 +1,32 @@
 #include "strategies/strategy.h"
 
+#include "strategies/bounds.h"
+#include "strategies/steps_norm.h"
+#include "strategies/sums.h"
 #include <string.h>
 
 #define EXACT_IN_DOUBLE (UINT64_C(1) << 53)
+#define PARTS (UINT32_C(1) << 24) // of a unit, in which norms of a_i are kept
+
+#define ENTRY(name) &tern_strategy_##name,
+static const struct tern_strategy *const all[] = {TERN_STRATEGIES(ENTRY, ENTRY)};
+
+// The settings have the same ranges.
+const struct tern_strategy_parameter_entry tern_strategy_parameter_table[TERN_STRATEGY_PARAMETERS] =
+    {
+        [TERN_STRATEGY_NORMALISE] = {"normalise", 0.0, 1.0},
+        [TERN_STRATEGY_LOCAL_MOMENTUM] = {"local_momentum", 0.0, 0.9999},
+        [TERN_STRATEGY_PROX_MU] = {"prox_mu", 0.0, 1e3},
+        [TERN_STRATEGY_SERVER_MOMENTUM] = {"server_momentum", 0.0, 0.9999},
+        [TERN_STRATEGY_BETA1] = {"beta1", 0.0, 0.9999},
+        [TERN_STRATEGY_BETA2] = {"beta2", 0.0, 0.9999},
+        [TERN_STRATEGY_TAU] = {"tau", 1e-9, 1e3},
+        [TERN_STRATEGY_TRIM] = {"trim", 0.0, 0.49},
+        [TERN_STRATEGY_STALENESS_MAX] = {"staleness_max", 0.0, 1e6},
+};
 
 const struct tern_strategy *tern_strategy_find(const char *name)
 {
-    static const struct tern_strategy *const all[] = {&tern_strategy_fedavg,
-                                                      &tern_strategy_fedprox};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         if (strcmp(all[i]->name, name) == 0) {
             return all[i];
@@ -18,39 +37,132 @@ const struct tern_strategy *tern_strategy_find(const char *name)
 
 const char *tern_strategy_names(void)
 {
-    return "fedavg | fedprox";
+    return TERN_STRATEGY_NAMES;
 }
 
-void tern_strategy_begin(struct tern_strategy_sums *sums, const struct tern_strategy *strategy,
-                         const struct tern_model *model, float server_learning_rate,
-                         const struct tern_strategy_totals *totals, float *acc)
+// --- Normalisation
+
+bool tern_strategy_normalises(const struct tern_strategy_rule *rule)
 {
-    memset(sums, 0, sizeof *sums);
-    memset(acc, 0, model->count * sizeof acc[0]);
-    sums->strategy = strategy;
-    sums->model = model;
-    sums->acc = acc;
-    sums->server_learning_rate = server_learning_rate;
-    sums->totals = *totals;
+    return rule->strategy->normalises || rule->parameters[TERN_STRATEGY_NORMALISE] > 0.0F;
+}
+
+static double rule_norm(const struct tern_strategy_rule *rule, uint32_t steps)
+{
+    double alpha = (double)rule->learning_rate * (double)rule->parameters[TERN_STRATEGY_PROX_MU];
+    return tern_steps_norm(steps, (double)rule->parameters[TERN_STRATEGY_LOCAL_MOMENTUM], alpha);
+}
+
+struct kept_norm {
+    uint64_t whole;
+    uint32_t part; // of PARTS
+};
+
+// Sums of whole numbers do not depend on the order in which updates arrive.
+static struct kept_norm keep_norm(const struct tern_strategy_rule *rule, uint32_t steps)
+{
+    double norm = rule_norm(rule, steps);
+    struct kept_norm kept = {.whole = (uint64_t)norm};
+    kept.part = (uint32_t)((norm - (double)kept.whole) * PARTS);
+    return kept;
+}
+
+// The mean of the norms over this one. With equal steps exactly 1, so that the weight is exactly
+// FedAvg's.
+double tern_sums_steps_factor(const struct tern_strategy_totals *totals, uint32_t local_steps)
+{
+    if (!tern_strategy_normalises(&totals->rule) || totals->steps_min == totals->steps_max) {
+        return 1.0;
+    }
+    double sum = (double)totals->norm_whole + (double)totals->norm_part / PARTS;
+    struct kept_norm own = keep_norm(&totals->rule, local_steps);
+    return sum / (double)totals->num_examples / ((double)own.whole + (double)own.part / PARTS);
+}
+
+double tern_strategy_scale(const struct tern_strategy_rule *rule, uint32_t asked, uint32_t done)
+{
+    return tern_strategy_normalises(rule) ? rule_norm(rule, asked) / rule_norm(rule, done) : 1.0;
+}
+
+double tern_strategy_norm_max(const struct tern_strategy_rule *rule)
+{
+    double rho = (double)rule->parameters[TERN_STRATEGY_LOCAL_MOMENTUM];
+    double beta = (double)rule->parameters[TERN_STRATEGY_SERVER_MOMENTUM];
+    double gain = tern_strategy_normalises(rule) ? TERN_UPDATE_LOCAL_STEPS_MAX / (1.0 - rho) : 1.0;
+    double norm = TERN_MOVE_MAX / 2.0 * (1.0 - beta) / gain;
+    return norm < TERN_UPDATE_NORM_MAX ? norm : TERN_UPDATE_NORM_MAX;
+}
+
+// --- States
+
+void tern_strategy_start_state(const struct tern_strategy_rule *rule, size_t state, float *values,
+                               uint32_t count)
+{
+    float tau = rule->parameters[TERN_STRATEGY_TAU];
+    float start = rule->strategy->states[state].at_tau ? tau * tau : 0.0F;
+    for (uint32_t i = 0; i < count; i++) {
+        values[i] = start;
+    }
+}
+
+// --- The first visit
+
+void tern_strategy_count_none(struct tern_strategy_totals *totals,
+                              const struct tern_strategy_rule *rule)
+{
+    memset(totals, 0, sizeof *totals);
+    totals->rule = *rule;
+}
+
+// sum += a * b when that is at most `most`; a and b are below 2^32 or their product cannot be.
+static bool add_product(uint64_t *sum, uint64_t a, uint64_t b, uint64_t most)
+{
+    if (b != 0 && a > most / b) {
+        return false;
+    }
+    if (*sum > most - a * b) {
+        return false;
+    }
+    *sum += a * b;
+    return true;
 }
 
 enum tern_result tern_strategy_count(struct tern_strategy_totals *totals,
                                      const struct tern_contribution *contribution)
 {
     uint64_t n = contribution->num_examples;
-    uint64_t steps = contribution->local_steps;
+    uint32_t steps = contribution->local_steps;
     if (n == 0 || steps == 0) {
         return TERN_ERR_ARGUMENT;
     }
-    // n and steps are below 2^32, so their product cannot wrap; nor can the sum of two values
-    // that are each checked to be at most 2^53.
-    uint64_t example_steps = n * steps;
-    if (example_steps > EXACT_IN_DOUBLE ||
-        totals->example_steps + example_steps > EXACT_IN_DOUBLE) {
+    struct tern_strategy_totals sums = *totals;
+    bool fits = add_product(&sums.example_steps, n, steps, EXACT_IN_DOUBLE);
+    if (tern_strategy_normalises(&sums.rule)) {
+        struct kept_norm norm = keep_norm(&sums.rule, steps);
+        fits = fits && add_product(&sums.norm_whole, n, norm.whole, EXACT_IN_DOUBLE) &&
+               add_product(&sums.norm_part, n, norm.part, UINT64_MAX / 2);
+    }
+    if (!fits) {
         return TERN_ERR_TOO_LARGE;
     }
-    totals->num_examples += n;
-    totals->example_steps += example_steps;
-    totals->updates++;
+    sums.num_examples += n;
+    sums.updates++;
+    sums.steps_min = sums.steps_min == 0 || steps < sums.steps_min ? steps : sums.steps_min;
+    sums.steps_max = steps > sums.steps_max ? steps : sums.steps_max;
+    *totals = sums;
     return TERN_OK;
+}
+
+// --- The second visit
+
+void tern_strategy_begin(struct tern_strategy_sums *sums, const struct tern_model *model,
+                         const struct tern_strategy_totals *totals,
+                         const struct tern_strategy_memory *memory)
+{
+    memset(sums, 0, sizeof *sums);
+    memset(memory->acc, 0, model->count * sizeof memory->acc[0]);
+    sums->strategy = totals->rule.strategy;
+    sums->model = model;
+    sums->totals = *totals;
+    sums->memory = *memory;
 }

@@ -1,10 +1,12 @@
 // A strategy turns the updates of a round into the next global model: four verbs, accumulate,
-// merge, ready and report. Who calls: the round's commit and the replay of stored rounds, which
+// ready, merge and report. Who calls: the round's commit and the replay of stored rounds, which
 // must give the same bits. Pure; the caller owns all memory; not locked.
 //
-// Two passes over a round's updates. The first, tern_strategy_count(), adds up integers, so its
-// order does not matter. The second, accumulate, needs those totals for its weights and must come
-// in ascending client order: float32 additions do not commute in their last bits.
+// Two visits to a round's updates. The first, tern_strategy_count(), adds up integers, so its
+// order does not matter: it happens as updates arrive. The second, accumulate, needs those totals
+// for its weights and must come in ascending (client, round) order: float32 additions do not
+// commute in their last bits. Strategies that look at each coordinate over all updates may ask for
+// the second visit several times, a range of coordinates each.
 #ifndef TERN_STRATEGY_H
 #define TERN_STRATEGY_H
 
@@ -15,48 +17,128 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// What an update says about itself.
+// The one list of all strategies: FIRST is the default. The table, --help, and the sentences that
+// list what is allowed follow from it; each is tern_strategy_<name>, in <name>.c.
+#define TERN_STRATEGIES(FIRST, NEXT)                                                               \
+    FIRST(fednova)                                                                                 \
+    NEXT(fedavg)                                                                                   \
+    NEXT(fedprox)                                                                                  \
+    NEXT(fedavgm)                                                                                  \
+    NEXT(fedadam) NEXT(fedadagrad) NEXT(fedyogi) NEXT(fedmedian) NEXT(fedtrimmedavg) NEXT(fedbuff)
+
+// "fednova | fedavg | ...": a string literal.
+#define TERN_STRATEGY_NAMES TERN_STRATEGIES(TERN_STRATEGY_NAME_FIRST, TERN_STRATEGY_NAME_NEXT)
+#define TERN_STRATEGY_NAME_FIRST(name) #name
+#define TERN_STRATEGY_NAME_NEXT(name) " | " #name
+#define TERN_STRATEGY_DEFAULT TERN_STRATEGIES(TERN_STRATEGY_NAME_FIRST, TERN_STRATEGY_NAME_NONE)
+#define TERN_STRATEGY_NAME_NONE(name)
+
+// --- Parameters: numbers that a strategy's arithmetic depends on, kept with each round
+
+enum tern_strategy_parameter {
+    TERN_STRATEGY_NORMALISE,       // 0 or 1: divide by the norm of a_i (steps_norm.h)
+    TERN_STRATEGY_LOCAL_MOMENTUM,  // rho of the clients' SGD, which a_i depends on
+    TERN_STRATEGY_PROX_MU,         // of the clients' proximal term, likewise
+    TERN_STRATEGY_SERVER_MOMENTUM, // beta of FedAvgM
+    TERN_STRATEGY_BETA1,
+    TERN_STRATEGY_BETA2,
+    TERN_STRATEGY_TAU,
+    TERN_STRATEGY_TRIM,          // share of the updates cut off on each side
+    TERN_STRATEGY_STALENESS_MAX, // versions
+    TERN_STRATEGY_PARAMETERS,    // how many
+};
+
+struct tern_strategy_parameter_entry {
+    const char *name; // in a round's row: "beta1"
+    double least;
+    double most;
+};
+extern const struct tern_strategy_parameter_entry
+    tern_strategy_parameter_table[TERN_STRATEGY_PARAMETERS];
+
+struct tern_strategy;
+
+// A strategy with its numbers: what a round is merged by.
+struct tern_strategy_rule {
+    const struct tern_strategy *strategy;
+    float parameters[TERN_STRATEGY_PARAMETERS]; // those that it does not use are 0
+    float server_learning_rate;                 // above 0
+    float learning_rate;                        // of the clients, which a_i depends on with prox_mu
+};
+
+// --- Updates
+
+// What an update says about itself, and the aggregator of it.
 struct tern_contribution {
     uint32_t num_examples; // >= 1
     uint32_t local_steps;  // >= 1
     float loss;            // mean training loss
+    uint32_t staleness;    // versions made since the one that its task began from
 };
 
 struct tern_strategy_report {
     uint32_t updates;
     uint64_t num_examples;
     float mean_loss;       // weighted by num_examples
-    float effective_steps; // weighted mean of local steps: tau_eff of FedNova
+    float effective_steps; // mean of the local steps, weighted by num_examples
     float step_norm;       // Euclidean norm of the change of the global model
 };
 
-struct tern_strategy;
-
-// Result of the first pass.
+// Result of the first visit.
 struct tern_strategy_totals {
+    struct tern_strategy_rule rule;
     uint32_t updates;
     uint64_t num_examples;
     uint64_t example_steps; // sum of num_examples * local_steps
+    // Sum of num_examples * norm of a_i, which is kept to 2^-24: whole units, and 2^-24ths. Only
+    // of a rule that normalises.
+    uint64_t norm_whole;
+    uint64_t norm_part;
+    uint32_t steps_min; // 0: no update yet
+    uint32_t steps_max;
+};
+
+#define TERN_STRATEGY_STATES 2
+
+// Memory of a merge, all of it the caller's.
+struct tern_strategy_memory {
+    float *acc;                          // model->count values
+    float *states[TERN_STRATEGY_STATES]; // likewise, as many as the strategy has; else NULL
+    float *decoded;                      // per_coordinate: likewise; else NULL
+    uint32_t *columns;                   // per_coordinate: room for columns_room; else NULL
+    size_t columns_room;                 // >= totals.updates
 };
 
 // One round's sums.
 struct tern_strategy_sums {
     const struct tern_strategy *strategy;
     const struct tern_model *model;
-    float *acc; // model->count float32 values, caller-owned
-    float server_learning_rate;
-
     struct tern_strategy_totals totals;
-    uint32_t accumulated; // updates seen by the second pass
+    struct tern_strategy_memory memory;
+
+    uint32_t accumulated; // updates seen by the present pass
+    uint32_t first;       // coordinates below this one are done; used by per_coordinate
     double loss_sum;      // of num_examples * loss
     double step_square;   // of the merged change
 };
 
+struct tern_strategy_state {
+    const char *name; // in the store: "m"; NULL = the strategy has no such state
+    bool at_tau;      // starts at tau squared rather than zero
+};
+
 struct tern_strategy {
     const char *name;
-    bool sends_prox; // clients get the configured prox_mu; otherwise 0
+    uint32_t parameters;        // bit i: it uses parameter i
+    float server_learning_rate; // when none is configured
+    bool normalises;            // always, whatever the parameter says
+    bool unrecorded;     // rounds without recorded parameters are from when it always normalised
+    bool sends_prox;     // clients get the configured prox_mu; otherwise 0
+    bool takes_late;     // updates of closed rounds count in the open one
+    bool per_coordinate; // it needs `decoded` and `columns`
+    struct tern_strategy_state states[TERN_STRATEGY_STATES];
 
-    // Adds one update: acc += weight * decoded. The container is untrusted and checked whole first.
+    // Takes one update in. The container is untrusted and checked whole first.
     // TERN_ERR_STATE when more updates come than were counted; errors of
     // tern_container_accumulate().
     // On error the sums are unchanged.
@@ -64,36 +146,57 @@ struct tern_strategy {
                                    const struct tern_contribution *contribution,
                                    const uint8_t *container, size_t len);
 
-    // Whether every counted update is in, and at least one, so that merge may be called.
+    // Whether every counted update is in, as often as is needed, and at least one, so that merge
+    // may be called. While it says no after a full pass, and updates were counted, another pass
+    // over all updates is wanted.
     bool (*ready)(const struct tern_strategy_sums *sums);
 
-    // Moves the global model[0..model->count) by the accumulated change.
+    // Moves the global model[0..model->count), and the states.
     // TERN_ERR_STATE       not ready
-    // TERN_ERR_NON_FINITE  a weight would overflow; global is then unchanged
+    // TERN_ERR_NON_FINITE  a weight would overflow; global is then unchanged, states are not
     enum tern_result (*merge)(struct tern_strategy_sums *sums, float *global);
 
     // After merge: what the round amounted to.
     void (*report)(const struct tern_strategy_sums *sums, struct tern_strategy_report *report);
 };
 
-// The strategy of that name ("fedavg", "fedprox"), or NULL.
+// The strategy of that name, or NULL.
 const struct tern_strategy *tern_strategy_find(const char *name);
 
-// Every known name, for error messages and --help: "fedavg | fedprox". Static string.
+// Every known name, for error messages and --help. Static string.
 const char *tern_strategy_names(void);
 
-// First pass: adds one update to the totals, which start as zeros. TERN_ERR_ARGUMENT when
-// num_examples or local_steps is 0; TERN_ERR_TOO_LARGE when the totals would no longer be exact in
-// float64 (above 2^53). On error the totals are unchanged.
+// Whether the rule divides by the norm of a_i, so that clients that do more steps do not weigh
+// more (FedNova: Wang et al., NeurIPS 2020).
+bool tern_strategy_normalises(const struct tern_strategy_rule *rule);
+
+// By how much the rule scales up an update of `done` local steps whose task asked for more.
+double tern_strategy_scale(const struct tern_strategy_rule *rule, uint32_t asked, uint32_t done);
+
+// The largest Euclidean norm that an update may have under this rule, at most
+// TERN_UPDATE_NORM_MAX; see bounds.h.
+double tern_strategy_norm_max(const struct tern_strategy_rule *rule);
+
+// Sets a state to what it starts from. values: model->count.
+void tern_strategy_start_state(const struct tern_strategy_rule *rule, size_t state, float *values,
+                               uint32_t count);
+
+// First visit: begins with no update.
+void tern_strategy_count_none(struct tern_strategy_totals *totals,
+                              const struct tern_strategy_rule *rule);
+
+// First visit: adds one update. TERN_ERR_ARGUMENT when num_examples or local_steps is 0;
+// TERN_ERR_TOO_LARGE when the totals would no longer be exact in float64 (above 2^53). On error the
+// totals are unchanged.
 TERN_MUST_USE enum tern_result tern_strategy_count(struct tern_strategy_totals *totals,
                                                    const struct tern_contribution *contribution);
 
-// Starts the second pass: zeroes acc and all sums.
-void tern_strategy_begin(struct tern_strategy_sums *sums, const struct tern_strategy *strategy,
-                         const struct tern_model *model, float server_learning_rate,
-                         const struct tern_strategy_totals *totals, float *acc);
+// Starts the second visit: zeroes acc and all sums, leaves the states.
+void tern_strategy_begin(struct tern_strategy_sums *sums, const struct tern_model *model,
+                         const struct tern_strategy_totals *totals,
+                         const struct tern_strategy_memory *memory);
 
-extern const struct tern_strategy tern_strategy_fedavg;
-extern const struct tern_strategy tern_strategy_fedprox;
+#define TERN_STRATEGY_DECLARE(name) extern const struct tern_strategy tern_strategy_##name;
+TERN_STRATEGIES(TERN_STRATEGY_DECLARE, TERN_STRATEGY_DECLARE)
 
 #endif

@@ -9,9 +9,9 @@ static const struct tern_setting table[] = {
 };
 
 // What an experiment's file also holds for the aggregator and the fleet.
-static const char *const foreign[] = {"federation", "server",   "round",      "train",
-                                      "codec",      "strategy", "schedule",   "limits",
-                                      "admin",      "fleet",    "experiment", NULL};
+static const char *const foreign[] = {"federation",     "server",     "round",  "train", "codec",
+                                      "strategy",       "schedule",   "limits", "admin", "fleet",
+                                      "error_feedback", "experiment", NULL};
 
 const struct tern_settings tern_client_settings_table =
     TERN_SETTINGS("tern-client", table, foreign);

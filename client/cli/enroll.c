@@ -1,4 +1,5 @@
 #include "cli/json.h"
+#include "cli/model.h"
 #include "cli/provisioned.h"
 #include "cli/session.h"
 #include "cli/verbs.h"
@@ -62,6 +63,17 @@ static int provision(struct tern_cli *cli, struct session *session)
     return say_enrolled(cli, tern_client_identity(&session->client));
 }
 
+// What a model that is not built in looks like is fetched at once, while somebody is looking. The
+// client is enrolled all the same when that fails: it is tried again at each start.
+static int fetch_model(struct tern_cli *cli, struct session *session)
+{
+    if (session_build_model(session) != TERN_OK) {
+        fprintf(stderr, "tern-client: enrolled, but %s; it is tried again when the client runs\n",
+                session->why);
+    }
+    return say_enrolled(cli, tern_client_identity(&session->client));
+}
+
 static int enroll(struct tern_cli *cli, struct session *session)
 {
     char code[CODE_MAX];
@@ -94,7 +106,7 @@ static int enroll(struct tern_cli *cli, struct session *session)
                              session->settings->server, tern_result_sentence(result),
                              tern_curl_why(session->curl));
     }
-    return say_enrolled(cli, tern_client_identity(&session->client));
+    return fetch_model(cli, session);
 }
 
 static uint64_t wire_bytes(const struct session *session)

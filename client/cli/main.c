@@ -9,6 +9,13 @@ static const struct tern_cli_option enroll_options[] = {
     {0},
 };
 
+static const struct tern_cli_option train_check_options[] = {
+    {"steps", "N", "local steps of the trial (5)"},
+    {"batch", "N", "examples in a batch (32)"},
+    {"learning-rate", "R", "learning rate (0.05)"},
+    {0},
+};
+
 static const struct tern_cli_verb verbs[] = {
     {"enroll", "join a federation", "CODE",
      "Exchanges a code of `tern-aggregator enroll-code` for this client's identity, which is kept\n"
@@ -67,6 +74,17 @@ static const struct tern_cli_verb verbs[] = {
      "  tern-client conditions --config client.ini\n"
      "  tern-client conditions --set client.when='unmetered, charging, temperature<70' --json\n",
      NULL, 0, 0, verb_conditions},
+    {"train-check", "try a trainer of your own, before it takes part", "MODEL",
+     "Runs what client.trainer names as the client would: a few local steps from a fresh model,\n"
+     "then an evaluation, and says what is wrong with the answer, or with the trainer. MODEL is\n"
+     "the spec of a built-in model, e.g. mlp:784-64-10, or a .safetensors file of your own.\n"
+     "Needs no aggregator and no enrolment, and changes nothing. Ends with 1 when training "
+     "failed,\n"
+     "or, for a client.evaluator, the evaluation.\n"
+     "\n"
+     "  tern-client train-check mlp:784-64-10 --set client.trainer=command \\\n"
+     "      --set client.trainer_command='python3 train.py --data digits.csv'\n",
+     train_check_options, 1, 1, verb_train_check},
     {0},
 };
 

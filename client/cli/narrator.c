@@ -5,9 +5,56 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 // --- Log lines
 // -----------------------------------------------------------------------------------
+
+// Lines of a trainer's output that are logged when it failed, the last ones.
+#define OUTPUT_LINES 5
+
+static const char *last_lines(const char *output, int lines)
+{
+    const char *from = output + strlen(output);
+    for (; from > output; from--) {
+        if (from[-1] == '\n' && *from != '\0' && --lines == 0) {
+            return from;
+        }
+    }
+    return from;
+}
+
+static void log_output(const char *output)
+{
+    const char *from = last_lines(output, OUTPUT_LINES);
+    while (*from != '\0') {
+        char line[TERN_LOG_TEXT_MAX];
+        const size_t len = strcspn(from, "\n");
+        snprintf(line, sizeof line, "%.*s", (int)len, from);
+        tern_log(TERN_LOG_WARN, "trainer-output", "line=%s", TERN_LOG_TEXT(line));
+        from += from[len] == '\n' ? len + 1 : len;
+    }
+}
+
+static void log_metrics(const struct narrator *narrator, const struct tern_client_event *event)
+{
+    const char *metrics = narrator->external != NULL ? external_metrics(narrator->external) : "";
+    if (metrics[0] != '\0') {
+        tern_log(TERN_LOG_INFO, "trainer-metrics", "round=%u metrics=%s", event->round,
+                 TERN_LOG_TEXT(metrics));
+    }
+}
+
+// What the port that failed says beyond the event's sentence.
+static const char *detail_of(const struct narrator *narrator, enum tern_result result)
+{
+    if (result == TERN_ERR_NETWORK || result == TERN_ERR_TLS) {
+        return narrator->curl != NULL ? tern_curl_why(narrator->curl) : "";
+    }
+    const bool trained = result == TERN_ERR_TRAINER || result == TERN_ERR_IO ||
+                         result == TERN_ERR_NO_SPACE || result == TERN_ERR_NO_MEMORY;
+    return trained && narrator->external != NULL ? external_why(narrator->external) : "";
+}
 
 static void log_progress(const struct tern_client_event *event)
 {
@@ -66,11 +113,13 @@ static void log_pause(const struct narrator *narrator, const struct tern_client_
                  event->sequence, event->wait_ms);
         break;
     case TERN_EVENT_TROUBLE: {
-        const bool link = event->result == TERN_ERR_NETWORK || event->result == TERN_ERR_TLS;
-        const char *detail = link && narrator->curl != NULL ? tern_curl_why(narrator->curl) : "";
+        const char *detail = detail_of(narrator, event->result);
         tern_log(TERN_LOG_WARN, name, "result=%s status=%d wait_ms=%u why=%s detail=%s",
                  tern_result_name(event->result), event->status, event->wait_ms,
                  TERN_LOG_TEXT(event->why), TERN_LOG_TEXT(detail));
+        if (event->result == TERN_ERR_TRAINER && narrator->external != NULL) {
+            log_output(external_output(narrator->external));
+        }
         break;
     }
     case TERN_EVENT_BUDGET:
@@ -183,6 +232,9 @@ void narrator_on_event(void *ctx, const struct tern_client_event *event)
     default:
         log_progress(event);
         break;
+    }
+    if (event->kind == TERN_EVENT_TRAINED || event->kind == TERN_EVENT_EVALUATED) {
+        log_metrics(narrator, event);
     }
     if (narrator->once) {
         listen_for_end(narrator, event);

@@ -2,15 +2,17 @@
 #ifndef TERN_CLIENT_NARRATOR_H
 #define TERN_CLIENT_NARRATOR_H
 
+#include "cli/external.h"
 #include "client.h"
 #include "posix/transport.h"
 
 struct narrator {
-    bool once;                    // listen for the end of one round
-    uint32_t trouble_limit;       // once: failures in a row that end it
-    int exit_code;                // once: what the round came to
-    bool heard;                   // once: the round is over
-    const struct tern_curl *curl; // says why the network failed; may be NULL
+    bool once;                               // listen for the end of one round
+    uint32_t trouble_limit;                  // once: failures in a row that end it
+    int exit_code;                           // once: what the round came to
+    bool heard;                              // once: the round is over
+    const struct tern_curl *curl;            // says why the network failed; may be NULL
+    const struct external_trainer *external; // says why training failed; may be NULL
     uint32_t troubles;
     bool evaluated;
     struct tern_client_event last; // once: the event that ended it; `why` stands below

@@ -1,5 +1,6 @@
 #include "cli/provisioned.h"
 
+#include "tensor/manifest.h"
 #include "util/bytes.h"
 
 #include <cjson/cJSON.h>
@@ -58,6 +59,17 @@ static enum tern_result take_flag(const cJSON *root, const char *key, bool *flag
     return item == NULL || cJSON_IsBool(item) ? TERN_OK : TERN_ERR_CORRUPT;
 }
 
+// 0 where there is none: the spec gives the model.
+static enum tern_result take_manifest(const cJSON *root, uint32_t *bytes)
+{
+    uint64_t value = 0;
+    if (cJSON_GetObjectItemCaseSensitive(root, "manifest") != NULL) {
+        TERN_TRY(take_whole(root, "manifest", &value));
+    }
+    *bytes = (uint32_t)value;
+    return value <= TERN_MANIFEST_MAX ? TERN_OK : TERN_ERR_CORRUPT;
+}
+
 static enum tern_result take(const cJSON *root, struct tern_client_identity *identity)
 {
     char hash[2 * TERN_SHA256_SIZE + 1];
@@ -67,6 +79,7 @@ static enum tern_result take(const cJSON *root, struct tern_client_identity *ide
     TERN_TRY(take_whole(root, "seed", &identity->model_seed));
     TERN_TRY(take_text(root, "model_hash", hash, sizeof hash));
     TERN_TRY(take_flag(root, "evaluator", &identity->evaluator));
+    TERN_TRY(take_manifest(root, &identity->manifest));
     return strlen(hash) == sizeof hash - 1
                ? tern_hex_decode(hash, identity->model_hash, TERN_SHA256_SIZE)
                : TERN_ERR_CORRUPT;

@@ -52,10 +52,13 @@ static void sleep_ms(uint32_t ms)
 
 static enum tern_result start(struct session *session, struct narrator *narrator)
 {
-    const struct session_listener listener = {
-        .on_event = narrator_on_event, .ctx = narrator, .abort = &interrupted};
+    const struct session_listener listener = {.on_event = narrator_on_event,
+                                              .ctx = narrator,
+                                              .abort = &interrupted,
+                                              .patient = !narrator->once};
     TERN_TRY(session_open(session, &tern_client_settings, &listener));
     narrator->curl = session->curl;
+    narrator->external = &session->external;
     TERN_TRY(session_identify(session));
     TERN_TRY(session_restore(session));
     const struct tern_client_identity *identity = tern_client_identity(&session->client);

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "cli/session.h"
 #include "cli/conditions.h"
+#include "cli/model.h"
 
 #include "version.h"
 
@@ -59,11 +60,16 @@ static const char *name_of(struct session *session)
     return session->host;
 }
 
-static bool builds_model(const char *spec, const uint8_t *hash)
+// A pause stops a command that trains; then the listener is told.
+static void on_event(void *ctx, const struct tern_client_event *event)
 {
-    struct tern_model model;
-    return tern_model_from_spec(&model, spec) == TERN_OK &&
-           memcmp(model.hash, hash, TERN_SHA256_SIZE) == 0;
+    struct session *session = ctx;
+    if (event->kind == TERN_EVENT_PAUSED || event->kind == TERN_EVENT_RESUMED) {
+        external_pause(&session->external, event->kind == TERN_EVENT_PAUSED);
+    }
+    if (session->listener.on_event != NULL) {
+        session->listener.on_event(session->listener.ctx, event);
+    }
 }
 
 static enum tern_result read_conditions(struct session *session)
@@ -71,6 +77,7 @@ static enum tern_result read_conditions(struct session *session)
     char why[CONDITIONS_WHY_MAX];
     const enum tern_result result =
         conditions_from_settings(session->settings, &session->conditions, why);
+    session->conditions.cpu_seconds = external_cpu_seconds;
     return result == TERN_OK ? TERN_OK : explain(session, result, "%s", why);
 }
 
@@ -100,14 +107,16 @@ static enum tern_result init_client(struct session *session,
         .budget_per_month = settings->budget_per_month,
         .budget_wait_ms = (uint32_t)settings->budget_look_again,
         .look_again_ms = (uint32_t)settings->look_again,
-        .builds_model = builds_model,
+        .builds_model = session_builds_spec,
+        .takes_manifests = true,
     };
     if (session->curl != NULL) {
         config.ports.transport = tern_curl_port(session->curl);
     }
     if (listener != NULL) {
-        config.on_event = listener->on_event;
-        config.event_ctx = listener->ctx;
+        session->listener = *listener;
+        config.on_event = on_event;
+        config.event_ctx = session;
     }
     const enum tern_result result = tern_client_init(&session->client, &config);
     return result == TERN_OK ? TERN_OK
@@ -246,21 +255,16 @@ static enum tern_result open_data(struct session *session, struct tern_builtin_c
 // --- Memory
 // -----------------------------------------------------------------------------------------
 
-static enum tern_result build_model(struct session *session)
-{
-    const char *spec = tern_client_identity(&session->client)->model_spec;
-    const enum tern_result result = tern_model_from_spec(&session->model, spec);
-    return result == TERN_OK ? TERN_OK
-                             : explain(session, result,
-                                       "the federation's model \"%s\" is none that this version "
-                                       "can build: %s",
-                                       spec, tern_result_sentence(result));
-}
-
 static enum tern_result build_trainer(struct session *session)
 {
     struct tern_builtin_config config = {.model = &session->model,
                                          .max_batch = session->settings->max_batch};
+    if (!session_model_is_built_in(session)) {
+        return explain(session, TERN_ERR_CONFIG,
+                       "the model \"%s\" is none that this program can train by itself: name a "
+                       "trainer for it with client.trainer = command or library (docs/TRAINERS.md)",
+                       tern_client_identity(&session->client)->model_spec);
+    }
     TERN_TRY(open_data(session, &config));
     const size_t size = tern_builtin_trainer_bound(&config);
     session->arena = size > 0 ? malloc(size) : NULL;
@@ -320,14 +324,40 @@ static enum tern_result restore(struct session *session,
                                        session->settings->state_dir, tern_result_sentence(result));
 }
 
+static enum tern_result open_external(struct session *session, struct tern_trainer *trainer)
+{
+    char why[EXTERNAL_WHY_MAX];
+    char folder[PATH_MAX];
+    snprintf(folder, sizeof folder, "%s/trainer", session->settings->state_dir);
+    const enum tern_result result =
+        external_open(&session->external, session->settings, &session->model,
+                      tern_client_identity(&session->client)->model_spec, folder, why);
+    *trainer = external_port(&session->external);
+    return result == TERN_OK ? TERN_OK : explain(session, result, "%s", why);
+}
+
+// Of client.trainer. A trainer of the user's has data of its own.
+static enum tern_result open_trainer(struct session *session, struct tern_trainer *trainer)
+{
+    char why[EXTERNAL_WHY_MAX];
+    if (external_kind_of(session->settings, &session->external.kind, why) != TERN_OK) {
+        return explain(session, TERN_ERR_CONFIG, "%s", why);
+    }
+    if (session->external.kind != EXTERNAL_NONE) {
+        return open_external(session, trainer);
+    }
+    TERN_TRY(build_trainer(session));
+    *trainer = tern_builtin_trainer_port(&session->trainer);
+    return TERN_OK;
+}
+
 enum tern_result session_restore(struct session *session)
 {
     struct tern_client_workspace workspace = {0};
     TERN_TRY(read_storage(session, &workspace));
-    TERN_TRY(build_model(session));
-    TERN_TRY(build_trainer(session));
+    TERN_TRY(session_build_model(session));
+    TERN_TRY(open_trainer(session, &workspace.trainer));
     TERN_TRY(take_memory(session, &workspace));
-    workspace.trainer = tern_builtin_trainer_port(&session->trainer);
     return restore(session, &workspace);
 }
 
@@ -335,13 +365,14 @@ enum tern_result session_restore_reader(struct session *session)
 {
     struct tern_client_workspace workspace = {0};
     TERN_TRY(read_storage(session, &workspace));
-    TERN_TRY(build_model(session));
+    TERN_TRY(session_build_model(session));
     TERN_TRY(take_memory(session, &workspace));
     return restore(session, &workspace);
 }
 
 void session_close(struct session *session)
 {
+    external_close(&session->external);
     tern_posix_conditions_close(&session->conditions);
     tern_curl_close(session->curl);
     tern_file_store_close(session->store);

@@ -4,6 +4,7 @@
 #define TERN_CLIENT_SESSION_H
 
 #include "cli/client_settings.h"
+#include "cli/external.h"
 #include "client.h"
 #include "data/source.h"
 #include "posix/conditions.h"
@@ -14,6 +15,14 @@
 
 #define SESSION_WHY_MAX 512
 
+// Who listens to the client's events, and what ends its requests.
+struct session_listener {
+    void (*on_event)(void *ctx, const struct tern_client_event *event);
+    void *ctx;
+    const volatile sig_atomic_t *abort;
+    bool patient; // a start without a connection waits for one
+};
+
 struct session {
     const struct tern_client_settings *settings;
     struct tern_client client;
@@ -23,6 +32,8 @@ struct session {
     struct tern_model model;
     struct tern_data data;
     struct tern_builtin_trainer trainer;
+    struct external_trainer external;
+    struct session_listener listener;
     void *arena;
     float *weights;
     void *error_buffer;
@@ -30,13 +41,6 @@ struct session {
     uint8_t *blob;
     char host[64];
     char why[SESSION_WHY_MAX]; // after an error: what is wrong and what to do
-};
-
-// Who listens to the client's events, and what ends its requests.
-struct session_listener {
-    void (*on_event)(void *ctx, const struct tern_client_event *event);
-    void *ctx;
-    const volatile sig_atomic_t *abort;
 };
 
 // Locks the state directory and prepares a connection. *session is zeroed.

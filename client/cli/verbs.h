@@ -13,5 +13,6 @@ int verb_once(struct tern_cli *cli);
 int verb_status(struct tern_cli *cli);
 int verb_meter(struct tern_cli *cli);
 int verb_conditions(struct tern_cli *cli);
+int verb_train_check(struct tern_cli *cli);
 
 #endif

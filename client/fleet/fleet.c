@@ -3,6 +3,9 @@
 #include "data/partition.h"
 #include "data/source.h"
 #include "fleet/member.h"
+#include "fleet/replicas.h"
+#include "tensor/manifest.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -76,6 +79,12 @@ static struct tern_view largest_shard(const struct fleet *fleet)
 
 // --- Clients
 
+// The evaluator's, who is there from the start, as others may not be.
+static const struct tern_client_identity *identity_of(const struct fleet *fleet)
+{
+    return tern_client_identity(&fleet->members[fleet->member_count - 1].client);
+}
+
 static enum tern_result enroll_all(struct fleet *fleet)
 {
     uint32_t training = fleet->settings->fleet_clients;
@@ -98,17 +107,24 @@ static enum tern_result enroll_all(struct fleet *fleet)
 
 static enum tern_result make_trainers(struct fleet *fleet)
 {
-    const struct tern_client_identity *identity = tern_client_identity(&fleet->members[0].client);
+    const struct tern_client_identity *identity = identity_of(fleet);
     uint32_t workers = fleet->settings->fleet_workers;
     if (workers == 0) {
         long cores = sysconf(_SC_NPROCESSORS_ONLN);
         workers = cores > 0 ? (uint32_t)cores : 1;
     }
-    enum tern_result result = tern_model_from_spec(&fleet->model, identity->model_spec);
-    if (result == TERN_OK) {
-        const struct tern_view test = tern_view_all(&fleet->data.test);
-        result = tern_pool_init(&fleet->pool, &fleet->model, workers, largest_shard(fleet), test);
+    enum tern_result result =
+        tern_model_build(&fleet->model, identity->model_spec, NULL, 0, identity->model_hash);
+    if (result != TERN_OK) {
+        snprintf(
+            fleet->why, 512,
+            "the aggregator's model %s is not built in, or its tensors have rules of their own "
+            "(tensors.rules); tern-fleet trains neither",
+            identity->model_spec);
+        return result;
     }
+    const struct tern_view test = tern_view_all(&fleet->data.test);
+    result = tern_pool_init(&fleet->pool, &fleet->model, workers, largest_shard(fleet), test);
     if (result != TERN_OK) {
         snprintf(fleet->why, 512,
                  "the aggregator's model %s cannot be trained on examples of %u features and %u "
@@ -124,8 +140,11 @@ static enum tern_result restore_all(struct fleet *fleet)
     for (uint32_t i = 0; i < fleet->member_count; i++) {
         struct tern_member *member = &fleet->members[i];
         member->seat.pool = &fleet->pool;
+        member->test = tern_view_all(&fleet->data.test);
+        member->planned_rounds = fleet->run->planned_rounds;
         if (member->evaluator) {
-            member->seat.test = tern_view_all(&fleet->data.test);
+            member->measures = true;
+            member->seat.test = member->test;
         } else {
             member->seat.train = shard(fleet, i);
         }
@@ -157,9 +176,12 @@ static void print_round(const struct fleet *fleet, uint32_t version,
     if (fleet->run->planned_rounds > 0) {
         snprintf(of, sizeof of, "/%u", fleet->run->planned_rounds);
     }
-    fprintf(fleet->run->out, "[ROUND %u%s] %u updates, accuracy %.4f, up %s down %s per client\n",
-            version, of, round->updates, round->accuracy,
-            tern_fleet_format_bytes((double)round->up / updates, up),
+    char accuracy[24] = "";
+    if (!isnan(round->accuracy)) {
+        snprintf(accuracy, sizeof accuracy, "accuracy %.4f, ", round->accuracy);
+    }
+    fprintf(fleet->run->out, "[ROUND %u%s] %u updates, %sup %s down %s per client\n", version, of,
+            round->updates, accuracy, tern_fleet_format_bytes((double)round->up / updates, up),
             tern_fleet_format_bytes((double)round->down / updates, down));
     fflush(fleet->run->out);
 }
@@ -203,6 +225,7 @@ static void add_versions(const struct tern_progress *progress, struct tern_fleet
             results->accuracy[i - progress->first] = version->accuracy;
             results->round_up[i - progress->first] = (double)version->up;
             results->round_down[i - progress->first] = (double)version->down;
+            results->round_trunk[i - progress->first] = (double)version->trunk;
         }
     }
     if (progress->encoded > 0) {
@@ -220,26 +243,59 @@ static void add_bytes(const struct fleet *fleet, struct tern_fleet_results *resu
     }
 }
 
-static enum tern_result collect(const struct fleet *fleet, struct tern_fleet_results *results)
+// The records, from now on the results'.
+static void take_records(struct tern_progress *progress, struct tern_fleet_results *results)
 {
-    const struct tern_client_identity *identity = tern_client_identity(&fleet->members[0].client);
-    memset(results, 0, sizeof *results);
-    size_t versions = fleet->progress.shown - fleet->progress.first + 1u;
+    tern_records_sort(&progress->records);
+    results->records = progress->records;
+    memset(&progress->records, 0, sizeof progress->records);
+}
+
+static enum tern_result take_memory(struct tern_fleet_results *results, size_t versions,
+                                    uint32_t clients)
+{
     results->accuracy = calloc(versions, sizeof *results->accuracy);
     results->round_up = calloc(versions, sizeof *results->round_up);
     results->round_down = calloc(versions, sizeof *results->round_down);
-    if (results->accuracy == NULL || results->round_up == NULL || results->round_down == NULL) {
-        tern_fleet_results_clear(results);
-        return TERN_ERR_NO_MEMORY;
-    }
+    results->round_trunk = calloc(versions, sizeof *results->round_trunk);
+    results->replica_accuracy = calloc(clients, sizeof *results->replica_accuracy);
+    results->replica_version = calloc(clients, sizeof *results->replica_version);
+    const bool taken = results->accuracy != NULL && results->round_up != NULL &&
+                       results->round_down != NULL && results->round_trunk != NULL &&
+                       results->replica_accuracy != NULL && results->replica_version != NULL;
+    return taken ? TERN_OK : TERN_ERR_NO_MEMORY;
+}
+
+static void describe(const struct fleet *fleet, struct tern_fleet_results *results)
+{
+    const struct tern_client_identity *identity = identity_of(fleet);
     memcpy(results->codec, fleet->progress.codec, sizeof results->codec);
     memcpy(results->model_hash, fleet->progress.model_hash, sizeof results->model_hash);
     snprintf(results->model, sizeof results->model, "%s", identity->model_spec);
     results->seed = identity->model_seed;
     results->clients = fleet->settings->fleet_clients;
+    results->values = fleet->model.count;
     results->float32_payload = float32_payload(&fleet->model);
-    add_versions(&fleet->progress, results);
+}
+
+static enum tern_result collect(struct fleet *fleet, struct tern_fleet_results *results)
+{
+    struct tern_progress *progress = &fleet->progress;
+    memset(results, 0, sizeof *results);
+    describe(fleet, results);
+    enum tern_result result =
+        take_memory(results, progress->shown - progress->first + 1u, results->clients);
+    if (result == TERN_OK) {
+        result = tern_replicas_measure(fleet->members, results->clients, results->replica_accuracy,
+                                       results->replica_version);
+    }
+    if (result != TERN_OK) {
+        tern_fleet_results_clear(results);
+        return result;
+    }
+    add_versions(progress, results);
     add_bytes(fleet, results);
+    take_records(progress, results);
     return TERN_OK;
 }
 

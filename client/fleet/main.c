@@ -1,5 +1,6 @@
 // tern-fleet: many clients in one process, for experiments and load.
 #include "fleet/fleet.h"
+#include "fleet/global_model.h"
 #include "fleet/planned_rounds.h"
 #include "hosted/cli.h"
 #include "posix/transport.h"
@@ -138,6 +139,21 @@ static int compare(struct tern_cli *cli)
     return code;
 }
 
+// --- evaluate
+
+static int evaluate(struct tern_cli *cli)
+{
+    char why[512];
+    double accuracy = 0;
+    const enum tern_result result =
+        tern_global_model_measure(&settings, cli->arguments[0], cli->arguments[1], &accuracy, why);
+    if (result != TERN_OK) {
+        return tern_cli_fail(cli, result, "%s", why);
+    }
+    printf("global model: accuracy %.4f\n", accuracy);
+    return TERN_EXIT_OK;
+}
+
 static const struct tern_cli_verb verbs[] = {
     {"run", "run a fleet against an aggregator until the federation is finished", "",
      "Enrols fleet.clients clients, and one that evaluates, with one join code; runs each in a\n"
@@ -156,6 +172,15 @@ static const struct tern_cli_verb verbs[] = {
      "\n"
      "  tern-fleet compare 3lc.json float32.json\n",
      NULL, 2, 2, compare},
+    {"evaluate", "measure the global model of a finished run", "RUN.json MODEL.f32",
+     "Measures the weights that `tern-aggregator export MODEL.f32` wrote after the run, on the "
+     "test\n"
+     "set of [data], and adds global_accuracy and global_loss to the run's JSON. A file that is "
+     "not\n"
+     "the model of that run is refused.\n"
+     "\n"
+     "  tern-fleet evaluate --config experiment.ini run.json model.f32\n",
+     NULL, 2, 2, evaluate},
     {0},
 };
 

@@ -2,20 +2,60 @@
 #include "hosted/files.h"
 #include "hosted/log.h"
 #include "version.h"
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#define SAMPLE 200u              // test examples
 #define STACK_BYTES (512u << 10) // of a client's thread: TLS and a reply, no large arrays
 
 // --- What the client tells
 
+// Round n makes version n.
+static struct tern_participation participation_of(const struct tern_member *member, uint32_t round)
+{
+    const struct tern_meter *meter = tern_client_meter_round(&member->client);
+    return (struct tern_participation){
+        .version = round,
+        .client = member->number,
+        .local_steps = member->work.local_steps,
+        .up = tern_meter_total(meter, TERN_UP),
+        .down = tern_meter_total(meter, TERN_DOWN),
+        .train_ms = 1e3 * member->work.train_seconds,
+        .codec_ms = 1e3 * member->work.codec_seconds,
+        .device_ms = member->work.device_ms,
+    };
+}
+
+// The aggregator wants a figure for each version; it gets one from a few examples where the fleet
+// passes the version over.
+static void measure_on(struct tern_member *member, uint32_t version)
+{
+    member->measures = version % member->evaluate_every == 0 || version == member->planned_rounds;
+    member->seat.test = member->test;
+    if (!member->measures && member->test.count > SAMPLE) {
+        member->seat.test.count = SAMPLE;
+    }
+}
+
+static void on_task(struct tern_member *member, const struct tern_client_event *event)
+{
+    member->work = (struct tern_member_work){0};
+    tern_progress_task(member->progress, event->round, event->version);
+    if (member->evaluator) {
+        measure_on(member, event->version);
+    } else {
+        tern_progress_codec(member->progress, member->client.task.codec);
+    }
+}
+
 static void on_uploaded(struct tern_member *member, const struct tern_client_event *event)
 {
     if (event->result == TERN_OK) {
-        tern_progress_update(member->progress, member->base_version,
-                             tern_client_meter_round(&member->client));
+        const struct tern_participation participation = participation_of(member, event->round);
+        tern_progress_update(member->progress, &participation);
+        member->last_version = event->round - 1;
     } else {
         tern_log(TERN_LOG_WARN, "update-not-applied", "client=%s round=%u result=%s", member->name,
                  event->round, tern_result_name(event->result));
@@ -27,10 +67,16 @@ static void on_event(void *ctx, const struct tern_client_event *event)
     struct tern_member *member = ctx;
     switch ((int)event->kind) {
     case TERN_EVENT_TASK:
-        member->base_version = event->version;
-        if (!member->evaluator) {
-            tern_progress_codec(member->progress, member->client.task.codec);
+        on_task(member, event);
+        break;
+    case TERN_EVENT_DOWNLOADED:
+        if (member->evaluator) {
+            tern_progress_trunk(member->progress, event->version, event->bytes);
         }
+        break;
+    case TERN_EVENT_TRAINED:
+        member->work.local_steps = event->local_steps;
+        member->work.device_ms = (double)member->client.train_ms;
         break;
     case TERN_EVENT_ENCODED:
         tern_pool_release(&member->seat);
@@ -39,12 +85,11 @@ static void on_event(void *ctx, const struct tern_client_event *event)
         on_uploaded(member, event);
         break;
     case TERN_EVENT_EVALUATED:
-        tern_progress_evaluation(member->progress, event->version, event->accuracy);
+        tern_progress_evaluation(member->progress, event->version,
+                                 member->measures ? (double)event->accuracy : NAN);
         break;
     case TERN_EVENT_FINISHED:
-        if (event->final_model_hash != NULL) {
-            tern_progress_finished(member->progress, event->final_model_hash);
-        }
+        tern_progress_finished(member->progress, event->final_model_hash);
         break;
     case TERN_EVENT_TROUBLE:
         tern_log(TERN_LOG_WARN, "trouble",
@@ -101,9 +146,9 @@ static void remember_meter(struct tern_member *member)
     }
 }
 
-static enum tern_result enroll(struct tern_member *member,
-                               const struct tern_fleet_settings *settings, char why[512])
+enum tern_result tern_member_enroll(struct tern_member *member, char why[512])
 {
+    const struct tern_fleet_settings *settings = member->settings;
     remember_meter(member);
     enum tern_result result = tern_client_identify(&member->client);
     if (result == TERN_ERR_NOT_FOUND) {
@@ -126,79 +171,38 @@ enum tern_result tern_member_open(struct tern_member *member,
     struct tern_client_config config = {0};
     snprintf(member->name, sizeof member->name, "fleet-%04u", member->number);
     member->progress = progress;
+    member->settings = settings;
+    member->evaluate_every = settings->fleet_evaluate_every;
+    member->clock.real = tern_posix_clock();
+    if (!member->evaluator) {
+        TERN_TRY(tern_device_make(settings, member->number, &member->device, why));
+        member->clock.speed = member->device.speed;
+    }
     TERN_TRY(read_storage(member, settings, why));
     TERN_TRY(open_store(member, settings, &config.ports.store, why));
     const struct tern_curl_config transport = {.server = settings->fleet_server,
                                                .ca_file = settings->fleet_ca};
     TERN_TRY(tern_curl_open(&member->transport, &transport, why));
     config.ports.transport = tern_curl_port(member->transport);
-    config.ports.clock = tern_posix_clock();
+    config.ports.clock = tern_virtual_clock_port(&member->clock);
     config.ports.entropy = tern_posix_entropy();
     config.ports.conditions = tern_posix_conditions_port(&member->conditions);
     config.name = member->name;
     config.platform = "linux tern-fleet/" TERN_VERSION;
     config.evaluator = member->evaluator;
     config.wait_ms = (uint32_t)settings->fleet_wait;
+    config.budget_per_month = member->device.budget;
     config.on_event = on_event;
     config.event_ctx = member;
     TERN_TRY(tern_client_init(&member->client, &config));
-    return enroll(member, settings, why);
+    return member->device.joins > 0 ? TERN_OK : tern_member_enroll(member, why);
 }
 
-// --- Running
+// --- Starting
 
-static void sleep_ms(uint32_t ms)
+static enum tern_result take_memory(struct tern_member *member, const struct tern_model *model)
 {
-    const struct timespec time = {.tv_sec = (time_t)(ms / 1000),
-                                  .tv_nsec = (long)(ms % 1000) * 1000000};
-    nanosleep(&time, NULL);
-}
-
-static double seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
-
-// One step; what encoding costs is kept apart.
-static enum tern_result step(struct tern_member *member)
-{
-    if (tern_client_phase(&member->client) != TERN_PHASE_ENCODE) {
-        return tern_client_step(&member->client);
-    }
-    const double start = seconds();
-    const enum tern_result result = tern_client_step(&member->client);
-    tern_progress_encoded(member->progress, seconds() - start);
-    return result;
-}
-
-static void *run(void *argument)
-{
-    struct tern_member *member = argument;
-    char why[256] = "";
-    enum tern_result result = TERN_OK;
-    while (tern_client_phase(&member->client) != TERN_PHASE_FINISHED) {
-        result = step(member);
-        if (result == TERN_AGAIN) {
-            sleep_ms(tern_client_next_ms(&member->client));
-        } else if (result != TERN_OK) {
-            break;
-        }
-    }
-    tern_pool_release(&member->seat);
-    result = result == TERN_AGAIN ? TERN_OK : result;
-    if (result != TERN_OK) {
-        snprintf(why, sizeof why, "%s stopped: %s (%s)", member->name, tern_result_sentence(result),
-                 tern_result_name(result));
-    }
-    tern_progress_end(member->progress, result, why);
-    return NULL;
-}
-
-static enum tern_result take_memory(struct tern_member *member, const struct tern_model *model,
-                                    struct tern_client_workspace *workspace)
-{
+    struct tern_client_workspace *workspace = &member->workspace;
     *workspace = (struct tern_client_workspace){.model = model};
     workspace->blob_size = tern_client_blob_bound(model);
     member->weights = calloc(model->count, sizeof *member->weights);
@@ -223,7 +227,7 @@ static enum tern_result start_thread(struct tern_member *member)
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, STACK_BYTES);
     tern_progress_start(member->progress);
-    member->started = pthread_create(&member->thread, &attributes, run, member) == 0;
+    member->started = pthread_create(&member->thread, &attributes, tern_member_main, member) == 0;
     pthread_attr_destroy(&attributes);
     return member->started ? TERN_OK : TERN_ERR_NO_MEMORY;
 }
@@ -231,15 +235,14 @@ static enum tern_result start_thread(struct tern_member *member)
 enum tern_result tern_member_restore(struct tern_member *member, const struct tern_model *model,
                                      char why[512])
 {
-    struct tern_client_workspace workspace;
-    enum tern_result result = take_memory(member, model, &workspace);
-    if (result == TERN_OK) {
-        result = tern_client_restore(&member->client, &workspace);
+    enum tern_result result = take_memory(member, model);
+    if (result == TERN_OK && member->device.joins == 0) {
+        result = tern_client_restore(&member->client, &member->workspace);
     }
     if (result != TERN_OK) {
         snprintf(why, 512, "%s could not go on: %s", member->name, tern_result_sentence(result));
     }
-    member->base_version = tern_client_version(&member->client);
+    member->last_version = tern_client_version(&member->client);
     return result;
 }
 

@@ -4,15 +4,26 @@
 #define TERN_FLEET_MEMBER_H
 
 #include "client.h"
+#include "fleet/device.h"
 #include "fleet/memory_store.h"
 #include "fleet/pool.h"
 #include "fleet/progress.h"
 #include "fleet/settings.h"
+#include "fleet/virtual_clock.h"
 #include "posix/conditions.h"
 #include "posix/file_store.h"
 #include "posix/system.h"
 #include "posix/transport.h"
 #include <pthread.h>
+
+// What the round in hand took.
+struct tern_member_work {
+    uint32_t local_steps;
+    double train_seconds; // processor time
+    double codec_seconds;
+    double device_ms; // by the device's clock
+    bool was_late;    // beyond the round's window by that clock
+};
 
 struct tern_member {
     uint32_t number; // 1, 2, ...: its name is fleet-0001
@@ -23,34 +34,52 @@ struct tern_member {
     struct tern_memory_store memory; // store = memory
     struct tern_file_store *files;   // store = files
     struct tern_posix_conditions conditions;
+    const struct tern_fleet_settings *settings;
+    struct tern_device device;
+    struct tern_virtual_clock clock;
     struct tern_pool_seat seat;
+    struct tern_view test;   // the whole test set
+    uint32_t evaluate_every; // versions, of the evaluator
+    uint32_t planned_rounds; // the evaluator measures the last version in any case; 0 = not known
+    bool measures;           // the version in hand
+    struct tern_client_workspace workspace;
     float *weights;
     enum tern_error_storage error_storage;
     void *error_buffer;
     float *velocity; // no memory stands behind it before a codec uses it
     uint8_t *blob;
     struct tern_progress *progress;
-    uint32_t base_version;    // that the task in hand, or the update left over, trains from
+    uint32_t last_version; // from which it last trained
+    bool arriving;         // joined late or was away, and has not trained since
+    uint32_t missed;       // round that it last was absent from
+    struct tern_member_work work;
     struct tern_meter before; // what earlier runs sent and received
     pthread_t thread;
     bool started;
 };
 
-// Prepares a client and enrols it, unless its files say that it is enrolled already. *member is
-// zeroed but for number and evaluator. why says what failed and what to do.
+// Prepares a client and enrols it, unless it joins later or its files say that it is enrolled
+// already. *member is zeroed but for number and evaluator. why says what failed and what to do.
 // Errors of tern_client_init(), tern_client_identify() and tern_client_enroll()
 TERN_MUST_USE enum tern_result tern_member_open(struct tern_member *member,
                                                 const struct tern_fleet_settings *settings,
                                                 struct tern_progress *progress, char why[512]);
 
-// Takes memory for the model and goes on where the store says. seat.pool, train and test are set
-// before. TERN_ERR_NO_MEMORY, errors of tern_client_restore()
+// What tern_member_open() and tern_member_restore() leave to the thread of a client that joins
+// later. Errors of tern_client_identify() and tern_client_enroll()
+TERN_MUST_USE enum tern_result tern_member_enroll(struct tern_member *member, char why[512]);
+
+// Takes memory for the model and goes on where the store says. seat.pool, seat.train, test and
+// planned_rounds are set before. TERN_ERR_NO_MEMORY, errors of tern_client_restore()
 TERN_MUST_USE enum tern_result tern_member_restore(struct tern_member *member,
                                                    const struct tern_model *model, char why[512]);
 
 // Steps the restored client in a thread of its own until the federation is finished or the client
 // fails (progress tells). TERN_ERR_NO_MEMORY
 TERN_MUST_USE enum tern_result tern_member_start(struct tern_member *member, char why[512]);
+
+// The thread's body (member_run.c); argument: a struct tern_member. Returns NULL.
+void *tern_member_main(void *argument);
 
 // What the client has sent or received since tern_member_open(), once its thread has ended.
 struct tern_bytes tern_member_bytes(const struct tern_member *member,

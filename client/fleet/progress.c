@@ -19,6 +19,7 @@ void tern_progress_init(struct tern_progress *progress)
 void tern_progress_clear(struct tern_progress *progress)
 {
     free(progress->versions);
+    tern_records_clear(&progress->records);
     pthread_cond_destroy(&progress->changed);
     pthread_mutex_destroy(&progress->mutex);
     memset(progress, 0, sizeof *progress);
@@ -93,15 +94,72 @@ void tern_progress_end(struct tern_progress *progress, enum tern_result result, 
     unlock(progress);
 }
 
-void tern_progress_update(struct tern_progress *progress, uint32_t base_version,
-                          const struct tern_meter *round)
+void tern_progress_task(struct tern_progress *progress, uint32_t round, uint32_t version)
 {
     lock(progress);
-    struct tern_progress_version *version = entry(progress, base_version + 1);
+    progress->round = round > progress->round ? round : progress->round;
+    progress->newest = version > progress->newest ? version : progress->newest;
+    unlock(progress);
+}
+
+static bool is_ending(const struct tern_progress *progress)
+{
+    return progress->over || progress->failure != TERN_OK;
+}
+
+bool tern_progress_is_past(struct tern_progress *progress, uint32_t round)
+{
+    lock(progress);
+    const bool past = progress->round > round || is_ending(progress);
+    pthread_mutex_unlock(&progress->mutex);
+    return past;
+}
+
+bool tern_progress_has_version(struct tern_progress *progress, uint32_t version)
+{
+    lock(progress);
+    const bool has = progress->newest >= version || is_ending(progress);
+    pthread_mutex_unlock(&progress->mutex);
+    return has;
+}
+
+static void keep(struct tern_progress *progress, enum tern_result result)
+{
+    if (result != TERN_OK) {
+        fail(progress, result, tern_result_sentence(result));
+    }
+}
+
+void tern_progress_update(struct tern_progress *progress,
+                          const struct tern_participation *participation)
+{
+    lock(progress);
+    struct tern_progress_version *version = entry(progress, participation->version);
     if (version != NULL) {
         version->updates++;
-        version->up += tern_meter_total(round, TERN_UP).wire;
-        version->down += tern_meter_total(round, TERN_DOWN).wire;
+        version->up += participation->up.wire;
+        version->down += participation->down.wire;
+    }
+    keep(progress, tern_records_add(&progress->records, participation));
+    unlock(progress);
+}
+
+void tern_progress_arrival(struct tern_progress *progress, const struct tern_arrival *arrival)
+{
+    lock(progress);
+    keep(progress, tern_records_add_arrival(&progress->records, arrival));
+    unlock(progress);
+}
+
+void tern_progress_trunk(struct tern_progress *progress, uint32_t version, uint64_t bytes)
+{
+    if (version == 0) {
+        return;
+    }
+    lock(progress);
+    struct tern_progress_version *entry_ = entry(progress, version);
+    if (entry_ != NULL) {
+        entry_->trunk += bytes;
     }
     unlock(progress);
 }
@@ -114,7 +172,7 @@ void tern_progress_encoded(struct tern_progress *progress, double seconds)
     unlock(progress);
 }
 
-void tern_progress_evaluation(struct tern_progress *progress, uint32_t version, float accuracy)
+void tern_progress_evaluation(struct tern_progress *progress, uint32_t version, double accuracy)
 {
     if (version == 0) {
         return;
@@ -122,7 +180,7 @@ void tern_progress_evaluation(struct tern_progress *progress, uint32_t version, 
     lock(progress);
     struct tern_progress_version *entry_ = entry(progress, version);
     if (entry_ != NULL) {
-        entry_->accuracy = (double)accuracy;
+        entry_->accuracy = accuracy;
         entry_->evaluated = true;
         entry_->evaluated_ms = now_ms();
     }
@@ -136,11 +194,13 @@ void tern_progress_codec(struct tern_progress *progress, const char *codec)
     unlock(progress);
 }
 
-void tern_progress_finished(struct tern_progress *progress,
-                            const uint8_t model_hash[TERN_SHA256_SIZE])
+void tern_progress_finished(struct tern_progress *progress, const uint8_t *model_hash)
 {
     lock(progress);
-    tern_hex_encode(model_hash, TERN_SHA256_SIZE, progress->model_hash);
+    progress->over = true;
+    if (model_hash != NULL) {
+        tern_hex_encode(model_hash, TERN_SHA256_SIZE, progress->model_hash);
+    }
     unlock(progress);
 }
 

@@ -5,12 +5,14 @@
 #define TERN_FLEET_PROGRESS_H
 
 #include "client.h"
+#include "fleet/records.h"
 #include <pthread.h>
 
 struct tern_progress_version {
     uint32_t updates;  // applied, that made this version
     uint64_t up, down; // wire bytes of their clients' rounds
-    double accuracy;
+    uint64_t trunk;    // bytes of the downloads that brought the evaluator from the one before
+    double accuracy;   // NaN: not measured
     bool evaluated;
     uint64_t evaluated_ms; // monotonic
 };
@@ -21,9 +23,13 @@ struct tern_progress {
     struct tern_progress_version *versions; // [0] is version 1
     uint32_t count;
     uint32_t capacity;
-    uint32_t first;        // newest version that was there before
-    uint32_t shown;        // newest version whose line is printed, or first
-    uint32_t running;      // clients that have not ended
+    uint32_t first;   // newest version that was there before
+    uint32_t shown;   // newest version whose line is printed, or first
+    uint32_t running; // clients that have not ended
+    uint32_t round;   // newest that a client was given a task of
+    uint32_t newest;  // newest version that a client was told of
+    bool over;        // a client was told that the federation is finished
+    struct tern_records records;
     double encode_seconds; // spent on encoding and saving updates
     uint64_t encoded;
     char codec[TERN_CODEC_SPEC_MAX];
@@ -43,16 +49,33 @@ void tern_progress_begin_after(struct tern_progress *progress, uint32_t version)
 void tern_progress_start(struct tern_progress *progress);
 void tern_progress_end(struct tern_progress *progress, enum tern_result result, const char *why);
 
-// An update trained from version base_version was applied; the client's round took so many bytes.
-void tern_progress_update(struct tern_progress *progress, uint32_t base_version,
-                          const struct tern_meter *round);
+// A client was given a task of this round, to start from this version.
+void tern_progress_task(struct tern_progress *progress, uint32_t round, uint32_t version);
+
+// Whether the fleet is beyond this round, or has seen this version; both also when the federation
+// is finished or a client failed.
+bool tern_progress_is_past(struct tern_progress *progress, uint32_t round);
+bool tern_progress_has_version(struct tern_progress *progress, uint32_t version);
+
+// An update was applied.
+void tern_progress_update(struct tern_progress *progress,
+                          const struct tern_participation *participation);
+
+// A client that joined late or was away holds the newest version again.
+void tern_progress_arrival(struct tern_progress *progress, const struct tern_arrival *arrival);
+
+// The evaluator fetched so many bytes to reach a version.
+void tern_progress_trunk(struct tern_progress *progress, uint32_t version, uint64_t bytes);
 
 // A client encoded and saved an update.
 void tern_progress_encoded(struct tern_progress *progress, double seconds);
-void tern_progress_evaluation(struct tern_progress *progress, uint32_t version, float accuracy);
+
+// The evaluator holds a version and has measured it, or passes it over: NaN.
+void tern_progress_evaluation(struct tern_progress *progress, uint32_t version, double accuracy);
 void tern_progress_codec(struct tern_progress *progress, const char *codec);
-void tern_progress_finished(struct tern_progress *progress,
-                            const uint8_t model_hash[TERN_SHA256_SIZE]);
+
+// The federation is finished. NULL: the aggregator did not say with which model.
+void tern_progress_finished(struct tern_progress *progress, const uint8_t *model_hash);
 
 // Waits up to 200 ms for a version that is complete and not shown yet: evaluated, and its updates'
 // replies have had time to arrive. *version is its number.

@@ -1,4 +1,5 @@
 #include "fleet/results.h"
+#include "fleet/series.h"
 #include "hosted/files.h"
 #include <cjson/cJSON.h>
 #include <math.h>
@@ -12,12 +13,20 @@ void tern_fleet_results_clear(struct tern_fleet_results *results)
     free(results->accuracy);
     free(results->round_up);
     free(results->round_down);
+    free(results->round_trunk);
+    free(results->replica_accuracy);
+    free(results->replica_version);
+    tern_records_clear(&results->records);
     memset(results, 0, sizeof *results);
 }
 
 double tern_fleet_final_accuracy(const struct tern_fleet_results *results)
 {
-    return results->rounds > 0 ? results->accuracy[results->rounds - 1] : NAN;
+    uint32_t last = results->rounds;
+    while (last > 0 && isnan(results->accuracy[last - 1])) {
+        last--;
+    }
+    return last > 0 ? results->accuracy[last - 1] : NAN;
 }
 
 // --- Writing
@@ -44,14 +53,7 @@ char *tern_fleet_results_text(const struct tern_fleet_results *results)
 {
     cJSON *json = cJSON_CreateObject();
     cJSON_AddNumberToObject(json, "final_accuracy", tern_fleet_final_accuracy(results));
-    cJSON_AddItemToObject(json, "accuracy",
-                          cJSON_CreateDoubleArray(results->accuracy, (int)results->rounds));
-    if (results->round_up != NULL && results->round_down != NULL) {
-        cJSON_AddItemToObject(json, "round_wire_up",
-                              cJSON_CreateDoubleArray(results->round_up, (int)results->rounds));
-        cJSON_AddItemToObject(json, "round_wire_down",
-                              cJSON_CreateDoubleArray(results->round_down, (int)results->rounds));
-    }
+    tern_fleet_series_add(json, results);
     cJSON_AddNumberToObject(json, "encode_ms", results->encode_ms);
     cJSON_AddNumberToObject(json, "rounds", results->rounds);
     cJSON_AddNumberToObject(json, "clients", results->clients);
@@ -61,6 +63,7 @@ char *tern_fleet_results_text(const struct tern_fleet_results *results)
     cJSON_AddStringToObject(json, "model", results->model);
     cJSON_AddStringToObject(json, "model_hash", results->model_hash);
     cJSON_AddNumberToObject(json, "seconds", results->seconds);
+    cJSON_AddNumberToObject(json, "values", results->values);
     cJSON_AddNumberToObject(json, "float32_payload", (double)results->float32_payload);
     cJSON_AddNumberToObject(json, "participations", (double)results->participations);
     add_bytes(json, &results->up, &results->down, results->participations);

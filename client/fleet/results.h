@@ -4,6 +4,7 @@
 #define TERN_FLEET_RESULTS_H
 
 #include "codec/codec.h"
+#include "fleet/records.h"
 #include "meter/meter.h"
 #include "result.h"
 #include "util/sha256.h"
@@ -18,6 +19,7 @@ struct tern_fleet_results {
     uint32_t cohort;  // most clients whose updates one round applied
     uint32_t rounds;  // versions that were evaluated
     double seconds;
+    uint32_t values;          // of the model; 0 in results read from a file
     uint64_t float32_payload; // bytes of one uncompressed update
 
     // Every byte of every client that trains (enrolment, handshakes and idle check-ins included,
@@ -29,15 +31,25 @@ struct tern_fleet_results {
     double encode_ms; // mean time in which an update was encoded and saved
 
     // rounds values each, malloc'ed. Bytes on the wire are those of the clients whose updates made
-    // the version, from one update to the next; NULL in results read from a file without them.
+    // the version, from one update to the next; trunk, of the downloads that bring who holds the
+    // version before. Accuracy is that of the replica which the evaluator holds, NaN where it
+    // passed the version over. All but accuracy are NULL in results read from a file.
     double *accuracy;
     double *round_up;
     double *round_down;
+    double *round_trunk;
+
+    // What the clients hold at the end, `clients` values each: accuracy on the test set (NaN: too
+    // old to be measured), and the version that it came from. NULL in results read from a file.
+    double *replica_accuracy;
+    double *replica_version;
+
+    struct tern_records records; // empty in results read from a file
 };
 
 void tern_fleet_results_clear(struct tern_fleet_results *results);
 
-// Accuracy after the last round; NaN when nothing was evaluated.
+// Accuracy of the last version that was measured; NaN when none was.
 double tern_fleet_final_accuracy(const struct tern_fleet_results *results);
 
 // The flat JSON, malloc'ed, the caller's to free; NULL when memory is out.

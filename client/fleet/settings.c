@@ -22,9 +22,10 @@ static const struct tern_setting table[] = {
 };
 
 // What an experiment's file also holds for the aggregator.
-static const char *const foreign[] = {"federation", "server",     "round",  "train", "codec",
-                                      "strategy",   "schedule",   "limits", "admin", "client",
-                                      "budget",     "experiment", NULL};
+static const char *const foreign[] = {"federation", "server",         "round",    "train",
+                                      "codec",      "downloads",      "strategy", "schedule",
+                                      "limits",     "admin",          "client",   "budget",
+                                      "experiment", "error_feedback", NULL};
 
 const struct tern_settings tern_fleet_settings_table = {
     .program = "tern-fleet",

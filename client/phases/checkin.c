@@ -31,13 +31,21 @@ static uint32_t coders(void)
     return tern_codec_coders() != TERN_CODERS_ALL ? tern_codec_coders() : 0;
 }
 
+// Where no seed makes version 0, a client begins with nothing.
+static bool holds_replica(const struct tern_client *client)
+{
+    static const uint8_t none[TERN_SHA256_SIZE];
+    return tern_model_is_seeded(client->work.model) ||
+           memcmp(client->replica, none, sizeof none) != 0;
+}
+
 static tern_CheckinRequest describe(struct tern_client *client)
 {
     const struct tern_conditions *conditions = &client->conditions;
     tern_CheckinRequest message;
     memset(&message, 0, sizeof message);
-    message.replica.size = TERN_SHA256_SIZE;
-    memcpy(message.replica.bytes, client->replica, TERN_SHA256_SIZE);
+    message.replica.size = holds_replica(client) ? TERN_SHA256_SIZE : 0;
+    memcpy(message.replica.bytes, client->replica, message.replica.size);
     message.version = client->version;
     message.wait_ms = client->config.wait_ms;
     message.codecs = tern_client_codecs(client);
@@ -55,6 +63,7 @@ static tern_CheckinRequest describe(struct tern_client *client)
     memcpy(message.model_hash.bytes, client->identity.model_hash, TERN_SHA256_SIZE);
     message.downloads_max = downloads_max();
     message.coders = coders();
+    message.from_seed = tern_model_is_seeded(client->work.model);
     return message;
 }
 

@@ -28,6 +28,7 @@ static enum tern_result read_directive(const struct tern_client *client, struct 
     const struct tern_entropy *entropy = &client->config.ports.entropy;
     switch (client->task.error_directive) {
     case tern_ErrorDirective_ERROR_KEEP:
+    case tern_ErrorDirective_ERROR_STEP_AHEAD: // takes nothing away
         return TERN_OK;
     case tern_ErrorDirective_ERROR_DECAY:
         outcome->next.decay = client->task.decay;
@@ -44,15 +45,17 @@ static enum tern_result read_directive(const struct tern_client *client, struct 
 static enum tern_result move_velocity(struct tern_client *client, const struct tern_codec *codec,
                                       float decay)
 {
-    const uint32_t count = client->work.model->count;
+    const struct tern_model *model = client->work.model;
     float *velocity = client->work.velocity;
     if (!client->has_velocity) {
-        memset(velocity, 0, (size_t)count * sizeof *velocity);
+        memset(velocity, 0, (size_t)model->count * sizeof *velocity);
     }
-    return tern_error_momentum(velocity, codec->momentum * decay, client->trained, count);
+    return tern_error_momentum(velocity, codec->momentum * decay, client->trained, model->coded);
 }
 
-// Makes t = decay * error buffer + trained - replica where the trained weights are.
+// Makes t = decay * error buffer + trained - replica where the trained weights are. After a step
+// ahead by a share of the buffer, trained - replica has that share in it already, so that the rest
+// makes t the whole buffer and the local change, as ever.
 static enum tern_result build_sum(struct tern_client *client, const struct tern_codec *codec,
                                   struct outcome *outcome)
 {
@@ -66,10 +69,12 @@ static enum tern_result build_sum(struct tern_client *client, const struct tern_
     for (uint32_t i = 0; i < buffer.count; i++) {
         sum[i] -= client->work.weights[i];
     }
+    tern_model_freeze(client->work.model, sum);
     if (TERN_CLIENT_MOMENTUM && outcome->has_velocity) {
         TERN_TRY(move_velocity(client, codec, outcome->next.decay));
     }
-    return tern_error_buffer_add_to(&buffer, outcome->next.decay, sum);
+    const float carried = TERN_STEP_AHEAD ? client->carried : 1;
+    return tern_error_buffer_add_to(&buffer, outcome->next.decay * carried, sum);
 }
 
 // Puts the container at the end of the blob.
@@ -183,8 +188,8 @@ static enum tern_result keep_change(struct tern_client *client, struct outcome *
         return tern_record_reload_velocity(client);
     }
     const struct tern_span container = outcome->container;
-    TERN_TRY(tern_container_accumulate(client->work.model, container.data, container.len, 1.0f,
-                                       client->trained));
+    TERN_TRY(tern_container_give_back(client->work.model, container.data, container.len,
+                                      client->trained));
     outcome->next.filter = 1;
     outcome->pending = client->pending; // none
     outcome->sequence--;

@@ -7,6 +7,9 @@ enum tern_result tern_phase_evaluate(struct tern_client *client)
     struct tern_evaluate_result found = {0};
     const enum tern_result result =
         trainer->evaluate(trainer->ctx, client->work.weights, client->work.model->count, &found);
+    if (result == TERN_AGAIN) {
+        return TERN_OK;
+    }
     if (result == TERN_ERR_NOT_FOUND || result == TERN_ERR_MODEL_MISMATCH) {
         return result;
     }

@@ -57,7 +57,21 @@ static uint64_t download_bytes(const tern_Task *task)
     return task->has_indices ? sum + task->indices.size : sum;
 }
 
-// Bytes of the update to come: what they were, with some room, or else the bound.
+// Before there was one: ternary codecs, of which some have a bound of 28 bits a value, seldom make
+// more than their two bits; a low density sends few values, of two bytes at most with their places.
+// What an update really takes is looked at again once it is encoded.
+static uint64_t first_update(const struct tern_codec *codec, const struct tern_model *model)
+{
+    const uint64_t bound = tern_container_bound(codec, model);
+    const uint64_t dense = 4 * (uint64_t)(model->count - model->coded);
+    const bool sparse = codec->id == TERN_CODEC_DENSITY && codec->density < 0.125F;
+    const uint64_t symbols =
+        sparse ? (uint64_t)((float)model->coded * codec->density * 2.0F) : model->coded / 4;
+    const uint64_t usual = 64 * (uint64_t)model->segment_count + symbols + dense;
+    return tern_codec_is_ternary(codec) && usual < bound ? usual : bound;
+}
+
+// Bytes of the update to come: what they were, with some room, or else a guess.
 static uint64_t update_bytes(const struct tern_client *client, const tern_Task *task)
 {
     struct tern_codec codec;
@@ -65,10 +79,13 @@ static uint64_t update_bytes(const struct tern_client *client, const tern_Task *
         tern_codec_parse(task->codec, &codec, NULL) != TERN_OK) {
         return 0;
     }
-    const uint64_t bound = TERN_WIRE_OVERHEAD + tern_container_bound(&codec, client->work.model);
     const uint64_t mean = client->budget.update_mean;
+    const uint64_t bound = TERN_WIRE_OVERHEAD + tern_container_bound(&codec, client->work.model);
     const uint64_t likely = mean + mean / 4;
-    return mean != 0 && likely < bound ? likely : bound;
+    if (mean == 0) {
+        return TERN_WIRE_OVERHEAD + first_update(&codec, client->work.model);
+    }
+    return likely < bound ? likely : bound;
 }
 
 static enum tern_result afford(struct tern_client *client, const tern_Task *task)

@@ -10,6 +10,28 @@ static enum tern_result failed(struct tern_client *client, enum tern_result resu
                                  TERN_WHY("local training failed; nothing was changed"));
 }
 
+// Adds the task's share of the error buffer to where training starts.
+static void start_ahead(void *ctx, float *weights)
+{
+    struct tern_client *client = ctx;
+    const struct tern_error_buffer buffer = tern_client_error_buffer(client);
+    const float share = client->task.step_ahead;
+    if (tern_error_buffer_add_to(&buffer, share, weights) == TERN_OK) {
+        client->carried = 1 - share;
+    }
+}
+
+// A velocity is made of local changes alone, which a step ahead would get into it; such a codec
+// keeps the buffer instead.
+static bool goes_ahead(const struct tern_client *client)
+{
+    struct tern_codec codec;
+    return TERN_STEP_AHEAD &&
+           client->task.error_directive == tern_ErrorDirective_ERROR_STEP_AHEAD &&
+           tern_codec_parse(client->task.codec, &codec, NULL) == TERN_OK &&
+           tern_codec_entry(codec.id)->feedback != TERN_FEEDBACK_MOMENTUM;
+}
+
 static enum tern_result begin(struct tern_client *client)
 {
     const struct tern_trainer *trainer = &client->work.trainer;
@@ -25,7 +47,10 @@ static enum tern_result begin(struct tern_client *client)
         .prox_mu = task->prox_mu,
         .seed = task->seed,
         .client = (uint32_t)client->identity.client_id,
+        .ahead = goes_ahead(client) ? start_ahead : NULL,
+        .ahead_ctx = client,
     };
+    client->carried = 1;
     TERN_TRY(trainer->begin(trainer->ctx, &train, client->work.weights, client->work.model->count));
     client->kept_round = 0; // the trainer's memory no longer holds that round's work
     client->training = true;

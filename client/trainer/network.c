@@ -59,7 +59,8 @@ enum tern_result tern_network_build(struct tern_network *network, const struct t
                                     const struct tern_dataset *data)
 {
     memset(network, 0, sizeof *network);
-    if (model->tensor_count == 0 || model->tensor_count % 2 != 0) {
+    if (model->tensor_count == 0 || model->tensor_count % 2 != 0 ||
+        model->tensor_count / 2 > TERN_NETWORK_MAX_LAYERS) {
         return TERN_ERR_MODEL_MISMATCH;
     }
     for (uint32_t i = 0; i < model->tensor_count; i += 2) {

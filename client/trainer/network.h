@@ -11,7 +11,7 @@
 #include "tensor/model.h"
 #include <stdbool.h>
 
-#define TERN_NETWORK_MAX_LAYERS (TERN_MODEL_MAX_TENSORS / 2)
+#define TERN_NETWORK_MAX_LAYERS (TERN_MODEL_MAX_TENSORS < 64 ? TERN_MODEL_MAX_TENSORS / 2 : 32)
 
 struct tern_layer {
     bool conv;         // else dense

@@ -96,7 +96,7 @@ static enum tern_result begin(void *ctx, const struct tern_train_task *task, con
     trainer->base = base;
     trainer->steps_done = 0;
     trainer->loss = 0.0;
-    memcpy(trainer->weights, base, (size_t)count * sizeof *base);
+    tern_train_start(task, base, trainer->weights, count);
     memset(trainer->velocity, 0, (size_t)count * sizeof *trainer->velocity);
     tern_prng_init(&trainer->rng, task->seed, TERN_PRNG_BATCHES, task->round, task->client);
     for (uint32_t i = 0; i < trainer->train.count; i++) {

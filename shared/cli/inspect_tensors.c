@@ -1,7 +1,7 @@
 #include "inspect_tensors.h"
 
 #include "float_file.h"
-#include "safetensors.h"
+#include "hosted/safetensors.h"
 #include "table.h"
 #include "tensor_set.h"
 #include <math.h>
@@ -42,7 +42,7 @@ static void add_statistics(cJSON *row, const float *values, size_t count)
 }
 
 // A row of the table; values that cannot be read as float32 have no statistics.
-static cJSON *describe(const struct safetensors_entry *entry)
+static cJSON *describe(const struct tern_safetensors_entry *entry)
 {
     cJSON *row = cJSON_CreateObject();
     cJSON_AddStringToObject(row, "tensor", entry->name);
@@ -50,10 +50,10 @@ static cJSON *describe(const struct safetensors_entry *entry)
     cJSON_AddStringToObject(row, "shape", entry->shape);
     cJSON_AddNumberToObject(row, "count", (double)entry->count);
     cJSON_AddNumberToObject(row, "bytes", (double)entry->data_len);
-    if (entry->kind != SAFETENSORS_OTHER) {
+    if (entry->kind != TERN_SAFETENSORS_OTHER) {
         float *values = malloc((size_t)entry->data_len * 2 + 1); // float16 doubles
         if (values != NULL) {
-            safetensors_floats(entry, values);
+            tern_safetensors_floats(entry, values);
             add_statistics(row, values, (size_t)entry->count);
         }
         free(values);
@@ -61,7 +61,7 @@ static cJSON *describe(const struct safetensors_entry *entry)
     return row;
 }
 
-static void list(const struct tern_cli *cli, const struct safetensors *file)
+static void list(const struct tern_cli *cli, const struct tern_safetensors *file)
 {
     struct report report = {.json = cJSON_CreateObject(), .text = !cli->json};
     report_table(&report, "tensors", "Tensors in the order of the file:", columns);
@@ -77,19 +77,19 @@ static void list(const struct tern_cli *cli, const struct safetensors *file)
 static int list_bytes(const struct tern_cli *cli, const char *path, const uint8_t *bytes,
                       size_t len)
 {
-    struct safetensors file;
-    char why[SAFETENSORS_WHY_MAX];
+    struct tern_safetensors file;
+    char why[TERN_SAFETENSORS_WHY_MAX];
     if (!tensor_file_is_named(path, bytes, len)) {
         return tern_cli_fail(cli, TERN_ERR_CONFIG,
                              "a payload does not say how many values it has; give --count N, or "
                              "--like FILE with the file that was encoded");
     }
-    enum tern_result result = safetensors_parse(bytes, len, &file, why);
+    enum tern_result result = tern_safetensors_parse(bytes, len, &file, why);
     if (result != TERN_OK) {
         return tern_cli_fail(cli, result, "%s: %s", path, why);
     }
     list(cli, &file);
-    safetensors_free(&file);
+    tern_safetensors_free(&file);
     return TERN_EXIT_OK;
 }
 

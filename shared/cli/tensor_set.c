@@ -1,7 +1,7 @@
 #include "tensor_set.h"
 
 #include "float_file.h"
-#include "safetensors.h"
+#include "hosted/safetensors.h"
 #include "util/bytes.h"
 #include <inttypes.h>
 #include <math.h>
@@ -18,7 +18,7 @@ static bool ends_with(const char *text, const char *end)
 bool tensor_file_is_named(const char *path, const uint8_t *bytes, size_t len)
 {
     return ends_with(path, ".safetensors") ||
-           (!ends_with(path, ".f32") && safetensors_looks_like(bytes, len));
+           (!ends_with(path, ".f32") && tern_safetensors_looks_like(bytes, len));
 }
 
 void tensor_set_free(struct tensor_set *set)
@@ -48,14 +48,14 @@ static bool add_tensor(struct tensor_set *set, const char *name, const char *sha
 enum { NAMED = 4 }; // tensors that a message lists
 
 // "a, b, c, ... (12 in all)"
-static void list_names(const struct safetensors *file, bool readable, char text[1024])
+static void list_names(const struct tern_safetensors *file, bool readable, char text[1024])
 {
     size_t at = 0;
     size_t found = 0;
     text[0] = '\0';
     for (size_t i = 0; i < file->count; i++) {
-        const struct safetensors_entry *entry = &file->entries[i];
-        if ((entry->kind != SAFETENSORS_OTHER) != readable || found++ >= NAMED) {
+        const struct tern_safetensors_entry *entry = &file->entries[i];
+        if ((entry->kind != TERN_SAFETENSORS_OTHER) != readable || found++ >= NAMED) {
             continue;
         }
         int len = snprintf(text + at, 1024 - at, "%s%.200s (%.8s)", found > 1 ? ", " : "",
@@ -67,20 +67,20 @@ static void list_names(const struct safetensors *file, bool readable, char text[
     }
 }
 
-static bool is_wanted(const struct safetensors_entry *entry, const char *only)
+static bool is_wanted(const struct tern_safetensors_entry *entry, const char *only)
 {
-    return only != NULL ? strcmp(entry->name, only) == 0 : entry->kind != SAFETENSORS_OTHER;
+    return only != NULL ? strcmp(entry->name, only) == 0 : entry->kind != TERN_SAFETENSORS_OTHER;
 }
 
 // What is wrong with the choice of tensors: none of them, not that name, not that type.
 static enum tern_result check_choice(const struct tern_cli *cli, const char *path,
-                                     const struct safetensors *file, const char *only)
+                                     const struct tern_safetensors *file, const char *only)
 {
     char names[1024];
     uint64_t values = 0;
-    const struct safetensors_entry *chosen = NULL;
+    const struct tern_safetensors_entry *chosen = NULL;
     for (size_t i = 0; i < file->count; i++) {
-        const struct safetensors_entry *entry = &file->entries[i];
+        const struct tern_safetensors_entry *entry = &file->entries[i];
         bool wanted = is_wanted(entry, only);
         chosen = wanted ? entry : chosen;
         if (wanted && entry->count > TERN_CODEC_VALUES_MAX - values) {
@@ -98,7 +98,7 @@ static enum tern_result check_choice(const struct tern_cli *cli, const char *pat
                             names[0] != '\0' ? names : "none that can be encoded");
         return TERN_ERR_NOT_FOUND;
     }
-    if (chosen == NULL || chosen->kind == SAFETENSORS_OTHER) {
+    if (chosen == NULL || chosen->kind == TERN_SAFETENSORS_OTHER) {
         (void)tern_cli_fail(cli, TERN_ERR_ARGUMENT, "%s: %s%s%s; convert to F32, F16 or BF16 first",
                             path, chosen == NULL ? "no tensor is F32, F16 or BF16" : chosen->name,
                             chosen == NULL ? "" : " is ", chosen == NULL ? "" : chosen->dtype);
@@ -107,7 +107,7 @@ static enum tern_result check_choice(const struct tern_cli *cli, const char *pat
     return TERN_OK;
 }
 
-static enum tern_result take_tensors(const struct safetensors *file, const char *only,
+static enum tern_result take_tensors(const struct tern_safetensors *file, const char *only,
                                      struct tensor_set *set)
 {
     set->tensors = calloc(file->count, sizeof *set->tensors);
@@ -120,11 +120,11 @@ static enum tern_result take_tensors(const struct safetensors *file, const char 
         return TERN_ERR_NO_MEMORY;
     }
     for (size_t i = 0; i < file->count; i++) {
-        const struct safetensors_entry *entry = &file->entries[i];
+        const struct tern_safetensors_entry *entry = &file->entries[i];
         if (!is_wanted(entry, only)) {
             continue;
         }
-        safetensors_floats(entry, set->values + set->count);
+        tern_safetensors_floats(entry, set->values + set->count);
         if (!add_tensor(set, entry->name, entry->shape, (size_t)entry->count)) {
             return TERN_ERR_NO_MEMORY;
         }
@@ -133,7 +133,7 @@ static enum tern_result take_tensors(const struct safetensors *file, const char 
 }
 
 static void say_skipped(const struct tern_cli *cli, const char *path,
-                        const struct safetensors *file)
+                        const struct tern_safetensors *file)
 {
     char names[1024];
     list_names(file, false, names);
@@ -144,7 +144,7 @@ static void say_skipped(const struct tern_cli *cli, const char *path,
 }
 
 static enum tern_result from_safetensors(const struct tern_cli *cli, const char *path,
-                                         const char *only, const struct safetensors *file,
+                                         const char *only, const struct tern_safetensors *file,
                                          struct tensor_set *set)
 {
     TERN_TRY(check_choice(cli, path, file, only));
@@ -162,15 +162,15 @@ static enum tern_result from_safetensors(const struct tern_cli *cli, const char 
 static enum tern_result read_named(const struct tern_cli *cli, const char *path, const char *only,
                                    const uint8_t *bytes, size_t len, struct tensor_set *set)
 {
-    struct safetensors file;
-    char why[SAFETENSORS_WHY_MAX];
-    enum tern_result result = safetensors_parse(bytes, len, &file, why);
+    struct tern_safetensors file;
+    char why[TERN_SAFETENSORS_WHY_MAX];
+    enum tern_result result = tern_safetensors_parse(bytes, len, &file, why);
     if (result != TERN_OK) {
         (void)tern_cli_fail(cli, result, "%s: %s", path, why);
         return result;
     }
     result = from_safetensors(cli, path, only, &file, set);
-    safetensors_free(&file);
+    tern_safetensors_free(&file);
     return result;
 }
 
@@ -220,45 +220,29 @@ enum tern_result tensor_set_read(const struct tern_cli *cli, const char *path, c
 // --- Writing
 // --------------------------------------------------------------------------------------------
 
-// The header of a safetensors file, padded so that the data is aligned; cJSON's to free.
-static char *make_header(const struct tensor_set *set)
-{
-    cJSON *header = cJSON_CreateObject();
-    for (size_t i = 0; i < set->tensor_count; i++) {
-        const struct tensor *tensor = &set->tensors[i];
-        cJSON *json = cJSON_AddObjectToObject(header, tensor->name);
-        cJSON_AddStringToObject(json, "dtype", "F32");
-        cJSON_AddRawToObject(json, "shape", tensor->shape);
-        cJSON *offsets = cJSON_AddArrayToObject(json, "data_offsets");
-        cJSON_AddItemToArray(offsets, cJSON_CreateNumber(4.0 * (double)tensor->offset));
-        cJSON_AddItemToArray(offsets,
-                             cJSON_CreateNumber(4.0 * (double)(tensor->offset + tensor->count)));
-    }
-    char *text = cJSON_PrintUnformatted(header);
-    cJSON_Delete(header);
-    return text;
-}
-
 static enum tern_result write_named(const struct tern_cli *cli, const char *path,
                                     const struct tensor_set *set)
 {
-    char *header = make_header(set);
-    size_t len = header != NULL ? strlen(header) : 0;
-    size_t padded = (len + 7) / 8 * 8;
-    uint8_t *bytes = malloc(8 + padded + 1 + 4 * set->count);
+    char why[TERN_SAFETENSORS_WHY_MAX] = "";
+    uint8_t *bytes = NULL;
+    size_t len = 0;
+    struct tern_safetensors_tensor *tensors = calloc(set->tensor_count + 1, sizeof *tensors);
     enum tern_result result = TERN_ERR_NO_MEMORY;
-    if (header == NULL || bytes == NULL) {
-        (void)tern_cli_fail(cli, result, "no memory for %zu values", set->count);
-    } else {
-        tern_put_le64(bytes, padded);
-        // The NUL lands on the first byte of the data, which comes next.
-        (void)snprintf((char *)bytes + 8, padded + 1, "%-*s", (int)padded, header);
-        for (size_t i = 0; i < set->count; i++) {
-            tern_put_f32(bytes + 8 + padded + 4 * i, set->values[i]);
-        }
-        result = output_write(cli, path, bytes, 8 + padded + 4 * set->count);
+    for (size_t i = 0; tensors != NULL && i < set->tensor_count; i++) {
+        const struct tensor *tensor = &set->tensors[i];
+        tensors[i] = (struct tern_safetensors_tensor){tensor->name, tensor->shape,
+                                                      set->values + tensor->offset, tensor->count};
     }
-    cJSON_free(header);
+    if (tensors != NULL) {
+        result = tern_safetensors_make(tensors, set->tensor_count, NULL, TERN_SAFETENSORS_F32,
+                                       &bytes, &len, why);
+    }
+    free(tensors);
+    if (result != TERN_OK) {
+        (void)tern_cli_fail(cli, result, "no memory for %zu values", set->count);
+        return result;
+    }
+    result = output_write(cli, path, bytes, len);
     free(bytes);
     return result;
 }

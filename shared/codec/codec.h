@@ -239,6 +239,8 @@ struct tern_codec_info {
     size_t runs;       // run codes of the run-coded modes
     double sum_square; // of the decoded values, for norm limits
     float maximum;     // largest magnitude decoded
+    // Of a container: nonzero in the segments that are never sent (tensor/model.h).
+    size_t skipped_nonzero;
 };
 
 // Checks a payload as tern_codec_decode() does and describes it, without writing values.

@@ -14,6 +14,15 @@ static size_t varint_length(size_t value)
     return tern_put_varint(scratch, value);
 }
 
+// Dense and skipped segments go as float32, whatever the codec: a snapshot holds their weights, and
+// the change of a skipped one is zero.
+static const struct tern_codec *codec_of(const struct tern_codec *codec,
+                                         const struct tern_segment *segment)
+{
+    static const struct tern_codec dense = {.id = TERN_CODEC_FLOAT32, .sparsity = 1.0F};
+    return tern_segment_is_coded(segment) ? codec : &dense;
+}
+
 static size_t segment_bound(size_t payload_bound)
 {
     return varint_length(payload_bound) + payload_bound;
@@ -23,7 +32,8 @@ size_t tern_container_bound(const struct tern_codec *codec, const struct tern_mo
 {
     size_t bound = 0;
     for (uint32_t i = 0; i < model->segment_count; i++) {
-        bound += segment_bound(tern_codec_bound(codec, model->segments[i].count));
+        const struct tern_segment *segment = &model->segments[i];
+        bound += segment_bound(tern_codec_bound(codec_of(codec, segment), segment->count));
     }
     return bound;
 }
@@ -61,6 +71,7 @@ static enum tern_result segment_context(const struct tern_encode_context *whole,
                                         struct tern_bytes_left *indices,
                                         struct tern_encode_context *context)
 {
+    const bool coded = tern_segment_is_coded(&model->segments[index]);
     *context = *whole;
     context->segment = index;
     if (whole->velocity != NULL) {
@@ -71,8 +82,8 @@ static enum tern_result segment_context(const struct tern_encode_context *whole,
         if (!tern_take_payload(indices, &payload)) {
             return TERN_ERR_CORRUPT;
         }
-        context->indices = payload.data;
-        context->indices_len = payload.len;
+        context->indices = coded ? payload.data : NULL;
+        context->indices_len = coded ? payload.len : 0;
     }
     return TERN_OK;
 }
@@ -82,7 +93,7 @@ static struct tern_encode_job segment_job(const struct tern_codec *codec,
                                           const struct tern_segment *segment, float *values)
 {
     return (struct tern_encode_job){
-        .codec = codec,
+        .codec = codec_of(codec, segment),
         .context = context,
         .values = values + segment->offset,
         .count = segment->count,
@@ -167,20 +178,34 @@ static void add_info(struct tern_codec_info *sum, const struct tern_codec_info *
     sum->maximum = part->maximum > sum->maximum ? part->maximum : sum->maximum;
 }
 
+// Whether a segment stands for the container in what names one: the largest that is coded, or when
+// none is, the largest.
+static bool is_larger(const struct tern_segment *segment, const struct tern_segment *largest)
+{
+    if (largest == NULL || tern_segment_is_coded(segment) != tern_segment_is_coded(largest)) {
+        return largest == NULL || tern_segment_is_coded(segment);
+    }
+    return segment->count > largest->count;
+}
+
 enum tern_result tern_container_inspect(const struct tern_model *model, const uint8_t *src,
                                         size_t src_len, struct tern_codec_info *info)
 {
     struct payload payloads[TERN_MODEL_MAX_TENSORS];
     TERN_TRY(check_all(model, src, src_len, payloads));
     struct tern_codec_info sum = {.mode = "none"};
-    uint32_t largest = 0;
+    const struct tern_segment *largest = NULL;
     for (uint32_t i = 0; i < model->segment_count; i++) {
-        uint32_t count = model->segments[i].count;
+        const struct tern_segment *segment = &model->segments[i];
         struct tern_codec_info part;
-        tern_payload_describe(payloads[i].mode, payloads[i].data, payloads[i].len, count, &part);
+        tern_payload_describe(payloads[i].mode, payloads[i].data, payloads[i].len, segment->count,
+                              &part);
         add_info(&sum, &part);
-        if (count > largest) {
-            largest = count;
+        if (tern_segment_is_skipped(segment)) {
+            sum.skipped_nonzero += part.nonzero;
+        }
+        if (is_larger(segment, largest)) {
+            largest = segment;
             sum.ternary = part.ternary;
             sum.mode = part.mode;
             sum.scale = part.scale;
@@ -190,17 +215,50 @@ enum tern_result tern_container_inspect(const struct tern_model *model, const ui
     return TERN_OK;
 }
 
-enum tern_result tern_container_accumulate(const struct tern_model *model, const uint8_t *src,
-                                           size_t src_len, float weight, float *acc)
+// Adds the segments of which `wanted` is true.
+static enum tern_result accumulate(const struct tern_model *model, const uint8_t *src,
+                                   size_t src_len, float weight, float *acc,
+                                   bool (*wanted)(const struct tern_segment *segment))
 {
     struct payload payloads[TERN_MODEL_MAX_TENSORS];
     TERN_TRY(check_all(model, src, src_len, payloads));
     for (uint32_t i = 0; i < model->segment_count; i++) {
         const struct tern_segment *segment = &model->segments[i];
-        payloads[i].mode->accumulate(payloads[i].data + 1, payloads[i].len - 1, weight,
-                                     acc + segment->offset, segment->count);
+        if (wanted(segment)) {
+            payloads[i].mode->accumulate(payloads[i].data + 1, payloads[i].len - 1, weight,
+                                         acc + segment->offset, segment->count);
+        }
     }
     return TERN_OK;
+}
+
+static bool any_segment(const struct tern_segment *segment)
+{
+    (void)segment;
+    return true;
+}
+
+enum tern_result tern_container_accumulate(const struct tern_model *model, const uint8_t *src,
+                                           size_t src_len, float weight, float *acc)
+{
+    return accumulate(model, src, src_len, weight, acc, any_segment);
+}
+
+enum tern_result tern_container_give_back(const struct tern_model *model, const uint8_t *src,
+                                          size_t src_len, float *acc)
+{
+    return accumulate(model, src, src_len, 1, acc, tern_segment_is_coded);
+}
+
+static bool is_dense(const struct tern_segment *segment)
+{
+    return !tern_segment_is_coded(segment) && !tern_segment_is_skipped(segment);
+}
+
+enum tern_result tern_container_accumulate_dense(const struct tern_model *model, const uint8_t *src,
+                                                 size_t src_len, float weight, float *acc)
+{
+    return accumulate(model, src, src_len, weight, acc, is_dense);
 }
 
 enum tern_result tern_container_decode(const struct tern_model *model, const uint8_t *src,

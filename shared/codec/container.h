@@ -1,5 +1,8 @@
 // A container holds the payloads of all segments of a model, in layout order, each behind its
-// length (varint). It is the body of an update and of a download. Pure; the caller owns all memory.
+// length (varint). It is the body of an update and of a download. Whatever the codec, segments that
+// are dense or skipped (tensor/model.h) are encoded as float32, which leaves +0 to feed back; who
+// encodes a change sets it to zero where it is skipped (tern_model_freeze()). Pure; the caller owns
+// all memory.
 #ifndef TERN_CONTAINER_H
 #define TERN_CONTAINER_H
 
@@ -23,7 +26,8 @@ TERN_MUST_USE enum tern_result tern_container_encode(const struct tern_codec *co
                                                      size_t *written);
 
 // Checks a whole untrusted container and adds up what it says: nonzero, runs, sum_square, maximum
-// over all segments (id, mode and scale are those of the largest segment).
+// over all segments (id, mode and scale are those of the largest coded segment), and
+// skipped_nonzero, which no update may have.
 // Errors of tern_codec_decode(), and TERN_ERR_CORRUPT when lengths do not fit or bytes are left
 // over.
 TERN_MUST_USE enum tern_result tern_container_inspect(const struct tern_model *model,
@@ -34,6 +38,16 @@ TERN_MUST_USE enum tern_result tern_container_inspect(const struct tern_model *m
 TERN_MUST_USE enum tern_result tern_container_accumulate(const struct tern_model *model,
                                                          const uint8_t *src, size_t src_len,
                                                          float weight, float *acc);
+
+// acc[i] += decoded[i] in the segments that error feedback covers; likewise.
+TERN_MUST_USE enum tern_result tern_container_give_back(const struct tern_model *model,
+                                                        const uint8_t *src, size_t src_len,
+                                                        float *acc);
+
+// acc[i] += weight * decoded[i] in the segments that are dense; likewise.
+TERN_MUST_USE enum tern_result tern_container_accumulate_dense(const struct tern_model *model,
+                                                               const uint8_t *src, size_t src_len,
+                                                               float weight, float *acc);
 
 // dst[i] = decoded[i]. The container is checked whole first: on error dst is unchanged.
 TERN_MUST_USE enum tern_result tern_container_decode(const struct tern_model *model,

@@ -162,7 +162,9 @@ enum tern_result tern_sparse_indices(const struct tern_model *model, const struc
         uint32_t count = model->segments[i].count;
         struct tern_bytes_left payload;
         TERN_TRY(take_checked(&rest, count, &payload));
-        TERN_TRY(put_indices(&out, payload, count, tern_select_count(codec->density, count)));
+        TERN_TRY(tern_segment_is_coded(&model->segments[i])
+                     ? put_indices(&out, payload, count, tern_select_count(codec->density, count))
+                     : put_payload(&out, TERN_MODE_ZERO, nothing, nothing));
     }
     if (rest.len != 0) {
         return TERN_ERR_CORRUPT;

@@ -190,7 +190,8 @@ uint32_t tern_error_give_back_work(enum tern_error_storage storage, const struct
     uint32_t largest = 0;
     for (uint32_t i = 0;
          TERN_ERROR_STORAGE_OF(storage) != TERN_ERROR_FLOAT32 && i < model->segment_count; i++) {
-        const uint32_t count = model->segments[i].count;
+        const struct tern_segment *segment = &model->segments[i];
+        const uint32_t count = tern_segment_is_coded(segment) ? segment->count : 0;
         largest = count > largest ? count : largest;
     }
     return largest;
@@ -241,9 +242,11 @@ static enum tern_result give_back_segments(struct tern_error_buffer *buffer,
         const struct tern_segment *segment = &model->segments[i];
         uint64_t payload_len = 0;
         const size_t length_bytes = tern_get_varint(container, len, &payload_len);
-        TERN_TRY(
-            tern_codec_decode(container + length_bytes, (size_t)payload_len, work, segment->count));
-        add_range(buffer, segment->offset, work, segment->count);
+        if (tern_segment_is_coded(segment)) {
+            TERN_TRY(tern_codec_decode(container + length_bytes, (size_t)payload_len, work,
+                                       segment->count));
+            add_range(buffer, segment->offset, work, segment->count);
+        }
         container += length_bytes + (size_t)payload_len;
         len -= length_bytes + (size_t)payload_len;
     }
@@ -256,7 +259,7 @@ enum tern_result tern_error_buffer_give_back(struct tern_error_buffer *buffer,
 {
     struct tern_codec_info info;
     if (TERN_ERROR_STORAGE_OF(buffer->storage) == TERN_ERROR_FLOAT32) {
-        return tern_container_accumulate(model, container, len, 1, buffer->bytes);
+        return tern_container_give_back(model, container, len, buffer->bytes);
     }
     TERN_TRY(tern_container_inspect(model, container, len, &info)); // all of it before any change
     return give_back_segments(buffer, model, container, len, work);

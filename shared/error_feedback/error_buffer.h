@@ -65,8 +65,9 @@ struct tern_error_facts tern_error_buffer_preview(const struct tern_error_buffer
 uint32_t tern_error_give_back_work(enum tern_error_storage storage, const struct tern_model *model);
 
 // Gives an update that was not applied back: e[i] = e[i] + decoded[i], limited to the largest
-// float32 and rounded to the storage. model->count is the buffer's. On error the buffer is
-// unchanged. Errors of tern_container_inspect().
+// float32 and rounded to the storage; not in dense segments, whose change is lost then.
+// model->count is the buffer's. On error the buffer is unchanged. Errors of
+// tern_container_inspect().
 TERN_MUST_USE enum tern_result tern_error_buffer_give_back(struct tern_error_buffer *buffer,
                                                            const struct tern_model *model,
                                                            const uint8_t *container, size_t len,

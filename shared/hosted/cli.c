@@ -68,18 +68,19 @@ static size_t verb_option_count(const struct tern_cli_verb *verb)
     return count;
 }
 
-// Common options, then the verb's, then the end mark.
+// The verb's options, which come before common ones of the same name, then the common ones, then
+// the end mark.
 static void list_options(const struct tern_cli_verb *verb,
                          struct option list[COMMON_COUNT + TERN_CLI_OPTIONS_MAX + 1])
 {
     size_t count = verb_option_count(verb);
     memset(list, 0, (COMMON_COUNT + TERN_CLI_OPTIONS_MAX + 1) * sizeof(list[0]));
-    memcpy(list, common_options, sizeof(common_options));
+    memcpy(list + count, common_options, sizeof(common_options));
     for (size_t i = 0; verb != NULL && i < count; i++) {
         const struct tern_cli_option *option = &verb->options[i];
-        list[COMMON_COUNT + i] = (struct option){
-            option->name, option->argument == NULL ? no_argument : required_argument, NULL,
-            VERB_OPTION + (int)i};
+        list[i] = (struct option){option->name,
+                                  option->argument == NULL ? no_argument : required_argument, NULL,
+                                  VERB_OPTION + (int)i};
     }
 }
 

@@ -77,13 +77,10 @@ static enum tern_result read_all(int fd, size_t most, struct bytes *bytes)
     }
 }
 
-enum tern_result tern_file_read(const char *path, size_t most, uint8_t **data, size_t *len)
+// Takes over the descriptor.
+static enum tern_result read_and_close(int fd, size_t most, uint8_t **data, size_t *len)
 {
     struct bytes bytes = {0};
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) {
-        return from_errno();
-    }
     enum tern_result result = read_all(fd, most, &bytes);
     close_quietly(fd);
     if (result != TERN_OK) {
@@ -93,6 +90,28 @@ enum tern_result tern_file_read(const char *path, size_t most, uint8_t **data, s
     *data = bytes.data;
     *len = bytes.len;
     return TERN_OK;
+}
+
+enum tern_result tern_file_read(const char *path, size_t most, uint8_t **data, size_t *len)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    return fd < 0 ? from_errno() : read_and_close(fd, most, data, len);
+}
+
+enum tern_result tern_file_read_regular(const char *path, size_t most, uint8_t **data, size_t *len)
+{
+    // Without O_NONBLOCK the opening of a FIFO would wait for its writer.
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    struct stat status;
+    if (fd < 0) {
+        return from_errno();
+    }
+    if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
+        (void)close(fd);
+        errno = 0;
+        return TERN_ERR_ARGUMENT;
+    }
+    return read_and_close(fd, most, data, len);
 }
 
 // --- Writing

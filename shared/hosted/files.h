@@ -14,6 +14,10 @@
 // TERN_ERR_TOO_LARGE  it has more than `most` bytes; no more than that was read
 TERN_MUST_USE enum tern_result tern_file_read(const char *path, size_t most, uint8_t **data,
                                               size_t *len);
+// Likewise, and of a regular file alone: what a FIFO or a device brings has no end, or waits for
+// one. Also TERN_ERR_ARGUMENT  it is something else
+TERN_MUST_USE enum tern_result tern_file_read_regular(const char *path, size_t most, uint8_t **data,
+                                                      size_t *len);
 
 // Replaces or makes a file at once: readers and a power cut see the old bytes or the new ones.
 // mode: permissions, e.g. 0600, whatever the umask says. When it returns TERN_OK the new bytes are

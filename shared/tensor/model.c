@@ -50,12 +50,24 @@ static enum tern_result product_of(const uint32_t *dims, uint32_t dim_count, uin
     return TERN_OK;
 }
 
-enum tern_result tern_model_add(struct tern_model *model, const char *name, const uint32_t *dims,
-                                uint32_t dim_count, float init_bound)
+void tern_model_clear(struct tern_model *model)
+{
+    model->tensor_count = 0;
+    model->segment_count = 0;
+    model->count = 0;
+    model->coded = 0;
+    memset(model->hash, 0, sizeof model->hash);
+#if TERN_MANIFESTS
+    model->from_manifest = false;
+#endif
+}
+
+// Appends a tensor, which is *added.
+static enum tern_result add(struct tern_model *model, const char *name, const uint32_t *dims,
+                            uint32_t dim_count, struct tern_tensor **added)
 {
     size_t len = name_length(name);
-    if (len == 0 || len == TERN_TENSOR_NAME_MAX || dim_count == 0 ||
-        dim_count > TERN_TENSOR_MAX_DIMS || !good_bound(init_bound)) {
+    if (len == 0 || len == TERN_TENSOR_NAME_MAX || dim_count > TERN_TENSOR_MAX_DIMS) {
         return TERN_ERR_ARGUMENT;
     }
     uint32_t count = 0;
@@ -68,13 +80,47 @@ enum tern_result tern_model_add(struct tern_model *model, const char *name, cons
         return TERN_ERR_TOO_LARGE;
     }
     struct tern_tensor *tensor = &model->tensors[model->tensor_count++];
-    *tensor =
-        (struct tern_tensor){.dim_count = dim_count, .count = count, .init_bound = init_bound};
+    memset(tensor, 0, sizeof *tensor);
+    tensor->dim_count = dim_count;
+    tensor->count = count;
     memcpy(tensor->name, name, len);
-    memcpy(tensor->dims, dims, dim_count * sizeof dims[0]);
+    for (uint32_t i = 0; i < dim_count; i++) {
+        tensor->dims[i] = dims[i];
+    }
     model->count += count;
+    *added = tensor;
     return TERN_OK;
 }
+
+enum tern_result tern_model_add(struct tern_model *model, const char *name, const uint32_t *dims,
+                                uint32_t dim_count, float init_bound)
+{
+    struct tern_tensor *tensor = NULL;
+    if (dim_count == 0 || !good_bound(init_bound)) {
+        return TERN_ERR_ARGUMENT;
+    }
+    TERN_TRY(add(model, name, dims, dim_count, &tensor));
+    tensor->init_bound = init_bound;
+#if TERN_MANIFESTS
+    tensor->rule = tensor->count < TERN_FUSE_BELOW ? TERN_RULE_FUSE : TERN_RULE_COMPRESS;
+#endif
+    return TERN_OK;
+}
+
+#if TERN_MANIFESTS
+enum tern_result tern_model_add_by_rule(struct tern_model *model, const char *name,
+                                        const uint32_t *dims, uint32_t dim_count,
+                                        enum tern_rule rule)
+{
+    struct tern_tensor *tensor = NULL;
+    if ((unsigned)rule >= TERN_RULE_COUNT) {
+        return TERN_ERR_ARGUMENT;
+    }
+    TERN_TRY(add(model, name, dims, dim_count, &tensor));
+    tensor->rule = rule;
+    return TERN_OK;
+}
+#endif
 
 static void hash_le32(struct tern_sha256 *sha, uint32_t value)
 {
@@ -111,21 +157,46 @@ static void hash_model(struct tern_model *model)
     tern_sha256_final(&sha, model->hash);
 }
 
-// Places the tensors that are small (or those that are not), in manifest order, from `offset` on;
-// returns the end.
-static uint32_t place(struct tern_model *model, bool small, uint32_t offset)
+static enum tern_rule rule_of(const struct tern_tensor *tensor)
 {
+#if TERN_MANIFESTS
+    return tensor->rule;
+#else
+    return tensor->count < TERN_FUSE_BELOW ? TERN_RULE_FUSE : TERN_RULE_COMPRESS;
+#endif
+}
+
+static void add_segment(struct tern_model *model, enum tern_rule rule, uint32_t offset,
+                        uint32_t count)
+{
+    struct tern_segment *segment = &model->segments[model->segment_count++];
+    segment->offset = offset;
+    segment->count = count;
+#if TERN_MANIFESTS
+    segment->rule = rule;
+#else
+    (void)rule;
+#endif
+}
+
+// Places the tensors of a rule, in manifest order, from `offset` on; returns the end. There is room
+// for their segments: each has a tensor of its own.
+static uint32_t place(struct tern_model *model, enum tern_rule rule, uint32_t offset)
+{
+    const uint32_t start = offset;
     for (uint32_t i = 0; i < model->tensor_count; i++) {
         struct tern_tensor *tensor = &model->tensors[i];
-        if ((tensor->count < TERN_FUSE_BELOW) != small) {
+        if (rule_of(tensor) != rule) {
             continue;
         }
         tensor->offset = offset;
         offset += tensor->count;
-        if (!small) {
-            model->segments[model->segment_count++] =
-                (struct tern_segment){.offset = tensor->offset, .count = tensor->count};
+        if (rule == TERN_RULE_COMPRESS) {
+            add_segment(model, rule, tensor->offset, tensor->count);
         }
+    }
+    if (rule != TERN_RULE_COMPRESS && offset > start) {
+        add_segment(model, rule, start, offset - start);
     }
     return offset;
 }
@@ -136,13 +207,11 @@ enum tern_result tern_model_layout(struct tern_model *model)
         return TERN_ERR_ARGUMENT;
     }
     model->segment_count = 0;
-    uint32_t fused = place(model, false, 0);
-    model->count = place(model, true, fused);
-    // There is room for the fused segment: a small tensor made it, so not all are large.
-    if (model->count > fused) {
-        model->segments[model->segment_count++] =
-            (struct tern_segment){.offset = fused, .count = model->count - fused};
-    }
+    model->coded = place(model, TERN_RULE_FUSE, place(model, TERN_RULE_COMPRESS, 0));
+    model->count = model->coded;
+#if TERN_MANIFESTS
+    model->count = place(model, TERN_RULE_SKIP, place(model, TERN_RULE_DENSE, model->coded));
+#endif
     hash_model(model);
     return TERN_OK;
 }
@@ -160,5 +229,13 @@ void tern_model_init_weights(const struct tern_model *model, uint64_t seed, floa
                             ? tensor->init_bound * (2 * tern_prng_float(&rng) - 1)
                             : 0.0f;
         }
+    }
+}
+
+void tern_model_freeze(const struct tern_model *model, float *change)
+{
+    const struct tern_segment *last = &model->segments[model->segment_count - 1];
+    if (tern_segment_is_skipped(last)) {
+        memset(change + last->offset, 0, last->count * sizeof *change);
     }
 }

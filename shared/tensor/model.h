@@ -1,36 +1,50 @@
 // The named tensors of a model and how they lie in one flat float32 vector. Both ends of a
-// federation build the same layout from the same manifest; its hash names it. Pure; the caller owns
-// all memory.
+// federation build the same layout, from a spec string or from the same manifest
+// (tensor/manifest.h); its hash names it. Pure; the caller owns all memory.
 //
-// Layout: the flat vector holds first the large tensors in manifest order, then the small ones
-// (fewer than TERN_FUSE_BELOW values) in manifest order. Each large tensor is a *segment* of its
-// own; all small ones together are one last segment. A segment is what a codec encodes as one
-// payload.
+// Layout: each tensor has a rule, which says how its changes are sent. The flat vector holds the
+// tensors of each rule together, in the order of enum tern_rule, those of one rule in manifest
+// order. A tensor with TERN_RULE_COMPRESS is a *segment* of its own; all of any other rule together
+// are one. A segment is what is encoded as one payload.
 #ifndef TERN_MODEL_H
 #define TERN_MODEL_H
 
 #include "build.h"
 #include "result.h"
 #include "util/sha256.h"
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#define TERN_TENSOR_MAX_DIMS 4
-#define TERN_FUSE_BELOW 512
+#define TERN_FUSE_BELOW 512 // values; without a rule of its own, a smaller tensor is fused
 #define TERN_MODEL_MAX_VALUES (TERN_SMALL ? 1u << 24 : 1u << 28)
+
+enum tern_rule {
+    TERN_RULE_COMPRESS = 0, // by the codec, in a payload of its own
+    TERN_RULE_FUSE = 1,     // by the codec, in one payload with all others of this rule
+    TERN_RULE_DENSE = 2,    // exactly, as float32; not error-fed: statistics of a batch norm
+    TERN_RULE_SKIP = 3,     // never: the tensor is frozen
+    TERN_RULE_COUNT
+};
 
 struct tern_tensor {
     char name[TERN_TENSOR_NAME_MAX];
     uint32_t dims[TERN_TENSOR_MAX_DIMS];
-    uint32_t dim_count; // 1..TERN_TENSOR_MAX_DIMS
+    uint32_t dim_count; // 0..TERN_TENSOR_MAX_DIMS; 0 = a single value, only in a manifest
     uint32_t count;     // values: the product of dims
     uint32_t offset;    // first value in the flat vector; set by tern_model_layout()
     float init_bound;   // initial values are uniform in [-init_bound, init_bound]; 0 = zeros
+#if TERN_MANIFESTS
+    enum tern_rule rule;
+#endif
 };
 
 struct tern_segment {
     uint32_t offset;
     uint32_t count;
+#if TERN_MANIFESTS
+    enum tern_rule rule;
+#endif
 };
 
 struct tern_model {
@@ -39,15 +53,63 @@ struct tern_model {
     struct tern_segment segments[TERN_MODEL_MAX_TENSORS];
     uint32_t segment_count;
     uint32_t count; // values in all tensors
+    uint32_t coded; // of these, the first ones: those that are neither dense nor skipped
     uint8_t hash[TERN_SHA256_SIZE];
+#if TERN_MANIFESTS
+    bool from_manifest;
+#endif
 };
 
-// Appends a tensor. dims: dim_count sizes, each >= 1. init_bound: finite, >= 0.
+// Whether a codec encodes a segment and error feedback covers it. Else it is dense or skipped.
+static inline bool tern_segment_is_coded(const struct tern_segment *segment)
+{
+#if TERN_MANIFESTS
+    return segment->rule < TERN_RULE_DENSE;
+#else
+    (void)segment;
+    return true;
+#endif
+}
+
+static inline bool tern_segment_is_skipped(const struct tern_segment *segment)
+{
+#if TERN_MANIFESTS
+    return segment->rule == TERN_RULE_SKIP;
+#else
+    (void)segment;
+    return false;
+#endif
+}
+
+// Whether a seed makes the weights of version 0. Else they came with the model, and who holds
+// nothing yet must be given them.
+static inline bool tern_model_is_seeded(const struct tern_model *model)
+{
+#if TERN_MANIFESTS
+    return !model->from_manifest;
+#else
+    (void)model;
+    return true;
+#endif
+}
+
+// Makes *model one without tensors. What it does not use of the struct is not touched.
+void tern_model_clear(struct tern_model *model);
+
+// Appends a tensor, fused when it is smaller than TERN_FUSE_BELOW, else compressed. dims: dim_count
+// sizes, each >= 1; dim_count >= 1. init_bound: finite, >= 0.
 // TERN_ERR_ARGUMENT   empty, over-long or repeated name, zero size, too many dims, bad bound
 // TERN_ERR_TOO_LARGE  more than TERN_MODEL_MAX_TENSORS tensors or TERN_MODEL_MAX_VALUES values
 TERN_MUST_USE enum tern_result tern_model_add(struct tern_model *model, const char *name,
                                               const uint32_t *dims, uint32_t dim_count,
                                               float init_bound);
+
+#if TERN_MANIFESTS
+// Appends a tensor of a manifest. Likewise, but dim_count may be 0, and there is no bound.
+TERN_MUST_USE enum tern_result tern_model_add_by_rule(struct tern_model *model, const char *name,
+                                                      const uint32_t *dims, uint32_t dim_count,
+                                                      enum tern_rule rule);
+#endif
 
 // Sets offsets, segments, count and hash after the last tern_model_add().
 // TERN_ERR_ARGUMENT  the model has no tensor
@@ -65,7 +127,10 @@ TERN_MUST_USE enum tern_result tern_model_layout(struct tern_model *model);
 TERN_MUST_USE enum tern_result tern_model_from_spec(struct tern_model *model, const char *spec);
 
 // Fills weights[0..model->count) with the initial values that `seed` names, the same bits
-// everywhere.
+// everywhere. Zeros for a model of a manifest.
 void tern_model_init_weights(const struct tern_model *model, uint64_t seed, float *weights);
+
+// Puts zeros where a change is never sent: change[0..model->count).
+void tern_model_freeze(const struct tern_model *model, float *change);
 
 #endif

@@ -151,7 +151,7 @@ static size_t read_sizes(const char *text, const char *separators, uint32_t size
 
 enum tern_result tern_model_from_spec(struct tern_model *model, const char *spec)
 {
-    memset(model, 0, sizeof *model);
+    tern_model_clear(model);
     for (size_t i = 0; i < sizeof families / sizeof families[0]; i++) {
         const char *rest = spec;
         if (!tern_skip_prefix(&rest, families[i].prefix)) {

@@ -24,6 +24,8 @@ enum tern_prng_purpose {
     TERN_PRNG_DATA = 5,
     TERN_PRNG_CODEC = 6,
     TERN_PRNG_BACKOFF = 7,
+    TERN_PRNG_SELECTION = 8,
+    TERN_PRNG_FLEET = 64,
     TERN_PRNG_TEST = 99,
 };
 

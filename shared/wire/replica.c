@@ -3,6 +3,7 @@
 #include "wire/wire.h"
 
 #define SEED_LABEL "tern replica seed"
+#define WEIGHTS_LABEL "tern replica weights"
 #define STEP_LABEL "tern replica step"
 
 void tern_replica_from_seed(const uint8_t model_hash[TERN_SHA256_SIZE], uint64_t seed,
@@ -15,6 +16,18 @@ void tern_replica_from_seed(const uint8_t model_hash[TERN_SHA256_SIZE], uint64_t
     tern_sha256_update(&hash, SEED_LABEL, sizeof(SEED_LABEL) - 1);
     tern_sha256_update(&hash, model_hash, TERN_SHA256_SIZE);
     tern_sha256_update(&hash, number, sizeof(number));
+    tern_sha256_final(&hash, id);
+}
+
+void tern_replica_from_weights(const uint8_t model_hash[TERN_SHA256_SIZE],
+                               const uint8_t weights_sha256[TERN_SHA256_SIZE],
+                               uint8_t id[TERN_SHA256_SIZE])
+{
+    struct tern_sha256 hash;
+    tern_sha256_init(&hash);
+    tern_sha256_update(&hash, WEIGHTS_LABEL, sizeof(WEIGHTS_LABEL) - 1);
+    tern_sha256_update(&hash, model_hash, TERN_SHA256_SIZE);
+    tern_sha256_update(&hash, weights_sha256, TERN_SHA256_SIZE);
     tern_sha256_final(&hash, id);
 }
 

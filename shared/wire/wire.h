@@ -82,6 +82,12 @@ TERN_MUST_USE enum tern_result tern_wire_decode_download(const uint8_t *src, siz
 void tern_replica_from_seed(const uint8_t model_hash[TERN_SHA256_SIZE], uint64_t seed,
                             uint8_t id[TERN_SHA256_SIZE]);
 
+// Id of version 0's replica when its weights came with the model: SHA-256("tern replica weights" ||
+// model hash || SHA-256 of the weights as little-endian float32 in layout order).
+void tern_replica_from_weights(const uint8_t model_hash[TERN_SHA256_SIZE],
+                               const uint8_t weights_sha256[TERN_SHA256_SIZE],
+                               uint8_t id[TERN_SHA256_SIZE]);
+
 // Id of the replica that applying a delta makes: SHA-256("tern replica step" || from || sha256 of
 // the blob). id may alias from.
 void tern_replica_step(const uint8_t from[TERN_SHA256_SIZE],

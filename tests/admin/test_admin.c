@@ -320,6 +320,19 @@ static void test_status_and_rounds(void **state)
     assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(round, "state")), "open");
     assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(round, "strategy")), "fedavg");
     cJSON_Delete(json);
+
+    assert_int_equal(ask("GET", "/api/v1/clients", TOKEN, ""), 200);
+    json = json_of_reply();
+    const cJSON *client = cJSON_GetArrayItem(json, 0);
+    assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(client, "finding")), "none");
+    assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(client, "directive")), "keep");
+    cJSON_Delete(json);
+
+    assert_int_equal(ask("GET", "/metrics", TOKEN, ""), 200);
+    assert_non_null(
+        strstr(body_of_reply(), "\ntern_error_findings_total{finding=\"restored\"} 0\n"));
+    assert_non_null(
+        strstr(body_of_reply(), "\ntern_error_directives_total{directive=\"step-ahead\"} 0\n"));
 }
 
 static uint64_t first_id(const cJSON *list)

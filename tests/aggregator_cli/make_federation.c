@@ -135,6 +135,29 @@ static enum tern_result add_update(struct maker *maker, uint32_t round, uint64_t
     return add_meter(maker, round, client, update.body_len);
 }
 
+// Every client holds the newest one.
+static enum tern_result store_replica(struct maker *maker)
+{
+    const struct tern_merge *merge = &maker->merge;
+    struct tern_db_replica row = {.trunk = true,
+                                  .form = TERN_REPLICA_SEED,
+                                  .version = merge->version,
+                                  .residual = 0.5F * (float)merge->version,
+                                  .used_ms = maker->now_ms};
+    memcpy(row.id, merge->replica_id, TERN_SHA256_SIZE);
+    TERN_TRY(tern_db_replica_put(maker->db, &row));
+    for (uint64_t id = 1; id <= TRAINERS; id++) {
+        struct tern_db_client client;
+        TERN_TRY(tern_db_client_get(maker->db, id, &client));
+        client.version = merge->version;
+        memcpy(client.replica, merge->replica_id, TERN_SHA256_SIZE);
+        TERN_TRY(tern_db_client_update(maker->db, &client));
+    }
+    return merge->version == 0
+               ? TERN_OK
+               : tern_db_replica_weights_put(maker->db, row.id, merge->replica, merge->model.count);
+}
+
 static enum tern_result store_version(struct maker *maker, uint32_t round)
 {
     const struct tern_merge *merge = &maker->merge;
@@ -144,6 +167,7 @@ static enum tern_result store_version(struct maker *maker, uint32_t round)
     memcpy(version.replica, merge->replica_id, TERN_SHA256_SIZE);
     memcpy(version.model_sha256, merge->model_sha256, TERN_SHA256_SIZE);
     TERN_TRY(tern_db_version_put(maker->db, &version));
+    TERN_TRY(store_replica(maker));
     TERN_TRY(
         tern_db_weights_put(maker->db, TERN_WEIGHTS_GLOBAL, merge->version, merge->global, count));
     return tern_db_weights_put(maker->db, TERN_WEIGHTS_REPLICA, merge->version, merge->replica,

@@ -65,10 +65,35 @@ def init_refuses_bad_models():
 def verbs_need_a_federation():
     state = State()
     for verb in (["status"], ["clients"], ["rounds"], ["report", "bytes"], ["report", "ledger"],
-                 ["enroll-code"], ["provision"], ["revoke", "1"], ["export", "x.f32"], ["verify"], ["backup", "x"],
+                 ["ledger"], ["ledger", "1"], ["replicas"], ["replicas", "1"], ["enroll-code"], ["provision"], ["revoke", "1"], ["export", "x.f32"], ["verify"], ["backup", "x"],
                  ["prune", "--keep", "1"]):
         state.run(*verb, code=FAILED, says="tern-aggregator init")
     state.run("status", "--state", "x" * 300, code=USAGE, says="--state", state=False)
+
+
+def replicas_say_who_holds_what():
+    state = State(rounds=2)
+    found = state.run("replicas", "--json").json
+    assert found["replicas"][0]["kept_as"] == "seed" and len(found["replicas"]) == 3
+    newest = found["replicas"][-1]
+    assert newest["version"] == 2 and newest["kept_as"] == "float32" and newest["kind"] == "version"
+    assert newest["residual"] == 1.0 and found["count"] == 3 and found["of_versions"] == 3
+    assert found["kept_whole"] == 2 and found["whole_bytes"] == 2 * 4 * VALUES
+    holders = [row for row in found["clients"] if row["known"]]
+    assert newest["clients"] == len(holders) > 0
+    assert all(row["replica"] == newest["replica"] for row in holders)
+    assert state.run("replicas", holders[0]["client"], "--json").json == holders[0]
+    text = state.run("replicas").text
+    assert newest["replica"][:12] in text and "3 replicas, 3 of versions" in text
+    assert "residual  1 " in state.run("replicas", holders[0]["client"]).text
+    unknown = [row for row in found["clients"] if not row["known"]][0]
+    assert "not told" in state.run("replicas", unknown["client"]).text
+    with sqlite3.connect(state.path / "tern.db") as db:
+        db.execute("UPDATE clients SET replica = ? WHERE id = ?", (b"\x07" * 32, unknown["client"]))
+    text = state.run("replicas", unknown["client"]).text
+    assert "07" * 32 in text and "not kept" in text
+    state.run("replicas", 999, code=FAILED, says="there is no client 999")
+    state.run("replicas", "seven", code=USAGE, says="no client id")
 
 
 def foreign_databases_are_left_alone():
@@ -158,9 +183,42 @@ def the_ledger_is_reported():
     assert table[2]["client"] == "3" and float(table[2]["maximum"]) == 0.125
     assert len(state.run("report", "ledger").text.splitlines()) == 4
     state.run("report", "ledger", "--csv", "--json", code=USAGE, says="exclude")
-    state.run("report", "weather", code=USAGE, says="bytes and ledger")
+    state.run("report", "weather", code=USAGE, says="bytes, ledger")
     state.run("report", "bytes", "--by", "moon", code=USAGE, says="purpose, client, round")
     state.run("report", code=USAGE, says="argument is missing")
+
+
+def the_ledger_explains_itself():
+    state = State(rounds=5)
+    with sqlite3.connect(state.path / "tern.db") as db:
+        db.execute("UPDATE ledger SET round = 2, finding = 3, finding_ms = 1700000000000, directive = 1,"
+                   " factor = 0.7, reason = 'decayed 0.7: 3 rounds old', previous_generation = 9"
+                   " WHERE client = 2")
+    rows = state.json("ledger")
+    assert [row["client"] for row in rows] == [1, 2, 3]
+    assert [row["finding"] for row in rows] == ["none", "cloned", "none"]
+    assert [row["age"] for row in rows] == [0, 3, 0]
+    assert rows[1]["directive"] == "decay" and rows[1]["factor"] == 0.7
+    assert rows[1]["reason"] == "decayed 0.7: 3 rounds old" and rows[1]["finding_ms"] == 1700000000000
+    assert rows[0]["directive"] == "keep" and rows[0]["sentence"] == "" and rows[0]["sequence"] == 5
+    assert len(rows[0]["replica"]) == 64 and rows[0]["update_bytes"] > 0
+    lines = state.run("ledger").text.splitlines()
+    assert len(lines) == 4
+    assert "cloned" in lines[2] and lines[2].endswith("decayed 0.7: 3 rounds old")
+    assert "abcdef01" in lines[1] and "cloned" not in lines[1]
+
+    assert state.json("ledger", 2) == rows[1]
+    text = state.run("ledger", 2).text
+    assert "Two devices use this client's identity" in text and "2023-11-14" in text
+    assert "3 rounds old" in text and "finding" not in state.run("ledger", 1).text
+    state.run("ledger", 4, code=NOTHING, says="has not told")
+    state.run("ledger", 5, code=FAILED, says="there is no client 5")
+    state.run("ledger", "two", code=USAGE, says="no client id")
+
+    assert [row["finding"] for row in state.json("clients")] == ["none", "cloned", "none", "none"]
+    assert "cloned" in state.run("clients").text
+    assert [row["finding"] for row in state.json("report", "ledger")] == ["none", "cloned", "none"]
+    assert "cloned" in state.run("report", "ledger", "--csv").text.splitlines()[2].split(",")
 
 
 def codes_are_shown_once_and_stored_hashed():
@@ -250,8 +308,10 @@ def export_writes_what_was_recorded():
     state.run("export", named)
     header, data = read_safetensors(named.read_bytes())
     notes = header.pop("__metadata__")
-    assert data == raw.read_bytes()
-    assert notes == {"model": MODEL, "version": "4", "model_sha256": expected}
+    assert len(data) == len(raw.read_bytes())  # other order: safetensors has that of the manifest
+    assert notes.pop("model_hash") == state.json("status")["model_hash"]
+    assert notes == {"model": MODEL, "version": "4", "round": "4", "strategy": "fedavg",
+                     "model_sha256": expected}
     assert header["fc1.weight"]["shape"] == [8, 16] and header["fc1.weight"]["dtype"] == "F32"
     places = sorted(tensor["data_offsets"] for tensor in header.values())
     assert places[0][0] == 0 and places[-1][1] == len(data)
@@ -266,9 +326,9 @@ def export_makes_earlier_versions():
     hashes = dict(database.execute("SELECT version, hex(model_sha256) FROM versions").fetchall())
     database.close()
     for version in range(5):
-        data = state.run("export", "-", "--format", "f32", "--at", version).out
+        data = state.run("export", "-", "--format", "f32", "--version", version).out
         assert hashlib.sha256(data).hexdigest().upper() == hashes[version]
-    state.run("export", "-", "--format", "f32", "--at", 5, code=FAILED, says="no version 5")
+    state.run("export", "-", "--format", "f32", "--version", 5, code=FAILED, says="no version 5")
 
 
 def export_refuses_without_writing():
@@ -315,13 +375,16 @@ def prune_drops_old_updates_only():
     status = state.json("status")
     assert status["updates"] == 15 and status["updates_applied"] == 15
     state.run("export", state.root / "newest.f32")
-    state.run("export", "-", "--format", "f32", "--at", 5, code=FAILED, says="pruned")
+    state.run("export", "-", "--format", "f32", "--version", 5)
+    state.run("export", "-", "--format", "f32", "--version", 0)
+    state.run("export", "-", "--format", "f32", "--version", 4, code=FAILED,
+              says="pruned; 0 and 5 can be had")
 
 
 def help_teaches():
     state = State()
     assert "init --config" in state.run("--help", state=False).text
-    for verb in ("init", "serve", "status", "clients", "rounds", "report", "enroll-code", "revoke",
+    for verb in ("init", "serve", "status", "clients", "rounds", "report", "ledger", "enroll-code", "revoke",
                  "provision", "export", "verify", "backup", "prune"):
         text = state.run(verb, "--help", state=False).text
         assert "  tern-aggregator " + verb in text, verb  # an example
@@ -335,7 +398,7 @@ main(init_makes_a_private_directory, init_never_touches_a_federation,
      init_finishes_what_was_cut_short, init_reads_settings_and_options_win, init_refuses_bad_models,
      verbs_need_a_federation, foreign_databases_are_left_alone,
      status_answers_the_two_questions_first, clients_are_listed_and_cannot_steer_the_terminal,
-     rounds_are_listed, the_byte_reports_agree, the_ledger_is_reported,
+     rounds_are_listed, the_byte_reports_agree, the_ledger_is_reported, the_ledger_explains_itself,
      codes_are_shown_once_and_stored_hashed, provisioned_clients_are_shown_once,
      provisioning_refuses_what_cannot_be, revoking_is_for_good, export_writes_what_was_recorded,
      export_makes_earlier_versions, export_refuses_without_writing,

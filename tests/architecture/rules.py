@@ -24,8 +24,9 @@ KEPT = {
     "zlib.h": ["client/data/"],
     "zstd.h": ["shared/cli/rivals.c"],
     "lz4.h": ["shared/cli/rivals.c"],
+    "dlfcn.h": ["client/external/library_trainer.c", "client/posix/tls/openssl.c"],
     "ini.h": ["shared/hosted/", "client/fleet/"],
-    "cjson/*": ["shared/cli/", "client/", "aggregator/", "tests/"],
+    "cjson/*": ["shared/cli/", "shared/hosted/", "client/", "aggregator/", "tests/"],
     "cmocka.h": ["tests/"],
 }
 
@@ -56,6 +57,11 @@ RULES = {
     "client/data/": (PURE_SHARED + ["client/trainer/math.h"],
                      HOSTED + ["zlib.h", "sys/stat.h", "unistd.h"]),
     "client/posix/": (PURE_SHARED + ["shared/hosted/"] + CLIENT_CORE, OS),
+    # Trainers of the user's: the only place that runs other programs and loads libraries.
+    "client/external/": (PURE_SHARED + ["shared/hosted/", "client/ports.h",
+                                        "client/trainer/tern_trainer_abi.h"], OS),
+    # The interface that such libraries are built against stands alone.
+    "client/trainer/tern_trainer_abi.h": ([], ["stddef.h", "stdint.h"]),
     "client/cli/": (["shared/", "client/"], OS),
     "client/fleet/": (["shared/", "client/"], OS),
     "aggregator/http/": (PURE_SHARED + ["shared/hosted/"], OS),

@@ -78,6 +78,27 @@ static void round_within_its_budget_is_done(void **state)
     assert_int_equal(world_count_events(&world, TERN_EVENT_BUDGET), 0);
 }
 
+// The bound of a range-coded update is 28 bits a value; a client must not wait for as much.
+static void first_update_is_not_expected_to_be_the_largest(void **state)
+{
+    (void)state;
+    world.server.codec = "3lc:s=1,coder=range";
+    world.config.budget_per_round = 4500;
+    boot();
+    run_until(TERN_EVENT_UPLOADED, NULL);
+    assert_int_equal(world_count_events(&world, TERN_EVENT_BUDGET), 0);
+}
+
+static void first_update_of_a_low_density_is_expected_to_be_small(void **state)
+{
+    (void)state;
+    world.server.codec = "density:p=0.01,coder=range";
+    world.config.budget_per_round = 4200;
+    boot();
+    run_until(TERN_EVENT_UPLOADED, NULL);
+    assert_int_equal(world_count_events(&world, TERN_EVENT_BUDGET), 0);
+}
+
 static void month_is_never_exceeded(void **state)
 {
     (void)state;
@@ -239,6 +260,8 @@ int main(void)
         TEST(meter_counts_every_layer_and_purpose),
         TEST(round_that_is_too_dear_is_not_begun),
         TEST(round_within_its_budget_is_done),
+        TEST(first_update_is_not_expected_to_be_the_largest),
+        TEST(first_update_of_a_low_density_is_expected_to_be_small),
         TEST(month_is_never_exceeded),
         TEST(clock_that_goes_back_frees_nothing),
         TEST(power_cuts_do_not_refill_the_month),

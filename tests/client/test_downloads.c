@@ -217,6 +217,64 @@ static void blob_that_overflows_the_weights_is_refused(void **state)
     check_refused(TERN_ERR_NON_FINITE);
 }
 
+// --- Deltas from the seed's replica
+// ------------------------------------------------------------------------
+
+// Version 3, which the client holds, is followed by one that is made from the seed: values[i].
+static void follow_from_seed(float values[WORLD_VALUES])
+{
+    const struct tern_codec codec = {.id = TERN_CODEC_FLOAT32, .sparsity = 1.0f};
+    static uint8_t container[WORLD_BLOB];
+    struct fake_server *server = &world.server;
+    size_t len = 0;
+    commit(3);
+    run_until(TERN_EVENT_TRAINED, NULL);
+    assert_int_equal(tern_client_version(&world.client), 3);
+    run_until(TERN_EVENT_UPLOADED, NULL);
+    const uint32_t version = server->version;
+    tern_Download message = honest();
+    message.version = version;
+    tern_model_init_weights(&world.model, server->seed, server->weights);
+    assert_int_equal(tern_container_encode(&codec, NULL, &world.model, values, container,
+                                           sizeof container, &len),
+                     TERN_OK);
+    fake_server_redo_download(server, version - 1, &message, (struct tern_span){container, len});
+    tern_replica_step(server->replica_of[0], server->downloads[version - 1].sha256,
+                      server->replica_of[version]);
+    memcpy(server->replica, server->replica_of[version], TERN_SHA256_SIZE);
+    assert_int_equal(tern_container_accumulate(&world.model, container, len, 1.0f, server->weights),
+                     TERN_OK);
+}
+
+static void delta_from_the_seed_is_taken_whatever_is_held(void **state)
+{
+    (void)state;
+    float values[WORLD_VALUES] = {0.5f, -0.25f, 3.0f};
+    follow_from_seed(values);
+    run_until(TERN_EVENT_TRAINED, NULL);
+    assert_true(world.server.last_checkin.from_seed);
+    assert_int_equal(tern_client_version(&world.client), world.server.version);
+    assert_memory_equal(tern_client_replica(&world.client), world.server.replica, TERN_SHA256_SIZE);
+    assert_memory_equal(world.weights, world.server.weights, sizeof world.weights);
+    world_check_conservation(&world);
+}
+
+static void delta_from_the_seed_that_overflows_leaves_what_is_held(void **state)
+{
+    (void)state;
+    struct tern_client_event event;
+    float values[WORLD_VALUES] = {0.5f, 3e38f};
+    float before[WORLD_VALUES];
+    follow_from_seed(values);
+    memcpy(before, world.weights, sizeof before);
+    run_until(TERN_EVENT_TROUBLE, &event);
+    assert_int_equal(event.result, TERN_ERR_NON_FINITE);
+    assert_memory_equal(before, world.weights, sizeof before);
+    assert_int_equal(tern_client_version(&world.client), 3);
+    assert_memory_equal(tern_client_replica(&world.client), world.server.replica_of[3],
+                        TERN_SHA256_SIZE);
+}
+
 static void chain_that_misses_the_base_does_not_train(void **state)
 {
     (void)state;
@@ -290,6 +348,8 @@ int main(void)
         TEST(blob_for_another_replica_is_refused),
         TEST(blob_of_another_model_is_refused),
         TEST(blob_that_overflows_the_weights_is_refused),
+        TEST(delta_from_the_seed_is_taken_whatever_is_held),
+        TEST(delta_from_the_seed_that_overflows_leaves_what_is_held),
         TEST(chain_that_misses_the_base_does_not_train),
         TEST(mutated_answers_change_nothing_they_should_not),
     };

@@ -405,6 +405,133 @@ static void filtered_buffer_moves_by_beta(void **state)
     assert_int_equal(sent, 6 + 1);
 }
 
+// Steps to where training has begun; base and buffer as they are then.
+static void begin_training(float base[WORLD_VALUES], float buffer[WORLD_VALUES])
+{
+    const size_t before = world.trainings;
+    while (world.trainings == before) {
+        assert_int_equal(tern_client_step(&world.client), TERN_OK);
+    }
+    memcpy(base, world.weights, sizeof world.weights);
+    world_buffer(&world, buffer);
+}
+
+// The start is a quarter of the buffer ahead, and nothing is lost or counted twice, in no storage.
+static void step_ahead_conserves_in_every_storage(void **state)
+{
+    (void)state;
+    for (int s = 0; s < 3; s++) {
+        float base[WORLD_VALUES];
+        float buffer[WORLD_VALUES];
+        world_free(&world);
+        world_init(&world);
+        world.error_storage = (enum tern_error_storage)s;
+        world.inexact = s != 0;
+        world.server.target = 9;
+        for (int round = 2; round <= 9; round++) {
+            world.server.directives[round] = tern_ErrorDirective_ERROR_STEP_AHEAD;
+        }
+        world.server.directives[5] = tern_ErrorDirective_ERROR_DECAY;
+        world.server.faults[3] = FAULT_LATE;
+        world.server.faults[6] = FAULT_LOSE_REPLY;
+        boot();
+        run_until(TERN_EVENT_UPLOADED, NULL);
+        run_until(TERN_EVENT_TASK, NULL);
+        begin_training(base, buffer);
+        boot(); // the power was cut: the same again
+        run_until(TERN_EVENT_TASK, NULL);
+        begin_training(base, buffer);
+        size_t moved = 0;
+        for (int i = 0; i < WORLD_VALUES; i++) {
+            assert_true(world.start[i] == base[i] + 0.25f * buffer[i]);
+            moved += world.start[i] != base[i];
+        }
+        assert_true(moved > 50);
+        run_until(TERN_EVENT_ENCODED, NULL);
+        world_check_conservation_within(&world, room_of(world.error_storage));
+        run_until(TERN_EVENT_FINISHED, NULL);
+        assert_int_equal(world.server.version, 9);
+        world_check_conservation_within(&world, room_of(world.error_storage));
+    }
+}
+
+static void expect_no_step_ahead(void)
+{
+    float base[WORLD_VALUES];
+    float buffer[WORLD_VALUES];
+    world.server.directives[2] = tern_ErrorDirective_ERROR_STEP_AHEAD;
+    boot();
+    run_until(TERN_EVENT_UPLOADED, NULL);
+    run_until(TERN_EVENT_TASK, NULL);
+    begin_training(base, buffer);
+    assert_memory_equal(base, world.start, sizeof base);
+    run_until(TERN_EVENT_UPLOADED, NULL);
+    world_check_conservation_within(&world, world.inexact ? 1e-4 : 0);
+}
+
+static void trainer_that_ignores_the_step_ahead_conserves(void **state)
+{
+    (void)state;
+    world.ignores_ahead = true;
+    expect_no_step_ahead();
+}
+
+// The velocity must not take the buffer up.
+static void momentum_makes_no_step_ahead(void **state)
+{
+    (void)state;
+    world.server.codec = "dgc:p=0.01,momentum=0,warmup=0"; // without momentum the sums are plain
+    world.inexact = true;
+    expect_no_step_ahead();
+}
+
+static void filtered_buffer_steps_ahead(void **state)
+{
+    (void)state;
+    float base[WORLD_VALUES];
+    float old[WORLD_VALUES];
+    float applied[WORLD_VALUES];
+    world.server.codec = "scalecom:p=0.01,beta=0.25";
+    world.server.directives[2] = tern_ErrorDirective_ERROR_STEP_AHEAD;
+    world.inexact = true;
+    boot();
+    run_until(TERN_EVENT_UPLOADED, NULL);
+    memcpy(applied, world.server.applied, sizeof applied);
+    run_until(TERN_EVENT_TASK, NULL);
+    begin_training(base, old);
+    run_until(TERN_EVENT_UPLOADED, NULL);
+    for (int i = 0; i < WORLD_VALUES; i++) {
+        const float rest = old[i] + world.change[i] - (world.server.applied[i] - applied[i]);
+        const float expected = 0.75f * old[i] + 0.25f * rest;
+        assert_float_equal(world.error_buffer[i], expected, 1e-5f);
+    }
+}
+
+// A change that a budget holds back after a step ahead is the buffer and the local change, once.
+static void kept_change_after_a_step_ahead_counts_once(void **state)
+{
+    (void)state;
+    struct tern_client_event event;
+    float before[WORLD_VALUES];
+    world.server.directives[2] = tern_ErrorDirective_ERROR_STEP_AHEAD;
+    world.wire_per_exchange = 64;
+    boot();
+    run_until(TERN_EVENT_UPLOADED, NULL);
+    memcpy(before, world.error_buffer, sizeof before);
+    run_until(TERN_EVENT_TRAINED, NULL);
+    world.client.config.budget_per_round =
+        tern_meter_total(tern_client_meter_round(&world.client), TERN_UP).wire +
+        tern_meter_total(tern_client_meter_round(&world.client), TERN_DOWN).wire + 50;
+    run_until(TERN_EVENT_BUDGET, &event);
+    for (int i = 0; i < WORLD_VALUES; i++) {
+        assert_true(world.error_buffer[i] == before[i] + world.change[i]);
+    }
+    world.client.config.budget_per_round = 0;
+    run_until(TERN_EVENT_UPLOADED, NULL);
+    assert_int_equal(world.trainings, 2);
+    world_check_conservation(&world);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -425,6 +552,11 @@ int main(void)
         TEST(failed_encoding_leaves_the_velocity_alone),
         TEST(kept_change_counts_once_with_every_feedback),
         TEST(filtered_buffer_moves_by_beta),
+        TEST(step_ahead_conserves_in_every_storage),
+        TEST(trainer_that_ignores_the_step_ahead_conserves),
+        TEST(momentum_makes_no_step_ahead),
+        TEST(filtered_buffer_steps_ahead),
+        TEST(kept_change_after_a_step_ahead_counts_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -53,7 +53,7 @@ static enum tern_result begin(void *ctx, const struct tern_train_task *task, con
     if (count != marker->count || (size_t)task->round * BLOCK + BLOCK > count) {
         return TERN_ERR_MODEL_MISMATCH;
     }
-    memcpy(marker->weights, base, count * sizeof(float));
+    tern_train_start(task, base, marker->weights, count);
     marker->round = task->round;
     marker->left = STEPS;
     return TERN_OK;

@@ -8,6 +8,10 @@ updates late. At the end, for every client and every round r:
 
 and the number of rounds that are there equals the updates the client encoded. A lost
 update leaves a block missing, one counted twice leaves it doubled.
+
+The same holds when clients start training ahead of their replica, where the buffer is part of what
+was trained, and when late updates count in the round that is open. And whatever happens to these
+clients, none is taken for one that lost, restored or cloned its buffer.
 """
 
 import random
@@ -19,7 +23,8 @@ from fault_proxy import FaultProxy
 from harness import HELPERS, Aggregator, Failure, Workspace, check, main, run
 
 CLIENTS = 6
-KILLS = 220
+# Policy of error buffers, strategy, kills.
+TRIALS = [("keep", "fednova", 220), ("step-ahead", "fednova", 90), ("keep", "fedbuff", 90)]
 BLOCK = 8
 ROUNDS = 400
 TOLERANCE = 1e-3  # trained - replica rounds to the last bit of the replica's weights
@@ -82,10 +87,10 @@ def check_client(fleet, index, database):
     return encoded, stored
 
 
-def cause_trouble(rng, fleet, aggregator):
+def cause_trouble(rng, kills, fleet, aggregator):
     """Kills somebody every few tens of milliseconds, mostly clients, and starts it again."""
     aggregator_kills = 0
-    for _ in range(KILLS):
+    for _ in range(kills):
         time.sleep(rng.uniform(0.02, 0.25))
         if rng.random() < 0.2:
             aggregator.kill(signal.SIGKILL)
@@ -98,7 +103,16 @@ def cause_trouble(rng, fleet, aggregator):
     return aggregator_kills
 
 
-def test():
+def check_ledger(database, policy):
+    with sqlite3.connect(database) as reader:
+        rows = reader.execute("SELECT client, finding, directive FROM ledger").fetchall()
+    check(len(rows) == CLIENTS, f"the ledger has {len(rows)} clients")
+    for client, finding, directive in rows:
+        check(finding == 0, f"client {client} is suspected: finding {finding}")
+        check(policy == "keep" or directive == 3, f"client {client} was told {directive}")
+
+
+def trial(policy, strategy, kills):
     rng = random.Random(SEED)
     with Workspace() as workspace:
         aggregator = Aggregator(workspace, {
@@ -107,6 +121,8 @@ def test():
                       "deadline": "1500ms", "rounds": ROUNDS, "come_back_min": "20ms",
                       "come_back_max": "1s"},
             "codec": {"codec": "3lc:s=1.5"},
+            "error_feedback": {"policy": policy},
+            "strategy": {"name": strategy, "staleness_max": 2},
             "limits": {"requests_per_minute": 1000000, "connections_per_address": 5000},
         }).start()
         proxy = FaultProxy(aggregator.port, SEED, cut_probability=0.25)
@@ -115,7 +131,7 @@ def test():
             fleet.enroll(index)
         for index in range(CLIENTS):
             fleet.start(index)
-        aggregator_kills = cause_trouble(rng, fleet, aggregator)
+        aggregator_kills = cause_trouble(rng, kills, fleet, aggregator)
         for index in range(CLIENTS):
             fleet.kill(index)
         for index in range(CLIENTS):
@@ -124,6 +140,7 @@ def test():
 
         aggregator.verb("verify", timeout=120)
         database = aggregator.state / "tern.db"
+        check_ledger(database, policy)
         encoded = stored = 0
         for index in range(CLIENTS):
             of_client = check_client(fleet, index, database)
@@ -133,12 +150,21 @@ def test():
         late, repeated = log.count(" late"), log.count(" duplicate")
         with sqlite3.connect(database) as reader:
             rounds = reader.execute("SELECT max(round) FROM rounds").fetchone()[0]
-        print(f"{KILLS} kills ({aggregator_kills} of the aggregator), {proxy.cuts} cut connections, "
+            buffered = reader.execute("SELECT count(*) FROM updates WHERE merged > 0").fetchone()[0]
+        print(f"{policy}, {strategy}: {kills} kills ({aggregator_kills} of the aggregator), "
+              f"{proxy.cuts} cut connections, "
               f"{rounds} rounds: {encoded} updates encoded, {stored} applied once, "
-              f"{encoded - stored} given back ({late} seen late), {repeated} repeated; "
+              f"{buffered} of them late, {encoded - stored} given back ({late} seen late), "
+              f"{repeated} repeated; "
               "all accounted for")
         check(stored > 20, "too few updates went through to prove anything")
+        check((buffered > 0) == (strategy == "fedbuff"), f"{buffered} late updates were used")
         check(encoded > stored, "no update was ever given back: the test misses its point")
+
+
+def test():
+    for policy, strategy, kills in TRIALS:
+        trial(policy, strategy, kills)
 
 
 main(test)

@@ -15,7 +15,7 @@
 #define RECORD_MAX 6000
 #define SAVES 40
 
-static const uint32_t sizes[TERN_RECORD_COUNT] = {141, 1700, RECORD_MAX, 20, 500};
+static const uint32_t sizes[TERN_RECORD_COUNT] = {141, 1700, RECORD_MAX, 20, 500, 300};
 
 static struct ram_flash flash;
 static struct tern_flash_store store;

@@ -10,7 +10,7 @@ static struct tern_flash_store store;
 
 static void reopen(void)
 {
-    static const uint32_t sizes[TERN_RECORD_COUNT] = {200, 2000, 200000, 40, 500};
+    static const uint32_t sizes[TERN_RECORD_COUNT] = {200, 2000, 200000, 40, 500, 500};
     if (tern_flash_store_open(&store, &flash.port, sizes) != TERN_OK) {
         abort();
     }

@@ -22,16 +22,16 @@ static void a_version_is_shown_with_its_updates_and_their_bytes(void **state)
     (void)state;
     struct tern_progress progress;
     struct tern_progress_version round;
-    struct tern_meter meter = {0};
+    const struct tern_participation first = {
+        .version = 1, .client = 9, .up = {.wire = 1000}, .down = {.wire = 50}};
+    const struct tern_participation second = {
+        .version = 1, .client = 2, .up = {.wire = 1000}, .down = {.wire = 50}};
     uint32_t version = 0;
-    meter.bytes[TERN_PURPOSE_UPLOAD][TERN_UP].wire = 700;
-    meter.bytes[TERN_PURPOSE_CHECKIN][TERN_UP].wire = 300;
-    meter.bytes[TERN_PURPOSE_DOWNLOAD][TERN_DOWN].wire = 50;
     tern_progress_init(&progress);
     tern_progress_start(&progress);
-    tern_progress_update(&progress, 0, &meter);
-    tern_progress_update(&progress, 0, &meter);
-    tern_progress_evaluation(&progress, 1, 0.5f);
+    tern_progress_update(&progress, &first);
+    tern_progress_update(&progress, &second);
+    tern_progress_evaluation(&progress, 1, 0.5);
     assert_int_equal(next(&progress, &version, &round), TERN_OK);
     assert_int_equal(version, 1);
     assert_int_equal(round.updates, 2);
@@ -40,6 +40,52 @@ static void a_version_is_shown_with_its_updates_and_their_bytes(void **state)
     assert_true(round.accuracy == 0.5);
     tern_progress_end(&progress, TERN_OK, "");
     assert_int_equal(next(&progress, &version, &round), TERN_ERR_NOT_FOUND);
+    assert_int_equal(progress.records.participation_count, 2);
+    tern_progress_clear(&progress);
+}
+
+static void records_come_in_order_whatever_order_the_replies_came_in(void **state)
+{
+    (void)state;
+    struct tern_records records = {0};
+    for (uint32_t i = 0; i < 1000; i++) {
+        const struct tern_participation participation = {.version = 1 + i * 7 % 50,
+                                                         .client = i * 13 % 20};
+        const struct tern_arrival arrival = {.version = 1000 - i, .client = i};
+        assert_int_equal(tern_records_add(&records, &participation), TERN_OK);
+        assert_int_equal(tern_records_add_arrival(&records, &arrival), TERN_OK);
+    }
+    tern_records_sort(&records);
+    assert_int_equal(records.participation_count, 1000);
+    for (uint32_t i = 1; i < 1000; i++) {
+        const struct tern_participation *pair = &records.participations[i - 1];
+        assert_true(pair[0].version < pair[1].version ||
+                    (pair[0].version == pair[1].version && pair[0].client <= pair[1].client));
+        assert_true(records.arrivals[i - 1].version < records.arrivals[i].version);
+    }
+    tern_records_clear(&records);
+    tern_records_sort(&records); // of nothing
+}
+
+static void who_waits_for_a_round_or_a_version_is_told_of_it_or_of_the_end(void **state)
+{
+    (void)state;
+    struct tern_progress progress;
+    tern_progress_init(&progress);
+    tern_progress_task(&progress, 5, 4);
+    tern_progress_task(&progress, 3, 2); // a late one says nothing new
+    assert_true(tern_progress_is_past(&progress, 4));
+    assert_false(tern_progress_is_past(&progress, 5));
+    assert_true(tern_progress_has_version(&progress, 4));
+    assert_false(tern_progress_has_version(&progress, 5));
+    tern_progress_finished(&progress, NULL);
+    assert_true(tern_progress_is_past(&progress, 5));
+    assert_true(tern_progress_has_version(&progress, 1000));
+    tern_progress_clear(&progress);
+    tern_progress_init(&progress);
+    tern_progress_start(&progress);
+    tern_progress_end(&progress, TERN_ERR_IO, "fleet-0001 stopped");
+    assert_true(tern_progress_is_past(&progress, 5));
     tern_progress_clear(&progress);
 }
 
@@ -51,16 +97,16 @@ static void versions_come_in_order_whatever_order_they_were_evaluated_in(void **
     uint32_t version = 0;
     tern_progress_init(&progress);
     tern_progress_start(&progress);
-    tern_progress_evaluation(&progress, 200, 0.9f);
+    tern_progress_evaluation(&progress, 200, 0.9);
     assert_int_equal(tern_progress_next(&progress, &version, &round), TERN_AGAIN);
     for (uint32_t i = 199; i >= 1; i--) {
-        tern_progress_evaluation(&progress, i, (float)i / 256);
+        tern_progress_evaluation(&progress, i, (double)i / 256);
     }
     tern_progress_end(&progress, TERN_OK, "");
     for (uint32_t i = 1; i <= 199; i++) {
         assert_int_equal(next(&progress, &version, &round), TERN_OK);
         assert_int_equal(version, i);
-        assert_true(round.accuracy == (double)((float)i / 256));
+        assert_true(round.accuracy == (double)i / 256);
     }
     tern_progress_clear(&progress);
 }
@@ -73,7 +119,7 @@ static void the_seed_is_no_round(void **state)
     uint32_t version = 0;
     tern_progress_init(&progress);
     tern_progress_start(&progress);
-    tern_progress_evaluation(&progress, 0, 0.1f);
+    tern_progress_evaluation(&progress, 0, 0.1);
     tern_progress_end(&progress, TERN_OK, "");
     assert_int_equal(next(&progress, &version, &round), TERN_ERR_NOT_FOUND);
     tern_progress_clear(&progress);
@@ -88,8 +134,8 @@ static void a_fleet_that_goes_on_shows_only_what_is_new(void **state)
     tern_progress_init(&progress);
     tern_progress_begin_after(&progress, 3);
     tern_progress_start(&progress);
-    tern_progress_evaluation(&progress, 3, 0.25f); // what it held, evaluated once more
-    tern_progress_evaluation(&progress, 4, 0.5f);
+    tern_progress_evaluation(&progress, 3, 0.25); // what it held, evaluated once more
+    tern_progress_evaluation(&progress, 4, 0.5);
     tern_progress_end(&progress, TERN_OK, "");
     assert_int_equal(next(&progress, &version, &round), TERN_OK);
     assert_int_equal(version, 4);
@@ -118,6 +164,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_version_is_shown_with_its_updates_and_their_bytes),
+        cmocka_unit_test(records_come_in_order_whatever_order_the_replies_came_in),
+        cmocka_unit_test(who_waits_for_a_round_or_a_version_is_told_of_it_or_of_the_end),
         cmocka_unit_test(versions_come_in_order_whatever_order_they_were_evaluated_in),
         cmocka_unit_test(the_seed_is_no_round),
         cmocka_unit_test(a_fleet_that_goes_on_shows_only_what_is_new),

@@ -1,6 +1,7 @@
 // The flat JSON of a run and the tables made from it.
 #include "fleet/results.h"
 #include <cjson/cJSON.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -32,6 +33,21 @@ static struct tern_fleet_results sample(void)
     run.encode_ms = 1.25;
     run.round_up = calloc(2, sizeof *run.round_up);
     run.round_down = calloc(2, sizeof *run.round_down);
+    run.replica_accuracy = calloc(50, sizeof *run.replica_accuracy);
+    run.replica_version = calloc(50, sizeof *run.replica_version);
+    run.replica_accuracy[49] = 0.7;
+    run.replica_version[49] = 2;
+    const struct tern_participation participation = {.version = 2,
+                                                     .client = 3,
+                                                     .local_steps = 20,
+                                                     .up = {.payload = 60, .wire = 900},
+                                                     .down = {.payload = 70, .wire = 1800},
+                                                     .train_ms = 1.23456,
+                                                     .codec_ms = 0.5,
+                                                     .device_ms = 2000};
+    const struct tern_arrival arrival = {.client = 3, .version = 1, .missed = 1, .accuracy = 0.5};
+    assert_int_equal(tern_records_add(&run.records, &participation), TERN_OK);
+    assert_int_equal(tern_records_add_arrival(&run.records, &arrival), TERN_OK);
     run.round_up[1] = 900;
     run.round_down[1] = 1800;
     return run;
@@ -42,6 +58,13 @@ static double number(const cJSON *json, const char *key)
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(json, key);
     assert_true(cJSON_IsNumber(item));
     return item->valuedouble;
+}
+
+static double of_list(const cJSON *json, const char *key, int i)
+{
+    const cJSON *list = cJSON_GetObjectItemCaseSensitive(json, key);
+    assert_true(cJSON_IsArray(list) && cJSON_GetArraySize(list) > i);
+    return cJSON_GetArrayItem(list, i)->valuedouble;
 }
 
 static void the_json_is_flat_and_has_means_per_participation(void **state)
@@ -73,11 +96,42 @@ static void the_json_is_flat_and_has_means_per_participation(void **state)
     {
         assert_false(cJSON_IsObject(item));
     }
+    assert_true(of_list(json, "replica_accuracy", 49) == 0.7);
+    assert_true(of_list(json, "replica_version", 49) == 2);
+    assert_true(of_list(json, "record_version", 0) == 2);
+    assert_true(of_list(json, "record_client", 0) == 3);
+    assert_true(of_list(json, "record_steps", 0) == 20);
+    assert_true(of_list(json, "record_payload_up", 0) == 60);
+    assert_true(of_list(json, "record_payload_down", 0) == 70);
+    assert_true(of_list(json, "record_wire_up", 0) == 900);
+    assert_true(of_list(json, "record_wire_down", 0) == 1800);
+    assert_true(of_list(json, "record_train_ms", 0) == 1.235);
+    assert_true(of_list(json, "record_codec_ms", 0) == 0.5);
+    assert_true(of_list(json, "record_device_ms", 0) == 2000);
+    assert_true(of_list(json, "arrival_missed", 0) == 1);
+    assert_true(of_list(json, "arrival_accuracy", 0) == 0.5);
     assert_string_equal(cJSON_GetObjectItem(json, "codec")->valuestring, "3lc:s=1");
     assert_string_equal(cJSON_GetObjectItem(json, "model_hash")->valuestring, "00ff");
     assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(json, "accuracy")), 2);
     cJSON_Delete(json);
     free(text);
+    tern_fleet_results_clear(&run);
+}
+
+static void versions_that_were_passed_over_have_no_accuracy(void **state)
+{
+    (void)state;
+    struct tern_fleet_results run = sample();
+    run.accuracy[1] = NAN;
+    assert_true(tern_fleet_final_accuracy(&run) == 0.5);
+    char *text = tern_fleet_results_text(&run);
+    cJSON *json = cJSON_Parse(text);
+    assert_true(cJSON_IsNull(cJSON_GetArrayItem(cJSON_GetObjectItem(json, "accuracy"), 1)));
+    assert_true(number(json, "final_accuracy") == 0.5);
+    cJSON_Delete(json);
+    free(text);
+    run.accuracy[0] = NAN;
+    assert_true(isnan(tern_fleet_final_accuracy(&run)));
     tern_fleet_results_clear(&run);
 }
 
@@ -200,6 +254,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_json_is_flat_and_has_means_per_participation),
+        cmocka_unit_test(versions_that_were_passed_over_have_no_accuracy),
         cmocka_unit_test(what_was_written_is_read_back),
         cmocka_unit_test(a_file_that_is_no_run_is_refused_by_the_key_that_is_missing),
         cmocka_unit_test(a_missing_file_is_named),

@@ -105,6 +105,20 @@ static void only_an_output_follows_links(void **state)
     assert_holds("target", "new");
 }
 
+static void only_regular_files_are_read_where_it_matters(void **state)
+{
+    uint8_t *data = NULL;
+    size_t len = 0;
+    (void)state;
+    assert_int_equal(tern_file_read_regular("/dev/zero", 100, &data, &len), TERN_ERR_ARGUMENT);
+    assert_int_equal(tern_file_read_regular("/dev", 100, &data, &len), TERN_ERR_ARGUMENT);
+    assert_int_equal(tern_file_read_regular("/nowhere", 100, &data, &len), TERN_ERR_NOT_FOUND);
+    assert_null(data);
+    assert_int_equal(tern_file_read_regular(__FILE__, 1u << 20, &data, &len), TERN_OK);
+    assert_true(len > 100);
+    free(data);
+}
+
 static void an_output_leaves_devices_as_they_are(void **state)
 {
     (void)state;
@@ -198,6 +212,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_was_written_is_read),
         cmocka_unit_test(only_an_output_follows_links),
+        cmocka_unit_test(only_regular_files_are_read_where_it_matters),
         cmocka_unit_test(an_output_leaves_devices_as_they_are),
         cmocka_unit_test(a_read_is_bounded),
         cmocka_unit_test(failures_are_named_and_leave_the_old_file),

@@ -19,6 +19,9 @@ containers.txt  container MODEL SPEC, input, bytes, fed-back
 shares.txt      leader MODEL SPEC CONTAINER, then the indices made of it, the input and the own
                 container of a client that is given them, that stripped, and joined again
 models.txt      model SPEC COUNT, hash, segments, tensors, SHA-256 of the initial weights
+manifests.txt   manifest BYTES, then refused RESULT; or hash, segments (offset, count, rule), tensors
+                (name, dims or -, offset, rule), first: the replica id of weights 0.5, and
+                containers: SPEC, input, bytes, fed-back, values
 specs.txt       spec TEXT, then canonical TEXT or refused RESULT
 buffers.txt     error buffers: values NAME VALUES, then for each storage stored NAME BYTES and read;
                 damaged STORAGE COUNT BYTES, then accepted or refused;
@@ -31,6 +34,7 @@ import sys
 
 import vector_buffers
 import vector_codecs
+import vector_manifests
 import vector_models
 import vector_payloads
 
@@ -41,6 +45,7 @@ FILES = {
     "containers.txt": vector_models.container_cases,
     "shares.txt": vector_models.share_cases,
     "models.txt": vector_models.model_cases,
+    "manifests.txt": vector_manifests.cases,
     "buffers.txt": vector_buffers.cases,
     "specs.txt": vector_models.spec_cases,
 }

@@ -352,7 +352,10 @@ static void test_come_back_times(void **state)
     assert_int_equal(open_with(8, START + 8000), TERN_OK);
     (void)tern_round_checkin(&machine, outsider(), START + 8000, &wait);
     assert_in_range(wait, 8000, 9000); // rounds take 8 s
-    // Later than usual: half-way to the deadline.
+    // Just later than usual: when it has taken twice as long, not half-way to the deadline.
+    (void)tern_round_checkin(&machine, outsider(), START + 8000 + 9000, &wait);
+    assert_in_range(wait, 9000, 10125);
+    // Much later: half-way to the deadline.
     (void)tern_round_checkin(&machine, outsider(), START + 8000 + 20000, &wait);
     assert_in_range(wait, 20000, 22500);
     // Past the deadline: soon.

@@ -1,5 +1,6 @@
-// Local steps and learning rates.
-#include "rounds/schedule.h"
+// Measured speeds and learning rates.
+#include "rounds/rate.h"
+#include "rounds/speed.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -10,59 +11,15 @@
 // cmocka wants the headers above first.
 #include <cmocka.h>
 
-static struct tern_steps_settings deadline(void)
-{
-    return (struct tern_steps_settings){.policy = TERN_STEPS_DEADLINE,
-                                        .local_steps = 20,
-                                        .min_steps = 5,
-                                        .max_steps = 500,
-                                        .fraction = 0.5};
-}
-
 static void test_names(void **state)
 {
     (void)state;
-    enum tern_steps_policy policy = TERN_STEPS_FIXED;
     enum tern_rate_schedule schedule = TERN_RATE_CONSTANT;
-    assert_int_equal(tern_steps_policy_from_name("deadline", &policy), TERN_OK);
-    assert_int_equal(policy, TERN_STEPS_DEADLINE);
-    assert_int_equal(tern_steps_policy_from_name("fixed", &policy), TERN_OK);
-    assert_int_equal(policy, TERN_STEPS_FIXED);
-    assert_int_equal(tern_steps_policy_from_name("Fixed", &policy), TERN_ERR_UNKNOWN);
     assert_int_equal(tern_rate_schedule_from_name("cosine", &schedule), TERN_OK);
     assert_int_equal(schedule, TERN_RATE_COSINE);
     assert_int_equal(tern_rate_schedule_from_name("constant", &schedule), TERN_OK);
     assert_int_equal(schedule, TERN_RATE_CONSTANT);
     assert_int_equal(tern_rate_schedule_from_name("linear", &schedule), TERN_ERR_UNKNOWN);
-}
-
-static void test_fixed_is_the_same_for_all(void **state)
-{
-    (void)state;
-    char reason[TERN_STEPS_REASON_MAX];
-    struct tern_steps_settings settings = deadline();
-    settings.policy = TERN_STEPS_FIXED;
-    assert_int_equal(tern_steps_for(&settings, 1000.0F, 1, reason), 20);
-    assert_string_equal(reason, "fixed");
-}
-
-static void test_deadline_fits_the_speed_into_the_window(void **state)
-{
-    (void)state;
-    char reason[TERN_STEPS_REASON_MAX];
-    struct tern_steps_settings settings = deadline();
-    assert_int_equal(tern_steps_for(&settings, 10.0F, 30000, reason), 150);
-    assert_string_equal(reason, "deadline: 10.00 steps/s x 30.00 s x 0.50");
-    assert_int_equal(tern_steps_for(&settings, 0.01F, 30000, reason), 5);
-    assert_string_equal(reason, "deadline: 0.01 steps/s x 30.00 s x 0.50, at least 5");
-    assert_int_equal(tern_steps_for(&settings, 1e9F, 30000, reason), 500);
-    assert_non_null(strstr(reason, "at most 500"));
-    assert_int_equal(tern_steps_for(&settings, 0.0F, 30000, reason), 20);
-    assert_string_equal(reason, "deadline: speed not known yet");
-    assert_int_equal(tern_steps_for(&settings, NAN, 30000, reason), 20);
-    assert_int_equal(tern_steps_for(&settings, 3e38F, UINT64_MAX, reason), 500);
-    assert_true(strlen(reason) < sizeof reason);
-    assert_int_equal(tern_steps_for(&settings, 10.0F, 0, reason), 5);
 }
 
 static void test_speed_is_smoothed(void **state)
@@ -89,12 +46,9 @@ static void test_speed_is_smoothed(void **state)
 static void test_speed_of_short_trainings(void **state)
 {
     (void)state;
-    char reason[TERN_STEPS_REASON_MAX];
-    struct tern_steps_settings settings = deadline();
     struct tern_steps_done done = {0};
     float speed = tern_steps_speed(&done, 0.0F, 20, 0);
     assert_true(speed == 40000.0F);
-    assert_int_equal(tern_steps_for(&settings, speed, 30000, reason), 500);
     // It was a coarse clock: 500 steps take 250 ms, and one such round outweighs the short one.
     speed = tern_steps_speed(&done, speed, 500, 250);
     assert_true(speed > 2000.0F && speed < 2500.0F);
@@ -145,8 +99,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_names),
-        cmocka_unit_test(test_fixed_is_the_same_for_all),
-        cmocka_unit_test(test_deadline_fits_the_speed_into_the_window),
         cmocka_unit_test(test_speed_is_smoothed),
         cmocka_unit_test(test_speed_of_short_trainings),
         cmocka_unit_test(test_claimed_speeds),

@@ -2,6 +2,7 @@
 
 #include "hosted/log.h"
 
+#include "tensor/manifest.h"
 #include "util/bytes.h"
 #include <pthread.h>
 #include <setjmp.h>
@@ -147,7 +148,7 @@ struct answer call(struct harness *harness, const char *method, const char *path
 
 // --- Life
 
-void harness_make(struct harness *harness)
+static void make_folder(struct harness *harness)
 {
     memset(harness, 0, sizeof *harness);
     const char *temporary = getenv("TMPDIR");
@@ -155,12 +156,39 @@ void harness_make(struct harness *harness)
              temporary != NULL ? temporary : "/tmp");
     assert_non_null(mkdtemp(harness->folder));
     snprintf(harness->path, sizeof harness->path, "%s/tern.db", harness->folder);
+}
 
+static void open_and_configure(struct harness *harness);
+
+void harness_make(struct harness *harness)
+{
     char why[256];
     struct tern_db_federation federation = {.model_spec = MODEL, .seed = 7};
+    make_folder(harness);
     assert_int_equal(tern_model_from_spec(&harness->model, MODEL), TERN_OK);
     memcpy(federation.model_hash, harness->model.hash, TERN_SHA256_SIZE);
     assert_int_equal(tern_db_create(harness->path, &federation, why), TERN_OK);
+    open_and_configure(harness);
+}
+
+void harness_make_imported(struct harness *harness, const uint8_t *manifest, size_t len,
+                           const float *weights)
+{
+    char why[256];
+    struct tern_db_federation federation = {
+        .model_spec = "tensors:test", .seed = 7, .manifest = manifest, .manifest_len = len};
+    make_folder(harness);
+    assert_int_equal(tern_model_from_manifest(&harness->model, manifest, len), TERN_OK);
+    memcpy(federation.model_hash, harness->model.hash, TERN_SHA256_SIZE);
+    assert_int_equal(
+        tern_db_create_with_weights(harness->path, &federation, weights, harness->model.count, why),
+        TERN_OK);
+    open_and_configure(harness);
+}
+
+static void open_and_configure(struct harness *harness)
+{
+    char why[256];
     assert_int_equal(tern_db_open(harness->path, &harness->db, why), TERN_OK);
     struct tern_db_code code = {.uses_left = 10000, .expires_ms = UINT64_MAX / 4};
     tern_sha256(JOIN_CODE, strlen(JOIN_CODE), code.hash);
@@ -296,6 +324,9 @@ size_t encode_update(struct harness *harness, const tern_Task *task, float value
     for (uint32_t i = 0; i < model->count; i++) {
         values[i] = value;
     }
+    if (!harness->thaws) {
+        tern_model_freeze(model, values);
+    }
     size_t container_len = 0;
     assert_int_equal(
         tern_container_encode(&codec, NULL, model, values, container, bound, &container_len),
@@ -362,6 +393,11 @@ void apply_downloads(struct harness *harness, const tern_Task *task, float *weig
             memset(weights, 0, harness->model.count * sizeof weights[0]);
             memcpy(replica, download.to.bytes, TERN_SHA256_SIZE);
         } else {
+            uint8_t seed[TERN_SHA256_SIZE];
+            tern_replica_from_seed(harness->model.hash, 7, seed);
+            if (memcmp(download.from.bytes, seed, TERN_SHA256_SIZE) == 0) {
+                seed_replica(harness, replica, weights);
+            }
             assert_memory_equal(download.from.bytes, replica, TERN_SHA256_SIZE);
             tern_replica_step(replica, sha256, replica);
         }

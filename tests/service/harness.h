@@ -9,7 +9,7 @@
 
 #define MODEL "softmax:64-10"
 #define JOIN_CODE "let-me-in-please"
-#define MAX_TEST_CLIENTS 64
+#define MAX_TEST_CLIENTS 1000
 
 struct harness {
     char folder[128];
@@ -19,6 +19,7 @@ struct harness {
     struct tern_http_handler handler;
     struct tern_service_config config;
     struct tern_model model;
+    bool thaws;
     char tokens[MAX_TEST_CLIENTS + 1][24]; // by client id
 };
 
@@ -39,6 +40,9 @@ void test_set_back(uint64_t ms);
 
 // A federation of JOIN_CODE with plenty of uses; min_clients 2, cohort 2, float32 both ways.
 void harness_make(struct harness *harness);
+// The same for a model that comes with a manifest and these weights.
+void harness_make_imported(struct harness *harness, const uint8_t *manifest, size_t len,
+                           const float *weights);
 void harness_start(struct harness *harness);
 void harness_stop(struct harness *harness);
 void harness_restart(struct harness *harness);
@@ -60,7 +64,8 @@ uint64_t enroll(struct harness *harness, bool evaluator);
 tern_CheckinReply checkin(struct harness *harness, uint64_t client, const uint8_t *replica);
 size_t encode_checkin(const uint8_t *replica, uint32_t wait_ms, uint8_t *body);
 
-// An update for a task whose every value is `value`.
+// An update for a task whose every value is `value`; +0 where the model is frozen, unless
+// harness->thaws.
 size_t encode_update(struct harness *harness, const tern_Task *task, float value,
                      uint32_t num_examples, uint8_t **body);
 struct answer put_update(struct harness *harness, uint64_t client, uint32_t round,
@@ -71,7 +76,8 @@ tern_UpdateReply do_round(struct harness *harness, uint64_t client, const uint8_
 
 // The replica that a fresh client has.
 void seed_replica(struct harness *harness, uint8_t replica[TERN_SHA256_SIZE], float *weights);
-// What a client does with a task's downloads: fetches each, checks it and applies it.
+// What a client does with a task's downloads: fetches each, checks it and applies it; a delta from
+// the seed's replica to the seed's weights, whatever it holds.
 void apply_downloads(struct harness *harness, const tern_Task *task, float *weights,
                      uint8_t replica[TERN_SHA256_SIZE], const char *token);
 

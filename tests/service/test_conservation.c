@@ -71,6 +71,7 @@ static void run_attack(const char *codec_down)
 {
     const uint32_t rounds = 12;
     float largest;
+    harness.config.strategy = &tern_strategy_fednova;
     harness.config.limits.norm = TERN_UPDATE_NORM_MAX;
     harness.config.limits.num_examples = 10000000;
     harness.config.server_learning_rate = (float)TERN_SERVER_RATE_MAX;

@@ -5,6 +5,7 @@
 #include "codec/container.h"
 #include "codec/sparse_share.h"
 #include "error_feedback/error_buffer.h"
+#include "tensor/manifest.h"
 #include "util/bytes.h"
 #include "util/sha256.h"
 #include "wire/wire.h"
@@ -296,28 +297,118 @@ static void test_models(void **state)
     assert_true(tensors > 0 && tensors == model.tensor_count);
 }
 
+// "container SPEC", input, bytes, fed-back, values; the words before SPEC taken.
+static void check_container(const struct tern_model *model)
+{
+    struct tern_codec codec;
+    size_t written = 0;
+    const struct tern_encode_context context = {.seed = 11, .round = 3, .client = 5};
+    assert_int_equal(tern_codec_parse(v.rest, &codec, NULL), TERN_OK);
+    expect_key("input");
+    assert_int_equal(vectors_floats(&v, actual), model->count);
+    assert_int_equal(
+        tern_container_encode(&codec, &context, model, actual, encoded, sizeof encoded, &written),
+        TERN_OK);
+    expect_bytes("bytes", encoded, written);
+    expect_floats("fed-back", actual, model->count);
+    assert_int_equal(tern_container_decode(model, encoded, written, actual), TERN_OK);
+    expect_floats("values", actual, model->count);
+}
+
+#if TERN_MANIFESTS
+static void check_ruled_tensor(const struct tern_tensor *tensor)
+{
+    char dims[128] = "-";
+    size_t used = 0;
+    for (uint32_t i = 0; i < tensor->dim_count; i++) {
+        used += (size_t)snprintf(dims + used, sizeof dims - used, "%s%u", i > 0 ? "x" : "",
+                                 tensor->dims[i]);
+    }
+    assert_string_equal(tensor->name, vectors_word(&v));
+    assert_string_equal(dims, vectors_word(&v));
+    assert_int_equal(tensor->offset, vectors_number(&v));
+    assert_int_equal(tensor->rule, strtoul(v.rest, NULL, 10));
+}
+
+static void check_ruled_segment(const struct tern_segment *segment)
+{
+    assert_int_equal(segment->offset, vectors_number(&v));
+    assert_int_equal(segment->count, vectors_number(&v));
+    assert_int_equal(segment->rule, strtoul(v.rest, NULL, 10));
+}
+
+static void check_first_replica(const struct tern_model *model)
+{
+    uint8_t *raw = malloc(4 * (size_t)model->count);
+    uint8_t weights[TERN_SHA256_SIZE];
+    uint8_t id[TERN_SHA256_SIZE];
+    for (uint32_t i = 0; i < model->count; i++) {
+        tern_put_f32(raw + 4 * i, 0.5f);
+    }
+    tern_sha256(raw, 4 * (size_t)model->count, weights);
+    tern_replica_from_weights(model->hash, weights, id);
+    expect_hex(id, v.rest);
+    free(raw);
+}
+
+// A manifest that is accepted is also what is written for its model.
+static void check_written(const struct tern_model *model, const uint8_t *manifest, size_t len)
+{
+    uint8_t *written = malloc(TERN_MANIFEST_MAX);
+    assert_int_equal(tern_manifest_encode(model, written), len);
+    assert_memory_equal(written, manifest, len);
+    expect_hex(model->hash, v.rest);
+    free(written);
+}
+
+static void test_manifests(void **state)
+{
+    (void)state;
+    static struct tern_model model;
+    static uint8_t manifest[VECTOR_LINE_MAX / 2];
+    enum tern_result result = TERN_OK;
+    uint32_t segments = 0;
+    uint32_t tensors = 0;
+    unsigned refused = 0;
+    size_t len = 0;
+    vectors_open(&v, "manifests.txt");
+    while (vectors_next(&v)) {
+        if (strcmp(v.key, "manifest") == 0) {
+            segments = tensors = 0;
+            len = vectors_bytes(&v, manifest);
+            result = tern_model_from_manifest(&model, manifest, len);
+        } else if (strcmp(v.key, "refused") == 0) {
+            assert_string_equal(tern_result_name(result), v.rest);
+            refused++;
+        } else if (strcmp(v.key, "hash") == 0) {
+            assert_int_equal(result, TERN_OK);
+            check_written(&model, manifest, len);
+        } else if (strcmp(v.key, "segment") == 0) {
+            check_ruled_segment(&model.segments[segments++]);
+        } else if (strcmp(v.key, "tensor") == 0) {
+            check_ruled_tensor(&model.tensors[tensors++]);
+        } else if (strcmp(v.key, "first") == 0) {
+            assert_true(segments == model.segment_count && tensors == model.tensor_count);
+            check_first_replica(&model);
+        } else {
+            assert_string_equal(v.key, "container");
+            check_container(&model);
+        }
+    }
+    assert_true(refused > 10 && len > 0);
+}
+#endif
+
 static void test_containers(void **state)
 {
     (void)state;
     unsigned cases = 0;
     vectors_open(&v, "containers.txt");
     for (; vectors_next(&v); cases++) {
-        struct tern_model model;
-        struct tern_codec codec;
-        const struct tern_encode_context context = {.seed = 11, .round = 3, .client = 5};
+        static struct tern_model model;
         assert_string_equal(v.key, "container");
         assert_int_equal(tern_model_from_spec(&model, vectors_word(&v)), TERN_OK);
-        assert_int_equal(tern_codec_parse(v.rest, &codec, NULL), TERN_OK);
-        expect_key("input");
-        assert_int_equal(vectors_floats(&v, actual), model.count);
-        size_t written = 0;
-        assert_int_equal(tern_container_encode(&codec, &context, &model, actual, encoded,
-                                               sizeof encoded, &written),
-                         TERN_OK);
-        expect_bytes("bytes", encoded, written);
-        expect_floats("fed-back", actual, model.count);
-        assert_int_equal(tern_container_decode(&model, encoded, written, actual), TERN_OK);
-        expect_floats("values", actual, model.count);
+        check_container(&model);
     }
     assert_true(cases >= 3);
 }
@@ -472,10 +563,17 @@ static void test_buffers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_codecs), cmocka_unit_test(test_coders),
-        cmocka_unit_test(test_specs),  cmocka_unit_test(test_payloads),
-        cmocka_unit_test(test_models), cmocka_unit_test(test_containers),
-        cmocka_unit_test(test_shares), cmocka_unit_test(test_buffers),
+        cmocka_unit_test(test_codecs),
+        cmocka_unit_test(test_coders),
+        cmocka_unit_test(test_specs),
+        cmocka_unit_test(test_payloads),
+        cmocka_unit_test(test_models),
+        cmocka_unit_test(test_containers),
+        cmocka_unit_test(test_shares),
+        cmocka_unit_test(test_buffers),
+#if TERN_MANIFESTS
+        cmocka_unit_test(test_manifests),
+#endif
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,7 +16,8 @@ static void a_client_is_kept_whole(void **state)
                                     .version = 9,
                                     .codecs = 5,
                                     .coders = 32,
-                                    .downloads_max = 4};
+                                    .downloads_max = 4,
+                                    .from_seed = true};
     memset(client.token_hash, 1, sizeof client.token_hash);
     memset(client.replica, 2, sizeof client.replica);
     assert_ok(f, tern_db_begin(f->db));
@@ -41,6 +42,7 @@ static void a_client_is_kept_whole(void **state)
     assert_int_equal(got.codecs, 5);
     assert_int_equal(got.coders, 32);
     assert_int_equal(got.downloads_max, 4);
+    assert_true(got.from_seed);
     assert_false(got.has_psk);
 }
 
@@ -326,8 +328,13 @@ static bool copy_ledger(void *ctx, const struct tern_db_ledger *ledger)
 
 static void assert_same_ledger(const struct tern_db_ledger *a, const struct tern_db_ledger *b)
 {
-    size_t end = offsetof(struct tern_db_ledger, update_bytes) + sizeof a->update_bytes;
+    size_t end = offsetof(struct tern_db_ledger, finding) + sizeof a->finding;
     assert_memory_equal(a, b, end);
+    assert_int_equal(a->finding_ms, b->finding_ms);
+    assert_int_equal(a->finding_generation, b->finding_generation);
+    assert_int_equal(a->directive, b->directive);
+    assert_true(a->factor == b->factor);
+    assert_string_equal(a->reason, b->reason);
 }
 
 static void the_ledger_keeps_the_newest_facts(void **state)
@@ -340,7 +347,14 @@ static void the_ledger_keeps_the_newest_facts(void **state)
                                     .maximum = 0.125F,
                                     .round = 8,
                                     .loss = 1.5F,
-                                    .update_bytes = 777};
+                                    .update_bytes = 777,
+                                    .previous_generation = 0xfffffffeu,
+                                    .finding = 2,
+                                    .finding_ms = 1ull << 41,
+                                    .finding_generation = 0xfffffffdu,
+                                    .directive = 1,
+                                    .factor = 0.5F,
+                                    .reason = "decayed 0.5: 1 round old"};
     struct tern_db_ledger got;
     assert_int_equal(tern_db_ledger_get(f->db, 1, &got), TERN_ERR_NOT_FOUND);
     assert_ok(f, tern_db_begin(f->db));
@@ -374,6 +388,70 @@ static void the_schedule_keeps_its_reason(void **state)
     assert_string_equal(got.reason, schedule.reason);
     assert_int_equal(got.local_steps, 615);
     assert_int_equal(got.updated_ms, 4);
+    assert_string_equal(got.codec, "");
+    assert_string_equal(got.policy, "");
+}
+
+static bool list_schedule(void *ctx, const struct tern_db_schedule *schedule)
+{
+    uint64_t *seen = ctx;
+    *seen = *seen * 10 + schedule->client;
+    return schedule->client < 2;
+}
+
+static void the_schedule_comes_in_client_order(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t seen = 0;
+    assert_ok(f, tern_db_begin(f->db));
+    assert_int_equal(tern_db_schedule_put(f->db, &(struct tern_db_schedule){.client = 9}),
+                     TERN_ERR_NOT_FOUND);
+    assert_ok(f, tern_db_commit(f->db));
+    for (uint64_t i = 1; i <= 3; i++) {
+        fixture_client(f, (uint8_t)i);
+    }
+    assert_ok(f, tern_db_begin(f->db));
+    for (uint64_t id = 3; id >= 1; id--) {
+        struct tern_db_schedule schedule = {.client = id,
+                                            .codec = "density:p=0.02",
+                                            .policy = "joint+budget",
+                                            .bytes = 3000000000u + id,
+                                            .least_bytes = 7};
+        assert_ok(f, tern_db_schedule_put(f->db, &schedule));
+    }
+    assert_ok(f, tern_db_commit(f->db));
+    assert_ok(f, tern_db_schedule_each(f->db, list_schedule, &seen));
+    assert_int_equal(seen, 12); // it stopped when told to
+    struct tern_db_schedule got;
+    assert_ok(f, tern_db_schedule_get(f->db, 3, &got));
+    assert_string_equal(got.codec, "density:p=0.02");
+    assert_string_equal(got.policy, "joint+budget");
+    assert_int_equal(got.bytes, 3000000003u);
+    assert_int_equal(got.least_bytes, 7);
+}
+
+static void conditions_are_kept(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t id = fixture_client(f, 1);
+    struct tern_db_client client;
+    assert_ok(f, tern_db_client_get(f->db, id, &client));
+    assert_false(client.metered || client.budgeted || client.budget_renewed);
+    client.metered = true;
+    client.budgeted = true;
+    client.budget_left = 5000000000u;
+    client.budget_spent = 12;
+    client.budget_renewed = true;
+    client.power = 2;
+    assert_ok(f, tern_db_begin(f->db));
+    assert_ok(f, tern_db_client_update(f->db, &client));
+    assert_ok(f, tern_db_commit(f->db));
+    struct tern_db_client got;
+    assert_ok(f, tern_db_client_get(f->db, id, &got));
+    assert_true(got.metered && got.budgeted && got.budget_renewed);
+    assert_int_equal(got.budget_left, 5000000000u);
+    assert_int_equal(got.budget_spent, 12);
+    assert_int_equal(got.power, 2);
 }
 
 static bool add_accuracy(void *ctx, const struct tern_db_evaluation *evaluation)
@@ -419,6 +497,8 @@ int main(void)
         TEST(codes_are_listed),
         TEST(the_ledger_keeps_the_newest_facts),
         TEST(the_schedule_keeps_its_reason),
+        TEST(the_schedule_comes_in_client_order),
+        TEST(conditions_are_kept),
         TEST(evaluations_come_in_version_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -50,6 +50,25 @@ static void counters_add_up_per_client_round_and_purpose(void **state)
     assert_int_equal(rows.row[2].exchanges, 1);
 }
 
+static void one_round_of_a_client_is_summed(void **state)
+{
+    struct fixture *f = *state;
+    struct tern_db_meter sum;
+    add(f, 1, 1, TERN_PURPOSE_UPLOAD);
+    add(f, 1, 1, TERN_PURPOSE_DOWNLOAD);
+    add(f, 1, 2, TERN_PURPOSE_UPLOAD);
+    add(f, 2, 1, TERN_PURPOSE_UPLOAD);
+    assert_ok(f, tern_db_meter_of(f->db, 1, 1, &sum));
+    assert_int_equal(sum.client, 1);
+    assert_int_equal(sum.round, 1);
+    assert_int_equal(sum.up.wire, 8);
+    assert_int_equal(sum.down.payload, 20);
+    assert_int_equal(sum.exchanges, 2);
+    assert_ok(f, tern_db_meter_of(f->db, 7, 1, &sum));
+    assert_int_equal(sum.client, 7);
+    assert_int_equal(sum.up.wire + sum.down.wire + sum.exchanges, 0);
+}
+
 static void sums_agree_with_the_rows(void **state)
 {
     struct fixture *f = *state;
@@ -112,6 +131,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(counters_add_up_per_client_round_and_purpose),
+        TEST(one_round_of_a_client_is_summed),
         TEST(sums_agree_with_the_rows),
         TEST(counts_tell_what_is_there),
     };

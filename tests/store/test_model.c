@@ -121,7 +121,8 @@ static void versions_are_found_by_number_and_replica(void **state)
     assert_int_equal(next, 3);
 }
 
-static struct tern_db_download put_download(struct fixture *f, uint32_t to, bool snapshot)
+static struct tern_db_download put_download_to(struct fixture *f, uint32_t to, bool snapshot,
+                                               uint8_t replica)
 {
     uint8_t blob[64];
     memset(blob, (int)to + snapshot * 100, sizeof blob);
@@ -130,12 +131,18 @@ static struct tern_db_download put_download(struct fixture *f, uint32_t to, bool
                                         .to_version = to,
                                         .size = sizeof blob,
                                         .payload = 40};
+    download.to_replica[0] = replica;
     tern_sha256(blob, sizeof blob, download.sha256);
     assert_ok(f, tern_db_begin(f->db));
     assert_ok(f, tern_db_download_put(f->db, &download, blob));
     assert_ok(f, tern_db_download_put(f->db, &download, blob)); // the same again is no error
     assert_ok(f, tern_db_commit(f->db));
     return download;
+}
+
+static struct tern_db_download put_download(struct fixture *f, uint32_t to, bool snapshot)
+{
+    return put_download_to(f, to, snapshot, 0);
 }
 
 static void downloads_are_found_by_hash_and_end(void **state)
@@ -167,10 +174,16 @@ static void old_downloads_are_forgotten(void **state)
     put_download(f, 3, false);
     put_download(f, 4, true);
     put_download(f, 5, false);
+    struct tern_db_download kept = put_download_to(f, 2, false, 7); // goes with its replica
+    uint64_t freed = 0;
     assert_ok(f, tern_db_begin(f->db));
-    assert_ok(f, tern_db_download_prune(f->db, 5));
+    assert_ok(f, tern_db_download_prune(f->db, 5, &freed));
+    assert_int_equal(freed, 2 * 64);
+    assert_ok(f, tern_db_download_prune(f->db, 5, &freed));
+    assert_int_equal(freed, 0);
     assert_ok(f, tern_db_commit(f->db));
     struct tern_db_download got;
+    assert_ok(f, tern_db_download_get(f->db, kept.sha256, &got, NULL, 0));
     assert_int_equal(tern_db_download_to(f->db, 3, false, &got), TERN_ERR_NOT_FOUND);
     assert_int_equal(tern_db_download_to(f->db, 4, true, &got), TERN_ERR_NOT_FOUND);
     assert_ok(f, tern_db_download_to(f->db, 5, false, &got));

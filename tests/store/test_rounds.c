@@ -28,6 +28,8 @@ static void a_round_is_kept_and_replaced(void **state)
     round.closed_ms = 150;
     round.applied = 12;
     round.mean_loss = 0.75F;
+    round.variance = 0.125F;
+    round.local_steps = 12.5F;
     assert_ok(f, tern_db_round_put(f->db, &round));
     assert_ok(f, tern_db_commit(f->db));
     fixture_reopen(f);
@@ -41,6 +43,8 @@ static void a_round_is_kept_and_replaced(void **state)
     assert_int_equal(got.closed_ms, 150);
     assert_int_equal(got.applied, 12);
     assert_true(got.mean_loss == 0.75F);
+    assert_true(got.variance == 0.125F);
+    assert_true(got.local_steps == 12.5F);
     assert_int_equal(got.attempts, 2);
     assert_string_equal(got.strategy, "fedprox");
     assert_true(got.server_learning_rate == 0.5F);
@@ -249,6 +253,29 @@ static void retention_drops_bodies_and_keeps_the_record(void **state)
     assert_int_equal(found.body_len, 100);
 }
 
+// One that came late counts in a later round, which needs it.
+static void retention_keeps_what_a_kept_round_merges(void **state)
+{
+    struct fixture *f = *state;
+    with_three_clients(f);
+    uint8_t body[100];
+    struct tern_db_update late = fixture_update(1, 1, body, sizeof body);
+    late.merged = 2;
+    assert_ok(f, tern_db_begin(f->db));
+    assert_ok(f, tern_db_update_put(f->db, &late));
+    assert_ok(f, tern_db_update_prune(f->db, 2));
+    assert_ok(f, tern_db_commit(f->db));
+    struct collected got = {0};
+    assert_ok(f, tern_db_update_each(f->db, 2, collect, &got));
+    assert_int_equal(got.count, 1);
+    assert_int_equal(got.without_body, 0);
+    assert_ok(f, tern_db_begin(f->db));
+    assert_ok(f, tern_db_update_prune(f->db, 3));
+    assert_ok(f, tern_db_commit(f->db));
+    assert_ok(f, tern_db_update_each(f->db, 2, collect, &got));
+    assert_int_equal(got.without_body, 1);
+}
+
 static void an_over_long_body_is_refused(void **state)
 {
     struct fixture *f = *state;
@@ -275,6 +302,7 @@ int main(void)
         TEST(a_visitor_stops_with_its_own_result),
         TEST(an_update_is_stored_once),
         TEST(retention_drops_bodies_and_keeps_the_record),
+        TEST(retention_keeps_what_a_kept_round_merges),
         TEST(an_over_long_body_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

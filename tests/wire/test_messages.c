@@ -141,7 +141,7 @@ static void tasks_of_few_downloads_are_as_short_as_documented(void **state)
     task->local_steps = TERN_WIRE_LOCAL_STEPS_MAX;
     task->batch_size = TERN_WIRE_BATCH_SIZE_MAX;
     task->learning_rate = task->weight_decay = task->prox_mu = 1e30f;
-    task->momentum = task->decay = 0.5f;
+    task->momentum = task->decay = task->step_ahead = 0.5f;
     task->error_directive = tern_ErrorDirective_ERROR_DECAY;
     task->seed = UINT64_MAX;
     task->has_indices = true;
@@ -317,10 +317,15 @@ static void ranges_of_a_task(void **state)
     TASK(message.task.prox_mu = INFINITY, TERN_ERR_NON_FINITE);
     TASK(message.task.codec[0] = '\0', TERN_ERR_CORRUPT);
     TASK(message.task.codec[0] = '\n', TERN_ERR_CORRUPT);
-    TASK(message.task.error_directive = (tern_ErrorDirective)3, TERN_ERR_ARGUMENT);
+    TASK(message.task.error_directive = tern_ErrorDirective_ERROR_STEP_AHEAD, TERN_OK);
+    TASK(message.task.error_directive = (tern_ErrorDirective)4, TERN_ERR_ARGUMENT);
     TASK(message.task.decay = 1.0f, TERN_OK);
     TASK(message.task.decay = 1.001f, TERN_ERR_ARGUMENT);
     TASK(message.task.decay = -0.5f, TERN_ERR_ARGUMENT);
+    TASK(message.task.step_ahead = 1.0f, TERN_OK);
+    TASK(message.task.step_ahead = 1.001f, TERN_ERR_ARGUMENT);
+    TASK(message.task.step_ahead = -0.5f, TERN_ERR_ARGUMENT);
+    TASK(message.task.step_ahead = NAN, TERN_ERR_NON_FINITE);
     TASK(message.finished = true, TERN_ERR_ARGUMENT);
     TASK((message.has_task = false, message.finished = true), TERN_OK);
     TASK((message.has_task = false, message.final_model_hash.size = 5), TERN_ERR_CORRUPT);

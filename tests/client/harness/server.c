@@ -186,6 +186,7 @@ static void give_task(struct fake_server *server, tern_CheckinReply *reply, uint
     task->learning_rate = 0.5f;
     task->error_directive = server->directives[round];
     task->decay = 0.5f;
+    task->step_ahead = 0.25f;
     task->window_ms = server->window_ms;
     task->seed = 11;
     strncpy(task->codec, server->codec, sizeof task->codec - 1);
@@ -240,6 +241,7 @@ static int answer_enroll(struct fake_server *server, const struct tern_request *
     strncpy(answer.model.spec, "test:608", sizeof answer.model.spec - 1);
     answer.model.hash.size = TERN_SHA256_SIZE;
     memcpy(answer.model.hash.bytes, server->model->hash, TERN_SHA256_SIZE);
+    answer.model.manifest = (uint32_t)server->manifest.len;
     assert_int_equal(tern_wire_encode_enroll_reply(&answer, reply, size, len), TERN_OK);
     return 200;
 }
@@ -271,6 +273,10 @@ static const struct fake_download *find_download(const struct fake_server *serve
         if (memcmp(server->downloads[v].sha256, sha256, TERN_SHA256_SIZE) == 0) {
             return &server->downloads[v];
         }
+    }
+    if (server->manifest.len > 0 &&
+        memcmp(server->manifest.sha256, sha256, TERN_SHA256_SIZE) == 0) {
+        return &server->manifest;
     }
     if (memcmp(server->indices.sha256, sha256, TERN_SHA256_SIZE) == 0) {
         return &server->indices;

@@ -30,9 +30,9 @@ static void note_upload(struct world *world, const struct tern_store_part *parts
         const tern_ErrorDirective directive = client->task.error_directive;
         for (int i = 0; i < WORLD_VALUES; i++) {
             const float old = store->saved_buffer[i];
-            const float kept = directive == tern_ErrorDirective_ERROR_KEEP    ? old
-                               : directive == tern_ErrorDirective_ERROR_DECAY ? old * 0.5f
-                                                                              : 0.0f;
+            const float kept = directive == tern_ErrorDirective_ERROR_DECAY   ? old * 0.5f
+                               : directive == tern_ErrorDirective_ERROR_RESET ? 0.0f
+                                                                              : old;
             store->encoded[i] += world->change[i] - (old - kept);
         }
     }
@@ -224,7 +224,11 @@ static enum tern_result train_begin(void *ctx, const struct tern_train_task *tas
     struct world *world = ctx;
     assert_int_equal(count, WORLD_VALUES);
     world->train_task = *task;
-    world->base = base;
+    if (world->ignores_ahead) {
+        memcpy(world->start, base, sizeof world->start);
+    } else {
+        tern_train_start(task, base, world->start, count);
+    }
     world->steps_left = task->local_steps;
     draw_change(world);
     return TERN_OK;
@@ -241,9 +245,9 @@ static enum tern_result train_step(void *ctx, float **weights, struct tern_train
         return TERN_ERR_TRAINER;
     }
     for (int i = 0; i < WORLD_VALUES; i++) {
-        world->trained[i] = world->base[i] + world->change[i];
+        world->trained[i] = world->start[i] + world->change[i];
         // It is dyadic.
-        assert_true(world->inexact || world->trained[i] - world->base[i] == world->change[i]);
+        assert_true(world->inexact || world->trained[i] - world->start[i] == world->change[i]);
     }
     *weights = world->trained;
     *result = (struct tern_train_result){

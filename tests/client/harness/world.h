@@ -58,7 +58,7 @@ struct fake_server {
     // The script.
     enum fault faults[WORLD_ROUNDS + 1]; // by round
     const char *codec;
-    tern_ErrorDirective directives[WORLD_ROUNDS + 1]; // by round; decay is 0.5
+    tern_ErrorDirective directives[WORLD_ROUNDS + 1]; // by round; decay is 0.5, step_ahead 0.25
     bool next_in_reply;                               // the update's answer brings the next task
     bool snapshots;                                   // catch up by snapshot
     bool evaluate;
@@ -68,8 +68,9 @@ struct fake_server {
     uint32_t window_ms;
     uint32_t local_steps;
     struct fake_download snapshot;
-    struct fake_download indices; // len > 0: the places that the tasks name
-    bool strips;                  // the last update came without its places
+    struct fake_download manifest; // len > 0: the model comes with it
+    struct fake_download indices;  // len > 0: the places that the tasks name
+    bool strips;                   // the last update came without its places
 
     // What it was told.
     tern_CheckinRequest last_checkin;
@@ -164,7 +165,8 @@ struct world {
     // Trainer.
     float change[WORLD_VALUES]; // of the last training
     float trained[WORLD_VALUES];
-    const float *base;
+    float start[WORLD_VALUES]; // of the last training
+    bool ignores_ahead;        // the trainer copies the replica by itself
     uint32_t steps_left;
     struct tern_train_task train_task;
     size_t trainings;

@@ -1,6 +1,6 @@
 // Safetensors files from hostile bytes: an accepted file's tensors lie side by side, fill the data
 // and have the sizes that they claim, and a refused one is explained.
-#include "cli/safetensors.h"
+#include "hosted/safetensors.h"
 #include "util/utf8.h"
 
 #include <stdlib.h>
@@ -15,32 +15,32 @@ static void require(int condition)
     }
 }
 
-static size_t value_bytes(enum safetensors_kind kind)
+static size_t value_bytes(enum tern_safetensors_kind kind)
 {
-    return kind == SAFETENSORS_F32 ? 4 : 2;
+    return kind == TERN_SAFETENSORS_F32 ? 4 : 2;
 }
 
 // All values are read into memory of just their size, which ends where the sanitizer looks.
-static void use_values(const struct safetensors_entry *entry)
+static void use_values(const struct tern_safetensors_entry *entry)
 {
     require(entry->data_len % value_bytes(entry->kind) == 0);
     require(entry->count == entry->data_len / value_bytes(entry->kind));
     float *values = malloc((size_t)entry->count * sizeof *values);
     if (values != NULL) {
-        safetensors_floats(entry, values);
+        tern_safetensors_floats(entry, values);
     }
     free(values);
 }
 
-static void use(const struct safetensors *file, const uint8_t *end)
+static void use(const struct tern_safetensors *file, const uint8_t *end)
 {
     for (size_t i = 0; i < file->count; i++) {
-        const struct safetensors_entry *entry = &file->entries[i];
+        const struct tern_safetensors_entry *entry = &file->entries[i];
         const uint8_t *after = i + 1 < file->count ? entry[1].data : end;
         require(entry->data + entry->data_len == after);
         require(tern_utf8_is_text(entry->name, strlen(entry->name)));
         require(entry->dtype != NULL && entry->shape != NULL && entry->shape[0] == '[');
-        if (entry->kind != SAFETENSORS_OTHER) {
+        if (entry->kind != TERN_SAFETENSORS_OTHER) {
             use_values(entry);
         }
     }
@@ -48,15 +48,15 @@ static void use(const struct safetensors *file, const uint8_t *end)
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
-    char why[SAFETENSORS_WHY_MAX] = "";
-    struct safetensors file;
-    (void)safetensors_looks_like(bytes, size);
-    if (safetensors_parse(bytes, size, &file, why) == TERN_OK) {
+    char why[TERN_SAFETENSORS_WHY_MAX] = "";
+    struct tern_safetensors file;
+    (void)tern_safetensors_looks_like(bytes, size);
+    if (tern_safetensors_parse(bytes, size, &file, why) == TERN_OK) {
         use(&file, bytes + size);
     } else {
         require(why[0] != '\0' && memchr(why, '\0', sizeof why) != NULL);
         require(file.header == NULL && file.entries == NULL && file.count == 0);
     }
-    safetensors_free(&file);
+    tern_safetensors_free(&file);
     return 0;
 }

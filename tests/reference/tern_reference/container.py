@@ -32,7 +32,8 @@ def encode(spec, model, values, context=payload.Context()):
     out, fed_back, velocity = b"", [], []
     for segment, (offset, count) in enumerate(model.segments):
         own = of_segment(context, model, segment, offset, count)
-        data, rest = payload.encode(spec, values[offset : offset + count], own)
+        codec = spec if model.is_coded(segment) else "float32"
+        data, rest = payload.encode(codec, values[offset : offset + count], own)
         out += put_varint(len(data)) + data
         fed_back += rest
         velocity += own.velocity or []
@@ -61,7 +62,13 @@ def each(model, data, change):
 
 
 def share(model, data, density):
-    return each(model, data, lambda entry, _, n: sparse.share(entry, n, density))
+    return each(
+        model,
+        data,
+        lambda entry, segment, n: sparse.share(entry, n, density)
+        if model.is_coded(segment)
+        else b"\0",
+    )
 
 
 def strip(model, data):

@@ -1,0 +1,38 @@
+// [downloads] of the settings.
+#include "cli/service_config.h"
+
+#include <string.h>
+
+static int fill_refine(struct tern_cli *cli, const char *spec, struct tern_codec *codec)
+{
+    struct tern_codec_refusal refusal;
+    char sentence[TERN_CODEC_SENTENCE_MAX];
+    if (tern_codec_parse(spec, codec, &refusal) != TERN_OK) {
+        tern_codec_explain(&refusal, sentence);
+        return tern_cli_fail(cli, TERN_ERR_CONFIG, "downloads.refine = %s: %s", spec, sentence);
+    }
+    const struct tern_codec_entry *entry = tern_codec_entry(codec->id);
+    if (!entry->downloads(codec)) {
+        return tern_cli_fail(cli, TERN_ERR_CONFIG, "downloads.refine = %s: %s is for updates alone",
+                             spec, entry->name);
+    }
+    return TERN_EXIT_OK;
+}
+
+int tern_cli_fill_downloads(struct tern_cli *cli, const struct tern_aggregator_settings *s,
+                            struct tern_service_config *config)
+{
+    struct tern_service_downloads *downloads = &config->downloads;
+    const bool cheapest = strcmp(s->downloads_plan, "cheapest") == 0;
+    if (!cheapest && strcmp(s->downloads_plan, "trunk") != 0) {
+        return tern_cli_fail(cli, TERN_ERR_CONFIG,
+                             "downloads.plan = %s is not known; allowed: cheapest | trunk",
+                             s->downloads_plan);
+    }
+    downloads->plan = cheapest ? TERN_DOWNLOADS_CHEAPEST : TERN_DOWNLOADS_TRUNK;
+    downloads->residual = s->downloads_residual;
+    downloads->passes = s->downloads_passes;
+    config->limits.replica_bytes = s->limits_replica_bytes;
+    config->limits.replica_cache = s->limits_replica_cache;
+    return fill_refine(cli, s->downloads_refine, &downloads->refine);
+}

@@ -1,0 +1,307 @@
+#include "cli/starting_model.h"
+
+#include "cli/tensor_rules.h"
+#include "hosted/files.h"
+#include "hosted/safetensors.h"
+#include "util/bytes.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FILE_MAX ((size_t)(SIZE_MAX > UINT32_MAX ? 1ull << 34 : 1ull << 30))
+#define SPEC_PREFIX "tensors:"
+
+enum { SPEC_DIGITS = 16 }; // of the model's hash
+
+bool tern_starting_model_is_file(const char *model)
+{
+    static const char end[] = ".safetensors";
+    const size_t len = strlen(model);
+    return len >= sizeof end - 1 && strcmp(model + len - (sizeof end - 1), end) == 0;
+}
+
+void tern_starting_model_free(struct tern_starting_model *start)
+{
+    free(start->weights);
+    free(start->manifest);
+    cJSON_free(start->metadata);
+    free(start->left_out);
+}
+
+// --- A manifest, once all tensors and their rules are known
+
+// Replaces the model by the one that both ends build of its manifest.
+static int seal(const struct tern_cli *cli, struct tern_starting_model *start,
+                struct tern_db_federation *federation)
+{
+    start->manifest = malloc(TERN_MANIFEST_MAX);
+    if (start->manifest == NULL) {
+        return tern_cli_fail(cli, TERN_ERR_NO_MEMORY, "no memory for the model's manifest");
+    }
+    start->manifest_len = tern_manifest_encode(&start->model, start->manifest);
+    enum tern_result result =
+        tern_model_from_manifest(&start->model, start->manifest, start->manifest_len);
+    if (result != TERN_OK) {
+        return tern_cli_fail(cli, result, "the model cannot be described: %s",
+                             tern_result_sentence(result));
+    }
+    federation->manifest = start->manifest;
+    federation->manifest_len = start->manifest_len;
+    memcpy(federation->model_hash, start->model.hash, TERN_SHA256_SIZE);
+    start->weights = calloc(start->model.count, sizeof(float));
+    return start->weights != NULL
+               ? TERN_EXIT_OK
+               : tern_cli_fail(cli, TERN_ERR_NO_MEMORY, "no memory for %" PRIu32 " values",
+                               start->model.count);
+}
+
+static int apply_rules(const struct tern_cli *cli, const char *rules, struct tern_model *model)
+{
+    char why[TERN_TENSOR_RULES_WHY_MAX] = "";
+    enum tern_result result = tern_tensor_rules_apply(rules, model, why);
+    return result == TERN_OK ? TERN_EXIT_OK
+                             : tern_cli_fail(cli, TERN_ERR_CONFIG, "tensors.rules: %s", why);
+}
+
+// --- A built-in model
+
+static int build_spec(const struct tern_cli *cli, const char *spec, struct tern_model *model)
+{
+    enum tern_result result = tern_model_from_spec(model, spec);
+    if (result == TERN_ERR_TOO_LARGE) {
+        return tern_cli_fail(cli, TERN_ERR_CONFIG,
+                             "model '%s' is too large: at most %u values in %d tensors", spec,
+                             TERN_MODEL_MAX_VALUES, TERN_MODEL_MAX_TENSORS);
+    }
+    return result == TERN_OK
+               ? TERN_EXIT_OK
+               : tern_cli_fail(cli, TERN_ERR_CONFIG,
+                               "model '%s' is none of softmax:FEATURES-CLASSES,"
+                               " mlp:FEATURES-HIDDEN-...-CLASSES, cnn:HxWxC-F1-F2-CLASSES, and no"
+                               " name of a .safetensors file",
+                               spec);
+}
+
+static bool same_rules(const struct tern_model *a, const struct tern_model *b)
+{
+    for (uint32_t i = 0; i < a->tensor_count; i++) {
+        if (a->tensors[i].rule != b->tensors[i].rule) {
+            return false;
+        }
+    }
+    return true;
+}
+
+// The seed's weights, moved to where the rules place them.
+static int take_seed(const struct tern_cli *cli, const struct tern_model *plain,
+                     struct tern_starting_model *start, uint64_t seed)
+{
+    float *weights = malloc(plain->count * sizeof *weights);
+    if (weights == NULL) {
+        return tern_cli_fail(cli, TERN_ERR_NO_MEMORY, "no memory for %" PRIu32 " values",
+                             plain->count);
+    }
+    tern_model_init_weights(plain, seed, weights);
+    for (uint32_t i = 0; i < plain->tensor_count; i++) {
+        const struct tern_tensor *from = &plain->tensors[i];
+        memcpy(start->weights + start->model.tensors[i].offset, weights + from->offset,
+               from->count * sizeof *weights);
+    }
+    free(weights);
+    return TERN_EXIT_OK;
+}
+
+static int make_built_in(const struct tern_cli *cli, const char *spec, const char *rules,
+                         struct tern_starting_model *start, struct tern_db_federation *federation)
+{
+    static struct tern_model plain;
+    if (strlen(spec) >= sizeof federation->model_spec) {
+        return tern_cli_fail(cli, TERN_ERR_CONFIG, "the model spec is longer than %zu characters",
+                             sizeof federation->model_spec - 1);
+    }
+    memcpy(federation->model_spec, spec, strlen(spec) + 1);
+    int code = build_spec(cli, spec, &plain);
+    if (code != TERN_EXIT_OK) {
+        return code;
+    }
+    start->model = plain;
+    code = apply_rules(cli, rules, &start->model);
+    if (code != TERN_EXIT_OK) {
+        return code;
+    }
+    if (same_rules(&plain, &start->model)) {
+        memcpy(federation->model_hash, plain.hash, TERN_SHA256_SIZE);
+        return TERN_EXIT_OK;
+    }
+    code = seal(cli, start, federation);
+    return code == TERN_EXIT_OK ? take_seed(cli, &plain, start, federation->seed) : code;
+}
+
+// --- A file
+
+static int add_entry(const struct tern_cli *cli, const char *path,
+                     const struct tern_safetensors_entry *entry, struct tern_model *model)
+{
+    uint32_t dims[TERN_TENSOR_MAX_DIMS];
+    uint32_t dim_count = 0;
+    if (strlen(entry->name) >= TERN_TENSOR_NAME_MAX) {
+        return tern_cli_fail(cli, TERN_ERR_TOO_LARGE, "%s: the name '%s' is longer than %d bytes",
+                             path, entry->name, TERN_TENSOR_NAME_MAX - 1);
+    }
+    if (!tern_safetensors_dims(entry, dims, TERN_TENSOR_MAX_DIMS, &dim_count)) {
+        return tern_cli_fail(cli, TERN_ERR_TOO_LARGE,
+                             "%s: tensor '%s' has the shape %s; at most %d dimensions can be"
+                             " trained",
+                             path, entry->name, entry->shape, TERN_TENSOR_MAX_DIMS);
+    }
+    if (entry->count == 0) {
+        return tern_cli_fail(cli, TERN_ERR_ARGUMENT,
+                             "%s: tensor '%s' has the shape %s, which holds no value", path,
+                             entry->name, entry->shape);
+    }
+    enum tern_result result =
+        tern_model_add_by_rule(model, entry->name, dims, dim_count, TERN_RULE_COMPRESS);
+    if (result == TERN_ERR_TOO_LARGE) {
+        return tern_cli_fail(cli, result,
+                             "%s is too large: at most %u values in %d tensors can be trained",
+                             path, TERN_MODEL_MAX_VALUES, TERN_MODEL_MAX_TENSORS);
+    }
+    return result == TERN_OK ? TERN_EXIT_OK
+                             : tern_cli_fail(cli, result,
+                                             "%s: tensor '%s' cannot be part of a"
+                                             " model",
+                                             path, entry->name);
+}
+
+// Appends ", NAME (DTYPE)" to what is left out.
+static bool leave_out(struct tern_starting_model *start, const struct tern_safetensors_entry *entry)
+{
+    const size_t used = start->left_out != NULL ? strlen(start->left_out) : 0;
+    const size_t more = strlen(entry->name) + strlen(entry->dtype) + 8;
+    char *text = realloc(start->left_out, used + more);
+    if (text == NULL) {
+        return false;
+    }
+    start->left_out = text;
+    snprintf(text + used, more, "%s%s (%s)", used > 0 ? ", " : "", entry->name, entry->dtype);
+    return true;
+}
+
+static int take_tensors(const struct tern_cli *cli, const char *path,
+                        const struct tern_safetensors *file, struct tern_starting_model *start)
+{
+    tern_model_clear(&start->model);
+    for (size_t i = 0; i < file->count; i++) {
+        const struct tern_safetensors_entry *entry = &file->entries[i];
+        if (entry->kind == TERN_SAFETENSORS_OTHER) {
+            if (!leave_out(start, entry)) {
+                return tern_cli_fail(cli, TERN_ERR_NO_MEMORY, "no memory for the names of tensors");
+            }
+            continue;
+        }
+        int code = add_entry(cli, path, entry, &start->model);
+        if (code != TERN_EXIT_OK) {
+            return code;
+        }
+    }
+    return start->model.tensor_count > 0
+               ? TERN_EXIT_OK
+               : tern_cli_fail(cli, TERN_ERR_ARGUMENT,
+                               "%s: no tensor is F32, F16 or BF16, so there is nothing to train",
+                               path);
+}
+
+// -0 becomes +0: a payload of zeros has no signs, and clients must hold the same bits as we do.
+static int take_values(const struct tern_cli *cli, const char *path,
+                       const struct tern_safetensors *file, struct tern_starting_model *start)
+{
+    const struct tern_tensor *tensor = start->model.tensors;
+    for (size_t i = 0; i < file->count; i++) {
+        const struct tern_safetensors_entry *entry = &file->entries[i];
+        if (entry->kind == TERN_SAFETENSORS_OTHER) {
+            continue;
+        }
+        float *values = start->weights + tensor->offset;
+        tern_safetensors_floats(entry, values);
+        for (uint32_t k = 0; k < tensor->count; k++) {
+            if (!isfinite(values[k])) {
+                return tern_cli_fail(cli, TERN_ERR_NON_FINITE,
+                                     "%s: value %" PRIu32 " of tensor '%s' is %g", path, k,
+                                     tensor->name, (double)values[k]);
+            }
+            values[k] = values[k] == 0 ? 0 : values[k];
+        }
+        tensor++;
+    }
+    return TERN_EXIT_OK;
+}
+
+static int take_metadata(const struct tern_cli *cli, const struct tern_safetensors *file,
+                         struct tern_starting_model *start, struct tern_db_federation *federation)
+{
+    if (file->metadata == NULL) {
+        return TERN_EXIT_OK;
+    }
+    start->metadata = cJSON_PrintUnformatted(file->metadata);
+    federation->metadata = start->metadata;
+    return start->metadata != NULL
+               ? TERN_EXIT_OK
+               : tern_cli_fail(cli, TERN_ERR_NO_MEMORY, "no memory for the metadata");
+}
+
+static int make_parsed(const struct tern_cli *cli, const char *path, const char *rules,
+                       const struct tern_safetensors *file, struct tern_starting_model *start,
+                       struct tern_db_federation *federation)
+{
+    char hash[2 * TERN_SHA256_SIZE + 1];
+    int code = take_tensors(cli, path, file, start);
+    code = code == 0 ? apply_rules(cli, rules, &start->model) : code;
+    code = code == 0 ? seal(cli, start, federation) : code;
+    code = code == 0 ? take_values(cli, path, file, start) : code;
+    code = code == 0 ? take_metadata(cli, file, start, federation) : code;
+    if (code != TERN_EXIT_OK) {
+        return code;
+    }
+    tern_hex_encode(start->model.hash, TERN_SHA256_SIZE, hash);
+    snprintf(federation->model_spec, sizeof federation->model_spec, SPEC_PREFIX "%.*s", SPEC_DIGITS,
+             hash);
+    return TERN_EXIT_OK;
+}
+
+static int make_imported(const struct tern_cli *cli, const char *path, const char *rules,
+                         struct tern_starting_model *start, struct tern_db_federation *federation)
+{
+    struct tern_safetensors file;
+    char why[TERN_SAFETENSORS_WHY_MAX] = "";
+    uint8_t *bytes = NULL;
+    size_t len = 0;
+    errno = 0;
+    enum tern_result result = tern_file_read_regular(path, FILE_MAX, &bytes, &len);
+    if (result == TERN_ERR_ARGUMENT) {
+        return tern_cli_fail(cli, result, "%s is not a regular file", path);
+    }
+    if (result != TERN_OK) {
+        return tern_cli_fail(cli, result, "cannot read %s: %s", path,
+                             errno != 0 ? strerror(errno) : tern_result_sentence(result));
+    }
+    int code = TERN_EXIT_OK;
+    result = tern_safetensors_parse(bytes, len, &file, why);
+    if (result == TERN_OK) {
+        code = make_parsed(cli, path, rules, &file, start, federation);
+        tern_safetensors_free(&file);
+    } else {
+        code = tern_cli_fail(cli, result, "%s: %s", path, why);
+    }
+    free(bytes);
+    return code;
+}
+
+int tern_starting_model_make(const struct tern_cli *cli, const char *model, const char *rules,
+                             struct tern_starting_model *start,
+                             struct tern_db_federation *federation)
+{
+    return tern_starting_model_is_file(model) ? make_imported(cli, model, rules, start, federation)
+                                              : make_built_in(cli, model, rules, start, federation);
+}

@@ -1,0 +1,348 @@
+#include "downloads/replicas.h"
+
+#include "codec/container.h"
+#include "wire/wire.h"
+#include <string.h>
+
+// Of the trunk, whose downloads stay for the clients that follow it, weights are kept whole only to
+// bound what is added up: not more often than every so many versions.
+#define TRUNK_DEPTH_MIN 8
+
+// Kept whole again once the downloads since the last time take this part of it.
+#define AGAIN_SHARE 4
+
+// Suspects looked at, and replicas evicted, at a time.
+#define COLLECT_MAX 128
+#define EVICT_MAX 32
+// Evictions at a time: more are due only where the bound itself was lowered.
+#define EVICT_TIMES 32
+
+enum tern_result tern_replica_book_load(struct tern_replica_book *book)
+{
+    struct tern_db_replica_totals totals;
+    tern_replica_from_seed(book->model->hash, book->seed, book->seed_id);
+    if (tern_model_is_seeded(book->model)) {
+        struct tern_db_replica row = {.form = TERN_REPLICA_SEED, .trunk = true};
+        memcpy(row.id, book->seed_id, TERN_SHA256_SIZE);
+        TERN_TRY(tern_db_replica_put(book->db, &row));
+    }
+    TERN_TRY(tern_db_replica_totals(book->db, &totals));
+    book->bytes = totals.whole_bytes + totals.download_bytes;
+    return TERN_OK;
+}
+
+// --- Memory
+
+static struct tern_replica_slot *find_slot(struct tern_replica_book *book,
+                                           const uint8_t id[TERN_SHA256_SIZE])
+{
+    for (uint32_t i = 0; i < book->slot_count; i++) {
+        struct tern_replica_slot *slot = &book->slots[i];
+        if (slot->used > 0 && memcmp(slot->id, id, TERN_SHA256_SIZE) == 0) {
+            slot->used = ++book->clock;
+            return slot;
+        }
+    }
+    return NULL;
+}
+
+void tern_replica_remember(struct tern_replica_book *book, const uint8_t id[TERN_SHA256_SIZE],
+                           const float *weights)
+{
+    if (book->slot_count == 0 || find_slot(book, id) != NULL) {
+        return;
+    }
+    struct tern_replica_slot *oldest = &book->slots[0];
+    for (uint32_t i = 1; i < book->slot_count; i++) {
+        oldest = book->slots[i].used < oldest->used ? &book->slots[i] : oldest;
+    }
+    memcpy(oldest->id, id, TERN_SHA256_SIZE);
+    memcpy(oldest->weights, weights, book->model->count * sizeof weights[0]);
+    oldest->used = ++book->clock;
+}
+
+// --- Making weights again
+
+static enum tern_result read_blob(struct tern_replica_book *book,
+                                  const uint8_t sha256[TERN_SHA256_SIZE],
+                                  struct tern_span *container)
+{
+    struct tern_db_download row;
+    tern_Download message;
+    TERN_TRY(tern_db_download_get(book->db, sha256, &row, book->blob, book->blob_size));
+    return tern_wire_decode_download(book->blob, row.size, &message, container);
+}
+
+static enum tern_result add_step(struct tern_replica_book *book,
+                                 const uint8_t sha256[TERN_SHA256_SIZE], float *weights)
+{
+    struct tern_span container;
+    TERN_TRY(read_blob(book, sha256, &container));
+    return tern_container_accumulate(book->model, container.data, container.len, 1.0F, weights);
+}
+
+static enum tern_result load_base(struct tern_replica_book *book, const struct tern_db_replica *row,
+                                  float *weights)
+{
+    struct tern_span container;
+    switch (row->form) {
+    case TERN_REPLICA_SEED:
+        tern_model_init_weights(book->model, book->seed, weights);
+        return TERN_OK;
+    case TERN_REPLICA_SNAPSHOT:
+        TERN_TRY(read_blob(book, row->download, &container));
+        return tern_container_decode(book->model, container.data, container.len, weights);
+    case TERN_REPLICA_WHOLE:
+        return tern_db_replica_weights_get(book->db, row->id, weights, book->model->count);
+    case TERN_REPLICA_STEP:
+        break;
+    }
+    return TERN_ERR_CORRUPT;
+}
+
+// From a replica back to weights that are in memory or kept whole; then forth again.
+static enum tern_result rebuild(struct tern_replica_book *book, const uint8_t id[TERN_SHA256_SIZE],
+                                float *weights)
+{
+    struct tern_db_replica row;
+    uint32_t depth = 0;
+    TERN_TRY(tern_db_replica_get(book->db, id, &row));
+    const struct tern_replica_slot *slot = NULL;
+    while (row.form == TERN_REPLICA_STEP) {
+        if (depth == TERN_REPLICA_DEPTH_MAX) {
+            return TERN_ERR_CORRUPT;
+        }
+        uint8_t parent[TERN_SHA256_SIZE];
+        memcpy(book->path[depth++], row.download, TERN_SHA256_SIZE);
+        memcpy(parent, row.parent, TERN_SHA256_SIZE);
+        slot = find_slot(book, parent);
+        if (slot != NULL) {
+            memcpy(weights, slot->weights, book->model->count * sizeof weights[0]);
+            break;
+        }
+        TERN_TRY(tern_db_replica_get(book->db, parent, &row));
+    }
+    if (slot == NULL) {
+        TERN_TRY(load_base(book, &row, weights));
+    }
+    while (depth > 0) {
+        TERN_TRY(add_step(book, book->path[--depth], weights));
+    }
+    return TERN_OK;
+}
+
+enum tern_result tern_replica_weights(struct tern_replica_book *book,
+                                      const uint8_t id[TERN_SHA256_SIZE], float *weights)
+{
+    const struct tern_replica_slot *slot = find_slot(book, id);
+    if (slot != NULL) {
+        memcpy(weights, slot->weights, book->model->count * sizeof weights[0]);
+        return TERN_OK;
+    }
+    TERN_TRY(rebuild(book, id, weights));
+    tern_replica_remember(book, id, weights);
+    return TERN_OK;
+}
+
+// --- Adding
+
+// Whether what a replica's weights start from is float32 values of its own kind, not the trunk's:
+// nobody else needs them, so what is added to them is all in excess.
+static enum tern_result starts_whole(struct tern_replica_book *book,
+                                     const uint8_t parent[TERN_SHA256_SIZE], bool *whole)
+{
+    struct tern_db_replica row;
+    TERN_TRY(tern_db_replica_get(book->db, parent, &row));
+    for (uint32_t i = 0; i < TERN_REPLICA_DEPTH_MAX && row.form == TERN_REPLICA_STEP; i++) {
+        uint8_t next[TERN_SHA256_SIZE];
+        memcpy(next, row.parent, TERN_SHA256_SIZE);
+        TERN_TRY(tern_db_replica_get(book->db, next, &row));
+    }
+    *whole = row.form == TERN_REPLICA_WHOLE && !row.trunk;
+    return TERN_OK;
+}
+
+static enum tern_result keep_whole(struct tern_replica_book *book,
+                                   const struct tern_db_replica *row, bool *keep)
+{
+    const uint64_t whole = (uint64_t)book->model->count * sizeof(float);
+    *keep = row->form == TERN_REPLICA_WHOLE;
+    if (row->form != TERN_REPLICA_STEP) {
+        return TERN_OK;
+    }
+    *keep = row->depth >= TERN_REPLICA_DEPTH_MAX ||
+            (row->bytes > whole && (!row->trunk || row->depth >= TRUNK_DEPTH_MIN));
+    return *keep || row->trunk || row->bytes <= whole / AGAIN_SHARE
+               ? TERN_OK
+               : starts_whole(book, row->parent, keep);
+}
+
+// What is known of the replica that a download makes, before it is stored.
+static enum tern_result describe(struct tern_replica_book *book,
+                                 const struct tern_db_download *download,
+                                 struct tern_db_replica *row)
+{
+    struct tern_db_replica parent;
+    memcpy(row->id, download->to_replica, TERN_SHA256_SIZE);
+    row->version = download->to_version;
+    row->form = TERN_REPLICA_SNAPSHOT;
+    memcpy(row->download, download->sha256, TERN_SHA256_SIZE);
+    if (download->snapshot) {
+        return TERN_OK;
+    }
+    const enum tern_result found = tern_db_replica_get(book->db, download->from_replica, &parent);
+    if (found == TERN_ERR_NOT_FOUND) {
+        row->form = TERN_REPLICA_WHOLE;
+        memset(row->download, 0, TERN_SHA256_SIZE);
+        return TERN_OK;
+    }
+    TERN_TRY(found);
+    row->form = TERN_REPLICA_STEP;
+    memcpy(row->parent, parent.id, TERN_SHA256_SIZE);
+    row->depth = parent.depth + 1;
+    row->bytes = parent.bytes + download->size;
+    return TERN_OK;
+}
+
+static enum tern_result put_whole(struct tern_replica_book *book,
+                                  const uint8_t id[TERN_SHA256_SIZE], const float *weights)
+{
+    TERN_TRY(tern_db_replica_weights_put(book->db, id, weights, book->model->count));
+    book->bytes += (uint64_t)book->model->count * sizeof(float);
+    return TERN_OK;
+}
+
+enum tern_result tern_replica_add(struct tern_replica_book *book,
+                                  const struct tern_db_download *download, const uint8_t *blob,
+                                  const float *weights, float residual, bool trunk, uint64_t now_ms)
+{
+    struct tern_db_download there;
+    enum tern_result found = tern_db_download_get(book->db, download->sha256, &there, NULL, 0);
+    if (found == TERN_ERR_NOT_FOUND) {
+        found = tern_db_download_put(book->db, download, blob);
+        book->bytes += download->size;
+    }
+    TERN_TRY(found);
+    struct tern_db_replica known;
+    found = tern_db_replica_get(book->db, download->to_replica, &known);
+    if (found != TERN_ERR_NOT_FOUND) {
+        return found;
+    }
+    struct tern_db_replica row = {
+        .trunk = trunk, .suspect = !trunk, .residual = residual, .used_ms = now_ms};
+    TERN_TRY(describe(book, download, &row));
+    bool whole = false;
+    TERN_TRY(keep_whole(book, &row, &whole));
+    book->added++;
+    TERN_TRY(tern_db_replica_put(book->db, &row));
+    return whole ? put_whole(book, row.id, weights) : TERN_OK;
+}
+
+// --- Forgetting
+
+static enum tern_result drop(struct tern_replica_book *book, const struct tern_db_replica *row)
+{
+    uint64_t freed = 0;
+    TERN_TRY(tern_db_replica_drop(book->db, row->id, &freed));
+    book->bytes -= freed < book->bytes ? freed : book->bytes;
+    book->drops++;
+    if (row->trunk && book->dropped != NULL) {
+        book->dropped(book->ctx, row->version);
+    }
+    return TERN_OK;
+}
+
+// Whether a suspect without children is still needed.
+static enum tern_result is_needed(struct tern_replica_book *book, const struct tern_db_replica *row,
+                                  uint32_t version, bool *needed)
+{
+    *needed = row->form == TERN_REPLICA_SEED || row->children > 0 ||
+              (row->trunk && row->version + book->keep_versions > version);
+    if (*needed) {
+        return TERN_OK;
+    }
+    return tern_db_replica_held(book->db, row->id, needed);
+}
+
+// One whose children go becomes a suspect again, and one that its client leaves, so that a suspect
+// that is needed can be forgotten about. What is dropped leaves its parent to be looked at.
+static enum tern_result look_at(struct tern_replica_book *book, struct tern_db_replica row,
+                                uint32_t version, uint32_t *dropped)
+{
+    bool needed = false;
+    for (;;) {
+        TERN_TRY(is_needed(book, &row, version, &needed));
+        if (needed) {
+            return tern_db_replica_suspect(book->db, row.id, false);
+        }
+        TERN_TRY(drop(book, &row));
+        (*dropped)++;
+        if (row.form != TERN_REPLICA_STEP || *dropped >= COLLECT_MAX) {
+            return TERN_OK;
+        }
+        uint8_t parent[TERN_SHA256_SIZE];
+        memcpy(parent, row.parent, TERN_SHA256_SIZE);
+        TERN_TRY(tern_db_replica_get(book->db, parent, &row));
+    }
+}
+
+static enum tern_result collect_some(struct tern_replica_book *book, uint32_t version,
+                                     uint32_t *dropped)
+{
+    uint8_t ids[COLLECT_MAX][TERN_SHA256_SIZE];
+    uint32_t count = 0;
+    *dropped = 0;
+    TERN_TRY(tern_db_replica_suspects(book->db, ids, COLLECT_MAX, &count));
+    for (uint32_t i = 0; i < count && *dropped < COLLECT_MAX; i++) {
+        struct tern_db_replica row;
+        enum tern_result found = tern_db_replica_get(book->db, ids[i], &row);
+        if (found == TERN_ERR_NOT_FOUND) {
+            continue; // it went with another one
+        }
+        TERN_TRY(found);
+        if (row.version + TERN_REPLICA_GRACE > version) {
+            break; // the others are younger
+        }
+        TERN_TRY(look_at(book, row, version, dropped));
+    }
+    return TERN_OK;
+}
+
+enum tern_result tern_replica_collect(struct tern_replica_book *book, uint32_t version)
+{
+    // What is added at a time must not come faster than what goes.
+    uint32_t most = 1 + 4 * book->added / COLLECT_MAX;
+    uint32_t dropped = COLLECT_MAX;
+    book->added = 0;
+    for (uint32_t i = 0; i < most && dropped >= COLLECT_MAX; i++) {
+        TERN_TRY(collect_some(book, version, &dropped));
+    }
+    return tern_replica_evict(book, version);
+}
+
+static enum tern_result evict_some(struct tern_replica_book *book, uint32_t version, bool *any)
+{
+    uint8_t ids[EVICT_MAX][TERN_SHA256_SIZE];
+    uint32_t count = 0;
+    *any = false;
+    TERN_TRY(tern_db_replica_unused(book->db, version, ids, EVICT_MAX, &count));
+    for (uint32_t i = 0; i < count && book->bytes > book->bytes_max; i++) {
+        struct tern_db_replica row;
+        TERN_TRY(tern_db_replica_get(book->db, ids[i], &row));
+        if (row.form != TERN_REPLICA_SEED) {
+            TERN_TRY(drop(book, &row));
+            *any = true;
+        }
+    }
+    return TERN_OK;
+}
+
+enum tern_result tern_replica_evict(struct tern_replica_book *book, uint32_t version)
+{
+    bool any = true;
+    for (int i = 0; i < EVICT_TIMES && any && book->bytes_max > 0 && book->bytes > book->bytes_max;
+         i++) {
+        TERN_TRY(evict_some(book, version, &any));
+    }
+    return TERN_OK;
+}

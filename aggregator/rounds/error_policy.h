@@ -1,0 +1,59 @@
+// What a client is told to do with its error buffer before it trains. A buffer is as old as the
+// rounds that were closed since the client's last update: under partial participation it holds what
+// was computed for a model that has moved on. Who calls: service/ledger.c, when a member first gets
+// its task. Pure; reentrant; the same bits everywhere.
+//
+// What wins:
+//   1. A buffer of which part was applied already (rounds/error_watch.h) is reset, under any
+//   policy.
+//   2. An empty buffer is kept.
+//   3. The policy.
+#ifndef TERN_ERROR_POLICY_H
+#define TERN_ERROR_POLICY_H
+
+#include "result.h"
+#include "rounds/reason.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+// The numbers are those of ErrorDirective in tern.proto.
+enum tern_error_directive {
+    TERN_DIRECTIVE_KEEP = 0,
+    TERN_DIRECTIVE_DECAY = 1,
+    TERN_DIRECTIVE_RESET = 2,
+    TERN_DIRECTIVE_STEP_AHEAD = 3,
+};
+#define TERN_DIRECTIVE_COUNT 4
+
+// "keep", "decay", "reset", "step-ahead"; "unknown" for another number.
+const char *tern_error_directive_name(uint32_t directive);
+
+struct tern_error_settings {
+    enum tern_error_directive policy;
+    float gamma;      // decay: factor per round of age, 0 to 1
+    uint32_t after;   // decay, reset: age in rounds from which they apply; 0 is taken as 1
+    float step_ahead; // step-ahead: share of the buffer that training starts ahead by, 0 to 1
+};
+
+// TERN_ERR_UNKNOWN; *policy is then unchanged.
+TERN_MUST_USE enum tern_result tern_error_policy_from_name(const char *name,
+                                                           enum tern_error_directive *policy);
+
+struct tern_error_buffer_state {
+    bool must_reset; // tern_error_watch_must_reset()
+    bool empty;      // nothing in it, or nothing known of it
+    uint32_t age;    // rounds closed since the client's last update
+};
+
+#define TERN_ERROR_REASON_MAX TERN_STEPS_REASON_MAX
+
+struct tern_error_choice {
+    enum tern_error_directive directive;
+    float factor;                       // of a decay or a step-ahead, else 0
+    char reason[TERN_ERROR_REASON_MAX]; // for people: "decayed 0.7: 12 rounds old"
+};
+
+struct tern_error_choice tern_error_policy_choose(const struct tern_error_settings *settings,
+                                                  const struct tern_error_buffer_state *state);
+
+#endif

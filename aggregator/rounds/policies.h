@@ -1,0 +1,39 @@
+// The policies of steps.h, one file each. Only steps.c and those files include this.
+#ifndef TERN_POLICIES_H
+#define TERN_POLICIES_H
+
+#include "rounds/steps.h"
+
+// The whole number nearest below within [min_steps, max_steps]; the reason names a bound that
+// holds.
+uint32_t tern_policy_bound(const struct tern_steps_settings *settings, double steps,
+                           struct tern_reason *reason);
+
+// Set plan->local_steps, plan->codec (joint) and append their reason.
+void tern_policy_adaptive(const struct tern_steps_settings *settings,
+                          const struct tern_steps_course *course, struct tern_steps_plan *plan);
+void tern_policy_variance(const struct tern_steps_settings *settings,
+                          const struct tern_steps_course *course, struct tern_steps_plan *plan);
+void tern_policy_joint(const struct tern_steps_settings *settings,
+                       const struct tern_steps_course *course, const struct tern_steps_facts *facts,
+                       struct tern_steps_plan *plan);
+// Return the most steps that fit into the window; UINT32_MAX = not known. only: H is that many,
+// else at most.
+uint32_t tern_policy_deadline(const struct tern_steps_settings *settings,
+                              const struct tern_steps_facts *facts, bool only,
+                              struct tern_steps_plan *plan);
+// most: from the deadline.
+void tern_policy_budget(const struct tern_steps_settings *settings,
+                        const struct tern_steps_facts *facts, uint32_t most,
+                        struct tern_steps_plan *plan);
+
+// An interval has ended with this mean loss; a round's interval with these means.
+void tern_adaptive_interval(struct tern_steps_course *course,
+                            const struct tern_steps_settings *settings, double loss);
+void tern_variance_interval(struct tern_steps_course *course,
+                            const struct tern_steps_settings *settings, double variance,
+                            double steps);
+void tern_joint_interval(struct tern_steps_course *course,
+                         const struct tern_steps_settings *settings, double loss);
+
+#endif

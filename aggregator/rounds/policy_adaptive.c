@@ -1,0 +1,37 @@
+// Adaptive: AdaComm (Wang, Joshi: Adaptive Communication Strategies to Achieve the Best
+// Error-Runtime Trade-off in Local-Update SGD, SysML 2019, section 4). Many local steps are cheap
+// while the loss is high, and their drift is what keeps it from falling later:
+// tau = ceil(sqrt(F / F_0) tau_0), and gamma tau where that would not be fewer than before.
+//
+// The paper's intervals are of wall-clock time and F is measured on the data. Here they are
+// committed rounds, F is their mean training loss, and F_0 that of the first round.
+#include "rounds/policies.h"
+
+#include <math.h>
+
+void tern_adaptive_interval(struct tern_steps_course *course,
+                            const struct tern_steps_settings *settings, double loss)
+{
+    double tau = ceil(sqrt(loss / course->first_loss) * (double)settings->local_steps);
+    if (!(tau < (double)course->tau)) {
+        tau = (double)course->tau * settings->gamma;
+    }
+    uint32_t least = settings->min_steps;
+    course->tau = tau > (double)least ? (uint32_t)tau : least;
+}
+
+void tern_policy_adaptive(const struct tern_steps_settings *settings,
+                          const struct tern_steps_course *course, struct tern_steps_plan *plan)
+{
+    struct tern_reason *reason = &plan->reason;
+    tern_reason_policy(reason, "adaptive");
+    if (course->last_loss == 0.0) {
+        tern_reason_text(reason, "no interval yet");
+        return;
+    }
+    tern_reason_text(reason, "loss ");
+    tern_reason_real(reason, course->last_loss);
+    tern_reason_text(reason, " of ");
+    tern_reason_real(reason, course->first_loss);
+    plan->local_steps = tern_policy_bound(settings, (double)course->tau, reason);
+}

@@ -1,0 +1,169 @@
+// Budget: what a client may still send and receive is spread over the rounds it is likely to take
+// part in. A round that is too dear is first made cheaper: its update at a lower density, and more
+// local steps for it, so that a byte carries more of them. What even the least density does not
+// bring down is made up by fewer invitations (selection.h).
+//
+// Bytes come from the client's last round as metered. Another codec's are estimated from it by the
+// entropy of what it sends, so that the estimate of the codec that made that update is exact.
+#include "rounds/coarser.h"
+#include "rounds/policies.h"
+
+// Of a round that was not yet measured: a resumed handshake, headers and a check-in.
+#define USUAL_OTHER 3000.0
+#define USUAL_DOWN_BITS 0.34 // of a value of its download
+
+struct costs {
+    double scale; // bytes measured for each byte estimated
+    double other;
+    double values;
+};
+
+static struct costs costs_of(const struct tern_steps_facts *facts)
+{
+    const struct tern_budget *budget = &facts->budget;
+    struct costs costs = {.scale = 1.0, .values = (double)facts->values};
+    costs.other = USUAL_OTHER + costs.values * USUAL_DOWN_BITS / 8.0;
+    if (budget->update > 0) {
+        double estimate = costs.values * tern_coarser_bits(&budget->update_codec) / 8.0;
+        costs.scale = estimate > 0.0 ? (double)budget->update / estimate : 1.0;
+    }
+    if (budget->other > 0) {
+        costs.other = (double)budget->other;
+    }
+    return costs;
+}
+
+static double bytes_of(const struct costs *costs, const struct tern_codec *codec)
+{
+    return costs->other + costs->scale * costs->values * tern_coarser_bits(codec) / 8.0;
+}
+
+// The codec of the highest density whose round costs at most `allowed`, or of the least.
+static void cut(const struct tern_steps_settings *settings, const struct tern_steps_facts *facts,
+                const struct costs *costs, double allowed, struct tern_codec *codec)
+{
+    struct tern_codec best = *codec;
+    for (const double *p = tern_coarser_rungs; *p > 0.0 && bytes_of(costs, &best) > allowed; p++) {
+        struct tern_codec next = *codec;
+        if (*p >= settings->min_density && tern_coarser_density(&next, *p, facts->density) &&
+            bytes_of(costs, &next) < bytes_of(costs, &best)) {
+            best = next;
+        }
+    }
+    *codec = best;
+}
+
+static double least_bytes(const struct tern_steps_settings *settings,
+                          const struct tern_steps_facts *facts, const struct costs *costs)
+{
+    struct tern_codec codec = facts->codec;
+    cut(settings, facts, costs, 0.0, &codec);
+    return bytes_of(costs, &codec);
+}
+
+static void explain(const struct tern_steps_facts *facts, double allowed, double bytes,
+                    struct tern_reason *reason)
+{
+    tern_reason_bytes(reason, (double)facts->budget.left);
+    tern_reason_text(reason, " left, ");
+    tern_reason_bytes(reason, allowed);
+    tern_reason_text(reason, " a round, takes ");
+    tern_reason_bytes(reason, bytes);
+    if (facts->budget.update == 0 || facts->budget.other == 0) {
+        tern_reason_text(reason, " (estimated)");
+    }
+    if (bytes > allowed) {
+        tern_reason_text(reason, ", so 1 of ");
+        tern_reason_real(reason, bytes / (allowed > 1.0 ? allowed : 1.0));
+        tern_reason_text(reason, " rounds");
+    }
+}
+
+// More local steps for as much as the round became cheaper.
+static void raise_steps(const struct tern_steps_settings *settings, double usual, double bytes,
+                        uint32_t most, struct tern_steps_plan *plan)
+{
+    double steps = (double)plan->local_steps * usual / bytes;
+    double limit = (double)(most < settings->max_steps ? most : settings->max_steps);
+    steps = steps < limit ? steps : limit;
+    if (steps > (double)plan->local_steps) {
+        plan->local_steps = (uint32_t)steps;
+        tern_reason_text(&plan->reason, ", more steps for it");
+    }
+}
+
+void tern_policy_budget(const struct tern_steps_settings *settings,
+                        const struct tern_steps_facts *facts, uint32_t most,
+                        struct tern_steps_plan *plan)
+{
+    struct costs costs = costs_of(facts);
+    tern_reason_policy(&plan->reason, "budget");
+    if (!facts->budget.budgeted) {
+        tern_reason_text(&plan->reason, "none");
+        return;
+    }
+    double allowed = (double)tern_budget_allowance(&facts->budget);
+    double usual = bytes_of(&costs, &plan->codec);
+    struct tern_codec codec = plan->codec;
+    cut(settings, facts, &costs, allowed, &codec);
+    double bytes = bytes_of(&costs, &codec);
+    plan->bytes = (uint64_t)(bytes + 0.5);
+    explain(facts, allowed, bytes, &plan->reason);
+    plan->least_bytes = (uint64_t)(least_bytes(settings, facts, &costs) + 0.5);
+    if (bytes < usual) {
+        plan->codec = codec;
+        plan->own_codec = true;
+        raise_steps(settings, usual, bytes, most, plan);
+    }
+}
+
+// --- What a budget allows
+
+uint64_t tern_budget_allowance(const struct tern_budget *budget)
+{
+    if (!budget->budgeted) {
+        return UINT64_MAX;
+    }
+    if (budget->renewed) {
+        return budget->left;
+    }
+    double rounds = budget->rounds > 1.0 ? budget->rounds : 1.0;
+    return (uint64_t)((double)budget->left / rounds);
+}
+
+double tern_budget_chance(const struct tern_budget *budget, uint64_t least)
+{
+    if (!budget->budgeted || least == 0) {
+        return 1.0;
+    }
+    if (budget->left < least) {
+        return 0.0;
+    }
+    double chance = (double)tern_budget_allowance(budget) / (double)least;
+    return chance < 1.0 ? chance : 1.0;
+}
+
+// Days from 1970-01-01 to the first of a month, proleptic Gregorian; month 1..13.
+static uint64_t days_to(uint64_t year, uint64_t month)
+{
+    static const uint16_t before[] = {0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334, 365};
+    uint64_t past = year - 1;
+    uint64_t days = past * 365 + past / 4 - past / 100 + past / 400 - 719162;
+    bool leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    return days + before[month - 1] + (leap && month > 2);
+}
+
+uint64_t tern_budget_month_left_ms(uint64_t now)
+{
+    const uint64_t day_ms = 86400000;
+    uint64_t days = now / day_ms;
+    uint64_t year = 1970 + days / 366; // not yet past it
+    while (days_to(year + 1, 1) <= days) {
+        year++;
+    }
+    uint64_t month = 1;
+    while (days_to(year, month + 1) <= days) {
+        month++;
+    }
+    return days_to(year, month + 1) * day_ms - now;
+}

@@ -1,0 +1,23 @@
+// Sentences for people, put together without stdio. Who calls: the policies of rounds/. Pure;
+// reentrant. What does not fit is left out.
+#ifndef TERN_REASON_H
+#define TERN_REASON_H
+
+#include <stdint.h>
+
+#define TERN_STEPS_REASON_MAX 160 // bytes with the NUL; what the store keeps
+
+struct tern_reason {
+    char text[TERN_STEPS_REASON_MAX]; // starts empty
+};
+
+void tern_reason_text(struct tern_reason *reason, const char *more);
+void tern_reason_integer(struct tern_reason *reason, uint64_t value);
+// Two decimals, rounded; values above 1e15 are shown as that.
+void tern_reason_real(struct tern_reason *reason, double value);
+// "813 B", "12.70 KB", "1.25 MB" (powers of 1000).
+void tern_reason_bytes(struct tern_reason *reason, double bytes);
+// Begins what a policy says: "deadline: ", after "; " when another has said something.
+void tern_reason_policy(struct tern_reason *reason, const char *policy);
+
+#endif

@@ -1,0 +1,41 @@
+// Who may be drawn for a round beside being eligible at all: each client has a chance between 0 and
+// 1, and a seeded draw that it must stay below. What is left is sampled by cohort.h as ever. Who
+// calls: the service, before it opens or extends a round. Pure; reentrant; named by (seed, round,
+// attempt) and the chances alone.
+#ifndef TERN_SELECTION_H
+#define TERN_SELECTION_H
+
+#include "result.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+enum tern_selection {
+    TERN_SELECTION_RANDOM,       // all alike
+    TERN_SELECTION_AVAILABILITY, // rather those that are likely to report, at little cost to them
+    TERN_SELECTION_BUDGET,       // rarely those whose bytes would not last
+};
+
+// "random", "availability" or "budget-aware". TERN_ERR_UNKNOWN
+TERN_MUST_USE enum tern_result tern_selection_from_name(const char *name,
+                                                        enum tern_selection *selection);
+const char *tern_selection_names(void); // for error messages; static string
+
+// How likely a client is to report in time, and how welcome that is to its owner: 1 when it was
+// seen within `window_ms`, else window / age; half of it on battery, half of it on a metered link;
+// at least 1/16, because a client that is never invited never shows that it is there.
+struct tern_availability {
+    uint64_t age_ms;    // since it was last seen
+    uint64_t window_ms; // of a round
+    bool metered;
+    bool battery;
+};
+double tern_selection_availability(const struct tern_availability *client);
+
+// Moves the clients that may be drawn to the front of ids[0..count), which are ascending and stay
+// so; returns how many. With fewer than `need` all chances are doubled until there are enough or
+// everybody is in whose chance is above 0. attempt: of the draw, 1 at a round's opening.
+uint32_t tern_selection_thin(uint64_t seed, uint32_t round, uint32_t attempt, uint64_t *ids,
+                             uint32_t count, uint32_t need,
+                             double (*chance)(const void *ctx, uint64_t id), const void *ctx);
+
+#endif

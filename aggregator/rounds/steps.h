@@ -1,0 +1,143 @@
+// How much a client trains in a round and how its update is encoded. Who calls: the service, when
+// it hands out a task; it keeps the plan, so that a repeated task is the same. Pure; reentrant; the
+// same answers from the same stored facts, also after a restart.
+//
+// One policy says where the local steps H start from: `fixed`, `adaptive`, `variance` or `joint`.
+// `deadline` and `budget` go on from there, in this order: what does not fit into a client's window
+// or its bytes is cut. A policy by itself starts from `fixed`, but for `deadline`, which then gives
+// every client as many steps as fit.
+#ifndef TERN_STEPS_H
+#define TERN_STEPS_H
+
+#include "codec/codec.h"
+#include "result.h"
+#include "rounds/reason.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+// Bits of tern_steps_settings.policy.
+enum tern_steps_policy {
+    TERN_STEPS_FIXED = 0,    // the same for every client
+    TERN_STEPS_DEADLINE = 1, // as many as the client's measured speed fits into the window
+    TERN_STEPS_BUDGET = 2,   // so that the client's byte budget lasts
+    TERN_STEPS_ADAPTIVE = 4, // fewer as the loss falls
+    TERN_STEPS_VARIANCE = 8, // as many as the clients' drift apart allows
+    TERN_STEPS_JOINT = 16,   // many and coarse first, few and fine last
+    TERN_STEPS_AT_MOST = 32, // "fixed+...": deadline only cuts
+};
+
+struct tern_steps_settings {
+    unsigned policy;      // sum of enum tern_steps_policy
+    uint32_t local_steps; // where H starts; also for clients of unknown speed
+    uint32_t min_steps;   // bounds of all policies but fixed
+    uint32_t max_steps;
+    double fraction;    // deadline: share of the window that may go into training, 0..1
+    uint32_t interval;  // adaptive, variance, joint: rounds whose losses count together, >= 1
+    double gamma;       // adaptive: factor on H when the loss stalls, 0..1
+    double theta;       // variance: that of the clients at which they should meet; 0 = the first's
+    double coarse;      // joint: first factor on H and divisor of what is sent, >= 1
+    uint32_t stages;    // joint: steps from coarse to fine, >= 2
+    double min_density; // budget: least share of values that an update is cut to
+};
+
+#define TERN_STEPS_POLICY_MAX 48 // bytes of a policy's name with the NUL
+
+// "fixed", "deadline+budget", "adaptive+deadline", ...: names joined by "+", each once, at most one
+// of fixed, adaptive, variance and joint. TERN_ERR_UNKNOWN
+TERN_MUST_USE enum tern_result tern_steps_policy_from_name(const char *name, unsigned *policy);
+// The same names in the order in which they apply.
+void tern_steps_policy_name(unsigned policy, char name[TERN_STEPS_POLICY_MAX]);
+// Every name, for error messages. Static string.
+const char *tern_steps_policy_names(void);
+
+// --- What the training has come to
+
+// A committed round.
+struct tern_steps_round {
+    float mean_loss;   // over its clients' local steps
+    float variance;    // of its updates: see tern_steps_variance(); 0 = not known
+    float local_steps; // that its clients did, on average
+};
+
+// The committed rounds in short. Made by adding them in their order.
+struct tern_steps_course {
+    uint32_t rounds;
+    double first_loss; // of the first round that told a usable one; 0 = none yet
+    double last_loss;  // mean of the last full interval; 0 = none yet
+    uint32_t tau;      // adaptive: H
+    double drift;      // variance: H, not yet rounded
+    double theta;      // variance: threshold in force; 0 = not known yet
+    uint32_t stage;    // joint without a last round: reached by the loss
+
+    // Of the interval under way.
+    uint32_t losses;
+    double loss_sum;
+    uint32_t variances;
+    double variance_sum;
+    double steps_sum;
+};
+
+void tern_steps_course_init(struct tern_steps_course *course,
+                            const struct tern_steps_settings *settings);
+void tern_steps_course_add(struct tern_steps_course *course,
+                           const struct tern_steps_settings *settings,
+                           const struct tern_steps_round *round);
+
+// Variance of a round's updates in the manner of FDA (Theologitis et al., Communication-Efficient
+// Distributed Deep Learning via Federated Dynamic Averaging, 2024, section 3): the mean of their
+// squared norms minus the squared norm of their mean, both weighted as the mean is. 0 when it is
+// not known: fewer than two updates, or numbers that are not finite.
+float tern_steps_variance(double mean_square, double norm_of_mean, uint32_t updates);
+
+// --- What a client can
+
+// Bytes are those on the wire, as the meter has them.
+struct tern_budget {
+    bool budgeted;
+    uint64_t left; // as the client last reported, less what it has spent since
+    bool renewed;  // it did not shrink over the last round: it is a budget of each round
+    double rounds; // that it is still to take part in before its budget is renewed; >= 1
+    // Of its last round, measured; 0 = not known.
+    uint64_t update;                // bytes of its update
+    uint64_t other;                 // all others, both directions
+    struct tern_codec update_codec; // that made the update
+};
+
+struct tern_steps_facts {
+    float steps_per_second;  // measured; 0 = unknown
+    uint64_t window_ms;      // left until the round's deadline
+    uint32_t rounds;         // wanted; 0 = no end
+    uint32_t values;         // of the model
+    struct tern_codec codec; // of the round's updates
+    bool density;            // the client can encode `density` with that codec's coder
+    struct tern_budget budget;
+};
+
+struct tern_steps_plan {
+    uint32_t local_steps; // >= 1
+    bool own_codec;       // the update is encoded by `codec`, not by the round's
+    struct tern_codec codec;
+    uint64_t bytes;            // budget: that the round is expected to take; 0 = not known
+    uint64_t least_bytes;      // likewise, at the least density
+    struct tern_reason reason; // e.g. "deadline: 41.00 steps/s x 30.00 s x 0.50"
+};
+
+void tern_steps_for(const struct tern_steps_settings *settings,
+                    const struct tern_steps_course *course, const struct tern_steps_facts *facts,
+                    struct tern_steps_plan *plan);
+
+// --- Budgets
+
+// Bytes of a round that would make the budget last; UINT64_MAX without a budget. One that is
+// renewed each round may be spent in this one.
+uint64_t tern_budget_allowance(const struct tern_budget *budget);
+
+// Share of the rounds that a client of this budget may be invited to when each takes least_bytes:
+// 1 without a budget or when nothing is known, 0 when not even one round is left.
+double tern_budget_chance(const struct tern_budget *budget, uint64_t least_bytes);
+
+// Milliseconds from `now` (Unix) to the end of its calendar month in UTC, when monthly budgets are
+// renewed.
+uint64_t tern_budget_month_left_ms(uint64_t now);
+
+#endif

@@ -1,0 +1,82 @@
+// Who may be drawn for a round.
+#include "service/internal.h"
+
+// One that was provisioned and has not come yet is still with the factory: rounds that wait for it
+// would wait until their deadline.
+static bool is_trainer(const struct client *client)
+{
+    return !client->evaluator && !client->revoked && client->last_seen_ms != 0;
+}
+
+static bool may_train(const struct tern_service *service, const struct client *client, uint64_t now)
+{
+    uint64_t within = service->config.eligible_within_ms;
+    bool recent = within == 0 || client->last_seen_ms + within >= now;
+    return is_trainer(client) && recent;
+}
+
+uint32_t enrolled_trainers(const struct tern_service *service)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < service->client_count; i++) {
+        count += is_trainer(&service->clients[i]);
+    }
+    return count;
+}
+
+uint32_t list_eligible(struct tern_service *service, uint64_t now)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < service->client_count; i++) {
+        if (may_train(service, &service->clients[i], now)) {
+            service->eligible[count++] = (uint64_t)i + 1;
+        }
+    }
+    return count;
+}
+
+// --- Chances
+
+struct choice {
+    const struct tern_service *service;
+    uint64_t now;
+    double rounds; // that a client of a budget is to take part in
+};
+
+static double chance_of(const void *ctx, uint64_t id)
+{
+    const struct choice *choice = ctx;
+    const struct tern_service *service = choice->service;
+    const struct client *client = &service->clients[id - 1];
+    double chance = 1.0;
+    if (service->config.selection == TERN_SELECTION_AVAILABILITY) {
+        uint64_t seen = client->last_seen_ms;
+        const struct tern_availability facts = {
+            .age_ms = client->held == NULL && choice->now > seen ? choice->now - seen : 0,
+            .window_ms = service->config.round.deadline_ms,
+            .metered = client->metered,
+            .battery = client->power == tern_Power_POWER_BATTERY};
+        chance = tern_selection_availability(&facts);
+    }
+    if (minds_budgets(service)) {
+        const struct tern_budget budget = budget_of(client, choice->rounds);
+        chance *= tern_budget_chance(&budget, client->least_bytes);
+    }
+    return chance;
+}
+
+uint32_t choose_eligible(struct tern_service *service, uint32_t count, uint32_t round,
+                         uint32_t attempt, uint32_t need, uint64_t now)
+{
+    if (service->config.selection == TERN_SELECTION_RANDOM && !minds_budgets(service)) {
+        return count;
+    }
+    const struct choice choice = {service, now, budget_rounds(service, now)};
+    uint32_t chosen = tern_selection_thin(service->federation.seed, round, attempt,
+                                          service->eligible, count, need, chance_of, &choice);
+    if (count > 0 && chosen == 0 && !service->nobody_affords) {
+        tern_log(TERN_LOG_WARN, "nobody-affords-a-round", "round=%u eligible=%u", round, count);
+    }
+    service->nobody_affords = count > 0 && chosen == 0;
+    return chosen;
+}

@@ -1,0 +1,84 @@
+#include "service/dense.h"
+
+#include "codec/container.h"
+#include "wire/wire.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+// Adds up all dense segments, of which a layout has one at most.
+static void find(struct tern_dense *dense, const struct tern_model *model)
+{
+    *dense = (struct tern_dense){.model = model, .first = model->coded};
+    for (uint32_t i = 0; i < model->segment_count; i++) {
+        const struct tern_segment *segment = &model->segments[i];
+        if (!tern_segment_is_coded(segment) && !tern_segment_is_skipped(segment)) {
+            dense->count += segment->count;
+        }
+    }
+}
+
+enum tern_result tern_dense_keep(struct tern_dense *dense, const struct tern_model *model,
+                                 const float *global)
+{
+    find(dense, model);
+    if (dense->count == 0) {
+        return TERN_OK;
+    }
+    dense->before = malloc(dense->count * sizeof *dense->before);
+    if (dense->before == NULL) {
+        return TERN_ERR_NO_MEMORY;
+    }
+    memcpy(dense->before, global + dense->first, dense->count * sizeof *dense->before);
+    return TERN_OK;
+}
+
+void tern_dense_free(struct tern_dense *dense)
+{
+    free(dense->before);
+}
+
+struct adding {
+    const struct tern_model *model;
+    double num_examples; // of all updates
+    float *acc;
+};
+
+static enum tern_result add_update(void *ctx, const struct tern_db_update *update)
+{
+    const struct adding *adding = ctx;
+    tern_Update message;
+    struct tern_span container;
+    if (update->body == NULL) {
+        return TERN_ERR_NOT_FOUND;
+    }
+    TERN_TRY(tern_wire_decode_update(update->body, update->body_len, &message, &container));
+    const double share = (double)message.num_examples / adding->num_examples;
+    return tern_container_accumulate_dense(adding->model, container.data, container.len,
+                                           (float)share, adding->acc);
+}
+
+enum tern_result tern_dense_take(const struct tern_dense *dense, const float *acc, float *global)
+{
+    for (uint32_t i = 0; i < dense->count; i++) {
+        const float value = dense->before[i] + acc[dense->first + i];
+        if (!isfinite(value)) {
+            return TERN_ERR_NON_FINITE;
+        }
+        global[dense->first + i] = value;
+    }
+    return TERN_OK;
+}
+
+enum tern_result tern_dense_average(const struct tern_dense *dense, struct tern_db *db,
+                                    uint32_t round, uint64_t num_examples, float *acc,
+                                    float *global)
+{
+    struct adding adding = {dense->model, (double)num_examples, acc};
+    if (dense->count == 0) {
+        return TERN_OK;
+    }
+    memset(acc + dense->first, 0, dense->count * sizeof *acc);
+    TERN_TRY(tern_db_update_each(db, round, add_update, &adding));
+    return tern_dense_take(dense, acc, global);
+}

@@ -1,0 +1,201 @@
+#include "service/ledger.h"
+
+#include "rounds/error_policy.h"
+#include "rounds/error_watch.h"
+#include <string.h>
+
+_Static_assert((int)TERN_DIRECTIVE_KEEP == (int)tern_ErrorDirective_ERROR_KEEP &&
+                   (int)TERN_DIRECTIVE_DECAY == (int)tern_ErrorDirective_ERROR_DECAY &&
+                   (int)TERN_DIRECTIVE_RESET == (int)tern_ErrorDirective_ERROR_RESET &&
+                   (int)TERN_DIRECTIVE_STEP_AHEAD == (int)tern_ErrorDirective_ERROR_STEP_AHEAD,
+               "directives go out as they are");
+_Static_assert(TERN_ERROR_REASON_MAX <= TERN_DB_REASON_MAX, "a reason fits into its column");
+
+#define AGAIN_MS 60000
+
+// --- Rows
+
+static bool holds_something(const struct tern_db_ledger *row)
+{
+    return row->sequence > 0 || row->norm != 0.0F;
+}
+
+// A new client has no row yet.
+static enum tern_result read_row(struct tern_service *service, uint64_t id,
+                                 struct tern_db_ledger *row)
+{
+    enum tern_result found = tern_db_ledger_get(service->db, id, row);
+    if (found == TERN_ERR_NOT_FOUND) {
+        *row = (struct tern_db_ledger){.client = id};
+        return TERN_OK;
+    }
+    return found;
+}
+
+// The doubt is in memory alone: after a restart the next report raises it again.
+static struct tern_error_watch watch_of(struct tern_service *service,
+                                        const struct tern_db_ledger *row)
+{
+    return (struct tern_error_watch){
+        .known = row->generation != 0 || holds_something(row),
+        .last = {row->generation, row->sequence, row->norm != 0.0F},
+        .previous_generation = row->previous_generation,
+        .finding = (enum tern_error_finding)row->finding,
+        .finding_generation = row->finding_generation,
+        .doubt = client_of(service, row->client)->doubt,
+    };
+}
+
+static void keep_watch(struct tern_service *service, const struct tern_error_watch *watch,
+                       struct tern_db_ledger *row)
+{
+    row->previous_generation = watch->previous_generation;
+    row->finding = (uint32_t)watch->finding;
+    row->finding_generation = watch->finding_generation;
+    client_of(service, row->client)->doubt = watch->doubt;
+}
+
+// A client that reports another buffer each time must not fill the log: what was said of it is not
+// said again before AGAIN_MS. before: its finding until now.
+static void say_found(struct tern_service *service, struct tern_db_ledger *row, uint32_t before,
+                      uint64_t now)
+{
+    const bool again =
+        row->finding == before && now >= row->finding_ms && now - row->finding_ms < AGAIN_MS;
+    service->counters.findings[row->finding]++;
+    if (again) {
+        return;
+    }
+    row->finding_ms = now;
+    tern_log(TERN_LOG_WARN, "error-buffer", "client=%llu finding=%s generation=%08x sequence=%u",
+             (unsigned long long)row->client, tern_error_finding_name(row->finding),
+             (unsigned)row->generation, (unsigned)row->sequence);
+}
+
+// --- What clients tell
+
+static void take(struct tern_service *service, struct tern_db_ledger *row,
+                 const tern_ErrorFacts *error, bool accepted, uint64_t now)
+{
+    struct tern_error_watch watch = watch_of(service, row);
+    const struct tern_error_told told = {
+        .facts = {error->generation, error->sequence, error->norm != 0.0F},
+        .accepted = accepted,
+        .ordered = row->directive == TERN_DIRECTIVE_RESET,
+    };
+    const uint32_t before = row->finding;
+    const struct tern_error_verdict verdict = tern_error_watch_take(&watch, &told);
+    keep_watch(service, &watch, row);
+    if (verdict.taken) {
+        row->generation = error->generation;
+        row->sequence = error->sequence;
+        row->norm = error->norm;
+        row->maximum = error->maximum;
+    }
+    if (verdict.news) {
+        say_found(service, row, before, now);
+    }
+}
+
+static bool same(const struct tern_db_ledger *a, const struct tern_db_ledger *b)
+{
+    return a->generation == b->generation && a->sequence == b->sequence && a->norm == b->norm &&
+           a->maximum == b->maximum && a->finding == b->finding &&
+           a->finding_generation == b->finding_generation && a->finding_ms == b->finding_ms;
+}
+
+enum tern_result ledger_checkin(struct tern_service *service, uint64_t id,
+                                const tern_ErrorFacts *error, uint64_t now)
+{
+    struct tern_db_ledger row;
+    TERN_TRY(read_row(service, id, &row));
+    const struct tern_db_ledger before = row;
+    if (row.generation == 0 && !holds_something(&row) && error->sequence == 0 &&
+        error->norm == 0.0F) {
+        return TERN_OK; // a new client with nothing to tell
+    }
+    take(service, &row, error, false, now);
+    return same(&row, &before) ? TERN_OK : tern_db_ledger_put(service->db, &row);
+}
+
+enum tern_result ledger_update(struct tern_service *service, const struct request *request,
+                               uint64_t now)
+{
+    const struct update_request *update = &request->u.update;
+    const tern_Update *message = &update->message;
+    struct tern_db_ledger row;
+    TERN_TRY(read_row(service, request->client, &row));
+    if (message->has_error) {
+        take(service, &row, &message->error, true, now);
+    }
+    row.round = update->round;
+    row.loss = message->loss;
+    row.update_bytes = update->received;
+    return tern_db_ledger_put(service->db, &row);
+}
+
+enum tern_result ledger_conflict(struct tern_service *service, const struct request *request,
+                                 uint64_t now)
+{
+    struct tern_db_ledger row;
+    if (request->parsed != TERN_OK) {
+        return TERN_OK; // not even an update: that is no device of ours
+    }
+    TERN_TRY(read_row(service, request->client, &row));
+    struct tern_error_watch watch = watch_of(service, &row);
+    const uint32_t before = row.finding;
+    const bool news = tern_error_watch_conflict(&watch);
+    keep_watch(service, &watch, &row);
+    if (news) {
+        say_found(service, &row, before, now);
+    }
+    return tern_db_ledger_put(service->db, &row);
+}
+
+// --- What clients are told
+
+// Rounds closed since the last update; a client without one has no old buffer.
+static uint32_t age_of(const struct tern_service *service, const struct tern_db_ledger *row)
+{
+    const uint32_t round = service->machine.round;
+    return row->round > 0 && round > row->round ? round - row->round - 1 : 0;
+}
+
+enum tern_result assign_directive(struct tern_service *service, struct tern_member *member)
+{
+    struct tern_db_ledger row;
+    if (member->state == TERN_MEMBER_TASKED) {
+        return TERN_OK;
+    }
+    TERN_TRY(read_row(service, member->client, &row));
+    const struct tern_error_watch watch = watch_of(service, &row);
+    const struct tern_error_buffer_state state = {
+        .must_reset = tern_error_watch_must_reset(&watch),
+        .empty = row.norm == 0.0F,
+        .age = age_of(service, &row),
+    };
+    const struct tern_error_choice choice =
+        tern_error_policy_choose(&service->config.error, &state);
+    service->counters.directives[choice.directive]++;
+    member->directive = (uint32_t)choice.directive;
+    member->factor = choice.factor;
+    const bool said = row.directive == (uint32_t)choice.directive && row.factor == choice.factor &&
+                      strcmp(row.reason, choice.reason) == 0;
+    if (!watch.known || said) {
+        return TERN_OK; // nothing to enter yet, or again
+    }
+    row.directive = (uint32_t)choice.directive;
+    row.factor = choice.factor;
+    memcpy(row.reason, choice.reason, sizeof choice.reason);
+    return tern_db_ledger_put(service->db, &row);
+}
+
+void fill_directive(const struct tern_member *member, tern_Task *task)
+{
+    task->error_directive = (tern_ErrorDirective)member->directive;
+    if (member->directive == TERN_DIRECTIVE_DECAY) {
+        task->decay = member->factor;
+    } else if (member->directive == TERN_DIRECTIVE_STEP_AHEAD) {
+        task->step_ahead = member->factor;
+    }
+}

@@ -1,0 +1,108 @@
+// The configured strategy: whether it can work here, and what a round that opens takes from it.
+#include "service/internal.h"
+
+#include "rounds/cohort.h"
+#include "service/strategy_rule.h"
+#include "strategies/bounds.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+// Updates are decoded this often at most when a round closes, so that it does not take too long.
+#define PASSES_MAX 16
+
+static void rule_of_config(const struct tern_service_config *config, float learning_rate,
+                           struct tern_strategy_rule *rule)
+{
+    *rule = (struct tern_strategy_rule){.strategy = config->strategy,
+                                        .server_learning_rate = config->server_learning_rate,
+                                        .learning_rate = learning_rate};
+    for (int i = 0; i < TERN_STRATEGY_PARAMETERS; i++) {
+        bool used = (config->strategy->parameters >> i & 1) != 0;
+        rule->parameters[i] = used ? config->strategy_parameters[i] : 0.0F;
+    }
+}
+
+// --- At the start
+
+// The bounds that every accepted update keeps must hold whatever the configuration says.
+static bool check_bounds(const struct tern_service_config *config, char why[256])
+{
+    struct tern_strategy_rule rule;
+    double norm = config->limits.norm;
+    double rate = (double)config->server_learning_rate;
+    rule_of_config(config, config->train.learning_rate, &rule);
+    double most = tern_strategy_norm_max(&rule);
+    if (!(norm > 0.0 && norm <= TERN_UPDATE_NORM_MAX && rate > 0.0 &&
+          rate <= TERN_SERVER_RATE_MAX)) {
+        snprintf(why, 256, "the norm limit or the server learning rate is out of its range");
+    } else if (norm > most) {
+        snprintf(why, 256,
+                 "limits.norm = %g is above %g, the most that %s can merge with its momenta", norm,
+                 most, config->strategy->name);
+    } else {
+        return true;
+    }
+    return false;
+}
+
+static bool check_parameters(const struct tern_service_config *config, char why[256])
+{
+    for (int i = 0; i < TERN_STRATEGY_PARAMETERS; i++) {
+        const struct tern_strategy_parameter_entry *entry = &tern_strategy_parameter_table[i];
+        double value = (double)config->strategy_parameters[i];
+        bool used = (config->strategy->parameters >> i & 1) != 0;
+        if (used && !(value >= entry->least * 0.999999 && value <= entry->most * 1.000001)) {
+            snprintf(why, 256, "%s of %s is %g; it goes from %g to %g", entry->name,
+                     config->strategy->name, value, entry->least, entry->most);
+            return false;
+        }
+    }
+    return true;
+}
+
+// Strategies that need the values of all updates of a coordinate at once.
+static bool check_memory(const struct tern_service_config *config, uint32_t count, char why[256])
+{
+    const struct tern_round_policy *round = &config->round;
+    uint32_t updates = tern_cohort_size(round->cohort, round->over_selection, UINT32_MAX);
+    double memory =
+        (double)(config->strategy_memory != 0 ? config->strategy_memory : TERN_MERGE_MEMORY);
+    double needed = (double)updates * (double)count * 4.0;
+    if (!config->strategy->per_coordinate || needed <= memory * PASSES_MAX) {
+        return true;
+    }
+    snprintf(why, 256,
+             "%s of %u updates of %u values would decode them more than %d times with "
+             "strategy.memory = %.0f; set strategy.memory = %.0f or a smaller round.cohort",
+             config->strategy->name, updates, count, PASSES_MAX, memory, ceil(needed / PASSES_MAX));
+    return false;
+}
+
+bool check_strategy(const struct tern_service_config *config, uint32_t count, char why[256])
+{
+    return check_bounds(config, why) && check_parameters(config, why) &&
+           check_memory(config, count, why);
+}
+
+// --- When a round opens
+
+static bool carries(const struct tern_strategy *strategy)
+{
+    return strategy != NULL && strategy->states[0].name != NULL;
+}
+
+void open_strategy(struct tern_service *service, const char *previous)
+{
+    struct tern_strategy_rule rule;
+    rule_of_config(&service->config, service->row.learning_rate, &rule);
+    tern_rule_write(&rule, &service->row);
+    tern_strategy_count_none(&service->totals, &rule);
+    service->machine.buffers = rule.strategy->takes_late;
+    bool changed = previous[0] != '\0' && strcmp(previous, rule.strategy->name) != 0;
+    if (changed) {
+        bool states = carries(rule.strategy) || carries(tern_strategy_find(previous));
+        tern_log(TERN_LOG_WARN, "strategy-changed", "round=%u from=%s to=%s%s", service->row.round,
+                 previous, rule.strategy->name, states ? " state=starts-anew" : "");
+    }
+}

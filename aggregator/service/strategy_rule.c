@@ -1,0 +1,99 @@
+#include "service/strategy_rule.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool uses(const struct tern_strategy *strategy, int parameter)
+{
+    return (strategy->parameters >> parameter & 1) != 0;
+}
+
+// --- Reading
+
+static int find_parameter(const char *name, size_t len)
+{
+    for (int i = 0; i < TERN_STRATEGY_PARAMETERS; i++) {
+        const char *known = tern_strategy_parameter_table[i].name;
+        if (strlen(known) == len && memcmp(known, name, len) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+// Reads "name=value" and the comma behind it. *seen: bit i for parameter i.
+static bool read_one(const char **text, struct tern_strategy_rule *rule, uint32_t *seen)
+{
+    size_t len = strcspn(*text, "=");
+    int parameter = find_parameter(*text, len);
+    if ((*text)[len] != '=' || parameter < 0) {
+        return false;
+    }
+    const struct tern_strategy_parameter_entry *entry = &tern_strategy_parameter_table[parameter];
+    const char *number = *text + len + 1;
+    char *end;
+    float value = strtof(number, &end);
+    bool ends = end != number && (*end == ',' || *end == '\0');
+    // The ends of a range are not float32 values: one more bit may lie outside.
+    bool fits = (double)value >= entry->least * 0.999999 && (double)value <= entry->most * 1.000001;
+    *text = *end == ',' ? end + 1 : end;
+    rule->parameters[parameter] = value;
+    *seen |= UINT32_C(1) << parameter;
+    return ends && fits;
+}
+
+enum tern_result tern_rule_read(const struct tern_db_round *row, struct tern_strategy_rule *rule)
+{
+    const char *text = row->strategy_parameters;
+    uint32_t seen = 0;
+    memset(rule, 0, sizeof *rule);
+    rule->strategy = tern_strategy_find(row->strategy);
+    rule->server_learning_rate = row->server_learning_rate;
+    rule->learning_rate = row->learning_rate;
+    if (rule->strategy == NULL) {
+        return TERN_ERR_UNKNOWN;
+    }
+    if (text[0] == '\0' && rule->strategy->unrecorded) {
+        rule->parameters[TERN_STRATEGY_NORMALISE] = 1.0F;
+        return TERN_OK;
+    }
+    while (text[0] != '\0') {
+        if (!read_one(&text, rule, &seen)) {
+            return TERN_ERR_UNKNOWN;
+        }
+    }
+    return seen == rule->strategy->parameters ? TERN_OK : TERN_ERR_UNKNOWN;
+}
+
+// --- Writing
+
+// The shortest decimal number that reads back as the same float.
+static void format(float value, char text[32])
+{
+    for (int digits = 6; digits <= 9; digits++) {
+        snprintf(text, 32, "%.*g", digits, (double)value);
+        if (!(strtof(text, NULL) < value) && !(strtof(text, NULL) > value)) {
+            return;
+        }
+    }
+}
+
+void tern_rule_write(const struct tern_strategy_rule *rule, struct tern_db_round *row)
+{
+    size_t len = 0;
+    memset(row->strategy, 0, sizeof row->strategy);
+    strncpy(row->strategy, rule->strategy->name, sizeof row->strategy - 1);
+    row->server_learning_rate = rule->server_learning_rate;
+    memset(row->strategy_parameters, 0, sizeof row->strategy_parameters);
+    for (int i = 0; i < TERN_STRATEGY_PARAMETERS; i++) {
+        char number[32];
+        if (!uses(rule->strategy, i)) {
+            continue;
+        }
+        format(rule->parameters[i], number);
+        len += (size_t)snprintf(row->strategy_parameters + len,
+                                sizeof row->strategy_parameters - len, "%s%s=%s",
+                                len > 0 ? "," : "", tern_strategy_parameter_table[i].name, number);
+    }
+}

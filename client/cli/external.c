@@ -1,0 +1,120 @@
+#define _GNU_SOURCE
+#include "cli/external.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#define GRACE_MS 5000
+
+// The one command of this process, for external_cpu_seconds(), which is told nothing.
+static const struct tern_child *running;
+
+enum tern_result external_kind_of(const struct tern_client_settings *settings,
+                                  enum external_kind *kind, char why[EXTERNAL_WHY_MAX])
+{
+    static const char *const names[] = {"builtin", "command", "library"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strcmp(settings->trainer, names[i]) == 0) {
+            *kind = (enum external_kind)i;
+            return TERN_OK;
+        }
+    }
+    snprintf(why, EXTERNAL_WHY_MAX,
+             "client.trainer is \"%s\"; it must be builtin, command or library", settings->trainer);
+    return TERN_ERR_CONFIG;
+}
+
+static enum tern_result open_kind(struct external_trainer *external,
+                                  const struct tern_client_settings *settings,
+                                  const struct tern_model *model, const char *spec,
+                                  const char *folder, char *why)
+{
+    if (external->kind == EXTERNAL_COMMAND) {
+        const struct tern_command_config config = {.command = settings->trainer_command,
+                                                   .folder = folder,
+                                                   .model = model,
+                                                   .time_ms = settings->trainer_timeout,
+                                                   .grace_ms = GRACE_MS};
+        running = &external->command.child;
+        return tern_command_trainer_open(&external->command, &config, why);
+    }
+    const struct tern_library_config config = {.path = settings->trainer_library,
+                                               .options = settings->trainer_options,
+                                               .spec = spec,
+                                               .model = model};
+    return config.path[0] != '\0'
+               ? tern_library_trainer_open(&external->library, &config, why)
+               : tern_external_fail(why, TERN_ERR_CONFIG, "it names no shared object");
+}
+
+enum tern_result external_open(struct external_trainer *external,
+                               const struct tern_client_settings *settings,
+                               const struct tern_model *model, const char *spec, const char *folder,
+                               char why[EXTERNAL_WHY_MAX])
+{
+    char reason[TERN_EXTERNAL_WHY_MAX] = "";
+    const enum tern_result result = open_kind(external, settings, model, spec, folder, reason);
+    if (result != TERN_OK) {
+        snprintf(why, EXTERNAL_WHY_MAX, "client.trainer_%s: %s",
+                 external->kind == EXTERNAL_COMMAND ? "command" : "library", reason);
+    }
+    return result;
+}
+
+struct tern_trainer external_port(struct external_trainer *external)
+{
+    return external->kind == EXTERNAL_COMMAND ? tern_command_trainer_port(&external->command)
+                                              : tern_library_trainer_port(&external->library);
+}
+
+void external_pause(struct external_trainer *external, bool paused)
+{
+    if (external->kind == EXTERNAL_COMMAND) {
+        tern_command_trainer_pause(&external->command, paused);
+    }
+}
+
+const char *external_why(const struct external_trainer *external)
+{
+    switch (external->kind) {
+    case EXTERNAL_COMMAND:
+        return tern_command_trainer_why(&external->command);
+    case EXTERNAL_LIBRARY:
+        return tern_library_trainer_why(&external->library);
+    case EXTERNAL_NONE:
+        break;
+    }
+    return "";
+}
+
+const char *external_output(const struct external_trainer *external)
+{
+    return external->kind == EXTERNAL_COMMAND ? tern_command_trainer_output(&external->command)
+                                              : "";
+}
+
+const char *external_metrics(const struct external_trainer *external)
+{
+    return external->kind == EXTERNAL_COMMAND ? tern_command_trainer_metrics(&external->command)
+                                              : "";
+}
+
+double external_cpu_seconds(void)
+{
+    struct timespec own;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &own);
+    return (double)own.tv_sec + (double)own.tv_nsec * 1e-9 +
+           (running != NULL ? tern_child_seconds(running) : 0);
+}
+
+void external_close(struct external_trainer *external)
+{
+    if (external->kind == EXTERNAL_COMMAND) {
+        tern_command_trainer_close(&external->command);
+        running = NULL;
+    } else if (external->kind == EXTERNAL_LIBRARY) {
+        tern_library_trainer_close(&external->library);
+    }
+    external->kind = EXTERNAL_NONE;
+}

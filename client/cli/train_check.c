@@ -1,0 +1,290 @@
+// The verb that tries a trainer of the user's: one run of each kind, as the client would do it.
+#define _GNU_SOURCE // mkdtemp
+#include "cli/external.h"
+#include "cli/json.h"
+#include "cli/trial_model.h"
+#include "cli/verbs.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define TRIAL_SEED 1
+#define STEPS_MAX 1000000
+
+static volatile sig_atomic_t interrupted;
+
+static void on_signal(int number)
+{
+    (void)number;
+    interrupted = 1;
+}
+
+// One trial and what it found.
+struct trial {
+    struct external_trainer external;
+    struct tern_trainer trainer;
+    struct tern_model model;
+    struct tern_train_task task;
+    float *weights; // fresh
+    char scratch[PATH_MAX];
+    char folder[PATH_MAX];
+    enum tern_result trained;
+    struct tern_train_result train;
+    double seconds;
+    double change; // largest of a weight
+    char metrics[TERN_TRAINER_METRICS_MAX];
+    enum tern_result evaluated;
+    struct tern_evaluate_result before;
+    struct tern_evaluate_result after;
+    char why[EXTERNAL_WHY_MAX];
+};
+
+// --- Preparing
+// ----------------------------------------------------------------------------------------
+
+static enum tern_result read_options(const struct tern_cli *cli, struct tern_train_task *task)
+{
+    uint64_t steps = 0;
+    uint64_t batch = 0;
+    char *end = NULL;
+    const char *rate = tern_cli_option(cli, "learning-rate", "0.05");
+    TERN_TRY(tern_cli_number(cli, "steps", 5, 1, STEPS_MAX, &steps));
+    TERN_TRY(tern_cli_number(cli, "batch", 32, 1, 65536, &batch));
+    *task = (struct tern_train_task){.round = 1,
+                                     .client = 1,
+                                     .seed = TRIAL_SEED,
+                                     .local_steps = (uint32_t)steps,
+                                     .batch_size = (uint32_t)batch,
+                                     .learning_rate = strtof(rate, &end)};
+    if (end == rate || *end != '\0' || !isfinite(task->learning_rate) || task->learning_rate < 0) {
+        (void)tern_cli_fail(cli, TERN_ERR_CONFIG,
+                            "--learning-rate is \"%s\"; it must be a number from 0", rate);
+        return TERN_ERR_CONFIG;
+    }
+    return TERN_OK;
+}
+
+// In a folder of its own: a client that runs may be using the state directory's.
+static enum tern_result make_folder(struct trial *trial)
+{
+    const char *base = getenv("TMPDIR");
+    snprintf(trial->scratch, sizeof trial->scratch, "%s/tern-train-check-XXXXXX",
+             base != NULL && base[0] != '\0' ? base : "/tmp");
+    if (mkdtemp(trial->scratch) == NULL) {
+        snprintf(trial->why, sizeof trial->why, "no folder for the trial can be made: %s",
+                 strerror(errno));
+        trial->scratch[0] = '\0';
+        return TERN_ERR_IO;
+    }
+    if (snprintf(trial->folder, sizeof trial->folder, "%s/trainer", trial->scratch) < 0) {
+        return TERN_ERR_IO;
+    }
+    return TERN_OK;
+}
+
+static enum tern_result prepare(struct trial *trial, const char *spec)
+{
+    const struct tern_client_settings *settings = &tern_client_settings;
+    TERN_TRY(external_kind_of(settings, &trial->external.kind, trial->why));
+    if (trial->external.kind == EXTERNAL_NONE) {
+        snprintf(trial->why, sizeof trial->why,
+                 "client.trainer is builtin, which needs no trial: set it to command or library");
+        return TERN_ERR_CONFIG;
+    }
+    TERN_TRY(trial_model_make(spec, TRIAL_SEED, &trial->model, &trial->weights, trial->why));
+    TERN_TRY(make_folder(trial));
+    TERN_TRY(
+        external_open(&trial->external, settings, &trial->model, spec, trial->folder, trial->why));
+    trial->trainer = external_port(&trial->external);
+    return TERN_OK;
+}
+
+static void end_trial(struct trial *trial)
+{
+    external_close(&trial->external);
+    free(trial->weights);
+    if (trial->scratch[0] != '\0') {
+        tern_work_folder_remove(trial->scratch);
+    }
+}
+
+// --- Trying
+// -------------------------------------------------------------------------------------------
+
+static double now_seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+static enum tern_result train(struct trial *trial, float **trained)
+{
+    const struct tern_trainer *trainer = &trial->trainer;
+    enum tern_result result =
+        trainer->begin(trainer->ctx, &trial->task, trial->weights, trial->model.count);
+    if (result != TERN_OK) {
+        return result;
+    }
+    do {
+        result = trainer->step(trainer->ctx, trained, &trial->train);
+    } while (result == TERN_AGAIN && !interrupted);
+    return result;
+}
+
+static enum tern_result evaluate(const struct trial *trial, const float *weights,
+                                 struct tern_evaluate_result *found)
+{
+    const struct tern_trainer *trainer = &trial->trainer;
+    enum tern_result result = TERN_AGAIN;
+    while (result == TERN_AGAIN && !interrupted) {
+        result = trainer->evaluate(trainer->ctx, weights, trial->model.count, found);
+    }
+    return result;
+}
+
+static void measure_change(struct trial *trial, const float *trained)
+{
+    for (uint32_t i = 0; i < trial->model.count; i++) {
+        trial->change = fmax(trial->change, fabs((double)trained[i] - (double)trial->weights[i]));
+    }
+}
+
+static void try_it(struct trial *trial)
+{
+    float *trained = NULL;
+    const double start = now_seconds();
+    trial->trained = train(trial, &trained);
+    trial->seconds = now_seconds() - start;
+    if (trial->trained != TERN_OK) {
+        return;
+    }
+    measure_change(trial, trained);
+    snprintf(trial->metrics, sizeof trial->metrics, "%s", external_metrics(&trial->external));
+    trial->evaluated = evaluate(trial, trial->weights, &trial->before);
+    if (trial->evaluated == TERN_OK) {
+        trial->evaluated = evaluate(trial, trained, &trial->after);
+    }
+}
+
+// --- Telling
+// -------------------------------------------------------------------------------------------
+
+static int code_of(const struct trial *trial)
+{
+    const bool evaluator = tern_client_settings.evaluator;
+    return trial->trained == TERN_OK && (trial->evaluated == TERN_OK || !evaluator)
+               ? TERN_EXIT_OK
+               : TERN_EXIT_FAILED;
+}
+
+static const char *reason_of(const struct trial *trial, enum tern_result result)
+{
+    const char *why = external_why(&trial->external);
+    return why[0] != '\0' ? why : tern_result_sentence(result);
+}
+
+// What the command wrote, without what a terminal would obey.
+static void print_output(const struct trial *trial)
+{
+    const char *output = external_output(&trial->external);
+    if (output[0] == '\0') {
+        return;
+    }
+    printf("it wrote:\n  ");
+    for (; *output != '\0'; output++) {
+        const unsigned char c = (unsigned char)*output;
+        if (c == '\n' && output[1] != '\0') {
+            printf("\n  ");
+        } else if (c != '\n') {
+            putchar((c < 0x20 && c != '\t') || c == 0x7f ? '?' : c);
+        }
+    }
+    printf("\n");
+}
+
+static int tell(const struct trial *trial)
+{
+    const struct tern_train_result *train = &trial->train;
+    if (trial->trained != TERN_OK) {
+        printf("train      FAILED: %s\n", reason_of(trial, trial->trained));
+        print_output(trial);
+        return code_of(trial);
+    }
+    printf("train      ok: %" PRIu32 " steps in %.2f s, %" PRIu32 " examples, loss %.4f\n",
+           train->local_steps, trial->seconds, train->num_examples, (double)train->loss);
+    if (trial->change > 0) {
+        printf("weights    ok: %" PRIu32 " values in %" PRIu32 " tensors, changed by up to %.3g\n",
+               trial->model.count, trial->model.tensor_count, trial->change);
+    } else {
+        printf("weights    UNCHANGED: it gave back what it was given\n");
+    }
+    if (trial->metrics[0] != '\0') {
+        printf("metrics    %s\n", trial->metrics);
+    }
+    if (trial->evaluated == TERN_OK) {
+        printf("evaluate   ok: %" PRIu32 " examples, accuracy %.4f before, %.4f after\n",
+               trial->after.num_examples, (double)trial->before.accuracy,
+               (double)trial->after.accuracy);
+    } else {
+        printf("evaluate   %s: %s\n",
+               tern_client_settings.evaluator ? "FAILED" : "not possible (evaluators need it)",
+               reason_of(trial, trial->evaluated));
+        print_output(trial);
+    }
+    return code_of(trial);
+}
+
+static int tell_json(const struct trial *trial)
+{
+    cJSON *root = cJSON_CreateObject();
+    cJSON *train = cJSON_AddObjectToObject(root, "train");
+    cJSON_AddStringToObject(train, "result", tern_result_name(trial->trained));
+    if (trial->trained == TERN_OK) {
+        cJSON_AddNumberToObject(train, "local_steps", trial->train.local_steps);
+        cJSON_AddNumberToObject(train, "num_examples", trial->train.num_examples);
+        cJSON_AddNumberToObject(train, "loss", (double)trial->train.loss);
+        cJSON_AddNumberToObject(train, "seconds", trial->seconds);
+        cJSON_AddNumberToObject(train, "largest_change", trial->change);
+        cJSON *evaluate = cJSON_AddObjectToObject(root, "evaluate");
+        cJSON_AddStringToObject(evaluate, "result", tern_result_name(trial->evaluated));
+        cJSON_AddNumberToObject(evaluate, "num_examples", trial->after.num_examples);
+        cJSON_AddNumberToObject(evaluate, "accuracy_before", (double)trial->before.accuracy);
+        cJSON_AddNumberToObject(evaluate, "accuracy_after", (double)trial->after.accuracy);
+    }
+    cJSON_AddStringToObject(root, "why", external_why(&trial->external));
+    cJSON_AddStringToObject(root, "output", external_output(&trial->external));
+    (void)print_json(root);
+    return code_of(trial);
+}
+
+int verb_train_check(struct tern_cli *cli)
+{
+    static struct trial trial;
+    const struct sigaction action = {.sa_handler = on_signal};
+    if (read_options(cli, &trial.task) != TERN_OK) {
+        return TERN_EXIT_USAGE;
+    }
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    int code = TERN_EXIT_INTERRUPTED;
+    const enum tern_result ready = prepare(&trial, cli->arguments[0]);
+    if (ready != TERN_OK) {
+        code = tern_cli_fail(cli, ready, "%s", trial.why);
+    } else {
+        try_it(&trial);
+        if (!interrupted) {
+            code = cli->json ? tell_json(&trial) : tell(&trial);
+        }
+    }
+    end_trial(&trial);
+    return code;
+}

@@ -1,0 +1,365 @@
+#define _GNU_SOURCE
+#include "external/child.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define NAP_MIN_MS 2
+#define NAP_MAX_MS 100
+#define READS_MAX 64    // of one wait: a flood of output must not hold the client
+#define FILES_MAX 65536 // closed one by one where the kernel cannot close them at once
+#define NOT_STARTED 127
+
+static uint64_t now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
+}
+
+// --- Starting
+// -----------------------------------------------------------------------------------------
+
+static bool names_same(const char *one, const char *other)
+{
+    const size_t len = strcspn(one, "=");
+    return strncmp(one, other, len + 1) == 0;
+}
+
+static bool is_added(char *const *additions, const char *entry)
+{
+    while (*additions != NULL && !names_same(*additions, entry)) {
+        additions++;
+    }
+    return *additions != NULL;
+}
+
+// This process's environment with the additions in the place of what has their names.
+static char **joined_environment(char *const *additions)
+{
+    size_t size = 1;
+    size_t count = 0;
+    for (char *const *at = environ; *at != NULL; at++) {
+        size++;
+    }
+    for (char *const *at = additions; *at != NULL; at++) {
+        size++;
+    }
+    char **joined = calloc(size, sizeof *joined);
+    if (joined == NULL) {
+        return NULL;
+    }
+    for (char *const *at = environ; *at != NULL; at++) {
+        if (!is_added(additions, *at)) {
+            joined[count++] = *at;
+        }
+    }
+    for (char *const *at = additions; *at != NULL; at++) {
+        joined[count++] = *at;
+    }
+    return joined;
+}
+
+static void reset_signals(void)
+{
+    struct sigaction action = {.sa_handler = SIG_DFL};
+    sigset_t none;
+    sigemptyset(&none);
+    for (int number = 1; number < NSIG; number++) {
+        (void)sigaction(number, &action, NULL);
+    }
+    sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+static void close_from(int first)
+{
+#ifdef SYS_close_range
+    if (syscall(SYS_close_range, (unsigned)first, ~0u, 0u) == 0) {
+        return;
+    }
+#endif
+    const long most = sysconf(_SC_OPEN_MAX);
+    const int end = most > 0 && most < FILES_MAX ? (int)most : FILES_MAX;
+    for (int fd = first; fd < end; fd++) {
+        (void)close(fd);
+    }
+}
+
+// In the child, between fork and exec: only calls that are safe there. `report` is moved to 3, to
+// be the one file beside the standard ones; exec closes it.
+static void become(char *const *words, char **environment, int output, int report, pid_t parent)
+{
+    const int nothing = open("/dev/null", O_RDONLY);
+    (void)setpgid(0, 0);
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    reset_signals();
+    // Above what is overwritten below; the copies lie in no one's way.
+    int tell = fcntl(report, F_DUPFD, 10);
+    const int high_output = fcntl(output, F_DUPFD, 10);
+    const int high_nothing = fcntl(nothing, F_DUPFD, 10);
+    if (getppid() == parent && dup2(high_nothing, 0) == 0 && dup2(high_output, 1) == 1 &&
+        dup2(high_output, 2) == 2 && dup3(tell, 3, O_CLOEXEC) == 3) {
+        tell = 3;
+        close_from(4);
+        environ = environment;
+        execvp(words[0], words);
+    }
+    const int error = errno;
+    (void)!write(tell, &error, sizeof error);
+    _exit(NOT_STARTED);
+}
+
+static void close_pair(int pair[2])
+{
+    (void)close(pair[0]);
+    (void)close(pair[1]);
+}
+
+// Forks; *error is what exec failed with, 0 when it worked.
+static pid_t spawn(char *const *words, char **environment, int output, int *error)
+{
+    int report[2];
+    const pid_t parent = getpid();
+    if (pipe2(report, O_CLOEXEC) != 0) {
+        *error = errno;
+        return 0;
+    }
+    const pid_t pid = fork();
+    if (pid == 0) {
+        become(words, environment, output, report[1], parent);
+    }
+    *error = pid < 0 ? errno : 0;
+    (void)close(report[1]);
+    ssize_t got = -1;
+    while (pid > 0 && (got = read(report[0], error, sizeof *error)) < 0 && errno == EINTR) {
+    }
+    (void)close(report[0]);
+    if (pid > 0 && got > 0) {
+        (void)waitpid(pid, NULL, 0);
+        return 0;
+    }
+    if (pid > 0) {
+        *error = 0;
+        (void)setpgid(pid, pid);
+        return pid;
+    }
+    return 0;
+}
+
+enum tern_result tern_child_start(struct tern_child *child, char *const *words,
+                                  char *const *environment, const struct tern_child_limits *limits,
+                                  int *error)
+{
+    int output[2];
+    if (child->pid != 0) {
+        return TERN_ERR_STATE;
+    }
+    (void)signal(SIGCHLD, SIG_DFL); // ignored, as some starters leave it, a child's end is not told
+    if (pipe2(output, O_CLOEXEC) != 0) {
+        *error = errno;
+        return TERN_ERR_IO;
+    }
+    char **joined = joined_environment(environment);
+    *error = ENOMEM;
+    const pid_t pid = joined != NULL ? spawn(words, joined, output[1], error) : 0;
+    free(joined);
+    if (pid == 0) {
+        close_pair(output);
+        return TERN_ERR_IO;
+    }
+    (void)close(output[1]);
+    (void)fcntl(output[0], F_SETFL, O_NONBLOCK);
+    *child = (struct tern_child){.pid = pid,
+                                 .output = output[0],
+                                 .limits = *limits,
+                                 .last_ms = now_ms(),
+                                 .nap_ms = NAP_MIN_MS};
+    return TERN_OK;
+}
+
+// --- Its output
+// ---------------------------------------------------------------------------------------
+
+static void keep(struct tern_child *child, const char *text, size_t len)
+{
+    if (len > TERN_CHILD_TAIL_MAX) {
+        text += len - TERN_CHILD_TAIL_MAX;
+        len = TERN_CHILD_TAIL_MAX;
+    }
+    if (child->tail_len + len > TERN_CHILD_TAIL_MAX) {
+        const size_t gone = child->tail_len + len - TERN_CHILD_TAIL_MAX;
+        memmove(child->tail, child->tail + gone, child->tail_len - gone);
+        child->tail_len -= gone;
+    }
+    memcpy(child->tail + child->tail_len, text, len);
+    child->tail_len += len;
+    for (size_t i = child->tail_len - len; i < child->tail_len; i++) {
+        child->tail[i] = child->tail[i] == '\0' ? '?' : child->tail[i];
+    }
+    child->tail[child->tail_len] = '\0';
+}
+
+static void drain(struct tern_child *child)
+{
+    char piece[4096];
+    for (int i = 0; i < READS_MAX && child->output >= 0; i++) {
+        const ssize_t got = read(child->output, piece, sizeof piece);
+        if (got > 0) {
+            keep(child, piece, (size_t)got);
+        } else if (got == 0) {
+            (void)close(child->output);
+            child->output = -1;
+        } else {
+            return; // nothing more now, or a signal
+        }
+    }
+}
+
+const char *tern_child_tail(const struct tern_child *child)
+{
+    const char *line = strchr(child->tail, '\n');
+    const bool cut = child->tail_len == TERN_CHILD_TAIL_MAX;
+    return cut && line != NULL && line[1] != '\0' ? line + 1 : child->tail;
+}
+
+// --- Its end
+// ------------------------------------------------------------------------------------------
+
+static void signal_group(const struct tern_child *child, int number)
+{
+    if (kill(-child->pid, number) != 0) {
+        (void)kill(child->pid, number);
+    }
+}
+
+static void count_time(struct tern_child *child)
+{
+    const uint64_t now = now_ms();
+    child->ran_ms += child->paused ? 0 : now - child->last_ms;
+    child->last_ms = now;
+}
+
+// SIGTERM once, SIGKILL when the grace is over. A group that is stopped hears SIGTERM when it goes
+// on.
+static void end_group(struct tern_child *child)
+{
+    if (child->ended_at_ms == 0) {
+        child->ended_at_ms = now_ms();
+        signal_group(child, SIGTERM);
+        signal_group(child, SIGCONT);
+    } else if (!child->killed && now_ms() - child->ended_at_ms >= child->limits.grace_ms) {
+        child->killed = true;
+        signal_group(child, SIGKILL);
+    }
+}
+
+// While the child is not waited for, its group's id is no one else's.
+static bool has_ended(const struct tern_child *child)
+{
+    siginfo_t info = {0};
+    const int done =
+        waitid(P_PID, (id_t)child->pid, &info, WEXITED | WNOHANG | WNOWAIT); // not reaped yet
+    return done != 0 || info.si_pid == child->pid;
+}
+
+static void reap(struct tern_child *child, enum tern_child_end *end, int *code)
+{
+    int status = 0;
+    signal_group(child, SIGKILL);
+    while (waitpid(child->pid, &status, 0) < 0 && errno == EINTR) {
+    }
+    drain(child);
+    if (child->output >= 0) {
+        (void)close(child->output);
+        child->output = -1;
+    }
+    child->pid = 0;
+    *end = WIFSIGNALED(status) ? TERN_CHILD_SIGNALLED : TERN_CHILD_EXITED;
+    *code = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
+    if (child->timed_out) {
+        *end = TERN_CHILD_TIMED_OUT;
+    }
+}
+
+static void nap(struct tern_child *child, uint32_t wait_ms)
+{
+    struct pollfd output = {.fd = child->output, .events = POLLIN};
+    uint32_t ms = wait_ms;
+    if (child->output < 0) { // only asking tells when it ends
+        ms = ms < child->nap_ms ? ms : child->nap_ms;
+        child->nap_ms = child->nap_ms < NAP_MAX_MS ? child->nap_ms * 2 : NAP_MAX_MS;
+    }
+    (void)poll(&output, child->output >= 0 ? 1 : 0, (int)ms);
+}
+
+enum tern_result tern_child_wait(struct tern_child *child, uint32_t wait_ms,
+                                 enum tern_child_end *end, int *code)
+{
+    if (child->pid == 0) {
+        return TERN_ERR_STATE;
+    }
+    count_time(child);
+    if (child->limits.time_ms != 0 && child->ran_ms >= child->limits.time_ms) {
+        child->timed_out = true;
+    }
+    if (child->timed_out) {
+        end_group(child);
+    }
+    if (!has_ended(child)) {
+        nap(child, wait_ms);
+        drain(child);
+    }
+    if (!has_ended(child)) {
+        return TERN_AGAIN;
+    }
+    reap(child, end, code);
+    return TERN_OK;
+}
+
+double tern_child_seconds(const struct tern_child *child)
+{
+    struct rusage ended;
+    struct timespec runs = {0};
+    clockid_t clock;
+    if (child->pid != 0 && clock_getcpuclockid(child->pid, &clock) == 0) {
+        (void)clock_gettime(clock, &runs);
+    }
+    getrusage(RUSAGE_CHILDREN, &ended);
+    return (double)runs.tv_sec + (double)runs.tv_nsec * 1e-9 +
+           (double)(ended.ru_utime.tv_sec + ended.ru_stime.tv_sec) +
+           (double)(ended.ru_utime.tv_usec + ended.ru_stime.tv_usec) * 1e-6;
+}
+
+void tern_child_pause(struct tern_child *child, bool paused)
+{
+    if (child->pid != 0 && child->paused != paused) {
+        count_time(child);
+        child->paused = paused;
+        signal_group(child, paused ? SIGSTOP : SIGCONT);
+    }
+}
+
+void tern_child_stop(struct tern_child *child)
+{
+    enum tern_child_end end = TERN_CHILD_EXITED;
+    int code = 0;
+    while (child->pid != 0 && !has_ended(child)) {
+        end_group(child);
+        nap(child, NAP_MAX_MS);
+        drain(child);
+    }
+    if (child->pid != 0) {
+        reap(child, &end, &code);
+    }
+}

@@ -1,0 +1,289 @@
+#define _GNU_SOURCE // strsignal
+#include "external/command_trainer.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LINE_MAX_SHOWN 160
+
+// --- Opening
+// ------------------------------------------------------------------------------------------
+
+enum tern_result tern_command_trainer_open(struct tern_command_trainer *trainer,
+                                           const struct tern_command_config *config,
+                                           char why[TERN_EXTERNAL_WHY_MAX])
+{
+    const char *reason = "";
+    memset(trainer, 0, sizeof *trainer);
+    trainer->config = *config;
+    if (tern_command_line_split(config->command, &trainer->line, &reason) != TERN_OK) {
+        return tern_external_fail(why, TERN_ERR_CONFIG, "%s", reason);
+    }
+    if (strlen(config->folder) >= sizeof trainer->folder) {
+        return tern_external_fail(why, TERN_ERR_CONFIG, "the path of its folder is too long");
+    }
+    memcpy(trainer->folder, config->folder, strlen(config->folder) + 1);
+    trainer->weights = malloc(sizeof(float) * (size_t)config->model->count);
+    if (trainer->weights == NULL) {
+        return tern_external_fail(why, TERN_ERR_NO_MEMORY, "the model's weights need memory");
+    }
+    tern_work_folder_remove(trainer->folder);
+    return TERN_OK;
+}
+
+// --- A run
+// --------------------------------------------------------------------------------------------
+
+static void end_run(struct tern_command_trainer *trainer)
+{
+    tern_child_stop(&trainer->child);
+    tern_work_folder_remove(trainer->folder);
+}
+
+static enum tern_result launch(struct tern_command_trainer *trainer)
+{
+    struct tern_command_line *line = &trainer->line;
+    const struct tern_child_limits limits = {.time_ms = trainer->config.time_ms,
+                                             .grace_ms = trainer->config.grace_ms};
+    int error = 0;
+    line->words[line->count] = trainer->paths.task;
+    line->words[line->count + 1] = NULL;
+    if (tern_child_start(&trainer->child, line->words, trainer->file.environment, &limits,
+                         &error) != TERN_OK) {
+        return tern_external_fail(trainer->why, TERN_ERR_TRAINER, "%s cannot be run: %s",
+                                  line->words[0], strerror(error));
+    }
+    return TERN_OK;
+}
+
+// Makes the folder with the model in it; the fields come after it.
+static enum tern_result prepare(struct tern_command_trainer *trainer, const float *model)
+{
+    end_run(trainer);
+    trainer->why[0] = '\0';
+    trainer->metrics[0] = '\0';
+    TERN_TRY(tern_work_folder_make(trainer->folder, trainer->paths.folder, trainer->why));
+    tern_task_paths_fill(&trainer->paths);
+    return tern_model_file_write(trainer->paths.model, trainer->config.model, model, trainer->why);
+}
+
+static enum tern_result start(struct tern_command_trainer *trainer)
+{
+    enum tern_result result = tern_task_file_write(&trainer->file, &trainer->paths, trainer->why);
+    if (result == TERN_OK) {
+        result = launch(trainer);
+    }
+    tern_task_file_close(&trainer->file);
+    if (result != TERN_OK) {
+        end_run(trainer);
+    }
+    return result;
+}
+
+// The last line with anything in it, cut, for a sentence.
+static void last_line(const char *output, char line[LINE_MAX_SHOWN])
+{
+    size_t end = strlen(output);
+    while (end > 0 && strchr(" \t\r\n", output[end - 1]) != NULL) {
+        end--;
+    }
+    size_t begin = end;
+    while (begin > 0 && output[begin - 1] != '\n') {
+        begin--;
+    }
+    snprintf(line, LINE_MAX_SHOWN, "%.*s", (int)(end - begin), output + begin);
+    for (char *at = line; *at != '\0'; at++) {
+        *at = (unsigned char)*at < 0x20 || *at == 0x7f ? '?' : *at; // nothing a terminal obeys
+    }
+}
+
+static enum tern_result explain_end(struct tern_command_trainer *trainer, enum tern_child_end end,
+                                    int code)
+{
+    char line[LINE_MAX_SHOWN];
+    char what[96] = "";
+    last_line(tern_child_tail(&trainer->child), line);
+    if (end == TERN_CHILD_EXITED) {
+        snprintf(what, sizeof what, "the command ended with exit code %d", code);
+    } else if (end == TERN_CHILD_SIGNALLED) {
+        snprintf(what, sizeof what, "the command was ended by signal %d (%s)", code,
+                 strsignal(code));
+    } else {
+        snprintf(what, sizeof what, "the command took longer than %" PRIu64 " ms and was ended",
+                 trainer->config.time_ms);
+    }
+    return tern_external_fail(trainer->why, TERN_ERR_TRAINER, "%s%s%s", what,
+                              line[0] != '\0' ? "; it said last: " : "", line);
+}
+
+// Waits a little. TERN_OK: it ended well and its answer can be read.
+static enum tern_result wait_run(struct tern_command_trainer *trainer)
+{
+    enum tern_child_end end = TERN_CHILD_EXITED;
+    int code = 0;
+    TERN_TRY(tern_child_wait(&trainer->child, TERN_COMMAND_WAIT_MS, &end, &code));
+    return end == TERN_CHILD_EXITED && code == 0 ? TERN_OK : explain_end(trainer, end, code);
+}
+
+// What is wrong with an answer is the trainer's fault, whatever the reader calls it.
+static enum tern_result blame(enum tern_result result)
+{
+    return result == TERN_OK || result == TERN_ERR_NO_MEMORY ? result : TERN_ERR_TRAINER;
+}
+
+// --- The port
+// -----------------------------------------------------------------------------------------
+
+static bool in_range(float value)
+{
+    return isfinite(value) && value >= 0;
+}
+
+static enum tern_result check(const struct tern_command_trainer *trainer,
+                              const struct tern_train_task *task, uint32_t count)
+{
+    if (count != trainer->config.model->count) {
+        return TERN_ERR_MODEL_MISMATCH;
+    }
+    return task->local_steps > 0 && task->batch_size > 0 && in_range(task->learning_rate) &&
+                   in_range(task->momentum) && in_range(task->weight_decay) &&
+                   in_range(task->prox_mu)
+               ? TERN_OK
+               : TERN_ERR_ARGUMENT;
+}
+
+static enum tern_result begin(void *ctx, const struct tern_train_task *task, const float *base,
+                              uint32_t count)
+{
+    struct tern_command_trainer *trainer = ctx;
+    TERN_TRY(check(trainer, task, count));
+    const bool ahead = task->ahead != NULL;
+    tern_train_start(task, base, trainer->weights, count);
+    enum tern_result result = prepare(trainer, trainer->weights);
+    if (result == TERN_OK && ahead) {
+        result =
+            tern_model_file_write(trainer->paths.base, trainer->config.model, base, trainer->why);
+    }
+    if (result != TERN_OK) {
+        end_run(trainer);
+        return result;
+    }
+    tern_task_file_train(&trainer->file, task, &trainer->paths, ahead);
+    trainer->local_steps = task->local_steps;
+    trainer->trains = true;
+    return start(trainer);
+}
+
+static enum tern_result read_answer(struct tern_command_trainer *trainer,
+                                    struct tern_train_result *result)
+{
+    TERN_TRY(tern_trainer_result_read(trainer->paths.result, trainer->local_steps, result,
+                                      trainer->metrics, trainer->why));
+    return tern_model_file_read(trainer->paths.output, trainer->config.model, trainer->weights,
+                                trainer->why);
+}
+
+static enum tern_result step(void *ctx, float **weights, struct tern_train_result *result)
+{
+    struct tern_command_trainer *trainer = ctx;
+    struct tern_train_result answer = {0};
+    if (!trainer->trains) {
+        return TERN_ERR_STATE;
+    }
+    enum tern_result done = wait_run(trainer);
+    if (done == TERN_AGAIN) {
+        return done;
+    }
+    if (done == TERN_OK) {
+        done = blame(read_answer(trainer, &answer));
+    }
+    trainer->trains = false;
+    end_run(trainer);
+    if (done == TERN_OK) {
+        *weights = trainer->weights;
+        *result = answer;
+    }
+    return done;
+}
+
+static enum tern_result begin_evaluation(struct tern_command_trainer *trainer, const float *weights)
+{
+    const enum tern_result result = prepare(trainer, weights);
+    if (result != TERN_OK) {
+        end_run(trainer);
+        return result;
+    }
+    tern_task_file_evaluate(&trainer->file, &trainer->paths);
+    return start(trainer);
+}
+
+static enum tern_result evaluate(void *ctx, const float *weights, uint32_t count,
+                                 struct tern_evaluate_result *result)
+{
+    struct tern_command_trainer *trainer = ctx;
+    struct tern_evaluate_result answer = {0};
+    if (count != trainer->config.model->count) {
+        return TERN_ERR_MODEL_MISMATCH;
+    }
+    if (trainer->trains) {
+        return TERN_ERR_STATE;
+    }
+    if (trainer->child.pid == 0) {
+        const enum tern_result begun = begin_evaluation(trainer, weights);
+        return begun == TERN_OK ? TERN_AGAIN : begun;
+    }
+    enum tern_result done = wait_run(trainer);
+    if (done == TERN_AGAIN) {
+        return done;
+    }
+    if (done == TERN_OK) {
+        done = blame(tern_evaluate_result_read(trainer->paths.result, &answer, trainer->metrics,
+                                               trainer->why));
+    }
+    end_run(trainer);
+    if (done == TERN_OK) {
+        *result = answer;
+    }
+    return done;
+}
+
+struct tern_trainer tern_command_trainer_port(struct tern_command_trainer *trainer)
+{
+    return (struct tern_trainer){
+        .ctx = trainer, .begin = begin, .step = step, .evaluate = evaluate};
+}
+
+// --- Around it
+// ----------------------------------------------------------------------------------------
+
+void tern_command_trainer_pause(struct tern_command_trainer *trainer, bool paused)
+{
+    tern_child_pause(&trainer->child, paused);
+}
+
+const char *tern_command_trainer_why(const struct tern_command_trainer *trainer)
+{
+    return trainer->why;
+}
+
+const char *tern_command_trainer_output(const struct tern_command_trainer *trainer)
+{
+    return tern_child_tail(&trainer->child);
+}
+
+const char *tern_command_trainer_metrics(const struct tern_command_trainer *trainer)
+{
+    return trainer->metrics;
+}
+
+void tern_command_trainer_close(struct tern_command_trainer *trainer)
+{
+    if (trainer->weights != NULL) {
+        end_run(trainer);
+    }
+    free(trainer->weights);
+    trainer->weights = NULL;
+}

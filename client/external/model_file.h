@@ -1,0 +1,39 @@
+// A model's weights as a safetensors file, for trainers that are programs of their own. What a
+// trainer wrote is checked as what it is, somebody else's bytes. Hosted; reentrant.
+#ifndef TERN_MODEL_FILE_H
+#define TERN_MODEL_FILE_H
+
+#include "result.h"
+#include "tensor/model.h"
+
+#define TERN_EXTERNAL_WHY_MAX 384 // bytes of a sentence with the terminating NUL
+
+// Reads a regular file of at most `most` bytes; nothing else is opened for long. *data: malloc'ed,
+// with a NUL behind it. `why`: a sentence that names the file by its last part.
+// TERN_ERR_NOT_FOUND, TERN_ERR_TOO_LARGE, TERN_ERR_CORRUPT (not a regular file), TERN_ERR_IO,
+// TERN_ERR_NO_MEMORY
+TERN_MUST_USE enum tern_result tern_regular_file_read(const char *path, size_t most, uint8_t **data,
+                                                      size_t *len, char why[TERN_EXTERNAL_WHY_MAX]);
+
+// Makes the file, with mode 0600: weights[0..model->count) under the model's names and shapes, F32.
+// TERN_ERR_IO, TERN_ERR_NO_SPACE, TERN_ERR_NO_MEMORY
+TERN_MUST_USE enum tern_result tern_model_file_write(const char *path,
+                                                     const struct tern_model *model,
+                                                     const float *weights,
+                                                     char why[TERN_EXTERNAL_WHY_MAX]);
+
+// Reads all of the model's tensors and no other, in any order, F32, F16 or BF16, into
+// weights[0..model->count), which hold anything after an error.
+// TERN_ERR_CORRUPT         not safetensors
+// TERN_ERR_MODEL_MISMATCH  a tensor is missing, is not the model's, or has another shape or type
+// TERN_ERR_NON_FINITE      a value is NaN or infinite
+// and those of tern_regular_file_read()
+TERN_MUST_USE enum tern_result tern_model_file_read(const char *path,
+                                                    const struct tern_model *model, float *weights,
+                                                    char why[TERN_EXTERNAL_WHY_MAX]);
+
+// Writes the sentence to `why` and returns `result`.
+enum tern_result tern_external_fail(char why[TERN_EXTERNAL_WHY_MAX], enum tern_result result,
+                                    const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+#endif

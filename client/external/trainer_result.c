@@ -1,0 +1,174 @@
+#include "external/trainer_result.h"
+
+#include <cjson/cJSON.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define RESULT_MAX 65536
+
+// --- Numbers that are possible
+// ------------------------------------------------------------------------
+
+static enum tern_result check_examples(uint32_t num_examples, char *why)
+{
+    if (num_examples == 0 || num_examples > TERN_TRAINER_EXAMPLES_MAX) {
+        return tern_external_fail(why, TERN_ERR_CORRUPT,
+                                  "its num_examples is %" PRIu32
+                                  "; it must be from 1 to %d: a client without data takes no part",
+                                  num_examples, TERN_TRAINER_EXAMPLES_MAX);
+    }
+    return TERN_OK;
+}
+
+static enum tern_result check_loss(float loss, char *why)
+{
+    return isfinite(loss) ? TERN_OK
+                          : tern_external_fail(why, TERN_ERR_CORRUPT,
+                                               "its loss is NaN or infinite: training diverged");
+}
+
+enum tern_result tern_train_result_check(const struct tern_train_result *result,
+                                         uint32_t local_steps, char why[TERN_EXTERNAL_WHY_MAX])
+{
+    TERN_TRY(check_examples(result->num_examples, why));
+    TERN_TRY(check_loss(result->loss, why));
+    if (result->local_steps == 0 || result->local_steps > local_steps) {
+        return tern_external_fail(why, TERN_ERR_CORRUPT,
+                                  "its local_steps is %" PRIu32 "; the task asked for %" PRIu32,
+                                  result->local_steps, local_steps);
+    }
+    return TERN_OK;
+}
+
+enum tern_result tern_evaluate_result_check(const struct tern_evaluate_result *result,
+                                            char why[TERN_EXTERNAL_WHY_MAX])
+{
+    TERN_TRY(check_examples(result->num_examples, why));
+    TERN_TRY(check_loss(result->loss, why));
+    return result->accuracy >= 0 && result->accuracy <= 1
+               ? TERN_OK
+               : tern_external_fail(why, TERN_ERR_CORRUPT, "its accuracy is %g; it must be 0 to 1",
+                                    (double)result->accuracy);
+}
+
+// --- JSON
+// ---------------------------------------------------------------------------------------------
+
+static enum tern_result take_number(const cJSON *root, const char *key, double *value, char *why)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(root, key);
+    if (!cJSON_IsNumber(item)) {
+        return tern_external_fail(why, TERN_ERR_CORRUPT, "result.json has no number \"%s\"", key);
+    }
+    *value = item->valuedouble;
+    return TERN_OK;
+}
+
+static enum tern_result take_whole(const cJSON *root, const char *key, uint32_t *value, char *why)
+{
+    double number = 0;
+    TERN_TRY(take_number(root, key, &number, why));
+    if (!(number >= 0 && number <= UINT32_MAX) || number != floor(number)) {
+        return tern_external_fail(why, TERN_ERR_CORRUPT, "its %s is %g, which is none that can be",
+                                  key, number);
+    }
+    *value = (uint32_t)number;
+    return TERN_OK;
+}
+
+static enum tern_result take_metrics(const cJSON *root, char metrics[TERN_TRAINER_METRICS_MAX],
+                                     char *why)
+{
+    const cJSON *object = cJSON_GetObjectItemCaseSensitive(root, "metrics");
+    const cJSON *item = NULL;
+    size_t len = 0;
+    metrics[0] = '\0';
+    if (object != NULL && !cJSON_IsObject(object)) {
+        return tern_external_fail(why, TERN_ERR_CORRUPT, "its metrics are not a JSON object");
+    }
+    cJSON_ArrayForEach(item, object)
+    {
+        char text[160];
+        const int size = snprintf(text, sizeof text, "%s%.64s=%.9g", len > 0 ? " " : "",
+                                  item->string, item->valuedouble);
+        if (!cJSON_IsNumber(item)) {
+            return tern_external_fail(why, TERN_ERR_CORRUPT, "its metric \"%.64s\" is no number",
+                                      item->string);
+        }
+        if (size > 0 && len + (size_t)size < TERN_TRAINER_METRICS_MAX) {
+            memcpy(metrics + len, text, (size_t)size + 1);
+            len += (size_t)size;
+        }
+    }
+    return TERN_OK;
+}
+
+static enum tern_result parse(const char *path, cJSON **root, char *why)
+{
+    uint8_t *text = NULL;
+    size_t len = 0;
+    TERN_TRY(tern_regular_file_read(path, RESULT_MAX, &text, &len, why));
+    *root = cJSON_ParseWithLength((const char *)text, len);
+    free(text);
+    if (cJSON_IsObject(*root)) {
+        return TERN_OK;
+    }
+    cJSON_Delete(*root);
+    return tern_external_fail(why, TERN_ERR_CORRUPT,
+                              "result.json is not a JSON object (JSON knows no NaN)");
+}
+
+static enum tern_result take_train(const cJSON *root, uint32_t local_steps,
+                                   struct tern_train_result *result, char *why)
+{
+    double loss = 0;
+    TERN_TRY(take_whole(root, "num_examples", &result->num_examples, why));
+    TERN_TRY(take_number(root, "loss", &loss, why));
+    result->loss = (float)loss;
+    result->local_steps = local_steps;
+    if (cJSON_GetObjectItemCaseSensitive(root, "local_steps") != NULL) {
+        TERN_TRY(take_whole(root, "local_steps", &result->local_steps, why));
+    }
+    return tern_train_result_check(result, local_steps, why);
+}
+
+static enum tern_result take_evaluate(const cJSON *root, struct tern_evaluate_result *result,
+                                      char *why)
+{
+    double loss = 0;
+    double accuracy = 0;
+    TERN_TRY(take_whole(root, "num_examples", &result->num_examples, why));
+    TERN_TRY(take_number(root, "loss", &loss, why));
+    TERN_TRY(take_number(root, "accuracy", &accuracy, why));
+    result->loss = (float)loss;
+    result->accuracy = (float)accuracy;
+    return tern_evaluate_result_check(result, why);
+}
+
+enum tern_result tern_trainer_result_read(const char *path, uint32_t local_steps,
+                                          struct tern_train_result *result,
+                                          char metrics[TERN_TRAINER_METRICS_MAX],
+                                          char why[TERN_EXTERNAL_WHY_MAX])
+{
+    cJSON *root = NULL;
+    TERN_TRY(parse(path, &root, why));
+    enum tern_result done = take_train(root, local_steps, result, why);
+    done = done == TERN_OK ? take_metrics(root, metrics, why) : done;
+    cJSON_Delete(root);
+    return done;
+}
+
+enum tern_result tern_evaluate_result_read(const char *path, struct tern_evaluate_result *result,
+                                           char metrics[TERN_TRAINER_METRICS_MAX],
+                                           char why[TERN_EXTERNAL_WHY_MAX])
+{
+    cJSON *root = NULL;
+    TERN_TRY(parse(path, &root, why));
+    enum tern_result done = take_evaluate(root, result, why);
+    done = done == TERN_OK ? take_metrics(root, metrics, why) : done;
+    cJSON_Delete(root);
+    return done;
+}

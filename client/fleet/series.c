@@ -1,0 +1,96 @@
+#include "fleet/series.h"
+#include <math.h>
+
+static void add_list(cJSON *json, const char *key, const double *values, uint32_t count)
+{
+    if (values != NULL) {
+        cJSON_AddItemToObject(json, key, cJSON_CreateDoubleArray(values, (int)count));
+    }
+}
+
+// Of milliseconds, more digits would only be noise.
+static double rounded(double ms)
+{
+    return round(ms * 1e3) / 1e3;
+}
+
+// A column's value of record i.
+typedef double column(const struct tern_records *records, size_t i);
+
+#define COLUMN(name, list, value)                                                                  \
+    static double name(const struct tern_records *records, size_t i)                               \
+    {                                                                                              \
+        return (double)(records->list[i].value);                                                   \
+    }
+#define MS_COLUMN(name, list, value)                                                               \
+    static double name(const struct tern_records *records, size_t i)                               \
+    {                                                                                              \
+        return rounded(records->list[i].value);                                                    \
+    }
+
+COLUMN(record_version, participations, version)
+COLUMN(record_client, participations, client)
+COLUMN(record_steps, participations, local_steps)
+COLUMN(record_payload_up, participations, up.payload)
+COLUMN(record_payload_down, participations, down.payload)
+COLUMN(record_wire_up, participations, up.wire)
+COLUMN(record_wire_down, participations, down.wire)
+MS_COLUMN(record_train_ms, participations, train_ms)
+MS_COLUMN(record_codec_ms, participations, codec_ms)
+MS_COLUMN(record_device_ms, participations, device_ms)
+COLUMN(arrival_client, arrivals, client)
+COLUMN(arrival_version, arrivals, version)
+COLUMN(arrival_missed, arrivals, missed)
+COLUMN(arrival_payload_down, arrivals, down.payload)
+COLUMN(arrival_wire_down, arrivals, down.wire)
+COLUMN(arrival_accuracy, arrivals, accuracy)
+
+struct named_column {
+    const char *key;
+    column *value;
+};
+
+static const struct named_column record_columns[] = {
+    {"record_version", record_version},
+    {"record_client", record_client},
+    {"record_steps", record_steps},
+    {"record_payload_up", record_payload_up},
+    {"record_payload_down", record_payload_down},
+    {"record_wire_up", record_wire_up},
+    {"record_wire_down", record_wire_down},
+    {"record_train_ms", record_train_ms},
+    {"record_codec_ms", record_codec_ms},
+    {"record_device_ms", record_device_ms},
+};
+
+static const struct named_column arrival_columns[] = {
+    {"arrival_client", arrival_client},       {"arrival_version", arrival_version},
+    {"arrival_missed", arrival_missed},       {"arrival_payload_down", arrival_payload_down},
+    {"arrival_wire_down", arrival_wire_down}, {"arrival_accuracy", arrival_accuracy},
+};
+
+static void add_columns(cJSON *json, const struct named_column *columns, size_t columns_count,
+                        const struct tern_records *records, size_t count)
+{
+    for (size_t i = 0; i < columns_count && count > 0; i++) {
+        cJSON *list = cJSON_AddArrayToObject(json, columns[i].key);
+        for (size_t j = 0; j < count; j++) {
+            cJSON_AddItemToArray(list, cJSON_CreateNumber(columns[i].value(records, j)));
+        }
+    }
+}
+
+void tern_fleet_series_add(cJSON *json, const struct tern_fleet_results *results)
+{
+    const struct tern_records *records = &results->records;
+    add_list(json, "accuracy", results->accuracy, results->rounds);
+    add_list(json, "round_wire_up", results->round_up, results->rounds);
+    add_list(json, "round_wire_down", results->round_down, results->rounds);
+    add_list(json, "round_trunk_down", results->round_trunk, results->rounds);
+    add_list(json, "replica_accuracy", results->replica_accuracy, results->clients);
+    add_list(json, "replica_version", results->replica_version, results->clients);
+    add_columns(json, record_columns, sizeof record_columns / sizeof record_columns[0], records,
+                records->participation_count);
+    add_columns(json, arrival_columns, sizeof arrival_columns / sizeof arrival_columns[0], records,
+                records->arrival_count);
+}

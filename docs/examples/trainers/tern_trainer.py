@@ -1,0 +1,70 @@
+"""What a Python trainer for tern-client needs beside its training: reads the task, models as
+safetensors and IDX data sets. Only numpy; copy it beside your script. docs/TRAINERS.md has the
+interface."""
+import gzip
+import json
+import os
+import struct
+import sys
+
+import numpy
+
+
+def read_task(path):
+    """The task's fields as a dictionary. The client gives the path as the last argument."""
+    with open(path, encoding="utf-8") as file:
+        task = json.load(file)
+    if task["interface"] != 1:
+        sys.exit(f"this trainer knows interface 1, not {task['interface']}")
+    return task
+
+
+def load_model(path):
+    """{name: float32 array} of a safetensors file."""
+    with open(path, "rb") as file:
+        length, = struct.unpack("<Q", file.read(8))
+        header = json.loads(file.read(length))
+        data = file.read()
+    model = {}
+    for name, entry in header.items():
+        if name != "__metadata__":
+            begin, end = entry["data_offsets"]
+            values = numpy.frombuffer(data[begin:end], dtype="<f4")
+            model[name] = values.reshape(entry["shape"]).copy()
+    return model
+
+
+def save_model(path, model):
+    """Writes {name: array} as float32 safetensors."""
+    header, parts, at = {}, [], 0
+    for name, values in model.items():
+        part = numpy.ascontiguousarray(values, dtype="<f4").tobytes()
+        header[name] = {"dtype": "F32", "shape": list(values.shape),
+                        "data_offsets": [at, at + len(part)]}
+        parts.append(part)
+        at += len(part)
+    text = json.dumps(header).encode()
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text + b"".join(parts))
+
+
+def save_result(path, **fields):
+    """num_examples, loss, for evaluations accuracy, and perhaps metrics={name: number}. A NaN ends
+    the program: the client then drops the task, as it should."""
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(fields, file, allow_nan=False)
+
+
+def read_idx(folder, part):
+    """Images [n, pixels] from 0 to 1 and labels [n] of "train" or "t10k": MNIST and its kin."""
+    images = _idx(os.path.join(folder, f"{part}-images-idx3-ubyte"))
+    labels = _idx(os.path.join(folder, f"{part}-labels-idx1-ubyte"))
+    return images.reshape(len(images), -1).astype(numpy.float32) / 255, labels.astype(numpy.int64)
+
+
+def _idx(path):
+    opened = gzip.open(path + ".gz") if os.path.exists(path + ".gz") else open(path, "rb")
+    with opened as file:
+        dimensions = file.read(4)[3]
+        shape = struct.unpack(f">{dimensions}I", file.read(4 * dimensions))
+        return numpy.frombuffer(file.read(), dtype=numpy.uint8).reshape(shape)

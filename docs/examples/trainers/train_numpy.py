@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+"""A trainer in plain numpy: multilayer perceptrons of any depth, mini-batch SGD.
+
+Set it up on the client:
+    [client]
+    trainer = command
+    trainer_command = python3 /opt/trainers/train_numpy.py --data /srv/digits
+"""
+import argparse
+
+import numpy
+
+from tern_trainer import load_model, read_idx, read_task, save_model, save_result
+
+
+def layers(model):
+    """The names' common parts in order: fc1, fc2, ..."""
+    return sorted((name[:-len(".weight")] for name in model if name.endswith(".weight")),
+                  key=lambda layer: int(layer[2:]))
+
+
+def forward(model, images):
+    """The values of every layer, the input first; relu between, none behind the last."""
+    values = [images]
+    names = layers(model)
+    for name in names:
+        out = values[-1] @ model[f"{name}.weight"].T + model[f"{name}.bias"]
+        values.append(out if name == names[-1] else numpy.maximum(out, 0))
+    return values
+
+
+def score(logits, labels):
+    """Mean cross entropy, its gradient by the logits, and how many are right."""
+    shifted = logits - logits.max(axis=1, keepdims=True)
+    logs = shifted - numpy.log(numpy.exp(shifted).sum(axis=1, keepdims=True))
+    rows = numpy.arange(len(labels))
+    gradient = numpy.exp(logs)
+    gradient[rows, labels] -= 1
+    right = int((logits.argmax(axis=1) == labels).sum())
+    return -float(logs[rows, labels].mean()), gradient / len(labels), right
+
+
+def gradients(model, images, labels):
+    values = forward(model, images)
+    loss, back, _ = score(values[-1], labels)
+    found = {}
+    for i, name in reversed(list(enumerate(layers(model)))):
+        found[f"{name}.weight"] = back.T @ values[i]
+        found[f"{name}.bias"] = back.sum(axis=0)
+        back = (back @ model[f"{name}.weight"]) * (values[i] > 0)
+    return loss, found
+
+
+def batches(count, size, steps, rng):
+    """Indices of `steps` batches, epoch by epoch in a new order."""
+    size = min(size, count)
+    order, at = rng.permutation(count), 0
+    for _ in range(steps):
+        if at + size > count:
+            order, at = rng.permutation(count), 0
+        yield order[at:at + size]
+        at += size
+
+
+def train(task, images, labels):
+    model, base = load_model(task["model"]), load_model(task["base"])
+    velocity = {name: numpy.zeros_like(values) for name, values in model.items()}
+    rng = numpy.random.default_rng(task["seed"])
+    losses = []
+    for batch in batches(len(labels), task["batch_size"], task["local_steps"], rng):
+        loss, found = gradients(model, images[batch], labels[batch])
+        losses.append(loss)
+        for name, values in model.items():
+            step = (found[name] + task["weight_decay"] * values
+                    + task["prox_mu"] * (values - base[name]))  # FedProx
+            velocity[name] = task["momentum"] * velocity[name] + step
+            values -= task["learning_rate"] * velocity[name]
+    save_model(task["output"], model)
+    save_result(task["result"], num_examples=len(labels), loss=float(numpy.mean(losses)),
+                metrics={"first_loss": losses[0], "last_loss": losses[-1]})
+
+
+def evaluate(task, images, labels):
+    loss, _, right = score(forward(load_model(task["model"]), images)[-1], labels)
+    save_result(task["result"], num_examples=len(labels), loss=loss, accuracy=right / len(labels))
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--data", required=True, help="folder with IDX files, .gz or not")
+    parser.add_argument("task", help="the client adds it")
+    arguments = parser.parse_args()
+    task = read_task(arguments.task)
+    if task["kind"] == "train":
+        train(task, *read_idx(arguments.data, "train"))
+    else:
+        evaluate(task, *read_idx(arguments.data, "t10k"))
+
+
+main()

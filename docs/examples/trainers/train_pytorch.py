@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+"""A trainer with PyTorch. The names and shapes in the federation's model must be those of your
+module's state_dict(); here a perceptron with one hidden layer, the same as mlp:PIXELS-HIDDEN-10.
+
+Set it up on the client:
+    [client]
+    trainer = command
+    trainer_command = python3 /opt/trainers/train_pytorch.py --data /srv/digits
+"""
+import argparse
+from collections import OrderedDict
+
+import torch
+from torch import nn
+
+from tern_trainer import load_model, read_idx, read_task, save_model, save_result
+
+
+def build(weights):
+    hidden, pixels = weights["fc1.weight"].shape
+    module = nn.Sequential(OrderedDict([
+        ("fc1", nn.Linear(pixels, hidden)), ("relu", nn.ReLU()),
+        ("fc2", nn.Linear(hidden, weights["fc2.weight"].shape[0]))]))
+    module.load_state_dict({name: torch.from_numpy(values) for name, values in weights.items()})
+    return module
+
+
+def proximal(module, base, mu):
+    """FedProx: mu / 2 * |w - base|^2."""
+    return mu / 2 * sum(((value - base[name]) ** 2).sum()
+                        for name, value in module.named_parameters())
+
+
+def batches(dataset, task):
+    """Batches without end, each epoch in another order."""
+    generator = torch.Generator().manual_seed(task["seed"])
+    while True:
+        yield from torch.utils.data.DataLoader(
+            dataset, batch_size=min(task["batch_size"], len(dataset)), shuffle=True,
+            drop_last=True, generator=generator)
+
+
+def train(task, images, labels):
+    module = build(load_model(task["model"]))
+    base = {name: torch.from_numpy(values) for name, values in load_model(task["base"]).items()}
+    optimizer = torch.optim.SGD(module.parameters(), lr=task["learning_rate"],
+                                momentum=task["momentum"], weight_decay=task["weight_decay"])
+    measure = nn.CrossEntropyLoss()
+    dataset = torch.utils.data.TensorDataset(images, labels)
+    total = 0.0
+    for _, (part, answers) in zip(range(task["local_steps"]), batches(dataset, task)):
+        optimizer.zero_grad()
+        loss = measure(module(part), answers)
+        total += loss.item()
+        if task["prox_mu"] > 0:
+            loss = loss + proximal(module, base, task["prox_mu"])
+        loss.backward()
+        optimizer.step()
+    save_model(task["output"], {name: value.detach().numpy()
+                                for name, value in module.state_dict().items()})
+    save_result(task["result"], num_examples=len(labels), loss=total / task["local_steps"])
+
+
+def evaluate(task, images, labels):
+    module = build(load_model(task["model"]))
+    with torch.no_grad():
+        logits = module(images)
+        loss = nn.CrossEntropyLoss()(logits, labels).item()
+        right = (logits.argmax(dim=1) == labels).sum().item()
+    save_result(task["result"], num_examples=len(labels), loss=loss, accuracy=right / len(labels))
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--data", required=True, help="folder with IDX files, .gz or not")
+    parser.add_argument("task", help="the client adds it")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    task = read_task(arguments.task)
+    images, labels = read_idx(arguments.data, "train" if task["kind"] == "train" else "t10k")
+    work = train if task["kind"] == "train" else evaluate
+    work(task, torch.from_numpy(images), torch.from_numpy(labels))
+
+
+main()

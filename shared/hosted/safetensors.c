@@ -1,0 +1,396 @@
+#include "hosted/safetensors.h"
+
+#include "util/bytes.h"
+#include "util/utf8.h"
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LENGTH_BYTES = 8 };
+
+struct dtype {
+    const char *name;
+    unsigned bytes; // of a value
+    enum tern_safetensors_kind kind;
+};
+
+// A dtype that is not here may be newer than this list: it is skipped, its size is not checked.
+static const struct dtype dtypes[] = {
+    {"F32", 4, TERN_SAFETENSORS_F32},       {"F16", 2, TERN_SAFETENSORS_F16},
+    {"BF16", 2, TERN_SAFETENSORS_BF16},     {"F64", 8, TERN_SAFETENSORS_OTHER},
+    {"I64", 8, TERN_SAFETENSORS_OTHER},     {"U64", 8, TERN_SAFETENSORS_OTHER},
+    {"I32", 4, TERN_SAFETENSORS_OTHER},     {"U32", 4, TERN_SAFETENSORS_OTHER},
+    {"I16", 2, TERN_SAFETENSORS_OTHER},     {"U16", 2, TERN_SAFETENSORS_OTHER},
+    {"I8", 1, TERN_SAFETENSORS_OTHER},      {"U8", 1, TERN_SAFETENSORS_OTHER},
+    {"BOOL", 1, TERN_SAFETENSORS_OTHER},    {"F8_E4M3", 1, TERN_SAFETENSORS_OTHER},
+    {"F8_E5M2", 1, TERN_SAFETENSORS_OTHER},
+};
+
+static const struct dtype *find_dtype(const char *name)
+{
+    for (size_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++) {
+        if (strcmp(dtypes[i].name, name) == 0) {
+            return &dtypes[i];
+        }
+    }
+    return NULL;
+}
+
+// --- Errors
+// ----------------------------------------------------------------------------------------------
+
+// Writes the sentence and returns TERN_ERR_CORRUPT.
+static enum tern_result corrupt(char why[TERN_SAFETENSORS_WHY_MAX], const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static enum tern_result corrupt(char why[TERN_SAFETENSORS_WHY_MAX], const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(why, TERN_SAFETENSORS_WHY_MAX, format, arguments);
+    va_end(arguments);
+    return TERN_ERR_CORRUPT;
+}
+
+// --- One tensor of the header
+// ---------------------------------------------------------------------------
+
+// Whole numbers that a double holds exactly; JSON has no others here.
+static bool read_whole(const cJSON *item, uint64_t *value)
+{
+    double number = cJSON_IsNumber(item) ? item->valuedouble : -1;
+    if (!(number >= 0 && number <= 9007199254740992.0) || number != floor(number)) {
+        return false;
+    }
+    *value = (uint64_t)number;
+    return true;
+}
+
+static enum tern_result read_shape(const cJSON *tensor, struct tern_safetensors_entry *entry,
+                                   char why[TERN_SAFETENSORS_WHY_MAX])
+{
+    const cJSON *shape = cJSON_GetObjectItemCaseSensitive(tensor, "shape");
+    const cJSON *dim = NULL;
+    if (!cJSON_IsArray(shape)) {
+        return corrupt(why, "tensor '%s' has no shape", entry->name);
+    }
+    entry->count = 1;
+    cJSON_ArrayForEach(dim, shape)
+    {
+        uint64_t size = 0;
+        if (!read_whole(dim, &size)) {
+            return corrupt(why, "tensor '%s': shape holds something that is no size", entry->name);
+        }
+        if (__builtin_mul_overflow(entry->count, size, &entry->count)) {
+            return corrupt(why, "tensor '%s': its shape is too large", entry->name);
+        }
+    }
+    entry->dims = shape;
+    entry->shape = cJSON_PrintUnformatted(shape);
+    return entry->shape != NULL ? TERN_OK : TERN_ERR_NO_MEMORY;
+}
+
+static enum tern_result read_offsets(const cJSON *tensor, const uint8_t *data, size_t data_len,
+                                     struct tern_safetensors_entry *entry,
+                                     char why[TERN_SAFETENSORS_WHY_MAX])
+{
+    const cJSON *offsets = cJSON_GetObjectItemCaseSensitive(tensor, "data_offsets");
+    uint64_t begin = 0;
+    uint64_t end = 0;
+    if (!cJSON_IsArray(offsets) || cJSON_GetArraySize(offsets) != 2 ||
+        !read_whole(cJSON_GetArrayItem(offsets, 0), &begin) ||
+        !read_whole(cJSON_GetArrayItem(offsets, 1), &end) || begin > end) {
+        return corrupt(why, "tensor '%s': data_offsets is not [begin, end]", entry->name);
+    }
+    if (end > data_len) {
+        return corrupt(why,
+                       "tensor '%s' ends at byte %" PRIu64 " of the data, which has %zu: the file "
+                       "is truncated or its header is wrong",
+                       entry->name, end, data_len);
+    }
+    entry->data = data + begin;
+    entry->data_len = end - begin;
+    return TERN_OK;
+}
+
+static enum tern_result read_dtype(const cJSON *tensor, struct tern_safetensors_entry *entry,
+                                   char why[TERN_SAFETENSORS_WHY_MAX])
+{
+    entry->dtype = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(tensor, "dtype"));
+    if (entry->dtype == NULL || !tern_utf8_is_text(entry->dtype, strlen(entry->dtype))) {
+        return corrupt(why, "tensor '%s' has no dtype", entry->name);
+    }
+    const struct dtype *dtype = find_dtype(entry->dtype);
+    if (dtype == NULL) {
+        return TERN_OK;
+    }
+    entry->kind = dtype->kind;
+    uint64_t wanted = 0;
+    if (__builtin_mul_overflow(entry->count, dtype->bytes, &wanted) || wanted != entry->data_len) {
+        return corrupt(why,
+                       "tensor '%s': %s %s is %" PRIu64 " values of %u bytes, but data_offsets "
+                       "gives it %" PRIu64 " bytes",
+                       entry->name, entry->dtype, entry->shape, entry->count, dtype->bytes,
+                       entry->data_len);
+    }
+    return TERN_OK;
+}
+
+static enum tern_result read_tensor(const cJSON *tensor, const uint8_t *data, size_t data_len,
+                                    struct tern_safetensors_entry *entry,
+                                    char why[TERN_SAFETENSORS_WHY_MAX])
+{
+    if (!tern_utf8_is_text(tensor->string, strlen(tensor->string))) {
+        return corrupt(why, "a tensor's name is not UTF-8 text, or holds control characters");
+    }
+    entry->name = tensor->string;
+    if (!cJSON_IsObject(tensor)) {
+        return corrupt(why, "tensor '%s' is not described by an object", entry->name);
+    }
+    TERN_TRY(read_shape(tensor, entry, why));
+    TERN_TRY(read_offsets(tensor, data, data_len, entry, why));
+    return read_dtype(tensor, entry, why);
+}
+
+// --- All tensors
+// ----------------------------------------------------------------------------------------
+
+static int by_place(const void *left, const void *right)
+{
+    const struct tern_safetensors_entry *a = left;
+    const struct tern_safetensors_entry *b = right;
+    if (a->data != b->data) {
+        return a->data < b->data ? -1 : 1;
+    }
+    if (a->data_len != b->data_len) {
+        return a->data_len < b->data_len ? -1 : 1;
+    }
+    return strcmp(a->name, b->name);
+}
+
+static int by_name(const void *left, const void *right)
+{
+    const char *const *a = left;
+    const char *const *b = right;
+    return strcmp(*a, *b);
+}
+
+// Entries are sorted by place: each must begin where the one before ended.
+static enum tern_result check_places(const struct tern_safetensors *file, const uint8_t *data,
+                                     size_t data_len, char why[TERN_SAFETENSORS_WHY_MAX])
+{
+    const uint8_t *at = data;
+    for (size_t i = 0; i < file->count; i++) {
+        const struct tern_safetensors_entry *entry = &file->entries[i];
+        if (entry->data < at) {
+            return corrupt(why, "tensors '%s' and '%s' overlap", file->entries[i - 1].name,
+                           entry->name);
+        }
+        if (entry->data > at) {
+            return corrupt(why, "%td bytes in front of tensor '%s' belong to no tensor",
+                           entry->data - at, entry->name);
+        }
+        at += entry->data_len;
+    }
+    size_t left = data_len - (size_t)(at - data);
+    return left == 0 ? TERN_OK
+                     : corrupt(why, "%zu bytes behind the last tensor belong to none", left);
+}
+
+static enum tern_result check_names(const struct tern_safetensors *file,
+                                    char why[TERN_SAFETENSORS_WHY_MAX])
+{
+    const char **names = malloc((file->count + 1) * sizeof(char *));
+    if (names == NULL) {
+        return TERN_ERR_NO_MEMORY;
+    }
+    for (size_t i = 0; i < file->count; i++) {
+        names[i] = file->entries[i].name;
+    }
+    qsort(names, file->count, sizeof(char *), by_name);
+    enum tern_result result = TERN_OK;
+    for (size_t i = 1; i < file->count && result == TERN_OK; i++) {
+        if (strcmp(names[i - 1], names[i]) == 0) {
+            result = corrupt(why, "two tensors are named '%s'", names[i]);
+        }
+    }
+    free(names);
+    return result;
+}
+
+// Notes about the file, for people: text by text.
+static enum tern_result read_metadata(const cJSON *metadata, struct tern_safetensors *file,
+                                      char why[TERN_SAFETENSORS_WHY_MAX])
+{
+    const cJSON *note = NULL;
+    if (!cJSON_IsObject(metadata) || file->metadata != NULL) {
+        return corrupt(why, "__metadata__ is not one object");
+    }
+    cJSON_ArrayForEach(note, metadata)
+    {
+        if (!cJSON_IsString(note) || !tern_utf8_is_text(note->string, strlen(note->string))) {
+            return corrupt(why, "__metadata__ holds something that is no text, or has no name");
+        }
+    }
+    file->metadata = metadata;
+    return TERN_OK;
+}
+
+static enum tern_result read_tensors(const uint8_t *data, size_t data_len,
+                                     struct tern_safetensors *file,
+                                     char why[TERN_SAFETENSORS_WHY_MAX])
+{
+    file->entries = calloc((size_t)cJSON_GetArraySize(file->header) + 1, sizeof *file->entries);
+    if (file->entries == NULL) {
+        return TERN_ERR_NO_MEMORY;
+    }
+    const cJSON *tensor = NULL;
+    cJSON_ArrayForEach(tensor, file->header)
+    {
+        if (strcmp(tensor->string, "__metadata__") == 0) {
+            TERN_TRY(read_metadata(tensor, file, why));
+        } else {
+            TERN_TRY(read_tensor(tensor, data, data_len, &file->entries[file->count++], why));
+        }
+    }
+    qsort(file->entries, file->count, sizeof *file->entries, by_place);
+    TERN_TRY(check_names(file, why));
+    return check_places(file, data, data_len, why);
+}
+
+// --- The file
+// -------------------------------------------------------------------------------------------
+
+bool tern_safetensors_looks_like(const uint8_t *bytes, size_t len)
+{
+    return len > LENGTH_BYTES && tern_get_le64(bytes) >= 2 &&
+           tern_get_le64(bytes) <= len - LENGTH_BYTES && bytes[LENGTH_BYTES] == '{';
+}
+
+static bool all_spaces(const char *at, const char *end)
+{
+    while (at < end && *at == ' ') {
+        at++;
+    }
+    return at == end;
+}
+
+static enum tern_result parse_json(const char *text, size_t len, cJSON **header,
+                                   char why[TERN_SAFETENSORS_WHY_MAX])
+{
+    const char *end = text;
+    *header = cJSON_ParseWithLengthOpts(text, len, &end, 0);
+    if (*header == NULL) {
+        return corrupt(why, "the header is not JSON at byte %td of it", end - text);
+    }
+    if (!cJSON_IsObject(*header) || !all_spaces(end, text + len)) {
+        return corrupt(why, "the header is not one JSON object");
+    }
+    return TERN_OK;
+}
+
+static enum tern_result parse_file(const uint8_t *bytes, size_t len, struct tern_safetensors *file,
+                                   char why[TERN_SAFETENSORS_WHY_MAX])
+{
+    if (len < LENGTH_BYTES) {
+        return corrupt(why, "it has %zu bytes; the length of the header alone is %d", len,
+                       LENGTH_BYTES);
+    }
+    uint64_t header_len = tern_get_le64(bytes);
+    if (header_len > len - LENGTH_BYTES) {
+        return corrupt(why,
+                       "it says that its header has %" PRIu64 " bytes, but only %zu follow: it is "
+                       "truncated, or not safetensors",
+                       header_len, len - LENGTH_BYTES);
+    }
+    if (header_len > TERN_SAFETENSORS_HEADER_MAX) {
+        (void)corrupt(why, "its header has %" PRIu64 " bytes; at most %d are read", header_len,
+                      TERN_SAFETENSORS_HEADER_MAX);
+        return TERN_ERR_TOO_LARGE;
+    }
+    const uint8_t *data = bytes + LENGTH_BYTES + header_len;
+    TERN_TRY(
+        parse_json((const char *)bytes + LENGTH_BYTES, (size_t)header_len, &file->header, why));
+    return read_tensors(data, len - LENGTH_BYTES - (size_t)header_len, file, why);
+}
+
+enum tern_result tern_safetensors_parse(const uint8_t *bytes, size_t len,
+                                        struct tern_safetensors *file,
+                                        char why[TERN_SAFETENSORS_WHY_MAX])
+{
+    *file = (struct tern_safetensors){.header = NULL};
+    enum tern_result result = parse_file(bytes, len, file, why);
+    if (result == TERN_ERR_NO_MEMORY) {
+        (void)corrupt(why, "no memory for its header");
+    }
+    if (result != TERN_OK) {
+        tern_safetensors_free(file);
+    }
+    return result;
+}
+
+void tern_safetensors_free(struct tern_safetensors *file)
+{
+    for (size_t i = 0; i < file->count; i++) {
+        cJSON_free(file->entries[i].shape);
+    }
+    free(file->entries);
+    cJSON_Delete(file->header);
+    *file = (struct tern_safetensors){.header = NULL};
+}
+
+// --- Values
+// ---------------------------------------------------------------------------------------------
+
+static float bits_float(uint32_t bits)
+{
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static float half_float(uint16_t half)
+{
+    unsigned exponent = half >> 10 & 31;
+    float fraction = (float)(half & 1023);
+    float magnitude = 0;
+    if (exponent == 31) {
+        magnitude = fraction > 0 ? NAN : INFINITY;
+    } else if (exponent > 0) {
+        magnitude = ldexpf(fraction + 1024, (int)exponent - 25);
+    } else {
+        magnitude = ldexpf(fraction, -24);
+    }
+    return half >> 15 != 0 ? -magnitude : magnitude;
+}
+
+bool tern_safetensors_dims(const struct tern_safetensors_entry *entry, uint32_t *dims,
+                           uint32_t most, uint32_t *dim_count)
+{
+    const cJSON *dim = NULL;
+    *dim_count = 0;
+    cJSON_ArrayForEach(dim, entry->dims)
+    {
+        if (*dim_count == most || dim->valuedouble > (double)UINT32_MAX) {
+            return false;
+        }
+        dims[(*dim_count)++] = (uint32_t)dim->valuedouble;
+    }
+    return true;
+}
+
+void tern_safetensors_floats(const struct tern_safetensors_entry *entry, float *values)
+{
+    for (size_t i = 0; i < entry->count; i++) {
+        if (entry->kind == TERN_SAFETENSORS_F32) {
+            values[i] = tern_get_f32(entry->data + 4 * i);
+        } else if (entry->kind == TERN_SAFETENSORS_F16) {
+            values[i] = half_float(tern_get_le16(entry->data + 2 * i));
+        } else {
+            values[i] = bits_float((uint32_t)tern_get_le16(entry->data + 2 * i) << 16);
+        }
+    }
+}

@@ -1,0 +1,215 @@
+"""init --model FILE, rules, and export of what was imported: files of every kind, good and hostile.
+A refused file leaves no state directory behind."""
+import json
+import pathlib
+import struct
+import sys
+
+from cli import FAILED, USAGE, State, main
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "end_to_end"))
+import safetensors_file as st  # noqa: E402
+
+GOOD = {
+    "conv.weight": ("F32", [4, 3, 3, 3, 5], [i / 8 for i in range(540)]),
+    "bn.running_mean": ("F16", [16], [1.5] * 16),
+    "bn.running_var": ("BF16", [16], [0.25] * 16),
+    "fc.bias": ("F32", [10], [-0.0] * 10),
+    "fc.scale": ("F32", [], [2.0]),
+    "fc.weight": ("BF16", [10, 100], [-1.25] * 1000),
+}
+
+
+def write(state, data, name="m.safetensors"):
+    path = state.root / name
+    path.write_bytes(data)
+    return path
+
+
+def init(state, data, *options):
+    return state.json("init", "--model", write(state, data), *options)
+
+
+def rules(made):
+    return {tensor["name"]: tensor["rule"] for tensor in made["tensors"]}
+
+
+def refuse(data, says, *options, code=FAILED):
+    state = State()
+    path = write(state, data)
+    state.run("init", "--model", path, *options, code=code, says=says)
+    assert not state.path.exists(), f"{says}: a refused model left {list(state.path.iterdir())}"
+
+
+def exported(state, *options):
+    path = state.root / "out.safetensors"
+    state.run("export", path, *options)
+    return st.parse(path.read_bytes())
+
+
+# --- Good files
+
+
+def a_file_comes_back_as_it_was():
+    state = State()
+    made = init(state, st.make(GOOD, {"format": "pt", "model_hash": "old", "note": "ünïcode"}))
+    assert made["values"] == 540 + 16 + 16 + 10 + 1 + 1000 and made["left_out"] == ""
+    assert made["model"] == "tensors:" + made["model_hash"][:16]
+    tensors, notes = exported(state)
+    assert list(tensors) == list(GOOD)
+    for name, (_, shape, values) in GOOD.items():
+        assert tensors[name] == ("F32", shape, values), name
+    assert notes["note"] == "ünïcode" and notes["model_hash"] == made["model_hash"], notes
+    assert notes["version"] == notes["round"] == "0" and "strategy" not in notes
+    again = State()
+    back = again.json("init", "--model", state.root / "out.safetensors")
+    assert back["model_hash"] == made["model_hash"]
+    assert state.json("verify")["ok"]
+    assert state.json("status")["model"] == made["model"]
+    assert state.run("export", "-", "--format", "f32", "--version", 1, code=FAILED,
+                     says="no version 1; the newest is 0")
+
+
+def zeros_lose_their_sign():
+    state = State()
+    init(state, st.make({"w": ("F32", [2], [-0.0, 1.0])}))
+    raw = state.run("export", "-", "--format", "f32").out
+    assert raw == struct.pack("<2f", 0.0, 1.0)
+
+
+def small_types_are_rounded_to_even():
+    state = State()
+    init(state, st.make({"w": ("F32", [4], [1 + 2**-11, 1 + 3 * 2**-11, 2**-24, 65519.0])}))
+    assert exported(state, "--dtype", "f16")[0]["w"][2] == [1.0, 1 + 2**-9, 2**-24, 65504.0]
+    assert exported(state, "--dtype", "BF16")[0]["w"][2] == [1.0, 1.0, 2**-24, 65536.0]
+    state.run("export", state.root / "x.f32", "--dtype", "F16", code=USAGE, says="--dtype")
+    state.run("export", state.root / "x.safetensors", "--dtype", "F64", code=USAGE, says="F64")
+    large = State()
+    init(large, st.make({"big": ("F32", [1], [65520.0])}))
+    large.run("export", large.root / "x.safetensors", "--dtype", "F16", code=FAILED, says="'big'")
+    assert not (large.root / "x.safetensors").exists()
+
+
+def other_types_are_left_out():
+    state = State()
+    made = init(state, st.make(GOOD | {"bn.num_batches_tracked": ("I64", [], [5])}))
+    assert made["left_out"] == "bn.num_batches_tracked (I64)"
+    assert "bn.num_batches_tracked" not in exported(state)[0]
+    refuse(st.make({"n": ("I64", [2], [1, 2])}), "nothing to train")
+
+
+def many_tensors_fit():
+    state = State()
+    made = init(state, st.make({f"layer{i}.bias": ("F32", [2], [i, -i]) for i in range(1024)}))
+    assert made["values"] == 2048
+    assert exported(state)[0]["layer1023.bias"][2] == [1023.0, -1023.0]
+    refuse(st.make({f"layer{i}.bias": ("F32", [2], [0, 1]) for i in range(1025)}),
+           "at most 268435456 values in 1024 tensors")
+
+
+# --- Rules
+
+
+def rules_have_presets():
+    assert rules(init(State(), st.make(GOOD))) == {
+        "conv.weight": "compress", "bn.running_mean": "dense", "bn.running_var": "dense",
+        "fc.bias": "fuse", "fc.scale": "fuse", "fc.weight": "compress"}
+
+
+def the_first_rule_counts():
+    made = init(State(), st.make(GOOD), "--rules",
+                "fc.b*: dense, fc.*: skip; *.running_mean: compress , bn?running_*: fuse,")
+    assert rules(made) == {
+        "conv.weight": "compress", "bn.running_mean": "compress", "bn.running_var": "fuse",
+        "fc.bias": "dense", "fc.scale": "skip", "fc.weight": "skip"}
+
+
+def rules_name_the_model():
+    hashes = {init(State(), st.make(GOOD), *options)["model_hash"]
+              for options in ((), ("--rules", "fc.bias: fuse"), ("--rules", "fc.bias: skip"))}
+    assert len(hashes) == 2  # the preset, said or not, is the same model
+
+
+def bad_rules_are_refused():
+    for text, says in (("fc.bias", "'fc.bias' is no rule"), ("fc.bias: freeze", "is no rule"),
+                       (": skip", "is no rule"), ("fc.bais: skip", "no tensor of the model matches"),
+                       ("fc.bias: skip, x*: fuse", "'x*'")):
+        refuse(st.make(GOOD), says, "--rules", text, code=USAGE)
+
+
+def built_in_models_take_rules():
+    plain, same, other = State(), State(), State()
+    first = plain.json("init", "--model", "mlp:40-20-3", "--seed", 5)
+    second = same.json("init", "--model", "mlp:40-20-3", "--seed", 5, "--rules", "*.bias: fuse")
+    assert first["model_hash"] == second["model_hash"]
+    third = other.json("init", "--model", "mlp:40-20-3", "--seed", 5, "--rules",
+                       "*.bias: dense, fc2.*: skip")
+    assert third["model_hash"] != first["model_hash"] and third["model"] == "mlp:40-20-3"
+    before, after = exported(plain)[0], exported(other)[0]
+    assert before == after  # the seed's weights, wherever they lie
+    provisioned = other.json("provision")
+    assert provisioned["manifest"] > 0 and "manifest" not in plain.json("provision")
+
+
+# --- Hostile files
+
+
+def header(**changes):
+    entry = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]} | changes
+    return json.dumps({"w": entry}).encode()
+
+
+def hostile_files_are_refused():
+    data = struct.pack("<2f", 1, 2)
+    other = '{"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},'
+    for content, says in (
+            (b"", "the length of the header"),
+            (b"\xff" * 7, "the length of the header"),
+            (struct.pack("<Q", 2**63) + b"{}", "truncated, or not safetensors"),
+            (struct.pack("<Q", 100) + b"{}", "truncated, or not safetensors"),
+            (st.from_header(b"{", b""), "not JSON"),
+            (st.from_header(b"[]", b""), "not one JSON object"),
+            (st.from_header(b'{"w":' + b"[" * 100000, b""), "not JSON"),
+            (st.from_header(header() + b"x", data), "not one JSON object"),
+            (st.from_header(b"{}", b""), "nothing to train"),
+            (st.from_header(header(), data[:7]), "ends at byte 8"),
+            (st.from_header(header(), data + b"1"), "belong to none"),
+            (st.from_header(header(shape=[3]), data), "3 values of 4 bytes"),
+            (st.from_header(header(shape=[-2]), data), "no size"),
+            (st.from_header(header(shape=[1.5]), data), "no size"),
+            (st.from_header(header(shape=[2**40, 2**40]), data), "too large"),
+            (st.from_header(header(shape=[2, 0], data_offsets=[0, 0]), b""), "holds no value"),
+            (st.from_header(header(shape=[1] * 8 + [2]), data), "at most 8 dimensions"),
+            (st.from_header(header(data_offsets=[0, 2**70]), data), "[begin, end]"),
+            (st.from_header(header(data_offsets=[8, 0]), data), "[begin, end]"),
+            (st.from_header(header(data_offsets=[4, 12]), data + b"1234"), "in front of tensor"),
+            (st.from_header(header(dtype=7), data), "no dtype"),
+            (st.from_header(other.encode() + b'"v":{"dtype":"F32","shape":[2],'
+                            b'"data_offsets":[4,12]}}', data + data[:4]), "overlap"),
+            (st.from_header(other.encode() + b'"w":{"dtype":"F32","shape":[2],'
+                            b'"data_offsets":[8,16]}}', data * 2), "two tensors are named 'w'"),
+            (st.from_header(header().replace(b'"w"', b'"\xff"'), data), "not UTF-8"),
+            (st.from_header(header().replace(b'"w"', b'"\\u001b"'), data), "control characters"),
+            (st.from_header(header().replace(b'"w"', b'""'), data), "cannot be part of a model"),
+            (st.from_header(header().replace(b'"w"', b'"' + b"n" * 128 + b'"'), data),
+             "longer than 127 bytes"),
+            (st.from_header(b'{"__metadata__":[],' + header()[1:], data), "__metadata__"),
+            (st.from_header(b'{"__metadata__":{"a":1},' + header()[1:], data), "__metadata__"),
+            (st.from_header(header(), struct.pack("<2f", 1, float("nan"))),
+             "value 1 of tensor 'w' is nan"),
+            (st.make({"h": ("F16", [1], [float("inf")])}), "value 0 of tensor 'h' is inf"),
+    ):
+        refuse(content, says)
+
+
+def a_missing_file_is_named():
+    state = State()
+    state.run("init", "--model", state.root / "none.safetensors", code=FAILED, says="No such file")
+    state.run("init", "--model", "resnet:50", code=USAGE, says="no name of a .safetensors file")
+    assert not state.path.exists()
+
+
+main(a_file_comes_back_as_it_was, zeros_lose_their_sign, small_types_are_rounded_to_even,
+     other_types_are_left_out, many_tensors_fit, rules_have_presets, the_first_rule_counts,
+     rules_name_the_model, bad_rules_are_refused, built_in_models_take_rules,
+     hostile_files_are_refused, a_missing_file_is_named)

@@ -1,0 +1,191 @@
+// What clients' own replicas cost: bytes in the store and milliseconds per check-in, for a model of
+// 101,770 values, one density:p=0.1 download per participation. Prints JSON. Figures for 10,000
+// clients are those of the measured ones multiplied; clients do not share anything here, and no
+// weights are kept in memory.
+#include "downloads/delta.h"
+#include "downloads/replicas.h"
+#include "store/store.h"
+#include "util/prng.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define CLIENTS 10
+#define SPEC "mlp:784-128-10"
+
+struct bench {
+    struct tern_model model;
+    struct tern_db *db;
+    struct tern_replica_book book;
+    struct tern_download_buffers buffers;
+    struct tern_codec codec;
+    float *global;
+    float *weights;
+    struct tern_prng rng;
+    uint8_t held[CLIENTS][TERN_SHA256_SIZE];
+    double rebuild_ms; // sums
+    double encode_ms;
+    double store_ms;
+    uint64_t download_bytes;
+    uint32_t checkins;
+};
+
+static void must(enum tern_result result)
+{
+    if (result != TERN_OK) {
+        fprintf(stderr, "bench-replicas: %s\n", tern_result_name(result));
+        exit(1);
+    }
+}
+
+static void *memory(size_t size)
+{
+    void *block = malloc(size);
+    if (block == NULL) {
+        must(TERN_ERR_NO_MEMORY);
+    }
+    return block;
+}
+
+// Of the processor: what else the machine does is none of it, nor is the disk.
+static double now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
+}
+
+static void set_up(struct bench *bench, const char *path)
+{
+    struct tern_db_federation federation = {.model_spec = SPEC, .seed = 1};
+    char why[256];
+    must(tern_model_from_spec(&bench->model, SPEC));
+    memcpy(federation.model_hash, bench->model.hash, TERN_SHA256_SIZE);
+    must(tern_db_create(path, &federation, why));
+    must(tern_db_open(path, &bench->db, why));
+    must(tern_codec_parse("density:p=0.1,coder=range", &bench->codec, NULL));
+    size_t count = bench->model.count;
+    bench->global = memory(count * sizeof(float));
+    bench->weights = memory(count * sizeof(float));
+    bench->buffers.scratch = memory(count * sizeof(float));
+    bench->buffers.container_size = tern_container_bound_any(&bench->model);
+    bench->buffers.container = memory(bench->buffers.container_size);
+    bench->buffers.blob_size = tern_download_blob_bound(&bench->codec, &bench->model) + 4096;
+    bench->buffers.blob = memory(bench->buffers.blob_size);
+    bench->book = (struct tern_replica_book){.db = bench->db,
+                                             .model = &bench->model,
+                                             .seed = 1,
+                                             .keep_versions = 1000,
+                                             .blob = memory(bench->buffers.blob_size),
+                                             .blob_size = bench->buffers.blob_size};
+    tern_model_init_weights(&bench->model, 1, bench->global);
+    tern_prng_init(&bench->rng, 1, TERN_PRNG_TEST, 0, 0);
+    must(tern_db_begin(bench->db));
+    must(tern_replica_book_load(&bench->book));
+    for (uint32_t i = 0; i < CLIENTS; i++) {
+        memcpy(bench->held[i], bench->book.seed_id, TERN_SHA256_SIZE);
+    }
+    must(tern_db_commit(bench->db));
+}
+
+static void move_global(struct bench *bench)
+{
+    for (uint32_t i = 0; i < bench->model.count; i++) {
+        float x = tern_prng_float(&bench->rng) - 0.5F;
+        bench->global[i] += 0.02F * x * x * x;
+    }
+}
+
+// One client takes part: its weights are made again from the store, and it gets what they lack. A
+// check-in of its own is a transaction of its own.
+static void take_part(struct bench *bench, uint32_t client, uint32_t version)
+{
+    const struct tern_encode_context context = {.seed = 1, .round = version};
+    struct tern_download_made made;
+    double start = now_ms();
+    must(tern_replica_weights(&bench->book, bench->held[client], bench->weights));
+    double rebuilt = now_ms();
+    must(tern_download_delta(&bench->model, &bench->codec, &context, bench->global, bench->weights,
+                             bench->held[client], &bench->buffers, &made));
+    double encoded = now_ms();
+    struct tern_db_download row = {
+        .to_version = version, .size = (uint32_t)made.len, .payload = (uint32_t)made.payload};
+    memcpy(row.sha256, made.sha256, TERN_SHA256_SIZE);
+    memcpy(row.from_replica, bench->held[client], TERN_SHA256_SIZE);
+    memcpy(row.to_replica, made.replica, TERN_SHA256_SIZE);
+    tern_codec_format(&bench->codec, row.codec);
+    must(tern_db_begin(bench->db));
+    must(tern_replica_add(&bench->book, &row, bench->buffers.blob, bench->weights, 0.0F, false,
+                          version));
+    must(tern_db_replica_suspect(bench->db, bench->held[client], true));
+    must(tern_db_commit(bench->db));
+    bench->store_ms += now_ms() - encoded;
+    bench->encode_ms += encoded - rebuilt;
+    bench->rebuild_ms += rebuilt - start;
+    bench->download_bytes += made.len;
+    bench->checkins++;
+    memcpy(bench->held[client], made.replica, TERN_SHA256_SIZE);
+}
+
+// Nobody is enrolled here, so the collection would take all: each newest replica stays no suspect.
+static void collect(struct bench *bench, uint32_t version)
+{
+    must(tern_db_begin(bench->db));
+    for (uint32_t i = 0; i < CLIENTS; i++) {
+        must(tern_db_replica_suspect(bench->db, bench->held[i], false));
+    }
+    must(tern_replica_collect(&bench->book, version));
+    must(tern_db_commit(bench->db));
+}
+
+static void print(const struct bench *bench, uint32_t participations)
+{
+    double n = (double)bench->checkins;
+    double bytes = (double)bench->book.bytes / CLIENTS;
+    printf("  \"bytes_per_client_after_%u\": %.0f,\n", participations, bytes);
+    printf("  \"gigabytes_of_10000_clients_after_%u\": %.3f,\n", participations, bytes * 1e4 / 1e9);
+    printf("  \"rebuild_ms_until_%u\": %.3f,\n", participations, bench->rebuild_ms / n);
+    printf("  \"encode_ms_until_%u\": %.3f,\n", participations, bench->encode_ms / n);
+    printf("  \"store_ms_until_%u\": %.3f,\n", participations, bench->store_ms / n);
+}
+
+int main(void)
+{
+    static struct bench bench;
+    const char *temporary = getenv("TMPDIR");
+    char folder[192];
+    char path[256];
+    snprintf(folder, sizeof folder, "%s/tern-bench-XXXXXX", temporary != NULL ? temporary : "/tmp");
+    if (mkdtemp(folder) == NULL) {
+        must(TERN_ERR_IO);
+    }
+    snprintf(path, sizeof path, "%s/tern.db", folder);
+    set_up(&bench, path);
+    printf("{\n  \"values\": %u,\n  \"clients\": %d,\n", bench.model.count, CLIENTS);
+    for (uint32_t participation = 1; participation <= 80; participation++) {
+        move_global(&bench);
+        for (uint32_t client = 0; client < CLIENTS; client++) {
+            take_part(&bench, client, participation * 10 + client);
+        }
+        collect(&bench, participation * 10 + 9);
+        if (participation == 5 || participation == 20 || participation == 40 ||
+            participation == 80) {
+            print(&bench, participation);
+            bench.rebuild_ms = bench.encode_ms = bench.store_ms = 0.0;
+            bench.checkins = 0;
+        }
+    }
+    printf("  \"float32_bytes\": %u,\n  \"download_bytes\": %.0f\n}\n", bench.model.count * 4,
+           (double)bench.download_bytes / (80.0 * CLIENTS));
+    tern_db_close(bench.db);
+    const char *const left[] = {"", "-wal", "-shm"};
+    for (int i = 0; i < 3; i++) {
+        char file[300];
+        snprintf(file, sizeof file, "%s%s", path, left[i]);
+        unlink(file);
+    }
+    return rmdir(folder) == 0 ? 0 : 1;
+}

@@ -1,0 +1,49 @@
+"""Safetensors files by hand, for tests: written from plain lists, read back as lists."""
+
+import json
+import struct
+
+FORMATS = {"F32": "f", "F16": "e", "I64": "q"}
+
+
+def pack(dtype, values):
+    if dtype == "BF16":
+        return b"".join(struct.pack("<f", value)[2:] for value in values)
+    return struct.pack(f"<{len(values)}{FORMATS[dtype]}", *values)
+
+
+def unpack(dtype, data):
+    if dtype == "BF16":
+        return [struct.unpack("<f", b"\0\0" + data[i : i + 2])[0] for i in range(0, len(data), 2)]
+    return list(struct.unpack(f"<{len(data) // struct.calcsize(FORMATS[dtype])}{FORMATS[dtype]}",
+                              data))
+
+
+def make(tensors, metadata=None):
+    """tensors: {name: (dtype, shape, values)}. Returns the bytes of a file."""
+    header, data = {}, b""
+    if metadata is not None:
+        header["__metadata__"] = metadata
+    for name, (dtype, shape, values) in tensors.items():
+        part = pack(dtype, values)
+        header[name] = {"dtype": dtype, "shape": shape,
+                        "data_offsets": [len(data), len(data) + len(part)]}
+        data += part
+    return from_header(json.dumps(header).encode(), data)
+
+
+def from_header(header, data):
+    return struct.pack("<Q", len(header)) + header + data
+
+
+def parse(data):
+    """Returns ({name: (dtype, shape, values)}, metadata), in the order of the header."""
+    (length,) = struct.unpack_from("<Q", data)
+    header = json.loads(data[8 : 8 + length])
+    body = data[8 + length :]
+    metadata = header.pop("__metadata__", {})
+    tensors = {}
+    for name, entry in header.items():
+        begin, end = entry["data_offsets"]
+        tensors[name] = (entry["dtype"], entry["shape"], unpack(entry["dtype"], body[begin:end]))
+    return tensors, metadata

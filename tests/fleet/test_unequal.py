@@ -1,0 +1,198 @@
+"""A fleet of unequal devices: the aggregator measures the speeds that the settings draw, absences and
+late joiners come as planned, budgets are kept, and the global model is measured."""
+import json
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "end_to_end"))
+from harness import BIN, Aggregator, Workspace, check, main, run  # noqa: E402
+
+CLIENTS, ROUNDS = 6, 12
+DATA = "data.source=digits:train=600,test=100,size=16,seed=1"
+
+
+def federation(workspace, rounds=ROUNDS, cohort=CLIENTS, quorum=1, deadline="500ms",
+               codec="3lc:s=1", **train):
+    return Aggregator(workspace, {
+        "federation": {"model": "softmax:256-10", "seed": 5},
+        "round": {"cohort": cohort, "quorum": quorum, "min_clients": CLIENTS - 1, "rounds": rounds,
+                  "deadline": deadline, "come_back_min": "10ms", "come_back_max": "50ms"},
+        "train": {"local_steps": 4, "batch_size": 16, "learning_rate": 0.1} | train,
+        "codec": {"codec": codec},
+    }).start()
+
+
+def fleet(aggregator, *settings):
+    results = aggregator.workspace.path / "results.json"
+    options = [part for setting in settings for part in ("--set", setting)]
+    run(BIN / "tern-fleet", "run", "--results", results,
+        "--set", f"fleet.server={aggregator.url}", "--set", f"fleet.ca={aggregator.ca}",
+        "--set", f"fleet.join_code={aggregator.join_code(uses=CLIENTS + 1)}",
+        "--set", f"fleet.clients={CLIENTS}", "--set", DATA,
+        "--set", f"round.rounds={ROUNDS}", *options)
+    return json.loads(results.read_text())
+
+
+def refused_because(sentence, *command):
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True,
+                          timeout=60)
+    check(done.returncode != 0 and sentence in done.stderr, done.stderr)
+
+
+def participated(result):
+    """Rounds in which each client's update counted."""
+    rounds = {client: [] for client in range(1, CLIENTS + 1)}
+    for version, client in zip(result["record_version"], result["record_client"]):
+        rounds[client].append(version)
+    return rounds
+
+
+def speeds():
+    with Workspace() as workspace:
+        aggregator = federation(workspace, quorum=CLIENTS, deadline="30s")
+        result = fleet(aggregator, "fleet.speed=2", "fleet.speed_spread=20", "fleet.evaluate_every=5")
+        spent = {}
+        for client, steps, ms in zip(result["record_client"], result["record_steps"],
+                                     result["record_device_ms"]):
+            spent.setdefault(client, []).append(1000 * steps / ms)
+        check(len(spent) == CLIENTS, f"{spent}")
+        means = [sum(values) / len(values) for values in spent.values()]
+        check(all(max(values) < 1.02 * min(values) for values in spent.values()), f"{spent}")
+        check(1.9 < min(means) and max(means) < 41 and max(means) > 2 * min(means), f"{means}")
+        check(result["seconds"] < 20, "time of slow devices was waited for")
+        reported = [client["steps_per_second"] for client in aggregator.json("clients")
+                    if not client["evaluator"]]
+        check(all(min(abs(speed / mean - 1) for mean in means) < 0.1 for speed in reported),
+              f"the aggregator measured {reported}, not {means}")
+        measured = [i + 1 for i, accuracy in enumerate(result["accuracy"]) if accuracy is not None]
+        check(measured == [5, 10, 12], f"versions with an accuracy: {measured}")
+        check(result["final_accuracy"] == result["accuracy"][-1], "the last version counts")
+        global_model(aggregator, result)
+
+
+def lateness():
+    """Steps that take longer than the window: those devices' updates never count."""
+    with Workspace() as workspace:
+        aggregator = federation(workspace, rounds=4)
+        result = fleet(aggregator, "fleet.speed=2", "fleet.speed_spread=1000", "fleet.seed=6",
+                       "round.rounds=4")
+        rounds = participated(result)
+        in_time = [client for client, done in rounds.items() if done]
+        check(0 < len(in_time) < CLIENTS, f"rounds by client: {rounds}")
+        check(max(result["record_device_ms"]) <= 500, f"{result['record_device_ms']}")
+        check(all(done in ([], [1, 2, 3, 4]) for done in rounds.values()), f"{rounds}")
+
+
+def global_model(aggregator, result):
+    folder = aggregator.workspace.path
+    aggregator.kill(signal.SIGTERM)
+    aggregator.verb("export", folder / "model.f32")
+    run(BIN / "tern-fleet", "evaluate", "--set", DATA, folder / "results.json",
+        folder / "model.f32")
+    measured = json.loads((folder / "results.json").read_text())
+    check(0.2 < measured.pop("global_accuracy") <= 1 and measured.pop("global_loss") > 0, "global")
+    check(measured == result, "the rest of the results stays as it was")
+    damaged = bytearray((folder / "model.f32").read_bytes())
+    damaged[5] ^= 1
+    (folder / "model.f32").write_bytes(damaged)
+    refused_because("is not the model with which the run ended", BIN / "tern-fleet", "evaluate",
+                    "--set", DATA, folder / "results.json", folder / "model.f32")
+
+
+def absences():
+    with Workspace() as workspace:
+        aggregator = federation(workspace, codec="int8")
+        result = fleet(aggregator, "fleet.away=2:4-6", "fleet.join=1:3")
+        rounds = participated(result)
+        check(rounds[6] == list(range(1, ROUNDS + 1)), f"client 6: {rounds[6]}")
+        check(rounds[2] == [1, 2, 3] + list(range(7, ROUNDS + 1)), f"client 2: {rounds[2]}")
+        check(3 < min(rounds[1]) <= 6, f"client 1: {rounds[1]}")
+        arrivals = dict(zip(result["arrival_client"], zip(
+            result["arrival_version"], result["arrival_missed"], result["arrival_payload_down"],
+            result["arrival_accuracy"])))
+        check(sorted(arrivals) == [1, 2], f"{arrivals}")
+        version, missed, payload, accuracy = arrivals[2]
+        check((version, missed) == (6, 4) and payload > 0, f"back: {arrivals[2]}")
+        check(abs(accuracy - result["accuracy"][version - 1]) < 0.2, f"back: {arrivals[2]}")
+        check(arrivals[1][0] == arrivals[1][1] >= 3, f"joined: {arrivals[1]}")
+        chain = sum(result["round_trunk_down"][version - missed:version])
+        check(0 < payload < 1.5 * chain, f"{payload} beside the chain's {chain}")
+
+
+def missing():
+    outcomes = []
+    for _ in range(2):
+        with Workspace() as workspace:
+            # Whoever is there reports long before the deadline, on a slow machine, too.
+            aggregator = federation(workspace, rounds=5, deadline="2s")
+            result = fleet(aggregator, "fleet.absent=0.3", "fleet.seed=2", "round.rounds=5")
+            outcomes.append((result["record_version"], result["record_client"],
+                             result["model_hash"]))
+    check(outcomes[0] == outcomes[1], f"not the same absences: {outcomes}")
+    check(10 < len(outcomes[0][0]) < 30, f"{len(outcomes[0][0])} updates of 30")
+
+
+def missing_more_than_a_quorum():
+    """Everybody is wanted, so a round that somebody misses is given more time, in which they come."""
+    with Workspace() as workspace:
+        aggregator = federation(workspace, rounds=4, quorum=CLIENTS)
+        result = fleet(aggregator, "fleet.absent=0.3", "fleet.seed=2", "round.rounds=4")
+        rounds = participated(result)
+        # The first round does not wait for the last one to enrol.
+        check(all(done[-3:] == [2, 3, 4] for done in rounds.values()), f"{rounds}")
+        log = (workspace.path / "aggregator.log").read_text()
+        check("round-extended" in log, "nobody was missing")
+
+
+def diverging():
+    """One whose training fails leaves its worker to the others."""
+    with Workspace() as workspace:
+        aggregator = federation(workspace, deadline="30s", local_steps=100, learning_rate=100,
+                                weight_decay=1)
+        workspace.start(BIN / "tern-fleet", "run", "--results", workspace.path / "results.json",
+                        "--set", f"fleet.server={aggregator.url}", "--set",
+                        f"fleet.ca={aggregator.ca}", "--set",
+                        f"fleet.join_code={aggregator.join_code(uses=CLIENTS + 1)}", "--set",
+                        f"fleet.clients={CLIENTS}", "--set", DATA, "--set", "fleet.workers=1",
+                        log="fleet")
+        end = time.monotonic() + 30
+        failed = set()
+        while len(failed) < CLIENTS - 1:
+            check(time.monotonic() < end, f"only {failed} came to train")
+            log = (workspace.path / "fleet.log").read_text()
+            failed = set(re.findall("event=trouble client=(\\S+) .*training failed", log))
+            time.sleep(0.05)
+
+
+def budgets():
+    with Workspace() as workspace:
+        budget = 9000
+        result = fleet(federation(workspace), f"fleet.budget={budget}", "fleet.budget_spread=1000",
+                       "fleet.seed=4")
+        spent = {}
+        for client, up, down in zip(result["record_client"], result["record_wire_up"],
+                                    result["record_wire_down"]):
+            spent[client] = spent.get(client, 0) + up + down
+        rounds = {client: len(done) for client, done in participated(result).items()}
+        check(min(rounds.values()) < ROUNDS == max(rounds.values()), f"rounds by client: {rounds}")
+        check(result["rounds"] == ROUNDS, "the fleet ends although some have spent their bytes")
+
+
+def test():
+    speeds()
+    lateness()
+    absences()
+    missing()
+    missing_more_than_a_quorum()
+    diverging()
+    budgets()
+    refused_because("fleet.away", BIN / "tern-fleet", "run", "--set", DATA, "--set",
+                    "fleet.server=https://127.0.0.1:1", "--set", "fleet.join_code=x", "--set",
+                    "fleet.away=7:60")
+
+
+main(test)

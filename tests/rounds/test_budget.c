@@ -1,0 +1,289 @@
+// The budget policy: what a client may spend lasts, by density, by local steps and by invitations.
+#include "rounds/coarser.h"
+#include "rounds/steps.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+// cmocka wants the headers above first.
+#include <cmocka.h>
+
+#define VALUES 100000
+
+static struct tern_codec codec_of(const char *spec)
+{
+    struct tern_codec codec;
+    assert_int_equal(tern_codec_parse(spec, &codec, NULL), TERN_OK);
+    return codec;
+}
+
+static struct tern_steps_settings settings_of(const char *policy)
+{
+    struct tern_steps_settings settings = {.local_steps = 20,
+                                           .min_steps = 1,
+                                           .max_steps = 500,
+                                           .fraction = 0.5,
+                                           .interval = 2,
+                                           .coarse = 4.0,
+                                           .stages = 4,
+                                           .min_density = 0.002};
+    assert_int_equal(tern_steps_policy_from_name(policy, &settings.policy), TERN_OK);
+    return settings;
+}
+
+// A client whose last round took an update of 4205 B and 2000 B beside it.
+static struct tern_steps_facts facts_of(uint64_t left, double rounds)
+{
+    return (struct tern_steps_facts){
+        .steps_per_second = 10.0F,
+        .window_ms = 60000,
+        .values = VALUES,
+        .codec = codec_of("density:p=0.05,coder=range"),
+        .density = true,
+        .budget = {.budgeted = true,
+                   .left = left,
+                   .rounds = rounds,
+                   .update = 4205,
+                   .other = 2000,
+                   .update_codec = codec_of("density:p=0.05,coder=range")}};
+}
+
+static struct tern_steps_plan plan_for(const struct tern_steps_settings *settings,
+                                       const struct tern_steps_facts *facts)
+{
+    struct tern_steps_plan plan;
+    struct tern_steps_course course;
+    tern_steps_course_init(&course, settings);
+    tern_steps_for(settings, &course, facts, &plan);
+    return plan;
+}
+
+static void test_enough_bytes_change_nothing(void **state)
+{
+    (void)state;
+    struct tern_steps_settings settings = settings_of("budget");
+    struct tern_steps_facts facts = facts_of(62050000, 100);
+    struct tern_steps_plan plan = plan_for(&settings, &facts);
+    assert_int_equal(plan.local_steps, 20);
+    assert_false(plan.own_codec);
+    assert_non_null(
+        strstr(plan.reason.text, "budget: 62.05 MB left, 620.50 KB a round, takes 6.2"));
+    facts.budget.budgeted = false;
+    facts.budget.left = 0;
+    plan = plan_for(&settings, &facts);
+    assert_int_equal(plan.local_steps, 20);
+    assert_false(plan.own_codec);
+    assert_string_equal(plan.reason.text, "budget: none");
+}
+
+static void test_fewer_bytes_lower_the_density_and_raise_the_steps(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t left; // for 100 rounds
+        double density;
+        uint32_t steps;
+    } rows[] = {
+        {620600, 0.05, 20},                       // 6205 B
+        {620000, 0.02, 30},                       // 4018 B
+        {401900, 0.02, 30},  {401000, 0.01, 39},  // 3135 B
+        {300000, 0.005, 47}, {230000, 0.002, 54}, // 2285 B
+        {100000, 0.002, 54},                      // not enough even so
+    };
+    struct tern_steps_settings settings = settings_of("budget");
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct tern_steps_facts facts = facts_of(rows[i].left, 100);
+        struct tern_steps_plan plan = plan_for(&settings, &facts);
+        assert_int_equal(plan.codec.id, TERN_CODEC_DENSITY);
+        assert_int_equal(plan.codec.coder, TERN_CODER_RANGE);
+        assert_true(plan.codec.density == (float)rows[i].density);
+        assert_int_equal(plan.own_codec, rows[i].density < 0.05);
+        assert_int_equal(plan.local_steps, rows[i].steps);
+        assert_int_equal(plan.least_bytes, 2285);
+    }
+}
+
+// The budget is spent over the rounds and lasts, whatever it is.
+static void test_the_budget_lasts(void **state)
+{
+    (void)state;
+    struct tern_steps_settings settings = settings_of("budget");
+    for (uint64_t budget = 230000; budget < 700000; budget += 10000) {
+        uint64_t left = budget;
+        for (int round = 0; round < 100; round++) {
+            struct tern_steps_facts facts = facts_of(left, 100 - round);
+            struct tern_steps_plan plan = plan_for(&settings, &facts);
+            uint64_t takes = 2000 + (uint64_t)(VALUES * tern_coarser_bits(&plan.codec) / 8.0 + 1.0);
+            assert_true(takes <= left);
+            left -= takes;
+        }
+        assert_true(left < budget / 3 + 100000);
+    }
+}
+
+static void test_what_does_not_last_is_invited_less_often(void **state)
+{
+    (void)state;
+    struct tern_steps_settings settings = settings_of("budget");
+    struct tern_steps_facts facts = facts_of(114250, 100);
+    struct tern_steps_plan plan = plan_for(&settings, &facts);
+    assert_non_null(
+        strstr(plan.reason.text, "1.14 KB a round, takes 2.29 KB, so 1 of 2.00 rounds"));
+    assert_true(tern_budget_chance(&facts.budget, plan.least_bytes) > 0.499);
+    assert_true(tern_budget_chance(&facts.budget, plan.least_bytes) < 0.501);
+    facts.budget.left = 2284;
+    assert_true(tern_budget_chance(&facts.budget, plan.least_bytes) == 0.0);
+    facts.budget.left = 0;
+    plan = plan_for(&settings, &facts);
+    assert_true(plan.local_steps >= 1);
+    facts.budget.left = UINT64_MAX;
+    assert_true(tern_budget_chance(&facts.budget, plan.least_bytes) == 1.0);
+    assert_true(tern_budget_chance(&facts.budget, 0) == 1.0); // nothing is known
+    facts.budget.budgeted = false;
+    facts.budget.left = 0;
+    assert_true(tern_budget_chance(&facts.budget, 5000) == 1.0);
+}
+
+// A budget per round is as large in each: it is not spread over the month.
+static void test_a_budget_that_does_not_shrink_is_renewed(void **state)
+{
+    (void)state;
+    struct tern_budget budget = {.budgeted = true, .left = 10000, .rounds = 100};
+    assert_int_equal(tern_budget_allowance(&budget), 100);
+    budget.renewed = true;
+    assert_int_equal(tern_budget_allowance(&budget), 10000);
+    budget.renewed = false;
+    assert_int_equal(tern_budget_allowance(&budget), 100);
+    budget.rounds = 0.25;
+    assert_int_equal(tern_budget_allowance(&budget), 10000);
+}
+
+static void test_codecs_that_cannot_be_cut(void **state)
+{
+    (void)state;
+    struct tern_steps_settings settings = settings_of("budget");
+    struct tern_steps_facts facts = facts_of(300000, 100);
+    facts.density = false; // a small device without it
+    struct tern_steps_plan plan = plan_for(&settings, &facts);
+    assert_false(plan.own_codec);
+    assert_int_equal(plan.local_steps, 20);
+    assert_int_equal(plan.least_bytes, 6205);
+    facts.density = true;
+    facts.codec = codec_of("float32");
+    facts.budget.update_codec = facts.codec;
+    facts.budget.update = 400000;
+    plan = plan_for(&settings, &facts);
+    assert_false(plan.own_codec);
+    assert_int_equal(plan.least_bytes, 402000);
+    facts.codec = codec_of("sparse:p=0.05");
+    plan = plan_for(&settings, &facts);
+    assert_true(plan.own_codec);
+    assert_int_equal(plan.codec.id, TERN_CODEC_SPARSE);
+    assert_true(plan.codec.density == 0.002F);
+    facts.codec = codec_of("3lc:s=1,coder=zero-run");
+    plan = plan_for(&settings, &facts);
+    assert_int_equal(plan.codec.id, TERN_CODEC_DENSITY);
+    assert_int_equal(plan.codec.coder, TERN_CODER_ZERO_RUN);
+}
+
+// An update of another codec foretells the round's, so that a budget that grows is used again.
+static void test_density_goes_up_again(void **state)
+{
+    (void)state;
+    struct tern_steps_settings settings = settings_of("budget");
+    struct tern_steps_facts facts = facts_of(62050000, 100);
+    facts.budget.update_codec = codec_of("density:p=0.002,coder=range");
+    facts.budget.update = 285;
+    struct tern_steps_plan plan = plan_for(&settings, &facts);
+    assert_false(plan.own_codec);
+    assert_non_null(strstr(plan.reason.text, "takes 6.2"));
+}
+
+static void test_the_first_round_is_estimated(void **state)
+{
+    (void)state;
+    struct tern_steps_settings settings = settings_of("budget");
+    struct tern_steps_facts facts = facts_of(1000000, 100);
+    facts.budget.update = 0;
+    facts.budget.other = 0;
+    facts.budget.update_codec = (struct tern_codec){.id = TERN_CODEC_FLOAT32};
+    struct tern_steps_plan plan = plan_for(&settings, &facts);
+    assert_non_null(strstr(plan.reason.text, "(estimated)"));
+    assert_true(plan.own_codec);
+}
+
+static void test_with_a_deadline(void **state)
+{
+    (void)state;
+    struct tern_steps_settings settings = settings_of("fixed+deadline+budget");
+    struct tern_steps_facts facts = facts_of(230000, 100);
+    assert_int_equal(plan_for(&settings, &facts).local_steps, 54);
+    facts.window_ms = 6000; // 30 steps fit
+    assert_int_equal(plan_for(&settings, &facts).local_steps, 30);
+    facts.window_ms = 2000;
+    assert_int_equal(plan_for(&settings, &facts).local_steps, 10);
+    settings = settings_of("joint+budget");
+    facts.rounds = 100;
+    struct tern_steps_plan plan = plan_for(&settings, &facts);
+    assert_true(plan.own_codec && plan.codec.density == 0.002F);
+    assert_true(strlen(plan.reason.text) < sizeof plan.reason.text);
+}
+
+static void test_bits(void **state)
+{
+    (void)state;
+    double before = 0.0;
+    for (uint32_t p = 1; p <= 1000000; p += 999) {
+        struct tern_codec codec = {.id = TERN_CODEC_DENSITY, .density = (float)p / 1e6F};
+        double bits = tern_coarser_bits(&codec);
+        assert_true(bits > before && bits < 1.6);
+        before = bits;
+    }
+    struct tern_codec codec = codec_of("density:p=0.05");
+    assert_true(tern_coarser_bits(&codec) > 0.336 && tern_coarser_bits(&codec) < 0.337);
+}
+
+static void test_months(void **state)
+{
+    (void)state;
+    const uint64_t day = 86400000;
+    static const struct {
+        uint64_t now; // seconds
+        uint64_t left;
+    } rows[] = {
+        {0, 31 * 86400},          // 1970-01-01
+        {1706745599, 1},          // 2024-01-31 23:59:59
+        {1706745600, 29 * 86400}, // 2024-02-01, a leap year
+        {1675209600, 28 * 86400}, // 2023-02-01
+        {1704067199, 1},          // 2023-12-31 23:59:59
+        {4105123200, 28 * 86400}, // 2100-02-01, no leap year
+        {1795003200, 1080000},    // 2026-11-18 12:00
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        assert_int_equal(tern_budget_month_left_ms(rows[i].now * 1000), rows[i].left * 1000);
+    }
+    for (uint64_t now = 0; now < 60000 * day; now += 7 * day + 12345) {
+        uint64_t left = tern_budget_month_left_ms(now);
+        assert_true(left > 0 && left <= 31 * day);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_enough_bytes_change_nothing),
+        cmocka_unit_test(test_fewer_bytes_lower_the_density_and_raise_the_steps),
+        cmocka_unit_test(test_the_budget_lasts),
+        cmocka_unit_test(test_what_does_not_last_is_invited_less_often),
+        cmocka_unit_test(test_a_budget_that_does_not_shrink_is_renewed),
+        cmocka_unit_test(test_codecs_that_cannot_be_cut),
+        cmocka_unit_test(test_density_goes_up_again),
+        cmocka_unit_test(test_the_first_round_is_estimated),
+        cmocka_unit_test(test_with_a_deadline),
+        cmocka_unit_test(test_bits),
+        cmocka_unit_test(test_months),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

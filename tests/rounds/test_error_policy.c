@@ -1,0 +1,84 @@
+// What a client is told to do with its error buffer, and which reason wins.
+#include "rounds/error_policy.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+// cmocka wants the headers above first.
+#include <cmocka.h>
+
+#define KEEP TERN_DIRECTIVE_KEEP
+#define DECAY TERN_DIRECTIVE_DECAY
+#define RESET TERN_DIRECTIVE_RESET
+#define AHEAD TERN_DIRECTIVE_STEP_AHEAD
+
+struct row {
+    struct tern_error_settings settings;
+    struct tern_error_buffer_state state;
+    struct tern_error_choice choice;
+};
+
+static const struct row rows[] = {
+    {{KEEP, 0.5F, 1, 0.5F}, {.age = 12}, {KEEP, 0, "kept: 12 rounds old"}},
+    {{KEEP, 0.5F, 1, 0.5F}, {.age = 1}, {KEEP, 0, "kept: 1 round old"}},
+    {{DECAY, 0.5F, 1, 0}, {.age = 0}, {KEEP, 0, "kept: 0 rounds old"}},
+    {{DECAY, 0.5F, 1, 0}, {.age = 1}, {DECAY, 0.5F, "decayed 0.5: 1 round old"}},
+    {{DECAY, 0.5F, 1, 0}, {.age = 3}, {DECAY, 0.125F, "decayed 0.13: 3 rounds old"}},
+    {{DECAY, 0.5F, 3, 0}, {.age = 2}, {KEEP, 0, "kept: 2 rounds old"}},
+    {{DECAY, 0.5F, 3, 0}, {.age = 3}, {DECAY, 0.125F, "decayed 0.13: 3 rounds old"}},
+    {{DECAY, 0.5F, 0, 0}, {.age = 0}, {KEEP, 0, "kept: 0 rounds old"}},
+    {{DECAY, 1.0F, 1, 0}, {.age = 4000000000}, {DECAY, 1, "decayed 1: 4000000000 rounds old"}},
+    {{DECAY, 0.5F, 1, 0}, {.age = 4000000000}, {DECAY, 0, "decayed 0: 4000000000 rounds old"}},
+    {{DECAY, 0.7F, 1, 0}, {.age = 1}, {DECAY, 0.7F, "decayed 0.7: 1 round old"}},
+    {{DECAY, 0.0625F, 1, 0}, {.age = 2}, {DECAY, 0.00390625F, "decayed under 0.01: 2 rounds old"}},
+    {{DECAY, 0.0F, 1, 0}, {.age = 1}, {DECAY, 0, "decayed 0: 1 round old"}},
+    {{RESET, 0.5F, 4, 0}, {.age = 3}, {KEEP, 0, "kept: 3 rounds old"}},
+    {{RESET, 0.5F, 4, 0}, {.age = 4}, {RESET, 0, "reset: 4 rounds old"}},
+    {{AHEAD, 0.5F, 4, 0.25F}, {.age = 0}, {AHEAD, 0.25F, "step-ahead 0.25"}},
+    {{AHEAD, 0.5F, 4, 0.25F}, {.age = 9}, {AHEAD, 0.25F, "step-ahead 0.25"}},
+    // What wins.
+    {{AHEAD, 0.5F, 4, 0.25F}, {.empty = true, .age = 9}, {KEEP, 0, "kept: nothing in it"}},
+    {{RESET, 0.5F, 1, 0}, {.empty = true, .age = 9}, {KEEP, 0, "kept: nothing in it"}},
+    {{KEEP, 0.5F, 1, 0},
+     {.must_reset = true, .age = 0},
+     {RESET, 0, "reset: part of it was applied before"}},
+    {{DECAY, 0.5F, 1, 0},
+     {.must_reset = true, .empty = true, .age = 3},
+     {RESET, 0, "reset: part of it was applied before"}},
+};
+
+static void test_choices(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct tern_error_choice choice =
+            tern_error_policy_choose(&rows[i].settings, &rows[i].state);
+        assert_string_equal(choice.reason, rows[i].choice.reason);
+        assert_int_equal(choice.directive, rows[i].choice.directive);
+        assert_true(choice.factor == rows[i].choice.factor);
+    }
+}
+
+static void test_names(void **state)
+{
+    (void)state;
+    enum tern_error_directive policy = DECAY;
+    for (uint32_t i = 0; i < TERN_DIRECTIVE_COUNT; i++) {
+        assert_int_equal(tern_error_policy_from_name(tern_error_directive_name(i), &policy),
+                         TERN_OK);
+        assert_int_equal(policy, i);
+    }
+    assert_int_equal(tern_error_policy_from_name("stepahead", &policy), TERN_ERR_UNKNOWN);
+    assert_int_equal(policy, AHEAD);
+    assert_string_equal(tern_error_directive_name(TERN_DIRECTIVE_COUNT), "unknown");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_choices),
+        cmocka_unit_test(test_names),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

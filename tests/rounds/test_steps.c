@@ -1,0 +1,375 @@
+// Policies of local steps: names, fixed, deadline, adaptive, variance and joint, alone and
+// together.
+#include "rounds/steps.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+// cmocka wants the headers above first.
+#include <cmocka.h>
+
+static struct tern_steps_settings settings_of(const char *policy)
+{
+    struct tern_steps_settings settings = {.local_steps = 20,
+                                           .min_steps = 5,
+                                           .max_steps = 500,
+                                           .fraction = 0.5,
+                                           .interval = 2,
+                                           .gamma = 0.5,
+                                           .coarse = 4.0,
+                                           .stages = 4,
+                                           .min_density = 0.002};
+    assert_int_equal(tern_steps_policy_from_name(policy, &settings.policy), TERN_OK);
+    return settings;
+}
+
+static struct tern_steps_facts facts_of(float steps_per_second, uint64_t window_ms)
+{
+    struct tern_steps_facts facts = {
+        .steps_per_second = steps_per_second, .window_ms = window_ms, .values = 100000};
+    assert_int_equal(tern_codec_parse("density:p=0.1,coder=range", &facts.codec, NULL), TERN_OK);
+    return facts;
+}
+
+static struct tern_steps_plan plan_for(const struct tern_steps_settings *settings,
+                                       const struct tern_steps_course *course,
+                                       const struct tern_steps_facts *facts)
+{
+    struct tern_steps_plan plan;
+    struct tern_steps_course fresh;
+    tern_steps_course_init(&fresh, settings);
+    tern_steps_for(settings, course != NULL ? course : &fresh, facts, &plan);
+    assert_true(strlen(plan.reason.text) < sizeof plan.reason.text);
+    assert_true(plan.local_steps > 0);
+    return plan;
+}
+
+// --- Names
+
+static void test_names(void **state)
+{
+    (void)state;
+    static const char *const good[] = {
+        "fixed",           "deadline",    "budget",         "adaptive",
+        "variance",        "joint",       "fixed+deadline", "adaptive+deadline+budget",
+        "deadline+budget", "fixed+budget"};
+    static const char *const bad[] = {"",
+                                      "Fixed",
+                                      "deadline+",
+                                      "+deadline",
+                                      "fast",
+                                      "deadline+deadline",
+                                      "fixed+joint",
+                                      "fixed+fixed",
+                                      "adaptive+variance",
+                                      "deadline budget"};
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        unsigned policy = 99;
+        unsigned again = 77;
+        char name[TERN_STEPS_POLICY_MAX];
+        assert_int_equal(tern_steps_policy_from_name(good[i], &policy), TERN_OK);
+        tern_steps_policy_name(policy, name);
+        assert_string_equal(name, good[i]);
+        assert_int_equal(tern_steps_policy_from_name(name, &again), TERN_OK);
+        assert_int_equal(again, policy);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        unsigned policy = 99;
+        assert_int_equal(tern_steps_policy_from_name(bad[i], &policy), TERN_ERR_UNKNOWN);
+        assert_int_equal(policy, 99);
+    }
+    unsigned one;
+    unsigned two;
+    assert_int_equal(tern_steps_policy_from_name("budget+joint", &one), TERN_OK);
+    assert_int_equal(tern_steps_policy_from_name("joint+budget", &two), TERN_OK);
+    assert_int_equal(one, two);
+}
+
+// --- Fixed and deadline
+
+static void test_fixed_is_the_same_for_all(void **state)
+{
+    (void)state;
+    struct tern_steps_settings settings = settings_of("fixed");
+    struct tern_steps_facts facts = facts_of(1000.0F, 1);
+    struct tern_steps_plan plan = plan_for(&settings, NULL, &facts);
+    assert_int_equal(plan.local_steps, 20);
+    assert_string_equal(plan.reason.text, "fixed");
+    assert_false(plan.own_codec);
+}
+
+static void test_deadline_fits_the_speed_into_the_window(void **state)
+{
+    (void)state;
+    static const struct {
+        float speed;
+        uint64_t window;
+        uint32_t steps;
+        const char *reason;
+    } rows[] = {
+        {10.0F, 30000, 150, "deadline: 10.00 steps/s x 30.00 s x 0.50"},
+        {0.01F, 30000, 5, "deadline: 0.01 steps/s x 30.00 s x 0.50, at least 5"},
+        {1e9F, 30000, 500, "at most 500"},
+        {0.0F, 30000, 20, "deadline: speed not known yet"},
+        {NAN, 30000, 20, "not known"},
+        {-1.0F, 30000, 20, "not known"},
+        {3e38F, UINT64_MAX, 500, "at most 500"},
+        {10.0F, 0, 5, "at least 5"},
+    };
+    struct tern_steps_settings settings = settings_of("deadline");
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct tern_steps_facts facts = facts_of(rows[i].speed, rows[i].window);
+        struct tern_steps_plan plan = plan_for(&settings, NULL, &facts);
+        assert_int_equal(plan.local_steps, rows[i].steps);
+        assert_non_null(strstr(plan.reason.text, rows[i].reason));
+    }
+}
+
+static void test_deadline_after_another_only_cuts(void **state)
+{
+    (void)state;
+    struct tern_steps_settings settings = settings_of("fixed+deadline");
+    struct tern_steps_facts fast = facts_of(10.0F, 30000);
+    struct tern_steps_facts slow = facts_of(0.5F, 30000);
+    assert_int_equal(plan_for(&settings, NULL, &fast).local_steps, 20);
+    assert_string_equal(plan_for(&settings, NULL, &fast).reason.text,
+                        "fixed; deadline: 10.00 steps/s x 30.00 s x 0.50, all fit");
+    assert_int_equal(plan_for(&settings, NULL, &slow).local_steps, 7);
+}
+
+// --- Adaptive
+
+static void add_losses(struct tern_steps_course *course, const struct tern_steps_settings *settings,
+                       const float *losses, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct tern_steps_round round = {.mean_loss = losses[i]};
+        tern_steps_course_add(course, settings, &round);
+    }
+}
+
+static uint32_t steps_after(const char *policy, const float *losses, size_t count)
+{
+    struct tern_steps_settings settings = settings_of(policy);
+    struct tern_steps_course course;
+    struct tern_steps_facts facts = facts_of(10.0F, 30000);
+    tern_steps_course_init(&course, &settings);
+    add_losses(&course, &settings, losses, count);
+    return plan_for(&settings, &course, &facts).local_steps;
+}
+
+#define STEPS_AFTER(policy, ...)                                                                   \
+    steps_after(policy, (const float[]){__VA_ARGS__},                                              \
+                sizeof((const float[]){__VA_ARGS__}) / sizeof(float))
+
+static void test_adaptive_follows_the_root_of_the_loss(void **state)
+{
+    (void)state;
+    assert_int_equal(STEPS_AFTER("adaptive", 2.0F), 20);
+    assert_int_equal(STEPS_AFTER("adaptive", 2.0F, 1.0F), 20); // the interval is not full
+    // sqrt((1.0 + 0.62) / 2 / 2) x 20 = 12.73
+    assert_int_equal(STEPS_AFTER("adaptive", 2.0F, 1.0F, 0.62F), 13);
+    assert_int_equal(STEPS_AFTER("adaptive", 2.0F, 1.0F, 0.62F, 0.5F, 0.5F), 10);
+}
+
+static void test_adaptive_decays_when_the_loss_stalls(void **state)
+{
+    (void)state;
+    assert_int_equal(STEPS_AFTER("adaptive", 2.0F, 0.5F, 0.5F), 10);
+    assert_int_equal(STEPS_AFTER("adaptive", 2.0F, 0.5F, 0.5F, 0.5F, 0.5F), 5); // gamma x 10
+    assert_int_equal(STEPS_AFTER("adaptive", 2.0F, 3.0F, 3.0F), 10);            // it rose
+    assert_int_equal(STEPS_AFTER("adaptive", 2.0F, 2.0F, 2.0F, 2.0F, 2.0F, 2.0F, 2.0F, 2.0F, 2.0F),
+                     5);
+}
+
+static void test_adaptive_believes_no_nonsense(void **state)
+{
+    (void)state;
+    assert_int_equal(STEPS_AFTER("adaptive", NAN, INFINITY, -1.0F, 0.0F, 2.0F, 0.5F, NAN, 0.5F),
+                     10);
+    assert_int_equal(STEPS_AFTER("adaptive", NAN, NAN, NAN), 20);
+    assert_int_equal(STEPS_AFTER("adaptive", 1e-30F, 3e38F, 3e38F), 10);
+}
+
+static void test_adaptive_says_why(void **state)
+{
+    (void)state;
+    struct tern_steps_settings settings = settings_of("adaptive+deadline");
+    struct tern_steps_course course;
+    struct tern_steps_facts facts = facts_of(1.0F, 16000);
+    tern_steps_course_init(&course, &settings);
+    assert_int_equal(plan_for(&settings, &course, &facts).local_steps, 8);
+    add_losses(&course, &settings, (const float[]){2.0F, 0.5F, 0.5F}, 3);
+    struct tern_steps_plan plan = plan_for(&settings, &course, &facts);
+    assert_int_equal(plan.local_steps, 8);
+    assert_string_equal(plan.reason.text,
+                        "adaptive: loss 0.50 of 2.00; deadline: 1.00 steps/s x 16.00 s x 0.50");
+}
+
+// The course is what was added, in that order: a restart that adds the stored rounds has the same.
+static void test_the_course_is_a_function_of_the_rounds(void **state)
+{
+    (void)state;
+    struct tern_steps_settings settings = settings_of("variance");
+    struct tern_steps_course a;
+    struct tern_steps_course b;
+    tern_steps_course_init(&a, &settings);
+    for (int i = 0; i < 37; i++) {
+        struct tern_steps_round round = {2.0F / (float)(i + 1), 0.3F * (float)(i % 5), 20.0F};
+        tern_steps_course_add(&a, &settings, &round);
+        tern_steps_course_init(&b, &settings);
+        for (int j = 0; j <= i; j++) {
+            struct tern_steps_round again = {2.0F / (float)(j + 1), 0.3F * (float)(j % 5), 20.0F};
+            tern_steps_course_add(&b, &settings, &again);
+        }
+        assert_memory_equal(&a, &b, sizeof a);
+    }
+}
+
+// --- Variance
+
+static void test_variance_of_updates(void **state)
+{
+    (void)state;
+    // (1, 0) and (0, 1): mean square 1, mean (1/2, 1/2).
+    assert_true(tern_steps_variance(1.0, sqrt(0.5), 2) > 0.4999F);
+    assert_true(tern_steps_variance(1.0, sqrt(0.5), 2) < 0.5001F);
+    assert_true(tern_steps_variance(4.0, 2.0, 2) == 0.0F); // all alike
+    assert_true(tern_steps_variance(1.0, 0.0, 1) == 0.0F); // of one
+    assert_true(tern_steps_variance(1.0, 2.0, 5) == 0.0F); // another mean's norm
+    assert_true(tern_steps_variance(1.0, NAN, 5) == 0.0F);
+    assert_true(tern_steps_variance(INFINITY, 1.0, 5) == 0.0F);
+}
+
+static uint32_t steps_after_variance(double theta, const float *variances, size_t count)
+{
+    struct tern_steps_settings settings = settings_of("variance");
+    struct tern_steps_course course;
+    struct tern_steps_facts facts = facts_of(10.0F, 30000);
+    settings.theta = theta;
+    tern_steps_course_init(&course, &settings);
+    for (size_t i = 0; i < count; i++) {
+        uint32_t steps = plan_for(&settings, &course, &facts).local_steps;
+        struct tern_steps_round round = {1.0F, variances[i], (float)steps};
+        tern_steps_course_add(&course, &settings, &round);
+    }
+    return plan_for(&settings, &course, &facts).local_steps;
+}
+
+#define STEPS_AFTER_VARIANCE(theta, ...)                                                           \
+    steps_after_variance(theta, (const float[]){__VA_ARGS__},                                      \
+                         sizeof((const float[]){__VA_ARGS__}) / sizeof(float))
+
+static void test_variance_keeps_the_drift(void **state)
+{
+    (void)state;
+    // The first interval sets the threshold; a quarter of it allows twice the steps.
+    assert_int_equal(STEPS_AFTER_VARIANCE(0.0, 4.0F, 4.0F), 20);
+    assert_int_equal(STEPS_AFTER_VARIANCE(0.0, 4.0F, 4.0F, 1.0F, 1.0F), 40);
+    assert_int_equal(STEPS_AFTER_VARIANCE(0.0, 4.0F, 4.0F, 16.0F, 16.0F), 10);
+    assert_int_equal(STEPS_AFTER_VARIANCE(0.0, 4.0F, 4.0F, 4.0F, 4.0F), 20);
+    // At most twice and half at a time, and the bounds.
+    assert_int_equal(STEPS_AFTER_VARIANCE(1.0, 1e-9F, 1e-9F), 40);
+    assert_int_equal(STEPS_AFTER_VARIANCE(1.0, 1e9F, 1e9F), 10);
+    assert_int_equal(STEPS_AFTER_VARIANCE(1.0, 1e9F, 1e9F, 1e9F, 1e9F, 1e9F, 1e9F), 5);
+    // Rounds that tell nothing.
+    assert_int_equal(STEPS_AFTER_VARIANCE(1.0, 0.0F, NAN, INFINITY, -1.0F), 20);
+}
+
+// --- Joint
+
+static void test_joint_goes_from_coarse_to_fine_over_the_rounds(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t done;
+        uint32_t steps;
+        const char *codec; // "" = the round's
+    } rows[] = {
+        {0, 80, "density:p=0.025,coder=range"},
+        {24, 80, "density:p=0.025,coder=range"},
+        {25, 60, "density:p=0.033333,coder=range"},
+        {50, 40, "density:p=0.05,coder=range"},
+        {75, 20, ""},
+        {99, 20, ""},
+        {200, 20, ""},
+    };
+    struct tern_steps_settings settings = settings_of("joint");
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct tern_steps_course course;
+        struct tern_steps_facts facts = facts_of(10.0F, 30000);
+        char spec[TERN_CODEC_SPEC_MAX];
+        facts.rounds = 100;
+        tern_steps_course_init(&course, &settings);
+        course.rounds = rows[i].done;
+        struct tern_steps_plan plan = plan_for(&settings, &course, &facts);
+        assert_int_equal(plan.local_steps, rows[i].steps);
+        assert_int_equal(plan.own_codec, rows[i].codec[0] != '\0');
+        tern_codec_format(&plan.codec, spec);
+        assert_string_equal(spec, plan.own_codec ? rows[i].codec : "density:p=0.1,coder=range");
+    }
+}
+
+static void test_joint_by_the_loss_never_goes_back(void **state)
+{
+    (void)state;
+    assert_int_equal(STEPS_AFTER("joint", 2.0F), 80);
+    assert_int_equal(STEPS_AFTER("joint", 2.0F, 1.4F, 1.4F), 60);
+    assert_int_equal(STEPS_AFTER("joint", 2.0F, 0.9F, 0.9F), 40);
+    assert_int_equal(STEPS_AFTER("joint", 2.0F, 0.9F, 0.9F, 1.9F, 1.9F), 40);
+    assert_int_equal(STEPS_AFTER("joint", 2.0F, 0.1F, 0.1F), 20);
+    assert_int_equal(STEPS_AFTER("joint", 2.0F, 5.0F, 5.0F), 80);
+}
+
+static void test_joint_codecs(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *round;
+        const char *own; // NULL: the round's
+    } rows[] = {{"3lc:s=1", "3lc:s=1.75"},
+                {"3lc:s=1.75,coder=range", "3lc:s=1.9375,coder=range"},
+                {"3lc:s=1.995", "3lc:s=1.995"},
+                {"sparse:p=0.04", "sparse:p=0.01"},
+                {"density:p=0.000001", "density:p=0.000001"},
+                {"float32", NULL},
+                {"stochastic-ternary", NULL},
+                {"scalecom", NULL}};
+    struct tern_steps_settings settings = settings_of("joint");
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct tern_steps_facts facts = facts_of(10.0F, 30000);
+        char spec[TERN_CODEC_SPEC_MAX];
+        assert_int_equal(tern_codec_parse(rows[i].round, &facts.codec, NULL), TERN_OK);
+        struct tern_steps_plan plan = plan_for(&settings, NULL, &facts);
+        assert_int_equal(plan.local_steps, 80);
+        assert_int_equal(plan.own_codec, rows[i].own != NULL);
+        if (plan.own_codec) {
+            tern_codec_format(&plan.codec, spec);
+            assert_string_equal(spec, rows[i].own);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_fixed_is_the_same_for_all),
+        cmocka_unit_test(test_deadline_fits_the_speed_into_the_window),
+        cmocka_unit_test(test_deadline_after_another_only_cuts),
+        cmocka_unit_test(test_adaptive_follows_the_root_of_the_loss),
+        cmocka_unit_test(test_adaptive_decays_when_the_loss_stalls),
+        cmocka_unit_test(test_adaptive_believes_no_nonsense),
+        cmocka_unit_test(test_adaptive_says_why),
+        cmocka_unit_test(test_the_course_is_a_function_of_the_rounds),
+        cmocka_unit_test(test_variance_of_updates),
+        cmocka_unit_test(test_variance_keeps_the_drift),
+        cmocka_unit_test(test_joint_goes_from_coarse_to_fine_over_the_rounds),
+        cmocka_unit_test(test_joint_by_the_loss_never_goes_back),
+        cmocka_unit_test(test_joint_codecs),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

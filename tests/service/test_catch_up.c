@@ -1,0 +1,408 @@
+// Replicas of clients' own: one download for all who missed the same rounds, updates that count
+// only from the replica that their task named, and the ways of clients that are not known any more.
+#include "harness.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+// cmocka wants the headers above first.
+#include <cmocka.h>
+
+#define COUNT 650 // values of MODEL
+
+static struct harness harness;
+static uint64_t busy; // makes the rounds
+static uint64_t one;
+static uint64_t two;
+static uint8_t seed_id[TERN_SHA256_SIZE];
+static float seed_weights[COUNT];
+
+// Whoever reports first closes the round; all are always invited.
+static int setup(void **state)
+{
+    (void)state;
+    harness_make(&harness);
+    harness.config.round.cohort = 1;
+    harness.config.round.over_selection = 2.0;
+    harness.config.min_clients = 3;
+    assert_int_equal(
+        tern_codec_parse("density:p=0.1,coder=range", &harness.config.codec_down, NULL), TERN_OK);
+    assert_int_equal(tern_codec_parse("3lc:s=1", &harness.config.codec_up, NULL), TERN_OK);
+    harness.config.downloads.plan = TERN_DOWNLOADS_CHEAPEST;
+    harness.config.downloads.residual = 1.5;
+    harness.config.downloads.passes = 8;
+    assert_int_equal(
+        tern_codec_parse("3lc:s=1,coder=range", &harness.config.downloads.refine, NULL), TERN_OK);
+    harness.config.limits.replica_cache = 1 << 20;
+    harness_start(&harness);
+    busy = enroll(&harness, false);
+    one = enroll(&harness, false);
+    two = enroll(&harness, false);
+    seed_replica(&harness, seed_id, seed_weights);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    harness_free(&harness);
+    return 0;
+}
+
+static tern_CheckinReply ask(uint64_t id, tern_CheckinRequest request, const uint8_t *replica)
+{
+    uint8_t body[TERN_WIRE_MESSAGE_MAX];
+    tern_CheckinReply reply = tern_CheckinReply_init_zero;
+    size_t len = 0;
+    request.replica.size = TERN_SHA256_SIZE;
+    memcpy(request.replica.bytes, replica, TERN_SHA256_SIZE);
+    assert_int_equal(tern_wire_encode_checkin_request(&request, body, sizeof body, &len), TERN_OK);
+    struct answer answer = call(&harness, "POST", TERN_PATH_CHECKIN, harness.tokens[id], body, len);
+    if (answer.status == 200) {
+        assert_int_equal(
+            tern_wire_decode_checkin_reply(answer.body->data, answer.body->len, &reply), TERN_OK);
+    } else {
+        assert_int_equal(answer.status, 422);
+    }
+    answer_free(&answer);
+    return reply;
+}
+
+static tern_CheckinReply ask_plainly(uint64_t id, const uint8_t *replica)
+{
+    return ask(id, (tern_CheckinRequest)tern_CheckinRequest_init_zero, replica);
+}
+
+// Rounds that `busy` makes alone, along the trunk.
+static void run_rounds(unsigned rounds)
+{
+    static uint8_t replica[TERN_SHA256_SIZE];
+    static float weights[COUNT];
+    for (unsigned i = 0; i < rounds; i++) {
+        tern_UpdateReply reply = do_round(&harness, busy, i == 0 ? NULL : replica, 0.5F);
+        assert_true(reply.has_next);
+        if (i == 0) {
+            seed_replica(&harness, replica, weights);
+            tern_CheckinReply next = ask_plainly(busy, replica);
+            apply_downloads(&harness, &next.task, weights, replica, harness.tokens[busy]);
+        } else {
+            apply_downloads(&harness, &reply.next.task, weights, replica, harness.tokens[busy]);
+        }
+    }
+}
+
+static struct tern_db_replica_totals totals(void)
+{
+    struct tern_db *db = NULL;
+    struct tern_db_replica_totals found;
+    char why[256];
+    assert_int_equal(tern_db_open(harness.path, &db, why), TERN_OK);
+    assert_int_equal(tern_db_replica_totals(db, &found), TERN_OK);
+    tern_db_close(db);
+    return found;
+}
+
+static void expect_same_task(const tern_CheckinReply *a, const tern_CheckinReply *b)
+{
+    assert_int_equal(a->task.downloads_count, b->task.downloads_count);
+    for (pb_size_t i = 0; i < a->task.downloads_count; i++) {
+        assert_memory_equal(a->task.downloads[i].sha256.bytes, b->task.downloads[i].sha256.bytes,
+                            TERN_SHA256_SIZE);
+    }
+    assert_memory_equal(a->task.base.bytes, b->task.base.bytes, TERN_SHA256_SIZE);
+    assert_int_equal(a->task.base_version, b->task.base_version);
+}
+
+static void follow(const tern_CheckinReply *reply, uint8_t replica[TERN_SHA256_SIZE],
+                   float weights[COUNT])
+{
+    memcpy(replica, seed_id, TERN_SHA256_SIZE);
+    memcpy(weights, seed_weights, sizeof seed_weights);
+    apply_downloads(&harness, &reply->task, weights, replica, harness.tokens[one]);
+}
+
+static void test_who_misses_no_round_stays_on_the_trunk(void **state)
+{
+    (void)state;
+    run_rounds(10);
+    struct tern_db_replica_totals found = totals();
+    assert_int_equal(found.replicas, found.trunk);
+    assert_int_equal(found.trunk, 11);
+    assert_int_equal(found.downloads, 10);
+}
+
+// Also after a restart: nothing is encoded twice.
+static void test_all_who_missed_the_same_rounds_share_a_download(void **state)
+{
+    (void)state;
+    run_rounds(10);
+    uint64_t downloads = totals().downloads;
+    tern_CheckinReply first = ask_plainly(one, seed_id);
+    assert_true(first.has_task);
+    assert_in_range(first.task.downloads_count, 1, 3); // not the chain of 10
+    assert_int_equal(first.task.base_version, 10);
+    assert_int_equal(totals().downloads, downloads + first.task.downloads_count);
+    tern_CheckinReply second = ask_plainly(two, seed_id);
+    expect_same_task(&first, &second);
+    harness_restart(&harness);
+    second = ask_plainly(two, seed_id);
+    expect_same_task(&first, &second);
+    assert_int_equal(totals().downloads, downloads + first.task.downloads_count);
+}
+
+static int upload(uint64_t id, const tern_Task *task, enum tern_result *name)
+{
+    uint8_t *body;
+    size_t len = encode_update(&harness, task, 0.25F, 10, &body);
+    struct answer answer = put_update(&harness, id, task->round, 1, body, len);
+    int status = answer.status;
+    *name = answer_error_name(&answer);
+    answer_free(&answer);
+    free(body);
+    return status;
+}
+
+static void test_an_update_counts_from_its_tasks_base_alone(void **state)
+{
+    (void)state;
+    enum tern_result name = TERN_OK;
+    run_rounds(10);
+    tern_CheckinReply trunk = ask_plainly(busy, seed_id);
+    tern_CheckinReply own = ask_plainly(one, seed_id);
+    tern_Task wrong = own.task;
+    wrong.base.bytes[0] ^= 1;
+    assert_int_equal(upload(one, &wrong, &name), 422);
+    assert_int_equal(name, TERN_ERR_WRONG_REPLICA);
+    assert_int_equal(upload(one, &own.task, &name), 200);
+    (void)trunk;
+}
+
+// A power cut after the downloads: what is held by then is the base.
+static void test_who_holds_its_base_already_downloads_nothing(void **state)
+{
+    (void)state;
+    uint8_t replica[TERN_SHA256_SIZE];
+    float weights[COUNT];
+    enum tern_result name = TERN_OK;
+    run_rounds(10);
+    tern_CheckinReply task = ask_plainly(one, seed_id);
+    follow(&task, replica, weights);
+    tern_CheckinReply again = ask_plainly(one, replica);
+    assert_int_equal(again.task.downloads_count, 0);
+    assert_memory_equal(again.task.base.bytes, replica, TERN_SHA256_SIZE);
+    assert_int_equal(upload(one, &again.task, &name), 200);
+}
+
+static bool starts_at_seed(const tern_CheckinReply *reply)
+{
+    tern_Download download;
+    struct tern_span container;
+    char path[TERN_PATH_MAX];
+    tern_path_download(reply->task.downloads[0].sha256.bytes, path);
+    struct answer answer = call(&harness, "GET", path, harness.tokens[one], NULL, 0);
+    assert_int_equal(answer.status, 200);
+    assert_int_equal(
+        tern_wire_decode_download(answer.body->data, answer.body->len, &download, &container),
+        TERN_OK);
+    answer_free(&answer);
+    return download.kind == tern_DownloadKind_DOWNLOAD_DELTA &&
+           memcmp(download.from.bytes, seed_id, TERN_SHA256_SIZE) == 0;
+}
+
+static void test_an_unknown_replica_leads_from_the_seed_or_a_snapshot(void **state)
+{
+    (void)state;
+    static const uint8_t unknown[TERN_SHA256_SIZE] = {9};
+    uint32_t ternary = 1u << TERN_CODEC_3LC | 1u << TERN_CODEC_DENSITY;
+    run_rounds(3);
+    tern_CheckinReply snapshot = ask_plainly(one, unknown);
+    assert_true(snapshot.has_task && !starts_at_seed(&snapshot));
+    tern_CheckinReply seed =
+        ask(one, (tern_CheckinRequest){.codecs = ternary, .from_seed = true}, unknown);
+    assert_true(seed.has_task && starts_at_seed(&seed));
+    float weights[COUNT];
+    uint8_t replica[TERN_SHA256_SIZE];
+    follow(&seed, replica, weights);
+    // Neither snapshots nor the seed.
+    tern_CheckinReply none = ask(one, (tern_CheckinRequest){.codecs = ternary}, unknown);
+    assert_false(none.has_task);
+}
+
+static bool is_known(const uint8_t id[TERN_SHA256_SIZE])
+{
+    struct tern_db *db = NULL;
+    struct tern_db_replica row;
+    char why[256];
+    assert_int_equal(tern_db_open(harness.path, &db, why), TERN_OK);
+    enum tern_result found = tern_db_replica_get(db, id, &row);
+    tern_db_close(db);
+    assert_true(found == TERN_OK || found == TERN_ERR_NOT_FOUND);
+    return found == TERN_OK;
+}
+
+// Rounds go by, and what is dirty is written, until collections have come round.
+static void let_rounds_pass(unsigned rounds)
+{
+    for (unsigned i = 0; i < rounds; i++) {
+        run_rounds(1);
+        test_advance(2000);
+    }
+}
+
+static void test_what_is_held_is_kept_and_what_was_left_is_not(void **state)
+{
+    (void)state;
+    uint8_t held[TERN_SHA256_SIZE];
+    uint8_t next[TERN_SHA256_SIZE];
+    float weights[COUNT];
+    enum tern_result name = TERN_OK;
+    run_rounds(10);
+    tern_CheckinReply task = ask_plainly(one, seed_id);
+    tern_CheckinReply offered = ask(two, (tern_CheckinRequest){.downloads_max = 1}, seed_id);
+    assert_true(offered.has_task);
+    follow(&task, held, weights);
+    assert_int_equal(upload(one, &task.task, &name), 200);
+    let_rounds_pass(30);
+    assert_true(is_known(held)); // nobody else holds it, and it is old
+    tern_CheckinReply later = ask_plainly(one, held);
+    memcpy(next, held, TERN_SHA256_SIZE);
+    apply_downloads(&harness, &later.task, weights, next, harness.tokens[one]);
+    assert_int_equal(upload(one, &later.task, &name), 200);
+    ask_plainly(one, seed_id); // its disk was lost
+    let_rounds_pass(30);
+    assert_false(is_known(next));
+    assert_false(is_known(held));
+}
+
+// Rounds until the replica of an early version, which the versions still name, is in the book no
+// more.
+static void make_a_version_go(uint8_t replica[TERN_SHA256_SIZE])
+{
+    struct tern_db *db = NULL;
+    struct tern_db_version version;
+    char why[256];
+    harness.config.limits.keep_versions = 4;
+    harness_restart(&harness);
+    let_rounds_pass(70);
+    assert_int_equal(tern_db_open(harness.path, &db, why), TERN_OK);
+    assert_int_equal(tern_db_version_get(db, 3, &version), TERN_OK);
+    tern_db_close(db);
+    memcpy(replica, version.replica, TERN_SHA256_SIZE);
+    assert_false(is_known(replica));
+}
+
+static uint32_t bytes_of(const tern_Task *task)
+{
+    uint32_t sum = 0;
+    for (pb_size_t i = 0; i < task->downloads_count; i++) {
+        sum += task->downloads[i].size;
+    }
+    return sum;
+}
+
+static void expect_bytes_counted(void)
+{
+    struct tern_service_facts facts;
+    struct tern_db_replica_totals found = totals();
+    tern_service_facts(harness.service, &facts);
+    assert_int_equal(facts.replica_bytes, found.whole_bytes + found.download_bytes);
+}
+
+// What is taken for the size of the store is what it is, also once snapshots are forgotten.
+static void test_bytes_are_counted(void **state)
+{
+    (void)state;
+    static const uint8_t unknown[TERN_SHA256_SIZE] = {9};
+    uint64_t judge = enroll(&harness, true);
+    let_rounds_pass(4);
+    uint64_t before = totals().download_bytes;
+    tern_CheckinReply reply = ask_plainly(judge, unknown);
+    assert_int_equal(reply.task.downloads_count, 1);
+    assert_true(totals().download_bytes > before + COUNT * 4);
+    expect_bytes_counted();
+    let_rounds_pass(12);
+    expect_bytes_counted();
+    assert_true(totals().download_bytes < before * 4); // of 16 versions, without the snapshot
+}
+
+// Before the first version no delta leads anywhere, not from the seed either.
+static void test_nothing_leads_to_version_0_without_snapshots(void **state)
+{
+    (void)state;
+    static const uint8_t unknown[TERN_SHA256_SIZE] = {9};
+    uint32_t ternary = 1u << TERN_CODEC_3LC | 1u << TERN_CODEC_DENSITY;
+    tern_CheckinReply none =
+        ask(one, (tern_CheckinRequest){.codecs = ternary, .from_seed = true}, unknown);
+    assert_false(none.has_task); // 422: the others' check-ins are none of its business
+    assert_true(ask_plainly(one, unknown).has_task);
+}
+
+// A backup from long ago, on a client that takes everything, and on one that takes no snapshots.
+static void test_a_version_that_is_gone_is_led_like_what_is_unknown(void **state)
+{
+    (void)state;
+    uint8_t gone[TERN_SHA256_SIZE];
+    make_a_version_go(gone);
+    tern_CheckinReply able = ask(
+        one, (tern_CheckinRequest){.codecs = UINT32_MAX, .coders = UINT32_MAX, .from_seed = true},
+        gone);
+    assert_true(able.has_task);
+    assert_int_equal(able.task.base_version, 70);
+    assert_true(bytes_of(&able.task) < COUNT * 2); // float32 takes twice that
+    uint32_t ternary = 1u << TERN_CODEC_3LC | 1u << TERN_CODEC_DENSITY;
+    tern_CheckinReply small =
+        ask(two, (tern_CheckinRequest){.codecs = ternary, .from_seed = true}, gone);
+    assert_true(small.has_task && starts_at_seed(&small));
+    tern_CheckinReply none = ask(two, (tern_CheckinRequest){.codecs = ternary}, gone);
+    assert_false(none.has_task);
+}
+
+static uint64_t searches(void)
+{
+    struct tern_service_facts facts;
+    tern_service_facts(harness.service, &facts);
+    return facts.ways;
+}
+
+// Searches encode while everybody waits: names that a client makes up must not start any, and what
+// else it varies no more than a few.
+static void test_one_client_cannot_make_the_service_search_for_ever(void **state)
+{
+    (void)state;
+    uint8_t unknown[TERN_SHA256_SIZE] = {9};
+    run_rounds(3);
+    uint64_t before = searches();
+    for (uint8_t i = 0; i < 100; i++) {
+        unknown[1] = i;
+        assert_true(ask_plainly(one, unknown).has_task);
+    }
+    assert_int_equal(searches(), before + 1);
+    for (uint32_t i = 1; i <= 60; i++) {
+        ask(one, (tern_CheckinRequest){.downloads_max = i}, unknown);
+    }
+    assert_in_range(searches(), before + 2, before + 50);
+    assert_false(ask(one, (tern_CheckinRequest){.downloads_max = 61}, unknown).has_task);
+    assert_true(ask_plainly(two, seed_id).has_task);
+    run_rounds(1);
+    assert_true(ask(one, (tern_CheckinRequest){.downloads_max = 61}, unknown).has_task);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_who_misses_no_round_stays_on_the_trunk),
+        TEST(test_all_who_missed_the_same_rounds_share_a_download),
+        TEST(test_an_update_counts_from_its_tasks_base_alone),
+        TEST(test_who_holds_its_base_already_downloads_nothing),
+        TEST(test_what_is_held_is_kept_and_what_was_left_is_not),
+        TEST(test_an_unknown_replica_leads_from_the_seed_or_a_snapshot),
+        TEST(test_one_client_cannot_make_the_service_search_for_ever),
+        TEST(test_nothing_leads_to_version_0_without_snapshots),
+        TEST(test_bytes_are_counted),
+        TEST(test_a_version_that_is_gone_is_led_like_what_is_unknown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,398 @@
+// The error ledger of a running service: what is found out about error buffers, and what clients
+// are told to do with them.
+#include "harness.h"
+
+#include "rounds/error_watch.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+// cmocka wants the headers above first.
+#include <cmocka.h>
+
+static struct harness harness;
+
+static int setup(void **state)
+{
+    (void)state;
+    harness_make(&harness);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    harness_free(&harness);
+    return 0;
+}
+
+// --- A device, as far as the ledger sees it
+
+struct device {
+    uint64_t client;
+    uint32_t generation;
+    uint32_t sequence;
+    float norm;
+    tern_Task task; // as last given
+    bool has_task;
+    uint8_t *body; // its last update
+    size_t len;
+};
+
+static struct device device(uint32_t generation)
+{
+    return (struct device){.client = enroll(&harness, false), .generation = generation};
+}
+
+static tern_ErrorFacts facts_of(const struct device *it)
+{
+    return (tern_ErrorFacts){.generation = it->generation,
+                             .sequence = it->sequence,
+                             .norm = it->norm,
+                             .maximum = it->norm / 2.0F};
+}
+
+static void check_in(struct device *it)
+{
+    tern_CheckinRequest request = tern_CheckinRequest_init_zero;
+    tern_CheckinReply reply;
+    uint8_t body[TERN_WIRE_MESSAGE_MAX];
+    size_t len = 0;
+    request.has_error = true;
+    request.error = facts_of(it);
+    assert_int_equal(tern_wire_encode_checkin_request(&request, body, sizeof body, &len), TERN_OK);
+    struct answer answer =
+        call(&harness, "POST", TERN_PATH_CHECKIN, harness.tokens[it->client], body, len);
+    assert_int_equal(answer.status, 200);
+    assert_int_equal(tern_wire_decode_checkin_reply(answer.body->data, answer.body->len, &reply),
+                     TERN_OK);
+    answer_free(&answer);
+    it->has_task = reply.has_task;
+    it->task = reply.task;
+}
+
+// Encodes an update of its task, as the directive says.
+static void encode(struct device *it, float value)
+{
+    uint8_t *plain;
+    tern_Update message;
+    struct tern_span container;
+    assert_true(it->has_task);
+    if (it->task.error_directive == tern_ErrorDirective_ERROR_RESET) {
+        it->generation += 0x100;
+        it->sequence = 0;
+    }
+    it->sequence++;
+    it->norm = 0.5F;
+    size_t len = encode_update(&harness, &it->task, value, 10, &plain);
+    assert_int_equal(tern_wire_decode_update(plain, len, &message, &container), TERN_OK);
+    message.has_error = true;
+    message.error = facts_of(it);
+    free(it->body);
+    it->body = malloc(len + TERN_WIRE_OVERHEAD);
+    assert_non_null(it->body);
+    assert_int_equal(
+        tern_wire_encode_update(&message, container, it->body, len + TERN_WIRE_OVERHEAD, &it->len),
+        TERN_OK);
+    free(plain);
+}
+
+static int put(const struct device *it)
+{
+    struct answer answer =
+        put_update(&harness, it->client, it->task.round, it->sequence, it->body, it->len);
+    int status = answer.status;
+    answer_free(&answer);
+    return status;
+}
+
+static void take_part(struct device *it)
+{
+    check_in(it);
+    encode(it, 0.25F);
+    assert_int_equal(put(it), 200);
+}
+
+static struct tern_db_ledger ledger_of(const struct device *it)
+{
+    struct tern_db *reader;
+    struct tern_db_ledger row;
+    char why[256];
+    assert_int_equal(tern_db_open(harness.path, &reader, why), TERN_OK);
+    assert_int_equal(tern_db_ledger_get(reader, it->client, &row), TERN_OK);
+    tern_db_close(reader);
+    return row;
+}
+
+static void drop(struct device *it)
+{
+    free(it->body);
+    it->body = NULL;
+}
+
+// --- What is found
+
+static void test_honest_trouble_is_no_finding(void **state)
+{
+    (void)state;
+    harness_start(&harness);
+    struct device one = device(0xa1);
+    struct device two = device(0xb2);
+    for (int round = 1; round <= 3; round++) {
+        take_part(&one);
+        assert_int_equal(put(&one), 200); // the answer was lost
+        harness_restart(&harness);
+        assert_int_equal(put(&one), 200);
+        take_part(&two);
+    }
+    check_in(&one);
+    encode(&one, 0.5F);
+    take_part(&two);
+    test_advance(60001);
+    check_in(&two);                   // the round is closed without the other's update
+    assert_int_equal(put(&one), 410); // which takes it back
+    one.norm = 0.75F;
+    check_in(&one);
+    const struct tern_db_ledger row = ledger_of(&one);
+    assert_int_equal(row.finding, TERN_FINDING_NONE);
+    assert_int_equal(row.sequence, 4);
+    assert_int_equal(row.round, 3);
+    assert_true(row.norm == 0.75F);
+    one.norm = 1.0F; // a change was held back by a budget
+    check_in(&one);
+    assert_true(ledger_of(&one).norm == 1.0F);
+    encode(&one, 0.5F);
+    assert_int_equal(put(&one), 200);
+    assert_int_equal(ledger_of(&one).finding, TERN_FINDING_NONE);
+    assert_int_equal(ledger_of(&two).finding, TERN_FINDING_NONE);
+    drop(&one);
+    drop(&two);
+}
+
+// A backup of two rounds ago: it is told to reset at once, and named when it has obeyed.
+static void test_restored_backup_is_reset(void **state)
+{
+    (void)state;
+    harness_start(&harness);
+    struct device one = device(0xa1);
+    struct device two = device(0xb2);
+    for (int round = 1; round <= 3; round++) {
+        take_part(&one);
+        take_part(&two);
+    }
+    one.sequence = 1;
+    check_in(&one);
+    assert_int_equal(one.task.error_directive, tern_ErrorDirective_ERROR_RESET);
+    assert_string_equal(ledger_of(&one).reason, "reset: part of it was applied before");
+    check_in(&two);
+    assert_int_equal(two.task.error_directive, tern_ErrorDirective_ERROR_KEEP);
+    harness_restart(&harness);
+    check_in(&one); // the doubt was in memory alone; the task says the same
+    assert_int_equal(one.task.error_directive, tern_ErrorDirective_ERROR_RESET);
+    encode(&one, 0.25F);
+    assert_int_equal(put(&one), 200);
+    struct tern_db_ledger row = ledger_of(&one);
+    assert_int_equal(row.finding, TERN_FINDING_RESTORED);
+    assert_true(row.finding_ms > 0);
+    assert_int_equal(row.generation, 0x1a1);
+    assert_int_equal(row.previous_generation, 0xa1);
+    take_part(&two);
+    check_in(&one);
+    assert_int_equal(one.task.error_directive, tern_ErrorDirective_ERROR_KEEP);
+    drop(&one);
+    drop(&two);
+}
+
+static void test_lost_buffer_is_named(void **state)
+{
+    (void)state;
+    harness_start(&harness);
+    struct device one = device(0xa1);
+    struct device two = device(0xb2);
+    take_part(&one);
+    take_part(&two);
+    one.generation = 0xff;
+    one.sequence = 0;
+    one.norm = 0.0F;
+    take_part(&one);
+    assert_int_equal(one.task.error_directive, tern_ErrorDirective_ERROR_KEEP);
+    assert_int_equal(ledger_of(&one).finding, TERN_FINDING_LOST);
+    assert_int_equal(ledger_of(&one).generation, 0xff);
+    drop(&one);
+    drop(&two);
+}
+
+// A client that makes up a buffer for each check-in is told of once a minute.
+static void test_what_is_found_again_at_once_is_not_said_again(void **state)
+{
+    (void)state;
+    harness_start(&harness);
+    struct device one = device(0xa1);
+    one.norm = 1.0F;
+    for (unsigned i = 0; i < 4; i++) {
+        one.generation++;
+        check_in(&one);
+    }
+    assert_int_equal(ledger_of(&one).finding, TERN_FINDING_LOST);
+    const uint64_t said = ledger_of(&one).finding_ms;
+    for (unsigned i = 0; i < 20; i++) {
+        test_advance(1000);
+        one.generation++;
+        check_in(&one);
+    }
+    assert_int_equal(ledger_of(&one).finding_ms, said);
+    for (unsigned i = 0; i < 3; i++) {
+        test_advance(30000);
+        one.generation++;
+        check_in(&one);
+    }
+    assert_true(ledger_of(&one).finding_ms > said);
+}
+
+// Two devices with one identity do the same round: whoever comes second is refused, and both are
+// told to start anew.
+static void test_clones_are_named(void **state)
+{
+    (void)state;
+    harness_start(&harness);
+    struct device one = device(0xa1);
+    struct device two = device(0xb2);
+    take_part(&one);
+    take_part(&two);
+    struct device clone = one;
+    clone.body = NULL;
+    check_in(&one);
+    check_in(&clone);
+    encode(&one, 0.25F);
+    encode(&clone, 0.75F);
+    assert_int_equal(put(&one), 200);
+    assert_int_equal(ledger_of(&one).finding, TERN_FINDING_NONE);
+    assert_int_equal(put(&clone), 409);
+    assert_int_equal(ledger_of(&one).finding, TERN_FINDING_CLONED);
+    const uint64_t found = ledger_of(&one).finding_ms;
+    test_advance(5);
+    assert_int_equal(put(&clone), 409);
+    assert_int_equal(ledger_of(&one).finding_ms, found);
+    take_part(&two);
+    check_in(&clone);
+    assert_int_equal(clone.task.error_directive, tern_ErrorDirective_ERROR_RESET);
+    drop(&one);
+    drop(&two);
+    drop(&clone);
+}
+
+static void test_garbage_is_no_clone(void **state)
+{
+    (void)state;
+    harness_start(&harness);
+    struct device one = device(0xa1);
+    struct device two = device(0xb2);
+    take_part(&one);
+    struct answer answer =
+        put_update(&harness, one.client, 1, one.sequence, (const uint8_t *)"\xff\xff", 2);
+    assert_int_equal(answer.status, 409);
+    answer_free(&answer);
+    assert_int_equal(ledger_of(&one).finding, TERN_FINDING_NONE);
+    drop(&one);
+    drop(&two);
+}
+
+// --- What is told
+
+// The other's rounds go by until the first is `age` rounds old.
+static void stay_away(struct device *other, uint32_t age)
+{
+    for (uint32_t i = 0; i < age; i++) {
+        take_part(other);
+        test_advance(60001);
+        check_in(other); // closes the round
+    }
+}
+
+static void test_old_buffers_decay(void **state)
+{
+    (void)state;
+    harness.config.error =
+        (struct tern_error_settings){.policy = TERN_DIRECTIVE_DECAY, .gamma = 0.5F, .after = 2};
+    harness_start(&harness);
+    struct device one = device(0xa1);
+    struct device two = device(0xb2);
+    take_part(&one);
+    take_part(&two);
+    stay_away(&two, 3);
+    assert_int_equal(two.task.error_directive, tern_ErrorDirective_ERROR_KEEP);
+    check_in(&one);
+    assert_int_equal(one.task.error_directive, tern_ErrorDirective_ERROR_DECAY);
+    assert_true(one.task.decay == 0.125F);
+    struct tern_db_ledger row = ledger_of(&one);
+    assert_int_equal(row.directive, TERN_DIRECTIVE_DECAY);
+    assert_true(row.factor == 0.125F);
+    assert_string_equal(row.reason, "decayed 0.13: 3 rounds old");
+    harness.config.error.policy = TERN_DIRECTIVE_KEEP;
+    harness_restart(&harness);
+    check_in(&one); // a repeated task says the same
+    assert_int_equal(one.task.error_directive, tern_ErrorDirective_ERROR_DECAY);
+    assert_true(one.task.decay == 0.125F);
+    encode(&one, 0.25F);
+    assert_int_equal(put(&one), 200);
+    assert_int_equal(ledger_of(&one).finding, TERN_FINDING_NONE);
+    drop(&one);
+    drop(&two);
+}
+
+static void test_old_buffers_are_reset(void **state)
+{
+    (void)state;
+    harness.config.error = (struct tern_error_settings){.policy = TERN_DIRECTIVE_RESET, .after = 2};
+    harness_start(&harness);
+    struct device one = device(0xa1);
+    struct device two = device(0xb2);
+    take_part(&one);
+    take_part(&two);
+    stay_away(&two, 2);
+    take_part(&one);
+    assert_int_equal(one.task.error_directive, tern_ErrorDirective_ERROR_RESET);
+    const struct tern_db_ledger row = ledger_of(&one);
+    assert_string_equal(row.reason, "reset: 2 rounds old");
+    assert_int_equal(row.finding, TERN_FINDING_NONE); // it was ordered
+    assert_int_equal(row.generation, 0x1a1);
+    drop(&one);
+    drop(&two);
+}
+
+static void test_step_ahead_is_told(void **state)
+{
+    (void)state;
+    harness.config.error =
+        (struct tern_error_settings){.policy = TERN_DIRECTIVE_STEP_AHEAD, .step_ahead = 0.25F};
+    harness_start(&harness);
+    struct device one = device(0xa1);
+    struct device two = device(0xb2);
+    take_part(&one);
+    assert_int_equal(one.task.error_directive, tern_ErrorDirective_ERROR_KEEP); // nothing in it
+    take_part(&two);
+    take_part(&one);
+    assert_int_equal(one.task.error_directive, tern_ErrorDirective_ERROR_STEP_AHEAD);
+    assert_true(one.task.step_ahead == 0.25F && one.task.decay == 0.0F);
+    assert_string_equal(ledger_of(&one).reason, "step-ahead 0.25");
+    drop(&one);
+    drop(&two);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_what_is_found_again_at_once_is_not_said_again),
+        TEST(test_honest_trouble_is_no_finding),
+        TEST(test_restored_backup_is_reset),
+        TEST(test_lost_buffer_is_named),
+        TEST(test_clones_are_named),
+        TEST(test_garbage_is_no_clone),
+        TEST(test_old_buffers_decay),
+        TEST(test_old_buffers_are_reset),
+        TEST(test_step_ahead_is_told),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

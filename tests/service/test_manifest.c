@@ -1,0 +1,216 @@
+// A federation whose model came with a manifest: what clients are given, that nobody moves what is
+// frozen, and that its first version is where replays begin.
+#include "harness.h"
+
+#include "service/replay.h"
+#include "tensor/manifest.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+// cmocka wants the headers above first.
+#include <cmocka.h>
+
+enum { CODED = 600, DENSE = 20, FROZEN = 30, COUNT = CODED + DENSE + FROZEN };
+
+static struct harness harness;
+static uint8_t manifest[TERN_MANIFEST_MAX];
+static size_t manifest_len;
+static float first[COUNT];
+
+static void add(struct tern_model *model, const char *name, uint32_t count, enum tern_rule rule)
+{
+    assert_int_equal(tern_model_add_by_rule(model, name, &count, 1, rule), TERN_OK);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    static struct tern_model made;
+    tern_model_clear(&made);
+    add(&made, "frozen", FROZEN, TERN_RULE_SKIP);
+    add(&made, "mean", DENSE, TERN_RULE_DENSE);
+    add(&made, "weight", CODED, TERN_RULE_COMPRESS);
+    manifest_len = tern_manifest_encode(&made, manifest);
+    for (int i = 0; i < COUNT; i++) {
+        first[i] = (float)(i % 9 - 4) / 8.0F;
+    }
+    harness_make_imported(&harness, manifest, manifest_len, first);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    harness_free(&harness);
+    return 0;
+}
+
+static struct answer get(const uint8_t sha256[TERN_SHA256_SIZE], uint64_t client)
+{
+    char path[TERN_PATH_MAX];
+    tern_path_download(sha256, path);
+    return call(&harness, "GET", path, client != 0 ? harness.tokens[client] : NULL, NULL, 0);
+}
+
+static void test_the_manifest_goes_by_its_hash(void **state)
+{
+    (void)state;
+    uint8_t other[TERN_SHA256_SIZE];
+    harness_start(&harness);
+    uint64_t one = enroll(&harness, false);
+    struct answer answer = get(harness.model.hash, one);
+    assert_int_equal(answer.status, 200);
+    assert_int_equal(answer.body->len, manifest_len);
+    assert_memory_equal(answer.body->data, manifest, manifest_len);
+    answer_free(&answer);
+    answer = get(harness.model.hash, 0); // a stranger
+    assert_int_equal(answer.status, 401);
+    answer_free(&answer);
+    memcpy(other, harness.model.hash, sizeof other);
+    other[0] ^= 1;
+    answer = get(other, one);
+    assert_int_equal(answer.status, 404);
+    answer_free(&answer);
+}
+
+// Brings a client that holds nothing to its first task, and checks what it is then.
+static tern_CheckinReply begin(uint64_t client, float weights[COUNT],
+                               uint8_t replica[TERN_SHA256_SIZE])
+{
+    tern_CheckinReply reply = checkin(&harness, client, NULL);
+    assert_true(reply.has_task);
+    assert_int_equal(reply.task.downloads_count, 1);
+    apply_downloads(&harness, &reply.task, weights, replica, harness.tokens[client]);
+    return reply;
+}
+
+static void test_who_holds_nothing_gets_a_snapshot(void **state)
+{
+    (void)state;
+    float weights[COUNT];
+    uint8_t replica[TERN_SHA256_SIZE];
+    harness_start(&harness);
+    uint64_t one = enroll(&harness, false);
+    uint64_t two = enroll(&harness, false);
+    begin(one, weights, replica);
+    assert_memory_equal(weights, first, sizeof first);
+    do_round(&harness, one, replica, 0.5F);
+    do_round(&harness, two, NULL, 1.5F);
+    uint64_t late = enroll(&harness, true);
+    begin(late, weights, replica);
+    for (int i = 0; i < COUNT; i++) {
+        const float moved = i < CODED + DENSE ? first[i] + 1.0F : first[i];
+        assert_true(weights[i] == moved);
+    }
+}
+
+static void test_nobody_moves_what_is_frozen(void **state)
+{
+    (void)state;
+    uint8_t *body = NULL;
+    harness_start(&harness);
+    uint64_t one = enroll(&harness, false);
+    enroll(&harness, false);
+    tern_CheckinReply reply = checkin(&harness, one, NULL);
+    harness.thaws = true;
+    size_t len = encode_update(&harness, &reply.task, 0.5F, 10, &body);
+    struct answer answer = put_update(&harness, one, 1, 1, body, len);
+    assert_int_equal(answer.status, 422);
+    assert_int_equal(answer_error_name(&answer), TERN_ERR_CORRUPT);
+    answer_free(&answer);
+    free(body);
+    harness.thaws = false;
+    len = encode_update(&harness, &reply.task, 0.5F, 10, &body);
+    answer = put_update(&harness, one, 1, 1, body, len);
+    assert_int_equal(answer.status, 200);
+    answer_free(&answer);
+    free(body);
+}
+
+static void check_replay(uint32_t rounds)
+{
+    struct tern_replay_report report;
+    char why[256] = "";
+    const enum tern_result result = tern_service_replay(harness.db, NULL, NULL, &report, why);
+    if (result != TERN_OK) {
+        fail_msg("%s", why);
+    }
+    assert_int_equal(report.rounds, rounds);
+}
+
+static void test_replays_and_restarts_begin_with_its_weights(void **state)
+{
+    (void)state;
+    float weights[COUNT];
+    uint8_t replica[TERN_SHA256_SIZE];
+    check_replay(0);
+    harness_start(&harness);
+    uint64_t one = enroll(&harness, false);
+    uint64_t two = enroll(&harness, false);
+    do_round(&harness, one, NULL, 0.5F);
+    harness_restart(&harness);
+    do_round(&harness, two, NULL, -0.25F);
+    begin(one, weights, replica);
+    do_round(&harness, one, replica, 0.5F);
+    do_round(&harness, two, NULL, 0.5F);
+    check_replay(2);
+}
+
+// Three clients, of which one claims a thousand times the examples and sends nonsense.
+static float moved_dense(const struct tern_strategy *strategy)
+{
+    static const float values[] = {0.5F, 50.0F, 0.75F};
+    float weights[COUNT];
+    uint32_t version = 0;
+    harness.config.strategy = strategy;
+    harness.config.server_learning_rate = 0.5F;
+    harness.config.strategy_parameters[TERN_STRATEGY_TRIM] = 0.4F;
+    harness.config.min_clients = 3;
+    harness.config.round.cohort = 3;
+    harness_start(&harness);
+    for (uint64_t client = 1; client <= 3; client++) {
+        enroll(&harness, false);
+    }
+    for (uint64_t client = 1; client <= 3; client++) {
+        uint8_t *body = NULL;
+        tern_CheckinReply reply = checkin(&harness, client, NULL);
+        size_t len = encode_update(&harness, &reply.task, values[client - 1],
+                                   client == 2 ? 10000 : 10, &body);
+        struct answer answer = put_update(&harness, client, 1, 1, body, len);
+        assert_int_equal(answer.status, 200);
+        answer_free(&answer);
+        free(body);
+    }
+    check_replay(1);
+    assert_int_equal(tern_db_weights_get(harness.db, TERN_WEIGHTS_GLOBAL, &version, weights, COUNT),
+                     TERN_OK);
+    assert_int_equal(version, 1);
+    assert_true(weights[0] - first[0] < 0.5F * 51.0F); // the server's rate, for what is coded
+    return weights[CODED] - first[CODED];
+}
+
+static void test_no_claim_moves_statistics_from_their_median(void **state)
+{
+    assert_float_equal(moved_dense(&tern_strategy_fedmedian), 0.75F, 1e-6F);
+    teardown(state);
+    setup(state);
+    assert_float_equal(moved_dense(&tern_strategy_fedtrimmedavg), 0.75F, 1e-6F);
+    teardown(state);
+    setup(state);
+    assert_true(moved_dense(&tern_strategy_fednova) > 49.0F);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_the_manifest_goes_by_its_hash, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_who_holds_nothing_gets_a_snapshot, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_nobody_moves_what_is_frozen, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_no_claim_moves_statistics_from_their_median, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(test_replays_and_restarts_begin_with_its_weights, setup,
+                                        teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

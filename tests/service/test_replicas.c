@@ -1,0 +1,351 @@
+// 1,000 clients come and go at random over 1,000 versions, with lost replies, lost records and
+// restarts: what the aggregator takes each to hold is what it holds, bit for bit, and the store
+// stays within its bound of bytes at every step.
+#include "harness.h"
+
+#include "downloads/replicas.h"
+#include "util/prng.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+// cmocka wants the headers above first.
+#include <cmocka.h>
+
+#define CLIENTS 1000
+#define VERSIONS 1000
+#define COUNT 650 // values of MODEL
+#define BOUND 300000u
+
+struct holder {
+    uint8_t replica[TERN_SHA256_SIZE];
+    uint32_t version;
+    float weights[COUNT];
+    // When it last told the aggregator.
+    uint8_t told[TERN_SHA256_SIZE];
+    float told_weights[COUNT];
+    bool from_seed; // its version of Tern takes deltas from the seed
+    uint32_t sequence;
+};
+
+static struct harness harness;
+static struct holder *holders; // by id
+static struct tern_prng rng;
+static struct tern_db *reader; // another connection: what is committed
+static struct tern_replica_book book;
+static uint8_t book_blob[16384];
+
+// What came about, so that the test tests something.
+static uint32_t own;       // tasks on a replica that is no version's
+static uint32_t forgotten; // clients whose replica was gone
+static uint32_t shared;    // tasks that led from the seed or by a snapshot
+static uint32_t several;   // tasks with more than one download
+static uint32_t restarts;  // between a task and what becomes of it
+static uint64_t most_bytes;
+
+static uint32_t below(uint32_t n)
+{
+    return (uint32_t)(tern_prng_float(&rng) * (float)n) % n;
+}
+
+static bool chance(uint32_t percent)
+{
+    return below(100) < percent;
+}
+
+static const uint8_t no_replica[TERN_SHA256_SIZE];
+
+// --- Comparing
+
+static void open_reader(void)
+{
+    char why[256];
+    assert_int_equal(tern_db_open(harness.path, &reader, why), TERN_OK);
+    book = (struct tern_replica_book){.db = reader,
+                                      .model = &harness.model,
+                                      .seed = 7,
+                                      .blob = book_blob,
+                                      .blob_size = sizeof book_blob};
+}
+
+// The store holds no more than it may, and knows this replica, if at all, as these weights.
+static bool expect_known(const uint8_t id[TERN_SHA256_SIZE], const float *weights)
+{
+    float rebuilt[COUNT];
+    enum tern_result found = tern_replica_weights(&book, id, rebuilt);
+    if (found == TERN_ERR_NOT_FOUND) {
+        return false;
+    }
+    assert_int_equal(found, TERN_OK);
+    assert_memory_equal(rebuilt, weights, sizeof rebuilt);
+    return true;
+}
+
+static void expect_bounded(void)
+{
+    struct tern_db_replica_totals totals;
+    assert_int_equal(tern_db_replica_totals(reader, &totals), TERN_OK);
+    uint64_t bytes = totals.whole_bytes + totals.download_bytes;
+    most_bytes = bytes > most_bytes ? bytes : most_bytes;
+    assert_in_range(bytes, 0, BOUND);
+}
+
+static void expect_belief(uint64_t id)
+{
+    struct tern_db_client row;
+    const struct holder *holder = &holders[id];
+    assert_int_equal(tern_db_client_get(reader, id, &row), TERN_OK);
+    if (memcmp(row.replica, holder->told, TERN_SHA256_SIZE) == 0 &&
+        memcmp(row.replica, no_replica, TERN_SHA256_SIZE) != 0) {
+        expect_known(row.replica, holder->told_weights);
+    }
+}
+
+// --- What a client does
+
+static void start_over(struct holder *holder)
+{
+    seed_replica(&harness, holder->replica, holder->weights);
+    holder->version = 0;
+}
+
+static tern_CheckinReply ask(uint64_t id)
+{
+    struct holder *holder = &holders[id];
+    tern_CheckinRequest request = tern_CheckinRequest_init_zero;
+    tern_CheckinReply reply;
+    uint8_t body[TERN_WIRE_MESSAGE_MAX];
+    size_t len = 0;
+    request.replica.size = TERN_SHA256_SIZE;
+    memcpy(request.replica.bytes, holder->replica, TERN_SHA256_SIZE);
+    request.version = holder->version;
+    request.from_seed = holder->from_seed;
+    assert_int_equal(tern_wire_encode_checkin_request(&request, body, sizeof body, &len), TERN_OK);
+    struct answer answer = call(&harness, "POST", TERN_PATH_CHECKIN, harness.tokens[id], body, len);
+    assert_int_equal(answer.status, 200);
+    assert_int_equal(tern_wire_decode_checkin_reply(answer.body->data, answer.body->len, &reply),
+                     TERN_OK);
+    answer_free(&answer);
+    memcpy(holder->told, holder->replica, TERN_SHA256_SIZE);
+    memcpy(holder->told_weights, holder->weights, sizeof holder->told_weights);
+    return reply;
+}
+
+static bool is_version(const uint8_t id[TERN_SHA256_SIZE])
+{
+    uint32_t version;
+    return tern_db_version_of_replica(reader, id, &version) == TERN_OK;
+}
+
+// Fetches and applies; what the client then holds is what the aggregator will take it to hold.
+static void follow(uint64_t id, const tern_Task *task)
+{
+    struct holder *holder = &holders[id];
+    struct tern_db_replica row;
+    forgotten += tern_db_replica_get(reader, holder->replica, &row) == TERN_ERR_NOT_FOUND;
+    apply_downloads(&harness, task, holder->weights, holder->replica, harness.tokens[id]);
+    holder->version = task->base_version;
+    assert_true(expect_known(holder->replica, holder->weights));
+    assert_int_equal(tern_db_replica_get(reader, holder->replica, &row), TERN_OK);
+    assert_int_equal(row.version, task->base_version);
+    own += !is_version(holder->replica);
+    shared += row.form == TERN_REPLICA_SNAPSHOT;
+    several += task->downloads_count > 1;
+}
+
+static size_t make_update(const tern_Task *task, uint8_t *body, size_t size)
+{
+    static uint8_t container[16384];
+    float values[COUNT];
+    struct tern_codec codec;
+    size_t container_len = 0;
+    size_t len = 0;
+    assert_int_equal(tern_codec_parse(task->codec, &codec, NULL), TERN_OK);
+    for (uint32_t i = 0; i < COUNT; i++) {
+        values[i] = tern_prng_float(&rng) - 0.5F;
+    }
+    assert_int_equal(tern_container_encode(&codec, NULL, &harness.model, values, container,
+                                           sizeof container, &container_len),
+                     TERN_OK);
+    tern_Update update = tern_Update_init_zero;
+    update.base.size = TERN_SHA256_SIZE;
+    memcpy(update.base.bytes, task->base.bytes, TERN_SHA256_SIZE);
+    update.num_examples = 10;
+    update.local_steps = task->local_steps;
+    update.loss = 1.0F;
+    update.train_ms = 100;
+    assert_int_equal(tern_wire_encode_update(&update, (struct tern_span){container, container_len},
+                                             body, size, &len),
+                     TERN_OK);
+    return len;
+}
+
+// The reply, which may bring a task or get lost, is not looked at.
+static void report(uint64_t id, const tern_Task *task)
+{
+    static uint8_t body[16384];
+    struct holder *holder = &holders[id];
+    size_t len = make_update(task, body, sizeof body);
+    struct answer answer = put_update(&harness, id, task->round, ++holder->sequence, body, len);
+    assert_int_equal(answer.status, 200);
+    answer_free(&answer);
+    memcpy(holder->told, holder->replica, TERN_SHA256_SIZE);
+    memcpy(holder->told_weights, holder->weights, sizeof holder->told_weights);
+}
+
+static void restart_sometimes(void)
+{
+    if (chance(2)) {
+        harness_restart(&harness);
+        restarts++;
+    }
+}
+
+// One member of the open round, which may vanish at any point. Returns whether it reported.
+static bool come(uint64_t id, bool surely)
+{
+    struct holder *holder = &holders[id];
+    if (!surely && chance(15)) {
+        return false;
+    }
+    if (chance(3)) {
+        start_over(holder); // its disk was lost
+    }
+    tern_CheckinReply reply = ask(id);
+    expect_bounded();
+    assert_true(reply.has_task);
+    if (!surely && chance(15)) {
+        return false; // the reply was lost: it holds what it held
+    }
+    if (chance(10)) {
+        reply = ask(id); // likewise, and it asked again
+    }
+    restart_sometimes();
+    follow(id, &reply.task);
+    if (!surely && chance(20)) {
+        return false; // it holds the new replica, and nobody knows
+    }
+    if (chance(10)) {
+        reply = ask(id); // a power cut after the downloads: now it says what it holds
+        follow(id, &reply.task);
+    }
+    restart_sometimes();
+    report(id, &reply.task);
+    return true;
+}
+
+// --- Rounds
+
+struct members {
+    uint64_t ids[64];
+    uint32_t count;
+};
+
+static bool list_member(void *ctx, const struct tern_db_assignment *row)
+{
+    struct members *members = ctx;
+    if (members->count < 64) {
+        members->ids[members->count++] = row->client;
+    }
+    return true;
+}
+
+static void run_round(uint32_t version)
+{
+    struct tern_db_round round;
+    struct members members = {.count = 0};
+    assert_int_equal(tern_db_round_last(reader, &round), TERN_OK);
+    assert_int_equal(round.state, TERN_ROUND_OPEN);
+    assert_int_equal(round.base_version, version);
+    assert_int_equal(tern_db_assignment_each(reader, round.round, list_member, &members), TERN_OK);
+    uint32_t reported = 0;
+    for (uint32_t i = 0; i < members.count && reported < round.target; i++) {
+        bool surely = members.count - i <= round.target - reported;
+        reported += come(members.ids[i], surely);
+        expect_belief(members.ids[i]);
+    }
+    test_advance(2000); // what is dirty is written
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    harness_make(&harness);
+    harness.config.round.cohort = 2;
+    harness.config.round.over_selection = 1.0;
+    harness.config.min_clients = CLIENTS;
+    harness.config.codec_down =
+        (struct tern_codec){.id = TERN_CODEC_DENSITY, .density = 0.1F, .coder = TERN_CODER_RANGE};
+    harness.config.downloads = (struct tern_service_downloads){
+        .plan = TERN_DOWNLOADS_CHEAPEST,
+        .residual = 3.0,
+        .refine = {.id = TERN_CODEC_3LC, .sparsity = 1.0F, .coder = TERN_CODER_RANGE},
+        .passes = 8};
+    harness.config.limits.keep_versions = 64;
+    harness.config.limits.replica_bytes = BOUND;
+    harness.config.limits.replica_cache = 100 * COUNT * sizeof(float);
+    tern_prng_init(&rng, 3, TERN_PRNG_TEST, 0, 0);
+    holders = calloc(CLIENTS + 1, sizeof *holders);
+    assert_non_null(holders);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    tern_db_close(reader);
+    free(holders);
+    harness_free(&harness);
+    return 0;
+}
+
+// After a restart, when all that was told is written.
+static void expect_all_beliefs(void)
+{
+    for (uint64_t id = 1; id <= CLIENTS; id++) {
+        struct tern_db_client row;
+        assert_int_equal(tern_db_client_get(reader, id, &row), TERN_OK);
+        assert_memory_equal(row.replica, holders[id].told, TERN_SHA256_SIZE);
+        expect_belief(id);
+    }
+    expect_bounded();
+}
+
+static void enroll_all(void)
+{
+    for (uint64_t id = 1; id <= CLIENTS; id++) {
+        assert_int_equal(enroll(&harness, false), id);
+        holders[id].from_seed = id % 5 != 0;
+        start_over(&holders[id]);
+        ask(id);
+    }
+}
+
+static void test_clients_come_and_go(void **state)
+{
+    (void)state;
+    harness_start(&harness);
+    open_reader();
+    enroll_all();
+    for (uint32_t version = 0; version < VERSIONS; version++) {
+        run_round(version);
+        expect_bounded();
+        if (version % 100 == 99) {
+            harness_restart(&harness);
+            expect_all_beliefs();
+        }
+    }
+    printf("own %u, forgotten %u, snapshots %u, several downloads %u, most bytes %llu\n", own,
+           forgotten, shared, several, (unsigned long long)most_bytes);
+    assert_true(own > 500 && forgotten > 50 && several > 50 && shared > 5 && restarts > 20);
+    assert_true(most_bytes > BOUND / 2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_clients_come_and_go, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,557 @@
+// Local steps, codecs and selection through the service: what clients are given, what is stored of
+// it, and that a restart changes nothing.
+#include "harness.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+// cmocka wants the headers above first.
+#include <cmocka.h>
+
+static struct harness harness;
+
+static int setup(void **state)
+{
+    (void)state;
+    harness_make(&harness);
+    harness.config.steps = (struct tern_steps_settings){.local_steps = 20,
+                                                        .min_steps = 1,
+                                                        .max_steps = 1000,
+                                                        .fraction = 0.5,
+                                                        .interval = 1,
+                                                        .gamma = 0.5,
+                                                        .coarse = 4.0,
+                                                        .stages = 4,
+                                                        .min_density = 0.002};
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    harness_free(&harness);
+    return 0;
+}
+
+static void set_policy(const char *name)
+{
+    assert_int_equal(tern_steps_policy_from_name(name, &harness.config.steps.policy), TERN_OK);
+}
+
+static void set_codec(const char *spec)
+{
+    assert_int_equal(tern_codec_parse(spec, &harness.config.codec_up, NULL), TERN_OK);
+}
+
+// --- What clients do
+
+static tern_CheckinReply checkin_as(uint64_t client, const tern_CheckinRequest *request)
+{
+    uint8_t body[TERN_WIRE_MESSAGE_MAX];
+    tern_CheckinReply reply;
+    size_t len = 0;
+    assert_int_equal(tern_wire_encode_checkin_request(request, body, sizeof body, &len), TERN_OK);
+    struct answer answer =
+        call(&harness, "POST", TERN_PATH_CHECKIN, harness.tokens[client], body, len);
+    assert_int_equal(answer.status, 200);
+    assert_int_equal(tern_wire_decode_checkin_reply(answer.body->data, answer.body->len, &reply),
+                     TERN_OK);
+    answer_free(&answer);
+    return reply;
+}
+
+struct report {
+    float value; // of the whole update
+    float loss;
+    uint32_t num_examples;
+    uint32_t local_steps; // 0: as many as asked
+    uint32_t train_ms;
+};
+
+// Answers a task; returns the status.
+static int report(uint64_t client, const tern_Task *task, const struct report *what)
+{
+    uint8_t *body;
+    tern_Update message;
+    struct tern_span container;
+    uint32_t n = what->num_examples != 0 ? what->num_examples : 10;
+    size_t len = encode_update(&harness, task, what->value, n, &body);
+    assert_int_equal(tern_wire_decode_update(body, len, &message, &container), TERN_OK);
+    message.local_steps = what->local_steps != 0 ? what->local_steps : task->local_steps;
+    message.loss = what->loss;
+    message.train_ms = what->train_ms;
+    uint8_t *again = malloc(len + 256);
+    assert_non_null(again);
+    assert_int_equal(tern_wire_encode_update(&message, container, again, len + 256, &len), TERN_OK);
+    struct answer answer = put_update(&harness, client, task->round, 1, again, len);
+    int status = answer.status;
+    answer_free(&answer);
+    free(again);
+    free(body);
+    return status;
+}
+
+static tern_Task task_of(uint64_t client)
+{
+    tern_CheckinReply reply = checkin(&harness, client, NULL);
+    assert_true(reply.has_task);
+    return reply.task;
+}
+
+// --- What is stored
+
+static struct tern_db *peek(void)
+{
+    struct tern_db *db = NULL;
+    char why[256];
+    assert_int_equal(tern_db_open(harness.path, &db, why), TERN_OK);
+    return db;
+}
+
+static struct tern_db_schedule schedule_of(uint64_t client)
+{
+    struct tern_db_schedule row;
+    struct tern_db *db = peek();
+    assert_int_equal(tern_db_schedule_get(db, client, &row), TERN_OK);
+    tern_db_close(db);
+    return row;
+}
+
+static struct tern_db_round round_of(uint32_t round)
+{
+    struct tern_db_round row;
+    struct tern_db *db = peek();
+    assert_int_equal(tern_db_round_get(db, round, &row), TERN_OK);
+    tern_db_close(db);
+    return row;
+}
+
+static struct tern_db_client client_row(uint64_t client)
+{
+    struct tern_db_client row;
+    struct tern_db *db = peek();
+    assert_int_equal(tern_db_client_get(db, client, &row), TERN_OK);
+    tern_db_close(db);
+    return row;
+}
+
+// --- Unequal speeds
+
+static void test_slow_clients_get_fewer_steps(void **state)
+{
+    (void)state;
+    set_policy("deadline");
+    harness_start(&harness);
+    uint64_t fast = enroll(&harness, false);
+    uint64_t slow = enroll(&harness, false);
+    // What they claim counts until there is a report.
+    tern_CheckinRequest claim = {.steps_per_second = 2.0F};
+    checkin_as(fast, &claim);
+    tern_Task task = checkin_as(slow, &claim).task;
+    assert_int_equal(task.local_steps, 60); // 2/s x 60 s x 0.5
+    assert_int_equal(report(slow, &task, &(struct report){1.0F, 1.0F, 10, 0, 60000}), 200);
+    task = task_of(fast);
+    assert_int_equal(task.local_steps, 60);
+    assert_int_equal(report(fast, &task, &(struct report){1.0F, 1.0F, 10, 0, 6000}), 200);
+
+    claim.steps_per_second = 1000.0F;
+    task = checkin_as(slow, &claim).task;
+    assert_int_equal(task.round, 2);
+    assert_in_range(task.local_steps, 30, 50); // 1/s measured, after the 2/s claimed
+    tern_Task other = checkin_as(fast, &claim).task;
+    assert_in_range(other.local_steps, 60, 300);
+    assert_true(other.local_steps > task.local_steps);
+    struct tern_db_schedule row = schedule_of(slow);
+    assert_int_equal(row.local_steps, task.local_steps);
+    assert_string_equal(row.policy, "deadline");
+    assert_int_equal(row.updated_ms, test_now());
+    assert_non_null(strstr(row.reason, "steps/s x 60.00 s x 0.50"));
+
+    // The window is what is left of it.
+    report(slow, &task, &(struct report){1.0F, 1.0F, 10, 0, 40000});
+    assert_int_equal(task_of(fast).local_steps, other.local_steps); // a task stays what it is
+}
+
+static void test_one_that_does_fewer_is_taken_as_it_reports(void **state)
+{
+    (void)state;
+    float weights[2000];
+    uint8_t replica[TERN_SHA256_SIZE];
+    harness.config.strategy = tern_strategy_find("fednova");
+    assert_non_null(harness.config.strategy);
+    harness_start(&harness);
+    uint64_t whole = enroll(&harness, false);
+    uint64_t part = enroll(&harness, false);
+    tern_Task task = task_of(whole);
+    tern_Task same = task_of(part);
+    assert_int_equal(same.local_steps, 20);
+    // One step in each direction a step: 20 of +0.05 and 5 of -0.05. Each step counts alike.
+    assert_int_equal(report(part, &same, &(struct report){-0.25F, 1.0F, 10, 5, 100}), 200);
+    assert_int_equal(report(whole, &task, &(struct report){1.0F, 1.0F, 10, 20, 100}), 200);
+    seed_replica(&harness, replica, weights);
+    float before = weights[0];
+    tern_CheckinReply next = checkin(&harness, whole, replica);
+    apply_downloads(&harness, &next.task, weights, replica, harness.tokens[whole]);
+    assert_true(fabsf(weights[0] - before) < 1e-6F);
+    assert_true(fabsf(round_of(1).local_steps - 12.5F) < 1e-6F);
+
+    // More than asked is refused and changes nothing.
+    task = task_of(part);
+    assert_int_equal(report(part, &task, &(struct report){1.0F, 1.0F, 10, 21, 100}), 422);
+    assert_int_equal(report(part, &task, &(struct report){1.0F, 1.0F, 10, 20, 100}), 200);
+}
+
+// The round ends at its deadline with the quorum; the straggler is invited again.
+static void test_a_straggler_does_not_hold_the_round(void **state)
+{
+    (void)state;
+    set_policy("deadline");
+    harness.config.round.cohort = 3;
+    harness.config.round.quorum = 2;
+    harness.config.min_clients = 3;
+    harness_start(&harness);
+    uint64_t clients[3];
+    for (int i = 0; i < 3; i++) {
+        clients[i] = enroll(&harness, false);
+        checkin(&harness, clients[i], NULL);
+    }
+    tern_Task late = task_of(clients[2]);
+    for (int i = 0; i < 2; i++) {
+        tern_Task task = task_of(clients[i]);
+        assert_int_equal(report(clients[i], &task, &(struct report){0.1F, 1.0F, 10, 0, 1000}), 200);
+    }
+    assert_false(checkin(&harness, clients[0], NULL).has_task);
+    test_advance(60001);
+    tern_Task next = task_of(clients[0]);
+    assert_int_equal(next.round, 2);
+    assert_int_equal(round_of(1).applied, 2);
+    assert_int_equal(report(clients[2], &late, &(struct report){0.1F, 1.0F, 10, 0, 60000}), 410);
+    assert_int_equal(task_of(clients[2]).round, 2);
+}
+
+// --- Adaptive and variance
+
+// Runs rounds whose losses fall and returns each one's local steps; restarts where the bit is set.
+static void run(uint32_t rounds, uint32_t restarts, uint32_t *steps)
+{
+    harness_start(&harness);
+    uint64_t one = enroll(&harness, false);
+    uint64_t two = enroll(&harness, false);
+    checkin(&harness, one, NULL);
+    checkin(&harness, two, NULL);
+    for (uint32_t round = 0; round < rounds; round++) {
+        float loss = 2.0F / (1.0F + 0.3F * (float)round);
+        float spread = 0.01F * (float)(1 + round % 3);
+        tern_Task task = task_of(one);
+        assert_int_equal(report(one, &task, &(struct report){spread, loss, 10, 0, 100}), 200);
+        if ((restarts >> round & 1) != 0) {
+            harness_restart(&harness);
+        }
+        steps[round] = task.local_steps;
+        task = task_of(two);
+        assert_int_equal(task.local_steps, steps[round]);
+        assert_int_equal(report(two, &task, &(struct report){-spread / 3, loss, 30, 0, 100}), 200);
+        if ((restarts >> round & 2) != 0) {
+            harness_restart(&harness);
+        }
+    }
+}
+
+#define ROUNDS 10
+
+static void expect_restarts_to_change_nothing(const char *policy, uint32_t steps[ROUNDS])
+{
+    uint32_t again[ROUNDS];
+    struct tern_db_round rows[ROUNDS];
+    set_policy(policy);
+    run(ROUNDS, 0, steps);
+    for (uint32_t i = 0; i < ROUNDS; i++) {
+        rows[i] = round_of(i + 1);
+    }
+    struct tern_steps_settings settings = harness.config.steps;
+    harness_free(&harness);
+    harness_make(&harness);
+    harness.config.steps = settings;
+    run(ROUNDS, 0xffffffffu, again);
+    assert_memory_equal(steps, again, sizeof again);
+    for (uint32_t i = 0; i < ROUNDS; i++) {
+        struct tern_db_round row = round_of(i + 1);
+        assert_true(row.variance == rows[i].variance);
+        assert_true(row.local_steps == rows[i].local_steps);
+        assert_true(row.mean_loss == rows[i].mean_loss);
+    }
+}
+
+static void test_adaptive_follows_the_loss_also_over_restarts(void **state)
+{
+    (void)state;
+    uint32_t steps[ROUNDS];
+    expect_restarts_to_change_nothing("adaptive", steps);
+    assert_int_equal(steps[0], 20);
+    assert_int_equal(steps[1], 20); // the first loss alone
+    assert_int_equal(steps[2], 18); // sqrt(1 / 1.3) x 20
+    assert_int_equal(steps[3], 16); // sqrt(1 / 1.6) x 20
+    assert_non_null(strstr(schedule_of(1).reason, "adaptive: loss "));
+}
+
+static void test_variance_is_measured_also_over_restarts(void **state)
+{
+    (void)state;
+    uint32_t steps[ROUNDS];
+    expect_restarts_to_change_nothing("variance", steps);
+    // Mean of the squares less the square of the mean: of a with weight 1/4 and -a/3 with 3/4.
+    double a = 0.01;
+    double count = (double)harness.model.count;
+    double expected = count * (a * a / 4 + 3 * (a * a / 9) / 4 - 0.0);
+    assert_true(fabs((double)round_of(1).variance - expected) < 1e-4 * expected);
+    assert_int_equal(steps[0], 20);
+    assert_int_equal(steps[1], 20); // it sets the threshold
+    assert_int_equal(steps[2], 10); // twice the spread: half the steps
+}
+
+// --- Joint
+
+static void test_joint_gives_codecs_of_their_own(void **state)
+{
+    (void)state;
+    set_policy("joint");
+    set_codec("density:p=0.2,coder=range");
+    harness.config.round.rounds = 4;
+    harness_start(&harness);
+    uint64_t one = enroll(&harness, false);
+    uint64_t two = enroll(&harness, false);
+    const char *const codecs[] = {"density:p=0.05,coder=range", "density:p=0.066667,coder=range",
+                                  "density:p=0.1,coder=range", "density:p=0.2,coder=range"};
+    const uint32_t steps[] = {80, 60, 40, 20};
+    checkin(&harness, one, NULL);
+    checkin(&harness, two, NULL);
+    for (uint32_t round = 0; round < 4; round++) {
+        tern_Task task = task_of(one);
+        assert_int_equal(task.local_steps, steps[round]);
+        assert_string_equal(task.codec, codecs[round]);
+        assert_string_equal(schedule_of(one).codec, round < 3 ? codecs[round] : "");
+        harness_restart(&harness);
+        tern_Task again = task_of(one);
+        assert_string_equal(again.codec, codecs[round]);
+        assert_int_equal(again.local_steps, steps[round]);
+        assert_int_equal(report(one, &task, &(struct report){0.1F, 1.0F, 10, 0, 100}), 200);
+        task = task_of(two);
+        assert_int_equal(report(two, &task, &(struct report){0.1F, 1.0F, 10, 0, 100}), 200);
+    }
+    assert_true(checkin(&harness, one, NULL).finished);
+}
+
+// --- Budgets
+
+static const tern_CheckinRequest rich = {.budgeted = true, .budget_left = 100000000};
+
+// As the listener would have counted its last round.
+static void meter(uint64_t client, uint32_t round, uint64_t update, uint64_t other)
+{
+    struct tern_db_meter row = {.client = client,
+                                .round = round,
+                                .purpose = TERN_PURPOSE_UPLOAD,
+                                .up = {update, update, update, update},
+                                .down = {0, 0, 0, other},
+                                .exchanges = 1};
+    struct tern_db *db = peek();
+    assert_int_equal(tern_db_begin(db), TERN_OK);
+    assert_int_equal(tern_db_meter_add(db, &row), TERN_OK);
+    assert_int_equal(tern_db_commit(db), TERN_OK);
+    tern_db_close(db);
+}
+
+static uint32_t update_bytes_of(uint64_t client)
+{
+    struct tern_db_ledger row;
+    struct tern_db *db = peek();
+    assert_int_equal(tern_db_ledger_get(db, client, &row), TERN_OK);
+    tern_db_close(db);
+    return row.update_bytes;
+}
+
+static void start_budgets(void)
+{
+    set_policy("budget");
+    set_codec("density:p=0.2,coder=range");
+    harness.config.round.rounds = 101;
+    harness_start(&harness);
+}
+
+// The first client's next task is decided at its check-in, the second's with the answer to its
+// update.
+static void play_first_round(uint64_t one, uint64_t two)
+{
+    checkin_as(one, &rich);
+    checkin(&harness, two, NULL);
+    uint64_t clients[] = {one, two};
+    for (int i = 0; i < 2; i++) {
+        tern_Task task = i == 0 ? checkin_as(one, &rich).task : task_of(two);
+        assert_string_equal(task.codec, "density:p=0.2,coder=range");
+        assert_int_equal(report(clients[i], &task, &(struct report){0.1F, 1.0F, 10, 0, 100}), 200);
+    }
+}
+
+static void test_a_budget_lowers_the_density(void **state)
+{
+    (void)state;
+    start_budgets();
+    uint64_t poor = enroll(&harness, false);
+    uint64_t none = enroll(&harness, false);
+    play_first_round(poor, none);
+    uint64_t update = update_bytes_of(poor);
+    meter(poor, 1, update, 1000);
+    // For each of 100 rounds, in each of which it takes part, 1000 B and a quarter of an update.
+    tern_CheckinRequest request = {.budgeted = true, .budget_left = 100000 + 25 * update};
+    tern_Task task = checkin_as(poor, &request).task;
+    assert_string_equal(task.codec, "density:p=0.02,coder=range");
+    assert_in_range(task.local_steps, 20, 30); // the update is the smaller part of a round
+    struct tern_db_schedule row = schedule_of(poor);
+    assert_string_equal(row.policy, "budget");
+    assert_string_equal(row.codec, task.codec);
+    assert_non_null(strstr(row.reason, "KB left, 1.0"));
+    assert_in_range(row.bytes, 1000 + update / 8, 1000 + update / 4);
+    assert_in_range(row.least_bytes, 1001, 1000 + update / 8);
+    // Another has none, and a device that knows no density keeps the round's codec.
+    assert_string_equal(checkin(&harness, none, NULL).task.codec, "density:p=0.2,coder=range");
+    assert_string_equal(schedule_of(none).reason, "budget: none");
+    // What it said outlasts the process, like the rest of what is known of it.
+    harness_restart(&harness);
+    assert_true(client_row(poor).budgeted);
+    assert_int_equal(client_row(poor).budget_left, request.budget_left);
+    assert_string_equal(task_of(poor).codec, "density:p=0.02,coder=range");
+}
+
+// A budget of each round is reported as large again; one of the month shrinks, also in rounds whose
+// tasks came with the answers to updates and needed no check-in.
+static void test_budgets_of_rounds_and_of_months(void **state)
+{
+    (void)state;
+    start_budgets();
+    uint64_t monthly = enroll(&harness, false);
+    uint64_t each = enroll(&harness, false);
+    tern_CheckinRequest request = {.budgeted = true, .budget_left = 500000};
+    checkin_as(monthly, &request);
+    checkin_as(each, &request);
+    for (uint32_t round = 1; round <= 3; round++) {
+        tern_Task task = checkin_as(each, &request).task; // as much as before
+        assert_int_equal(task.round, round);
+        assert_int_equal(report(each, &task, &(struct report){0.1F, 1.0F, 10, 0, 100}), 200);
+        tern_CheckinReply now = checkin_as(
+            monthly, &(tern_CheckinRequest){.budgeted = true, .budget_left = 500000 - round});
+        assert_int_equal(report(monthly, &now.task, &(struct report){0.1F, 1.0F, 10, 0, 100}), 200);
+    }
+    checkin_as(each, &request);
+    assert_non_null(strstr(schedule_of(each).reason, "500.00 KB left, 500.00 KB a round"));
+    // Its next task came with the last answer: less than it said, by a round.
+    struct tern_db_schedule row = schedule_of(monthly);
+    assert_true(row.bytes > 0);
+    assert_null(strstr(row.reason, "500.00 KB left"));
+    harness_restart(&harness);
+    assert_int_equal(client_row(monthly).budget_left, 499997);
+    assert_int_equal(client_row(monthly).budget_spent, row.bytes);
+    assert_false(client_row(monthly).budget_renewed);
+    assert_true(client_row(each).budget_renewed);
+}
+
+static void test_codecs_that_a_client_lacks_are_not_asked_for(void **state)
+{
+    (void)state;
+    set_policy("budget");
+    set_codec("3lc:s=1,coder=zero-run");
+    harness_start(&harness);
+    uint64_t small = enroll(&harness, false);
+    uint64_t large = enroll(&harness, false);
+    tern_CheckinRequest request = {.budgeted = true,
+                                   .budget_left = 5000,
+                                   .codecs = 1u << TERN_CODEC_FLOAT32 | 1u << TERN_CODEC_3LC};
+    checkin_as(small, &request);
+    request.codecs = 0;
+    tern_Task task = checkin_as(large, &request).task;
+    assert_string_equal(task.codec, "density:p=0.002,coder=zero-run");
+    request.codecs = 1u << TERN_CODEC_FLOAT32 | 1u << TERN_CODEC_3LC;
+    assert_string_equal(checkin_as(small, &request).task.codec, "3lc:s=1");
+}
+
+static void test_who_has_no_bytes_left_is_not_invited(void **state)
+{
+    (void)state;
+    harness.config.round.cohort = 1;
+    harness.config.selection = TERN_SELECTION_BUDGET;
+    harness_start(&harness);
+    uint64_t one = enroll(&harness, false);
+    uint64_t two = enroll(&harness, false);
+    checkin_as(one, &rich);
+    checkin_as(two, &rich);
+    uint32_t tasks[3] = {0};
+    for (uint32_t round = 1; round <= 12; round++) {
+        // Once it has been measured, one can afford not a single round more.
+        tern_CheckinRequest poor = {.budgeted = true, .budget_left = tasks[one] > 1 ? 500 : 50000};
+        tern_CheckinReply reply = checkin_as(one, &poor);
+        uint64_t client = reply.has_task ? one : two;
+        reply = reply.has_task ? reply : checkin_as(two, &rich);
+        assert_true(reply.has_task);
+        assert_int_equal(report(client, &reply.task, &(struct report){0.1F, 1.0F, 10, 0, 100}),
+                         200);
+        meter(client, reply.task.round, 1000, 1000);
+        tasks[client]++;
+    }
+    assert_true(tasks[one] >= 1 && tasks[one] <= 3);
+    assert_int_equal(tasks[one] + tasks[two], 12);
+}
+
+// --- Availability
+
+static void test_availability_prefers_mains_power(void **state)
+{
+    (void)state;
+    enum { CLIENTS = 20 };
+    uint64_t clients[CLIENTS];
+    uint32_t tasks[2] = {0};
+    harness.config.round.cohort = 2;
+    harness.config.selection = TERN_SELECTION_AVAILABILITY;
+    harness_start(&harness);
+    tern_CheckinRequest facts[2] = {{.power = tern_Power_POWER_MAINS},
+                                    {.power = tern_Power_POWER_BATTERY, .metered = true}};
+    for (int i = 0; i < CLIENTS; i++) {
+        clients[i] = enroll(&harness, false);
+    }
+    for (int round = 0; round < 60; round++) {
+        int done = 0;
+        for (int i = 0; i < CLIENTS && done < 2; i++) {
+            tern_CheckinReply reply = checkin_as(clients[i], &facts[i % 2]);
+            if (reply.has_task) {
+                done++;
+                tasks[i % 2]++;
+                report(clients[i], &reply.task, &(struct report){0.1F, 1.0F, 10, 0, 100});
+            }
+        }
+        for (int i = 0; i < CLIENTS; i++) { // so that all are as recent
+            checkin_as(clients[i], &facts[i % 2]);
+        }
+    }
+    assert_true(tasks[0] > 2 * tasks[1]); // four times as likely
+    assert_true(tasks[1] > 6);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_slow_clients_get_fewer_steps),
+        TEST(test_one_that_does_fewer_is_taken_as_it_reports),
+        TEST(test_a_straggler_does_not_hold_the_round),
+        TEST(test_adaptive_follows_the_loss_also_over_restarts),
+        TEST(test_variance_is_measured_also_over_restarts),
+        TEST(test_joint_gives_codecs_of_their_own),
+        TEST(test_a_budget_lowers_the_density),
+        TEST(test_budgets_of_rounds_and_of_months),
+        TEST(test_codecs_that_a_client_lacks_are_not_asked_for),
+        TEST(test_who_has_no_bytes_left_is_not_invited),
+        TEST(test_availability_prefers_mains_power),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

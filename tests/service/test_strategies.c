@@ -1,0 +1,507 @@
+// Strategies in the service: late updates that are buffered (FedBuff), what is carried from round
+// to round, and what the start refuses.
+#include "harness.h"
+
+#include "service/replay.h"
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+// cmocka wants the headers above first.
+#include <cmocka.h>
+
+#define COUNT 650 // values of MODEL
+
+static struct harness harness;
+
+static int setup(void **state)
+{
+    (void)state;
+    harness_make(&harness);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    harness_free(&harness);
+    return 0;
+}
+
+static void use(const struct tern_strategy *strategy)
+{
+    float *parameters = harness.config.strategy_parameters;
+    harness.config.strategy = strategy;
+    harness.config.server_learning_rate = strategy->server_learning_rate;
+    parameters[TERN_STRATEGY_SERVER_MOMENTUM] = 0.9F;
+    parameters[TERN_STRATEGY_BETA1] = 0.9F;
+    parameters[TERN_STRATEGY_BETA2] = 0.99F;
+    parameters[TERN_STRATEGY_TAU] = 0.001F;
+    parameters[TERN_STRATEGY_TRIM] = 0.2F;
+    parameters[TERN_STRATEGY_STALENESS_MAX] = 10.0F;
+}
+
+static void open_store(void)
+{
+    char why[256];
+    if (harness.service != NULL) {
+        harness_stop(&harness);
+    }
+    if (harness.db == NULL) {
+        assert_int_equal(tern_db_open(harness.path, &harness.db, why), TERN_OK);
+    }
+}
+
+// Ends the service; how far the first value of the global model is from the seed's.
+static float moved(void)
+{
+    float weights[COUNT];
+    float seed[COUNT];
+    uint8_t replica[TERN_SHA256_SIZE];
+    uint32_t version;
+    open_store();
+    seed_replica(&harness, replica, seed);
+    assert_int_equal(tern_db_weights_get(harness.db, TERN_WEIGHTS_GLOBAL, &version, weights, COUNT),
+                     TERN_OK);
+    return weights[0] - seed[0];
+}
+
+static void expect_replayed(uint32_t rounds, uint64_t updates)
+{
+    struct tern_replay_report report;
+    char why[256] = "";
+    open_store();
+    enum tern_result result = tern_service_replay(harness.db, NULL, NULL, &report, why);
+    if (result != TERN_OK) {
+        fail_msg("%s", why);
+    }
+    assert_int_equal(report.rounds, rounds);
+    assert_int_equal(report.updates, updates);
+}
+
+static void run_sql(const char *sql)
+{
+    char command[768];
+    snprintf(command, sizeof command,
+             "/usr/bin/python3 -c \"import sqlite3;c=sqlite3.connect('%s',timeout=10);"
+             "c.executescript('%s');c.commit()\"",
+             harness.path, sql);
+    assert_int_equal(system(command), 0);
+}
+
+// --- Buffered updates
+
+// An update of client 1 for round 1, which was closed by the others.
+struct late {
+    tern_Task task;
+    uint8_t *body;
+    size_t len;
+};
+
+// Buffers of two updates; three clients have a task at a time.
+static struct late come_late(const struct tern_strategy *strategy, float value)
+{
+    struct late late;
+    harness.config.round.over_selection = 0.5;
+    harness.config.min_clients = 3;
+    use(strategy);
+    harness_start(&harness);
+    for (int i = 0; i < 3; i++) {
+        enroll(&harness, false);
+    }
+    late.task = checkin(&harness, 1, NULL).task;
+    assert_int_equal(late.task.round, 1);
+    late.len = encode_update(&harness, &late.task, value, 10, &late.body);
+    do_round(&harness, 2, NULL, 1.0F);
+    do_round(&harness, 3, NULL, 1.0F);
+    return late;
+}
+
+static int put(const struct late *late, tern_UpdateStatus *status)
+{
+    struct answer answer = put_update(&harness, 1, 1, 1, late->body, late->len);
+    int found = answer.status;
+    if (found == 200) {
+        tern_UpdateReply reply;
+        assert_int_equal(tern_wire_decode_update_reply(answer.body->data, answer.body->len, &reply),
+                         TERN_OK);
+        *status = reply.status;
+    }
+    answer_free(&answer);
+    return found;
+}
+
+static void expect_status(const struct late *late, tern_UpdateStatus expected)
+{
+    tern_UpdateStatus status = tern_UpdateStatus_UPDATE_UNKNOWN;
+    assert_int_equal(put(late, &status), 200);
+    assert_int_equal(status, expected);
+}
+
+static void expect_refused(const struct late *late, int status, enum tern_result result)
+{
+    struct answer answer = put_update(&harness, 1, 1, 1, late->body, late->len);
+    assert_int_equal(answer.status, status);
+    assert_int_equal(answer_error_name(&answer), result);
+    answer_free(&answer);
+}
+
+static void test_late_update_counts_in_the_open_round(void **state)
+{
+    (void)state;
+    struct tern_db_update stored;
+    struct late late = come_late(&tern_strategy_fedbuff, 2.0F);
+    expect_status(&late, tern_UpdateStatus_UPDATE_ACCEPTED);
+    do_round(&harness, 2, NULL, 3.0F); // the buffer is full
+    // Round 1: 1. Round 2: a version old, 2 / sqrt(2), beside 3; half of each.
+    assert_float_equal(moved(), 1.0F + (2.0F / sqrtf(2.0F) + 3.0F) / 2.0F, 1e-5F);
+    expect_replayed(2, 4);
+    assert_int_equal(tern_db_update_find(harness.db, 1, 1, &stored), TERN_OK);
+    assert_int_equal(stored.merged, 2);
+    free(late.body);
+}
+
+static void test_late_update_survives_a_restart(void **state)
+{
+    (void)state;
+    struct late late = come_late(&tern_strategy_fedbuff, 2.0F);
+    struct late other = late;
+    expect_status(&late, tern_UpdateStatus_UPDATE_ACCEPTED);
+    expect_status(&late, tern_UpdateStatus_UPDATE_DUPLICATE);
+    harness_restart(&harness);
+    expect_status(&late, tern_UpdateStatus_UPDATE_DUPLICATE);
+    other.len = encode_update(&harness, &late.task, 5.0F, 10, &other.body);
+    expect_refused(&other, 409, TERN_ERR_CONFLICT);
+    do_round(&harness, 2, NULL, 3.0F);
+    expect_status(&late, tern_UpdateStatus_UPDATE_DUPLICATE); // also once it is merged
+    expect_refused(&other, 409, TERN_ERR_CONFLICT);
+    assert_float_equal(moved(), 1.0F + (2.0F / sqrtf(2.0F) + 3.0F) / 2.0F, 1e-5F);
+    expect_replayed(2, 4);
+    free(late.body);
+    free(other.body);
+}
+
+// A client may report late and, as a member of the open round, in time.
+static void test_two_updates_of_one_client(void **state)
+{
+    (void)state;
+    struct late late = come_late(&tern_strategy_fedbuff, 2.0F);
+    expect_status(&late, tern_UpdateStatus_UPDATE_ACCEPTED);
+    do_round(&harness, 1, NULL, 3.0F);
+    assert_float_equal(moved(), 1.0F + (2.0F / sqrtf(2.0F) + 3.0F) / 2.0F, 1e-5F);
+    expect_replayed(2, 4);
+    free(late.body);
+}
+
+// Its own round is old, the one that it counts in is not.
+static void test_late_update_outlasts_retention(void **state)
+{
+    (void)state;
+    struct late late = come_late(&tern_strategy_fedbuff, 2.0F);
+    expect_status(&late, tern_UpdateStatus_UPDATE_ACCEPTED);
+    open_store();
+    assert_int_equal(tern_db_begin(harness.db), TERN_OK);
+    assert_int_equal(tern_db_update_prune(harness.db, 2), TERN_OK);
+    assert_int_equal(tern_db_commit(harness.db), TERN_OK);
+    harness_start(&harness);
+    do_round(&harness, 2, NULL, 3.0F);
+    assert_float_equal(moved(), 1.0F + (2.0F / sqrtf(2.0F) + 3.0F) / 2.0F, 1e-5F);
+    free(late.body);
+}
+
+// The update that fills the buffer, in a batch that fails: nothing of it is left.
+static void test_late_update_in_a_batch_that_fails(void **state)
+{
+    (void)state;
+    uint8_t before[TERN_SHA256_SIZE];
+    uint8_t after[TERN_SHA256_SIZE];
+    struct late late = come_late(&tern_strategy_fedbuff, 2.0F);
+    do_round(&harness, 2, NULL, 3.0F);
+    run_sql("create trigger no_versions before insert on versions begin select "
+            "raise(abort,\\\"no\\\"); end");
+    store_digest(&harness, before);
+    tern_UpdateStatus status;
+    assert_int_equal(put(&late, &status), 503);
+    store_digest(&harness, after);
+    assert_memory_equal(before, after, TERN_SHA256_SIZE);
+    run_sql("drop trigger no_versions");
+    expect_status(&late, tern_UpdateStatus_UPDATE_ACCEPTED);
+    assert_float_equal(moved(), 1.0F + (2.0F / sqrtf(2.0F) + 3.0F) / 2.0F, 1e-5F);
+    expect_replayed(2, 4);
+    free(late.body);
+}
+
+// `late` is final, whatever the configuration says afterwards: the client has taken it back.
+static void test_too_stale_is_given_back_for_good(void **state)
+{
+    (void)state;
+    struct late late = come_late(&tern_strategy_fedbuff, 2.0F);
+    harness.config.strategy_parameters[TERN_STRATEGY_STALENESS_MAX] = 1.0F;
+    do_round(&harness, 2, NULL, 1.0F);
+    do_round(&harness, 3, NULL, 1.0F);
+    harness_restart(&harness); // round 3 was opened with 10
+    do_round(&harness, 2, NULL, 1.0F);
+    do_round(&harness, 3, NULL, 1.0F);
+    expect_refused(&late, 410, TERN_ERR_LATE); // round 4 with 1; it is three versions old
+    harness.config.strategy_parameters[TERN_STRATEGY_STALENESS_MAX] = 10.0F;
+    harness_restart(&harness);
+    do_round(&harness, 2, NULL, 1.0F);
+    do_round(&harness, 3, NULL, 1.0F);
+    expect_refused(&late, 410, TERN_ERR_LATE); // round 5 with 10
+    expect_replayed(4, 8);
+    free(late.body);
+}
+
+// What comes late for a round that did not buffer was, or would have been, given back then; nothing
+// is written of that.
+static void come_late_for_fednova(bool answered_before)
+{
+    uint8_t before[TERN_SHA256_SIZE];
+    uint8_t after[TERN_SHA256_SIZE];
+    struct late late = come_late(&tern_strategy_fednova, 2.0F);
+    store_digest(&harness, before);
+    if (answered_before) {
+        expect_refused(&late, 410, TERN_ERR_LATE);
+    }
+    store_digest(&harness, after);
+    assert_memory_equal(before, after, TERN_SHA256_SIZE);
+    use(&tern_strategy_fedbuff);
+    harness_restart(&harness);
+    do_round(&harness, 2, NULL, 1.0F);
+    do_round(&harness, 3, NULL, 1.0F);
+    expect_refused(&late, 410, TERN_ERR_LATE); // round 3 buffers, round 1 did not
+    expect_replayed(2, 4);
+    free(late.body);
+}
+
+static void test_rounds_that_do_not_buffer(void **state)
+{
+    come_late_for_fednova(true);
+    teardown(state);
+    setup(state);
+    come_late_for_fednova(false);
+}
+
+static void test_hostile_late_updates(void **state)
+{
+    (void)state;
+    struct late late = come_late(&tern_strategy_fedbuff, 2.0F);
+    struct late bad = late;
+    uint8_t before[TERN_SHA256_SIZE];
+    uint8_t after[TERN_SHA256_SIZE];
+    store_digest(&harness, before);
+    bad.task.local_steps = 6; // of 5
+    bad.len = encode_update(&harness, &bad.task, 2.0F, 10, &bad.body);
+    expect_refused(&bad, 422, TERN_ERR_ARGUMENT);
+    // What a client was told to take back does not count any more, even in a better form.
+    expect_refused(&late, 410, TERN_ERR_LATE);
+    store_digest(&harness, after);
+    assert_memory_equal(before, after, TERN_SHA256_SIZE);
+    free(bad.body);
+    free(late.body);
+}
+
+static void test_late_updates_of_the_wrong_replica_or_norm(void **state)
+{
+    const enum tern_result expected[] = {TERN_ERR_WRONG_REPLICA, TERN_ERR_NORM_LIMIT};
+    for (int i = 0; i < 2; i++) {
+        struct late late = come_late(&tern_strategy_fedbuff, i == 0 ? 2.0F : 1e6F);
+        struct late bad = late;
+        bad.task.base.bytes[0] ^= (pb_byte_t)(i == 0);
+        bad.len = encode_update(&harness, &bad.task, i == 0 ? 2.0F : 1e6F, 10, &bad.body);
+        expect_refused(&bad, 422, expected[i]);
+        free(bad.body);
+        free(late.body);
+        teardown(state);
+        setup(state);
+    }
+}
+
+// A client that had no task in the closed round has nothing to report of it.
+static void test_late_without_a_task(void **state)
+{
+    (void)state;
+    struct late late = come_late(&tern_strategy_fedbuff, 2.0F);
+    enroll(&harness, false);
+    struct answer answer = put_update(&harness, 4, 1, 1, late.body, late.len);
+    assert_int_equal(answer.status, 410);
+    answer_free(&answer);
+    free(late.body);
+}
+
+// --- What is carried from round to round
+
+static void hash_of(uint32_t version, uint8_t sha256[TERN_SHA256_SIZE])
+{
+    struct tern_db_version row;
+    open_store();
+    assert_int_equal(tern_db_version_get(harness.db, version, &row), TERN_OK);
+    memcpy(sha256, row.model_sha256, TERN_SHA256_SIZE);
+}
+
+static void one_round(float a, float b)
+{
+    do_round(&harness, 1, NULL, a);
+    do_round(&harness, 2, NULL, b);
+}
+
+static void run_rounds(const struct tern_strategy *strategy, bool restarts,
+                       uint8_t sha256[TERN_SHA256_SIZE])
+{
+    use(strategy);
+    harness_start(&harness);
+    enroll(&harness, false);
+    enroll(&harness, false);
+    for (int i = 1; i <= 4; i++) {
+        one_round(0.1F * (float)i, -0.02F * (float)(i * i));
+        if (restarts) {
+            harness_restart(&harness);
+        }
+    }
+    hash_of(4, sha256);
+    expect_replayed(4, 8);
+}
+
+static void test_restarts_do_not_matter(void **state)
+{
+    static const struct tern_strategy *const strategies[] = {
+        &tern_strategy_fedavgm,    &tern_strategy_fedadam,   &tern_strategy_fedyogi,
+        &tern_strategy_fedadagrad, &tern_strategy_fedmedian, &tern_strategy_fedtrimmedavg};
+    for (size_t i = 0; i < sizeof strategies / sizeof strategies[0]; i++) {
+        uint8_t without[TERN_SHA256_SIZE];
+        uint8_t with[TERN_SHA256_SIZE];
+        run_rounds(strategies[i], false, without);
+        teardown(state);
+        setup(state);
+        run_rounds(strategies[i], true, with);
+        assert_memory_equal(without, with, TERN_SHA256_SIZE);
+        teardown(state);
+        setup(state);
+    }
+}
+
+// FedAvgM: 1, then 0.9 + 1; under another strategy once, it starts from zero again.
+static void test_change_of_strategy_starts_anew(void **state)
+{
+    (void)state;
+    use(&tern_strategy_fedavgm);
+    harness_start(&harness);
+    enroll(&harness, false);
+    enroll(&harness, false);
+    one_round(1.0F, 1.0F);
+    use(&tern_strategy_fednova); // from round 3 on; round 2 is open under the old one
+    harness_restart(&harness);
+    one_round(1.0F, 1.0F);
+    assert_float_equal(moved(), 2.9F, 1e-5F);
+    use(&tern_strategy_fedavgm);
+    harness_start(&harness);
+    one_round(1.0F, 1.0F); // plain
+    assert_float_equal(moved(), 3.9F, 1e-5F);
+    harness_start(&harness);
+    one_round(1.0F, 1.0F);
+    harness.config.strategy_parameters[TERN_STRATEGY_SERVER_MOMENTUM] = 0.5F;
+    harness_restart(&harness);
+    one_round(1.0F, 1.0F);
+    assert_float_equal(moved(), 3.9F + 1.0F + 1.9F, 1e-5F);
+    harness_start(&harness);
+    one_round(1.0F, 1.0F); // other numbers go on from the same state: 0.5 * 1.9 + 1
+    assert_float_equal(moved(), 6.8F + 1.95F, 1e-5F);
+    expect_replayed(6, 12);
+}
+
+static void test_state_that_differs_is_found(void **state)
+{
+    (void)state;
+    struct tern_replay_report report;
+    char why[256] = "";
+    float m[COUNT];
+    use(&tern_strategy_fedavgm);
+    harness_start(&harness);
+    enroll(&harness, false);
+    enroll(&harness, false);
+    one_round(1.0F, 1.0F);
+    open_store();
+    assert_int_equal(tern_db_state_get(harness.db, "m", 1, m, COUNT), TERN_OK);
+    assert_true(m[0] == 1.0F);
+    m[7] = 1.5F;
+    assert_int_equal(tern_db_begin(harness.db), TERN_OK);
+    assert_int_equal(tern_db_state_put(harness.db, "m", 1, m, COUNT), TERN_OK);
+    assert_int_equal(tern_db_commit(harness.db), TERN_OK);
+    assert_int_equal(tern_service_replay(harness.db, NULL, NULL, &report, why), TERN_ERR_CORRUPT);
+    assert_non_null(strstr(why, "state of the strategy"));
+}
+
+static void test_state_that_is_missing_stops_the_start(void **state)
+{
+    (void)state;
+    struct tern_service *service = NULL;
+    char why[256] = "";
+    use(&tern_strategy_fedadam);
+    harness_start(&harness);
+    enroll(&harness, false);
+    enroll(&harness, false);
+    one_round(1.0F, 1.0F);
+    open_store();
+    run_sql("delete from strategy_state where name = \\\"v\\\"");
+    assert_int_equal(tern_service_start(&harness.config, harness.db, &service, why),
+                     TERN_ERR_CORRUPT);
+    assert_non_null(strstr(why, "restore a backup"));
+}
+
+// --- What the start refuses
+
+static void expect_no_start(const char *sentence)
+{
+    struct tern_service *service = NULL;
+    char why[256] = "";
+    assert_int_equal(tern_service_start(&harness.config, harness.db, &service, why),
+                     TERN_ERR_CONFIG);
+    if (strstr(why, sentence) == NULL) {
+        fail_msg("'%s' does not say '%s'", why, sentence);
+    }
+}
+
+static void test_starts_that_are_refused(void **state)
+{
+    (void)state;
+    use(&tern_strategy_fedmedian);
+    harness.config.round.cohort = 10000;
+    harness.config.strategy_memory = 1 << 20;
+    expect_no_start("strategy.memory = 1625000 or a smaller round.cohort");
+    harness.config.strategy_memory = 1625000;
+    harness_start(&harness);
+    open_store();
+    use(&tern_strategy_fedtrimmedavg);
+    harness.config.strategy_parameters[TERN_STRATEGY_TRIM] = 0.5F;
+    expect_no_start("trim of fedtrimmedavg is 0.5");
+    use(&tern_strategy_fedavgm);
+    harness.config.strategy_parameters[TERN_STRATEGY_NORMALISE] = 1.0F;
+    harness.config.strategy_parameters[TERN_STRATEGY_LOCAL_MOMENTUM] = 0.99F;
+    harness.config.limits.norm = 1e15;
+    expect_no_start("limits.norm");
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(test_late_update_counts_in_the_open_round),
+        TEST(test_late_update_survives_a_restart),
+        TEST(test_two_updates_of_one_client),
+        TEST(test_late_update_outlasts_retention),
+        TEST(test_late_update_in_a_batch_that_fails),
+        TEST(test_too_stale_is_given_back_for_good),
+        TEST(test_rounds_that_do_not_buffer),
+        TEST(test_hostile_late_updates),
+        TEST(test_late_updates_of_the_wrong_replica_or_norm),
+        TEST(test_late_without_a_task),
+        TEST(test_restarts_do_not_matter),
+        TEST(test_change_of_strategy_starts_anew),
+        TEST(test_state_that_differs_is_found),
+        TEST(test_state_that_is_missing_stops_the_start),
+        TEST(test_starts_that_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

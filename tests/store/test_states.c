@@ -1,0 +1,109 @@
+// What a strategy carries from round to round: what store.h promises of it.
+#include "store/fixture.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define PART (1u << 20)
+
+static float *ramp(uint32_t count, float step)
+{
+    float *values = malloc(count * sizeof *values);
+    for (uint32_t i = 0; i < count; i++) {
+        values[i] = step * (float)i;
+    }
+    return values;
+}
+
+static void put(struct fixture *f, const char *name, uint32_t version, uint32_t count, float step)
+{
+    float *values = ramp(count, step);
+    assert_ok(f, tern_db_begin(f->db));
+    assert_ok(f, tern_db_state_put(f->db, name, version, values, count));
+    assert_ok(f, tern_db_commit(f->db));
+    free(values);
+}
+
+static enum tern_result get(struct fixture *f, const char *name, uint32_t version, uint32_t count,
+                            float step)
+{
+    float *expected = ramp(count, step);
+    float *got = malloc(count * sizeof *got);
+    enum tern_result result = tern_db_state_get(f->db, name, version, got, count);
+    if (result == TERN_OK) {
+        assert_memory_equal(got, expected, count * sizeof *got);
+    }
+    free(expected);
+    free(got);
+    return result;
+}
+
+static void states_are_kept_by_name_and_version(void **state)
+{
+    struct fixture *f = *state;
+    put(f, "m", 1, 1000, 0.5F);
+    put(f, "v", 1, 1000, 0.25F);
+    put(f, "m", 2, 1000, 0.125F); // replaces
+    fixture_reopen(f);
+    assert_ok(f, get(f, "m", 2, 1000, 0.125F));
+    assert_ok(f, get(f, "v", 1, 1000, 0.25F));
+    assert_int_equal(get(f, "m", 1, 1000, 0.5F), TERN_ERR_NOT_FOUND);
+    assert_int_equal(get(f, "w", 1, 1000, 0.5F), TERN_ERR_NOT_FOUND);
+}
+
+static void states_may_span_parts(void **state)
+{
+    struct fixture *f = *state;
+    put(f, "m", 1, 2 * PART + 1, 0.5F);
+    assert_ok(f, get(f, "m", 1, 2 * PART + 1, 0.5F));
+    put(f, "m", 2, PART, 0.25F); // fewer parts than before
+    assert_ok(f, get(f, "m", 2, PART, 0.25F));
+}
+
+static void other_versions_are_forgotten(void **state)
+{
+    struct fixture *f = *state;
+    put(f, "m", 1, 10, 0.5F);
+    put(f, "v", 2, 10, 0.25F);
+    assert_ok(f, tern_db_begin(f->db));
+    assert_ok(f, tern_db_state_keep(f->db, 2));
+    assert_ok(f, tern_db_commit(f->db));
+    assert_int_equal(get(f, "m", 1, 10, 0.5F), TERN_ERR_NOT_FOUND);
+    assert_ok(f, get(f, "v", 2, 10, 0.25F));
+}
+
+static void writes_need_a_transaction(void **state)
+{
+    struct fixture *f = *state;
+    const float value = 1.0F;
+    assert_int_equal(tern_db_state_put(f->db, "m", 1, &value, 1), TERN_ERR_STATE);
+    assert_int_equal(tern_db_state_keep(f->db, 1), TERN_ERR_STATE);
+    assert_ok(f, tern_db_begin(f->db));
+    assert_ok(f, tern_db_state_put(f->db, "m", 1, &value, 1));
+    tern_db_rollback(f->db);
+    assert_int_equal(get(f, "m", 1, 1, 1.0F), TERN_ERR_NOT_FOUND);
+}
+
+// A model of another size, and one of more parts than are there.
+static void what_is_not_whole_is_damage(void **state)
+{
+    struct fixture *f = *state;
+    put(f, "m", 1, 10, 0.5F);
+    assert_int_equal(get(f, "m", 1, 11, 0.5F), TERN_ERR_IO);
+    assert_true(tern_db_damaged(f->db));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(states_are_kept_by_name_and_version, fixture_setup,
+                                        fixture_teardown),
+        cmocka_unit_test_setup_teardown(states_may_span_parts, fixture_setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(other_versions_are_forgotten, fixture_setup,
+                                        fixture_teardown),
+        cmocka_unit_test_setup_teardown(writes_need_a_transaction, fixture_setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(what_is_not_whole_is_damage, fixture_setup,
+                                        fixture_teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

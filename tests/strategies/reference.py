@@ -1,0 +1,144 @@
+"""The strategies in plain Python, from the papers, value by value in float64.
+
+An update is (num_examples, local_steps, staleness, values). A strategy is a function of the updates
+of a round that returns what the server's learning rate multiplies; what it carries from round to
+round it keeps itself.
+"""
+
+import math
+
+
+# --- How far local steps carry: FedNova's norm of a_i, added up step by step ---
+
+
+def steps_norm(steps, momentum=0.0, alpha=0.0):
+    """Where a client ends whose gradient is 1 at every step."""
+    distance = velocity = 0.0
+    for _ in range(steps):
+        velocity = momentum * velocity + 1.0 - alpha * distance
+        distance += velocity
+    return distance
+
+
+def steps_norm_of_weights(steps, momentum=0.0, alpha=0.0):
+    """The same from the paper's vectors a_i, for momentum or a proximal term."""
+    assert momentum == 0.0 or alpha == 0.0
+    if momentum > 0.0:
+        return sum((1 - momentum ** (steps - k)) / (1 - momentum) for k in range(steps))
+    return sum((1 - alpha) ** k for k in range(steps))
+
+
+# --- Means ---
+
+
+def weighted_mean(updates, extra=lambda staleness: 1.0):
+    total = sum(n for n, _, _, _ in updates)
+    count = len(updates[0][3])
+    return [sum(n / total * extra(s) * values[i] for n, _, s, values in updates)
+            for i in range(count)]
+
+
+def normalised_mean(updates, momentum, alpha, extra=lambda staleness: 1.0):
+    total = sum(n for n, _, _, _ in updates)
+    norms = [steps_norm(steps, momentum, alpha) for _, steps, _, _ in updates]
+    effective = sum(n / total * norm for (n, _, _, _), norm in zip(updates, norms))
+    count = len(updates[0][3])
+    return [effective * sum(n / total * extra(s) * values[i] / norm
+                            for (n, _, s, values), norm in zip(updates, norms))
+            for i in range(count)]
+
+
+class Mean:
+    """FedAvg, FedProx and FedNova."""
+
+    def __init__(self, normalise=0, local_momentum=0.0, prox_mu=0.0, learning_rate=0.0):
+        self.normalise = normalise
+        self.momentum = local_momentum
+        self.alpha = prox_mu * learning_rate
+
+    def extra(self, staleness):
+        return 1.0
+
+    def mean(self, updates):
+        if self.normalise:
+            return normalised_mean(updates, self.momentum, self.alpha, self.extra)
+        return weighted_mean(updates, self.extra)
+
+    def __call__(self, updates):
+        return self.mean(updates)
+
+
+class Buff(Mean):
+    def extra(self, staleness):
+        return 1.0 / math.sqrt(1.0 + staleness)
+
+
+# --- Server optimisers ---
+
+
+class AvgM(Mean):
+    def __init__(self, server_momentum, **rest):
+        super().__init__(**rest)
+        self.beta, self.m = server_momentum, None
+
+    def __call__(self, updates):
+        mean = self.mean(updates)
+        before = self.m or [0.0] * len(mean)
+        self.m = [self.beta * m + d for m, d in zip(before, mean)]
+        return self.m
+
+
+class Adaptive(Mean):
+    def __init__(self, tau, beta1=0.0, beta2=0.0, **rest):
+        super().__init__(**rest)
+        self.tau, self.beta1, self.beta2 = tau, beta1, beta2
+        self.m = self.v = None
+
+    def __call__(self, updates):
+        mean = self.mean(updates)
+        m = self.m or [0.0] * len(mean)
+        v = self.v or [self.tau ** 2] * len(mean)
+        self.m = [self.beta1 * a + (1 - self.beta1) * d for a, d in zip(m, mean)]
+        self.v = [self.second(a, d * d) for a, d in zip(v, mean)]
+        return [a / (math.sqrt(b) + self.tau) for a, b in zip(self.m, self.v)]
+
+
+class Adagrad(Adaptive):
+    def second(self, v, square):
+        return v + square
+
+
+class Adam(Adaptive):
+    def second(self, v, square):
+        return self.beta2 * v + (1 - self.beta2) * square
+
+
+class Yogi(Adaptive):
+    def second(self, v, square):
+        sign = (v > square) - (v < square)
+        return v - (1 - self.beta2) * square * sign
+
+
+# --- Coordinate by coordinate ---
+
+
+def median(updates):
+    columns = zip(*(values for _, _, _, values in updates))
+    found = []
+    for column in columns:
+        column = sorted(column)
+        half = len(column) // 2
+        even = len(column) % 2 == 0
+        found.append((column[half - 1] + column[half]) / 2 if even else column[half])
+    return found
+
+
+class Trimmed:
+    def __init__(self, trim_percent):
+        self.percent = trim_percent
+
+    def __call__(self, updates):
+        cut = len(updates) * self.percent // 100
+        columns = zip(*(values for _, _, _, values in updates))
+        kept = [sorted(column)[cut:len(column) - cut] for column in columns]
+        return [sum(column) / len(column) for column in kept]

@@ -1,0 +1,180 @@
+// Whatever is accepted can be merged, for ever: bounds.h, driven to its edges.
+#include "strategies/bounds.h"
+#include "strategies/steps_norm.h"
+#include "strategies/strategy.h"
+
+#include <float.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+// cmocka wants the headers above first.
+#include <cmocka.h>
+
+#define COUNT 15 // values of softmax:4-3
+#define UPDATES 2
+
+struct run {
+    struct tern_model model;
+    struct tern_strategy_rule rule;
+    float global[COUNT];
+    float acc[COUNT];
+    float decoded[COUNT];
+    float states[TERN_STRATEGY_STATES][COUNT];
+    uint32_t columns[COUNT * UPDATES];
+};
+
+static void test_what_is_accepted_cannot_overflow(void **state)
+{
+    (void)state;
+    assert_true(1e3 * (TERN_GLOBAL_MAX + 2.0 * TERN_DIFFERENCE_MAX) < (double)FLT_MAX);
+    assert_true(TERN_SQUARE_MAX < (double)FLT_MAX);
+}
+
+// Every parameter at the end of its range that moves the model the furthest.
+static void widest(struct run *run, const struct tern_strategy *strategy)
+{
+    run->rule = (struct tern_strategy_rule){.strategy = strategy,
+                                            .server_learning_rate = (float)TERN_SERVER_RATE_MAX};
+    for (int i = 0; i < TERN_STRATEGY_PARAMETERS; i++) {
+        bool used = (strategy->parameters >> i & 1) != 0;
+        run->rule.parameters[i] = used ? (float)tern_strategy_parameter_table[i].most : 0.0F;
+    }
+    if ((strategy->parameters >> TERN_STRATEGY_TAU & 1) != 0) {
+        run->rule.parameters[TERN_STRATEGY_TAU] = 1e-9F;
+    }
+    if ((strategy->parameters >> TERN_STRATEGY_BETA2 & 1) != 0) {
+        run->rule.parameters[TERN_STRATEGY_BETA2] = 0.0F;
+    }
+}
+
+static enum tern_result merge(struct run *run, const struct tern_contribution *contributions,
+                              const float values[UPDATES])
+{
+    static const struct tern_codec codec = {.id = TERN_CODEC_FLOAT32, .sparsity = 1.0F};
+    const struct tern_strategy_memory memory = {
+        run->acc, {run->states[0], run->states[1]}, run->decoded, run->columns, COUNT * UPDATES};
+    struct tern_strategy_totals totals;
+    struct tern_strategy_sums sums;
+    tern_strategy_count_none(&totals, &run->rule);
+    for (size_t i = 0; i < UPDATES; i++) {
+        assert_int_equal(tern_strategy_count(&totals, &contributions[i]), TERN_OK);
+    }
+    tern_strategy_begin(&sums, &run->model, &totals, &memory);
+    for (size_t i = 0; i < UPDATES; i++) {
+        uint8_t container[256];
+        float decoded[COUNT];
+        size_t len = 0;
+        for (size_t k = 0; k < COUNT; k++) {
+            decoded[k] = values[i];
+        }
+        assert_int_equal(tern_container_encode(&codec, NULL, &run->model, decoded, container,
+                                               sizeof container, &len),
+                         TERN_OK);
+        assert_int_equal(sums.strategy->accumulate(&sums, &contributions[i], container, len),
+                         TERN_OK);
+    }
+    return sums.strategy->merge(&sums, run->global);
+}
+
+// One client claims the most examples and steps, so that the other, with one step, is scaled up the
+// most; both push as hard as they may, then nobody pushes any more, and the momenta run out.
+static void attack(const char *name)
+{
+    static struct run run;
+    memset(&run, 0, sizeof run);
+    assert_int_equal(tern_model_from_spec(&run.model, "softmax:4-3"), TERN_OK);
+    widest(&run, tern_strategy_find(name));
+    for (size_t i = 0; i < TERN_STRATEGY_STATES; i++) {
+        tern_strategy_start_state(&run.rule, i, run.states[i], COUNT);
+    }
+    const struct tern_contribution contributions[UPDATES] = {
+        {.num_examples = 100, .local_steps = TERN_UPDATE_LOCAL_STEPS_MAX, .loss = 1.0F},
+        {.num_examples = 100, .local_steps = 1, .loss = 1.0F}};
+    float most = (float)(0.999 * tern_strategy_norm_max(&run.rule));
+    float before = 0.0F;
+    for (unsigned round = 0; round < 40; round++) {
+        float value = round < 20 ? most : 0.0F;
+        const float values[UPDATES] = {value, value};
+        assert_int_equal(merge(&run, contributions, values), TERN_OK);
+        double moved = fabs((double)run.global[0] - (double)before);
+        before = run.global[0];
+        assert_true(moved <= 1.0001 * TERN_ROUND_STEP_MAX); // rounding
+        for (size_t i = 0; i < TERN_STRATEGY_STATES; i++) {
+            assert_true(isfinite(run.states[i][0]));
+        }
+    }
+}
+
+static void test_widest_settings(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"fednova",    "fedavg",  "fedprox",   "fedavgm",
+                                        "fedadam",    "fedyogi", "fedmedian", "fedtrimmedavg",
+                                        "fedadagrad", "fedbuff"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        attack(names[i]);
+    }
+}
+
+// The limit is the usual one unless momenta multiply what comes in.
+static void test_norm_limit_of_a_rule(void **state)
+{
+    (void)state;
+    static struct run run;
+    run.rule = (struct tern_strategy_rule){.strategy = &tern_strategy_fednova};
+    assert_true(tern_strategy_norm_max(&run.rule) == TERN_UPDATE_NORM_MAX);
+    run.rule.strategy = &tern_strategy_fedavgm;
+    assert_true(tern_strategy_norm_max(&run.rule) == TERN_UPDATE_NORM_MAX);
+    widest(&run, &tern_strategy_fednova);
+    assert_true(tern_strategy_norm_max(&run.rule) < 1.1e11);
+    widest(&run, &tern_strategy_fedavgm);
+    double norm = tern_strategy_norm_max(&run.rule);
+    assert_true(norm >= 1e6 && norm < 2e7); // the default limit is always allowed
+}
+
+static void test_steps_norm(void **state)
+{
+    (void)state;
+    const double rhos[] = {0.0, 0.5, 0.9, 0.9999};
+    const double alphas[] = {0.0, 0.001, 0.5, 1.0, 40.0};
+    assert_true(tern_steps_norm(1000000, 0.0, 0.0) == 1000000.0);
+    for (size_t r = 0; r < 4; r++) {
+        for (size_t a = 0; a < 5; a++) {
+            for (uint32_t steps = 1; steps <= 1000000; steps = steps * 3 + 1) {
+                double norm = tern_steps_norm(steps, rhos[r], alphas[a]);
+                assert_true(norm >= 1.0 && norm <= (double)steps / (1.0 - rhos[r]));
+            }
+        }
+    }
+    // Of momentum alone by the closed form, far out.
+    double expected = (1e6 - 0.9 / 0.1) / 0.1;
+    assert_true(fabs(tern_steps_norm(1000000, 0.9, 0.0) / expected - 1.0) < 1e-9);
+    assert_true(fabs(tern_steps_norm(1000000, 0.0, 0.01) - 100.0) < 1e-9);
+}
+
+static void test_scale(void **state)
+{
+    (void)state;
+    struct tern_strategy_rule rule = {.strategy = &tern_strategy_fedavg};
+    assert_true(tern_strategy_scale(&rule, 100, 1) == 1.0);
+    rule.strategy = &tern_strategy_fednova;
+    assert_true(tern_strategy_scale(&rule, 100, 1) == 100.0);
+    rule.parameters[TERN_STRATEGY_LOCAL_MOMENTUM] = 0.9F;
+    assert_true(tern_strategy_scale(&rule, 100, 1) > 900.0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_what_is_accepted_cannot_overflow),
+        cmocka_unit_test(test_widest_settings),
+        cmocka_unit_test(test_norm_limit_of_a_rule),
+        cmocka_unit_test(test_steps_norm),
+        cmocka_unit_test(test_scale),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

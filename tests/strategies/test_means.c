@@ -1,0 +1,251 @@
+// The weighted means, to the bit: FedAvg, FedNova and FedProx at the server; and what all
+// strategies refuse.
+#include "strategies/strategy.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+// cmocka wants the headers above first.
+#include <cmocka.h>
+
+#define COUNT 15 // values of softmax:4-3
+
+static struct tern_model model;
+static struct tern_strategy_totals totals;
+static struct tern_strategy_sums sums;
+static struct tern_strategy_rule rule;
+static float acc[COUNT];
+static float global[COUNT];
+
+struct update {
+    struct tern_contribution contribution;
+    uint8_t container[256];
+    size_t len;
+};
+
+static int setup(void **state)
+{
+    (void)state;
+    memset(&model, 0, sizeof model);
+    assert_int_equal(tern_model_from_spec(&model, "softmax:4-3"), TERN_OK);
+    assert_int_equal(model.count, COUNT);
+    memset(global, 0, sizeof global);
+    memset(&rule, 0, sizeof rule);
+    rule.strategy = &tern_strategy_fedavg;
+    rule.server_learning_rate = 1.0F;
+    tern_strategy_count_none(&totals, &rule);
+    return 0;
+}
+
+static struct update update_of(float value, uint32_t num_examples, uint32_t local_steps)
+{
+    struct update update = {.contribution = {num_examples, local_steps, value, 0}};
+    struct tern_codec codec = {.id = TERN_CODEC_FLOAT32, .sparsity = 1.0F};
+    float values[COUNT];
+    for (size_t i = 0; i < COUNT; i++) {
+        values[i] = value * (float)(i + 1);
+    }
+    assert_true(tern_container_bound(&codec, &model) <= sizeof update.container);
+    assert_int_equal(tern_container_encode(&codec, NULL, &model, values, update.container,
+                                           sizeof update.container, &update.len),
+                     TERN_OK);
+    return update;
+}
+
+static void use(const struct tern_strategy *strategy, float rate)
+{
+    rule.strategy = strategy;
+    rule.server_learning_rate = rate;
+    tern_strategy_count_none(&totals, &rule);
+}
+
+static void begin(void)
+{
+    const struct tern_strategy_memory memory = {.acc = acc};
+    tern_strategy_begin(&sums, &model, &totals, &memory);
+}
+
+static void run(const struct update *updates, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        assert_int_equal(tern_strategy_count(&totals, &updates[i].contribution), TERN_OK);
+    }
+    begin();
+    for (size_t i = 0; i < count; i++) {
+        assert_int_equal(sums.strategy->accumulate(&sums, &updates[i].contribution,
+                                                   updates[i].container, updates[i].len),
+                         TERN_OK);
+    }
+    assert_int_equal(sums.strategy->merge(&sums, global), TERN_OK);
+}
+
+static void test_find(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"fednova",    "fedavg",  "fedprox",   "fedavgm",
+                                        "fedadam",    "fedyogi", "fedmedian", "fedtrimmedavg",
+                                        "fedadagrad", "fedbuff"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        assert_string_equal(tern_strategy_find(names[i])->name, names[i]);
+        assert_non_null(strstr(tern_strategy_names(), names[i]));
+        assert_true(tern_strategy_find(names[i])->server_learning_rate > 0.0F);
+    }
+    assert_null(tern_strategy_find("fedfuture"));
+    assert_string_equal(TERN_STRATEGY_DEFAULT, "fednova");
+    assert_false(tern_strategy_fedavg.sends_prox);
+    assert_true(tern_strategy_fedprox.sends_prox);
+}
+
+static void test_weighted_by_examples(void **state)
+{
+    (void)state;
+    struct update updates[2] = {update_of(4.0F, 30, 5), update_of(0.0F, 10, 5)};
+    run(updates, 2);
+    for (size_t i = 0; i < COUNT; i++) {
+        assert_true(global[i] == 3.0F * (float)(i + 1));
+    }
+    struct tern_strategy_report report;
+    sums.strategy->report(&sums, &report);
+    assert_int_equal(report.updates, 2);
+    assert_int_equal(report.num_examples, 40);
+    assert_true(report.mean_loss == 3.0F);
+    assert_true(report.effective_steps == 5.0F);
+    assert_true(report.step_norm > 105.6F && report.step_norm < 105.7F);
+}
+
+static void test_server_learning_rate(void **state)
+{
+    (void)state;
+    struct update updates[1] = {update_of(2.0F, 10, 5)};
+    use(&tern_strategy_fedprox, 0.5F);
+    run(updates, 1);
+    assert_true(global[0] == 1.0F);
+}
+
+// Equal steps must not leave a trace of the normalisation, to the last bit.
+static void test_equal_steps_are_exactly_fedavg(void **state)
+{
+    uint32_t examples[3] = {7, 13, 29};
+    float expected[COUNT] = {0};
+    struct update updates[3];
+    for (size_t u = 0; u < 3; u++) {
+        updates[u] = update_of(0.1F * (float)(u + 1), examples[u], 37);
+        float weight = (float)((double)examples[u] / 49.0);
+        for (size_t i = 0; i < COUNT; i++) {
+            expected[i] += weight * (0.1F * (float)(u + 1) * (float)(i + 1));
+        }
+    }
+    static const struct tern_strategy *const alike[] = {&tern_strategy_fedavg,
+                                                        &tern_strategy_fednova};
+    for (size_t i = 0; i < 2; i++) {
+        setup(state);
+        rule.parameters[TERN_STRATEGY_LOCAL_MOMENTUM] = 0.9F;
+        use(alike[i], 1.0F);
+        run(updates, 3);
+        assert_memory_equal(global, expected, sizeof global);
+    }
+}
+
+// Two clients with the same gradient per step, one doing 10 steps and one 30: FedAvg follows the
+// second three times as much; normalised, both count alike.
+static void test_unequal_steps_are_normalised(void **state)
+{
+    (void)state;
+    struct update updates[2] = {update_of(10.0F, 100, 10), update_of(30.0F, 100, 30)};
+    struct update opposed[2] = {update_of(10.0F, 100, 10), update_of(-30.0F, 100, 30)};
+    use(&tern_strategy_fednova, 1.0F);
+    run(updates, 2);
+    assert_true(global[0] == 20.0F); // tau_eff = 20 steps of 1 each
+    setup(NULL);
+    use(&tern_strategy_fednova, 1.0F);
+    run(opposed, 2);
+    assert_true(global[0] == 0.0F);
+    setup(NULL);
+    run(opposed, 2);
+    assert_true(global[0] == -10.0F);
+}
+
+static void test_ready_only_with_all(void **state)
+{
+    (void)state;
+    struct update one = update_of(1.0F, 10, 5);
+    begin();
+    assert_false(sums.strategy->ready(&sums));
+    assert_int_equal(sums.strategy->merge(&sums, global), TERN_ERR_STATE);
+    assert_int_equal(sums.strategy->accumulate(&sums, &one.contribution, one.container, one.len),
+                     TERN_ERR_STATE); // it was not counted
+    assert_int_equal(tern_strategy_count(&totals, &one.contribution), TERN_OK);
+    begin();
+    assert_false(sums.strategy->ready(&sums));
+    assert_int_equal(sums.strategy->accumulate(&sums, &one.contribution, one.container, one.len),
+                     TERN_OK);
+    assert_true(sums.strategy->ready(&sums));
+}
+
+static void test_hostile_numbers(void **state)
+{
+    (void)state;
+    struct tern_contribution none = {0, 5, 0.0F, 0};
+    struct tern_contribution still = {5, 0, 0.0F, 0};
+    struct tern_contribution huge = {UINT32_MAX, UINT32_MAX, 0.0F, 0};
+    struct tern_contribution large = {UINT32_MAX, 1u << 20, 0.0F, 0};
+    assert_int_equal(tern_strategy_count(&totals, &none), TERN_ERR_ARGUMENT);
+    assert_int_equal(tern_strategy_count(&totals, &still), TERN_ERR_ARGUMENT);
+    assert_int_equal(tern_strategy_count(&totals, &huge), TERN_ERR_TOO_LARGE);
+    assert_int_equal(tern_strategy_count(&totals, &large), TERN_OK);
+    assert_int_equal(tern_strategy_count(&totals, &large), TERN_OK);
+    assert_int_equal(tern_strategy_count(&totals, &large), TERN_ERR_TOO_LARGE);
+    assert_int_equal(totals.updates, 2);
+}
+
+static void test_damaged_update_changes_nothing(void **state)
+{
+    (void)state;
+    struct update one = update_of(1.0F, 10, 5);
+    assert_int_equal(tern_strategy_count(&totals, &one.contribution), TERN_OK);
+    begin();
+    assert_int_equal(
+        sums.strategy->accumulate(&sums, &one.contribution, one.container, one.len - 1),
+        TERN_ERR_CORRUPT);
+    assert_int_equal(sums.accumulated, 0);
+    for (size_t i = 0; i < COUNT; i++) {
+        assert_true(acc[i] == 0.0F);
+    }
+}
+
+static void test_overflow_leaves_the_model(void **state)
+{
+    (void)state;
+    struct update one = update_of(2e37F, 10, 5);
+    use(&tern_strategy_fedavg, 10.0F);
+    for (size_t i = 0; i < COUNT; i++) {
+        global[i] = 1.0F;
+    }
+    assert_int_equal(tern_strategy_count(&totals, &one.contribution), TERN_OK);
+    begin();
+    assert_int_equal(sums.strategy->accumulate(&sums, &one.contribution, one.container, one.len),
+                     TERN_OK);
+    assert_int_equal(sums.strategy->merge(&sums, global), TERN_ERR_NON_FINITE);
+    for (size_t i = 0; i < COUNT; i++) {
+        assert_true(global[i] == 1.0F);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_find, setup),
+        cmocka_unit_test_setup(test_weighted_by_examples, setup),
+        cmocka_unit_test_setup(test_server_learning_rate, setup),
+        cmocka_unit_test_setup(test_equal_steps_are_exactly_fedavg, setup),
+        cmocka_unit_test_setup(test_unequal_steps_are_normalised, setup),
+        cmocka_unit_test_setup(test_ready_only_with_all, setup),
+        cmocka_unit_test_setup(test_hostile_numbers, setup),
+        cmocka_unit_test_setup(test_damaged_update_changes_nothing, setup),
+        cmocka_unit_test_setup(test_overflow_leaves_the_model, setup),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,237 @@
+"""Every strategy against plain Python, over several rounds of random updates, to 1e-6; and what its
+arithmetic promises.
+
+    test_reference.py DRIVER
+"""
+
+import random
+import subprocess
+import sys
+import unittest
+
+import reference as ref
+
+COUNT = 15
+ROUNDS = 6
+TOLERANCE = 1e-6
+ROOMY = COUNT * 64
+
+
+class Strategies:
+    """The program's strategies, through their driver."""
+
+    def __init__(self, driver):
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen([driver], stdin=pipe, stdout=pipe, text=True)
+
+    def ask(self, *words):
+        self.process.stdin.write(" ".join(str(word) for word in words) + "\n")
+        self.process.stdin.flush()
+        line = self.process.stdout.readline().split()
+        assert line, f"the driver ended at {words[0]}"
+        return line
+
+    def begin(self, name, parameters="-", rate=1.0, learning_rate=0.0, room=ROOMY):
+        return self.ask("begin", name, parameters, rate, learning_rate, room)
+
+    def round(self, updates):
+        for examples, steps, staleness, values in updates:
+            answer = self.ask("update", examples, steps, staleness, *(repr(v) for v in values))
+            assert answer == ["ok"], answer
+        answer = self.ask("merge")
+        assert answer[0] == "ok", answer
+        return [float(word) for word in answer[1:]]
+
+    def state(self, which):
+        return [float(word) for word in self.ask("state", which)[1:]]
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+        self.process.stdout.close()
+
+
+def random_round(rng, unequal_steps=True, stale=False):
+    updates = []
+    for _ in range(rng.randint(1, 11)):
+        values = [rng.choice([0.0, rng.gauss(0, 1), rng.gauss(0, 0.01)]) for _ in range(COUNT)]
+        steps = rng.randint(1, 60) if unequal_steps else 20
+        staleness = rng.randint(0, 10) if stale else 0
+        updates.append((rng.randint(1, 5000), steps, staleness, values))
+    return updates
+
+
+class ReferenceTest(unittest.TestCase):
+    def setUp(self):
+        self.strategies = Strategies(DRIVER)
+        self.addCleanup(self.strategies.close)
+
+    def close_to(self, got, expected):
+        for one, other in zip(got, expected):
+            self.assertLessEqual(abs(one - other), TOLERANCE * max(1.0, abs(other)))
+
+    def compare(self, name, strategy, parameters="-", rate=1.0, learning_rate=0.0, room=ROOMY,
+                **rounds):
+        """Runs both over the same rounds; the program's model follows the reference's."""
+        rng = random.Random(f"{name} {parameters}")
+        self.assertEqual(self.strategies.begin(name, parameters, rate, learning_rate, room), ["ok"])
+        model = [0.0] * COUNT
+        for _ in range(ROUNDS):
+            updates = random_round(rng, **rounds)
+            model = [w + rate * step for w, step in zip(model, strategy(updates))]
+            self.close_to(self.strategies.round(updates), model)
+
+    # --- Means
+
+    def test_fedavg(self):
+        self.compare("fedavg", ref.Mean(), "normalise=0,local_momentum=0")
+        self.compare("fedavg", ref.Mean(), "normalise=0,local_momentum=0.9", rate=0.3)
+        self.compare("fedavg", ref.Mean(normalise=1, local_momentum=0.9),
+                     "normalise=1,local_momentum=0.9")
+
+    def test_fedavg_of_rounds_before_parameters_were_recorded(self):
+        self.compare("fedavg", ref.Mean(normalise=1))
+        self.compare("fedprox", ref.Mean(normalise=1), learning_rate=0.1)
+
+    def test_fedprox(self):
+        parameters = "normalise=%d,local_momentum=%g,prox_mu=%g"
+        self.compare("fedprox", ref.Mean(), parameters % (0, 0, 0.1), learning_rate=0.1)
+        for momentum, mu in [(0, 0.5), (0.5, 0.1), (0.9, 1)]:
+            strategy = ref.Mean(1, momentum, mu, learning_rate=0.1)
+            self.compare("fedprox", strategy, parameters % (1, momentum, mu), learning_rate=0.1)
+
+    def test_fednova(self):
+        for momentum in [0, 0.5, 0.9, 0.99]:
+            self.compare("fednova", ref.Mean(1, momentum), f"local_momentum={momentum}")
+
+    def test_fednova_of_equal_steps_is_fedavg(self):
+        rng = random.Random(3)
+        for _ in range(20):
+            updates = random_round(rng, unequal_steps=False)
+            self.strategies.begin("fedavg", "normalise=0,local_momentum=0.9")
+            plain = self.strategies.round(updates)
+            self.strategies.begin("fednova", "local_momentum=0.9")
+            self.assertEqual(self.strategies.round(updates), plain)
+
+    def test_norms_of_the_paper(self):
+        for steps in [1, 2, 3, 10, 57]:
+            for momentum in [0.1, 0.9]:
+                by_weights = ref.steps_norm_of_weights(steps, momentum)
+                closed = (steps - momentum * (1 - momentum ** steps) / (1 - momentum)) / (1 - momentum)
+                self.assertAlmostEqual(ref.steps_norm(steps, momentum), by_weights, 9)
+                self.assertAlmostEqual(closed, by_weights, 9)
+            for alpha in [0.01, 0.5]:
+                by_weights = ref.steps_norm_of_weights(steps, 0.0, alpha)
+                self.assertAlmostEqual(ref.steps_norm(steps, 0.0, alpha), by_weights, 9)
+                self.assertAlmostEqual((1 - (1 - alpha) ** steps) / alpha, by_weights, 9)
+
+    def test_fedbuff(self):
+        parameters = "normalise=%d,local_momentum=0,staleness_max=10"
+        self.compare("fedbuff", ref.Buff(), parameters % 0, stale=True)
+        self.compare("fedbuff", ref.Buff(1), parameters % 1, rate=0.5, stale=True)
+
+    def test_order_of_counting_does_not_matter(self):
+        rng = random.Random(4)
+        updates = random_round(rng) + random_round(rng)
+        self.strategies.begin("fednova", "local_momentum=0.9")
+        self.strategies.ask("update", *updates[0][:3], *updates[0][3])
+        first = self.strategies.round(updates[1:])
+        # The last one counts first; the driver visits in the order of counting, so compare what
+        # depends on the totals alone: the same update beside different orders of the others.
+        self.strategies.begin("fednova", "local_momentum=0.9")
+        second = self.strategies.round(updates[::-1])
+        self.close_to(first, second)
+
+    # --- Server optimisers
+
+    def test_fedavgm(self):
+        for beta in [0, 0.9, 0.99]:
+            parameters = f"normalise=0,local_momentum=0,server_momentum={beta}"
+            self.compare("fedavgm", ref.AvgM(beta), parameters)
+            strategy = ref.AvgM(beta, normalise=1)
+            self.compare("fedavgm", strategy, parameters.replace("normalise=0", "normalise=1"), 0.1)
+
+    def test_adaptive(self):
+        plain = "normalise=0,local_momentum=0,"
+        for tau in [0.001, 0.1]:
+            for beta1, beta2 in [(0.9, 0.99), (0, 0.5)]:
+                parameters = plain + f"beta1={beta1},beta2={beta2},tau={tau}"
+                for name, kind in [("fedadam", ref.Adam), ("fedyogi", ref.Yogi)]:
+                    strategy = kind(tau, beta1, beta2)
+                    self.compare(name, strategy, parameters, 0.05)
+                    self.close_to(self.strategies.state(0), strategy.m)
+                    self.close_to(self.strategies.state(1), strategy.v)
+            strategy = ref.Adagrad(tau)
+            self.compare("fedadagrad", strategy, plain + f"tau={tau}", 0.05)
+            self.close_to(self.strategies.state(0), strategy.v)
+
+    def test_states_begin_where_the_paper_says(self):
+        self.strategies.begin("fedadam", "normalise=0,local_momentum=0,beta1=0.9,beta2=0.9,tau=0.1")
+        self.close_to(self.strategies.state(0), [0.0] * COUNT)
+        self.close_to(self.strategies.state(1), [0.01] * COUNT)
+
+    # --- Coordinate by coordinate
+
+    def test_fedmedian(self):
+        self.compare("fedmedian", ref.median)
+
+    def test_fedtrimmedavg(self):
+        for percent in [0, 10, 20, 35, 49]:
+            self.compare("fedtrimmedavg", ref.Trimmed(percent), f"trim={percent / 100}")
+
+    def test_a_share_is_of_whole_updates(self):
+        for percent, n, cut in [(20, 10, 2), (35, 20, 7), (10, 9, 0), (49, 3, 1)]:
+            updates = [(1, 1, 0, [float(10 ** i)] * COUNT) for i in range(n)]
+            kept = [10.0 ** i for i in range(cut, n - cut)]
+            self.strategies.begin("fedtrimmedavg", f"trim={percent / 100}")
+            self.close_to(self.strategies.round(updates), [sum(kept) / len(kept)] * COUNT)
+
+    def test_less_memory_gives_the_same_bits(self):
+        for name, parameters in [("fedmedian", "-"), ("fedtrimmedavg", "trim=0.2")]:
+            updates = random_round(random.Random(5)) + random_round(random.Random(6))
+            found = set()
+            for room in [len(updates), 2 * len(updates) + 1, 7 * len(updates), ROOMY]:
+                self.strategies.begin(name, parameters, room=room)
+                found.add(tuple(self.strategies.round(updates)))
+            self.assertEqual(len(found), 1)
+
+    def test_signs_of_zero(self):
+        """-0 and 0 in either order: the same bits."""
+        texts = set()
+        for values in [[-0.0, 0.0, 0.0], [0.0, -0.0, 0.0], [0.0, 0.0, -0.0]]:
+            self.strategies.begin("fedmedian")
+            for value in values:
+                self.strategies.ask("update", 1, 1, 0, *[repr(value)] * COUNT)
+            texts.add(" ".join(self.strategies.ask("merge")))
+        self.assertEqual(len(texts), 1)
+
+    def test_claims_do_not_move_the_median(self):
+        honest = [(100, 20, 0, [1.0] * COUNT) for _ in range(4)]
+        hostile = [(1000000, 1000000, 0, [1e9] * COUNT) for _ in range(3)]
+        self.strategies.begin("fedmedian")
+        self.assertEqual(self.strategies.round(hostile + honest), [1.0] * COUNT)
+        self.strategies.begin("fedtrimmedavg", "trim=0.45")
+        self.assertEqual(self.strategies.round(hostile + honest), [1.0] * COUNT)
+
+    # --- Rows that cannot be read
+
+    def test_parameters_that_are_not_known(self):
+        for name, parameters in [
+            ("fedfuture", "-"),
+            ("fednova", "-"),  # only fedavg and fedprox were there before parameters
+            ("fedadam", "beta1=0.9"),
+            ("fedavg", "normalise=0,local_momentum=0,gamma=1"),
+            ("fedavg", "normalise=2,local_momentum=0"),
+            ("fedavg", "normalise=0,local_momentum=nan"),
+            ("fedtrimmedavg", "trim=0.5"),
+            ("fedtrimmedavg", "trim="),
+            ("fedtrimmedavg", "trim=0.2x"),
+            ("fedtrimmedavg", "trim"),
+        ]:
+            with self.subTest(name=name, parameters=parameters):
+                self.assertEqual(self.strategies.begin(name, parameters), ["refused", "unknown"])
+
+
+if __name__ == "__main__":
+    DRIVER = sys.argv.pop(1)
+    unittest.main()

@@ -1,0 +1,541 @@
+// The trainer port over a command: a good answer is taken, every bad one is named, and whatever the
+// command does, it and what it started are gone afterwards, and so is its folder.
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "external/command_trainer.h"
+
+#define VALUES_MAX 64
+
+static char scratch[64];
+static char folder[96];
+static struct tern_model model;
+static struct tern_command_trainer trainer;
+static struct tern_trainer port;
+static float base[VALUES_MAX];
+static float *weights;
+static struct tern_train_result result;
+static char why[TERN_EXTERNAL_WHY_MAX];
+
+static struct tern_train_task task;
+
+static const struct tern_train_task plain_task = {
+    .round = 3,
+    .local_steps = 4,
+    .batch_size = 8,
+    .learning_rate = 0.05f,
+    .momentum = 0.9f,
+    .weight_decay = 1e-4f,
+    .prox_mu = 0.25f,
+    .seed = 12345678901234567u,
+    .client = 9,
+};
+
+static int set_up(void **state)
+{
+    (void)state;
+    strcpy(scratch, "/tmp/tern-command-XXXXXX");
+    assert_non_null(mkdtemp(scratch));
+    snprintf(folder, sizeof folder, "%s/trainer", scratch);
+    assert_int_equal(tern_model_from_spec(&model, "softmax:5-3"), TERN_OK);
+    assert_true(model.count <= VALUES_MAX);
+    tern_model_init_weights(&model, 1, base);
+    task = plain_task;
+    weights = NULL;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    tern_command_trainer_close(&trainer);
+    tern_work_folder_remove(scratch);
+    return access(scratch, F_OK) == 0;
+}
+
+static void open_command(const char *command, uint64_t time_ms)
+{
+    const struct tern_command_config config = {
+        .command = command, .folder = folder, .model = &model, .time_ms = time_ms, .grace_ms = 200};
+    tern_command_trainer_close(&trainer);
+    assert_int_equal(tern_command_trainer_open(&trainer, &config, why), TERN_OK);
+    port = tern_command_trainer_port(&trainer);
+}
+
+static void open_fake(const char *arguments, uint64_t time_ms)
+{
+    char command[TERN_COMMAND_TEXT_MAX];
+    snprintf(command, sizeof command, "/usr/bin/python3 " FAKE_TRAINER " %s", arguments);
+    open_command(command, time_ms);
+}
+
+static enum tern_result begin(void)
+{
+    return port.begin(port.ctx, &task, base, model.count);
+}
+
+static enum tern_result step(void)
+{
+    return port.step(port.ctx, &weights, &result);
+}
+
+static enum tern_result finish(void)
+{
+    enum tern_result done = TERN_AGAIN;
+    while (done == TERN_AGAIN) {
+        done = step();
+    }
+    return done;
+}
+
+static enum tern_result evaluate(struct tern_evaluate_result *found)
+{
+    enum tern_result done = TERN_AGAIN;
+    while (done == TERN_AGAIN) {
+        done = port.evaluate(port.ctx, base, model.count, found);
+    }
+    return done;
+}
+
+static uint64_t now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static void expect_cleared(void)
+{
+    assert_int_not_equal(access(folder, F_OK), 0);
+    assert_int_equal(trainer.child.pid, 0);
+}
+
+static void expect_good(void)
+{
+    assert_int_equal(begin(), TERN_OK);
+    assert_int_equal(finish(), TERN_OK);
+    assert_non_null(weights);
+    for (uint32_t i = 0; i < model.count; i++) {
+        assert_true(weights[i] >= base[i] + 1 && weights[i] <= base[i] + 1);
+    }
+    assert_int_equal(result.num_examples, 7);
+    assert_int_equal(result.local_steps, 4);
+    assert_true(result.loss >= 0.5f && result.loss <= 0.5f);
+    assert_string_equal(tern_command_trainer_why(&trainer), "");
+    expect_cleared();
+}
+
+static void expect_why(const char *part)
+{
+    const char *said = tern_command_trainer_why(&trainer);
+    if (strstr(said, part) == NULL) {
+        fail_msg("\"%s\" does not say \"%s\"", said, part);
+    }
+}
+
+static void expect_failure(const char *arguments, const char *part)
+{
+    open_fake(arguments, 20000);
+    weights = NULL;
+    result = (struct tern_train_result){.num_examples = 123};
+    assert_int_equal(begin(), TERN_OK);
+    assert_int_equal(finish(), TERN_ERR_TRAINER);
+    expect_why(part);
+    assert_null(weights); // what the core holds is not touched
+    assert_int_equal(result.num_examples, 123);
+    expect_cleared();
+    assert_int_equal(step(), TERN_ERR_STATE);
+}
+
+// --- What is right
+// ------------------------------------------------------------------------------------
+
+static void a_good_answer_is_taken(void **state)
+{
+    (void)state;
+    open_fake("good", 20000);
+    expect_good();
+    expect_good(); // and again
+    open_fake("own_files", 20000);
+    expect_good();
+    open_fake("quiet", 20000);
+    expect_good();
+    open_fake("environment", 20000);
+    expect_good();
+}
+
+static void the_task_is_told_exactly(void **state)
+{
+    (void)state;
+    open_fake("facts", 20000);
+    expect_good();
+    assert_string_equal(strstr(tern_command_trainer_metrics(&trainer), "round"),
+                        tern_command_trainer_metrics(&trainer));
+    char expected[TERN_TRAINER_METRICS_MAX];
+    const char *seed = strstr(tern_command_trainer_metrics(&trainer), "seed=");
+    snprintf(expected, sizeof expected,
+             "round=3 learning_rate=0.05 momentum=0.9 weight_decay=0.0001 prox_mu=0.25 "
+             "batch_size=8 local_steps=4 %s",
+             seed);
+    assert_string_equal(tern_command_trainer_metrics(&trainer), expected);
+    char first[64];
+    snprintf(first, sizeof first, "%s", seed);
+    expect_good();
+    assert_string_equal(strstr(tern_command_trainer_metrics(&trainer), "seed="), first);
+    task.client++;
+    expect_good();
+    assert_string_not_equal(strstr(tern_command_trainer_metrics(&trainer), "seed="), first);
+}
+
+static void half_floats_are_read(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < model.count; i++) {
+        base[i] = (float)i / 8;
+    }
+    open_fake("halved", 20000);
+    expect_good();
+}
+
+static void fewer_steps_may_be_done(void **state)
+{
+    (void)state;
+    open_fake("result '{\"num_examples\": 7, \"loss\": 0.5, \"local_steps\": 3}'", 20000);
+    assert_int_equal(begin(), TERN_OK);
+    assert_int_equal(finish(), TERN_OK);
+    assert_int_equal(result.local_steps, 3);
+}
+
+static void ahead_by_one(void *ctx, float *start)
+{
+    (void)ctx;
+    for (uint32_t i = 0; i < model.count; i++) {
+        start[i] += 1;
+    }
+}
+
+static void a_start_ahead_is_the_model_and_the_base_is_apart(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < model.count; i++) {
+        base[i] = 2;
+    }
+    task.ahead = ahead_by_one;
+    open_fake("base_apart", 20000);
+    assert_int_equal(begin(), TERN_OK);
+    assert_int_equal(finish(), TERN_OK);
+    assert_string_equal(tern_command_trainer_metrics(&trainer), "base=2 start=3");
+    assert_true(weights[0] >= 4 && weights[0] <= 4);
+}
+
+static void an_evaluation_is_taken(void **state)
+{
+    (void)state;
+    struct tern_evaluate_result found = {0};
+    open_fake("good", 20000);
+    assert_int_equal(evaluate(&found), TERN_OK);
+    assert_int_equal(found.num_examples, 7);
+    assert_true(found.accuracy >= 0.25f && found.accuracy <= 0.25f);
+    expect_cleared();
+    open_fake("result '{\"num_examples\": 7, \"loss\": 0.5, \"accuracy\": 1.5}'", 20000);
+    assert_int_equal(evaluate(&found), TERN_ERR_TRAINER);
+    expect_why("accuracy is 1.5");
+    open_fake("result '{\"num_examples\": 7, \"loss\": 0.5}'", 20000);
+    assert_int_equal(evaluate(&found), TERN_ERR_TRAINER);
+    expect_why("no number \"accuracy\"");
+    expect_cleared();
+}
+
+// --- What is wrong
+// ------------------------------------------------------------------------------------
+
+static void every_bad_answer_is_named(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *arguments;
+        const char *part;
+    } table[] = {
+        {"raises", "exit code 1; it said last: ValueError: my own mistake"},
+        {"segfault", "signal 11"},
+        {"no_output", "it wrote no trained.safetensors"},
+        {"no_result", "it wrote no result.json"},
+        {"garbage", "not safetensors"},
+        {"cut", "not safetensors"},
+        {"huge", "trained.safetensors has 8589934592 bytes"},
+        {"fifo", "not a regular file"},
+        {"link", "trained.safetensors cannot be opened"},
+        {"renamed", "'other' is not one of the model's"},
+        {"left_out", "is not in what it wrote"},
+        {"reshaped", "'fc1.weight' has the shape [5,3]; the model's is [3,5]"},
+        {"doubled", "is F64"},
+        {"not_a_number", "NaN or infinity"},
+        {"endless", "NaN or infinity"},
+        {"result ''", "not a JSON object"},
+        {"result '[]'", "not a JSON object"},
+        {"result '{\"num_examples\": 7, \"loss\": 0.5'", "not a JSON object"},
+        {"result '{\"num_examples\": 7, \"loss\": NaN}'", "JSON knows no NaN"},
+        {"result '{\"loss\": 0.5}'", "no number \"num_examples\""},
+        {"result '{\"num_examples\": \"7\", \"loss\": 0.5}'", "no number \"num_examples\""},
+        {"result '{\"num_examples\": 7}'", "no number \"loss\""},
+        {"result '{\"num_examples\": 0, \"loss\": 0.5}'", "num_examples is 0"},
+        {"result '{\"num_examples\": -1, \"loss\": 0.5}'", "num_examples is -1"},
+        {"result '{\"num_examples\": 1.5, \"loss\": 0.5}'", "num_examples is 1.5"},
+        {"result '{\"num_examples\": 4000000000, \"loss\": 0.5}'", "num_examples is 4000000000"},
+        {"result '{\"num_examples\": 1e300, \"loss\": 0.5}'", "num_examples is 1e+300"},
+        {"result '{\"num_examples\": 7, \"loss\": 1e300}'", "loss is NaN or infinite"},
+        {"result '{\"num_examples\": 7, \"loss\": 1, \"local_steps\": 5}'", "local_steps is 5"},
+        {"result '{\"num_examples\": 7, \"loss\": 1, \"local_steps\": 0}'", "local_steps is 0"},
+        {"result '{\"num_examples\": 7, \"loss\": 1, \"metrics\": 3}'", "metrics are not"},
+        {"result '{\"num_examples\": 7, \"loss\": 1, \"metrics\": {\"a\": []}}'", "\"a\" is no"},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+        expect_failure(table[i].arguments, table[i].part);
+    }
+}
+
+static void a_command_that_is_not_there_is_named(void **state)
+{
+    (void)state;
+    open_command("/nonexistent/train --data x", 1000);
+    assert_int_equal(begin(), TERN_ERR_TRAINER);
+    expect_why("/nonexistent/train cannot be run: No such file");
+    expect_cleared();
+    open_command(scratch, 1000); // a folder
+    assert_int_equal(begin(), TERN_ERR_TRAINER);
+    expect_why("cannot be run");
+    expect_cleared();
+}
+
+static void a_flood_is_bounded_and_its_end_kept(void **state)
+{
+    (void)state;
+    expect_failure("flood", "exit code 3; it said last: the last line");
+    assert_true(strlen(tern_command_trainer_output(&trainer)) <= TERN_CHILD_TAIL_MAX);
+}
+
+static void one_that_hangs_is_ended(void **state)
+{
+    (void)state;
+    const uint64_t start = now_ms();
+    open_fake("hang", 1000);
+    assert_int_equal(begin(), TERN_OK);
+    assert_int_equal(step(), TERN_AGAIN);
+    assert_true(now_ms() - start < 900); // no call waits for the end
+    assert_int_equal(finish(), TERN_ERR_TRAINER);
+    expect_why("longer than 1000 ms and was ended; it said last: I hang");
+    expect_cleared();
+    open_fake("stubborn", 1000);
+    assert_int_equal(begin(), TERN_OK);
+    assert_int_equal(finish(), TERN_ERR_TRAINER);
+    expect_why("longer than 1000 ms");
+    expect_cleared();
+    assert_true(now_ms() - start < 10000);
+}
+
+static bool runs(pid_t pid)
+{
+    char path[64];
+    char text[256] = "";
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    FILE *file = fopen(path, "r");
+    if (file == NULL) {
+        return false;
+    }
+    const bool read = fgets(text, sizeof text, file) != NULL;
+    fclose(file);
+    return read && strstr(text, ") Z ") == NULL;
+}
+
+static void what_it_left_behind_ends_with_it(void **state)
+{
+    (void)state;
+    char arguments[160];
+    char path[96];
+    int pid = 0;
+    snprintf(path, sizeof path, "%s/pid", scratch);
+    snprintf(arguments, sizeof arguments, "grandchild %s", path);
+    open_fake(arguments, 20000);
+    expect_good();
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%d", &pid), 1);
+    fclose(file);
+    for (int i = 0; i < 100 && runs(pid); i++) {
+        usleep(20000);
+    }
+    assert_false(runs(pid));
+}
+
+static void closing_ends_it(void **state)
+{
+    (void)state;
+    open_fake("stubborn", 0);
+    assert_int_equal(begin(), TERN_OK);
+    assert_int_equal(step(), TERN_AGAIN);
+    const pid_t pid = trainer.child.pid;
+    assert_true(runs(pid));
+    tern_command_trainer_close(&trainer);
+    assert_false(runs(pid));
+    assert_int_not_equal(access(folder, F_OK), 0);
+}
+
+static void another_task_ends_the_one_before(void **state)
+{
+    (void)state;
+    open_fake("hang", 0);
+    assert_int_equal(begin(), TERN_OK);
+    const pid_t pid = trainer.child.pid;
+    assert_int_equal(begin(), TERN_OK);
+    assert_false(runs(pid));
+    assert_true(runs(trainer.child.pid));
+}
+
+static char state_of(pid_t pid)
+{
+    char path[64];
+    char state = '?';
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%*d %*s %c", &state), 1);
+    fclose(file);
+    return state;
+}
+
+// A pause stops the command, its time stands still, and then it goes on to a good end.
+static void a_pause_stops_its_time_too(void **state)
+{
+    (void)state;
+    open_fake("quiet", 5000);
+    assert_int_equal(begin(), TERN_OK);
+    tern_command_trainer_pause(&trainer, true);
+    usleep(200000);
+    assert_int_equal(state_of(trainer.child.pid), 'T');
+    assert_int_equal(step(), TERN_AGAIN);
+    const uint64_t ran = trainer.child.ran_ms;
+    usleep(300000);
+    assert_int_equal(step(), TERN_AGAIN);
+    assert_int_equal(trainer.child.ran_ms, ran);
+    tern_command_trainer_pause(&trainer, false);
+    assert_int_equal(finish(), TERN_OK);
+    open_fake("hang", 0);
+    assert_int_equal(begin(), TERN_OK);
+    tern_command_trainer_pause(&trainer, true);
+    tern_command_trainer_close(&trainer); // also one that is stopped
+}
+
+static void what_a_crash_left_is_removed(void **state)
+{
+    (void)state;
+    char path[128];
+    char outside[128];
+    assert_int_equal(mkdir(folder, 0755), 0);
+    snprintf(path, sizeof path, "%s/cache", folder);
+    assert_int_equal(mkdir(path, 0700), 0);
+    snprintf(outside, sizeof outside, "%s/outside", scratch);
+    assert_int_equal(mkdir(outside, 0700), 0);
+    snprintf(path, sizeof path, "%s/cache/link", folder);
+    assert_int_equal(symlink(outside, path), 0);
+    open_fake("good", 20000);
+    assert_int_not_equal(access(folder, F_OK), 0);
+    assert_int_equal(access(outside, F_OK), 0); // the link went, not what it leads to
+    assert_int_equal(symlink(outside, folder), 0);
+    expect_good();
+    assert_int_equal(access(outside, F_OK), 0);
+}
+
+#define NOBODY 65534
+
+static void make_locked(const char *name, mode_t mode)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    (void)mkdir(path, 0700);
+    snprintf(path, sizeof path, "%s/%s/deep", folder, name);
+    (void)mkdir(path, 0700);
+    snprintf(path, sizeof path, "%s/%s/deep/file", folder, name);
+    fclose(fopen(path, "w"));
+    snprintf(path, sizeof path, "%s/%s/deep", folder, name);
+    (void)chmod(path, mode);
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    (void)chmod(path, mode);
+}
+
+// Root may remove anything, so this is done by somebody else.
+static void folders_without_rights_are_removed(void **state)
+{
+    (void)state;
+    assert_int_equal(chmod(scratch, 0777), 0);
+    const pid_t pid = fork();
+    if (pid == 0) {
+        if (getuid() == 0 && setuid(NOBODY) != 0) {
+            _exit(2);
+        }
+        (void)mkdir(folder, 0700);
+        make_locked("to read", 0500);
+        make_locked("closed", 0);
+        tern_work_folder_remove(folder);
+        _exit(access(folder, F_OK) == 0);
+    }
+    int status = -1;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
+static void wrong_arguments_start_nothing(void **state)
+{
+    (void)state;
+    struct tern_evaluate_result found;
+    open_fake("good", 20000);
+    assert_int_equal(port.begin(port.ctx, &task, base, model.count + 1), TERN_ERR_MODEL_MISMATCH);
+    assert_int_equal(port.evaluate(port.ctx, base, model.count + 1, &found),
+                     TERN_ERR_MODEL_MISMATCH);
+    task.local_steps = 0;
+    assert_int_equal(begin(), TERN_ERR_ARGUMENT);
+    task = plain_task;
+    task.learning_rate = -1;
+    assert_int_equal(begin(), TERN_ERR_ARGUMENT);
+    assert_int_equal(step(), TERN_ERR_STATE);
+    expect_cleared();
+}
+
+int main(void)
+{
+    signal(SIGPIPE, SIG_IGN);
+    const struct CMUnitTest tests[] = {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+        TEST(a_good_answer_is_taken),
+        TEST(the_task_is_told_exactly),
+        TEST(half_floats_are_read),
+        TEST(fewer_steps_may_be_done),
+        TEST(a_start_ahead_is_the_model_and_the_base_is_apart),
+        TEST(an_evaluation_is_taken),
+        TEST(every_bad_answer_is_named),
+        TEST(a_command_that_is_not_there_is_named),
+        TEST(a_flood_is_bounded_and_its_end_kept),
+        TEST(one_that_hangs_is_ended),
+        TEST(what_it_left_behind_ends_with_it),
+        TEST(closing_ends_it),
+        TEST(another_task_ends_the_one_before),
+        TEST(a_pause_stops_its_time_too),
+        TEST(what_a_crash_left_is_removed),
+        TEST(folders_without_rights_are_removed),
+        TEST(wrong_arguments_start_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
