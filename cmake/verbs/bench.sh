@@ -2,7 +2,7 @@
 
 help_bench() {
     cat <<'END'
-usage: ./tern bench [codec|protocol|load|size|updates]...
+usage: ./tern bench [codec|protocol|load|size|replicas|updates]...
 
 Measures on this machine, prints a table and writes build/bench/NAME.json. Nothing here passes or
 fails; docs/BENCHMARKS.md says how each figure comes about and what was reached.
@@ -11,6 +11,7 @@ fails; docs/BENCHMARKS.md says how each figure comes about and what was reached.
   protocol   bytes of a warm round beyond its bodies, of a full and of a resumed TLS handshake
   load       durable updates per second, memory per idle connection
   size       stripped programs, peak memory of a client
+  replicas   bytes in the store and time per check-in of clients' own replicas
   updates    bits per value of the updates of configs/experiments/fashion-3lc.ini, by ternary coder;
              needs TERN_DATA_DIR, the folder of Fashion-MNIST, and runs only when asked for
 END
@@ -18,7 +19,7 @@ END
 
 verb_bench() {
     local parts=("$@") part
-    [ ${#parts[@]} -gt 0 ] || parts=(codec protocol load size)
+    [ ${#parts[@]} -gt 0 ] || parts=(codec protocol load size replicas)
     for part in "${parts[@]}"; do
         declare -F "bench_$part" >/dev/null || usage_error "bench: there is no part '$part'"
     done
@@ -58,6 +59,11 @@ bench_codec() { # OUT
     "$TERN_BUILD/bin/tern-codec" bench --save "$1" $BENCH_CODEC_OPTIONS || fail "tern-codec failed"
 }
 
+bench_replicas() { # OUT
+    "$TERN_BUILD/bench-bin/bench-replicas" >"$1" || fail "bench-replicas failed"
+    print_numbers "$1"
+}
+
 # Segments of mlp:784-128-10: the two weight matrices, and the biases fused.
 BENCH_SEGMENTS=100352,1280,138
 
@@ -66,7 +72,7 @@ bench_updates() { # OUT
     begin_experiment
     # shellcheck disable=SC2034
     local overrides=("data.dir=$TERN_DATA_DIR" codec.codec=3lc:s=1)
-    run_federation updates "$TERN_ROOT/configs/experiments/fashion-3lc.ini" overrides --no-table \
+    run_federation updates "$TERN_ROOT/configs/experiments/fashion-3lc.ini" overrides "" --no-table \
         >"$EXPERIMENT_DIR/updates.log"
     python3 -B "$TERN_ROOT/tests/bench/real_updates.py" "$TERN_BUILD/bin/tern-codec" \
         "$EXPERIMENT_DIR/updates/state/tern.db" --counts "$BENCH_SEGMENTS" --json "$1"

@@ -135,11 +135,13 @@ enroll_code() { # DIR
     }
 }
 
-# One federation from start to end. NAME: a folder for it under EXPERIMENT_DIR.
-run_federation() { # NAME CONFIG OVERRIDES_ARRAY_NAME FLEET_OPTION...
-    local dir=$EXPERIMENT_DIR/$1 config=$2 override fleet_options=() status=0 code
+# One federation from start to end. NAME: a folder for it under EXPERIMENT_DIR. RESULTS_FILE: of the
+# JSON; empty = none is wanted.
+run_federation() { # NAME CONFIG OVERRIDES_ARRAY_NAME RESULTS_FILE FLEET_OPTION...
+    local dir=$EXPERIMENT_DIR/$1 config=$2 results=${4:-} override fleet_options=() status=0 code
     local -n overrides_=$3
-    shift 3
+    shift 4
+    results=${results:-$dir/results.json}
     make_certificates "$dir"
     start_aggregator "$dir" "$config" "${overrides_[@]}"
     code=$(enroll_code "$dir") || exit 1
@@ -147,7 +149,8 @@ run_federation() { # NAME CONFIG OVERRIDES_ARRAY_NAME FLEET_OPTION...
         "fleet.ca=$dir/ca.pem" "fleet.join_code=$code" "fleet.state_dir=$dir/clients"; do
         fleet_options+=(--set "$override")
     done
-    "$TERN_BUILD/bin/tern-fleet" run --config "$config" "${fleet_options[@]}" "$@" &
+    "$TERN_BUILD/bin/tern-fleet" run --config "$config" "${fleet_options[@]}" \
+        --results "$results" "$@" &
     local fleet=$! ended=
     EXPERIMENT_PIDS+=("$fleet")
     wait -n -p ended "$fleet" "$AGGREGATOR_PID" || status=$?
@@ -158,6 +161,20 @@ run_federation() { # NAME CONFIG OVERRIDES_ARRAY_NAME FLEET_OPTION...
         fail "tern-fleet ended with exit code $status"
     fi
     stop_programs
+    measure_global_model "$dir" "$config" "$results" "${fleet_options[@]}"
+}
+
+# What the run left in the aggregator; the clients' own replicas the fleet has measured.
+measure_global_model() { # DIR CONFIG RESULTS_FILE FLEET_OPTION...
+    local dir=$1 config=$2 results=$3
+    shift 3
+    "$TERN_BUILD/bin/tern-aggregator" export "${AGGREGATOR_OPTIONS[@]}" "$dir/global.f32" \
+        >"$dir/export.log" 2>&1 || {
+        cat "$dir/export.log" >&2
+        fail "tern-aggregator export failed"
+    }
+    "$TERN_BUILD/bin/tern-fleet" evaluate --config "$config" "$@" "$results" "$dir/global.f32" ||
+        fail "the global model could not be measured"
 }
 
 # Whether a configuration plans several runs.
@@ -172,41 +189,53 @@ settings_of_run() { # CONFIG OVERRIDE...
     printf '%s\n' "$@"
 }
 
+# "; about 12 min to go", from what the runs before took; nothing before the first has ended.
+to_go() { # SECONDS_SPENT RUNS_DONE RUNS_LEFT
+    [ "$2" -gt 0 ] || return 0
+    local left=$(($1 * $3 / $2))
+    if [ "$left" -ge 90 ]; then
+        printf '; about %d min to go' $(((left + 30) / 60))
+    else
+        printf '; about %d s to go' "$left"
+    fi
+}
+
 # Runs what has no results yet, or only those of other settings. A run counts when its results are
 # whole.
 run_planned() { # CONFIG RESULTS_DIR ONLY SETS_ARRAY_NAME
-    local config=$1 results=$2 only=$3 line id label seed parts done_=0 count=0
+    local config=$1 results=$2 only=$3 line id label parts chosen text i start=$SECONDS
     local -n sets_=$4
-    local plan=() text
+    local plan=() todo=()
     text=$(python3 -B "$TERN_ROOT/cmake/verbs/compare.py" plan "$config") || exit 2
     mapfile -t plan <<<"$text"
     for line in "${plan[@]}"; do
         IFS=$'\t' read -r -a parts <<<"$line"
-        id=${parts[0]} label=${parts[1]} seed=${parts[2]}
-        count=$((count + 1))
-        [[ $label == *"$only"* ]] || continue
-        # shellcheck disable=SC2034
-        local planned=("${parts[@]:3}" "federation.seed=$seed" "${sets_[@]}")
-        if [ -s "$results/$id.json" ] &&
-            settings_of_run "$config" "${planned[@]}" | cmp -s - "$results/$id.settings"; then
-            continue
-        fi
-        say "run $count of ${#plan[@]}: $label, seed $seed"
+        [[ ${parts[1]} == *"$only"* ]] || continue
+        chosen=("${parts[@]:3}" "federation.seed=${parts[2]}" "${sets_[@]}")
+        [ -s "$results/${parts[0]}.json" ] &&
+            settings_of_run "$config" "${chosen[@]}" | cmp -s - "$results/${parts[0]}.settings" ||
+            todo+=("$line")
+    done
+    for i in "${!todo[@]}"; do
+        IFS=$'\t' read -r -a parts <<<"${todo[i]}"
+        id=${parts[0]} label=${parts[1]}
+        chosen=("${parts[@]:3}" "federation.seed=${parts[2]}" "${sets_[@]}")
+        say "run $((i + 1)) of ${#todo[@]}: $label, seed ${parts[2]}$(to_go $((SECONDS - start)) "$i" \
+            $((${#todo[@]} - i)))"
         rm -f -- "$results/$id.json"
-        settings_of_run "$config" "${planned[@]}" >"$results/$id.settings"
-        run_federation "$id" "$config" planned --no-table \
-            --results "$results/$id.part" >"$results/$id.log" ||
+        settings_of_run "$config" "${chosen[@]}" >"$results/$id.settings"
+        run_federation "$id" "$config" chosen "$results/$id.part" --no-table \
+            >"$results/$id.log" ||
             fail "the run failed; its log: $results/$id.log"
         mv "$results/$id.part" "$results/$id.json"
         rm -rf -- "${EXPERIMENT_DIR:?}/$id"
-        tail -n 1 "$results/$id.log"
-        done_=$((done_ + 1))
+        tail -n 2 "$results/$id.log"
     done
-    say "$done_ runs done, $((count - done_)) were there before or not asked for"
+    say "${#todo[@]} runs done, $((${#plan[@]} - ${#todo[@]})) were there before or not asked for"
 }
 
 verb_experiment() {
-    local config='' keep='' only='' single=yes planned=yes fleet=() overrides=() table=()
+    local config='' keep='' only='' json='' single=yes planned=yes fleet=() overrides=() table=()
     while [ $# -gt 0 ]; do
         case $1 in
         --data-dir | --json | --baseline | --set | --keep | --only | --markdown | --svg)
@@ -219,7 +248,7 @@ verb_experiment() {
             --json | --markdown | --svg)
                 [ -d "$(dirname -- "$2")" ] ||
                     usage_error "experiment: $1 $2: there is no folder '$(dirname -- "$2")'"
-                [ "$1" != --json ] || fleet+=(--results "$2")
+                [ "$1" != --json ] || json=$2
                 [ "$1" = --json ] || single=no
                 table+=("$1" "$2")
                 ;;
@@ -257,7 +286,7 @@ verb_experiment() {
         return
     fi
     begin_experiment "$keep"
-    run_federation run "$config" overrides "${fleet[@]}"
+    run_federation run "$config" overrides "$json" "${fleet[@]}"
 }
 
 help_demo() {
@@ -279,8 +308,8 @@ verb_demo() {
     build_variant release tern-aggregator tern-fleet
     begin_experiment
     say "federation 1 of 2: Tern's default codecs"
-    run_federation 3lc "$config" compressed --no-table --results "$EXPERIMENT_DIR/3lc.json"
+    run_federation 3lc "$config" compressed "$EXPERIMENT_DIR/3lc.json" --no-table
     say "federation 2 of 2: uncompressed float32, for comparison"
-    run_federation float32 "$config" plain --no-table --results "$EXPERIMENT_DIR/float32.json"
+    run_federation float32 "$config" plain "$EXPERIMENT_DIR/float32.json" --no-table
     "$TERN_BUILD/bin/tern-fleet" compare "$EXPERIMENT_DIR/3lc.json" "$EXPERIMENT_DIR/float32.json"
 }

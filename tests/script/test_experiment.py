@@ -36,7 +36,10 @@ alpha = 0.5
 """
 KEYS = {"final_accuracy", "accuracy", "rounds", "clients", "cohort", "seed", "codec", "model_hash",
         "seconds", "float32_payload", "payload_up", "payload_down", "http_up", "http_down",
-        "tls_up", "tls_down", "wire_up", "wire_down"}
+        "tls_up", "tls_down", "wire_up", "wire_down", "values", "global_accuracy",
+        "replica_accuracy", "replica_version", "round_trunk_down", "record_version",
+        "record_client", "record_steps", "record_wire_up", "record_wire_down", "record_train_ms",
+        "record_device_ms"}
 
 
 class Experiment(unittest.TestCase):
@@ -97,7 +100,13 @@ class Experiment(unittest.TestCase):
         self.assertEqual(one["codec"], "3lc:s=1")
         self.assertEqual(len(one["accuracy"]), 3)
         self.assertEqual(one["final_accuracy"], one["accuracy"][-1])
-        for key in ("model_hash", "accuracy", "payload_up", "payload_down"):
+        self.assertRegex(out, r"global model: accuracy 0\.")
+        self.assertEqual(len(one["replica_accuracy"]), 5)
+        self.assertEqual(one["record_version"], [1] * 3 + [2] * 3 + [3] * 3)
+        self.assertAlmostEqual(sum(one["record_wire_up"]), sum(one["round_wire_up"]))
+        self.assertEqual(set(one["record_steps"]), {5})
+        for key in ("model_hash", "accuracy", "global_accuracy", "replica_accuracy",
+                    "record_client", "record_payload_up", "payload_up", "payload_down"):
             self.assertEqual(one[key], two[key], key)
         self.assertEqual(len(one["model_hash"]), 64)
         for direction in ("up", "down"):
@@ -170,6 +179,8 @@ class Experiment(unittest.TestCase):
                                sum(run["final_accuracy"] for run in single) / 2)
         self.assertIsNone(rows[1]["to_reach"]["0.999"])
         self.assertIn("with round.rounds=2", out)
+        self.assertIn("run 1 of 6: float32, seed 3\n", out)
+        self.assertRegex(out, "run 6 of 6: float32, two rounds, seed 4; about [0-9]+ s to go")
         self.assertIn("| 3lc |", (self.folder / "all.md").read_text())
         self.assertTrue((self.folder / "all.svg").read_text().startswith("<svg"))
         # What is there is not run again; the table is the same.

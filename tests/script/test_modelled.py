@@ -1,0 +1,167 @@
+"""Modelled time and the rows made from it, on results small enough to reckon by hand; and what the
+[experiment] section accepts."""
+import json
+import os
+import pathlib
+import sys
+import tempfile
+import unittest
+
+SOURCE = pathlib.Path(os.environ["TERN_SOURCE_DIR"])
+sys.path.insert(0, str(SOURCE / "cmake/verbs"))
+from comparison import modelled, picture, plan, rows, tables  # noqa: E402
+
+MBIT = 125000  # bytes per second
+
+
+def took(version, client, steps=1, up=0, down=0, train_ms=0.0, codec_ms=0.0, device_ms=0.0):
+    return modelled.Participation(version, client, steps, up, down, train_ms, codec_ms, device_ms)
+
+
+class Modelled(unittest.TestCase):
+    def test_a_round_takes_as_long_as_its_slowest_client(self):
+        compute = modelled.measured_compute(step=0.5, codec=0.25)
+        clients = [took(1, 1, steps=2, up=MBIT, down=2 * MBIT),    # 3 s of link at 1 Mbit/s
+                   took(1, 2, steps=10, up=10, down=10)]           # 5 s of steps
+        self.assertAlmostEqual(modelled.client_seconds(clients[0], 1, compute), 3 + 1 + 0.25)
+        self.assertAlmostEqual(modelled.round_seconds(clients, 1, compute), 5.25 + 160e-6)
+        self.assertAlmostEqual(modelled.round_seconds(clients, 0.5, compute), 7.25)
+        self.assertAlmostEqual(modelled.round_seconds(clients, 1000, compute), 5.25, places=3)
+
+    def test_who_does_not_come_is_waited_for(self):
+        compute = modelled.measured_compute(step=1, codec=0)
+        clients = [took(1, 1), took(1, 2)]
+        self.assertAlmostEqual(modelled.round_seconds(clients, 1, compute, 2, 60), 1)
+        self.assertAlmostEqual(modelled.round_seconds(clients, 1, compute, 3, 60), 60)
+        self.assertAlmostEqual(modelled.round_seconds(clients, 1, compute, 3, 0.5), 1)
+
+    def test_rounds_follow_each_other(self):
+        compute = modelled.measured_compute(step=1, codec=0)
+        clients = [took(2, 1, steps=3), took(1, 1, steps=1), took(1, 2, steps=2), took(5, 1)]
+        self.assertAlmostEqual(modelled.run_seconds(clients, 1, compute), 2 + 3 + 1)
+        self.assertAlmostEqual(modelled.run_seconds(clients, 1, compute, until=2), 2 + 3)
+        self.assertEqual(modelled.run_seconds([], 1, compute), 0)
+
+    def test_a_devices_own_time_counts_instead(self):
+        compute = modelled.device_compute(60)
+        self.assertAlmostEqual(modelled.client_seconds(took(1, 1, device_ms=500), 1, compute), 30)
+
+    def test_a_step_takes_the_median(self):
+        result = result_of(train_ms=[4, 6, 100, 8], steps=[1, 2, 1, 2])
+        self.assertAlmostEqual(modelled.step_seconds([result]), 0.004)
+        clients = [took(1, 1, codec_ms=value) for value in (1, 2, 90)]
+        self.assertAlmostEqual(modelled.codec_seconds(clients), 0.002)
+
+
+def result_of(train_ms=(1, 1, 1, 1), steps=(1, 1, 1, 1), accuracy=(0.5, None, 0.9), **more):
+    """Three rounds; two clients took part in the first, one in each other."""
+    return {"accuracy": list(accuracy), "final_accuracy": accuracy[-1], "clients": 2, "cohort": 2,
+            "codec": "float32", "values": 100, "payload_up": 50.0, "payload_down": 25.0,
+            "wire_up": 60.0, "wire_down": 30.0, "encode_ms": 0.1, "round_wire_up": [10, 20, 30],
+            "round_wire_down": [1, 2, 3], "round_trunk_down": [100, 200, 300],
+            "replica_accuracy": [0.8, None], "replica_version": [30, 1], "global_accuracy": 0.85,
+            "record_version": [1, 1, 2, 3], "record_client": [1, 2, 1, 2],
+            "record_steps": list(steps), "record_payload_up": [50] * 4,
+            "record_payload_down": [25] * 4, "record_wire_up": [MBIT] * 4,
+            "record_wire_down": [0] * 4, "record_train_ms": list(train_ms),
+            "record_codec_ms": [0] * 4, "record_device_ms": [2000] * 4, **more}
+
+
+class Rows(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def plan(self, *lines, before=""):
+        path = self.folder / "plan.ini"
+        path.write_text(before + "\n[experiment]\n" + "\n".join(("seeds = 1",) + lines) + "\n")
+        return plan.Plan(str(path))
+
+    def load(self, plan_, **results):
+        for label, result in results.items():
+            (self.folder / f"{label}.seed1.json").write_text(json.dumps(result))
+        return rows.load(plan_, str(self.folder))
+
+    def test_bytes_rounds_and_time_until_an_accuracy(self):
+        plan_ = self.plan("targets = 0.5 0.7 0.95", "bandwidths = 1", "run = a",
+                          before="[round]\ncohort = 2\ndeadline = 3s")
+        groups, missing = self.load(plan_, a=result_of(train_ms=[1000] * 4))
+        row = groups[0][1][0]
+        self.assertEqual(missing, [])
+        self.assertEqual(row["to_reach"], {"0.5": 5.5, "0.7": 33.0, "0.95": None})
+        self.assertEqual(row["rounds_to_reach"], {"0.5": 1, "0.7": 3, "0.95": None})
+        # A second of link and one of compute; where one of two is missing, the deadline.
+        self.assertAlmostEqual(row["seconds"]["1"], 2 + 3 + 3)
+        self.assertAlmostEqual(row["seconds_to_reach"]["0.5"], 2)
+        self.assertIsNone(row["seconds_to_reach"]["0.95"])
+        self.assertAlmostEqual(row["bits_up"], 4)
+        self.assertAlmostEqual(row["bits_down"], 2)
+
+    def test_devices_with_a_speed_take_their_own_time(self):
+        plan_ = self.plan("device_second = 60", "bandwidths = 1", "run = a | fleet.speed=5",
+                          before="[round]\ncohort = 1\n[fleet]\nspeed = 0")
+        groups, _ = self.load(plan_, a=result_of())
+        self.assertAlmostEqual(groups[0][1][0]["seconds"]["1"], 3 * (120 + 1))
+
+    def test_each_measure_is_another_accuracy(self):
+        for measure, expected in (("trunk", 0.9), ("global", 0.85), ("clients", 0.8)):
+            groups, _ = self.load(self.plan(f"measure = {measure}", "run = a"), a=result_of())
+            self.assertAlmostEqual(groups[0][1][0]["accuracy"], expected)
+
+    def test_arrivals_are_held_against_the_chain_and_the_newest_model(self):
+        arrived = result_of(accuracy=(0.5, 0.7, 0.9), arrival_client=[7, 8],
+                            arrival_version=[2, 3], arrival_missed=[2, 2],
+                            arrival_payload_down=[600, 100], arrival_accuracy=[0.69, 0.91])
+        groups, _ = self.load(self.plan("columns = arrivals", "run = a"), a=arrived)
+        row = groups[0][1][0]
+        self.assertAlmostEqual(row["joined_payload"], 600)
+        self.assertAlmostEqual(row["joined_points"], -1)
+        self.assertAlmostEqual(row["back_chain_share"], 100 / 500)
+        self.assertAlmostEqual(row["back_points"], 1)
+
+    def test_the_front_is_what_nothing_beats(self):
+        plan_ = self.plan("front = yes", "reference = a", "columns = accuracy ratio", "run = a",
+                          "run = b", "run = c", "run = d")
+        results = {}
+        for label, accuracy, wire in (("a", 0.9, 1000), ("b", 0.8, 100), ("c", 0.7, 200),
+                                      ("d", 0.9, 500)):
+            results[label] = result_of(accuracy=(accuracy,), round_wire_up=[wire],
+                                       round_wire_down=[0], round_trunk_down=[0])
+        groups, _ = self.load(plan_, **results)
+        self.assertEqual([row["on_front"] for row in groups[0][1]], [False, True, False, True])
+        self.assertAlmostEqual(groups[0][1][1]["times_fewer_than_reference"], 10)
+        self.assertAlmostEqual(groups[0][1][1]["points_to_reference"], -10)
+        text = tables.text_table(plan_, groups)
+        self.assertEqual([line.split()[0] for line in text.splitlines()[-2:]], ["b", "d"])
+        self.assertIn("<polyline", picture.picture(plan_, groups))
+
+    def test_every_column_has_its_headings_and_cells(self):
+        plan_ = self.plan("targets = 0.5", "columns = " + " ".join(plan.COLUMNS), "run = a",
+                          "run = b")
+        self.assertEqual(set(tables.MAKERS), set(plan.COLUMNS))
+        groups, _ = self.load(plan_, a=result_of(), b=result_of(train_ms=[1, 1, 1, 1]))
+        table = tables.table_of(plan_, groups[0][1], groups[0][1][0])
+        self.assertEqual({len(line) for line in table}, {len(table[0])})
+        self.assertIn("1.00x", table[2])
+
+    def test_results_of_an_older_program_have_their_old_columns(self):
+        old = {key: value for key, value in result_of().items() if not key.startswith("record_")}
+        groups, _ = self.load(self.plan("targets = 0.5", "run = a"), a=old)
+        self.assertIn("| a | 0.9000 | +0.00 |", tables.markdown_table(self.plan(
+            "targets = 0.5", "run = a"), groups))
+
+    def test_what_makes_no_sense_is_refused(self):
+        for line, why in (("measure = best", "measure is of trunk, global, clients, not 'best'"),
+                          ("columns = accuracy speed", "columns is of"),
+                          ("axis = bytes time", "axis is of"),
+                          ("bandwidths = 0", "bandwidths are Mbit/s"),
+                          ("device_second = 1 2", "device_second are seconds"),
+                          ("reference = b", "reference names 'b', which is no run")):
+            with self.assertRaises(SystemExit) as refused:
+                self.plan(line, "run = a")
+            self.assertIn(why, str(refused.exception))
+
+
+if __name__ == "__main__":
+    unittest.main()
