@@ -181,8 +181,9 @@ static struct best best_of_all(const struct world *world)
         if (start >= TERN_PLAN_INT8 || (start == TERN_PLAN_HELD && near)) {
             consider(&best, near, cost, world->start_residual[i]);
         }
-        all_passes(world, start, TERN_PLAN_DOWN, cost, &best);
-        all_passes(world, start, TERN_PLAN_REFINE, cost, &best);
+        for (int first = 0; first < TERN_PLAN_PASSES; first++) {
+            all_passes(world, start, (enum tern_plan_pass)first, cost, &best);
+        }
     }
     return best;
 }
