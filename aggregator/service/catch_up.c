@@ -1,6 +1,6 @@
 // The trunk, one replica per version that all clients may share: where a client is on it, and the
 // downloads that lead it to the newest version. Who trains may be led to a replica of its own
-// instead (own_replicas.c).
+// instead (own_replicas.c), and is where the trunk has no way for it.
 #include "service/internal.h"
 
 #include "service/own_replicas.h"
@@ -109,12 +109,34 @@ static uint32_t snapshot_bytes(const struct tern_service *service)
     return service->merge.model.count * 4;
 }
 
+// Where the trunk's chain begins for one whose replica is not on it: at the seed, if it starts over
+// from there and there is a delta that does.
+static struct tern_plan_client start_of(const struct tern_service *service,
+                                        const struct client *client,
+                                        const struct tern_plan_client *held)
+{
+    struct tern_plan_client start = *held;
+    if (!held->known && client->able.from_seed && service->merge.version > 0 &&
+        tern_model_is_seeded(&service->merge.model)) {
+        start.known = true;
+        start.version = 0;
+    }
+    return start;
+}
+
+static enum tern_plan plan_from(struct tern_service *service, const struct client *client,
+                                const struct tern_plan_client *start)
+{
+    struct reader reader = {service, client};
+    return tern_plan_choose(start, service->merge.version, snapshot_bytes(service), delta_bytes,
+                            &reader);
+}
+
 static enum tern_plan plan_for(struct tern_service *service, const struct client *client,
                                const struct tern_plan_client *held)
 {
-    struct reader reader = {service, client};
-    return tern_plan_choose(held, service->merge.version, snapshot_bytes(service), delta_bytes,
-                            &reader);
+    const struct tern_plan_client start = start_of(service, client, held);
+    return plan_from(service, client, &start);
 }
 
 // Only who takes no snapshots can be left without a way.
@@ -135,11 +157,12 @@ enum tern_result add_trunk_way(struct tern_service *service, const struct client
                                const struct tern_plan_client *held, tern_Task *task)
 {
     uint32_t version = service->merge.version;
-    switch (plan_for(service, client, held)) {
+    const struct tern_plan_client start = start_of(service, client, held);
+    switch (plan_from(service, client, &start)) {
     case TERN_PLAN_NOTHING:
         break;
     case TERN_PLAN_CHAIN:
-        for (uint32_t v = held->version + 1; v <= version; v++) {
+        for (uint32_t v = start.version + 1; v <= version; v++) {
             add_download(task, service->deltas[v - 1].sha256, service->deltas[v - 1].size);
         }
         break;
@@ -154,24 +177,35 @@ enum tern_result add_trunk_way(struct tern_service *service, const struct client
     return TERN_OK;
 }
 
-// Who has missed no version follows the trunk: its delta is there, and the same for all. So does
-// who stands on it from before there was a book of replicas, as long as the deltas are there; a
-// version that was forgotten is led like what is unknown.
-static enum tern_result follows_trunk(struct tern_service *service, const struct client *client,
-                                      const struct tern_plan_client *held, bool *follows)
+// Under plan = cheapest who has missed no version follows the trunk: its delta is there, and the
+// same for all. So does who stands on it from before there was a book of replicas, as long as the
+// deltas are there; a version that was forgotten is led like what is unknown.
+static enum tern_result stands_on_trunk(struct tern_service *service, const struct client *client,
+                                        const struct tern_plan_client *held, bool *stands)
 {
     uint32_t version = service->merge.version;
-    *follows =
-        service->config.downloads.plan == TERN_DOWNLOADS_TRUNK ||
+    *stands =
         (held->known && held->version == version) ||
         (held->known && held->version + 1 == version && next_delta(service, client, held) != 0);
-    if (*follows || !held->known || held->version == 0) {
+    if (*stands || !held->known || held->version == 0) {
         return TERN_OK;
     }
     struct tern_db_replica row;
     enum tern_result found = tern_db_replica_get(service->db, client->replica, &row);
-    *follows = found == TERN_ERR_NOT_FOUND && plan_for(service, client, held) == TERN_PLAN_CHAIN;
+    *stands = found == TERN_ERR_NOT_FOUND && plan_for(service, client, held) == TERN_PLAN_CHAIN;
     return found == TERN_ERR_NOT_FOUND ? TERN_OK : found;
+}
+
+// Under plan = trunk all do whom it has a way for. The others, which take no snapshots and hold
+// replicas of their own from before, or are too far behind, are led to one as under cheapest.
+static enum tern_result follows_trunk(struct tern_service *service, const struct client *client,
+                                      const struct tern_plan_client *held, bool *follows)
+{
+    if (service->config.downloads.plan == TERN_DOWNLOADS_TRUNK) {
+        *follows = plan_for(service, client, held) != TERN_PLAN_NONE;
+        return TERN_OK;
+    }
+    return stands_on_trunk(service, client, held, follows);
 }
 
 enum tern_result catch_up_member(struct tern_service *service, uint64_t id,

@@ -299,13 +299,9 @@ enum tern_result own_is_stranded(struct tern_service *service, const struct clie
 {
     struct own_replicas *own = service->own_replicas;
     const uint8_t *held = NULL;
-    *stranded = true;
-    if (service->config.downloads.plan == TERN_DOWNLOADS_TRUNK) {
-        return TERN_OK;
-    }
+    *stranded = false;
     for (int i = TERN_PLAN_INT8; i < TERN_PLAN_STARTS; i++) {
         if (abilities_decode(&client->able, &own->snapshots[i])) {
-            *stranded = false;
             return TERN_OK;
         }
     }

@@ -89,8 +89,8 @@ TERN_MUST_USE enum tern_result own_replicas_collect(struct tern_service *service
 // version, or asked for too many, and the task is as it was.
 TERN_MUST_USE enum tern_result add_own_way(struct tern_service *service, struct client *client,
                                            uint64_t now, tern_Task *task, bool *found);
-// Whether one that can take neither snapshots nor the trunk's chain has no way at all, now or
-// later.
+// Whether one that can take neither the trunk's snapshots nor its chain has no way at all, now or
+// later, under either plan.
 TERN_MUST_USE enum tern_result own_is_stranded(struct tern_service *service,
                                                const struct client *client, bool *stranded);
 

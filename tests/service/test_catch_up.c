@@ -358,6 +358,56 @@ static void test_a_version_that_is_gone_is_led_like_what_is_unknown(void **state
     assert_false(none.has_task);
 }
 
+static void expect_on_trunk(const uint8_t replica[TERN_SHA256_SIZE])
+{
+    struct tern_db *db = NULL;
+    uint32_t version = 0;
+    char why[256];
+    assert_int_equal(tern_db_open(harness.path, &db, why), TERN_OK);
+    assert_int_equal(tern_db_version_of_replica(db, replica, &version), TERN_OK);
+    tern_db_close(db);
+}
+
+// After a change of the plan, who holds a replica of its own comes back to the trunk, or stays near
+// it if the trunk has no way for it; nobody is sent away.
+static void test_a_change_to_the_trunk_strands_nobody(void **state)
+{
+    (void)state;
+    const uint32_t ternary = 1u << TERN_CODEC_3LC | 1u << TERN_CODEC_DENSITY;
+    const tern_CheckinRequest seeds = {.codecs = ternary, .from_seed = true};
+    uint8_t held[TERN_SHA256_SIZE];
+    uint8_t next[TERN_SHA256_SIZE];
+    float weights[COUNT];
+    enum tern_result name = TERN_OK;
+    run_rounds(10);
+    tern_CheckinReply task = ask_plainly(one, seed_id);
+    follow(&task, held, weights);
+    assert_int_equal(upload(one, &task.task, &name), 200);
+    harness.config.downloads.plan = TERN_DOWNLOADS_TRUNK;
+    harness_restart(&harness);
+    run_rounds(2);
+
+    // By the deltas of all versions, from the seed, to the trunk.
+    tern_CheckinReply chain = ask(one, seeds, held);
+    assert_true(chain.has_task && starts_at_seed(&chain));
+    memcpy(next, held, TERN_SHA256_SIZE);
+    apply_downloads(&harness, &chain.task, weights, next, harness.tokens[one]);
+    expect_on_trunk(next);
+    // By a snapshot.
+    tern_CheckinReply snapshot = ask_plainly(one, held);
+    assert_true(snapshot.has_task && !starts_at_seed(&snapshot));
+    expect_on_trunk(snapshot.task.base.bytes);
+    // By a delta from what it holds, where it takes neither.
+    follow(&task, next, weights);
+    tern_CheckinReply own = ask(one, (tern_CheckinRequest){.codecs = ternary}, held);
+    assert_true(own.has_task);
+    assert_in_range(own.task.downloads_count, 1, 3);
+    apply_downloads(&harness, &own.task, weights, next, harness.tokens[one]);
+    assert_int_equal(upload(one, &own.task, &name), 200);
+    run_rounds(1);
+    assert_true(ask(one, (tern_CheckinRequest){.codecs = ternary}, next).has_task);
+}
+
 static uint64_t searches(void)
 {
     struct tern_service_facts facts;
@@ -403,6 +453,7 @@ int main(void)
         TEST(test_nothing_leads_to_version_0_without_snapshots),
         TEST(test_bytes_are_counted),
         TEST(test_a_version_that_is_gone_is_led_like_what_is_unknown),
+        TEST(test_a_change_to_the_trunk_strands_nobody),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
