@@ -106,7 +106,8 @@ static enum tern_result apply_text(const char *text, size_t len, struct tern_mod
     }
     if (!read_rule(text, len, glob, &rule)) {
         snprintf(why, TERN_TENSOR_RULES_WHY_MAX,
-                 "'%.*s' is no rule; one is GLOB: compress, GLOB: fuse, GLOB: dense or GLOB: skip",
+                 "'%.*s' is no rule; one is GLOB: compress, GLOB: fuse, GLOB: dense or GLOB: skip,"
+                 " where a comma or semicolon of a name is written \\, or \\;",
                  (int)(len < 300 ? len : 300), text);
         return TERN_ERR_CONFIG;
     }
@@ -117,6 +118,17 @@ static enum tern_result apply_text(const char *text, size_t len, struct tern_mod
     return TERN_OK;
 }
 
+// Up to the separator. A backslash makes the character behind it part of the glob; fnmatch() reads
+// it in the same way.
+static size_t rule_length(const char *rules)
+{
+    size_t len = 0;
+    while (rules[len] != '\0' && rules[len] != ',' && rules[len] != ';') {
+        len += rules[len] == '\\' && rules[len + 1] != '\0' ? 2 : 1;
+    }
+    return len;
+}
+
 enum tern_result tern_tensor_rules_apply(const char *rules, struct tern_model *model,
                                          char why[TERN_TENSOR_RULES_WHY_MAX])
 {
@@ -125,7 +137,7 @@ enum tern_result tern_tensor_rules_apply(const char *rules, struct tern_model *m
         model->tensors[i].rule = preset(&model->tensors[i]);
     }
     for (;;) {
-        const size_t len = strcspn(rules, ",;");
+        const size_t len = rule_length(rules);
         TERN_TRY(apply_text(rules, len, model, decided, why));
         if (rules[len] == '\0') {
             return TERN_OK;

@@ -1,6 +1,7 @@
 // The text of tensors.rules: how each tensor of a model is sent. Rules are separated by "," or ";",
 // each is "GLOB: RULE", the first whose glob matches a tensor's name counts:
 //   *.bias: fuse, bn*.running_mean: dense, embed*: skip
+// A backslash takes the meaning from the character behind it, a separator too: "a\,b*: skip".
 // (In an INI file a blank and ";" begin a comment.)
 // A tensor that none matches is dense when its name ends in running_mean or running_var (statistics
 // of a batch norm), fused when it has fewer than TERN_FUSE_BELOW values, else compressed. Pure;

@@ -137,6 +137,22 @@ def bad_rules_are_refused():
         refuse(st.make(GOOD), says, "--rules", text, code=USAGE)
 
 
+def separators_in_names_are_escaped():
+    odd = {name: ("F32", [600], [0.5] * 600)
+           for name in ("a,b", "c;d*", "c;dx", "e: skip,f", "back\\slash")}
+    made = init(State(), st.make(odd), "--rules",
+                r"a\,b: skip, c\;d\*: dense; e: skip\,?: fuse,back\\slash: fuse")
+    assert rules(made) == {"a,b": "skip", "c;d*": "dense", "c;dx": "compress",
+                           "e: skip,f": "fuse", "back\\slash": "fuse"}
+    state = State()
+    settings = state.root / "rules.ini"
+    settings.write_text("[tensors]\nrules = c\\;d*: skip, a\\,b: fuse\n")
+    made = init(state, st.make(odd), "--config", settings)
+    assert [rules(made)[name] for name in ("a,b", "c;d*", "c;dx")] == ["fuse", "skip", "skip"]
+    refuse(st.make(odd), r"is written \, or \;", "--rules", "a,b: skip", code=USAGE)
+    refuse(st.make(odd), "no tensor of the model matches", "--rules", "back\\: skip", code=USAGE)
+
+
 def built_in_models_take_rules():
     plain, same, other = State(), State(), State()
     first = plain.json("init", "--model", "mlp:40-20-3", "--seed", 5)
@@ -211,5 +227,6 @@ def a_missing_file_is_named():
 
 main(a_file_comes_back_as_it_was, zeros_lose_their_sign, small_types_are_rounded_to_even,
      other_types_are_left_out, many_tensors_fit, rules_have_presets, the_first_rule_counts,
-     rules_name_the_model, bad_rules_are_refused, built_in_models_take_rules,
+     rules_name_the_model, bad_rules_are_refused,
+     separators_in_names_are_escaped, built_in_models_take_rules,
      hostile_files_are_refused, a_missing_file_is_named)
