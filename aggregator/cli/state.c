@@ -93,6 +93,34 @@ int tern_state_fail(const struct tern_cli *cli, struct tern_db *db, enum tern_re
     return code;
 }
 
+bool tern_state_client(const struct tern_cli *cli, uint64_t *id, int *code)
+{
+    const char *text = cli->argument_count > 0 ? cli->arguments[0] : NULL;
+    char *end;
+    *id = 0;
+    if (text == NULL) {
+        return true;
+    }
+    *id = strtoull(text, &end, 10);
+    if (text[0] >= '1' && text[0] <= '9' && *end == '\0' && *id <= INT64_MAX) {
+        return true;
+    }
+    *code = tern_cli_fail(cli, TERN_ERR_CONFIG,
+                          "'%s' is no client id; `tern-aggregator clients` lists them", text);
+    return false;
+}
+
+int tern_state_client_fail(struct tern_cli *cli, struct tern_db *db, uint64_t id,
+                           enum tern_result result)
+{
+    if (result != TERN_ERR_NOT_FOUND) {
+        return tern_state_fail(cli, db, result);
+    }
+    tern_db_close(db);
+    return tern_cli_fail(
+        cli, result, "there is no client %" PRIu64 "; `tern-aggregator clients` lists them", id);
+}
+
 uint64_t tern_now_ms(void)
 {
     struct timespec now;

@@ -34,6 +34,15 @@ struct tern_db *tern_state_open_reading(const struct tern_cli *cli, int *code);
 // Tells why an operation of the store failed, closes db and returns the exit code.
 int tern_state_fail(const struct tern_cli *cli, struct tern_db *db, enum tern_result result);
 
+// The client id that is the verb's first argument, 0 when there is none. False after a sentence on
+// stderr, with *code the exit code.
+bool tern_state_client(const struct tern_cli *cli, uint64_t *id, int *code);
+
+// Tells why a client could not be had, "there is no client" for TERN_ERR_NOT_FOUND; closes db and
+// returns the exit code.
+int tern_state_client_fail(struct tern_cli *cli, struct tern_db *db, uint64_t id,
+                           enum tern_result result);
+
 uint64_t tern_now_ms(void);
 
 #define TERN_TEXT 96

@@ -5,7 +5,6 @@
 #include "rounds/error_watch.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 struct listing {
@@ -232,13 +231,6 @@ static enum tern_result revoke(struct tern_db *db, uint64_t id, struct tern_db_c
     return tern_db_commit(db);
 }
 
-static bool parse_id(const char *text, uint64_t *id)
-{
-    char *end;
-    *id = strtoull(text, &end, 10);
-    return text[0] >= '1' && text[0] <= '9' && *end == '\0' && *id <= INT64_MAX;
-}
-
 static int print_revoked(struct tern_cli *cli, const struct tern_db_client *client)
 {
     char name[TERN_TEXT];
@@ -262,24 +254,16 @@ int tern_cli_revoke(struct tern_cli *cli)
     uint64_t id;
     int code;
     struct tern_db_client client;
-    if (!parse_id(cli->arguments[0], &id)) {
-        return tern_cli_fail(cli, TERN_ERR_CONFIG,
-                             "'%s' is no client id; `tern-aggregator clients` lists them",
-                             cli->arguments[0]);
+    if (!tern_state_client(cli, &id, &code)) {
+        return code;
     }
     struct tern_db *db = tern_state_open(cli, &code);
     if (db == NULL) {
         return code;
     }
     enum tern_result result = revoke(db, id, &client);
-    if (result == TERN_ERR_NOT_FOUND) {
-        tern_db_close(db);
-        return tern_cli_fail(cli, result,
-                             "there is no client %" PRIu64 "; `tern-aggregator clients` lists them",
-                             id);
-    }
     if (result != TERN_OK) {
-        return tern_state_fail(cli, db, result);
+        return tern_state_client_fail(cli, db, id, result);
     }
     tern_db_close(db);
     return print_revoked(cli, &client);

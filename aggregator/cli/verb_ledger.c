@@ -7,7 +7,6 @@
 #include "util/bytes.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 struct listing {
@@ -175,34 +174,23 @@ static void print_one(const struct entry *entry)
     }
 }
 
-static int fail_one(struct tern_cli *cli, struct tern_db *db, uint64_t id, enum tern_result result,
-                    bool is_there)
-{
-    if (result != TERN_ERR_NOT_FOUND) {
-        return tern_state_fail(cli, db, result);
-    }
-    tern_db_close(db);
-    if (is_there) {
-        tern_cli_fail(cli, result, "client %" PRIu64 " has not told of an error buffer yet", id);
-        return TERN_EXIT_NOTHING;
-    }
-    return tern_cli_fail(
-        cli, result, "there is no client %" PRIu64 "; `tern-aggregator clients` lists them", id);
-}
-
 static int show_one(struct tern_cli *cli, struct tern_db *db, uint64_t id, uint32_t closed)
 {
     struct tern_db_client client;
     struct tern_db_ledger row;
     enum tern_result result = tern_db_client_get(db, id, &client);
     if (result != TERN_OK) {
-        return fail_one(cli, db, id, result, false);
+        return tern_state_client_fail(cli, db, id, result);
     }
     result = tern_db_ledger_get(db, id, &row);
-    if (result != TERN_OK) {
-        return fail_one(cli, db, id, result, true);
+    if (result != TERN_OK && result != TERN_ERR_NOT_FOUND) {
+        return tern_state_fail(cli, db, result);
     }
     tern_db_close(db);
+    if (result == TERN_ERR_NOT_FOUND) {
+        tern_cli_fail(cli, result, "client %" PRIu64 " has not told of an error buffer yet", id);
+        return TERN_EXIT_NOTHING;
+    }
     const struct entry entry = entry_of(&row, &client, closed);
     if (cli->json) {
         return tern_json_print(cli, json_of(&entry));
@@ -212,13 +200,6 @@ static int show_one(struct tern_cli *cli, struct tern_db *db, uint64_t id, uint3
 }
 
 // --- The verb
-
-static bool parse_id(const char *text, uint64_t *id)
-{
-    char *end;
-    *id = strtoull(text, &end, 10);
-    return text[0] >= '1' && text[0] <= '9' && *end == '\0' && *id <= INT64_MAX;
-}
 
 // The open round is not over.
 static enum tern_result closed_rounds(struct tern_db *db, uint32_t *closed)
@@ -237,13 +218,10 @@ static enum tern_result closed_rounds(struct tern_db *db, uint32_t *closed)
 int tern_cli_ledger(struct tern_cli *cli)
 {
     int code;
-    uint64_t id = 0;
+    uint64_t id;
     uint32_t closed = 0;
-    const bool one = cli->argument_count > 0;
-    if (one && !parse_id(cli->arguments[0], &id)) {
-        return tern_cli_fail(cli, TERN_ERR_CONFIG,
-                             "'%s' is no client id; `tern-aggregator clients` lists them",
-                             cli->arguments[0]);
+    if (!tern_state_client(cli, &id, &code)) {
+        return code;
     }
     struct tern_db *db = tern_state_open_reading(cli, &code);
     if (db == NULL) {
@@ -253,5 +231,5 @@ int tern_cli_ledger(struct tern_cli *cli)
     if (result != TERN_OK) {
         return tern_state_fail(cli, db, result);
     }
-    return one ? show_one(cli, db, id, closed) : list_all(cli, db, closed);
+    return id > 0 ? show_one(cli, db, id, closed) : list_all(cli, db, closed);
 }

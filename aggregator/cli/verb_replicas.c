@@ -4,7 +4,6 @@
 
 #include "util/bytes.h"
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const char *const forms[] = {"seed", "downloads", "snapshot", "float32"};
@@ -135,15 +134,10 @@ static int show_one(struct tern_cli *cli, struct tern_db *db, uint64_t id)
     struct tern_db_replica row;
     bool known = false;
     enum tern_result result = tern_db_client_get(db, id, &client);
-    if (result == TERN_ERR_NOT_FOUND) {
-        tern_db_close(db);
-        return tern_cli_fail(cli, result,
-                             "there is no client %" PRIu64 "; `tern-aggregator clients` lists them",
-                             id);
+    if (result != TERN_OK) {
+        return tern_state_client_fail(cli, db, id, result);
     }
-    if (result == TERN_OK) {
-        result = held_by(db, &client, &row, &known);
-    }
+    result = held_by(db, &client, &row, &known);
     if (result != TERN_OK) {
         return tern_state_fail(cli, db, result);
     }
@@ -213,25 +207,16 @@ static int show_all(struct tern_cli *cli, struct tern_db *db)
     return cli->json ? tern_json_print(cli, object) : TERN_EXIT_OK;
 }
 
-static bool parse_id(const char *text, uint64_t *id)
-{
-    char *end;
-    *id = strtoull(text, &end, 10);
-    return text[0] >= '1' && text[0] <= '9' && *end == '\0' && *id <= INT64_MAX;
-}
-
 int tern_cli_replicas(struct tern_cli *cli)
 {
     int code;
-    uint64_t id = 0;
-    const char *client = cli->argument_count > 0 ? cli->arguments[0] : NULL;
-    if (client != NULL && !parse_id(client, &id)) {
-        return tern_cli_fail(cli, TERN_ERR_CONFIG,
-                             "'%s' is no client id; `tern-aggregator clients` lists them", client);
+    uint64_t id;
+    if (!tern_state_client(cli, &id, &code)) {
+        return code;
     }
     struct tern_db *db = tern_state_open_reading(cli, &code);
     if (db == NULL) {
         return code;
     }
-    return client != NULL ? show_one(cli, db, id) : show_all(cli, db);
+    return id > 0 ? show_one(cli, db, id) : show_all(cli, db);
 }

@@ -3,7 +3,6 @@
 #include "cli/verbs.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 
 struct listing {
     struct tern_db *db;
@@ -116,34 +115,23 @@ static void print_one(const struct tern_db_schedule *row, const struct tern_db_c
     }
 }
 
-static int fail_one(struct tern_cli *cli, struct tern_db *db, uint64_t id, enum tern_result result,
-                    bool is_there)
-{
-    if (result != TERN_ERR_NOT_FOUND) {
-        return tern_state_fail(cli, db, result);
-    }
-    tern_db_close(db);
-    if (is_there) {
-        tern_cli_fail(cli, result, "client %" PRIu64 " has not had a task yet", id);
-        return TERN_EXIT_NOTHING;
-    }
-    return tern_cli_fail(
-        cli, result, "there is no client %" PRIu64 "; `tern-aggregator clients` lists them", id);
-}
-
 static int show_one(struct tern_cli *cli, struct tern_db *db, uint64_t id)
 {
     struct tern_db_client client;
     struct tern_db_schedule row;
     enum tern_result result = tern_db_client_get(db, id, &client);
     if (result != TERN_OK) {
-        return fail_one(cli, db, id, result, false);
+        return tern_state_client_fail(cli, db, id, result);
     }
     result = tern_db_schedule_get(db, id, &row);
-    if (result != TERN_OK) {
-        return fail_one(cli, db, id, result, true);
+    if (result != TERN_OK && result != TERN_ERR_NOT_FOUND) {
+        return tern_state_fail(cli, db, result);
     }
     tern_db_close(db);
+    if (result == TERN_ERR_NOT_FOUND) {
+        tern_cli_fail(cli, result, "client %" PRIu64 " has not had a task yet", id);
+        return TERN_EXIT_NOTHING;
+    }
     if (cli->json) {
         return tern_json_print(cli, json_of(&row, &client));
     }
@@ -151,25 +139,16 @@ static int show_one(struct tern_cli *cli, struct tern_db *db, uint64_t id)
     return TERN_EXIT_OK;
 }
 
-static bool parse_id(const char *text, uint64_t *id)
-{
-    char *end;
-    *id = strtoull(text, &end, 10);
-    return text[0] >= '1' && text[0] <= '9' && *end == '\0' && *id <= INT64_MAX;
-}
-
 int tern_cli_schedule(struct tern_cli *cli)
 {
     int code;
-    uint64_t id = 0;
-    const char *client = cli->argument_count > 0 ? cli->arguments[0] : NULL;
-    if (client != NULL && !parse_id(client, &id)) {
-        return tern_cli_fail(cli, TERN_ERR_CONFIG,
-                             "'%s' is no client id; `tern-aggregator clients` lists them", client);
+    uint64_t id;
+    if (!tern_state_client(cli, &id, &code)) {
+        return code;
     }
     struct tern_db *db = tern_state_open_reading(cli, &code);
     if (db == NULL) {
         return code;
     }
-    return client != NULL ? show_one(cli, db, id) : list_all(cli, db);
+    return id > 0 ? show_one(cli, db, id) : list_all(cli, db);
 }
