@@ -84,6 +84,10 @@ enum tern_result job_status(struct tern_service *service, struct tern_db *db, ui
     bool running = facts.round_open && facts.deadline_ms > now_ms;
     add_number(json, "deadline_in_ms", running ? facts.deadline_ms - now_ms : 0);
     cJSON_AddNumberToObject(json, "mean_loss", (double)facts.last_loss);
+    add_number(json, "refused_draws", facts.refused_draws);
+    if (facts.advice != NULL) {
+        cJSON_AddStringToObject(json, "advice", facts.advice);
+    }
     add_number(json, "clients", facts.clients);
     add_number(json, "clients_revoked", facts.revoked);
     add_number(json, "evaluators", facts.evaluators);

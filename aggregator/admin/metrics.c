@@ -63,6 +63,9 @@ static void rounds(struct text *text, const struct tern_service_facts *facts)
     single(text, "round_target", "gauge", "Updates wanted in the open round.", facts->target);
     single(text, "round_reported", "gauge", "Updates in hand for the open round.", facts->reported);
     single(text, "round_members", "gauge", "Clients invited to the open round.", facts->members);
+    single(text, "refused_draws", "gauge",
+           "Draws of members in a row of which every update was refused for its values.",
+           facts->refused_draws);
     single(text, "finished", "gauge", "1 once the wanted rounds are done.", facts->finished);
     head(text, "round_mean_loss", "gauge", "Mean training loss of the last committed round.");
     text_add(text, "tern_round_mean_loss %.6g\n", (double)facts->last_loss);

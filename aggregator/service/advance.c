@@ -136,6 +136,7 @@ static enum tern_result extend_round(struct tern_service *service, uint64_t now)
     uint32_t fresh = list_fresh(service, tern_round_gone(machine, NULL, NULL), now);
     TERN_TRY(tern_round_extend(machine, service->eligible, fresh, now));
     TERN_TRY(store_replacements(service));
+    draw_ended(service, false);
     tern_log(TERN_LOG_WARN, "round-extended", "round=%u updates=%u quorum=%u invited=%u",
              machine->round, machine->reported, machine->quorum, machine->member_count);
     return TERN_OK;
@@ -271,6 +272,7 @@ static enum tern_result commit_round(struct tern_service *service, uint64_t now)
     memset(&service->snapshot, 0, sizeof service->snapshot);
     service->last_loss = report.mean_loss;
     service->moved = true;
+    draw_ended(service, true);
     log_round(service, &report, &made);
     return TERN_OK;
 }

@@ -28,6 +28,8 @@ void tern_service_facts(struct tern_service *service, struct tern_service_facts 
     facts->deadline_ms = machine->deadline_ms;
     facts->held = service->held_count;
     facts->last_loss = service->last_loss;
+    facts->refused_draws = service->refused.draws;
+    facts->advice = refusals_advice(service);
     facts->replica_bytes = service->own_replicas->book.bytes;
     memcpy(facts->model_sha256, service->merge.model_sha256, TERN_SHA256_SIZE);
     facts->unauthorized = atomic_load(&service->unauthorized);

@@ -133,9 +133,20 @@ struct client {
     uint64_t least_bytes;
     struct drift drift;
     struct tern_error_doubt doubt; // about its error buffer
+    uint32_t refused;              // of its updates, since the start
+    uint32_t refused_in;           // the draw in which one was last for its values, + 1; 0 = none
     // Searches for its way to that version (own_replicas.c).
     uint32_t searched_version;
     uint32_t searches;
+};
+
+// Updates since members were last drawn (refusals.c).
+struct refused {
+    uint32_t draw;
+    uint32_t accepted;
+    uint32_t updates; // refused for their values
+    uint32_t clients; // that sent those
+    uint32_t draws;   // before, in a row, without an update but such
 };
 
 // Commits after which a snapshot of the trunk is forgotten (advance.c), and some to be sure.
@@ -166,7 +177,8 @@ struct tern_service {
     struct tern_strategy_totals totals; // of the open round's updates
     float last_loss;
     struct tern_steps_course course; // of the committed rounds
-    bool nobody_affords;             // a round that nobody's budget allows was told of
+    struct refused refused;
+    bool nobody_affords; // a round that nobody's budget allows was told of
 
     struct client *clients; // by id - 1
     uint32_t client_count;
@@ -283,6 +295,17 @@ void refuse_update(struct tern_service *service, struct request *request, enum t
 // An update whose round has closed and that is not stored (late.c).
 TERN_MUST_USE enum tern_result handle_late(struct tern_service *service, struct request *request,
                                            uint64_t now);
+
+// --- Refused updates (refusals.c)
+
+// Counts a refusal, and logs a client's first one and then each time that it has twice as many.
+void note_refused(struct tern_service *service, const struct request *request,
+                  enum tern_result result);
+// Members are drawn anew: the round was committed, or is extended. Logs that every update was
+// refused for its values, after draws enough in a row and then at twice as many.
+void draw_ended(struct tern_service *service, bool committed);
+// What the operator should do about those, or NULL.
+const char *refusals_advice(const struct tern_service *service);
 
 // --- The strategy (strategy.c)
 

@@ -157,6 +157,8 @@ struct tern_service_facts {
     uint32_t evaluators;
     uint32_t held; // check-ins being held
     float last_loss;
+    uint32_t refused_draws; // in a row, of which every update was refused for its values
+    const char *advice;     // about those, once they are enough; else NULL
     uint8_t model_sha256[TERN_SHA256_SIZE];
     uint64_t queued;
     uint64_t replica_bytes;    // of downloads and replicas in the store

@@ -103,6 +103,7 @@ enum tern_result take_update(struct tern_service *service, const struct request 
     TERN_TRY(ledger_update(service, request, now));
     TERN_TRY(count(&service->totals, &request->u.update.message));
     take_report(service, request, member, now);
+    service->refused.accepted++;
     return TERN_OK;
 }
 
@@ -139,10 +140,7 @@ void refuse_update(struct tern_service *service, struct request *request, enum t
     if (result == TERN_ERR_LATE) {
         service->counters.updates_late++;
     } else {
-        service->counters.updates_rejected++;
-        tern_log(TERN_LOG_WARN, "update-rejected", "round=%u client=%llu reason=%s",
-                 request->u.update.round, (unsigned long long)request->client,
-                 tern_result_name(result));
+        note_refused(service, request, result);
     }
     answer_refusal(request, status_of(result), result, sentence_of(result));
 }

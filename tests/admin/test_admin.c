@@ -311,6 +311,8 @@ static void test_status_and_rounds(void **state)
     assert_int_equal(number(json, "round"), 1);
     assert_true(cJSON_IsTrue(cJSON_GetObjectItem(json, "round_open")));
     assert_int_equal(number(json, "target"), 2);
+    assert_int_equal(number(json, "refused_draws"), 0);
+    assert_null(cJSON_GetObjectItem(json, "advice"));
     cJSON_Delete(json);
 
     assert_int_equal(ask("GET", "/api/v1/rounds", TOKEN, ""), 200);

@@ -1,10 +1,12 @@
 // What is refused, how, and that a refusal leaves the database as it was.
 #include "harness.h"
 
+#include "hosted/log.h"
 #include "util/bytes.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -444,6 +446,143 @@ static void test_norm_limit(void **state)
     free(body);
 }
 
+// --- What the operator is told of refusals
+
+static FILE *log_file;
+static int log_saved;
+
+static void watch_log(void)
+{
+    log_file = tmpfile();
+    assert_non_null(log_file);
+    fflush(stderr);
+    log_saved = dup(STDERR_FILENO);
+    assert_true(dup2(fileno(log_file), STDERR_FILENO) >= 0);
+    tern_log_set_level(TERN_LOG_WARN);
+}
+
+// Lines since then that have this in them.
+static unsigned lines_with(const char *text)
+{
+    char line[1024];
+    unsigned count = 0;
+    fflush(stderr);
+    rewind(log_file);
+    while (fgets(line, sizeof line, log_file) != NULL) {
+        count += strstr(line, text) != NULL;
+    }
+    return count;
+}
+
+static void leave_log(void)
+{
+    tern_log_set_level(TERN_LOG_ERROR);
+    dup2(log_saved, STDERR_FILENO);
+    close(log_saved);
+    fclose(log_file);
+}
+
+static struct tern_service_facts facts_now(void)
+{
+    struct tern_service_facts facts;
+    tern_service_facts(harness.service, &facts);
+    return facts;
+}
+
+static int send_value(uint64_t client, const tern_Task *task, float value)
+{
+    uint8_t *body;
+    size_t len = encode_update(&harness, task, value, 10, &body);
+    struct answer answer = put_update(&harness, client, task->round, 1, body, len);
+    int status = answer.status;
+    answer_free(&answer);
+    free(body);
+    return status;
+}
+
+static void test_refusals_do_not_fill_the_log(void **state)
+{
+    (void)state;
+    harness.config.limits.norm = 26.0;
+    harness_start(&harness);
+    tern_CheckinReply next = task_of_one();
+    watch_log();
+    for (unsigned i = 0; i < 100; i++) {
+        assert_int_equal(send_value(1, &next.task, 2.0F), 422);
+    }
+    unsigned lines = lines_with("event=update-rejected");
+    unsigned last = lines_with("client=1 reason=norm-limit count=64");
+    // Another client's first is told of.
+    tern_CheckinReply other = checkin(&harness, 2, NULL);
+    assert_int_equal(send_value(2, &other.task, 2.0F), 422);
+    unsigned others = lines_with("client=2 reason=norm-limit count=1");
+    leave_log();
+    assert_int_equal(lines, 7);
+    assert_int_equal(last, 1);
+    assert_int_equal(others, 1);
+    assert_int_equal(facts_now().updates_rejected, 101);
+}
+
+// Both members' updates are refused, and the round's deadline passes.
+static void diverge(void)
+{
+    for (uint64_t id = 1; id <= 2; id++) {
+        tern_CheckinReply next = checkin(&harness, id, NULL);
+        assert_int_equal(send_value(id, &next.task, 2.0F), 422);
+    }
+    test_advance(61000);
+    (void)checkin(&harness, 1, NULL);
+}
+
+static void test_a_federation_that_diverges_is_named(void **state)
+{
+    (void)state;
+    harness.config.limits.norm = 26.0;
+    harness.config.round.quorum = 2;
+    harness_start(&harness);
+    tern_CheckinReply next = task_of_one();
+    watch_log();
+    diverge();
+    unsigned early = lines_with("event=all-updates-refused");
+    bool early_advice = facts_now().advice != NULL;
+    diverge();
+    unsigned named = lines_with("event=all-updates-refused round=1 draws=2 updates=2 clients=2");
+    bool advice = facts_now().advice != NULL;
+    for (unsigned i = 0; i < 6; i++) {
+        diverge();
+    }
+    unsigned lines = lines_with("event=all-updates-refused");
+    unsigned draws = facts_now().refused_draws;
+    // One that is sound ends it, whatever the others send.
+    assert_int_equal(send_value(1, &next.task, 0.5F), 200);
+    test_advance(61000);
+    (void)checkin(&harness, 2, NULL);
+    leave_log();
+    assert_int_equal(early, 0);
+    assert_false(early_advice);
+    assert_int_equal(named, 1);
+    assert_true(advice);
+    assert_int_equal(lines, 3); // at 2, 4 and 8
+    assert_int_equal(draws, 8);
+    assert_int_equal(facts_now().refused_draws, 0);
+    assert_null(facts_now().advice);
+}
+
+// Nobody came: that says nothing about values.
+static void test_a_round_that_nobody_reports_does_not_diverge(void **state)
+{
+    (void)state;
+    harness_start(&harness);
+    (void)task_of_one();
+    for (unsigned i = 0; i < 4; i++) {
+        test_advance(61000);
+        (void)checkin(&harness, 1, NULL);
+    }
+    assert_int_equal(facts_now().refused_draws, 0);
+}
+
+// --- Updates under a key that is taken
+
 static void test_other_bytes_under_the_same_key(void **state)
 {
     (void)state;
@@ -631,6 +770,9 @@ int main(void)
         TEST(test_ranges),
         TEST(test_bad_updates_are_named_and_change_nothing),
         TEST(test_norm_limit),
+        TEST(test_refusals_do_not_fill_the_log),
+        TEST(test_a_federation_that_diverges_is_named),
+        TEST(test_a_round_that_nobody_reports_does_not_diverge),
         TEST(test_other_bytes_under_the_same_key),
         TEST(test_late_and_unknown_rounds),
         TEST(test_evaluators_do_not_train),

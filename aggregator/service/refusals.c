@@ -1,0 +1,70 @@
+// Updates that are refused: a line for each would let one client fill the log, and the same refusal
+// of all clients, round after round, is a federation that has diverged.
+#include "service/internal.h"
+
+// Ended draws of which no update was taken, from which on the operator is told.
+#define DRAWS_TOLD 2
+
+static const char advice[] =
+    "The federation has diverged, or limits.norm is too low. If updates of this size are sound, "
+    "raise limits.norm and restart; else begin anew from an older version (export --version, init "
+    "--model) with a lower train.learning_rate.";
+
+static bool is_power_of_two(uint32_t n)
+{
+    return n != 0 && (n & (n - 1)) == 0;
+}
+
+// Whether what was refused is the size of the values themselves, however well-formed the rest.
+static bool is_of_values(enum tern_result result)
+{
+    return result == TERN_ERR_NORM_LIMIT || result == TERN_ERR_NON_FINITE;
+}
+
+void note_refused(struct tern_service *service, const struct request *request,
+                  enum tern_result result)
+{
+    struct client *client = client_of(service, request->client);
+    struct refused *refused = &service->refused;
+    service->counters.updates_rejected++;
+    client->refused++;
+    if (is_power_of_two(client->refused)) {
+        tern_log(TERN_LOG_WARN, "update-rejected", "round=%u client=%llu reason=%s count=%u",
+                 request->u.update.round, (unsigned long long)request->client,
+                 tern_result_name(result), client->refused);
+    }
+    if (!is_of_values(result)) {
+        return;
+    }
+    refused->updates++;
+    if (client->refused_in != refused->draw + 1) {
+        client->refused_in = refused->draw + 1;
+        refused->clients++;
+    }
+}
+
+static void next_draw(struct refused *refused)
+{
+    refused->draw++;
+    refused->accepted = 0;
+    refused->updates = 0;
+    refused->clients = 0;
+}
+
+void draw_ended(struct tern_service *service, bool committed)
+{
+    struct refused *refused = &service->refused;
+    const bool all = !committed && refused->accepted == 0 && refused->updates > 0;
+    refused->draws = all ? refused->draws + 1 : 0;
+    if (refused->draws >= DRAWS_TOLD && is_power_of_two(refused->draws)) {
+        tern_log(TERN_LOG_WARN, "all-updates-refused",
+                 "round=%u draws=%u updates=%u clients=%u advice=%s", service->machine.round,
+                 refused->draws, refused->updates, refused->clients, TERN_LOG_TEXT(advice));
+    }
+    next_draw(refused);
+}
+
+const char *refusals_advice(const struct tern_service *service)
+{
+    return service->refused.draws >= DRAWS_TOLD ? advice : NULL;
+}
