@@ -1,7 +1,5 @@
 #include "service/dense.h"
 
-#include "codec/container.h"
-#include "wire/wire.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,26 +36,6 @@ void tern_dense_free(struct tern_dense *dense)
     free(dense->before);
 }
 
-struct adding {
-    const struct tern_model *model;
-    double num_examples; // of all updates
-    float *acc;
-};
-
-static enum tern_result add_update(void *ctx, const struct tern_db_update *update)
-{
-    const struct adding *adding = ctx;
-    tern_Update message;
-    struct tern_span container;
-    if (update->body == NULL) {
-        return TERN_ERR_NOT_FOUND;
-    }
-    TERN_TRY(tern_wire_decode_update(update->body, update->body_len, &message, &container));
-    const double share = (double)message.num_examples / adding->num_examples;
-    return tern_container_accumulate_dense(adding->model, container.data, container.len,
-                                           (float)share, adding->acc);
-}
-
 enum tern_result tern_dense_take(const struct tern_dense *dense, const float *acc, float *global)
 {
     for (uint32_t i = 0; i < dense->count; i++) {
@@ -68,17 +46,4 @@ enum tern_result tern_dense_take(const struct tern_dense *dense, const float *ac
         global[dense->first + i] = value;
     }
     return TERN_OK;
-}
-
-enum tern_result tern_dense_average(const struct tern_dense *dense, struct tern_db *db,
-                                    uint32_t round, uint64_t num_examples, float *acc,
-                                    float *global)
-{
-    struct adding adding = {dense->model, (double)num_examples, acc};
-    if (dense->count == 0) {
-        return TERN_OK;
-    }
-    memset(acc + dense->first, 0, dense->count * sizeof *acc);
-    TERN_TRY(tern_db_update_each(db, round, add_update, &adding));
-    return tern_dense_take(dense, acc, global);
 }

@@ -1,11 +1,11 @@
 // Dense tensors are statistics, not parameters: whatever a strategy makes of the others, these move
-// by the mean of the updates, weighted by their examples, as they are; or under one that takes
-// medians, by those, or else one client's claims would move them where they want. Who calls: the
-// merge, before and after its strategy. Thread rule: that of the store.
+// by the mean of the updates, weighted by their examples and their age, as they are; or under one
+// that takes medians, by those, or else one client's claims would move them where they want. Who
+// calls: the merge, before and after its strategy. Pure; reentrant.
 #ifndef TERN_DENSE_H
 #define TERN_DENSE_H
 
-#include "store/store.h"
+#include "result.h"
 #include "tensor/model.h"
 
 // What the dense values were before a round; nothing for a model that has none.
@@ -20,16 +20,8 @@ struct tern_dense {
 TERN_MUST_USE enum tern_result tern_dense_keep(struct tern_dense *dense,
                                                const struct tern_model *model, const float *global);
 
-// Replaces what the strategy made of them: global[i] = before + the mean over the updates that
-// count in `round`. num_examples: of all of them. acc: model->count values of scratch.
-// TERN_ERR_NOT_FOUND, TERN_ERR_CORRUPT  an update's body is missing or damaged
-// TERN_ERR_NON_FINITE                   a value would overflow
-TERN_MUST_USE enum tern_result tern_dense_average(const struct tern_dense *dense,
-                                                  struct tern_db *db, uint32_t round,
-                                                  uint64_t num_examples, float *acc, float *global);
-
-// Likewise, by what the strategy found, which is in acc: medians, without the server's learning
-// rate.
+// Replaces what the strategy made of them: global[i] = before + acc[i], the mean or what else was
+// found, without the server's learning rate. TERN_ERR_NON_FINITE  a value would overflow
 TERN_MUST_USE enum tern_result tern_dense_take(const struct tern_dense *dense, const float *acc,
                                                float *global);
 

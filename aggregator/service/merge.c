@@ -149,7 +149,7 @@ struct accumulating {
 
 // Versions made since the one that the update's round began from. Members of the round itself began
 // from its own.
-static enum tern_result staleness_of(const struct accumulating *accumulating,
+static enum tern_result staleness_of(struct tern_db *db, const struct tern_db_round *round,
                                      const struct tern_db_update *update, uint32_t *staleness)
 {
     struct tern_db_round own;
@@ -157,11 +157,11 @@ static enum tern_result staleness_of(const struct accumulating *accumulating,
     if (update->merged == 0) {
         return TERN_OK;
     }
-    TERN_TRY(tern_db_round_get(accumulating->db, update->round, &own));
-    if (own.base_version > accumulating->round->base_version) {
+    TERN_TRY(tern_db_round_get(db, update->round, &own));
+    if (own.base_version > round->base_version) {
         return TERN_ERR_CORRUPT;
     }
-    *staleness = accumulating->round->base_version - own.base_version;
+    *staleness = round->base_version - own.base_version;
     return TERN_OK;
 }
 
@@ -172,7 +172,7 @@ static enum tern_result accumulate_update(void *ctx, const struct tern_db_update
     struct tern_contribution contribution;
     struct tern_span container;
     TERN_TRY(read_update(update, &contribution, &container));
-    TERN_TRY(staleness_of(accumulating, update, &contribution.staleness));
+    TERN_TRY(staleness_of(accumulating->db, accumulating->round, update, &contribution.staleness));
     return sums->strategy->accumulate(sums, &contribution, container.data, container.len);
 }
 
@@ -232,6 +232,48 @@ static enum tern_result move_model(struct tern_merge *merge, struct tern_db *db,
     return result;
 }
 
+// --- Dense tensors
+
+struct averaging {
+    const struct tern_model *model;
+    const struct tern_strategy_totals *totals;
+    struct tern_db *db;
+    const struct tern_db_round *round;
+    float *acc;
+};
+
+static enum tern_result add_dense(void *ctx, const struct tern_db_update *update)
+{
+    const struct averaging *averaging = ctx;
+    const struct tern_strategy_totals *totals = averaging->totals;
+    struct tern_contribution contribution;
+    struct tern_span container;
+    TERN_TRY(read_update(update, &contribution, &container));
+    TERN_TRY(staleness_of(averaging->db, averaging->round, update, &contribution.staleness));
+    double share = (double)contribution.num_examples / (double)totals->num_examples;
+    double age = tern_strategy_age_weight(totals->rule.strategy, &contribution);
+    return tern_container_accumulate_dense(averaging->model, container.data, container.len,
+                                           (float)(share * age), averaging->acc);
+}
+
+static enum tern_result move_dense(struct tern_merge *merge, struct tern_db *db,
+                                   const struct tern_db_round *round,
+                                   const struct tern_strategy_totals *totals,
+                                   const struct tern_dense *dense)
+{
+    struct averaging averaging = {&merge->model, totals, db, round, merge->acc};
+    if (dense->count == 0) {
+        return TERN_OK;
+    }
+    if (!totals->rule.strategy->per_coordinate) { // else acc has what the strategy found
+        memset(merge->acc + dense->first, 0, dense->count * sizeof merge->acc[0]);
+        TERN_TRY(tern_db_update_each(db, round->round, add_dense, &averaging));
+    }
+    return tern_dense_take(dense, merge->acc, merge->global);
+}
+
+// --- The next version
+
 enum tern_result tern_merge_round(struct tern_merge *merge, struct tern_db *db,
                                   const struct tern_db_round *round,
                                   struct tern_download_made *made,
@@ -276,11 +318,8 @@ enum tern_result tern_merge_counted(struct tern_merge *merge, struct tern_db *db
     if (result == TERN_OK) {
         result = move_model(merge, db, round, totals, report);
     }
-    if (result == TERN_OK && totals->rule.strategy->per_coordinate) {
-        result = tern_dense_take(&dense, merge->acc, merge->global);
-    } else if (result == TERN_OK) {
-        result = tern_dense_average(&dense, db, round->round, totals->num_examples, merge->acc,
-                                    merge->global);
+    if (result == TERN_OK) {
+        result = move_dense(merge, db, round, totals, &dense);
     }
     tern_dense_free(&dense);
     TERN_TRY(result);

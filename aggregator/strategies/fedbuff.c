@@ -6,13 +6,10 @@
 
 #include <math.h>
 
-static enum tern_result accumulate(struct tern_strategy_sums *sums,
-                                   const struct tern_contribution *contribution,
-                                   const uint8_t *container, size_t len)
+// sqrt() is correctly rounded everywhere (IEEE 754).
+static double age_weight(const struct tern_contribution *contribution)
 {
-    // sqrt() is correctly rounded everywhere (IEEE 754).
-    double weight = 1.0 / sqrt(1.0 + (double)contribution->staleness);
-    return tern_sums_add(sums, contribution, container, len, weight);
+    return 1.0 / sqrt(1.0 + (double)contribution->staleness);
 }
 
 const struct tern_strategy tern_strategy_fedbuff = {
@@ -20,7 +17,8 @@ const struct tern_strategy tern_strategy_fedbuff = {
     .parameters = TERN_MEAN_PARAMETERS | UINT32_C(1) << TERN_STRATEGY_STALENESS_MAX,
     .server_learning_rate = 1.0F,
     .takes_late = true,
-    .accumulate = accumulate,
+    .age_weight = age_weight,
+    .accumulate = tern_mean_accumulate,
     .ready = tern_mean_ready,
     .merge = tern_mean_merge,
     .report = tern_sums_report,

@@ -69,7 +69,7 @@ static struct kept_norm keep_norm(const struct tern_strategy_rule *rule, uint32_
 
 // The mean of the norms over this one. With equal steps exactly 1, so that the weight is exactly
 // FedAvg's.
-double tern_sums_steps_factor(const struct tern_strategy_totals *totals, uint32_t local_steps)
+double tern_strategy_steps_factor(const struct tern_strategy_totals *totals, uint32_t local_steps)
 {
     if (!tern_strategy_normalises(&totals->rule) || totals->steps_min == totals->steps_max) {
         return 1.0;
@@ -77,6 +77,12 @@ double tern_sums_steps_factor(const struct tern_strategy_totals *totals, uint32_
     double sum = (double)totals->norm_whole + (double)totals->norm_part / PARTS;
     struct kept_norm own = keep_norm(&totals->rule, local_steps);
     return sum / (double)totals->num_examples / ((double)own.whole + (double)own.part / PARTS);
+}
+
+double tern_strategy_age_weight(const struct tern_strategy *strategy,
+                                const struct tern_contribution *contribution)
+{
+    return strategy->age_weight != NULL ? strategy->age_weight(contribution) : 1.0;
 }
 
 double tern_strategy_scale(const struct tern_strategy_rule *rule, uint32_t asked, uint32_t done)

@@ -136,6 +136,8 @@ struct tern_strategy {
     bool sends_prox;     // clients get the configured prox_mu; otherwise 0
     bool takes_late;     // updates of closed rounds count in the open one
     bool per_coordinate; // it needs `decoded` and `columns`
+    // What an update's weight is multiplied by for its age, at most 1; NULL: nothing.
+    double (*age_weight)(const struct tern_contribution *contribution);
     struct tern_strategy_state states[TERN_STRATEGY_STATES];
 
     // Takes one update in. The container is untrusted and checked whole first.
@@ -169,6 +171,13 @@ const char *tern_strategy_names(void);
 // Whether the rule divides by the norm of a_i, so that clients that do more steps do not weigh
 // more (FedNova: Wang et al., NeurIPS 2020).
 bool tern_strategy_normalises(const struct tern_strategy_rule *rule);
+
+// What an update's weight is multiplied by for its number of local steps. Once all are counted.
+double tern_strategy_steps_factor(const struct tern_strategy_totals *totals, uint32_t local_steps);
+
+// Likewise for its age.
+double tern_strategy_age_weight(const struct tern_strategy *strategy,
+                                const struct tern_contribution *contribution);
 
 // By how much the rule scales up an update of `done` local steps whose task asked for more.
 double tern_strategy_scale(const struct tern_strategy_rule *rule, uint32_t asked, uint32_t done);

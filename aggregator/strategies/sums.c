@@ -2,17 +2,18 @@
 
 #include <math.h>
 
-enum tern_result tern_sums_add(struct tern_strategy_sums *sums,
-                               const struct tern_contribution *contribution,
-                               const uint8_t *container, size_t len, double extra)
+enum tern_result tern_mean_accumulate(struct tern_strategy_sums *sums,
+                                      const struct tern_contribution *contribution,
+                                      const uint8_t *container, size_t len)
 {
     const struct tern_strategy_totals *totals = &sums->totals;
     if (sums->accumulated == totals->updates) {
         return TERN_ERR_STATE;
     }
     double share = (double)contribution->num_examples / (double)totals->num_examples;
-    double factor = tern_sums_steps_factor(totals, contribution->local_steps);
-    float weight = (float)(share * factor * extra);
+    double factor = tern_strategy_steps_factor(totals, contribution->local_steps);
+    double age = tern_strategy_age_weight(sums->strategy, contribution);
+    float weight = (float)(share * factor * age);
     TERN_TRY(tern_container_accumulate(sums->model, container, len, weight, sums->memory.acc));
     sums->loss_sum += (double)contribution->num_examples * (double)contribution->loss;
     sums->accumulated++;
@@ -37,13 +38,6 @@ enum tern_result tern_sums_move(struct tern_strategy_sums *sums, float *global)
     }
     sums->step_square = square;
     return TERN_OK;
-}
-
-enum tern_result tern_mean_accumulate(struct tern_strategy_sums *sums,
-                                      const struct tern_contribution *contribution,
-                                      const uint8_t *container, size_t len)
-{
-    return tern_sums_add(sums, contribution, container, len, 1.0);
 }
 
 bool tern_mean_ready(const struct tern_strategy_sums *sums)

@@ -9,19 +9,11 @@
 #define TERN_MEAN_PARAMETERS                                                                       \
     (UINT32_C(1) << TERN_STRATEGY_NORMALISE | UINT32_C(1) << TERN_STRATEGY_LOCAL_MOMENTUM)
 
-// What an update's weight is multiplied by for its number of local steps.
-double tern_sums_steps_factor(const struct tern_strategy_totals *totals, uint32_t local_steps);
-
-// acc += extra * num_examples / all examples * steps factor * decoded. The verb accumulate, but for
-// `extra`.
-enum tern_result tern_sums_add(struct tern_strategy_sums *sums,
-                               const struct tern_contribution *contribution,
-                               const uint8_t *container, size_t len, double extra);
-
 // global += server learning rate * acc. TERN_ERR_NON_FINITE; global is then unchanged.
 enum tern_result tern_sums_move(struct tern_strategy_sums *sums, float *global);
 
-// The verbs of struct tern_strategy for a weighted mean that moves the model as it is.
+// The verbs of struct tern_strategy for a weighted mean that moves the model as it is:
+// acc += num_examples / all examples * steps factor * age weight * decoded.
 enum tern_result tern_mean_accumulate(struct tern_strategy_sums *sums,
                                       const struct tern_contribution *contribution,
                                       const uint8_t *container, size_t len);

@@ -4,6 +4,7 @@
 
 #include "service/replay.h"
 #include "tensor/manifest.h"
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -201,6 +202,39 @@ static void test_no_claim_moves_statistics_from_their_median(void **state)
     assert_true(moved_dense(&tern_strategy_fednova) > 49.0F);
 }
 
+// An update that is one version old weighs 1 / sqrt(2) under FedBuff, for statistics too.
+static void test_old_statistics_weigh_less(void **state)
+{
+    (void)state;
+    float weights[COUNT];
+    uint32_t version = 0;
+    uint8_t *body = NULL;
+    harness.config.strategy = &tern_strategy_fedbuff;
+    harness.config.strategy_parameters[TERN_STRATEGY_STALENESS_MAX] = 10.0F;
+    harness.config.min_clients = 3;
+    harness.config.round.over_selection = 0.5;
+    harness_start(&harness);
+    for (int i = 0; i < 3; i++) {
+        enroll(&harness, false);
+    }
+    tern_CheckinReply late = checkin(&harness, 1, NULL);
+    size_t len = encode_update(&harness, &late.task, 2.0F, 10, &body);
+    do_round(&harness, 2, NULL, 1.0F);
+    do_round(&harness, 3, NULL, 1.0F);
+    struct answer answer = put_update(&harness, 1, 1, 1, body, len);
+    assert_int_equal(answer.status, 200);
+    answer_free(&answer);
+    free(body);
+    do_round(&harness, 2, NULL, 3.0F); // the buffer of two is full
+    check_replay(2);
+    assert_int_equal(tern_db_weights_get(harness.db, TERN_WEIGHTS_GLOBAL, &version, weights, COUNT),
+                     TERN_OK);
+    assert_int_equal(version, 2);
+    const float moved = 1.0F + (2.0F / sqrtf(2.0F) + 3.0F) / 2.0F;
+    assert_float_equal(weights[0] - first[0], moved, 1e-5F);
+    assert_float_equal(weights[CODED] - first[CODED], moved, 1e-5F);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -209,6 +243,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_nobody_moves_what_is_frozen, setup, teardown),
         cmocka_unit_test_setup_teardown(test_no_claim_moves_statistics_from_their_median, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(test_old_statistics_weigh_less, setup, teardown),
         cmocka_unit_test_setup_teardown(test_replays_and_restarts_begin_with_its_weights, setup,
                                         teardown),
     };
