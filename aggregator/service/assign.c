@@ -217,14 +217,12 @@ static double norm_of_mean(const struct tern_strategy_rule *rule,
     return plain ? (double)report->step_norm / (double)rule->server_learning_rate : (double)NAN;
 }
 
-// In client order, so that the sum has the same bits whenever the updates came. A mean that is
-// normalised for unequal steps weighs each update by p_i tau_eff / tau_i (strategies/fednova.c).
+// In client order, so that the sum has the same bits whenever the updates came. Each counts as the
+// mean takes it: scaled for its local steps, weighted by its examples.
 void measure_drift(struct tern_service *service, const struct tern_strategy_report *report)
 {
     const struct tern_round_machine *machine = &service->machine;
     const struct tern_strategy_totals *totals = &service->totals;
-    bool normalised = tern_strategy_normalises(&totals->rule);
-    double steps = (double)report->effective_steps;
     double square = 0.0;
     for (uint32_t i = 0; i < machine->member_count; i++) {
         const struct tern_member *member = &machine->members[i];
@@ -232,7 +230,7 @@ void measure_drift(struct tern_service *service, const struct tern_strategy_repo
             continue;
         }
         const struct drift *drift = &client_of(service, member->client)->drift;
-        double factor = normalised ? steps / (double)drift->local_steps : 1.0;
+        double factor = tern_strategy_steps_factor(totals, drift->local_steps);
         double share = (double)drift->num_examples / (double)totals->num_examples;
         square += share * factor * factor * drift->square;
     }

@@ -311,6 +311,42 @@ static void test_variance_is_measured_also_over_restarts(void **state)
     assert_int_equal(steps[2], 10); // twice the spread: half the steps
 }
 
+// What a step carries under momentum: steps of size 1, 1 + rho, ... (FedNova's |a|).
+static double carried(uint32_t steps, double rho)
+{
+    double velocity = 0.0;
+    double sum = 0.0;
+    for (uint32_t i = 0; i < steps; i++) {
+        velocity = rho * velocity + 1.0;
+        sum += velocity;
+    }
+    return sum;
+}
+
+// The mean that is spread around is FedNova's, with the clients' momentum.
+static void test_variance_is_that_of_updates_as_they_are_weighed(void **state)
+{
+    (void)state;
+    const double rho = 0.9;
+    set_policy("variance");
+    harness.config.strategy = &tern_strategy_fednova;
+    harness.config.strategy_parameters[TERN_STRATEGY_LOCAL_MOMENTUM] = (float)rho;
+    harness_start(&harness);
+    uint64_t one = enroll(&harness, false);
+    uint64_t two = enroll(&harness, false);
+    checkin(&harness, one, NULL);
+    tern_Task task = task_of(two);
+    tern_Task other = task_of(one);
+    assert_int_equal(report(one, &other, &(struct report){0.02F, 1.0F, 10, 4, 100}), 200);
+    assert_int_equal(report(two, &task, &(struct report){0.01F, 1.0F, 30, 0, 100}), 200);
+    double norm = carried(4, rho) / 4 + 3 * carried(task.local_steps, rho) / 4;
+    double a = 0.02 * norm / carried(4, rho);
+    double b = 0.01 * norm / carried(task.local_steps, rho);
+    double mean = a / 4 + 3 * b / 4;
+    double expected = (double)harness.model.count * (a * a / 4 + 3 * b * b / 4 - mean * mean);
+    assert_true(fabs((double)round_of(1).variance - expected) < 1e-3 * expected);
+}
+
 // --- Joint
 
 static void test_joint_gives_codecs_of_their_own(void **state)
@@ -546,6 +582,7 @@ int main(void)
         TEST(test_a_straggler_does_not_hold_the_round),
         TEST(test_adaptive_follows_the_loss_also_over_restarts),
         TEST(test_variance_is_measured_also_over_restarts),
+        TEST(test_variance_is_that_of_updates_as_they_are_weighed),
         TEST(test_joint_gives_codecs_of_their_own),
         TEST(test_a_budget_lowers_the_density),
         TEST(test_budgets_of_rounds_and_of_months),
