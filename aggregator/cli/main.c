@@ -58,7 +58,7 @@ static const char init_help[] =
     "Models: softmax:FEATURES-CLASSES, mlp:FEATURES-HIDDEN-...-CLASSES, cnn:HxWxC-F1-F2-CLASSES;\n"
     "or a safetensors file (F32, F16, BF16), whose values are version 0 and whose tensors of "
     "other\n"
-    "types are left out. Clients fetch what describes it when they enrol.\n";
+    "types are kept for export, untouched. Clients fetch what describes it when they enrol.\n";
 
 static const char serve_help[] =
     "Serves clients until SIGINT or SIGTERM. It may be killed at any instant: what was\n"

@@ -13,7 +13,12 @@
 #define FILE_MAX ((size_t)(SIZE_MAX > UINT32_MAX ? 1ull << 34 : 1ull << 30))
 #define SPEC_PREFIX "tensors:"
 
-enum { SPEC_DIGITS = 16 }; // of the model's hash
+enum {
+    SPEC_DIGITS = 16,                          // of the model's hash
+    KEPT_BYTES_MAX = 64 << 20,                 // of all tensors that are not trained
+    KEPT_DTYPE_MAX = 16,                       // characters
+    KEPT_NAME_MAX = TERN_TENSOR_NAME_MAX + 32, // with the dtype, in a sentence
+};
 
 bool tern_starting_model_is_file(const char *model)
 {
@@ -27,7 +32,8 @@ void tern_starting_model_free(struct tern_starting_model *start)
     free(start->weights);
     free(start->manifest);
     cJSON_free(start->metadata);
-    free(start->left_out);
+    free(start->kept);
+    free(start->kept_names);
 }
 
 // --- A manifest, once all tensors and their rules are known
@@ -141,20 +147,31 @@ static int make_built_in(const struct tern_cli *cli, const char *spec, const cha
 
 // --- A file
 
+static int check_entry(const struct tern_cli *cli, const char *path,
+                       const struct tern_safetensors_entry *entry,
+                       uint32_t dims[TERN_TENSOR_MAX_DIMS], uint32_t *dim_count)
+{
+    if (strlen(entry->name) >= TERN_TENSOR_NAME_MAX) {
+        return tern_cli_fail(cli, TERN_ERR_TOO_LARGE, "%s: the name '%s' is longer than %d bytes",
+                             path, entry->name, TERN_TENSOR_NAME_MAX - 1);
+    }
+    if (!tern_safetensors_dims(entry, dims, TERN_TENSOR_MAX_DIMS, dim_count)) {
+        return tern_cli_fail(cli, TERN_ERR_TOO_LARGE,
+                             "%s: tensor '%s' has the shape %.100s; at most %d dimensions below"
+                             " 2^32 are taken",
+                             path, entry->name, entry->shape, TERN_TENSOR_MAX_DIMS);
+    }
+    return TERN_EXIT_OK;
+}
+
 static int add_entry(const struct tern_cli *cli, const char *path,
                      const struct tern_safetensors_entry *entry, struct tern_model *model)
 {
     uint32_t dims[TERN_TENSOR_MAX_DIMS];
     uint32_t dim_count = 0;
-    if (strlen(entry->name) >= TERN_TENSOR_NAME_MAX) {
-        return tern_cli_fail(cli, TERN_ERR_TOO_LARGE, "%s: the name '%s' is longer than %d bytes",
-                             path, entry->name, TERN_TENSOR_NAME_MAX - 1);
-    }
-    if (!tern_safetensors_dims(entry, dims, TERN_TENSOR_MAX_DIMS, &dim_count)) {
-        return tern_cli_fail(cli, TERN_ERR_TOO_LARGE,
-                             "%s: tensor '%s' has the shape %s; at most %d dimensions can be"
-                             " trained",
-                             path, entry->name, entry->shape, TERN_TENSOR_MAX_DIMS);
+    int code = check_entry(cli, path, entry, dims, &dim_count);
+    if (code != TERN_EXIT_OK) {
+        return code;
     }
     if (entry->count == 0) {
         return tern_cli_fail(cli, TERN_ERR_ARGUMENT,
@@ -175,33 +192,15 @@ static int add_entry(const struct tern_cli *cli, const char *path,
                                              path, entry->name);
 }
 
-// Appends ", NAME (DTYPE)" to what is left out.
-static bool leave_out(struct tern_starting_model *start, const struct tern_safetensors_entry *entry)
-{
-    const size_t used = start->left_out != NULL ? strlen(start->left_out) : 0;
-    const size_t more = strlen(entry->name) + strlen(entry->dtype) + 8;
-    char *text = realloc(start->left_out, used + more);
-    if (text == NULL) {
-        return false;
-    }
-    start->left_out = text;
-    snprintf(text + used, more, "%s%s (%s)", used > 0 ? ", " : "", entry->name, entry->dtype);
-    return true;
-}
-
 static int take_tensors(const struct tern_cli *cli, const char *path,
                         const struct tern_safetensors *file, struct tern_starting_model *start)
 {
     tern_model_clear(&start->model);
     for (size_t i = 0; i < file->count; i++) {
         const struct tern_safetensors_entry *entry = &file->entries[i];
-        if (entry->kind == TERN_SAFETENSORS_OTHER) {
-            if (!leave_out(start, entry)) {
-                return tern_cli_fail(cli, TERN_ERR_NO_MEMORY, "no memory for the names of tensors");
-            }
-            continue;
-        }
-        int code = add_entry(cli, path, entry, &start->model);
+        int code = entry->kind != TERN_SAFETENSORS_OTHER
+                       ? add_entry(cli, path, entry, &start->model)
+                       : TERN_EXIT_OK;
         if (code != TERN_EXIT_OK) {
             return code;
         }
@@ -238,6 +237,87 @@ static int take_values(const struct tern_cli *cli, const char *path,
     return TERN_EXIT_OK;
 }
 
+// --- Tensors that are not trained
+
+// The entries of `file` that are kept, as far as there is room for them.
+struct kept {
+    struct tern_safetensors_tensor tensors[TERN_MODEL_MAX_TENSORS];
+    size_t count;
+    uint64_t bytes;
+};
+
+static int collect_kept(const struct tern_cli *cli, const char *path,
+                        const struct tern_safetensors *file, struct kept *kept)
+{
+    uint32_t dims[TERN_TENSOR_MAX_DIMS];
+    uint32_t dim_count = 0;
+    for (size_t i = 0; i < file->count; i++) {
+        const struct tern_safetensors_entry *entry = &file->entries[i];
+        if (entry->kind != TERN_SAFETENSORS_OTHER) {
+            continue;
+        }
+        int code = check_entry(cli, path, entry, dims, &dim_count);
+        if (code != TERN_EXIT_OK) {
+            return code;
+        }
+        if (strlen(entry->dtype) > KEPT_DTYPE_MAX) {
+            return tern_cli_fail(cli, TERN_ERR_ARGUMENT, "%s: tensor '%s' is of no type", path,
+                                 entry->name);
+        }
+        kept->bytes += entry->data_len; // no more than the file has
+        if (kept->count == TERN_MODEL_MAX_TENSORS || kept->bytes > KEPT_BYTES_MAX) {
+            return tern_cli_fail(cli, TERN_ERR_TOO_LARGE,
+                                 "%s: of tensors that are not F32, F16 or BF16 at most %d are kept"
+                                 " for export, of %d MiB in all; '%s' is too much: take it out of"
+                                 " the file",
+                                 path, TERN_MODEL_MAX_TENSORS, KEPT_BYTES_MAX >> 20, entry->name);
+        }
+        kept->tensors[kept->count++] = tern_safetensors_as_read(entry);
+    }
+    return TERN_EXIT_OK;
+}
+
+// "NAME (DTYPE), NAME (DTYPE)", or NULL without memory.
+static char *name_kept(const struct kept *kept)
+{
+    char *text = calloc(kept->count, KEPT_NAME_MAX);
+    size_t used = 0;
+    for (size_t i = 0; text != NULL && i < kept->count; i++) {
+        const struct tern_safetensors_entry *entry = kept->tensors[i].as_read;
+        used += (size_t)snprintf(text + used, KEPT_NAME_MAX, "%s%s (%s)", i > 0 ? ", " : "",
+                                 entry->name, entry->dtype);
+    }
+    return text;
+}
+
+static int pack_kept(const struct tern_cli *cli, const char *path, const struct kept *kept,
+                     struct tern_starting_model *start, struct tern_db_federation *federation)
+{
+    char why[TERN_SAFETENSORS_WHY_MAX] = "";
+    enum tern_result result =
+        tern_safetensors_make(kept->tensors, kept->count, NULL, TERN_SAFETENSORS_F32, &start->kept,
+                              &federation->kept_len, why);
+    start->kept_names = result == TERN_OK ? name_kept(kept) : NULL;
+    if (result != TERN_OK || start->kept_names == NULL) {
+        return tern_cli_fail(cli, TERN_ERR_NO_MEMORY, "%s: no memory for the tensors that are kept",
+                             path);
+    }
+    federation->kept = start->kept;
+    return TERN_EXIT_OK;
+}
+
+static int take_kept(const struct tern_cli *cli, const char *path,
+                     const struct tern_safetensors *file, struct tern_starting_model *start,
+                     struct tern_db_federation *federation)
+{
+    static struct kept kept;
+    int code = collect_kept(cli, path, file, &kept);
+    return code == TERN_EXIT_OK && kept.count > 0 ? pack_kept(cli, path, &kept, start, federation)
+                                                  : code;
+}
+
+// --- The whole file
+
 static int take_metadata(const struct tern_cli *cli, const struct tern_safetensors *file,
                          struct tern_starting_model *start, struct tern_db_federation *federation)
 {
@@ -260,6 +340,7 @@ static int make_parsed(const struct tern_cli *cli, const char *path, const char 
     code = code == 0 ? apply_rules(cli, rules, &start->model) : code;
     code = code == 0 ? seal(cli, start, federation) : code;
     code = code == 0 ? take_values(cli, path, file, start) : code;
+    code = code == 0 ? take_kept(cli, path, file, start, federation) : code;
     code = code == 0 ? take_metadata(cli, file, start, federation) : code;
     if (code != TERN_EXIT_OK) {
         return code;

@@ -13,15 +13,17 @@ struct tern_starting_model {
     uint8_t *manifest; // NULL: the spec alone gives the model
     size_t manifest_len;
     char *metadata; // JSON object of the file's metadata, or NULL
-    char *left_out; // names of tensors that are not F32, F16 or BF16, separated by ", "; "" or NULL
+    uint8_t
+        *kept; // the file's tensors that are not F32, F16 or BF16, as a safetensors file, or NULL
+    char *kept_names; // "NAME (DTYPE), NAME (DTYPE)", or NULL
 };
 
 // Whether --model names a file instead of a built-in model: it ends in .safetensors.
 bool tern_starting_model_is_file(const char *model);
 
-// Fills *start, whose pointers borrow from nobody, and the spec, manifest and hash of *federation,
-// which borrows the manifest. model: a spec or a file; rules: as tensors.rules. seed: of the
-// weights of a built-in model. On error says why and returns the exit code.
+// Fills *start, whose pointers borrow from nobody, and the spec, manifest, hash, metadata and kept
+// tensors of *federation, which borrows them. model: a spec or a file; rules: as tensors.rules.
+// seed: of the weights of a built-in model. On error says why and returns the exit code.
 int tern_starting_model_make(const struct tern_cli *cli, const char *model, const char *rules,
                              struct tern_starting_model *start,
                              struct tern_db_federation *federation);

@@ -23,6 +23,8 @@ struct job {
     struct tern_db_round round; // that made the version; round 0: nobody, it is the first one
     bool replica;
     struct format format;
+    uint8_t *kept_bytes; // of the tensors that came with the model and are not trained
+    struct tern_safetensors kept;
 };
 
 static bool ends_with(const char *text, const char *end)
@@ -223,7 +225,7 @@ static enum tern_result encode_safetensors(const struct job *job, uint8_t **data
     cJSON *notes = make_notes(job);
     enum tern_result result =
         tern_safetensors_make_model(&merge->model, job->replica ? merge->replica : merge->global,
-                                    notes, job->format.kind, data, len, why);
+                                    &job->kept, notes, job->format.kind, data, len, why);
     cJSON_Delete(notes);
     return result;
 }
@@ -299,6 +301,24 @@ static enum tern_result find_round(struct tern_db *db, struct job *job)
     return result == TERN_ERR_NOT_FOUND ? TERN_OK : result;
 }
 
+static int load_kept(struct tern_cli *cli, struct tern_db *db, struct job *job)
+{
+    char why[TERN_SAFETENSORS_WHY_MAX] = "";
+    size_t len = 0;
+    enum tern_result result = tern_db_kept_get(db, &job->kept_bytes, &len);
+    if (result == TERN_ERR_NOT_FOUND) {
+        return TERN_EXIT_OK;
+    }
+    if (result != TERN_OK) {
+        return tern_cli_fail(cli, result, "cannot read what is kept for export: %s",
+                             tern_db_error(db));
+    }
+    result = tern_safetensors_parse(job->kept_bytes, len, &job->kept, why);
+    return result == TERN_OK
+               ? TERN_EXIT_OK
+               : tern_cli_fail(cli, result, "the tensors that are kept for export: %s", why);
+}
+
 static int export_merged(struct tern_cli *cli, struct tern_db *db, struct job *job)
 {
     char why[TERN_SAFETENSORS_WHY_MAX] = "";
@@ -311,6 +331,10 @@ static int export_merged(struct tern_cli *cli, struct tern_db *db, struct job *j
     enum tern_result result = find_round(db, job);
     if (result != TERN_OK) {
         return tern_cli_fail(cli, result, "cannot read the rounds: %s", tern_db_error(db));
+    }
+    code = job->format.safetensors ? load_kept(cli, db, job) : TERN_EXIT_OK;
+    if (code != TERN_EXIT_OK) {
+        return code;
     }
     result = encode(job, &data, &len, why);
     if (result != TERN_OK) {
@@ -350,6 +374,8 @@ int tern_cli_export(struct tern_cli *cli)
     }
     job.replica = tern_cli_flag(cli, "replica");
     code = export_merged(cli, db, &job);
+    tern_safetensors_free(&job.kept);
+    free(job.kept_bytes);
     tern_merge_free(&merge);
     tern_db_close(db);
     return code;

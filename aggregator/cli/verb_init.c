@@ -88,7 +88,7 @@ static int print_json(struct tern_cli *cli, const struct tern_db_federation *fed
         cJSON_AddStringToObject(row, "rule", tern_tensor_rule_name(tensor->rule));
         cJSON_AddItemToArray(tensors, row);
     }
-    cJSON_AddStringToObject(made, "left_out", start->left_out != NULL ? start->left_out : "");
+    cJSON_AddStringToObject(made, "kept", start->kept_names != NULL ? start->kept_names : "");
     return tern_json_print(cli, made);
 }
 
@@ -106,8 +106,9 @@ static int print_made(struct tern_cli *cli, const struct tern_db_federation *fed
         printf("Its %" PRIu32 " tensors, by rule: %s.\n", start->model.tensor_count,
                count_rules(&start->model, rules));
     }
-    if (start->left_out != NULL) {
-        printf("Left out, since not F32, F16 or BF16: %s.\n", start->left_out);
+    if (start->kept_names != NULL) {
+        printf("Kept for export, not trained or sent, since not F32, F16 or BF16: %s.\n",
+               start->kept_names);
     }
     printf("\n"
            "Next:\n"

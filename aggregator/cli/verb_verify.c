@@ -5,6 +5,7 @@
 #include "service/replay.h"
 #include "util/bytes.h"
 #include <inttypes.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 static void show_progress(void *ctx, uint32_t version)
@@ -34,6 +35,20 @@ static enum tern_result check_weights(struct tern_db *db, char why[256])
     return result;
 }
 
+// What only an export would read otherwise.
+static enum tern_result check_kept(struct tern_db *db, char why[256])
+{
+    uint8_t *kept = NULL;
+    size_t len = 0;
+    const enum tern_result result = tern_db_kept_get(db, &kept, &len);
+    free(kept);
+    if (result == TERN_OK || result == TERN_ERR_NOT_FOUND) {
+        return TERN_OK;
+    }
+    snprintf(why, 256, "%s", tern_db_error(db));
+    return result;
+}
+
 static enum tern_result verify(struct tern_db *db, struct tern_replay_report *report, char why[256])
 {
     enum tern_result result = tern_db_check(db);
@@ -41,6 +56,7 @@ static enum tern_result verify(struct tern_db *db, struct tern_replay_report *re
         snprintf(why, 256, "%s", tern_db_error(db));
         return result;
     }
+    TERN_TRY(check_kept(db, why));
     bool watched = isatty(STDERR_FILENO) == 1;
     result = tern_service_replay(db, watched ? show_progress : NULL, NULL, report, why);
     if (watched) {

@@ -255,6 +255,11 @@ static const char replicas[] =
     "  sha256 BLOB NOT NULL CHECK (length(sha256) = 32),"
     "  body BLOB NOT NULL,"
     "  metadata TEXT NOT NULL" // JSON object of the file that the model came in; '': none
+    ") STRICT;"
+    "CREATE TABLE kept_tensors (" // of that file, neither trained nor sent
+    "  id INTEGER PRIMARY KEY CHECK (id = 1),"
+    "  sha256 BLOB NOT NULL CHECK (length(sha256) = 32),"
+    "  body BLOB NOT NULL" // a safetensors file
     ") STRICT;";
 
 const char *const tern_db_migrations[] = {base, small_devices, replicas};

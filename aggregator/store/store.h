@@ -41,6 +41,10 @@ struct tern_db_federation {
     const uint8_t *manifest;
     size_t manifest_len;
     const char *metadata;
+    // Tensors that came with it and are not trained, as a safetensors file, or NULL. Only to make a
+    // file with: tern_db_federation() leaves them out, tern_db_kept_get() reads them.
+    const uint8_t *kept;
+    size_t kept_len;
 };
 
 // Whether every client makes version 0 by itself, from the seed. Else its weights are stored
@@ -71,6 +75,10 @@ bool tern_db_damaged(const struct tern_db *db);
 
 TERN_MUST_USE enum tern_result tern_db_federation(struct tern_db *db,
                                                   struct tern_db_federation *federation);
+
+// Reads the tensors that are kept, a safetensors file: malloc'ed, the caller's.
+// TERN_ERR_NOT_FOUND  there are none; TERN_ERR_NO_MEMORY; TERN_ERR_IO
+TERN_MUST_USE enum tern_result tern_db_kept_get(struct tern_db *db, uint8_t **kept, size_t *len);
 
 // begin waits for other processes' writes for up to 5 s, then TERN_ERR_BUSY.
 // A write outside of them, or begin inside of them, is TERN_ERR_STATE. When a write failed by

@@ -128,6 +128,9 @@ static enum tern_result insert_content(struct tern_db *db, const struct content 
     if (content->federation->manifest != NULL) {
         TERN_TRY(tern_db_manifest_put(db, content->federation));
     }
+    if (content->federation->kept != NULL) {
+        TERN_TRY(tern_db_kept_put(db, content->federation));
+    }
     return content->weights == NULL
                ? TERN_OK
                : tern_db_weights_put(db, TERN_WEIGHTS_INITIAL, 0, content->weights, content->count);

@@ -94,10 +94,12 @@ enum tern_result tern_db_fail(struct tern_db *db, int code);
 // TERN_ERR_UNKNOWN  the file is newer than that
 enum tern_result tern_db_migrate(struct tern_db *db, const char *const *steps, int count);
 
-// The manifest of a model (store_sqlite_manifest.c).
+// The manifest of a model and the tensors kept beside it (store_sqlite_manifest.c).
 
 enum tern_result tern_db_manifest_put(struct tern_db *db,
                                       const struct tern_db_federation *federation);
+TERN_MUST_USE enum tern_result tern_db_kept_put(struct tern_db *db,
+                                                const struct tern_db_federation *federation);
 // Fills manifest and metadata, of memory that db keeps. TERN_OK also when there is none.
 // TERN_ERR_NO_MEMORY
 enum tern_result tern_db_manifest_get(struct tern_db *db, struct tern_db_federation *federation);

@@ -1,5 +1,6 @@
-// The manifest of a model that its spec alone does not give. It never changes, so that it is read
-// once and kept with the connection.
+// The manifest of a model that its spec alone does not give, and the tensors that came with it but
+// are no part of it. They never change, so that the manifest is read once and stays with the
+// connection; the tensors are for export alone.
 #include "store/store_sqlite.h"
 
 #include <stdio.h>
@@ -18,6 +19,53 @@ enum tern_result tern_db_manifest_put(struct tern_db *db,
     tern_query_bind_blob(&query, federation->manifest, federation->manifest_len);
     tern_query_bind_text(&query, metadata, strlen(metadata) + 1);
     return tern_query_run(&query);
+}
+
+enum tern_result tern_db_kept_put(struct tern_db *db, const struct tern_db_federation *federation)
+{
+    uint8_t sha256[TERN_SHA256_SIZE];
+    tern_sha256(federation->kept, federation->kept_len, sha256);
+    struct tern_query query =
+        tern_query_write(db, "INSERT INTO kept_tensors (sha256, body, id) VALUES (?, ?, 1)");
+    tern_query_bind_blob(&query, sha256, sizeof sha256);
+    tern_query_bind_blob(&query, federation->kept, federation->kept_len);
+    return tern_query_run(&query);
+}
+
+// The copy of what a row has, if its hash is right; query->result says so otherwise.
+static uint8_t *copy_kept(struct tern_query *query, size_t *len)
+{
+    uint8_t sha256[TERN_SHA256_SIZE] = {0};
+    uint8_t found[TERN_SHA256_SIZE];
+    tern_query_hash(query, sha256);
+    const uint8_t *body = tern_query_blob(query, len);
+    if (query->result != TERN_OK) {
+        return NULL;
+    }
+    tern_sha256(body, *len, found);
+    if (*len == 0 || memcmp(found, sha256, sizeof sha256) != 0) {
+        tern_query_damaged(query, "the hash of the tensors that are kept for export is wrong");
+        return NULL;
+    }
+    uint8_t *copy = malloc(*len);
+    if (copy != NULL) {
+        memcpy(copy, body, *len);
+    }
+    return copy;
+}
+
+enum tern_result tern_db_kept_get(struct tern_db *db, uint8_t **kept, size_t *len)
+{
+    struct tern_query query =
+        tern_query_read(db, "SELECT sha256, body FROM kept_tensors WHERE id = 1");
+    *kept = NULL;
+    *len = 0;
+    if (!tern_query_row(&query)) {
+        return tern_query_missing(&query);
+    }
+    *kept = copy_kept(&query, len);
+    const enum tern_result ended = tern_query_end(&query);
+    return ended == TERN_OK && *kept == NULL ? TERN_ERR_NO_MEMORY : ended;
 }
 
 static enum tern_result keep(struct tern_db *db, const uint8_t *body, size_t len,

@@ -110,7 +110,7 @@ enum tern_result tern_model_file_write(const char *path, const struct tern_model
     uint8_t *bytes = NULL;
     size_t len = 0;
     const enum tern_result result = tern_safetensors_make_model(
-        model, weights, NULL, TERN_SAFETENSORS_F32, &bytes, &len, reason);
+        model, weights, NULL, NULL, TERN_SAFETENSORS_F32, &bytes, &len, reason);
     if (result != TERN_OK) {
         return tern_external_fail(why, result, "the model cannot be written for the trainer: %s",
                                   tern_result_sentence(result));

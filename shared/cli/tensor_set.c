@@ -230,8 +230,10 @@ static enum tern_result write_named(const struct tern_cli *cli, const char *path
     enum tern_result result = TERN_ERR_NO_MEMORY;
     for (size_t i = 0; tensors != NULL && i < set->tensor_count; i++) {
         const struct tensor *tensor = &set->tensors[i];
-        tensors[i] = (struct tern_safetensors_tensor){tensor->name, tensor->shape,
-                                                      set->values + tensor->offset, tensor->count};
+        tensors[i] = (struct tern_safetensors_tensor){.name = tensor->name,
+                                                      .shape = tensor->shape,
+                                                      .values = set->values + tensor->offset,
+                                                      .count = tensor->count};
     }
     if (tensors != NULL) {
         result = tern_safetensors_make(tensors, set->tensor_count, NULL, TERN_SAFETENSORS_F32,

@@ -26,7 +26,7 @@ static const struct dtype dtypes[] = {
     {"I16", 2, TERN_SAFETENSORS_OTHER},     {"U16", 2, TERN_SAFETENSORS_OTHER},
     {"I8", 1, TERN_SAFETENSORS_OTHER},      {"U8", 1, TERN_SAFETENSORS_OTHER},
     {"BOOL", 1, TERN_SAFETENSORS_OTHER},    {"F8_E4M3", 1, TERN_SAFETENSORS_OTHER},
-    {"F8_E5M2", 1, TERN_SAFETENSORS_OTHER},
+    {"F8_E5M2", 1, TERN_SAFETENSORS_OTHER}, {"C64", 8, TERN_SAFETENSORS_OTHER},
 };
 
 static const struct dtype *find_dtype(const char *name)
@@ -128,6 +128,7 @@ static enum tern_result read_dtype(const cJSON *tensor, struct tern_safetensors_
         return TERN_OK;
     }
     entry->kind = dtype->kind;
+    entry->width = dtype->bytes;
     uint64_t wanted = 0;
     if (__builtin_mul_overflow(entry->count, dtype->bytes, &wanted) || wanted != entry->data_len) {
         return corrupt(why,

@@ -30,6 +30,7 @@ struct tern_safetensors_entry {
     char *shape;       // "[128,784]"
     const cJSON *dims; // the same, as numbers
     enum tern_safetensors_kind kind;
+    unsigned width; // bytes of a value; 0: the dtype is not known here
     uint64_t count; // values: the product of the shape
     const uint8_t *data;
     uint64_t data_len;
@@ -73,12 +74,17 @@ struct tern_safetensors_tensor {
     const char *shape; // "[128,784]"
     const float *values;
     size_t count;
+    const struct tern_safetensors_entry *as_read; // not NULL: its bytes and dtype, no values
 };
 
-// Makes a whole file in memory, the data in the order of the tensors and aligned to 8 bytes.
-// metadata: an object of texts, or NULL. kind: any but TERN_SAFETENSORS_OTHER; F16 and BF16 are
-// rounded to nearest, ties to even. *bytes: malloc'ed, the caller's.
-// TERN_ERR_NON_FINITE  a value is not finite, or too large for the kind; `why` names its tensor.
+// Writes an entry as it was read; borrows it.
+struct tern_safetensors_tensor tern_safetensors_as_read(const struct tern_safetensors_entry *entry);
+
+// Makes a whole file in memory, the tensors in their order. Their data are aligned to 8 bytes,
+// those of wide types first, so that each value lies at a multiple of its width, which some readers
+// need. metadata: an object of texts, or NULL. kind: any but TERN_SAFETENSORS_OTHER; F16 and BF16
+// are rounded to nearest, ties to even. *bytes: malloc'ed, the caller's. TERN_ERR_NON_FINITE  a
+// value is not finite, or too large for the kind; `why` names its tensor.
 //                      F32 takes any value.
 // TERN_ERR_NO_MEMORY
 TERN_MUST_USE enum tern_result tern_safetensors_make(const struct tern_safetensors_tensor *tensors,
@@ -94,11 +100,13 @@ const char *tern_safetensors_shape(const struct tern_tensor *tensor,
                                    char text[TERN_SAFETENSORS_SHAPE_MAX]);
 
 // The same for weights[0..model->count) in layout order, the tensors in manifest order: a file that
-// a model was made of comes out in its own order.
+// a model was made of comes out in its own order. kept: a file whose tensors follow as they were
+// read, or NULL.
 TERN_MUST_USE enum tern_result
 tern_safetensors_make_model(const struct tern_model *model, const float *weights,
-                            const cJSON *metadata, enum tern_safetensors_kind kind, uint8_t **bytes,
-                            size_t *len, char why[TERN_SAFETENSORS_WHY_MAX]);
+                            const struct tern_safetensors *kept, const cJSON *metadata,
+                            enum tern_safetensors_kind kind, uint8_t **bytes, size_t *len,
+                            char why[TERN_SAFETENSORS_WHY_MAX]);
 
 // "F32", "F16", "BF16", in any case. False: none of these.
 bool tern_safetensors_kind_from_name(const char *name, enum tern_safetensors_kind *kind);

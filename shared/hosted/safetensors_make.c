@@ -31,35 +31,75 @@ bool tern_safetensors_kind_from_name(const char *name, enum tern_safetensors_kin
     return false;
 }
 
-// Offsets are below 2^53, so a double holds them.
-static void add_tensor(cJSON *header, const struct tern_safetensors_tensor *tensor,
-                       const struct kind *kind, size_t offset)
+// --- Places
+
+// What is to be written, and where each tensor lies in the data.
+struct plan {
+    const struct tern_safetensors_tensor *tensors;
+    size_t count;
+    const struct kind *kind; // of those that are not as_read
+    size_t *offsets;
+    size_t data_len;
+};
+
+static size_t width_of(const struct plan *plan, const struct tern_safetensors_tensor *tensor)
 {
-    cJSON *json = cJSON_AddObjectToObject(header, tensor->name);
-    cJSON_AddStringToObject(json, "dtype", kind->name);
-    cJSON_AddRawToObject(json, "shape", tensor->shape);
-    cJSON *place = cJSON_AddArrayToObject(json, "data_offsets");
-    cJSON_AddItemToArray(place, cJSON_CreateNumber((double)offset));
-    cJSON_AddItemToArray(place, cJSON_CreateNumber((double)(offset + kind->bytes * tensor->count)));
+    return tensor->as_read != NULL ? tensor->as_read->width : plan->kind->bytes;
 }
 
-// cJSON's to free; NULL without memory. *data_len: bytes of all tensors.
-static char *header_text(const struct tern_safetensors_tensor *tensors, size_t count,
-                         const cJSON *metadata, const struct kind *kind, size_t *data_len)
+static size_t bytes_of(const struct plan *plan, const struct tern_safetensors_tensor *tensor)
+{
+    return tensor->as_read != NULL ? (size_t)tensor->as_read->data_len
+                                   : plan->kind->bytes * tensor->count;
+}
+
+// All widths are powers of two, so that what follows a wider one is aligned. Unknown ones come
+// last, where they disturb nobody.
+static void place(struct plan *plan)
+{
+    static const size_t widths[] = {8, 4, 2, 1, 0};
+    for (size_t w = 0; w < sizeof widths / sizeof widths[0]; w++) {
+        for (size_t i = 0; i < plan->count; i++) {
+            if (width_of(plan, &plan->tensors[i]) == widths[w]) {
+                plan->offsets[i] = plan->data_len;
+                plan->data_len += bytes_of(plan, &plan->tensors[i]);
+            }
+        }
+    }
+}
+
+// --- The header
+
+// Offsets are below 2^53, so a double holds them.
+static void add_tensor(cJSON *header, const struct plan *plan, size_t i)
+{
+    const struct tern_safetensors_tensor *tensor = &plan->tensors[i];
+    const size_t end = plan->offsets[i] + bytes_of(plan, tensor);
+    cJSON *json = cJSON_AddObjectToObject(header, tensor->name);
+    cJSON_AddStringToObject(json, "dtype",
+                            tensor->as_read != NULL ? tensor->as_read->dtype : plan->kind->name);
+    cJSON_AddRawToObject(json, "shape", tensor->shape);
+    cJSON *offsets = cJSON_AddArrayToObject(json, "data_offsets");
+    cJSON_AddItemToArray(offsets, cJSON_CreateNumber((double)plan->offsets[i]));
+    cJSON_AddItemToArray(offsets, cJSON_CreateNumber((double)end));
+}
+
+// cJSON's to free; NULL without memory.
+static char *header_text(const struct plan *plan, const cJSON *metadata)
 {
     cJSON *header = cJSON_CreateObject();
     if (metadata != NULL) {
         cJSON_AddItemToObject(header, "__metadata__", cJSON_Duplicate(metadata, 1));
     }
-    *data_len = 0;
-    for (size_t i = 0; i < count; i++) {
-        add_tensor(header, &tensors[i], kind, *data_len);
-        *data_len += kind->bytes * tensors[i].count;
+    for (size_t i = 0; i < plan->count; i++) {
+        add_tensor(header, plan, i);
     }
     char *text = cJSON_PrintUnformatted(header);
     cJSON_Delete(header);
     return text;
 }
+
+// --- The data
 
 static void put_floats(const struct tern_safetensors_tensor *tensor, uint8_t *dst)
 {
@@ -93,27 +133,64 @@ static enum tern_result put_rounded(const struct tern_safetensors_tensor *tensor
     return result;
 }
 
-static enum tern_result put_all(const struct tern_safetensors_tensor *tensors, size_t count,
-                                const struct kind *kind, uint8_t *dst,
+static enum tern_result put(const struct plan *plan, const struct tern_safetensors_tensor *tensor,
+                            uint8_t *dst)
+{
+    if (bytes_of(plan, tensor) == 0) {
+        return TERN_OK;
+    }
+    if (tensor->as_read != NULL) {
+        memcpy(dst, tensor->as_read->data, bytes_of(plan, tensor));
+        return TERN_OK;
+    }
+    if (plan->kind->codec == TERN_CODEC_FLOAT32) {
+        put_floats(tensor, dst);
+        return TERN_OK;
+    }
+    return put_rounded(tensor, plan->kind, dst);
+}
+
+static enum tern_result put_all(const struct plan *plan, uint8_t *data,
                                 char why[TERN_SAFETENSORS_WHY_MAX])
 {
-    for (size_t i = 0; i < count; i++) {
-        const struct tern_safetensors_tensor *tensor = &tensors[i];
-        enum tern_result result = TERN_OK;
-        if (kind->codec == TERN_CODEC_FLOAT32) {
-            put_floats(tensor, dst);
-        } else if (tensor->count > 0) {
-            result = put_rounded(tensor, kind, dst);
-        }
+    for (size_t i = 0; i < plan->count; i++) {
+        const struct tern_safetensors_tensor *tensor = &plan->tensors[i];
+        const enum tern_result result = put(plan, tensor, data + plan->offsets[i]);
         if (result != TERN_OK) {
             snprintf(why, TERN_SAFETENSORS_WHY_MAX, "tensor '%s' cannot be %s: %s", tensor->name,
-                     kind->name,
+                     plan->kind->name,
                      result == TERN_ERR_NON_FINITE ? "a value is too large, or none at all"
                                                    : tern_result_sentence(result));
             return result;
         }
-        dst += kind->bytes * tensor->count;
     }
+    return TERN_OK;
+}
+
+// --- The file
+
+static enum tern_result make(const struct plan *plan, const cJSON *metadata, uint8_t **bytes,
+                             size_t *len, char why[TERN_SAFETENSORS_WHY_MAX])
+{
+    char *text = header_text(plan, metadata);
+    const size_t used = text != NULL ? strlen(text) : 0;
+    const size_t header = (used + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    uint8_t *out = text != NULL ? malloc(LENGTH_BYTES + header + plan->data_len + 1) : NULL;
+    enum tern_result result = TERN_ERR_NO_MEMORY;
+    if (out != NULL) {
+        tern_put_le64(out, header);
+        memset(out + LENGTH_BYTES, ' ', header);
+        // NOLINTNEXTLINE(bugprone-not-null-terminated-result): the format has a length instead
+        memcpy(out + LENGTH_BYTES, text, used);
+        result = put_all(plan, out + LENGTH_BYTES + header, why);
+    }
+    cJSON_free(text);
+    if (result != TERN_OK) {
+        free(out);
+        return result;
+    }
+    *bytes = out;
+    *len = LENGTH_BYTES + header + plan->data_len;
     return TERN_OK;
 }
 
@@ -122,28 +199,22 @@ enum tern_result tern_safetensors_make(const struct tern_safetensors_tensor *ten
                                        uint8_t **bytes, size_t *len,
                                        char why[TERN_SAFETENSORS_WHY_MAX])
 {
-    size_t data_len = 0;
-    char *text = header_text(tensors, count, metadata, &kinds[kind], &data_len);
-    const size_t used = text != NULL ? strlen(text) : 0;
-    const size_t header = (used + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    uint8_t *out = text != NULL ? malloc(LENGTH_BYTES + header + data_len + 1) : NULL;
-    snprintf(why, TERN_SAFETENSORS_WHY_MAX, "no memory for %zu bytes", data_len);
+    struct plan plan = {tensors, count, &kinds[kind], calloc(count + 1, sizeof(size_t)), 0};
     enum tern_result result = TERN_ERR_NO_MEMORY;
-    if (out != NULL) {
-        tern_put_le64(out, header);
-        memset(out + LENGTH_BYTES, ' ', header);
-        // NOLINTNEXTLINE(bugprone-not-null-terminated-result): the format has a length instead
-        memcpy(out + LENGTH_BYTES, text, used);
-        result = put_all(tensors, count, &kinds[kind], out + LENGTH_BYTES + header, why);
+    snprintf(why, TERN_SAFETENSORS_WHY_MAX, "no memory for the places of %zu tensors", count);
+    if (plan.offsets != NULL) {
+        place(&plan);
+        snprintf(why, TERN_SAFETENSORS_WHY_MAX, "no memory for %zu bytes", plan.data_len);
+        result = make(&plan, metadata, bytes, len, why);
     }
-    cJSON_free(text);
-    if (result != TERN_OK) {
-        free(out);
-        return result;
-    }
-    *bytes = out;
-    *len = LENGTH_BYTES + header + data_len;
-    return TERN_OK;
+    free(plan.offsets);
+    return result;
+}
+
+struct tern_safetensors_tensor tern_safetensors_as_read(const struct tern_safetensors_entry *entry)
+{
+    return (struct tern_safetensors_tensor){
+        .name = entry->name, .shape = entry->shape, .as_read = entry};
 }
 
 // --- Models
@@ -161,23 +232,31 @@ const char *tern_safetensors_shape(const struct tern_tensor *tensor,
 }
 
 enum tern_result tern_safetensors_make_model(const struct tern_model *model, const float *weights,
+                                             const struct tern_safetensors *kept,
                                              const cJSON *metadata, enum tern_safetensors_kind kind,
                                              uint8_t **bytes, size_t *len,
                                              char why[TERN_SAFETENSORS_WHY_MAX])
 {
     const uint32_t count = model->tensor_count;
-    struct tern_safetensors_tensor *tensors = calloc(count, sizeof *tensors);
+    const size_t more = kept != NULL ? kept->count : 0;
+    struct tern_safetensors_tensor *tensors = calloc(count + more, sizeof *tensors);
     char(*shapes)[TERN_SAFETENSORS_SHAPE_MAX] = calloc(count, sizeof *shapes);
     enum tern_result result = TERN_ERR_NO_MEMORY;
     snprintf(why, TERN_SAFETENSORS_WHY_MAX, "no memory for the names of tensors");
     if (tensors != NULL && shapes != NULL) {
         for (uint32_t i = 0; i < count; i++) {
             const struct tern_tensor *tensor = &model->tensors[i];
-            tensors[i] = (struct tern_safetensors_tensor){tensor->name,
-                                                          tern_safetensors_shape(tensor, shapes[i]),
-                                                          weights + tensor->offset, tensor->count};
+            tensors[i] = (struct tern_safetensors_tensor){
+                .name = tensor->name,
+                .shape = tern_safetensors_shape(tensor, shapes[i]),
+                .values = weights + tensor->offset,
+                .count = tensor->count,
+            };
         }
-        result = tern_safetensors_make(tensors, count, metadata, kind, bytes, len, why);
+        for (size_t i = 0; i < more; i++) {
+            tensors[count + i] = tern_safetensors_as_read(&kept->entries[i]);
+        }
+        result = tern_safetensors_make(tensors, count + more, metadata, kind, bytes, len, why);
     }
     free(tensors);
     free(shapes);

@@ -2,6 +2,7 @@
 A refused file leaves no state directory behind."""
 import json
 import pathlib
+import sqlite3
 import struct
 import sys
 
@@ -53,7 +54,7 @@ def exported(state, *options):
 def a_file_comes_back_as_it_was():
     state = State()
     made = init(state, st.make(GOOD, {"format": "pt", "model_hash": "old", "note": "ünïcode"}))
-    assert made["values"] == 540 + 16 + 16 + 10 + 1 + 1000 and made["left_out"] == ""
+    assert made["values"] == 540 + 16 + 16 + 10 + 1 + 1000 and made["kept"] == ""
     assert made["model"] == "tensors:" + made["model_hash"][:16]
     tensors, notes = exported(state)
     assert list(tensors) == list(GOOD)
@@ -90,12 +91,74 @@ def small_types_are_rounded_to_even():
     assert not (large.root / "x.safetensors").exists()
 
 
-def other_types_are_left_out():
+KEPT = {
+    "bn.num_batches_tracked": ("I64", [], [-5]),
+    "mask": ("BOOL", [3], [True, False, True]),
+    "positions": ("I16", [1, 3], [-1, 0, 32767]),
+    "scale, of another time": ("F64", [2], [0.1, -0.0]),
+    "none": ("U8", [0, 4], []),
+    "of a newer dtype": ("F4_NEW", [3, 2], b"\x00\xff\x7f"),
+}
+
+
+def other_types_are_kept():
+    """Unchanged through export and import, whatever the weights are rounded to, and aligned."""
+    odd = {"w": ("F32", [3], [1.0, 2.0, -3.0])}
     state = State()
-    made = init(state, st.make(GOOD | {"bn.num_batches_tracked": ("I64", [], [5])}))
-    assert made["left_out"] == "bn.num_batches_tracked (I64)"
-    assert "bn.num_batches_tracked" not in exported(state)[0]
+    made = init(state, st.make(odd | KEPT, {"format": "pt"}))
+    for name, (dtype, _, _) in KEPT.items():
+        assert f"{name} ({dtype})" in made["kept"], made["kept"]
+    assert made["values"] == 3 and rules(made) == {"w": "fuse"}
+    assert made["model_hash"] == init(State(), st.make(odd))["model_hash"]
+    path = state.root / "out.safetensors"
+    for options, expected in (((), odd), (("--version", 0), odd),
+                              (("--dtype", "F16"), {"w": ("F16", *odd["w"][1:])}),
+                              (("--dtype", "BF16"), {"w": ("BF16", *odd["w"][1:])})):
+        assert exported(state, *options)[0] == expected | KEPT, options
+        places = st.places(path.read_bytes())
+        for name, width in (("w", 4 if expected is odd else 2), ("bn.num_batches_tracked", 8),
+                            ("scale, of another time", 8), ("positions", 2)):
+            assert places[name] % width == 0, f"{name} lies at byte {places[name]}"
+    again = State()
+    assert init(again, path.read_bytes())["kept"].count("(") == len(KEPT)
+    assert exported(again)[0] == odd | KEPT
+    assert len(state.run("export", "-", "--format", "f32").out) == 12
     refuse(st.make({"n": ("I64", [2], [1, 2])}), "nothing to train")
+
+
+def what_is_kept_is_bounded():
+    weight = {"w": ("F32", [1], [1.0])}
+    most = {f"n{i}": ("I64", [], [i]) for i in range(1024)}
+    state = State()
+    init(state, st.make(weight | most))
+    assert exported(state)[0] == weight | most
+    mib = 2**20
+    whole = State()
+    init(whole, st.make(weight | {"m": ("NEW", [64 * mib - 8], bytes(64 * mib - 8)),
+                                  "n": ("I64", [], [7])}))
+    assert exported(whole)[0]["n"] == ("I64", [], [7])
+    for kept, says in (({f"n{i}": ("I64", [], [i]) for i in range(1025)}, "'n1024' is too much"),
+                       ({"m": ("U8", [64 * mib + 1], bytes(64 * mib + 1))}, "of 64 MiB in all"),
+                       ({"m": ("?" * 100000, [2], b"12")}, "'m' is of no type"),
+                       ({"n" * 128: ("I64", [], [0])}, "longer than 127 bytes"),
+                       ({"n": ("I64", [1] * 9, [0])}, "at most 8 dimensions"),
+                       ({"n": ("I64", [0, 2**32], [])}, "at most 8 dimensions below 2^32")):
+        refuse(st.make(weight | kept), says)
+
+
+def damage_to_what_is_kept_is_found():
+    state = State()
+    init(state, st.make(GOOD | KEPT))
+    assert state.json("verify")["ok"]
+    db = sqlite3.connect(state.path / "tern.db")
+    body = bytearray(db.execute("SELECT body FROM kept_tensors").fetchone()[0])
+    body[-1] ^= 1
+    db.execute("UPDATE kept_tensors SET body = ?", (bytes(body),))
+    db.commit()
+    db.close()
+    state.run("export", state.root / "x.safetensors", code=FAILED, says="kept for export")
+    assert not (state.root / "x.safetensors").exists()
+    state.run("verify", code=FAILED, says="kept for export")
 
 
 def many_tensors_fit():
@@ -226,7 +289,8 @@ def a_missing_file_is_named():
 
 
 main(a_file_comes_back_as_it_was, zeros_lose_their_sign, small_types_are_rounded_to_even,
-     other_types_are_left_out, many_tensors_fit, rules_have_presets, the_first_rule_counts,
+     other_types_are_kept, what_is_kept_is_bounded, damage_to_what_is_kept_is_found,
+     many_tensors_fit, rules_have_presets, the_first_rule_counts,
      rules_name_the_model, bad_rules_are_refused,
      separators_in_names_are_escaped, built_in_models_take_rules,
      hostile_files_are_refused, a_missing_file_is_named)

@@ -21,6 +21,7 @@ TENSORS = {
     "bn.num_batches_tracked": ("I64", [], [7]),
     "head.scale": ("F32", [], [-1.5]),
 }
+COUNTER = "bn.num_batches_tracked"  # no float: kept for export, and never sent
 NOTES = {"format": "pt", "author": "test", "version": "of somebody else"}
 
 
@@ -56,16 +57,19 @@ def values(tensors):
 
 
 def check_first_version(tensors, notes):
-    kept = {name: found for name, found in TENSORS.items() if found[0] != "I64"}
-    check(list(tensors) == list(kept), f"tensors came out as {list(tensors)}")
-    for name, (_, shape, first) in kept.items():
+    trained = [name for name, found in TENSORS.items() if found[0] != "I64"]
+    check(list(tensors) == trained + [COUNTER], f"tensors came out as {list(tensors)}")
+    check(tensors[COUNTER] == TENSORS[COUNTER], f"{COUNTER} is now {tensors[COUNTER]}")
+    for name in trained:
+        _, shape, first = TENSORS[name]
         check(tensors[name] == ("F32", shape, first), f"{name} did not come out as it went in")
     check(notes["author"] == "test" and notes["format"] == "pt", f"metadata was lost: {notes}")
     check(notes["version"] == "0" and notes["round"] == "0", f"version 0 says {notes}")
 
 
 def check_last_version(tensors, notes, shift):
-    """Dense and frozen tensors are known to the last bit, compressed ones nearly."""
+    """Dense, frozen and kept tensors are known to the last bit, compressed ones nearly."""
+    check(tensors[COUNTER] == TENSORS[COUNTER], f"{COUNTER} is now {tensors[COUNTER]}")
     found = values(tensors)
     first = {name: entry[2] for name, entry in TENSORS.items()}
     check(found["embed.weight"] == first["embed.weight"], "a frozen tensor moved")
@@ -89,6 +93,7 @@ def check_exports(workspace, aggregator):
     check(notes["version"] == "3" and values(third)["head.scale"] == [0.0], f"version 3: {notes}")
     for dtype, bits in (("F16", 2**-10), ("BF16", 2**-7)):
         small, _ = export(workspace, aggregator, "--dtype", dtype)
+        check(small.pop(COUNTER) == TENSORS[COUNTER], f"{COUNTER} does not stay I64")
         for name, (found, shape, numbers) in small.items():
             check((found, shape) == (dtype, newest[name][1]), f"{name} came out as {found} {shape}")
             check(all(abs(a - b) <= bits * abs(b) for a, b in zip(numbers, newest[name][2])),

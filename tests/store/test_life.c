@@ -67,6 +67,32 @@ static void a_model_of_its_own_is_kept_whole(void **state)
     tern_db_close(db);
 }
 
+static void kept_tensors_are_kept(void **state)
+{
+    struct fixture *f = *state;
+    static const uint8_t kept[] = "any bytes, with \0 among them";
+    char why[256];
+    struct tern_db *db = NULL;
+    struct tern_db_federation read;
+    struct tern_db_federation made = fixture_federation();
+    uint8_t *got = NULL;
+    size_t len = 1;
+    assert_int_equal(tern_db_kept_get(f->db, &got, &len), TERN_ERR_NOT_FOUND);
+    assert_true(got == NULL && len == 0);
+    made.kept = kept;
+    made.kept_len = sizeof kept;
+    const char *path = fixture_file(f, "kept.db");
+    assert_int_equal(tern_db_create(path, &made, why), TERN_OK);
+    assert_int_equal(tern_db_open(path, &db, why), TERN_OK);
+    assert_int_equal(tern_db_federation(db, &read), TERN_OK);
+    assert_null(read.kept);
+    assert_int_equal(tern_db_kept_get(db, &got, &len), TERN_OK);
+    assert_int_equal(len, sizeof kept);
+    assert_memory_equal(got, kept, sizeof kept);
+    free(got);
+    tern_db_close(db);
+}
+
 static void a_damaged_manifest_is_told(void **state)
 {
     struct fixture *f = *state;
@@ -437,6 +463,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_federation_keeps_all_64_bits_of_its_seed),
         TEST(a_model_of_its_own_is_kept_whole),
+        TEST(kept_tensors_are_kept),
         TEST(a_damaged_manifest_is_told),
         TEST(the_file_is_for_its_owner_only),
         TEST(creating_never_overwrites),
