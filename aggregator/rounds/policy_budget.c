@@ -12,6 +12,8 @@
 #define USUAL_OTHER 3000.0
 #define USUAL_DOWN_BITS 0.34 // of a value of its download
 
+#define DAY_MS UINT64_C(86400000)
+
 struct costs {
     double scale; // bytes measured for each byte estimated
     double other;
@@ -155,8 +157,7 @@ static uint64_t days_to(uint64_t year, uint64_t month)
 
 uint64_t tern_budget_month_left_ms(uint64_t now)
 {
-    const uint64_t day_ms = 86400000;
-    uint64_t days = now / day_ms;
+    uint64_t days = now / DAY_MS;
     uint64_t year = 1970 + days / 366; // not yet past it
     while (days_to(year + 1, 1) <= days) {
         year++;
@@ -165,5 +166,11 @@ uint64_t tern_budget_month_left_ms(uint64_t now)
     while (days_to(year, month + 1) <= days) {
         month++;
     }
-    return days_to(year, month + 1) * day_ms - now;
+    return days_to(year, month + 1) * DAY_MS - now;
+}
+
+bool tern_budget_month_turned(uint64_t from_ms, uint64_t to_ms)
+{
+    uint64_t from = from_ms > DAY_MS ? from_ms - DAY_MS : 0;
+    return to_ms + DAY_MS >= from + tern_budget_month_left_ms(from);
 }

@@ -140,4 +140,8 @@ double tern_budget_chance(const struct tern_budget *budget, uint64_t least_bytes
 // renewed.
 uint64_t tern_budget_month_left_ms(uint64_t now);
 
+// Whether a client's month may have turned between two times, by its own clock: within a day of
+// either.
+bool tern_budget_month_turned(uint64_t from_ms, uint64_t to_ms);
+
 #endif

@@ -170,11 +170,12 @@ enum tern_result load_schedule(struct tern_service *service)
 
 // --- What clients tell
 
-void take_conditions(struct client *client, const tern_CheckinRequest *message)
+void take_conditions(struct client *client, const tern_CheckinRequest *message, uint64_t now)
 {
     uint64_t left = message->budgeted ? message->budget_left : 0;
-    // A budget of each round is as large again after one.
-    if (client->budget_spent > 0) {
+    // A budget of each round is as large again after one; but so is a month's when the month turns,
+    // and must not be spent in one round for it.
+    if (client->budget_spent > 0 && !tern_budget_month_turned(client->last_seen_ms, now)) {
         client->budget_renewed = left >= client->budget_left;
     }
     client->metered = message->metered;

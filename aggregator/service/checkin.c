@@ -23,10 +23,10 @@ static enum tern_result take_facts(struct tern_service *service, uint64_t id,
     const struct abilities able = abilities_of(message);
     bool news = !abilities_equal(&client->able, &able);
     client->dirty = true;
+    take_conditions(client, message, now);
     client->last_seen_ms = now;
     client->able = able;
     client->version = message->version;
-    take_conditions(client, message);
     memset(client->replica, 0, TERN_SHA256_SIZE);
     memcpy(client->replica, message->replica.bytes, message->replica.size);
     // Its own figure only until we have measured one.

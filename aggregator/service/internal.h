@@ -126,7 +126,7 @@ struct client {
     bool budgeted;
     uint64_t budget_left;
     uint64_t budget_spent; // about, in rounds since it said so
-    bool budget_renewed;   // it did not shrink over its last round
+    bool budget_renewed;   // it did not shrink over its last round within a month
     uint32_t power;        // tern_Power
     // Of its schedule: bytes that its round is expected to take, and at the least.
     uint64_t round_bytes;
@@ -367,8 +367,9 @@ struct tern_budget budget_of(const struct client *client, double rounds);
 // What the stored decisions say of each client's bytes.
 TERN_MUST_USE enum tern_result load_schedule(struct tern_service *service);
 
-// A check-in tells the client's conditions; it was told that its update is accepted.
-void take_conditions(struct client *client, const tern_CheckinRequest *message);
+// A check-in tells the client's conditions, before it counts as seen then; it was told that its
+// update is accepted.
+void take_conditions(struct client *client, const tern_CheckinRequest *message, uint64_t now);
 void spend_budget(struct client *client);
 
 // A round was committed, now or before the restart: the policies go on from it.

@@ -160,6 +160,23 @@ static void test_a_budget_that_does_not_shrink_is_renewed(void **state)
     assert_int_equal(tern_budget_allowance(&budget), 10000);
 }
 
+// 2023-11-30 00:00 UTC is a day before a month's end.
+static void test_months_turn_within_a_day(void **state)
+{
+    (void)state;
+    const uint64_t day = 86400000;
+    const uint64_t last = 1701302400000;
+    assert_false(tern_budget_month_turned(last - 20 * day, last - day));
+    assert_false(tern_budget_month_turned(last - 20 * day, last - 1));
+    assert_true(tern_budget_month_turned(last - 20 * day, last)); // its clock may be fast
+    assert_true(tern_budget_month_turned(last, last + day));
+    assert_true(tern_budget_month_turned(last + day, last + 2 * day)); // or slow
+    assert_false(tern_budget_month_turned(last + 2 * day, last + 20 * day));
+    assert_true(tern_budget_month_turned(last + 2 * day, last + 60 * day));
+    assert_false(tern_budget_month_turned(last + 2 * day, last + 2 * day - 1000)); // set back
+    assert_false(tern_budget_month_turned(0, 0));
+}
+
 static void test_codecs_that_cannot_be_cut(void **state)
 {
     (void)state;
@@ -278,6 +295,7 @@ int main(void)
         cmocka_unit_test(test_the_budget_lasts),
         cmocka_unit_test(test_what_does_not_last_is_invited_less_often),
         cmocka_unit_test(test_a_budget_that_does_not_shrink_is_renewed),
+        cmocka_unit_test(test_months_turn_within_a_day),
         cmocka_unit_test(test_codecs_that_cannot_be_cut),
         cmocka_unit_test(test_density_goes_up_again),
         cmocka_unit_test(test_the_first_round_is_estimated),

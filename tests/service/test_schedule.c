@@ -492,6 +492,35 @@ static void test_budgets_of_rounds_and_of_months(void **state)
     assert_true(client_row(each).budget_renewed);
 }
 
+// At a month's turn a month's budget is large again, like one of each round, which it is not.
+static void test_a_months_turn_is_not_taken_for_a_budget_of_each_round(void **state)
+{
+    (void)state;
+    start_budgets();
+    uint64_t monthly = enroll(&harness, false);
+    uint64_t each = enroll(&harness, false);
+    tern_CheckinRequest request = {.budgeted = true, .budget_left = 500000};
+    tern_CheckinRequest shrinking = request;
+    checkin_as(monthly, &request);
+    checkin_as(each, &request);
+    for (uint32_t round = 1; round <= 2; round++) {
+        tern_Task task = checkin_as(each, &request).task;
+        assert_int_equal(report(each, &task, &(struct report){0.1F, 1.0F, 10, 0, 100}), 200);
+        task = checkin_as(monthly, &shrinking).task;
+        assert_int_equal(report(monthly, &task, &(struct report){0.1F, 1.0F, 10, 0, 100}), 200);
+        shrinking.budget_left -= 10000;
+    }
+    assert_true(client_row(monthly).budget_spent > 0);
+    test_advance(UINT64_C(20) * 86400000); // from the middle of a month
+    tern_Task turned = checkin_as(monthly, &request).task;
+    assert_int_equal(report(monthly, &turned, &(struct report){0.1F, 1.0F, 10, 0, 100}), 200);
+    tern_Task task = checkin_as(each, &request).task;
+    assert_int_equal(report(each, &task, &(struct report){0.1F, 1.0F, 10, 0, 100}), 200);
+    harness_restart(&harness);
+    assert_false(client_row(monthly).budget_renewed);
+    assert_true(client_row(each).budget_renewed);
+}
+
 static void test_codecs_that_a_client_lacks_are_not_asked_for(void **state)
 {
     (void)state;
@@ -586,6 +615,7 @@ int main(void)
         TEST(test_joint_gives_codecs_of_their_own),
         TEST(test_a_budget_lowers_the_density),
         TEST(test_budgets_of_rounds_and_of_months),
+        TEST(test_a_months_turn_is_not_taken_for_a_budget_of_each_round),
         TEST(test_codecs_that_a_client_lacks_are_not_asked_for),
         TEST(test_who_has_no_bytes_left_is_not_invited),
         TEST(test_availability_prefers_mains_power),
