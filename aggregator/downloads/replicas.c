@@ -245,7 +245,6 @@ static enum tern_result drop(struct tern_replica_book *book, const struct tern_d
     uint64_t freed = 0;
     TERN_TRY(tern_db_replica_drop(book->db, row->id, &freed));
     book->bytes -= freed < book->bytes ? freed : book->bytes;
-    book->drops++;
     if (row->trunk && book->dropped != NULL) {
         book->dropped(book->ctx, row->version);
     }

@@ -41,7 +41,6 @@ struct tern_replica_book {
     uint32_t keep_versions; // of the trunk
     uint64_t bytes_max;     // of downloads and weights in the store; 0 = no bound
     uint64_t bytes;         // that there are
-    uint64_t drops;         // replicas forgotten so far
     uint32_t added;         // since the last collection
 
     struct tern_replica_slot *slots;

@@ -172,14 +172,11 @@ static void look_at_version(struct tern_service *service)
 {
     struct own_replicas *own = service->own_replicas;
     const struct tern_merge *merge = &service->merge;
-    if (own->ways_version != merge->version || own->ways_drops != own->book.drops) {
-        own->next_way = 0;
-        memset(own->ways, 0, sizeof own->ways);
-        own->ways_drops = own->book.drops;
-    }
     if (own->ways_version == merge->version) {
         return;
     }
+    own->next_way = 0;
+    memset(own->ways, 0, sizeof own->ways);
     own->ways_version = merge->version;
     own->trunk_residual = own_residual(merge->global, merge->replica, merge->model.count);
     own->global_norm = norm_of(merge->global, merge->model.count);
@@ -231,6 +228,37 @@ static struct known_way *find_way(struct own_replicas *own, const uint8_t *held,
     return NULL;
 }
 
+// Whether nothing of a way was forgotten since it was found. One that leads nowhere needs nothing.
+static enum tern_result is_whole(struct own_replicas *own, const struct known_way *way, bool *whole)
+{
+    struct tern_db_replica base;
+    struct tern_db_download download;
+    *whole = true;
+    enum tern_result found =
+        way->leads ? tern_db_replica_get(own->book.db, way->base, &base) : TERN_OK;
+    for (uint32_t i = 0; i < way->count && found == TERN_OK; i++) {
+        found = tern_db_download_get(own->book.db, way->sha256[i], &download, NULL, 0);
+    }
+    *whole = found == TERN_OK;
+    return found == TERN_ERR_NOT_FOUND ? TERN_OK : found;
+}
+
+// A known way, or NULL.
+static enum tern_result known(struct own_replicas *own, const uint8_t *held,
+                              const struct abilities *able, struct known_way **way)
+{
+    bool whole = true;
+    *way = find_way(own, held, able);
+    if (*way != NULL) {
+        TERN_TRY(is_whole(own, *way, &whole));
+    }
+    if (!whole) {
+        (*way)->used = false;
+        *way = NULL;
+    }
+    return TERN_OK;
+}
+
 // Those that are not known have one way in common, whatever name a client made up.
 static enum tern_result held_by(const struct own_replicas *own, const struct client *client,
                                 const uint8_t **held)
@@ -276,7 +304,8 @@ enum tern_result add_own_way(struct tern_service *service, struct client *client
     *found = false;
     TERN_TRY(held_by(service->own_replicas, client, &held));
     look_at_version(service);
-    struct known_way *way = find_way(service->own_replicas, held, &client->able);
+    struct known_way *way = NULL;
+    TERN_TRY(known(service->own_replicas, held, &client->able, &way));
     if (way == NULL && !may_search(service, client)) {
         return TERN_OK;
     }

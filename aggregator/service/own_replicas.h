@@ -43,7 +43,6 @@ struct own_replicas {
     struct known_way ways[OWN_WAYS]; // to the version of ways_version
     uint32_t next_way;
     uint32_t ways_version;
-    uint64_t ways_drops;   // book.drops then
     double trunk_residual; // of that version
     double global_norm;    // likewise
 

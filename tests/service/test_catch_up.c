@@ -415,6 +415,42 @@ static uint64_t searches(void)
     return facts.ways;
 }
 
+// A bound of bytes is kept by forgetting replicas at any time; the ways that are known stay, as
+// long as they are there.
+static void test_ways_outlast_what_is_forgotten(void **state)
+{
+    (void)state;
+    static const uint8_t unknown[TERN_SHA256_SIZE] = {9};
+    uint8_t replica[TERN_SHA256_SIZE];
+    float weights[COUNT];
+    uint64_t freed = 0;
+    struct tern_db *db = NULL;
+    char why[256];
+    run_rounds(10);
+    tern_CheckinReply old = ask_plainly(one, unknown);
+    run_rounds(1);
+    struct tern_db_replica_totals found = totals();
+    harness.config.limits.replica_bytes = found.whole_bytes + found.download_bytes + 1;
+    harness_restart(&harness);
+    uint64_t before = searches();
+    tern_CheckinReply first = ask_plainly(one, seed_id);
+    assert_true(is_known(old.task.base.bytes));
+    ask_plainly(two, unknown); // a download that was not there: others go for it
+    assert_false(is_known(old.task.base.bytes));
+    tern_CheckinReply second = ask_plainly(two, seed_id);
+    expect_same_task(&first, &second);
+    assert_int_equal(searches(), before + 2);
+
+    assert_int_equal(tern_db_open(harness.path, &db, why), TERN_OK);
+    assert_int_equal(tern_db_begin(db), TERN_OK);
+    assert_int_equal(tern_db_replica_drop(db, first.task.base.bytes, &freed), TERN_OK);
+    assert_int_equal(tern_db_commit(db), TERN_OK);
+    tern_db_close(db);
+    second = ask_plainly(two, seed_id);
+    follow(&second, replica, weights);
+    assert_int_equal(searches(), before + 3);
+}
+
 // Searches encode while everybody waits: names that a client makes up must not start any, and what
 // else it varies no more than a few.
 static void test_one_client_cannot_make_the_service_search_for_ever(void **state)
@@ -452,6 +488,7 @@ int main(void)
         TEST(test_one_client_cannot_make_the_service_search_for_ever),
         TEST(test_nothing_leads_to_version_0_without_snapshots),
         TEST(test_bytes_are_counted),
+        TEST(test_ways_outlast_what_is_forgotten),
         TEST(test_a_version_that_is_gone_is_led_like_what_is_unknown),
         TEST(test_a_change_to_the_trunk_strands_nobody),
     };
