@@ -203,6 +203,8 @@ static const char replicas[] =
     "0000000000000000000000000000000000000000000000000000000000000000';"
     "ALTER TABLE downloads ADD COLUMN to_replica BLOB NOT NULL DEFAULT x'"
     "0000000000000000000000000000000000000000000000000000000000000000';"
+    "DROP INDEX downloads_by_end;" // with the size, sums need not go through the bodies' pages
+    "CREATE INDEX downloads_by_end ON downloads (to_version, snapshot, size);"
     "CREATE INDEX downloads_by_start ON downloads (from_replica, to_version);"
     "CREATE INDEX downloads_by_replica ON downloads (to_replica);"
 

@@ -150,6 +150,23 @@ static void old_and_new_files_end_with_one_schema(void **state)
     free(new);
 }
 
+// What downloads take is added up at each start: through the bodies' pages that is seconds for each
+// gigabyte.
+static void sizes_are_added_up_from_an_index(void **state)
+{
+    struct fixture *f = *state;
+    sqlite3 *handle = NULL;
+    sqlite3_stmt *statement = NULL;
+    const char *sql = "EXPLAIN QUERY PLAN SELECT sum(size) FROM downloads";
+    assert_int_equal(sqlite3_open(f->path, &handle), SQLITE_OK);
+    assert_int_equal(sqlite3_prepare_v2(handle, sql, -1, &statement, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_step(statement), SQLITE_ROW);
+    const char *plan = (const char *)sqlite3_column_text(statement, 3);
+    assert_non_null(strstr(plan, "COVERING INDEX downloads_by_end"));
+    sqlite3_finalize(statement);
+    sqlite3_close(handle);
+}
+
 static void a_newer_file_is_refused(void **state)
 {
     struct fixture *f = *state;
@@ -229,9 +246,10 @@ static void values_out_of_range_are_damage(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(every_old_version_opens),        TEST(old_and_new_files_end_with_one_schema),
-        TEST(a_newer_file_is_refused),        TEST(steps_run_in_order_and_once),
-        TEST(a_failing_step_changes_nothing), TEST(values_out_of_range_are_damage),
+        TEST(every_old_version_opens),          TEST(old_and_new_files_end_with_one_schema),
+        TEST(sizes_are_added_up_from_an_index), TEST(a_newer_file_is_refused),
+        TEST(steps_run_in_order_and_once),      TEST(a_failing_step_changes_nothing),
+        TEST(values_out_of_range_are_damage),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
