@@ -169,7 +169,7 @@ struct tern_client_identity {
     bool evaluator;
 #if TERN_MANIFESTS
     uint32_t manifest; // bytes that the model's manifest was said to have when it was enrolled, 0:
-                       // the spec gives the model. Not saved.
+                       // the spec gives the model, or an older record does not say
 #endif
 };
 
@@ -247,6 +247,11 @@ struct tern_client {
     bool has_evaluation;
     tern_Evaluation evaluation;
 
+#if TERN_MANIFESTS
+    bool meter_loaded;    // what the store has is counted on from
+    size_t manifest_have; // bytes of the manifest that a cut connection left in the caller's memory
+#endif
+
     // The request in flight.
     bool in_flight;
     struct tern_request request;
@@ -310,13 +315,18 @@ TERN_MUST_USE enum tern_result tern_client_provision(struct tern_client *client,
 #if TERN_MANIFESTS
 // Gets the manifest of the model that the identity names into dst[0..size): from the store, or when
 // it is not there, or not of this model, from the aggregator (GET /v1/downloads/), which is then
-// saved. TERN_MANIFEST_MAX bytes hold every one.
+// saved. TERN_MANIFEST_MAX bytes hold every one. It is within the byte budgets, as an account of
+// its own in that of a round; the meter is loaded before, unless that was done, and saved after.
 // TERN_AGAIN              call again with the same arguments (a transport that does not block)
 // TERN_ERR_STATE          no identity yet
 // TERN_ERR_MODEL_MISMATCH the aggregator has no manifest of this model
-// TERN_ERR_CORRUPT        what it sent is not of this model; TERN_ERR_TOO_LARGE  more than `size`
-// TERN_ERR_NETWORK, TERN_ERR_TLS, TERN_ERR_BUSY, TERN_ERR_HTTP, TERN_ERR_UNAUTHORIZED
-// TERN_ERR_IO, TERN_ERR_NO_SPACE  it could not be saved
+// TERN_ERR_CORRUPT        what it sent is not of this model; TERN_ERR_TOO_LARGE  more than `size`,
+//                         or clearly more than it was said to have
+// TERN_ERR_BUDGET         it does not fit into a byte budget (TERN_EVENT_BUDGET says which)
+// TERN_ERR_NETWORK        with the same arguments and dst as it is, the next call goes on from what
+//                         has come
+// TERN_ERR_TLS, TERN_ERR_BUSY, TERN_ERR_HTTP, TERN_ERR_UNAUTHORIZED
+// TERN_ERR_IO, TERN_ERR_NO_SPACE  it, or the meter, could not be saved
 TERN_MUST_USE enum tern_result tern_client_manifest(struct tern_client *client, uint8_t *dst,
                                                     size_t size, size_t *len);
 

@@ -68,6 +68,14 @@ TERN_MUST_USE enum tern_result tern_client_exchange(struct tern_client *client);
 // another code           refused: the name in its Error body
 TERN_MUST_USE enum tern_result tern_client_answer(const struct tern_client *client);
 
+// Whether the body that arrived goes on where the request asked it to, as one of an aggregator that
+// ignores a Range header does not.
+static inline bool tern_client_continues(const struct tern_client *client)
+{
+    const int status = client->response.status;
+    return status == 206 || (status == 200 && client->request.range_from == 0);
+}
+
 // --- Records (records.c)
 // ------------------------------------------------------------------------------
 
@@ -98,6 +106,9 @@ TERN_MUST_USE enum tern_result tern_record_load_meter(struct tern_client *client
 
 // --- Meter and budgets (budget.c)
 // ---------------------------------------------------------------------
+
+// Loads the meter and counts from it on; from zero, and says so, where its record is damaged.
+TERN_MUST_USE enum tern_result tern_client_restore_meter(struct tern_client *client);
 
 // Upper estimate of the wire bytes, both ways, of `exchanges` requests with `bodies` bytes of
 // bodies between them, on a connection that may have to be opened first.

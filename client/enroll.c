@@ -60,6 +60,9 @@ static enum tern_result take(struct tern_client *client,
         client->identity = former;
         return saved;
     }
+#if TERN_MANIFESTS
+    client->manifest_have = 0;
+#endif
     client->identified = true;
     client->phase = TERN_PHASE_NEW;
     const struct tern_client_event event = {

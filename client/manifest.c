@@ -1,10 +1,14 @@
 // The manifest of a model that this program does not build from its spec: kept as a record, fetched
-// by its hash when that is missing.
+// by its hash when that is missing. What a cut connection has brought is kept in the caller's
+// memory and the rest asked for, as of a download.
 #include "core.h"
 
 #include <string.h>
 
 #if TERN_MANIFESTS
+
+// Bytes of any Error: it must be understood where a short rest was asked for.
+#define ERROR_ROOM (sizeof(tern_Error) + 8)
 
 enum tern_result tern_client_stored_manifest(struct tern_client *client, uint8_t *dst, size_t size,
                                              size_t *len)
@@ -17,13 +21,61 @@ enum tern_result tern_client_stored_manifest(struct tern_client *client, uint8_t
     return result == TERN_ERR_CORRUPT || result == TERN_ERR_TOO_LARGE ? TERN_ERR_NOT_FOUND : result;
 }
 
-static void prepare(struct tern_client *client, uint8_t *dst, size_t size)
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+// Bytes that the manifest may have: all that the caller has room for, where nobody said how many it
+// has.
+static size_t expected(const struct tern_client *client, size_t size)
+{
+    const size_t said = client->identity.manifest;
+    return said > 0 ? least(said, size) : size;
+}
+
+// Within the budgets, which must know first what was spent before. Enrolling and fetching come
+// before any round: each request is an account of its own, as a check-in is.
+static enum tern_result pay(struct tern_client *client, uint64_t bytes)
+{
+    if (!client->meter_loaded) {
+        TERN_TRY(tern_client_restore_meter(client));
+        client->meter_loaded = true;
+    }
+    client->round_done = true;
+    const enum tern_result asked = tern_budget_ask(client, tern_budget_cost(bytes, 1));
+    return asked == TERN_AGAIN ? TERN_ERR_BUDGET : asked;
+}
+
+static enum tern_result prepare(struct tern_client *client, uint8_t *dst, size_t size)
 {
     char path[TERN_PATH_MAX];
+    const size_t most = expected(client, size);
+    if (client->manifest_have >= most) {
+        client->manifest_have = 0; // all of it came, but not its end
+    }
+    TERN_TRY(pay(client, most - client->manifest_have));
     tern_path_download(client->identity.model_hash, path);
     tern_client_request(client, TERN_PURPOSE_DOWNLOAD, "GET", path);
-    client->response.body = dst;
-    client->response.body_size = size;
+    client->request.range_from = client->manifest_have;
+    client->response.body = dst + client->manifest_have;
+    client->response.body_size = least(most + ERROR_ROOM, size) - client->manifest_have;
+    return TERN_OK;
+}
+
+// No answer, half of one, or more than there is room for, as when all came where the rest was asked
+// for. The caller's memory holds what is kept.
+static enum tern_result cut(struct tern_client *client, enum tern_result result)
+{
+    const bool continues = tern_client_continues(client);
+    if (result == TERN_ERR_TOO_LARGE) {
+        client->manifest_have = 0;
+        return continues ? result : TERN_ERR_HTTP;
+    }
+    if (result == TERN_ERR_NETWORK && continues) {
+        client->manifest_have += client->response.body_len;
+    }
+    return result;
 }
 
 // An aggregator that has no such download says NOT_FOUND: it is older, or of another federation.
@@ -33,25 +85,42 @@ static enum tern_result answer_of(const struct tern_client *client)
     return result == TERN_ERR_NOT_FOUND ? TERN_ERR_MODEL_MISMATCH : result;
 }
 
+static enum tern_result received(struct tern_client *client, const uint8_t *dst, size_t *len)
+{
+    uint8_t digest[TERN_SHA256_SIZE];
+    *len = client->manifest_have + client->response.body_len;
+    client->manifest_have = 0;
+    if (!tern_client_continues(client)) {
+        return TERN_ERR_HTTP; // the whole of it, where the rest was asked for
+    }
+    tern_sha256(dst, *len, digest);
+    return memcmp(digest, client->identity.model_hash, TERN_SHA256_SIZE) == 0
+               ? tern_record_save_manifest(client, dst, *len)
+               : TERN_ERR_CORRUPT;
+}
+
 enum tern_result tern_client_manifest(struct tern_client *client, uint8_t *dst, size_t size,
                                       size_t *len)
 {
-    if (!client->in_flight) {
+    if (!client->in_flight && client->manifest_have == 0) {
         const enum tern_result stored = tern_client_stored_manifest(client, dst, size, len);
         if (stored != TERN_ERR_NOT_FOUND) {
             return stored;
         }
-        prepare(client, dst, size);
     }
-    TERN_TRY(tern_client_exchange(client));
+    if (!client->in_flight) {
+        TERN_TRY(prepare(client, dst, size));
+    }
+    const enum tern_result sent = tern_client_exchange(client);
+    if (sent == TERN_AGAIN) {
+        return sent;
+    }
+    TERN_TRY(tern_client_save_meter(client)); // no round saves it
+    if (sent != TERN_OK) {
+        return cut(client, sent);
+    }
     TERN_TRY(answer_of(client));
-    uint8_t digest[TERN_SHA256_SIZE];
-    *len = client->response.body_len;
-    tern_sha256(dst, *len, digest);
-    if (memcmp(digest, client->identity.model_hash, TERN_SHA256_SIZE) != 0) {
-        return TERN_ERR_CORRUPT;
-    }
-    return tern_record_save_manifest(client, dst, *len);
+    return received(client, dst, len);
 }
 
 #endif

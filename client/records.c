@@ -16,6 +16,8 @@
 
 #define OWNER_SIZE 8
 #define IDENTITY_SIZE (4 + 8 + 1 + TERN_CLIENT_TOKEN_MAX + TERN_CLIENT_SPEC_MAX + 8 + 32)
+// With the size of the model's manifest, if it has one.
+#define IDENTITY_MAX (IDENTITY_SIZE + (TERN_MANIFESTS ? 4 : 0))
 #define REPLICA_HEAD (4 + OWNER_SIZE + 4 + 32 + 4)
 #define UPLOAD_HEAD_1 (4 + OWNER_SIZE + 4 + 4 + 4 + 4 + 4)
 #define UPLOAD_HEAD (UPLOAD_HEAD_1 + 4 + 4)
@@ -85,7 +87,7 @@ static bool all_finite(const float *values, uint32_t count)
 enum tern_result tern_record_save_identity(struct tern_client *client)
 {
     const struct tern_client_identity *identity = &client->identity;
-    uint8_t bytes[IDENTITY_SIZE];
+    uint8_t bytes[IDENTITY_MAX];
     uint8_t *at = bytes;
     tern_put_le32(at, FORMAT_IDENTITY);
     tern_put_le64(at += 4, identity->client_id);
@@ -94,17 +96,23 @@ enum tern_result tern_record_save_identity(struct tern_client *client)
     memcpy(at += TERN_CLIENT_TOKEN_MAX, identity->model_spec, TERN_CLIENT_SPEC_MAX);
     tern_put_le64(at += TERN_CLIENT_SPEC_MAX, identity->model_seed);
     memcpy(at += 8, identity->model_hash, TERN_SHA256_SIZE);
-    const struct tern_store_part part = {bytes, sizeof bytes};
+    struct tern_store_part part = {bytes, IDENTITY_SIZE};
+#if TERN_MANIFESTS
+    if (identity->manifest > 0) {
+        tern_put_le32(bytes + IDENTITY_SIZE, identity->manifest);
+        part.len = IDENTITY_MAX;
+    }
+#endif
     return save(client, TERN_RECORD_IDENTITY, &part, 1);
 }
 
 enum tern_result tern_record_load_identity(struct tern_client *client)
 {
-    uint8_t bytes[IDENTITY_SIZE];
+    uint8_t bytes[IDENTITY_MAX];
     size_t len = 0;
-    TERN_TRY(load(client, TERN_RECORD_IDENTITY, 0, bytes, sizeof bytes, &len));
+    TERN_TRY(load(client, TERN_RECORD_IDENTITY, 0, bytes, IDENTITY_SIZE, &len));
     const uint8_t *at = bytes;
-    if (len != sizeof bytes || tern_get_le32(at) != FORMAT_IDENTITY) {
+    if (tern_get_le32(at) != FORMAT_IDENTITY || (len != IDENTITY_SIZE && len != IDENTITY_MAX)) {
         return TERN_ERR_CORRUPT;
     }
     struct tern_client_identity identity = {.client_id = tern_get_le64(at += 4)};
@@ -117,6 +125,12 @@ enum tern_result tern_record_load_identity(struct tern_client *client)
         identity.model_spec[TERN_CLIENT_SPEC_MAX - 1] != '\0') {
         return TERN_ERR_CORRUPT;
     }
+#if TERN_MANIFESTS
+    if (len == IDENTITY_MAX) {
+        TERN_TRY(load(client, TERN_RECORD_IDENTITY, 0, bytes, IDENTITY_MAX, &len));
+        identity.manifest = tern_get_le32(bytes + IDENTITY_SIZE);
+    }
+#endif
     client->identity = identity;
     client->identified = true;
     return TERN_OK;
@@ -447,5 +461,8 @@ enum tern_result tern_record_load_meter(struct tern_client *client)
     budget->rounds = tern_get_le64(at += 8);
     at += 8;
     memcpy(&client->meter_all, at, sizeof client->meter_all);
+#if TERN_MANIFESTS
+    client->meter_loaded = true;
+#endif
     return TERN_OK;
 }

@@ -176,7 +176,7 @@ static enum tern_result restore_upload(struct tern_client *client)
     return tern_client_new_generation(client);
 }
 
-static enum tern_result restore_meter(struct tern_client *client)
+enum tern_result tern_client_restore_meter(struct tern_client *client)
 {
     client->meter_round = (struct tern_meter){0};
     const enum tern_result result = tern_record_load_meter(client);
@@ -222,7 +222,7 @@ enum tern_result tern_client_restore(struct tern_client *client,
     memset(&client->task, 0, sizeof client->task);
     TERN_TRY(restore_replica(client));
     TERN_TRY(restore_upload(client));
-    TERN_TRY(restore_meter(client));
+    TERN_TRY(tern_client_restore_meter(client));
     client->phase = first_phase(client);
     return TERN_OK;
 }

@@ -46,6 +46,18 @@ static bool may_pass(enum tern_result result)
            result == TERN_ERR_HTTP;
 }
 
+// How long before the next try, and how long it would be after one more failure. A budget is looked
+// at as often as a running client does.
+static uint64_t next_pause(const struct session *session, enum tern_result result, uint64_t *pause)
+{
+    const uint64_t now = *pause;
+    if (result == TERN_ERR_BUDGET) {
+        return session->settings->budget_look_again;
+    }
+    *pause = 2 * now < session->settings->retry_max ? 2 * now : session->settings->retry_max;
+    return now;
+}
+
 static enum tern_result fetch_once(struct session *session, uint8_t *manifest, size_t *len)
 {
     enum tern_result result = TERN_AGAIN;
@@ -60,14 +72,15 @@ static enum tern_result fetch(struct session *session, uint8_t *manifest, size_t
     uint64_t pause = session->settings->retry_min;
     for (unsigned tries = 1;; tries++) {
         const enum tern_result result = fetch_once(session, manifest, len);
-        const bool again = session->listener.patient || tries < TRIES;
-        if (!may_pass(result) || !again || is_aborted(session)) {
+        const bool soon = may_pass(result) && tries < TRIES;
+        const bool later = may_pass(result) || result == TERN_ERR_BUDGET;
+        if (is_aborted(session) || !(session->listener.patient ? later : soon)) {
             return result;
         }
+        const uint64_t ms = next_pause(session, result, &pause);
         tern_log(TERN_LOG_WARN, "model-not-fetched", "result=%s wait_ms=%llu",
-                 tern_result_name(result), (unsigned long long)pause);
-        wait_ms(session, pause);
-        pause = 2 * pause < session->settings->retry_max ? 2 * pause : session->settings->retry_max;
+                 tern_result_name(result), (unsigned long long)ms);
+        wait_ms(session, ms);
     }
 }
 
@@ -82,6 +95,11 @@ static enum tern_result explain(struct session *session, enum tern_result result
             "the description of the federation's model \"%s\" is not in %s yet: tern-client run"
             " fetches it",
             spec, session->settings->state_dir);
+    } else if (result == TERN_ERR_BUDGET) {
+        snprintf(session->why, sizeof session->why,
+                 "the byte budget has no room now for the description of the federation's model"
+                 " \"%s\" (budget.per_round, budget.per_month)",
+                 spec);
     } else if (may_pass(result)) {
         snprintf(session->why, sizeof session->why,
                  "the description of the federation's model \"%s\" could not be fetched from %s: %s"

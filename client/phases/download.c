@@ -37,18 +37,12 @@ static enum tern_result prepare(struct tern_client *client)
     return TERN_OK;
 }
 
-// Whether the bytes that arrived continue those in the blob.
-static bool continues(const struct tern_client *client)
-{
-    const int status = client->response.status;
-    return status == 206 || (status == 200 && client->request.range_from == 0);
-}
-
 // No answer, or half of one: keeps what came and asks for the rest later, unless the round is over
 // by then.
 static enum tern_result cut(struct tern_client *client, enum tern_result result)
 {
-    if (result == TERN_ERR_NETWORK && continues(client) && client->response.body_len > 0 &&
+    if (result == TERN_ERR_NETWORK && tern_client_continues(client) &&
+        client->response.body_len > 0 &&
         client->download_have + client->response.body_len <= current(client)->size) {
         client->download_have += client->response.body_len;
         client->failures = 0;
@@ -64,7 +58,7 @@ static enum tern_result cut(struct tern_client *client, enum tern_result result)
 // A 2xx answer: the rest of the blob, or the whole of it where the rest was asked for.
 static enum tern_result received(struct tern_client *client, bool fits)
 {
-    if (!continues(client)) {
+    if (!tern_client_continues(client)) {
         client->download_have = 0;
         return tern_client_trouble(client, TERN_ERR_HTTP,
                                    TERN_WHY("the aggregator ignored a Range header"));

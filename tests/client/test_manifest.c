@@ -177,6 +177,213 @@ static void without_a_network_it_is_tried_again(void **state)
     check_got();
 }
 
+// --- What fetching costs
+
+static uint64_t wire_spent(void)
+{
+    const struct tern_meter *meter = tern_client_meter_all(&world.client);
+    return tern_meter_total(meter, TERN_UP).wire + tern_meter_total(meter, TERN_DOWN).wire;
+}
+
+// A process that has enrolled before and holds no manifest yet, so that it cannot restore.
+static void start_again(void)
+{
+    assert_int_equal(tern_client_init(&world.client, &world.config), TERN_OK);
+    assert_int_equal(tern_client_identify(&world.client), TERN_OK);
+}
+
+// What a fetch is expected to cost, as a client says that has no room for it.
+static uint64_t expected_cost(void)
+{
+    world.config.budget_per_month = 1;
+    start_again();
+    assert_int_equal(fetch(), TERN_ERR_BUDGET);
+    const struct tern_client_event *event = &world.events[world.event_count - 1];
+    assert_int_equal(event->kind, TERN_EVENT_BUDGET);
+    assert_int_equal(event->budget_left, 1);
+    assert_non_null(strstr(event->why, "month"));
+    world.config.budget_per_month = 0;
+    return event->bytes;
+}
+
+static void fetching_is_within_the_budget_of_the_month(void **state)
+{
+    (void)state;
+    boot();
+    const size_t before = world.exchanges;
+    const uint64_t cost = expected_cost();
+    assert_true(cost > world.server.manifest.len);
+    world.config.budget_per_month = cost - 1;
+    start_again();
+    assert_int_equal(fetch(), TERN_ERR_BUDGET);
+    assert_int_equal(world.exchanges, before);
+    world.config.budget_per_month = cost;
+    start_again();
+    assert_int_equal(fetch(), TERN_OK);
+    check_got();
+}
+
+static void fetching_is_within_the_budget_of_a_round(void **state)
+{
+    (void)state;
+    world.wire_per_exchange = 2000;
+    boot();
+    const size_t before = world.exchanges;
+    const uint64_t cost = expected_cost();
+    world.config.budget_per_round = cost - 1;
+    start_again();
+    assert_int_equal(fetch(), TERN_ERR_BUDGET);
+    assert_int_equal(world.exchanges, before);
+    world.config.budget_per_round = cost;
+    start_again();
+    for (int i = 0; i < 3; i++) { // what failed before does not count against the next try
+        world.cut_download_at = 0;
+        assert_int_equal(fetch(), TERN_ERR_NETWORK);
+    }
+    assert_int_equal(fetch(), TERN_OK);
+}
+
+static void what_fetching_cost_is_in_the_store(void **state)
+{
+    (void)state;
+    world.wire_per_exchange = 500;
+    world.config.budget_per_month = 1 << 20;
+    boot();
+    const uint64_t enrolled = wire_spent();
+    assert_int_equal(tern_client_save_meter(&world.client), TERN_OK);
+    start_again();
+    world.cut_download_at = 5;
+    assert_int_equal(fetch(), TERN_ERR_NETWORK);
+    start_again();
+    assert_int_equal(fetch(), TERN_OK);
+    const uint64_t spent = wire_spent();
+    assert_true(spent > enrolled + 2 * world.wire_per_exchange + world.server.manifest.len);
+    boot();
+    assert_int_equal(wire_spent(), spent);
+    assert_int_equal(tern_client_budget(&world.client)->month_spent, spent);
+}
+
+// Before a byte is sent, the store counts it.
+static void power_cut_while_fetching_frees_nothing(void **state)
+{
+    (void)state;
+    world.wire_per_exchange = 500;
+    world.config.budget_per_month = 1 << 20;
+    boot();
+    assert_int_equal(tern_client_save_meter(&world.client), TERN_OK);
+    start_again();
+    const uint64_t before = tern_client_budget(&world.client)->month_spent;
+    world.cut_exchange_at = world.exchanges + 1;
+    assert_int_equal(fetch(), TERN_ERR_IO);
+    world.cut_exchange_at = 0;
+    boot();
+    assert_true(tern_client_budget(&world.client)->month_spent >=
+                before + world.wire_per_exchange + world.server.manifest.len);
+}
+
+static void cut_fetch_goes_on_where_it_was(void **state)
+{
+    (void)state;
+    boot();
+    world.store.records[TERN_RECORD_MODEL].damaged = true; // not looked at again in between
+    const size_t len = world.server.manifest.len;
+    const size_t cuts[] = {1, 6, len - 8};
+    size_t have = 0;
+    for (size_t i = 0; i < sizeof cuts / sizeof cuts[0]; i++) {
+        world.cut_download_at = cuts[i];
+        assert_int_equal(fetch(), TERN_ERR_NETWORK);
+        assert_int_equal(world.last_range, have);
+        have += cuts[i];
+    }
+    assert_int_equal(len - have, 1);
+    assert_int_equal(fetch(), TERN_OK);
+    assert_int_equal(world.last_range, have);
+    check_got();
+}
+
+static void refusal_is_understood_where_a_byte_is_missing(void **state)
+{
+    (void)state;
+    boot();
+    const size_t len = world.server.manifest.len;
+    world.cut_download_at = len - 1;
+    assert_int_equal(fetch(), TERN_ERR_NETWORK);
+    world.server.manifest.len = 0;
+    assert_int_equal(fetch(), TERN_ERR_MODEL_MISMATCH);
+    world.server.manifest.len = len;
+    assert_int_equal(fetch(), TERN_OK);
+    check_got();
+}
+
+static void ignored_range_is_fetched_whole(void **state)
+{
+    (void)state;
+    boot();
+    world.cut_download_at = 7;
+    world.ignore_range = true;
+    assert_int_equal(fetch(), TERN_ERR_NETWORK);
+    assert_int_equal(fetch(), TERN_ERR_HTTP);
+    assert_int_equal(fetch(), TERN_OK);
+    check_got();
+}
+
+static void ignored_range_does_not_count_as_too_large(void **state)
+{
+    (void)state;
+    boot();
+    const size_t room = world.server.manifest.len;
+    world.cut_download_at = 7;
+    world.ignore_range = true;
+    const enum tern_result results[] = {TERN_ERR_NETWORK, TERN_ERR_HTTP, TERN_OK};
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(tern_client_manifest(&world.client, got, room, &got_len), results[i]);
+    }
+    check_got();
+}
+
+static void bytes_of_a_former_enrolment_are_not_continued(void **state)
+{
+    (void)state;
+    boot();
+    world.cut_download_at = 7;
+    assert_int_equal(fetch(), TERN_ERR_NETWORK);
+    assert_int_equal(tern_client_enroll(&world.client, "join-me"), TERN_OK);
+    assert_int_equal(fetch(), TERN_OK);
+    assert_int_equal(world.last_range, 0);
+    check_got();
+}
+
+static void size_of_the_manifest_outlasts_a_restart(void **state)
+{
+    (void)state;
+    struct fake_record *identity = &world.store.records[TERN_RECORD_IDENTITY];
+    boot();
+    start_again();
+    assert_int_equal(tern_client_identity(&world.client)->manifest, world.server.manifest.len);
+    const uint64_t cost = expected_cost();
+    identity->len -= 4; // as an older version saved it: all that has room is expected
+    assert_true(expected_cost() > cost + sizeof got - WORLD_BLOB);
+    assert_int_equal(tern_client_identity(&world.client)->manifest, 0);
+    start_again();
+    assert_int_equal(fetch(), TERN_OK);
+    identity->len -= 1;
+    assert_int_equal(tern_client_identify(&world.client), TERN_ERR_CORRUPT);
+}
+
+static void more_than_was_said_is_refused(void **state)
+{
+    (void)state;
+    boot();
+    struct tern_client_identity identity = *tern_client_identity(&world.client);
+    identity.manifest = 8;
+    assert_int_equal(tern_client_provision(&world.client, &identity), TERN_OK);
+    struct fake_download *manifest = &world.server.manifest;
+    memset(manifest->blob + manifest->len, 0, sizeof manifest->blob - manifest->len);
+    manifest->len = 4096;
+    assert_int_equal(fetch(), TERN_ERR_TOO_LARGE);
+    assert_false(world.store.records[TERN_RECORD_MODEL].saved);
+}
+
 // --- Training
 
 static void first_task_comes_with_a_snapshot(void **state)
@@ -266,6 +473,17 @@ int main(void)
         TEST(other_bytes_are_refused),
         TEST(aggregator_without_it_is_of_another_model),
         TEST(without_a_network_it_is_tried_again),
+        TEST(fetching_is_within_the_budget_of_the_month),
+        TEST(fetching_is_within_the_budget_of_a_round),
+        TEST(what_fetching_cost_is_in_the_store),
+        TEST(power_cut_while_fetching_frees_nothing),
+        TEST(cut_fetch_goes_on_where_it_was),
+        TEST(refusal_is_understood_where_a_byte_is_missing),
+        TEST(ignored_range_is_fetched_whole),
+        TEST(ignored_range_does_not_count_as_too_large),
+        TEST(bytes_of_a_former_enrolment_are_not_continued),
+        TEST(size_of_the_manifest_outlasts_a_restart),
+        TEST(more_than_was_said_is_refused),
         TEST(first_task_comes_with_a_snapshot),
         TEST(frozen_and_dense_values_stay_out_of_the_buffer),
         TEST(late_update_gives_back_what_is_coded),

@@ -105,6 +105,23 @@ def check_exports(workspace, aggregator):
     check(again["model_hash"] == notes["model_hash"], "an exported model is another when it returns")
 
 
+def refuse_without_budget(workspace, aggregator):
+    """A factory's device whose budget has no room for the model's description asks for nothing."""
+    config = write_client(workspace, aggregator, "poor")
+    config.write_text(config.read_text() + "[budget]\nper_month = 2000\n")
+    made = workspace.path / "poor.json"
+    made.write_text(aggregator.verb("provision", "--json"))
+    client(config, "enroll", "--provisioned", made)
+    said = client(config, "once", ok=(4,)).stderr
+    check("byte budget has no room" in said and "event=budget" in said, f"it says: {said}")
+    check(not (workspace.path / "poor" / "meter").exists(), "bytes were spent")
+    config.write_text(config.read_text().replace("2000", "1000000"))
+    aggregator.verb("revoke", aggregator.json("clients")[-1]["id"])
+    client(config, "once", ok=(1, 3))
+    meter = json.loads(client(config, "meter", "--json").stdout)
+    check(meter["up"]["download"]["wire"] > 100, f"what a fetch cost is not in the meter: {meter}")
+
+
 def refuse_built_in_trainer(workspace, aggregator):
     config = write_client(workspace, aggregator, "idle", trainer="builtin")
     enroll(config, aggregator)
@@ -138,6 +155,7 @@ def imported_model():
         check_first_version(*export(workspace, aggregator))
         aggregator.start()
         refuse_built_in_trainer(workspace, aggregator)
+        refuse_without_budget(workspace, aggregator)
         configs = {name: write_client(workspace, aggregator, name, evaluator=name == "judge")
                    for name in ("left", "right", "late", "judge")}
         for name in ("left", "right", "judge"):
