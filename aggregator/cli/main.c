@@ -92,12 +92,11 @@ static const char report_help[] =
     "        Per client and round, here and in status: all bytes of the clients that train,\n"
     "        enrolment, handshakes and idle check-ins included, divided by the updates that were\n"
     "        accepted, as tern-fleet has it. Round 0 is what was outside of rounds.\n"
-    "ledger  What compression has not yet sent, per client, as it last reported it.\n"
     "fairness  Rounds that each client was invited to and reported in, and how even that is.\n"
     "\n"
     "  tern-aggregator report bytes --state /var/lib/tern\n"
     "  tern-aggregator report bytes --by client --csv > bytes.csv\n"
-    "  tern-aggregator report ledger --json\n";
+    "  tern-aggregator report fairness --json\n";
 
 static const char replicas_help[] =
     "Shows the replicas: the weights that clients hold, bit for bit. KIND is version for those "
@@ -212,8 +211,8 @@ static const struct tern_cli_verb verbs[] = {
      0, tern_cli_status},
     {"clients", "List the clients", "", clients_help, state_options, 0, 0, tern_cli_clients},
     {"rounds", "List the rounds", "", rounds_help, rounds_options, 0, 0, tern_cli_rounds},
-    {"report", "Report bytes, the error ledger, or shares of rounds", "bytes|ledger|fairness",
-     report_help, report_options, 1, 1, tern_cli_report},
+    {"report", "Report bytes, or shares of rounds", "bytes|fairness", report_help, report_options,
+     1, 1, tern_cli_report},
     {"replicas", "Show which weights clients hold", "[CLIENT]", replicas_help, state_options, 0, 1,
      tern_cli_replicas},
     {"schedule", "Show how much clients train, and why", "[CLIENT]", schedule_help, state_options,

@@ -1,10 +1,8 @@
-// report bytes: what crossed the link. report ledger: what compression has not sent yet.
+// report bytes: what crossed the link. report fairness: report_fairness.c.
 #include "cli/figures.h"
 #include "cli/report_fairness.h"
 #include "cli/state.h"
 #include "cli/verbs.h"
-#include "rounds/error_policy.h"
-#include "rounds/error_watch.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -216,76 +214,6 @@ static int report_bytes(struct tern_cli *cli)
     return code;
 }
 
-// --- Error ledger
-
-struct ledger_report {
-    enum form form;
-    cJSON *rows;
-};
-
-static void add_ledger_row(cJSON *rows, const struct tern_db_ledger *row)
-{
-    cJSON *object = cJSON_CreateObject();
-    tern_json_u64(object, "client", row->client);
-    tern_json_u64(object, "generation", row->generation);
-    tern_json_u64(object, "sequence", row->sequence);
-    tern_json_float(object, "norm", row->norm);
-    tern_json_float(object, "maximum", row->maximum);
-    tern_json_u64(object, "round", row->round);
-    tern_json_float(object, "loss", row->loss);
-    tern_json_u64(object, "update_bytes", row->update_bytes);
-    cJSON_AddStringToObject(object, "directive", tern_error_directive_name(row->directive));
-    tern_json_float(object, "factor", row->factor);
-    cJSON_AddStringToObject(object, "reason", row->reason);
-    cJSON_AddStringToObject(object, "finding", tern_error_finding_name(row->finding));
-    tern_json_u64(object, "finding_ms", row->finding_ms);
-    cJSON_AddStringToObject(object, "sentence", tern_error_finding_sentence(row->finding));
-    cJSON_AddItemToArray(rows, object);
-}
-
-static bool ledger_row(void *ctx, const struct tern_db_ledger *row)
-{
-    const struct ledger_report *report = ctx;
-    if (report->form == FORM_JSON) {
-        add_ledger_row(report->rows, row);
-        return true;
-    }
-    const char *format = report->form == FORM_CSV ? "%" PRIu64 ",%08" PRIx32 ",%" PRIu32
-                                                    ",%.9g,%.9g,%" PRIu32 ",%.9g,%" PRIu32 ",%s\n"
-                                                  : "%6" PRIu64 "   %08" PRIx32 " %9" PRIu32
-                                                    " %12.6g %12.6g %6" PRIu32 " %9.4f %13" PRIu32
-                                                    " %s\n";
-    printf(format, row->client, row->generation, row->sequence, (double)row->norm,
-           (double)row->maximum, row->round, (double)row->loss, row->update_bytes,
-           tern_error_finding_name(row->finding));
-    return true;
-}
-
-static int report_ledger(struct tern_cli *cli)
-{
-    int code;
-    struct ledger_report report = {.form = form_of(cli)};
-    struct tern_db *db = tern_state_open_reading(cli, &code);
-    if (db == NULL) {
-        return code;
-    }
-    if (report.form == FORM_JSON) {
-        report.rows = cJSON_CreateArray();
-    } else if (report.form == FORM_CSV) {
-        printf("client,generation,sequence,norm,maximum,round,loss,update_bytes,finding\n");
-    } else {
-        printf("%6s %10s %9s %12s %12s %6s %9s %13s %s\n", "CLIENT", "GENERATION", "SEQUENCE",
-               "NORM", "MAXIMUM", "ROUND", "LOSS", "UPDATE BYTES", "FINDING");
-    }
-    enum tern_result result = tern_db_ledger_each(db, ledger_row, &report);
-    if (result != TERN_OK) {
-        cJSON_Delete(report.rows);
-        return tern_state_fail(cli, db, result);
-    }
-    tern_db_close(db);
-    return report.form == FORM_JSON ? tern_json_print(cli, report.rows) : TERN_EXIT_OK;
-}
-
 int tern_cli_report(struct tern_cli *cli)
 {
     const char *what = cli->arguments[0];
@@ -295,12 +223,9 @@ int tern_cli_report(struct tern_cli *cli)
     if (strcmp(what, "bytes") == 0) {
         return report_bytes(cli);
     }
-    if (strcmp(what, "ledger") == 0) {
-        return report_ledger(cli);
-    }
     if (strcmp(what, "fairness") == 0) {
         return tern_report_fairness(cli);
     }
     return tern_cli_fail(cli, TERN_ERR_CONFIG,
-                         "there is no report '%s'; there are bytes, ledger and fairness", what);
+                         "there is no report '%s'; there are bytes and fairness", what);
 }

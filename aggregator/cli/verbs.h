@@ -14,7 +14,7 @@ int tern_cli_serve(struct tern_cli *cli);       // runs the service until it is 
 int tern_cli_status(struct tern_cli *cli);      // the federation in a dozen lines
 int tern_cli_clients(struct tern_cli *cli);     // one line per client
 int tern_cli_rounds(struct tern_cli *cli);      // one line per round
-int tern_cli_report(struct tern_cli *cli);      // bytes on the wire, the error ledger
+int tern_cli_report(struct tern_cli *cli);      // bytes on the wire, shares of rounds
 int tern_cli_schedule(struct tern_cli *cli);    // how much each client trains, and why
 int tern_cli_replicas(struct tern_cli *cli);    // which weights clients hold
 int tern_cli_ledger(struct tern_cli *cli);      // error buffers: findings and directives

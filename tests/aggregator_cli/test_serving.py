@@ -42,7 +42,7 @@ def do_rounds(aggregator, client):
 def look_while_working(aggregator, stop, failures):
     """Every verb that reads, again and again."""
     while not stop.is_set():
-        for verb in (["status"], ["clients"], ["rounds"], ["report", "bytes"], ["report", "ledger"],
+        for verb in (["status"], ["clients"], ["rounds"], ["report", "bytes"], ["ledger"],
                      ["verify"]):
             try:
                 aggregator.verb(*verb)
@@ -79,7 +79,7 @@ def test():
         aggregator.verb("export", str(weights))
         check(hashlib.sha256(weights.read_bytes()).hexdigest() == status["model_sha256"],
               "the exported weights have another hash")
-        check(aggregator.json("report", "ledger")[0]["round"] == ROUNDS, "the ledger is behind")
+        check(aggregator.json("ledger")[0]["round"] == ROUNDS, "the ledger is behind")
 
         with client.connect() as connection:
             check(client.checkin(connection, replica=client.seed_replica())[0] == 200,
