@@ -211,7 +211,6 @@ struct tern_service {
     // Counters; the listeners' threads count too.
     atomic_uint_least64_t unauthorized;
     atomic_uint_least64_t rate_limited;
-    atomic_bool finished;
     atomic_bool halted;                 // nothing is written any more (halt.c)
     struct tern_service_facts counters; // only its counters are used
 };

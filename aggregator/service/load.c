@@ -317,7 +317,6 @@ enum tern_result load_state(struct tern_service *service)
     TERN_TRY(own_replicas_load(service));
     TERN_TRY(load_deltas(service));
     TERN_TRY(tern_db_evaluation_each(service->db, load_evaluation, service));
-    atomic_store(&service->finished, tern_round_finished(&service->machine));
     service->moved = true;
     return TERN_OK;
 }

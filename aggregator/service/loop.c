@@ -245,7 +245,6 @@ static void run_batch(struct tern_service *service, struct request *taken, uint3
     if (flush && result == TERN_OK) {
         forget_dirty(service);
     }
-    atomic_store(&service->finished, tern_round_finished(&service->machine));
     if (count > 0) {
         observe(&service->counters.batch_size, (double)count);
         observe(&service->counters.commit_ms, monotonic_ms() - started);
@@ -472,9 +471,4 @@ void tern_service_stop(struct tern_service *service)
     pthread_mutex_unlock(&service->queue.lock);
     pthread_join(service->thread, NULL);
     service_free(service);
-}
-
-bool tern_service_finished(struct tern_service *service)
-{
-    return atomic_load(&service->finished);
 }

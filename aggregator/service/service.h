@@ -108,9 +108,6 @@ void tern_service_quiesce(struct tern_service *service);
 // again.
 void tern_service_stop(struct tern_service *service);
 
-// Whether the wanted rounds are done. Any thread.
-bool tern_service_finished(struct tern_service *service);
-
 // Whether the service has stopped for good because its store is damaged; why gets a sentence then.
 // From there on every request is answered 503 and nothing is written: acknowledged updates stay as
 // they are until the store is repaired or a backup is restored. Any thread.
