@@ -1,0 +1,166 @@
+// A connection whose request is coming in, until the handler has it or it is refused.
+#include "http/connection_steps.h"
+#include <stdlib.h>
+#include <string.h>
+
+// A long body over a slow link takes its time; what a peer gains by it, it pays for in bytes.
+static void extend_reading(struct tern_connection *connection)
+{
+    const struct tern_http_limits *limits = &connection->loop->shared->limits;
+    uint64_t body = tern_reader_request(connection->reader)->body_len;
+    connection->deadline =
+        connection->reading + limits->request_ms + body * 1000 / limits->min_rate;
+}
+
+static int admit(void *ctx, const struct tern_http_request *request, uint64_t content_length,
+                 uint32_t *body_limit)
+{
+    const struct tern_connection *connection = ctx;
+    const struct tern_http_handler *handler = &connection->loop->shared->handler;
+    return handler->on_headers != NULL
+               ? handler->on_headers(handler->ctx, request, content_length, body_limit)
+               : 0;
+}
+
+static bool begin_request(struct tern_connection *connection)
+{
+    const struct tern_http_limits *limits = &connection->loop->shared->limits;
+    struct tern_reader_config config = {
+        .header_bytes = limits->header_bytes,
+        .body_bytes = limits->body_bytes,
+        .peer = connection->peer,
+        .address = connection->address,
+        .psk_client = tern_stream_client(&connection->stream),
+        .admit = admit,
+        .ctx = connection,
+    };
+    connection->reader = tern_reader_new(&config);
+    connection_begin_reading(connection);
+    return connection->reader != NULL;
+}
+
+enum step connection_refuse(struct tern_connection *connection, int status, enum after after)
+{
+    struct tern_http_reply reply = tern_reply_refusal(status);
+    struct tern_reply_shape shape = {.closes = after == AFTER_CLOSE};
+    if (connection->reader != NULL) {
+        shape.head_only = strcmp(tern_reader_request(connection->reader)->method, "HEAD") == 0;
+    }
+    tern_reply_write(&reply, shape, &connection->out);
+    connection->loop->shared->counters.requests_refused++;
+    connection->replies = true;
+    connection->tag = (struct tern_http_tag){0};
+    return connection_begin_write(connection, after);
+}
+
+static enum step hand_over(struct tern_connection *connection)
+{
+    struct tern_loop *loop = connection->loop;
+    connection->exchange = tern_exchange_new(loop->mailbox, connection->reader, connection);
+    if (connection->exchange == NULL) {
+        return connection_refuse(connection, 503, AFTER_CLOSE);
+    }
+    connection->reader = NULL;
+    loop->shared->counters.requests++;
+    connection_set_state(connection, STATE_PENDING, 0);
+    loop->shared->handler.on_request(loop->shared->handler.ctx, connection->exchange);
+    return STEP_WAIT;
+}
+
+// The request is complete: a refused one was only read to its end, and has had its reply.
+static enum step complete(struct tern_connection *connection)
+{
+    return tern_reader_status(connection->reader) != 0 ? connection_next_request(connection)
+                                                       : hand_over(connection);
+}
+
+static enum step refused_by_reader(struct tern_connection *connection)
+{
+    bool stays = tern_reader_reusable(connection->reader);
+    return connection_refuse(connection, tern_reader_status(connection->reader),
+                             stays ? AFTER_BODY : AFTER_CLOSE);
+}
+
+// All that came is taken, and the request goes on.
+static enum step awaits_more(struct tern_connection *connection)
+{
+    extend_reading(connection);
+    if (!tern_reader_waits(connection->reader) || connection->continued) {
+        return STEP_ON;
+    }
+    connection->continued = true;
+    tern_reply_write_continue(&connection->out);
+    return connection_begin_write(connection, AFTER_BODY);
+}
+
+static enum step keep_input(struct tern_connection *connection, const uint8_t *data, size_t len)
+{
+    if (len == 0) {
+        return STEP_ON;
+    }
+    connection->input = malloc(len);
+    if (connection->input == NULL) {
+        return STEP_GONE;
+    }
+    memcpy(connection->input, data, len);
+    connection->input_len = len;
+    return STEP_ON;
+}
+
+// Feeds one read's bytes to the present request and keeps what lies behind it.
+static enum step consume(struct tern_connection *connection, const uint8_t *data, size_t len)
+{
+    size_t used = 0;
+    if (connection->reader == NULL && !begin_request(connection)) {
+        return connection_refuse(connection, 503, AFTER_CLOSE);
+    }
+    enum tern_result result = tern_reader_feed(connection->reader, data, len, &used);
+    connection->metering.http_up += used;
+    // Kept first: the handler's reply may come back before on_request returns.
+    if (keep_input(connection, data + used, len - used) == STEP_GONE) {
+        return connection_end(connection);
+    }
+    switch ((int)result) {
+    case TERN_OK:
+        return complete(connection);
+    case TERN_AGAIN:
+        return awaits_more(connection);
+    default:
+        return refused_by_reader(connection);
+    }
+}
+
+static enum step consume_input(struct tern_connection *connection)
+{
+    uint8_t *data = connection->input;
+    connection->input = NULL;
+    enum step step = consume(connection, data, connection->input_len);
+    free(data);
+    return step;
+}
+
+enum step connection_step_read(struct tern_connection *connection)
+{
+    if (connection->input != NULL) {
+        return consume_input(connection);
+    }
+    connection_watch(connection, UV_READABLE);
+    if (connection->reads_left-- <= 0) {
+        return STEP_WAIT;
+    }
+    uint8_t *buffer = connection->loop->read_buffer;
+    size_t len = 0;
+    switch (tern_stream_read(&connection->stream, buffer, TERN_TLS_RECORD_MAX, &len)) {
+    case TERN_STREAM_DONE:
+        return consume(connection, buffer, len);
+    case TERN_STREAM_WANT_READ:
+        return STEP_WAIT;
+    case TERN_STREAM_WANT_WRITE:
+        connection_watch(connection, UV_WRITABLE);
+        return STEP_WAIT;
+    case TERN_STREAM_END:
+    case TERN_STREAM_FAILED:
+        break;
+    }
+    return connection_end(connection);
+}

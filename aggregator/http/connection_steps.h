@@ -1,0 +1,83 @@
+// What connection.c, connection_read.c and connection_write.c share of a connection: its states and
+// the steps from one to the next. For them alone, on the loop's thread.
+#ifndef TERN_HTTP_CONNECTION_STEPS_H
+#define TERN_HTTP_CONNECTION_STEPS_H
+
+#include "http/connection.h"
+#include "http/metering.h"
+#include "http/reply_writer.h"
+#include "http/stream.h"
+#include <arpa/inet.h>
+
+// Reads per event, so that one fast peer does not starve the others.
+#define READ_BATCH 8
+
+enum state {
+    STATE_HANDSHAKE, // deadline: handshake_ms from accept
+    STATE_IDLE,      // between requests; deadline: idle_ms
+    STATE_READING,   // in a request; deadline: request_ms from its first byte, and min_rate on top
+    STATE_PENDING,   // the handler has the exchange; no deadline
+    STATE_WRITING,   // a reply is going out; deadline: write_ms without progress
+    STATE_DRAINING,  // we said goodbye; deadline: DRAIN_MS
+};
+
+// What follows when the reply is out.
+enum after { AFTER_NEXT, AFTER_BODY, AFTER_CLOSE };
+
+// What a step came to. After STEP_GONE the connection must not be touched.
+enum step { STEP_ON, STEP_WAIT, STEP_GONE };
+
+struct tern_connection {
+    struct tern_loop *loop;
+    struct tern_connection *next;
+    struct tern_connection **link; // the pointer that points here
+    uv_poll_t poll;
+    int watched; // uv_poll_event bits
+    struct tern_stream stream;
+    enum state state;
+    uint64_t deadline; // in loop time; 0 = none
+    uint64_t reading;  // since when, in loop time
+    struct tern_request_reader *reader;
+    struct tern_http_exchange *exchange;
+    uint8_t *input; // bytes that came behind the present request: one read at most
+    size_t input_len;
+    int reads_left; // in this event
+    bool continued; // "100 Continue" was sent for this request
+    enum after after;
+    bool replies; // the reply going out ends an exchange, which is metered
+    struct tern_reply_out out;
+    struct tern_http_tag tag; // of the reply going out
+    size_t drained;
+    struct tern_metering metering;
+    struct tern_address address;
+    char peer[INET6_ADDRSTRLEN];
+};
+
+// --- Life (connection.c)
+
+// events: uv_poll_event bits.
+void connection_watch(struct tern_connection *connection, int events);
+// limit_ms: until the deadline; 0 = none.
+void connection_set_state(struct tern_connection *connection, enum state state, uint64_t limit_ms);
+void connection_begin_reading(struct tern_connection *connection);
+// The next request may come on the same connection.
+enum step connection_next_request(struct tern_connection *connection);
+// The orderly end, when we are the first to close.
+enum step connection_begin_drain(struct tern_connection *connection);
+enum step connection_end(struct tern_connection *connection);
+
+// --- Reading (connection_read.c)
+
+enum step connection_step_read(struct tern_connection *connection);
+// Answers without the handler. The exchange, if there was to be one, counts for nobody.
+enum step connection_refuse(struct tern_connection *connection, int status, enum after after);
+
+// --- Writing (connection_write.c)
+
+// connection->out is to go out.
+enum step connection_begin_write(struct tern_connection *connection, enum after after);
+enum step connection_step_write(struct tern_connection *connection);
+// Bytes of the reply's body that have been sent.
+size_t connection_body_sent(const struct tern_reply_out *out);
+
+#endif
