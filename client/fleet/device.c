@@ -34,7 +34,7 @@ static bool read_number(const char **at, uint32_t *value)
     if (!isdigit((unsigned char)**at)) {
         return false;
     }
-    const unsigned long parsed = strtoul(*at, &end, 10);
+    const unsigned long long parsed = strtoull(*at, &end, 10);
     *at = end;
     *value = (uint32_t)parsed;
     return parsed > 0 && parsed <= UINT32_MAX;
