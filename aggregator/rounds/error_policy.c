@@ -101,6 +101,10 @@ static void choose_by_policy(const struct tern_error_settings *settings,
         choose_by_age(settings, state, choice, reason);
         break;
     case TERN_DIRECTIVE_STEP_AHEAD:
+        if (state->no_step_ahead) {
+            tern_reason_text(reason, "kept: the client knows no step-ahead");
+            break;
+        }
         choice->directive = TERN_DIRECTIVE_STEP_AHEAD;
         choice->factor = settings->step_ahead;
         tern_reason_text(reason, "step-ahead ");

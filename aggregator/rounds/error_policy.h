@@ -40,9 +40,10 @@ TERN_MUST_USE enum tern_result tern_error_policy_from_name(const char *name,
                                                            enum tern_error_directive *policy);
 
 struct tern_error_buffer_state {
-    bool must_reset; // tern_error_watch_must_reset()
-    bool empty;      // nothing in it, or nothing known of it
-    uint32_t age;    // rounds closed since the client's last update
+    bool must_reset;    // tern_error_watch_must_reset()
+    bool empty;         // nothing in it, or nothing known of it
+    bool no_step_ahead; // its client cannot do one, or is too old to read of it
+    uint32_t age;       // rounds closed since the client's last update
 };
 
 #define TERN_ERROR_REASON_MAX TERN_STEPS_REASON_MAX

@@ -3,7 +3,8 @@
 bool abilities_equal(const struct abilities *a, const struct abilities *b)
 {
     return a->codecs == b->codecs && a->coders == b->coders &&
-           a->downloads_max == b->downloads_max && a->from_seed == b->from_seed;
+           a->downloads_max == b->downloads_max && a->from_seed == b->from_seed &&
+           a->step_ahead == b->step_ahead;
 }
 
 bool abilities_know(const struct abilities *client, enum tern_codec_id codec)

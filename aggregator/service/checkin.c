@@ -11,7 +11,8 @@ static struct abilities abilities_of(const tern_CheckinRequest *message)
     return (struct abilities){.codecs = message->codecs,
                               .coders = message->coders,
                               .downloads_max = message->downloads_max,
-                              .from_seed = message->from_seed};
+                              .from_seed = message->from_seed,
+                              .step_ahead = message->step_ahead};
 }
 
 // What a client is able to is stored at once: the reply to an update, whatever happens between,

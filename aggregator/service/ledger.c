@@ -172,6 +172,7 @@ enum tern_result assign_directive(struct tern_service *service, struct tern_memb
     const struct tern_error_buffer_state state = {
         .must_reset = tern_error_watch_must_reset(&watch),
         .empty = row.norm == 0.0F,
+        .no_step_ahead = !client_of(service, member->client)->able.step_ahead,
         .age = age_of(service, &row),
     };
     const struct tern_error_choice choice =

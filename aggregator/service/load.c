@@ -70,7 +70,8 @@ enum tern_result remember_client(struct tern_service *service, const struct tern
         client->able = (struct abilities){.codecs = row->codecs,
                                           .coders = row->coders,
                                           .downloads_max = row->downloads_max,
-                                          .from_seed = row->from_seed};
+                                          .from_seed = row->from_seed,
+                                          .step_ahead = row->step_ahead};
         client->metered = row->metered;
         client->budgeted = row->budgeted;
         client->budget_left = row->budget_left;
@@ -336,6 +337,7 @@ enum tern_result store_client(struct tern_service *service, uint64_t id)
     row.coders = client->able.coders;
     row.downloads_max = client->able.downloads_max;
     row.from_seed = client->able.from_seed;
+    row.step_ahead = client->able.step_ahead;
     row.metered = client->metered;
     row.budgeted = client->budgeted;
     row.budget_left = client->budget_left;

@@ -244,6 +244,8 @@ static const char replicas[] =
     "ALTER TABLE schedule ADD COLUMN bytes INTEGER NOT NULL DEFAULT 0;"       // as decided
     "ALTER TABLE clients ADD COLUMN from_seed INTEGER NOT NULL DEFAULT 0"
     "  CHECK (from_seed IN (0, 1));"
+    "ALTER TABLE clients ADD COLUMN step_ahead INTEGER NOT NULL DEFAULT 0"
+    "  CHECK (step_ahead IN (0, 1));"
     "ALTER TABLE clients ADD COLUMN metered INTEGER NOT NULL DEFAULT 0 CHECK (metered IN (0, 1));"
     "ALTER TABLE clients ADD COLUMN budgeted INTEGER NOT NULL DEFAULT 0 CHECK (budgeted IN (0, 1));"
     "ALTER TABLE clients ADD COLUMN budget_left INTEGER NOT NULL DEFAULT 0;"

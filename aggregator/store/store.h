@@ -121,6 +121,7 @@ struct tern_db_client {
     uint32_t coders;        // likewise, bit i for ternary coder i
     uint32_t downloads_max; // likewise, in one task; 0 = the protocol's limit
     bool from_seed;         // likewise: applies a delta from the seed's replica whatever it holds
+    bool step_ahead;        // likewise: can start training ahead of its replica
     bool has_psk;           // it has a pre-shared key; set by tern_db_psk_put() alone
     // Conditions as last reported.
     bool metered;

@@ -5,10 +5,9 @@
 
 #define CLIENT_COLUMNS                                                                             \
     "id, name, platform, token_hash, evaluator, revoked, created_ms, last_seen_ms,"                \
-    " steps_per_second, replica, version, codecs, coders, downloads_max, from_seed, metered, "     \
-    "budgeted,"                                                                                    \
-    " budget_left, budget_spent, budget_renewed, power, EXISTS (SELECT 1 FROM psk_keys WHERE "     \
-    "client = clients.id)"
+    " steps_per_second, replica, version, codecs, coders, downloads_max, from_seed, step_ahead,"   \
+    " metered, budgeted, budget_left, budget_spent, budget_renewed, power,"                        \
+    " EXISTS (SELECT 1 FROM psk_keys WHERE client = clients.id)"
 
 static void read_client(struct tern_query *query, struct tern_db_client *client)
 {
@@ -27,6 +26,7 @@ static void read_client(struct tern_query *query, struct tern_db_client *client)
     client->coders = tern_query_u32(query);
     client->downloads_max = tern_query_u32(query);
     client->from_seed = tern_query_bool(query);
+    client->step_ahead = tern_query_bool(query);
     client->metered = tern_query_bool(query);
     client->budgeted = tern_query_bool(query);
     client->budget_left = tern_query_u64(query);
@@ -41,8 +41,8 @@ enum tern_result tern_db_client_add(struct tern_db *db, struct tern_db_client *c
     struct tern_query query = tern_query_write(
         db, "INSERT INTO clients (name, platform, token_hash, evaluator, revoked, created_ms,"
             " last_seen_ms, steps_per_second, replica, version, codecs, coders, downloads_max,"
-            " from_seed, metered, budgeted, budget_left, budget_spent, budget_renewed, power)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+            " from_seed, step_ahead, metered, budgeted, budget_left, budget_spent, budget_renewed,"
+            " power) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
     tern_query_bind_text(&query, client->name, sizeof client->name);
     tern_query_bind_text(&query, client->platform, sizeof client->platform);
     tern_query_bind_blob(&query, client->token_hash, TERN_SHA256_SIZE);
@@ -57,6 +57,7 @@ enum tern_result tern_db_client_add(struct tern_db *db, struct tern_db_client *c
     tern_query_bind(&query, client->coders);
     tern_query_bind(&query, client->downloads_max);
     tern_query_bind(&query, client->from_seed);
+    tern_query_bind(&query, client->step_ahead);
     tern_query_bind(&query, client->metered);
     tern_query_bind(&query, client->budgeted);
     tern_query_bind(&query, client->budget_left);
@@ -100,8 +101,8 @@ enum tern_result tern_db_client_update(struct tern_db *db, const struct tern_db_
         db,
         "UPDATE clients SET name = ?, platform = ?, evaluator = ?, revoked = max(revoked, ?),"
         " last_seen_ms = ?, steps_per_second = ?, replica = ?, version = ?, codecs = ?,"
-        " coders = ?, downloads_max = ?, from_seed = ?, metered = ?, budgeted = ?, budget_left = ?,"
-        " budget_spent = ?, budget_renewed = ?, power = ?"
+        " coders = ?, downloads_max = ?, from_seed = ?, step_ahead = ?, metered = ?, budgeted = ?,"
+        " budget_left = ?, budget_spent = ?, budget_renewed = ?, power = ?"
         " WHERE id = ?");
     tern_query_bind_text(&query, client->name, sizeof client->name);
     tern_query_bind_text(&query, client->platform, sizeof client->platform);
@@ -115,6 +116,7 @@ enum tern_result tern_db_client_update(struct tern_db *db, const struct tern_db_
     tern_query_bind(&query, client->coders);
     tern_query_bind(&query, client->downloads_max);
     tern_query_bind(&query, client->from_seed);
+    tern_query_bind(&query, client->step_ahead);
     tern_query_bind(&query, client->metered);
     tern_query_bind(&query, client->budgeted);
     tern_query_bind(&query, client->budget_left);

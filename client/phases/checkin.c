@@ -64,6 +64,7 @@ static tern_CheckinRequest describe(struct tern_client *client)
     message.downloads_max = downloads_max();
     message.coders = coders();
     message.from_seed = tern_model_is_seeded(client->work.model);
+    message.step_ahead = TERN_STEP_AHEAD && !client->identity.evaluator;
     return message;
 }
 

@@ -37,6 +37,10 @@ static const struct row rows[] = {
     {{RESET, 0.5F, 4, 0}, {.age = 4}, {RESET, 0, "reset: 4 rounds old"}},
     {{AHEAD, 0.5F, 4, 0.25F}, {.age = 0}, {AHEAD, 0.25F, "step-ahead 0.25"}},
     {{AHEAD, 0.5F, 4, 0.25F}, {.age = 9}, {AHEAD, 0.25F, "step-ahead 0.25"}},
+    {{AHEAD, 0.5F, 4, 0.25F},
+     {.no_step_ahead = true, .age = 9},
+     {KEEP, 0, "kept: the client knows no step-ahead"}},
+    {{RESET, 0.5F, 4, 0}, {.no_step_ahead = true, .age = 4}, {RESET, 0, "reset: 4 rounds old"}},
     // What wins.
     {{AHEAD, 0.5F, 4, 0.25F}, {.empty = true, .age = 9}, {KEEP, 0, "kept: nothing in it"}},
     {{RESET, 0.5F, 1, 0}, {.empty = true, .age = 9}, {KEEP, 0, "kept: nothing in it"}},

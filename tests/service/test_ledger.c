@@ -35,7 +35,8 @@ struct device {
     float norm;
     tern_Task task; // as last given
     bool has_task;
-    uint8_t *body; // its last update
+    bool steps_ahead; // its version of Tern knows the directive
+    uint8_t *body;    // its last update
     size_t len;
 };
 
@@ -60,6 +61,7 @@ static void check_in(struct device *it)
     size_t len = 0;
     request.has_error = true;
     request.error = facts_of(it);
+    request.step_ahead = it->steps_ahead;
     assert_int_equal(tern_wire_encode_checkin_request(&request, body, sizeof body, &len), TERN_OK);
     struct answer answer =
         call(&harness, "POST", TERN_PATH_CHECKIN, harness.tokens[it->client], body, len);
@@ -368,6 +370,7 @@ static void test_step_ahead_is_told(void **state)
     harness_start(&harness);
     struct device one = device(0xa1);
     struct device two = device(0xb2);
+    one.steps_ahead = true;
     take_part(&one);
     assert_int_equal(one.task.error_directive, tern_ErrorDirective_ERROR_KEEP); // nothing in it
     take_part(&two);
@@ -375,6 +378,11 @@ static void test_step_ahead_is_told(void **state)
     assert_int_equal(one.task.error_directive, tern_ErrorDirective_ERROR_STEP_AHEAD);
     assert_true(one.task.step_ahead == 0.25F && one.task.decay == 0.0F);
     assert_string_equal(ledger_of(&one).reason, "step-ahead 0.25");
+    // One that could not read such a task is not given it.
+    take_part(&two);
+    assert_int_equal(two.task.error_directive, tern_ErrorDirective_ERROR_KEEP);
+    assert_true(two.task.step_ahead == 0.0F);
+    assert_string_equal(ledger_of(&two).reason, "kept: the client knows no step-ahead");
     drop(&one);
     drop(&two);
 }

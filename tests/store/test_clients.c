@@ -17,7 +17,8 @@ static void a_client_is_kept_whole(void **state)
                                     .codecs = 5,
                                     .coders = 32,
                                     .downloads_max = 4,
-                                    .from_seed = true};
+                                    .from_seed = true,
+                                    .step_ahead = true};
     memset(client.token_hash, 1, sizeof client.token_hash);
     memset(client.replica, 2, sizeof client.replica);
     assert_ok(f, tern_db_begin(f->db));
@@ -42,7 +43,7 @@ static void a_client_is_kept_whole(void **state)
     assert_int_equal(got.codecs, 5);
     assert_int_equal(got.coders, 32);
     assert_int_equal(got.downloads_max, 4);
-    assert_true(got.from_seed);
+    assert_true(got.from_seed && got.step_ahead);
     assert_false(got.has_psk);
 }
 
