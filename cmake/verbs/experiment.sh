@@ -164,7 +164,8 @@ run_federation() { # NAME CONFIG OVERRIDES_ARRAY_NAME RESULTS_FILE FLEET_OPTION.
     measure_global_model "$dir" "$config" "$results" "${fleet_options[@]}"
 }
 
-# What the run left in the aggregator; the clients' own replicas the fleet has measured.
+# What the run left in the aggregator, and what it had there when clients arrived late; the clients' own
+# replicas the fleet has measured.
 measure_global_model() { # DIR CONFIG RESULTS_FILE FLEET_OPTION...
     local dir=$1 config=$2 results=$3
     shift 3
@@ -175,6 +176,10 @@ measure_global_model() { # DIR CONFIG RESULTS_FILE FLEET_OPTION...
     }
     "$TERN_BUILD/bin/tern-fleet" evaluate --config "$config" "$@" "$results" "$dir/global.f32" ||
         fail "the global model could not be measured"
+    python3 -B "$TERN_ROOT/cmake/verbs/arrived.py" "$results" \
+        "$TERN_BUILD/bin/tern-aggregator" "${AGGREGATOR_OPTIONS[@]}" \
+        -- "$TERN_BUILD/bin/tern-fleet" --config "$config" "$@" ||
+        fail "the global models of arrivals could not be measured"
 }
 
 # Whether a configuration plans several runs.

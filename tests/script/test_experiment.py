@@ -124,6 +124,15 @@ class Experiment(unittest.TestCase):
         self.assertAlmostEqual(plain["payload_up"], plain["float32_payload"], delta=16)
         self.assertIn("times fewer bytes", out)
 
+    def test_arrivals_have_the_global_model_of_their_version_beside_them(self):
+        self.run_to_end(self.config(rounds=6), "--set", "round.min_clients=4", "--set",
+                        "fleet.join=5:2", "--json", "late.json")
+        late = json.loads((self.folder / "late.json").read_text())
+        self.assertEqual(late["arrival_client"], [5])
+        (accuracy,) = late["arrival_global_accuracy"]
+        self.assertGreater(accuracy, 0.1)
+        self.assertLessEqual(accuracy, 1)
+
     def test_clients_kept_in_files_do_the_same(self):
         config = self.config()
         self.run_to_end(config, "--json", "memory.json")

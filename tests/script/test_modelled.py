@@ -109,16 +109,37 @@ class Rows(unittest.TestCase):
             groups, _ = self.load(self.plan(f"measure = {measure}", "run = a"), a=result_of())
             self.assertAlmostEqual(groups[0][1][0]["accuracy"], expected)
 
+    def arrived(self, **more):
+        """Two join at version 2, two come back at version 3."""
+        return result_of(accuracy=(0.5, 0.7, 0.9), arrival_client=[7, 8, 9, 10],
+                         arrival_version=[2, 3, 2, 3], arrival_missed=[2, 2, 2, 1],
+                         arrival_payload_down=[600, 100, 400, 150],
+                         arrival_accuracy=[0.69, 0.91, 0.71, 0.87], **more)
+
     def test_arrivals_are_held_against_the_chain_and_the_newest_model(self):
-        arrived = result_of(accuracy=(0.5, 0.7, 0.9), arrival_client=[7, 8],
-                            arrival_version=[2, 3], arrival_missed=[2, 2],
-                            arrival_payload_down=[600, 100], arrival_accuracy=[0.69, 0.91])
-        groups, _ = self.load(self.plan("columns = arrivals", "run = a"), a=arrived)
+        arrived = self.arrived(arrival_global_accuracy=[0.72, 0.92, 0.72, 0.92])
+        plan_ = self.plan("columns = arrivals", "run = a")
+        groups, _ = self.load(plan_, a=arrived)
         row = groups[0][1][0]
-        self.assertAlmostEqual(row["joined_payload"], 600)
-        self.assertAlmostEqual(row["joined_points"], -1)
-        self.assertAlmostEqual(row["back_chain_share"], 100 / 500)
-        self.assertAlmostEqual(row["back_points"], 1)
+        for key, mean, worst in (("joined_payload", 500, 600), ("joined_to_trunk", 0, -1),
+                                 ("joined_to_global", -2, -3),
+                                 ("back_chain_share", (100 / 500 + 150 / 300) / 2, 0.5),
+                                 ("back_to_trunk", -1, -3), ("back_to_global", -3, -5)):
+            self.assertAlmostEqual(row[key], mean, msg=key)
+            self.assertAlmostEqual(row[key + "_worst"], worst, msg=key)
+        head, line = tables.table_of(plan_, [row], row)
+        cells = dict(zip(head, line))
+        self.assertEqual(cells["joined: down, mean / most"], "500 B / 600 B")
+        self.assertEqual(cells["back: of the chain, mean / most"], "35 % / 50 %")
+        self.assertEqual(cells["joined: points to the global model, mean / worst"], "-2.00 / -3.00")
+
+    def test_arrivals_whose_global_models_were_not_measured(self):
+        plan_ = self.plan("columns = arrivals", "run = a")
+        groups, _ = self.load(plan_, a=self.arrived())
+        head, line = tables.table_of(plan_, groups[0][1], groups[0][1][0])
+        cells = dict(zip(head, line))
+        self.assertEqual(cells["back: points to the trunk, mean / worst"], "-1.00 / -3.00")
+        self.assertEqual(cells["back: points to the global model, mean / worst"], "- / -")
 
     def test_the_front_is_what_nothing_beats(self):
         plan_ = self.plan("front = yes", "reference = a", "columns = accuracy ratio", "run = a",

@@ -59,18 +59,23 @@ def total_wire(result, until=None):
     return spent / result["clients"]
 
 
+def points(accuracy, reference):
+    return None if reference is None else 100 * (accuracy - reference)
+
+
 def arrivals(result):
-    """(joined, came back): lists of what each cost and is worth."""
+    """(joined, came back): lists of what each cost and is worth, beside the trunk's replica and beside
+    the global model of the version at which it came."""
     joined, back = [], []
-    names = ("client", "version", "missed", "payload_down", "accuracy")
-    for row in zip(*(result.get("arrival_" + name, []) for name in names)):
-        _, version, missed, payload, accuracy = row
-        newest = result["accuracy"][version - 1] if version > 0 else None
+    names = ("version", "missed", "payload_down", "accuracy")
+    rows = list(zip(*(result.get("arrival_" + name, []) for name in names)))
+    of_global = result.get("arrival_global_accuracy", [None] * len(rows))
+    for (version, missed, payload, accuracy), newest in zip(rows, of_global):
+        trunk = result["accuracy"][version - 1] if version > 0 else None
         chain = sum(result["round_trunk_down"][version - missed:version])
         (joined if missed == version else back).append({
-            "payload": payload, "missed": missed,
-            "chain_share": payload / chain if chain > 0 else None,
-            "points": None if newest is None else 100 * (accuracy - newest)})
+            "payload": payload, "chain_share": payload / chain if chain > 0 else None,
+            "to_trunk": points(accuracy, trunk), "to_global": points(accuracy, newest)})
     return joined, back
 
 
@@ -103,19 +108,25 @@ class Time:
         return mean_or_none(times)
 
 
+def mean_and_worst(arrived, key, worst):
+    values = [each[key] for each in arrived if each[key] is not None]
+    return (statistics.fmean(values), worst(values)) if values else (None, None)
+
+
 def arrival_row(results):
+    """Of all arrivals of all seeds: means, and the worst, which is what a promise has to hold for."""
     joined, back = [], []
     for result in results:
         one, other = arrivals(result)
         joined += one
         back += other
-
-    def mean(rows, key):
-        values = [row[key] for row in rows if row[key] is not None]
-        return statistics.fmean(values) if values else None
-    return {"joined_payload": mean(joined, "payload"), "joined_points": mean(joined, "points"),
-            "back_payload": mean(back, "payload"), "back_points": mean(back, "points"),
-            "back_chain_share": mean(back, "chain_share")}
+    row = {}
+    for name, arrived in (("joined", joined), ("back", back)):
+        for key, worst in (("payload", max), ("chain_share", max), ("to_trunk", min),
+                           ("to_global", min)):
+            row["%s_%s" % (name, key)], row["%s_%s_worst" % (name, key)] = mean_and_worst(
+                arrived, key, worst)
+    return row
 
 
 def summarise(plan, run, results, baseline, step):

@@ -110,12 +110,18 @@ def steps_columns(plan):
     yield "steps", lambda row, first: number(row.get("steps"), "%.1f")
 
 
+def mean_and_worst(heading, key, form):
+    return heading, lambda row, first: "%s / %s" % (form(row.get(key)), form(row.get(key + "_worst")))
+
+
 def arrivals_columns(plan):
-    yield "joined: down", lambda row, first: size(row.get("joined_payload"))
-    yield "joined: points", lambda row, first: number(row.get("joined_points"), "%+.2f")
-    yield "back: down", lambda row, first: size(row.get("back_payload"))
-    yield "back: of the chain", lambda row, first: percent(row.get("back_chain_share"))
-    yield "back: points", lambda row, first: number(row.get("back_points"), "%+.2f")
+    for name in ("joined", "back"):
+        yield mean_and_worst(name + ": down, mean / most", name + "_payload", size)
+        if name == "back":
+            yield mean_and_worst("back: of the chain, mean / most", "back_chain_share", percent)
+        for other, key in (("trunk", "_to_trunk"), ("global model", "_to_global")):
+            yield mean_and_worst("%s: points to the %s, mean / worst" % (name, other), name + key,
+                                 lambda value: number(value, "%+.2f"))
 
 
 def encode_columns(plan):
