@@ -163,19 +163,47 @@ static int upload(uint64_t id, const tern_Task *task, enum tern_result *name)
     return status;
 }
 
+static struct tern_db_version newest_version(void)
+{
+    struct tern_db *db = NULL;
+    struct tern_db_version version;
+    char why[256];
+    assert_int_equal(tern_db_open(harness.path, &db, why), TERN_OK);
+    assert_int_equal(tern_db_version_last(db, &version), TERN_OK);
+    tern_db_close(db);
+    return version;
+}
+
+static void expect_wrong_replica(uint64_t id, const tern_Task *task, const uint8_t *base)
+{
+    enum tern_result name = TERN_OK;
+    tern_Task wrong = *task;
+    memcpy(wrong.base.bytes, base, TERN_SHA256_SIZE);
+    assert_int_equal(upload(id, &wrong, &name), 422);
+    assert_int_equal(name, TERN_ERR_WRONG_REPLICA);
+}
+
+// The trunk's replica of this very version is another's base, and so is the replica from which the
+// own way leads.
 static void test_an_update_counts_from_its_tasks_base_alone(void **state)
 {
     (void)state;
+    uint8_t unknown[TERN_SHA256_SIZE];
     enum tern_result name = TERN_OK;
     run_rounds(10);
-    tern_CheckinReply trunk = ask_plainly(busy, seed_id);
+    const struct tern_db_version trunk = newest_version();
+    tern_CheckinReply follower = ask_plainly(busy, trunk.replica);
+    assert_memory_equal(follower.task.base.bytes, trunk.replica, TERN_SHA256_SIZE);
     tern_CheckinReply own = ask_plainly(one, seed_id);
-    tern_Task wrong = own.task;
-    wrong.base.bytes[0] ^= 1;
-    assert_int_equal(upload(one, &wrong, &name), 422);
-    assert_int_equal(name, TERN_ERR_WRONG_REPLICA);
+    assert_int_equal(own.task.base_version, trunk.version);
+    assert_memory_not_equal(own.task.base.bytes, trunk.replica, TERN_SHA256_SIZE);
+    memcpy(unknown, own.task.base.bytes, TERN_SHA256_SIZE);
+    unknown[0] ^= 1;
+    expect_wrong_replica(one, &own.task, trunk.replica);
+    expect_wrong_replica(one, &own.task, seed_id);
+    expect_wrong_replica(one, &own.task, unknown);
+    expect_wrong_replica(busy, &follower.task, own.task.base.bytes);
     assert_int_equal(upload(one, &own.task, &name), 200);
-    (void)trunk;
 }
 
 // A power cut after the downloads: what is held by then is the base.
