@@ -314,12 +314,7 @@ size_t encode_update(struct harness *harness, const tern_Task *task, float value
                      uint32_t num_examples, uint8_t **body)
 {
     const struct tern_model *model = &harness->model;
-    struct tern_codec codec;
-    assert_int_equal(tern_codec_parse(task->codec, &codec, NULL), TERN_OK);
-    size_t bound = tern_container_bound(&codec, model);
     float *values = malloc(model->count * sizeof(float));
-    uint8_t *container = malloc(bound);
-    *body = malloc(bound + TERN_WIRE_OVERHEAD);
     assert_non_null(values);
     for (uint32_t i = 0; i < model->count; i++) {
         values[i] = value;
@@ -327,6 +322,22 @@ size_t encode_update(struct harness *harness, const tern_Task *task, float value
     if (!harness->thaws) {
         tern_model_freeze(model, values);
     }
+    size_t len = encode_values(harness, task, values, num_examples, body);
+    free(values);
+    return len;
+}
+
+size_t encode_values(struct harness *harness, const tern_Task *task, float *values,
+                     uint32_t num_examples, uint8_t **body)
+{
+    const struct tern_model *model = &harness->model;
+    struct tern_codec codec;
+    assert_int_equal(tern_codec_parse(task->codec, &codec, NULL), TERN_OK);
+    size_t bound = tern_container_bound(&codec, model);
+    uint8_t *container = malloc(bound);
+    *body = malloc(bound + TERN_WIRE_OVERHEAD);
+    assert_non_null(container);
+    assert_non_null(*body);
     size_t container_len = 0;
     assert_int_equal(
         tern_container_encode(&codec, NULL, model, values, container, bound, &container_len),
@@ -342,7 +353,6 @@ size_t encode_update(struct harness *harness, const tern_Task *task, float value
     assert_int_equal(tern_wire_encode_update(&update, (struct tern_span){container, container_len},
                                              *body, bound + TERN_WIRE_OVERHEAD, &len),
                      TERN_OK);
-    free(values);
     free(container);
     return len;
 }

@@ -68,6 +68,10 @@ size_t encode_checkin(const uint8_t *replica, uint32_t wait_ms, uint8_t *body);
 // harness->thaws.
 size_t encode_update(struct harness *harness, const tern_Task *task, float value,
                      uint32_t num_examples, uint8_t **body);
+// An update of these values, of which what the codec left is kept. Callers free the body, here and
+// above.
+size_t encode_values(struct harness *harness, const tern_Task *task, float *values,
+                     uint32_t num_examples, uint8_t **body);
 struct answer put_update(struct harness *harness, uint64_t client, uint32_t round,
                          uint32_t sequence, const uint8_t *body, size_t len);
 // Checks in, trains `value` and uploads; asserts that it is accepted.

@@ -206,6 +206,63 @@ static void test_an_update_counts_from_its_tasks_base_alone(void **state)
     assert_int_equal(upload(one, &own.task, &name), 200);
 }
 
+// The residual of a task's base over that of the trunk.
+static double distance(const tern_Task *task)
+{
+    const struct tern_db_version newest = newest_version();
+    struct tern_db *db = NULL;
+    struct tern_db_replica trunk;
+    struct tern_db_replica base;
+    char why[256];
+    assert_int_equal(tern_db_open(harness.path, &db, why), TERN_OK);
+    assert_int_equal(tern_db_replica_get(db, newest.replica, &trunk), TERN_OK);
+    assert_int_equal(tern_db_replica_get(db, task->base.bytes, &base), TERN_OK);
+    tern_db_close(db);
+    assert_int_equal(base.version, newest.version);
+    assert_true(trunk.residual > 0.0F);
+    return (double)base.residual / (double)trunk.residual;
+}
+
+// Rounds whose values are not all alike, so that one pass cannot have them all.
+static void run_uneven_rounds(uint32_t rounds)
+{
+    for (uint32_t round = 1; round <= rounds; round++) {
+        float values[COUNT];
+        uint8_t *body;
+        for (uint32_t i = 0; i < COUNT; i++) {
+            values[i] = 0.001F * (float)(i * (i + 37 * round) % 1000);
+        }
+        tern_CheckinReply reply = ask_plainly(busy, seed_id);
+        size_t len = encode_values(&harness, &reply.task, values, 10, &body);
+        struct answer answer = put_update(&harness, busy, reply.task.round, 1, body, len);
+        assert_int_equal(answer.status, 200);
+        answer_free(&answer);
+        free(body);
+    }
+}
+
+// Passes that lead near enough leave replicas of the newest version on their way that are not: a
+// client that can take no more than one download ends on such a one, another does not.
+static void test_a_way_ends_within_the_bound_where_there_is_one(void **state)
+{
+    (void)state;
+    const uint32_t ternary = 1u << TERN_CODEC_3LC | 1u << TERN_CODEC_DENSITY;
+    harness.config.downloads.residual = 0.2;
+    harness_restart(&harness);
+    run_uneven_rounds(3);
+    tern_CheckinReply several = ask(one, (tern_CheckinRequest){.codecs = ternary}, seed_id);
+    assert_true(several.task.downloads_count > 1);
+    assert_true(distance(&several.task) <= 0.2);
+    tern_CheckinReply single =
+        ask(two, (tern_CheckinRequest){.codecs = ternary, .downloads_max = 1}, seed_id);
+    assert_int_equal(single.task.downloads_count, 1);
+    assert_true(distance(&single.task) > 0.2);
+    tern_CheckinReply again = ask(two, (tern_CheckinRequest){.codecs = ternary}, seed_id);
+    expect_same_task(&several, &again);
+    tern_CheckinReply able = ask_plainly(two, seed_id);
+    assert_true(distance(&able.task) <= 0.2);
+}
+
 // A power cut after the downloads: what is held by then is the base.
 static void test_who_holds_its_base_already_downloads_nothing(void **state)
 {
@@ -510,6 +567,7 @@ int main(void)
         TEST(test_who_misses_no_round_stays_on_the_trunk),
         TEST(test_all_who_missed_the_same_rounds_share_a_download),
         TEST(test_an_update_counts_from_its_tasks_base_alone),
+        TEST(test_a_way_ends_within_the_bound_where_there_is_one),
         TEST(test_who_holds_its_base_already_downloads_nothing),
         TEST(test_what_is_held_is_kept_and_what_was_left_is_not),
         TEST(test_an_unknown_replica_leads_from_the_seed_or_a_snapshot),

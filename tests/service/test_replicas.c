@@ -1,10 +1,12 @@
 // 1,000 clients come and go at random over 1,000 versions, with lost replies, lost records and
-// restarts: what the aggregator takes each to hold is what it holds, bit for bit, and the store
-// stays within its bound of bytes at every step.
+// restarts: what the aggregator takes each to hold is what it holds, bit for bit, each is led as
+// near to the global model as the settings say, and the store stays within its bound of bytes at
+// every step.
 #include "harness.h"
 
 #include "downloads/replicas.h"
 #include "util/prng.h"
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -17,6 +19,7 @@
 #define VERSIONS 1000
 #define COUNT 650 // values of MODEL
 #define BOUND 300000u
+#define RESIDUAL 3.0
 
 struct holder {
     uint8_t replica[TERN_SHA256_SIZE];
@@ -42,6 +45,8 @@ static uint32_t forgotten; // clients whose replica was gone
 static uint32_t shared;    // tasks that led from the seed or by a snapshot
 static uint32_t several;   // tasks with more than one download
 static uint32_t restarts;  // between a task and what becomes of it
+static uint32_t chains;    // ways to own replicas by one download that was there
+static uint32_t passes;    // ways by downloads that were made for them
 static uint64_t most_bytes;
 
 static uint32_t below(uint32_t n)
@@ -102,6 +107,44 @@ static void expect_belief(uint64_t id)
     }
 }
 
+static double norm_between(const float *a, const float *b)
+{
+    double sum = 0.0;
+    for (uint32_t i = 0; i < COUNT; i++) {
+        double difference = (double)a[i] - (b == NULL ? 0.0 : (double)b[i]);
+        sum += difference * difference;
+    }
+    return sqrt(sum);
+}
+
+// What the base of a task differs from the global model by is what the store says, and within the
+// bound: everybody takes snapshots, so there always is a way that is.
+static void expect_near(const tern_Task *task, const float *weights)
+{
+    float global[COUNT];
+    uint32_t version = 0;
+    struct tern_db_version last;
+    struct tern_db_replica base;
+    struct tern_db_replica trunk;
+    assert_int_equal(tern_db_weights_get(reader, TERN_WEIGHTS_GLOBAL, &version, global, COUNT),
+                     TERN_OK);
+    assert_int_equal(tern_db_version_last(reader, &last), TERN_OK);
+    assert_int_equal(last.version, version);
+    assert_int_equal(tern_db_replica_get(reader, last.replica, &trunk), TERN_OK);
+    assert_int_equal(tern_db_replica_get(reader, task->base.bytes, &base), TERN_OK);
+    const double rounding = 1e-6 * norm_between(global, NULL);
+    const double residual = norm_between(global, weights);
+    if (base.version == version) {
+        assert_true(fabs((double)base.residual - residual) <= 1e-6 * residual);
+    } else {
+        assert_true(residual <= rounding); // what is held stays only if nothing is to be had
+    }
+    if (memcmp(base.id, trunk.id, TERN_SHA256_SIZE) != 0) {
+        const double bound = RESIDUAL * (double)trunk.residual * (1.0 + 1e-6);
+        assert_true(residual <= (bound > rounding ? bound : rounding));
+    }
+}
+
 // --- What a client does
 
 static void start_over(struct holder *holder)
@@ -110,9 +153,28 @@ static void start_over(struct holder *holder)
     holder->version = 0;
 }
 
+static bool is_version(const uint8_t id[TERN_SHA256_SIZE])
+{
+    uint32_t version;
+    return tern_db_version_of_replica(reader, id, &version) == TERN_OK;
+}
+
+// How a search led on from what is held: by a download that was there, or by one made for it.
+static void count_way(const tern_Task *task, const struct tern_db_download *edges, uint32_t count)
+{
+    bool there = false;
+    for (uint32_t i = 0; i < count && task->downloads_count > 0; i++) {
+        there |= memcmp(edges[i].sha256, task->downloads[0].sha256.bytes, TERN_SHA256_SIZE) == 0;
+    }
+    chains += there && task->downloads_count == 1 && !is_version(task->base.bytes);
+    passes += !there && task->downloads_count > 0;
+}
+
 static tern_CheckinReply ask(uint64_t id)
 {
     struct holder *holder = &holders[id];
+    struct tern_db_download edges[16];
+    uint32_t count = 0;
     tern_CheckinRequest request = tern_CheckinRequest_init_zero;
     tern_CheckinReply reply;
     uint8_t body[TERN_WIRE_MESSAGE_MAX];
@@ -121,6 +183,7 @@ static tern_CheckinReply ask(uint64_t id)
     memcpy(request.replica.bytes, holder->replica, TERN_SHA256_SIZE);
     request.version = holder->version;
     request.from_seed = holder->from_seed;
+    assert_int_equal(tern_db_edge_list(reader, holder->replica, edges, 16, &count), TERN_OK);
     assert_int_equal(tern_wire_encode_checkin_request(&request, body, sizeof body, &len), TERN_OK);
     struct answer answer = call(&harness, "POST", TERN_PATH_CHECKIN, harness.tokens[id], body, len);
     assert_int_equal(answer.status, 200);
@@ -129,13 +192,8 @@ static tern_CheckinReply ask(uint64_t id)
     answer_free(&answer);
     memcpy(holder->told, holder->replica, TERN_SHA256_SIZE);
     memcpy(holder->told_weights, holder->weights, sizeof holder->told_weights);
+    count_way(&reply.task, edges, count);
     return reply;
-}
-
-static bool is_version(const uint8_t id[TERN_SHA256_SIZE])
-{
-    uint32_t version;
-    return tern_db_version_of_replica(reader, id, &version) == TERN_OK;
 }
 
 // Fetches and applies; what the client then holds is what the aggregator will take it to hold.
@@ -149,47 +207,26 @@ static void follow(uint64_t id, const tern_Task *task)
     assert_true(expect_known(holder->replica, holder->weights));
     assert_int_equal(tern_db_replica_get(reader, holder->replica, &row), TERN_OK);
     assert_int_equal(row.version, task->base_version);
+    expect_near(task, holder->weights);
     own += !is_version(holder->replica);
     shared += row.form == TERN_REPLICA_SNAPSHOT;
     several += task->downloads_count > 1;
 }
 
-static size_t make_update(const tern_Task *task, uint8_t *body, size_t size)
-{
-    static uint8_t container[16384];
-    float values[COUNT];
-    struct tern_codec codec;
-    size_t container_len = 0;
-    size_t len = 0;
-    assert_int_equal(tern_codec_parse(task->codec, &codec, NULL), TERN_OK);
-    for (uint32_t i = 0; i < COUNT; i++) {
-        values[i] = tern_prng_float(&rng) - 0.5F;
-    }
-    assert_int_equal(tern_container_encode(&codec, NULL, &harness.model, values, container,
-                                           sizeof container, &container_len),
-                     TERN_OK);
-    tern_Update update = tern_Update_init_zero;
-    update.base.size = TERN_SHA256_SIZE;
-    memcpy(update.base.bytes, task->base.bytes, TERN_SHA256_SIZE);
-    update.num_examples = 10;
-    update.local_steps = task->local_steps;
-    update.loss = 1.0F;
-    update.train_ms = 100;
-    assert_int_equal(tern_wire_encode_update(&update, (struct tern_span){container, container_len},
-                                             body, size, &len),
-                     TERN_OK);
-    return len;
-}
-
 // The reply, which may bring a task or get lost, is not looked at.
 static void report(uint64_t id, const tern_Task *task)
 {
-    static uint8_t body[16384];
+    float values[COUNT];
+    uint8_t *body;
     struct holder *holder = &holders[id];
-    size_t len = make_update(task, body, sizeof body);
+    for (uint32_t i = 0; i < COUNT; i++) {
+        values[i] = tern_prng_float(&rng) - 0.5F;
+    }
+    size_t len = encode_values(&harness, task, values, 10, &body);
     struct answer answer = put_update(&harness, id, task->round, ++holder->sequence, body, len);
     assert_int_equal(answer.status, 200);
     answer_free(&answer);
+    free(body);
     memcpy(holder->told, holder->replica, TERN_SHA256_SIZE);
     memcpy(holder->told_weights, holder->weights, sizeof holder->told_weights);
 }
@@ -279,7 +316,7 @@ static int setup(void **state)
         (struct tern_codec){.id = TERN_CODEC_DENSITY, .density = 0.1F, .coder = TERN_CODER_RANGE};
     harness.config.downloads = (struct tern_service_downloads){
         .plan = TERN_DOWNLOADS_CHEAPEST,
-        .residual = 3.0,
+        .residual = RESIDUAL,
         .refine = {.id = TERN_CODEC_3LC, .sparsity = 1.0F, .coder = TERN_CODER_RANGE},
         .passes = 8};
     harness.config.limits.keep_versions = 64;
@@ -336,8 +373,11 @@ static void test_clients_come_and_go(void **state)
             expect_all_beliefs();
         }
     }
-    printf("own %u, forgotten %u, snapshots %u, several downloads %u, most bytes %llu\n", own,
-           forgotten, shared, several, (unsigned long long)most_bytes);
+    printf(
+        "own %u, forgotten %u, snapshots %u, several downloads %u, most bytes %llu, by chains %u, "
+        "by passes %u\n",
+        own, forgotten, shared, several, (unsigned long long)most_bytes, chains, passes);
+    assert_true(chains > 20 && passes > 500);
     assert_true(own > 500 && forgotten > 50 && several > 50 && shared > 5 && restarts > 20);
     assert_true(most_bytes > BOUND / 2);
 }
