@@ -14,6 +14,10 @@
 // Suspects looked at, and replicas evicted, at a time.
 #define COLLECT_MAX 128
 #define EVICT_MAX 32
+// Collections at a time, at least, while they find as much as they may take. A replica that is kept
+// whole leaves all the downloads that made it before: of 100,000 values and downloads of 7 KB,
+// those of 18 clients go at once. A replica takes some 0.1 ms.
+#define COLLECT_TIMES 8
 // Evictions at a time: more are due only where the bound itself was lowered.
 #define EVICT_TIMES 32
 
@@ -310,7 +314,7 @@ static enum tern_result collect_some(struct tern_replica_book *book, uint32_t ve
 enum tern_result tern_replica_collect(struct tern_replica_book *book, uint32_t version)
 {
     // What is added at a time must not come faster than what goes.
-    uint32_t most = 1 + 4 * book->added / COLLECT_MAX;
+    uint32_t most = COLLECT_TIMES + 4 * book->added / COLLECT_MAX;
     uint32_t dropped = COLLECT_MAX;
     book->added = 0;
     for (uint32_t i = 0; i < most && dropped >= COLLECT_MAX; i++) {

@@ -1,7 +1,9 @@
 // What clients' own replicas cost: bytes in the store and milliseconds per check-in, for a model of
 // 101,770 values, one density:p=0.1 download per participation. Prints JSON. Figures for 10,000
-// clients are those of the measured ones multiplied; clients do not share anything here, and no
-// weights are kept in memory.
+// clients are those of the measured ones multiplied, which all come to the same point at once: the
+// worst case. Clients do not share anything here, and no weights are kept in memory. Peaks are over
+// all participations: "on the way" before the collection, where of 10,000 clients only those of the
+// last few versions are at a time, and after it.
 #include "downloads/delta.h"
 #include "downloads/replicas.h"
 #include "store/store.h"
@@ -10,10 +12,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #define CLIENTS 10
+#define PARTICIPATIONS 80
 #define SPEC "mlp:784-128-10"
 
 struct bench {
@@ -29,7 +33,10 @@ struct bench {
     double rebuild_ms; // sums
     double encode_ms;
     double store_ms;
+    double collect_ms_most;
     uint64_t download_bytes;
+    uint64_t bytes_most;        // after a collection
+    uint64_t bytes_most_before; // on the way
     uint32_t checkins;
 };
 
@@ -130,26 +137,57 @@ static void take_part(struct bench *bench, uint32_t client, uint32_t version)
     memcpy(bench->held[client], made.replica, TERN_SHA256_SIZE);
 }
 
+static void keep_most(uint64_t *most, uint64_t bytes)
+{
+    *most = bytes > *most ? bytes : *most;
+}
+
 // Nobody is enrolled here, so the collection would take all: each newest replica stays no suspect.
 static void collect(struct bench *bench, uint32_t version)
 {
+    const double start = now_ms();
+    keep_most(&bench->bytes_most_before, bench->book.bytes);
     must(tern_db_begin(bench->db));
     for (uint32_t i = 0; i < CLIENTS; i++) {
         must(tern_db_replica_suspect(bench->db, bench->held[i], false));
     }
     must(tern_replica_collect(&bench->book, version));
     must(tern_db_commit(bench->db));
+    keep_most(&bench->bytes_most, bench->book.bytes);
+    const double took = now_ms() - start;
+    bench->collect_ms_most = took > bench->collect_ms_most ? took : bench->collect_ms_most;
+}
+
+static void print_bytes(const char *what, double bytes)
+{
+    printf("  \"bytes_per_client_%s\": %.0f,\n", what, bytes / CLIENTS);
+    printf("  \"gigabytes_of_10000_clients_%s\": %.3f,\n", what, bytes / CLIENTS * 1e4 / 1e9);
 }
 
 static void print(const struct bench *bench, uint32_t participations)
 {
+    char after[32];
     double n = (double)bench->checkins;
-    double bytes = (double)bench->book.bytes / CLIENTS;
-    printf("  \"bytes_per_client_after_%u\": %.0f,\n", participations, bytes);
-    printf("  \"gigabytes_of_10000_clients_after_%u\": %.3f,\n", participations, bytes * 1e4 / 1e9);
+    snprintf(after, sizeof after, "after_%u", participations);
+    print_bytes(after, (double)bench->book.bytes);
     printf("  \"rebuild_ms_until_%u\": %.3f,\n", participations, bench->rebuild_ms / n);
     printf("  \"encode_ms_until_%u\": %.3f,\n", participations, bench->encode_ms / n);
     printf("  \"store_ms_until_%u\": %.3f,\n", participations, bench->store_ms / n);
+}
+
+// What is free in the file stays in it, so that its size is that of the peak.
+static void print_peaks(const struct bench *bench, const char *path)
+{
+    struct stat file;
+    if (stat(path, &file) != 0) {
+        must(TERN_ERR_IO);
+    }
+    print_bytes("at_most", (double)bench->bytes_most);
+    print_bytes("at_most_on_the_way", (double)bench->bytes_most_before);
+    print_bytes("of_the_database_file", (double)file.st_size);
+    printf("  \"collect_ms_at_most\": %.1f,\n", bench->collect_ms_most);
+    printf("  \"float32_bytes\": %u,\n  \"download_bytes\": %.0f\n}\n", bench->model.count * 4,
+           (double)bench->download_bytes / ((double)PARTICIPATIONS * CLIENTS));
 }
 
 int main(void)
@@ -165,22 +203,21 @@ int main(void)
     snprintf(path, sizeof path, "%s/tern.db", folder);
     set_up(&bench, path);
     printf("{\n  \"values\": %u,\n  \"clients\": %d,\n", bench.model.count, CLIENTS);
-    for (uint32_t participation = 1; participation <= 80; participation++) {
+    for (uint32_t participation = 1; participation <= PARTICIPATIONS; participation++) {
         move_global(&bench);
         for (uint32_t client = 0; client < CLIENTS; client++) {
             take_part(&bench, client, participation * 10 + client);
         }
         collect(&bench, participation * 10 + 9);
         if (participation == 5 || participation == 20 || participation == 40 ||
-            participation == 80) {
+            participation == PARTICIPATIONS) {
             print(&bench, participation);
             bench.rebuild_ms = bench.encode_ms = bench.store_ms = 0.0;
             bench.checkins = 0;
         }
     }
-    printf("  \"float32_bytes\": %u,\n  \"download_bytes\": %.0f\n}\n", bench.model.count * 4,
-           (double)bench.download_bytes / (80.0 * CLIENTS));
-    tern_db_close(bench.db);
+    tern_db_close(bench.db); // which puts the log back into the file
+    print_peaks(&bench, path);
     const char *const left[] = {"", "-wal", "-shm"};
     for (int i = 0; i < 3; i++) {
         char file[300];

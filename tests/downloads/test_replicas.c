@@ -1,0 +1,92 @@
+// What replicas of clients' own take in the store, when all clients come to each point at once.
+#include "store/fixture.h"
+
+#include "downloads/replicas.h"
+#include <string.h>
+
+#define CLIENTS 20
+#define PARTICIPATIONS 80
+#define DOWNLOAD 60
+#define VALUES 650
+
+static struct tern_model model;
+static float weights[VALUES];
+static uint8_t blob[DOWNLOAD];
+static struct tern_replica_book book;
+static uint8_t held[CLIENTS][TERN_SHA256_SIZE];
+static uint32_t names;
+
+static void name(uint8_t id[TERN_SHA256_SIZE])
+{
+    names++;
+    memset(id, 0, TERN_SHA256_SIZE);
+    memcpy(id, &names, sizeof names);
+}
+
+static void open_book(struct fixture *f)
+{
+    assert_int_equal(tern_model_from_spec(&model, "softmax:64-10"), TERN_OK);
+    assert_int_equal(model.count, VALUES);
+    book =
+        (struct tern_replica_book){.db = f->db, .model = &model, .seed = 1, .keep_versions = 1000};
+    assert_ok(f, tern_db_begin(f->db));
+    assert_ok(f, tern_replica_book_load(&book));
+    assert_ok(f, tern_db_commit(f->db));
+    for (uint32_t i = 0; i < CLIENTS; i++) {
+        memcpy(held[i], book.seed_id, TERN_SHA256_SIZE);
+    }
+}
+
+static void take_part(struct fixture *f, uint8_t replica[TERN_SHA256_SIZE], uint32_t version)
+{
+    struct tern_db_download row = {
+        .to_version = version, .size = DOWNLOAD, .payload = DOWNLOAD, .codec = "3lc:s=1"};
+    name(row.sha256);
+    memcpy(row.from_replica, replica, TERN_SHA256_SIZE);
+    name(row.to_replica);
+    assert_ok(f, tern_replica_add(&book, &row, blob, weights, 0.0F, false, version));
+    assert_ok(f, tern_db_replica_suspect(f->db, replica, true));
+    memcpy(replica, row.to_replica, TERN_SHA256_SIZE);
+}
+
+// No client has a row here: what they hold is no suspect.
+static void collect(struct fixture *f, uint32_t version)
+{
+    for (uint32_t i = 0; i < CLIENTS; i++) {
+        assert_ok(f, tern_db_replica_suspect(f->db, held[i], false));
+    }
+    assert_ok(f, tern_replica_collect(&book, version));
+}
+
+// OPERATIONS.md promises this to who sizes a disk.
+static void test_a_replica_takes_five_quarters_of_its_values_at_most(void **state)
+{
+    struct fixture *f = *state;
+    const uint64_t whole = VALUES * sizeof(float);
+    uint64_t most = 0;
+    open_book(f);
+    for (uint32_t version = TERN_REPLICA_GRACE; version <= PARTICIPATIONS * TERN_REPLICA_GRACE;
+         version += TERN_REPLICA_GRACE) {
+        assert_ok(f, tern_db_begin(f->db));
+        for (uint32_t i = 0; i < CLIENTS; i++) {
+            take_part(f, held[i], version);
+        }
+        collect(f, version);
+        assert_ok(f, tern_db_commit(f->db));
+        most = book.bytes > most ? book.bytes : most;
+    }
+    assert_in_range(most, CLIENTS * whole, CLIENTS * (whole + whole / 4 + DOWNLOAD));
+    struct tern_db_replica_totals totals;
+    assert_ok(f, tern_db_replica_totals(f->db, &totals));
+    assert_int_equal(book.bytes, totals.whole_bytes + totals.download_bytes);
+    assert_int_equal(totals.whole, CLIENTS);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_a_replica_takes_five_quarters_of_its_values_at_most,
+                                        fixture_setup, fixture_teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
