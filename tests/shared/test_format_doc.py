@@ -1,5 +1,5 @@
-"""docs/FORMAT.md lists the codecs, keys and modes that there are: its tables against
-`tern-codec codecs --json` and shared/codec/modes.h.
+"""docs/FORMAT.md lists the codecs, keys, modes, purposes and labels that there are: against
+`tern-codec codecs --json`, shared/codec/modes.h, shared/util/prng.h and what makes replica ids.
 
     test_format_doc.py TERN_CODEC SOURCE_DIR
 """
@@ -11,6 +11,7 @@ import sys
 import unittest
 
 WORDS_OF = {"*ternary coder*": "ternary coder", "*index coder*": "index coder"}
+IN_WORDS = {"INIT_WEIGHTS": "initial weights", "BACKOFF": "back-off", "TEST": "tests"}
 
 
 def rows(text, head):
@@ -81,6 +82,23 @@ class Format(unittest.TestCase):
         documented = {int(byte.strip("`"), 16): name for byte, name, *_ in
                       rows(self.text, "| mode | name")}
         self.assertEqual(modes, documented)
+
+    def test_every_purpose_of_random_numbers(self):
+        header = (SOURCE / "shared" / "util" / "prng.h").read_text(encoding="utf-8")
+        purposes = {int(number): IN_WORDS.get(name, name.lower()) for name, number in
+                    re.findall(r"TERN_PRNG_(\w+) = (\d+),", header)}
+        line = re.search(r"^Purposes: (.*)\.$", self.text, re.MULTILINE).group(1)
+        documented = dict(purpose.split(" ", 1) for purpose in line.split(", "))
+        self.assertEqual(purposes, {int(key): name for key, name in documented.items()})
+
+    def test_every_label_of_a_replica(self):
+        labels = set()
+        for file in ("shared/wire/replica.c", "aggregator/downloads/delta.c"):
+            labels |= set(re.findall('"(tern replica [^"]*)"', (SOURCE / file).read_text()))
+        self.assertGreaterEqual(len(labels), 4)
+        for page in ("FORMAT.md", "PROTOCOL.md"):
+            text = (SOURCE / "docs" / page).read_text(encoding="utf-8")
+            self.assertEqual(labels, set(re.findall('["`](tern replica [^"`]*)["`]', text)), page)
 
 
 if __name__ == "__main__":
