@@ -164,6 +164,7 @@ class Rows(unittest.TestCase):
         groups, _ = self.load(plan_, a=result_of(), b=result_of(train_ms=[1, 1, 1, 1]))
         table = tables.table_of(plan_, groups[0][1], groups[0][1][0])
         self.assertEqual({len(line) for line in table}, {len(table[0])})
+        self.assertEqual(len(set(table[0])), len(table[0]), table[0])
         self.assertIn("1.00x", table[2])
 
     def test_results_of_an_older_program_have_their_old_columns(self):

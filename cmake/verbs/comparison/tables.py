@@ -94,7 +94,7 @@ def rounds_columns(plan):
 def time_columns(plan):
     yield from by_target(plan, "time to %s", "seconds_to_reach", duration)
     for mbit in plan.bandwidths:
-        yield (bandwidth(mbit), lambda row, first, name="%g" % mbit: duration(
+        yield ("time at " + bandwidth(mbit), lambda row, first, name="%g" % mbit: duration(
             row.get("seconds", {}).get(name)))
 
 
@@ -103,7 +103,8 @@ def speedup_columns(plan):
         mine, other = (each.get("seconds", {}).get(name) for each in (row, first))
         return "-" if not mine or not other else "%.2fx" % (other / mine)
     for mbit in plan.bandwidths:
-        yield (bandwidth(mbit), lambda row, first, name="%g" % mbit: speedup(row, first, name))
+        yield ("faster at " + bandwidth(mbit),
+               lambda row, first, name="%g" % mbit: speedup(row, first, name))
 
 
 def steps_columns(plan):
