@@ -8,8 +8,10 @@ import subprocess
 import sys
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "end_to_end"))
+TESTS = pathlib.Path(__file__).parent.parent
+sys.path[:0] = [str(TESTS / "end_to_end"), str(TESTS / "reference")]
 from harness import BIN, Aggregator, Workspace, check, main, run  # noqa: E402
+from tern_reference import draws  # noqa: E402
 
 CLIENTS, ROUNDS = 6, 12
 DATA = "data.source=digits:train=600,test=100,size=16,seed=1"
@@ -168,16 +170,39 @@ def diverging():
             time.sleep(0.05)
 
 
+FLEET, DRAW_BUDGET = 64, 1  # tern_prng's purpose, and the number of a device's draw
+LEAST, MOST = 1300, 5000  # bytes that a round takes here, and with what is kept free for it
+
+
+def drawn_budget(device, least, spread, seed):
+    """What the settings give a device (fleet/device.c), by the reference's random numbers."""
+    draw = draws.block(seed, FLEET, device, 0, 0)[DRAW_BUDGET]
+    return int(least * spread ** draws.uniform(draw))
+
+
 def budgets():
     with Workspace() as workspace:
-        budget = 9000
-        result = fleet(federation(workspace), f"fleet.budget={budget}", "fleet.budget_spread=1000",
-                       "fleet.seed=4")
-        spent = {}
+        least, spread, seed = 9000, 10, 4
+        aggregator = federation(workspace)
+        result = fleet(aggregator, f"fleet.budget={least}", f"fleet.budget_spread={spread}",
+                       f"fleet.seed={seed}")
+        budget = {device: drawn_budget(device, least, spread, seed)
+                  for device in range(1, CLIENTS + 1)}
+        rounds = {client: len(done) for client, done in participated(result).items()}
+        spent = dict.fromkeys(budget, 0)
         for client, up, down in zip(result["record_client"], result["record_wire_up"],
                                     result["record_wire_down"]):
-            spent[client] = spent.get(client, 0) + up + down
-        rounds = {client: len(done) for client, done in participated(result).items()}
+            spent[client] += up + down
+        # The aggregator counts what belongs to no round as well: enrolling, asking for work.
+        device = {row["id"]: int(row["name"].removeprefix("fleet-"))
+                  for row in aggregator.json("clients") if not row["evaluator"]}
+        counted = {device[row["client"]]: row["wire_up"] + row["wire_down"]
+                   for row in aggregator.json("report", "bytes", "--by", "client")["rows"]
+                   if row["client"] in device}
+        for client, most in budget.items():
+            numbers = f"client {client}: {rounds} rounds, {counted} of {budget} bytes"
+            check(spent[client] <= counted[client] <= most, numbers)
+            check(most > ROUNDS * LEAST or counted[client] > most - MOST, numbers)
         check(min(rounds.values()) < ROUNDS == max(rounds.values()), f"rounds by client: {rounds}")
         check(result["rounds"] == ROUNDS, "the fleet ends although some have spent their bytes")
 
