@@ -102,7 +102,7 @@ TERN_MUST_USE enum tern_result tern_db_backup(struct tern_db *db, const char *pa
 // Reads every page and index and compares them. TERN_ERR_IO  the file is damaged
 TERN_MUST_USE enum tern_result tern_db_check(struct tern_db *db);
 
-// --- Clients and enrolment codes
+// --- Clients and join codes
 // -----------------------------------------------------------------------
 
 struct tern_db_client {

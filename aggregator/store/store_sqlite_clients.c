@@ -1,4 +1,4 @@
-// Clients, enrolment codes, error ledger, schedule and evaluations.
+// Clients, join codes, error ledger, schedule and evaluations.
 #include "store/store_sqlite.h"
 
 #include <string.h>
