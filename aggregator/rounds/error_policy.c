@@ -109,6 +109,7 @@ static void choose_by_policy(const struct tern_error_settings *settings,
         choice->factor = settings->step_ahead;
         tern_reason_text(reason, "step-ahead ");
         add_factor(reason, choice->factor);
+        add_age(reason, state->age);
         break;
     }
 }

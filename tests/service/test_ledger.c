@@ -377,7 +377,7 @@ static void test_step_ahead_is_told(void **state)
     take_part(&one);
     assert_int_equal(one.task.error_directive, tern_ErrorDirective_ERROR_STEP_AHEAD);
     assert_true(one.task.step_ahead == 0.25F && one.task.decay == 0.0F);
-    assert_string_equal(ledger_of(&one).reason, "step-ahead 0.25");
+    assert_string_equal(ledger_of(&one).reason, "step-ahead 0.25: 0 rounds old");
     // One that could not read such a task is not given it.
     take_part(&two);
     assert_int_equal(two.task.error_directive, tern_ErrorDirective_ERROR_KEEP);
