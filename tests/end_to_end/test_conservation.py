@@ -1,8 +1,8 @@
 """Promise 1, as an equation over a run that goes wrong in every way at once.
 
-Six clients and the aggregator are killed (SIGKILL) at random, 220 times in all; a proxy
-cuts connections at random bytes, losing requests and replies; over-selection makes some
-updates late. At the end, for every client and every round r:
+Six clients and the aggregator are killed (SIGKILL) at random, 400 times over three trials
+(TRIALS); a proxy cuts connections at random bytes, losing requests and replies; over-selection
+makes some updates late. At the end, for every client and every round r:
 
     applied[block r] + buffer[block r] is the whole change of round r, or nothing,
 
