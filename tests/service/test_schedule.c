@@ -460,6 +460,42 @@ static void test_a_budget_lowers_the_density(void **state)
     assert_string_equal(task_of(poor).codec, "density:p=0.02,coder=range");
 }
 
+// Of 101 rounds a trainer is invited to its share: the budget is spread over these alone.
+static void expect_share(double over_selection, const char *allowance)
+{
+    enum { CLIENTS = 4 };
+    uint64_t clients[CLIENTS];
+    uint32_t tasks = 0;
+    harness.config.round.cohort = 2;
+    harness.config.round.over_selection = over_selection;
+    harness.config.min_clients = CLIENTS;
+    start_budgets();
+    enroll(&harness, true); // an evaluator trains in no round
+    for (int i = 0; i < CLIENTS; i++) {
+        clients[i] = enroll(&harness, false);
+    }
+    for (int i = 0; i < 2 * CLIENTS; i++) { // the last check-in of the first turn opens the round
+        const tern_CheckinRequest request = {.budgeted = true, .budget_left = 1000000};
+        if (checkin_as(clients[i % CLIENTS], &request).has_task) {
+            assert_non_null(strstr(schedule_of(clients[i % CLIENTS]).reason, allowance));
+            tasks++;
+        }
+    }
+    assert_true(tasks >= 2);
+}
+
+static void test_a_budget_is_spread_over_the_rounds_a_client_takes_part_in(void **state)
+{
+    (void)state;
+    expect_share(0.0, "1.00 MB left, 19.80 KB a round,"); // 101 x 2 of 4
+}
+
+static void test_who_is_invited_to_spare_takes_part_as_well(void **state)
+{
+    (void)state;
+    expect_share(0.5, "1.00 MB left, 13.20 KB a round,"); // 101 x 3 of 4
+}
+
 // A budget of each round is reported as large again; one of the month shrinks, also in rounds whose
 // tasks came with the answers to updates and needed no check-in.
 static void test_budgets_of_rounds_and_of_months(void **state)
@@ -614,6 +650,8 @@ int main(void)
         TEST(test_variance_is_that_of_updates_as_they_are_weighed),
         TEST(test_joint_gives_codecs_of_their_own),
         TEST(test_a_budget_lowers_the_density),
+        TEST(test_a_budget_is_spread_over_the_rounds_a_client_takes_part_in),
+        TEST(test_who_is_invited_to_spare_takes_part_as_well),
         TEST(test_budgets_of_rounds_and_of_months),
         TEST(test_a_months_turn_is_not_taken_for_a_budget_of_each_round),
         TEST(test_codecs_that_a_client_lacks_are_not_asked_for),
