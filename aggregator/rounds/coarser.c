@@ -16,7 +16,8 @@ static const struct point ternary[] = {{0.0, 0.0},      {0.001, 0.0124}, {0.002,
                                        {0.5, 1.5},      {1.0, 1.585}};
 
 #define MIN_DENSITY 1e-6
-#define MAX_SPARSITY 1.99
+// What 3lc is not made coarser than: beyond, updates overshoot or fall silent (docs/BENCHMARKS.md).
+#define COARSEST_3LC 1.5
 #define USUAL_3LC 0.63 // bits at s = 1
 #define SPARSE_BITS 40 // float32 and its place
 
@@ -45,7 +46,7 @@ bool tern_coarser_share(struct tern_codec *codec, double share)
         return true;
     case TERN_CODEC_3LC: {
         double s = 2.0 - (2.0 - (double)codec->sparsity) * share;
-        s = s < MAX_SPARSITY ? s : MAX_SPARSITY;
+        s = s < COARSEST_3LC ? s : COARSEST_3LC;
         codec->sparsity = s > (double)codec->sparsity ? (float)s : codec->sparsity;
         return true;
     }

@@ -5,8 +5,9 @@
 #include "codec/codec.h"
 #include <stdbool.h>
 
-// Makes `codec` send about `share` (0..1] of what it sends: density and sparse by p, 3lc by s.
-// False, and nothing changes, for codecs that have no such parameter.
+// Makes `codec` send about `share` (0..1] of what it sends: density and sparse by p, 3lc by s,
+// which it makes no larger than 1.5. False, and nothing changes, for codecs that have no such
+// parameter.
 bool tern_coarser_share(struct tern_codec *codec, double share);
 
 // Makes `codec` send the share p of the values: sparse keeps its values, 3lc and density become

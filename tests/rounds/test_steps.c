@@ -330,9 +330,9 @@ static void test_joint_codecs(void **state)
     static const struct {
         const char *round;
         const char *own; // NULL: the round's
-    } rows[] = {{"3lc:s=1", "3lc:s=1.75"},
-                {"3lc:s=1.75,coder=range", "3lc:s=1.9375,coder=range"},
-                {"3lc:s=1.995", "3lc:s=1.995"},
+    } rows[] = {{"3lc:s=1", "3lc:s=1.5"},
+                {"3lc:s=1.25,coder=range", "3lc:s=1.5,coder=range"},
+                {"3lc:s=1.75", "3lc:s=1.75"},
                 {"sparse:p=0.04", "sparse:p=0.01"},
                 {"density:p=0.000001", "density:p=0.000001"},
                 {"float32", NULL},
