@@ -125,8 +125,11 @@ class Experiment(unittest.TestCase):
         self.assertIn("times fewer bytes", out)
 
     def test_arrivals_have_the_global_model_of_their_version_beside_them(self):
-        self.run_to_end(self.config(rounds=6), "--set", "round.min_clients=4", "--set",
-                        "fleet.join=5:2", "--json", "late.json")
+        # All are wanted: a round waits for who is away until the deadline, and the last ones for
+        # who is back.
+        late = ("round.cohort=5", "round.deadline=2s", "fleet.away=5:2-3")
+        self.run_to_end(self.config(rounds=6), "--json", "late.json",
+                        *(word for setting in late for word in ("--set", setting)))
         late = json.loads((self.folder / "late.json").read_text())
         self.assertEqual(late["arrival_client"], [5])
         (accuracy,) = late["arrival_global_accuracy"]
