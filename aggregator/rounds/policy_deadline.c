@@ -7,7 +7,7 @@ uint32_t tern_policy_deadline(const struct tern_steps_settings *settings,
 {
     struct tern_reason *reason = &plan->reason;
     tern_reason_policy(reason, "deadline");
-    // Also false for NaN, which a client may report.
+    // Also false for NaN, which a file may hold that took over what clients claimed.
     if (!(facts->steps_per_second > 0.0F)) {
         tern_reason_text(reason, "speed not known yet");
         return UINT32_MAX;

@@ -2,8 +2,9 @@
 
 #include <stdbool.h>
 
-// A known speed counts like a round of as many steps. False for what a client may make up: NaN,
-// infinity, or a speed at which this would take more than a year.
+// A known speed counts like a round of as many steps. False for what a client may have made up, in
+// a file that took over what clients claimed: NaN, infinity, or a speed at which this would take
+// more than a year.
 static bool start_from(struct tern_steps_done *done, float known, float steps)
 {
     float ms = steps * 1000.0F / known;

@@ -30,10 +30,6 @@ static enum tern_result take_facts(struct tern_service *service, uint64_t id,
     client->version = message->version;
     memset(client->replica, 0, TERN_SHA256_SIZE);
     memcpy(client->replica, message->replica.bytes, message->replica.size);
-    // Its own figure only until we have measured one.
-    if (client->steps_per_second <= 0.0F) {
-        client->steps_per_second = message->steps_per_second;
-    }
     return news ? store_client(service, id) : TERN_OK;
 }
 
