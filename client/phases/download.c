@@ -104,19 +104,12 @@ static bool sum_stays_finite(const struct tern_client *client, float maximum)
     return (double)tern_bits_float(peak) + (double)maximum <= (double)FLT_MAX;
 }
 
-static bool is_held(const struct tern_client *client, const tern_Download *message)
-{
-    return message->from.size == TERN_SHA256_SIZE &&
-           memcmp(message->from.bytes, client->replica, TERN_SHA256_SIZE) == 0;
-}
-
-// A client can always make the seed's weights again. They are small numbers.
-static bool is_seed(const struct tern_client *client, const tern_Download *message)
+// A client can always make the seed's weights again.
+static bool is_seed(const struct tern_client *client, const uint8_t replica[TERN_SHA256_SIZE])
 {
     uint8_t seed[TERN_SHA256_SIZE];
     tern_replica_from_seed(client->identity.model_hash, client->identity.model_seed, seed);
-    return message->from.size == TERN_SHA256_SIZE && tern_model_is_seeded(client->work.model) &&
-           memcmp(message->from.bytes, seed, TERN_SHA256_SIZE) == 0;
+    return tern_model_is_seeded(client->work.model) && memcmp(replica, seed, sizeof seed) == 0;
 }
 
 // What is held is given up for the seed's weights only once nothing can go wrong any more.
@@ -124,12 +117,13 @@ static enum tern_result apply_delta(struct tern_client *client, const tern_Downl
                                     struct tern_span container)
 {
     struct tern_codec_info info;
-    const bool held = is_held(client, message);
-    if (!held && !is_seed(client, message)) {
+    const bool held = memcmp(message->from.bytes, client->replica, TERN_SHA256_SIZE) == 0;
+    if (message->from.size != TERN_SHA256_SIZE ||
+        (!held && !is_seed(client, message->from.bytes))) {
         return TERN_ERR_WRONG_REPLICA;
     }
     TERN_TRY(tern_container_inspect(client->work.model, container.data, container.len, &info));
-    if (held ? !sum_stays_finite(client, info.maximum) : info.maximum > FLT_MAX / 2.0f) {
+    if (!sum_stays_finite(client, info.maximum)) {
         return TERN_ERR_NON_FINITE;
     }
     if (!held) {

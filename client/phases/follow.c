@@ -57,21 +57,26 @@ static uint64_t download_bytes(const tern_Task *task)
     return task->has_indices ? sum + task->indices.size : sum;
 }
 
-// Before there was one: ternary codecs, of which some have a bound of 28 bits a value, seldom make
-// more than their two bits; a low density sends few values, of two bytes at most with their places.
-// What an update really takes is looked at again once it is encoded.
-static uint64_t first_update(const struct tern_codec *codec, const struct tern_model *model)
+// What the first update is likely to take: ternary codecs, of which some have a bound of 28 bits a
+// value, seldom make more than their two bits, and below a density of an eighth half as much for
+// each halving of it.
+static size_t first_update(const struct tern_codec *codec, const struct tern_model *model)
 {
-    const uint64_t bound = tern_container_bound(codec, model);
-    const uint64_t dense = 4 * (uint64_t)(model->count - model->coded);
-    const bool sparse = codec->id == TERN_CODEC_DENSITY && codec->density < 0.125F;
-    const uint64_t symbols =
-        sparse ? (uint64_t)((float)model->coded * codec->density * 2.0F) : model->coded / 4;
-    const uint64_t usual = 64 * (uint64_t)model->segment_count + symbols + dense;
-    return tern_codec_is_ternary(codec) && usual < bound ? usual : bound;
+    size_t symbols = model->coded / 4;
+    if (!tern_codec_is_ternary(codec)) {
+        return SIZE_MAX;
+    }
+    if (codec->id == TERN_CODEC_DENSITY) {
+        for (float density = codec->density; density < 0.125F; density += density) {
+            symbols /= 2;
+        }
+    }
+    const size_t dense = TERN_MANIFESTS ? sizeof(float) * (model->count - model->coded) : 0;
+    return TERN_WIRE_OVERHEAD + 64 * (size_t)model->segment_count + symbols + dense;
 }
 
-// Bytes of the update to come: what they were, with some room, or else a guess.
+// Bytes of the update to come: what they were, with some room, or else a guess; no more than the
+// bound. What an update really takes is looked at again once it is encoded.
 static uint64_t update_bytes(const struct tern_client *client, const tern_Task *task)
 {
     struct tern_codec codec;
@@ -79,12 +84,9 @@ static uint64_t update_bytes(const struct tern_client *client, const tern_Task *
         tern_codec_parse(task->codec, &codec, NULL) != TERN_OK) {
         return 0;
     }
-    const uint64_t mean = client->budget.update_mean;
-    const uint64_t bound = TERN_WIRE_OVERHEAD + tern_container_bound(&codec, client->work.model);
-    const uint64_t likely = mean + mean / 4;
-    if (mean == 0) {
-        return TERN_WIRE_OVERHEAD + first_update(&codec, client->work.model);
-    }
+    const size_t bound = TERN_WIRE_OVERHEAD + tern_container_bound(&codec, client->work.model);
+    const size_t mean = (size_t)client->budget.update_mean; // of updates that were in memory
+    const size_t likely = mean != 0 ? mean + mean / 4 : first_update(&codec, client->work.model);
     return likely < bound ? likely : bound;
 }
 
