@@ -104,7 +104,7 @@ static bool sum_stays_finite(const struct tern_client *client, float maximum)
     return (double)tern_bits_float(peak) + (double)maximum <= (double)FLT_MAX;
 }
 
-// A client can always make the seed's weights again.
+// A client can always make the seed's weights again. They are small numbers.
 static bool is_seed(const struct tern_client *client, const uint8_t replica[TERN_SHA256_SIZE])
 {
     uint8_t seed[TERN_SHA256_SIZE];
@@ -123,7 +123,7 @@ static enum tern_result apply_delta(struct tern_client *client, const tern_Downl
         return TERN_ERR_WRONG_REPLICA;
     }
     TERN_TRY(tern_container_inspect(client->work.model, container.data, container.len, &info));
-    if (!sum_stays_finite(client, info.maximum)) {
+    if (held ? !sum_stays_finite(client, info.maximum) : info.maximum > FLT_MAX / 2.0f) {
         return TERN_ERR_NON_FINITE;
     }
     if (!held) {
