@@ -67,6 +67,7 @@ class ReferenceTest(unittest.TestCase):
         self.addCleanup(self.strategies.close)
 
     def close_to(self, got, expected):
+        self.assertEqual(len(got), len(expected))
         for one, other in zip(got, expected):
             self.assertLessEqual(abs(one - other), TOLERANCE * max(1.0, abs(other)))
 
