@@ -242,6 +242,7 @@ static const char replicas[] =
     "ALTER TABLE schedule ADD COLUMN policy TEXT NOT NULL DEFAULT '';"
     "ALTER TABLE schedule ADD COLUMN least_bytes INTEGER NOT NULL DEFAULT 0;" // of a round
     "ALTER TABLE schedule ADD COLUMN bytes INTEGER NOT NULL DEFAULT 0;"       // as decided
+    "UPDATE clients SET steps_per_second = 0;" // which clients had claimed, not shown
     "ALTER TABLE clients ADD COLUMN from_seed INTEGER NOT NULL DEFAULT 0"
     "  CHECK (from_seed IN (0, 1));"
     "ALTER TABLE clients ADD COLUMN step_ahead INTEGER NOT NULL DEFAULT 0"
