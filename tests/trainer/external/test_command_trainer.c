@@ -11,7 +11,10 @@
 
 #include <cmocka.h>
 
+#include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -381,6 +384,18 @@ static void what_it_left_behind_ends_with_it(void **state)
     assert_false(runs(pid));
 }
 
+// One that escaped its end, as what a wrapper started does when the client is killed.
+static void a_former_trainer_does_not_answer_a_later_task(void **state)
+{
+    (void)state;
+    char arguments[160];
+    snprintf(arguments, sizeof arguments, "outlives %s", scratch);
+    open_fake(arguments, 20000);
+    expect_good();
+    snprintf(arguments, sizeof arguments, "lets_go %s", scratch);
+    expect_failure(arguments, "it wrote no result.json");
+}
+
 static void closing_ends_it(void **state)
 {
     (void)state;
@@ -459,6 +474,53 @@ static void what_a_crash_left_is_removed(void **state)
     assert_int_equal(access(outside, F_OK), 0);
 }
 
+#define DEEP 3000
+
+// Deeper than a path can be long, and than files can be open.
+static void folders_of_any_depth_are_removed(void **state)
+{
+    (void)state;
+    char name[101] = "";
+    memset(name, 'd', sizeof name - 1);
+    const int here = open(".", O_RDONLY | O_DIRECTORY);
+    assert_int_equal(mkdir(folder, 0700), 0);
+    assert_int_equal(chdir(folder), 0);
+    for (int i = 0; i < DEEP; i++) {
+        assert_int_equal(mkdir(name, 0700), 0);
+        assert_int_equal(mkdir("0", 0700), 0); // what else is there may have any name
+        assert_int_equal(mkdir("0/1", 0700), 0);
+        fclose(fopen("2", "w"));
+        assert_int_equal(chdir(name), 0);
+    }
+    assert_int_equal(fchdir(here), 0);
+    close(here);
+    open_fake("good", 20000);
+    expect_cleared();
+    expect_good();
+}
+
+// What cannot be removed, too, is in nobody's way.
+static void a_folder_that_stays_blocks_nothing(void **state)
+{
+    (void)state;
+    char path[128];
+    snprintf(path, sizeof path, "%s/mount", folder);
+    if (getuid() != 0 || unshare(CLONE_NEWNS) != 0) {
+        skip();
+    }
+    assert_int_equal(mkdir(folder, 0700), 0);
+    assert_int_equal(mkdir(path, 0700), 0);
+    if (mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+        mount("none", path, "tmpfs", 0, NULL) != 0) {
+        skip();
+    }
+    open_fake("good", 20000);
+    assert_int_equal(begin(), TERN_OK);
+    assert_int_equal(finish(), TERN_OK);
+    assert_int_equal(access(path, F_OK), 0);
+    assert_int_equal(umount(path), 0);
+}
+
 #define NOBODY 65534
 
 static void make_locked(const char *name, mode_t mode)
@@ -530,10 +592,13 @@ int main(void)
         TEST(a_flood_is_bounded_and_its_end_kept),
         TEST(one_that_hangs_is_ended),
         TEST(what_it_left_behind_ends_with_it),
+        TEST(a_former_trainer_does_not_answer_a_later_task),
         TEST(closing_ends_it),
         TEST(another_task_ends_the_one_before),
         TEST(a_pause_stops_its_time_too),
         TEST(what_a_crash_left_is_removed),
+        TEST(folders_of_any_depth_are_removed),
+        TEST(a_folder_that_stays_blocks_nothing),
         TEST(folders_without_rights_are_removed),
         TEST(wrong_arguments_start_nothing),
     };

@@ -61,7 +61,7 @@ class Client:
         client = self.workspace.start(*self.command("run", trainer, *more), log="client")
         children = pathlib.Path(f"/proc/{client.pid}/task/{client.pid}/children")
         until("the command runs", lambda: children.read_text().split() and
-              (self.state / "trainer" / "task.json").exists())
+              any(self.state.glob("trainer/*/task.json")))
         return client, int(children.read_text().split()[0])
 
 
