@@ -252,7 +252,7 @@ TERN_MUST_USE enum tern_result remember_delta(struct tern_service *service, uint
 // Rebuilds everything that the store holds.
 TERN_MUST_USE enum tern_result load_state(struct tern_service *service);
 TERN_MUST_USE enum tern_result load_clients(struct tern_service *service);
-// Writes what memory knows of a client.
+// Writes what memory knows of a client; on an error that is not newer than the store any more.
 TERN_MUST_USE enum tern_result store_client(struct tern_service *service, uint64_t id);
 // Writes what is dirty, and the meter.
 TERN_MUST_USE enum tern_result flush_state(struct tern_service *service);

@@ -324,9 +324,9 @@ enum tern_result load_state(struct tern_service *service)
 
 // --- Writing back
 
-enum tern_result store_client(struct tern_service *service, uint64_t id)
+static enum tern_result store_row(struct tern_service *service, uint64_t id,
+                                  const struct client *client)
 {
-    const struct client *client = client_of(service, id);
     struct tern_db_client row;
     // Read first: another process may have revoked it since.
     TERN_TRY(tern_db_client_get(service->db, id, &row));
@@ -349,6 +349,16 @@ enum tern_result store_client(struct tern_service *service, uint64_t id)
         memcpy(row.replica, client->replica, TERN_SHA256_SIZE);
     }
     return tern_db_client_update(service->db, &row);
+}
+
+// What could not be stored is dropped, and comes from the store again: kept, it would fail every
+// batch from then on. The client's next check-in says the same anew.
+enum tern_result store_client(struct tern_service *service, uint64_t id)
+{
+    struct client *client = client_of(service, id);
+    enum tern_result result = store_row(service, id, client);
+    client->dirty = client->dirty && result == TERN_OK;
+    return result;
 }
 
 enum tern_result flush_state(struct tern_service *service)

@@ -73,7 +73,8 @@ TERN_MUST_USE enum tern_result tern_wire_decode_download(const uint8_t *src, siz
 #endif
 #define TERN_WIRE_LOCAL_STEPS_MAX 1000000u
 #define TERN_WIRE_BATCH_SIZE_MAX 65536u
-#define TERN_WIRE_WAIT_MS_MAX 3600000u // of one check-in
+#define TERN_WIRE_WAIT_MS_MAX 3600000u             // of one check-in
+#define TERN_WIRE_BUDGET_MAX ((uint64_t)INT64_MAX) // bytes; what an SQL database takes
 
 // --- Replica ids (docs/FORMAT.md)
 

@@ -105,19 +105,23 @@ static void test_batch_that_fails_is_taken_back(void **state)
     free(body);
 }
 
-// A store that fails in the middle of a batch, when the round is already merged in memory: it is
-// opened read-only underneath by a trigger that refuses new versions.
-static void refuse_versions(bool refuse)
+static void execute(const char *sql)
 {
     char command[512];
     snprintf(command, sizeof command,
              "/usr/bin/python3 -c \"import sqlite3;c=sqlite3.connect('%s',timeout=10);"
              "c.execute('%s');c.commit()\"",
-             harness.path,
-             refuse ? "create trigger no_versions before insert on versions begin select "
-                      "raise(abort,\\\"no\\\"); end"
-                    : "drop trigger no_versions");
+             harness.path, sql);
     assert_int_equal(system(command), 0);
+}
+
+// A store that fails in the middle of a batch, when the round is already merged in memory: a
+// trigger underneath refuses new versions.
+static void refuse_versions(bool refuse)
+{
+    execute(refuse ? "create trigger no_versions before insert on versions begin select "
+                     "raise(abort,\\\"no\\\"); end"
+                   : "drop trigger no_versions");
 }
 
 static void test_commit_of_a_round_that_fails(void **state)
@@ -151,6 +155,63 @@ static void test_commit_of_a_round_that_fails(void **state)
     assert_int_equal(tern_service_replay(harness.db, NULL, NULL, &report, why), TERN_OK);
     assert_int_equal(report.rounds, 1);
     assert_int_equal(report.updates, 2);
+}
+
+static int checkin_status(uint64_t client, uint64_t budget_left)
+{
+    tern_CheckinRequest request = tern_CheckinRequest_init_zero;
+    uint8_t body[TERN_WIRE_MESSAGE_MAX];
+    size_t len = 0;
+    request.budgeted = true;
+    request.budget_left = budget_left;
+    assert_int_equal(tern_wire_encode_checkin_request(&request, body, sizeof body, &len), TERN_OK);
+    struct answer answer =
+        call(&harness, "POST", TERN_PATH_CHECKIN, harness.tokens[client], body, len);
+    int status = answer.status;
+    answer_free(&answer);
+    return status;
+}
+
+// Something about one client that the store will never take costs a batch, not the federation.
+static void test_a_row_that_cannot_be_stored_is_given_up(void **state)
+{
+    (void)state;
+    harness_start(&harness);
+    enroll(&harness, false);
+    enroll(&harness, false);
+    assert_int_equal(checkin_status(1, 6), 200);
+    assert_int_equal(checkin_status(2, 6), 200);
+    execute("create trigger no_seven before update on clients when new.budget_left = 7 begin "
+            "select raise(abort,\\\"no\\\"); end");
+    checkin_status(1, 7); // its batch fails, or the next
+    test_advance(2000);
+    checkin_status(2, 6);
+    for (uint64_t i = 0; i < 5; i++) {
+        assert_int_equal(checkin_status(2, 6), 200);
+        assert_int_equal(checkin_status(1, 6), 200);
+        test_advance(2000);
+    }
+}
+
+// The same of the other side: what no store takes is refused with its name.
+static void test_a_budget_beyond_the_stores_numbers_is_refused(void **state)
+{
+    (void)state;
+    // budget_left = 2^64 - 1, budgeted; the encoder would refuse it.
+    static const uint8_t body[] = {0x40, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+                                   0xff, 0xff, 0xff, 0x01, 0x48, 0x01};
+    harness_start(&harness);
+    enroll(&harness, false);
+    enroll(&harness, false);
+    for (int i = 0; i < 3; i++) {
+        struct answer answer =
+            call(&harness, "POST", TERN_PATH_CHECKIN, harness.tokens[1], body, sizeof body);
+        assert_int_equal(answer.status, 422);
+        assert_int_equal(answer_error_name(&answer), TERN_ERR_ARGUMENT);
+        answer_free(&answer);
+        test_advance(2000);
+        assert_int_equal(checkin_status(2, INT64_MAX), 200);
+    }
 }
 
 // --- Many clients at once
@@ -273,9 +334,14 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_acknowledged_after_the_commit),    TEST(test_batch_that_fails_is_taken_back),
-        TEST(test_commit_of_a_round_that_fails),     TEST(test_many_clients_at_once),
-        TEST(test_order_of_arrival_does_not_matter), TEST(test_metered_bytes_reach_the_store),
+        TEST(test_acknowledged_after_the_commit),
+        TEST(test_batch_that_fails_is_taken_back),
+        TEST(test_commit_of_a_round_that_fails),
+        TEST(test_many_clients_at_once),
+        TEST(test_a_row_that_cannot_be_stored_is_given_up),
+        TEST(test_a_budget_beyond_the_stores_numbers_is_refused),
+        TEST(test_order_of_arrival_does_not_matter),
+        TEST(test_metered_bytes_reach_the_store),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

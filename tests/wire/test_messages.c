@@ -270,6 +270,9 @@ static void ranges_of_a_checkin(void **state)
     REQUEST(message.wait_ms = TERN_WIRE_WAIT_MS_MAX + 1, TERN_ERR_ARGUMENT);
     REQUEST(message.steps_per_second = -1.0f, TERN_ERR_ARGUMENT);
     REQUEST(message.steps_per_second = NAN, TERN_ERR_NON_FINITE);
+    REQUEST(message.budget_left = TERN_WIRE_BUDGET_MAX, TERN_OK);
+    REQUEST(message.budget_left = TERN_WIRE_BUDGET_MAX + 1, TERN_ERR_ARGUMENT);
+    REQUEST((message.budgeted = false, message.budget_left = UINT64_MAX), TERN_ERR_ARGUMENT);
     REQUEST(message.power = (tern_Power)3, TERN_ERR_ARGUMENT);
     REQUEST(message.error.norm = INFINITY, TERN_ERR_NON_FINITE);
     REQUEST(message.error.norm = -0.5f, TERN_ERR_ARGUMENT);
