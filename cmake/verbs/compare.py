@@ -1,5 +1,6 @@
 """The comparison of several federations that the [experiment] section of an experiment's file plans.
 
+    compare.py plans CONFIG                     yes or no: whether there is such a section
     compare.py plan CONFIG                      one line per run: id, label, seed, overrides (tabs)
     compare.py table CONFIG DIR [--json F] [--markdown F] [--svg F]
                                                 from DIR/ID.json, the results of each run
@@ -30,7 +31,7 @@ import argparse
 import json
 
 from comparison.picture import picture
-from comparison.plan import Plan
+from comparison.plan import Plan, has_section
 from comparison.rows import load
 from comparison.tables import markdown_table, text_table
 
@@ -43,12 +44,15 @@ def write(path, text):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("verb", choices=["plan", "table"])
+    parser.add_argument("verb", choices=["plans", "plan", "table"])
     parser.add_argument("config")
     parser.add_argument("directory", nargs="?")
     for option in ("--json", "--markdown", "--svg"):
         parser.add_argument(option)
     options = parser.parse_args()
+    if options.verb == "plans":
+        print("yes" if has_section(options.config, "experiment") else "no")
+        return
     plan = Plan(options.config)
     if options.verb == "plan":
         for run in plan.runs:

@@ -182,14 +182,16 @@ measure_global_model() { # DIR CONFIG RESULTS_FILE FLEET_OPTION...
         fail "the global models of arrivals could not be measured"
 }
 
-# Whether a configuration plans several runs.
+# Whether a configuration plans several runs, by the reader of the plan itself.
 plans_runs() { # CONFIG
-    grep -q '^\[experiment\]' "$1"
+    local found
+    found=$(python3 -B "$TERN_ROOT/cmake/verbs/compare.py" plans "$1") || exit 2
+    [ "$found" = yes ]
 }
 
 # All that decides a run but the programs: the configuration without its plan, and the overrides.
 settings_of_run() { # CONFIG OVERRIDE...
-    awk '/^\[/ { planned = ($0 == "[experiment]") } !planned && !/^[;#]/ && NF' "$1"
+    awk '/^[ \t]*\[/ { planned = /^[ \t]*\[experiment\]/ } !planned && !/^[ \t]*[;#]/ && NF' "$1"
     shift
     printf '%s\n' "$@"
 }
@@ -208,7 +210,7 @@ to_go() { # SECONDS_SPENT RUNS_DONE RUNS_LEFT
 # Runs what has no results yet, or only those of other settings. A run counts when its results are
 # whole.
 run_planned() { # CONFIG RESULTS_DIR ONLY SETS_ARRAY_NAME
-    local config=$1 results=$2 only=$3 line id label parts chosen text i start=$SECONDS
+    local config=$1 results=$2 only=$3 line id label parts chosen text i asked=0 start=$SECONDS
     local -n sets_=$4
     local plan=() todo=()
     text=$(python3 -B "$TERN_ROOT/cmake/verbs/compare.py" plan "$config") || exit 2
@@ -216,11 +218,16 @@ run_planned() { # CONFIG RESULTS_DIR ONLY SETS_ARRAY_NAME
     for line in "${plan[@]}"; do
         IFS=$'\t' read -r -a parts <<<"$line"
         [[ ${parts[1]} == *"$only"* ]] || continue
+        asked=$((asked + 1))
         chosen=("${parts[@]:3}" "federation.seed=${parts[2]}" "${sets_[@]}")
         [ -s "$results/${parts[0]}.json" ] &&
             settings_of_run "$config" "${chosen[@]}" | cmp -s - "$results/${parts[0]}.settings" ||
             todo+=("$line")
     done
+    [ "$asked" -gt 0 ] || {
+        warn "no run of $config has '$only' in its label"
+        exit 4
+    }
     for i in "${!todo[@]}"; do
         IFS=$'\t' read -r -a parts <<<"${todo[i]}"
         id=${parts[0]} label=${parts[1]}

@@ -210,6 +210,16 @@ class Experiment(unittest.TestCase):
         config = self.planned("float32 | codec.codec=float32", "3lc | codec.codec=3lc:s=1")
         out = self.run_to_end(config, "--keep", "runs", "--only", "float")
         self.assertIn("not run, or not with every seed: 3lc", out)
+        self.refused("no run of", config, "--keep", "runs", "--only", "zzz", code=4)
+
+    def test_a_plan_is_found_as_the_programs_find_it(self):
+        path = self.planned("a | codec.codec=float32")
+        text = path.read_text()
+        for header in ("  [experiment]", "\t[experiment] ; of codecs"):
+            path.write_text(text.replace("[experiment]", header))
+            out = self.run_to_end(path, "--keep", "runs")
+            self.assertIn("runs done", out)
+        self.assertIn("0 runs done, 2 were there before", out)  # the header is none of the settings
 
     def test_a_plan_that_makes_no_sense_is_refused(self):
         for run, why in (("a | codec=3lc", "'codec=3lc' is not section.key=value"),
@@ -218,6 +228,8 @@ class Experiment(unittest.TestCase):
                          ("a\nruns = b | codec.codec=3lc", "'runs' is none of seeds"),
                          ("a\nseeds = 1 1", "seeds are different whole numbers"),
                          ("a\ntargets = high", "targets are accuracies"),
+                         ("a\ntargets = 0.5 nan", "targets are accuracies"),
+                         ("a\nbandwidths = inf", "bandwidths are Mbit/s"),
                          ("a\ngroups = none", "groups names 'none'")):
             self.refused(why, self.planned(run), "--keep", "runs")
         plan = self.planned("a")

@@ -1,4 +1,5 @@
 """Reads the [experiment] section of an experiment's file."""
+import math
 import re
 import sys
 
@@ -78,7 +79,8 @@ class Plan:
             numbers = [float(word) for word in value.split()]
         except ValueError:
             numbers = []
-        if not numbers or min(numbers) <= 0 or (key == "device_second" and len(numbers) > 1):
+        sound = all(math.isfinite(number) and number > 0 for number in numbers)
+        if not numbers or not sound or (key == "device_second" and len(numbers) > 1):
             self.wrong(number, "%s are %s, not '%s'" % (key, what, value))
         setattr(self, key, numbers[0] if key == "device_second" else numbers)
 
@@ -137,16 +139,30 @@ def seconds(text):
     return float(found.group(1)) * DURATIONS[found.group(2)] if found else 0.0
 
 
+def header(line):
+    """The name of the section that starts here, as the programs read it; None for other lines."""
+    line = line.strip()
+    return line[1:].partition("]")[0] if line.startswith("[") else None
+
+
+def lines(path):
+    with open(path, encoding="utf-8-sig", errors="surrogateescape") as file:
+        yield from enumerate(file, 1)
+
+
+def has_section(path, wanted):
+    return any(header(line) == wanted for _, line in lines(path))
+
+
 def section(path, wanted):
     """(line number, key, value) of one section of an INI file; keys may repeat."""
     inside = False
-    with open(path, encoding="utf-8") as file:
-        for number, line in enumerate(file, 1):
-            line = line.strip()
-            if line.startswith("["):
-                inside = line == "[%s]" % wanted
-            elif inside and line and line[0] not in ";#":
-                key, equals, value = line.partition("=")
-                if not equals:
-                    sys.exit("%s:%d: '%s' is not key = value" % (path, number, line))
-                yield number, key.strip(), value.strip()
+    for number, line in lines(path):
+        line = line.strip()
+        if header(line) is not None:
+            inside = header(line) == wanted
+        elif inside and line and line[0] not in ";#":
+            key, equals, value = line.partition("=")
+            if not equals:
+                sys.exit("%s:%d: '%s' is not key = value" % (path, number, line))
+            yield number, key.strip(), value.strip()
