@@ -185,7 +185,7 @@ struct tern_service {
     uint32_t client_capacity;
     uint64_t *eligible; // scratch of client_capacity ids
 
-    struct delta *deltas; // by version - 1
+    struct delta *deltas; // by version - 1, up to the present one
     uint32_t delta_capacity;
     struct tern_db_download snapshot; // of the present version; size 0 = not made
     struct own_replicas *own_replicas;

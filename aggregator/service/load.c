@@ -126,23 +126,30 @@ enum tern_result tern_service_reload_clients(struct tern_service *service)
 
 // --- Versions
 
+static enum tern_result make_delta_room(struct tern_service *service, uint32_t version)
+{
+    if (version <= service->delta_capacity) {
+        return TERN_OK;
+    }
+    uint32_t capacity = service->delta_capacity == 0 ? 64 : service->delta_capacity;
+    while (capacity < version) {
+        capacity *= 2;
+    }
+    struct delta *deltas = realloc(service->deltas, capacity * sizeof deltas[0]);
+    if (deltas == NULL) {
+        return TERN_ERR_NO_MEMORY;
+    }
+    memset(deltas + service->delta_capacity, 0,
+           (capacity - service->delta_capacity) * sizeof deltas[0]);
+    service->deltas = deltas;
+    service->delta_capacity = capacity;
+    return TERN_OK;
+}
+
 enum tern_result remember_delta(struct tern_service *service, uint32_t version,
                                 const struct tern_db_download *download)
 {
-    if (version > service->delta_capacity) {
-        uint32_t capacity = service->delta_capacity == 0 ? 64 : service->delta_capacity;
-        while (capacity < version) {
-            capacity *= 2;
-        }
-        struct delta *deltas = realloc(service->deltas, capacity * sizeof deltas[0]);
-        if (deltas == NULL) {
-            return TERN_ERR_NO_MEMORY;
-        }
-        memset(deltas + service->delta_capacity, 0,
-               (capacity - service->delta_capacity) * sizeof deltas[0]);
-        service->deltas = deltas;
-        service->delta_capacity = capacity;
-    }
+    TERN_TRY(make_delta_room(service, version));
     struct delta *delta = &service->deltas[version - 1];
     memcpy(delta->sha256, download->sha256, TERN_SHA256_SIZE);
     delta->size = download->size;
@@ -155,6 +162,8 @@ static enum tern_result load_deltas(struct tern_service *service)
     uint32_t keep = service->config.limits.keep_versions;
     uint32_t version = service->merge.version;
     uint32_t first = version > keep ? version - keep + 1 : 1;
+    // There may be none of them: a bound of bytes is kept by forgetting deltas.
+    TERN_TRY(make_delta_room(service, version));
     if (service->deltas != NULL) {
         memset(service->deltas, 0, service->delta_capacity * sizeof service->deltas[0]);
     }

@@ -536,6 +536,50 @@ static void test_ways_outlast_what_is_forgotten(void **state)
     assert_int_equal(searches(), before + 3);
 }
 
+// So few bytes that, where the newest version is kept whole, not one of the trunk's deltas is:
+// after a restart, and a round later, who is behind is led from the seed or by a snapshot.
+static void expect_ways_without_deltas(enum tern_downloads_plan plan)
+{
+    static const uint8_t unknown[TERN_SHA256_SIZE] = {9};
+    static uint8_t replica[TERN_SHA256_SIZE];
+    static float weights[COUNT];
+    harness.config.downloads.plan = plan;
+    harness.config.limits.replica_bytes = 1;
+    assert_int_equal(tern_codec_parse("float32", &harness.config.codec_down, NULL), TERN_OK);
+    harness_restart(&harness);
+    run_rounds(6);
+    const struct tern_db_version old = newest_version();
+    for (int i = 0; i < 12 && totals().whole_bytes == 0; i++) {
+        run_rounds(1);
+        ask_plainly(busy, newest_version().replica); // it leaves the one that it trained from
+    }
+    assert_true(totals().whole_bytes > 0);
+    harness_restart(&harness);
+    for (int i = 0; i < 2; i++) {
+        const uint8_t *held[] = {seed_id, old.replica, unknown, newest_version().replica};
+        for (size_t j = 0; j < sizeof held / sizeof held[0]; j++) {
+            tern_CheckinReply reply = ask_plainly(one, held[j]);
+            assert_true(reply.has_task);
+            if (j < 3) {
+                follow(&reply, replica, weights);
+            }
+        }
+        run_rounds(1);
+    }
+}
+
+static void test_the_trunk_without_its_deltas(void **state)
+{
+    (void)state;
+    expect_ways_without_deltas(TERN_DOWNLOADS_TRUNK);
+}
+
+static void test_own_ways_without_the_trunks_deltas(void **state)
+{
+    (void)state;
+    expect_ways_without_deltas(TERN_DOWNLOADS_CHEAPEST);
+}
+
 // Searches encode while everybody waits: names that a client makes up must not start any, and what
 // else it varies no more than a few.
 static void test_one_client_cannot_make_the_service_search_for_ever(void **state)
@@ -575,6 +619,8 @@ int main(void)
         TEST(test_nothing_leads_to_version_0_without_snapshots),
         TEST(test_bytes_are_counted),
         TEST(test_ways_outlast_what_is_forgotten),
+        TEST(test_the_trunk_without_its_deltas),
+        TEST(test_own_ways_without_the_trunks_deltas),
         TEST(test_a_version_that_is_gone_is_led_like_what_is_unknown),
         TEST(test_a_change_to_the_trunk_strands_nobody),
     };
