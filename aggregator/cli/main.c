@@ -11,6 +11,10 @@ static const struct tern_cli_option init_options[] = {
     {"seed", "N", "seed of initial weights, cohorts and batches (federation.seed)"},
     {0}};
 static const struct tern_cli_option state_options[] = {TERN_OPTION_STATE, {0}};
+static const struct tern_cli_option serve_options[] = {
+    TERN_OPTION_STATE,
+    {"check", NULL, "only check the settings, those of init included"},
+    {0}};
 static const struct tern_cli_option rounds_options[] = {
     TERN_OPTION_STATE,
     {"last", "N", "only the newest N rounds"},
@@ -65,7 +69,9 @@ static const char serve_help[] =
     "acknowledged is on disk, and the next start goes on from there.\n"
     "\n"
     "  tern-aggregator serve --config aggregator.ini\n"
-    "  tern-aggregator serve --state /var/lib/tern --set server.port=8443 --set round.rounds=100\n";
+    "  tern-aggregator serve --state /var/lib/tern --set server.port=8443 --set round.rounds=100\n"
+    "  tern-aggregator serve --check --config aggregator.ini   # looks at no state, starts "
+    "nothing\n";
 
 static const char status_help[] =
     "How good the model is, what a round costs on the wire, and what goes on.\n"
@@ -206,7 +212,7 @@ static const char prune_help[] =
 static const struct tern_cli_verb verbs[] = {
     {"init", "Make a state directory with a new federation", "", init_help, init_options, 0, 0,
      tern_cli_init},
-    {"serve", "Serve clients", "", serve_help, state_options, 0, 0, tern_cli_serve},
+    {"serve", "Serve clients", "", serve_help, serve_options, 0, 0, tern_cli_serve},
     {"status", "Show accuracy, bytes per round and what goes on", "", status_help, state_options, 0,
      0, tern_cli_status},
     {"clients", "List the clients", "", clients_help, state_options, 0, 0, tern_cli_clients},

@@ -4,6 +4,7 @@
 
 #include "admin/admin.h"
 #include "cli/service_config.h"
+#include "cli/starting_model.h"
 #include "cli/state.h"
 #include "codec/container.h"
 #include "hosted/files.h"
@@ -120,9 +121,23 @@ static int check_files(const struct serving *serving)
 }
 
 // A client whose update is refused for its size trains again in vain, round after round.
-static int check_body_limit(struct serving *serving)
+static int check_update_size(const struct serving *serving, const struct tern_model *model,
+                             const char *spec)
 {
     const struct tern_aggregator_settings *s = serving->settings;
+    const size_t needed =
+        tern_container_bound(&serving->config.codec_up, model) + TERN_WIRE_OVERHEAD;
+    if (needed <= s->limits_body_bytes) {
+        return TERN_EXIT_OK;
+    }
+    return tern_cli_fail(serving->cli, TERN_ERR_CONFIG,
+                         "limits.body_bytes = %llu is too small for an update of %s under "
+                         "codec.codec = %s; set it to %zu or more",
+                         (unsigned long long)s->limits_body_bytes, spec, s->codec_codec, needed);
+}
+
+static int check_body_limit(struct serving *serving)
+{
     struct tern_db_federation federation;
     static struct tern_model model;
     enum tern_result result = tern_db_federation(serving->db, &federation);
@@ -133,15 +148,7 @@ static int check_body_limit(struct serving *serving)
     if (result != TERN_OK) {
         return TERN_EXIT_OK; // starting the service says better what is wrong
     }
-    size_t needed = tern_container_bound(&serving->config.codec_up, &model) + TERN_WIRE_OVERHEAD;
-    if (needed <= s->limits_body_bytes) {
-        return TERN_EXIT_OK;
-    }
-    return tern_cli_fail(serving->cli, TERN_ERR_CONFIG,
-                         "limits.body_bytes = %llu is too small for an update of %s under "
-                         "codec.codec = %s; set it to %zu or more",
-                         (unsigned long long)s->limits_body_bytes, federation.model_spec,
-                         s->codec_codec, needed);
+    return check_update_size(serving, &model, federation.model_spec);
 }
 
 static int open_store(struct serving *serving)
@@ -343,8 +350,28 @@ static int last_code(const struct serving *serving)
     return tern_cli_fail(serving->cli, TERN_ERR_IO, "%s", why);
 }
 
+// What init and serve would refuse of the settings alone.
+static int check_settings(struct tern_cli *cli)
+{
+    static struct tern_starting_model start;
+    struct serving serving = {.cli = cli, .settings = tern_state_settings(cli), .lock = -1};
+    struct tern_db_federation federation = {.seed = serving.settings->federation_seed};
+    int code = tern_cli_fill_service(cli, serving.settings, &serving.config);
+    code = code == TERN_EXIT_OK
+               ? tern_starting_model_make(cli, serving.settings->federation_model,
+                                          serving.settings->tensors_rules, &start, &federation)
+               : code;
+    code = code == TERN_EXIT_OK ? check_update_size(&serving, &start.model, federation.model_spec)
+                                : code;
+    tern_starting_model_free(&start);
+    return code;
+}
+
 int tern_cli_serve(struct tern_cli *cli)
 {
+    if (tern_cli_flag(cli, "check")) {
+        return check_settings(cli);
+    }
     struct serving serving = {.cli = cli, .settings = tern_state_settings(cli), .lock = -1};
     sigset_t signals = block_signals();
     int code = start_all(&serving);

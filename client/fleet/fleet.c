@@ -332,3 +332,16 @@ enum tern_result tern_fleet_run(const struct tern_fleet_run *run,
     close_all(&fleet);
     return TERN_OK;
 }
+
+enum tern_result tern_fleet_check(const struct tern_fleet_settings *settings, char why[512])
+{
+    struct fleet fleet = {.settings = settings, .why = why};
+    snprintf(why, 512, "%s", tern_result_sentence(TERN_ERR_NO_MEMORY));
+    enum tern_result result = load_data(&fleet);
+    for (uint32_t i = 1; result == TERN_OK && i <= settings->fleet_clients; i++) {
+        result = tern_member_check(settings, i, why);
+    }
+    tern_partition_free(&fleet.partition);
+    tern_data_close(&fleet.data);
+    return result;
+}

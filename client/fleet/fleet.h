@@ -23,4 +23,9 @@ struct tern_fleet_run {
 TERN_MUST_USE enum tern_result tern_fleet_run(const struct tern_fleet_run *run,
                                               struct tern_fleet_results *results, char why[512]);
 
+// What tern_fleet_run() would refuse of the settings, before it asks the aggregator: opens the data
+// and shares it out. TERN_OK, or why says what is wrong.
+TERN_MUST_USE enum tern_result tern_fleet_check(const struct tern_fleet_settings *settings,
+                                                char why[512]);
+
 #endif

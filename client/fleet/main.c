@@ -59,6 +59,7 @@ static const struct tern_cli_option run_options[] = {
     {"results", "FILE", "write the results as flat JSON"},
     {"baseline", "FILE", "compare with the results of an earlier run"},
     {"no-table", NULL, "print no table at the end"},
+    {"check", NULL, "only check the settings and open the data"},
     {0},
 };
 
@@ -96,6 +97,10 @@ static int run(struct tern_cli *cli)
         .interrupted = &interrupted,
     };
     char why[512];
+    if (tern_cli_flag(cli, "check")) {
+        const enum tern_result sound = tern_fleet_check(&settings, why);
+        return sound == TERN_OK ? TERN_EXIT_OK : tern_cli_fail(cli, sound, "%s", why);
+    }
     if (settings.fleet_server[0] == '\0' || settings.fleet_join_code[0] == '\0') {
         return tern_cli_fail(cli, TERN_ERR_CONFIG,
                              "fleet.server and fleet.join_code must be set; see tern-fleet --help");

@@ -104,14 +104,24 @@ static void on_event(void *ctx, const struct tern_client_event *event)
 
 // --- Opening
 
-static enum tern_result read_storage(struct tern_member *member,
-                                     const struct tern_fleet_settings *settings, char why[512])
+static enum tern_result read_storage(const struct tern_fleet_settings *settings,
+                                     enum tern_error_storage *storage, char why[512])
 {
     const char *name = settings->fleet_error_buffer;
-    if (tern_error_storage_from_name(name, &member->error_storage) == TERN_OK) {
+    if (tern_error_storage_from_name(name, storage) == TERN_OK) {
         return TERN_OK;
     }
     snprintf(why, 512, "fleet.error_buffer '%s' is not one of float32, bfloat16, int8", name);
+    return TERN_ERR_CONFIG;
+}
+
+static enum tern_result check_store(const struct tern_fleet_settings *settings, char why[512])
+{
+    const char *store = settings->fleet_store;
+    if (strcmp(store, "memory") == 0 || strcmp(store, "files") == 0) {
+        return TERN_OK;
+    }
+    snprintf(why, 512, "fleet.store '%s' is not one of memory, files", store);
     return TERN_ERR_CONFIG;
 }
 
@@ -120,13 +130,10 @@ static enum tern_result open_store(struct tern_member *member,
                                    struct tern_store *store, char why[512])
 {
     char path[512];
+    TERN_TRY(check_store(settings, why));
     if (strcmp(settings->fleet_store, "memory") == 0) {
         *store = tern_memory_store_port(&member->memory);
         return TERN_OK;
-    }
-    if (strcmp(settings->fleet_store, "files") != 0) {
-        snprintf(why, 512, "fleet.store '%s' is not one of memory, files", settings->fleet_store);
-        return TERN_ERR_CONFIG;
     }
     if (tern_file_make_folders(settings->fleet_state_dir, 0700) != TERN_OK) {
         snprintf(why, 512, "cannot make the directory '%s'", settings->fleet_state_dir);
@@ -136,6 +143,16 @@ static enum tern_result open_store(struct tern_member *member,
     TERN_TRY(tern_file_store_open(&member->files, path, why));
     *store = tern_file_store_port(member->files);
     return TERN_OK;
+}
+
+enum tern_result tern_member_check(const struct tern_fleet_settings *settings, uint32_t number,
+                                   char why[512])
+{
+    struct tern_device device;
+    enum tern_error_storage storage;
+    TERN_TRY(tern_device_make(settings, number, &device, why));
+    TERN_TRY(read_storage(settings, &storage, why));
+    return check_store(settings, why);
 }
 
 // What the files have counted so far is not of this run.
@@ -178,7 +195,7 @@ enum tern_result tern_member_open(struct tern_member *member,
         TERN_TRY(tern_device_make(settings, member->number, &member->device, why));
         member->clock.speed = member->device.speed;
     }
-    TERN_TRY(read_storage(member, settings, why));
+    TERN_TRY(read_storage(settings, &member->error_storage, why));
     TERN_TRY(open_store(member, settings, &config.ports.store, why));
     const struct tern_curl_config transport = {.server = settings->fleet_server,
                                                .ca_file = settings->fleet_ca};

@@ -58,6 +58,11 @@ struct tern_member {
     bool started;
 };
 
+// What tern_member_open() would refuse of the settings of client `number`, whoever the aggregator
+// is. TERN_ERR_CONFIG with `why`
+TERN_MUST_USE enum tern_result tern_member_check(const struct tern_fleet_settings *settings,
+                                                 uint32_t number, char why[512]);
+
 // Prepares a client and enrols it, unless it joins later or its files say that it is enrolled
 // already. *member is zeroed but for number and evaluator. why says what failed and what to do.
 // Errors of tern_client_init(), tern_client_identify() and tern_client_enroll()

@@ -21,7 +21,7 @@ A CONFIG.ini with a section [experiment] plans many federations: one per run and
 one after the other, and a table of them all at the end. Results of single runs are kept in
 build/experiments/CONFIG (or --keep DIR), each beside the settings that it was made with; a run whose
 results are there with the same settings is not run again, so an interrupted comparison goes on where
-it stopped. Programs are not compared: remove the folder after a change of code.
+it stopped. The settings of all are checked before the first. Programs are not compared: remove the folder after a change of code.
 
   --only TEXT          only the runs whose label contains TEXT (the table shows all there are)
   --markdown, --svg    the table for a page, and a picture of accuracy against bytes
@@ -207,10 +207,22 @@ to_go() { # SECONDS_SPENT RUNS_DONE RUNS_LEFT
     fi
 }
 
+# Refuses what the programs would refuse of a run's settings when its turn comes, hours from now.
+check_run() { # LABEL CONFIG OVERRIDE...
+    local label=$1 options=(--config "$2") override
+    shift 2
+    for override in "$@"; do
+        options+=(--set "$override")
+    done
+    "$TERN_BUILD/bin/tern-aggregator" serve --check "${options[@]}" &&
+        "$TERN_BUILD/bin/tern-fleet" run --check "${options[@]}" ||
+        usage_error "the run '$label' cannot be made; no run was started"
+}
+
 # Runs what has no results yet, or only those of other settings. A run counts when its results are
 # whole.
 run_planned() { # CONFIG RESULTS_DIR ONLY SETS_ARRAY_NAME
-    local config=$1 results=$2 only=$3 line id label parts chosen text i asked=0 start=$SECONDS
+    local config=$1 results=$2 only=$3 line id label='' parts chosen text i asked=0 start=$SECONDS
     local -n sets_=$4
     local plan=() todo=()
     text=$(python3 -B "$TERN_ROOT/cmake/verbs/compare.py" plan "$config") || exit 2
@@ -228,6 +240,11 @@ run_planned() { # CONFIG RESULTS_DIR ONLY SETS_ARRAY_NAME
         warn "no run of $config has '$only' in its label"
         exit 4
     }
+    for line in "${todo[@]}"; do
+        IFS=$'\t' read -r -a parts <<<"$line"
+        [ "${parts[1]}" = "$label" ] || check_run "${parts[1]}" "$config" "${parts[@]:3}" "${sets_[@]}"
+        label=${parts[1]} # another seed changes nothing
+    done
     for i in "${!todo[@]}"; do
         IFS=$'\t' read -r -a parts <<<"${todo[i]}"
         id=${parts[0]} label=${parts[1]}

@@ -237,6 +237,18 @@ class Experiment(unittest.TestCase):
         self.refused("--baseline is for one run", plan, "--baseline", "run.json")
         self.refused("for a file with [experiment]", self.config(), "--only", "a")
 
+    def test_every_run_is_checked_before_the_first(self):
+        for bad, why in (("codec.codec=4lc", "codec.codec = 4lc"),
+                         ("train.steps=3", "there is no key 'steps' in section [train]"),
+                         ("federation.model=mlp:256", "model 'mlp:256' is none of"),
+                         ("fleet.store=tape", "fleet.store 'tape'"),
+                         ("fleet.away=9:1-2", "fleet.away '9:1-2' is not a list"),
+                         ("data.source=tape", "no data of the kind 'tape'")):
+            plan = self.planned("good", "bad | " + bad)
+            self.refused(why, plan, "--keep", "runs")
+            self.refused("the run 'bad' cannot be made; no run was started", plan, "--keep", "runs")
+            self.assertEqual(list((self.folder / "runs").iterdir()), [])
+
     def test_damaged_results_are_named(self):
         plan = self.planned("float32 | codec.codec=float32")
         self.run_to_end(plan, "--keep", "runs")
