@@ -58,6 +58,32 @@ static enum tern_result keep_part(const struct tern_data_spec *spec, struct tern
     return result;
 }
 
+// Where a file or folder is missing, or something else than it stands behind the colon.
+static enum tern_result refuse_path(const struct tern_data_spec *spec, const char *kind, bool file,
+                                    const char *options)
+{
+    return file ? tern_spec_refuse(spec, TERN_ERR_CONFIG,
+                                   "names no file or folder: write %s:PATH%s, or set data.dir "
+                                   "(--data-dir of ./tern experiment)",
+                                   kind, options[0] != '\0' ? ",..." : "")
+                : tern_spec_refuse(spec, TERN_ERR_CONFIG,
+                                   "takes options only, no file: %s:key=value", kind);
+}
+
+static enum tern_result refuse_kind(const struct tern_data_spec *spec)
+{
+    const size_t len = strcspn(spec->kind, ",");
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        if (spec->kind[len] == ',' && strlen(kinds[i].name) == len &&
+            memcmp(spec->kind, kinds[i].name, len) == 0) {
+            return refuse_path(spec, kinds[i].name, kinds[i].file, spec->kind + len);
+        }
+    }
+    return tern_spec_refuse(spec, TERN_ERR_CONFIG,
+                            "no data of the kind '%s'; known: digits, idx, cifar10, csv",
+                            spec->kind);
+}
+
 static enum tern_result open_kind(struct tern_data_spec *spec,
                                   const struct tern_data_limits *limits, struct tern_data *data)
 {
@@ -66,17 +92,12 @@ static enum tern_result open_kind(struct tern_data_spec *spec,
             continue;
         }
         if (kinds[i].file != (spec->path[0] != '\0')) {
-            return tern_spec_refuse(spec, TERN_ERR_CONFIG,
-                                    kinds[i].file ? "names no file or folder, as in %s:PATH"
-                                                  : "takes options only, no file: %s:key=value",
-                                    spec->kind);
+            return refuse_path(spec, spec->kind, kinds[i].file, "");
         }
         TERN_TRY(kinds[i].open(spec, limits, data));
         return kinds[i].parts ? TERN_OK : keep_part(spec, data);
     }
-    return tern_spec_refuse(spec, TERN_ERR_CONFIG,
-                            "no data of the kind '%s'; known: digits, idx, cifar10, csv",
-                            spec->kind);
+    return refuse_kind(spec);
 }
 
 enum tern_result tern_dataset_open_part(const char *text, const struct tern_data_limits *limits,
