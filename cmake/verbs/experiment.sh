@@ -21,7 +21,8 @@ A CONFIG.ini with a section [experiment] plans many federations: one per run and
 one after the other, and a table of them all at the end. Results of single runs are kept in
 build/experiments/CONFIG (or --keep DIR), each beside the settings that it was made with; a run whose
 results are there with the same settings is not run again, so an interrupted comparison goes on where
-it stopped. The settings of all are checked before the first. Programs are not compared: remove the folder after a change of code.
+it stopped. The settings of all are checked before the first. Programs are not compared: remove the
+folder after a change of code.
 
   --only TEXT          only the runs whose label contains TEXT (the table shows all there are)
   --markdown, --svg    the table for a page, and a picture of accuracy against bytes
