@@ -2,6 +2,8 @@
  *
  *   cc -std=c99 -O2 -shared -fPIC $(pkg-config --cflags tern) softmax_library.c -o softmax.so -lm
  *
+ * with the package tern-dev, which has the header; else with -I client of Tern's sources.
+ *
  *   [client]
  *   trainer = library
  *   trainer_library = /opt/trainers/softmax.so
@@ -49,47 +51,78 @@ static uint32_t get_be32(const unsigned char *bytes)
     return (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
 }
 
-/* Reads what follows an IDX header of `dims` sizes; NULL when it is not there whole. */
-static unsigned char *read_idx(const char *folder, const char *name, uint32_t dims, uint32_t *sizes)
+/* Reads what follows an IDX header of `dims` sizes; NULL with a sentence when it cannot. */
+static unsigned char *read_open(FILE *file, uint32_t dims, uint32_t *sizes, const char **wrong)
 {
-    char path[512];
     unsigned char header[16];
     unsigned char *bytes = NULL;
     size_t total = 1;
     uint32_t i;
-    FILE *file;
-    snprintf(path, sizeof path, "%s/%s-ubyte", folder, name);
-    file = fopen(path, "rb");
-    if (file == NULL) {
+    *wrong = "is no IDX file of bytes with as many sizes as its name says";
+    if (fread(header, 4 + 4 * dims, 1, file) != 1 || header[2] != 8 || header[3] != dims) {
         return NULL;
     }
-    if (fread(header, 4 + 4 * dims, 1, file) == 1 && header[2] == 8 && header[3] == dims) {
-        for (i = 0; i < dims; i++) {
-            sizes[i] = get_be32(header + 4 + 4 * i);
-            total *= sizes[i] <= EXAMPLES_MAX ? sizes[i] : 0;
-        }
-        bytes = total > 0 ? malloc(total) : NULL;
+    for (i = 0; i < dims; i++) {
+        sizes[i] = get_be32(header + 4 + 4 * i);
+        total *= sizes[i] <= EXAMPLES_MAX ? sizes[i] : 0;
     }
+    bytes = total > 0 ? malloc(total) : NULL;
+    *wrong = "has a size that is 0 or too large";
     if (bytes != NULL && fread(bytes, total, 1, file) != 1) {
+        *wrong = "ends too early: copy it again";
         free(bytes);
         bytes = NULL;
     }
-    fclose(file);
     return bytes;
 }
 
-static int read_part(const char *folder, const char *name, struct part *part)
+static unsigned char *read_idx(const char *folder, const char *name, uint32_t dims, uint32_t *sizes,
+                               char *why, size_t why_size)
+{
+    char path[512];
+    unsigned char *bytes = NULL;
+    const char *wrong = "is not there; trainer_options names a folder with the four IDX files";
+    FILE *file;
+    snprintf(path, sizeof path, "%s/%s-ubyte.gz", folder, name);
+    file = fopen(path, "rb");
+    if (file != NULL) {
+        wrong = "is there as .gz alone: unpack it (gunzip -k)";
+        fclose(file);
+    }
+    snprintf(path, sizeof path, "%s/%s-ubyte", folder, name);
+    file = fopen(path, "rb");
+    if (file != NULL) {
+        bytes = read_open(file, dims, sizes, &wrong);
+        fclose(file);
+    }
+    if (bytes == NULL) {
+        snprintf(why, why_size, "%s %s", path, wrong);
+    }
+    return bytes;
+}
+
+static int read_part(const char *folder, const char *name, struct part *part, char *why,
+                     size_t why_size)
 {
     char file[64];
     uint32_t sizes[3] = {0, 0, 0};
     uint32_t labels = 0;
     snprintf(file, sizeof file, "%s-images-idx3", name);
-    part->images = read_idx(folder, file, 3, sizes);
+    part->images = read_idx(folder, file, 3, sizes, why, why_size);
+    if (part->images == NULL) {
+        return 0;
+    }
     snprintf(file, sizeof file, "%s-labels-idx1", name);
-    part->labels = read_idx(folder, file, 1, &labels);
+    part->labels = read_idx(folder, file, 1, &labels, why, why_size);
+    if (part->labels == NULL) {
+        return 0;
+    }
     part->count = sizes[0];
     part->pixels = sizes[1] * sizes[2];
-    return part->images != NULL && part->labels != NULL && labels == sizes[0];
+    if (labels != sizes[0]) {
+        snprintf(why, why_size, "%s/%s: there are not as many labels as images", folder, name);
+    }
+    return labels == sizes[0];
 }
 
 static int fits(const struct trainer *trainer, const struct part *part)
@@ -146,16 +179,18 @@ static int open_trainer(const struct tern_trainer_model *model, const char *opti
     }
     if (!take_model(trainer, model)) {
         wrong = "the model is no softmax:PIXELS-CLASSES";
-    } else if (!read_part(options, "train", &trainer->train) ||
-               !read_part(options, "t10k", &trainer->test)) {
-        wrong = "trainer_options names no folder with the four IDX files";
+    } else if (!read_part(options, "train", &trainer->train, why, why_size) ||
+               !read_part(options, "t10k", &trainer->test, why, why_size)) {
+        wrong = why;
     } else if (!fits(trainer, &trainer->train) || !fits(trainer, &trainer->test)) {
-        wrong = "the images or labels are not the model's";
+        wrong = "the images or labels are not the model's: see softmax:PIXELS-CLASSES";
     } else if ((trainer->velocity = calloc(trainer->count, sizeof(float))) == NULL) {
         wrong = "no memory";
     }
     if (wrong != NULL) {
-        snprintf(why, why_size, "%s", wrong);
+        if (wrong != why) {
+            snprintf(why, why_size, "%s", wrong);
+        }
         close_trainer(trainer);
         return TERN_TRAINER_FAILED;
     }

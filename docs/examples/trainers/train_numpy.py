@@ -7,6 +7,7 @@ Set it up on the client:
     trainer_command = python3 /opt/trainers/train_numpy.py --data /srv/digits
 """
 import argparse
+import sys
 
 import numpy
 
@@ -62,8 +63,22 @@ def batches(count, size, steps, rng):
         at += size
 
 
+def fitting_model(path, images, labels):
+    """The model, when it is one for these examples; else says which would be."""
+    model = load_model(path)
+    if any(not name.startswith("fc") for name in model):
+        sys.exit("this trainer is for models mlp:PIXELS-HIDDEN-CLASSES")
+    sizes = [model[f"{name}.weight"].shape[0] for name in layers(model)]
+    pixels, classes = images.shape[1], int(labels.max()) + 1
+    if model[f"{layers(model)[0]}.weight"].shape[1] != pixels or sizes[-1] < classes:
+        hidden = "".join(f"{size}-" for size in sizes[:-1])
+        fits = f"{'mlp' if hidden else 'softmax'}:{pixels}-{hidden}{max(sizes[-1], classes)}"
+        sys.exit(f"images of {pixels} pixels in {classes} classes need a model such as {fits}")
+    return model
+
+
 def train(task, images, labels):
-    model, base = load_model(task["model"]), load_model(task["base"])
+    model, base = fitting_model(task["model"], images, labels), load_model(task["base"])
     velocity = {name: numpy.zeros_like(values) for name, values in model.items()}
     rng = numpy.random.default_rng(task["seed"])
     losses = []
@@ -81,7 +96,8 @@ def train(task, images, labels):
 
 
 def evaluate(task, images, labels):
-    loss, _, right = score(forward(load_model(task["model"]), images)[-1], labels)
+    model = fitting_model(task["model"], images, labels)
+    loss, _, right = score(forward(model, images)[-1], labels)
     save_result(task["result"], num_examples=len(labels), loss=loss, accuracy=right / len(labels))
 
 

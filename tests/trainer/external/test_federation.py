@@ -61,6 +61,31 @@ def need(kind):
         skip(f"{PYTHON} has no {module} (Debian package python3-{module})")
 
 
+def refusal(client, model, *more):
+    done = subprocess.run([BIN / "tern-client", "train-check", model, "--config", client.config,
+                           *more], capture_output=True, text=True, check=False)
+    check(done.returncode in (1, 2), f"exit {done.returncode}")
+    return done.stdout + done.stderr
+
+
+def what_does_not_fit_is_said(client, kind):
+    if kind == "numpy":
+        said = refusal(client, "mlp:100-8-10")
+        check("need a model such as mlp:256-8-10" in said, said)
+        said = refusal(client, "softmax:256-9")
+        check("need a model such as softmax:256-10" in said, said)
+    if kind == "library":
+        folder = client.workspace.path / "odd data"
+        folder.mkdir()
+        options = "--set", f"client.trainer_options={folder}"
+        check("is not there" in refusal(client, "softmax:256-10", *options), "no folder")
+        images = folder / "train-images-idx3-ubyte"
+        (folder / "train-images-idx3-ubyte.gz").write_bytes(b"\x1f\x8b")
+        check("gunzip" in refusal(client, "softmax:256-10", *options), "packed")
+        images.write_bytes(bytes([0, 0, 8, 3, 0, 0, 0, 9, 0, 0, 0, 16, 0, 0, 0, 16, 1, 2, 3]))
+        check("ends too early" in refusal(client, "softmax:256-10", *options), "truncated")
+
+
 def train_check_says_ok(client, model):
     said = run(BIN / "tern-client", "train-check", model, "--config", client.config)
     check("train      ok" in said and "weights    ok" in said and "evaluate   ok" in said,
@@ -83,6 +108,7 @@ def test():
                    for i in range(TRAINERS)]
         evaluator = Client(workspace, aggregator, kind, "evaluator", 99, evaluator=True)
         train_check_says_ok(clients[0], model)
+        what_does_not_fit_is_said(clients[0], kind)
         processes = [client.start() for client in (*clients, evaluator)]
         for process in processes:
             check(process.wait(timeout=280) == 0, f"a client exited {process.returncode}")
