@@ -72,7 +72,8 @@ enum tern_result tern_regular_file_read(const char *path, size_t most, uint8_t *
     }
     if (fd < 0) {
         return tern_external_fail(why, TERN_ERR_IO, "%s cannot be opened: %s", name,
-                                  strerror(errno));
+                                  errno == ELOOP ? "it is a symbolic link, and none is followed"
+                                                 : strerror(errno));
     }
     enum tern_result result = TERN_OK;
     if (fstat(fd, &facts) != 0 || !S_ISREG(facts.st_mode)) {

@@ -1,4 +1,5 @@
 #include "external/trainer_result.h"
+#include "util/utf8.h"
 
 #include <cjson/cJSON.h>
 #include <inttypes.h>
@@ -8,6 +9,7 @@
 #include <string.h>
 
 #define RESULT_MAX 65536
+#define METRIC_NAME_MAX 65
 
 // --- Numbers that are possible
 // ------------------------------------------------------------------------
@@ -79,6 +81,17 @@ static enum tern_result take_whole(const cJSON *root, const char *key, uint32_t 
     return TERN_OK;
 }
 
+// Cut, and with nothing in it that a terminal obeys.
+static void take_name(const char *from, char name[METRIC_NAME_MAX])
+{
+    snprintf(name, METRIC_NAME_MAX, "%s", from);
+    const bool text = tern_utf8_is_text(name, strlen(name));
+    for (char *at = name; *at != '\0'; at++) {
+        const unsigned char byte = (unsigned char)*at;
+        *at = text || (byte >= 0x20 && byte < 0x7f) ? *at : '?';
+    }
+}
+
 static enum tern_result take_metrics(const cJSON *root, char metrics[TERN_TRAINER_METRICS_MAX],
                                      char *why)
 {
@@ -92,11 +105,13 @@ static enum tern_result take_metrics(const cJSON *root, char metrics[TERN_TRAINE
     cJSON_ArrayForEach(item, object)
     {
         char text[160];
-        const int size = snprintf(text, sizeof text, "%s%.64s=%.9g", len > 0 ? " " : "",
-                                  item->string, item->valuedouble);
+        char name[METRIC_NAME_MAX];
+        take_name(item->string, name);
+        const int size =
+            snprintf(text, sizeof text, "%s%s=%.9g", len > 0 ? " " : "", name, item->valuedouble);
         if (!cJSON_IsNumber(item)) {
-            return tern_external_fail(why, TERN_ERR_CORRUPT, "its metric \"%.64s\" is no number",
-                                      item->string);
+            return tern_external_fail(why, TERN_ERR_CORRUPT, "its metric \"%s\" is no number",
+                                      name);
         }
         if (size > 0 && len + (size_t)size < TERN_TRAINER_METRICS_MAX) {
             memcpy(metrics + len, text, (size_t)size + 1);
@@ -111,14 +126,20 @@ static enum tern_result parse(const char *path, cJSON **root, char *why)
     uint8_t *text = NULL;
     size_t len = 0;
     TERN_TRY(tern_regular_file_read(path, RESULT_MAX, &text, &len, why));
-    *root = cJSON_ParseWithLength((const char *)text, len);
+    const char *end = (const char *)text;
+    *root = cJSON_ParseWithLengthOpts((const char *)text, len, &end, 0);
+    const size_t read = (size_t)(end - (const char *)text);
+    const bool whole =
+        cJSON_IsObject(*root) && strspn((const char *)text + read, " \t\r\n") == len - read;
     free(text);
-    if (cJSON_IsObject(*root)) {
+    if (whole) {
         return TERN_OK;
     }
+    const bool object = cJSON_IsObject(*root);
     cJSON_Delete(*root);
     return tern_external_fail(why, TERN_ERR_CORRUPT,
-                              "result.json is not a JSON object (JSON knows no NaN)");
+                              object ? "result.json holds more than its JSON object"
+                                     : "result.json is not a JSON object (JSON knows no NaN)");
 }
 
 static enum tern_result take_train(const cJSON *root, uint32_t local_steps,

@@ -210,6 +210,10 @@ def facts(task):
                                                        "local_steps", "seed")})
 
 
+def colours(task):
+    train(task, metrics={"\x1b[31mred": 1, "gr\u00fcn": 2})
+
+
 def base_apart(task):
     assert task["base"] != task["model"]
     _, base = read_model(task["base"])
@@ -221,8 +225,9 @@ def base_apart(task):
 MODES = {
     "good": train, "huge": huge, "fifo": fifo, "link": link, "no_output": no_output,
     "no_result": no_result, "garbage": garbage, "hang": hang, "stubborn": stubborn, "flood": flood,
-    "quiet": quiet, "grandchild": grandchild, "own_files": own_files, "outlives": outlives, "lets_go": lets_go, "raises": raises,
-    "environment": environment, "facts": facts, "base_apart": base_apart,
+    "quiet": quiet, "grandchild": grandchild, "own_files": own_files,
+    "outlives": outlives, "lets_go": lets_go, "raises": raises,
+    "environment": environment, "facts": facts, "base_apart": base_apart, "colours": colours,
     "segfault": lambda task: os.kill(os.getpid(), signal.SIGSEGV),
     "renamed": lambda task: train(task, renamed),
     "left_out": lambda task: train(task, left_out),

@@ -204,6 +204,14 @@ static void the_task_is_told_exactly(void **state)
     assert_string_not_equal(strstr(tern_command_trainer_metrics(&trainer), "seed="), first);
 }
 
+static void names_that_a_terminal_obeys_are_masked(void **state)
+{
+    (void)state;
+    open_fake("colours", 20000);
+    expect_good();
+    assert_string_equal(tern_command_trainer_metrics(&trainer), "?[31mred=1 gr\303\274n=2");
+}
+
 static void half_floats_are_read(void **state)
 {
     (void)state;
@@ -281,7 +289,7 @@ static void every_bad_answer_is_named(void **state)
         {"cut", "not safetensors"},
         {"huge", "trained.safetensors has 8589934592 bytes"},
         {"fifo", "not a regular file"},
-        {"link", "trained.safetensors cannot be opened"},
+        {"link", "trained.safetensors cannot be opened: it is a symbolic link"},
         {"renamed", "'other' is not one of the model's"},
         {"left_out", "is not in what it wrote"},
         {"reshaped", "'fc1.weight' has the shape [5,3]; the model's is [3,5]"},
@@ -292,6 +300,10 @@ static void every_bad_answer_is_named(void **state)
         {"result '[]'", "not a JSON object"},
         {"result '{\"num_examples\": 7, \"loss\": 0.5'", "not a JSON object"},
         {"result '{\"num_examples\": 7, \"loss\": NaN}'", "JSON knows no NaN"},
+        {"result '{\"num_examples\": 7, \"loss\": 0.5} {}'", "more than its JSON object"},
+        {"result '{\"num_examples\": 7, \"loss\": 0.5}}'", "more than its JSON object"},
+        {"result '{\"num_examples\": 7, \"loss\": 1, \"metrics\": {\"\\u001b[1m\": []}}'",
+         "its metric \"?[1m\" is no"},
         {"result '{\"loss\": 0.5}'", "no number \"num_examples\""},
         {"result '{\"num_examples\": \"7\", \"loss\": 0.5}'", "no number \"num_examples\""},
         {"result '{\"num_examples\": 7}'", "no number \"loss\""},
@@ -583,6 +595,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
         TEST(a_good_answer_is_taken),
         TEST(the_task_is_told_exactly),
+        TEST(names_that_a_terminal_obeys_are_masked),
         TEST(half_floats_are_read),
         TEST(fewer_steps_may_be_done),
         TEST(a_start_ahead_is_the_model_and_the_base_is_apart),
