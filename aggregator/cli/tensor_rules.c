@@ -129,6 +129,18 @@ static size_t rule_length(const char *rules)
     return len;
 }
 
+static enum tern_result check_any_trains(const struct tern_model *model,
+                                         char why[TERN_TENSOR_RULES_WHY_MAX])
+{
+    for (uint32_t i = 0; i < model->tensor_count; i++) {
+        if (model->tensors[i].rule != TERN_RULE_SKIP) {
+            return TERN_OK;
+        }
+    }
+    snprintf(why, TERN_TENSOR_RULES_WHY_MAX, "every tensor is skipped: nothing would be trained");
+    return TERN_ERR_CONFIG;
+}
+
 enum tern_result tern_tensor_rules_apply(const char *rules, struct tern_model *model,
                                          char why[TERN_TENSOR_RULES_WHY_MAX])
 {
@@ -140,7 +152,7 @@ enum tern_result tern_tensor_rules_apply(const char *rules, struct tern_model *m
         const size_t len = rule_length(rules);
         TERN_TRY(apply_text(rules, len, model, decided, why));
         if (rules[len] == '\0') {
-            return TERN_OK;
+            return check_any_trains(model, why);
         }
         rules += len + 1;
     }

@@ -279,10 +279,29 @@ static bool all_spaces(const char *at, const char *end)
     return at == end;
 }
 
+// cJSON ends a text there.
+static bool holds_nul(const char *text, size_t len)
+{
+    static const char escape[] = "u0000";
+    for (size_t i = 0; i < len; i++) {
+        if (text[i] != '\\') {
+            continue;
+        }
+        i++; // what is escaped, be it a backslash
+        if (len - i >= sizeof escape - 1 && memcmp(text + i, escape, sizeof escape - 1) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static enum tern_result parse_json(const char *text, size_t len, cJSON **header,
                                    char why[TERN_SAFETENSORS_WHY_MAX])
 {
     const char *end = text;
+    if (holds_nul(text, len)) {
+        return corrupt(why, "the header holds \\u0000, at which a name would be cut");
+    }
     *header = cJSON_ParseWithLengthOpts(text, len, &end, 0);
     if (*header == NULL) {
         return corrupt(why, "the header is not JSON at byte %td of it", end - text);

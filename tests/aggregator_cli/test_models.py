@@ -195,6 +195,7 @@ def rules_name_the_model():
 
 def bad_rules_are_refused():
     for text, says in (("fc.bias", "'fc.bias' is no rule"), ("fc.bias: freeze", "is no rule"),
+                       ("*: skip", "every tensor is skipped"),
                        (": skip", "is no rule"), ("fc.bais: skip", "no tensor of the model matches"),
                        ("fc.bias: skip, x*: fuse", "'x*'")):
         refuse(st.make(GOOD), says, "--rules", text, code=USAGE)
@@ -269,6 +270,7 @@ def hostile_files_are_refused():
                             b'"data_offsets":[8,16]}}', data * 2), "two tensors are named 'w'"),
             (st.from_header(header().replace(b'"w"', b'"\xff"'), data), "not UTF-8"),
             (st.from_header(header().replace(b'"w"', b'"\\u001b"'), data), "control characters"),
+            (st.from_header(header().replace(b'"w"', b'"w\\u0000x"'), data), "would be cut"),
             (st.from_header(header().replace(b'"w"', b'""'), data), "cannot be part of a model"),
             (st.from_header(header().replace(b'"w"', b'"' + b"n" * 128 + b'"'), data),
              "longer than 127 bytes"),
