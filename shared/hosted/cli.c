@@ -247,6 +247,10 @@ static int run(struct parse *parse, int argc, char **argv)
     if (code != 0) {
         return code;
     }
+    if (parse->version && cli->verb != NULL && cli->argument_count > 0) {
+        return usage_error(cli, "--version is the program's and takes no value: '%s'",
+                           cli->arguments[0]);
+    }
     if (answer(parse)) {
         return TERN_EXIT_OK;
     }

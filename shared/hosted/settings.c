@@ -111,6 +111,29 @@ static bool is_foreign(const struct tern_settings *settings, const char *section
     return false;
 }
 
+// The section, of this program or another, that a wrong name may have meant; NULL: none is near.
+static const char *nearest_section(const struct tern_settings *settings, const char *section)
+{
+    const char *best = NULL;
+    size_t best_distance = strlen(section) / 3 + 2;
+    const char *const *foreign = settings->foreign_sections;
+    for (size_t i = 0; i < settings->count; i++) {
+        const size_t distance = edit_distance(section, settings->table[i].section);
+        if (distance < best_distance) {
+            best_distance = distance;
+            best = settings->table[i].section;
+        }
+    }
+    for (; foreign != NULL && *foreign != NULL; foreign++) {
+        const size_t distance = edit_distance(section, *foreign);
+        if (distance < best_distance) {
+            best_distance = distance;
+            best = *foreign;
+        }
+    }
+    return best;
+}
+
 // The setting of that name. section NULL: any; `matches` says how many settings have the key.
 static const struct tern_setting *find(const struct tern_settings *settings, const char *section,
                                        const char *key, size_t *matches)
@@ -143,14 +166,21 @@ static void append(char why[WHY_MAX], const char *format, ...)
 static void explain_unknown(const struct tern_settings *settings, const char *section,
                             const char *key, char why[WHY_MAX])
 {
-    if (section != NULL && !is_section(settings, section)) {
+    const bool strange = section != NULL && !is_section(settings, section);
+    const char *meant = strange ? nearest_section(settings, section) : section;
+    size_t matches = 0;
+    if (strange && meant != NULL && find(settings, meant, key, &matches) == NULL) {
+        append(why, "there is no section [%.60s]; did you mean [%s]?", section, meant);
+        return;
+    }
+    if (strange) {
         append(why, "there is no section [%.60s]", section);
     } else if (section != NULL) {
         append(why, "there is no key '%.60s' in section [%.60s]", key, section);
     } else {
         append(why, "there is no setting '%.60s'", key);
     }
-    const struct tern_setting *guess = nearest(settings, section, key);
+    const struct tern_setting *guess = nearest(settings, meant != NULL ? meant : section, key);
     if (guess != NULL) {
         append(why, "; did you mean '%s' in section [%s]?", guess->key, guess->section);
     } else {

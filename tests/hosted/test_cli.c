@@ -219,6 +219,10 @@ static void help_teaches(void **state)
     assert_non_null(strstr(got.out, "  --count N              how many to show\n"));
     got = run(&program, "tern-example --version");
     assert_string_equal(got.out, "tern-example " TERN_VERSION "\n");
+    got = run(&program, "tern-example show --version 3");
+    assert_int_equal(got.code, TERN_EXIT_USAGE);
+    assert_non_null(strstr(got.err, "--version is the program's and takes no value: '3'"));
+    assert_string_equal(got.out, "");
     got = run(&program, "tern-example --settings");
     assert_non_null(strstr(got.out, "[server]\n# TCP port to listen on."));
 }

@@ -180,6 +180,8 @@ static void mistakes_in_a_file_are_named(void **state)
                    "'deadline' in section [round]?");
     assert_refused("[srever]\nport = 1\n", "a.ini:2: there is no section [srever]; did you mean "
                                            "'port' in section [server]?");
+    assert_refused("[rounds]\ndeadlines = 1\n", "a.ini:2: there is no section [rounds]; did you "
+                                                "mean [round]?");
     assert_refused("[server]\nxyzzy = 1\n", "a.ini:2: there is no key 'xyzzy' in section [server]; "
                                             "tern-example --settings lists them all");
     assert_refused("port = 1\n", "a.ini:1: there is no section []; did you mean 'port' in section "
