@@ -23,6 +23,7 @@ const struct tern_strategy_parameter_entry tern_strategy_parameter_table[TERN_ST
         [TERN_STRATEGY_TAU] = {"tau", 1e-9, 1e3},
         [TERN_STRATEGY_TRIM] = {"trim", 0.0, 0.49},
         [TERN_STRATEGY_STALENESS_MAX] = {"staleness_max", 0.0, 1e6},
+        [TERN_STRATEGY_BOUNDED_STEPS] = {"bounded_steps", 0.0, 1.0},
 };
 
 const struct tern_strategy *tern_strategy_find(const char *name)
@@ -67,6 +68,50 @@ static struct kept_norm keep_norm(const struct tern_strategy_rule *rule, uint32_
     return kept;
 }
 
+// Of a norm, which is at least 1.
+static unsigned octave_of(uint64_t whole)
+{
+    unsigned octave = 0;
+    while (whole > 1 && octave < TERN_STRATEGY_OCTAVES - 1) {
+        whole /= 2;
+        octave++;
+    }
+    return octave;
+}
+
+// The highest octave that is summed as it is. Each update has one vote, whatever it claims of its
+// examples: fewer than half of them, however many steps they claim, cannot move the middle above
+// the others.
+static unsigned last_octave(const struct tern_strategy_totals *totals)
+{
+    uint32_t seen = 0;
+    if (!(totals->rule.parameters[TERN_STRATEGY_BOUNDED_STEPS] > 0.0F)) {
+        return TERN_STRATEGY_OCTAVES - 1;
+    }
+    for (unsigned i = 0; i < TERN_STRATEGY_OCTAVES - 3; i++) {
+        seen += totals->octaves[i].updates;
+        if (seen > totals->updates / 2) {
+            return i + 2;
+        }
+    }
+    return TERN_STRATEGY_OCTAVES - 1;
+}
+
+// Sum of num_examples * norm, where a norm beyond the last octave counts as that one's end. Whole
+// numbers up to the last line: where nothing is beyond, the bits are those without a bound.
+static double sum_of_norms(const struct tern_strategy_totals *totals)
+{
+    const unsigned last = last_octave(totals);
+    uint64_t whole = totals->norm_whole;
+    uint64_t part = totals->norm_part;
+    for (unsigned i = last + 1; i < TERN_STRATEGY_OCTAVES; i++) {
+        const struct tern_strategy_octave *beyond = &totals->octaves[i];
+        whole -= beyond->norm_whole - (beyond->num_examples << (last + 1));
+        part -= beyond->norm_part;
+    }
+    return (double)whole + (double)part / PARTS;
+}
+
 // The mean of the norms over this one. With equal steps exactly 1, so that the weight is exactly
 // FedAvg's.
 double tern_strategy_steps_factor(const struct tern_strategy_totals *totals, uint32_t local_steps)
@@ -74,7 +119,7 @@ double tern_strategy_steps_factor(const struct tern_strategy_totals *totals, uin
     if (!tern_strategy_normalises(&totals->rule) || totals->steps_min == totals->steps_max) {
         return 1.0;
     }
-    double sum = (double)totals->norm_whole + (double)totals->norm_part / PARTS;
+    double sum = sum_of_norms(totals);
     struct kept_norm own = keep_norm(&totals->rule, local_steps);
     return sum / (double)totals->num_examples / ((double)own.whole + (double)own.part / PARTS);
 }
@@ -147,6 +192,11 @@ enum tern_result tern_strategy_count(struct tern_strategy_totals *totals,
         struct kept_norm norm = keep_norm(&sums.rule, steps);
         fits = fits && add_product(&sums.norm_whole, n, norm.whole, EXACT_IN_DOUBLE) &&
                add_product(&sums.norm_part, n, norm.part, UINT64_MAX / 2);
+        struct tern_strategy_octave *octave = &sums.octaves[octave_of(norm.whole)];
+        octave->updates++;
+        octave->num_examples += n;
+        octave->norm_whole += n * norm.whole;
+        octave->norm_part += n * norm.part;
     }
     if (!fits) {
         return TERN_ERR_TOO_LARGE;

@@ -45,7 +45,10 @@ enum tern_strategy_parameter {
     TERN_STRATEGY_TAU,
     TERN_STRATEGY_TRIM,          // share of the updates cut off on each side
     TERN_STRATEGY_STALENESS_MAX, // versions
-    TERN_STRATEGY_PARAMETERS,    // how many
+    // 0 or 1: normalising, no update's norm of a_i counts for more than 4 to 8 times the middle one
+    // in what the others are scaled up to. Always 1 in new rounds; older ones do not record it.
+    TERN_STRATEGY_BOUNDED_STEPS,
+    TERN_STRATEGY_PARAMETERS, // how many
 };
 
 struct tern_strategy_parameter_entry {
@@ -84,16 +87,27 @@ struct tern_strategy_report {
     float step_norm;       // Euclidean norm of the change of the global model
 };
 
+// Updates whose norm of a_i is in [2^i, 2^(i + 1)): their number, examples, and sum of num_examples
+// * norm, which is kept to 2^-24: whole units, and 2^-24ths.
+struct tern_strategy_octave {
+    uint32_t updates;
+    uint64_t num_examples;
+    uint64_t norm_whole;
+    uint64_t norm_part;
+};
+
+#define TERN_STRATEGY_OCTAVES 48
+
 // Result of the first visit.
 struct tern_strategy_totals {
     struct tern_strategy_rule rule;
     uint32_t updates;
     uint64_t num_examples;
     uint64_t example_steps; // sum of num_examples * local_steps
-    // Sum of num_examples * norm of a_i, which is kept to 2^-24: whole units, and 2^-24ths. Only
-    // of a rule that normalises.
+    // Of a rule that normalises, else zeros: the sums over the octaves, then these, octaves[i].
     uint64_t norm_whole;
     uint64_t norm_part;
+    struct tern_strategy_octave octaves[TERN_STRATEGY_OCTAVES];
     uint32_t steps_min; // 0: no update yet
     uint32_t steps_max;
 };

@@ -38,10 +38,11 @@ def weighted_mean(updates, extra=lambda staleness: 1.0):
             for i in range(count)]
 
 
-def normalised_mean(updates, momentum, alpha, extra=lambda staleness: 1.0):
+def normalised_mean(updates, momentum, alpha, extra=lambda staleness: 1.0, bounded=False):
     total = sum(n for n, _, _, _ in updates)
     norms = [steps_norm(steps, momentum, alpha) for _, steps, _, _ in updates]
-    effective = sum(n / total * norm for (n, _, _, _), norm in zip(updates, norms))
+    most = 8 * 2 ** math.floor(math.log2(sorted(norms)[len(norms) // 2])) if bounded else math.inf
+    effective = sum(n / total * min(norm, most) for (n, _, _, _), norm in zip(updates, norms))
     count = len(updates[0][3])
     return [effective * sum(n / total * extra(s) * values[i] / norm
                             for (n, _, s, values), norm in zip(updates, norms))
@@ -51,8 +52,9 @@ def normalised_mean(updates, momentum, alpha, extra=lambda staleness: 1.0):
 class Mean:
     """FedAvg, FedProx and FedNova."""
 
-    def __init__(self, normalise=0, local_momentum=0.0, prox_mu=0.0, learning_rate=0.0):
+    def __init__(self, normalise=0, local_momentum=0.0, prox_mu=0.0, learning_rate=0.0, bounded=0):
         self.normalise = normalise
+        self.bounded = bounded
         self.momentum = local_momentum
         self.alpha = prox_mu * learning_rate
 
@@ -61,7 +63,7 @@ class Mean:
 
     def mean(self, updates):
         if self.normalise:
-            return normalised_mean(updates, self.momentum, self.alpha, self.extra)
+            return normalised_mean(updates, self.momentum, self.alpha, self.extra, self.bounded)
         return weighted_mean(updates, self.extra)
 
     def __call__(self, updates):

@@ -51,11 +51,13 @@ class Strategies:
         self.process.stdout.close()
 
 
-def random_round(rng, unequal_steps=True, stale=False):
+def random_round(rng, unequal_steps=True, stale=False, far_apart=False):
     updates = []
     for _ in range(rng.randint(1, 11)):
         values = [rng.choice([0.0, rng.gauss(0, 1), rng.gauss(0, 0.01)]) for _ in range(COUNT)]
         steps = rng.randint(1, 60) if unequal_steps else 20
+        if far_apart:
+            steps = rng.choice([steps + 9, steps + 9, 40 * steps])
         staleness = rng.randint(0, 10) if stale else 0
         updates.append((rng.randint(1, 5000), steps, staleness, values))
     return updates
@@ -113,6 +115,38 @@ class ReferenceTest(unittest.TestCase):
             plain = self.strategies.round(updates)
             self.strategies.begin("fednova", "local_momentum=0.9")
             self.assertEqual(self.strategies.round(updates), plain)
+
+    def test_bounded_steps(self):
+        for momentum in [0, 0.5, 0.9]:
+            parameters = f"local_momentum={momentum},bounded_steps="
+            for bounded in [0, 1]:
+                self.compare("fednova", ref.Mean(1, momentum, bounded=bounded),
+                             parameters + str(bounded), far_apart=True)
+            self.compare("fedprox", ref.Mean(1, momentum, 0.1, 0.1, bounded=1),
+                         f"normalise=1,{parameters}1,prox_mu=0.1", learning_rate=0.1,
+                         far_apart=True)
+            self.compare("fedbuff", ref.Buff(1, momentum, bounded=1),
+                         f"normalise=1,{parameters}1,staleness_max=10", stale=True, far_apart=True)
+
+    def test_a_bound_that_nobody_reaches_leaves_no_trace(self):
+        rng = random.Random(7)
+        for _ in range(20):
+            updates = [(n, 16 + steps, s, v) for n, steps, s, v in random_round(rng)]
+            found = set()
+            for bounded in [0, 1]:
+                self.strategies.begin("fednova", f"local_momentum=0,bounded_steps={bounded}")
+                found.add(tuple(self.strategies.round(updates)))
+            self.assertEqual(len(found), 1)
+
+    def test_one_that_claims_many_steps_moves_the_others_little(self):
+        for count in range(3, 12):
+            for examples in [10, 100, 100000]:
+                honest = [(100, 20, 0, [1.0] * COUNT)] * (count - 1)
+                liar = (examples, 1000000, 0, [0.0] * COUNT)
+                self.strategies.begin("fednova", "local_momentum=0,bounded_steps=1")
+                self.assertLess(self.strategies.round(honest + [liar])[0], 2.5)
+                self.strategies.begin("fednova", "local_momentum=0,bounded_steps=0")
+                self.assertGreater(self.strategies.round(honest + [liar])[0], 50)
 
     def test_norms_of_the_paper(self):
         for steps in [1, 2, 3, 10, 57]:
