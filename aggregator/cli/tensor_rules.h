@@ -15,8 +15,8 @@
 #define TERN_TENSOR_RULES_WHY_MAX 512
 
 // Sets the rule of every tensor of the model; a layout that was made before is void.
-// TERN_ERR_CONFIG  a rule is malformed, or its glob matches no tensor; why: a sentence. The model's
-//                  rules are then unspecified.
+// TERN_ERR_CONFIG  a rule is malformed, its glob matches no tensor, or every tensor is skipped;
+//                  why: a sentence. The model's rules are then unspecified.
 TERN_MUST_USE enum tern_result tern_tensor_rules_apply(const char *rules, struct tern_model *model,
                                                        char why[TERN_TENSOR_RULES_WHY_MAX]);
 
