@@ -78,6 +78,7 @@ static void add_row(const struct listing *listing, const struct tern_db_round *r
     tern_json_u64(row, "updates", round->applied);
     tern_json_u64(row, "attempts", round->attempts);
     tern_json_float(row, "mean_loss", round->mean_loss);
+    tern_json_float(row, "median_loss", round->median_loss);
     tern_json_float(row, "local_steps", round->local_steps);
     tern_json_float(row, "variance", round->variance);
     if (evaluated != NULL) {

@@ -4,7 +4,8 @@
 // tau = ceil(sqrt(F / F_0) tau_0), and gamma tau where that would not be fewer than before.
 //
 // The paper's intervals are of wall-clock time and F is measured on the data. Here they are
-// committed rounds, F is their mean training loss, and F_0 that of the first round.
+// committed rounds, F is the mean over them of the median of the clients' training losses, which no
+// single client decides, and F_0 the median of the first round.
 #include "rounds/policies.h"
 
 #include <math.h>

@@ -139,7 +139,7 @@ void tern_steps_course_add(struct tern_steps_course *course,
                            const struct tern_steps_round *round)
 {
     course->rounds++;
-    add_loss(course, settings, (double)round->mean_loss);
+    add_loss(course, settings, (double)round->loss);
     add_variance(course, settings, (double)round->variance, (double)round->local_steps);
 }
 

@@ -54,7 +54,7 @@ const char *tern_steps_policy_names(void);
 
 // A committed round.
 struct tern_steps_round {
-    float mean_loss;   // over its clients' local steps
+    float loss;        // the median of its clients', each the mean over its local steps
     float variance;    // of its updates: see tern_steps_variance(); 0 = not known
     float local_steps; // that its clients did, on average
 };

@@ -265,7 +265,7 @@ static enum tern_result commit_round(struct tern_service *service, uint64_t now)
     row->closed_ms = now;
     row->applied = report.updates;
     row->mean_loss = report.mean_loss;
-    measure_drift(service, &report);
+    TERN_TRY(measure_drift(service, &report));
     follow_round(service, row);
     TERN_TRY(tern_db_round_put(service->db, row));
     TERN_TRY(prune(service));

@@ -4,6 +4,7 @@
 
 #include "rounds/cohort.h"
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define UPLOAD_OTHER 600 // headers and records of an upload and its answer on an open connection
@@ -196,13 +197,14 @@ void spend_budget(struct client *client)
 void follow_round(struct tern_service *service, const struct tern_db_round *row)
 {
     const struct tern_steps_round done = {
-        .mean_loss = row->mean_loss, .variance = row->variance, .local_steps = row->local_steps};
+        .loss = row->median_loss, .variance = row->variance, .local_steps = row->local_steps};
     tern_steps_course_add(&service->course, &service->config.steps, &done);
 }
 
 void note_drift(struct client *client, const tern_Update *message, double sum_square)
 {
     client->drift = (struct drift){.square = sum_square,
+                                   .loss = message->loss,
                                    .num_examples = message->num_examples,
                                    .local_steps = message->local_steps};
 }
@@ -218,9 +220,39 @@ static double norm_of_mean(const struct tern_strategy_rule *rule,
     return plain ? (double)report->step_norm / (double)rule->server_learning_rate : (double)NAN;
 }
 
+static int compare_floats(const void *a, const void *b)
+{
+    const float *one = a;
+    const float *other = b;
+    return (*one > *other) - (*one < *other);
+}
+
+// Of the members that reported; of an even number, the lower of the middle two. Each has one vote,
+// whatever it says of its examples. 0 when all updates came late from other rounds.
+static enum tern_result measure_loss(struct tern_service *service)
+{
+    const struct tern_round_machine *machine = &service->machine;
+    uint32_t count = 0;
+    float *losses = malloc(((size_t)machine->member_count + 1) * sizeof losses[0]);
+    if (losses == NULL) {
+        return TERN_ERR_NO_MEMORY;
+    }
+    for (uint32_t i = 0; i < machine->member_count; i++) {
+        const struct tern_member *member = &machine->members[i];
+        if (member->state == TERN_MEMBER_REPORTED) {
+            losses[count++] = client_of(service, member->client)->drift.loss;
+        }
+    }
+    qsort(losses, count, sizeof losses[0], compare_floats);
+    service->row.median_loss = count > 0 ? losses[(count - 1) / 2] : 0.0F;
+    free(losses);
+    return TERN_OK;
+}
+
 // In client order, so that the sum has the same bits whenever the updates came. Each counts as the
 // mean takes it: scaled for its local steps, weighted by its examples.
-void measure_drift(struct tern_service *service, const struct tern_strategy_report *report)
+static void measure_variance(struct tern_service *service,
+                             const struct tern_strategy_report *report)
 {
     const struct tern_round_machine *machine = &service->machine;
     const struct tern_strategy_totals *totals = &service->totals;
@@ -238,6 +270,13 @@ void measure_drift(struct tern_service *service, const struct tern_strategy_repo
     service->row.local_steps = report->effective_steps;
     service->row.variance =
         tern_steps_variance(square, norm_of_mean(&totals->rule, report), report->updates);
+}
+
+enum tern_result measure_drift(struct tern_service *service,
+                               const struct tern_strategy_report *report)
+{
+    measure_variance(service, report);
+    return measure_loss(service);
 }
 
 static enum tern_result remeasure(void *ctx, const struct tern_db_update *update)

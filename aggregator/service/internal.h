@@ -102,6 +102,7 @@ struct request_queue {
 // Of a client's update in the open round.
 struct drift {
     double square; // sum of its squared values
+    float loss;
     uint32_t num_examples;
     uint32_t local_steps;
 };
@@ -374,9 +375,10 @@ void spend_budget(struct client *client);
 // A round was committed, now or before the restart: the policies go on from it.
 void follow_round(struct tern_service *service, const struct tern_db_round *row);
 // How far the open round's updates are apart: one was accepted; all are merged, which fills
-// local_steps and variance of service->row; after a restart.
+// local_steps, median_loss and variance of service->row; after a restart.
 void note_drift(struct client *client, const tern_Update *message, double sum_square);
-void measure_drift(struct tern_service *service, const struct tern_strategy_report *report);
+TERN_MUST_USE enum tern_result measure_drift(struct tern_service *service,
+                                             const struct tern_strategy_report *report);
 TERN_MUST_USE enum tern_result load_drift(struct tern_service *service);
 
 // --- Who may be drawn for a round (choose.c)

@@ -218,6 +218,8 @@ static const char replicas[] =
     "CREATE INDEX updates_by_merged ON updates (merged) WHERE merged > 0;"
 
     "ALTER TABLE rounds ADD COLUMN strategy_parameters TEXT NOT NULL DEFAULT '';"
+    "ALTER TABLE rounds ADD COLUMN median_loss REAL NOT NULL DEFAULT 0;" // of its members
+    "UPDATE rounds SET median_loss = mean_loss;"
     "ALTER TABLE rounds ADD COLUMN variance REAL NOT NULL DEFAULT 0;"    // of its updates
     "ALTER TABLE rounds ADD COLUMN local_steps REAL NOT NULL DEFAULT 0;" // done, on average
     "CREATE TABLE strategy_state ("

@@ -217,6 +217,7 @@ struct tern_db_round {
     // The strategy's own numbers, e.g. "beta1=0.9,beta2=0.99,tau=0.001"; "" = it has none.
     char strategy_parameters[TERN_DB_PARAMETERS_MAX];
     // Of its updates, at the commit; 0 = not known.
+    float median_loss; // of its members', unweighted
     float variance;    // mean of their squared norms minus the squared norm of their mean
     float local_steps; // mean, weighted by num_examples
 };

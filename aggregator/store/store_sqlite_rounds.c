@@ -7,7 +7,7 @@
 #define ROUND_COLUMNS                                                                              \
     "round, state, base_version, target, quorum, opened_ms, deadline_ms, closed_ms, applied,"      \
     " mean_loss, attempts, strategy, server_learning_rate, codec_up, codec_down,"                  \
-    " learning_rate, strategy_parameters, variance, local_steps"
+    " learning_rate, strategy_parameters, median_loss, variance, local_steps"
 
 static void read_round(struct tern_query *query, struct tern_db_round *round)
 {
@@ -28,6 +28,7 @@ static void read_round(struct tern_query *query, struct tern_db_round *round)
     tern_query_text(query, round->codec_down, sizeof round->codec_down);
     round->learning_rate = tern_query_real(query);
     tern_query_text(query, round->strategy_parameters, sizeof round->strategy_parameters);
+    round->median_loss = tern_query_real(query);
     round->variance = tern_query_real(query);
     round->local_steps = tern_query_real(query);
     if (round->state > TERN_ROUND_ABANDONED) {
@@ -41,7 +42,7 @@ enum tern_result tern_db_round_put(struct tern_db *db, const struct tern_db_roun
 {
     struct tern_query query =
         tern_query_write(db, "INSERT INTO rounds (" ROUND_COLUMNS
-                             ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+                             ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
                              " ON CONFLICT (round) DO UPDATE SET state = excluded.state,"
                              " base_version = excluded.base_version, target = excluded.target,"
                              " quorum = excluded.quorum, opened_ms = excluded.opened_ms,"
@@ -52,6 +53,7 @@ enum tern_result tern_db_round_put(struct tern_db *db, const struct tern_db_roun
                              " codec_up = excluded.codec_up, codec_down = excluded.codec_down,"
                              " learning_rate = excluded.learning_rate,"
                              " strategy_parameters = excluded.strategy_parameters,"
+                             " median_loss = excluded.median_loss,"
                              " variance = excluded.variance, local_steps = excluded.local_steps"
                              " WHERE rounds.state <> 1 OR excluded.state = 1");
     tern_query_bind(&query, round->round);
@@ -71,6 +73,7 @@ enum tern_result tern_db_round_put(struct tern_db *db, const struct tern_db_roun
     tern_query_bind_text(&query, round->codec_down, sizeof round->codec_down);
     tern_query_bind_real(&query, (double)round->learning_rate);
     tern_query_bind_text(&query, round->strategy_parameters, sizeof round->strategy_parameters);
+    tern_query_bind_real(&query, (double)round->median_loss);
     tern_query_bind_real(&query, (double)round->variance);
     tern_query_bind_real(&query, (double)round->local_steps);
     enum tern_result result = tern_query_run_one(&query);

@@ -65,7 +65,7 @@ class Federation:
             check(fleet.returncode == 0, (workspace.path / "fleet.log").read_text())
             self.look(aggregator, policy)
             self.result = json.loads(results.read_text())
-            self.losses = [row["mean_loss"] for row in aggregator.json("rounds")]
+            self.losses = [row["median_loss"] for row in aggregator.json("rounds")]
         check(self.result["rounds"] == rounds, f"{policy}: {self.result}")
         self.steps = {}  # by version
         for version, client, steps in zip(self.result["record_version"],

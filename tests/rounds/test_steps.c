@@ -146,7 +146,7 @@ static void add_losses(struct tern_steps_course *course, const struct tern_steps
                        const float *losses, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        struct tern_steps_round round = {.mean_loss = losses[i]};
+        struct tern_steps_round round = {.loss = losses[i]};
         tern_steps_course_add(course, settings, &round);
     }
 }

@@ -283,6 +283,7 @@ static void expect_restarts_to_change_nothing(const char *policy, uint32_t steps
         assert_true(row.variance == rows[i].variance);
         assert_true(row.local_steps == rows[i].local_steps);
         assert_true(row.mean_loss == rows[i].mean_loss);
+        assert_true(row.median_loss == rows[i].median_loss);
     }
 }
 
@@ -296,6 +297,56 @@ static void test_adaptive_follows_the_loss_also_over_restarts(void **state)
     assert_int_equal(steps[2], 18); // sqrt(1 / 1.3) x 20
     assert_int_equal(steps[3], 16); // sqrt(1 / 1.6) x 20
     assert_non_null(strstr(schedule_of(1).reason, "adaptive: loss "));
+}
+
+// One that says whatever it likes decides nothing, also not for ever after by the first round's
+// loss.
+static void test_no_single_loss_sets_the_steps(void **state)
+{
+    (void)state;
+    static const float lies[] = {3e38F, -3e38F, 1e-30F};
+    for (size_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
+        struct tern_steps_settings settings = harness.config.steps;
+        harness_free(&harness);
+        harness_make(&harness);
+        harness.config.steps = settings;
+        harness.config.round.cohort = 3;
+        harness.config.min_clients = 3;
+        set_policy("adaptive");
+        harness_start(&harness);
+        uint64_t clients[3];
+        for (int j = 0; j < 3; j++) {
+            clients[j] = enroll(&harness, false);
+        }
+        for (uint32_t round = 1; round <= 2; round++) {
+            float honest = round == 1 ? 2.0F : 0.5F;
+            const float losses[] = {honest, lies[i], honest};
+            for (int j = 0; j < 3; j++) {
+                tern_Task task = task_of(clients[j]);
+                assert_int_equal(task.local_steps, 20);
+                assert_int_equal(
+                    report(clients[j], &task, &(struct report){0.1F, losses[j], 10, 0, 100}), 200);
+            }
+            assert_true(round_of(round).median_loss == honest);
+            harness_restart(&harness);
+        }
+        assert_int_equal(task_of(clients[0]).local_steps, 10); // sqrt(0.5 / 2) x 20
+    }
+}
+
+// Of an even number the lower of the middle two.
+static void test_median_of_two_losses(void **state)
+{
+    (void)state;
+    harness_start(&harness);
+    uint64_t one = enroll(&harness, false);
+    uint64_t two = enroll(&harness, false);
+    tern_Task task = task_of(one);
+    assert_int_equal(report(one, &task, &(struct report){0.1F, 3.0F, 10, 0, 100}), 200);
+    task = task_of(two);
+    assert_int_equal(report(two, &task, &(struct report){0.1F, 1.0F, 30, 0, 100}), 200);
+    assert_true(round_of(1).median_loss == 1.0F);
+    assert_true(round_of(1).mean_loss == 1.5F);
 }
 
 static void test_variance_is_measured_also_over_restarts(void **state)
@@ -648,6 +699,8 @@ int main(void)
         TEST(test_one_that_does_fewer_is_taken_as_it_reports),
         TEST(test_a_straggler_does_not_hold_the_round),
         TEST(test_adaptive_follows_the_loss_also_over_restarts),
+        TEST(test_no_single_loss_sets_the_steps),
+        TEST(test_median_of_two_losses),
         TEST(test_variance_is_measured_also_over_restarts),
         TEST(test_variance_is_that_of_updates_as_they_are_weighed),
         TEST(test_joint_gives_codecs_of_their_own),

@@ -50,6 +50,7 @@ static void check_content(struct tern_db *db)
     assert_string_equal(client.name, "gateway");
     assert_int_equal(tern_db_round_last(db, &round), TERN_OK);
     assert_int_equal(round.state, TERN_ROUND_COMMITTED);
+    assert_true(round.median_loss == 0.5F); // the mean, where no other was kept
     assert_int_equal(tern_db_version_last(db, &version), TERN_OK);
     assert_int_equal(version.version, 1);
     assert_int_equal(tern_db_update_find(db, 1, 1, &update), TERN_OK);

@@ -28,6 +28,7 @@ static void a_round_is_kept_and_replaced(void **state)
     round.closed_ms = 150;
     round.applied = 12;
     round.mean_loss = 0.75F;
+    round.median_loss = 0.625F;
     round.variance = 0.125F;
     round.local_steps = 12.5F;
     assert_ok(f, tern_db_round_put(f->db, &round));
@@ -43,6 +44,7 @@ static void a_round_is_kept_and_replaced(void **state)
     assert_int_equal(got.closed_ms, 150);
     assert_int_equal(got.applied, 12);
     assert_true(got.mean_loss == 0.75F);
+    assert_true(got.median_loss == 0.625F);
     assert_true(got.variance == 0.125F);
     assert_true(got.local_steps == 12.5F);
     assert_int_equal(got.attempts, 2);
