@@ -88,7 +88,9 @@ static void take_name(const char *from, char name[METRIC_NAME_MAX])
     const bool text = tern_utf8_is_text(name, strlen(name));
     for (char *at = name; *at != '\0'; at++) {
         const unsigned char byte = (unsigned char)*at;
-        *at = text || (byte >= 0x20 && byte < 0x7f) ? *at : '?';
+        if (!text && (byte < 0x20 || byte >= 0x7f)) {
+            *at = '?';
+        }
     }
 }
 

@@ -111,10 +111,10 @@ static bool is_foreign(const struct tern_settings *settings, const char *section
     return false;
 }
 
-// The section, of this program or another, that a wrong name may have meant; NULL: none is near.
+// The section, of this program or another, that a wrong name may have meant; "": none is near.
 static const char *nearest_section(const struct tern_settings *settings, const char *section)
 {
-    const char *best = NULL;
+    const char *best = "";
     size_t best_distance = strlen(section) / 3 + 2;
     const char *const *foreign = settings->foreign_sections;
     for (size_t i = 0; i < settings->count; i++) {
@@ -167,9 +167,9 @@ static void explain_unknown(const struct tern_settings *settings, const char *se
                             const char *key, char why[WHY_MAX])
 {
     const bool strange = section != NULL && !is_section(settings, section);
-    const char *meant = strange ? nearest_section(settings, section) : section;
+    const char *meant = strange ? nearest_section(settings, section) : "";
     size_t matches = 0;
-    if (strange && meant != NULL && find(settings, meant, key, &matches) == NULL) {
+    if (meant[0] != '\0' && find(settings, meant, key, &matches) == NULL) {
         append(why, "there is no section [%.60s]; did you mean [%s]?", section, meant);
         return;
     }
@@ -180,7 +180,7 @@ static void explain_unknown(const struct tern_settings *settings, const char *se
     } else {
         append(why, "there is no setting '%.60s'", key);
     }
-    const struct tern_setting *guess = nearest(settings, meant != NULL ? meant : section, key);
+    const struct tern_setting *guess = nearest(settings, meant[0] != '\0' ? meant : section, key);
     if (guess != NULL) {
         append(why, "; did you mean '%s' in section [%s]?", guess->key, guess->section);
     } else {
