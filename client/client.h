@@ -112,7 +112,8 @@ struct tern_client_config {
     uint32_t max_local_steps; // does at most so many, whatever the task asks; 0 = no limit
 
     // Bytes on the wire, both directions, IP and TCP headers included; 0 = no budget. What would
-    // exceed one is not started, so that at most the message in flight goes over it.
+    // exceed one is not started, so that at most the message in flight goes over it. At most
+    // TERN_WIRE_BUDGET_MAX, above which check-ins cannot be encoded.
     uint64_t budget_per_round;
     uint64_t budget_per_month; // calendar month, UTC; needs a clock that knows the date
     uint32_t budget_wait_ms;   // looks again after this; 0 = 3,600,000

@@ -20,12 +20,6 @@ static bool budgeted(const struct tern_client *client)
     return client->config.budget_per_round != 0 || client->config.budget_per_month != 0;
 }
 
-static uint64_t budget_to_tell(struct tern_client *client)
-{
-    const uint64_t left = tern_budget_left(client);
-    return left < TERN_WIRE_BUDGET_MAX ? left : TERN_WIRE_BUDGET_MAX;
-}
-
 // Not said when it is the protocol's own limit, which costs nothing.
 static uint32_t downloads_max(void)
 {
@@ -59,7 +53,7 @@ static tern_CheckinRequest describe(struct tern_client *client)
     message.steps_per_second = client->steps_per_second;
     message.metered = conditions->metered;
     message.budgeted = budgeted(client);
-    message.budget_left = message.budgeted ? budget_to_tell(client) : 0;
+    message.budget_left = message.budgeted ? tern_budget_left(client) : 0;
     message.power = (tern_Power)conditions->power;
     message.has_error = !client->identity.evaluator;
     message.error = tern_client_error_facts(client);

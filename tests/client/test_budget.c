@@ -65,15 +65,6 @@ static void round_that_is_too_dear_is_not_begun(void **state)
     assert_true(world.server.last_checkin.budgeted);
 }
 
-static void budget_beyond_the_protocols_numbers_is_told_as_the_largest(void **state)
-{
-    (void)state;
-    world.config.budget_per_month = UINT64_MAX;
-    boot();
-    run_until(TERN_EVENT_UPLOADED, NULL);
-    assert_int_equal(world.server.last_checkin.budget_left, TERN_WIRE_BUDGET_MAX);
-}
-
 static void round_within_its_budget_is_done(void **state)
 {
     (void)state;
@@ -268,7 +259,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(meter_counts_every_layer_and_purpose),
         TEST(round_that_is_too_dear_is_not_begun),
-        TEST(budget_beyond_the_protocols_numbers_is_told_as_the_largest),
         TEST(round_within_its_budget_is_done),
         TEST(first_update_is_not_expected_to_be_the_largest),
         TEST(first_update_of_a_low_density_is_expected_to_be_small),
