@@ -52,13 +52,22 @@ enum tern_plan_start {
     TERN_PLAN_STARTS
 };
 
-enum tern_plan_pass { TERN_PLAN_DOWN, TERN_PLAN_REFINE, TERN_PLAN_PASSES };
+// Codecs of passes. The wider ones send 2, 4, 8 times as many values as codec_down does: for who
+// missed many versions one such download is fewer bytes than several small ones.
+enum tern_plan_pass {
+    TERN_PLAN_DOWN,
+    TERN_PLAN_DOWN_2,
+    TERN_PLAN_DOWN_4,
+    TERN_PLAN_DOWN_8,
+    TERN_PLAN_REFINE,
+    TERN_PLAN_PASSES
+};
 
 struct tern_plan_question {
     uint8_t held[TERN_SHA256_SIZE];
     bool starts[TERN_PLAN_STARTS];          // those that this client can begin at
     uint32_t start_bytes[TERN_PLAN_STARTS]; // of the snapshot's blob; 0 for the others
-    bool passes[TERN_PLAN_PASSES];          // codecs that this client can read
+    bool passes[TERN_PLAN_PASSES];          // those that there are, and that this client can read
     uint32_t passes_max;                    // with the refine codec, in one task
     uint32_t downloads_max;                 // in one task; 0 = TERN_PLAN_MAX
     double keep;                            // a residual at which what is held is near enough
@@ -128,9 +137,10 @@ struct tern_plan_work {
 // - nothing, where what is held is near enough,
 // - every chain of downloads that are there to a replica that arrives (while the search fits into
 //   its work: 512 labels),
-// - from each start, nothing more or passes: the first by either codec, all further ones by the
-//   refine codec, at most passes_max of those. The seed is a start where it is nearer to the
-//   global model than what is held, or where that cannot be had.
+// - from each start, nothing more or passes: the first by any of the codecs, all further ones by
+//   the refine codec, at most passes_max of those. Where one pass is enough, wider ones are not
+//   looked at. The seed is a start where it is nearer to the global model than what is held, or
+//   where that cannot be had.
 // Without a way within the bound, the passes that leave least; then without any TERN_WAY_NONE.
 // Ways that cannot be cheaper any more are not tried. Errors: of the ports, but those named there.
 TERN_MUST_USE enum tern_result tern_plan_cheapest(const struct tern_plan_question *question,

@@ -154,19 +154,21 @@ static bool may_pass(const struct search *search, enum tern_plan_start start,
     const struct tern_plan_question *question = search->question;
     const uint32_t before = question->start_bytes[start] > 0;
     return question->passes[codec] && passes + before < downloads_max(search) &&
-           (codec == TERN_PLAN_DOWN || refined < question->passes_max) &&
+           (codec != TERN_PLAN_REFINE || refined < question->passes_max) &&
            may_win(search, cost + TERN_PLAN_EXCHANGE);
 }
 
-// Passes from a start until the bound is kept, or nothing is to be won any more.
+// Passes from a start until the bound is kept, or nothing is to be won any more. *enough: the first
+// one kept it.
 static enum tern_result try_passes(struct search *search, enum tern_plan_start start,
-                                   enum tern_plan_pass first)
+                                   enum tern_plan_pass first, bool *enough)
 {
     const struct tern_plan_ports *ports = search->ports;
     uint64_t cost = cost_of_start(search, start);
     enum tern_plan_pass codec = first;
     uint32_t refined = 0;
     double residual = 0.0;
+    *enough = false;
     if (!may_pass(search, start, first, 0, 0, cost)) {
         return TERN_OK;
     }
@@ -183,10 +185,21 @@ static enum tern_result try_passes(struct search *search, enum tern_plan_start s
         codec = TERN_PLAN_REFINE;
         offer(search, start, first, n + 1, cost, residual);
         if (residual <= search->question->bound) {
+            *enough = n == 0;
             break;
         }
     }
     return TERN_OK;
+}
+
+// By codec_down, then wider and wider ones until one is enough, and by the refine codec alone.
+static enum tern_result try_all_passes(struct search *search, enum tern_plan_start start)
+{
+    bool enough = false;
+    for (int first = TERN_PLAN_DOWN; first < TERN_PLAN_REFINE && !enough; first++) {
+        TERN_TRY(try_passes(search, start, (enum tern_plan_pass)first, &enough));
+    }
+    return try_passes(search, start, TERN_PLAN_REFINE, &enough);
 }
 
 static enum tern_result try_start(struct search *search, enum tern_plan_start start)
@@ -215,11 +228,7 @@ static enum tern_result try_start(struct search *search, enum tern_plan_start st
     if (start >= TERN_PLAN_INT8 || (start == TERN_PLAN_HELD && near)) {
         offer(search, start, TERN_PLAN_DOWN, 0, cost_of_start(search, start), residual);
     }
-    if (start == TERN_PLAN_SEED || !near) {
-        TERN_TRY(try_passes(search, start, TERN_PLAN_DOWN));
-        TERN_TRY(try_passes(search, start, TERN_PLAN_REFINE));
-    }
-    return TERN_OK;
+    return start == TERN_PLAN_SEED || !near ? try_all_passes(search, start) : TERN_OK;
 }
 
 enum tern_result tern_plan_cheapest(const struct tern_plan_question *question,

@@ -334,8 +334,8 @@ enum tern_result own_is_stranded(struct tern_service *service, const struct clie
             return TERN_OK;
         }
     }
-    bool reads = abilities_decode(&client->able, own_codec(service, TERN_PLAN_DOWN)) ||
-                 abilities_decode(&client->able, own_codec(service, TERN_PLAN_REFINE));
+    bool reads = own_pass_reads(service, &client->able, TERN_PLAN_DOWN) ||
+                 own_pass_reads(service, &client->able, TERN_PLAN_REFINE);
     bool from_seed = client->able.from_seed && tern_model_is_seeded(&service->merge.model);
     TERN_TRY(held_by(own, client, &held));
     *stranded = !reads || (held == unknown_replica && !from_seed);

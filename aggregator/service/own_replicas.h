@@ -57,8 +57,12 @@ struct own_replicas {
 // Euclidean norm of a - b, added up in double from first to last.
 double own_residual(const float *a, const float *b, uint32_t count);
 
-// The codec of a pass.
-const struct tern_codec *own_codec(const struct tern_service *service, enum tern_plan_pass pass);
+// The codec of a pass. False: there is no such pass, as codec_down cannot be made that much wider.
+bool own_codec(const struct tern_service *service, enum tern_plan_pass pass,
+               struct tern_codec *codec);
+// Whether there is such a pass, and a client of these abilities reads it.
+bool own_pass_reads(const struct tern_service *service, const struct abilities *able,
+                    enum tern_plan_pass pass);
 
 // Finds the cheapest way from what a client holds, and stores what is new of it (own_search.c);
 // way->leads says whether there is one.

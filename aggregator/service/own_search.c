@@ -189,9 +189,25 @@ static enum tern_result begin(void *ctx, enum tern_plan_start start, double *res
     return TERN_OK;
 }
 
-const struct tern_codec *own_codec(const struct tern_service *service, enum tern_plan_pass pass)
+bool own_codec(const struct tern_service *service, enum tern_plan_pass pass,
+               struct tern_codec *codec)
 {
-    return pass == TERN_PLAN_DOWN ? &service->config.codec_down : &service->config.downloads.refine;
+    static const float times[TERN_PLAN_PASSES] = {
+        [TERN_PLAN_DOWN_2] = 2.0F, [TERN_PLAN_DOWN_4] = 4.0F, [TERN_PLAN_DOWN_8] = 8.0F};
+    *codec = pass == TERN_PLAN_REFINE ? service->config.downloads.refine
+                                      : service->config.codec_down;
+    if (times[pass] > 0.0F) {
+        codec->density *= times[pass];
+        return codec->id == TERN_CODEC_DENSITY && codec->density <= 1.0F;
+    }
+    return true;
+}
+
+bool own_pass_reads(const struct tern_service *service, const struct abilities *able,
+                    enum tern_plan_pass pass)
+{
+    struct tern_codec codec;
+    return own_codec(service, pass, &codec) && abilities_decode(able, &codec);
 }
 
 static enum tern_result make_pass(const struct search *search, const struct tern_codec *codec,
@@ -218,14 +234,17 @@ static enum tern_result pass(void *ctx, enum tern_plan_pass which, uint32_t *byt
 {
     struct search *search = ctx;
     struct own_replicas *own = search->own;
-    const struct tern_codec *codec = own_codec(search->service, which);
+    struct tern_codec codec;
     char spec[TERN_CODEC_SPEC_MAX];
-    tern_codec_format(codec, spec);
+    if (!own_codec(search->service, which, &codec)) {
+        return TERN_ERR_NON_FINITE;
+    }
+    tern_codec_format(&codec, spec);
     const struct draft *draft = find_draft(own, own->at, spec);
     if (draft != NULL) {
         TERN_TRY(apply(search, draft));
     } else {
-        TERN_TRY(make_pass(search, codec, spec));
+        TERN_TRY(make_pass(search, &codec, spec));
         draft = &own->drafts[own->draft_count - 1];
     }
     *bytes = draft->row.size;
@@ -271,8 +290,10 @@ static enum tern_result settle_passes(struct search *search, const struct tern_p
     }
     for (uint32_t i = 0; i < plan->passes; i++) {
         enum tern_plan_pass which = i == 0 ? plan->first : TERN_PLAN_REFINE;
-        tern_codec_format(own_codec(search->service, which), spec);
-        const struct draft *draft = find_draft(own, own->at, spec);
+        struct tern_codec codec;
+        const bool there = own_codec(search->service, which, &codec);
+        tern_codec_format(&codec, spec);
+        const struct draft *draft = there ? find_draft(own, own->at, spec) : NULL;
         TERN_TRY(draft == NULL ? TERN_ERR_STATE : settle(search, draft, now, way));
     }
     memcpy(way->base, own->at, TERN_SHA256_SIZE);
@@ -353,8 +374,8 @@ static void ask(const struct search *search, struct tern_plan_question *question
     }
     for (int i = 0; i < TERN_PLAN_PASSES; i++) {
         // No delta makes version 0, which is only searched for where no seed makes it.
-        question->passes[i] = service->merge.version > 0 &&
-                              abilities_decode(able, own_codec(service, (enum tern_plan_pass)i));
+        question->passes[i] =
+            service->merge.version > 0 && own_pass_reads(service, able, (enum tern_plan_pass)i);
     }
 }
 

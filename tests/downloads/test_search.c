@@ -153,7 +153,8 @@ static void all_chains(const struct world *world, uint32_t at, uint64_t cost, ui
     }
 }
 
-static void all_passes(const struct world *world, enum tern_plan_start start,
+// False: the first pass alone is enough.
+static bool all_passes(const struct world *world, enum tern_plan_start start,
                        enum tern_plan_pass first, uint64_t cost, struct best *best)
 {
     const struct tern_plan_question *question = &world->question;
@@ -164,12 +165,16 @@ static void all_passes(const struct world *world, enum tern_plan_start start,
         refined += codec == TERN_PLAN_REFINE;
         if (!question->passes[codec] || refined > question->passes_max ||
             n + 1 + before > question->downloads_max || world->bytes[start][first][n] == 0) {
-            return;
+            return true;
         }
         cost += world->bytes[start][first][n] + TERN_PLAN_EXCHANGE;
         double residual = world->residual[start][first][n];
         consider(best, residual <= question->bound, cost, residual);
+        if (n == 0 && residual <= question->bound) {
+            return false;
+        }
     }
+    return true;
 }
 
 // Only then passes begin there: a rule of the planner's, for their encoding takes time, and not one
@@ -196,9 +201,13 @@ static void all_starts(const struct world *world, struct best *best)
         if (start >= TERN_PLAN_INT8 || (start == TERN_PLAN_HELD && near)) {
             consider(best, near, cost, world->start_residual[i]);
         }
-        for (int first = 0; first < TERN_PLAN_PASSES; first++) {
-            all_passes(world, start, (enum tern_plan_pass)first, cost, best);
+        // Where one is enough, wider ones are not looked at: a rule as well.
+        if (all_passes(world, start, TERN_PLAN_DOWN, cost, best) &&
+            all_passes(world, start, TERN_PLAN_DOWN_2, cost, best) &&
+            all_passes(world, start, TERN_PLAN_DOWN_4, cost, best)) {
+            (void)all_passes(world, start, TERN_PLAN_DOWN_8, cost, best);
         }
+        (void)all_passes(world, start, TERN_PLAN_REFINE, cost, best);
     }
 }
 
@@ -274,8 +283,9 @@ static void draw_world(struct world *world)
     question->keep = question->bound * 0.01 * (double)below(101);
     question->downloads_max = 1 + below(5);
     question->passes_max = below(PASSES_MAX);
-    question->passes[TERN_PLAN_DOWN] = chance(85);
-    question->passes[TERN_PLAN_REFINE] = chance(85);
+    for (int i = 0; i < TERN_PLAN_PASSES; i++) {
+        question->passes[i] = chance(85);
+    }
     draw_edges(world);
     for (int i = 0; i < TERN_PLAN_STARTS; i++) {
         question->starts[i] = chance(i == TERN_PLAN_HELD ? 95 : 70);
@@ -377,8 +387,9 @@ static void draw_large_world(struct world *world)
     for (int i = 0; i < TERN_PLAN_STARTS; i++) {
         world->question.start_bytes[i] *= 20;
         for (uint32_t n = 0; n < PASSES_MAX; n++) {
-            world->bytes[i][TERN_PLAN_DOWN][n] *= 40;
-            world->bytes[i][TERN_PLAN_REFINE][n] *= 40;
+            for (int first = 0; first < TERN_PLAN_PASSES; first++) {
+                world->bytes[i][first][n] *= 40;
+            }
         }
     }
 }
@@ -387,7 +398,7 @@ static void draw_large_world(struct world *world)
 static void expect_passes(const struct world *world, const struct tern_plan_way *way)
 {
     const struct tern_plan_question *question = &world->question;
-    uint32_t refined = way->passes - (way->passes > 0 && way->first == TERN_PLAN_DOWN);
+    uint32_t refined = way->passes - (way->passes > 0 && way->first != TERN_PLAN_REFINE);
     assert_true(question->starts[way->start] && world->there[way->start]);
     assert_true(way->passes == 0 || question->passes[way->first]);
     assert_true(refined == 0 || question->passes[TERN_PLAN_REFINE]);

@@ -263,6 +263,28 @@ static void test_a_way_ends_within_the_bound_where_there_is_one(void **state)
     assert_true(distance(&able.task) <= 0.2);
 }
 
+// One download of more values costs less than several of few. It is shared as any other, and found
+// again after a restart.
+static void test_who_missed_much_gets_a_wider_download(void **state)
+{
+    (void)state;
+    struct tern_db *db = NULL;
+    struct tern_db_download row;
+    char why[256];
+    run_uneven_rounds(6);
+    tern_CheckinReply reply = ask_plainly(one, seed_id);
+    assert_int_equal(reply.task.downloads_count, 1);
+    assert_true(distance(&reply.task) <= 1.5);
+    assert_int_equal(tern_db_open(harness.path, &db, why), TERN_OK);
+    assert_int_equal(
+        tern_db_download_get(db, reply.task.downloads[0].sha256.bytes, &row, NULL, 0), TERN_OK);
+    tern_db_close(db);
+    assert_string_equal(row.codec, "density:p=0.4,coder=range");
+    harness_restart(&harness);
+    tern_CheckinReply again = ask_plainly(two, seed_id);
+    expect_same_task(&reply, &again);
+}
+
 // A power cut after the downloads: what is held by then is the base.
 static void test_who_holds_its_base_already_downloads_nothing(void **state)
 {
@@ -612,6 +634,7 @@ int main(void)
         TEST(test_all_who_missed_the_same_rounds_share_a_download),
         TEST(test_an_update_counts_from_its_tasks_base_alone),
         TEST(test_a_way_ends_within_the_bound_where_there_is_one),
+        TEST(test_who_missed_much_gets_a_wider_download),
         TEST(test_who_holds_its_base_already_downloads_nothing),
         TEST(test_what_is_held_is_kept_and_what_was_left_is_not),
         TEST(test_an_unknown_replica_leads_from_the_seed_or_a_snapshot),
