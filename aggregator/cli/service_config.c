@@ -12,6 +12,7 @@ struct filling {
 static void fill_round(const struct tern_aggregator_settings *s, struct tern_round_policy *round)
 {
     round->cohort = s->round_cohort;
+    round->fraction = s->round_fraction;
     round->quorum = s->round_quorum;
     round->over_selection = s->round_over_selection;
     round->deadline_ms = s->round_deadline;

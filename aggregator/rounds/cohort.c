@@ -3,14 +3,25 @@
 #include "util/prng.h"
 #include <stdlib.h>
 
+// At most `most`.
+static uint32_t rounded_up(double number, uint32_t most)
+{
+    if (number >= (double)most) {
+        return most;
+    }
+    uint32_t whole = (uint32_t)number;
+    return (double)whole < number ? whole + 1 : whole;
+}
+
+uint32_t tern_cohort_target(uint32_t cohort, double fraction, uint32_t eligible)
+{
+    uint32_t share = rounded_up(fraction * (double)eligible, eligible);
+    return share > cohort ? share : cohort;
+}
+
 uint32_t tern_cohort_size(uint32_t target, double over_selection, uint32_t eligible)
 {
-    double wanted = (double)target * (1.0 + over_selection);
-    if (wanted >= (double)eligible) {
-        return eligible;
-    }
-    uint32_t whole = (uint32_t)wanted;
-    return (double)whole < wanted ? whole + 1 : whole;
+    return rounded_up((double)target * (1.0 + over_selection), eligible);
 }
 
 static int ascending(const void *a, const void *b)

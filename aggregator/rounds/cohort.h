@@ -4,6 +4,10 @@
 
 #include <stdint.h>
 
+// How many updates are wanted of that many clients: the larger of cohort and ceil(fraction *
+// eligible) (C of McMahan et al., AISTATS 2017, algorithm 1). fraction: 0..1.
+uint32_t tern_cohort_target(uint32_t cohort, double fraction, uint32_t eligible);
+
 // How many clients to ask for `target` updates: ceil(target * (1 + over_selection)), at most
 // `eligible`. over_selection: 0..10.
 uint32_t tern_cohort_size(uint32_t target, double over_selection, uint32_t eligible);

@@ -39,6 +39,7 @@ struct tern_member {
 struct tern_round_policy {
     uint64_t seed;
     uint32_t cohort;           // updates wanted per round, >= 1
+    double fraction;           // 0..1: of those that could be invited, where that is more
     uint32_t quorum;           // updates needed at the deadline; 0 = half the cohort, rounded up
     double over_selection;     // share of further clients invited, >= 0
     uint64_t deadline_ms;      // from a round's opening, and again from each extension

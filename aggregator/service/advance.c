@@ -88,8 +88,9 @@ static enum tern_result open_round(struct tern_service *service, uint64_t now)
     uint32_t count = 0;
     service->retry_open_ms = now + RETRY_OPEN_MS;
     if (enrolled_trainers(service) >= service->config.min_clients) {
-        const struct tern_round_policy *policy = &service->machine.policy;
+        struct tern_round_policy *policy = &service->machine.policy;
         count = list_eligible(service, now);
+        policy->cohort = tern_cohort_target(service->config.round.cohort, policy->fraction, count);
         count =
             choose_eligible(service, count, service->machine.round + 1, 1,
                             tern_cohort_size(policy->cohort, policy->over_selection, count), now);

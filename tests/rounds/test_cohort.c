@@ -27,6 +27,19 @@ static void test_size(void **state)
     assert_int_equal(tern_cohort_size(1000000, 10.0, UINT32_MAX), 11000000);
 }
 
+static void test_target(void **state)
+{
+    (void)state;
+    assert_int_equal(tern_cohort_target(10, 0.0, 500), 10);
+    assert_int_equal(tern_cohort_target(10, 0.1, 500), 50);
+    assert_int_equal(tern_cohort_target(10, 0.1, 501), 51);
+    assert_int_equal(tern_cohort_target(10, 0.1, 50), 10); // the cohort is more
+    assert_int_equal(tern_cohort_target(10, 1.0, 500), 500);
+    assert_int_equal(tern_cohort_target(1, 1e-9, 500), 1);
+    assert_int_equal(tern_cohort_target(10, 0.5, 0), 10);
+    assert_int_equal(tern_cohort_target(1, 1.0, UINT32_MAX), UINT32_MAX);
+}
+
 static void test_same_name_same_draw(void **state)
 {
     (void)state;
@@ -89,6 +102,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_size),
+        cmocka_unit_test(test_target),
         cmocka_unit_test(test_same_name_same_draw),
         cmocka_unit_test(test_draw_is_ascending_and_without_replacement),
         cmocka_unit_test(test_everybody_is_drawn_equally_often),

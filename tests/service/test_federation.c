@@ -51,6 +51,39 @@ static void test_a_round_moves_the_model(void **state)
     assert_true(weights[3] == before + 1.0F); // float32 both ways: the plain mean
 }
 
+static struct tern_db_round last_round(void)
+{
+    struct tern_db *db = NULL;
+    struct tern_db_round row;
+    char why[256];
+    assert_int_equal(tern_db_open(harness.path, &db, why), TERN_OK);
+    assert_int_equal(tern_db_round_last(db, &row), TERN_OK);
+    tern_db_close(db);
+    return row;
+}
+
+// The open round keeps what it was opened with, whoever enrols meanwhile.
+static void test_a_share_of_the_clients_grows_with_them(void **state)
+{
+    (void)state;
+    harness.config.round.cohort = 1;
+    harness.config.round.fraction = 0.5;
+    harness.config.round.over_selection = 10.0; // all are invited
+    harness_start(&harness);
+    for (int i = 0; i < 2; i++) {
+        checkin(&harness, enroll(&harness, false), NULL);
+    }
+    assert_int_equal(last_round().target, 1);
+    for (int i = 0; i < 5; i++) {
+        checkin(&harness, enroll(&harness, false), NULL);
+    }
+    harness_restart(&harness);
+    do_round(&harness, 1, NULL, 0.5F);
+    assert_int_equal(last_round().round, 2);
+    assert_int_equal(last_round().target, 4); // of 7
+    assert_int_equal(last_round().quorum, 2);
+}
+
 static void test_examples_weigh(void **state)
 {
     (void)state;
@@ -508,6 +541,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
         TEST(test_a_round_moves_the_model),
+        TEST(test_a_share_of_the_clients_grows_with_them),
         TEST(test_examples_weigh),
         TEST(test_catching_up_takes_what_is_smaller),
         TEST(test_many_dense_deltas_cost_more_than_a_snapshot),
