@@ -50,11 +50,11 @@ static bool check_parameters(const struct tern_service_config *config, char why[
 {
     for (int i = 0; i < TERN_STRATEGY_PARAMETERS; i++) {
         const struct tern_strategy_parameter_entry *entry = &tern_strategy_parameter_table[i];
-        double value = (double)config->strategy_parameters[i];
+        float value = config->strategy_parameters[i];
         bool used = (config->strategy->parameters >> i & 1) != 0;
-        if (used && !(value >= entry->least * 0.999999 && value <= entry->most * 1.000001)) {
+        if (used && !tern_strategy_parameter_fits((enum tern_strategy_parameter)i, value)) {
             snprintf(why, 256, "%s of %s is %g; it goes from %g to %g", entry->name,
-                     config->strategy->name, value, entry->least, entry->most);
+                     config->strategy->name, (double)value, entry->least, entry->most);
             return false;
         }
     }

@@ -30,13 +30,11 @@ static bool read_one(const char **text, struct tern_strategy_rule *rule, uint32_
     if ((*text)[len] != '=' || parameter < 0) {
         return false;
     }
-    const struct tern_strategy_parameter_entry *entry = &tern_strategy_parameter_table[parameter];
     const char *number = *text + len + 1;
     char *end;
     float value = strtof(number, &end);
     bool ends = end != number && (*end == ',' || *end == '\0');
-    // The ends of a range are not float32 values: one more bit may lie outside.
-    bool fits = (double)value >= entry->least * 0.999999 && (double)value <= entry->most * 1.000001;
+    bool fits = tern_strategy_parameter_fits((enum tern_strategy_parameter)parameter, value);
     *text = *end == ',' ? end + 1 : end;
     rule->parameters[parameter] = value;
     *seen |= UINT32_C(1) << parameter;

@@ -26,6 +26,13 @@ const struct tern_strategy_parameter_entry tern_strategy_parameter_table[TERN_ST
         [TERN_STRATEGY_BOUNDED_STEPS] = {"bounded_steps", 0.0, 1.0},
 };
 
+// The ends of a range as float32, which is what a setting at the end becomes.
+bool tern_strategy_parameter_fits(enum tern_strategy_parameter parameter, float value)
+{
+    const struct tern_strategy_parameter_entry *entry = &tern_strategy_parameter_table[parameter];
+    return value >= (float)entry->least && value <= (float)entry->most;
+}
+
 const struct tern_strategy *tern_strategy_find(const char *name)
 {
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {

@@ -59,6 +59,9 @@ struct tern_strategy_parameter_entry {
 extern const struct tern_strategy_parameter_entry
     tern_strategy_parameter_table[TERN_STRATEGY_PARAMETERS];
 
+// Whether the parameter may have this value; false for NaN.
+bool tern_strategy_parameter_fits(enum tern_strategy_parameter parameter, float value);
+
 struct tern_strategy;
 
 // A strategy with its numbers: what a round is merged by.

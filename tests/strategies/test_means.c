@@ -2,6 +2,7 @@
 // strategies refuse.
 #include "strategies/strategy.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -97,6 +98,23 @@ static void test_find(void **state)
     assert_string_equal(TERN_STRATEGY_DEFAULT, "fednova");
     assert_false(tern_strategy_fedavg.sends_prox);
     assert_true(tern_strategy_fedprox.sends_prox);
+}
+
+// The ends of every range are in it as the float32 that a setting becomes, the next floats are not.
+static void test_ranges_of_parameters(void **state)
+{
+    (void)state;
+    for (int i = 0; i < TERN_STRATEGY_PARAMETERS; i++) {
+        const enum tern_strategy_parameter parameter = (enum tern_strategy_parameter)i;
+        float least = (float)tern_strategy_parameter_table[i].least;
+        float most = (float)tern_strategy_parameter_table[i].most;
+        assert_true(tern_strategy_parameter_fits(parameter, least));
+        assert_true(tern_strategy_parameter_fits(parameter, most));
+        assert_false(tern_strategy_parameter_fits(parameter, nextafterf(least, -INFINITY)));
+        assert_false(tern_strategy_parameter_fits(parameter, nextafterf(most, INFINITY)));
+        assert_false(tern_strategy_parameter_fits(parameter, INFINITY));
+        assert_false(tern_strategy_parameter_fits(parameter, NAN));
+    }
 }
 
 static void test_weighted_by_examples(void **state)
@@ -238,6 +256,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_find, setup),
+        cmocka_unit_test_setup(test_ranges_of_parameters, setup),
         cmocka_unit_test_setup(test_weighted_by_examples, setup),
         cmocka_unit_test_setup(test_server_learning_rate, setup),
         cmocka_unit_test_setup(test_equal_steps_are_exactly_fedavg, setup),
