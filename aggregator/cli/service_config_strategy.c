@@ -14,6 +14,18 @@ static int fill_yes_no(struct tern_cli *cli, const char *key, const char *value,
     return TERN_EXIT_OK;
 }
 
+static int fill_scale_max(struct tern_cli *cli, double value, float *number)
+{
+    if (value > 0.0 && value < 1.0) {
+        return tern_cli_fail(cli, TERN_ERR_CONFIG,
+                             "strategy.scale_max = %.9g would scale updates down; allowed: 0 (no "
+                             "bound), or 1 and above",
+                             value);
+    }
+    *number = (float)value;
+    return TERN_EXIT_OK;
+}
+
 int tern_cli_fill_strategy(struct tern_cli *cli, const struct tern_aggregator_settings *s,
                            struct tern_service_config *config)
 {
@@ -37,6 +49,8 @@ int tern_cli_fill_strategy(struct tern_cli *cli, const struct tern_aggregator_se
     parameters[TERN_STRATEGY_STALENESS_MAX] = (float)s->strategy_staleness_max;
     parameters[TERN_STRATEGY_BOUNDED_STEPS] = 1.0F;
     config->strategy_memory = s->strategy_memory;
-    return fill_yes_no(cli, "strategy.normalise", s->strategy_normalise,
-                       &parameters[TERN_STRATEGY_NORMALISE]);
+    int code = fill_scale_max(cli, s->strategy_scale_max, &parameters[TERN_STRATEGY_SCALE_MAX]);
+    return code != TERN_EXIT_OK ? code
+                                : fill_yes_no(cli, "strategy.normalise", s->strategy_normalise,
+                                              &parameters[TERN_STRATEGY_NORMALISE]);
 }

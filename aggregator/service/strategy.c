@@ -53,8 +53,9 @@ static bool check_parameters(const struct tern_service_config *config, char why[
         float value = config->strategy_parameters[i];
         bool used = (config->strategy->parameters >> i & 1) != 0;
         if (used && !tern_strategy_parameter_fits((enum tern_strategy_parameter)i, value)) {
-            snprintf(why, 256, "%s of %s is %g; it goes from %g to %g", entry->name,
-                     config->strategy->name, (double)value, entry->least, entry->most);
+            snprintf(why, 256, "%s of %s is %g; it %sgoes from %g to %g", entry->name,
+                     config->strategy->name, (double)value, entry->or_zero ? "is 0 or " : "",
+                     entry->least, entry->most);
             return false;
         }
     }

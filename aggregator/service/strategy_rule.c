@@ -61,8 +61,9 @@ enum tern_result tern_rule_read(const struct tern_db_round *row, struct tern_str
             return TERN_ERR_UNKNOWN;
         }
     }
-    // Rounds from before it are merged without.
-    const uint32_t newer = UINT32_C(1) << TERN_STRATEGY_BOUNDED_STEPS;
+    // Rounds from before them are merged without.
+    const uint32_t newer =
+        UINT32_C(1) << TERN_STRATEGY_BOUNDED_STEPS | UINT32_C(1) << TERN_STRATEGY_SCALE_MAX;
     return (seen & ~newer) == (rule->strategy->parameters & ~newer) ? TERN_OK : TERN_ERR_UNKNOWN;
 }
 

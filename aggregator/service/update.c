@@ -10,7 +10,8 @@ _Static_assert(TERN_WIRE_LOCAL_STEPS_MAX <= TERN_UPDATE_LOCAL_STEPS_MAX,
 // --- Content
 
 // Whether the update is over the limit as it would be applied: where the strategy normalises, one
-// that reports fewer local steps than its task asked for is scaled up. Also true for NaN.
+// that reports fewer local steps than its task asked for is scaled up, by scale_max at most. Also
+// true for NaN.
 static bool over_norm(const struct tern_service *service, double sum_square, double scale)
 {
     // The open round may have been begun under another configuration than today's.

@@ -9,7 +9,8 @@
 //  - Weighted means: the weights add up to at most the gain g. Plainly g = 1. Normalised for
 //    unequal steps, p_i * a_eff / a_i adds up to a_eff * sum p_i / a_i <= S / (1 - rho): a client
 //    that did one step of S asked ones (or says so) is scaled up by the ratio of the norms of a_i,
-//    which lie between 1 and S / (1 - rho). Staleness only weighs down.
+//    which lie between 1 and S / (1 - rho). No single factor is above scale_max (1 at least) where
+//    that is set, and sum p_i = 1: then g is at most scale_max as well. Staleness only weighs down.
 //  - fl(a + b) is no further from a + b than a is, since a is a float itself: a sum of floats is at
 //    most twice the sum of their magnitudes, however many there are. So acc <= 2 N g.
 //  - Server momentum: with acc <= (1 - beta) K, |m| <= K stays true from round to round, also when

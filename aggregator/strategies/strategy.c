@@ -24,13 +24,16 @@ const struct tern_strategy_parameter_entry tern_strategy_parameter_table[TERN_ST
         [TERN_STRATEGY_TRIM] = {"trim", 0.0, 0.49},
         [TERN_STRATEGY_STALENESS_MAX] = {"staleness_max", 0.0, 1e6},
         [TERN_STRATEGY_BOUNDED_STEPS] = {"bounded_steps", 0.0, 1.0},
+        [TERN_STRATEGY_SCALE_MAX] = {"scale_max", 1.0, 1e6, .or_zero = true},
 };
 
 // The ends of a range as float32, which is what a setting at the end becomes.
 bool tern_strategy_parameter_fits(enum tern_strategy_parameter parameter, float value)
 {
     const struct tern_strategy_parameter_entry *entry = &tern_strategy_parameter_table[parameter];
-    return value >= (float)entry->least && value <= (float)entry->most;
+    bool zero = value >= 0.0F && value <= 0.0F;
+    bool within = value >= (float)entry->least && value <= (float)entry->most;
+    return within || (zero && entry->or_zero);
 }
 
 const struct tern_strategy *tern_strategy_find(const char *name)
@@ -119,6 +122,13 @@ static double sum_of_norms(const struct tern_strategy_totals *totals)
     return (double)whole + (double)part / PARTS;
 }
 
+// What scales down is as it is, and so is 1.
+static double bound_scale(const struct tern_strategy_rule *rule, double scale)
+{
+    double most = (double)rule->parameters[TERN_STRATEGY_SCALE_MAX];
+    return most > 0.0 && scale > most ? most : scale;
+}
+
 // The mean of the norms over this one. With equal steps exactly 1, so that the weight is exactly
 // FedAvg's.
 double tern_strategy_steps_factor(const struct tern_strategy_totals *totals, uint32_t local_steps)
@@ -128,7 +138,9 @@ double tern_strategy_steps_factor(const struct tern_strategy_totals *totals, uin
     }
     double sum = sum_of_norms(totals);
     struct kept_norm own = keep_norm(&totals->rule, local_steps);
-    return sum / (double)totals->num_examples / ((double)own.whole + (double)own.part / PARTS);
+    double scale =
+        sum / (double)totals->num_examples / ((double)own.whole + (double)own.part / PARTS);
+    return bound_scale(&totals->rule, scale);
 }
 
 double tern_strategy_age_weight(const struct tern_strategy *strategy,
@@ -139,14 +151,18 @@ double tern_strategy_age_weight(const struct tern_strategy *strategy,
 
 double tern_strategy_scale(const struct tern_strategy_rule *rule, uint32_t asked, uint32_t done)
 {
-    return tern_strategy_normalises(rule) ? rule_norm(rule, asked) / rule_norm(rule, done) : 1.0;
+    if (!tern_strategy_normalises(rule)) {
+        return 1.0;
+    }
+    return bound_scale(rule, rule_norm(rule, asked) / rule_norm(rule, done));
 }
 
 double tern_strategy_norm_max(const struct tern_strategy_rule *rule)
 {
     double rho = (double)rule->parameters[TERN_STRATEGY_LOCAL_MOMENTUM];
     double beta = (double)rule->parameters[TERN_STRATEGY_SERVER_MOMENTUM];
-    double gain = tern_strategy_normalises(rule) ? TERN_UPDATE_LOCAL_STEPS_MAX / (1.0 - rho) : 1.0;
+    double steps_gain = bound_scale(rule, TERN_UPDATE_LOCAL_STEPS_MAX / (1.0 - rho));
+    double gain = tern_strategy_normalises(rule) ? steps_gain : 1.0;
     double norm = TERN_MOVE_MAX / 2.0 * (1.0 - beta) / gain;
     return norm < TERN_UPDATE_NORM_MAX ? norm : TERN_UPDATE_NORM_MAX;
 }

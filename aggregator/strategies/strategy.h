@@ -48,6 +48,9 @@ enum tern_strategy_parameter {
     // 0 or 1: normalising, no update's norm of a_i counts for more than 4 to 8 times the middle one
     // in what the others are scaled up to. Always 1 in new rounds; older ones do not record it.
     TERN_STRATEGY_BOUNDED_STEPS,
+    // Normalising, no update is scaled up by more than this: 1 and above; 0: without a bound, as
+    // are older rounds, which do not record it.
+    TERN_STRATEGY_SCALE_MAX,
     TERN_STRATEGY_PARAMETERS, // how many
 };
 
@@ -55,6 +58,7 @@ struct tern_strategy_parameter_entry {
     const char *name; // in a round's row: "beta1"
     double least;
     double most;
+    bool or_zero; // 0, below the least, is allowed as well and stands for "none"
 };
 extern const struct tern_strategy_parameter_entry
     tern_strategy_parameter_table[TERN_STRATEGY_PARAMETERS];
@@ -189,14 +193,16 @@ const char *tern_strategy_names(void);
 // more (FedNova: Wang et al., NeurIPS 2020).
 bool tern_strategy_normalises(const struct tern_strategy_rule *rule);
 
-// What an update's weight is multiplied by for its number of local steps. Once all are counted.
+// What an update's weight is multiplied by for its number of local steps: the mean of the norms of
+// a_i over its own, at most scale_max. Once all are counted.
 double tern_strategy_steps_factor(const struct tern_strategy_totals *totals, uint32_t local_steps);
 
 // Likewise for its age.
 double tern_strategy_age_weight(const struct tern_strategy *strategy,
                                 const struct tern_contribution *contribution);
 
-// By how much the rule scales up an update of `done` local steps whose task asked for more.
+// By how much the rule scales up, at most, an update of `done` local steps whose task asked for as
+// many as those of the others did, or more: the steps factor of no round comes to more than that.
 double tern_strategy_scale(const struct tern_strategy_rule *rule, uint32_t asked, uint32_t done);
 
 // The largest Euclidean norm that an update may have under this rule, at most

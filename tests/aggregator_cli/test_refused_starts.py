@@ -47,6 +47,21 @@ def a_codec_that_is_unknown_or_for_updates_alone():
     assert "certificate" in refuse("codec.codec=scalecom", "codec.codec_down=density:p=0.05")
 
 
+def a_bound_that_would_scale_down():
+    state = State()
+    state.run("init", "--model", MODEL)
+    for value in ("0.5", "0.99999999", "1e-60"):
+        error = state.run("serve", "--set", f"strategy.scale_max={value}", code=USAGE).error
+        assert f"strategy.scale_max = {value} " in error, error
+        assert "allowed: 0 (no bound), or 1 and above" in error, error
+    for value in ("nan", "inf", "-1", "1e7"):
+        state.run("serve", "--set", f"strategy.scale_max={value}", code=USAGE,
+                  says="strategy.scale_max")
+    for value in ("0", "1", "2.5", "1e6"):
+        error = state.run("serve", "--set", f"strategy.scale_max={value}", code=USAGE).error
+        assert "scale_max" not in error and "certificate" in error, error
+
+
 def a_missing_certificate_is_explained_and_the_advice_works():
     state = State()
     state.run("init", "--model", MODEL)
@@ -97,6 +112,7 @@ def a_lost_admin_token_is_made_anew_and_a_malformed_one_refused():
 
 main(a_model_that_does_not_fit_the_body_limit,
      a_codec_that_is_unknown_or_for_updates_alone,
+     a_bound_that_would_scale_down,
      a_missing_certificate_is_explained_and_the_advice_works,
      a_damaged_certificate_is_named,
      a_lost_admin_token_is_made_anew_and_a_malformed_one_refused)

@@ -446,6 +446,27 @@ static void test_norm_limit(void **state)
     free(body);
 }
 
+// An update of one step of five is measured as it would be applied: twice, not five times.
+static void test_norm_limit_of_what_is_scaled_up(void **state)
+{
+    (void)state;
+    uint8_t *body;
+    harness.config.limits.norm = 52.0; // of 650 twos: 51
+    harness.config.strategy = &tern_strategy_fednova;
+    harness.config.strategy_parameters[TERN_STRATEGY_SCALE_MAX] = 2.0F;
+    harness_start(&harness);
+    tern_Task task = task_of_one().task;
+    task.local_steps = 1; // of 5
+    size_t len = encode_update(&harness, &task, 1.1F, 10, &body);
+    expect_refused(body, len, 422, TERN_ERR_NORM_LIMIT);
+    free(body);
+    len = encode_update(&harness, &task, 1.0F, 10, &body);
+    struct answer answer = put_update(&harness, 1, 1, 1, body, len);
+    assert_int_equal(answer.status, 200);
+    answer_free(&answer);
+    free(body);
+}
+
 // --- What the operator is told of refusals
 
 static FILE *log_file;
@@ -770,6 +791,7 @@ int main(void)
         TEST(test_ranges),
         TEST(test_bad_updates_are_named_and_change_nothing),
         TEST(test_norm_limit),
+        TEST(test_norm_limit_of_what_is_scaled_up),
         TEST(test_refusals_do_not_fill_the_log),
         TEST(test_a_federation_that_diverges_is_named),
         TEST(test_a_round_that_nobody_reports_does_not_diverge),

@@ -450,6 +450,102 @@ static void test_state_that_is_missing_stops_the_start(void **state)
     assert_non_null(strstr(why, "restore a backup"));
 }
 
+// --- Unequal local steps
+
+// Of five steps, one client does one and two do all: the mean of their norms is 11/3.
+static void unequal_round(float scale_max, float few)
+{
+    use(&tern_strategy_fednova);
+    harness.config.round.cohort = 3;
+    harness.config.round.quorum = 3;
+    harness.config.min_clients = 3;
+    harness.config.strategy_parameters[TERN_STRATEGY_BOUNDED_STEPS] = 1.0F;
+    harness.config.strategy_parameters[TERN_STRATEGY_SCALE_MAX] = scale_max;
+    harness_start(&harness);
+    for (int i = 0; i < 3; i++) {
+        enroll(&harness, false);
+    }
+    uint8_t *body;
+    tern_Task task = checkin(&harness, 1, NULL).task;
+    assert_int_equal(task.local_steps, 5);
+    task.local_steps = 1;
+    size_t len = encode_update(&harness, &task, few, 10, &body);
+    struct answer answer = put_update(&harness, 1, 1, 1, body, len);
+    assert_int_equal(answer.status, 200);
+    answer_free(&answer);
+    free(body);
+    do_round(&harness, 2, NULL, 1.0F);
+    do_round(&harness, 3, NULL, 1.0F);
+}
+
+static void expect_recorded(const char *parameters)
+{
+    struct tern_db_round round;
+    open_store();
+    assert_int_equal(tern_db_round_get(harness.db, 1, &round), TERN_OK);
+    assert_string_equal(round.strategy_parameters, parameters);
+}
+
+// A round whose row says nothing of scale_max, as those of before.
+static void forget_scale_max(void)
+{
+    run_sql("update rounds set strategy_parameters = "
+            "substr(strategy_parameters, 1, instr(strategy_parameters, \\\",scale_max\\\") - 1) "
+            "where round = 1");
+    expect_recorded("local_momentum=0,bounded_steps=1");
+}
+
+static void test_scale_max_is_kept_with_the_round(void **state)
+{
+    (void)state;
+    struct tern_replay_report report;
+    char why[256] = "";
+    unequal_round(2.0F, 3.0F);
+    harness.config.strategy_parameters[TERN_STRATEGY_SCALE_MAX] = 0.0F; // from round 2 on
+    harness_restart(&harness);
+    assert_float_equal(moved(), (3.0F * 2.0F + 2.0F * 11.0F / 15.0F) / 3.0F, 1e-5F);
+    expect_recorded("local_momentum=0,bounded_steps=1,scale_max=2");
+    expect_replayed(1, 3);
+    forget_scale_max();
+    assert_int_equal(tern_service_replay(harness.db, NULL, NULL, &report, why), TERN_ERR_CORRUPT);
+}
+
+static void test_rounds_without_scale_max_replay_as_they_were(void **state)
+{
+    (void)state;
+    unequal_round(0.0F, 3.0F);
+    assert_float_equal(moved(), (3.0F * 11.0F / 3.0F + 2.0F * 11.0F / 15.0F) / 3.0F, 1e-5F);
+    expect_recorded("local_momentum=0,bounded_steps=1,scale_max=0");
+    forget_scale_max();
+    expect_replayed(1, 3);
+}
+
+// One that was open under the older program is merged as that would have.
+static void test_open_round_without_scale_max_is_merged_without(void **state)
+{
+    (void)state;
+    unequal_round(2.0F, 3.0F);
+    tern_Task task = checkin(&harness, 1, NULL).task;
+    uint8_t *body;
+    assert_int_equal(task.round, 2);
+    open_store();
+    run_sql("update rounds set strategy_parameters = \\\"local_momentum=0,bounded_steps=1\\\" "
+            "where round = 2");
+    harness_start(&harness);
+    float before = (3.0F * 2.0F + 2.0F * 11.0F / 15.0F) / 3.0F;
+    task.local_steps = 1;
+    size_t len = encode_update(&harness, &task, 3.0F, 10, &body);
+    struct answer answer = put_update(&harness, 1, 2, 1, body, len);
+    assert_int_equal(answer.status, 200);
+    answer_free(&answer);
+    free(body);
+    do_round(&harness, 2, NULL, 1.0F);
+    do_round(&harness, 3, NULL, 1.0F);
+    assert_float_equal(moved() - before, (3.0F * 11.0F / 3.0F + 2.0F * 11.0F / 15.0F) / 3.0F,
+                       1e-4F);
+    expect_replayed(2, 6);
+}
+
 // --- What the start refuses
 
 static void expect_no_start(const char *sentence)
@@ -476,6 +572,14 @@ static void test_starts_that_are_refused(void **state)
     use(&tern_strategy_fedtrimmedavg);
     harness.config.strategy_parameters[TERN_STRATEGY_TRIM] = 0.5F;
     expect_no_start("trim of fedtrimmedavg is 0.5");
+    use(&tern_strategy_fednova);
+    static const float bounds[] = {0.5F, -1.0F, NAN, INFINITY};
+    for (size_t i = 0; i < sizeof bounds / sizeof bounds[0]; i++) {
+        harness.config.strategy_parameters[TERN_STRATEGY_SCALE_MAX] = bounds[i];
+        expect_no_start(i == 0 ? "scale_max of fednova is 0.5; it is 0 or goes from 1 to 1e+06"
+                               : "scale_max of fednova is");
+    }
+    harness.config.strategy_parameters[TERN_STRATEGY_SCALE_MAX] = 0.0F;
     use(&tern_strategy_fedavgm);
     harness.config.strategy_parameters[TERN_STRATEGY_NORMALISE] = 1.0F;
     harness.config.strategy_parameters[TERN_STRATEGY_LOCAL_MOMENTUM] = 0.99F;
@@ -501,6 +605,9 @@ int main(void)
         TEST(test_change_of_strategy_starts_anew),
         TEST(test_state_that_differs_is_found),
         TEST(test_state_that_is_missing_stops_the_start),
+        TEST(test_scale_max_is_kept_with_the_round),
+        TEST(test_rounds_without_scale_max_replay_as_they_were),
+        TEST(test_open_round_without_scale_max_is_merged_without),
         TEST(test_starts_that_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

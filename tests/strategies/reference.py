@@ -38,23 +38,27 @@ def weighted_mean(updates, extra=lambda staleness: 1.0):
             for i in range(count)]
 
 
-def normalised_mean(updates, momentum, alpha, extra=lambda staleness: 1.0, bounded=False):
+def normalised_mean(updates, momentum, alpha, extra=lambda staleness: 1.0, bounded=False,
+                    scale_max=0):
     total = sum(n for n, _, _, _ in updates)
     norms = [steps_norm(steps, momentum, alpha) for _, steps, _, _ in updates]
     most = 8 * 2 ** math.floor(math.log2(sorted(norms)[len(norms) // 2])) if bounded else math.inf
     effective = sum(n / total * min(norm, most) for (n, _, _, _), norm in zip(updates, norms))
+    scales = [min(effective / norm, scale_max or math.inf) for norm in norms]
     count = len(updates[0][3])
-    return [effective * sum(n / total * extra(s) * values[i] / norm
-                            for (n, _, s, values), norm in zip(updates, norms))
+    return [sum(n / total * extra(s) * values[i] * scale
+                for (n, _, s, values), scale in zip(updates, scales))
             for i in range(count)]
 
 
 class Mean:
     """FedAvg, FedProx and FedNova."""
 
-    def __init__(self, normalise=0, local_momentum=0.0, prox_mu=0.0, learning_rate=0.0, bounded=0):
+    def __init__(self, normalise=0, local_momentum=0.0, prox_mu=0.0, learning_rate=0.0, bounded=0,
+                 scale_max=0):
         self.normalise = normalise
         self.bounded = bounded
+        self.scale_max = scale_max
         self.momentum = local_momentum
         self.alpha = prox_mu * learning_rate
 
@@ -63,7 +67,8 @@ class Mean:
 
     def mean(self, updates):
         if self.normalise:
-            return normalised_mean(updates, self.momentum, self.alpha, self.extra, self.bounded)
+            return normalised_mean(updates, self.momentum, self.alpha, self.extra, self.bounded,
+                                   self.scale_max)
         return weighted_mean(updates, self.extra)
 
     def __call__(self, updates):

@@ -49,6 +49,7 @@ static void widest(struct run *run, const struct tern_strategy *strategy)
     if ((strategy->parameters >> TERN_STRATEGY_BETA2 & 1) != 0) {
         run->rule.parameters[TERN_STRATEGY_BETA2] = 0.0F;
     }
+    run->rule.parameters[TERN_STRATEGY_SCALE_MAX] = 0.0F;
 }
 
 static enum tern_result merge(struct run *run, const struct tern_contribution *contributions,
@@ -82,12 +83,13 @@ static enum tern_result merge(struct run *run, const struct tern_contribution *c
 
 // One client claims the most examples and steps, so that the other, with one step, is scaled up the
 // most; both push as hard as they may, then nobody pushes any more, and the momenta run out.
-static void attack(const char *name)
+static void attack(const char *name, float scale_max)
 {
     static struct run run;
     memset(&run, 0, sizeof run);
     assert_int_equal(tern_model_from_spec(&run.model, "softmax:4-3"), TERN_OK);
     widest(&run, tern_strategy_find(name));
+    run.rule.parameters[TERN_STRATEGY_SCALE_MAX] = scale_max;
     for (size_t i = 0; i < TERN_STRATEGY_STATES; i++) {
         tern_strategy_start_state(&run.rule, i, run.states[i], COUNT);
     }
@@ -115,8 +117,11 @@ static void test_widest_settings(void **state)
     static const char *const names[] = {"fednova",    "fedavg",  "fedprox",   "fedavgm",
                                         "fedadam",    "fedyogi", "fedmedian", "fedtrimmedavg",
                                         "fedadagrad", "fedbuff"};
+    static const float scales[] = {0.0F, 1.0F, 2.0F, 1e6F};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        attack(names[i]);
+        for (size_t s = 0; s < sizeof scales / sizeof scales[0]; s++) {
+            attack(names[i], scales[s]);
+        }
     }
 }
 
@@ -134,6 +139,12 @@ static void test_norm_limit_of_a_rule(void **state)
     widest(&run, &tern_strategy_fedavgm);
     double norm = tern_strategy_norm_max(&run.rule);
     assert_true(norm >= 1e6 && norm < 2e7); // the default limit is always allowed
+    // What scales up less may come in larger.
+    run.rule.parameters[TERN_STRATEGY_SCALE_MAX] = 1e6F;
+    double ratio = tern_strategy_norm_max(&run.rule) / norm;
+    assert_true(ratio > 0.99e4 && ratio < 1.01e4);
+    run.rule.parameters[TERN_STRATEGY_SCALE_MAX] = 2.0F;
+    assert_true(tern_strategy_norm_max(&run.rule) == TERN_UPDATE_NORM_MAX);
 }
 
 static void test_steps_norm(void **state)
@@ -165,6 +176,59 @@ static void test_scale(void **state)
     assert_true(tern_strategy_scale(&rule, 100, 1) == 100.0);
     rule.parameters[TERN_STRATEGY_LOCAL_MOMENTUM] = 0.9F;
     assert_true(tern_strategy_scale(&rule, 100, 1) > 900.0);
+    rule.parameters[TERN_STRATEGY_SCALE_MAX] = 2.0F;
+    assert_true(tern_strategy_scale(&rule, 100, 1) == 2.0);
+    assert_true(tern_strategy_scale(&rule, 100, 100) == 1.0);
+    double little = tern_strategy_scale(&rule, 100, 80);
+    assert_true(little > 1.0 && little < 2.0);
+    rule.strategy = &tern_strategy_fedavg; // does not normalise
+    assert_true(tern_strategy_scale(&rule, 100, 1) == 1.0);
+}
+
+// The factors of a round of two, against what was foretold for each of them; norms are kept to
+// 2^-24. Returns by how much the mean can be as large as the updates.
+static double check_factors(const struct tern_strategy_rule *rule, uint32_t asked,
+                            const struct tern_contribution round[UPDATES])
+{
+    struct tern_strategy_totals totals;
+    double gain = 0.0;
+    tern_strategy_count_none(&totals, rule);
+    for (size_t i = 0; i < UPDATES; i++) {
+        assert_int_equal(tern_strategy_count(&totals, &round[i]), TERN_OK);
+    }
+    for (size_t i = 0; i < UPDATES; i++) {
+        uint32_t done = round[i].local_steps;
+        double factor = tern_strategy_steps_factor(&totals, done);
+        double most = (double)rule->parameters[TERN_STRATEGY_SCALE_MAX];
+        assert_true(factor <= tern_strategy_scale(rule, asked, done) * (1.0 + 1e-6));
+        assert_true(factor <= most || !(most > 0.0));
+        gain += factor * (double)round[i].num_examples / (double)totals.num_examples;
+    }
+    return gain;
+}
+
+// Neither what an update is measured by nor the bound on all is ever below what happens.
+static void test_scale_is_never_exceeded(void **state)
+{
+    (void)state;
+    static const float scales[] = {0.0F, 1.0F, 1.5F, 2.0F, 1e3F, 1e6F};
+    static const float rhos[] = {0.0F, 0.9F, 0.9999F};
+    static const uint32_t steps[] = {1, 2, 3, 20, 999, TERN_UPDATE_LOCAL_STEPS_MAX};
+    static const uint32_t examples[] = {1, 100, 10000};
+    struct tern_strategy_rule rule = {.strategy = &tern_strategy_fednova};
+    for (size_t i = 0; i < 6 * 3 * 6 * 6 * 3; i++) {
+        const uint32_t one = steps[i / 18 % 6];
+        const uint32_t other = steps[i / 108 % 6];
+        const uint32_t asked = one > other ? one : other;
+        const struct tern_contribution round[UPDATES] = {
+            {.num_examples = 100, .local_steps = one},
+            {.num_examples = examples[i / 648], .local_steps = other}};
+        rule.parameters[TERN_STRATEGY_SCALE_MAX] = scales[i % 6];
+        rule.parameters[TERN_STRATEGY_LOCAL_MOMENTUM] = rhos[i / 6 % 3];
+        double gain = check_factors(&rule, asked, round);
+        double moved = 2.0 * tern_strategy_norm_max(&rule) * gain;
+        assert_true(moved <= TERN_MOVE_MAX * (1.0 + 1e-6));
+    }
 }
 
 int main(void)
@@ -175,6 +239,7 @@ int main(void)
         cmocka_unit_test(test_norm_limit_of_a_rule),
         cmocka_unit_test(test_steps_norm),
         cmocka_unit_test(test_scale),
+        cmocka_unit_test(test_scale_is_never_exceeded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

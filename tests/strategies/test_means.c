@@ -110,6 +110,11 @@ static void test_ranges_of_parameters(void **state)
         float most = (float)tern_strategy_parameter_table[i].most;
         assert_true(tern_strategy_parameter_fits(parameter, least));
         assert_true(tern_strategy_parameter_fits(parameter, most));
+        if (tern_strategy_parameter_table[i].or_zero) {
+            assert_true(tern_strategy_parameter_fits(parameter, 0.0F));
+            assert_false(tern_strategy_parameter_fits(parameter, nextafterf(0.0F, INFINITY)));
+            assert_false(tern_strategy_parameter_fits(parameter, nextafterf(0.0F, -INFINITY)));
+        }
         assert_false(tern_strategy_parameter_fits(parameter, nextafterf(least, -INFINITY)));
         assert_false(tern_strategy_parameter_fits(parameter, nextafterf(most, INFINITY)));
         assert_false(tern_strategy_parameter_fits(parameter, INFINITY));
@@ -158,10 +163,12 @@ static void test_equal_steps_are_exactly_fedavg(void **state)
     }
     static const struct tern_strategy *const alike[] = {&tern_strategy_fedavg,
                                                         &tern_strategy_fednova};
-    for (size_t i = 0; i < 2; i++) {
+    static const float scales[] = {0.0F, 1.0F, 2.0F};
+    for (size_t i = 0; i < 6; i++) {
         setup(state);
         rule.parameters[TERN_STRATEGY_LOCAL_MOMENTUM] = 0.9F;
-        use(alike[i], 1.0F);
+        rule.parameters[TERN_STRATEGY_SCALE_MAX] = scales[i / 2];
+        use(alike[i % 2], 1.0F);
         run(updates, 3);
         assert_memory_equal(global, expected, sizeof global);
     }
@@ -184,6 +191,22 @@ static void test_unequal_steps_are_normalised(void **state)
     setup(NULL);
     run(opposed, 2);
     assert_true(global[0] == -10.0F);
+}
+
+// As before: the first, of 10 steps, would be scaled to 20; the second, of 30, is scaled down to
+// it.
+static void test_scale_max_bounds_what_is_scaled_up(void **state)
+{
+    (void)state;
+    struct update updates[2] = {update_of(10.0F, 100, 10), update_of(30.0F, 100, 30)};
+    const float expected[][2] = {{0.0F, 20.0F}, {1.0F, 15.0F}, {1.5F, 17.5F}, {2.0F, 20.0F}};
+    for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
+        setup(NULL);
+        rule.parameters[TERN_STRATEGY_SCALE_MAX] = expected[i][0];
+        use(&tern_strategy_fednova, 1.0F);
+        run(updates, 2);
+        assert_true(global[0] == expected[i][1]);
+    }
 }
 
 static void test_ready_only_with_all(void **state)
@@ -261,6 +284,7 @@ int main(void)
         cmocka_unit_test_setup(test_server_learning_rate, setup),
         cmocka_unit_test_setup(test_equal_steps_are_exactly_fedavg, setup),
         cmocka_unit_test_setup(test_unequal_steps_are_normalised, setup),
+        cmocka_unit_test_setup(test_scale_max_bounds_what_is_scaled_up, setup),
         cmocka_unit_test_setup(test_ready_only_with_all, setup),
         cmocka_unit_test_setup(test_hostile_numbers, setup),
         cmocka_unit_test_setup(test_damaged_update_changes_nothing, setup),

@@ -148,6 +148,60 @@ class ReferenceTest(unittest.TestCase):
                 self.strategies.begin("fednova", "local_momentum=0,bounded_steps=0")
                 self.assertGreater(self.strategies.round(honest + [liar])[0], 50)
 
+    def test_scale_max(self):
+        for most in [0, 1, 2, 5]:
+            for momentum in [0, 0.5, 0.9]:
+                shared = f"local_momentum={momentum},bounded_steps=1,scale_max={most}"
+                for far_apart in [False, True]:
+                    self.compare("fednova", ref.Mean(1, momentum, bounded=1, scale_max=most),
+                                 shared, far_apart=far_apart)
+                self.compare("fedavg", ref.Mean(1, momentum, bounded=1, scale_max=most),
+                             f"normalise=1,{shared}")
+                self.compare("fedavg", ref.Mean(), f"normalise=0,{shared}")
+                self.compare("fedprox", ref.Mean(1, momentum, 0.1, 0.1, 1, most),
+                             f"normalise=1,{shared},prox_mu=0.1", learning_rate=0.1)
+                self.compare("fedbuff", ref.Buff(1, momentum, bounded=1, scale_max=most),
+                             f"normalise=1,{shared},staleness_max=10", stale=True)
+                strategy = ref.AvgM(0.9, normalise=1, local_momentum=momentum, bounded=1,
+                                    scale_max=most)
+                self.compare("fedavgm", strategy, f"normalise=1,{shared},server_momentum=0.9", 0.1)
+            strategy = ref.Yogi(0.1, 0.9, 0.99, normalise=1, bounded=1, scale_max=most)
+            self.compare("fedyogi", strategy, f"normalise=1,local_momentum=0,bounded_steps=1,"
+                         f"scale_max={most},beta1=0.9,beta2=0.99,tau=0.1", 0.05)
+
+    def bits(self, updates, name, parameters):
+        self.assertEqual(self.strategies.begin(name, parameters), ["ok"])
+        return self.strategies.round(updates)
+
+    def test_rounds_from_before_scale_max_are_without_a_bound(self):
+        rng = random.Random(8)
+        for _ in range(20):
+            updates = random_round(rng, far_apart=True) + [(5000, 1, 0, [1.0] * COUNT)]
+            before = "local_momentum=0.9,bounded_steps=1"
+            unbounded = self.bits(updates, "fednova", before + ",scale_max=0")
+            self.assertEqual(self.bits(updates, "fednova", before), unbounded)
+            self.assertNotEqual(self.bits(updates, "fednova", before + ",scale_max=2"), unbounded)
+
+    def test_scale_max_leaves_equal_steps_and_what_is_scaled_down(self):
+        rng = random.Random(9)
+        for most in [1, 1.5, 2]:
+            bounded = f"local_momentum=0.9,bounded_steps=1,scale_max={most}"
+            for _ in range(20):
+                updates = random_round(rng, unequal_steps=False)
+                plain = self.bits(updates, "fedavg", "normalise=0,local_momentum=0.9")
+                self.assertEqual(self.bits(updates, "fednova", bounded), plain)
+                # Only the update of many steps, which is scaled down, moves anything.
+                updates = [(n, 20, s, [0.0] * COUNT) for n, _, s, _ in updates]
+                updates.append((9, 60, 0, [rng.gauss(0, 1) for _ in range(COUNT)]))
+                self.assertEqual(self.bits(updates, "fednova", bounded),
+                                 self.bits(updates, "fednova", "local_momentum=0.9,bounded_steps=1"))
+
+    def test_a_full_buffer_of_few_steps_is_multiplied_no_further(self):
+        many, few = (100, 100, 0, [0.0] * COUNT), (100, 1, 0, [1.0] * COUNT)
+        for most, expected in [(0, 25.25), (1, 0.5), (2, 1), (5, 2.5)]:
+            got = self.bits([many, few], "fednova", f"local_momentum=0,scale_max={most}")
+            self.close_to(got, [expected] * COUNT)
+
     def test_norms_of_the_paper(self):
         for steps in [1, 2, 3, 10, 57]:
             for momentum in [0.1, 0.9]:
@@ -258,6 +312,13 @@ class ReferenceTest(unittest.TestCase):
             ("fedavg", "normalise=0,local_momentum=0,gamma=1"),
             ("fedavg", "normalise=2,local_momentum=0"),
             ("fedavg", "normalise=0,local_momentum=nan"),
+            ("fednova", "local_momentum=0,scale_max=0.5"),
+            ("fednova", "local_momentum=0,scale_max=0.99999994"),
+            ("fednova", "local_momentum=0,scale_max=1e-30"),
+            ("fednova", "local_momentum=0,scale_max=-1"),
+            ("fednova", "local_momentum=0,scale_max=nan"),
+            ("fednova", "local_momentum=0,scale_max=inf"),
+            ("fednova", "local_momentum=0,scale_max=1000001"),
             ("fedtrimmedavg", "trim=0.5"),
             ("fedtrimmedavg", "trim="),
             ("fedtrimmedavg", "trim=0.2x"),
