@@ -3,6 +3,9 @@
 // local steps for it, so that a byte carries more of them. What even the least density does not
 // bring down is made up by fewer invitations (selection.h).
 //
+// How many rounds a client takes part in follows from everybody's bytes: where many can afford few
+// rounds, the others are asked more often, and their bytes are spread over more.
+//
 // Bytes come from the client's last round as metered. Another codec's are estimated from it by the
 // entropy of what it sends, so that the estimate of the codec that made that update is exact.
 #include "rounds/coarser.h"
@@ -76,7 +79,7 @@ static void explain(const struct tern_steps_facts *facts, double allowed, double
     }
     if (bytes > allowed) {
         tern_reason_text(reason, ", so 1 of ");
-        tern_reason_real(reason, bytes / (allowed > 1.0 ? allowed : 1.0));
+        tern_reason_real(reason, bytes / ((allowed > 1.0 ? allowed : 1.0) * facts->budget.share));
         tern_reason_text(reason, " rounds");
     }
 }
@@ -129,8 +132,41 @@ uint64_t tern_budget_allowance(const struct tern_budget *budget)
     if (budget->renewed) {
         return budget->left;
     }
-    double rounds = budget->rounds > 1.0 ? budget->rounds : 1.0;
-    return (uint64_t)((double)budget->left / rounds);
+    double rounds = budget->rounds * budget->share;
+    return (uint64_t)((double)budget->left / (rounds > 1.0 ? rounds : 1.0));
+}
+
+double tern_budget_affords(const struct tern_budget *budget, uint64_t least)
+{
+    struct tern_budget every = *budget;
+    every.share = 1.0;
+    return tern_budget_chance(&every, least);
+}
+
+// Each turn raises the share by what those who fall short of it leave to the others, until nobody
+// else falls short.
+double tern_budget_share(uint32_t invited, uint32_t count,
+                         double (*affords)(const void *ctx, uint32_t place), const void *ctx)
+{
+    double share = 0.0;
+    for (uint32_t turn = 0; turn <= count; turn++) {
+        double taken = 0.0;
+        uint32_t able = 0;
+        for (uint32_t i = 0; i < count; i++) {
+            double most = affords(ctx, i);
+            able += most > 0.0 && most >= share;
+            taken += most < share ? most : 0.0;
+        }
+        double next = able > 0 ? ((double)invited - taken) / (double)able : 1.0;
+        if (next >= 1.0) {
+            return 1.0;
+        }
+        if (next <= share) {
+            break;
+        }
+        share = next;
+    }
+    return share;
 }
 
 double tern_budget_chance(const struct tern_budget *budget, uint64_t least)

@@ -83,7 +83,7 @@ static uint32_t smaller(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-static uint32_t wanted_quorum(const struct tern_round_policy *policy)
+uint32_t tern_round_quorum(const struct tern_round_policy *policy)
 {
     return policy->quorum != 0 ? policy->quorum : policy->cohort / 2 + policy->cohort % 2;
 }
@@ -105,7 +105,7 @@ enum tern_result tern_round_open(struct tern_round_machine *machine, uint64_t *e
     machine->round++;
     machine->open = true;
     machine->target = smaller(policy->cohort, size);
-    machine->quorum = smaller(wanted_quorum(policy), machine->target);
+    machine->quorum = smaller(tern_round_quorum(policy), machine->target);
     machine->attempts = 1;
     machine->opened_ms = now;
     machine->deadline_ms = now + policy->deadline_ms;

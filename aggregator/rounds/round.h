@@ -69,6 +69,9 @@ struct tern_round_machine {
     bool buffers;      // set by the caller: late updates may count in the open round
 };
 
+// Updates that a full cohort needs at the deadline.
+uint32_t tern_round_quorum(const struct tern_round_policy *policy);
+
 // An empty machine over members[0..capacity). A capacity of the number of clients always suffices.
 void tern_round_init(struct tern_round_machine *machine, const struct tern_round_policy *policy,
                      struct tern_member *members, uint32_t capacity);

@@ -5,6 +5,7 @@
 
 #define LEAST_CHANCE (1.0 / 16.0)
 #define DOUBLINGS 64 // from 2^-32, the least that the draw tells from 0, and far beyond
+#define HALVINGS 16
 
 static const char *const names[] = {"random", "availability", "budget-aware"};
 
@@ -39,48 +40,75 @@ struct draws {
     uint64_t seed;
     uint32_t round;
     uint32_t attempt;
-    double (*chance)(const void *ctx, uint64_t id);
+    struct tern_chance (*chance)(const void *ctx, uint64_t id);
     const void *ctx;
+    struct tern_chance scale;
 };
 
-// Each client's draw depends on its id alone, not on who else is there.
-static bool is_in(const struct draws *draws, uint64_t id, double scale)
+static bool falls_below(const struct draws *draws, uint32_t attempt, uint64_t id, double chance)
 {
-    double chance = draws->chance(draws->ctx, id);
-    if (!(chance > 0.0)) {
-        return false;
-    }
-    if (chance * scale >= 1.0) {
-        return true;
+    if (!(chance > 0.0) || chance >= 1.0) {
+        return chance > 0.0;
     }
     struct tern_prng rng;
-    tern_prng_init(&rng, draws->seed, TERN_PRNG_SELECTION, draws->round, draws->attempt);
+    tern_prng_init(&rng, draws->seed, TERN_PRNG_SELECTION, draws->round, attempt);
     tern_prng_seek(&rng, id);
-    return (double)tern_prng_u32(&rng) < chance * scale * 4294967296.0;
+    return (double)tern_prng_u32(&rng) < chance * 4294967296.0;
 }
 
-static uint32_t count_in(const struct draws *draws, const uint64_t *ids, uint32_t count,
-                         double scale)
+// Each client's draw depends on its id alone, not on who else is there. Whether a round is one of
+// those that it can afford is drawn once for all of the round's attempts.
+static bool is_in(const struct draws *draws, uint64_t id)
+{
+    const struct tern_chance chance = draws->chance(draws->ctx, id);
+    return falls_below(draws, 0, id, chance.affords * draws->scale.affords) &&
+           falls_below(draws, draws->attempt, id, chance.welcome * draws->scale.welcome);
+}
+
+static uint32_t count_in(const struct draws *draws, const uint64_t *ids, uint32_t count)
 {
     uint32_t in = 0;
     for (uint32_t i = 0; i < count; i++) {
-        in += is_in(draws, ids[i], scale);
+        in += is_in(draws, ids[i]);
     }
     return in;
 }
 
-uint32_t tern_selection_thin(uint64_t seed, uint32_t round, uint32_t attempt, uint64_t *ids,
-                             uint32_t count, uint32_t need,
-                             double (*chance)(const void *ctx, uint64_t id), const void *ctx)
+// Doubles `scale`, one of draws', until there are enough.
+static void enlarge(struct draws *draws, double *scale, const uint64_t *ids, uint32_t count,
+                    uint32_t need)
 {
-    const struct draws draws = {seed, round, attempt, chance, ctx};
-    double scale = 1.0;
-    for (int i = 0; i < DOUBLINGS && count_in(&draws, ids, count, scale) < need; i++) {
-        scale *= 2.0;
+    for (int i = 0; i < DOUBLINGS && count_in(draws, ids, count) < need; i++) {
+        *scale *= 2.0;
     }
+}
+
+// Halves what the last doubling was too much, so that hardly anybody pays for it.
+static void refine(struct draws *draws, const uint64_t *ids, uint32_t count, uint32_t need)
+{
+    double most = draws->scale.affords;
+    double least = most / 2.0;
+    for (int i = 0; most > 1.0 && i < HALVINGS; i++) {
+        draws->scale.affords = (least + most) / 2.0;
+        bool enough = count_in(draws, ids, count) >= need;
+        most = enough ? draws->scale.affords : most;
+        least = enough ? least : draws->scale.affords;
+    }
+    draws->scale.affords = most;
+}
+
+uint32_t tern_selection_thin(uint64_t seed, uint32_t round, uint32_t attempt, uint64_t *ids,
+                             uint32_t count, const struct tern_need *need,
+                             struct tern_chance (*chance)(const void *ctx, uint64_t id),
+                             const void *ctx)
+{
+    struct draws draws = {seed, round, attempt, chance, ctx, {1.0, 1.0}};
+    enlarge(&draws, &draws.scale.welcome, ids, count, need->wanted);
+    enlarge(&draws, &draws.scale.affords, ids, count, need->least);
+    refine(&draws, ids, count, need->least);
     uint32_t in = 0;
     for (uint32_t i = 0; i < count; i++) {
-        if (is_in(&draws, ids[i], scale)) {
+        if (is_in(&draws, ids[i])) {
             ids[in++] = ids[i];
         }
     }

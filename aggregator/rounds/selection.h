@@ -1,7 +1,7 @@
-// Who may be drawn for a round beside being eligible at all: each client has a chance between 0 and
-// 1, and a seeded draw that it must stay below. What is left is sampled by cohort.h as ever. Who
-// calls: the service, before it opens or extends a round. Pure; reentrant; named by (seed, round,
-// attempt) and the chances alone.
+// Who may be drawn for a round beside being eligible at all: each client has chances between 0 and
+// 1, which seeded draws must stay below. What is left is sampled by cohort.h as ever. Who calls:
+// the service, before it opens or extends a round. Pure; reentrant; named by (seed, round, attempt)
+// and the chances alone.
 #ifndef TERN_SELECTION_H
 #define TERN_SELECTION_H
 
@@ -31,11 +31,24 @@ struct tern_availability {
 };
 double tern_selection_availability(const struct tern_availability *client);
 
+struct tern_chance {
+    double welcome; // beside the others; counts only while enough are there
+    double affords; // a promise to its owner, broken only where the round could not count otherwise
+};
+
+struct tern_need {
+    uint32_t wanted; // to fill the cohort
+    uint32_t least;  // without whom the round would miss its quorum
+};
+
 // Moves the clients that may be drawn to the front of ids[0..count), which are ascending and stay
-// so; returns how many. With fewer than `need` all chances are doubled until there are enough or
-// everybody is in whose chance is above 0. attempt: of the draw, 1 at a round's opening.
+// so; returns how many. With fewer than wanted all `welcome` are doubled until there are enough or
+// everybody is welcome, and with fewer than least, then, all `affords` raised alike by no more than
+// it takes, or until everybody is in whose chance is above 0. attempt: of the draw, 1 at a round's
+// opening; who could not afford the round in its first draw cannot in the next ones.
 uint32_t tern_selection_thin(uint64_t seed, uint32_t round, uint32_t attempt, uint64_t *ids,
-                             uint32_t count, uint32_t need,
-                             double (*chance)(const void *ctx, uint64_t id), const void *ctx);
+                             uint32_t count, const struct tern_need *need,
+                             struct tern_chance (*chance)(const void *ctx, uint64_t id),
+                             const void *ctx);
 
 #endif

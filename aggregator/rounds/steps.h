@@ -96,7 +96,8 @@ struct tern_budget {
     bool budgeted;
     uint64_t left; // as the client last reported, less what it has spent since
     bool renewed;  // it did not shrink over the last round: it is a budget of each round
-    double rounds; // that it is still to take part in before its budget is renewed; >= 1
+    double rounds; // to go before it is renewed or the federation is done
+    double share;  // of these that the client is to take part in: tern_budget_share(); 0..1
     // Of its last round, measured; 0 = not known.
     uint64_t update;                // bytes of its update
     uint64_t other;                 // all others, both directions
@@ -128,12 +129,23 @@ void tern_steps_for(const struct tern_steps_settings *settings,
 
 // --- Budgets
 
-// Bytes of a round that would make the budget last; UINT64_MAX without a budget. One that is
-// renewed each round may be spent in this one.
+// Share of all rounds to go for which a client's bytes last when each takes least_bytes, at most 1:
+// 1 without a budget or when nothing is known, 0 when not even one round is left.
+double tern_budget_affords(const struct tern_budget *budget, uint64_t least_bytes);
+
+// Share of the rounds to go that a client takes part in whose bytes allow it, when `invited` of
+// count are invited to each: the others take part in what they can afford, and who can afford more
+// makes up for them, up to every round. affords: of tern_budget_affords(), by place 0..count-1; 0
+// also for those who are not invited at all.
+double tern_budget_share(uint32_t invited, uint32_t count,
+                         double (*affords)(const void *ctx, uint32_t place), const void *ctx);
+
+// Bytes of a round that would make the budget last over its share of the rounds to go; UINT64_MAX
+// without a budget. One that is renewed each round may be spent in this one.
 uint64_t tern_budget_allowance(const struct tern_budget *budget);
 
-// Share of the rounds that a client of this budget may be invited to when each takes least_bytes:
-// 1 without a budget or when nothing is known, 0 when not even one round is left.
+// Part of its share of the rounds that a client of this budget can afford when each takes
+// least_bytes: 1 without a budget or when nothing is known, 0 when not even one round is left.
 double tern_budget_chance(const struct tern_budget *budget, uint64_t least_bytes);
 
 // Milliseconds from `now` (Unix) to the end of its calendar month in UTC, when monthly budgets are

@@ -91,9 +91,9 @@ static enum tern_result open_round(struct tern_service *service, uint64_t now)
         struct tern_round_policy *policy = &service->machine.policy;
         count = list_eligible(service, now);
         policy->cohort = tern_cohort_target(service->config.round.cohort, policy->fraction, count);
-        count =
-            choose_eligible(service, count, service->machine.round + 1, 1,
-                            tern_cohort_size(policy->cohort, policy->over_selection, count), now);
+        uint32_t wanted = tern_cohort_size(policy->cohort, policy->over_selection, count);
+        count = choose_eligible(service, count, service->machine.round + 1, 1, wanted,
+                                tern_round_quorum(policy), now);
     }
     if (count == 0) {
         return TERN_OK;
@@ -119,7 +119,10 @@ static uint32_t list_fresh(struct tern_service *service, uint32_t need, uint64_t
         }
     }
     const struct tern_round_machine *machine = &service->machine;
-    return choose_eligible(service, fresh, machine->round, machine->attempts + 1, need, now);
+    uint32_t missing =
+        machine->quorum > machine->reported ? machine->quorum - machine->reported : 0;
+    return choose_eligible(service, fresh, machine->round, machine->attempts + 1, need, missing,
+                           now);
 }
 
 static enum tern_result store_replacements(struct tern_service *service)

@@ -17,8 +17,7 @@ bool minds_budgets(const struct tern_service *service)
            service->config.selection == TERN_SELECTION_BUDGET;
 }
 
-// How many rounds one of the trainers takes part in until the federation has done its rounds, or
-// until the month ends, when budgets are renewed.
+// Until the federation has done its rounds, or until the month ends, when budgets are renewed.
 static double rounds_to_go(const struct tern_service *service, uint64_t now)
 {
     const struct tern_round_machine *machine = &service->machine;
@@ -30,24 +29,46 @@ static double rounds_to_go(const struct tern_service *service, uint64_t now)
         double left = (double)policy->rounds - (double)machine->committed;
         rounds = left < rounds ? left : rounds;
     }
-    uint32_t trainers = enrolled_trainers(service);
-    uint32_t invited = tern_cohort_size(policy->cohort, policy->over_selection, trainers);
-    return trainers == 0 ? rounds : rounds * (double)invited / (double)trainers;
+    return rounds;
 }
 
-struct tern_budget budget_of(const struct client *client, double rounds)
+struct budgets {
+    const struct tern_service *service;
+    uint64_t now;
+    double rounds;
+};
+
+static double affords(const void *ctx, uint32_t place)
+{
+    const struct budgets *budgets = ctx;
+    const struct client *client = &budgets->service->clients[place];
+    const struct tern_budget budget = budget_of(client, &(struct to_go){budgets->rounds, 1.0});
+    return may_train(budgets->service, client, budgets->now)
+               ? tern_budget_affords(&budget, client->least_bytes)
+               : 0.0;
+}
+
+struct to_go rounds_to_come(const struct tern_service *service, uint64_t now)
+{
+    if (!minds_budgets(service)) {
+        return (struct to_go){1.0, 1.0};
+    }
+    const struct tern_round_policy *policy = &service->machine.policy;
+    const struct budgets budgets = {service, now, rounds_to_go(service, now)};
+    uint32_t invited = tern_cohort_size(policy->cohort, policy->over_selection, UINT32_MAX);
+    double share = tern_budget_share(invited, service->client_count, affords, &budgets);
+    return (struct to_go){budgets.rounds, share};
+}
+
+struct tern_budget budget_of(const struct client *client, const struct to_go *to_go)
 {
     uint64_t spent = client->budget_spent;
     uint64_t left = client->budget_left > spent ? client->budget_left - spent : 0;
     return (struct tern_budget){.budgeted = client->budgeted,
                                 .left = left,
                                 .renewed = client->budget_renewed,
-                                .rounds = rounds > 1.0 ? rounds : 1.0};
-}
-
-double budget_rounds(const struct tern_service *service, uint64_t now)
-{
-    return minds_budgets(service) ? rounds_to_go(service, now) : 1.0;
+                                .rounds = to_go->rounds,
+                                .share = to_go->share};
 }
 
 // The codec of the update that a client made in that round.
@@ -115,7 +136,8 @@ static enum tern_result facts_of(struct tern_service *service, uint64_t id,
                                        .values = service->merge.model.count};
     TERN_TRY(tern_codec_parse(service->row.codec_up, &facts->codec, NULL));
     facts->density = knows_density(client, &facts->codec);
-    facts->budget = budget_of(client, budget_rounds(service, now));
+    const struct to_go to_go = rounds_to_come(service, now);
+    facts->budget = budget_of(client, &to_go);
     return minds_budgets(service) ? add_measured(service, id, &facts->budget) : TERN_OK;
 }
 

@@ -1,6 +1,8 @@
 // Who may be drawn for a round.
 #include "service/internal.h"
 
+#include "rounds/cohort.h"
+
 // One that was provisioned and has not come yet is still with the factory: rounds that wait for it
 // would wait until their deadline.
 static bool is_trainer(const struct client *client)
@@ -8,7 +10,7 @@ static bool is_trainer(const struct client *client)
     return !client->evaluator && !client->revoked && client->last_seen_ms != 0;
 }
 
-static bool may_train(const struct tern_service *service, const struct client *client, uint64_t now)
+bool may_train(const struct tern_service *service, const struct client *client, uint64_t now)
 {
     uint64_t within = service->config.eligible_within_ms;
     bool recent = within == 0 || client->last_seen_ms + within >= now;
@@ -40,15 +42,15 @@ uint32_t list_eligible(struct tern_service *service, uint64_t now)
 struct choice {
     const struct tern_service *service;
     uint64_t now;
-    double rounds; // that a client of a budget is to take part in
+    struct to_go to_go;
 };
 
-static double chance_of(const void *ctx, uint64_t id)
+static struct tern_chance chance_of(const void *ctx, uint64_t id)
 {
     const struct choice *choice = ctx;
     const struct tern_service *service = choice->service;
     const struct client *client = &service->clients[id - 1];
-    double chance = 1.0;
+    struct tern_chance chance = {1.0, 1.0};
     if (service->config.selection == TERN_SELECTION_AVAILABILITY) {
         uint64_t seen = client->last_seen_ms;
         const struct tern_availability facts = {
@@ -56,27 +58,31 @@ static double chance_of(const void *ctx, uint64_t id)
             .window_ms = service->config.round.deadline_ms,
             .metered = client->metered,
             .battery = client->power == tern_Power_POWER_BATTERY};
-        chance = tern_selection_availability(&facts);
+        chance.welcome = tern_selection_availability(&facts);
     }
     if (minds_budgets(service)) {
-        const struct tern_budget budget = budget_of(client, choice->rounds);
-        chance *= tern_budget_chance(&budget, client->least_bytes);
+        const struct tern_budget budget = budget_of(client, &choice->to_go);
+        chance.affords = tern_budget_chance(&budget, client->least_bytes);
     }
     return chance;
 }
 
 uint32_t choose_eligible(struct tern_service *service, uint32_t count, uint32_t round,
-                         uint32_t attempt, uint32_t need, uint64_t now)
+                         uint32_t attempt, uint32_t wanted, uint32_t updates, uint64_t now)
 {
     if (service->config.selection == TERN_SELECTION_RANDOM && !minds_budgets(service)) {
         return count;
     }
-    const struct choice choice = {service, now, budget_rounds(service, now)};
+    const struct choice choice = {service, now, rounds_to_come(service, now)};
+    const struct tern_need need = {
+        .wanted = wanted,
+        .least = tern_cohort_size(updates, service->config.round.over_selection, wanted)};
     uint32_t chosen = tern_selection_thin(service->federation.seed, round, attempt,
-                                          service->eligible, count, need, chance_of, &choice);
-    if (count > 0 && chosen == 0 && !service->nobody_affords) {
+                                          service->eligible, count, &need, chance_of, &choice);
+    bool nobody = count > 0 && need.least > 0 && chosen == 0;
+    if (nobody && !service->nobody_affords) {
         tern_log(TERN_LOG_WARN, "nobody-affords-a-round", "round=%u eligible=%u", round, count);
     }
-    service->nobody_affords = count > 0 && chosen == 0;
+    service->nobody_affords = nobody;
     return chosen;
 }

@@ -360,10 +360,15 @@ TERN_MUST_USE enum tern_result assign_steps(struct tern_service *service,
                                             uint64_t now);
 // Whether policy or selection look at the clients' byte budgets.
 bool minds_budgets(const struct tern_service *service);
-// How many rounds a trainer is likely to take part in until budgets are renewed; what its budget is
-// then spread over.
-double budget_rounds(const struct tern_service *service, uint64_t now);
-struct tern_budget budget_of(const struct client *client, double rounds);
+// Rounds that are yet to come before budgets are renewed, and the share of them that a client takes
+// part in whose bytes allow it: from what all who may be drawn have left, and from their measured
+// rounds, so that it is the same after a restart.
+struct to_go {
+    double rounds;
+    double share;
+};
+struct to_go rounds_to_come(const struct tern_service *service, uint64_t now);
+struct tern_budget budget_of(const struct client *client, const struct to_go *to_go);
 // What the stored decisions say of each client's bytes.
 TERN_MUST_USE enum tern_result load_schedule(struct tern_service *service);
 
@@ -384,12 +389,13 @@ TERN_MUST_USE enum tern_result load_drift(struct tern_service *service);
 // --- Who may be drawn for a round (choose.c)
 
 uint32_t enrolled_trainers(const struct tern_service *service);
+bool may_train(const struct tern_service *service, const struct client *client, uint64_t now);
 // Fills service->eligible, ascending.
 uint32_t list_eligible(struct tern_service *service, uint64_t now);
 // Leaves those of service->eligible[0..count) there, ascending, whom the configured selection lets
-// into this draw, `need` of them at least if there are; returns how many.
+// into this draw; returns how many. wanted: by the round; it needs `updates` of them.
 uint32_t choose_eligible(struct tern_service *service, uint32_t count, uint32_t round,
-                         uint32_t attempt, uint32_t need, uint64_t now);
+                         uint32_t attempt, uint32_t wanted, uint32_t updates, uint64_t now);
 
 // --- Places that a round's leader chose (share.c)
 

@@ -47,6 +47,7 @@ static struct tern_steps_facts facts_of(uint64_t left, double rounds)
         .budget = {.budgeted = true,
                    .left = left,
                    .rounds = rounds,
+                   .share = 1.0,
                    .update = 4205,
                    .other = 2000,
                    .update_codec = codec_of("density:p=0.05,coder=range")}};
@@ -231,7 +232,7 @@ static void test_what_does_not_last_is_invited_less_often(void **state)
 static void test_a_budget_that_does_not_shrink_is_renewed(void **state)
 {
     (void)state;
-    struct tern_budget budget = {.budgeted = true, .left = 10000, .rounds = 100};
+    struct tern_budget budget = {.budgeted = true, .left = 10000, .rounds = 100, .share = 1.0};
     assert_int_equal(tern_budget_allowance(&budget), 100);
     budget.renewed = true;
     assert_int_equal(tern_budget_allowance(&budget), 10000);

@@ -549,6 +549,47 @@ static void test_who_is_invited_to_spare_takes_part_as_well(void **state)
     expect_share(0.5, "1.00 MB left, 13.20 KB a round,"); // 101 x 3 of 4
 }
 
+// The rounds of those who have no bytes left fall to the others, whose bytes are then spread over
+// more; after a restart as well.
+static void test_others_make_up_for_who_is_spent(void **state)
+{
+    (void)state;
+    enum { CLIENTS = 4 };
+    const tern_CheckinRequest has = {.budgeted = true, .budget_left = 1000000};
+    const tern_CheckinRequest spent = {.budgeted = true, .budget_left = 1};
+    uint64_t clients[CLIENTS];
+    tern_CheckinReply first[CLIENTS];
+    harness.config.round.cohort = 2;
+    harness.config.min_clients = CLIENTS;
+    start_budgets();
+    for (int i = 0; i < CLIENTS; i++) {
+        clients[i] = enroll(&harness, false);
+        checkin_as(clients[i], &has);
+    }
+    for (int i = 0; i < CLIENTS; i++) {
+        first[i] = checkin_as(clients[i], &has);
+        if (first[i].has_task) {
+            checkin_as(clients[i], &spent);
+        }
+    }
+    for (int i = 0; i < CLIENTS; i++) {
+        if (first[i].has_task) {
+            assert_int_equal(
+                report(clients[i], &first[i].task, &(struct report){0.1F, 1.0F, 10, 0, 100}), 200);
+        }
+    }
+    harness_restart(&harness);
+    for (int i = 0; i < CLIENTS; i++) {
+        if (!first[i].has_task) {
+            tern_CheckinReply reply = checkin_as(clients[i], &has);
+            assert_true(reply.has_task);
+            assert_int_equal(reply.task.round, 2);
+            assert_non_null(strstr(schedule_of(clients[i]).reason,
+                                   "1.00 MB left, 10.00 KB a round,")); // all 100
+        }
+    }
+}
+
 // A budget of each round is reported as large again; one of the month shrinks, also in rounds whose
 // tasks came with the answers to updates and needed no check-in.
 static void test_budgets_of_rounds_and_of_months(void **state)
@@ -707,6 +748,7 @@ int main(void)
         TEST(test_a_budget_lowers_the_density),
         TEST(test_a_budget_is_spread_over_the_rounds_a_client_takes_part_in),
         TEST(test_who_is_invited_to_spare_takes_part_as_well),
+        TEST(test_others_make_up_for_who_is_spent),
         TEST(test_budgets_of_rounds_and_of_months),
         TEST(test_a_months_turn_is_not_taken_for_a_budget_of_each_round),
         TEST(test_codecs_that_a_client_lacks_are_not_asked_for),
