@@ -109,6 +109,7 @@ static enum tern_result add_measured(struct tern_service *service, uint64_t clie
     }
     TERN_TRY(found);
     TERN_TRY(tern_db_meter_of(service->db, client, ledger.round, &meter));
+    tern_metering_of(service->metering, client, ledger.round, &meter);
     found = codec_then(service, client, ledger.round, &budget->update_codec);
     if (found == TERN_OK) {
         budget->update = ledger.update_bytes;

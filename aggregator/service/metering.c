@@ -115,6 +115,24 @@ void tern_metering_add(struct tern_metering *metering, const struct tern_db_mete
     pthread_mutex_unlock(&metering->lock);
 }
 
+void tern_metering_of(struct tern_metering *metering, uint64_t client, uint32_t round,
+                      struct tern_db_meter *meter)
+{
+    pthread_mutex_lock(&metering->lock);
+    const struct table *table = &metering->filling;
+    for (int purpose = 0; purpose < TERN_PURPOSE_COUNT && table->count > 0; purpose++) {
+        const struct tern_db_meter key = {
+            .client = client, .round = round, .purpose = (enum tern_purpose)purpose};
+        size_t at = place_of(table, &key);
+        if (table->used[at]) {
+            tern_bytes_add(&meter->up, &table->rows[at].up);
+            tern_bytes_add(&meter->down, &table->rows[at].down);
+            meter->exchanges += table->rows[at].exchanges;
+        }
+    }
+    pthread_mutex_unlock(&metering->lock);
+}
+
 enum tern_result tern_metering_flush(struct tern_metering *metering, struct tern_db *db)
 {
     pthread_mutex_lock(&metering->lock);

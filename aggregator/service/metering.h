@@ -15,6 +15,10 @@ void tern_metering_free(struct tern_metering *metering);
 
 void tern_metering_add(struct tern_metering *metering, const struct tern_db_meter *row);
 
+// Adds what has come together of a client in a round, and is not in the store yet.
+void tern_metering_of(struct tern_metering *metering, uint64_t client, uint32_t round,
+                      struct tern_db_meter *meter);
+
 // Writes what has come together inside the present transaction.
 TERN_MUST_USE enum tern_result tern_metering_flush(struct tern_metering *metering,
                                                    struct tern_db *db);

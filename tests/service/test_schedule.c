@@ -461,6 +461,16 @@ static uint32_t update_bytes_of(uint64_t client)
     return row.update_bytes;
 }
 
+// As the listener counts it, before the store is written.
+static void count(uint64_t client, uint32_t round, uint64_t update, uint64_t other)
+{
+    const struct tern_http_tag tag = {
+        .client = client, .round = round, .purpose = TERN_PURPOSE_UPLOAD};
+    const struct tern_bytes up = {update, update, update, update};
+    const struct tern_bytes down = {0, 0, 0, other};
+    harness.handler.on_metered(harness.handler.ctx, &tag, &up, &down);
+}
+
 static void start_budgets(void)
 {
     set_policy("budget");
@@ -511,6 +521,23 @@ static void test_a_budget_lowers_the_density(void **state)
     assert_true(client_row(poor).budgeted);
     assert_int_equal(client_row(poor).budget_left, request.budget_left);
     assert_string_equal(task_of(poor).codec, "density:p=0.02,coder=range");
+}
+
+// Its next task comes sooner than the store has what its last round took.
+static void test_bytes_count_before_they_are_written(void **state)
+{
+    (void)state;
+    start_budgets();
+    uint64_t poor = enroll(&harness, false);
+    uint64_t none = enroll(&harness, false);
+    play_first_round(poor, none);
+    uint64_t update = update_bytes_of(poor);
+    meter(poor, 1, 0, 400);
+    count(poor, 1, update, 2600);
+    tern_CheckinRequest request = {.budgeted = true, .budget_left = 300000 + 25 * update};
+    assert_string_equal(checkin_as(poor, &request).task.codec, "density:p=0.02,coder=range");
+    struct tern_db_schedule row = schedule_of(poor);
+    assert_in_range(row.bytes, 3000 + update / 8, 3000 + update / 4);
 }
 
 // Of 101 rounds a trainer is invited to its share: the budget is spread over these alone.
@@ -746,6 +773,7 @@ int main(void)
         TEST(test_variance_is_that_of_updates_as_they_are_weighed),
         TEST(test_joint_gives_codecs_of_their_own),
         TEST(test_a_budget_lowers_the_density),
+        TEST(test_bytes_count_before_they_are_written),
         TEST(test_a_budget_is_spread_over_the_rounds_a_client_takes_part_in),
         TEST(test_who_is_invited_to_spare_takes_part_as_well),
         TEST(test_others_make_up_for_who_is_spent),
