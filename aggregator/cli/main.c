@@ -135,7 +135,7 @@ static const char ledger_help[] =
     "it (generation, updates encoded in it, norm, largest magnitude), its age in rounds closed\n"
     "since its last update, that update's bytes and loss, and the replica that the client holds.\n"
     "TOLD is what the client was last told to do with it, and why ([error_feedback] of the\n"
-    "settings): \"decayed 0.7: 12 rounds old\". With CLIENT, all that is known of one.\n"
+    "settings): \"decayed 0.7: 12 rounds missed\". With CLIENT, all that is known of one.\n"
     "\n"
     "FINDING says what does not add up:\n"
     "lost      A new buffer that nobody ordered: the device was installed anew, or its record was\n"

@@ -36,6 +36,13 @@ static struct entry entry_of(const struct tern_db_ledger *row, const struct tern
     };
 }
 
+// A row without any of this only says that its client had a task.
+static bool tells_something(const struct tern_db_ledger *row)
+{
+    return row->generation != 0 || row->sequence > 0 || row->norm != 0.0F || row->round > 0 ||
+           row->finding != TERN_FINDING_NONE;
+}
+
 static const char *told_of(const struct entry *entry)
 {
     return entry->row.reason[0] != '\0' ? entry->row.reason : "-";
@@ -113,6 +120,9 @@ static bool list_row(void *ctx, const struct tern_db_ledger *row)
 {
     struct listing *listing = ctx;
     struct tern_db_client client;
+    if (!tells_something(row)) {
+        return true;
+    }
     listing->result = tern_db_client_get(listing->db, row->client, &client);
     if (listing->result != TERN_OK) {
         return false;
@@ -187,7 +197,8 @@ static int show_one(struct tern_cli *cli, struct tern_db *db, uint64_t id, uint3
         return tern_state_fail(cli, db, result);
     }
     tern_db_close(db);
-    if (result == TERN_ERR_NOT_FOUND) {
+    if (result == TERN_ERR_NOT_FOUND || !tells_something(&row)) {
+        result = TERN_ERR_NOT_FOUND;
         tern_cli_fail(cli, result, "client %" PRIu64 " has not told of an error buffer yet", id);
         return TERN_EXIT_NOTHING;
     }

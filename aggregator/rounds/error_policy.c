@@ -21,11 +21,11 @@ enum tern_result tern_error_policy_from_name(const char *name, enum tern_error_d
     return TERN_ERR_UNKNOWN;
 }
 
-// gamma to the power of age. What is left of a factor below a millionth says nothing.
-static float faded(float gamma, uint32_t age)
+// gamma to the power of missed. What is left of a factor below a millionth says nothing.
+static float faded(float gamma, uint32_t missed)
 {
     double factor = 1.0;
-    for (uint32_t i = 0; i < age && factor >= 1e-6; i++) {
+    for (uint32_t i = 0; i < missed && factor >= 1e-6; i++) {
         factor *= (double)gamma;
         if (gamma >= 1.0F) {
             return 1.0F;
@@ -49,11 +49,11 @@ static void add_factor(struct tern_reason *reason, float factor)
     reason->text[reason->text[len - 1] == '.' ? len - 1 : len] = '\0';
 }
 
-static void add_age(struct tern_reason *reason, uint32_t age)
+static void add_missed(struct tern_reason *reason, uint32_t missed)
 {
     tern_reason_text(reason, ": ");
-    tern_reason_integer(reason, age);
-    tern_reason_text(reason, age == 1 ? " round old" : " rounds old");
+    tern_reason_integer(reason, missed);
+    tern_reason_text(reason, missed == 1 ? " round missed" : " rounds missed");
 }
 
 static void keep(struct tern_error_choice *choice, const struct tern_error_buffer_state *state,
@@ -64,16 +64,16 @@ static void keep(struct tern_error_choice *choice, const struct tern_error_buffe
     if (state->empty) {
         tern_reason_text(reason, ": nothing in it");
     } else {
-        add_age(reason, state->age);
+        add_missed(reason, state->missed);
     }
 }
 
-static void choose_by_age(const struct tern_error_settings *settings,
-                          const struct tern_error_buffer_state *state,
-                          struct tern_error_choice *choice, struct tern_reason *reason)
+static void choose_by_missed(const struct tern_error_settings *settings,
+                             const struct tern_error_buffer_state *state,
+                             struct tern_error_choice *choice, struct tern_reason *reason)
 {
     const uint32_t after = settings->after > 0 ? settings->after : 1;
-    if (state->age < after) {
+    if (state->missed < after) {
         keep(choice, state, reason);
         return;
     }
@@ -81,11 +81,11 @@ static void choose_by_age(const struct tern_error_settings *settings,
     if (settings->policy == TERN_DIRECTIVE_RESET) {
         tern_reason_text(reason, "reset");
     } else {
-        choice->factor = faded(settings->gamma, state->age);
+        choice->factor = faded(settings->gamma, state->missed);
         tern_reason_text(reason, "decayed ");
         add_factor(reason, choice->factor);
     }
-    add_age(reason, state->age);
+    add_missed(reason, state->missed);
 }
 
 static void choose_by_policy(const struct tern_error_settings *settings,
@@ -98,7 +98,7 @@ static void choose_by_policy(const struct tern_error_settings *settings,
         break;
     case TERN_DIRECTIVE_DECAY:
     case TERN_DIRECTIVE_RESET:
-        choose_by_age(settings, state, choice, reason);
+        choose_by_missed(settings, state, choice, reason);
         break;
     case TERN_DIRECTIVE_STEP_AHEAD:
         if (state->no_step_ahead) {
@@ -109,7 +109,7 @@ static void choose_by_policy(const struct tern_error_settings *settings,
         choice->factor = settings->step_ahead;
         tern_reason_text(reason, "step-ahead ");
         add_factor(reason, choice->factor);
-        add_age(reason, state->age);
+        add_missed(reason, state->missed);
         break;
     }
 }

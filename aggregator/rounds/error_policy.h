@@ -1,7 +1,7 @@
-// What a client is told to do with its error buffer before it trains. A buffer is as old as the
-// rounds that were closed since the client's last update: under partial participation it holds what
-// was computed for a model that has moved on. Who calls: service/ledger.c, when a member first gets
-// its task. Pure; reentrant; the same bits everywhere.
+// What a client is told to do with its error buffer before it trains. With each round that a client
+// misses, because it is away or its update comes too late, its buffer holds more of what was
+// computed for a model that has moved on. Who calls: service/ledger.c, when a member first gets its
+// task. Pure; reentrant; the same bits everywhere.
 //
 // What wins:
 //   1. A buffer of which part was applied already (rounds/error_watch.h) is reset, under any
@@ -30,8 +30,8 @@ const char *tern_error_directive_name(uint32_t directive);
 
 struct tern_error_settings {
     enum tern_error_directive policy;
-    float gamma;      // decay: factor per round of age, 0 to 1
-    uint32_t after;   // decay, reset: age in rounds from which they apply; 0 is taken as 1
+    float gamma;      // decay: factor per round missed, 0 to 1
+    uint32_t after;   // decay, reset: rounds missed from which they apply; 0 is taken as 1
     float step_ahead; // step-ahead: share of the buffer that training starts ahead by, 0 to 1
 };
 
@@ -43,7 +43,7 @@ struct tern_error_buffer_state {
     bool must_reset;    // tern_error_watch_must_reset()
     bool empty;         // nothing in it, or nothing known of it
     bool no_step_ahead; // its client cannot do one, or is too old to read of it
-    uint32_t age;       // rounds closed since the client's last update
+    uint32_t missed;    // rounds that the client missed and that no decay or reset was for yet
 };
 
 #define TERN_ERROR_REASON_MAX TERN_STEPS_REASON_MAX
@@ -51,7 +51,7 @@ struct tern_error_buffer_state {
 struct tern_error_choice {
     enum tern_error_directive directive;
     float factor;                       // of a decay or a step-ahead, else 0
-    char reason[TERN_ERROR_REASON_MAX]; // for people: "decayed 0.7: 12 rounds old"
+    char reason[TERN_ERROR_REASON_MAX]; // for people: "decayed 0.7: 12 rounds missed"
 };
 
 struct tern_error_choice tern_error_policy_choose(const struct tern_error_settings *settings,

@@ -154,11 +154,44 @@ enum tern_result ledger_conflict(struct tern_service *service, const struct requ
 
 // --- What clients are told
 
-// Rounds closed since the last update; a client without one has no old buffer.
-static uint32_t age_of(const struct tern_service *service, const struct tern_db_ledger *row)
+// Rounds missed since the last accepted update or, without one, the first task, that no decay or
+// reset was for yet. One whose update came too late is missed like any other: it is in the buffer.
+static uint32_t missed_by(const struct tern_service *service, const struct tern_db_ledger *row)
 {
     const uint32_t round = service->machine.round;
-    return row->round > 0 && round > row->round ? round - row->round - 1 : 0;
+    const uint32_t updated = row->round > 0 ? row->round + 1 : 0;
+    const uint32_t from = row->missed_from > updated ? row->missed_from : updated;
+    return from > 0 && round > from ? round - from : 0;
+}
+
+// What is missed from now on counts anew once a directive took the rounds before into account, or
+// the buffer holds nothing of them.
+static uint32_t missed_from(const struct tern_service *service, const struct tern_db_ledger *row,
+                            const struct tern_error_buffer_state *state,
+                            enum tern_error_directive directive)
+{
+    const bool first = row->missed_from == 0 && row->round == 0;
+    const bool settled =
+        state->empty || directive == TERN_DIRECTIVE_DECAY || directive == TERN_DIRECTIVE_RESET;
+    return first || (settled && state->missed > 0) ? service->machine.round : row->missed_from;
+}
+
+// Enters what is news in it; of a buffer that is not known yet, only that its client had a task.
+static enum tern_result note_told(struct tern_service *service, struct tern_db_ledger *row,
+                                  const struct tern_error_choice *choice, bool known, uint32_t from)
+{
+    const bool said = row->directive == (uint32_t)choice->directive &&
+                      row->factor == choice->factor && strcmp(row->reason, choice->reason) == 0;
+    if (row->missed_from == from && (!known || said)) {
+        return TERN_OK;
+    }
+    row->missed_from = from;
+    if (known) {
+        row->directive = (uint32_t)choice->directive;
+        row->factor = choice->factor;
+        memcpy(row->reason, choice->reason, sizeof choice->reason);
+    }
+    return tern_db_ledger_put(service->db, row);
 }
 
 enum tern_result assign_directive(struct tern_service *service, struct tern_member *member)
@@ -173,22 +206,18 @@ enum tern_result assign_directive(struct tern_service *service, struct tern_memb
         .must_reset = tern_error_watch_must_reset(&watch),
         .empty = row.norm == 0.0F,
         .no_step_ahead = !client_of(service, member->client)->able.step_ahead,
-        .age = age_of(service, &row),
+        .missed = missed_by(service, &row),
     };
+    if (member->local_steps != 0 && !state.must_reset) {
+        return TERN_OK; // was replaced, and is back in the same round: its task says the same
+    }
     const struct tern_error_choice choice =
         tern_error_policy_choose(&service->config.error, &state);
     service->counters.directives[choice.directive]++;
     member->directive = (uint32_t)choice.directive;
     member->factor = choice.factor;
-    const bool said = row.directive == (uint32_t)choice.directive && row.factor == choice.factor &&
-                      strcmp(row.reason, choice.reason) == 0;
-    if (!watch.known || said) {
-        return TERN_OK; // nothing to enter yet, or again
-    }
-    row.directive = (uint32_t)choice.directive;
-    row.factor = choice.factor;
-    memcpy(row.reason, choice.reason, sizeof choice.reason);
-    return tern_db_ledger_put(service->db, &row);
+    return note_told(service, &row, &choice, watch.known,
+                     missed_from(service, &row, &state, choice.directive));
 }
 
 void fill_directive(const struct tern_member *member, tern_Task *task)

@@ -269,5 +269,14 @@ static const char replicas[] =
     "  body BLOB NOT NULL" // a safetensors file
     ") STRICT;";
 
-const char *const tern_db_migrations[] = {base, small_devices, replicas};
+// Version 4. From which round on missed rounds are still to be counted against an error buffer. In
+// older files that is each client's last task, whose directive was for all rounds before it.
+static const char missed_rounds[] =
+    "ALTER TABLE ledger ADD COLUMN missed_from INTEGER NOT NULL DEFAULT 0;"
+    "UPDATE ledger SET missed_from = tasked.round"
+    "  FROM (SELECT client, max(round) AS round FROM assignments WHERE local_steps > 0"
+    "        GROUP BY client) AS tasked"
+    "  WHERE tasked.client = ledger.client;";
+
+const char *const tern_db_migrations[] = {base, small_devices, replicas, missed_rounds};
 const int tern_db_migration_count = sizeof tern_db_migrations / sizeof tern_db_migrations[0];

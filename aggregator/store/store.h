@@ -494,10 +494,13 @@ struct tern_db_ledger {
     uint32_t finding;             // 0 = nothing unusual
     uint64_t finding_ms;
     uint32_t finding_generation; // that was present when it was found
+    // The first round that, if missed, no decay or reset was for yet, unless `round` is as late; 0
+    // = it has had no task.
+    uint32_t missed_from;
     // What it was last told to do with it, and why, for people.
     uint32_t directive; // tern_ErrorDirective of tern.proto
     float factor;
-    char reason[TERN_DB_REASON_MAX]; // "decayed 0.7: 12 rounds old"
+    char reason[TERN_DB_REASON_MAX]; // "decayed 0.7: 12 rounds missed"
 };
 // The puts below insert or replace. NOT_FOUND: no such client.
 TERN_MUST_USE enum tern_result tern_db_ledger_put(struct tern_db *db,

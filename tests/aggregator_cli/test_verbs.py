@@ -186,26 +186,29 @@ def the_ledger_explains_itself():
     state = State(rounds=5)
     with sqlite3.connect(state.path / "tern.db") as db:
         db.execute("UPDATE ledger SET round = 2, finding = 3, finding_ms = 1700000000000, directive = 1,"
-                   " factor = 0.7, reason = 'decayed 0.7: 3 rounds old', previous_generation = 9"
+                   " factor = 0.7, reason = 'decayed 0.7: 3 rounds missed', previous_generation = 9"
                    " WHERE client = 2")
+        # That it had a task is all that is known of it.
+        db.execute("INSERT INTO ledger (client, generation, sequence, norm, maximum, round, loss, update_bytes,"
+                   " missed_from) VALUES (4, 0, 0, 0, 0, 0, 0, 0, 5)")
     rows = state.json("ledger")
     assert [row["client"] for row in rows] == [1, 2, 3]
     assert rows[0]["norm"] == 0.25 and rows[2]["maximum"] == 0.125 and rows[0]["generation"] == 0xabcdef01
     assert [row["finding"] for row in rows] == ["none", "cloned", "none"]
     assert [row["age"] for row in rows] == [0, 3, 0]
     assert rows[1]["directive"] == "decay" and rows[1]["factor"] == 0.7
-    assert rows[1]["reason"] == "decayed 0.7: 3 rounds old" and rows[1]["finding_ms"] == 1700000000000
+    assert rows[1]["reason"] == "decayed 0.7: 3 rounds missed" and rows[1]["finding_ms"] == 1700000000000
     assert rows[0]["directive"] == "keep" and rows[0]["sentence"] == "" and rows[0]["sequence"] == 5
     assert len(rows[0]["replica"]) == 64 and rows[0]["update_bytes"] > 0
     lines = state.run("ledger").text.splitlines()
     assert len(lines) == 4
-    assert "cloned" in lines[2] and lines[2].endswith("decayed 0.7: 3 rounds old")
+    assert "cloned" in lines[2] and lines[2].endswith("decayed 0.7: 3 rounds missed")
     assert "abcdef01" in lines[1] and "cloned" not in lines[1]
 
     assert state.json("ledger", 2) == rows[1]
     text = state.run("ledger", 2).text
     assert "Two devices use this client's identity" in text and "2023-11-14" in text
-    assert "3 rounds old" in text and "finding" not in state.run("ledger", 1).text
+    assert "3 rounds missed" in text and "finding" not in state.run("ledger", 1).text
     state.run("ledger", 4, code=NOTHING, says="has not told")
     state.run("ledger", 5, code=FAILED, says="there is no client 5")
     state.run("ledger", "two", code=USAGE, says="no client id")

@@ -301,10 +301,10 @@ static void test_garbage_is_no_clone(void **state)
 
 // --- What is told
 
-// The other's rounds go by until the first is `age` rounds old.
-static void stay_away(struct device *other, uint32_t age)
+// The first misses `rounds` of the other's.
+static void stay_away(struct device *other, uint32_t rounds)
 {
-    for (uint32_t i = 0; i < age; i++) {
+    for (uint32_t i = 0; i < rounds; i++) {
         take_part(other);
         test_advance(60001);
         check_in(other); // closes the round
@@ -329,7 +329,7 @@ static void test_old_buffers_decay(void **state)
     struct tern_db_ledger row = ledger_of(&one);
     assert_int_equal(row.directive, TERN_DIRECTIVE_DECAY);
     assert_true(row.factor == 0.125F);
-    assert_string_equal(row.reason, "decayed 0.13: 3 rounds old");
+    assert_string_equal(row.reason, "decayed 0.13: 3 rounds missed");
     harness.config.error.policy = TERN_DIRECTIVE_KEEP;
     harness_restart(&harness);
     check_in(&one); // a repeated task says the same
@@ -355,11 +355,160 @@ static void test_old_buffers_are_reset(void **state)
     take_part(&one);
     assert_int_equal(one.task.error_directive, tern_ErrorDirective_ERROR_RESET);
     const struct tern_db_ledger row = ledger_of(&one);
-    assert_string_equal(row.reason, "reset: 2 rounds old");
+    assert_string_equal(row.reason, "reset: 2 rounds missed");
     assert_int_equal(row.finding, TERN_FINDING_NONE); // it was ordered
     assert_int_equal(row.generation, 0x1a1);
     drop(&one);
     drop(&two);
+}
+
+// Has its task; its update comes when the other's round is over, and is put back into its buffer.
+static void come_late(struct device *it, struct device *other)
+{
+    encode(it, 0.25F);
+    take_part(other);
+    test_advance(60001);
+    check_in(other); // closes the round
+    assert_int_equal(put(it), 410);
+    it->norm = 0.75F;
+}
+
+static void expect_told(struct device *it, tern_ErrorDirective directive, const char *reason)
+{
+    check_in(it);
+    assert_int_equal(it->task.error_directive, directive);
+    assert_string_equal(ledger_of(it).reason, reason);
+}
+
+// The directive of each task was for the rounds before it: only the one that it was late in is new.
+static void test_a_missed_round_decays_once(void **state)
+{
+    (void)state;
+    harness.config.error =
+        (struct tern_error_settings){.policy = TERN_DIRECTIVE_DECAY, .gamma = 0.5F, .after = 1};
+    harness_start(&harness);
+    struct device one = device(0xa1);
+    struct device two = device(0xb2);
+    take_part(&one);
+    take_part(&two);
+    expect_told(&one, tern_ErrorDirective_ERROR_KEEP, "kept: 0 rounds missed");
+    for (int round = 2; round <= 4; round++) {
+        come_late(&one, &two);
+        expect_told(&one, tern_ErrorDirective_ERROR_DECAY, "decayed 0.5: 1 round missed");
+        assert_true(one.task.decay == 0.5F);
+        harness_restart(&harness);
+        expect_told(&one, tern_ErrorDirective_ERROR_DECAY, "decayed 0.5: 1 round missed");
+    }
+    stay_away(&two, 2); // its update of this round is lost, and it is away for the next
+    expect_told(&one, tern_ErrorDirective_ERROR_DECAY, "decayed 0.25: 2 rounds missed");
+    encode(&one, 0.25F);
+    assert_int_equal(put(&one), 200);
+    take_part(&two);
+    expect_told(&one, tern_ErrorDirective_ERROR_KEEP, "kept: 0 rounds missed");
+    drop(&one);
+    drop(&two);
+}
+
+static void test_a_client_without_an_accepted_update_decays(void **state)
+{
+    (void)state;
+    harness.config.error =
+        (struct tern_error_settings){.policy = TERN_DIRECTIVE_DECAY, .gamma = 0.5F, .after = 1};
+    harness.config.round.cohort = 4;
+    harness.config.round.quorum = 1;
+    harness_start(&harness);
+    struct device one = device(0xa1);
+    struct device two = device(0xb2);
+    check_in(&one);
+    come_late(&one, &two);
+    expect_told(&one, tern_ErrorDirective_ERROR_DECAY, "decayed 0.5: 1 round missed");
+    assert_int_equal(ledger_of(&one).round, 0);
+    // Those who come later have missed nothing before their first task, whatever they bring.
+    struct device three = device(0xc3);
+    struct device four = device(0);
+    three.norm = 1.0F;
+    check_in(&three);
+    check_in(&four);
+    assert_false(three.has_task || four.has_task);
+    come_late(&one, &two);
+    expect_told(&three, tern_ErrorDirective_ERROR_KEEP, "kept: 0 rounds missed");
+    assert_int_equal(three.task.round, 3);
+    check_in(&four); // of whose buffer nothing is known before its first task
+    encode(&four, 0.25F);
+    come_late(&three, &two);
+    assert_int_equal(put(&four), 410);
+    four.generation = 0xd4;
+    expect_told(&three, tern_ErrorDirective_ERROR_DECAY, "decayed 0.5: 1 round missed");
+    expect_told(&four, tern_ErrorDirective_ERROR_DECAY, "decayed 0.5: 1 round missed");
+    drop(&one);
+    drop(&two);
+    drop(&three);
+    drop(&four);
+}
+
+// Rounds for which nothing was done yet add up until they are `after`.
+static void expect_each_second(enum tern_error_directive policy, const char *reason)
+{
+    harness.config.error =
+        (struct tern_error_settings){.policy = policy, .gamma = 0.5F, .after = 2};
+    harness_start(&harness);
+    struct device one = device(0xa1);
+    struct device two = device(0xb2);
+    take_part(&one);
+    take_part(&two);
+    expect_told(&one, tern_ErrorDirective_ERROR_KEEP, "kept: 0 rounds missed");
+    for (int i = 0; i < 3; i++) {
+        come_late(&one, &two);
+        expect_told(&one, tern_ErrorDirective_ERROR_KEEP, "kept: 1 round missed");
+        come_late(&one, &two);
+        expect_told(&one, (tern_ErrorDirective)policy, reason);
+    }
+    drop(&one);
+    drop(&two);
+}
+
+static void test_missed_rounds_add_up_to_a_decay(void **state)
+{
+    (void)state;
+    expect_each_second(TERN_DIRECTIVE_DECAY, "decayed 0.25: 2 rounds missed");
+}
+
+static void test_missed_rounds_add_up_to_a_reset(void **state)
+{
+    (void)state;
+    expect_each_second(TERN_DIRECTIVE_RESET, "reset: 2 rounds missed");
+}
+
+// Who was replaced and comes back may have trained already: nothing is decayed twice, nor not at
+// all.
+static void test_a_replaced_member_is_told_the_same(void **state)
+{
+    (void)state;
+    harness.config.error =
+        (struct tern_error_settings){.policy = TERN_DIRECTIVE_DECAY, .gamma = 0.5F, .after = 1};
+    harness.config.round.quorum = 1;
+    harness_start(&harness);
+    struct device one = device(0xa1);
+    struct device two = device(0xb2);
+    take_part(&one);
+    take_part(&two);
+    take_part(&two);
+    test_advance(60001);
+    harness.config.round.quorum = 2;
+    harness_restart(&harness); // round 3 needs both
+    expect_told(&one, tern_ErrorDirective_ERROR_DECAY, "decayed 0.5: 1 round missed");
+    assert_int_equal(one.task.round, 3);
+    struct device three = device(0xc3);
+    test_advance(60001);
+    check_in(&three);
+    assert_true(three.has_task); // instead of the first
+    check_in(&one);
+    assert_int_equal(one.task.round, 3);
+    assert_int_equal(one.task.error_directive, tern_ErrorDirective_ERROR_DECAY);
+    assert_true(one.task.decay == 0.5F);
+    drop(&one);
+    drop(&two);
+    drop(&three);
 }
 
 static void test_step_ahead_is_told(void **state)
@@ -377,7 +526,7 @@ static void test_step_ahead_is_told(void **state)
     take_part(&one);
     assert_int_equal(one.task.error_directive, tern_ErrorDirective_ERROR_STEP_AHEAD);
     assert_true(one.task.step_ahead == 0.25F && one.task.decay == 0.0F);
-    assert_string_equal(ledger_of(&one).reason, "step-ahead 0.25: 0 rounds old");
+    assert_string_equal(ledger_of(&one).reason, "step-ahead 0.25: 0 rounds missed");
     // One that could not read such a task is not given it.
     take_part(&two);
     assert_int_equal(two.task.error_directive, tern_ErrorDirective_ERROR_KEEP);
@@ -400,6 +549,11 @@ int main(void)
         TEST(test_garbage_is_no_clone),
         TEST(test_old_buffers_decay),
         TEST(test_old_buffers_are_reset),
+        TEST(test_a_missed_round_decays_once),
+        TEST(test_a_client_without_an_accepted_update_decays),
+        TEST(test_missed_rounds_add_up_to_a_decay),
+        TEST(test_missed_rounds_add_up_to_a_reset),
+        TEST(test_a_replaced_member_is_told_the_same),
         TEST(test_step_ahead_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

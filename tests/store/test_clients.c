@@ -335,6 +335,7 @@ static void assert_same_ledger(const struct tern_db_ledger *a, const struct tern
     assert_int_equal(a->finding_generation, b->finding_generation);
     assert_int_equal(a->directive, b->directive);
     assert_true(a->factor == b->factor);
+    assert_int_equal(a->missed_from, b->missed_from);
     assert_string_equal(a->reason, b->reason);
 }
 
@@ -353,14 +354,16 @@ static void the_ledger_keeps_the_newest_facts(void **state)
                                     .finding = 2,
                                     .finding_ms = 1ull << 41,
                                     .finding_generation = 0xfffffffdu,
+                                    .missed_from = 9,
                                     .directive = 1,
                                     .factor = 0.5F,
-                                    .reason = "decayed 0.5: 1 round old"};
+                                    .reason = "decayed 0.5: 1 round missed"};
     struct tern_db_ledger got;
     assert_int_equal(tern_db_ledger_get(f->db, 1, &got), TERN_ERR_NOT_FOUND);
     assert_ok(f, tern_db_begin(f->db));
     assert_ok(f, tern_db_ledger_put(f->db, &ledger));
     ledger.sequence = 4;
+    ledger.missed_from = 10;
     assert_ok(f, tern_db_ledger_put(f->db, &ledger));
     ledger.client = 2;
     assert_int_equal(tern_db_ledger_put(f->db, &ledger), TERN_ERR_NOT_FOUND);

@@ -93,6 +93,14 @@ static void check_small_devices(struct tern_db *db, int from)
     assert_string_equal(download.codec, made_later ? "" : "3lc:s=1");
 }
 
+// What came with version 4: the directive of a client's last task was for all rounds before it.
+static void check_missed_rounds(struct tern_db *db)
+{
+    struct tern_db_ledger ledger;
+    assert_int_equal(tern_db_ledger_get(db, 1, &ledger), TERN_OK);
+    assert_int_equal(ledger.missed_from, 1);
+}
+
 static void every_old_version_opens(void **state)
 {
     struct fixture *f = *state;
@@ -111,8 +119,32 @@ static void every_old_version_opens(void **state)
         }
         check_content(db);
         check_small_devices(db, version);
+        check_missed_rounds(db);
         tern_db_close(db);
     }
+}
+
+static void missed_rounds_begin_with_the_last_task(void **state)
+{
+    struct fixture *f = *state;
+    char path[512];
+    char why[256] = "";
+    char *sql = read_text(FIXTURES "/v3.sql");
+    snprintf(path, sizeof path, "%s", fixture_file(f, "v3.db"));
+    run_sql(path, sql);
+    free(sql);
+    run_sql(path, "CREATE TEMP TABLE more AS SELECT * FROM assignments;"
+                  "UPDATE more SET round = 6; INSERT INTO assignments SELECT * FROM more;"
+                  "UPDATE more SET round = 5; INSERT INTO assignments SELECT * FROM more;"
+                  "UPDATE more SET round = 7, state = 0, local_steps = 0;" // invited alone
+                  "INSERT INTO assignments SELECT * FROM more;");
+    struct tern_db *db = NULL;
+    struct tern_db_ledger ledger;
+    assert_int_equal(tern_db_open(path, &db, why), TERN_OK);
+    assert_int_equal(tern_db_ledger_get(db, 1, &ledger), TERN_OK);
+    assert_int_equal(ledger.missed_from, 6);
+    assert_int_equal(ledger.round, 1);
+    tern_db_close(db);
 }
 
 // With old file and new file grown to the same version, the schemas must be the same text.
@@ -247,9 +279,13 @@ static void values_out_of_range_are_damage(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(every_old_version_opens),          TEST(old_and_new_files_end_with_one_schema),
-        TEST(sizes_are_added_up_from_an_index), TEST(a_newer_file_is_refused),
-        TEST(steps_run_in_order_and_once),      TEST(a_failing_step_changes_nothing),
+        TEST(every_old_version_opens),
+        TEST(old_and_new_files_end_with_one_schema),
+        TEST(missed_rounds_begin_with_the_last_task),
+        TEST(sizes_are_added_up_from_an_index),
+        TEST(a_newer_file_is_refused),
+        TEST(steps_run_in_order_and_once),
+        TEST(a_failing_step_changes_nothing),
         TEST(values_out_of_range_are_damage),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
