@@ -1,5 +1,5 @@
 // How fast a client trains, measured from its reports. Who calls: the service, when an update was
-// accepted. Pure; reentrant.
+// accepted, or given back since it came late. Pure; reentrant.
 #ifndef TERN_SPEED_H
 #define TERN_SPEED_H
 

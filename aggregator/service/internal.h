@@ -290,6 +290,9 @@ TERN_MUST_USE enum tern_result take_update(struct tern_service *service,
                                            const struct request *request,
                                            const struct tern_member *member, uint32_t merged,
                                            uint64_t now);
+bool is_of_our_model(const struct tern_service *service, const tern_Update *message);
+// How fast the client trained for an update.
+void take_speed(struct client *client, const tern_Update *message);
 // Answers and counts a refusal.
 void refuse_update(struct tern_service *service, struct request *request, enum tern_result result);
 // An update whose round has closed and that is not stored (late.c).

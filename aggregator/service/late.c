@@ -67,7 +67,20 @@ static enum tern_result count_late(struct tern_service *service, struct request 
     return TERN_OK;
 }
 
-// Remembers that it was given back.
+// Whether it tells how fast its client trains: it had that task, and did some of it. Without the
+// places of its round, which are gone, there is nothing else to say against it.
+static bool tells_speed(const struct tern_service *service, const struct request *request,
+                        const struct tern_db_assignment *assignment)
+{
+    const tern_Update *message = &request->u.update.message;
+    const bool whole = request->parsed == TERN_OK;
+    const bool shared = request->parsed == TERN_ERR_STATE && message->shared_places;
+    return (whole || shared) && is_of_our_model(service, message) && message->local_steps > 0 &&
+           message->local_steps <= assignment->local_steps;
+}
+
+// Remembers that it was given back. A device that is always late is too slow for what it is asked,
+// which is known from here alone.
 static enum tern_result give_back(struct tern_service *service, struct request *request,
                                   struct tern_db_assignment *assignment, enum tern_result why,
                                   uint64_t now)
@@ -75,6 +88,9 @@ static enum tern_result give_back(struct tern_service *service, struct request *
     refuse_update(service, request, why);
     if (assignment->reported_ms != 0) {
         return TERN_OK;
+    }
+    if (why == TERN_ERR_LATE && tells_speed(service, request, assignment)) {
+        take_speed(client_of(service, request->client), &request->u.update.message);
     }
     assignment->reported_ms = now;
     return tern_db_assignment_put(service->db, assignment);
@@ -95,9 +111,13 @@ enum tern_result handle_late(struct tern_service *service, struct request *reque
     if (found != TERN_OK && found != TERN_ERR_NOT_FOUND) {
         return found;
     }
-    if (found == TERN_ERR_NOT_FOUND || takes_late(&own, &most) != TERN_OK) {
+    const bool buffers = found == TERN_OK && takes_late(&own, &most) == TERN_OK;
+    if (found != TERN_OK || (!buffers && !tells_speed(service, request, &assignment))) {
         refuse_update(service, request, TERN_ERR_LATE);
         return TERN_OK;
+    }
+    if (!buffers) {
+        return give_back(service, request, &assignment, TERN_ERR_LATE, now);
     }
     enum tern_result verdict = check_late(service, request, &own, &assignment);
     if (verdict == TERN_OK && update->unread) {

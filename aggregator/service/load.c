@@ -296,6 +296,9 @@ static enum tern_result load_rounds(struct tern_service *service)
         return TERN_OK;
     }
     TERN_TRY(check_open_round(&service->row));
+    if (policy.fraction > 0.0 && service->machine.target > policy.cohort) {
+        service->machine.policy.cohort = service->machine.target; // the share that it began with
+    }
     TERN_TRY(tern_merge_count(service->db, &service->row, &service->totals));
     service->machine.buffers = service->totals.rule.strategy->takes_late;
     struct loading loading = {service, TERN_OK};

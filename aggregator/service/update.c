@@ -36,6 +36,12 @@ static const uint8_t *base_of(const struct tern_service *service, const struct t
     return said ? member->base : service->merge.replica_id;
 }
 
+bool is_of_our_model(const struct tern_service *service, const tern_Update *message)
+{
+    return message->model_hash.size == 0 ||
+           memcmp(message->model_hash.bytes, service->federation.model_hash, TERN_SHA256_SIZE) == 0;
+}
+
 // In this order; the client is a member of the update's round. Whatever passes here can be merged:
 // strategies/bounds.h has the arithmetic, the totals are exact.
 enum tern_result check_update(const struct tern_service *service, const struct request *request,
@@ -44,8 +50,7 @@ enum tern_result check_update(const struct tern_service *service, const struct r
     const struct update_request *update = &request->u.update;
     const tern_Update *message = &update->message;
     TERN_TRY(request->parsed);
-    if (message->model_hash.size != 0 &&
-        memcmp(message->model_hash.bytes, service->federation.model_hash, TERN_SHA256_SIZE) != 0) {
+    if (!is_of_our_model(service, message)) {
         return TERN_ERR_MODEL_MISMATCH;
     }
     if (memcmp(message->base.bytes, base_of(service, member), TERN_SHA256_SIZE) != 0) {
@@ -81,18 +86,22 @@ static enum tern_result store_update(struct tern_service *service, const struct 
     return tern_db_update_put(service->db, &row);
 }
 
+void take_speed(struct client *client, const tern_Update *message)
+{
+    client->dirty = true;
+    client->steps_per_second = tern_steps_speed(&client->done, client->steps_per_second,
+                                                message->local_steps, message->train_ms);
+}
+
 // After its update the client is back on the replica that it trained from.
 static void take_report(struct tern_service *service, const struct request *request,
                         const struct tern_member *member, uint64_t now)
 {
     struct client *client = client_of(service, request->client);
-    const tern_Update *message = &request->u.update.message;
     const uint8_t *base = base_of(service, member);
     bool own = base == member->base;
-    client->dirty = true;
+    take_speed(client, &request->u.update.message);
     client->last_seen_ms = now;
-    client->steps_per_second = tern_steps_speed(&client->done, client->steps_per_second,
-                                                message->local_steps, message->train_ms);
     client->version = own ? member->base_version : service->merge.version;
     memcpy(client->replica, base, TERN_SHA256_SIZE);
 }

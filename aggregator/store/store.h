@@ -247,7 +247,7 @@ struct tern_db_assignment {
     uint32_t local_steps;
     uint64_t invited_ms;
     uint64_t tasked_ms;   // 0 = not yet
-    uint64_t reported_ms; // 0 = not yet
+    uint64_t reported_ms; // 0 = not yet; in other states than REPORTED: came late, was given back
     // Its task; zeros and "" while it has none.
     uint8_t base[TERN_SHA256_SIZE]; // replica that it trains from
     uint32_t base_version;
