@@ -134,6 +134,7 @@ static const char ledger_help[] =
     "What compression has not sent yet, per client: the error buffer as the client last told of\n"
     "it (generation, updates encoded in it, norm, largest magnitude), its age in rounds closed\n"
     "since its last update, that update's bytes and loss, and the replica that the client holds.\n"
+    "A client without an accepted update has no round and no age: \"-\", in JSON null.\n"
     "TOLD is what the client was last told to do with it, and why ([error_feedback] of the\n"
     "settings): \"decayed 0.7: 12 rounds missed\". With CLIENT, all that is known of one.\n"
     "\n"

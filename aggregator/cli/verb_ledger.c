@@ -54,6 +54,17 @@ static const char *finding_of(const struct entry *entry)
                                                    : "-";
 }
 
+// null: there was no update yet.
+static void add_update_number(cJSON *object, const struct entry *entry, const char *name,
+                              uint32_t number)
+{
+    if (entry->updated) {
+        tern_json_u64(object, name, number);
+    } else {
+        cJSON_AddNullToObject(object, name);
+    }
+}
+
 static cJSON *json_of(const struct entry *entry)
 {
     const struct tern_db_ledger *row = &entry->row;
@@ -65,8 +76,8 @@ static cJSON *json_of(const struct entry *entry)
     tern_json_u64(object, "sequence", row->sequence);
     tern_json_float(object, "norm", row->norm);
     tern_json_float(object, "maximum", row->maximum);
-    tern_json_u64(object, "round", row->round);
-    tern_json_u64(object, "age", entry->age);
+    add_update_number(object, entry, "round", row->round);
+    add_update_number(object, entry, "age", entry->age);
     tern_json_float(object, "loss", row->loss);
     tern_json_u64(object, "update_bytes", row->update_bytes);
     tern_json_hash(object, "replica", entry->client.replica);
@@ -103,16 +114,18 @@ static void print_header(void)
 static void print_row(const struct entry *entry)
 {
     const struct tern_db_ledger *row = &entry->row;
+    char round[TERN_TEXT] = "-";
     char age[TERN_TEXT] = "-";
     char replica[TERN_TEXT];
     if (entry->updated) {
+        snprintf(round, sizeof round, "%" PRIu32, row->round);
         snprintf(age, sizeof age, "%" PRIu32, entry->age);
     }
     short_replica(entry, replica);
-    printf("%6" PRIu64 "   %08" PRIx32 " %8" PRIu32 " %11.5g %11.5g %6" PRIu32 " %6s %9" PRIu32
+    printf("%6" PRIu64 "   %08" PRIx32 " %8" PRIu32 " %11.5g %11.5g %6s %6s %9" PRIu32
            " %9.4f %9s %-9s %s\n",
            row->client, row->generation, row->sequence, (double)row->norm, (double)row->maximum,
-           row->round, age, row->update_bytes, (double)row->loss, replica, finding_of(entry),
+           round, age, row->update_bytes, (double)row->loss, replica, finding_of(entry),
            told_of(entry));
 }
 

@@ -182,6 +182,20 @@ def reports_that_there_are_not():
     state.run("report", code=USAGE, says="argument is missing")
 
 
+def a_client_without_an_update_has_no_round():
+    state = State(rounds=5)
+    with sqlite3.connect(state.path / "tern.db") as db:
+        db.execute("INSERT INTO ledger (client, generation, sequence, norm, maximum, round, loss, update_bytes)"
+                   " VALUES (4, 7, 1, 0.5, 0.25, 0, 0, 0)")
+    rows = state.json("ledger")
+    assert [row["client"] for row in rows] == [1, 2, 3, 4]
+    assert rows[3]["round"] is None and rows[3]["age"] is None and rows[3]["norm"] == 0.5
+    assert rows[2]["round"] == 5 and rows[2]["age"] == 0
+    assert state.json("ledger", 4) == rows[3]
+    assert state.run("ledger").text.splitlines()[4].split()[5:7] == ["-", "-"]
+    assert "none was accepted" in state.run("ledger", 4).text
+
+
 def the_ledger_explains_itself():
     state = State(rounds=5)
     with sqlite3.connect(state.path / "tern.db") as db:
@@ -394,7 +408,8 @@ main(init_makes_a_private_directory, init_never_touches_a_federation,
      init_finishes_what_was_cut_short, init_reads_settings_and_options_win, init_refuses_bad_models,
      verbs_need_a_federation, foreign_databases_are_left_alone,
      status_answers_the_two_questions_first, clients_are_listed_and_cannot_steer_the_terminal,
-     rounds_are_listed, the_byte_reports_agree, reports_that_there_are_not, the_ledger_explains_itself,
+     rounds_are_listed, the_byte_reports_agree, reports_that_there_are_not,
+     a_client_without_an_update_has_no_round, the_ledger_explains_itself,
      codes_are_shown_once_and_stored_hashed, provisioned_clients_are_shown_once,
      provisioning_refuses_what_cannot_be, revoking_is_for_good, export_writes_what_was_recorded,
      export_makes_earlier_versions, export_refuses_without_writing,

@@ -62,8 +62,8 @@ def wait_for(what, aggregator, index, condition, seconds=40):
 
 
 def wait_for_updates(aggregator, index, more):
-    until = row_of(aggregator, index)["round"] + more
-    return wait_for("no updates", aggregator, index, lambda row: row["round"] >= until)
+    until = (row_of(aggregator, index)["round"] or 0) + more
+    return wait_for("no updates", aggregator, index, lambda row: (row["round"] or 0) >= until)
 
 
 def lose_a_buffer(aggregator, devices):
