@@ -1,13 +1,19 @@
 """Writes one CTestTestfile.cmake that holds the tests of several builds, so that one ctest runs and
 counts them all. usage: merge_tests.py OUT_DIR NAME:BUILD_DIR:FILTER_OPTION:FILTER...
 A test of the build named release keeps its name; another build's is NAME.test. Names of fixtures
-and of other tests, which are per build, get the same prefix."""
+and of other tests, which are per build, get the same prefix. Only a build named release keeps the
+times that its tests are allowed."""
 import json
 import pathlib
 import subprocess
 import sys
 
 PER_BUILD = {"FIXTURES_SETUP", "FIXTURES_REQUIRED", "FIXTURES_CLEANUP", "DEPENDS"}
+
+# A limit is there to end a test that hangs, and what hangs does so with three times as long, too.
+# Sanitizers make code that computes 2 to 10 times slower; limits were chosen for builds without.
+SANITIZED_TIMES = 3
+DEFAULT_TIMEOUT = 600  # seconds, of tests that have no limit of their own
 
 
 def quoted(text):
@@ -31,15 +37,19 @@ def tests_of(build_dir, option, pattern):
     return json.loads(listing)["tests"]
 
 
+def properties_of(test, times):
+    properties = {entry["name"]: entry["value"] for entry in test.get("properties", [])}
+    properties["TIMEOUT"] = times * properties.get("TIMEOUT", DEFAULT_TIMEOUT)
+    return properties
+
+
 def lines_of(test, prefix):
     name = quoted(prefix + test["name"])
     yield "add_test(%s %s)" % (name, " ".join(quoted(word) for word in test["command"]))
-    for entry in test.get("properties", []):
-        value = entry["value"]
-        if entry["name"] in PER_BUILD:
+    for key, value in properties_of(test, SANITIZED_TIMES if prefix else 1).items():
+        if key in PER_BUILD:
             value = [prefix + item for item in value]
-        yield "set_tests_properties(%s PROPERTIES %s %s)" % (
-            name, entry["name"], quoted(value_text(value)))
+        yield "set_tests_properties(%s PROPERTIES %s %s)" % (name, key, quoted(value_text(value)))
 
 
 def main(out_dir, variants):

@@ -1,4 +1,5 @@
 """The verbs of ./tern: help, mistakes, what setup installs, and one ctest for several builds."""
+import json
 import os
 import pathlib
 import stat
@@ -114,6 +115,24 @@ class Merge(unittest.TestCase):
             self.assertIn("100% tests passed, 0 tests failed out of 4", done.stdout)
             self.assertIn("asan.skipped", done.stdout)
             self.assertIn("***Skipped", done.stdout)
+
+    def test_sanitizers_have_three_times_as_long(self):
+        with tempfile.TemporaryDirectory() as folder:
+            folder = pathlib.Path(folder)
+            for build in ("one", "two", "all"):
+                (folder / build).mkdir()
+                (folder / build / "CTestTestfile.cmake").write_text(
+                    'add_test(limited "/bin/true")\nadd_test(free "/bin/true")\n'
+                    'set_tests_properties(limited PROPERTIES TIMEOUT "7")\n')
+            subprocess.run([sys.executable, SOURCE / "cmake/verbs/merge_tests.py", folder / "all",
+                            f"release:{folder}/one::", f"asan:{folder}/two::"], check=True)
+            listing = subprocess.run(
+                ["ctest", "--test-dir", folder / "all", "--show-only=json-v1"],
+                capture_output=True, text=True, check=True).stdout
+            limits = {test["name"]: entry["value"] for test in json.loads(listing)["tests"]
+                      for entry in test["properties"] if entry["name"] == "TIMEOUT"}
+            self.assertEqual(limits, {"limited": 7, "free": 600, "asan.limited": 21,
+                                      "asan.free": 1800})
 
 
 if __name__ == "__main__":
