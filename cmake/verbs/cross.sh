@@ -220,7 +220,7 @@ cross_compare() { # VARIANT ARCH...
     build_variant release tern-aggregator tern-client tern-codec
     for kind in "${kinds[@]}"; do
         say "$kind ($*)"
-        TERN_BIN_DIR=$TERN_BUILD/bin timeout 600 /usr/bin/python3 -B \
+        TERN_BIN_DIR=$TERN_BUILD/bin timeout 1800 /usr/bin/python3 -B \
             "$TERN_ROOT/tests/cross/test_$kind.py" "${machines[@]}" ||
             fail "tests/cross/test_$kind.py failed for $*"
     done
@@ -235,7 +235,7 @@ cross_sessions() { # ARCH
     say "TLS sessions of the light client ($1)"
     mkdir -p "$mixed"
     ln -sfn -- "$(cross_dir "$1")/static/bin/tern-client" "$TERN_BUILD/bin/tern-aggregator" "$mixed"
-    TERN_BIN_DIR=$mixed timeout 300 /usr/bin/python3 -B "$TERN_ROOT/tests/client/test_tls_sessions.py" ||
+    TERN_BIN_DIR=$mixed timeout 900 /usr/bin/python3 -B "$TERN_ROOT/tests/client/test_tls_sessions.py" ||
         fail "tests/client/test_tls_sessions.py failed for $1"
 }
 

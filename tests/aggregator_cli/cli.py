@@ -48,7 +48,7 @@ class State:
         command = [BIN / "tern-aggregator", *map(str, arguments)]
         if state:
             command += ["--state", self.path]
-        result = Result(subprocess.run(command, capture_output=True, timeout=60, check=False))
+        result = Result(subprocess.run(command, capture_output=True, timeout=150, check=False))
         shown = " ".join(map(str, arguments))
         assert result.code == code, f"{shown}: exit {result.code}, not {code}: {result.error}"
         if says is not None:

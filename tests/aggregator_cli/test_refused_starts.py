@@ -104,7 +104,7 @@ def a_lost_admin_token_is_made_anew_and_a_malformed_one_refused():
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as served:
         announced = served.stdout.readline()
         served.terminate()
-        log = served.communicate(timeout=30)[1]
+        log = served.communicate(timeout=150)[1]
     assert b", admin on" in announced, announced
     assert b"admin-token-made" in log, log
     assert len(token.read_text()) == 33 and stat.S_IMODE(token.stat().st_mode) == 0o600

@@ -13,7 +13,7 @@ def serve_elsewhere(aggregator):
     return subprocess.run([BIN / "tern-aggregator", "serve", "--config", aggregator.config,
                            "--set", "server.port=0", "--set", "admin.address=",
                            "--set", f"server.port_file={aggregator.workspace.path}/other-port"],
-                          capture_output=True, text=True, timeout=20, check=False)
+                          capture_output=True, text=True, timeout=150, check=False)
 
 
 def test():

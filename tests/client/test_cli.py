@@ -12,7 +12,7 @@ sys.argv[1:3] = []
 
 def run(*arguments, text=None):
     done = subprocess.run([PROGRAM, *arguments], input=text, capture_output=True, text=True,
-                          timeout=60)
+                          timeout=300)
     return done.returncode, done.stdout, done.stderr
 
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "end_to_end"))
-from harness import BIN, Aggregator, Workspace, check, main
+from harness import BIN, PATIENCE, Aggregator, Workspace, check, main
 
 
 class Client:
@@ -21,7 +21,7 @@ class Client:
 
     def run(self, *arguments, code=0, says=""):
         done = subprocess.run([BIN / "tern-client", *arguments[:1], *self.options, *arguments[1:]],
-                              capture_output=True, text=True, timeout=60)
+                              capture_output=True, text=True, timeout=PATIENCE)
         shown = " ".join(arguments)
         check(done.returncode == code,
               f"{shown}: exit {done.returncode}, not {code}: {done.stderr}")

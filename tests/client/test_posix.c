@@ -140,7 +140,7 @@ static void silent_peer_is_given_up(void **state)
     const struct tern_clock clock = tern_posix_clock();
     const uint64_t start = clock.monotonic_ms(clock.ctx);
     assert_int_equal(port.exchange(port.ctx, &request, &response), TERN_ERR_NETWORK);
-    assert_in_range(clock.monotonic_ms(clock.ctx) - start, 400, 5000);
+    assert_in_range(clock.monotonic_ms(clock.ctx) - start, 400, 30000);
     tern_curl_close(curl);
     close(listener);
 }

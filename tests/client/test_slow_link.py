@@ -8,9 +8,9 @@ import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "end_to_end"))
-from harness import BIN, Aggregator, Workspace, check, main
+from harness import BIN, PATIENCE, Aggregator, Workspace, check, main
 
-BYTES_PER_SECOND = 60000
+BYTES_PER_SECOND = 30000
 PIECE = 3000
 STALL_AT = 100000
 LINK_BUFFER = 16384
@@ -74,14 +74,14 @@ def once(workspace, aggregator, link, options):
     start = time.monotonic()
     command = [BIN / "tern-client", "once"]
     settings = [f"client.server=https://127.0.0.1:{link.port}", f"client.ca={aggregator.ca}",
-                f"client.state_dir={workspace.path}/client", "client.timeout=1s", "client.wait=0",
+                f"client.state_dir={workspace.path}/client", "client.timeout=2s", "client.wait=0",
                 "client.retry_min=100ms", "data.source=digits:train=200,test=50,size=16", *options]
     for setting in settings:
         command += ["--set", setting]
     if not (workspace.path / "client").exists():
         subprocess.run([BIN / "tern-client", "enroll", aggregator.join_code(), *command[2:]],
                        check=True, capture_output=True)
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
     check(done.returncode == 0, f"once exited {done.returncode}: {done.stderr}")
     return done.stderr, time.monotonic() - start
 
@@ -97,12 +97,12 @@ def test():
         link = SlowLink(aggregator.port, stall=0)
         said, seconds = once(workspace, aggregator, link, [])
         check("event=trouble" not in said, f"a slow link was given up: {said}")
-        check(seconds > 3, f"the link was not slow: {seconds:.1f} s")
+        check(seconds > 6, f"the link was not slow: {seconds:.1f} s")
         stalled = SlowLink(aggregator.port, stall=60)
         said, seconds = once(workspace, aggregator, stalled, [])
-        check(said.count("event=trouble") == 1 and "nothing moved for 1000 ms" in said,
+        check(said.count("event=trouble") == 1 and "nothing moved for 2000 ms" in said,
               f"the link that stopped was not given up once: {said}")
-        check("answer=accepted" in said and seconds < 30, f"{seconds:.1f} s: {said}")
+        check("answer=accepted" in said and seconds < 60, f"{seconds:.1f} s: {said}")
 
 
 main(test)

@@ -13,7 +13,7 @@ import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "end_to_end"))
-from harness import BIN, Aggregator, Workspace, check, main
+from harness import BIN, PATIENCE, Aggregator, Workspace, check, main
 
 HEAD = 64  # of a session file, which is: magic, format, CRC-32C, length, saved, expires, binding
 FULL, RESUMED = 700, 520  # a full handshake takes more bytes of the stream, a resumed one less
@@ -56,7 +56,7 @@ class Client:
                    "--set", "data.source=digits:train=200,test=50,size=16",
                    "--set", "client.wait=0"]
         done = subprocess.run([BIN / "tern-client", *arguments[:1], *options, *arguments[1:]],
-                              capture_output=True, text=True, timeout=60)
+                              capture_output=True, text=True, timeout=PATIENCE)
         check(done.returncode == code,
               f"{arguments[0]}: exit {done.returncode}, not {code}: {done.stderr}")
         return done

@@ -9,9 +9,7 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "end_to_end"))
-from harness import BIN, Aggregator, Workspace, check, main
-
-PATIENCE = 60
+from harness import BIN, PATIENCE, Aggregator, Workspace, check, main
 
 
 class Machine:
@@ -47,7 +45,7 @@ def options(machine, **settings):
 def conditions(machine, when, *arguments, code, **settings):
     done = subprocess.run(
         [BIN / "tern-client", "conditions", *options(machine, **{"client.when": when}, **settings),
-         *arguments], capture_output=True, text=True, timeout=30)
+         *arguments], capture_output=True, text=True, timeout=PATIENCE)
     check(done.returncode == code,
           f"conditions, {when!r}: exit {done.returncode}, not {code}: {done.stdout}{done.stderr}")
     return done

@@ -66,7 +66,7 @@ def federation(codec, clients):
                                            *options(aggregator, index, len(clients)),
                                            log=f"client{index}"))
         for machine, process in zip(clients, started):
-            code = process.wait(timeout=180)
+            code = process.wait(timeout=900)
             check(code == 0, f"the client on {machine.name} exited {code}")
         aggregator.verb("verify")
         return history(aggregator)

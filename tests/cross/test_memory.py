@@ -75,7 +75,7 @@ def command(machine):
 def peak(machine, process):
     """Samples until the process ends."""
     read = guest_bytes if machine.emulator else own_bytes
-    most, end = 0, time.monotonic() + 120
+    most, end = 0, time.monotonic() + 600
     while process.poll() is None:
         check(time.monotonic() < end, f"the client on {machine.name} does not end")
         try:

@@ -18,6 +18,7 @@ import time
 BIN = pathlib.Path(os.environ.get("TERN_BIN_DIR", "build/bin"))
 HELPERS = pathlib.Path(os.environ.get("TERN_TEST_BIN_DIR", "build/tests"))
 SKIP = 77
+PATIENCE = 240  # seconds for what takes one; ctest ends a test that takes too long
 
 
 class Failure(Exception):
@@ -29,7 +30,7 @@ def check(condition, message):
         raise Failure(message)
 
 
-def run(*command, timeout=60, ok=(0,)):
+def run(*command, timeout=PATIENCE, ok=(0,)):
     """Runs a program to its end; returns its standard output."""
     done = subprocess.run([str(part) for part in command], capture_output=True, text=True,
                           timeout=timeout)
@@ -125,7 +126,7 @@ class Aggregator:
         self.port_file.unlink(missing_ok=True)
         self.process = self.workspace.start(*self.prefix, BIN / "tern-aggregator", "serve",
                                             "--config", self.config, log="aggregator")
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + PATIENCE
         while not self.port_file.exists() or not self.port_file.read_text().strip():
             if self.process.poll() is not None or time.monotonic() > deadline:
                 raise Failure("the aggregator did not start")
@@ -148,9 +149,9 @@ class Aggregator:
         if self.process is not None and self.process.poll() is None:
             self.process.send_signal(how)
         if self.process is not None:
-            self.process.wait(timeout=30)
+            self.process.wait(timeout=PATIENCE)
 
-    def verb(self, *arguments, ok=(0,), timeout=60):
+    def verb(self, *arguments, ok=(0,), timeout=PATIENCE):
         return run(BIN / "tern-aggregator", *arguments, "--config", self.config, ok=ok,
                    timeout=timeout)
 

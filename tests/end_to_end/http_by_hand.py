@@ -8,7 +8,7 @@ class Connection:
     def __init__(self, port, ca, address="127.0.0.1"):
         context = ssl.create_default_context(cafile=str(ca))
         context.maximum_version = ssl.TLSVersion.TLSv1_2
-        raw = socket.create_connection((address, port), timeout=10)
+        raw = socket.create_connection((address, port), timeout=60)
         raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.tls = context.wrap_socket(raw, server_hostname=address)
 

@@ -79,7 +79,7 @@ class PskConnection:
         return int(found[1]) if found else None
 
 
-def wait_for(condition, seconds=10):
+def wait_for(condition, seconds=60):
     """True once condition() is, within the time."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:

@@ -60,7 +60,7 @@ class Fleet:
 
     def settle(self, index):
         direct = f"https://localhost:{self.aggregator.port}"
-        run(*self.command(index, direct, "--settle"), timeout=60)
+        run(*self.command(index, direct, "--settle"))
 
 
 def book(*arguments):
@@ -138,7 +138,7 @@ def trial(policy, strategy, kills):
             fleet.settle(index)
         aggregator.kill(signal.SIGTERM)
 
-        aggregator.verb("verify", timeout=120)
+        aggregator.verb("verify")
         database = aggregator.state / "tern.db"
         check_ledger(database, policy)
         encoded = stored = 0

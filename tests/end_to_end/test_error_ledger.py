@@ -9,7 +9,7 @@ import re
 import shutil
 import time
 
-from harness import HELPERS, Aggregator, Failure, Workspace, check, main, run
+from harness import HELPERS, PATIENCE, Aggregator, Failure, Workspace, check, main, run
 
 CLIENTS = 3
 LOST, RESTORED, HONEST = range(CLIENTS)
@@ -50,7 +50,7 @@ def row_of(aggregator, index):
     return rows[0] if rows else {"finding": "none", "sequence": 0, "round": 0}
 
 
-def wait_for(what, aggregator, index, condition, seconds=40):
+def wait_for(what, aggregator, index, condition, seconds=PATIENCE):
     deadline = time.monotonic() + seconds
     while True:
         row = row_of(aggregator, index)

@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import safetensors_file
-from harness import BIN, Aggregator, Workspace, check, main, run
+from harness import BIN, PATIENCE, Aggregator, Workspace, check, main, run
 
 ROUNDS = 5
 HERE = pathlib.Path(__file__).parent
@@ -35,7 +35,7 @@ def write_client(workspace, aggregator, name, trainer="command", evaluator=False
     return config
 
 
-def client(config, *arguments, ok=(0,), timeout=120):
+def client(config, *arguments, ok=(0,), timeout=PATIENCE):
     done = subprocess.run([BIN / "tern-client", *arguments, "--config", config],
                           capture_output=True, text=True, timeout=timeout)
     check(done.returncode in ok, f"tern-client {arguments} exited {done.returncode}: {done.stderr}")
@@ -136,7 +136,7 @@ def start(workspace, config, name):
 
 def wait_for(processes):
     for process in list(processes):
-        check(process.wait(timeout=30) == 0, f"{process.args} ended with {process.returncode}")
+        check(process.wait(timeout=PATIENCE) == 0, f"{process.args} ended with {process.returncode}")
 
 
 def imported_model():

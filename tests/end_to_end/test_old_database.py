@@ -10,7 +10,7 @@ import sqlite3
 import subprocess
 import time
 
-from harness import BIN, Aggregator, Failure, Workspace, check, main, run
+from harness import BIN, PATIENCE, Aggregator, Failure, Workspace, check, main, run
 
 ROUNDS = 14
 BEFORE = 5  # committed when the file grows old
@@ -85,7 +85,7 @@ class Client:
 
     def finish(self):
         try:
-            code = self.process.wait(timeout=60)
+            code = self.process.wait(timeout=PATIENCE)
         except subprocess.TimeoutExpired as late:
             raise Failure(f"{self.name} does not come to its end") from late
         check(code == 0, f"{self.name} ended with {code}")
@@ -96,7 +96,7 @@ def committed(aggregator):
 
 
 def wait_for_rounds(aggregator, rounds):
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE
     while committed(aggregator) < rounds:
         check(time.monotonic() < deadline, f"no {rounds} rounds came about")
         time.sleep(0.05)

@@ -41,7 +41,7 @@ def known_options(command):
     program, *words = command
     path = ROOT / "tern" if program == "./tern" else BIN / program
     verb = [word for word in words if not word.startswith("-")][:1]
-    done = subprocess.run([path, *verb, "--help"], capture_output=True, text=True, timeout=20)
+    done = subprocess.run([path, *verb, "--help"], capture_output=True, text=True, timeout=120)
     check(done.returncode == 0, f"{program} {verb} is not a command")
     return done.stdout
 

@@ -15,7 +15,7 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "end_to_end"))
-from harness import Failure, skip
+from harness import PATIENCE, Failure, skip
 
 PSRAM = 16 << 20
 FLASH = 64 << 10
@@ -135,14 +135,14 @@ class Device:
                 raise Failure(f"{self.name} never said {name!r}")
             time.sleep(0.02)
 
-    def wait_for_first_start(self, port, timeout=60):
+    def wait_for_first_start(self, port, timeout=PATIENCE):
         """Starts it until it knows who it is, then takes the power away."""
         process = self.start(port)
         self.wait_until("started", timeout)
         process.kill()
         process.wait()
 
-    def run(self, port, timeout=120, ok=(0,)):
+    def run(self, port, timeout=PATIENCE, ok=(0,)):
         """Runs to the end; returns what this run said."""
         before = len(self.lines())
         process = self.start(port)

@@ -9,13 +9,13 @@ from harness import BIN, Aggregator, Workspace, check, main
 ROUNDS = 3
 SETTINGS = {
     "federation": {"model": "softmax:64-6", "seed": 7},
-    "round": {"cohort": 2, "min_clients": 2, "rounds": ROUNDS, "deadline": "60s",
+    "round": {"cohort": 2, "min_clients": 2, "rounds": ROUNDS, "deadline": "1h",
               "come_back_min": "50ms", "come_back_max": "200ms"},
     "train": {"local_steps": 10, "batch_size": 8, "learning_rate": 0.1, "momentum": 0.9},
     "tls": {"psk": "yes"},
 }
 DATA = [examples(200, seed=1), examples(160, seed=2)]
-LIMIT_S = 60
+LIMIT_S = 240
 
 
 class Computer:

@@ -3,13 +3,13 @@ way to verify talks to a real aggregator through a proxy that listens, and cuts 
 import subprocess
 
 from device import Device, examples, find, images
-from harness import Aggregator, Workspace, check, main, make_certificates, run
+from harness import PATIENCE, Aggregator, Workspace, check, main, make_certificates, run
 from proxy import DATA_RECORD, HANDSHAKE, Proxy
 
 ROUNDS = 4
 SETTINGS = {
     "federation": {"model": "softmax:64-6"},
-    "round": {"cohort": 1, "min_clients": 1, "rounds": ROUNDS, "deadline": "60s",
+    "round": {"cohort": 1, "min_clients": 1, "rounds": ROUNDS, "deadline": "10m",
               "come_back_min": "50ms"},
     "train": {"local_steps": 4, "batch_size": 8},
     "tls": {"psk": "yes"},
@@ -53,7 +53,7 @@ def tell_nothing(image, workspace, aggregator, name, settings):
         device = Device(workspace, image, name, **settings)
         device.put_data(*EXAMPLES)
         process = device.start(proxy.port)
-        device.wait_until("trouble", 60, 2)
+        device.wait_until("trouble", PATIENCE, 2)
         process.kill()
         process.wait()
         results = [line["result"] for line in find(device.lines(), "trouble")]
@@ -114,10 +114,10 @@ def survive_a_restart(image):
         device = Device(workspace, image, "device", **identity_of(image, aggregator))
         device.put_data(*EXAMPLES)
         process = device.start(aggregator.port)
-        device.wait_until("uploaded", 60)
+        device.wait_until("uploaded", PATIENCE)
         aggregator.kill()
         aggregator.start()
-        check(process.wait(timeout=60) == 0, "the device did not come back")
+        check(process.wait(timeout=PATIENCE) == 0, "the device did not come back")
         check(aggregator.json("status")["version"] == ROUNDS, "a round is missing")
 
 

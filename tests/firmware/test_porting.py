@@ -34,7 +34,7 @@ def run_script(text, image):
             target.symlink_to(real)
         environment = dict(os.environ, PATH=f"{BIN.resolve()}:{os.environ['PATH']}")
         done = subprocess.run(["bash", "-euo", "pipefail", "-c", script(text)], cwd=workspace.path,
-                              env=environment, text=True, timeout=120, start_new_session=True,
+                              env=environment, text=True, timeout=600, start_new_session=True,
                               capture_output=True)
         check(done.returncode == 0,
               f"the steps exited {done.returncode}:\n{done.stdout}\n{done.stderr}")

@@ -16,8 +16,8 @@ from harness import Aggregator, Workspace, check, main
 from test_federation import Computer, settings_of, wait_for
 
 ROUNDS = 120
-CUTS, CUTS_MIN, CUTS_MOST = 60, 50, 90
-LIMIT_S = 100
+CUTS, CUTS_MIN, CUTS_MOST = 60, 50, 150
+LIMIT_S = 240
 CHOSEN = ("an385-newlib-ecdsa", "an386-newlib-psk")  # both cores, both ways to connect
 SETTINGS = {
     "federation": {"model": "softmax:64-6", "seed": 11},

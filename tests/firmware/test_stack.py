@@ -31,7 +31,7 @@ class Probe:
 
 def check_depth(workspace, image, depth, is_well):
     device = Device(workspace, image, f"{image.name}-{depth}", rounds=depth)
-    said = device.run(1, timeout=30, ok=(0,) if is_well else (1,))
+    said = device.run(1, timeout=100, ok=(0,) if is_well else (1,))
     check(said[-1] == ("back again" if is_well else OVERFLOWED),
           f"{image.name}, {depth} frames deep, said {said}")
 

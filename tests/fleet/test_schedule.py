@@ -11,7 +11,7 @@ import time
 
 TESTS = pathlib.Path(__file__).parent.parent
 sys.path[:0] = [str(TESTS / "end_to_end"), str(TESTS / "reference")]
-from harness import BIN, Aggregator, Workspace, check, main  # noqa: E402
+from harness import BIN, PATIENCE, Aggregator, Workspace, check, main  # noqa: E402
 from tern_reference import draws  # noqa: E402
 
 CLIENTS, STEPS, DENSITY, SEED = 4, 8, 0.2, 3
@@ -57,7 +57,7 @@ class Federation:
                 "--set", "data.source=digits:train=600,test=100,size=16,seed=1", *options,
                 log="fleet")
             self.told = {client: [] for client in range(1, CLIENTS + 1)}
-            end = time.monotonic() + 60
+            end = time.monotonic() + PATIENCE
             while fleet.poll() is None:
                 check(time.monotonic() < end, "the fleet does not end")
                 self.look(aggregator, policy)
@@ -103,9 +103,9 @@ def matched(pattern, row):
 
 
 def deadline():
-    window, fraction, least, spread = 10, 0.2, 2, 20
+    window, fraction, least, spread = 40, 0.05, 2, 20
     done = Federation("deadline", f"fleet.speed={least}", f"fleet.speed_spread={spread}",
-                      schedule={"fraction": fraction})
+                      schedule={"fraction": fraction}, deadline=f"{window}s")
     check(done.steps_of(1) == STEPS, "no speed was known before the first report")
     for client, rows in done.told.items():
         row = rows[-1]

@@ -10,14 +10,15 @@ import time
 
 TESTS = pathlib.Path(__file__).parent.parent
 sys.path[:0] = [str(TESTS / "end_to_end"), str(TESTS / "reference")]
-from harness import BIN, Aggregator, Workspace, check, main, run  # noqa: E402
+from harness import BIN, PATIENCE, Aggregator, Workspace, check, main, run  # noqa: E402
 from tern_reference import draws  # noqa: E402
 
 CLIENTS, ROUNDS = 6, 12
 DATA = "data.source=digits:train=600,test=100,size=16,seed=1"
 
 
-def federation(workspace, rounds=ROUNDS, cohort=CLIENTS, quorum=1, deadline="500ms",
+# The deadline: whoever is there reports long before it, on a slow machine, too.
+def federation(workspace, rounds=ROUNDS, cohort=CLIENTS, quorum=1, deadline="2s",
                codec="3lc:s=1", **train):
     return Aggregator(workspace, {
         "federation": {"model": "softmax:256-10", "seed": 5},
@@ -41,7 +42,7 @@ def fleet(aggregator, *settings):
 
 def refused_because(sentence, *command):
     done = subprocess.run([str(part) for part in command], capture_output=True, text=True,
-                          timeout=60)
+                          timeout=PATIENCE)
     check(done.returncode != 0 and sentence in done.stderr, done.stderr)
 
 
@@ -56,7 +57,7 @@ def participated(result):
 def speeds():
     with Workspace() as workspace:
         aggregator = federation(workspace, quorum=CLIENTS, deadline="30s")
-        result = fleet(aggregator, "fleet.speed=2", "fleet.speed_spread=20", "fleet.evaluate_every=5")
+        result = fleet(aggregator, "fleet.speed=0.2", "fleet.speed_spread=20", "fleet.evaluate_every=5")
         spent = {}
         for client, steps, ms in zip(result["record_client"], result["record_steps"],
                                      result["record_device_ms"]):
@@ -64,8 +65,8 @@ def speeds():
         check(len(spent) == CLIENTS, f"{spent}")
         means = [sum(values) / len(values) for values in spent.values()]
         check(all(max(values) < 1.02 * min(values) for values in spent.values()), f"{spent}")
-        check(1.9 < min(means) and max(means) < 41 and max(means) > 2 * min(means), f"{means}")
-        check(result["seconds"] < 20, "time of slow devices was waited for")
+        check(0.19 < min(means) and max(means) < 4.1 and max(means) > 2 * min(means), f"{means}")
+        check(result["seconds"] < 120, "time of slow devices was waited for")  # 240 s
         reported = [client["steps_per_second"] for client in aggregator.json("clients")
                     if not client["evaluator"]]
         check(all(min(abs(speed / mean - 1) for mean in means) < 0.1 for speed in reported),
@@ -80,12 +81,12 @@ def lateness():
     """Steps that take longer than the window: those devices' updates never count."""
     with Workspace() as workspace:
         aggregator = federation(workspace, rounds=4)
-        result = fleet(aggregator, "fleet.speed=2", "fleet.speed_spread=1000", "fleet.seed=6",
+        result = fleet(aggregator, "fleet.speed=0.5", "fleet.speed_spread=1000", "fleet.seed=6",
                        "round.rounds=4")
         rounds = participated(result)
         in_time = [client for client, done in rounds.items() if done]
         check(0 < len(in_time) < CLIENTS, f"rounds by client: {rounds}")
-        check(max(result["record_device_ms"]) <= 500, f"{result['record_device_ms']}")
+        check(max(result["record_device_ms"]) <= 2000, f"{result['record_device_ms']}")
         check(all(done in ([], [1, 2, 3, 4]) for done in rounds.values()), f"{rounds}")
 
 
@@ -129,8 +130,7 @@ def missing():
     outcomes = []
     for _ in range(2):
         with Workspace() as workspace:
-            # Whoever is there reports long before the deadline, on a slow machine, too.
-            aggregator = federation(workspace, rounds=5, deadline="2s")
+            aggregator = federation(workspace, rounds=5)
             result = fleet(aggregator, "fleet.absent=0.3", "fleet.seed=2", "round.rounds=5")
             outcomes.append((result["record_version"], result["record_client"],
                              result["model_hash"]))
@@ -161,7 +161,7 @@ def diverging():
                         f"fleet.join_code={aggregator.join_code(uses=CLIENTS + 1)}", "--set",
                         f"fleet.clients={CLIENTS}", "--set", DATA, "--set", "fleet.workers=1",
                         log="fleet")
-        end = time.monotonic() + 30
+        end = time.monotonic() + PATIENCE
         failed = set()
         while len(failed) < CLIENTS - 1:
             check(time.monotonic() < end, f"only {failed} came to train")

@@ -14,7 +14,7 @@
 
 static bool connect_to(struct client *client, const struct sockaddr *name, socklen_t len)
 {
-    struct timeval limit = {.tv_sec = 10};
+    struct timeval limit = {.tv_sec = 30};
     memset(client, 0, sizeof *client);
     client->fd = socket(name->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (client->fd < 0 || connect(client->fd, name, len) != 0) {

@@ -285,10 +285,12 @@ void fixture_stop(struct fixture *fixture)
 
 // --- Waiting -----------------------------------------------------------------------------------
 
+#define WAITS 2000 // of 10 ms: less than any limit of the listener that a test leaves as it is
+
 bool fixture_wait_held(struct fixture *fixture)
 {
     bool held = false;
-    for (int i = 0; i < 500 && !held; i++) {
+    for (int i = 0; i < WAITS && !held; i++) {
         pthread_mutex_lock(&fixture->lock);
         held = fixture->held != NULL;
         pthread_mutex_unlock(&fixture->lock);
@@ -310,7 +312,7 @@ void fixture_release(struct fixture *fixture)
 
 bool fixture_wait_count(const _Atomic uint32_t *counter, uint32_t value)
 {
-    for (int i = 0; i < 500 && *counter < value; i++) {
+    for (int i = 0; i < WAITS && *counter < value; i++) {
         sleep_ms(10);
     }
     return *counter >= value;
@@ -319,7 +321,7 @@ bool fixture_wait_count(const _Atomic uint32_t *counter, uint32_t value)
 bool fixture_wait_idle(struct fixture *fixture)
 {
     struct tern_http_counters counters = {.connections_open = 1};
-    for (int i = 0; i < 1000 && counters.connections_open > 0; i++) {
+    for (int i = 0; i < WAITS && counters.connections_open > 0; i++) {
         sleep_ms(10);
         tern_http_counters(fixture->server, &counters);
     }

@@ -12,7 +12,7 @@
 #define REQUEST "GET /echo HTTP/1.1\r\n\r\n"
 #define FLOODERS 2
 #define PROBES 20
-#define PATIENCE_MS 5000u
+#define PATIENCE_MS 30000u
 
 struct flood {
     struct client client;

@@ -49,7 +49,7 @@ static const char SMALL_REPLY[] = "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx
 static struct tcp_info finish(struct client *client)
 {
     shutdown(client->fd, SHUT_WR);
-    assert_true(client_sees_end(client, 2000));
+    assert_true(client_sees_end(client, 8000));
     struct tcp_info info = counted_by(client);
     info.tcpi_bytes_received--; // Linux counts the FIN
     client_close(client);

@@ -249,7 +249,7 @@ static void resume_under(int suite, const uint8_t *key)
     uint32_t asked = fixture.requests_seen;
     if (client_open(&client, fixture.port, &settings)) {
         (void)client_send_text(&client, "GET /who HTTP/1.1\r\n\r\n");
-        assert_true(client_sees_end(&client, 5000));
+        assert_true(client_sees_end(&client, 8000));
         client_close(&client);
     }
     assert_true(fixture_wait_idle(&fixture));

@@ -257,7 +257,7 @@ static void test_noise_instead_of_a_handshake(void **state)
         }
         (void)client_send(&client, noise, i % 3 == 0 ? 5 : sizeof noise);
         shutdown(client.fd, SHUT_WR);
-        assert_true(client_sees_end(&client, 5000));
+        assert_true(client_sees_end(&client, 8000));
         client_close(&client);
     }
     assert_true(fixture_wait_idle(&fixture));
@@ -271,7 +271,7 @@ static void test_plain_http_on_the_tls_port_is_refused(void **state)
     uint32_t before = fixture.headers_seen;
     assert_true(client_open(&client, fixture.port, NULL));
     assert_true(client_send_text(&client, "GET /echo HTTP/1.1\r\n\r\n"));
-    assert_true(client_sees_end(&client, 5000));
+    assert_true(client_sees_end(&client, 8000));
     client_close(&client);
     assert_int_equal(fixture.headers_seen, before);
 }
@@ -307,7 +307,7 @@ static void test_damaged_record_ends_the_connection_only(void **state)
     assert_true(client_open(&other, fixture.port, &settings));
     assert_int_equal(send(client.fd, "\x17\x03\x03\x00\x20garbage garbage garbage garbage", 37, 0),
                      37);
-    assert_true(client_sees_end(&client, 5000));
+    assert_true(client_sees_end(&client, 8000));
     ask_once(&other);
     client_close(&client);
     client_close(&other);

@@ -70,7 +70,7 @@ def inside(path):
     return ROOT / str(path).lstrip("/")
 
 
-def run(*command, ok=(0,), feed=None, timeout=60):
+def run(*command, ok=(0,), feed=None, timeout=120):
     """Runs a program in the copy to its end; returns its standard output."""
     done = subprocess.run(["chroot", ROOT, *map(str, command)], input=feed, text=True,
                           env=ENVIRONMENT, capture_output=True, timeout=timeout, check=False)
@@ -137,7 +137,7 @@ exec "$@"
 
     def stop(self, process):
         process.terminate()
-        code = process.wait(timeout=30)
+        code = process.wait(timeout=60)
         good = [0, *map(int, self.settings.get("SuccessExitStatus", "").split())]
         check(code in good, f"a stopped service ended with {code}:\n{self.text()}")
 
@@ -145,7 +145,7 @@ exec "$@"
         return inside(self.log).read_text(errors="replace")[-3000:]
 
 
-def wait_for(what, condition, seconds=20):
+def wait_for(what, condition, seconds=60):
     deadline = time.monotonic() + seconds
     while not condition():
         check(time.monotonic() < deadline, f"waited in vain for {what}")

@@ -142,7 +142,7 @@ def do_round():
 
     def one_more():
         process = once.start()
-        check(process.wait(timeout=40) == 0, f"the client's round failed:\n{once.text()}")
+        check(process.wait(timeout=100) == 0, f"the client's round failed:\n{once.text()}")
         return rounds_done() > before
 
     wait_for("a round", one_more)

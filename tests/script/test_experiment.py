@@ -62,7 +62,7 @@ class Experiment(unittest.TestCase):
 
     def run_to_end(self, *arguments):
         process = self.start(*arguments)
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=240)
         self.assertEqual(process.returncode, 0, err)
         self.assert_nothing_is_left()
         return out
@@ -150,7 +150,7 @@ class Experiment(unittest.TestCase):
             self.wait_for_round(process)
             self.assertGreaterEqual(len(self.programs()), 2)
             process.send_signal(how)
-            _, err = process.communicate(timeout=60)
+            _, err = process.communicate(timeout=240)
             self.assertEqual(process.returncode, 5, err)
             self.assert_nothing_is_left()
 
@@ -160,7 +160,7 @@ class Experiment(unittest.TestCase):
         for pid in self.programs():
             if b"tern-aggregator" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes():
                 os.kill(pid, signal.SIGKILL)
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=240)
         self.assertEqual(process.returncode, 1)
         self.assertIn("tern-aggregator ended", err)
         self.assertIn("event=round", err)
@@ -257,13 +257,13 @@ class Experiment(unittest.TestCase):
 
     def refused(self, why, *arguments, code=2):
         process = self.start(*arguments)
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=240)
         self.assertIn(why, err)
         self.assertEqual(process.returncode, code)
 
     def test_a_wrong_setting_is_named(self):
         process = self.start(self.config(), "--set", "data.partition=nonsense")
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=240)
         self.assertEqual(process.returncode, 1)
         self.assertIn("nonsense", err)
         self.assert_nothing_is_left()

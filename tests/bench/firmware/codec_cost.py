@@ -52,7 +52,7 @@ def run(image, machine):
         ["qemu-system-arm", "-M", machine, "-nographic", "-monitor", "none", "-serial", "stdio",
          "-icount", "shift=0", "-semihosting-config", "enable=on,target=native",
          "-kernel", image],
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, timeout=120, check=True)
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, timeout=600, check=True)
     rows = (line.split() for line in done.stdout.splitlines() if line.strip())
     return {row[0]: [int(number) for number in row[1:]] for row in rows}
 

@@ -114,6 +114,9 @@ static enum tern_result evaluate(struct tern_evaluate_result *found)
     return done;
 }
 
+// Long enough for Python to start on a slow machine.
+#define HANGS_MS 3000
+
 static uint64_t now_ms(void)
 {
     struct timespec now;
@@ -347,19 +350,19 @@ static void one_that_hangs_is_ended(void **state)
 {
     (void)state;
     const uint64_t start = now_ms();
-    open_fake("hang", 1000);
+    open_fake("hang", HANGS_MS);
     assert_int_equal(begin(), TERN_OK);
     assert_int_equal(step(), TERN_AGAIN);
-    assert_true(now_ms() - start < 900); // no call waits for the end
+    assert_true(now_ms() - start < HANGS_MS - 200); // no call waits for the end
     assert_int_equal(finish(), TERN_ERR_TRAINER);
-    expect_why("longer than 1000 ms and was ended; it said last: I hang");
+    expect_why("longer than 3000 ms and was ended; it said last: I hang");
     expect_cleared();
-    open_fake("stubborn", 1000);
+    open_fake("stubborn", HANGS_MS);
     assert_int_equal(begin(), TERN_OK);
     assert_int_equal(finish(), TERN_ERR_TRAINER);
-    expect_why("longer than 1000 ms");
+    expect_why("longer than 3000 ms");
     expect_cleared();
-    assert_true(now_ms() - start < 10000);
+    assert_true(now_ms() - start < 60000);
 }
 
 static bool runs(pid_t pid)
@@ -390,7 +393,7 @@ static void what_it_left_behind_ends_with_it(void **state)
     assert_non_null(file);
     assert_int_equal(fscanf(file, "%d", &pid), 1);
     fclose(file);
-    for (int i = 0; i < 100 && runs(pid); i++) {
+    for (int i = 0; i < 1000 && runs(pid); i++) {
         usleep(20000);
     }
     assert_false(runs(pid));

@@ -9,12 +9,12 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "end_to_end"))
-from harness import BIN, Aggregator, Workspace, check, main, run
+from harness import BIN, PATIENCE, Aggregator, Workspace, check, main, run
 
 FAKE = pathlib.Path(__file__).parent / "fake_trainer.py"
 
 
-def until(what, condition, seconds=20):
+def until(what, condition, seconds=PATIENCE):
     end = time.monotonic() + seconds
     while not condition():
         check(time.monotonic() < end, f"never: {what}")
@@ -46,7 +46,7 @@ class Client:
 
     def once(self, trainer, *more, code=0):
         done = subprocess.run(self.command("once", trainer, *more), capture_output=True, text=True,
-                              timeout=100)
+                              timeout=PATIENCE)
         check(done.returncode == code, f"{trainer}: exit {done.returncode}: {done.stderr}")
         check(not (self.state / "trainer").exists(), f"{trainer}: its folder is left")
         return done.stderr
@@ -93,7 +93,7 @@ def wrong_settings_are_usage_errors(client):
 def a_signal_ends_the_command(client):
     process, child = client.start("hang")
     process.send_signal(signal.SIGTERM)
-    check(process.wait(timeout=20) == 5, f"exit {process.returncode}")
+    check(process.wait(timeout=PATIENCE) == 5, f"exit {process.returncode}")
     check(state_of(child) == "gone", "the command outlived the client")
     check(not (client.state / "trainer").exists(), "its folder is left")
 
@@ -125,7 +125,7 @@ def a_pause_stops_the_command(client):
     set_temperature(client, 90)
     until("it is stopped again", lambda: state_of(child) == "T")
     process.send_signal(signal.SIGTERM)
-    check(process.wait(timeout=20) == 5 and state_of(child) == "gone", "it did not end")
+    check(process.wait(timeout=PATIENCE) == 5 and state_of(child) == "gone", "it did not end")
 
 
 def then_it_works(client, aggregator):

@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "end_to_end"))
-from harness import BIN, Aggregator, Workspace, check, main, run
+from harness import BIN, PATIENCE, Aggregator, Workspace, check, main, run
 
 FAKE = pathlib.Path(__file__).parent / "fake_trainer.py"
 ROUNDS = 2
@@ -67,7 +67,7 @@ def test():
         run(BIN / "tern-client", "train-check", start, *client)
         run(BIN / "tern-client", "enroll", *client, aggregator.join_code())
         done = subprocess.run([BIN / "tern-client", "run", *client], capture_output=True,
-                              text=True, timeout=100)
+                              text=True, timeout=PATIENCE)
         check(done.returncode == 0 and "event=trouble" not in done.stderr,
               f"exit {done.returncode}: {done.stderr}")
         last = workspace.path / "last.safetensors"
