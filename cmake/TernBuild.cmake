@@ -70,7 +70,7 @@ function(tern_test name)
   add_dependencies(tern-compiled-tests ${name})
   add_test(NAME ${name} COMMAND ${name})
   if(NOT T_TIMEOUT)
-    set(T_TIMEOUT 120)
+    set(T_TIMEOUT 300)
   endif()
   if(CMAKE_CROSSCOMPILING)
     math(EXPR T_TIMEOUT "10 * ${T_TIMEOUT}") # emulated

@@ -77,5 +77,5 @@ class CommandLine(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    signal.alarm(100)
+    signal.alarm(380)
     unittest.main()

@@ -39,7 +39,7 @@ def enter(script, *arguments):
     """Runs a Python script in namespaces of its own; what it starts dies with it."""
     return subprocess.run(["unshare", "--mount", "--pid", "--net", "--fork", "--kill-child",
                            "/usr/bin/python3", script, *map(str, arguments)],
-                          timeout=220, check=False).returncode
+                          timeout=580, check=False).returncode
 
 
 def mount(*arguments):
