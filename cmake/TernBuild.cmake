@@ -8,7 +8,12 @@ if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release)
 endif()
 set(CMAKE_C_FLAGS_RELEASE "-O2 -g -DNDEBUG")
-set(CMAKE_C_FLAGS_DEBUG "-O0 -g3")
+# Sanitizers are slow enough as it is: without any optimization their tests take several times longer.
+if(TERN_SANITIZE)
+  set(CMAKE_C_FLAGS_DEBUG "-O1 -g")
+else()
+  set(CMAKE_C_FLAGS_DEBUG "-O0 -g3")
+endif()
 # For devices: only inner loops are optimized for speed, and nothing is kept to unwind the stack.
 set(CMAKE_C_FLAGS_MINSIZEREL
     "-Os -g -DNDEBUG -fno-asynchronous-unwind-tables -fno-unwind-tables")
