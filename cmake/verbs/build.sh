@@ -19,19 +19,26 @@ build_dir() { # VARIANT
     esac
 }
 
-# Configures when needed and builds.
-build_variant() { # VARIANT [TARGET...]
+configure_variant() { # VARIANT
     local variant=$1 dir generator=()
     [ -z "${TERN_SKIP_BUILD:-}" ] || return 0
-    shift
     dir=$(build_dir "$variant")
-    say "build ($variant)"
     mkdir -p "$dir"
     if [ ! -f "$dir/CMakeCache.txt" ] && command -v ninja >/dev/null; then
         generator=(-G Ninja)
     fi
     (cd "$TERN_ROOT" && quietly "$dir/configure.log" "configuring the $variant build" \
         cmake --preset "$variant" -B "$dir" "${generator[@]}") || exit 1
+}
+
+# Configures when needed and builds.
+build_variant() { # VARIANT [TARGET...]
+    local variant=$1 dir
+    [ -z "${TERN_SKIP_BUILD:-}" ] || return 0
+    shift
+    dir=$(build_dir "$variant")
+    say "build ($variant)"
+    configure_variant "$variant"
     local targets=()
     [ $# -eq 0 ] || targets=(--target "$@")
     cmake --build "$dir" -j "$(cores)" "${targets[@]}" || fail "the $variant build failed"

@@ -23,6 +23,17 @@ END
 # Tests of what runs in several threads: the aggregator, and a fleet against it.
 TERN_THREADED_TESTS='^(admin_|aggregator_|service_|store_|test_listener|test_http|script_experiment|test_fleet_p)'
 
+# Only what these tests run: their own programs, and those that their scripts start.
+build_threaded() {
+    local targets
+    [ -z "${TERN_SKIP_BUILD:-}" ] || return 0
+    configure_variant tsan
+    mapfile -t targets < <(cmake --build "$TERN_BUILD/tsan" --target help |
+        sed -nE 's/^(\.\.\. )?([a-z_]+)(: phony)?$/\2/p' | grep -E "$TERN_THREADED_TESTS")
+    [ ${#targets[@]} -gt 0 ] || fail "no target is a test for the thread sanitizer"
+    build_variant tsan "${targets[@]}" tern-aggregator tern-fleet make_federation
+}
+
 verb_test() {
     local quick=no skips=yes
     while [ $# -gt 0 ]; do
@@ -47,7 +58,7 @@ verb_test() {
     local variants=("release:$TERN_BUILD:-LE:firmware")
     if [ "$quick" = no ]; then
         build_variant asan
-        build_variant tsan
+        build_threaded
         variants+=("asan:$TERN_BUILD/asan:-LE:lint|release|fuzz|real-input|firmware")
         variants+=("tsan:$TERN_BUILD/tsan:-R:$TERN_THREADED_TESTS")
     fi
