@@ -1,6 +1,7 @@
 // What the flash store does with the flash: the power cut at every unit that it programs and every
 // block that it erases, how often blocks are erased, chips that are not empty, bits that flip.
 #include "firmware/ram_flash.h"
+#include "sanitized.h"
 #include "store/flash_store.h"
 
 #include <setjmp.h>
@@ -14,6 +15,7 @@
 
 #define RECORD_MAX 6000
 #define SAVES 40
+#define EVERY (SANITIZED ? 7 : 1) // the power is cut at each unit, or each seventh
 
 static const uint32_t sizes[TERN_RECORD_COUNT] = {141, 1700, RECORD_MAX, 20, 500, 300};
 
@@ -150,19 +152,19 @@ static void cut_everywhere(uint32_t program_size, uint64_t step)
 static void power_cut_at_every_unit_of_64(void **state)
 {
     (void)state;
-    cut_everywhere(64, 1);
+    cut_everywhere(64, EVERY);
 }
 
 static void power_cut_at_every_unit_of_16(void **state)
 {
     (void)state;
-    cut_everywhere(16, 1);
+    cut_everywhere(16, EVERY);
 }
 
 static void power_cut_at_units_of_1(void **state)
 {
     (void)state;
-    cut_everywhere(1, 61);
+    cut_everywhere(1, 61 * EVERY);
 }
 
 // As when programming fails and the device goes on: what was saved before is there, and the next
@@ -171,7 +173,7 @@ static void a_save_that_failed_is_not_built_upon(void **state)
 {
     (void)state;
     bool was_cut = true;
-    for (uint64_t at = 1; was_cut; at++) {
+    for (uint64_t at = 1; was_cut; at += EVERY) {
         start(64, 0xff);
         flash.cut_at = at;
         flash.cut = (enum ram_flash_cut)(at % CUT_KINDS);

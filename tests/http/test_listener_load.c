@@ -1,6 +1,7 @@
 // Many connections and many threads: what an idle connection costs, and that nothing is mixed up.
 #include "client.h"
 #include "fixture.h"
+#include "sanitized.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,14 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define IDLE_CONNECTIONS 1000
+#define IDLE_CONNECTIONS (SANITIZED ? 200 : 1000)
 #define IDLE_BYTES_MAX 60000u
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED 1
-#else
-#define SANITIZED 0
-#endif
 
 static struct fixture fixture;
 static char root[96];
