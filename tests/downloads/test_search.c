@@ -158,19 +158,20 @@ static bool all_passes(const struct world *world, enum tern_plan_start start,
                        enum tern_plan_pass first, uint64_t cost, struct best *best)
 {
     const struct tern_plan_question *question = &world->question;
-    uint32_t before = question->start_bytes[start] > 0;
+    const uint32_t *bytes = world->bytes[start][first];
+    const double *residual = world->residual[start][first];
+    const uint32_t before = question->start_bytes[start] > 0;
     uint32_t refined = 0;
     for (uint32_t n = 0; n < PASSES_MAX; n++) {
         enum tern_plan_pass codec = n == 0 ? first : TERN_PLAN_REFINE;
         refined += codec == TERN_PLAN_REFINE;
         if (!question->passes[codec] || refined > question->passes_max ||
-            n + 1 + before > question->downloads_max || world->bytes[start][first][n] == 0) {
+            n + 1 + before > question->downloads_max || bytes[n] == 0) {
             return true;
         }
-        cost += world->bytes[start][first][n] + TERN_PLAN_EXCHANGE;
-        double residual = world->residual[start][first][n];
-        consider(best, residual <= question->bound, cost, residual);
-        if (n == 0 && residual <= question->bound) {
+        cost += bytes[n] + TERN_PLAN_EXCHANGE;
+        consider(best, residual[n] <= question->bound, cost, residual[n]);
+        if (n == 0 && residual[n] <= question->bound) {
             return false;
         }
     }
