@@ -186,14 +186,27 @@ static void print_round(const struct fleet *fleet, uint32_t version,
     fflush(fleet->run->out);
 }
 
+// since: the time of the newest version, or of the start.
+static void stop_when_stuck(struct fleet *fleet, double since)
+{
+    const double patience = (double)fleet->settings->fleet_patience / 1000.0;
+    if (patience > 0.0 && now() - since > patience && !tern_progress_is_stopped(&fleet->progress)) {
+        fprintf(fleet->run->out, "no new version for %.0f s (fleet.patience): the run ends here\n",
+                patience);
+        tern_progress_stop(&fleet->progress);
+    }
+}
+
 static enum tern_result watch(struct fleet *fleet)
 {
+    double since = now();
     for (;;) {
         uint32_t version;
         struct tern_progress_version round;
         enum tern_result result = tern_progress_next(&fleet->progress, &version, &round);
         if (result == TERN_OK) {
             print_round(fleet, version, &round);
+            since = now();
         } else if (result == TERN_ERR_NOT_FOUND && fleet->progress.failure == TERN_OK) {
             return TERN_OK;
         } else if (result != TERN_AGAIN) {
@@ -203,6 +216,7 @@ static enum tern_result watch(struct fleet *fleet)
         if (*fleet->run->interrupted) {
             return TERN_AGAIN;
         }
+        stop_when_stuck(fleet, since);
     }
 }
 

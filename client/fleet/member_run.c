@@ -171,6 +171,7 @@ static enum tern_result live(struct tern_member *member)
 static bool is_done(struct tern_member *member)
 {
     return tern_client_phase(&member->client) == TERN_PHASE_FINISHED ||
+           tern_progress_is_stopped(member->progress) ||
            (member->device.budget > 0 && tern_client_next_ms(&member->client) > 0 &&
             tern_progress_is_past(member->progress, UINT32_MAX));
 }

@@ -104,7 +104,7 @@ void tern_progress_task(struct tern_progress *progress, uint32_t round, uint32_t
 
 static bool is_ending(const struct tern_progress *progress)
 {
-    return progress->over || progress->failure != TERN_OK;
+    return progress->over || progress->stopped || progress->failure != TERN_OK;
 }
 
 bool tern_progress_is_past(struct tern_progress *progress, uint32_t round)
@@ -202,6 +202,21 @@ void tern_progress_finished(struct tern_progress *progress, const uint8_t *model
         tern_hex_encode(model_hash, TERN_SHA256_SIZE, progress->model_hash);
     }
     unlock(progress);
+}
+
+void tern_progress_stop(struct tern_progress *progress)
+{
+    lock(progress);
+    progress->stopped = true;
+    unlock(progress);
+}
+
+bool tern_progress_is_stopped(struct tern_progress *progress)
+{
+    lock(progress);
+    const bool stopped = progress->stopped;
+    pthread_mutex_unlock(&progress->mutex);
+    return stopped;
 }
 
 static bool is_complete(const struct tern_progress *progress)

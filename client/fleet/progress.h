@@ -29,6 +29,7 @@ struct tern_progress {
     uint32_t round;   // newest that a client was given a task of
     uint32_t newest;  // newest version that a client was told of
     bool over;        // a client was told that the federation is finished
+    bool stopped;     // the fleet ends before it is
     struct tern_records records;
     double encode_seconds; // spent on encoding and saving updates
     uint64_t encoded;
@@ -53,7 +54,7 @@ void tern_progress_end(struct tern_progress *progress, enum tern_result result, 
 void tern_progress_task(struct tern_progress *progress, uint32_t round, uint32_t version);
 
 // Whether the fleet is beyond this round, or has seen this version; both also when the federation
-// is finished or a client failed.
+// is finished, the fleet stops or a client failed.
 bool tern_progress_is_past(struct tern_progress *progress, uint32_t round);
 bool tern_progress_has_version(struct tern_progress *progress, uint32_t version);
 
@@ -76,6 +77,10 @@ void tern_progress_codec(struct tern_progress *progress, const char *codec);
 
 // The federation is finished. NULL: the aggregator did not say with which model.
 void tern_progress_finished(struct tern_progress *progress, const uint8_t *model_hash);
+
+// Clients are to end, wherever they are; no more is expected of them.
+void tern_progress_stop(struct tern_progress *progress);
+bool tern_progress_is_stopped(struct tern_progress *progress);
 
 // Waits up to 200 ms for a version that is complete and not shown yet: evaluated, and its updates'
 // replies have had time to arrive. *version is its number.

@@ -77,6 +77,18 @@ def speeds():
         global_model(aggregator, result)
 
 
+def stuck():
+    """Budgets are spent before the last round: the run ends with what there is."""
+    with Workspace() as workspace:
+        aggregator = federation(workspace, deadline="500ms")
+        result = fleet(aggregator, "fleet.budget=20000", "fleet.patience=8s")
+        rounds = len(result["accuracy"])
+        check(0 < rounds < ROUNDS, f"{rounds} rounds of {ROUNDS}")
+        check(result["model_hash"] == "", "a hash that nobody told")
+        check(all(count > 0 for count in result["record_payload_up"]), "updates were counted")
+        measure_global_model(aggregator, result)
+
+
 def lateness():
     """Steps that take longer than the window: those devices' updates never count."""
     with Workspace() as workspace:
@@ -90,7 +102,7 @@ def lateness():
         check(all(done in ([], [1, 2, 3, 4]) for done in rounds.values()), f"{rounds}")
 
 
-def global_model(aggregator, result):
+def measure_global_model(aggregator, result):
     folder = aggregator.workspace.path
     aggregator.kill(signal.SIGTERM)
     aggregator.verb("export", folder / "model.f32")
@@ -99,6 +111,11 @@ def global_model(aggregator, result):
     measured = json.loads((folder / "results.json").read_text())
     check(0.2 < measured.pop("global_accuracy") <= 1 and measured.pop("global_loss") > 0, "global")
     check(measured == result, "the rest of the results stays as it was")
+
+
+def global_model(aggregator, result):
+    measure_global_model(aggregator, result)
+    folder = aggregator.workspace.path
     damaged = bytearray((folder / "model.f32").read_bytes())
     damaged[5] ^= 1
     (folder / "model.f32").write_bytes(damaged)
@@ -215,6 +232,7 @@ def test():
     missing_more_than_a_quorum()
     diverging()
     budgets()
+    stuck()
     refused_because("fleet.away", BIN / "tern-fleet", "run", "--set", DATA, "--set",
                     "fleet.server=https://127.0.0.1:1", "--set", "fleet.join_code=x", "--set",
                     "fleet.away=7:60")
