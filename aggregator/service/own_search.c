@@ -194,8 +194,8 @@ bool own_codec(const struct tern_service *service, enum tern_plan_pass pass,
 {
     static const float times[TERN_PLAN_PASSES] = {
         [TERN_PLAN_DOWN_2] = 2.0F, [TERN_PLAN_DOWN_4] = 4.0F, [TERN_PLAN_DOWN_8] = 8.0F};
-    *codec = pass == TERN_PLAN_REFINE ? service->config.downloads.refine
-                                      : service->config.codec_down;
+    *codec =
+        pass == TERN_PLAN_REFINE ? service->config.downloads.refine : service->config.codec_down;
     if (times[pass] > 0.0F) {
         codec->density *= times[pass];
         return codec->id == TERN_CODEC_DENSITY && codec->density <= 1.0F;

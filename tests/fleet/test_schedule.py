@@ -160,7 +160,8 @@ def budget():
     least, spread, rounds = 8000, 20, 4
     # Rounds of more than a second, so that the bytes of one are counted before the next.
     done = Federation("budget", f"fleet.budget={least}", f"fleet.budget_spread={spread}",
-                      rounds=rounds, quorum=CLIENTS - 1, deadline="2s", min_interval="1050ms")
+                      rounds=rounds, quorum=CLIENTS - 1, deadline="2s", min_interval="1050ms",
+                      schedule={"min_density": RUNGS[-1]})
     budgets = {client: drawn(client, DRAW_BUDGET, least, spread) for client in done.told}
     for client, rows in done.told.items():
         left = budgets[client]

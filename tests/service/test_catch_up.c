@@ -276,8 +276,8 @@ static void test_who_missed_much_gets_a_wider_download(void **state)
     assert_int_equal(reply.task.downloads_count, 1);
     assert_true(distance(&reply.task) <= 1.5);
     assert_int_equal(tern_db_open(harness.path, &db, why), TERN_OK);
-    assert_int_equal(
-        tern_db_download_get(db, reply.task.downloads[0].sha256.bytes, &row, NULL, 0), TERN_OK);
+    assert_int_equal(tern_db_download_get(db, reply.task.downloads[0].sha256.bytes, &row, NULL, 0),
+                     TERN_OK);
     tern_db_close(db);
     assert_string_equal(row.codec, "density:p=0.4,coder=range");
     harness_restart(&harness);
