@@ -78,8 +78,9 @@ static void explain(const struct tern_steps_facts *facts, double allowed, double
         tern_reason_text(reason, " (estimated)");
     }
     if (bytes > allowed) {
+        const double share = facts->budget.renewed ? 1.0 : facts->budget.share;
         tern_reason_text(reason, ", so 1 of ");
-        tern_reason_real(reason, bytes / ((allowed > 1.0 ? allowed : 1.0) * facts->budget.share));
+        tern_reason_real(reason, bytes / ((allowed > 1.0 ? allowed : 1.0) * share));
         tern_reason_text(reason, " rounds");
     }
 }
@@ -124,16 +125,16 @@ void tern_policy_budget(const struct tern_steps_settings *settings,
 
 // --- What a budget allows
 
+// Less than a byte, where a client has few for many rounds; of a client with a budget.
+static double allowance(const struct tern_budget *budget)
+{
+    double rounds = budget->renewed ? 1.0 : budget->rounds * budget->share;
+    return (double)budget->left / (rounds > 1.0 ? rounds : 1.0);
+}
+
 uint64_t tern_budget_allowance(const struct tern_budget *budget)
 {
-    if (!budget->budgeted) {
-        return UINT64_MAX;
-    }
-    if (budget->renewed) {
-        return budget->left;
-    }
-    double rounds = budget->rounds * budget->share;
-    return (uint64_t)((double)budget->left / (rounds > 1.0 ? rounds : 1.0));
+    return budget->budgeted ? (uint64_t)allowance(budget) : UINT64_MAX;
 }
 
 double tern_budget_affords(const struct tern_budget *budget, uint64_t least)
@@ -177,7 +178,7 @@ double tern_budget_chance(const struct tern_budget *budget, uint64_t least)
     if (budget->left < least) {
         return 0.0;
     }
-    double chance = (double)tern_budget_allowance(budget) / (double)least;
+    double chance = allowance(budget) / (double)least;
     return chance < 1.0 ? chance : 1.0;
 }
 

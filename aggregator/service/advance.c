@@ -83,6 +83,16 @@ static void fill_row(struct tern_service *service)
     open_strategy(service, previous);
 }
 
+// Of so many clients that could be invited. A share of them is no larger than the strategy can
+// merge.
+static uint32_t cohort_of(const struct tern_service *service, uint32_t count)
+{
+    const struct tern_service_config *config = &service->config;
+    uint32_t most = strategy_cohort_max(config, service->merge.model.count);
+    uint32_t cohort = tern_cohort_target(config->round.cohort, config->round.fraction, count);
+    return cohort > most && most >= config->round.cohort ? most : cohort;
+}
+
 static enum tern_result open_round(struct tern_service *service, uint64_t now)
 {
     uint32_t count = 0;
@@ -90,7 +100,7 @@ static enum tern_result open_round(struct tern_service *service, uint64_t now)
     if (enrolled_trainers(service) >= service->config.min_clients) {
         struct tern_round_policy *policy = &service->machine.policy;
         count = list_eligible(service, now);
-        policy->cohort = tern_cohort_target(service->config.round.cohort, policy->fraction, count);
+        policy->cohort = cohort_of(service, count);
         uint32_t wanted = tern_cohort_size(policy->cohort, policy->over_selection, count);
         count = choose_eligible(service, count, service->machine.round + 1, 1, wanted,
                                 tern_round_quorum(policy), now);

@@ -79,10 +79,13 @@ uint32_t choose_eligible(struct tern_service *service, uint32_t count, uint32_t 
         .least = tern_cohort_size(updates, service->config.round.over_selection, wanted)};
     uint32_t chosen = tern_selection_thin(service->federation.seed, round, attempt,
                                           service->eligible, count, &need, chance_of, &choice);
-    bool nobody = count > 0 && need.least > 0 && chosen == 0;
-    if (nobody && !service->nobody_affords) {
-        tern_log(TERN_LOG_WARN, "nobody-affords-a-round", "round=%u eligible=%u", round, count);
+    // A round of fewer updates than its quorum would be the model of the few whose bytes last.
+    uint32_t enough = attempt > 1 ? 1 : updates < count ? updates : count;
+    bool too_few = need.least > 0 && chosen < enough;
+    if (too_few && !service->too_few_afford) {
+        tern_log(TERN_LOG_WARN, "too-few-afford-a-round", "round=%u eligible=%u chosen=%u", round,
+                 count, chosen);
     }
-    service->nobody_affords = nobody;
-    return chosen;
+    service->too_few_afford = too_few;
+    return too_few ? 0 : chosen;
 }

@@ -179,7 +179,7 @@ struct tern_service {
     float last_loss;
     struct tern_steps_course course; // of the committed rounds
     struct refused refused;
-    bool nobody_affords; // a round that nobody's budget allows was told of
+    bool too_few_afford; // a round that too few budgets allow was told of
 
     struct client *clients; // by id - 1
     uint32_t client_count;
@@ -314,6 +314,8 @@ const char *refusals_advice(const struct tern_service *service);
 
 // Whether the configured strategy can merge what the limits let in, for a model of `count` values.
 bool check_strategy(const struct tern_service_config *config, uint32_t count, char why[256]);
+// The largest cohort of which the strategy merges updates of `count` values with its memory.
+uint32_t strategy_cohort_max(const struct tern_service_config *config, uint32_t count);
 // Writes it into the row of the round that opens, which has its learning rate, and begins to count.
 // previous: the name of the last round's strategy, or "".
 void open_strategy(struct tern_service *service, const char *previous);
@@ -365,7 +367,8 @@ TERN_MUST_USE enum tern_result assign_steps(struct tern_service *service,
 bool minds_budgets(const struct tern_service *service);
 // Rounds that are yet to come before budgets are renewed, and the share of them that a client takes
 // part in whose bytes allow it: from what all who may be drawn have left, and from their measured
-// rounds, so that it is the same after a restart.
+// rounds. All of that is stored; but a round that is open over a restart, and was opened by
+// round.fraction, counts as wanting no more updates than it invited clients.
 struct to_go {
     double rounds;
     double share;

@@ -62,13 +62,24 @@ static bool check_parameters(const struct tern_service_config *config, char why[
     return true;
 }
 
+static double memory_of(const struct tern_service_config *config)
+{
+    return (double)(config->strategy_memory != 0 ? config->strategy_memory : TERN_MERGE_MEMORY);
+}
+
+uint32_t strategy_cohort_max(const struct tern_service_config *config, uint32_t count)
+{
+    double updates = memory_of(config) * PASSES_MAX / ((double)count * 4.0);
+    double most = updates / (1.0 + config->round.over_selection);
+    return !config->strategy->per_coordinate || most >= UINT32_MAX ? UINT32_MAX : (uint32_t)most;
+}
+
 // Strategies that need the values of all updates of a coordinate at once.
 static bool check_memory(const struct tern_service_config *config, uint32_t count, char why[256])
 {
     const struct tern_round_policy *round = &config->round;
     uint32_t updates = tern_cohort_size(round->cohort, round->over_selection, UINT32_MAX);
-    double memory =
-        (double)(config->strategy_memory != 0 ? config->strategy_memory : TERN_MERGE_MEMORY);
+    double memory = memory_of(config);
     double needed = (double)updates * (double)count * 4.0;
     if (!config->strategy->per_coordinate || needed <= memory * PASSES_MAX) {
         return true;

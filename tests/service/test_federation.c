@@ -62,10 +62,9 @@ static struct tern_db_round last_round(void)
     return row;
 }
 
-// The open round keeps what it was opened with, whoever enrols meanwhile.
-static void test_a_share_of_the_clients_grows_with_them(void **state)
+// A round of half of two clients, then one of half of seven.
+static void expect_targets(uint32_t first, uint32_t second)
 {
-    (void)state;
     harness.config.round.cohort = 1;
     harness.config.round.fraction = 0.5;
     harness.config.round.over_selection = 10.0; // all are invited
@@ -73,15 +72,30 @@ static void test_a_share_of_the_clients_grows_with_them(void **state)
     for (int i = 0; i < 2; i++) {
         checkin(&harness, enroll(&harness, false), NULL);
     }
-    assert_int_equal(last_round().target, 1);
+    assert_int_equal(last_round().target, first);
     for (int i = 0; i < 5; i++) {
         checkin(&harness, enroll(&harness, false), NULL);
     }
-    harness_restart(&harness);
+    harness_restart(&harness); // the open round keeps what it was opened with
     do_round(&harness, 1, NULL, 0.5F);
     assert_int_equal(last_round().round, 2);
-    assert_int_equal(last_round().target, 4); // of 7
-    assert_int_equal(last_round().quorum, 2);
+    assert_int_equal(last_round().target, second);
+    assert_int_equal(last_round().quorum, (second + 1) / 2);
+}
+
+static void test_a_share_of_the_clients_grows_with_them(void **state)
+{
+    (void)state;
+    expect_targets(1, 4);
+}
+
+// 650 values of as many updates, eleven times as many as are wanted, as fit 16 times into memory.
+static void test_a_share_is_no_larger_than_its_strategy_can_merge(void **state)
+{
+    (void)state;
+    harness.config.strategy = &tern_strategy_fedmedian;
+    harness.config.strategy_memory = 650 * 4 * 11 * 3 / 16 + 1;
+    expect_targets(1, 3);
 }
 
 static void test_examples_weigh(void **state)
@@ -543,6 +557,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_a_round_moves_the_model),
         TEST(test_a_share_of_the_clients_grows_with_them),
+        TEST(test_a_share_is_no_larger_than_its_strategy_can_merge),
         TEST(test_examples_weigh),
         TEST(test_catching_up_takes_what_is_smaller),
         TEST(test_many_dense_deltas_cost_more_than_a_snapshot),

@@ -724,6 +724,43 @@ static void test_who_has_no_bytes_left_is_not_invited(void **state)
     assert_int_equal(tasks[one] + tasks[two], 12);
 }
 
+// Two are needed, and one of them has no bytes left, which is known once its round was measured.
+static void test_no_round_below_the_quorum(void **state)
+{
+    (void)state;
+    const tern_CheckinRequest none = {.budgeted = true, .budget_left = 0};
+    harness.config.round.cohort = 2;
+    harness.config.round.quorum = 2;
+    harness.config.selection = TERN_SELECTION_BUDGET;
+    harness_start(&harness);
+    const uint64_t one = enroll(&harness, false);
+    const uint64_t two = enroll(&harness, false);
+    checkin_as(one, &rich);
+    checkin_as(two, &rich);
+    for (int i = 0; i < 4; i++) {
+        const uint64_t client = i % 2 == 0 ? one : two;
+        tern_CheckinReply reply = checkin_as(client, &rich);
+        assert_true(reply.has_task);
+        if (i == 3) {
+            checkin_as(one, &none);
+        }
+        assert_int_equal(report(client, &reply.task, &(struct report){0.1F, 1.0F, 10, 0, 100}),
+                         200);
+        meter(client, reply.task.round, 1000, 1000);
+    }
+    for (int turn = 0; turn < 5; turn++) {
+        test_advance(60001);
+        assert_false(checkin_as(one, &none).has_task);
+        assert_false(checkin_as(two, &rich).has_task);
+    }
+    bool task = false;
+    for (int turn = 0; turn < 5 && !task; turn++) {
+        test_advance(60001);
+        task = checkin_as(one, &rich).has_task || checkin_as(two, &rich).has_task;
+    }
+    assert_true(task);
+}
+
 // --- Availability
 
 static void test_availability_prefers_mains_power(void **state)
@@ -781,6 +818,7 @@ int main(void)
         TEST(test_a_months_turn_is_not_taken_for_a_budget_of_each_round),
         TEST(test_codecs_that_a_client_lacks_are_not_asked_for),
         TEST(test_who_has_no_bytes_left_is_not_invited),
+        TEST(test_no_round_below_the_quorum),
         TEST(test_availability_prefers_mains_power),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
