@@ -74,6 +74,17 @@ static void say_found(struct tern_service *service, struct tern_db_ledger *row, 
 
 // --- What clients tell
 
+// A buffer that was encoded from, or is new, has followed what its client was last told: a decay or
+// reset, for all rounds missed before that task. One that failed before it trained has not.
+static void settle_told(struct tern_db_ledger *row, const tern_ErrorFacts *error)
+{
+    const bool moved = row->generation != error->generation || row->sequence != error->sequence;
+    if (moved && row->told_round > 0) {
+        row->missed_from = row->told_round;
+        row->told_round = 0;
+    }
+}
+
 static void take(struct tern_service *service, struct tern_db_ledger *row,
                  const tern_ErrorFacts *error, bool accepted, uint64_t now)
 {
@@ -87,6 +98,7 @@ static void take(struct tern_service *service, struct tern_db_ledger *row,
     const struct tern_error_verdict verdict = tern_error_watch_take(&watch, &told);
     keep_watch(service, &watch, row);
     if (verdict.taken) {
+        settle_told(row, error);
         row->generation = error->generation;
         row->sequence = error->sequence;
         row->norm = error->norm;
@@ -129,6 +141,8 @@ enum tern_result ledger_update(struct tern_service *service, const struct reques
         take(service, &row, &message->error, true, now);
     }
     row.round = update->round;
+    row.missed_from = service->machine.round + 1; // a late one that counts is of an older round
+    row.told_round = 0;
     row.loss = message->loss;
     row.update_bytes = update->received;
     return tern_db_ledger_put(service->db, &row);
@@ -164,28 +178,32 @@ static uint32_t missed_by(const struct tern_service *service, const struct tern_
     return from > 0 && round > from ? round - from : 0;
 }
 
-// What is missed from now on counts anew once a directive took the rounds before into account, or
-// the buffer holds nothing of them.
-static uint32_t missed_from(const struct tern_service *service, const struct tern_db_ledger *row,
-                            const struct tern_error_buffer_state *state,
-                            enum tern_error_directive directive)
+// How many rounds were missed that the buffer holds something of.
+static void note_rounds(const struct tern_service *service, struct tern_db_ledger *row,
+                        const struct tern_error_buffer_state *state,
+                        enum tern_error_directive directive)
 {
     const bool first = row->missed_from == 0 && row->round == 0;
-    const bool settled =
-        state->empty || directive == TERN_DIRECTIVE_DECAY || directive == TERN_DIRECTIVE_RESET;
-    return first || (settled && state->missed > 0) ? service->machine.round : row->missed_from;
+    const bool counts = state->missed > 0 &&
+                        (directive == TERN_DIRECTIVE_DECAY || directive == TERN_DIRECTIVE_RESET);
+    if (first || (state->empty && state->missed > 0)) {
+        row->missed_from = service->machine.round;
+    }
+    row->told_round = counts && !state->empty ? service->machine.round : 0;
 }
 
 // Enters what is news in it; of a buffer that is not known yet, only that its client had a task.
-static enum tern_result note_told(struct tern_service *service, struct tern_db_ledger *row,
-                                  const struct tern_error_choice *choice, bool known, uint32_t from)
+// before: the row as it is stored.
+static enum tern_result note_told(struct tern_service *service, const struct tern_db_ledger *before,
+                                  const struct tern_error_choice *choice, bool known,
+                                  struct tern_db_ledger *row)
 {
     const bool said = row->directive == (uint32_t)choice->directive &&
                       row->factor == choice->factor && strcmp(row->reason, choice->reason) == 0;
-    if (row->missed_from == from && (!known || said)) {
+    if (row->missed_from == before->missed_from && row->told_round == before->told_round &&
+        (!known || said)) {
         return TERN_OK;
     }
-    row->missed_from = from;
     if (known) {
         row->directive = (uint32_t)choice->directive;
         row->factor = choice->factor;
@@ -216,8 +234,9 @@ enum tern_result assign_directive(struct tern_service *service, struct tern_memb
     service->counters.directives[choice.directive]++;
     member->directive = (uint32_t)choice.directive;
     member->factor = choice.factor;
-    return note_told(service, &row, &choice, watch.known,
-                     missed_from(service, &row, &state, choice.directive));
+    const struct tern_db_ledger before = row;
+    note_rounds(service, &row, &state, choice.directive);
+    return note_told(service, &before, &choice, watch.known, &row);
 }
 
 void fill_directive(const struct tern_member *member, tern_Task *task)

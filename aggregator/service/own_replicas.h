@@ -29,7 +29,7 @@ struct draft {
 };
 
 #define OWN_WAYS 64
-#define OWN_DRAFTS 64
+#define OWN_DRAFTS 128 // in one search, of which three are for snapshots
 
 // Searches for one client in one version. A search encodes, while everybody waits; an honest client
 // needs one, and another for each of its downloads after which its power is cut.

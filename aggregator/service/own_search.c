@@ -6,6 +6,7 @@
 
 // Float32 rounds: a replica that nothing was lost on the way to still differs by this share.
 #define ROUNDING 1e-6
+#define SNAPSHOTS (TERN_PLAN_STARTS - TERN_PLAN_INT8)
 
 static const uint8_t no_replica[TERN_SHA256_SIZE];
 
@@ -94,10 +95,14 @@ static enum tern_result apply(const struct search *search, const struct draft *d
                                            own->weights);
 }
 
-static enum tern_result new_draft(struct own_replicas *own, size_t len, struct draft **draft)
+// Passes beyond the first hundred or so are not made: the search is over for them. Snapshots always
+// find room.
+static enum tern_result new_draft(struct own_replicas *own, size_t len, bool snapshot,
+                                  struct draft **draft)
 {
-    if (own->draft_count == OWN_DRAFTS) {
-        return TERN_ERR_NON_FINITE; // no way needs as many
+    const uint32_t room = OWN_DRAFTS - (snapshot ? 0 : SNAPSHOTS);
+    if (own->draft_count >= room) {
+        return TERN_ERR_NON_FINITE;
     }
     struct tern_blob *blob = tern_blob_new(len);
     if (blob == NULL) {
@@ -112,7 +117,7 @@ static enum tern_result new_draft(struct own_replicas *own, size_t len, struct d
 static enum tern_result read_draft(const struct search *search, const struct tern_db_download *row)
 {
     struct draft *draft;
-    TERN_TRY(new_draft(search->own, row->size, &draft));
+    TERN_TRY(new_draft(search->own, row->size, row->snapshot, &draft));
     draft->row = *row;
     TERN_TRY(tern_db_download_get(search->service->db, row->sha256, &draft->row, draft->blob->data,
                                   row->size));
@@ -128,7 +133,7 @@ static enum tern_result keep_draft(const struct search *search, const struct ter
     const struct tern_merge *merge = &search->service->merge;
     struct own_replicas *own = search->own;
     struct draft *draft;
-    TERN_TRY(new_draft(own, made->len, &draft));
+    TERN_TRY(new_draft(own, made->len, snapshot, &draft));
     memcpy(draft->blob->data, merge->buffers.blob, made->len);
     draft->row = (struct tern_db_download){.snapshot = snapshot,
                                            .to_version = merge->version,

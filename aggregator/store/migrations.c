@@ -269,10 +269,12 @@ static const char replicas[] =
     "  body BLOB NOT NULL" // a safetensors file
     ") STRICT;";
 
-// Version 4. From which round on missed rounds are still to be counted against an error buffer. In
-// older files that is each client's last task, whose directive was for all rounds before it.
+// Version 4. From which round on missed rounds are still to be counted against an error buffer, and
+// the round of a directive for them that may not have been followed yet. In older files the first
+// is each client's last task, whose directive was for all rounds before it.
 static const char missed_rounds[] =
     "ALTER TABLE ledger ADD COLUMN missed_from INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE ledger ADD COLUMN told_round INTEGER NOT NULL DEFAULT 0;"
     "UPDATE ledger SET missed_from = tasked.round"
     "  FROM (SELECT client, max(round) AS round FROM assignments WHERE local_steps > 0"
     "        GROUP BY client) AS tasked"

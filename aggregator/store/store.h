@@ -497,6 +497,8 @@ struct tern_db_ledger {
     // The first round that, if missed, no decay or reset was for yet, unless `round` is as late; 0
     // = it has had no task.
     uint32_t missed_from;
+    // Of whose task a decay or reset for the rounds before is not known to be done yet; 0 = none.
+    uint32_t told_round;
     // What it was last told to do with it, and why, for people.
     uint32_t directive; // tern_ErrorDirective of tern.proto
     float factor;

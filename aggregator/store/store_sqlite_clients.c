@@ -232,7 +232,7 @@ enum tern_result tern_db_code_each(struct tern_db *db,
 #define LEDGER_COLUMNS                                                                             \
     "client, generation, sequence, norm, maximum, round, loss, update_bytes,"                      \
     " previous_generation, finding, finding_ms, finding_generation, directive, factor, reason,"    \
-    " missed_from"
+    " missed_from, told_round"
 
 static void read_ledger(struct tern_query *query, struct tern_db_ledger *ledger)
 {
@@ -252,20 +252,21 @@ static void read_ledger(struct tern_query *query, struct tern_db_ledger *ledger)
     ledger->factor = tern_query_real(query);
     tern_query_text(query, ledger->reason, sizeof ledger->reason);
     ledger->missed_from = tern_query_u32(query);
+    ledger->told_round = tern_query_u32(query);
 }
 
 enum tern_result tern_db_ledger_put(struct tern_db *db, const struct tern_db_ledger *ledger)
 {
     struct tern_query query = tern_query_write(
         db, "INSERT INTO ledger (" LEDGER_COLUMNS
-            ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+            ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
             " ON CONFLICT (client) DO UPDATE SET generation = excluded.generation,"
             " sequence = excluded.sequence, norm = excluded.norm, maximum = excluded.maximum,"
             " round = excluded.round, loss = excluded.loss, update_bytes = excluded.update_bytes,"
             " previous_generation = excluded.previous_generation, finding = excluded.finding,"
             " finding_ms = excluded.finding_ms, finding_generation = excluded.finding_generation,"
             " directive = excluded.directive, factor = excluded.factor, reason = excluded.reason,"
-            " missed_from = excluded.missed_from");
+            " missed_from = excluded.missed_from, told_round = excluded.told_round");
     tern_query_bind(&query, ledger->client);
     tern_query_bind(&query, ledger->generation);
     tern_query_bind(&query, ledger->sequence);
@@ -282,6 +283,7 @@ enum tern_result tern_db_ledger_put(struct tern_db *db, const struct tern_db_led
     tern_query_bind_real(&query, (double)ledger->factor);
     tern_query_bind_text(&query, ledger->reason, sizeof ledger->reason);
     tern_query_bind(&query, ledger->missed_from);
+    tern_query_bind(&query, ledger->told_round);
     return tern_query_run(&query);
 }
 

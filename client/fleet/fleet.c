@@ -191,7 +191,7 @@ static void stop_when_stuck(struct fleet *fleet, double since)
 {
     const double patience = (double)fleet->settings->fleet_patience / 1000.0;
     if (patience > 0.0 && now() - since > patience && !tern_progress_is_stopped(&fleet->progress)) {
-        fprintf(fleet->run->out, "no new version for %.0f s (fleet.patience): the run ends here\n",
+        fprintf(fleet->run->out, "no new version for %g s (fleet.patience): the run ends here\n",
                 patience);
         tern_progress_stop(&fleet->progress);
     }

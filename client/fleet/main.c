@@ -182,7 +182,8 @@ static const struct tern_cli_verb verbs[] = {
      "test\n"
      "set of [data], and adds global_accuracy and global_loss to the run's JSON. A file that is "
      "not\n"
-     "the model of that run is refused.\n"
+     "the model of that run is refused; one that fleet.patience ended was not told its hash, and\n"
+     "then any model of that size is taken.\n"
      "\n"
      "  tern-fleet evaluate --config experiment.ini run.json model.f32\n",
      NULL, 2, 2, evaluate},

@@ -399,9 +399,33 @@ static void test_a_missed_round_decays_once(void **state)
         harness_restart(&harness);
         expect_told(&one, tern_ErrorDirective_ERROR_DECAY, "decayed 0.5: 1 round missed");
     }
-    stay_away(&two, 2); // its update of this round is lost, and it is away for the next
-    expect_told(&one, tern_ErrorDirective_ERROR_DECAY, "decayed 0.25: 2 rounds missed");
+    stay_away(&two, 2); // it fails before it has done so, and is away for the next round
+    expect_told(&one, tern_ErrorDirective_ERROR_DECAY, "decayed 0.13: 3 rounds missed");
     encode(&one, 0.25F);
+    assert_int_equal(put(&one), 200);
+    take_part(&two);
+    expect_told(&one, tern_ErrorDirective_ERROR_KEEP, "kept: 0 rounds missed");
+    drop(&one);
+    drop(&two);
+}
+
+// Its update is of an older round than the one in which it counts.
+static void test_a_late_update_that_counts_is_not_missed(void **state)
+{
+    (void)state;
+    harness.config.error =
+        (struct tern_error_settings){.policy = TERN_DIRECTIVE_DECAY, .gamma = 0.5F, .after = 1};
+    harness.config.strategy = &tern_strategy_fedbuff;
+    harness.config.strategy_parameters[TERN_STRATEGY_STALENESS_MAX] = 20.0F;
+    harness_start(&harness);
+    struct device one = device(0xa1);
+    struct device two = device(0xb2);
+    take_part(&one);
+    take_part(&two);
+    check_in(&one);
+    encode(&one, 0.25F);
+    stay_away(&two, 3);
+    check_in(&two);
     assert_int_equal(put(&one), 200);
     take_part(&two);
     expect_told(&one, tern_ErrorDirective_ERROR_KEEP, "kept: 0 rounds missed");
@@ -550,6 +574,7 @@ int main(void)
         TEST(test_old_buffers_decay),
         TEST(test_old_buffers_are_reset),
         TEST(test_a_missed_round_decays_once),
+        TEST(test_a_late_update_that_counts_is_not_missed),
         TEST(test_a_client_without_an_accepted_update_decays),
         TEST(test_missed_rounds_add_up_to_a_decay),
         TEST(test_missed_rounds_add_up_to_a_reset),

@@ -336,6 +336,7 @@ static void assert_same_ledger(const struct tern_db_ledger *a, const struct tern
     assert_int_equal(a->directive, b->directive);
     assert_true(a->factor == b->factor);
     assert_int_equal(a->missed_from, b->missed_from);
+    assert_int_equal(a->told_round, b->told_round);
     assert_string_equal(a->reason, b->reason);
 }
 
@@ -355,6 +356,7 @@ static void the_ledger_keeps_the_newest_facts(void **state)
                                     .finding_ms = 1ull << 41,
                                     .finding_generation = 0xfffffffdu,
                                     .missed_from = 9,
+                                    .told_round = 11,
                                     .directive = 1,
                                     .factor = 0.5F,
                                     .reason = "decayed 0.5: 1 round missed"};
@@ -364,6 +366,7 @@ static void the_ledger_keeps_the_newest_facts(void **state)
     assert_ok(f, tern_db_ledger_put(f->db, &ledger));
     ledger.sequence = 4;
     ledger.missed_from = 10;
+    ledger.told_round = 0;
     assert_ok(f, tern_db_ledger_put(f->db, &ledger));
     ledger.client = 2;
     assert_int_equal(tern_db_ledger_put(f->db, &ledger), TERN_ERR_NOT_FOUND);
