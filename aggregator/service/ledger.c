@@ -178,7 +178,8 @@ static uint32_t missed_by(const struct tern_service *service, const struct tern_
     return from > 0 && round > from ? round - from : 0;
 }
 
-// How many rounds were missed that the buffer holds something of.
+// Counting begins with the first task, and anew while the buffer holds nothing. What a decay or
+// reset was for counts as long as the buffer does not show that it was done (settle_told).
 static void note_rounds(const struct tern_service *service, struct tern_db_ledger *row,
                         const struct tern_error_buffer_state *state,
                         enum tern_error_directive directive)
