@@ -210,7 +210,7 @@ static void check_pack(const struct inputs *in, size_t count, unsigned kind)
     columns.values = out.values[0] + shift;
     tern_portable_ternary_pack(columns, in->scale, in->threshold, out.bytes[0] + shift);
     columns.values = out.values[1] + shift;
-    tern_kernel_ternary_pack_columns(columns, in->scale, in->threshold, out.bytes[1] + shift);
+    tern_kernel_ternary_pack(columns, in->scale, in->threshold, out.bytes[1] + shift);
     check(same(), "ternary_pack", count, kind);
 }
 

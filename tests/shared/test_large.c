@@ -116,8 +116,9 @@ static void test_pack(void **state)
         uint32_t half = tern_float_bits(0.5f);
         assert_int_equal(tern_parallel_peak(workers(threads), values.serial, count),
                          tern_kernel_peak(values.serial, count));
-        tern_kernel_ternary_pack(values.serial, count, 1, half, packed[0]);
-        tern_parallel_pack(workers(threads), values.parallel, count, 1, half, packed[1]);
+        tern_kernel_ternary_pack(tern_all_columns(values.serial, count), 1, half, packed[0]);
+        tern_parallel_pack(workers(threads), tern_all_columns(values.parallel, count), 1, half,
+                           packed[1]);
         assert_memory_equal(packed[0], packed[1], tern_packed_stride(count));
         assert_memory_equal(values.serial, values.parallel, count * sizeof(float));
     }

@@ -95,16 +95,15 @@ static void pack(void *arg, unsigned index)
     struct tern_columns columns = work->all;
     columns.first = part.first;
     columns.len = part.len;
-    tern_kernel_ternary_pack_columns(columns, work->scale, work->threshold,
-                                     work->packed + part.first);
+    tern_kernel_ternary_pack(columns, work->scale, work->threshold, work->packed + part.first);
 }
 
-void tern_parallel_pack(const struct tern_parallel *parallel, float *values, size_t count,
+void tern_parallel_pack(const struct tern_parallel *parallel, struct tern_columns columns,
                         float scale, uint32_t threshold, uint8_t *packed)
 {
     struct pack_work work = {
-        .partitions = partitions_of(parallel, tern_packed_stride(count)),
-        .all = {.values = values, .count = count},
+        .partitions = partitions_of(parallel, columns.len),
+        .all = columns,
         .scale = scale,
         .threshold = threshold,
         .packed = packed,

@@ -26,7 +26,8 @@ static inline const struct tern_parallel *tern_parallel_of(const struct tern_enc
 #else
 uint32_t tern_parallel_peak(const struct tern_parallel *parallel, const float *values,
                             size_t count);
-void tern_parallel_pack(const struct tern_parallel *parallel, float *values, size_t count,
+// columns: all of a tensor.
+void tern_parallel_pack(const struct tern_parallel *parallel, struct tern_columns columns,
                         float scale, uint32_t threshold, uint8_t *packed);
 void tern_parallel_split(const struct tern_parallel *parallel, float *values, float scale,
                          uint32_t threshold, struct tern_planes planes);

@@ -135,7 +135,8 @@ size_t tern_ternary_encode(const struct tern_encode_job *job, struct tern_thresh
     const struct tern_ternary_coder *coder = coder_of(job->codec);
     size_t head = write_head(job, coder->mode, threshold.scale);
     uint8_t *packed = job->dst + head;
-    tern_parallel_pack(parallel, job->values, job->count, threshold.scale, threshold.bits, packed);
+    tern_parallel_pack(parallel, tern_all_columns(job->values, job->count), threshold.scale,
+                       threshold.bits, packed);
     return head + coder->encode_planar(packed, tern_ternary_stride(job->count), parallel);
 }
 

@@ -8,9 +8,7 @@
 #define TARGET __attribute__((target("avx2,bmi,bmi2,popcnt")))
 #define INLINE TARGET static inline __attribute__((always_inline))
 
-enum { FLOATS = 8, BYTES = 32 };
-typedef __m256 float_vector;
-typedef __m256i int_vector;
+enum { FLOATS = 8, BYTES = 32, WORD_BITS = 64 };
 
 #define KERNEL TARGET static
 #define NAME(name) name
@@ -28,7 +26,6 @@ INLINE void store_bytes(void *bytes, __m256i vector)
 }
 
 // --- Packing
-// -------------------------------------------------------------------------------
 
 // What a value is compared with, and what is taken from it.
 struct split {
@@ -93,10 +90,24 @@ INLINE size_t pack_bytes(float *at, size_t stride, const struct split *by, uint8
     return BYTES - (size_t)_mm_popcnt_u32((unsigned)_mm256_movemask_epi8(zero));
 }
 
-enum { RARE = 3 };
+enum { RARE = 3 }; // bytes of BYTES: if fewer are not zero, few of the next will be
+
+// Where few bytes are not zero, most lines of the values need no store, and the branch that finds
+// them is foreseen. The last vector of bytes tells.
+INLINE size_t pack_columns(float *at, size_t count, size_t stride, const struct split *by,
+                           uint8_t *packed)
+{
+    _Bool rare = 0;
+    size_t i = 0;
+    for (; count - i >= BYTES; i += BYTES) {
+        size_t nonzero = rare ? pack_bytes(at + i, stride, by, packed + i, 1)
+                              : pack_bytes(at + i, stride, by, packed + i, 0);
+        rare = nonzero < RARE;
+    }
+    return i;
+}
 
 // --- Unpacking
-// -------------------------------------------------------------------------------
 
 INLINE __m256i load_some_bytes(const uint8_t *bytes, size_t len)
 {
@@ -184,8 +195,45 @@ INLINE void add_some(float *at, size_t len, __m256 values)
     _mm256_maskstore_ps(at, real, _mm256_add_ps(_mm256_maskload_ps(at, real), values));
 }
 
+// Floats before the next aligned vector, at most len.
+static size_t to_aligned(const float *at, size_t len)
+{
+    return tern_smaller(len, (0 - (uintptr_t)at / sizeof(float)) % FLOATS);
+}
+
+KERNEL void set_part(const uint8_t *digits, size_t len, float scale, float *at, _Bool stream)
+{
+    const __m256 by_digit = products_of(scale, 0);
+    size_t i = to_aligned(at, len);
+    set_some(at, i, values_of(digits, by_digit));
+    for (; stream && len - i >= FLOATS; i += FLOATS) {
+        stream_vector(at + i, values_of(digits + i, by_digit));
+    }
+    for (; len - i >= FLOATS; i += FLOATS) {
+        set_vector(at + i, values_of(digits + i, by_digit));
+    }
+    set_some(at + i, len - i, values_of(digits + i, by_digit));
+}
+
+// Adds -0 where q is 0, which leaves every value as it is: +0 would turn -0 into +0.
+KERNEL void add_part(const uint8_t *digits, size_t len, float scale, float *at, _Bool stream)
+{
+    (void)stream;
+    const __m256 by_digit = products_of(scale, -0.0f);
+    size_t i = to_aligned(at, len);
+    add_some(at, i, values_of(digits, by_digit));
+    for (; len - i >= FLOATS; i += FLOATS) {
+        add_vector(at + i, values_of(digits + i, by_digit));
+    }
+    add_some(at + i, len - i, values_of(digits + i, by_digit));
+}
+
+static void finish(void)
+{
+    _mm_sfence();
+}
+
 // --- Bit planes
-// -------------------------------------------------------------------------------
 
 INLINE uint64_t top_bits(__m256i low, __m256i high)
 {
@@ -236,8 +284,27 @@ INLINE void add_word(uint64_t nonzero, uint64_t negative, float scale, float *va
     }
 }
 
+KERNEL void planes_set(struct tern_planes planes, float scale, float *values)
+{
+    for (size_t i = 0; i < planes.count; i += FLOATS) {
+        uint64_t nonzero = planes.nonzero[i / WORD_BITS] >> i % WORD_BITS;
+        uint64_t negative = planes.negative[i / WORD_BITS] >> i % WORD_BITS;
+        set_lanes(nonzero, negative, scale, values + i, planes.count - i);
+    }
+}
+
+KERNEL void planes_add(struct tern_planes planes, float scale, float *values)
+{
+    for (size_t word = 0; word < tern_plane_words(planes.count); word++) {
+        if (planes.nonzero[word] != 0) {
+            add_word(planes.nonzero[word], planes.negative[word], scale, values + word * WORD_BITS);
+        }
+    }
+}
+
+#include "codec/kernels/ternary_loops.h"
+
 // --- Selection
-// -------------------------------------------------------------------------------
 
 INLINE __m256i magnitudes_at(const float *values)
 {
@@ -265,10 +332,23 @@ INLINE unsigned equal_bits(__m256i magnitudes, __m256i to)
     return lane_bits(_mm256_cmpeq_epi32(magnitudes, to));
 }
 
-// The second calls what the first defines.
-#include "codec/kernels/x86_loops.h"
-
-#include "codec/kernels/ternary_loops.h"
+KERNEL void compare(const float *values, size_t words, uint32_t bits, uint64_t *above,
+                    uint64_t *equal)
+{
+    const __m256i with = all(bits);
+    for (size_t word = 0; word < words; word++, values += WORD_BITS) {
+        uint64_t is_above = 0;
+        uint64_t is_equal = 0;
+#pragma GCC unroll 8
+        for (size_t i = 0; i < WORD_BITS; i += FLOATS) {
+            __m256i magnitudes = magnitudes_at(values + i);
+            is_above |= (uint64_t)above_bits(magnitudes, with) << i;
+            is_equal |= (uint64_t)equal_bits(magnitudes, with) << i;
+        }
+        above[word] = is_above;
+        equal[word] = is_equal;
+    }
+}
 
 TARGET static size_t collect(const float *values, size_t count, struct tern_bracket bracket,
                              float *dst, size_t room, size_t *above)
@@ -298,7 +378,6 @@ TARGET static size_t collect(const float *values, size_t count, struct tern_brac
 }
 
 // --- Zero runs
-// -------------------------------------------------------------------------------
 
 INLINE uint64_t zeros_of(const uint8_t *bytes)
 {
@@ -307,7 +386,7 @@ INLINE uint64_t zeros_of(const uint8_t *bytes)
                     _mm256_cmpeq_epi8(load_bytes(bytes + BYTES), zero));
 }
 
-#include "codec/kernels/zero_run_walk.h"
+#include "codec/kernels/zero_run_loops.h"
 
 // What is beyond the largest byte that is not a run code counts.
 TARGET static struct tern_run_facts run_facts(const uint8_t *coded, size_t len)
@@ -335,7 +414,11 @@ const struct tern_kernels tern_kernels_avx2 = {
     .name = "avx2",
     TERN_DENSE_FIELDS,
     TERN_TERNARY_FIELDS,
-    TERN_X86_FIELDS,
+    .planes_set = planes_set,
+    .planes_add = planes_add,
+    .sum_above = sum_above,
+    .compare = compare,
+    .finish = finish,
     .run_encode = run_encode,
     .run_facts = run_facts,
     .collect = collect,

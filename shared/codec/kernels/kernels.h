@@ -38,11 +38,9 @@ static inline float tern_bits_float(uint32_t bits)
 }
 
 // --- Which version runs (kernels/dispatch.c)
-// -------------------------------------------------------------
 
 // Names of the versions that were built in, "portable" first; NULL at the end. Beside it there are
-// "avx2", "avx512" (F, BW, VL, DQ) and "avx512-vbmi2" on x86-64, "neon" on AArch64, and "scalar",
-// which runs on microcontrollers.
+// "avx2" on x86-64, "neon" on AArch64, and "scalar", which runs on microcontrollers.
 const char *tern_kernels_at(size_t index);
 
 // The version that runs.
@@ -55,7 +53,6 @@ const char *tern_kernels_name(void);
 TERN_MUST_USE enum tern_result tern_kernels_use(const char *name);
 
 // --- Dense values (kernels/dense.c)
-// -------------------------------------------------------------
 
 // Bits of the largest magnitude. Magnitudes compare as integers, NaN above infinity, so the result
 // is below TERN_INFINITY_BITS exactly when all values are finite.
@@ -79,7 +76,6 @@ void tern_kernel_float16_add(const uint8_t *src, float weight, float *acc, size_
 uint16_t tern_kernel_float16_peak(const uint8_t *src, size_t count);
 
 // --- Five ternary digits a byte, planar (kernels/ternary.c)
-// ----------------------------------------------------------
 
 #define TERN_TERNARY_PARTS 5
 #define TERN_TERNARY_ZERO 121 // the byte of five zeros
@@ -98,11 +94,6 @@ static inline size_t tern_packed_stride(size_t count)
 // run.
 #define TERN_TERNARY_BLOCK_ROOM (TERN_TERNARY_BLOCK + 128)
 
-// q = sign of the value where its magnitude, as bits, is above `threshold`, else 0. Writes the
-// ceil(count / 5) bytes of q and leaves value - scale * q in values.
-void tern_kernel_ternary_pack(float *values, size_t count, float scale, uint32_t threshold,
-                              uint8_t *packed);
-
 // Bytes first..first + len of the packed form of values[0..count): byte j of it holds the values j,
 // j + stride, ..., where stride = ceil(count / 5).
 struct tern_columns {
@@ -112,9 +103,16 @@ struct tern_columns {
     size_t len;
 };
 
-// The same for some of the bytes, which go to packed[0..len). Touches no other values.
-void tern_kernel_ternary_pack_columns(struct tern_columns columns, float scale, uint32_t threshold,
-                                      uint8_t *packed);
+static inline struct tern_columns tern_all_columns(float *values, size_t count)
+{
+    return (struct tern_columns){
+        .values = values, .count = count, .len = tern_packed_stride(count)};
+}
+
+// q = sign of the value where its magnitude, as bits, is above `threshold`, else 0. Writes the
+// bytes of q to packed[0..len) and leaves value - scale * q in values. Touches no other values.
+void tern_kernel_ternary_pack(struct tern_columns columns, float scale, uint32_t threshold,
+                              uint8_t *packed);
 
 // Where a block of packed bytes lands: byte i of it holds the values at[i], at[i + stride], ...,
 // of which those before `end` exist.
@@ -150,7 +148,6 @@ void tern_kernel_finish(void);
 size_t tern_kernel_ternary_nonzero(const uint8_t *coded, size_t len);
 
 // --- Bit planes (kernels/planes.c)
-// --------------------------------------------------------------
 
 // Ternary symbols in index order: value i is bit i % 64 of word i / 64. Bits past count are 0.
 struct tern_planes {
@@ -173,7 +170,6 @@ void tern_kernel_planes_set(struct tern_planes planes, float scale, float *value
 void tern_kernel_planes_add(struct tern_planes planes, float scale, float *values);
 
 // --- Zero runs (kernels/zero_run.c)
-// --------------------------------------------------------------
 
 #define TERN_RUN_MAX 14
 

@@ -14,7 +14,6 @@ enum { FLOATS = 4, BYTES = 16 };
 #include "codec/kernels/dense_loops.h"
 
 // --- Packing
-// -------------------------------------------------------------------------------
 
 // What a value is compared with, and what is taken from it.
 struct split {
@@ -82,7 +81,6 @@ INLINE size_t pack_columns(float *at, size_t count, size_t stride, const struct 
 }
 
 // --- Unpacking
-// -------------------------------------------------------------------------------
 
 INLINE uint8x16_t load_bytes(const uint8_t *bytes)
 {
@@ -173,7 +171,6 @@ static void add_part(const uint8_t *digits, size_t len, float scale, float *at, 
 }
 
 // --- Bit planes
-// -------------------------------------------------------------------------------
 
 // Bit i for byte i of 64, each 0 or 0xff.
 INLINE uint64_t mask_of(const uint8x16_t bytes[4])
@@ -202,7 +199,6 @@ INLINE void split_word(float *at, const struct split *by, uint64_t *nonzero, uin
 #include "codec/kernels/ternary_loops.h"
 
 // --- Zero runs
-// -------------------------------------------------------------------------------
 
 INLINE uint64_t zeros_of(const uint8_t *bytes)
 {
@@ -213,7 +209,7 @@ INLINE uint64_t zeros_of(const uint8_t *bytes)
     return mask_of(zero);
 }
 
-#include "codec/kernels/zero_run_walk.h"
+#include "codec/kernels/zero_run_loops.h"
 
 const struct tern_kernels tern_kernels_neon = {
     .name = "neon",

@@ -3,10 +3,12 @@
 //   KERNEL    what comes before a function: static, and the target attribute
 //   zeros_of  uint64_t zeros_of(const uint8_t bytes[64]): bit i for byte i that is
 //   TERN_TERNARY_ZERO
-#ifndef TERN_ZERO_RUN_MASKS_H
-#define TERN_ZERO_RUN_MASKS_H
+#ifndef TERN_ZERO_RUN_LOOPS_H
+#define TERN_ZERO_RUN_LOOPS_H
 
 #include "codec/kernels/kernels.h"
+
+#include <string.h>
 
 enum { MASK_BITS = 64 };
 
@@ -54,6 +56,61 @@ KERNEL size_t zero_blocks(const uint8_t *bytes, size_t len)
         zeros += MASK_BITS;
     }
     return zeros;
+}
+
+// Writes the codes of the chunks; returns how many. In place: no code comes to lie behind the first
+// byte of its chunk.
+KERNEL size_t write_chunks(struct chunks chunks, const uint8_t *bytes, uint8_t *out)
+{
+    size_t written = 0;
+    for (; chunks.first != 0; chunks.first &= chunks.first - 1, chunks.last &= chunks.last - 1) {
+        unsigned first = (unsigned)__builtin_ctzll(chunks.first);
+        unsigned more = (unsigned)__builtin_ctzll(chunks.last) - first;
+        unsigned raise = more > 0 ? TERN_TERNARY_LIMIT - TERN_TERNARY_ZERO - 1 + more : 0;
+        out[written++] = (uint8_t)(bytes[first] + raise);
+    }
+    return written;
+}
+
+// Writes the codes of whole blocks of zeros, and leaves what is less than a full run.
+static size_t write_full_runs(uint8_t *out, size_t *zeros)
+{
+    size_t runs = *zeros / TERN_RUN_MAX;
+    *zeros = runs * TERN_RUN_MAX;
+    memset(out, TERN_TERNARY_LIMIT - 2 + TERN_RUN_MAX, runs);
+    return runs;
+}
+
+KERNEL size_t run_encode(uint8_t *bytes, size_t len)
+{
+    size_t written = 0;
+    size_t i = 0;
+    while (len - i >= MASK_BITS) {
+        uint64_t zeros = zeros_of(bytes + i);
+        if (zeros == 0) {
+            uint8_t block[MASK_BITS];
+            memcpy(block, bytes + i, MASK_BITS);
+            memcpy(bytes + written, block, MASK_BITS);
+            written += MASK_BITS;
+            i += MASK_BITS;
+            continue;
+        }
+        if (zeros == ~0ull) {
+            size_t run = zero_blocks(bytes + i, len - i);
+            written += write_full_runs(bytes + written, &run);
+            i += run;
+            continue;
+        }
+        struct chunks chunks = leave_open_chunk(find_chunks(zeros, MASK_BITS), zeros);
+        written += write_chunks(chunks, bytes + i, bytes + written);
+        i += chunks.used;
+    }
+    if (i < len) {
+        uint8_t block[MASK_BITS] = {0};
+        memcpy(block, bytes + i, len - i);
+        written += write_chunks(find_chunks(zeros_of(block), len - i), block, bytes + written);
+    }
+    return written;
 }
 
 #endif
