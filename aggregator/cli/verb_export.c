@@ -3,7 +3,7 @@
 
 #include "hosted/files.h"
 #include "hosted/safetensors.h"
-#include "service/merge.h"
+#include "merge/merge.h"
 #include "util/bytes.h"
 #include <errno.h>
 #include <inttypes.h>

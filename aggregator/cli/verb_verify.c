@@ -1,8 +1,8 @@
 #include "cli/state.h"
 #include "cli/verbs.h"
 
-#include "service/merge.h"
-#include "service/replay.h"
+#include "merge/merge.h"
+#include "merge/replay.h"
 #include "util/bytes.h"
 #include <inttypes.h>
 #include <stdlib.h>

@@ -7,6 +7,7 @@
 #ifndef TERN_HTTP_H
 #define TERN_HTTP_H
 
+#include "hosted/blob.h"
 #include "meter/meter.h"
 #include "result.h"
 #include <stddef.h>
@@ -63,19 +64,6 @@ struct tern_http_request {
     const uint8_t *body;
     size_t body_len;
 };
-
-// Bytes that are shared by many replies (a download) or belong to one. Reference-counted,
-// thread-safe.
-struct tern_blob {
-    _Atomic uint32_t references;
-    size_t len;
-    uint8_t data[];
-};
-
-// A blob with one reference and room for len bytes, or NULL.
-struct tern_blob *tern_blob_new(size_t len);
-struct tern_blob *tern_blob_share(struct tern_blob *blob);
-void tern_blob_release(struct tern_blob *blob); // NULL is allowed
 
 struct tern_http_reply {
     int status;

@@ -5,11 +5,11 @@
 
 #include "downloads/plan.h"
 #include "hosted/log.h"
+#include "merge/merge.h"
 #include "rounds/error_watch.h"
 #include "service/abilities.h"
 #include "service/blob_cache.h"
 #include "service/gate.h"
-#include "service/merge.h"
 #include "service/metering.h"
 #include "service/places.h"
 #include "service/psk_keys.h"

@@ -4,8 +4,8 @@
 // detour, must not count as well.
 #include "service/internal.h"
 
+#include "merge/strategy_rule.h"
 #include "service/ledger.h"
-#include "service/strategy_rule.h"
 #include <string.h>
 
 static enum tern_result takes_late(const struct tern_db_round *row, uint32_t *staleness_max)

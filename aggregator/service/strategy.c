@@ -1,8 +1,8 @@
 // The configured strategy: whether it can work here, and what a round that opens takes from it.
 #include "service/internal.h"
 
+#include "merge/strategy_rule.h"
 #include "rounds/cohort.h"
-#include "service/strategy_rule.h"
 #include "strategies/bounds.h"
 #include <math.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 // Gives a state directory a past, for the tests of the verbs: make_federation DATABASE ROUNDS.
 // Three clients and an evaluator; every round has an update of each client, made from seeded noise,
 // and is committed by the code that the service commits with, so that `verify` must agree.
-#include "service/merge.h"
+#include "merge/merge.h"
 #include "store/store.h"
 #include "util/prng.h"
 #include "wire/wire.h"

@@ -34,11 +34,11 @@ PURE_SHARED = ["shared/codec/", "shared/tensor/", "shared/error_feedback/", "sha
                "shared/meter/", "shared/util/", "shared/build.h", "shared/result.h",
                "shared/version.h"]
 CLIENT_CORE = ["client/phases/", "client/client.h", "client/ports.h", "client/core.h"]
-AGGREGATOR = ["aggregator/http/", "aggregator/store/", "aggregator/rounds/",
-              "aggregator/strategies/", "aggregator/downloads/", "aggregator/service/",
-              "aggregator/admin/"]
 ROUNDS = ["aggregator/rounds/", "aggregator/strategies/", "aggregator/downloads/",
           "aggregator/store/store.h"]
+# Each knows those before it.
+MERGE = PURE_SHARED + ["shared/hosted/"] + ROUNDS
+SERVICE = MERGE + ["aggregator/merge/", "aggregator/http/http.h"]
 
 RULES = {
     # libtern: no OS call, no clock, no stdio, no malloc.
@@ -70,8 +70,9 @@ RULES = {
     "aggregator/rounds/": (PURE_SHARED + ROUNDS, FREESTANDING + PURE),
     "aggregator/strategies/": (PURE_SHARED + ROUNDS, FREESTANDING + PURE),
     "aggregator/downloads/": (PURE_SHARED + ROUNDS, FREESTANDING + PURE),
-    "aggregator/service/": (["shared/"] + AGGREGATOR, OS),
-    "aggregator/admin/": (["shared/"] + AGGREGATOR, OS),
+    "aggregator/merge/": (MERGE, HOSTED),
+    "aggregator/service/": (SERVICE, OS),
+    "aggregator/admin/": (SERVICE + ["aggregator/service/service.h"], OS),
     "aggregator/cli/": (["shared/", "aggregator/"], OS),
     "tools/": (["shared/"], OS),
     "tests/": (["shared/", "client/", "aggregator/", "tools/", "firmware_port/"], OS),
@@ -92,3 +93,13 @@ NO_CALLS["shared/codec/kernels/dispatch.c"] = NO_CALLS["shared/"]
 NO_CALLS["shared/util/sha256_x86.c"] = NO_CALLS["shared/"]
 for prefix in ["aggregator/strategies/", "aggregator/downloads/", "client/", "client/phases/"]:
     NO_CALLS[prefix] = NO_CALLS["aggregator/rounds/"]
+
+# What check_objects.py lets pass until it is undone: circles with one of these files in them, and
+# files that define public names without tern_.
+KNOWN_CIRCLES = [
+    "aggregator/http/loop.c", "aggregator/rounds/steps.c", "aggregator/service/loop.c",
+    "aggregator/strategies/strategy.c", "client/cli/main.c", "client/client.c",
+    "shared/codec/coders/ternary.c", "shared/codec/kernels/dispatch.c",
+]
+UNPREFIXED = ["aggregator/admin/", "aggregator/http/connection", "aggregator/service/",
+              "client/cli/", "shared/cli/"]

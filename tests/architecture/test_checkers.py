@@ -1,9 +1,12 @@
 """The checkers find what they are there to find: each case plants one fault in a small tree."""
+import json
 import os
+import subprocess
 import tempfile
 import unittest
 
 import check_includes
+import check_objects
 import check_text
 
 
@@ -12,7 +15,8 @@ class Planted(unittest.TestCase):
         self.root = tempfile.TemporaryDirectory(prefix="tern-architecture-")
         for path in ["shared/codec/codec.h", "shared/hosted/cli.h", "client/ports.h",
                      "client/client.h", "aggregator/store/store.h", "aggregator/rounds/round.h",
-                     "aggregator/http/http.h"]:
+                     "aggregator/http/http.h", "aggregator/merge/merge.h",
+                     "aggregator/service/service.h"]:
             self.plant(path, "// A header.\n#ifndef TERN_A_H\n#define TERN_A_H\n#endif\n")
 
     def tearDown(self):
@@ -35,7 +39,7 @@ class Planted(unittest.TestCase):
     def test_a_sound_tree_has_no_violation(self):
         self.assertEqual(self.includes("client/a.c", '#include "codec/codec.h"'), [])
         self.assertEqual(self.includes("client/posix/a.c", "#include <curl/curl.h>"), [])
-        self.assertEqual(self.includes("aggregator/service/a.c", '#include "http/http.h"'), [])
+        self.assertEqual(self.includes("aggregator/service/a.c", '#include "merge/merge.h"'), [])
         self.assertEqual(self.includes("shared/util/sha256_x86.c", "#include <immintrin.h>"), [])
         self.assertEqual(self.text("shared/b.c", "// fine\n"), [])
 
@@ -58,6 +62,8 @@ class Planted(unittest.TestCase):
                 ("aggregator/service/a.c", "#include <sqlite3.h>"),
                 ("aggregator/service/a.c", "#include <mbedtls/ssl.h>"),
                 ("aggregator/http/a.c", '#include "store/store.h"'),
+                ("aggregator/merge/a.c", '#include "service/service.h"'),
+                ("aggregator/merge/a.c", '#include "http/http.h"'),
                 ("aggregator/cli/a.c", '#include "client.h"'),
                 ("aggregator/cli/a.c", "#include <uv.h>")]:
             with self.subTest(path=path, line=line):
@@ -69,6 +75,52 @@ class Planted(unittest.TestCase):
         self.assertEqual(len(self.includes("client/phases/b.c", "free(p);")), 2)
         self.plant("shared/a.c", "ports->free(p); tern_free(p); // free(p)\n")
         self.assertEqual(len(list(check_includes.violations(self.root.name))), 1)
+
+    def compiled(self, texts):
+        """The objects of these files, as a build leaves them."""
+        root = self.root.name
+        commands = []
+        for path, text in texts.items():
+            self.plant(path, text)
+            command = f"cc -c {path} -o {path}.o"
+            subprocess.run(command.split(), cwd=root, check=True)
+            commands.append({"directory": root, "file": os.path.join(root, path),
+                             "command": command})
+        self.plant("compile_commands.json", json.dumps(commands))
+        return list(check_objects.objects(root, root))
+
+    def ring(self, names):
+        """Files that each call the next one, the last the first; one by a table's row."""
+        return {f"shared/{name}.c": f"void tern_{after}(void);\n"
+                                    f"void (*const tern_{name}_row)(void) = tern_{after};\n"
+                                    f"void tern_{name}(void) {{}}\n"
+                                    if name == names[0] else
+                                    f"void tern_{after}(void);\n"
+                                    f"void tern_{name}(void) {{ tern_{after}(); }}\n"
+                for name, after in zip(names, names[1:] + names[:1])}
+
+    def test_large_circles_are_found(self):
+        found = list(check_objects.too_large(check_objects.calls(self.compiled(self.ring("abcd")))))
+        self.assertEqual(len(found), 1)
+        self.assertIn("a circle of 4 files", found[0])
+        self.assertIn("shared/a.c -> shared/b.c: tern_b", found[0])
+        calls = list(check_objects.calls(self.compiled(self.ring("abcd"))))
+        self.assertEqual(list(check_objects.too_large(calls, ["shared/c.c"])), [])
+        calls = list(check_objects.calls(self.compiled(self.ring("abc"))))
+        self.assertEqual(list(check_objects.too_large(calls)), [])
+
+    def test_headers_in_a_circle_are_found(self):
+        for name, after in zip("abcd", "bcda"):
+            self.plant(f"shared/{name}.h", f'#include "{after}.h"\n')
+        found = list(check_objects.too_large(check_objects.includes(self.root.name)))
+        self.assertEqual(len(found), 1)
+
+    def test_names_without_prefix_are_found(self):
+        built = self.compiled({"shared/a.c": "int value;\nstatic void f(void) {}\n"
+                                             "void tern_g(void) { f(); }\n"})
+        self.assertEqual(list(check_objects.unprefixed(built)),
+                         ["shared/a.c: value has external linkage and no prefix tern_"])
+        self.assertEqual(list(check_objects.unprefixed(built, ("shared/",))), [])
 
     def test_text_faults_are_found(self):
         for path, text in [

@@ -2,7 +2,7 @@
 // downloads that float16 cannot carry, and a store that is damaged underneath.
 #include "harness.h"
 
-#include "service/replay.h"
+#include "merge/replay.h"
 #include "strategies/bounds.h"
 #include <math.h>
 #include <setjmp.h>

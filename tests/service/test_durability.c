@@ -2,7 +2,7 @@
 // transactions, concurrent clients.
 #include "harness.h"
 
-#include "service/replay.h"
+#include "merge/replay.h"
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>

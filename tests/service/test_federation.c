@@ -1,7 +1,7 @@
 // Whole rounds through the service: tasks, updates, commits, catching up, restarts and the replay.
 #include "harness.h"
 
-#include "service/replay.h"
+#include "merge/replay.h"
 #include "util/bytes.h"
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,7 +2,7 @@
 // frozen, and that its first version is where replays begin.
 #include "harness.h"
 
-#include "service/replay.h"
+#include "merge/replay.h"
 #include "tensor/manifest.h"
 #include <math.h>
 #include <setjmp.h>

@@ -3,7 +3,7 @@
 #include "harness.h"
 
 #include "codec/sparse_share.h"
-#include "service/replay.h"
+#include "merge/replay.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>

@@ -2,7 +2,7 @@
 // to round, and what the start refuses.
 #include "harness.h"
 
-#include "service/replay.h"
+#include "merge/replay.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

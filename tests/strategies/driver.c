@@ -8,7 +8,7 @@
 //            one update of the present round, after those before it.        ok, or refused RESULT
 //   merge    closes the round.                                              ok VALUE...
 //   state I  what the strategy carries on.                                  ok VALUE...
-#include "service/strategy_rule.h"
+#include "merge/strategy_rule.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

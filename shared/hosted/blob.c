@@ -1,5 +1,6 @@
 // Reference-counted bytes: one stored download serves any number of replies at once without copies.
-#include "http/http.h"
+#include "hosted/blob.h"
+
 #include <stdatomic.h>
 #include <stdlib.h>
 

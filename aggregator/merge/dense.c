@@ -1,4 +1,4 @@
-#include "service/dense.h"
+#include "merge/dense.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
-#include "service/replay.h"
+#include "merge/replay.h"
 
-#include "service/merge.h"
+#include "merge/merge.h"
 #include <stdio.h>
 #include <string.h>
 

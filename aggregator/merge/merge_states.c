@@ -1,5 +1,5 @@
 // What strategies carry from round to round.
-#include "service/merge_states.h"
+#include "merge/merge_states.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,8 @@ static enum tern_result make_states(struct tern_merge *merge, const struct tern_
 }
 
 // Another strategy's states mean nothing to this one, so it starts from its own beginning.
-enum tern_result merge_take_states(struct tern_merge *merge, const struct tern_strategy_rule *rule)
+enum tern_result tern_merge_take_states(struct tern_merge *merge,
+                                        const struct tern_strategy_rule *rule)
 {
     if (merge->state_of == rule->strategy) {
         return TERN_OK;
@@ -48,8 +49,8 @@ static enum tern_result strategy_of(struct tern_db *db, const struct tern_db_ver
     return TERN_OK;
 }
 
-enum tern_result merge_load_states(struct tern_merge *merge, struct tern_db *db,
-                                   const struct tern_db_version *version)
+enum tern_result tern_merge_load_states(struct tern_merge *merge, struct tern_db *db,
+                                        const struct tern_db_version *version)
 {
     const struct tern_strategy *strategy;
     TERN_TRY(strategy_of(db, version, &strategy));
@@ -106,7 +107,7 @@ enum tern_result tern_merge_check_states(struct tern_merge *merge, struct tern_d
     return TERN_OK;
 }
 
-void merge_free_states(struct tern_merge *merge)
+void tern_merge_free_states(struct tern_merge *merge)
 {
     for (size_t i = 0; i < TERN_STRATEGY_STATES; i++) {
         free(merge->states[i]);

@@ -3,17 +3,17 @@
 #ifndef TERN_MERGE_STATES_H
 #define TERN_MERGE_STATES_H
 
-#include "service/merge.h"
+#include "merge/merge.h"
 
 // Makes the states those of the rule's strategy: they start anew when they were another one's.
 // TERN_ERR_NO_MEMORY
-TERN_MUST_USE enum tern_result merge_take_states(struct tern_merge *merge,
-                                                 const struct tern_strategy_rule *rule);
+TERN_MUST_USE enum tern_result tern_merge_take_states(struct tern_merge *merge,
+                                                      const struct tern_strategy_rule *rule);
 
 // Reads those that go with a version, merge->version.
 // TERN_ERR_CORRUPT  one is missing; TERN_ERR_NO_MEMORY
-TERN_MUST_USE enum tern_result merge_load_states(struct tern_merge *merge, struct tern_db *db,
-                                                 const struct tern_db_version *version);
-void merge_free_states(struct tern_merge *merge);
+TERN_MUST_USE enum tern_result tern_merge_load_states(struct tern_merge *merge, struct tern_db *db,
+                                                      const struct tern_db_version *version);
+void tern_merge_free_states(struct tern_merge *merge);
 
 #endif

@@ -1,7 +1,7 @@
-#include "service/merge.h"
+#include "merge/merge.h"
 
-#include "service/dense.h"
-#include "service/merge_states.h"
+#include "merge/dense.h"
+#include "merge/merge_states.h"
 #include "tensor/manifest.h"
 #include "util/bytes.h"
 #include "wire/wire.h"
@@ -38,7 +38,7 @@ void tern_merge_free(struct tern_merge *merge)
     free(merge->global);
     free(merge->replica);
     free(merge->acc);
-    merge_free_states(merge);
+    tern_merge_free_states(merge);
     free(merge->buffers.container);
     free(merge->buffers.blob);
     memset(merge, 0, sizeof *merge);
@@ -104,7 +104,7 @@ enum tern_result tern_merge_load(struct tern_merge *merge, struct tern_db *db)
         return TERN_ERR_CORRUPT;
     }
     memcpy(merge->replica_id, version.replica, TERN_SHA256_SIZE);
-    return merge_load_states(merge, db, &version);
+    return tern_merge_load_states(merge, db, &version);
 }
 
 // --- A round's updates
@@ -216,7 +216,7 @@ static enum tern_result move_model(struct tern_merge *merge, struct tern_db *db,
     struct tern_strategy_memory memory = {.acc = merge->acc};
     struct tern_strategy_sums sums;
     struct accumulating accumulating = {&sums, db, round};
-    TERN_TRY(merge_take_states(merge, &totals->rule));
+    TERN_TRY(tern_merge_take_states(merge, &totals->rule));
     memcpy(memory.states, merge->states, sizeof memory.states);
     enum tern_result result =
         strategy->per_coordinate ? make_columns(merge, totals->updates, &memory) : TERN_OK;

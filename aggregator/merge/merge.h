@@ -6,7 +6,7 @@
 #define TERN_MERGE_H
 
 #include "downloads/delta.h"
-#include "service/strategy_rule.h"
+#include "merge/strategy_rule.h"
 #include "store/store.h"
 #include "strategies/strategy.h"
 

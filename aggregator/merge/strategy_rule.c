@@ -1,4 +1,4 @@
-#include "service/strategy_rule.h"
+#include "merge/strategy_rule.h"
 
 #include <stdio.h>
 #include <stdlib.h>
