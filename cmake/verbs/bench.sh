@@ -74,7 +74,7 @@ bench_updates() { # OUT
     local overrides=("data.dir=$TERN_DATA_DIR" codec.codec=3lc:s=1)
     run_federation updates "$TERN_ROOT/configs/experiments/fashion-3lc.ini" overrides "" --no-table \
         >"$EXPERIMENT_DIR/updates.log"
-    python3 -B "$TERN_ROOT/tests/bench/real_updates.py" "$TERN_BUILD/bin/tern-codec" \
+    python3 -B "$TERN_ROOT/lab/bench/real_updates.py" "$TERN_BUILD/bin/tern-codec" \
         "$EXPERIMENT_DIR/updates/state/tern.db" --counts "$BENCH_SEGMENTS" --json "$1"
     clean_experiment
 }
@@ -124,7 +124,7 @@ bench_size() { # OUT
         sizes+=("${program//-/_}_stripped_bytes" "$(stripped_size "$program")")
     done
     start_bench_aggregator size
-    python3 "$TERN_ROOT/tests/bench/client_memory.py" "$TERN_BUILD" \
+    python3 "$TERN_ROOT/lab/bench/client_memory.py" "$TERN_BUILD" \
         "https://127.0.0.1:$AGGREGATOR_PORT" "$BENCH_DIR/ca.pem" "$BENCH_CODE" \
         "$BENCH_DIR/client" >"$EXPERIMENT_DIR/memory.json" || fail "the client's memory is not known"
     python3 -c 'import json, sys

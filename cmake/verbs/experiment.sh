@@ -177,7 +177,7 @@ measure_global_model() { # DIR CONFIG RESULTS_FILE FLEET_OPTION...
     }
     "$TERN_BUILD/bin/tern-fleet" evaluate --config "$config" "$@" "$results" "$dir/global.f32" ||
         fail "the global model could not be measured"
-    python3 -B "$TERN_ROOT/cmake/verbs/arrived.py" "$results" \
+    python3 -B "$TERN_ROOT/lab/arrived.py" "$results" \
         "$TERN_BUILD/bin/tern-aggregator" "${AGGREGATOR_OPTIONS[@]}" \
         -- "$TERN_BUILD/bin/tern-fleet" --config "$config" "$@" ||
         fail "the global models of arrivals could not be measured"
@@ -186,7 +186,7 @@ measure_global_model() { # DIR CONFIG RESULTS_FILE FLEET_OPTION...
 # Whether a configuration plans several runs, by the reader of the plan itself.
 plans_runs() { # CONFIG
     local found
-    found=$(python3 -B "$TERN_ROOT/cmake/verbs/compare.py" plans "$1") || exit 2
+    found=$(python3 -B "$TERN_ROOT/lab/compare.py" plans "$1") || exit 2
     [ "$found" = yes ]
 }
 
@@ -226,7 +226,7 @@ run_planned() { # CONFIG RESULTS_DIR ONLY SETS_ARRAY_NAME
     local config=$1 results=$2 only=$3 line id label='' parts chosen text i asked=0 start=$SECONDS
     local -n sets_=$4
     local plan=() todo=()
-    text=$(python3 -B "$TERN_ROOT/cmake/verbs/compare.py" plan "$config") || exit 2
+    text=$(python3 -B "$TERN_ROOT/lab/compare.py" plan "$config") || exit 2
     mapfile -t plan <<<"$text"
     for line in "${plan[@]}"; do
         IFS=$'\t' read -r -a parts <<<"$line"
@@ -312,7 +312,7 @@ verb_experiment() {
         mkdir -p -- "$results"
         begin_experiment
         run_planned "$config" "$results" "$only" overrides
-        python3 -B "$TERN_ROOT/cmake/verbs/compare.py" table "$config" "$results" "${table[@]}"
+        python3 -B "$TERN_ROOT/lab/compare.py" table "$config" "$results" "${table[@]}"
         return
     fi
     begin_experiment "$keep"

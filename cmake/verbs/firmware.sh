@@ -18,7 +18,7 @@ both each part takes, against firmware_port/sizes.json. The images are build/fir
   --save    makes the sizes of these images the ones that later changes are measured against
   --test    builds all of them, one more for both kinds of TLS and one for int8, and the programs,
             runs them together in QEMU (tests/firmware), and prints what codecs cost, against
-            tests/bench/firmware/codec_cost.json
+            lab/bench/firmware/codec_cost.json
 
 The sources of mbedTLS, lwIP and nanopb are fetched once, from the Debian archive that this
 machine's apt uses, into build/sources.
@@ -90,8 +90,8 @@ build_images() { # VERB_OF_SIZES, then for each image "BOARD LIBC TLS ERROR_STOR
 
 # Instructions for each value that a codec encodes or decodes. Returns 1 when one got much dearer.
 codec_cost() { # VERB
-    say "instructions for each value, and the change since tests/bench/firmware/codec_cost.json"
-    python3 "$TERN_ROOT/tests/bench/firmware/codec_cost.py" "$1"
+    say "instructions for each value, and the change since lab/bench/firmware/codec_cost.json"
+    python3 "$TERN_ROOT/lab/bench/firmware/codec_cost.py" "$1"
 }
 
 # Every image of these kinds, as build_images() takes them.

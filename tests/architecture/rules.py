@@ -18,15 +18,16 @@ KEPT = {
     "dbus/*": ["client/posix/probe_metered.c"],
     "uv.h": ["aggregator/http/"],
     "http_parser.h": ["aggregator/http/request_reader.c"],
-    "mbedtls/*": ["aggregator/http/", "client/posix/", "firmware_port/net/"],
+    "mbedtls/*": ["aggregator/http/", "client/posix/", "firmware_port/net/",
+                  "lab/bench/"],
     "lwip/*": ["firmware_port/net/"],
     "sqlite3.h": ["aggregator/store/"],
     "zlib.h": ["client/data/"],
     "zstd.h": ["shared/cli/rivals.c"],
     "lz4.h": ["shared/cli/rivals.c"],
     "dlfcn.h": ["client/external/library_trainer.c", "client/posix/tls/openssl.c"],
-    "ini.h": ["shared/hosted/", "client/fleet/"],
-    "cjson/*": ["shared/cli/", "shared/hosted/", "client/", "aggregator/", "tests/"],
+    "ini.h": ["shared/hosted/", "lab/fleet/"],
+    "cjson/*": ["shared/cli/", "shared/hosted/", "client/", "aggregator/", "lab/", "tests/"],
     "cmocka.h": ["tests/"],
 }
 
@@ -63,7 +64,6 @@ RULES = {
     # The interface that such libraries are built against stands alone.
     "client/trainer/tern_trainer_abi.h": ([], ["stddef.h", "stdint.h"]),
     "client/cli/": (["shared/", "client/"], OS),
-    "client/fleet/": (["shared/", "client/"], OS),
     "aggregator/http/": (PURE_SHARED + ["shared/hosted/"], OS),
     "aggregator/store/": (PURE_SHARED, OS),
     # The round machine: time, randomness, disk and network come in as arguments.
@@ -74,14 +74,16 @@ RULES = {
     "aggregator/service/": (SERVICE, OS),
     "aggregator/admin/": (SERVICE + ["aggregator/service/service.h"], OS),
     "aggregator/cli/": (["shared/", "aggregator/"], OS),
-    "tools/": (["shared/"], OS),
-    "tests/": (["shared/", "client/", "aggregator/", "tools/", "firmware_port/"], OS),
+    # What measures Tern; nothing of Tern itself knows it.
+    "lab/fleet/": (["shared/", "client/"], OS),
+    "lab/bench/": (["shared/", "client/", "aggregator/", "firmware_port/", "lab/"], OS),
+    "tests/": (["shared/", "client/", "aggregator/", "firmware_port/", "lab/"], OS),
     "firmware_port/": (PURE_SHARED + CLIENT_CORE +
                        ["client/data/dataset.h", "client/trainer/trainer.h", "firmware_port/"], OS),
 }
 
 # Where "name.h" is looked for, after the including file's own folder.
-INCLUDE_ROOTS = ["shared/", "client/", "aggregator/", "firmware_port/", "tests/", ""]
+INCLUDE_ROOTS = ["shared/", "client/", "aggregator/", "firmware_port/", "lab/", "tests/", ""]
 
 # Functions that pure components do not call, wherever they may be declared.
 NO_CALLS = {

@@ -16,7 +16,7 @@ class Planted(unittest.TestCase):
         for path in ["shared/codec/codec.h", "shared/hosted/cli.h", "client/ports.h",
                      "client/client.h", "aggregator/store/store.h", "aggregator/rounds/round.h",
                      "aggregator/http/http.h", "aggregator/merge/merge.h",
-                     "aggregator/service/service.h"]:
+                     "aggregator/service/service.h", "lab/fleet/fleet.h"]:
             self.plant(path, "// A header.\n#ifndef TERN_A_H\n#define TERN_A_H\n#endif\n")
 
     def tearDown(self):
@@ -40,6 +40,8 @@ class Planted(unittest.TestCase):
         self.assertEqual(self.includes("client/a.c", '#include "codec/codec.h"'), [])
         self.assertEqual(self.includes("client/posix/a.c", "#include <curl/curl.h>"), [])
         self.assertEqual(self.includes("aggregator/service/a.c", '#include "merge/merge.h"'), [])
+        self.assertEqual(self.includes("lab/fleet/b.c", '#include "client.h"'), [])
+        self.assertEqual(self.includes("tests/fleet/b.c", '#include "fleet/fleet.h"'), [])
         self.assertEqual(self.includes("shared/util/sha256_x86.c", "#include <immintrin.h>"), [])
         self.assertEqual(self.text("shared/b.c", "// fine\n"), [])
 
@@ -65,7 +67,12 @@ class Planted(unittest.TestCase):
                 ("aggregator/merge/a.c", '#include "service/service.h"'),
                 ("aggregator/merge/a.c", '#include "http/http.h"'),
                 ("aggregator/cli/a.c", '#include "client.h"'),
-                ("aggregator/cli/a.c", "#include <uv.h>")]:
+                ("aggregator/cli/a.c", "#include <uv.h>"),
+                ("shared/cli/a.c", '#include "fleet/fleet.h"'),
+                ("client/cli/a.c", '#include "fleet/fleet.h"'),
+                ("aggregator/cli/a.c", '#include "../../lab/fleet/fleet.h"'),
+                ("firmware_port/app/a.c", '#include "fleet/fleet.h"'),
+                ("lab/fleet/a.c", '#include "store/store.h"')]:
             with self.subTest(path=path, line=line):
                 self.assertEqual(len(self.includes(path, line)), 1)
             self.plant(path, "\n")

@@ -8,7 +8,7 @@ import tempfile
 import unittest
 
 SOURCE = pathlib.Path(os.environ["TERN_SOURCE_DIR"])
-sys.path.insert(0, str(SOURCE / "cmake/verbs"))
+sys.path.insert(0, str(SOURCE / "lab"))
 from comparison import modelled, picture, plan, rows, tables  # noqa: E402
 
 MBIT = 125000  # bytes per second

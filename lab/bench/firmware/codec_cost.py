@@ -16,7 +16,7 @@ import sys
 import tempfile
 
 SOURCE = os.path.abspath(os.path.join(os.path.dirname(__file__), "../../.."))
-BENCH = f"{SOURCE}/tests/bench/firmware"
+BENCH = f"{SOURCE}/lab/bench/firmware"
 BOARD = f"{SOURCE}/firmware_port/boards/qemu_mps2"
 FOLDERS = ["codec", "codec/quantizers", "codec/coders", "codec/kernels", "util"]
 CORES = {
