@@ -79,13 +79,12 @@ static const struct route *route_of(const char *path)
 // Hashes first, so that the comparison takes the same time for every length and content.
 static bool is_admin(const struct tern_admin *admin, const char *authorization)
 {
-    static const char bearer[] = "Bearer ";
-    size_t prefix = sizeof bearer - 1;
-    if (strncmp(authorization, bearer, prefix) != 0) {
+    const char *token = tern_http_bearer(authorization);
+    if (token == NULL) {
         return false;
     }
     uint8_t sha256[TERN_SHA256_SIZE];
-    tern_sha256(authorization + prefix, strlen(authorization + prefix), sha256);
+    tern_sha256(token, strlen(token), sha256);
     return tern_equal_constant_time(sha256, admin->token_sha256, TERN_SHA256_SIZE);
 }
 

@@ -12,6 +12,7 @@
 #include "result.h"
 #include <stddef.h>
 #include <stdint.h>
+#include <strings.h>
 
 // Each limit is checked before the memory it bounds is taken. 0 = the default in parentheses.
 struct tern_http_limits {
@@ -64,6 +65,15 @@ struct tern_http_request {
     const uint8_t *body;
     size_t body_len;
 };
+
+// The credentials of an Authorization header whose scheme is Bearer, in letters of either case (RFC
+// 9110, section 11.1); NULL for any other.
+static inline const char *tern_http_bearer(const char *authorization)
+{
+    static const char scheme[] = "Bearer ";
+    const size_t len = sizeof scheme - 1;
+    return strncasecmp(authorization, scheme, len) == 0 ? authorization + len : NULL;
+}
 
 struct tern_http_reply {
     int status;

@@ -8,7 +8,6 @@
 
 #define TOKEN_BYTES 16
 #define TOKEN_TEXT TERN_BASE64URL_LENGTH(TOKEN_BYTES)
-#define BEARER "Bearer "
 
 // Addresses share this many allowances, so that a flood from many addresses cannot grow memory.
 // Two that fall on the same one are limited together; which ones do, nobody can know beforehand.
@@ -168,12 +167,11 @@ void tern_gate_forget(struct tern_gate *gate, uint64_t first)
 enum tern_result tern_gate_client(struct tern_gate *gate, const char *authorization,
                                   uint64_t *client)
 {
-    size_t prefix = strlen(BEARER);
+    const char *text = tern_http_bearer(authorization);
     uint8_t token[TOKEN_BYTES];
     uint8_t hash[TERN_SHA256_SIZE];
-    if (strncmp(authorization, BEARER, prefix) != 0 ||
-        strlen(authorization + prefix) != TOKEN_TEXT ||
-        tern_base64url_decode(authorization + prefix, TOKEN_TEXT, token, sizeof token) != TERN_OK) {
+    if (text == NULL || strlen(text) != TOKEN_TEXT ||
+        tern_base64url_decode(text, TOKEN_TEXT, token, sizeof token) != TERN_OK) {
         return TERN_ERR_UNAUTHORIZED;
     }
     tern_sha256(token, sizeof token, hash);

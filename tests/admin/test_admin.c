@@ -121,6 +121,8 @@ static int connect_to(uint16_t port)
     return fd;
 }
 
+static const char *scheme = "Authorization: Bearer ";
+
 // Sends a request on fd, reads the reply into `reply` and returns its status.
 static int exchange(int fd, const char *method, const char *path, const char *token,
                     const void *body, size_t len)
@@ -129,7 +131,7 @@ static int exchange(int fd, const char *method, const char *path, const char *to
     int head_len = snprintf(head, sizeof head,
                             "%s %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
                             "Content-Length: %zu\r\n%s%s%s\r\n",
-                            method, path, len, token != NULL ? "Authorization: Bearer " : "",
+                            method, path, len, token != NULL ? scheme : "",
                             token != NULL ? token : "", token != NULL ? "\r\n" : "");
     assert_int_equal(write(fd, head, (size_t)head_len), head_len);
     if (len > 0) {
@@ -195,6 +197,11 @@ static void test_everything_asks_for_the_token(void **state)
     for (size_t i = 0; i < sizeof gets / sizeof gets[0]; i++) {
         assert_int_equal(ask("GET", gets[i], TOKEN, ""), 200);
     }
+    scheme = "Authorization: bearer ";
+    assert_int_equal(ask("GET", gets[0], TOKEN, ""), 200);
+    scheme = "Authorization: Basic ";
+    assert_int_equal(ask("GET", gets[0], TOKEN, ""), 401);
+    scheme = "Authorization: Bearer ";
 }
 
 static void test_unknown_paths_and_methods(void **state)

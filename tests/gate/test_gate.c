@@ -1,4 +1,4 @@
-// The allowance of an address to enrol.
+// Whose token it is, and the allowance of an address to enrol.
 #include "service/gate.h"
 
 #include <setjmp.h>
@@ -64,9 +64,48 @@ static void test_shared_slots_cannot_be_foretold(void **state)
     assert_memory_not_equal(one, two, sizeof one);
 }
 
+static uint64_t bearer_of(struct tern_gate *gate, const char *authorization)
+{
+    uint64_t client = 0;
+    const enum tern_result result = tern_gate_client(gate, authorization, &client);
+    assert_int_equal(result, client == 0 ? TERN_ERR_UNAUTHORIZED : TERN_OK);
+    return client;
+}
+
+static void test_the_scheme_is_bearer_in_any_case(void **state)
+{
+    (void)state;
+    static const char *const others[] = {
+        "Basic AAECAwQFBgcICQoLDA0ODw",
+        "Bearer  AAECAwQFBgcICQoLDA0ODw",
+        "BearerAAECAwQFBgcICQoLDA0ODw",
+        "Bearer aaecawqfbgcicqoldA0odw",
+        "AAECAwQFBgcICQoLDA0ODw",
+        "Bearer",
+        "",
+    };
+    uint8_t token[16];
+    uint8_t hash[TERN_SHA256_SIZE];
+    for (uint8_t i = 0; i < sizeof token; i++) {
+        token[i] = i;
+    }
+    struct tern_gate *gate = tern_gate_new(0, 1);
+    assert_non_null(gate);
+    tern_sha256(token, sizeof token, hash);
+    assert_int_equal(tern_gate_put(gate, 7, hash, false), TERN_OK);
+    assert_int_equal(bearer_of(gate, "Bearer AAECAwQFBgcICQoLDA0ODw"), 7);
+    assert_int_equal(bearer_of(gate, "bearer AAECAwQFBgcICQoLDA0ODw"), 7);
+    assert_int_equal(bearer_of(gate, "BEARER AAECAwQFBgcICQoLDA0ODw"), 7);
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        assert_int_equal(bearer_of(gate, others[i]), 0);
+    }
+    tern_gate_free(gate);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_scheme_is_bearer_in_any_case),
         cmocka_unit_test(test_each_address_has_its_own_allowance),
         cmocka_unit_test(test_shared_slots_cannot_be_foretold),
     };
