@@ -272,20 +272,27 @@ static int write_out(struct tern_cli *cli, const uint8_t *data, size_t len)
                : tern_cli_fail(cli, result, "cannot write %s: %s", file, strerror(errno));
 }
 
-static int print_written(struct tern_cli *cli, const struct tern_merge *merge, size_t len)
+static int print_written(struct tern_cli *cli, const struct tern_merge *merge, const uint8_t *data,
+                         size_t len)
 {
     const char *file = cli->arguments[0];
+    uint8_t sha256[TERN_SHA256_SIZE];
+    char hex[2 * TERN_SHA256_SIZE + 1];
     if (strcmp(file, "-") == 0) {
         return TERN_EXIT_OK;
     }
+    tern_sha256(data, len, sha256);
     if (!cli->json) {
-        printf("Wrote version %" PRIu32 " to %s (%zu bytes).\n", merge->version, file, len);
+        tern_hex_encode(sha256, sizeof sha256, hex);
+        printf("Wrote version %" PRIu32 " to %s (%zu bytes, SHA-256 %s).\n", merge->version, file,
+               len, hex);
         return TERN_EXIT_OK;
     }
     cJSON *object = cJSON_CreateObject();
     cJSON_AddStringToObject(object, "file", file);
     tern_json_u64(object, "version", merge->version);
     tern_json_u64(object, "bytes", len);
+    tern_json_hash(object, "sha256", sha256);
     tern_json_hash(object, "model_sha256", merge->model_sha256);
     return tern_json_print(cli, object);
 }
@@ -341,8 +348,9 @@ static int export_merged(struct tern_cli *cli, struct tern_db *db, struct job *j
         return tern_cli_fail(cli, result, "%s", why);
     }
     code = write_out(cli, data, len);
+    code = code == TERN_EXIT_OK ? print_written(cli, job->merge, data, len) : code;
     free(data);
-    return code == TERN_EXIT_OK ? print_written(cli, job->merge, len) : code;
+    return code;
 }
 
 int tern_cli_export(struct tern_cli *cli)

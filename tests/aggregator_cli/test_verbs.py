@@ -311,11 +311,12 @@ def export_writes_what_was_recorded():
     expected = state.json("status")["model_sha256"]
     raw = state.root / "model.f32"
     assert state.json("export", raw) == {"file": str(raw), "version": 4, "bytes": 4 * VALUES,
-                                         "model_sha256": expected}
+                                         "sha256": expected, "model_sha256": expected}
     assert hashlib.sha256(raw.read_bytes()).hexdigest() == expected
     assert state.run("export", "-", "--format", "f32").out == raw.read_bytes()
     named = state.root / "model.safetensors"
-    state.run("export", named)
+    text = state.run("export", named).text
+    assert hashlib.sha256(named.read_bytes()).hexdigest() in text
     header, data = read_safetensors(named.read_bytes())
     notes = header.pop("__metadata__")
     assert len(data) == len(raw.read_bytes())  # other order: safetensors has that of the manifest
