@@ -29,11 +29,13 @@ bool abilities_encode(const struct abilities *client, const struct tern_codec *c
     return any && abilities_know(client, codec->id);
 }
 
-// To decode what any ternary codec made takes its coder alone; `auto` may have taken any.
+// To decode what any ternary codec made takes its coder alone; `auto` may have taken any. Who names
+// no coders has those of its codecs.
 bool abilities_decode(const struct abilities *client, const struct tern_codec *codec)
 {
-    if (!tern_codec_is_ternary(codec) || has_all_coders(client)) {
+    if (!tern_codec_is_ternary(codec) || client->coders == 0) {
         return abilities_know(client, codec->id);
     }
-    return codec->coder != TERN_CODER_AUTO && has_coder(client, codec->coder);
+    return codec->coder == TERN_CODER_AUTO ? has_all_coders(client)
+                                           : has_coder(client, codec->coder);
 }

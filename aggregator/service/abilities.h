@@ -9,7 +9,7 @@
 
 struct abilities {
     uint32_t codecs;        // bit i: codec id i; 0 = has not said, which stands for all
-    uint32_t coders;        // bit i: coder i of ternary symbols; 0 = all
+    uint32_t coders;        // bit i: coder i of ternary symbols; 0 = all, of the codecs above
     uint32_t downloads_max; // in one task; 0 = the protocol's limit
     bool from_seed;         // applies a delta from the seed's replica whatever it holds
     bool step_ahead;        // can start training ahead of its replica

@@ -217,6 +217,12 @@ static void test_deltas_of_a_coder_that_was_not_announced_are_not_given(void **s
     request.coders = 1u << TERN_CODER_RANGE;
     tern_CheckinReply other = checkin_as(request);
     assert_int_equal(other.task.downloads_count, 2);
+    request.coders = UINT32_MAX; // with bits that name no coder yet
+    other = checkin_as(request);
+    assert_int_equal(other.task.downloads_count, 2);
+    request.coders = 0; // those of its codecs, of which none is ternary
+    other = checkin_as(request);
+    expect_snapshot(&other);
 }
 
 static void test_a_client_without_snapshots_takes_deltas_or_is_told(void **state)
