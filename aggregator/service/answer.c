@@ -82,7 +82,7 @@ void answer_blob(struct request *request, struct tern_blob *blob, uint64_t from,
     request->reply.body = blob;
     request->reply.body_from = (size_t)from;
     request->reply.cache = "public, max-age=31536000, immutable";
-    uint64_t left = blob->len - from;
+    uint64_t left = from < blob->len ? blob->len - from : 0; // from beyond the end: 416
     request->tag.payload_down = left < payload ? left : payload;
     request->answered = true;
 }

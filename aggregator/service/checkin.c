@@ -113,7 +113,8 @@ static enum tern_result refuse_stranded(struct tern_service *service, struct req
     return TERN_OK;
 }
 
-enum tern_result handle_checkin(struct tern_service *service, struct request *request, uint64_t now)
+static enum tern_result take_checkin(struct tern_service *service, struct request *request,
+                                     uint64_t now)
 {
     const tern_CheckinRequest *message = &request->u.checkin;
     struct client *client = client_of(service, request->client);
@@ -139,6 +140,15 @@ enum tern_result handle_checkin(struct tern_service *service, struct request *re
     uint64_t limit = service->config.limits.long_poll_ms;
     request->hold_until_ms =
         service->batch_ms + (message->wait_ms < limit ? message->wait_ms : limit);
+    return TERN_OK;
+}
+
+enum tern_result handle_checkin(struct tern_service *service, struct request *request, uint64_t now)
+{
+    TERN_TRY(take_checkin(service, request, now));
+    if (request->answered) { // it was refused
+        ask_later(service, request);
+    }
     return TERN_OK;
 }
 

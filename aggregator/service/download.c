@@ -38,10 +38,8 @@ enum tern_result handle_download(struct tern_service *service, struct request *r
         return TERN_OK;
     }
     TERN_TRY(found);
-    // A range from beyond the end asks for something else than this blob: it gets all of it.
-    uint64_t from = wanted->from < blob->len ? wanted->from : 0;
     service->counters.downloads++;
     request->tag.round = service->machine.round;
-    answer_blob(request, blob, from, payload);
+    answer_blob(request, blob, wanted->from, payload);
     return TERN_OK;
 }

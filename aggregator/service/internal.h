@@ -134,6 +134,7 @@ struct client {
     uint64_t least_bytes;
     struct drift drift;
     struct tern_error_doubt doubt; // about its error buffer
+    uint32_t refusals;             // of its requests, since its last accepted update
     uint32_t refused;              // of its updates, since the start
     uint32_t refused_in;           // the draw in which one was last for its values, + 1; 0 = none
     // Searches for its way to that version (own_replicas.c).
@@ -218,14 +219,14 @@ struct tern_service {
 
 // --- Answers (answer.c)
 
-// Sets the reply: an Error body, with a Retry-After for 429 and 503.
+// Sets the reply: an Error body, with a Retry-After of a second for 429 and 503.
 void answer_error(struct request *request, int status, enum tern_result result);
 // The sentence of the result is replaced by a more exact one.
 void answer_refusal(struct request *request, int status, enum tern_result result,
                     const char *sentence);
 // Sets a reply of 200 with these bytes, copied.
 void answer_bytes(struct request *request, const uint8_t *body, size_t len);
-// Sets a reply of 200 with a shared blob, taken over.
+// Sets a reply with the bytes of a shared blob, taken over, from that one on.
 void answer_blob(struct request *request, struct tern_blob *blob, uint64_t from, uint32_t payload);
 // The status for a result that refuses a request's content.
 int status_of(enum tern_result result);
@@ -299,7 +300,10 @@ void refuse_update(struct tern_service *service, struct request *request, enum t
 TERN_MUST_USE enum tern_result handle_late(struct tern_service *service, struct request *request,
                                            uint64_t now);
 
-// --- Refused updates (refusals.c)
+// --- Refused requests (refusals.c)
+
+// Tells a client whose check-in or update was refused when to ask again.
+void ask_later(struct tern_service *service, struct request *request);
 
 // Counts a refusal, and logs a client's first one and then each time that it has twice as many.
 void note_refused(struct tern_service *service, const struct request *request,

@@ -1,9 +1,13 @@
-// Updates that are refused: a line for each would let one client fill the log, and the same refusal
-// of all clients, round after round, is a federation that has diverged.
+// Requests that are refused. A client that asked at once again would only be refused again, and of
+// updates a line for each would let one client fill the log; the same refusal of all clients, round
+// after round, is a federation that has diverged.
 #include "service/internal.h"
 
 // Ended draws of which no update was taken, from which on the operator is told.
 #define DRAWS_TOLD 2
+
+// Up to 256 s.
+#define WAIT_DOUBLINGS 8
 
 static const char advice[] =
     "The federation has diverged, or limits.norm is too low. If updates of this size are sound, "
@@ -13,6 +17,15 @@ static const char advice[] =
 static bool is_power_of_two(uint32_t n)
 {
     return n != 0 && (n & (n - 1)) == 0;
+}
+
+// A second the first time, doubled by each more. Whoever heeds it trains a few times an hour for
+// nothing, at most.
+void ask_later(struct tern_service *service, struct request *request)
+{
+    struct client *client = client_of(service, request->client);
+    request->reply.retry_after_s = 1u << client->refusals;
+    client->refusals += client->refusals < WAIT_DOUBLINGS;
 }
 
 // Whether what was refused is the size of the values themselves, however well-formed the rest.

@@ -114,6 +114,7 @@ enum tern_result take_update(struct tern_service *service, const struct request 
     TERN_TRY(count(&service->totals, &request->u.update.message));
     take_report(service, request, member, now);
     service->refused.accepted++;
+    client_of(service, request->client)->refusals = 0;
     return TERN_OK;
 }
 
@@ -153,6 +154,9 @@ void refuse_update(struct tern_service *service, struct request *request, enum t
         note_refused(service, request, result);
     }
     answer_refusal(request, status_of(result), result, sentence_of(result));
+    if (result != TERN_ERR_LATE) {
+        ask_later(service, request);
+    }
 }
 
 // The round is closed, or the client has reported: what is stored under the key decides.

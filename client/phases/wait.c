@@ -68,7 +68,7 @@ enum tern_result tern_client_trouble(struct tern_client *client, enum tern_resul
                                      const char *why)
 {
     uint32_t ms = backoff(client);
-    if (result == TERN_ERR_BUSY) {
+    if (client->response.retry_after_s > 0) {
         const uint32_t asked = asked_ms(client);
         ms = asked > ms ? asked : ms;
     }

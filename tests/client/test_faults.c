@@ -98,6 +98,40 @@ static void rejected_update_goes_back_and_the_client_waits(void **state)
     world.server.faults[1] = FAULT_NONE;
 }
 
+// It would only be refused again: training is not for nothing.
+static void refused_client_trains_ever_more_seldom(void **state)
+{
+    (void)state;
+    struct tern_client_event event;
+    uint32_t least = 500;
+    for (size_t i = 0; i < 6; i++, least *= 2) {
+        world.server.faults[1] = FAULT_REJECT;
+        run_until(TERN_EVENT_TROUBLE, &event);
+        assert_int_equal(event.result, TERN_ERR_NORM_LIMIT);
+        assert_in_range(event.wait_ms, least, 2 * least);
+        assert_int_equal(tern_client_next_ms(&world.client), event.wait_ms);
+        assert_int_equal(world.trainings, i + 1);
+    }
+    world.server.faults[1] = FAULT_REJECT;
+    world.server.refused_wait_s = 256;
+    run_until(TERN_EVENT_TROUBLE, &event);
+    assert_in_range(event.wait_ms, 256000, 384000);
+    world_check_conservation(&world);
+    finish();
+}
+
+static void refused_check_in_is_repeated_when_it_was_said(void **state)
+{
+    (void)state;
+    struct tern_client_event event;
+    world.server.checkin_status = 422;
+    world.server.refused_wait_s = 64;
+    run_until(TERN_EVENT_TROUBLE, &event);
+    assert_in_range(event.wait_ms, 64000, 96000);
+    world.server.checkin_status = 0;
+    finish();
+}
+
 static void conflict_goes_back(void **state)
 {
     (void)state;
@@ -267,6 +301,8 @@ int main(void)
         TEST(damaged_reply_counts_once),
         TEST(late_update_goes_back_to_the_error_buffer),
         TEST(rejected_update_goes_back_and_the_client_waits),
+        TEST(refused_client_trains_ever_more_seldom),
+        TEST(refused_check_in_is_repeated_when_it_was_said),
         TEST(conflict_goes_back),
         TEST(error_page_of_a_proxy_decides_nothing),
         TEST(busy_aggregator_is_asked_again_when_it_said),

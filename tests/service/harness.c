@@ -102,6 +102,7 @@ struct tern_http_exchange *call_begin(struct harness *harness, const char *metho
                                                    .path = exchange->path,
                                                    .authorization = exchange->authorization,
                                                    .peer = "192.0.2.1",
+                                                   .range_from = harness->range_from,
                                                    .body = exchange->body,
                                                    .body_len = len};
     uint32_t limit = UINT32_MAX;

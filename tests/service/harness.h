@@ -20,6 +20,7 @@ struct harness {
     struct tern_service_config config;
     struct tern_model model;
     bool thaws;
+    uint64_t range_from;                   // of the requests that follow
     char tokens[MAX_TEST_CLIENTS + 1][24]; // by client id
 };
 

@@ -324,6 +324,17 @@ static void test_routes_and_sizes(void **state)
     expect_status("PUT", "/v1/updates/1/1", 650 * 4 + 2000, 413);
 }
 
+// From beyond the end there is nothing, which the listener answers with 416.
+static void expect_left(const char *path, uint64_t from, size_t left)
+{
+    harness.range_from = from;
+    struct answer answer = call(&harness, "GET", path, harness.tokens[1], NULL, 0);
+    harness.range_from = 0;
+    assert_int_equal(answer.body_from, from);
+    assert_int_equal(answer.tag.payload_down, left);
+    answer_free(&answer);
+}
+
 static void test_ranges(void **state)
 {
     (void)state;
@@ -334,6 +345,10 @@ static void test_ranges(void **state)
     do_round(&harness, 1, NULL, 1.0F);
     tern_UpdateReply reply = do_round(&harness, 2, NULL, 1.0F);
     tern_path_download(reply.next.task.downloads[0].sha256.bytes, path);
+    const uint32_t size = reply.next.task.downloads[0].size;
+    expect_left(path, size - 1, 1);
+    expect_left(path, size, 0);
+    expect_left(path, UINT64_MAX, 0);
     for (int i = 0; i < 2; i++) {
         struct answer answer = call(&harness, "GET", path, harness.tokens[1], NULL, 0);
         assert_int_equal(answer.status, 200);
@@ -427,6 +442,46 @@ static void test_bad_updates_are_named_and_change_nothing(void **state)
     assert_int_equal(answer.status, 200);
     answer_free(&answer);
     free(body);
+}
+
+static uint32_t wait_after_refused_update(const tern_Task *task)
+{
+    uint8_t *body;
+    size_t len = encode_update(&harness, task, 2.0F, 10, &body);
+    struct answer answer = put_update(&harness, 1, task->round, 1, body, len);
+    assert_int_equal(answer.status, 422);
+    uint32_t wait = answer.retry_after_s;
+    answer_free(&answer);
+    free(body);
+    return wait;
+}
+
+static uint32_t wait_after_refused_checkin(void)
+{
+    struct answer answer =
+        call(&harness, "POST", TERN_PATH_CHECKIN, harness.tokens[1], (const uint8_t *)"\xff", 1);
+    assert_int_equal(answer.status, 422);
+    uint32_t wait = answer.retry_after_s;
+    answer_free(&answer);
+    return wait;
+}
+
+static void test_refused_clients_are_asked_to_wait_ever_longer(void **state)
+{
+    (void)state;
+    harness.config.limits.norm = 26.0;
+    harness_start(&harness);
+    tern_CheckinReply next = task_of_one();
+    for (uint32_t wait = 1; wait <= 64; wait *= 2) {
+        assert_int_equal(wait_after_refused_update(&next.task), wait);
+        next = checkin(&harness, 1, NULL); // the same task, which settles nothing
+    }
+    assert_int_equal(wait_after_refused_checkin(), 128);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(wait_after_refused_update(&next.task), 256);
+    }
+    do_round(&harness, 1, NULL, 1.0F);
+    assert_int_equal(wait_after_refused_checkin(), 1);
 }
 
 static void test_norm_limit(void **state)
@@ -604,6 +659,50 @@ static void test_a_round_that_nobody_reports_does_not_diverge(void **state)
 
 // --- Updates under a key that is taken
 
+// Its answer when client 1 sends it for round 1 under that sequence number; a 200 says duplicate.
+static int put_as(uint32_t sequence, const uint8_t *body, size_t len)
+{
+    tern_UpdateReply reply;
+    struct answer answer = put_update(&harness, 1, 1, sequence, body, len);
+    const int status = answer.status;
+    if (status == 200) {
+        assert_int_equal(tern_wire_decode_update_reply(answer.body->data, answer.body->len, &reply),
+                         TERN_OK);
+        assert_int_equal(reply.status, tern_UpdateStatus_UPDATE_DUPLICATE);
+    }
+    answer_free(&answer);
+    return status;
+}
+
+// What a task asks for and what an update is read by are two things.
+static void test_an_update_in_another_codec_counts(void **state)
+{
+    (void)state;
+    uint8_t *body;
+    uint8_t replica[TERN_SHA256_SIZE];
+    float *seed = malloc(harness.model.count * sizeof *seed);
+    float *weights = malloc(harness.model.count * sizeof *weights);
+    harness_start(&harness);
+    tern_Task task = task_of_one().task;
+    assert_string_equal(task.codec, "float32");
+    strcpy(task.codec, "3lc:s=1");
+    size_t len = encode_update(&harness, &task, 1.0F, 10, &body);
+    assert_in_range(len, 1, harness.model.count);
+    struct answer answer = put_update(&harness, 1, 1, 1, body, len);
+    assert_int_equal(answer.status, 200);
+    answer_free(&answer);
+    tern_UpdateReply reply = do_round(&harness, 2, NULL, 1.0F);
+    seed_replica(&harness, replica, seed);
+    memcpy(weights, seed, harness.model.count * sizeof *weights);
+    apply_downloads(&harness, &reply.next.task, weights, replica, harness.tokens[2]);
+    for (uint32_t i = 0; i < harness.model.count; i++) {
+        assert_true(fabsf(weights[i] - seed[i] - 1.0F) < 1e-6F);
+    }
+    free(body);
+    free(seed);
+    free(weights);
+}
+
 static void test_other_bytes_under_the_same_key(void **state)
 {
     (void)state;
@@ -617,6 +716,8 @@ static void test_other_bytes_under_the_same_key(void **state)
     answer_free(&answer);
     size_t other_len = encode_update(&harness, &next.task, 2.0F, 10, &other);
     expect_refused(other, other_len, 409, TERN_ERR_CONFLICT);
+    assert_int_equal(put_as(2, other, other_len), 409); // the number is not part of the key
+    assert_int_equal(put_as(2, body, len), 200);
     do_round(&harness, 2, NULL, 1.0F);
     (void)checkin(&harness, 1, NULL); // takes its next task, so that the reply below need not
     // The round is committed by now.
@@ -790,11 +891,13 @@ int main(void)
         TEST(test_routes_and_sizes),
         TEST(test_ranges),
         TEST(test_bad_updates_are_named_and_change_nothing),
+        TEST(test_refused_clients_are_asked_to_wait_ever_longer),
         TEST(test_norm_limit),
         TEST(test_norm_limit_of_what_is_scaled_up),
         TEST(test_refusals_do_not_fill_the_log),
         TEST(test_a_federation_that_diverges_is_named),
         TEST(test_a_round_that_nobody_reports_does_not_diverge),
+        TEST(test_an_update_in_another_codec_counts),
         TEST(test_other_bytes_under_the_same_key),
         TEST(test_late_and_unknown_rounds),
         TEST(test_evaluators_do_not_train),

@@ -255,7 +255,10 @@ static int answer_checkin(struct fake_server *server, const struct tern_request 
         TERN_OK);
     server->checkins++;
     if (server->checkin_status != 0) {
-        say_error(server->checkin_status == 401 ? "unauthorized" : "busy", reply, size, len);
+        say_error(server->checkin_status == 401   ? "unauthorized"
+                  : server->checkin_status == 422 ? "unknown"
+                                                  : "busy",
+                  reply, size, len);
         return server->checkin_status;
     }
     if (server->last_checkin.has_evaluation) {
@@ -451,6 +454,8 @@ bool fake_server_answer(struct fake_server *server, const struct tern_request *r
     }
     if (*status == 503) {
         *retry_after = 30;
+    } else if (*status == 422) {
+        *retry_after = server->refused_wait_s;
     }
     if (fault == FAULT_BAD_REPLY) {
         memset(reply, 0xff, 8);

@@ -20,7 +20,7 @@ enum fault {
     FAULT_LOSE_REQUEST,   // cut before it is complete
     FAULT_LOSE_REPLY,     // applied, but the answer is lost
     FAULT_LATE,           // the round was committed without it
-    FAULT_REJECT,         // 422 norm-limit
+    FAULT_REJECT,         // 422 norm-limit, Retry-After as refused_wait_s
     FAULT_BUSY,           // 503, Retry-After 30
     FAULT_UNAUTHORIZED,   // 401
     FAULT_PROXY_PAGE,     // 410 with a page that is not an Error
@@ -65,6 +65,7 @@ struct fake_server {
     bool no_task;
     uint32_t come_back_ms;
     int checkin_status; // 0: as it should be
+    uint32_t refused_wait_s;
     uint32_t window_ms;
     uint32_t local_steps;
     struct fake_download snapshot;
