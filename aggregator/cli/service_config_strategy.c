@@ -47,7 +47,6 @@ int tern_cli_fill_strategy(struct tern_cli *cli, const struct tern_aggregator_se
     parameters[TERN_STRATEGY_TAU] = (float)s->strategy_tau;
     parameters[TERN_STRATEGY_TRIM] = (float)s->strategy_trim;
     parameters[TERN_STRATEGY_STALENESS_MAX] = (float)s->strategy_staleness_max;
-    parameters[TERN_STRATEGY_BOUNDED_STEPS] = 1.0F;
     config->strategy_memory = s->strategy_memory;
     int code = fill_scale_max(cli, s->strategy_scale_max, &parameters[TERN_STRATEGY_SCALE_MAX]);
     return code != TERN_EXIT_OK ? code

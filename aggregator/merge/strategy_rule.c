@@ -52,19 +52,12 @@ enum tern_result tern_rule_read(const struct tern_db_round *row, struct tern_str
     if (rule->strategy == NULL) {
         return TERN_ERR_UNKNOWN;
     }
-    if (text[0] == '\0' && rule->strategy->unrecorded) {
-        rule->parameters[TERN_STRATEGY_NORMALISE] = 1.0F;
-        return TERN_OK;
-    }
     while (text[0] != '\0') {
         if (!read_one(&text, rule, &seen)) {
             return TERN_ERR_UNKNOWN;
         }
     }
-    // Rounds from before them are merged without.
-    const uint32_t newer =
-        UINT32_C(1) << TERN_STRATEGY_BOUNDED_STEPS | UINT32_C(1) << TERN_STRATEGY_SCALE_MAX;
-    return (seen & ~newer) == (rule->strategy->parameters & ~newer) ? TERN_OK : TERN_ERR_UNKNOWN;
+    return seen == rule->strategy->parameters ? TERN_OK : TERN_ERR_UNKNOWN;
 }
 
 // --- Writing

@@ -6,7 +6,6 @@ const struct tern_strategy tern_strategy_fedavg = {
     .name = "fedavg",
     .parameters = TERN_MEAN_PARAMETERS,
     .server_learning_rate = 1.0F,
-    .unrecorded = true,
     .accumulate = tern_mean_accumulate,
     .ready = tern_mean_ready,
     .merge = tern_mean_merge,

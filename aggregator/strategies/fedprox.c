@@ -6,7 +6,6 @@ const struct tern_strategy tern_strategy_fedprox = {
     .name = "fedprox",
     .parameters = TERN_MEAN_PARAMETERS | UINT32_C(1) << TERN_STRATEGY_PROX_MU,
     .server_learning_rate = 1.0F,
-    .unrecorded = true,
     .sends_prox = true,
     .accumulate = tern_mean_accumulate,
     .ready = tern_mean_ready,

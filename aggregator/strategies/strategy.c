@@ -23,7 +23,6 @@ const struct tern_strategy_parameter_entry tern_strategy_parameter_table[TERN_ST
         [TERN_STRATEGY_TAU] = {"tau", 1e-9, 1e3},
         [TERN_STRATEGY_TRIM] = {"trim", 0.0, 0.49},
         [TERN_STRATEGY_STALENESS_MAX] = {"staleness_max", 0.0, 1e6},
-        [TERN_STRATEGY_BOUNDED_STEPS] = {"bounded_steps", 0.0, 1.0},
         [TERN_STRATEGY_SCALE_MAX] = {"scale_max", 1.0, 1e6, .or_zero = true},
 };
 
@@ -95,9 +94,6 @@ static unsigned octave_of(uint64_t whole)
 static unsigned last_octave(const struct tern_strategy_totals *totals)
 {
     uint32_t seen = 0;
-    if (!(totals->rule.parameters[TERN_STRATEGY_BOUNDED_STEPS] > 0.0F)) {
-        return TERN_STRATEGY_OCTAVES - 1;
-    }
     for (unsigned i = 0; i < TERN_STRATEGY_OCTAVES - 3; i++) {
         seen += totals->octaves[i].updates;
         if (seen > totals->updates / 2) {

@@ -45,11 +45,7 @@ enum tern_strategy_parameter {
     TERN_STRATEGY_TAU,
     TERN_STRATEGY_TRIM,          // share of the updates cut off on each side
     TERN_STRATEGY_STALENESS_MAX, // versions
-    // 0 or 1: normalising, no update's norm of a_i counts for more than 4 to 8 times the middle one
-    // in what the others are scaled up to. Always 1 in new rounds; older ones do not record it.
-    TERN_STRATEGY_BOUNDED_STEPS,
-    // Normalising, no update is scaled up by more than this: 1 and above; 0: without a bound, as
-    // are older rounds, which do not record it.
+    // Normalising, no update is scaled up by more than this: 1 and above; 0: without a bound.
     TERN_STRATEGY_SCALE_MAX,
     TERN_STRATEGY_PARAMETERS, // how many
 };
@@ -153,10 +149,9 @@ struct tern_strategy {
     uint32_t parameters;        // bit i: it uses parameter i
     float server_learning_rate; // when none is configured
     bool normalises;            // always, whatever the parameter says
-    bool unrecorded;     // rounds without recorded parameters are from when it always normalised
-    bool sends_prox;     // clients get the configured prox_mu; otherwise 0
-    bool takes_late;     // updates of closed rounds count in the open one
-    bool per_coordinate; // it needs `decoded` and `columns`
+    bool sends_prox;            // clients get the configured prox_mu; otherwise 0
+    bool takes_late;            // updates of closed rounds count in the open one
+    bool per_coordinate;        // it needs `decoded` and `columns`
     // What an update's weight is multiplied by for its age, at most 1; NULL: nothing.
     double (*age_weight)(const struct tern_contribution *contribution);
     struct tern_strategy_state states[TERN_STRATEGY_STATES];

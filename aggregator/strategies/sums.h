@@ -8,7 +8,7 @@
 // Parameters of every strategy that takes a weighted mean.
 #define TERN_MEAN_PARAMETERS                                                                       \
     (UINT32_C(1) << TERN_STRATEGY_NORMALISE | UINT32_C(1) << TERN_STRATEGY_LOCAL_MOMENTUM |        \
-     UINT32_C(1) << TERN_STRATEGY_BOUNDED_STEPS | UINT32_C(1) << TERN_STRATEGY_SCALE_MAX)
+     UINT32_C(1) << TERN_STRATEGY_SCALE_MAX)
 
 // global += server learning rate * acc. TERN_ERR_NON_FINITE; global is then unchanged.
 enum tern_result tern_sums_move(struct tern_strategy_sums *sums, float *global);

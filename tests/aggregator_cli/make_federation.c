@@ -185,6 +185,7 @@ static enum tern_result do_round(struct maker *maker, uint32_t number)
                                   .deadline_ms = maker->now_ms + 60000,
                                   .attempts = 1,
                                   .strategy = "fedavg",
+                                  .strategy_parameters = "normalise=1,local_momentum=0,scale_max=0",
                                   .server_learning_rate = 1.0F,
                                   .codec_up = "3lc:s=1",
                                   .codec_down = "3lc:s=1",

@@ -38,7 +38,7 @@ def weighted_mean(updates, extra=lambda staleness: 1.0):
             for i in range(count)]
 
 
-def normalised_mean(updates, momentum, alpha, extra=lambda staleness: 1.0, bounded=False,
+def normalised_mean(updates, momentum, alpha, extra=lambda staleness: 1.0, bounded=True,
                     scale_max=0):
     total = sum(n for n, _, _, _ in updates)
     norms = [steps_norm(steps, momentum, alpha) for _, steps, _, _ in updates]
@@ -54,10 +54,8 @@ def normalised_mean(updates, momentum, alpha, extra=lambda staleness: 1.0, bound
 class Mean:
     """FedAvg, FedProx and FedNova."""
 
-    def __init__(self, normalise=0, local_momentum=0.0, prox_mu=0.0, learning_rate=0.0, bounded=0,
-                 scale_max=0):
+    def __init__(self, normalise=0, local_momentum=0.0, prox_mu=0.0, learning_rate=0.0, scale_max=0):
         self.normalise = normalise
-        self.bounded = bounded
         self.scale_max = scale_max
         self.momentum = local_momentum
         self.alpha = prox_mu * learning_rate
@@ -67,8 +65,8 @@ class Mean:
 
     def mean(self, updates):
         if self.normalise:
-            return normalised_mean(updates, self.momentum, self.alpha, self.extra, self.bounded,
-                                   self.scale_max)
+            return normalised_mean(updates, self.momentum, self.alpha, self.extra,
+                                   scale_max=self.scale_max)
         return weighted_mean(updates, self.extra)
 
     def __call__(self, updates):
