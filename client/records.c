@@ -9,8 +9,7 @@
 
 #define FORMAT_IDENTITY 0x31444954u // "TID1"
 #define FORMAT_REPLICA 0x31505254u  // "TRP1"
-#define FORMAT_UPLOAD_1 0x31505554u // "TUP1": a float32 error buffer and no velocity
-#define FORMAT_UPLOAD 0x32505554u   // "TUP2"
+#define FORMAT_UPLOAD 0x31505554u   // "TUP1"
 #define FORMAT_SETTLED 0x31545354u  // "TST1"
 #define FORMAT_METER 0x31544d54u    // "TMT1"
 
@@ -19,8 +18,7 @@
 // With the size of the model's manifest, if it has one.
 #define IDENTITY_MAX (IDENTITY_SIZE + (TERN_MANIFESTS ? 4 : 0))
 #define REPLICA_HEAD (4 + OWNER_SIZE + 4 + 32 + 4)
-#define UPLOAD_HEAD_1 (4 + OWNER_SIZE + 4 + 4 + 4 + 4 + 4)
-#define UPLOAD_HEAD (UPLOAD_HEAD_1 + 4 + 4)
+#define UPLOAD_HEAD (4 + OWNER_SIZE + 7 * 4)
 #define SETTLED_SIZE (4 + OWNER_SIZE + 4 + 4)
 #define METER_COUNTERS (TERN_PURPOSE_COUNT * TERN_DIRECTION_COUNT * 4)
 #define METER_SIZE (4 + 4 + 8 * 4 + 8 * METER_COUNTERS)
@@ -234,47 +232,33 @@ struct upload {
     uint32_t len; // of the pending update
     enum tern_error_storage storage;
     bool has_velocity;
-    size_t buffer_at;
     size_t velocity_at;
     size_t pending_at;
 };
 
-// The fields that TUP2 has more than TUP1.
-static enum tern_result read_storage(const struct tern_client *client, struct upload *upload)
-{
-    uint8_t bytes[UPLOAD_HEAD - UPLOAD_HEAD_1];
-    size_t len = 0;
-    TERN_TRY(load(client, TERN_RECORD_UPLOAD, UPLOAD_HEAD_1, bytes, sizeof bytes, &len));
-    const uint32_t storage = tern_get_le32(bytes);
-    const uint32_t has_velocity = tern_get_le32(bytes + 4);
-    if (!tern_error_storage_known(storage) || has_velocity > 1) {
-        return TERN_ERR_CORRUPT;
-    }
-    upload->storage = (enum tern_error_storage)storage;
-    upload->has_velocity = has_velocity == 1;
-    upload->buffer_at = UPLOAD_HEAD;
-    return TERN_OK;
-}
-
 static enum tern_result open_upload(const struct tern_client *client, struct upload *upload)
 {
     const uint32_t count = client->work.model->count;
-    uint8_t head[UPLOAD_HEAD_1];
+    uint8_t head[UPLOAD_HEAD];
     size_t len = 0;
     TERN_TRY(load(client, TERN_RECORD_UPLOAD, 0, head, sizeof head, &len));
-    const bool old = !TERN_SMALL && tern_get_le32(head) == FORMAT_UPLOAD_1;
-    TERN_TRY(check_head(client, head, old ? FORMAT_UPLOAD_1 : FORMAT_UPLOAD));
+    TERN_TRY(check_head(client, head, FORMAT_UPLOAD));
     const uint8_t *at = head + 4 + OWNER_SIZE;
-    *upload = (struct upload){.storage = TERN_ERROR_FLOAT32, .buffer_at = UPLOAD_HEAD_1};
-    upload->generation = tern_get_le32(at);
-    upload->sequence = tern_get_le32(at + 4);
-    upload->round = tern_get_le32(at + 8);
-    upload->len = tern_get_le32(at + 12);
-    if (!old) {
-        TERN_TRY(read_storage(client, upload));
+    const uint32_t storage = tern_get_le32(at + 20);
+    const uint32_t has_velocity = tern_get_le32(at + 24);
+    if (!tern_error_storage_known(storage) || has_velocity > 1) {
+        return TERN_ERR_CORRUPT;
     }
+    *upload = (struct upload){
+        .generation = tern_get_le32(at),
+        .sequence = tern_get_le32(at + 4),
+        .round = tern_get_le32(at + 8),
+        .len = tern_get_le32(at + 12),
+        .storage = (enum tern_error_storage)storage,
+        .has_velocity = has_velocity == 1,
+    };
     const size_t velocity_len = upload->has_velocity ? (size_t)count * sizeof(float) : 0;
-    upload->velocity_at = upload->buffer_at + tern_error_storage_bytes(upload->storage, count);
+    upload->velocity_at = UPLOAD_HEAD + tern_error_storage_bytes(upload->storage, count);
     upload->pending_at = upload->velocity_at + velocity_len;
     return tern_get_le32(at + 16) == count && len == upload->pending_at + upload->len
                ? TERN_OK
@@ -310,7 +294,7 @@ static enum tern_result convert_buffer(struct tern_client *client, const struct 
         const uint32_t left = count - done;
         const uint32_t n =
             left / TERN_ERROR_BLOCK < blocks ? left : (uint32_t)blocks * TERN_ERROR_BLOCK;
-        const size_t at = upload->buffer_at + tern_error_storage_bytes(upload->storage, done);
+        const size_t at = UPLOAD_HEAD + tern_error_storage_bytes(upload->storage, done);
         TERN_TRY(load(client, TERN_RECORD_UPLOAD, at, client->work.blob,
                       tern_error_storage_bytes(upload->storage, n), &len));
         TERN_TRY(convert_part(client, upload->storage, done, n));
@@ -326,8 +310,8 @@ static enum tern_result load_buffer(struct tern_client *client, const struct upl
         return convert_buffer(client, upload);
     }
     size_t len = 0;
-    TERN_TRY(load(client, TERN_RECORD_UPLOAD, upload->buffer_at, work->error_buffer,
-                  upload->velocity_at - upload->buffer_at, &len));
+    TERN_TRY(load(client, TERN_RECORD_UPLOAD, UPLOAD_HEAD, work->error_buffer,
+                  upload->velocity_at - UPLOAD_HEAD, &len));
     return tern_error_storage_check(work->error_storage, work->error_buffer, work->model->count);
 }
 

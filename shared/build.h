@@ -44,9 +44,8 @@
     X(range, RANGE)
 #endif
 
-// 1: for flash and RAM that are counted in kilobytes. Leaves out encoding on several threads and
-// records that older versions wrote; loops are short instead of fast, and take smaller steps on
-// less stack.
+// 1: for flash and RAM that are counted in kilobytes. Leaves out encoding on several threads; loops
+// are short instead of fast, and take smaller steps on less stack.
 #ifndef TERN_SMALL
 #define TERN_SMALL 0
 #endif

@@ -130,40 +130,6 @@ static void a_small_blob_converts_in_parts(void **state)
     }
 }
 
-// Makes the record what the first version wrote.
-static void make_old(struct fake_record *record)
-{
-    memcpy(record->data, "TUP1", 4);
-    memmove(record->data + STORAGE_AT, record->data + HEAD, record->len - HEAD);
-    record->len -= HEAD - STORAGE_AT;
-}
-
-static void a_record_of_the_first_version_loads(void **state)
-{
-    (void)state;
-    for (int s = 0; s < 3; s++) {
-        float before[WORLD_VALUES];
-        world_free(&world);
-        world_init(&world);
-        boot();
-        run_until(TERN_EVENT_UPLOADED, NULL);
-        run_until(TERN_EVENT_ENCODED, NULL);
-        world_buffer(&world, before);
-        const uint32_t len = tern_client_pending(&world.client)->len;
-        make_old(&world.store.records[TERN_RECORD_UPLOAD]);
-        world.error_storage = (enum tern_error_storage)s;
-        boot();
-        assert_int_equal(world_count_events(&world, TERN_EVENT_STARTED_OVER), 0);
-        assert_int_equal(world.client.sequence, 2);
-        assert_int_equal(tern_client_pending(&world.client)->len, len);
-        if (s == 0) {
-            assert_memory_equal(before, world.error_buffer, sizeof before);
-            run_until(TERN_EVENT_FINISHED, NULL);
-            world_check_conservation(&world);
-        }
-    }
-}
-
 static void unknown_storage_and_damaged_values_start_over(void **state)
 {
     (void)state;
@@ -542,7 +508,6 @@ int main(void)
         TEST(the_ledger_speaks_of_what_is_stored),
         TEST(a_buffer_of_another_storage_is_converted),
         TEST(a_small_blob_converts_in_parts),
-        TEST(a_record_of_the_first_version_loads),
         TEST(unknown_storage_and_damaged_values_start_over),
         TEST(failed_encoding_leaves_every_storage_alone),
         TEST(every_codec_is_used_and_conserves),
