@@ -165,15 +165,7 @@ enum tern_result job_clients(struct tern_service *service, struct tern_db *db, u
 
 static const char *state_name(enum tern_db_round_state state)
 {
-    switch (state) {
-    case TERN_ROUND_OPEN:
-        return "open";
-    case TERN_ROUND_COMMITTED:
-        return "committed";
-    case TERN_ROUND_ABANDONED:
-        break;
-    }
-    return "abandoned";
+    return state == TERN_ROUND_OPEN ? "open" : "committed";
 }
 
 static cJSON *round_json(const struct tern_db_round *round)

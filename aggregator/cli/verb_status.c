@@ -92,8 +92,7 @@ static void print_round(const struct status *status)
     const struct tern_db_round *round = &status->round;
     const struct tern_db_counts *counts = &status->counts;
     char left[TERN_TEXT] = "";
-    printf("Rounds      %" PRIu64 " committed, %" PRIu64 " abandoned", counts->rounds_committed,
-           counts->rounds_abandoned);
+    printf("Rounds      %" PRIu64 " committed", counts->rounds_committed);
     if (round->round == 0 || round->state != TERN_ROUND_OPEN) {
         printf("\n");
         return;
@@ -162,7 +161,6 @@ static void add_counts(cJSON *object, const struct tern_db_counts *counts)
     tern_json_u64(object, "evaluators", counts->evaluators);
     tern_json_u64(object, "code_uses_left", counts->code_uses_left);
     tern_json_u64(object, "rounds_committed", counts->rounds_committed);
-    tern_json_u64(object, "rounds_abandoned", counts->rounds_abandoned);
     tern_json_u64(object, "updates", counts->updates);
     tern_json_u64(object, "updates_applied", counts->updates_applied);
     tern_json_u64(object, "update_bytes", counts->update_bytes);

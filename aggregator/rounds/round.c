@@ -320,11 +320,6 @@ void tern_round_close(struct tern_round_machine *machine, uint64_t now)
     machine->committed++;
 }
 
-void tern_round_abandon(struct tern_round_machine *machine)
-{
-    machine->open = false;
-}
-
 uint64_t tern_round_next_tick(const struct tern_round_machine *machine)
 {
     if (machine->open) {

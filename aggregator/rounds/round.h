@@ -91,7 +91,7 @@ TERN_MUST_USE enum tern_result tern_round_open(struct tern_round_machine *machin
                                                uint64_t *eligible, uint32_t count, uint64_t now);
 
 // After a restart: makes a stored round the open one, without members. Rounds come in order; each
-// that has ended is followed by tern_round_close() with its time, or tern_round_abandon().
+// that has ended is followed by tern_round_close() with its time.
 void tern_round_restore(struct tern_round_machine *machine, uint32_t round, uint32_t target,
                         uint32_t quorum, uint32_t attempts, uint64_t opened_ms,
                         uint64_t deadline_ms);
@@ -166,7 +166,6 @@ TERN_MUST_USE enum tern_result tern_round_replace(struct tern_round_machine *mac
 void tern_round_close(struct tern_round_machine *machine, uint64_t now);
 
 // The open round was given up: it does not count, and the next one takes its place.
-void tern_round_abandon(struct tern_round_machine *machine);
 
 // When the machine wants the next tick, without further events; UINT64_MAX = never.
 uint64_t tern_round_next_tick(const struct tern_round_machine *machine);

@@ -212,8 +212,7 @@ static enum tern_result store_version(struct tern_service *service,
     return remember_delta(service, merge->version, &download);
 }
 
-// Deltas go with their replicas, once nobody needs those; those of older files, which have none, by
-// their age alone.
+// Deltas go with their replicas, once nobody needs those.
 static enum tern_result prune(struct tern_service *service)
 {
     uint32_t version = service->merge.version;
@@ -226,8 +225,6 @@ static enum tern_result prune(struct tern_service *service)
     }
     if (version > keep) {
         service->deltas[version - keep - 1].size = 0;
-        TERN_TRY(tern_db_download_prune(service->db, version - keep + 1, &freed));
-        own_replicas_freed(service->own_replicas, freed);
     }
     return TERN_OK;
 }

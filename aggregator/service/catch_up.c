@@ -178,34 +178,18 @@ enum tern_result add_trunk_way(struct tern_service *service, const struct client
 }
 
 // Under plan = cheapest who has missed no version follows the trunk: its delta is there, and the
-// same for all. So does who stands on it from before there was a book of replicas, as long as the
-// deltas are there; a version that was forgotten is led like what is unknown.
-static enum tern_result stands_on_trunk(struct tern_service *service, const struct client *client,
-                                        const struct tern_plan_client *held, bool *stands)
+// same for all. Under plan = trunk all do whom it has a way for; the others, which take no
+// snapshots and hold replicas of their own from before, or are too far behind, are led to one as
+// under cheapest.
+static bool follows_trunk(struct tern_service *service, const struct client *client,
+                          const struct tern_plan_client *held)
 {
     uint32_t version = service->merge.version;
-    *stands =
-        (held->known && held->version == version) ||
-        (held->known && held->version + 1 == version && next_delta(service, client, held) != 0);
-    if (*stands || !held->known || held->version == 0) {
-        return TERN_OK;
-    }
-    struct tern_db_replica row;
-    enum tern_result found = tern_db_replica_get(service->db, client->replica, &row);
-    *stands = found == TERN_ERR_NOT_FOUND && plan_for(service, client, held) == TERN_PLAN_CHAIN;
-    return found == TERN_ERR_NOT_FOUND ? TERN_OK : found;
-}
-
-// Under plan = trunk all do whom it has a way for. The others, which take no snapshots and hold
-// replicas of their own from before, or are too far behind, are led to one as under cheapest.
-static enum tern_result follows_trunk(struct tern_service *service, const struct client *client,
-                                      const struct tern_plan_client *held, bool *follows)
-{
     if (service->config.downloads.plan == TERN_DOWNLOADS_TRUNK) {
-        *follows = plan_for(service, client, held) != TERN_PLAN_NONE;
-        return TERN_OK;
+        return plan_for(service, client, held) != TERN_PLAN_NONE;
     }
-    return stands_on_trunk(service, client, held, follows);
+    return (held->known && held->version == version) ||
+           (held->known && held->version + 1 == version && next_delta(service, client, held) != 0);
 }
 
 enum tern_result catch_up_member(struct tern_service *service, uint64_t id,
@@ -214,11 +198,9 @@ enum tern_result catch_up_member(struct tern_service *service, uint64_t id,
 {
     struct client *client = client_of(service, id);
     struct tern_plan_client held;
-    bool trunk = false;
     TERN_TRY(position_of(service, client, &held));
-    TERN_TRY(follows_trunk(service, client, &held, &trunk));
     *found = true;
-    if (trunk) {
+    if (follows_trunk(service, client, &held)) {
         TERN_TRY(add_trunk_way(service, client, &held, task));
     } else {
         TERN_TRY(add_own_way(service, client, now, task, found));

@@ -40,7 +40,7 @@ static enum tern_result check_late(const struct tern_service *service,
                                    const struct tern_db_assignment *assignment)
 {
     uint32_t most = 0;
-    if (!service->machine.open || own->state == TERN_ROUND_ABANDONED) {
+    if (!service->machine.open) {
         return TERN_ERR_LATE;
     }
     TERN_TRY(takes_late(&service->row, &most));

@@ -230,8 +230,6 @@ static bool load_round(void *ctx, const struct tern_db_round *row)
         tern_round_close(&service->machine, row->closed_ms);
         service->last_loss = row->mean_loss;
         follow_round(service, row);
-    } else if (row->state == TERN_ROUND_ABANDONED) {
-        tern_round_abandon(&service->machine);
     }
     service->row = *row;
     return true;

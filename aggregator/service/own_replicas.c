@@ -141,7 +141,7 @@ static enum tern_result put_root(struct tern_service *service)
     return TERN_OK;
 }
 
-// Files from before the book: the newest version is where it begins.
+// Version 0 of a federation that is not seeded is where its book begins.
 static enum tern_result load_book(struct tern_service *service)
 {
     struct tern_db_replica row;

@@ -73,8 +73,7 @@ TERN_MUST_USE enum tern_result own_search(struct tern_service *service, const st
 struct own_replicas *own_replicas_new(struct tern_service *service);
 void own_replicas_free(struct own_replicas *own);
 
-// After the store was loaded, within no transaction: the book from the store, and what an older
-// version of Tern had left out of it.
+// After the store was loaded, within no transaction: the book from the store.
 TERN_MUST_USE enum tern_result own_replicas_load(struct tern_service *service);
 
 // The version just made: its row, its download and its residual. Within the commit's transaction.

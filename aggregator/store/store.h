@@ -193,7 +193,6 @@ tern_db_code_each(struct tern_db *db, bool (*visit)(void *ctx, const struct tern
 enum tern_db_round_state {
     TERN_ROUND_OPEN = 0,
     TERN_ROUND_COMMITTED = 1,
-    TERN_ROUND_ABANDONED = 2
 };
 
 struct tern_db_round {
@@ -358,9 +357,9 @@ struct tern_db_download {
     uint32_t to_version;
     uint32_t size;
     uint32_t payload;                       // bytes of its container
-    char codec[TERN_DB_CODEC_MAX];          // spec it was made with; "" = before this was recorded
-    uint8_t from_replica[TERN_SHA256_SIZE]; // zeros for a snapshot, and before this was recorded
-    uint8_t to_replica[TERN_SHA256_SIZE];   // zeros before this was recorded
+    char codec[TERN_DB_CODEC_MAX];          // spec it was made with
+    uint8_t from_replica[TERN_SHA256_SIZE]; // zeros for a snapshot
+    uint8_t to_replica[TERN_SHA256_SIZE];
 };
 
 // Stores a download; one that is there already is left as it is.
@@ -375,10 +374,6 @@ TERN_MUST_USE enum tern_result tern_db_download_get(struct tern_db *db,
 // The trunk's that end at to_version: the delta (snapshot = false) or the snapshot. NOT_FOUND
 TERN_MUST_USE enum tern_result tern_db_download_to(struct tern_db *db, uint32_t to_version,
                                                    bool snapshot, struct tern_db_download *out);
-// Forgets every download that ends before to_version and does not say at which replica: those of
-// files from before there were replicas, which no replica takes with it. *freed: their bytes.
-TERN_MUST_USE enum tern_result tern_db_download_prune(struct tern_db *db, uint32_t to_version,
-                                                      uint64_t *freed);
 // Forgets every snapshot that ends before to_version, but those that opened a replica; deltas stay.
 // *freed: their bytes.
 TERN_MUST_USE enum tern_result tern_db_snapshot_prune(struct tern_db *db, uint32_t to_version,
@@ -520,7 +515,7 @@ struct tern_db_schedule {
     char reason[TERN_DB_REASON_MAX]; // "deadline: 41 steps/s x 30 s x 0.5"
     uint64_t updated_ms;
     char codec[TERN_DB_CODEC_MAX]; // of its updates; "" = the round's
-    char policy[TERN_DB_NAME_MAX]; // that said so; "" = before this was recorded
+    char policy[TERN_DB_NAME_MAX]; // that said so
     uint64_t bytes;                // that a round is expected to take; 0 = not known
     uint64_t least_bytes;          // that it could be brought down to; 0 = not known
 };
@@ -588,7 +583,6 @@ struct tern_db_counts {
     uint64_t code_uses_left; // of codes that have not expired
     uint64_t rounds_open;
     uint64_t rounds_committed;
-    uint64_t rounds_abandoned;
     uint64_t updates_applied;
     uint64_t updates;       // ever stored
     uint64_t update_bytes;  // of them, as received

@@ -139,13 +139,12 @@ static enum tern_result count_rounds(struct tern_db *db, struct tern_db_counts *
 {
     struct tern_query query =
         tern_query_read(db, "SELECT coalesce(sum(state = 0), 0), coalesce(sum(state = 1), 0),"
-                            " coalesce(sum(state = 2), 0), coalesce(sum(applied), 0) FROM rounds");
+                            " coalesce(sum(applied), 0) FROM rounds");
     if (!tern_query_row(&query)) {
         return tern_query_missing(&query);
     }
     counts->rounds_open = tern_query_u64(&query);
     counts->rounds_committed = tern_query_u64(&query);
-    counts->rounds_abandoned = tern_query_u64(&query);
     counts->updates_applied = tern_query_u64(&query);
     return tern_query_end(&query);
 }

@@ -293,9 +293,9 @@ enum tern_result tern_db_download_to(struct tern_db *db, uint32_t to_version, bo
 {
     struct tern_query query =
         tern_query_read(db, "SELECT " DOWNLOAD_COLUMNS " FROM downloads"
-                            " WHERE to_version = ? AND snapshot = ? AND (to_replica ="
-                            " (SELECT replica FROM versions WHERE version = to_version) OR"
-                            " to_replica = zeroblob(32)) ORDER BY id DESC LIMIT 1");
+                            " WHERE to_version = ? AND snapshot = ? AND to_replica ="
+                            " (SELECT replica FROM versions WHERE version = to_version)"
+                            " ORDER BY id DESC LIMIT 1");
     tern_query_bind(&query, to_version);
     tern_query_bind(&query, snapshot);
     return read_one_download(&query, out);
@@ -314,14 +314,6 @@ static enum tern_result prune_where(struct tern_db *db, const char *count, const
     query = tern_query_write(db, drop);
     tern_query_bind(&query, to_version);
     return tern_query_run(&query);
-}
-
-#define WITHOUT_END " FROM downloads WHERE to_replica = zeroblob(32) AND to_version < ?"
-
-enum tern_result tern_db_download_prune(struct tern_db *db, uint32_t to_version, uint64_t *freed)
-{
-    return prune_where(db, "SELECT ifnull(sum(size), 0)" WITHOUT_END, "DELETE" WITHOUT_END,
-                       to_version, freed);
 }
 
 #define OPENS_NOTHING                                                                              \

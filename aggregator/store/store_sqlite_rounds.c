@@ -31,7 +31,7 @@ static void read_round(struct tern_query *query, struct tern_db_round *round)
     round->median_loss = tern_query_real(query);
     round->variance = tern_query_real(query);
     round->local_steps = tern_query_real(query);
-    if (round->state > TERN_ROUND_ABANDONED) {
+    if (round->state > TERN_ROUND_COMMITTED) {
         tern_query_damaged(query, "rounds.state holds a value that is out of range");
     }
 }

@@ -307,20 +307,6 @@ static void test_rounds_come_to_an_end(void **state)
     assert_true(tern_round_next_tick(&machine) == UINT64_MAX);
 }
 
-static void test_abandoned_round_does_not_count(void **state)
-{
-    (void)state;
-    struct tern_round_policy with = policy();
-    with.rounds = 1;
-    make(&with);
-    assert_int_equal(open_with(8, START), TERN_OK);
-    tern_round_abandon(&machine);
-    assert_false(tern_round_finished(&machine));
-    assert_int_equal(tern_round_update(&machine, machine.members[0].client, 1), TERN_ERR_LATE);
-    assert_int_equal(open_with(8, START + 1), TERN_OK);
-    assert_int_equal(machine.round, 2);
-}
-
 static void test_interval_between_rounds(void **state)
 {
     (void)state;
@@ -428,7 +414,6 @@ int main(void)
         cmocka_unit_test(test_without_fresh_clients_the_missing_stay_invited),
         cmocka_unit_test(test_extension_that_does_not_fit_changes_nothing),
         cmocka_unit_test(test_rounds_come_to_an_end),
-        cmocka_unit_test(test_abandoned_round_does_not_count),
         cmocka_unit_test(test_interval_between_rounds),
         cmocka_unit_test(test_come_back_times),
         cmocka_unit_test(test_usual_length_follows_slowly),

@@ -79,7 +79,6 @@ static void check_small_devices(struct tern_db *db, int from)
     bool made_later = from < 2;
     struct seen_keys seen = {0, 0, 0};
     struct tern_db_client client;
-    struct tern_db_download download;
     assert_int_equal(tern_db_psk_each(db, see_key, &seen), TERN_OK);
     assert_int_equal(seen.count, made_later ? 0 : 1);
     assert_int_equal(seen.client, made_later ? 0 : 1);
@@ -89,8 +88,6 @@ static void check_small_devices(struct tern_db *db, int from)
     assert_int_equal(client.codecs, made_later ? 0 : 5);
     assert_int_equal(client.coders, made_later ? 0 : 32);
     assert_int_equal(client.downloads_max, made_later ? 0 : 4);
-    assert_int_equal(tern_db_download_to(db, 1, false, &download), TERN_OK);
-    assert_string_equal(download.codec, made_later ? "" : "3lc:s=1");
 }
 
 // What came with version 4: the directive of a client's last task was for all rounds before it.

@@ -121,17 +121,18 @@ static void versions_are_found_by_number_and_replica(void **state)
     assert_int_equal(next, 3);
 }
 
+// A download that ends at the replica of these bytes.
 static struct tern_db_download put_download_to(struct fixture *f, uint32_t to, bool snapshot,
                                                uint8_t replica)
 {
     uint8_t blob[64];
-    memset(blob, (int)to + snapshot * 100, sizeof blob);
+    memset(blob, (int)to * 16 + replica + snapshot * 128, sizeof blob);
     struct tern_db_download download = {.snapshot = snapshot,
                                         .from_version = snapshot ? 0 : to - 1,
                                         .to_version = to,
                                         .size = sizeof blob,
                                         .payload = 40};
-    download.to_replica[0] = replica;
+    memset(download.to_replica, replica, sizeof download.to_replica);
     tern_sha256(blob, sizeof blob, download.sha256);
     assert_ok(f, tern_db_begin(f->db));
     assert_ok(f, tern_db_download_put(f->db, &download, blob));
@@ -140,9 +141,14 @@ static struct tern_db_download put_download_to(struct fixture *f, uint32_t to, b
     return download;
 }
 
+// Of the trunk: it ends at the replica of its version.
 static struct tern_db_download put_download(struct fixture *f, uint32_t to, bool snapshot)
 {
-    return put_download_to(f, to, snapshot, 0);
+    struct tern_db_version version = version_of(to);
+    assert_ok(f, tern_db_begin(f->db));
+    assert_ok(f, tern_db_version_put(f->db, &version));
+    assert_ok(f, tern_db_commit(f->db));
+    return put_download_to(f, to, snapshot, version.replica[0]);
 }
 
 static void downloads_are_found_by_hash_and_end(void **state)
@@ -163,30 +169,36 @@ static void downloads_are_found_by_hash_and_end(void **state)
     assert_int_equal(got.size, 64);
     assert_int_equal(tern_db_download_get(f->db, delta.sha256, &got, blob, 63), TERN_ERR_NO_SPACE);
     assert_ok(f, tern_db_download_get(f->db, delta.sha256, &got, blob, 64));
-    assert_int_equal(blob[63], 5);
+    assert_int_equal(blob[63], 5 * 16 + delta.to_replica[0]);
     delta.sha256[0] ^= 1;
     assert_int_equal(tern_db_download_get(f->db, delta.sha256, &got, blob, 64), TERN_ERR_NOT_FOUND);
 }
 
-static void old_downloads_are_forgotten(void **state)
+static void old_snapshots_are_forgotten(void **state)
 {
     struct fixture *f = *state;
-    put_download(f, 3, false);
+    put_download(f, 3, true);
     put_download(f, 4, true);
-    put_download(f, 5, false);
-    struct tern_db_download kept = put_download_to(f, 2, false, 7); // goes with its replica
+    put_download(f, 5, true);
+    struct tern_db_download delta = put_download(f, 2, false); // goes with its replica
+    struct tern_db_download opening = put_download_to(f, 2, true, 7);
+    struct tern_db_replica opened = {.form = TERN_REPLICA_SNAPSHOT, .version = 2};
+    memcpy(opened.id, opening.to_replica, sizeof opened.id);
+    memcpy(opened.download, opening.sha256, sizeof opened.download);
     uint64_t freed = 0;
     assert_ok(f, tern_db_begin(f->db));
-    assert_ok(f, tern_db_download_prune(f->db, 5, &freed));
+    assert_ok(f, tern_db_replica_put(f->db, &opened));
+    assert_ok(f, tern_db_snapshot_prune(f->db, 5, &freed));
     assert_int_equal(freed, 2 * 64);
-    assert_ok(f, tern_db_download_prune(f->db, 5, &freed));
+    assert_ok(f, tern_db_snapshot_prune(f->db, 5, &freed));
     assert_int_equal(freed, 0);
     assert_ok(f, tern_db_commit(f->db));
     struct tern_db_download got;
-    assert_ok(f, tern_db_download_get(f->db, kept.sha256, &got, NULL, 0));
-    assert_int_equal(tern_db_download_to(f->db, 3, false, &got), TERN_ERR_NOT_FOUND);
+    assert_ok(f, tern_db_download_get(f->db, delta.sha256, &got, NULL, 0));
+    assert_ok(f, tern_db_download_get(f->db, opening.sha256, &got, NULL, 0));
+    assert_int_equal(tern_db_download_to(f->db, 3, true, &got), TERN_ERR_NOT_FOUND);
     assert_int_equal(tern_db_download_to(f->db, 4, true, &got), TERN_ERR_NOT_FOUND);
-    assert_ok(f, tern_db_download_to(f->db, 5, false, &got));
+    assert_ok(f, tern_db_download_to(f->db, 5, true, &got));
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
@@ -196,7 +208,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(the_newest_weights_of_a_kind_are_kept), TEST(weights_may_span_parts),
         TEST(missing_and_other_sizes_are_told),      TEST(versions_are_found_by_number_and_replica),
-        TEST(downloads_are_found_by_hash_and_end),   TEST(old_downloads_are_forgotten),
+        TEST(downloads_are_found_by_hash_and_end),   TEST(old_snapshots_are_forgotten),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
