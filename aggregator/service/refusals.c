@@ -19,8 +19,8 @@ static bool is_power_of_two(uint32_t n)
     return n != 0 && (n & (n - 1)) == 0;
 }
 
-// A second the first time, doubled by each more. Whoever heeds it trains a few times an hour for
-// nothing, at most.
+// A second the first time, doubled by each more: whoever heeds it trains for nothing every four
+// minutes at most.
 void ask_later(struct tern_service *service, struct request *request)
 {
     struct client *client = client_of(service, request->client);

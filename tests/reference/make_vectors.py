@@ -27,6 +27,9 @@ buffers.txt     error buffers: values NAME VALUES, then for each storage stored 
                 damaged STORAGE COUNT BYTES, then accepted or refused;
                 step STORAGE DECAY BETA, then buffer, change, total, left, after;
                 give-back STORAGE MODEL CONTAINER, then buffer, after
+training.txt    network SPEC, weights VALUES, then examples: example LABEL, inputs VALUES,
+                expected LOSS CLASS;
+                batches SEED ROUND CLIENT EXAMPLES BATCH-SIZE, then for each step its examples
 """
 
 import os
@@ -37,6 +40,7 @@ import vector_codecs
 import vector_manifests
 import vector_models
 import vector_payloads
+import vector_training
 
 FILES = {
     "codecs.txt": vector_codecs.codec_cases,
@@ -48,6 +52,7 @@ FILES = {
     "manifests.txt": vector_manifests.cases,
     "buffers.txt": vector_buffers.cases,
     "specs.txt": vector_models.spec_cases,
+    "training.txt": vector_training.cases,
 }
 
 

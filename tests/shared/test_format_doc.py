@@ -75,6 +75,15 @@ class Format(unittest.TestCase):
                 else:
                     self.assertEqual(parameter["range"], plain(span.split(", ", 1)[1]), where)
 
+    def test_the_number_of_every_ternary_coder(self):
+        header = (SOURCE / "shared" / "codec" / "codec.h").read_text(encoding="utf-8")
+        enum = re.search(r"enum tern_coder \{(.*?)\}", header, re.DOTALL).group(1)
+        names = [name.lower().replace("_", "-") for name in re.findall(r"TERN_CODER_(\w+)", enum)]
+        sentence = re.search(r"given to another coder: ([^.]*)\.", self.text).group(1)
+        documented = [(int(number), name) for number, name in
+                      re.findall(r"(\d+) `([^`]+)`", sentence)]
+        self.assertEqual(list(enumerate(names[:names.index("auto")])), documented)
+
     def test_every_mode(self):
         header = (SOURCE / "shared" / "codec" / "modes.h").read_text(encoding="utf-8")
         modes = dict((int(byte, 16), name.lower().replace("_", "-")) for name, byte in

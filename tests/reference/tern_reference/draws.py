@@ -32,6 +32,14 @@ def uniform(draw):
     return (draw >> 8) / 2**24
 
 
+def below(draws, bound):
+    """Uniform in [0, bound), of a stream."""
+    for draw in draws:
+        if draw * bound % 2**32 >= (2**32 - bound) % bound:
+            return draw * bound >> 32
+    raise AssertionError("a stream has no end")
+
+
 def of_codec(context):
     """The draws of a segment's values, one for each, in order of their index: from draw
     segment * 2^34 on, which is block segment * 2^32."""

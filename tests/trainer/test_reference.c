@@ -1,0 +1,177 @@
+// The built-in models and their batches against tests/vectors/training.txt, which tests/reference
+// made from docs/FORMAT.md alone.
+#include "shared/vectors.h"
+#include "trainer/support.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define EXAMPLES_MAX 16
+
+static struct vectors v;
+
+// --- Models
+
+// One example with the shape that the spec names first: F, or HxWxD.
+static struct tern_dataset dataset_of(const char *spec, const struct tern_model *model,
+                                      const float *inputs, const uint16_t *label)
+{
+    char *at = strchr(spec, ':') + 1;
+    const uint32_t first = (uint32_t)strtoul(at, &at, 10);
+    struct tern_dataset data = {.count = 1,
+                                .height = 1,
+                                .width = first,
+                                .channels = 1,
+                                .class_count = model->tensors[model->tensor_count - 1].dims[0],
+                                .values = inputs,
+                                .labels = label};
+    if (*at == 'x') {
+        data.height = first;
+        data.width = (uint32_t)strtoul(at + 1, &at, 10);
+        data.channels = (uint32_t)strtoul(at + 1, &at, 10);
+    }
+    data.feature_count = data.height * data.width * data.channels;
+    return data;
+}
+
+static void check_example(const char *spec, const float *weights, const float *inputs,
+                          uint16_t label, float loss, uint16_t answer)
+{
+    struct tern_model model;
+    struct setup setup;
+    struct tern_evaluate_result result;
+    assert_int_equal(tern_model_from_spec(&model, spec), TERN_OK);
+    const struct tern_dataset data = dataset_of(spec, &model, inputs, &label);
+    setup_make(&setup, spec, tern_view_all(&data), tern_view_all(&data), 1);
+    assert_int_equal(setup.trainer.evaluate(setup.trainer.ctx, weights, setup.model.count, &result),
+                     TERN_OK);
+    assert_float_equal(result.loss, loss, 2e-6F * (1 + loss));
+    assert_true(result.accuracy == (answer == label ? 1.0F : 0.0F));
+    setup_free(&setup);
+}
+
+static void models_compute_what_is_documented(void **state)
+{
+    (void)state;
+    static float weights[VECTOR_VALUES_MAX];
+    static float inputs[VECTOR_VALUES_MAX];
+    char spec[64] = "";
+    uint16_t label = 0;
+    unsigned examples = 0;
+    vectors_open(&v, "training.txt");
+    while (vectors_next(&v)) {
+        if (strcmp(v.key, "network") == 0) {
+            snprintf(spec, sizeof spec, "%s", vectors_word(&v));
+        } else if (strcmp(v.key, "weights") == 0) {
+            vectors_floats(&v, weights);
+        } else if (strcmp(v.key, "example") == 0) {
+            label = (uint16_t)vectors_number(&v);
+        } else if (strcmp(v.key, "inputs") == 0) {
+            vectors_floats(&v, inputs);
+        } else if (strcmp(v.key, "expected") == 0) {
+            const float loss = strtof(vectors_word(&v), NULL);
+            check_example(spec, weights, inputs, label, loss, (uint16_t)vectors_number(&v));
+            examples++;
+        }
+    }
+    assert_int_equal(examples, 16);
+}
+
+// --- Batches
+
+// Softmax regression in which example i alone has feature i, so that a step moves the weights of
+// its batch's examples and no others.
+struct told_apart {
+    uint32_t count;
+    float features[EXAMPLES_MAX * EXAMPLES_MAX];
+    uint16_t labels[EXAMPLES_MAX];
+    struct tern_dataset data;
+    struct tern_train_task task;
+    char spec[32];
+};
+
+static void tell_apart(struct told_apart *apart)
+{
+    memset(apart, 0, sizeof *apart);
+    apart->task = (struct tern_train_task){.learning_rate = 0.01F};
+    apart->task.seed = strtoull(vectors_word(&v), NULL, 10);
+    apart->task.round = vectors_number(&v);
+    // Streams are named by the lower half of an id.
+    apart->task.client = (uint32_t)strtoull(vectors_word(&v), NULL, 10);
+    apart->count = vectors_number(&v);
+    apart->task.batch_size = vectors_number(&v);
+    assert_in_range(apart->count, 1, EXAMPLES_MAX);
+    for (uint32_t i = 0; i < apart->count; i++) {
+        apart->features[i * apart->count + i] = 1.0F;
+    }
+    apart->data = (struct tern_dataset){.count = apart->count,
+                                        .feature_count = apart->count,
+                                        .class_count = 2,
+                                        .height = 1,
+                                        .width = apart->count,
+                                        .channels = 1,
+                                        .values = apart->features,
+                                        .labels = apart->labels};
+    snprintf(apart->spec, sizeof apart->spec, "softmax:%u-2", apart->count);
+}
+
+// The first class's weight of each example after that many steps; without any, as they began.
+static void weights_after(struct told_apart *apart, uint32_t steps, float *weights)
+{
+    struct setup setup;
+    struct tern_train_result result;
+    setup_make(&setup, apart->spec, tern_view_all(&apart->data), tern_view_all(&apart->data), 4);
+    const float *trained = setup.base;
+    if (steps > 0) {
+        apart->task.local_steps = steps;
+        trained = setup_train(&setup, &apart->task, setup.base, &result);
+    }
+    memcpy(weights, trained + setup.model.tensors[0].offset, apart->count * sizeof *weights);
+    setup_free(&setup);
+}
+
+static void check_step(struct told_apart *apart, uint32_t step)
+{
+    float before[EXAMPLES_MAX];
+    float after[EXAMPLES_MAX];
+    bool moves[EXAMPLES_MAX] = {false};
+    while (*v.rest != '\0') {
+        moves[vectors_number(&v)] = true;
+    }
+    weights_after(apart, step - 1, before);
+    weights_after(apart, step, after);
+    for (uint32_t i = 0; i < apart->count; i++) {
+        assert_int_equal(before[i] != after[i], moves[i]);
+    }
+}
+
+static void batches_are_drawn_as_documented(void **state)
+{
+    (void)state;
+    struct told_apart apart;
+    uint32_t step = 0;
+    unsigned steps = 0;
+    vectors_open(&v, "training.txt");
+    while (vectors_next(&v)) {
+        if (strcmp(v.key, "batches") == 0) {
+            tell_apart(&apart);
+            step = 0;
+        } else if (strcmp(v.key, "step") == 0) {
+            check_step(&apart, ++step);
+            steps++;
+        }
+    }
+    assert_int_equal(steps, 54);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(models_compute_what_is_documented),
+        cmocka_unit_test(batches_are_drawn_as_documented),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
