@@ -30,7 +30,6 @@ held against. And where the defaults do not do:
 import argparse
 import json
 
-from comparison.picture import picture
 from comparison.plan import Plan, has_section
 from comparison.rows import load
 from comparison.tables import markdown_table, text_table
@@ -65,7 +64,8 @@ def main():
         print("\nnot run, or not with every seed: " + ", ".join(missing))
     write(options.json, json.dumps([row for _, rows in groups for row in rows], indent=1) + "\n")
     write(options.markdown, markdown_table(plan, groups))
-    if groups:
+    if groups and options.svg:
+        from comparison.picture import picture  # needs matplotlib, which the tables do without
         write(options.svg, picture(plan, groups))
 
 

@@ -266,6 +266,7 @@ run_planned() { # CONFIG RESULTS_DIR ONLY SETS_ARRAY_NAME
 
 verb_experiment() {
     local config='' keep='' only='' json='' single=yes planned=yes fleet=() overrides=() table=()
+    local groups=(build)
     while [ $# -gt 0 ]; do
         case $1 in
         --data-dir | --json | --baseline | --set | --keep | --only | --markdown | --svg)
@@ -280,6 +281,7 @@ verb_experiment() {
                     usage_error "experiment: $1 $2: there is no folder '$(dirname -- "$2")'"
                 [ "$1" != --json ] || json=$2
                 [ "$1" = --json ] || single=no
+                [ "$1" != --svg ] || groups+=(picture)
                 table+=("$1" "$2")
                 ;;
             --baseline) fleet+=(--baseline "$2") planned=no ;;
@@ -305,14 +307,14 @@ verb_experiment() {
     elif [ "$single" = no ]; then
         usage_error "experiment: --only, --markdown and --svg are for a file with [experiment]"
     fi
-    verb_setup build
+    verb_setup "${groups[@]}"
     build_variant release tern-aggregator tern-fleet
     if plans_runs "$config"; then
         local results=${keep:-$TERN_BUILD/experiments/$(basename "$config" .ini)}
         mkdir -p -- "$results"
         begin_experiment
         run_planned "$config" "$results" "$only" overrides
-        python3 -B "$TERN_ROOT/lab/compare.py" table "$config" "$results" "${table[@]}"
+        "$(debian_python)" -B "$TERN_ROOT/lab/compare.py" table "$config" "$results" "${table[@]}"
         return
     fi
     begin_experiment "$keep"

@@ -6,7 +6,7 @@ usage: ./tern setup [GROUP...]
 
 Installs the Debian packages that are missing, with apt-get (through sudo when you are not root),
 and says which and why. Does nothing, offline, when all are there. Groups: build, test, lint,
-fresh; without one: build and test. The packages and what each is for: configs/packages.txt
+picture, fresh; without one: build and test. The packages and what each is for: configs/packages.txt
 END
 }
 
@@ -31,6 +31,15 @@ missing_of() { # PACKAGE...
 why_of() { # PACKAGE
     awk -v package="$1" '$2 == package { $1 = $2 = ""; sub(/^ +/, ""); print }' \
         "$TERN_ROOT/configs/packages.txt"
+}
+
+# The python3 that Debian's python3-... packages are for, whatever PATH has before it.
+debian_python() {
+    if [ -x /usr/bin/python3 ]; then
+        echo /usr/bin/python3
+    else
+        echo python3
+    fi
 }
 
 as_root() {

@@ -155,7 +155,11 @@ class Rows(unittest.TestCase):
         self.assertAlmostEqual(groups[0][1][1]["points_to_reference"], -10)
         text = tables.text_table(plan_, groups)
         self.assertEqual([line.split()[0] for line in text.splitlines()[-2:]], ["b", "d"])
-        self.assertIn("<polyline", picture.picture(plan_, groups))
+        drawn = picture.picture(plan_, groups)
+        self.assertEqual(picture.picture(plan_, groups), drawn)
+        for number, row in enumerate((row for _, rows_ in groups for row in rows_), 1):
+            self.assertIn("%d  %s  (%.4f, " % (number, row["label"], row["accuracy"]), drawn)
+        self.assertEqual(drawn.count("stroke-dasharray"), 1)
 
     def test_every_column_has_its_headings_and_cells(self):
         plan_ = self.plan("targets = 0.5", "columns = " + " ".join(plan.COLUMNS), "run = a",
