@@ -38,12 +38,14 @@ cross_toolchain() { # ARCH
         "-DTERN_SYSROOT=$(cross_dir "$1")/sysroot"
 }
 
-# The libraries that Tern is built with are those of configs/packages.txt.
+# The libraries that Tern is built with are those of configs/packages.txt, which are installed here.
 cross_sysroot() { # ARCH
-    local dir packages
+    local dir names packages
     cross_is_native "$1" && return 0
     dir=$(cross_dir "$1")
-    mapfile -t packages < <(packages_of build | grep -e '-dev$' | sort)
+    # shellcheck disable=SC2046
+    names=$(installed_of $(packages_of build | grep -e '-dev$' | sort)) || exit 1
+    mapfile -t packages <<<"$names"
     archive_unpack "$dir" "$1" "$dir/sysroot" "${packages[@]}"
 }
 

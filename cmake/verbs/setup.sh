@@ -10,6 +10,7 @@ picture, fresh; without one: build and test. The packages and what each is for: 
 END
 }
 
+# What rows name as package: one, or alternatives as "libllhttp-dev|libhttp-parser-dev".
 packages_of() { # GROUP...
     local group
     for group in "$@"; do
@@ -17,18 +18,46 @@ packages_of() { # GROUP...
     done
 }
 
-# Prints those of the given packages that are not installed.
-missing_of() { # PACKAGE...
-    local package
-    for package in "$@"; do
-        case $(dpkg-query -W -f '${Status}' "$package" 2>/dev/null) in
-        *"ok installed") ;;
-        *) printf '%s\n' "$package" ;;
-        esac
+# The first of the alternatives that apt has, for releases of Debian that name things differently.
+available_of() { # PACKAGES...
+    local packages package
+    for packages in "$@"; do
+        for package in ${packages//|/ }; do
+            if [ -n "$(apt-cache policy "$package" 2>/dev/null | awk '/Candidate: [^(]/')" ]; then
+                printf '%s\n' "$package"
+                continue 2
+            fi
+        done
+        fail "apt on this machine has no package $packages"
     done
 }
 
-why_of() { # PACKAGE
+is_installed() { # PACKAGE
+    case $(dpkg-query -W -f '${Status}' "$1" 2>/dev/null || true) in
+    *"ok installed") ;;
+    *) return 1 ;;
+    esac
+}
+
+# The first of the alternatives that is installed.
+installed_of() { # PACKAGES...
+    local packages package
+    for packages in "$@"; do
+        for package in ${packages//|/ }; do
+            ! is_installed "$package" || printf '%s\n' "$package"
+        done | head -n 1
+    done
+}
+
+# Prints those of the given packages that are not installed, under no alternative name either.
+missing_of() { # PACKAGES...
+    local packages
+    for packages in "$@"; do
+        [ -n "$(installed_of "$packages")" ] || printf '%s\n' "$packages"
+    done
+}
+
+why_of() { # PACKAGES
     awk -v package="$1" '$2 == package { $1 = $2 = ""; sub(/^ +/, ""); print }' \
         "$TERN_ROOT/configs/packages.txt"
 }
@@ -53,7 +82,7 @@ as_root() {
 }
 
 verb_setup() { # GROUP...
-    local groups=("$@") missing package
+    local groups=("$@") missing package chosen
     [ -z "${TERN_SKIP_BUILD:-}" ] || return 0
     [ ${#groups[@]} -gt 0 ] || groups=(build test)
     for package in "${groups[@]}"; do
@@ -71,6 +100,8 @@ verb_setup() { # GROUP...
         printf '   %-22s %s\n' "$package" "$(why_of "$package")"
     done
     as_root apt-get -q update || fail "apt-get update failed: is there a network, are the sources right?"
+    chosen=$(available_of "${missing[@]}") || exit 1
+    mapfile -t missing <<<"$chosen"
     as_root apt-get -q install -y --no-install-recommends "${missing[@]}" ||
         fail "apt-get could not install: ${missing[*]}"
 }
