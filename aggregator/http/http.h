@@ -1,6 +1,6 @@
 // The listener: HTTP/1.1 over TLS (mbedTLS) or, for the admin side, over plain TCP on loopback or a
 // unix socket; libuv loops, one thread each, sharing the port by SO_REUSEPORT. It knows limits and
-// metering, not rounds. Only aggregator/http knows libuv, http_parser and mbedTLS.
+// metering, not rounds. Only aggregator/http knows libuv, HTTP and mbedTLS.
 //
 // Threads: tern_http_reply() and tern_http_exchange_* are safe from any thread; the callbacks run
 // on a loop's thread, must not block, and must be reentrant (one loop per core).

@@ -1,9 +1,9 @@
-// http_parser runs until one of two pauses: after the headers, where the request is judged, and
-// after the message. Everything between belongs to tern_reader_feed(), so that a push parser reads
-// like straight code.
+// The parser runs until one of two stops: after the headers, where the request is judged, and after
+// the message. Everything between belongs to tern_reader_feed(), so that a push parser reads like
+// straight code.
 #include "http/request_reader.h"
+#include "http/parser/parser.h"
 #include <ctype.h>
-#include <http_parser.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -18,13 +18,12 @@ enum field { FIELD_OTHER, FIELD_AUTHORIZATION, FIELD_RANGE, FIELD_EXPECT };
 
 struct tern_request_reader {
     struct tern_reader_config config;
-    http_parser parser;
+    struct tern_parser *parser;
     struct tern_http_request request;
     uint64_t content_length;
     uint32_t body_limit; // of this request, at most config.body_bytes
     int status;          // 0 until refused
     bool head_done;
-    bool complete;
     bool keeps_alive;
     bool discards;
     bool expects; // "Expect: 100-continue" and no body byte yet
@@ -165,10 +164,10 @@ static void begin_value(struct tern_request_reader *reader)
     reader->authorization = reader->text + reader->text_len;
 }
 
-// --- http_parser's callbacks -----------------------------------------------------------------
+// --- The parser's events ---------------------------------------------------------------------
 
 // Debian builds http_parser in its lenient mode, which lets white space into names and targets; a
-// proxy before us could understand such a request in another way.
+// proxy before us could understand such a request in another way. llhttp lets none in.
 static void refuse_blanks(struct tern_request_reader *reader, const char *at, size_t len)
 {
     for (size_t i = 0; i < len; i++) {
@@ -179,18 +178,17 @@ static void refuse_blanks(struct tern_request_reader *reader, const char *at, si
     }
 }
 
-static int on_url(http_parser *parser, const char *at, size_t len)
+static void on_target(void *ctx, const char *at, size_t len)
 {
-    refuse_blanks(parser->data, at, len);
-    text_append(parser->data, at, len);
-    return 0;
+    refuse_blanks(ctx, at, len);
+    text_append(ctx, at, len);
 }
 
-static int on_header_field(http_parser *parser, const char *at, size_t len)
+static void on_name(void *ctx, const char *at, size_t len)
 {
-    struct tern_request_reader *reader = parser->data;
+    struct tern_request_reader *reader = ctx;
     if (reader->head_done) {
-        return 0; // a trailer
+        return; // a trailer
     }
     end_target(reader);
     end_header(reader);
@@ -198,36 +196,24 @@ static int on_header_field(http_parser *parser, const char *at, size_t len)
     size_t room = sizeof reader->name - reader->name_len;
     memcpy(reader->name + reader->name_len, at, len < room ? len : room);
     reader->name_len += len < room ? len : room;
-    return 0;
 }
 
-static int on_header_value(http_parser *parser, const char *at, size_t len)
+static void on_value(void *ctx, const char *at, size_t len)
 {
-    struct tern_request_reader *reader = parser->data;
+    struct tern_request_reader *reader = ctx;
     if (reader->head_done) {
-        return 0;
+        return;
     }
     if (!reader->in_value) {
         begin_value(reader);
     }
     if (reader->field == FIELD_AUTHORIZATION) {
         text_append(reader, at, len);
-        return 0;
+        return;
     }
     size_t room = sizeof reader->value - reader->value_len;
     memcpy(reader->value + reader->value_len, at, len < room ? len : room);
     reader->value_len += len < room ? len : room;
-    return 0;
-}
-
-static int on_headers_complete(http_parser *parser)
-{
-    struct tern_request_reader *reader = parser->data;
-    end_target(reader);
-    end_header(reader);
-    reader->head_done = true;
-    http_parser_pause(parser, 1);
-    return 0;
 }
 
 // Makes room for need bytes. The announced length only ever lowers what is taken.
@@ -250,43 +236,33 @@ static bool grow_body(struct tern_request_reader *reader, size_t need)
     return true;
 }
 
-static int on_body(http_parser *parser, const char *at, size_t len)
+static bool on_body(void *ctx, const char *at, size_t len)
 {
-    struct tern_request_reader *reader = parser->data;
+    struct tern_request_reader *reader = ctx;
     reader->expects = false;
     if (reader->discards) {
-        return 0;
+        return true;
     }
     size_t have = reader->request.body_len;
     if (len > reader->body_limit - have) {
         object(reader, 413);
-        return 1;
+        return false;
     }
     if (!grow_body(reader, have + len)) {
         object(reader, 503);
-        return 1;
+        return false;
     }
     memcpy(reader->body + have, at, len);
     reader->request.body = reader->body;
     reader->request.body_len = have + len;
-    return 0;
+    return true;
 }
 
-static int on_message_complete(http_parser *parser)
-{
-    struct tern_request_reader *reader = parser->data;
-    reader->complete = true;
-    http_parser_pause(parser, 1);
-    return 0;
-}
-
-static const http_parser_settings SETTINGS = {
-    .on_url = on_url,
-    .on_header_field = on_header_field,
-    .on_header_value = on_header_value,
-    .on_headers_complete = on_headers_complete,
-    .on_body = on_body,
-    .on_message_complete = on_message_complete,
+static const struct tern_parser_events EVENTS = {
+    .target = on_target,
+    .name = on_name,
+    .value = on_value,
+    .body = on_body,
 };
 
 // --- Judging ---------------------------------------------------------------------------------
@@ -326,38 +302,34 @@ static const char *cut_query(char *path)
     return end + 1;
 }
 
+// The path of "http://host/path", NULL when there is none.
+static char *path_behind_host(char *target)
+{
+    char *host = strstr(target, "://");
+    char *end = host != NULL ? host + 3 + strcspn(host + 3, "/?#") : NULL;
+    return end != NULL && *end == '/' ? end : NULL;
+}
+
 // The path and query of the target "/a?b", of "http://host/a?b", or "*".
 static void cut_path(struct tern_request_reader *reader)
 {
     char *path = reader->text;
-    struct http_parser_url url;
-    http_parser_url_init(&url);
     if (*path != '/' && *path != '*') {
-        bool parsed = http_parser_parse_url(path, strlen(path), 0, &url) == 0;
-        bool found = parsed && (url.field_set & (1u << UF_PATH)) != 0;
-        path = found ? path + url.field_data[UF_PATH].off : NULL;
+        path = path_behind_host(path);
     }
     reader->request.query = path != NULL ? cut_query(path) : "";
     reader->request.path = path != NULL ? path : "/";
 }
 
-static uint64_t announced_length(const http_parser *parser)
-{
-    if ((parser->flags & F_CHUNKED) != 0) {
-        return UINT64_MAX;
-    }
-    return (parser->flags & F_CONTENTLENGTH) != 0 ? parser->content_length : 0;
-}
-
-static int judge_status(struct tern_request_reader *reader)
+static int judge_status(struct tern_request_reader *reader, const struct tern_parser_head *head)
 {
     if (reader->status != 0) {
         return reader->status;
     }
-    if (reader->parser.http_major != 1) {
+    if (head->major != 1) {
         return 505;
     }
-    if (reader->parser.method == HTTP_CONNECT) {
+    if (head->connects) {
         return 405;
     }
     uint64_t length = reader->content_length;
@@ -376,33 +348,22 @@ static int judge_status(struct tern_request_reader *reader)
 // on its connection; not so when the peer waits for "100 Continue", which might send it or not.
 static enum tern_result judge(struct tern_request_reader *reader)
 {
-    http_parser *parser = &reader->parser;
-    parser->upgrade = 0; // other protocols are never spoken; the request is answered as it stands
-    reader->request.method = http_method_str((enum http_method)parser->method);
-    reader->content_length = announced_length(parser);
-    reader->keeps_alive = parser->http_minor >= 1 && http_should_keep_alive(parser) != 0;
-    reader->expects = reader->expects && parser->http_minor >= 1 && reader->content_length > 0;
+    const struct tern_parser_head head = tern_parser_head(reader->parser);
+    end_target(reader);
+    end_header(reader);
+    reader->head_done = true;
+    reader->request.method = head.method;
+    reader->content_length = head.content_length;
+    reader->keeps_alive = head.minor >= 1 && head.keeps_alive;
+    reader->expects = reader->expects && head.minor >= 1 && reader->content_length > 0;
     cut_path(reader);
-    int status = judge_status(reader);
+    int status = judge_status(reader, &head);
     if (status == 0) {
         return TERN_OK;
     }
-    reader->discards = status != 400 && status != 505 && parser->method != HTTP_CONNECT &&
-                       reader->keeps_alive && !reader->expects &&
-                       reader->content_length <= DISCARD_MAX;
+    reader->discards = status != 400 && status != 505 && !head.connects && reader->keeps_alive &&
+                       !reader->expects && reader->content_length <= DISCARD_MAX;
     return refuse(reader, status);
-}
-
-static int status_of_error(const struct tern_request_reader *reader)
-{
-    switch ((int)HTTP_PARSER_ERRNO(&reader->parser)) {
-    case HPE_CB_body: // on_body said why
-        return reader->status;
-    case HPE_HEADER_OVERFLOW: // trailers, or a limit above the parser's own
-        return 431;
-    default:
-        return 400;
-    }
 }
 
 // --- Public ----------------------------------------------------------------------------------
@@ -423,57 +384,73 @@ struct tern_request_reader *tern_reader_new(const struct tern_reader_config *con
     reader->request.peer = config->peer;
     reader->request.psk_client = config->psk_client;
     reader->request.address = config->address;
-    http_parser_init(&reader->parser, HTTP_REQUEST);
-    reader->parser.data = reader;
+    reader->parser = tern_parser_new(&EVENTS, reader);
+    if (reader->parser == NULL) {
+        free(reader);
+        return NULL;
+    }
     return reader;
 }
 
 void tern_reader_free(struct tern_request_reader *reader)
 {
     if (reader != NULL) {
+        tern_parser_free(reader->parser);
         free(reader->body);
         free(reader);
     }
 }
 
 // One run of the parser: never past the header limit while the headers last.
-static size_t run(struct tern_request_reader *reader, const uint8_t *data, size_t len)
+static enum tern_parser_stop run(struct tern_request_reader *reader, const uint8_t *data,
+                                 size_t len, size_t *used)
 {
     bool head = !reader->head_done;
     size_t room = reader->config.header_bytes - reader->head_len;
     size_t part = head && len > room ? room : len;
-    size_t used = http_parser_execute(&reader->parser, &SETTINGS, (const char *)data, part);
-    if (head) {
-        reader->head_len += (uint32_t)used;
+    size_t taken = 0;
+    enum tern_parser_stop stop = tern_parser_run(reader->parser, (const char *)data, part, &taken);
+    reader->head_len += head ? (uint32_t)taken : 0;
+    *used += taken;
+    return stop;
+}
+
+static enum tern_result after(struct tern_request_reader *reader, enum tern_parser_stop stop)
+{
+    switch (stop) {
+    case TERN_PARSER_AGAIN:
+        return TERN_AGAIN;
+    case TERN_PARSER_HEAD: {
+        const enum tern_result result = judge(reader);
+        return result == TERN_OK ? TERN_AGAIN : result;
     }
-    return used;
+    case TERN_PARSER_COMPLETE:
+        return TERN_OK;
+    case TERN_PARSER_UNWANTED: // on_body said why
+        reader->discards = false;
+        return refuse(reader, reader->status);
+    case TERN_PARSER_TOO_LONG:
+        reader->discards = false;
+        return refuse(reader, 431);
+    case TERN_PARSER_MALFORMED:
+    default:
+        reader->discards = false;
+        return refuse(reader, 400);
+    }
 }
 
 enum tern_result tern_reader_feed(struct tern_request_reader *reader, const uint8_t *data,
                                   size_t len, size_t *used)
 {
+    enum tern_result result = TERN_AGAIN;
     *used = 0;
-    while (*used < len) {
+    while (result == TERN_AGAIN && *used < len) {
         if (!reader->head_done && reader->head_len == reader->config.header_bytes) {
             return refuse(reader, reader->target_done ? 431 : 414);
         }
-        bool head = !reader->head_done;
-        *used += run(reader, data + *used, len - *used);
-        enum http_errno error = HTTP_PARSER_ERRNO(&reader->parser);
-        if (error != HPE_OK && error != HPE_PAUSED) {
-            int status = status_of_error(reader);
-            reader->discards = false;
-            return refuse(reader, status);
-        }
-        http_parser_pause(&reader->parser, 0);
-        if (reader->complete) {
-            return TERN_OK;
-        }
-        if (head && reader->head_done) {
-            TERN_TRY(judge(reader));
-        }
+        result = after(reader, run(reader, data + *used, len - *used, used));
     }
-    return TERN_AGAIN;
+    return result;
 }
 
 int tern_reader_status(const struct tern_request_reader *reader)

@@ -1,6 +1,6 @@
 // Bytes to one HTTP/1.x request, incrementally. One reader reads one request and is then freed, so
-// an idle connection holds none. request_reader.c is the only file that knows http_parser; it knows
-// neither sockets nor TLS, so that a fuzzer can drive it. Not thread-safe; one owner at a time.
+// an idle connection holds none. It knows neither sockets nor TLS, so that a fuzzer can drive it.
+// Not thread-safe; one owner at a time.
 #ifndef TERN_HTTP_REQUEST_READER_H
 #define TERN_HTTP_REQUEST_READER_H
 
