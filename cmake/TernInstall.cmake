@@ -11,6 +11,10 @@ set_target_properties(tern_client_core PROPERTIES OUTPUT_NAME tern_client)
 # The pkg-config file for a prefix, with the options of install() that follow. Paths are relative to
 # the prefix; output is where the file is made.
 function(tern_install_pkgconfig prefix libdir includedir output)
+  set(nanopb_cflags)
+  if(NOT NANOPB_INCLUDE_DIR IN_LIST CMAKE_C_IMPLICIT_INCLUDE_DIRECTORIES)
+    string(REGEX REPLACE "^${CMAKE_SYSROOT}" " -I" nanopb_cflags ${NANOPB_INCLUDE_DIR})
+  endif()
   configure_file(${CMAKE_SOURCE_DIR}/cmake/tern.pc.in ${output} @ONLY)
   install(FILES ${output} DESTINATION ${libdir}/pkgconfig ${ARGN})
 endfunction()

@@ -39,6 +39,6 @@ cd "$scratch/usr/include/tern"
 for header in $(find . -name '*.h'); do
     # shellcheck disable=SC2086
     printf '#include "%s"\n' "$header" |
-        "$compiler" -std=c11 -fsyntax-only -I. -x c - ||
+        "$compiler" -std=c11 -fsyntax-only -I. $(pkg-config --cflags tern) -x c - ||
         { echo "$header does not stand on its own" >&2; exit 1; }
 done

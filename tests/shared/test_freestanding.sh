@@ -2,17 +2,18 @@
 # Compiles each source of libtern, that is all of shared/ but cli and hosted, as a board would,
 # without a C library, and checks that it needs nothing but nanopb and what nanopb itself needs:
 # string.h.
-#   test_freestanding.sh CC SHARED_DIR GENERATED_DIR
+#   test_freestanding.sh CC SHARED_DIR GENERATED_DIR NANOPB_DIR
 set -eu
 cc=$1
 shared=$2
 generated=$3
+nanopb=$4
 work=$(mktemp -d "${TMPDIR:-/tmp}/tern-freestanding.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 
 compile() {
     "$cc" -std=gnu11 -O2 -ffreestanding -fno-pic -ffp-contract=off -Wall -Werror \
-        -I"$shared" -isystem "$generated" -c "$1" -o "$work/$2.o"
+        -I"$shared" -isystem "$generated" -I"$nanopb" -c "$1" -o "$work/$2.o"
 }
 
 find "$shared" \( -path "$shared/cli" -o -path "$shared/hosted" \) -prune -o -name '*.c' -print \
