@@ -17,7 +17,7 @@
 #define TRAINER_SIZE (VALUES_MAX * 8 + EXAMPLES_MAX * 4 + BATCH_MAX * 400 + 1024)
 #define PLATFORM_MAX 64
 
-// Of the flash store, in the order of enum tern_record: identity, replica, upload, settled, meter.
+// Of the flash store, by enum tern_record: identity, replica, upload, settled, meter.
 // Those that change every round have room for several copies, so that blocks are erased less often;
 // with blocks of 4 KiB it is 64 KiB in all.
 static const uint32_t record_sizes[TERN_RECORD_COUNT] = {

@@ -6,6 +6,16 @@
 #define MAGIC 0x31534654u // "TFS1"
 #define CHUNK TERN_FLASH_UNIT_MAX
 
+// The slots in their order on the chip. What grows with the model comes last, so that a program for
+// a larger model still finds who the device is and what it has spent of its month.
+static const uint8_t layout[TERN_RECORD_COUNT] = {
+    TERN_RECORD_IDENTITY, TERN_RECORD_SETTLED, TERN_RECORD_METER,
+    TERN_RECORD_REPLICA,  TERN_RECORD_UPLOAD,
+#if TERN_MANIFESTS
+    TERN_RECORD_MODEL,
+#endif
+};
+
 // What precedes each copy of a record. It stays on the device that wrote it, so its byte order is
 // the device's.
 struct header {
@@ -268,13 +278,13 @@ enum tern_result tern_flash_store_open(struct tern_flash_store *store,
     }
     store->flash = flash;
     for (int i = 0; i < TERN_RECORD_COUNT; i++) {
-        struct tern_flash_record *record = &store->records[i];
+        struct tern_flash_record *record = &store->records[layout[i]];
+        const uint32_t most = sizes[layout[i]];
         const uint32_t left = flash->size - start;
-        if (sizes[i] > left / 2 ||
-            round_up(copy_size(flash, sizes[i]), flash->block_size) > left / 2) {
+        const uint32_t size = round_up(copy_size(flash, most), flash->block_size);
+        if (most > left / 2 || size > left / 2) {
             return TERN_ERR_NO_SPACE;
         }
-        const uint32_t size = round_up(copy_size(flash, sizes[i]), flash->block_size);
         // Until a copy is found, the first slot counts as full.
         *record = (struct tern_flash_record){start, size, start, start + size, 0, 0, 0, 0};
         TERN_TRY(look_through(flash, start, record));

@@ -30,9 +30,10 @@ struct tern_flash_store {
     struct tern_flash_record records[TERN_RECORD_COUNT];
 };
 
-// Looks through the region for whole records. sizes: the most bytes that each record may hold; the
-// slots are laid out in this order, so changing a size moves what lies behind it. A larger size is
-// erased less often.
+// Looks through the region for whole records. sizes: the most bytes that each record may hold, by
+// enum tern_record. A size that takes more blocks than before moves what lies behind it, which is
+// then not found; replica and upload, which grow with the model, lie behind the others. A larger
+// size is erased less often.
 // TERN_ERR_NO_SPACE  the region is smaller than the slots
 // TERN_ERR_ARGUMENT  program_size is above TERN_FLASH_UNIT_MAX or no power of two
 // TERN_ERR_IO

@@ -285,6 +285,22 @@ static void what_does_not_fit_is_refused(void **state)
     assert_int_equal(tern_flash_store_open(&store, &flash.port, huge), TERN_ERR_NO_SPACE);
 }
 
+// As after an update of the firmware, to one for a larger model.
+static void a_larger_model_loses_neither_identity_nor_meter(void **state)
+{
+    (void)state;
+    uint32_t larger[TERN_RECORD_COUNT];
+    memcpy(larger, sizes, sizeof larger);
+    larger[TERN_RECORD_REPLICA] *= 4;
+    larger[TERN_RECORD_UPLOAD] *= 2;
+    start(4, 0xff);
+    assert_int_equal(save_until_cut(1, SAVES), SAVES);
+    assert_int_equal(tern_flash_store_open(&store, &flash.port, larger), TERN_OK);
+    assert_true(holds(TERN_RECORD_IDENTITY, held[TERN_RECORD_IDENTITY]));
+    assert_true(holds(TERN_RECORD_SETTLED, held[TERN_RECORD_SETTLED]));
+    assert_true(holds(TERN_RECORD_METER, held[TERN_RECORD_METER]));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -298,6 +314,7 @@ int main(void)
         cmocka_unit_test(a_damaged_copy_hides_no_newer_one),
         cmocka_unit_test(a_chip_with_odd_units_is_refused),
         cmocka_unit_test(what_does_not_fit_is_refused),
+        cmocka_unit_test(a_larger_model_loses_neither_identity_nor_meter),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
