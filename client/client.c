@@ -157,6 +157,11 @@ const struct tern_meter *tern_client_meter_all(const struct tern_client *client)
     return &client->meter_all;
 }
 
+const struct tern_bytes *tern_client_meter_other(const struct tern_client *client)
+{
+    return client->meter_other;
+}
+
 const struct tern_client_budget *tern_client_budget(const struct tern_client *client)
 {
     return &client->budget;

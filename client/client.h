@@ -168,10 +168,8 @@ struct tern_client_identity {
     uint64_t model_seed;
     uint8_t model_hash[TERN_SHA256_SIZE];
     bool evaluator;
-#if TERN_MANIFESTS
     uint32_t manifest; // bytes that the model's manifest was said to have when it was enrolled, 0:
-                       // the spec gives the model, or an older record does not say
-#endif
+                       // the spec gives the model, or nobody said
 };
 
 enum tern_client_phase {
@@ -273,6 +271,7 @@ struct tern_client {
 
     // What it cost.
     struct tern_meter meter_all;
+    struct tern_bytes meter_other[TERN_DIRECTION_COUNT]; // by builds with more purposes than this
     struct tern_meter meter_round;
     bool round_done;   // the next exchange starts a new round's account
     bool month_closed; // something did not fit into the month's budget any more
@@ -380,6 +379,10 @@ const struct tern_client_identity *tern_client_identity(const struct tern_client
 // Bytes of the round in hand or just done, and of all time.
 const struct tern_meter *tern_client_meter_round(const struct tern_client *client);
 const struct tern_meter *tern_client_meter_all(const struct tern_client *client);
+
+// Up and down, of all time: what another build of this client counted for purposes that this one
+// does not have. Zero, but after a step back to an older version.
+const struct tern_bytes *tern_client_meter_other(const struct tern_client *client);
 const struct tern_client_budget *tern_client_budget(const struct tern_client *client);
 
 // The replica: id of TERN_SHA256_SIZE bytes, version, and its weights (workspace memory).

@@ -39,16 +39,6 @@ static bool builds(const struct tern_client *client, const char *spec, const uin
     return client->config.builds_model == NULL || client->config.builds_model(spec, hash);
 }
 
-static uint32_t manifest_of(const struct tern_client_identity *identity)
-{
-#if TERN_MANIFESTS
-    return identity->manifest;
-#else
-    (void)identity;
-    return 0;
-#endif
-}
-
 // Replaces the identity, in the store first.
 static enum tern_result take(struct tern_client *client,
                              const struct tern_client_identity *identity)
@@ -89,10 +79,8 @@ static enum tern_result adopt(struct tern_client *client)
         .client_id = reply.client_id,
         .model_seed = reply.model.seed,
         .evaluator = client->config.evaluator,
+        .manifest = reply.model.manifest,
     };
-#if TERN_MANIFESTS
-    identity.manifest = reply.model.manifest;
-#endif
     memcpy(identity.token, reply.token, sizeof identity.token);
     memcpy(identity.model_spec, reply.model.spec, sizeof identity.model_spec);
     memcpy(identity.model_hash, reply.model.hash.bytes, TERN_SHA256_SIZE);
@@ -128,7 +116,7 @@ enum tern_result tern_client_provision(struct tern_client *client,
         memchr(identity->model_spec, '\0', TERN_CLIENT_SPEC_MAX) == NULL) {
         return TERN_ERR_ARGUMENT;
     }
-    return builds(client, identity->model_spec, identity->model_hash, manifest_of(identity))
+    return builds(client, identity->model_spec, identity->model_hash, identity->manifest)
                ? take(client, identity)
                : TERN_ERR_MODEL_MISMATCH;
 }

@@ -1,6 +1,11 @@
 // The records of ports.h, byte by byte. All fields are little-endian; a record opens with its
 // format number, so that a later version can tell what it reads, and (but for identity and meter)
 // with the tag of the enrolment it belongs to. Checksums are the store's.
+//
+// A device's records outlive its program: no size in them follows from a list or limit of this
+// build. What varies is counted, numbers of enums are the protocol's or stand still (meter.h), and
+// of identity and meter, without which a device would have to enrol again or would forget what it
+// has spent, what a later build adds stands behind the rest and is passed over.
 #include "codec/kernels/kernels.h"
 #include "core.h"
 #include "util/bytes.h"
@@ -14,14 +19,73 @@
 #define FORMAT_METER 0x31544d54u    // "TMT1"
 
 #define OWNER_SIZE 8
-#define IDENTITY_SIZE (4 + 8 + 1 + TERN_CLIENT_TOKEN_MAX + TERN_CLIENT_SPEC_MAX + 8 + 32)
-// With the size of the model's manifest, if it has one.
-#define IDENTITY_MAX (IDENTITY_SIZE + (TERN_MANIFESTS ? 4 : 0))
-#define REPLICA_HEAD (4 + OWNER_SIZE + 4 + 32 + 4)
-#define UPLOAD_HEAD (4 + OWNER_SIZE + 7 * 4)
-#define SETTLED_SIZE (4 + OWNER_SIZE + 4 + 4)
-#define METER_COUNTERS (TERN_PURPOSE_COUNT * TERN_DIRECTION_COUNT * 4)
-#define METER_SIZE (4 + 4 + 8 * 4 + 8 * METER_COUNTERS)
+
+// Stands in a meter for all purposes that the build which wrote it did not know.
+#define PURPOSE_OTHER 0xffffffffu
+
+// Heads of the records as they lie in memory: fields of fixed widths, without padding.
+struct owned_head {
+    uint32_t format;
+    uint8_t tag[OWNER_SIZE];
+};
+
+struct identity_head {
+    uint32_t format;
+    uint32_t manifest;
+    uint64_t client_id;
+    uint64_t model_seed;
+    uint8_t model_hash[TERN_SHA256_SIZE];
+    uint8_t evaluator;
+    uint8_t token_len;
+    uint8_t spec_len;
+    uint8_t zero[5];
+};
+
+struct replica_head {
+    struct owned_head owned;
+    uint32_t version;
+    uint8_t replica[TERN_SHA256_SIZE];
+    uint32_t count;
+};
+
+struct upload_head {
+    struct owned_head owned;
+    uint32_t generation;
+    uint32_t sequence;
+    uint32_t round;
+    uint32_t len; // of the pending update
+    uint32_t count;
+    uint32_t storage;
+    uint32_t has_velocity;
+};
+
+struct settled_record {
+    struct owned_head owned;
+    uint32_t generation;
+    uint32_t sequence;
+};
+
+struct meter_head {
+    uint32_t format;
+    uint32_t month;
+    uint64_t month_counted;
+    uint64_t round_mean;
+    uint64_t update_mean;
+    uint64_t rounds;
+    uint32_t purposes; // entries that follow
+    uint32_t zero;
+};
+
+struct meter_entry {
+    uint32_t purpose;
+    uint32_t zero;
+    struct tern_bytes bytes[TERN_DIRECTION_COUNT];
+};
+
+_Static_assert(sizeof(struct identity_head) == 64 && sizeof(struct replica_head) == 52 &&
+                   sizeof(struct upload_head) == 40 && sizeof(struct settled_record) == 20 &&
+                   sizeof(struct meter_head) == 48 && sizeof(struct meter_entry) == 72,
+               "what is on flash has these sizes");
 
 // Names the enrolment: records of a former one are not used, because what its aggregator did with
 // a pending update cannot be known.
@@ -55,23 +119,22 @@ static enum tern_result save(const struct tern_client *client, enum tern_record 
     return store->save(store->ctx, record, parts, part_count);
 }
 
-// Writes what every owned record opens with; returns the bytes written.
-static size_t put_head(const struct tern_client *client, uint8_t *dst, uint32_t format)
+// What every owned record opens with.
+static struct owned_head owned(const struct tern_client *client, uint32_t format)
 {
-    tern_put_le32(dst, format);
-    owner_tag(client, dst + 4);
-    return 4 + OWNER_SIZE;
+    struct owned_head head = {.format = format};
+    owner_tag(client, head.tag);
+    return head;
 }
 
-static enum tern_result check_head(const struct tern_client *client, const uint8_t *src,
-                                   uint32_t format)
+static enum tern_result check_owned(const struct tern_client *client,
+                                    const struct owned_head *found, uint32_t format)
 {
-    uint8_t tag[OWNER_SIZE];
-    if (tern_get_le32(src) != format) {
+    const struct owned_head expected = owned(client, format);
+    if (found->format != format) {
         return TERN_ERR_CORRUPT;
     }
-    owner_tag(client, tag);
-    return memcmp(tag, src + 4, OWNER_SIZE) == 0 ? TERN_OK : TERN_ERR_STATE;
+    return memcmp(found->tag, expected.tag, OWNER_SIZE) == 0 ? TERN_OK : TERN_ERR_STATE;
 }
 
 static bool all_finite(const float *values, uint32_t count)
@@ -85,50 +148,43 @@ static bool all_finite(const float *values, uint32_t count)
 enum tern_result tern_record_save_identity(struct tern_client *client)
 {
     const struct tern_client_identity *identity = &client->identity;
-    uint8_t bytes[IDENTITY_MAX];
-    uint8_t *at = bytes;
-    tern_put_le32(at, FORMAT_IDENTITY);
-    tern_put_le64(at += 4, identity->client_id);
-    *(at += 8) = identity->evaluator;
-    memcpy(at += 1, identity->token, TERN_CLIENT_TOKEN_MAX);
-    memcpy(at += TERN_CLIENT_TOKEN_MAX, identity->model_spec, TERN_CLIENT_SPEC_MAX);
-    tern_put_le64(at += TERN_CLIENT_SPEC_MAX, identity->model_seed);
-    memcpy(at += 8, identity->model_hash, TERN_SHA256_SIZE);
-    struct tern_store_part part = {bytes, IDENTITY_SIZE};
-#if TERN_MANIFESTS
-    if (identity->manifest > 0) {
-        tern_put_le32(bytes + IDENTITY_SIZE, identity->manifest);
-        part.len = IDENTITY_MAX;
-    }
-#endif
-    return save(client, TERN_RECORD_IDENTITY, &part, 1);
+    struct identity_head head = {
+        .format = FORMAT_IDENTITY,
+        .manifest = identity->manifest,
+        .client_id = identity->client_id,
+        .model_seed = identity->model_seed,
+        .evaluator = identity->evaluator,
+        .token_len = (uint8_t)strlen(identity->token),
+        .spec_len = (uint8_t)strlen(identity->model_spec),
+    };
+    memcpy(head.model_hash, identity->model_hash, TERN_SHA256_SIZE);
+    const struct tern_store_part parts[] = {
+        {&head, sizeof head},
+        {identity->token, head.token_len},
+        {identity->model_spec, head.spec_len},
+    };
+    return save(client, TERN_RECORD_IDENTITY, parts, sizeof parts / sizeof parts[0]);
 }
 
 enum tern_result tern_record_load_identity(struct tern_client *client)
 {
-    uint8_t bytes[IDENTITY_MAX];
+    struct identity_head head;
     size_t len = 0;
-    TERN_TRY(load(client, TERN_RECORD_IDENTITY, 0, bytes, IDENTITY_SIZE, &len));
-    const uint8_t *at = bytes;
-    if (tern_get_le32(at) != FORMAT_IDENTITY || (len != IDENTITY_SIZE && len != IDENTITY_MAX)) {
+    TERN_TRY(load(client, TERN_RECORD_IDENTITY, 0, &head, sizeof head, &len));
+    struct tern_client_identity identity = {
+        .client_id = head.client_id,
+        .model_seed = head.model_seed,
+        .evaluator = head.evaluator != 0,
+        .manifest = head.manifest,
+    };
+    if (head.format != FORMAT_IDENTITY || head.token_len >= sizeof identity.token ||
+        head.spec_len >= sizeof identity.model_spec) {
         return TERN_ERR_CORRUPT;
     }
-    struct tern_client_identity identity = {.client_id = tern_get_le64(at += 4)};
-    identity.evaluator = *(at += 8) != 0;
-    memcpy(identity.token, at += 1, TERN_CLIENT_TOKEN_MAX);
-    memcpy(identity.model_spec, at += TERN_CLIENT_TOKEN_MAX, TERN_CLIENT_SPEC_MAX);
-    identity.model_seed = tern_get_le64(at += TERN_CLIENT_SPEC_MAX);
-    memcpy(identity.model_hash, at += 8, TERN_SHA256_SIZE);
-    if (identity.token[TERN_CLIENT_TOKEN_MAX - 1] != '\0' ||
-        identity.model_spec[TERN_CLIENT_SPEC_MAX - 1] != '\0') {
-        return TERN_ERR_CORRUPT;
-    }
-#if TERN_MANIFESTS
-    if (len == IDENTITY_MAX) {
-        TERN_TRY(load(client, TERN_RECORD_IDENTITY, 0, bytes, IDENTITY_MAX, &len));
-        identity.manifest = tern_get_le32(bytes + IDENTITY_SIZE);
-    }
-#endif
+    memcpy(identity.model_hash, head.model_hash, TERN_SHA256_SIZE);
+    TERN_TRY(load(client, TERN_RECORD_IDENTITY, sizeof head, identity.token, head.token_len, &len));
+    TERN_TRY(load(client, TERN_RECORD_IDENTITY, sizeof head + head.token_len, identity.model_spec,
+                  head.spec_len, &len));
     client->identity = identity;
     client->identified = true;
     return TERN_OK;
@@ -165,13 +221,14 @@ enum tern_result tern_record_load_manifest(struct tern_client *client, uint8_t *
 enum tern_result tern_record_save_replica(struct tern_client *client)
 {
     const uint32_t count = client->work.model->count;
-    uint8_t head[REPLICA_HEAD];
-    uint8_t *at = head + put_head(client, head, FORMAT_REPLICA);
-    tern_put_le32(at, client->version);
-    memcpy(at += 4, client->replica, TERN_SHA256_SIZE);
-    tern_put_le32(at += TERN_SHA256_SIZE, count);
+    struct replica_head head = {
+        .owned = owned(client, FORMAT_REPLICA),
+        .version = client->version,
+        .count = count,
+    };
+    memcpy(head.replica, client->replica, TERN_SHA256_SIZE);
     const struct tern_store_part parts[] = {
-        {head, sizeof head},
+        {&head, sizeof head},
         {client->work.weights, (size_t)count * sizeof(float)},
     };
     return save(client, TERN_RECORD_REPLICA, parts, 2);
@@ -181,12 +238,11 @@ enum tern_result tern_record_load_replica(struct tern_client *client)
 {
     const uint32_t count = client->work.model->count;
     const size_t values_len = (size_t)count * sizeof(float);
-    uint8_t head[REPLICA_HEAD];
+    struct replica_head head;
     size_t len = 0;
-    TERN_TRY(load(client, TERN_RECORD_REPLICA, 0, head, sizeof head, &len));
-    TERN_TRY(check_head(client, head, FORMAT_REPLICA));
-    const uint8_t *at = head + 4 + OWNER_SIZE;
-    if (tern_get_le32(at + 4 + TERN_SHA256_SIZE) != count || len != sizeof head + values_len) {
+    TERN_TRY(load(client, TERN_RECORD_REPLICA, 0, &head, sizeof head, &len));
+    TERN_TRY(check_owned(client, &head.owned, FORMAT_REPLICA));
+    if (head.count != count || len != sizeof head + values_len) {
         return TERN_ERR_CORRUPT;
     }
     TERN_TRY(
@@ -194,8 +250,8 @@ enum tern_result tern_record_load_replica(struct tern_client *client)
     if (!all_finite(client->work.weights, count)) {
         return TERN_ERR_CORRUPT;
     }
-    client->version = tern_get_le32(at);
-    memcpy(client->replica, at + 4, TERN_SHA256_SIZE);
+    client->version = head.version;
+    memcpy(client->replica, head.replica, TERN_SHA256_SIZE);
     return TERN_OK;
 }
 
@@ -206,17 +262,18 @@ enum tern_result tern_record_save_upload(struct tern_client *client)
 {
     const struct tern_client_workspace *work = &client->work;
     const uint32_t count = work->model->count;
-    uint8_t head[UPLOAD_HEAD];
-    uint8_t *at = head + put_head(client, head, FORMAT_UPLOAD);
-    tern_put_le32(at, client->generation);
-    tern_put_le32(at += 4, client->sequence);
-    tern_put_le32(at += 4, client->pending.round);
-    tern_put_le32(at += 4, client->pending.len);
-    tern_put_le32(at += 4, count);
-    tern_put_le32(at += 4, (uint32_t)work->error_storage);
-    tern_put_le32(at += 4, client->has_velocity);
+    const struct upload_head head = {
+        .owned = owned(client, FORMAT_UPLOAD),
+        .generation = client->generation,
+        .sequence = client->sequence,
+        .round = client->pending.round,
+        .len = client->pending.len,
+        .count = count,
+        .storage = (uint32_t)work->error_storage,
+        .has_velocity = client->has_velocity,
+    };
     const struct tern_store_part parts[] = {
-        {head, sizeof head},
+        {&head, sizeof head},
         {work->error_buffer, tern_error_storage_bytes(work->error_storage, count)},
         {work->velocity, client->has_velocity ? (size_t)count * sizeof(float) : 0},
         {work->blob, client->pending.len},
@@ -224,14 +281,10 @@ enum tern_result tern_record_save_upload(struct tern_client *client)
     return save(client, TERN_RECORD_UPLOAD, parts, sizeof parts / sizeof parts[0]);
 }
 
-// A saved upload record: its fields, and where its parts lie.
+// A saved upload record, and where its parts lie; the error buffer is behind the head.
 struct upload {
-    uint32_t generation;
-    uint32_t sequence;
-    uint32_t round;
-    uint32_t len; // of the pending update
+    struct upload_head head;
     enum tern_error_storage storage;
-    bool has_velocity;
     size_t velocity_at;
     size_t pending_at;
 };
@@ -239,30 +292,19 @@ struct upload {
 static enum tern_result open_upload(const struct tern_client *client, struct upload *upload)
 {
     const uint32_t count = client->work.model->count;
-    uint8_t head[UPLOAD_HEAD];
+    struct upload_head *head = &upload->head;
     size_t len = 0;
-    TERN_TRY(load(client, TERN_RECORD_UPLOAD, 0, head, sizeof head, &len));
-    TERN_TRY(check_head(client, head, FORMAT_UPLOAD));
-    const uint8_t *at = head + 4 + OWNER_SIZE;
-    const uint32_t storage = tern_get_le32(at + 20);
-    const uint32_t has_velocity = tern_get_le32(at + 24);
-    if (!tern_error_storage_known(storage) || has_velocity > 1) {
+    TERN_TRY(load(client, TERN_RECORD_UPLOAD, 0, head, sizeof *head, &len));
+    TERN_TRY(check_owned(client, &head->owned, FORMAT_UPLOAD));
+    if (head->count != count || !tern_error_storage_known(head->storage) ||
+        head->has_velocity > 1) {
         return TERN_ERR_CORRUPT;
     }
-    *upload = (struct upload){
-        .generation = tern_get_le32(at),
-        .sequence = tern_get_le32(at + 4),
-        .round = tern_get_le32(at + 8),
-        .len = tern_get_le32(at + 12),
-        .storage = (enum tern_error_storage)storage,
-        .has_velocity = has_velocity == 1,
-    };
-    const size_t velocity_len = upload->has_velocity ? (size_t)count * sizeof(float) : 0;
-    upload->velocity_at = UPLOAD_HEAD + tern_error_storage_bytes(upload->storage, count);
+    const size_t velocity_len = head->has_velocity != 0 ? (size_t)count * sizeof(float) : 0;
+    upload->storage = (enum tern_error_storage)head->storage;
+    upload->velocity_at = sizeof *head + tern_error_storage_bytes(upload->storage, count);
     upload->pending_at = upload->velocity_at + velocity_len;
-    return tern_get_le32(at + 16) == count && len == upload->pending_at + upload->len
-               ? TERN_OK
-               : TERN_ERR_CORRUPT;
+    return len == upload->pending_at + head->len ? TERN_OK : TERN_ERR_CORRUPT;
 }
 
 // Moves `count` values that the blob holds in another storage to the error buffer.
@@ -294,7 +336,7 @@ static enum tern_result convert_buffer(struct tern_client *client, const struct 
         const uint32_t left = count - done;
         const uint32_t n =
             left / TERN_ERROR_BLOCK < blocks ? left : (uint32_t)blocks * TERN_ERROR_BLOCK;
-        const size_t at = UPLOAD_HEAD + tern_error_storage_bytes(upload->storage, done);
+        const size_t at = sizeof upload->head + tern_error_storage_bytes(upload->storage, done);
         TERN_TRY(load(client, TERN_RECORD_UPLOAD, at, client->work.blob,
                       tern_error_storage_bytes(upload->storage, n), &len));
         TERN_TRY(convert_part(client, upload->storage, done, n));
@@ -310,8 +352,8 @@ static enum tern_result load_buffer(struct tern_client *client, const struct upl
         return convert_buffer(client, upload);
     }
     size_t len = 0;
-    TERN_TRY(load(client, TERN_RECORD_UPLOAD, UPLOAD_HEAD, work->error_buffer,
-                  upload->velocity_at - UPLOAD_HEAD, &len));
+    TERN_TRY(load(client, TERN_RECORD_UPLOAD, sizeof upload->head, work->error_buffer,
+                  upload->velocity_at - sizeof upload->head, &len));
     return tern_error_storage_check(work->error_storage, work->error_buffer, work->model->count);
 }
 
@@ -320,7 +362,8 @@ static enum tern_result load_velocity(struct tern_client *client, const struct u
 {
     const struct tern_client_workspace *work = &client->work;
     size_t len = 0;
-    client->has_velocity = TERN_CLIENT_MOMENTUM && upload->has_velocity && work->velocity != NULL;
+    client->has_velocity =
+        TERN_CLIENT_MOMENTUM && upload->head.has_velocity != 0 && work->velocity != NULL;
     if (!client->has_velocity) {
         return TERN_OK;
     }
@@ -367,12 +410,12 @@ enum tern_result tern_record_load_upload(struct tern_client *client)
 {
     struct upload upload;
     TERN_TRY(open_upload(client, &upload));
-    client->generation = upload.generation;
-    client->sequence = upload.sequence;
+    client->generation = upload.head.generation;
+    client->sequence = upload.head.sequence;
     client->pending = (struct tern_client_pending){
-        .round = upload.round,
-        .sequence = upload.sequence,
-        .len = upload.len,
+        .round = upload.head.round,
+        .sequence = upload.head.sequence,
+        .len = upload.head.len,
     };
     TERN_TRY(load_buffer(client, &upload));
     TERN_TRY(load_velocity(client, &upload));
@@ -384,67 +427,90 @@ enum tern_result tern_record_load_upload(struct tern_client *client)
 
 enum tern_result tern_record_save_settled(struct tern_client *client)
 {
-    uint8_t bytes[SETTLED_SIZE];
-    uint8_t *at = bytes + put_head(client, bytes, FORMAT_SETTLED);
-    tern_put_le32(at, client->generation);
-    tern_put_le32(at + 4, client->pending.sequence);
-    const struct tern_store_part part = {bytes, sizeof bytes};
+    const struct settled_record record = {
+        .owned = owned(client, FORMAT_SETTLED),
+        .generation = client->generation,
+        .sequence = client->pending.sequence,
+    };
+    const struct tern_store_part part = {&record, sizeof record};
     return save(client, TERN_RECORD_SETTLED, &part, 1);
 }
 
 enum tern_result tern_record_load_settled(struct tern_client *client, uint32_t *generation,
                                           uint32_t *sequence)
 {
-    uint8_t bytes[SETTLED_SIZE];
+    struct settled_record record;
     size_t len = 0;
-    TERN_TRY(load(client, TERN_RECORD_SETTLED, 0, bytes, sizeof bytes, &len));
-    TERN_TRY(check_head(client, bytes, FORMAT_SETTLED));
-    *generation = tern_get_le32(bytes + 4 + OWNER_SIZE);
-    *sequence = tern_get_le32(bytes + 4 + OWNER_SIZE + 4);
-    return len == sizeof bytes ? TERN_OK : TERN_ERR_CORRUPT;
+    TERN_TRY(load(client, TERN_RECORD_SETTLED, 0, &record, sizeof record, &len));
+    TERN_TRY(check_owned(client, &record.owned, FORMAT_SETTLED));
+    *generation = record.generation;
+    *sequence = record.sequence;
+    return len == sizeof record ? TERN_OK : TERN_ERR_CORRUPT;
 }
 
 // --- Meter
 // ------------------------------------------------------------------------------------------
 
-// Counters by purpose, direction and layer, as they lie in memory.
-_Static_assert(sizeof(struct tern_meter) == 8 * METER_COUNTERS, "counters");
-
 enum tern_result tern_record_save_meter(struct tern_client *client)
 {
     const struct tern_client_budget *budget = &client->budget;
-    uint8_t bytes[METER_SIZE];
-    uint8_t *at = bytes;
-    tern_put_le32(at, FORMAT_METER);
-    tern_put_le32(at += 4, budget->month);
-    tern_put_le64(at += 4, budget->month_counted);
-    tern_put_le64(at += 8, budget->round_mean);
-    tern_put_le64(at += 8, budget->update_mean);
-    tern_put_le64(at += 8, budget->rounds);
-    at += 8;
-    memcpy(at, &client->meter_all, sizeof client->meter_all);
-    const struct tern_store_part part = {bytes, sizeof bytes};
-    return save(client, TERN_RECORD_METER, &part, 1);
+    const struct meter_head head = {
+        .format = FORMAT_METER,
+        .month = budget->month,
+        .month_counted = budget->month_counted,
+        .round_mean = budget->round_mean,
+        .update_mean = budget->update_mean,
+        .rounds = budget->rounds,
+        .purposes = TERN_PURPOSE_COUNT + 1,
+    };
+    struct meter_entry entries[TERN_PURPOSE_COUNT + 1] = {0};
+    for (uint32_t purpose = 0; purpose < TERN_PURPOSE_COUNT; purpose++) {
+        entries[purpose].purpose = purpose;
+        memcpy(entries[purpose].bytes, client->meter_all.bytes[purpose], sizeof entries[0].bytes);
+    }
+    entries[TERN_PURPOSE_COUNT].purpose = PURPOSE_OTHER;
+    memcpy(entries[TERN_PURPOSE_COUNT].bytes, client->meter_other, sizeof entries[0].bytes);
+    const struct tern_store_part parts[] = {{&head, sizeof head}, {entries, sizeof entries}};
+    return save(client, TERN_RECORD_METER, parts, 2);
+}
+
+// Adds what the record counts for its purpose `index`, of whatever number that is.
+static enum tern_result load_entry(struct tern_client *client, size_t index)
+{
+    struct meter_entry entry;
+    size_t len = 0;
+    TERN_TRY(load(client, TERN_RECORD_METER, sizeof(struct meter_head) + index * sizeof entry,
+                  &entry, sizeof entry, &len));
+    struct tern_bytes *into = entry.purpose < TERN_PURPOSE_COUNT
+                                  ? client->meter_all.bytes[entry.purpose]
+                                  : client->meter_other;
+    for (int direction = 0; direction < TERN_DIRECTION_COUNT; direction++) {
+        tern_bytes_add(&into[direction], &entry.bytes[direction]);
+    }
+    return TERN_OK;
 }
 
 enum tern_result tern_record_load_meter(struct tern_client *client)
 {
     struct tern_client_budget *budget = &client->budget;
-    uint8_t bytes[METER_SIZE];
+    struct meter_head head;
     size_t len = 0;
-    TERN_TRY(load(client, TERN_RECORD_METER, 0, bytes, sizeof bytes, &len));
-    const uint8_t *at = bytes;
-    if (len != sizeof bytes || tern_get_le32(at) != FORMAT_METER) {
+    TERN_TRY(load(client, TERN_RECORD_METER, 0, &head, sizeof head, &len));
+    if (head.format != FORMAT_METER ||
+        head.purposes > (len - sizeof head) / sizeof(struct meter_entry)) {
         return TERN_ERR_CORRUPT;
     }
-    budget->month = tern_get_le32(at += 4);
-    budget->month_counted = tern_get_le64(at += 4);
-    budget->month_spent = budget->month_counted;
-    budget->round_mean = tern_get_le64(at += 8);
-    budget->update_mean = tern_get_le64(at += 8);
-    budget->rounds = tern_get_le64(at += 8);
-    at += 8;
-    memcpy(&client->meter_all, at, sizeof client->meter_all);
+    memset(&client->meter_all, 0, sizeof client->meter_all);
+    memset(client->meter_other, 0, sizeof client->meter_other);
+    for (uint32_t i = 0; i < head.purposes; i++) {
+        TERN_TRY(load_entry(client, i));
+    }
+    budget->month = head.month;
+    budget->month_counted = head.month_counted;
+    budget->month_spent = head.month_counted;
+    budget->round_mean = head.round_mean;
+    budget->update_mean = head.update_mean;
+    budget->rounds = head.rounds;
 #if TERN_MANIFESTS
     client->meter_loaded = true;
 #endif

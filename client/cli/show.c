@@ -79,6 +79,14 @@ int verb_status(struct tern_cli *cli)
 
 static const char *const direction_names[] = {"up", "down"};
 
+// What a newer version counted for purposes of its own is among it.
+static struct tern_bytes total_of(const struct session *session, enum tern_direction direction)
+{
+    struct tern_bytes total = tern_meter_total(tern_client_meter_all(&session->client), direction);
+    tern_bytes_add(&total, &tern_client_meter_other(&session->client)[direction]);
+    return total;
+}
+
 static void add_bytes(cJSON *object, const struct tern_bytes *bytes)
 {
     cJSON_AddNumberToObject(object, "payload", (double)bytes->payload);
@@ -105,6 +113,7 @@ static void add_month(cJSON *root, const struct tern_client_budget *budget,
 static int meter_json(const struct session *session)
 {
     const struct tern_meter *meter = tern_client_meter_all(&session->client);
+    const struct tern_bytes *other = tern_client_meter_other(&session->client);
     cJSON *root = cJSON_CreateObject();
     for (int d = 0; d < TERN_DIRECTION_COUNT; d++) {
         cJSON *direction = cJSON_AddObjectToObject(root, direction_names[d]);
@@ -113,7 +122,8 @@ static int meter_json(const struct session *session)
                 cJSON_AddObjectToObject(direction, tern_purpose_name((enum tern_purpose)p));
             add_bytes(purpose, &meter->bytes[p][d]);
         }
-        const struct tern_bytes total = tern_meter_total(meter, (enum tern_direction)d);
+        const struct tern_bytes total = total_of(session, (enum tern_direction)d);
+        add_bytes(cJSON_AddObjectToObject(direction, "other"), &other[d]);
         add_bytes(cJSON_AddObjectToObject(direction, "total"), &total);
     }
     add_month(root, tern_client_budget(&session->client), session->settings);
@@ -138,6 +148,7 @@ static void print_budget(const char *what, uint64_t spent, uint64_t budget)
 static int meter_text(const struct session *session)
 {
     const struct tern_meter *meter = tern_client_meter_all(&session->client);
+    const struct tern_bytes *other = tern_client_meter_other(&session->client);
     const struct tern_client_budget *budget = tern_client_budget(&session->client);
     printf("%-10s %-4s %12s %12s %12s %12s\n", "purpose", "", "payload", "http", "tls", "wire");
     for (int p = 0; p < TERN_PURPOSE_COUNT; p++) {
@@ -145,8 +156,12 @@ static int meter_text(const struct session *session)
         print_row(name, "up", &meter->bytes[p][TERN_UP]);
         print_row(name, "down", &meter->bytes[p][TERN_DOWN]);
     }
-    const struct tern_bytes up = tern_meter_total(meter, TERN_UP);
-    const struct tern_bytes down = tern_meter_total(meter, TERN_DOWN);
+    if (other[TERN_UP].wire + other[TERN_DOWN].wire > 0) {
+        print_row("other", "up", &other[TERN_UP]);
+        print_row("other", "down", &other[TERN_DOWN]);
+    }
+    const struct tern_bytes up = total_of(session, TERN_UP);
+    const struct tern_bytes down = total_of(session, TERN_DOWN);
     print_row("total", "up", &up);
     print_row("total", "down", &down);
     printf("\n");

@@ -13,6 +13,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+// Their numbers, from 0, stand in the records of devices and in the aggregator's database: a new
+// purpose goes at the end.
 #define TERN_PURPOSE_LIST(X)                                                                       \
     X(TERN_PURPOSE_HANDSHAKE, "handshake")                                                         \
     X(TERN_PURPOSE_ENROLL, "enroll")                                                               \

@@ -361,13 +361,11 @@ static void size_of_the_manifest_outlasts_a_restart(void **state)
     start_again();
     assert_int_equal(tern_client_identity(&world.client)->manifest, world.server.manifest.len);
     const uint64_t cost = expected_cost();
-    identity->len -= 4; // as an older version saved it: all that has room is expected
+    memset(identity->data + 4, 0, 4); // nobody said: all that has room is expected
     assert_true(expected_cost() > cost + sizeof got - WORLD_BLOB);
     assert_int_equal(tern_client_identity(&world.client)->manifest, 0);
     start_again();
     assert_int_equal(fetch(), TERN_OK);
-    identity->len -= 1;
-    assert_int_equal(tern_client_identify(&world.client), TERN_ERR_CORRUPT);
 }
 
 static void more_than_was_said_is_refused(void **state)

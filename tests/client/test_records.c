@@ -4,11 +4,13 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
 #include "client/harness/one_world.h"
+#include "util/bytes.h"
 
 static int set_up(void **state)
 {
@@ -156,12 +158,119 @@ static void damaged_meter_counts_from_zero(void **state)
     run_until(TERN_EVENT_UPLOADED, NULL);
 }
 
+// In a meter's record: the number of purposes, and then each purpose with its eight counters.
+#define PURPOSES_AT 40
+#define HEAD (PURPOSES_AT + 8)
+#define ENTRY (8 + 8 * 8)
+
+static struct tern_bytes all_counted(void)
+{
+    struct tern_bytes sum = {0};
+    for (int d = 0; d < TERN_DIRECTION_COUNT; d++) {
+        const struct tern_bytes known =
+            tern_meter_total(tern_client_meter_all(&world.client), (enum tern_direction)d);
+        tern_bytes_add(&sum, &known);
+        tern_bytes_add(&sum, &tern_client_meter_other(&world.client)[d]);
+    }
+    return sum;
+}
+
+// Leaves the record of the meter with `purposes` of them; those beyond what is there are `number`.
+static void write_purposes(uint32_t purposes, uint32_t number)
+{
+    struct fake_record *record = &world.store.records[TERN_RECORD_METER];
+    const size_t len = HEAD + (size_t)purposes * ENTRY;
+    assert_non_null(record->data = realloc(record->data, len));
+    for (size_t at = record->len; at < len; at += ENTRY) {
+        memset(record->data + at, 0, ENTRY);
+        tern_put_le32(record->data + at, number);
+        tern_put_le64(record->data + at + 8 + 3 * 8, 4000); // up, on the wire
+    }
+    tern_put_le32(record->data + PURPOSES_AT, purposes);
+    record->len = len;
+}
+
+// A later build that has two purposes more wrote the record.
+static void meter_of_more_purposes_is_kept_whole(void **state)
+{
+    (void)state;
+    world.config.budget_per_month = 1000000;
+    boot();
+    run_until(TERN_EVENT_UPLOADED, NULL);
+    const uint32_t purposes =
+        tern_get_le32(world.store.records[TERN_RECORD_METER].data + PURPOSES_AT);
+    write_purposes(purposes + 2, TERN_PURPOSE_COUNT);
+    boot();
+    const struct tern_meter meter = *tern_client_meter_all(&world.client);
+    const uint64_t spent = tern_client_budget(&world.client)->month_spent;
+    const uint64_t wire = all_counted().wire;
+    assert_int_equal(tern_client_meter_other(&world.client)[TERN_UP].wire, 8000);
+    assert_int_equal(tern_meter_total(&meter, TERN_UP).wire +
+                         tern_meter_total(&meter, TERN_DOWN).wire + 8000,
+                     wire);
+    assert_true(spent >= wire - 8000);
+    for (int i = 0; i < 3; i++) { // this build's own records keep it
+        assert_int_equal(tern_client_save_meter(&world.client), TERN_OK);
+        boot();
+        assert_int_equal(all_counted().wire, wire);
+        assert_memory_equal(&meter, tern_client_meter_all(&world.client), sizeof meter);
+        assert_int_equal(tern_client_budget(&world.client)->month_spent, spent);
+    }
+    assert_int_equal(world_count_events(&world, TERN_EVENT_STARTED_OVER), 0);
+}
+
+// An older build that had only the first of them wrote it.
+static void meter_of_fewer_purposes_is_read(void **state)
+{
+    (void)state;
+    world.config.budget_per_month = 1000000;
+    boot();
+    run_until(TERN_EVENT_UPLOADED, NULL);
+    const struct tern_meter before = *tern_client_meter_all(&world.client);
+    assert_int_equal(tern_client_end(&world.client), TERN_OK);
+    const uint64_t spent = tern_client_budget(&world.client)->month_spent;
+    write_purposes(TERN_PURPOSE_CHECKIN + 1, 0);
+    boot();
+    const struct tern_meter *after = tern_client_meter_all(&world.client);
+    assert_true(spent > 0);
+    assert_int_equal(tern_client_budget(&world.client)->month_spent, spent);
+    assert_memory_equal(after->bytes[TERN_PURPOSE_CHECKIN], before.bytes[TERN_PURPOSE_CHECKIN],
+                        sizeof before.bytes[0]);
+    assert_int_equal(after->bytes[TERN_PURPOSE_UPLOAD][TERN_UP].wire, 0);
+    assert_int_equal(world_count_events(&world, TERN_EVENT_STARTED_OVER), 0);
+}
+
+static void what_a_later_build_adds_is_passed_over(void **state)
+{
+    (void)state;
+    static const enum tern_record kept[] = {TERN_RECORD_IDENTITY, TERN_RECORD_METER};
+    run_until(TERN_EVENT_UPLOADED, NULL);
+    const struct tern_client_identity identity = *tern_client_identity(&world.client);
+    const uint64_t wire = all_counted().wire;
+    for (size_t i = 0; i < 2; i++) {
+        struct fake_record *record = &world.store.records[kept[i]];
+        assert_non_null(record->data = realloc(record->data, record->len + 12));
+        memset(record->data + record->len, 0x5a, 12);
+        record->len += 12;
+    }
+    boot();
+    assert_memory_equal(&identity, tern_client_identity(&world.client), sizeof identity);
+    assert_int_equal(all_counted().wire, wire);
+    assert_int_equal(world_count_events(&world, TERN_EVENT_STARTED_OVER), 0);
+}
+
 // Every record cut short at every length is refused or unused, and never read beyond its end.
 static void records_cut_short_are_not_believed(void **state)
 {
     (void)state;
     run_until(TERN_EVENT_UPLOADED, NULL);
     run_until(TERN_EVENT_ENCODED, NULL);
+    struct fake_record *identity = &world.store.records[TERN_RECORD_IDENTITY];
+    const size_t identity_len = identity->len;
+    while (identity->len-- > 0) {
+        assert_int_equal(world_boot(&world), TERN_ERR_CORRUPT);
+    }
+    identity->len = identity_len;
     for (int r = TERN_RECORD_REPLICA; r < TERN_RECORD_COUNT; r++) {
         struct fake_record *record = &world.store.records[r];
         const size_t whole = record->len;
@@ -276,6 +385,9 @@ int main(void)
         TEST(damaged_settled_record_costs_one_duplicate),
         TEST(damaged_identity_asks_to_enrol_again),
         TEST(damaged_meter_counts_from_zero),
+        TEST(meter_of_more_purposes_is_kept_whole),
+        TEST(meter_of_fewer_purposes_is_read),
+        TEST(what_a_later_build_adds_is_passed_over),
         TEST(records_cut_short_are_not_believed),
         TEST(records_of_a_former_enrolment_are_not_used),
         TEST(model_that_cannot_be_built_is_not_enrolled_for),
