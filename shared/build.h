@@ -12,8 +12,7 @@
 #endif
 
 // Codecs that encode, with the payloads that only they make, which are decoded, too: X(name, NAME
-// of TERN_CODEC_NAME). float32 is
-// what models are sent in as they are, so it is always one of them.
+// of TERN_CODEC_NAME). float32 is what models are sent in as they are, so it is always one of them.
 #ifndef TERN_CODECS
 #define TERN_CODECS(X)                                                                             \
     X(float32, FLOAT32)                                                                            \

@@ -17,7 +17,6 @@ struct output {
 };
 
 // --- Payloads
-// -------------------------------------------------------------------------------------------
 
 static enum tern_result read_context(const struct tern_cli *cli,
                                      struct tern_encode_context *context)
@@ -79,7 +78,6 @@ static size_t output_bound(const struct tern_codec *codec, const struct tensor_s
 }
 
 // --- The verb
-// -------------------------------------------------------------------------------------------
 
 // Writes the payload, then the state. When the second fails the first is taken back, since the old
 // state still holds what the payload carries.

@@ -39,7 +39,6 @@ void histogram_fill(struct histogram *histogram, const float *values, size_t cou
 }
 
 // --- Entropy
-// --------------------------------------------------------------------------------------------
 
 enum { SLOTS = 1024, DISTINCT_MAX = 256 };
 
@@ -83,7 +82,6 @@ double values_entropy(const float *values, size_t count)
 }
 
 // --- Output
-// ----------------------------------------------------------------------------------------------
 
 void histogram_to_json(const struct histogram *histogram, cJSON *json)
 {

@@ -91,7 +91,6 @@ static void print_facts(const struct facts *facts)
 }
 
 // --- One payload, or all of a container
-// -----------------------------------------------------------------------
 
 static int inspect_one(const struct tern_cli *cli, const struct payload_file *file)
 {

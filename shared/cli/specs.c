@@ -54,7 +54,6 @@ static enum tern_result append(struct spec_list *list, const struct tern_codec *
 }
 
 // --- A list that a person wrote
-// --------------------------------------------------------------------------
 
 static enum tern_result parse_list(const struct tern_cli *cli, const char *text,
                                    struct spec_list *list)
@@ -79,7 +78,6 @@ static enum tern_result parse_list(const struct tern_cli *cli, const char *text,
 }
 
 // --- All of the table
-// ------------------------------------------------------------------------------------
 
 // Appends NAME:KEY=VALUE, unless some other parameter forbids it.
 static enum tern_result append_variant(struct spec_list *list, const struct tern_codec_entry *entry,

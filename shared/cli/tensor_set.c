@@ -43,7 +43,6 @@ static bool add_tensor(struct tensor_set *set, const char *name, const char *sha
 }
 
 // --- Safetensors
-// ----------------------------------------------------------------------------------------
 
 enum { NAMED = 4 }; // tensors that a message lists
 
@@ -175,7 +174,6 @@ static enum tern_result read_named(const struct tern_cli *cli, const char *path,
 }
 
 // --- Raw float32
-// ----------------------------------------------------------------------------------------
 
 static enum tern_result read_raw(const struct tern_cli *cli, const char *path, const char *only,
                                  const uint8_t *bytes, size_t len, struct tensor_set *set)
@@ -218,7 +216,6 @@ enum tern_result tensor_set_read(const struct tern_cli *cli, const char *path, c
 }
 
 // --- Writing
-// --------------------------------------------------------------------------------------------
 
 static enum tern_result write_named(const struct tern_cli *cli, const char *path,
                                     const struct tensor_set *set)
@@ -267,7 +264,6 @@ enum tern_result tensor_set_write(const struct tern_cli *cli, const char *path,
 }
 
 // --- Errors
-// -----------------------------------------------------------------------------------------------
 
 bool tensor_set_is_finite(const struct tensor_set *set)
 {

@@ -32,7 +32,8 @@ TERN_MUST_USE enum tern_result tensor_set_read(const struct tern_cli *cli, const
 void tensor_set_free(struct tensor_set *set);
 
 // Writes the values to a file: safetensors (F32) when its name ends so, else raw float32. On error
-// says why on stderr. TERN_ERR_CONFIG  the name ends so, but the set is not named
+// says why on stderr.
+// TERN_ERR_CONFIG  the name ends so, but the set is not named
 TERN_MUST_USE enum tern_result tensor_set_write(const struct tern_cli *cli, const char *path,
                                                 const struct tensor_set *set);
 

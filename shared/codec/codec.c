@@ -6,7 +6,6 @@
 #include <string.h>
 
 // --- Encoding
-// ------------------------------------------------------------------------------------------
 
 size_t tern_codec_bound(const struct tern_codec *codec, size_t count)
 {
@@ -85,7 +84,6 @@ enum tern_result tern_codec_encode(const struct tern_codec *codec,
 }
 
 // --- Decoding
-// ------------------------------------------------------------------------------------------
 
 enum tern_result tern_payload_check(const uint8_t *src, size_t src_len, size_t count,
                                     const struct tern_mode **mode)

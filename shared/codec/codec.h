@@ -70,7 +70,6 @@ enum tern_qsgd_norm { TERN_QSGD_MAX, TERN_QSGD_L2 };
 enum tern_inceptionn_variant { TERN_INCEPTIONN_BOUNDED, TERN_INCEPTIONN_LITERAL };
 
 // --- The table (table.c)
-// ----------------------------------------------------------------------------------------------
 
 enum tern_parameter_kind {
     TERN_PARAMETER_NUMBER, // float, written with at most 6 decimals
@@ -130,7 +129,6 @@ bool tern_codec_is_ternary(const struct tern_codec *codec);
 uint32_t tern_codec_coders(void);
 
 // --- Spec strings (spec.c)
-// ----------------------------------------------------------------------------------------------
 
 // Why a spec string was refused. Pointers into the spec or static strings.
 struct tern_codec_refusal {
@@ -164,7 +162,6 @@ void tern_codec_format(const struct tern_codec *codec, char spec[TERN_CODEC_SPEC
 void tern_codec_names(char names[TERN_CODEC_SENTENCE_MAX]);
 
 // --- Encoding (codec.c)
-// ----------------------------------------------------------------------------------------------
 
 // Runs job(arg, i) for each i < jobs, on any threads, and returns when all are done. A caller with
 // threads lends them to the encoder of one large tensor (3LC section 3.3); results do not depend on
@@ -214,7 +211,6 @@ TERN_MUST_USE enum tern_result tern_codec_encode(const struct tern_codec *codec,
                                                  size_t dst_size, size_t *written);
 
 // --- Decoding (codec.c)
-// ----------------------------------------------------------------------------------------------
 
 // Decodes one payload into dst[0..count). src: src_len bytes, untrusted. The mode byte says how it
 // was encoded, so no codec is needed. dst is unchanged on error.

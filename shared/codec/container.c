@@ -6,7 +6,6 @@
 #include <string.h>
 
 // --- Encoding
-// ---------------------------------------------------------------------------------------------
 
 static size_t varint_length(size_t value)
 {
@@ -143,7 +142,6 @@ enum tern_result tern_container_encode(const struct tern_codec *codec,
 }
 
 // --- Decoding
-// ---------------------------------------------------------------------------------------------
 
 struct payload {
     const uint8_t *data;

@@ -123,7 +123,6 @@ static inline void tern_describe_value(struct tern_codec_info *info, float value
 }
 
 // --- The steps of codec.h, apart (codec.c)
-// ---------------------------------------------------------------
 
 // Whether the context holds what the codec needs. TERN_ERR_UNKNOWN, TERN_ERR_ARGUMENT
 TERN_MUST_USE enum tern_result tern_codec_needs(const struct tern_codec *codec,

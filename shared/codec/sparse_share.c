@@ -9,7 +9,6 @@
 enum { VALUE_BYTES = 4 };
 
 // --- Putting a container together
-// --------------------------------------------------------------------------------
 
 struct output {
     uint8_t *dst;
@@ -85,7 +84,6 @@ static enum tern_result take_checked(struct tern_bytes_left *rest, size_t count,
 }
 
 // --- The leader's indices
-// -----------------------------------------------------------------------------------------
 
 // A set never takes more than the bitmap, a byte of mode and the head; the gaps of a writer never
 // more than those of another, but for the choice of parameter.
@@ -174,7 +172,6 @@ enum tern_result tern_sparse_indices(const struct tern_model *model, const struc
 }
 
 // --- Stripping and joining
-// ----------------------------------------------------------------------------------------
 
 enum tern_result tern_sparse_strip(const struct tern_model *model, const uint8_t *src, size_t len,
                                    uint8_t *dst, size_t dst_size, size_t *written)

@@ -10,7 +10,6 @@
 enum { MAX_DECIMALS = 6, DENOMINATOR = 1000000 };
 
 // --- Fields of a codec by their parameter
-// -----------------------------------------------------------------
 
 static uint32_t get_whole(const struct tern_codec *codec,
                           const struct tern_codec_parameter *parameter)
@@ -44,7 +43,6 @@ static void set_field(struct tern_codec *codec, const struct tern_codec_paramete
 }
 
 // --- Reading
-// ----------------------------------------------------------------------------------------------
 
 // Where a value ends: at a comma or the end of the text.
 static bool ends_here(const char *text)
@@ -236,7 +234,6 @@ enum tern_result tern_codec_parse(const char *spec, struct tern_codec *codec,
 }
 
 // --- Writing
-// ----------------------------------------------------------------------------------------------
 
 // Text that ends at `limit` at the latest, NUL included.
 struct text {

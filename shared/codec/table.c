@@ -14,7 +14,6 @@
 #endif
 
 // --- Mode zero: the mode byte alone, every value is +0
-// ----------------------------------------------
 
 static enum tern_result zero_check(const uint8_t *body, size_t len, size_t count)
 {
@@ -61,7 +60,6 @@ static const struct tern_mode zero_mode = {
 };
 
 // --- Parameters
-// ----------------------------------------------------------------------------------------
 
 #define FIELD(name) offsetof(struct tern_codec, name)
 #define END                                                                                        \
@@ -261,7 +259,6 @@ static bool qsgd_downloads(const struct tern_codec *codec)
 }
 
 // --- Codecs
-// --------------------------------------------------------------------------------------------
 
 struct row {
     struct tern_codec_entry entry;
@@ -443,7 +440,6 @@ const struct tern_encoder *tern_encoder_of(const struct tern_codec *codec)
 }
 
 // --- Modes
-// ---------------------------------------------------------------------------------------------
 
 // The modes that a codec alone makes; those of ternary codecs are their coders'.
 #define MODES_OF_float32 &tern_float32_mode,

@@ -35,7 +35,6 @@ static void get_decayed(const struct tern_error_buffer *buffer, uint32_t first, 
 }
 
 // --- Before encoding
-// --------------------------------------------------------------------------------------
 
 // Bits of the largest magnitude of factor * a + b; NaN and infinity are above all others.
 static uint32_t peak_of_sums(const float *a, float factor, const float *b, uint32_t count)
@@ -98,7 +97,6 @@ void tern_error_buffer_load(const struct tern_error_buffer *buffer, float *work)
 }
 
 // --- After encoding
-// ---------------------------------------------------------------------------------------
 
 // What a chunk of the buffer becomes before it is rounded: `mixed`, or the work itself.
 static const float *next_chunk(const struct tern_error_buffer *buffer,
@@ -128,7 +126,6 @@ void tern_error_buffer_store(struct tern_error_buffer *buffer, const struct tern
 }
 
 // --- Facts
-// ------------------------------------------------------------------------------------------------
 
 struct sums {
     double square;
@@ -183,7 +180,6 @@ struct tern_error_facts tern_error_buffer_facts(const struct tern_error_buffer *
 }
 
 // --- Giving back
-// ------------------------------------------------------------------------------------------
 
 uint32_t tern_error_give_back_work(enum tern_error_storage storage, const struct tern_model *model)
 {
@@ -266,7 +262,6 @@ enum tern_result tern_error_buffer_give_back(struct tern_error_buffer *buffer,
 }
 
 // --- Decay and reset
-// --------------------------------------------------------------------------------------
 
 enum tern_result tern_error_buffer_decay(struct tern_error_buffer *buffer, float gamma)
 {

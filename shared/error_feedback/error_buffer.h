@@ -28,7 +28,8 @@ struct tern_error_facts {
 
 // dgc's momentum correction (Lin et al., ICLR 2018, section 3.2): velocity = mu * velocity +
 // change, and change = velocity, which then goes into the buffer. velocity and change: count
-// values. TERN_ERR_NON_FINITE  a sum is not finite; both are then unchanged
+// values.
+// TERN_ERR_NON_FINITE  a sum is not finite; both are then unchanged
 TERN_MUST_USE enum tern_result tern_error_momentum(float *velocity, float mu, float *change,
                                                    uint32_t count);
 
@@ -73,7 +74,8 @@ TERN_MUST_USE enum tern_result tern_error_buffer_give_back(struct tern_error_buf
                                                            const uint8_t *container, size_t len,
                                                            float *work);
 
-// e[i] = gamma * e[i], rounded to the storage. TERN_ERR_ARGUMENT  gamma is not 0 to 1
+// e[i] = gamma * e[i], rounded to the storage.
+// TERN_ERR_ARGUMENT  gamma is not 0 to 1
 TERN_MUST_USE enum tern_result tern_error_buffer_decay(struct tern_error_buffer *buffer,
                                                        float gamma);
 

@@ -46,7 +46,6 @@ size_t tern_error_storage_bytes(enum tern_error_storage storage, uint32_t count)
 }
 
 // --- bfloat16: the upper half of a float32, rounded to even
-// ----------------------------------------------------------------------------
 
 // The largest finite bfloat16 takes what would round to infinity: a buffer must stay finite.
 static uint16_t to_bfloat16(float value)
@@ -85,7 +84,6 @@ static bool bfloat16_valid(const uint8_t *bytes, uint32_t count)
 }
 
 // --- int8: a block is a scale and signed bytes
-// -----------------------------------------------------------------------------------------
 
 // A block's scale is its largest magnitude / 127, or the float32 below that where 127 scales would
 // be infinite.
@@ -165,7 +163,6 @@ static bool int8_valid(const uint8_t *bytes, uint32_t count)
 }
 
 // --- Any storage
-// ------------------------------------------------------------------------------------------
 
 void tern_error_storage_get(enum tern_error_storage storage, const void *bytes, uint32_t first,
                             float *values, uint32_t count)

@@ -15,7 +15,8 @@
 TERN_MUST_USE enum tern_result tern_file_read(const char *path, size_t most, uint8_t **data,
                                               size_t *len);
 // Likewise, and of a regular file alone: what a FIFO or a device brings has no end, or waits for
-// one. Also TERN_ERR_ARGUMENT  it is something else
+// one.
+// TERN_ERR_ARGUMENT  it is something else
 TERN_MUST_USE enum tern_result tern_file_read_regular(const char *path, size_t most, uint8_t **data,
                                                       size_t *len);
 

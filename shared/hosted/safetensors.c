@@ -40,7 +40,6 @@ static const struct dtype *find_dtype(const char *name)
 }
 
 // --- Errors
-// ----------------------------------------------------------------------------------------------
 
 // Writes the sentence and returns TERN_ERR_CORRUPT.
 static enum tern_result corrupt(char why[TERN_SAFETENSORS_WHY_MAX], const char *format, ...)
@@ -56,7 +55,6 @@ static enum tern_result corrupt(char why[TERN_SAFETENSORS_WHY_MAX], const char *
 }
 
 // --- One tensor of the header
-// ---------------------------------------------------------------------------
 
 // Whole numbers that a double holds exactly; JSON has no others here.
 static bool read_whole(const cJSON *item, uint64_t *value)
@@ -157,7 +155,6 @@ static enum tern_result read_tensor(const cJSON *tensor, const uint8_t *data, si
 }
 
 // --- All tensors
-// ----------------------------------------------------------------------------------------
 
 static int by_place(const void *left, const void *right)
 {
@@ -263,7 +260,6 @@ static enum tern_result read_tensors(const uint8_t *data, size_t data_len,
 }
 
 // --- The file
-// -------------------------------------------------------------------------------------------
 
 bool tern_safetensors_looks_like(const uint8_t *bytes, size_t len)
 {
@@ -363,7 +359,6 @@ void tern_safetensors_free(struct tern_safetensors *file)
 }
 
 // --- Values
-// ---------------------------------------------------------------------------------------------
 
 static float bits_float(uint32_t bits)
 {

@@ -51,8 +51,10 @@ bool tern_safetensors_looks_like(const uint8_t *bytes, size_t len);
 
 // Reads the header of a whole file, which is borrowed until tern_safetensors_free(). Sizes must
 // match dtype and shape, data must lie side by side and fill the file, names must differ, metadata
-// be texts. TERN_ERR_CORRUPT    not so; `why` says what and where TERN_ERR_TOO_LARGE  the header is
-// over the limit TERN_ERR_NO_MEMORY
+// be texts.
+// TERN_ERR_CORRUPT    not so; `why` says what and where
+// TERN_ERR_TOO_LARGE  the header is over the limit
+// TERN_ERR_NO_MEMORY
 TERN_MUST_USE enum tern_result tern_safetensors_parse(const uint8_t *bytes, size_t len,
                                                       struct tern_safetensors *file,
                                                       char why[TERN_SAFETENSORS_WHY_MAX]);
@@ -83,8 +85,8 @@ struct tern_safetensors_tensor tern_safetensors_as_read(const struct tern_safete
 // Makes a whole file in memory, the tensors in their order. Their data are aligned to 8 bytes,
 // those of wide types first, so that each value lies at a multiple of its width, which some readers
 // need. metadata: an object of texts, or NULL. kind: any but TERN_SAFETENSORS_OTHER; F16 and BF16
-// are rounded to nearest, ties to even. *bytes: malloc'ed, the caller's. TERN_ERR_NON_FINITE  a
-// value is not finite, or too large for the kind; `why` names its tensor.
+// are rounded to nearest, ties to even. *bytes: malloc'ed, the caller's.
+// TERN_ERR_NON_FINITE  a value is not finite, or too large for the kind; `why` names its tensor.
 //                      F32 takes any value.
 // TERN_ERR_NO_MEMORY
 TERN_MUST_USE enum tern_result tern_safetensors_make(const struct tern_safetensors_tensor *tensors,

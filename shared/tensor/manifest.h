@@ -25,7 +25,8 @@ TERN_MUST_USE enum tern_result tern_model_from_manifest(struct tern_model *model
 #endif
 
 // Builds the model that a spec string, or when manifest_len > 0 a manifest, gives, if it has this
-// hash. TERN_ERR_MODEL_MISMATCH  it gives none, or another; the model is then unspecified
+// hash.
+// TERN_ERR_MODEL_MISMATCH  it gives none, or another; the model is then unspecified
 TERN_MUST_USE enum tern_result tern_model_build(struct tern_model *model, const char *spec,
                                                 const uint8_t *manifest, size_t manifest_len,
                                                 const uint8_t hash[TERN_SHA256_SIZE]);

@@ -9,7 +9,6 @@ static const uint32_t initial_hash[8] = {
 };
 
 // --- Blocks
-// ------------------------------------------------------------------------------------------------
 
 #ifdef TERN_SHA256_DEVICE
 #define compress_blocks tern_sha256_device
@@ -91,7 +90,6 @@ static void compress_blocks(uint32_t h[8], const uint8_t *data, size_t blocks)
 #endif
 
 // --- Messages
-// ----------------------------------------------------------------------------------------------
 
 void tern_sha256_init(struct tern_sha256 *ctx)
 {

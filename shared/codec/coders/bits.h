@@ -46,7 +46,6 @@ static inline unsigned tern_bits_log2(uint64_t value)
 }
 
 // --- Writing
-// ------------------------------------------------------------------------------------------------
 
 struct tern_bit_writer {
     uint8_t *at;
@@ -74,7 +73,6 @@ static inline uint8_t *tern_bits_finish(const struct tern_bit_writer *writer)
 }
 
 // --- Reading
-// ------------------------------------------------------------------------------------------------
 
 struct tern_bit_reader {
     const uint8_t *src;
@@ -110,7 +108,6 @@ static inline bool tern_bits_end(const struct tern_bit_reader *reader)
 }
 
 // --- Backwards
-// ----------------------------------------------------------------------------------------------
 
 // Writes below `at`.
 static inline void tern_bits_put_back(struct tern_bit_writer *writer, uint64_t value, unsigned bits)

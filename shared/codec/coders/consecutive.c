@@ -13,7 +13,6 @@ enum {
 };
 
 // --- Coder
-// ---------------------------------------------------------------------------------------------
 
 // What five bits add to a byte: 3^(4-k) for each bit k.
 #define BITS_1(n) (n), (n) + 81
@@ -64,7 +63,6 @@ const struct tern_ternary_coder tern_consecutive_coder = {
 };
 
 // --- Reading
-// -------------------------------------------------------------------------------------------
 
 // The symbols of a byte as bits of the two planes, those of `negative` PARTS bits up. Each macro
 // adds the digit before the last one's.

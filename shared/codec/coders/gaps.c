@@ -8,7 +8,6 @@
 #include "util/bytes.h"
 
 // --- The mean gap, and the parameter that suits it
-// ---------------------------------------------------------------
 
 enum {
     MEAN_BITS = 4, // of the mean's fraction
@@ -45,7 +44,6 @@ static inline unsigned parameter_of(const struct mean *mean)
 }
 
 // --- Encoding
-// ----------------------------------------------------------------------------------------------
 
 static void put_long_gap(struct tern_bit_writer *bits, uint64_t gap)
 {
@@ -108,7 +106,6 @@ const struct tern_ternary_coder tern_gaps_coder = {
 };
 
 // --- Decoding
-// ----------------------------------------------------------------------------------------------
 
 struct reader {
     struct tern_bit_reader bits;

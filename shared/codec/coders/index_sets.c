@@ -6,7 +6,6 @@
 enum { PARAMETER_MAX = 31 };
 
 // --- Writing
-// ------------------------------------------------------------------------------------------
 
 // With parameter 0 a set takes at most `count` bits, and the writer's parameter is never worse.
 size_t tern_index_set_bound(size_t count)
@@ -71,7 +70,6 @@ uint8_t *tern_index_set_end(struct tern_index_writer *writer)
 }
 
 // --- Reading
-// ------------------------------------------------------------------------------------------
 
 bool tern_index_set_open(const uint8_t *src, size_t len, size_t value_bytes, size_t count,
                          struct tern_index_set *set)

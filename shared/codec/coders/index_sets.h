@@ -11,7 +11,6 @@
 #include <stdint.h>
 
 // --- Writing
-// ------------------------------------------------------------------------------------------
 
 // The most bytes of a set of indices below count.
 size_t tern_index_set_bound(size_t count);
@@ -34,7 +33,6 @@ void tern_index_set_add(struct tern_index_writer *writer, size_t index);
 uint8_t *tern_index_set_end(struct tern_index_writer *writer);
 
 // --- Reading
-// ------------------------------------------------------------------------------------------
 
 // A set whose head was read.
 struct tern_index_set {

@@ -16,7 +16,6 @@ static inline bool is_run(uint8_t coded)
 }
 
 // --- Coder
-// ---------------------------------------------------------------------------------------------
 
 // Writes a run of `run` >= 2 bytes; returns the codes written.
 static size_t write_run(size_t run, uint8_t *dst)
@@ -88,7 +87,6 @@ const struct tern_ternary_coder tern_long_runs_coder = {
 };
 
 // --- Reading
-// -------------------------------------------------------------------------------------------
 
 #define EACH_BYTE(b) (0x0101010101010101u * (uint64_t)(b))
 

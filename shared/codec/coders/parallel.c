@@ -50,7 +50,6 @@ static void run(const struct tern_parallel *parallel, const struct partitions *p
 }
 
 // --- Peak
-// ---------------------------------------------------------------------------------------------
 
 struct peak_work {
     struct partitions partitions;
@@ -77,7 +76,6 @@ uint32_t tern_parallel_peak(const struct tern_parallel *parallel, const float *v
 }
 
 // --- Symbols
-// ---------------------------------------------------------------------------------------------
 
 struct pack_work {
     struct partitions partitions;
@@ -137,7 +135,6 @@ void tern_parallel_split(const struct tern_parallel *parallel, float *values, fl
 }
 
 // --- Zero runs
-// ---------------------------------------------------------------------------------------------
 
 struct run_work {
     struct partitions partitions;

@@ -6,7 +6,6 @@
 #include <stdbool.h>
 
 // --- Checks
-// --------------------------------------------------------------------------------------------
 
 bool tern_planar_padding_is_zero(uint8_t packed, size_t at, size_t count)
 {
@@ -65,7 +64,6 @@ static enum tern_result check_packed(const uint8_t *body, size_t len, size_t cou
 }
 
 // --- Values
-// ---------------------------------------------------------------------------------------------
 
 typedef void ternary_kernel(const uint8_t *packed, size_t len, float scale,
                             struct tern_ternary_target target);
@@ -202,7 +200,6 @@ const struct tern_mode tern_ternary_packed_mode = {
 };
 
 // --- Coders
-// ----------------------------------------------------------------------------------------------
 
 #define EACH_BYTE(b) (0x0101010101010101u * (uint64_t)(b))
 

@@ -10,7 +10,6 @@
 #include <string.h>
 
 // --- The model
-// --------------------------------------------------------------------------------------------
 
 enum {
     MEAN_BITS = 4, // of the mean gap's fraction
@@ -104,7 +103,6 @@ static inline void learn(struct past *past, distance gap, unsigned sign)
 }
 
 // --- Encoding
-// ----------------------------------------------------------------------------------------------
 
 static inline void put_quotient(struct tern_range_writer *writer, struct tern_chance *tree,
                                 unsigned quotient)
@@ -194,7 +192,6 @@ const struct tern_ternary_coder tern_range_coder = {
 };
 
 // --- Decoding
-// ----------------------------------------------------------------------------------------------
 
 struct reader {
     struct tern_range_reader range;

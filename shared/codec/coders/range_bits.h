@@ -8,7 +8,6 @@
 #include "codec/coders/bits.h"
 
 // --- Probabilities
-// ---------------------------------------------------------------------------------------
 
 #define TERN_RANGE_ONE 65536
 #define TERN_RANGE_LEAST 512 // 2^-7: no decision takes more than 7 bits
@@ -60,7 +59,6 @@ static inline struct tern_range_name tern_range_name(uint64_t low, uint64_t rang
 }
 
 // --- Writing
-// ---------------------------------------------------------------------------------------------
 
 // Decisions between two calls of tern_range_make_room() may narrow the range by 40 bits.
 struct tern_range_writer {
@@ -123,7 +121,6 @@ static inline uint8_t *tern_range_finish(struct tern_range_writer *writer)
 }
 
 // --- Reading
-// ---------------------------------------------------------------------------------------------
 
 struct tern_range_reader {
     uint64_t code; // the bytes, from the low end of the interval

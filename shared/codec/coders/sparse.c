@@ -28,7 +28,6 @@ static inline unsigned take_lowest(uint64_t *word)
 }
 
 // --- Encoding
-// -----------------------------------------------------------------------------------------
 
 size_t tern_sparse_bound(size_t k, size_t count)
 {
@@ -107,7 +106,6 @@ size_t tern_sparse_encode(const struct tern_encode_job *job, const struct tern_s
 }
 
 // --- What a payload does to the values it lists
-// -------------------------------------------------------------------
 
 // Where listed values go: they are set, or added with a weight.
 struct target {
@@ -144,7 +142,6 @@ static void describe_values(const uint8_t *values, size_t listed, struct tern_co
 }
 
 // --- Mode sparse-bitmap
-// ------------------------------------------------------------------------------------------
 
 // Eight bytes of a bitmap from byte `at` on, of which those past the end are 0.
 static inline uint64_t bitmap_word(const uint8_t *bitmap, size_t bytes, size_t at)
@@ -217,7 +214,6 @@ const struct tern_mode tern_sparse_bitmap_mode = {
 };
 
 // --- Mode sparse-gaps
-// ------------------------------------------------------------------------------------------
 
 static enum tern_result gaps_check(const uint8_t *body, size_t len, size_t count)
 {

@@ -22,7 +22,6 @@ static inline size_t tern_ternary_stride(size_t count)
 }
 
 // --- Quantizers
-// -----------------------------------------------------------------------------------------------
 
 // What a quantizer decides: q is the sign of a value whose magnitude, as bits, is
 // above `bits`, else 0.
@@ -37,7 +36,6 @@ size_t tern_ternary_bound(const struct tern_codec *codec, size_t count);
 size_t tern_ternary_encode(const struct tern_encode_job *job, struct tern_threshold threshold);
 
 // --- Coders
-// ---------------------------------------------------------------------------------------------------
 
 struct tern_ternary_coder {
     enum tern_mode_byte mode;
@@ -60,7 +58,6 @@ extern const struct tern_ternary_coder tern_gaps_coder;
 extern const struct tern_ternary_coder tern_range_coder;
 
 // --- Planar base-3^5 (planar.c)
-// ---------------------------------------------------------------------------------------------------
 
 void tern_planar_from_planes(const struct tern_planes *planes, uint8_t *packed);
 
@@ -76,7 +73,6 @@ void tern_planar_add_runs(const uint8_t *coded, size_t len, float scale,
 struct tern_ternary_target tern_planar_target(float *values, size_t count);
 
 // --- Bodies
-// ---------------------------------------------------------------------------------------------------
 
 // Check of the scale that every ternary body opens with (ternary.c).
 TERN_MUST_USE enum tern_result tern_ternary_check_scale(const uint8_t *body, size_t len);

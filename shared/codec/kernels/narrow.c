@@ -6,7 +6,6 @@
 #include <stdbool.h>
 
 // --- bfloat16
-// ------------------------------------------------------------------------------------
 
 static inline float wide(uint16_t high)
 {
@@ -54,7 +53,6 @@ uint16_t tern_kernel_bfloat16_peak(const uint8_t *src, size_t count)
 }
 
 // --- int8
-// ----------------------------------------------------------------------------------------
 
 // Adding this to a magnitude below 2^22 leaves no bits for a fraction: the sum is rounded to a
 // whole number, ties to even, which is then in its low bits.
@@ -115,7 +113,6 @@ int tern_kernel_int8_lowest(const uint8_t *src, size_t count)
 }
 
 // --- onebit
-// --------------------------------------------------------------------------------------
 
 // Whether value < 0, of its bits: -0 is not.
 static inline bool is_negative(uint32_t bits)

@@ -8,7 +8,6 @@
 #include <stdint.h>
 
 // --- bfloat16: the high half of a float32
-// --------------------------------------------------------
 
 // Rounds to the nearest, ties to even, and leaves what was lost in values. No value rounds to
 // infinity.
@@ -20,7 +19,6 @@ void tern_kernel_bfloat16_add(const uint8_t *src, float weight, float *acc, size
 uint16_t tern_kernel_bfloat16_peak(const uint8_t *src, size_t count);
 
 // --- int8: q * scale
-// -----------------------------------------------------------------------------
 
 // q = value / scale, rounded to the nearest, ties to even, and at most 127 either way. Leaves
 // value - q * scale in values. scale > 0; no quotient is 2^22 or more.
@@ -32,7 +30,6 @@ void tern_kernel_int8_add(const uint8_t *src, float scale, float weight, float *
 int tern_kernel_int8_lowest(const uint8_t *src, size_t count);
 
 // --- onebit: a where the bit is 0, -b where it is 1; bit i % 8 of byte i / 8
-// ----------------------------------------------------------------------------------
 
 struct tern_two_means {
     float positive; // a

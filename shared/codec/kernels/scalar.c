@@ -37,7 +37,6 @@ void tern_scalar_float32_add(const uint8_t *src, float weight, float *acc, size_
 }
 
 // --- Ternary
-// ---------------------------------------------------------------------------------------------
 
 // Takes scale * q out of a value; returns q + 1. Where q is 0 the value is what it was.
 static inline uint32_t split(float *value, uint32_t scale_bits, uint32_t threshold)
@@ -116,7 +115,6 @@ void tern_scalar_planes_split(float *values, float scale, uint32_t threshold,
 }
 
 // --- Sums
-// ------------------------------------------------------------------------------------------------
 
 enum { FRACTION_BITS = 23, EXPONENT_BIAS = 127 };
 

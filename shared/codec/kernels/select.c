@@ -60,7 +60,6 @@ struct tern_selection tern_kernel_select(const float *values, size_t count, size
 }
 
 // --- Many values
-// -----------------------------------------------------------------------------------------------
 
 enum {
     FEW = 1 << 14,       // values that are not worth a sample
@@ -177,7 +176,6 @@ struct tern_selection tern_kernel_select_in(const float *values, size_t count, s
 }
 
 // --- Marks
-// -----------------------------------------------------------------------------------------------
 
 enum { WORD = 64 };
 

@@ -2,7 +2,7 @@
 // each instruction set, which define
 //   KERNEL    what comes before a function: static, and the target attribute
 //   zeros_of  uint64_t zeros_of(const uint8_t bytes[64]): bit i for byte i that is
-//   TERN_TERNARY_ZERO
+//             TERN_TERNARY_ZERO
 #ifndef TERN_ZERO_RUN_LOOPS_H
 #define TERN_ZERO_RUN_LOOPS_H
 

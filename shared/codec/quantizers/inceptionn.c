@@ -31,7 +31,6 @@ static inline float power_of_two(int exponent)
 }
 
 // --- Encoding
-// ----------------------------------------------------------------------------------------
 
 struct code {
     enum tag tag;
@@ -126,7 +125,6 @@ const struct tern_encoder tern_inceptionn_encoder = {
 };
 
 // --- Decoding
-// ----------------------------------------------------------------------------------------
 
 // What the lowest bit of a field is worth.
 struct steps {
@@ -253,7 +251,6 @@ static void describe_groups(struct walk walk, size_t count, struct tern_codec_in
 }
 
 // --- The mode of `literal`
-// ---------------------------------------------------------------------------
 
 static struct walk literal_walk(const uint8_t *body, size_t len)
 {
@@ -287,7 +284,6 @@ const struct tern_mode tern_inceptionn_literal_mode = {
 };
 
 // --- The mode of `bounded`
-// ---------------------------------------------------------------------------
 
 static enum tern_result bounded_check(const uint8_t *body, size_t len, size_t count)
 {

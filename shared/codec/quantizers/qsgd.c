@@ -29,7 +29,6 @@ static size_t buckets_of(size_t count, size_t bucket)
 }
 
 // --- Encoding
-// ----------------------------------------------------------------------------------------
 
 static size_t qsgd_bound(const struct tern_codec *codec, size_t count)
 {
@@ -109,7 +108,6 @@ const struct tern_encoder tern_qsgd_encoder = {
 };
 
 // --- Reading
-// -----------------------------------------------------------------------------------------
 
 bool tern_qsgd_layout(const uint8_t *body, size_t len, size_t count,
                       struct tern_qsgd_layout *layout)
