@@ -27,7 +27,6 @@
 #include "wire/wire.h"
 
 // --- What the caller is told
-// ------------------------------------------------------------------------
 
 // X(symbol, name in logs)
 #define TERN_CLIENT_EVENT_LIST(X)                                                                  \
@@ -95,7 +94,6 @@ struct tern_client_event {
 };
 
 // --- Configuration
-// ----------------------------------------------------------------------------------
 
 struct tern_client_config {
     struct tern_ports ports; // the trainer may stay empty: tern_client_restore() takes it
@@ -156,7 +154,6 @@ struct tern_client_workspace {
 size_t tern_client_blob_bound(const struct tern_model *model);
 
 // --- State
-// ------------------------------------------------------------------------------------------
 
 #define TERN_CLIENT_TOKEN_MAX 24
 #define TERN_CLIENT_SPEC_MAX 64
@@ -279,7 +276,6 @@ struct tern_client {
 };
 
 // --- Calls
-// ------------------------------------------------------------------------------------------
 
 // Prepares *client. The config is copied; the strings and contexts in it are borrowed.
 // TERN_ERR_ARGUMENT  a port or a string is missing or too long
@@ -330,7 +326,8 @@ TERN_MUST_USE enum tern_result tern_client_provision(struct tern_client *client,
 TERN_MUST_USE enum tern_result tern_client_manifest(struct tern_client *client, uint8_t *dst,
                                                     size_t size, size_t *len);
 
-// The same from the store alone. TERN_ERR_NOT_FOUND  it is not there, or not of this model
+// The same from the store alone.
+// TERN_ERR_NOT_FOUND  it is not there, or not of this model
 TERN_MUST_USE enum tern_result tern_client_stored_manifest(struct tern_client *client, uint8_t *dst,
                                                            size_t size, size_t *len);
 #endif

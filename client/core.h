@@ -21,7 +21,6 @@
 #endif
 
 // --- Events and waiting (client.c, phases/wait.c)
-// -----------------------------------------------------------
 
 void tern_client_emit(const struct tern_client *client, const struct tern_client_event *event);
 
@@ -50,7 +49,6 @@ TERN_MUST_USE enum tern_result tern_client_drop_task(struct tern_client *client,
                                                      enum tern_result result, const char *why);
 
 // --- Requests (exchange.c)
-// ----------------------------------------------------------------------------
 
 // Prepares client->request and client->response; the reply goes to client->reply.
 void tern_client_request(struct tern_client *client, enum tern_purpose purpose, const char *method,
@@ -77,7 +75,6 @@ static inline bool tern_client_continues(const struct tern_client *client)
 }
 
 // --- Records (records.c)
-// ------------------------------------------------------------------------------
 
 // Each returns the store's errors; loads also TERN_ERR_NOT_FOUND, TERN_ERR_CORRUPT, and
 // TERN_ERR_STATE for a record of another enrolment or model.
@@ -105,7 +102,6 @@ TERN_MUST_USE enum tern_result tern_record_save_meter(struct tern_client *client
 TERN_MUST_USE enum tern_result tern_record_load_meter(struct tern_client *client);
 
 // --- Meter and budgets (budget.c)
-// ---------------------------------------------------------------------
 
 // Loads the meter and counts from it on; from zero, and says so, where its record is damaged.
 TERN_MUST_USE enum tern_result tern_client_restore_meter(struct tern_client *client);
@@ -145,7 +141,6 @@ TERN_MUST_USE enum tern_result tern_budget_ask(struct tern_client *client, uint6
 TERN_MUST_USE enum tern_result tern_budget_end_round(struct tern_client *client);
 
 // --- Phases (phases/)
-// -------------------------------------------------------------------------
 
 // Each does one piece of work of its phase and sets the next. Results of tern_client_step().
 TERN_MUST_USE enum tern_result tern_phase_checkin(struct tern_client *client);
@@ -160,8 +155,8 @@ TERN_MUST_USE enum tern_result tern_phase_evaluate(struct tern_client *client);
 bool tern_share_fits(const struct tern_client *client, const tern_Task *task);
 
 // What of the pending update goes out, in the blob: all of it, or without its places where the
-// aggregator has those. Sets pending.sent and pending.container. TERN_ERR_NO_SPACE  the blob is too
-// small
+// aggregator has those. Sets pending.sent and pending.container.
+// TERN_ERR_NO_SPACE  the blob is too small
 TERN_MUST_USE enum tern_result tern_share_body(struct tern_client *client, struct tern_span *body);
 
 // Follows the aggregator's answer: a task, a time to come back, or the end.

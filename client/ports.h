@@ -13,7 +13,6 @@
 #include <string.h>
 
 // --- Transport: one metered HTTPS connection to the aggregator
-// --------------------------------------
 
 struct tern_request {
     enum tern_purpose purpose; // what the bytes are attributed to
@@ -39,9 +38,11 @@ struct tern_transport {
 
     // Sends the request and receives the whole response. May block while bytes move, but no longer
     // than timeout_ms without progress and a time that the bodies' sizes bound, or return
-    // TERN_AGAIN to be called again with the same arguments. TERN_OK             an HTTP response
-    // arrived, whatever its status TERN_ERR_NETWORK    refused, cut, timed out TERN_ERR_TLS the
-    // server could not be verified TERN_ERR_TOO_LARGE  the body does not fit into body_size
+    // TERN_AGAIN to be called again with the same arguments.
+    // TERN_OK             an HTTP response arrived, whatever its status
+    // TERN_ERR_NETWORK    refused, cut, timed out
+    // TERN_ERR_TLS        the server could not be verified
+    // TERN_ERR_TOO_LARGE  the body does not fit into body_size
     TERN_MUST_USE enum tern_result (*exchange)(void *ctx, const struct tern_request *request,
                                                struct tern_response *response);
 
@@ -54,7 +55,6 @@ struct tern_transport {
 };
 
 // --- Store: a few named records, each replaced atomically
-// -------------------------------------------
 
 enum tern_record {
     TERN_RECORD_IDENTITY = 0, // client id, token, model
@@ -90,7 +90,6 @@ struct tern_store {
 };
 
 // --- Trainer
-// ----------------------------------------------------------------------------------------
 
 struct tern_train_task {
     uint32_t round;
@@ -144,8 +143,8 @@ struct tern_trainer {
 
     // Does one local step. TERN_AGAIN while steps are left; TERN_OK when done: *weights then points
     // at the trained weights and *result is filled. They are the trainer's memory, but the core's
-    // to overwrite until the next begin: the update is made in them. TERN_ERR_TRAINER  the loss is
-    // no longer finite, or the trainer failed
+    // to overwrite until the next begin: the update is made in them.
+    // TERN_ERR_TRAINER  the loss is no longer finite, or the trainer failed
     TERN_MUST_USE enum tern_result (*step)(void *ctx, float **weights,
                                            struct tern_train_result *result);
 
@@ -157,7 +156,6 @@ struct tern_trainer {
 };
 
 // --- Clock, entropy, conditions
-// ---------------------------------------------------------------------
 
 struct tern_clock {
     void *ctx;

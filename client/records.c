@@ -143,7 +143,6 @@ static bool all_finite(const float *values, uint32_t count)
 }
 
 // --- Identity
-// ----------------------------------------------------------------------------------------
 
 enum tern_result tern_record_save_identity(struct tern_client *client)
 {
@@ -216,7 +215,6 @@ enum tern_result tern_record_load_manifest(struct tern_client *client, uint8_t *
 #endif
 
 // --- Replica
-// ----------------------------------------------------------------------------------------
 
 enum tern_result tern_record_save_replica(struct tern_client *client)
 {
@@ -256,7 +254,6 @@ enum tern_result tern_record_load_replica(struct tern_client *client)
 }
 
 // --- Upload
-// -----------------------------------------------------------------------------------------
 
 enum tern_result tern_record_save_upload(struct tern_client *client)
 {
@@ -423,7 +420,6 @@ enum tern_result tern_record_load_upload(struct tern_client *client)
 }
 
 // --- Settled
-// ----------------------------------------------------------------------------------------
 
 enum tern_result tern_record_save_settled(struct tern_client *client)
 {
@@ -449,7 +445,6 @@ enum tern_result tern_record_load_settled(struct tern_client *client, uint32_t *
 }
 
 // --- Meter
-// ------------------------------------------------------------------------------------------
 
 enum tern_result tern_record_save_meter(struct tern_client *client)
 {

@@ -31,7 +31,6 @@ static const char *power_name(int power)
 }
 
 // --- JSON
-// -------------------------------------------------------------------------------------------
 
 static void add_condition(cJSON *list, const struct tern_posix_conditions *conditions,
                           enum tern_condition condition)
@@ -76,7 +75,6 @@ static int show_json(const struct tern_posix_conditions *conditions, bool allowe
 }
 
 // --- Text
-// -------------------------------------------------------------------------------------------
 
 static void print_condition(const struct tern_posix_conditions *conditions,
                             enum tern_condition condition)

@@ -8,7 +8,6 @@
 #include <string.h>
 
 // --- Log lines
-// -----------------------------------------------------------------------------------
 
 // Lines of a trainer's output that are logged when it failed, the last ones.
 #define OUTPUT_LINES 5
@@ -147,7 +146,6 @@ static void log_finished(const struct tern_client_event *event)
 }
 
 // --- One round
-// -----------------------------------------------------------------------------------
 
 static void round_over(struct narrator *narrator, const struct tern_client_event *event,
                        int exit_code)

@@ -48,7 +48,6 @@ static void sleep_ms(uint32_t ms)
 }
 
 // --- Starting
-// -----------------------------------------------------------------------------------------
 
 static enum tern_result start(struct session *session, struct narrator *narrator)
 {
@@ -113,7 +112,6 @@ static void say_once(const struct narrator *narrator)
 }
 
 // --- The loop
-// -----------------------------------------------------------------------------------------
 
 // Steps until the narrator has heard what it listens for, an error, or a signal.
 static enum tern_result loop(struct session *session, const struct narrator *narrator)

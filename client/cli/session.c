@@ -27,7 +27,6 @@ static enum tern_result explain(struct session *session, enum tern_result result
 }
 
 // --- Opening
-// -----------------------------------------------------------------------------------------
 
 static enum tern_result no_exchange(void *ctx, const struct tern_request *request,
                                     struct tern_response *response)
@@ -181,7 +180,6 @@ enum tern_result session_identify(struct session *session)
 }
 
 // --- Data
-// -------------------------------------------------------------------------------------------
 
 static enum tern_result parse_shard(struct session *session, uint32_t *index, uint32_t *count)
 {
@@ -253,7 +251,6 @@ static enum tern_result open_data(struct session *session, struct tern_builtin_c
 }
 
 // --- Memory
-// -----------------------------------------------------------------------------------------
 
 static enum tern_result build_trainer(struct session *session)
 {

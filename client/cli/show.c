@@ -9,7 +9,6 @@
 #include <stdlib.h>
 
 // --- status
-// -----------------------------------------------------------------------------------------
 
 static int status_json(const struct session *session)
 {
@@ -75,7 +74,6 @@ int verb_status(struct tern_cli *cli)
 }
 
 // --- meter
-// ------------------------------------------------------------------------------------------
 
 static const char *const direction_names[] = {"up", "down"};
 

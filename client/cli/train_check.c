@@ -48,7 +48,6 @@ struct trial {
 };
 
 // --- Preparing
-// ----------------------------------------------------------------------------------------
 
 static enum tern_result read_options(const struct tern_cli *cli, struct tern_train_task *task)
 {
@@ -117,7 +116,6 @@ static void end_trial(struct trial *trial)
 }
 
 // --- Trying
-// -------------------------------------------------------------------------------------------
 
 static double now_seconds(void)
 {
@@ -176,7 +174,6 @@ static void try_it(struct trial *trial)
 }
 
 // --- Telling
-// -------------------------------------------------------------------------------------------
 
 static int code_of(const struct trial *trial)
 {

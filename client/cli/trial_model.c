@@ -31,7 +31,6 @@ static enum tern_result take_weights(struct tern_model *model, float **weights, 
 }
 
 // --- A file
-// -------------------------------------------------------------------------------------------
 
 // Tensors of whole numbers are no part of a model: they cannot be averaged.
 static enum tern_result add_tensors(const struct tern_safetensors *file, struct tern_model *model,
@@ -103,7 +102,6 @@ static enum tern_result read_model(const char *path, struct tern_model *model, f
 }
 
 // --- Either
-// -------------------------------------------------------------------------------------------
 
 enum tern_result trial_model_make(const char *name, uint64_t seed, struct tern_model *model,
                                   float **weights, char why[EXTERNAL_WHY_MAX])

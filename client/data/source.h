@@ -3,8 +3,8 @@
 // tern-fleet. An opened data set is never changed, so threads may share it.
 //
 //   digits[:train=6000,test=2000,size=16,seed=1]   drawn digits, size 16 or 28 (data/digits.h)
-//   idx:DIR[,mean=0.286,std=0.353]                 the four IDX files of MNIST and its kin, .gz or
-//   not cifar10:DIR[,mean=M,std=S]                     data_batch_*.bin and test_batch.bin
+//   idx:DIR[,mean=0.286,std=0.353]                 the four IDX files of MNIST and its kin, .gz or not
+//   cifar10:DIR[,mean=M,std=S]                     data_batch_*.bin and test_batch.bin
 //   csv:FILE[,label=NAME|INDEX][,drop=A|B][,classes=X|Y|Z][,test=0.2][,seed=1][,scale=standard]
 //
 // csv: label is the last column unless given. Labels that are not class numbers from 0 need

@@ -27,8 +27,7 @@ struct tern_table {
 // TERN_ERR_NOT_FOUND  no such column; a label that config->classes does not list
 // TERN_ERR_CONFIG     a label that is no class number, and no config->classes
 // TERN_ERR_CORRUPT    a line with other than the first's fields, a feature that is no finite
-// number,
-//                     no rows at all, or malformed CSV
+//                     number, no rows at all, or malformed CSV
 // TERN_ERR_TOO_LARGE, TERN_ERR_NO_MEMORY, TERN_ERR_IO
 TERN_MUST_USE enum tern_result tern_table_read(struct tern_input *input,
                                                const struct tern_table_config *config,

@@ -29,7 +29,6 @@ static uint64_t now_ms(void)
 }
 
 // --- Starting
-// -----------------------------------------------------------------------------------------
 
 static bool names_same(const char *one, const char *other)
 {
@@ -189,7 +188,6 @@ enum tern_result tern_child_start(struct tern_child *child, char *const *words,
 }
 
 // --- Its output
-// ---------------------------------------------------------------------------------------
 
 static void keep(struct tern_child *child, const char *text, size_t len)
 {
@@ -234,7 +232,6 @@ const char *tern_child_tail(const struct tern_child *child)
 }
 
 // --- Its end
-// ------------------------------------------------------------------------------------------
 
 static void signal_group(const struct tern_child *child, int number)
 {

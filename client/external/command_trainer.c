@@ -10,7 +10,6 @@
 #define LINE_MAX_SHOWN 160
 
 // --- Opening
-// ------------------------------------------------------------------------------------------
 
 enum tern_result tern_command_trainer_open(struct tern_command_trainer *trainer,
                                            const struct tern_command_config *config,
@@ -35,7 +34,6 @@ enum tern_result tern_command_trainer_open(struct tern_command_trainer *trainer,
 }
 
 // --- A run
-// --------------------------------------------------------------------------------------------
 
 static void end_run(struct tern_command_trainer *trainer)
 {
@@ -135,7 +133,6 @@ static enum tern_result blame(enum tern_result result)
 }
 
 // --- The port
-// -----------------------------------------------------------------------------------------
 
 static bool in_range(float value)
 {
@@ -257,7 +254,6 @@ struct tern_trainer tern_command_trainer_port(struct tern_command_trainer *train
 }
 
 // --- Around it
-// ----------------------------------------------------------------------------------------
 
 void tern_command_trainer_pause(struct tern_command_trainer *trainer, bool paused)
 {

@@ -14,7 +14,6 @@
 typedef const struct tern_trainer_library *(*entry_function)(uint32_t client_version);
 
 // --- Loading
-// ------------------------------------------------------------------------------------------
 
 static enum tern_result load(struct tern_library_trainer *trainer, const char *path, char *why)
 {
@@ -93,7 +92,6 @@ static void unload(struct tern_library_trainer *trainer)
 #endif
 
 // --- Opening
-// ------------------------------------------------------------------------------------------
 
 static enum tern_result describe(struct tern_library_trainer *trainer,
                                  const struct tern_library_config *config, char *why)
@@ -163,7 +161,6 @@ enum tern_result tern_library_trainer_open(struct tern_library_trainer *trainer,
 }
 
 // --- The port
-// -----------------------------------------------------------------------------------------
 
 static enum tern_result failed(struct tern_library_trainer *trainer, int answer, const char *what)
 {

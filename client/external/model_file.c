@@ -32,7 +32,6 @@ static const char *last_part(const char *path)
 }
 
 // --- Any file
-// -----------------------------------------------------------------------------------------
 
 static enum tern_result read_known(int fd, size_t size, uint8_t **data, size_t *len)
 {
@@ -94,7 +93,6 @@ enum tern_result tern_regular_file_read(const char *path, size_t most, uint8_t *
 }
 
 // --- Writing
-// ------------------------------------------------------------------------------------------
 
 static bool save(const char *path, const uint8_t *bytes, size_t len)
 {
@@ -124,7 +122,6 @@ enum tern_result tern_model_file_write(const char *path, const struct tern_model
 }
 
 // --- Reading
-// ------------------------------------------------------------------------------------------
 
 static const struct tern_tensor *find_tensor(const struct tern_model *model, const char *name)
 {

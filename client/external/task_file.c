@@ -23,7 +23,6 @@ void tern_task_paths_fill(struct tern_task_paths *paths)
 }
 
 // --- Fields
-// -----------------------------------------------------------------------------------------
 
 static void add(struct tern_task_file *file, const char *name, bool is_text, const char *format,
                 ...) __attribute__((format(printf, 4, 5)));
@@ -100,7 +99,6 @@ void tern_task_file_evaluate(struct tern_task_file *file, const struct tern_task
 }
 
 // --- Out
-// -----------------------------------------------------------------------------------------
 
 static char *as_json(const struct tern_task_file *file)
 {

@@ -12,7 +12,6 @@
 #define METRIC_NAME_MAX 65
 
 // --- Numbers that are possible
-// ------------------------------------------------------------------------
 
 static enum tern_result check_examples(uint32_t num_examples, char *why)
 {
@@ -57,7 +56,6 @@ enum tern_result tern_evaluate_result_check(const struct tern_evaluate_result *r
 }
 
 // --- JSON
-// ---------------------------------------------------------------------------------------------
 
 static enum tern_result take_number(const cJSON *root, const char *key, double *value, char *why)
 {

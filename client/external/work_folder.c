@@ -15,7 +15,6 @@
 #define PASSES_MAX 1000000 // each takes one level off: deeper than any file system's program nests
 
 // --- Removing
-// -----------------------------------------------------------------------------------------
 
 // A folder that is emptied. Folders in its folders are moved up into it, under numbers, so that
 // neither the length of a path nor the number of open files bounds how deep they may lie.
@@ -128,7 +127,6 @@ void tern_work_folder_remove(const char *path)
 }
 
 // --- Making
-// -------------------------------------------------------------------------------------------
 
 // One folder for all runs, one in it for this. What is left in it is in nobody's way.
 static bool make(const char *path, char *run, char *absolute)

@@ -33,7 +33,6 @@ enum tern_result tern_metered_word_parse(const char *text, enum tern_metered_wor
 }
 
 // --- Reading
-// -------------------------------------------------------------------------------------------
 
 static uint64_t now_ms(const struct tern_posix_conditions *conditions)
 {
@@ -120,7 +119,6 @@ static void read_temperature(struct tern_posix_conditions *conditions)
 }
 
 // --- Judging
-// -------------------------------------------------------------------------------------------
 
 // Where a limit that was passed is met again.
 static double limit_again(enum tern_condition condition, double limit)
@@ -215,7 +213,6 @@ bool tern_posix_conditions_look(struct tern_posix_conditions *conditions, const 
 }
 
 // --- The port
-// ------------------------------------------------------------------------------------------
 
 // What is asked for, and what a check-in tells. Sensors of heat may be slow.
 static void look_where_asked(struct tern_posix_conditions *conditions)

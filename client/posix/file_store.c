@@ -37,7 +37,6 @@ static enum tern_result from_errno(void)
 }
 
 // --- Saving
-// ------------------------------------------------------------------------------------------
 
 static enum tern_result write_all(int fd, const void *data, size_t len)
 {
@@ -116,7 +115,6 @@ static enum tern_result save(void *ctx, enum tern_record record,
 }
 
 // --- Loading
-// -----------------------------------------------------------------------------------------
 
 static enum tern_result read_exactly(int fd, void *dst, size_t len)
 {
@@ -197,7 +195,6 @@ static enum tern_result load(void *ctx, enum tern_record record, size_t offset, 
 }
 
 // --- Opening
-// -----------------------------------------------------------------------------------------
 
 static enum tern_result take_lock(int directory, const char *path, int *lock, char *why)
 {

@@ -19,7 +19,6 @@ struct tern_reading {
 };
 
 // --- Files
-// -----------------------------------------------------------------------------------------
 
 // Reads root/path, cut at size - 1 bytes, and never waits. Returns false, and "", when it cannot be
 // read, is empty, or is no text.
@@ -39,7 +38,6 @@ void tern_reading_unknown(struct tern_reading *reading, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 // --- Probes
-// ----------------------------------------------------------------------------------------
 
 // ROOT/sys/class/power_supply, peripherals' batteries left out.
 // charging: 1 when power comes from outside and no battery runs down, 0 when a battery feeds the
@@ -58,7 +56,6 @@ void tern_probe_temperature(const char *root, struct tern_reading *temperature);
 uint32_t tern_probe_memory(const char *root);
 
 // --- Whether the link is metered (NetworkManager, D-Bus)
-// -----------------------------------------
 
 // A connection to the bus, kept between the calls. Zero at first.
 struct tern_metered_probe {

@@ -25,7 +25,6 @@ enum { NM_UNKNOWN = 0, NM_YES = 1, NM_NO = 2, NM_GUESS_YES = 3, NM_GUESS_NO = 4,
 static const char *const answers[NM_COUNT] = {"unknown", "yes", "no", "guess-yes", "guess-no"};
 
 // --- The bus
-// -------------------------------------------------------------------------------------------
 
 static void find_address(const char *root, char *address, size_t size)
 {
@@ -170,7 +169,6 @@ void tern_probe_metered_close(struct tern_metered_probe *probe)
 }
 
 // --- The question
-// --------------------------------------------------------------------------------------
 
 static DBusMessage *make_question(void)
 {

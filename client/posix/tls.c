@@ -40,7 +40,6 @@ static uint64_t unix_seconds(void)
 }
 
 // --- The CA and what a session file is bound to
-// ---------------------------------------------------
 
 // Where the distributions that Tern runs on keep the certificates that they trust.
 static const char *system_bundle(void)
@@ -104,7 +103,6 @@ static void bind_session(struct tern_tls *tls, const char *server, const char *l
 }
 
 // --- Opening
-// -----------------------------------------------------------------------------------------
 
 static const char *library_version(void)
 {
@@ -208,7 +206,6 @@ void tern_tls_configure(struct tern_tls *tls, CURL *easy)
 }
 
 // --- One exchange
-// ------------------------------------------------------------------------------------
 
 void tern_tls_begin(struct tern_tls *tls)
 {

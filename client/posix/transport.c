@@ -47,7 +47,6 @@ enum tern_result tern_curl_global(void)
 }
 
 // --- What libcurl calls
-// ------------------------------------------------------------------------------
 
 static size_t on_body(char *data, size_t size, size_t count, void *ctx)
 {
@@ -163,7 +162,6 @@ static int on_progress(void *ctx, curl_off_t down_total, curl_off_t down, curl_o
 }
 
 // --- The handle
-// -----------------------------------------------------------------------------------
 
 static void set_options(struct tern_curl *curl)
 {
@@ -218,7 +216,6 @@ static void close_connection(void *ctx)
 }
 
 // --- One exchange
-// ---------------------------------------------------------------------------------
 
 static bool append(struct curl_slist **list, const char *text)
 {
@@ -405,7 +402,6 @@ static void collect(void *ctx, struct tern_meter *meter)
 }
 
 // --- Opening and closing
-// -----------------------------------------------------------------------------
 
 static enum tern_result check_config(const struct tern_curl_config *config, char *why)
 {

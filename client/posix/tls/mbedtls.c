@@ -42,7 +42,6 @@ static mbedtls_ssl_context *connection_of(CURL *easy)
 }
 
 // --- The peer's certificate
-// -------------------------------------------------------------------------
 
 // mbedTLS 2.28 compares names only. An address must stand in the certificate as an address.
 static bool names_address(const mbedtls_x509_crt *certificate, const char *host)
@@ -95,7 +94,6 @@ static int on_certificate(void *ctx, mbedtls_x509_crt *certificate, int depth, u
 }
 
 // --- Sessions
-// ----------------------------------------------------------------------------------------
 
 static void offer(struct tern_tls *tls, mbedtls_ssl_context *connection)
 {
@@ -158,7 +156,6 @@ enum tern_result tern_tls_backend_take(const struct tern_tls *tls, CURL *easy,
 }
 
 // --- Setting up
-// --------------------------------------------------------------------------------------
 
 // A smaller record (max_fragment_length) is not asked for: Debian's mbedTLS is built without
 // MBEDTLS_SSL_VARIABLE_BUFFER_LENGTH and keeps its two 16 KB buffers whatever is agreed, while the

@@ -80,7 +80,6 @@ bool tern_tls_backend_matches(const char *version)
 }
 
 // --- Sessions
-// ----------------------------------------------------------------------------------------
 
 // libcurl makes the connection after it has handed out the context; the first that one hears of it
 // is that its handshake starts, before the ClientHello is written.
@@ -151,7 +150,6 @@ enum tern_result tern_tls_backend_take(const struct tern_tls *tls, CURL *easy,
 }
 
 // --- Setting up
-// --------------------------------------------------------------------------------------
 
 // libcurl switches TLS 1.2 session tickets off, and OpenSSL 3 throws a session away when its
 // connection ends by a bare TCP close, as it does on bad links. Tickets are switched on, and such
