@@ -5,9 +5,9 @@
 // A replica's weights are what is kept whole (the seed's, a snapshot's blob, or float32 values of
 // its own) and then the downloads since, added one by one as the client adds them. They are kept
 // whole in float32 once those downloads take more bytes than that would, and again each time that
-// what came since takes a quarter of it. An 8 bit form is kept only
-// where the client was given one (a snapshot): any other would not be what the client holds, and
-// its next download would not be what it lacks.
+// what came since takes a quarter of it. An 8 bit form is kept only where the
+// client was given one (a snapshot): any other would not be what the client holds, and its next
+// download would not be what it lacks.
 #ifndef TERN_DOWNLOADS_REPLICAS_H
 #define TERN_DOWNLOADS_REPLICAS_H
 

@@ -10,7 +10,7 @@
 #define DRAIN_MS 5000u
 #define DRAIN_BYTES (1u << 20)
 
-// --- Watching ----------------------------------------------------------------------------------
+// --- Watching
 
 static void on_poll(uv_poll_t *poll, int status, int events);
 
@@ -39,7 +39,7 @@ void connection_begin_reading(struct tern_connection *connection)
     connection_set_state(connection, STATE_READING, connection->loop->shared->limits.request_ms);
 }
 
-// --- End ---------------------------------------------------------------------------------------
+// --- End
 
 static void on_closed(uv_handle_t *handle)
 {
@@ -133,7 +133,7 @@ static enum step step_drain(struct tern_connection *connection)
     return goes_on ? STEP_ON : connection_end(connection);
 }
 
-// --- Handshake ---------------------------------------------------------------------------------
+// --- Handshake
 
 static enum step handshake_done(struct tern_connection *connection)
 {
@@ -166,7 +166,7 @@ static enum step step_handshake(struct tern_connection *connection)
     return connection_end(connection);
 }
 
-// --- Driving -----------------------------------------------------------------------------------
+// --- Driving
 
 static enum step run(struct tern_connection *connection)
 {

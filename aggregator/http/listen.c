@@ -25,7 +25,7 @@ const char *tern_listen_unix_path(const char *address)
     return strncmp(address, "unix:", 5) == 0 ? address + 5 : NULL;
 }
 
-// --- Unix --------------------------------------------------------------------------------------
+// --- Unix
 
 // A socket that a killed process left behind would refuse every later bind. One that answers
 // belongs to a process that lives.
@@ -68,7 +68,7 @@ static enum tern_result open_unix(const char *path, int *fd, char why[256])
     return TERN_OK;
 }
 
-// --- TCP ---------------------------------------------------------------------------------------
+// --- TCP
 
 static int bind_socket(const struct addrinfo *name, bool shares)
 {

@@ -15,7 +15,7 @@
 // Accepted per event, so that a crowd at the door does not starve those inside.
 #define ACCEPT_BATCH 64
 
-// --- Accepting ---------------------------------------------------------------------------------
+// --- Accepting
 
 static void on_listener(uv_poll_t *handle, int status, int events);
 
@@ -81,7 +81,7 @@ static void on_listener(uv_poll_t *handle, int status, int events)
     }
 }
 
-// --- Sweep and mailbox -------------------------------------------------------------------------
+// --- Sweep and mailbox
 
 // What a reply lets the handler answer at once waits for the next turn: a peer that pipelines must
 // not keep the loop from the others.
@@ -174,7 +174,7 @@ static void on_wake(uv_async_t *wake)
     }
 }
 
-// --- Thread ------------------------------------------------------------------------------------
+// --- Thread
 
 // After the callbacks of a turn: replies that handlers gave on this very thread go out now.
 static void on_turn_end(uv_check_t *check)

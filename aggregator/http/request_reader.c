@@ -54,7 +54,7 @@ static void object(struct tern_request_reader *reader, int status)
     }
 }
 
-// --- Text ------------------------------------------------------------------------------------
+// --- Text
 
 // Never overflows: target and value are parts of the head, whose length is checked first, and the
 // head has more bytes around them than the two NULs.
@@ -77,7 +77,7 @@ static void trim_end(char *text)
     }
 }
 
-// --- Headers ---------------------------------------------------------------------------------
+// --- Headers
 
 static enum field field_of(const struct tern_request_reader *reader)
 {
@@ -164,7 +164,7 @@ static void begin_value(struct tern_request_reader *reader)
     reader->authorization = reader->text + reader->text_len;
 }
 
-// --- The parser's events ---------------------------------------------------------------------
+// --- The parser's events
 
 // Debian builds http_parser in its lenient mode, which lets white space into names and targets; a
 // proxy before us could understand such a request in another way. llhttp lets none in.
@@ -265,7 +265,7 @@ static const struct tern_parser_events EVENTS = {
     .body = on_body,
 };
 
-// --- Judging ---------------------------------------------------------------------------------
+// --- Judging
 
 static enum tern_result result_of(int status)
 {
@@ -366,7 +366,7 @@ static enum tern_result judge(struct tern_request_reader *reader)
     return refuse(reader, status);
 }
 
-// --- Public ----------------------------------------------------------------------------------
+// --- Public
 
 struct tern_request_reader *tern_reader_new(const struct tern_reader_config *config)
 {

@@ -156,7 +156,7 @@ enum tern_stream_status tern_stream_discard(struct tern_stream *stream, uint8_t 
     return plain_read(stream, scratch, TERN_TLS_RECORD_MAX, len);
 }
 
-// --- Counters ----------------------------------------------------------------------------------
+// --- Counters
 
 static uint64_t bytes_read(const struct tern_stream *stream)
 {

@@ -49,7 +49,7 @@ static bool fill_random(void *dst, size_t len)
     return getrandom(dst, len, 0) == (ssize_t)len; // whole up to 256 bytes, by its contract
 }
 
-// --- File ------------------------------------------------------------------------------------
+// --- File
 
 static size_t to_file(const struct tern_ticket_keys *keys, uint8_t bytes[FILE_MAX])
 {
@@ -140,7 +140,7 @@ static enum tern_result read_keys(struct tern_ticket_keys *keys, int fd, char wh
                  : refuse(keys->path, "holds something else: correct the path, or delete it", why);
 }
 
-// --- Keys ------------------------------------------------------------------------------------
+// --- Keys
 
 static bool is_due(const struct tern_ticket_keys *keys, uint64_t now_s)
 {
@@ -246,7 +246,7 @@ static bool key_by_name(struct tern_ticket_keys *keys, const uint8_t *name, stru
     return known;
 }
 
-// --- Sealing: name | nonce | ciphertext | tag, the name authenticated too ----------------------
+// --- Sealing: name | nonce | ciphertext | tag, the name authenticated too
 
 enum tern_result tern_ticket_seal(struct tern_ticket_keys *keys, const uint8_t *plain, size_t len,
                                   uint8_t *ticket)

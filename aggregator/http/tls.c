@@ -67,7 +67,7 @@ static const mbedtls_ecp_group_id CURVES[] = {
     MBEDTLS_ECP_DP_NONE,
 };
 
-// --- Pre-shared keys -------------------------------------------------------------------------
+// --- Pre-shared keys
 
 // Tells apart the keys that one id may have had: a restored backup gives its next client an id that
 // was taken before.
@@ -137,7 +137,7 @@ static bool is_consistent(const struct tern_tls_session *session)
     return has_owner == (session->ssl.session->ciphersuite == PSK_SUITE);
 }
 
-// --- Tickets ---------------------------------------------------------------------------------
+// --- Tickets
 
 // A ticket's content is what this listener needs to resume and no more: mbedTLS's own form of a
 // session is twice as long, and each reconnect sends it. One of a client with a pre-shared key says
@@ -245,7 +245,7 @@ static int parse_ticket(void *ctx, mbedtls_ssl_session *session, unsigned char *
     return result;
 }
 
-// --- Context ---------------------------------------------------------------------------------
+// --- Context
 
 static enum tern_result refuse(char why[256], const char *what, const char *path, int error)
 {
@@ -344,7 +344,7 @@ void tern_tls_context_free(struct tern_tls_context *context)
     free(context);
 }
 
-// --- Session ---------------------------------------------------------------------------------
+// --- Session
 
 static int socket_send(void *ctx, const unsigned char *src, size_t len)
 {

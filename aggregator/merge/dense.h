@@ -21,7 +21,8 @@ TERN_MUST_USE enum tern_result tern_dense_keep(struct tern_dense *dense,
                                                const struct tern_model *model, const float *global);
 
 // Replaces what the strategy made of them: global[i] = before + acc[i], the mean or what else was
-// found, without the server's learning rate. TERN_ERR_NON_FINITE  a value would overflow
+// found, without the server's learning rate.
+// TERN_ERR_NON_FINITE  a value would overflow
 TERN_MUST_USE enum tern_result tern_dense_take(const struct tern_dense *dense, const float *acc,
                                                float *global);
 
