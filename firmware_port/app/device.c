@@ -38,7 +38,6 @@ static struct {
 } device;
 
 // --- Ports
-// ------------------------------------------------------------------------------------------
 
 static uint64_t monotonic_ms(void *ctx)
 {
@@ -87,7 +86,6 @@ static struct tern_ports ports(void)
 }
 
 // --- Start
-// ------------------------------------------------------------------------------------------
 
 // Also leaves the model where the client then uses it.
 static bool builds_model(const char *spec, const uint8_t *hash)

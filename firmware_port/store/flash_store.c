@@ -48,7 +48,6 @@ static uint32_t checksum_fields(const struct header *header)
 }
 
 // --- Looking through a slot
-// ----------------------------------------------------------------------------------------
 
 // Reads the header at `at` and says whether a whole copy is there that ends before `end`.
 static enum tern_result read_copy(const struct tern_flash *flash, uint32_t at, uint32_t end,
@@ -133,7 +132,6 @@ static enum tern_result look_through(const struct tern_flash *flash, uint32_t sl
 }
 
 // --- Saving
-// ----------------------------------------------------------------------------------------
 
 // Collects bytes until a chunk can be programmed.
 struct writer {
@@ -247,7 +245,6 @@ static enum tern_result save(void *ctx, enum tern_record which, const struct ter
 }
 
 // --- Loading
-// ----------------------------------------------------------------------------------------
 
 static enum tern_result load(void *ctx, enum tern_record which, size_t offset, void *dst,
                              size_t len, size_t *record_len)
