@@ -111,7 +111,6 @@ static void download_is_given_up_when_the_window_has_passed(void **state)
 }
 
 // --- Blobs that must not be taken
-// ----------------------------------------------------------------------
 
 static void check_refused(enum tern_result why)
 {
@@ -218,7 +217,6 @@ static void blob_that_overflows_the_weights_is_refused(void **state)
 }
 
 // --- Deltas from the seed's replica
-// ------------------------------------------------------------------------
 
 // Version 3, which the client holds, is followed by one that is made from the seed: values[i].
 static void follow_from_seed(float values[WORLD_VALUES])
@@ -289,7 +287,6 @@ static void chain_that_misses_the_base_does_not_train(void **state)
 }
 
 // --- Hostile answers
-// --------------------------------------------------------------------------------
 
 static void mutate(struct world *w, const struct tern_request *request,
                    struct tern_response *response)

@@ -187,7 +187,6 @@ static void failed_encoding_leaves_every_storage_alone(void **state)
 }
 
 // --- Codecs that keep more, or nothing
-// --------------------------------------------------------------------
 
 static void every_codec_is_used_and_conserves(void **state)
 {

@@ -31,7 +31,6 @@ static int tear_down(void **state)
 }
 
 // --- Power
-// ---------------------------------------------------------------------------------------------
 
 static void put_supply(const char *name, const char *type, const char *attribute, const char *value)
 {
@@ -194,7 +193,6 @@ static void emptiest_battery_counts(void **state)
 }
 
 // --- Load
-// ----------------------------------------------------------------------------------------------
 
 static struct tern_reading load(double own)
 {
@@ -245,7 +243,6 @@ static void load_that_makes_no_sense_is_unknown(void **state)
 }
 
 // --- Temperature
-// ---------------------------------------------------------------------------------------
 
 static struct tern_reading temperature(void)
 {
@@ -290,7 +287,6 @@ static void zones_that_cannot_be_read_are_left_out(void **state)
 }
 
 // --- Memory
-// --------------------------------------------------------------------------------------------
 
 static void memory_is_what_is_available(void **state)
 {
@@ -322,7 +318,6 @@ static void memory_in_no_ordinary_file_is_unknown(void **state)
 }
 
 // --- The machine itself
-// --------------------------------------------------------------------------------
 
 static void real_machine_has_load_and_memory(void **state)
 {

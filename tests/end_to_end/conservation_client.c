@@ -37,7 +37,6 @@ static void sleep_ms(uint32_t ms)
 }
 
 // --- Trainer
-// ----------------------------------------------------------------------------------------
 
 struct marker {
     float *weights;
@@ -82,7 +81,6 @@ static enum tern_result evaluate(void *ctx, const float *weights, uint32_t count
 }
 
 // --- Running
-// ----------------------------------------------------------------------------------------
 
 static void say(void *ctx, const struct tern_client_event *event)
 {
@@ -176,7 +174,6 @@ static int run(struct rig *rig, const char *server, const char *ca, const char *
 }
 
 // --- Reading the books
-// ------------------------------------------------------------------------------
 
 static int print_buffer(struct rig *rig, const char *directory)
 {

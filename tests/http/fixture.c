@@ -27,7 +27,7 @@ static void must(bool condition, const char *what)
     }
 }
 
-// --- The service -------------------------------------------------------------------------------
+// --- The service
 
 static struct tern_blob *blob_of(const void *data, size_t len)
 {
@@ -176,7 +176,7 @@ static void *other_thread(void *argument)
     return NULL;
 }
 
-// --- Start and stop ----------------------------------------------------------------------------
+// --- Start and stop
 
 // A root and a leaf signed by it, P-256 both; the server sends the leaf alone, as a device that
 // pins the root needs no more.
@@ -283,7 +283,7 @@ void fixture_stop(struct fixture *fixture)
     remove_folder(fixture->folder);
 }
 
-// --- Waiting -----------------------------------------------------------------------------------
+// --- Waiting
 
 #define WAITS 2000 // of 10 ms: less than any limit of the listener that a test leaves as it is
 

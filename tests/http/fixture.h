@@ -10,12 +10,13 @@
 
 // The service:
 //   any      /echo     200 with the request's body
-//   any      /facts    200 with "METHOD PATH AUTHORIZATION RANGE"; a body of FACTS_BODY bytes at
-//   most GET      /blob     200 or 206: BLOB_SIZE bytes, byte i = (uint8_t)(i * 7), cacheable any
-//   /thread   200 from another thread, a moment later any      /held     kept until
-//   fixture_release() any      /client/N 200, tagged with client N, round 3, upload, payload up =
-//   body, down = 1 any      /who      200 with
-//   the client that a pre-shared key proved, as a number; anything else      404 with an empty body
+//   any      /facts    200 with "METHOD PATH AUTHORIZATION RANGE"; a body of FACTS_BODY bytes at most
+//   GET      /blob     200 or 206: BLOB_SIZE bytes, byte i = (uint8_t)(i * 7), cacheable
+//   any      /thread   200 from another thread, a moment later
+//   any      /held     kept until fixture_release()
+//   any      /client/N 200, tagged with client N, round 3, upload, payload up = body, down = 1
+//   any      /who      200 with the client that a pre-shared key proved, as a number
+//   anything else      404 with an empty body
 // on_headers refuses "Authorization: Bearer bad" with 401.
 #define BLOB_SIZE 100000u
 #define FACTS_BODY 10u

@@ -16,7 +16,6 @@
 #define REQUIRE(condition) ((condition) ? (void)0 : abort())
 
 // --- Words of a line
-// ------------------------------------------------------------------------------------
 
 static char *next_word(void)
 {
@@ -77,7 +76,6 @@ static void put_floats(const float *values, size_t count)
 }
 
 // --- Requests
-// -------------------------------------------------------------------------------------------
 
 static void list_parameters(const struct tern_codec_parameter *parameter)
 {

@@ -9,7 +9,6 @@
 enum { HEAD = TERN_TERNARY_SCALE_BYTES };
 
 // --- Symbols
-// --------------------------------------------------------------------------------------------
 
 struct tern_planes planes_new(size_t count)
 {
@@ -73,7 +72,6 @@ double planes_entropy(struct tern_planes planes)
 }
 
 // --- Round trips
-// ------------------------------------------------------------------------------------
 
 // A body of scale 0.75 in an allocation of its length, so that ASan sees a read past it.
 static uint8_t *encode(struct coder_under_test test, struct tern_planes planes, size_t *len)
@@ -161,7 +159,6 @@ void check_round_trips(struct coder_under_test test)
 }
 
 // --- Bound
-// ----------------------------------------------------------------------------------------------
 
 // Runs of values and of zeros, of lengths up to the powers of two given.
 static struct tern_planes planes_runs(struct tern_prng *rng, size_t n, unsigned values,
@@ -199,7 +196,6 @@ void check_bound(struct coder_under_test test)
 }
 
 // --- Damage
-// ---------------------------------------------------------------------------------------------
 
 static struct tern_planes planes_of(const float *values, size_t n)
 {

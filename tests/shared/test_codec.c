@@ -11,7 +11,6 @@ static const struct tern_codec float16 = {.id = TERN_CODEC_FLOAT16, .sparsity = 
 static const struct tern_codec ternary = {.id = TERN_CODEC_3LC, .sparsity = 1};
 
 // --- Spec strings
-// -------------------------------------------------------------------------------------
 
 static void test_specs(void **state)
 {
@@ -228,7 +227,6 @@ static void test_every_range_is_kept_and_named(void **state)
 }
 
 // --- Encoding
-// ------------------------------------------------------------------------------------------
 
 // Encodes n values and expects a failure that changes none.
 static void refuse(const struct tern_codec *codec, const float *values, size_t n,
@@ -411,7 +409,6 @@ static void test_runs_make_a_large_zero_tensor_small(void **state)
 }
 
 // --- Decoding
-// ------------------------------------------------------------------------------------------
 
 static void test_accumulate_rounds_once(void **state)
 {

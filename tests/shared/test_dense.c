@@ -18,7 +18,6 @@ static void assert_payload(const uint8_t *expected, size_t len)
 }
 
 // --- By hand
-// -----------------------------------------------------------------------------------------
 
 static void test_bfloat16_by_hand(void **state)
 {
@@ -169,7 +168,6 @@ static void test_onebit_sums_in_the_written_order(void **state)
 }
 
 // --- All three
-// ---------------------------------------------------------------------------------------
 
 static void test_any_values_and_sizes(void **state)
 {
@@ -253,7 +251,6 @@ static void test_feedback_telescopes(void **state)
 }
 
 // --- Payloads that are wrong
-// --------------------------------------------------------------------------
 
 #define REFUSE(n, result, ...)                                                                     \
     do {                                                                                           \

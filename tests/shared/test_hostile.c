@@ -31,7 +31,6 @@ static uint32_t below(void *arg, uint32_t bound)
 static const struct any_source source = {.below = below, .arg = NULL};
 
 // --- Payloads
-// -------------------------------------------------------------------------------------------
 
 // An encoded payload of n values, mostly with runs.
 static size_t make_payload(const struct tern_codec *codec, size_t n, uint8_t payload[PAYLOAD_MAX])
@@ -93,7 +92,6 @@ static size_t damage(uint8_t *payload, size_t len)
 }
 
 // --- What must hold of any bytes
-// -----------------------------------------------------------------------
 
 static void check_slow(const uint8_t *src, size_t len, const float *decoded, size_t n,
                        bool accepted)
@@ -148,7 +146,6 @@ static bool check_one(const uint8_t *payload, size_t len, size_t n)
 }
 
 // --- Damage
-// ---------------------------------------------------------------------------------------------
 
 static const struct tern_codec_entry *any_entry(void)
 {
@@ -249,7 +246,6 @@ static void test_padding_of_all_small_sizes(void **state)
 }
 
 // --- Time
-// -----------------------------------------------------------------------------------------------
 
 enum { SHORT = 1 << 15, FACTOR = 8, LONG = SHORT * FACTOR };
 
@@ -304,7 +300,6 @@ static void test_time_is_linear(void **state)
 }
 
 // --- Time of short payloads for many values
-// ----------------------------------------------------------------
 
 enum { MANY = 1 << 28, SHORT_BODY = 40, SHORT_MAX = 64, SHORT_ROUNDS = 2000 };
 

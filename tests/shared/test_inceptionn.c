@@ -21,7 +21,6 @@ static void name_spec(char spec[40], unsigned bound, const char *variant)
 }
 
 // --- By hand
-// ---------------------------------------------------------------------------------------
 
 static void test_bounded_by_hand(void **state)
 {
@@ -73,7 +72,6 @@ static void test_literal_breaks_its_bound(void **state)
 }
 
 // --- The bound
-// -----------------------------------------------------------------------------------
 
 static void check_bound(unsigned bound, size_t n)
 {
@@ -152,7 +150,6 @@ static void test_bounded_at_its_edges(void **state)
 }
 
 // --- The paper's rules, in numbers instead of bits
-// --------------------------------------------------
 
 static float literal_value(float value, int bound)
 {
@@ -225,7 +222,6 @@ static void test_downloads_only_within_the_bound(void **state)
 }
 
 // --- Payloads that are wrong
-// --------------------------------------------------------------------------
 
 #define REFUSE(n, result, ...)                                                                     \
     do {                                                                                           \

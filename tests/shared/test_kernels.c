@@ -21,7 +21,6 @@ static void check(int good, const char *what, size_t count, unsigned kind)
 }
 
 // --- Inputs
-// -------------------------------------------------------------------------------
 
 static uint32_t random_word(void)
 {
@@ -114,7 +113,6 @@ static void fill(struct inputs *in, unsigned kind)
 }
 
 // --- Outputs
-// -------------------------------------------------------------------------------
 
 // Two copies of what a kernel writes to: one for the portable kernel, one for the other. What it
 // should not touch is compared, too.
@@ -151,7 +149,6 @@ static int same(void)
 }
 
 // --- Checks
-// -------------------------------------------------------------------------------
 
 static void check_dense(const struct inputs *in, size_t count, unsigned kind)
 {

@@ -47,7 +47,6 @@ static uint32_t random_word(void)
 }
 
 // --- Zero runs
-// ---------------------------------------------------------------------------------------------
 
 static void assert_runs_equal(const uint8_t *packed, size_t len, unsigned count)
 {
@@ -90,7 +89,6 @@ static void test_dense_bytes(void **state)
 }
 
 // --- Symbols
-// ---------------------------------------------------------------------------------------------
 
 struct copies {
     float serial[LARGEST];
@@ -144,7 +142,6 @@ static void test_planes(void **state)
 }
 
 // --- Payloads
-// ---------------------------------------------------------------------------------------------
 
 struct encoded {
     float *values;
@@ -239,7 +236,6 @@ static void test_decoding_past_the_caches(void **state)
 }
 
 // --- The pool
-// ---------------------------------------------------------------------------------------------
 
 static void count_up(void *arg, unsigned index)
 {

@@ -148,7 +148,6 @@ static void test_dense_codecs_give_back_the_nearest(void **state)
 }
 
 // --- Every codec
-// ----------------------------------------------------------------------------------------
 
 static uint32_t below(void *arg, uint32_t bound)
 {

@@ -33,7 +33,6 @@ static float uniform_of(const struct tern_encode_context *context, size_t index)
 }
 
 // --- Elias omega
-// -----------------------------------------------------------------------------------
 
 // The code as text, from its definition.
 static void omega(uint32_t number, char text[64])
@@ -99,7 +98,6 @@ static void test_elias_codes(void **state)
 }
 
 // --- By hand
-// ---------------------------------------------------------------------------------------
 
 // Values that are exactly at a level are not random.
 static void test_dense_by_hand(void **state)
@@ -195,7 +193,6 @@ static void test_by_the_book(void **state)
 }
 
 // --- Both coders, all sizes and values
-// ---------------------------------------------------------------
 
 static void test_coders_say_the_same(void **state)
 {
@@ -265,7 +262,6 @@ static void test_longest_payloads_fit(void **state)
 }
 
 // --- Randomness
-// --------------------------------------------------------------------------------------
 
 static void test_the_stream_is_named(void **state)
 {
@@ -325,7 +321,6 @@ static void test_unbiased(void **state)
 }
 
 // --- What it costs
-// -----------------------------------------------------------------------------------
 
 // Corollary 3.3 of the paper: with s = sqrt(n) levels and the L2 norm, at most 2.8 n + 32 bits are
 // expected.
@@ -356,7 +351,6 @@ static void test_four_bits(void **state)
 }
 
 // --- Feeding back
-// --------------------------------------------------------------------------------------
 
 static bool downloads(const char *spec)
 {
@@ -446,7 +440,6 @@ static void test_specs(void **state)
 }
 
 // --- Payloads that are wrong
-// --------------------------------------------------------------------------
 
 #define REFUSE(n, result, ...)                                                                     \
     do {                                                                                           \

@@ -200,7 +200,6 @@ static void test_accumulating_touches_only_listed_values(void **state)
 }
 
 // --- Deep Gradient Compression
-// ------------------------------------------------------------------------------
 
 static void test_dgc_clears_the_velocity_where_it_sends(void **state)
 {
@@ -255,7 +254,6 @@ static void test_dgc_needs_a_velocity(void **state)
 }
 
 // --- Hostile payloads
-// ------------------------------------------------------------------------------------------
 
 static void refuse(const uint8_t *bytes, size_t len, size_t n, enum tern_result expected)
 {

@@ -45,7 +45,6 @@ static int start(void **state)
 }
 
 // --- What rounding may do
-// ----------------------------------------------------------------------------------
 
 static void allow_addition(struct feed *feed, const float *results)
 {
@@ -91,7 +90,6 @@ static void check_against_owed(struct feed *feed, int round)
 }
 
 // --- A round
-// -------------------------------------------------------------------------------------
 
 // Mostly small, with a few large values, as changes of a model are.
 static void draw_change(struct feed *feed)

@@ -61,7 +61,6 @@ static size_t encode(const char *coder, size_t n)
 }
 
 // --- By the book
-// ---------------------------------------------------------------------------------------
 
 static const int powers[5] = {81, 27, 9, 3, 1};
 
@@ -154,7 +153,6 @@ static bool slow_decode_runs(const uint8_t *src, size_t len, bool planar, bool a
 }
 
 // --- Writing
-// -------------------------------------------------------------------------------------------
 
 static void check_bytes(size_t n)
 {
@@ -238,7 +236,6 @@ static void test_known_lengths(void **state)
 }
 
 // --- All coders alike
-// ----------------------------------------------------------------------------------
 
 static void check_reading(size_t len, size_t n)
 {
@@ -341,7 +338,6 @@ static void test_one_value_goes_raw_under_auto(void **state)
 }
 
 // --- Damaged bytes
-// -------------------------------------------------------------------------------------
 
 // Reads `len` bytes of payload from an allocation of just that size: as the book does.
 static bool check_hostile(size_t len, size_t n)

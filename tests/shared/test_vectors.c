@@ -43,7 +43,6 @@ static void expect_floats(const char *key, const float *values, size_t count)
 }
 
 // --- Codecs
-// ---------------------------------------------------------------------------------------------
 
 // What the lines of a case say.
 struct codec_case {
@@ -191,7 +190,6 @@ static void test_specs(void **state)
 }
 
 // --- Payloads
-// -------------------------------------------------------------------------------------------
 
 static void test_payloads(void **state)
 {
@@ -454,7 +452,6 @@ static void test_shares(void **state)
 }
 
 // --- Error buffers
-// --------------------------------------------------------------------------------------
 
 // A buffer whose bytes are aligned as any storage wants them.
 static float room[VECTOR_VALUES_MAX];

@@ -24,8 +24,7 @@ static char config[160];
 static char address[256];
 static pid_t bus = -1;
 
-// Processes
-// ---------------------------------------------------------------------------------------------
+// --- Processes
 
 static pid_t fork_child(void)
 {
@@ -46,8 +45,7 @@ static void end_child(pid_t *child)
     }
 }
 
-// The bus
-// -----------------------------------------------------------------------------------------------
+// --- The bus
 
 static void write_config(void)
 {
@@ -112,8 +110,7 @@ void private_bus_stop(void)
     rmdir(folder);
 }
 
-// NetworkManager
-// ----------------------------------------------------------------------------------------
+// --- NetworkManager
 
 static struct {
     volatile enum fake_manager_manner manner;

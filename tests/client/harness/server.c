@@ -98,7 +98,6 @@ bool fake_server_accepted(const struct fake_server *server, uint32_t round, uint
 }
 
 // --- Tasks
-// ------------------------------------------------------------------------------------------
 
 static tern_DownloadRef ref_to(const struct fake_download *download)
 {
@@ -212,7 +211,6 @@ static void instruct(struct fake_server *server, tern_CheckinReply *reply, uint3
 }
 
 // --- Requests
-// ---------------------------------------------------------------------------------------
 
 static void say_error(const char *name, uint8_t *reply, size_t size, size_t *len)
 {

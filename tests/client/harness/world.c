@@ -12,7 +12,6 @@
 #define STEPS_MAX 20000
 
 // --- Store
-// ------------------------------------------------------------------------------------------
 
 // Follows what conservation speaks of: the first upload record saved after a training holds its
 // change, in a pending update or in the error buffer; a directive may have thrown part of the old
@@ -107,7 +106,6 @@ void world_damage_record(struct world *world, enum tern_record number)
 }
 
 // --- Transport
-// --------------------------------------------------------------------------------------
 
 static void count_wire(struct world *world, const struct tern_request *request, size_t down)
 {
@@ -203,7 +201,6 @@ static void collect(void *ctx, struct tern_meter *meter)
 }
 
 // --- Trainer
-// ----------------------------------------------------------------------------------------
 
 // Changes are multiples of 1/1024 within [-1, 1], most of them 0.
 static void draw_change(struct world *world)
@@ -267,7 +264,6 @@ static enum tern_result evaluate(void *ctx, const float *weights, uint32_t count
 }
 
 // --- Clock and the rest
-// -----------------------------------------------------------------------------
 
 static uint64_t monotonic_ms(void *ctx)
 {
@@ -303,7 +299,6 @@ static void on_event(void *ctx, const struct tern_client_event *event)
 }
 
 // --- The world
-// --------------------------------------------------------------------------------------
 
 static void make_model(struct tern_model *model)
 {

@@ -12,7 +12,6 @@
 #define WORLD_EVENTS 512
 
 // --- Aggregator
-// ----------------------------------------------------------------------------------------
 
 // What happens to the first PUT that arrives for a round.
 enum fault {
@@ -101,7 +100,6 @@ void fake_server_redo_download(struct fake_server *server, uint32_t v, tern_Down
                                struct tern_span container);
 
 // --- The whole world
-// -----------------------------------------------------------------------------------
 
 struct fake_record {
     uint8_t *data;

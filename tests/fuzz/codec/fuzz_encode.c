@@ -10,7 +10,6 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 // --- Encoding
-// -------------------------------------------------------------------------------------------
 
 // One encoding: what goes in and comes out.
 struct run {
@@ -63,7 +62,6 @@ static void run_backwards(void *ctx, void (*job)(void *arg, unsigned index), voi
 }
 
 // --- What must hold
-// --------------------------------------------------------------------------------------
 
 // Another encoding of the same input, by other hands.
 static void check_again(const struct run *run)

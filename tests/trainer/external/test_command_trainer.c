@@ -168,7 +168,6 @@ static void expect_failure(const char *arguments, const char *part)
 }
 
 // --- What is right
-// ------------------------------------------------------------------------------------
 
 static void a_good_answer_is_taken(void **state)
 {
@@ -275,7 +274,6 @@ static void an_evaluation_is_taken(void **state)
 }
 
 // --- What is wrong
-// ------------------------------------------------------------------------------------
 
 static void every_bad_answer_is_named(void **state)
 {
