@@ -61,19 +61,64 @@ function(tern_device_program name)
   endif()
 endfunction()
 
-# All programs of tern_test(), which also have the label "compiled".
+# All programs of tern_test(), and of those with the label "threaded".
 add_custom_target(tern-compiled-tests)
+add_custom_target(tern-threaded-tests)
 
-# tern_test(NAME SOURCE... [LIBS lib...] [LABELS label...] [TIMEOUT s]): a cmocka program under ctest.
-# Label "kernel": it needs what user-mode emulation does not pass on, such as TCP_INFO.
-function(tern_test name)
-  cmake_parse_arguments(T "" "TIMEOUT" "LIBS;LABELS" ${ARGN})
-  add_executable(${name} ${T_UNPARSED_ARGUMENTS})
-  target_link_libraries(${name} PRIVATE ${T_LIBS} cmocka)
+# A program of tests, with what every one of them is built with.
+function(tern_test_executable name)
+  add_executable(${name} ${ARGN})
+  target_link_libraries(${name} PRIVATE cmocka)
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/tests)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   add_dependencies(tern-compiled-tests ${name})
-  add_test(NAME ${name} COMMAND ${name})
+endfunction()
+
+# tern_test_program(PROGRAM SOURCE... [LIBS lib...] [LABELS label...])
+#
+# One program for the tests of a folder: tern_test() behind it adds to it, unless it says ALONE. SOURCE,
+# LIBS and LABELS are what all of them have. What belongs to the whole program, such as
+# target_compile_definitions(), names PROGRAM. Its tests are still processes of their own for ctest.
+function(tern_test_program program)
+  cmake_parse_arguments(P "" "" "LIBS;LABELS" ${ARGN})
+  tern_test_executable(${program} ${CMAKE_SOURCE_DIR}/tests/joined.c ${P_UNPARSED_ARGUMENTS})
+  target_link_libraries(${program} PRIVATE ${P_LIBS})
+  set(TERN_TEST_PROGRAM ${program} PARENT_SCOPE)
+  set(TERN_TEST_LABELS ${P_LABELS} PARENT_SCOPE)
+endfunction()
+
+# tern_test(NAME SOURCE... [ALONE] [LIBS lib...] [LABELS label...] [TIMEOUT s])
+#
+# A test under ctest. The first source holds its cmocka tests and main(), as if it were a program of its
+# own; the others may be shared. To add one to a folder: write the file, add this line to the folder's
+# CMakeLists.txt, build. Then `ctest --test-dir build -R NAME` runs it, and so does
+# `build/tests/PROGRAM NAME`, or `build/tests/NAME` where it is ALONE or there is no
+# tern_test_program().
+#
+# Labels that mean something: "threaded", it has threads, so that the thread sanitizer runs it, too;
+# "kernel", it needs what user-mode emulation does not pass on, such as TCP_INFO.
+function(tern_test name)
+  cmake_parse_arguments(T "ALONE" "TIMEOUT" "LIBS;LABELS" ${ARGN})
+  set(sources ${T_UNPARSED_ARGUMENTS})
+  list(APPEND T_LABELS ${TERN_TEST_LABELS})
+  if(TERN_TEST_PROGRAM AND NOT T_ALONE)
+    set(program ${TERN_TEST_PROGRAM})
+    list(GET sources 0 first)
+    set_source_files_properties(${first} PROPERTIES
+      COMPILE_OPTIONS "-Dmain=${name};-include;${CMAKE_SOURCE_DIR}/tests/joined.h")
+    get_target_property(known ${program} SOURCES)
+    list(REMOVE_ITEM sources ${known})
+    target_sources(${program} PRIVATE ${sources})
+    add_test(NAME ${name} COMMAND ${program} ${name})
+  else()
+    set(program ${name})
+    tern_test_executable(${program} ${sources})
+    add_test(NAME ${name} COMMAND ${program})
+  endif()
+  target_link_libraries(${program} PRIVATE ${T_LIBS})
+  if("threaded" IN_LIST T_LABELS)
+    add_dependencies(tern-threaded-tests ${program})
+  endif()
   if(NOT T_TIMEOUT)
     set(T_TIMEOUT 300)
   endif()
