@@ -41,12 +41,12 @@ struct route {
 static const struct route routes[] = {
     {"/healthz", "GET", true, NULL},
     {"/", "GET", true, NULL},
-    {"/metrics", "GET", false, job_metrics},
-    {"/api/v1/status", "GET", false, job_status},
-    {"/api/v1/clients", "GET", false, job_clients},
-    {"/api/v1/rounds", "GET", false, job_rounds},
-    {"/api/v1/enroll-codes", "POST", false, job_enroll_code},
-    {NULL, "POST", false, job_revoke},
+    {"/metrics", "GET", false, tern_admin_metrics},
+    {"/api/v1/status", "GET", false, tern_admin_status},
+    {"/api/v1/clients", "GET", false, tern_admin_clients},
+    {"/api/v1/rounds", "GET", false, tern_admin_rounds},
+    {"/api/v1/enroll-codes", "POST", false, tern_admin_enroll_code},
+    {NULL, "POST", false, tern_admin_revoke},
 };
 
 // The id in /api/v1/clients/{id}/revoke; 0 when the path is not of this form.
@@ -190,10 +190,10 @@ static const char *parse(const struct route *route, const struct tern_http_reque
                          struct admin_job *job)
 {
     job->client = revoked_client(request->path);
-    if (route->job == job_enroll_code && !parse_code(request, job)) {
+    if (route->job == tern_admin_enroll_code && !parse_code(request, job)) {
         return "Send {\"uses\": 1..1000000, \"expires_s\": 1..31536000, \"label\": text}.";
     }
-    bool lists = route->job == job_clients || route->job == job_rounds;
+    bool lists = route->job == tern_admin_clients || route->job == tern_admin_rounds;
     if (lists && !parse_list(request->query, job)) {
         return "A list takes ?limit=1..1000 and &after= the last id or round that is known.";
     }
@@ -212,11 +212,11 @@ static void submit(struct tern_admin *admin, const struct route *route,
     const char *wrong = parse(route, request, job);
     if (wrong != NULL) {
         free(job);
-        reply_error(&reply, 422, TERN_ERR_ARGUMENT, wrong);
+        tern_admin_reply_error(&reply, 422, TERN_ERR_ARGUMENT, wrong);
         tern_http_reply(exchange, &reply);
         return;
     }
-    if (route->job == job_metrics && admin->config.clients != NULL) {
+    if (route->job == tern_admin_metrics && admin->config.clients != NULL) {
         tern_http_counters(admin->config.clients, &job->http);
     }
     tern_service_submit(admin->config.service, exchange, route->job, job);
@@ -232,7 +232,7 @@ static void on_request(void *ctx, struct tern_http_exchange *exchange)
     } else if (strcmp(route->path, "/healthz") == 0) {
         reply_text(exchange, "text/plain", "ok\n");
     } else {
-        reply_text(exchange, "text/html; charset=utf-8", admin_page);
+        reply_text(exchange, "text/html; charset=utf-8", tern_admin_page);
     }
 }
 

@@ -40,8 +40,8 @@ static enum tern_result reply_json(struct tern_http_reply *reply, int status, cJ
     return TERN_OK;
 }
 
-void reply_error(struct tern_http_reply *reply, int status, enum tern_result result,
-                 const char *sentence)
+void tern_admin_reply_error(struct tern_http_reply *reply, int status, enum tern_result result,
+                            const char *sentence)
 {
     cJSON *json = cJSON_CreateObject();
     cJSON_AddStringToObject(json, "error", tern_result_name(result));
@@ -63,34 +63,34 @@ static void add_hash(cJSON *json, const char *name, const uint8_t hash[TERN_SHA2
 
 // --- Status
 
-enum tern_result job_status(struct tern_service *service, struct tern_db *db, uint64_t now_ms,
-                            void *ctx, struct tern_http_reply *reply)
+enum tern_result tern_admin_status(struct tern_service *service, struct tern_db *db,
+                                   uint64_t now_ms, void *ctx, struct tern_http_reply *reply)
 {
     struct tern_service_facts facts;
     cJSON *json = cJSON_CreateObject();
     (void)db;
     (void)ctx;
     tern_service_facts(service, &facts);
-    cJSON_AddStringToObject(json, "model", facts.model_spec);
-    add_number(json, "version", facts.version);
-    add_hash(json, "model_sha256", facts.model_sha256);
-    add_number(json, "round", facts.round);
-    cJSON_AddBoolToObject(json, "round_open", facts.round_open);
-    cJSON_AddBoolToObject(json, "finished", facts.finished);
-    add_number(json, "rounds_wanted", facts.rounds_wanted);
-    add_number(json, "target", facts.target);
-    add_number(json, "reported", facts.reported);
-    add_number(json, "members", facts.members);
-    bool running = facts.round_open && facts.deadline_ms > now_ms;
-    add_number(json, "deadline_in_ms", running ? facts.deadline_ms - now_ms : 0);
-    cJSON_AddNumberToObject(json, "mean_loss", (double)facts.last_loss);
-    add_number(json, "refused_draws", facts.refused_draws);
-    if (facts.advice != NULL) {
-        cJSON_AddStringToObject(json, "advice", facts.advice);
+    cJSON_AddStringToObject(json, "model", facts.federation.model_spec);
+    add_number(json, "version", facts.federation.version);
+    add_hash(json, "model_sha256", facts.federation.model_sha256);
+    add_number(json, "round", facts.federation.round);
+    cJSON_AddBoolToObject(json, "round_open", facts.federation.round_open);
+    cJSON_AddBoolToObject(json, "finished", facts.federation.finished);
+    add_number(json, "rounds_wanted", facts.federation.rounds_wanted);
+    add_number(json, "target", facts.federation.target);
+    add_number(json, "reported", facts.federation.reported);
+    add_number(json, "members", facts.federation.members);
+    bool running = facts.federation.round_open && facts.federation.deadline_ms > now_ms;
+    add_number(json, "deadline_in_ms", running ? facts.federation.deadline_ms - now_ms : 0);
+    cJSON_AddNumberToObject(json, "mean_loss", (double)facts.federation.last_loss);
+    add_number(json, "refused_draws", facts.federation.refused_draws);
+    if (facts.federation.advice != NULL) {
+        cJSON_AddStringToObject(json, "advice", facts.federation.advice);
     }
-    add_number(json, "clients", facts.clients);
-    add_number(json, "clients_revoked", facts.revoked);
-    add_number(json, "evaluators", facts.evaluators);
+    add_number(json, "clients", facts.federation.clients);
+    add_number(json, "clients_revoked", facts.federation.revoked);
+    add_number(json, "evaluators", facts.federation.evaluators);
     add_number(json, "checkins_held", facts.held);
     return reply_json(reply, 200, json);
 }
@@ -145,8 +145,8 @@ static enum tern_result add_client(cJSON *list, struct tern_db *db,
     return cJSON_AddItemToArray(list, client_json(client, &ledger)) ? TERN_OK : TERN_ERR_NO_MEMORY;
 }
 
-enum tern_result job_clients(struct tern_service *service, struct tern_db *db, uint64_t now_ms,
-                             void *ctx, struct tern_http_reply *reply)
+enum tern_result tern_admin_clients(struct tern_service *service, struct tern_db *db,
+                                    uint64_t now_ms, void *ctx, struct tern_http_reply *reply)
 {
     const struct admin_job *job = ctx;
     struct tern_db_client client;
@@ -189,8 +189,8 @@ static cJSON *round_json(const struct tern_db_round *round)
     return json;
 }
 
-enum tern_result job_rounds(struct tern_service *service, struct tern_db *db, uint64_t now_ms,
-                            void *ctx, struct tern_http_reply *reply)
+enum tern_result tern_admin_rounds(struct tern_service *service, struct tern_db *db,
+                                   uint64_t now_ms, void *ctx, struct tern_http_reply *reply)
 {
     const struct admin_job *job = ctx;
     struct tern_db_round round;
@@ -209,8 +209,8 @@ enum tern_result job_rounds(struct tern_service *service, struct tern_db *db, ui
 
 // --- Changes
 
-enum tern_result job_enroll_code(struct tern_service *service, struct tern_db *db, uint64_t now_ms,
-                                 void *ctx, struct tern_http_reply *reply)
+enum tern_result tern_admin_enroll_code(struct tern_service *service, struct tern_db *db,
+                                        uint64_t now_ms, void *ctx, struct tern_http_reply *reply)
 {
     const struct admin_job *job = ctx;
     char text[TERN_JOIN_CODE_TEXT];
@@ -231,14 +231,14 @@ enum tern_result job_enroll_code(struct tern_service *service, struct tern_db *d
     return reply_json(reply, 201, json);
 }
 
-enum tern_result job_revoke(struct tern_service *service, struct tern_db *db, uint64_t now_ms,
-                            void *ctx, struct tern_http_reply *reply)
+enum tern_result tern_admin_revoke(struct tern_service *service, struct tern_db *db,
+                                   uint64_t now_ms, void *ctx, struct tern_http_reply *reply)
 {
     const struct admin_job *job = ctx;
     (void)now_ms;
     enum tern_result result = tern_db_client_revoke(db, job->client);
     if (result == TERN_ERR_NOT_FOUND) {
-        reply_error(reply, 404, result, "There is no client of this id.");
+        tern_admin_reply_error(reply, 404, result, "There is no client of this id.");
         return TERN_OK;
     }
     TERN_TRY(result);

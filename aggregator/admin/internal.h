@@ -17,24 +17,24 @@ struct admin_job {
 };
 
 // Jobs: see tern_service_job.
-enum tern_result job_metrics(struct tern_service *service, struct tern_db *db, uint64_t now_ms,
-                             void *ctx, struct tern_http_reply *reply);
-enum tern_result job_status(struct tern_service *service, struct tern_db *db, uint64_t now_ms,
-                            void *ctx, struct tern_http_reply *reply);
-enum tern_result job_clients(struct tern_service *service, struct tern_db *db, uint64_t now_ms,
-                             void *ctx, struct tern_http_reply *reply);
-enum tern_result job_rounds(struct tern_service *service, struct tern_db *db, uint64_t now_ms,
-                            void *ctx, struct tern_http_reply *reply);
-enum tern_result job_enroll_code(struct tern_service *service, struct tern_db *db, uint64_t now_ms,
-                                 void *ctx, struct tern_http_reply *reply);
-enum tern_result job_revoke(struct tern_service *service, struct tern_db *db, uint64_t now_ms,
-                            void *ctx, struct tern_http_reply *reply);
+enum tern_result tern_admin_metrics(struct tern_service *service, struct tern_db *db,
+                                    uint64_t now_ms, void *ctx, struct tern_http_reply *reply);
+enum tern_result tern_admin_status(struct tern_service *service, struct tern_db *db,
+                                   uint64_t now_ms, void *ctx, struct tern_http_reply *reply);
+enum tern_result tern_admin_clients(struct tern_service *service, struct tern_db *db,
+                                    uint64_t now_ms, void *ctx, struct tern_http_reply *reply);
+enum tern_result tern_admin_rounds(struct tern_service *service, struct tern_db *db,
+                                   uint64_t now_ms, void *ctx, struct tern_http_reply *reply);
+enum tern_result tern_admin_enroll_code(struct tern_service *service, struct tern_db *db,
+                                        uint64_t now_ms, void *ctx, struct tern_http_reply *reply);
+enum tern_result tern_admin_revoke(struct tern_service *service, struct tern_db *db,
+                                   uint64_t now_ms, void *ctx, struct tern_http_reply *reply);
 
 // {"error": name, "sentence": ...}; for replies without a job too.
-void reply_error(struct tern_http_reply *reply, int status, enum tern_result result,
-                 const char *sentence);
+void tern_admin_reply_error(struct tern_http_reply *reply, int status, enum tern_result result,
+                            const char *sentence);
 
 // The page at "/".
-extern const char admin_page[];
+extern const char tern_admin_page[];
 
 #endif

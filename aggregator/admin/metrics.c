@@ -6,14 +6,14 @@
 
 static void head(struct text *text, const char *name, const char *type, const char *help)
 {
-    text_add(text, "# HELP tern_%s %s\n# TYPE tern_%s %s\n", name, help, name, type);
+    tern_text_add(text, "# HELP tern_%s %s\n# TYPE tern_%s %s\n", name, help, name, type);
 }
 
 static void single(struct text *text, const char *name, const char *type, const char *help,
                    uint64_t value)
 {
     head(text, name, type, help);
-    text_add(text, "tern_%s %" PRIu64 "\n", name, value);
+    tern_text_add(text, "tern_%s %" PRIu64 "\n", name, value);
 }
 
 static void histogram(struct text *text, const char *name, const char *help,
@@ -23,19 +23,20 @@ static void histogram(struct text *text, const char *name, const char *help,
     head(text, name, "histogram", help);
     for (unsigned i = 0; i < TERN_SERVICE_BUCKETS - 1; i++) {
         below += values->buckets[i];
-        text_add(text, "tern_%s_bucket{le=\"%g\"} %" PRIu64 "\n", name, (double)(1u << i) * unit,
-                 below);
+        tern_text_add(text, "tern_%s_bucket{le=\"%g\"} %" PRIu64 "\n", name,
+                      (double)(1u << i) * unit, below);
     }
-    text_add(text, "tern_%s_bucket{le=\"+Inf\"} %" PRIu64 "\n", name, values->count);
-    text_add(text, "tern_%s_sum %g\ntern_%s_count %" PRIu64 "\n", name, values->sum * unit, name,
-             values->count);
+    tern_text_add(text, "tern_%s_bucket{le=\"+Inf\"} %" PRIu64 "\n", name, values->count);
+    tern_text_add(text, "tern_%s_sum %g\ntern_%s_count %" PRIu64 "\n", name, values->sum * unit,
+                  name, values->count);
 }
 
 static void byte_row(struct text *text, enum tern_purpose purpose, const char *direction,
                      const char *layer, uint64_t value)
 {
-    text_add(text, "tern_bytes_total{purpose=\"%s\",direction=\"%s\",layer=\"%s\"} %" PRIu64 "\n",
-             tern_purpose_name(purpose), direction, layer, value);
+    tern_text_add(text,
+                  "tern_bytes_total{purpose=\"%s\",direction=\"%s\",layer=\"%s\"} %" PRIu64 "\n",
+                  tern_purpose_name(purpose), direction, layer, value);
 }
 
 static void bytes(struct text *text, const struct tern_meter *meter)
@@ -57,26 +58,32 @@ static void bytes(struct text *text, const struct tern_meter *meter)
 static void rounds(struct text *text, const struct tern_service_facts *facts)
 {
     single(text, "version", "gauge", "Committed rounds: the version of the global model.",
-           facts->version);
-    single(text, "round", "gauge", "Number of the open round, or of the last one.", facts->round);
-    single(text, "round_open", "gauge", "1 while a round is open.", facts->round_open);
-    single(text, "round_target", "gauge", "Updates wanted in the open round.", facts->target);
-    single(text, "round_reported", "gauge", "Updates in hand for the open round.", facts->reported);
-    single(text, "round_members", "gauge", "Clients invited to the open round.", facts->members);
+           facts->federation.version);
+    single(text, "round", "gauge", "Number of the open round, or of the last one.",
+           facts->federation.round);
+    single(text, "round_open", "gauge", "1 while a round is open.", facts->federation.round_open);
+    single(text, "round_target", "gauge", "Updates wanted in the open round.",
+           facts->federation.target);
+    single(text, "round_reported", "gauge", "Updates in hand for the open round.",
+           facts->federation.reported);
+    single(text, "round_members", "gauge", "Clients invited to the open round.",
+           facts->federation.members);
     single(text, "refused_draws", "gauge",
            "Draws of members in a row of which every update was refused for its values.",
-           facts->refused_draws);
-    single(text, "finished", "gauge", "1 once the wanted rounds are done.", facts->finished);
+           facts->federation.refused_draws);
+    single(text, "finished", "gauge", "1 once the wanted rounds are done.",
+           facts->federation.finished);
     head(text, "round_mean_loss", "gauge", "Mean training loss of the last committed round.");
-    text_add(text, "tern_round_mean_loss %.6g\n", (double)facts->last_loss);
+    tern_text_add(text, "tern_round_mean_loss %.6g\n", (double)facts->federation.last_loss);
 }
 
 static void clients(struct text *text, const struct tern_service_facts *facts)
 {
-    single(text, "clients", "gauge", "Enrolled clients, revoked ones included.", facts->clients);
-    single(text, "clients_revoked", "gauge", "Revoked clients.", facts->revoked);
+    single(text, "clients", "gauge", "Enrolled clients, revoked ones included.",
+           facts->federation.clients);
+    single(text, "clients_revoked", "gauge", "Revoked clients.", facts->federation.revoked);
     single(text, "clients_evaluators", "gauge", "Clients that evaluate and never train.",
-           facts->evaluators);
+           facts->federation.evaluators);
     single(text, "checkins_held", "gauge", "Check-ins being held until there is a task.",
            facts->held);
 }
@@ -84,24 +91,25 @@ static void clients(struct text *text, const struct tern_service_facts *facts)
 static void answers(struct text *text, const struct tern_service_facts *facts)
 {
     head(text, "updates_total", "counter", "Updates by their answer.");
-    text_add(text, "tern_updates_total{status=\"accepted\"} %" PRIu64 "\n",
-             facts->updates_accepted);
-    text_add(text, "tern_updates_total{status=\"duplicate\"} %" PRIu64 "\n",
-             facts->updates_duplicate);
-    text_add(text, "tern_updates_total{status=\"late\"} %" PRIu64 "\n", facts->updates_late);
-    text_add(text, "tern_updates_total{status=\"rejected\"} %" PRIu64 "\n",
-             facts->updates_rejected);
+    tern_text_add(text, "tern_updates_total{status=\"accepted\"} %" PRIu64 "\n",
+                  facts->updates_accepted);
+    tern_text_add(text, "tern_updates_total{status=\"duplicate\"} %" PRIu64 "\n",
+                  facts->updates_duplicate);
+    tern_text_add(text, "tern_updates_total{status=\"late\"} %" PRIu64 "\n",
+                  facts->federation.counts.updates_late);
+    tern_text_add(text, "tern_updates_total{status=\"rejected\"} %" PRIu64 "\n",
+                  facts->federation.counts.updates_rejected);
     single(text, "enrolled_total", "counter", "Enrolments.", facts->enrolled);
-    single(text, "checkins_total", "counter", "Check-ins.", facts->checkins);
+    single(text, "checkins_total", "counter", "Check-ins.", facts->federation.counts.checkins);
     single(text, "downloads_total", "counter", "Downloads sent.", facts->downloads);
     single(text, "unauthorized_total", "counter",
            "Requests with missing, wrong or revoked credentials.", facts->unauthorized);
     single(text, "rate_limited_total", "counter", "Requests over the limit per minute.",
            facts->rate_limited);
     single(text, "replica_bytes", "gauge", "Bytes of downloads and replicas in the database.",
-           facts->replica_bytes);
+           facts->federation.replica_bytes);
     single(text, "ways_total", "counter",
-           "Searches for the cheapest way to a replica of a client's own.", facts->ways);
+           "Searches for the cheapest way to a replica of a client's own.", facts->federation.ways);
     single(text, "queue_length", "gauge", "Requests waiting for the database.", facts->queued);
     single(text, "batches_failed_total", "counter", "Transactions that could not be committed.",
            facts->batches_failed);
@@ -115,14 +123,14 @@ static void error_buffers(struct text *text, const struct tern_service_facts *fa
     head(text, "error_findings_total", "counter",
          "Error buffers of clients that were found to be lost, restored or cloned.");
     for (uint32_t i = TERN_FINDING_NONE + 1; i < TERN_FINDING_COUNT; i++) {
-        text_add(text, "tern_error_findings_total{finding=\"%s\"} %" PRIu64 "\n",
-                 tern_error_finding_name(i), facts->findings[i]);
+        tern_text_add(text, "tern_error_findings_total{finding=\"%s\"} %" PRIu64 "\n",
+                      tern_error_finding_name(i), facts->federation.counts.findings[i]);
     }
     head(text, "error_directives_total", "counter",
          "What clients were told to do with their error buffers, by new tasks.");
     for (uint32_t i = 0; i < TERN_DIRECTIVE_COUNT; i++) {
-        text_add(text, "tern_error_directives_total{directive=\"%s\"} %" PRIu64 "\n",
-                 tern_error_directive_name(i), facts->directives[i]);
+        tern_text_add(text, "tern_error_directives_total{directive=\"%s\"} %" PRIu64 "\n",
+                      tern_error_directive_name(i), facts->federation.counts.directives[i]);
     }
 }
 
@@ -135,12 +143,12 @@ static void http(struct text *text, const struct tern_http_counters *counters)
     single(text, "http_connections_refused_total", "counter", "Connections over a limit.",
            counters->connections_refused);
     head(text, "http_handshakes_total", "counter", "TLS handshakes by their end.");
-    text_add(text, "tern_http_handshakes_total{kind=\"full\"} %" PRIu64 "\n",
-             counters->handshakes_full);
-    text_add(text, "tern_http_handshakes_total{kind=\"resumed\"} %" PRIu64 "\n",
-             counters->handshakes_resumed);
-    text_add(text, "tern_http_handshakes_total{kind=\"failed\"} %" PRIu64 "\n",
-             counters->handshakes_failed);
+    tern_text_add(text, "tern_http_handshakes_total{kind=\"full\"} %" PRIu64 "\n",
+                  counters->handshakes_full);
+    tern_text_add(text, "tern_http_handshakes_total{kind=\"resumed\"} %" PRIu64 "\n",
+                  counters->handshakes_resumed);
+    tern_text_add(text, "tern_http_handshakes_total{kind=\"failed\"} %" PRIu64 "\n",
+                  counters->handshakes_failed);
     single(text, "http_requests_total", "counter", "Requests.", counters->requests);
     single(text, "http_requests_refused_total", "counter",
            "Requests refused before their body was read.", counters->requests_refused);
@@ -148,8 +156,8 @@ static void http(struct text *text, const struct tern_http_counters *counters)
            counters->timeouts);
 }
 
-enum tern_result job_metrics(struct tern_service *service, struct tern_db *db, uint64_t now_ms,
-                             void *ctx, struct tern_http_reply *reply)
+enum tern_result tern_admin_metrics(struct tern_service *service, struct tern_db *db,
+                                    uint64_t now_ms, void *ctx, struct tern_http_reply *reply)
 {
     const struct admin_job *job = ctx;
     struct tern_service_facts facts;
@@ -165,7 +173,7 @@ enum tern_result job_metrics(struct tern_service *service, struct tern_db *db, u
     http(&text, &job->http);
     reply->status = 200;
     reply->type = "text/plain; version=0.0.4";
-    reply->body = text_finish(&text);
+    reply->body = tern_text_finish(&text);
     if (reply->body == NULL) {
         *reply = (struct tern_http_reply){.status = 503, .retry_after_s = 1};
     }

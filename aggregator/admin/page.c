@@ -2,7 +2,7 @@
 // with the token that the operator pastes, which is kept for the tab's life only.
 #include "admin/internal.h"
 
-const char admin_page[] =
+const char tern_admin_page[] =
     "<!doctype html><html lang=en><meta charset=utf-8><title>Tern aggregator</title>\n"
     "<style>body{font:15px system-ui;margin:2em auto;max-width:60em}td,th{padding:.2em .8em;"
     "text-align:right}th{border-bottom:1px solid #888}</style>\n"

@@ -21,7 +21,7 @@ static bool make_room(struct text *text, size_t more)
     return true;
 }
 
-void text_add(struct text *text, const char *format, ...)
+void tern_text_add(struct text *text, const char *format, ...)
 {
     char line[512];
     va_list arguments;
@@ -37,7 +37,7 @@ void text_add(struct text *text, const char *format, ...)
     }
 }
 
-struct tern_blob *text_finish(struct text *text)
+struct tern_blob *tern_text_finish(struct text *text)
 {
     struct tern_blob *blob = text->failed ? NULL : tern_blob_new(text->len);
     if (blob != NULL && text->len > 0) {

@@ -13,9 +13,10 @@ struct text {
     bool failed;
 };
 
-void text_add(struct text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void tern_text_add(struct text *text, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 // Turns the text into a blob and frees it. NULL when memory ran out.
-struct tern_blob *text_finish(struct text *text);
+struct tern_blob *tern_text_finish(struct text *text);
 
 #endif

@@ -126,7 +126,7 @@ static int check_update_size(const struct serving *serving, const struct tern_mo
 {
     const struct tern_aggregator_settings *s = serving->settings;
     const size_t needed =
-        tern_container_bound(&serving->config.codec_up, model) + TERN_WIRE_OVERHEAD;
+        tern_container_bound(&serving->config.federation.codec_up, model) + TERN_WIRE_OVERHEAD;
     if (needed <= s->limits_body_bytes) {
         return TERN_EXIT_OK;
     }

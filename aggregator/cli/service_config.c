@@ -27,16 +27,20 @@ static void fill_limits(const struct tern_aggregator_settings *s,
 {
     limits->requests_per_minute = s->limits_requests_per_minute;
     limits->enrollments_per_minute = s->limits_enrollments_per_minute;
+    limits->queue = s->limits_queue;
+    limits->long_poll_ms = s->limits_long_poll;
+}
+
+static void fill_bounds(const struct tern_aggregator_settings *s,
+                        struct tern_federation_limits *limits)
+{
     limits->clients = s->limits_clients;
     limits->num_examples = s->limits_num_examples;
     limits->norm = s->limits_norm;
-    limits->queue = s->limits_queue;
-    limits->long_poll_ms = s->limits_long_poll;
-    limits->download_cache = s->limits_download_cache;
-    limits->keep_versions = s->limits_keep_versions;
 }
 
-static void fill_train(const struct tern_aggregator_settings *s, struct tern_service_train *train)
+static void fill_train(const struct tern_aggregator_settings *s,
+                       struct tern_federation_train *train)
 {
     train->batch_size = s->train_batch_size;
     train->learning_rate = (float)s->train_learning_rate;
@@ -128,7 +132,7 @@ static int check_codec_down(const struct filling *filling, const struct tern_cod
 static int fill_codecs(const struct filling *filling)
 {
     const struct tern_aggregator_settings *s = filling->settings;
-    struct tern_service_config *config = filling->config;
+    struct tern_federation_config *config = &filling->config->federation;
     const bool usual = strcmp(s->codec_codec, "default") == 0;
     const char *up = usual ? DEFAULT_UP : s->codec_codec;
     const char *down = usual ? DEFAULT_DOWN : s->codec_codec;
@@ -139,16 +143,16 @@ static int fill_codecs(const struct filling *filling)
     }
     int code = parse_codec(filling, "codec.codec", up, &config->codec_up);
     code = code == TERN_EXIT_OK
-               ? parse_codec(filling, "codec.codec_down", down, &config->codec_down)
+               ? parse_codec(filling, "codec.codec_down", down, &config->downloads.codec)
                : code;
-    return code == TERN_EXIT_OK ? check_codec_down(filling, &config->codec_down) : code;
+    return code == TERN_EXIT_OK ? check_codec_down(filling, &config->downloads.codec) : code;
 }
 
 // The settings that are names.
 static int fill_names(const struct filling *filling)
 {
     const struct tern_aggregator_settings *s = filling->settings;
-    struct tern_service_config *config = filling->config;
+    struct tern_federation_config *config = &filling->config->federation;
     if (tern_rate_schedule_from_name(s->train_schedule, &config->train.schedule) != TERN_OK) {
         return refuse(filling, "train.schedule", s->train_schedule, "constant | cosine");
     }
@@ -162,8 +166,8 @@ static int fill_names(const struct filling *filling)
         return refuse(filling, "error_feedback.policy", s->error_feedback_policy,
                       "keep | decay | reset | step-ahead");
     }
-    config->psk = strcmp(s->tls_psk, "yes") == 0;
-    if (!config->psk && strcmp(s->tls_psk, "no") != 0) {
+    filling->config->psk = strcmp(s->tls_psk, "yes") == 0;
+    if (!filling->config->psk && strcmp(s->tls_psk, "no") != 0) {
         return refuse(filling, "tls.psk", s->tls_psk, "yes | no");
     }
     return TERN_EXIT_OK;
@@ -181,7 +185,7 @@ static int check_together(const struct filling *filling)
         return tern_cli_fail(filling->cli, TERN_ERR_CONFIG,
                              "schedule.min_steps is above schedule.max_steps");
     }
-    if (filling->config->train.schedule == TERN_RATE_COSINE && s->round_rounds == 0) {
+    if (filling->config->federation.train.schedule == TERN_RATE_COSINE && s->round_rounds == 0) {
         return tern_cli_fail(filling->cli, TERN_ERR_CONFIG,
                              "train.schedule = cosine needs round.rounds");
     }
@@ -192,16 +196,18 @@ int tern_cli_fill_service(struct tern_cli *cli, const struct tern_aggregator_set
                           struct tern_service_config *config)
 {
     const struct filling filling = {cli, s, config};
-    fill_round(s, &config->round);
+    struct tern_federation_config *federation = &config->federation;
     fill_limits(s, &config->limits);
-    fill_train(s, &config->train);
-    config->min_clients = s->round_min_clients;
-    config->eligible_within_ms = s->round_eligible_within;
-    fill_error(s, &config->error);
-    fill_steps(s, &config->steps);
+    fill_bounds(s, &federation->limits);
+    fill_round(s, &federation->round);
+    fill_train(s, &federation->train);
+    federation->min_clients = s->round_min_clients;
+    federation->eligible_within_ms = s->round_eligible_within;
+    fill_error(s, &federation->error);
+    fill_steps(s, &federation->steps);
     int code = fill_codecs(&filling);
-    code = code == TERN_EXIT_OK ? tern_cli_fill_strategy(cli, s, config) : code;
-    code = code == TERN_EXIT_OK ? tern_cli_fill_downloads(cli, s, config) : code;
+    code = code == TERN_EXIT_OK ? tern_cli_fill_strategy(cli, s, federation) : code;
+    code = code == TERN_EXIT_OK ? tern_cli_fill_downloads(cli, s, &federation->downloads) : code;
     code = code == TERN_EXIT_OK ? fill_names(&filling) : code;
     return code != TERN_EXIT_OK ? code : check_together(&filling);
 }

@@ -13,10 +13,10 @@ int tern_cli_fill_service(struct tern_cli *cli, const struct tern_aggregator_set
 
 // The part of it that [strategy] says; called by the above.
 int tern_cli_fill_strategy(struct tern_cli *cli, const struct tern_aggregator_settings *s,
-                           struct tern_service_config *config);
+                           struct tern_federation_config *config);
 
-// Likewise [downloads] and what [limits] says of replicas.
+// Likewise [downloads] and what [limits] says of downloads.
 int tern_cli_fill_downloads(struct tern_cli *cli, const struct tern_aggregator_settings *s,
-                            struct tern_service_config *config);
+                            struct tern_catchup_config *config);
 
 #endif

@@ -20,19 +20,20 @@ static int fill_refine(struct tern_cli *cli, const char *spec, struct tern_codec
 }
 
 int tern_cli_fill_downloads(struct tern_cli *cli, const struct tern_aggregator_settings *s,
-                            struct tern_service_config *config)
+                            struct tern_catchup_config *config)
 {
-    struct tern_service_downloads *downloads = &config->downloads;
     const bool cheapest = strcmp(s->downloads_plan, "cheapest") == 0;
     if (!cheapest && strcmp(s->downloads_plan, "trunk") != 0) {
         return tern_cli_fail(cli, TERN_ERR_CONFIG,
                              "downloads.plan = %s is not known; allowed: cheapest | trunk",
                              s->downloads_plan);
     }
-    downloads->plan = cheapest ? TERN_DOWNLOADS_CHEAPEST : TERN_DOWNLOADS_TRUNK;
-    downloads->residual = s->downloads_residual;
-    downloads->passes = s->downloads_passes;
-    config->limits.replica_bytes = s->limits_replica_bytes;
-    config->limits.replica_cache = s->limits_replica_cache;
-    return fill_refine(cli, s->downloads_refine, &downloads->refine);
+    config->plan = cheapest ? TERN_DOWNLOADS_CHEAPEST : TERN_DOWNLOADS_TRUNK;
+    config->residual = s->downloads_residual;
+    config->passes = s->downloads_passes;
+    config->keep_versions = s->limits_keep_versions;
+    config->replica_bytes = s->limits_replica_bytes;
+    config->replica_cache = s->limits_replica_cache;
+    config->download_cache = s->limits_download_cache;
+    return fill_refine(cli, s->downloads_refine, &config->refine);
 }

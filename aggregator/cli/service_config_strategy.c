@@ -27,7 +27,7 @@ static int fill_scale_max(struct tern_cli *cli, double value, float *number)
 }
 
 int tern_cli_fill_strategy(struct tern_cli *cli, const struct tern_aggregator_settings *s,
-                           struct tern_service_config *config)
+                           struct tern_federation_config *config)
 {
     float *parameters = config->strategy_parameters;
     config->strategy = tern_strategy_find(s->strategy_name);

@@ -1,7 +1,7 @@
 // What a client is told to do with its error buffer before it trains. With each round that a client
 // misses, because it is away or its update comes too late, its buffer holds more of what was
-// computed for a model that has moved on. Who calls: service/ledger.c, when a member first gets its
-// task. Pure; reentrant; the same bits everywhere.
+// computed for a model that has moved on. Who calls: federation/ledger.c, when a member first gets
+// its task. Pure; reentrant; the same bits everywhere.
 //
 // What wins:
 //   1. A buffer of which part was applied already (rounds/error_watch.h) is reset, under any

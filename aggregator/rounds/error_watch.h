@@ -1,6 +1,6 @@
 // Watches what one client tells of its error buffer, and notices when it is not the buffer that the
 // client had: a generation that nobody ordered, a sequence that went back, two devices that speak
-// under one name. Who calls: service/ledger.c, for each check-in and each accepted update; tests
+// under one name. Who calls: federation/ledger.c, for each check-in and each accepted update; tests
 // with whole stories of reports.
 //
 // What a client tells goes forward: the sequence grows with each update that it encodes, and the

@@ -1,5 +1,6 @@
 // Who leads a round of scalecom, whose clients send values at the places that one of them chose
-// (Chen et al., NeurIPS 2020, section 3: cyclic local top-k). Who calls: aggregator/service. Pure.
+// (Chen et al., NeurIPS 2020, section 3: cyclic local top-k). Who calls: aggregator/federation.
+// Pure.
 #ifndef TERN_LEADER_H
 #define TERN_LEADER_H
 

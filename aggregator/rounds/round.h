@@ -1,6 +1,6 @@
 // The round machine: an event and the present time in, what to do out. It knows who is in the open
 // round, who has its task, who has reported, when the round closes and when an idle client should
-// come back. Who calls: aggregator/service, which stores what changed; tests drive it by hand.
+// come back. Who calls: aggregator/federation, which stores what changed; tests drive it by hand.
 //
 // Pure: no clock, no randomness but the seed's, no memory but the caller's, so that the same events
 // give the same answers. Not locked; one thread owns a machine. Times are Unix milliseconds.

@@ -1,9 +1,13 @@
-#include "service/internal.h"
+#include "hosted/log.h"
+#include "service/requests.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-int status_of(enum tern_result result)
+#define HALTED_RETRY_AFTER_S 60
+
+// The status for a result that refuses a request.
+static int status_of(enum tern_result result)
 {
     switch ((int)result) {
     case TERN_ERR_UNAUTHORIZED:
@@ -31,35 +35,7 @@ static void clear_reply(struct request *request)
     memset(&request->reply, 0, sizeof request->reply);
 }
 
-void answer_refusal(struct request *request, int status, enum tern_result result,
-                    const char *sentence)
-{
-    tern_Error error = tern_Error_init_zero;
-    uint8_t body[sizeof error + 16];
-    size_t len = 0;
-    strncpy(error.name, tern_result_name(result), sizeof error.name - 1);
-    strncpy(error.sentence, sentence, sizeof error.sentence - 1);
-    clear_reply(request);
-    if (tern_wire_encode_error(&error, body, sizeof body, &len) == TERN_OK) {
-        answer_bytes(request, body, len);
-    }
-    request->reply.status = status;
-    request->reply.retry_after_s = status == 429 || status == 503 ? 1 : 0;
-    request->answered = true;
-}
-
-void answer_error(struct request *request, int status, enum tern_result result)
-{
-    answer_refusal(request, status, result, tern_result_sentence(result));
-}
-
-void answer_unavailable(struct request *request)
-{
-    answer_refusal(request, 503, TERN_ERR_BUSY,
-                   "The aggregator could not store this; nothing changed. Try again.");
-}
-
-void answer_bytes(struct request *request, const uint8_t *body, size_t len)
+static void answer_bytes(struct request *request, const uint8_t *body, size_t len)
 {
     clear_reply(request);
     struct tern_blob *blob = tern_blob_new(len);
@@ -75,7 +51,65 @@ void answer_bytes(struct request *request, const uint8_t *body, size_t len)
     request->reply.body = blob;
 }
 
-void answer_blob(struct request *request, struct tern_blob *blob, uint64_t from, uint32_t payload)
+void tern_answer_refusal(struct request *request, int status, enum tern_result result,
+                         const char *sentence)
+{
+    tern_Error error = tern_Error_init_zero;
+    uint8_t body[sizeof error + 16];
+    size_t len = 0;
+    strncpy(error.name, tern_result_name(result), sizeof error.name - 1);
+    strncpy(error.sentence, sentence, sizeof error.sentence - 1);
+    clear_reply(request);
+    if (tern_wire_encode_error(&error, body, sizeof body, &len) == TERN_OK) {
+        answer_bytes(request, body, len);
+    }
+    request->reply.status = status;
+    request->reply.retry_after_s = status == 429 || status == 503 ? 1 : 0;
+    request->answered = true;
+}
+
+void tern_answer_refused(struct request *request, const struct tern_refusal *refusal)
+{
+    tern_answer_refusal(request, status_of(refusal->result), refusal->result,
+                        refusal->sentence[0] != '\0' ? refusal->sentence
+                                                     : tern_result_sentence(refusal->result));
+    if (refusal->retry_after_s != 0) {
+        request->reply.retry_after_s = refusal->retry_after_s;
+    }
+}
+
+void tern_answer_error(struct request *request, int status, enum tern_result result)
+{
+    tern_answer_refusal(request, status, result, tern_result_sentence(result));
+}
+
+void tern_answer_unavailable(struct request *request)
+{
+    tern_answer_refusal(request, 503, TERN_ERR_BUSY,
+                        "The aggregator could not store this; nothing changed. Try again.");
+}
+
+void tern_answer_halted(struct request *request)
+{
+    tern_answer_refusal(request, 503, TERN_ERR_IO,
+                        "The aggregator has stopped: its database needs repair. Nothing changed; "
+                        "try again later.");
+    request->reply.retry_after_s = HALTED_RETRY_AFTER_S;
+}
+
+void tern_answer_message(struct request *request, enum tern_result encoded, const uint8_t *body,
+                         size_t len)
+{
+    if (encoded == TERN_OK) {
+        answer_bytes(request, body, len);
+        return;
+    }
+    tern_log(TERN_LOG_ERROR, "reply-not-encodable", "error=%s", tern_result_name(encoded));
+    tern_answer_error(request, 503, encoded);
+}
+
+void tern_answer_blob(struct request *request, struct tern_blob *blob, uint64_t from,
+                      uint32_t payload)
 {
     clear_reply(request);
     request->reply.status = 200;
@@ -87,7 +121,7 @@ void answer_blob(struct request *request, struct tern_blob *blob, uint64_t from,
     request->answered = true;
 }
 
-void send_answer(struct request *request)
+void tern_answer_send(struct request *request)
 {
     if (request->kind != REQUEST_JOB) {
         tern_http_exchange_tag(request->exchange, &request->tag);

@@ -5,34 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-// --- Queue
-
-void request_list_init(struct request_list *list)
-{
-    list->first = NULL;
-    list->end = &list->first;
-}
-
-void request_list_add(struct request_list *list, struct request *request)
-{
-    request->next = NULL;
-    *list->end = request;
-    list->end = &request->next;
-}
-
-bool queue_put(struct request_queue *queue, struct request *request)
-{
-    pthread_mutex_lock(&queue->lock);
-    bool taken = !queue->stopping && queue->count < queue->max;
-    if (taken) {
-        request_list_add(&queue->list, request);
-        queue->count++;
-        pthread_cond_signal(&queue->wake);
-    }
-    pthread_mutex_unlock(&queue->lock);
-    return taken;
-}
-
 // --- Routes
 
 struct route {
@@ -74,7 +46,7 @@ static const struct route *route_of(const char *path)
 static size_t body_limit(const struct tern_service *service, const struct route *route)
 {
     if (route->kind == REQUEST_UPDATE) {
-        return service->update_max;
+        return tern_federation_update_max(service->federation);
     }
     return route->kind == REQUEST_DOWNLOAD ? 0 : TERN_WIRE_MESSAGE_MAX;
 }
@@ -88,7 +60,7 @@ static enum tern_result authenticate(struct tern_service *service,
         return tern_gate_client(service->gate, request->authorization, client);
     }
     // A revoked client has no key any more.
-    if (!psk_keys_find(&service->psk_keys, request->psk_client, NULL)) {
+    if (!tern_psk_keys_find(&service->psk_keys, request->psk_client, NULL)) {
         return TERN_ERR_UNAUTHORIZED;
     }
     *client = request->psk_client;
@@ -161,28 +133,17 @@ static int on_headers(void *ctx, const struct tern_http_request *request, uint64
 
 // --- Taking bodies apart
 
-// What is cheap goes first: the container is read only of an update that may count. One that comes
-// again needs its places back, no more, since it is compared by its hash.
-static enum tern_result parse_update(struct tern_service *service, uint64_t client,
-                                     struct update_request *update)
+static enum tern_result parse_update(struct tern_service *service,
+                                     const struct tern_http_request *http, struct request *request)
 {
-    struct tern_codec_info info;
-    struct standing standing = roster_standing(&service->roster, client, update->round);
-    update->unread = standing.verdict != TERN_OK;
-    TERN_TRY(tern_wire_decode_update(update->body.data, update->body.len, &update->message,
-                                     &update->container));
-    update->payload = (uint32_t)update->container.len;
-    if (update->message.shared_places) {
-        bool wanted = !update->unread || standing.reported;
-        TERN_TRY(wanted ? join_places(service, update) : TERN_ERR_STATE);
-    }
-    if (update->unread) {
-        return TERN_OK;
-    }
-    TERN_TRY(tern_container_inspect(&service->merge.model, update->container.data,
-                                    update->container.len, &info));
-    update->sum_square = info.sum_square;
-    return info.skipped_nonzero == 0 ? TERN_OK : TERN_ERR_CORRUPT;
+    struct tern_incoming *update = &request->u.update;
+    update->client = request->client;
+    update->body = (struct tern_span){http->body, http->body_len};
+    TERN_TRY(tern_path_parse_update(http->path, &update->round, &update->sequence));
+    tern_federation_read_update(service->federation, update);
+    request->tag.round = update->round;
+    request->tag.payload_up = update->parsed == TERN_OK ? update->payload : 0;
+    return update->parsed;
 }
 
 static enum tern_result parse_body(struct tern_service *service,
@@ -197,12 +158,7 @@ static enum tern_result parse_body(struct tern_service *service,
         request->u.download.from = http->range_from;
         return tern_path_parse_download(http->path, request->u.download.sha256);
     case REQUEST_UPDATE:
-        request->u.update.body = (struct tern_span){http->body, http->body_len};
-        request->u.update.received = (uint32_t)http->body_len;
-        tern_sha256(http->body, http->body_len, request->u.update.sha256);
-        TERN_TRY(tern_path_parse_update(http->path, &request->u.update.round,
-                                        &request->u.update.sequence));
-        return parse_update(service, request->client, &request->u.update);
+        return parse_update(service, http, request);
     case REQUEST_JOB:
         break;
     }
@@ -233,7 +189,7 @@ static void reply_healthy(struct tern_http_exchange *exchange)
 static uint32_t over_rate(struct tern_service *service, const struct tern_http_request *http,
                           uint64_t client, enum request_kind kind)
 {
-    uint64_t now = monotonic_now(service);
+    uint64_t now = tern_service_monotonic(service);
     uint32_t wait = kind == REQUEST_ENROLL
                         ? tern_gate_enrollment(service->gate, &http->address, now)
                         : tern_gate_request(service->gate, client, now);
@@ -258,19 +214,15 @@ static void admit(struct tern_service *service, const struct tern_http_request *
     request->tag.purpose = route->purpose;
     uint32_t wait = over_rate(service, http, client, route->kind);
     if (wait != 0) {
-        answer_error(request, 429, TERN_ERR_BUSY);
+        tern_answer_error(request, 429, TERN_ERR_BUSY);
         request->reply.retry_after_s = wait;
-        send_answer(request);
+        tern_answer_send(request);
         return;
     }
     request->parsed = parse_body(service, http, request);
-    if (request->kind == REQUEST_UPDATE) {
-        request->tag.round = request->u.update.round;
-        request->tag.payload_up = request->parsed == TERN_OK ? request->u.update.payload : 0;
-    }
-    if (!queue_put(&service->queue, request)) {
-        answer_error(request, 503, TERN_ERR_BUSY);
-        send_answer(request);
+    if (!tern_request_queue_put(&service->queue, request)) {
+        tern_answer_error(request, 503, TERN_ERR_BUSY);
+        tern_answer_send(request);
     }
 }
 
@@ -283,8 +235,8 @@ static void refuse(struct tern_http_exchange *exchange)
     }
     request->exchange = exchange;
     request->tag.purpose = TERN_PURPOSE_CHECKIN;
-    answer_error(request, 401, TERN_ERR_UNAUTHORIZED);
-    send_answer(request);
+    tern_answer_error(request, 401, TERN_ERR_UNAUTHORIZED);
+    tern_answer_send(request);
 }
 
 static void on_request(void *ctx, struct tern_http_exchange *exchange)
@@ -322,7 +274,7 @@ static void on_metered(void *ctx, const struct tern_http_tag *tag, const struct 
 static bool find_psk(void *ctx, uint64_t client, uint8_t key[TERN_HTTP_PSK_SIZE])
 {
     struct tern_service *service = ctx;
-    return psk_keys_find(&service->psk_keys, client, key);
+    return tern_psk_keys_find(&service->psk_keys, client, key);
 }
 
 _Static_assert(TERN_HTTP_PSK_SIZE == TERN_PSK_SIZE, "one key");
@@ -348,8 +300,8 @@ void tern_service_submit(struct tern_service *service, struct tern_http_exchange
     request->exchange = exchange;
     request->kind = REQUEST_JOB;
     request->u.job = (struct job_request){job, ctx};
-    if (!queue_put(&service->queue, request)) {
-        answer_error(request, 503, TERN_ERR_BUSY);
-        send_answer(request);
+    if (!tern_request_queue_put(&service->queue, request)) {
+        tern_answer_error(request, 503, TERN_ERR_BUSY);
+        tern_answer_send(request);
     }
 }

@@ -6,31 +6,9 @@
 
 #include <stdio.h>
 
-#define RETRY_AFTER_S 60
-
-bool is_halted(const struct tern_service *service)
+bool tern_service_is_halted(const struct tern_service *service)
 {
     return atomic_load(&service->halted);
-}
-
-void answer_halted(struct request *request)
-{
-    answer_refusal(request, 503, TERN_ERR_IO,
-                   "The aggregator has stopped: its database needs repair. Nothing changed; try "
-                   "again later.");
-    request->reply.retry_after_s = RETRY_AFTER_S;
-}
-
-static void let_all_go(struct tern_service *service)
-{
-    for (uint32_t i = 0; i < service->client_count; i++) {
-        struct client *client = &service->clients[i];
-        if (client->held != NULL) {
-            request_list_add(&service->batch, client->held);
-            client->held = NULL;
-        }
-    }
-    service->held_count = 0;
 }
 
 static void tell(struct tern_service *service)
@@ -41,17 +19,25 @@ static void tell(struct tern_service *service)
     }
 }
 
-bool halt_if_needed(struct tern_service *service)
+// Empty when nothing is damaged.
+static void explain(struct tern_service *service)
 {
-    if (service->halt_why[0] == '\0' && tern_db_damaged(service->db)) {
-        snprintf(service->halt_why, sizeof service->halt_why, "%s", tern_db_error(service->db));
+    const char *damage = tern_federation_damage(service->federation);
+    if (damage == NULL && tern_db_damaged(service->db)) {
+        damage = tern_db_error(service->db);
     }
+    snprintf(service->halt_why, sizeof service->halt_why, "%s", damage != NULL ? damage : "");
+}
+
+bool tern_service_halt_if_needed(struct tern_service *service)
+{
+    explain(service);
     if (service->halt_why[0] == '\0') {
         return false;
     }
-    let_all_go(service);
+    tern_service_let_all_go(service);
     for (struct request *request = service->batch.first; request != NULL; request = request->next) {
-        answer_halted(request);
+        tern_answer_halted(request);
     }
     atomic_store(&service->halted, true);
     tell(service);
@@ -60,7 +46,7 @@ bool halt_if_needed(struct tern_service *service)
 
 bool tern_service_halted(struct tern_service *service, char why[256])
 {
-    if (!is_halted(service)) {
+    if (!tern_service_is_halted(service)) {
         return false;
     }
     snprintf(why, 256, "%s", service->halt_why);

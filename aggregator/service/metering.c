@@ -162,14 +162,6 @@ void tern_metering_settle(struct tern_metering *metering, bool committed)
     table_free(&metering->flushing);
 }
 
-bool tern_metering_pending(struct tern_metering *metering)
-{
-    pthread_mutex_lock(&metering->lock);
-    bool pending = metering->filling.count != 0;
-    pthread_mutex_unlock(&metering->lock);
-    return pending;
-}
-
 struct tern_meter tern_metering_total(struct tern_metering *metering)
 {
     pthread_mutex_lock(&metering->lock);

@@ -26,9 +26,6 @@ TERN_MUST_USE enum tern_result tern_metering_flush(struct tern_metering *meterin
 // After the flush's transaction: forgets what was written, or keeps it for the next flush.
 void tern_metering_settle(struct tern_metering *metering, bool committed);
 
-// Whether a flush would write something.
-bool tern_metering_pending(struct tern_metering *metering);
-
 // Everything since start.
 struct tern_meter tern_metering_total(struct tern_metering *metering);
 

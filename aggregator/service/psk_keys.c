@@ -3,14 +3,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-void psk_keys_init(struct psk_keys *keys)
+void tern_psk_keys_init(struct tern_psk_keys *keys)
 {
     memset(keys, 0, sizeof *keys);
     pthread_rwlock_init(&keys->lock, NULL);
 }
 
 // Secrets do not stay in freed memory.
-static void discard(struct psk_entry *entries, size_t count)
+static void discard(struct tern_psk_entry *entries, size_t count)
 {
     if (entries != NULL) {
         explicit_bzero(entries, count * sizeof entries[0]);
@@ -18,14 +18,14 @@ static void discard(struct psk_entry *entries, size_t count)
     }
 }
 
-void psk_keys_free(struct psk_keys *keys)
+void tern_psk_keys_free(struct tern_psk_keys *keys)
 {
     discard(keys->entries, keys->count);
     pthread_rwlock_destroy(&keys->lock);
 }
 
 struct loading {
-    struct psk_entry *entries;
+    struct tern_psk_entry *entries;
     size_t count;
     size_t capacity;
     enum tern_result result;
@@ -34,7 +34,7 @@ struct loading {
 static enum tern_result grow(struct loading *loading)
 {
     size_t capacity = loading->capacity == 0 ? 64 : loading->capacity * 2;
-    struct psk_entry *entries = calloc(capacity, sizeof entries[0]);
+    struct tern_psk_entry *entries = calloc(capacity, sizeof entries[0]);
     if (entries == NULL) {
         return TERN_ERR_NO_MEMORY;
     }
@@ -56,13 +56,13 @@ static bool take_key(void *ctx, uint64_t client, const uint8_t key[TERN_PSK_SIZE
     if (loading->result != TERN_OK) {
         return false;
     }
-    struct psk_entry *entry = &loading->entries[loading->count++];
+    struct tern_psk_entry *entry = &loading->entries[loading->count++];
     entry->client = client;
     memcpy(entry->key, key, TERN_PSK_SIZE);
     return true;
 }
 
-enum tern_result psk_keys_load(struct psk_keys *keys, struct tern_db *db)
+enum tern_result tern_psk_keys_load(struct tern_psk_keys *keys, struct tern_db *db)
 {
     struct loading loading = {.result = TERN_OK};
     enum tern_result result = tern_db_psk_each(db, take_key, &loading);
@@ -72,7 +72,7 @@ enum tern_result psk_keys_load(struct psk_keys *keys, struct tern_db *db)
         return result;
     }
     pthread_rwlock_wrlock(&keys->lock);
-    struct psk_entry *old = keys->entries;
+    struct tern_psk_entry *old = keys->entries;
     size_t old_count = keys->count;
     keys->entries = loading.entries;
     keys->count = loading.count;
@@ -83,16 +83,16 @@ enum tern_result psk_keys_load(struct psk_keys *keys, struct tern_db *db)
 
 static int by_client(const void *a, const void *b)
 {
-    uint64_t left = ((const struct psk_entry *)a)->client;
-    uint64_t right = ((const struct psk_entry *)b)->client;
+    uint64_t left = ((const struct tern_psk_entry *)a)->client;
+    uint64_t right = ((const struct tern_psk_entry *)b)->client;
     return (left > right) - (left < right);
 }
 
-bool psk_keys_find(struct psk_keys *keys, uint64_t client, uint8_t *key)
+bool tern_psk_keys_find(struct tern_psk_keys *keys, uint64_t client, uint8_t *key)
 {
-    struct psk_entry wanted = {.client = client};
+    struct tern_psk_entry wanted = {.client = client};
     pthread_rwlock_rdlock(&keys->lock);
-    const struct psk_entry *found =
+    const struct tern_psk_entry *found =
         keys->count == 0 ? NULL
                          : bsearch(&wanted, keys->entries, keys->count, sizeof wanted, by_client);
     if (found != NULL && key != NULL) {

@@ -12,26 +12,26 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct psk_entry {
+struct tern_psk_entry {
     uint64_t client;
     uint8_t key[TERN_PSK_SIZE];
 };
 
-struct psk_keys {
+struct tern_psk_keys {
     pthread_rwlock_t lock;
-    struct psk_entry *entries; // ascending by client
+    struct tern_psk_entry *entries; // ascending by client
     size_t count;
 };
 
-void psk_keys_init(struct psk_keys *keys);
-void psk_keys_free(struct psk_keys *keys);
+void tern_psk_keys_init(struct tern_psk_keys *keys);
+void tern_psk_keys_free(struct tern_psk_keys *keys);
 
 // Takes what the store holds. On an error the keys stay as they were.
 // TERN_ERR_NO_MEMORY, TERN_ERR_IO
-TERN_MUST_USE enum tern_result psk_keys_load(struct psk_keys *keys, struct tern_db *db);
+TERN_MUST_USE enum tern_result tern_psk_keys_load(struct tern_psk_keys *keys, struct tern_db *db);
 
 // Whether the client has a key; a revoked one has none. key: written then, TERN_PSK_SIZE bytes, and
 // left as it is otherwise; NULL = only asked whether.
-bool psk_keys_find(struct psk_keys *keys, uint64_t client, uint8_t *key);
+bool tern_psk_keys_find(struct tern_psk_keys *keys, uint64_t client, uint8_t *key);
 
 #endif

@@ -1,5 +1,5 @@
-// The service: turns requests into store transactions and drives the round machine. One service
-// thread owns the store and all round state; the listeners' threads check, parse and hash requests
+// The service: turns requests into store transactions, in which the federation decides. One service
+// thread owns the store and the federation; the listeners' threads check, parse and hash requests
 // and put them into a bounded queue; the service thread takes whatever is queued, handles it in one
 // transaction and answers after the commit (group commit), so that a 2xx is always durable.
 //
@@ -7,73 +7,20 @@
 #ifndef TERN_SERVICE_H
 #define TERN_SERVICE_H
 
+#include "federation/federation.h"
 #include "http/http.h"
-#include "result.h"
-#include "rounds/error_policy.h"
-#include "rounds/error_watch.h"
-#include "rounds/rate.h"
-#include "rounds/round.h"
-#include "rounds/selection.h"
-#include "rounds/speed.h"
-#include "rounds/steps.h"
-#include "store/store.h"
-#include "strategies/strategy.h"
-#include <stdint.h>
 
 struct tern_service;
 
 struct tern_service_limits {
     uint32_t requests_per_minute;    // of one client; 0 = no limit
     uint32_t enrollments_per_minute; // of one address; 0 = no limit
-    uint32_t clients;                // enrolled, revoked ones included
-    uint32_t num_examples;           // that one update may claim
-    double norm;                     // of one update; above 0, at most TERN_UPDATE_NORM_MAX
     uint32_t queue;                  // requests waiting for the service thread
     uint64_t long_poll_ms;           // longest time that a check-in is held
-    uint64_t download_cache;         // bytes of blobs kept in memory
-    uint32_t keep_versions;          // whose deltas are kept in the store
-    uint64_t replica_bytes;          // of downloads and replicas in the store; 0 = no bound
-    uint64_t replica_cache;          // bytes of replicas kept in memory
-};
-
-// How clients that train are brought up to date.
-enum tern_downloads_plan {
-    TERN_DOWNLOADS_TRUNK,    // all hold the replica of a version
-    TERN_DOWNLOADS_CHEAPEST, // one that missed rounds is led to a replica of its own
-};
-
-struct tern_service_downloads {
-    enum tern_downloads_plan plan;
-    double residual;          // a way's residual over the trunk's, at most
-    struct tern_codec refine; // of further passes
-    uint32_t passes;          // of those, in one task
-};
-
-struct tern_service_train {
-    uint32_t batch_size;
-    float learning_rate;
-    float learning_rate_final;
-    enum tern_rate_schedule schedule;
-    float momentum;
-    float weight_decay;
-    float prox_mu;
 };
 
 struct tern_service_config {
-    struct tern_round_policy round; // seed is taken from the store
-    uint32_t min_clients;           // enrolled before the first round opens
-    uint64_t eligible_within_ms;    // 0 = every enrolled client
-    enum tern_selection selection;
-    struct tern_service_train train;
-    struct tern_steps_settings steps;
-    struct tern_error_settings error;
-    struct tern_codec codec_up;
-    struct tern_codec codec_down;
-    struct tern_service_downloads downloads;
-    const struct tern_strategy *strategy;
-    float server_learning_rate;                          // above 0, at most TERN_SERVER_RATE_MAX
-    float strategy_parameters[TERN_STRATEGY_PARAMETERS]; // those that it uses, in their ranges
-    uint64_t strategy_memory; // bytes for the values of all updates; 0 = TERN_MERGE_MEMORY
+    struct tern_federation_config federation;
     struct tern_service_limits limits;
     bool psk; // clients that have a pre-shared key may shake hands with it
     // Unix milliseconds, of all times that are stored, deadlines included; NULL = the system's
@@ -137,41 +84,18 @@ struct tern_service_histogram {
     double sum;
 };
 
+// Counted since the start.
 struct tern_service_facts {
-    char model_spec[64];
-    uint32_t version;
-    uint32_t round;
-    bool round_open;
-    bool finished;
-    uint32_t rounds_wanted; // 0 = no end
-    uint32_t target;
-    uint32_t reported;
-    uint32_t members;
-    uint64_t opened_ms;
-    uint64_t deadline_ms;
-    uint32_t clients;
-    uint32_t revoked;
-    uint32_t evaluators;
+    struct tern_federation_facts federation;
     uint32_t held; // check-ins being held
-    float last_loss;
-    uint32_t refused_draws; // in a row, of which every update was refused for its values
-    const char *advice;     // about those, once they are enough; else NULL
-    uint8_t model_sha256[TERN_SHA256_SIZE];
     uint64_t queued;
-    uint64_t replica_bytes;    // of downloads and replicas in the store
-    uint64_t updates_accepted; // since start, like all below
+    uint64_t updates_accepted;
     uint64_t updates_duplicate;
-    uint64_t updates_late;
-    uint64_t updates_rejected;
     uint64_t enrolled;
-    uint64_t checkins;
     uint64_t downloads;
-    uint64_t ways; // searched for, to replicas of clients' own
     uint64_t unauthorized;
     uint64_t rate_limited;
     uint64_t batches_failed;
-    uint64_t findings[TERN_FINDING_COUNT];     // of error buffers
-    uint64_t directives[TERN_DIRECTIVE_COUNT]; // given with new tasks
     struct tern_service_histogram batch_size;
     struct tern_service_histogram commit_ms;
     struct tern_meter bytes;

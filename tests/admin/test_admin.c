@@ -54,19 +54,22 @@ static void start_service(void)
 {
     struct tern_codec codec = {.id = TERN_CODEC_FLOAT32, .sparsity = 1.0F};
     struct tern_service_config config = {
-        .round = {.cohort = 2,
-                  .deadline_ms = 60000,
-                  .come_back_min_ms = 1000,
-                  .come_back_max_ms = 3600000},
-        .min_clients = 2,
-        .train = {.batch_size = 8, .learning_rate = 0.1F},
-        .steps = {.local_steps = 5},
-        .codec_up = codec,
-        .codec_down = codec,
-        .strategy = &tern_strategy_fedavg,
-        .server_learning_rate = 1.0F,
-        .limits =
-            {.clients = 100, .num_examples = 1000, .norm = 1e6, .queue = 64, .keep_versions = 100},
+        .federation =
+            {
+                .round = {.cohort = 2,
+                          .deadline_ms = 60000,
+                          .come_back_min_ms = 1000,
+                          .come_back_max_ms = 3600000},
+                .min_clients = 2,
+                .train = {.batch_size = 8, .learning_rate = 0.1F},
+                .steps = {.local_steps = 5},
+                .codec_up = codec,
+                .downloads = {.codec = codec, .keep_versions = 100},
+                .strategy = &tern_strategy_fedavg,
+                .server_learning_rate = 1.0F,
+                .limits = {.clients = 100, .num_examples = 1000, .norm = 1e6},
+            },
+        .limits = {.queue = 64},
     };
     assert_int_equal(tern_service_start(&config, db, &service, why), TERN_OK);
     struct tern_http_config http = {.address = "127.0.0.1", .threads = 1};

@@ -40,7 +40,9 @@ ROUNDS = ["aggregator/rounds/", "aggregator/strategies/", "aggregator/downloads/
           "aggregator/store/store.h"]
 # Each knows those before it.
 MERGE = PURE_SHARED + ["shared/hosted/"] + ROUNDS
-SERVICE = MERGE + ["aggregator/merge/", "aggregator/http/http.h"]
+CATCHUP = MERGE + ["aggregator/merge/"]
+FEDERATION = CATCHUP + ["aggregator/catchup/abilities.h", "aggregator/catchup/catchup.h"]
+SERVICE = FEDERATION + ["aggregator/federation/federation.h", "aggregator/http/http.h"]
 
 RULES = {
     # libtern: no OS call, no clock, no stdio, no malloc.
@@ -72,6 +74,8 @@ RULES = {
     "aggregator/strategies/": (PURE_SHARED + ROUNDS, FREESTANDING + PURE),
     "aggregator/downloads/": (PURE_SHARED + ROUNDS, FREESTANDING + PURE),
     "aggregator/merge/": (MERGE, HOSTED),
+    "aggregator/catchup/": (CATCHUP, HOSTED),
+    "aggregator/federation/": (FEDERATION, HOSTED + ["pthread.h"]),
     "aggregator/service/": (SERVICE, OS),
     "aggregator/admin/": (SERVICE + ["aggregator/service/service.h"], OS),
     "aggregator/cli/": (["shared/", "aggregator/"], OS),
@@ -100,9 +104,8 @@ for prefix in ["aggregator/strategies/", "aggregator/downloads/", "client/", "cl
 # What check_objects.py lets pass until it is undone: circles with one of these files in them, and
 # files that define public names without tern_.
 KNOWN_CIRCLES = [
-    "aggregator/http/loop.c", "aggregator/rounds/steps.c", "aggregator/service/loop.c",
+    "aggregator/http/loop.c", "aggregator/rounds/steps.c",
     "aggregator/strategies/strategy.c", "client/cli/main.c", "client/client.c",
     "shared/codec/coders/ternary.c", "shared/codec/kernels/dispatch.c",
 ]
-UNPREFIXED = ["aggregator/admin/", "aggregator/http/connection", "aggregator/service/",
-              "client/cli/", "shared/cli/"]
+UNPREFIXED = ["aggregator/http/connection", "client/cli/", "shared/cli/"]

@@ -198,22 +198,22 @@ static void open_and_configure(struct harness *harness)
     assert_int_equal(tern_db_commit(harness->db), TERN_OK);
 
     struct tern_service_config *config = &harness->config;
-    config->round = (struct tern_round_policy){
+    config->federation.round = (struct tern_round_policy){
         .cohort = 2, .deadline_ms = 60000, .come_back_min_ms = 1000, .come_back_max_ms = 3600000};
-    config->min_clients = 2;
-    config->train = (struct tern_service_train){.batch_size = 8, .learning_rate = 0.1F};
-    config->steps = (struct tern_steps_settings){.local_steps = 5, .min_steps = 1, .max_steps = 50};
-    config->codec_up = (struct tern_codec){.id = TERN_CODEC_FLOAT32, .sparsity = 1.0F};
-    config->codec_down = config->codec_up;
-    config->strategy = &tern_strategy_fedavg;
-    config->server_learning_rate = 1.0F;
-    config->limits = (struct tern_service_limits){.clients = 1000,
-                                                  .num_examples = 1000000,
-                                                  .norm = 1e6,
-                                                  .queue = 256,
-                                                  .long_poll_ms = 30000,
-                                                  .download_cache = 1 << 20,
-                                                  .keep_versions = 100};
+    config->federation.min_clients = 2;
+    config->federation.train =
+        (struct tern_federation_train){.batch_size = 8, .learning_rate = 0.1F};
+    config->federation.steps =
+        (struct tern_steps_settings){.local_steps = 5, .min_steps = 1, .max_steps = 50};
+    config->federation.codec_up = (struct tern_codec){.id = TERN_CODEC_FLOAT32, .sparsity = 1.0F};
+    config->federation.downloads.codec = config->federation.codec_up;
+    config->federation.strategy = &tern_strategy_fedavg;
+    config->federation.server_learning_rate = 1.0F;
+    config->federation.downloads.download_cache = 1 << 20;
+    config->federation.downloads.keep_versions = 100;
+    config->federation.limits =
+        (struct tern_federation_limits){.clients = 1000, .num_examples = 1000000, .norm = 1e6};
+    config->limits = (struct tern_service_limits){.queue = 256, .long_poll_ms = 30000};
     config->now_ms = test_now;
     config->monotonic_ms = test_monotonic;
     tern_log_set_level(TERN_LOG_ERROR);

@@ -23,18 +23,21 @@ static int setup(void **state)
 {
     (void)state;
     harness_make(&harness);
-    harness.config.round.cohort = 1;
-    harness.config.round.over_selection = 2.0;
-    harness.config.min_clients = 3;
+    harness.config.federation.round.cohort = 1;
+    harness.config.federation.round.over_selection = 2.0;
+    harness.config.federation.min_clients = 3;
+    assert_int_equal(tern_codec_parse("density:p=0.1,coder=range",
+                                      &harness.config.federation.downloads.codec, NULL),
+                     TERN_OK);
+    assert_int_equal(tern_codec_parse("3lc:s=1", &harness.config.federation.codec_up, NULL),
+                     TERN_OK);
+    harness.config.federation.downloads.plan = TERN_DOWNLOADS_CHEAPEST;
+    harness.config.federation.downloads.residual = 1.5;
+    harness.config.federation.downloads.passes = 8;
     assert_int_equal(
-        tern_codec_parse("density:p=0.1,coder=range", &harness.config.codec_down, NULL), TERN_OK);
-    assert_int_equal(tern_codec_parse("3lc:s=1", &harness.config.codec_up, NULL), TERN_OK);
-    harness.config.downloads.plan = TERN_DOWNLOADS_CHEAPEST;
-    harness.config.downloads.residual = 1.5;
-    harness.config.downloads.passes = 8;
-    assert_int_equal(
-        tern_codec_parse("3lc:s=1,coder=range", &harness.config.downloads.refine, NULL), TERN_OK);
-    harness.config.limits.replica_cache = 1 << 20;
+        tern_codec_parse("3lc:s=1,coder=range", &harness.config.federation.downloads.refine, NULL),
+        TERN_OK);
+    harness.config.federation.downloads.replica_cache = 1 << 20;
     harness_start(&harness);
     busy = enroll(&harness, false);
     one = enroll(&harness, false);
@@ -247,7 +250,7 @@ static void test_a_way_ends_within_the_bound_where_there_is_one(void **state)
 {
     (void)state;
     const uint32_t ternary = 1u << TERN_CODEC_3LC | 1u << TERN_CODEC_DENSITY;
-    harness.config.downloads.residual = 0.2;
+    harness.config.federation.downloads.residual = 0.2;
     harness_restart(&harness);
     run_uneven_rounds(3);
     tern_CheckinReply several = ask(one, (tern_CheckinRequest){.codecs = ternary}, seed_id);
@@ -389,7 +392,7 @@ static void make_a_version_go(uint8_t replica[TERN_SHA256_SIZE])
     struct tern_db *db = NULL;
     struct tern_db_version version;
     char why[256];
-    harness.config.limits.keep_versions = 4;
+    harness.config.federation.downloads.keep_versions = 4;
     harness_restart(&harness);
     let_rounds_pass(70);
     assert_int_equal(tern_db_open(harness.path, &db, why), TERN_OK);
@@ -413,7 +416,7 @@ static void expect_bytes_counted(void)
     struct tern_service_facts facts;
     struct tern_db_replica_totals found = totals();
     tern_service_facts(harness.service, &facts);
-    assert_int_equal(facts.replica_bytes, found.whole_bytes + found.download_bytes);
+    assert_int_equal(facts.federation.replica_bytes, found.whole_bytes + found.download_bytes);
 }
 
 // What is taken for the size of the store is what it is, also once snapshots are forgotten.
@@ -490,7 +493,7 @@ static void test_a_change_to_the_trunk_strands_nobody(void **state)
     tern_CheckinReply task = ask_plainly(one, seed_id);
     follow(&task, held, weights);
     assert_int_equal(upload(one, &task.task, &name), 200);
-    harness.config.downloads.plan = TERN_DOWNLOADS_TRUNK;
+    harness.config.federation.downloads.plan = TERN_DOWNLOADS_TRUNK;
     harness_restart(&harness);
     run_rounds(2);
 
@@ -519,7 +522,7 @@ static uint64_t searches(void)
 {
     struct tern_service_facts facts;
     tern_service_facts(harness.service, &facts);
-    return facts.ways;
+    return facts.federation.ways;
 }
 
 // A bound of bytes is kept by forgetting replicas at any time; the ways that are known stay, as
@@ -537,7 +540,8 @@ static void test_ways_outlast_what_is_forgotten(void **state)
     tern_CheckinReply old = ask_plainly(one, unknown);
     run_rounds(1);
     struct tern_db_replica_totals found = totals();
-    harness.config.limits.replica_bytes = found.whole_bytes + found.download_bytes + 1;
+    harness.config.federation.downloads.replica_bytes =
+        found.whole_bytes + found.download_bytes + 1;
     harness_restart(&harness);
     uint64_t before = searches();
     tern_CheckinReply first = ask_plainly(one, seed_id);
@@ -565,9 +569,10 @@ static void expect_ways_without_deltas(enum tern_downloads_plan plan)
     static const uint8_t unknown[TERN_SHA256_SIZE] = {9};
     static uint8_t replica[TERN_SHA256_SIZE];
     static float weights[COUNT];
-    harness.config.downloads.plan = plan;
-    harness.config.limits.replica_bytes = 1;
-    assert_int_equal(tern_codec_parse("float32", &harness.config.codec_down, NULL), TERN_OK);
+    harness.config.federation.downloads.plan = plan;
+    harness.config.federation.downloads.replica_bytes = 1;
+    assert_int_equal(tern_codec_parse("float32", &harness.config.federation.downloads.codec, NULL),
+                     TERN_OK);
     harness_restart(&harness);
     run_rounds(6);
     const struct tern_db_version old = newest_version();

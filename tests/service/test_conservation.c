@@ -71,12 +71,13 @@ static void run_attack(const char *codec_down)
 {
     const uint32_t rounds = 12;
     float largest;
-    harness.config.strategy = &tern_strategy_fednova;
-    harness.config.limits.norm = TERN_UPDATE_NORM_MAX;
-    harness.config.limits.num_examples = 10000000;
-    harness.config.server_learning_rate = (float)TERN_SERVER_RATE_MAX;
-    harness.config.steps.local_steps = (uint32_t)TERN_UPDATE_LOCAL_STEPS_MAX;
-    assert_int_equal(tern_codec_parse(codec_down, &harness.config.codec_down, NULL), TERN_OK);
+    harness.config.federation.strategy = &tern_strategy_fednova;
+    harness.config.federation.limits.norm = TERN_UPDATE_NORM_MAX;
+    harness.config.federation.limits.num_examples = 10000000;
+    harness.config.federation.server_learning_rate = (float)TERN_SERVER_RATE_MAX;
+    harness.config.federation.steps.local_steps = (uint32_t)TERN_UPDATE_LOCAL_STEPS_MAX;
+    assert_int_equal(tern_codec_parse(codec_down, &harness.config.federation.downloads.codec, NULL),
+                     TERN_OK);
     harness_start(&harness);
     enroll(&harness, false);
     enroll(&harness, false);
@@ -105,10 +106,10 @@ static void test_totals_stay_exact(void **state)
 {
     (void)state;
     uint8_t *body;
-    harness.config.limits.num_examples = UINT32_MAX;
-    harness.config.steps.local_steps = (uint32_t)TERN_UPDATE_LOCAL_STEPS_MAX;
-    harness.config.round.cohort = 3;
-    harness.config.min_clients = 3;
+    harness.config.federation.limits.num_examples = UINT32_MAX;
+    harness.config.federation.steps.local_steps = (uint32_t)TERN_UPDATE_LOCAL_STEPS_MAX;
+    harness.config.federation.round.cohort = 3;
+    harness.config.federation.min_clients = 3;
     harness_start(&harness);
     for (int i = 0; i < 3; i++) {
         enroll(&harness, false);
@@ -133,7 +134,7 @@ static void test_limits_cannot_be_switched_off(void **state)
     struct tern_service *service = NULL;
     char why[256];
     for (size_t i = 0; i < sizeof norms / sizeof norms[0]; i++) {
-        harness.config.limits.norm = norms[i];
+        harness.config.federation.limits.norm = norms[i];
         assert_int_equal(tern_service_start(&harness.config, harness.db, &service, why),
                          TERN_ERR_CONFIG);
         assert_non_null(strstr(why, "norm"));
@@ -173,8 +174,8 @@ static void test_difference_too_large_for_float16(void **state)
     float seed[2000];
     uint8_t replica[TERN_SHA256_SIZE];
     const uint32_t count = 650;
-    harness.config.limits.norm = 1e9;
-    harness.config.codec_down.id = TERN_CODEC_FLOAT16;
+    harness.config.federation.limits.norm = 1e9;
+    harness.config.federation.downloads.codec.id = TERN_CODEC_FLOAT16;
     harness_start(&harness);
     enroll(&harness, false);
     enroll(&harness, false);

@@ -249,9 +249,9 @@ static void test_many_clients_at_once(void **state)
     pthread_t threads[THREADS];
     struct tern_replay_report report;
     char why[256];
-    harness.config.round.cohort = THREADS;
-    harness.config.min_clients = THREADS;
-    harness.config.round.rounds = ROUNDS;
+    harness.config.federation.round.cohort = THREADS;
+    harness.config.federation.min_clients = THREADS;
+    harness.config.federation.round.rounds = ROUNDS;
     harness_start(&harness);
     for (int i = 0; i < THREADS; i++) {
         enroll(&harness, false);
@@ -274,8 +274,8 @@ static void run_in_order(const uint64_t order[3], uint8_t sha256[TERN_SHA256_SIZ
 {
     struct tern_db_version version;
     char why[256];
-    harness.config.round.cohort = 3;
-    harness.config.min_clients = 3;
+    harness.config.federation.round.cohort = 3;
+    harness.config.federation.min_clients = 3;
     harness_start(&harness);
     for (int i = 0; i < 3; i++) {
         enroll(&harness, false);

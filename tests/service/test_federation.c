@@ -65,9 +65,9 @@ static struct tern_db_round last_round(void)
 // A round of half of two clients, then one of half of seven.
 static void expect_targets(uint32_t first, uint32_t second)
 {
-    harness.config.round.cohort = 1;
-    harness.config.round.fraction = 0.5;
-    harness.config.round.over_selection = 10.0; // all are invited
+    harness.config.federation.round.cohort = 1;
+    harness.config.federation.round.fraction = 0.5;
+    harness.config.federation.round.over_selection = 10.0; // all are invited
     harness_start(&harness);
     for (int i = 0; i < 2; i++) {
         checkin(&harness, enroll(&harness, false), NULL);
@@ -93,8 +93,8 @@ static void test_a_share_of_the_clients_grows_with_them(void **state)
 static void test_a_share_is_no_larger_than_its_strategy_can_merge(void **state)
 {
     (void)state;
-    harness.config.strategy = &tern_strategy_fedmedian;
-    harness.config.strategy_memory = 650 * 4 * 11 * 3 / 16 + 1;
+    harness.config.federation.strategy = &tern_strategy_fedmedian;
+    harness.config.federation.strategy_memory = 650 * 4 * 11 * 3 / 16 + 1;
     expect_targets(1, 3);
 }
 
@@ -135,7 +135,8 @@ static void test_catching_up_takes_what_is_smaller(void **state)
     (void)state;
     float weights[2000];
     uint8_t replica[TERN_SHA256_SIZE];
-    harness.config.codec_down = (struct tern_codec){.id = TERN_CODEC_3LC, .sparsity = 1.0F};
+    harness.config.federation.downloads.codec =
+        (struct tern_codec){.id = TERN_CODEC_3LC, .sparsity = 1.0F};
     harness_start(&harness);
     uint64_t clients[2] = {enroll(&harness, false), enroll(&harness, false)};
     run_rounds(3, clients);
@@ -212,15 +213,18 @@ static void test_replay_gives_the_same_bits(void **state)
     (void)state;
     struct tern_replay_report report;
     char why[256] = "";
-    harness.config.codec_up = (struct tern_codec){.id = TERN_CODEC_3LC, .sparsity = 1.0F};
-    harness.config.codec_down = (struct tern_codec){.id = TERN_CODEC_3LC, .sparsity = 1.5F};
+    harness.config.federation.codec_up =
+        (struct tern_codec){.id = TERN_CODEC_3LC, .sparsity = 1.0F};
+    harness.config.federation.downloads.codec =
+        (struct tern_codec){.id = TERN_CODEC_3LC, .sparsity = 1.5F};
     harness_start(&harness);
     uint64_t clients[2] = {enroll(&harness, false), enroll(&harness, false)};
     run_rounds(2, clients);
     // Another configuration from here on must not change what was.
     harness_stop(&harness);
-    harness.config.server_learning_rate = 0.5F;
-    harness.config.codec_down = (struct tern_codec){.id = TERN_CODEC_FLOAT16, .sparsity = 1.0F};
+    harness.config.federation.server_learning_rate = 0.5F;
+    harness.config.federation.downloads.codec =
+        (struct tern_codec){.id = TERN_CODEC_FLOAT16, .sparsity = 1.0F};
     harness_start(&harness);
     run_rounds(2, clients);
     harness_stop(&harness);
@@ -247,7 +251,7 @@ static void test_finished_tells_the_final_model(void **state)
 {
     (void)state;
     struct tern_db_version version;
-    harness.config.round.rounds = 2;
+    harness.config.federation.round.rounds = 2;
     harness_start(&harness);
     uint64_t clients[2] = {enroll(&harness, false), enroll(&harness, false)};
     do_round(&harness, clients[0], NULL, 0.5F);
@@ -303,7 +307,7 @@ static void test_evaluators_see_each_version(void **state)
     float weights[2000];
     uint8_t replica[TERN_SHA256_SIZE];
     unsigned count = 0;
-    harness.config.round.rounds = 3;
+    harness.config.federation.round.rounds = 3;
     harness_start(&harness);
     uint64_t evaluator = enroll(&harness, true);
     uint64_t clients[2] = {enroll(&harness, false), enroll(&harness, false)};
@@ -523,8 +527,8 @@ static void test_clock_that_is_set_back(void **state)
 static void test_missing_clients_are_replaced_at_the_deadline(void **state)
 {
     (void)state;
-    harness.config.min_clients = 4;
-    harness.config.round.quorum = 2;
+    harness.config.federation.min_clients = 4;
+    harness.config.federation.round.quorum = 2;
     harness_start(&harness);
     for (int i = 0; i < 4; i++) {
         enroll(&harness, false);

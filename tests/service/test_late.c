@@ -18,13 +18,13 @@ static int setup(void **state)
 {
     (void)state;
     harness_make(&harness);
-    harness.config.steps = (struct tern_steps_settings){
+    harness.config.federation.steps = (struct tern_steps_settings){
         .local_steps = 20, .min_steps = 1, .max_steps = 1000, .fraction = 0.5, .interval = 1};
-    assert_int_equal(tern_steps_policy_from_name("deadline", &harness.config.steps.policy),
-                     TERN_OK);
-    harness.config.round.cohort = 3;
-    harness.config.round.quorum = 1;
-    harness.config.min_clients = 3;
+    assert_int_equal(
+        tern_steps_policy_from_name("deadline", &harness.config.federation.steps.policy), TERN_OK);
+    harness.config.federation.round.cohort = 3;
+    harness.config.federation.round.quorum = 1;
+    harness.config.federation.min_clients = 3;
     return 0;
 }
 
@@ -169,8 +169,8 @@ static void test_an_update_without_places_tells_its_speed(void **state)
 static void test_a_stale_update_tells_its_speed(void **state)
 {
     (void)state;
-    harness.config.strategy = &tern_strategy_fedbuff;
-    harness.config.strategy_parameters[TERN_STRATEGY_STALENESS_MAX] = 0.0F;
+    harness.config.federation.strategy = &tern_strategy_fedbuff;
+    harness.config.federation.strategy_parameters[TERN_STRATEGY_STALENESS_MAX] = 0.0F;
     start();
     const tern_Task task = task_of(slow);
     end_round();

@@ -314,7 +314,7 @@ static void stay_away(struct device *other, uint32_t rounds)
 static void test_old_buffers_decay(void **state)
 {
     (void)state;
-    harness.config.error =
+    harness.config.federation.error =
         (struct tern_error_settings){.policy = TERN_DIRECTIVE_DECAY, .gamma = 0.5F, .after = 2};
     harness_start(&harness);
     struct device one = device(0xa1);
@@ -330,7 +330,7 @@ static void test_old_buffers_decay(void **state)
     assert_int_equal(row.directive, TERN_DIRECTIVE_DECAY);
     assert_true(row.factor == 0.125F);
     assert_string_equal(row.reason, "decayed 0.13: 3 rounds missed");
-    harness.config.error.policy = TERN_DIRECTIVE_KEEP;
+    harness.config.federation.error.policy = TERN_DIRECTIVE_KEEP;
     harness_restart(&harness);
     check_in(&one); // a repeated task says the same
     assert_int_equal(one.task.error_directive, tern_ErrorDirective_ERROR_DECAY);
@@ -345,7 +345,8 @@ static void test_old_buffers_decay(void **state)
 static void test_old_buffers_are_reset(void **state)
 {
     (void)state;
-    harness.config.error = (struct tern_error_settings){.policy = TERN_DIRECTIVE_RESET, .after = 2};
+    harness.config.federation.error =
+        (struct tern_error_settings){.policy = TERN_DIRECTIVE_RESET, .after = 2};
     harness_start(&harness);
     struct device one = device(0xa1);
     struct device two = device(0xb2);
@@ -384,7 +385,7 @@ static void expect_told(struct device *it, tern_ErrorDirective directive, const 
 static void test_a_missed_round_decays_once(void **state)
 {
     (void)state;
-    harness.config.error =
+    harness.config.federation.error =
         (struct tern_error_settings){.policy = TERN_DIRECTIVE_DECAY, .gamma = 0.5F, .after = 1};
     harness_start(&harness);
     struct device one = device(0xa1);
@@ -413,10 +414,10 @@ static void test_a_missed_round_decays_once(void **state)
 static void test_a_late_update_that_counts_is_not_missed(void **state)
 {
     (void)state;
-    harness.config.error =
+    harness.config.federation.error =
         (struct tern_error_settings){.policy = TERN_DIRECTIVE_DECAY, .gamma = 0.5F, .after = 1};
-    harness.config.strategy = &tern_strategy_fedbuff;
-    harness.config.strategy_parameters[TERN_STRATEGY_STALENESS_MAX] = 20.0F;
+    harness.config.federation.strategy = &tern_strategy_fedbuff;
+    harness.config.federation.strategy_parameters[TERN_STRATEGY_STALENESS_MAX] = 20.0F;
     harness_start(&harness);
     struct device one = device(0xa1);
     struct device two = device(0xb2);
@@ -436,10 +437,10 @@ static void test_a_late_update_that_counts_is_not_missed(void **state)
 static void test_a_client_without_an_accepted_update_decays(void **state)
 {
     (void)state;
-    harness.config.error =
+    harness.config.federation.error =
         (struct tern_error_settings){.policy = TERN_DIRECTIVE_DECAY, .gamma = 0.5F, .after = 1};
-    harness.config.round.cohort = 4;
-    harness.config.round.quorum = 1;
+    harness.config.federation.round.cohort = 4;
+    harness.config.federation.round.quorum = 1;
     harness_start(&harness);
     struct device one = device(0xa1);
     struct device two = device(0xb2);
@@ -473,7 +474,7 @@ static void test_a_client_without_an_accepted_update_decays(void **state)
 // Rounds for which nothing was done yet add up until they are `after`.
 static void expect_each_second(enum tern_error_directive policy, const char *reason)
 {
-    harness.config.error =
+    harness.config.federation.error =
         (struct tern_error_settings){.policy = policy, .gamma = 0.5F, .after = 2};
     harness_start(&harness);
     struct device one = device(0xa1);
@@ -508,9 +509,9 @@ static void test_missed_rounds_add_up_to_a_reset(void **state)
 static void test_a_replaced_member_is_told_the_same(void **state)
 {
     (void)state;
-    harness.config.error =
+    harness.config.federation.error =
         (struct tern_error_settings){.policy = TERN_DIRECTIVE_DECAY, .gamma = 0.5F, .after = 1};
-    harness.config.round.quorum = 1;
+    harness.config.federation.round.quorum = 1;
     harness_start(&harness);
     struct device one = device(0xa1);
     struct device two = device(0xb2);
@@ -518,7 +519,7 @@ static void test_a_replaced_member_is_told_the_same(void **state)
     take_part(&two);
     take_part(&two);
     test_advance(60001);
-    harness.config.round.quorum = 2;
+    harness.config.federation.round.quorum = 2;
     harness_restart(&harness); // round 3 needs both
     expect_told(&one, tern_ErrorDirective_ERROR_DECAY, "decayed 0.5: 1 round missed");
     assert_int_equal(one.task.round, 3);
@@ -538,7 +539,7 @@ static void test_a_replaced_member_is_told_the_same(void **state)
 static void test_step_ahead_is_told(void **state)
 {
     (void)state;
-    harness.config.error =
+    harness.config.federation.error =
         (struct tern_error_settings){.policy = TERN_DIRECTIVE_STEP_AHEAD, .step_ahead = 0.25F};
     harness_start(&harness);
     struct device one = device(0xa1);

@@ -164,11 +164,11 @@ static float moved_dense(const struct tern_strategy *strategy)
     static const float values[] = {0.5F, 50.0F, 0.75F};
     float weights[COUNT];
     uint32_t version = 0;
-    harness.config.strategy = strategy;
-    harness.config.server_learning_rate = 0.5F;
-    harness.config.strategy_parameters[TERN_STRATEGY_TRIM] = 0.4F;
-    harness.config.min_clients = 3;
-    harness.config.round.cohort = 3;
+    harness.config.federation.strategy = strategy;
+    harness.config.federation.server_learning_rate = 0.5F;
+    harness.config.federation.strategy_parameters[TERN_STRATEGY_TRIM] = 0.4F;
+    harness.config.federation.min_clients = 3;
+    harness.config.federation.round.cohort = 3;
     harness_start(&harness);
     for (uint64_t client = 1; client <= 3; client++) {
         enroll(&harness, false);
@@ -209,10 +209,10 @@ static void test_old_statistics_weigh_less(void **state)
     float weights[COUNT];
     uint32_t version = 0;
     uint8_t *body = NULL;
-    harness.config.strategy = &tern_strategy_fedbuff;
-    harness.config.strategy_parameters[TERN_STRATEGY_STALENESS_MAX] = 10.0F;
-    harness.config.min_clients = 3;
-    harness.config.round.over_selection = 0.5;
+    harness.config.federation.strategy = &tern_strategy_fedbuff;
+    harness.config.federation.strategy_parameters[TERN_STRATEGY_STALENESS_MAX] = 10.0F;
+    harness.config.federation.min_clients = 3;
+    harness.config.federation.round.over_selection = 0.5;
     harness_start(&harness);
     for (int i = 0; i < 3; i++) {
         enroll(&harness, false);

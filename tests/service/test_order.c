@@ -41,8 +41,8 @@ static int setup(void **state)
     (void)state;
     struct harness *harness = &fixture.harness;
     harness_make(harness);
-    harness->config.round.over_selection = 0.5;
-    harness->config.min_clients = 3;
+    harness->config.federation.round.over_selection = 0.5;
+    harness->config.federation.min_clients = 3;
     harness_start(harness);
     for (int i = 0; i < 3; i++) {
         enroll(harness, false);

@@ -149,7 +149,7 @@ static void test_revoked_member_is_replaced_at_once(void **state)
     (void)state;
     uint64_t members[2] = {0, 0};
     uint64_t outsider = 0;
-    harness.config.min_clients = 3;
+    harness.config.federation.min_clients = 3;
     harness_start(&harness);
     for (uint64_t id = 1; id <= 3; id++) {
         assert_int_equal(enroll(&harness, false), id);
@@ -167,7 +167,7 @@ static void test_revoked_member_is_replaced_at_once(void **state)
     assert_false(checkin(&harness, outsider, NULL).has_task);
     revoke_from_outside(members[1]);
     assert_int_equal(checkin(&harness, outsider, NULL).task.round, 1);
-    harness.config.min_clients = 1; // of the next round
+    harness.config.federation.min_clients = 1; // of the next round
     harness_restart(&harness);
     do_round(&harness, outsider, NULL, 1.5F);
     assert_int_equal(checkin(&harness, outsider, NULL).task.base_version, 1);
@@ -469,7 +469,7 @@ static uint32_t wait_after_refused_checkin(void)
 static void test_refused_clients_are_asked_to_wait_ever_longer(void **state)
 {
     (void)state;
-    harness.config.limits.norm = 26.0;
+    harness.config.federation.limits.norm = 26.0;
     harness_start(&harness);
     tern_CheckinReply next = task_of_one();
     for (uint32_t wait = 1; wait <= 64; wait *= 2) {
@@ -488,7 +488,7 @@ static void test_norm_limit(void **state)
 {
     (void)state;
     uint8_t *body;
-    harness.config.limits.norm = 26.0; // of 650 ones: 25.5
+    harness.config.federation.limits.norm = 26.0; // of 650 ones: 25.5
     harness_start(&harness);
     tern_CheckinReply next = task_of_one();
     size_t len = encode_update(&harness, &next.task, 1.1F, 10, &body);
@@ -506,9 +506,9 @@ static void test_norm_limit_of_what_is_scaled_up(void **state)
 {
     (void)state;
     uint8_t *body;
-    harness.config.limits.norm = 52.0; // of 650 twos: 51
-    harness.config.strategy = &tern_strategy_fednova;
-    harness.config.strategy_parameters[TERN_STRATEGY_SCALE_MAX] = 2.0F;
+    harness.config.federation.limits.norm = 52.0; // of 650 twos: 51
+    harness.config.federation.strategy = &tern_strategy_fednova;
+    harness.config.federation.strategy_parameters[TERN_STRATEGY_SCALE_MAX] = 2.0F;
     harness_start(&harness);
     tern_Task task = task_of_one().task;
     task.local_steps = 1; // of 5
@@ -579,7 +579,7 @@ static int send_value(uint64_t client, const tern_Task *task, float value)
 static void test_refusals_do_not_fill_the_log(void **state)
 {
     (void)state;
-    harness.config.limits.norm = 26.0;
+    harness.config.federation.limits.norm = 26.0;
     harness_start(&harness);
     tern_CheckinReply next = task_of_one();
     watch_log();
@@ -596,7 +596,7 @@ static void test_refusals_do_not_fill_the_log(void **state)
     assert_int_equal(lines, 7);
     assert_int_equal(last, 1);
     assert_int_equal(others, 1);
-    assert_int_equal(facts_now().updates_rejected, 101);
+    assert_int_equal(facts_now().federation.counts.updates_rejected, 101);
 }
 
 // Both members' updates are refused, and the round's deadline passes.
@@ -613,22 +613,22 @@ static void diverge(void)
 static void test_a_federation_that_diverges_is_named(void **state)
 {
     (void)state;
-    harness.config.limits.norm = 26.0;
-    harness.config.round.quorum = 2;
+    harness.config.federation.limits.norm = 26.0;
+    harness.config.federation.round.quorum = 2;
     harness_start(&harness);
     tern_CheckinReply next = task_of_one();
     watch_log();
     diverge();
     unsigned early = lines_with("event=all-updates-refused");
-    bool early_advice = facts_now().advice != NULL;
+    bool early_advice = facts_now().federation.advice != NULL;
     diverge();
     unsigned named = lines_with("event=all-updates-refused round=1 draws=2 updates=2 clients=2");
-    bool advice = facts_now().advice != NULL;
+    bool advice = facts_now().federation.advice != NULL;
     for (unsigned i = 0; i < 6; i++) {
         diverge();
     }
     unsigned lines = lines_with("event=all-updates-refused");
-    unsigned draws = facts_now().refused_draws;
+    unsigned draws = facts_now().federation.refused_draws;
     // One that is sound ends it, whatever the others send.
     assert_int_equal(send_value(1, &next.task, 0.5F), 200);
     test_advance(61000);
@@ -640,8 +640,8 @@ static void test_a_federation_that_diverges_is_named(void **state)
     assert_true(advice);
     assert_int_equal(lines, 3); // at 2, 4 and 8
     assert_int_equal(draws, 8);
-    assert_int_equal(facts_now().refused_draws, 0);
-    assert_null(facts_now().advice);
+    assert_int_equal(facts_now().federation.refused_draws, 0);
+    assert_null(facts_now().federation.advice);
 }
 
 // Nobody came: that says nothing about values.
@@ -654,7 +654,7 @@ static void test_a_round_that_nobody_reports_does_not_diverge(void **state)
         test_advance(61000);
         (void)checkin(&harness, 1, NULL);
     }
-    assert_int_equal(facts_now().refused_draws, 0);
+    assert_int_equal(facts_now().federation.refused_draws, 0);
 }
 
 // --- Updates under a key that is taken
@@ -738,8 +738,8 @@ static void test_late_and_unknown_rounds(void **state)
 {
     (void)state;
     uint8_t *body;
-    harness.config.round.over_selection = 0.5; // three are invited for two updates
-    harness.config.min_clients = 3;
+    harness.config.federation.round.over_selection = 0.5; // three are invited for two updates
+    harness.config.federation.min_clients = 3;
     harness_start(&harness);
     for (int i = 0; i < 3; i++) {
         enroll(&harness, false);
@@ -813,7 +813,7 @@ static uint64_t provision(void)
 static void test_clients_beyond_the_limit_do_not_stop_the_service(void **state)
 {
     (void)state;
-    harness.config.limits.clients = 1;
+    harness.config.federation.limits.clients = 1;
     harness_start(&harness);
     uint64_t one = enroll(&harness, false);
     uint64_t two = provision();
@@ -847,7 +847,7 @@ static void test_client_is_told_which_codec_it_lacks(void **state)
     tern_CheckinRequest request = tern_CheckinRequest_init_zero;
     const uint32_t up = 1u << TERN_CODEC_FLOAT32;
     const uint32_t down = 1u << TERN_CODEC_3LC;
-    harness.config.codec_down.id = TERN_CODEC_3LC;
+    harness.config.federation.downloads.codec.id = TERN_CODEC_3LC;
     harness_start(&harness);
     enroll(&harness, false);
     expect_codec_missing(up, "downloads are encoded with 3lc,");

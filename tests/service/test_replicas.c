@@ -309,19 +309,19 @@ static int setup(void **state)
 {
     (void)state;
     harness_make(&harness);
-    harness.config.round.cohort = 2;
-    harness.config.round.over_selection = 1.0;
-    harness.config.min_clients = CLIENTS;
-    harness.config.codec_down =
-        (struct tern_codec){.id = TERN_CODEC_DENSITY, .density = 0.1F, .coder = TERN_CODER_RANGE};
-    harness.config.downloads = (struct tern_service_downloads){
+    harness.config.federation.round.cohort = 2;
+    harness.config.federation.round.over_selection = 1.0;
+    harness.config.federation.min_clients = CLIENTS;
+    harness.config.federation.downloads = (struct tern_catchup_config){
         .plan = TERN_DOWNLOADS_CHEAPEST,
+        .codec = {.id = TERN_CODEC_DENSITY, .density = 0.1F, .coder = TERN_CODER_RANGE},
         .residual = RESIDUAL,
         .refine = {.id = TERN_CODEC_3LC, .sparsity = 1.0F, .coder = TERN_CODER_RANGE},
-        .passes = 8};
-    harness.config.limits.keep_versions = 64;
-    harness.config.limits.replica_bytes = BOUND;
-    harness.config.limits.replica_cache = 100 * COUNT * sizeof(float);
+        .passes = 8,
+        .keep_versions = 64,
+        .replica_bytes = BOUND,
+        .replica_cache = 100 * COUNT * sizeof(float),
+        .download_cache = 1 << 20};
     tern_prng_init(&rng, 3, TERN_PRNG_TEST, 0, 0);
     holders = calloc(CLIENTS + 1, sizeof *holders);
     assert_non_null(holders);

@@ -40,9 +40,10 @@ static int setup(void **state)
     (void)state;
     harness_make(&harness);
     struct tern_service_config *config = &harness.config;
-    assert_int_equal(tern_codec_parse("scalecom:p=0.1", &config->codec_up, NULL), TERN_OK);
-    config->min_clients = CLIENTS;
-    config->round.cohort = CLIENTS;
+    assert_int_equal(tern_codec_parse("scalecom:p=0.1", &config->federation.codec_up, NULL),
+                     TERN_OK);
+    config->federation.min_clients = CLIENTS;
+    config->federation.round.cohort = CLIENTS;
     harness_start(&harness);
     for (int i = 0; i < CLIENTS; i++) {
         enroll(&harness, false);

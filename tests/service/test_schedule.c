@@ -16,15 +16,15 @@ static int setup(void **state)
 {
     (void)state;
     harness_make(&harness);
-    harness.config.steps = (struct tern_steps_settings){.local_steps = 20,
-                                                        .min_steps = 1,
-                                                        .max_steps = 1000,
-                                                        .fraction = 0.5,
-                                                        .interval = 1,
-                                                        .gamma = 0.5,
-                                                        .coarse = 4.0,
-                                                        .stages = 4,
-                                                        .min_density = 0.002};
+    harness.config.federation.steps = (struct tern_steps_settings){.local_steps = 20,
+                                                                   .min_steps = 1,
+                                                                   .max_steps = 1000,
+                                                                   .fraction = 0.5,
+                                                                   .interval = 1,
+                                                                   .gamma = 0.5,
+                                                                   .coarse = 4.0,
+                                                                   .stages = 4,
+                                                                   .min_density = 0.002};
     return 0;
 }
 
@@ -37,12 +37,13 @@ static int teardown(void **state)
 
 static void set_policy(const char *name)
 {
-    assert_int_equal(tern_steps_policy_from_name(name, &harness.config.steps.policy), TERN_OK);
+    assert_int_equal(tern_steps_policy_from_name(name, &harness.config.federation.steps.policy),
+                     TERN_OK);
 }
 
 static void set_codec(const char *spec)
 {
-    assert_int_equal(tern_codec_parse(spec, &harness.config.codec_up, NULL), TERN_OK);
+    assert_int_equal(tern_codec_parse(spec, &harness.config.federation.codec_up, NULL), TERN_OK);
 }
 
 // --- What clients do
@@ -181,8 +182,8 @@ static void test_one_that_does_fewer_is_taken_as_it_reports(void **state)
     (void)state;
     float weights[2000];
     uint8_t replica[TERN_SHA256_SIZE];
-    harness.config.strategy = tern_strategy_find("fednova");
-    assert_non_null(harness.config.strategy);
+    harness.config.federation.strategy = tern_strategy_find("fednova");
+    assert_non_null(harness.config.federation.strategy);
     harness_start(&harness);
     uint64_t whole = enroll(&harness, false);
     uint64_t part = enroll(&harness, false);
@@ -210,9 +211,9 @@ static void test_a_straggler_does_not_hold_the_round(void **state)
 {
     (void)state;
     set_policy("deadline");
-    harness.config.round.cohort = 3;
-    harness.config.round.quorum = 2;
-    harness.config.min_clients = 3;
+    harness.config.federation.round.cohort = 3;
+    harness.config.federation.round.quorum = 2;
+    harness.config.federation.min_clients = 3;
     harness_start(&harness);
     uint64_t clients[3];
     for (int i = 0; i < 3; i++) {
@@ -272,10 +273,10 @@ static void expect_restarts_to_change_nothing(const char *policy, uint32_t steps
     for (uint32_t i = 0; i < ROUNDS; i++) {
         rows[i] = round_of(i + 1);
     }
-    struct tern_steps_settings settings = harness.config.steps;
+    struct tern_steps_settings settings = harness.config.federation.steps;
     harness_free(&harness);
     harness_make(&harness);
-    harness.config.steps = settings;
+    harness.config.federation.steps = settings;
     run(ROUNDS, 0xffffffffu, again);
     assert_memory_equal(steps, again, sizeof again);
     for (uint32_t i = 0; i < ROUNDS; i++) {
@@ -306,12 +307,12 @@ static void test_no_single_loss_sets_the_steps(void **state)
     (void)state;
     static const float lies[] = {3e38F, -3e38F, 1e-30F};
     for (size_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
-        struct tern_steps_settings settings = harness.config.steps;
+        struct tern_steps_settings settings = harness.config.federation.steps;
         harness_free(&harness);
         harness_make(&harness);
-        harness.config.steps = settings;
-        harness.config.round.cohort = 3;
-        harness.config.min_clients = 3;
+        harness.config.federation.steps = settings;
+        harness.config.federation.round.cohort = 3;
+        harness.config.federation.min_clients = 3;
         set_policy("adaptive");
         harness_start(&harness);
         uint64_t clients[3];
@@ -382,8 +383,8 @@ static void test_variance_is_that_of_updates_as_they_are_weighed(void **state)
     (void)state;
     const double rho = 0.9;
     set_policy("variance");
-    harness.config.strategy = &tern_strategy_fednova;
-    harness.config.strategy_parameters[TERN_STRATEGY_LOCAL_MOMENTUM] = (float)rho;
+    harness.config.federation.strategy = &tern_strategy_fednova;
+    harness.config.federation.strategy_parameters[TERN_STRATEGY_LOCAL_MOMENTUM] = (float)rho;
     harness_start(&harness);
     uint64_t one = enroll(&harness, false);
     uint64_t two = enroll(&harness, false);
@@ -407,7 +408,7 @@ static void test_joint_gives_codecs_of_their_own(void **state)
     (void)state;
     set_policy("joint");
     set_codec("density:p=0.2,coder=range");
-    harness.config.round.rounds = 4;
+    harness.config.federation.round.rounds = 4;
     harness_start(&harness);
     uint64_t one = enroll(&harness, false);
     uint64_t two = enroll(&harness, false);
@@ -475,7 +476,7 @@ static void start_budgets(void)
 {
     set_policy("budget");
     set_codec("density:p=0.2,coder=range");
-    harness.config.round.rounds = 101;
+    harness.config.federation.round.rounds = 101;
     harness_start(&harness);
 }
 
@@ -546,9 +547,9 @@ static void expect_share(double over_selection, const char *allowance)
     enum { CLIENTS = 4 };
     uint64_t clients[CLIENTS];
     uint32_t tasks = 0;
-    harness.config.round.cohort = 2;
-    harness.config.round.over_selection = over_selection;
-    harness.config.min_clients = CLIENTS;
+    harness.config.federation.round.cohort = 2;
+    harness.config.federation.round.over_selection = over_selection;
+    harness.config.federation.min_clients = CLIENTS;
     start_budgets();
     enroll(&harness, true); // an evaluator trains in no round
     for (int i = 0; i < CLIENTS; i++) {
@@ -586,8 +587,8 @@ static void test_others_make_up_for_who_is_spent(void **state)
     const tern_CheckinRequest spent = {.budgeted = true, .budget_left = 1};
     uint64_t clients[CLIENTS];
     tern_CheckinReply first[CLIENTS];
-    harness.config.round.cohort = 2;
-    harness.config.min_clients = CLIENTS;
+    harness.config.federation.round.cohort = 2;
+    harness.config.federation.min_clients = CLIENTS;
     start_budgets();
     for (int i = 0; i < CLIENTS; i++) {
         clients[i] = enroll(&harness, false);
@@ -700,8 +701,8 @@ static void test_codecs_that_a_client_lacks_are_not_asked_for(void **state)
 static void test_who_has_no_bytes_left_is_not_invited(void **state)
 {
     (void)state;
-    harness.config.round.cohort = 1;
-    harness.config.selection = TERN_SELECTION_BUDGET;
+    harness.config.federation.round.cohort = 1;
+    harness.config.federation.selection = TERN_SELECTION_BUDGET;
     harness_start(&harness);
     uint64_t one = enroll(&harness, false);
     uint64_t two = enroll(&harness, false);
@@ -729,9 +730,9 @@ static void test_no_round_below_the_quorum(void **state)
 {
     (void)state;
     const tern_CheckinRequest none = {.budgeted = true, .budget_left = 0};
-    harness.config.round.cohort = 2;
-    harness.config.round.quorum = 2;
-    harness.config.selection = TERN_SELECTION_BUDGET;
+    harness.config.federation.round.cohort = 2;
+    harness.config.federation.round.quorum = 2;
+    harness.config.federation.selection = TERN_SELECTION_BUDGET;
     harness_start(&harness);
     const uint64_t one = enroll(&harness, false);
     const uint64_t two = enroll(&harness, false);
@@ -769,8 +770,8 @@ static void test_availability_prefers_mains_power(void **state)
     enum { CLIENTS = 20 };
     uint64_t clients[CLIENTS];
     uint32_t tasks[2] = {0};
-    harness.config.round.cohort = 2;
-    harness.config.selection = TERN_SELECTION_AVAILABILITY;
+    harness.config.federation.round.cohort = 2;
+    harness.config.federation.selection = TERN_SELECTION_AVAILABILITY;
     harness_start(&harness);
     tern_CheckinRequest facts[2] = {{.power = tern_Power_POWER_MAINS},
                                     {.power = tern_Power_POWER_BATTERY, .metered = true}};

@@ -25,9 +25,9 @@ static int setup(void **state)
 {
     (void)state;
     harness_make(&harness);
-    harness.config.round.cohort = 1;
-    harness.config.round.over_selection = 1.0;
-    harness.config.codec_down = ternary;
+    harness.config.federation.round.cohort = 1;
+    harness.config.federation.round.over_selection = 1.0;
+    harness.config.federation.downloads.codec = ternary;
     harness_start(&harness);
     one = enroll(&harness, false);
     two = enroll(&harness, false);
@@ -51,8 +51,8 @@ static void run_rounds(unsigned rounds)
 static void configure(const struct tern_codec *up, const struct tern_codec *down)
 {
     harness_stop(&harness);
-    harness.config.codec_up = *up;
-    harness.config.codec_down = *down;
+    harness.config.federation.codec_up = *up;
+    harness.config.federation.downloads.codec = *down;
     harness_start(&harness);
 }
 

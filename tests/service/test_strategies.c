@@ -32,9 +32,9 @@ static int teardown(void **state)
 
 static void use(const struct tern_strategy *strategy)
 {
-    float *parameters = harness.config.strategy_parameters;
-    harness.config.strategy = strategy;
-    harness.config.server_learning_rate = strategy->server_learning_rate;
+    float *parameters = harness.config.federation.strategy_parameters;
+    harness.config.federation.strategy = strategy;
+    harness.config.federation.server_learning_rate = strategy->server_learning_rate;
     parameters[TERN_STRATEGY_SERVER_MOMENTUM] = 0.9F;
     parameters[TERN_STRATEGY_BETA1] = 0.9F;
     parameters[TERN_STRATEGY_BETA2] = 0.99F;
@@ -104,8 +104,8 @@ struct late {
 static struct late come_late(const struct tern_strategy *strategy, float value)
 {
     struct late late;
-    harness.config.round.over_selection = 0.5;
-    harness.config.min_clients = 3;
+    harness.config.federation.round.over_selection = 0.5;
+    harness.config.federation.min_clients = 3;
     use(strategy);
     harness_start(&harness);
     for (int i = 0; i < 3; i++) {
@@ -238,14 +238,14 @@ static void test_too_stale_is_given_back_for_good(void **state)
 {
     (void)state;
     struct late late = come_late(&tern_strategy_fedbuff, 2.0F);
-    harness.config.strategy_parameters[TERN_STRATEGY_STALENESS_MAX] = 1.0F;
+    harness.config.federation.strategy_parameters[TERN_STRATEGY_STALENESS_MAX] = 1.0F;
     do_round(&harness, 2, NULL, 1.0F);
     do_round(&harness, 3, NULL, 1.0F);
     harness_restart(&harness); // round 3 was opened with 10
     do_round(&harness, 2, NULL, 1.0F);
     do_round(&harness, 3, NULL, 1.0F);
     expect_refused(&late, 410, TERN_ERR_LATE); // round 4 with 1; it is three versions old
-    harness.config.strategy_parameters[TERN_STRATEGY_STALENESS_MAX] = 10.0F;
+    harness.config.federation.strategy_parameters[TERN_STRATEGY_STALENESS_MAX] = 10.0F;
     harness_restart(&harness);
     do_round(&harness, 2, NULL, 1.0F);
     do_round(&harness, 3, NULL, 1.0F);
@@ -401,7 +401,7 @@ static void test_change_of_strategy_starts_anew(void **state)
     assert_float_equal(moved(), 3.9F, 1e-5F);
     harness_start(&harness);
     one_round(1.0F, 1.0F);
-    harness.config.strategy_parameters[TERN_STRATEGY_SERVER_MOMENTUM] = 0.5F;
+    harness.config.federation.strategy_parameters[TERN_STRATEGY_SERVER_MOMENTUM] = 0.5F;
     harness_restart(&harness);
     one_round(1.0F, 1.0F);
     assert_float_equal(moved(), 3.9F + 1.0F + 1.9F, 1e-5F);
@@ -456,10 +456,10 @@ static void test_state_that_is_missing_stops_the_start(void **state)
 static void unequal_round(float scale_max, float few)
 {
     use(&tern_strategy_fednova);
-    harness.config.round.cohort = 3;
-    harness.config.round.quorum = 3;
-    harness.config.min_clients = 3;
-    harness.config.strategy_parameters[TERN_STRATEGY_SCALE_MAX] = scale_max;
+    harness.config.federation.round.cohort = 3;
+    harness.config.federation.round.quorum = 3;
+    harness.config.federation.min_clients = 3;
+    harness.config.federation.strategy_parameters[TERN_STRATEGY_SCALE_MAX] = scale_max;
     harness_start(&harness);
     for (int i = 0; i < 3; i++) {
         enroll(&harness, false);
@@ -489,7 +489,8 @@ static void test_scale_max_is_kept_with_the_round(void **state)
 {
     (void)state;
     unequal_round(2.0F, 3.0F);
-    harness.config.strategy_parameters[TERN_STRATEGY_SCALE_MAX] = 0.0F; // from round 2 on
+    harness.config.federation.strategy_parameters[TERN_STRATEGY_SCALE_MAX] =
+        0.0F; // from round 2 on
     harness_restart(&harness);
     assert_float_equal(moved(), (3.0F * 2.0F + 2.0F * 11.0F / 15.0F) / 3.0F, 1e-5F);
     expect_recorded("local_momentum=0,scale_max=2");
@@ -535,27 +536,27 @@ static void test_starts_that_are_refused(void **state)
 {
     (void)state;
     use(&tern_strategy_fedmedian);
-    harness.config.round.cohort = 10000;
-    harness.config.strategy_memory = 1 << 20;
+    harness.config.federation.round.cohort = 10000;
+    harness.config.federation.strategy_memory = 1 << 20;
     expect_no_start("strategy.memory = 1625000 or a smaller round.cohort");
-    harness.config.strategy_memory = 1625000;
+    harness.config.federation.strategy_memory = 1625000;
     harness_start(&harness);
     open_store();
     use(&tern_strategy_fedtrimmedavg);
-    harness.config.strategy_parameters[TERN_STRATEGY_TRIM] = 0.5F;
+    harness.config.federation.strategy_parameters[TERN_STRATEGY_TRIM] = 0.5F;
     expect_no_start("trim of fedtrimmedavg is 0.5");
     use(&tern_strategy_fednova);
     static const float bounds[] = {0.5F, -1.0F, NAN, INFINITY};
     for (size_t i = 0; i < sizeof bounds / sizeof bounds[0]; i++) {
-        harness.config.strategy_parameters[TERN_STRATEGY_SCALE_MAX] = bounds[i];
+        harness.config.federation.strategy_parameters[TERN_STRATEGY_SCALE_MAX] = bounds[i];
         expect_no_start(i == 0 ? "scale_max of fednova is 0.5; it is 0 or goes from 1 to 1e+06"
                                : "scale_max of fednova is");
     }
-    harness.config.strategy_parameters[TERN_STRATEGY_SCALE_MAX] = 0.0F;
+    harness.config.federation.strategy_parameters[TERN_STRATEGY_SCALE_MAX] = 0.0F;
     use(&tern_strategy_fedavgm);
-    harness.config.strategy_parameters[TERN_STRATEGY_NORMALISE] = 1.0F;
-    harness.config.strategy_parameters[TERN_STRATEGY_LOCAL_MOMENTUM] = 0.99F;
-    harness.config.limits.norm = 1e15;
+    harness.config.federation.strategy_parameters[TERN_STRATEGY_NORMALISE] = 1.0F;
+    harness.config.federation.strategy_parameters[TERN_STRATEGY_LOCAL_MOMENTUM] = 0.99F;
+    harness.config.federation.limits.norm = 1e15;
     expect_no_start("limits.norm");
 }
 

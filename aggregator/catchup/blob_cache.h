@@ -1,0 +1,32 @@
+// Downloads kept in memory, least recently used thrown out first, within a bound of bytes. Owned by
+// the service thread; the blobs themselves may be shared with any thread.
+#ifndef TERN_BLOB_CACHE_H
+#define TERN_BLOB_CACHE_H
+
+#include "hosted/blob.h"
+#include "util/sha256.h"
+#include <stdint.h>
+
+#define TERN_BLOB_CACHE_SLOTS 1024
+
+struct tern_blob_entry;
+
+struct tern_blob_cache {
+    struct tern_blob_entry *slots[TERN_BLOB_CACHE_SLOTS];
+    struct tern_blob_entry *newest;
+    struct tern_blob_entry *oldest;
+    uint64_t bytes;
+    uint64_t bytes_max;
+};
+
+// One reference more to the blob of that name and the bytes of its container, or NULL.
+struct tern_blob *tern_blob_cache_get(struct tern_blob_cache *cache,
+                                      const uint8_t sha256[TERN_SHA256_SIZE], uint32_t *payload);
+
+// Keeps a reference of its own, unless the blob alone is over the bound or memory is short.
+void tern_blob_cache_put(struct tern_blob_cache *cache, const uint8_t sha256[TERN_SHA256_SIZE],
+                         struct tern_blob *blob, uint32_t payload);
+
+void tern_blob_cache_clear(struct tern_blob_cache *cache);
+
+#endif

@@ -1,0 +1,179 @@
+// Whether a client follows the trunk or is led to a replica of its own, and the blobs of both.
+#include "catchup/catchup.h"
+
+#include "catchup/internal.h"
+#include <stdlib.h>
+#include <string.h>
+
+// --- Life
+
+struct tern_catchup *tern_catchup_new(const struct tern_catchup_config *config, struct tern_db *db,
+                                      const struct tern_merge *merge)
+{
+    struct tern_catchup *catchup = calloc(1, sizeof *catchup);
+    if (catchup == NULL) {
+        return NULL;
+    }
+    catchup->config = *config;
+    catchup->db = db;
+    catchup->merge = merge;
+    catchup->cache.bytes_max = config->download_cache;
+    catchup->own = tern_own_new(catchup);
+    if (catchup->own == NULL) {
+        tern_catchup_free(catchup);
+        return NULL;
+    }
+    return catchup;
+}
+
+void tern_catchup_free(struct tern_catchup *catchup)
+{
+    if (catchup == NULL) {
+        return;
+    }
+    tern_blob_cache_clear(&catchup->cache);
+    tern_own_free(catchup->own);
+    free(catchup->trunk.deltas);
+    free(catchup);
+}
+
+enum tern_result tern_catchup_load(struct tern_catchup *catchup, uint64_t now)
+{
+    TERN_TRY(tern_own_load(catchup, now));
+    return tern_trunk_load(catchup);
+}
+
+uint64_t tern_catchup_bytes(const struct tern_catchup *catchup)
+{
+    return catchup->own->book.bytes;
+}
+
+uint64_t tern_catchup_searches(const struct tern_catchup *catchup)
+{
+    return catchup->searches;
+}
+
+// --- Versions
+
+enum tern_result tern_catchup_version(struct tern_catchup *catchup,
+                                      const struct tern_download_made *made,
+                                      const uint8_t from[TERN_SHA256_SIZE], uint64_t now)
+{
+    const struct tern_merge *merge = catchup->merge;
+    struct tern_db_download download = {.from_version = merge->version - 1,
+                                        .to_version = merge->version,
+                                        .size = (uint32_t)made->len,
+                                        .payload = (uint32_t)made->payload};
+    tern_codec_format(&made->codec, download.codec);
+    memcpy(download.sha256, made->sha256, TERN_SHA256_SIZE);
+    memcpy(download.from_replica, from, TERN_SHA256_SIZE);
+    memcpy(download.to_replica, merge->replica_id, TERN_SHA256_SIZE);
+    catchup->collect_due = true;
+    TERN_TRY(tern_own_version(catchup, &download, now));
+    TERN_TRY(tern_trunk_add(catchup, &download));
+    return tern_trunk_prune(catchup);
+}
+
+enum tern_result tern_catchup_collect(struct tern_catchup *catchup)
+{
+    if (!catchup->collect_due) {
+        return TERN_OK;
+    }
+    catchup->collect_due = false;
+    return tern_own_collect(catchup);
+}
+
+// --- Ways
+
+// Only who takes no snapshots can be left without a way.
+enum tern_result tern_catchup_is_stranded(struct tern_catchup *catchup,
+                                          const struct tern_holder *holder, bool trains,
+                                          bool *stranded)
+{
+    struct tern_plan_client held;
+    *stranded = false;
+    if (tern_abilities_know(&holder->able, TERN_CODEC_FLOAT32)) {
+        return TERN_OK;
+    }
+    TERN_TRY(tern_trunk_position(catchup, holder, &held));
+    *stranded = tern_trunk_plan(catchup, holder, &held) == TERN_PLAN_NONE;
+    return *stranded && trains ? tern_own_is_stranded(catchup, holder, stranded) : TERN_OK;
+}
+
+// Under plan = cheapest who has missed no version follows the trunk: its delta is there, and the
+// same for all. Under plan = trunk all do whom it has a way for; the others, which take no
+// snapshots and hold replicas of their own from before, or are too far behind, are led to one as
+// under cheapest.
+static bool follows_trunk(const struct tern_catchup *catchup, const struct tern_holder *holder,
+                          const struct tern_plan_client *held)
+{
+    uint32_t version = catchup->merge->version;
+    if (catchup->config.plan == TERN_DOWNLOADS_TRUNK) {
+        return tern_trunk_plan(catchup, holder, held) != TERN_PLAN_NONE;
+    }
+    return held->known &&
+           (held->version == version ||
+            (held->version + 1 == version && tern_trunk_has_next(catchup, holder, held)));
+}
+
+enum tern_result tern_catchup_trainer(struct tern_catchup *catchup, struct tern_holder *holder,
+                                      bool newest, uint64_t now, struct tern_way *way)
+{
+    struct tern_plan_client held;
+    memset(way, 0, sizeof *way);
+    TERN_TRY(tern_trunk_position(catchup, holder, &held));
+    return follows_trunk(catchup, holder, &held) ? tern_trunk_way(catchup, holder, &held, way)
+                                                 : tern_own_way(catchup, holder, newest, now, way);
+}
+
+enum tern_result tern_catchup_evaluator(struct tern_catchup *catchup,
+                                        const struct tern_holder *holder, bool again,
+                                        struct tern_way *way)
+{
+    struct tern_plan_client held;
+    bool stranded = false;
+    memset(way, 0, sizeof *way);
+    TERN_TRY(tern_catchup_is_stranded(catchup, holder, false, &stranded));
+    if (stranded) {
+        return TERN_OK;
+    }
+    TERN_TRY(tern_trunk_position(catchup, holder, &held));
+    if (held.known && held.version >= catchup->merge->version && !again) {
+        return TERN_OK;
+    }
+    return tern_trunk_has_next(catchup, holder, &held)
+               ? tern_trunk_next(catchup, &held, way)
+               : tern_trunk_way(catchup, holder, &held, way);
+}
+
+// --- Blobs
+
+static enum tern_result read_blob(struct tern_catchup *catchup,
+                                  const uint8_t sha256[TERN_SHA256_SIZE], struct tern_blob **blob,
+                                  uint32_t *payload)
+{
+    struct tern_db_download row;
+    TERN_TRY(tern_db_download_get(catchup->db, sha256, &row, NULL, 0));
+    struct tern_blob *fresh = tern_blob_new(row.size);
+    if (fresh == NULL) {
+        return TERN_ERR_NO_MEMORY;
+    }
+    enum tern_result result =
+        tern_db_download_get(catchup->db, sha256, &row, fresh->data, row.size);
+    if (result != TERN_OK) {
+        tern_blob_release(fresh);
+        return result;
+    }
+    tern_blob_cache_put(&catchup->cache, sha256, fresh, row.payload);
+    *blob = fresh;
+    *payload = row.payload;
+    return TERN_OK;
+}
+
+enum tern_result tern_catchup_blob(struct tern_catchup *catchup,
+                                   const uint8_t sha256[TERN_SHA256_SIZE], struct tern_blob **blob,
+                                   uint32_t *payload)
+{
+    *blob = tern_blob_cache_get(&catchup->cache, sha256, payload);
+    return *blob != NULL ? TERN_OK : read_blob(catchup, sha256, blob, payload);
+}

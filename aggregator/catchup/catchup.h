@@ -1,0 +1,103 @@
+// Brings clients up to date: what each should download to come from the replica that it holds to
+// the newest version, or near enough to it. The trunk is one replica for each version, which all
+// may share (trunk.c); a client that missed rounds can be led to a replica of its own, which it may
+// share with those that missed the same (own_replicas.c). What is given stands in the store before
+// it is told.
+//
+// Who calls: federation/, on the thread that owns the store. Functions that return a result are
+// called inside a transaction, unless they say otherwise; the result is other than TERN_OK only
+// when the store or memory fails.
+#ifndef TERN_CATCHUP_H
+#define TERN_CATCHUP_H
+
+#include "catchup/abilities.h"
+#include "downloads/plan.h"
+#include "hosted/blob.h"
+#include "merge/merge.h"
+#include "store/store.h"
+
+// How clients that train are brought up to date.
+enum tern_downloads_plan {
+    TERN_DOWNLOADS_TRUNK,    // all hold the replica of a version
+    TERN_DOWNLOADS_CHEAPEST, // one that missed rounds is led to a replica of its own
+};
+
+struct tern_catchup_config {
+    enum tern_downloads_plan plan;
+    struct tern_codec codec;  // of the delta that makes a version
+    double residual;          // a way's residual over the trunk's, at most
+    struct tern_codec refine; // of further passes
+    uint32_t passes;          // of those, in one task
+    uint32_t keep_versions;   // whose deltas are kept in the store
+    uint64_t replica_bytes;   // of downloads and replicas in the store; 0 = no bound
+    uint64_t replica_cache;   // bytes of replicas kept in memory
+    uint64_t download_cache;  // bytes of blobs kept in memory
+};
+
+// What must be known of a client; its owner keeps it. All zero: a client that has said nothing.
+struct tern_holder {
+    struct tern_abilities able;
+    uint8_t replica[TERN_SHA256_SIZE]; // that it holds; zeros = none
+    // Searches for its way to that version, of which there is a bounded number.
+    uint32_t searched_version;
+    uint32_t searches;
+};
+
+// What a client downloads, in this order, and where it is then.
+struct tern_way {
+    bool leads; // else there is no way, and what follows is empty
+    uint8_t base[TERN_SHA256_SIZE];
+    uint32_t base_version;
+    uint32_t count;
+    uint8_t sha256[TERN_PLAN_MAX][TERN_SHA256_SIZE];
+    uint32_t bytes[TERN_PLAN_MAX];
+};
+
+struct tern_catchup;
+
+// merge: borrowed; the versions are made there. NULL when memory is short.
+struct tern_catchup *tern_catchup_new(const struct tern_catchup_config *config, struct tern_db *db,
+                                      const struct tern_merge *merge);
+void tern_catchup_free(struct tern_catchup *catchup); // NULL is allowed
+
+// Everything from the store again, once the merge has its version. Outside of transactions.
+TERN_MUST_USE enum tern_result tern_catchup_load(struct tern_catchup *catchup, uint64_t now);
+
+// The merge has just made a version by this download: stores it and forgets what has grown old.
+// from: the replica before.
+TERN_MUST_USE enum tern_result tern_catchup_version(struct tern_catchup *catchup,
+                                                    const struct tern_download_made *made,
+                                                    const uint8_t from[TERN_SHA256_SIZE],
+                                                    uint64_t now);
+
+// Once the clients' rows say what they hold: forgets replicas that nobody needs, after a version
+// was made.
+TERN_MUST_USE enum tern_result tern_catchup_collect(struct tern_catchup *catchup);
+
+// Whether no downloads that it could take lead a client to the present version.
+TERN_MUST_USE enum tern_result tern_catchup_is_stranded(struct tern_catchup *catchup,
+                                                        const struct tern_holder *holder,
+                                                        bool trains, bool *stranded);
+
+// The way of a client that is to train. newest: what is of an older version is never near enough.
+TERN_MUST_USE enum tern_result tern_catchup_trainer(struct tern_catchup *catchup,
+                                                    struct tern_holder *holder, bool newest,
+                                                    uint64_t now, struct tern_way *way);
+
+// The way of one that evaluates each version: to the next one, or to the newest. again: it is to
+// evaluate the newest although it holds it; else that way does not lead.
+TERN_MUST_USE enum tern_result tern_catchup_evaluator(struct tern_catchup *catchup,
+                                                      const struct tern_holder *holder, bool again,
+                                                      struct tern_way *way);
+
+// A download of that name, one reference more, and the bytes of its container.
+// TERN_ERR_NOT_FOUND  there is none
+TERN_MUST_USE enum tern_result tern_catchup_blob(struct tern_catchup *catchup,
+                                                 const uint8_t sha256[TERN_SHA256_SIZE],
+                                                 struct tern_blob **blob, uint32_t *payload);
+
+// Bytes of downloads and replicas in the store, and ways searched for since the start.
+uint64_t tern_catchup_bytes(const struct tern_catchup *catchup);
+uint64_t tern_catchup_searches(const struct tern_catchup *catchup);
+
+#endif

@@ -1,0 +1,146 @@
+// What check-ins tell, and whom the federation cannot serve.
+#include "federation/internal.h"
+#include "federation/ledger.h"
+
+#include <stdio.h>
+#include <string.h>
+
+// --- What the client tells
+
+static struct tern_abilities abilities_of(const tern_CheckinRequest *message)
+{
+    return (struct tern_abilities){.codecs = message->codecs,
+                                   .coders = message->coders,
+                                   .downloads_max = message->downloads_max,
+                                   .from_seed = message->from_seed,
+                                   .step_ahead = message->step_ahead};
+}
+
+// What a client is able to is stored at once: the reply to an update, whatever happens between,
+// must not bring more than that. All else may wait for the next writing of what is dirty.
+static enum tern_result take_facts(struct tern_federation *federation, uint64_t id,
+                                   const tern_CheckinRequest *message, uint64_t now)
+{
+    struct client *client = client_of(federation, id);
+    const struct tern_abilities able = abilities_of(message);
+    bool news = !tern_abilities_equal(&client->holder.able, &able);
+    client->dirty = true;
+    tern_budgets_told(client, message, now);
+    client->last_seen_ms = now;
+    client->holder.able = able;
+    client->version = message->version;
+    memset(client->holder.replica, 0, TERN_SHA256_SIZE);
+    memcpy(client->holder.replica, message->replica.bytes, message->replica.size);
+    return news ? tern_clients_store(federation, id) : TERN_OK;
+}
+
+static enum tern_result take_evaluation(struct tern_federation *federation, uint64_t id,
+                                        const tern_Evaluation *evaluation)
+{
+    struct client *client = client_of(federation, id);
+    // Only an evaluator's figure is the federation's accuracy; anybody may send one.
+    if (!client->evaluator || evaluation->version > federation->merge.version) {
+        return TERN_OK;
+    }
+    struct tern_db_evaluation row = {.version = evaluation->version,
+                                     .client = id,
+                                     .num_examples = evaluation->num_examples,
+                                     .loss = evaluation->loss,
+                                     .accuracy = evaluation->accuracy};
+    TERN_TRY(tern_db_evaluation_put(federation->db, &row));
+    if (evaluation->version > client->evaluated) {
+        client->evaluated = evaluation->version;
+        tern_log(TERN_LOG_INFO, "evaluation",
+                 "version=%u client=%llu accuracy=%.4f loss=%.4f examples=%u", row.version,
+                 (unsigned long long)id, (double)row.accuracy, (double)row.loss, row.num_examples);
+    }
+    return TERN_OK;
+}
+
+// The codec that a client would need and does not know, or NULL.
+static const struct tern_codec *missing_codec(const struct tern_federation *federation,
+                                              const tern_CheckinRequest *message)
+{
+    const struct tern_codec *up = &federation->config.codec_up;
+    const struct tern_codec *down = &federation->config.downloads.codec;
+    const struct tern_abilities able = abilities_of(message);
+    if (!tern_abilities_encode(&able, up)) {
+        return up;
+    }
+    return tern_abilities_decode(&able, down) ? NULL : down;
+}
+
+static void refuse_codec(const struct tern_federation *federation,
+                         const tern_CheckinRequest *message, const struct tern_codec *codec,
+                         struct tern_refusal *refusal)
+{
+    char spec[TERN_CODEC_SPEC_MAX];
+    tern_codec_format(codec, spec);
+    const struct tern_abilities able = abilities_of(message);
+    bool lacks_coder = tern_abilities_know(&able, codec->id);
+    refusal->result = TERN_ERR_UNKNOWN;
+    snprintf(refusal->sentence, sizeof refusal->sentence,
+             "This federation's %s are encoded with %s, which this client does not know; it needs "
+             "a version of Tern that does.",
+             codec == &federation->config.codec_up ? "updates" : "downloads",
+             lacks_coder ? spec : tern_codec_entry(codec->id)->name);
+}
+
+// Such a client would come back for ever and never get a task.
+static enum tern_result refuse_stranded(struct tern_federation *federation,
+                                        const struct client *client, struct tern_refusal *refusal)
+{
+    bool stranded = false;
+    if (tern_round_finished(&federation->machine)) {
+        return TERN_OK;
+    }
+    TERN_TRY(tern_catchup_is_stranded(federation->catchup, &client->holder, !client->evaluator,
+                                      &stranded));
+    if (stranded) {
+        tern_refuse(refusal, TERN_ERR_UNKNOWN,
+                    "No deltas that this client can take lead from its replica to the present "
+                    "one, and it takes no snapshots (float32).");
+    }
+    return TERN_OK;
+}
+
+static enum tern_result take_checkin(struct tern_federation *federation, uint64_t id,
+                                     const tern_CheckinRequest *message, uint64_t now,
+                                     struct tern_refusal *refusal)
+{
+    struct client *client = client_of(federation, id);
+    if (!is_of_our_model(federation, message->model_hash.bytes, message->model_hash.size)) {
+        tern_refuse(refusal, TERN_ERR_MODEL_MISMATCH, NULL);
+        return TERN_OK;
+    }
+    const struct tern_codec *missing = missing_codec(federation, message);
+    if (missing != NULL) {
+        refuse_codec(federation, message, missing, refusal);
+        return TERN_OK;
+    }
+    federation->counts.checkins++;
+    TERN_TRY(take_facts(federation, id, message, now));
+    if (message->has_error && !client->evaluator) {
+        TERN_TRY(tern_ledger_checkin(federation, id, &message->error, now));
+    }
+    if (message->has_evaluation) {
+        TERN_TRY(take_evaluation(federation, id, &message->evaluation));
+    }
+    return refuse_stranded(federation, client, refusal);
+}
+
+enum tern_result tern_federation_checkin(struct tern_federation *federation, uint64_t id,
+                                         enum tern_result parsed,
+                                         const tern_CheckinRequest *message, uint64_t now,
+                                         struct tern_refusal *refusal)
+{
+    if (parsed == TERN_OK) {
+        TERN_TRY(take_checkin(federation, id, message, now, refusal));
+    } else {
+        tern_refuse(refusal, parsed, NULL);
+    }
+    if (refusal->result != TERN_OK) {
+        tern_refusals_ask_later(client_of(federation, id), refusal);
+    }
+    return TERN_OK;
+}

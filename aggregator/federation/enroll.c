@@ -1,0 +1,62 @@
+#include "federation/internal.h"
+
+#include "hosted/random.h"
+#include "util/bytes.h"
+#include <string.h>
+
+static enum tern_result add_client(struct tern_federation *federation,
+                                   const tern_EnrollRequest *message,
+                                   const uint8_t token[TERN_WIRE_TOKEN_BYTES], uint64_t now,
+                                   struct tern_db_client *row)
+{
+    memset(row, 0, sizeof *row);
+    memcpy(row->name, message->name, sizeof row->name);
+    memcpy(row->platform, message->platform, sizeof row->platform);
+    tern_sha256(token, TERN_WIRE_TOKEN_BYTES, row->token_hash);
+    row->evaluator = message->evaluator;
+    row->created_ms = now;
+    row->last_seen_ms = now;
+    TERN_TRY(tern_db_client_add(federation->db, row));
+    return tern_clients_remember(federation, row);
+}
+
+static void fill_reply(const struct tern_federation *federation, uint64_t id,
+                       const uint8_t token[TERN_WIRE_TOKEN_BYTES], tern_EnrollReply *reply)
+{
+    const struct tern_db_federation *about = &federation->about;
+    *reply = (tern_EnrollReply)tern_EnrollReply_init_zero;
+    reply->client_id = id;
+    tern_base64url_encode(token, TERN_WIRE_TOKEN_BYTES, reply->token);
+    reply->has_model = true;
+    memcpy(reply->model.spec, about->model_spec, sizeof reply->model.spec);
+    reply->model.seed = about->seed;
+    reply->model.hash.size = TERN_SHA256_SIZE;
+    memcpy(reply->model.hash.bytes, about->model_hash, TERN_SHA256_SIZE);
+    reply->model.manifest = (uint32_t)about->manifest_len;
+}
+
+enum tern_result tern_federation_enroll(struct tern_federation *federation,
+                                        const tern_EnrollRequest *message, uint64_t now,
+                                        tern_EnrollReply *reply, struct tern_refusal *refusal)
+{
+    if (federation->clients.count >= federation->config.limits.clients) {
+        tern_refuse(refusal, TERN_ERR_BUSY, "The federation takes no further clients.");
+        return TERN_OK;
+    }
+    uint8_t code_hash[TERN_SHA256_SIZE];
+    tern_sha256(message->join_code, strlen(message->join_code), code_hash);
+    enum tern_result used = tern_db_code_use(federation->db, code_hash, now);
+    if (used == TERN_ERR_NOT_FOUND) {
+        tern_refuse(refusal, TERN_ERR_UNAUTHORIZED, NULL);
+        return TERN_OK;
+    }
+    TERN_TRY(used);
+    uint8_t token[TERN_WIRE_TOKEN_BYTES];
+    struct tern_db_client row;
+    TERN_TRY(tern_random_fill(token, sizeof token));
+    TERN_TRY(add_client(federation, message, token, now, &row));
+    fill_reply(federation, row.id, token, reply);
+    tern_log(TERN_LOG_INFO, "enrolled", "client=%llu evaluator=%d", (unsigned long long)row.id,
+             row.evaluator);
+    return TERN_OK;
+}

@@ -1,0 +1,246 @@
+// The federation's life, and what all its parts load from the store and tell of themselves.
+#include "federation/federation.h"
+
+#include "federation/internal.h"
+#include <stdlib.h>
+#include <string.h>
+
+// --- Life
+
+static enum tern_result make(struct tern_federation *federation, char why[256])
+{
+    const struct tern_federation_config *config = &federation->config;
+    struct tern_merge *merge = &federation->merge;
+    TERN_TRY(tern_db_federation(federation->db, &federation->about));
+    TERN_TRY(tern_merge_init(merge, &federation->about));
+    if (!tern_strategy_check_config(config, merge->model.count, why)) {
+        return TERN_ERR_CONFIG;
+    }
+    merge->memory = config->strategy_memory;
+    federation->catchup = tern_catchup_new(&config->downloads, federation->db, merge);
+    return federation->catchup != NULL ? TERN_OK : TERN_ERR_NO_MEMORY;
+}
+
+enum tern_result tern_federation_new(const struct tern_federation_config *config,
+                                     const struct tern_federation_ports *ports, struct tern_db *db,
+                                     struct tern_federation **out, char why[256])
+{
+    struct tern_federation *federation = calloc(1, sizeof *federation);
+    if (federation == NULL) {
+        return TERN_ERR_NO_MEMORY;
+    }
+    federation->config = *config;
+    federation->ports = *ports;
+    federation->db = db;
+    tern_places_init(&federation->places);
+    tern_roster_init(&federation->roster);
+    enum tern_result result = make(federation, why);
+    if (result != TERN_OK) {
+        tern_federation_free(federation);
+        return result;
+    }
+    *out = federation;
+    return TERN_OK;
+}
+
+void tern_federation_free(struct tern_federation *federation)
+{
+    if (federation == NULL) {
+        return;
+    }
+    tern_catchup_free(federation->catchup);
+    tern_merge_free(&federation->merge);
+    tern_places_free(&federation->places);
+    tern_roster_free(&federation->roster);
+    free(federation->machine.members);
+    free(federation->clients.rows);
+    free(federation->clients.eligible);
+    free(federation);
+}
+
+// --- Memory from the store, and back
+
+// The first start of a federation: version 0 is stored.
+static enum tern_result store_seed_version(struct tern_federation *federation, uint64_t now)
+{
+    struct tern_merge *merge = &federation->merge;
+    struct tern_db *db = federation->db;
+    TERN_TRY(tern_merge_first(merge, db));
+    struct tern_db_version version = {.created_ms = now};
+    memcpy(version.replica, merge->replica_id, TERN_SHA256_SIZE);
+    memcpy(version.model_sha256, merge->model_sha256, TERN_SHA256_SIZE);
+    uint32_t count = merge->model.count;
+    TERN_TRY(tern_db_begin(db));
+    enum tern_result result = tern_db_version_put(db, &version);
+    if (result == TERN_OK) {
+        result = tern_db_weights_put(db, TERN_WEIGHTS_GLOBAL, 0, merge->global, count);
+    }
+    if (result == TERN_OK) {
+        result = tern_db_weights_put(db, TERN_WEIGHTS_REPLICA, 0, merge->replica, count);
+    }
+    if (result != TERN_OK) {
+        tern_db_rollback(db);
+        return result;
+    }
+    return tern_db_commit(db);
+}
+
+static enum tern_result load_model(struct tern_federation *federation, uint64_t now)
+{
+    enum tern_result result = tern_merge_load(&federation->merge, federation->db);
+    if (result == TERN_ERR_NOT_FOUND) {
+        return store_seed_version(federation, now);
+    }
+    return result;
+}
+
+enum tern_result tern_federation_load(struct tern_federation *federation, uint64_t now)
+{
+    TERN_TRY(load_model(federation, now));
+    TERN_TRY(tern_clients_load(federation));
+    TERN_TRY(tern_assign_load(federation));
+    TERN_TRY(tern_restore_rounds(federation));
+    TERN_TRY(tern_drift_load(federation));
+    TERN_TRY(tern_share_load(federation));
+    TERN_TRY(tern_catchup_load(federation->catchup, now));
+    TERN_TRY(tern_clients_load_evaluations(federation));
+    federation->moved = true;
+    return TERN_OK;
+}
+
+enum tern_result tern_federation_reload_clients(struct tern_federation *federation)
+{
+    federation->moved = true; // a revoked client's held check-in is to be answered
+    return tern_clients_load(federation);
+}
+
+enum tern_result tern_federation_flush(struct tern_federation *federation)
+{
+    for (uint32_t i = 0; i < federation->clients.count; i++) {
+        if (federation->clients.rows[i].dirty) {
+            TERN_TRY(tern_clients_store(federation, (uint64_t)i + 1));
+        }
+    }
+    return tern_catchup_collect(federation->catchup);
+}
+
+void tern_federation_flushed(struct tern_federation *federation)
+{
+    for (uint32_t i = 0; i < federation->clients.count; i++) {
+        federation->clients.rows[i].dirty = false;
+    }
+}
+
+// --- A transaction's course
+
+void tern_federation_begin(struct tern_federation *federation)
+{
+    federation->moved = false;
+}
+
+bool tern_federation_moved(const struct tern_federation *federation)
+{
+    return federation->moved;
+}
+
+void tern_federation_publish(struct tern_federation *federation)
+{
+    if (federation->roster_due || federation->moved) {
+        tern_roster_publish(&federation->roster, &federation->machine);
+        federation->roster_due = false;
+    }
+}
+
+const char *tern_federation_damage(const struct tern_federation *federation)
+{
+    return federation->damage[0] != '\0' ? federation->damage : NULL;
+}
+
+// --- What others ask
+
+bool tern_federation_admits(struct tern_federation *federation, uint64_t client)
+{
+    const struct client *known = client_of(federation, client);
+    return known != NULL && !known->revoked;
+}
+
+void tern_federation_wait(struct tern_federation *federation, uint64_t client, bool waits)
+{
+    client_of(federation, client)->waiting = waits;
+}
+
+// The manifest of the model goes by its hash, which every client knows. It is small and asked for
+// once by each client, so that it is not kept in the cache.
+static enum tern_result manifest_of(const struct tern_federation *federation,
+                                    const uint8_t sha256[TERN_SHA256_SIZE], struct tern_blob **blob)
+{
+    const struct tern_db_federation *about = &federation->about;
+    if (about->manifest == NULL || memcmp(sha256, about->model_hash, TERN_SHA256_SIZE) != 0) {
+        return TERN_ERR_NOT_FOUND;
+    }
+    *blob = tern_blob_new(about->manifest_len);
+    if (*blob == NULL) {
+        return TERN_ERR_NO_MEMORY;
+    }
+    memcpy((*blob)->data, about->manifest, about->manifest_len);
+    return TERN_OK;
+}
+
+enum tern_result tern_federation_blob(struct tern_federation *federation,
+                                      const uint8_t sha256[TERN_SHA256_SIZE],
+                                      struct tern_blob **blob, uint32_t *payload)
+{
+    struct tern_places *places = &federation->places;
+    *payload = 0;
+    enum tern_result found = manifest_of(federation, sha256, blob);
+    if (found != TERN_ERR_NOT_FOUND) {
+        return found;
+    }
+    if (memcmp(sha256, places->sha256, TERN_SHA256_SIZE) == 0) {
+        *payload = places->payload;
+        *blob = tern_places_of(places, places->round);
+        return *blob != NULL ? TERN_OK : TERN_ERR_NOT_FOUND;
+    }
+    return tern_catchup_blob(federation->catchup, sha256, blob, payload);
+}
+
+uint32_t tern_federation_round(const struct tern_federation *federation)
+{
+    return federation->machine.round;
+}
+
+size_t tern_federation_update_max(const struct tern_federation *federation)
+{
+    return federation->merge.buffers.blob_size;
+}
+
+void tern_federation_facts(const struct tern_federation *federation,
+                           struct tern_federation_facts *facts)
+{
+    const struct tern_round_machine *machine = &federation->machine;
+    *facts = (struct tern_federation_facts){
+        .version = federation->merge.version,
+        .round = machine->round,
+        .round_open = machine->open,
+        .finished = tern_round_finished(machine),
+        .rounds_wanted = machine->policy.rounds,
+        .target = machine->target,
+        .reported = machine->reported,
+        .members = machine->member_count,
+        .opened_ms = machine->opened_ms,
+        .deadline_ms = machine->deadline_ms,
+        .clients = federation->clients.count,
+        .last_loss = federation->last_loss,
+        .refused_draws = federation->refused.draws,
+        .advice = tern_refusals_advice(federation),
+        .replica_bytes = tern_catchup_bytes(federation->catchup),
+        .ways = tern_catchup_searches(federation->catchup),
+        .counts = federation->counts,
+    };
+    memcpy(facts->model_spec, federation->about.model_spec, sizeof facts->model_spec);
+    memcpy(facts->model_sha256, federation->merge.model_sha256, TERN_SHA256_SIZE);
+    for (uint32_t i = 0; i < federation->clients.count; i++) {
+        facts->revoked += federation->clients.rows[i].revoked;
+        facts->evaluators += federation->clients.rows[i].evaluator;
+    }
+}

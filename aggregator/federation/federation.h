@@ -1,0 +1,217 @@
+// The federation: who is enrolled, which round is open and who is in it, what each client is told,
+// and which updates count. It decides over the store and knows no HTTP and no clock: requests come
+// in as messages, times as arguments, and what is refused is named with its reason.
+//
+// Who calls: service/, on the thread that owns the store, inside its transaction. A result other
+// than TERN_OK means that the store or memory failed; the transaction is rolled back then, and
+// tern_federation_load() makes memory what the store says. Only tern_federation_read_update() may
+// be called by any thread.
+#ifndef TERN_FEDERATION_H
+#define TERN_FEDERATION_H
+
+#include "catchup/catchup.h"
+#include "rounds/error_policy.h"
+#include "rounds/error_watch.h"
+#include "rounds/rate.h"
+#include "rounds/round.h"
+#include "rounds/selection.h"
+#include "rounds/steps.h"
+#include "store/store.h"
+#include "strategies/strategy.h"
+#include "wire/wire.h"
+
+struct tern_federation;
+
+struct tern_federation_train {
+    uint32_t batch_size;
+    float learning_rate;
+    float learning_rate_final;
+    enum tern_rate_schedule schedule;
+    float momentum;
+    float weight_decay;
+    float prox_mu;
+};
+
+struct tern_federation_limits {
+    uint32_t clients;      // enrolled, revoked ones included
+    uint32_t num_examples; // that one update may claim
+    double norm;           // of one update; above 0, at most TERN_UPDATE_NORM_MAX
+};
+
+struct tern_federation_config {
+    struct tern_round_policy round; // seed is taken from the store
+    uint32_t min_clients;           // enrolled before the first round opens
+    uint64_t eligible_within_ms;    // 0 = every enrolled client
+    enum tern_selection selection;
+    struct tern_federation_train train;
+    struct tern_steps_settings steps;
+    struct tern_error_settings error;
+    struct tern_codec codec_up;
+    struct tern_catchup_config downloads;
+    const struct tern_strategy *strategy;
+    float server_learning_rate;                          // above 0, at most TERN_SERVER_RATE_MAX
+    float strategy_parameters[TERN_STRATEGY_PARAMETERS]; // those that it uses, in their ranges
+    uint64_t strategy_memory; // bytes for the values of all updates; 0 = TERN_MERGE_MEMORY
+    struct tern_federation_limits limits;
+};
+
+// What the federation needs of those around it.
+struct tern_federation_ports {
+    void *ctx;
+    // A client was enrolled, revoked, or loaded from the store. TERN_ERR_NO_MEMORY
+    enum tern_result (*admit)(void *ctx, const struct tern_db_client *row);
+    // Clients from that id on are not there: their enrolment did not reach the disk.
+    void (*dismiss)(void *ctx, uint64_t first);
+    // Adds what was counted of a client in a round and is not in the store yet.
+    void (*metered)(void *ctx, uint64_t client, uint32_t round, struct tern_db_meter *meter);
+};
+
+// Why a request is not served. TERN_OK: it is.
+struct tern_refusal {
+    enum tern_result result;
+    uint32_t retry_after_s; // when to ask again; 0 = nothing is said of it
+    char sentence[sizeof((tern_Error){0}.sentence)];
+};
+
+// --- Life
+
+// db, and ports->ctx, outlive it. why: a sentence for TERN_ERR_CONFIG.
+// TERN_ERR_CONFIG          a setting is outside its range
+// TERN_ERR_MODEL_MISMATCH  the stored model spec no longer gives the stored model hash
+// TERN_ERR_NO_MEMORY, or the store's
+TERN_MUST_USE enum tern_result tern_federation_new(const struct tern_federation_config *config,
+                                                   const struct tern_federation_ports *ports,
+                                                   struct tern_db *db,
+                                                   struct tern_federation **federation,
+                                                   char why[256]);
+void tern_federation_free(struct tern_federation *federation); // NULL is allowed
+
+// Everything from the store; what was last said by clients and is not written yet stays. Outside of
+// transactions. Errors: those of tern_service_start()
+TERN_MUST_USE enum tern_result tern_federation_load(struct tern_federation *federation,
+                                                    uint64_t now);
+// After others have changed clients in the store.
+TERN_MUST_USE enum tern_result tern_federation_reload_clients(struct tern_federation *federation);
+
+// Writes what clients last said; once that is committed, tern_federation_flushed().
+TERN_MUST_USE enum tern_result tern_federation_flush(struct tern_federation *federation);
+void tern_federation_flushed(struct tern_federation *federation);
+
+// --- A transaction's course
+
+void tern_federation_begin(struct tern_federation *federation);
+// Closes, extends and opens rounds until there is nothing to do at this time.
+TERN_MUST_USE enum tern_result tern_federation_advance(struct tern_federation *federation,
+                                                       uint64_t now);
+uint64_t tern_federation_next_advance(const struct tern_federation *federation); // when, again
+// Whether a round opened or was extended, or a version was made, since tern_federation_begin():
+// those who wait for a task may have one.
+bool tern_federation_moved(const struct tern_federation *federation);
+// After the commit, before its answers are sent: then every client finds what it was told.
+void tern_federation_publish(struct tern_federation *federation);
+// After a rollback: why going on would lose what was acknowledged, or NULL.
+const char *tern_federation_damage(const struct tern_federation *federation);
+
+// --- Clients
+
+// Whether there is such a client, and it was not revoked.
+bool tern_federation_admits(struct tern_federation *federation, uint64_t client);
+
+// reply: filled, with the token that is not kept.
+// Refused: TERN_ERR_UNAUTHORIZED  the join code; TERN_ERR_BUSY  there are enough clients
+TERN_MUST_USE enum tern_result tern_federation_enroll(struct tern_federation *federation,
+                                                      const tern_EnrollRequest *message,
+                                                      uint64_t now, tern_EnrollReply *reply,
+                                                      struct tern_refusal *refusal);
+
+// What a check-in tells. parsed: of the message; an error is told to the client.
+// Refused: that, TERN_ERR_MODEL_MISMATCH, TERN_ERR_UNKNOWN
+TERN_MUST_USE enum tern_result tern_federation_checkin(struct tern_federation *federation,
+                                                       uint64_t client, enum tern_result parsed,
+                                                       const tern_CheckinRequest *message,
+                                                       uint64_t now, struct tern_refusal *refusal);
+
+// What a client should do now. *idle: nothing, so that a check-in may be held.
+TERN_MUST_USE enum tern_result tern_federation_next(struct tern_federation *federation,
+                                                    uint64_t client, uint64_t now,
+                                                    tern_CheckinReply *reply, bool *idle);
+// Whether its check-in is held: then it can be had at once.
+void tern_federation_wait(struct tern_federation *federation, uint64_t client, bool waits);
+
+// A download, the round's shared places or the model's manifest by its name, one reference more.
+// payload: bytes of its container. TERN_ERR_NOT_FOUND  there is none
+TERN_MUST_USE enum tern_result tern_federation_blob(struct tern_federation *federation,
+                                                    const uint8_t sha256[TERN_SHA256_SIZE],
+                                                    struct tern_blob **blob, uint32_t *payload);
+
+// --- Updates
+
+// An update as the thread that received it took it apart.
+struct tern_incoming {
+    uint64_t client;
+    uint32_t round;
+    uint32_t sequence;
+    enum tern_result parsed; // of the body: an error is told unless something goes before
+    tern_Update message;
+    struct tern_span body; // as received, borrowed; or joined
+    struct tern_span container;
+    uint8_t sha256[TERN_SHA256_SIZE]; // of the body
+    double sum_square;                // of the decoded values
+    uint32_t received;                // bytes of the body as it came
+    uint32_t payload;                 // bytes of its container
+    uint8_t *joined;                  // the body with its places put back, or NULL; owned
+    bool unread;                      // it could not count, so its container was not looked at
+};
+
+// Reads the body of an update whose client, round, sequence and body are set. Any thread.
+void tern_federation_read_update(struct tern_federation *federation, struct tern_incoming *update);
+
+// Counts it in its round, or finds that it is stored already (*duplicate). Refused: everything that
+// PROTOCOL.md names for an update; TERN_ERR_BUSY  nothing changed, try again
+TERN_MUST_USE enum tern_result tern_federation_update(struct tern_federation *federation,
+                                                      const struct tern_incoming *update,
+                                                      uint64_t now, bool *duplicate,
+                                                      struct tern_refusal *refusal);
+
+// --- Facts
+
+uint32_t tern_federation_round(const struct tern_federation *federation);    // the last that opened
+size_t tern_federation_update_max(const struct tern_federation *federation); // bytes; any thread
+
+// Since the start.
+struct tern_federation_counts {
+    uint64_t updates_late;
+    uint64_t updates_rejected;
+    uint64_t checkins;
+    uint64_t findings[TERN_FINDING_COUNT];     // of error buffers
+    uint64_t directives[TERN_DIRECTIVE_COUNT]; // given with new tasks
+};
+
+struct tern_federation_facts {
+    char model_spec[64];
+    uint8_t model_sha256[TERN_SHA256_SIZE];
+    uint32_t version;
+    uint32_t round;
+    bool round_open;
+    bool finished;
+    uint32_t rounds_wanted; // 0 = no end
+    uint32_t target;
+    uint32_t reported;
+    uint32_t members;
+    uint64_t opened_ms;
+    uint64_t deadline_ms;
+    uint32_t clients;
+    uint32_t revoked;
+    uint32_t evaluators;
+    float last_loss;
+    uint32_t refused_draws; // in a row, of which every update was refused for its values
+    const char *advice;     // about those, once they are enough; else NULL
+    uint64_t replica_bytes; // of downloads and replicas in the store
+    uint64_t ways;          // searched for since the start, to replicas of clients' own
+    struct tern_federation_counts counts;
+};
+
+void tern_federation_facts(const struct tern_federation *federation,
+                           struct tern_federation_facts *facts);
+
+#endif

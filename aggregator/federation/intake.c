@@ -1,0 +1,115 @@
+// What is common to updates of the open round and late ones: what may count, and how it is counted.
+#include "federation/internal.h"
+#include "federation/ledger.h"
+#include "strategies/bounds.h"
+#include <string.h>
+
+_Static_assert(TERN_WIRE_LOCAL_STEPS_MAX <= TERN_UPDATE_LOCAL_STEPS_MAX,
+               "the bounds assume fewer local steps than a task may have");
+
+// --- Content
+
+// Whether the update is over the limit as it would be applied: where the strategy normalises, one
+// that reports fewer local steps than its task asked for is scaled up, by scale_max at most. Also
+// true for NaN.
+static bool over_norm(const struct tern_federation *federation, double sum_square, double scale)
+{
+    // The open round may have been begun under another configuration than today's.
+    double most = tern_strategy_norm_max(&federation->totals.rule);
+    double limit = federation->config.limits.norm < most ? federation->config.limits.norm : most;
+    return !(sum_square * scale * scale <= limit * limit);
+}
+
+static enum tern_result count(struct tern_strategy_totals *totals, const tern_Update *message)
+{
+    struct tern_contribution contribution = {.num_examples = message->num_examples,
+                                             .local_steps = message->local_steps};
+    return tern_strategy_count(totals, &contribution);
+}
+
+// The replica that the member's task told it to train from; one whose row does not say so shares
+// the newest with all.
+static const uint8_t *base_of(const struct tern_federation *federation,
+                              const struct tern_member *member)
+{
+    static const uint8_t none[TERN_SHA256_SIZE];
+    bool said = memcmp(member->base, none, TERN_SHA256_SIZE) != 0;
+    return said ? member->base : federation->merge.replica_id;
+}
+
+// In this order; the client is a member of the update's round. Whatever passes here can be merged:
+// strategies/bounds.h has the arithmetic, the totals are exact.
+enum tern_result tern_update_check(const struct tern_federation *federation,
+                                   const struct tern_incoming *update,
+                                   const struct tern_member *member)
+{
+    const tern_Update *message = &update->message;
+    TERN_TRY(update->parsed);
+    if (!is_of_our_model(federation, message->model_hash.bytes, message->model_hash.size)) {
+        return TERN_ERR_MODEL_MISMATCH;
+    }
+    if (memcmp(message->base.bytes, base_of(federation, member), TERN_SHA256_SIZE) != 0) {
+        return TERN_ERR_WRONG_REPLICA;
+    }
+    if (message->num_examples > federation->config.limits.num_examples ||
+        message->local_steps > member->local_steps) {
+        return TERN_ERR_ARGUMENT;
+    }
+    double scale =
+        tern_strategy_scale(&federation->totals.rule, member->local_steps, message->local_steps);
+    if (over_norm(federation, update->sum_square, scale)) {
+        return TERN_ERR_NORM_LIMIT;
+    }
+    struct tern_strategy_totals totals = federation->totals;
+    return count(&totals, message);
+}
+
+// --- Storing
+
+static enum tern_result store_update(struct tern_federation *federation,
+                                     const struct tern_incoming *update, uint32_t merged,
+                                     uint64_t now)
+{
+    struct tern_db_update row = {.round = update->round,
+                                 .client = update->client,
+                                 .sequence = update->sequence,
+                                 .body = update->body.data,
+                                 .body_len = update->body.len,
+                                 .received_ms = now,
+                                 .merged = merged};
+    memcpy(row.sha256, update->sha256, TERN_SHA256_SIZE);
+    return tern_db_update_put(federation->db, &row);
+}
+
+void tern_update_speed(struct client *client, const tern_Update *message)
+{
+    client->dirty = true;
+    client->steps_per_second = tern_steps_speed(&client->done, client->steps_per_second,
+                                                message->local_steps, message->train_ms);
+}
+
+// After its update the client is back on the replica that it trained from.
+static void take_report(struct tern_federation *federation, const struct tern_incoming *update,
+                        const struct tern_member *member, uint64_t now)
+{
+    struct client *client = client_of(federation, update->client);
+    const uint8_t *base = base_of(federation, member);
+    bool own = base == member->base;
+    tern_update_speed(client, &update->message);
+    client->last_seen_ms = now;
+    client->version = own ? member->base_version : federation->merge.version;
+    memcpy(client->holder.replica, base, TERN_SHA256_SIZE);
+}
+
+enum tern_result tern_update_take(struct tern_federation *federation,
+                                  const struct tern_incoming *update,
+                                  const struct tern_member *member, uint32_t merged, uint64_t now)
+{
+    TERN_TRY(store_update(federation, update, merged, now));
+    TERN_TRY(tern_ledger_update(federation, update, now));
+    TERN_TRY(count(&federation->totals, &update->message));
+    take_report(federation, update, member, now);
+    federation->refused.accepted++;
+    client_of(federation, update->client)->refusals = 0;
+    return TERN_OK;
+}

@@ -1,0 +1,252 @@
+// What the files of federation/ share. Not for anybody else.
+#ifndef TERN_FEDERATION_INTERNAL_H
+#define TERN_FEDERATION_INTERNAL_H
+
+#include "federation/federation.h"
+#include "federation/places.h"
+#include "federation/roster.h"
+#include "hosted/log.h"
+#include "rounds/speed.h"
+#include <string.h>
+
+// --- State
+
+// Of a client's update in the open round.
+struct drift {
+    double square; // sum of its squared values
+    float loss;
+    uint32_t num_examples;
+    uint32_t local_steps;
+};
+
+// What is remembered of a client; the rest stands in the store.
+struct client {
+    bool evaluator;
+    bool revoked;
+    bool dirty;   // last_seen_ms and what follows differ from the store
+    bool waiting; // its check-in is held
+    uint64_t last_seen_ms;
+    struct tern_holder holder;
+    float steps_per_second;
+    struct tern_steps_done done; // from which that is measured; since the start only
+    uint32_t version;
+    uint32_t evaluated; // newest version it has reported an evaluation of
+    uint32_t asked;     // version it was asked to evaluate again, so that this happens once
+
+    // Conditions as last reported.
+    bool metered;
+    bool budgeted;
+    uint64_t budget_left;
+    uint64_t budget_spent; // about, in rounds since it said so
+    bool budget_renewed;   // it did not shrink over its last round within a month
+    uint32_t power;        // tern_Power
+    // Of its schedule: bytes that its round is expected to take, and at the least.
+    uint64_t round_bytes;
+    uint64_t least_bytes;
+    struct drift drift;
+    struct tern_error_doubt doubt; // about its error buffer
+    uint32_t refusals;             // of its requests, since its last accepted update
+    uint32_t refused;              // of its updates, since the start
+    uint32_t refused_in;           // the draw in which one was last for its values, + 1; 0 = none
+};
+
+struct clients {
+    struct client *rows; // by id - 1
+    uint32_t count;
+    uint32_t capacity;
+    uint64_t *eligible; // scratch of `capacity` ids
+    bool changed;       // one enrolled or was revoked: members may need replacing
+};
+
+// Updates since members were last drawn (refusals.c).
+struct refused {
+    uint32_t draw;
+    uint32_t accepted;
+    uint32_t updates; // refused for their values
+    uint32_t clients; // that sent those
+    uint32_t draws;   // before, in a row, without an update but such
+};
+
+struct tern_federation {
+    struct tern_federation_config config; // read-only
+    struct tern_federation_ports ports;
+    struct tern_db *db;
+    struct tern_db_federation about; // read-only
+
+    struct tern_merge merge; // version, weights, replica; model and sizes are read-only
+    struct tern_catchup *catchup;
+    struct clients clients;
+    struct tern_round_machine machine;  // members is ours
+    struct tern_db_round row;           // of the machine's round
+    struct tern_strategy_totals totals; // of the open round's updates
+    float last_loss;
+    struct tern_steps_course course; // of the committed rounds
+    struct refused refused;
+    struct tern_places places; // any thread
+    struct tern_roster roster; // any thread
+    struct tern_federation_counts counts;
+
+    bool moved;             // see tern_federation_moved()
+    bool roster_due;        // the machine differs from what the roster was given
+    bool too_few_afford;    // a round that too few budgets allow was told of
+    uint64_t retry_open_ms; // nobody was eligible: look again then
+    char damage[256];       // empty = none
+};
+
+static inline struct client *client_of(const struct tern_federation *federation, uint64_t id)
+{
+    const struct clients *clients = &federation->clients;
+    return id == 0 || id > clients->count ? NULL : &clients->rows[id - 1];
+}
+
+// The hash that a client names; one that names none takes what there is.
+static inline bool is_of_our_model(const struct tern_federation *federation, const uint8_t *hash,
+                                   size_t size)
+{
+    return size == 0 || memcmp(hash, federation->about.model_hash, TERN_SHA256_SIZE) == 0;
+}
+
+// --- Clients in memory, and who may be drawn for a round (clients.c)
+
+TERN_MUST_USE enum tern_result tern_clients_remember(struct tern_federation *federation,
+                                                     const struct tern_db_client *row);
+TERN_MUST_USE enum tern_result tern_clients_load(struct tern_federation *federation);
+TERN_MUST_USE enum tern_result tern_clients_load_evaluations(struct tern_federation *federation);
+// Writes what memory knows of a client; on an error that is not newer than the store any more.
+TERN_MUST_USE enum tern_result tern_clients_store(struct tern_federation *federation, uint64_t id);
+uint32_t tern_clients_trainers(const struct tern_federation *federation);
+bool tern_clients_may_train(const struct tern_federation *federation, const struct client *client,
+                            uint64_t now);
+// Fills clients.eligible, ascending.
+uint32_t tern_clients_eligible(struct tern_federation *federation, uint64_t now);
+
+// --- Members in the store (members.c)
+
+TERN_MUST_USE enum tern_result tern_members_store(struct tern_federation *federation,
+                                                  const struct tern_member *member);
+TERN_MUST_USE enum tern_result tern_members_store_all(struct tern_federation *federation);
+// Those of the open round.
+TERN_MUST_USE enum tern_result tern_members_load(struct tern_federation *federation);
+
+// --- Rounds, and what is open of them, after a restart (restore.c)
+
+TERN_MUST_USE enum tern_result tern_restore_rounds(struct tern_federation *federation);
+
+// --- The strategy (strategy.c)
+
+// Whether the configured strategy can merge what the limits let in, for a model of `count` values.
+bool tern_strategy_check_config(const struct tern_federation_config *config, uint32_t count,
+                                char why[256]);
+// The largest cohort of which the strategy merges updates of `count` values with its memory.
+uint32_t tern_strategy_cohort_max(const struct tern_federation_config *config, uint32_t count);
+// Writes it into the row of the round that opens, which has its learning rate, and begins to count.
+// previous: the name of the last round's strategy, or "".
+void tern_strategy_open(struct tern_federation *federation, const char *previous);
+
+// --- Byte budgets (budgets.c)
+
+// Whether policy or selection look at the clients' byte budgets.
+bool tern_budgets_matter(const struct tern_federation *federation);
+// Rounds that are yet to come before budgets are renewed, and the share of them that a client takes
+// part in whose bytes allow it: from what all who may be drawn have left, and from their measured
+// rounds. All of that is stored; but a round that is open over a restart, and was opened by
+// round.fraction, counts as wanting no more updates than it invited clients.
+struct to_go {
+    double rounds;
+    double share;
+};
+struct to_go tern_budgets_to_go(const struct tern_federation *federation, uint64_t now);
+struct tern_budget tern_budgets_of(const struct client *client, const struct to_go *to_go);
+// A check-in tells the client's conditions, before it counts as seen then; it was told that its
+// update is accepted.
+void tern_budgets_told(struct client *client, const tern_CheckinRequest *message, uint64_t now);
+void tern_budgets_spend(struct client *client);
+
+// --- Who is drawn (choose.c)
+
+// Leaves those of clients.eligible[0..count) there, ascending, whom the configured selection lets
+// into this draw; returns how many. wanted: by the round; it needs `updates` of them.
+uint32_t tern_choose_eligible(struct tern_federation *federation, uint32_t count, uint32_t round,
+                              uint32_t attempt, uint32_t wanted, uint32_t updates, uint64_t now);
+
+// --- How much a member trains (assign.c)
+
+// Decides the member's local steps and codec the first time it gets its task, and stores both with
+// the reason; a repeated task is the same.
+TERN_MUST_USE enum tern_result tern_assign_steps(struct tern_federation *federation,
+                                                 struct tern_member *member, struct client *client,
+                                                 uint64_t now);
+// What the stored decisions say of each client's bytes.
+TERN_MUST_USE enum tern_result tern_assign_load(struct tern_federation *federation);
+
+// --- What rounds came to (drift.c)
+
+// A round was committed, now or before the restart: the policies go on from it.
+void tern_drift_follow(struct tern_federation *federation, const struct tern_db_round *row);
+// How far the open round's updates are apart: one was accepted; all are merged, which fills
+// local_steps, median_loss and variance of federation->row; after a restart.
+void tern_drift_note(struct client *client, const tern_Update *message, double sum_square);
+TERN_MUST_USE enum tern_result tern_drift_measure(struct tern_federation *federation,
+                                                  const struct tern_strategy_report *report);
+TERN_MUST_USE enum tern_result tern_drift_load(struct tern_federation *federation);
+
+// --- Refused requests (refusals.c)
+
+// sentence: NULL = the result's.
+void tern_refuse(struct tern_refusal *refusal, enum tern_result result, const char *sentence);
+// Tells a client whose check-in or update was refused when to ask again.
+void tern_refusals_ask_later(struct client *client, struct tern_refusal *refusal);
+// Says why an update does not count, and counts it. Logs a client's first one and then each time
+// that it has twice as many.
+void tern_refusals_refuse(struct tern_federation *federation, const struct tern_incoming *update,
+                          enum tern_result result, struct tern_refusal *refusal);
+// Members are drawn anew: the round was committed, or is extended. Logs that every update was
+// refused for its values, after draws enough in a row and then at twice as many.
+void tern_refusals_draw_ended(struct tern_federation *federation, bool committed);
+// What the operator should do about those, or NULL.
+const char *tern_refusals_advice(const struct tern_federation *federation);
+
+// --- Places that a round's leader chose (share.c)
+
+// Whether the open round's clients share places: its base is the newest version then.
+bool tern_share_is_on(const struct tern_federation *federation);
+// Whether this client's task waits for the leader's update.
+bool tern_share_waits(const struct tern_federation *federation, uint64_t id, uint64_t now);
+// Looks whether the leader is still awaited; once it is not, those who were held are asked again.
+void tern_share_watch(struct tern_federation *federation, uint64_t now);
+// An update was accepted, or refused: before its member counts as reported.
+void tern_share_publish(struct tern_federation *federation, const struct tern_incoming *update,
+                        uint64_t now);
+void tern_share_refused(struct tern_federation *federation, uint64_t id);
+// The places of the open round, once it was loaded from the store.
+TERN_MUST_USE enum tern_result tern_share_load(struct tern_federation *federation);
+// Names them in a task of the open round.
+void tern_share_add(struct tern_federation *federation, uint64_t id, tern_Task *task);
+// Puts the places back into an update that came without. Any thread.
+// TERN_ERR_STATE  its round shares no places; TERN_ERR_CORRUPT, TERN_ERR_NO_MEMORY
+TERN_MUST_USE enum tern_result tern_share_join(struct tern_federation *federation,
+                                               struct tern_incoming *update);
+// Whether an update that could not be joined any more is the one that is stored.
+TERN_MUST_USE enum tern_result tern_share_same(struct tern_federation *federation,
+                                               const struct tern_incoming *update, bool *same);
+
+// --- Updates (intake.c): what is common to those of the open round and late ones
+
+// Whether the content may count as the member's, in the open round.
+TERN_MUST_USE enum tern_result tern_update_check(const struct tern_federation *federation,
+                                                 const struct tern_incoming *update,
+                                                 const struct tern_member *member);
+// Stores a checked update and counts it in the open round. merged: that round, when the update was
+// made for another one; else 0.
+TERN_MUST_USE enum tern_result tern_update_take(struct tern_federation *federation,
+                                                const struct tern_incoming *update,
+                                                const struct tern_member *member, uint32_t merged,
+                                                uint64_t now);
+// How fast the client trained for an update.
+void tern_update_speed(struct client *client, const tern_Update *message);
+// An update whose round has closed and that is not stored (late.c).
+TERN_MUST_USE enum tern_result tern_update_late(struct tern_federation *federation,
+                                                const struct tern_incoming *update, uint64_t now,
+                                                struct tern_refusal *refusal);
+
+#endif

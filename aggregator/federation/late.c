@@ -1,0 +1,140 @@
+// Updates that arrive after their round has closed. Under a strategy that buffers (FedBuff) they
+// count in the open round; else they are given back, as `late`. What was answered `late` once stays
+// so: the client has put it back into its error buffer, and the same bytes, come again over some
+// detour, must not count as well.
+#include "federation/internal.h"
+
+#include "federation/ledger.h"
+#include "merge/strategy_rule.h"
+#include <string.h>
+
+static enum tern_result takes_late(const struct tern_db_round *row, uint32_t *staleness_max)
+{
+    struct tern_strategy_rule rule;
+    TERN_TRY(tern_rule_read(row, &rule));
+    *staleness_max = (uint32_t)rule.parameters[TERN_STRATEGY_STALENESS_MAX];
+    return rule.strategy->takes_late ? TERN_OK : TERN_ERR_LATE;
+}
+
+// What the update's own round says of it, as a member of that round.
+static enum tern_result find_member(struct tern_federation *federation,
+                                    const struct tern_db_round *own,
+                                    const struct tern_db_assignment *row,
+                                    struct tern_member *member)
+{
+    static const uint8_t none[TERN_SHA256_SIZE];
+    struct tern_db_version version;
+    *member = (struct tern_member){
+        .client = row->client, .local_steps = row->local_steps, .base_version = row->base_version};
+    memcpy(member->base, row->base, TERN_SHA256_SIZE);
+    if (memcmp(row->base, none, TERN_SHA256_SIZE) == 0) { // of the replica that all shared
+        TERN_TRY(tern_db_version_get(federation->db, own->base_version, &version));
+        memcpy(member->base, version.replica, TERN_SHA256_SIZE);
+        member->base_version = own->base_version;
+    }
+    return TERN_OK;
+}
+
+// Whether the update may count in the open round. TERN_ERR_LATE  it may not
+static enum tern_result check_late(const struct tern_federation *federation,
+                                   const struct tern_incoming *update,
+                                   const struct tern_db_round *own,
+                                   const struct tern_db_assignment *assignment)
+{
+    uint32_t most = 0;
+    if (!federation->machine.open) {
+        return TERN_ERR_LATE;
+    }
+    TERN_TRY(takes_late(&federation->row, &most));
+    bool fresh = federation->row.base_version >= own->base_version &&
+                 federation->row.base_version - own->base_version <= most;
+    // Without a task there is nothing it could have trained; a time of reporting is that of `late`.
+    bool given_back = assignment->reported_ms != 0;
+    // Places are kept while their round is open.
+    bool whole = !update->message.shared_places;
+    return fresh && whole && !given_back && assignment->local_steps != 0 ? TERN_OK : TERN_ERR_LATE;
+}
+
+static enum tern_result count_late(struct tern_federation *federation,
+                                   const struct tern_incoming *update,
+                                   struct tern_db_assignment *assignment,
+                                   const struct tern_member *member, uint64_t now)
+{
+    TERN_TRY(tern_update_take(federation, update, member, federation->machine.round, now));
+    assignment->state = TERN_ASSIGNMENT_REPORTED;
+    assignment->reported_ms = now;
+    TERN_TRY(tern_db_assignment_put(federation->db, assignment));
+    tern_round_buffered(&federation->machine, 1);
+    federation->roster_due = true;
+    return TERN_OK;
+}
+
+// Whether it tells how fast its client trains: it had that task, and did some of it. Without the
+// places of its round, which are gone, there is nothing else to say against it.
+static bool tells_speed(const struct tern_federation *federation,
+                        const struct tern_incoming *update,
+                        const struct tern_db_assignment *assignment)
+{
+    const tern_Update *message = &update->message;
+    const bool whole = update->parsed == TERN_OK;
+    const bool shared = update->parsed == TERN_ERR_STATE && message->shared_places;
+    return (whole || shared) &&
+           is_of_our_model(federation, message->model_hash.bytes, message->model_hash.size) &&
+           message->local_steps > 0 && message->local_steps <= assignment->local_steps;
+}
+
+// Remembers that it was given back. A device that is always late is too slow for what it is asked,
+// which is known from here alone.
+static enum tern_result give_back(struct tern_federation *federation,
+                                  const struct tern_incoming *update,
+                                  struct tern_db_assignment *assignment, enum tern_result why,
+                                  uint64_t now, struct tern_refusal *refusal)
+{
+    tern_refusals_refuse(federation, update, why, refusal);
+    if (assignment->reported_ms != 0) {
+        return TERN_OK;
+    }
+    if (why == TERN_ERR_LATE && tells_speed(federation, update, assignment)) {
+        tern_update_speed(client_of(federation, update->client), &update->message);
+    }
+    assignment->reported_ms = now;
+    return tern_db_assignment_put(federation->db, assignment);
+}
+
+enum tern_result tern_update_late(struct tern_federation *federation,
+                                  const struct tern_incoming *update, uint64_t now,
+                                  struct tern_refusal *refusal)
+{
+    struct tern_db_assignment assignment;
+    struct tern_db_round own;
+    struct tern_member member;
+    uint32_t most = 0;
+    enum tern_result found =
+        tern_db_assignment_get(federation->db, update->round, update->client, &assignment);
+    if (found == TERN_OK) {
+        found = tern_db_round_get(federation->db, update->round, &own);
+    }
+    if (found != TERN_OK && found != TERN_ERR_NOT_FOUND) {
+        return found;
+    }
+    const bool buffers = found == TERN_OK && takes_late(&own, &most) == TERN_OK;
+    if (found != TERN_OK || (!buffers && !tells_speed(federation, update, &assignment))) {
+        tern_refusals_refuse(federation, update, TERN_ERR_LATE, refusal);
+        return TERN_OK;
+    }
+    if (!buffers) {
+        return give_back(federation, update, &assignment, TERN_ERR_LATE, now, refusal);
+    }
+    enum tern_result verdict = check_late(federation, update, &own, &assignment);
+    if (verdict == TERN_OK && update->unread) {
+        tern_refuse(refusal, TERN_ERR_BUSY,
+                    NULL); // when it was read, no round was open that would take it
+        return TERN_OK;
+    }
+    if (verdict == TERN_OK) {
+        TERN_TRY(find_member(federation, &own, &assignment, &member));
+        verdict = tern_update_check(federation, update, &member);
+    }
+    return verdict == TERN_OK ? count_late(federation, update, &assignment, &member, now)
+                              : give_back(federation, update, &assignment, verdict, now, refusal);
+}

@@ -1,0 +1,252 @@
+#include "federation/ledger.h"
+
+#include "rounds/error_policy.h"
+#include "rounds/error_watch.h"
+#include <string.h>
+
+_Static_assert((int)TERN_DIRECTIVE_KEEP == (int)tern_ErrorDirective_ERROR_KEEP &&
+                   (int)TERN_DIRECTIVE_DECAY == (int)tern_ErrorDirective_ERROR_DECAY &&
+                   (int)TERN_DIRECTIVE_RESET == (int)tern_ErrorDirective_ERROR_RESET &&
+                   (int)TERN_DIRECTIVE_STEP_AHEAD == (int)tern_ErrorDirective_ERROR_STEP_AHEAD,
+               "directives go out as they are");
+_Static_assert(TERN_ERROR_REASON_MAX <= TERN_DB_REASON_MAX, "a reason fits into its column");
+
+#define AGAIN_MS 60000
+
+// --- Rows
+
+static bool holds_something(const struct tern_db_ledger *row)
+{
+    return row->sequence > 0 || row->norm != 0.0F;
+}
+
+// A new client has no row yet.
+static enum tern_result read_row(struct tern_federation *federation, uint64_t id,
+                                 struct tern_db_ledger *row)
+{
+    enum tern_result found = tern_db_ledger_get(federation->db, id, row);
+    if (found == TERN_ERR_NOT_FOUND) {
+        *row = (struct tern_db_ledger){.client = id};
+        return TERN_OK;
+    }
+    return found;
+}
+
+// The doubt is in memory alone: after a restart the next report raises it again.
+static struct tern_error_watch watch_of(struct tern_federation *federation,
+                                        const struct tern_db_ledger *row)
+{
+    return (struct tern_error_watch){
+        .known = row->generation != 0 || holds_something(row),
+        .last = {row->generation, row->sequence, row->norm != 0.0F},
+        .previous_generation = row->previous_generation,
+        .finding = (enum tern_error_finding)row->finding,
+        .finding_generation = row->finding_generation,
+        .doubt = client_of(federation, row->client)->doubt,
+    };
+}
+
+static void keep_watch(struct tern_federation *federation, const struct tern_error_watch *watch,
+                       struct tern_db_ledger *row)
+{
+    row->previous_generation = watch->previous_generation;
+    row->finding = (uint32_t)watch->finding;
+    row->finding_generation = watch->finding_generation;
+    client_of(federation, row->client)->doubt = watch->doubt;
+}
+
+// A client that reports another buffer each time must not fill the log: what was said of it is not
+// said again before AGAIN_MS. before: its finding until now.
+static void say_found(struct tern_federation *federation, struct tern_db_ledger *row,
+                      uint32_t before, uint64_t now)
+{
+    const bool again =
+        row->finding == before && now >= row->finding_ms && now - row->finding_ms < AGAIN_MS;
+    federation->counts.findings[row->finding]++;
+    if (again) {
+        return;
+    }
+    row->finding_ms = now;
+    tern_log(TERN_LOG_WARN, "error-buffer", "client=%llu finding=%s generation=%08x sequence=%u",
+             (unsigned long long)row->client, tern_error_finding_name(row->finding),
+             (unsigned)row->generation, (unsigned)row->sequence);
+}
+
+// --- What clients tell
+
+// A buffer that was encoded from, or is new, has followed what its client was last told: a decay or
+// reset, for all rounds missed before that task. One that failed before it trained has not.
+static void settle_told(struct tern_db_ledger *row, const tern_ErrorFacts *error)
+{
+    const bool moved = row->generation != error->generation || row->sequence != error->sequence;
+    if (moved && row->told_round > 0) {
+        row->missed_from = row->told_round;
+        row->told_round = 0;
+    }
+}
+
+static void take(struct tern_federation *federation, struct tern_db_ledger *row,
+                 const tern_ErrorFacts *error, bool accepted, uint64_t now)
+{
+    struct tern_error_watch watch = watch_of(federation, row);
+    const struct tern_error_told told = {
+        .facts = {error->generation, error->sequence, error->norm != 0.0F},
+        .accepted = accepted,
+        .ordered = row->directive == TERN_DIRECTIVE_RESET,
+    };
+    const uint32_t before = row->finding;
+    const struct tern_error_verdict verdict = tern_error_watch_take(&watch, &told);
+    keep_watch(federation, &watch, row);
+    if (verdict.taken) {
+        settle_told(row, error);
+        row->generation = error->generation;
+        row->sequence = error->sequence;
+        row->norm = error->norm;
+        row->maximum = error->maximum;
+    }
+    if (verdict.news) {
+        say_found(federation, row, before, now);
+    }
+}
+
+static bool same(const struct tern_db_ledger *a, const struct tern_db_ledger *b)
+{
+    return a->generation == b->generation && a->sequence == b->sequence && a->norm == b->norm &&
+           a->maximum == b->maximum && a->finding == b->finding &&
+           a->finding_generation == b->finding_generation && a->finding_ms == b->finding_ms;
+}
+
+enum tern_result tern_ledger_checkin(struct tern_federation *federation, uint64_t id,
+                                     const tern_ErrorFacts *error, uint64_t now)
+{
+    struct tern_db_ledger row;
+    TERN_TRY(read_row(federation, id, &row));
+    const struct tern_db_ledger before = row;
+    if (row.generation == 0 && !holds_something(&row) && error->sequence == 0 &&
+        error->norm == 0.0F) {
+        return TERN_OK; // a new client with nothing to tell
+    }
+    take(federation, &row, error, false, now);
+    return same(&row, &before) ? TERN_OK : tern_db_ledger_put(federation->db, &row);
+}
+
+enum tern_result tern_ledger_update(struct tern_federation *federation,
+                                    const struct tern_incoming *update, uint64_t now)
+{
+    const tern_Update *message = &update->message;
+    struct tern_db_ledger row;
+    TERN_TRY(read_row(federation, update->client, &row));
+    if (message->has_error) {
+        take(federation, &row, &message->error, true, now);
+    }
+    row.round = update->round;
+    row.missed_from = federation->machine.round + 1; // a late one that counts is of an older round
+    row.told_round = 0;
+    row.loss = message->loss;
+    row.update_bytes = update->received;
+    return tern_db_ledger_put(federation->db, &row);
+}
+
+enum tern_result tern_ledger_conflict(struct tern_federation *federation,
+                                      const struct tern_incoming *update, uint64_t now)
+{
+    struct tern_db_ledger row;
+    if (update->parsed != TERN_OK) {
+        return TERN_OK; // not even an update: that is no device of ours
+    }
+    TERN_TRY(read_row(federation, update->client, &row));
+    struct tern_error_watch watch = watch_of(federation, &row);
+    const uint32_t before = row.finding;
+    const bool news = tern_error_watch_conflict(&watch);
+    keep_watch(federation, &watch, &row);
+    if (news) {
+        say_found(federation, &row, before, now);
+    }
+    return tern_db_ledger_put(federation->db, &row);
+}
+
+// --- What clients are told
+
+// Rounds missed since the last accepted update or, without one, the first task, that no decay or
+// reset was for yet. One whose update came too late is missed like any other: it is in the buffer.
+static uint32_t missed_by(const struct tern_federation *federation,
+                          const struct tern_db_ledger *row)
+{
+    const uint32_t round = federation->machine.round;
+    const uint32_t updated = row->round > 0 ? row->round + 1 : 0;
+    const uint32_t from = row->missed_from > updated ? row->missed_from : updated;
+    return from > 0 && round > from ? round - from : 0;
+}
+
+// Counting begins with the first task, and anew while the buffer holds nothing. What a decay or
+// reset was for counts as long as the buffer does not show that it was done (settle_told).
+static void note_rounds(const struct tern_federation *federation, struct tern_db_ledger *row,
+                        const struct tern_error_buffer_state *state,
+                        enum tern_error_directive directive)
+{
+    const bool first = row->missed_from == 0 && row->round == 0;
+    const bool counts = state->missed > 0 &&
+                        (directive == TERN_DIRECTIVE_DECAY || directive == TERN_DIRECTIVE_RESET);
+    if (first || (state->empty && state->missed > 0)) {
+        row->missed_from = federation->machine.round;
+    }
+    row->told_round = counts && !state->empty ? federation->machine.round : 0;
+}
+
+// Enters what is news in it; of a buffer that is not known yet, only that its client had a task.
+// before: the row as it is stored.
+static enum tern_result note_told(struct tern_federation *federation,
+                                  const struct tern_db_ledger *before,
+                                  const struct tern_error_choice *choice, bool known,
+                                  struct tern_db_ledger *row)
+{
+    const bool said = row->directive == (uint32_t)choice->directive &&
+                      row->factor == choice->factor && strcmp(row->reason, choice->reason) == 0;
+    if (row->missed_from == before->missed_from && row->told_round == before->told_round &&
+        (!known || said)) {
+        return TERN_OK;
+    }
+    if (known) {
+        row->directive = (uint32_t)choice->directive;
+        row->factor = choice->factor;
+        memcpy(row->reason, choice->reason, sizeof choice->reason);
+    }
+    return tern_db_ledger_put(federation->db, row);
+}
+
+enum tern_result tern_ledger_assign(struct tern_federation *federation, struct tern_member *member)
+{
+    struct tern_db_ledger row;
+    if (member->state == TERN_MEMBER_TASKED) {
+        return TERN_OK;
+    }
+    TERN_TRY(read_row(federation, member->client, &row));
+    const struct tern_error_watch watch = watch_of(federation, &row);
+    const struct tern_error_buffer_state state = {
+        .must_reset = tern_error_watch_must_reset(&watch),
+        .empty = row.norm == 0.0F,
+        .no_step_ahead = !client_of(federation, member->client)->holder.able.step_ahead,
+        .missed = missed_by(federation, &row),
+    };
+    if (member->local_steps != 0 && !state.must_reset) {
+        return TERN_OK; // was replaced, and is back in the same round: its task says the same
+    }
+    const struct tern_error_choice choice =
+        tern_error_policy_choose(&federation->config.error, &state);
+    federation->counts.directives[choice.directive]++;
+    member->directive = (uint32_t)choice.directive;
+    member->factor = choice.factor;
+    const struct tern_db_ledger before = row;
+    note_rounds(federation, &row, &state, choice.directive);
+    return note_told(federation, &before, &choice, watch.known, &row);
+}
+
+void tern_ledger_fill(const struct tern_member *member, tern_Task *task)
+{
+    task->error_directive = (tern_ErrorDirective)member->directive;
+    if (member->directive == TERN_DIRECTIVE_DECAY) {
+        task->decay = member->factor;
+    } else if (member->directive == TERN_DIRECTIVE_STEP_AHEAD) {
+        task->step_ahead = member->factor;
+    }
+}

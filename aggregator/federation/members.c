@@ -1,0 +1,92 @@
+// The open round's members, between the round machine and their rows in the store.
+#include "federation/internal.h"
+
+#include <string.h>
+
+static enum tern_db_assignment_state assignment_state(enum tern_member_state state)
+{
+    switch (state) {
+    case TERN_MEMBER_TASKED:
+        return TERN_ASSIGNMENT_TASKED;
+    case TERN_MEMBER_REPORTED:
+        return TERN_ASSIGNMENT_REPORTED;
+    case TERN_MEMBER_REPLACED:
+        return TERN_ASSIGNMENT_REPLACED;
+    case TERN_MEMBER_INVITED:
+        break;
+    }
+    return TERN_ASSIGNMENT_INVITED;
+}
+
+enum tern_result tern_members_store(struct tern_federation *federation,
+                                    const struct tern_member *member)
+{
+    struct tern_db_assignment row = {.round = federation->machine.round,
+                                     .client = member->client,
+                                     .state = assignment_state(member->state),
+                                     .local_steps = member->local_steps,
+                                     .invited_ms = member->invited_ms,
+                                     .tasked_ms = member->tasked_ms,
+                                     .reported_ms = member->reported_ms,
+                                     .base_version = member->base_version,
+                                     .directive = member->directive,
+                                     .factor = member->factor};
+    memcpy(row.base, member->base, sizeof row.base);
+    memcpy(row.codec, member->codec, sizeof row.codec);
+    federation->roster_due = true;
+    return tern_db_assignment_put(federation->db, &row);
+}
+
+enum tern_result tern_members_store_all(struct tern_federation *federation)
+{
+    for (uint32_t i = 0; i < federation->machine.member_count; i++) {
+        TERN_TRY(tern_members_store(federation, &federation->machine.members[i]));
+    }
+    return TERN_OK;
+}
+
+static enum tern_member_state member_state(enum tern_db_assignment_state state)
+{
+    switch (state) {
+    case TERN_ASSIGNMENT_TASKED:
+        return TERN_MEMBER_TASKED;
+    case TERN_ASSIGNMENT_REPORTED:
+        return TERN_MEMBER_REPORTED;
+    case TERN_ASSIGNMENT_REPLACED:
+        return TERN_MEMBER_REPLACED;
+    case TERN_ASSIGNMENT_INVITED:
+        break;
+    }
+    return TERN_MEMBER_INVITED;
+}
+
+struct loading {
+    struct tern_federation *federation;
+    enum tern_result result;
+};
+
+static bool load_member(void *ctx, const struct tern_db_assignment *row)
+{
+    struct loading *loading = ctx;
+    struct tern_member member = {.client = row->client,
+                                 .state = member_state(row->state),
+                                 .local_steps = row->local_steps,
+                                 .invited_ms = row->invited_ms,
+                                 .tasked_ms = row->tasked_ms,
+                                 .reported_ms = row->reported_ms,
+                                 .base_version = row->base_version,
+                                 .directive = row->directive,
+                                 .factor = row->factor};
+    memcpy(member.base, row->base, sizeof member.base);
+    memcpy(member.codec, row->codec, sizeof member.codec);
+    loading->result = tern_round_restore_member(&loading->federation->machine, &member);
+    return loading->result == TERN_OK;
+}
+
+enum tern_result tern_members_load(struct tern_federation *federation)
+{
+    struct loading loading = {federation, TERN_OK};
+    TERN_TRY(
+        tern_db_assignment_each(federation->db, federation->machine.round, load_member, &loading));
+    return loading.result;
+}

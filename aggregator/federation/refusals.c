@@ -1,0 +1,117 @@
+// Requests that are refused. A client that asked at once again would only be refused again, and of
+// updates a line for each would let one client fill the log; the same refusal of all clients, round
+// after round, is a federation that has diverged.
+#include "federation/internal.h"
+
+#include <stdio.h>
+
+// Ended draws of which no update was taken, from which on the operator is told.
+#define DRAWS_TOLD 2
+
+// Up to 256 s.
+#define WAIT_DOUBLINGS 8
+
+static const char advice[] =
+    "The federation has diverged, or limits.norm is too low. If updates of this size are sound, "
+    "raise limits.norm and restart; else begin anew from an older version (export --version, init "
+    "--model) with a lower train.learning_rate.";
+
+void tern_refuse(struct tern_refusal *refusal, enum tern_result result, const char *sentence)
+{
+    refusal->result = result;
+    snprintf(refusal->sentence, sizeof refusal->sentence, "%s",
+             sentence != NULL ? sentence : tern_result_sentence(result));
+}
+
+static bool is_power_of_two(uint32_t n)
+{
+    return n != 0 && (n & (n - 1)) == 0;
+}
+
+// A second the first time, doubled by each more: whoever heeds it trains for nothing every four
+// minutes at most.
+void tern_refusals_ask_later(struct client *client, struct tern_refusal *refusal)
+{
+    refusal->retry_after_s = 1u << client->refusals;
+    client->refusals += client->refusals < WAIT_DOUBLINGS;
+}
+
+// Whether what was refused is the size of the values themselves, however well-formed the rest.
+static bool is_of_values(enum tern_result result)
+{
+    return result == TERN_ERR_NORM_LIMIT || result == TERN_ERR_NON_FINITE;
+}
+
+static void note_refused(struct tern_federation *federation, const struct tern_incoming *update,
+                         enum tern_result result)
+{
+    struct client *client = client_of(federation, update->client);
+    struct refused *refused = &federation->refused;
+    federation->counts.updates_rejected++;
+    client->refused++;
+    if (is_power_of_two(client->refused)) {
+        tern_log(TERN_LOG_WARN, "update-rejected", "round=%u client=%llu reason=%s count=%u",
+                 update->round, (unsigned long long)update->client, tern_result_name(result),
+                 client->refused);
+    }
+    if (!is_of_values(result)) {
+        return;
+    }
+    refused->updates++;
+    if (client->refused_in != refused->draw + 1) {
+        client->refused_in = refused->draw + 1;
+        refused->clients++;
+    }
+}
+
+static const char *sentence_of(enum tern_result result)
+{
+    if (result == TERN_ERR_ARGUMENT) {
+        return "num_examples or local_steps is 0, or more than the task or the aggregator's limits "
+               "allow.";
+    }
+    if (result == TERN_ERR_STATE) {
+        return "The update has no places of its own, and its round shares none.";
+    }
+    return tern_result_sentence(result);
+}
+
+void tern_refusals_refuse(struct tern_federation *federation, const struct tern_incoming *update,
+                          enum tern_result result, struct tern_refusal *refusal)
+{
+    tern_refuse(refusal, result, sentence_of(result));
+    if (result == TERN_ERR_LATE) {
+        federation->counts.updates_late++;
+        return;
+    }
+    note_refused(federation, update, result);
+    tern_refusals_ask_later(client_of(federation, update->client), refusal);
+}
+
+// --- Draws
+
+static void next_draw(struct refused *refused)
+{
+    refused->draw++;
+    refused->accepted = 0;
+    refused->updates = 0;
+    refused->clients = 0;
+}
+
+void tern_refusals_draw_ended(struct tern_federation *federation, bool committed)
+{
+    struct refused *refused = &federation->refused;
+    const bool all = !committed && refused->accepted == 0 && refused->updates > 0;
+    refused->draws = all ? refused->draws + 1 : 0;
+    if (refused->draws >= DRAWS_TOLD && is_power_of_two(refused->draws)) {
+        tern_log(TERN_LOG_WARN, "all-updates-refused",
+                 "round=%u draws=%u updates=%u clients=%u advice=%s", federation->machine.round,
+                 refused->draws, refused->updates, refused->clients, TERN_LOG_TEXT(advice));
+    }
+    next_draw(refused);
+}
+
+const char *tern_refusals_advice(const struct tern_federation *federation)
+{
+    return federation->refused.draws >= DRAWS_TOLD ? advice : NULL;
+}

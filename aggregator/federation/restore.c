@@ -1,0 +1,56 @@
+// The rounds so far, and what is open of the last one, from the store.
+#include "federation/internal.h"
+
+#include <string.h>
+
+static bool load_round(void *ctx, const struct tern_db_round *row)
+{
+    struct tern_federation *federation = ctx;
+    tern_round_restore(&federation->machine, row->round, row->target, row->quorum, row->attempts,
+                       row->opened_ms, row->deadline_ms);
+    if (row->state == TERN_ROUND_COMMITTED) {
+        tern_round_close(&federation->machine, row->closed_ms);
+        federation->last_loss = row->mean_loss;
+        tern_drift_follow(federation, row);
+    }
+    federation->row = *row;
+    return true;
+}
+
+// Better told at the start than at the commit. TERN_ERR_UNKNOWN
+static enum tern_result check_open_round(const struct tern_db_round *row)
+{
+    struct tern_codec codec;
+    struct tern_strategy_rule rule;
+    bool known = tern_rule_read(row, &rule) == TERN_OK &&
+                 tern_codec_parse(row->codec_up, &codec, NULL) == TERN_OK &&
+                 tern_codec_parse(row->codec_down, &codec, NULL) == TERN_OK;
+    return known ? TERN_OK : TERN_ERR_UNKNOWN;
+}
+
+enum tern_result tern_restore_rounds(struct tern_federation *federation)
+{
+    struct tern_round_policy policy = federation->config.round;
+    policy.seed = federation->about.seed;
+    federation->last_loss = 0.0F;
+    tern_steps_course_init(&federation->course, &federation->config.steps);
+    tern_round_init(&federation->machine, &policy, federation->machine.members,
+                    federation->machine.member_capacity);
+    memset(&federation->row, 0, sizeof federation->row);
+    TERN_TRY(tern_db_round_each(federation->db, load_round, federation));
+    memset(&federation->totals, 0, sizeof federation->totals);
+    if (!federation->machine.open) {
+        return TERN_OK;
+    }
+    TERN_TRY(check_open_round(&federation->row));
+    if (policy.fraction > 0.0 && federation->machine.target > policy.cohort) {
+        federation->machine.policy.cohort =
+            federation->machine.target; // the share that it began with
+    }
+    TERN_TRY(tern_merge_count(federation->db, &federation->row, &federation->totals));
+    federation->machine.buffers = federation->totals.rule.strategy->takes_late;
+    TERN_TRY(tern_members_load(federation));
+    tern_round_buffered(&federation->machine,
+                        federation->totals.updates - federation->machine.reported);
+    return TERN_OK;
+}

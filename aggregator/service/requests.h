@@ -1,0 +1,104 @@
+// Requests on their way from the listeners' threads to the service thread, and their answers.
+#ifndef TERN_SERVICE_REQUESTS_H
+#define TERN_SERVICE_REQUESTS_H
+
+#include "federation/federation.h"
+#include "http/http.h"
+#include "service/service.h"
+#include <pthread.h>
+
+enum request_kind {
+    REQUEST_ENROLL,
+    REQUEST_CHECKIN,
+    REQUEST_DOWNLOAD,
+    REQUEST_UPDATE,
+    REQUEST_JOB, // from admin/
+};
+
+struct download_request {
+    uint8_t sha256[TERN_SHA256_SIZE];
+    uint64_t from; // first byte wanted
+};
+
+struct job_request {
+    tern_service_job job;
+    void *ctx;
+};
+
+// Made on a listener's thread, then owned by the service thread until it is answered.
+struct request {
+    struct request *next;
+    struct tern_http_exchange *exchange;
+    enum request_kind kind;
+    uint64_t client;         // 0 for enrolments and jobs
+    enum tern_result parsed; // of the body, but an update's, which says so itself
+    union {
+        tern_EnrollRequest enroll;
+        tern_CheckinRequest checkin;
+        struct tern_incoming update;
+        struct download_request download;
+        struct job_request job;
+    } u;
+
+    uint64_t hold_until_ms; // check-in: answered then at the latest; of tern_service_monotonic()
+    bool answered;          // reply and tag are ready to be sent
+    bool duplicate;         // update: it was stored before
+    struct tern_http_reply reply;
+    struct tern_http_tag tag;
+};
+
+struct tern_request_list {
+    struct request *first;
+    struct request **end; // where the next one is linked
+};
+
+void tern_request_list_init(struct tern_request_list *list);
+void tern_request_list_add(struct tern_request_list *list, struct request *request);
+
+// --- The queue (requests.c): bounded; many threads put, the service thread takes
+
+struct tern_request_queue {
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    struct tern_request_list list;
+    uint32_t count;
+    uint32_t max;
+    bool stopping;
+    bool quiesce; // hold no check-in any more
+    bool poked;   // something besides a request needs the service thread
+};
+
+void tern_request_queue_init(struct tern_request_queue *queue, uint32_t max);
+void tern_request_queue_free(struct tern_request_queue *queue);
+// False when the queue is full or stopping.
+bool tern_request_queue_put(struct tern_request_queue *queue, struct request *request);
+// Sets one of the queue's flags and wakes the service thread.
+void tern_request_queue_tell(struct tern_request_queue *queue, bool *flag);
+// Of a locked queue: takes up to `most` requests off it; waits until there is something to do.
+struct request *tern_request_queue_take(struct tern_request_queue *queue, uint32_t most,
+                                        uint32_t *count);
+void tern_request_queue_wait(struct tern_request_queue *queue, uint64_t ms);
+
+// --- Answers (answer.c)
+
+// Sets the reply: an Error body, with a Retry-After of a second for 429 and 503.
+void tern_answer_error(struct request *request, int status, enum tern_result result);
+// The sentence of the result is replaced by a more exact one.
+void tern_answer_refusal(struct request *request, int status, enum tern_result result,
+                         const char *sentence);
+// The status follows from the result.
+void tern_answer_refused(struct request *request, const struct tern_refusal *refusal);
+// Sets a reply of 200 with these bytes, copied; or, when the message could not be encoded, 503.
+void tern_answer_message(struct request *request, enum tern_result encoded, const uint8_t *body,
+                         size_t len);
+// Sets a reply with the bytes of a shared blob, taken over, from that one on.
+void tern_answer_blob(struct request *request, struct tern_blob *blob, uint64_t from,
+                      uint32_t payload);
+// Replaces whatever was answered by 503.
+void tern_answer_unavailable(struct request *request);
+// The same for all requests once the service has halted.
+void tern_answer_halted(struct request *request);
+// Sends the reply and frees the request.
+void tern_answer_send(struct request *request);
+
+#endif
