@@ -11,23 +11,11 @@
 #include TERN_BUILD_CONFIG
 #endif
 
-// Codecs that encode, with the payloads that only they make, which are decoded, too: X(name, NAME
-// of TERN_CODEC_NAME). float32 is what models are sent in as they are, so it is always one of them.
+// Codecs that encode, with the payloads that only they make, which are decoded, too: rows of
+// TERN_ALL_CODECS (codec/list.h). float32 is what models are sent in as they are, so it is always
+// one of them.
 #ifndef TERN_CODECS
-#define TERN_CODECS(X)                                                                             \
-    X(float32, FLOAT32)                                                                            \
-    X(float16, FLOAT16)                                                                            \
-    X(bfloat16, BFLOAT16)                                                                          \
-    X(int8, INT8)                                                                                  \
-    X(onebit, ONEBIT)                                                                              \
-    X(qsgd, QSGD)                                                                                  \
-    X(inceptionn, INCEPTIONN)                                                                      \
-    X(3lc, 3LC)                                                                                    \
-    X(density, DENSITY)                                                                            \
-    X(stochastic_ternary, STOCHASTIC_TERNARY)                                                      \
-    X(sparse, SPARSE)                                                                              \
-    X(dgc, DGC)                                                                                    \
-    X(scalecom, SCALECOM)
+#define TERN_CODECS TERN_ALL_CODECS
 #endif
 
 // Coders of ternary symbols, both ways: X(name, NAME of TERN_CODER_NAME). A coder is all it takes

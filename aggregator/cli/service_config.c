@@ -1,6 +1,7 @@
 #include "cli/service_config.h"
 
 #include "codec/codec.h"
+#include "codec/plan.h"
 #include <string.h>
 
 struct filling {
@@ -110,7 +111,7 @@ static int check_codec_down(const struct filling *filling, const struct tern_cod
     const char *set = filling->settings->codec_codec_down;
     const struct tern_codec_entry *entry = tern_codec_entry(codec->id);
     const char *why = why_not_down(entry->feedback);
-    if (entry->downloads(codec)) {
+    if (tern_codec_downloads(codec)) {
         return TERN_EXIT_OK;
     }
     if (set[0] != '\0') {

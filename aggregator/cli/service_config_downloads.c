@@ -1,5 +1,6 @@
 // [downloads] of the settings.
 #include "cli/service_config.h"
+#include "codec/plan.h"
 
 #include <string.h>
 
@@ -11,10 +12,9 @@ static int fill_refine(struct tern_cli *cli, const char *spec, struct tern_codec
         tern_codec_explain(&refusal, sentence);
         return tern_cli_fail(cli, TERN_ERR_CONFIG, "downloads.refine = %s: %s", spec, sentence);
     }
-    const struct tern_codec_entry *entry = tern_codec_entry(codec->id);
-    if (!entry->downloads(codec)) {
+    if (!tern_codec_downloads(codec)) {
         return tern_cli_fail(cli, TERN_ERR_CONFIG, "downloads.refine = %s: %s is for updates alone",
-                             spec, entry->name);
+                             spec, tern_codec_entry(codec->id)->name);
     }
     return TERN_EXIT_OK;
 }

@@ -15,7 +15,7 @@ static bool shares(const struct tern_federation *federation, struct tern_codec *
 {
     return federation->machine.open &&
            tern_codec_parse(federation->row.codec_up, codec, NULL) == TERN_OK &&
-           codec->id == TERN_CODEC_SCALECOM;
+           tern_codec_entry(codec->id)->follows_leader;
 }
 
 static bool may_report(const struct tern_federation *federation, const struct tern_member *member)

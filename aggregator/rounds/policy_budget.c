@@ -8,7 +8,7 @@
 //
 // Bytes come from the client's last round as metered. Another codec's are estimated from it by the
 // entropy of what it sends, so that the estimate of the codec that made that update is exact.
-#include "rounds/coarser.h"
+#include "codec/plan.h"
 #include "rounds/policies.h"
 
 // Of a round that was not yet measured: a resumed handshake, headers and a check-in.
@@ -16,6 +16,9 @@
 #define USUAL_DOWN_BITS 0.34 // of a value of its download
 
 #define DAY_MS UINT64_C(86400000)
+
+// Densities that a budget is cut to.
+static const double rungs[] = {0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 0.0};
 
 struct costs {
     double scale; // bytes measured for each byte estimated
@@ -29,7 +32,7 @@ static struct costs costs_of(const struct tern_steps_facts *facts)
     struct costs costs = {.scale = 1.0, .values = (double)facts->values};
     costs.other = USUAL_OTHER + costs.values * USUAL_DOWN_BITS / 8.0;
     if (budget->update > 0) {
-        double estimate = costs.values * tern_coarser_bits(&budget->update_codec) / 8.0;
+        double estimate = costs.values * tern_codec_bits(&budget->update_codec) / 8.0;
         costs.scale = estimate > 0.0 ? (double)budget->update / estimate : 1.0;
     }
     if (budget->other > 0) {
@@ -40,7 +43,7 @@ static struct costs costs_of(const struct tern_steps_facts *facts)
 
 static double bytes_of(const struct costs *costs, const struct tern_codec *codec)
 {
-    return costs->other + costs->scale * costs->values * tern_coarser_bits(codec) / 8.0;
+    return costs->other + costs->scale * costs->values * tern_codec_bits(codec) / 8.0;
 }
 
 // The codec of the highest density whose round costs at most `allowed`, or of the least.
@@ -48,9 +51,9 @@ static void cut(const struct tern_steps_settings *settings, const struct tern_st
                 const struct costs *costs, double allowed, struct tern_codec *codec)
 {
     struct tern_codec best = *codec;
-    for (const double *p = tern_coarser_rungs; *p > 0.0 && bytes_of(costs, &best) > allowed; p++) {
+    for (const double *p = rungs; *p > 0.0 && bytes_of(costs, &best) > allowed; p++) {
         struct tern_codec next = *codec;
-        if (*p >= settings->min_density && tern_coarser_density(&next, *p, facts->density) &&
+        if (*p >= settings->min_density && tern_codec_thin(&next, *p, facts->density) &&
             bytes_of(costs, &next) < bytes_of(costs, &best)) {
             best = next;
         }

@@ -1,7 +1,7 @@
 // Joint: H together with what an update sends, from coarse to fine. While the model is far off, a
 // few of the largest changes of many local steps say enough; towards the end the round's codec and
 // train.local_steps are in force.
-#include "rounds/coarser.h"
+#include "codec/plan.h"
 #include "rounds/policies.h"
 
 void tern_joint_interval(struct tern_steps_course *course,
@@ -45,5 +45,5 @@ void tern_policy_joint(const struct tern_steps_settings *settings,
     tern_reason_text(reason, " steps");
     plan->local_steps =
         tern_policy_bound(settings, (double)settings->local_steps * factor + 0.5, reason);
-    plan->own_codec = factor > 1.0 && tern_coarser_share(&plan->codec, 1.0 / factor);
+    plan->own_codec = factor > 1.0 && tern_codec_coarsen(&plan->codec, 1.0 / factor);
 }

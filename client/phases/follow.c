@@ -66,7 +66,7 @@ static size_t first_update(const struct tern_codec *codec, const struct tern_mod
     if (!tern_codec_is_ternary(codec)) {
         return SIZE_MAX;
     }
-    if (codec->id == TERN_CODEC_DENSITY) {
+    if (TERN_CODEC_BUILT(TERN_CODEC_DENSITY) && codec->id == TERN_CODEC_DENSITY) {
         for (float density = codec->density; density < 0.125F; density += density) {
             symbols /= 2;
         }

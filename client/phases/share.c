@@ -9,7 +9,8 @@ bool tern_share_fits(const struct tern_client *client, const tern_Task *task)
 {
     const size_t size = client->work.blob_size;
     struct tern_codec codec;
-    if (tern_codec_parse(task->codec, &codec, NULL) != TERN_OK || codec.id != TERN_CODEC_SCALECOM) {
+    if (tern_codec_parse(task->codec, &codec, NULL) != TERN_OK ||
+        !tern_codec_entry(codec.id)->follows_leader) {
         return false;
     }
     // The indices stay at the blob's start while the container is encoded at its end. Later the

@@ -1,5 +1,6 @@
 #include "verbs.h"
 
+#include "codec/plan.h"
 #include "specs.h"
 #include <cjson/cJSON.h>
 #include <stdio.h>
@@ -28,9 +29,9 @@ static struct downloads downloads_of(const struct tern_codec_entry *entry)
     if (spec_list_variants(entry, &list) != TERN_OK || list.count == 0) {
         return downloads;
     }
-    downloads.preset = entry->downloads(&list.specs[0].codec);
+    downloads.preset = tern_codec_downloads(&list.specs[0].codec);
     for (size_t i = 1; i < list.count; i++) {
-        downloads.depends |= entry->downloads(&list.specs[i].codec) != downloads.preset;
+        downloads.depends |= tern_codec_downloads(&list.specs[i].codec) != downloads.preset;
     }
     spec_list_free(&list);
     return downloads;

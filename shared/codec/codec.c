@@ -9,8 +9,8 @@
 
 size_t tern_codec_bound(const struct tern_codec *codec, size_t count)
 {
-    const struct tern_encoder *encoder = tern_encoder_of(codec);
-    return encoder != NULL ? encoder->bound(codec, count) : 0;
+    const struct tern_codec_row *row = tern_codec_row(codec->id);
+    return row != NULL ? row->bound(codec, count) : 0;
 }
 
 // No encoder may ask for more (tests/shared/test_codec.c tries all).
@@ -21,26 +21,23 @@ size_t tern_codec_bound_any(size_t count)
 
 enum tern_result tern_codec_check(const struct tern_encode_job *job, float *peak)
 {
-    const struct tern_encoder *encoder = tern_encoder_of(job->codec);
+    const struct tern_codec_row *row = tern_codec_row(job->codec->id);
     uint32_t bits = tern_parallel_peak(tern_parallel_of(job), job->values, job->count);
     if (bits >= TERN_INFINITY_BITS) {
         return TERN_ERR_NON_FINITE;
     }
     *peak = tern_bits_float(bits);
-    if (encoder->check_context != NULL) {
-        TERN_TRY(encoder->check_context(job));
+    if (row->check_context != NULL) {
+        TERN_TRY(row->check_context(job));
     }
-    return encoder->check != NULL ? encoder->check(job->codec, *peak) : TERN_OK;
+    return row->check != NULL ? row->check(job->codec, *peak) : TERN_OK;
 }
 
 size_t tern_codec_emit(const struct tern_encode_job *job)
 {
-    size_t written = 0;
-    if (job->peak > 0) {
-        written = tern_encoder_of(job->codec)->encode(job);
-    }
-    enum tern_feedback feedback = tern_codec_entry(job->codec->id)->feedback;
-    if (feedback == TERN_FEEDBACK_NONE && job->count > 0) {
+    const struct tern_codec_row *row = tern_codec_row(job->codec->id);
+    size_t written = job->peak > 0 ? row->encode(job) : 0;
+    if (row->entry.feedback == TERN_FEEDBACK_NONE && job->count > 0) {
         memset(job->values, 0, job->count * sizeof *job->values);
     }
     if (written == 0) {

@@ -4,11 +4,12 @@
 //
 // A codec is named by a spec string, the same in INI files, tasks, command lines and reports:
 // NAME[:KEY=VALUE[,KEY=VALUE]...], e.g. "float32", "3lc:s=1.5", "density:p=0.02,coder=gaps". The
-// one table of codecs and their parameters is table.c; tern_codec_entry_at() walks it.
+// one list of codecs is list.h; tern_codec_entry_at() walks what is built in.
 #ifndef TERN_CODEC_H
 #define TERN_CODEC_H
 
 #include "build.h"
+#include "codec/list.h"
 #include "result.h"
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,25 +17,8 @@
 
 #define TERN_CODEC_SPEC_MAX 64 // bytes with the terminating NUL
 
-// Ids are bits of CheckinRequest.codecs and are never given to another codec.
-enum tern_codec_id {
-    TERN_CODEC_FLOAT32 = 0,
-    TERN_CODEC_FLOAT16 = 1,
-    TERN_CODEC_3LC = 2,
-    TERN_CODEC_BFLOAT16 = 3,
-    TERN_CODEC_INT8 = 4,
-    TERN_CODEC_DENSITY = 5,
-    TERN_CODEC_STOCHASTIC_TERNARY = 6,
-    TERN_CODEC_ONEBIT = 7,
-    TERN_CODEC_SPARSE = 8,
-    TERN_CODEC_DGC = 9,
-    TERN_CODEC_QSGD = 10,
-    TERN_CODEC_INCEPTIONN = 11,
-    TERN_CODEC_SCALECOM = 12,
-};
-
 // Whether a codec is built in (build.h), for the compiler to know.
-#define TERN_CODEC_BIT(codec, symbol) | 1u << TERN_CODEC_##symbol
+#define TERN_CODEC_BIT(codec, symbol, id) | 1u << (id)
 #define TERN_CODEC_BUILT(id) (((0u TERN_CODECS(TERN_CODEC_BIT)) >> (id)&1) != 0)
 
 // A parsed spec string. A field holds a parameter of the codecs named beside it; zero elsewhere.
@@ -54,7 +38,7 @@ struct tern_codec {
     uint32_t warmup;   // dgc: rounds until the density is p
 };
 
-// Values of the choices above, in the order of their names in table.c.
+// Values of the choices above, in the order of their names.
 enum tern_coder {
     TERN_CODER_ZERO_RUN,    // planar base-3^5 and zero runs, 3LC sections 3.2 and 3.3
     TERN_CODER_PACKED,      // planar base-3^5
@@ -102,26 +86,24 @@ enum tern_feedback {
     TERN_FEEDBACK_FILTERED, // scalecom: the error buffer moves by beta of the error
 };
 
-// A row of the table.
+// What a codec's file says of it.
 struct tern_codec_entry {
     enum tern_codec_id id;
     const char *name;
     const char *summary; // one line
     const char *source;  // paper and section
     enum tern_feedback feedback;
-    bool random;                                   // draws from tern_encode_context's stream
+    bool random;  // draws from tern_encode_context's stream
+    bool ternary; // sends ternary symbols, so that its payloads are read by their coder alone
+    bool follows_leader; // encodes at the indices that a round's leader chose
     const struct tern_codec_parameter *parameters; // ends with key NULL
-
-    // Whether it may encode downloads, whose error is always fed back (the replica's error buffer
-    // is what the global model is ahead of it): only where that converges.
-    bool (*downloads)(const struct tern_codec *codec);
 };
 
-// The row of a codec, or NULL; rows in the order of the table, NULL at the end.
+// The entry of a codec that is built in, or NULL; all in the order of the list, NULL at the end.
 const struct tern_codec_entry *tern_codec_entry(enum tern_codec_id id);
 const struct tern_codec_entry *tern_codec_entry_at(size_t index);
 
-// Whether a codec sends ternary symbols, so that its payloads are read by their coder alone.
+// Whether a codec sends ternary symbols; it is built in.
 bool tern_codec_is_ternary(const struct tern_codec *codec);
 
 // The coders of ternary symbols that are built in (build.h), bit i for enum tern_coder i.

@@ -1,34 +1,10 @@
 // What codec.c and container.c know of each algorithm: how it encodes, and how the payloads of each
-// mode byte are checked and read. table.c lists them all. docs/FORMAT.md lists the mode bytes.
+// mode byte are checked and read. table.c finds them. docs/FORMAT.md lists the mode bytes.
 // Internal to shared/codec.
 #ifndef TERN_MODES_H
 #define TERN_MODES_H
 
 #include "codec/codec.h"
-
-// First byte of a payload.
-enum tern_mode_byte {
-    TERN_MODE_ZERO = 0x00,
-    TERN_MODE_FLOAT32 = 0x01,
-    TERN_MODE_FLOAT16 = 0x02,
-    TERN_MODE_BFLOAT16 = 0x03,
-    TERN_MODE_INT8 = 0x04,
-    TERN_MODE_TERNARY_ZERO_RUN = 0x10,
-    TERN_MODE_TERNARY_PACKED = 0x11,
-    TERN_MODE_TERNARY_LONG_RUNS = 0x12,
-    TERN_MODE_TERNARY_CONSECUTIVE = 0x13,
-    TERN_MODE_TERNARY_GAPS = 0x14,
-    TERN_MODE_TERNARY_RANGE = 0x15,
-    TERN_MODE_ONEBIT = 0x20,
-    TERN_MODE_SPARSE_BITMAP = 0x30,
-    TERN_MODE_SPARSE_GAPS = 0x31,
-    TERN_MODE_SPARSE_INDICES = 0x32,
-    TERN_MODE_SPARSE_SHARED = 0x33,
-    TERN_MODE_QSGD_DENSE = 0x40,
-    TERN_MODE_QSGD_ELIAS = 0x41,
-    TERN_MODE_INCEPTIONN_BOUNDED = 0x50,
-    TERN_MODE_INCEPTIONN_LITERAL = 0x51,
-};
 
 // One segment to encode.
 struct tern_encode_job {
@@ -38,26 +14,6 @@ struct tern_encode_job {
     float *values;                             // in: t; out: what is fed back
     size_t count;                              // >= 1
     uint8_t *dst;                              // bound() bytes
-};
-
-// How a codec encodes. Two steps, so that a container can check all segments before it changes one.
-struct tern_encoder {
-    // The most bytes that encode() writes, and uses while it works.
-    size_t (*bound)(const struct tern_codec *codec, size_t count);
-
-    // Whether values of at most this magnitude can be encoded. peak is finite. NULL: always.
-    // TERN_ERR_NON_FINITE  the scale overflows
-    TERN_MUST_USE enum tern_result (*check)(const struct tern_codec *codec, float peak);
-
-    // Whether the job's context and values can be encoded, beyond what check() sees. NULL: always.
-    // TERN_ERR_CORRUPT  the context's indices are damaged
-    TERN_MUST_USE enum tern_result (*check_context)(const struct tern_encode_job *job);
-
-    // Writes the payload and returns its length; 0 when all values decode to zero (values are then
-    // unchanged, and the payload is mode zero).
-    // Under TERN_FEEDBACK_NONE, tern_codec_emit() sets the values to +0 afterwards, so that
-    // encode() may use them to work in.
-    size_t (*encode)(const struct tern_encode_job *job);
 };
 
 // How the body of a payload, what follows the mode byte, is read. check() comes first; the others
@@ -77,40 +33,42 @@ struct tern_mode {
     void (*describe)(const uint8_t *body, size_t len, size_t count, struct tern_codec_info *info);
 };
 
-extern const struct tern_encoder tern_float32_encoder;
-extern const struct tern_encoder tern_float16_encoder;
-extern const struct tern_encoder tern_bfloat16_encoder;
-extern const struct tern_encoder tern_int8_encoder;
-extern const struct tern_encoder tern_onebit_encoder;
-extern const struct tern_encoder tern_qsgd_encoder;
-extern const struct tern_encoder tern_inceptionn_encoder;
-extern const struct tern_encoder tern_3lc_encoder;
-extern const struct tern_encoder tern_density_encoder;
-extern const struct tern_encoder tern_stochastic_ternary_encoder;
-extern const struct tern_encoder tern_sparse_encoder;
-extern const struct tern_encoder tern_dgc_encoder;
-extern const struct tern_encoder tern_scalecom_encoder;
+#define TERN_CODEC_MODES 2 // of one codec, at most
 
-extern const struct tern_mode tern_float32_mode;
-extern const struct tern_mode tern_float16_mode;
-extern const struct tern_mode tern_bfloat16_mode;
-extern const struct tern_mode tern_int8_mode;
-extern const struct tern_mode tern_onebit_mode;
-extern const struct tern_mode tern_qsgd_dense_mode;
-extern const struct tern_mode tern_qsgd_elias_mode;
-extern const struct tern_mode tern_inceptionn_bounded_mode;
-extern const struct tern_mode tern_inceptionn_literal_mode;
-extern const struct tern_mode tern_ternary_zero_run_mode;
-extern const struct tern_mode tern_ternary_packed_mode;
-extern const struct tern_mode tern_ternary_long_runs_mode;
-extern const struct tern_mode tern_ternary_consecutive_mode;
-extern const struct tern_mode tern_ternary_gaps_mode;
-extern const struct tern_mode tern_ternary_range_mode;
-extern const struct tern_mode tern_sparse_bitmap_mode;
-extern const struct tern_mode tern_sparse_gaps_mode;
+// A codec: what others see of it, how it encodes, and the modes that only its payloads have. It
+// encodes in two steps, so that a container can check all segments before it changes one.
+struct tern_codec_row {
+    struct tern_codec_entry entry;
 
-// The table's columns that are internal (table.c).
-const struct tern_encoder *tern_encoder_of(const struct tern_codec *codec);
+    // The most bytes that encode() writes, and uses while it works.
+    size_t (*bound)(const struct tern_codec *codec, size_t count);
+
+    // Whether values of at most this magnitude can be encoded. peak is finite. NULL: always.
+    // TERN_ERR_NON_FINITE  the scale overflows
+    TERN_MUST_USE enum tern_result (*check)(const struct tern_codec *codec, float peak);
+
+    // Whether the job's context and values can be encoded, beyond what check() sees. NULL: always.
+    // TERN_ERR_CORRUPT  the context's indices are damaged
+    TERN_MUST_USE enum tern_result (*check_context)(const struct tern_encode_job *job);
+
+    // Writes the payload and returns its length; 0 when all values decode to zero (values are then
+    // unchanged, and the payload is mode zero).
+    // Under TERN_FEEDBACK_NONE, tern_codec_emit() sets the values to +0 afterwards, so that
+    // encode() may use them to work in.
+    size_t (*encode)(const struct tern_encode_job *job);
+
+    // NULL at the end. Those of ternary codecs are their coders'.
+    const struct tern_mode *modes[TERN_CODEC_MODES + 1];
+};
+
+#define TERN_DECLARE_CODEC(codec, symbol, id)                                                      \
+    extern const struct tern_codec_row tern_##codec##_codec;
+TERN_CODECS(TERN_DECLARE_CODEC)
+
+// The row of a codec that is built in, or NULL.
+const struct tern_codec_row *tern_codec_row(enum tern_codec_id id);
+
+// The mode of that byte, or NULL.
 const struct tern_mode *tern_mode_of(uint8_t byte);
 
 // Adds one decoded value to nonzero, sum_square and maximum.

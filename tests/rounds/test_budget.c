@@ -1,5 +1,5 @@
 // The budget policy: what a client may spend lasts, by density, by local steps and by invitations.
-#include "rounds/coarser.h"
+#include "codec/plan.h"
 #include "rounds/steps.h"
 
 #include "util/prng.h"
@@ -144,7 +144,7 @@ static struct month live_through(uint64_t budget, cost_fn *cost)
 static uint64_t as_estimated(const struct tern_codec *codec, struct tern_budget *measured)
 {
     (void)measured;
-    return 2000 + (uint64_t)(VALUES * tern_coarser_bits(codec) / 8.0 + 1.0);
+    return 2000 + (uint64_t)(VALUES * tern_codec_bits(codec) / 8.0 + 1.0);
 }
 
 // The budget is spent over the rounds and lasts, whatever it is. Less than a step between two
@@ -336,12 +336,12 @@ static void test_bits(void **state)
     double before = 0.0;
     for (uint32_t p = 1; p <= 1000000; p += 999) {
         struct tern_codec codec = {.id = TERN_CODEC_DENSITY, .density = (float)p / 1e6F};
-        double bits = tern_coarser_bits(&codec);
+        double bits = tern_codec_bits(&codec);
         assert_true(bits > before && bits < 1.6);
         before = bits;
     }
     struct tern_codec codec = codec_of("density:p=0.05");
-    assert_true(tern_coarser_bits(&codec) > 0.336 && tern_coarser_bits(&codec) < 0.337);
+    assert_true(tern_codec_bits(&codec) > 0.336 && tern_codec_bits(&codec) < 0.337);
 }
 
 static void test_months(void **state)

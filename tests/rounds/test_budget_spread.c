@@ -1,7 +1,7 @@
 // A federation whose clients have unequal budgets, of which 30 % miss a round they are asked for:
 // the selection and the budget policy together spend what all have over all the rounds. The devices
 // here cost what they cost by numbers of their own, and keep their budgets themselves.
-#include "rounds/coarser.h"
+#include "codec/plan.h"
 #include "rounds/cohort.h"
 #include "rounds/selection.h"
 #include "rounds/steps.h"
@@ -152,7 +152,7 @@ static bool take_part(struct device *device)
         device->left -= device->left < ABSENCE ? device->left : ABSENCE;
         return false;
     }
-    double update = 40.0 + between(0.85, 1.25) * VALUES * tern_coarser_bits(&plan.codec) / 8.0;
+    double update = 40.0 + between(0.85, 1.25) * VALUES * tern_codec_bits(&plan.codec) / 8.0;
     double other = OTHER * between(0.85, 1.15) + (between(0.0, 1.0) < ABSENT ? 1500.0 : 0.0);
     device->closed = update + other > (double)device->left;
     if (device->closed) {

@@ -85,7 +85,7 @@ class Format(unittest.TestCase):
         self.assertEqual(list(enumerate(names[:names.index("auto")])), documented)
 
     def test_every_mode(self):
-        header = (SOURCE / "shared" / "codec" / "modes.h").read_text(encoding="utf-8")
+        header = (SOURCE / "shared" / "codec" / "list.h").read_text(encoding="utf-8")
         modes = dict((int(byte, 16), name.lower().replace("_", "-")) for name, byte in
                      re.findall(r"TERN_MODE_(\w+) = (0x[0-9a-f]{2})", header))
         documented = {int(byte.strip("`"), 16): name for byte, name, *_ in

@@ -1,5 +1,6 @@
 // INCEPTIONN: the paper's rules, and the bound of the variant that honours it.
 #include "check.h"
+#include "codec/plan.h"
 #include "round_trip.h"
 
 #include <float.h>
@@ -217,8 +218,8 @@ static void test_downloads_only_within_the_bound(void **state)
     (void)state;
     struct tern_codec bounded = codec_of("inceptionn");
     struct tern_codec literal = codec_of("inceptionn:bound=10,variant=literal");
-    assert_true(tern_codec_entry(bounded.id)->downloads(&bounded));
-    assert_false(tern_codec_entry(literal.id)->downloads(&literal));
+    assert_true(tern_codec_downloads(&bounded));
+    assert_false(tern_codec_downloads(&literal));
 }
 
 // --- Payloads that are wrong

@@ -9,6 +9,8 @@
 
 enum { WORD_BITS = 64, WORD_BYTES = 8, VALUE_BYTES = 4 };
 
+const char *const tern_index_coder_names[] = {"auto", "bitmap", "gaps", NULL};
+
 static size_t bitmap_bytes(size_t count)
 {
     return count / 8 + (count % 8 != 0);

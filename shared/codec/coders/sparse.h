@@ -5,6 +5,26 @@
 
 #include "codec/modes.h"
 
+// The modes of every sparse codec.
+extern const struct tern_mode tern_sparse_bitmap_mode;
+extern const struct tern_mode tern_sparse_gaps_mode;
+
+// The keys of spec strings that all have: the share, in millionths, and the coder of the indices.
+#define TERN_SHARE_PARAMETER(default_share)                                                        \
+    {                                                                                              \
+        .key = "p", .meaning = TERN_HELP("share of the values that is sent"),                      \
+        .range = TERN_HELP("0.000001 to 1"), .kind = TERN_PARAMETER_NUMBER,                        \
+        .offset = TERN_FIELD(density), .least = 1, .most = TERN_MILLION, .preset = (default_share) \
+    }
+#define TERN_INDEX_CODER_PARAMETER                                                                 \
+    {                                                                                              \
+        .key = "coder", .meaning = TERN_HELP("how the places of the values become bytes"),         \
+        .range = TERN_HELP("auto (the smaller), bitmap or gaps"), .kind = TERN_PARAMETER_CHOICE,   \
+        .offset = TERN_FIELD(coder), .most = TERN_INDEX_GAPS, .preset = TERN_INDEX_AUTO,           \
+        .choices = tern_index_coder_names                                                          \
+    }
+extern const char *const tern_index_coder_names[]; // NULL at the end
+
 // The most bytes of a payload that lists k of count values, and of the room to make it.
 size_t tern_sparse_bound(size_t k, size_t count);
 

@@ -6,6 +6,9 @@
 #include "util/bytes.h"
 #include <stdbool.h>
 
+const char *const tern_coder_names[] = {"zero-run", "packed", "long-runs", "consecutive",
+                                        "gaps",     "range",  "auto",      NULL};
+
 #define ADDRESS_OF(coder, symbol) &tern_##coder##_coder,
 static const struct tern_ternary_coder *const coders[] = {TERN_CODERS(ADDRESS_OF)};
 
@@ -124,7 +127,7 @@ size_t tern_ternary_encode(const struct tern_encode_job *job, struct tern_thresh
 {
     // One value takes less as it is than as scale and symbol.
     if (tries_all(job->codec) && job->count == 1) {
-        return tern_float32_encoder.encode(job);
+        return tern_float32_codec.encode(job);
     }
     const struct tern_parallel *parallel = tern_parallel_of(job);
     if (!takes_planar(job->codec)) {

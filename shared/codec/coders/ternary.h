@@ -35,6 +35,20 @@ struct tern_threshold {
 size_t tern_ternary_bound(const struct tern_codec *codec, size_t count);
 size_t tern_ternary_encode(const struct tern_encode_job *job, struct tern_threshold threshold);
 
+// The key of spec strings that names the coder.
+#define TERN_CODER_PARAMETER(default_coder)                                                        \
+    {                                                                                              \
+        .key = "coder", .meaning = TERN_HELP("how the ternary symbols become bytes"),              \
+        .range = TERN_HELP(                                                                        \
+            "zero-run, packed, long-runs, consecutive, gaps, range or auto (the smallest)"),       \
+        .kind = TERN_PARAMETER_CHOICE, .offset = TERN_FIELD(coder), .most = TERN_CODER_AUTO,       \
+        .preset = (default_coder), .choices = tern_coder_names,                                    \
+        .left_out = TERN_CODERS_ALL & ~TERN_CODERS_BUILT                                           \
+    }
+#define TERN_CODER_BIT(coder, symbol) | 1u << TERN_CODER_##symbol
+#define TERN_CODERS_BUILT (0u TERN_CODERS(TERN_CODER_BIT))
+extern const char *const tern_coder_names[]; // NULL at the end
+
 // --- Coders
 
 struct tern_ternary_coder {
@@ -50,12 +64,10 @@ struct tern_ternary_coder {
     size_t (*encode_planar)(uint8_t *packed, size_t stride, const struct tern_parallel *parallel);
 };
 
-extern const struct tern_ternary_coder tern_zero_run_coder;
-extern const struct tern_ternary_coder tern_packed_coder;
-extern const struct tern_ternary_coder tern_long_runs_coder;
-extern const struct tern_ternary_coder tern_consecutive_coder;
-extern const struct tern_ternary_coder tern_gaps_coder;
-extern const struct tern_ternary_coder tern_range_coder;
+#define TERN_DECLARE_CODER(coder, symbol)                                                          \
+    extern const struct tern_ternary_coder tern_##coder##_coder;                                   \
+    extern const struct tern_mode tern_ternary_##coder##_mode;
+TERN_CODERS(TERN_DECLARE_CODER)
 
 // --- Planar base-3^5 (planar.c)
 

@@ -2,7 +2,7 @@
 // largest magnitude.
 #include "codec/coders/ternary.h"
 #include "codec/kernels/kernels.h"
-#include "codec/modes.h"
+#include "codec/quantizers/row.h"
 
 // m = M * s
 static float scale_of(const struct tern_codec *codec, float peak)
@@ -36,8 +36,53 @@ static size_t encode_3lc(const struct tern_encode_job *job)
         job, (struct tern_threshold){.scale = scale, .bits = tern_float_bits(threshold)});
 }
 
-const struct tern_encoder tern_3lc_encoder = {
+// --- The codec
+
+static const struct tern_codec_parameter parameters[] = {
+    {.key = "s",
+     .meaning = TERN_HELP("sparsity multiplier: a larger one sends fewer values"),
+     .range = TERN_HELP("1 to 1.999999"),
+     .kind = TERN_PARAMETER_NUMBER,
+     .offset = TERN_FIELD(sparsity),
+     .least = TERN_MILLION,
+     .most = 2 * TERN_MILLION - 1,
+     .preset = TERN_MILLION},
+    TERN_CODER_PARAMETER(TERN_CODER_ZERO_RUN),
+    TERN_LAST_PARAMETER,
+};
+
+const struct tern_codec_row tern_3lc_codec = {
+    .entry = {.id = TERN_CODEC_3LC,
+              .name = "3lc",
+              .summary = TERN_HELP("ternary, scaled by the largest magnitude"),
+              .source = TERN_HELP("Lim, Andersen, Kaminsky: 3LC, MLSys 2019, section 3"),
+              .feedback = TERN_FEEDBACK_ERROR,
+              .ternary = true,
+              .parameters = parameters},
     .bound = tern_ternary_bound,
     .check = check_3lc,
     .encode = encode_3lc,
+};
+
+static double bits(const struct tern_codec *codec)
+{
+    const double usual = 0.63; // at s = 1
+    return usual * (2.0 - (double)codec->sparsity);
+}
+
+// Beyond the coarsest, updates overshoot or fall silent (docs/BENCHMARKS.md).
+static bool coarsen(struct tern_codec *codec, double share)
+{
+    const double coarsest = 1.5;
+    double s = 2.0 - (2.0 - (double)codec->sparsity) * share;
+    s = s < coarsest ? s : coarsest;
+    codec->sparsity = s > (double)codec->sparsity ? (float)s : codec->sparsity;
+    return true;
+}
+
+const struct tern_codec_plan tern_3lc_plan = {
+    .bits = bits,
+    .coarsen = coarsen,
+    .thin = tern_plan_become_density,
+    .downloads = tern_plan_always,
 };

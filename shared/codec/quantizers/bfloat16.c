@@ -1,7 +1,7 @@
 // bfloat16: the high half of a float32, rounded to nearest even, with error feedback.
 #include "codec/kernels/kernels.h"
 #include "codec/kernels/narrow.h"
-#include "codec/modes.h"
+#include "codec/quantizers/row.h"
 #include "util/bytes.h"
 
 // Up to here, ties to even included, every bfloat16 is zero.
@@ -65,17 +65,33 @@ static void bfloat16_describe(const uint8_t *body, size_t len, size_t count,
     }
 }
 
-const struct tern_encoder tern_bfloat16_encoder = {
-    .bound = bfloat16_bound,
-    .check = bfloat16_check_peak,
-    .encode = bfloat16_encode,
-};
-
-const struct tern_mode tern_bfloat16_mode = {
+static const struct tern_mode mode = {
     .byte = TERN_MODE_BFLOAT16,
     .name = "bfloat16",
     .check = bfloat16_check,
     .decode = bfloat16_decode,
     .accumulate = bfloat16_accumulate,
     .describe = bfloat16_describe,
+};
+
+// --- The codec
+
+const struct tern_codec_row tern_bfloat16_codec = {
+    .entry = {.id = TERN_CODEC_BFLOAT16,
+              .name = "bfloat16",
+              .summary = TERN_HELP("the high half of a float32"),
+              .source = TERN_HELP("bfloat16 of Google Brain"),
+              .feedback = TERN_FEEDBACK_ERROR,
+              .parameters = tern_no_parameters},
+    .bound = bfloat16_bound,
+    .check = bfloat16_check_peak,
+    .encode = bfloat16_encode,
+    .modes = {&mode},
+};
+
+const struct tern_codec_plan tern_bfloat16_plan = {
+    .fixed_bits = 16.0,
+    .coarsen = tern_plan_no_share,
+    .thin = tern_plan_no_density,
+    .downloads = tern_plan_always,
 };

@@ -4,6 +4,7 @@
 #include "codec/coders/ternary.h"
 #include "codec/kernels/mean.h"
 #include "codec/kernels/select.h"
+#include "codec/quantizers/row.h"
 
 // The largest magnitude, as bits, that is not taken: just below the k-th, so that its ties are, and
 // zeros never. Until there are bytes to write, dst is scratch.
@@ -22,7 +23,44 @@ static size_t encode_density(const struct tern_encode_job *job)
     return tern_ternary_encode(job, (struct tern_threshold){.scale = scale, .bits = threshold});
 }
 
-const struct tern_encoder tern_density_encoder = {
+// --- The codec
+
+static const struct tern_codec_parameter parameters[] = {
+    {.key = "p",
+     .meaning = TERN_HELP("share of the values that is sent, those of largest magnitude"),
+     .range = TERN_HELP("0.000001 to 1"),
+     .kind = TERN_PARAMETER_NUMBER,
+     .offset = TERN_FIELD(density),
+     .least = 1,
+     .most = TERN_MILLION,
+     .preset = TERN_MILLION / 20},
+    TERN_CODER_PARAMETER(TERN_CODER_AUTO),
+    TERN_LAST_PARAMETER,
+};
+
+const struct tern_codec_row tern_density_codec = {
+    .entry = {.id = TERN_CODEC_DENSITY,
+              .name = "density",
+              .summary =
+                  TERN_HELP("ternary: a share of the values, scaled by their mean magnitude"),
+              .source = TERN_HELP(
+                  "Sattler et al.: Robust and Communication-Efficient Federated Learning, 2019, "
+                  "algorithm 1"),
+              .feedback = TERN_FEEDBACK_ERROR,
+              .ternary = true,
+              .parameters = parameters},
     .bound = tern_ternary_bound,
     .encode = encode_density,
+};
+
+static double bits(const struct tern_codec *codec)
+{
+    return tern_plan_ternary_bits((double)codec->density);
+}
+
+const struct tern_codec_plan tern_density_plan = {
+    .bits = bits,
+    .coarsen = tern_plan_share_of_density,
+    .thin = tern_plan_become_density,
+    .downloads = tern_plan_always,
 };

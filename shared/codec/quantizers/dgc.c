@@ -4,6 +4,7 @@
 // warm-up of the density (section 3.3).
 #include "codec/coders/sparse.h"
 #include "codec/kernels/select.h"
+#include "codec/quantizers/row.h"
 
 // Densities of the four stages of the warm-up.
 static const float stages[] = {0.25f, 0.0625f, 0.015625f, 0.004f};
@@ -43,7 +44,43 @@ static size_t dgc_encode(const struct tern_encode_job *job)
     return tern_sparse_encode(job, &list);
 }
 
-const struct tern_encoder tern_dgc_encoder = {
+// --- The codec
+
+static const struct tern_codec_parameter parameters[] = {
+    TERN_SHARE_PARAMETER(1000),
+    {.key = "momentum",
+     .meaning = TERN_HELP("of the velocity that updates are summed in"),
+     .range = TERN_HELP("0 to 0.999999"),
+     .kind = TERN_PARAMETER_NUMBER,
+     .offset = TERN_FIELD(momentum),
+     .most = TERN_MILLION - 1,
+     .preset = 900000},
+    {.key = "warmup",
+     .meaning = TERN_HELP("rounds until the share is p, from 0.25 in four stages"),
+     .range = TERN_HELP("0 to 100000"),
+     .kind = TERN_PARAMETER_WHOLE,
+     .offset = TERN_FIELD(warmup),
+     .most = 100000},
+    TERN_INDEX_CODER_PARAMETER,
+    TERN_LAST_PARAMETER,
+};
+
+const struct tern_codec_row tern_dgc_codec = {
+    .entry = {.id = TERN_CODEC_DGC,
+              .name = "dgc",
+              .summary = TERN_HELP("the largest values of a sum of velocities"),
+              .source = TERN_HELP(
+                  "Lin, Han, Mao, Wang, Dally: Deep Gradient Compression, ICLR 2018, section 3"),
+              .feedback = TERN_FEEDBACK_MOMENTUM,
+              .parameters = parameters},
     .bound = dgc_bound,
     .encode = dgc_encode,
+    .modes = {&tern_sparse_bitmap_mode, &tern_sparse_gaps_mode},
+};
+
+const struct tern_codec_plan tern_dgc_plan = {
+    .bits = tern_plan_sparse_bits,
+    .coarsen = tern_plan_no_share,
+    .thin = tern_plan_no_density,
+    .downloads = tern_plan_never,
 };

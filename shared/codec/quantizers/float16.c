@@ -1,6 +1,6 @@
 // float16: IEEE 754 binary16, rounded to nearest even, with error feedback.
 #include "codec/kernels/kernels.h"
-#include "codec/modes.h"
+#include "codec/quantizers/row.h"
 
 // Up to here, ties to even included, every half is zero.
 #define HALF_OF_SMALLEST 0x1p-25f
@@ -61,17 +61,33 @@ static void float16_describe(const uint8_t *body, size_t len, size_t count,
     }
 }
 
-const struct tern_encoder tern_float16_encoder = {
-    .bound = float16_bound,
-    .check = float16_check_peak,
-    .encode = float16_encode,
-};
-
-const struct tern_mode tern_float16_mode = {
+static const struct tern_mode mode = {
     .byte = TERN_MODE_FLOAT16,
     .name = "float16",
     .check = float16_check,
     .decode = float16_decode,
     .accumulate = float16_accumulate,
     .describe = float16_describe,
+};
+
+// --- The codec
+
+const struct tern_codec_row tern_float16_codec = {
+    .entry = {.id = TERN_CODEC_FLOAT16,
+              .name = "float16",
+              .summary = TERN_HELP("half precision"),
+              .source = TERN_HELP("IEEE 754 binary16"),
+              .feedback = TERN_FEEDBACK_ERROR,
+              .parameters = tern_no_parameters},
+    .bound = float16_bound,
+    .check = float16_check_peak,
+    .encode = float16_encode,
+    .modes = {&mode},
+};
+
+const struct tern_codec_plan tern_float16_plan = {
+    .fixed_bits = 16.0,
+    .coarsen = tern_plan_no_share,
+    .thin = tern_plan_no_density,
+    .downloads = tern_plan_always,
 };

@@ -1,6 +1,6 @@
 // float32: the values as they are.
 #include "codec/kernels/kernels.h"
-#include "codec/modes.h"
+#include "codec/quantizers/row.h"
 #include "util/bytes.h"
 #include <string.h>
 
@@ -50,16 +50,32 @@ static void float32_describe(const uint8_t *body, size_t len, size_t count,
     }
 }
 
-const struct tern_encoder tern_float32_encoder = {
-    .bound = float32_bound,
-    .encode = float32_encode,
-};
-
-const struct tern_mode tern_float32_mode = {
+static const struct tern_mode mode = {
     .byte = TERN_MODE_FLOAT32,
     .name = "float32",
     .check = float32_check,
     .decode = float32_decode,
     .accumulate = float32_accumulate,
     .describe = float32_describe,
+};
+
+// --- The codec
+
+const struct tern_codec_row tern_float32_codec = {
+    .entry = {.id = TERN_CODEC_FLOAT32,
+              .name = "float32",
+              .summary = TERN_HELP("the values as they are"),
+              .source = TERN_HELP("IEEE 754 binary32"),
+              .feedback = TERN_FEEDBACK_ERROR,
+              .parameters = tern_no_parameters},
+    .bound = float32_bound,
+    .encode = float32_encode,
+    .modes = {&mode},
+};
+
+const struct tern_codec_plan tern_float32_plan = {
+    .fixed_bits = 32.0,
+    .coarsen = tern_plan_no_share,
+    .thin = tern_plan_no_density,
+    .downloads = tern_plan_always,
 };

@@ -13,7 +13,7 @@
 // `bounded` keeps the tags and their sizes but chooses them so that the error is never above the
 // bound: values are rounded to multiples of twice the bound.
 #include "codec/kernels/kernels.h"
-#include "codec/modes.h"
+#include "codec/quantizers/row.h"
 #include "util/bytes.h"
 #include "util/words.h"
 
@@ -118,11 +118,6 @@ static size_t inceptionn_encode(const struct tern_encode_job *job)
     }
     return any ? (size_t)(at - job->dst) : 0;
 }
-
-const struct tern_encoder tern_inceptionn_encoder = {
-    .bound = inceptionn_bound,
-    .encode = inceptionn_encode,
-};
 
 // --- Decoding
 
@@ -274,7 +269,7 @@ static void literal_describe(const uint8_t *body, size_t len, size_t count,
     describe_groups(literal_walk(body, len), count, info);
 }
 
-const struct tern_mode tern_inceptionn_literal_mode = {
+static const struct tern_mode literal_mode = {
     .byte = TERN_MODE_INCEPTIONN_LITERAL,
     .name = "inceptionn-literal",
     .check = check_groups,
@@ -313,11 +308,60 @@ static void bounded_describe(const uint8_t *body, size_t len, size_t count,
     describe_groups(bounded_walk(body, len), count, info);
 }
 
-const struct tern_mode tern_inceptionn_bounded_mode = {
+static const struct tern_mode bounded_mode = {
     .byte = TERN_MODE_INCEPTIONN_BOUNDED,
     .name = "inceptionn-bounded",
     .check = bounded_check,
     .decode = bounded_decode,
     .accumulate = bounded_accumulate,
     .describe = bounded_describe,
+};
+
+// --- The codec
+
+static const char *const variant_names[] = {"bounded", "literal", NULL};
+static const struct tern_codec_parameter parameters[] = {
+    {.key = "bound",
+     .meaning = TERN_HELP("values are off by at most 2^-bound"),
+     .range = TERN_HELP("4 to 20"),
+     .kind = TERN_PARAMETER_WHOLE,
+     .offset = TERN_FIELD(exponent),
+     .least = 4,
+     .most = 20,
+     .preset = 10},
+    {.key = "variant",
+     .meaning = TERN_HELP("whether the bound always holds, or as the paper has it"),
+     .range = TERN_HELP("bounded or literal"),
+     .kind = TERN_PARAMETER_CHOICE,
+     .offset = TERN_FIELD(variant),
+     .most = TERN_INCEPTIONN_LITERAL,
+     .preset = TERN_INCEPTIONN_BOUNDED,
+     .choices = variant_names},
+    TERN_LAST_PARAMETER,
+};
+
+const struct tern_codec_row tern_inceptionn_codec = {
+    .entry =
+        {.id = TERN_CODEC_INCEPTIONN,
+         .name = "inceptionn",
+         .summary = TERN_HELP("0, 8, 16 or 32 bits for each value, by an error bound"),
+         .source = TERN_HELP(
+             "Li et al.: A Network-Centric Hardware/Algorithm Co-Design, MICRO 2018, section V"),
+         .feedback = TERN_FEEDBACK_NONE,
+         .parameters = parameters},
+    .bound = inceptionn_bound,
+    .encode = inceptionn_encode,
+    .modes = {&bounded_mode, &literal_mode},
+};
+
+static bool downloads(const struct tern_codec *codec)
+{
+    return codec->variant == TERN_INCEPTIONN_BOUNDED;
+}
+
+const struct tern_codec_plan tern_inceptionn_plan = {
+    .fixed_bits = 4.0,
+    .coarsen = tern_plan_no_share,
+    .thin = tern_plan_no_density,
+    .downloads = downloads,
 };

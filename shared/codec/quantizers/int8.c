@@ -2,7 +2,7 @@
 // baseline of 3LC (Lim, Andersen, Kaminsky, MLSys 2019, section 5.1).
 #include "codec/kernels/kernels.h"
 #include "codec/kernels/narrow.h"
-#include "codec/modes.h"
+#include "codec/quantizers/row.h"
 #include "util/bytes.h"
 
 enum { LEVELS = 127, SCALE_BYTES = 4, HEAD = 1 + SCALE_BYTES };
@@ -73,17 +73,34 @@ static void int8_describe(const uint8_t *body, size_t len, size_t count,
     }
 }
 
-const struct tern_encoder tern_int8_encoder = {
-    .bound = int8_bound,
-    .check = int8_check_peak,
-    .encode = int8_encode,
-};
-
-const struct tern_mode tern_int8_mode = {
+static const struct tern_mode mode = {
     .byte = TERN_MODE_INT8,
     .name = "int8",
     .check = int8_check,
     .decode = int8_decode,
     .accumulate = int8_accumulate,
     .describe = int8_describe,
+};
+
+// --- The codec
+
+const struct tern_codec_row tern_int8_codec = {
+    .entry = {.id = TERN_CODEC_INT8,
+              .name = "int8",
+              .summary = TERN_HELP("multiples of the largest magnitude / 127"),
+              .source = TERN_HELP(
+                  "\"8-bit int\" of Lim, Andersen, Kaminsky: 3LC, MLSys 2019, section 5.1"),
+              .feedback = TERN_FEEDBACK_ERROR,
+              .parameters = tern_no_parameters},
+    .bound = int8_bound,
+    .check = int8_check_peak,
+    .encode = int8_encode,
+    .modes = {&mode},
+};
+
+const struct tern_codec_plan tern_int8_plan = {
+    .fixed_bits = 8.0,
+    .coarsen = tern_plan_no_share,
+    .thin = tern_plan_no_density,
+    .downloads = tern_plan_always,
 };

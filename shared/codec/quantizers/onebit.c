@@ -3,7 +3,7 @@
 // pair of means a segment, where the paper has one a column of a weight matrix.
 #include "codec/kernels/kernels.h"
 #include "codec/kernels/narrow.h"
-#include "codec/modes.h"
+#include "codec/quantizers/row.h"
 #include "util/bytes.h"
 
 enum { MEANS_BYTES = 8, HEAD = 1 + MEANS_BYTES };
@@ -91,16 +91,33 @@ static void onebit_describe(const uint8_t *body, size_t len, size_t count,
     info->scale = means.positive > means.negative ? means.positive : means.negative;
 }
 
-const struct tern_encoder tern_onebit_encoder = {
-    .bound = onebit_bound,
-    .encode = onebit_encode,
-};
-
-const struct tern_mode tern_onebit_mode = {
+static const struct tern_mode mode = {
     .byte = TERN_MODE_ONEBIT,
     .name = "onebit",
     .check = onebit_check,
     .decode = onebit_decode,
     .accumulate = onebit_accumulate,
     .describe = onebit_describe,
+};
+
+// --- The codec
+
+const struct tern_codec_row tern_onebit_codec = {
+    .entry = {.id = TERN_CODEC_ONEBIT,
+              .name = "onebit",
+              .summary = TERN_HELP("signs, and the mean of each side"),
+              .source =
+                  TERN_HELP("Seide, Fu, Droppo, Li, Yu: 1-bit SGD, Interspeech 2014, section 3"),
+              .feedback = TERN_FEEDBACK_ERROR,
+              .parameters = tern_no_parameters},
+    .bound = onebit_bound,
+    .encode = onebit_encode,
+    .modes = {&mode},
+};
+
+const struct tern_codec_plan tern_onebit_plan = {
+    .fixed_bits = 1.0,
+    .coarsen = tern_plan_no_share,
+    .thin = tern_plan_no_density,
+    .downloads = tern_plan_always,
 };

@@ -3,10 +3,10 @@
 // random to one of s levels so that its expectation is exact (section 3.1), and nothing is fed
 // back.
 #include "codec/quantizers/qsgd.h"
-
 #include "codec/kernels/kernels.h"
 #include "codec/kernels/levels.h"
 #include "codec/quantizers/random.h"
+#include "codec/quantizers/row.h"
 #include "util/bytes.h"
 #include "util/sqrt.h"
 
@@ -101,12 +101,6 @@ static size_t qsgd_encode(const struct tern_encode_job *job)
     return (size_t)(at - job->dst);
 }
 
-const struct tern_encoder tern_qsgd_encoder = {
-    .bound = qsgd_bound,
-    .check = qsgd_check_peak,
-    .encode = qsgd_encode,
-};
-
 // --- Reading
 
 bool tern_qsgd_layout(const uint8_t *body, size_t len, size_t count,
@@ -152,3 +146,74 @@ enum tern_result tern_qsgd_check_scales(const struct tern_qsgd_layout *layout)
     }
     return TERN_OK;
 }
+
+// --- The codec
+
+static const char *const norm_names[] = {"max", "l2", NULL};
+static const char *const coder_names[] = {"dense", "elias", NULL};
+static const struct tern_codec_parameter parameters[] = {
+    {.key = "levels",
+     .meaning = TERN_HELP("magnitudes besides 0"),
+     .range = TERN_HELP("1 to 32767"),
+     .kind = TERN_PARAMETER_WHOLE,
+     .offset = TERN_FIELD(levels),
+     .least = 1,
+     .most = 32767,
+     .preset = 7},
+    {.key = "bucket",
+     .meaning = TERN_HELP("values that share a scale; the most is all of a tensor"),
+     .range = TERN_HELP("32 to 268435456"),
+     .kind = TERN_PARAMETER_WHOLE,
+     .offset = TERN_FIELD(bucket),
+     .least = 32,
+     .most = 1u << 28,
+     .preset = 512},
+    {.key = "norm",
+     .meaning = TERN_HELP("what the scale of a bucket is: the largest magnitude or the L2 norm"),
+     .range = TERN_HELP("max or l2"),
+     .kind = TERN_PARAMETER_CHOICE,
+     .offset = TERN_FIELD(norm),
+     .most = TERN_QSGD_L2,
+     .preset = TERN_QSGD_MAX,
+     .choices = norm_names},
+    {.key = "coder",
+     .meaning = TERN_HELP("how the levels become bytes: as many bits for each, or Elias codes"),
+     .range = TERN_HELP("dense or elias"),
+     .kind = TERN_PARAMETER_CHOICE,
+     .offset = TERN_FIELD(coder),
+     .most = TERN_QSGD_ELIAS,
+     .preset = TERN_QSGD_DENSE,
+     .choices = coder_names},
+    TERN_LAST_PARAMETER,
+};
+
+const struct tern_codec_row tern_qsgd_codec = {
+    .entry = {.id = TERN_CODEC_QSGD,
+              .name = "qsgd",
+              .summary = TERN_HELP("few levels for each bucket of values, rounded at random"),
+              .source = TERN_HELP(
+                  "Alistarh, Grubic, Li, Tomioka, Vojnovic: QSGD, NeurIPS 2017, sections 3 and 4"),
+              .feedback = TERN_FEEDBACK_NONE,
+              .random = true,
+              .parameters = parameters},
+    .bound = qsgd_bound,
+    .check = qsgd_check_peak,
+    .encode = qsgd_encode,
+    .modes = {&tern_qsgd_dense_mode, &tern_qsgd_elias_mode},
+};
+
+// A bucket's squared error, in expectation, is below its squared norm for any values when d < 4 s^2
+// with the L2 norm; with the largest magnitude when d - 1 < 8 s^2, and up to twice that for all but
+// values that huddle at half a level. tests/shared/test_qsgd.c feeds both back.
+static bool downloads(const struct tern_codec *codec)
+{
+    uint64_t square = (uint64_t)codec->levels * codec->levels;
+    return codec->norm == TERN_QSGD_MAX ? codec->bucket <= 16 * square : codec->bucket < 4 * square;
+}
+
+const struct tern_codec_plan tern_qsgd_plan = {
+    .fixed_bits = 4.0,
+    .coarsen = tern_plan_no_share,
+    .thin = tern_plan_no_density,
+    .downloads = downloads,
+};

@@ -4,6 +4,9 @@
 
 #include "codec/modes.h"
 
+extern const struct tern_mode tern_qsgd_dense_mode;
+extern const struct tern_mode tern_qsgd_elias_mode;
+
 #define TERN_QSGD_LEVELS_MOST 32767
 #define TERN_QSGD_BUCKET_LEAST 32
 

@@ -5,6 +5,7 @@
 #include "codec/coders/index_sets.h"
 #include "codec/coders/sparse.h"
 #include "codec/kernels/select.h"
+#include "codec/quantizers/row.h"
 #include <string.h>
 
 static size_t largest_count(const struct tern_codec *codec, size_t count)
@@ -70,8 +71,39 @@ static size_t scalecom_encode(const struct tern_encode_job *job)
     return list.listed > 0 ? tern_sparse_encode(job, &list) : 0;
 }
 
-const struct tern_encoder tern_scalecom_encoder = {
+// --- The codec
+
+static const struct tern_codec_parameter parameters[] = {
+    TERN_SHARE_PARAMETER(10000),
+    {.key = "beta",
+     .meaning = TERN_HELP("of the low-pass filter of the error buffer; 1 does not filter"),
+     .range = TERN_HELP("0.000001 to 1"),
+     .kind = TERN_PARAMETER_NUMBER,
+     .offset = TERN_FIELD(filter),
+     .least = 1,
+     .most = TERN_MILLION,
+     .preset = TERN_MILLION},
+    TERN_INDEX_CODER_PARAMETER,
+    TERN_LAST_PARAMETER,
+};
+
+const struct tern_codec_row tern_scalecom_codec = {
+    .entry = {.id = TERN_CODEC_SCALECOM,
+              .name = "scalecom",
+              .summary = TERN_HELP("the values at the places that the round's leader chose"),
+              .source = TERN_HELP("Chen et al.: ScaleCom, NeurIPS 2020, section 3"),
+              .feedback = TERN_FEEDBACK_FILTERED,
+              .parameters = parameters,
+              .follows_leader = true},
     .bound = scalecom_bound,
     .check_context = scalecom_check,
     .encode = scalecom_encode,
+    .modes = {&tern_sparse_bitmap_mode, &tern_sparse_gaps_mode},
+};
+
+const struct tern_codec_plan tern_scalecom_plan = {
+    .bits = tern_plan_sparse_bits,
+    .coarsen = tern_plan_no_share,
+    .thin = tern_plan_no_density,
+    .downloads = tern_plan_never,
 };

@@ -4,6 +4,7 @@
 // EMNLP 2017, section 3).
 #include "codec/coders/sparse.h"
 #include "codec/kernels/select.h"
+#include "codec/quantizers/row.h"
 
 static size_t sparse_bound(const struct tern_codec *codec, size_t count)
 {
@@ -18,7 +19,28 @@ static size_t sparse_encode(const struct tern_encode_job *job)
     return tern_sparse_encode(job, &list);
 }
 
-const struct tern_encoder tern_sparse_encoder = {
+// --- The codec
+
+static const struct tern_codec_parameter parameters[] = {
+    TERN_SHARE_PARAMETER(50000), TERN_INDEX_CODER_PARAMETER, TERN_LAST_PARAMETER};
+
+const struct tern_codec_row tern_sparse_codec = {
+    .entry = {.id = TERN_CODEC_SPARSE,
+              .name = "sparse",
+              .summary =
+                  TERN_HELP("the values of largest magnitude as they are; p=0.001 is Sparse GD"),
+              .source =
+                  TERN_HELP("Aji, Heafield: Sparse GD, EMNLP 2017, section 3; 3LC, section 5.1"),
+              .feedback = TERN_FEEDBACK_ERROR,
+              .parameters = parameters},
     .bound = sparse_bound,
     .encode = sparse_encode,
+    .modes = {&tern_sparse_bitmap_mode, &tern_sparse_gaps_mode},
+};
+
+const struct tern_codec_plan tern_sparse_plan = {
+    .bits = tern_plan_sparse_bits,
+    .coarsen = tern_plan_share_of_density,
+    .thin = tern_plan_density,
+    .downloads = tern_plan_always,
 };

@@ -3,6 +3,7 @@
 // else 0, so that the expected value is x and nothing is fed back.
 #include "codec/coders/ternary.h"
 #include "codec/quantizers/random.h"
+#include "codec/quantizers/row.h"
 
 enum { DRAWS = 256 }; // at once
 
@@ -38,7 +39,29 @@ static size_t encode_stochastic(const struct tern_encode_job *job)
     return tern_ternary_encode(job, (struct tern_threshold){.scale = job->peak, .bits = 0});
 }
 
-const struct tern_encoder tern_stochastic_ternary_encoder = {
+// --- The codec
+
+static const struct tern_codec_parameter parameters[] = {
+    TERN_CODER_PARAMETER(TERN_CODER_ZERO_RUN),
+    TERN_LAST_PARAMETER,
+};
+
+const struct tern_codec_row tern_stochastic_ternary_codec = {
+    .entry = {.id = TERN_CODEC_STOCHASTIC_TERNARY,
+              .name = "stochastic-ternary",
+              .summary = TERN_HELP("ternary: each sign with the probability that keeps the mean"),
+              .source = TERN_HELP("Wen et al.: TernGrad, NeurIPS 2017, section 3.1"),
+              .feedback = TERN_FEEDBACK_NONE,
+              .random = true,
+              .ternary = true,
+              .parameters = parameters},
     .bound = tern_ternary_bound,
     .encode = encode_stochastic,
+};
+
+const struct tern_codec_plan tern_stochastic_ternary_plan = {
+    .fixed_bits = 1.0,
+    .coarsen = tern_plan_no_share,
+    .thin = tern_plan_no_density,
+    .downloads = tern_plan_never,
 };

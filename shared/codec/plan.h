@@ -1,0 +1,52 @@
+// What a plan reckons with: how many bits a codec takes, whether and how it is made to take fewer,
+// and whether it may encode downloads. Who calls: the aggregator, and tern-codec for people. Each
+// codec's file in quantizers/ says it, none may leave anything out (tests/shared/test_plan.c), and
+// a program that plans nothing holds none of it. Pure; reentrant.
+#ifndef TERN_CODEC_PLAN_H
+#define TERN_CODEC_PLAN_H
+
+#include "codec/codec.h"
+
+// Bits that a value takes on average, near enough to compare codecs with: the entropy of ternary
+// symbols at a density, which the range coder reaches within some percent, and the density that 3lc
+// comes to on gradients (docs/BENCHMARKS.md).
+double tern_codec_bits(const struct tern_codec *codec);
+
+// Makes `codec` send about `share` (0..1] of what it sends: density and sparse by p, 3lc by s,
+// which it makes no larger than 1.5. False, and nothing changes, for codecs that have no such
+// parameter.
+bool tern_codec_coarsen(struct tern_codec *codec, double share);
+
+// Makes `codec` send the share p of the values: sparse keeps its values, 3lc and density become
+// density with the same coder. density: whether that may be. False when it may not, and for others.
+bool tern_codec_thin(struct tern_codec *codec, double p, bool density);
+
+// Whether it may encode downloads, whose error is always fed back (the replica's error buffer is
+// what the global model is ahead of it): only where that converges.
+bool tern_codec_downloads(const struct tern_codec *codec);
+
+// --- What a codec's file says
+
+struct tern_codec_plan {
+    double fixed_bits; // 0: bits() says
+    double (*bits)(const struct tern_codec *codec);
+    bool (*coarsen)(struct tern_codec *codec, double share);
+    bool (*thin)(struct tern_codec *codec, double p, bool density);
+    bool (*downloads)(const struct tern_codec *codec);
+};
+
+// What the file of a codec that is built in says.
+const struct tern_codec_plan *tern_codec_plan(enum tern_codec_id id);
+
+// What several say.
+double tern_plan_sparse_bits(const struct tern_codec *codec); // a float32 and its index each
+double tern_plan_ternary_bits(double density);
+bool tern_plan_share_of_density(struct tern_codec *codec, double share);
+bool tern_plan_density(struct tern_codec *codec, double p, bool density); // of its own values
+bool tern_plan_become_density(struct tern_codec *codec, double p, bool density);
+bool tern_plan_no_share(struct tern_codec *codec, double share);
+bool tern_plan_no_density(struct tern_codec *codec, double p, bool density);
+bool tern_plan_always(const struct tern_codec *codec);
+bool tern_plan_never(const struct tern_codec *codec);
+
+#endif

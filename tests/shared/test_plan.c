@@ -1,0 +1,135 @@
+// What a plan reckons with: every codec says all of it, and says what holds.
+#include "codec/plan.h"
+
+#include "codec/modes.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+// cmocka wants the headers above first.
+#include <cmocka.h>
+
+static const struct tern_codec_entry *each(size_t *i)
+{
+    return tern_codec_entry_at((*i)++);
+}
+
+static void test_nothing_is_left_out(void **state)
+{
+    (void)state;
+    const struct tern_codec_entry *entry = NULL;
+    for (size_t i = 0; (entry = each(&i)) != NULL;) {
+        const struct tern_codec_plan *plan = tern_codec_plan(entry->id);
+        assert_non_null(plan);
+        assert_true((plan->fixed_bits > 0) != (plan->bits != NULL));
+        assert_non_null(plan->coarsen);
+        assert_non_null(plan->thin);
+        assert_non_null(plan->downloads);
+    }
+}
+
+// Bits that a value takes with a codec's presets.
+static void test_bits(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *spec;
+        double bits;
+    } expected[] = {
+        {"float32", 32},       {"float16", 16},        {"bfloat16", 16},
+        {"int8", 8},           {"onebit", 1},          {"qsgd", 4},
+        {"inceptionn", 4},     {"3lc", 0.63},          {"3lc:s=1.5", 0.315},
+        {"density", 0.3364},   {"density:p=1", 1.585}, {"stochastic-ternary", 1},
+        {"sparse:p=0.01", .4}, {"dgc:p=0.01", .4},     {"scalecom:p=0.01", .4},
+    };
+    for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
+        struct tern_codec codec;
+        assert_int_equal(tern_codec_parse(expected[i].spec, &codec, NULL), TERN_OK);
+        assert_float_equal(tern_codec_bits(&codec), expected[i].bits, 1e-6);
+    }
+}
+
+// What is made coarser takes fewer bits, and what cannot be is as it was.
+static void test_coarser_is_cheaper(void **state)
+{
+    (void)state;
+    const struct tern_codec_entry *entry = NULL;
+    for (size_t i = 0; (entry = each(&i)) != NULL;) {
+        const struct tern_codec preset = tern_codec_preset(entry);
+        for (unsigned way = 0; way < 3; way++) {
+            struct tern_codec codec = preset;
+            bool done = way == 0 ? tern_codec_coarsen(&codec, 0.5)
+                                 : tern_codec_thin(&codec, 1e-3, way == 1);
+            if (done) {
+                assert_true(tern_codec_bits(&codec) < tern_codec_bits(&preset));
+            } else {
+                assert_memory_equal(&codec, &preset, sizeof codec);
+            }
+        }
+    }
+}
+
+static void expect_coarser(const char *spec, double share, const char *coarser)
+{
+    struct tern_codec codec;
+    char text[TERN_CODEC_SPEC_MAX];
+    assert_int_equal(tern_codec_parse(spec, &codec, NULL), TERN_OK);
+    assert_true(tern_codec_coarsen(&codec, share));
+    tern_codec_format(&codec, text);
+    assert_string_equal(text, coarser);
+}
+
+static void test_coarsening(void **state)
+{
+    (void)state;
+    expect_coarser("density:p=0.1,coder=gaps", 0.5, "density:p=0.05,coder=gaps");
+    expect_coarser("density:p=0.000001", 0.5, "density:p=0.000001");
+    expect_coarser("sparse:p=0.04", 0.25, "sparse:p=0.01");
+    expect_coarser("3lc:s=1", 0.75, "3lc:s=1.25");
+    expect_coarser("3lc:s=1", 0.1, "3lc:s=1.5"); // no further
+    expect_coarser("3lc:s=1.75", 0.5, "3lc:s=1.75");
+}
+
+static void test_thinning(void **state)
+{
+    (void)state;
+    struct tern_codec codec;
+    char text[TERN_CODEC_SPEC_MAX];
+    assert_int_equal(tern_codec_parse("3lc:s=1.5,coder=range", &codec, NULL), TERN_OK);
+    assert_false(tern_codec_thin(&codec, 0.01, false));
+    assert_true(tern_codec_thin(&codec, 0.01, true));
+    tern_codec_format(&codec, text);
+    assert_string_equal(text, "density:p=0.01,coder=range");
+    assert_int_equal(tern_codec_parse("sparse", &codec, NULL), TERN_OK);
+    assert_true(tern_codec_thin(&codec, 0.01, false));
+    tern_codec_format(&codec, text);
+    assert_string_equal(text, "sparse:p=0.01");
+}
+
+// Two codecs whose payloads open with the same byte could not be told apart.
+static void test_modes_differ(void **state)
+{
+    (void)state;
+    const struct tern_codec_entry *entry = NULL;
+    for (size_t i = 0; (entry = each(&i)) != NULL;) {
+        const struct tern_codec_row *row = tern_codec_row(entry->id);
+        assert_true(entry->ternary == (row->modes[0] == NULL));
+        for (const struct tern_mode *const *mode = row->modes; *mode != NULL; mode++) {
+            assert_ptr_equal(tern_mode_of((*mode)->byte), *mode);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_nothing_is_left_out),
+        cmocka_unit_test(test_bits),
+        cmocka_unit_test(test_coarser_is_cheaper),
+        cmocka_unit_test(test_coarsening),
+        cmocka_unit_test(test_thinning),
+        cmocka_unit_test(test_modes_differ),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
