@@ -126,22 +126,6 @@ enum tern_result tern_dataset_open(const char *text, const struct tern_data_limi
     return tern_dataset_open_part(text, limits, &everything, data, why);
 }
 
-// The readers fill const members; only here are they known to come from malloc.
-static void release(const void *memory)
-{
-    void *given;
-    memcpy(&given, &memory, sizeof given);
-    free(given);
-}
-
-void tern_dataset_release(struct tern_dataset *data)
-{
-    release(data->bytes);
-    release(data->values);
-    release(data->labels);
-    memset(data, 0, sizeof *data);
-}
-
 void tern_data_close(struct tern_data *data)
 {
     tern_dataset_release(&data->train);
