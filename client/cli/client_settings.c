@@ -1,5 +1,7 @@
 #include "cli/client_settings.h"
 
+struct tern_client_settings tern_client_settings;
+
 #define TERN_SETTINGS_STRUCT struct tern_client_settings
 
 static const struct tern_setting table[] = {

@@ -11,6 +11,9 @@ struct tern_client_settings {
 #undef X
 };
 
+// What the program was told; its defaults until then.
+extern struct tern_client_settings tern_client_settings;
+
 extern const struct tern_settings tern_client_settings_table;
 
 #endif

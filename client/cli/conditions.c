@@ -6,9 +6,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-enum tern_result conditions_from_settings(const struct tern_client_settings *settings,
-                                          struct tern_posix_conditions *conditions,
-                                          char why[CONDITIONS_WHY_MAX])
+enum tern_result tern_conditions_from_settings(const struct tern_client_settings *settings,
+                                               struct tern_posix_conditions *conditions,
+                                               char why[CONDITIONS_WHY_MAX])
 {
     char problem[TERN_WHEN_WHY_MAX];
     *conditions = (struct tern_posix_conditions){.root = settings->root};
@@ -71,7 +71,7 @@ static int show_json(const struct tern_posix_conditions *conditions, bool allowe
     cJSON_AddBoolToObject(told, "metered", facts.metered);
     cJSON_AddStringToObject(told, "power", power_name(facts.power));
     cJSON_AddNumberToObject(told, "memory_kib", facts.memory_kib);
-    return print_json(root);
+    return tern_client_print_json(root);
 }
 
 // --- Text
@@ -107,13 +107,13 @@ static void show_text(const struct tern_posix_conditions *conditions, bool allow
     }
 }
 
-int verb_conditions(struct tern_cli *cli)
+int tern_verb_conditions(struct tern_cli *cli)
 {
     static struct tern_posix_conditions conditions;
     char problem[CONDITIONS_WHY_MAX];
     const char *why = NULL;
     const enum tern_result result =
-        conditions_from_settings(&tern_client_settings, &conditions, problem);
+        tern_conditions_from_settings(&tern_client_settings, &conditions, problem);
     if (result != TERN_OK) {
         return tern_cli_fail(cli, result, "%s", problem);
     }

@@ -9,8 +9,9 @@
 
 // Fills *conditions, which the settings' root is borrowed by. TERN_ERR_CONFIG: why names the
 // setting and what is wrong with it.
-TERN_MUST_USE enum tern_result conditions_from_settings(const struct tern_client_settings *settings,
-                                                        struct tern_posix_conditions *conditions,
-                                                        char why[CONDITIONS_WHY_MAX]);
+TERN_MUST_USE enum tern_result
+tern_conditions_from_settings(const struct tern_client_settings *settings,
+                              struct tern_posix_conditions *conditions,
+                              char why[CONDITIONS_WHY_MAX]);
 
 #endif

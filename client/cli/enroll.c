@@ -31,14 +31,14 @@ static int say_enrolled(const struct tern_cli *cli, const struct tern_client_ide
     cJSON_AddNumberToObject(root, "client", (double)identity->client_id);
     cJSON_AddStringToObject(root, "model", identity->model_spec);
     cJSON_AddBoolToObject(root, "evaluator", identity->evaluator);
-    return print_json(root);
+    return tern_client_print_json(root);
 }
 
 static int provision(struct tern_cli *cli, struct session *session)
 {
     struct tern_client_identity identity;
     const char *path = cli->arguments[0];
-    enum tern_result result = provisioned_read(path, &identity);
+    enum tern_result result = tern_provisioned_read(path, &identity);
     if (result == TERN_ERR_IO) {
         return tern_cli_fail(cli, TERN_ERR_CONFIG, "%s cannot be read", path);
     }
@@ -67,7 +67,7 @@ static int provision(struct tern_cli *cli, struct session *session)
 // client is enrolled all the same when that fails: it is tried again at each start.
 static int fetch_model(struct tern_cli *cli, struct session *session)
 {
-    if (session_build_model(session) != TERN_OK) {
+    if (tern_session_build_model(session) != TERN_OK) {
         fprintf(stderr, "tern-client: enrolled, but %s; it is tried again when the client runs\n",
                 session->why);
     }
@@ -77,7 +77,7 @@ static int fetch_model(struct tern_cli *cli, struct session *session)
 static int enroll(struct tern_cli *cli, struct session *session)
 {
     char code[CODE_MAX];
-    if (session_identify(session) == TERN_OK && !tern_cli_flag(cli, "force")) {
+    if (tern_session_identify(session) == TERN_OK && !tern_cli_flag(cli, "force")) {
         return tern_cli_fail(cli, TERN_ERR_CONFIG,
                              "%s is enrolled already as client %llu; --force replaces that",
                              session->settings->state_dir,
@@ -133,13 +133,13 @@ static int enroll_metered(struct tern_cli *cli, struct session *session)
     return code;
 }
 
-int verb_enroll(struct tern_cli *cli)
+int tern_verb_enroll(struct tern_cli *cli)
 {
     static struct session session;
     const struct session_listener nobody = {0};
-    const enum tern_result result = session_open(&session, &tern_client_settings, &nobody);
+    const enum tern_result result = tern_session_open(&session, &tern_client_settings, &nobody);
     const int code = result == TERN_OK ? enroll_metered(cli, &session)
                                        : tern_cli_fail(cli, result, "%s", session.why);
-    session_close(&session);
+    tern_session_close(&session);
     return code;
 }

@@ -7,11 +7,11 @@
 
 #define GRACE_MS 5000
 
-// The one command of this process, for external_cpu_seconds(), which is told nothing.
+// The one command of this process, for tern_external_cpu_seconds(), which is told nothing.
 static const struct tern_child *running;
 
-enum tern_result external_kind_of(const struct tern_client_settings *settings,
-                                  enum external_kind *kind, char why[EXTERNAL_WHY_MAX])
+enum tern_result tern_external_kind_of(const struct tern_client_settings *settings,
+                                       enum external_kind *kind, char why[EXTERNAL_WHY_MAX])
 {
     static const char *const names[] = {"builtin", "command", "library"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
@@ -48,10 +48,10 @@ static enum tern_result open_kind(struct external_trainer *external,
                : tern_external_fail(why, TERN_ERR_CONFIG, "it names no shared object");
 }
 
-enum tern_result external_open(struct external_trainer *external,
-                               const struct tern_client_settings *settings,
-                               const struct tern_model *model, const char *spec, const char *folder,
-                               char why[EXTERNAL_WHY_MAX])
+enum tern_result tern_external_open(struct external_trainer *external,
+                                    const struct tern_client_settings *settings,
+                                    const struct tern_model *model, const char *spec,
+                                    const char *folder, char why[EXTERNAL_WHY_MAX])
 {
     char reason[TERN_EXTERNAL_WHY_MAX] = "";
     const enum tern_result result = open_kind(external, settings, model, spec, folder, reason);
@@ -62,20 +62,20 @@ enum tern_result external_open(struct external_trainer *external,
     return result;
 }
 
-struct tern_trainer external_port(struct external_trainer *external)
+struct tern_trainer tern_external_port(struct external_trainer *external)
 {
     return external->kind == EXTERNAL_COMMAND ? tern_command_trainer_port(&external->command)
                                               : tern_library_trainer_port(&external->library);
 }
 
-void external_pause(struct external_trainer *external, bool paused)
+void tern_external_pause(struct external_trainer *external, bool paused)
 {
     if (external->kind == EXTERNAL_COMMAND) {
         tern_command_trainer_pause(&external->command, paused);
     }
 }
 
-const char *external_why(const struct external_trainer *external)
+const char *tern_external_why(const struct external_trainer *external)
 {
     switch (external->kind) {
     case EXTERNAL_COMMAND:
@@ -88,19 +88,19 @@ const char *external_why(const struct external_trainer *external)
     return "";
 }
 
-const char *external_output(const struct external_trainer *external)
+const char *tern_external_output(const struct external_trainer *external)
 {
     return external->kind == EXTERNAL_COMMAND ? tern_command_trainer_output(&external->command)
                                               : "";
 }
 
-const char *external_metrics(const struct external_trainer *external)
+const char *tern_external_metrics(const struct external_trainer *external)
 {
     return external->kind == EXTERNAL_COMMAND ? tern_command_trainer_metrics(&external->command)
                                               : "";
 }
 
-double external_cpu_seconds(void)
+double tern_external_cpu_seconds(void)
 {
     struct timespec own;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &own);
@@ -108,7 +108,7 @@ double external_cpu_seconds(void)
            (running != NULL ? tern_child_seconds(running) : 0);
 }
 
-void external_close(struct external_trainer *external)
+void tern_external_close(struct external_trainer *external)
 {
     if (external->kind == EXTERNAL_COMMAND) {
         tern_command_trainer_close(&external->command);

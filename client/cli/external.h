@@ -23,35 +23,35 @@ struct external_trainer {
 };
 
 // Reads client.trainer. TERN_ERR_CONFIG with `why`
-TERN_MUST_USE enum tern_result external_kind_of(const struct tern_client_settings *settings,
-                                                enum external_kind *kind,
-                                                char why[EXTERNAL_WHY_MAX]);
+TERN_MUST_USE enum tern_result tern_external_kind_of(const struct tern_client_settings *settings,
+                                                     enum external_kind *kind,
+                                                     char why[EXTERNAL_WHY_MAX]);
 
 // Opens the trainer of a kind that is not EXTERNAL_NONE. A command works in `folder`. The strings
 // and the model are borrowed. Errors of the two open functions, with `why`, which names the
 // setting.
-TERN_MUST_USE enum tern_result external_open(struct external_trainer *external,
-                                             const struct tern_client_settings *settings,
-                                             const struct tern_model *model, const char *spec,
-                                             const char *folder, char why[EXTERNAL_WHY_MAX]);
+TERN_MUST_USE enum tern_result tern_external_open(struct external_trainer *external,
+                                                  const struct tern_client_settings *settings,
+                                                  const struct tern_model *model, const char *spec,
+                                                  const char *folder, char why[EXTERNAL_WHY_MAX]);
 
-struct tern_trainer external_port(struct external_trainer *external);
+struct tern_trainer tern_external_port(struct external_trainer *external);
 
 // Stops a command while the client may not work, and lets it go on.
-void external_pause(struct external_trainer *external, bool paused);
+void tern_external_pause(struct external_trainer *external, bool paused);
 
 // Of the last failure: a sentence; "" when there is none.
-const char *external_why(const struct external_trainer *external);
+const char *tern_external_why(const struct external_trainer *external);
 
 // What a command wrote last; "" for a library.
-const char *external_output(const struct external_trainer *external);
+const char *tern_external_output(const struct external_trainer *external);
 
 // "name=1.5 other=2", "" for none.
-const char *external_metrics(const struct external_trainer *external);
+const char *tern_external_metrics(const struct external_trainer *external);
 
 // Processor seconds of this process and of a command that runs: what client.when = idle leaves out.
-double external_cpu_seconds(void);
+double tern_external_cpu_seconds(void);
 
-void external_close(struct external_trainer *external);
+void tern_external_close(struct external_trainer *external);
 
 #endif

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-int print_json(cJSON *root)
+int tern_client_print_json(cJSON *root)
 {
     char *text = cJSON_Print(root);
     if (text != NULL) {

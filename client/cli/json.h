@@ -5,6 +5,6 @@
 #include <cjson/cJSON.h>
 
 // Prints root on the standard output and frees it. Returns an exit code.
-int print_json(cJSON *root);
+int tern_client_print_json(cJSON *root);
 
 #endif

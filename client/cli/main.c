@@ -1,8 +1,6 @@
 // tern-client: one client of a federation on Linux.
 #include "cli/verbs.h"
 
-struct tern_client_settings tern_client_settings;
-
 static const struct tern_cli_option enroll_options[] = {
     {"force", NULL, "replace the identity that is there, and lose its error buffer"},
     {"provisioned", NULL, "CODE is a file with what tern-aggregator provision --json printed"},
@@ -34,14 +32,14 @@ static const struct tern_cli_verb verbs[] = {
      "  tern-client enroll --config client.ini X7K2-...\n"
      "  echo X7K2-... | tern-client enroll --config client.ini -\n"
      "  tern-client enroll --config client.ini --provisioned valve.json\n",
-     enroll_options, 1, 1, verb_enroll},
+     enroll_options, 1, 1, tern_verb_enroll},
     {"run", "take part until told to stop", "",
      "Checks in, trains and uploads, round after round, until the federation is finished (exit\n"
      "code 0) or a SIGTERM or SIGINT comes (5). May be killed at any instant: what it did not\n"
      "send is sent at the next start.\n"
      "\n"
      "  tern-client run --config client.ini\n",
-     NULL, 0, 0, verb_run},
+     NULL, 0, 0, tern_verb_run},
     {"once", "take part in one round, for cron", "",
      "Does one round and ends: 0 when the update was answered, 4 when there was nothing to do or\n"
      "a byte budget or client.when forbids it (the reason is on stderr), 3 when the aggregator\n"
@@ -52,19 +50,19 @@ static const struct tern_cli_verb verbs[] = {
      "answer and the bytes.\n"
      "\n"
      "  tern-client once --config client.ini --set client.wait=0\n",
-     NULL, 0, 0, verb_once},
+     NULL, 0, 0, tern_verb_once},
     {"status", "show who this client is and what it holds", "",
      "Reads the state directory, also while the client runs.\n"
      "\n"
      "  tern-client status --config client.ini --json\n",
-     NULL, 0, 0, verb_status},
+     NULL, 0, 0, tern_verb_status},
     {"meter", "show how many bytes crossed the link", "",
      "Bytes by purpose, direction and layer since the client enrolled, and what is left of the\n"
      "budgets. payload: compressed tensors; http: with request lines and headers; tls: the TCP\n"
      "stream; wire: with retransmissions and IP/TCP headers.\n"
      "\n"
      "  tern-client meter --config client.ini --json\n",
-     NULL, 0, 0, verb_meter},
+     NULL, 0, 0, tern_verb_meter},
     {"conditions", "show whether the machine's state allows work", "",
      "Reads what client.when may ask for, and says of each what was found, where, and whether it\n"
      "holds. Ends with 0 when the client may work now and with 4 when it may not. Needs no\n"
@@ -73,7 +71,7 @@ static const struct tern_cli_verb verbs[] = {
      "\n"
      "  tern-client conditions --config client.ini\n"
      "  tern-client conditions --set client.when='unmetered, charging, temperature<70' --json\n",
-     NULL, 0, 0, verb_conditions},
+     NULL, 0, 0, tern_verb_conditions},
     {"train-check", "try a trainer of your own, before it takes part", "MODEL",
      "Runs what client.trainer names as the client would: a few local steps from a fresh model,\n"
      "then an evaluation, and says what is wrong with the answer, or with the trainer. MODEL is\n"
@@ -84,7 +82,7 @@ static const struct tern_cli_verb verbs[] = {
      "\n"
      "  tern-client train-check mlp:784-64-10 --set client.trainer=command \\\n"
      "      --set client.trainer_command='python3 train.py --data digits.csv'\n",
-     train_check_options, 1, 1, verb_train_check},
+     train_check_options, 1, 1, tern_verb_train_check},
     {0},
 };
 

@@ -11,13 +11,13 @@
 #define TRIES 5     // of a fetch that is not patient
 #define LOOK_MS 250 // a signal ends a wait within this time
 
-bool session_builds_spec(const char *spec, const uint8_t *hash)
+bool tern_session_builds_spec(const char *spec, const uint8_t *hash)
 {
     static struct tern_model model;
     return tern_model_build(&model, spec, NULL, 0, hash) == TERN_OK;
 }
 
-bool session_model_is_built_in(const struct session *session)
+bool tern_session_model_is_built_in(const struct session *session)
 {
     static struct tern_model model;
     return tern_model_from_spec(&model, tern_client_identity(&session->client)->model_spec) ==
@@ -127,7 +127,7 @@ static enum tern_result build(struct session *session, uint8_t *manifest)
                             identity->model_hash);
 }
 
-enum tern_result session_build_model(struct session *session)
+enum tern_result tern_session_build_model(struct session *session)
 {
     const struct tern_client_identity *identity = tern_client_identity(&session->client);
     if (tern_model_build(&session->model, identity->model_spec, NULL, 0, identity->model_hash) ==

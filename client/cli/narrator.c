@@ -37,7 +37,8 @@ static void log_output(const char *output)
 
 static void log_metrics(const struct narrator *narrator, const struct tern_client_event *event)
 {
-    const char *metrics = narrator->external != NULL ? external_metrics(narrator->external) : "";
+    const char *metrics =
+        narrator->external != NULL ? tern_external_metrics(narrator->external) : "";
     if (metrics[0] != '\0') {
         tern_log(TERN_LOG_INFO, "trainer-metrics", "round=%u metrics=%s", event->round,
                  TERN_LOG_TEXT(metrics));
@@ -52,7 +53,7 @@ static const char *detail_of(const struct narrator *narrator, enum tern_result r
     }
     const bool trained = result == TERN_ERR_TRAINER || result == TERN_ERR_IO ||
                          result == TERN_ERR_NO_SPACE || result == TERN_ERR_NO_MEMORY;
-    return trained && narrator->external != NULL ? external_why(narrator->external) : "";
+    return trained && narrator->external != NULL ? tern_external_why(narrator->external) : "";
 }
 
 static void log_progress(const struct tern_client_event *event)
@@ -117,7 +118,7 @@ static void log_pause(const struct narrator *narrator, const struct tern_client_
                  tern_result_name(event->result), event->status, event->wait_ms,
                  TERN_LOG_TEXT(event->why), TERN_LOG_TEXT(detail));
         if (event->result == TERN_ERR_TRAINER && narrator->external != NULL) {
-            log_output(external_output(narrator->external));
+            log_output(tern_external_output(narrator->external));
         }
         break;
     }
@@ -209,7 +210,7 @@ static void listen_for_end(struct narrator *narrator, const struct tern_client_e
     }
 }
 
-void narrator_on_event(void *ctx, const struct tern_client_event *event)
+void tern_narrator_on_event(void *ctx, const struct tern_client_event *event)
 {
     struct narrator *narrator = ctx;
     switch ((int)event->kind) {

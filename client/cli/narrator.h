@@ -20,6 +20,6 @@ struct narrator {
 };
 
 // For tern_client_config.on_event; ctx is the narrator.
-void narrator_on_event(void *ctx, const struct tern_client_event *event);
+void tern_narrator_on_event(void *ctx, const struct tern_client_event *event);
 
 #endif

@@ -94,7 +94,7 @@ static bool is_blank(const char *text, const char *end)
     return text == end;
 }
 
-enum tern_result provisioned_read(const char *path, struct tern_client_identity *identity)
+enum tern_result tern_provisioned_read(const char *path, struct tern_client_identity *identity)
 {
     char text[FILE_MAX];
     size_t len = 0;

@@ -7,7 +7,7 @@
 // path: "-" is the standard input.
 // TERN_ERR_IO       it cannot be read
 // TERN_ERR_CORRUPT  it is not one such object
-TERN_MUST_USE enum tern_result provisioned_read(const char *path,
-                                                struct tern_client_identity *identity);
+TERN_MUST_USE enum tern_result tern_provisioned_read(const char *path,
+                                                     struct tern_client_identity *identity);
 
 #endif

@@ -51,15 +51,15 @@ static void sleep_ms(uint32_t ms)
 
 static enum tern_result start(struct session *session, struct narrator *narrator)
 {
-    const struct session_listener listener = {.on_event = narrator_on_event,
+    const struct session_listener listener = {.on_event = tern_narrator_on_event,
                                               .ctx = narrator,
                                               .abort = &interrupted,
                                               .patient = !narrator->once};
-    TERN_TRY(session_open(session, &tern_client_settings, &listener));
+    TERN_TRY(tern_session_open(session, &tern_client_settings, &listener));
     narrator->curl = session->curl;
     narrator->external = &session->external;
-    TERN_TRY(session_identify(session));
-    TERN_TRY(session_restore(session));
+    TERN_TRY(tern_session_identify(session));
+    TERN_TRY(tern_session_restore(session));
     const struct tern_client_identity *identity = tern_client_identity(&session->client);
     tern_log(TERN_LOG_INFO, "started", "client=%llu model=%s version=%u phase=%s",
              (unsigned long long)identity->client_id, TERN_LOG_TEXT(identity->model_spec),
@@ -108,7 +108,7 @@ static void say_once(const struct narrator *narrator)
     if (narrator->why[0] != '\0') {
         cJSON_AddStringToObject(root, "why", narrator->why);
     }
-    print_json(root);
+    tern_client_print_json(root);
 }
 
 // --- The loop
@@ -167,11 +167,11 @@ static int work(struct tern_cli *cli, struct narrator *narrator)
         result = loop(&session, narrator);
         code = end(cli, &session, narrator, result);
     }
-    session_close(&session);
+    tern_session_close(&session);
     return code;
 }
 
-int verb_run(struct tern_cli *cli)
+int tern_verb_run(struct tern_cli *cli)
 {
     struct narrator narrator = {0};
     if (cli->json) {
@@ -182,7 +182,7 @@ int verb_run(struct tern_cli *cli)
     return work(cli, &narrator);
 }
 
-int verb_once(struct tern_cli *cli)
+int tern_verb_once(struct tern_cli *cli)
 {
     struct narrator narrator = {
         .once = true, .trouble_limit = TROUBLE_LIMIT, .exit_code = TERN_EXIT_NOTHING};

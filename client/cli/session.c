@@ -64,7 +64,7 @@ static void on_event(void *ctx, const struct tern_client_event *event)
 {
     struct session *session = ctx;
     if (event->kind == TERN_EVENT_PAUSED || event->kind == TERN_EVENT_RESUMED) {
-        external_pause(&session->external, event->kind == TERN_EVENT_PAUSED);
+        tern_external_pause(&session->external, event->kind == TERN_EVENT_PAUSED);
     }
     if (session->listener.on_event != NULL) {
         session->listener.on_event(session->listener.ctx, event);
@@ -75,8 +75,8 @@ static enum tern_result read_conditions(struct session *session)
 {
     char why[CONDITIONS_WHY_MAX];
     const enum tern_result result =
-        conditions_from_settings(session->settings, &session->conditions, why);
-    session->conditions.cpu_seconds = external_cpu_seconds;
+        tern_conditions_from_settings(session->settings, &session->conditions, why);
+    session->conditions.cpu_seconds = tern_external_cpu_seconds;
     return result == TERN_OK ? TERN_OK : explain(session, result, "%s", why);
 }
 
@@ -106,7 +106,7 @@ static enum tern_result init_client(struct session *session,
         .budget_per_month = settings->budget_per_month,
         .budget_wait_ms = (uint32_t)settings->budget_look_again,
         .look_again_ms = (uint32_t)settings->look_again,
-        .builds_model = session_builds_spec,
+        .builds_model = tern_session_builds_spec,
         .takes_manifests = true,
     };
     if (session->curl != NULL) {
@@ -123,8 +123,9 @@ static enum tern_result init_client(struct session *session,
                                        tern_result_sentence(result));
 }
 
-enum tern_result session_open(struct session *session, const struct tern_client_settings *settings,
-                              const struct session_listener *listener)
+enum tern_result tern_session_open(struct session *session,
+                                   const struct tern_client_settings *settings,
+                                   const struct session_listener *listener)
 {
     session->settings = settings;
     if (settings->server[0] == '\0') {
@@ -151,15 +152,15 @@ enum tern_result session_open(struct session *session, const struct tern_client_
     return init_client(session, listener);
 }
 
-enum tern_result session_open_reader(struct session *session,
-                                     const struct tern_client_settings *settings)
+enum tern_result tern_session_open_reader(struct session *session,
+                                          const struct tern_client_settings *settings)
 {
     session->settings = settings;
     TERN_TRY(tern_file_store_open_reader(&session->store, settings->state_dir, session->why));
     return init_client(session, NULL);
 }
 
-enum tern_result session_identify(struct session *session)
+enum tern_result tern_session_identify(struct session *session)
 {
     const char *dir = session->settings->state_dir;
     const enum tern_result result = tern_client_identify(&session->client);
@@ -256,7 +257,7 @@ static enum tern_result build_trainer(struct session *session)
 {
     struct tern_builtin_config config = {.model = &session->model,
                                          .max_batch = session->settings->max_batch};
-    if (!session_model_is_built_in(session)) {
+    if (!tern_session_model_is_built_in(session)) {
         return explain(session, TERN_ERR_CONFIG,
                        "the model \"%s\" is none that this program can train by itself: name a "
                        "trainer for it with client.trainer = command or library (docs/TRAINERS.md)",
@@ -327,9 +328,9 @@ static enum tern_result open_external(struct session *session, struct tern_train
     char folder[PATH_MAX];
     snprintf(folder, sizeof folder, "%s/trainer", session->settings->state_dir);
     const enum tern_result result =
-        external_open(&session->external, session->settings, &session->model,
-                      tern_client_identity(&session->client)->model_spec, folder, why);
-    *trainer = external_port(&session->external);
+        tern_external_open(&session->external, session->settings, &session->model,
+                           tern_client_identity(&session->client)->model_spec, folder, why);
+    *trainer = tern_external_port(&session->external);
     return result == TERN_OK ? TERN_OK : explain(session, result, "%s", why);
 }
 
@@ -337,7 +338,7 @@ static enum tern_result open_external(struct session *session, struct tern_train
 static enum tern_result open_trainer(struct session *session, struct tern_trainer *trainer)
 {
     char why[EXTERNAL_WHY_MAX];
-    if (external_kind_of(session->settings, &session->external.kind, why) != TERN_OK) {
+    if (tern_external_kind_of(session->settings, &session->external.kind, why) != TERN_OK) {
         return explain(session, TERN_ERR_CONFIG, "%s", why);
     }
     if (session->external.kind != EXTERNAL_NONE) {
@@ -348,28 +349,28 @@ static enum tern_result open_trainer(struct session *session, struct tern_traine
     return TERN_OK;
 }
 
-enum tern_result session_restore(struct session *session)
+enum tern_result tern_session_restore(struct session *session)
 {
     struct tern_client_workspace workspace = {0};
     TERN_TRY(read_storage(session, &workspace));
-    TERN_TRY(session_build_model(session));
+    TERN_TRY(tern_session_build_model(session));
     TERN_TRY(open_trainer(session, &workspace.trainer));
     TERN_TRY(take_memory(session, &workspace));
     return restore(session, &workspace);
 }
 
-enum tern_result session_restore_reader(struct session *session)
+enum tern_result tern_session_restore_reader(struct session *session)
 {
     struct tern_client_workspace workspace = {0};
     TERN_TRY(read_storage(session, &workspace));
-    TERN_TRY(session_build_model(session));
+    TERN_TRY(tern_session_build_model(session));
     TERN_TRY(take_memory(session, &workspace));
     return restore(session, &workspace);
 }
 
-void session_close(struct session *session)
+void tern_session_close(struct session *session)
 {
-    external_close(&session->external);
+    tern_external_close(&session->external);
     tern_posix_conditions_close(&session->conditions);
     tern_curl_close(session->curl);
     tern_file_store_close(session->store);

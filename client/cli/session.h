@@ -45,23 +45,23 @@ struct session {
 
 // Locks the state directory and prepares a connection. *session is zeroed.
 // TERN_ERR_STATE (in use by another process), TERN_ERR_CONFIG, TERN_ERR_IO, TERN_ERR_NO_MEMORY
-TERN_MUST_USE enum tern_result session_open(struct session *session,
-                                            const struct tern_client_settings *settings,
-                                            const struct session_listener *listener);
+TERN_MUST_USE enum tern_result tern_session_open(struct session *session,
+                                                 const struct tern_client_settings *settings,
+                                                 const struct session_listener *listener);
 
 // Opens the state directory for looking at, beside a client that may be running.
-TERN_MUST_USE enum tern_result session_open_reader(struct session *session,
-                                                   const struct tern_client_settings *settings);
+TERN_MUST_USE enum tern_result
+tern_session_open_reader(struct session *session, const struct tern_client_settings *settings);
 
 // Loads the identity. TERN_ERR_NOT_FOUND (not enrolled), TERN_ERR_CORRUPT, TERN_ERR_IO
-TERN_MUST_USE enum tern_result session_identify(struct session *session);
+TERN_MUST_USE enum tern_result tern_session_identify(struct session *session);
 
 // Opens the data, builds model and trainer, takes memory and restores the client.
-TERN_MUST_USE enum tern_result session_restore(struct session *session);
+TERN_MUST_USE enum tern_result tern_session_restore(struct session *session);
 
 // Takes only the memory that restoring needs; there is no trainer.
-TERN_MUST_USE enum tern_result session_restore_reader(struct session *session);
+TERN_MUST_USE enum tern_result tern_session_restore_reader(struct session *session);
 
-void session_close(struct session *session);
+void tern_session_close(struct session *session);
 
 #endif

@@ -31,7 +31,7 @@ static int status_json(const struct session *session)
         cJSON_AddNumberToObject(update, "sequence", pending->sequence);
         cJSON_AddNumberToObject(update, "bytes", pending->len);
     }
-    return print_json(root);
+    return tern_client_print_json(root);
 }
 
 static int status_text(const struct session *session)
@@ -53,15 +53,15 @@ static int status_text(const struct session *session)
     return TERN_EXIT_OK;
 }
 
-int verb_status(struct tern_cli *cli)
+int tern_verb_status(struct tern_cli *cli)
 {
     static struct session session;
-    enum tern_result result = session_open_reader(&session, &tern_client_settings);
+    enum tern_result result = tern_session_open_reader(&session, &tern_client_settings);
     if (result == TERN_OK) {
-        result = session_identify(&session);
+        result = tern_session_identify(&session);
     }
     if (result == TERN_OK) {
-        result = session_restore_reader(&session);
+        result = tern_session_restore_reader(&session);
     }
     int code = TERN_EXIT_OK;
     if (result != TERN_OK) {
@@ -69,7 +69,7 @@ int verb_status(struct tern_cli *cli)
     } else {
         code = cli->json ? status_json(&session) : status_text(&session);
     }
-    session_close(&session);
+    tern_session_close(&session);
     return code;
 }
 
@@ -125,7 +125,7 @@ static int meter_json(const struct session *session)
         add_bytes(cJSON_AddObjectToObject(direction, "total"), &total);
     }
     add_month(root, tern_client_budget(&session->client), session->settings);
-    return print_json(root);
+    return tern_client_print_json(root);
 }
 
 static void print_row(const char *purpose, const char *direction, const struct tern_bytes *bytes)
@@ -169,10 +169,10 @@ static int meter_text(const struct session *session)
     return TERN_EXIT_OK;
 }
 
-int verb_meter(struct tern_cli *cli)
+int tern_verb_meter(struct tern_cli *cli)
 {
     static struct session session;
-    enum tern_result result = session_open_reader(&session, &tern_client_settings);
+    enum tern_result result = tern_session_open_reader(&session, &tern_client_settings);
     int code = TERN_EXIT_OK;
     if (result != TERN_OK) {
         code = tern_cli_fail(cli, result, "%s", session.why);
@@ -188,6 +188,6 @@ int verb_meter(struct tern_cli *cli)
             code = cli->json ? meter_json(&session) : meter_text(&session);
         }
     }
-    session_close(&session);
+    tern_session_close(&session);
     return code;
 }

@@ -92,23 +92,23 @@ static enum tern_result make_folder(struct trial *trial)
 static enum tern_result prepare(struct trial *trial, const char *spec)
 {
     const struct tern_client_settings *settings = &tern_client_settings;
-    TERN_TRY(external_kind_of(settings, &trial->external.kind, trial->why));
+    TERN_TRY(tern_external_kind_of(settings, &trial->external.kind, trial->why));
     if (trial->external.kind == EXTERNAL_NONE) {
         snprintf(trial->why, sizeof trial->why,
                  "client.trainer is builtin, which needs no trial: set it to command or library");
         return TERN_ERR_CONFIG;
     }
-    TERN_TRY(trial_model_make(spec, TRIAL_SEED, &trial->model, &trial->weights, trial->why));
+    TERN_TRY(tern_trial_model_make(spec, TRIAL_SEED, &trial->model, &trial->weights, trial->why));
     TERN_TRY(make_folder(trial));
-    TERN_TRY(
-        external_open(&trial->external, settings, &trial->model, spec, trial->folder, trial->why));
-    trial->trainer = external_port(&trial->external);
+    TERN_TRY(tern_external_open(&trial->external, settings, &trial->model, spec, trial->folder,
+                                trial->why));
+    trial->trainer = tern_external_port(&trial->external);
     return TERN_OK;
 }
 
 static void end_trial(struct trial *trial)
 {
-    external_close(&trial->external);
+    tern_external_close(&trial->external);
     free(trial->weights);
     if (trial->scratch[0] != '\0') {
         tern_work_folder_remove(trial->scratch);
@@ -166,7 +166,7 @@ static void try_it(struct trial *trial)
         return;
     }
     measure_change(trial, trained);
-    snprintf(trial->metrics, sizeof trial->metrics, "%s", external_metrics(&trial->external));
+    snprintf(trial->metrics, sizeof trial->metrics, "%s", tern_external_metrics(&trial->external));
     trial->evaluated = evaluate(trial, trial->weights, &trial->before);
     if (trial->evaluated == TERN_OK) {
         trial->evaluated = evaluate(trial, trained, &trial->after);
@@ -185,14 +185,14 @@ static int code_of(const struct trial *trial)
 
 static const char *reason_of(const struct trial *trial, enum tern_result result)
 {
-    const char *why = external_why(&trial->external);
+    const char *why = tern_external_why(&trial->external);
     return why[0] != '\0' ? why : tern_result_sentence(result);
 }
 
 // What the command wrote, without what a terminal would obey.
 static void print_output(const struct trial *trial)
 {
-    const char *output = external_output(&trial->external);
+    const char *output = tern_external_output(&trial->external);
     if (output[0] == '\0') {
         return;
     }
@@ -257,13 +257,13 @@ static int tell_json(const struct trial *trial)
         cJSON_AddNumberToObject(evaluate, "accuracy_before", (double)trial->before.accuracy);
         cJSON_AddNumberToObject(evaluate, "accuracy_after", (double)trial->after.accuracy);
     }
-    cJSON_AddStringToObject(root, "why", external_why(&trial->external));
-    cJSON_AddStringToObject(root, "output", external_output(&trial->external));
-    (void)print_json(root);
+    cJSON_AddStringToObject(root, "why", tern_external_why(&trial->external));
+    cJSON_AddStringToObject(root, "output", tern_external_output(&trial->external));
+    (void)tern_client_print_json(root);
     return code_of(trial);
 }
 
-int verb_train_check(struct tern_cli *cli)
+int tern_verb_train_check(struct tern_cli *cli)
 {
     static struct trial trial;
     const struct sigaction action = {.sa_handler = on_signal};

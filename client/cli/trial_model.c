@@ -103,8 +103,8 @@ static enum tern_result read_model(const char *path, struct tern_model *model, f
 
 // --- Either
 
-enum tern_result trial_model_make(const char *name, uint64_t seed, struct tern_model *model,
-                                  float **weights, char why[EXTERNAL_WHY_MAX])
+enum tern_result tern_trial_model_make(const char *name, uint64_t seed, struct tern_model *model,
+                                       float **weights, char why[EXTERNAL_WHY_MAX])
 {
     if (is_file(name)) {
         return read_model(name, model, weights, why);

@@ -8,8 +8,8 @@
 // name: a spec, whose weights `seed` makes, or the name of a file that ends with .safetensors.
 // *weights: malloc'ed, the caller's, [model->count].
 // TERN_ERR_CONFIG (no such model), TERN_ERR_NO_MEMORY, and those of the file; with `why`
-TERN_MUST_USE enum tern_result trial_model_make(const char *name, uint64_t seed,
-                                                struct tern_model *model, float **weights,
-                                                char why[EXTERNAL_WHY_MAX]);
+TERN_MUST_USE enum tern_result tern_trial_model_make(const char *name, uint64_t seed,
+                                                     struct tern_model *model, float **weights,
+                                                     char why[EXTERNAL_WHY_MAX]);
 
 #endif
