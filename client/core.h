@@ -20,7 +20,15 @@
 #define TERN_WHY(sentence) ""
 #endif
 
-// --- Events and waiting (client.c, phases/wait.c)
+// Calls go one way: client.c calls the phases; they and follow.c, which reads answers for them, call
+// exchange.c, budget.c and wait.c; these records.c, and all of them workspace.c and events.c. A
+// phase never calls another, it sets client->phase.
+
+// --- Events and waiting (events.c, phases/wait.c)
+
+// A connection that idles longer is likely dead at some address translator on the way; opening a
+// new one with a ticket costs less than finding that out by a timeout.
+#define TERN_CLIENT_CLOSE_AFTER_MS 600000
 
 void tern_client_emit(const struct tern_client *client, const struct tern_client_event *event);
 
@@ -163,6 +171,8 @@ TERN_MUST_USE enum tern_result tern_share_body(struct tern_client *client, struc
 TERN_MUST_USE enum tern_result tern_client_follow(struct tern_client *client,
                                                   const tern_CheckinReply *reply);
 
+// --- Memory (workspace.c)
+
 // Codecs that this client has the memory for, bit i for codec id i.
 uint32_t tern_client_codecs(const struct tern_client *client);
 
@@ -183,10 +193,9 @@ struct tern_error_buffer tern_client_error_buffer(const struct tern_client *clie
 // What an update and a check-in say about the error buffer.
 tern_ErrorFacts tern_client_error_facts(const struct tern_client *client);
 
-// A new random generation of the error buffer; its values are set to zero.
-TERN_MUST_USE enum tern_result tern_client_new_generation(struct tern_client *client);
+// --- Starting (restore.c)
 
-// The replica of version 0, in memory alone; nothing, where no seed makes it (restore.c).
+// The replica of version 0, in memory alone; nothing, where no seed makes it.
 void tern_client_start_from_seed(struct tern_client *client);
 
 #endif

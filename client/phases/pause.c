@@ -3,9 +3,6 @@
 // stay where they are, and the same round goes on.
 #include "core.h"
 
-// As in wait.c: a connection that idles longer is likely dead.
-#define CLOSE_AFTER_MS 600000
-
 static uint32_t paused_ms(const struct tern_client *client)
 {
     const uint64_t ms = tern_client_now_ms(client) - client->paused_since_ms;
@@ -37,7 +34,7 @@ static enum tern_result pause_work(struct tern_client *client, const char *why)
         client->paused = true;
         client->paused_since_ms = tern_client_now_ms(client);
         say(client, TERN_EVENT_PAUSED, client->config.look_again_ms, why);
-    } else if (paused_ms(client) >= CLOSE_AFTER_MS) {
+    } else if (paused_ms(client) >= TERN_CLIENT_CLOSE_AFTER_MS) {
         transport->close(transport->ctx);
     }
     client->due_ms = tern_client_now_ms(client) + client->config.look_again_ms;

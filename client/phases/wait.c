@@ -5,14 +5,10 @@
 #define WAIT_MAX_MS 86400000
 #define RETRY_AFTER_MAX_S 86400
 
-// A connection that idles longer is likely dead at some address translator on the way; opening a
-// new one with a ticket costs less than finding that out by a timeout.
-#define CLOSE_AFTER_MS 600000
-
 static void sleep_until(struct tern_client *client, uint32_t ms)
 {
     const struct tern_transport *transport = &client->config.ports.transport;
-    if (ms >= CLOSE_AFTER_MS) {
+    if (ms >= TERN_CLIENT_CLOSE_AFTER_MS) {
         transport->close(transport->ctx);
     }
     client->due_ms = tern_client_now_ms(client) + ms;

@@ -105,7 +105,7 @@ for prefix in ["aggregator/strategies/", "aggregator/downloads/", "client/", "cl
 # files that define public names without tern_.
 KNOWN_CIRCLES = [
     "aggregator/http/loop.c", "aggregator/rounds/steps.c",
-    "aggregator/strategies/strategy.c", "client/cli/main.c", "client/client.c",
+    "aggregator/strategies/strategy.c",
     "shared/codec/coders/ternary.c", "shared/codec/kernels/dispatch.c",
 ]
-UNPREFIXED = ["aggregator/http/connection", "client/cli/", "shared/cli/"]
+UNPREFIXED = ["aggregator/http/connection", "shared/cli/"]

@@ -1,0 +1,32 @@
+// What the client tells, its names, and what time it has.
+#include "core.h"
+
+const char *tern_client_event_name(enum tern_client_event_kind kind)
+{
+    static const char *const names[] = {
+#define EVENT_NAME(symbol, name) name,
+        TERN_CLIENT_EVENT_LIST(EVENT_NAME)
+#undef EVENT_NAME
+    };
+    return (size_t)kind < sizeof names / sizeof names[0] ? names[kind] : "unknown";
+}
+
+const char *tern_client_phase_name(enum tern_client_phase phase)
+{
+    static const char *const names[] = {"new",    "checkin",  "download", "train",  "encode",
+                                        "upload", "evaluate", "finished", "stopped"};
+    return (size_t)phase < sizeof names / sizeof names[0] ? names[phase] : "unknown";
+}
+
+void tern_client_emit(const struct tern_client *client, const struct tern_client_event *event)
+{
+    if (client->config.on_event != NULL) {
+        client->config.on_event(client->config.event_ctx, event);
+    }
+}
+
+uint64_t tern_client_now_ms(const struct tern_client *client)
+{
+    const struct tern_clock *clock = &client->config.ports.clock;
+    return clock->monotonic_ms(clock->ctx);
+}

@@ -1,0 +1,78 @@
+// What lies where in the memory that the caller gave: the error buffer, and in the blob the update
+// with what it takes to make it, to send it and to give it back.
+#include "core.h"
+
+struct tern_error_buffer tern_client_error_buffer(const struct tern_client *client)
+{
+    const struct tern_client_workspace *work = &client->work;
+    return (struct tern_error_buffer){work->error_storage, work->error_buffer, work->model->count};
+}
+
+// From `len` to where a float may lie, wherever the blob itself begins.
+static size_t to_alignment(const struct tern_client *client, size_t len)
+{
+    const uintptr_t end = (uintptr_t)client->work.blob + len;
+    return (sizeof(float) - end % sizeof(float)) % sizeof(float);
+}
+
+size_t tern_client_pending_bound(const struct tern_client *client, size_t len)
+{
+    const struct tern_client_workspace *work = &client->work;
+    const uint32_t values = tern_error_give_back_work(work->error_storage, work->model);
+    return values == 0 ? len : len + sizeof(float) - 1 + values * sizeof(float);
+}
+
+float *tern_client_give_back_work(const struct tern_client *client)
+{
+    const size_t len = client->pending.len;
+    void *start = client->work.blob + len + to_alignment(client, len);
+    return start;
+}
+
+size_t tern_client_update_bound(const struct tern_client *client, const struct tern_codec *codec)
+{
+    // The container is encoded at the blob's end and then copied behind the message's fields.
+    const size_t container = tern_container_bound(codec, client->work.model);
+    const size_t encoding = TERN_WIRE_OVERHEAD + 2 * container;
+    const size_t giving_back = tern_client_pending_bound(client, TERN_WIRE_OVERHEAD + container);
+    return encoding > giving_back ? encoding : giving_back;
+}
+
+// The second container's room is more than what giving back in any storage takes.
+size_t tern_client_blob_bound(const struct tern_model *model)
+{
+    return TERN_WIRE_OVERHEAD + 2 * tern_container_bound_any(model);
+}
+
+bool tern_client_has_state_for(const struct tern_client *client, const struct tern_codec *codec)
+{
+    const struct tern_codec_entry *entry = tern_codec_entry(codec->id);
+    return entry->feedback != TERN_FEEDBACK_MOMENTUM || client->work.velocity != NULL;
+}
+
+// Judged with the parameters that a spec string without any has.
+uint32_t tern_client_codecs(const struct tern_client *client)
+{
+    uint32_t mask = 0;
+    const struct tern_codec_entry *entry = NULL;
+    for (size_t i = 0; (entry = tern_codec_entry_at(i)) != NULL; i++) {
+        const struct tern_codec codec = tern_codec_preset(entry);
+        if (tern_client_has_state_for(client, &codec) &&
+            tern_client_update_bound(client, &codec) <= client->work.blob_size) {
+            mask |= 1u << entry->id;
+        }
+    }
+    return mask;
+}
+
+tern_ErrorFacts tern_client_error_facts(const struct tern_client *client)
+{
+    const struct tern_error_buffer buffer = tern_client_error_buffer(client);
+    const struct tern_error_facts facts = tern_error_buffer_facts(&buffer);
+    return (tern_ErrorFacts){
+        .generation = client->generation,
+        .sequence = client->sequence,
+        .norm = facts.norm,
+        .maximum = facts.maximum,
+    };
+}
