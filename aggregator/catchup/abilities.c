@@ -1,5 +1,14 @@
 #include "catchup/abilities.h"
 
+struct tern_abilities tern_abilities_of(const struct tern_db_client *row)
+{
+    return (struct tern_abilities){.codecs = row->codecs,
+                                   .coders = row->coders,
+                                   .downloads_max = row->downloads_max,
+                                   .from_seed = row->from_seed,
+                                   .step_ahead = row->step_ahead};
+}
+
 bool tern_abilities_equal(const struct tern_abilities *a, const struct tern_abilities *b)
 {
     return a->codecs == b->codecs && a->coders == b->coders &&

@@ -4,6 +4,7 @@
 #define TERN_ABILITIES_H
 
 #include "codec/codec.h"
+#include "store/store.h"
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -14,6 +15,9 @@ struct tern_abilities {
     bool from_seed;         // applies a delta from the seed's replica whatever it holds
     bool step_ahead;        // can start training ahead of its replica
 };
+
+// As the client's row has them.
+struct tern_abilities tern_abilities_of(const struct tern_db_client *row);
 
 bool tern_abilities_equal(const struct tern_abilities *a, const struct tern_abilities *b);
 bool tern_abilities_know(const struct tern_abilities *client, enum tern_codec_id codec);

@@ -85,19 +85,25 @@ enum tern_result tern_catchup_collect(struct tern_catchup *catchup)
 
 // --- Ways
 
+static struct tern_holder holder_of(const struct tern_db_client *client)
+{
+    return (struct tern_holder){tern_abilities_of(client), client->replica};
+}
+
 // Only who takes no snapshots can be left without a way.
 enum tern_result tern_catchup_is_stranded(struct tern_catchup *catchup,
-                                          const struct tern_holder *holder, bool trains,
-                                          bool *stranded)
+                                          const struct tern_db_client *client, bool *stranded)
 {
+    const struct tern_holder holder = holder_of(client);
     struct tern_plan_client held;
     *stranded = false;
-    if (tern_abilities_know(&holder->able, TERN_CODEC_FLOAT32)) {
+    if (tern_abilities_know(&holder.able, TERN_CODEC_FLOAT32)) {
         return TERN_OK;
     }
-    TERN_TRY(tern_trunk_position(catchup, holder, &held));
-    *stranded = tern_trunk_plan(catchup, holder, &held) == TERN_PLAN_NONE;
-    return *stranded && trains ? tern_own_is_stranded(catchup, holder, stranded) : TERN_OK;
+    TERN_TRY(tern_trunk_position(catchup, &holder, &held));
+    *stranded = tern_trunk_plan(catchup, &holder, &held) == TERN_PLAN_NONE;
+    return *stranded && !client->evaluator ? tern_own_is_stranded(catchup, &holder, stranded)
+                                           : TERN_OK;
 }
 
 // Under plan = cheapest who has missed no version follows the trunk: its delta is there, and the
@@ -116,34 +122,39 @@ static bool follows_trunk(const struct tern_catchup *catchup, const struct tern_
             (held->version + 1 == version && tern_trunk_has_next(catchup, holder, held)));
 }
 
-enum tern_result tern_catchup_trainer(struct tern_catchup *catchup, struct tern_holder *holder,
-                                      bool newest, uint64_t now, struct tern_way *way)
+enum tern_result tern_catchup_trainer(struct tern_catchup *catchup,
+                                      const struct tern_db_client *client,
+                                      struct tern_searches *searches, bool newest, uint64_t now,
+                                      struct tern_way *way)
 {
+    const struct tern_holder holder = holder_of(client);
     struct tern_plan_client held;
     memset(way, 0, sizeof *way);
-    TERN_TRY(tern_trunk_position(catchup, holder, &held));
-    return follows_trunk(catchup, holder, &held) ? tern_trunk_way(catchup, holder, &held, way)
-                                                 : tern_own_way(catchup, holder, newest, now, way);
+    TERN_TRY(tern_trunk_position(catchup, &holder, &held));
+    return follows_trunk(catchup, &holder, &held)
+               ? tern_trunk_way(catchup, &holder, &held, way)
+               : tern_own_way(catchup, &holder, searches, newest, now, way);
 }
 
 enum tern_result tern_catchup_evaluator(struct tern_catchup *catchup,
-                                        const struct tern_holder *holder, bool again,
+                                        const struct tern_db_client *client, bool again,
                                         struct tern_way *way)
 {
+    const struct tern_holder holder = holder_of(client);
     struct tern_plan_client held;
     bool stranded = false;
     memset(way, 0, sizeof *way);
-    TERN_TRY(tern_catchup_is_stranded(catchup, holder, false, &stranded));
+    TERN_TRY(tern_catchup_is_stranded(catchup, client, &stranded));
     if (stranded) {
         return TERN_OK;
     }
-    TERN_TRY(tern_trunk_position(catchup, holder, &held));
+    TERN_TRY(tern_trunk_position(catchup, &holder, &held));
     if (held.known && held.version >= catchup->merge->version && !again) {
         return TERN_OK;
     }
-    return tern_trunk_has_next(catchup, holder, &held)
+    return tern_trunk_has_next(catchup, &holder, &held)
                ? tern_trunk_next(catchup, &held, way)
-               : tern_trunk_way(catchup, holder, &held, way);
+               : tern_trunk_way(catchup, &holder, &held, way);
 }
 
 // --- Blobs

@@ -34,13 +34,10 @@ struct tern_catchup_config {
     uint64_t download_cache;  // bytes of blobs kept in memory
 };
 
-// What must be known of a client; its owner keeps it. All zero: a client that has said nothing.
-struct tern_holder {
-    struct tern_abilities able;
-    uint8_t replica[TERN_SHA256_SIZE]; // that it holds; zeros = none
-    // Searches for its way to that version, of which there is a bounded number.
-    uint32_t searched_version;
-    uint32_t searches;
+// Searches for one client's way to a version, of which there is a bounded number. Zeros at first.
+struct tern_searches {
+    uint32_t version;
+    uint32_t count;
 };
 
 // What a client downloads, in this order, and where it is then.
@@ -76,19 +73,20 @@ TERN_MUST_USE enum tern_result tern_catchup_collect(struct tern_catchup *catchup
 
 // Whether no downloads that it could take lead a client to the present version.
 TERN_MUST_USE enum tern_result tern_catchup_is_stranded(struct tern_catchup *catchup,
-                                                        const struct tern_holder *holder,
-                                                        bool trains, bool *stranded);
+                                                        const struct tern_db_client *client,
+                                                        bool *stranded);
 
 // The way of a client that is to train. newest: what is of an older version is never near enough.
 TERN_MUST_USE enum tern_result tern_catchup_trainer(struct tern_catchup *catchup,
-                                                    struct tern_holder *holder, bool newest,
+                                                    const struct tern_db_client *client,
+                                                    struct tern_searches *searches, bool newest,
                                                     uint64_t now, struct tern_way *way);
 
 // The way of one that evaluates each version: to the next one, or to the newest. again: it is to
 // evaluate the newest although it holds it; else that way does not lead.
 TERN_MUST_USE enum tern_result tern_catchup_evaluator(struct tern_catchup *catchup,
-                                                      const struct tern_holder *holder, bool again,
-                                                      struct tern_way *way);
+                                                      const struct tern_db_client *client,
+                                                      bool again, struct tern_way *way);
 
 // A download of that name, one reference more, and the bytes of its container.
 // TERN_ERR_NOT_FOUND  there is none

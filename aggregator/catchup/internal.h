@@ -6,6 +6,12 @@
 #include "catchup/catchup.h"
 #include "downloads/replicas.h"
 
+// What the files below need of a client.
+struct tern_holder {
+    struct tern_abilities able;
+    const uint8_t *replica; // that it holds; zeros = none
+};
+
 // --- The trunk (trunk.c)
 
 // The delta that makes a version.
@@ -125,8 +131,9 @@ TERN_MUST_USE enum tern_result tern_own_collect(struct tern_catchup *catchup);
 
 // The way of a client that trains. It does not lead either when the client asked for too many.
 TERN_MUST_USE enum tern_result tern_own_way(struct tern_catchup *catchup,
-                                            struct tern_holder *holder, bool newest, uint64_t now,
-                                            struct tern_way *way);
+                                            const struct tern_holder *holder,
+                                            struct tern_searches *searches, bool newest,
+                                            uint64_t now, struct tern_way *way);
 // Whether one that can take neither the trunk's snapshots nor its chain has no way at all, now or
 // later, under either plan.
 TERN_MUST_USE enum tern_result tern_own_is_stranded(struct tern_catchup *catchup,

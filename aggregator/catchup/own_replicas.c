@@ -238,13 +238,12 @@ static enum tern_result held_by(const struct tern_own_replicas *own,
     return found;
 }
 
-static bool may_search(const struct tern_catchup *catchup, struct tern_holder *holder)
+static bool may_search(const struct tern_catchup *catchup, struct tern_searches *searches)
 {
-    if (holder->searched_version != catchup->merge->version) {
-        holder->searched_version = catchup->merge->version;
-        holder->searches = 0;
+    if (searches->version != catchup->merge->version) {
+        *searches = (struct tern_searches){.version = catchup->merge->version};
     }
-    return holder->searches++ < OWN_SEARCHES;
+    return searches->count++ < OWN_SEARCHES;
 }
 
 static enum tern_result new_way(struct tern_catchup *catchup, const struct tern_holder *holder,
@@ -262,15 +261,16 @@ static enum tern_result new_way(struct tern_catchup *catchup, const struct tern_
     return TERN_OK;
 }
 
-enum tern_result tern_own_way(struct tern_catchup *catchup, struct tern_holder *holder, bool newest,
-                              uint64_t now, struct tern_way *way)
+enum tern_result tern_own_way(struct tern_catchup *catchup, const struct tern_holder *holder,
+                              struct tern_searches *searches, bool newest, uint64_t now,
+                              struct tern_way *way)
 {
     const uint8_t *held = NULL;
     TERN_TRY(held_by(catchup->own, holder, &held));
     look_at_version(catchup);
     struct known_way *found = NULL;
     TERN_TRY(known(catchup->own, held, &holder->able, &found));
-    if (found == NULL && may_search(catchup, holder)) {
+    if (found == NULL && may_search(catchup, searches)) {
         TERN_TRY(new_way(catchup, holder, held, newest, now, &found));
     }
     if (found != NULL) {

@@ -115,7 +115,7 @@ static enum tern_result extend_round(struct tern_federation *federation, uint64_
 static bool is_revoked(const void *ctx, uint64_t id)
 {
     const struct client *client = client_of(ctx, id);
-    return client != NULL && client->revoked;
+    return client != NULL && client->row.revoked;
 }
 
 // A revoked member never reports, so the round need not wait for its deadline to invite another.

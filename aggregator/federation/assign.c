@@ -60,7 +60,8 @@ static enum tern_result add_measured(struct tern_federation *federation, uint64_
 static bool knows_density(const struct client *client, const struct tern_codec *codec)
 {
     const struct tern_codec density = {.id = TERN_CODEC_DENSITY, .coder = codec->coder};
-    return tern_abilities_encode(&client->holder.able, &density);
+    const struct tern_abilities able = tern_abilities_of(&client->row);
+    return tern_abilities_encode(&able, &density);
 }
 
 static enum tern_result facts_of(struct tern_federation *federation, uint64_t id,
@@ -68,7 +69,7 @@ static enum tern_result facts_of(struct tern_federation *federation, uint64_t id
                                  struct tern_steps_facts *facts)
 {
     uint64_t deadline = federation->machine.deadline_ms;
-    *facts = (struct tern_steps_facts){.steps_per_second = client->steps_per_second,
+    *facts = (struct tern_steps_facts){.steps_per_second = client->row.steps_per_second,
                                        .window_ms = deadline > now ? deadline - now : 0,
                                        .rounds = federation->config.round.rounds,
                                        .values = federation->merge.model.count};
@@ -103,7 +104,8 @@ enum tern_result tern_assign_steps(struct tern_federation *federation, struct te
     memcpy(row.reason, plan.reason.text, sizeof plan.reason.text);
     tern_steps_policy_name(federation->config.steps.policy, row.policy);
     memset(member->codec, 0, sizeof member->codec);
-    if (plan.own_codec && tern_abilities_encode(&client->holder.able, &plan.codec)) {
+    const struct tern_abilities able = tern_abilities_of(&client->row);
+    if (plan.own_codec && tern_abilities_encode(&able, &plan.codec)) {
         tern_codec_format(&plan.codec, member->codec);
         memcpy(row.codec, member->codec, sizeof member->codec);
     }

@@ -33,7 +33,7 @@ struct budgets {
 static double affords(const void *ctx, uint32_t place)
 {
     const struct budgets *budgets = ctx;
-    const struct client *client = &budgets->federation->clients.rows[place];
+    const struct client *client = &budgets->federation->clients.list[place];
     const struct tern_budget budget =
         tern_budgets_of(client, &(struct to_go){budgets->rounds, 1.0});
     return tern_clients_may_train(budgets->federation, client, budgets->now)
@@ -55,11 +55,11 @@ struct to_go tern_budgets_to_go(const struct tern_federation *federation, uint64
 
 struct tern_budget tern_budgets_of(const struct client *client, const struct to_go *to_go)
 {
-    uint64_t spent = client->budget_spent;
-    uint64_t left = client->budget_left > spent ? client->budget_left - spent : 0;
-    return (struct tern_budget){.budgeted = client->budgeted,
+    uint64_t spent = client->row.budget_spent;
+    uint64_t left = client->row.budget_left > spent ? client->row.budget_left - spent : 0;
+    return (struct tern_budget){.budgeted = client->row.budgeted,
                                 .left = left,
-                                .renewed = client->budget_renewed,
+                                .renewed = client->row.budget_renewed,
                                 .rounds = to_go->rounds,
                                 .share = to_go->share};
 }
@@ -71,18 +71,18 @@ void tern_budgets_told(struct client *client, const tern_CheckinRequest *message
     uint64_t left = message->budgeted ? message->budget_left : 0;
     // A budget of each round is as large again after one; but so is a month's when the month turns,
     // and must not be spent in one round for it.
-    if (client->budget_spent > 0 && !tern_budget_month_turned(client->last_seen_ms, now)) {
-        client->budget_renewed = left >= client->budget_left;
+    if (client->row.budget_spent > 0 && !tern_budget_month_turned(client->row.last_seen_ms, now)) {
+        client->row.budget_renewed = left >= client->row.budget_left;
     }
-    client->metered = message->metered;
-    client->budgeted = message->budgeted;
-    client->budget_left = left;
-    client->budget_spent = 0;
-    client->power = (uint32_t)message->power;
+    client->row.metered = message->metered;
+    client->row.budgeted = message->budgeted;
+    client->row.budget_left = left;
+    client->row.budget_spent = 0;
+    client->row.power = (uint32_t)message->power;
 }
 
 // Until its next check-in says exactly.
 void tern_budgets_spend(struct client *client)
 {
-    client->budget_spent += client->round_bytes;
+    client->row.budget_spent += client->round_bytes;
 }

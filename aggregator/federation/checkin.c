@@ -22,16 +22,21 @@ static enum tern_result take_facts(struct tern_federation *federation, uint64_t 
                                    const tern_CheckinRequest *message, uint64_t now)
 {
     struct client *client = client_of(federation, id);
+    struct tern_db_client *row = &client->row;
+    const struct tern_abilities before = tern_abilities_of(row);
     const struct tern_abilities able = abilities_of(message);
-    bool news = !tern_abilities_equal(&client->holder.able, &able);
     client->dirty = true;
     tern_budgets_told(client, message, now);
-    client->last_seen_ms = now;
-    client->holder.able = able;
-    client->version = message->version;
-    memset(client->holder.replica, 0, TERN_SHA256_SIZE);
-    memcpy(client->holder.replica, message->replica.bytes, message->replica.size);
-    return news ? tern_clients_store(federation, id) : TERN_OK;
+    row->last_seen_ms = now;
+    row->codecs = message->codecs;
+    row->coders = message->coders;
+    row->downloads_max = message->downloads_max;
+    row->from_seed = message->from_seed;
+    row->step_ahead = message->step_ahead;
+    row->version = message->version;
+    memset(row->replica, 0, TERN_SHA256_SIZE);
+    memcpy(row->replica, message->replica.bytes, message->replica.size);
+    return tern_abilities_equal(&before, &able) ? TERN_OK : tern_clients_store(federation, id);
 }
 
 static enum tern_result take_evaluation(struct tern_federation *federation, uint64_t id,
@@ -39,7 +44,7 @@ static enum tern_result take_evaluation(struct tern_federation *federation, uint
 {
     struct client *client = client_of(federation, id);
     // Only an evaluator's figure is the federation's accuracy; anybody may send one.
-    if (!client->evaluator || evaluation->version > federation->merge.version) {
+    if (!client->row.evaluator || evaluation->version > federation->merge.version) {
         return TERN_OK;
     }
     struct tern_db_evaluation row = {.version = evaluation->version,
@@ -94,8 +99,7 @@ static enum tern_result refuse_stranded(struct tern_federation *federation,
     if (tern_round_finished(&federation->machine)) {
         return TERN_OK;
     }
-    TERN_TRY(tern_catchup_is_stranded(federation->catchup, &client->holder, !client->evaluator,
-                                      &stranded));
+    TERN_TRY(tern_catchup_is_stranded(federation->catchup, &client->row, &stranded));
     if (stranded) {
         tern_refuse(refusal, TERN_ERR_UNKNOWN,
                     "No deltas that this client can take lead from its replica to the present "
@@ -120,7 +124,7 @@ static enum tern_result take_checkin(struct tern_federation *federation, uint64_
     }
     federation->counts.checkins++;
     TERN_TRY(take_facts(federation, id, message, now));
-    if (message->has_error && !client->evaluator) {
+    if (message->has_error && !client->row.evaluator) {
         TERN_TRY(tern_ledger_checkin(federation, id, &message->error, now));
     }
     if (message->has_evaluation) {

@@ -13,15 +13,15 @@ static struct tern_chance chance_of(const void *ctx, uint64_t id)
 {
     const struct choice *choice = ctx;
     const struct tern_federation *federation = choice->federation;
-    const struct client *client = &federation->clients.rows[id - 1];
+    const struct client *client = &federation->clients.list[id - 1];
     struct tern_chance chance = {1.0, 1.0};
     if (federation->config.selection == TERN_SELECTION_AVAILABILITY) {
-        uint64_t seen = client->last_seen_ms;
+        uint64_t seen = client->row.last_seen_ms;
         const struct tern_availability facts = {
             .age_ms = !client->waiting && choice->now > seen ? choice->now - seen : 0,
             .window_ms = federation->config.round.deadline_ms,
-            .metered = client->metered,
-            .battery = client->power == tern_Power_POWER_BATTERY};
+            .metered = client->row.metered,
+            .battery = client->row.power == tern_Power_POWER_BATTERY};
         chance.welcome = tern_selection_availability(&facts);
     }
     if (tern_budgets_matter(federation)) {

@@ -21,11 +21,11 @@ static enum tern_result make_client_room(struct tern_federation *federation, uin
     while (capacity < id) {
         capacity *= 2;
     }
-    struct client *rows = realloc(federation->clients.rows, capacity * sizeof rows[0]);
+    struct client *rows = realloc(federation->clients.list, capacity * sizeof rows[0]);
     if (rows == NULL) {
         return TERN_ERR_NO_MEMORY;
     }
-    federation->clients.rows = rows;
+    federation->clients.list = rows;
     memset(rows + federation->clients.capacity, 0,
            (capacity - federation->clients.capacity) * sizeof rows[0]);
     uint64_t *eligible = realloc(federation->clients.eligible, capacity * sizeof eligible[0]);
@@ -52,27 +52,12 @@ enum tern_result tern_clients_remember(struct tern_federation *federation,
     if (row->id > federation->clients.count) {
         federation->clients.count = (uint32_t)row->id;
     }
-    struct client *client = &federation->clients.rows[row->id - 1];
-    client->evaluator = row->evaluator;
-    client->revoked = row->revoked;
+    struct client *client = &federation->clients.list[row->id - 1];
     federation->clients.changed = true;
-    // What is dirty here is newer than the store.
-    if (!client->dirty) {
-        client->last_seen_ms = row->last_seen_ms;
-        client->steps_per_second = row->steps_per_second;
-        client->version = row->version;
-        client->holder.able = (struct tern_abilities){.codecs = row->codecs,
-                                                      .coders = row->coders,
-                                                      .downloads_max = row->downloads_max,
-                                                      .from_seed = row->from_seed,
-                                                      .step_ahead = row->step_ahead};
-        client->metered = row->metered;
-        client->budgeted = row->budgeted;
-        client->budget_left = row->budget_left;
-        client->budget_spent = row->budget_spent;
-        client->budget_renewed = row->budget_renewed;
-        client->power = row->power;
-        memcpy(client->holder.replica, row->replica, TERN_SHA256_SIZE);
+    if (client->dirty) { // newer than the store
+        client->row.revoked = row->revoked;
+    } else {
+        client->row = *row;
     }
     return TERN_OK;
 }
@@ -103,8 +88,8 @@ enum tern_result tern_clients_load(struct tern_federation *federation)
     // Clients whose enrolment was rolled back: nobody was told their tokens.
     if (federation->clients.count < before) {
         federation->ports.dismiss(federation->ports.ctx, (uint64_t)federation->clients.count + 1);
-        memset(&federation->clients.rows[federation->clients.count], 0,
-               (before - federation->clients.count) * sizeof federation->clients.rows[0]);
+        memset(&federation->clients.list[federation->clients.count], 0,
+               (before - federation->clients.count) * sizeof federation->clients.list[0]);
     }
     return TERN_OK;
 }
@@ -121,38 +106,22 @@ static bool load_evaluation(void *ctx, const struct tern_db_evaluation *row)
 enum tern_result tern_clients_load_evaluations(struct tern_federation *federation)
 {
     for (uint32_t i = 0; i < federation->clients.count; i++) {
-        federation->clients.rows[i].evaluated = 0;
+        federation->clients.list[i].evaluated = 0;
     }
     return tern_db_evaluation_each(federation->db, load_evaluation, federation);
 }
 
 // --- Writing back
 
-static enum tern_result store_row(struct tern_federation *federation, uint64_t id,
-                                  const struct client *client)
+static enum tern_result store_row(struct tern_federation *federation,
+                                  const struct tern_db_client *row)
 {
-    struct tern_db_client row;
-    // Read first: another process may have revoked it since.
-    TERN_TRY(tern_db_client_get(federation->db, id, &row));
-    row.last_seen_ms = client->last_seen_ms;
-    row.steps_per_second = client->steps_per_second;
-    row.version = client->version;
-    row.codecs = client->holder.able.codecs;
-    row.coders = client->holder.able.coders;
-    row.downloads_max = client->holder.able.downloads_max;
-    row.from_seed = client->holder.able.from_seed;
-    row.step_ahead = client->holder.able.step_ahead;
-    row.metered = client->metered;
-    row.budgeted = client->budgeted;
-    row.budget_left = client->budget_left;
-    row.budget_spent = client->budget_spent;
-    row.budget_renewed = client->budget_renewed;
-    row.power = client->power;
-    if (memcmp(row.replica, client->holder.replica, TERN_SHA256_SIZE) != 0) {
-        TERN_TRY(tern_db_replica_suspect(federation->db, row.replica, true));
-        memcpy(row.replica, client->holder.replica, TERN_SHA256_SIZE);
+    struct tern_db_client before;
+    TERN_TRY(tern_db_client_get(federation->db, row->id, &before));
+    if (memcmp(before.replica, row->replica, TERN_SHA256_SIZE) != 0) {
+        TERN_TRY(tern_db_replica_suspect(federation->db, before.replica, true));
     }
-    return tern_db_client_update(federation->db, &row);
+    return tern_db_client_update(federation->db, row);
 }
 
 // What could not be stored is dropped, and comes from the store again: kept, it would fail every
@@ -160,7 +129,7 @@ static enum tern_result store_row(struct tern_federation *federation, uint64_t i
 enum tern_result tern_clients_store(struct tern_federation *federation, uint64_t id)
 {
     struct client *client = client_of(federation, id);
-    enum tern_result result = store_row(federation, id, client);
+    enum tern_result result = store_row(federation, &client->row);
     client->dirty = client->dirty && result == TERN_OK;
     return result;
 }
@@ -171,14 +140,14 @@ enum tern_result tern_clients_store(struct tern_federation *federation, uint64_t
 // would wait until their deadline.
 static bool is_trainer(const struct client *client)
 {
-    return !client->evaluator && !client->revoked && client->last_seen_ms != 0;
+    return !client->row.evaluator && !client->row.revoked && client->row.last_seen_ms != 0;
 }
 
 bool tern_clients_may_train(const struct tern_federation *federation, const struct client *client,
                             uint64_t now)
 {
     uint64_t within = federation->config.eligible_within_ms;
-    bool recent = within == 0 || client->last_seen_ms + within >= now;
+    bool recent = within == 0 || client->row.last_seen_ms + within >= now;
     return is_trainer(client) && recent;
 }
 
@@ -186,7 +155,7 @@ uint32_t tern_clients_trainers(const struct tern_federation *federation)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < federation->clients.count; i++) {
-        count += is_trainer(&federation->clients.rows[i]);
+        count += is_trainer(&federation->clients.list[i]);
     }
     return count;
 }
@@ -195,7 +164,7 @@ uint32_t tern_clients_eligible(struct tern_federation *federation, uint64_t now)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < federation->clients.count; i++) {
-        if (tern_clients_may_train(federation, &federation->clients.rows[i], now)) {
+        if (tern_clients_may_train(federation, &federation->clients.list[i], now)) {
             federation->clients.eligible[count++] = (uint64_t)i + 1;
         }
     }

@@ -53,7 +53,7 @@ void tern_federation_free(struct tern_federation *federation)
     tern_places_free(&federation->places);
     tern_roster_free(&federation->roster);
     free(federation->machine.members);
-    free(federation->clients.rows);
+    free(federation->clients.list);
     free(federation->clients.eligible);
     free(federation);
 }
@@ -117,7 +117,7 @@ enum tern_result tern_federation_reload_clients(struct tern_federation *federati
 enum tern_result tern_federation_flush(struct tern_federation *federation)
 {
     for (uint32_t i = 0; i < federation->clients.count; i++) {
-        if (federation->clients.rows[i].dirty) {
+        if (federation->clients.list[i].dirty) {
             TERN_TRY(tern_clients_store(federation, (uint64_t)i + 1));
         }
     }
@@ -127,7 +127,7 @@ enum tern_result tern_federation_flush(struct tern_federation *federation)
 void tern_federation_flushed(struct tern_federation *federation)
 {
     for (uint32_t i = 0; i < federation->clients.count; i++) {
-        federation->clients.rows[i].dirty = false;
+        federation->clients.list[i].dirty = false;
     }
 }
 
@@ -161,7 +161,7 @@ const char *tern_federation_damage(const struct tern_federation *federation)
 bool tern_federation_admits(struct tern_federation *federation, uint64_t client)
 {
     const struct client *known = client_of(federation, client);
-    return known != NULL && !known->revoked;
+    return known != NULL && !known->row.revoked;
 }
 
 void tern_federation_wait(struct tern_federation *federation, uint64_t client, bool waits)
@@ -240,7 +240,7 @@ void tern_federation_facts(const struct tern_federation *federation,
     memcpy(facts->model_spec, federation->about.model_spec, sizeof facts->model_spec);
     memcpy(facts->model_sha256, federation->merge.model_sha256, TERN_SHA256_SIZE);
     for (uint32_t i = 0; i < federation->clients.count; i++) {
-        facts->revoked += federation->clients.rows[i].revoked;
-        facts->evaluators += federation->clients.rows[i].evaluator;
+        facts->revoked += federation->clients.list[i].row.revoked;
+        facts->evaluators += federation->clients.list[i].row.evaluator;
     }
 }

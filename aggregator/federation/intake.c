@@ -84,8 +84,8 @@ static enum tern_result store_update(struct tern_federation *federation,
 void tern_update_speed(struct client *client, const tern_Update *message)
 {
     client->dirty = true;
-    client->steps_per_second = tern_steps_speed(&client->done, client->steps_per_second,
-                                                message->local_steps, message->train_ms);
+    client->row.steps_per_second = tern_steps_speed(&client->done, client->row.steps_per_second,
+                                                    message->local_steps, message->train_ms);
 }
 
 // After its update the client is back on the replica that it trained from.
@@ -96,9 +96,9 @@ static void take_report(struct tern_federation *federation, const struct tern_in
     const uint8_t *base = base_of(federation, member);
     bool own = base == member->base;
     tern_update_speed(client, &update->message);
-    client->last_seen_ms = now;
-    client->version = own ? member->base_version : federation->merge.version;
-    memcpy(client->holder.replica, base, TERN_SHA256_SIZE);
+    client->row.last_seen_ms = now;
+    client->row.version = own ? member->base_version : federation->merge.version;
+    memcpy(client->row.replica, base, TERN_SHA256_SIZE);
 }
 
 enum tern_result tern_update_take(struct tern_federation *federation,

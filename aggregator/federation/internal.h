@@ -19,27 +19,14 @@ struct drift {
     uint32_t local_steps;
 };
 
-// What is remembered of a client; the rest stands in the store.
 struct client {
-    bool evaluator;
-    bool revoked;
-    bool dirty;   // last_seen_ms and what follows differ from the store
+    struct tern_db_client row;
+    bool dirty;   // what the row says of check-ins and updates differs from the store
     bool waiting; // its check-in is held
-    uint64_t last_seen_ms;
-    struct tern_holder holder;
-    float steps_per_second;
-    struct tern_steps_done done; // from which that is measured; since the start only
-    uint32_t version;
-    uint32_t evaluated; // newest version it has reported an evaluation of
-    uint32_t asked;     // version it was asked to evaluate again, so that this happens once
-
-    // Conditions as last reported.
-    bool metered;
-    bool budgeted;
-    uint64_t budget_left;
-    uint64_t budget_spent; // about, in rounds since it said so
-    bool budget_renewed;   // it did not shrink over its last round within a month
-    uint32_t power;        // tern_Power
+    struct tern_searches searches;
+    struct tern_steps_done done; // from which its speed is measured; since the start only
+    uint32_t evaluated;          // newest version it has reported an evaluation of
+    uint32_t asked; // version it was asked to evaluate again, so that this happens once
     // Of its schedule: bytes that its round is expected to take, and at the least.
     uint64_t round_bytes;
     uint64_t least_bytes;
@@ -51,7 +38,7 @@ struct client {
 };
 
 struct clients {
-    struct client *rows; // by id - 1
+    struct client *list; // by id - 1
     uint32_t count;
     uint32_t capacity;
     uint64_t *eligible; // scratch of `capacity` ids
@@ -96,7 +83,7 @@ struct tern_federation {
 static inline struct client *client_of(const struct tern_federation *federation, uint64_t id)
 {
     const struct clients *clients = &federation->clients;
-    return id == 0 || id > clients->count ? NULL : &clients->rows[id - 1];
+    return id == 0 || id > clients->count ? NULL : &clients->list[id - 1];
 }
 
 // The hash that a client names; one that names none takes what there is.

@@ -225,7 +225,7 @@ enum tern_result tern_ledger_assign(struct tern_federation *federation, struct t
     const struct tern_error_buffer_state state = {
         .must_reset = tern_error_watch_must_reset(&watch),
         .empty = row.norm == 0.0F,
-        .no_step_ahead = !client_of(federation, member->client)->holder.able.step_ahead,
+        .no_step_ahead = !client_of(federation, member->client)->row.step_ahead,
         .missed = missed_by(federation, &row),
     };
     if (member->local_steps != 0 && !state.must_reset) {

@@ -3,27 +3,18 @@
 
 #include <string.h>
 
-static enum tern_db_assignment_state assignment_state(enum tern_member_state state)
-{
-    switch (state) {
-    case TERN_MEMBER_TASKED:
-        return TERN_ASSIGNMENT_TASKED;
-    case TERN_MEMBER_REPORTED:
-        return TERN_ASSIGNMENT_REPORTED;
-    case TERN_MEMBER_REPLACED:
-        return TERN_ASSIGNMENT_REPLACED;
-    case TERN_MEMBER_INVITED:
-        break;
-    }
-    return TERN_ASSIGNMENT_INVITED;
-}
+_Static_assert((int)TERN_MEMBER_INVITED == (int)TERN_ASSIGNMENT_INVITED &&
+                   (int)TERN_MEMBER_TASKED == (int)TERN_ASSIGNMENT_TASKED &&
+                   (int)TERN_MEMBER_REPORTED == (int)TERN_ASSIGNMENT_REPORTED &&
+                   (int)TERN_MEMBER_REPLACED == (int)TERN_ASSIGNMENT_REPLACED,
+               "states are stored as they are");
 
 enum tern_result tern_members_store(struct tern_federation *federation,
                                     const struct tern_member *member)
 {
     struct tern_db_assignment row = {.round = federation->machine.round,
                                      .client = member->client,
-                                     .state = assignment_state(member->state),
+                                     .state = (enum tern_db_assignment_state)member->state,
                                      .local_steps = member->local_steps,
                                      .invited_ms = member->invited_ms,
                                      .tasked_ms = member->tasked_ms,
@@ -45,21 +36,6 @@ enum tern_result tern_members_store_all(struct tern_federation *federation)
     return TERN_OK;
 }
 
-static enum tern_member_state member_state(enum tern_db_assignment_state state)
-{
-    switch (state) {
-    case TERN_ASSIGNMENT_TASKED:
-        return TERN_MEMBER_TASKED;
-    case TERN_ASSIGNMENT_REPORTED:
-        return TERN_MEMBER_REPORTED;
-    case TERN_ASSIGNMENT_REPLACED:
-        return TERN_MEMBER_REPLACED;
-    case TERN_ASSIGNMENT_INVITED:
-        break;
-    }
-    return TERN_MEMBER_INVITED;
-}
-
 struct loading {
     struct tern_federation *federation;
     enum tern_result result;
@@ -69,7 +45,7 @@ static bool load_member(void *ctx, const struct tern_db_assignment *row)
 {
     struct loading *loading = ctx;
     struct tern_member member = {.client = row->client,
-                                 .state = member_state(row->state),
+                                 .state = (enum tern_member_state)row->state,
                                  .local_steps = row->local_steps,
                                  .invited_ms = row->invited_ms,
                                  .tasked_ms = row->tasked_ms,

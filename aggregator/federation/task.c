@@ -39,9 +39,9 @@ static enum tern_result may_follow(struct tern_federation *federation, const str
     struct tern_codec codec;
     bool stranded = false;
     TERN_TRY(tern_codec_parse(federation->row.codec_up, &codec, NULL));
-    TERN_TRY(tern_catchup_is_stranded(federation->catchup, &client->holder, !client->evaluator,
-                                      &stranded));
-    *follows = tern_abilities_encode(&client->holder.able, &codec) && !stranded;
+    TERN_TRY(tern_catchup_is_stranded(federation->catchup, &client->row, &stranded));
+    const struct tern_abilities able = tern_abilities_of(&client->row);
+    *follows = tern_abilities_encode(&able, &codec) && !stranded;
     return TERN_OK;
 }
 
@@ -66,7 +66,7 @@ static enum tern_result catch_up(struct tern_federation *federation, struct clie
                                  bool *found)
 {
     struct tern_way way;
-    TERN_TRY(tern_catchup_trainer(federation->catchup, &client->holder,
+    TERN_TRY(tern_catchup_trainer(federation->catchup, &client->row, &client->searches,
                                   tern_share_is_on(federation), now, &way));
     *found = way.leads;
     if (!*found) {
@@ -117,7 +117,7 @@ static enum tern_result evaluate_task(struct tern_federation *federation, struct
     // It is asked once for a version whose result was lost; a client without data must not be
     // asked for ever.
     bool again = client->evaluated < version && client->asked < version;
-    TERN_TRY(tern_catchup_evaluator(federation->catchup, &client->holder, again, &way));
+    TERN_TRY(tern_catchup_evaluator(federation->catchup, &client->row, again, &way));
     *has_task = way.leads;
     if (way.leads) {
         task->kind = tern_TaskKind_TASK_EVALUATE;
@@ -151,7 +151,7 @@ enum tern_result tern_federation_next(struct tern_federation *federation, uint64
     *reply = (tern_CheckinReply)tern_CheckinReply_init_zero;
     enum tern_checkin_action action = tern_round_checkin(&federation->machine, id, now, &wait);
     struct client *client = client_of(federation, id);
-    if (client->evaluator) {
+    if (client->row.evaluator) {
         TERN_TRY(evaluate_task(federation, client, &reply->task, &reply->has_task));
         if (reply->has_task) {
             return TERN_OK;
