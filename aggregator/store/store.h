@@ -1,7 +1,7 @@
 // What the aggregator keeps: clients, rounds, updates, error ledger, replicas, downloads, schedule
-// and meter. Declared for the round machine and the admin side; store_sqlite*.c implement it and
-// are the only files that know SQLite. Behaviour is stated per operation, so that another database
-// can take its place.
+// and meter. Declared for the round machine and the admin side. Behaviour is stated per operation,
+// so that another database can take its place: sql.h says what is asked of one. The members of the
+// structs are the columns of tables/*.def.
 //
 // Thread rule: one tern_db is used by one thread. Several processes may have the same file open:
 // the service and the command line do. Every write happens between tern_db_begin() and
@@ -27,14 +27,25 @@ struct tern_db;
 #define TERN_DB_PARAMETERS_MAX 160
 #define TERN_DB_REASON_MAX 160
 
+// The member of a struct that a line of tables/*.def makes; table.h explains the lines.
+#define TERN_MEMBER(kind, name, of, rule, constraint, json) TERN_MEMBER_##kind(name, of)
+#define TERN_MEMBER_U64(name, of) uint64_t name;
+#define TERN_MEMBER_U32(name, of) uint32_t name;
+#define TERN_MEMBER_BOOL(name, of) bool name;
+#define TERN_MEMBER_REAL(name, of) float name;
+#define TERN_MEMBER_TEXT(name, of) char name[of];
+#define TERN_MEMBER_HASH(name, of) uint8_t name[TERN_SHA256_SIZE];
+#define TERN_MEMBER_ENUM(name, of) enum tern_db_##of name;
+#define TERN_MEMBER_NAMED(name, of) uint32_t name;
+#define TERN_MEMBER_ID(name, of) uint64_t name;
+#define TERN_MEMBER_BITS(name, of) uint64_t name;
+#define TERN_MEMBER_SIZE(name, of) size_t name;
+
 // --- Life
-// -------------------------------------------------------------------------------------------
 
 struct tern_db_federation {
-    char model_spec[64];
-    uint64_t seed; // of the initial weights, cohorts and batches
-    uint8_t model_hash[TERN_SHA256_SIZE];
-    uint64_t created_ms;
+#define COLUMN TERN_MEMBER
+#include "store/tables/federation.def"
     // The manifest that the model is built from (tensor/manifest.h), or NULL when its spec alone
     // gives it; and a JSON object for people that came with it, or NULL. What tern_db_federation()
     // returns is the database's until it is closed.
@@ -103,33 +114,10 @@ TERN_MUST_USE enum tern_result tern_db_backup(struct tern_db *db, const char *pa
 TERN_MUST_USE enum tern_result tern_db_check(struct tern_db *db);
 
 // --- Clients and join codes
-// -----------------------------------------------------------------------
 
 struct tern_db_client {
-    uint64_t id; // set by tern_db_client_add(): 1, 2, ...
-    char name[TERN_DB_NAME_MAX];
-    char platform[TERN_DB_NAME_MAX];
-    uint8_t token_hash[TERN_SHA256_SIZE]; // of the bearer token; the token itself is not kept
-    bool evaluator;
-    bool revoked;
-    uint64_t created_ms;
-    uint64_t last_seen_ms;             // 0 = never
-    float steps_per_second;            // measured, 0 unknown
-    uint8_t replica[TERN_SHA256_SIZE]; // as last reported; zeros = none
-    uint32_t version;
-    uint32_t codecs;        // as last announced, bit i for codec id i; 0 = has not said
-    uint32_t coders;        // likewise, bit i for ternary coder i
-    uint32_t downloads_max; // likewise, in one task; 0 = the protocol's limit
-    bool from_seed;         // likewise: applies a delta from the seed's replica whatever it holds
-    bool step_ahead;        // likewise: can start training ahead of its replica
-    bool has_psk;           // it has a pre-shared key; set by tern_db_psk_put() alone
-    // Conditions as last reported.
-    bool metered;
-    bool budgeted;         // budget_left says something
-    uint64_t budget_left;  // bytes
-    uint64_t budget_spent; // about, in rounds since it said so
-    bool budget_renewed;   // it did not shrink over the last round
-    uint32_t power;        // tern_Power of tern.proto
+#define COLUMN TERN_MEMBER
+#include "store/tables/clients.def"
 };
 
 // TERN_ERR_CONFLICT  another client has this token_hash
@@ -142,9 +130,8 @@ TERN_MUST_USE enum tern_result tern_db_client_get(struct tern_db *db, uint64_t i
 TERN_MUST_USE enum tern_result tern_db_client_find(struct tern_db *db,
                                                    const uint8_t token_hash[TERN_SHA256_SIZE],
                                                    struct tern_db_client *client);
-// Replaces everything but id, token_hash, has_psk and created_ms. A client that is revoked stays
-// revoked, whatever client->revoked says: the command line may have revoked it a moment ago.
-// NOT_FOUND
+// Stores what may change by what the client says and does. Whether it is revoked stays as it is:
+// the command line may have revoked it a moment ago. NOT_FOUND
 TERN_MUST_USE enum tern_result tern_db_client_update(struct tern_db *db,
                                                      const struct tern_db_client *client);
 
@@ -169,11 +156,8 @@ TERN_MUST_USE enum tern_result tern_db_psk_each(struct tern_db *db,
                                                 void *ctx);
 
 struct tern_db_code {
-    uint8_t hash[TERN_SHA256_SIZE]; // of the code; the code itself is not kept
-    char label[TERN_DB_NAME_MAX];
-    uint32_t uses_left;
-    uint64_t expires_ms;
-    uint64_t created_ms;
+#define COLUMN TERN_MEMBER
+#include "store/tables/codes.def"
 };
 
 // TERN_ERR_CONFLICT  the code is there already
@@ -188,37 +172,16 @@ tern_db_code_each(struct tern_db *db, bool (*visit)(void *ctx, const struct tern
                   void *ctx);
 
 // --- Rounds, assignments, updates
-// ------------------------------------------------------------------------
 
 enum tern_db_round_state {
     TERN_ROUND_OPEN = 0,
     TERN_ROUND_COMMITTED = 1,
 };
+#define TERN_LAST_round_state TERN_ROUND_COMMITTED
 
 struct tern_db_round {
-    uint32_t round; // 1, 2, ...
-    enum tern_db_round_state state;
-    uint32_t base_version;
-    uint32_t target; // updates wanted
-    uint32_t quorum; // updates needed
-    uint64_t opened_ms;
-    uint64_t deadline_ms;
-    uint64_t closed_ms; // 0 while open
-    uint32_t applied;   // updates aggregated
-    float mean_loss;    // num_examples-weighted
-    uint32_t attempts;  // cohort draws so far: 1, and one more for each that replaced members
-    // What the merge depends on, kept so that a later configuration does not change a replay.
-    char strategy[TERN_DB_STRATEGY_MAX];
-    float server_learning_rate;
-    char codec_up[TERN_DB_CODEC_MAX];   // spec string of the updates
-    char codec_down[TERN_DB_CODEC_MAX]; // spec string of the download made at the commit
-    float learning_rate;                // of local training
-    // The strategy's own numbers, e.g. "beta1=0.9,beta2=0.99,tau=0.001"; "" = it has none.
-    char strategy_parameters[TERN_DB_PARAMETERS_MAX];
-    // Of its updates, at the commit; 0 = not known.
-    float median_loss; // of its members', unweighted
-    float variance;    // mean of their squared norms minus the squared norm of their mean
-    float local_steps; // mean, weighted by num_examples
+#define COLUMN TERN_MEMBER
+#include "store/tables/rounds.def"
 };
 
 // Inserts or replaces. TERN_ERR_CONFLICT  the round is committed already, and stays so.
@@ -238,21 +201,11 @@ enum tern_db_assignment_state {
     TERN_ASSIGNMENT_REPORTED = 2, // its update is accepted
     TERN_ASSIGNMENT_REPLACED = 3, // did not report; another was invited in its place
 };
+#define TERN_LAST_assignment_state TERN_ASSIGNMENT_REPLACED
 
 struct tern_db_assignment {
-    uint32_t round;
-    uint64_t client;
-    enum tern_db_assignment_state state;
-    uint32_t local_steps;
-    uint64_t invited_ms;
-    uint64_t tasked_ms;   // 0 = not yet
-    uint64_t reported_ms; // 0 = not yet; in other states than REPORTED: came late, was given back
-    // Its task; zeros and "" while it has none.
-    uint8_t base[TERN_SHA256_SIZE]; // replica that it trains from
-    uint32_t base_version;
-    char codec[TERN_DB_CODEC_MAX]; // of its update; "" = the round's
-    uint32_t directive;            // for its error buffer: tern_ErrorDirective of tern.proto
-    float factor;                  // of the directive
+#define COLUMN TERN_MEMBER
+#include "store/tables/assignments.def"
 };
 
 // Inserts or replaces. NOT_FOUND: no such round or client.
@@ -269,14 +222,9 @@ tern_db_assignment_each(struct tern_db *db, uint32_t round,
                         void *ctx);
 
 struct tern_db_update {
-    uint32_t round;
-    uint64_t client;
-    uint32_t sequence;
-    uint8_t sha256[TERN_SHA256_SIZE]; // of body
-    const uint8_t *body;              // the Update message as received
-    size_t body_len;
-    uint64_t received_ms;
-    uint32_t merged; // round that it counts in; 0 = its own
+#define COLUMN TERN_MEMBER
+#include "store/tables/updates.def"
+    const uint8_t *body; // the Update message as received
 };
 
 // Stores an update; (round, client) is its key. TERN_ERR_CONFLICT  one is stored under it already;
@@ -299,7 +247,6 @@ tern_db_update_each(struct tern_db *db, uint32_t round,
 TERN_MUST_USE enum tern_result tern_db_update_prune(struct tern_db *db, uint32_t before_round);
 
 // --- Model state
-// ----------------------------------------------------------------------------------------
 
 enum tern_db_weights {
     TERN_WEIGHTS_GLOBAL = 0,  // the global model
@@ -328,11 +275,8 @@ TERN_MUST_USE enum tern_result tern_db_state_get(struct tern_db *db, const char 
 
 // One row per version: its replica id and the global model's hash.
 struct tern_db_version {
-    uint32_t version; // 0 = the seed
-    uint32_t round;   // that made it, 0 for the seed
-    uint8_t replica[TERN_SHA256_SIZE];
-    uint8_t model_sha256[TERN_SHA256_SIZE]; // of the global model's little-endian float32
-    uint64_t created_ms;
+#define COLUMN TERN_MEMBER
+#include "store/tables/versions.def"
 };
 TERN_MUST_USE enum tern_result tern_db_version_put(struct tern_db *db,
                                                    const struct tern_db_version *version);
@@ -348,18 +292,10 @@ TERN_MUST_USE enum tern_result tern_db_version_of_replica(struct tern_db *db,
                                                           uint32_t *version); // NOT_FOUND
 
 // --- Downloads
-// --------------------------------------------------------------------------------------------
 
 struct tern_db_download {
-    uint8_t sha256[TERN_SHA256_SIZE];
-    bool snapshot;
-    uint32_t from_version; // 0 for a snapshot
-    uint32_t to_version;
-    uint32_t size;
-    uint32_t payload;                       // bytes of its container
-    char codec[TERN_DB_CODEC_MAX];          // spec it was made with
-    uint8_t from_replica[TERN_SHA256_SIZE]; // zeros for a snapshot
-    uint8_t to_replica[TERN_SHA256_SIZE];
+#define COLUMN TERN_MEMBER
+#include "store/tables/downloads.def"
 };
 
 // Stores a download; one that is there already is left as it is.
@@ -380,7 +316,6 @@ TERN_MUST_USE enum tern_result tern_db_snapshot_prune(struct tern_db *db, uint32
                                                       uint64_t *freed);
 
 // --- Replicas
-// ---------------------------------------------------------------------------------------------
 
 // How a replica's weights are kept.
 enum tern_db_replica_form {
@@ -389,20 +324,11 @@ enum tern_db_replica_form {
     TERN_REPLICA_SNAPSHOT = 2, // the download alone
     TERN_REPLICA_WHOLE = 3,    // tern_db_replica_weights_put()
 };
+#define TERN_LAST_replica_form TERN_REPLICA_WHOLE
 
 struct tern_db_replica {
-    uint8_t id[TERN_SHA256_SIZE];
-    enum tern_db_replica_form form;
-    bool trunk;                         // the replica of a version
-    bool suspect;                       // nobody may need it any more
-    uint8_t parent[TERN_SHA256_SIZE];   // of a step; else zeros
-    uint8_t download[TERN_SHA256_SIZE]; // of a step and a snapshot; else zeros
-    uint32_t version;                   // of the global model that it was made towards
-    uint32_t depth;                     // downloads to add to what is kept whole
-    uint64_t bytes;                     // of those
-    float residual;                     // Euclidean norm of that global model minus the replica
-    uint64_t used_ms;                   // somebody moved on from it or to it
-    uint32_t children;                  // set by the store: replicas whose parent it is
+#define COLUMN TERN_MEMBER
+#include "store/tables/replicas.def"
 };
 
 // One that is there already is left as it is; a step's parent has a child more.
@@ -462,42 +388,17 @@ TERN_MUST_USE enum tern_result tern_db_snapshot_find(struct tern_db *db, uint32_
                                                      const char *codec,
                                                      struct tern_db_download *out);
 struct tern_db_replica_totals {
-    uint64_t replicas;
-    uint64_t trunk;          // of these, those of versions
-    uint64_t whole;          // of these, those kept whole
-    uint64_t whole_bytes;    // of those
-    uint64_t downloads;      // deltas and snapshots
-    uint64_t download_bytes; // of those
+#define TOTAL(name, text, json) uint64_t name;
+#include "store/tables/replica_totals.def"
 };
 TERN_MUST_USE enum tern_result tern_db_replica_totals(struct tern_db *db,
                                                       struct tern_db_replica_totals *totals);
 
 // --- Error ledger, schedule, evaluations, meter
-// -------------------------------------------------------------
 
 struct tern_db_ledger {
-    uint64_t client;
-    uint32_t generation;
-    uint32_t sequence;
-    float norm;
-    float maximum;
-    uint32_t round; // of the last accepted update, like what follows; 0 = none
-    float loss;
-    uint32_t update_bytes; // of the last accepted update
-    // What has become of the buffer (rounds/error_watch.h).
-    uint32_t previous_generation; // 0 = none
-    uint32_t finding;             // 0 = nothing unusual
-    uint64_t finding_ms;
-    uint32_t finding_generation; // that was present when it was found
-    // The first round that, if missed, no decay or reset was for yet, unless `round` is as late; 0
-    // = it has had no task.
-    uint32_t missed_from;
-    // Of whose task a decay or reset for the rounds before is not known to be done yet; 0 = none.
-    uint32_t told_round;
-    // What it was last told to do with it, and why, for people.
-    uint32_t directive; // tern_ErrorDirective of tern.proto
-    float factor;
-    char reason[TERN_DB_REASON_MAX]; // "decayed 0.7: 12 rounds missed"
+#define COLUMN TERN_MEMBER
+#include "store/tables/ledger.def"
 };
 // The puts below insert or replace. NOT_FOUND: no such client.
 TERN_MUST_USE enum tern_result tern_db_ledger_put(struct tern_db *db,
@@ -510,14 +411,8 @@ tern_db_ledger_each(struct tern_db *db,
                     bool (*visit)(void *ctx, const struct tern_db_ledger *ledger), void *ctx);
 
 struct tern_db_schedule {
-    uint64_t client;
-    uint32_t local_steps;
-    char reason[TERN_DB_REASON_MAX]; // "deadline: 41 steps/s x 30 s x 0.5"
-    uint64_t updated_ms;
-    char codec[TERN_DB_CODEC_MAX]; // of its updates; "" = the round's
-    char policy[TERN_DB_NAME_MAX]; // that said so
-    uint64_t bytes;                // that a round is expected to take; 0 = not known
-    uint64_t least_bytes;          // that it could be brought down to; 0 = not known
+#define COLUMN TERN_MEMBER
+#include "store/tables/schedule.def"
 };
 TERN_MUST_USE enum tern_result tern_db_schedule_put(struct tern_db *db,
                                                     const struct tern_db_schedule *schedule);
@@ -529,11 +424,8 @@ tern_db_schedule_each(struct tern_db *db,
                       bool (*visit)(void *ctx, const struct tern_db_schedule *schedule), void *ctx);
 
 struct tern_db_evaluation {
-    uint32_t version;
-    uint64_t client;
-    uint32_t num_examples;
-    float loss;
-    float accuracy;
+#define COLUMN TERN_MEMBER
+#include "store/tables/evaluations.def"
 };
 TERN_MUST_USE enum tern_result tern_db_evaluation_put(struct tern_db *db,
                                                       const struct tern_db_evaluation *evaluation);
@@ -542,6 +434,7 @@ tern_db_evaluation_each(struct tern_db *db,
                         bool (*visit)(void *ctx, const struct tern_db_evaluation *evaluation),
                         void *ctx);
 
+#define TERN_LAST_purpose (TERN_PURPOSE_COUNT - 1)
 struct tern_db_meter {
     uint64_t client; // 0 = peers that never authenticated
     uint32_t round;  // 0 = outside any round
@@ -574,20 +467,10 @@ tern_db_meter_sum(struct tern_db *db, enum tern_db_meter_group group,
                   bool (*visit)(void *ctx, const struct tern_db_meter *meter), void *ctx);
 
 // --- Totals
-// ---------------------------------------------------------------------------------------------
 
 struct tern_db_counts {
-    uint64_t clients; // revoked ones and evaluators included
-    uint64_t clients_revoked;
-    uint64_t evaluators;
-    uint64_t code_uses_left; // of codes that have not expired
-    uint64_t rounds_open;
-    uint64_t rounds_committed;
-    uint64_t updates_applied;
-    uint64_t updates;       // ever stored
-    uint64_t update_bytes;  // of them, as received
-    uint64_t update_bodies; // still kept
-    uint64_t downloads;
+#define TOTAL(name, text, json) uint64_t name;
+#include "store/tables/counts.def"
     uint64_t file_bytes;
 };
 TERN_MUST_USE enum tern_result tern_db_counts(struct tern_db *db, uint64_t now_ms,

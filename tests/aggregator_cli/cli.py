@@ -59,6 +59,15 @@ class State:
         return self.run(*arguments, "--json", code=code).json
 
 
+def insert(database, table, **values):
+    """Adds a row; columns that are not given are zero or empty."""
+    empty = {"INTEGER": 0, "REAL": 0.0, "TEXT": "", "BLOB": bytes(32)}
+    columns = {row[1]: empty[row[2]] for row in database.execute(f"PRAGMA table_info({table})")}
+    columns.update(values)
+    database.execute(f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})",
+                     list(columns.values()))
+
+
 def main(*tests):
     """Runs every test on a fresh start; the exit code is for ctest."""
     failed = 0

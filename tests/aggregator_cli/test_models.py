@@ -151,14 +151,14 @@ def damage_to_what_is_kept_is_found():
     init(state, st.make(GOOD | KEPT))
     assert state.json("verify")["ok"]
     db = sqlite3.connect(state.path / "tern.db")
-    body = bytearray(db.execute("SELECT body FROM kept_tensors").fetchone()[0])
+    body = bytearray(db.execute("SELECT body FROM files WHERE name = 'kept'").fetchone()[0])
     body[-1] ^= 1
-    db.execute("UPDATE kept_tensors SET body = ?", (bytes(body),))
+    db.execute("UPDATE files SET body = ? WHERE name = 'kept'", (bytes(body),))
     db.commit()
     db.close()
-    state.run("export", state.root / "x.safetensors", code=FAILED, says="kept for export")
+    state.run("export", state.root / "x.safetensors", code=FAILED, says="came with the model")
     assert not (state.root / "x.safetensors").exists()
-    state.run("verify", code=FAILED, says="kept for export")
+    state.run("verify", code=FAILED, says="came with the model")
 
 
 def many_tensors_fit():

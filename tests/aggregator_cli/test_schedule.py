@@ -3,7 +3,7 @@ import csv
 import io
 import sqlite3
 
-from cli import FAILED, NOTHING, USAGE, State, main
+from cli import FAILED, NOTHING, USAGE, State, insert, main
 
 REASON = "deadline: 41.00 steps/s x 30.00 s x 0.50; budget: 1.00 MB left, 9.00 KB a round, takes 8.00 KB"
 
@@ -11,11 +11,9 @@ REASON = "deadline: 41.00 steps/s x 30.00 s x 0.50; budget: 1.00 MB left, 9.00 K
 def decided(rounds=2):
     state = State(rounds=rounds)
     with sqlite3.connect(state.path / "tern.db") as db:
-        db.execute("INSERT INTO schedule (client, local_steps, reason, updated_ms, codec, policy, bytes,"
-                   " least_bytes) VALUES (2, 615, ?, 1700000000000, 'density:p=0.02,coder=range',"
-                   " 'deadline+budget', 8000, 3000)", (REASON,))
-        db.execute("INSERT INTO schedule (client, local_steps, reason, updated_ms) VALUES (1, 20,"
-                   " 'fixed', 1700000000000)")
+        insert(db, "schedule", client=2, local_steps=615, reason=REASON, updated_ms=1700000000000,
+               codec="density:p=0.02,coder=range", policy="deadline+budget", bytes=8000, least_bytes=3000)
+        insert(db, "schedule", client=1, local_steps=20, reason="fixed", updated_ms=1700000000000)
         db.execute("UPDATE clients SET budgeted = 1, budget_left = 1000000, metered = 1 WHERE id = 2")
     return state
 

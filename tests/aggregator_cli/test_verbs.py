@@ -9,7 +9,7 @@ import stat
 import sqlite3
 import struct
 
-from cli import FAILED, MODEL, NOTHING, USAGE, VALUES, State, main
+from cli import FAILED, MODEL, NOTHING, USAGE, VALUES, State, insert, main
 
 
 def mode(path):
@@ -185,8 +185,7 @@ def reports_that_there_are_not():
 def a_client_without_an_update_has_no_round():
     state = State(rounds=5)
     with sqlite3.connect(state.path / "tern.db") as db:
-        db.execute("INSERT INTO ledger (client, generation, sequence, norm, maximum, round, loss, update_bytes)"
-                   " VALUES (4, 7, 1, 0.5, 0.25, 0, 0, 0)")
+        insert(db, "ledger", client=4, generation=7, sequence=1, norm=0.5, maximum=0.25)
     rows = state.json("ledger")
     assert [row["client"] for row in rows] == [1, 2, 3, 4]
     assert rows[3]["round"] is None and rows[3]["age"] is None and rows[3]["norm"] == 0.5
@@ -203,8 +202,7 @@ def the_ledger_explains_itself():
                    " factor = 0.7, reason = 'decayed 0.7: 3 rounds missed', previous_generation = 9"
                    " WHERE client = 2")
         # That it had a task is all that is known of it.
-        db.execute("INSERT INTO ledger (client, generation, sequence, norm, maximum, round, loss, update_bytes,"
-                   " missed_from) VALUES (4, 0, 0, 0, 0, 0, 0, 0, 5)")
+        insert(db, "ledger", client=4, missed_from=5)
     rows = state.json("ledger")
     assert [row["client"] for row in rows] == [1, 2, 3]
     assert rows[0]["norm"] == 0.25 and rows[2]["maximum"] == 0.125 and rows[0]["generation"] == 0xabcdef01

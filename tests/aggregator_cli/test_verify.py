@@ -56,7 +56,7 @@ def a_changed_update_is_found():
     assert body != other
     edit(state, ("UPDATE update_bodies SET body = ? WHERE id = ?", (other, key)))
     state.run("verify", code=FAILED, says="damaged")
-    edit(state, ("UPDATE updates SET sha256 = ?, size = ? WHERE id = ?",
+    edit(state, ("UPDATE updates SET sha256 = ?, body_len = ? WHERE id = ?",
                  (hashlib.sha256(other).digest(), len(other), key)))
     assert state.json("verify", code=FAILED)["differs"] == 2
 
@@ -73,7 +73,8 @@ def a_changed_recipe_is_found():
 def weights_that_are_not_the_newest_version_are_found():
     state = State(rounds=ROUNDS)
     # CRC-32C is not at hand here, so both kinds are exchanged: each still has a right checksum.
-    edit(state, ("UPDATE weights SET kind = kind + 2",), ("UPDATE weights SET kind = 3 - kind",))
+    edit(state, ("DELETE FROM weights WHERE kind > 1",), ("UPDATE weights SET kind = kind + 2",),
+         ("UPDATE weights SET kind = 3 - kind",))
     state.run("verify", code=FAILED, says="weights")
 
 

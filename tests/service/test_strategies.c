@@ -444,7 +444,7 @@ static void test_state_that_is_missing_stops_the_start(void **state)
     enroll(&harness, false);
     one_round(1.0F, 1.0F);
     open_store();
-    run_sql("delete from strategy_state where name = \\\"v\\\"");
+    run_sql("delete from weights where name = \\\"v\\\"");
     assert_int_equal(tern_service_start(&harness.config, harness.db, &service, why),
                      TERN_ERR_CORRUPT);
     assert_non_null(strstr(why, "restore a backup"));

@@ -108,7 +108,7 @@ static void a_damaged_manifest_is_told(void **state)
     assert_int_equal(tern_db_create(path, &made, why), TERN_OK);
     assert_int_equal(sqlite3_open(path, &raw), SQLITE_OK);
     assert_int_equal(
-        sqlite3_exec(raw, "UPDATE manifest SET body = x'544d4631010001770103'", NULL, NULL, NULL),
+        sqlite3_exec(raw, "UPDATE files SET body = x'544d4631010001770103'", NULL, NULL, NULL),
         SQLITE_OK);
     sqlite3_close(raw);
     assert_int_equal(tern_db_open(path, &db, why), TERN_OK);

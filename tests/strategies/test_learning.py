@@ -71,7 +71,7 @@ def learn(name, settings):
         check(verified["ok"] and verified["rounds"] == ROUNDS, f"{name}: {verified}")
         late = count(aggregator, "select count(*) from updates where merged > 0")
         check((late > 0) == (name == "fedbuff"), f"{name}: {late} late updates were used")
-        carried = count(aggregator, "select count(distinct name) from strategy_state")
+        carried = count(aggregator, "select count(distinct name) from weights where kind = 3")
         expected = {"fedavgm": 1, "fedadagrad": 1, "fedadam": 2, "fedyogi": 2}.get(name, 0)
         check(carried == expected, f"{name}: {carried} states are kept, not {expected}")
         print(f"{name}: {result['final_accuracy']}, {late} late", flush=True)

@@ -1,10 +1,11 @@
 // Files around the database: what may be opened, and how a new one appears whole or not at all.
-#include "store/store_sqlite.h"
+#include "store/sql_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
 #include <limits.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -50,7 +51,7 @@ static enum tern_result read_header(const char *path, uint8_t header[HEADER_SIZE
     return TERN_OK;
 }
 
-enum tern_result tern_db_file_check(const char *path, char why[256])
+enum tern_result tern_sql_file_check(const char *path, char why[256])
 {
     uint8_t header[HEADER_SIZE] = {0};
     size_t len = 0;
@@ -63,14 +64,14 @@ enum tern_result tern_db_file_check(const char *path, char why[256])
         snprintf(why, 256, "%s is not a SQLite database; it was left as it is", path);
         return TERN_ERR_IO;
     }
-    if (big_endian32(header + APPLICATION_ID_AT) != TERN_DB_APPLICATION_ID) {
+    if (big_endian32(header + APPLICATION_ID_AT) != TERN_SQL_FILE_ID) {
         snprintf(why, 256, "%s is a database of another program; it was left as it is", path);
         return TERN_ERR_IO;
     }
     return TERN_OK;
 }
 
-enum tern_result tern_db_file_make(const char *path, char why[256])
+enum tern_result tern_sql_file_make(const char *path, char why[256])
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0 && errno == EEXIST) {
@@ -120,7 +121,7 @@ static enum tern_result link_into_place(const char *temporary, const char *path,
     return failed(why, "make", path);
 }
 
-enum tern_result tern_db_file_publish(const char *temporary, const char *path, char why[256])
+enum tern_result tern_sql_file_publish(const char *temporary, const char *path, char why[256])
 {
     enum tern_result result = link_into_place(temporary, path, why);
     unlink(temporary);

@@ -1,0 +1,161 @@
+#include "store/schema.h"
+
+#include <stdio.h>
+
+static const struct tern_column federation_columns[] = {
+#define COLUMN(...) TERN_TABLE_COLUMN(tern_db_federation, __VA_ARGS__)
+#include "store/tables/federation.def"
+};
+static const struct tern_column files_columns[] = {
+#define COLUMN(...) TERN_TABLE_COLUMN(tern_file_row, __VA_ARGS__)
+#include "store/tables/files.def"
+};
+static const struct tern_column clients_columns[] = {
+#define COLUMN(...) TERN_TABLE_COLUMN(tern_db_client, __VA_ARGS__)
+#include "store/tables/clients.def"
+};
+static const struct tern_column psk_keys_columns[] = {
+#define COLUMN(...) TERN_TABLE_COLUMN(tern_psk_row, __VA_ARGS__)
+#include "store/tables/psk_keys.def"
+};
+static const struct tern_column codes_columns[] = {
+#define COLUMN(...) TERN_TABLE_COLUMN(tern_db_code, __VA_ARGS__)
+#include "store/tables/codes.def"
+};
+static const struct tern_column rounds_columns[] = {
+#define COLUMN(...) TERN_TABLE_COLUMN(tern_db_round, __VA_ARGS__)
+#include "store/tables/rounds.def"
+};
+static const struct tern_column assignments_columns[] = {
+#define COLUMN(...) TERN_TABLE_COLUMN(tern_db_assignment, __VA_ARGS__)
+#include "store/tables/assignments.def"
+};
+static const struct tern_column updates_columns[] = {
+#define COLUMN(...) TERN_TABLE_COLUMN(tern_db_update, __VA_ARGS__)
+#include "store/tables/updates.def"
+};
+static const struct tern_column update_bodies_columns[] = {
+#define BODIES_OF updates
+#define COLUMN(...) TERN_TABLE_COLUMN(tern_body_row, __VA_ARGS__)
+#include "store/tables/bodies.def"
+};
+static const struct tern_column versions_columns[] = {
+#define COLUMN(...) TERN_TABLE_COLUMN(tern_db_version, __VA_ARGS__)
+#include "store/tables/versions.def"
+};
+static const struct tern_column weights_columns[] = {
+#define COLUMN(...) TERN_TABLE_COLUMN(tern_part_row, __VA_ARGS__)
+#include "store/tables/weights.def"
+};
+static const struct tern_column downloads_columns[] = {
+#define COLUMN(...) TERN_TABLE_COLUMN(tern_db_download, __VA_ARGS__)
+#include "store/tables/downloads.def"
+};
+static const struct tern_column download_bodies_columns[] = {
+#define BODIES_OF downloads
+#define COLUMN(...) TERN_TABLE_COLUMN(tern_body_row, __VA_ARGS__)
+#include "store/tables/bodies.def"
+};
+static const struct tern_column replicas_columns[] = {
+#define COLUMN(...) TERN_TABLE_COLUMN(tern_db_replica, __VA_ARGS__)
+#include "store/tables/replicas.def"
+};
+static const struct tern_column ledger_columns[] = {
+#define COLUMN(...) TERN_TABLE_COLUMN(tern_db_ledger, __VA_ARGS__)
+#include "store/tables/ledger.def"
+};
+static const struct tern_column schedule_columns[] = {
+#define COLUMN(...) TERN_TABLE_COLUMN(tern_db_schedule, __VA_ARGS__)
+#include "store/tables/schedule.def"
+};
+static const struct tern_column evaluations_columns[] = {
+#define COLUMN(...) TERN_TABLE_COLUMN(tern_db_evaluation, __VA_ARGS__)
+#include "store/tables/evaluations.def"
+};
+static const struct tern_column meter_columns[] = {
+#define COLUMN(...) TERN_TABLE_COLUMN(tern_db_meter, __VA_ARGS__)
+#include "store/tables/meter.def"
+};
+
+#define TABLE(name)                                                                                \
+    const struct tern_table tern_table_##name = {                                                  \
+        #name, name##_columns, sizeof name##_columns / sizeof name##_columns[0]};
+TERN_TABLES(TABLE)
+
+// In the order in which they refer to each other.
+#define LISTED(name) &tern_table_##name,
+static const struct tern_table *const all[] = {TERN_TABLES(LISTED)};
+
+static const char indexes[] =
+    "CREATE INDEX clients_by_replica ON clients (replica);"
+    "CREATE UNIQUE INDEX updates_by_round ON updates (round, client);"
+    "CREATE INDEX updates_by_merged ON updates (merged) WHERE merged > 0;"
+    "CREATE INDEX versions_by_replica ON versions (replica);"
+    "CREATE INDEX downloads_by_end ON downloads (to_version, snapshot);"
+    "CREATE INDEX downloads_by_start ON downloads (from_replica, to_version);"
+    "CREATE INDEX downloads_by_replica ON downloads (to_replica);"
+    "CREATE INDEX replicas_by_use ON replicas (used_ms) WHERE children = 0;"
+    "CREATE INDEX replicas_suspect ON replicas (version) WHERE suspect = 1;";
+
+const char *const tern_schema_steps[] = {NULL};
+
+// The version that the last step leads to.
+static int newest(const char *const *steps)
+{
+    int version = 1;
+    while (steps[version - 1] != NULL) {
+        version++;
+    }
+    return version;
+}
+
+enum tern_result tern_schema_create(struct tern_sql *sql)
+{
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        TERN_TRY(tern_table_create(sql, all[i]));
+    }
+    TERN_TRY(tern_sql_run(sql, indexes));
+    return tern_sql_set_version(sql, newest(tern_schema_steps));
+}
+
+enum tern_result tern_schema_known(struct tern_sql *sql, const char *const *steps)
+{
+    int64_t version = 0;
+    TERN_TRY(tern_sql_version(sql, &version));
+    if (version >= 1 && version <= newest(steps)) {
+        return TERN_OK;
+    }
+    char sentence[160];
+    snprintf(sentence, sizeof sentence,
+             "the database has version %lld, this program knows 1 to %d; install a newer Tern",
+             (long long)version, newest(steps));
+    return tern_sql_fail(sql, TERN_ERR_UNKNOWN, sentence);
+}
+
+static enum tern_result apply(struct tern_sql *sql, const char *const *steps)
+{
+    int64_t version = 0; // read inside the transaction: another process may have been first
+    TERN_TRY(tern_sql_version(sql, &version));
+    for (int i = (int)version; i < newest(steps); i++) {
+        TERN_TRY(tern_sql_run(sql, steps[i - 1]));
+        TERN_TRY(tern_sql_set_version(sql, i + 1));
+    }
+    return TERN_OK;
+}
+
+enum tern_result tern_schema_migrate(struct tern_sql *sql, const char *const *steps)
+{
+    int64_t version = 0;
+    TERN_TRY(tern_schema_known(sql, steps));
+    TERN_TRY(tern_sql_version(sql, &version));
+    if (version == newest(steps)) {
+        return TERN_OK;
+    }
+    TERN_TRY(tern_sql_begin(sql));
+    enum tern_result result = apply(sql, steps);
+    if (result != TERN_OK) {
+        tern_sql_rollback(sql);
+        return result;
+    }
+    return tern_sql_commit(sql);
+}

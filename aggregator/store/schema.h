@@ -1,0 +1,21 @@
+// The tables of the database, and how one of an older version is brought up to date. Only store/
+// includes this, and the test of migrations.
+#ifndef TERN_STORE_SCHEMA_H
+#define TERN_STORE_SCHEMA_H
+
+#include "store/table.h"
+
+// Makes all tables of a new database, of the newest version.
+TERN_MUST_USE enum tern_result tern_schema_create(struct tern_sql *sql);
+
+// What each version that was released takes to become the next one, as SQL: [0] makes version 2 of
+// version 1; NULL ends the list. Append only: once a version is released, the tables of schema.c
+// may change only together with a step here.
+extern const char *const tern_schema_steps[];
+
+// TERN_ERR_UNKNOWN  the database is newer than the last of these steps leads to
+TERN_MUST_USE enum tern_result tern_schema_known(struct tern_sql *sql, const char *const *steps);
+// Brings the database up to date, all steps in one transaction.
+TERN_MUST_USE enum tern_result tern_schema_migrate(struct tern_sql *sql, const char *const *steps);
+
+#endif

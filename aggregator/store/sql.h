@@ -1,0 +1,133 @@
+// SQL as the store uses it: a connection, its transactions, prepared statements that are kept, and
+// values that are bound and read in order with every range checked. Behind it stands sql_sqlite.c,
+// the only file that knows SQLite: another database takes its place with a file of its own. Only
+// store/ includes this. Thread rule: as store.h.
+//
+// Statements are written with ? for parameters, in the SQL that SQLite and PostgreSQL share.
+#ifndef TERN_STORE_SQL_H
+#define TERN_STORE_SQL_H
+
+#include "result.h"
+#include "util/sha256.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct tern_sql;           // a connection
+struct tern_sql_statement; // prepared
+
+// --- Life
+
+// Makes a new database at `path` that holds what fill() writes, within a transaction; it appears
+// whole or not at all. Errors of fill(); TERN_ERR_CONFLICT  there is something at `path` already
+TERN_MUST_USE enum tern_result
+tern_sql_create(const char *path, enum tern_result (*fill)(struct tern_sql *sql, void *ctx),
+                void *ctx, char why[256]);
+
+// Opens a database and changes nothing of it. TERN_ERR_NOT_FOUND; TERN_ERR_IO
+TERN_MUST_USE enum tern_result tern_sql_open(const char *path, struct tern_sql **out,
+                                             char why[256]);
+// From here on it is written to, durably: once the caller knows what it has opened.
+TERN_MUST_USE enum tern_result tern_sql_take(struct tern_sql *sql);
+void tern_sql_close(struct tern_sql *sql); // rolls back; NULL is nothing
+
+// The sentence of the last failure, and setting it: returns `result`.
+const char *tern_sql_error(const struct tern_sql *sql);
+enum tern_result tern_sql_fail(struct tern_sql *sql, enum tern_result result, const char *sentence);
+// Likewise for what damage has done to the database: TERN_ERR_IO, and tern_sql_damaged() is true.
+enum tern_result tern_sql_fail_damaged(struct tern_sql *sql, const char *where);
+bool tern_sql_damaged(const struct tern_sql *sql);
+
+// The number of the schema, which is the program's to set; 0 in a new database.
+TERN_MUST_USE enum tern_result tern_sql_version(struct tern_sql *sql, int64_t *version);
+TERN_MUST_USE enum tern_result tern_sql_set_version(struct tern_sql *sql, int version);
+
+// As tern_db_begin(), _begin_reading(), _commit(), _rollback(), _changed_by_others(), _backup() and
+// _check() of store.h say.
+TERN_MUST_USE enum tern_result tern_sql_begin(struct tern_sql *sql);
+TERN_MUST_USE enum tern_result tern_sql_begin_reading(struct tern_sql *sql);
+TERN_MUST_USE enum tern_result tern_sql_commit(struct tern_sql *sql);
+void tern_sql_rollback(struct tern_sql *sql);
+bool tern_sql_changed_by_others(struct tern_sql *sql);
+TERN_MUST_USE enum tern_result tern_sql_backup(struct tern_sql *sql, const char *path,
+                                               char why[256]);
+TERN_MUST_USE enum tern_result tern_sql_check(struct tern_sql *sql);
+
+// Bytes that the database takes.
+TERN_MUST_USE enum tern_result tern_sql_bytes(struct tern_sql *sql, uint64_t *bytes);
+
+// Runs statements without parameters and rows, which are not kept.
+TERN_MUST_USE enum tern_result tern_sql_run(struct tern_sql *sql, const char *text);
+
+// --- Types
+
+enum tern_sql_type {
+    TERN_SQL_ID, // a number that the database gives to a new row; its primary key
+    TERN_SQL_INTEGER,
+    TERN_SQL_REAL,
+    TERN_SQL_TEXT,
+    TERN_SQL_BLOB,
+    TERN_SQL_TYPES,
+};
+extern const char *const tern_sql_types[TERN_SQL_TYPES];
+// What ends the definition of a table. [1]: small rows that are always found by their primary key
+extern const char *const tern_sql_options[2];
+
+#define TERN_SQL_BLOB_MAX 1000000000u // bytes of one value
+
+// --- Queries
+
+// One use of a statement. Binding and reading go from left to right. The first failure sticks in
+// `result`; all later calls then do nothing, so that only tern_query_end() needs to be looked at.
+struct tern_query {
+    struct tern_sql *sql;
+    struct tern_sql_statement *statement;
+    int next; // parameter or column
+    bool writes;
+    enum tern_result result;
+};
+
+// text: lives as long as the connection; its address is what the kept statement is found by. A
+// write outside a transaction is TERN_ERR_STATE.
+struct tern_query tern_query_read(struct tern_sql *sql, const char *text);
+struct tern_query tern_query_write(struct tern_sql *sql, const char *text);
+
+// TERN_ERR_ARGUMENT  above 2^63 - 1; no NUL within size; TERN_ERR_NON_FINITE; TERN_ERR_TOO_LARGE
+// The bytes of a text or blob are borrowed until tern_query_end().
+void tern_query_bind(struct tern_query *query, uint64_t value);
+void tern_query_bind_bits(struct tern_query *query, uint64_t value); // all 64 of them count
+void tern_query_bind_real(struct tern_query *query, double value);
+void tern_query_bind_text(struct tern_query *query, const char *text, size_t size);
+void tern_query_bind_blob(struct tern_query *query, const void *data, size_t len);
+
+// Steps. True when there is a row to read.
+bool tern_query_row(struct tern_query *query);
+
+// A value that does not fit is TERN_ERR_IO: the database is damaged.
+uint64_t tern_query_number(struct tern_query *query, uint64_t most); // most < 2^63
+uint64_t tern_query_u64(struct tern_query *query);
+uint64_t tern_query_bits(struct tern_query *query);
+float tern_query_real(struct tern_query *query);
+void tern_query_text(struct tern_query *query, char *dst, size_t size);
+void tern_query_hash(struct tern_query *query, uint8_t hash[TERN_SHA256_SIZE]);
+// Valid until the next step. NULL: there is none, or no byte in it.
+const uint8_t *tern_query_blob(struct tern_query *query, size_t *len);
+// Whether the column that is next has no value; does not move on.
+bool tern_query_is_null(struct tern_query *query);
+
+// Records that the database is damaged, with words that say where.
+void tern_query_damaged(struct tern_query *query, const char *where);
+
+// Gives the statement back and returns the result. A broken constraint was TERN_ERR_CONFLICT (the
+// key is taken), TERN_ERR_NOT_FOUND (what it refers to is missing) or TERN_ERR_ARGUMENT (others).
+enum tern_result tern_query_end(struct tern_query *query);
+// Likewise, after a look-up without a row: TERN_ERR_NOT_FOUND when nothing failed.
+enum tern_result tern_query_missing(struct tern_query *query);
+// Runs a statement without rows to its end.
+enum tern_result tern_query_run(struct tern_query *query);
+// Likewise, and TERN_ERR_NOT_FOUND when no row was changed.
+enum tern_result tern_query_run_one(struct tern_query *query);
+// The TERN_SQL_ID of the row that was added last.
+uint64_t tern_sql_last_id(struct tern_sql *sql);
+
+#endif

@@ -1,0 +1,683 @@
+// SQL by SQLite: one file, in WAL mode.
+#include "store/sql.h"
+
+#include "store/sql_file.h"
+#include <limits.h>
+#include <math.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define BUSY_TIMEOUT_MS 5000
+#define STATEMENTS 160 // that are kept
+
+// Pages of the log after which SQLite moves them into the file: 64 MiB of 8 KiB pages. Each move
+// costs two more syncs, so under load it must not come with every few commits.
+#define SETTINGS                                                                                   \
+    "PRAGMA journal_mode = WAL;"                                                                   \
+    "PRAGMA synchronous = FULL;"                                                                   \
+    "PRAGMA foreign_keys = ON;"                                                                    \
+    "PRAGMA trusted_schema = OFF;"                                                                 \
+    "PRAGMA cell_size_check = ON;"                                                                 \
+    "PRAGMA wal_autocheckpoint = 8192;"                                                            \
+    "PRAGMA journal_size_limit = 67108864;"
+
+_Static_assert(TERN_SQL_BLOB_MAX <= 1000000000u, "SQLite's own limit of one value");
+
+const char *const tern_sql_types[TERN_SQL_TYPES] = {
+    [TERN_SQL_ID] = "INTEGER PRIMARY KEY", [TERN_SQL_INTEGER] = "INTEGER NOT NULL",
+    [TERN_SQL_REAL] = "REAL NOT NULL",     [TERN_SQL_TEXT] = "TEXT NOT NULL",
+    [TERN_SQL_BLOB] = "BLOB NOT NULL",
+};
+const char *const tern_sql_options[2] = {"STRICT", "STRICT, WITHOUT ROWID"};
+
+struct tern_sql_statement {
+    const char *text; // its address is the key; NULL: used once, because the kept one was in use
+    sqlite3_stmt *handle;
+};
+
+struct tern_sql {
+    sqlite3 *handle;
+    struct tern_sql_statement kept[STATEMENTS];
+    size_t kept_count;
+    bool in_transaction;
+    bool doomed;  // a write of this transaction failed: it must not be committed
+    bool damaged; // the file was found damaged
+    int64_t data_version;
+    char error[256];
+};
+
+// --- Failures
+
+const char *tern_sql_error(const struct tern_sql *sql)
+{
+    return sql->error;
+}
+
+bool tern_sql_damaged(const struct tern_sql *sql)
+{
+    return sql->damaged;
+}
+
+enum tern_result tern_sql_fail(struct tern_sql *sql, enum tern_result result, const char *sentence)
+{
+    snprintf(sql->error, sizeof sql->error, "%s", sentence);
+    return result;
+}
+
+enum tern_result tern_sql_fail_damaged(struct tern_sql *sql, const char *where)
+{
+    sql->damaged = true;
+    snprintf(sql->error, sizeof sql->error,
+             "the database is damaged: %s; stop the service and restore a backup", where);
+    return TERN_ERR_IO;
+}
+
+// A broken constraint undoes its own statement only; the transaction may go on.
+static enum tern_result broken_constraint(struct tern_sql *sql, int code)
+{
+    enum tern_result result = TERN_ERR_ARGUMENT;
+    if (code == SQLITE_CONSTRAINT_UNIQUE || code == SQLITE_CONSTRAINT_PRIMARYKEY ||
+        code == SQLITE_CONSTRAINT_ROWID) {
+        result = TERN_ERR_CONFLICT;
+    } else if (code == SQLITE_CONSTRAINT_FOREIGNKEY) {
+        result = TERN_ERR_NOT_FOUND;
+    }
+    return tern_sql_fail(sql, result, sqlite3_errmsg(sql->handle));
+}
+
+// Maps SQLite's code for what just failed.
+static enum tern_result failed(struct tern_sql *sql, int code)
+{
+    const char *sentence = sqlite3_errmsg(sql->handle);
+    switch (code & 0xff) {
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+        snprintf(sql->error, sizeof sql->error, "another process holds the database: %s", sentence);
+        return TERN_ERR_BUSY;
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB:
+        return tern_sql_fail_damaged(sql, sentence);
+    case SQLITE_CONSTRAINT:
+        return broken_constraint(sql, code);
+    case SQLITE_FULL:
+        return tern_sql_fail(sql, TERN_ERR_IO, "the disk is full; nothing of this was stored");
+    case SQLITE_NOMEM:
+        return tern_sql_fail(sql, TERN_ERR_NO_MEMORY, "memory could not be had");
+    default:
+        snprintf(sql->error, sizeof sql->error, "SQLite: %s (%d)", sentence, code);
+        return TERN_ERR_IO;
+    }
+}
+
+enum tern_result tern_sql_run(struct tern_sql *sql, const char *text)
+{
+    int code = sqlite3_exec(sql->handle, text, NULL, NULL, NULL);
+    return code == SQLITE_OK ? TERN_OK : failed(sql, code);
+}
+
+// The number that a statement which is run once returns, with at most one text as its parameter.
+static enum tern_result run_for_number(struct tern_sql *sql, const char *text,
+                                       const char *parameter, int64_t *number)
+{
+    sqlite3_stmt *statement = NULL;
+    int code = sqlite3_prepare_v2(sql->handle, text, -1, &statement, NULL);
+    if (code == SQLITE_OK && parameter != NULL) {
+        code = sqlite3_bind_text(statement, 1, parameter, -1, SQLITE_STATIC);
+    }
+    if (code == SQLITE_OK) {
+        code = sqlite3_step(statement);
+    }
+    if (code == SQLITE_ROW) {
+        *number = sqlite3_column_int64(statement, 0);
+    }
+    sqlite3_finalize(statement);
+    return code == SQLITE_ROW || code == SQLITE_DONE ? TERN_OK : failed(sql, code);
+}
+
+// --- Life
+
+static struct tern_sql *connect(const char *path, char why[256])
+{
+    struct tern_sql *sql = calloc(1, sizeof *sql);
+    if (sql == NULL) {
+        snprintf(why, 256, "memory could not be had");
+        return NULL;
+    }
+    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX;
+    if (sqlite3_open_v2(path, &sql->handle, flags, NULL) != SQLITE_OK) {
+        snprintf(why, 256, "cannot open %s: %s", path, sqlite3_errmsg(sql->handle));
+        tern_sql_close(sql);
+        return NULL;
+    }
+    sqlite3_extended_result_codes(sql->handle, 1);
+    sqlite3_busy_timeout(sql->handle, BUSY_TIMEOUT_MS);
+    sqlite3_db_config(sql->handle, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+    return sql;
+}
+
+static enum tern_result
+fill_new(struct tern_sql *sql, enum tern_result (*fill)(struct tern_sql *sql, void *ctx), void *ctx)
+{
+    char identity[128];
+    snprintf(identity, sizeof identity, "PRAGMA page_size = 8192; PRAGMA application_id = %d",
+             TERN_SQL_FILE_ID);
+    TERN_TRY(tern_sql_run(sql, identity));
+    TERN_TRY(tern_sql_take(sql));
+    TERN_TRY(tern_sql_begin(sql));
+    enum tern_result result = fill(sql, ctx);
+    if (result != TERN_OK) {
+        tern_sql_rollback(sql);
+        return result;
+    }
+    return tern_sql_commit(sql);
+}
+
+// Makes an empty file beside `path`, where there is none yet.
+static enum tern_result make_temporary(const char *path, char temporary[PATH_MAX], char why[256])
+{
+    int len = snprintf(temporary, PATH_MAX, "%s.new-%ld", path, (long)getpid());
+    if (len < 0 || len >= PATH_MAX) {
+        snprintf(why, 256, "the path of the database is too long");
+        return TERN_ERR_ARGUMENT;
+    }
+    if (access(path, F_OK) == 0) {
+        snprintf(why, 256, "%s is there already", path);
+        return TERN_ERR_CONFLICT;
+    }
+    return tern_sql_file_make(temporary, why);
+}
+
+enum tern_result tern_sql_create(const char *path,
+                                 enum tern_result (*fill)(struct tern_sql *sql, void *ctx),
+                                 void *ctx, char why[256])
+{
+    char temporary[PATH_MAX];
+    TERN_TRY(make_temporary(path, temporary, why));
+    struct tern_sql *sql = connect(temporary, why);
+    enum tern_result result = TERN_ERR_IO;
+    if (sql != NULL) {
+        result = fill_new(sql, fill, ctx);
+        snprintf(why, 256, "%s", sql->error);
+        tern_sql_close(sql); // the last connection moves the log into the file and removes it
+    }
+    if (result != TERN_OK) {
+        unlink(temporary);
+        return result;
+    }
+    return tern_sql_file_publish(temporary, path, why);
+}
+
+enum tern_result tern_sql_open(const char *path, struct tern_sql **out, char why[256])
+{
+    TERN_TRY(tern_sql_file_check(path, why));
+    *out = connect(path, why);
+    return *out == NULL ? TERN_ERR_IO : TERN_OK;
+}
+
+// A copy made by tern_sql_backup() comes without a log; from here on it has one.
+enum tern_result tern_sql_take(struct tern_sql *sql)
+{
+    TERN_TRY(tern_sql_run(sql, SETTINGS));
+    return run_for_number(sql, "PRAGMA data_version", NULL, &sql->data_version);
+}
+
+void tern_sql_close(struct tern_sql *sql)
+{
+    if (sql == NULL) {
+        return;
+    }
+    for (size_t i = 0; i < sql->kept_count; i++) {
+        sqlite3_finalize(sql->kept[i].handle);
+    }
+    sqlite3_close(sql->handle); // an open transaction is rolled back
+    free(sql);
+}
+
+enum tern_result tern_sql_version(struct tern_sql *sql, int64_t *version)
+{
+    return run_for_number(sql, "PRAGMA user_version", NULL, version);
+}
+
+enum tern_result tern_sql_set_version(struct tern_sql *sql, int version)
+{
+    char pragma[64];
+    snprintf(pragma, sizeof pragma, "PRAGMA user_version = %d", version);
+    return tern_sql_run(sql, pragma);
+}
+
+enum tern_result tern_sql_bytes(struct tern_sql *sql, uint64_t *bytes)
+{
+    int64_t number = 0;
+    TERN_TRY(run_for_number(
+        sql, "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size", NULL,
+        &number));
+    *bytes = (uint64_t)number;
+    return TERN_OK;
+}
+
+bool tern_sql_changed_by_others(struct tern_sql *sql)
+{
+    int64_t version = sql->data_version;
+    // A reading that fails counts as a change: looking once more costs little, missing a revocation
+    // much.
+    struct tern_query query = tern_query_read(sql, "PRAGMA data_version");
+    if (tern_query_row(&query)) {
+        version = (int64_t)tern_query_u64(&query);
+    }
+    bool changed = tern_query_end(&query) != TERN_OK || version != sql->data_version;
+    sql->data_version = version;
+    return changed;
+}
+
+enum tern_result tern_sql_backup(struct tern_sql *sql, const char *path, char why[256])
+{
+    char temporary[PATH_MAX];
+    int64_t nothing = 0;
+    if (!sqlite3_get_autocommit(sql->handle)) {
+        snprintf(why, 256, "a transaction is open");
+        return TERN_ERR_STATE;
+    }
+    TERN_TRY(make_temporary(path, temporary, why));
+    enum tern_result result = run_for_number(sql, "VACUUM INTO ?", temporary, &nothing);
+    if (result != TERN_OK) {
+        snprintf(why, 256, "%s", sql->error);
+        unlink(temporary);
+        return result;
+    }
+    return tern_sql_file_publish(temporary, path, why);
+}
+
+enum tern_result tern_sql_check(struct tern_sql *sql)
+{
+    struct tern_query query = tern_query_read(sql, "PRAGMA integrity_check(1)");
+    if (!tern_query_row(&query)) {
+        return tern_query_missing(&query);
+    }
+    char finding[160] = "";
+    snprintf(finding, sizeof finding, "%s",
+             (const char *)sqlite3_column_text(query.statement->handle, 0));
+    if (strcmp(finding, "ok") != 0) {
+        tern_query_damaged(&query, finding);
+    }
+    return tern_query_end(&query);
+}
+
+// --- Transactions
+
+static enum tern_result begin_with(struct tern_sql *sql, const char *text)
+{
+    if (!sqlite3_get_autocommit(sql->handle)) {
+        return tern_sql_fail(sql, TERN_ERR_STATE, "a transaction is open already");
+    }
+    struct tern_query query = tern_query_read(sql, text);
+    return tern_query_run(&query);
+}
+
+enum tern_result tern_sql_begin(struct tern_sql *sql)
+{
+    TERN_TRY(begin_with(sql, "BEGIN IMMEDIATE"));
+    sql->in_transaction = true;
+    sql->doomed = false;
+    return TERN_OK;
+}
+
+enum tern_result tern_sql_begin_reading(struct tern_sql *sql)
+{
+    return begin_with(sql, "BEGIN");
+}
+
+enum tern_result tern_sql_commit(struct tern_sql *sql)
+{
+    if (!sql->in_transaction) {
+        return tern_sql_fail(sql, TERN_ERR_STATE, "no transaction is open");
+    }
+    // After some failures SQLite has rolled back by itself; a commit would then report success for
+    // nothing.
+    if (sql->doomed || sqlite3_get_autocommit(sql->handle)) {
+        tern_sql_rollback(sql);
+        return TERN_ERR_IO;
+    }
+    struct tern_query query = tern_query_read(sql, "COMMIT");
+    enum tern_result result = tern_query_run(&query);
+    if (result != TERN_OK) {
+        tern_sql_rollback(sql);
+        return result;
+    }
+    sql->in_transaction = false;
+    return TERN_OK;
+}
+
+void tern_sql_rollback(struct tern_sql *sql)
+{
+    if (!sqlite3_get_autocommit(sql->handle)) {
+        sqlite3_exec(sql->handle, "ROLLBACK", NULL, NULL, NULL);
+    }
+    sql->in_transaction = false;
+    sql->doomed = false;
+}
+
+// --- Statements
+
+static int prepare(struct tern_sql *sql, const char *text, unsigned flags, sqlite3_stmt **handle)
+{
+    return sqlite3_prepare_v3(sql->handle, text, -1, flags, handle, NULL);
+}
+
+// The kept statement of this text, made when it is new. NULL and SQLITE_OK: it is in use (a visitor
+// called the same operation again), or there is no room for another one.
+static int take_kept(struct tern_sql *sql, const char *text, struct tern_sql_statement **statement)
+{
+    for (size_t i = 0; i < sql->kept_count; i++) {
+        if (sql->kept[i].text == text) {
+            *statement = sqlite3_stmt_busy(sql->kept[i].handle) ? NULL : &sql->kept[i];
+            return SQLITE_OK;
+        }
+    }
+    if (sql->kept_count == STATEMENTS) {
+        return SQLITE_OK;
+    }
+    struct tern_sql_statement *made = &sql->kept[sql->kept_count];
+    int code = prepare(sql, text, SQLITE_PREPARE_PERSISTENT, &made->handle);
+    if (code == SQLITE_OK) {
+        made->text = text;
+        sql->kept_count++;
+        *statement = made;
+    }
+    return code;
+}
+
+static int make_temporary_statement(struct tern_sql *sql, const char *text,
+                                    struct tern_sql_statement **statement)
+{
+    struct tern_sql_statement *made = calloc(1, sizeof *made);
+    int code = made == NULL ? SQLITE_NOMEM : prepare(sql, text, 0, &made->handle);
+    if (code != SQLITE_OK) {
+        free(made);
+        return code;
+    }
+    *statement = made;
+    return SQLITE_OK;
+}
+
+struct tern_query tern_query_read(struct tern_sql *sql, const char *text)
+{
+    struct tern_query query = {.sql = sql, .result = TERN_OK};
+    int code = take_kept(sql, text, &query.statement);
+    if (code == SQLITE_OK && query.statement == NULL) {
+        code = make_temporary_statement(sql, text, &query.statement);
+    }
+    if (code != SQLITE_OK) {
+        query.result = failed(sql, code);
+    }
+    return query;
+}
+
+struct tern_query tern_query_write(struct tern_sql *sql, const char *text)
+{
+    if (!sql->in_transaction) {
+        return (struct tern_query){
+            .sql = sql,
+            .result = tern_sql_fail(sql, TERN_ERR_STATE, "a write outside a transaction")};
+    }
+    struct tern_query query = tern_query_read(sql, text);
+    query.writes = true;
+    return query;
+}
+
+// --- Parameters
+
+static void refuse(struct tern_query *query, enum tern_result result, const char *sentence)
+{
+    query->result = tern_sql_fail(query->sql, result, sentence);
+}
+
+static void bound(struct tern_query *query, int code)
+{
+    if (code != SQLITE_OK) {
+        query->result = failed(query->sql, code);
+    }
+}
+
+void tern_query_bind(struct tern_query *query, uint64_t value)
+{
+    int at = ++query->next;
+    if (query->result != TERN_OK) {
+        return;
+    }
+    if (value > INT64_MAX) {
+        refuse(query, TERN_ERR_ARGUMENT, "a number is above 2^63 - 1");
+        return;
+    }
+    bound(query, sqlite3_bind_int64(query->statement->handle, at, (sqlite3_int64)value));
+}
+
+void tern_query_bind_bits(struct tern_query *query, uint64_t value)
+{
+    int at = ++query->next;
+    if (query->result == TERN_OK) {
+        bound(query, sqlite3_bind_int64(query->statement->handle, at, (sqlite3_int64)value));
+    }
+}
+
+void tern_query_bind_real(struct tern_query *query, double value)
+{
+    int at = ++query->next;
+    if (query->result != TERN_OK) {
+        return;
+    }
+    if (!isfinite(value)) {
+        refuse(query, TERN_ERR_NON_FINITE, "a number is not finite");
+        return;
+    }
+    bound(query, sqlite3_bind_double(query->statement->handle, at, value));
+}
+
+void tern_query_bind_text(struct tern_query *query, const char *text, size_t size)
+{
+    int at = ++query->next;
+    if (query->result != TERN_OK) {
+        return;
+    }
+    size_t len = strnlen(text, size);
+    if (len == size) {
+        refuse(query, TERN_ERR_ARGUMENT, "a text is longer than its field");
+        return;
+    }
+    bound(query, sqlite3_bind_text(query->statement->handle, at, text, (int)len, SQLITE_STATIC));
+}
+
+void tern_query_bind_blob(struct tern_query *query, const void *data, size_t len)
+{
+    int at = ++query->next;
+    if (query->result != TERN_OK) {
+        return;
+    }
+    if (len > TERN_SQL_BLOB_MAX) {
+        refuse(query, TERN_ERR_TOO_LARGE, "more than 1,000,000,000 bytes in one value");
+        return;
+    }
+    // A NULL pointer would be stored as NULL instead of as no bytes.
+    const void *bytes = len == 0 ? "" : data;
+    bound(query, sqlite3_bind_blob64(query->statement->handle, at, bytes, len, SQLITE_STATIC));
+}
+
+// --- Rows
+
+bool tern_query_row(struct tern_query *query)
+{
+    if (query->result != TERN_OK) {
+        return false;
+    }
+    query->next = 0;
+    int code = sqlite3_step(query->statement->handle);
+    if (code == SQLITE_ROW) {
+        return true;
+    }
+    if (code != SQLITE_DONE) {
+        query->result = failed(query->sql, code);
+    }
+    return false;
+}
+
+void tern_query_damaged(struct tern_query *query, const char *where)
+{
+    if (query->result != TERN_OK) {
+        return;
+    }
+    query->result = tern_sql_fail_damaged(query->sql, where);
+}
+
+static void damaged_column(struct tern_query *query, int column)
+{
+    char where[128];
+    snprintf(where, sizeof where, "%s holds a value that is out of range",
+             sqlite3_column_name(query->statement->handle, column));
+    tern_query_damaged(query, where);
+}
+
+uint64_t tern_query_number(struct tern_query *query, uint64_t most)
+{
+    int at = query->next++;
+    if (query->result != TERN_OK) {
+        return 0;
+    }
+    sqlite3_int64 value = sqlite3_column_int64(query->statement->handle, at);
+    if (value < 0 || (uint64_t)value > most) {
+        damaged_column(query, at);
+        return 0;
+    }
+    return (uint64_t)value;
+}
+
+uint64_t tern_query_u64(struct tern_query *query)
+{
+    return tern_query_number(query, INT64_MAX);
+}
+
+uint64_t tern_query_bits(struct tern_query *query)
+{
+    int at = query->next++;
+    return query->result != TERN_OK ? 0
+                                    : (uint64_t)sqlite3_column_int64(query->statement->handle, at);
+}
+
+bool tern_query_is_null(struct tern_query *query)
+{
+    return query->result == TERN_OK &&
+           sqlite3_column_type(query->statement->handle, query->next) == SQLITE_NULL;
+}
+
+float tern_query_real(struct tern_query *query)
+{
+    int at = query->next++;
+    if (query->result != TERN_OK) {
+        return 0.0F;
+    }
+    float value = (float)sqlite3_column_double(query->statement->handle, at);
+    if (!isfinite(value)) {
+        damaged_column(query, at);
+        return 0.0F;
+    }
+    return value;
+}
+
+void tern_query_text(struct tern_query *query, char *dst, size_t size)
+{
+    int at = query->next++;
+    dst[0] = '\0';
+    if (query->result != TERN_OK) {
+        return;
+    }
+    const unsigned char *text = sqlite3_column_text(query->statement->handle, at);
+    int len = sqlite3_column_bytes(query->statement->handle, at);
+    if (text == NULL || len < 0 || (size_t)len >= size) {
+        damaged_column(query, at);
+        return;
+    }
+    memcpy(dst, text, (size_t)len);
+    dst[len] = '\0';
+}
+
+const uint8_t *tern_query_blob(struct tern_query *query, size_t *len)
+{
+    int at = query->next++;
+    *len = 0;
+    if (query->result != TERN_OK) {
+        return NULL;
+    }
+    const void *blob = sqlite3_column_blob(query->statement->handle, at);
+    *len = (size_t)sqlite3_column_bytes(query->statement->handle, at);
+    return blob;
+}
+
+void tern_query_hash(struct tern_query *query, uint8_t hash[TERN_SHA256_SIZE])
+{
+    int at = query->next;
+    size_t len;
+    const uint8_t *blob = tern_query_blob(query, &len);
+    memset(hash, 0, TERN_SHA256_SIZE);
+    if (query->result != TERN_OK) {
+        return;
+    }
+    if (blob == NULL || len != TERN_SHA256_SIZE) {
+        damaged_column(query, at);
+        return;
+    }
+    memcpy(hash, blob, TERN_SHA256_SIZE);
+}
+
+// --- End
+
+// Whether a write failed in a way that leaves the transaction without something it should hold.
+static bool dooms(const struct tern_query *query)
+{
+    return query->writes && (query->result == TERN_ERR_IO || query->result == TERN_ERR_BUSY ||
+                             query->result == TERN_ERR_NO_MEMORY);
+}
+
+enum tern_result tern_query_end(struct tern_query *query)
+{
+    struct tern_sql_statement *statement = query->statement;
+    query->statement = NULL;
+    if (dooms(query)) {
+        query->sql->doomed = true;
+    }
+    if (statement != NULL && statement->text == NULL) {
+        sqlite3_finalize(statement->handle);
+        free(statement);
+    } else if (statement != NULL) {
+        sqlite3_reset(statement->handle);
+        sqlite3_clear_bindings(statement->handle);
+    }
+    return query->result;
+}
+
+enum tern_result tern_query_missing(struct tern_query *query)
+{
+    enum tern_result result = tern_query_end(query);
+    return result == TERN_OK ? TERN_ERR_NOT_FOUND : result;
+}
+
+enum tern_result tern_query_run(struct tern_query *query)
+{
+    while (tern_query_row(query)) {
+    }
+    return tern_query_end(query);
+}
+
+enum tern_result tern_query_run_one(struct tern_query *query)
+{
+    enum tern_result result = tern_query_run(query);
+    if (result == TERN_OK && sqlite3_changes(query->sql->handle) == 0) {
+        return TERN_ERR_NOT_FOUND;
+    }
+    return result;
+}
+
+uint64_t tern_sql_last_id(struct tern_sql *sql)
+{
+    return (uint64_t)sqlite3_last_insert_rowid(sql->handle);
+}

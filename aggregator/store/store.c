@@ -1,0 +1,244 @@
+// Life of a database: making, opening, transactions; the federation, and files that came with its
+// model.
+#include "store/schema.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// --- Files that came with the model
+
+static enum tern_result put_file(struct tern_db *db, const char *name, const void *data, size_t len)
+{
+    struct tern_file_row row = {.body = {data, len}};
+    snprintf(row.name, sizeof row.name, "%s", name);
+    tern_sha256(data, len, row.sha256);
+    return tern_table_insert(db, &tern_table_files, &row);
+}
+
+// A copy of the bytes that a row has, with a NUL behind them, if their hash is right.
+static uint8_t *copy_file(struct tern_query *query, const struct tern_file_row *row)
+{
+    uint8_t sha256[TERN_SHA256_SIZE];
+    tern_sha256(row->body.data, row->body.len, sha256);
+    if (memcmp(sha256, row->sha256, sizeof sha256) != 0) {
+        tern_query_damaged(query, "the hash of what came with the model is wrong");
+        return NULL;
+    }
+    uint8_t *copy = malloc(row->body.len + 1);
+    if (copy == NULL) {
+        query->result = TERN_ERR_NO_MEMORY;
+        return NULL;
+    }
+    if (row->body.len > 0) {
+        memcpy(copy, row->body.data, row->body.len);
+    }
+    copy[row->body.len] = '\0';
+    return copy;
+}
+
+// NOT_FOUND. *data is malloc'ed, or NULL on errors.
+static enum tern_result get_file(struct tern_db *db, const char *name, uint8_t **data, size_t *len)
+{
+    struct tern_file_row row;
+    struct tern_query query = tern_table_select(db, &tern_table_files, "WHERE name = ?");
+    tern_query_bind_text(&query, name, TERN_FILE_NAME_MAX);
+    *data = NULL;
+    *len = 0;
+    if (!tern_table_next(&query, &tern_table_files, &row)) {
+        return tern_query_missing(&query);
+    }
+    *data = copy_file(&query, &row);
+    *len = *data != NULL ? row.body.len : 0;
+    return tern_query_end(&query);
+}
+
+enum tern_result tern_db_kept_get(struct tern_db *db, uint8_t **kept, size_t *len)
+{
+    return get_file(db, "kept", kept, len);
+}
+
+static enum tern_result load_manifest(struct tern_db *db)
+{
+    uint8_t *metadata = NULL;
+    size_t len;
+    enum tern_result result = get_file(db, "metadata", &metadata, &len);
+    if (result == TERN_OK || result == TERN_ERR_NOT_FOUND) {
+        result = get_file(db, "manifest", &db->manifest, &db->manifest_len);
+    }
+    if (result != TERN_OK) {
+        free(metadata);
+        return result == TERN_ERR_NOT_FOUND ? TERN_OK : result;
+    }
+    db->metadata = (char *)metadata;
+    return TERN_OK;
+}
+
+// --- The federation
+
+static enum tern_result read_federation(struct tern_db *db, struct tern_db_federation *federation)
+{
+    *federation = (struct tern_db_federation){0};
+    struct tern_query query = tern_table_select(db, &tern_table_federation, "");
+    return tern_table_one(&query, &tern_table_federation, federation);
+}
+
+enum tern_result tern_db_federation(struct tern_db *db, struct tern_db_federation *federation)
+{
+    TERN_TRY(read_federation(db, federation));
+    if (db->manifest == NULL) { // they never change, so that they are read once
+        TERN_TRY(load_manifest(db));
+    }
+    federation->manifest = db->manifest;
+    federation->manifest_len = db->manifest_len;
+    federation->metadata = db->metadata;
+    return TERN_OK;
+}
+
+// --- Making
+
+// What a new database holds.
+struct content {
+    const struct tern_db_federation *federation;
+    const float *weights; // of version 0; NULL: the seed makes them
+    uint32_t count;
+};
+
+static enum tern_result insert_content(struct tern_db *db, const struct content *content)
+{
+    struct tern_db_federation row = *content->federation;
+    TERN_TRY(tern_table_insert(db, &tern_table_federation, &row));
+    if (row.manifest != NULL) {
+        TERN_TRY(put_file(db, "manifest", row.manifest, row.manifest_len));
+    }
+    if (row.metadata != NULL) {
+        TERN_TRY(put_file(db, "metadata", row.metadata, strlen(row.metadata)));
+    }
+    if (row.kept != NULL) {
+        TERN_TRY(put_file(db, "kept", row.kept, row.kept_len));
+    }
+    return content->weights == NULL
+               ? TERN_OK
+               : tern_db_weights_put(db, TERN_WEIGHTS_INITIAL, 0, content->weights, content->count);
+}
+
+static enum tern_result fill(struct tern_sql *sql, void *ctx)
+{
+    struct tern_db db = {.sql = sql};
+    TERN_TRY(tern_schema_create(sql));
+    enum tern_result result = insert_content(&db, ctx);
+    tern_table_free_texts(&db); // the connection asks for none of them again
+    return result;
+}
+
+enum tern_result tern_db_create(const char *path, const struct tern_db_federation *federation,
+                                char why[256])
+{
+    struct content content = {.federation = federation};
+    return tern_sql_create(path, fill, &content, why);
+}
+
+enum tern_result tern_db_create_with_weights(const char *path,
+                                             const struct tern_db_federation *federation,
+                                             const float *weights, uint32_t count, char why[256])
+{
+    struct content content = {federation, weights, count};
+    return tern_sql_create(path, fill, &content, why);
+}
+
+// --- Opening
+
+// Everything that may refuse the file comes before anything that changes it.
+static enum tern_result prepare_opened(struct tern_db *db)
+{
+    struct tern_db_federation federation;
+    TERN_TRY(tern_schema_known(db->sql, tern_schema_steps));
+    enum tern_result result = read_federation(db, &federation);
+    if (result == TERN_ERR_NOT_FOUND) {
+        return tern_sql_fail(db->sql, TERN_ERR_IO, "it holds no federation; restore a backup");
+    }
+    TERN_TRY(result);
+    TERN_TRY(tern_sql_take(db->sql));
+    return tern_schema_migrate(db->sql, tern_schema_steps);
+}
+
+enum tern_result tern_db_open(const char *path, struct tern_db **out, char why[256])
+{
+    struct tern_db *db = calloc(1, sizeof *db);
+    if (db == NULL) {
+        snprintf(why, 256, "memory could not be had");
+        return TERN_ERR_NO_MEMORY;
+    }
+    enum tern_result result = tern_sql_open(path, &db->sql, why);
+    if (result == TERN_OK) {
+        result = prepare_opened(db);
+        if (result != TERN_OK) {
+            snprintf(why, 256, "%.120s: %.130s", path, tern_sql_error(db->sql));
+        }
+    }
+    if (result != TERN_OK) {
+        tern_db_close(db);
+        return result;
+    }
+    *out = db;
+    return TERN_OK;
+}
+
+void tern_db_close(struct tern_db *db)
+{
+    if (db == NULL) {
+        return;
+    }
+    tern_sql_close(db->sql);
+    tern_table_free_texts(db);
+    free(db->manifest);
+    free(db->metadata);
+    free(db);
+}
+
+// --- What the connection does by itself
+
+const char *tern_db_error(const struct tern_db *db)
+{
+    return tern_sql_error(db->sql);
+}
+
+bool tern_db_damaged(const struct tern_db *db)
+{
+    return tern_sql_damaged(db->sql);
+}
+
+enum tern_result tern_db_begin(struct tern_db *db)
+{
+    return tern_sql_begin(db->sql);
+}
+
+enum tern_result tern_db_begin_reading(struct tern_db *db)
+{
+    return tern_sql_begin_reading(db->sql);
+}
+
+enum tern_result tern_db_commit(struct tern_db *db)
+{
+    return tern_sql_commit(db->sql);
+}
+
+void tern_db_rollback(struct tern_db *db)
+{
+    tern_sql_rollback(db->sql);
+}
+
+bool tern_db_changed_by_others(struct tern_db *db)
+{
+    return tern_sql_changed_by_others(db->sql);
+}
+
+enum tern_result tern_db_backup(struct tern_db *db, const char *path, char why[256])
+{
+    return tern_sql_backup(db->sql, path, why);
+}
+
+enum tern_result tern_db_check(struct tern_db *db)
+{
+    return tern_sql_check(db->sql);
+}

@@ -1,0 +1,96 @@
+// The meter, and totals for reports.
+#include "store/table.h"
+
+#include <assert.h>
+
+#define METER &tern_table_meter
+
+enum tern_result tern_db_meter_add(struct tern_db *db, const struct tern_db_meter *meter)
+{
+    return tern_table_put(db, METER, meter, "");
+}
+
+static enum tern_result each(struct tern_query query,
+                             bool (*visit)(void *ctx, const struct tern_db_meter *meter), void *ctx)
+{
+    struct tern_db_meter row;
+    while (tern_table_next(&query, METER, &row) && visit(ctx, &row)) {
+    }
+    return tern_query_end(&query);
+}
+
+enum tern_result tern_db_meter_each(struct tern_db *db,
+                                    bool (*visit)(void *ctx, const struct tern_db_meter *meter),
+                                    void *ctx)
+{
+    return each(tern_table_select(db, METER, "ORDER BY round, client, purpose"), visit, ctx);
+}
+
+enum tern_result tern_db_meter_of(struct tern_db *db, uint64_t client, uint32_t round,
+                                  struct tern_db_meter *out)
+{
+    struct tern_query query = tern_table_sums(db, METER, NULL, "WHERE round = ? AND client = ?");
+    tern_query_bind(&query, round);
+    tern_query_bind(&query, client);
+    TERN_TRY(tern_table_one(&query, METER, out));
+    out->client = client;
+    out->round = round;
+    return TERN_OK;
+}
+
+enum tern_result tern_db_meter_sum(struct tern_db *db, enum tern_db_meter_group group,
+                                   bool (*visit)(void *ctx, const struct tern_db_meter *meter),
+                                   void *ctx)
+{
+    static const char *const columns[] = {[TERN_METER_BY_PURPOSE] = "purpose",
+                                          [TERN_METER_BY_CLIENT] = "client",
+                                          [TERN_METER_BY_ROUND] = "round"};
+    static const char *const tails[] = {[TERN_METER_BY_PURPOSE] =
+                                            "GROUP BY purpose ORDER BY purpose",
+                                        [TERN_METER_BY_CLIENT] = "GROUP BY client ORDER BY client",
+                                        [TERN_METER_BY_ROUND] = "GROUP BY round ORDER BY round"};
+    return each(tern_table_sums(db, METER, columns[group], tails[group]), visit, ctx);
+}
+
+// --- Totals
+
+static_assert(TERN_ROUND_OPEN == 0 && TERN_ROUND_COMMITTED == 1, "counts.def says so");
+static_assert(TERN_REPLICA_WHOLE == 3 && (int)TERN_VECTOR_OF_REPLICA == 4,
+              "replica_totals.def says so");
+
+// The first expression of a list has no comma before it.
+#define TOTAL(name, text, json) ", (SELECT " text ")"
+static const char counts_text[] = "SELECT 0"
+#include "store/tables/counts.def"
+    ;
+#define TOTAL(name, text, json) ", (SELECT " text ")"
+static const char replica_totals_text[] = "SELECT 0"
+#include "store/tables/replica_totals.def"
+    ;
+
+static bool has_totals(struct tern_query *query)
+{
+    return tern_query_row(query) && tern_query_u64(query) == 0;
+}
+
+enum tern_result tern_db_counts(struct tern_db *db, uint64_t now_ms, struct tern_db_counts *counts)
+{
+    struct tern_query query = tern_query_read(db->sql, counts_text);
+    tern_query_bind(&query, now_ms);
+    if (has_totals(&query)) {
+#define TOTAL(name, text, json) counts->name = tern_query_u64(&query);
+#include "store/tables/counts.def"
+    }
+    TERN_TRY(tern_query_end(&query));
+    return tern_sql_bytes(db->sql, &counts->file_bytes);
+}
+
+enum tern_result tern_db_replica_totals(struct tern_db *db, struct tern_db_replica_totals *totals)
+{
+    struct tern_query query = tern_query_read(db->sql, replica_totals_text);
+    if (has_totals(&query)) {
+#define TOTAL(name, text, json) totals->name = tern_query_u64(&query);
+#include "store/tables/replica_totals.def"
+    }
+    return tern_query_end(&query);
+}

@@ -1,0 +1,194 @@
+// Tables as data: of each table that holds rows of a struct, tables/*.def lists the columns once,
+// and from that list are made the struct (store.h), its JSON (admin/rows.h), and here the
+// definition of the table, the texts of the usual statements, binding and reading. Only store/
+// includes this. Thread rule: as store.h.
+//
+// A line of such a list is COLUMN(kind, name, of, rule, constraint, json):
+// kind: what the struct's member is.
+//   U64 U32 BOOL REAL TEXT HASH ENUM  as they are called
+//   NAMED  a U32 that stands for a word
+//   ID     a number that the database gives; the struct's first member
+//   BITS   a U64 of which all 64 bits count
+//   SIZE   a size_t
+//   BLOB   a struct tern_blob_column
+// of: of a TEXT its bytes with the NUL; of an ENUM what follows enum tern_db_, whose last value
+//   is TERN_LAST_<of>; of a NAMED the function that says the word.
+// rule: what may become of the column.
+//   KEY    part of the primary key
+//   ONCE   never changes
+//   SET    tern_table_put() and _update() change it
+//   ADD    tern_table_put() adds to it
+// constraint: SQL beyond what the kind says.
+// json: a string, the name under which it is shown; nothing: it is not.
+#ifndef TERN_STORE_TABLE_H
+#define TERN_STORE_TABLE_H
+
+#include "store/sql.h"
+#include "store/store.h"
+
+enum tern_column_kind {
+    TERN_COLUMN_U64,
+    TERN_COLUMN_U32,
+    TERN_COLUMN_BOOL,
+    TERN_COLUMN_REAL,
+    TERN_COLUMN_TEXT,
+    TERN_COLUMN_HASH,
+    TERN_COLUMN_ENUM,
+    TERN_COLUMN_NAMED,
+    TERN_COLUMN_ID,
+    TERN_COLUMN_BITS,
+    TERN_COLUMN_SIZE,
+    TERN_COLUMN_BLOB,
+};
+
+enum tern_column_rule { TERN_RULE_KEY, TERN_RULE_ONCE, TERN_RULE_SET, TERN_RULE_ADD };
+
+struct tern_column {
+    const char *name; // of a member of a member: "up.payload", in SQL up_payload
+    enum tern_column_kind kind;
+    enum tern_column_rule rule;
+    uint32_t offset;
+    uint32_t limit; // of a TEXT: its bytes; of an ENUM: its last value
+    const char *constraint;
+};
+
+struct tern_table {
+    const char *name;
+    const struct tern_column *columns;
+    uint32_t count;
+};
+
+// Any bytes; those that were read are valid until the next step.
+struct tern_blob_column {
+    const void *data;
+    size_t len;
+};
+
+// One column of a list, for the members of struct `type`.
+#define TERN_TABLE_COLUMN(type, kind, name, of, rule, constraint, json)                            \
+    {#name,                                                                                        \
+     TERN_COLUMN_##kind,                                                                           \
+     TERN_RULE_##rule,                                                                             \
+     offsetof(struct type, name),                                                                  \
+     (uint32_t)TERN_LIMIT_##kind(of),                                                              \
+     "" #constraint},
+#define TERN_LIMIT_U64(of) 0
+#define TERN_LIMIT_U32(of) 0
+#define TERN_LIMIT_BOOL(of) 0
+#define TERN_LIMIT_REAL(of) 0
+#define TERN_LIMIT_TEXT(of) of
+#define TERN_LIMIT_HASH(of) 0
+#define TERN_LIMIT_ENUM(of) TERN_LAST_##of
+#define TERN_LIMIT_NAMED(of) 0
+#define TERN_LIMIT_ID(of) 0
+#define TERN_LIMIT_BITS(of) 0
+#define TERN_LIMIT_SIZE(of) 0
+#define TERN_LIMIT_BLOB(of) 0
+
+struct tern_table_text; // of a statement, made once
+
+// What is behind store.h. Whoever makes one for a connection frees it by tern_db_close().
+struct tern_db {
+    struct tern_sql *sql;
+    struct tern_table_text *texts;
+    size_t text_count;
+    uint8_t *manifest; // malloc'ed once it was asked for; NULL = not yet, or there is none
+    size_t manifest_len;
+    char *metadata; // likewise
+};
+
+// Makes the table.
+TERN_MUST_USE enum tern_result tern_table_create(struct tern_sql *sql,
+                                                 const struct tern_table *table);
+
+// All columns of the rows that `tail` selects: "WHERE id = ? ORDER BY ...". tail: lives as long as
+// db, as the literals do.
+struct tern_query tern_table_select(struct tern_db *db, const struct tern_table *table,
+                                    const char *tail);
+// Likewise: sums of the columns that are added to; of the key, the column `group` (NULL: none) and
+// zeros in place of the others.
+struct tern_query tern_table_sums(struct tern_db *db, const struct tern_table *table,
+                                  const char *group, const char *tail);
+
+// Steps to the next row and reads it. False: there is none, or it cannot be read; or
+// tern_query_end() was not TERN_OK.
+bool tern_table_next(struct tern_query *query, const struct tern_table *table, void *row);
+// Reads the columns that are next; tern_query_row() has stepped to them.
+void tern_table_read(struct tern_query *query, const struct tern_table *table, void *row);
+// Reads the one row and ends the query. NOT_FOUND
+TERN_MUST_USE enum tern_result tern_table_one(struct tern_query *query,
+                                              const struct tern_table *table, void *row);
+// Both together, where the only parameter of `tail` is a number, or a hash. NOT_FOUND
+TERN_MUST_USE enum tern_result tern_table_get(struct tern_db *db, const struct tern_table *table,
+                                              const char *tail, uint64_t number, void *row);
+TERN_MUST_USE enum tern_result tern_table_find(struct tern_db *db, const struct tern_table *table,
+                                               const char *tail,
+                                               const uint8_t hash[TERN_SHA256_SIZE], void *row);
+
+// Adds a row; its ID is set, if it has one. TERN_ERR_CONFLICT; NOT_FOUND  what it refers to
+TERN_MUST_USE enum tern_result tern_table_insert(struct tern_db *db, const struct tern_table *table,
+                                                 void *row);
+// Likewise, where one of this key may be there already and then stays. *added: it was not.
+TERN_MUST_USE enum tern_result tern_table_keep(struct tern_db *db, const struct tern_table *table,
+                                               void *row, bool *added);
+// Adds a row, or changes the one of its key as the columns' rules say, where `tail` ("" or "WHERE
+// ...") allows that. NOT_FOUND  what it refers to, or `tail` did not allow it
+TERN_MUST_USE enum tern_result tern_table_put(struct tern_db *db, const struct tern_table *table,
+                                              const void *row, const char *tail);
+// Changes the row of this ID as the columns' rules say. NOT_FOUND
+TERN_MUST_USE enum tern_result tern_table_update(struct tern_db *db, const struct tern_table *table,
+                                                 const void *row);
+
+// Frees what db->texts has; the connection is closed.
+void tern_table_free_texts(struct tern_db *db);
+
+// --- The tables (schema.c), and rows that only the store knows
+
+// clang-format off
+#define TERN_TABLES(X)                                                                            \
+    X(federation) X(files) X(clients) X(psk_keys) X(codes) X(rounds) X(assignments) X(updates)    \
+    X(update_bodies) X(versions) X(weights) X(downloads) X(download_bodies) X(replicas) X(ledger) \
+    X(schedule) X(evaluations) X(meter)
+// clang-format on
+
+#define TERN_TABLE_DECLARE(name) extern const struct tern_table tern_table_##name;
+TERN_TABLES(TERN_TABLE_DECLARE)
+
+#define TERN_MEMBER_BLOB(name, of) struct tern_blob_column name;
+
+struct tern_body_row {
+#define COLUMN TERN_MEMBER
+#include "store/tables/bodies.def"
+};
+
+struct tern_psk_row {
+#define COLUMN TERN_MEMBER
+#include "store/tables/psk_keys.def"
+};
+
+#define TERN_FILE_NAME_MAX 16
+struct tern_file_row {
+#define COLUMN TERN_MEMBER
+#include "store/tables/files.def"
+};
+
+// What a vector is: enum tern_db_weights goes on here.
+enum tern_db_vector_kind {
+    TERN_VECTOR_STATE = TERN_WEIGHTS_INITIAL + 1, // that a strategy carries on
+    TERN_VECTOR_OF_REPLICA,                       // kept whole
+};
+#define TERN_LAST_vector_kind TERN_VECTOR_OF_REPLICA
+#define TERN_VECTOR_NAME_MAX (2 * TERN_SHA256_SIZE + 1)
+struct tern_part_row {
+#define COLUMN TERN_MEMBER
+#include "store/tables/weights.def"
+};
+
+// The weights of a replica that is kept whole (store_weights.c). *freed: their bytes
+TERN_MUST_USE enum tern_result tern_store_vector_put(struct tern_db *db,
+                                                     const uint8_t id[TERN_SHA256_SIZE],
+                                                     const float *weights, uint32_t count);
+TERN_MUST_USE enum tern_result
+tern_store_vector_drop(struct tern_db *db, const uint8_t id[TERN_SHA256_SIZE], uint64_t *freed);
+
+#endif
