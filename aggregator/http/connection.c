@@ -5,146 +5,37 @@
 #include <string.h>
 #include <unistd.h>
 
-// How long and how much a peer may still send after we said goodbye. Closing at once would make the
-// kernel reset the connection and the reply with it.
-#define DRAIN_MS 5000u
+// How much a peer may still send after we said goodbye.
 #define DRAIN_BYTES (1u << 20)
 
-// --- Watching
-
-static void on_poll(uv_poll_t *poll, int status, int events);
-
-void connection_watch(struct tern_connection *connection, int events)
-{
-    if (connection->watched == events) {
-        return;
-    }
-    connection->watched = events;
-    if (events == 0) {
-        uv_poll_stop(&connection->poll);
-    } else {
-        uv_poll_start(&connection->poll, events, on_poll);
-    }
-}
-
-void connection_set_state(struct tern_connection *connection, enum state state, uint64_t limit_ms)
-{
-    connection->state = state;
-    connection->deadline = limit_ms == 0 ? 0 : uv_now(&connection->loop->uv) + limit_ms;
-}
-
-void connection_begin_reading(struct tern_connection *connection)
-{
-    connection->reading = uv_now(&connection->loop->uv);
-    connection_set_state(connection, STATE_READING, connection->loop->shared->limits.request_ms);
-}
-
-// --- End
-
-static void on_closed(uv_handle_t *handle)
-{
-    free(handle->data);
-}
-
-// What was under way when the connection ended counts for its own tag, as far as it got.
-static void meter_end(struct tern_connection *connection)
-{
-    struct tern_metering *metering = &connection->metering;
-    if (connection->exchange != NULL) {
-        struct tern_http_tag tag = tern_exchange_tag(connection->exchange);
-        tag.payload_down = 0;
-        metering->tag = tag.client != 0 ? tag : metering->tag;
-    } else if (connection->state == STATE_WRITING && connection->replies) {
-        uint64_t sent = connection_body_sent(&connection->out);
-        metering->tag = connection->tag;
-        metering->tag.payload_down =
-            sent < connection->tag.payload_down ? sent : connection->tag.payload_down;
-    }
-    tern_metering_close(metering, &connection->stream);
-}
-
-static void unlink_connection(struct tern_connection *connection)
-{
-    *connection->link = connection->next;
-    if (connection->next != NULL) {
-        connection->next->link = connection->link;
-    }
-}
-
-void tern_connection_destroy(struct tern_connection *connection)
-{
-    struct tern_loop *loop = connection->loop;
-    tern_stream_shut(&connection->stream);
-    meter_end(connection);
-    if (connection->exchange != NULL) {
-        connection->exchange->connection = NULL;
-    }
-    tern_reader_free(connection->reader);
-    tern_reply_clear(&connection->out);
-    free(connection->input);
-    unlink_connection(connection);
-    uv_close((uv_handle_t *)&connection->poll, on_closed);
-    tern_stream_close(&connection->stream);
-    tern_admission_leave(loop->shared->admission, &connection->address);
-    tern_loop_forget(loop);
-}
-
-enum step connection_end(struct tern_connection *connection)
-{
-    tern_connection_destroy(connection);
-    return STEP_GONE;
-}
-
-enum step connection_next_request(struct tern_connection *connection)
-{
-    tern_reader_free(connection->reader);
-    connection->reader = NULL;
-    connection->continued = false;
-    connection_set_state(connection, STATE_IDLE, connection->loop->shared->limits.idle_ms);
-    return STEP_ON;
-}
-
-enum step connection_begin_drain(struct tern_connection *connection)
-{
-    tern_stream_finish(&connection->stream);
-    if (connection->loop->stopping) {
-        return connection_end(connection);
-    }
-    tern_reader_free(connection->reader);
-    connection->reader = NULL;
-    free(connection->input);
-    connection->input = NULL;
-    connection_set_state(connection, STATE_DRAINING, DRAIN_MS);
-    return STEP_ON;
-}
+// --- The last bytes
 
 static enum step step_drain(struct tern_connection *connection)
 {
-    struct tern_loop *loop = connection->loop;
     size_t len = 0;
     enum tern_stream_status status =
-        tern_stream_discard(&connection->stream, loop->read_buffer, &len);
+        tern_stream_discard(&connection->stream, connection->group->read_buffer, &len);
     connection->drained += len;
     if (status == TERN_STREAM_WANT_READ) {
-        connection_watch(connection, UV_READABLE);
+        tern_connection_watch(connection, UV_READABLE);
         return STEP_WAIT;
     }
     bool goes_on = status == TERN_STREAM_DONE && connection->drained <= DRAIN_BYTES;
-    return goes_on ? STEP_ON : connection_end(connection);
+    return goes_on ? STEP_ON : tern_connection_end(connection);
 }
 
 // --- Handshake
 
 static enum step handshake_done(struct tern_connection *connection)
 {
-    struct tern_loop_counters *counters = &connection->loop->shared->counters;
+    struct tern_server_counters *counters = &connection->group->shared->counters;
     if (tern_tls_resumed(connection->stream.tls)) {
         counters->handshakes_resumed++;
     } else {
         counters->handshakes_full++;
     }
     tern_metering_handshake(&connection->metering, &connection->stream);
-    return connection_next_request(connection);
+    return tern_connection_next_request(connection);
 }
 
 static enum step step_handshake(struct tern_connection *connection)
@@ -153,17 +44,17 @@ static enum step step_handshake(struct tern_connection *connection)
     case TERN_STREAM_DONE:
         return handshake_done(connection);
     case TERN_STREAM_WANT_READ:
-        connection_watch(connection, UV_READABLE);
+        tern_connection_watch(connection, UV_READABLE);
         return STEP_WAIT;
     case TERN_STREAM_WANT_WRITE:
-        connection_watch(connection, UV_WRITABLE);
+        tern_connection_watch(connection, UV_WRITABLE);
         return STEP_WAIT;
     case TERN_STREAM_END:
     case TERN_STREAM_FAILED:
         break;
     }
-    connection->loop->shared->counters.handshakes_failed++;
-    return connection_end(connection);
+    connection->group->shared->counters.handshakes_failed++;
+    return tern_connection_end(connection);
 }
 
 // --- Driving
@@ -178,10 +69,10 @@ static enum step run(struct tern_connection *connection)
             break;
         case STATE_IDLE:
         case STATE_READING:
-            step = connection_step_read(connection);
+            step = tern_connection_step_read(connection);
             break;
         case STATE_WRITING:
-            step = connection_step_write(connection);
+            step = tern_connection_step_write(connection);
             break;
         case STATE_DRAINING:
             step = step_drain(connection);
@@ -200,11 +91,11 @@ static enum step run(struct tern_connection *connection)
 static void poll_pending(struct tern_connection *connection, int events)
 {
     if ((events & UV_DISCONNECT) == 0) {
-        connection_watch(connection, UV_DISCONNECT);
+        tern_connection_watch(connection, UV_DISCONNECT);
     } else if (connection->stream.tls != NULL) {
         tern_connection_destroy(connection);
     } else {
-        connection_watch(connection, 0);
+        tern_connection_watch(connection, 0);
     }
 }
 
@@ -231,77 +122,78 @@ struct tern_connection *tern_connection_next(const struct tern_connection *conne
 
 static void link_connection(struct tern_connection *connection)
 {
-    struct tern_loop *loop = connection->loop;
-    connection->next = loop->connections;
-    connection->link = &loop->connections;
+    struct tern_connection_group *group = connection->group;
+    connection->next = group->first;
+    connection->link = &group->first;
     if (connection->next != NULL) {
         connection->next->link = &connection->next;
     }
-    loop->connections = connection;
+    group->first = connection;
 }
 
 static bool setup(struct tern_connection *connection, int fd)
 {
-    struct tern_loop *loop = connection->loop;
-    if (tern_stream_open(&connection->stream, fd, loop->is_tcp, loop->tls) != TERN_OK) {
+    const struct tern_connection_group *group = connection->group;
+    if (tern_stream_open(&connection->stream, fd, group->is_tcp, group->tls) != TERN_OK) {
         return false;
     }
-    if (uv_poll_init(&loop->uv, &connection->poll, fd) != 0) {
+    if (uv_poll_init(group->uv, &connection->poll, fd) != 0) {
         tern_stream_close(&connection->stream);
         return false;
     }
     connection->poll.data = connection;
+    connection->on_poll = on_poll;
     return true;
 }
 
-void tern_connection_open(struct tern_loop *loop, int fd, const struct tern_address *address,
-                          const char *peer)
+void tern_connection_open(struct tern_connection_group *group, int fd,
+                          const struct tern_address *address, const char *peer)
 {
     struct tern_connection *connection = calloc(1, sizeof *connection);
     if (connection == NULL) {
         close(fd);
-        tern_admission_leave(loop->shared->admission, address);
+        tern_admission_leave(group->shared->admission, address);
         return;
     }
-    connection->loop = loop;
+    connection->group = group;
     connection->address = *address;
-    connection->metering.handler = &loop->shared->handler;
+    connection->metering.handler = &group->shared->handler;
     memcpy(connection->peer, peer, strlen(peer) + 1);
     if (!setup(connection, fd)) {
         free(connection);
-        tern_admission_leave(loop->shared->admission, address);
+        tern_admission_leave(group->shared->admission, address);
         return;
     }
     link_connection(connection);
     connection->reads_left = READ_BATCH;
-    if (loop->tls != NULL) {
-        connection_set_state(connection, STATE_HANDSHAKE, loop->shared->limits.handshake_ms);
+    if (group->tls != NULL) {
+        tern_connection_set_state(connection, STATE_HANDSHAKE, group->shared->limits.handshake_ms);
     } else {
         tern_metering_handshake(&connection->metering, &connection->stream);
-        connection_next_request(connection);
+        tern_connection_next_request(connection);
     }
     (void)run(connection);
 }
 
 void tern_connection_expire(struct tern_connection *connection)
 {
-    if (connection->deadline == 0 || uv_now(&connection->loop->uv) < connection->deadline) {
+    if (connection->deadline == 0 || uv_now(connection->group->uv) < connection->deadline) {
         return;
     }
     if (connection->state != STATE_DRAINING && connection->state != STATE_IDLE) {
-        connection->loop->shared->counters.timeouts++;
+        connection->group->shared->counters.timeouts++;
     }
     switch (connection->state) {
     case STATE_READING:
         // One that was refused has its reply already.
         if (tern_reader_status(connection->reader) == 0) {
-            (void)connection_refuse(connection, 408, AFTER_CLOSE);
+            (void)tern_connection_refuse(connection, 408, AFTER_CLOSE);
             (void)run(connection);
             return;
         }
         break;
     case STATE_IDLE:
-        if (connection_begin_drain(connection) != STEP_GONE) {
+        if (tern_connection_begin_drain(connection) != STEP_GONE) {
             (void)run(connection);
         }
         return;
@@ -321,7 +213,7 @@ void tern_connection_wind_up(struct tern_connection *connection)
     case STATE_WRITING:
         return;
     case STATE_IDLE:
-        (void)connection_begin_drain(connection);
+        (void)tern_connection_begin_drain(connection);
         return;
     case STATE_HANDSHAKE:
     case STATE_READING:
@@ -334,7 +226,7 @@ void tern_connection_wind_up(struct tern_connection *connection)
 static void send_reply(struct tern_connection *connection, struct tern_http_exchange *exchange)
 {
     const struct tern_request_reader *reader = exchange->reader;
-    bool closes = !tern_reader_keeps_alive(reader) || connection->loop->stopping;
+    bool closes = !tern_reader_keeps_alive(reader) || connection->group->stopping;
     struct tern_reply_shape shape = {
         .closes = closes,
         .head_only = strcmp(tern_reader_request(reader)->method, "HEAD") == 0,
@@ -345,7 +237,7 @@ static void send_reply(struct tern_connection *connection, struct tern_http_exch
     tern_reply_write(&exchange->reply, shape, &connection->out);
     tern_exchange_free(exchange);
     connection->reads_left = READ_BATCH;
-    (void)connection_begin_write(connection, closes ? AFTER_CLOSE : AFTER_NEXT);
+    (void)tern_connection_begin_write(connection, closes ? AFTER_CLOSE : AFTER_NEXT);
     (void)run(connection);
 }
 

@@ -3,16 +3,53 @@
 #ifndef TERN_HTTP_CONNECTION_H
 #define TERN_HTTP_CONNECTION_H
 
-#include "http/loop.h"
+#include "http/exchange.h"
+#include "http/limits.h"
+#include "http/tls.h"
 
 struct tern_connection;
 
+// Counters that all loops add to.
+struct tern_server_counters {
+    _Atomic uint64_t connections_accepted;
+    _Atomic uint64_t connections_refused;
+    _Atomic uint64_t handshakes_full;
+    _Atomic uint64_t handshakes_resumed;
+    _Atomic uint64_t handshakes_failed;
+    _Atomic uint64_t requests;
+    _Atomic uint64_t requests_refused;
+    _Atomic uint64_t timeouts;
+};
+
+// What the loops of a server share; it outlives them.
+struct tern_server_shared {
+    struct tern_http_handler handler;
+    struct tern_http_limits limits;
+    struct tern_admission *admission;
+    struct tern_ticket_keys *ticket_keys; // NULL = none
+    struct tern_server_counters counters;
+};
+
+// The connections of one loop, and what they have of it.
+struct tern_connection_group {
+    uv_loop_t *uv;
+    struct tern_server_shared *shared;
+    struct tern_tls_context *tls; // NULL = in the clear
+    struct tern_mailbox *mailbox;
+    bool is_tcp;
+    bool stopping; // no new requests
+    struct tern_connection *first;
+    void (*on_gone)(struct tern_connection_group *group); // one has left the list
+    uint8_t read_buffer[TERN_TLS_RECORD_MAX];
+    uint8_t write_buffer[TERN_TLS_RECORD_MAX];
+};
+
 // Takes over an accepted socket, which the admission has counted. Closes it when it cannot be
 // served.
-void tern_connection_open(struct tern_loop *loop, int fd, const struct tern_address *address,
-                          const char *peer);
+void tern_connection_open(struct tern_connection_group *group, int fd,
+                          const struct tern_address *address, const char *peer);
 
-// The next connection of the loop's list.
+// The next connection of the group's list.
 struct tern_connection *tern_connection_next(const struct tern_connection *connection);
 
 // Acts on a deadline that has passed. May end the connection.

@@ -6,7 +6,7 @@
 // A long body over a slow link takes its time; what a peer gains by it, it pays for in bytes.
 static void extend_reading(struct tern_connection *connection)
 {
-    const struct tern_http_limits *limits = &connection->loop->shared->limits;
+    const struct tern_http_limits *limits = &connection->group->shared->limits;
     uint64_t body = tern_reader_request(connection->reader)->body_len;
     connection->deadline =
         connection->reading + limits->request_ms + body * 1000 / limits->min_rate;
@@ -16,7 +16,7 @@ static int admit(void *ctx, const struct tern_http_request *request, uint64_t co
                  uint32_t *body_limit)
 {
     const struct tern_connection *connection = ctx;
-    const struct tern_http_handler *handler = &connection->loop->shared->handler;
+    const struct tern_http_handler *handler = &connection->group->shared->handler;
     return handler->on_headers != NULL
                ? handler->on_headers(handler->ctx, request, content_length, body_limit)
                : 0;
@@ -24,7 +24,7 @@ static int admit(void *ctx, const struct tern_http_request *request, uint64_t co
 
 static bool begin_request(struct tern_connection *connection)
 {
-    const struct tern_http_limits *limits = &connection->loop->shared->limits;
+    const struct tern_http_limits *limits = &connection->group->shared->limits;
     struct tern_reader_config config = {
         .header_bytes = limits->header_bytes,
         .body_bytes = limits->body_bytes,
@@ -35,11 +35,11 @@ static bool begin_request(struct tern_connection *connection)
         .ctx = connection,
     };
     connection->reader = tern_reader_new(&config);
-    connection_begin_reading(connection);
+    tern_connection_begin_reading(connection);
     return connection->reader != NULL;
 }
 
-enum step connection_refuse(struct tern_connection *connection, int status, enum after after)
+enum step tern_connection_refuse(struct tern_connection *connection, int status, enum after after)
 {
     struct tern_http_reply reply = tern_reply_refusal(status);
     struct tern_reply_shape shape = {.closes = after == AFTER_CLOSE};
@@ -47,38 +47,38 @@ enum step connection_refuse(struct tern_connection *connection, int status, enum
         shape.head_only = strcmp(tern_reader_request(connection->reader)->method, "HEAD") == 0;
     }
     tern_reply_write(&reply, shape, &connection->out);
-    connection->loop->shared->counters.requests_refused++;
+    connection->group->shared->counters.requests_refused++;
     connection->replies = true;
     connection->tag = (struct tern_http_tag){0};
-    return connection_begin_write(connection, after);
+    return tern_connection_begin_write(connection, after);
 }
 
 static enum step hand_over(struct tern_connection *connection)
 {
-    struct tern_loop *loop = connection->loop;
-    connection->exchange = tern_exchange_new(loop->mailbox, connection->reader, connection);
+    const struct tern_connection_group *group = connection->group;
+    connection->exchange = tern_exchange_new(group->mailbox, connection->reader, connection);
     if (connection->exchange == NULL) {
-        return connection_refuse(connection, 503, AFTER_CLOSE);
+        return tern_connection_refuse(connection, 503, AFTER_CLOSE);
     }
     connection->reader = NULL;
-    loop->shared->counters.requests++;
-    connection_set_state(connection, STATE_PENDING, 0);
-    loop->shared->handler.on_request(loop->shared->handler.ctx, connection->exchange);
+    group->shared->counters.requests++;
+    tern_connection_set_state(connection, STATE_PENDING, 0);
+    group->shared->handler.on_request(group->shared->handler.ctx, connection->exchange);
     return STEP_WAIT;
 }
 
 // The request is complete: a refused one was only read to its end, and has had its reply.
 static enum step complete(struct tern_connection *connection)
 {
-    return tern_reader_status(connection->reader) != 0 ? connection_next_request(connection)
+    return tern_reader_status(connection->reader) != 0 ? tern_connection_next_request(connection)
                                                        : hand_over(connection);
 }
 
 static enum step refused_by_reader(struct tern_connection *connection)
 {
     bool stays = tern_reader_reusable(connection->reader);
-    return connection_refuse(connection, tern_reader_status(connection->reader),
-                             stays ? AFTER_BODY : AFTER_CLOSE);
+    return tern_connection_refuse(connection, tern_reader_status(connection->reader),
+                                  stays ? AFTER_BODY : AFTER_CLOSE);
 }
 
 // All that came is taken, and the request goes on.
@@ -90,7 +90,7 @@ static enum step awaits_more(struct tern_connection *connection)
     }
     connection->continued = true;
     tern_reply_write_continue(&connection->out);
-    return connection_begin_write(connection, AFTER_BODY);
+    return tern_connection_begin_write(connection, AFTER_BODY);
 }
 
 static enum step keep_input(struct tern_connection *connection, const uint8_t *data, size_t len)
@@ -112,13 +112,13 @@ static enum step consume(struct tern_connection *connection, const uint8_t *data
 {
     size_t used = 0;
     if (connection->reader == NULL && !begin_request(connection)) {
-        return connection_refuse(connection, 503, AFTER_CLOSE);
+        return tern_connection_refuse(connection, 503, AFTER_CLOSE);
     }
     enum tern_result result = tern_reader_feed(connection->reader, data, len, &used);
     connection->metering.http_up += used;
     // Kept first: the handler's reply may come back before on_request returns.
     if (keep_input(connection, data + used, len - used) == STEP_GONE) {
-        return connection_end(connection);
+        return tern_connection_end(connection);
     }
     switch ((int)result) {
     case TERN_OK:
@@ -139,16 +139,16 @@ static enum step consume_input(struct tern_connection *connection)
     return step;
 }
 
-enum step connection_step_read(struct tern_connection *connection)
+enum step tern_connection_step_read(struct tern_connection *connection)
 {
     if (connection->input != NULL) {
         return consume_input(connection);
     }
-    connection_watch(connection, UV_READABLE);
+    tern_connection_watch(connection, UV_READABLE);
     if (connection->reads_left-- <= 0) {
         return STEP_WAIT;
     }
-    uint8_t *buffer = connection->loop->read_buffer;
+    uint8_t *buffer = connection->group->read_buffer;
     size_t len = 0;
     switch (tern_stream_read(&connection->stream, buffer, TERN_TLS_RECORD_MAX, &len)) {
     case TERN_STREAM_DONE:
@@ -156,11 +156,11 @@ enum step connection_step_read(struct tern_connection *connection)
     case TERN_STREAM_WANT_READ:
         return STEP_WAIT;
     case TERN_STREAM_WANT_WRITE:
-        connection_watch(connection, UV_WRITABLE);
+        tern_connection_watch(connection, UV_WRITABLE);
         return STEP_WAIT;
     case TERN_STREAM_END:
     case TERN_STREAM_FAILED:
         break;
     }
-    return connection_end(connection);
+    return tern_connection_end(connection);
 }

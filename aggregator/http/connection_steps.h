@@ -1,5 +1,6 @@
-// What connection.c, connection_read.c and connection_write.c share of a connection: its states and
-// the steps from one to the next. For them alone, on the loop's thread.
+// What the files of a connection share: its states and the steps from one to the next. Each knows
+// those before it: connection_life.c, connection_write.c, connection_read.c, connection.c. For them
+// alone, on the loop's thread.
 #ifndef TERN_HTTP_CONNECTION_STEPS_H
 #define TERN_HTTP_CONNECTION_STEPS_H
 
@@ -28,10 +29,11 @@ enum after { AFTER_NEXT, AFTER_BODY, AFTER_CLOSE };
 enum step { STEP_ON, STEP_WAIT, STEP_GONE };
 
 struct tern_connection {
-    struct tern_loop *loop;
+    struct tern_connection_group *group;
     struct tern_connection *next;
     struct tern_connection **link; // the pointer that points here
     uv_poll_t poll;
+    uv_poll_cb on_poll;
     int watched; // uv_poll_event bits
     struct tern_stream stream;
     enum state state;
@@ -53,31 +55,30 @@ struct tern_connection {
     char peer[INET6_ADDRSTRLEN];
 };
 
-// --- Life (connection.c)
+// --- Life (connection_life.c)
 
 // events: uv_poll_event bits.
-void connection_watch(struct tern_connection *connection, int events);
+void tern_connection_watch(struct tern_connection *connection, int events);
 // limit_ms: until the deadline; 0 = none.
-void connection_set_state(struct tern_connection *connection, enum state state, uint64_t limit_ms);
-void connection_begin_reading(struct tern_connection *connection);
+void tern_connection_set_state(struct tern_connection *connection, enum state state,
+                               uint64_t limit_ms);
+void tern_connection_begin_reading(struct tern_connection *connection);
 // The next request may come on the same connection.
-enum step connection_next_request(struct tern_connection *connection);
+enum step tern_connection_next_request(struct tern_connection *connection);
 // The orderly end, when we are the first to close.
-enum step connection_begin_drain(struct tern_connection *connection);
-enum step connection_end(struct tern_connection *connection);
-
-// --- Reading (connection_read.c)
-
-enum step connection_step_read(struct tern_connection *connection);
-// Answers without the handler. The exchange, if there was to be one, counts for nobody.
-enum step connection_refuse(struct tern_connection *connection, int status, enum after after);
+enum step tern_connection_begin_drain(struct tern_connection *connection);
+enum step tern_connection_end(struct tern_connection *connection);
 
 // --- Writing (connection_write.c)
 
 // connection->out is to go out.
-enum step connection_begin_write(struct tern_connection *connection, enum after after);
-enum step connection_step_write(struct tern_connection *connection);
-// Bytes of the reply's body that have been sent.
-size_t connection_body_sent(const struct tern_reply_out *out);
+enum step tern_connection_begin_write(struct tern_connection *connection, enum after after);
+enum step tern_connection_step_write(struct tern_connection *connection);
+
+// --- Reading (connection_read.c)
+
+enum step tern_connection_step_read(struct tern_connection *connection);
+// Answers without the handler. The exchange, if there was to be one, counts for nobody.
+enum step tern_connection_refuse(struct tern_connection *connection, int status, enum after after);
 
 #endif

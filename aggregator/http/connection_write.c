@@ -1,22 +1,18 @@
 // A connection whose reply is going out.
 #include "http/connection_steps.h"
 
-size_t connection_body_sent(const struct tern_reply_out *out)
-{
-    return out->sent > out->head_len ? out->sent - out->head_len : 0;
-}
-
-enum step connection_begin_write(struct tern_connection *connection, enum after after)
+enum step tern_connection_begin_write(struct tern_connection *connection, enum after after)
 {
     connection->after = after;
-    connection_set_state(connection, STATE_WRITING, connection->loop->shared->limits.write_ms);
+    tern_connection_set_state(connection, STATE_WRITING,
+                              connection->group->shared->limits.write_ms);
     return STEP_ON;
 }
 
 static struct tern_stream_parts parts_left(const struct tern_reply_out *out)
 {
     size_t head_sent = out->sent < out->head_len ? out->sent : out->head_len;
-    size_t sent = connection_body_sent(out);
+    size_t sent = tern_reply_body_sent(out);
     return (struct tern_stream_parts){
         .a = (const uint8_t *)out->head + head_sent,
         .a_len = out->head_len - head_sent,
@@ -34,27 +30,28 @@ static enum step written(struct tern_connection *connection)
     }
     switch (connection->after) {
     case AFTER_BODY:
-        connection_begin_reading(connection);
+        tern_connection_begin_reading(connection);
         return STEP_ON;
     case AFTER_CLOSE:
-        return connection_begin_drain(connection);
+        return tern_connection_begin_drain(connection);
     case AFTER_NEXT:
         break;
     }
-    return connection->loop->stopping ? connection_begin_drain(connection)
-                                      : connection_next_request(connection);
+    return connection->group->stopping ? tern_connection_begin_drain(connection)
+                                       : tern_connection_next_request(connection);
 }
 
 static enum step wait_to_write(struct tern_connection *connection, uint64_t progress_before)
 {
     if (tern_stream_progress(&connection->stream) != progress_before) {
-        connection_set_state(connection, STATE_WRITING, connection->loop->shared->limits.write_ms);
+        tern_connection_set_state(connection, STATE_WRITING,
+                                  connection->group->shared->limits.write_ms);
     }
-    connection_watch(connection, UV_WRITABLE);
+    tern_connection_watch(connection, UV_WRITABLE);
     return STEP_WAIT;
 }
 
-enum step connection_step_write(struct tern_connection *connection)
+enum step tern_connection_step_write(struct tern_connection *connection)
 {
     struct tern_reply_out *out = &connection->out;
     uint64_t progress = tern_stream_progress(&connection->stream);
@@ -62,12 +59,12 @@ enum step connection_step_write(struct tern_connection *connection)
         struct tern_stream_parts parts = parts_left(out);
         size_t len = 0;
         enum tern_stream_status status =
-            tern_stream_write(&connection->stream, &parts, connection->loop->write_buffer, &len);
+            tern_stream_write(&connection->stream, &parts, connection->group->write_buffer, &len);
         if (status == TERN_STREAM_WANT_WRITE) {
             return wait_to_write(connection, progress);
         }
         if (status != TERN_STREAM_DONE) {
-            return connection_end(connection);
+            return tern_connection_end(connection);
         }
         out->sent += len;
         connection->metering.http_down += len;

@@ -1,5 +1,5 @@
 #define _GNU_SOURCE // accept4
-#include "http/connection.h"
+#include "http/loop.h"
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -47,7 +47,7 @@ static void write_peer(const struct sockaddr_storage *name, char peer[INET6_ADDR
 
 static void admit(struct tern_loop *loop, int fd, const struct sockaddr_storage *name)
 {
-    struct tern_loop_shared *shared = loop->shared;
+    struct tern_server_shared *shared = loop->connections.shared;
     struct tern_address address = tern_address_of(name);
     char peer[INET6_ADDRSTRLEN];
     write_peer(name, peer);
@@ -57,7 +57,7 @@ static void admit(struct tern_loop *loop, int fd, const struct sockaddr_storage 
         return;
     }
     shared->counters.connections_accepted++;
-    tern_connection_open(loop, fd, &address, peer);
+    tern_connection_open(&loop->connections, fd, &address, peer);
 }
 
 static void on_listener(uv_poll_t *handle, int status, int events)
@@ -90,20 +90,20 @@ static void deliver(struct tern_loop *loop)
     if (loop->closing) {
         return; // the mailbox is gone
     }
-    struct tern_http_exchange *exchange = tern_mailbox_take(loop->mailbox);
+    struct tern_http_exchange *exchange = tern_mailbox_take(loop->connections.mailbox);
     while (exchange != NULL) {
         struct tern_http_exchange *next = exchange->next;
         tern_connection_reply(exchange);
         exchange = next;
     }
-    if (!loop->closing && !tern_mailbox_is_empty(loop->mailbox)) {
+    if (!loop->closing && !tern_mailbox_is_empty(loop->connections.mailbox)) {
         uv_async_send(&loop->wake);
     }
 }
 
 static void for_each(struct tern_loop *loop, void (*act)(struct tern_connection *))
 {
-    struct tern_connection *connection = loop->connections;
+    struct tern_connection *connection = loop->connections.first;
     while (connection != NULL) {
         struct tern_connection *next = tern_connection_next(connection);
         act(connection);
@@ -115,13 +115,13 @@ static void on_sweep(uv_timer_t *timer)
 {
     struct tern_loop *loop = timer->data;
     for_each(loop, tern_connection_expire);
-    if (!loop->accepts && !loop->stopping) {
+    if (!loop->accepts && !loop->connections.stopping) {
         accept_on(loop);
     }
-    if (loop->rotates_keys && loop->shared->ticket_keys != NULL) {
+    if (loop->rotates_keys && loop->connections.shared->ticket_keys != NULL) {
         // A full disk leaves the old keys in use; the next sweep tries again.
         enum tern_result ignored =
-            tern_ticket_keys_rotate(loop->shared->ticket_keys, (uint64_t)time(NULL));
+            tern_ticket_keys_rotate(loop->connections.shared->ticket_keys, (uint64_t)time(NULL));
         (void)ignored;
     }
     deliver(loop);
@@ -129,21 +129,22 @@ static void on_sweep(uv_timer_t *timer)
 
 static void close_handles(struct tern_loop *loop)
 {
-    if (loop->closing || loop->connections != NULL) {
+    if (loop->closing || loop->connections.first != NULL) {
         return;
     }
     loop->closing = true;
-    tern_mailbox_close(loop->mailbox);
+    tern_mailbox_close(loop->connections.mailbox);
     uv_close((uv_handle_t *)&loop->wake, NULL);
     uv_close((uv_handle_t *)&loop->sweep, NULL);
     uv_close((uv_handle_t *)&loop->grace, NULL);
     uv_close((uv_handle_t *)&loop->turn_end, NULL);
 }
 
-void tern_loop_forget(struct tern_loop *loop)
+// The last connection lets a stopping loop end.
+static void on_gone(struct tern_connection_group *connections)
 {
-    if (loop->stopping) {
-        close_handles(loop);
+    if (connections->stopping) {
+        close_handles(connections->uv->data);
     }
 }
 
@@ -156,7 +157,7 @@ static void on_grace(uv_timer_t *timer)
 
 static void begin_stop(struct tern_loop *loop)
 {
-    loop->stopping = true;
+    loop->connections.stopping = true;
     accept_off(loop);
     uv_close((uv_handle_t *)&loop->listener, NULL);
     close(loop->listen_fd);
@@ -169,7 +170,7 @@ static void on_wake(uv_async_t *wake)
 {
     struct tern_loop *loop = wake->data;
     deliver(loop);
-    if (atomic_load(&loop->stop_asked) && !loop->stopping) {
+    if (atomic_load(&loop->stop_asked) && !loop->connections.stopping) {
         begin_stop(loop);
     }
 }
@@ -188,7 +189,7 @@ static void run(void *argument)
     sigset_t all;
     sigfillset(&all); // signals are the program's, for its main thread
     pthread_sigmask(SIG_BLOCK, &all, NULL);
-    tern_mailbox_own(loop->mailbox);
+    tern_mailbox_own(loop->connections.mailbox);
     uv_run(&loop->uv, UV_RUN_DEFAULT);
 }
 
@@ -201,13 +202,16 @@ static bool init_handles(struct tern_loop *loop)
         uv_poll_init(&loop->uv, &loop->listener, loop->listen_fd) != 0) {
         return false;
     }
+    loop->uv.data = loop;
+    loop->connections.uv = &loop->uv;
+    loop->connections.on_gone = on_gone;
     loop->wake.data = loop;
     loop->sweep.data = loop;
     loop->grace.data = loop;
     loop->turn_end.data = loop;
     loop->listener.data = loop;
-    loop->mailbox = tern_mailbox_new(&loop->wake);
-    return loop->mailbox != NULL && uv_check_start(&loop->turn_end, on_turn_end) == 0 &&
+    loop->connections.mailbox = tern_mailbox_new(&loop->wake);
+    return loop->connections.mailbox != NULL && uv_check_start(&loop->turn_end, on_turn_end) == 0 &&
            uv_timer_start(&loop->sweep, on_sweep, SWEEP_MS, SWEEP_MS) == 0;
 }
 
@@ -219,21 +223,21 @@ static void close_handle(uv_handle_t *handle, void *ctx)
 
 static void abandon(struct tern_loop *loop)
 {
-    if (loop->mailbox != NULL) {
-        tern_mailbox_close(loop->mailbox);
+    if (loop->connections.mailbox != NULL) {
+        tern_mailbox_close(loop->connections.mailbox);
     }
     uv_walk(&loop->uv, close_handle, NULL);
     uv_run(&loop->uv, UV_RUN_DEFAULT);
     uv_loop_close(&loop->uv);
     close(loop->listen_fd);
-    tern_tls_context_free(loop->tls);
+    tern_tls_context_free(loop->connections.tls);
 }
 
 enum tern_result tern_loop_start(struct tern_loop *loop)
 {
     if (uv_loop_init(&loop->uv) != 0) {
         close(loop->listen_fd);
-        tern_tls_context_free(loop->tls);
+        tern_tls_context_free(loop->connections.tls);
         return TERN_ERR_NO_MEMORY;
     }
     if (!init_handles(loop)) {
@@ -259,5 +263,5 @@ void tern_loop_join(struct tern_loop *loop)
 {
     uv_thread_join(&loop->thread);
     uv_loop_close(&loop->uv);
-    tern_tls_context_free(loop->tls);
+    tern_tls_context_free(loop->connections.tls);
 }

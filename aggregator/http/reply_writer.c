@@ -199,6 +199,11 @@ struct tern_http_reply tern_reply_refusal(int status)
     return reply;
 }
 
+size_t tern_reply_body_sent(const struct tern_reply_out *out)
+{
+    return out->sent > out->head_len ? out->sent - out->head_len : 0;
+}
+
 void tern_reply_clear(struct tern_reply_out *out)
 {
     tern_blob_release(out->blob);

@@ -35,6 +35,9 @@ void tern_reply_write_continue(struct tern_reply_out *out);
 // The listener's own refusal with this status; its body is a tern_Error.
 struct tern_http_reply tern_reply_refusal(int status);
 
+// Bytes of the body that have been sent.
+size_t tern_reply_body_sent(const struct tern_reply_out *out);
+
 // Releases the body; *out is empty after it.
 void tern_reply_clear(struct tern_reply_out *out);
 

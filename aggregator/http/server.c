@@ -10,7 +10,7 @@
 #define THREADS_MAX 256u
 
 struct tern_http_server {
-    struct tern_loop_shared shared;
+    struct tern_server_shared shared;
     uint16_t port;
     char *unix_path; // NULL = TCP
     uint32_t count;  // of loops that run
@@ -44,7 +44,7 @@ static enum tern_result open_shared(struct tern_http_server *server,
                                     const struct tern_http_config *config,
                                     const struct tern_http_handler *handler, char why[256])
 {
-    struct tern_loop_shared *shared = &server->shared;
+    struct tern_server_shared *shared = &server->shared;
     shared->handler = *handler;
     shared->limits = config->limits;
     tern_limits_fill(&shared->limits);
@@ -66,9 +66,9 @@ static enum tern_result start_loop(struct tern_http_server *server,
                                    const struct tern_http_config *config, int fd, char why[256])
 {
     struct tern_loop *loop = &server->loops[server->count];
-    loop->shared = &server->shared;
+    loop->connections.shared = &server->shared;
     loop->listen_fd = fd;
-    loop->is_tcp = server->unix_path == NULL;
+    loop->connections.is_tcp = server->unix_path == NULL;
     loop->rotates_keys = server->count == 0;
     if (config->certificate != NULL) {
         const struct tern_tls_config tls = {.certificate = config->certificate,
@@ -76,7 +76,7 @@ static enum tern_result start_loop(struct tern_http_server *server,
                                             .keys = server->shared.ticket_keys,
                                             .psk = server->shared.handler.psk,
                                             .psk_ctx = server->shared.handler.ctx};
-        enum tern_result result = tern_tls_context_new(&tls, &loop->tls, why);
+        enum tern_result result = tern_tls_context_new(&tls, &loop->connections.tls, why);
         if (result != TERN_OK) {
             close(fd);
             return result;
@@ -163,7 +163,7 @@ void tern_http_stop(struct tern_http_server *server, uint32_t grace_ms)
 
 void tern_http_counters(const struct tern_http_server *server, struct tern_http_counters *counters)
 {
-    const struct tern_loop_counters *from = &server->shared.counters;
+    const struct tern_server_counters *from = &server->shared.counters;
     *counters = (struct tern_http_counters){
         .connections_open = tern_admission_open(server->shared.admission),
         .connections_accepted = from->connections_accepted,

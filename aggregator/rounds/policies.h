@@ -1,4 +1,5 @@
-// The policies of steps.h, one file each. Only steps.c and those files include this.
+// The policies of steps.h, one file each, and policy.c with what they share. steps.c knows them
+// all; none knows it or another. Only these files include this.
 #ifndef TERN_POLICIES_H
 #define TERN_POLICIES_H
 

@@ -145,22 +145,6 @@ void tern_steps_course_add(struct tern_steps_course *course,
 
 // --- Plans
 
-uint32_t tern_policy_bound(const struct tern_steps_settings *settings, double steps,
-                           struct tern_reason *reason)
-{
-    if (!(steps >= (double)settings->min_steps)) {
-        tern_reason_text(reason, ", at least ");
-        tern_reason_integer(reason, settings->min_steps);
-        return settings->min_steps;
-    }
-    if (steps > (double)settings->max_steps) {
-        tern_reason_text(reason, ", at most ");
-        tern_reason_integer(reason, settings->max_steps);
-        return settings->max_steps;
-    }
-    return (uint32_t)steps;
-}
-
 void tern_steps_for(const struct tern_steps_settings *settings,
                     const struct tern_steps_course *course, const struct tern_steps_facts *facts,
                     struct tern_steps_plan *plan)
