@@ -1,8 +1,8 @@
 #define _GNU_SOURCE
 #include "posix/system.h"
 
-#include <errno.h>
-#include <sys/random.h>
+#include "hosted/random.h"
+
 #include <time.h>
 
 #define FIRST_BELIEVABLE_DATE 1577836800u // 2020-01-01: boards without a battery boot in 1970
@@ -31,18 +31,7 @@ struct tern_clock tern_posix_clock(void)
 static enum tern_result fill(void *ctx, void *dst, size_t len)
 {
     (void)ctx;
-    uint8_t *at = dst;
-    while (len > 0) {
-        const ssize_t got = getrandom(at, len, 0);
-        if (got < 0 && errno != EINTR) {
-            return TERN_ERR_IO;
-        }
-        if (got > 0) {
-            at += got;
-            len -= (size_t)got;
-        }
-    }
-    return TERN_OK;
+    return tern_random_fill(dst, len);
 }
 
 struct tern_entropy tern_posix_entropy(void)
