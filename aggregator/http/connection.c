@@ -16,8 +16,7 @@ static enum step step_drain(struct tern_connection *connection)
     enum tern_stream_status status =
         tern_stream_discard(&connection->stream, connection->group->read_buffer, &len);
     connection->drained += len;
-    if (status == TERN_STREAM_WANT_READ) {
-        tern_connection_watch(connection, UV_READABLE);
+    if (tern_connection_waits(connection, status)) {
         return STEP_WAIT;
     }
     bool goes_on = status == TERN_STREAM_DONE && connection->drained <= DRAIN_BYTES;
@@ -40,18 +39,12 @@ static enum step handshake_done(struct tern_connection *connection)
 
 static enum step step_handshake(struct tern_connection *connection)
 {
-    switch (tern_tls_handshake(connection->stream.tls)) {
-    case TERN_STREAM_DONE:
+    const enum tern_stream_status status = tern_tls_handshake(connection->stream.tls);
+    if (status == TERN_STREAM_DONE) {
         return handshake_done(connection);
-    case TERN_STREAM_WANT_READ:
-        tern_connection_watch(connection, UV_READABLE);
+    }
+    if (tern_connection_waits(connection, status)) {
         return STEP_WAIT;
-    case TERN_STREAM_WANT_WRITE:
-        tern_connection_watch(connection, UV_WRITABLE);
-        return STEP_WAIT;
-    case TERN_STREAM_END:
-    case TERN_STREAM_FAILED:
-        break;
     }
     connection->group->shared->counters.handshakes_failed++;
     return tern_connection_end(connection);

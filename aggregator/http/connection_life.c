@@ -21,6 +21,16 @@ void tern_connection_watch(struct tern_connection *connection, int events)
     }
 }
 
+bool tern_connection_waits(struct tern_connection *connection, enum tern_stream_status status)
+{
+    const bool reads = status == TERN_STREAM_WANT_READ;
+    const bool waits = reads || status == TERN_STREAM_WANT_WRITE;
+    if (waits) {
+        tern_connection_watch(connection, reads ? UV_READABLE : UV_WRITABLE);
+    }
+    return waits;
+}
+
 void tern_connection_set_state(struct tern_connection *connection, enum state state,
                                uint64_t limit_ms)
 {

@@ -150,17 +150,10 @@ enum step tern_connection_step_read(struct tern_connection *connection)
     }
     uint8_t *buffer = connection->group->read_buffer;
     size_t len = 0;
-    switch (tern_stream_read(&connection->stream, buffer, TERN_TLS_RECORD_MAX, &len)) {
-    case TERN_STREAM_DONE:
+    const enum tern_stream_status status =
+        tern_stream_read(&connection->stream, buffer, TERN_TLS_RECORD_MAX, &len);
+    if (status == TERN_STREAM_DONE) {
         return consume(connection, buffer, len);
-    case TERN_STREAM_WANT_READ:
-        return STEP_WAIT;
-    case TERN_STREAM_WANT_WRITE:
-        tern_connection_watch(connection, UV_WRITABLE);
-        return STEP_WAIT;
-    case TERN_STREAM_END:
-    case TERN_STREAM_FAILED:
-        break;
     }
-    return tern_connection_end(connection);
+    return tern_connection_waits(connection, status) ? STEP_WAIT : tern_connection_end(connection);
 }

@@ -59,6 +59,8 @@ struct tern_connection {
 
 // events: uv_poll_event bits.
 void tern_connection_watch(struct tern_connection *connection, int events);
+// Whether the socket must become ready before the stream goes on; it is then watched for that.
+bool tern_connection_waits(struct tern_connection *connection, enum tern_stream_status status);
 // limit_ms: until the deadline; 0 = none.
 void tern_connection_set_state(struct tern_connection *connection, enum state state,
                                uint64_t limit_ms);

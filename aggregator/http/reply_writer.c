@@ -7,43 +7,51 @@
 #include <stdio.h>
 #include <string.h>
 
-// X(status, reason phrase)
-#define STATUS_LIST(X)                                                                             \
-    X(200, "OK")                                                                                   \
-    X(201, "Created")                                                                              \
-    X(204, "No Content")                                                                           \
-    X(206, "Partial Content")                                                                      \
-    X(304, "Not Modified")                                                                         \
-    X(400, "Bad Request")                                                                          \
-    X(401, "Unauthorized")                                                                         \
-    X(403, "Forbidden")                                                                            \
-    X(404, "Not Found")                                                                            \
-    X(405, "Method Not Allowed")                                                                   \
-    X(408, "Request Timeout")                                                                      \
-    X(409, "Conflict")                                                                             \
-    X(410, "Gone")                                                                                 \
-    X(413, "Content Too Large")                                                                    \
-    X(414, "URI Too Long")                                                                         \
-    X(416, "Range Not Satisfiable")                                                                \
-    X(417, "Expectation Failed")                                                                   \
-    X(422, "Unprocessable Content")                                                                \
-    X(429, "Too Many Requests")                                                                    \
-    X(431, "Request Header Fields Too Large")                                                      \
-    X(500, "Internal Server Error")                                                                \
-    X(503, "Service Unavailable")                                                                  \
-    X(505, "HTTP Version Not Supported")
+// Statuses, and what a refusal by the listener itself says in its Error; those that only handlers
+// answer with, or that refuse nothing, have no sentence.
+static const struct status {
+    int code;
+    const char *phrase;
+    enum tern_result result;
+    const char *sentence; // what went wrong and what to do
+} statuses[] = {
+    {200, "OK", TERN_OK, NULL},
+    {201, "Created", TERN_OK, NULL},
+    {204, "No Content", TERN_OK, NULL},
+    {206, "Partial Content", TERN_OK, NULL},
+    {304, "Not Modified", TERN_OK, NULL},
+    {400, "Bad Request", TERN_ERR_CORRUPT, "The request is not well-formed HTTP/1.1."},
+    {401, "Unauthorized", TERN_ERR_UNAUTHORIZED, "The credentials are missing, wrong or revoked."},
+    {403, "Forbidden", TERN_ERR_UNAUTHORIZED, "The credentials do not allow this."},
+    {404, "Not Found", TERN_ERR_NOT_FOUND, "There is no such path."},
+    {405, "Method Not Allowed", TERN_ERR_HTTP, "This path does not know that method."},
+    {408, "Request Timeout", TERN_ERR_BUSY, "The request did not arrive in time; send it again."},
+    {409, "Conflict", TERN_ERR_HTTP, NULL},
+    {410, "Gone", TERN_ERR_HTTP, NULL},
+    {413, "Content Too Large", TERN_ERR_TOO_LARGE,
+     "The body is larger than the aggregator's limit."},
+    {414, "URI Too Long", TERN_ERR_TOO_LARGE,
+     "The path is longer than the aggregator's header limit."},
+    {416, "Range Not Satisfiable", TERN_ERR_HTTP, NULL},
+    {417, "Expectation Failed", TERN_ERR_HTTP, "The only expectation known is 100-continue."},
+    {422, "Unprocessable Content", TERN_ERR_HTTP, NULL},
+    {429, "Too Many Requests", TERN_ERR_BUSY, "Too many requests; wait before the next one."},
+    {431, "Request Header Fields Too Large", TERN_ERR_TOO_LARGE,
+     "The headers are larger than the aggregator's limit."},
+    {500, "Internal Server Error", TERN_ERR_HTTP, NULL},
+    {503, "Service Unavailable", TERN_ERR_BUSY, "The aggregator is at its limit; try again later."},
+    {505, "HTTP Version Not Supported", TERN_ERR_HTTP,
+     "Only HTTP/1.1 and HTTP/1.0 are spoken here."},
+};
 
-static const char *phrase_of(int status)
+static struct status status_of(int code)
 {
-    switch (status) {
-#define STATUS_CASE(code, phrase)                                                                  \
-    case code:                                                                                     \
-        return phrase;
-        STATUS_LIST(STATUS_CASE)
-#undef STATUS_CASE
-    default:
-        return "";
+    for (size_t i = 0; i < sizeof statuses / sizeof statuses[0]; i++) {
+        if (statuses[i].code == code) {
+            return statuses[i];
+        }
     }
+    return (struct status){code, "", TERN_ERR_HTTP, NULL};
 }
 
 __attribute__((format(printf, 2, 3))) static void head_add(struct tern_reply_out *out,
@@ -95,7 +103,7 @@ static void write_head(struct tern_reply_out *out, const struct tern_http_reply 
     int status = reply->status;
     size_t total = reply->body != NULL ? reply->body->len : 0;
     out->head_len = 0;
-    head_add(out, "HTTP/1.1 %d %s\r\n", status, phrase_of(status));
+    head_add(out, "HTTP/1.1 %d %s\r\n", status, status_of(status).phrase);
     if (status == 206) {
         head_add(out, "Content-Range: bytes %zu-%zu/%zu\r\n", reply->body_from, total - 1, total);
     } else if (status == 416) {
@@ -147,44 +155,14 @@ void tern_reply_write_continue(struct tern_reply_out *out)
     out->sent = 0;
 }
 
-// X(status, result, what went wrong and what to do)
-#define REFUSAL_LIST(X)                                                                            \
-    X(400, TERN_ERR_CORRUPT, "The request is not well-formed HTTP/1.1.")                           \
-    X(401, TERN_ERR_UNAUTHORIZED, "The credentials are missing, wrong or revoked.")                \
-    X(403, TERN_ERR_UNAUTHORIZED, "The credentials do not allow this.")                            \
-    X(404, TERN_ERR_NOT_FOUND, "There is no such path.")                                           \
-    X(405, TERN_ERR_HTTP, "This path does not know that method.")                                  \
-    X(408, TERN_ERR_BUSY, "The request did not arrive in time; send it again.")                    \
-    X(413, TERN_ERR_TOO_LARGE, "The body is larger than the aggregator's limit.")                  \
-    X(414, TERN_ERR_TOO_LARGE, "The path is longer than the aggregator's header limit.")           \
-    X(417, TERN_ERR_HTTP, "The only expectation known is 100-continue.")                           \
-    X(429, TERN_ERR_BUSY, "Too many requests; wait before the next one.")                          \
-    X(431, TERN_ERR_TOO_LARGE, "The headers are larger than the aggregator's limit.")              \
-    X(503, TERN_ERR_BUSY, "The aggregator is at its limit; try again later.")                      \
-    X(505, TERN_ERR_HTTP, "Only HTTP/1.1 and HTTP/1.0 are spoken here.")
-
-static enum tern_result result_of(int status, const char **sentence)
-{
-    switch (status) {
-#define REFUSAL_CASE(code, result, text)                                                           \
-    case code:                                                                                     \
-        *sentence = text;                                                                          \
-        return result;
-        REFUSAL_LIST(REFUSAL_CASE)
-#undef REFUSAL_CASE
-    default:
-        *sentence = "The request was refused.";
-        return TERN_ERR_HTTP;
-    }
-}
-
 struct tern_http_reply tern_reply_refusal(int status)
 {
     struct tern_http_reply reply = {.status = status};
-    const char *sentence = NULL;
+    const struct status known = status_of(status);
     tern_Error error = tern_Error_init_zero;
-    snprintf(error.name, sizeof error.name, "%s", tern_result_name(result_of(status, &sentence)));
-    snprintf(error.sentence, sizeof error.sentence, "%s", sentence);
+    snprintf(error.name, sizeof error.name, "%s", tern_result_name(known.result));
+    snprintf(error.sentence, sizeof error.sentence, "%s",
+             known.sentence != NULL ? known.sentence : "The request was refused.");
     uint8_t bytes[256];
     size_t len = 0;
     if (tern_wire_encode_error(&error, bytes, sizeof bytes, &len) == TERN_OK) {

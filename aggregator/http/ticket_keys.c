@@ -1,10 +1,11 @@
 // Sealing works on a copy of the key, with a cipher context on the stack: the lock is held for a
 // copy of 36 bytes and no mbedTLS object is seen by two threads.
 #include "http/ticket_keys.h"
+#include "hosted/files.h"
+#include "hosted/random.h"
 #include "util/bytes.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <libgen.h>
 #include <mbedtls/gcm.h>
 #include <mbedtls/platform_util.h>
 #include <pthread.h>
@@ -12,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -44,11 +44,6 @@ struct tern_ticket_keys {
     char *path;
 };
 
-static bool fill_random(void *dst, size_t len)
-{
-    return getrandom(dst, len, 0) == (ssize_t)len; // whole up to 256 bytes, by its contract
-}
-
 // --- File
 
 static size_t to_file(const struct tern_ticket_keys *keys, uint8_t bytes[FILE_MAX])
@@ -79,41 +74,12 @@ static bool from_file(struct tern_ticket_keys *keys, const uint8_t *bytes, size_
     return true;
 }
 
-static bool write_whole(const char *path, const uint8_t *bytes, size_t len)
-{
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0) {
-        return false;
-    }
-    bool written = fchmod(fd, 0600) == 0 && write(fd, bytes, len) == (ssize_t)len && fsync(fd) == 0;
-    return close(fd) == 0 && written;
-}
-
-static bool sync_directory(const char *path)
-{
-    char *copy = strdup(path);
-    int fd = copy != NULL ? open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-    free(copy);
-    if (fd < 0) {
-        return false;
-    }
-    bool synced = fsync(fd) == 0;
-    close(fd);
-    return synced;
-}
-
-static bool save(const struct tern_ticket_keys *keys)
+static enum tern_result save(const struct tern_ticket_keys *keys)
 {
     uint8_t bytes[FILE_MAX];
-    char temporary[4096];
-    int len = snprintf(temporary, sizeof temporary, "%s.new", keys->path);
-    if (len < 0 || (size_t)len >= sizeof temporary) {
-        return false;
-    }
-    bool saved = write_whole(temporary, bytes, to_file(keys, bytes)) &&
-                 rename(temporary, keys->path) == 0 && sync_directory(keys->path);
+    const enum tern_result result = tern_file_write(keys->path, bytes, to_file(keys, bytes), 0600);
     mbedtls_platform_zeroize(bytes, sizeof bytes);
-    return saved;
+    return result;
 }
 
 static enum tern_result refuse(const char *path, const char *reason, char why[256])
@@ -152,18 +118,17 @@ static bool is_due(const struct tern_ticket_keys *keys, uint64_t now_s)
     return now_s < created || now_s - created >= TERN_TICKET_ROTATION_S;
 }
 
-static bool add_key(struct tern_ticket_keys *keys, uint64_t now_s)
+static enum tern_result add_key(struct tern_ticket_keys *keys, uint64_t now_s)
 {
     struct key key = {.created_s = now_s};
-    if (!fill_random(key.name, sizeof key.name) || !fill_random(key.bytes, sizeof key.bytes)) {
-        return false;
-    }
+    TERN_TRY(tern_random_fill(key.name, sizeof key.name));
+    TERN_TRY(tern_random_fill(key.bytes, sizeof key.bytes));
     size_t kept = keys->count < KEYS_MAX ? keys->count : KEYS_MAX - 1;
     memmove(keys->key + 1, keys->key, kept * sizeof *keys->key);
     keys->key[0] = key;
     keys->count = kept + 1;
     mbedtls_platform_zeroize(&key, sizeof key);
-    return true;
+    return TERN_OK;
 }
 
 static enum tern_result load(struct tern_ticket_keys *keys, char why[256])
@@ -221,15 +186,18 @@ enum tern_result tern_ticket_keys_rotate(struct tern_ticket_keys *keys, uint64_t
         mbedtls_platform_zeroize(next.key, sizeof next.key);
         return TERN_OK;
     }
-    bool saved = add_key(&next, now_s) && save(&next);
-    if (saved) {
+    enum tern_result result = add_key(&next, now_s);
+    if (result == TERN_OK) {
+        result = save(&next);
+    }
+    if (result == TERN_OK) {
         pthread_mutex_lock(&keys->lock);
         keys->count = next.count;
         memcpy(keys->key, next.key, sizeof next.key);
         pthread_mutex_unlock(&keys->lock);
     }
     mbedtls_platform_zeroize(next.key, sizeof next.key);
-    return saved ? TERN_OK : TERN_ERR_IO;
+    return result;
 }
 
 static bool key_by_name(struct tern_ticket_keys *keys, const uint8_t *name, struct key *found)
@@ -259,7 +227,7 @@ enum tern_result tern_ticket_seal(struct tern_ticket_keys *keys, const uint8_t *
     memcpy(ticket, key.name, NAME_SIZE);
     mbedtls_gcm_context gcm;
     mbedtls_gcm_init(&gcm);
-    bool done = fill_random(nonce, NONCE_SIZE) &&
+    bool done = tern_random_fill(nonce, NONCE_SIZE) == TERN_OK &&
                 mbedtls_gcm_setkey(&gcm, MBEDTLS_CIPHER_ID_AES, key.bytes, KEY_SIZE * 8) == 0 &&
                 mbedtls_gcm_crypt_and_tag(&gcm, MBEDTLS_GCM_ENCRYPT, len, nonce, NONCE_SIZE, ticket,
                                           NAME_SIZE, plain, sealed, TAG_SIZE, sealed + len) == 0;

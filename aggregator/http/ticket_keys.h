@@ -21,7 +21,7 @@ TERN_MUST_USE enum tern_result tern_ticket_keys_open(const char *path, uint64_t 
 void tern_ticket_keys_close(struct tern_ticket_keys *keys);
 
 // Makes a new key when the newest is a day old, and writes the file atomically. Cheap otherwise.
-// TERN_ERR_IO the file could not be written; the old keys stay in use.
+// Otherwise an error of tern_file_write() or tern_random_fill(); the old keys stay in use.
 TERN_MUST_USE enum tern_result tern_ticket_keys_rotate(struct tern_ticket_keys *keys,
                                                        uint64_t now_s);
 
