@@ -57,11 +57,8 @@ static uint64_t revoked_client(const char *path)
     if (strncmp(path, REVOKE_PREFIX, prefix) != 0) {
         return 0;
     }
-    const char *at = path + prefix;
-    for (; *at >= '0' && *at <= '9' && id < UINT32_MAX; at++) {
-        id = id * 10 + (uint64_t)(*at - '0');
-    }
-    return strcmp(at, REVOKE_SUFFIX) == 0 ? id : 0;
+    const char *end = tern_get_decimal(path + prefix, &id);
+    return id <= UINT32_MAX && strcmp(end, REVOKE_SUFFIX) == 0 ? id : 0;
 }
 
 static const struct route *route_of(const char *path)
@@ -157,14 +154,12 @@ static bool take_parameter(const char **query, const char *name, uint64_t least,
 {
     size_t len = strlen(name);
     uint64_t number = 0;
-    const char *at = *query + len + 1;
-    if (strncmp(*query, name, len) != 0 || (*query)[len] != '=' || *at < '0' || *at > '9') {
+    if (strncmp(*query, name, len) != 0 || (*query)[len] != '=') {
         return false;
     }
-    for (; *at >= '0' && *at <= '9' && number <= most; at++) {
-        number = number * 10 + (uint64_t)(*at - '0');
-    }
-    if (number < least || number > most || (*at != '\0' && *at != '&')) {
+    const char *digits = *query + len + 1;
+    const char *at = tern_get_decimal(digits, &number);
+    if (at == digits || number < least || number > most || (*at != '\0' && *at != '&')) {
         return false;
     }
     *value = (uint32_t)number;

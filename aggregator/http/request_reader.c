@@ -3,7 +3,7 @@
 // straight code.
 #include "http/request_reader.h"
 #include "http/parser/parser.h"
-#include <ctype.h>
+#include "util/bytes.h"
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -102,18 +102,12 @@ static enum field field_of(const struct tern_request_reader *reader)
 // is a right answer to it.
 static uint64_t range_from(const char *value)
 {
-    if (strncasecmp(value, "bytes=", 6) != 0 || !isdigit((unsigned char)value[6])) {
+    uint64_t from = 0;
+    if (strncasecmp(value, "bytes=", 6) != 0) {
         return 0;
     }
-    uint64_t from = 0;
-    const char *at = value + 6;
-    for (; isdigit((unsigned char)*at); at++) {
-        if (from > (UINT64_MAX - 9) / 10) {
-            return 0;
-        }
-        from = from * 10 + (uint64_t)(*at - '0');
-    }
-    return strcmp(at, "-") == 0 ? from : 0;
+    const char *end = tern_get_decimal(value + 6, &from);
+    return strcmp(end, "-") == 0 ? from : 0;
 }
 
 static void end_header(struct tern_request_reader *reader)

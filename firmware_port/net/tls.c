@@ -9,6 +9,7 @@
 #include <string.h>
 
 #ifdef TERN_TLS_PSK
+#include "util/bytes.h"
 #include "wire/psk.h"
 #endif
 
@@ -179,31 +180,16 @@ static void forget_session(void)
     tls.has_session = false;
 }
 
-#ifdef TERN_TLS_PSK
-static size_t write_decimal(uint64_t number, uint8_t text[20])
-{
-    uint8_t reversed[20];
-    size_t len = 0;
-    do {
-        reversed[len++] = (uint8_t)('0' + number % 10);
-        number /= 10;
-    } while (number > 0);
-    for (size_t i = 0; i < len; i++) {
-        text[i] = reversed[len - 1 - i];
-    }
-    return len;
-}
-#endif
-
 void tern_tls_identify(uint64_t client_id, const char *token)
 {
 #ifdef TERN_TLS_PSK
     uint8_t key[TERN_PSK_SIZE];
-    uint8_t identity[20];
-    const size_t identity_len = write_decimal(client_id, identity);
+    char identity[TERN_DECIMAL_MAX + 1];
+    const char *end = tern_put_decimal(identity, (size_t)client_id); // fits: PROTOCOL.md
     tern_psk_from_token(token, key);
     // Without memory there is no key, and the next handshake fails.
-    (void)mbedtls_ssl_conf_psk(&tls.config, key, sizeof key, identity, identity_len);
+    (void)mbedtls_ssl_conf_psk(&tls.config, key, sizeof key, (const uint8_t *)identity,
+                               (size_t)(end - identity));
     mbedtls_platform_zeroize(key, sizeof key);
     forget_session();
 #endif

@@ -1,6 +1,7 @@
 // The built-in models, from their spec strings.
 #include "tensor/model.h"
 
+#include "util/bytes.h"
 #include "util/prefix.h"
 #include "util/sqrt.h"
 #include <stdbool.h>
@@ -119,13 +120,9 @@ static const char *read_size(const char *text, uint32_t *size)
     if (*text < '1' || *text > '9') {
         return NULL;
     }
-    for (; *text >= '0' && *text <= '9'; text++) {
-        value = value * 10 + (uint64_t)(*text - '0');
-        if (value > TERN_MODEL_MAX_VALUES) {
-            value = TERN_MODEL_MAX_VALUES + 1; // too large is for tern_model_add() to say
-        }
-    }
-    *size = (uint32_t)value;
+    text = tern_get_decimal(text, &value);
+    // Too large is for tern_model_add() to say.
+    *size = value <= TERN_MODEL_MAX_VALUES ? (uint32_t)value : TERN_MODEL_MAX_VALUES + 1;
     return text;
 }
 

@@ -40,6 +40,10 @@ TERN_MUST_USE enum tern_result tern_hex_decode(const char *src, uint8_t *dst, si
 // Writes a number in decimal and a terminating NUL; returns where that stands.
 char *tern_put_decimal(char *dst, size_t number);
 
+// Reads decimal digits; returns where they end, which is text itself where there are none. What is
+// above 2^64 - 1 reads as that.
+const char *tern_get_decimal(const char *text, uint64_t *number);
+
 // Length of the unpadded base64url text (RFC 4648, section 5) of `len` bytes.
 #define TERN_BASE64URL_LENGTH(len) (((len)*4 + 2) / 3)
 

@@ -1,5 +1,6 @@
 // Text forms of bytes: hex and base64url; and of numbers.
 #include "util/bytes.h"
+#include <stdbool.h>
 
 static const char base64url_alphabet[] =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
@@ -113,4 +114,16 @@ char *tern_put_decimal(char *dst, size_t number)
     }
     *dst = '\0';
     return dst;
+}
+
+const char *tern_get_decimal(const char *text, uint64_t *number)
+{
+    const uint64_t most = UINT64_MAX / 10;
+    *number = 0;
+    for (; *text >= '0' && *text <= '9'; text++) {
+        const uint64_t digit = (uint64_t)(*text - '0');
+        const bool fits = *number < most || (*number == most && digit <= UINT64_MAX % 10);
+        *number = fits ? *number * 10 + digit : UINT64_MAX;
+    }
+    return text;
 }

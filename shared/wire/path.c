@@ -14,16 +14,13 @@ _Static_assert(sizeof(TERN_PATH_UPDATES) + 2 * NUMBER_MAX + 1 <= TERN_PATH_MAX, 
 static const char *get_number(const char *at, uint32_t *number)
 {
     uint64_t value = 0;
-    size_t count = 0;
-    for (; at[count] >= '0' && at[count] <= '9' && count < NUMBER_MAX; count++) {
-        value = value * 10 + (uint64_t)(at[count] - '0');
-    }
-    bool padded = count > 1 && at[0] == '0';
-    if (count == 0 || padded || value > UINT32_MAX) {
+    const char *end = tern_get_decimal(at, &value);
+    const bool padded = end - at > 1 && at[0] == '0';
+    if (end == at || padded || value > UINT32_MAX) {
         return NULL;
     }
     *number = (uint32_t)value;
-    return at + count;
+    return end;
 }
 
 void tern_path_download(const uint8_t sha256[TERN_SHA256_SIZE], char path[TERN_PATH_MAX])

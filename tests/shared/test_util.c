@@ -313,12 +313,38 @@ static void test_sqrt_equals_libm(void **state)
     assert_true(tern_sqrt((double)NAN) == 0);
 }
 
+static void test_decimals_are_read_up_to_what_is_none(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        uint64_t number;
+        size_t digits;
+    } cases[] = {
+        {"", 0, 0},
+        {"-1", 0, 0},
+        {"0", 0, 1},
+        {"007/", 7, 3},
+        {"4294967296", UINT64_C(4294967296), 10},
+        {"18446744073709551609", UINT64_MAX - 6, 20},
+        {"18446744073709551615-", UINT64_MAX, 20},
+        {"18446744073709551616", UINT64_MAX, 20},
+        {"99999999999999999999999", UINT64_MAX, 23},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        uint64_t number = 1;
+        assert_ptr_equal(tern_get_decimal(cases[i].text, &number), cases[i].text + cases[i].digits);
+        assert_int_equal(number, cases[i].number);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_little_endian),
         cmocka_unit_test(test_varint_round_trip),
         cmocka_unit_test(test_varint_refuses_other_forms),
+        cmocka_unit_test(test_decimals_are_read_up_to_what_is_none),
         cmocka_unit_test(test_hex),
         cmocka_unit_test(test_base64url),
         cmocka_unit_test(test_base64url_refuses_other_texts),

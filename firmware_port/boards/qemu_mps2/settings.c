@@ -5,6 +5,7 @@
 #include "board.h"
 #include "boards/qemu_mps2/semihosting.h"
 #include "boards/qemu_mps2/window.h"
+#include "util/bytes.h"
 
 #include <string.h>
 
@@ -32,21 +33,14 @@ static _Noreturn void refuse(const char *key)
     board_stop(true, "that setting makes no sense");
 }
 
-#define NUMBER_MAX (UINT64_MAX / 16) // so that one more digit does not wrap
-
 // Reads numbers up to `limit`, with `mark` between them.
 static bool read_numbers(const char *text, char mark, uint64_t limit, uint64_t *dst, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         uint64_t number = 0;
         const char *digits = text;
-        for (; *text >= '0' && *text <= '9'; text++) {
-            number = number * 10 + (uint64_t)(*text - '0');
-            if (number > limit) {
-                return false;
-            }
-        }
-        if (text == digits || *text != (i + 1 < count ? mark : '\0')) {
+        text = tern_get_decimal(digits, &number);
+        if (text == digits || number > limit || *text != (i + 1 < count ? mark : '\0')) {
             return false;
         }
         dst[i] = number;
@@ -135,10 +129,10 @@ static bool read_number(const char *key, const char *value)
 {
     uint64_t number = 0;
     if (strcmp(key, "id") == 0) {
-        return read_whole(value, NUMBER_MAX, &settings.client_id);
+        return read_whole(value, UINT64_MAX, &settings.client_id);
     }
     if (strcmp(key, "seed") == 0) {
-        return read_whole(value, NUMBER_MAX, &settings.model_seed);
+        return read_whole(value, UINT64_MAX, &settings.model_seed);
     }
     if (strcmp(key, "port") == 0 && read_whole(value, UINT16_MAX, &number)) {
         settings.server_port = (uint16_t)number;
