@@ -14,22 +14,40 @@ static int fill_yes_no(struct tern_cli *cli, const char *key, const char *value,
     return TERN_EXIT_OK;
 }
 
-static int fill_scale_max(struct tern_cli *cli, double value, float *number)
+static int fill_number(struct tern_cli *cli, const char *key, double value,
+                       enum tern_strategy_parameter parameter, float *number)
 {
-    if (value > 0.0 && value < 1.0) {
-        return tern_cli_fail(cli, TERN_ERR_CONFIG,
-                             "strategy.scale_max = %.9g would scale updates down; allowed: 0 (no "
-                             "bound), or 1 and above",
-                             value);
-    }
+    const struct tern_strategy_parameter_entry *entry = &tern_strategy_parameter_table[parameter];
+    bool none = entry->or_zero && !(value > 0.0 || value < 0.0);
     *number = (float)value;
-    return TERN_EXIT_OK;
+    // As it was written: what becomes the least or 0 by rounding is not that.
+    if (none || (value >= entry->least && value <= entry->most)) {
+        return TERN_EXIT_OK;
+    }
+    return tern_cli_fail(cli, TERN_ERR_CONFIG, "%s = %.9g is out of range; allowed: %s%g to %g",
+                         key, value, entry->or_zero ? "0 (none), or " : "", entry->least,
+                         entry->most);
+}
+
+static int fill_parameters(struct tern_cli *cli, const struct tern_aggregator_settings *s,
+                           float parameters[TERN_STRATEGY_PARAMETERS])
+{
+    int code = TERN_EXIT_OK;
+#define FILL(fill, symbol, section, key, ...)                                                      \
+    if (code == TERN_EXIT_OK) {                                                                    \
+        code = fill(cli, #section "." #key, s->section##_##key,                                    \
+                    __VA_ARGS__ & parameters[TERN_STRATEGY_##symbol]);                             \
+    }
+#define NUMBER(symbol, name, least, most, or_zero, section, key)                                   \
+    FILL(fill_number, symbol, section, key, TERN_STRATEGY_##symbol, )
+#define YES_NO(symbol, name, section, key) FILL(fill_yes_no, symbol, section, key, )
+    TERN_STRATEGY_PARAMETER_LIST(NUMBER, YES_NO)
+    return code;
 }
 
 int tern_cli_fill_strategy(struct tern_cli *cli, const struct tern_aggregator_settings *s,
                            struct tern_federation_config *config)
 {
-    float *parameters = config->strategy_parameters;
     config->strategy = tern_strategy_find(s->strategy_name);
     if (config->strategy == NULL) {
         return tern_cli_fail(cli, TERN_ERR_CONFIG, "strategy.name = %s is not known; allowed: %s",
@@ -39,17 +57,6 @@ int tern_cli_fill_strategy(struct tern_cli *cli, const struct tern_aggregator_se
     if (config->server_learning_rate <= 0.0F) {
         config->server_learning_rate = config->strategy->server_learning_rate;
     }
-    parameters[TERN_STRATEGY_LOCAL_MOMENTUM] = (float)s->train_momentum;
-    parameters[TERN_STRATEGY_PROX_MU] = (float)s->strategy_prox_mu;
-    parameters[TERN_STRATEGY_SERVER_MOMENTUM] = (float)s->strategy_server_momentum;
-    parameters[TERN_STRATEGY_BETA1] = (float)s->strategy_beta1;
-    parameters[TERN_STRATEGY_BETA2] = (float)s->strategy_beta2;
-    parameters[TERN_STRATEGY_TAU] = (float)s->strategy_tau;
-    parameters[TERN_STRATEGY_TRIM] = (float)s->strategy_trim;
-    parameters[TERN_STRATEGY_STALENESS_MAX] = (float)s->strategy_staleness_max;
     config->strategy_memory = s->strategy_memory;
-    int code = fill_scale_max(cli, s->strategy_scale_max, &parameters[TERN_STRATEGY_SCALE_MAX]);
-    return code != TERN_EXIT_OK ? code
-                                : fill_yes_no(cli, "strategy.normalise", s->strategy_normalise,
-                                              &parameters[TERN_STRATEGY_NORMALISE]);
+    return fill_parameters(cli, s, config->strategy_parameters);
 }

@@ -26,7 +26,7 @@ static double norm_of_mean(const struct tern_strategy_rule *rule,
 {
     const struct tern_strategy *strategy = rule->strategy;
     bool plain =
-        strategy->states[0].name == NULL && !strategy->per_coordinate && !strategy->takes_late;
+        strategy->states[0].name == NULL && strategy->combine == NULL && !strategy->takes_late;
     return plain ? (double)report->step_norm / (double)rule->server_learning_rate : (double)NAN;
 }
 

@@ -69,19 +69,20 @@ static double memory_of(const struct tern_federation_config *config)
 
 uint32_t tern_strategy_cohort_max(const struct tern_federation_config *config, uint32_t count)
 {
-    double updates = memory_of(config) * PASSES_MAX / ((double)count * 4.0);
+    uint32_t passes = config->strategy->passes;
+    double updates = memory_of(config) * PASSES_MAX / ((double)count * 4.0 * passes);
     double most = updates / (1.0 + config->round.over_selection);
-    return !config->strategy->per_coordinate || most >= UINT32_MAX ? UINT32_MAX : (uint32_t)most;
+    return passes == 0 || most >= UINT32_MAX ? UINT32_MAX : (uint32_t)most;
 }
 
-// Strategies that need the values of all updates of a coordinate at once.
+// Of strategies that combine the values of all updates.
 static bool check_memory(const struct tern_federation_config *config, uint32_t count, char why[256])
 {
     const struct tern_round_policy *round = &config->round;
     uint32_t updates = tern_cohort_size(round->cohort, round->over_selection, UINT32_MAX);
     double memory = memory_of(config);
-    double needed = (double)updates * (double)count * 4.0;
-    if (!config->strategy->per_coordinate || needed <= memory * PASSES_MAX) {
+    double needed = (double)updates * (double)count * 4.0 * config->strategy->passes;
+    if (needed <= memory * PASSES_MAX) {
         return true;
     }
     snprintf(why, 256,

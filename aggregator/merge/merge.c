@@ -173,37 +173,43 @@ static enum tern_result accumulate_update(void *ctx, const struct tern_db_update
     struct tern_span container;
     TERN_TRY(read_update(update, &contribution, &container));
     TERN_TRY(staleness_of(accumulating->db, accumulating->round, update, &contribution.staleness));
-    return sums->strategy->accumulate(sums, &contribution, container.data, container.len);
+    return tern_strategy_accumulate(sums, &contribution, container.data, container.len);
 }
 
 static enum tern_result merge_updates(struct tern_merge *merge, struct accumulating *accumulating)
 {
     struct tern_strategy_sums *sums = accumulating->sums;
-    const struct tern_strategy *strategy = sums->strategy;
-    uint32_t done;
+    uint32_t pass = 0;
+    uint32_t first = 0;
     do {
-        done = sums->first;
+        pass = sums->pass;
+        first = sums->first;
         TERN_TRY(tern_db_update_each(accumulating->db, accumulating->round->round,
                                      accumulate_update, accumulating));
-    } while (!strategy->ready(sums) && sums->first > done);
-    return strategy->merge(sums, merge->global);
+    } while (!tern_strategy_ready(sums) && (sums->pass != pass || sums->first != first));
+    return tern_strategy_merge(sums, merge->global);
 }
 
 // Room for as many coordinates of all updates at once as the memory allows, one at least.
-static enum tern_result make_columns(const struct tern_merge *merge, uint32_t updates,
-                                     struct tern_strategy_memory *memory)
+static enum tern_result make_room(const struct tern_merge *merge,
+                                  const struct tern_strategy_totals *totals,
+                                  struct tern_strategy_memory *memory)
 {
+    const struct tern_strategy *strategy = totals->rule.strategy;
+    const uint32_t updates = totals->updates;
     uint64_t all = (uint64_t)merge->model.count * updates;
-    uint64_t room = (merge->memory != 0 ? merge->memory : TERN_MERGE_MEMORY) / sizeof(uint32_t);
+    uint64_t room = (merge->memory != 0 ? merge->memory : TERN_MERGE_MEMORY) / sizeof(float);
     room = room < all ? room : all;
     room = room > updates ? room : updates;
-    if (updates == 0 || room > SIZE_MAX / sizeof(uint32_t)) {
+    if (updates == 0 || room > SIZE_MAX / sizeof(float)) {
         return updates == 0 ? TERN_ERR_STATE : TERN_ERR_NO_MEMORY;
     }
-    memory->columns_room = (size_t)room;
-    memory->columns = malloc((size_t)room * sizeof(uint32_t));
+    memory->values_room = (size_t)room;
+    memory->values = malloc((size_t)room * sizeof(float));
     memory->decoded = malloc((size_t)merge->model.count * sizeof(float));
-    return memory->columns != NULL && memory->decoded != NULL ? TERN_OK : TERN_ERR_NO_MEMORY;
+    memory->scratch = malloc(strategy->scratch(updates));
+    bool made = memory->values != NULL && memory->decoded != NULL && memory->scratch != NULL;
+    return made ? TERN_OK : TERN_ERR_NO_MEMORY;
 }
 
 // Moves the global model and the states.
@@ -219,16 +225,17 @@ static enum tern_result move_model(struct tern_merge *merge, struct tern_db *db,
     TERN_TRY(tern_merge_take_states(merge, &totals->rule));
     memcpy(memory.states, merge->states, sizeof memory.states);
     enum tern_result result =
-        strategy->per_coordinate ? make_columns(merge, totals->updates, &memory) : TERN_OK;
+        strategy->combine != NULL ? make_room(merge, totals, &memory) : TERN_OK;
     if (result == TERN_OK) {
         tern_strategy_begin(&sums, &merge->model, totals, &memory);
         result = merge_updates(merge, &accumulating);
     }
     if (result == TERN_OK) {
-        strategy->report(&sums, report);
+        tern_strategy_sum_up(&sums, report);
     }
-    free(memory.columns);
+    free(memory.values);
     free(memory.decoded);
+    free(memory.scratch);
     return result;
 }
 
@@ -265,7 +272,7 @@ static enum tern_result move_dense(struct tern_merge *merge, struct tern_db *db,
     if (dense->count == 0) {
         return TERN_OK;
     }
-    if (!totals->rule.strategy->per_coordinate) { // else acc has what the strategy found
+    if (totals->rule.strategy->combine == NULL) { // else acc has what the strategy found
         memset(merge->acc + dense->first, 0, dense->count * sizeof merge->acc[0]);
         TERN_TRY(tern_db_update_each(db, round->round, add_dense, &averaging));
     }

@@ -1,7 +1,16 @@
-#include "strategies/adaptive.h"
-
+// Adaptive server optimisers (Reddi et al., ICLR 2021, algorithm 2), with d the weighted mean of
+// the updates:
+//   m <- beta1 m + (1 - beta1) d
+//   v <- of each strategy
+//   model <- model + server learning rate * m / (sqrt(v) + tau)
+// m starts at zero and v at tau^2, the least that the paper allows; there is no bias correction, as
+// in the paper. Computed in float64 and kept in float32.
 #include "strategies/bounds.h"
+#include "strategies/mean.h"
+
 #include <math.h>
+
+#define RATE 0.01F
 
 static double cut(double value, double most)
 {
@@ -11,17 +20,15 @@ static double cut(double value, double most)
     return value < -most ? -most : value;
 }
 
-enum tern_result tern_adaptive_merge(struct tern_strategy_sums *sums, float *global, float *m,
-                                     float *v, tern_second_moment next)
+// next: the next v; square: of d. With m == NULL there is no first moment: beta1 = 0.
+static void adapt(struct tern_strategy_sums *sums, float *m, float *v,
+                  double (*next)(double v, double square, double beta2))
 {
     const float *parameters = sums->totals.rule.parameters;
     double beta1 = (double)parameters[TERN_STRATEGY_BETA1];
     double beta2 = (double)parameters[TERN_STRATEGY_BETA2];
     double tau = (double)parameters[TERN_STRATEGY_TAU];
     float *acc = sums->memory.acc;
-    if (!tern_mean_ready(sums)) {
-        return TERN_ERR_STATE;
-    }
     for (uint32_t i = 0; i < sums->model->count; i++) {
         double d = (double)acc[i];
         v[i] = (float)cut(next((double)v[i], d * d, beta2), TERN_SQUARE_MAX);
@@ -31,5 +38,73 @@ enum tern_result tern_adaptive_merge(struct tern_strategy_sums *sums, float *glo
         }
         acc[i] = (float)cut(d / (sqrt((double)v[i]) + tau), TERN_MOVE_MAX);
     }
-    return tern_sums_move(sums, global);
 }
+
+// --- FedAdam: v <- beta2 v + (1 - beta2) d^2
+
+static double adam_next(double v, double square, double beta2)
+{
+    return beta2 * v + (1.0 - beta2) * square;
+}
+
+static void adam_step(struct tern_strategy_sums *sums)
+{
+    adapt(sums, sums->memory.states[0], sums->memory.states[1], adam_next);
+}
+
+#define BOTH_MOMENTS                                                                               \
+    (TERN_MEAN_PARAMETERS | TERN_PARAMETER_BIT(BETA1) | TERN_PARAMETER_BIT(BETA2) |                \
+     TERN_PARAMETER_BIT(TAU))
+
+const struct tern_strategy tern_strategy_fedadam = {
+    .name = "fedadam",
+    .parameters = BOTH_MOMENTS,
+    .server_learning_rate = RATE,
+    .states = {{.name = "m"}, {.name = "v", .at_tau = true}},
+    .step = adam_step,
+};
+
+// --- FedYogi: v <- v - (1 - beta2) d^2 sign(v - d^2): v follows a fall slowly
+
+static double yogi_next(double v, double square, double beta2)
+{
+    double change = (1.0 - beta2) * square;
+    if (v > square) {
+        return v - change;
+    }
+    return v < square ? v + change : v;
+}
+
+static void yogi_step(struct tern_strategy_sums *sums)
+{
+    adapt(sums, sums->memory.states[0], sums->memory.states[1], yogi_next);
+}
+
+const struct tern_strategy tern_strategy_fedyogi = {
+    .name = "fedyogi",
+    .parameters = BOTH_MOMENTS,
+    .server_learning_rate = RATE,
+    .states = {{.name = "m"}, {.name = "v", .at_tau = true}},
+    .step = yogi_step,
+};
+
+// --- FedAdagrad: v <- v + d^2, without a first moment, as in the paper's experiments
+
+static double adagrad_next(double v, double square, double beta2)
+{
+    (void)beta2;
+    return v + square;
+}
+
+static void adagrad_step(struct tern_strategy_sums *sums)
+{
+    adapt(sums, NULL, sums->memory.states[0], adagrad_next);
+}
+
+const struct tern_strategy tern_strategy_fedadagrad = {
+    .name = "fedadagrad",
+    .parameters = TERN_MEAN_PARAMETERS | TERN_PARAMETER_BIT(TAU),
+    .server_learning_rate = RATE,
+    .states = {{.name = "v", .at_tau = true}},
+    .step = adagrad_step,
+};

@@ -2,7 +2,6 @@
 
 #include "strategies/bounds.h"
 #include "strategies/steps_norm.h"
-#include "strategies/sums.h"
 #include <string.h>
 
 #define EXACT_IN_DOUBLE (UINT64_C(1) << 53)
@@ -11,20 +10,11 @@
 #define ENTRY(name) &tern_strategy_##name,
 static const struct tern_strategy *const all[] = {TERN_STRATEGIES(ENTRY, ENTRY)};
 
-// The settings have the same ranges.
+#define NUMBER(symbol, name, least, most, or_zero, section, key)                                   \
+    [TERN_STRATEGY_##symbol] = {#name, least, most, or_zero},
+#define YES_NO(symbol, name, section, key) [TERN_STRATEGY_##symbol] = {#name, 0.0, 1.0, false},
 const struct tern_strategy_parameter_entry tern_strategy_parameter_table[TERN_STRATEGY_PARAMETERS] =
-    {
-        [TERN_STRATEGY_NORMALISE] = {"normalise", 0.0, 1.0},
-        [TERN_STRATEGY_LOCAL_MOMENTUM] = {"local_momentum", 0.0, 0.9999},
-        [TERN_STRATEGY_PROX_MU] = {"prox_mu", 0.0, 1e3},
-        [TERN_STRATEGY_SERVER_MOMENTUM] = {"server_momentum", 0.0, 0.9999},
-        [TERN_STRATEGY_BETA1] = {"beta1", 0.0, 0.9999},
-        [TERN_STRATEGY_BETA2] = {"beta2", 0.0, 0.9999},
-        [TERN_STRATEGY_TAU] = {"tau", 1e-9, 1e3},
-        [TERN_STRATEGY_TRIM] = {"trim", 0.0, 0.49},
-        [TERN_STRATEGY_STALENESS_MAX] = {"staleness_max", 0.0, 1e6},
-        [TERN_STRATEGY_SCALE_MAX] = {"scale_max", 1.0, 1e6, .or_zero = true},
-};
+    {TERN_STRATEGY_PARAMETER_LIST(NUMBER, YES_NO)};
 
 // The ends of a range as float32, which is what a setting at the end becomes.
 bool tern_strategy_parameter_fits(enum tern_strategy_parameter parameter, float value)
@@ -226,18 +216,4 @@ enum tern_result tern_strategy_count(struct tern_strategy_totals *totals,
     sums.steps_max = steps > sums.steps_max ? steps : sums.steps_max;
     *totals = sums;
     return TERN_OK;
-}
-
-// --- The second visit
-
-void tern_strategy_begin(struct tern_strategy_sums *sums, const struct tern_model *model,
-                         const struct tern_strategy_totals *totals,
-                         const struct tern_strategy_memory *memory)
-{
-    memset(sums, 0, sizeof *sums);
-    memset(memory->acc, 0, model->count * sizeof memory->acc[0]);
-    sums->strategy = totals->rule.strategy;
-    sums->model = model;
-    sums->totals = *totals;
-    sums->memory = *memory;
 }

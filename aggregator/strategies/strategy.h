@@ -1,30 +1,24 @@
-// A strategy turns the updates of a round into the next global model: four verbs, accumulate,
-// ready, merge and report. Who calls: the round's commit and the replay of stored rounds, which
-// must give the same bits. Pure; the caller owns all memory; not locked.
+// A strategy turns the updates of a round into the next global model. Who calls: the round's commit
+// and the replay of stored rounds, which must give the same bits. Pure; the caller owns all memory;
+// not locked.
 //
 // Two visits to a round's updates. The first, tern_strategy_count(), adds up integers, so its
-// order does not matter: it happens as updates arrive. The second, accumulate, needs those totals
-// for its weights and must come in ascending (client, round) order: float32 additions do not
-// commute in their last bits. Strategies that look at each coordinate over all updates may ask for
-// the second visit several times, a range of coordinates each.
+// order does not matter: it happens as updates arrive. The second, tern_strategy_accumulate(), needs
+// those totals for its weights and must come in ascending (client, round) order: float32 additions
+// do not commute in their last bits. It makes the weighted mean of the updates, or, for a strategy
+// that combines them in another way, hands it the values of all of them: whole vectors where memory
+// is enough, else a range of coordinates after the other, for each of which all updates are visited
+// again.
 #ifndef TERN_STRATEGY_H
 #define TERN_STRATEGY_H
 
 #include "codec/container.h"
 #include "result.h"
+#include "strategies/list.h"
 #include "tensor/model.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-// The one list of all strategies: FIRST is the default. The table, --help, and the sentences that
-// list what is allowed follow from it; each is tern_strategy_<name>, in <name>.c.
-#define TERN_STRATEGIES(FIRST, NEXT)                                                               \
-    FIRST(fednova)                                                                                 \
-    NEXT(fedavg)                                                                                   \
-    NEXT(fedprox)                                                                                  \
-    NEXT(fedavgm)                                                                                  \
-    NEXT(fedadam) NEXT(fedadagrad) NEXT(fedyogi) NEXT(fedmedian) NEXT(fedtrimmedavg) NEXT(fedbuff)
 
 // "fednova | fedavg | ...": a string literal.
 #define TERN_STRATEGY_NAMES TERN_STRATEGIES(TERN_STRATEGY_NAME_FIRST, TERN_STRATEGY_NAME_NEXT)
@@ -33,21 +27,14 @@
 #define TERN_STRATEGY_DEFAULT TERN_STRATEGIES(TERN_STRATEGY_NAME_FIRST, TERN_STRATEGY_NAME_NONE)
 #define TERN_STRATEGY_NAME_NONE(name)
 
-// --- Parameters: numbers that a strategy's arithmetic depends on, kept with each round
+// --- Parameters
 
+#define TERN_STRATEGY_NUMBER_ID(symbol, name, least, most, or_zero, section, key)                  \
+    TERN_STRATEGY_##symbol,
+#define TERN_STRATEGY_YES_NO_ID(symbol, name, section, key) TERN_STRATEGY_##symbol,
 enum tern_strategy_parameter {
-    TERN_STRATEGY_NORMALISE,       // 0 or 1: divide by the norm of a_i (steps_norm.h)
-    TERN_STRATEGY_LOCAL_MOMENTUM,  // rho of the clients' SGD, which a_i depends on
-    TERN_STRATEGY_PROX_MU,         // of the clients' proximal term, likewise
-    TERN_STRATEGY_SERVER_MOMENTUM, // beta of FedAvgM
-    TERN_STRATEGY_BETA1,
-    TERN_STRATEGY_BETA2,
-    TERN_STRATEGY_TAU,
-    TERN_STRATEGY_TRIM,          // share of the updates cut off on each side
-    TERN_STRATEGY_STALENESS_MAX, // versions
-    // Normalising, no update is scaled up by more than this: 1 and above; 0: without a bound.
-    TERN_STRATEGY_SCALE_MAX,
-    TERN_STRATEGY_PARAMETERS, // how many
+    TERN_STRATEGY_PARAMETER_LIST(TERN_STRATEGY_NUMBER_ID, TERN_STRATEGY_YES_NO_ID)
+        TERN_STRATEGY_PARAMETERS, // how many
 };
 
 struct tern_strategy_parameter_entry {
@@ -117,13 +104,15 @@ struct tern_strategy_totals {
 
 #define TERN_STRATEGY_STATES 2
 
-// Memory of a merge, all of it the caller's.
+// Memory of a merge, all of it the caller's. What follows the states is for strategies that combine
+// values; NULL and 0 for the others.
 struct tern_strategy_memory {
     float *acc;                          // model->count values
     float *states[TERN_STRATEGY_STATES]; // likewise, as many as the strategy has; else NULL
-    float *decoded;                      // per_coordinate: likewise; else NULL
-    uint32_t *columns;                   // per_coordinate: room for columns_room; else NULL
-    size_t columns_room;                 // >= totals.updates
+    float *decoded;                      // likewise
+    float *values;                       // room for values_room
+    size_t values_room;                  // >= totals.updates
+    void *scratch;                       // strategy->scratch(totals.updates) bytes
 };
 
 // One round's sums.
@@ -133,10 +122,20 @@ struct tern_strategy_sums {
     struct tern_strategy_totals totals;
     struct tern_strategy_memory memory;
 
-    uint32_t accumulated; // updates seen by the present pass
-    uint32_t first;       // coordinates below this one are done; used by per_coordinate
+    uint32_t accumulated; // updates seen by the present visit
+    uint32_t pass;        // over all values, done
+    uint32_t first;       // coordinates below this one are done in the present pass
     double loss_sum;      // of num_examples * loss
     double step_square;   // of the merged change
+};
+
+// The same coordinates of every update, in the order of the updates.
+struct tern_strategy_block {
+    const float *values; // update u's are values[u * width .. (u + 1) * width)
+    uint32_t updates;
+    uint32_t first; // coordinate
+    uint32_t width; // coordinates; all of the model where memory is enough
+    uint32_t pass;  // from 0
 };
 
 struct tern_strategy_state {
@@ -151,31 +150,22 @@ struct tern_strategy {
     bool normalises;            // always, whatever the parameter says
     bool sends_prox;            // clients get the configured prox_mu; otherwise 0
     bool takes_late;            // updates of closed rounds count in the open one
-    bool per_coordinate;        // it needs `decoded` and `columns`
     // What an update's weight is multiplied by for its age, at most 1; NULL: nothing.
     double (*age_weight)(const struct tern_contribution *contribution);
     struct tern_strategy_state states[TERN_STRATEGY_STATES];
 
-    // Takes one update in. The container is untrusted and checked whole first.
-    // TERN_ERR_STATE when more updates come than were counted; errors of
-    // tern_container_accumulate().
-    // On error the sums are unchanged.
-    enum tern_result (*accumulate)(struct tern_strategy_sums *sums,
-                                   const struct tern_contribution *contribution,
-                                   const uint8_t *container, size_t len);
+    // Combines the updates' values in a way of its own, in place of their weighted mean: sees them
+    // block after block, as many times over as there are `passes`. In the last one it sets
+    // memory.acc at the block's coordinates. Between blocks and passes it may keep what it likes in
+    // memory.scratch, which holds scratch(updates) bytes, aligned for any type. NULL, with 0 passes:
+    // the weighted mean.
+    uint32_t passes;
+    size_t (*scratch)(uint32_t updates);
+    void (*combine)(struct tern_strategy_sums *sums, const struct tern_strategy_block *block);
 
-    // Whether every counted update is in, as often as is needed, and at least one, so that merge
-    // may be called. While it says no after a full pass, and updates were counted, another pass
-    // over all updates is wanted.
-    bool (*ready)(const struct tern_strategy_sums *sums);
-
-    // Moves the global model[0..model->count), and the states.
-    // TERN_ERR_STATE       not ready
-    // TERN_ERR_NON_FINITE  a weight would overflow; global is then unchanged, states are not
-    enum tern_result (*merge)(struct tern_strategy_sums *sums, float *global);
-
-    // After merge: what the round amounted to.
-    void (*report)(const struct tern_strategy_sums *sums, struct tern_strategy_report *report);
+    // Makes of memory.acc, the mean or what combine() left there, what the global model moves by
+    // (times the server's learning rate), and moves the states. NULL: acc is that.
+    void (*step)(struct tern_strategy_sums *sums);
 };
 
 // The strategy of that name, or NULL.
@@ -222,6 +212,27 @@ TERN_MUST_USE enum tern_result tern_strategy_count(struct tern_strategy_totals *
 void tern_strategy_begin(struct tern_strategy_sums *sums, const struct tern_model *model,
                          const struct tern_strategy_totals *totals,
                          const struct tern_strategy_memory *memory);
+
+// Second visit: takes one update in. The container is untrusted and checked whole first.
+// TERN_ERR_STATE when more updates come than were counted; errors of tern_container_decode(). On
+// error the sums are unchanged.
+TERN_MUST_USE enum tern_result
+tern_strategy_accumulate(struct tern_strategy_sums *sums,
+                         const struct tern_contribution *contribution, const uint8_t *container,
+                         size_t len);
+
+// Whether every counted update is in, as often as is needed, and at least one. While it says no
+// after a visit to all updates, and there are any, another visit is wanted.
+bool tern_strategy_ready(const struct tern_strategy_sums *sums);
+
+// Moves the global model[0..model->count), and the states.
+// TERN_ERR_STATE       not ready
+// TERN_ERR_NON_FINITE  a weight would overflow; global is then unchanged, states are not
+TERN_MUST_USE enum tern_result tern_strategy_merge(struct tern_strategy_sums *sums, float *global);
+
+// After that: what the round amounted to.
+void tern_strategy_sum_up(const struct tern_strategy_sums *sums,
+                          struct tern_strategy_report *report);
 
 #define TERN_STRATEGY_DECLARE(name) extern const struct tern_strategy tern_strategy_##name;
 TERN_STRATEGIES(TERN_STRATEGY_DECLARE, TERN_STRATEGY_DECLARE)

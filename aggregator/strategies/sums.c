@@ -1,26 +1,99 @@
-#include "strategies/sums.h"
+// The second visit: the weighted mean of the updates, or blocks of their values; and the move.
+#include "strategies/strategy.h"
 
 #include <math.h>
+#include <string.h>
 
-enum tern_result tern_mean_accumulate(struct tern_strategy_sums *sums,
-                                      const struct tern_contribution *contribution,
-                                      const uint8_t *container, size_t len)
+void tern_strategy_begin(struct tern_strategy_sums *sums, const struct tern_model *model,
+                         const struct tern_strategy_totals *totals,
+                         const struct tern_strategy_memory *memory)
+{
+    memset(sums, 0, sizeof *sums);
+    memset(memory->acc, 0, model->count * sizeof memory->acc[0]);
+    sums->strategy = totals->rule.strategy;
+    sums->model = model;
+    sums->totals = *totals;
+    sums->memory = *memory;
+}
+
+static enum tern_result add_to_mean(struct tern_strategy_sums *sums,
+                                    const struct tern_contribution *contribution,
+                                    const uint8_t *container, size_t len)
 {
     const struct tern_strategy_totals *totals = &sums->totals;
-    if (sums->accumulated == totals->updates) {
-        return TERN_ERR_STATE;
-    }
     double share = (double)contribution->num_examples / (double)totals->num_examples;
     double factor = tern_strategy_steps_factor(totals, contribution->local_steps);
     double age = tern_strategy_age_weight(sums->strategy, contribution);
     float weight = (float)(share * factor * age);
-    TERN_TRY(tern_container_accumulate(sums->model, container, len, weight, sums->memory.acc));
-    sums->loss_sum += (double)contribution->num_examples * (double)contribution->loss;
-    sums->accumulated++;
+    return tern_container_accumulate(sums->model, container, len, weight, sums->memory.acc);
+}
+
+// Coordinates from sums->first on that there is room for.
+static uint32_t width_of(const struct tern_strategy_sums *sums)
+{
+    size_t width = sums->memory.values_room / sums->totals.updates;
+    uint32_t left = sums->model->count - sums->first;
+    return width < left ? (uint32_t)width : left;
+}
+
+static enum tern_result add_to_block(struct tern_strategy_sums *sums, const uint8_t *container,
+                                     size_t len)
+{
+    const struct tern_strategy_memory *memory = &sums->memory;
+    const uint32_t width = width_of(sums);
+    TERN_TRY(tern_container_decode(sums->model, container, len, memory->decoded));
+    memcpy(memory->values + (size_t)sums->accumulated * width, memory->decoded + sums->first,
+           width * sizeof memory->values[0]);
     return TERN_OK;
 }
 
-enum tern_result tern_sums_move(struct tern_strategy_sums *sums, float *global)
+// Every update of this visit is in: the strategy has its block, and the next visit may begin.
+static void finish_block(struct tern_strategy_sums *sums)
+{
+    const struct tern_strategy_block block = {.values = sums->memory.values,
+                                              .updates = sums->totals.updates,
+                                              .first = sums->first,
+                                              .width = width_of(sums),
+                                              .pass = sums->pass};
+    sums->strategy->combine(sums, &block);
+    sums->accumulated = 0;
+    sums->first += block.width;
+    if (sums->first == sums->model->count) {
+        sums->first = 0;
+        sums->pass++;
+    }
+}
+
+enum tern_result tern_strategy_accumulate(struct tern_strategy_sums *sums,
+                                          const struct tern_contribution *contribution,
+                                          const uint8_t *container, size_t len)
+{
+    const bool combines = sums->strategy->combine != NULL;
+    const uint32_t counted = sums->totals.updates;
+    if (counted == 0 || tern_strategy_ready(sums)) {
+        return TERN_ERR_STATE;
+    }
+    TERN_TRY(combines ? add_to_block(sums, container, len)
+                      : add_to_mean(sums, contribution, container, len));
+    if (sums->pass == 0 && sums->first == 0) {
+        sums->loss_sum += (double)contribution->num_examples * (double)contribution->loss;
+    }
+    sums->accumulated++;
+    if (combines && sums->accumulated == counted) {
+        finish_block(sums);
+    }
+    return TERN_OK;
+}
+
+bool tern_strategy_ready(const struct tern_strategy_sums *sums)
+{
+    const uint32_t counted = sums->totals.updates;
+    const uint32_t passes = sums->strategy->passes;
+    return counted != 0 && (passes > 0 ? sums->pass == passes : sums->accumulated == counted);
+}
+
+// global += server learning rate * acc.
+static enum tern_result move(struct tern_strategy_sums *sums, float *global)
 {
     const float *acc = sums->memory.acc;
     float rate = sums->totals.rule.server_learning_rate;
@@ -40,17 +113,19 @@ enum tern_result tern_sums_move(struct tern_strategy_sums *sums, float *global)
     return TERN_OK;
 }
 
-bool tern_mean_ready(const struct tern_strategy_sums *sums)
+enum tern_result tern_strategy_merge(struct tern_strategy_sums *sums, float *global)
 {
-    return sums->totals.updates != 0 && sums->accumulated == sums->totals.updates;
+    if (!tern_strategy_ready(sums)) {
+        return TERN_ERR_STATE;
+    }
+    if (sums->strategy->step != NULL) {
+        sums->strategy->step(sums);
+    }
+    return move(sums, global);
 }
 
-enum tern_result tern_mean_merge(struct tern_strategy_sums *sums, float *global)
-{
-    return tern_mean_ready(sums) ? tern_sums_move(sums, global) : TERN_ERR_STATE;
-}
-
-void tern_sums_report(const struct tern_strategy_sums *sums, struct tern_strategy_report *report)
+void tern_strategy_sum_up(const struct tern_strategy_sums *sums,
+                          struct tern_strategy_report *report)
 {
     double total = (double)sums->totals.num_examples;
     report->updates = sums->totals.updates;

@@ -53,7 +53,7 @@ def a_bound_that_would_scale_down():
     for value in ("0.5", "0.99999999", "1e-60"):
         error = state.run("serve", "--set", f"strategy.scale_max={value}", code=USAGE).error
         assert f"strategy.scale_max = {value} " in error, error
-        assert "allowed: 0 (no bound), or 1 and above" in error, error
+        assert "allowed: 0 (none), or 1 to 1e+06" in error, error
     for value in ("nan", "inf", "-1", "1e7"):
         state.run("serve", "--set", f"strategy.scale_max={value}", code=USAGE,
                   says="strategy.scale_max")

@@ -31,7 +31,8 @@ static float global[COUNT];
 static float acc[COUNT];
 static float decoded[COUNT];
 static float states[TERN_STRATEGY_STATES][COUNT];
-static uint32_t columns[COUNT * UPDATES_MAX];
+static float values_of_all[COUNT * UPDATES_MAX];
+static uint32_t scratch[UPDATES_MAX];
 static size_t room;
 static struct update updates[UPDATES_MAX];
 
@@ -106,21 +107,22 @@ static void add(void)
 static void merge(void)
 {
     struct tern_strategy_sums sums;
-    struct tern_strategy_memory memory = {acc, {states[0], states[1]}, decoded, columns, room};
+    struct tern_strategy_memory memory = {
+        acc, {states[0], states[1]}, decoded, values_of_all, room, scratch};
     struct tern_strategy_report report;
     tern_strategy_begin(&sums, &model, &totals, &memory);
-    for (unsigned pass = 0; pass <= COUNT && !sums.strategy->ready(&sums); pass++) {
+    for (unsigned pass = 0; pass <= COUNT && !tern_strategy_ready(&sums); pass++) {
         for (size_t i = 0; i < totals.updates; i++) {
-            REQUIRE(sums.strategy->accumulate(&sums, &updates[i].contribution, updates[i].container,
-                                              updates[i].len) == TERN_OK);
+            REQUIRE(tern_strategy_accumulate(&sums, &updates[i].contribution, updates[i].container,
+                                             updates[i].len) == TERN_OK);
         }
     }
-    enum tern_result result = sums.strategy->merge(&sums, global);
+    enum tern_result result = tern_strategy_merge(&sums, global);
     if (result != TERN_OK) {
         refuse(result);
         return;
     }
-    sums.strategy->report(&sums, &report);
+    tern_strategy_sum_up(&sums, &report);
     REQUIRE(report.updates == totals.updates && report.mean_loss == 1.0F);
     tern_strategy_count_none(&totals, &rule);
     print(global);

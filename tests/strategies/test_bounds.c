@@ -24,7 +24,8 @@ struct run {
     float acc[COUNT];
     float decoded[COUNT];
     float states[TERN_STRATEGY_STATES][COUNT];
-    uint32_t columns[COUNT * UPDATES];
+    float values[COUNT * UPDATES];
+    uint32_t scratch[UPDATES];
 };
 
 static void test_what_is_accepted_cannot_overflow(void **state)
@@ -56,8 +57,9 @@ static enum tern_result merge(struct run *run, const struct tern_contribution *c
                               const float values[UPDATES])
 {
     static const struct tern_codec codec = {.id = TERN_CODEC_FLOAT32, .sparsity = 1.0F};
-    const struct tern_strategy_memory memory = {
-        run->acc, {run->states[0], run->states[1]}, run->decoded, run->columns, COUNT * UPDATES};
+    const struct tern_strategy_memory memory = {run->acc,        {run->states[0], run->states[1]},
+                                                run->decoded,    run->values,
+                                                COUNT * UPDATES, run->scratch};
     struct tern_strategy_totals totals;
     struct tern_strategy_sums sums;
     tern_strategy_count_none(&totals, &run->rule);
@@ -75,10 +77,10 @@ static enum tern_result merge(struct run *run, const struct tern_contribution *c
         assert_int_equal(tern_container_encode(&codec, NULL, &run->model, decoded, container,
                                                sizeof container, &len),
                          TERN_OK);
-        assert_int_equal(sums.strategy->accumulate(&sums, &contributions[i], container, len),
+        assert_int_equal(tern_strategy_accumulate(&sums, &contributions[i], container, len),
                          TERN_OK);
     }
-    return sums.strategy->merge(&sums, run->global);
+    return tern_strategy_merge(&sums, run->global);
 }
 
 // One client claims the most examples and steps, so that the other, with one step, is scaled up the

@@ -76,11 +76,11 @@ static void run(const struct update *updates, size_t count)
     }
     begin();
     for (size_t i = 0; i < count; i++) {
-        assert_int_equal(sums.strategy->accumulate(&sums, &updates[i].contribution,
-                                                   updates[i].container, updates[i].len),
+        assert_int_equal(tern_strategy_accumulate(&sums, &updates[i].contribution,
+                                                  updates[i].container, updates[i].len),
                          TERN_OK);
     }
-    assert_int_equal(sums.strategy->merge(&sums, global), TERN_OK);
+    assert_int_equal(tern_strategy_merge(&sums, global), TERN_OK);
 }
 
 static void test_find(void **state)
@@ -131,7 +131,7 @@ static void test_weighted_by_examples(void **state)
         assert_true(global[i] == 3.0F * (float)(i + 1));
     }
     struct tern_strategy_report report;
-    sums.strategy->report(&sums, &report);
+    tern_strategy_sum_up(&sums, &report);
     assert_int_equal(report.updates, 2);
     assert_int_equal(report.num_examples, 40);
     assert_true(report.mean_loss == 3.0F);
@@ -214,16 +214,16 @@ static void test_ready_only_with_all(void **state)
     (void)state;
     struct update one = update_of(1.0F, 10, 5);
     begin();
-    assert_false(sums.strategy->ready(&sums));
-    assert_int_equal(sums.strategy->merge(&sums, global), TERN_ERR_STATE);
-    assert_int_equal(sums.strategy->accumulate(&sums, &one.contribution, one.container, one.len),
+    assert_false(tern_strategy_ready(&sums));
+    assert_int_equal(tern_strategy_merge(&sums, global), TERN_ERR_STATE);
+    assert_int_equal(tern_strategy_accumulate(&sums, &one.contribution, one.container, one.len),
                      TERN_ERR_STATE); // it was not counted
     assert_int_equal(tern_strategy_count(&totals, &one.contribution), TERN_OK);
     begin();
-    assert_false(sums.strategy->ready(&sums));
-    assert_int_equal(sums.strategy->accumulate(&sums, &one.contribution, one.container, one.len),
+    assert_false(tern_strategy_ready(&sums));
+    assert_int_equal(tern_strategy_accumulate(&sums, &one.contribution, one.container, one.len),
                      TERN_OK);
-    assert_true(sums.strategy->ready(&sums));
+    assert_true(tern_strategy_ready(&sums));
 }
 
 static void test_hostile_numbers(void **state)
@@ -248,9 +248,8 @@ static void test_damaged_update_changes_nothing(void **state)
     struct update one = update_of(1.0F, 10, 5);
     assert_int_equal(tern_strategy_count(&totals, &one.contribution), TERN_OK);
     begin();
-    assert_int_equal(
-        sums.strategy->accumulate(&sums, &one.contribution, one.container, one.len - 1),
-        TERN_ERR_CORRUPT);
+    assert_int_equal(tern_strategy_accumulate(&sums, &one.contribution, one.container, one.len - 1),
+                     TERN_ERR_CORRUPT);
     assert_int_equal(sums.accumulated, 0);
     for (size_t i = 0; i < COUNT; i++) {
         assert_true(acc[i] == 0.0F);
@@ -267,9 +266,9 @@ static void test_overflow_leaves_the_model(void **state)
     }
     assert_int_equal(tern_strategy_count(&totals, &one.contribution), TERN_OK);
     begin();
-    assert_int_equal(sums.strategy->accumulate(&sums, &one.contribution, one.container, one.len),
+    assert_int_equal(tern_strategy_accumulate(&sums, &one.contribution, one.container, one.len),
                      TERN_OK);
-    assert_int_equal(sums.strategy->merge(&sums, global), TERN_ERR_NON_FINITE);
+    assert_int_equal(tern_strategy_merge(&sums, global), TERN_ERR_NON_FINITE);
     for (size_t i = 0; i < COUNT; i++) {
         assert_true(global[i] == 1.0F);
     }
