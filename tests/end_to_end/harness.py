@@ -57,6 +57,19 @@ def make_certificates(directory, address="127.0.0.1"):
             "-CAcreateserial", "-days", "2", "-extfile", "san.cnf", "-out", "server.crt")
 
 
+def with_free_port(script, port="$(cat port)"):
+    """A script of the documents, which serves on port 8443, on a port that the system chooses: the
+    server writes it to the file `port`, and is waited for by that instead of for two seconds. port: what
+    the shell makes it of, where the script has 8443."""
+    for shown, instead in (("tern-aggregator serve ", "tern-aggregator serve --set server.port=0 "
+                            "--set server.port_file=port --set admin.address=unix:admin.sock "),
+                           ("sleep 2\n", "until [ -s port ]; do kill -0 %1; sleep 0.02; done\n"),
+                           ("8443", port)):
+        check(script.count(shown) == 1, f"{shown!r} is not once in:\n{script}")
+        script = script.replace(shown, instead)
+    return script
+
+
 class Workspace:
     """A temporary directory whose processes die with it."""
 

@@ -1,6 +1,6 @@
 """Every command that the README, docs/OPERATIONS.md and docs/PORTING.md show.
 
-The README's deployment is run as it stands, in an empty directory. Of the other lines,
+The README's deployment is run in an empty directory, as it stands but for its port. Of the other lines,
 every verb and option must be known to the program it is given to, and every file that is
 named must be in the tree.
 """
@@ -11,7 +11,7 @@ import re
 import shlex
 import subprocess
 
-from harness import BIN, Workspace, check, main
+from harness import BIN, Workspace, check, main, with_free_port
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DEPLOYMENT = "## A real deployment"
@@ -26,6 +26,7 @@ def run_deployment(text):
     section = text.split(DEPLOYMENT, 1)[1]
     script = shell_blocks(section)[0]
     script = re.sub(r"^\./tern build.*\n", "", script, flags=re.M)
+    script = with_free_port(script, port="'$(cat port)'")  # it stands within quotes
     check("tern-client run" in script, "the deployment does not run a client")
     with Workspace() as workspace:
         environment = dict(os.environ, PATH=f"{BIN.resolve()}:{os.environ['PATH']}")
