@@ -3,7 +3,7 @@
 help_firmware() {
     cat <<'END_HELP'
 usage: ./tern firmware [--board an385|an386|all] [--libc newlib|picolibc|all] [--tls ecdsa|psk|both|all]
-                       [--error-buffer float32|int8] [--save] [--test]
+                       [--error-buffer float32|int8] [--save] [--all] [--test]
 
 Builds the client for microcontrollers: shared, client, firmware_port, mbedTLS, lwIP and nanopb, by
 arm-none-eabi-gcc -Os, with the linker held to the whole budget of flash and RAM. Prints how much of
@@ -16,9 +16,11 @@ both each part takes, against firmware_port/sizes.json. The images are build/fir
   --error-buffer
             float32 (default), or int8, which takes a quarter of the RAM and makes another model
   --save    makes the sizes of these images the ones that later changes are measured against
-  --test    builds all of them, one more for both kinds of TLS and one for int8, and the programs,
+  --test    builds two images that have each board, C library and kind of TLS once, and the programs,
             runs them together in QEMU (tests/firmware), and prints what codecs cost, against
             lab/bench/firmware/codec_cost.json
+  --all     every image: all boards, libraries and kinds of TLS, one more for both kinds and one for
+            int8. With --test all tests, too: those of networks that fail, and of power cuts
 
 The sources of mbedTLS, lwIP and nanopb are fetched once, from the Debian archive that this
 machine's apt uses, into build/sources.
@@ -67,11 +69,17 @@ firmware_choice() { # OPTION VALUE CHOICE...
 }
 
 # The proof: images in QEMU against the programs of this machine.
-test_firmware() {
+test_firmware() { # LABEL-LEFT-OUT IMAGE...
+    local without=$1 image names=()
+    shift
+    for image in "$@"; do
+        # shellcheck disable=SC2086
+        names+=("$(image_name $image)")
+    done
     build_variant release tern-aggregator tern-client
     say "tests of the firmware"
-    ctest --test-dir "$TERN_BUILD" -L firmware --output-on-failure --no-tests=error ||
-        fail "tests of the firmware failed"
+    TERN_FIRMWARE_IMAGES=${names[*]} ctest --test-dir "$TERN_BUILD" -L firmware -LE "$without" \
+        --output-on-failure --no-tests=error || fail "tests of the firmware failed"
 }
 
 # Returns 1 when an image is over its budget; one that does not build ends everything.
@@ -107,11 +115,12 @@ all_images() { # BOARDS LIBCS KINDS ERROR_STORAGE
 }
 
 verb_firmware() {
-    local boards=an385 libcs=newlib kinds=ecdsa tests=no sizes=table name within=yes images
-    local storage=float32
+    local boards=an385 libcs=newlib kinds=ecdsa tests=no all=no sizes=table name within=yes images
+    local storage=float32 without=long
     while [ $# -gt 0 ]; do
         case $1 in
-        --test) tests=yes boards=all libcs=all kinds=all ;;
+        --test) tests=yes ;;
+        --all) all=yes boards=all libcs=all kinds=all without=none ;;
         --save) sizes=save ;;
         --board | --libc | --tls | --error-buffer) [ $# -gt 1 ] || usage_error "firmware: $1 needs a value" ;;
         *) usage_error "firmware: unknown option '$1'; ./tern firmware --help" ;;
@@ -132,7 +141,10 @@ verb_firmware() {
     *) usage_error "firmware: --error-buffer is float32 or int8; not '$storage'" ;;
     esac
     mapfile -t images < <(all_images "$boards" "$libcs" "$kinds" "$storage")
-    [ "$tests" = no ] || images+=("an385 newlib both float32" "an385 newlib ecdsa int8")
+    case $all,$tests in
+    yes,*) images+=("an385 newlib both float32" "an385 newlib ecdsa int8") ;;
+    no,yes) images=("an385 newlib ecdsa float32" "an386 picolibc psk float32") ;;
+    esac
     verb_setup build test firmware
     for name in $FIRMWARE_SOURCES; do
         archive_source "$TERN_BUILD/sources" "$name"
@@ -140,7 +152,7 @@ verb_firmware() {
     build_images "$sizes" "${images[@]}" || within=no
     if [ "$tests" = yes ]; then
         codec_cost "$sizes" || within=no
-        test_firmware
+        test_firmware "$without" "${images[@]}"
     fi
     [ "$within" = yes ] || fail "an image or a codec is not what it has to be (named under its table)"
 }

@@ -1,10 +1,11 @@
 """Writes one CTestTestfile.cmake that holds the tests of several builds, so that one ctest runs and
-counts them all. usage: merge_tests.py OUT_DIR NAME:BUILD_DIR:FILTER_OPTION:FILTER...
+counts them all. usage: merge_tests.py OUT_DIR NAME:BUILD_DIR:CTEST_OPTIONS...
 A test of the build named release keeps its name; another build's is NAME.test. Names of fixtures
 and of other tests, which are per build, get the same prefix. Only a build named release keeps the
 times that its tests are allowed."""
 import json
 import pathlib
+import shlex
 import subprocess
 import sys
 
@@ -29,10 +30,8 @@ def value_text(value):
     return str(value)
 
 
-def tests_of(build_dir, option, pattern):
-    command = ["ctest", "--test-dir", build_dir, "--show-only=json-v1"]
-    if option:
-        command += [option, pattern]
+def tests_of(build_dir, options):
+    command = ["ctest", "--test-dir", build_dir, "--show-only=json-v1", *shlex.split(options)]
     listing = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     return json.loads(listing)["tests"]
 
@@ -55,9 +54,9 @@ def lines_of(test, prefix):
 def main(out_dir, variants):
     lines = []
     for variant in variants:
-        name, build_dir, option, pattern = variant.split(":", 3)
+        name, build_dir, options = variant.split(":", 2)
         prefix = "" if name == "release" else name + "."
-        for test in tests_of(build_dir, option, pattern):
+        for test in tests_of(build_dir, options):
             if "command" not in test:
                 sys.exit("%s: test %s has no program; was it built?" % (name, test["name"]))
             lines += lines_of(test, prefix)

@@ -2,13 +2,17 @@
 
 help_test() {
     cat <<'END'
-usage: ./tern test [--quick] [--no-skips] [-- CTEST-OPTION...]
+usage: ./tern test [--quick|--long|--all] [--no-skips] [-- CTEST-OPTION...]
 
-Installs what is missing, builds, and runs every test: in a release build, again under the address
-and undefined-behaviour sanitizers, and the aggregator's under the thread sanitizer. The output
-ends with ctest's summary of all of them.
+Installs what is missing, builds, and runs the tests: every one in a release build; again under the
+address and undefined-behaviour sanitizers, and what has threads under the thread sanitizer, but for
+those that take a minute there. The output ends with ctest's summary of all of them.
 
   --quick      the release build only
+  --long       the sanitizers' long tests, too
+  --all        everything there is, and how long each part took: --long, each fuzzer for a minute,
+               ./tern cross of every architecture, and ./tern firmware with every image, each with
+               its tests. Goes on where one of them fails; exit code 1 then
   --no-skips   a skipped test is a failure (CI does this)
 
 Tests on real input read the folder that the environment variable TERN_DATA_DIR names (the four
@@ -20,25 +24,39 @@ Images for microcontrollers have a compiler and tests of their own: ./tern firmw
 END
 }
 
-# Tests of what runs in several threads: the aggregator, and a fleet against it.
-TERN_THREADED_TESTS='^(admin_|aggregator_|service_|store_|test_listener|test_http|script_experiment|test_fleet_p)'
+# Runs another verb and notes how long it took, and whether it failed.
+test_part() { # NAME VERB...
+    local name=$1 began=$SECONDS outcome="took"
+    shift
+    say "$name: ./tern $*"
+    if ! "$TERN_ROOT/tern" "$@"; then
+        outcome="FAILED after"
+        parts_failed=yes
+    fi
+    parts+=("$(printf '%-10s %s %d s' "$name" "$outcome" $((SECONDS - began)))")
+}
 
-# Only what these tests run: their own programs, and those that their scripts start.
+test_everything() { # TEST-OPTION...
+    local parts=() parts_failed=no
+    test_part tests test --long "$@"
+    test_part fuzzers fuzz 60
+    test_part boards cross amd64 arm64 armhf --static --test
+    test_part firmware firmware --test --all
+    say "everything"
+    printf '%s\n' "${parts[@]}"
+    [ "$parts_failed" = no ] || fail "not everything passed"
+}
+
+# What the thread sanitizer watches: their own programs, and those that their scripts start.
 build_threaded() {
-    local targets
-    [ -z "${TERN_SKIP_BUILD:-}" ] || return 0
-    configure_variant tsan
-    mapfile -t targets < <(cmake --build "$TERN_BUILD/tsan" --target help |
-        sed -nE 's/^(\.\.\. )?([a-z_]+)(: phony)?$/\2/p' | grep -E "$TERN_THREADED_TESTS")
-    [ ${#targets[@]} -gt 0 ] || fail "no target is a test for the thread sanitizer"
-    build_variant tsan "${targets[@]}" tern-aggregator tern-fleet make_federation
+    build_variant tsan tern-threaded-tests tern-aggregator tern-client tern-fleet make_federation
 }
 
 verb_test() {
-    local quick=no skips=yes
+    local extent=usual skips=yes sanitized='lint|release|fuzz|real-input|firmware' unwatched=long
     while [ $# -gt 0 ]; do
         case $1 in
-        --quick) quick=yes ;;
+        --quick | --long | --all) extent=${1#--} ;;
         --no-skips) skips=no ;;
         --)
             shift
@@ -53,14 +71,24 @@ verb_test() {
             fail "TERN_DATA_DIR names a folder that is not there"
         export TERN_DATA_DIR
     fi
+    if [ "$extent" = all ]; then
+        local options=(-- "$@")
+        [ "$skips" = yes ] || options=(--no-skips "${options[@]}")
+        test_everything "${options[@]}"
+        return 0
+    fi
+    case $extent in
+    usual) sanitized+='|long' ;;
+    long) unwatched=none ;;
+    esac
     verb_setup build test
     build_variant release
-    local variants=("release:$TERN_BUILD:-LE:firmware")
-    if [ "$quick" = no ]; then
+    local variants=("release:$TERN_BUILD:-LE firmware")
+    if [ "$extent" != quick ]; then
         build_variant asan
         build_threaded
-        variants+=("asan:$TERN_BUILD/asan:-LE:lint|release|fuzz|real-input|firmware")
-        variants+=("tsan:$TERN_BUILD/tsan:-R:$TERN_THREADED_TESTS")
+        variants+=("asan:$TERN_BUILD/asan:-LE '$sanitized'")
+        variants+=("tsan:$TERN_BUILD/tsan:-L threaded -LE $unwatched")
     fi
     run_tests "$skips" "${variants[@]}" -- "$@"
 }
@@ -78,7 +106,8 @@ run_tests() { # SKIPS VARIANT... -- CTEST-OPTION...
         fail "the tests could not be listed"
     say "tests"
     local status=0
-    ctest --test-dir "$all" -j "$(cores)" --output-on-failure --no-tests=error "$@" \
+    # One more than there are cores: many wait for a program or a timer of another.
+    ctest --test-dir "$all" -j "$(($(cores) + 1))" --output-on-failure --no-tests=error "$@" \
         --output-log "$all/log.txt" || status=$?
     if [ "$skips" = no ] && grep -qE '\*\*\*(Skipped|Not Run)' "$all/log.txt"; then
         fail "tests were skipped (named above), and --no-skips does not allow that"

@@ -3,6 +3,8 @@
 // and that ways which cannot win are not tried.
 #include "downloads/plan.h"
 
+#include "tests/sanitized.h"
+
 #include "util/prng.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -327,8 +329,9 @@ static void test_the_cheapest_of_all_ways(void **state)
     (void)state;
     uint32_t kinds[3] = {0, 0, 0};
     uint32_t without = 0;
+    const uint32_t trials = SANITIZED ? 20000 : 200000;
     tern_prng_init(&rng, 11, TERN_PRNG_TEST, 0, 0);
-    for (uint32_t trial = 0; trial < 200000; trial++) {
+    for (uint32_t trial = 0; trial < trials; trial++) {
         struct world world;
         struct tern_plan_way way;
         draw_world(&world);

@@ -60,9 +60,12 @@ class Image:
 
 
 def every_image():
-    """Every image that there is, by TERN_FIRMWARE_DIR of ctest; twice, where it has both TLS."""
+    """Those of TERN_FIRMWARE_IMAGES, else every image that there is, in TERN_FIRMWARE_DIR of ctest;
+    twice, where it has both TLS."""
     folder = pathlib.Path(os.environ.get("TERN_FIRMWARE_DIR", "build/firmware"))
-    found = [Image(elf.parent) for elf in sorted(folder.glob("*-*-*/tern.elf"))]
+    chosen = os.environ.get("TERN_FIRMWARE_IMAGES", "").split()
+    found = [Image(elf.parent) for elf in sorted(folder.glob("*-*-*/tern.elf"))
+             if not chosen or elf.parent.name in chosen]
     if not found or shutil.which("qemu-system-arm") is None:
         skip("./tern firmware has built no image, or there is no qemu-system-arm")
     return [Image(image.elf.parent, tls) for image in found

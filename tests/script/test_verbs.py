@@ -38,7 +38,7 @@ class Help(unittest.TestCase):
         self.assertEqual(tern().stdout, tern("help").stdout)
 
     def test_mistakes_are_usage_errors_that_name_them(self):
-        for wrong in (["nonsense"], ["test", "--nonsense"], ["experiment"],
+        for wrong in (["nonsense"], ["test", "--nonsense"], ["test", "--quick", "nonsense"], ["experiment"],
                       ["experiment", "/nowhere.ini"], ["experiment", "--json"], ["demo", "x"],
                       ["bench", "nonsense"], ["fresh", "--nonsense"], ["setup", "nonsense"],
                       ["cross"], ["cross", "mips"], ["cross", "arm64", "--nonsense"]):
@@ -109,7 +109,7 @@ class Merge(unittest.TestCase):
                 'add_test(skipped "/bin/sh" "-c" "exit 77")\n'
                 'set_tests_properties(skipped PROPERTIES SKIP_RETURN_CODE 77)\n')
             subprocess.run([sys.executable, SOURCE / "cmake/verbs/merge_tests.py", folder / "all",
-                            f"release:{folder}/one::", f"asan:{folder}/two:-LE:lint"], check=True)
+                            f"release:{folder}/one:", f"asan:{folder}/two:-LE lint"], check=True)
             done = subprocess.run(["ctest", "--test-dir", folder / "all"], capture_output=True,
                                   text=True)
             self.assertIn("100% tests passed, 0 tests failed out of 4", done.stdout)
@@ -125,7 +125,7 @@ class Merge(unittest.TestCase):
                     'add_test(limited "/bin/true")\nadd_test(free "/bin/true")\n'
                     'set_tests_properties(limited PROPERTIES TIMEOUT "7")\n')
             subprocess.run([sys.executable, SOURCE / "cmake/verbs/merge_tests.py", folder / "all",
-                            f"release:{folder}/one::", f"asan:{folder}/two::"], check=True)
+                            f"release:{folder}/one:", f"asan:{folder}/two:"], check=True)
             listing = subprocess.run(
                 ["ctest", "--test-dir", folder / "all", "--show-only=json-v1"],
                 capture_output=True, text=True, check=True).stdout
