@@ -91,7 +91,7 @@ def test():
             bad = damaged(decodable, rng) if i % 2 else cut_short(body, rng)
             try:
                 connection.send(client.put_bytes(first(task, 2), 1, bad))
-                status, _, reply = connection.receive()
+                status, headers, reply = connection.receive()
             except (ConnectionError, OSError):
                 connection = client.connect()
                 continue
@@ -101,6 +101,7 @@ def test():
             names[name] = names.get(name, 0) + 1
         check(contents(aggregator) == before, "damaged updates changed the database")
         check("?" not in names, "an error without a name")
+        check(headers.get("retry-after") == "256", f"the last refusal says {headers}")
         with client.connect() as connection:
             connection.send(client.put_bytes(first(task, 2), 1, body))
             status, _, _ = connection.receive()
