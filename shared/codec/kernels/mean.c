@@ -2,10 +2,6 @@
 
 #include "codec/kernels/paths.h"
 
-#define KERNEL
-#define NAME(name) tern_portable_##name
-#include "codec/kernels/mean_loops.h"
-
 enum {
     FRACTION_BITS = 23,
     EXPONENT_BIAS = 127,

@@ -29,6 +29,11 @@
 #define TERN_KERNELS_SCALAR 0
 #endif
 
+static inline uint32_t magnitude_at(const float *values, size_t i)
+{
+    return tern_float_bits(values[i]) & ~TERN_SIGN_BIT;
+}
+
 // Magnitudes as bits, both included (select.c).
 struct tern_bracket {
     uint32_t low;

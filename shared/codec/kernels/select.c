@@ -12,11 +12,6 @@ size_t tern_select_count(float density, size_t count)
     return (size_t)((count * millionths + MILLION - 1) / MILLION);
 }
 
-static inline uint32_t magnitude_at(const float *values, size_t i)
-{
-    return tern_float_bits(values[i]) & ~TERN_SIGN_BIT;
-}
-
 // A digit of a magnitude, which has 31 bits.
 struct digit {
     unsigned shift;
@@ -66,7 +61,6 @@ enum {
     SAMPLE_LEAST = 4096, // values of a sample,
     SAMPLE_SHARE = 64,   // or one in so many
     DEVIATIONS = 3,      // of the sample's rank that the k-th is expected within
-    BLOCK = 32,          // values that are looked at together
 };
 
 // Bits of the magnitude of a rank among the sampled, from 1 for the largest.
@@ -93,58 +87,6 @@ static struct tern_bracket bracket_of(const float *values, size_t count, size_t 
         bracket.high = sampled_bits(sample, len, rank - slack);
     }
     return bracket;
-}
-
-// Magnitudes of a block above the bracket; *inside says whether any is in it. Signed compares,
-// which SSE2 has.
-static uint32_t look_at_block(const float values[BLOCK], struct tern_bracket bracket,
-                              uint32_t *inside)
-{
-    int32_t low = (int32_t)bracket.low;
-    int32_t high = (int32_t)bracket.high;
-    uint32_t above = 0;
-    uint32_t any = 0;
-    for (size_t i = 0; i < BLOCK; i++) {
-        int32_t magnitude = (int32_t)magnitude_at(values, i);
-        above += magnitude > high;
-        any |= (uint32_t)(magnitude >= low) & (uint32_t)(magnitude <= high);
-    }
-    *inside = any;
-    return above;
-}
-
-static size_t collect_block(const float *values, size_t len, struct tern_bracket bracket,
-                            float *dst)
-{
-    size_t have = 0;
-    for (size_t i = 0; i < len; i++) {
-        uint32_t magnitude = magnitude_at(values, i);
-        dst[have] = tern_bits_float(magnitude);
-        have += magnitude >= bracket.low && magnitude <= bracket.high;
-    }
-    return have;
-}
-
-size_t tern_portable_collect(const float *values, size_t count, struct tern_bracket bracket,
-                             float *dst, size_t room, size_t *above)
-{
-    size_t have = 0;
-    size_t i = 0;
-    *above = 0;
-    for (; count - i >= BLOCK && room - have > BLOCK; i += BLOCK) {
-        uint32_t inside = 0;
-        *above += look_at_block(values + i, bracket, &inside);
-        if (inside != 0) {
-            have += collect_block(values + i, BLOCK, bracket, dst + have);
-        }
-    }
-    if (room - have <= BLOCK) {
-        return room;
-    }
-    for (size_t rest = i; rest < count; rest++) {
-        *above += magnitude_at(values, rest) > bracket.high;
-    }
-    return have + collect_block(values + i, count - i, bracket, dst + have);
 }
 
 // The floats that fit into some bytes, aligned.
@@ -189,22 +131,6 @@ static uint64_t first_bits(uint64_t candidates, size_t *wanted)
         candidates ^= lowest;
     }
     return taken;
-}
-
-void tern_portable_compare(const float *values, size_t words, uint32_t bits, uint64_t *above,
-                           uint64_t *equal)
-{
-    for (size_t word = 0; word < words; word++, values += WORD) {
-        uint64_t is_above = 0;
-        uint64_t is_equal = 0;
-        for (size_t i = 0; i < WORD; i++) {
-            uint32_t magnitude = magnitude_at(values, i);
-            is_above |= (uint64_t)(magnitude > bits) << i;
-            is_equal |= (uint64_t)(magnitude == bits) << i;
-        }
-        above[word] = is_above;
-        equal[word] = is_equal;
-    }
 }
 
 // Whole words; *ties moves by those that were taken.
