@@ -51,12 +51,12 @@ start_bench_aggregator() { # NAME OVERRIDE...
     BENCH_CODE=$(enroll_code "$dir") || exit 1
 }
 
-# More options of tern-codec bench, such as --quick.
+# More options of tern-bench codec, such as --quick.
 BENCH_CODEC_OPTIONS=${BENCH_CODEC_OPTIONS:-}
 
 bench_codec() { # OUT
     # shellcheck disable=SC2086
-    "$TERN_BUILD/bin/tern-codec" bench --save "$1" $BENCH_CODEC_OPTIONS || fail "tern-codec failed"
+    "$TERN_BUILD/bench-bin/tern-bench" codec --save "$1" $BENCH_CODEC_OPTIONS || fail "tern-bench failed"
 }
 
 bench_replicas() { # OUT

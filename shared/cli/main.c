@@ -1,4 +1,4 @@
-// tern-codec: encodes, decodes and explains payloads (docs/FORMAT.md), and measures the codecs.
+// tern-codec: encodes, decodes and explains payloads (docs/FORMAT.md).
 #include "verbs.h"
 
 #include <stddef.h>
@@ -26,15 +26,6 @@ static const struct tern_cli_option compare_options[] = {
     {"tensor", "NAME", "one tensor of a safetensors file; else all"},
     {"per-tensor", NULL, "a row for each tensor, too"},
     {"threads", "N", "of encoding (1); 0: as many as there are processors"},
-    {NULL, NULL, NULL},
-};
-
-static const struct tern_cli_option bench_options[] = {
-    {"count", "N", "values of the large run (default 64M, 1.3 GB of memory)"},
-    {"quick", NULL, "4M values and fewer runs: figures are rough"},
-    {"threads", "N", "of encoding (1); 0: as many as there are processors"},
-    {"kernels", "NAME", "other inner loops than the best: portable, ..."},
-    {"save", "FILE", "also write the results as JSON"},
     {NULL, NULL, NULL},
 };
 
@@ -142,31 +133,6 @@ static const struct tern_cli_verb verbs[] = {
         .least_arguments = 1,
         .most_arguments = 1,
         .run = verb_compare,
-    },
-    {
-        .name = "bench",
-        .summary = "Measure the codecs on this machine, against memcpy",
-        .arguments = "",
-        .help =
-            "Five tables, each figure the best of several runs:\n"
-            "  speed   normally distributed values, out of cache and in cache, each codec; GB/s "
-            "of\n"
-            "          float32, and times memcpy of the values that are out of cache\n"
-            "  coders  the ternary coders on independent values of exact density, against the\n"
-            "          order-0 entropy\n"
-            "  rows    the same on rows of 784 values with log-normal scales, density 0.05\n"
-            "  packed  zstd and LZ4 (when built in) on the same ternary values, five in a byte\n"
-            "  floats  the same on raw float32, where they lose nothing and save little\n"
-            "\n"
-            "Examples:\n"
-            "  tern-codec bench\n"
-            "  tern-codec bench --quick\n"
-            "  tern-codec bench --count 4M --save bench.json\n"
-            "  tern-codec bench --quick --kernels portable\n",
-        .options = bench_options,
-        .least_arguments = 0,
-        .most_arguments = 0,
-        .run = verb_bench,
     },
     {.run = NULL},
 };

@@ -10,6 +10,5 @@ int verb_encode(struct tern_cli *cli);
 int verb_decode(struct tern_cli *cli);
 int verb_inspect(struct tern_cli *cli);
 int verb_compare(struct tern_cli *cli);
-int verb_bench(struct tern_cli *cli);
 
 #endif

@@ -24,8 +24,8 @@ KEPT = {
     "lwip/*": ["firmware_port/net/"],
     "sqlite3.h": ["aggregator/store/sql_sqlite.c"],
     "zlib.h": ["client/data/"],
-    "zstd.h": ["shared/cli/rivals.c"],
-    "lz4.h": ["shared/cli/rivals.c"],
+    "zstd.h": ["lab/codec/rivals.c"],
+    "lz4.h": ["lab/codec/rivals.c"],
     "dlfcn.h": ["client/external/library_trainer.c", "client/posix/tls/openssl.c"],
     "ini.h": ["shared/hosted/", "lab/fleet/"],
     "cjson/*": ["shared/cli/", "shared/hosted/", "client/", "aggregator/", "lab/", "tests/"],
@@ -81,6 +81,7 @@ RULES = {
     "aggregator/cli/": (["shared/", "aggregator/"], OS),
     # What measures Tern; nothing of Tern itself knows it.
     "lab/fleet/": (["shared/", "client/"], OS),
+    "lab/codec/": (["shared/"], OS),
     "lab/bench/": (["shared/", "client/", "aggregator/", "firmware_port/", "lab/"], OS),
     "tests/": (["shared/", "client/", "aggregator/", "firmware_port/", "lab/"], OS),
     "firmware_port/": (PURE_SHARED + CLIENT_CORE +

@@ -96,9 +96,6 @@ class TernCodecCase(unittest.TestCase):
     def compare(self, *arguments):
         return json.loads(self.run_program("compare", *arguments, "--json").stdout)
 
-    def bench(self, *arguments):
-        return json.loads(self.run_program("bench", "--quick", "--json", *arguments).stdout)
-
 
 def main():
     """Runs the test cases of the script; its first argument is the program."""

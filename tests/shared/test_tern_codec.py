@@ -210,11 +210,10 @@ class TernCodec(TernCodecCase):
             self.assertEqual(self.get("out.tern"), alone)
         rows = self.compare(self.path("in.f32"), "--codecs", "3lc", "--threads", "2")["codecs"]
         self.assertEqual(rows[0]["bytes"], len(alone))
-        self.assertEqual(self.bench("--count", "1k", "--threads", "2")["threads"], 2)
         self.encode("3lc", [1], "--threads", "1000", code=2)
 
     def test_help_version_and_wrong_usage(self):
-        verbs = ("codecs", "encode", "decode", "inspect", "compare", "bench")
+        verbs = ("codecs", "encode", "decode", "inspect", "compare")
         for arguments in [("--help",)] + [(verb, "--help") for verb in verbs]:
             text = self.run_program(*arguments).stdout
             self.assertIn("tern-codec", text)

@@ -1,9 +1,8 @@
 #include "bench.h"
 
+#include "cli/float_file.h"
+#include "cli/threads.h"
 #include "codec/kernels/kernels.h"
-#include "float_file.h"
-#include "threads.h"
-#include "verbs.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -85,7 +84,7 @@ static int run_bench(const struct tern_cli *cli, struct bench *bench)
     return code;
 }
 
-int verb_bench(struct tern_cli *cli)
+int verb_codec(struct tern_cli *cli)
 {
     uint64_t large = 0;
     bool quick = tern_cli_flag(cli, "quick");

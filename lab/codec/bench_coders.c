@@ -1,7 +1,7 @@
 #include "bench.h"
 
+#include "cli/histogram.h"
 #include "generate.h"
-#include "histogram.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-// General compressors that were found when tern-codec was built, to be measured against.
+// General compressors that were found when tern-bench was built, to be measured against.
 #ifndef TERN_RIVALS_H
 #define TERN_RIVALS_H
 

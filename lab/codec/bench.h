@@ -1,9 +1,10 @@
-// The tables of `tern-codec bench`, each in a file of its own.
+// The tables of `tern-bench codec`, each in a file of its own.
 #ifndef TERN_BENCH_H
 #define TERN_BENCH_H
 
-#include "measure.h"
-#include "table.h"
+#include "cli/measure.h"
+#include "cli/table.h"
+#include "hosted/cli.h"
 
 enum { BENCH_IN_CACHE = 100000 }; // values of the small runs: 400 kB fit into a core's cache
 
@@ -14,6 +15,9 @@ struct bench {
     size_t medium;                        // values of the runs that compare coders
     const struct tern_parallel *parallel; // of encoding, or NULL
 };
+
+// The verb: all tables, printed or as JSON.
+int verb_codec(struct tern_cli *cli);
 
 // Codecs on normally distributed values, out of cache and in cache.
 TERN_MUST_USE enum tern_result bench_speed(struct bench *bench);
