@@ -1,4 +1,5 @@
 #include "http/tls.h"
+#include "hosted/mbedtls_versions.h"
 #include "util/bytes.h"
 #include "util/sha256.h"
 #include <errno.h>
@@ -50,7 +51,8 @@ struct tern_tls_session {
 #define PSK_SUITE MBEDTLS_TLS_ECDHE_PSK_WITH_CHACHA20_POLY1305_SHA256
 
 static const int CIPHERSUITES[] = {
-    MBEDTLS_TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
+    TERN_MBEDTLS_TLS13_SUITES // before the others, which are TLS 1.2's
+        MBEDTLS_TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
     MBEDTLS_TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
     MBEDTLS_TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
     MBEDTLS_TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
@@ -58,13 +60,6 @@ static const int CIPHERSUITES[] = {
     MBEDTLS_TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
     PSK_SUITE,
     0,
-};
-
-// The first that the client knows is used. X25519 saves 33 bytes each way.
-static const mbedtls_ecp_group_id CURVES[] = {
-    MBEDTLS_ECP_DP_CURVE25519,
-    MBEDTLS_ECP_DP_SECP256R1,
-    MBEDTLS_ECP_DP_NONE,
 };
 
 // --- Pre-shared keys
@@ -100,11 +95,15 @@ static uint32_t client_of(const unsigned char *identity, size_t len)
 }
 
 // Random bytes stand in for a key that there is not: an unknown identity then fails where a wrong
-// key does, by the same alert and as late.
+// key does, by the same alert and as late. TLS 1.3 also asks for tickets that it cannot open, which
+// are no keys.
 static int find_key(void *ctx, mbedtls_ssl_context *ssl, const unsigned char *identity, size_t len)
 {
     struct tern_tls_context *context = ctx;
     struct owner *owner = &context->current->owner;
+    if (tern_mbedtls_is_tls13(ssl)) {
+        return MBEDTLS_ERR_SSL_UNKNOWN_IDENTITY;
+    }
     uint8_t key[TERN_HTTP_PSK_SIZE];
     uint32_t client = client_of(identity, len);
     int error = mbedtls_ctr_drbg_random(&context->random, key, sizeof key);
@@ -144,17 +143,30 @@ static bool is_consistent(const struct tern_tls_session *session)
 // whose it is, under a version of its own.
 #define TICKET_CERTIFICATE 1u
 #define TICKET_PSK 2u
+#define TICKET_TLS13 3u // always of a handshake with the certificate
 #define TICKET_PLAIN (1u + 1u + 1u + 2u + 8u + 48u)
 #define TICKET_PLAIN_PSK (TICKET_PLAIN + 4u + KEY_TAG_SIZE)
+#define TICKET_TLS13_HEAD (1u + 2u + 4u + 8u + 1u) // the key follows
+#define TICKET_MAX TICKET_PLAIN_PSK
 
-static uint64_t now_s(void)
+_Static_assert(TICKET_TLS13_HEAD + TERN_MBEDTLS_TICKET_KEY <= TICKET_MAX, "a TLS 1.3 ticket fits");
+
+static uint64_t now_ms(void)
 {
-    return (uint64_t)time(NULL);
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static bool is_too_old(uint64_t start_ms)
+{
+    const uint64_t now = now_ms();
+    return now > start_ms && now - start_ms >= TERN_TICKET_LIFETIME_S * UINT64_C(1000);
 }
 
 // Returns the bytes written.
 static size_t pack_session(const mbedtls_ssl_session *session, const struct owner *owner,
-                           uint8_t plain[TICKET_PLAIN_PSK])
+                           uint8_t plain[TICKET_MAX])
 {
     plain[0] = owner->client != 0 ? TICKET_PSK : TICKET_CERTIFICATE;
     plain[1] = session->mfl_code;
@@ -188,11 +200,10 @@ static bool unpack_owner(const uint8_t *plain, size_t len, struct owner *owner)
 static bool unpack_session(const uint8_t plain[TICKET_PLAIN], mbedtls_ssl_session *session)
 {
     uint64_t start = tern_get_le64(plain + 5);
-    uint64_t now = now_s();
-    uint64_t age = now > start ? now - start : 0;
-    if (age >= TERN_TICKET_LIFETIME_S) {
+    if (start > UINT64_MAX / 1000 || is_too_old(start * 1000)) {
         return false;
     }
+    tern_mbedtls_set_tls12(session);
     session->mfl_code = plain[1];
     session->encrypt_then_mac = plain[2];
     session->ciphersuite = tern_get_le16(plain + 3);
@@ -201,15 +212,53 @@ static bool unpack_session(const uint8_t plain[TICKET_PLAIN], mbedtls_ssl_sessio
     return true;
 }
 
+// Returns the bytes written.
+static size_t pack_tls13(const mbedtls_ssl_session *session, uint8_t plain[TICKET_MAX])
+{
+    struct tern_mbedtls_ticket ticket = tern_mbedtls_ticket_of(session, now_ms());
+    plain[0] = TICKET_TLS13;
+    tern_put_le16(plain + 1, ticket.ciphersuite);
+    tern_put_le32(plain + 3, ticket.age_add);
+    tern_put_le64(plain + 7, ticket.created_ms);
+    plain[15] = ticket.flags;
+    memcpy(plain + TICKET_TLS13_HEAD, ticket.key, ticket.key_len);
+    const size_t len = TICKET_TLS13_HEAD + ticket.key_len;
+    mbedtls_platform_zeroize(&ticket, sizeof ticket);
+    return len;
+}
+
+static bool unpack_tls13(const uint8_t *plain, size_t len, mbedtls_ssl_session *session)
+{
+    struct tern_mbedtls_ticket ticket = {0};
+    if (len <= TICKET_TLS13_HEAD || len > TICKET_TLS13_HEAD + sizeof ticket.key ||
+        plain[0] != TICKET_TLS13) {
+        return false;
+    }
+    ticket.ciphersuite = tern_get_le16(plain + 1);
+    ticket.age_add = tern_get_le32(plain + 3);
+    ticket.created_ms = tern_get_le64(plain + 7);
+    ticket.flags = plain[15];
+    ticket.key_len = (uint8_t)(len - TICKET_TLS13_HEAD);
+    memcpy(ticket.key, plain + TICKET_TLS13_HEAD, ticket.key_len);
+    const bool holds = !is_too_old(ticket.created_ms);
+    if (holds) {
+        tern_mbedtls_take_ticket(&ticket, now_ms(), session);
+    }
+    mbedtls_platform_zeroize(&ticket, sizeof ticket);
+    return holds;
+}
+
 static int write_ticket(void *ctx, const mbedtls_ssl_session *session, unsigned char *start,
                         const unsigned char *end, size_t *len, uint32_t *lifetime)
 {
     struct tern_tls_context *context = ctx;
-    uint8_t plain[TICKET_PLAIN_PSK];
+    uint8_t plain[TICKET_MAX];
     if ((size_t)(end - start) < sizeof plain + TERN_TICKET_OVERHEAD) {
         return MBEDTLS_ERR_SSL_BUFFER_TOO_SMALL;
     }
-    size_t plain_len = pack_session(session, &context->current->owner, plain);
+    size_t plain_len = tern_mbedtls_is_tls13(&context->current->ssl)
+                           ? pack_tls13(session, plain)
+                           : pack_session(session, &context->current->owner, plain);
     enum tern_result result = tern_ticket_seal(context->ticket_keys, plain, plain_len, start);
     mbedtls_platform_zeroize(plain, sizeof plain);
     *len = plain_len + TERN_TICKET_OVERHEAD;
@@ -217,11 +266,20 @@ static int write_ticket(void *ctx, const mbedtls_ssl_session *session, unsigned 
     return result == TERN_OK ? 0 : MBEDTLS_ERR_SSL_INTERNAL_ERROR;
 }
 
-// Takes over what an opened ticket says, if it still holds.
+// Takes over what an opened ticket says, if it still holds. One of TLS 1.3 is good as often as it
+// is shown, like one of 1.2, so that a connection that began with it is not sent another.
 static int take_ticket(struct tern_tls_context *context, const uint8_t *plain, size_t len,
                        mbedtls_ssl_session *session)
 {
     struct owner owner;
+    if (tern_mbedtls_is_tls13(&context->current->ssl)) {
+        if (!unpack_tls13(plain, len, session)) {
+            return MBEDTLS_ERR_SSL_SESSION_TICKET_EXPIRED;
+        }
+        context->current->resumed = true;
+        tern_mbedtls_give_tickets(&context->config, false);
+        return 0;
+    }
     if (!unpack_owner(plain, len, &owner) || (owner.client != 0 && !is_current(context, &owner)) ||
         !unpack_session(plain, session)) {
         return MBEDTLS_ERR_SSL_SESSION_TICKET_EXPIRED;
@@ -235,7 +293,7 @@ static int take_ticket(struct tern_tls_context *context, const uint8_t *plain, s
 static int parse_ticket(void *ctx, mbedtls_ssl_session *session, unsigned char *ticket, size_t len)
 {
     struct tern_tls_context *context = ctx;
-    uint8_t plain[TICKET_PLAIN_PSK];
+    uint8_t plain[TICKET_MAX];
     if (len < TERN_TICKET_OVERHEAD || len > sizeof plain + TERN_TICKET_OVERHEAD ||
         tern_ticket_open(context->ticket_keys, ticket, len, plain) != TERN_OK) {
         return MBEDTLS_ERR_SSL_INVALID_MAC;
@@ -265,11 +323,11 @@ static enum tern_result load_files(struct tern_tls_context *context, const char 
     if (error != 0) {
         return refuse(why, "the certificate", certificate, error < 0 ? error : -error);
     }
-    error = mbedtls_pk_parse_keyfile(&context->key, private_key, NULL);
+    error = tern_mbedtls_parse_keyfile(&context->key, private_key, &context->random);
     if (error != 0) {
         return refuse(why, "the private key", private_key, error);
     }
-    if (mbedtls_pk_check_pair(&context->certificate.pk, &context->key) != 0) {
+    if (tern_mbedtls_check_pair(&context->certificate.pk, &context->key, &context->random) != 0) {
         snprintf(why, 256, "the private key %.100s does not belong to the certificate %.100s",
                  private_key, certificate);
         return TERN_ERR_CONFIG;
@@ -277,20 +335,24 @@ static enum tern_result load_files(struct tern_tls_context *context, const char 
     return TERN_OK;
 }
 
+static bool start_random(struct tern_tls_context *context)
+{
+    return tern_mbedtls_start() && mbedtls_ctr_drbg_seed(&context->random, mbedtls_entropy_func,
+                                                         &context->entropy, NULL, 0) == 0;
+}
+
 static bool configure(struct tern_tls_context *context)
 {
     mbedtls_ssl_config *config = &context->config;
-    if (mbedtls_ctr_drbg_seed(&context->random, mbedtls_entropy_func, &context->entropy, NULL, 0) !=
-            0 ||
-        mbedtls_ssl_config_defaults(config, MBEDTLS_SSL_IS_SERVER, MBEDTLS_SSL_TRANSPORT_STREAM,
+    if (mbedtls_ssl_config_defaults(config, MBEDTLS_SSL_IS_SERVER, MBEDTLS_SSL_TRANSPORT_STREAM,
                                     MBEDTLS_SSL_PRESET_DEFAULT) != 0 ||
         mbedtls_ssl_conf_own_cert(config, &context->certificate, &context->key) != 0) {
         return false;
     }
     mbedtls_ssl_conf_rng(config, mbedtls_ctr_drbg_random, &context->random);
-    mbedtls_ssl_conf_min_version(config, MBEDTLS_SSL_MAJOR_VERSION_3, MBEDTLS_SSL_MINOR_VERSION_3);
+    tern_mbedtls_set_versions(config, true, true);
     mbedtls_ssl_conf_ciphersuites(config, CIPHERSUITES);
-    mbedtls_ssl_conf_curves(config, CURVES);
+    tern_mbedtls_set_curves(config);
     mbedtls_ssl_conf_authmode(config, MBEDTLS_SSL_VERIFY_NONE);
     mbedtls_ssl_conf_renegotiation(config, MBEDTLS_SSL_RENEGOTIATION_DISABLED);
     if (context->psk != NULL) {
@@ -318,8 +380,12 @@ enum tern_result tern_tls_context_new(const struct tern_tls_config *config,
     context->ticket_keys = config->keys;
     context->psk = config->psk;
     context->psk_ctx = config->psk_ctx;
-    enum tern_result result = load_files(context, config->certificate, config->private_key, why);
-    if (result == TERN_OK && !configure(context)) {
+    enum tern_result result = TERN_OK;
+    const bool has_random = start_random(context);
+    if (has_random) {
+        result = load_files(context, config->certificate, config->private_key, why);
+    }
+    if (result == TERN_OK && !(has_random && configure(context))) {
         snprintf(why, 256, "TLS could not be set up: no entropy, or memory is short");
         result = TERN_ERR_CONFIG;
     }
@@ -379,6 +445,7 @@ struct tern_tls_session *tern_tls_session_new(struct tern_tls_context *context, 
     session->context = context;
     session->fd = fd;
     mbedtls_ssl_init(&session->ssl);
+    tern_mbedtls_give_tickets(&context->config, true);
     if (mbedtls_ssl_setup(&session->ssl, &context->config) != 0) {
         tern_tls_session_free(session);
         return NULL;
@@ -414,6 +481,7 @@ static enum tern_stream_status status_of(int result)
 enum tern_stream_status tern_tls_handshake(struct tern_tls_session *session)
 {
     session->context->current = session;
+    tern_mbedtls_give_tickets(&session->context->config, !session->resumed);
     int result = mbedtls_ssl_handshake(&session->ssl);
     session->context->current = NULL;
     if (result != 0) {

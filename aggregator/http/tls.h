@@ -1,6 +1,7 @@
-// TLS 1.2, server side, over a non-blocking socket. tls.c is the only file that knows mbedTLS's SSL
-// layer. A context (certificate, key, random generator, configuration) belongs to one loop, so that
-// no mbedTLS object is shared between threads; loops share ticket keys, which have their own lock.
+// TLS 1.2, and 1.3 where mbedTLS has it, server side, over a non-blocking socket. tls.c is the only
+// file that knows mbedTLS's SSL layer. A context (certificate, key, random generator,
+// configuration) belongs to one loop, so that no mbedTLS object is shared between threads; loops
+// share ticket keys, which have their own lock.
 #ifndef TERN_HTTP_TLS_H
 #define TERN_HTTP_TLS_H
 

@@ -140,6 +140,7 @@ enum tern_result tern_session_open(struct session *session,
     snprintf(session_file, sizeof session_file, "%s/tls-session", settings->state_dir);
     const struct tern_curl_config curl = {.server = settings->server,
                                           .ca_file = settings->ca,
+                                          .tls = settings->tls,
                                           .session_file = session_file,
                                           .abort = listener->abort};
     TERN_TRY(tern_curl_open(&session->curl, &curl, session->why));

@@ -12,10 +12,6 @@
 
 #define WHY_SIZE 512
 
-// TLS 1.2 with the backends' suites is as strong as 1.3 for what Tern sends, and offering 1.3
-// besides costs some 95 bytes in every ClientHello for an aggregator that speaks 1.2.
-#define TLS_VERSIONS (CURL_SSLVERSION_TLSv1_2 | CURL_SSLVERSION_MAX_TLSv1_2)
-
 // A session is as good as the verification it came from, so that one is repeated weekly at least.
 #define TICKET_LIMIT_S (7 * 86400)
 #define TICKET_DEFAULT_S 86400
@@ -25,10 +21,12 @@ struct tern_tls {
     char *ca_file;      // NULL: whatever libcurl's library takes by itself
     char *session_file; // NULL: none
     uint8_t binding[TERN_SHA256_SIZE];
+    long versions; // CURLOPT_SSLVERSION
     struct tern_tls_session session;
-    bool unsaved; // the session is newer than the file
-    bool refused; // not offered in this exchange any more
-    bool offered; // in the last handshake of this exchange
+    struct tern_tls_session got; // from a peer whose name may not be verified yet
+    bool unsaved;                // the session is newer than the file
+    bool refused;                // not offered in this exchange any more
+    bool offered;                // in the last handshake of this exchange
     bool verified;
     void *backend;
     char why[256];
@@ -69,6 +67,28 @@ static enum tern_result choose_ca(const char *wanted, const char **chosen, char 
         snprintf(why, WHY_SIZE,
                  "this machine has no file of trusted certificates: name the CA of the "
                  "aggregator's certificate with client.ca, or install ca-certificates");
+        return TERN_ERR_CONFIG;
+    }
+    return TERN_OK;
+}
+
+// TLS 1.2 with the backends' suites is as strong as 1.3 for what Tern sends, and cheaper:
+// docs/BENCHMARKS.md has the bytes of both.
+static enum tern_result choose_versions(const char *wanted, long *versions, char *why)
+{
+    if (wanted == NULL || strcmp(wanted, "1.2") == 0) {
+        *versions = CURL_SSLVERSION_TLSv1_2 | CURL_SSLVERSION_MAX_TLSv1_2;
+    } else if (strcmp(wanted, "1.3") == 0) {
+        *versions = CURL_SSLVERSION_TLSv1_3;
+    } else if (strcmp(wanted, "auto") == 0) {
+        *versions = CURL_SSLVERSION_TLSv1_2 | CURL_SSLVERSION_MAX_TLSv1_3;
+    } else {
+        snprintf(why, WHY_SIZE, "client.tls is %.20s; it must be 1.2, 1.3 or auto", wanted);
+        return TERN_ERR_CONFIG;
+    }
+    if (wanted != NULL && strcmp(wanted, "1.2") != 0 && !tern_tls_backend_has_tls13) {
+        snprintf(why, WHY_SIZE, "client.tls is %.20s, but this program speaks TLS 1.2 alone",
+                 wanted);
         return TERN_ERR_CONFIG;
     }
     return TERN_OK;
@@ -148,17 +168,20 @@ enum tern_result tern_tls_open(struct tern_tls **tls, const struct tern_tls_conf
 {
     const char *ca_file = NULL;
     const char *library = library_version();
+    long versions = 0;
     if (tern_tls_backend_required && !tern_tls_backend_matches(library)) {
         snprintf(why, WHY_SIZE, "this program was not built for a libcurl with %s", library);
         return TERN_ERR_CONFIG;
     }
     TERN_TRY(choose_ca(config->ca_file, &ca_file, why));
+    TERN_TRY(choose_versions(config->versions, &versions, why));
     struct tern_tls *fresh = calloc(1, sizeof *fresh);
     if (fresh == NULL || !copy_config(fresh, config, ca_file)) {
         snprintf(why, WHY_SIZE, "there is no memory for a connection");
         tern_tls_close(fresh);
         return TERN_ERR_NO_MEMORY;
     }
+    fresh->versions = versions;
     bind_session(fresh, config->server, library);
     if (fresh->session_file != NULL) {
         tern_session_file_read(fresh->session_file, fresh->binding, unix_seconds(),
@@ -183,6 +206,7 @@ void tern_tls_close(struct tern_tls *tls)
         return;
     }
     forget(&tls->session);
+    forget(&tls->got);
     free(tls->host);
     free(tls->ca_file);
     free(tls->session_file);
@@ -192,7 +216,7 @@ void tern_tls_close(struct tern_tls *tls)
 
 void tern_tls_configure(struct tern_tls *tls, CURL *easy)
 {
-    curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long)TLS_VERSIONS);
+    curl_easy_setopt(easy, CURLOPT_SSLVERSION, tls->versions);
     curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 1L);
     curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, 2L);
     curl_easy_setopt(easy, CURLOPT_SSL_ENABLE_ALPN, 0L);
@@ -217,23 +241,34 @@ void tern_tls_begin(struct tern_tls *tls)
 const struct tern_tls_session *tern_tls_offered(struct tern_tls *tls)
 {
     tls->verified = false;
+    forget(&tls->got);
     tls->offered =
         !tls->refused && tls->session.bytes != NULL && unix_seconds() < tls->session.expires_s;
     return tls->offered ? &tls->session : NULL;
 }
 
-enum tern_result tern_tls_connected(struct tern_tls *tls, CURL *easy)
+void tern_tls_got(struct tern_tls *tls, const struct tern_tls_session *session)
 {
-    struct tern_tls_session session = {0};
-    if (!tern_tls_backend_matches(library_version())) {
-        return TERN_OK;
-    }
-    TERN_TRY(tern_tls_backend_end_handshake(tls, easy));
-    if (tern_tls_backend_take(tls, easy, &session) == TERN_OK) {
+    forget(&tls->got);
+    tls->got = *session;
+}
+
+static void keep_what_came(struct tern_tls *tls)
+{
+    if (tls->got.bytes != NULL) {
         forget(&tls->session);
-        tls->session = session;
+        tls->session = tls->got;
+        tls->got = (struct tern_tls_session){0};
         tls->unsaved = true;
     }
+}
+
+enum tern_result tern_tls_connected(struct tern_tls *tls, CURL *easy)
+{
+    if (tern_tls_backend_matches(library_version())) {
+        TERN_TRY(tern_tls_backend_end_handshake(tls, easy));
+    }
+    keep_what_came(tls);
     return TERN_OK;
 }
 
@@ -272,6 +307,7 @@ uint64_t tern_tls_expiry(uint32_t ticket_s, const struct tm *certificate_end)
 
 void tern_tls_exchanged(struct tern_tls *tls)
 {
+    keep_what_came(tls); // a ticket of TLS 1.3 comes behind the handshake
     if (tls->unsaved && tls->session_file != NULL) {
         tern_session_file_write(tls->session_file, tls->binding, unix_seconds(), &tls->session);
     }

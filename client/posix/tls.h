@@ -18,6 +18,7 @@ struct tern_tls;
 struct tern_tls_config {
     const char *server;       // "https://host:port"
     const char *ca_file;      // PEM; NULL or "" = the system's certificates
+    const char *versions;     // "1.2", "1.3" or "auto", both; NULL = 1.2
     const char *session_file; // as secret as the client's token; NULL or "" = kept in memory only
 };
 

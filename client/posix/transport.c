@@ -431,8 +431,10 @@ static bool copy_config(struct tern_curl *curl, const struct tern_curl_config *c
 enum tern_result tern_curl_open(struct tern_curl **curl, const struct tern_curl_config *config,
                                 char why[512])
 {
-    const struct tern_tls_config tls = {
-        .server = config->server, .ca_file = config->ca_file, .session_file = config->session_file};
+    const struct tern_tls_config tls = {.server = config->server,
+                                        .ca_file = config->ca_file,
+                                        .versions = config->tls,
+                                        .session_file = config->session_file};
     TERN_TRY(check_config(config, why));
     struct tern_curl *fresh = calloc(1, sizeof *fresh);
     if (fresh == NULL || !copy_config(fresh, config)) {

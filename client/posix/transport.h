@@ -21,6 +21,7 @@ struct tern_curl;
 struct tern_curl_config {
     const char *server;  // "https://host:port"
     const char *ca_file; // PEM; NULL or "" = the system's certificates
+    const char *tls;     // versions: "1.2", "1.3" or "auto", both; NULL = 1.2
     const char
         *session_file; // keeps the TLS session when the process ends; NULL or "" = it does not
     uint32_t connect_timeout_ms;        // 0 = 20,000
@@ -32,7 +33,8 @@ TERN_MUST_USE enum tern_result tern_curl_global(void);
 
 // Opens a transport; no connection is made yet. The config's strings are copied. why: says what is
 // wrong and what to write instead.
-// TERN_ERR_CONFIG     the server is not an https URL, or the CA file cannot be read or is missing
+// TERN_ERR_CONFIG     the server is not an https URL, or the CA file cannot be read or is missing,
+//                     or tls names no version that the library has
 // TERN_ERR_NO_MEMORY
 TERN_MUST_USE enum tern_result tern_curl_open(struct tern_curl **curl,
                                               const struct tern_curl_config *config, char why[512]);

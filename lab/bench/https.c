@@ -13,13 +13,15 @@ enum tern_result bench_tls_init(struct bench_tls *tls, const char *host, const c
     mbedtls_ssl_config_init(&tls->config);
     tls->host = host;
     tls->port = port;
-    if (mbedtls_ctr_drbg_seed(&tls->rng, mbedtls_entropy_func, &tls->entropy, NULL, 0) != 0 ||
+    if (!tern_mbedtls_start() ||
+        mbedtls_ctr_drbg_seed(&tls->rng, mbedtls_entropy_func, &tls->entropy, NULL, 0) != 0 ||
         mbedtls_x509_crt_parse_file(&tls->ca, ca) != 0 ||
         mbedtls_ssl_config_defaults(&tls->config, MBEDTLS_SSL_IS_CLIENT,
                                     MBEDTLS_SSL_TRANSPORT_STREAM,
                                     MBEDTLS_SSL_PRESET_DEFAULT) != 0) {
         return TERN_ERR_TLS;
     }
+    tern_mbedtls_set_versions(&tls->config, true, false);
     mbedtls_ssl_conf_rng(&tls->config, mbedtls_ctr_drbg_random, &tls->rng);
     mbedtls_ssl_conf_ca_chain(&tls->config, &tls->ca, NULL);
     mbedtls_ssl_conf_authmode(&tls->config, MBEDTLS_SSL_VERIFY_REQUIRED);

@@ -3,11 +3,11 @@
 #ifndef TERN_BENCH_HTTPS_H
 #define TERN_BENCH_HTTPS_H
 
+#include "hosted/mbedtls_versions.h"
 #include "result.h"
 #include <mbedtls/ctr_drbg.h>
 #include <mbedtls/entropy.h>
 #include <mbedtls/net_sockets.h>
-#include <mbedtls/ssl.h>
 #include <stdbool.h>
 #include <stdint.h>
 

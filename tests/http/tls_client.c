@@ -24,10 +24,8 @@ struct tls_client {
     size_t header_bytes; // of it that came
 };
 
-static const int LEAN_SUITES[] = {MBEDTLS_TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256, 0};
-static const mbedtls_ecp_group_id LEAN_CURVES[] = {MBEDTLS_ECP_DP_CURVE25519,
-                                                   MBEDTLS_ECP_DP_SECP256R1, MBEDTLS_ECP_DP_NONE};
-static const int LEAN_HASHES[] = {MBEDTLS_MD_SHA256, MBEDTLS_MD_NONE};
+static const int LEAN_SUITES[] = {
+    TERN_MBEDTLS_TLS13_SUITES MBEDTLS_TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256, 0};
 
 static int socket_send(void *ctx, const unsigned char *data, size_t len)
 {
@@ -72,7 +70,8 @@ static int socket_receive(void *ctx, unsigned char *dst, size_t size)
 static bool set_up(struct tls_client *client, const struct tls_client_settings *settings)
 {
     mbedtls_ssl_config *config = &client->config;
-    if (mbedtls_ctr_drbg_seed(&client->random, mbedtls_entropy_func, &client->entropy, NULL, 0) !=
+    if (!tern_mbedtls_start() ||
+        mbedtls_ctr_drbg_seed(&client->random, mbedtls_entropy_func, &client->entropy, NULL, 0) !=
             0 ||
         mbedtls_x509_crt_parse_file(&client->root, settings->root) != 0 ||
         mbedtls_ssl_config_defaults(config, MBEDTLS_SSL_IS_CLIENT, MBEDTLS_SSL_TRANSPORT_STREAM,
@@ -82,11 +81,12 @@ static bool set_up(struct tls_client *client, const struct tls_client_settings *
     mbedtls_ssl_conf_rng(config, mbedtls_ctr_drbg_random, &client->random);
     mbedtls_ssl_conf_ca_chain(config, &client->root, NULL);
     mbedtls_ssl_conf_authmode(config, MBEDTLS_SSL_VERIFY_REQUIRED);
-    mbedtls_ssl_conf_min_version(config, MBEDTLS_SSL_MAJOR_VERSION_3, MBEDTLS_SSL_MINOR_VERSION_3);
+    tern_mbedtls_take_tickets(config);
+    tern_mbedtls_set_versions(config, !settings->tls13, settings->tls13);
     mbedtls_ssl_conf_ciphersuites(config, settings->ciphersuites != NULL ? settings->ciphersuites
                                                                          : LEAN_SUITES);
-    mbedtls_ssl_conf_curves(config, LEAN_CURVES);
-    mbedtls_ssl_conf_sig_hashes(config, LEAN_HASHES);
+    tern_mbedtls_set_curves(config);
+    tern_mbedtls_set_sha256(config);
     if ((settings->identity != NULL &&
          mbedtls_ssl_conf_psk(config, settings->key, 32, (const uint8_t *)settings->identity,
                               strlen(settings->identity)) != 0) ||
@@ -150,7 +150,7 @@ ssize_t tls_client_send(struct tls_client *client, const void *data, size_t len)
 
 ssize_t tls_client_receive(struct tls_client *client, void *dst, size_t size)
 {
-    return mbedtls_ssl_read(&client->ssl, dst, size);
+    return tern_mbedtls_read(&client->ssl, dst, size);
 }
 
 const char *tls_client_ciphersuite(const struct tls_client *client)

@@ -2,13 +2,14 @@
 #ifndef TERN_TEST_TLS_CLIENT_H
 #define TERN_TEST_TLS_CLIENT_H
 
-#include <mbedtls/ssl.h>
+#include "hosted/mbedtls_versions.h"
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 struct tls_client_settings {
     const char *root;             // PEM file that the server is verified against
+    bool tls13;                   // speaks nothing else; where mbedTLS has it
     const int *ciphersuites;      // 0-terminated; NULL = ChaCha20-Poly1305 with ECDSA alone
     mbedtls_ssl_session *session; // to resume from, and saved to on close; NULL = none
     const char *identity;         // of the pre-shared key; NULL = none

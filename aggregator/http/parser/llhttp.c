@@ -3,7 +3,7 @@
 #include <llhttp.h>
 #include <stdlib.h>
 
-// Bytes of chunk sizes and trailers without a byte of body between, as in http_parser.
+// Bytes of chunk sizes and trailers in runs without a byte of body, as in http_parser.
 #define BARREN_MAX (80u * 1024u)
 
 struct tern_parser {
@@ -11,7 +11,8 @@ struct tern_parser {
     const struct tern_parser_events *events;
     void *ctx;
     bool head_done;
-    bool held; // the head's last byte was told to be unused, and will come again
+    bool fruitful; // this run had a byte of body
+    bool held;     // the head's last byte was told to be unused, and will come again
     size_t barren;
 };
 
@@ -46,7 +47,7 @@ static int on_headers_complete(llhttp_t *inner)
 static int on_body(llhttp_t *inner, const char *at, size_t len)
 {
     struct tern_parser *parser = inner->data;
-    parser->barren = 0;
+    parser->fruitful = true;
     return parser->events->body(parser->ctx, at, len) ? HPE_OK : HPE_USER;
 }
 
@@ -102,11 +103,12 @@ enum tern_parser_stop tern_parser_run(struct tern_parser *parser, const char *da
     const bool had_head = parser->head_done;
     const size_t held = parser->held ? 1 : 0;
     parser->held = false;
+    parser->fruitful = false;
     const llhttp_errno_t error = llhttp_execute(&parser->parser, data + held, len - held);
     *used = error == HPE_OK ? len : (size_t)(llhttp_get_error_pos(&parser->parser) - data);
     switch ((int)error) {
     case HPE_OK:
-        parser->barren += had_head ? len : 0;
+        parser->barren = parser->fruitful || !had_head ? 0 : parser->barren + len;
         return parser->barren <= BARREN_MAX ? TERN_PARSER_AGAIN : TERN_PARSER_TOO_LONG;
     case HPE_PAUSED:
         return stop_at_pause(parser, had_head, used);

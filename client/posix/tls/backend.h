@@ -26,25 +26,24 @@ bool tern_tls_backend_matches(const char *version);
 // true: libcurl must work with this backend's library, since nothing would hold without.
 extern const bool tern_tls_backend_required;
 
+// Whether client.tls may be other than 1.2.
+extern const bool tern_tls_backend_has_tls13;
+
 // Sets what the library offers in its ClientHello, and that it offers tern_tls_offered().
 void tern_tls_backend_configure(struct tern_tls *tls, CURL *easy);
 
-// A handshake is over, and nothing of a request was sent yet.
+// A handshake is over, peer and name are verified, and nothing of a request was sent yet.
 // TERN_ERR_NETWORK  its last bytes cannot be sent
 TERN_MUST_USE enum tern_result tern_tls_backend_end_handshake(struct tern_tls *tls, CURL *easy);
-
-// Takes the session of the handshake that just succeeded on a handle. *session is unchanged unless
-// it returns TERN_OK.
-// TERN_ERR_NOT_FOUND  it was resumed, or there is no ticket
-// TERN_ERR_TOO_LARGE  above TERN_TLS_SESSION_MAX
-// TERN_ERR_NO_MEMORY
-TERN_MUST_USE enum tern_result tern_tls_backend_take(const struct tern_tls *tls, CURL *easy,
-                                                     struct tern_tls_session *session);
 
 // --- Given by tls.c to the backend
 
 // A handshake begins: the session to offer in it, NULL: none. Borrowed until the next handshake.
 const struct tern_tls_session *tern_tls_offered(struct tern_tls *tls);
+
+// There is a session of the present connection, whose handshake was a full one; takes its bytes
+// over. It is kept once peer and name are known to be verified.
+void tern_tls_got(struct tern_tls *tls, const struct tern_tls_session *session);
 
 // The peer's chain and name were found good in this handshake, as in no resumed one.
 void tern_tls_verified(struct tern_tls *tls);

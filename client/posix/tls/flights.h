@@ -5,8 +5,8 @@
 #ifndef TERN_POSIX_TLS_FLIGHTS_H
 #define TERN_POSIX_TLS_FLIGHTS_H
 
+#include "hosted/mbedtls_versions.h"
 #include "result.h"
-#include <mbedtls/ssl.h>
 
 #define TERN_FLIGHT_MAX 1024 // the longest, a ClientHello with a ticket, is half of that
 

@@ -1,37 +1,29 @@
-// libcurl with mbedTLS 2.28, the light client. libcurl hands out the config of each connection
+// libcurl with mbedTLS, the light client. libcurl hands out the config of each connection
 // once everything else is set, and CURLINFO_TLS_SSL_PTR the connection itself.
 #define _GNU_SOURCE
 #include "posix/tls/backend.h"
 #include "posix/tls/flights.h"
 
 #include <arpa/inet.h>
-#include <mbedtls/ssl.h>
-#include <mbedtls/version.h>
 #include <mbedtls/x509_crt.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-_Static_assert(MBEDTLS_VERSION_MAJOR == 2, "the light client is written for mbedTLS 2.28");
-
 #define SAN_IP_ADDRESS (MBEDTLS_ASN1_CONTEXT_SPECIFIC | 7) // RFC 5280, section 4.2.1.6
 
 const bool tern_tls_backend_required = true;
+const bool tern_tls_backend_has_tls13 = false; // what it offers and keeps is chosen for 1.2
 
 // ChaCha20 alone: a record costs 21 bytes with it and 29 with AES-GCM, boards without AES
 // instructions are the rule, and the aggregator chooses it first. The second suite, 2 bytes, is for
 // an aggregator behind a proxy whose certificate has an RSA key.
 static const int suites[] = {MBEDTLS_TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
                              MBEDTLS_TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256, 0};
-// P-256 is needed for certificates with such a key. Naming X25519 besides costs 2 bytes in every
-// ClientHello and saves 66 in a full handshake.
-static const mbedtls_ecp_group_id curves[] = {MBEDTLS_ECP_DP_CURVE25519, MBEDTLS_ECP_DP_SECP256R1,
-                                              MBEDTLS_ECP_DP_NONE};
-static const int hashes[] = {MBEDTLS_MD_SHA256, MBEDTLS_MD_NONE};
 
 bool tern_tls_backend_matches(const char *version)
 {
-    return strncmp(version, "mbedTLS/2.", 10) == 0;
+    return strncmp(version, "mbedTLS/" TERN_MBEDTLS_MAJOR ".", 10) == 0;
 }
 
 static mbedtls_ssl_context *connection_of(CURL *easy)
@@ -43,7 +35,8 @@ static mbedtls_ssl_context *connection_of(CURL *easy)
 
 // --- The peer's certificate
 
-// mbedTLS 2.28 compares names only. An address must stand in the certificate as an address.
+// mbedTLS 2.28 compares names only, 3.6 addresses, too. An address must stand in the certificate as
+// an address.
 static bool names_address(const mbedtls_x509_crt *certificate, const char *host)
 {
     uint8_t address[16];
@@ -142,17 +135,15 @@ static enum tern_result serialize(const mbedtls_ssl_session *from, struct tern_t
     return TERN_OK;
 }
 
-enum tern_result tern_tls_backend_take(const struct tern_tls *tls, CURL *easy,
-                                       struct tern_tls_session *session)
+// The session of a handshake in which the peer was verified, as in no resumed one.
+static void keep_session(struct tern_tls *tls, const mbedtls_ssl_context *connection)
 {
-    const mbedtls_ssl_context *connection = connection_of(easy);
-    const mbedtls_ssl_session *now =
-        connection != NULL ? mbedtls_ssl_get_session_pointer(connection) : NULL;
-    if (now == NULL || !tern_tls_is_verified(tls) || now->ticket_len == 0 ||
-        now->peer_cert == NULL) {
-        return TERN_ERR_NOT_FOUND;
+    struct tern_tls_session session = {0};
+    const mbedtls_ssl_session *now = mbedtls_ssl_get_session_pointer(connection);
+    if (now != NULL && tern_tls_is_verified(tls) && now->ticket_len > 0 && now->peer_cert != NULL &&
+        serialize(now, &session) == TERN_OK) {
+        tern_tls_got(tls, &session);
     }
-    return serialize(now, session);
 }
 
 // --- Setting up
@@ -163,8 +154,10 @@ enum tern_result tern_tls_backend_take(const struct tern_tls *tls, CURL *easy,
 static void set_config(mbedtls_ssl_config *config, struct tern_tls *tls)
 {
     mbedtls_ssl_conf_ciphersuites(config, suites);
-    mbedtls_ssl_conf_curves(config, curves);
-    mbedtls_ssl_conf_sig_hashes(config, hashes);
+    // P-256 is needed for certificates with such a key. Naming X25519 besides costs 2 bytes in
+    // every ClientHello and saves 66 in a full handshake.
+    tern_mbedtls_set_curves(config);
+    tern_mbedtls_set_sha256(config);
     // Both are of use with CBC suites and with renegotiation only, of which there is none.
     mbedtls_ssl_conf_encrypt_then_mac(config, MBEDTLS_SSL_ETM_DISABLED);
     mbedtls_ssl_conf_renegotiation(config, MBEDTLS_SSL_RENEGOTIATION_DISABLED);
@@ -196,8 +189,12 @@ static CURLcode on_context(CURL *easy, void *config, void *ctx)
 enum tern_result tern_tls_backend_end_handshake(struct tern_tls *tls, CURL *easy)
 {
     mbedtls_ssl_context *connection = connection_of(easy);
-    return connection != NULL ? tern_flights_end(*tern_tls_backend_data(tls), connection)
-                              : TERN_ERR_NETWORK;
+    if (connection == NULL) {
+        return TERN_ERR_NETWORK;
+    }
+    TERN_TRY(tern_flights_end(*tern_tls_backend_data(tls), connection));
+    keep_session(tls, connection);
+    return TERN_OK;
 }
 
 void tern_tls_backend_configure(struct tern_tls *tls, CURL *easy)

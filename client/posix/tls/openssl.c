@@ -16,6 +16,8 @@
     "ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-ECDSA-AES128-GCM-SHA256:"                                 \
     "ECDHE-RSA-CHACHA20-POLY1305:ECDHE-RSA-AES128-GCM-SHA256"
 
+#define TLS13_SUITES "TLS_CHACHA20_POLY1305_SHA256:TLS_AES_128_GCM_SHA256"
+
 // P-256 is needed for certificates with such a key. Naming X25519 besides costs 2 bytes in every
 // ClientHello and saves 66 in a full handshake.
 #define CURVES "X25519:P-256"
@@ -25,11 +27,15 @@
 #define OP_IGNORE_UNEXPECTED_EOF (UINT64_C(1) << 7)
 #define OP_NO_TICKET (UINT64_C(1) << 14)
 #define CB_HANDSHAKE_START 0x10
-#define APP_DATA 0 // the index that is the application's own
+#define CTRL_SET_SESS_CACHE_MODE 44
+#define SESS_CACHE_CLIENT_ALONE 0x301 // tells of sessions and keeps none
+#define APP_DATA 0                    // the index that is the application's own
 
 const bool tern_tls_backend_required = false;
+const bool tern_tls_backend_has_tls13 = true;
 
 typedef void info_fn(void *connection, int where, int value);
+typedef int session_fn(void *connection, void *session);
 
 // X(result, name, arguments)
 #define FUNCTIONS(X)                                                                               \
@@ -38,9 +44,10 @@ typedef void info_fn(void *connection, int where, int value);
     X(int, SSL_CTX_set_ex_data, (void *context, int index, void *data))                            \
     X(void *, SSL_CTX_get_ex_data, (const void *context, int index))                               \
     X(void, SSL_CTX_set_info_callback, (void *context, info_fn *callback))                         \
+    X(long, SSL_CTX_ctrl, (void *context, int what, long number, void *data))                      \
+    X(void, SSL_CTX_sess_set_new_cb, (void *context, session_fn *callback))                        \
     X(void *, SSL_get_SSL_CTX, (const void *connection))                                           \
     X(int, SSL_session_reused, (const void *connection))                                           \
-    X(void *, SSL_get_session, (const void *connection))                                           \
     X(int, SSL_set_session, (void *connection, void *session))                                     \
     X(int, SSL_SESSION_has_ticket, (const void *session))                                          \
     X(unsigned long, SSL_SESSION_get_ticket_lifetime_hint, (const void *session))                  \
@@ -134,19 +141,19 @@ static enum tern_result serialize(void *from, struct tern_tls_session *session)
     return TERN_OK;
 }
 
-enum tern_result tern_tls_backend_take(const struct tern_tls *tls, CURL *easy,
-                                       struct tern_tls_session *session)
+// Called when a session can be resumed: in TLS 1.2 within the handshake, in 1.3 with the first
+// bytes that are read behind it. libcurl looks at the peer's name after the handshake only, so that
+// such a session is not good yet.
+static int on_session(void *connection, void *now)
 {
-    (void)tls;
-    const struct curl_tlssessioninfo *info = NULL;
-    if (!openssl.all || curl_easy_getinfo(easy, CURLINFO_TLS_SSL_PTR, &info) != CURLE_OK ||
-        info->backend != CURLSSLBACKEND_OPENSSL || info->internals == NULL ||
-        openssl.SSL_session_reused(info->internals) != 0) {
-        return TERN_ERR_NOT_FOUND;
+    struct tern_tls_session session = {0};
+    struct tern_tls *tls =
+        openssl.SSL_CTX_get_ex_data(openssl.SSL_get_SSL_CTX(connection), APP_DATA);
+    if (openssl.SSL_session_reused(connection) == 0 && openssl.SSL_SESSION_has_ticket(now) != 0 &&
+        serialize(now, &session) == TERN_OK) {
+        tern_tls_got(tls, &session);
     }
-    void *now = openssl.SSL_get_session(info->internals);
-    return now != NULL && openssl.SSL_SESSION_has_ticket(now) != 0 ? serialize(now, session)
-                                                                   : TERN_ERR_NOT_FOUND;
+    return 0; // OpenSSL's session stays its own
 }
 
 // --- Setting up
@@ -163,10 +170,12 @@ static CURLcode on_context(CURL *easy, void *context, void *tls)
     openssl.SSL_CTX_set_options(context, OP_IGNORE_UNEXPECTED_EOF);
     openssl.SSL_CTX_set_ex_data(context, APP_DATA, tls);
     openssl.SSL_CTX_set_info_callback(context, on_info);
+    openssl.SSL_CTX_ctrl(context, CTRL_SET_SESS_CACHE_MODE, SESS_CACHE_CLIENT_ALONE, NULL);
+    openssl.SSL_CTX_sess_set_new_cb(context, on_session);
     return CURLE_OK;
 }
 
-// OpenSSL gathers the messages of a flight itself.
+// OpenSSL gathers the messages of a flight itself, and on_session() hears of its sessions.
 enum tern_result tern_tls_backend_end_handshake(struct tern_tls *tls, CURL *easy)
 {
     (void)tls;
@@ -179,6 +188,7 @@ void tern_tls_backend_configure(struct tern_tls *tls, CURL *easy)
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, look_all_up);
     curl_easy_setopt(easy, CURLOPT_SSL_CIPHER_LIST, SUITES);
+    curl_easy_setopt(easy, CURLOPT_TLS13_CIPHERS, TLS13_SUITES);
     curl_easy_setopt(easy, CURLOPT_SSL_EC_CURVES, CURVES);
     if (openssl.all) {
         curl_easy_setopt(easy, CURLOPT_SSL_SESSIONID_CACHE, 0L);
