@@ -99,10 +99,12 @@ static inline void tern_mbedtls_take_tickets(mbedtls_ssl_config *config)
         config, MBEDTLS_SSL_TLS1_3_SIGNAL_NEW_SESSION_TICKETS_ENABLED);
 }
 
+// Of a blocking connection, whose reads end without data only where such a ticket was.
 static inline int tern_mbedtls_read(mbedtls_ssl_context *connection, uint8_t *dst, size_t size)
 {
     int result = mbedtls_ssl_read(connection, dst, size);
-    while (result == MBEDTLS_ERR_SSL_RECEIVED_NEW_SESSION_TICKET) {
+    while (result == MBEDTLS_ERR_SSL_WANT_READ ||
+           result == MBEDTLS_ERR_SSL_RECEIVED_NEW_SESSION_TICKET) {
         result = mbedtls_ssl_read(connection, dst, size);
     }
     return result;
