@@ -1,12 +1,7 @@
 #include "core.h"
+#include "defaults.h"
 
 #include <string.h>
-
-#define DEFAULT_TIMEOUT_MS 60000
-#define DEFAULT_RETRY_MIN_MS 1000
-#define DEFAULT_RETRY_MAX_MS 300000
-#define DEFAULT_BUDGET_WAIT_MS 3600000
-#define DEFAULT_LOOK_AGAIN_MS 30000
 
 static bool ports_complete(const struct tern_ports *ports)
 {
@@ -26,11 +21,12 @@ static void set_defaults(struct tern_client_config *config)
 {
     config->name = config->name != NULL ? config->name : "";
     config->platform = config->platform != NULL ? config->platform : "";
-    config->timeout_ms = or_default(config->timeout_ms, DEFAULT_TIMEOUT_MS);
-    config->retry_min_ms = or_default(config->retry_min_ms, DEFAULT_RETRY_MIN_MS);
-    config->retry_max_ms = or_default(config->retry_max_ms, DEFAULT_RETRY_MAX_MS);
-    config->budget_wait_ms = or_default(config->budget_wait_ms, DEFAULT_BUDGET_WAIT_MS);
-    config->look_again_ms = or_default(config->look_again_ms, DEFAULT_LOOK_AGAIN_MS);
+    config->timeout_ms = or_default(config->timeout_ms, TERN_CLIENT_TIMEOUT(TERN_AS_MS));
+    config->retry_min_ms = or_default(config->retry_min_ms, TERN_CLIENT_RETRY_MIN(TERN_AS_MS));
+    config->retry_max_ms = or_default(config->retry_max_ms, TERN_CLIENT_RETRY_MAX(TERN_AS_MS));
+    config->budget_wait_ms =
+        or_default(config->budget_wait_ms, TERN_CLIENT_BUDGET_WAIT(TERN_AS_MS));
+    config->look_again_ms = or_default(config->look_again_ms, TERN_CLIENT_LOOK_AGAIN(TERN_AS_MS));
 }
 
 enum tern_result tern_client_init(struct tern_client *client,

@@ -102,11 +102,12 @@ struct tern_client_config {
     const char *platform; // e.g. "linux-arm64 tern-client/0.1.0"; at most 63 bytes; NULL = ""
     bool evaluator;       // enrol as one that evaluates every version and never trains
 
-    uint32_t wait_ms;         // let a check-in be held this long for a task; 0 = not at all
-    uint32_t timeout_ms;      // of one request without progress; 0 = 60,000. A check-in that may be
-                              // held has wait_ms more, and at least 30,000 beyond it.
-    uint32_t retry_min_ms;    // first wait after a failure, doubled by each more; 0 = 1,000
-    uint32_t retry_max_ms;    // longest wait after a failure; 0 = 300,000
+    uint32_t wait_ms; // let a check-in be held this long for a task; 0 = not at all
+    uint32_t
+        timeout_ms; // of one request without progress; 0 = as in defaults.h. A check-in that may be
+                    // held has wait_ms more, and at least 30,000 beyond it.
+    uint32_t retry_min_ms;    // first wait after a failure, doubled by each more; 0 likewise
+    uint32_t retry_max_ms;    // longest wait after a failure; 0 likewise
     uint32_t max_local_steps; // does at most so many, whatever the task asks; 0 = no limit
 
     // Bytes on the wire, both directions, IP and TCP headers included; 0 = no budget. What would
@@ -114,9 +115,9 @@ struct tern_client_config {
     // TERN_WIRE_BUDGET_MAX, above which check-ins cannot be encoded.
     uint64_t budget_per_round;
     uint64_t budget_per_month; // calendar month, UTC; needs a clock that knows the date
-    uint32_t budget_wait_ms;   // looks again after this; 0 = 3,600,000
+    uint32_t budget_wait_ms;   // looks again after this; 0 as in defaults.h
 
-    uint32_t look_again_ms; // while the conditions do not allow work; 0 = 30,000
+    uint32_t look_again_ms; // while the conditions do not allow work; 0 likewise
 
     void (*on_event)(void *ctx, const struct tern_client_event *event); // NULL = nobody listens
     void *event_ctx;

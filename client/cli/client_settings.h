@@ -3,6 +3,7 @@
 #ifndef TERN_CLIENT_SETTINGS_H
 #define TERN_CLIENT_SETTINGS_H
 
+#include "defaults.h"
 #include "hosted/settings.h"
 
 struct tern_client_settings {

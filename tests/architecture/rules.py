@@ -36,7 +36,8 @@ KEPT = {
 PURE_SHARED = ["shared/codec/", "shared/tensor/", "shared/error_feedback/", "shared/wire/",
                "shared/meter/", "shared/util/", "shared/build.h", "shared/result.h",
                "shared/version.h"]
-CLIENT_CORE = ["client/phases/", "client/client.h", "client/ports.h", "client/core.h"]
+CLIENT_CORE = ["client/phases/", "client/client.h", "client/ports.h", "client/core.h",
+               "client/defaults.h"]
 ROUNDS = ["aggregator/rounds/", "aggregator/strategies/", "aggregator/downloads/",
           "aggregator/store/store.h"]
 # Each knows those before it.
