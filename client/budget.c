@@ -3,24 +3,10 @@
 #include "core.h"
 #include "util/date.h"
 
-// Opening a connection: TCP, and a full TLS handshake of about 1,300 bytes in 8 to 12 segments of
-// 52 header bytes.
-#define COST_OF_CONNECTION 2048
-
-// HTTP and TLS framing, and the headers of the segments that a short exchange takes.
-#define COST_OF_EXCHANGE 640
-
 // Counted ahead in one save, so that idle check-ins do not wear the flash out.
 #define COUNT_AHEAD 16384
 
 #define NO_MONTH_YET 0
-
-uint64_t tern_budget_cost(uint64_t bodies, uint32_t exchanges)
-{
-    // Per segment of about 1,400 bytes: 52 bytes of headers, half an acknowledgement and a share
-    // of a TLS record, together below 1/16 of the body.
-    return COST_OF_CONNECTION + (uint64_t)exchanges * COST_OF_EXCHANGE + bodies + bodies / 16;
-}
 
 // Year * 12 + month - 1.
 static uint32_t month_of(uint64_t unix_seconds)

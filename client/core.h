@@ -4,6 +4,7 @@
 #define TERN_CLIENT_CORE_H
 
 #include "client.h"
+#include "meter/price.h"
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "records hold float32 values as the processor does: little-endian is assumed"
@@ -114,9 +115,12 @@ TERN_MUST_USE enum tern_result tern_record_load_meter(struct tern_client *client
 // Loads the meter and counts from it on; from zero, and says so, where its record is damaged.
 TERN_MUST_USE enum tern_result tern_client_restore_meter(struct tern_client *client);
 
-// Upper estimate of the wire bytes, both ways, of `exchanges` requests with `bodies` bytes of
-// bodies between them, on a connection that may have to be opened first.
-uint64_t tern_budget_cost(uint64_t bodies, uint32_t exchanges);
+// What `exchanges` requests with `bodies` bytes of bodies between them are expected to cost at most:
+// the connection may have to be opened first.
+static inline uint64_t tern_budget_cost(uint64_t bodies, uint32_t exchanges)
+{
+    return tern_price(TERN_PRICE_FULL, exchanges, bodies);
+}
 
 // Takes over what the transport counted, into the round, the month and all time.
 void tern_budget_collect(struct tern_client *client);

@@ -39,9 +39,6 @@ enum tern_plan tern_plan_choose(const struct tern_plan_client *client, uint32_t 
 
 // --- The cheapest way of all
 
-// What a download costs beside its blob: the exchange that fetches it (docs/PROTOCOL.md).
-#define TERN_PLAN_EXCHANGE 450
-
 // Where passes may begin. Each pass is a delta towards the newest version.
 enum tern_plan_start {
     TERN_PLAN_HELD,    // the replica that the client holds

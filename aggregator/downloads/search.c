@@ -1,6 +1,7 @@
 // The cheapest of all ways: first over downloads that are there, whose costs are known, then by
 // passes, each of which must be encoded for its cost. What is found first cuts short what follows.
 #include "downloads/plan.h"
+#include "meter/price.h"
 
 #include <string.h>
 
@@ -81,7 +82,7 @@ static enum tern_result expand(struct search *search, int32_t from)
     TERN_TRY(search->ports->edges(search->ports->ctx, at, work->edges, &count));
     for (uint32_t i = 0; i < count; i++) {
         const struct tern_plan_edge *edge = &work->edges[i];
-        uint64_t cost = spent + edge->bytes + TERN_PLAN_EXCHANGE;
+        uint64_t cost = spent + edge->bytes + TERN_PRICE_EXCHANGE;
         if (search->label_count < TERN_PLAN_LABELS && !is_dominated(search, edge, cost, used + 1)) {
             work->labels[search->label_count++] =
                 (struct tern_plan_label){*edge, cost, used + 1, from, false};
@@ -145,7 +146,7 @@ static void offer(struct search *search, enum tern_plan_start start, enum tern_p
 static uint64_t cost_of_start(const struct search *search, enum tern_plan_start start)
 {
     uint32_t bytes = search->question->start_bytes[start];
-    return bytes > 0 ? (uint64_t)bytes + TERN_PLAN_EXCHANGE : 0;
+    return bytes > 0 ? (uint64_t)bytes + TERN_PRICE_EXCHANGE : 0;
 }
 
 static bool may_pass(const struct search *search, enum tern_plan_start start,
@@ -155,7 +156,7 @@ static bool may_pass(const struct search *search, enum tern_plan_start start,
     const uint32_t before = question->start_bytes[start] > 0;
     return question->passes[codec] && passes + before < downloads_max(search) &&
            (codec != TERN_PLAN_REFINE || refined < question->passes_max) &&
-           may_win(search, cost + TERN_PLAN_EXCHANGE);
+           may_win(search, cost + TERN_PRICE_EXCHANGE);
 }
 
 // Passes from a start until the bound is kept, or nothing is to be won any more. *enough: the first
@@ -180,7 +181,7 @@ static enum tern_result try_passes(struct search *search, enum tern_plan_start s
             break;
         }
         TERN_TRY(result);
-        cost += (uint64_t)bytes + TERN_PLAN_EXCHANGE;
+        cost += (uint64_t)bytes + TERN_PRICE_EXCHANGE;
         refined += codec == TERN_PLAN_REFINE;
         codec = TERN_PLAN_REFINE;
         offer(search, start, first, n + 1, cost, residual);

@@ -1,10 +1,9 @@
 // How much a member trains in the open round and how it encodes its update, decided once and kept
 // with the reason.
 #include "federation/internal.h"
+#include "meter/price.h"
 
 #include <string.h>
-
-#define UPLOAD_OTHER 600 // headers and records of an upload and its answer on an open connection
 
 // --- What the last round took
 
@@ -31,7 +30,7 @@ static uint64_t other_bytes(const struct tern_db_meter *meter, uint64_t update)
     if (wire == 0 || (upload && wire <= update)) {
         return 0;
     }
-    return upload ? wire - update : wire + UPLOAD_OTHER;
+    return upload ? wire - update : wire + tern_price(TERN_PRICE_KEPT, 1, update) - update;
 }
 
 // What its last round took on the wire.

@@ -9,11 +9,14 @@
 // Bytes come from the client's last round as metered. Another codec's are estimated from it by the
 // entropy of what it sends, so that the estimate of the codec that made that update is exact.
 #include "codec/plan.h"
+#include "meter/price.h"
 #include "rounds/policies.h"
 
-// Of a round that was not yet measured: a resumed handshake, headers and a check-in.
-#define USUAL_OTHER 3000.0
-#define USUAL_DOWN_BITS 0.34 // of a value of its download
+// Of a round that was not yet measured: a check-in, a download and an update on a resumed
+// connection, of which the check-in's bodies and the bits of the download are guessed.
+#define USUAL_EXCHANGES 3
+#define USUAL_CHECKIN 300
+#define USUAL_DOWN_BITS 0.34 // of a value
 
 #define DAY_MS UINT64_C(86400000)
 
@@ -30,7 +33,8 @@ static struct costs costs_of(const struct tern_steps_facts *facts)
 {
     const struct tern_budget *budget = &facts->budget;
     struct costs costs = {.scale = 1.0, .values = (double)facts->values};
-    costs.other = USUAL_OTHER + costs.values * USUAL_DOWN_BITS / 8.0;
+    costs.other = (double)tern_price(TERN_PRICE_RESUMED, USUAL_EXCHANGES, USUAL_CHECKIN) +
+                  costs.values * USUAL_DOWN_BITS / 8.0;
     if (budget->update > 0) {
         double estimate = costs.values * tern_codec_bits(&budget->update_codec) / 8.0;
         costs.scale = estimate > 0.0 ? (double)budget->update / estimate : 1.0;

@@ -4,6 +4,7 @@
 // learning.
 #include "client.h"
 #include "fleet/memory_store.h"
+#include "meter/price.h"
 #include "posix/conditions.h"
 #include "posix/system.h"
 #include "posix/transport.h"
@@ -19,9 +20,16 @@
 // The means of one purpose over the exchanges on a warm connection.
 struct purpose_total {
     uint64_t exchanges;
+    uint64_t wire;
     uint64_t tls;
     uint64_t http;
     uint64_t bodies;
+};
+
+// Bytes of one, both directions.
+struct handshake {
+    uint64_t tls;
+    uint64_t wire;
 };
 
 // A transport that meters each exchange by itself, in front of the real one.
@@ -29,7 +37,7 @@ struct metered {
     struct tern_transport inner;
     struct tern_meter pending; // not collected by the client yet
     struct purpose_total warm[TERN_PURPOSE_COUNT];
-    uint64_t handshakes[8]; // TCP stream bytes of each, both directions
+    struct handshake handshakes[8]; // in the order in which they were made
     uint32_t handshake_count;
 };
 
@@ -39,12 +47,16 @@ static void count(struct metered *metered, const struct tern_meter *delta,
     const struct tern_bytes *handshake = delta->bytes[TERN_PURPOSE_HANDSHAKE];
     uint64_t handshake_tls = handshake[TERN_UP].tls + handshake[TERN_DOWN].tls;
     if (handshake_tls > 0 && metered->handshake_count < 8) {
-        metered->handshakes[metered->handshake_count++] = handshake_tls;
+        metered->handshakes[metered->handshake_count++] = (struct handshake){
+            .tls = handshake_tls,
+            .wire = handshake[TERN_UP].wire + handshake[TERN_DOWN].wire,
+        };
     }
     if (handshake_tls == 0) {
         struct purpose_total *total = &metered->warm[purpose];
         const struct tern_bytes *bytes = delta->bytes[purpose];
         total->exchanges++;
+        total->wire += bytes[TERN_UP].wire + bytes[TERN_DOWN].wire;
         total->tls += bytes[TERN_UP].tls + bytes[TERN_DOWN].tls;
         total->http += bytes[TERN_UP].http + bytes[TERN_DOWN].http;
         total->bodies += bodies;
@@ -182,35 +194,42 @@ static double per_exchange(uint64_t bytes, const struct purpose_total *total)
     return total->exchanges > 0 ? (double)bytes / (double)total->exchanges : 0;
 }
 
-static double overhead(const struct metered *metered, enum tern_purpose purpose)
+// Beyond the bodies, of a counter of all exchanges.
+static double overhead(uint64_t bytes, const struct purpose_total *total)
 {
-    const struct purpose_total *total = &metered->warm[purpose];
-    return per_exchange(total->tls - total->bodies, total);
-}
-
-static double http_overhead(const struct metered *metered, enum tern_purpose purpose)
-{
-    const struct purpose_total *total = &metered->warm[purpose];
-    return per_exchange(total->http - total->bodies, total);
+    return per_exchange(bytes - total->bodies, total);
 }
 
 static void report(const struct metered *metered)
 {
     static const enum tern_purpose purposes[] = {TERN_PURPOSE_CHECKIN, TERN_PURPOSE_DOWNLOAD,
                                                  TERN_PURPOSE_UPLOAD};
-    double sum = 0;
+    double tls = 0;
+    double wire = 0;
     printf("{");
     for (int i = 0; i < 3; i++) {
         const char *name = tern_purpose_name(purposes[i]);
-        sum += overhead(metered, purposes[i]);
+        const struct purpose_total *total = &metered->warm[purposes[i]];
+        tls += overhead(total->tls, total);
+        wire += overhead(total->wire, total);
         printf("\"%s_overhead\": %.0f, \"%s_http_headers\": %.0f, \"%s_body\": %.0f,\n ", name,
-               overhead(metered, purposes[i]), name, http_overhead(metered, purposes[i]), name,
-               per_exchange(metered->warm[purposes[i]].bodies, &metered->warm[purposes[i]]));
+               overhead(total->tls, total), name, overhead(total->http, total), name,
+               per_exchange(total->bodies, total));
+        printf("\"%s_wire\": %.0f, \"%s_wire_modelled\": %llu,\n ", name,
+               per_exchange(total->wire, total), name,
+               (unsigned long long)tern_price(TERN_PRICE_KEPT, 1,
+                                              (uint64_t)per_exchange(total->bodies, total)));
     }
-    printf("\"warm_round_overhead\": %.0f,\n \"full_handshake\": %llu, \"ticket_handshake\": "
-           "%llu}\n",
-           sum, (unsigned long long)metered->handshakes[0],
-           (unsigned long long)(metered->handshake_count > 1 ? metered->handshakes[1] : 0));
+    printf("\"warm_round_overhead\": %.0f, \"warm_round_wire_overhead\": %.0f", tls, wire);
+    static const char *const names[] = {"full", "ticket"};
+    static const unsigned modelled[] = {TERN_PRICE_FULL, TERN_PRICE_RESUMED};
+    for (uint32_t i = 0; i < 2 && i < metered->handshake_count; i++) {
+        printf(",\n \"%s_handshake\": %llu, \"%s_handshake_wire\": %llu, "
+               "\"%s_handshake_wire_modelled\": %u",
+               names[i], (unsigned long long)metered->handshakes[i].tls, names[i],
+               (unsigned long long)metered->handshakes[i].wire, names[i], modelled[i]);
+    }
+    printf("}\n");
 }
 
 int main(int argc, char **argv)

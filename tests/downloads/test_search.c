@@ -2,6 +2,7 @@
 // many small worlds drawn at random; in larger ones, in which its working memory runs out as well;
 // and that ways which cannot win are not tried.
 #include "downloads/plan.h"
+#include "meter/price.h"
 
 #include "tests/sanitized.h"
 
@@ -147,7 +148,7 @@ static void all_chains(const struct world *world, uint32_t at, uint64_t cost, ui
         if (edge->from != at) {
             continue;
         }
-        uint64_t sum = cost + edge->bytes + TERN_PLAN_EXCHANGE;
+        uint64_t sum = cost + edge->bytes + TERN_PRICE_EXCHANGE;
         if (edge->arrives) {
             consider(best, true, sum, 0.0);
         }
@@ -171,7 +172,7 @@ static bool all_passes(const struct world *world, enum tern_plan_start start,
             n + 1 + before > question->downloads_max || bytes[n] == 0) {
             return true;
         }
-        cost += bytes[n] + TERN_PLAN_EXCHANGE;
+        cost += bytes[n] + TERN_PRICE_EXCHANGE;
         consider(best, residual[n] <= question->bound, cost, residual[n]);
         if (n == 0 && residual[n] <= question->bound) {
             return false;
@@ -194,7 +195,7 @@ static void all_starts(const struct world *world, struct best *best)
     for (int i = 0; i < TERN_PLAN_STARTS; i++) {
         enum tern_plan_start start = (enum tern_plan_start)i;
         uint32_t bytes = question->start_bytes[i];
-        uint64_t cost = bytes > 0 ? (uint64_t)bytes + TERN_PLAN_EXCHANGE : 0;
+        uint64_t cost = bytes > 0 ? (uint64_t)bytes + TERN_PRICE_EXCHANGE : 0;
         bool near =
             world->start_residual[i] <= (i == TERN_PLAN_HELD ? question->keep : question->bound);
         if (!question->starts[i] || !world->there[i] ||
@@ -311,15 +312,15 @@ static uint64_t cost_of(const struct world *world, const struct tern_plan_way *w
             assert_int_equal(edge->bytes, way->bytes[i]);
             assert_int_equal(edge->arrives, i + 1 == way->count);
             at = edge->to;
-            cost += edge->bytes + TERN_PLAN_EXCHANGE;
+            cost += edge->bytes + TERN_PRICE_EXCHANGE;
         }
         assert_int_equal(at, number_of(way->to));
         return cost;
     }
     uint32_t bytes = world->question.start_bytes[way->start];
-    cost = bytes > 0 ? (uint64_t)bytes + TERN_PLAN_EXCHANGE : 0;
+    cost = bytes > 0 ? (uint64_t)bytes + TERN_PRICE_EXCHANGE : 0;
     for (uint32_t n = 0; n < way->passes; n++) {
-        cost += world->bytes[way->start][way->first][n] + TERN_PLAN_EXCHANGE;
+        cost += world->bytes[way->start][way->first][n] + TERN_PRICE_EXCHANGE;
     }
     return cost;
 }
@@ -375,7 +376,7 @@ static uint64_t cheapest_chain(const struct world *world, uint32_t looked_at)
             if (seen[edge->from]++ >= looked_at || before[edge->from] == UINT64_MAX) {
                 continue;
             }
-            uint64_t cost = before[edge->from] + edge->bytes + TERN_PLAN_EXCHANGE;
+            uint64_t cost = before[edge->from] + edge->bytes + TERN_PRICE_EXCHANGE;
             after[edge->to] = cost < after[edge->to] ? cost : after[edge->to];
             best = edge->arrives && cost < best ? cost : best;
         }
@@ -499,7 +500,7 @@ static void test_what_cannot_win_is_not_tried(void **state)
     world.bytes[TERN_PLAN_HELD][TERN_PLAN_REFINE][0] = 5001;
     world.residual[TERN_PLAN_HELD][TERN_PLAN_REFINE][0] = 1.9;
     assert_int_equal(tern_plan_cheapest(&world.question, &ports, &work, &way), TERN_OK);
-    assert_int_equal(way.cost, 5000 + TERN_PLAN_EXCHANGE);
+    assert_int_equal(way.cost, 5000 + TERN_PRICE_EXCHANGE);
     assert_int_equal(world.made, 2); // one by each codec, and no second one
     assert_int_equal(world.start, TERN_PLAN_HELD);
 }
