@@ -38,7 +38,8 @@ struct tern_codec {
     uint32_t warmup;   // dgc: rounds until the density is p
 };
 
-// Values of the choices above, in the order of their names.
+// Values of the choices above, in the order of their names. Ternary coders are bits of
+// CheckinRequest.coders, and their numbers are never given to another one.
 enum tern_coder {
     TERN_CODER_ZERO_RUN,    // planar base-3^5 and zero runs, 3LC sections 3.2 and 3.3
     TERN_CODER_PACKED,      // planar base-3^5
