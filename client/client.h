@@ -120,11 +120,11 @@ struct tern_client_config {
     uint32_t look_again_ms; // while the conditions do not allow work; 0 likewise
 
     void (*on_event)(void *ctx, const struct tern_client_event *event); // NULL = nobody listens
-    void *event_ctx;
+    void *ctx; // of on_event and builds_model
 
     // Whether this program builds the model `spec` with this hash (TERN_SHA256_SIZE bytes). Asked
     // while enrolling, before the identity is saved; NULL = only tern_client_restore() compares.
-    bool (*builds_model)(const char *spec, const uint8_t *hash);
+    bool (*builds_model)(void *ctx, const char *spec, const uint8_t *hash);
 
     // This program also takes models that come with a manifest: once it is enrolled it calls
     // tern_client_manifest().

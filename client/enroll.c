@@ -36,7 +36,8 @@ static bool builds(const struct tern_client *client, const char *spec, const uin
     if (TERN_MANIFESTS && client->config.takes_manifests && manifest > 0) {
         return true;
     }
-    return client->config.builds_model == NULL || client->config.builds_model(spec, hash);
+    return client->config.builds_model == NULL ||
+           client->config.builds_model(client->config.ctx, spec, hash);
 }
 
 // Replaces the identity, in the store first.

@@ -21,7 +21,7 @@ const char *tern_client_phase_name(enum tern_client_phase phase)
 void tern_client_emit(const struct tern_client *client, const struct tern_client_event *event)
 {
     if (client->config.on_event != NULL) {
-        client->config.on_event(client->config.event_ctx, event);
+        client->config.on_event(client->config.ctx, event);
     }
 }
 

@@ -14,56 +14,56 @@
 // --- Start, time, the log
 
 // Called first: clocks, memory, the console. Interrupts may be on afterwards.
-void board_start(void);
+void tern_board_start(void);
 
 // Milliseconds since the start. Never goes back and does not wrap.
-uint64_t board_monotonic_ms(void);
+uint64_t tern_board_monotonic_ms(void);
 
 // Seconds since 1970-01-01 UTC, or 0 while unknown: then monthly byte budgets are refused, and the
 // dates of certificates are not looked at (docs/SECURITY.md says what that means).
-uint64_t board_unix_seconds(void);
+uint64_t tern_board_unix_seconds(void);
 
 // Sleeps until an interrupt, at most `ms`. May return early, or at once.
-void board_idle(uint32_t ms);
+void tern_board_idle(uint32_t ms);
 
 // Writes one line, without its end, for a person. May do nothing.
-void board_log(const char *line);
+void tern_board_log(const char *line);
 
 // The firmware cannot go on (`why` is a sentence): does not return. A product restarts here; state
 // is in flash and nothing is lost.
-_Noreturn void board_stop(bool failed, const char *why);
+_Noreturn void tern_board_stop(bool failed, const char *why);
 
 // The most bytes of stack that were in use since the start. *given: how many there are. A board
 // that does not paint its stack returns 0.
-size_t board_stack_used(size_t *given);
+size_t tern_board_stack_used(size_t *given);
 
 // --- Entropy
 
 // Fills dst with bytes that nobody can guess: from a hardware generator, never from a clock. Keys
 // are made of them. false: there is no entropy, and the firmware does not connect.
-bool board_entropy(void *dst, size_t len);
+bool tern_board_entropy(void *dst, size_t len);
 
 // --- The link: Ethernet II frames without preamble and checksum
 
 #define BOARD_FRAME_MAX 1514u
 
 // Switches the link on. false: there is no such device.
-bool board_link_start(const uint8_t mac[6]);
+bool tern_board_link_start(const uint8_t mac[6]);
 
 // Takes a frame that arrived into frame[0..BOARD_FRAME_MAX); its length, or 0 when none is waiting.
-size_t board_link_receive(uint8_t *frame);
+size_t tern_board_link_receive(uint8_t *frame);
 
 // Hands over a frame for sending. false: no room now; TCP sends it again.
-bool board_link_send(const uint8_t *frame, size_t len);
+bool tern_board_link_send(const uint8_t *frame, size_t len);
 
 // --- Flash
 
 // The region that is Tern's alone; see flash.h. Static.
-const struct tern_flash *board_flash(void);
+const struct tern_flash *tern_board_flash(void);
 
 // --- Provisioning: what this device was given before it was shipped
 
-struct board_settings {
+struct tern_board_settings {
     const char *board; // the name of this kind of board, at most 40 bytes
     uint8_t mac[6];
     uint8_t address[4]; // of this device; all zero: by DHCP, when TERN_DHCP is built in
@@ -92,7 +92,7 @@ struct board_settings {
     uint32_t rounds;  // end after so many rounds; 0 = never
 };
 
-// Static; valid after board_start().
-const struct board_settings *board_settings(void);
+// Static; valid after tern_board_start().
+const struct tern_board_settings *tern_board_settings(void);
 
 #endif

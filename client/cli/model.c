@@ -11,8 +11,9 @@
 #define TRIES 5     // of a fetch that is not patient
 #define LOOK_MS 250 // a signal ends a wait within this time
 
-bool tern_session_builds_spec(const char *spec, const uint8_t *hash)
+bool tern_session_builds_spec(void *ctx, const char *spec, const uint8_t *hash)
 {
+    (void)ctx;
     static struct tern_model model;
     return tern_model_build(&model, spec, NULL, 0, hash) == TERN_OK;
 }

@@ -6,7 +6,7 @@
 #include "cli/session.h"
 
 // Whether the spec alone gives the model of this hash (tern_client_config.builds_model).
-bool tern_session_builds_spec(const char *spec, const uint8_t *hash);
+bool tern_session_builds_spec(void *ctx, const char *spec, const uint8_t *hash);
 
 // Builds session->model. A manifest that is not in the state directory is fetched, if the session
 // has a connection, again and again while session->listener.patient, else a few times.

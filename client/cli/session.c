@@ -115,7 +115,7 @@ static enum tern_result init_client(struct session *session,
     if (listener != NULL) {
         session->listener = *listener;
         config.on_event = on_event;
-        config.event_ctx = session;
+        config.ctx = session;
     }
     const enum tern_result result = tern_client_init(&session->client, &config);
     return result == TERN_OK ? TERN_OK

@@ -2,26 +2,23 @@
 // step the client, forever or for as many rounds as the settings say.
 #include "app/device.h"
 #include "log/narrator.h"
-#include "net/transport.h"
 
 #define ENROLL_AGAIN_MS 5000
-
-static uint32_t rounds; // answered since the start
 
 // Stops when `result` is an error.
 static void must(enum tern_result result, const char *what)
 {
     if (result != TERN_OK) {
-        narrator_failed(what, result);
+        tern_firmware_says_failed(what, result);
     }
 }
 
-static void wait(uint32_t ms)
+static void wait(struct tern_firmware_device *device, uint32_t ms)
 {
-    const uint64_t until = board_monotonic_ms() + ms;
-    while (board_monotonic_ms() < until) {
-        tern_firmware_transport_poll();
-        board_idle(1);
+    const uint64_t until = tern_board_monotonic_ms() + ms;
+    while (tern_board_monotonic_ms() < until) {
+        tern_firmware_transport_poll(&device->network);
+        tern_board_idle(1);
     }
 }
 
@@ -31,65 +28,68 @@ static bool passes(enum tern_result result)
     return result == TERN_ERR_NETWORK || result == TERN_ERR_BUSY || result == TERN_ERR_HTTP;
 }
 
-static void enroll(const struct board_settings *settings)
+static void enroll(struct tern_firmware_device *device)
 {
-    if (settings->join_code == NULL) {
-        board_stop(true, "this device is not provisioned and has no join code");
+    const char *join_code = device->settings->join_code;
+    if (join_code == NULL) {
+        tern_board_stop(true, "this device is not provisioned and has no join code");
     }
     for (;;) {
-        tern_firmware_transport_poll();
-        const enum tern_result result = tern_client_enroll(device_client(), settings->join_code);
+        tern_firmware_transport_poll(&device->network);
+        const enum tern_result result = tern_client_enroll(&device->client, join_code);
         if (result == TERN_OK) {
             return;
         }
         if (result == TERN_AGAIN) {
-            board_idle(1);
+            tern_board_idle(1);
         } else if (passes(result)) {
-            narrator_enrolls_again();
-            wait(ENROLL_AGAIN_MS);
+            tern_firmware_says_enrolls_again();
+            wait(device, ENROLL_AGAIN_MS);
         } else {
             must(result, "enrolling");
         }
     }
 }
 
-static void become_client(const struct board_settings *settings)
+static void become_client(struct tern_firmware_device *device)
 {
-    const enum tern_result result = device_identify();
+    const enum tern_result result = tern_firmware_device_identify(device);
     if (result == TERN_ERR_NOT_FOUND) {
-        enroll(settings);
+        enroll(device);
     } else {
         must(result, "the identity");
     }
-    const struct tern_client_identity *identity = tern_client_identity(device_client());
-    tern_firmware_transport_identify(identity->client_id, identity->token);
-    must(device_restore(), "the records");
-    narrator_started(device_client());
+    const struct tern_client_identity *identity = tern_client_identity(&device->client);
+    tern_firmware_transport_identify(&device->network, identity->client_id, identity->token);
+    must(tern_firmware_device_restore(device), "the records");
+    tern_firmware_says_started(&device->client);
 }
 
-static bool is_done(const struct board_settings *settings)
+static bool is_done(const struct tern_firmware_device *device)
 {
-    return tern_client_phase(device_client()) == TERN_PHASE_FINISHED ||
-           (settings->rounds != 0 && rounds >= settings->rounds);
+    const uint32_t wanted = device->settings->rounds;
+    return tern_client_phase(&device->client) == TERN_PHASE_FINISHED ||
+           (wanted != 0 && device->rounds >= wanted);
 }
 
 int main(void)
 {
-    board_start();
-    const struct board_settings *settings = board_settings();
-    must(tern_firmware_transport_start(settings), "the network");
-    must(device_start(settings, &rounds), "the store");
-    become_client(settings);
-    while (!is_done(settings)) {
-        tern_firmware_transport_poll();
-        const enum tern_result result = tern_client_step(device_client());
+    static struct tern_firmware_device memory; // too large for the stack
+    struct tern_firmware_device *device = &memory;
+    tern_board_start();
+    must(tern_firmware_device_start(device, tern_board_settings()), "the network or the store");
+    become_client(device);
+    while (!is_done(device)) {
+        tern_firmware_transport_poll(&device->network);
+        const enum tern_result result = tern_client_step(&device->client);
         if (result == TERN_AGAIN) {
-            board_idle(1);
+            tern_board_idle(1);
         } else {
             must(result, "the client");
         }
     }
-    must(tern_client_end(device_client()), "the meter");
-    narrator_summary(device_client(), rounds, device_flash_wear());
-    board_stop(false, "done");
+    must(tern_client_end(&device->client), "the meter");
+    tern_firmware_says_summary(&device->client, &device->network, device->rounds,
+                               tern_flash_store_wear(&device->store));
+    tern_board_stop(false, "done");
 }

@@ -1,28 +1,28 @@
 #include "log/line.h"
 
-static void put(struct line *line, char c)
+static void put(struct tern_line *line, char c)
 {
-    if (line->len < LINE_SIZE - 1) {
+    if (line->len < TERN_LINE_SIZE - 1) {
         line->text[line->len++] = c;
         line->text[line->len] = '\0';
     }
 }
 
-void line_text(struct line *line, const char *text)
+void tern_line_text(struct tern_line *line, const char *text)
 {
     while (*text != '\0') {
         put(line, *text++);
     }
 }
 
-static void put_key(struct line *line, const char *key)
+static void put_key(struct tern_line *line, const char *key)
 {
     put(line, ' ');
-    line_text(line, key);
+    tern_line_text(line, key);
     put(line, '=');
 }
 
-static void put_number(struct line *line, uint64_t value)
+static void put_number(struct tern_line *line, uint64_t value)
 {
     char digits[21];
     size_t at = sizeof digits - 1;
@@ -31,16 +31,16 @@ static void put_number(struct line *line, uint64_t value)
         digits[--at] = (char)('0' + value % 10);
         value /= 10;
     } while (value > 0);
-    line_text(line, digits + at);
+    tern_line_text(line, digits + at);
 }
 
-void line_number(struct line *line, const char *key, uint64_t value)
+void tern_line_number(struct tern_line *line, const char *key, uint64_t value)
 {
     put_key(line, key);
     put_number(line, value);
 }
 
-void line_fraction(struct line *line, const char *key, float value)
+void tern_line_fraction(struct tern_line *line, const char *key, float value)
 {
     put_key(line, key);
     if (!(value > -100000.0f && value < 100000.0f)) {
@@ -59,15 +59,15 @@ void line_fraction(struct line *line, const char *key, float value)
     }
 }
 
-void line_quoted(struct line *line, const char *key, const char *text)
+void tern_line_quoted(struct tern_line *line, const char *key, const char *text)
 {
     put_key(line, key);
     put(line, '"');
-    line_text(line, text);
+    tern_line_text(line, text);
     put(line, '"');
 }
 
-void line_hex(struct line *line, const char *key, const uint8_t *bytes, size_t len)
+void tern_line_hex(struct tern_line *line, const char *key, const uint8_t *bytes, size_t len)
 {
     static const char digits[] = "0123456789abcdef";
     put_key(line, key);

@@ -6,26 +6,26 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define LINE_SIZE 256 // with the terminating NUL
+#define TERN_LINE_SIZE 256 // with the terminating NUL
 
-struct line {
-    char text[LINE_SIZE]; // NUL-terminated at any time
+struct tern_line {
+    char text[TERN_LINE_SIZE]; // NUL-terminated at any time
     size_t len;
 };
 
-// line->len is 0 at first, and text[0] NUL: struct line line = {0}.
-void line_text(struct line *line, const char *text);
+// line->len is 0 at first, and text[0] NUL: struct tern_line line = {0}.
+void tern_line_text(struct tern_line *line, const char *text);
 
 // " KEY=VALUE", the value in decimal.
-void line_number(struct line *line, const char *key, uint64_t value);
+void tern_line_number(struct tern_line *line, const char *key, uint64_t value);
 
 // " KEY=VALUE" with four decimals; a value that is not finite or too large is "-".
-void line_fraction(struct line *line, const char *key, float value);
+void tern_line_fraction(struct tern_line *line, const char *key, float value);
 
 // " KEY=VALUE", the value quoted: it may hold spaces.
-void line_quoted(struct line *line, const char *key, const char *text);
+void tern_line_quoted(struct tern_line *line, const char *key, const char *text);
 
 // " KEY=VALUE" in hex.
-void line_hex(struct line *line, const char *key, const uint8_t *bytes, size_t len);
+void tern_line_hex(struct tern_line *line, const char *key, const uint8_t *bytes, size_t len);
 
 #endif

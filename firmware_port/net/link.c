@@ -1,4 +1,4 @@
-#include "net/link.h"
+#include "net/link_state.h"
 
 #include <lwip/dhcp.h>
 #include <lwip/etharp.h>
@@ -17,57 +17,53 @@
 // Frames taken in one poll, so that a busy network does not keep the rest of the device waiting.
 #define FRAMES_PER_POLL 8
 
-static struct netif interface;
-static struct tern_link_bytes bytes;
-
-// A frame on its way in or out; never both, since lwIP has a copy of what came in before it sends.
-static uint8_t frame[BOARD_FRAME_MAX];
-
 uint32_t sys_now(void)
 {
-    return (uint32_t)board_monotonic_ms();
+    return (uint32_t)tern_board_monotonic_ms();
 }
 
 uint32_t tern_link_random(void)
 {
     uint32_t random = 0;
-    if (!board_entropy(&random, sizeof random)) {
+    if (!tern_board_entropy(&random, sizeof random)) {
         random = sys_now(); // TLS will not start without entropy
     }
     return random;
 }
 
-static bool is_ip(void)
+static bool is_ip(const uint8_t *frame)
 {
     return frame[12] == 0x08 && frame[13] == 0x00;
 }
 
 // Not what others broadcast, nor the padding of short frames.
-static void count_received(size_t len)
+static void count_received(struct tern_link *link, size_t len)
 {
-    if (len < ETHERNET_HEADER + IP_HEADER || !is_ip() ||
-        memcmp(frame + IP_DESTINATION_AT, netif_ip4_addr(&interface), 4) != 0) {
+    const uint8_t *frame = link->frame;
+    if (len < ETHERNET_HEADER + IP_HEADER || !is_ip(frame) ||
+        memcmp(frame + IP_DESTINATION_AT, netif_ip4_addr(&link->interface), 4) != 0) {
         return;
     }
     const size_t said = (size_t)frame[IP_LENGTH_AT] << 8 | frame[IP_LENGTH_AT + 1];
     const size_t most = len - ETHERNET_HEADER;
-    bytes.received += (uint32_t)(said < most ? said : most);
+    link->bytes.received += (uint32_t)(said < most ? said : most);
 }
 
 static err_t send_frame(struct netif *netif, struct pbuf *packet)
 {
-    (void)netif;
-    const uint16_t len = pbuf_copy_partial(packet, frame, sizeof frame, 0);
-    if (len < packet->tot_len || !board_link_send(frame, len)) {
+    struct tern_link *link = netif->state;
+    const uint16_t len = pbuf_copy_partial(packet, link->frame, sizeof link->frame, 0);
+    if (len < packet->tot_len || !tern_board_link_send(link->frame, len)) {
         return ERR_MEM; // TCP keeps the segment and tries again
     }
-    bytes.sent += is_ip() ? len - ETHERNET_HEADER : 0;
+    link->bytes.sent += is_ip(link->frame) ? len - ETHERNET_HEADER : 0;
     return ERR_OK;
 }
 
 static err_t set_up_interface(struct netif *netif)
 {
-    const struct board_settings *settings = netif->state;
+    const struct tern_link *link = netif->state;
+    const struct tern_board_settings *settings = link->settings;
     netif->name[0] = 'e';
     netif->name[1] = '0';
     netif->hwaddr_len = sizeof settings->mac;
@@ -86,64 +82,64 @@ static ip4_addr_t address_of(const uint8_t octets[4])
     return address;
 }
 
-enum tern_result tern_link_start(const struct board_settings *settings)
+enum tern_result tern_link_start(struct tern_link *link, const struct tern_board_settings *settings)
 {
-    if (!board_link_start(settings->mac)) {
+    if (!tern_board_link_start(settings->mac)) {
         return TERN_ERR_IO;
     }
     lwip_init();
     const ip4_addr_t address = address_of(settings->address);
     const ip4_addr_t netmask = address_of(settings->netmask);
     const ip4_addr_t gateway = address_of(settings->gateway);
-    void *state = (void *)(uintptr_t)settings; // lwIP's pointer is not const; nothing writes to it
-    if (netif_add(&interface, &address, &netmask, &gateway, state, set_up_interface,
+    link->settings = settings;
+    if (netif_add(&link->interface, &address, &netmask, &gateway, link, set_up_interface,
                   ethernet_input) == NULL) {
         return TERN_ERR_IO;
     }
-    netif_set_default(&interface);
-    netif_set_up(&interface);
-    netif_set_link_up(&interface);
+    netif_set_default(&link->interface);
+    netif_set_up(&link->interface);
+    netif_set_link_up(&link->interface);
 #ifdef TERN_DHCP
-    if (ip4_addr_isany_val(address) && dhcp_start(&interface) != ERR_OK) {
+    if (ip4_addr_isany_val(address) && dhcp_start(&link->interface) != ERR_OK) {
         return TERN_ERR_IO;
     }
 #endif
     return TERN_OK;
 }
 
-static void take_frame(size_t len)
+static void take_frame(struct tern_link *link, size_t len)
 {
-    count_received(len);
+    count_received(link, len);
     struct pbuf *packet = pbuf_alloc(PBUF_RAW, (uint16_t)len, PBUF_POOL);
     if (packet == NULL) {
         return; // the pool is full; the peer sends it again
     }
-    (void)pbuf_take(packet, frame, (uint16_t)len); // it was made as long as that
-    if (interface.input(packet, &interface) != ERR_OK) {
+    (void)pbuf_take(packet, link->frame, (uint16_t)len); // it was made as long as that
+    if (link->interface.input(packet, &link->interface) != ERR_OK) {
         pbuf_free(packet);
     }
 }
 
-void tern_link_poll(void)
+void tern_link_poll(struct tern_link *link)
 {
     for (int i = 0; i < FRAMES_PER_POLL; i++) {
-        const size_t len = board_link_receive(frame);
+        const size_t len = tern_board_link_receive(link->frame);
         if (len == 0) {
             break;
         }
-        take_frame(len);
+        take_frame(link, len);
     }
     sys_check_timeouts();
 }
 
-bool tern_link_ready(void)
+bool tern_link_ready(const struct tern_link *link)
 {
-    return !ip4_addr_isany_val(*netif_ip4_addr(&interface));
+    return !ip4_addr_isany_val(*netif_ip4_addr(&link->interface));
 }
 
-struct tern_link_bytes tern_link_take_bytes(void)
+struct tern_link_bytes tern_link_take_bytes(struct tern_link *link)
 {
-    const struct tern_link_bytes taken = bytes;
-    bytes = (struct tern_link_bytes){0};
+    const struct tern_link_bytes taken = link->bytes;
+    link->bytes = (struct tern_link_bytes){0};
     return taken;
 }

@@ -1,5 +1,6 @@
 // The network below TCP: lwIP, its timers, and the board's link as its one interface. Every IP
-// packet of this device is counted as it passes. One thread; static state.
+// packet of this device is counted as it passes. One thread. lwIP itself keeps its pools and timers in
+// static memory, so there is one link in an image; link_state.h has what is Tern's of it.
 #ifndef TERN_FIRMWARE_LINK_H
 #define TERN_FIRMWARE_LINK_H
 
@@ -12,16 +13,20 @@ struct tern_link_bytes {
     uint32_t received;
 };
 
+struct tern_link;
+
+// link: all zero; lwIP refers to it from now on.
 // TERN_ERR_IO  the board has no link
-TERN_MUST_USE enum tern_result tern_link_start(const struct board_settings *settings);
+TERN_MUST_USE enum tern_result tern_link_start(struct tern_link *link,
+                                               const struct tern_board_settings *settings);
 
 // Takes frames that arrived and runs lwIP's timers.
-void tern_link_poll(void);
+void tern_link_poll(struct tern_link *link);
 
 // Whether this device has an address.
-bool tern_link_ready(void);
+bool tern_link_ready(const struct tern_link *link);
 
 // The bytes since the last call.
-struct tern_link_bytes tern_link_take_bytes(void);
+struct tern_link_bytes tern_link_take_bytes(struct tern_link *link);
 
 #endif

@@ -21,10 +21,10 @@
 #include <stdint.h>
 #include <time.h> // time_t, which mbedTLS names here and there whatever its time type is
 #define MBEDTLS_PLATFORM_TIME_TYPE_MACRO int64_t
-#define MBEDTLS_PLATFORM_TIME_MACRO tern_tls_time
-int64_t tern_tls_time(int64_t *seconds);
-#define MBEDTLS_PLATFORM_EXIT_MACRO tern_tls_exit
-void tern_tls_exit(int code);
+#define MBEDTLS_PLATFORM_TIME_MACRO tern_firmware_tls_time
+int64_t tern_firmware_tls_time(int64_t *seconds);
+#define MBEDTLS_PLATFORM_EXIT_MACRO tern_firmware_tls_exit
+void tern_firmware_tls_exit(int code);
 
 // --- TLS
 

@@ -7,17 +7,17 @@
 #include <mbedtls/platform_util.h>
 #include <time.h>
 
-int64_t tern_tls_time(int64_t *seconds)
+int64_t tern_firmware_tls_time(int64_t *seconds)
 {
     (void)seconds; // mbedTLS wants the result alone
-    return (int64_t)board_unix_seconds();
+    return (int64_t)tern_board_unix_seconds();
 }
 
 // mbedTLS calls this when it finds the arena damaged.
-void tern_tls_exit(int code)
+void tern_firmware_tls_exit(int code)
 {
     (void)code;
-    board_stop(true, "the memory of TLS was overwritten");
+    tern_board_stop(true, "the memory of TLS was overwritten");
 }
 
 #ifdef TERN_TLS_ECDSA

@@ -5,7 +5,7 @@
 //   board.cmake  sets BOARD_CORE (options of the compiler, e.g. -mcpu=cortex-m4) and BOARD_NAME
 //   memory.ld    where flash, RAM and the stack are; boards/qemu_mps2/memory.ld is for any Cortex-M
 //   a startup    vector table, .data, .bss; boards/qemu_mps2/startup.c needs no change but for
-//                interrupts of your own, and has a board_stack_used()
+//                interrupts of your own, and has a tern_board_stack_used()
 //
 // and is built, from the top of the tree, by
 //
@@ -22,36 +22,36 @@
 #define FILL_IN(text) _Static_assert(0, "fill in: " text)
 #endif
 
-void board_start(void)
+void tern_board_start(void)
 {
     FILL_IN("clocks, memory, the console, and a timer that interrupts every millisecond");
 }
 
-uint64_t board_monotonic_ms(void)
+uint64_t tern_board_monotonic_ms(void)
 {
     FILL_IN("count the timer's interrupts in 64 bits; read them twice, as one may come in between");
     return 0;
 }
 
-uint64_t board_unix_seconds(void)
+uint64_t tern_board_unix_seconds(void)
 {
     FILL_IN("a real-time clock, or what the network said; 0 while unknown is an answer");
     return 0;
 }
 
-void board_idle(uint32_t ms)
+void tern_board_idle(uint32_t ms)
 {
     FILL_IN("sleep until an interrupt, of the timer or of the link: on a Cortex-M, WFI");
     (void)ms;
 }
 
-void board_log(const char *line)
+void tern_board_log(const char *line)
 {
     FILL_IN("write it to a UART and end the line, or do nothing in a product");
     (void)line;
 }
 
-_Noreturn void board_stop(bool failed, const char *why)
+_Noreturn void tern_board_stop(bool failed, const char *why)
 {
     FILL_IN("log why, wait some seconds, restart: all state is in flash");
     (void)failed;
@@ -60,14 +60,14 @@ _Noreturn void board_stop(bool failed, const char *why)
     }
 }
 
-size_t board_stack_used(size_t *given)
+size_t tern_board_stack_used(size_t *given)
 {
     FILL_IN("search the painted stack for the first word that is no paint, as startup.c does");
     *given = 0;
     return 0;
 }
 
-bool board_entropy(void *dst, size_t len)
+bool tern_board_entropy(void *dst, size_t len)
 {
     FILL_IN("the hardware's generator of random numbers, with its health tests on");
     (void)dst;
@@ -75,21 +75,21 @@ bool board_entropy(void *dst, size_t len)
     return false;
 }
 
-bool board_link_start(const uint8_t mac[6])
+bool tern_board_link_start(const uint8_t mac[6])
 {
     FILL_IN("reset the Ethernet controller, set its address, switch receiving and sending on");
     (void)mac;
     return false;
 }
 
-size_t board_link_receive(uint8_t *frame)
+size_t tern_board_link_receive(uint8_t *frame)
 {
     FILL_IN("take one frame, without its checksum; 0 when there is none");
     (void)frame;
     return 0;
 }
 
-bool board_link_send(const uint8_t *frame, size_t len)
+bool tern_board_link_send(const uint8_t *frame, size_t len)
 {
     FILL_IN("copy the frame to the controller; false when it has no room");
     (void)frame;
@@ -128,7 +128,7 @@ static enum tern_result erase_flash(void *ctx, uint32_t offset)
     return TERN_ERR_IO;
 }
 
-const struct tern_flash *board_flash(void)
+const struct tern_flash *tern_board_flash(void)
 {
     FILL_IN("size, block_size and program_size of the region");
     static const struct tern_flash flash = {
@@ -142,9 +142,9 @@ const struct tern_flash *board_flash(void)
     return &flash;
 }
 
-const struct board_settings *board_settings(void)
+const struct tern_board_settings *tern_board_settings(void)
 {
     FILL_IN("what the factory wrote beside the program, and the sensor's data set");
-    static const struct board_settings settings = {.board = TERN_BOARD_NAME};
+    static const struct tern_board_settings settings = {.board = TERN_BOARD_NAME};
     return &settings;
 }

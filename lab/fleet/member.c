@@ -210,7 +210,7 @@ enum tern_result tern_member_open(struct tern_member *member,
     config.wait_ms = (uint32_t)settings->fleet_wait;
     config.budget_per_month = member->device.budget;
     config.on_event = on_event;
-    config.event_ctx = member;
+    config.ctx = member;
     TERN_TRY(tern_client_init(&member->client, &config));
     return member->device.joins > 0 ? TERN_OK : tern_member_enroll(member, why);
 }

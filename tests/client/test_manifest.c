@@ -22,8 +22,9 @@ static void add(struct tern_model *model, const char *name, uint32_t count, enum
     assert_int_equal(tern_model_add_by_rule(model, name, &count, 1, rule), TERN_OK);
 }
 
-static bool builds_nothing(const char *spec, const uint8_t *hash)
+static bool builds_nothing(void *ctx, const char *spec, const uint8_t *hash)
 {
+    (void)ctx;
     (void)spec;
     (void)hash;
     return false;

@@ -300,8 +300,9 @@ static void records_of_a_former_enrolment_are_not_used(void **state)
     assert_int_equal(tern_client_pending(&world.client)->len, 0);
 }
 
-static bool builds_nothing(const char *spec, const uint8_t *hash)
+static bool builds_nothing(void *ctx, const char *spec, const uint8_t *hash)
 {
+    (void)ctx;
     assert_string_equal(spec, "test:608");
     assert_memory_equal(hash, world.model.hash, TERN_SHA256_SIZE);
     return false;

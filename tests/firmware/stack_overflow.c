@@ -29,17 +29,17 @@ static bool is_damaged(void)
 
 int main(void)
 {
-    board_start();
-    const struct board_settings *settings = board_settings();
+    tern_board_start();
+    const struct tern_board_settings *settings = tern_board_settings();
     const uint32_t deepest = settings->rounds != 0 ? settings->rounds : WELL_DEPTH;
-    board_log("going deeper");
+    tern_board_log("going deeper");
     const uint32_t sum = go_deeper(1, deepest);
     size_t given = 0;
     if (is_damaged()) {
-        board_stop(true, "variables are damaged");
+        tern_board_stop(true, "variables are damaged");
     }
-    if (sum == 0 || board_stack_used(&given) >= given) {
-        board_stop(true, "the paint does not tell how deep it was");
+    if (sum == 0 || tern_board_stack_used(&given) >= given) {
+        tern_board_stop(true, "the paint does not tell how deep it was");
     }
-    board_stop(false, "back again");
+    tern_board_stop(false, "back again");
 }

@@ -1,7 +1,7 @@
 // The firmware's transport over a TLS connection that is played here: what it sends, when it
 // connects again, and what it takes for the end. The real one is tried in QEMU.
 #include "net/link.h"
-#include "net/stream.h"
+#include "net/tcp.h"
 #include "net/tls.h"
 #include "net/transport.h"
 #include <setjmp.h>
@@ -29,11 +29,11 @@ struct script {
 static struct {
     struct script scripts[4];
     size_t opened; // connections so far
-    enum tern_stream_state state;
+    enum tern_tcp_state state;
     uint64_t now_ms;
     uint32_t moved;
     struct tern_link_bytes link_bytes;
-    struct tern_stream_bytes stream_bytes;
+    struct tern_tcp_bytes stream_bytes;
     char sent[4096]; // on the newest connection
     size_t sent_len;
     size_t writes;
@@ -42,7 +42,24 @@ static struct {
     bool aborted;
 } world;
 
-static const struct board_settings settings = {.server_port = 443, .server_host = "agg"};
+// What is played in place of the parts below; only their addresses matter.
+struct tern_link {
+    char nothing;
+};
+
+struct tern_firmware_tls {
+    char nothing;
+};
+
+static struct {
+    struct tern_link link;
+    struct tern_tcp tcp;
+    struct tern_firmware_tls tls;
+} below;
+
+static struct tern_firmware_transport net;
+
+static const struct tern_board_settings settings = {.server_port = 443, .server_host = "agg"};
 
 static struct script *script(void)
 {
@@ -51,116 +68,127 @@ static struct script *script(void)
 
 // --- The parts below the transport
 
-uint64_t board_monotonic_ms(void)
+uint64_t tern_board_monotonic_ms(void)
 {
     return world.now_ms;
 }
 
-enum tern_result tern_link_start(const struct board_settings *given)
+enum tern_result tern_link_start(struct tern_link *link, const struct tern_board_settings *given)
 {
+    assert_ptr_equal(link, &below.link);
     (void)given;
     return TERN_OK;
 }
 
-void tern_link_poll(void)
+void tern_link_poll(struct tern_link *link)
 {
+    (void)link;
 }
 
-bool tern_link_ready(void)
+bool tern_link_ready(const struct tern_link *link)
 {
+    (void)link;
     return true;
 }
 
-struct tern_link_bytes tern_link_take_bytes(void)
+struct tern_link_bytes tern_link_take_bytes(struct tern_link *link)
 {
+    (void)link;
     const struct tern_link_bytes taken = world.link_bytes;
     world.link_bytes = (struct tern_link_bytes){0};
     return taken;
 }
 
-bool tern_stream_open(const uint8_t address[4], uint16_t port)
+bool tern_tcp_open(struct tern_tcp *tcp, const uint8_t address[4], uint16_t port)
 {
+    assert_ptr_equal(tcp, &below.tcp);
     (void)address;
     assert_int_equal(port, 443);
-    assert_int_equal(world.state, TERN_STREAM_CLOSED);
+    assert_int_equal(world.state, TERN_TCP_CLOSED);
     assert_true(world.opened < 4);
     world.opened++;
-    world.state = TERN_STREAM_CONNECTING;
+    world.state = TERN_TCP_CONNECTING;
     world.sent_len = 0;
     world.answered = 0;
     world.link_bytes.sent += 44;
     return true;
 }
 
-enum tern_stream_state tern_stream_state(void)
+enum tern_tcp_state tern_tcp_state(const struct tern_tcp *tcp)
 {
-    const enum tern_stream_state state = world.state;
-    if (state == TERN_STREAM_CONNECTING) {
-        world.state = TERN_STREAM_OPEN; // by the next look
+    (void)tcp;
+    const enum tern_tcp_state state = world.state;
+    if (state == TERN_TCP_CONNECTING) {
+        world.state = TERN_TCP_OPEN; // by the next look
     }
     return state;
 }
 
-size_t tern_stream_read(uint8_t *dst, size_t size)
+void tern_tcp_flush(struct tern_tcp *tcp)
 {
-    (void)dst;
-    (void)size;
-    fail();
-    return 0;
+    (void)tcp;
 }
 
-void tern_stream_flush(void)
+uint32_t tern_tcp_moved(const struct tern_tcp *tcp)
 {
-}
-
-uint32_t tern_stream_moved(void)
-{
+    (void)tcp;
     return world.moved;
 }
 
-struct tern_stream_bytes tern_stream_take_bytes(void)
+struct tern_tcp_bytes tern_tcp_take_bytes(struct tern_tcp *tcp)
 {
-    const struct tern_stream_bytes taken = world.stream_bytes;
-    world.stream_bytes = (struct tern_stream_bytes){0};
+    (void)tcp;
+    const struct tern_tcp_bytes taken = world.stream_bytes;
+    world.stream_bytes = (struct tern_tcp_bytes){0};
     return taken;
 }
 
-void tern_stream_close(void)
+void tern_tcp_close(struct tern_tcp *tcp)
 {
-    world.state = TERN_STREAM_CLOSED;
+    (void)tcp;
+    world.state = TERN_TCP_CLOSED;
 }
 
-void tern_stream_abort(void)
+void tern_tcp_abort(struct tern_tcp *tcp)
 {
-    world.state = TERN_STREAM_CLOSED;
+    (void)tcp;
+    world.state = TERN_TCP_CLOSED;
     world.aborted = true;
 }
 
-enum tern_result tern_tls_start(const struct board_settings *given)
+enum tern_result tern_firmware_tls_start(struct tern_firmware_tls *tls, struct tern_tcp *tcp,
+                                         const struct tern_board_settings *given)
 {
+    assert_ptr_equal(tls, &below.tls);
+    assert_ptr_equal(tcp, &below.tcp);
     (void)given;
     return TERN_OK;
 }
 
-void tern_tls_identify(uint64_t client_id, const char *token)
+void tern_firmware_tls_identify(struct tern_firmware_tls *tls, uint64_t client_id,
+                                const char *token)
 {
+    (void)tls;
     (void)client_id;
     (void)token;
 }
 
-size_t tern_tls_peak(size_t *given)
+size_t tern_firmware_tls_peak(const struct tern_firmware_tls *tls, size_t *given)
 {
+    (void)tls;
     *given = 0;
     return 0;
 }
 
-enum tern_result tern_tls_open(void)
+enum tern_result tern_firmware_tls_open(struct tern_firmware_tls *tls)
 {
+    (void)tls;
     return TERN_OK;
 }
 
-enum tern_result tern_tls_handshake(void)
+enum tern_result tern_firmware_tls_handshake(struct tern_firmware_tls *tls)
 {
+    (void)tls;
     world.stream_bytes.sent += 200;
     world.stream_bytes.received += 700;
     return script()->handshakes;
@@ -178,12 +206,14 @@ static size_t least(size_t left, size_t right)
     return left < right ? left : right;
 }
 
-enum tern_result tern_tls_write(const uint8_t *src, size_t len, size_t *written)
+enum tern_result tern_firmware_tls_write(struct tern_firmware_tls *tls, const uint8_t *src,
+                                         size_t len, size_t *written)
 {
+    (void)tls;
     const struct script *now = script();
     *written = 0;
     if (now->takes != 0 && world.sent_len >= now->takes) {
-        world.state = TERN_STREAM_LOST;
+        world.state = TERN_TCP_LOST;
         return TERN_ERR_NETWORK;
     }
     if (must_wait()) {
@@ -199,13 +229,15 @@ enum tern_result tern_tls_write(const uint8_t *src, size_t len, size_t *written)
     return TERN_OK;
 }
 
-enum tern_result tern_tls_read(uint8_t *dst, size_t size, size_t *len)
+enum tern_result tern_firmware_tls_read(struct tern_firmware_tls *tls, uint8_t *dst, size_t size,
+                                        size_t *len)
 {
+    (void)tls;
     const struct script *now = script();
     const size_t left = strlen(now->answers) - world.answered;
     *len = 0;
     if (left == 0) {
-        world.state = now->ending == STAYS ? world.state : TERN_STREAM_ENDED;
+        world.state = now->ending == STAYS ? world.state : TERN_TCP_ENDED;
         return now->ending == STAYS ? TERN_AGAIN : now->ending == CUT ? TERN_ERR_NETWORK : TERN_OK;
     }
     if (must_wait()) {
@@ -237,7 +269,7 @@ static const char hi_sent[] = "PUT /u HTTP/1.1\r\nHost: agg\r\nContent-Length: 2
 
 static enum tern_result exchange(const struct tern_request *request)
 {
-    const struct tern_transport port = tern_firmware_transport_port();
+    const struct tern_transport port = tern_firmware_transport_port(&net);
     response = (struct tern_response){.body = body, .body_size = sizeof body};
     enum tern_result result = TERN_AGAIN;
     for (int i = 0; result == TERN_AGAIN && i < 20000; i++) {
@@ -256,10 +288,13 @@ static enum tern_result say_hi(void)
 static int set_up(void **state)
 {
     (void)state;
-    const struct tern_transport port = tern_firmware_transport_port();
+    const struct tern_transport port = tern_firmware_transport_port(&net);
     struct tern_meter meter;
     memset(&world, 0, sizeof world);
-    assert_int_equal(tern_firmware_transport_start(&settings), TERN_OK);
+    net.link = &below.link;
+    net.tcp = &below.tcp;
+    net.tls = &below.tls;
+    assert_int_equal(tern_firmware_transport_start(&net, &settings), TERN_OK);
     port.close(port.ctx);
     port.collect(port.ctx, &meter);
     for (size_t i = 0; i < 4; i++) {
@@ -321,7 +356,7 @@ static void test_keeps_the_connection(void **state)
 static void test_counts_by_purpose_and_layer(void **state)
 {
     (void)state;
-    const struct tern_transport port = tern_firmware_transport_port();
+    const struct tern_transport port = tern_firmware_transport_port(&net);
     struct tern_meter meter = {0};
     assert_int_equal(say_hi(), TERN_OK);
     world.link_bytes = (struct tern_link_bytes){.sent = 1000, .received = 2000};
@@ -350,7 +385,7 @@ static void test_closes_when_told_so(void **state)
     (void)state;
     world.scripts[0].answers = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
     assert_int_equal(say_hi(), TERN_OK);
-    assert_int_equal(world.state, TERN_STREAM_CLOSED);
+    assert_int_equal(world.state, TERN_TCP_CLOSED);
     assert_int_equal(say_hi(), TERN_OK);
     assert_int_equal(world.opened, 2);
 }
@@ -381,7 +416,7 @@ static void test_connects_again_when_the_server_left_meanwhile(void **state)
 {
     (void)state;
     assert_int_equal(say_hi(), TERN_OK);
-    world.state = TERN_STREAM_ENDED;
+    world.state = TERN_TCP_ENDED;
     assert_int_equal(say_hi(), TERN_OK);
     assert_int_equal(world.opened, 2);
     assert_sent(hi_sent);
@@ -392,7 +427,7 @@ static void test_tries_once_more_when_a_kept_connection_turns_out_closed(void **
     (void)state;
     world.scripts[0].ending = CUT;
     assert_int_equal(say_hi(), TERN_OK);
-    world.state = TERN_STREAM_OPEN;
+    world.state = TERN_TCP_OPEN;
     assert_int_equal(say_hi(), TERN_OK);
     assert_int_equal(world.opened, 2);
     assert_sent(hi_sent);
@@ -457,7 +492,7 @@ static void test_sends_nothing_to_a_stranger(void **state)
     world.scripts[0].handshakes = TERN_ERR_TLS;
     assert_int_equal(say_hi(), TERN_ERR_TLS);
     assert_int_equal(world.writes, 0);
-    assert_int_equal(world.state, TERN_STREAM_CLOSED);
+    assert_int_equal(world.state, TERN_TCP_CLOSED);
     assert_true(world.aborted); // nothing waits for the stranger to agree to the end
     assert_int_equal(say_hi(), TERN_OK);
 }
@@ -484,7 +519,7 @@ static void test_does_not_repeat_for_a_silent_server(void **state)
 static void test_waits_while_something_moves(void **state)
 {
     (void)state;
-    const struct tern_transport port = tern_firmware_transport_port();
+    const struct tern_transport port = tern_firmware_transport_port(&net);
     uint8_t large[2000] = {0};
     const struct tern_request request = request_with(large, sizeof large);
     response = (struct tern_response){.body = body, .body_size = sizeof body};
@@ -502,7 +537,7 @@ static void test_waits_while_something_moves(void **state)
 static void test_forgets_an_exchange_that_is_closed(void **state)
 {
     (void)state;
-    const struct tern_transport port = tern_firmware_transport_port();
+    const struct tern_transport port = tern_firmware_transport_port(&net);
     const struct tern_request request = request_with((const uint8_t *)"hi", 2);
     response = (struct tern_response){.body = body, .body_size = sizeof body};
     world.scripts[0].answers = "";
@@ -522,7 +557,7 @@ static void test_takes_other_protocols_for_a_broken_connection(void **state)
     assert_int_equal(say_hi(), TERN_ERR_NETWORK);
     world.scripts[1].answers = "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n";
     assert_int_equal(say_hi(), TERN_ERR_TOO_LARGE);
-    assert_int_equal(world.state, TERN_STREAM_CLOSED);
+    assert_int_equal(world.state, TERN_TCP_CLOSED);
 }
 
 int main(void)

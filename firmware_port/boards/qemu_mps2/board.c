@@ -22,14 +22,14 @@ static volatile uint32_t ticks;      // milliseconds, from the interrupt
 static volatile uint32_t tick_wraps; // of them
 static uint32_t started_at;          // Unix time of tick 0
 
-void board_tick(void)
+void tern_board_tick(void)
 {
     if (++ticks == 0) {
         tick_wraps++;
     }
 }
 
-uint64_t board_monotonic_ms(void)
+uint64_t tern_board_monotonic_ms(void)
 {
     uint32_t high = 0;
     uint32_t low = 0;
@@ -40,12 +40,12 @@ uint64_t board_monotonic_ms(void)
     return (uint64_t)high << 32 | low;
 }
 
-uint64_t board_unix_seconds(void)
+uint64_t tern_board_unix_seconds(void)
 {
-    return started_at + board_monotonic_ms() / 1000;
+    return started_at + tern_board_monotonic_ms() / 1000;
 }
 
-void board_idle(uint32_t ms)
+void tern_board_idle(uint32_t ms)
 {
     if (ms > 0) {
         __asm__ volatile(
@@ -60,7 +60,7 @@ static void write_character(char c)
     UART_DATA = (uint8_t)c;
 }
 
-void board_log(const char *line)
+void tern_board_log(const char *line)
 {
     while (*line != '\0') {
         write_character(*line++);
@@ -68,44 +68,44 @@ void board_log(const char *line)
     write_character('\n');
 }
 
-_Noreturn void board_stop(bool failed, const char *why)
+_Noreturn void tern_board_stop(bool failed, const char *why)
 {
-    board_log(why);
-    semihosting_exit(failed ? 1 : 0);
+    tern_board_log(why);
+    tern_semihosting_exit(failed ? 1 : 0);
 }
 
-_Noreturn void board_fault(const uint32_t *frame)
+_Noreturn void tern_board_fault(const uint32_t *frame)
 {
     char text[] = "fault at 00000000";
     uint32_t at = frame != NULL ? frame[6] : 0; // the program counter that was stacked
     for (size_t i = sizeof text - 2; at != 0; i--, at >>= 4) {
         text[i] = "0123456789abcdef"[at & 15];
     }
-    board_stop(true, text);
+    tern_board_stop(true, text);
 }
 
-_Noreturn void board_overflow(void)
+_Noreturn void tern_board_overflow(void)
 {
-    board_stop(true, "the stack overflowed");
+    tern_board_stop(true, "the stack overflowed");
 }
 
 // The host's generator stands for the one that a product must have.
-bool board_entropy(void *dst, size_t len)
+bool tern_board_entropy(void *dst, size_t len)
 {
     static int32_t source = -1;
     if (source < 0) {
-        source = semihosting_open("/dev/urandom");
+        source = tern_semihosting_open("/dev/urandom");
     }
-    return source >= 0 && semihosting_read(source, dst, len);
+    return source >= 0 && tern_semihosting_read(source, dst, len);
 }
 
-void board_start(void)
+void tern_board_start(void)
 {
     UART_DIVIDER = 16;
     UART_CONTROL = UART_SEND;
-    started_at = semihosting_time();
+    started_at = tern_semihosting_time();
     SYSTICK_RELOAD = CLOCK_HZ / 1000 - 1;
     SYSTICK_COUNT = 0;
     SYSTICK_CONTROL = SYSTICK_ON;
-    settings_read();
+    tern_board_settings_read();
 }

@@ -23,8 +23,8 @@ static enum tern_result read_chip(void *ctx, uint32_t offset, void *dst, size_t 
 
 static void take_ms(uint32_t ms)
 {
-    const uint64_t until = board_monotonic_ms() + ms;
-    while (board_monotonic_ms() < until) {
+    const uint64_t until = tern_board_monotonic_ms() + ms;
+    while (tern_board_monotonic_ms() < until) {
     }
 }
 
@@ -53,7 +53,7 @@ static enum tern_result erase_chip(void *ctx, uint32_t offset)
     return TERN_OK;
 }
 
-const struct tern_flash *board_flash(void)
+const struct tern_flash *tern_board_flash(void)
 {
     static const struct tern_flash flash = {
         .size = FLASH_SIZE,

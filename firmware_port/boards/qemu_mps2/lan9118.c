@@ -50,7 +50,7 @@ static void write_mac(uint32_t index, uint32_t value)
     }
 }
 
-bool board_link_start(const uint8_t mac[6])
+bool tern_board_link_start(const uint8_t mac[6])
 {
     if (BYTE_TEST != BYTE_ORDER_IS_RIGHT) {
         return false;
@@ -81,7 +81,7 @@ static void skip_frame(size_t words)
     }
 }
 
-size_t board_link_receive(uint8_t *frame)
+size_t tern_board_link_receive(uint8_t *frame)
 {
     if ((RX_FIFO_INF >> 16 & 0xff) == 0) {
         return 0;
@@ -110,7 +110,7 @@ static void drop_statuses(void)
     }
 }
 
-bool board_link_send(const uint8_t *frame, size_t len)
+bool tern_board_link_send(const uint8_t *frame, size_t len)
 {
     drop_statuses();
     if ((TX_FIFO_INF & 0xffff) < len + TX_OVERHEAD) {

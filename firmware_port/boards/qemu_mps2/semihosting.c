@@ -24,42 +24,42 @@ static int32_t request(uint32_t operation, const void *arguments)
     return (int32_t)r0;
 }
 
-bool semihosting_command_line(char *dst, size_t size)
+bool tern_semihosting_command_line(char *dst, size_t size)
 {
     const uintptr_t arguments[] = {(uintptr_t)dst, size};
     return request(SYS_GET_CMDLINE, arguments) == 0;
 }
 
-int32_t semihosting_open(const char *name)
+int32_t tern_semihosting_open(const char *name)
 {
     const uintptr_t arguments[] = {(uintptr_t)name, OPEN_READ_BINARY, strlen(name)};
     return request(SYS_OPEN, arguments);
 }
 
-bool semihosting_read(int32_t handle, void *dst, size_t len)
+bool tern_semihosting_read(int32_t handle, void *dst, size_t len)
 {
     const uintptr_t arguments[] = {(uintptr_t)handle, (uintptr_t)dst, len};
     return request(SYS_READ, arguments) == 0; // how many bytes were not read
 }
 
-int32_t semihosting_length(int32_t handle)
+int32_t tern_semihosting_length(int32_t handle)
 {
     const uintptr_t arguments[] = {(uintptr_t)handle};
     return request(SYS_FLEN, arguments);
 }
 
-void semihosting_close(int32_t handle)
+void tern_semihosting_close(int32_t handle)
 {
     const uintptr_t arguments[] = {(uintptr_t)handle};
     (void)request(SYS_CLOSE, arguments);
 }
 
-uint32_t semihosting_time(void)
+uint32_t tern_semihosting_time(void)
 {
     return (uint32_t)request(SYS_TIME, NULL);
 }
 
-_Noreturn void semihosting_exit(int status)
+_Noreturn void tern_semihosting_exit(int status)
 {
     const uintptr_t arguments[] = {APPLICATION_EXIT, (uintptr_t)status};
     for (;;) {

@@ -8,22 +8,22 @@
 #include <stdint.h>
 
 // The command line (-semihosting-config arg=...), NUL-terminated. false: none, or longer than size.
-bool semihosting_command_line(char *dst, size_t size);
+bool tern_semihosting_command_line(char *dst, size_t size);
 
 // Opens a file of the host for reading. A handle, or -1.
-int32_t semihosting_open(const char *name);
+int32_t tern_semihosting_open(const char *name);
 
 // Reads exactly len bytes.
-bool semihosting_read(int32_t handle, void *dst, size_t len);
+bool tern_semihosting_read(int32_t handle, void *dst, size_t len);
 
 // Bytes of the file, or -1.
-int32_t semihosting_length(int32_t handle);
+int32_t tern_semihosting_length(int32_t handle);
 
-void semihosting_close(int32_t handle);
+void tern_semihosting_close(int32_t handle);
 
 // Seconds since 1970-01-01 UTC.
-uint32_t semihosting_time(void);
+uint32_t tern_semihosting_time(void);
 
-_Noreturn void semihosting_exit(int status);
+_Noreturn void tern_semihosting_exit(int status);
 
 #endif

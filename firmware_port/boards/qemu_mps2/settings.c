@@ -9,17 +9,17 @@
 
 #include <string.h>
 
-#define LINE_SIZE 1024
+#define TERN_LINE_SIZE 1024
 #define CA_SIZE 4096
 
 // In a product these lie in flash.
 __attribute__((section(".window"))) static struct {
     uint8_t records[FLASH_SIZE];
-    char line[LINE_SIZE];
+    char line[TERN_LINE_SIZE];
     uint8_t ca[CA_SIZE];
 } window;
 
-static struct board_settings settings = {
+static struct tern_board_settings settings = {
     .board = TERN_BOARD_NAME,
     .mac = {0x52, 0x54, 0x00, 0x74, 0x65, 0x72},
     .netmask = {255, 255, 255, 0},
@@ -29,8 +29,8 @@ static struct board_settings settings = {
 
 static _Noreturn void refuse(const char *key)
 {
-    board_log(key);
-    board_stop(true, "that setting makes no sense");
+    tern_board_log(key);
+    tern_board_stop(true, "that setting makes no sense");
 }
 
 // Reads numbers up to `limit`, with `mark` between them.
@@ -63,12 +63,12 @@ static bool read_address(const char *text, uint8_t address[4])
 
 static bool read_ca(const char *file)
 {
-    const int32_t handle = semihosting_open(file);
-    const int32_t len = handle >= 0 ? semihosting_length(handle) : -1;
-    if (len <= 0 || len > CA_SIZE || !semihosting_read(handle, window.ca, (size_t)len)) {
+    const int32_t handle = tern_semihosting_open(file);
+    const int32_t len = handle >= 0 ? tern_semihosting_length(handle) : -1;
+    if (len <= 0 || len > CA_SIZE || !tern_semihosting_read(handle, window.ca, (size_t)len)) {
         return false;
     }
-    semihosting_close(handle);
+    tern_semihosting_close(handle);
     settings.ca = window.ca;
     settings.ca_len = (size_t)len;
     return true;
@@ -198,16 +198,16 @@ static void find_data(void)
     };
 }
 
-void settings_read(void)
+void tern_board_settings_read(void)
 {
-    if (!semihosting_command_line(window.line, sizeof window.line)) {
-        board_stop(true, "there is no command line, or it is too long");
+    if (!tern_semihosting_command_line(window.line, sizeof window.line)) {
+        tern_board_stop(true, "there is no command line, or it is too long");
     }
     read_line(window.line);
     find_data();
 }
 
-const struct board_settings *board_settings(void)
+const struct tern_board_settings *tern_board_settings(void)
 {
     return &settings;
 }

@@ -5,13 +5,13 @@
 #include <string.h>
 
 // Of memory.ld. Their addresses are what they say.
-extern uint32_t board_stack_limit[];
-extern uint32_t board_stack_top[];
-extern uint8_t board_data_start[];
-extern uint8_t board_data_end[];
-extern const uint8_t board_data_load[];
-extern uint8_t board_bss_start[];
-extern uint8_t board_bss_end[];
+extern uint32_t tern_board_stack_limit[];
+extern uint32_t tern_board_stack_top[];
+extern uint8_t tern_board_data_start[];
+extern uint8_t tern_board_data_end[];
+extern const uint8_t tern_board_data_load[];
+extern uint8_t tern_board_bss_start[];
+extern uint8_t tern_board_bss_end[];
 
 static size_t bytes_between(const void *start, const void *end)
 {
@@ -23,14 +23,14 @@ static size_t bytes_between(const void *start, const void *end)
 #define CPACR_FULL_FPU (0xFu << 20)
 
 int main(void);
-void board_reset(void);
+void tern_board_reset(void);
 
 // Nothing may touch the FPU before it is on, and the painted stack must be the one in use: plain
 // words, no calls, no locals that spill.
-__attribute__((naked, noreturn, used)) void board_reset(void)
+__attribute__((naked, noreturn, used)) void tern_board_reset(void)
 {
-    __asm__ volatile("ldr r0, =board_stack_limit\n"
-                     "ldr r1, =board_stack_top\n"
+    __asm__ volatile("ldr r0, =tern_board_stack_limit\n"
+                     "ldr r1, =tern_board_stack_top\n"
                      "ldr r2, =%c0\n"
                      "1: cmp r0, r1\n"
                      "it lo\n"
@@ -48,18 +48,19 @@ __attribute__((noreturn, used)) static void board_start_c(void)
     CPACR |= CPACR_FULL_FPU;
     __asm__ volatile("dsb\n isb" ::: "memory");
 #endif
-    memcpy(board_data_start, board_data_load, bytes_between(board_data_start, board_data_end));
-    memset(board_bss_start, 0, bytes_between(board_bss_start, board_bss_end));
+    memcpy(tern_board_data_start, tern_board_data_load,
+           bytes_between(tern_board_data_start, tern_board_data_end));
+    memset(tern_board_bss_start, 0, bytes_between(tern_board_bss_start, tern_board_bss_end));
     main();
     for (;;) {
     }
 }
 
-size_t board_stack_used(size_t *given)
+size_t tern_board_stack_used(size_t *given)
 {
-    *given = bytes_between(board_stack_limit, board_stack_top);
+    *given = bytes_between(tern_board_stack_limit, tern_board_stack_top);
     size_t untouched = 0;
-    while (untouched < *given / sizeof(uint32_t) && board_stack_limit[untouched] == PAINT) {
+    while (untouched < *given / sizeof(uint32_t) && tern_board_stack_limit[untouched] == PAINT) {
         untouched++;
     }
     return *given - untouched * sizeof(uint32_t);
@@ -70,18 +71,18 @@ size_t board_stack_used(size_t *given)
 __attribute__((naked, used)) static void fault(void)
 {
     __asm__ volatile("mrs r0, msp\n"
-                     "ldr r1, =board_stack_limit\n"
+                     "ldr r1, =tern_board_stack_limit\n"
                      "cmp r0, r1\n"
                      "bhs 1f\n"
-                     "ldr r1, =board_stack_top\n"
+                     "ldr r1, =tern_board_stack_top\n"
                      "mov sp, r1\n"
-                     "b board_overflow\n"
-                     "1: b board_fault\n");
+                     "b tern_board_overflow\n"
+                     "1: b tern_board_fault\n");
 }
 
 static void unexpected(void)
 {
-    board_fault(NULL);
+    tern_board_fault(NULL);
 }
 
 typedef void (*vector)(void);
@@ -91,9 +92,9 @@ struct vectors {
 };
 
 __attribute__((section(".vectors"), used)) static const struct vectors vectors = {
-    .stack = board_stack_top,
+    .stack = tern_board_stack_top,
     .handlers = {
-        board_reset, unexpected, fault, fault, fault, fault, // reset, NMI, hard to usage fault
-        NULL, NULL, NULL, NULL, unexpected,                  // SVC
-        unexpected, NULL, unexpected, board_tick,            // debug, PendSV, SysTick
+        tern_board_reset, unexpected, fault, fault, fault, fault, // reset, NMI, hard to usage fault
+        NULL, NULL, NULL, NULL, unexpected,                       // SVC
+        unexpected, NULL, unexpected, tern_board_tick,            // debug, PendSV, SysTick
     }};

@@ -5,13 +5,13 @@
 #include "board.h"
 
 // The SysTick interrupt.
-void board_tick(void);
+void tern_board_tick(void);
 
 // A fault or an interrupt that nobody expects: does not return. frame: the eight words that the
 // core stacked, or NULL.
-_Noreturn void board_fault(const uint32_t *frame);
+_Noreturn void tern_board_fault(const uint32_t *frame);
 
 // A fault because the stack is used up. Called on a stack that begins anew; does not return.
-_Noreturn void board_overflow(void);
+_Noreturn void tern_board_overflow(void);
 
 #endif

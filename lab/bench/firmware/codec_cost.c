@@ -36,19 +36,19 @@ struct uart {
 #define UART ((volatile struct uart *)0x40004000u)
 #define UART_SENDS 1u
 
-void board_tick(void)
+void tern_board_tick(void)
 {
 }
 
-_Noreturn void board_fault(const uint32_t *frame)
+_Noreturn void tern_board_fault(const uint32_t *frame)
 {
     (void)frame;
-    semihosting_exit(3);
+    tern_semihosting_exit(3);
 }
 
-_Noreturn void board_overflow(void)
+_Noreturn void tern_board_overflow(void)
 {
-    semihosting_exit(4);
+    tern_semihosting_exit(4);
 }
 
 static uint32_t ticks(void)
@@ -132,5 +132,5 @@ int main(void)
     for (size_t i = 0; i < sizeof specs / sizeof specs[0]; i++) {
         well = measure(specs[i]) && well;
     }
-    semihosting_exit(well ? 0 : 1);
+    tern_semihosting_exit(well ? 0 : 1);
 }

@@ -333,7 +333,7 @@ void world_init(struct world *world)
         .name = "test client",
         .platform = "test",
         .on_event = on_event,
-        .event_ctx = world,
+        .ctx = world,
     };
 }
 
