@@ -74,15 +74,15 @@ enum tern_result tern_admin_status(struct tern_service *service, struct tern_db 
     cJSON_AddStringToObject(json, "model", facts.federation.model_spec);
     add_number(json, "version", facts.federation.version);
     add_hash(json, "model_sha256", facts.federation.model_sha256);
-    add_number(json, "round", facts.federation.round);
-    cJSON_AddBoolToObject(json, "round_open", facts.federation.round_open);
-    cJSON_AddBoolToObject(json, "finished", facts.federation.finished);
-    add_number(json, "rounds_wanted", facts.federation.rounds_wanted);
-    add_number(json, "target", facts.federation.target);
-    add_number(json, "reported", facts.federation.reported);
-    add_number(json, "members", facts.federation.members);
-    bool running = facts.federation.round_open && facts.federation.deadline_ms > now_ms;
-    add_number(json, "deadline_in_ms", running ? facts.federation.deadline_ms - now_ms : 0);
+    add_number(json, "round", facts.federation.machine.round);
+    cJSON_AddBoolToObject(json, "round_open", facts.federation.machine.open);
+    cJSON_AddBoolToObject(json, "finished", tern_round_finished(&facts.federation.machine));
+    add_number(json, "rounds_wanted", facts.federation.machine.policy.rounds);
+    add_number(json, "target", facts.federation.machine.target);
+    add_number(json, "reported", facts.federation.machine.reported);
+    add_number(json, "members", facts.federation.machine.member_count);
+    bool running = facts.federation.machine.open && facts.federation.machine.deadline_ms > now_ms;
+    add_number(json, "deadline_in_ms", running ? facts.federation.machine.deadline_ms - now_ms : 0);
     cJSON_AddNumberToObject(json, "mean_loss", (double)facts.federation.last_loss);
     add_number(json, "refused_draws", facts.federation.refused_draws);
     if (facts.federation.advice != NULL) {

@@ -60,19 +60,19 @@ static void rounds(struct text *text, const struct tern_service_facts *facts)
     single(text, "version", "gauge", "Committed rounds: the version of the global model.",
            facts->federation.version);
     single(text, "round", "gauge", "Number of the open round, or of the last one.",
-           facts->federation.round);
-    single(text, "round_open", "gauge", "1 while a round is open.", facts->federation.round_open);
+           facts->federation.machine.round);
+    single(text, "round_open", "gauge", "1 while a round is open.", facts->federation.machine.open);
     single(text, "round_target", "gauge", "Updates wanted in the open round.",
-           facts->federation.target);
+           facts->federation.machine.target);
     single(text, "round_reported", "gauge", "Updates in hand for the open round.",
-           facts->federation.reported);
+           facts->federation.machine.reported);
     single(text, "round_members", "gauge", "Clients invited to the open round.",
-           facts->federation.members);
+           facts->federation.machine.member_count);
     single(text, "refused_draws", "gauge",
            "Draws of members in a row of which every update was refused for its values.",
            facts->federation.refused_draws);
     single(text, "finished", "gauge", "1 once the wanted rounds are done.",
-           facts->federation.finished);
+           tern_round_finished(&facts->federation.machine));
     head(text, "round_mean_loss", "gauge", "Mean training loss of the last committed round.");
     tern_text_add(text, "tern_round_mean_loss %.6g\n", (double)facts->federation.last_loss);
 }

@@ -32,8 +32,7 @@ enum tern_result tern_federation_new(const struct tern_federation_config *config
     federation->config = *config;
     federation->ports = *ports;
     federation->db = db;
-    tern_places_init(&federation->places);
-    tern_roster_init(&federation->roster);
+    tern_published_init(&federation->published);
     enum tern_result result = make(federation, why);
     if (result != TERN_OK) {
         tern_federation_free(federation);
@@ -50,8 +49,7 @@ void tern_federation_free(struct tern_federation *federation)
     }
     tern_catchup_free(federation->catchup);
     tern_merge_free(&federation->merge);
-    tern_places_free(&federation->places);
-    tern_roster_free(&federation->roster);
+    tern_published_free(&federation->published);
     free(federation->machine.members);
     free(federation->clients.list);
     free(federation->clients.eligible);
@@ -145,9 +143,9 @@ bool tern_federation_moved(const struct tern_federation *federation)
 
 void tern_federation_publish(struct tern_federation *federation)
 {
-    if (federation->roster_due || federation->moved) {
-        tern_roster_publish(&federation->roster, &federation->machine);
-        federation->roster_due = false;
+    if (federation->publish_due || federation->moved) {
+        tern_published_machine(&federation->published, &federation->machine);
+        federation->publish_due = false;
     }
 }
 
@@ -190,7 +188,8 @@ enum tern_result tern_federation_blob(struct tern_federation *federation,
                                       const uint8_t sha256[TERN_SHA256_SIZE],
                                       struct tern_blob **blob, uint32_t *payload)
 {
-    struct tern_places *places = &federation->places;
+    const struct shared_places *places = &federation->places;
+    struct tern_published *published = &federation->published;
     *payload = 0;
     enum tern_result found = manifest_of(federation, sha256, blob);
     if (found != TERN_ERR_NOT_FOUND) {
@@ -198,7 +197,7 @@ enum tern_result tern_federation_blob(struct tern_federation *federation,
     }
     if (memcmp(sha256, places->sha256, TERN_SHA256_SIZE) == 0) {
         *payload = places->payload;
-        *blob = tern_places_of(places, places->round);
+        *blob = tern_published_places(published, published->places_round);
         return *blob != NULL ? TERN_OK : TERN_ERR_NOT_FOUND;
     }
     return tern_catchup_blob(federation->catchup, sha256, blob, payload);
@@ -217,18 +216,9 @@ size_t tern_federation_update_max(const struct tern_federation *federation)
 void tern_federation_facts(const struct tern_federation *federation,
                            struct tern_federation_facts *facts)
 {
-    const struct tern_round_machine *machine = &federation->machine;
     *facts = (struct tern_federation_facts){
         .version = federation->merge.version,
-        .round = machine->round,
-        .round_open = machine->open,
-        .finished = tern_round_finished(machine),
-        .rounds_wanted = machine->policy.rounds,
-        .target = machine->target,
-        .reported = machine->reported,
-        .members = machine->member_count,
-        .opened_ms = machine->opened_ms,
-        .deadline_ms = machine->deadline_ms,
+        .machine = federation->machine,
         .clients = federation->clients.count,
         .last_loss = federation->last_loss,
         .refused_draws = federation->refused.draws,

@@ -191,15 +191,7 @@ struct tern_federation_facts {
     char model_spec[64];
     uint8_t model_sha256[TERN_SHA256_SIZE];
     uint32_t version;
-    uint32_t round;
-    bool round_open;
-    bool finished;
-    uint32_t rounds_wanted; // 0 = no end
-    uint32_t target;
-    uint32_t reported;
-    uint32_t members;
-    uint64_t opened_ms;
-    uint64_t deadline_ms;
+    struct tern_round_machine machine; // its members are the federation's
     uint32_t clients;
     uint32_t revoked;
     uint32_t evaluators;

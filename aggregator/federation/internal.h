@@ -3,8 +3,7 @@
 #define TERN_FEDERATION_INTERNAL_H
 
 #include "federation/federation.h"
-#include "federation/places.h"
-#include "federation/roster.h"
+#include "federation/published.h"
 #include "hosted/log.h"
 #include "rounds/speed.h"
 #include <string.h>
@@ -54,6 +53,14 @@ struct refused {
     uint32_t draws;   // before, in a row, without an update but such
 };
 
+// Of the download with the places that a round's leader chose (share.c).
+struct shared_places {
+    uint8_t sha256[TERN_SHA256_SIZE];
+    uint32_t payload;
+    bool awaited;     // the leader was, at the last look
+    uint32_t refused; // round whose leader's update was refused
+};
+
 struct tern_federation {
     struct tern_federation_config config; // read-only
     struct tern_federation_ports ports;
@@ -69,12 +76,12 @@ struct tern_federation {
     float last_loss;
     struct tern_steps_course course; // of the committed rounds
     struct refused refused;
-    struct tern_places places; // any thread
-    struct tern_roster roster; // any thread
+    struct shared_places places;     // of the open round
+    struct tern_published published; // any thread
     struct tern_federation_counts counts;
 
     bool moved;             // see tern_federation_moved()
-    bool roster_due;        // the machine differs from what the roster was given
+    bool publish_due;       // the machine differs from what was published
     bool too_few_afford;    // a round that too few budgets allow was told of
     uint64_t retry_open_ms; // nobody was eligible: look again then
     char damage[256];       // empty = none

@@ -65,7 +65,7 @@ static enum tern_result count_late(struct tern_federation *federation,
     assignment->reported_ms = now;
     TERN_TRY(tern_db_assignment_put(federation->db, assignment));
     tern_round_buffered(&federation->machine, 1);
-    federation->roster_due = true;
+    federation->publish_due = true;
     return TERN_OK;
 }
 

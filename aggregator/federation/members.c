@@ -24,7 +24,7 @@ enum tern_result tern_members_store(struct tern_federation *federation,
                                      .factor = member->factor};
     memcpy(row.base, member->base, sizeof row.base);
     memcpy(row.codec, member->codec, sizeof row.codec);
-    federation->roster_due = true;
+    federation->publish_due = true;
     return tern_db_assignment_put(federation->db, &row);
 }
 

@@ -88,7 +88,7 @@ static void make_places(struct tern_federation *federation, const struct tern_co
     memcpy(blob->data, merge->buffers.blob, made.len);
     memcpy(federation->places.sha256, made.sha256, TERN_SHA256_SIZE);
     federation->places.payload = (uint32_t)made.payload;
-    tern_places_set(&federation->places, federation->machine.round, blob);
+    tern_published_set_places(&federation->published, federation->machine.round, blob);
 }
 
 void tern_share_publish(struct tern_federation *federation, const struct tern_incoming *update,
@@ -135,7 +135,7 @@ enum tern_result tern_share_load(struct tern_federation *federation)
     const struct tern_round_machine *machine = &federation->machine;
     struct tern_codec codec;
     federation->places.awaited = false;
-    tern_places_set(&federation->places, 0, NULL);
+    tern_published_set_places(&federation->published, 0, NULL);
     if (!shares(federation, &codec)) {
         return TERN_OK;
     }
@@ -150,7 +150,8 @@ enum tern_result tern_share_load(struct tern_federation *federation)
 
 void tern_share_add(struct tern_federation *federation, uint64_t id, tern_Task *task)
 {
-    struct tern_blob *blob = tern_places_of(&federation->places, federation->machine.round);
+    struct tern_blob *blob =
+        tern_published_places(&federation->published, federation->machine.round);
     if (blob == NULL || id == tern_round_leader(&federation->machine)) {
         tern_blob_release(blob);
         return;
@@ -203,7 +204,7 @@ enum tern_result tern_share_join(struct tern_federation *federation, struct tern
 {
     tern_Download message;
     struct tern_span indices;
-    struct tern_blob *blob = tern_places_of(&federation->places, update->round);
+    struct tern_blob *blob = tern_published_places(&federation->published, update->round);
     if (blob == NULL) {
         return TERN_ERR_STATE;
     }

@@ -12,7 +12,7 @@ static enum tern_result read_body(struct tern_federation *federation, struct ter
 {
     struct tern_codec_info info;
     struct tern_standing standing =
-        tern_roster_standing(&federation->roster, update->client, update->round);
+        tern_published_standing(&federation->published, update->client, update->round);
     update->unread = standing.verdict != TERN_OK;
     TERN_TRY(tern_wire_decode_update(update->body.data, update->body.len, &update->message,
                                      &update->container));

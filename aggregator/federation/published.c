@@ -1,0 +1,91 @@
+#include "federation/published.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void tern_published_init(struct tern_published *published)
+{
+    memset(published, 0, sizeof *published);
+    pthread_mutex_init(&published->lock, NULL);
+}
+
+void tern_published_free(struct tern_published *published)
+{
+    free(published->machine.members);
+    tern_blob_release(published->places);
+    pthread_mutex_destroy(&published->lock);
+}
+
+static bool make_room(struct tern_round_machine *copy, uint32_t count)
+{
+    if (count <= copy->member_capacity) {
+        return true;
+    }
+    struct tern_member *members = realloc(copy->members, count * sizeof members[0]);
+    if (members == NULL) {
+        return false;
+    }
+    copy->members = members;
+    copy->member_capacity = count;
+    return true;
+}
+
+void tern_published_machine(struct tern_published *published,
+                            const struct tern_round_machine *machine)
+{
+    struct tern_round_machine *copy = &published->machine;
+    pthread_mutex_lock(&published->lock);
+    published->known = make_room(copy, machine->member_count);
+    if (published->known) {
+        struct tern_member *members = copy->members;
+        uint32_t capacity = copy->member_capacity;
+        *copy = *machine;
+        copy->members = members;
+        copy->member_capacity = capacity;
+        if (machine->member_count > 0) {
+            memcpy(members, machine->members, machine->member_count * sizeof members[0]);
+        }
+    }
+    pthread_mutex_unlock(&published->lock);
+}
+
+struct tern_standing tern_published_standing(struct tern_published *published, uint64_t client,
+                                             uint32_t round)
+{
+    struct tern_standing standing = {TERN_OK, false};
+    const struct tern_round_machine *machine = &published->machine;
+    pthread_mutex_lock(&published->lock);
+    if (published->known) {
+        const struct tern_member *member = tern_round_member(machine, client);
+        standing.verdict = tern_round_update(machine, client, round);
+        if (standing.verdict == TERN_ERR_LATE && machine->open && machine->buffers) {
+            standing.verdict = TERN_OK;
+        }
+        standing.reported =
+            round == machine->round && member != NULL && member->state == TERN_MEMBER_REPORTED;
+    }
+    pthread_mutex_unlock(&published->lock);
+    return standing;
+}
+
+void tern_published_set_places(struct tern_published *published, uint32_t round,
+                               struct tern_blob *places)
+{
+    pthread_mutex_lock(&published->lock);
+    struct tern_blob *old = published->places;
+    published->places_round = round;
+    published->places = places;
+    pthread_mutex_unlock(&published->lock);
+    tern_blob_release(old);
+}
+
+struct tern_blob *tern_published_places(struct tern_published *published, uint32_t round)
+{
+    struct tern_blob *places = NULL;
+    pthread_mutex_lock(&published->lock);
+    if (published->places != NULL && published->places_round == round) {
+        places = tern_blob_share(published->places);
+    }
+    pthread_mutex_unlock(&published->lock);
+    return places;
+}

@@ -1,0 +1,40 @@
+// What any thread may know of the open round: who may still report in it, as of the last commit, so
+// that an update that cannot count is not decoded first; and the download with the places that its
+// leader chose. Written by the thread that owns the federation.
+#ifndef TERN_FEDERATION_PUBLISHED_H
+#define TERN_FEDERATION_PUBLISHED_H
+
+#include "hosted/blob.h"
+#include "rounds/round.h"
+#include <pthread.h>
+
+struct tern_published {
+    pthread_mutex_t lock;
+    struct tern_round_machine machine; // a copy; members is ours
+    bool known;                        // false: memory was short, anybody may report
+    uint32_t places_round;
+    struct tern_blob *places; // of that round; NULL = none
+};
+
+struct tern_standing {
+    enum tern_result verdict; // of tern_round_update(); OK for one that may be buffered
+    bool reported;            // the client, in that round: what it sends now may be a duplicate
+};
+
+void tern_published_init(struct tern_published *published);
+void tern_published_free(struct tern_published *published);
+
+// Before the answers of that commit are sent: then every client finds what it was told.
+void tern_published_machine(struct tern_published *published,
+                            const struct tern_round_machine *machine);
+// Takes the blob over. NULL: that round shares nothing.
+void tern_published_set_places(struct tern_published *published, uint32_t round,
+                               struct tern_blob *places);
+
+// How an update under (client, round) stands. Any thread.
+struct tern_standing tern_published_standing(struct tern_published *published, uint64_t client,
+                                             uint32_t round);
+// One reference more to the places of that round, or NULL. Any thread.
+struct tern_blob *tern_published_places(struct tern_published *published, uint32_t round);
+
+#endif
