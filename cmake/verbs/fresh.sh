@@ -55,7 +55,6 @@ run_in_root() { # ROOT VERB...
     unshare --mount --pid --fork --kill-child bash -euc '
         root=$1; shift
         mount --make-rprivate /
-        mount --bind "$root" "$root" # "ip netns exec" wants / to be a mount point
         mount -t proc proc "$root/proc"
         mount --rbind /sys "$root/sys"
         mount --rbind /dev "$root/dev"

@@ -35,7 +35,7 @@ def objects(root, build):
 def names_of(paths):
     """For each object the names that it defines and those that it refers to."""
     listing = subprocess.run(["nm", "--print-file-name", "--extern-only", *paths], check=True,
-                             capture_output=True, text=True).stdout
+                             stdout=subprocess.PIPE, text=True).stdout
     names = {path: (set(), set()) for path in paths}
     for line in listing.splitlines():
         path, _, rest = line.partition(":")

@@ -80,7 +80,7 @@ def once(workspace, aggregator, link, options):
         command += ["--set", setting]
     if not (workspace.path / "client").exists():
         subprocess.run([BIN / "tern-client", "enroll", aggregator.join_code(), *command[2:]],
-                       check=True, capture_output=True)
+                       check=True, stdout=subprocess.DEVNULL)
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
     check(done.returncode == 0, f"once exited {done.returncode}: {done.stderr}")
     return done.stderr, time.monotonic() - start

@@ -46,7 +46,7 @@ def make_certificates(directory, address="127.0.0.1"):
         f"subjectAltName=DNS:localhost,IP:{address}\nbasicConstraints=critical,CA:FALSE\n")
 
     def openssl(*arguments):
-        subprocess.run(["openssl", *arguments], cwd=directory, check=True, capture_output=True)
+        subprocess.run(["openssl", *arguments], cwd=directory, check=True, stdout=subprocess.DEVNULL)
 
     for name in ("ca", "server"):
         openssl("ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", f"{name}.key")

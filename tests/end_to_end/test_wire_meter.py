@@ -21,7 +21,7 @@ import subprocess
 import sys
 import time
 
-from harness import BIN, Aggregator, Workspace, check, main, run, skip
+from harness import BIN, Aggregator, Failure, Workspace, check, main, run, skip
 
 A, B = f"tern-a-{os.getpid()}", f"tern-b-{os.getpid()}"
 WIRE = f"tern-w-{os.getpid()}"
@@ -31,12 +31,14 @@ LOSS = 0.02
 HEADERS = 52  # IPv4 and TCP with timestamps
 
 
-def ip(*arguments):
-    subprocess.run(["ip", *arguments], check=True, capture_output=True)
-
-
 def inside(namespace):
-    return ["ip", "netns", "exec", namespace]
+    """The beginning of a command there. `ip netns exec` and `ip -n` would mount something over /sys,
+    for which / has to be a mount point, which it is not in every chroot."""
+    return ["nsenter", f"--net=/run/netns/{namespace}"]
+
+
+def ip(*arguments, namespace=None):
+    run(*(inside(namespace) if namespace else ()), "ip", *arguments)
 
 
 def add_namespace(namespace):
@@ -46,16 +48,16 @@ def add_namespace(namespace):
 
 
 def bring_up(namespace, device):
-    ip("-n", namespace, "link", "set", device, "up")
+    ip("link", "set", device, "up", namespace=namespace)
     # Offloads hand the interface packets larger than the link would carry, without checksums.
-    subprocess.run([*inside(namespace), "ethtool", "-K", device, "tso", "off", "gso", "off",
-                    "gro", "off", "tx", "off"], check=True, capture_output=True)
+    run(*inside(namespace), "ethtool", "-K", device, "tso", "off", "gso", "off", "gro", "off",
+        "tx", "off")
 
 
 def make_ends():
     for namespace, device, address in ((A, "va", "10.77.0.1"), (B, "vb", "10.77.0.2")):
-        ip("-n", namespace, "addr", "add", f"{address}/24", "dev", device)
-        ip("-n", namespace, "link", "set", "lo", "up")
+        ip("addr", "add", f"{address}/24", "dev", device, namespace=namespace)
+        ip("link", "set", "lo", "up", namespace=namespace)
         bring_up(namespace, device)
 
 
@@ -132,8 +134,8 @@ def compare_ends(client, aggregator, lossy):
 def can_make_namespaces():
     try:
         add_namespace(A)
-    except subprocess.CalledProcessError as error:
-        return error.stderr.decode().strip()
+    except Failure as failure:
+        return str(failure)
     finally:
         remove_link()
     return ""

@@ -31,7 +31,7 @@ class Computer:
                         "--set", f"client.error_buffer={storage}",
                         "--set", f"data.source=idx:{folder}"]
         subprocess.run([BIN / "tern-client", "enroll", *self.options, aggregator.join_code()],
-                       check=True, capture_output=True, timeout=LIMIT_S)
+                       check=True, stdout=subprocess.DEVNULL, timeout=LIMIT_S)
 
     def start(self):
         return self.workspace.start(BIN / "tern-client", "run", *self.options, log=self.name)
@@ -62,7 +62,7 @@ def two_computers(storage):
 def certificate(workspace):
     path = workspace.path / "ca.der"
     subprocess.run(["openssl", "x509", "-in", workspace.path / "ca.crt", "-outform", "DER",
-                    "-out", path], check=True, capture_output=True)
+                    "-out", path], check=True, stdout=subprocess.DEVNULL)
     return path
 
 

@@ -37,9 +37,17 @@ def check(condition, message):
 
 def enter(script, *arguments):
     """Runs a Python script in namespaces of its own; what it starts dies with it."""
-    return subprocess.run(["unshare", "--mount", "--pid", "--net", "--fork", "--kill-child",
-                           "/usr/bin/python3", script, *map(str, arguments)],
+    return subprocess.run(["unshare", "--mount", "--propagation", "unchanged", "--pid", "--net",
+                           "--fork", "--kill-child", "/usr/bin/python3", script,
+                           *map(str, arguments)],
                           timeout=580, check=False).returncode
+
+
+def keep_mounts_here():
+    """No mount of this namespace shows in another one. That is said at a mount point, which / is not in
+    every chroot: nsenter goes to the root of the namespace."""
+    subprocess.run(["nsenter", "--mount=/proc/self/ns/mnt", "mount", "--make-rprivate", "/"],
+                   check=True)
 
 
 def mount(*arguments):
@@ -48,7 +56,7 @@ def mount(*arguments):
 
 def make_root():
     """Mounts the copy of / on ROOT, with empty /tmp and /run."""
-    mount("--make-rprivate", "/")
+    keep_mounts_here()
     mount("-t", "tmpfs", "tmpfs", ROOT)
     for name in ("upper", "work"):
         (ROOT / name).mkdir()

@@ -31,7 +31,7 @@ class Format(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.text = (SOURCE / "docs" / "FORMAT.md").read_text(encoding="utf-8")
-        out = subprocess.run([PROGRAM, "codecs", "--json"], check=True, capture_output=True)
+        out = subprocess.run([PROGRAM, "codecs", "--json"], check=True, stdout=subprocess.PIPE)
         cls.codecs = json.loads(out.stdout)
 
     def documented(self):

@@ -23,7 +23,7 @@ PROTO = read("shared/wire/tern.proto")
 
 
 def tool(*arguments):
-    return subprocess.run([TOOL, *arguments], check=True, capture_output=True).stdout
+    return subprocess.run([TOOL, *arguments], check=True, stdout=subprocess.PIPE).stdout
 
 
 def documented_bytes():
