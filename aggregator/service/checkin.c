@@ -9,8 +9,11 @@ static bool make_room(struct held *held, uint64_t client)
     if (client <= held->capacity) {
         return true;
     }
-    uint64_t capacity = held->capacity == 0 ? 64 : held->capacity;
+    size_t capacity = held->capacity == 0 ? 64 : held->capacity;
     while (capacity < client) {
+        if (capacity > SIZE_MAX / sizeof(struct request *) / 2) {
+            return false;
+        }
         capacity *= 2;
     }
     struct request **of = realloc(held->of, capacity * sizeof of[0]);

@@ -15,7 +15,7 @@
 // Check-ins that wait for a task (checkin.c).
 struct held {
     struct request **of; // by client - 1; NULL = none
-    uint64_t capacity;
+    size_t capacity;
     uint32_t count;
     uint64_t next_ms; // no held check-in's time is up before; of tern_service_monotonic()
 };
