@@ -169,12 +169,8 @@ void tern_firmware_tls_identify(struct tern_firmware_tls *tls, uint64_t client_i
     const char *end = tern_put_decimal(identity, (size_t)client_id); // fits: PROTOCOL.md
     tern_psk_from_token(token, key);
     // Without memory there is no key, and the next handshake fails.
-<<<<<<< HEAD
-    (void)mbedtls_ssl_conf_psk(&tls.config, key, sizeof key, (const uint8_t *)identity,
+    (void)mbedtls_ssl_conf_psk(&tls->config, key, sizeof key, (const uint8_t *)identity,
                                (size_t)(end - identity));
-=======
-    (void)mbedtls_ssl_conf_psk(&tls->config, key, sizeof key, identity, identity_len);
->>>>>>> 2a9fcfb (firmware_port: Keep the state of a device in a struct that main() owns)
     mbedtls_platform_zeroize(key, sizeof key);
     forget_session(tls);
 #endif
