@@ -7,11 +7,6 @@
 
 static const struct tern_codec dense = {.id = TERN_CODEC_FLOAT32, .sparsity = 1.0F};
 
-size_t tern_download_container_bound(const struct tern_codec *codec, const struct tern_model *model)
-{
-    return tern_container_bound(codec, model);
-}
-
 size_t tern_download_blob_bound(const struct tern_codec *codec, const struct tern_model *model)
 {
     return tern_container_bound(codec, model) + TERN_WIRE_OVERHEAD;

@@ -30,8 +30,6 @@ struct tern_download_made {
     uint8_t replica[TERN_SHA256_SIZE]; // that a client holds after it
 };
 
-size_t tern_download_container_bound(const struct tern_codec *codec,
-                                     const struct tern_model *model);
 size_t tern_download_blob_bound(const struct tern_codec *codec, const struct tern_model *model);
 
 // Encodes global - replica (what compression left out of earlier downloads is part of it: the

@@ -141,9 +141,6 @@ void tern_codec_explain(const struct tern_codec_refusal *refusal,
 // Writes the canonical spec string ("3lc:s=1.5"; "3lc" for s = 1 is "3lc:s=1").
 void tern_codec_format(const struct tern_codec *codec, char spec[TERN_CODEC_SPEC_MAX]);
 
-// Every known name: "float32, float16, ...".
-void tern_codec_names(char names[TERN_CODEC_SENTENCE_MAX]);
-
 // --- Encoding (codec.c)
 
 // Runs job(arg, i) for each i < jobs, on any threads, and returns when all are done. A caller with

@@ -319,13 +319,6 @@ static void append_names(struct text *text)
     }
 }
 
-void tern_codec_names(char names[TERN_CODEC_SENTENCE_MAX])
-{
-    struct text text = {.at = names, .limit = names + TERN_CODEC_SENTENCE_MAX};
-    names[0] = '\0';
-    append_names(&text);
-}
-
 // The refused text, up to the next comma for a value.
 static void append_quoted(struct text *text, const char *at, bool value)
 {

@@ -261,22 +261,6 @@ enum tern_result tern_error_buffer_give_back(struct tern_error_buffer *buffer,
     return give_back_segments(buffer, model, container, len, work);
 }
 
-// --- Decay and reset
-
-enum tern_result tern_error_buffer_decay(struct tern_error_buffer *buffer, float gamma)
-{
-    float values[CHUNK];
-    if (!is_share(gamma)) {
-        return TERN_ERR_ARGUMENT;
-    }
-    for (uint32_t done = 0; gamma != 1 && done < buffer->count; done += CHUNK) {
-        const uint32_t n = chunk_count(done, buffer->count);
-        get_decayed(buffer, done, gamma, values, n);
-        tern_error_storage_put(buffer->storage, values, done, buffer->bytes, n);
-    }
-    return TERN_OK;
-}
-
 void tern_error_buffer_reset(struct tern_error_buffer *buffer)
 {
     memset(buffer->bytes, 0, tern_error_storage_bytes(buffer->storage, buffer->count));

@@ -74,11 +74,6 @@ TERN_MUST_USE enum tern_result tern_error_buffer_give_back(struct tern_error_buf
                                                            const uint8_t *container, size_t len,
                                                            float *work);
 
-// e[i] = gamma * e[i], rounded to the storage.
-// TERN_ERR_ARGUMENT  gamma is not 0 to 1
-TERN_MUST_USE enum tern_result tern_error_buffer_decay(struct tern_error_buffer *buffer,
-                                                       float gamma);
-
 // Every value is +0.
 void tern_error_buffer_reset(struct tern_error_buffer *buffer);
 

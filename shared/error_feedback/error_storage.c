@@ -14,11 +14,6 @@ static const char *const names[] = {"float32", "bfloat16", "int8"};
 
 enum { STORAGES = sizeof names / sizeof names[0] };
 
-const char *tern_error_storage_name(enum tern_error_storage storage)
-{
-    return (unsigned)storage < STORAGES ? names[storage] : NULL;
-}
-
 enum tern_result tern_error_storage_from_name(const char *name, enum tern_error_storage *storage)
 {
     for (unsigned i = 0; i < STORAGES; i++) {

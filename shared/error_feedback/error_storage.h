@@ -34,9 +34,6 @@ enum tern_error_storage {
          ? 2 * (size_t)(count)                                                                     \
          : (size_t)(count) + 4 * (((size_t)(count) + TERN_ERROR_BLOCK - 1) / TERN_ERROR_BLOCK))
 
-// "float32", "bfloat16", "int8"; NULL for a number that is no storage.
-const char *tern_error_storage_name(enum tern_error_storage storage);
-
 // Whether a number is a storage that is built in.
 static inline bool tern_error_storage_known(uint32_t storage)
 {

@@ -79,7 +79,7 @@ static void check_codec(const char *spec)
     struct tern_download_made made;
     uint8_t held[TERN_SHA256_SIZE];
     assert_int_equal(tern_codec_parse(spec, &codec, NULL), TERN_OK);
-    assert_true(tern_download_container_bound(&codec, &model) <= sizeof container);
+    assert_true(tern_container_bound(&codec, &model) <= sizeof container);
     assert_true(tern_download_blob_bound(&codec, &model) <= sizeof blob);
     memcpy(held, id, sizeof held);
     for (uint32_t version = 1; version <= 20; version++) {

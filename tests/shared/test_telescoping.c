@@ -82,9 +82,10 @@ static void check_against_owed(struct feed *feed, int round)
     for (int i = 0; i < COUNT; i++) {
         const double off = fabs(feed->owed[i] - (double)held[i]);
         if (!(off <= feed->room[i])) {
-            fail_msg("%s in %s, round %d, value %d: owed %.9g, held %.9g, off by %.3g of %.3g",
-                     feed->spec, tern_error_storage_name(feed->buffer.storage), round, i,
-                     feed->owed[i], (double)held[i], off, feed->room[i]);
+            fail_msg(
+                "%s in storage %d, round %d, value %d: owed %.9g, held %.9g, off by %.3g of %.3g",
+                feed->spec, (int)feed->buffer.storage, round, i, feed->owed[i], (double)held[i],
+                off, feed->room[i]);
         }
     }
 }
