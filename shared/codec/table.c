@@ -55,8 +55,6 @@ static const struct tern_mode zero_mode = {
 
 // --- Codecs
 
-const struct tern_codec_parameter tern_no_parameters[] = {{.key = NULL}};
-
 #define ROW_OF(codec, symbol, id) &tern_##codec##_codec,
 static const struct tern_codec_row *const rows[] = {TERN_CODECS(ROW_OF)};
 

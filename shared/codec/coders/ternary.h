@@ -86,7 +86,7 @@ struct tern_ternary_target tern_planar_target(float *values, size_t count);
 
 // --- Bodies
 
-// Check of the scale that every ternary body opens with (ternary.c).
+// Check of the scale that every ternary body opens with (ternary_body.c).
 TERN_MUST_USE enum tern_result tern_ternary_check_scale(const uint8_t *body, size_t len);
 
 // Describes a ternary body: scale, nonzero values and run codes.

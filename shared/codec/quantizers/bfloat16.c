@@ -76,13 +76,15 @@ static const struct tern_mode mode = {
 
 // --- The codec
 
+static const struct tern_codec_parameter parameters[] = {TERN_LAST_PARAMETER};
+
 const struct tern_codec_row tern_bfloat16_codec = {
     .entry = {.id = TERN_CODEC_BFLOAT16,
               .name = "bfloat16",
               .summary = TERN_HELP("the high half of a float32"),
               .source = TERN_HELP("bfloat16 of Google Brain"),
               .feedback = TERN_FEEDBACK_ERROR,
-              .parameters = tern_no_parameters},
+              .parameters = parameters},
     .bound = bfloat16_bound,
     .check = bfloat16_check_peak,
     .encode = bfloat16_encode,

@@ -72,13 +72,15 @@ static const struct tern_mode mode = {
 
 // --- The codec
 
+static const struct tern_codec_parameter parameters[] = {TERN_LAST_PARAMETER};
+
 const struct tern_codec_row tern_float16_codec = {
     .entry = {.id = TERN_CODEC_FLOAT16,
               .name = "float16",
               .summary = TERN_HELP("half precision"),
               .source = TERN_HELP("IEEE 754 binary16"),
               .feedback = TERN_FEEDBACK_ERROR,
-              .parameters = tern_no_parameters},
+              .parameters = parameters},
     .bound = float16_bound,
     .check = float16_check_peak,
     .encode = float16_encode,

@@ -61,13 +61,15 @@ static const struct tern_mode mode = {
 
 // --- The codec
 
+static const struct tern_codec_parameter parameters[] = {TERN_LAST_PARAMETER};
+
 const struct tern_codec_row tern_float32_codec = {
     .entry = {.id = TERN_CODEC_FLOAT32,
               .name = "float32",
               .summary = TERN_HELP("the values as they are"),
               .source = TERN_HELP("IEEE 754 binary32"),
               .feedback = TERN_FEEDBACK_ERROR,
-              .parameters = tern_no_parameters},
+              .parameters = parameters},
     .bound = float32_bound,
     .encode = float32_encode,
     .modes = {&mode},

@@ -84,6 +84,8 @@ static const struct tern_mode mode = {
 
 // --- The codec
 
+static const struct tern_codec_parameter parameters[] = {TERN_LAST_PARAMETER};
+
 const struct tern_codec_row tern_int8_codec = {
     .entry = {.id = TERN_CODEC_INT8,
               .name = "int8",
@@ -91,7 +93,7 @@ const struct tern_codec_row tern_int8_codec = {
               .source = TERN_HELP(
                   "\"8-bit int\" of Lim, Andersen, Kaminsky: 3LC, MLSys 2019, section 5.1"),
               .feedback = TERN_FEEDBACK_ERROR,
-              .parameters = tern_no_parameters},
+              .parameters = parameters},
     .bound = int8_bound,
     .check = int8_check_peak,
     .encode = int8_encode,

@@ -102,6 +102,8 @@ static const struct tern_mode mode = {
 
 // --- The codec
 
+static const struct tern_codec_parameter parameters[] = {TERN_LAST_PARAMETER};
+
 const struct tern_codec_row tern_onebit_codec = {
     .entry = {.id = TERN_CODEC_ONEBIT,
               .name = "onebit",
@@ -109,7 +111,7 @@ const struct tern_codec_row tern_onebit_codec = {
               .source =
                   TERN_HELP("Seide, Fu, Droppo, Li, Yu: 1-bit SGD, Interspeech 2014, section 3"),
               .feedback = TERN_FEEDBACK_ERROR,
-              .parameters = tern_no_parameters},
+              .parameters = parameters},
     .bound = onebit_bound,
     .encode = onebit_encode,
     .modes = {&mode},

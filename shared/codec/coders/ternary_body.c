@@ -1,0 +1,41 @@
+#include "codec/coders/ternary.h"
+#include "util/bytes.h"
+
+enum tern_result tern_ternary_check_scale(const uint8_t *body, size_t len)
+{
+    if (len < TERN_TERNARY_SCALE_BYTES) {
+        return TERN_ERR_CORRUPT;
+    }
+    uint32_t bits = tern_get_le32(body);
+    // Unsigned, a sign bit is above infinity.
+    if (bits >= TERN_INFINITY_BITS) {
+        return TERN_ERR_NON_FINITE;
+    }
+    return bits > 0 ? TERN_OK : TERN_ERR_CORRUPT; // all zero is mode zero
+}
+
+void tern_ternary_describe(const uint8_t *body, size_t nonzero, size_t runs,
+                           struct tern_codec_info *info)
+{
+    info->scale = tern_get_f32(body);
+    info->maximum = nonzero > 0 ? info->scale : 0;
+    if (TERN_FOR_PEOPLE) {
+        info->nonzero = nonzero;
+        info->runs = runs;
+        info->sum_square = (double)nonzero * ((double)info->scale * (double)info->scale);
+    }
+}
+
+void tern_ternary_describe_runs(const uint8_t *body, size_t len, size_t count,
+                                struct tern_codec_info *info)
+{
+    (void)count;
+    if (!TERN_FOR_PEOPLE) {
+        tern_ternary_describe(body, 1, 0, info);
+        return;
+    }
+    const uint8_t *coded = body + TERN_TERNARY_SCALE_BYTES;
+    size_t coded_len = len - TERN_TERNARY_SCALE_BYTES;
+    tern_ternary_describe(body, tern_kernel_ternary_nonzero(coded, coded_len),
+                          tern_kernel_run_facts(coded, coded_len).runs, info);
+}
