@@ -1,3 +1,4 @@
+#define _GNU_SOURCE
 #include "tls_client.h"
 #include <errno.h>
 #include <mbedtls/ctr_drbg.h>
@@ -7,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 struct tls_client {
     int fd;
@@ -30,7 +32,7 @@ static const int LEAN_SUITES[] = {
 static int socket_send(void *ctx, const unsigned char *data, size_t len)
 {
     struct tls_client *client = ctx;
-    ssize_t sent = send(client->fd, data, len, MSG_NOSIGNAL);
+    ssize_t sent = TEMP_FAILURE_RETRY(send(client->fd, data, len, MSG_NOSIGNAL));
     client->sent += sent > 0 ? (uint64_t)sent : 0;
     return sent >= 0 ? (int)sent : -1;
 }
@@ -61,7 +63,7 @@ static void follow_records(struct tls_client *client, const uint8_t *data, size_
 static int socket_receive(void *ctx, unsigned char *dst, size_t size)
 {
     struct tls_client *client = ctx;
-    ssize_t received = recv(client->fd, dst, size, 0);
+    ssize_t received = TEMP_FAILURE_RETRY(recv(client->fd, dst, size, 0));
     client->received += received > 0 ? (uint64_t)received : 0;
     follow_records(client, dst, received > 0 ? (size_t)received : 0);
     return received >= 0 ? (int)received : -1;
