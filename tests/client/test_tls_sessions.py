@@ -17,7 +17,12 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "end_to_end"))
 from harness import BIN, PATIENCE, Aggregator, Workspace, check, main
 
 HEAD = 64  # of a session file, which is: magic, format, CRC-32C, length, saved, expires, binding
-FULL, RESUMED = 700, 520  # a full handshake takes more bytes of the stream, a resumed one less
+TLS = sys.argv[1] if len(sys.argv) > 1 else "1.2"  # the client's; tickets of 1.3 count as its request's
+# A full handshake takes more bytes of the stream, a resumed one less.
+LIMITS = {"1.2": (700, 520, 1000), "1.3": (1000, 900, 1400)}
+FULL, RESUMED, FULL_MAX = LIMITS[TLS]
+# The longest ClientHello, without and with a ticket.
+HELLO, HELLO_TICKET = {"1.2": (140, 265), "1.3": (280, 460)}[TLS]
 
 
 def crc32c(data):
@@ -50,10 +55,11 @@ class Client:
         self.run("enroll", aggregator.join_code())
         self.handshakes = self.metered()
 
-    def run(self, *arguments, code=0, ca=None, url=None):
+    def run(self, *arguments, code=0, ca=None, url=None, tls=TLS):
         options = ["--set", f"client.server={url or self.aggregator.url}",
                    "--set", f"client.ca={ca or self.aggregator.ca}",
                    "--set", f"client.state_dir={self.state}",
+                   "--set", f"client.tls={tls}",
                    "--set", "data.source=digits:train=200,test=50,size=16",
                    "--set", "client.wait=0"]
         done = subprocess.run([BIN / "tern-client", *arguments[:1], *options, *arguments[1:]],
@@ -88,7 +94,7 @@ class Client:
 
 
 def session_outlives_the_process(client):
-    check(FULL < client.handshakes < 1000, f"enrolling took a handshake of {client.handshakes}")
+    check(FULL < client.handshakes < FULL_MAX, f"enrolling took a handshake of {client.handshakes}")
     before = client.file.stat()
     check(stat.S_IMODE(before.st_mode) == 0o600, f"the session has mode {before.st_mode:o}")
     for _ in range(3):
@@ -228,8 +234,8 @@ def figures(client):
     tap = Tap(client.aggregator.port)
     for _ in range(2):
         client.once(url=tap.url)
-    print(f"ClientHello: {tap.hellos[0]} bytes, {tap.hellos[1]} with a ticket (5 of record header)")
-    check(tap.hellos[0] < 140 and tap.hellos[1] < 265, f"ClientHellos of {tap.hellos} bytes")
+    print(f"TLS {TLS}. ClientHello: {tap.hellos[0]} bytes, {tap.hellos[1]} with a ticket (5 of record header)")
+    check(tap.hellos[0] < HELLO and tap.hellos[1] < HELLO_TICKET, f"ClientHellos of {tap.hellos} bytes")
     client.file.unlink()
     for kind in ("full", "resumed"):
         before = client.wire()
@@ -237,6 +243,26 @@ def figures(client):
         handshake, total = (after - early for after, early in zip(client.wire(), before))
         print(f"{kind} handshake: {stream} bytes of the stream, {handshake} on the wire; "
               f"an idle check-in by once {total}")
+
+
+def versions_are_kept_apart(client):
+    """What a client of one version kept is no use to one of the other, which starts anew."""
+    other = {"1.2": "1.3", "1.3": "1.2"}[TLS]
+    client.expect_resumed("before")
+    check(client.once(tls=other) > LIMITS[other][0], f"TLS {other} resumed a session of {TLS}")
+    client.expect_full("after a session of the other version")
+    client.expect_resumed("either version", tls="auto")
+    for version, curl in (("1.2", "--tls-max"), ("1.3", "--tlsv1.3")):
+        command = ["curl", "-sS", "--cacert", client.aggregator.ca, "-o", "/dev/null", curl]
+        command += [version] if curl == "--tls-max" else []
+        done = subprocess.run([*command, f"{client.aggregator.url}/healthz"], capture_output=True,
+                              text=True, timeout=PATIENCE)
+        check(done.returncode == 0, f"curl by TLS {version}: {done.stderr}")
+
+
+def settings_are_checked(client):
+    said = client.run("once", code=2, tls="1.1").stderr
+    check("client.tls is 1.1; it must be 1.2, 1.3 or auto" in said, f"TLS 1.1: {said}")
 
 
 # --- Verification
@@ -340,6 +366,9 @@ def test():
         refused_tickets_fall_back(client)
         unwritable_session_is_no_error(client)
         figures(client)
+        settings_are_checked(client)
+        if TLS == "1.3":
+            versions_are_kept_apart(client)
         verification_is_mandatory(client, workspace)
         rsa_certificates_work(client)
         lasting_certificates_work(client)
