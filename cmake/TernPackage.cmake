@@ -102,8 +102,12 @@ function(tern_package_documents component)
   set(copyright ${TERN_PACKAGE}/tern-${component}.copyright)
   set(overrides ${TERN_PACKAGE}/tern-${component}.overrides)
   set(linked_in)
-  foreach(package libc6 libcjson1 libcurl4 libinih1 libmbedcrypto7 libnanopb-dev zlib1g)
-    list(APPEND linked_in ${CMAKE_SYSROOT}/usr/share/doc/${package}/copyright)
+  # Their names end differently from one release of Debian to the next.
+  foreach(package libc6 libcjson1 libcurl4 libinih1 libmbedcrypto libnanopb-dev zlib1g)
+    file(GLOB found ${CMAKE_SYSROOT}/usr/share/doc/${package}/copyright
+         ${CMAKE_SYSROOT}/usr/share/doc/${package}[0-9t]*/copyright)
+    list(GET found 0 first)
+    list(APPEND linked_in ${first})
   endforeach()
   tern_package_text(${copyright} ${component} copyright
                     ${TERN_PACKAGE_SOURCE}/copyright.static ${linked_in})

@@ -1,11 +1,18 @@
 # Debian packages and sources that are unpacked into the build folder instead of being installed: apt
 # with lists, status and cache of its own, so that nothing of this machine's package system changes.
 
-ARCHIVE_SUITES=(bookworm bookworm-updates)
+# The release of Debian that packages and sources are taken from: this machine's, unless a verb says
+# otherwise.
+ARCHIVE_OWN_SUITE=$(. /etc/os-release 2>/dev/null && printf '%s\n' "${VERSION_CODENAME:-}") || true
+ARCHIVE_SUITE=$ARCHIVE_OWN_SUITE
 
 # The address that this machine's apt uses for a suite, whatever the format of its sources; needs no
-# downloaded lists.
+# downloaded lists. Other releases of Debian are in the same place as the machine's own.
 archive_mirror() { # SUITE
+    archive_mirror_of "$1" | grep . || archive_mirror_of "${1/#$ARCHIVE_SUITE/$ARCHIVE_OWN_SUITE}"
+}
+
+archive_mirror_of() { # SUITE
     apt-get indextargets --no-release-info --format '$(RELEASE) $(REPO_URI)' \
         'Created-By: Packages' 2>/dev/null | awk -v suite="$1" '$1 == suite { print $2; exit }'
 }
@@ -29,12 +36,12 @@ archive_open() { # DIR ARCH deb|deb-src
     mkdir -p "$dir"/{state,lists/partial,cache,archives/partial,log}
     : >"$dir/status"
     : >"$dir/sources.list"
-    for suite in "${ARCHIVE_SUITES[@]}"; do
+    for suite in "$ARCHIVE_SUITE" "$ARCHIVE_SUITE-updates"; do
         mirror=$(archive_mirror "$suite")
         if [ -n "$mirror" ]; then
             printf '%s\n' "$type $mirror $suite main" >>"$dir/sources.list"
-        elif [ "$suite" = bookworm ]; then
-            fail "apt on this machine has no source for bookworm (Debian 12)"
+        elif [ "$suite" = "$ARCHIVE_SUITE" ]; then
+            fail "apt on this machine has no source for $suite"
         fi
     done
     # Without the option apt takes lists that cannot be fetched for a mere warning.

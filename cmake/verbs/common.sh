@@ -51,11 +51,11 @@ usage: ./tern VERB [OPTION...]      ./tern VERB --help tells more
   package      makes Debian packages of the programs and the library
   lint         layout, static analysis
   format       lays out all sources by clang-format
-  fresh        proves demo and test in a minimal Debian 12 root (needs root)
+  fresh        proves demo and test in a minimal root of Debian 12 or 13 (needs root)
   setup        installs the Debian packages that are missing; the other verbs do it for you
   clean        removes everything that was built
 
-On a fresh Debian 12 machine start with:  ./tern demo
+On a fresh Debian 12 or 13 machine start with:  ./tern demo
 END
 }
 

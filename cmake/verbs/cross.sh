@@ -4,7 +4,7 @@ help_cross() {
     cat <<'END_HELP'
 usage: ./tern cross amd64|arm64|armhf... [--static] [--package] [--test]
 
-Builds Tern for these Debian 12 architectures, optimized for size, and prints how large the programs
+Builds Tern for these architectures of Debian, of the release that runs here (12 or 13), optimized for size, and prints how large the programs
 are. They are in build/cross/ARCH/dynamic/bin, or static/bin.
 
   --static    tern-client and tern-codec need nothing on the board: they are linked with their own

@@ -22,8 +22,9 @@ both each part takes, against firmware_port/sizes.json. The images are build/fir
   --all     every image: all boards, libraries and kinds of TLS, one more for both kinds and one for
             int8. With --test all tests, too: those of networks that fail, and of power cuts
 
-The sources of mbedTLS, lwIP and nanopb are fetched once, from the Debian archive that this
-machine's apt uses, into build/sources.
+The sources of mbedTLS, lwIP and nanopb are those of Debian 12, whatever this machine runs: devices
+keep mbedTLS 2.28. They are fetched once, from the Debian archive that this machine's apt uses, into
+build/sources.
 END_HELP
 }
 
@@ -115,6 +116,7 @@ all_images() { # BOARDS LIBCS KINDS ERROR_STORAGE
 }
 
 verb_firmware() {
+    local ARCHIVE_SUITE=bookworm
     local boards=an385 libcs=newlib kinds=ecdsa tests=no all=no sizes=table name within=yes images
     local storage=float32 without=long
     while [ $# -gt 0 ]; do

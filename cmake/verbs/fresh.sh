@@ -2,34 +2,46 @@
 
 help_fresh() {
     cat <<'END'
-usage: ./tern fresh [--keep] [VERB...]
+usage: ./tern fresh [--suite bookworm|trixie] [--keep] [VERB...]
 
-Makes a minimal Debian 12 root by debootstrap, from the mirror that this machine's apt uses, copies
-a clean clone of the last commit into it, and runs ./tern demo and ./tern test there (or the VERBs
+Makes a minimal root of Debian 12 (bookworm, the default) or 13 (trixie) by debootstrap, from the
+mirror that this machine's apt uses, copies a clean clone of the last commit into it, and runs ./tern demo and ./tern test there (or the VERBs
 given), so that a package that is missing from configs/packages.txt shows. Needs root. Takes some
 ten minutes and 3 GB under TMPDIR; removes it afterwards unless --keep. With TERN_DATA_DIR set, the
 data set is copied in too and a skipped test fails.
 END
 }
 
-# The mirror that apt has for bookworm, whatever the format of its sources.
-apt_mirror() {
-    apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Codename: bookworm' |
-        head -n 1
+# What apt was told here that is no package's file: where proxies are, what is not fetched.
+copy_apt_options() { # ROOT
+    local file
+    for file in /etc/apt/apt.conf /etc/apt/apt.conf.d/*; do
+        if grep -qs Acquire "$file" && ! dpkg-query -S "$file" >/dev/null 2>&1; then
+            cp -a "$file" "$1/etc/apt/apt.conf.d/"
+        fi
+    done
 }
 
-# Lets apt in ROOT reach the same archives in the same way as here.
-copy_apt_configuration() { # ROOT
-    local root=$1 file
+# The sources of this machine where it runs the same release; else the release from the same mirror.
+copy_apt_sources() { # ROOT SUITE MIRROR
+    local root=$1 suite=$2 file
     rm -f "$root/etc/apt/sources.list"
+    if [ "$suite" != "$ARCHIVE_OWN_SUITE" ]; then
+        printf 'deb %s %s main\n' "$3" "$suite" "$3" "$suite-updates" >"$root/etc/apt/sources.list"
+        return 0
+    fi
     for file in sources.list sources.list.d trusted.gpg trusted.gpg.d keyrings auth.conf \
         auth.conf.d; do
         [ ! -e "/etc/apt/$file" ] || cp -aT "/etc/apt/$file" "$root/etc/apt/$file"
     done
     cp -a /usr/share/keyrings/. "$root/usr/share/keyrings/"
-    for file in /etc/apt/apt.conf /etc/apt/apt.conf.d/*; do
-        ! grep -qs Acquire "$file" || cp -a "$file" "$root/etc/apt/apt.conf.d/"
-    done
+}
+
+# Lets apt in ROOT reach the same archives in the same way as here.
+copy_apt_configuration() { # ROOT SUITE MIRROR
+    local root=$1
+    copy_apt_sources "$@"
+    copy_apt_options "$root"
     cp -L /etc/resolv.conf /etc/hosts "$root/etc/" 2>/dev/null || true
     if grep -qrs 'https://' "$root/etc/apt/sources.list" "$root/etc/apt/sources.list.d"; then
         mkdir -p "$root/etc/ssl/certs"
@@ -74,27 +86,36 @@ remove_root() {
 }
 
 verb_fresh() {
-    local keep=no mirror verbs=() verb started=$SECONDS
+    local keep=no suite=bookworm mirror verbs=() verb started=$SECONDS
     while [ $# -gt 0 ]; do
         case $1 in
         --keep) keep=yes ;;
+        --suite)
+            [ $# -gt 1 ] || usage_error "fresh: --suite needs a name"
+            suite=$2
+            shift
+            ;;
         -*) usage_error "fresh: unknown option '$1'; ./tern fresh --help" ;;
         *) verbs+=("$1") ;;
         esac
         shift
     done
+    case $suite in
+    bookworm | trixie) ;;
+    *) usage_error "fresh: --suite is bookworm or trixie; not '$suite'" ;;
+    esac
     [ ${#verbs[@]} -gt 0 ] || verbs=(demo test)
     [ "$(id -u)" -eq 0 ] || fail "fresh needs root (chroot): sudo ./tern fresh"
     verb_setup test fresh
-    mirror=$(apt_mirror)
-    [ -n "$mirror" ] || fail "apt on this machine has no bookworm source; run apt-get update first"
+    mirror=$(ARCHIVE_SUITE=$suite archive_mirror "$suite")
+    [ -n "$mirror" ] || fail "apt on this machine has no source of Debian"
     FRESH_ROOT=$(mktemp -d "${TMPDIR:-/tmp}/tern-fresh.XXXXXX")
     [ "$keep" = yes ] || trap remove_root EXIT
     trap 'exit 5' INT TERM HUP
-    say "a minimal Debian 12 root in $FRESH_ROOT"
-    quietly "$FRESH_ROOT.log" debootstrap debootstrap --variant=minbase bookworm "$FRESH_ROOT" "$mirror"
+    say "a minimal root of $suite in $FRESH_ROOT"
+    quietly "$FRESH_ROOT.log" debootstrap debootstrap --variant=minbase "$suite" "$FRESH_ROOT" "$mirror"
     rm -f "$FRESH_ROOT.log"
-    copy_apt_configuration "$FRESH_ROOT"
+    copy_apt_configuration "$FRESH_ROOT" "$suite" "$mirror"
     say "a clone of $(git -C "$TERN_ROOT" -c safe.directory='*' log -1 --format='%h %s')"
     git -c safe.directory='*' clone -q --no-hardlinks "$TERN_ROOT" "$FRESH_ROOT/root/tern"
     [ -z "${TERN_DATA_DIR:-}" ] || cp -aL "$TERN_DATA_DIR" "$FRESH_ROOT/data"
@@ -104,7 +125,7 @@ verb_fresh() {
             run_in_root "$FRESH_ROOT" test --no-skips
         else
             run_in_root "$FRESH_ROOT" "$verb"
-        fi || fail "./tern $verb does not work on a fresh Debian 12"
+        fi || fail "./tern $verb does not work on a fresh $suite"
     done
     say "fresh: ./tern ${verbs[*]} worked in $((SECONDS - started)) s"
 }
