@@ -106,7 +106,8 @@ enum tern_plan tern_trunk_plan(const struct tern_catchup *catchup, const struct 
 // Whether the delta to the version after the one that is held can be had and read.
 bool tern_trunk_has_next(const struct tern_catchup *catchup, const struct tern_holder *holder,
                          const struct tern_plan_client *held);
-// The way by that delta, and the one to the newest version. TERN_ERR_STATE  there is none
+// The way by that delta, and the one to the newest version.
+// TERN_ERR_STATE  there is none
 TERN_MUST_USE enum tern_result tern_trunk_next(struct tern_catchup *catchup,
                                                const struct tern_plan_client *held,
                                                struct tern_way *way);

@@ -139,7 +139,8 @@ TERN_MUST_USE enum tern_result tern_federation_next(struct tern_federation *fede
 void tern_federation_wait(struct tern_federation *federation, uint64_t client, bool waits);
 
 // A download, the round's shared places or the model's manifest by its name, one reference more.
-// payload: bytes of its container. TERN_ERR_NOT_FOUND  there is none
+// payload: bytes of its container.
+// TERN_ERR_NOT_FOUND  there is none
 TERN_MUST_USE enum tern_result tern_federation_blob(struct tern_federation *federation,
                                                     const uint8_t sha256[TERN_SHA256_SIZE],
                                                     struct tern_blob **blob, uint32_t *payload);

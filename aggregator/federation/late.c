@@ -35,7 +35,8 @@ static enum tern_result find_member(struct tern_federation *federation,
     return TERN_OK;
 }
 
-// Whether the update may count in the open round. TERN_ERR_LATE  it may not
+// Whether the update may count in the open round.
+// TERN_ERR_LATE  it may not
 static enum tern_result check_late(const struct tern_federation *federation,
                                    const struct tern_incoming *update,
                                    const struct tern_db_round *own,

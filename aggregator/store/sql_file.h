@@ -11,7 +11,8 @@
 // TERN_ERR_NOT_FOUND, TERN_ERR_IO
 TERN_MUST_USE enum tern_result tern_sql_file_check(const char *path, char why[256]);
 
-// Makes an empty file, mode 0600. TERN_ERR_CONFLICT  it is there already.
+// Makes an empty file, mode 0600.
+// TERN_ERR_CONFLICT  it is there already.
 TERN_MUST_USE enum tern_result tern_sql_file_make(const char *path, char why[256]);
 
 // Makes `temporary`, complete and closed, appear as `path` at once and durably.

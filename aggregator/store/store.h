@@ -65,7 +65,8 @@ static inline bool tern_db_is_seeded(const struct tern_db_federation *federation
     return federation->manifest == NULL;
 }
 
-// Makes a new file with the newest schema. TERN_ERR_CONFLICT  the file is there already.
+// Makes a new file with the newest schema.
+// TERN_ERR_CONFLICT  the file is there already.
 TERN_MUST_USE enum tern_result
 tern_db_create(const char *path, const struct tern_db_federation *federation, char why[256]);
 
@@ -100,7 +101,8 @@ TERN_MUST_USE enum tern_result tern_db_commit(struct tern_db *db);
 void tern_db_rollback(struct tern_db *db);
 
 // From here to tern_db_rollback() all reads see the database as it is at the first of them, while
-// others go on writing. TERN_ERR_STATE  within a transaction
+// others go on writing.
+// TERN_ERR_STATE  within a transaction
 TERN_MUST_USE enum tern_result tern_db_begin_reading(struct tern_db *db);
 
 // Whether another process has written since the last call (a revocation, a new code).
@@ -110,7 +112,8 @@ bool tern_db_changed_by_others(struct tern_db *db);
 // TERN_ERR_CONFLICT  the file is there already; TERN_ERR_STATE  within a transaction
 TERN_MUST_USE enum tern_result tern_db_backup(struct tern_db *db, const char *path, char why[256]);
 
-// Reads every page and index and compares them. TERN_ERR_IO  the file is damaged
+// Reads every page and index and compares them.
+// TERN_ERR_IO  the file is damaged
 TERN_MUST_USE enum tern_result tern_db_check(struct tern_db *db);
 
 // --- Clients and join codes
@@ -184,7 +187,8 @@ struct tern_db_round {
 #include "store/tables/rounds.def"
 };
 
-// Inserts or replaces. TERN_ERR_CONFLICT  the round is committed already, and stays so.
+// Inserts or replaces.
+// TERN_ERR_CONFLICT  the round is committed already, and stays so.
 TERN_MUST_USE enum tern_result tern_db_round_put(struct tern_db *db,
                                                  const struct tern_db_round *round);
 TERN_MUST_USE enum tern_result tern_db_round_get(struct tern_db *db, uint32_t round,
@@ -227,7 +231,8 @@ struct tern_db_update {
     const uint8_t *body; // the Update message as received
 };
 
-// Stores an update; (round, client) is its key. TERN_ERR_CONFLICT  one is stored under it already;
+// Stores an update; (round, client) is its key.
+// TERN_ERR_CONFLICT  one is stored under it already;
 // NOT_FOUND  no such round or client; TERN_ERR_TOO_LARGE  above 1,000,000,000 bytes
 TERN_MUST_USE enum tern_result tern_db_update_put(struct tern_db *db,
                                                   const struct tern_db_update *update);

@@ -34,7 +34,8 @@ static enum tern_result drop_parts(struct tern_db *db, unsigned kind, const char
     return tern_query_run(&query);
 }
 
-// Keeps a vector, replacing the one before. TERN_ERR_ARGUMENT  it has no values
+// Keeps a vector, replacing the one before.
+// TERN_ERR_ARGUMENT  it has no values
 static enum tern_result put(struct tern_db *db, unsigned kind, const char *name, uint32_t version,
                             const float *values, uint32_t count)
 {

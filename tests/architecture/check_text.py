@@ -2,7 +2,7 @@
 
 Usage: check_text.py SOURCE_DIR
 No notes to self, no machine's paths, no registry hosts, no trailing blanks or tabs in C, every
-header guarded and opened by a comment. Prints one line per finding; exits with 1 on any.
+header guarded and opened by a comment, no headings or tables in comments that were torn across lines. Prints one line per finding; exits with 1 on any.
 """
 import os
 import re
@@ -31,6 +31,12 @@ def tracked(root):
     return sorted(found)
 
 
+# A heading is `// --- Text`: a line of dashes beneath it is what an editor made of a longer one.
+RULER = re.compile(r"^\s*//.*-{5,}$")
+# `TERN_ERR_X  meaning` is a row of a table and begins a line; another may follow behind a semicolon.
+TORN_ROW = re.compile(r"^\s*// .*[^;|,:\s] +TERN_(OK|AGAIN|ERR_\w+) {2,}\S")
+
+
 def line_findings(path, line):
     if NOTES.search(line):
         yield "a note to self; open an issue instead"
@@ -41,6 +47,10 @@ def line_findings(path, line):
     if path.endswith((".c", ".h", ".def")):
         if line != line.rstrip() or "\t" in line:
             yield "a tab or trailing blanks"
+        if RULER.search(line):
+            yield "a line of dashes; a heading is '// --- Text'"
+        if TORN_ROW.search(line):
+            yield "a table of results that runs on from the line before"
 
 
 def header_findings(path, text):

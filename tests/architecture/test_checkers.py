@@ -80,6 +80,17 @@ class Planted(unittest.TestCase):
                 self.assertEqual(len(self.includes(path, line)), 1)
             self.plant(path, "\n")
 
+    def test_torn_comments_are_found(self):
+        for text in ("// --- Store\n// ------------\n", "// --- Store ---------\n",
+                     "    // again. TERN_OK      a response came\n",
+                     "// --- Store: a few named\n// records ---------\n"):
+            with self.subTest(text=text):
+                self.assertEqual(len(self.text("shared/torn.c", text)), 1)
+        for text in ("// --- Store\n", "// TERN_OK  done\n//   TERN_OK         done\n",
+                     "// TERN_ERR_A  so; TERN_ERR_B  not so\n", "// Returns TERN_OK when done\n"):
+            with self.subTest(text=text):
+                self.assertEqual(self.text("shared/torn.c", text), [])
+
     def test_forbidden_calls_are_found(self):
         self.assertEqual(len(self.includes("shared/a.c", "p = malloc(3);")), 1)
         self.assertEqual(len(self.includes("client/phases/b.c", "free(p);")), 2)
