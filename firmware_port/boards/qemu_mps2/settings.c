@@ -9,13 +9,13 @@
 
 #include <string.h>
 
-#define TERN_LINE_SIZE 1024
+#define LINE_SIZE 1024
 #define CA_SIZE 4096
 
 // In a product these lie in flash.
 __attribute__((section(".window"))) static struct {
     uint8_t records[FLASH_SIZE];
-    char line[TERN_LINE_SIZE];
+    char line[LINE_SIZE];
     uint8_t ca[CA_SIZE];
 } window;
 
