@@ -5,6 +5,7 @@ import subprocess
 import tempfile
 import unittest
 
+import check_documents
 import check_includes
 import check_objects
 import check_text
@@ -90,6 +91,29 @@ class Planted(unittest.TestCase):
                      "// TERN_ERR_A  so; TERN_ERR_B  not so\n", "// Returns TERN_OK when done\n"):
             with self.subTest(text=text):
                 self.assertEqual(self.text("shared/torn.c", text), [])
+
+    def documents(self, **changed):
+        """What the check finds in a sound tree of one folder, but for the files given by name."""
+        files = {"overview.dot": 'a [label="shared/codec\\nfloats"]', "overview.svg": "<t>shared/codec</t><t>floats</t>",
+                 "DESIGN.md": "| shared/codec | floats |\n\n## Words\n", "CONTRIBUTING.md": "Edit `shared/codec/a.c`."}
+        files.update(changed)
+        for name, text in files.items():
+            self.plant(name if name == "CONTRIBUTING.md" else "docs/" + name, text)
+        self.plant("shared/codec/a.c", "")
+        for folder in check_documents.COMPONENTS:
+            os.makedirs(os.path.join(self.root.name, folder), exist_ok=True)
+        return list(check_documents.findings(self.root.name))
+
+    def test_documents_that_name_what_is_not_there_are_found(self):
+        self.assertEqual(self.documents(), [])
+        for name, text in [("overview.dot", 'a [label="floats"]'), ("overview.svg", "<t>shared/codec</t>"),
+                           ("DESIGN.md", "\n## Words\n| shared/codec | in the essays |\n"),
+                           ("DESIGN.md", "| shared/codec | |\n| shared/gone | |\n\n## Words\n"),
+                           ("CONTRIBUTING.md", "`shared/codec/gone.c`"), ("CONTRIBUTING.md", "nothing")]:
+            with self.subTest(name=name, text=text):
+                self.assertEqual(len(self.documents(**{name: text})), 1)
+        self.plant("lab/new/a.py", "")
+        self.assertEqual(self.documents(), ["docs/overview.dot does not have lab/new"])
 
     def test_forbidden_calls_are_found(self):
         self.assertEqual(len(self.includes("shared/a.c", "p = malloc(3);")), 1)
