@@ -2,6 +2,7 @@
 #include "admin/internal.h"
 
 #include "admin/join_code.h"
+#include "admin/rows.h"
 #include "util/bytes.h"
 #include <cjson/cJSON.h>
 #include <stdlib.h>
@@ -49,18 +50,6 @@ void tern_admin_reply_error(struct tern_http_reply *reply, int status, enum tern
     (void)reply_json(reply, status, json);
 }
 
-static void add_number(cJSON *json, const char *name, uint64_t value)
-{
-    cJSON_AddNumberToObject(json, name, (double)value);
-}
-
-static void add_hash(cJSON *json, const char *name, const uint8_t hash[TERN_SHA256_SIZE])
-{
-    char text[2 * TERN_SHA256_SIZE + 1];
-    tern_hex_encode(hash, TERN_SHA256_SIZE, text);
-    cJSON_AddStringToObject(json, name, text);
-}
-
 // --- Status
 
 enum tern_result tern_admin_status(struct tern_service *service, struct tern_db *db,
@@ -72,26 +61,27 @@ enum tern_result tern_admin_status(struct tern_service *service, struct tern_db 
     (void)ctx;
     tern_service_facts(service, &facts);
     cJSON_AddStringToObject(json, "model", facts.federation.model_spec);
-    add_number(json, "version", facts.federation.version);
-    add_hash(json, "model_sha256", facts.federation.model_sha256);
-    add_number(json, "round", facts.federation.machine.round);
-    cJSON_AddBoolToObject(json, "round_open", facts.federation.machine.open);
-    cJSON_AddBoolToObject(json, "finished", tern_round_finished(&facts.federation.machine));
-    add_number(json, "rounds_wanted", facts.federation.machine.policy.rounds);
-    add_number(json, "target", facts.federation.machine.target);
-    add_number(json, "reported", facts.federation.machine.reported);
-    add_number(json, "members", facts.federation.machine.member_count);
-    bool running = facts.federation.machine.open && facts.federation.machine.deadline_ms > now_ms;
-    add_number(json, "deadline_in_ms", running ? facts.federation.machine.deadline_ms - now_ms : 0);
-    cJSON_AddNumberToObject(json, "mean_loss", (double)facts.federation.last_loss);
-    add_number(json, "refused_draws", facts.federation.refused_draws);
+    const struct tern_round_machine *machine = &facts.federation.machine;
+    tern_json_u64(json, "version", facts.federation.version);
+    tern_json_hash(json, "model_sha256", facts.federation.model_sha256);
+    tern_json_u64(json, "round", machine->round);
+    tern_json_bool(json, "round_open", machine->open);
+    tern_json_bool(json, "finished", tern_round_finished(machine));
+    tern_json_u64(json, "rounds_wanted", machine->policy.rounds);
+    tern_json_u64(json, "target", machine->target);
+    tern_json_u64(json, "reported", machine->reported);
+    tern_json_u64(json, "members", machine->member_count);
+    bool running = machine->open && machine->deadline_ms > now_ms;
+    tern_json_u64(json, "deadline_in_ms", running ? machine->deadline_ms - now_ms : 0);
+    tern_json_float(json, "mean_loss", facts.federation.last_loss);
+    tern_json_u64(json, "refused_draws", facts.federation.refused_draws);
     if (facts.federation.advice != NULL) {
         cJSON_AddStringToObject(json, "advice", facts.federation.advice);
     }
-    add_number(json, "clients", facts.federation.clients);
-    add_number(json, "clients_revoked", facts.federation.revoked);
-    add_number(json, "evaluators", facts.federation.evaluators);
-    add_number(json, "checkins_held", facts.held);
+    tern_json_u64(json, "clients", facts.federation.clients);
+    tern_json_u64(json, "clients_revoked", facts.federation.revoked);
+    tern_json_u64(json, "evaluators", facts.federation.evaluators);
+    tern_json_u64(json, "checkins_held", facts.held);
     return reply_json(reply, 200, json);
 }
 
@@ -109,40 +99,10 @@ static enum tern_result reply_list(struct tern_http_reply *reply, cJSON *list,
     return TERN_OK;
 }
 
-static void add_ledger(cJSON *json, const struct tern_db_ledger *ledger)
+// Takes the object over. TERN_ERR_NO_MEMORY
+static enum tern_result add_row(cJSON *list, cJSON *row)
 {
-    cJSON_AddStringToObject(json, "directive", tern_error_directive_name(ledger->directive));
-    cJSON_AddStringToObject(json, "directive_reason", ledger->reason);
-    cJSON_AddStringToObject(json, "finding", tern_error_finding_name(ledger->finding));
-    add_number(json, "finding_ms", ledger->finding_ms);
-    cJSON_AddStringToObject(json, "finding_sentence", tern_error_finding_sentence(ledger->finding));
-}
-
-static cJSON *client_json(const struct tern_db_client *client, const struct tern_db_ledger *ledger)
-{
-    cJSON *json = cJSON_CreateObject();
-    add_number(json, "id", client->id);
-    cJSON_AddStringToObject(json, "name", client->name);
-    cJSON_AddStringToObject(json, "platform", client->platform);
-    cJSON_AddBoolToObject(json, "evaluator", client->evaluator);
-    cJSON_AddBoolToObject(json, "revoked", client->revoked);
-    add_number(json, "created_ms", client->created_ms);
-    add_number(json, "last_seen_ms", client->last_seen_ms);
-    cJSON_AddNumberToObject(json, "steps_per_second", (double)client->steps_per_second);
-    add_number(json, "version", client->version);
-    add_ledger(json, ledger);
-    return json;
-}
-
-static enum tern_result add_client(cJSON *list, struct tern_db *db,
-                                   const struct tern_db_client *client)
-{
-    struct tern_db_ledger ledger = {.finding = TERN_FINDING_NONE};
-    enum tern_result found = tern_db_ledger_get(db, client->id, &ledger);
-    if (found != TERN_OK && found != TERN_ERR_NOT_FOUND) {
-        return found;
-    }
-    return cJSON_AddItemToArray(list, client_json(client, &ledger)) ? TERN_OK : TERN_ERR_NO_MEMORY;
+    return cJSON_AddItemToArray(list, row) ? TERN_OK : TERN_ERR_NO_MEMORY;
 }
 
 enum tern_result tern_admin_clients(struct tern_service *service, struct tern_db *db,
@@ -155,38 +115,16 @@ enum tern_result tern_admin_clients(struct tern_service *service, struct tern_db
     (void)service;
     (void)now_ms;
     for (uint64_t i = 1; i <= job->limit && result == TERN_OK; i++) {
+        cJSON *row = NULL;
         result = tern_db_client_get(db, job->after + i, &client);
         if (result == TERN_OK) {
-            result = add_client(list, db, &client);
+            result = tern_json_client(db, &client, &row);
+        }
+        if (result == TERN_OK) {
+            result = add_row(list, row);
         }
     }
     return reply_list(reply, list, result);
-}
-
-static const char *state_name(enum tern_db_round_state state)
-{
-    return state == TERN_ROUND_OPEN ? "open" : "committed";
-}
-
-static cJSON *round_json(const struct tern_db_round *round)
-{
-    cJSON *json = cJSON_CreateObject();
-    add_number(json, "round", round->round);
-    cJSON_AddStringToObject(json, "state", state_name(round->state));
-    add_number(json, "base_version", round->base_version);
-    add_number(json, "target", round->target);
-    add_number(json, "quorum", round->quorum);
-    add_number(json, "applied", round->applied);
-    add_number(json, "attempts", round->attempts);
-    cJSON_AddNumberToObject(json, "mean_loss", (double)round->mean_loss);
-    cJSON_AddNumberToObject(json, "learning_rate", (double)round->learning_rate);
-    cJSON_AddStringToObject(json, "strategy", round->strategy);
-    cJSON_AddStringToObject(json, "strategy_parameters", round->strategy_parameters);
-    cJSON_AddStringToObject(json, "codec_up", round->codec_up);
-    cJSON_AddStringToObject(json, "codec_down", round->codec_down);
-    add_number(json, "opened_ms", round->opened_ms);
-    add_number(json, "closed_ms", round->closed_ms);
-    return json;
 }
 
 enum tern_result tern_admin_rounds(struct tern_service *service, struct tern_db *db,
@@ -200,8 +138,8 @@ enum tern_result tern_admin_rounds(struct tern_service *service, struct tern_db 
     (void)now_ms;
     for (uint32_t i = 1; i <= job->limit && result == TERN_OK; i++) {
         result = tern_db_round_get(db, job->after + i, &round);
-        if (result == TERN_OK && !cJSON_AddItemToArray(list, round_json(&round))) {
-            result = TERN_ERR_NO_MEMORY;
+        if (result == TERN_OK) {
+            result = add_row(list, tern_json_round(&round));
         }
     }
     return reply_list(reply, list, result);
@@ -224,11 +162,7 @@ enum tern_result tern_admin_enroll_code(struct tern_service *service, struct ter
     code.expires_ms = now_ms + job->expires_ms;
     TERN_TRY(tern_db_code_add(db, &code));
 
-    cJSON *json = cJSON_CreateObject();
-    cJSON_AddStringToObject(json, "code", text);
-    add_number(json, "uses", job->uses);
-    add_number(json, "expires_ms", code.expires_ms);
-    return reply_json(reply, 201, json);
+    return reply_json(reply, 201, tern_json_code(&code, text));
 }
 
 enum tern_result tern_admin_revoke(struct tern_service *service, struct tern_db *db,
@@ -236,15 +170,16 @@ enum tern_result tern_admin_revoke(struct tern_service *service, struct tern_db 
 {
     const struct admin_job *job = ctx;
     (void)now_ms;
-    enum tern_result result = tern_db_client_revoke(db, job->client);
+    struct tern_db_client client;
+    enum tern_result result = tern_db_client_get(db, job->client, &client);
+    if (result == TERN_OK) {
+        result = tern_db_client_revoke(db, job->client);
+    }
     if (result == TERN_ERR_NOT_FOUND) {
         tern_admin_reply_error(reply, 404, result, "There is no client of this id.");
         return TERN_OK;
     }
     TERN_TRY(result);
     TERN_TRY(tern_service_reload_clients(service));
-    cJSON *json = cJSON_CreateObject();
-    add_number(json, "id", job->client);
-    cJSON_AddBoolToObject(json, "revoked", true);
-    return reply_json(reply, 200, json);
+    return reply_json(reply, 200, tern_json_revoked(&client));
 }

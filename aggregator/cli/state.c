@@ -2,6 +2,7 @@
 
 #include "hosted/files.h"
 #include "hosted/random.h"
+#include "rounds/error_watch.h"
 #include "util/bytes.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -121,6 +122,11 @@ int tern_state_client_fail(struct tern_cli *cli, struct tern_db *db, uint64_t id
         cli, result, "there is no client %" PRIu64 "; `tern-aggregator clients` lists them", id);
 }
 
+enum tern_result tern_state_may_miss(enum tern_result result)
+{
+    return result == TERN_ERR_NOT_FOUND ? TERN_OK : result;
+}
+
 uint64_t tern_now_ms(void)
 {
     struct timespec now;
@@ -205,33 +211,12 @@ const char *tern_text_name(const char *name, char text[TERN_TEXT])
     return text;
 }
 
+const char *tern_text_finding(uint32_t finding)
+{
+    return finding != TERN_FINDING_NONE ? tern_error_finding_name(finding) : "-";
+}
+
 // --- JSON
-
-void tern_json_u64(cJSON *object, const char *key, uint64_t value)
-{
-    char text[24];
-    snprintf(text, sizeof text, "%" PRIu64, value);
-    cJSON_AddRawToObject(object, key, text);
-}
-
-void tern_json_hash(cJSON *object, const char *key, const uint8_t hash[TERN_SHA256_SIZE])
-{
-    char text[2 * TERN_SHA256_SIZE + 1];
-    tern_hex_encode(hash, TERN_SHA256_SIZE, text);
-    cJSON_AddStringToObject(object, key, text);
-}
-
-void tern_json_float(cJSON *object, const char *key, float value)
-{
-    char text[32];
-    for (int digits = 6; digits <= 9; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, (double)value);
-        if (strtof(text, NULL) == value) {
-            break;
-        }
-    }
-    cJSON_AddRawToObject(object, key, text);
-}
 
 int tern_json_print(const struct tern_cli *cli, cJSON *value)
 {

@@ -3,6 +3,7 @@
 #ifndef TERN_AGGREGATOR_STATE_H
 #define TERN_AGGREGATOR_STATE_H
 
+#include "admin/rows.h"
 #include "cli/settings.h"
 #include "hosted/cli.h"
 #include "store/store.h"
@@ -43,6 +44,9 @@ bool tern_state_client(const struct tern_cli *cli, uint64_t *id, int *code);
 int tern_state_client_fail(struct tern_cli *cli, struct tern_db *db, uint64_t id,
                            enum tern_result result);
 
+// TERN_OK in place of TERN_ERR_NOT_FOUND.
+TERN_MUST_USE enum tern_result tern_state_may_miss(enum tern_result result);
+
 uint64_t tern_now_ms(void);
 
 #define TERN_TEXT 96
@@ -58,11 +62,8 @@ const char *tern_text_bytes(double bytes, char text[TERN_TEXT]);
 // A name that came over the network, with control characters as '?': it must not steer a terminal.
 const char *tern_text_name(const char *name, char text[TERN_TEXT]);
 
-// Exact 64-bit numbers and hashes, which cJSON's own numbers (doubles) cannot hold.
-void tern_json_u64(cJSON *object, const char *key, uint64_t value);
-void tern_json_hash(cJSON *object, const char *key, const uint8_t hash[TERN_SHA256_SIZE]);
-// A float as the shortest decimal that reads back to it: 0.9, not 0.89999997615814209.
-void tern_json_float(cJSON *object, const char *key, float value);
+// What is odd about an error buffer: "cloned", or "-".
+const char *tern_text_finding(uint32_t finding);
 
 // Prints the value on one line, frees it, and returns the exit code.
 int tern_json_print(const struct tern_cli *cli, cJSON *value);

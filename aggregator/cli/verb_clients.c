@@ -1,18 +1,11 @@
 // Clients: listing them, letting them in, shutting them out.
 #include "admin/join_code.h"
-#include "cli/state.h"
+#include "cli/listing.h"
 #include "cli/verbs.h"
 #include "rounds/error_watch.h"
 
 #include <inttypes.h>
 #include <string.h>
-
-struct listing {
-    struct tern_db *db;
-    cJSON *rows; // NULL: lines for people
-    uint64_t now_ms;
-    enum tern_result result;
-};
 
 static const char *state_of(const struct tern_db_client *client)
 {
@@ -22,83 +15,46 @@ static const char *state_of(const struct tern_db_client *client)
     return client->evaluator ? "evaluator" : "active";
 }
 
-static void add_row(const struct listing *listing, const struct tern_db_client *client,
-                    const struct tern_db_schedule *schedule, uint32_t finding)
+static enum tern_result print_row(struct tern_listing *listing, const struct tern_db_client *client)
 {
-    cJSON *row = cJSON_CreateObject();
-    tern_json_u64(row, "id", client->id);
-    cJSON_AddStringToObject(row, "name", client->name);
-    cJSON_AddStringToObject(row, "platform", client->platform);
-    cJSON_AddBoolToObject(row, "evaluator", client->evaluator);
-    cJSON_AddBoolToObject(row, "revoked", client->revoked);
-    cJSON_AddBoolToObject(row, "psk", client->has_psk);
-    tern_json_u64(row, "created_ms", client->created_ms);
-    tern_json_u64(row, "last_seen_ms", client->last_seen_ms);
-    tern_json_float(row, "steps_per_second", client->steps_per_second);
-    tern_json_u64(row, "version", client->version);
-    tern_json_hash(row, "replica", client->replica);
-    tern_json_u64(row, "local_steps", schedule->local_steps);
-    cJSON_AddStringToObject(row, "local_steps_reason", schedule->reason);
-    cJSON_AddStringToObject(row, "finding", tern_error_finding_name(finding));
-    cJSON_AddItemToArray(listing->rows, row);
-}
-
-static void print_row(const struct listing *listing, const struct tern_db_client *client,
-                      const struct tern_db_schedule *schedule, uint32_t finding)
-{
+    struct tern_db_schedule schedule = {.local_steps = 0};
+    struct tern_db_ledger ledger = {.finding = TERN_FINDING_NONE};
     char name[TERN_TEXT];
     char seen[TERN_TEXT];
-    tern_text_name(client->name, name);
-    tern_text_ago(client->last_seen_ms, listing->now_ms, seen);
+    TERN_TRY(tern_state_may_miss(tern_db_schedule_get(listing->db, client->id, &schedule)));
+    TERN_TRY(tern_state_may_miss(tern_db_ledger_get(listing->db, client->id, &ledger)));
     printf("%6" PRIu64 "  %-20s %-10s %-16s %8" PRIu32 " %10.1f %6" PRIu32 "  %-9s %s\n",
-           client->id, name, state_of(client), seen, client->version,
-           (double)client->steps_per_second, schedule->local_steps,
-           finding != TERN_FINDING_NONE ? tern_error_finding_name(finding) : "-", schedule->reason);
+           client->id, tern_text_name(client->name, name), state_of(client),
+           tern_text_ago(client->last_seen_ms, listing->now_ms, seen), client->version,
+           (double)client->steps_per_second, schedule.local_steps,
+           tern_text_finding(ledger.finding), schedule.reason);
+    return TERN_OK;
 }
 
 static bool list_client(void *ctx, const struct tern_db_client *client)
 {
-    struct listing *listing = ctx;
-    struct tern_db_schedule schedule = {.local_steps = 0};
-    struct tern_db_ledger ledger = {.finding = TERN_FINDING_NONE};
-    enum tern_result result = tern_db_schedule_get(listing->db, client->id, &schedule);
-    if (result == TERN_OK || result == TERN_ERR_NOT_FOUND) {
-        result = tern_db_ledger_get(listing->db, client->id, &ledger);
+    struct tern_listing *listing = ctx;
+    cJSON *object = NULL;
+    if (!listing->cli->json) {
+        return tern_listing_ok(listing, print_row(listing, client));
     }
-    if (result != TERN_OK && result != TERN_ERR_NOT_FOUND) {
-        listing->result = result;
-        return false;
-    }
-    if (listing->rows != NULL) {
-        add_row(listing, client, &schedule, ledger.finding);
-    } else {
-        print_row(listing, client, &schedule, ledger.finding);
-    }
-    return true;
+    return tern_listing_ok(listing, tern_json_client(listing->db, client, &object)) &&
+           tern_listing_add(listing, object);
+}
+
+static enum tern_result list_all(struct tern_listing *listing)
+{
+    return tern_db_client_each(listing->db, list_client, listing);
 }
 
 int tern_cli_clients(struct tern_cli *cli)
 {
-    int code;
-    struct tern_db *db = tern_state_open_reading(cli, &code);
-    if (db == NULL) {
-        return code;
-    }
-    struct listing listing = {.db = db, .now_ms = tern_now_ms()};
-    if (cli->json) {
-        listing.rows = cJSON_CreateArray();
-    } else {
-        printf("%6s  %-20s %-10s %-16s %8s %10s %6s  %-9s\n", "ID", "NAME", "STATE", "LAST SEEN",
-               "VERSION", "STEPS/S", "STEPS", "FINDING");
-    }
-    enum tern_result result = tern_db_client_each(db, list_client, &listing);
-    result = result == TERN_OK ? listing.result : result;
-    if (result != TERN_OK) {
-        cJSON_Delete(listing.rows);
-        return tern_state_fail(cli, db, result);
-    }
-    tern_db_close(db);
-    return cli->json ? tern_json_print(cli, listing.rows) : TERN_EXIT_OK;
+    static const struct tern_listing_verb verb = {
+        .header = "    ID  NAME                 STATE      LAST SEEN         VERSION    STEPS/S  "
+                  "STEPS  FINDING",
+        .all = list_all,
+    };
+    return tern_list(cli, &verb, NULL);
 }
 
 // --- Join codes
@@ -173,12 +129,7 @@ static int print_code(struct tern_cli *cli, const struct tern_db_code *code, con
                 tern_text_time(code->expires_ms, until));
         return TERN_EXIT_OK;
     }
-    cJSON *made = cJSON_CreateObject();
-    cJSON_AddStringToObject(made, "code", text);
-    tern_json_u64(made, "uses", code->uses_left);
-    tern_json_u64(made, "expires_ms", code->expires_ms);
-    cJSON_AddStringToObject(made, "label", code->label);
-    return tern_json_print(cli, made);
+    return tern_json_print(cli, tern_json_code(code, text));
 }
 
 static enum tern_result store_code(struct tern_db *db, const struct tern_db_code *code)
@@ -238,10 +189,7 @@ static int print_revoked(struct tern_cli *cli, const struct tern_db_client *clie
         printf("Client %" PRIu64 " (%s) %s revoked.\n", client->id,
                tern_text_name(client->name, name), client->revoked ? "was already" : "is");
     } else {
-        cJSON *row = cJSON_CreateObject();
-        tern_json_u64(row, "client", client->id);
-        cJSON_AddBoolToObject(row, "was_revoked", client->revoked);
-        int code = tern_json_print(cli, row);
+        int code = tern_json_print(cli, tern_json_revoked(client));
         if (code != TERN_EXIT_OK) {
             return code;
         }

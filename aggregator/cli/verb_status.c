@@ -18,11 +18,6 @@ struct status {
     uint64_t now_ms;
 };
 
-static enum tern_result missing_is_fine(enum tern_result result)
-{
-    return result == TERN_ERR_NOT_FOUND ? TERN_OK : result;
-}
-
 static bool count_reported(void *ctx, const struct tern_db_assignment *assignment)
 {
     uint32_t *reported = ctx;
@@ -38,8 +33,8 @@ static enum tern_result load(struct tern_db *db, struct status *status)
     status->version.version = UINT32_MAX;
     TERN_TRY(tern_db_federation(db, &status->federation));
     TERN_TRY(tern_db_counts(db, status->now_ms, &status->counts));
-    TERN_TRY(missing_is_fine(tern_db_version_last(db, &status->version)));
-    TERN_TRY(missing_is_fine(tern_db_round_last(db, &status->round)));
+    TERN_TRY(tern_state_may_miss(tern_db_version_last(db, &status->version)));
+    TERN_TRY(tern_state_may_miss(tern_db_round_last(db, &status->round)));
     TERN_TRY(tern_db_assignment_each(db, status->round.round, count_reported, &status->reported));
     const struct tern_db_federation *federation = &status->federation;
     if (tern_model_build(&model, federation->model_spec, federation->manifest,
@@ -145,26 +140,9 @@ static int print_status(const struct status *status)
 static void add_round(cJSON *object, const struct status *status)
 {
     const struct tern_db_round *round = &status->round;
-    cJSON *open = cJSON_AddObjectToObject(object, "open_round");
-    tern_json_u64(open, "round", round->round);
-    tern_json_u64(open, "updates", status->reported);
-    tern_json_u64(open, "target", round->target);
-    tern_json_u64(open, "quorum", round->quorum);
-    tern_json_u64(open, "opened_ms", round->opened_ms);
-    tern_json_u64(open, "deadline_ms", round->deadline_ms);
-}
-
-static void add_counts(cJSON *object, const struct tern_db_counts *counts)
-{
-    tern_json_u64(object, "clients", counts->clients);
-    tern_json_u64(object, "clients_revoked", counts->clients_revoked);
-    tern_json_u64(object, "evaluators", counts->evaluators);
-    tern_json_u64(object, "code_uses_left", counts->code_uses_left);
-    tern_json_u64(object, "rounds_committed", counts->rounds_committed);
-    tern_json_u64(object, "updates", counts->updates);
-    tern_json_u64(object, "updates_applied", counts->updates_applied);
-    tern_json_u64(object, "update_bytes", counts->update_bytes);
-    tern_json_u64(object, "database_bytes", counts->file_bytes);
+    cJSON *open = tern_json_round(round);
+    tern_json_u64(open, "reported", status->reported);
+    cJSON_AddItemToObject(object, "open_round", open);
 }
 
 static int print_json(struct tern_cli *cli, const struct status *status)
@@ -188,7 +166,7 @@ static int print_json(struct tern_cli *cli, const struct status *status)
     if (status->round.round != 0 && status->round.state == TERN_ROUND_OPEN) {
         add_round(object, status);
     }
-    add_counts(object, &status->counts);
+    tern_json_counts(object, &status->counts);
     tern_json_u64(object, "float32_payload", 4 * (uint64_t)status->values);
     tern_figures_add_json(object, &status->figures);
     return tern_json_print(cli, object);

@@ -76,7 +76,7 @@ def replicas_say_who_holds_what():
     found = state.run("replicas", "--json").json
     assert found["replicas"][0]["kept_as"] == "seed" and len(found["replicas"]) == 3
     newest = found["replicas"][-1]
-    assert newest["version"] == 2 and newest["kept_as"] == "float32" and newest["kind"] == "version"
+    assert newest["version"] == 2 and newest["kept_as"] == "float32" and newest["of_version"] is True
     assert newest["residual"] == 1.0 and found["count"] == 3 and found["of_versions"] == 3
     assert found["kept_whole"] == 2 and found["whole_bytes"] == 2 * 4 * VALUES
     holders = [row for row in found["clients"] if row["known"]]
@@ -142,7 +142,7 @@ def rounds_are_listed():
     state = State(rounds=6)
     rows = state.json("rounds")
     assert [row["round"] for row in rows] == [1, 2, 3, 4, 5, 6]
-    assert rows[1]["updates"] == 3 and rows[1]["state"] == "committed"
+    assert rows[1]["applied"] == 3 and rows[1]["state"] == "committed"
     assert rows[1]["accuracy"] == 0.75 and rows[1]["participants"] == 3
     assert rows[1]["wire_down"] == 3 * 650
     assert rows[1]["codec_up"] == "3lc:s=1" and abs(rows[1]["mean_loss"] - 0.5) < 1e-6
@@ -225,7 +225,9 @@ def the_ledger_explains_itself():
     state.run("ledger", 5, code=FAILED, says="there is no client 5")
     state.run("ledger", "two", code=USAGE, says="no client id")
 
-    assert [row["finding"] for row in state.json("clients")] == ["none", "cloned", "none", "none"]
+    nested = [row["ledger"] for row in state.json("clients")]
+    assert [row["finding"] for row in nested] == ["none", "cloned", "none", "none"]
+    assert nested[1] == {key: rows[1][key] for key in nested[1]} and nested[3]["round"] is None
     assert "cloned" in state.run("clients").text
 
 
@@ -292,7 +294,7 @@ def revoking_is_for_good():
     assert "Client 1 (device-1) is revoked" in state.run("revoke", 1).text
     assert [row["revoked"] for row in state.json("clients")] == [True, False, False, False]
     assert "already" in state.run("revoke", 1, code=NOTHING).text
-    assert state.json("revoke", 2) == {"client": 2, "was_revoked": False}
+    assert state.json("revoke", 2) == {"id": 2, "revoked": True, "was_revoked": False}
     state.run("revoke", 99, code=FAILED, says="no client 99")
     for name in ("device-1", "0", "1x", "", "99999999999999999999"):
         state.run("revoke", name, code=USAGE, says="no client id")

@@ -79,7 +79,7 @@ RULES = {
     "aggregator/catchup/": (CATCHUP, HOSTED),
     "aggregator/federation/": (FEDERATION, HOSTED + ["pthread.h"]),
     "aggregator/service/": (SERVICE, OS),
-    "aggregator/admin/": (SERVICE + ["aggregator/service/service.h"], OS),
+    "aggregator/admin/": (SERVICE + ["aggregator/service/service.h", "aggregator/store/tables/"], OS),
     "aggregator/cli/": (["shared/", "aggregator/"], OS),
     # What measures Tern; nothing of Tern itself knows it.
     "lab/fleet/": (["shared/", "client/"], OS),

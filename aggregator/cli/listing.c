@@ -1,0 +1,79 @@
+#include "cli/listing.h"
+
+#include <inttypes.h>
+
+bool tern_listing_ok(struct tern_listing *listing, enum tern_result result)
+{
+    listing->result = result;
+    return result == TERN_OK;
+}
+
+bool tern_listing_add(struct tern_listing *listing, cJSON *object)
+{
+    if (object == NULL) {
+        return tern_listing_ok(listing, TERN_ERR_NO_MEMORY);
+    }
+    if (cJSON_IsArray(listing->json)) {
+        cJSON_AddItemToArray(listing->json, object);
+    } else {
+        cJSON_Delete(listing->json);
+        listing->json = object;
+    }
+    return true;
+}
+
+static enum tern_result list_all(struct tern_listing *listing, const struct tern_listing_verb *verb)
+{
+    if (listing->cli->json) {
+        listing->json = cJSON_CreateArray();
+    } else {
+        printf("%s\n", verb->header);
+    }
+    enum tern_result result = verb->all(listing);
+    return result == TERN_OK ? listing->result : result;
+}
+
+static int finish(struct tern_listing *listing, enum tern_result result)
+{
+    if (result != TERN_OK) {
+        cJSON_Delete(listing->json);
+        return tern_state_fail(listing->cli, listing->db, result);
+    }
+    tern_db_close(listing->db);
+    return listing->cli->json ? tern_json_print(listing->cli, listing->json) : TERN_EXIT_OK;
+}
+
+static int list_one(struct tern_listing *listing, const struct tern_listing_verb *verb, uint64_t id)
+{
+    struct tern_db_client client;
+    enum tern_result result = tern_db_client_get(listing->db, id, &client);
+    if (result != TERN_OK) {
+        return tern_state_client_fail(listing->cli, listing->db, id, result);
+    }
+    if (listing->cli->json) {
+        listing->json = cJSON_CreateNull();
+    }
+    result = verb->one(listing, &client);
+    if (result == TERN_ERR_NOT_FOUND) {
+        cJSON_Delete(listing->json);
+        tern_db_close(listing->db);
+        tern_cli_fail(listing->cli, result, "client %" PRIu64 " %s", id, verb->nothing);
+        return TERN_EXIT_NOTHING;
+    }
+    return finish(listing, result == TERN_OK ? listing->result : result);
+}
+
+int tern_list(struct tern_cli *cli, const struct tern_listing_verb *verb, const void *ctx)
+{
+    int code;
+    uint64_t id = 0;
+    if (verb->one != NULL && !tern_state_client(cli, &id, &code)) {
+        return code;
+    }
+    struct tern_listing listing = {.cli = cli, .now_ms = tern_now_ms(), .ctx = ctx};
+    listing.db = tern_state_open_reading(cli, &code);
+    if (listing.db == NULL) {
+        return code;
+    }
+    return id > 0 ? list_one(&listing, verb, id) : finish(&listing, list_all(&listing, verb));
+}
