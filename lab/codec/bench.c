@@ -30,7 +30,7 @@ static enum tern_result save(const struct tern_cli *cli, const cJSON *json)
     }
     char *text = cJSON_Print(json);
     enum tern_result result =
-        text != NULL ? output_write(cli, path, text, strlen(text)) : TERN_ERR_NO_MEMORY;
+        text != NULL ? tern_output_write(cli, path, text, strlen(text)) : TERN_ERR_NO_MEMORY;
     cJSON_free(text);
     return result;
 }
@@ -45,7 +45,7 @@ static int finish(const struct tern_cli *cli, enum tern_result result, const str
         return tern_cli_fail(cli, result, "%s", tern_result_sentence(result));
     }
     if (cli->json) {
-        print_json(bench->report.json);
+        tern_print_json(bench->report.json);
     }
     return (int)tern_cli_exit_code(save(cli, bench->report.json));
 }
@@ -71,7 +71,7 @@ static enum tern_result choose_kernels(const struct tern_cli *cli)
 static int run_bench(const struct tern_cli *cli, struct bench *bench)
 {
     struct threads threads;
-    enum tern_result result = threads_make(cli, &threads);
+    enum tern_result result = tern_threads_make(cli, &threads);
     if (result != TERN_OK) {
         return (int)tern_cli_exit_code(result);
     }
@@ -80,7 +80,7 @@ static int run_bench(const struct tern_cli *cli, struct bench *bench)
     cJSON_AddNumberToObject(bench->report.json, "threads", threads.count);
     int code = finish(cli, run_tables(bench), bench);
     cJSON_Delete(bench->report.json);
-    threads_free(&threads);
+    tern_threads_free(&threads);
     return code;
 }
 

@@ -41,9 +41,9 @@ static cJSON *make_row(const char *coder, size_t count, double entropy, const st
     if (entropy > 0) {
         cJSON_AddNumberToObject(row, "entropy_ratio", bits / entropy);
     }
-    cJSON_AddNumberToObject(row, "encode_gb_per_s", float_rate(count, m->best.encode));
-    cJSON_AddNumberToObject(row, "decode_gb_per_s", float_rate(count, m->best.decode));
-    cJSON_AddNumberToObject(row, "accumulate_gb_per_s", float_rate(count, m->best.accumulate));
+    cJSON_AddNumberToObject(row, "encode_gb_per_s", tern_float_rate(count, m->best.encode));
+    cJSON_AddNumberToObject(row, "decode_gb_per_s", tern_float_rate(count, m->best.decode));
+    cJSON_AddNumberToObject(row, "accumulate_gb_per_s", tern_float_rate(count, m->best.accumulate));
     return row;
 }
 
@@ -66,7 +66,7 @@ static enum tern_result add_coders(struct bench *bench, const char *key, const f
                                    struct workbench *place)
 {
     const struct tern_codec_parameter *coders = find_coders();
-    double entropy = values_entropy(values, bench->medium);
+    double entropy = tern_values_entropy(values, bench->medium);
     for (size_t i = 0; coders != NULL && coders->choices[i] != NULL; i++) {
         char spec[2 * TERN_CODEC_SPEC_MAX];
         struct tern_codec codec;
@@ -75,19 +75,21 @@ static enum tern_result add_coders(struct bench *bench, const char *key, const f
         if (tern_codec_parse(spec, &codec, NULL) != TERN_OK) {
             continue;
         }
-        TERN_TRY(measure_codec(&codec, NULL, values, bench->medium, &bench->effort, place, &m));
-        report_row(&bench->report, key, columns,
-                   make_row(coders->choices[i], bench->medium, entropy, &m));
+        TERN_TRY(
+            tern_measure_codec(&codec, NULL, values, bench->medium, &bench->effort, place, &m));
+        tern_report_row(&bench->report, key, columns,
+                        make_row(coders->choices[i], bench->medium, entropy, &m));
     }
     return TERN_OK;
 }
 
 static enum tern_result independent(struct bench *bench, float *values, struct workbench *place)
 {
-    report_table(&bench->report, "coders",
-                 "Ternary coders on independent values; ratio: to the order-0 entropy. GB/s of "
-                 "float32.",
-                 columns);
+    tern_report_table(
+        &bench->report, "coders",
+        "Ternary coders on independent values; ratio: to the order-0 entropy. GB/s of "
+        "float32.",
+        columns);
     for (size_t i = 0; i < sizeof densities / sizeof densities[0]; i++) {
         generate_ternary(values, bench->medium, densities[i]);
         TERN_TRY(add_coders(bench, "coders", values, place));
@@ -97,8 +99,9 @@ static enum tern_result independent(struct bench *bench, float *values, struct w
 
 static enum tern_result rows(struct bench *bench, float *values, struct workbench *place)
 {
-    report_table(&bench->report, "rows",
-                 "Ternary coders on rows of 784 values with log-normal scales (sigma 1).", columns);
+    tern_report_table(&bench->report, "rows",
+                      "Ternary coders on rows of 784 values with log-normal scales (sigma 1).",
+                      columns);
     if (!generate_rows(values, bench->medium, ROW_WIDTH, ROW_SIGMA, ROW_DENSITY)) {
         return TERN_ERR_NO_MEMORY;
     }
@@ -109,7 +112,7 @@ enum tern_result bench_coders(struct bench *bench)
 {
     struct workbench place;
     float *values = malloc(bench->medium * sizeof(float));
-    if (values == NULL || !workbench_make(&place, bench->medium)) {
+    if (values == NULL || !tern_workbench_make(&place, bench->medium)) {
         free(values);
         return TERN_ERR_NO_MEMORY;
     }
@@ -117,7 +120,7 @@ enum tern_result bench_coders(struct bench *bench)
     if (result == TERN_OK) {
         result = rows(bench, values, &place);
     }
-    workbench_free(&place);
+    tern_workbench_free(&place);
     free(values);
     return result;
 }

@@ -48,9 +48,9 @@ static void add_row(struct arena *arena, const char *method, size_t bytes, doubl
     cJSON_AddNumberToObject(row, "count", (double)arena->count);
     cJSON_AddNumberToObject(row, "bytes", (double)bytes);
     cJSON_AddNumberToObject(row, "bits_per_value", 8 * (double)bytes / (double)arena->count);
-    cJSON_AddNumberToObject(row, "encode_gb_per_s", float_rate(arena->count, encode));
-    cJSON_AddNumberToObject(row, "decode_gb_per_s", float_rate(arena->count, decode));
-    report_row(&arena->bench->report, arena->key, columns, row);
+    cJSON_AddNumberToObject(row, "encode_gb_per_s", tern_float_rate(arena->count, encode));
+    cJSON_AddNumberToObject(row, "decode_gb_per_s", tern_float_rate(arena->count, decode));
+    tern_report_row(&arena->bench->report, arena->key, columns, row);
 }
 
 static enum tern_result add_codec(struct arena *arena, const char *spec, struct measurement *m)
@@ -60,15 +60,15 @@ static enum tern_result add_codec(struct arena *arena, const char *spec, struct 
     if (tern_codec_parse(spec, &codec, NULL) != TERN_OK) {
         return TERN_OK;
     }
-    TERN_TRY(measure_codec(&codec, NULL, arena->values, arena->count, &arena->bench->effort,
-                           &arena->place, m));
+    TERN_TRY(tern_measure_codec(&codec, NULL, arena->values, arena->count, &arena->bench->effort,
+                                &arena->place, m));
     add_row(arena, spec, m->bytes, m->best.encode, m->best.decode);
     return TERN_OK;
 }
 
 static void keep_best(double *best, double start)
 {
-    double taken = monotonic_seconds() - start;
+    double taken = tern_monotonic_seconds() - start;
     *best = *best == 0 || taken < *best ? taken : *best;
 }
 
@@ -80,10 +80,10 @@ static enum tern_result add_rival(struct arena *arena, const struct rival *rival
     double expand = 0;
     size_t bytes = 0;
     for (unsigned run = 0; run < RUNS; run++) {
-        double start = monotonic_seconds();
+        double start = tern_monotonic_seconds();
         bytes = rival->compress(src, len, arena->squeezed, arena->squeezed_size);
         keep_best(&compress, start);
-        start = monotonic_seconds();
+        start = tern_monotonic_seconds();
         size_t back = rival->expand(arena->squeezed, bytes, arena->expanded, len);
         keep_best(&expand, start);
         if (bytes == 0 || back != len || memcmp(arena->expanded, src, len) != 0) {
@@ -132,10 +132,11 @@ static enum tern_result compare_all(struct arena *arena)
 {
     struct report *report = &arena->bench->report;
     arena->key = "packed";
-    report_table(report, arena->key,
-                 "Against general compressors on the same packed bytes. GB/s of float32, packing "
-                 "included.",
-                 columns);
+    tern_report_table(
+        report, arena->key,
+        "Against general compressors on the same packed bytes. GB/s of float32, packing "
+        "included.",
+        columns);
     generate_ternary(arena->values, arena->count, DENSITY);
     arena->data = "ternary, density 0.05";
     TERN_TRY(compare_packed(arena));
@@ -143,9 +144,9 @@ static enum tern_result compare_all(struct arena *arena)
     arena->data = "normal, 3lc:s=1";
     TERN_TRY(compare_packed(arena));
     arena->key = "floats";
-    report_table(report, arena->key,
-                 "Against general compressors, which lose nothing, on raw normal float32.",
-                 columns);
+    tern_report_table(report, arena->key,
+                      "Against general compressors, which lose nothing, on raw normal float32.",
+                      columns);
     arena->data = "normal float32";
     return compare_floats(arena);
 }
@@ -163,7 +164,7 @@ static bool arena_make(struct arena *arena)
     arena->squeezed = malloc(arena->squeezed_size);
     arena->expanded = malloc(bytes);
     return arena->values != NULL && arena->squeezed != NULL && arena->expanded != NULL &&
-           workbench_make(&arena->place, arena->count);
+           tern_workbench_make(&arena->place, arena->count);
 }
 
 enum tern_result bench_rivals(struct bench *bench)
@@ -174,7 +175,7 @@ enum tern_result bench_rivals(struct bench *bench)
     if (result == TERN_OK && bench->report.text && rivals[0].name == NULL) {
         puts("zstd and LZ4 are left out: libzstd-dev and liblz4-dev were not there at build time.");
     }
-    workbench_free(&arena.place);
+    tern_workbench_free(&arena.place);
     free(arena.values);
     free(arena.squeezed);
     free(arena.expanded);

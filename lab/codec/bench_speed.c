@@ -32,11 +32,11 @@ struct run {
 
 static cJSON *make_row(const struct run *run, const char *spec, const struct measurement *m)
 {
-    double copy = float_rate(run->count, m->best.copy);
+    double copy = tern_float_rate(run->count, m->best.copy);
     double reference = run->reference > 0 ? run->reference : copy;
-    double encode = float_rate(run->count, m->best.encode);
-    double decode = float_rate(run->count, m->best.decode);
-    double accumulate = float_rate(run->count, m->best.accumulate);
+    double encode = tern_float_rate(run->count, m->best.encode);
+    double decode = tern_float_rate(run->count, m->best.decode);
+    double accumulate = tern_float_rate(run->count, m->best.accumulate);
     cJSON *row = cJSON_CreateObject();
     cJSON_AddStringToObject(row, "codec", spec);
     cJSON_AddNumberToObject(row, "count", (double)run->count);
@@ -60,10 +60,10 @@ static enum tern_result add_codec(struct run *run, const char *text)
     if (tern_codec_parse(text, &codec, NULL) != TERN_OK) {
         return TERN_OK;
     }
-    TERN_TRY(measure_codec(&codec, run->bench->parallel, run->input, run->count,
-                           &run->bench->effort, &run->place, &m));
+    TERN_TRY(tern_measure_codec(&codec, run->bench->parallel, run->input, run->count,
+                                &run->bench->effort, &run->place, &m));
     tern_codec_format(&codec, spec);
-    report_row(&run->bench->report, "speed", columns, make_row(run, spec, &m));
+    tern_report_row(&run->bench->report, "speed", columns, make_row(run, spec, &m));
     return TERN_OK;
 }
 
@@ -90,11 +90,11 @@ static enum tern_result run_count(struct bench *bench, const float *input, size_
                                   double reference)
 {
     struct run run = {.bench = bench, .input = input, .count = count, .reference = reference};
-    if (!workbench_make(&run.place, count)) {
+    if (!tern_workbench_make(&run.place, count)) {
         return TERN_ERR_NO_MEMORY;
     }
     enum tern_result result = add_codecs(&run);
-    workbench_free(&run.place);
+    tern_workbench_free(&run.place);
     return result;
 }
 
@@ -131,10 +131,11 @@ enum tern_result bench_speed(struct bench *bench)
         return TERN_ERR_NO_MEMORY;
     }
     generate_normal(input, bench->large);
-    report_table(&bench->report, "speed",
-                 "Normally distributed values, out of cache and in cache. GB/s of float32; ratio: "
-                 "to memcpy\nof the values out of cache.",
-                 columns);
+    tern_report_table(
+        &bench->report, "speed",
+        "Normally distributed values, out of cache and in cache. GB/s of float32; ratio: "
+        "to memcpy\nof the values out of cache.",
+        columns);
     enum tern_result result = run_both(bench, input);
     free(input);
     return result;

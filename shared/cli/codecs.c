@@ -26,14 +26,14 @@ static struct downloads downloads_of(const struct tern_codec_entry *entry)
 {
     struct spec_list list;
     struct downloads downloads = {.preset = false};
-    if (spec_list_variants(entry, &list) != TERN_OK || list.count == 0) {
+    if (tern_spec_list_variants(entry, &list) != TERN_OK || list.count == 0) {
         return downloads;
     }
     downloads.preset = tern_codec_downloads(&list.specs[0].codec);
     for (size_t i = 1; i < list.count; i++) {
         downloads.depends |= tern_codec_downloads(&list.specs[i].codec) != downloads.preset;
     }
-    spec_list_free(&list);
+    tern_spec_list_free(&list);
     return downloads;
 }
 
@@ -116,7 +116,7 @@ static cJSON *entry_json(const struct tern_codec_entry *entry)
     return json;
 }
 
-int verb_codecs(struct tern_cli *cli)
+int tern_verb_codecs(struct tern_cli *cli)
 {
     cJSON *list = cJSON_CreateArray();
     const struct tern_codec_entry *entry = NULL;
@@ -128,7 +128,7 @@ int verb_codecs(struct tern_cli *cli)
         }
     }
     if (cli->json) {
-        print_json(list);
+        tern_print_json(list);
     } else {
         puts("A codec is named NAME[:KEY=VALUE[,KEY=VALUE]...]; keys may be left out.");
     }

@@ -75,9 +75,9 @@ static cJSON *make_row(const char *spec, const char *tensor, const struct total 
                             total->energy > 0 ? total->lost / total->energy : 0);
     cJSON_AddNumberToObject(row, "density", total->nonzero / whole);
     cJSON_AddNumberToObject(row, "encode_gb_per_s",
-                            float_rate((size_t)total->values, total->encode));
+                            tern_float_rate((size_t)total->values, total->encode));
     cJSON_AddNumberToObject(row, "decode_gb_per_s",
-                            float_rate((size_t)total->values, total->decode));
+                            tern_float_rate((size_t)total->values, total->decode));
     return row;
 }
 
@@ -86,12 +86,13 @@ static enum tern_result compare_tensor(struct comparison *c, const struct spec *
 {
     struct measurement m;
     struct total one = {.bytes = 0};
-    TERN_TRY(measure_codec(&spec->codec, c->parallel, c->set->values + tensor->offset,
-                           tensor->count, &c->effort, &c->bench, &m));
+    TERN_TRY(tern_measure_codec(&spec->codec, c->parallel, c->set->values + tensor->offset,
+                                tensor->count, &c->effort, &c->bench, &m));
     add(total, &m, tensor->count);
     add(&one, &m, tensor->count);
     if (c->per_tensor) {
-        report_row(&c->report, "tensors", c->columns, make_row(spec->text, tensor->name, &one));
+        tern_report_row(&c->report, "tensors", c->columns,
+                        make_row(spec->text, tensor->name, &one));
     }
     return TERN_OK;
 }
@@ -112,12 +113,12 @@ static enum tern_result compare_codec(struct comparison *c, const struct spec *s
         enum tern_result result = compare_tensor(c, spec, &c->set->tensors[i], &total);
         if (result == TERN_ERR_NON_FINITE) {
             c->refused = true;
-            report_row(&c->report, "codecs", c->columns, refused_row(spec->text));
+            tern_report_row(&c->report, "codecs", c->columns, refused_row(spec->text));
             return TERN_OK;
         }
         TERN_TRY(result);
     }
-    report_row(&c->report, "codecs", c->columns, make_row(spec->text, "(all)", &total));
+    tern_report_row(&c->report, "codecs", c->columns, make_row(spec->text, "(all)", &total));
     return TERN_OK;
 }
 
@@ -135,10 +136,11 @@ static enum tern_result compare_all(struct comparison *c, const struct spec_list
     if (c->per_tensor) {
         cJSON_AddArrayToObject(c->report.json, "tensors");
     }
-    report_table(&c->report, "codecs",
-                 "ratio: to float32. rel. error: squares lost, in squares of the values. encode,\n"
-                 "decode: GB/s of float32.",
-                 c->columns);
+    tern_report_table(
+        &c->report, "codecs",
+        "ratio: to float32. rel. error: squares lost, in squares of the values. encode,\n"
+        "decode: GB/s of float32.",
+        c->columns);
     enum tern_result result = TERN_OK;
     for (size_t i = 0; i < list->count && result == TERN_OK; i++) {
         show_progress(i, list);
@@ -165,22 +167,22 @@ static int compare_set(const struct tern_cli *cli, const struct tern_parallel *p
     c.effort = (struct effort){
         .least = 2, .most = 50, .seconds = SECONDS / (double)(set->tensor_count + 1)};
     c.columns = c.per_tensor ? tensor_columns : columns;
-    if (!tensor_set_is_finite(set)) {
-        return tensor_set_fail(cli, set, "any codec");
+    if (!tern_tensor_set_is_finite(set)) {
+        return tern_tensor_set_fail(cli, set, "any codec");
     }
-    if (!workbench_make(&c.bench, largest_tensor(set))) {
+    if (!tern_workbench_make(&c.bench, largest_tensor(set))) {
         return tern_cli_fail(cli, TERN_ERR_NO_MEMORY, "no memory for %zu values", set->count);
     }
     c.report = (struct report){.json = cJSON_CreateObject(), .text = !cli->json};
     cJSON_AddNumberToObject(c.report.json, "count", (double)set->count);
     enum tern_result result = compare_all(&c, list);
     if (result == TERN_OK && cli->json) {
-        print_json(c.report.json);
+        tern_print_json(c.report.json);
     } else if (result == TERN_OK && c.refused) {
         puts("A codec with dashes cannot hold these values: they are too large for it.");
     }
     cJSON_Delete(c.report.json);
-    workbench_free(&c.bench);
+    tern_workbench_free(&c.bench);
     return result == TERN_OK ? TERN_EXIT_OK
                              : tern_cli_fail(cli, result, "%s", tern_result_sentence(result));
 }
@@ -190,28 +192,29 @@ static int compare_file(const struct tern_cli *cli, const struct spec_list *list
     struct tensor_set set;
     struct threads threads;
     enum tern_result result =
-        tensor_set_read(cli, cli->arguments[0], tern_cli_option(cli, "tensor", NULL), &set);
+        tern_tensor_set_read(cli, cli->arguments[0], tern_cli_option(cli, "tensor", NULL), &set);
     if (result != TERN_OK) {
         return (int)tern_cli_exit_code(result);
     }
-    result = threads_make(cli, &threads);
+    result = tern_threads_make(cli, &threads);
     int code = (int)tern_cli_exit_code(result);
     if (result == TERN_OK) {
         code = compare_set(cli, threads.parallel, &set, list);
-        threads_free(&threads);
+        tern_threads_free(&threads);
     }
-    tensor_set_free(&set);
+    tern_tensor_set_free(&set);
     return code;
 }
 
-int verb_compare(struct tern_cli *cli)
+int tern_verb_compare(struct tern_cli *cli)
 {
     struct spec_list list;
-    enum tern_result result = spec_list_parse(cli, tern_cli_option(cli, "codecs", NULL), &list);
+    enum tern_result result =
+        tern_spec_list_parse(cli, tern_cli_option(cli, "codecs", NULL), &list);
     if (result != TERN_OK) {
         return (int)tern_cli_exit_code(result);
     }
     int code = compare_file(cli, &list);
-    spec_list_free(&list);
+    tern_spec_list_free(&list);
     return code;
 }

@@ -3,7 +3,7 @@
 #include "payload_file.h"
 #include "roles.h"
 
-int verb_decode(struct tern_cli *cli)
+int tern_verb_decode(struct tern_cli *cli)
 {
     struct payload_file file;
     const struct role roles[] = {
@@ -11,14 +11,14 @@ int verb_decode(struct tern_cli *cli)
         {.name = "--like", .path = tern_cli_option(cli, "like", NULL)},
         {.name = "OUT", .path = cli->arguments[1], .written = true},
     };
-    enum tern_result result = roles_check(cli, roles, sizeof roles / sizeof roles[0]);
+    enum tern_result result = tern_roles_check(cli, roles, sizeof roles / sizeof roles[0]);
     if (result != TERN_OK) {
         return (int)tern_cli_exit_code(result);
     }
-    result = payload_file_read(cli, cli->arguments[0], &file);
+    result = tern_payload_file_read(cli, cli->arguments[0], &file);
     if (result == TERN_OK) {
-        result = tensor_set_write(cli, cli->arguments[1], &file.set);
-        payload_file_free(&file);
+        result = tern_tensor_set_write(cli, cli->arguments[1], &file.set);
+        tern_payload_file_free(&file);
     }
     return (int)tern_cli_exit_code(result);
 }

@@ -86,13 +86,13 @@ static enum tern_result write_both(const struct tern_cli *cli, const struct outp
 {
     const char *out = cli->arguments[2];
     const char *buffer = tern_cli_option(cli, "error-buffer", NULL);
-    TERN_TRY(output_write(cli, out, output->bytes, output->len));
+    TERN_TRY(tern_output_write(cli, out, output->bytes, output->len));
     enum tern_result result = TERN_OK;
     if (buffer != NULL) {
-        result = float_file_write(cli, buffer, state->file.values, state->file.count);
+        result = tern_float_file_write(cli, buffer, state->file.values, state->file.count);
     }
     if (result != TERN_OK) {
-        output_take_back(out);
+        tern_output_take_back(out);
     }
     return result;
 }
@@ -105,11 +105,11 @@ static enum tern_result run_encoder(const struct tern_cli *cli, const struct ter
     struct tern_encode_context context = {.velocity = state->velocity};
     struct threads threads;
     TERN_TRY(read_context(cli, &context));
-    TERN_TRY(threads_make(cli, &threads));
+    TERN_TRY(tern_threads_make(cli, &threads));
     context.parallel = threads.parallel;
     bool in_container = set->named && !tern_cli_flag(cli, "tensor");
     enum tern_result result = encode_all(codec, &context, set, in_container, output);
-    threads_free(&threads);
+    tern_threads_free(&threads);
     return result;
 }
 
@@ -124,9 +124,9 @@ static int encode_set(const struct tern_cli *cli, const struct tern_codec *codec
     enum tern_result result = run_encoder(cli, codec, state, set, &output);
     int code = (int)tern_cli_exit_code(result);
     if (result == TERN_ERR_NON_FINITE) {
-        code = tensor_set_fail(cli, set, cli->arguments[0]);
+        code = tern_tensor_set_fail(cli, set, cli->arguments[0]);
     } else if (result == TERN_OK) {
-        state_keep_rest(codec, state, set);
+        tern_state_keep_rest(codec, state, set);
         code = (int)tern_cli_exit_code(write_both(cli, &output, state));
     }
     free(output.bytes);
@@ -147,7 +147,7 @@ static enum tern_result check_files(const struct tern_cli *cli)
         {.name = "OUT", .path = cli->arguments[2], .written = true},
         {.name = "--error-buffer", .path = buffer, .written = true},
     };
-    return roles_check(cli, roles, sizeof roles / sizeof roles[0]);
+    return tern_roles_check(cli, roles, sizeof roles / sizeof roles[0]);
 }
 
 // Adds what the last call left, and encodes.
@@ -155,33 +155,33 @@ static int encode_with_state(const struct tern_cli *cli, const struct tern_codec
                              struct tensor_set *set)
 {
     struct state state;
-    enum tern_result result = state_read(cli, codec, set->count, &state);
+    enum tern_result result = tern_state_read(cli, codec, set->count, &state);
     if (result != TERN_OK) {
         return (int)tern_cli_exit_code(result);
     }
-    result = state_add(cli, codec, &state, set);
+    result = tern_state_add(cli, codec, &state, set);
     int code =
         result == TERN_OK ? encode_set(cli, codec, &state, set) : (int)tern_cli_exit_code(result);
     free(state.file.values);
     return code;
 }
 
-int verb_encode(struct tern_cli *cli)
+int tern_verb_encode(struct tern_cli *cli)
 {
     struct tern_codec codec;
     struct tensor_set set;
-    enum tern_result result = spec_parse(cli, cli->arguments[0], &codec);
+    enum tern_result result = tern_spec_parse(cli, cli->arguments[0], &codec);
     if (result == TERN_OK) {
         result = check_files(cli);
     }
     if (result == TERN_OK) {
-        result =
-            tensor_set_read(cli, cli->arguments[1], tern_cli_option(cli, "tensor", NULL), &set);
+        result = tern_tensor_set_read(cli, cli->arguments[1], tern_cli_option(cli, "tensor", NULL),
+                                      &set);
     }
     if (result != TERN_OK) {
         return (int)tern_cli_exit_code(result);
     }
     int code = encode_with_state(cli, &codec, &set);
-    tensor_set_free(&set);
+    tern_tensor_set_free(&set);
     return code;
 }

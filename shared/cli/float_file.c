@@ -29,8 +29,8 @@ static const char *input_path(const char *path)
     return is_standard(path) ? "/dev/stdin" : path;
 }
 
-enum tern_result input_read(const struct tern_cli *cli, const char *path, uint64_t most,
-                            uint8_t **data, size_t *len)
+enum tern_result tern_input_read(const struct tern_cli *cli, const char *path, uint64_t most,
+                                 uint8_t **data, size_t *len)
 {
     errno = 0;
     enum tern_result result = tern_file_read(input_path(path), (size_t)most, data, len);
@@ -43,7 +43,7 @@ enum tern_result input_read(const struct tern_cli *cli, const char *path, uint64
     return result;
 }
 
-enum tern_result float_file_check(const struct tern_cli *cli, const char *path, size_t len)
+enum tern_result tern_float_file_check(const struct tern_cli *cli, const char *path, size_t len)
 {
     if (len % 4 != 0) {
         (void)tern_cli_fail(cli, TERN_ERR_CORRUPT,
@@ -59,13 +59,13 @@ enum tern_result float_file_check(const struct tern_cli *cli, const char *path, 
     return TERN_OK;
 }
 
-enum tern_result float_file_read(const struct tern_cli *cli, const char *path,
-                                 struct float_file *file)
+enum tern_result tern_float_file_read(const struct tern_cli *cli, const char *path,
+                                      struct float_file *file)
 {
     uint8_t *raw = NULL;
     size_t len = 0;
-    TERN_TRY(input_read(cli, path, TERN_CODEC_FILE_MAX, &raw, &len));
-    enum tern_result result = float_file_check(cli, path, len);
+    TERN_TRY(tern_input_read(cli, path, TERN_CODEC_FILE_MAX, &raw, &len));
+    enum tern_result result = tern_float_file_check(cli, path, len);
     if (result != TERN_OK) {
         free(raw);
         return result;
@@ -76,8 +76,8 @@ enum tern_result float_file_read(const struct tern_cli *cli, const char *path,
     return TERN_OK;
 }
 
-enum tern_result output_write(const struct tern_cli *cli, const char *path, const void *data,
-                              size_t len)
+enum tern_result tern_output_write(const struct tern_cli *cli, const char *path, const void *data,
+                                   size_t len)
 {
     enum tern_result result = TERN_OK;
     if (!is_standard(path)) {
@@ -92,15 +92,15 @@ enum tern_result output_write(const struct tern_cli *cli, const char *path, cons
     return result;
 }
 
-void output_take_back(const char *path)
+void tern_output_take_back(const char *path)
 {
     if (!is_standard(path)) {
         tern_file_take_back(path);
     }
 }
 
-enum tern_result float_file_write(const struct tern_cli *cli, const char *path, const float *values,
-                                  size_t count)
+enum tern_result tern_float_file_write(const struct tern_cli *cli, const char *path,
+                                       const float *values, size_t count)
 {
     uint8_t *raw = malloc(4 * count + 1);
     if (raw == NULL) {
@@ -110,7 +110,7 @@ enum tern_result float_file_write(const struct tern_cli *cli, const char *path, 
     for (size_t i = 0; i < count; i++) {
         tern_put_f32(raw + 4 * i, values[i]);
     }
-    enum tern_result result = output_write(cli, path, raw, 4 * count);
+    enum tern_result result = tern_output_write(cli, path, raw, 4 * count);
     free(raw);
     return result;
 }

@@ -16,27 +16,27 @@ struct float_file {
 };
 
 // Reads a whole file that the command line named; *data is malloc'ed.
-TERN_MUST_USE enum tern_result input_read(const struct tern_cli *cli, const char *path,
-                                          uint64_t most, uint8_t **data, size_t *len);
+TERN_MUST_USE enum tern_result tern_input_read(const struct tern_cli *cli, const char *path,
+                                               uint64_t most, uint8_t **data, size_t *len);
 
 // Whether a file of `len` bytes is a whole number of float32 values.
-TERN_MUST_USE enum tern_result float_file_check(const struct tern_cli *cli, const char *path,
-                                                size_t len);
+TERN_MUST_USE enum tern_result tern_float_file_check(const struct tern_cli *cli, const char *path,
+                                                     size_t len);
 
 // Reads all values of a file.
-TERN_MUST_USE enum tern_result float_file_read(const struct tern_cli *cli, const char *path,
-                                               struct float_file *file);
+TERN_MUST_USE enum tern_result tern_float_file_read(const struct tern_cli *cli, const char *path,
+                                                    struct float_file *file);
 
 // Writes the bytes of a file that the command line named: at once, or through a device or pipe as
 // tern_file_output() does.
-TERN_MUST_USE enum tern_result output_write(const struct tern_cli *cli, const char *path,
-                                            const void *data, size_t len);
+TERN_MUST_USE enum tern_result tern_output_write(const struct tern_cli *cli, const char *path,
+                                                 const void *data, size_t len);
 
-// Removes a file that output_write() wrote. What went through a pipe or device is gone.
-void output_take_back(const char *path);
+// Removes a file that tern_output_write() wrote. What went through a pipe or device is gone.
+void tern_output_take_back(const char *path);
 
-// Writes values to a file, as output_write().
-TERN_MUST_USE enum tern_result float_file_write(const struct tern_cli *cli, const char *path,
-                                                const float *values, size_t count);
+// Writes values to a file, as tern_output_write().
+TERN_MUST_USE enum tern_result tern_float_file_write(const struct tern_cli *cli, const char *path,
+                                                     const float *values, size_t count);
 
 #endif

@@ -22,7 +22,7 @@ static void end_run(struct histogram *histogram, uint64_t length)
     histogram->longest = length > histogram->longest ? length : histogram->longest;
 }
 
-void histogram_fill(struct histogram *histogram, const float *values, size_t count)
+void tern_histogram_fill(struct histogram *histogram, const float *values, size_t count)
 {
     uint64_t length = 0;
     memset(histogram, 0, sizeof *histogram);
@@ -62,7 +62,7 @@ static void count_value(struct distinct *distinct, float value)
     distinct->counts[slot]++;
 }
 
-double values_entropy(const float *values, size_t count)
+double tern_values_entropy(const float *values, size_t count)
 {
     struct distinct distinct = {.used = 0};
     for (size_t i = 0; i < count; i++) {
@@ -83,7 +83,7 @@ double values_entropy(const float *values, size_t count)
 
 // --- Output
 
-void histogram_to_json(const struct histogram *histogram, cJSON *json)
+void tern_histogram_to_json(const struct histogram *histogram, cJSON *json)
 {
     cJSON *runs = cJSON_AddArrayToObject(json, "zero_runs");
     for (unsigned k = 0; k < RUN_CLASSES; k++) {
@@ -124,7 +124,7 @@ static uint64_t largest_of(const uint64_t *classes, int count)
     return largest;
 }
 
-void histogram_print_runs(const struct histogram *histogram)
+void tern_histogram_print_runs(const struct histogram *histogram)
 {
     printf("zero runs       %" PRIu64 ", the longest of %" PRIu64 " values\n", histogram->run_count,
            histogram->longest);
@@ -143,7 +143,7 @@ void histogram_print_runs(const struct histogram *histogram)
     }
 }
 
-void histogram_print_magnitudes(const struct histogram *histogram)
+void tern_histogram_print_magnitudes(const struct histogram *histogram)
 {
     uint64_t largest = largest_of(histogram->magnitudes, MAGNITUDE_CLASSES);
     int top = MAGNITUDE_CLASSES - 1;

@@ -17,17 +17,17 @@ struct histogram {
     uint64_t longest;
 };
 
-void histogram_fill(struct histogram *histogram, const float *values, size_t count);
+void tern_histogram_fill(struct histogram *histogram, const float *values, size_t count);
 
 // Order-0 entropy in bits per value; NaN where there are more than 256 different values.
-double values_entropy(const float *values, size_t count);
+double tern_values_entropy(const float *values, size_t count);
 
 // "zero_runs": [{"from": 4, "to": 7, "runs": 12}, ...] and "magnitudes": [{"from": 0.5, "values":
 // 3}, ...] of the classes that hold any.
-void histogram_to_json(const struct histogram *histogram, cJSON *json);
+void tern_histogram_to_json(const struct histogram *histogram, cJSON *json);
 
 // Prints the classes between the first and the last that hold any, with bars.
-void histogram_print_runs(const struct histogram *histogram);
-void histogram_print_magnitudes(const struct histogram *histogram);
+void tern_histogram_print_runs(const struct histogram *histogram);
+void tern_histogram_print_magnitudes(const struct histogram *histogram);
 
 #endif

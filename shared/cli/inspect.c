@@ -28,13 +28,13 @@ static enum tern_result gather(const struct payload_file *file, size_t index, st
     const float *values = file->set.values + tensor->offset;
     double whole = tensor->count > 0 ? (double)tensor->count : 1;
     TERN_TRY(tern_codec_inspect(payload->data, payload->len, tensor->count, &facts->info));
-    histogram_fill(&facts->histogram, values, tensor->count);
+    tern_histogram_fill(&facts->histogram, values, tensor->count);
     facts->tensor = tensor->name;
     facts->bytes = payload->len;
     facts->count = tensor->count;
     facts->density = (double)facts->info.nonzero / whole;
     facts->bits_per_value = 8 * (double)payload->len / whole;
-    facts->entropy = values_entropy(values, tensor->count);
+    facts->entropy = tern_values_entropy(values, tensor->count);
     return TERN_OK;
 }
 
@@ -59,7 +59,7 @@ static cJSON *facts_json(const struct facts *facts)
         cJSON_AddNumberToObject(json, "entropy_bits_per_value", facts->entropy);
     }
     cJSON_AddNumberToObject(json, "runs", (double)facts->info.runs);
-    histogram_to_json(&facts->histogram, json);
+    tern_histogram_to_json(&facts->histogram, json);
     return json;
 }
 
@@ -84,9 +84,9 @@ static void print_facts(const struct facts *facts)
     if (info->runs > 0) {
         printf("run codes       %zu\n", info->runs);
     }
-    histogram_print_runs(&facts->histogram);
+    tern_histogram_print_runs(&facts->histogram);
     if (!info->ternary) {
-        histogram_print_magnitudes(&facts->histogram);
+        tern_histogram_print_magnitudes(&facts->histogram);
     }
 }
 
@@ -98,7 +98,7 @@ static int inspect_one(const struct tern_cli *cli, const struct payload_file *fi
     enum tern_result result = gather(file, 0, &facts);
     if (result == TERN_OK && cli->json) {
         cJSON *json = facts_json(&facts);
-        print_json(json);
+        tern_print_json(json);
         cJSON_Delete(json);
     } else if (result == TERN_OK) {
         print_facts(&facts);
@@ -126,16 +126,16 @@ static int inspect_all(const struct tern_cli *cli, const struct payload_file *fi
     cJSON_AddNumberToObject(report.json, "bytes", (double)file->len);
     cJSON_AddNumberToObject(report.json, "count", (double)file->set.count);
     cJSON_AddNumberToObject(report.json, "bits_per_value", bits);
-    report_table(&report, "tensors", "A container of these payloads:", columns);
+    tern_report_table(&report, "tensors", "A container of these payloads:", columns);
     for (size_t i = 0; i < file->set.tensor_count && result == TERN_OK; i++) {
         struct facts facts;
         result = gather(file, i, &facts);
         if (result == TERN_OK) {
-            report_row(&report, "tensors", columns, facts_json(&facts));
+            tern_report_row(&report, "tensors", columns, facts_json(&facts));
         }
     }
     if (cli->json) {
-        print_json(report.json);
+        tern_print_json(report.json);
     } else {
         printf("\nbytes           %zu (float32: %zu)\n", file->len, 4 * file->set.count);
         printf("values          %zu\nbits per value  %.3f\n", file->set.count, bits);
@@ -144,18 +144,18 @@ static int inspect_all(const struct tern_cli *cli, const struct payload_file *fi
     return (int)tern_cli_exit_code(result);
 }
 
-int verb_inspect(struct tern_cli *cli)
+int tern_verb_inspect(struct tern_cli *cli)
 {
     if (!tern_cli_flag(cli, "count") && !tern_cli_flag(cli, "like")) {
-        return inspect_tensors(cli, cli->arguments[0]);
+        return tern_inspect_tensors(cli, cli->arguments[0]);
     }
     struct payload_file file;
-    enum tern_result result = payload_file_read(cli, cli->arguments[0], &file);
+    enum tern_result result = tern_payload_file_read(cli, cli->arguments[0], &file);
     if (result != TERN_OK) {
         return (int)tern_cli_exit_code(result);
     }
     bool container = file.set.named && !tern_cli_flag(cli, "tensor");
     int code = container ? inspect_all(cli, &file) : inspect_one(cli, &file);
-    payload_file_free(&file);
+    tern_payload_file_free(&file);
     return code;
 }

@@ -64,12 +64,12 @@ static cJSON *describe(const struct tern_safetensors_entry *entry)
 static void list(const struct tern_cli *cli, const struct tern_safetensors *file)
 {
     struct report report = {.json = cJSON_CreateObject(), .text = !cli->json};
-    report_table(&report, "tensors", "Tensors in the order of the file:", columns);
+    tern_report_table(&report, "tensors", "Tensors in the order of the file:", columns);
     for (size_t i = 0; i < file->count; i++) {
-        report_row(&report, "tensors", columns, describe(&file->entries[i]));
+        tern_report_row(&report, "tensors", columns, describe(&file->entries[i]));
     }
     if (cli->json) {
-        print_json(report.json);
+        tern_print_json(report.json);
     }
     cJSON_Delete(report.json);
 }
@@ -79,7 +79,7 @@ static int list_bytes(const struct tern_cli *cli, const char *path, const uint8_
 {
     struct tern_safetensors file;
     char why[TERN_SAFETENSORS_WHY_MAX];
-    if (!tensor_file_is_named(path, bytes, len)) {
+    if (!tern_tensor_file_is_named(path, bytes, len)) {
         return tern_cli_fail(cli, TERN_ERR_CONFIG,
                              "a payload does not say how many values it has; give --count N, or "
                              "--like FILE with the file that was encoded");
@@ -93,11 +93,11 @@ static int list_bytes(const struct tern_cli *cli, const char *path, const uint8_
     return TERN_EXIT_OK;
 }
 
-int inspect_tensors(const struct tern_cli *cli, const char *path)
+int tern_inspect_tensors(const struct tern_cli *cli, const char *path)
 {
     uint8_t *bytes = NULL;
     size_t len = 0;
-    enum tern_result result = input_read(cli, path, TERN_CODEC_FILE_MAX, &bytes, &len);
+    enum tern_result result = tern_input_read(cli, path, TERN_CODEC_FILE_MAX, &bytes, &len);
     if (result != TERN_OK) {
         return (int)tern_cli_exit_code(result);
     }

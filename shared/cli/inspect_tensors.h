@@ -6,6 +6,6 @@
 
 // Lists the tensors of a file. Returns the exit code; a file that is not safetensors is taken for a
 // payload, of which the command line says too little.
-int inspect_tensors(const struct tern_cli *cli, const char *path);
+int tern_inspect_tensors(const struct tern_cli *cli, const char *path);
 
 #endif

@@ -45,7 +45,7 @@ static const struct tern_cli_verb verbs[] = {
         .options = NULL,
         .least_arguments = 0,
         .most_arguments = 0,
-        .run = verb_codecs,
+        .run = tern_verb_codecs,
     },
     {
         .name = "encode",
@@ -72,7 +72,7 @@ static const struct tern_cli_verb verbs[] = {
         .options = encode_options,
         .least_arguments = 3,
         .most_arguments = 3,
-        .run = verb_encode,
+        .run = tern_verb_encode,
     },
     {
         .name = "decode",
@@ -90,7 +90,7 @@ static const struct tern_cli_verb verbs[] = {
         .options = payload_options,
         .least_arguments = 2,
         .most_arguments = 2,
-        .run = verb_decode,
+        .run = tern_verb_decode,
     },
     {
         .name = "inspect",
@@ -111,7 +111,7 @@ static const struct tern_cli_verb verbs[] = {
         .options = payload_options,
         .least_arguments = 1,
         .most_arguments = 1,
-        .run = verb_inspect,
+        .run = tern_verb_inspect,
     },
     {
         .name = "compare",
@@ -132,7 +132,7 @@ static const struct tern_cli_verb verbs[] = {
         .options = compare_options,
         .least_arguments = 1,
         .most_arguments = 1,
-        .run = verb_compare,
+        .run = tern_verb_compare,
     },
     {.run = NULL},
 };

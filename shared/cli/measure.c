@@ -9,26 +9,26 @@ enum { ROUND = 1000000 };
 
 static const double NEVER = 1e9;
 
-double monotonic_seconds(void)
+double tern_monotonic_seconds(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-double float_rate(size_t count, double taken)
+double tern_float_rate(size_t count, double taken)
 {
     // A clock that did not advance is no infinite speed.
     return 4e-9 * (double)count / (taken > 1e-9 ? taken : 1e-9);
 }
 
-bool workbench_make(struct workbench *bench, size_t count)
+bool tern_workbench_make(struct workbench *bench, size_t count)
 {
     *bench = (struct workbench){.count = count, .payload_size = tern_codec_bound_any(count)};
     bench->work = malloc(count * sizeof(float) + 1);
     bench->payload = malloc(bench->payload_size);
     if (bench->work == NULL || bench->payload == NULL) {
-        workbench_free(bench);
+        tern_workbench_free(bench);
         return false;
     }
     memset(bench->work, 0xff, count * sizeof(float));
@@ -36,7 +36,7 @@ bool workbench_make(struct workbench *bench, size_t count)
     return true;
 }
 
-void workbench_free(struct workbench *bench)
+void tern_workbench_free(struct workbench *bench)
 {
     free(bench->work);
     free(bench->velocity);
@@ -56,7 +56,7 @@ static enum tern_result make_velocity(const struct tern_codec *codec, struct wor
 
 static void keep_best(double *best, double start)
 {
-    double taken = monotonic_seconds() - start;
+    double taken = tern_monotonic_seconds() - start;
     *best = taken < *best ? taken : *best;
 }
 
@@ -66,7 +66,7 @@ static void prepare(const float *input, size_t count, struct workbench *bench, d
     if (bench->velocity != NULL) {
         memcpy(bench->velocity, input, count * sizeof(float));
     }
-    double start = monotonic_seconds();
+    double start = tern_monotonic_seconds();
     memcpy(bench->work, input, count * sizeof(float));
     keep_best(best, start);
 }
@@ -76,14 +76,14 @@ static enum tern_result run_once(const struct tern_codec *codec,
                                  size_t count, struct workbench *bench, struct measurement *m)
 {
     prepare(input, count, bench, &m->best.copy);
-    double start = monotonic_seconds();
+    double start = tern_monotonic_seconds();
     TERN_TRY(tern_codec_encode(codec, context, bench->work, count, bench->payload,
                                bench->payload_size, &m->bytes));
     keep_best(&m->best.encode, start);
-    start = monotonic_seconds();
+    start = tern_monotonic_seconds();
     TERN_TRY(tern_codec_accumulate(bench->payload, m->bytes, 0.5f, bench->work, count));
     keep_best(&m->best.accumulate, start);
-    start = monotonic_seconds();
+    start = tern_monotonic_seconds();
     TERN_TRY(tern_codec_decode(bench->payload, m->bytes, bench->work, count));
     keep_best(&m->best.decode, start);
     return TERN_OK;
@@ -99,17 +99,19 @@ static void add_errors(const float *input, const float *decoded, size_t count,
     }
 }
 
-enum tern_result measure_codec(const struct tern_codec *codec, const struct tern_parallel *parallel,
-                               const float *input, size_t count, const struct effort *effort,
-                               struct workbench *bench, struct measurement *measurement)
+enum tern_result tern_measure_codec(const struct tern_codec *codec,
+                                    const struct tern_parallel *parallel, const float *input,
+                                    size_t count, const struct effort *effort,
+                                    struct workbench *bench, struct measurement *measurement)
 {
     TERN_TRY(make_velocity(codec, bench));
     const struct tern_encode_context context = {
         .round = ROUND, .velocity = bench->velocity, .parallel = parallel};
     *measurement = (struct measurement){.best = {NEVER, NEVER, NEVER, NEVER}};
-    double start = monotonic_seconds();
-    for (unsigned run = 0; run < effort->least ||
-                           (run < effort->most && monotonic_seconds() - start < effort->seconds);
+    double start = tern_monotonic_seconds();
+    for (unsigned run = 0;
+         run < effort->least ||
+         (run < effort->most && tern_monotonic_seconds() - start < effort->seconds);
          run++) {
         TERN_TRY(run_once(codec, &context, input, count, bench, measurement));
     }

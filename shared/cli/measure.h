@@ -39,21 +39,20 @@ struct measurement {
     double energy; // sum of squared values
 };
 
-double monotonic_seconds(void);
+double tern_monotonic_seconds(void);
 
-bool workbench_make(struct workbench *bench, size_t count);
-void workbench_free(struct workbench *bench);
+bool tern_workbench_make(struct workbench *bench, size_t count);
+void tern_workbench_free(struct workbench *bench);
 
 // Encodes input[0..count) again and again; count is at most the workbench's. The last payload is
 // left in the workbench, and its values in work. parallel: NULL is one thread.
 // Errors of tern_codec_encode(); TERN_ERR_NO_MEMORY
-TERN_MUST_USE enum tern_result measure_codec(const struct tern_codec *codec,
-                                             const struct tern_parallel *parallel,
-                                             const float *input, size_t count,
-                                             const struct effort *effort, struct workbench *bench,
-                                             struct measurement *measurement);
+TERN_MUST_USE enum tern_result
+tern_measure_codec(const struct tern_codec *codec, const struct tern_parallel *parallel,
+                   const float *input, size_t count, const struct effort *effort,
+                   struct workbench *bench, struct measurement *measurement);
 
 // GB/s of `count` float32 values in `taken` seconds.
-double float_rate(size_t count, double taken);
+double tern_float_rate(size_t count, double taken);
 
 #endif

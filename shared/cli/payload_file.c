@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-void payload_file_free(struct payload_file *file)
+void tern_payload_file_free(struct payload_file *file)
 {
-    tensor_set_free(&file->set);
+    tern_tensor_set_free(&file->set);
     free(file->payloads);
     free(file->bytes);
     *file = (struct payload_file){.bytes = NULL};
@@ -57,7 +57,7 @@ static enum tern_result read_set(const struct tern_cli *cli, struct tensor_set *
                                          : "give --count or --like, not both");
         return TERN_ERR_CONFIG;
     }
-    return tensor_set_read(cli, like, only, set);
+    return tern_tensor_set_read(cli, like, only, set);
 }
 
 static enum tern_result fail(const struct tern_cli *cli, enum tern_result result, const char *path,
@@ -115,7 +115,7 @@ static enum tern_result read_all(const struct tern_cli *cli, const char *path,
                                  struct payload_file *file)
 {
     TERN_TRY(read_set(cli, &file->set));
-    TERN_TRY(input_read(cli, path, TERN_CODEC_FILE_MAX, &file->bytes, &file->len));
+    TERN_TRY(tern_input_read(cli, path, TERN_CODEC_FILE_MAX, &file->bytes, &file->len));
     file->payloads = calloc(file->set.tensor_count, sizeof *file->payloads);
     if (file->payloads == NULL) {
         return no_memory(cli, file->set.count);
@@ -128,13 +128,13 @@ static enum tern_result read_all(const struct tern_cli *cli, const char *path,
     return decode_all(cli, path, file);
 }
 
-enum tern_result payload_file_read(const struct tern_cli *cli, const char *path,
-                                   struct payload_file *file)
+enum tern_result tern_payload_file_read(const struct tern_cli *cli, const char *path,
+                                        struct payload_file *file)
 {
     *file = (struct payload_file){.bytes = NULL};
     enum tern_result result = read_all(cli, path, file);
     if (result != TERN_OK) {
-        payload_file_free(file);
+        tern_payload_file_free(file);
     }
     return result;
 }

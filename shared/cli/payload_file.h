@@ -18,9 +18,9 @@ struct payload_file {
 };
 
 // Reads and decodes a file. On error says why on stderr.
-TERN_MUST_USE enum tern_result payload_file_read(const struct tern_cli *cli, const char *path,
-                                                 struct payload_file *file);
+TERN_MUST_USE enum tern_result tern_payload_file_read(const struct tern_cli *cli, const char *path,
+                                                      struct payload_file *file);
 
-void payload_file_free(struct payload_file *file);
+void tern_payload_file_free(struct payload_file *file);
 
 #endif

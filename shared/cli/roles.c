@@ -60,7 +60,8 @@ static bool is_same(const struct role *a, const struct role *b)
            first.inode == second.inode && strcmp(first.name, second.name) == 0;
 }
 
-enum tern_result roles_check(const struct tern_cli *cli, const struct role *roles, size_t count)
+enum tern_result tern_roles_check(const struct tern_cli *cli, const struct role *roles,
+                                  size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         for (size_t k = 0; k < i; k++) {

@@ -14,7 +14,7 @@ struct role {
 // Compares the files themselves (device and inode), so that links are seen through; of files that
 // are not there yet, their names and folders. Devices and pipes may be given twice. On error names
 // both on stderr. TERN_ERR_CONFIG
-TERN_MUST_USE enum tern_result roles_check(const struct tern_cli *cli, const struct role *roles,
-                                           size_t count);
+TERN_MUST_USE enum tern_result tern_roles_check(const struct tern_cli *cli,
+                                                const struct role *roles, size_t count);
 
 #endif

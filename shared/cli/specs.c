@@ -6,7 +6,8 @@
 
 enum { MILLION = 1000000, GROWTH = 16 };
 
-enum tern_result spec_parse(const struct tern_cli *cli, const char *text, struct tern_codec *codec)
+enum tern_result tern_spec_parse(const struct tern_cli *cli, const char *text,
+                                 struct tern_codec *codec)
 {
     struct tern_codec_refusal refusal;
     enum tern_result result = tern_codec_parse(text, codec, &refusal);
@@ -19,7 +20,7 @@ enum tern_result spec_parse(const struct tern_cli *cli, const char *text, struct
     return result == TERN_OK ? TERN_OK : TERN_ERR_CONFIG;
 }
 
-void spec_list_free(struct spec_list *list)
+void tern_spec_list_free(struct spec_list *list)
 {
     free(list->specs);
     *list = (struct spec_list){.specs = NULL};
@@ -66,7 +67,7 @@ static enum tern_result parse_list(const struct tern_cli *cli, const char *text,
         // What is too long to be a spec is still long enough to be refused as one.
         (void)snprintf(one, sizeof one, "%.*s", len < sizeof one ? (int)len : (int)sizeof one - 1,
                        text);
-        TERN_TRY(spec_parse(cli, one, &codec));
+        TERN_TRY(tern_spec_parse(cli, one, &codec));
         TERN_TRY(append(list, &codec));
         text += len;
     }
@@ -146,12 +147,13 @@ static enum tern_result append_entry(struct spec_list *list, const struct tern_c
     return TERN_OK;
 }
 
-enum tern_result spec_list_variants(const struct tern_codec_entry *entry, struct spec_list *list)
+enum tern_result tern_spec_list_variants(const struct tern_codec_entry *entry,
+                                         struct spec_list *list)
 {
     *list = (struct spec_list){.specs = NULL};
     enum tern_result result = append_entry(list, entry);
     if (result != TERN_OK) {
-        spec_list_free(list);
+        tern_spec_list_free(list);
     }
     return result;
 }
@@ -165,8 +167,8 @@ static enum tern_result append_all(struct spec_list *list)
     return TERN_OK;
 }
 
-enum tern_result spec_list_parse(const struct tern_cli *cli, const char *text,
-                                 struct spec_list *list)
+enum tern_result tern_spec_list_parse(const struct tern_cli *cli, const char *text,
+                                      struct spec_list *list)
 {
     *list = (struct spec_list){.specs = NULL};
     enum tern_result result = text != NULL ? parse_list(cli, text, list) : append_all(list);
@@ -174,7 +176,7 @@ enum tern_result spec_list_parse(const struct tern_cli *cli, const char *text,
         (void)tern_cli_fail(cli, result, "no memory for the list of codecs");
     }
     if (result != TERN_OK) {
-        spec_list_free(list);
+        tern_spec_list_free(list);
     }
     return result;
 }

@@ -16,19 +16,19 @@ struct spec_list {
 };
 
 // Parses one spec string. On error says why on stderr. TERN_ERR_CONFIG
-TERN_MUST_USE enum tern_result spec_parse(const struct tern_cli *cli, const char *text,
-                                          struct tern_codec *codec);
+TERN_MUST_USE enum tern_result tern_spec_parse(const struct tern_cli *cli, const char *text,
+                                               struct tern_codec *codec);
 
 // Parses spec strings with spaces or semicolons between them; NULL is all codecs of the table with
 // the variants that a person may want to compare. On error says why on stderr.
 // TERN_ERR_CONFIG, TERN_ERR_NO_MEMORY
-TERN_MUST_USE enum tern_result spec_list_parse(const struct tern_cli *cli, const char *text,
-                                               struct spec_list *list);
+TERN_MUST_USE enum tern_result tern_spec_list_parse(const struct tern_cli *cli, const char *text,
+                                                    struct spec_list *list);
 
 // The variants of one codec of the table. TERN_ERR_NO_MEMORY; list is then empty.
-TERN_MUST_USE enum tern_result spec_list_variants(const struct tern_codec_entry *entry,
-                                                  struct spec_list *list);
+TERN_MUST_USE enum tern_result tern_spec_list_variants(const struct tern_codec_entry *entry,
+                                                       struct spec_list *list);
 
-void spec_list_free(struct spec_list *list);
+void tern_spec_list_free(struct spec_list *list);
 
 #endif

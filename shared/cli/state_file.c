@@ -49,7 +49,7 @@ static enum tern_result read_file(const struct tern_cli *cli, size_t count, stru
     if (path == NULL || (access(path, F_OK) != 0 && errno == ENOENT)) {
         return make_zeros(cli, count, file);
     }
-    TERN_TRY(float_file_read(cli, path, file));
+    TERN_TRY(tern_float_file_read(cli, path, file));
     enum tern_result result = check_file(cli, path, count, file);
     if (result != TERN_OK) {
         free(file->values);
@@ -57,8 +57,8 @@ static enum tern_result read_file(const struct tern_cli *cli, size_t count, stru
     return result;
 }
 
-enum tern_result state_read(const struct tern_cli *cli, const struct tern_codec *codec,
-                            size_t count, struct state *state)
+enum tern_result tern_state_read(const struct tern_cli *cli, const struct tern_codec *codec,
+                                 size_t count, struct state *state)
 {
     bool momentum = tern_codec_entry(codec->id)->feedback == TERN_FEEDBACK_MOMENTUM;
     TERN_TRY(read_file(cli, momentum ? 2 * count : count, &state->file));
@@ -89,12 +89,12 @@ static void say_overflow(const struct tern_cli *cli, const struct tensor_set *se
     }
 }
 
-enum tern_result state_add(const struct tern_cli *cli, const struct tern_codec *codec,
-                           struct state *state, struct tensor_set *set)
+enum tern_result tern_state_add(const struct tern_cli *cli, const struct tern_codec *codec,
+                                struct state *state, struct tensor_set *set)
 {
     enum tern_result result = TERN_OK;
-    if (!tensor_set_is_finite(set)) {
-        (void)tensor_set_fail(cli, set, cli->arguments[0]);
+    if (!tern_tensor_set_is_finite(set)) {
+        (void)tern_tensor_set_fail(cli, set, cli->arguments[0]);
         return TERN_ERR_NON_FINITE;
     }
     if (state->velocity != NULL) {
@@ -112,8 +112,8 @@ enum tern_result state_add(const struct tern_cli *cli, const struct tern_codec *
     return result;
 }
 
-void state_keep_rest(const struct tern_codec *codec, struct state *state,
-                     const struct tensor_set *set)
+void tern_state_keep_rest(const struct tern_codec *codec, struct state *state,
+                          const struct tensor_set *set)
 {
     bool filtered = tern_codec_entry(codec->id)->feedback == TERN_FEEDBACK_FILTERED;
     const struct tern_error_next next = {

@@ -34,8 +34,8 @@ static void print_row(const struct column *columns, const cJSON *row)
     (void)fflush(stdout);
 }
 
-void report_table(struct report *report, const char *key, const char *heading,
-                  const struct column *columns)
+void tern_report_table(struct report *report, const char *key, const char *heading,
+                       const struct column *columns)
 {
     cJSON_AddArrayToObject(report->json, key);
     if (report->text) {
@@ -44,7 +44,8 @@ void report_table(struct report *report, const char *key, const char *heading,
     }
 }
 
-void report_row(struct report *report, const char *key, const struct column *columns, cJSON *row)
+void tern_report_row(struct report *report, const char *key, const struct column *columns,
+                     cJSON *row)
 {
     cJSON_AddItemToArray(cJSON_GetObjectItemCaseSensitive(report->json, key), row);
     if (report->text) {
@@ -52,7 +53,7 @@ void report_row(struct report *report, const char *key, const struct column *col
     }
 }
 
-void print_json(const cJSON *json)
+void tern_print_json(const cJSON *json)
 {
     char *text = cJSON_Print(json);
     puts(text != NULL ? text : "null");

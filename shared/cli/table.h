@@ -22,13 +22,14 @@ struct report {
 };
 
 // Prints the heading of a table; rows are kept under `key`.
-void report_table(struct report *report, const char *key, const char *heading,
-                  const struct column *columns);
+void tern_report_table(struct report *report, const char *key, const char *heading,
+                       const struct column *columns);
 
 // Takes a row into the report. A field that is absent is printed as "-".
-void report_row(struct report *report, const char *key, const struct column *columns, cJSON *row);
+void tern_report_row(struct report *report, const char *key, const struct column *columns,
+                     cJSON *row);
 
 // Prints JSON and a newline to stdout.
-void print_json(const cJSON *json);
+void tern_print_json(const cJSON *json);
 
 #endif

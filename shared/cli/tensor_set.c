@@ -15,13 +15,13 @@ static bool ends_with(const char *text, const char *end)
     return len >= strlen(end) && strcmp(text + len - strlen(end), end) == 0;
 }
 
-bool tensor_file_is_named(const char *path, const uint8_t *bytes, size_t len)
+bool tern_tensor_file_is_named(const char *path, const uint8_t *bytes, size_t len)
 {
     return ends_with(path, ".safetensors") ||
            (!ends_with(path, ".f32") && tern_safetensors_looks_like(bytes, len));
 }
 
-void tensor_set_free(struct tensor_set *set)
+void tern_tensor_set_free(struct tensor_set *set)
 {
     for (size_t i = 0; i < set->tensor_count; i++) {
         free(set->tensors[i].name);
@@ -183,7 +183,7 @@ static enum tern_result read_raw(const struct tern_cli *cli, const char *path, c
                             "--tensor names a tensor of a safetensors file, and %s is none", path);
         return TERN_ERR_CONFIG;
     }
-    TERN_TRY(float_file_check(cli, path, len));
+    TERN_TRY(tern_float_file_check(cli, path, len));
     char shape[32];
     (void)snprintf(shape, sizeof shape, "[%zu]", len / 4);
     set->tensors = calloc(1, sizeof *set->tensors);
@@ -198,19 +198,19 @@ static enum tern_result read_raw(const struct tern_cli *cli, const char *path, c
     return TERN_OK;
 }
 
-enum tern_result tensor_set_read(const struct tern_cli *cli, const char *path, const char *only,
-                                 struct tensor_set *set)
+enum tern_result tern_tensor_set_read(const struct tern_cli *cli, const char *path,
+                                      const char *only, struct tensor_set *set)
 {
     uint8_t *bytes = NULL;
     size_t len = 0;
     *set = (struct tensor_set){.tensors = NULL};
-    TERN_TRY(input_read(cli, path, TERN_CODEC_FILE_MAX, &bytes, &len));
-    bool named = tensor_file_is_named(path, bytes, len);
+    TERN_TRY(tern_input_read(cli, path, TERN_CODEC_FILE_MAX, &bytes, &len));
+    bool named = tern_tensor_file_is_named(path, bytes, len);
     enum tern_result result = named ? read_named(cli, path, only, bytes, len, set)
                                     : read_raw(cli, path, only, bytes, len, set);
     free(bytes);
     if (result != TERN_OK) {
-        tensor_set_free(set);
+        tern_tensor_set_free(set);
     }
     return result;
 }
@@ -241,16 +241,16 @@ static enum tern_result write_named(const struct tern_cli *cli, const char *path
         (void)tern_cli_fail(cli, result, "no memory for %zu values", set->count);
         return result;
     }
-    result = output_write(cli, path, bytes, len);
+    result = tern_output_write(cli, path, bytes, len);
     free(bytes);
     return result;
 }
 
-enum tern_result tensor_set_write(const struct tern_cli *cli, const char *path,
-                                  const struct tensor_set *set)
+enum tern_result tern_tensor_set_write(const struct tern_cli *cli, const char *path,
+                                       const struct tensor_set *set)
 {
     if (!ends_with(path, ".safetensors")) {
-        return float_file_write(cli, path, set->values, set->count);
+        return tern_float_file_write(cli, path, set->values, set->count);
     }
     if (!set->named) {
         (void)tern_cli_fail(cli, TERN_ERR_CONFIG,
@@ -265,7 +265,7 @@ enum tern_result tensor_set_write(const struct tern_cli *cli, const char *path,
 
 // --- Errors
 
-bool tensor_set_is_finite(const struct tensor_set *set)
+bool tern_tensor_set_is_finite(const struct tensor_set *set)
 {
     for (size_t i = 0; i < set->count; i++) {
         if (!isfinite(set->values[i])) {
@@ -275,7 +275,7 @@ bool tensor_set_is_finite(const struct tensor_set *set)
     return true;
 }
 
-int tensor_set_fail(const struct tern_cli *cli, const struct tensor_set *set, const char *spec)
+int tern_tensor_set_fail(const struct tern_cli *cli, const struct tensor_set *set, const char *spec)
 {
     for (size_t i = 0; i < set->tensor_count; i++) {
         const struct tensor *tensor = &set->tensors[i];

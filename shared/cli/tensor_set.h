@@ -26,25 +26,26 @@ struct tensor_set {
 // name ends so or its first bytes say so, unless its name ends in .f32. only: the one tensor to
 // take, or NULL for all; those that are not F32, F16 or BF16 are then left out, and a line on
 // stderr says so. On error says why on stderr.
-TERN_MUST_USE enum tern_result tensor_set_read(const struct tern_cli *cli, const char *path,
-                                               const char *only, struct tensor_set *set);
+TERN_MUST_USE enum tern_result tern_tensor_set_read(const struct tern_cli *cli, const char *path,
+                                                    const char *only, struct tensor_set *set);
 
-void tensor_set_free(struct tensor_set *set);
+void tern_tensor_set_free(struct tensor_set *set);
 
 // Writes the values to a file: safetensors (F32) when its name ends so, else raw float32. On error
 // says why on stderr.
 // TERN_ERR_CONFIG  the name ends so, but the set is not named
-TERN_MUST_USE enum tern_result tensor_set_write(const struct tern_cli *cli, const char *path,
-                                                const struct tensor_set *set);
+TERN_MUST_USE enum tern_result tern_tensor_set_write(const struct tern_cli *cli, const char *path,
+                                                     const struct tensor_set *set);
 
 // Whether no value is NaN or infinite.
-bool tensor_set_is_finite(const struct tensor_set *set);
+bool tern_tensor_set_is_finite(const struct tensor_set *set);
 
 // Says which value of the set is NaN or infinite, and of which tensor, or when none is that they
 // are too large for the codec. Returns the exit code.
-int tensor_set_fail(const struct tern_cli *cli, const struct tensor_set *set, const char *spec);
+int tern_tensor_set_fail(const struct tern_cli *cli, const struct tensor_set *set,
+                         const char *spec);
 
 // Whether a file is safetensors: its bytes, and the name that it was given by.
-bool tensor_file_is_named(const char *path, const uint8_t *bytes, size_t len);
+bool tern_tensor_file_is_named(const char *path, const uint8_t *bytes, size_t len);
 
 #endif

@@ -1,6 +1,6 @@
 #include "threads.h"
 
-enum tern_result threads_make(const struct tern_cli *cli, struct threads *threads)
+enum tern_result tern_threads_make(const struct tern_cli *cli, struct threads *threads)
 {
     uint64_t count = 0;
     *threads = (struct threads){.count = 1};
@@ -19,7 +19,7 @@ enum tern_result threads_make(const struct tern_cli *cli, struct threads *thread
     return TERN_OK;
 }
 
-void threads_free(struct threads *threads)
+void tern_threads_free(struct threads *threads)
 {
     tern_worker_pool_free(threads->pool);
     *threads = (struct threads){.count = 0};

@@ -13,8 +13,9 @@ struct threads {
 
 // Reads --threads N (1 when it is not given; 0 is all processors) and makes them. On error says why
 // on stderr.
-TERN_MUST_USE enum tern_result threads_make(const struct tern_cli *cli, struct threads *threads);
+TERN_MUST_USE enum tern_result tern_threads_make(const struct tern_cli *cli,
+                                                 struct threads *threads);
 
-void threads_free(struct threads *threads);
+void tern_threads_free(struct threads *threads);
 
 #endif

@@ -5,10 +5,10 @@
 #include "hosted/cli.h"
 #include "table.h"
 
-int verb_codecs(struct tern_cli *cli);
-int verb_encode(struct tern_cli *cli);
-int verb_decode(struct tern_cli *cli);
-int verb_inspect(struct tern_cli *cli);
-int verb_compare(struct tern_cli *cli);
+int tern_verb_codecs(struct tern_cli *cli);
+int tern_verb_encode(struct tern_cli *cli);
+int tern_verb_decode(struct tern_cli *cli);
+int tern_verb_inspect(struct tern_cli *cli);
+int tern_verb_compare(struct tern_cli *cli);
 
 #endif

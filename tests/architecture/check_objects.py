@@ -13,7 +13,6 @@ import subprocess
 import sys
 
 from check_includes import INCLUDE, resolve, sources
-from rules import KNOWN_CIRCLES, UNPREFIXED
 
 LARGEST = 3
 PRODUCT = ("shared/", "client/", "aggregator/", "firmware_port/")
@@ -60,12 +59,12 @@ def calls(found):
                 yield source, name, place
 
 
-def unprefixed(found, exempt=()):
+def unprefixed(found):
     """A line for each public name that says not whose it is."""
     names = names_of([path for _, path in found])
     for source, path in found:
         for name in sorted(names[path][0]):
-            if not name.startswith("tern_") and name != "main" and not source.startswith(exempt):
+            if not name.startswith("tern_") and name != "main":
                 yield f"{source}: {name} has external linkage and no prefix tern_"
 
 
@@ -114,11 +113,11 @@ def ties_of(links):
     return ties
 
 
-def too_large(links, known=()):
-    """A report for each circle of more than LARGEST files that has none of the known in it."""
+def too_large(links):
+    """A report for each circle of more than LARGEST files."""
     ties = ties_of(links)
     for circle in circles(ties):
-        if len(circle) > LARGEST and not set(circle) & set(known):
+        if len(circle) > LARGEST:
             yield "\n".join([f"a circle of {len(circle)} files:"] + [
                 f"  {one} -> {other}: {', '.join(sorted(ties[one][other]))}"
                 for one in circle for other in sorted(ties.get(one, {})) if other in circle])
@@ -129,8 +128,8 @@ def main():
     built = list(objects(root, build))
     if not built:
         raise SystemExit(f"check_objects: {build} holds no object of a product file")
-    found = [*too_large([*calls(built), *includes(root)], KNOWN_CIRCLES),
-             *sorted(set(unprefixed(built, tuple(UNPREFIXED))))]
+    found = [*too_large([*calls(built), *includes(root)]),
+             *sorted(set(unprefixed(built)))]
     print("\n".join(found) if found else "no large circle, and every public name is Tern's")
     return 1 if found else 0
 
