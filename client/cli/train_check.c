@@ -4,6 +4,7 @@
 #include "cli/json.h"
 #include "cli/trial_model.h"
 #include "cli/verbs.h"
+#include "hosted/clock.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -117,13 +118,6 @@ static void end_trial(struct trial *trial)
 
 // --- Trying
 
-static double now_seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
-
 static enum tern_result train(struct trial *trial, float **trained)
 {
     const struct tern_trainer *trainer = &trial->trainer;
@@ -159,9 +153,9 @@ static void measure_change(struct trial *trial, const float *trained)
 static void try_it(struct trial *trial)
 {
     float *trained = NULL;
-    const double start = now_seconds();
+    const double start = tern_monotonic_seconds();
     trial->trained = train(trial, &trained);
-    trial->seconds = now_seconds() - start;
+    trial->seconds = tern_monotonic_seconds() - start;
     if (trial->trained != TERN_OK) {
         return;
     }

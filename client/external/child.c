@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "external/child.h"
+#include "hosted/clock.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -20,13 +21,6 @@
 #define READS_MAX 64    // of one wait: a flood of output must not hold the client
 #define FILES_MAX 65536 // closed one by one where the kernel cannot close them at once
 #define NOT_STARTED 127
-
-static uint64_t now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
-}
 
 // --- Starting
 
@@ -182,7 +176,7 @@ enum tern_result tern_child_start(struct tern_child *child, char *const *words,
     *child = (struct tern_child){.pid = pid,
                                  .output = output[0],
                                  .limits = *limits,
-                                 .last_ms = now_ms(),
+                                 .last_ms = tern_monotonic_ms(),
                                  .nap_ms = NAP_MIN_MS};
     return TERN_OK;
 }
@@ -242,7 +236,7 @@ static void signal_group(const struct tern_child *child, int number)
 
 static void count_time(struct tern_child *child)
 {
-    const uint64_t now = now_ms();
+    const uint64_t now = tern_monotonic_ms();
     child->ran_ms += child->paused ? 0 : now - child->last_ms;
     child->last_ms = now;
 }
@@ -252,10 +246,11 @@ static void count_time(struct tern_child *child)
 static void end_group(struct tern_child *child)
 {
     if (child->ended_at_ms == 0) {
-        child->ended_at_ms = now_ms();
+        child->ended_at_ms = tern_monotonic_ms();
         signal_group(child, SIGTERM);
         signal_group(child, SIGCONT);
-    } else if (!child->killed && now_ms() - child->ended_at_ms >= child->limits.grace_ms) {
+    } else if (!child->killed &&
+               tern_monotonic_ms() - child->ended_at_ms >= child->limits.grace_ms) {
         child->killed = true;
         signal_group(child, SIGKILL);
     }

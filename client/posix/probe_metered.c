@@ -1,6 +1,7 @@
 // Asks NetworkManager over D-Bus whether the link is paid by the byte. The bus may hang as well as
 // its service, so both what opens a connection and the question itself are bounded.
 #define _GNU_SOURCE
+#include "hosted/clock.h"
 #include "posix/probe.h"
 
 #include <stdio.h>
@@ -40,21 +41,14 @@ static void find_address(const char *root, char *address, size_t size)
     dbus_free(escaped);
 }
 
-static uint64_t now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
-}
-
 // Moves bytes until the answer is there, the bus has gone, or the time is over.
 static void wait_for(DBusConnection *bus, DBusPendingCall *call)
 {
-    const uint64_t end = now_ms() + ANSWER_MS;
-    uint64_t now = now_ms();
+    const uint64_t end = tern_monotonic_ms() + ANSWER_MS;
+    uint64_t now = tern_monotonic_ms();
     while (!dbus_pending_call_get_completed(call) && now < end &&
            dbus_connection_read_write_dispatch(bus, (int)(end - now))) {
-        now = now_ms();
+        now = tern_monotonic_ms();
     }
 }
 

@@ -1,18 +1,15 @@
 #define _GNU_SOURCE
 #include "posix/system.h"
 
+#include "hosted/clock.h"
 #include "hosted/random.h"
-
-#include <time.h>
 
 #define FIRST_BELIEVABLE_DATE 1577836800u // 2020-01-01: boards without a battery boot in 1970
 
 static uint64_t monotonic_ms(void *ctx)
 {
     (void)ctx;
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
+    return tern_monotonic_ms();
 }
 
 static uint64_t unix_seconds(void *ctx)

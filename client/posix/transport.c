@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "posix/transport.h"
+#include "hosted/clock.h"
 #include "posix/sockets.h"
 #include "posix/tls.h"
 
@@ -128,19 +129,12 @@ static int on_traffic(CURL *easy, curl_infotype type, char *data, size_t len, vo
     return 0;
 }
 
-static uint64_t now_ms(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * 1000 + (uint64_t)time.tv_nsec / 1000000;
-}
-
 // Asks the kernel what the peer has acknowledged: libcurl has handed a whole update over long
 // before a slow link has carried it, and would see nothing move meanwhile.
 static bool is_stalled(struct tern_curl *curl)
 {
     const uint64_t moved = tern_sockets_moved(&curl->sockets);
-    const uint64_t now = now_ms();
+    const uint64_t now = tern_monotonic_ms();
     if (moved != curl->moved) {
         curl->moved = moved;
         curl->moved_ms = now;
@@ -275,7 +269,7 @@ static void watch(struct tern_curl *curl, const struct tern_request *request)
 {
     curl->stall_ms = request->timeout_ms;
     curl->moved = tern_sockets_moved(&curl->sockets);
-    curl->moved_ms = now_ms();
+    curl->moved_ms = tern_monotonic_ms();
     curl->stalled = false;
     curl_easy_setopt(curl->easy, CURLOPT_TIMEOUT_MS, total_ms(request, curl->response));
 }

@@ -4,6 +4,7 @@
 #include "data/source.h"
 #include "fleet/member.h"
 #include "fleet/replicas.h"
+#include "hosted/clock.h"
 #include "tensor/manifest.h"
 #include <math.h>
 #include <stdlib.h>
@@ -23,13 +24,6 @@ struct fleet {
     uint32_t member_count;
     char *why;
 };
-
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
-}
 
 // --- Data
 
@@ -190,7 +184,8 @@ static void print_round(const struct fleet *fleet, uint32_t version,
 static void stop_when_stuck(struct fleet *fleet, double since)
 {
     const double patience = (double)fleet->settings->fleet_patience / 1000.0;
-    if (patience > 0.0 && now() - since > patience && !tern_progress_is_stopped(&fleet->progress)) {
+    if (patience > 0.0 && tern_monotonic_seconds() - since > patience &&
+        !tern_progress_is_stopped(&fleet->progress)) {
         fprintf(fleet->run->out, "no new version for %g s (fleet.patience): the run ends here\n",
                 patience);
         tern_progress_stop(&fleet->progress);
@@ -199,14 +194,14 @@ static void stop_when_stuck(struct fleet *fleet, double since)
 
 static enum tern_result watch(struct fleet *fleet)
 {
-    double since = now();
+    double since = tern_monotonic_seconds();
     for (;;) {
         uint32_t version;
         struct tern_progress_version round;
         enum tern_result result = tern_progress_next(&fleet->progress, &version, &round);
         if (result == TERN_OK) {
             print_round(fleet, version, &round);
-            since = now();
+            since = tern_monotonic_seconds();
         } else if (result == TERN_ERR_NOT_FOUND && fleet->progress.failure == TERN_OK) {
             return TERN_OK;
         } else if (result != TERN_AGAIN) {
@@ -334,7 +329,7 @@ enum tern_result tern_fleet_run(const struct tern_fleet_run *run,
     TERN_TRY(load_data(&fleet));
     TERN_TRY(enroll_all(&fleet));
     TERN_TRY(make_trainers(&fleet));
-    double start = now();
+    double start = tern_monotonic_seconds();
     TERN_TRY(restore_all(&fleet));
     TERN_TRY(start_all(&fleet));
     TERN_TRY(watch(&fleet));
@@ -342,7 +337,7 @@ enum tern_result tern_fleet_run(const struct tern_fleet_run *run,
         tern_member_join(&fleet.members[i]);
     }
     TERN_TRY(collect(&fleet, results));
-    results->seconds = now() - start;
+    results->seconds = tern_monotonic_seconds() - start;
     close_all(&fleet);
     return TERN_OK;
 }

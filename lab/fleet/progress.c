@@ -1,4 +1,5 @@
 #include "fleet/progress.h"
+#include "hosted/clock.h"
 #include "util/bytes.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,13 +35,6 @@ static void unlock(struct tern_progress *progress)
 {
     pthread_cond_signal(&progress->changed);
     pthread_mutex_unlock(&progress->mutex);
-}
-
-static uint64_t now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
 static void fail(struct tern_progress *progress, enum tern_result result, const char *why)
@@ -182,7 +176,7 @@ void tern_progress_evaluation(struct tern_progress *progress, uint32_t version, 
     if (entry_ != NULL) {
         entry_->accuracy = accuracy;
         entry_->evaluated = true;
-        entry_->evaluated_ms = now_ms();
+        entry_->evaluated_ms = tern_monotonic_ms();
     }
     unlock(progress);
 }
@@ -226,7 +220,7 @@ static bool is_complete(const struct tern_progress *progress)
     }
     const struct tern_progress_version *version = &progress->versions[progress->shown];
     return version->evaluated &&
-           (progress->running == 0 || now_ms() >= version->evaluated_ms + SETTLE_MS);
+           (progress->running == 0 || tern_monotonic_ms() >= version->evaluated_ms + SETTLE_MS);
 }
 
 static void wait_a_moment(struct tern_progress *progress)
