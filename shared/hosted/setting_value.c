@@ -195,34 +195,6 @@ static void format_real(double value, char *text, size_t size)
     }
 }
 
-static uint64_t load_whole(const struct tern_setting *setting, const void *field)
-{
-    if (setting->type == TERN_SETTING_U32) {
-        uint32_t narrow;
-        memcpy(&narrow, field, sizeof(narrow));
-        return narrow;
-    }
-    uint64_t value;
-    memcpy(&value, field, sizeof(value));
-    return value;
-}
-
-void tern_setting_format(const struct tern_setting *setting, const void *field,
-                         char text[TERN_SETTING_TEXT_MAX])
-{
-    if (setting->type == TERN_SETTING_TEXT) {
-        snprintf(text, TERN_SETTING_TEXT_MAX, "%s", (const char *)field);
-    } else if (setting->type == TERN_SETTING_REAL) {
-        double value;
-        memcpy(&value, field, sizeof(value));
-        format_real(value, text, TERN_SETTING_TEXT_MAX);
-    } else if (setting->type == TERN_SETTING_BOOL) {
-        snprintf(text, TERN_SETTING_TEXT_MAX, "%s", *(const bool *)field ? "true" : "false");
-    } else {
-        format_count(setting->type, load_whole(setting, field), text, TERN_SETTING_TEXT_MAX);
-    }
-}
-
 static void format_limit(const struct tern_setting *setting, double limit, char *text, size_t size)
 {
     if (setting->type == TERN_SETTING_REAL) {

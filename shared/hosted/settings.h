@@ -118,7 +118,4 @@ TERN_MUST_USE enum tern_result tern_settings_set(const struct tern_settings *set
 // default is written as a comment.
 void tern_settings_print_example(const struct tern_settings *settings, FILE *out);
 
-// Writes the present values as an INI file, which loads to the same values.
-void tern_settings_print(const struct tern_settings *settings, const void *values, FILE *out);
-
 #endif

@@ -56,15 +56,3 @@ void tern_settings_print_example(const struct tern_settings *settings, FILE *out
         print_documented(&settings->table[i], out);
     }
 }
-
-void tern_settings_print(const struct tern_settings *settings, const void *values, FILE *out)
-{
-    for (size_t i = 0; i < settings->count; i++) {
-        const struct tern_setting *setting = &settings->table[i];
-        char text[TERN_SETTING_TEXT_MAX];
-        tern_setting_format(setting, (const char *)values + setting->offset, text);
-        print_section(settings, i, out);
-        bool unset = text[0] == '\0' && setting->min > 0;
-        fprintf(out, "%s%s = %s\n", unset ? "; " : "", setting->key, text);
-    }
-}

@@ -298,11 +298,6 @@ static void print_example(FILE *out, const void *values)
     tern_settings_print_example(&settings, out);
 }
 
-static void print_values(FILE *out, const void *values)
-{
-    tern_settings_print(&settings, values, out);
-}
-
 static void the_example_file_loads_to_the_defaults(void **state)
 {
     (void)state;
@@ -324,23 +319,6 @@ static void the_example_file_loads_to_the_defaults(void **state)
     free(text);
 }
 
-static void printed_values_load_to_the_same_values(void **state)
-{
-    (void)state;
-    struct example_settings values = defaults();
-    values.learning_rate = 0.1 + 0.2;
-    values.deadline_ms = 1001;
-    values.body = 65537;
-    values.clients = 123456;
-    values.strict = false;
-    strcpy(values.name, "a ; b # c");
-    struct example_settings loaded = defaults();
-    char *text = printed(print_values, &values);
-    assert_loads(&loaded, text);
-    assert_memory_equal(&loaded, &values, sizeof(values));
-    free(text);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -356,7 +334,6 @@ int main(void)
         cmocka_unit_test(overrides_may_leave_out_the_section),
         cmocka_unit_test(mistakes_in_an_override_are_named),
         cmocka_unit_test(the_example_file_loads_to_the_defaults),
-        cmocka_unit_test(printed_values_load_to_the_same_values),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
