@@ -71,7 +71,7 @@ struct tern_trainer tern_external_port(struct external_trainer *external)
 void tern_external_pause(struct external_trainer *external, bool paused)
 {
     if (external->kind == EXTERNAL_COMMAND) {
-        tern_command_trainer_pause(&external->command, paused);
+        tern_child_pause(&external->command.child, paused);
     }
 }
 
@@ -79,9 +79,9 @@ const char *tern_external_why(const struct external_trainer *external)
 {
     switch (external->kind) {
     case EXTERNAL_COMMAND:
-        return tern_command_trainer_why(&external->command);
+        return external->command.why;
     case EXTERNAL_LIBRARY:
-        return tern_library_trainer_why(&external->library);
+        return external->library.why;
     case EXTERNAL_NONE:
         break;
     }
@@ -90,14 +90,12 @@ const char *tern_external_why(const struct external_trainer *external)
 
 const char *tern_external_output(const struct external_trainer *external)
 {
-    return external->kind == EXTERNAL_COMMAND ? tern_command_trainer_output(&external->command)
-                                              : "";
+    return external->kind == EXTERNAL_COMMAND ? tern_child_tail(&external->command.child) : "";
 }
 
 const char *tern_external_metrics(const struct external_trainer *external)
 {
-    return external->kind == EXTERNAL_COMMAND ? tern_command_trainer_metrics(&external->command)
-                                              : "";
+    return external->kind == EXTERNAL_COMMAND ? external->command.metrics : "";
 }
 
 double tern_external_cpu_seconds(void)

@@ -253,28 +253,6 @@ struct tern_trainer tern_command_trainer_port(struct tern_command_trainer *train
         .ctx = trainer, .begin = begin, .step = step, .evaluate = evaluate};
 }
 
-// --- Around it
-
-void tern_command_trainer_pause(struct tern_command_trainer *trainer, bool paused)
-{
-    tern_child_pause(&trainer->child, paused);
-}
-
-const char *tern_command_trainer_why(const struct tern_command_trainer *trainer)
-{
-    return trainer->why;
-}
-
-const char *tern_command_trainer_output(const struct tern_command_trainer *trainer)
-{
-    return tern_child_tail(&trainer->child);
-}
-
-const char *tern_command_trainer_metrics(const struct tern_command_trainer *trainer)
-{
-    return trainer->metrics;
-}
-
 void tern_command_trainer_close(struct tern_command_trainer *trainer)
 {
     if (trainer->weights != NULL) {

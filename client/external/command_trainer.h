@@ -22,7 +22,8 @@ struct tern_command_config {
     uint64_t grace_ms;              // between SIGTERM and SIGKILL
 };
 
-// Fields are private; start from zeros.
+// Starts from zeros. Others may pause the child while the client may not work (its time then stands
+// still, too) and read its tail, `metrics` and `why`.
 struct tern_command_trainer {
     struct tern_command_config config;
     struct tern_command_line line;
@@ -33,8 +34,8 @@ struct tern_command_trainer {
     uint32_t local_steps;
     bool trains; // what the child does; else it evaluates
     char folder[TERN_WORK_PATH_MAX];
-    char metrics[TERN_TRAINER_METRICS_MAX];
-    char why[TERN_EXTERNAL_WHY_MAX];
+    char metrics[TERN_TRAINER_METRICS_MAX]; // of the last answer, "name=1.5 other=2"
+    char why[TERN_EXTERNAL_WHY_MAX];        // after an error: a sentence
 };
 
 // Splits the command, takes memory and removes what a crash left in the folder. Runs nothing.
@@ -46,21 +47,9 @@ TERN_MUST_USE enum tern_result tern_command_trainer_open(struct tern_command_tra
 // The port. begin, step and evaluate, beyond what ports.h lists:
 //   TERN_ERR_TRAINER  the command could not be started, was ended because its time was over, ended
 //                     with another code than 0 or by a signal, or what it wrote is not what it must
-//                     write: tern_command_trainer_why()
+//                     write: `why` says so
 //   TERN_ERR_IO, TERN_ERR_NO_SPACE, TERN_ERR_NO_MEMORY  the task could not be written
 struct tern_trainer tern_command_trainer_port(struct tern_command_trainer *trainer);
-
-// Stops the command while the client may not work, and lets it go on. Its time stands still, too.
-void tern_command_trainer_pause(struct tern_command_trainer *trainer, bool paused);
-
-// After an error: a sentence. Else "".
-const char *tern_command_trainer_why(const struct tern_command_trainer *trainer);
-
-// What the command wrote last to its standard and error output; may hold anything but NUL.
-const char *tern_command_trainer_output(const struct tern_command_trainer *trainer);
-
-// The metrics of the last answer, "name=1.5 other=2"; "" for none.
-const char *tern_command_trainer_metrics(const struct tern_command_trainer *trainer);
 
 // Ends the command if it runs, and frees everything.
 void tern_command_trainer_close(struct tern_command_trainer *trainer);

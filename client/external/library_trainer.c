@@ -1,5 +1,5 @@
 #include "external/library_trainer.h"
-#include "util/prng.h"
+#include "external/task_file.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -178,13 +178,6 @@ static enum tern_result failed(struct tern_library_trainer *trainer, int answer,
     return TERN_ERR_TRAINER;
 }
 
-static uint32_t seed_of(const struct tern_train_task *task)
-{
-    struct tern_prng rng;
-    tern_prng_init(&rng, task->seed, TERN_PRNG_BATCHES, task->round, task->client);
-    return tern_prng_u32(&rng);
-}
-
 static enum tern_result begin(void *ctx, const struct tern_train_task *task, const float *base,
                               uint32_t count)
 {
@@ -206,7 +199,7 @@ static enum tern_result begin(void *ctx, const struct tern_train_task *task, con
         .momentum = task->momentum,
         .weight_decay = task->weight_decay,
         .prox_mu = task->prox_mu,
-        .seed = seed_of(task),
+        .seed = tern_task_seed(task),
         .client = task->client,
     };
     tern_train_start(task, base, trainer->weights, count);
@@ -286,11 +279,6 @@ struct tern_trainer tern_library_trainer_port(struct tern_library_trainer *train
 {
     return (struct tern_trainer){
         .ctx = trainer, .begin = begin, .step = step, .evaluate = evaluate};
-}
-
-const char *tern_library_trainer_why(const struct tern_library_trainer *trainer)
-{
-    return trainer->why;
 }
 
 void tern_library_trainer_close(struct tern_library_trainer *trainer)

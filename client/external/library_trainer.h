@@ -17,7 +17,7 @@ struct tern_library_config {
     const struct tern_model *model; // borrowed until the trainer is closed
 };
 
-// Fields are private; start from zeros.
+// Fields but `why` are private; start from zeros.
 struct tern_library_trainer {
     void *handle;
     const struct tern_trainer_library *library;
@@ -27,8 +27,8 @@ struct tern_library_trainer {
     uint32_t local_steps;
     struct tern_trainer_model model;
     struct tern_trainer_tensor *tensors;
-    float *weights; // [model.count]
-    char why[TERN_EXTERNAL_WHY_MAX];
+    float *weights;                  // [model.count]
+    char why[TERN_EXTERNAL_WHY_MAX]; // after an error: a sentence; else ""
 };
 
 // Loads the library and opens its trainer.
@@ -41,12 +41,9 @@ TERN_MUST_USE enum tern_result tern_library_trainer_open(struct tern_library_tra
                                                          char why[TERN_EXTERNAL_WHY_MAX]);
 
 // The port. begin, step and evaluate, beyond what ports.h lists:
-//   TERN_ERR_TRAINER    the library failed or answered what cannot be: tern_library_trainer_why()
+//   TERN_ERR_TRAINER    the library failed or answered what cannot be: `why`
 //   TERN_ERR_NOT_FOUND  it has no examples for it
 struct tern_trainer tern_library_trainer_port(struct tern_library_trainer *trainer);
-
-// After an error: a sentence. Else "".
-const char *tern_library_trainer_why(const struct tern_library_trainer *trainer);
 
 // Closes the trainer and unloads the library.
 void tern_library_trainer_close(struct tern_library_trainer *trainer);

@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "external/model_file.h"
+#include "hosted/files.h"
 #include "hosted/safetensors.h"
 
 #include <errno.h>
@@ -33,33 +34,6 @@ static const char *last_part(const char *path)
 
 // --- Any file
 
-static enum tern_result read_known(int fd, size_t size, uint8_t **data, size_t *len)
-{
-    uint8_t *bytes = malloc(size + 1);
-    size_t have = 0;
-    if (bytes == NULL) {
-        return TERN_ERR_NO_MEMORY;
-    }
-    while (have < size) {
-        const ssize_t got = read(fd, bytes + have, size - have);
-        if (got < 0 && errno == EINTR) {
-            continue;
-        }
-        if (got <= 0) {
-            break;
-        }
-        have += (size_t)got;
-    }
-    if (have < size) {
-        free(bytes);
-        return TERN_ERR_IO;
-    }
-    bytes[size] = '\0';
-    *data = bytes;
-    *len = size;
-    return TERN_OK;
-}
-
 enum tern_result tern_regular_file_read(const char *path, size_t most, uint8_t **data, size_t *len,
                                         char why[TERN_EXTERNAL_WHY_MAX])
 {
@@ -74,32 +48,34 @@ enum tern_result tern_regular_file_read(const char *path, size_t most, uint8_t *
                                   errno == ELOOP ? "it is a symbolic link, and none is followed"
                                                  : strerror(errno));
     }
-    enum tern_result result = TERN_OK;
     if (fstat(fd, &facts) != 0 || !S_ISREG(facts.st_mode)) {
-        result = tern_external_fail(why, TERN_ERR_CORRUPT, "%s is not a regular file", name);
-    } else if ((uint64_t)facts.st_size > most) {
-        result =
-            tern_external_fail(why, TERN_ERR_TOO_LARGE, "%s has %" PRIu64 " bytes; at most %zu fit",
-                               name, (uint64_t)facts.st_size, most);
-    } else {
-        result = read_known(fd, (size_t)facts.st_size, data, len);
-        if (result != TERN_OK) {
-            (void)tern_external_fail(why, result, "%s cannot be read: %s", name,
-                                     tern_result_sentence(result));
-        }
+        (void)close(fd);
+        return tern_external_fail(why, TERN_ERR_CORRUPT, "%s is not a regular file", name);
     }
-    (void)close(fd);
-    return result;
+    if ((uint64_t)facts.st_size > most) {
+        (void)close(fd);
+        return tern_external_fail(why, TERN_ERR_TOO_LARGE,
+                                  "%s has %" PRIu64 " bytes; at most %zu fit", name,
+                                  (uint64_t)facts.st_size, most);
+    }
+    const enum tern_result result = tern_file_read_open(fd, most, data, len);
+    return result == TERN_OK ? TERN_OK
+                             : tern_external_fail(why, result, "%s cannot be read: %s", name,
+                                                  tern_result_sentence(result));
 }
 
 // --- Writing
 
-static bool save(const char *path, const uint8_t *bytes, size_t len)
+enum tern_result tern_new_file_write(const char *path, const void *bytes, size_t len,
+                                     char why[TERN_EXTERNAL_WHY_MAX])
 {
     const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     FILE *file = fd >= 0 ? fdopen(fd, "w") : NULL;
     const bool put = file != NULL && fwrite(bytes, len, 1, file) == 1;
-    return file != NULL && fclose(file) == 0 && put;
+    return file != NULL && fclose(file) == 0 && put
+               ? TERN_OK
+               : tern_external_fail(why, errno == ENOSPC ? TERN_ERR_NO_SPACE : TERN_ERR_IO,
+                                    "%s cannot be written: %s", path, strerror(errno));
 }
 
 enum tern_result tern_model_file_write(const char *path, const struct tern_model *model,
@@ -108,17 +84,15 @@ enum tern_result tern_model_file_write(const char *path, const struct tern_model
     char reason[TERN_SAFETENSORS_WHY_MAX] = "";
     uint8_t *bytes = NULL;
     size_t len = 0;
-    const enum tern_result result = tern_safetensors_make_model(
+    enum tern_result result = tern_safetensors_make_model(
         model, weights, NULL, NULL, TERN_SAFETENSORS_F32, &bytes, &len, reason);
     if (result != TERN_OK) {
         return tern_external_fail(why, result, "the model cannot be written for the trainer: %s",
                                   tern_result_sentence(result));
     }
-    const bool saved = save(path, bytes, len);
+    result = tern_new_file_write(path, bytes, len, why);
     free(bytes);
-    return saved ? TERN_OK
-                 : tern_external_fail(why, errno == ENOSPC ? TERN_ERR_NO_SPACE : TERN_ERR_IO,
-                                      "%s cannot be written: %s", path, strerror(errno));
+    return result;
 }
 
 // --- Reading

@@ -15,7 +15,11 @@
 TERN_MUST_USE enum tern_result tern_regular_file_read(const char *path, size_t most, uint8_t **data,
                                                       size_t *len, char why[TERN_EXTERNAL_WHY_MAX]);
 
-// Makes the file, with mode 0600: weights[0..model->count) under the model's names and shapes, F32.
+// Makes a file that is not there, with mode 0600. TERN_ERR_IO, TERN_ERR_NO_SPACE
+TERN_MUST_USE enum tern_result tern_new_file_write(const char *path, const void *bytes, size_t len,
+                                                   char why[TERN_EXTERNAL_WHY_MAX]);
+
+// Makes the file, likewise: weights[0..model->count) under the model's names and shapes, F32.
 // TERN_ERR_IO, TERN_ERR_NO_SPACE, TERN_ERR_NO_MEMORY
 TERN_MUST_USE enum tern_result tern_model_file_write(const char *path,
                                                      const struct tern_model *model,

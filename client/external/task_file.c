@@ -4,8 +4,6 @@
 
 #include <cjson/cJSON.h>
 #include <ctype.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -67,9 +65,7 @@ static void add_head(struct tern_task_file *file, const char *kind,
     add(file, "result", true, "%s", paths->result);
 }
 
-// Of the federation's seed, the round and the client, as the built-in trainers draw their batches;
-// 32 bits, which every language's generator takes.
-static uint32_t seed_of(const struct tern_train_task *task)
+uint32_t tern_task_seed(const struct tern_train_task *task)
 {
     struct tern_prng rng;
     tern_prng_init(&rng, task->seed, TERN_PRNG_BATCHES, task->round, task->client);
@@ -90,7 +86,7 @@ void tern_task_file_train(struct tern_task_file *file, const struct tern_train_t
     add_real(file, "momentum", task->momentum);
     add_real(file, "weight_decay", task->weight_decay);
     add_real(file, "prox_mu", task->prox_mu);
-    add_whole(file, "seed", seed_of(task));
+    add_whole(file, "seed", tern_task_seed(task));
 }
 
 void tern_task_file_evaluate(struct tern_task_file *file, const struct tern_task_paths *paths)
@@ -114,14 +110,6 @@ static char *as_json(const struct tern_task_file *file)
     char *text = cJSON_Print(root);
     cJSON_Delete(root);
     return text;
-}
-
-static bool save(const char *path, const char *text)
-{
-    const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    FILE *file = fd >= 0 ? fdopen(fd, "w") : NULL;
-    const bool put = file != NULL && fputs(text, file) >= 0 && fputc('\n', file) != EOF;
-    return file != NULL && fclose(file) == 0 && put;
 }
 
 static bool make_variable(struct tern_task_file *file, const char *name, const char *value,
@@ -156,11 +144,11 @@ enum tern_result tern_task_file_write(struct tern_task_file *file,
     if (text == NULL) {
         return tern_external_fail(why, TERN_ERR_NO_MEMORY, "no memory for the trainer's task");
     }
-    const bool saved = save(paths->task, text);
+    const size_t len = strlen(text);
+    text[len] = '\n'; // in the place of its NUL: what reads lines gets the last one, too
+    const enum tern_result result = tern_new_file_write(paths->task, text, len + 1, why);
     cJSON_free(text);
-    return saved ? TERN_OK
-                 : tern_external_fail(why, errno == ENOSPC ? TERN_ERR_NO_SPACE : TERN_ERR_IO,
-                                      "%s cannot be written: %s", paths->task, strerror(errno));
+    return result;
 }
 
 void tern_task_file_close(struct tern_task_file *file)

@@ -36,6 +36,10 @@ struct tern_task_paths {
 // Sets the others from folder.
 void tern_task_paths_fill(struct tern_task_paths *paths);
 
+// What a trainer draws its batches from: of the federation's seed, the round and the client, as the
+// built-in trainers draw theirs; 32 bits, which every language's generator takes.
+uint32_t tern_task_seed(const struct tern_train_task *task);
+
 // Fields of a training task; has_base: paths->base is a file of its own.
 void tern_task_file_train(struct tern_task_file *file, const struct tern_train_task *task,
                           const struct tern_task_paths *paths, bool has_base);

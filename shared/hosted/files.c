@@ -77,8 +77,7 @@ static enum tern_result read_all(int fd, size_t most, struct bytes *bytes)
     }
 }
 
-// Takes over the descriptor.
-static enum tern_result read_and_close(int fd, size_t most, uint8_t **data, size_t *len)
+enum tern_result tern_file_read_open(int fd, size_t most, uint8_t **data, size_t *len)
 {
     struct bytes bytes = {0};
     enum tern_result result = read_all(fd, most, &bytes);
@@ -95,7 +94,7 @@ static enum tern_result read_and_close(int fd, size_t most, uint8_t **data, size
 enum tern_result tern_file_read(const char *path, size_t most, uint8_t **data, size_t *len)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    return fd < 0 ? from_errno() : read_and_close(fd, most, data, len);
+    return fd < 0 ? from_errno() : tern_file_read_open(fd, most, data, len);
 }
 
 enum tern_result tern_file_read_regular(const char *path, size_t most, uint8_t **data, size_t *len)
@@ -111,7 +110,7 @@ enum tern_result tern_file_read_regular(const char *path, size_t most, uint8_t *
         errno = 0;
         return TERN_ERR_ARGUMENT;
     }
-    return read_and_close(fd, most, data, len);
+    return tern_file_read_open(fd, most, data, len);
 }
 
 // --- Writing

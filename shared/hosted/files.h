@@ -20,6 +20,10 @@ TERN_MUST_USE enum tern_result tern_file_read(const char *path, size_t most, uin
 TERN_MUST_USE enum tern_result tern_file_read_regular(const char *path, size_t most, uint8_t **data,
                                                       size_t *len);
 
+// The same of a file that is open, which it closes.
+TERN_MUST_USE enum tern_result tern_file_read_open(int fd, size_t most, uint8_t **data,
+                                                   size_t *len);
+
 // Replaces or makes a file at once: readers and a power cut see the old bytes or the new ones.
 // mode: permissions, e.g. 0600, whatever the umask says. When it returns TERN_OK the new bytes are
 // on the disk. A file that is a symbolic link is replaced, not followed.

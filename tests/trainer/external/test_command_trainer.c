@@ -141,13 +141,13 @@ static void expect_good(void)
     assert_int_equal(result.num_examples, 7);
     assert_int_equal(result.local_steps, 4);
     assert_true(result.loss >= 0.5f && result.loss <= 0.5f);
-    assert_string_equal(tern_command_trainer_why(&trainer), "");
+    assert_string_equal(trainer.why, "");
     expect_cleared();
 }
 
 static void expect_why(const char *part)
 {
-    const char *said = tern_command_trainer_why(&trainer);
+    const char *said = trainer.why;
     if (strstr(said, part) == NULL) {
         fail_msg("\"%s\" does not say \"%s\"", said, part);
     }
@@ -188,22 +188,21 @@ static void the_task_is_told_exactly(void **state)
     (void)state;
     open_fake("facts", 20000);
     expect_good();
-    assert_string_equal(strstr(tern_command_trainer_metrics(&trainer), "round"),
-                        tern_command_trainer_metrics(&trainer));
+    assert_string_equal(strstr(trainer.metrics, "round"), trainer.metrics);
     char expected[TERN_TRAINER_METRICS_MAX];
-    const char *seed = strstr(tern_command_trainer_metrics(&trainer), "seed=");
+    const char *seed = strstr(trainer.metrics, "seed=");
     snprintf(expected, sizeof expected,
              "round=3 learning_rate=0.05 momentum=0.9 weight_decay=0.0001 prox_mu=0.25 "
              "batch_size=8 local_steps=4 %s",
              seed);
-    assert_string_equal(tern_command_trainer_metrics(&trainer), expected);
+    assert_string_equal(trainer.metrics, expected);
     char first[64];
     snprintf(first, sizeof first, "%s", seed);
     expect_good();
-    assert_string_equal(strstr(tern_command_trainer_metrics(&trainer), "seed="), first);
+    assert_string_equal(strstr(trainer.metrics, "seed="), first);
     task.client++;
     expect_good();
-    assert_string_not_equal(strstr(tern_command_trainer_metrics(&trainer), "seed="), first);
+    assert_string_not_equal(strstr(trainer.metrics, "seed="), first);
 }
 
 static void names_that_a_terminal_obeys_are_masked(void **state)
@@ -211,7 +210,7 @@ static void names_that_a_terminal_obeys_are_masked(void **state)
     (void)state;
     open_fake("colours", 20000);
     expect_good();
-    assert_string_equal(tern_command_trainer_metrics(&trainer), "?[31mred=1 gr\303\274n=2");
+    assert_string_equal(trainer.metrics, "?[31mred=1 gr\303\274n=2");
 }
 
 static void half_floats_are_read(void **state)
@@ -251,7 +250,7 @@ static void a_start_ahead_is_the_model_and_the_base_is_apart(void **state)
     open_fake("base_apart", 20000);
     assert_int_equal(begin(), TERN_OK);
     assert_int_equal(finish(), TERN_OK);
-    assert_string_equal(tern_command_trainer_metrics(&trainer), "base=2 start=3");
+    assert_string_equal(trainer.metrics, "base=2 start=3");
     assert_true(weights[0] >= 4 && weights[0] <= 4);
 }
 
@@ -341,7 +340,7 @@ static void a_flood_is_bounded_and_its_end_kept(void **state)
 {
     (void)state;
     expect_failure("flood", "exit code 3; it said last: the last line");
-    assert_true(strlen(tern_command_trainer_output(&trainer)) <= TERN_CHILD_TAIL_MAX);
+    assert_true(strlen(tern_child_tail(&trainer.child)) <= TERN_CHILD_TAIL_MAX);
 }
 
 static void one_that_hangs_is_ended(void **state)
@@ -451,7 +450,7 @@ static void a_pause_stops_its_time_too(void **state)
     (void)state;
     open_fake("quiet", 5000);
     assert_int_equal(begin(), TERN_OK);
-    tern_command_trainer_pause(&trainer, true);
+    tern_child_pause(&trainer.child, true);
     usleep(200000);
     assert_int_equal(state_of(trainer.child.pid), 'T');
     assert_int_equal(step(), TERN_AGAIN);
@@ -459,11 +458,11 @@ static void a_pause_stops_its_time_too(void **state)
     usleep(300000);
     assert_int_equal(step(), TERN_AGAIN);
     assert_int_equal(trainer.child.ran_ms, ran);
-    tern_command_trainer_pause(&trainer, false);
+    tern_child_pause(&trainer.child, false);
     assert_int_equal(finish(), TERN_OK);
     open_fake("hang", 0);
     assert_int_equal(begin(), TERN_OK);
-    tern_command_trainer_pause(&trainer, true);
+    tern_child_pause(&trainer.child, true);
     tern_command_trainer_close(&trainer); // also one that is stopped
 }
 

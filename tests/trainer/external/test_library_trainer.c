@@ -132,7 +132,7 @@ static void expect_failure(const char *options, enum tern_result expected, const
     assert_int_equal(open_library(STRANGE, options), TERN_OK);
     result.num_examples = 123;
     assert_int_equal(train(NULL), expected);
-    expect_said(tern_library_trainer_why(&trainer), part);
+    expect_said(trainer.why, part);
     assert_null(weights);
     assert_int_equal(result.num_examples, 123);
     assert_int_equal(port.step(port.ctx, &weights, &result), TERN_ERR_STATE);
@@ -158,7 +158,7 @@ static void what_it_answers_is_checked(void **state)
         done = port.evaluate(port.ctx, base, model.count, &found);
     }
     assert_int_equal(done, TERN_ERR_TRAINER);
-    expect_said(tern_library_trainer_why(&trainer), "accuracy is 1.5");
+    expect_said(trainer.why, "accuracy is 1.5");
     assert_int_equal(found.num_examples, 0);
 }
 
