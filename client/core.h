@@ -162,11 +162,11 @@ TERN_MUST_USE enum tern_result tern_phase_encode(struct tern_client *client);
 TERN_MUST_USE enum tern_result tern_phase_upload(struct tern_client *client);
 TERN_MUST_USE enum tern_result tern_phase_evaluate(struct tern_client *client);
 
-// Whether the blob has room to make and to send an update at the places that a task names. Without
-// it, the client chooses its own places, as it may.
+// Whether the blob has room to make and to send an update at the indices that a task names. Without
+// it, the client chooses its own indices, as it may.
 bool tern_share_fits(const struct tern_client *client, const tern_Task *task);
 
-// What of the pending update goes out, in the blob: all of it, or without its places where the
+// What of the pending update goes out, in the blob: all of it, or without its indices where the
 // aggregator has those. Sets pending.sent and pending.container.
 // TERN_ERR_NO_SPACE  the blob is too small
 TERN_MUST_USE enum tern_result tern_share_body(struct tern_client *client, struct tern_span *body);

@@ -55,7 +55,7 @@ TERN_MUST_USE enum tern_result tern_download_opening(const struct tern_model *mo
                                                      const struct tern_download_buffers *buffers,
                                                      struct tern_download_made *made);
 
-// The places of a leader's container, for the other clients of a round of scalecom. version: that
+// The indices of a leader's container, for the other clients of a round of scalecom. version: that
 // the round trains from. made->replica is not set. Errors of tern_sparse_indices()
 TERN_MUST_USE enum tern_result
 tern_download_indices(const struct tern_model *model, const struct tern_codec *codec,

@@ -260,7 +260,7 @@ uint64_t tern_federation_next_advance(const struct tern_federation *federation)
     if (!machine->open && next < federation->retry_open_ms) {
         next = federation->retry_open_ms;
     }
-    if (federation->places.awaited && tern_round_leader_until_ms(machine) < next) {
+    if (federation->indices.awaited && tern_round_leader_until_ms(machine) < next) {
         next = tern_round_leader_until_ms(machine);
     }
     return next;

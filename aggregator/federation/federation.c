@@ -188,16 +188,16 @@ enum tern_result tern_federation_blob(struct tern_federation *federation,
                                       const uint8_t sha256[TERN_SHA256_SIZE],
                                       struct tern_blob **blob, uint32_t *payload)
 {
-    const struct shared_places *places = &federation->places;
+    const struct shared_indices *indices = &federation->indices;
     struct tern_published *published = &federation->published;
     *payload = 0;
     enum tern_result found = manifest_of(federation, sha256, blob);
     if (found != TERN_ERR_NOT_FOUND) {
         return found;
     }
-    if (memcmp(sha256, places->sha256, TERN_SHA256_SIZE) == 0) {
-        *payload = places->payload;
-        *blob = tern_published_places(published, published->places_round);
+    if (memcmp(sha256, indices->sha256, TERN_SHA256_SIZE) == 0) {
+        *payload = indices->payload;
+        *blob = tern_published_indices(published, published->indices_round);
         return *blob != NULL ? TERN_OK : TERN_ERR_NOT_FOUND;
     }
     return tern_catchup_blob(federation->catchup, sha256, blob, payload);

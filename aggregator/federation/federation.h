@@ -138,7 +138,7 @@ TERN_MUST_USE enum tern_result tern_federation_next(struct tern_federation *fede
 // Whether its check-in is held: then it can be had at once.
 void tern_federation_wait(struct tern_federation *federation, uint64_t client, bool waits);
 
-// A download, the round's shared places or the model's manifest by its name, one reference more.
+// A download, the round's shared indices or the model's manifest by its name, one reference more.
 // payload: bytes of its container.
 // TERN_ERR_NOT_FOUND  there is none
 TERN_MUST_USE enum tern_result tern_federation_blob(struct tern_federation *federation,
@@ -160,7 +160,7 @@ struct tern_incoming {
     double sum_square;                // of the decoded values
     uint32_t received;                // bytes of the body as it came
     uint32_t payload;                 // bytes of its container
-    uint8_t *joined;                  // the body with its places put back, or NULL; owned
+    uint8_t *joined;                  // the body with its indices put back, or NULL; owned
     bool unread;                      // it could not count, so its container was not looked at
 };
 

@@ -53,8 +53,8 @@ struct refused {
     uint32_t draws;   // before, in a row, without an update but such
 };
 
-// Of the download with the places that a round's leader chose (share.c).
-struct shared_places {
+// Of the download with the indices that a round's leader chose (share.c).
+struct shared_indices {
     uint8_t sha256[TERN_SHA256_SIZE];
     uint32_t payload;
     bool awaited;     // the leader was, at the last look
@@ -76,7 +76,7 @@ struct tern_federation {
     float last_loss;
     struct tern_steps_course course; // of the committed rounds
     struct refused refused;
-    struct shared_places places;     // of the open round
+    struct shared_indices indices;   // of the open round
     struct tern_published published; // any thread
     struct tern_federation_counts counts;
 
@@ -200,9 +200,9 @@ void tern_refusals_draw_ended(struct tern_federation *federation, bool committed
 // What the operator should do about those, or NULL.
 const char *tern_refusals_advice(const struct tern_federation *federation);
 
-// --- Places that a round's leader chose (share.c)
+// --- Indices that a round's leader chose (share.c)
 
-// Whether the open round's clients share places: its base is the newest version then.
+// Whether the open round's clients share indices: its base is the newest version then.
 bool tern_share_is_on(const struct tern_federation *federation);
 // Whether this client's task waits for the leader's update.
 bool tern_share_waits(const struct tern_federation *federation, uint64_t id, uint64_t now);
@@ -212,12 +212,12 @@ void tern_share_watch(struct tern_federation *federation, uint64_t now);
 void tern_share_publish(struct tern_federation *federation, const struct tern_incoming *update,
                         uint64_t now);
 void tern_share_refused(struct tern_federation *federation, uint64_t id);
-// The places of the open round, once it was loaded from the store.
+// The indices of the open round, once it was loaded from the store.
 TERN_MUST_USE enum tern_result tern_share_load(struct tern_federation *federation);
 // Names them in a task of the open round.
 void tern_share_add(struct tern_federation *federation, uint64_t id, tern_Task *task);
-// Puts the places back into an update that came without. Any thread.
-// TERN_ERR_STATE  its round shares no places; TERN_ERR_CORRUPT, TERN_ERR_NO_MEMORY
+// Puts the indices back into an update that came without. Any thread.
+// TERN_ERR_STATE  its round shares no indices; TERN_ERR_CORRUPT, TERN_ERR_NO_MEMORY
 TERN_MUST_USE enum tern_result tern_share_join(struct tern_federation *federation,
                                                struct tern_incoming *update);
 // Whether an update that could not be joined any more is the one that is stored.

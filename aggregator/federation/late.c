@@ -51,8 +51,8 @@ static enum tern_result check_late(const struct tern_federation *federation,
                  federation->row.base_version - own->base_version <= most;
     // Without a task there is nothing it could have trained; a time of reporting is that of `late`.
     bool given_back = assignment->reported_ms != 0;
-    // Places are kept while their round is open.
-    bool whole = !update->message.shared_places;
+    // Indices are kept while their round is open.
+    bool whole = !update->message.shared_indices;
     return fresh && whole && !given_back && assignment->local_steps != 0 ? TERN_OK : TERN_ERR_LATE;
 }
 
@@ -71,14 +71,14 @@ static enum tern_result count_late(struct tern_federation *federation,
 }
 
 // Whether it tells how fast its client trains: it had that task, and did some of it. Without the
-// places of its round, which are gone, there is nothing else to say against it.
+// indices of its round, which are gone, there is nothing else to say against it.
 static bool tells_speed(const struct tern_federation *federation,
                         const struct tern_incoming *update,
                         const struct tern_db_assignment *assignment)
 {
     const tern_Update *message = &update->message;
     const bool whole = update->parsed == TERN_OK;
-    const bool shared = update->parsed == TERN_ERR_STATE && message->shared_places;
+    const bool shared = update->parsed == TERN_ERR_STATE && message->shared_indices;
     return (whole || shared) &&
            is_of_our_model(federation, message->model_hash.bytes, message->model_hash.size) &&
            message->local_steps > 0 && message->local_steps <= assignment->local_steps;

@@ -12,7 +12,7 @@ void tern_published_init(struct tern_published *published)
 void tern_published_free(struct tern_published *published)
 {
     free(published->machine.members);
-    tern_blob_release(published->places);
+    tern_blob_release(published->indices);
     pthread_mutex_destroy(&published->lock);
 }
 
@@ -68,24 +68,24 @@ struct tern_standing tern_published_standing(struct tern_published *published, u
     return standing;
 }
 
-void tern_published_set_places(struct tern_published *published, uint32_t round,
-                               struct tern_blob *places)
+void tern_published_set_indices(struct tern_published *published, uint32_t round,
+                                struct tern_blob *indices)
 {
     pthread_mutex_lock(&published->lock);
-    struct tern_blob *old = published->places;
-    published->places_round = round;
-    published->places = places;
+    struct tern_blob *old = published->indices;
+    published->indices_round = round;
+    published->indices = indices;
     pthread_mutex_unlock(&published->lock);
     tern_blob_release(old);
 }
 
-struct tern_blob *tern_published_places(struct tern_published *published, uint32_t round)
+struct tern_blob *tern_published_indices(struct tern_published *published, uint32_t round)
 {
-    struct tern_blob *places = NULL;
+    struct tern_blob *indices = NULL;
     pthread_mutex_lock(&published->lock);
-    if (published->places != NULL && published->places_round == round) {
-        places = tern_blob_share(published->places);
+    if (published->indices != NULL && published->indices_round == round) {
+        indices = tern_blob_share(published->indices);
     }
     pthread_mutex_unlock(&published->lock);
-    return places;
+    return indices;
 }

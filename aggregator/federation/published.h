@@ -1,5 +1,5 @@
 // What any thread may know of the open round: who may still report in it, as of the last commit, so
-// that an update that cannot count is not decoded first; and the download with the places that its
+// that an update that cannot count is not decoded first; and the download with the indices that its
 // leader chose. Written by the thread that owns the federation.
 #ifndef TERN_FEDERATION_PUBLISHED_H
 #define TERN_FEDERATION_PUBLISHED_H
@@ -12,8 +12,8 @@ struct tern_published {
     pthread_mutex_t lock;
     struct tern_round_machine machine; // a copy; members is ours
     bool known;                        // false: memory was short, anybody may report
-    uint32_t places_round;
-    struct tern_blob *places; // of that round; NULL = none
+    uint32_t indices_round;
+    struct tern_blob *indices; // of that round; NULL = none
 };
 
 struct tern_standing {
@@ -28,13 +28,13 @@ void tern_published_free(struct tern_published *published);
 void tern_published_machine(struct tern_published *published,
                             const struct tern_round_machine *machine);
 // Takes the blob over. NULL: that round shares nothing.
-void tern_published_set_places(struct tern_published *published, uint32_t round,
-                               struct tern_blob *places);
+void tern_published_set_indices(struct tern_published *published, uint32_t round,
+                                struct tern_blob *indices);
 
 // How an update under (client, round) stands. Any thread.
 struct tern_standing tern_published_standing(struct tern_published *published, uint64_t client,
                                              uint32_t round);
-// One reference more to the places of that round, or NULL. Any thread.
-struct tern_blob *tern_published_places(struct tern_published *published, uint32_t round);
+// One reference more to the indices of that round, or NULL. Any thread.
+struct tern_blob *tern_published_indices(struct tern_published *published, uint32_t round);
 
 #endif

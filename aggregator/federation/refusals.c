@@ -71,7 +71,7 @@ static const char *sentence_of(enum tern_result result)
                "allow.";
     }
     if (result == TERN_ERR_STATE) {
-        return "The update has no places of its own, and its round shares none.";
+        return "The update has no indices of its own, and its round shares none.";
     }
     return tern_result_sentence(result);
 }

@@ -1,6 +1,6 @@
-// ScaleCom's rounds: the leader's places are taken out of its update, given to the others as a
+// ScaleCom's rounds: the leader's indices are taken out of its update, given to the others as a
 // download, and put back into their updates before anybody looks at them. Nothing of this is
-// stored: after a restart the places are made out of the leader's stored update again.
+// stored: after a restart the indices are made out of the leader's stored update again.
 #include "federation/internal.h"
 
 #include "codec/sparse_share.h"
@@ -25,12 +25,12 @@ static bool may_report(const struct tern_federation *federation, const struct te
            client != NULL && !client->row.revoked;
 }
 
-// The leader whose update would give the others their places; 0 once there is no such.
+// The leader whose update would give the others their indices; 0 once there is no such.
 static uint64_t awaited_leader(const struct tern_federation *federation, uint64_t now)
 {
     const struct tern_round_machine *machine = &federation->machine;
     struct tern_codec codec;
-    if (!shares(federation, &codec) || federation->places.refused == machine->round ||
+    if (!shares(federation, &codec) || federation->indices.refused == machine->round ||
         now >= tern_round_leader_until_ms(machine)) {
         return 0;
     }
@@ -56,23 +56,23 @@ bool tern_share_waits(const struct tern_federation *federation, uint64_t id, uin
 void tern_share_watch(struct tern_federation *federation, uint64_t now)
 {
     bool awaited = awaited_leader(federation, now) != 0;
-    federation->moved = federation->moved || (federation->places.awaited && !awaited);
-    federation->places.awaited = awaited;
+    federation->moved = federation->moved || (federation->indices.awaited && !awaited);
+    federation->indices.awaited = awaited;
 }
 
 void tern_share_refused(struct tern_federation *federation, uint64_t id)
 {
     struct tern_codec codec;
     if (shares(federation, &codec) && tern_round_leader(&federation->machine) == id) {
-        federation->places.refused = federation->machine.round;
+        federation->indices.refused = federation->machine.round;
     }
 }
 
 // --- Making the download
 
-// Without memory, or with an update that lists no places, the round has none to share.
-static void make_places(struct tern_federation *federation, const struct tern_codec *codec,
-                        struct tern_span container)
+// Without memory, or with an update that lists no indices, the round has none to share.
+static void make_indices(struct tern_federation *federation, const struct tern_codec *codec,
+                         struct tern_span container)
 {
     const struct tern_merge *merge = &federation->merge;
     struct tern_download_made made;
@@ -81,14 +81,14 @@ static void make_places(struct tern_federation *federation, const struct tern_co
                               &merge->buffers, &made);
     struct tern_blob *blob = result == TERN_OK ? tern_blob_new(made.len) : NULL;
     if (blob == NULL) {
-        tern_log(TERN_LOG_WARN, "no-places", "round=%u reason=%s", federation->machine.round,
+        tern_log(TERN_LOG_WARN, "no-indices", "round=%u reason=%s", federation->machine.round,
                  tern_result_name(result != TERN_OK ? result : TERN_ERR_NO_MEMORY));
         return;
     }
     memcpy(blob->data, merge->buffers.blob, made.len);
-    memcpy(federation->places.sha256, made.sha256, TERN_SHA256_SIZE);
-    federation->places.payload = (uint32_t)made.payload;
-    tern_published_set_places(&federation->published, federation->machine.round, blob);
+    memcpy(federation->indices.sha256, made.sha256, TERN_SHA256_SIZE);
+    federation->indices.payload = (uint32_t)made.payload;
+    tern_published_set_indices(&federation->published, federation->machine.round, blob);
 }
 
 void tern_share_publish(struct tern_federation *federation, const struct tern_incoming *update,
@@ -96,7 +96,7 @@ void tern_share_publish(struct tern_federation *federation, const struct tern_in
 {
     struct tern_codec codec;
     if (shares(federation, &codec) && awaited_leader(federation, now) == update->client) {
-        make_places(federation, &codec, update->container);
+        make_indices(federation, &codec, update->container);
     }
 }
 
@@ -125,7 +125,7 @@ static enum tern_result take_leaders(void *ctx, const tern_Update *message,
     struct tern_codec codec;
     (void)message;
     if (shares(federation, &codec)) {
-        make_places(federation, &codec, container);
+        make_indices(federation, &codec, container);
     }
     return TERN_OK;
 }
@@ -134,8 +134,8 @@ enum tern_result tern_share_load(struct tern_federation *federation)
 {
     const struct tern_round_machine *machine = &federation->machine;
     struct tern_codec codec;
-    federation->places.awaited = false;
-    tern_published_set_places(&federation->published, 0, NULL);
+    federation->indices.awaited = false;
+    tern_published_set_indices(&federation->published, 0, NULL);
     if (!shares(federation, &codec)) {
         return TERN_OK;
     }
@@ -151,19 +151,19 @@ enum tern_result tern_share_load(struct tern_federation *federation)
 void tern_share_add(struct tern_federation *federation, uint64_t id, tern_Task *task)
 {
     struct tern_blob *blob =
-        tern_published_places(&federation->published, federation->machine.round);
+        tern_published_indices(&federation->published, federation->machine.round);
     if (blob == NULL || id == tern_round_leader(&federation->machine)) {
         tern_blob_release(blob);
         return;
     }
     task->has_indices = true;
     task->indices.sha256.size = TERN_SHA256_SIZE;
-    memcpy(task->indices.sha256.bytes, federation->places.sha256, TERN_SHA256_SIZE);
+    memcpy(task->indices.sha256.bytes, federation->indices.sha256, TERN_SHA256_SIZE);
     task->indices.size = (uint32_t)blob->len;
     tern_blob_release(blob);
 }
 
-// --- Putting the places back
+// --- Putting the indices back
 
 // Encodes the update again around the joined container.
 static enum tern_result rebuild(struct tern_incoming *update, struct tern_span container)
@@ -204,7 +204,7 @@ enum tern_result tern_share_join(struct tern_federation *federation, struct tern
 {
     tern_Download message;
     struct tern_span indices;
-    struct tern_blob *blob = tern_published_places(&federation->published, update->round);
+    struct tern_blob *blob = tern_published_indices(&federation->published, update->round);
     if (blob == NULL) {
         return TERN_ERR_STATE;
     }
@@ -236,7 +236,7 @@ static enum tern_result compare_stripped(void *ctx, const tern_Update *message,
     }
     enum tern_result result = tern_sparse_strip(comparison->model, container.data, container.len,
                                                 stripped, container.len, &len);
-    comparison->same = result == TERN_OK && message->shared_places &&
+    comparison->same = result == TERN_OK && message->shared_indices &&
                        message->num_examples == update->message.num_examples &&
                        message->local_steps == update->message.local_steps &&
                        len == update->container.len &&
@@ -251,7 +251,7 @@ enum tern_result tern_share_same(struct tern_federation *federation,
 {
     struct tern_db_update stored;
     *same = false;
-    if (update->parsed != TERN_ERR_STATE || !update->message.shared_places) {
+    if (update->parsed != TERN_ERR_STATE || !update->message.shared_indices) {
         return TERN_OK;
     }
     TERN_TRY(tern_db_update_find(federation->db, update->round, update->client, &stored));

@@ -7,7 +7,7 @@
 // --- Reading
 
 // What is cheap goes first: the container is read only of an update that may count. One that comes
-// again needs its places back, no more, since it is compared by its hash.
+// again needs its indices back, no more, since it is compared by its hash.
 static enum tern_result read_body(struct tern_federation *federation, struct tern_incoming *update)
 {
     struct tern_codec_info info;
@@ -17,7 +17,7 @@ static enum tern_result read_body(struct tern_federation *federation, struct ter
     TERN_TRY(tern_wire_decode_update(update->body.data, update->body.len, &update->message,
                                      &update->container));
     update->payload = (uint32_t)update->container.len;
-    if (update->message.shared_places) {
+    if (update->message.shared_indices) {
         bool wanted = !update->unread || standing.reported;
         TERN_TRY(wanted ? tern_share_join(federation, update) : TERN_ERR_STATE);
     }

@@ -1,4 +1,4 @@
-// Who leads a round of scalecom, whose clients send values at the places that one of them chose
+// Who leads a round of scalecom, whose clients send values at the indices that one of them chose
 // (Chen et al., NeurIPS 2020, section 3: cyclic local top-k). Who calls: aggregator/federation.
 // Pure.
 #ifndef TERN_LEADER_H

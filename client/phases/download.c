@@ -8,7 +8,7 @@
 #include <float.h>
 #include <string.h>
 
-// After the downloads that move the replica come the places of the task's values, if it names any.
+// After the downloads that move the replica come the indices of the task's values, if it names any.
 static bool is_indices(const struct tern_client *client)
 {
     return TERN_CLIENT_SHARING && client->download_index == client->task.downloads_count;
@@ -144,7 +144,7 @@ static enum tern_result apply_snapshot(struct tern_client *client, const tern_Do
     return TERN_OK;
 }
 
-// The places are checked when values are encoded at them. They stay in the blob until then.
+// The indices are checked when values are encoded at them. They stay in the blob until then.
 static enum tern_result keep_indices(struct tern_client *client, const tern_Download *message,
                                      struct tern_span container)
 {

@@ -117,7 +117,7 @@ static tern_Update describe(const struct tern_client *client, const struct outco
     message.error.maximum = facts.maximum;
     message.model_hash.size = TERN_SHA256_SIZE;
     memcpy(message.model_hash.bytes, client->identity.model_hash, TERN_SHA256_SIZE);
-    message.shared_places = client->task.has_indices;
+    message.shared_indices = client->task.has_indices;
     return message;
 }
 

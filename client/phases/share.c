@@ -1,5 +1,5 @@
-// Rounds whose clients send values at the places that one of them chose (ScaleCom, section 3). The
-// pending update always has its places, since giving it back needs them; what goes out is made of
+// Rounds whose clients send values at the indices that one of them chose (ScaleCom, section 3). The
+// pending update always has its indices, since giving it back needs them; what goes out is made of
 // it before each try, and is the same bytes each time.
 #include "core.h"
 
@@ -20,7 +20,7 @@ bool tern_share_fits(const struct tern_client *client, const tern_Task *task)
     return task->indices.size <= size && container <= size - task->indices.size && sending <= size;
 }
 
-// Leaves the update without its places behind the pending one.
+// Leaves the update without its indices behind the pending one.
 static enum tern_result strip(struct tern_client *client, const tern_Update *message,
                               struct tern_span container, struct tern_span *body)
 {
@@ -50,6 +50,6 @@ enum tern_result tern_share_body(struct tern_client *client, struct tern_span *b
     TERN_TRY(tern_wire_decode_update(body->data, body->len, &message, &container));
     client->pending.sent = client->pending.len;
     client->pending.container = (uint32_t)container.len;
-    return TERN_CLIENT_SHARING && message.shared_places ? strip(client, &message, container, body)
-                                                        : TERN_OK;
+    return TERN_CLIENT_SHARING && message.shared_indices ? strip(client, &message, container, body)
+                                                         : TERN_OK;
 }

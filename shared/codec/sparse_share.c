@@ -55,7 +55,7 @@ static size_t bitmap_bytes(size_t count)
     return count / 8 + (count % 8 != 0);
 }
 
-// The values of a checked sparse payload: what is left behind its places.
+// The values of a checked sparse payload: what is left behind its indices.
 static struct tern_bytes_left values_of(struct tern_bytes_left payload, size_t count)
 {
     struct tern_index_set set;
@@ -220,19 +220,19 @@ enum tern_result tern_sparse_join(const struct tern_model *model, const uint8_t 
                                   size_t dst_size, size_t *written)
 {
     struct tern_bytes_left rest = {src, len};
-    struct tern_bytes_left places = {indices, indices_len};
+    struct tern_bytes_left left = {indices, indices_len};
     struct output out = {dst, dst_size, 0};
     for (uint32_t i = 0; i < model->segment_count; i++) {
         struct tern_bytes_left payload;
         struct tern_bytes_left segment;
-        if (!tern_take_payload(&rest, &payload) || !tern_take_payload(&places, &segment)) {
+        if (!tern_take_payload(&rest, &payload) || !tern_take_payload(&left, &segment)) {
             return TERN_ERR_CORRUPT;
         }
         bool stripped = payload.len > 0 && payload.data[0] == TERN_MODE_SPARSE_SHARED;
         TERN_TRY(stripped ? join_payload(&out, segment, payload, model->segments[i].count)
                           : copy_payload(&out, payload));
     }
-    if (rest.len != 0 || places.len != 0) {
+    if (rest.len != 0 || left.len != 0) {
         return TERN_ERR_CORRUPT;
     }
     *written = out.used;

@@ -1,4 +1,4 @@
-// How the clients of a round of scalecom send values without their places (docs/FORMAT.md, "How the
+// How the clients of a round of scalecom send values without their indices (docs/FORMAT.md, "How the
 // clients of a round share indices"): the aggregator makes the indices out of the leader's
 // container, a client strips its own of them, and the aggregator joins the two again. Pure; the
 // caller owns all memory; reentrant. ScaleCom, section 3.
@@ -24,7 +24,7 @@ TERN_MUST_USE enum tern_result tern_sparse_indices(const struct tern_model *mode
                                                    const uint8_t *src, size_t len, uint8_t *dst,
                                                    size_t dst_size, size_t *written);
 
-// A container without the places of its values. dst may be src, and needs no more bytes than it.
+// A container without the indices of its values. dst may be src, and needs no more bytes than it.
 // Errors of tern_container_inspect().
 TERN_MUST_USE enum tern_result tern_sparse_strip(const struct tern_model *model, const uint8_t *src,
                                                  size_t len, uint8_t *dst, size_t dst_size,
@@ -33,7 +33,7 @@ TERN_MUST_USE enum tern_result tern_sparse_strip(const struct tern_model *model,
 // The most bytes of a stripped container of `len` bytes that was joined with its indices.
 size_t tern_sparse_join_bound(const struct tern_model *model, size_t indices_len, size_t len);
 
-// Puts the places back. Payloads that were not stripped stay as they are, unchecked.
+// Puts the indices back. Payloads that were not stripped stay as they are, unchecked.
 // TERN_ERR_CORRUPT  also: a stripped payload has not as many values as its segment has indices
 TERN_MUST_USE enum tern_result tern_sparse_join(const struct tern_model *model,
                                                 const uint8_t *indices, size_t indices_len,

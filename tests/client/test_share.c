@@ -1,4 +1,4 @@
-// Rounds of scalecom in which another client leads: the update is made at its places and goes out
+// Rounds of scalecom in which another client leads: the update is made at its indices and goes out
 // without them, whatever happens on the way.
 
 #include <setjmp.h>
@@ -25,8 +25,8 @@ static int set_up(void **state)
     return 0;
 }
 
-// All that was applied stands at places whose magnitude is among the leader's 5 %.
-static void check_places(void)
+// All that was applied stands at indices whose magnitude is among the leader's 5 %.
+static void check_indices(void)
 {
     int others = 0;
     for (int i = 0; i < 600; i++) {
@@ -36,7 +36,7 @@ static void check_places(void)
     assert_int_equal(others, 0);
 }
 
-static void values_go_out_without_their_places(void **state)
+static void values_go_out_without_their_indices(void **state)
 {
     (void)state;
     struct tern_client_event encoded;
@@ -52,7 +52,7 @@ static void values_go_out_without_their_places(void **state)
     assert_in_range(meter->bytes[TERN_PURPOSE_UPLOAD][TERN_UP].payload, 4 * 31, 4 * 31 + 6);
     run_until(TERN_EVENT_FINISHED, NULL);
     world_check_conservation(&world);
-    check_places();
+    check_indices();
 }
 
 static void faults_and_restarts_lose_nothing(void **state)
@@ -71,11 +71,11 @@ static void faults_and_restarts_lose_nothing(void **state)
     run_until(TERN_EVENT_FINISHED, NULL);
     world_check_conservation(&world);
     world_check_replica(&world);
-    check_places();
+    check_indices();
 }
 
 // Too little memory for both: the client chooses for itself.
-static void without_room_it_chooses_its_own_places(void **state)
+static void without_room_it_chooses_its_own_indices(void **state)
 {
     (void)state;
     struct tern_codec codec;
@@ -96,7 +96,7 @@ static void damage_indices(struct world *w, const struct tern_request *request,
     }
 }
 
-static void damaged_places_are_not_used(void **state)
+static void damaged_indices_are_not_used(void **state)
 {
     (void)state;
     boot();
@@ -112,10 +112,10 @@ static void damaged_places_are_not_used(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(values_go_out_without_their_places, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(values_go_out_without_their_indices, set_up, tear_down),
         cmocka_unit_test_setup_teardown(faults_and_restarts_lose_nothing, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(without_room_it_chooses_its_own_places, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(damaged_places_are_not_used, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(without_room_it_chooses_its_own_indices, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(damaged_indices_are_not_used, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-"""Three rounds of scalecom: in each one client sends values and their places, the others only values;
+"""Three rounds of scalecom: in each one client sends values and their indices, the others only values;
 what they send is applied as what the leader sends, and replays to the same model."""
 import json
 import pathlib
@@ -56,7 +56,7 @@ def test():
             leader = trainers[number % CLIENTS]
             followers = {payload for client, payload in sent.items() if client != leader}
             check(len(sent) == CLIENTS and len(followers) == 1, f"round {number}: {sent}")
-            # 4 bytes a value, and for the leader about 1 more for its place.
+            # 4 bytes a value, and for the leader about 1 more for its index.
             check(1.15 * max(followers) < sent[leader], f"round {number}, leader {leader}: {sent}")
         check(aggregator.json("status")["accuracy"] > 0.3, "nothing was learned")
         aggregator.verb("verify")

@@ -59,7 +59,7 @@ def container_cases():
 
 
 def share_cases():
-    """A leader's container, and that of a client that was given its places."""
+    """A leader's container, and that of a client that was given its indices."""
     rng = random.Random(6)
     for model_spec, spec in (
         ("softmax:64-6", "scalecom:p=0.02"),

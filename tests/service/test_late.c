@@ -62,7 +62,7 @@ struct report {
     uint32_t train_ms;
     uint32_t local_steps; // 0: as many as asked
     bool of_another_model;
-    bool shared_places;
+    bool shared_indices;
     size_t cut; // bytes at the end that did not come
 };
 
@@ -75,7 +75,7 @@ static int report(uint64_t client, const tern_Task *task, const struct report *w
     assert_int_equal(tern_wire_decode_update(body, len, &message, &container), TERN_OK);
     message.local_steps = what->local_steps != 0 ? what->local_steps : task->local_steps;
     message.train_ms = what->train_ms;
-    message.shared_places = what->shared_places;
+    message.shared_indices = what->shared_indices;
     if (what->of_another_model) {
         message.model_hash.size = TERN_SHA256_SIZE;
         memset(message.model_hash.bytes, 0x5a, TERN_SHA256_SIZE);
@@ -154,14 +154,14 @@ static void test_what_no_task_was_given_for_changes_nothing(void **state)
     assert_true(kept(slow).steps_per_second == 0.5F);
 }
 
-// Updates whose places are with their leader's cannot be read any more once their round is over.
-static void test_an_update_without_places_tells_its_speed(void **state)
+// Updates whose indices are with their leader's cannot be read any more once their round is over.
+static void test_an_update_without_indices_tells_its_speed(void **state)
 {
     (void)state;
     start();
     const tern_Task task = task_of(slow);
     end_round();
-    assert_int_equal(report(slow, &task, &(struct report){40000, .shared_places = true}), 410);
+    assert_int_equal(report(slow, &task, &(struct report){40000, .shared_indices = true}), 410);
     assert_true(kept(slow).steps_per_second == 0.5F);
 }
 
@@ -186,7 +186,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_a_device_that_is_always_late_gets_fewer_steps),
         TEST(test_what_no_task_was_given_for_changes_nothing),
-        TEST(test_an_update_without_places_tells_its_speed),
+        TEST(test_an_update_without_indices_tells_its_speed),
         TEST(test_a_stale_update_tells_its_speed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

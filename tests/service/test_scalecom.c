@@ -1,5 +1,5 @@
-// Rounds of scalecom: a leader chooses places, the others wait for them, and what they send without
-// places counts as if it had them.
+// Rounds of scalecom: a leader chooses indices, the others wait for them, and what they send without
+// indices counts as if it had them.
 #include "harness.h"
 
 #include "codec/sparse_share.h"
@@ -17,7 +17,7 @@ enum { ROOM = 8192, CLIENTS = 3, LEADER = 2, WINDOW = 60000 };
 
 static struct harness harness;
 
-// How often places were put back (the linker puts this in between).
+// How often indices were put back (the linker puts this in between).
 static atomic_uint joins;
 
 enum tern_result __real_tern_sparse_join(const struct tern_model *model, const uint8_t *indices,
@@ -63,7 +63,7 @@ static int teardown(void **state)
 struct message {
     uint8_t body[ROOM];
     size_t len;
-    float sent[1024]; // what it decodes to, with its places
+    float sent[1024]; // what it decodes to, with its indices
 };
 
 // The container of the indices that a task names.
@@ -97,7 +97,7 @@ static void wrap(const tern_Task *task, bool shared, struct tern_span container,
     update.num_examples = 10;
     update.local_steps = task->local_steps;
     update.loss = 1.0F;
-    update.shared_places = shared;
+    update.shared_indices = shared;
     assert_int_equal(
         tern_wire_encode_update(&update, container, message->body, ROOM, &message->len), TERN_OK);
 }
@@ -233,7 +233,7 @@ static void test_followers_send_values_alone(void **state)
         make_update(client, &task, &followers[client]);
         assert_true(followers[client].len < leaders.len);
         accept_update(client, 1, &followers[client]);
-        // Its values, at the leader's places.
+        // Its values, at the leader's indices.
         assert_stored(client, 1, &followers[client]);
         for (uint32_t i = 0; i < harness.model.count; i++) {
             assert_true(followers[client].sent[i] == 0 || leaders.sent[i] != 0);
@@ -245,7 +245,7 @@ static void test_followers_send_values_alone(void **state)
     expect_put(1, 1, 1, &followers[3], 409, 0);
 }
 
-static void test_places_are_put_back_for_members_only(void **state)
+static void test_indices_are_put_back_for_members_only(void **state)
 {
     (void)state;
     static struct message leaders, follower;
@@ -337,7 +337,7 @@ static void test_a_revoked_leader_is_not_waited_for(void **state)
     assert_false(task_of(1).has_indices);
 }
 
-// An update may be of another codec than its task asked for; this one has no places.
+// An update may be of another codec than its task asked for; this one has no indices.
 static void test_a_dense_leader_shares_nothing(void **state)
 {
     (void)state;
@@ -379,7 +379,7 @@ static void test_restart_in_the_middle_of_a_round(void **state)
     tern_Task task = task_of(3);
     make_update(3, &task, &last);
     accept_update(3, 1, &last);
-    // The round is closed and its places are forgotten: the stored update tells.
+    // The round is closed and its indices are forgotten: the stored update tells.
     harness_restart(&harness);
     expect_put(1, 1, 1, &followers, 200, tern_UpdateStatus_UPDATE_DUPLICATE);
     expect_put(1, 1, 1, &last, 409, 0);
@@ -387,7 +387,7 @@ static void test_restart_in_the_middle_of_a_round(void **state)
     assert_replays();
 }
 
-static void test_values_that_fit_no_places_are_refused(void **state)
+static void test_values_that_fit_no_indices_are_refused(void **state)
 {
     (void)state;
     static struct message leaders, message;
@@ -406,7 +406,7 @@ static void test_values_that_fit_no_places_are_refused(void **state)
     answer_free(&answer);
 }
 
-static void test_stripped_in_a_round_without_places(void **state)
+static void test_stripped_in_a_round_without_indices(void **state)
 {
     (void)state;
     static struct message message;
@@ -424,16 +424,17 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_followers_send_values_alone, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_places_are_put_back_for_members_only, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_indices_are_put_back_for_members_only, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(test_held_followers_are_told_at_once, setup, teardown),
         cmocka_unit_test_setup_teardown(test_without_a_leader_each_chooses, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_refused_leader_is_not_waited_for, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_revoked_leader_is_not_waited_for, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_dense_leader_shares_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(test_restart_in_the_middle_of_a_round, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_values_that_fit_no_places_are_refused, setup,
+        cmocka_unit_test_setup_teardown(test_values_that_fit_no_indices_are_refused, setup,
                                         teardown),
-        cmocka_unit_test_setup_teardown(test_stripped_in_a_round_without_places, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_stripped_in_a_round_without_indices, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

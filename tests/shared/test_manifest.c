@@ -288,8 +288,8 @@ static void test_dense_is_not_given_back(void **state)
     check_given_back(TERN_ERROR_INT8);
 }
 
-// A round of scalecom: the leader's places, a follower's update without them, and joined again.
-static void test_places_are_shared_around_dense_segments(void **state)
+// A round of scalecom: the leader's indices, a follower's update without them, and joined again.
+static void test_indices_are_shared_around_dense_segments(void **state)
 {
     (void)state;
     struct tern_codec codec;
@@ -335,7 +335,7 @@ int main(void)
         cmocka_unit_test(test_dense_is_exact_under_every_codec),
         cmocka_unit_test(test_snapshot_holds_frozen_weights),
         cmocka_unit_test(test_dense_is_not_given_back),
-        cmocka_unit_test(test_places_are_shared_around_dense_segments),
+        cmocka_unit_test(test_indices_are_shared_around_dense_segments),
     };
     return cmocka_run_group_tests(tests, make, NULL);
 }

@@ -157,7 +157,7 @@ static void test_auto_is_the_smaller(void **state)
     }
 }
 
-// The entropy of places at density p is H(p) bits a value.
+// The entropy of indices at density p is H(p) bits a value.
 static void test_gaps_are_near_the_entropy(void **state)
 {
     (void)state;

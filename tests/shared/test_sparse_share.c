@@ -1,5 +1,5 @@
-// ScaleCom's rounds: a leader chooses places, the others send their values there, and what arrives
-// without places is put together again.
+// ScaleCom's rounds: a leader chooses indices, the others send their values there, and what arrives
+// without indices is put together again.
 #include "check.h"
 
 #include "codec/container.h"
@@ -76,7 +76,7 @@ static const char *const specs[] = {"scalecom:p=0.05,coder=gaps", "scalecom:p=0.
                                     "scalecom:p=0.4", "scalecom:p=1"};
 enum { SPECS = sizeof specs / sizeof specs[0] };
 
-static void test_followers_send_what_stands_at_the_leaders_places(void **state)
+static void test_followers_send_what_stands_at_the_leaders_indices(void **state)
 {
     (void)state;
     for (size_t s = 0; s < SPECS; s++) {
@@ -113,7 +113,7 @@ static void test_stripped_and_joined_is_the_same_update(void **state)
         assert_int_equal(tern_sparse_strip(&model, followers.data, followers.len, stripped.data,
                                            ROOM, &stripped.len),
                          TERN_OK);
-        // Mode and length of a payload, and 4 bytes a value: nothing of the places.
+        // Mode and length of a payload, and 4 bytes a value: nothing of the indices.
         struct tern_codec_info info;
         assert_int_equal(tern_container_inspect(&model, followers.data, followers.len, &info),
                          TERN_OK);
@@ -141,8 +141,8 @@ static void test_stripped_and_joined_is_the_same_update(void **state)
     }
 }
 
-// Places where a follower has nothing are sent as zeros; a segment of zeros is mode zero.
-static void test_zeros_at_shared_places(void **state)
+// Indices where a follower has nothing are sent as zeros; a segment of zeros is mode zero.
+static void test_zeros_at_shared_indices(void **state)
 {
     (void)state;
     static struct bytes leaders, indices, followers, stripped, joined;
@@ -288,9 +288,9 @@ static void test_values_that_do_not_fit_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_followers_send_what_stands_at_the_leaders_places),
+        cmocka_unit_test(test_followers_send_what_stands_at_the_leaders_indices),
         cmocka_unit_test(test_stripped_and_joined_is_the_same_update),
-        cmocka_unit_test(test_zeros_at_shared_places),
+        cmocka_unit_test(test_zeros_at_shared_indices),
         cmocka_unit_test(test_bad_indices_change_nothing),
         cmocka_unit_test(test_a_dense_leader_shares_nothing),
         cmocka_unit_test(test_values_that_do_not_fit_are_refused),

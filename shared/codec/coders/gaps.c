@@ -3,7 +3,7 @@
 // parameter follows the mean distance, so nothing about the tensor is sent beforehand. Shifts and
 // masks only, for devices that have little else. docs/FORMAT.md, section 3.4.
 #include "codec/coders/bits.h"
-#include "codec/coders/places.h"
+#include "codec/coders/indices.h"
 #include "codec/coders/ternary.h"
 #include "util/bytes.h"
 
@@ -155,13 +155,13 @@ static inline uint64_t get_gap(struct reader *reader, uint64_t left, uint64_t *s
     return gap;
 }
 
-// Finds the next places; none when there are no more. Sets `next` past `count` where the bytes are
+// Finds the next indices; none when there are no more. Sets `next` past `count` where the bytes are
 // corrupt.
-static void find_places(void *shared, struct tern_places *places)
+static void find_indices(void *shared, struct tern_indices *indices)
 {
     struct reader reader = *(struct reader *)shared; // in registers
     size_t found = 0;
-    while (found < TERN_PLACES_MAX && reader.next < reader.count) {
+    while (found < TERN_INDICES_MAX && reader.next < reader.count) {
         uint64_t left = reader.count - reader.next;
         uint64_t sign = 0;
         uint64_t gap = get_gap(&reader, left, &sign);
@@ -170,10 +170,10 @@ static void find_places(void *shared, struct tern_places *places)
             break;
         }
         uint64_t at = reader.next + gap;
-        places->of[found++] = (tern_place)(2 * at + sign);
+        indices->of[found++] = (tern_signed_index)(2 * at + sign);
         reader.next = (size_t)at + 1;
     }
-    places->count = found;
+    indices->count = found;
     *(struct reader *)shared = reader;
 }
 
@@ -181,9 +181,9 @@ static enum tern_result check_gaps(const uint8_t *body, size_t len, size_t count
 {
     TERN_TRY(tern_ternary_check_scale(body, len));
     struct reader reader = open_reader(body, len, count);
-    struct tern_places places;
+    struct tern_indices indices;
     while (reader.next < count) {
-        find_places(&reader, &places);
+        find_indices(&reader, &indices);
     }
     return reader.next == count && tern_bits_end(&reader.bits) ? TERN_OK : TERN_ERR_CORRUPT;
 }
@@ -191,7 +191,7 @@ static enum tern_result check_gaps(const uint8_t *body, size_t len, size_t count
 static void decode_gaps(const uint8_t *body, size_t len, float *dst, size_t count)
 {
     struct reader reader = open_reader(body, len, count);
-    tern_places_decode(find_places, &reader, tern_get_le32(body), dst, count);
+    tern_indices_decode(find_indices, &reader, tern_get_le32(body), dst, count);
 }
 
 // weight * (scale * q) is (weight * scale) * q, both rounded once: q only changes the sign.
@@ -199,7 +199,7 @@ static void accumulate_gaps(const uint8_t *body, size_t len, float weight, float
 {
     struct reader reader = open_reader(body, len, count);
     uint32_t scale_bits = tern_float_bits(weight * tern_get_f32(body));
-    tern_places_accumulate(find_places, &reader, scale_bits, acc);
+    tern_indices_accumulate(find_indices, &reader, scale_bits, acc);
 }
 
 static void describe_gaps(const uint8_t *body, size_t len, size_t count,
@@ -210,7 +210,7 @@ static void describe_gaps(const uint8_t *body, size_t len, size_t count,
         return;
     }
     struct reader reader = open_reader(body, len, count);
-    tern_ternary_describe(body, tern_places_count(find_places, &reader), 0, info);
+    tern_ternary_describe(body, tern_indices_count(find_indices, &reader), 0, info);
 }
 
 const struct tern_mode tern_ternary_gaps_mode = {

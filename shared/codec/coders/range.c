@@ -2,7 +2,7 @@
 // signs. Contexts follow the local density, as a mean of the last gaps; their probabilities begin
 // at those of independent values of that density, so that little need be learned.
 // docs/FORMAT.md, section 3.4.
-#include "codec/coders/places.h"
+#include "codec/coders/indices.h"
 #include "codec/coders/range_bits.h"
 #include "codec/coders/ternary.h"
 #include "util/bytes.h"
@@ -266,13 +266,13 @@ static inline uint64_t get_sign(struct reader *reader, distance gap)
     return ones;
 }
 
-// Finds the next places; none when there are no more. Sets `next` past `count` where the bytes are
+// Finds the next indices; none when there are no more. Sets `next` past `count` where the bytes are
 // corrupt.
-static void find_places(void *shared, struct tern_places *places)
+static void find_indices(void *shared, struct tern_indices *indices)
 {
     struct reader reader = *(struct reader *)shared; // in registers
     size_t found = 0;
-    while (found < TERN_PLACES_MAX && reader.next < reader.count) {
+    while (found < TERN_INDICES_MAX && reader.next < reader.count) {
         distance left = (distance)(reader.count - reader.next);
         distance gap = get_gap(&reader, left);
         if (gap >= left) {
@@ -281,10 +281,10 @@ static void find_places(void *shared, struct tern_places *places)
         }
         uint64_t ones = get_sign(&reader, gap);
         size_t at = reader.next + (size_t)gap;
-        places->of[found++] = 2 * (tern_place)at + (tern_place)(ones & 1);
+        indices->of[found++] = 2 * (tern_signed_index)at + (tern_signed_index)(ones & 1);
         reader.next = at + 1;
     }
-    places->count = found;
+    indices->count = found;
     *(struct reader *)shared = reader;
 }
 
@@ -295,9 +295,9 @@ static enum tern_result check_range(const uint8_t *body, size_t len, size_t coun
     TERN_TRY(tern_ternary_check_scale(body, len));
     struct contexts contexts;
     struct reader reader = open_reader(body, len, count, &contexts);
-    struct tern_places places;
+    struct tern_indices indices;
     while (reader.next < count && !tern_range_past_end(&reader.range)) {
-        find_places(&reader, &places);
+        find_indices(&reader, &indices);
     }
     size_t end = 0;
     bool right = reader.next == count && tern_range_end(&reader.range, &end) &&
@@ -312,7 +312,7 @@ static void accumulate_range(const uint8_t *body, size_t len, float weight, floa
     struct contexts contexts;
     struct reader reader = open_reader(body, len, count, &contexts);
     uint32_t scale_bits = tern_float_bits(weight * tern_get_f32(body));
-    tern_places_accumulate(find_places, &reader, scale_bits, acc);
+    tern_indices_accumulate(find_indices, &reader, scale_bits, acc);
 }
 
 static void decode_range(const uint8_t *body, size_t len, float *dst, size_t count)
@@ -324,7 +324,7 @@ static void decode_range(const uint8_t *body, size_t len, float *dst, size_t cou
     }
     struct contexts contexts;
     struct reader reader = open_reader(body, len, count, &contexts);
-    tern_places_decode(find_places, &reader, tern_get_le32(body), dst, count);
+    tern_indices_decode(find_indices, &reader, tern_get_le32(body), dst, count);
 }
 
 static void describe_range(const uint8_t *body, size_t len, size_t count,
@@ -336,7 +336,7 @@ static void describe_range(const uint8_t *body, size_t len, size_t count,
     }
     struct contexts contexts;
     struct reader reader = open_reader(body, len, count, &contexts);
-    tern_ternary_describe(body, tern_places_count(find_places, &reader), 0, info);
+    tern_ternary_describe(body, tern_indices_count(find_indices, &reader), 0, info);
 }
 
 const struct tern_mode tern_ternary_range_mode = {

@@ -21,12 +21,12 @@ static size_t word_count(size_t count)
     return count / WORD_BITS + (count % WORD_BITS != 0);
 }
 
-// Takes the lowest bit out of a word and returns its place.
+// Takes the lowest bit out of a word and returns its index.
 static inline unsigned take_lowest(uint64_t *word)
 {
-    unsigned place = (unsigned)__builtin_ctzll(*word);
+    unsigned index = (unsigned)__builtin_ctzll(*word);
     *word &= *word - 1;
-    return place;
+    return index;
 }
 
 // --- Encoding

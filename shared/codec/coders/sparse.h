@@ -18,7 +18,7 @@ extern const struct tern_mode tern_sparse_gaps_mode;
     }
 #define TERN_INDEX_CODER_PARAMETER                                                                 \
     {                                                                                              \
-        .key = "coder", .meaning = TERN_HELP("how the places of the values become bytes"),         \
+        .key = "coder", .meaning = TERN_HELP("how the indices of the values become bytes"),        \
         .range = TERN_HELP("auto (the smaller), bitmap or gaps"), .kind = TERN_PARAMETER_CHOICE,   \
         .offset = TERN_FIELD(coder), .most = TERN_INDEX_GAPS, .preset = TERN_INDEX_AUTO,           \
         .choices = tern_index_coder_names                                                          \

@@ -69,8 +69,8 @@ struct walk {
 static void next_piece(struct walk *walk)
 {
     walk->at += walk->len;
-    size_t place = walk->at % walk->layout.bucket;
-    size_t len = walk->layout.bucket - place;
+    size_t index = walk->at % walk->layout.bucket;
+    size_t len = walk->layout.bucket - index;
     len = len < PIECE ? len : PIECE;
     walk->len = len < walk->count - walk->at ? len : walk->count - walk->at;
     if (walk->len > 0) {

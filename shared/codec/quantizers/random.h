@@ -1,5 +1,5 @@
 // Draws of the codecs that round at random (docs/FORMAT.md, section 7). The draw of a value depends
-// on its place alone, so values may be encoded in any order. Internal to shared/codec.
+// on its index alone, so values may be encoded in any order. Internal to shared/codec.
 #ifndef TERN_QUANTIZERS_RANDOM_H
 #define TERN_QUANTIZERS_RANDOM_H
 

@@ -1,5 +1,5 @@
 // ScaleCom (Chen, Ni, Lu, Cui, Chen, Sun, Wang, Venkataramani, Srinivasan, Zhang, Gopalakrishnan,
-// NeurIPS 2020, section 3): cyclic local top-k. The leader of a round chooses the places of its own
+// NeurIPS 2020, section 3): cyclic local top-k. The leader of a round chooses the indices of its own
 // largest error-compensated values, and all send theirs there, so that the sum of all updates is as
 // sparse as one. The low-pass filter of the memory (section 3, equation 5) is error_buffer.h's.
 #include "codec/coders/index_sets.h"
@@ -40,7 +40,7 @@ static enum tern_result scalecom_check(const struct tern_encode_job *job)
     return tern_index_set_check(&set);
 }
 
-// Lists the leader's places. `listed` is 0 where all values there are 0.
+// Lists the leader's indices. `listed` is 0 where all values there are 0.
 static struct tern_sparse_list list_indices(const struct tern_encode_job *job)
 {
     struct tern_sparse_list list = {
@@ -90,7 +90,7 @@ static const struct tern_codec_parameter parameters[] = {
 const struct tern_codec_row tern_scalecom_codec = {
     .entry = {.id = TERN_CODEC_SCALECOM,
               .name = "scalecom",
-              .summary = TERN_HELP("the values at the places that the round's leader chose"),
+              .summary = TERN_HELP("the values at the indices that the round's leader chose"),
               .source = TERN_HELP("Chen et al.: ScaleCom, NeurIPS 2020, section 3"),
               .feedback = TERN_FEEDBACK_FILTERED,
               .parameters = parameters,

@@ -112,7 +112,7 @@ static void add_ref(tern_Task *task, const struct fake_download *download)
     task->downloads[task->downloads_count++] = ref_to(download);
 }
 
-// The same places for the version that the task trains from.
+// The same indices for the version that the task trains from.
 static void redo_indices(struct fake_server *server)
 {
     uint8_t copy[WORLD_BLOB];
@@ -316,7 +316,7 @@ static int say_updated(struct fake_server *server, tern_UpdateStatus status, uin
     return 200;
 }
 
-// Puts the places back into an update that came without.
+// Puts the indices back into an update that came without.
 static struct tern_span join(const struct fake_server *server, struct tern_span container)
 {
     static uint8_t joined[WORLD_BLOB];
@@ -411,7 +411,7 @@ static int answer_update(struct fake_server *server, const struct tern_request *
     assert_int_equal(
         tern_wire_decode_update(request->body, request->body_len, &server->last_update, &container),
         TERN_OK);
-    server->strips = server->last_update.shared_places;
+    server->strips = server->last_update.shared_indices;
     if (server->strips) {
         container = join(server, container);
     }

@@ -69,8 +69,8 @@ struct fake_server {
     uint32_t local_steps;
     struct fake_download snapshot;
     struct fake_download manifest; // len > 0: the model comes with it
-    struct fake_download indices;  // len > 0: the places that the tasks name
-    bool strips;                   // the last update came without its places
+    struct fake_download indices;  // len > 0: the indices that the tasks name
+    bool strips;                   // the last update came without its indices
 
     // What it was told.
     tern_CheckinRequest last_checkin;
@@ -85,7 +85,7 @@ void fake_server_init(struct fake_server *server, const struct tern_model *model
 // Commits a round with this change (the aggregator's weights move by it).
 void fake_server_commit(struct fake_server *server, const float *change);
 
-// From now on tasks name the places that a leader with these values chooses.
+// From now on tasks name the indices that a leader with these values chooses.
 void fake_server_lead(struct fake_server *server, const float *values);
 
 // Answers a request. Returns false when the answer is lost on the way.

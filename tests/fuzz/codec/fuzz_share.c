@@ -1,5 +1,5 @@
 // Any bytes as what travels in a round of scalecom: the indices of a leader, the update of another
-// client without its places, and a leader's own update. The first two bytes say how long the first
+// client without its indices, and a leader's own update. The first two bytes say how long the first
 // of two containers is.
 #include "codec/container.h"
 #include "codec/sparse_share.h"
@@ -26,7 +26,7 @@ static struct bytes room(size_t size)
     return bytes;
 }
 
-// Joined is what is stripped again, where all payloads came without places.
+// Joined is what is stripped again, where all payloads came without indices.
 static void check_join(const uint8_t *indices, size_t indices_len, const uint8_t *src, size_t len)
 {
     struct bytes joined = room(tern_sparse_join_bound(&model, indices_len, len));
@@ -56,7 +56,7 @@ static float *some_values(void)
     return values;
 }
 
-// Encodes at these places. Accepted ones survive the way to the aggregator.
+// Encodes at these indices. Accepted ones survive the way to the aggregator.
 static void check_encode(const uint8_t *indices, size_t len, bool made)
 {
     struct tern_encode_context context = {.indices = indices, .indices_len = len};

@@ -1,0 +1,37 @@
+// The indices of ternary values that are not zero, as coders of gaps find them: in batches, so that
+// finding them and writing to them each run at their own pace. Who calls: gaps.c, range.c. Pure;
+// reentrant.
+#ifndef TERN_INDICES_H
+#define TERN_INDICES_H
+
+#include "codec/kernels/kernels.h"
+
+#define TERN_INDICES_MAX (TERN_SMALL ? 16 : 128)
+
+// 2 * index, + 1 if negative.
+#if TERN_SMALL
+typedef uint32_t tern_signed_index;
+#else
+typedef uint64_t tern_signed_index;
+#endif
+
+struct tern_indices {
+    size_t count;
+    tern_signed_index of[TERN_INDICES_MAX]; // ascending
+};
+
+// Finds the next indices of a coder's reader: fewer than TERN_INDICES_MAX only where no more follow.
+typedef void tern_indices_find(void *reader, struct tern_indices *indices);
+
+// Sets `count` values, zero but for the indices that are found.
+void tern_indices_decode(tern_indices_find *find, void *reader, uint32_t scale_bits, float *dst,
+                         size_t count);
+
+// acc[index] += scale or -scale at the indices that are found.
+void tern_indices_accumulate(tern_indices_find *find, void *reader, uint32_t scale_bits,
+                             float *acc);
+
+// How many indices are found.
+size_t tern_indices_count(tern_indices_find *find, void *reader);
+
+#endif
