@@ -139,7 +139,7 @@ static enum tern_result serialize(const mbedtls_ssl_session *from, struct tern_t
 static void keep_session(struct tern_tls *tls, const mbedtls_ssl_context *connection)
 {
     struct tern_tls_session session = {0};
-    const mbedtls_ssl_session *now = mbedtls_ssl_get_session_pointer(connection);
+    const mbedtls_ssl_session *now = connection->session;
     if (now != NULL && tern_tls_is_verified(tls) && now->ticket_len > 0 && now->peer_cert != NULL &&
         serialize(now, &session) == TERN_OK) {
         tern_tls_got(tls, &session);
