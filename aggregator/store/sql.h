@@ -112,8 +112,6 @@ void tern_query_text(struct tern_query *query, char *dst, size_t size);
 void tern_query_hash(struct tern_query *query, uint8_t hash[TERN_SHA256_SIZE]);
 // Valid until the next step. NULL: there is none, or no byte in it.
 const uint8_t *tern_query_blob(struct tern_query *query, size_t *len);
-// Whether the column that is next has no value; does not move on.
-bool tern_query_is_null(struct tern_query *query);
 
 // Records that the database is damaged, with words that say where.
 void tern_query_damaged(struct tern_query *query, const char *where);

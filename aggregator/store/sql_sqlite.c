@@ -564,12 +564,6 @@ uint64_t tern_query_bits(struct tern_query *query)
                                     : (uint64_t)sqlite3_column_int64(query->statement->handle, at);
 }
 
-bool tern_query_is_null(struct tern_query *query)
-{
-    return query->result == TERN_OK &&
-           sqlite3_column_type(query->statement->handle, query->next) == SQLITE_NULL;
-}
-
 float tern_query_real(struct tern_query *query)
 {
     int at = query->next++;

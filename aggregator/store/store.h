@@ -129,10 +129,6 @@ TERN_MUST_USE enum tern_result tern_db_client_add(struct tern_db *db,
 // NOT_FOUND
 TERN_MUST_USE enum tern_result tern_db_client_get(struct tern_db *db, uint64_t id,
                                                   struct tern_db_client *client);
-// Who has this token: its SHA-256. NOT_FOUND
-TERN_MUST_USE enum tern_result tern_db_client_find(struct tern_db *db,
-                                                   const uint8_t token_hash[TERN_SHA256_SIZE],
-                                                   struct tern_db_client *client);
 // Stores what may change by what the client says and does. Whether it is revoked stays as it is:
 // the command line may have revoked it a moment ago. NOT_FOUND
 TERN_MUST_USE enum tern_result tern_db_client_update(struct tern_db *db,
@@ -169,10 +165,6 @@ TERN_MUST_USE enum tern_result tern_db_code_add(struct tern_db *db,
 // Takes one use. NOT_FOUND: no such code, used up, or expired at now_ms (which one is not told).
 TERN_MUST_USE enum tern_result
 tern_db_code_use(struct tern_db *db, const uint8_t hash[TERN_SHA256_SIZE], uint64_t now_ms);
-// Used-up and expired ones too, oldest first.
-TERN_MUST_USE enum tern_result
-tern_db_code_each(struct tern_db *db, bool (*visit)(void *ctx, const struct tern_db_code *code),
-                  void *ctx);
 
 // --- Rounds, assignments, updates
 

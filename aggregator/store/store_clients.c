@@ -16,12 +16,6 @@ enum tern_result tern_db_client_get(struct tern_db *db, uint64_t id, struct tern
     return tern_table_get(db, CLIENTS, "WHERE id = ?", id, client);
 }
 
-enum tern_result tern_db_client_find(struct tern_db *db, const uint8_t token_hash[TERN_SHA256_SIZE],
-                                     struct tern_db_client *client)
-{
-    return tern_table_find(db, CLIENTS, "WHERE token_hash = ?", token_hash, client);
-}
-
 enum tern_result tern_db_client_update(struct tern_db *db, const struct tern_db_client *client)
 {
     return tern_table_update(db, CLIENTS, client);
@@ -92,17 +86,6 @@ enum tern_result tern_db_code_use(struct tern_db *db, const uint8_t hash[TERN_SH
     tern_query_bind_blob(&query, hash, TERN_SHA256_SIZE);
     tern_query_bind(&query, now_ms);
     return tern_query_run_one(&query);
-}
-
-enum tern_result tern_db_code_each(struct tern_db *db,
-                                   bool (*visit)(void *ctx, const struct tern_db_code *code),
-                                   void *ctx)
-{
-    struct tern_db_code row;
-    struct tern_query query = tern_table_select(db, &tern_table_codes, "ORDER BY created_ms, hash");
-    while (tern_table_next(&query, &tern_table_codes, &row) && visit(ctx, &row)) {
-    }
-    return tern_query_end(&query);
 }
 
 // --- Error ledger
