@@ -33,7 +33,7 @@ static enum step handshake_done(struct tern_connection *connection)
     } else {
         counters->handshakes_full++;
     }
-    tern_metering_handshake(&connection->metering, &connection->stream);
+    tern_connection_meter_handshake(&connection->metering, &connection->stream);
     return tern_connection_next_request(connection);
 }
 
@@ -162,7 +162,7 @@ void tern_connection_open(struct tern_connection_group *group, int fd,
     if (group->tls != NULL) {
         tern_connection_set_state(connection, STATE_HANDSHAKE, group->shared->limits.handshake_ms);
     } else {
-        tern_metering_handshake(&connection->metering, &connection->stream);
+        tern_connection_meter_handshake(&connection->metering, &connection->stream);
         tern_connection_next_request(connection);
     }
     (void)run(connection);

@@ -55,7 +55,7 @@ static void on_closed(uv_handle_t *handle)
 // What was under way when the connection ended counts for its own tag, as far as it got.
 static void meter_end(struct tern_connection *connection)
 {
-    struct tern_metering *metering = &connection->metering;
+    struct tern_connection_meter *metering = &connection->metering;
     if (connection->exchange != NULL) {
         struct tern_http_tag tag = tern_exchange_tag(connection->exchange);
         tag.payload_down = 0;
@@ -66,7 +66,7 @@ static void meter_end(struct tern_connection *connection)
         metering->tag.payload_down =
             sent < connection->tag.payload_down ? sent : connection->tag.payload_down;
     }
-    tern_metering_close(metering, &connection->stream);
+    tern_connection_meter_close(metering, &connection->stream);
 }
 
 static void unlink_connection(struct tern_connection *connection)

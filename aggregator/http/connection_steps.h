@@ -50,7 +50,7 @@ struct tern_connection {
     struct tern_reply_out out;
     struct tern_http_tag tag; // of the reply going out
     size_t drained;
-    struct tern_metering metering;
+    struct tern_connection_meter metering;
     struct tern_address address;
     char peer[INET6_ADDRSTRLEN];
 };

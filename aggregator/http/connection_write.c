@@ -26,7 +26,8 @@ static enum step written(struct tern_connection *connection)
     tern_reply_clear(&connection->out);
     if (connection->replies) {
         connection->replies = false;
-        tern_metering_exchange(&connection->metering, &connection->stream, &connection->tag);
+        tern_connection_meter_exchange(&connection->metering, &connection->stream,
+                                       &connection->tag);
     }
     switch (connection->after) {
     case AFTER_BODY:

@@ -6,7 +6,7 @@ static bool is_empty(const struct tern_bytes *bytes)
     return bytes->payload == 0 && bytes->http == 0 && bytes->tls == 0 && bytes->wire == 0;
 }
 
-static void report(struct tern_metering *metering, const struct tern_http_tag *tag,
+static void report(struct tern_connection_meter *metering, const struct tern_http_tag *tag,
                    const struct tern_bytes *up, const struct tern_bytes *down)
 {
     const struct tern_http_handler *handler = metering->handler;
@@ -16,7 +16,7 @@ static void report(struct tern_metering *metering, const struct tern_http_tag *t
 }
 
 // The bytes from the last reading to `now`, with the HTTP bytes of the same time.
-static void take(struct tern_metering *metering, const struct tern_socket_counters *reading,
+static void take(struct tern_connection_meter *metering, const struct tern_socket_counters *reading,
                  struct tern_bytes *up, struct tern_bytes *down)
 {
     struct tern_socket_counters now = *reading;
@@ -33,14 +33,16 @@ static void take(struct tern_metering *metering, const struct tern_socket_counte
     metering->http_down = 0;
 }
 
-void tern_metering_handshake(struct tern_metering *metering, const struct tern_stream *stream)
+void tern_connection_meter_handshake(struct tern_connection_meter *metering,
+                                     const struct tern_stream *stream)
 {
     struct tern_socket_counters now;
     tern_stream_counters(stream, &now);
     take(metering, &now, &metering->handshake_up, &metering->handshake_down);
 }
 
-static void report_handshake(struct tern_metering *metering, uint64_t client, uint32_t round)
+static void report_handshake(struct tern_connection_meter *metering, uint64_t client,
+                             uint32_t round)
 {
     struct tern_http_tag tag = {
         .client = client, .round = round, .purpose = TERN_PURPOSE_HANDSHAKE};
@@ -49,7 +51,7 @@ static void report_handshake(struct tern_metering *metering, uint64_t client, ui
     memset(&metering->handshake_down, 0, sizeof metering->handshake_down);
 }
 
-static void report_tagged(struct tern_metering *metering, const struct tern_http_tag *tag,
+static void report_tagged(struct tern_connection_meter *metering, const struct tern_http_tag *tag,
                           const struct tern_socket_counters *now)
 {
     struct tern_bytes up;
@@ -60,8 +62,9 @@ static void report_tagged(struct tern_metering *metering, const struct tern_http
     report(metering, tag, &up, &down);
 }
 
-void tern_metering_exchange(struct tern_metering *metering, const struct tern_stream *stream,
-                            const struct tern_http_tag *tag)
+void tern_connection_meter_exchange(struct tern_connection_meter *metering,
+                                    const struct tern_stream *stream,
+                                    const struct tern_http_tag *tag)
 {
     struct tern_socket_counters now;
     tern_stream_counters(stream, &now);
@@ -74,7 +77,8 @@ void tern_metering_exchange(struct tern_metering *metering, const struct tern_st
     metering->tag.payload_down = 0;
 }
 
-void tern_metering_close(struct tern_metering *metering, const struct tern_stream *stream)
+void tern_connection_meter_close(struct tern_connection_meter *metering,
+                                 const struct tern_stream *stream)
 {
     struct tern_socket_counters now;
     tern_stream_final_counters(stream, &now);

@@ -9,7 +9,7 @@
 #include "http/http.h"
 #include "http/stream.h"
 
-struct tern_metering {
+struct tern_connection_meter {
     const struct tern_http_handler *handler;
     struct tern_socket_counters last; // at the last reading
     struct tern_bytes handshake_up;   // until it is reported
@@ -20,13 +20,16 @@ struct tern_metering {
 };
 
 // The handshake (of TLS, or in the clear of TCP) is done.
-void tern_metering_handshake(struct tern_metering *metering, const struct tern_stream *stream);
+void tern_connection_meter_handshake(struct tern_connection_meter *metering,
+                                     const struct tern_stream *stream);
 
 // An exchange for `tag` is over.
-void tern_metering_exchange(struct tern_metering *metering, const struct tern_stream *stream,
-                            const struct tern_http_tag *tag);
+void tern_connection_meter_exchange(struct tern_connection_meter *metering,
+                                    const struct tern_stream *stream,
+                                    const struct tern_http_tag *tag);
 
 // The stream is about to be closed.
-void tern_metering_close(struct tern_metering *metering, const struct tern_stream *stream);
+void tern_connection_meter_close(struct tern_connection_meter *metering,
+                                 const struct tern_stream *stream);
 
 #endif
