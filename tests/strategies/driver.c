@@ -32,7 +32,7 @@ static float acc[COUNT];
 static float decoded[COUNT];
 static float states[TERN_STRATEGY_STATES][COUNT];
 static float values_of_all[COUNT * UPDATES_MAX];
-static uint32_t scratch[UPDATES_MAX];
+static double scratch[UPDATES_MAX * (UPDATES_MAX + 1)]; // enough for every pair of updates
 static size_t room;
 static struct update updates[UPDATES_MAX];
 
@@ -111,7 +111,7 @@ static void merge(void)
         acc, {states[0], states[1]}, decoded, values_of_all, room, scratch};
     struct tern_strategy_report report;
     tern_strategy_begin(&sums, &model, &totals, &memory);
-    for (unsigned pass = 0; pass <= COUNT && !tern_strategy_ready(&sums); pass++) {
+    while (totals.updates > 0 && !tern_strategy_ready(&sums)) {
         for (size_t i = 0; i < totals.updates; i++) {
             REQUIRE(tern_strategy_accumulate(&sums, &updates[i].contribution, updates[i].container,
                                              updates[i].len) == TERN_OK);
