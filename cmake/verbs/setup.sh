@@ -22,6 +22,10 @@ packages_of() { # GROUP...
 available_of() { # PACKAGES...
     local packages package
     for packages in "$@"; do
+        if [[ $packages != *"|"* ]]; then
+            printf '%s\n' "$packages"
+            continue
+        fi
         for package in ${packages//|/ }; do
             if [ -n "$(apt-cache policy "$package" 2>/dev/null | awk '/Candidate: [^(]/')" ]; then
                 printf '%s\n' "$package"
@@ -74,12 +78,12 @@ debian_python() {
 as_root() {
     if [ "$(id -u)" -eq 0 ]; then
         env DEBIAN_FRONTEND=noninteractive "$@"
-    elif command -v sudo >/dev/null; then
-        sudo env DEBIAN_FRONTEND=noninteractive "$@"
     else
-        fail "installing packages needs root, and there is no sudo; as root run: $*"
+        sudo env DEBIAN_FRONTEND=noninteractive "$@"
     fi
 }
+
+can_be_root() { [ "$(id -u)" -eq 0 ] || command -v sudo >/dev/null; }
 
 verb_setup() { # GROUP...
     local groups=("$@") missing package chosen
@@ -99,7 +103,9 @@ verb_setup() { # GROUP...
     for package in "${missing[@]}"; do
         printf '   %-22s %s\n' "$package" "$(why_of "$package")"
     done
-    as_root apt-get -q update || fail "apt-get update failed: is there a network, are the sources right?"
+    can_be_root ||
+        fail "installing packages needs root, and there is no sudo: as root run ./tern setup ${groups[*]}, then this again"
+    as_root apt-get -q update || fail "apt-get update failed: is there a network, are the sources right, may you use sudo?"
     chosen=$(available_of "${missing[@]}") || exit 1
     mapfile -t missing <<<"$chosen"
     as_root apt-get -q install -y --no-install-recommends "${missing[@]}" ||

@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import shutil
 import stat
 import subprocess
 import sys
@@ -55,6 +56,7 @@ class Setup(unittest.TestCase):
         self.calls = self.bin / "calls"
         self.calls.touch()
         script(self.bin / "apt-get", f'echo "$@" >> {self.calls}\n')
+        script(self.bin / "apt-cache", 'echo "  Candidate: 1.0"\n')
         script(self.bin / "sudo", 'exec "$@"\n')
 
     def setup(self, *groups):
@@ -78,6 +80,23 @@ class Setup(unittest.TestCase):
         update, install = self.calls.read_text().splitlines()
         self.assertEqual(update, "-q update")
         self.assertEqual(install, "-q install -y --no-install-recommends cmake zlib1g-dev")
+
+    def test_what_is_missing_on_a_fresh_machine_is_no_mistake(self):
+        script(self.bin / "dpkg-query", 'echo "no packages found" >&2; exit 1\n')
+        done = self.setup()
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_without_root_and_sudo_the_verb_for_root_is_named(self):
+        script(self.bin / "dpkg-query", "exit 1\n")
+        script(self.bin / "id", "echo 1000\n")
+        (self.bin / "sudo").unlink()
+        for tool in ("env", "bash", "sh", "dirname", "readlink", "realpath", "awk", "head", "cat"):
+            (self.bin / tool).symlink_to(shutil.which(tool))
+        done = tern("test", PATH=str(self.bin))
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(done.stderr, "tern: installing packages needs root, and there is no sudo: "
+                                      "as root run ./tern setup build test, then this again\n")
+        self.assertEqual(self.calls.read_text(), "")
 
     def test_a_removed_package_counts_as_missing(self):
         script(self.bin / "dpkg-query", 'echo "deinstall ok config-files"\n')
