@@ -9,8 +9,9 @@ if(NOT CMAKE_BUILD_TYPE)
 endif()
 set(CMAKE_C_FLAGS_RELEASE "-O2 -g -DNDEBUG")
 # Sanitizers are slow enough as it is: without any optimization their tests take several times longer.
+# Their reports name lines, for which -g1 is enough; it takes a sixth less to compile than -g.
 if(TERN_SANITIZE)
-  set(CMAKE_C_FLAGS_DEBUG "-O1 -g")
+  set(CMAKE_C_FLAGS_DEBUG "-O1 -g1")
 else()
   set(CMAKE_C_FLAGS_DEBUG "-O0 -g3")
 endif()

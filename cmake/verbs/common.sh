@@ -42,7 +42,7 @@ usage: ./tern VERB [OPTION...]      ./tern VERB --help tells more
 
   demo         a whole federation on this machine: accuracy and bytes, against uncompressed
   experiment   one federation from an INI file, on your data; prints a table, writes JSON
-  test         every test, in release, address- and thread-sanitizer builds
+  test         the tests, in release, address- and thread-sanitizer builds; --all: all there is
   build        builds the programs into build/bin
   bench        what a round costs: bytes, updates per second, memory, speed of the codecs
   fuzz         runs the fuzzers for as long as you like

@@ -135,6 +135,21 @@ class Merge(unittest.TestCase):
             self.assertIn("asan.skipped", done.stdout)
             self.assertIn("***Skipped", done.stdout)
 
+    def test_what_may_take_longest_begins_first(self):
+        with tempfile.TemporaryDirectory() as folder:
+            folder = pathlib.Path(folder)
+            for build in ("one", "all"):
+                (folder / build).mkdir()
+            (folder / "one" / "CTestTestfile.cmake").write_text(
+                'add_test(short "/bin/true")\nadd_test(long "/bin/true")\n'
+                'set_tests_properties(short PROPERTIES TIMEOUT "7")\n')
+            subprocess.run([sys.executable, SOURCE / "cmake/verbs/merge_tests.py", folder / "all",
+                            f"release:{folder}/one:"], check=True)
+            done = subprocess.run(["ctest", "-j2", "--test-dir", folder / "all"],
+                                  capture_output=True, text=True)
+            begun = [line.split()[-1] for line in done.stdout.splitlines() if "Start " in line]
+            self.assertEqual(begun, ["long", "short"])
+
     def test_sanitizers_have_three_times_as_long(self):
         with tempfile.TemporaryDirectory() as folder:
             folder = pathlib.Path(folder)
