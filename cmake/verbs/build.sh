@@ -65,8 +65,9 @@ help_format() {
     cat <<'END'
 usage: ./tern format [--check]
 
-Lays out every C file by clang-format (.clang-format). --check changes nothing and fails when a
-file would change; ./tern test does that.
+Lays out every C file by clang-format 14 (.clang-format), which is Debian 12's: other versions make
+something else of the same settings. --check changes nothing and fails when a file would change;
+./tern test does that, where it is that version.
 END
 }
 
@@ -78,6 +79,8 @@ verb_format() {
     '') ;;
     *) usage_error "format: unknown option '$1'" ;;
     esac
+    clang-format --version | grep -q 'version 14\.' ||
+        fail "clang-format 14 (Debian 12) decides the layout; this is $(clang-format --version)"
     c_files | xargs -0 -P "$(cores)" -n 16 clang-format --style=file "${options[@]}" ||
         fail "some files are not laid out by .clang-format; ./tern format does it"
 }
