@@ -119,7 +119,7 @@ enum tern_result tern_read_csv(struct tern_data_spec *spec, const struct tern_da
     struct tern_input input;
     TERN_TRY(read_options(spec, &options));
     TERN_TRY(tern_input_open(&input, spec->path, limits->max_bytes, spec->why));
-    enum tern_result result = tern_table_read(&input, &options.table, limits, &table);
+    enum tern_result result = tern_csv_table_read(&input, &options.table, limits, &table);
     tern_input_close(&input);
     TERN_TRY(result);
     uint32_t test = (uint32_t)((double)table.rows * (double)options.test + 0.5);

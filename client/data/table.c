@@ -249,8 +249,10 @@ static enum tern_result read_all(struct reading *reading, const struct tern_tabl
     return TERN_OK;
 }
 
-enum tern_result tern_table_read(struct tern_input *input, const struct tern_table_config *config,
-                                 const struct tern_data_limits *limits, struct tern_table *table)
+enum tern_result tern_csv_table_read(struct tern_input *input,
+                                     const struct tern_table_config *config,
+                                     const struct tern_data_limits *limits,
+                                     struct tern_table *table)
 {
     memset(table, 0, sizeof *table);
     struct reading *reading = calloc(1, sizeof *reading);

@@ -29,10 +29,10 @@ struct tern_table {
 // TERN_ERR_CORRUPT    a line with other than the first's fields, a feature that is no finite
 //                     number, no rows at all, or malformed CSV
 // TERN_ERR_TOO_LARGE, TERN_ERR_NO_MEMORY, TERN_ERR_IO
-TERN_MUST_USE enum tern_result tern_table_read(struct tern_input *input,
-                                               const struct tern_table_config *config,
-                                               const struct tern_data_limits *limits,
-                                               struct tern_table *table);
+TERN_MUST_USE enum tern_result tern_csv_table_read(struct tern_input *input,
+                                                   const struct tern_table_config *config,
+                                                   const struct tern_data_limits *limits,
+                                                   struct tern_table *table);
 
 void tern_table_free(struct tern_table *table);
 

@@ -37,7 +37,7 @@ static bool is_own(const char *path)
 }
 
 void tern_session_file_read(const char *path, const uint8_t binding[TERN_SHA256_SIZE],
-                            uint64_t now_s, struct tern_tls_session *session)
+                            uint64_t now_s, struct tern_curl_tls_session *session)
 {
     uint8_t *file = NULL;
     size_t len = 0;
@@ -48,7 +48,7 @@ void tern_session_file_read(const char *path, const uint8_t binding[TERN_SHA256_
     uint8_t *bytes = is_valid(file, len, binding, now_s) ? malloc(len - HEAD_SIZE) : NULL;
     if (bytes != NULL) {
         memcpy(bytes, file + HEAD_SIZE, len - HEAD_SIZE);
-        *session = (struct tern_tls_session){
+        *session = (struct tern_curl_tls_session){
             .bytes = bytes, .len = len - HEAD_SIZE, .expires_s = tern_get_le64(file + 24)};
     }
     explicit_bzero(file, len);
@@ -56,7 +56,7 @@ void tern_session_file_read(const char *path, const uint8_t binding[TERN_SHA256_
 }
 
 void tern_session_file_write(const char *path, const uint8_t binding[TERN_SHA256_SIZE],
-                             uint64_t now_s, const struct tern_tls_session *session)
+                             uint64_t now_s, const struct tern_curl_tls_session *session)
 {
     const size_t len = HEAD_SIZE + session->len;
     uint8_t *file = malloc(len);

@@ -10,10 +10,10 @@
 // missing, damaged, foreign, expired or from the future leaves *session as it is; so does a file
 // that others than its owner may write, of another user than this one or root, or no ordinary one.
 void tern_session_file_read(const char *path, const uint8_t binding[TERN_SHA256_SIZE],
-                            uint64_t now_s, struct tern_tls_session *session);
+                            uint64_t now_s, struct tern_curl_tls_session *session);
 
 // Replaces the file at once. What cannot be written is left out: a session is a saving, no state.
 void tern_session_file_write(const char *path, const uint8_t binding[TERN_SHA256_SIZE],
-                             uint64_t now_s, const struct tern_tls_session *session);
+                             uint64_t now_s, const struct tern_curl_tls_session *session);
 
 #endif

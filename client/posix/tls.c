@@ -16,17 +16,17 @@
 #define TICKET_LIMIT_S (7 * 86400)
 #define TICKET_DEFAULT_S 86400
 
-struct tern_tls {
+struct tern_curl_tls {
     char *host;
     char *ca_file;      // NULL: whatever libcurl's library takes by itself
     char *session_file; // NULL: none
     uint8_t binding[TERN_SHA256_SIZE];
     long versions; // CURLOPT_SSLVERSION
-    struct tern_tls_session session;
-    struct tern_tls_session got; // from a peer whose name may not be verified yet
-    bool unsaved;                // the session is newer than the file
-    bool refused;                // not offered in this exchange any more
-    bool offered;                // in the last handshake of this exchange
+    struct tern_curl_tls_session session;
+    struct tern_curl_tls_session got; // from a peer whose name may not be verified yet
+    bool unsaved;                     // the session is newer than the file
+    bool refused;                     // not offered in this exchange any more
+    bool offered;                     // in the last handshake of this exchange
     bool verified;
     void *backend;
     char why[256];
@@ -63,7 +63,7 @@ static enum tern_result choose_ca(const char *wanted, const char **chosen, char 
         return TERN_OK;
     }
     *chosen = system_bundle();
-    if (*chosen == NULL && tern_tls_backend_required) {
+    if (*chosen == NULL && tern_curl_tls_backend_required) {
         snprintf(why, WHY_SIZE,
                  "this machine has no file of trusted certificates: name the CA of the "
                  "aggregator's certificate with client.ca, or install ca-certificates");
@@ -86,7 +86,7 @@ static enum tern_result choose_versions(const char *wanted, long *versions, char
         snprintf(why, WHY_SIZE, "client.tls is %.20s; it must be 1.2, 1.3 or auto", wanted);
         return TERN_ERR_CONFIG;
     }
-    if (wanted != NULL && strcmp(wanted, "1.2") != 0 && !tern_tls_backend_has_tls13) {
+    if (wanted != NULL && strcmp(wanted, "1.2") != 0 && !tern_curl_tls_backend_has_tls13) {
         snprintf(why, WHY_SIZE, "client.tls is %.20s, but this program speaks TLS 1.2 alone",
                  wanted);
         return TERN_ERR_CONFIG;
@@ -110,7 +110,7 @@ static void hash_file(struct tern_sha256 *hash, const char *path)
 
 // A session stands for a verification that was done for this server, with these CAs. Another
 // library's form of a session is of no use either.
-static void bind_session(struct tern_tls *tls, const char *server, const char *library)
+static void bind_session(struct tern_curl_tls *tls, const char *server, const char *library)
 {
     struct tern_sha256 hash;
     tern_sha256_init(&hash);
@@ -148,7 +148,7 @@ static char *host_of(const char *server)
     return copy;
 }
 
-static bool copy_config(struct tern_tls *tls, const struct tern_tls_config *config,
+static bool copy_config(struct tern_curl_tls *tls, const struct tern_curl_tls_config *config,
                         const char *ca_file)
 {
     tls->host = host_of(config->server);
@@ -163,22 +163,22 @@ static bool copy_config(struct tern_tls *tls, const struct tern_tls_config *conf
     return tls->session_file != NULL;
 }
 
-enum tern_result tern_tls_open(struct tern_tls **tls, const struct tern_tls_config *config,
-                               char why[512])
+enum tern_result tern_curl_tls_open(struct tern_curl_tls **tls,
+                                    const struct tern_curl_tls_config *config, char why[512])
 {
     const char *ca_file = NULL;
     const char *library = library_version();
     long versions = 0;
-    if (tern_tls_backend_required && !tern_tls_backend_matches(library)) {
+    if (tern_curl_tls_backend_required && !tern_curl_tls_backend_matches(library)) {
         snprintf(why, WHY_SIZE, "this program was not built for a libcurl with %s", library);
         return TERN_ERR_CONFIG;
     }
     TERN_TRY(choose_ca(config->ca_file, &ca_file, why));
     TERN_TRY(choose_versions(config->versions, &versions, why));
-    struct tern_tls *fresh = calloc(1, sizeof *fresh);
+    struct tern_curl_tls *fresh = calloc(1, sizeof *fresh);
     if (fresh == NULL || !copy_config(fresh, config, ca_file)) {
         snprintf(why, WHY_SIZE, "there is no memory for a connection");
-        tern_tls_close(fresh);
+        tern_curl_tls_close(fresh);
         return TERN_ERR_NO_MEMORY;
     }
     fresh->versions = versions;
@@ -191,16 +191,16 @@ enum tern_result tern_tls_open(struct tern_tls **tls, const struct tern_tls_conf
     return TERN_OK;
 }
 
-static void forget(struct tern_tls_session *session)
+static void forget(struct tern_curl_tls_session *session)
 {
     if (session->bytes != NULL) {
         explicit_bzero(session->bytes, session->len);
     }
     free(session->bytes);
-    *session = (struct tern_tls_session){0};
+    *session = (struct tern_curl_tls_session){0};
 }
 
-void tern_tls_close(struct tern_tls *tls)
+void tern_curl_tls_close(struct tern_curl_tls *tls)
 {
     if (tls == NULL) {
         return;
@@ -214,7 +214,7 @@ void tern_tls_close(struct tern_tls *tls)
     free(tls);
 }
 
-void tern_tls_configure(struct tern_tls *tls, CURL *easy)
+void tern_curl_tls_configure(struct tern_curl_tls *tls, CURL *easy)
 {
     curl_easy_setopt(easy, CURLOPT_SSLVERSION, tls->versions);
     curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 1L);
@@ -224,21 +224,21 @@ void tern_tls_configure(struct tern_tls *tls, CURL *easy)
         curl_easy_setopt(easy, CURLOPT_CAINFO, tls->ca_file);
         curl_easy_setopt(easy, CURLOPT_CAPATH, NULL);
     }
-    if (tern_tls_backend_matches(library_version())) {
-        tern_tls_backend_configure(tls, easy);
+    if (tern_curl_tls_backend_matches(library_version())) {
+        tern_curl_tls_backend_configure(tls, easy);
     }
 }
 
 // --- One exchange
 
-void tern_tls_begin(struct tern_tls *tls)
+void tern_curl_tls_begin(struct tern_curl_tls *tls)
 {
     tls->refused = false;
     tls->offered = false;
     tls->why[0] = '\0';
 }
 
-const struct tern_tls_session *tern_tls_offered(struct tern_tls *tls)
+const struct tern_curl_tls_session *tern_curl_tls_offered(struct tern_curl_tls *tls)
 {
     tls->verified = false;
     forget(&tls->got);
@@ -247,37 +247,37 @@ const struct tern_tls_session *tern_tls_offered(struct tern_tls *tls)
     return tls->offered ? &tls->session : NULL;
 }
 
-void tern_tls_got(struct tern_tls *tls, const struct tern_tls_session *session)
+void tern_curl_tls_got(struct tern_curl_tls *tls, const struct tern_curl_tls_session *session)
 {
     forget(&tls->got);
     tls->got = *session;
 }
 
-static void keep_what_came(struct tern_tls *tls)
+static void keep_what_came(struct tern_curl_tls *tls)
 {
     if (tls->got.bytes != NULL) {
         forget(&tls->session);
         tls->session = tls->got;
-        tls->got = (struct tern_tls_session){0};
+        tls->got = (struct tern_curl_tls_session){0};
         tls->unsaved = true;
     }
 }
 
-enum tern_result tern_tls_connected(struct tern_tls *tls, CURL *easy)
+enum tern_result tern_curl_tls_connected(struct tern_curl_tls *tls, CURL *easy)
 {
-    if (tern_tls_backend_matches(library_version())) {
-        TERN_TRY(tern_tls_backend_end_handshake(tls, easy));
+    if (tern_curl_tls_backend_matches(library_version())) {
+        TERN_TRY(tern_curl_tls_backend_end_handshake(tls, easy));
     }
     keep_what_came(tls);
     return TERN_OK;
 }
 
-void tern_tls_verified(struct tern_tls *tls)
+void tern_curl_tls_verified(struct tern_curl_tls *tls)
 {
     tls->verified = true;
 }
 
-bool tern_tls_is_verified(const struct tern_tls *tls)
+bool tern_curl_tls_is_verified(const struct tern_curl_tls *tls)
 {
     return tls->verified;
 }
@@ -295,7 +295,7 @@ static uint64_t unix_time(const struct tm *date)
     return seconds > 0 ? (uint64_t)seconds : 0;
 }
 
-uint64_t tern_tls_expiry(uint32_t ticket_s, const struct tm *certificate_end)
+uint64_t tern_curl_tls_expiry(uint32_t ticket_s, const struct tm *certificate_end)
 {
     const uint32_t lifetime_s = ticket_s == 0               ? TICKET_DEFAULT_S
                                 : ticket_s < TICKET_LIMIT_S ? ticket_s
@@ -305,7 +305,7 @@ uint64_t tern_tls_expiry(uint32_t ticket_s, const struct tm *certificate_end)
     return ticket_end_s < certificate_end_s ? ticket_end_s : certificate_end_s;
 }
 
-void tern_tls_exchanged(struct tern_tls *tls)
+void tern_curl_tls_exchanged(struct tern_curl_tls *tls)
 {
     keep_what_came(tls); // a ticket of TLS 1.3 comes behind the handshake
     if (tls->unsaved && tls->session_file != NULL) {
@@ -314,29 +314,29 @@ void tern_tls_exchanged(struct tern_tls *tls)
     tls->unsaved = false;
 }
 
-bool tern_tls_try_without_session(struct tern_tls *tls)
+bool tern_curl_tls_try_without_session(struct tern_curl_tls *tls)
 {
     tls->refused = tls->offered;
     tls->offered = false;
     return tls->refused;
 }
 
-const char *tern_tls_why(const struct tern_tls *tls)
+const char *tern_curl_tls_why(const struct tern_curl_tls *tls)
 {
     return tls->why;
 }
 
-void **tern_tls_backend_data(struct tern_tls *tls)
+void **tern_curl_tls_backend_data(struct tern_curl_tls *tls)
 {
     return &tls->backend;
 }
 
-const char *tern_tls_host(const struct tern_tls *tls)
+const char *tern_curl_tls_host(const struct tern_curl_tls *tls)
 {
     return tls->host;
 }
 
-void tern_tls_explain(struct tern_tls *tls, const char *sentence)
+void tern_curl_tls_explain(struct tern_curl_tls *tls, const char *sentence)
 {
     snprintf(tls->why, sizeof tls->why, "%s", sentence);
 }

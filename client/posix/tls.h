@@ -13,9 +13,9 @@
 #include <curl/curl.h>
 #include <stdbool.h>
 
-struct tern_tls;
+struct tern_curl_tls;
 
-struct tern_tls_config {
+struct tern_curl_tls_config {
     const char *server;       // "https://host:port"
     const char *ca_file;      // PEM; NULL or "" = the system's certificates
     const char *versions;     // "1.2", "1.3" or "auto", both; NULL = 1.2
@@ -25,31 +25,32 @@ struct tern_tls_config {
 // why: says what is wrong and what to write instead.
 // TERN_ERR_CONFIG     the CA file cannot be read, there is none, or libcurl is of another library
 // TERN_ERR_NO_MEMORY
-TERN_MUST_USE enum tern_result tern_tls_open(struct tern_tls **tls,
-                                             const struct tern_tls_config *config, char why[512]);
+TERN_MUST_USE enum tern_result tern_curl_tls_open(struct tern_curl_tls **tls,
+                                                  const struct tern_curl_tls_config *config,
+                                                  char why[512]);
 
 // NULL is allowed. Before that, every handle it was given is cleaned up.
-void tern_tls_close(struct tern_tls *tls);
+void tern_curl_tls_close(struct tern_curl_tls *tls);
 
 // Sets every option of a new handle that concerns TLS.
-void tern_tls_configure(struct tern_tls *tls, CURL *easy);
+void tern_curl_tls_configure(struct tern_curl_tls *tls, CURL *easy);
 
 // An exchange begins: forgets what was said about the last, and offers the session again.
-void tern_tls_begin(struct tern_tls *tls);
+void tern_curl_tls_begin(struct tern_curl_tls *tls);
 
 // A handshake is over and its connection may be used: takes the session of a full one.
 // TERN_ERR_NETWORK  the end of the handshake cannot be sent
-TERN_MUST_USE enum tern_result tern_tls_connected(struct tern_tls *tls, CURL *easy);
+TERN_MUST_USE enum tern_result tern_curl_tls_connected(struct tern_curl_tls *tls, CURL *easy);
 
 // An exchange went through: saves the session if it is new. A file that cannot be written is no
 // error, the next process then pays a full handshake.
-void tern_tls_exchanged(struct tern_tls *tls);
+void tern_curl_tls_exchanged(struct tern_curl_tls *tls);
 
 // A handshake failed. true: a session was offered and may be the reason; the next handshake of this
 // exchange does without.
-bool tern_tls_try_without_session(struct tern_tls *tls);
+bool tern_curl_tls_try_without_session(struct tern_curl_tls *tls);
 
 // What was wrong with the peer's certificate in this exchange; "" when libcurl says it itself.
-const char *tern_tls_why(const struct tern_tls *tls);
+const char *tern_curl_tls_why(const struct tern_curl_tls *tls);
 
 #endif

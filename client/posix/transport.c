@@ -22,7 +22,7 @@
 
 struct tern_curl {
     CURL *easy; // NULL: no connection
-    struct tern_tls *tls;
+    struct tern_curl_tls *tls;
     char *server;
     uint32_t connect_timeout_ms;
     char *url;
@@ -107,7 +107,8 @@ static int on_connected(void *ctx, char *remote, char *local, int remote_port, i
     (void)remote_port;
     (void)local_port;
     const bool connected = curl->connecting;
-    const enum tern_result result = connected ? tern_tls_connected(curl->tls, curl->easy) : TERN_OK;
+    const enum tern_result result =
+        connected ? tern_curl_tls_connected(curl->tls, curl->easy) : TERN_OK;
     tern_sockets_read(&curl->sockets, connected ? TERN_PURPOSE_HANDSHAKE : curl->purpose);
     curl->connecting = false;
     return result == TERN_OK ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT;
@@ -184,7 +185,7 @@ static void set_options(struct tern_curl *curl)
     curl_easy_setopt(easy, CURLOPT_NOPROGRESS, 0L);
     curl_easy_setopt(easy, CURLOPT_XFERINFOFUNCTION, on_progress);
     curl_easy_setopt(easy, CURLOPT_XFERINFODATA, curl);
-    tern_tls_configure(curl->tls, easy);
+    tern_curl_tls_configure(curl->tls, easy);
 }
 
 static enum tern_result make_ready(struct tern_curl *curl)
@@ -322,10 +323,10 @@ static enum tern_result result_of(CURLcode code)
 // the session that the peer stumbled over.
 static CURLcode run_request(struct tern_curl *curl)
 {
-    tern_tls_begin(curl->tls);
+    tern_curl_tls_begin(curl->tls);
     const CURLcode code = curl_easy_perform(curl->easy);
     if (curl->connecting && result_of(code) == TERN_ERR_TLS &&
-        tern_tls_try_without_session(curl->tls)) {
+        tern_curl_tls_try_without_session(curl->tls)) {
         return curl_easy_perform(curl->easy);
     }
     return code;
@@ -333,7 +334,7 @@ static CURLcode run_request(struct tern_curl *curl)
 
 static void explain(struct tern_curl *curl, CURLcode code, const struct tern_request *request)
 {
-    const char *why = tern_tls_why(curl->tls);
+    const char *why = tern_curl_tls_why(curl->tls);
     if (code == CURLE_OK) {
         curl->error[0] = '\0'; // libcurl may have complained about an old connection
     } else if (curl->stalled) {
@@ -370,7 +371,7 @@ static enum tern_result perform(struct tern_curl *curl, const struct tern_reques
     curl->stall_ms = 0;
     explain(curl, code, request);
     if (code == CURLE_OK) {
-        tern_tls_exchanged(curl->tls);
+        tern_curl_tls_exchanged(curl->tls);
     }
     return curl->too_large ? TERN_ERR_TOO_LARGE : result_of(code);
 }
@@ -425,10 +426,10 @@ static bool copy_config(struct tern_curl *curl, const struct tern_curl_config *c
 enum tern_result tern_curl_open(struct tern_curl **curl, const struct tern_curl_config *config,
                                 char why[512])
 {
-    const struct tern_tls_config tls = {.server = config->server,
-                                        .ca_file = config->ca_file,
-                                        .versions = config->tls,
-                                        .session_file = config->session_file};
+    const struct tern_curl_tls_config tls = {.server = config->server,
+                                             .ca_file = config->ca_file,
+                                             .versions = config->tls,
+                                             .session_file = config->session_file};
     TERN_TRY(check_config(config, why));
     struct tern_curl *fresh = calloc(1, sizeof *fresh);
     if (fresh == NULL || !copy_config(fresh, config)) {
@@ -437,7 +438,7 @@ enum tern_result tern_curl_open(struct tern_curl **curl, const struct tern_curl_
         return TERN_ERR_NO_MEMORY;
     }
     tern_sockets_init(&fresh->sockets);
-    const enum tern_result result = tern_tls_open(&fresh->tls, &tls, why);
+    const enum tern_result result = tern_curl_tls_open(&fresh->tls, &tls, why);
     if (result != TERN_OK) {
         tern_curl_close(fresh);
         return result;
@@ -452,7 +453,7 @@ void tern_curl_close(struct tern_curl *curl)
         return;
     }
     close_connection(curl);
-    tern_tls_close(curl->tls);
+    tern_curl_tls_close(curl->tls);
     free(curl->server);
     free(curl->url);
     free(curl);

@@ -170,7 +170,7 @@ int tern_verb_encode(struct tern_cli *cli)
 {
     struct tern_codec codec;
     struct tensor_set set;
-    enum tern_result result = tern_spec_parse(cli, cli->arguments[0], &codec);
+    enum tern_result result = tern_spec_argument_parse(cli, cli->arguments[0], &codec);
     if (result == TERN_OK) {
         result = check_files(cli);
     }

@@ -29,8 +29,8 @@ static const char *input_path(const char *path)
     return is_standard(path) ? "/dev/stdin" : path;
 }
 
-enum tern_result tern_input_read(const struct tern_cli *cli, const char *path, uint64_t most,
-                                 uint8_t **data, size_t *len)
+enum tern_result tern_named_file_read(const struct tern_cli *cli, const char *path, uint64_t most,
+                                      uint8_t **data, size_t *len)
 {
     errno = 0;
     enum tern_result result = tern_file_read(input_path(path), (size_t)most, data, len);
@@ -64,7 +64,7 @@ enum tern_result tern_float_file_read(const struct tern_cli *cli, const char *pa
 {
     uint8_t *raw = NULL;
     size_t len = 0;
-    TERN_TRY(tern_input_read(cli, path, TERN_CODEC_FILE_MAX, &raw, &len));
+    TERN_TRY(tern_named_file_read(cli, path, TERN_CODEC_FILE_MAX, &raw, &len));
     enum tern_result result = tern_float_file_check(cli, path, len);
     if (result != TERN_OK) {
         free(raw);

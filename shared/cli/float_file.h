@@ -16,8 +16,8 @@ struct float_file {
 };
 
 // Reads a whole file that the command line named; *data is malloc'ed.
-TERN_MUST_USE enum tern_result tern_input_read(const struct tern_cli *cli, const char *path,
-                                               uint64_t most, uint8_t **data, size_t *len);
+TERN_MUST_USE enum tern_result tern_named_file_read(const struct tern_cli *cli, const char *path,
+                                                    uint64_t most, uint8_t **data, size_t *len);
 
 // Whether a file of `len` bytes is a whole number of float32 values.
 TERN_MUST_USE enum tern_result tern_float_file_check(const struct tern_cli *cli, const char *path,

@@ -115,7 +115,7 @@ static enum tern_result read_all(const struct tern_cli *cli, const char *path,
                                  struct payload_file *file)
 {
     TERN_TRY(read_set(cli, &file->set));
-    TERN_TRY(tern_input_read(cli, path, TERN_CODEC_FILE_MAX, &file->bytes, &file->len));
+    TERN_TRY(tern_named_file_read(cli, path, TERN_CODEC_FILE_MAX, &file->bytes, &file->len));
     file->payloads = calloc(file->set.tensor_count, sizeof *file->payloads);
     if (file->payloads == NULL) {
         return no_memory(cli, file->set.count);

@@ -6,8 +6,8 @@
 
 enum { MILLION = 1000000, GROWTH = 16 };
 
-enum tern_result tern_spec_parse(const struct tern_cli *cli, const char *text,
-                                 struct tern_codec *codec)
+enum tern_result tern_spec_argument_parse(const struct tern_cli *cli, const char *text,
+                                          struct tern_codec *codec)
 {
     struct tern_codec_refusal refusal;
     enum tern_result result = tern_codec_parse(text, codec, &refusal);
@@ -67,7 +67,7 @@ static enum tern_result parse_list(const struct tern_cli *cli, const char *text,
         // What is too long to be a spec is still long enough to be refused as one.
         (void)snprintf(one, sizeof one, "%.*s", len < sizeof one ? (int)len : (int)sizeof one - 1,
                        text);
-        TERN_TRY(tern_spec_parse(cli, one, &codec));
+        TERN_TRY(tern_spec_argument_parse(cli, one, &codec));
         TERN_TRY(append(list, &codec));
         text += len;
     }

@@ -16,8 +16,8 @@ struct spec_list {
 };
 
 // Parses one spec string. On error says why on stderr. TERN_ERR_CONFIG
-TERN_MUST_USE enum tern_result tern_spec_parse(const struct tern_cli *cli, const char *text,
-                                               struct tern_codec *codec);
+TERN_MUST_USE enum tern_result tern_spec_argument_parse(const struct tern_cli *cli,
+                                                        const char *text, struct tern_codec *codec);
 
 // Parses spec strings with spaces or semicolons between them; NULL is all codecs of the table with
 // the variants that a person may want to compare. On error says why on stderr.

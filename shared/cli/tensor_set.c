@@ -204,7 +204,7 @@ enum tern_result tern_tensor_set_read(const struct tern_cli *cli, const char *pa
     uint8_t *bytes = NULL;
     size_t len = 0;
     *set = (struct tensor_set){.tensors = NULL};
-    TERN_TRY(tern_input_read(cli, path, TERN_CODEC_FILE_MAX, &bytes, &len));
+    TERN_TRY(tern_named_file_read(cli, path, TERN_CODEC_FILE_MAX, &bytes, &len));
     bool named = tern_tensor_file_is_named(path, bytes, len);
     enum tern_result result = named ? read_named(cli, path, only, bytes, len, set)
                                     : read_raw(cli, path, only, bytes, len, set);

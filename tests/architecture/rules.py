@@ -103,3 +103,12 @@ NO_CALLS["shared/codec/kernels/dispatch.c"] = NO_CALLS["shared/"]
 NO_CALLS["shared/util/sha256_x86.c"] = NO_CALLS["shared/"]
 for prefix in ["aggregator/strategies/", "aggregator/downloads/", "client/", "client/phases/"]:
     NO_CALLS[prefix] = NO_CALLS["aggregator/rounds/"]
+
+# Sources that stand for each other, by the beginnings of their paths: a build has one of each, and both
+# define the same functions.
+ALTERNATIVES = [
+    ("firmware_port/boards/", "firmware_port/template/", "lab/bench/firmware/"),
+    ("firmware_port/log/narrator.c", "firmware_port/log/silent/"),
+    ("client/posix/tls/openssl.c", "client/posix/tls/mbedtls.c"),
+    ("aggregator/http/parser/http_parser.c", "aggregator/http/parser/llhttp.c"),
+]

@@ -7,6 +7,7 @@ import unittest
 
 import check_documents
 import check_includes
+import check_symbols
 import check_objects
 import check_text
 
@@ -114,6 +115,16 @@ class Planted(unittest.TestCase):
                 self.assertEqual(len(self.documents(**{name: text})), 1)
         self.plant("lab/new/a.py", "")
         self.assertEqual(self.documents(), ["docs/overview.dot does not have lab/new"])
+
+    def test_names_with_two_meanings_are_found(self):
+        self.plant("client/a.c", "int\ntern_a(void)\n{\n}\n\nstatic int helper(void)\n{\n}\n")
+        self.plant("aggregator/a.c", "static int helper(void)\n{\n}\n\nint main(void)\n{\n}\n")
+        self.plant("firmware_port/log/narrator.c", "void tern_says(int a)\n{\n}\n")
+        self.plant("firmware_port/log/silent/narrator.c", "void tern_says(int a)\n{\n}\n")
+        self.assertEqual(list(check_symbols.findings(self.root.name)), [])
+        self.plant("firmware_port/app/a.c", "// Says.\n__attribute__((used)) int tern_a(int *a)\n{\n}\n")
+        self.assertEqual(list(check_symbols.findings(self.root.name)),
+                         ["tern_a is defined by client/a.c and by firmware_port/app/a.c"])
 
     def test_forbidden_calls_are_found(self):
         self.assertEqual(len(self.includes("shared/a.c", "p = malloc(3);")), 1)

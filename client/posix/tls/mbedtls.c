@@ -12,8 +12,8 @@
 
 #define SAN_IP_ADDRESS (MBEDTLS_ASN1_CONTEXT_SPECIFIC | 7) // RFC 5280, section 4.2.1.6
 
-const bool tern_tls_backend_required = true;
-const bool tern_tls_backend_has_tls13 = false; // what it offers and keeps is chosen for 1.2
+const bool tern_curl_tls_backend_required = true;
+const bool tern_curl_tls_backend_has_tls13 = false; // what it offers and keeps is chosen for 1.2
 
 // ChaCha20 alone: a record costs 21 bytes with it and 29 with AES-GCM, boards without AES
 // instructions are the rule, and the aggregator chooses it first. The second suite, 2 bytes, is for
@@ -21,7 +21,7 @@ const bool tern_tls_backend_has_tls13 = false; // what it offers and keeps is ch
 static const int suites[] = {MBEDTLS_TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
                              MBEDTLS_TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256, 0};
 
-bool tern_tls_backend_matches(const char *version)
+bool tern_curl_tls_backend_matches(const char *version)
 {
     return strncmp(version, "mbedTLS/" TERN_MBEDTLS_MAJOR ".", 10) == 0;
 }
@@ -74,23 +74,23 @@ static const char *sentence_of(uint32_t flags)
 // Called for each certificate of the chain, the peer's own (depth 0) last.
 static int on_certificate(void *ctx, mbedtls_x509_crt *certificate, int depth, uint32_t *flags)
 {
-    struct tern_tls *tls = ctx;
-    if (depth == 0 && names_address(certificate, tern_tls_host(tls))) {
+    struct tern_curl_tls *tls = ctx;
+    if (depth == 0 && names_address(certificate, tern_curl_tls_host(tls))) {
         *flags &= ~(uint32_t)MBEDTLS_X509_BADCERT_CN_MISMATCH;
     }
     if (*flags != 0) {
-        tern_tls_explain(tls, sentence_of(*flags));
+        tern_curl_tls_explain(tls, sentence_of(*flags));
     } else if (depth == 0) {
-        tern_tls_verified(tls);
+        tern_curl_tls_verified(tls);
     }
     return 0;
 }
 
 // --- Sessions
 
-static void offer(struct tern_tls *tls, mbedtls_ssl_context *connection)
+static void offer(struct tern_curl_tls *tls, mbedtls_ssl_context *connection)
 {
-    const struct tern_tls_session *held = tern_tls_offered(tls);
+    const struct tern_curl_tls_session *held = tern_curl_tls_offered(tls);
     mbedtls_ssl_session session;
     if (held == NULL) {
         return;
@@ -114,7 +114,8 @@ static struct tm date_of(const mbedtls_x509_time *time)
                        .tm_sec = time->sec};
 }
 
-static enum tern_result serialize(const mbedtls_ssl_session *from, struct tern_tls_session *session)
+static enum tern_result serialize(const mbedtls_ssl_session *from,
+                                  struct tern_curl_tls_session *session)
 {
     size_t len = 0;
     (void)mbedtls_ssl_session_save(from, NULL, 0, &len);
@@ -130,19 +131,19 @@ static enum tern_result serialize(const mbedtls_ssl_session *from, struct tern_t
         return TERN_ERR_NO_MEMORY;
     }
     const struct tm end = date_of(&from->peer_cert->valid_to);
-    *session = (struct tern_tls_session){
-        .bytes = bytes, .len = len, .expires_s = tern_tls_expiry(from->ticket_lifetime, &end)};
+    *session = (struct tern_curl_tls_session){
+        .bytes = bytes, .len = len, .expires_s = tern_curl_tls_expiry(from->ticket_lifetime, &end)};
     return TERN_OK;
 }
 
 // The session of a handshake in which the peer was verified, as in no resumed one.
-static void keep_session(struct tern_tls *tls, const mbedtls_ssl_context *connection)
+static void keep_session(struct tern_curl_tls *tls, const mbedtls_ssl_context *connection)
 {
-    struct tern_tls_session session = {0};
+    struct tern_curl_tls_session session = {0};
     const mbedtls_ssl_session *now = connection->session;
-    if (now != NULL && tern_tls_is_verified(tls) && now->ticket_len > 0 && now->peer_cert != NULL &&
-        serialize(now, &session) == TERN_OK) {
-        tern_tls_got(tls, &session);
+    if (now != NULL && tern_curl_tls_is_verified(tls) && now->ticket_len > 0 &&
+        now->peer_cert != NULL && serialize(now, &session) == TERN_OK) {
+        tern_curl_tls_got(tls, &session);
     }
 }
 
@@ -151,7 +152,7 @@ static void keep_session(struct tern_tls *tls, const mbedtls_ssl_context *connec
 // A smaller record (max_fragment_length) is not asked for: Debian's mbedTLS is built without
 // MBEDTLS_SSL_VARIABLE_BUFFER_LENGTH and keeps its two 16 KB buffers whatever is agreed, while the
 // extension costs 5 bytes in either hello, and each further record of a body 21.
-static void set_config(mbedtls_ssl_config *config, struct tern_tls *tls)
+static void set_config(mbedtls_ssl_config *config, struct tern_curl_tls *tls)
 {
     mbedtls_ssl_conf_ciphersuites(config, suites);
     // P-256 is needed for certificates with such a key. Naming X25519 besides costs 2 bytes in
@@ -171,8 +172,8 @@ static void set_config(mbedtls_ssl_config *config, struct tern_tls *tls)
 
 static CURLcode on_context(CURL *easy, void *config, void *ctx)
 {
-    struct tern_tls *tls = ctx;
-    void **flights = tern_tls_backend_data(tls);
+    struct tern_curl_tls *tls = ctx;
+    void **flights = tern_curl_tls_backend_data(tls);
     mbedtls_ssl_context *connection = connection_of(easy);
     if (*flights == NULL) {
         *flights = malloc(sizeof(struct tern_flights));
@@ -186,18 +187,18 @@ static CURLcode on_context(CURL *easy, void *config, void *ctx)
     return CURLE_OK;
 }
 
-enum tern_result tern_tls_backend_end_handshake(struct tern_tls *tls, CURL *easy)
+enum tern_result tern_curl_tls_backend_end_handshake(struct tern_curl_tls *tls, CURL *easy)
 {
     mbedtls_ssl_context *connection = connection_of(easy);
     if (connection == NULL) {
         return TERN_ERR_NETWORK;
     }
-    TERN_TRY(tern_flights_end(*tern_tls_backend_data(tls), connection));
+    TERN_TRY(tern_flights_end(*tern_curl_tls_backend_data(tls), connection));
     keep_session(tls, connection);
     return TERN_OK;
 }
 
-void tern_tls_backend_configure(struct tern_tls *tls, CURL *easy)
+void tern_curl_tls_backend_configure(struct tern_curl_tls *tls, CURL *easy)
 {
     curl_easy_setopt(easy, CURLOPT_SSL_SESSIONID_CACHE, 0L);
     curl_easy_setopt(easy, CURLOPT_SSL_CTX_FUNCTION, on_context);

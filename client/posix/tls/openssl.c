@@ -31,8 +31,8 @@
 #define SESS_CACHE_CLIENT_ALONE 0x301 // tells of sessions and keeps none
 #define APP_DATA 0                    // the index that is the application's own
 
-const bool tern_tls_backend_required = false;
-const bool tern_tls_backend_has_tls13 = true;
+const bool tern_curl_tls_backend_required = false;
+const bool tern_curl_tls_backend_has_tls13 = true;
 
 typedef void info_fn(void *connection, int where, int value);
 typedef int session_fn(void *connection, void *session);
@@ -81,7 +81,7 @@ static void look_all_up(void)
 #undef X
 }
 
-bool tern_tls_backend_matches(const char *version)
+bool tern_curl_tls_backend_matches(const char *version)
 {
     return strncmp(version, "OpenSSL/3", 9) == 0;
 }
@@ -96,9 +96,9 @@ static void on_info(void *connection, int where, int value)
     if ((where & CB_HANDSHAKE_START) == 0) {
         return;
     }
-    struct tern_tls *tls =
+    struct tern_curl_tls *tls =
         openssl.SSL_CTX_get_ex_data(openssl.SSL_get_SSL_CTX(connection), APP_DATA);
-    const struct tern_tls_session *held = tern_tls_offered(tls);
+    const struct tern_curl_tls_session *held = tern_curl_tls_offered(tls);
     if (held == NULL) {
         return;
     }
@@ -117,7 +117,7 @@ static bool read_end(void *session, struct tm *date)
            openssl.ASN1_TIME_to_tm(openssl.X509_get0_notAfter(certificate), date) == 1;
 }
 
-static enum tern_result serialize(void *from, struct tern_tls_session *session)
+static enum tern_result serialize(void *from, struct tern_curl_tls_session *session)
 {
     struct tm end;
     const int len = openssl.i2d_SSL_SESSION(from, NULL);
@@ -134,10 +134,10 @@ static enum tern_result serialize(void *from, struct tern_tls_session *session)
     unsigned char *out = bytes;
     openssl.i2d_SSL_SESSION(from, &out);
     const unsigned long hint = openssl.SSL_SESSION_get_ticket_lifetime_hint(from);
-    *session = (struct tern_tls_session){
+    *session = (struct tern_curl_tls_session){
         .bytes = bytes,
         .len = (size_t)len,
-        .expires_s = tern_tls_expiry(hint < UINT32_MAX ? (uint32_t)hint : UINT32_MAX, &end)};
+        .expires_s = tern_curl_tls_expiry(hint < UINT32_MAX ? (uint32_t)hint : UINT32_MAX, &end)};
     return TERN_OK;
 }
 
@@ -146,12 +146,12 @@ static enum tern_result serialize(void *from, struct tern_tls_session *session)
 // such a session is not good yet.
 static int on_session(void *connection, void *now)
 {
-    struct tern_tls_session session = {0};
-    struct tern_tls *tls =
+    struct tern_curl_tls_session session = {0};
+    struct tern_curl_tls *tls =
         openssl.SSL_CTX_get_ex_data(openssl.SSL_get_SSL_CTX(connection), APP_DATA);
     if (openssl.SSL_session_reused(connection) == 0 && openssl.SSL_SESSION_has_ticket(now) != 0 &&
         serialize(now, &session) == TERN_OK) {
-        tern_tls_got(tls, &session);
+        tern_curl_tls_got(tls, &session);
     }
     return 0; // OpenSSL's session stays its own
 }
@@ -176,14 +176,14 @@ static CURLcode on_context(CURL *easy, void *context, void *tls)
 }
 
 // OpenSSL gathers the messages of a flight itself, and on_session() hears of its sessions.
-enum tern_result tern_tls_backend_end_handshake(struct tern_tls *tls, CURL *easy)
+enum tern_result tern_curl_tls_backend_end_handshake(struct tern_curl_tls *tls, CURL *easy)
 {
     (void)tls;
     (void)easy;
     return TERN_OK;
 }
 
-void tern_tls_backend_configure(struct tern_tls *tls, CURL *easy)
+void tern_curl_tls_backend_configure(struct tern_curl_tls *tls, CURL *easy)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, look_all_up);

@@ -45,7 +45,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     const struct tern_table_config *config =
         &configs[bytes[0] % (sizeof configs / sizeof configs[0])];
     tern_input_from_memory(&input, bytes + 1, size - 1, limits.max_bytes, why);
-    if (tern_table_read(&input, config, &limits, &table) == TERN_OK) {
+    if (tern_csv_table_read(&input, config, &limits, &table) == TERN_OK) {
         use(&table);
     } else {
         require(why[0] != '\0' && table.values == NULL && table.labels == NULL);
