@@ -106,10 +106,10 @@ enum tern_result tern_catchup_is_stranded(struct tern_catchup *catchup,
                                            : TERN_OK;
 }
 
-// Under plan = cheapest who has missed no version follows the trunk: its delta is there, and the
-// same for all. Under plan = trunk all do whom it has a way for; the others, which take no
-// snapshots and hold replicas of their own from before, or are too far behind, are led to one as
-// under cheapest.
+// Under plan = cheapest a client that missed no version follows the trunk: the delta is there, and the
+// same for all. Under plan = trunk every client does that the trunk has a way for. It has none for
+// clients that take no snapshots and hold an earlier replica of their own or are too far behind: they
+// get downloads of their own, as under cheapest.
 static bool follows_trunk(const struct tern_catchup *catchup, const struct tern_holder *holder,
                           const struct tern_plan_client *held)
 {

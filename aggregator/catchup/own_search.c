@@ -108,8 +108,8 @@ static enum tern_result apply(const struct search *search, const struct draft *d
                                            own->weights);
 }
 
-// Passes beyond the first hundred or so are not made: the search is over for them. Snapshots always
-// find room.
+// Keeps a place for what is encoded. After about a hundred passes there is none for another pass, and
+// the search makes no more of them; for snapshots there always is.
 static enum tern_result new_draft(struct tern_own_replicas *own, size_t len, bool snapshot,
                                   struct draft **draft)
 {
@@ -348,8 +348,10 @@ static double bound_of(const struct tern_catchup *catchup, double times)
     return bound > rounding ? bound : rounding;
 }
 
-// What is held stays only where it is of the newest version, or differs by no more than rounding:
-// whoever missed a version gets something of it, as small steps away would add up.
+// The residual up to which a client keeps what it holds and downloads nothing: the bound, for a replica
+// of the newest version, and otherwise no more than rounding (none, when it must come to the newest).
+// A client that missed a version always gets something of it, because small differences that are left
+// each time would add up.
 static double keep_of(const struct search *search)
 {
     const struct tern_catchup *catchup = search->catchup;

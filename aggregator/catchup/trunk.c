@@ -142,8 +142,8 @@ static enum tern_result make_snapshot(struct tern_catchup *catchup)
 
 // --- Where a client is
 
-// One that holds nothing yet makes the seed's by itself; without a seed it must be given a
-// snapshot.
+// A client that holds nothing yet makes the seed's replica by itself. A model without a seed must be
+// given to it as a snapshot.
 enum tern_result tern_trunk_position(struct tern_catchup *catchup, const struct tern_holder *holder,
                                      struct tern_plan_client *held)
 {
@@ -169,8 +169,8 @@ enum tern_result tern_trunk_position(struct tern_catchup *catchup, const struct 
     return found;
 }
 
-// Where the chain begins for one whose replica is not on the trunk: at the seed, if it starts over
-// from there and there is a delta that does.
+// Where the chain of deltas begins for a client whose replica is not on the trunk: at the seed, if the
+// client can start over from there and a delta from the seed is stored.
 static struct tern_plan_client start_of(const struct tern_catchup *catchup,
                                         const struct tern_holder *holder,
                                         const struct tern_plan_client *held)
@@ -191,8 +191,8 @@ struct reader {
     const struct tern_holder *holder;
 };
 
-// What the planner is told of the delta that makes a version. One from before its codec was
-// recorded is taken to be readable, as it was then.
+// The bytes of the delta that makes a version. Where the row does not name its codec, the client is
+// taken to be able to read it.
 static uint32_t delta_bytes(void *ctx, uint32_t version)
 {
     const struct reader *reader = ctx;

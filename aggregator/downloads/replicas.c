@@ -14,9 +14,9 @@
 // Suspects looked at, and replicas evicted, at a time.
 #define COLLECT_MAX 128
 #define EVICT_MAX 32
-// Collections at a time, at least, while they find as much as they may take. A replica that is kept
-// whole leaves all the downloads that made it before: of 100,000 values and downloads of 7 KB,
-// those of 18 clients go at once. A replica takes some 0.1 ms.
+// Collections in a row, at least, while each finds as much as it may take. When the weights of a replica
+// are kept whole, all the downloads that it was made of become garbage at once: with 100,000 values and
+// downloads of 7 KB, those of 18 clients. Forgetting one replica takes some 0.1 ms.
 #define COLLECT_TIMES 8
 // Evictions at a time: more are due only where the bound itself was lowered.
 #define EVICT_TIMES 32
@@ -150,8 +150,8 @@ enum tern_result tern_replica_weights(struct tern_replica_book *book,
 
 // --- Adding
 
-// Whether what a replica's weights start from is float32 values of its own kind, not the trunk's:
-// nobody else needs them, so what is added to them is all in excess.
+// Whether a replica's weights start from float32 values that are kept for clients' own replicas, not for
+// the trunk: nobody else needs those values, so all that is added to them is in excess.
 static enum tern_result starts_whole(struct tern_replica_book *book,
                                      const uint8_t parent[TERN_SHA256_SIZE], bool *whole)
 {
@@ -267,8 +267,9 @@ static enum tern_result is_needed(struct tern_replica_book *book, const struct t
     return tern_db_replica_held(book->db, row->id, needed);
 }
 
-// One whose children go becomes a suspect again, and one that its client leaves, so that a suspect
-// that is needed can be forgotten about. What is dropped leaves its parent to be looked at.
+// Looks at one suspect: drops it if nobody needs it, and then its parent becomes a suspect. A suspect
+// that is still needed is simply taken off the list, because it comes back to it when its client leaves
+// it or the last replica made from it is dropped.
 static enum tern_result look_at(struct tern_replica_book *book, struct tern_db_replica row,
                                 uint32_t version, uint32_t *dropped)
 {

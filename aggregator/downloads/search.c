@@ -222,8 +222,8 @@ static enum tern_result try_start(struct search *search, enum tern_plan_start st
         search->held_residual <= residual) {
         return TERN_OK;
     }
-    // What is held is kept only where it is near enough; the seed is made again by a download
-    // alone.
+    // A client may keep what it holds, without a download, only where that is near enough. The seed it
+    // makes again only for a download that begins there.
     bool near = start == TERN_PLAN_HELD ? residual <= search->question->keep
                                         : residual <= search->question->bound;
     if (start >= TERN_PLAN_INT8 || (start == TERN_PLAN_HELD && near)) {

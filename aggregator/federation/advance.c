@@ -38,8 +38,8 @@ static void fill_row(struct tern_federation *federation)
     tern_strategy_open(federation, previous);
 }
 
-// Of so many clients that could be invited. A share of them is no larger than the strategy can
-// merge.
+// How many to invite where `count` clients could be. As a share of them it is at most what the strategy
+// can merge.
 static uint32_t cohort_of(const struct tern_federation *federation, uint32_t count)
 {
     const struct tern_federation_config *config = &federation->config;

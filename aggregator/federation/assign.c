@@ -21,8 +21,8 @@ static enum tern_result codec_then(struct tern_federation *federation, uint64_t 
     return tern_codec_parse(row.codec_up, codec, NULL);
 }
 
-// All but the update; 0 when nothing was counted. The upload itself is counted once its answer is
-// sent, and that answer may bring the task that this is for.
+// A round's bytes without those of the update; 0 when nothing was counted. The upload is counted only
+// once its answer is sent, and the task that this is for may travel in that answer.
 static uint64_t other_bytes(const struct tern_db_meter *meter, uint64_t update)
 {
     uint64_t wire = meter->up.wire + meter->down.wire;

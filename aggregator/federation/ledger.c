@@ -74,8 +74,9 @@ static void say_found(struct tern_federation *federation, struct tern_db_ledger 
 
 // --- What clients tell
 
-// A buffer that was encoded from, or is new, has followed what its client was last told: a decay or
-// reset, for all rounds missed before that task. One that failed before it trained has not.
+// Once a buffer shows a new update, or is a new buffer, its client has obeyed the last directive: a
+// decay or reset then settles all rounds that it missed before that task. A client that failed before
+// it trained has not obeyed.
 static void settle_told(struct tern_db_ledger *row, const tern_ErrorFacts *error)
 {
     const bool moved = row->generation != error->generation || row->sequence != error->sequence;
@@ -167,8 +168,9 @@ enum tern_result tern_ledger_conflict(struct tern_federation *federation,
 
 // --- What clients are told
 
-// Rounds missed since the last accepted update or, without one, the first task, that no decay or
-// reset was for yet. One whose update came too late is missed like any other: it is in the buffer.
+// Rounds missed since the last accepted update (or since the first task, when none was accepted) that
+// no decay or reset has settled yet. A round whose update came too late counts as missed, because the
+// client put that update back into its buffer.
 static uint32_t missed_by(const struct tern_federation *federation,
                           const struct tern_db_ledger *row)
 {
@@ -178,8 +180,8 @@ static uint32_t missed_by(const struct tern_federation *federation,
     return from > 0 && round > from ? round - from : 0;
 }
 
-// Counting begins with the first task, and anew while the buffer holds nothing. What a decay or
-// reset was for counts as long as the buffer does not show that it was done (settle_told).
+// Counting begins with the first task, and begins again whenever the buffer is empty. Rounds that a
+// decay or reset is to settle go on counting until the buffer shows that it was done (settle_told).
 static void note_rounds(const struct tern_federation *federation, struct tern_db_ledger *row,
                         const struct tern_error_buffer_state *state,
                         enum tern_error_directive directive)

@@ -47,7 +47,8 @@ struct tern_tls_session {
 
 // ChaCha20-Poly1305 first: no explicit nonce makes each record 8 bytes shorter than GCM's, and
 // devices without AES instructions are fastest with it.
-// The one suite with a pre-shared key comes last: who offers a certificate's means to verify it.
+// The one suite with a pre-shared key comes last: a client that also offers suites with certificates
+// has what it takes to verify ours.
 #define PSK_SUITE MBEDTLS_TLS_ECDHE_PSK_WITH_CHACHA20_POLY1305_SHA256
 
 static const int CIPHERSUITES[] = {

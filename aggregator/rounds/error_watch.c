@@ -29,15 +29,15 @@ static bool held_something(const struct tern_error_watch *watch)
     return watch->last.sequence > 0 || watch->last.filled;
 }
 
-// What the first update of a buffer that was reset, or a change of it that a budget held back,
-// looks like. One that was installed anew begins with nothing.
+// Whether the facts are those of a buffer that was reset and has its first update since, or its first
+// change that a budget held back. A client that was installed anew reports an empty buffer instead.
 static bool is_after_reset(const struct tern_error_facts_told *facts)
 {
     return facts->sequence == 1 || (facts->sequence == 0 && facts->filled);
 }
 
-// Once is a backup. What was found in this generation, or the one before it, and happens again
-// before the client could start anew, is two that take turns.
+// The first time it means a restored backup. If it was found already in this generation or the one
+// before, and happens again before the client could start anew, two devices report in turns.
 static enum tern_error_finding went_back(const struct tern_error_watch *watch, uint32_t to)
 {
     const bool recent = watch->finding_generation == watch->last.generation ||
@@ -99,8 +99,9 @@ static void take_over(struct tern_error_watch *watch, const struct tern_error_fa
     watch->last = *facts;
 }
 
-// Nothing speaks against the report itself. A client that has obeyed is not the one that was before
-// the doubt: that would have reported in between, to get its task.
+// Called for a report that is sound by itself. If it shows that the client has obeyed the reset, then
+// the doubt was right: the client from before it would have reported in between, to get its task, and
+// cleared it.
 static bool settle_doubt(struct tern_error_watch *watch, const struct tern_error_facts_told *facts)
 {
     const struct tern_error_doubt doubt = watch->doubt;

@@ -9,8 +9,7 @@
 // that it takes back, changes that a budget held back, power cuts between two records.
 //
 // A check-in may be older than it looks: a connection that was given up can deliver it minutes
-// later. What one alone says against the client is therefore a doubt, which the next report settles
-// either way. An accepted update is counted once and cannot be old.
+// later. So a check-in that goes back only raises a doubt, which the next report confirms or clears. An accepted update is counted once and cannot be old.
 //
 // Pure; reentrant.
 #ifndef TERN_ERROR_WATCH_H
@@ -68,12 +67,12 @@ struct tern_error_verdict {
 struct tern_error_verdict tern_error_watch_take(struct tern_error_watch *watch,
                                                 const struct tern_error_told *told);
 
-// The client sent another body for a round of which its update was accepted: only somebody who does
-// not have the first one's records does. Returns whether that is news.
+// The client sent another body for a round whose update was accepted before. Only a device without the
+// records of the one that sent the first does that. Returns whether this was not known yet.
 bool tern_error_watch_conflict(struct tern_error_watch *watch);
 
-// Whether what the client has now must go, since part of it was applied already: it went back, or
-// came from another device, and has not started anew since.
+// Whether the client must give up its present buffer because part of it was applied already: it went
+// back, or came from another device, and the client has not started anew since.
 bool tern_error_watch_must_reset(const struct tern_error_watch *watch);
 
 #endif

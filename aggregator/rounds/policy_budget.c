@@ -151,8 +151,8 @@ double tern_budget_affords(const struct tern_budget *budget, uint64_t least)
     return tern_budget_chance(&every, least);
 }
 
-// Each turn raises the share by what those who fall short of it leave to the others, until nobody
-// else falls short.
+// Begins with equal shares. Clients that cannot afford theirs leave a rest, which raises the share of
+// the others; this is repeated until nobody else falls short.
 double tern_budget_share(uint32_t invited, uint32_t count,
                          double (*affords)(const void *ctx, uint32_t place), const void *ctx)
 {

@@ -319,8 +319,8 @@ static enum tern_result result_of(CURLcode code)
     }
 }
 
-// A handshake that failed sent nothing of the request. When a session was offered in it, it may be
-// the session that the peer stumbled over.
+// A handshake that failed sent nothing of the request, so the request may be tried again. If an old
+// session was offered in it, that may be why it failed: the second try offers none.
 static CURLcode run_request(struct tern_curl *curl)
 {
     tern_curl_tls_begin(curl->tls);
