@@ -17,7 +17,7 @@ void tern_log_set_level(enum tern_log_level level)
     atomic_store_explicit(&threshold, (int)level, memory_order_relaxed);
 }
 
-bool tern_log_enabled(enum tern_log_level level)
+static bool enabled(enum tern_log_level level)
 {
     return (int)level <= atomic_load_explicit(&threshold, memory_order_relaxed);
 }
@@ -61,7 +61,7 @@ void tern_log(enum tern_log_level level, const char *event, const char *format, 
 {
     char line[LINE_MAX_BYTES];
     int saved_errno = errno;
-    if (!tern_log_enabled(level)) {
+    if (!enabled(level)) {
         return;
     }
     size_t room = sizeof(line) - 1; // for the newline

@@ -15,9 +15,6 @@ enum tern_log_level {
 // Events above this level are dropped. TERN_LOG_INFO at start.
 void tern_log_set_level(enum tern_log_level level);
 
-// Whether events of this level are written; for events that cost something to describe.
-bool tern_log_enabled(enum tern_log_level level);
-
 // Reads "error", "warn", "info" or "debug"; false on any other text.
 bool tern_log_level_parse(const char *text, enum tern_log_level *level);
 
