@@ -86,7 +86,6 @@ struct tern_catchup {
 };
 
 void tern_way_add(struct tern_way *way, const uint8_t sha256[TERN_SHA256_SIZE], uint32_t bytes);
-void tern_way_end(struct tern_way *way, const uint8_t base[TERN_SHA256_SIZE], uint32_t version);
 
 TERN_MUST_USE enum tern_result tern_trunk_load(struct tern_catchup *catchup);
 // The newest version's delta; those too old are forgotten.

@@ -239,7 +239,7 @@ void tern_way_add(struct tern_way *way, const uint8_t sha256[TERN_SHA256_SIZE], 
     way->bytes[way->count++] = bytes;
 }
 
-void tern_way_end(struct tern_way *way, const uint8_t base[TERN_SHA256_SIZE], uint32_t version)
+static void end_way(struct tern_way *way, const uint8_t base[TERN_SHA256_SIZE], uint32_t version)
 {
     memcpy(way->base, base, TERN_SHA256_SIZE);
     way->base_version = version;
@@ -258,7 +258,7 @@ enum tern_result tern_trunk_next(struct tern_catchup *catchup, const struct tern
     struct tern_db_version next;
     TERN_TRY(tern_db_version_get(catchup->db, held->version + 1, &next));
     add_delta(&catchup->trunk, next.version, way);
-    tern_way_end(way, next.replica, next.version);
+    end_way(way, next.replica, next.version);
     return TERN_OK;
 }
 
@@ -282,6 +282,6 @@ enum tern_result tern_trunk_way(struct tern_catchup *catchup, const struct tern_
     case TERN_PLAN_NONE:
         return TERN_ERR_STATE;
     }
-    tern_way_end(way, merge->replica_id, merge->version);
+    end_way(way, merge->replica_id, merge->version);
     return TERN_OK;
 }

@@ -87,7 +87,9 @@ TERN_MUST_USE enum tern_result tern_federation_new(const struct tern_federation_
 void tern_federation_free(struct tern_federation *federation); // NULL is allowed
 
 // Everything from the store; what was last said by clients and is not written yet stays. Outside of
-// transactions. Errors: those of tern_service_start()
+// transactions.
+// TERN_ERR_UNKNOWN  the open round names a strategy or codec that is not known here
+// TERN_ERR_CORRUPT, TERN_ERR_NOT_FOUND, TERN_ERR_STATE, TERN_ERR_IO  what is stored is damaged
 TERN_MUST_USE enum tern_result tern_federation_load(struct tern_federation *federation,
                                                     uint64_t now);
 // After others have changed clients in the store.
