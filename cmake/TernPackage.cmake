@@ -52,6 +52,13 @@ string(TIMESTAMP TERN_PACKAGE_DAY "%Y-%m-%d" UTC)
 string(TIMESTAMP TERN_PACKAGE_DATE "%a, %d %b %Y %H:%M:%S +0000" UTC)
 unset(ENV{SOURCE_DATE_EPOCH})
 
+# Debian 12's packages still have their units below /lib, which is a link.
+cmake_host_system_information(RESULT release QUERY DISTRIB_VERSION_ID)
+set(TERN_PACKAGE_UNITS lib/systemd/system)
+if(release EQUAL 12)
+  set(TERN_PACKAGE_UNITS /lib/systemd/system)
+endif()
+
 # --- Files that are made for the packages
 
 # tern_package_file(COMPONENT NAME COMMAND... [DEPENDS ...]): build/package/NAME, made by a command.
@@ -135,7 +142,7 @@ function(tern_package_service component settings state_key)
 
   set(systemd ${CMAKE_SOURCE_DIR}/configs/systemd)
   foreach(unit ${UNITS})
-    install(FILES ${systemd}/${unit} DESTINATION /lib/systemd/system
+    install(FILES ${systemd}/${unit} DESTINATION ${TERN_PACKAGE_UNITS}
             COMPONENT ${component} EXCLUDE_FROM_ALL)
   endforeach()
   foreach(kind sysusers tmpfiles)

@@ -67,8 +67,9 @@ bool client_send(struct client *client, const void *data, size_t len)
 {
     const uint8_t *at = data;
     while (len > 0) {
-        ssize_t sent = client->tls != NULL ? tls_client_send(client->tls, at, len)
-                                           : send(client->fd, at, len, MSG_NOSIGNAL);
+        ssize_t sent = client->tls != NULL
+                           ? tls_client_send(client->tls, at, len)
+                           : TEMP_FAILURE_RETRY(send(client->fd, at, len, MSG_NOSIGNAL));
         if (sent <= 0) {
             return false;
         }
@@ -88,7 +89,7 @@ static bool receive_more(struct client *client)
     uint8_t *at = client->buffer + client->buffered;
     size_t room = sizeof client->buffer - client->buffered;
     ssize_t len = client->tls != NULL ? tls_client_receive(client->tls, at, room)
-                                      : recv(client->fd, at, room, 0);
+                                      : TEMP_FAILURE_RETRY(recv(client->fd, at, room, 0));
     if (len <= 0) {
         return false;
     }
