@@ -180,7 +180,7 @@ bool client_sees_end(struct client *client, unsigned limit_ms)
     struct pollfd poll_fd = {.fd = client->fd, .events = POLLIN};
     while (poll(&poll_fd, 1, (int)limit_ms) > 0) {
         uint8_t rest[4096];
-        ssize_t len = recv(client->fd, rest, sizeof rest, 0);
+        ssize_t len = TEMP_FAILURE_RETRY(recv(client->fd, rest, sizeof rest, 0));
         if (len <= 0) {
             return len == 0 || errno == ECONNRESET;
         }

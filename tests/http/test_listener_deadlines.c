@@ -1,5 +1,6 @@
 // Peers that are slow on purpose: each phase of a connection has its own deadline, kept by a sweep
 // once a second.
+#define _GNU_SOURCE // TEMP_FAILURE_RETRY
 #include "client.h"
 #include "fixture.h"
 #include <setjmp.h>
@@ -11,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 static struct fixture fixture;
 
@@ -168,7 +170,7 @@ static void test_slow_reader_gets_everything(void **state)
     size_t received = 0;
     ssize_t len = 1;
     while (received < size && len > 0) {
-        len = recv(client.fd, body, 20000, MSG_WAITALL);
+        len = TEMP_FAILURE_RETRY(recv(client.fd, body, 20000, MSG_WAITALL));
         received += len > 0 ? (size_t)len : 0;
         sleep_ms(25);
     }
