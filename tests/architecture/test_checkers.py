@@ -113,6 +113,8 @@ class Planted(unittest.TestCase):
                            ("CONTRIBUTING.md", "`shared/codec/gone.c`"), ("CONTRIBUTING.md", "nothing")]:
             with self.subTest(name=name, text=text):
                 self.assertEqual(len(self.documents(**{name: text})), 1)
+        self.assertEqual(self.documents(**{"CONTRIBUTING.md": "`shared/codec/a.c` is built into `build/`"}), [])
+        self.assertEqual(len(self.documents(**{"CONTRIBUTING.md": "`shared/codec/a.c`, `builds/`"})), 1)
         self.plant("lab/new/a.py", "")
         self.assertEqual(self.documents(), ["docs/overview.dot does not have lab/new"])
 
