@@ -52,36 +52,38 @@ void tern_admin_reply_error(struct tern_http_reply *reply, int status, enum tern
 
 // --- Status
 
+// What only the running service knows.
+static void add_running(cJSON *json, const struct tern_service_facts *facts, uint64_t now_ms)
+{
+    const struct tern_round_machine *machine = &facts->federation.machine;
+    bool running = machine->open && machine->deadline_ms > now_ms;
+    tern_json_bool(json, "finished", tern_round_finished(machine));
+    tern_json_u64(json, "rounds_wanted", machine->policy.rounds);
+    tern_json_u64(json, "members", machine->member_count);
+    tern_json_u64(json, "deadline_in_ms", running ? machine->deadline_ms - now_ms : 0);
+    tern_json_float(json, "mean_loss", facts->federation.last_loss);
+    tern_json_u64(json, "refused_draws", facts->federation.refused_draws);
+    if (facts->federation.advice != NULL) {
+        cJSON_AddStringToObject(json, "advice", facts->federation.advice);
+    }
+    tern_json_u64(json, "checkins_held", facts->held);
+}
+
 enum tern_result tern_admin_status(struct tern_service *service, struct tern_db *db,
                                    uint64_t now_ms, void *ctx, struct tern_http_reply *reply)
 {
+    struct tern_status status;
     struct tern_service_facts facts;
-    cJSON *json = cJSON_CreateObject();
-    (void)db;
     (void)ctx;
-    tern_service_facts(service, &facts);
-    cJSON_AddStringToObject(json, "model", facts.federation.model_spec);
-    const struct tern_round_machine *machine = &facts.federation.machine;
-    tern_json_u64(json, "version", facts.federation.version);
-    tern_json_hash(json, "model_sha256", facts.federation.model_sha256);
-    tern_json_u64(json, "round", machine->round);
-    tern_json_bool(json, "round_open", machine->open);
-    tern_json_bool(json, "finished", tern_round_finished(machine));
-    tern_json_u64(json, "rounds_wanted", machine->policy.rounds);
-    tern_json_u64(json, "target", machine->target);
-    tern_json_u64(json, "reported", machine->reported);
-    tern_json_u64(json, "members", machine->member_count);
-    bool running = machine->open && machine->deadline_ms > now_ms;
-    tern_json_u64(json, "deadline_in_ms", running ? machine->deadline_ms - now_ms : 0);
-    tern_json_float(json, "mean_loss", facts.federation.last_loss);
-    tern_json_u64(json, "refused_draws", facts.federation.refused_draws);
-    if (facts.federation.advice != NULL) {
-        cJSON_AddStringToObject(json, "advice", facts.federation.advice);
+    if (tern_status_load(db, now_ms, &status) != TERN_OK) {
+        reply_busy(reply);
+        return TERN_OK;
     }
-    tern_json_u64(json, "clients", facts.federation.clients);
-    tern_json_u64(json, "clients_revoked", facts.federation.revoked);
-    tern_json_u64(json, "evaluators", facts.federation.evaluators);
-    tern_json_u64(json, "checkins_held", facts.held);
+    tern_service_facts(service, &facts);
+    cJSON *json = cJSON_CreateObject();
+    cJSON_AddStringToObject(json, "model", facts.federation.model_spec);
+    tern_json_status(json, &status);
+    add_running(json, &facts, now_ms);
     return reply_json(reply, 200, json);
 }
 

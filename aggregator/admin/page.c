@@ -15,7 +15,7 @@ const char tern_admin_page[] =
     "async function show(){if(!$('t').value)return;sessionStorage.tern=$('t').value;try{\n"
     "const s=await get('/api/v1/status');$('s').textContent=JSON.stringify(s,null,1);\n"
     "const k=['round','state','applied','target','mean_loss','learning_rate','codec_up'];\n"
-    "const rows=(await get('/api/v1/rounds?after='+Math.max(0,s.round-30))).reverse();"
+    "const rows=(await get('/api/v1/rounds?after='+Math.max(0,s.rounds_committed-29))).reverse();"
     "const t=$('r');t.textContent='';\n"
     "const h=t.insertRow();for(const c of k){const d=document.createElement('th');"
     "d.textContent=c;h.append(d)}\n"

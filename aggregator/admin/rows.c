@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 // --- Values
 
@@ -134,14 +135,19 @@ cJSON *tern_json_code(const struct tern_db_code *row, const char *text)
     return object;
 }
 
+static enum tern_result may_miss(enum tern_result result)
+{
+    return result == TERN_ERR_NOT_FOUND ? TERN_OK : result;
+}
+
 static enum tern_result add_rows(struct tern_db *db, uint64_t client, cJSON *object)
 {
     struct tern_db_schedule schedule;
     struct tern_db_ledger ledger;
     enum tern_result planned = tern_db_schedule_get(db, client, &schedule);
     enum tern_result kept = tern_db_ledger_get(db, client, &ledger);
-    TERN_TRY(planned == TERN_ERR_NOT_FOUND ? TERN_OK : planned);
-    TERN_TRY(kept == TERN_ERR_NOT_FOUND ? TERN_OK : kept);
+    TERN_TRY(may_miss(planned));
+    TERN_TRY(may_miss(kept));
     cJSON_AddItemToObject(object, "schedule",
                           planned == TERN_OK ? tern_json_schedule(&schedule) : cJSON_CreateNull());
     cJSON_AddItemToObject(object, "ledger",
@@ -170,14 +176,48 @@ cJSON *tern_json_revoked(const struct tern_db_client *client)
     return object;
 }
 
-// --- Totals
+// --- Status
 
-void tern_json_counts(cJSON *object, const struct tern_db_counts *counts)
+static bool count_reported(void *ctx, const struct tern_db_assignment *assignment)
 {
+    uint32_t *reported = ctx;
+    *reported += assignment->state == TERN_ASSIGNMENT_REPORTED;
+    return true;
+}
+
+enum tern_result tern_status_load(struct tern_db *db, uint64_t now_ms, struct tern_status *status)
+{
+    memset(status, 0, sizeof *status);
+    status->version.version = UINT32_MAX;
+    TERN_TRY(tern_db_counts(db, now_ms, &status->counts));
+    TERN_TRY(may_miss(tern_db_version_last(db, &status->version)));
+    TERN_TRY(may_miss(tern_db_round_last(db, &status->round)));
+    return tern_db_assignment_each(db, status->round.round, count_reported, &status->reported);
+}
+
+bool tern_status_is_open(const struct tern_status *status)
+{
+    return status->round.round != 0 && status->round.state == TERN_ROUND_OPEN;
+}
+
+void tern_json_status(cJSON *object, const struct tern_status *status)
+{
+    const struct tern_db_counts *counts = &status->counts;
+    if (status->version.version != UINT32_MAX) {
+        tern_json_u64(object, "version", status->version.version);
+        tern_json_hash(object, "model_sha256", status->version.model_sha256);
+    }
+    if (tern_status_is_open(status)) {
+        cJSON *open = tern_json_round(&status->round);
+        tern_json_u64(open, "reported", status->reported);
+        cJSON_AddItemToObject(object, "open_round", open);
+    }
 #define TOTAL(name, text, json) tern_json_u64(object, "" json, counts->name);
 #include "store/tables/counts.def"
     tern_json_u64(object, "database_bytes", counts->file_bytes);
 }
+
+// --- Totals
 
 void tern_json_replica_totals(cJSON *object, const struct tern_db_replica_totals *totals)
 {

@@ -6,6 +6,14 @@
 #include "store/store.h"
 #include <cjson/cJSON.h>
 
+// A federation as its store has it now.
+struct tern_status {
+    struct tern_db_counts counts;
+    struct tern_db_version version; // newest; version UINT32_MAX when none is stored yet
+    struct tern_db_round round;     // newest; round 0 when there is none
+    uint32_t reported;              // updates of that round so far
+};
+
 // Exact 64-bit numbers and hashes, which cJSON's own numbers (doubles) cannot hold. Where key is "",
 // nothing is added.
 void tern_json_u64(cJSON *object, const char *key, uint64_t value);
@@ -34,8 +42,13 @@ TERN_MUST_USE enum tern_result tern_json_client(struct tern_db *db,
 // What came of revoking it; `client` is the row from before.
 cJSON *tern_json_revoked(const struct tern_db_client *client);
 
+TERN_MUST_USE enum tern_result tern_status_load(struct tern_db *db, uint64_t now_ms,
+                                                struct tern_status *status);
+bool tern_status_is_open(const struct tern_status *status); // its round
+// Adds all of it: the version where there is one, "open_round" where the round is open.
+void tern_json_status(cJSON *object, const struct tern_status *status);
+
 // Adds all numbers.
-void tern_json_counts(cJSON *object, const struct tern_db_counts *counts);
 void tern_json_replica_totals(cJSON *object, const struct tern_db_replica_totals *totals);
 
 #endif

@@ -9,33 +9,19 @@
 
 struct status {
     struct tern_db_federation federation;
-    struct tern_db_counts counts;
-    struct tern_db_version version; // newest; version UINT32_MAX when none is stored yet
-    struct tern_db_round round;     // newest; round 0 when there is none
-    uint32_t reported;              // updates of that round so far
-    uint32_t values;                // of the model
+    struct tern_status store;
+    uint32_t values; // of the model
     struct tern_figures figures;
     uint64_t now_ms;
 };
-
-static bool count_reported(void *ctx, const struct tern_db_assignment *assignment)
-{
-    uint32_t *reported = ctx;
-    *reported += assignment->state == TERN_ASSIGNMENT_REPORTED;
-    return true;
-}
 
 static enum tern_result load(struct tern_db *db, struct status *status)
 {
     static struct tern_model model;
     memset(status, 0, sizeof *status);
     status->now_ms = tern_now_ms();
-    status->version.version = UINT32_MAX;
     TERN_TRY(tern_db_federation(db, &status->federation));
-    TERN_TRY(tern_db_counts(db, status->now_ms, &status->counts));
-    TERN_TRY(tern_state_may_miss(tern_db_version_last(db, &status->version)));
-    TERN_TRY(tern_state_may_miss(tern_db_round_last(db, &status->round)));
-    TERN_TRY(tern_db_assignment_each(db, status->round.round, count_reported, &status->reported));
+    TERN_TRY(tern_status_load(db, status->now_ms, &status->store));
     const struct tern_db_federation *federation = &status->federation;
     if (tern_model_build(&model, federation->model_spec, federation->manifest,
                          federation->manifest_len, federation->model_hash) == TERN_OK) {
@@ -84,18 +70,18 @@ static void print_bytes(const struct status *status)
 
 static void print_round(const struct status *status)
 {
-    const struct tern_db_round *round = &status->round;
-    const struct tern_db_counts *counts = &status->counts;
+    const struct tern_db_round *round = &status->store.round;
+    const struct tern_db_counts *counts = &status->store.counts;
     char left[TERN_TEXT] = "";
     printf("Rounds      %" PRIu64 " committed", counts->rounds_committed);
-    if (round->round == 0 || round->state != TERN_ROUND_OPEN) {
+    if (!tern_status_is_open(&status->store)) {
         printf("\n");
         return;
     }
     bool over = round->deadline_ms <= status->now_ms;
     tern_text_duration(over ? 0 : round->deadline_ms - status->now_ms, left);
     printf("; round %" PRIu32 " open: %" PRIu32 " of %" PRIu32 " updates, %s%s\n", round->round,
-           status->reported, round->target, over ? "deadline passed" : "deadline in ",
+           status->store.reported, round->target, over ? "deadline passed" : "deadline in ",
            over ? "" : left);
 }
 
@@ -103,18 +89,18 @@ static void print_version(const struct status *status)
 {
     char hash[2 * TERN_SHA256_SIZE + 1];
     char ago[TERN_TEXT];
-    if (status->version.version == UINT32_MAX) {
+    if (status->store.version.version == UINT32_MAX) {
         printf("Version     none yet: `tern-aggregator serve` makes version 0 from the seed\n");
         return;
     }
-    tern_hex_encode(status->version.model_sha256, TERN_SHA256_SIZE, hash);
-    printf("Version     %" PRIu32 ", %s, SHA-256 %.16s...\n", status->version.version,
-           tern_text_ago(status->version.created_ms, status->now_ms, ago), hash);
+    tern_hex_encode(status->store.version.model_sha256, TERN_SHA256_SIZE, hash);
+    printf("Version     %" PRIu32 ", %s, SHA-256 %.16s...\n", status->store.version.version,
+           tern_text_ago(status->store.version.created_ms, status->now_ms, ago), hash);
 }
 
 static int print_status(const struct status *status)
 {
-    const struct tern_db_counts *counts = &status->counts;
+    const struct tern_db_counts *counts = &status->store.counts;
     char text[TERN_TEXT];
     char size[TERN_TEXT];
     printf("Federation  %s (%" PRIu32 " values), seed %" PRIu64 ", made %s\n",
@@ -137,14 +123,6 @@ static int print_status(const struct status *status)
 
 // --- For scripts
 
-static void add_round(cJSON *object, const struct status *status)
-{
-    const struct tern_db_round *round = &status->round;
-    cJSON *open = tern_json_round(round);
-    tern_json_u64(open, "reported", status->reported);
-    cJSON_AddItemToObject(object, "open_round", open);
-}
-
 static int print_json(struct tern_cli *cli, const struct status *status)
 {
     cJSON *object = cJSON_CreateObject();
@@ -159,14 +137,7 @@ static int print_json(struct tern_cli *cli, const struct status *status)
     } else {
         cJSON_AddNullToObject(object, "accuracy");
     }
-    if (status->version.version != UINT32_MAX) {
-        tern_json_u64(object, "version", status->version.version);
-        tern_json_hash(object, "model_sha256", status->version.model_sha256);
-    }
-    if (status->round.round != 0 && status->round.state == TERN_ROUND_OPEN) {
-        add_round(object, status);
-    }
-    tern_json_counts(object, &status->counts);
+    tern_json_status(object, &status->store);
     tern_json_u64(object, "float32_payload", 4 * (uint64_t)status->values);
     tern_figures_add_json(object, &status->figures);
     return tern_json_print(cli, object);

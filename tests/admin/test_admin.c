@@ -318,9 +318,14 @@ static void test_status_and_rounds(void **state)
     assert_int_equal(ask("GET", "/api/v1/status", TOKEN, ""), 200);
     json = json_of_reply();
     assert_int_equal(number(json, "clients"), 2);
-    assert_int_equal(number(json, "round"), 1);
-    assert_true(cJSON_IsTrue(cJSON_GetObjectItem(json, "round_open")));
-    assert_int_equal(number(json, "target"), 2);
+    assert_int_equal(number(json, "clients_revoked"), 0);
+    assert_int_equal(number(json, "version"), 0);
+    assert_int_equal(number(json, "rounds_committed"), 0);
+    assert_int_equal(number(json, "members"), 2);
+    const cJSON *open = cJSON_GetObjectItem(json, "open_round");
+    assert_int_equal(number(open, "round"), 1);
+    assert_int_equal(number(open, "target"), 2);
+    assert_int_equal(number(open, "reported"), 0);
     assert_int_equal(number(json, "refused_draws"), 0);
     assert_null(cJSON_GetObjectItem(json, "advice"));
     cJSON_Delete(json);
