@@ -167,6 +167,16 @@ enum tern_result tern_json_client(struct tern_db *db, const struct tern_db_clien
     return result;
 }
 
+void tern_json_client_columns(cJSON *object, const struct tern_db_client *client,
+                              const char *const names[])
+{
+    cJSON *row = json_of_client(client);
+    for (; *names != NULL; names++) {
+        cJSON_AddItemToObject(object, *names, cJSON_DetachItemFromObjectCaseSensitive(row, *names));
+    }
+    cJSON_Delete(row);
+}
+
 cJSON *tern_json_revoked(const struct tern_db_client *client)
 {
     cJSON *object = cJSON_CreateObject();

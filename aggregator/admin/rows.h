@@ -39,6 +39,9 @@ cJSON *tern_json_code(const struct tern_db_code *row, const char *text);
 // A client with its rows of the schedule and of the ledger, null where there is none.
 TERN_MUST_USE enum tern_result tern_json_client(struct tern_db *db,
                                                 const struct tern_db_client *client, cJSON **out);
+// Adds these columns of the client's row, up to NULL, by their names in JSON.
+void tern_json_client_columns(cJSON *object, const struct tern_db_client *client,
+                              const char *const names[]);
 // What came of revoking it; `client` is the row from before.
 cJSON *tern_json_revoked(const struct tern_db_client *client);
 

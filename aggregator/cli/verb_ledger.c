@@ -46,10 +46,9 @@ static enum tern_result complete(struct tern_db *db, const struct tern_db_ledger
 
 static cJSON *json_of(const struct entry *entry)
 {
+    static const char *const columns[] = {"name", "replica", "version", NULL};
     cJSON *object = tern_json_ledger(entry->row);
-    tern_json_text(object, "name", entry->client.name);
-    tern_json_hash(object, "replica", entry->client.replica);
-    tern_json_u64(object, "version", entry->client.version);
+    tern_json_client_columns(object, &entry->client, columns);
     if (entry->updated) {
         tern_json_u64(object, "age", entry->age);
     } else {

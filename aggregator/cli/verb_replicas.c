@@ -44,14 +44,12 @@ static enum tern_result held_by(struct tern_db *db, const struct tern_db_client 
 static cJSON *json_of_client(const struct tern_db_client *client, const struct tern_db_replica *row,
                              bool known)
 {
+    static const char *const columns[] = {"name", "replica", "version", NULL};
+    static const char *const beside_replica[] = {"name", NULL}; // whose row has the others
     cJSON *object = known ? tern_json_replica(row) : cJSON_CreateObject();
     tern_json_u64(object, "client", client->id);
-    tern_json_text(object, "name", client->name);
+    tern_json_client_columns(object, client, known ? beside_replica : columns);
     tern_json_bool(object, "known", known);
-    if (!known) {
-        tern_json_hash(object, "replica", client->replica);
-        tern_json_u64(object, "version", client->version);
-    }
     return object;
 }
 

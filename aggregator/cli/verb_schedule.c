@@ -16,13 +16,10 @@ static const char *codec_of(const struct tern_db_schedule *row)
 
 static cJSON *json_of(const struct tern_db_schedule *row, const struct tern_db_client *client)
 {
+    static const char *const columns[] = {
+        "name", "steps_per_second", "budgeted", "budget_left", "budget_spent", "metered", NULL};
     cJSON *object = tern_json_schedule(row);
-    tern_json_text(object, "name", client->name);
-    tern_json_float(object, "steps_per_second", client->steps_per_second);
-    tern_json_bool(object, "budgeted", client->budgeted);
-    tern_json_u64(object, "budget_left", client->budget_left);
-    tern_json_u64(object, "budget_spent", client->budget_spent);
-    tern_json_bool(object, "metered", client->metered);
+    tern_json_client_columns(object, client, columns);
     return object;
 }
 
