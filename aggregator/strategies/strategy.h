@@ -6,9 +6,9 @@
 // order does not matter: it happens as updates arrive. The second, tern_strategy_accumulate(), needs
 // those totals for its weights and must come in ascending (client, round) order: float32 additions
 // do not commute in their last bits. It makes the weighted mean of the updates, or, for a strategy
-// that combines them in another way, hands it the values of all of them: whole vectors where memory
-// is enough, else a range of coordinates after the other, for each of which all updates are visited
-// again.
+// that combines them in another way, hands it the values of all of them: all coordinates as one
+// block where memory is enough, else block after block of them, for each of which all updates are
+// visited again.
 #ifndef TERN_STRATEGY_H
 #define TERN_STRATEGY_H
 
