@@ -80,7 +80,7 @@ static void tag_of(const uint8_t key[TERN_HTTP_PSK_SIZE], uint8_t tag[KEY_TAG_SI
 }
 
 // The client that an identity names: its id in decimal digits, without leading zeros. 0 = none.
-static uint32_t client_of(const unsigned char *identity, size_t len)
+static uint32_t client_in_identity(const unsigned char *identity, size_t len)
 {
     uint64_t id = 0;
     if (len == 0 || len > 10 || identity[0] == '0') {
@@ -106,7 +106,7 @@ static int find_key(void *ctx, mbedtls_ssl_context *ssl, const unsigned char *id
         return MBEDTLS_ERR_SSL_UNKNOWN_IDENTITY;
     }
     uint8_t key[TERN_HTTP_PSK_SIZE];
-    uint32_t client = client_of(identity, len);
+    uint32_t client = client_in_identity(identity, len);
     int error = mbedtls_ctr_drbg_random(&context->random, key, sizeof key);
     bool known = context->psk(context->psk_ctx, client, key);
     tag_of(key, owner->key_tag);
