@@ -9,12 +9,12 @@ struct choice {
     struct to_go to_go;
 };
 
-static struct tern_chance chance_of(const void *ctx, uint64_t id)
+static struct tern_selection_chance chance_of(const void *ctx, uint64_t id)
 {
     const struct choice *choice = ctx;
     const struct tern_federation *federation = choice->federation;
     const struct client *client = &federation->clients.list[id - 1];
-    struct tern_chance chance = {1.0, 1.0};
+    struct tern_selection_chance chance = {1.0, 1.0};
     if (federation->config.selection == TERN_SELECTION_AVAILABILITY) {
         uint64_t seen = client->row.last_seen_ms;
         const struct tern_availability facts = {

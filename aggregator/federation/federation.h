@@ -42,7 +42,7 @@ struct tern_federation_config {
     struct tern_round_policy round; // seed is taken from the store
     uint32_t min_clients;           // enrolled before the first round opens
     uint64_t eligible_within_ms;    // 0 = every enrolled client
-    enum tern_selection selection;
+    enum tern_client_selection selection;
     struct tern_federation_train train;
     struct tern_steps_settings steps;
     struct tern_error_settings error;

@@ -9,11 +9,11 @@
 
 static const char *const names[] = {"random", "availability", "budget-aware"};
 
-enum tern_result tern_selection_from_name(const char *name, enum tern_selection *selection)
+enum tern_result tern_selection_from_name(const char *name, enum tern_client_selection *selection)
 {
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (strcmp(name, names[i]) == 0) {
-            *selection = (enum tern_selection)i;
+            *selection = (enum tern_client_selection)i;
             return TERN_OK;
         }
     }
@@ -40,9 +40,9 @@ struct draws {
     uint64_t seed;
     uint32_t round;
     uint32_t attempt;
-    struct tern_chance (*chance)(const void *ctx, uint64_t id);
+    struct tern_selection_chance (*chance)(const void *ctx, uint64_t id);
     const void *ctx;
-    struct tern_chance scale;
+    struct tern_selection_chance scale;
 };
 
 static bool falls_below(const struct draws *draws, uint32_t attempt, uint64_t id, double chance)
@@ -60,7 +60,7 @@ static bool falls_below(const struct draws *draws, uint32_t attempt, uint64_t id
 // those that it can afford is drawn once for all of the round's attempts.
 static bool is_in(const struct draws *draws, uint64_t id)
 {
-    const struct tern_chance chance = draws->chance(draws->ctx, id);
+    const struct tern_selection_chance chance = draws->chance(draws->ctx, id);
     return falls_below(draws, 0, id, chance.affords * draws->scale.affords) &&
            falls_below(draws, draws->attempt, id, chance.welcome * draws->scale.welcome);
 }
@@ -99,7 +99,7 @@ static void refine(struct draws *draws, const uint64_t *ids, uint32_t count, uin
 
 uint32_t tern_selection_thin(uint64_t seed, uint32_t round, uint32_t attempt, uint64_t *ids,
                              uint32_t count, const struct tern_need *need,
-                             struct tern_chance (*chance)(const void *ctx, uint64_t id),
+                             struct tern_selection_chance (*chance)(const void *ctx, uint64_t id),
                              const void *ctx)
 {
     struct draws draws = {seed, round, attempt, chance, ctx, {1.0, 1.0}};

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum tern_selection {
+enum tern_client_selection {
     TERN_SELECTION_RANDOM,       // all alike
     TERN_SELECTION_AVAILABILITY, // rather those that are likely to report, at little cost to them
     TERN_SELECTION_BUDGET,       // rarely those whose bytes would not last
@@ -17,7 +17,7 @@ enum tern_selection {
 
 // "random", "availability" or "budget-aware". TERN_ERR_UNKNOWN
 TERN_MUST_USE enum tern_result tern_selection_from_name(const char *name,
-                                                        enum tern_selection *selection);
+                                                        enum tern_client_selection *selection);
 const char *tern_selection_names(void); // for error messages; static string
 
 // How likely a client is to report in time, and how welcome that is to its owner: 1 when it was
@@ -31,7 +31,7 @@ struct tern_availability {
 };
 double tern_selection_availability(const struct tern_availability *client);
 
-struct tern_chance {
+struct tern_selection_chance {
     double welcome; // beside the others; counts only while enough are there
     double affords; // a promise to its owner, broken only where the round could not count otherwise
 };
@@ -48,7 +48,7 @@ struct tern_need {
 // opening; who could not afford the round in its first draw cannot in the next ones.
 uint32_t tern_selection_thin(uint64_t seed, uint32_t round, uint32_t attempt, uint64_t *ids,
                              uint32_t count, const struct tern_need *need,
-                             struct tern_chance (*chance)(const void *ctx, uint64_t id),
+                             struct tern_selection_chance (*chance)(const void *ctx, uint64_t id),
                              const void *ctx);
 
 #endif

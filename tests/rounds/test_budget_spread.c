@@ -92,12 +92,12 @@ static double affords(const void *ctx, uint32_t place)
     return tern_budget_affords(&budget, world.devices[place].least_bytes);
 }
 
-static struct tern_chance chance_of(const void *ctx, uint64_t id)
+static struct tern_selection_chance chance_of(const void *ctx, uint64_t id)
 {
     (void)ctx;
     const struct tern_budget budget = budget_of(&world.devices[id - 1]);
-    return (struct tern_chance){1.0,
-                                tern_budget_chance(&budget, world.devices[id - 1].least_bytes)};
+    return (struct tern_selection_chance){
+        1.0, tern_budget_chance(&budget, world.devices[id - 1].least_bytes)};
 }
 
 // Draws a round's members; returns how many.

@@ -16,10 +16,10 @@
 
 static double chances[CLIENTS + 1]; // by id
 
-static struct tern_chance chance_of(const void *ctx, uint64_t id)
+static struct tern_selection_chance chance_of(const void *ctx, uint64_t id)
 {
     const double *affords = ctx;
-    return (struct tern_chance){chances[id], affords != NULL ? affords[id] : 1.0};
+    return (struct tern_selection_chance){chances[id], affords != NULL ? affords[id] : 1.0};
 }
 
 static const struct tern_need ten = {.wanted = 10};
@@ -42,7 +42,7 @@ static void set_chances(uint32_t first, uint32_t last, double chance)
 static void test_names(void **state)
 {
     (void)state;
-    enum tern_selection selection = TERN_SELECTION_RANDOM;
+    enum tern_client_selection selection = TERN_SELECTION_RANDOM;
     assert_int_equal(tern_selection_from_name("budget-aware", &selection), TERN_OK);
     assert_int_equal(selection, TERN_SELECTION_BUDGET);
     assert_int_equal(tern_selection_from_name("availability", &selection), TERN_OK);
