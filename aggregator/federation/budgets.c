@@ -30,10 +30,10 @@ struct budgets {
     double rounds;
 };
 
-static double affords(const void *ctx, uint32_t place)
+static double affords(const void *ctx, uint32_t index)
 {
     const struct budgets *budgets = ctx;
-    const struct client *client = &budgets->federation->clients.list[place];
+    const struct client *client = &budgets->federation->clients.list[index];
     const struct tern_budget budget =
         tern_budgets_of(client, &(struct to_go){budgets->rounds, 1.0});
     return tern_clients_may_train(budgets->federation, client, budgets->now)

@@ -154,7 +154,7 @@ double tern_budget_affords(const struct tern_budget *budget, uint64_t least)
 // Begins with equal shares. Clients that cannot afford theirs leave a rest, which raises the share of
 // the others; this is repeated until nobody else falls short.
 double tern_budget_share(uint32_t invited, uint32_t count,
-                         double (*affords)(const void *ctx, uint32_t place), const void *ctx)
+                         double (*affords)(const void *ctx, uint32_t index), const void *ctx)
 {
     double share = 0.0;
     for (uint32_t turn = 0; turn <= count; turn++) {

@@ -30,7 +30,7 @@ uint64_t tern_round_may_open_ms(const struct tern_round_machine *machine)
 }
 
 // Index of the first member whose client is not below `client`.
-static uint32_t member_place(const struct tern_round_machine *machine, uint64_t client)
+static uint32_t member_index(const struct tern_round_machine *machine, uint64_t client)
 {
     uint32_t low = 0;
     uint32_t high = machine->member_count;
@@ -47,9 +47,9 @@ static uint32_t member_place(const struct tern_round_machine *machine, uint64_t 
 
 struct tern_member *tern_round_member(const struct tern_round_machine *machine, uint64_t client)
 {
-    uint32_t place = member_place(machine, client);
-    if (place < machine->member_count && machine->members[place].client == client) {
-        return &machine->members[place];
+    uint32_t index = member_index(machine, client);
+    if (index < machine->member_count && machine->members[index].client == client) {
+        return &machine->members[index];
     }
     return NULL;
 }
@@ -57,15 +57,15 @@ struct tern_member *tern_round_member(const struct tern_round_machine *machine, 
 enum tern_result tern_round_restore_member(struct tern_round_machine *machine,
                                            const struct tern_member *member)
 {
-    uint32_t place = member_place(machine, member->client);
-    if (place < machine->member_count && machine->members[place].client == member->client) {
+    uint32_t index = member_index(machine, member->client);
+    if (index < machine->member_count && machine->members[index].client == member->client) {
         return TERN_ERR_CONFLICT;
     }
     if (machine->member_count == machine->member_capacity) {
         return TERN_ERR_NO_SPACE;
     }
-    struct tern_member *at = &machine->members[place];
-    memmove(at + 1, at, (machine->member_count - place) * sizeof *at);
+    struct tern_member *at = &machine->members[index];
+    memmove(at + 1, at, (machine->member_count - index) * sizeof *at);
     *at = *member;
     machine->member_count++;
     machine->reported += member->state == TERN_MEMBER_REPORTED;

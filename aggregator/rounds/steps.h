@@ -135,10 +135,10 @@ double tern_budget_affords(const struct tern_budget *budget, uint64_t least_byte
 
 // Share of the rounds to go that a client takes part in whose bytes allow it, when `invited` of
 // count are invited to each: the others take part in what they can afford, and who can afford more
-// makes up for them, up to every round. affords: of tern_budget_affords(), by place 0..count-1; 0
+// makes up for them, up to every round. affords: of tern_budget_affords(), by index 0..count-1; 0
 // also for those who are not invited at all.
 double tern_budget_share(uint32_t invited, uint32_t count,
-                         double (*affords)(const void *ctx, uint32_t place), const void *ctx);
+                         double (*affords)(const void *ctx, uint32_t index), const void *ctx);
 
 // Bytes of a round that would make the budget last over its share of the rounds to go; UINT64_MAX
 // without a budget. One that is renewed each round may be spent in this one.

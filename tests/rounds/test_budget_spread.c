@@ -85,11 +85,11 @@ static struct tern_budget budget_of(const struct device *device)
     return budget;
 }
 
-static double affords(const void *ctx, uint32_t place)
+static double affords(const void *ctx, uint32_t index)
 {
     (void)ctx;
-    const struct tern_budget budget = budget_of(&world.devices[place]);
-    return tern_budget_affords(&budget, world.devices[place].least_bytes);
+    const struct tern_budget budget = budget_of(&world.devices[index]);
+    return tern_budget_affords(&budget, world.devices[index].least_bytes);
 }
 
 static struct tern_selection_chance chance_of(const void *ctx, uint64_t id)
@@ -287,10 +287,10 @@ static void test_more_than_enough(void **state)
 
 // --- The share by itself
 
-static double listed(const void *ctx, uint32_t place)
+static double listed(const void *ctx, uint32_t index)
 {
     const double *shares = ctx;
-    return shares[place];
+    return shares[index];
 }
 
 static void test_share(void **state)
