@@ -16,12 +16,13 @@ import os
 import random
 import select
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import time
 
-from harness import BIN, Aggregator, Failure, Workspace, check, main, run, skip
+from harness import BIN, PATIENCE, Aggregator, Failure, Workspace, check, main, run, skip
 
 A, B = f"tern-a-{os.getpid()}", f"tern-b-{os.getpid()}"
 WIRE = f"tern-w-{os.getpid()}"
@@ -173,6 +174,19 @@ def difference(after, before):
     return {key: after[key] - before[key] for key in after}
 
 
+def once_quiet():
+    """Both interfaces' counters, once nothing crossed them for longer than TCP waits to send again."""
+    deadline = time.monotonic() + PATIENCE
+    seen, since = None, 0.0
+    while seen is None or time.monotonic() - since < 0.5:
+        check(time.monotonic() < deadline, "the wire does not fall quiet")
+        now = counters(A, "va"), counters(B, "vb")
+        if now != seen:
+            seen, since = now, time.monotonic()
+        time.sleep(0.02)
+    return seen
+
+
 def measure(lossy):
     with Workspace() as workspace:
         aggregator = Aggregator(workspace, {
@@ -190,9 +204,8 @@ def measure(lossy):
         before = counters(A, "va"), counters(B, "vb")
         run(*client, "enroll", "--config", config, aggregator.join_code())
         run(*client, "run", "--config", config)
-        time.sleep(2.5)  # the last acknowledgements, and the aggregator's books
-        at_a = difference(counters(A, "va"), before[0])
-        at_b = difference(counters(B, "vb"), before[1])
+        at_a, at_b = map(difference, once_quiet(), before)
+        aggregator.kill(signal.SIGTERM)  # it stores its books
         print("with loss" if lossy else "without loss")
         compare_ends((client_meter(config), at_b), (aggregator_meter(aggregator), at_a), lossy)
 

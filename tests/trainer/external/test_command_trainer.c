@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "external/command_trainer.h"
+#include "hosted/clock.h"
 
 #define VALUES_MAX 64
 
@@ -451,12 +452,16 @@ static void a_pause_stops_its_time_too(void **state)
     open_fake("quiet", 5000);
     assert_int_equal(begin(), TERN_OK);
     tern_child_pause(&trainer.child, true);
-    usleep(200000);
+    for (int i = 0; i < 1000 && state_of(trainer.child.pid) != 'T'; i++) {
+        usleep(1000);
+    }
     assert_int_equal(state_of(trainer.child.pid), 'T');
     assert_int_equal(step(), TERN_AGAIN);
     const uint64_t ran = trainer.child.ran_ms;
-    usleep(300000);
-    assert_int_equal(step(), TERN_AGAIN);
+    const uint64_t paused_ms = tern_monotonic_ms();
+    while (tern_monotonic_ms() - paused_ms < 50) {
+        assert_int_equal(step(), TERN_AGAIN);
+    }
     assert_int_equal(trainer.child.ran_ms, ran);
     tern_child_pause(&trainer.child, false);
     assert_int_equal(finish(), TERN_OK);
