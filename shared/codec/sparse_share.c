@@ -85,17 +85,6 @@ static enum tern_result take_checked(struct tern_bytes_left *rest, size_t count,
 
 // --- The leader's indices
 
-// A set never takes more than the bitmap, a byte of mode and the head; the gaps of a writer never
-// more than those of another, but for the choice of parameter.
-size_t tern_sparse_indices_bound(const struct tern_model *model, size_t len)
-{
-    size_t bound = len;
-    for (uint32_t i = 0; i < model->segment_count; i++) {
-        bound += TERN_VARINT_MAX + 1 + tern_index_set_bound(model->segments[i].count);
-    }
-    return bound;
-}
-
 static uint8_t *add_gaps(struct tern_bytes_left payload, size_t count, size_t listed, uint8_t *dst)
 {
     struct tern_index_writer writer = tern_index_set_begin(dst, count, listed);

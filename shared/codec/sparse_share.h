@@ -12,10 +12,7 @@
 #include "codec/codec.h"
 #include "tensor/model.h"
 
-// The most bytes of the indices of a container of `len` bytes.
-size_t tern_sparse_indices_bound(const struct tern_model *model, size_t len);
-
-// The indices that a leader's container lists.
+// The indices that a leader's container lists; tern_container_bound_any() bytes are enough for them.
 // TERN_ERR_UNKNOWN   a payload lists none: it is neither sparse nor zero
 // TERN_ERR_ARGUMENT  a payload lists more values than the codec sends
 // and the errors of tern_container_inspect()
