@@ -1,6 +1,6 @@
-// Where a reader's bytes come from: a file, through gunzip when it is one, or memory (tests, fuzz
-// targets). Counts the offset for error sentences and never delivers more than its limit, so a
-// small file that unpacks to a huge one is refused. Used by the readers of client/data; one thread.
+// Where a reader's bytes come from: a file, through gunzip when it is one, or memory. Counts the
+// offset for error sentences and never delivers more than its limit, so a small file that unpacks
+// to a huge one is refused. Used by the readers of client/data; one thread.
 #ifndef TERN_INPUT_H
 #define TERN_INPUT_H
 
@@ -22,6 +22,8 @@ struct tern_input {
 // TERN_ERR_NOT_FOUND  there is no such regular file; TERN_ERR_IO  it cannot be opened
 TERN_MUST_USE enum tern_result tern_input_open(struct tern_input *input, const char *path,
                                                uint64_t limit, char *why);
+// Takes the len bytes at `bytes`, borrowed, as a file's. For the fuzz targets of the readers, which
+// would otherwise write a file for each input; the programs open files.
 void tern_input_from_memory(struct tern_input *input, const uint8_t *bytes, size_t len,
                             uint64_t limit, char *why);
 void tern_input_close(struct tern_input *input);
