@@ -1,6 +1,6 @@
 // Draws that are not uniform, from the seeded generator, with the same bits everywhere. Pure.
-#ifndef TERN_RANDOM_H
-#define TERN_RANDOM_H
+#ifndef TERN_DATA_RANDOM_H
+#define TERN_DATA_RANDOM_H
 
 #include "util/prng.h"
 
