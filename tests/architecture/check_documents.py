@@ -30,6 +30,13 @@ def folders(root):
                 yield path
 
 
+def edges(source):
+    """Those of a .dot file that are drawn, as graphviz titles them: "a->b", also of "a -> b -> c"."""
+    for statement in re.findall(r"^ *(\w+(?: -> \w+)+)", source.split("edge [style=invis]")[0], re.M):
+        nodes = statement.split(" -> ")
+        yield from (f"{a}->{b}" for a, b in zip(nodes, nodes[1:]))
+
+
 def overview_findings(root):
     source = read(root, "docs/overview.dot")
     drawn, there = set(FOLDER.findall(source.replace("\\n", " "))), set(folders(root)) - {"firmware_port/template"}
@@ -42,6 +49,8 @@ def overview_findings(root):
         for line in label.split("\\n"):
             if f">{line}<" not in picture:
                 yield f"docs/overview.svg was not made from overview.dot: it has no '{line}'"
+    for edge in sorted(set(edges(source)) ^ set(re.findall(r"<title>(\w+->\w+)</title>", picture))):
+        yield f"docs/overview.svg was not made from overview.dot: one of them has no {edge}"
 
 
 def table_findings(root):

@@ -11,6 +11,10 @@ import check_symbols
 import check_objects
 import check_text
 
+# As docs/overview.dot has them, and as graphviz draws them.
+EDGES = "    a -> b -> c [dir=both]\n    edge [style=invis]\n    c -> a\n"
+DRAWN = "<title>a&#45;&gt;b</title><title>b&#45;&gt;c</title>"
+
 
 class Planted(unittest.TestCase):
     def setUp(self):
@@ -95,7 +99,8 @@ class Planted(unittest.TestCase):
 
     def documents(self, **changed):
         """What the check finds in a sound tree of one folder, but for the files given by name."""
-        files = {"overview.dot": 'a [label="shared/codec\\nfloats"]', "overview.svg": "<t>shared/codec</t><t>floats</t>",
+        files = {"overview.dot": 'a [label="shared/codec\\nfloats"]\n' + EDGES,
+                 "overview.svg": "<t>shared/codec</t><t>floats</t>" + DRAWN,
                  "DESIGN.md": "| shared/codec | floats |\n\n## Words\n", "CONTRIBUTING.md": "Edit `shared/codec/a.c`."}
         files.update(changed)
         for name, text in files.items():
@@ -107,7 +112,10 @@ class Planted(unittest.TestCase):
 
     def test_documents_that_name_what_is_not_there_are_found(self):
         self.assertEqual(self.documents(), [])
-        for name, text in [("overview.dot", 'a [label="floats"]'), ("overview.svg", "<t>shared/codec</t>"),
+        for name, text in [("overview.dot", 'a [label="floats"]\n' + EDGES),
+                           ("overview.dot", 'a [label="shared/codec"]\na -> b -> c\nc -> a'),
+                           ("overview.dot", 'a [label="shared/codec"]\na -> b'),
+                           ("overview.svg", "<t>shared/codec</t>" + DRAWN),
                            ("DESIGN.md", "\n## Words\n| shared/codec | in the essays |\n"),
                            ("DESIGN.md", "| shared/codec | |\n| shared/gone | |\n\n## Words\n"),
                            ("CONTRIBUTING.md", "`shared/codec/gone.c`"), ("CONTRIBUTING.md", "nothing")]:
