@@ -114,7 +114,7 @@ void tern_answer_blob(struct request *request, struct tern_blob *blob, uint64_t 
     clear_reply(request);
     request->reply.status = 200;
     request->reply.body = blob;
-    request->reply.body_from = (size_t)from;
+    request->reply.body_from = from < SIZE_MAX ? (size_t)from : SIZE_MAX;
     request->reply.cache = "public, max-age=31536000, immutable";
     uint64_t left = from < blob->len ? blob->len - from : 0; // from beyond the end: 416
     request->tag.payload_down = left < payload ? left : payload;
