@@ -1,20 +1,16 @@
-// A strategy that combines values in two passes and keeps what the first one found for the second:
-// the same bits whether memory is enough for all values or for one of each update.
-#include "strategies/strategy.h"
+// A strategy that combines values in two passes and keeps what the first one found for the second,
+// through the commit of a stored round: the same bits whether memory is enough for all values or for
+// one of each update.
+#include "merge/merge.h"
+#include "store/fixture.h"
+#include "wire/wire.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-// cmocka wants the headers above first.
-#include <cmocka.h>
 
 #define COUNT 15 // values of softmax:4-3
 #define UPDATES 4
 
-static struct tern_model model;
-static uint32_t blocks;
+static uint32_t blocks; // that the strategy was given
 
 static float value_of(size_t update, size_t i)
 {
@@ -53,91 +49,123 @@ static const struct tern_strategy strategy = {.name = "two-passes",
                                               .scratch = scratch_size,
                                               .combine = combine};
 
-// One round with room for that many coordinates of each update.
-static void merge(size_t width, float global[COUNT])
+// The Update message of a client, as the store keeps it.
+static size_t make_body(const struct tern_merge *merge, size_t u, uint8_t *body, size_t size)
 {
     static const struct tern_codec codec = {.id = TERN_CODEC_FLOAT32, .sparsity = 1.0F};
-    const struct tern_strategy_rule rule = {.strategy = &strategy, .server_learning_rate = 1.0F};
-    const struct tern_contribution contribution = {10, 5, 1.0F, 0};
-    uint8_t containers[UPDATES][256];
-    size_t len[UPDATES];
-    struct tern_strategy_totals totals;
-    tern_strategy_count_none(&totals, &rule);
-    for (size_t u = 0; u < UPDATES; u++) {
-        float values[COUNT];
-        for (size_t i = 0; i < COUNT; i++) {
-            values[i] = value_of(u, i);
-        }
-        assert_int_equal(tern_container_encode(&codec, NULL, &model, values, containers[u],
-                                               sizeof containers[u], &len[u]),
-                         TERN_OK);
-        assert_int_equal(tern_strategy_count(&totals, &contribution), TERN_OK);
+    uint8_t container[256];
+    size_t used = 0;
+    size_t len = 0;
+    float values[COUNT];
+    for (size_t i = 0; i < COUNT; i++) {
+        values[i] = value_of(u, i);
     }
-    float acc[COUNT];
-    float decoded[COUNT];
-    float room[COUNT * UPDATES];
-    double scratch[UPDATES] = {-1.0, -1.0, -1.0, -1.0};
-    const struct tern_strategy_memory memory = {acc,  {NULL, NULL},    decoded,
-                                                room, width * UPDATES, scratch};
-    struct tern_strategy_sums sums;
-    tern_strategy_begin(&sums, &model, &totals, &memory);
-    blocks = 0;
-    while (!tern_strategy_ready(&sums)) {
-        for (size_t u = 0; u < UPDATES; u++) {
-            assert_int_equal(tern_strategy_accumulate(&sums, &contribution, containers[u], len[u]),
-                             TERN_OK);
-        }
-    }
-    assert_int_equal(blocks, 2 * ((COUNT + width - 1) / width));
-    memset(global, 0, COUNT * sizeof global[0]);
-    assert_int_equal(tern_strategy_merge(&sums, global), TERN_OK);
+    assert_int_equal(tern_container_encode(&codec, NULL, &merge->model, values, container,
+                                           sizeof container, &used),
+                     TERN_OK);
+    tern_Update message = {.num_examples = 10, .local_steps = 5, .loss = 1.0F, .has_error = true};
+    message.base.size = TERN_SHA256_SIZE;
+    memcpy(message.base.bytes, merge->replica_id, TERN_SHA256_SIZE);
+    message.model_hash.size = TERN_SHA256_SIZE;
+    memcpy(message.model_hash.bytes, merge->model.hash, TERN_SHA256_SIZE);
+    assert_int_equal(
+        tern_wire_encode_update(&message, (struct tern_span){container, used}, body, size, &len),
+        TERN_OK);
+    return len;
 }
 
-static int setup(void **state)
+static void store_updates(struct fixture *fixture, const struct tern_merge *merge)
 {
-    (void)state;
-    assert_int_equal(tern_model_from_spec(&model, "softmax:4-3"), TERN_OK);
-    assert_int_equal(model.count, COUNT);
-    return 0;
+    fixture_round(fixture, 1);
+    for (size_t u = 0; u < UPDATES; u++) {
+        uint8_t body[512];
+        struct tern_db_update update = {
+            .round = 1, .client = fixture_client(fixture, (uint8_t)(u + 1)), .sequence = 1};
+        update.body_len = make_body(merge, u, body, sizeof body);
+        update.body = body;
+        tern_sha256(body, update.body_len, update.sha256);
+        assert_ok(fixture, tern_db_begin(fixture->db));
+        assert_ok(fixture, tern_db_update_put(fixture->db, &update));
+        assert_ok(fixture, tern_db_commit(fixture->db));
+    }
+}
+
+// Commits the stored round to a model of zeros with room for that many coordinates of each update.
+static void merge_round(struct fixture *fixture, struct tern_merge *merge, size_t width)
+{
+    const struct tern_strategy_rule rule = {.strategy = &strategy, .server_learning_rate = 1.0F};
+    const struct tern_contribution contribution = {10, 5, 1.0F, 0};
+    const struct tern_db_round round = {.round = 1, .codec_down = "float32"};
+    struct tern_strategy_totals totals;
+    struct tern_strategy_report report;
+    struct tern_download_made made;
+    tern_strategy_count_none(&totals, &rule);
+    for (size_t u = 0; u < UPDATES; u++) {
+        assert_int_equal(tern_strategy_count(&totals, &contribution), TERN_OK);
+    }
+    tern_merge_seed(merge, 1);
+    memset(merge->global, 0, COUNT * sizeof merge->global[0]);
+    merge->memory = width * UPDATES * sizeof(float);
+    blocks = 0;
+    assert_ok(fixture, tern_merge_counted(merge, fixture->db, &round, &totals, &made, &report));
+    assert_int_equal(blocks, 2 * ((COUNT + width - 1) / width));
+    assert_int_equal(report.updates, UPDATES);
+    assert_true(report.mean_loss == 1.0F);
+}
+
+static void start(struct fixture *fixture, struct tern_merge *merge)
+{
+    struct tern_db_federation federation = {.model_spec = "softmax:4-3", .seed = 1};
+    struct tern_model model;
+    memset(&model, 0, sizeof model);
+    assert_int_equal(tern_model_from_spec(&model, federation.model_spec), TERN_OK);
+    memcpy(federation.model_hash, model.hash, sizeof federation.model_hash);
+    assert_int_equal(tern_merge_init(merge, &federation), TERN_OK);
+    assert_int_equal(merge->model.count, COUNT);
+    tern_merge_seed(merge, 1);
+    store_updates(fixture, merge);
 }
 
 static void test_enough_memory(void **state)
 {
-    (void)state;
+    struct tern_merge merge;
     double squares[UPDATES] = {0.0};
-    float global[COUNT];
+    start(*state, &merge);
     for (size_t u = 0; u < UPDATES; u++) {
         for (size_t i = 0; i < COUNT; i++) {
             squares[u] += (double)value_of(u, i) * (double)value_of(u, i);
         }
     }
-    merge(COUNT, global);
+    merge_round(*state, &merge, COUNT);
     for (size_t i = 0; i < COUNT; i++) {
         double sum = 0.0;
         for (size_t u = 0; u < UPDATES; u++) {
             sum += (double)value_of(u, i) / squares[u];
         }
-        assert_true(global[i] == (float)sum);
+        assert_true(merge.global[i] == (float)sum);
     }
+    tern_merge_free(&merge);
 }
 
 static void test_little_memory(void **state)
 {
-    (void)state;
+    struct tern_merge merge;
     float whole[COUNT];
-    merge(COUNT, whole);
+    start(*state, &merge);
+    merge_round(*state, &merge, COUNT);
+    memcpy(whole, merge.global, sizeof whole);
     for (size_t width = 1; width < COUNT; width++) {
-        float global[COUNT];
-        merge(width, global);
-        assert_memory_equal(global, whole, sizeof whole);
+        merge_round(*state, &merge, width);
+        assert_memory_equal(merge.global, whole, sizeof whole);
     }
+    tern_merge_free(&merge);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_enough_memory),
-        cmocka_unit_test(test_little_memory),
+        cmocka_unit_test_setup_teardown(test_enough_memory, fixture_setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(test_little_memory, fixture_setup, fixture_teardown),
     };
-    return cmocka_run_group_tests(tests, setup, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }
