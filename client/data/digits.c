@@ -1,6 +1,6 @@
 #include "data/digits.h"
 #include "data/glyphs.h"
-#include "trainer/math.h"
+#include "util/math.h"
 #include "util/prng.h"
 #include <stdbool.h>
 

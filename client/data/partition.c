@@ -1,6 +1,6 @@
 #include "data/partition.h"
 #include "data/random.h"
-#include "trainer/math.h"
+#include "util/math.h"
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>

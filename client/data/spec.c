@@ -1,6 +1,6 @@
 #include "data/input.h"
 #include "data/readers.h"
-#include "trainer/math.h"
+#include "util/math.h"
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 #include "trainer/network.h"
 #include "trainer/gemm.h"
-#include "trainer/math.h"
+#include "util/math.h"
 #include <string.h>
 
 void *tern_arena_take(struct tern_arena *arena, size_t count, size_t each)

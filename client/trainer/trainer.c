@@ -1,5 +1,5 @@
 #include "trainer/trainer.h"
-#include "trainer/math.h"
+#include "util/math.h"
 #include <string.h>
 
 // Checks the config, reads the model and takes the arena, in the order that bound and init share.

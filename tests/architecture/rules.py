@@ -51,8 +51,8 @@ RULES = {
     "shared/": (PURE_SHARED, FREESTANDING + NANOPB),
     "shared/codec/kernels/": (PURE_SHARED, FREESTANDING + SIMD),
     # Ask the processor what it can do, and remember the answer.
-    "shared/codec/kernels/dispatch.c": (PURE_SHARED, FREESTANDING + ["stdatomic.h"]),
-    "shared/util/sha256_x86.c": (PURE_SHARED, FREESTANDING + SIMD + ["cpuid.h", "stdatomic.h"]),
+    "shared/codec/kernels/dispatch.c": (["shared/codec/kernels/"], FREESTANDING + ["stdatomic.h"]),
+    "shared/util/sha256_x86.c": (["shared/util/", "shared/build.h"], FREESTANDING + SIMD + ["cpuid.h", "stdatomic.h"]),
     "shared/hosted/": (PURE_SHARED, OS),
     "shared/cli/": (["shared/"], OS),
     # The client core is driven through ports.
@@ -60,8 +60,7 @@ RULES = {
     "client/phases/": (PURE_SHARED + CLIENT_CORE, FREESTANDING),
     "client/trainer/": (PURE_SHARED + ["client/ports.h", "client/data/"], HOSTED),
     # Readers of data files: hosted, but no sockets, threads, processes or clocks.
-    "client/data/": (PURE_SHARED + ["client/trainer/math.h"],
-                     HOSTED + ["zlib.h", "sys/stat.h", "unistd.h"]),
+    "client/data/": (PURE_SHARED, HOSTED + ["zlib.h", "sys/stat.h", "unistd.h"]),
     "client/posix/": (PURE_SHARED + ["shared/hosted/"] + CLIENT_CORE, OS),
     # Trainers of the user's: the only place that runs other programs and loads libraries.
     "client/external/": (PURE_SHARED + ["shared/hosted/", "client/ports.h",
@@ -72,9 +71,9 @@ RULES = {
     "aggregator/http/": (PURE_SHARED + ["shared/hosted/"], OS),
     "aggregator/store/": (PURE_SHARED, OS),
     # The round machine: time, randomness, disk and network come in as arguments.
-    "aggregator/rounds/": (PURE_SHARED + ROUNDS, FREESTANDING + PURE),
-    "aggregator/strategies/": (PURE_SHARED + ROUNDS, FREESTANDING + PURE),
-    "aggregator/downloads/": (PURE_SHARED + ROUNDS, FREESTANDING + PURE),
+    "aggregator/rounds/": (PURE_SHARED, FREESTANDING + PURE),
+    "aggregator/strategies/": (PURE_SHARED, FREESTANDING + PURE),
+    "aggregator/downloads/": (PURE_SHARED + ["aggregator/store/store.h"], FREESTANDING + PURE),
     "aggregator/merge/": (MERGE, HOSTED),
     "aggregator/catchup/": (CATCHUP, HOSTED),
     "aggregator/federation/": (FEDERATION, HOSTED + ["pthread.h"]),

@@ -1,4 +1,5 @@
 """The checkers find what they are there to find: each case plants one fault in a small tree."""
+import itertools
 import json
 import os
 import subprocess
@@ -10,6 +11,7 @@ import check_includes
 import check_symbols
 import check_objects
 import check_text
+from rules import RULES
 
 # As docs/overview.dot has them, and as graphviz draws them.
 EDGES = "    a -> b -> c [dir=both]\n    edge [style=invis]\n    c -> a\n"
@@ -178,6 +180,14 @@ class Planted(unittest.TestCase):
             self.plant(f"shared/{name}.h", f'#include "{after}.h"\n')
         found = list(check_objects.too_large(check_objects.includes(self.root.name)))
         self.assertEqual(len(found), 1)
+
+    def test_no_two_components_may_know_each_other(self):
+        for one, other in itertools.combinations(RULES, 2):
+            apart = not one.startswith(other) and not other.startswith(one)
+            both = all(any(known.startswith(b) or b.startswith(known) for known in RULES[a][0])
+                       for a, b in [(one, other), (other, one)])
+            with self.subTest(one=one, other=other):
+                self.assertFalse(apart and both)
 
     def test_names_without_prefix_are_found(self):
         built = self.compiled({"shared/a.c": "int value;\nstatic void f(void) {}\n"

@@ -1,6 +1,6 @@
 #include "data/partition.h"
 #include "data/random.h"
-#include "trainer/math.h"
+#include "util/math.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-#include "trainer/math.h"
+#include "util/math.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

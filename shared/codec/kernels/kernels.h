@@ -7,6 +7,7 @@
 
 #include "build.h"
 #include "result.h"
+#include "util/float_bits.h"
 
 #include <float.h>
 #include <stdbool.h>
@@ -18,24 +19,6 @@ _Static_assert(FLT_EVAL_METHOD == 0, "build with SSE2 or another unit that compu
 
 #define TERN_SIGN_BIT 0x80000000u
 #define TERN_INFINITY_BITS 0x7f800000u // magnitudes from here on are infinite or NaN
-
-static inline uint32_t tern_float_bits(float value)
-{
-    union {
-        float value;
-        uint32_t bits;
-    } word = {.value = value};
-    return word.bits;
-}
-
-static inline float tern_bits_float(uint32_t bits)
-{
-    union {
-        uint32_t bits;
-        float value;
-    } word = {.bits = bits};
-    return word.value;
-}
 
 // --- Which version runs (kernels/dispatch.c)
 

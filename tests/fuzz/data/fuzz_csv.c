@@ -1,6 +1,6 @@
 // CSV tables from hostile bytes: an accepted table is rectangular, finite and within the limits.
 #include "data/table.h"
-#include "trainer/math.h"
+#include "util/math.h"
 #include <stdlib.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);

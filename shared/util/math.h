@@ -4,22 +4,7 @@
 #ifndef TERN_MATH_H
 #define TERN_MATH_H
 
-#include <stdint.h>
-#include <string.h>
-
-static inline uint32_t tern_float_bits(float value)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
-static inline float tern_float_from_bits(uint32_t bits)
-{
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
+#include "util/float_bits.h"
 
 // Whether value is neither NaN nor infinite.
 static inline int tern_is_finite(float value)
@@ -40,7 +25,7 @@ static inline float tern_expf(float x)
         return x < -87.0f ? 0.0f : x;
     }
     if (x > 88.72f) {
-        return tern_float_from_bits(0x7F800000u);
+        return tern_bits_float(0x7F800000u);
     }
     // x = n * ln 2 + r with |r| <= ln 2 / 2. The first part of ln 2 has so few bits that its
     // product with n is exact.
@@ -54,8 +39,8 @@ static inline float tern_expf(float x)
     p = 1.0f + (r + r * r * p);
     // 2^n in two factors, because n = 128 has no float32 of its own.
     int32_t half = n / 2;
-    float scale = tern_float_from_bits((uint32_t)(half + 127) << 23);
-    float rest = tern_float_from_bits((uint32_t)(n - half + 127) << 23);
+    float scale = tern_bits_float((uint32_t)(half + 127) << 23);
+    float rest = tern_bits_float((uint32_t)(n - half + 127) << 23);
     return p * scale * rest;
 }
 
@@ -65,7 +50,7 @@ static inline float tern_logf(float x)
 {
     uint32_t bits = tern_float_bits(x > 1.17549435e-38f ? x : 1.17549435e-38f);
     int32_t exponent = (int32_t)(bits >> 23) - 127;
-    float m = tern_float_from_bits((bits & 0x007FFFFFu) | 0x3F800000u);
+    float m = tern_bits_float((bits & 0x007FFFFFu) | 0x3F800000u);
     if (m > 1.41421356f) {
         m *= 0.5f;
         exponent++;

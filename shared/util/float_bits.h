@@ -1,0 +1,25 @@
+// A float32 and its bits, inline. Pure.
+#ifndef TERN_FLOAT_BITS_H
+#define TERN_FLOAT_BITS_H
+
+#include <stdint.h>
+
+static inline uint32_t tern_float_bits(float value)
+{
+    union {
+        float value;
+        uint32_t bits;
+    } word = {.value = value};
+    return word.bits;
+}
+
+static inline float tern_bits_float(uint32_t bits)
+{
+    union {
+        uint32_t bits;
+        float value;
+    } word = {.bits = bits};
+    return word.value;
+}
+
+#endif
