@@ -1,7 +1,10 @@
 """Working only when it is welcome: what `tern-client conditions` shows of a made-up machine, and a
 real client that loses a condition while it trains, pauses, and ends with the very same model."""
+import ctypes
 import json
+import os
 import pathlib
+import select
 import shutil
 import signal
 import subprocess
@@ -10,6 +13,8 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "end_to_end"))
 from harness import BIN, PATIENCE, Aggregator, Workspace, check, main
+
+IN_OPEN = 0x20  # of inotify.h
 
 
 class Machine:
@@ -35,6 +40,21 @@ class Machine:
 
     def pull_the_plug(self):
         self.put("sys/class/power_supply/BAT0/status", "Discharging")
+
+    def wait_for_looks(self, count):
+        """Until somebody has opened the battery's status so many times more."""
+        libc = ctypes.CDLL(None, use_errno=True)
+        watch = libc.inotify_init1(os.O_CLOEXEC)
+        check(watch >= 0, os.strerror(ctypes.get_errno()))
+        try:
+            status = os.fsencode(self.root / "sys/class/power_supply/BAT0/status")
+            check(libc.inotify_add_watch(watch, status, IN_OPEN) >= 0,
+                  os.strerror(ctypes.get_errno()))
+            for look in range(count):
+                check(select.select([watch], [], [], PATIENCE)[0], f"only {look} looks")
+                os.read(watch, 4096)
+        finally:
+            os.close(watch)
 
 
 def options(machine, **settings):
@@ -160,7 +180,7 @@ def paused_while_it_trains(machine):
         check("round=1 sequence=0 look_again_ms=1000 "
               'why="charging is not met: BAT0 is discharging"' in federation.log(),
               federation.log())
-        time.sleep(3.5)
+        machine.wait_for_looks(3)
         check(federation.log().count("event=paused") == 1, "paused was said more than once")
         check("event=trained" not in federation.log() and process.poll() is None,
               f"the client trained on battery: {federation.log()}")
