@@ -81,7 +81,8 @@ static const char status_help[] =
 
 static const char clients_help[] =
     "One line per client: id, name, state, when it was last seen, the version it holds, its\n"
-    "speed, its local steps, and what does not add up about its error buffer (see ledger).\n"
+    "speed, its local steps and why they are so many (REASON; see schedule), and what does not\n"
+    "add up about its error buffer (FINDING; see ledger).\n"
     "\n"
     "  tern-aggregator clients --state /var/lib/tern\n";
 

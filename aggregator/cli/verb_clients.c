@@ -51,7 +51,7 @@ int tern_cli_clients(struct tern_cli *cli)
 {
     static const struct tern_listing_verb verb = {
         .header = "    ID  NAME                 STATE      LAST SEEN         VERSION    STEPS/S  "
-                  "STEPS  FINDING",
+                  "STEPS  FINDING   REASON",
         .all = list_all,
     };
     return tern_list(cli, &verb, NULL);
