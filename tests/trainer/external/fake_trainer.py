@@ -125,6 +125,7 @@ def stubborn(task):
 def flood(task):
     for _ in range(20000):
         print("x" * 99)
+    sys.stdout.flush()  # what Python holds back would come behind the last line
     sys.stderr.write("the last line\n")
     train(task)
     sys.exit(3)
