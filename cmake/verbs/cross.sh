@@ -2,10 +2,11 @@
 
 help_cross() {
     cat <<'END_HELP'
-usage: ./tern cross amd64|arm64|armhf... [--static] [--package] [--test]
+usage: ./tern cross amd64|arm64|armhf... [--static] [--package] [--test|--long]
 
-Builds Tern for these architectures of Debian, of the release that runs here (12 or 13), optimized for size, and prints how large the programs
-are. They are in build/cross/ARCH/dynamic/bin, or static/bin.
+Builds Tern for these architectures of Debian, of the release that runs here (12 or 13), optimized
+for size, and prints how large the programs are. They are in build/cross/ARCH/dynamic/bin, or
+static/bin.
 
   --static    tern-client and tern-codec need nothing on the board: they are linked with their own
               libcurl, of Debian's source, which speaks HTTP over mbedTLS and nothing else
@@ -13,6 +14,7 @@ are. They are in build/cross/ARCH/dynamic/bin, or static/bin.
   --test      runs the unit, contract, power-loss and vector tests, in qemu-user where the processor
               is another one; then compares codecs and a federation over TLS, byte for byte, with
               this machine's, and resumes a light client's TLS sessions
+  --long      --test, and those of the tests that take minutes in emulation, too
 
 Compilers are Debian's. Libraries are unpacked below build/cross/ARCH, from the archive that this
 machine's apt uses, and cached there; this machine's package system is not changed.
@@ -188,10 +190,11 @@ cross_package() { # ARCH VARIANT
 
 # Left out: scripts, which would test this machine's programs; what needs a gigabyte of data; and
 # labelled "kernel" what asks the kernel for more than qemu-user passes on, which is run natively.
-cross_test() { # ARCH VARIANT
+cross_test() { # ARCH VARIANT yes|long
     local dir without='^real-input$'
     dir=$(cross_dir "$1")/$2
-    cross_is_native "$1" || without='^(real-input|kernel)$'
+    cross_is_native "$1" || without+='|^kernel$'
+    [ "$3" = long ] || without+='|^(long|slow)$'
     cross_build "$1" "$2" tern-compiled-tests
     say "tests ($1, $2)"
     ctest --test-dir "$dir" -L '^compiled$' -LE "$without" -j "$(cores)" --output-on-failure \
@@ -251,6 +254,7 @@ verb_cross() {
         --static) variant=static ;;
         --package) package=yes ;;
         --test) test=yes ;;
+        --long) test=long ;;
         -*) usage_error "cross: unknown option '$1'; ./tern cross --help" ;;
         *) usage_error "cross: there is no architecture '$1'; amd64, arm64 and armhf are known" ;;
         esac
@@ -266,9 +270,9 @@ verb_cross() {
         cross_sizes "$arch" "$variant" "${programs[@]}"
         [ "$variant" = dynamic ] || cross_hold_size "$arch"
         [ "$package" = no ] || cross_package "$arch" "$variant"
-        [ "$test" = no ] || cross_test "$arch" "$variant"
+        [ "$test" = no ] || cross_test "$arch" "$variant" "$test"
     done
-    [ "$test" = yes ] || return 0
+    [ "$test" != no ] || return 0
     cross_compare "$variant" "${archs[@]}"
     [ "$variant" = dynamic ] || for arch in "${archs[@]}"; do cross_sessions "$arch"; done
 }

@@ -40,7 +40,7 @@ test_everything() { # TEST-OPTION...
     local parts=() parts_failed=no
     test_part tests test --long "$@"
     test_part fuzzers fuzz 60
-    test_part boards cross amd64 arm64 armhf --static --test
+    test_part boards cross amd64 arm64 armhf --static --long
     test_part firmware firmware --test --all
     say "everything"
     printf '%s\n' "${parts[@]}"
