@@ -65,15 +65,9 @@ static int list_one(struct tern_listing *listing, const struct tern_listing_verb
 
 int tern_list(struct tern_cli *cli, const struct tern_listing_verb *verb, const void *ctx)
 {
-    int code;
     uint64_t id = 0;
-    if (verb->one != NULL && !tern_state_client(cli, &id, &code)) {
-        return code;
-    }
+    TERN_CLI_TRY(verb->one != NULL ? tern_state_client(cli, &id) : TERN_EXIT_OK);
     struct tern_listing listing = {.cli = cli, .now_ms = tern_now_ms(), .ctx = ctx};
-    listing.db = tern_state_open_reading(cli, &code);
-    if (listing.db == NULL) {
-        return code;
-    }
+    TERN_CLI_TRY(tern_state_open_reading(cli, &listing.db));
     return id > 0 ? list_one(&listing, verb, id) : finish(&listing, list_all(&listing, verb));
 }

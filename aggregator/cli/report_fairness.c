@@ -157,13 +157,10 @@ static int print_rows(const struct tern_cli *cli, const struct shares *shares,
 
 int tern_report_fairness(struct tern_cli *cli)
 {
-    int code;
-    struct shares shares = {.db = tern_state_open_reading(cli, &code)};
+    struct shares shares = {.db = NULL};
     struct tern_fairness invited;
     struct tern_fairness reported;
-    if (shares.db == NULL) {
-        return code;
-    }
+    TERN_CLI_TRY(tern_state_open_reading(cli, &shares.db));
     enum tern_result result = load(&shares);
     if (result == TERN_OK) {
         result = summarise(&shares, false, &invited);
@@ -176,8 +173,8 @@ int tern_report_fairness(struct tern_cli *cli)
         return tern_state_fail(cli, shares.db, result);
     }
     tern_db_close(shares.db);
-    code = cli->json ? print_json(cli, &shares, &invited, &reported)
-                     : print_rows(cli, &shares, &invited, &reported);
+    int code = cli->json ? print_json(cli, &shares, &invited, &reported)
+                         : print_rows(cli, &shares, &invited, &reported);
     free(shares.rows);
     return code;
 }

@@ -113,11 +113,10 @@ static int check_file(const struct serving *serving, const char *what, const cha
 static int check_files(const struct serving *serving)
 {
     const struct tern_aggregator_settings *s = serving->settings;
-    int code = check_file(serving, "certificate", "certificate", s->server_certificate,
-                          TERN_STATE_CERTIFICATE);
-    return code != TERN_EXIT_OK ? code
-                                : check_file(serving, "private key", "private_key",
-                                             s->server_private_key, TERN_STATE_PRIVATE_KEY);
+    TERN_CLI_TRY(check_file(serving, "certificate", "certificate", s->server_certificate,
+                            TERN_STATE_CERTIFICATE));
+    return check_file(serving, "private key", "private_key", s->server_private_key,
+                      TERN_STATE_PRIVATE_KEY);
 }
 
 // A client whose update is refused for its size trains again in vain, round after round.
@@ -154,18 +153,14 @@ static int check_body_limit(struct serving *serving)
 static int open_store(struct serving *serving)
 {
     char why[256];
-    int code = TERN_EXIT_OK;
-    serving->db = tern_state_open(serving->cli, &code);
-    code = serving->db != NULL ? lock_state(serving) : code;
-    code = code == TERN_EXIT_OK ? check_body_limit(serving) : code;
-    code = code == TERN_EXIT_OK ? check_files(serving) : code;
-    if (code != TERN_EXIT_OK) {
-        return code;
-    }
+    TERN_CLI_TRY(tern_state_open(serving->cli, &serving->db));
+    TERN_CLI_TRY(lock_state(serving));
+    TERN_CLI_TRY(check_body_limit(serving));
+    TERN_CLI_TRY(check_files(serving));
     serving->config.on_halted = end_program;
     enum tern_result result =
         tern_service_start(&serving->config, serving->db, &serving->service, why);
-    return result == TERN_OK ? TERN_EXIT_OK : tern_cli_fail(serving->cli, result, "%s", why);
+    return tern_cli_check(serving->cli, result, "%s", why);
 }
 
 static struct tern_http_limits http_limits(const struct tern_aggregator_settings *s)
@@ -202,7 +197,7 @@ static int start_listener(struct serving *serving)
                                       .limits = http_limits(s)};
     struct tern_http_handler handler = tern_service_handler(serving->service);
     enum tern_result result = tern_http_start(&config, &handler, &serving->server, why);
-    return result == TERN_OK ? TERN_EXIT_OK : tern_cli_fail(serving->cli, result, "%s", why);
+    return tern_cli_check(serving->cli, result, "%s", why);
 }
 
 // A lost token is made anew: it is a secret of this machine, and nothing else depends on it.
@@ -211,10 +206,8 @@ static int find_token(struct serving *serving, char path[PATH_MAX])
     bool made = false;
     tern_state_path(serving->cli, TERN_STATE_ADMIN_TOKEN, path);
     enum tern_result result = tern_state_make_token(path, &made);
-    if (result != TERN_OK) {
-        return tern_cli_fail(serving->cli, result, "the admin token %s cannot be made: %s", path,
-                             strerror(errno));
-    }
+    TERN_CLI_TRY(tern_cli_check(serving->cli, result, "the admin token %s cannot be made: %s", path,
+                                strerror(errno)));
     if (made) {
         tern_log(TERN_LOG_WARN, "admin-token-made", "file=%s reason=missing", TERN_LOG_TEXT(path));
     }
@@ -229,17 +222,14 @@ static int start_admin(struct serving *serving)
     if (s->admin_address[0] == '\0') {
         return TERN_EXIT_OK;
     }
-    int code = find_token(serving, token_file);
-    if (code != TERN_EXIT_OK) {
-        return code;
-    }
+    TERN_CLI_TRY(find_token(serving, token_file));
     struct tern_admin_config config = {.address = s->admin_address,
                                        .port = (uint16_t)s->admin_port,
                                        .token_file = token_file,
                                        .service = serving->service,
                                        .clients = serving->server};
     enum tern_result result = tern_admin_start(&config, &serving->admin, why);
-    return result == TERN_OK ? TERN_EXIT_OK : tern_cli_fail(serving->cli, result, "admin: %s", why);
+    return tern_cli_check(serving->cli, result, "admin: %s", why);
 }
 
 static int write_port(const struct serving *serving, const char *path, uint16_t port)
@@ -250,8 +240,7 @@ static int write_port(const struct serving *serving, const char *path, uint16_t 
     }
     int len = snprintf(text, sizeof text, "%u\n", port);
     enum tern_result result = tern_file_write(path, text, (size_t)len, 0644);
-    return result == TERN_OK ? TERN_EXIT_OK
-                             : tern_cli_fail(serving->cli, result, "%s cannot be written", path);
+    return tern_cli_check(serving->cli, result, "%s cannot be written", path);
 }
 
 // An IPv6 address stands in brackets in a URL.
@@ -281,18 +270,14 @@ static void announce(const struct serving *serving)
 static int start_all(struct serving *serving)
 {
     const struct tern_aggregator_settings *s = serving->settings;
-    int code = tern_cli_fill_service(serving->cli, s, &serving->config);
-    code = code != TERN_EXIT_OK ? code : open_store(serving);
-    code = code != TERN_EXIT_OK ? code : start_listener(serving);
-    code = code != TERN_EXIT_OK ? code : start_admin(serving);
-    if (code != TERN_EXIT_OK) {
-        return code;
-    }
-    code = write_port(serving, s->server_port_file, tern_http_port(serving->server));
-    if (code == TERN_EXIT_OK && serving->admin != NULL) {
-        code = write_port(serving, s->admin_port_file, tern_admin_port(serving->admin));
-    }
-    return code;
+    TERN_CLI_TRY(tern_cli_fill_service(serving->cli, s, &serving->config));
+    TERN_CLI_TRY(open_store(serving));
+    TERN_CLI_TRY(start_listener(serving));
+    TERN_CLI_TRY(start_admin(serving));
+    TERN_CLI_TRY(write_port(serving, s->server_port_file, tern_http_port(serving->server)));
+    return serving->admin == NULL
+               ? TERN_EXIT_OK
+               : write_port(serving, s->admin_port_file, tern_admin_port(serving->admin));
 }
 
 // --- Stopping, in the opposite order: no request may come to a service that is gone

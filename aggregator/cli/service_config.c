@@ -142,11 +142,9 @@ static int fill_codecs(const struct filling *filling)
     } else if (s->codec_codec_down[0] != '\0') {
         down = s->codec_codec_down;
     }
-    int code = parse_codec(filling, "codec.codec", up, &config->codec_up);
-    code = code == TERN_EXIT_OK
-               ? parse_codec(filling, "codec.codec_down", down, &config->downloads.codec)
-               : code;
-    return code == TERN_EXIT_OK ? check_codec_down(filling, &config->downloads.codec) : code;
+    TERN_CLI_TRY(parse_codec(filling, "codec.codec", up, &config->codec_up));
+    TERN_CLI_TRY(parse_codec(filling, "codec.codec_down", down, &config->downloads.codec));
+    return check_codec_down(filling, &config->downloads.codec);
 }
 
 // The settings that are names.
@@ -206,9 +204,9 @@ int tern_cli_fill_service(struct tern_cli *cli, const struct tern_aggregator_set
     federation->eligible_within_ms = s->round_eligible_within;
     fill_error(s, &federation->error);
     fill_steps(s, &federation->steps);
-    int code = fill_codecs(&filling);
-    code = code == TERN_EXIT_OK ? tern_cli_fill_strategy(cli, s, federation) : code;
-    code = code == TERN_EXIT_OK ? tern_cli_fill_downloads(cli, s, &federation->downloads) : code;
-    code = code == TERN_EXIT_OK ? fill_names(&filling) : code;
-    return code != TERN_EXIT_OK ? code : check_together(&filling);
+    TERN_CLI_TRY(fill_codecs(&filling));
+    TERN_CLI_TRY(tern_cli_fill_strategy(cli, s, federation));
+    TERN_CLI_TRY(tern_cli_fill_downloads(cli, s, &federation->downloads));
+    TERN_CLI_TRY(fill_names(&filling));
+    return check_together(&filling);
 }

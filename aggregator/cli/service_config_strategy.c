@@ -32,17 +32,14 @@ static int fill_number(struct tern_cli *cli, const char *key, double value,
 static int fill_parameters(struct tern_cli *cli, const struct tern_aggregator_settings *s,
                            float parameters[TERN_STRATEGY_PARAMETERS])
 {
-    int code = TERN_EXIT_OK;
 #define FILL(fill, symbol, section, key, ...)                                                      \
-    if (code == TERN_EXIT_OK) {                                                                    \
-        code = fill(cli, #section "." #key, s->section##_##key,                                    \
-                    __VA_ARGS__ & parameters[TERN_STRATEGY_##symbol]);                             \
-    }
+    TERN_CLI_TRY(fill(cli, #section "." #key, s->section##_##key,                                  \
+                      __VA_ARGS__ &parameters[TERN_STRATEGY_##symbol]));
 #define NUMBER(symbol, name, least, most, or_zero, section, key)                                   \
     FILL(fill_number, symbol, section, key, TERN_STRATEGY_##symbol, )
 #define YES_NO(symbol, name, section, key) FILL(fill_yes_no, symbol, section, key, )
     TERN_STRATEGY_PARAMETER_LIST(NUMBER, YES_NO)
-    return code;
+    return TERN_EXIT_OK;
 }
 
 int tern_cli_fill_strategy(struct tern_cli *cli, const struct tern_aggregator_settings *s,

@@ -49,10 +49,8 @@ static int seal(const struct tern_cli *cli, struct tern_starting_model *start,
     start->manifest_len = tern_manifest_encode(&start->model, start->manifest);
     enum tern_result result =
         tern_model_from_manifest(&start->model, start->manifest, start->manifest_len);
-    if (result != TERN_OK) {
-        return tern_cli_fail(cli, result, "the model cannot be described: %s",
-                             tern_result_sentence(result));
-    }
+    TERN_CLI_TRY(tern_cli_check(cli, result, "the model cannot be described: %s",
+                                tern_result_sentence(result)));
     federation->manifest = start->manifest;
     federation->manifest_len = start->manifest_len;
     memcpy(federation->model_hash, start->model.hash, TERN_SHA256_SIZE);
@@ -66,9 +64,8 @@ static int seal(const struct tern_cli *cli, struct tern_starting_model *start,
 static int apply_rules(const struct tern_cli *cli, const char *rules, struct tern_model *model)
 {
     char why[TERN_TENSOR_RULES_WHY_MAX] = "";
-    enum tern_result result = tern_tensor_rules_apply(rules, model, why);
-    return result == TERN_OK ? TERN_EXIT_OK
-                             : tern_cli_fail(cli, TERN_ERR_CONFIG, "tensors.rules: %s", why);
+    return tern_cli_check(cli, tern_tensor_rules_apply(rules, model, why), "tensors.rules: %s",
+                          why);
 }
 
 // --- A built-in model
@@ -128,21 +125,15 @@ static int make_built_in(const struct tern_cli *cli, const char *spec, const cha
                              sizeof federation->model_spec - 1);
     }
     memcpy(federation->model_spec, spec, strlen(spec) + 1);
-    int code = build_spec(cli, spec, &plain);
-    if (code != TERN_EXIT_OK) {
-        return code;
-    }
+    TERN_CLI_TRY(build_spec(cli, spec, &plain));
     start->model = plain;
-    code = apply_rules(cli, rules, &start->model);
-    if (code != TERN_EXIT_OK) {
-        return code;
-    }
+    TERN_CLI_TRY(apply_rules(cli, rules, &start->model));
     if (same_rules(&plain, &start->model)) {
         memcpy(federation->model_hash, plain.hash, TERN_SHA256_SIZE);
         return TERN_EXIT_OK;
     }
-    code = seal(cli, start, federation);
-    return code == TERN_EXIT_OK ? take_seed(cli, &plain, start, federation->seed) : code;
+    TERN_CLI_TRY(seal(cli, start, federation));
+    return take_seed(cli, &plain, start, federation->seed);
 }
 
 // --- A file
@@ -169,10 +160,7 @@ static int add_entry(const struct tern_cli *cli, const char *path,
 {
     uint32_t dims[TERN_TENSOR_MAX_DIMS];
     uint32_t dim_count = 0;
-    int code = check_entry(cli, path, entry, dims, &dim_count);
-    if (code != TERN_EXIT_OK) {
-        return code;
-    }
+    TERN_CLI_TRY(check_entry(cli, path, entry, dims, &dim_count));
     if (entry->count == 0) {
         return tern_cli_fail(cli, TERN_ERR_ARGUMENT,
                              "%s: tensor '%s' has the shape %s, which holds no value", path,
@@ -185,11 +173,8 @@ static int add_entry(const struct tern_cli *cli, const char *path,
                              "%s is too large: at most %u values in %d tensors can be trained",
                              path, TERN_MODEL_MAX_VALUES, TERN_MODEL_MAX_TENSORS);
     }
-    return result == TERN_OK ? TERN_EXIT_OK
-                             : tern_cli_fail(cli, result,
-                                             "%s: tensor '%s' cannot be part of a"
-                                             " model",
-                                             path, entry->name);
+    return tern_cli_check(cli, result, "%s: tensor '%s' cannot be part of a model", path,
+                          entry->name);
 }
 
 static int take_tensors(const struct tern_cli *cli, const char *path,
@@ -198,11 +183,8 @@ static int take_tensors(const struct tern_cli *cli, const char *path,
     tern_model_clear(&start->model);
     for (size_t i = 0; i < file->count; i++) {
         const struct tern_safetensors_entry *entry = &file->entries[i];
-        int code = entry->kind != TERN_SAFETENSORS_OTHER
-                       ? add_entry(cli, path, entry, &start->model)
-                       : TERN_EXIT_OK;
-        if (code != TERN_EXIT_OK) {
-            return code;
+        if (entry->kind != TERN_SAFETENSORS_OTHER) {
+            TERN_CLI_TRY(add_entry(cli, path, entry, &start->model));
         }
     }
     return start->model.tensor_count > 0
@@ -256,10 +238,7 @@ static int collect_kept(const struct tern_cli *cli, const char *path,
         if (entry->kind != TERN_SAFETENSORS_OTHER) {
             continue;
         }
-        int code = check_entry(cli, path, entry, dims, &dim_count);
-        if (code != TERN_EXIT_OK) {
-            return code;
-        }
+        TERN_CLI_TRY(check_entry(cli, path, entry, dims, &dim_count));
         if (strlen(entry->dtype) > KEPT_DTYPE_MAX) {
             return tern_cli_fail(cli, TERN_ERR_ARGUMENT, "%s: tensor '%s' is of no type", path,
                                  entry->name);
@@ -311,9 +290,8 @@ static int take_kept(const struct tern_cli *cli, const char *path,
                      struct tern_db_federation *federation)
 {
     static struct kept kept;
-    int code = collect_kept(cli, path, file, &kept);
-    return code == TERN_EXIT_OK && kept.count > 0 ? pack_kept(cli, path, &kept, start, federation)
-                                                  : code;
+    TERN_CLI_TRY(collect_kept(cli, path, file, &kept));
+    return kept.count > 0 ? pack_kept(cli, path, &kept, start, federation) : TERN_EXIT_OK;
 }
 
 // --- The whole file
@@ -336,15 +314,12 @@ static int make_parsed(const struct tern_cli *cli, const char *path, const char 
                        struct tern_db_federation *federation)
 {
     char hash[2 * TERN_SHA256_SIZE + 1];
-    int code = take_tensors(cli, path, file, start);
-    code = code == 0 ? apply_rules(cli, rules, &start->model) : code;
-    code = code == 0 ? seal(cli, start, federation) : code;
-    code = code == 0 ? take_values(cli, path, file, start) : code;
-    code = code == 0 ? take_kept(cli, path, file, start, federation) : code;
-    code = code == 0 ? take_metadata(cli, file, start, federation) : code;
-    if (code != TERN_EXIT_OK) {
-        return code;
-    }
+    TERN_CLI_TRY(take_tensors(cli, path, file, start));
+    TERN_CLI_TRY(apply_rules(cli, rules, &start->model));
+    TERN_CLI_TRY(seal(cli, start, federation));
+    TERN_CLI_TRY(take_values(cli, path, file, start));
+    TERN_CLI_TRY(take_kept(cli, path, file, start, federation));
+    TERN_CLI_TRY(take_metadata(cli, file, start, federation));
     tern_hex_encode(start->model.hash, TERN_SHA256_SIZE, hash);
     snprintf(federation->model_spec, sizeof federation->model_spec, SPEC_PREFIX "%.*s", SPEC_DIGITS,
              hash);
@@ -363,17 +338,13 @@ static int make_imported(const struct tern_cli *cli, const char *path, const cha
     if (result == TERN_ERR_ARGUMENT) {
         return tern_cli_fail(cli, result, "%s is not a regular file", path);
     }
-    if (result != TERN_OK) {
-        return tern_cli_fail(cli, result, "cannot read %s: %s", path,
-                             errno != 0 ? strerror(errno) : tern_result_sentence(result));
-    }
-    int code = TERN_EXIT_OK;
+    TERN_CLI_TRY(tern_cli_check(cli, result, "cannot read %s: %s", path,
+                                errno != 0 ? strerror(errno) : tern_result_sentence(result)));
     result = tern_safetensors_parse(bytes, len, &file, why);
-    if (result == TERN_OK) {
+    int code = tern_cli_check(cli, result, "%s: %s", path, why);
+    if (code == TERN_EXIT_OK) {
         code = make_parsed(cli, path, rules, &file, start, federation);
         tern_safetensors_free(&file);
-    } else {
-        code = tern_cli_fail(cli, result, "%s: %s", path, why);
     }
     free(bytes);
     return code;

@@ -56,33 +56,19 @@ enum tern_result tern_state_make_token(const char *path, bool *made)
     return TERN_OK;
 }
 
-struct tern_db *tern_state_open(const struct tern_cli *cli, int *code)
+int tern_state_open(const struct tern_cli *cli, struct tern_db **db)
 {
     char path[PATH_MAX];
     char why[256] = "";
-    struct tern_db *db = NULL;
     tern_state_path(cli, TERN_STATE_DATABASE, path);
-    enum tern_result result = tern_db_open(path, &db, why);
-    if (result != TERN_OK) {
-        *code = tern_cli_fail(cli, result, "%s", why);
-        return NULL;
-    }
-    *code = TERN_EXIT_OK;
-    return db;
+    return tern_cli_check(cli, tern_db_open(path, db, why), "%s", why);
 }
 
-struct tern_db *tern_state_open_reading(const struct tern_cli *cli, int *code)
+int tern_state_open_reading(const struct tern_cli *cli, struct tern_db **db)
 {
-    struct tern_db *db = tern_state_open(cli, code);
-    if (db == NULL) {
-        return NULL;
-    }
-    enum tern_result result = tern_db_begin_reading(db);
-    if (result != TERN_OK) {
-        *code = tern_state_fail(cli, db, result);
-        return NULL;
-    }
-    return db;
+    TERN_CLI_TRY(tern_state_open(cli, db));
+    enum tern_result result = tern_db_begin_reading(*db);
+    return result == TERN_OK ? TERN_EXIT_OK : tern_state_fail(cli, *db, result);
 }
 
 int tern_state_fail(const struct tern_cli *cli, struct tern_db *db, enum tern_result result)
@@ -94,21 +80,20 @@ int tern_state_fail(const struct tern_cli *cli, struct tern_db *db, enum tern_re
     return code;
 }
 
-bool tern_state_client(const struct tern_cli *cli, uint64_t *id, int *code)
+int tern_state_client(const struct tern_cli *cli, uint64_t *id)
 {
     const char *text = cli->argument_count > 0 ? cli->arguments[0] : NULL;
     char *end;
     *id = 0;
     if (text == NULL) {
-        return true;
+        return TERN_EXIT_OK;
     }
     *id = strtoull(text, &end, 10);
     if (text[0] >= '1' && text[0] <= '9' && *end == '\0' && *id <= INT64_MAX) {
-        return true;
+        return TERN_EXIT_OK;
     }
-    *code = tern_cli_fail(cli, TERN_ERR_CONFIG,
-                          "'%s' is no client id; `tern-aggregator clients` lists them", text);
-    return false;
+    return tern_cli_fail(cli, TERN_ERR_CONFIG,
+                         "'%s' is no client id; `tern-aggregator clients` lists them", text);
 }
 
 int tern_state_client_fail(struct tern_cli *cli, struct tern_db *db, uint64_t id,

@@ -27,17 +27,17 @@ void tern_state_path(const struct tern_cli *cli, const char *name, char path[PAT
 // more. TERN_ERR_IO and what tern_file_write() returns
 TERN_MUST_USE enum tern_result tern_state_make_token(const char *path, bool *made);
 
-// Opens the database; on failure the sentence is on stderr and *code is the exit code.
-struct tern_db *tern_state_open(const struct tern_cli *cli, int *code);
+// Opens the database and returns the exit code.
+int tern_state_open(const struct tern_cli *cli, struct tern_db **db);
 // Likewise, for a verb that only reads: it sees one moment, whatever a running service commits.
-struct tern_db *tern_state_open_reading(const struct tern_cli *cli, int *code);
+int tern_state_open_reading(const struct tern_cli *cli, struct tern_db **db);
 
 // Tells why an operation of the store failed, closes db and returns the exit code.
 int tern_state_fail(const struct tern_cli *cli, struct tern_db *db, enum tern_result result);
 
-// The client id that is the verb's first argument, 0 when there is none. False after a sentence on
-// stderr, with *code the exit code.
-bool tern_state_client(const struct tern_cli *cli, uint64_t *id, int *code);
+// Takes the client id that is the verb's first argument, 0 when there is none, and returns the exit
+// code.
+int tern_state_client(const struct tern_cli *cli, uint64_t *id);
 
 // Tells why a client could not be had, "there is no client" for TERN_ERR_NOT_FOUND; closes db and
 // returns the exit code.

@@ -7,14 +7,11 @@
 
 int tern_cli_backup(struct tern_cli *cli)
 {
-    int code;
+    struct tern_db *db;
     char why[256] = "";
     struct stat status;
     const char *file = cli->arguments[0];
-    struct tern_db *db = tern_state_open(cli, &code);
-    if (db == NULL) {
-        return code;
-    }
+    TERN_CLI_TRY(tern_state_open(cli, &db));
     enum tern_result result = tern_db_backup(db, file, why);
     tern_db_close(db);
     if (result != TERN_OK || stat(file, &status) != 0) {
@@ -64,7 +61,7 @@ static enum tern_result prune(struct tern_db *db, uint64_t keep, uint64_t *dropp
 
 int tern_cli_prune(struct tern_cli *cli)
 {
-    int code;
+    struct tern_db *db;
     uint64_t keep;
     uint64_t dropped = 0;
     if (!tern_cli_flag(cli, "keep")) {
@@ -73,10 +70,7 @@ int tern_cli_prune(struct tern_cli *cli)
     if (tern_cli_number(cli, "keep", 0, 1, UINT32_MAX, &keep) != TERN_OK) {
         return TERN_EXIT_USAGE;
     }
-    struct tern_db *db = tern_state_open(cli, &code);
-    if (db == NULL) {
-        return code;
-    }
+    TERN_CLI_TRY(tern_state_open(cli, &db));
     enum tern_result result = prune(db, keep, &dropped);
     if (result != TERN_OK) {
         return tern_state_fail(cli, db, result);
@@ -85,9 +79,9 @@ int tern_cli_prune(struct tern_cli *cli)
     if (cli->json) {
         cJSON *object = cJSON_CreateObject();
         tern_json_u64(object, "dropped", dropped);
-        code = tern_json_print(cli, object);
-        return code != TERN_EXIT_OK || dropped > 0 ? code : TERN_EXIT_NOTHING;
+        TERN_CLI_TRY(tern_json_print(cli, object));
+    } else {
+        printf("Dropped the bytes of %" PRIu64 " updates.\n", dropped);
     }
-    printf("Dropped the bytes of %" PRIu64 " updates.\n", dropped);
     return dropped > 0 ? TERN_EXIT_OK : TERN_EXIT_NOTHING;
 }

@@ -108,10 +108,7 @@ static int take_code_options(struct tern_cli *cli, struct tern_db_code *code)
     if (tern_cli_number(cli, "uses", 1, 1, 1000000000, &uses) != TERN_OK) {
         return TERN_EXIT_USAGE;
     }
-    int failed = take_expires(cli, &expires);
-    if (failed != 0) {
-        return failed;
-    }
+    TERN_CLI_TRY(take_expires(cli, &expires));
     memcpy(code->label, label, strlen(label) + 1);
     code->uses_left = (uint32_t)uses;
     code->created_ms = tern_now_ms();
@@ -147,17 +144,12 @@ int tern_cli_enroll_code(struct tern_cli *cli)
 {
     struct tern_db_code code = {.uses_left = 1};
     char text[TERN_JOIN_CODE_TEXT];
-    int failed = take_code_options(cli, &code);
-    if (failed != 0) {
-        return failed;
-    }
+    struct tern_db *db;
+    TERN_CLI_TRY(take_code_options(cli, &code));
     if (tern_join_code_make(&code, text) != TERN_OK) {
         return tern_cli_fail(cli, TERN_ERR_IO, "the system gives no random bytes");
     }
-    struct tern_db *db = tern_state_open(cli, &failed);
-    if (db == NULL) {
-        return failed;
-    }
+    TERN_CLI_TRY(tern_state_open(cli, &db));
     enum tern_result result = store_code(db, &code);
     if (result != TERN_OK) {
         return tern_state_fail(cli, db, result);
@@ -189,10 +181,7 @@ static int print_revoked(struct tern_cli *cli, const struct tern_db_client *clie
         printf("Client %" PRIu64 " (%s) %s revoked.\n", client->id,
                tern_text_name(client->name, name), client->revoked ? "was already" : "is");
     } else {
-        int code = tern_json_print(cli, tern_json_revoked(client));
-        if (code != TERN_EXIT_OK) {
-            return code;
-        }
+        TERN_CLI_TRY(tern_json_print(cli, tern_json_revoked(client)));
     }
     return client->revoked ? TERN_EXIT_NOTHING : TERN_EXIT_OK;
 }
@@ -200,15 +189,10 @@ static int print_revoked(struct tern_cli *cli, const struct tern_db_client *clie
 int tern_cli_revoke(struct tern_cli *cli)
 {
     uint64_t id;
-    int code;
+    struct tern_db *db;
     struct tern_db_client client;
-    if (!tern_state_client(cli, &id, &code)) {
-        return code;
-    }
-    struct tern_db *db = tern_state_open(cli, &code);
-    if (db == NULL) {
-        return code;
-    }
+    TERN_CLI_TRY(tern_state_client(cli, &id));
+    TERN_CLI_TRY(tern_state_open(cli, &db));
     enum tern_result result = revoke(db, id, &client);
     if (result != TERN_OK) {
         return tern_state_client_fail(cli, db, id, result);

@@ -130,9 +130,7 @@ static int load_newest(struct tern_cli *cli, struct tern_db *db, struct tern_mer
     if (result == TERN_ERR_NOT_FOUND) { // never served: the first version is all there is
         result = tern_merge_first(merge, db);
     }
-    return result == TERN_OK
-               ? TERN_EXIT_OK
-               : tern_cli_fail(cli, result, "cannot read the model: %s", tern_db_error(db));
+    return tern_cli_check(cli, result, "cannot read the model: %s", tern_db_error(db));
 }
 
 static int load_weights(struct tern_cli *cli, struct tern_db *db, struct tern_merge *merge)
@@ -267,9 +265,7 @@ static int write_out(struct tern_cli *cli, const uint8_t *data, size_t len)
                    : tern_cli_fail(cli, TERN_ERR_IO, "cannot write: %s", strerror(errno));
     }
     enum tern_result result = tern_file_write(file, data, len, 0644);
-    return result == TERN_OK
-               ? TERN_EXIT_OK
-               : tern_cli_fail(cli, result, "cannot write %s: %s", file, strerror(errno));
+    return tern_cli_check(cli, result, "cannot write %s: %s", file, strerror(errno));
 }
 
 static int print_written(struct tern_cli *cli, const struct tern_merge *merge, const uint8_t *data,
@@ -316,14 +312,10 @@ static int load_kept(struct tern_cli *cli, struct tern_db *db, struct job *job)
     if (result == TERN_ERR_NOT_FOUND) {
         return TERN_EXIT_OK;
     }
-    if (result != TERN_OK) {
-        return tern_cli_fail(cli, result, "cannot read what is kept for export: %s",
-                             tern_db_error(db));
-    }
+    TERN_CLI_TRY(
+        tern_cli_check(cli, result, "cannot read what is kept for export: %s", tern_db_error(db)));
     result = tern_safetensors_parse(job->kept_bytes, len, &job->kept, why);
-    return result == TERN_OK
-               ? TERN_EXIT_OK
-               : tern_cli_fail(cli, result, "the tensors that are kept for export: %s", why);
+    return tern_cli_check(cli, result, "the tensors that are kept for export: %s", why);
 }
 
 static int export_merged(struct tern_cli *cli, struct tern_db *db, struct job *job)
@@ -331,23 +323,12 @@ static int export_merged(struct tern_cli *cli, struct tern_db *db, struct job *j
     char why[TERN_SAFETENSORS_WHY_MAX] = "";
     uint8_t *data = NULL;
     size_t len = 0;
-    int code = load_weights(cli, db, job->merge);
-    if (code != TERN_EXIT_OK) {
-        return code;
-    }
-    enum tern_result result = find_round(db, job);
-    if (result != TERN_OK) {
-        return tern_cli_fail(cli, result, "cannot read the rounds: %s", tern_db_error(db));
-    }
-    code = job->format.safetensors ? load_kept(cli, db, job) : TERN_EXIT_OK;
-    if (code != TERN_EXIT_OK) {
-        return code;
-    }
-    result = encode(job, &data, &len, why);
-    if (result != TERN_OK) {
-        return tern_cli_fail(cli, result, "%s", why);
-    }
-    code = write_out(cli, data, len);
+    TERN_CLI_TRY(load_weights(cli, db, job->merge));
+    TERN_CLI_TRY(
+        tern_cli_check(cli, find_round(db, job), "cannot read the rounds: %s", tern_db_error(db)));
+    TERN_CLI_TRY(job->format.safetensors ? load_kept(cli, db, job) : TERN_EXIT_OK);
+    TERN_CLI_TRY(tern_cli_check(cli, encode(job, &data, &len, why), "%s", why));
+    int code = write_out(cli, data, len);
     code = code == TERN_EXIT_OK ? print_written(cli, job->merge, data, len) : code;
     free(data);
     return code;
@@ -358,18 +339,10 @@ int tern_cli_export(struct tern_cli *cli)
     static struct tern_merge merge;
     struct tern_db_federation federation;
     struct job job = {.federation = &federation, .merge = &merge};
-    int code = take_format(cli, &job.format);
-    if (code != TERN_EXIT_OK) {
-        return code;
-    }
-    code = check_target(cli);
-    if (code != TERN_EXIT_OK) {
-        return code;
-    }
-    struct tern_db *db = tern_state_open_reading(cli, &code);
-    if (db == NULL) {
-        return code;
-    }
+    struct tern_db *db;
+    TERN_CLI_TRY(take_format(cli, &job.format));
+    TERN_CLI_TRY(check_target(cli));
+    TERN_CLI_TRY(tern_state_open_reading(cli, &db));
     enum tern_result result = tern_db_federation(db, &federation);
     if (result != TERN_OK) {
         return tern_state_fail(cli, db, result);
@@ -381,7 +354,7 @@ int tern_cli_export(struct tern_cli *cli)
                              tern_result_sentence(result));
     }
     job.replica = tern_cli_flag(cli, "replica");
-    code = export_merged(cli, db, &job);
+    int code = export_merged(cli, db, &job);
     tern_safetensors_free(&job.kept);
     free(job.kept_bytes);
     tern_merge_free(&merge);

@@ -42,13 +42,11 @@ static int make_state(struct tern_cli *cli, const struct tern_db_federation *fed
         bool made; // one from an init that was cut short before the database is kept
         result = tern_state_make_token(token, &made);
     }
-    if (result != TERN_OK) {
-        return tern_cli_fail(cli, result, "cannot make %s: %s", folder, strerror(errno));
-    }
+    TERN_CLI_TRY(tern_cli_check(cli, result, "cannot make %s: %s", folder, strerror(errno)));
     // Last, because its presence says that the directory is complete.
     result =
         tern_db_create_with_weights(database, federation, start->weights, start->model.count, why);
-    return result == TERN_OK ? TERN_EXIT_OK : tern_cli_fail(cli, TERN_ERR_IO, "%s", why);
+    return tern_cli_check(cli, result == TERN_OK ? TERN_OK : TERN_ERR_IO, "%s", why);
 }
 
 // "12 compress, 4 fuse, 2 dense"

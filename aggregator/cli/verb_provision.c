@@ -226,11 +226,8 @@ static int print_made(const struct provision *provision)
 static int run(struct provision *provision)
 {
     struct tern_cli *cli = provision->cli;
-    int code;
-    struct tern_db *db = tern_state_open(cli, &code);
-    if (db == NULL) {
-        return code;
-    }
+    struct tern_db *db;
+    TERN_CLI_TRY(tern_state_open(cli, &db));
     enum tern_result result = store(provision, db);
     if (result == TERN_ERR_TOO_LARGE) {
         tern_db_close(db);
@@ -254,15 +251,12 @@ static int run(struct provision *provision)
 int tern_cli_provision(struct tern_cli *cli)
 {
     struct provision provision = {.cli = cli};
-    int code = take_options(cli, &provision);
-    if (code != TERN_EXIT_OK) {
-        return code;
-    }
+    TERN_CLI_TRY(take_options(cli, &provision));
     provision.made = calloc(provision.count, sizeof provision.made[0]);
     if (provision.made == NULL) {
         return tern_cli_fail(cli, TERN_ERR_NO_MEMORY, "memory could not be had");
     }
-    code = run(&provision);
+    int code = run(&provision);
     explicit_bzero(provision.made, provision.count * sizeof provision.made[0]);
     free(provision.made);
     return code;

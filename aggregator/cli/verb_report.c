@@ -188,14 +188,9 @@ static int report_bytes(struct tern_cli *cli)
 {
     struct bytes_report report = {.form = form_of(cli)};
     struct tern_figures figures;
-    int code = take_group(cli, &report.group);
-    if (code != TERN_EXIT_OK) {
-        return code;
-    }
-    struct tern_db *db = tern_state_open_reading(cli, &code);
-    if (db == NULL) {
-        return code;
-    }
+    struct tern_db *db;
+    TERN_CLI_TRY(take_group(cli, &report.group));
+    TERN_CLI_TRY(tern_state_open_reading(cli, &db));
     enum tern_result result = tern_figures_load(db, &figures);
     if (result != TERN_OK) {
         return tern_state_fail(cli, db, result);
@@ -209,7 +204,7 @@ static int report_bytes(struct tern_cli *cli)
         return tern_state_fail(cli, db, result);
     }
     tern_db_close(db);
-    code = finish_bytes(cli, &report, &figures);
+    int code = finish_bytes(cli, &report, &figures);
     tern_figures_free(&figures);
     return code;
 }

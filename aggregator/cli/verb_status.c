@@ -145,18 +145,15 @@ static int print_json(struct tern_cli *cli, const struct status *status)
 
 int tern_cli_status(struct tern_cli *cli)
 {
-    int code;
+    struct tern_db *db;
     struct status status;
-    struct tern_db *db = tern_state_open_reading(cli, &code);
-    if (db == NULL) {
-        return code;
-    }
+    TERN_CLI_TRY(tern_state_open_reading(cli, &db));
     enum tern_result result = load(db, &status);
     if (result != TERN_OK) {
         return tern_state_fail(cli, db, result);
     }
     tern_db_close(db);
-    code = cli->json ? print_json(cli, &status) : print_status(&status);
+    int code = cli->json ? print_json(cli, &status) : print_status(&status);
     tern_figures_free(&status.figures);
     return code;
 }

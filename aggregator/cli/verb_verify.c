@@ -102,13 +102,10 @@ static int print_report(struct tern_cli *cli, enum tern_result result,
 
 int tern_cli_verify(struct tern_cli *cli)
 {
-    int code;
+    struct tern_db *db;
     char why[256] = "";
     struct tern_replay_report report = {0};
-    struct tern_db *db = tern_state_open_reading(cli, &code);
-    if (db == NULL) {
-        return code;
-    }
+    TERN_CLI_TRY(tern_state_open_reading(cli, &db));
     enum tern_result result = verify(db, &report, why);
     tern_db_close(db);
     return cli->json ? print_json(cli, result, &report, why)

@@ -38,6 +38,13 @@ static const struct option common_options[] = {
 };
 #define COMMON_COUNT (sizeof(common_options) / sizeof(common_options[0]))
 
+static void write_message(const struct tern_cli *cli, const char *format, va_list arguments)
+{
+    fprintf(stderr, "%s: ", cli->program->name);
+    vfprintf(stderr, format, arguments);
+    fputc('\n', stderr);
+}
+
 // Writes "program: message" and how to get help; the exit code of a wrong command line.
 static int usage_error(const struct tern_cli *cli, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
@@ -46,11 +53,10 @@ static int usage_error(const struct tern_cli *cli, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    fprintf(stderr, "%s: ", cli->program->name);
-    vfprintf(stderr, format, arguments);
+    write_message(cli, format, arguments);
     va_end(arguments);
     bool has_verb = cli->verb != NULL && cli->verb->name != NULL;
-    fprintf(stderr, "\nTry '%s %s%s--help'.\n", cli->program->name, has_verb ? cli->verb->name : "",
+    fprintf(stderr, "Try '%s %s%s--help'.\n", cli->program->name, has_verb ? cli->verb->name : "",
             has_verb ? " " : "");
     return TERN_EXIT_USAGE;
 }
@@ -161,10 +167,7 @@ static int parse_command_line(struct parse *parse, int argc, char **argv)
 {
     struct tern_cli *cli = parse->cli;
     if (has_verbs(cli->program)) {
-        int code = parse_options(parse, argc, argv);
-        if (code != 0) {
-            return code;
-        }
+        TERN_CLI_TRY(parse_options(parse, argc, argv));
         if (optind == argc) {
             return 0;
         }
@@ -243,10 +246,7 @@ static bool answer(const struct parse *parse)
 static int run(struct parse *parse, int argc, char **argv)
 {
     struct tern_cli *cli = parse->cli;
-    int code = parse_command_line(parse, argc, argv);
-    if (code != 0) {
-        return code;
-    }
+    TERN_CLI_TRY(parse_command_line(parse, argc, argv));
     if (parse->version && cli->verb != NULL && cli->argument_count > 0) {
         return usage_error(cli, "--version is the program's and takes no value: '%s'",
                            cli->arguments[0]);
@@ -257,12 +257,9 @@ static int run(struct parse *parse, int argc, char **argv)
     if (cli->verb == NULL) {
         return usage_error(cli, "a verb is missing");
     }
-    code = check_arguments(cli);
-    code = code == 0 ? load_settings(cli) : code;
-    if (code != 0) {
-        return code;
-    }
-    code = cli->verb->run(cli);
+    TERN_CLI_TRY(check_arguments(cli));
+    TERN_CLI_TRY(load_settings(cli));
+    int code = cli->verb->run(cli);
     // A full disk or a closed pipe must not look like success to a script that reads our output.
     if (fflush(stdout) != 0 && code == TERN_EXIT_OK) {
         return tern_cli_fail(cli, TERN_ERR_IO, "cannot write the output: %s", strerror(errno));
@@ -329,9 +326,18 @@ int tern_cli_fail(const struct tern_cli *cli, enum tern_result result, const cha
 {
     va_list arguments;
     va_start(arguments, format);
-    fprintf(stderr, "%s: ", cli->program->name);
-    vfprintf(stderr, format, arguments);
-    fputc('\n', stderr);
+    write_message(cli, format, arguments);
+    va_end(arguments);
+    return (int)tern_cli_exit_code(result);
+}
+
+int tern_cli_check(const struct tern_cli *cli, enum tern_result result, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    if (result != TERN_OK) {
+        write_message(cli, format, arguments);
+    }
     va_end(arguments);
     return (int)tern_cli_exit_code(result);
 }

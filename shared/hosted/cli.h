@@ -97,4 +97,17 @@ enum tern_exit tern_cli_exit_code(enum tern_result result);
 int tern_cli_fail(const struct tern_cli *cli, enum tern_result result, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+// Likewise, but writes nothing when the result is TERN_OK.
+int tern_cli_check(const struct tern_cli *cli, enum tern_result result, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+// Returns the exit code `expression` from the enclosing function when it is not TERN_EXIT_OK.
+#define TERN_CLI_TRY(expression)                                                                   \
+    do {                                                                                           \
+        int tern_try_code_ = (expression);                                                         \
+        if (tern_try_code_ != TERN_EXIT_OK) {                                                      \
+            return tern_try_code_;                                                                 \
+        }                                                                                          \
+    } while (0)
+
 #endif
