@@ -4,6 +4,7 @@
 #include "hosted/files.h"
 #include "hosted/safetensors.h"
 #include "util/bytes.h"
+#include "util/prefix.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -19,13 +20,6 @@ enum {
     KEPT_DTYPE_MAX = 16,                       // characters
     KEPT_NAME_MAX = TERN_TENSOR_NAME_MAX + 32, // with the dtype, in a sentence
 };
-
-bool tern_starting_model_is_file(const char *model)
-{
-    static const char end[] = ".safetensors";
-    const size_t len = strlen(model);
-    return len >= sizeof end - 1 && strcmp(model + len - (sizeof end - 1), end) == 0;
-}
 
 void tern_starting_model_free(struct tern_starting_model *start)
 {
@@ -354,6 +348,7 @@ int tern_starting_model_make(const struct tern_cli *cli, const char *model, cons
                              struct tern_starting_model *start,
                              struct tern_db_federation *federation)
 {
-    return tern_starting_model_is_file(model) ? make_imported(cli, model, rules, start, federation)
-                                              : make_built_in(cli, model, rules, start, federation);
+    return tern_ends_with(model, ".safetensors")
+               ? make_imported(cli, model, rules, start, federation)
+               : make_built_in(cli, model, rules, start, federation);
 }

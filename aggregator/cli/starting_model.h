@@ -18,12 +18,9 @@ struct tern_starting_model {
     char *kept_names; // "NAME (DTYPE), NAME (DTYPE)", or NULL
 };
 
-// Whether --model names a file instead of a built-in model: it ends in .safetensors.
-bool tern_starting_model_is_file(const char *model);
-
 // Fills *start, whose pointers borrow from nobody, and the spec, manifest, hash, metadata and kept
-// tensors of *federation, which borrows them. model: a spec or a file; rules: as tensors.rules.
-// seed: of the weights of a built-in model. On error says why and returns the exit code.
+// tensors of *federation, which borrows them. model: a spec, or the name of a file
+// that ends in .safetensors; rules: as tensors.rules. On error says why and returns the exit code.
 int tern_starting_model_make(const struct tern_cli *cli, const char *model, const char *rules,
                              struct tern_starting_model *start,
                              struct tern_db_federation *federation);

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE // memrchr()
 #include "cli/tensor_rules.h"
 
+#include "util/prefix.h"
 #include <fnmatch.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,15 +17,10 @@ const char *tern_tensor_rule_name(enum tern_rule rule)
 
 // --- Without a rule of its own
 
-static bool ends_with(const char *text, const char *end)
-{
-    const size_t len = strlen(text);
-    return len >= strlen(end) && strcmp(text + len - strlen(end), end) == 0;
-}
-
 static enum tern_rule preset(const struct tern_tensor *tensor)
 {
-    if (ends_with(tensor->name, "running_mean") || ends_with(tensor->name, "running_var")) {
+    if (tern_ends_with(tensor->name, "running_mean") ||
+        tern_ends_with(tensor->name, "running_var")) {
         return TERN_RULE_DENSE;
     }
     return tensor->count < TERN_FUSE_BELOW ? TERN_RULE_FUSE : TERN_RULE_COMPRESS;

@@ -5,6 +5,7 @@
 #include "hosted/safetensors.h"
 #include "merge/merge.h"
 #include "util/bytes.h"
+#include "util/prefix.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -27,21 +28,14 @@ struct job {
     struct tern_safetensors kept;
 };
 
-static bool ends_with(const char *text, const char *end)
-{
-    size_t len = strlen(text);
-    size_t end_len = strlen(end);
-    return len > end_len && strcmp(text + len - end_len, end) == 0;
-}
-
 static int take_format(struct tern_cli *cli, struct format *format)
 {
     const char *file = cli->arguments[0];
     const char *name = tern_cli_option(cli, "format", NULL);
     const char *dtype = tern_cli_option(cli, "dtype", NULL);
-    if (name == NULL && ends_with(file, ".f32")) {
+    if (name == NULL && tern_ends_with(file, ".f32")) {
         name = "f32";
-    } else if (name == NULL && ends_with(file, ".safetensors")) {
+    } else if (name == NULL && tern_ends_with(file, ".safetensors")) {
         name = "safetensors";
     }
     if (name == NULL) {

@@ -2,19 +2,13 @@
 
 #include "hosted/files.h"
 #include "hosted/safetensors.h"
+#include "util/prefix.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define FILE_MAX ((size_t)1 << 30)
-
-static bool is_file(const char *name)
-{
-    static const char end[] = ".safetensors";
-    const size_t len = strlen(name);
-    return len >= sizeof end - 1 && strcmp(name + len - (sizeof end - 1), end) == 0;
-}
 
 static enum tern_result fail(char *why, enum tern_result result, const char *what,
                              const char *detail)
@@ -106,7 +100,7 @@ static enum tern_result read_model(const char *path, struct tern_model *model, f
 enum tern_result tern_trial_model_make(const char *name, uint64_t seed, struct tern_model *model,
                                        float **weights, char why[EXTERNAL_WHY_MAX])
 {
-    if (is_file(name)) {
+    if (tern_ends_with(name, ".safetensors")) {
         return read_model(name, model, weights, why);
     }
     if (tern_model_from_spec(model, name) != TERN_OK) {

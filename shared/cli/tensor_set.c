@@ -3,22 +3,17 @@
 #include "float_file.h"
 #include "hosted/safetensors.h"
 #include "util/bytes.h"
+#include "util/prefix.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static bool ends_with(const char *text, const char *end)
-{
-    size_t len = strlen(text);
-    return len >= strlen(end) && strcmp(text + len - strlen(end), end) == 0;
-}
-
 bool tern_tensor_file_is_named(const char *path, const uint8_t *bytes, size_t len)
 {
-    return ends_with(path, ".safetensors") ||
-           (!ends_with(path, ".f32") && tern_safetensors_looks_like(bytes, len));
+    return tern_ends_with(path, ".safetensors") ||
+           (!tern_ends_with(path, ".f32") && tern_safetensors_looks_like(bytes, len));
 }
 
 void tern_tensor_set_free(struct tensor_set *set)
@@ -249,7 +244,7 @@ static enum tern_result write_named(const struct tern_cli *cli, const char *path
 enum tern_result tern_tensor_set_write(const struct tern_cli *cli, const char *path,
                                        const struct tensor_set *set)
 {
-    if (!ends_with(path, ".safetensors")) {
+    if (!tern_ends_with(path, ".safetensors")) {
         return tern_float_file_write(cli, path, set->values, set->count);
     }
     if (!set->named) {
