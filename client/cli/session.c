@@ -211,7 +211,7 @@ static enum tern_result read_shard(struct session *session, struct tern_partitio
     *client = index - 1;
     if (tern_partition_kind_from_name(settings->data_partition, &partition->kind) != TERN_OK) {
         return explain(session, TERN_ERR_CONFIG,
-                       "data.partition is \"%s\"; it must be iid, dirichlet or shards",
+                       "data.partition is \"%s\"; it must be " TERN_PARTITION_NAMES,
                        settings->data_partition);
     }
     return TERN_OK;

@@ -1,12 +1,10 @@
 // A table as a kind of data: "csv:FILE,label=NAME,test=0.2,seed=1,scale=standard".
+#include "data/random.h"
 #include "data/readers.h"
 #include "data/table.h"
-#include "util/prng.h"
 #include "util/sqrt.h"
 #include <stdlib.h>
 #include <string.h>
-
-#define SPLIT_STREAM 2 // of TERN_PRNG_DATA; 0 and 1 draw digits
 
 struct csv_options {
     struct tern_table_config table;
@@ -48,7 +46,7 @@ static void swap_rows(struct tern_table *table, uint32_t a, uint32_t b)
 static void shuffle(struct tern_table *table, uint64_t seed)
 {
     struct tern_prng rng;
-    tern_prng_init(&rng, seed, TERN_PRNG_DATA, SPLIT_STREAM, 0);
+    tern_prng_init(&rng, seed, TERN_PRNG_DATA, TERN_DATA_SPLIT, 0);
     for (uint32_t i = table->rows; i > 1; i--) {
         swap_rows(table, i - 1, tern_prng_below(&rng, i));
     }

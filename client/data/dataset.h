@@ -18,6 +18,8 @@ struct tern_dataset {
     const uint8_t *bytes;   // [count][feature_count], or NULL when values are given
     const float *values;    // [count][feature_count], or NULL when bytes are given
     const uint16_t *labels; // [count]
+    const uint32_t *groups; // [count] whose example it is: a device, speaker, site; NULL: not known
+    uint32_t group_count;   // groups are below it
     float scale;            // a byte's feature is byte * scale + offset
     float offset;
 };

@@ -1,8 +1,7 @@
 #include "data/digits.h"
 #include "data/glyphs.h"
+#include "data/random.h"
 #include "util/math.h"
-#include "util/prng.h"
-#include <stdbool.h>
 
 // An image is drawn backwards: each pixel is taken through the warp to a point of the glyph's box,
 // and its ink depends on how near that is to a stroke. Only +, -, *, / and comparisons, so that
@@ -31,11 +30,6 @@ struct drawing {
     float bend_y[GRID][GRID];
 };
 
-static float between(struct tern_prng *rng, float low, float high)
-{
-    return low + (high - low) * tern_prng_float(rng);
-}
-
 static struct segment make_segment(float x0, float y0, float x1, float y1, float radius, float ink)
 {
     float dx = x1 - x0;
@@ -56,7 +50,7 @@ static void make_strokes(struct drawing *drawing, struct tern_prng *rng, unsigne
 {
     struct tern_glyph glyph;
     tern_glyph_get(digit, tern_prng_u32(rng), &glyph);
-    float radius = between(rng, 0.035f, 0.085f);
+    float radius = tern_random_between(rng, 0.035f, 0.085f);
     for (unsigned i = 0; i < glyph.segment_count; i++) {
         const uint8_t *s = glyph.segments[i];
         drawing->segments[i] = make_segment((float)s[0] * 0.01f, (float)s[1] * 0.01f,
@@ -71,33 +65,34 @@ static void make_strays(struct drawing *drawing, struct tern_prng *rng)
 {
     unsigned strays = tern_prng_below(rng, STRAYS + 1);
     for (unsigned i = 0; i < strays; i++) {
-        float x = between(rng, 0.0f, 1.0f);
-        float y = tern_prng_below(rng, 2) ? between(rng, 0.0f, 0.15f) : between(rng, 0.85f, 1.0f);
-        float x1 = x + between(rng, -0.25f, 0.25f);
-        float y1 = y + between(rng, -0.28f, 0.28f);
-        float radius = between(rng, 0.02f, 0.05f);
-        float ink = between(rng, 0.3f, 0.8f);
+        float x = tern_random_between(rng, 0.0f, 1.0f);
+        float y = tern_prng_below(rng, 2) ? tern_random_between(rng, 0.0f, 0.15f)
+                                          : tern_random_between(rng, 0.85f, 1.0f);
+        float x1 = x + tern_random_between(rng, -0.25f, 0.25f);
+        float y1 = y + tern_random_between(rng, -0.28f, 0.28f);
+        float radius = tern_random_between(rng, 0.02f, 0.05f);
+        float ink = tern_random_between(rng, 0.3f, 0.8f);
         drawing->segments[drawing->count++] = make_segment(x, y, x1, y1, radius, ink);
     }
 }
 
 static void make_warp(struct drawing *drawing, struct tern_prng *rng)
 {
-    float turn = between(rng, -0.04f, 0.04f); // 14 degrees either way
-    float slant = between(rng, -0.28f, 0.28f);
-    float wide = between(rng, 1.1f, 1.5f); // glyph units per image unit
-    float high = between(rng, 1.1f, 1.4f);
+    float turn = tern_random_between(rng, -0.04f, 0.04f); // 14 degrees either way
+    float slant = tern_random_between(rng, -0.28f, 0.28f);
+    float wide = tern_random_between(rng, 1.1f, 1.5f); // glyph units per image unit
+    float high = tern_random_between(rng, 1.1f, 1.4f);
     float c = tern_cos_turns(turn);
     float s = tern_sin_turns(turn);
     drawing->xx = wide * (c + slant * s);
     drawing->xy = wide * (slant * c - s);
     drawing->yx = high * s;
     drawing->yy = high * c;
-    drawing->shift_x = 0.5f + between(rng, -0.085f, 0.085f);
-    drawing->shift_y = 0.5f + between(rng, -0.085f, 0.085f);
+    drawing->shift_x = 0.5f + tern_random_between(rng, -0.085f, 0.085f);
+    drawing->shift_y = 0.5f + tern_random_between(rng, -0.085f, 0.085f);
     for (unsigned i = 0; i < GRID * GRID; i++) {
-        drawing->bend_x[i / GRID][i % GRID] = between(rng, -0.085f, 0.085f);
-        drawing->bend_y[i / GRID][i % GRID] = between(rng, -0.085f, 0.085f);
+        drawing->bend_x[i / GRID][i % GRID] = tern_random_between(rng, -0.085f, 0.085f);
+        drawing->bend_y[i / GRID][i % GRID] = tern_random_between(rng, -0.085f, 0.085f);
     }
 }
 
@@ -156,18 +151,18 @@ static float noise(struct tern_prng *rng)
     return sum * 0.5f - 1.0f;
 }
 
-uint16_t tern_digits_draw(uint64_t seed, enum tern_digits_part part, uint32_t index, uint32_t size,
-                          uint8_t *image)
+uint16_t tern_digits_draw(uint64_t seed, bool test, uint32_t index, uint32_t size, uint8_t *image)
 {
     struct tern_prng rng;
     struct drawing drawing;
-    tern_prng_init(&rng, seed, TERN_PRNG_DATA, (uint32_t)part, index);
+    tern_prng_init(&rng, seed, TERN_PRNG_DATA,
+                   test ? TERN_DATA_DIGITS_TEST : TERN_DATA_DIGITS_TRAIN, index);
     unsigned digit = tern_prng_below(&rng, 10);
     make_strokes(&drawing, &rng, digit);
     make_strays(&drawing, &rng);
     make_warp(&drawing, &rng);
-    float contrast = between(&rng, 0.55f, 1.0f);
-    float grain = between(&rng, 0.05f, 0.35f);
+    float contrast = tern_random_between(&rng, 0.55f, 1.0f);
+    float grain = tern_random_between(&rng, 0.05f, 0.35f);
     float pixel = 1.0f / (float)size;
     for (uint32_t row = 0; row < size; row++) {
         float y = ((float)row + 0.5f) * pixel;

@@ -5,13 +5,11 @@
 #ifndef TERN_DIGITS_H
 #define TERN_DIGITS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
-enum tern_digits_part { TERN_DIGITS_TRAIN = 0, TERN_DIGITS_TEST = 1 };
-
-// Draws example `index` of a part into image[size * size] (0 = background) and returns its label.
+// Draws example `index` of the training or the test part into image[size * size] (0 = background) and returns its label.
 // It depends on its arguments alone. size: 16 to 64.
-uint16_t tern_digits_draw(uint64_t seed, enum tern_digits_part part, uint32_t index, uint32_t size,
-                          uint8_t *image);
+uint16_t tern_digits_draw(uint64_t seed, bool test, uint32_t index, uint32_t size, uint8_t *image);
 
 #endif

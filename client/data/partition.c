@@ -2,6 +2,7 @@
 #include "data/random.h"
 #include "util/math.h"
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -192,52 +193,160 @@ static enum tern_result deal_shards(struct tern_partition *partition, struct ter
     return TERN_OK;
 }
 
-static enum tern_result deal(const struct tern_partition_config *config, const uint16_t *labels,
-                             uint32_t count, struct tern_partition *partition)
+// --- Natural groups
+
+// sizes[group] := examples. Returns how many groups have any.
+static uint32_t count_groups(const struct tern_dataset *data, uint32_t *sizes)
+{
+    uint32_t present = 0;
+    for (uint32_t i = 0; i < data->count; i++) {
+        present += sizes[data->groups[i]]++ == 0;
+    }
+    return present;
+}
+
+// Writes owners[group] for the groups that have examples. order: memory for all groups.
+static void deal_groups(struct tern_prng *rng, const uint32_t *sizes, uint32_t group_count,
+                        uint32_t clients, uint32_t *order, uint32_t *owners)
+{
+    uint32_t present = 0;
+    for (uint32_t g = 0; g < group_count; g++) {
+        if (sizes[g] > 0) {
+            order[present++] = g;
+        }
+    }
+    shuffle(rng, order, present);
+    for (uint32_t i = 0; i < present; i++) {
+        owners[order[i]] = i % clients;
+    }
+}
+
+// Sorts the examples by client, each client's in their order in the data set.
+static void sort_by_owner(struct tern_partition *partition, const struct tern_dataset *data,
+                          const uint32_t *owners)
+{
+    uint32_t *starts = partition->starts;
+    memset(starts, 0, ((size_t)partition->client_count + 1) * sizeof *starts);
+    for (uint32_t i = 0; i < data->count; i++) {
+        starts[owners[data->groups[i]] + 1]++;
+    }
+    for (uint32_t c = 0; c < partition->client_count; c++) {
+        starts[c + 1] += starts[c];
+    }
+    // A client's start serves as the place of its next example, which leaves it at the next one's.
+    for (uint32_t i = 0; i < data->count; i++) {
+        partition->indices[starts[owners[data->groups[i]]]++] = i;
+    }
+    memmove(starts + 1, starts, partition->client_count * sizeof *starts);
+    starts[0] = 0;
+}
+
+static enum tern_result check_natural(const struct tern_partition_config *config,
+                                      const struct tern_partition *partition, uint32_t present,
+                                      char why[TERN_PARTITION_WHY_MAX])
+{
+    if (present < config->clients) {
+        snprintf(why, TERN_PARTITION_WHY_MAX,
+                 "the training examples are of %u natural groups, fewer than the %u clients",
+                 present, config->clients);
+        return TERN_ERR_ARGUMENT;
+    }
+    for (uint32_t c = 0; c < partition->client_count; c++) {
+        const uint32_t size = partition->starts[c + 1] - partition->starts[c];
+        if (size < config->min_examples) {
+            snprintf(why, TERN_PARTITION_WHY_MAX,
+                     "a client's natural groups have %u training examples; it needs %u", size,
+                     config->min_examples);
+            return TERN_ERR_ARGUMENT;
+        }
+    }
+    return TERN_OK;
+}
+
+static enum tern_result deal_natural(const struct tern_partition_config *config,
+                                     struct tern_partition *partition, struct tern_prng *rng,
+                                     const struct tern_dataset *data,
+                                     char why[TERN_PARTITION_WHY_MAX])
+{
+    const size_t groups = data->group_count;
+    uint32_t *sizes = calloc(3 * groups, sizeof *sizes);
+    if (sizes == NULL) {
+        return TERN_ERR_NO_MEMORY;
+    }
+    uint32_t *order = sizes + groups;
+    uint32_t *owners = order + groups;
+    const uint32_t present = count_groups(data, sizes);
+    deal_groups(rng, sizes, data->group_count, config->clients, order, owners);
+    sort_by_owner(partition, data, owners);
+    free(sizes);
+    return check_natural(config, partition, present, why);
+}
+
+static enum tern_result deal(const struct tern_partition_config *config,
+                             const struct tern_dataset *data, struct tern_partition *partition,
+                             char why[TERN_PARTITION_WHY_MAX])
 {
     struct tern_prng rng;
     tern_prng_init(&rng, config->seed, TERN_PRNG_PARTITION, config->clients,
                    (uint32_t)config->kind);
-    set_even_starts(partition, count);
+    set_even_starts(partition, data->count);
     switch (config->kind) {
     case TERN_PARTITION_IID:
-        deal_iid(partition, &rng, count);
+        deal_iid(partition, &rng, data->count);
         return TERN_OK;
     case TERN_PARTITION_DIRICHLET:
-        return deal_dirichlet(partition, &rng, config->alpha, labels, count);
+        return deal_dirichlet(partition, &rng, config->alpha, data->labels, data->count);
     case TERN_PARTITION_SHARDS:
-        return deal_shards(partition, &rng, labels, count);
+        return deal_shards(partition, &rng, data->labels, data->count);
+    case TERN_PARTITION_NATURAL:
+        return deal_natural(config, partition, &rng, data, why);
     }
     return TERN_ERR_ARGUMENT;
 }
 
-static bool valid(const struct tern_partition_config *config, uint32_t count)
+static enum tern_result check(const struct tern_partition_config *config,
+                              const struct tern_dataset *data, char why[TERN_PARTITION_WHY_MAX])
 {
     uint64_t least = config->min_examples;
     if (config->kind == TERN_PARTITION_SHARDS) {
         // A shard has count / shards examples, rounded down.
         least = (least + SHARDS_PER_CLIENT - 1) / SHARDS_PER_CLIENT * SHARDS_PER_CLIENT;
     }
-    bool alpha = config->kind != TERN_PARTITION_DIRICHLET ||
-                 (config->alpha >= 0.001f && config->alpha <= 1e6f);
-    return alpha && config->clients >= 1 && config->clients <= 1u << 30 && least >= 1 &&
-           count >= config->clients * least;
+    if (config->kind == TERN_PARTITION_NATURAL && data->groups == NULL) {
+        snprintf(why, TERN_PARTITION_WHY_MAX,
+                 "the data has no natural groups; sensors, audio and csv with group=COLUMN have");
+        return TERN_ERR_ARGUMENT;
+    }
+    if (config->kind == TERN_PARTITION_DIRICHLET &&
+        !(config->alpha >= 0.001f && config->alpha <= 1e6f)) {
+        snprintf(why, TERN_PARTITION_WHY_MAX, "alpha is %g; it must be 0.001 to 1000000",
+                 (double)config->alpha);
+        return TERN_ERR_ARGUMENT;
+    }
+    if (config->clients < 1 || config->clients > 1u << 30 || least < 1 ||
+        data->count < config->clients * least) {
+        snprintf(why, TERN_PARTITION_WHY_MAX,
+                 "%u examples cannot be shared among %u clients, %llu for each", data->count,
+                 config->clients, (unsigned long long)least);
+        return TERN_ERR_ARGUMENT;
+    }
+    return TERN_OK;
 }
 
 enum tern_result tern_partition_make(const struct tern_partition_config *config,
-                                     const uint16_t *labels, uint32_t count,
-                                     struct tern_partition *partition)
+                                     const struct tern_dataset *data,
+                                     struct tern_partition *partition,
+                                     char why[TERN_PARTITION_WHY_MAX])
 {
     memset(partition, 0, sizeof *partition);
-    if (!valid(config, count)) {
-        return TERN_ERR_ARGUMENT;
-    }
+    TERN_TRY(check(config, data, why));
+    snprintf(why, TERN_PARTITION_WHY_MAX, "there is not enough memory to share the examples out");
     partition->client_count = config->clients;
-    partition->indices = malloc(count * sizeof *partition->indices);
+    partition->indices = malloc(data->count * sizeof *partition->indices);
     partition->starts = calloc((size_t)config->clients + 1, sizeof *partition->starts);
     enum tern_result result = TERN_ERR_NO_MEMORY;
     if (partition->indices != NULL && partition->starts != NULL) {
-        result = deal(config, labels, count, partition);
+        result = deal(config, data, partition, why);
     }
     if (result != TERN_OK) {
         tern_partition_free(partition);
@@ -263,7 +372,7 @@ struct tern_view tern_partition_view(const struct tern_partition *partition,
 
 enum tern_result tern_partition_kind_from_name(const char *name, enum tern_partition_kind *kind)
 {
-    static const char *const names[] = {"iid", "dirichlet", "shards"};
+    static const char *const names[] = {"iid", "dirichlet", "shards", "natural"};
     for (unsigned i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (strcmp(name, names[i]) == 0) {
             *kind = (enum tern_partition_kind)i;

@@ -14,6 +14,9 @@ enum tern_partition_kind {
                                   // classes); sizes are even
     TERN_PARTITION_SHARDS = 2,    // sorted by label, cut into 2 shards per client, dealt out at
                                   // random (McMahan et al. 2017)
+    TERN_PARTITION_NATURAL = 3,   // a client has all examples of a group of the data set; where
+                                  // there are more groups than clients they are shuffled and dealt
+                                  // out in turn, so that each client has as many, or one more
 };
 
 struct tern_partition {
@@ -30,12 +33,17 @@ struct tern_partition_config {
     uint64_t seed;
 };
 
-// Splits labels[0..count).
-// TERN_ERR_ARGUMENT   a value out of range, or fewer than clients * min_examples examples
+#define TERN_PARTITION_WHY_MAX 160
+
+// Splits the examples of data, of which only count, labels and (natural) groups are read.
+// why: on error, one sentence.
+// TERN_ERR_ARGUMENT   a value out of range, fewer than clients * min_examples examples; natural: no
+//                     groups, or fewer groups with min_examples examples than clients
 // TERN_ERR_NO_MEMORY
 TERN_MUST_USE enum tern_result tern_partition_make(const struct tern_partition_config *config,
-                                                   const uint16_t *labels, uint32_t count,
-                                                   struct tern_partition *partition);
+                                                   const struct tern_dataset *data,
+                                                   struct tern_partition *partition,
+                                                   char why[TERN_PARTITION_WHY_MAX]);
 
 void tern_partition_free(struct tern_partition *partition);
 
@@ -43,7 +51,9 @@ void tern_partition_free(struct tern_partition *partition);
 struct tern_view tern_partition_view(const struct tern_partition *partition,
                                      const struct tern_dataset *dataset, uint32_t client);
 
-// "iid", "dirichlet" or "shards"; TERN_ERR_UNKNOWN otherwise.
+#define TERN_PARTITION_NAMES "iid, dirichlet, shards or natural"
+
+// One of TERN_PARTITION_NAMES; TERN_ERR_UNKNOWN otherwise.
 TERN_MUST_USE enum tern_result tern_partition_kind_from_name(const char *name,
                                                              enum tern_partition_kind *kind);
 

@@ -13,6 +13,11 @@ static float above_zero(struct tern_prng *rng)
     return 1.0f - tern_prng_float(rng);
 }
 
+float tern_random_between(struct tern_prng *rng, float low, float high)
+{
+    return low + (high - low) * tern_prng_float(rng);
+}
+
 float tern_random_normal(struct tern_prng *rng)
 {
     for (;;) {
@@ -46,4 +51,40 @@ float tern_random_log_gamma(struct tern_prng *rng, float shape)
             return tern_logf(d) + log_v;
         }
     }
+}
+
+float tern_random_exponential(struct tern_prng *rng)
+{
+    return -tern_logf(above_zero(rng));
+}
+
+// Gamma draws of a small shape underflow float32, so they are compared as logarithms.
+void tern_random_shares(struct tern_prng *rng, float alpha, float *share, uint32_t count)
+{
+    float most = 0.0f;
+    for (uint32_t i = 0; i < count; i++) {
+        share[i] = tern_random_log_gamma(rng, alpha);
+        most = i == 0 || share[i] > most ? share[i] : most;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        share[i] = tern_expf(share[i] - most);
+    }
+}
+
+uint32_t tern_random_index(struct tern_prng *rng, const float *share, uint32_t count)
+{
+    float sum = 0.0f;
+    uint32_t last = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        sum += share[i];
+        last = share[i] > 0.0f ? i : last;
+    }
+    float at = tern_prng_float(rng) * sum;
+    for (uint32_t i = 0; i < last; i++) {
+        if (at < share[i]) {
+            return i;
+        }
+        at -= share[i];
+    }
+    return last;
 }

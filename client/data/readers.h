@@ -59,6 +59,12 @@ void tern_dataset_release(struct tern_dataset *data);
 TERN_MUST_USE enum tern_result tern_read_digits(struct tern_data_spec *spec,
                                                 const struct tern_data_limits *limits,
                                                 struct tern_data *data);
+TERN_MUST_USE enum tern_result tern_read_sensors(struct tern_data_spec *spec,
+                                                 const struct tern_data_limits *limits,
+                                                 struct tern_data *data);
+TERN_MUST_USE enum tern_result tern_read_audio(struct tern_data_spec *spec,
+                                               const struct tern_data_limits *limits,
+                                               struct tern_data *data);
 TERN_MUST_USE enum tern_result tern_read_idx(struct tern_data_spec *spec,
                                              const struct tern_data_limits *limits,
                                              struct tern_data *data);

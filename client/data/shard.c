@@ -15,6 +15,7 @@ void tern_dataset_release(struct tern_dataset *data)
     release(data->bytes);
     release(data->values);
     release(data->labels);
+    release(data->groups);
     memset(data, 0, sizeof *data);
 }
 
@@ -23,12 +24,10 @@ enum tern_result tern_shard_choose(const struct tern_data_spec *spec,
                                    struct tern_partition *partition, struct tern_view *kept)
 {
     const struct tern_data_part *part = spec->part;
-    enum tern_result result =
-        tern_partition_make(part->partition, data->labels, data->count, partition);
+    char why[TERN_PARTITION_WHY_MAX];
+    enum tern_result result = tern_partition_make(part->partition, data, partition, why);
     if (result != TERN_OK) {
-        return tern_spec_refuse(spec, result, "%u examples cannot be cut into %u shards: %s",
-                                data->count, part->partition->clients,
-                                tern_result_sentence(result));
+        return tern_spec_refuse(spec, result, "%s", why);
     }
     *kept = tern_partition_view(partition, data, part->client);
     return TERN_OK;
@@ -52,9 +51,11 @@ enum tern_result tern_shard_keep(const struct tern_data_spec *spec, const struct
     data->bytes = all.bytes != NULL ? gather(kept, all.bytes, n) : NULL;
     data->values = all.values != NULL ? gather(kept, all.values, n * sizeof *all.values) : NULL;
     data->labels = gather(kept, all.labels, sizeof *all.labels);
+    data->groups = all.groups != NULL ? gather(kept, all.groups, sizeof *all.groups) : NULL;
     data->count = kept->count;
     const bool kept_all = data->labels != NULL && (data->bytes == NULL) == (all.bytes == NULL) &&
-                          (data->values == NULL) == (all.values == NULL);
+                          (data->values == NULL) == (all.values == NULL) &&
+                          (data->groups == NULL) == (all.groups == NULL);
     tern_dataset_release(&all);
     return kept_all ? TERN_OK
                     : tern_spec_refuse(spec, TERN_ERR_NO_MEMORY, "needs memory for %u examples",

@@ -35,10 +35,9 @@ static const struct {
     enum tern_result (*open)(struct tern_data_spec *spec, const struct tern_data_limits *limits,
                              struct tern_data *data);
 } kinds[] = {
-    {"digits", false, false, tern_read_digits},
-    {"idx", true, true, tern_read_idx},
-    {"cifar10", true, false, tern_read_cifar10},
-    {"csv", true, false, tern_read_csv},
+    {"digits", false, false, tern_read_digits},  {"sensors", false, false, tern_read_sensors},
+    {"audio", false, false, tern_read_audio},    {"idx", true, true, tern_read_idx},
+    {"cifar10", true, false, tern_read_cifar10}, {"csv", true, false, tern_read_csv},
 };
 
 // Reduces a data set that was read as a whole to spec->part.
@@ -79,9 +78,11 @@ static enum tern_result refuse_kind(const struct tern_data_spec *spec)
             return refuse_path(spec, kinds[i].name, kinds[i].file, spec->kind + len);
         }
     }
-    return tern_spec_refuse(spec, TERN_ERR_CONFIG,
-                            "no data of the kind '%s'; known: digits, idx, cifar10, csv",
-                            spec->kind);
+    return tern_spec_refuse(
+        spec, TERN_ERR_CONFIG,
+        "no data of the kind '%s'; known: digits, sensors, audio, idx, cifar10, "
+        "csv",
+        spec->kind);
 }
 
 static enum tern_result open_kind(struct tern_data_spec *spec,

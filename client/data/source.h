@@ -2,7 +2,9 @@
 // reads files (plain or gzip) with zlib and uses malloc. Called once at start by tern-client and
 // tern-fleet. An opened data set is never changed, so threads may share it.
 //
-//   digits[:train=6000,test=2000,size=16,seed=1]   drawn digits, size 16 or 28 (data/digits.h)
+//   digits[:train=6000,test=2000,size=16,seed=1]   drawn digits, size 16 to 64 (data/digits.h)
+//   sensors[:train=6000,test=2000,devices=50,seed=1]  a table of 24 readings (data/sensors.h)
+//   audio[:train=6000,test=2000,speakers=50,seed=1]   spectrograms of sounds (data/audio.h)
 //   idx:DIR[,mean=0.286,std=0.353]                 the four IDX files of MNIST and its kin, .gz or not
 //   cifar10:DIR[,mean=M,std=S]                     data_batch_*.bin and test_batch.bin
 //   csv:FILE[,label=NAME|INDEX][,drop=A|B][,classes=X|Y|Z][,test=0.2][,seed=1][,scale=standard]

@@ -37,7 +37,7 @@ static enum tern_result load_data(struct fleet *fleet)
                                            .alpha = (float)settings->data_alpha,
                                            .seed = settings->data_seed};
     if (tern_partition_kind_from_name(settings->data_partition, &config.kind) != TERN_OK) {
-        snprintf(fleet->why, 512, "data.partition '%s' is not one of iid, dirichlet, shards",
+        snprintf(fleet->why, 512, "data.partition '%s' is not " TERN_PARTITION_NAMES,
                  settings->data_partition);
         return TERN_ERR_CONFIG;
     }
@@ -47,11 +47,10 @@ static enum tern_result load_data(struct fleet *fleet)
         snprintf(fleet->why, 512, "%s", why);
         return result;
     }
-    result = tern_partition_make(&config, fleet->data.train.labels, fleet->data.train.count,
-                                 &fleet->partition);
+    char partition_why[TERN_PARTITION_WHY_MAX];
+    result = tern_partition_make(&config, &fleet->data.train, &fleet->partition, partition_why);
     if (result != TERN_OK) {
-        snprintf(fleet->why, 512, "%u examples cannot be shared among %u clients: %s",
-                 fleet->data.train.count, settings->fleet_clients, tern_result_sentence(result));
+        snprintf(fleet->why, 512, "data.partition: %s", partition_why);
     }
     return result;
 }

@@ -11,8 +11,14 @@
 
 #define COUNT 20011
 #define CLASSES 10
+#define GROUPS 120
+#define EMPTY_GROUP 77
 
 static uint16_t labels[COUNT];
+static uint32_t groups[COUNT];
+static const struct tern_dataset data = {
+    .count = COUNT, .labels = labels, .groups = groups, .group_count = GROUPS};
+static char why[TERN_PARTITION_WHY_MAX];
 
 static struct tern_partition make(enum tern_partition_kind kind, uint32_t clients, float alpha,
                                   uint64_t seed)
@@ -20,7 +26,7 @@ static struct tern_partition make(enum tern_partition_kind kind, uint32_t client
     struct tern_partition_config config = {
         .kind = kind, .clients = clients, .min_examples = 10, .alpha = alpha, .seed = seed};
     struct tern_partition partition;
-    assert_int_equal(tern_partition_make(&config, labels, COUNT, &partition), TERN_OK);
+    assert_int_equal(tern_partition_make(&config, &data, &partition, why), TERN_OK);
     assert_int_equal(partition.client_count, clients);
     return partition;
 }
@@ -115,8 +121,8 @@ static void a_seed_names_a_partition(void **state)
 {
     (void)state;
     const enum tern_partition_kind kinds[] = {TERN_PARTITION_IID, TERN_PARTITION_DIRICHLET,
-                                              TERN_PARTITION_SHARDS};
-    for (size_t k = 0; k < 3; k++) {
+                                              TERN_PARTITION_SHARDS, TERN_PARTITION_NATURAL};
+    for (size_t k = 0; k < 4; k++) {
         struct tern_partition a = make(kinds[k], 20, 0.5f, 1);
         struct tern_partition b = make(kinds[k], 20, 0.5f, 1);
         struct tern_partition c = make(kinds[k], 20, 0.5f, 2);
@@ -141,10 +147,56 @@ static void bits_are_the_same_everywhere(void **state)
     tern_partition_free(&p);
 }
 
+// Clients that a group's examples went to; 0 when it has none.
+static uint32_t owners_of(const struct tern_partition *p, uint32_t group)
+{
+    uint32_t owners = 0;
+    for (uint32_t c = 0; c < p->client_count; c++) {
+        uint32_t own = 0;
+        for (uint32_t i = p->starts[c]; i < p->starts[c + 1]; i++) {
+            own += groups[p->indices[i]] == group;
+        }
+        owners += own > 0;
+    }
+    return owners;
+}
+
+static void a_natural_group_has_one_client(void **state)
+{
+    (void)state;
+    const uint32_t clients[] = {1, 7, 50, GROUPS - 1};
+    for (size_t i = 0; i < 4; i++) {
+        struct tern_partition p = make(TERN_PARTITION_NATURAL, clients[i], 0.0f, 3);
+        check_complete(&p);
+        for (uint32_t g = 0; g < GROUPS; g++) {
+            assert_int_equal(owners_of(&p, g), g == EMPTY_GROUP ? 0 : 1);
+        }
+        tern_partition_free(&p);
+    }
+}
+
+static void natural_groups_that_do_not_suffice_are_refused(void **state)
+{
+    (void)state;
+    struct tern_partition_config config = {
+        .kind = TERN_PARTITION_NATURAL, .clients = GROUPS, .min_examples = 1};
+    struct tern_dataset bare = data;
+    struct tern_partition partition;
+    assert_int_equal(tern_partition_make(&config, &data, &partition, why), TERN_ERR_ARGUMENT);
+    assert_string_equal(
+        why, "the training examples are of 119 natural groups, fewer than the 120 clients");
+    config.clients = GROUPS - 1;
+    config.min_examples = 160; // of 168 on average
+    assert_int_equal(tern_partition_make(&config, &data, &partition, why), TERN_ERR_ARGUMENT);
+    assert_non_null(strstr(why, "training examples; it needs 160"));
+    bare.groups = NULL;
+    assert_int_equal(tern_partition_make(&config, &bare, &partition, why), TERN_ERR_ARGUMENT);
+    assert_non_null(strstr(why, "has no natural groups"));
+}
+
 static void views_are_the_clients_examples(void **state)
 {
     (void)state;
-    struct tern_dataset data = {.count = COUNT, .labels = labels};
     struct tern_partition p = make(TERN_PARTITION_SHARDS, 7, 0.0f, 1);
     uint32_t sum = 0;
     for (uint32_t c = 0; c < 7; c++) {
@@ -164,7 +216,7 @@ static void impossible_partitions_are_refused(void **state)
         .kind = TERN_PARTITION_DIRICHLET, .clients = 100, .min_examples = 200, .alpha = 1.0f};
     struct tern_partition_config bad[6] = {good, good, good, good, good, good};
     struct tern_partition partition;
-    assert_int_equal(tern_partition_make(&good, labels, COUNT, &partition), TERN_OK);
+    assert_int_equal(tern_partition_make(&good, &data, &partition, why), TERN_OK);
     tern_partition_free(&partition);
     bad[0].min_examples = 201;
     bad[1].clients = 0;
@@ -173,9 +225,36 @@ static void impossible_partitions_are_refused(void **state)
     bad[4].min_examples = 0;
     bad[5].clients = UINT32_MAX;
     for (size_t i = 0; i < 6; i++) {
-        assert_int_equal(tern_partition_make(&bad[i], labels, COUNT, &partition),
-                         TERN_ERR_ARGUMENT);
+        assert_int_equal(tern_partition_make(&bad[i], &data, &partition, why), TERN_ERR_ARGUMENT);
     }
+}
+
+static void shares_and_their_index_draws_agree(void **state)
+{
+    (void)state;
+    struct tern_prng rng;
+    tern_prng_init(&rng, 7, TERN_PRNG_TEST, 0, 0);
+    const float share[4] = {0.5f, 0.0f, 1.0f, 0.5f};
+    uint32_t seen[4] = {0};
+    for (int i = 0; i < 20000; i++) {
+        seen[tern_random_index(&rng, share, 4)]++;
+    }
+    assert_in_range(seen[0], 4700, 5300);
+    assert_int_equal(seen[1], 0);
+    assert_in_range(seen[2], 9700, 10300);
+    // A small alpha leaves one share alone, a large one makes all alike.
+    float shares[8];
+    double rest[2] = {0.0, 0.0};
+    for (int i = 0; i < 200; i++) {
+        tern_random_shares(&rng, i % 2 ? 1000.0f : 0.01f, shares, 8);
+        float most = 0.0f;
+        for (int k = 0; k < 8; k++) {
+            most = shares[k] > most ? shares[k] : most;
+            rest[i % 2] += (double)shares[k];
+        }
+        assert_true(most == 1.0f);
+    }
+    assert_true(rest[0] < 130.0 && rest[1] > 700.0);
 }
 
 static void gamma_and_normal_draws_have_their_moments(void **state)
@@ -215,14 +294,21 @@ int main(void)
     for (uint32_t i = 0; i < COUNT; i++) {
         labels[i] = (uint16_t)tern_prng_below(&rng, CLASSES);
     }
+    for (uint32_t i = 0; i < COUNT; i++) {
+        groups[i] = tern_prng_below(&rng, GROUPS - 1);
+        groups[i] += groups[i] >= EMPTY_GROUP;
+    }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_example_is_used_exactly_once),
         cmocka_unit_test(alpha_says_how_uneven_the_classes_are),
         cmocka_unit_test(sizes_are_even),
         cmocka_unit_test(a_seed_names_a_partition),
         cmocka_unit_test(bits_are_the_same_everywhere),
+        cmocka_unit_test(a_natural_group_has_one_client),
+        cmocka_unit_test(natural_groups_that_do_not_suffice_are_refused),
         cmocka_unit_test(views_are_the_clients_examples),
         cmocka_unit_test(impossible_partitions_are_refused),
+        cmocka_unit_test(shares_and_their_index_draws_agree),
         cmocka_unit_test(gamma_and_normal_draws_have_their_moments),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

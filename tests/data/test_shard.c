@@ -106,8 +106,8 @@ static void compare_shards(const char *spec, enum tern_partition_kind kind)
     const struct tern_partition_config config = config_of(kind);
     struct tern_partition partition;
     uint32_t sum = 0;
-    assert_int_equal(tern_partition_make(&config, data.train.labels, data.train.count, &partition),
-                     TERN_OK);
+    char partition_why[TERN_PARTITION_WHY_MAX];
+    assert_int_equal(tern_partition_make(&config, &data.train, &partition, partition_why), TERN_OK);
     for (uint32_t client = 0; client < CLIENTS; client++) {
         const struct tern_data_part part = {&config, client, true};
         assert_int_equal(open_part(spec, &part), TERN_OK);
@@ -138,6 +138,18 @@ static void a_shard_is_what_a_view_of_the_whole_shows(void **state)
     }
 }
 
+static void a_shard_of_generated_groups_is_what_a_view_shows(void **state)
+{
+    (void)state;
+    static const char *const specs[] = {"sensors:train=200,test=20,devices=9",
+                                        "audio:train=100,test=20,speakers=7"};
+    for (size_t i = 0; i < sizeof specs / sizeof specs[0]; i++) {
+        assert_int_equal(open_spec(specs[i]), TERN_OK);
+        compare_shards(specs[i], TERN_PARTITION_NATURAL);
+        compare_shards(specs[i], TERN_PARTITION_IID);
+    }
+}
+
 static void a_shard_of_a_table_is_what_a_view_shows(void **state)
 {
     (void)state;
@@ -161,6 +173,18 @@ static void without_a_partition_all_is_kept(void **state)
     const struct tern_view whole = tern_view_all(&data.train);
     const struct tern_view kept = tern_view_all(&part_data.train);
     compare_examples(&whole, &kept);
+}
+
+static void natural_shards_need_groups(void **state)
+{
+    (void)state;
+    const struct tern_partition_config config = config_of(TERN_PARTITION_NATURAL);
+    const struct tern_data_part part = {.partition = &config, .client = 0};
+    assert_int_equal(open_part("idx:@", &part), TERN_ERR_ARGUMENT);
+    assert_non_null(strstr(why, "has no natural groups"));
+    assert_int_equal(open_part("audio:train=50,speakers=6", &part), TERN_ERR_ARGUMENT);
+    assert_non_null(strstr(why, "of 6 natural groups, fewer than the 7 clients"));
+    assert_null(part_data.train.groups);
 }
 
 static void who_does_not_evaluate_needs_no_test_files(void **state)
@@ -226,7 +250,7 @@ static void too_many_shards_are_refused(void **state)
     for (size_t i = 0; i < sizeof specs / sizeof specs[0]; i++) {
         config.clients = COUNT + 1;
         assert_int_equal(open_part(specs[i], &part), TERN_ERR_ARGUMENT);
-        assert_non_null(strstr(why, "611 examples cannot be cut into 612 shards"));
+        assert_non_null(strstr(why, "611 examples cannot be shared among 612 clients"));
         assert_null(part_data.train.labels);
         config.clients = COUNT;
         assert_int_equal(open_part(specs[i], &part), TERN_OK);
@@ -239,8 +263,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
 #define WITH_FILES(test) cmocka_unit_test_setup_teardown(test, make_files, remove_files)
         WITH_FILES(a_shard_is_what_a_view_of_the_whole_shows),
+        WITH_FILES(a_shard_of_generated_groups_is_what_a_view_shows),
         WITH_FILES(a_shard_of_a_table_is_what_a_view_shows),
         WITH_FILES(without_a_partition_all_is_kept),
+        WITH_FILES(natural_shards_need_groups),
         WITH_FILES(who_does_not_evaluate_needs_no_test_files),
         WITH_FILES(damaged_files_are_refused_as_ever),
         WITH_FILES(too_many_shards_are_refused),

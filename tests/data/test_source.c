@@ -23,7 +23,7 @@ static void digits_need_no_option(void **state)
 static void wrong_specs_are_refused(void **state)
 {
     (void)state;
-    expect_refused("", TERN_ERR_CONFIG, "known: digits, idx, cifar10, csv");
+    expect_refused("", TERN_ERR_CONFIG, "known: digits, sensors, audio, idx, cifar10, csv");
     expect_refused("mnist:@", TERN_ERR_CONFIG, "no data of the kind 'mnist'");
     expect_refused("digits:@", TERN_ERR_CONFIG, "takes options only");
     expect_refused("idx", TERN_ERR_CONFIG, "no file or folder");
@@ -70,12 +70,34 @@ static void a_source_is_joined_with_its_directory(void **state)
     }
 }
 
+static void generated_groups_are_named_by_an_option(void **state)
+{
+    (void)state;
+    assert_int_equal(open_spec("sensors:train=30,test=10,devices=7"), TERN_OK);
+    assert_int_equal(data.train.group_count, 7);
+    assert_int_equal(data.train.feature_count, 24);
+    assert_int_equal(data.test.class_count, 8);
+    assert_non_null(data.test.groups);
+    assert_int_equal(open_spec("audio:train=30,test=10"), TERN_OK);
+    assert_int_equal(data.train.group_count, 30);
+    assert_int_equal(data.train.height, 16);
+    assert_int_equal(data.train.width, 32);
+    assert_int_equal(data.train.class_count, 10);
+    expect_refused("sensors:train=30,devices=31", TERN_ERR_CONFIG,
+                   "devices=31 is not a whole number from 1 to 30");
+    expect_refused("audio:devices=3", TERN_ERR_CONFIG,
+                   "no option 'devices'; known: train, test, speakers, seed");
+    expect_refused("sensors:mean=0.5", TERN_ERR_CONFIG, "no option 'mean'");
+}
+
 static void limits_hold_for_generated_data(void **state)
 {
     (void)state;
     limits.max_bytes = 256 * 100;
     expect_refused("digits:train=99,test=2", TERN_ERR_TOO_LARGE, "101 examples of 256 values");
     assert_int_equal(open_spec("digits:train=98,test=2"), TERN_OK);
+    expect_refused("sensors:train=266,test=1", TERN_ERR_TOO_LARGE, "267 examples of 24 values");
+    assert_int_equal(open_spec("sensors:train=265,test=1"), TERN_OK);
 }
 
 int main(void)
@@ -84,6 +106,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(digits_need_no_option, folder_make, folder_remove),
         cmocka_unit_test_setup_teardown(wrong_specs_are_refused, folder_make, folder_remove),
         cmocka_unit_test(a_source_is_joined_with_its_directory),
+        cmocka_unit_test_setup_teardown(generated_groups_are_named_by_an_option, folder_make,
+                                        folder_remove),
         cmocka_unit_test_setup_teardown(limits_hold_for_generated_data, folder_make, folder_remove),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

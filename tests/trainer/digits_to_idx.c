@@ -26,8 +26,8 @@ static FILE *open_idx(const char *folder, const char *part, const char *kind)
     return file;
 }
 
-static void write_part(const char *folder, const char *name, enum tern_digits_part part,
-                       uint64_t seed, uint32_t count)
+static void write_part(const char *folder, const char *name, bool test, uint64_t seed,
+                       uint32_t count)
 {
     uint8_t image[SIZE * SIZE];
     FILE *images = open_idx(folder, name, "images-idx3");
@@ -39,7 +39,7 @@ static void write_part(const char *folder, const char *name, enum tern_digits_pa
     put_be32(0x0801, labels);
     put_be32(count, labels);
     for (uint32_t i = 0; i < count; i++) {
-        fputc(tern_digits_draw(seed, part, i, SIZE, image), labels);
+        fputc(tern_digits_draw(seed, test, i, SIZE, image), labels);
         fwrite(image, sizeof image, 1, images);
     }
     fclose(images);
@@ -53,7 +53,7 @@ int main(int argc, char **argv)
         return 2;
     }
     const uint64_t seed = strtoull(argv[2], NULL, 10);
-    write_part(argv[1], "train", TERN_DIGITS_TRAIN, seed, (uint32_t)strtoul(argv[3], NULL, 10));
-    write_part(argv[1], "t10k", TERN_DIGITS_TEST, seed, (uint32_t)strtoul(argv[4], NULL, 10));
+    write_part(argv[1], "train", false, seed, (uint32_t)strtoul(argv[3], NULL, 10));
+    write_part(argv[1], "t10k", true, seed, (uint32_t)strtoul(argv[4], NULL, 10));
     return 0;
 }

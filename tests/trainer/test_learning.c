@@ -1,4 +1,4 @@
-// The generated digits tell models apart: a linear one cannot learn them well, a small CNN can.
+// The generated sets tell models apart: a linear one cannot learn them well, a small network can.
 #include "data/source.h"
 #include "trainer/support.h"
 #include <setjmp.h>
@@ -10,16 +10,19 @@
 #include <cmocka.h>
 
 static struct tern_data digits;
+static struct tern_data sensors;
+static struct tern_data audio;
 
-// Test accuracy after some epochs over the training digits.
-static float accuracy_of(const char *spec, uint32_t epochs)
+// Test accuracy after some epochs over the training examples.
+static float accuracy_of(const struct tern_data *data, const char *spec, float learning_rate,
+                         uint32_t epochs)
 {
     struct setup setup;
-    setup_make(&setup, spec, tern_view_all(&digits.train), tern_view_all(&digits.test), 32);
+    setup_make(&setup, spec, tern_view_all(&data->train), tern_view_all(&data->test), 32);
     struct tern_train_task task = {
-        .local_steps = digits.train.count / 32 * epochs,
+        .local_steps = data->train.count / 32 * epochs,
         .batch_size = 32,
-        .learning_rate = 0.05f,
+        .learning_rate = learning_rate,
         .momentum = 0.9f,
         .seed = 1,
     };
@@ -36,44 +39,73 @@ static float accuracy_of(const char *spec, uint32_t epochs)
 static void softmax_stays_below_093(void **state)
 {
     (void)state;
-    float accuracy = accuracy_of("softmax:256-10", 15);
+    float accuracy = accuracy_of(&digits, "softmax:256-10", 0.05f, 15);
     assert_true(accuracy > 0.70f && accuracy < 0.93f);
 }
 
 static void mlp_is_between(void **state)
 {
     (void)state;
-    assert_true(accuracy_of("mlp:256-64-10", 6) > 0.93f);
+    assert_true(accuracy_of(&digits, "mlp:256-64-10", 0.05f, 6) > 0.93f);
 }
 
 static void cnn_passes_096(void **state)
 {
     (void)state;
-    assert_true(accuracy_of("cnn:16x16x1-8-16-10", 4) > 0.96f);
+    assert_true(accuracy_of(&digits, "cnn:16x16x1-8-16-10", 0.05f, 4) > 0.96f);
 }
 
-static int open_digits(void **state)
+static void sensors_need_a_hidden_layer(void **state)
 {
     (void)state;
-    char why[TERN_DATA_WHY_MAX];
-    enum tern_result result =
-        tern_dataset_open("digits:train=6000,test=2000,size=16,seed=1", NULL, &digits, why);
-    return result == TERN_OK ? 0 : -1;
+    const float linear = accuracy_of(&sensors, "softmax:24-8", 0.01f, 5);
+    const float hidden = accuracy_of(&sensors, "mlp:24-64-8", 0.01f, 8);
+    assert_true(linear > 0.60f && linear < 0.83f);
+    assert_true(hidden > 0.84f && hidden < 0.94f);
 }
 
-static int close_digits(void **state)
+static void audio_needs_convolutions(void **state)
+{
+    (void)state;
+    const float dense = accuracy_of(&audio, "mlp:512-64-10", 0.01f, 4);
+    const float convolutions = accuracy_of(&audio, "cnn:16x32x1-8-16-10", 0.02f, 5);
+    assert_true(dense > 0.45f && dense < 0.80f);
+    assert_true(convolutions > 0.80f && convolutions < 0.93f);
+}
+
+static int open_sets(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *spec;
+        struct tern_data *data;
+    } sets[] = {{"digits:train=6000,test=2000,size=16,seed=1", &digits},
+                {"sensors:train=6000,test=2000,devices=50,seed=1", &sensors},
+                {"audio:train=6000,test=2000,speakers=50,seed=1", &audio}};
+    char why[TERN_DATA_WHY_MAX];
+    for (size_t i = 0; i < sizeof sets / sizeof sets[0]; i++) {
+        if (tern_dataset_open(sets[i].spec, NULL, sets[i].data, why) != TERN_OK) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static int close_sets(void **state)
 {
     (void)state;
     tern_data_close(&digits);
+    tern_data_close(&sensors);
+    tern_data_close(&audio);
     return 0;
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(softmax_stays_below_093),
-        cmocka_unit_test(mlp_is_between),
-        cmocka_unit_test(cnn_passes_096),
+        cmocka_unit_test(softmax_stays_below_093),  cmocka_unit_test(mlp_is_between),
+        cmocka_unit_test(cnn_passes_096),           cmocka_unit_test(sensors_need_a_hidden_layer),
+        cmocka_unit_test(audio_needs_convolutions),
     };
-    return cmocka_run_group_tests(tests, open_digits, close_digits);
+    return cmocka_run_group_tests(tests, open_sets, close_sets);
 }
