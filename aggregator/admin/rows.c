@@ -188,13 +188,6 @@ cJSON *tern_json_revoked(const struct tern_db_client *client)
 
 // --- Status
 
-static bool count_reported(void *ctx, const struct tern_db_assignment *assignment)
-{
-    uint32_t *reported = ctx;
-    *reported += assignment->state == TERN_ASSIGNMENT_REPORTED;
-    return true;
-}
-
 enum tern_result tern_status_load(struct tern_db *db, uint64_t now_ms, struct tern_status *status)
 {
     memset(status, 0, sizeof *status);
@@ -202,7 +195,12 @@ enum tern_result tern_status_load(struct tern_db *db, uint64_t now_ms, struct te
     TERN_TRY(tern_db_counts(db, now_ms, &status->counts));
     TERN_TRY(may_miss(tern_db_version_last(db, &status->version)));
     TERN_TRY(may_miss(tern_db_round_last(db, &status->round)));
-    return tern_db_assignment_each(db, status->round.round, count_reported, &status->reported);
+    struct tern_db_assignment assignment;
+    struct tern_db_rows *rows = tern_db_assignments(db, status->round.round);
+    while (tern_db_next(rows, &assignment)) {
+        status->reported += assignment.state == TERN_ASSIGNMENT_REPORTED;
+    }
+    return tern_db_end(rows);
 }
 
 bool tern_status_is_open(const struct tern_status *status)

@@ -8,7 +8,6 @@ struct loading {
     struct tern_figures *figures;
     uint64_t *evaluators; // in order
     size_t evaluator_count;
-    enum tern_result result;
 };
 
 // Makes room for one more element when count has reached a power of two.
@@ -20,16 +19,14 @@ static void *grown(void *array, size_t count, size_t size)
     return realloc(array, (count == 0 ? 1 : 2 * count) * size);
 }
 
-static bool add_evaluation(void *ctx, const struct tern_db_evaluation *evaluation)
+static enum tern_result add_evaluation(struct tern_figures *figures,
+                                       const struct tern_db_evaluation *evaluation)
 {
-    struct loading *loading = ctx;
-    struct tern_figures *figures = loading->figures;
     size_t count = figures->accuracy_count;
     if (count == 0 || figures->accuracies[count - 1].version != evaluation->version) {
         void *array = grown(figures->accuracies, count, sizeof figures->accuracies[0]);
         if (array == NULL) {
-            loading->result = TERN_ERR_NO_MEMORY;
-            return false;
+            return TERN_ERR_NO_MEMORY;
         }
         figures->accuracies = array;
         figures->accuracies[count] = (struct tern_accuracy){.version = evaluation->version};
@@ -44,24 +41,22 @@ static bool add_evaluation(void *ctx, const struct tern_db_evaluation *evaluatio
         mean->loss = (mean->loss * before + (double)evaluation->loss * share) / (before + share);
     }
     mean->num_examples += evaluation->num_examples;
-    return true;
+    return TERN_OK;
 }
 
-static bool add_evaluator(void *ctx, const struct tern_db_client *client)
+static enum tern_result add_evaluator(struct loading *loading, const struct tern_db_client *client)
 {
-    struct loading *loading = ctx;
     if (!client->evaluator) {
-        return true;
+        return TERN_OK;
     }
     void *array =
         grown(loading->evaluators, loading->evaluator_count, sizeof loading->evaluators[0]);
     if (array == NULL) {
-        loading->result = TERN_ERR_NO_MEMORY;
-        return false;
+        return TERN_ERR_NO_MEMORY;
     }
     loading->evaluators = array;
     loading->evaluators[loading->evaluator_count++] = client->id;
-    return true;
+    return TERN_OK;
 }
 
 static int compare_ids(const void *key, const void *element)
@@ -80,14 +75,12 @@ static bool trains(const struct loading *loading, uint64_t client)
 }
 
 // The entry of the round, which is the newest one or comes after it; NULL when memory is out.
-static struct tern_round_bytes *entry(struct loading *loading, uint32_t round)
+static struct tern_round_bytes *entry(struct tern_figures *figures, uint32_t round)
 {
-    struct tern_figures *figures = loading->figures;
     size_t count = figures->round_count;
     if (count == 0 || figures->rounds[count - 1].round != round) {
         void *array = grown(figures->rounds, count, sizeof figures->rounds[0]);
         if (array == NULL) {
-            loading->result = TERN_ERR_NO_MEMORY;
             return NULL;
         }
         figures->rounds = array;
@@ -97,30 +90,22 @@ static struct tern_round_bytes *entry(struct loading *loading, uint32_t round)
     return &figures->rounds[count - 1];
 }
 
-static bool add_meter(void *ctx, const struct tern_db_meter *meter)
+static enum tern_result add_meter(struct loading *loading, const struct tern_db_meter *meter)
 {
-    struct loading *loading = ctx;
     struct tern_figures *figures = loading->figures;
     if (!trains(loading, meter->client)) {
-        return true;
+        return TERN_OK;
     }
     struct tern_round_bytes *into =
-        meter->round == 0 ? &figures->outside : entry(loading, meter->round);
+        meter->round == 0 ? &figures->outside : entry(figures, meter->round);
     if (into == NULL) {
-        return false;
+        return TERN_ERR_NO_MEMORY;
     }
     tern_bytes_add(&into->up, &meter->up);
     tern_bytes_add(&into->down, &meter->down);
     tern_bytes_add(&figures->all.up, &meter->up);
     tern_bytes_add(&figures->all.down, &meter->down);
-    return true;
-}
-
-static bool count_reported(void *ctx, const struct tern_db_assignment *assignment)
-{
-    uint32_t *reported = ctx;
-    *reported += assignment->state == TERN_ASSIGNMENT_REPORTED;
-    return true;
+    return TERN_OK;
 }
 
 // An accepted update came over the link, so that its round has an entry.
@@ -129,8 +114,12 @@ static enum tern_result count_participants(struct loading *loading)
     struct tern_figures *figures = loading->figures;
     for (size_t i = 0; i < figures->round_count; i++) {
         struct tern_round_bytes *round = &figures->rounds[i];
-        TERN_TRY(tern_db_assignment_each(loading->db, round->round, count_reported,
-                                         &round->participants));
+        struct tern_db_assignment assignment;
+        struct tern_db_rows *rows = tern_db_assignments(loading->db, round->round);
+        while (tern_db_next(rows, &assignment)) {
+            round->participants += assignment.state == TERN_ASSIGNMENT_REPORTED;
+        }
+        TERN_TRY(tern_db_end(rows));
         figures->all.participants += round->participants;
     }
     return TERN_OK;
@@ -138,18 +127,30 @@ static enum tern_result count_participants(struct loading *loading)
 
 static enum tern_result load(struct loading *loading)
 {
-    TERN_TRY(tern_db_evaluation_each(loading->db, add_evaluation, loading));
-    TERN_TRY(loading->result);
-    TERN_TRY(tern_db_client_each(loading->db, add_evaluator, loading));
-    TERN_TRY(loading->result);
-    TERN_TRY(tern_db_meter_each(loading->db, add_meter, loading));
-    TERN_TRY(loading->result);
+    struct tern_db_evaluation evaluation;
+    struct tern_db_client client;
+    struct tern_db_meter meter;
+    struct tern_db_rows *rows = tern_db_evaluations(loading->db);
+    while (tern_db_next(rows, &evaluation)) {
+        tern_db_check_row(rows, add_evaluation(loading->figures, &evaluation));
+    }
+    TERN_TRY(tern_db_end(rows));
+    rows = tern_db_clients(loading->db);
+    while (tern_db_next(rows, &client)) {
+        tern_db_check_row(rows, add_evaluator(loading, &client));
+    }
+    TERN_TRY(tern_db_end(rows));
+    rows = tern_db_meters(loading->db);
+    while (tern_db_next(rows, &meter)) {
+        tern_db_check_row(rows, add_meter(loading, &meter));
+    }
+    TERN_TRY(tern_db_end(rows));
     return count_participants(loading);
 }
 
 enum tern_result tern_figures_load(struct tern_db *db, struct tern_figures *figures)
 {
-    struct loading loading = {.db = db, .figures = figures, .result = TERN_OK};
+    struct loading loading = {.db = db, .figures = figures};
     memset(figures, 0, sizeof *figures);
     enum tern_result result = load(&loading);
     free(loading.evaluators);

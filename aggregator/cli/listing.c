@@ -2,16 +2,10 @@
 
 #include <inttypes.h>
 
-bool tern_listing_ok(struct tern_listing *listing, enum tern_result result)
-{
-    listing->result = result;
-    return result == TERN_OK;
-}
-
-bool tern_listing_add(struct tern_listing *listing, cJSON *object)
+enum tern_result tern_listing_add(struct tern_listing *listing, cJSON *object)
 {
     if (object == NULL) {
-        return tern_listing_ok(listing, TERN_ERR_NO_MEMORY);
+        return TERN_ERR_NO_MEMORY;
     }
     if (cJSON_IsArray(listing->json)) {
         cJSON_AddItemToArray(listing->json, object);
@@ -19,7 +13,7 @@ bool tern_listing_add(struct tern_listing *listing, cJSON *object)
         cJSON_Delete(listing->json);
         listing->json = object;
     }
-    return true;
+    return TERN_OK;
 }
 
 static enum tern_result list_all(struct tern_listing *listing, const struct tern_listing_verb *verb)
@@ -29,8 +23,7 @@ static enum tern_result list_all(struct tern_listing *listing, const struct tern
     } else {
         printf("%s\n", verb->header);
     }
-    enum tern_result result = verb->all(listing);
-    return result == TERN_OK ? listing->result : result;
+    return verb->all(listing);
 }
 
 static int finish(struct tern_listing *listing, enum tern_result result)
@@ -60,7 +53,7 @@ static int list_one(struct tern_listing *listing, const struct tern_listing_verb
         tern_cli_fail(listing->cli, result, "client %" PRIu64 " %s", id, verb->nothing);
         return TERN_EXIT_NOTHING;
     }
-    return finish(listing, result == TERN_OK ? listing->result : result);
+    return finish(listing, result);
 }
 
 int tern_list(struct tern_cli *cli, const struct tern_listing_verb *verb, const void *ctx)

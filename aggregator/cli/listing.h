@@ -11,13 +11,12 @@ struct tern_listing {
     struct tern_db *db;
     cJSON *json; // what is to be printed: all rows, or the one; NULL: lines for people
     uint64_t now_ms;
-    enum tern_result result; // why a visitor stopped
-    const void *ctx;         // the verb's
+    const void *ctx; // the verb's
 };
 
 struct tern_listing_verb {
     const char *header; // line above all rows
-    // Shows all rows by tern_db_*_each(), whose visitors have the listing as their ctx.
+    // Shows all rows.
     enum tern_result (*all)(struct tern_listing *listing);
     // Shows what there is of one client; NULL: the verb takes no client. NOT_FOUND: there is nothing
     enum tern_result (*one)(struct tern_listing *listing, const struct tern_db_client *client);
@@ -27,9 +26,7 @@ struct tern_listing_verb {
 // Opens the store, shows the rows and returns the exit code.
 int tern_list(struct tern_cli *cli, const struct tern_listing_verb *verb, const void *ctx);
 
-// For visitors: adds an object to the rows, or makes it the one. True: go on.
-bool tern_listing_add(struct tern_listing *listing, cJSON *object);
-// Keeps the result of a read. True: it was TERN_OK.
-bool tern_listing_ok(struct tern_listing *listing, enum tern_result result);
+// Adds an object to the rows, or makes it the one. NULL is TERN_ERR_NO_MEMORY.
+TERN_MUST_USE enum tern_result tern_listing_add(struct tern_listing *listing, cJSON *object);
 
 #endif

@@ -18,29 +18,26 @@ struct shares {
     struct share *rows; // ascending by client
     uint32_t count;
     uint32_t rounds;
-    enum tern_result result;
 };
 
 // --- Counting
 
-static bool add_client(void *ctx, const struct tern_db_client *client)
+static enum tern_result add_client(struct shares *shares, const struct tern_db_client *client)
 {
-    struct shares *shares = ctx;
     if (client->evaluator || client->last_seen_ms == 0) {
-        return true;
+        return TERN_OK;
     }
     // The rows grow by doubling.
     if ((shares->count & (shares->count - 1)) == 0) {
         size_t room = shares->count == 0 ? 1 : (size_t)shares->count * 2;
         void *rows = realloc(shares->rows, room * sizeof shares->rows[0]);
         if (rows == NULL) {
-            shares->result = TERN_ERR_NO_MEMORY;
-            return false;
+            return TERN_ERR_NO_MEMORY;
         }
         shares->rows = rows;
     }
     shares->rows[shares->count++] = (struct share){.client = client->id};
-    return true;
+    return TERN_OK;
 }
 
 static int compare(const void *key, const void *element)
@@ -50,9 +47,8 @@ static int compare(const void *key, const void *element)
     return (wanted > here) - (wanted < here);
 }
 
-static bool add_assignment(void *ctx, const struct tern_db_assignment *assignment)
+static void add_assignment(struct shares *shares, const struct tern_db_assignment *assignment)
 {
-    struct shares *shares = ctx;
     struct share *share = shares->count == 0
                               ? NULL
                               : bsearch(&assignment->client, shares->rows, shares->count,
@@ -61,23 +57,33 @@ static bool add_assignment(void *ctx, const struct tern_db_assignment *assignmen
         share->invited++;
         share->reported += assignment->state == TERN_ASSIGNMENT_REPORTED;
     }
-    return true;
 }
 
-static bool add_round(void *ctx, const struct tern_db_round *round)
+static enum tern_result add_round(struct shares *shares, const struct tern_db_round *round)
 {
-    struct shares *shares = ctx;
+    struct tern_db_assignment assignment;
+    struct tern_db_rows *rows = tern_db_assignments(shares->db, round->round);
+    while (tern_db_next(rows, &assignment)) {
+        add_assignment(shares, &assignment);
+    }
     shares->rounds++;
-    shares->result = tern_db_assignment_each(shares->db, round->round, add_assignment, shares);
-    return shares->result == TERN_OK;
+    return tern_db_end(rows);
 }
 
 static enum tern_result load(struct shares *shares)
 {
-    TERN_TRY(tern_db_client_each(shares->db, add_client, shares));
-    TERN_TRY(shares->result);
-    TERN_TRY(tern_db_round_each(shares->db, add_round, shares));
-    return shares->result;
+    struct tern_db_client client;
+    struct tern_db_round round;
+    struct tern_db_rows *clients = tern_db_clients(shares->db);
+    while (tern_db_next(clients, &client)) {
+        tern_db_check_row(clients, add_client(shares, &client));
+    }
+    TERN_TRY(tern_db_end(clients));
+    struct tern_db_rows *rounds = tern_db_rounds(shares->db);
+    while (tern_db_next(rounds, &round)) {
+        tern_db_check_row(rounds, add_round(shares, &round));
+    }
+    return tern_db_end(rounds);
 }
 
 // Of the invitations or of the reports. TERN_ERR_NO_MEMORY

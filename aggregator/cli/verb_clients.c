@@ -31,20 +31,25 @@ static enum tern_result print_row(struct tern_listing *listing, const struct ter
     return TERN_OK;
 }
 
-static bool list_client(void *ctx, const struct tern_db_client *client)
+static enum tern_result list_client(struct tern_listing *listing,
+                                    const struct tern_db_client *client)
 {
-    struct tern_listing *listing = ctx;
     cJSON *object = NULL;
     if (!listing->cli->json) {
-        return tern_listing_ok(listing, print_row(listing, client));
+        return print_row(listing, client);
     }
-    return tern_listing_ok(listing, tern_json_client(listing->db, client, &object)) &&
-           tern_listing_add(listing, object);
+    TERN_TRY(tern_json_client(listing->db, client, &object));
+    return tern_listing_add(listing, object);
 }
 
 static enum tern_result list_all(struct tern_listing *listing)
 {
-    return tern_db_client_each(listing->db, list_client, listing);
+    struct tern_db_client client;
+    struct tern_db_rows *rows = tern_db_clients(listing->db);
+    while (tern_db_next(rows, &client)) {
+        tern_db_check_row(rows, list_client(listing, &client));
+    }
+    return tern_db_end(rows);
 }
 
 int tern_cli_clients(struct tern_cli *cli)

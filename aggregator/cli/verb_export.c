@@ -60,36 +60,21 @@ static int take_format(struct tern_cli *cli, struct format *format)
 
 // --- Which weights
 
-struct walk {
-    struct tern_db *db;
-    struct tern_merge *merge;
-    uint32_t wanted;
-    enum tern_result result;
-};
-
-static bool replay_round(void *ctx, const struct tern_db_round *round)
-{
-    struct walk *walk = ctx;
-    struct tern_download_made made;
-    struct tern_strategy_report report;
-    if (round->state != TERN_ROUND_COMMITTED) {
-        return true;
-    }
-    if (walk->merge->version == walk->wanted) {
-        return false;
-    }
-    walk->result = tern_merge_round(walk->merge, walk->db, round, &made, &report);
-    return walk->result == TERN_OK;
-}
-
 // Makes version `wanted` from the first one and the stored updates, and compares it with its row.
 static enum tern_result replay_to(struct tern_db *db, struct tern_merge *merge, uint32_t wanted,
                                   const struct tern_db_version *row)
 {
-    struct walk walk = {.db = db, .merge = merge, .wanted = wanted, .result = TERN_OK};
+    struct tern_db_round round;
+    struct tern_download_made made;
+    struct tern_strategy_report report;
     TERN_TRY(tern_merge_first(merge, db));
-    TERN_TRY(tern_db_round_each(db, replay_round, &walk));
-    TERN_TRY(walk.result);
+    struct tern_db_rows *rows = tern_db_rounds(db);
+    while (merge->version != wanted && tern_db_next(rows, &round)) {
+        if (round.state == TERN_ROUND_COMMITTED) {
+            tern_db_check_row(rows, tern_merge_round(merge, db, &round, &made, &report));
+        }
+    }
+    TERN_TRY(tern_db_end(rows));
     bool same = merge->version == wanted &&
                 memcmp(merge->model_sha256, row->model_sha256, TERN_SHA256_SIZE) == 0;
     return same ? TERN_OK : TERN_ERR_CORRUPT;

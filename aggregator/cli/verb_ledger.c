@@ -121,26 +121,28 @@ static void print_one(const struct entry *entry)
 
 // --- The verb
 
-static bool list_row(void *ctx, const struct tern_db_ledger *row)
+static enum tern_result list_row(struct tern_listing *listing, const struct tern_db_ledger *row)
 {
-    struct tern_listing *listing = ctx;
     struct entry entry;
     if (!tells_something(row)) {
-        return true;
+        return TERN_OK;
     }
-    if (!tern_listing_ok(listing, complete(listing->db, row, &entry))) {
-        return false;
-    }
+    TERN_TRY(complete(listing->db, row, &entry));
     if (listing->cli->json) {
         return tern_listing_add(listing, json_of(&entry));
     }
     print_row(&entry);
-    return true;
+    return TERN_OK;
 }
 
 static enum tern_result list_all(struct tern_listing *listing)
 {
-    return tern_db_ledger_each(listing->db, list_row, listing);
+    struct tern_db_ledger row;
+    struct tern_db_rows *rows = tern_db_ledgers(listing->db);
+    while (tern_db_next(rows, &row)) {
+        tern_db_check_row(rows, list_row(listing, &row));
+    }
+    return tern_db_end(rows);
 }
 
 static enum tern_result show_one(struct tern_listing *listing, const struct tern_db_client *client)
@@ -153,10 +155,9 @@ static enum tern_result show_one(struct tern_listing *listing, const struct tern
         return TERN_ERR_NOT_FOUND;
     }
     if (listing->cli->json) {
-        tern_listing_add(listing, json_of(&entry));
-    } else {
-        print_one(&entry);
+        return tern_listing_add(listing, json_of(&entry));
     }
+    print_one(&entry);
     return TERN_OK;
 }
 

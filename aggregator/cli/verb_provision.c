@@ -92,19 +92,12 @@ static enum tern_result add_one(const struct provision *provision, struct tern_d
     return provision->psk ? tern_db_psk_put(db, row.id, made->psk) : TERN_OK;
 }
 
-static bool count_client(void *ctx, const struct tern_db_client *client)
-{
-    (void)client;
-    ++*(uint64_t *)ctx;
-    return true;
-}
-
 // TERN_ERR_TOO_LARGE  more clients than limits.clients
 static enum tern_result add_all(const struct provision *provision, struct tern_db *db)
 {
-    uint64_t known = 0;
-    TERN_TRY(tern_db_client_each(db, count_client, &known));
-    if (known + provision->count > tern_state_settings(provision->cli)->limits_clients) {
+    struct tern_db_counts counts;
+    TERN_TRY(tern_db_counts(db, 0, &counts));
+    if (counts.clients + provision->count > tern_state_settings(provision->cli)->limits_clients) {
         return TERN_ERR_TOO_LARGE;
     }
     for (uint32_t i = 0; i < provision->count; i++) {

@@ -12,11 +12,13 @@ static const char *kind_of(const struct tern_db_replica *row)
     return row->trunk ? "version" : "own";
 }
 
-static bool list_replica(void *ctx, const struct tern_db_replica *row, uint64_t clients)
+static enum tern_result list_replica(struct tern_listing *listing,
+                                     const struct tern_db_replica *row)
 {
-    struct tern_listing *listing = ctx;
+    uint64_t clients;
     char id[2 * TERN_SHA256_SIZE + 1];
     char bytes[TERN_TEXT];
+    TERN_TRY(tern_db_replica_holders(listing->db, row->id, &clients));
     if (listing->cli->json) {
         cJSON *object = tern_json_replica(row);
         tern_json_u64(object, "clients", clients);
@@ -26,7 +28,17 @@ static bool list_replica(void *ctx, const struct tern_db_replica *row, uint64_t 
     printf("%8" PRIu32 "  %-12.12s  %-8s  %-10s %9" PRIu32 "  %10s  %10.4g  %7" PRIu64 "\n",
            row->version, id, kind_of(row), tern_replica_form_name(row->form), row->depth,
            tern_text_bytes((double)row->bytes, bytes), (double)row->residual, clients);
-    return true;
+    return TERN_OK;
+}
+
+static enum tern_result list_replicas(struct tern_listing *listing)
+{
+    struct tern_db_replica row;
+    struct tern_db_rows *rows = tern_db_replicas(listing->db);
+    while (tern_db_next(rows, &row)) {
+        tern_db_check_row(rows, list_replica(listing, &row));
+    }
+    return tern_db_end(rows);
 }
 
 // --- What a client holds
@@ -53,13 +65,24 @@ static cJSON *json_of_client(const struct tern_db_client *client, const struct t
     return object;
 }
 
-static bool list_client(void *ctx, const struct tern_db_client *client)
+static enum tern_result list_client(struct tern_listing *listing,
+                                    const struct tern_db_client *client)
 {
-    struct tern_listing *listing = ctx;
     struct tern_db_replica row;
     bool known = false;
-    return tern_listing_ok(listing, held_by(listing->db, client, &row, &known)) &&
-           (client->revoked || tern_listing_add(listing, json_of_client(client, &row, known)));
+    TERN_TRY(held_by(listing->db, client, &row, &known));
+    return client->revoked ? TERN_OK
+                           : tern_listing_add(listing, json_of_client(client, &row, known));
+}
+
+static enum tern_result list_clients(struct tern_listing *listing)
+{
+    struct tern_db_client client;
+    struct tern_db_rows *rows = tern_db_clients(listing->db);
+    while (tern_db_next(rows, &client)) {
+        tern_db_check_row(rows, list_client(listing, &client));
+    }
+    return tern_db_end(rows);
 }
 
 static void print_client(const struct tern_db_client *client, const struct tern_db_replica *row,
@@ -97,10 +120,9 @@ static enum tern_result show_one(struct tern_listing *listing, const struct tern
     bool known = false;
     TERN_TRY(held_by(listing->db, client, &row, &known));
     if (listing->cli->json) {
-        tern_listing_add(listing, json_of_client(client, &row, known));
-    } else {
-        print_client(client, &row, known);
+        return tern_listing_add(listing, json_of_client(client, &row, known));
     }
+    print_client(client, &row, known);
     return TERN_OK;
 }
 
@@ -112,11 +134,11 @@ static enum tern_result list_json(struct tern_listing *listing,
 {
     cJSON *object = cJSON_CreateObject();
     tern_json_replica_totals(object, totals);
-    enum tern_result result = tern_db_replica_each(listing->db, list_replica, listing);
+    enum tern_result result = list_replicas(listing);
     cJSON_AddItemToObject(object, "replicas", listing->json);
     listing->json = cJSON_CreateArray();
-    if (result == TERN_OK && listing->result == TERN_OK) {
-        result = tern_db_client_each(listing->db, list_client, listing);
+    if (result == TERN_OK) {
+        result = list_clients(listing);
     }
     cJSON_AddItemToObject(object, "clients", listing->json);
     listing->json = object;
@@ -132,7 +154,7 @@ static enum tern_result list_all(struct tern_listing *listing)
     if (listing->cli->json) {
         return list_json(listing, &totals);
     }
-    TERN_TRY(tern_db_replica_each(listing->db, list_replica, listing));
+    TERN_TRY(list_replicas(listing));
     printf("%" PRIu64 " replicas, %" PRIu64 " of versions; %" PRIu64 " downloads (%s), %" PRIu64
            " kept whole (%s)\n",
            totals.replicas, totals.trunk, totals.downloads,

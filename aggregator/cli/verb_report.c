@@ -97,9 +97,8 @@ static void add_json_row(const struct bytes_report *report, const struct tern_db
     cJSON_AddItemToArray(report->rows, object);
 }
 
-static bool report_row(void *ctx, const struct tern_db_meter *row)
+static void report_row(struct bytes_report *report, const struct tern_db_meter *row)
 {
-    struct bytes_report *report = ctx;
     char text[TERN_TEXT];
     tern_bytes_add(&report->total.up, &row->up);
     tern_bytes_add(&report->total.down, &row->down);
@@ -118,7 +117,6 @@ static bool report_row(void *ctx, const struct tern_db_meter *row)
         print_numbers(" ", 13, row);
         break;
     }
-    return true;
 }
 
 static void print_header(const struct bytes_report *report)
@@ -197,7 +195,12 @@ static int report_bytes(struct tern_cli *cli)
     }
     report.rows = report.form == FORM_JSON ? cJSON_CreateArray() : NULL;
     print_header(&report);
-    result = tern_db_meter_sum(db, report.group, report_row, &report);
+    struct tern_db_meter row;
+    struct tern_db_rows *rows = tern_db_meter_sums(db, report.group);
+    while (tern_db_next(rows, &row)) {
+        report_row(&report, &row);
+    }
+    result = tern_db_end(rows);
     if (result != TERN_OK) {
         tern_figures_free(&figures);
         cJSON_Delete(report.rows);

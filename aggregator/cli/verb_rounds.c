@@ -66,18 +66,17 @@ static cJSON *json_of(const struct rounds *rounds, const struct tern_db_round *r
     return row;
 }
 
-static bool list_round(void *ctx, const struct tern_db_round *round)
+static enum tern_result list_round(struct tern_listing *listing, const struct rounds *rounds,
+                                   const struct tern_db_round *round)
 {
-    struct tern_listing *listing = ctx;
-    const struct rounds *rounds = listing->ctx;
     if (round->round < rounds->first) {
-        return true;
+        return TERN_OK;
     }
     if (listing->cli->json) {
         return tern_listing_add(listing, json_of(rounds, round));
     }
     print_row(rounds, round);
-    return true;
+    return TERN_OK;
 }
 
 static enum tern_result list_all(struct tern_listing *listing)
@@ -87,11 +86,13 @@ static enum tern_result list_all(struct tern_listing *listing)
     TERN_TRY(tern_state_may_miss(tern_db_round_last(listing->db, &newest)));
     rounds.first = newest.round > rounds.last ? newest.round - rounds.last + 1 : 0;
     TERN_TRY(tern_figures_load(listing->db, &rounds.figures));
-    listing->ctx = &rounds;
-    enum tern_result result = tern_db_round_each(listing->db, list_round, listing);
+    struct tern_db_round round;
+    struct tern_db_rows *rows = tern_db_rounds(listing->db);
+    while (tern_db_next(rows, &round)) {
+        tern_db_check_row(rows, list_round(listing, &rounds, &round));
+    }
     tern_figures_free(&rounds.figures);
-    listing->ctx = NULL;
-    return result;
+    return tern_db_end(rows);
 }
 
 int tern_cli_rounds(struct tern_cli *cli)

@@ -23,27 +23,29 @@ static cJSON *json_of(const struct tern_db_schedule *row, const struct tern_db_c
     return object;
 }
 
-static bool list_row(void *ctx, const struct tern_db_schedule *row)
+static enum tern_result list_row(struct tern_listing *listing, const struct tern_db_schedule *row)
 {
-    struct tern_listing *listing = ctx;
     struct tern_db_client client;
     char name[TERN_TEXT];
     char when[TERN_TEXT];
-    if (!tern_listing_ok(listing, tern_db_client_get(listing->db, row->client, &client))) {
-        return false;
-    }
+    TERN_TRY(tern_db_client_get(listing->db, row->client, &client));
     if (listing->cli->json) {
         return tern_listing_add(listing, json_of(row, &client));
     }
     printf("%6" PRIu64 "  %-20s %-24s %6" PRIu32 "  %-28s %-16s %s\n", row->client,
            tern_text_name(client.name, name), policy_of(row), row->local_steps, codec_of(row),
            tern_text_ago(row->updated_ms, listing->now_ms, when), row->reason);
-    return true;
+    return TERN_OK;
 }
 
 static enum tern_result list_all(struct tern_listing *listing)
 {
-    return tern_db_schedule_each(listing->db, list_row, listing);
+    struct tern_db_schedule row;
+    struct tern_db_rows *rows = tern_db_schedules(listing->db);
+    while (tern_db_next(rows, &row)) {
+        tern_db_check_row(rows, list_row(listing, &row));
+    }
+    return tern_db_end(rows);
 }
 
 // --- One client
@@ -79,10 +81,9 @@ static enum tern_result show_one(struct tern_listing *listing, const struct tern
     struct tern_db_schedule row;
     TERN_TRY(tern_db_schedule_get(listing->db, client->id, &row));
     if (listing->cli->json) {
-        tern_listing_add(listing, json_of(&row, client));
-    } else {
-        print_one(&row, client);
+        return tern_listing_add(listing, json_of(&row, client));
     }
+    print_one(&row, client);
     return TERN_OK;
 }
 

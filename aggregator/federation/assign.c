@@ -115,17 +115,16 @@ enum tern_result tern_assign_steps(struct tern_federation *federation, struct te
     return tern_members_store(federation, member);
 }
 
-static bool load_row(void *ctx, const struct tern_db_schedule *row)
-{
-    struct client *client = client_of(ctx, row->client);
-    if (client != NULL) {
-        client->least_bytes = row->least_bytes;
-        client->round_bytes = row->bytes;
-    }
-    return true;
-}
-
 enum tern_result tern_assign_load(struct tern_federation *federation)
 {
-    return tern_db_schedule_each(federation->db, load_row, federation);
+    struct tern_db_schedule row;
+    struct tern_db_rows *rows = tern_db_schedules(federation->db);
+    while (tern_db_next(rows, &row)) {
+        struct client *client = client_of(federation, row.client);
+        if (client != NULL) {
+            client->least_bytes = row.least_bytes;
+            client->round_bytes = row.bytes;
+        }
+    }
+    return tern_db_end(rows);
 }

@@ -62,25 +62,16 @@ enum tern_result tern_clients_remember(struct tern_federation *federation,
     return TERN_OK;
 }
 
-struct loading {
-    struct tern_federation *federation;
-    enum tern_result result;
-};
-
-static bool reload_client(void *ctx, const struct tern_db_client *row)
-{
-    struct loading *loading = ctx;
-    loading->result = tern_clients_remember(loading->federation, row);
-    return loading->result == TERN_OK;
-}
-
 enum tern_result tern_clients_load(struct tern_federation *federation)
 {
-    struct loading loading = {federation, TERN_OK};
+    struct tern_db_client row;
     uint32_t before = federation->clients.count;
     federation->clients.count = 0;
-    enum tern_result result = tern_db_client_each(federation->db, reload_client, &loading);
-    result = result != TERN_OK ? result : loading.result;
+    struct tern_db_rows *rows = tern_db_clients(federation->db);
+    while (tern_db_next(rows, &row)) {
+        tern_db_check_row(rows, tern_clients_remember(federation, &row));
+    }
+    enum tern_result result = tern_db_end(rows);
     if (result != TERN_OK) {
         federation->clients.count = before;
         return result;
@@ -94,21 +85,20 @@ enum tern_result tern_clients_load(struct tern_federation *federation)
     return TERN_OK;
 }
 
-static bool load_evaluation(void *ctx, const struct tern_db_evaluation *row)
-{
-    struct client *client = client_of(ctx, row->client);
-    if (client != NULL && row->version > client->evaluated) {
-        client->evaluated = row->version;
-    }
-    return true;
-}
-
 enum tern_result tern_clients_load_evaluations(struct tern_federation *federation)
 {
     for (uint32_t i = 0; i < federation->clients.count; i++) {
         federation->clients.list[i].evaluated = 0;
     }
-    return tern_db_evaluation_each(federation->db, load_evaluation, federation);
+    struct tern_db_evaluation row;
+    struct tern_db_rows *rows = tern_db_evaluations(federation->db);
+    while (tern_db_next(rows, &row)) {
+        struct client *client = client_of(federation, row.client);
+        if (client != NULL && row.version > client->evaluated) {
+            client->evaluated = row.version;
+        }
+    }
+    return tern_db_end(rows);
 }
 
 // --- Writing back

@@ -36,14 +36,9 @@ enum tern_result tern_members_store_all(struct tern_federation *federation)
     return TERN_OK;
 }
 
-struct loading {
-    struct tern_federation *federation;
-    enum tern_result result;
-};
-
-static bool load_member(void *ctx, const struct tern_db_assignment *row)
+static enum tern_result load_member(struct tern_federation *federation,
+                                    const struct tern_db_assignment *row)
 {
-    struct loading *loading = ctx;
     struct tern_member member = {.client = row->client,
                                  .state = (enum tern_member_state)row->state,
                                  .local_steps = row->local_steps,
@@ -55,14 +50,15 @@ static bool load_member(void *ctx, const struct tern_db_assignment *row)
                                  .factor = row->factor};
     memcpy(member.base, row->base, sizeof member.base);
     memcpy(member.codec, row->codec, sizeof member.codec);
-    loading->result = tern_round_restore_member(&loading->federation->machine, &member);
-    return loading->result == TERN_OK;
+    return tern_round_restore_member(&federation->machine, &member);
 }
 
 enum tern_result tern_members_load(struct tern_federation *federation)
 {
-    struct loading loading = {federation, TERN_OK};
-    TERN_TRY(
-        tern_db_assignment_each(federation->db, federation->machine.round, load_member, &loading));
-    return loading.result;
+    struct tern_db_assignment row;
+    struct tern_db_rows *rows = tern_db_assignments(federation->db, federation->machine.round);
+    while (tern_db_next(rows, &row)) {
+        tern_db_check_row(rows, load_member(federation, &row));
+    }
+    return tern_db_end(rows);
 }

@@ -3,9 +3,8 @@
 
 #include <string.h>
 
-static bool load_round(void *ctx, const struct tern_db_round *row)
+static void load_round(struct tern_federation *federation, const struct tern_db_round *row)
 {
-    struct tern_federation *federation = ctx;
     tern_round_restore(&federation->machine, row->round, row->target, row->quorum, row->attempts,
                        row->opened_ms, row->deadline_ms);
     if (row->state == TERN_ROUND_COMMITTED) {
@@ -14,7 +13,6 @@ static bool load_round(void *ctx, const struct tern_db_round *row)
         tern_drift_follow(federation, row);
     }
     federation->row = *row;
-    return true;
 }
 
 // Better told at the start than at the commit. TERN_ERR_UNKNOWN
@@ -37,7 +35,12 @@ enum tern_result tern_restore_rounds(struct tern_federation *federation)
     tern_round_init(&federation->machine, &policy, federation->machine.members,
                     federation->machine.member_capacity);
     memset(&federation->row, 0, sizeof federation->row);
-    TERN_TRY(tern_db_round_each(federation->db, load_round, federation));
+    struct tern_db_round row;
+    struct tern_db_rows *rows = tern_db_rounds(federation->db);
+    while (tern_db_next(rows, &row)) {
+        load_round(federation, &row);
+    }
+    TERN_TRY(tern_db_end(rows));
     memset(&federation->totals, 0, sizeof federation->totals);
     if (!federation->machine.open) {
         return TERN_OK;

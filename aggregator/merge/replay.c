@@ -11,7 +11,6 @@ struct replay {
     void (*progress)(void *ctx, uint32_t version);
     void *ctx;
     char *why;
-    enum tern_result result;
 };
 
 static enum tern_result differs(struct replay *replay, const char *what)
@@ -75,13 +74,16 @@ static enum tern_result replay_round(struct replay *replay, const struct tern_db
     return TERN_OK;
 }
 
-static bool visit_round(void *ctx, const struct tern_db_round *round)
+static enum tern_result replay_rounds(struct replay *replay)
 {
-    struct replay *replay = ctx;
-    if (round->state == TERN_ROUND_COMMITTED) {
-        replay->result = replay_round(replay, round);
+    struct tern_db_round round;
+    struct tern_db_rows *rows = tern_db_rounds(replay->db);
+    while (tern_db_next(rows, &round)) {
+        if (round.state == TERN_ROUND_COMMITTED) {
+            tern_db_check_row(rows, replay_round(replay, &round));
+        }
     }
-    return replay->result == TERN_OK;
+    return tern_db_end(rows);
 }
 
 // Version 0. A federation that was never served has no row of it yet: nothing to compare.
@@ -117,10 +119,7 @@ enum tern_result tern_service_replay(struct tern_db *db,
     }
     result = replay_first(&replay);
     if (result == TERN_OK) {
-        result = tern_db_round_each(db, visit_round, &replay);
-    }
-    if (result == TERN_OK) {
-        result = replay.result;
+        result = replay_rounds(&replay);
     }
     tern_merge_free(&replay.merge);
     if (result != TERN_OK && why[0] == '\0') {

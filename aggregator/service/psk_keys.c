@@ -10,7 +10,7 @@ void tern_psk_keys_init(struct tern_psk_keys *keys)
 }
 
 // Secrets do not stay in freed memory.
-static void discard(struct tern_psk_entry *entries, size_t count)
+static void discard(struct tern_db_psk *entries, size_t count)
 {
     if (entries != NULL) {
         explicit_bzero(entries, count * sizeof entries[0]);
@@ -25,16 +25,15 @@ void tern_psk_keys_free(struct tern_psk_keys *keys)
 }
 
 struct loading {
-    struct tern_psk_entry *entries;
+    struct tern_db_psk *entries;
     size_t count;
     size_t capacity;
-    enum tern_result result;
 };
 
 static enum tern_result grow(struct loading *loading)
 {
     size_t capacity = loading->capacity == 0 ? 64 : loading->capacity * 2;
-    struct tern_psk_entry *entries = calloc(capacity, sizeof entries[0]);
+    struct tern_db_psk *entries = calloc(capacity, sizeof entries[0]);
     if (entries == NULL) {
         return TERN_ERR_NO_MEMORY;
     }
@@ -47,32 +46,30 @@ static enum tern_result grow(struct loading *loading)
     return TERN_OK;
 }
 
-static bool take_key(void *ctx, uint64_t client, const uint8_t key[TERN_PSK_SIZE])
+static enum tern_result take_key(struct loading *loading, const struct tern_db_psk *psk)
 {
-    struct loading *loading = ctx;
     if (loading->count == loading->capacity) {
-        loading->result = grow(loading);
+        TERN_TRY(grow(loading));
     }
-    if (loading->result != TERN_OK) {
-        return false;
-    }
-    struct tern_psk_entry *entry = &loading->entries[loading->count++];
-    entry->client = client;
-    memcpy(entry->key, key, TERN_PSK_SIZE);
-    return true;
+    loading->entries[loading->count++] = *psk;
+    return TERN_OK;
 }
 
 enum tern_result tern_psk_keys_load(struct tern_psk_keys *keys, struct tern_db *db)
 {
-    struct loading loading = {.result = TERN_OK};
-    enum tern_result result = tern_db_psk_each(db, take_key, &loading);
-    result = result != TERN_OK ? result : loading.result;
+    struct loading loading = {.count = 0};
+    struct tern_db_psk psk;
+    struct tern_db_rows *rows = tern_db_psks(db);
+    while (tern_db_next(rows, &psk)) {
+        tern_db_check_row(rows, take_key(&loading, &psk));
+    }
+    enum tern_result result = tern_db_end(rows);
     if (result != TERN_OK) {
         discard(loading.entries, loading.count);
         return result;
     }
     pthread_rwlock_wrlock(&keys->lock);
-    struct tern_psk_entry *old = keys->entries;
+    struct tern_db_psk *old = keys->entries;
     size_t old_count = keys->count;
     keys->entries = loading.entries;
     keys->count = loading.count;
@@ -83,16 +80,16 @@ enum tern_result tern_psk_keys_load(struct tern_psk_keys *keys, struct tern_db *
 
 static int by_client(const void *a, const void *b)
 {
-    uint64_t left = ((const struct tern_psk_entry *)a)->client;
-    uint64_t right = ((const struct tern_psk_entry *)b)->client;
+    uint64_t left = ((const struct tern_db_psk *)a)->client;
+    uint64_t right = ((const struct tern_db_psk *)b)->client;
     return (left > right) - (left < right);
 }
 
 bool tern_psk_keys_find(struct tern_psk_keys *keys, uint64_t client, uint8_t *key)
 {
-    struct tern_psk_entry wanted = {.client = client};
+    struct tern_db_psk wanted = {.client = client};
     pthread_rwlock_rdlock(&keys->lock);
-    const struct tern_psk_entry *found =
+    const struct tern_db_psk *found =
         keys->count == 0 ? NULL
                          : bsearch(&wanted, keys->entries, keys->count, sizeof wanted, by_client);
     if (found != NULL && key != NULL) {

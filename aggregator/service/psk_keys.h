@@ -12,14 +12,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct tern_psk_entry {
-    uint64_t client;
-    uint8_t key[TERN_PSK_SIZE];
-};
-
 struct tern_psk_keys {
     pthread_rwlock_t lock;
-    struct tern_psk_entry *entries; // ascending by client
+    struct tern_db_psk *entries; // ascending by client
     size_t count;
 };
 

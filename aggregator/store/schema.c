@@ -15,7 +15,7 @@ static const struct tern_column clients_columns[] = {
 #include "store/tables/clients.def"
 };
 static const struct tern_column psk_keys_columns[] = {
-#define COLUMN(...) TERN_TABLE_COLUMN(tern_psk_row, __VA_ARGS__)
+#define COLUMN(...) TERN_TABLE_COLUMN(tern_db_psk, __VA_ARGS__)
 #include "store/tables/psk_keys.def"
 };
 static const struct tern_column codes_columns[] = {

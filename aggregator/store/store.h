@@ -116,6 +116,27 @@ TERN_MUST_USE enum tern_result tern_db_backup(struct tern_db *db, const char *pa
 // TERN_ERR_IO  the file is damaged
 TERN_MUST_USE enum tern_result tern_db_check(struct tern_db *db);
 
+// --- Rows, one after the other
+//
+//     struct tern_db_client client;
+//     struct tern_db_rows *rows = tern_db_clients(db);
+//     while (tern_db_next(rows, &client)) {
+//         ...
+//     }
+//     return tern_db_end(rows);
+//
+// Between two rows the caller may read from db, and write what it is not being shown.
+
+struct tern_db_rows;
+
+// Reads the next row into the struct of its table. False: there is none, or it cannot be read; what
+// opened the rows may have failed.
+bool tern_db_next(struct tern_db_rows *rows, void *row);
+// Unless result is TERN_OK: no row follows, and tern_db_end() returns it.
+void tern_db_check_row(struct tern_db_rows *rows, enum tern_result result);
+// Frees the rows, all of which need not have been read. TERN_ERR_NO_MEMORY
+TERN_MUST_USE enum tern_result tern_db_end(struct tern_db_rows *rows);
+
 // --- Clients and join codes
 
 struct tern_db_client {
@@ -137,22 +158,20 @@ TERN_MUST_USE enum tern_result tern_db_client_update(struct tern_db *db,
 // Its pre-shared key is forgotten. NOT_FOUND
 TERN_MUST_USE enum tern_result tern_db_client_revoke(struct tern_db *db, uint64_t id);
 
-// Calls visit for each client in id order until it returns false. Here and below: visit may read
-// from db, and may write what it is not being shown.
-TERN_MUST_USE enum tern_result
-tern_db_client_each(struct tern_db *db,
-                    bool (*visit)(void *ctx, const struct tern_db_client *client), void *ctx);
+// In id order.
+struct tern_db_rows *tern_db_clients(struct tern_db *db);
 
 // The pre-shared key of a client, which the handshake needs as it is: unlike a token it cannot be
 // kept as a hash.
+struct tern_db_psk {
+#define COLUMN TERN_MEMBER
+#include "store/tables/psk_keys.def"
+};
 // TERN_ERR_CONFLICT  it has one; NOT_FOUND  no such client
 TERN_MUST_USE enum tern_result tern_db_psk_put(struct tern_db *db, uint64_t client,
                                                const uint8_t key[TERN_SHA256_SIZE]);
-// Calls visit for each key in the order of the clients' ids until it returns false.
-TERN_MUST_USE enum tern_result tern_db_psk_each(struct tern_db *db,
-                                                bool (*visit)(void *ctx, uint64_t client,
-                                                              const uint8_t key[TERN_SHA256_SIZE]),
-                                                void *ctx);
+// In client order.
+struct tern_db_rows *tern_db_psks(struct tern_db *db);
 
 struct tern_db_code {
 #define COLUMN TERN_MEMBER
@@ -187,9 +206,7 @@ TERN_MUST_USE enum tern_result tern_db_round_get(struct tern_db *db, uint32_t ro
                                                  struct tern_db_round *out); // NOT_FOUND
 TERN_MUST_USE enum tern_result tern_db_round_last(struct tern_db *db,
                                                   struct tern_db_round *out); // NOT_FOUND
-TERN_MUST_USE enum tern_result
-tern_db_round_each(struct tern_db *db, bool (*visit)(void *ctx, const struct tern_db_round *round),
-                   void *ctx);
+struct tern_db_rows *tern_db_rounds(struct tern_db *db);                      // ascending
 
 enum tern_db_assignment_state {
     TERN_ASSIGNMENT_INVITED = 0,  // sampled, has not come yet
@@ -211,11 +228,8 @@ TERN_MUST_USE enum tern_result tern_db_assignment_put(struct tern_db *db,
 TERN_MUST_USE enum tern_result tern_db_assignment_get(struct tern_db *db, uint32_t round,
                                                       uint64_t client,
                                                       struct tern_db_assignment *out);
-// In client order.
-TERN_MUST_USE enum tern_result
-tern_db_assignment_each(struct tern_db *db, uint32_t round,
-                        bool (*visit)(void *ctx, const struct tern_db_assignment *assignment),
-                        void *ctx);
+// Those of a round, in client order.
+struct tern_db_rows *tern_db_assignments(struct tern_db *db, uint32_t round);
 
 struct tern_db_update {
 #define COLUMN TERN_MEMBER
@@ -281,9 +295,6 @@ TERN_MUST_USE enum tern_result tern_db_version_get(struct tern_db *db, uint32_t 
                                                    struct tern_db_version *out); // NOT_FOUND
 TERN_MUST_USE enum tern_result tern_db_version_last(struct tern_db *db,
                                                     struct tern_db_version *out); // NOT_FOUND
-TERN_MUST_USE enum tern_result
-tern_db_version_each(struct tern_db *db,
-                     bool (*visit)(void *ctx, const struct tern_db_version *version), void *ctx);
 TERN_MUST_USE enum tern_result tern_db_version_of_replica(struct tern_db *db,
                                                           const uint8_t replica[TERN_SHA256_SIZE],
                                                           uint32_t *version); // NOT_FOUND
@@ -356,10 +367,11 @@ TERN_MUST_USE enum tern_result tern_db_replica_suspects(struct tern_db *db,
 TERN_MUST_USE enum tern_result tern_db_replica_unused(struct tern_db *db, uint32_t before,
                                                       uint8_t (*ids)[TERN_SHA256_SIZE],
                                                       uint32_t max, uint32_t *count);
-// In (version, id) order; clients: how many hold it.
-TERN_MUST_USE enum tern_result tern_db_replica_each(
-    struct tern_db *db,
-    bool (*visit)(void *ctx, const struct tern_db_replica *replica, uint64_t clients), void *ctx);
+// How many clients hold it.
+TERN_MUST_USE enum tern_result
+tern_db_replica_holders(struct tern_db *db, const uint8_t id[TERN_SHA256_SIZE], uint64_t *clients);
+// In (version, id) order.
+struct tern_db_rows *tern_db_replicas(struct tern_db *db);
 
 // The weights of a replica that is kept whole. put: it is one from then on, no step of its parent,
 // which has a child less and is suspect. Errors as of the newest weights.
@@ -402,10 +414,7 @@ TERN_MUST_USE enum tern_result tern_db_ledger_put(struct tern_db *db,
                                                   const struct tern_db_ledger *ledger);
 TERN_MUST_USE enum tern_result tern_db_ledger_get(struct tern_db *db, uint64_t client,
                                                   struct tern_db_ledger *out); // NOT_FOUND
-// In client order.
-TERN_MUST_USE enum tern_result
-tern_db_ledger_each(struct tern_db *db,
-                    bool (*visit)(void *ctx, const struct tern_db_ledger *ledger), void *ctx);
+struct tern_db_rows *tern_db_ledgers(struct tern_db *db);                      // in client order
 
 struct tern_db_schedule {
 #define COLUMN TERN_MEMBER
@@ -415,10 +424,7 @@ TERN_MUST_USE enum tern_result tern_db_schedule_put(struct tern_db *db,
                                                     const struct tern_db_schedule *schedule);
 TERN_MUST_USE enum tern_result tern_db_schedule_get(struct tern_db *db, uint64_t client,
                                                     struct tern_db_schedule *out); // NOT_FOUND
-// In client order.
-TERN_MUST_USE enum tern_result
-tern_db_schedule_each(struct tern_db *db,
-                      bool (*visit)(void *ctx, const struct tern_db_schedule *schedule), void *ctx);
+struct tern_db_rows *tern_db_schedules(struct tern_db *db); // in client order
 
 struct tern_db_evaluation {
 #define COLUMN TERN_MEMBER
@@ -426,10 +432,7 @@ struct tern_db_evaluation {
 };
 TERN_MUST_USE enum tern_result tern_db_evaluation_put(struct tern_db *db,
                                                       const struct tern_db_evaluation *evaluation);
-TERN_MUST_USE enum tern_result
-tern_db_evaluation_each(struct tern_db *db,
-                        bool (*visit)(void *ctx, const struct tern_db_evaluation *evaluation),
-                        void *ctx);
+struct tern_db_rows *tern_db_evaluations(struct tern_db *db); // in (version, client) order
 
 #define TERN_LAST_purpose (TERN_PURPOSE_COUNT - 1)
 struct tern_db_meter {
@@ -444,10 +447,7 @@ struct tern_db_meter {
 TERN_MUST_USE enum tern_result tern_db_meter_add(struct tern_db *db,
                                                  const struct tern_db_meter *meter);
 // In (round, client, purpose) order.
-TERN_MUST_USE enum tern_result
-tern_db_meter_each(struct tern_db *db, bool (*visit)(void *ctx, const struct tern_db_meter *meter),
-                   void *ctx);
-
+struct tern_db_rows *tern_db_meters(struct tern_db *db);
 // Sums over the rows (client, round, any purpose), purpose 0; zeros when there are
 // none.
 TERN_MUST_USE enum tern_result tern_db_meter_of(struct tern_db *db, uint64_t client, uint32_t round,
@@ -459,9 +459,7 @@ enum tern_db_meter_group {
     TERN_METER_BY_ROUND = 2,
 };
 // Sums over all rows that agree in one field, in its order; the two other fields are 0.
-TERN_MUST_USE enum tern_result
-tern_db_meter_sum(struct tern_db *db, enum tern_db_meter_group group,
-                  bool (*visit)(void *ctx, const struct tern_db_meter *meter), void *ctx);
+struct tern_db_rows *tern_db_meter_sums(struct tern_db *db, enum tern_db_meter_group group);
 
 // --- Totals
 

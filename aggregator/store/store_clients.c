@@ -4,6 +4,10 @@
 #include <string.h>
 
 #define CLIENTS &tern_table_clients
+#define PSK_KEYS &tern_table_psk_keys
+#define LEDGER &tern_table_ledger
+#define SCHEDULE &tern_table_schedule
+#define EVALUATIONS &tern_table_evaluations
 
 enum tern_result tern_db_client_add(struct tern_db *db, struct tern_db_client *client)
 {
@@ -35,15 +39,9 @@ enum tern_result tern_db_client_revoke(struct tern_db *db, uint64_t id)
     return result == TERN_ERR_NOT_FOUND ? TERN_OK : result;
 }
 
-enum tern_result tern_db_client_each(struct tern_db *db,
-                                     bool (*visit)(void *ctx, const struct tern_db_client *client),
-                                     void *ctx)
+struct tern_db_rows *tern_db_clients(struct tern_db *db)
 {
-    struct tern_db_client row;
-    struct tern_query query = tern_table_select(db, CLIENTS, "ORDER BY id");
-    while (tern_table_next(&query, CLIENTS, &row) && visit(ctx, &row)) {
-    }
-    return tern_query_end(&query);
+    return tern_table_rows(tern_table_select(db, CLIENTS, "ORDER BY id"), CLIENTS);
 }
 
 // --- Pre-shared keys
@@ -51,22 +49,15 @@ enum tern_result tern_db_client_each(struct tern_db *db,
 enum tern_result tern_db_psk_put(struct tern_db *db, uint64_t client,
                                  const uint8_t key[TERN_SHA256_SIZE])
 {
-    struct tern_psk_row row = {.client = client};
+    struct tern_db_psk row = {.client = client};
     memcpy(row.key, key, sizeof row.key);
-    TERN_TRY(tern_table_insert(db, &tern_table_psk_keys, &row));
+    TERN_TRY(tern_table_insert(db, PSK_KEYS, &row));
     return run_on(db, "UPDATE clients SET has_psk = 1 WHERE id = ?", client);
 }
 
-enum tern_result tern_db_psk_each(struct tern_db *db,
-                                  bool (*visit)(void *ctx, uint64_t client,
-                                                const uint8_t key[TERN_SHA256_SIZE]),
-                                  void *ctx)
+struct tern_db_rows *tern_db_psks(struct tern_db *db)
 {
-    struct tern_psk_row row;
-    struct tern_query query = tern_table_select(db, &tern_table_psk_keys, "ORDER BY client");
-    while (tern_table_next(&query, &tern_table_psk_keys, &row) && visit(ctx, row.client, row.key)) {
-    }
-    return tern_query_end(&query);
+    return tern_table_rows(tern_table_select(db, PSK_KEYS, "ORDER BY client"), PSK_KEYS);
 }
 
 // --- Codes
@@ -92,47 +83,35 @@ enum tern_result tern_db_code_use(struct tern_db *db, const uint8_t hash[TERN_SH
 
 enum tern_result tern_db_ledger_put(struct tern_db *db, const struct tern_db_ledger *ledger)
 {
-    return tern_table_put(db, &tern_table_ledger, ledger, "");
+    return tern_table_put(db, LEDGER, ledger, "");
 }
 
 enum tern_result tern_db_ledger_get(struct tern_db *db, uint64_t client, struct tern_db_ledger *out)
 {
-    return tern_table_get(db, &tern_table_ledger, "WHERE client = ?", client, out);
+    return tern_table_get(db, LEDGER, "WHERE client = ?", client, out);
 }
 
-enum tern_result tern_db_ledger_each(struct tern_db *db,
-                                     bool (*visit)(void *ctx, const struct tern_db_ledger *ledger),
-                                     void *ctx)
+struct tern_db_rows *tern_db_ledgers(struct tern_db *db)
 {
-    struct tern_db_ledger row;
-    struct tern_query query = tern_table_select(db, &tern_table_ledger, "ORDER BY client");
-    while (tern_table_next(&query, &tern_table_ledger, &row) && visit(ctx, &row)) {
-    }
-    return tern_query_end(&query);
+    return tern_table_rows(tern_table_select(db, LEDGER, "ORDER BY client"), LEDGER);
 }
 
 // --- Schedule
 
 enum tern_result tern_db_schedule_put(struct tern_db *db, const struct tern_db_schedule *schedule)
 {
-    return tern_table_put(db, &tern_table_schedule, schedule, "");
+    return tern_table_put(db, SCHEDULE, schedule, "");
 }
 
 enum tern_result tern_db_schedule_get(struct tern_db *db, uint64_t client,
                                       struct tern_db_schedule *out)
 {
-    return tern_table_get(db, &tern_table_schedule, "WHERE client = ?", client, out);
+    return tern_table_get(db, SCHEDULE, "WHERE client = ?", client, out);
 }
 
-enum tern_result
-tern_db_schedule_each(struct tern_db *db,
-                      bool (*visit)(void *ctx, const struct tern_db_schedule *schedule), void *ctx)
+struct tern_db_rows *tern_db_schedules(struct tern_db *db)
 {
-    struct tern_db_schedule row;
-    struct tern_query query = tern_table_select(db, &tern_table_schedule, "ORDER BY client");
-    while (tern_table_next(&query, &tern_table_schedule, &row) && visit(ctx, &row)) {
-    }
-    return tern_query_end(&query);
+    return tern_table_rows(tern_table_select(db, SCHEDULE, "ORDER BY client"), SCHEDULE);
 }
 
 // --- Evaluations
@@ -140,18 +119,11 @@ tern_db_schedule_each(struct tern_db *db,
 enum tern_result tern_db_evaluation_put(struct tern_db *db,
                                         const struct tern_db_evaluation *evaluation)
 {
-    return tern_table_put(db, &tern_table_evaluations, evaluation, "");
+    return tern_table_put(db, EVALUATIONS, evaluation, "");
 }
 
-enum tern_result tern_db_evaluation_each(struct tern_db *db,
-                                         bool (*visit)(void *ctx,
-                                                       const struct tern_db_evaluation *evaluation),
-                                         void *ctx)
+struct tern_db_rows *tern_db_evaluations(struct tern_db *db)
 {
-    struct tern_db_evaluation row;
-    struct tern_query query =
-        tern_table_select(db, &tern_table_evaluations, "ORDER BY version, client");
-    while (tern_table_next(&query, &tern_table_evaluations, &row) && visit(ctx, &row)) {
-    }
-    return tern_query_end(&query);
+    return tern_table_rows(tern_table_select(db, EVALUATIONS, "ORDER BY version, client"),
+                           EVALUATIONS);
 }

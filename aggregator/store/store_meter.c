@@ -10,20 +10,9 @@ enum tern_result tern_db_meter_add(struct tern_db *db, const struct tern_db_mete
     return tern_table_put(db, METER, meter, "");
 }
 
-static enum tern_result each(struct tern_query query,
-                             bool (*visit)(void *ctx, const struct tern_db_meter *meter), void *ctx)
+struct tern_db_rows *tern_db_meters(struct tern_db *db)
 {
-    struct tern_db_meter row;
-    while (tern_table_next(&query, METER, &row) && visit(ctx, &row)) {
-    }
-    return tern_query_end(&query);
-}
-
-enum tern_result tern_db_meter_each(struct tern_db *db,
-                                    bool (*visit)(void *ctx, const struct tern_db_meter *meter),
-                                    void *ctx)
-{
-    return each(tern_table_select(db, METER, "ORDER BY round, client, purpose"), visit, ctx);
+    return tern_table_rows(tern_table_select(db, METER, "ORDER BY round, client, purpose"), METER);
 }
 
 enum tern_result tern_db_meter_of(struct tern_db *db, uint64_t client, uint32_t round,
@@ -38,9 +27,7 @@ enum tern_result tern_db_meter_of(struct tern_db *db, uint64_t client, uint32_t 
     return TERN_OK;
 }
 
-enum tern_result tern_db_meter_sum(struct tern_db *db, enum tern_db_meter_group group,
-                                   bool (*visit)(void *ctx, const struct tern_db_meter *meter),
-                                   void *ctx)
+struct tern_db_rows *tern_db_meter_sums(struct tern_db *db, enum tern_db_meter_group group)
 {
     static const char *const columns[] = {[TERN_METER_BY_PURPOSE] = "purpose",
                                           [TERN_METER_BY_CLIENT] = "client",
@@ -49,7 +36,7 @@ enum tern_result tern_db_meter_sum(struct tern_db *db, enum tern_db_meter_group 
                                             "GROUP BY purpose ORDER BY purpose",
                                         [TERN_METER_BY_CLIENT] = "GROUP BY client ORDER BY client",
                                         [TERN_METER_BY_ROUND] = "GROUP BY round ORDER BY round"};
-    return each(tern_table_sums(db, METER, columns[group], tails[group]), visit, ctx);
+    return tern_table_rows(tern_table_sums(db, METER, columns[group], tails[group]), METER);
 }
 
 // --- Totals

@@ -32,17 +32,6 @@ enum tern_result tern_db_version_of_replica(struct tern_db *db,
     return TERN_OK;
 }
 
-enum tern_result
-tern_db_version_each(struct tern_db *db,
-                     bool (*visit)(void *ctx, const struct tern_db_version *version), void *ctx)
-{
-    struct tern_db_version row;
-    struct tern_query query = tern_table_select(db, &tern_table_versions, "ORDER BY version");
-    while (tern_table_next(&query, &tern_table_versions, &row) && visit(ctx, &row)) {
-    }
-    return tern_query_end(&query);
-}
-
 // --- Downloads
 
 #define DOWNLOADS &tern_table_downloads

@@ -144,30 +144,17 @@ enum tern_result tern_db_replica_unused(struct tern_db *db, uint32_t before,
     return list_ids(&query, ids, max, count);
 }
 
-static enum tern_result count_holders(struct tern_db *db, const uint8_t id[TERN_SHA256_SIZE],
-                                      uint64_t *clients)
+enum tern_result tern_db_replica_holders(struct tern_db *db, const uint8_t id[TERN_SHA256_SIZE],
+                                         uint64_t *clients)
 {
     *clients = 0;
     return add_bytes(db, "SELECT count(*) FROM clients WHERE replica = ? AND revoked = 0", id,
                      clients);
 }
 
-enum tern_result tern_db_replica_each(
-    struct tern_db *db,
-    bool (*visit)(void *ctx, const struct tern_db_replica *replica, uint64_t clients), void *ctx)
+struct tern_db_rows *tern_db_replicas(struct tern_db *db)
 {
-    struct tern_db_replica row;
-    uint64_t clients = 0;
-    enum tern_result counted = TERN_OK;
-    struct tern_query query = tern_table_select(db, REPLICAS, "ORDER BY version, id");
-    while (tern_table_next(&query, REPLICAS, &row)) {
-        counted = count_holders(db, row.id, &clients);
-        if (counted != TERN_OK || !visit(ctx, &row, clients)) {
-            break;
-        }
-    }
-    enum tern_result result = tern_query_end(&query);
-    return result == TERN_OK ? counted : result;
+    return tern_table_rows(tern_table_select(db, REPLICAS, "ORDER BY version, id"), REPLICAS);
 }
 
 // --- Kept whole

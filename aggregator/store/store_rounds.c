@@ -25,15 +25,10 @@ enum tern_result tern_db_round_last(struct tern_db *db, struct tern_db_round *ou
     return tern_table_one(&query, &tern_table_rounds, out);
 }
 
-enum tern_result tern_db_round_each(struct tern_db *db,
-                                    bool (*visit)(void *ctx, const struct tern_db_round *round),
-                                    void *ctx)
+struct tern_db_rows *tern_db_rounds(struct tern_db *db)
 {
-    struct tern_db_round row;
-    struct tern_query query = tern_table_select(db, &tern_table_rounds, "ORDER BY round");
-    while (tern_table_next(&query, &tern_table_rounds, &row) && visit(ctx, &row)) {
-    }
-    return tern_query_end(&query);
+    return tern_table_rows(tern_table_select(db, &tern_table_rounds, "ORDER BY round"),
+                           &tern_table_rounds);
 }
 
 // --- Assignments
@@ -54,18 +49,12 @@ enum tern_result tern_db_assignment_get(struct tern_db *db, uint32_t round, uint
     return tern_table_one(&query, &tern_table_assignments, out);
 }
 
-enum tern_result tern_db_assignment_each(struct tern_db *db, uint32_t round,
-                                         bool (*visit)(void *ctx,
-                                                       const struct tern_db_assignment *assignment),
-                                         void *ctx)
+struct tern_db_rows *tern_db_assignments(struct tern_db *db, uint32_t round)
 {
-    struct tern_db_assignment row;
     struct tern_query query =
         tern_table_select(db, &tern_table_assignments, "WHERE round = ? ORDER BY client");
     tern_query_bind(&query, round);
-    while (tern_table_next(&query, &tern_table_assignments, &row) && visit(ctx, &row)) {
-    }
-    return tern_query_end(&query);
+    return tern_table_rows(query, &tern_table_assignments);
 }
 
 // --- Updates

@@ -455,6 +455,39 @@ enum tern_result tern_table_find(struct tern_db *db, const struct tern_table *ta
     return tern_table_one(&query, table, row);
 }
 
+struct tern_db_rows {
+    struct tern_query query;
+    const struct tern_table *table;
+};
+
+struct tern_db_rows *tern_table_rows(struct tern_query query, const struct tern_table *table)
+{
+    struct tern_db_rows *rows = malloc(sizeof *rows);
+    if (rows == NULL) {
+        (void)tern_query_end(&query);
+        return NULL;
+    }
+    *rows = (struct tern_db_rows){query, table};
+    return rows;
+}
+
+bool tern_db_next(struct tern_db_rows *rows, void *row)
+{
+    return rows != NULL && tern_table_next(&rows->query, rows->table, row);
+}
+
+void tern_db_check_row(struct tern_db_rows *rows, enum tern_result result)
+{
+    rows->query.result = result;
+}
+
+enum tern_result tern_db_end(struct tern_db_rows *rows)
+{
+    enum tern_result result = rows != NULL ? tern_query_end(&rows->query) : TERN_ERR_NO_MEMORY;
+    free(rows);
+    return result;
+}
+
 static enum tern_result insert(struct tern_db *db, const struct tern_table *table, enum shape shape,
                                void *row, bool *added)
 {

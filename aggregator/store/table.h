@@ -125,6 +125,9 @@ TERN_MUST_USE enum tern_result tern_table_find(struct tern_db *db, const struct 
                                                const char *tail,
                                                const uint8_t hash[TERN_SHA256_SIZE], void *row);
 
+// What a caller of the store reads with tern_db_next() and ends. NULL: there is no memory for it.
+struct tern_db_rows *tern_table_rows(struct tern_query query, const struct tern_table *table);
+
 // Adds a row; its ID is set, if it has one. TERN_ERR_CONFLICT; NOT_FOUND  what it refers to
 TERN_MUST_USE enum tern_result tern_table_insert(struct tern_db *db, const struct tern_table *table,
                                                  void *row);
@@ -159,11 +162,6 @@ TERN_TABLES(TERN_TABLE_DECLARE)
 struct tern_body_row {
 #define COLUMN TERN_MEMBER
 #include "store/tables/bodies.def"
-};
-
-struct tern_psk_row {
-#define COLUMN TERN_MEMBER
-#include "store/tables/psk_keys.def"
 };
 
 #define TERN_FILE_NAME_MAX 16

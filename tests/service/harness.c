@@ -445,15 +445,6 @@ struct digest {
 
 #define DIGEST(field) tern_sha256_update(&digest->sha256, &(field), sizeof(field))
 
-static bool digest_assignment(void *ctx, const struct tern_db_assignment *row)
-{
-    struct digest *digest = ctx;
-    DIGEST(row->client);
-    DIGEST(row->state);
-    DIGEST(row->local_steps);
-    return true;
-}
-
 static enum tern_result digest_update(void *ctx, const struct tern_db_update *row)
 {
     struct digest *digest = ctx;
@@ -463,44 +454,65 @@ static enum tern_result digest_update(void *ctx, const struct tern_db_update *ro
     return TERN_OK;
 }
 
-static bool digest_round(void *ctx, const struct tern_db_round *row)
+static void digest_round(struct digest *digest, const struct tern_db_round *row)
 {
-    struct digest *digest = ctx;
     DIGEST(row->round);
     DIGEST(row->state);
     DIGEST(row->applied);
     DIGEST(row->deadline_ms);
-    assert_int_equal(tern_db_assignment_each(digest->db, row->round, digest_assignment, digest),
-                     TERN_OK);
+    struct tern_db_assignment assignment;
+    struct tern_db_rows *rows = tern_db_assignments(digest->db, row->round);
+    while (tern_db_next(rows, &assignment)) {
+        DIGEST(assignment.client);
+        DIGEST(assignment.state);
+        DIGEST(assignment.local_steps);
+    }
+    assert_int_equal(tern_db_end(rows), TERN_OK);
     assert_int_equal(tern_db_update_each(digest->db, row->round, digest_update, digest), TERN_OK);
-    return true;
 }
 
-static bool digest_version(void *ctx, const struct tern_db_version *row)
+static void digest_rounds(struct digest *digest)
 {
-    struct digest *digest = ctx;
-    DIGEST(row->version);
-    DIGEST(row->model_sha256);
-    DIGEST(row->replica);
-    return true;
+    struct tern_db_round row;
+    struct tern_db_rows *rows = tern_db_rounds(digest->db);
+    while (tern_db_next(rows, &row)) {
+        digest_round(digest, &row);
+    }
+    assert_int_equal(tern_db_end(rows), TERN_OK);
 }
 
-static bool digest_ledger(void *ctx, const struct tern_db_ledger *row)
+static void digest_versions(struct digest *digest)
 {
-    struct digest *digest = ctx;
-    DIGEST(row->client);
-    DIGEST(row->sequence);
-    DIGEST(row->round);
-    return true;
+    struct tern_db_version row;
+    for (uint32_t i = 0; tern_db_version_get(digest->db, i, &row) == TERN_OK; i++) {
+        DIGEST(row.version);
+        DIGEST(row.model_sha256);
+        DIGEST(row.replica);
+    }
 }
 
-static bool digest_client(void *ctx, const struct tern_db_client *row)
+static void digest_ledgers(struct digest *digest)
 {
-    struct digest *digest = ctx;
-    DIGEST(row->id);
-    DIGEST(row->revoked);
-    DIGEST(row->token_hash);
-    return true;
+    struct tern_db_ledger row;
+    struct tern_db_rows *rows = tern_db_ledgers(digest->db);
+    while (tern_db_next(rows, &row)) {
+        DIGEST(row.client);
+        DIGEST(row.sequence);
+        DIGEST(row.round);
+    }
+    assert_int_equal(tern_db_end(rows), TERN_OK);
+}
+
+static void digest_clients(struct digest *digest)
+{
+    struct tern_db_client row;
+    struct tern_db_rows *rows = tern_db_clients(digest->db);
+    while (tern_db_next(rows, &row)) {
+        DIGEST(row.id);
+        DIGEST(row.revoked);
+        DIGEST(row.token_hash);
+    }
+    assert_int_equal(tern_db_end(rows), TERN_OK);
 }
 
 void store_digest(struct harness *harness, uint8_t out[TERN_SHA256_SIZE])
@@ -509,10 +521,10 @@ void store_digest(struct harness *harness, uint8_t out[TERN_SHA256_SIZE])
     char why[256];
     assert_int_equal(tern_db_open(harness->path, &digest.db, why), TERN_OK);
     tern_sha256_init(&digest.sha256);
-    assert_int_equal(tern_db_round_each(digest.db, digest_round, &digest), TERN_OK);
-    assert_int_equal(tern_db_version_each(digest.db, digest_version, &digest), TERN_OK);
-    assert_int_equal(tern_db_ledger_each(digest.db, digest_ledger, &digest), TERN_OK);
-    assert_int_equal(tern_db_client_each(digest.db, digest_client, &digest), TERN_OK);
+    digest_rounds(&digest);
+    digest_versions(&digest);
+    digest_ledgers(&digest);
+    digest_clients(&digest);
     tern_sha256_final(&digest.sha256, out);
     tern_db_close(digest.db);
 }

@@ -302,15 +302,6 @@ static void test_order_of_arrival_does_not_matter(void **state)
     assert_memory_equal(a, b, TERN_SHA256_SIZE);
 }
 
-static bool sum_meter(void *ctx, const struct tern_db_meter *row)
-{
-    uint64_t *sum = ctx;
-    if (row->client == 5 && row->round == 3 && row->purpose == TERN_PURPOSE_UPLOAD) {
-        *sum += row->up.wire;
-    }
-    return true;
-}
-
 static void test_metered_bytes_reach_the_store(void **state)
 {
     (void)state;
@@ -326,7 +317,14 @@ static void test_metered_bytes_reach_the_store(void **state)
     }
     harness_stop(&harness);
     assert_int_equal(tern_db_open(harness.path, &harness.db, why), TERN_OK);
-    assert_int_equal(tern_db_meter_each(harness.db, sum_meter, &sum), TERN_OK);
+    struct tern_db_meter row;
+    struct tern_db_rows *rows = tern_db_meters(harness.db);
+    while (tern_db_next(rows, &row)) {
+        if (row.client == 5 && row.round == 3 && row.purpose == TERN_PURPOSE_UPLOAD) {
+            sum += row.up.wire;
+        }
+    }
+    assert_int_equal(tern_db_end(rows), TERN_OK);
     assert_int_equal(sum, 4 * 500);
 }
 

@@ -279,23 +279,25 @@ struct members {
     uint32_t count;
 };
 
-static bool list_member(void *ctx, const struct tern_db_assignment *row)
+static struct members members_of(uint32_t round)
 {
-    struct members *members = ctx;
-    if (members->count < 64) {
-        members->ids[members->count++] = row->client;
+    struct members members = {.count = 0};
+    struct tern_db_assignment row;
+    struct tern_db_rows *rows = tern_db_assignments(reader, round);
+    while (members.count < 64 && tern_db_next(rows, &row)) {
+        members.ids[members.count++] = row.client;
     }
-    return true;
+    assert_int_equal(tern_db_end(rows), TERN_OK);
+    return members;
 }
 
 static void run_round(uint32_t version)
 {
     struct tern_db_round round;
-    struct members members = {.count = 0};
     assert_int_equal(tern_db_round_last(reader, &round), TERN_OK);
     assert_int_equal(round.state, TERN_ROUND_OPEN);
     assert_int_equal(round.base_version, version);
-    assert_int_equal(tern_db_assignment_each(reader, round.round, list_member, &members), TERN_OK);
+    struct members members = members_of(round.round);
     uint32_t reported = 0;
     for (uint32_t i = 0; i < members.count && reported < round.target; i++) {
         bool surely = members.count - i <= round.target - reported;

@@ -113,18 +113,16 @@ struct keys {
     uint8_t first[4];
 };
 
-static bool see_key(void *ctx, uint64_t client, const uint8_t key[TERN_SHA256_SIZE])
-{
-    struct keys *keys = ctx;
-    keys->clients[keys->count] = client;
-    keys->first[keys->count++] = key[0];
-    return keys->count < 4;
-}
-
 static struct keys all_keys(struct fixture *f)
 {
     struct keys keys = {0};
-    assert_ok(f, tern_db_psk_each(f->db, see_key, &keys));
+    struct tern_db_psk psk;
+    struct tern_db_rows *rows = tern_db_psks(f->db);
+    while (keys.count < 4 && tern_db_next(rows, &psk)) {
+        keys.clients[keys.count] = psk.client;
+        keys.first[keys.count++] = psk.key[0];
+    }
+    assert_ok(f, tern_db_end(rows));
     return keys;
 }
 
@@ -163,57 +161,59 @@ static void a_pre_shared_key_lives_as_long_as_its_client(void **state)
     assert_int_equal(all_keys(f).count, 1);
 }
 
-struct seen {
-    struct fixture *fixture;
-    uint64_t ids[8];
-    size_t count;
-    size_t stop_after;
-};
-
-static bool see_client(void *ctx, const struct tern_db_client *client)
-{
-    struct seen *seen = ctx;
-    seen->ids[seen->count++] = client->id;
-    return seen->count != seen->stop_after;
-}
-
-static void visiting_is_in_order_and_stops(void **state)
+static void clients_come_in_order_until_the_reader_ends(void **state)
 {
     struct fixture *f = *state;
     fixture_client(f, 9);
     fixture_client(f, 5);
     fixture_client(f, 7);
-    struct seen seen = {0};
-    assert_ok(f, tern_db_client_each(f->db, see_client, &seen));
-    assert_int_equal(seen.count, 3);
-    assert_int_equal(seen.ids[0], 1);
-    assert_int_equal(seen.ids[2], 3);
-    seen = (struct seen){.stop_after = 2};
-    assert_ok(f, tern_db_client_each(f->db, see_client, &seen));
-    assert_int_equal(seen.count, 2);
+    struct tern_db_client client;
+    struct tern_db_rows *rows = tern_db_clients(f->db);
+    for (uint64_t id = 1; id <= 3; id++) {
+        assert_true(tern_db_next(rows, &client));
+        assert_int_equal(client.id, id);
+    }
+    assert_false(tern_db_next(rows, &client));
+    assert_ok(f, tern_db_end(rows));
+    rows = tern_db_clients(f->db);
+    assert_true(tern_db_next(rows, &client));
+    assert_ok(f, tern_db_end(rows));
 }
 
-static bool see_all_again(void *ctx, const struct tern_db_client *client)
+static void what_is_wrong_with_a_row_ends_them(void **state)
 {
-    struct seen *outer = ctx;
-    struct seen inner = {0};
-    struct tern_db_client same;
-    assert_ok(outer->fixture, tern_db_client_each(outer->fixture->db, see_client, &inner));
-    assert_ok(outer->fixture, tern_db_client_get(outer->fixture->db, client->id, &same));
-    assert_int_equal(inner.count, 3);
-    outer->ids[outer->count++] = client->id;
-    return true;
+    struct fixture *f = *state;
+    struct tern_db_client client;
+    fixture_client(f, 9);
+    fixture_client(f, 5);
+    struct tern_db_rows *rows = tern_db_clients(f->db);
+    assert_true(tern_db_next(rows, &client));
+    tern_db_check_row(rows, TERN_ERR_CORRUPT);
+    assert_false(tern_db_next(rows, &client));
+    assert_int_equal(tern_db_end(rows), TERN_ERR_CORRUPT);
 }
 
-static void a_visitor_may_visit(void **state)
+static void rows_may_be_read_between_rows(void **state)
 {
     struct fixture *f = *state;
     for (uint8_t i = 1; i <= 3; i++) {
         fixture_client(f, i);
     }
-    struct seen outer = {.fixture = f};
-    assert_ok(f, tern_db_client_each(f->db, see_all_again, &outer));
-    assert_int_equal(outer.count, 3);
+    struct tern_db_client client;
+    struct tern_db_client same;
+    unsigned outer = 0;
+    unsigned inner = 0;
+    struct tern_db_rows *rows = tern_db_clients(f->db);
+    for (; tern_db_next(rows, &client); outer++) {
+        struct tern_db_rows *again = tern_db_clients(f->db);
+        for (; tern_db_next(again, &same); inner++) {
+        }
+        assert_ok(f, tern_db_end(again));
+        assert_ok(f, tern_db_client_get(f->db, client.id, &same));
+    }
+    assert_ok(f, tern_db_end(rows));
+    assert_int_equal(outer, 3);
+    assert_int_equal(inner, 9);
 }
 
 static void over_long_texts_and_numbers_are_refused(void **state)
@@ -302,12 +302,6 @@ static void uses_left_are_added_up(void **state)
 
 // --- Ledger, schedule, evaluations
 
-static bool copy_ledger(void *ctx, const struct tern_db_ledger *ledger)
-{
-    *(struct tern_db_ledger *)ctx = *ledger;
-    return false;
-}
-
 static void assert_same_ledger(const struct tern_db_ledger *a, const struct tern_db_ledger *b)
 {
     size_t end = offsetof(struct tern_db_ledger, finding) + sizeof a->finding;
@@ -356,7 +350,9 @@ static void the_ledger_keeps_the_newest_facts(void **state)
     assert_ok(f, tern_db_ledger_get(f->db, 1, &got));
     assert_same_ledger(&got, &ledger);
     memset(&got, 0, sizeof got);
-    assert_ok(f, tern_db_ledger_each(f->db, copy_ledger, &got));
+    struct tern_db_rows *rows = tern_db_ledgers(f->db);
+    assert_true(tern_db_next(rows, &got));
+    assert_ok(f, tern_db_end(rows));
     assert_same_ledger(&got, &ledger);
 }
 
@@ -380,17 +376,9 @@ static void the_schedule_keeps_its_reason(void **state)
     assert_string_equal(got.policy, "");
 }
 
-static bool list_schedule(void *ctx, const struct tern_db_schedule *schedule)
-{
-    uint64_t *seen = ctx;
-    *seen = *seen * 10 + schedule->client;
-    return schedule->client < 2;
-}
-
 static void the_schedule_comes_in_client_order(void **state)
 {
     struct fixture *f = *state;
-    uint64_t seen = 0;
     assert_ok(f, tern_db_begin(f->db));
     assert_int_equal(tern_db_schedule_put(f->db, &(struct tern_db_schedule){.client = 9}),
                      TERN_ERR_NOT_FOUND);
@@ -408,9 +396,13 @@ static void the_schedule_comes_in_client_order(void **state)
         assert_ok(f, tern_db_schedule_put(f->db, &schedule));
     }
     assert_ok(f, tern_db_commit(f->db));
-    assert_ok(f, tern_db_schedule_each(f->db, list_schedule, &seen));
-    assert_int_equal(seen, 12); // it stopped when told to
     struct tern_db_schedule got;
+    struct tern_db_rows *rows = tern_db_schedules(f->db);
+    for (uint64_t id = 1; id <= 3; id++) {
+        assert_true(tern_db_next(rows, &got));
+        assert_int_equal(got.client, id);
+    }
+    assert_ok(f, tern_db_end(rows));
     assert_ok(f, tern_db_schedule_get(f->db, 3, &got));
     assert_string_equal(got.codec, "density:p=0.02");
     assert_string_equal(got.policy, "joint+budget");
@@ -442,13 +434,6 @@ static void conditions_are_kept(void **state)
     assert_int_equal(got.power, 2);
 }
 
-static bool add_accuracy(void *ctx, const struct tern_db_evaluation *evaluation)
-{
-    double *sum = ctx;
-    *sum = *sum * 10.0 + evaluation->version;
-    return true;
-}
-
 static void evaluations_come_in_version_order(void **state)
 {
     struct fixture *f = *state;
@@ -460,9 +445,14 @@ static void evaluations_come_in_version_order(void **state)
         assert_ok(f, tern_db_evaluation_put(f->db, &evaluation));
     }
     assert_ok(f, tern_db_commit(f->db));
-    double order = 0;
-    assert_ok(f, tern_db_evaluation_each(f->db, add_accuracy, &order));
-    assert_true(order == 123.0);
+    struct tern_db_evaluation row;
+    struct tern_db_rows *rows = tern_db_evaluations(f->db);
+    for (uint32_t version = 1; version <= 3; version++) {
+        assert_true(tern_db_next(rows, &row));
+        assert_int_equal(row.version, version);
+    }
+    assert_false(tern_db_next(rows, &row));
+    assert_ok(f, tern_db_end(rows));
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
@@ -476,8 +466,9 @@ int main(void)
         TEST(an_update_keeps_token_and_creation),
         TEST(a_pre_shared_key_lives_as_long_as_its_client),
         TEST(a_revocation_is_not_undone),
-        TEST(visiting_is_in_order_and_stops),
-        TEST(a_visitor_may_visit),
+        TEST(clients_come_in_order_until_the_reader_ends),
+        TEST(what_is_wrong_with_a_row_ends_them),
+        TEST(rows_may_be_read_between_rows),
         TEST(over_long_texts_and_numbers_are_refused),
         TEST(a_code_is_used_as_often_as_it_says),
         TEST(a_use_that_is_rolled_back_was_not_used),

@@ -336,18 +336,6 @@ static void a_folder_is_no_database(void **state)
     assert_non_null(strstr(why, "not a file"));
 }
 
-static bool see_meter(void *ctx, const struct tern_db_meter *meter)
-{
-    (void)ctx;
-    return meter->purpose < TERN_PURPOSE_COUNT;
-}
-
-static bool see_client(void *ctx, const struct tern_db_client *client)
-{
-    (void)ctx;
-    return memchr(client->name, '\0', sizeof client->name) != NULL;
-}
-
 static enum tern_result see_update(void *ctx, const struct tern_db_update *update)
 {
     uint8_t digest[TERN_SHA256_SIZE];
@@ -371,8 +359,18 @@ static void read_everything(struct tern_db *db)
     static float weights[4000];
     struct tern_db_counts counts;
     uint32_t version;
-    assert_true(is_named(tern_db_client_each(db, see_client, NULL)));
-    assert_true(is_named(tern_db_meter_each(db, see_meter, NULL)));
+    struct tern_db_client client;
+    struct tern_db_rows *rows = tern_db_clients(db);
+    while (tern_db_next(rows, &client)) {
+        assert_non_null(memchr(client.name, '\0', sizeof client.name));
+    }
+    assert_true(is_named(tern_db_end(rows)));
+    struct tern_db_meter meter;
+    rows = tern_db_meters(db);
+    while (tern_db_next(rows, &meter)) {
+        assert_in_range(meter.purpose, 0, TERN_PURPOSE_COUNT - 1);
+    }
+    assert_true(is_named(tern_db_end(rows)));
     assert_true(is_named(tern_db_update_each(db, 1, see_update, NULL)));
     assert_true(is_named(tern_db_weights_get(db, TERN_WEIGHTS_GLOBAL, &version, weights, 4000)));
     assert_true(is_named(tern_db_counts(db, 0, &counts)));

@@ -21,11 +21,14 @@ struct rows {
     size_t count;
 };
 
-static bool keep(void *ctx, const struct tern_db_meter *meter)
+static struct rows all_of(struct fixture *f, struct tern_db_rows *from)
 {
-    struct rows *rows = ctx;
-    rows->row[rows->count++] = *meter;
-    return true;
+    struct rows rows = {.count = 0};
+    while (tern_db_next(from, &rows.row[rows.count])) {
+        rows.count++;
+    }
+    assert_ok(f, tern_db_end(from));
+    return rows;
 }
 
 static void counters_add_up_per_client_round_and_purpose(void **state)
@@ -36,8 +39,7 @@ static void counters_add_up_per_client_round_and_purpose(void **state)
     add(f, 1, 1, TERN_PURPOSE_UPLOAD);
     add(f, 0, 0, TERN_PURPOSE_HANDSHAKE); // nobody known, no round
     fixture_reopen(f);
-    struct rows rows = {.count = 0};
-    assert_ok(f, tern_db_meter_each(f->db, keep, &rows));
+    struct rows rows = all_of(f, tern_db_meters(f->db));
     assert_int_equal(rows.count, 3);
     assert_int_equal(rows.row[0].round, 0);
     assert_int_equal(rows.row[1].client, 1);
@@ -75,12 +77,9 @@ static void sums_agree_with_the_rows(void **state)
     add(f, 1, 1, TERN_PURPOSE_UPLOAD);
     add(f, 1, 2, TERN_PURPOSE_UPLOAD);
     add(f, 2, 2, TERN_PURPOSE_DOWNLOAD);
-    struct rows by_round = {.count = 0};
-    struct rows by_client = {.count = 0};
-    struct rows by_purpose = {.count = 0};
-    assert_ok(f, tern_db_meter_sum(f->db, TERN_METER_BY_ROUND, keep, &by_round));
-    assert_ok(f, tern_db_meter_sum(f->db, TERN_METER_BY_CLIENT, keep, &by_client));
-    assert_ok(f, tern_db_meter_sum(f->db, TERN_METER_BY_PURPOSE, keep, &by_purpose));
+    struct rows by_round = all_of(f, tern_db_meter_sums(f->db, TERN_METER_BY_ROUND));
+    struct rows by_client = all_of(f, tern_db_meter_sums(f->db, TERN_METER_BY_CLIENT));
+    struct rows by_purpose = all_of(f, tern_db_meter_sums(f->db, TERN_METER_BY_PURPOSE));
     assert_int_equal(by_round.count, 2);
     assert_int_equal(by_round.row[1].round, 2);
     assert_int_equal(by_round.row[1].down.wire, 80);

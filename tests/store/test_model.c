@@ -83,14 +83,6 @@ static struct tern_db_version version_of(uint32_t number)
     return version;
 }
 
-static bool count_version(void *ctx, const struct tern_db_version *version)
-{
-    uint32_t *next = ctx;
-    assert_int_equal(version->version, *next);
-    *next += 1;
-    return true;
-}
-
 static void versions_are_found_by_number_and_replica(void **state)
 {
     struct fixture *f = *state;
@@ -116,9 +108,6 @@ static void versions_are_found_by_number_and_replica(void **state)
     assert_int_equal(number, 0);
     memset(got.replica, 0xee, sizeof got.replica);
     assert_int_equal(tern_db_version_of_replica(f->db, got.replica, &number), TERN_ERR_NOT_FOUND);
-    uint32_t next = 0;
-    assert_ok(f, tern_db_version_each(f->db, count_version, &next));
-    assert_int_equal(next, 3);
 }
 
 // A download that ends at the replica of these bytes.

@@ -75,14 +75,6 @@ static void a_committed_round_stays_committed(void **state)
     assert_int_equal(got.deadline_ms, 200);
 }
 
-static bool last_seen(void *ctx, const struct tern_db_round *round)
-{
-    uint32_t *previous = ctx;
-    assert_true(round->round > *previous);
-    *previous = round->round;
-    return true;
-}
-
 static void rounds_come_in_order(void **state)
 {
     struct fixture *f = *state;
@@ -93,17 +85,14 @@ static void rounds_come_in_order(void **state)
     assert_ok(f, tern_db_round_last(f->db, &last));
     assert_int_equal(last.round, 12);
     uint32_t previous = 0;
-    assert_ok(f, tern_db_round_each(f->db, last_seen, &previous));
+    struct tern_db_round row;
+    struct tern_db_rows *rows = tern_db_rounds(f->db);
+    while (tern_db_next(rows, &row)) {
+        assert_true(row.round > previous);
+        previous = row.round;
+    }
+    assert_ok(f, tern_db_end(rows));
     assert_int_equal(previous, 12);
-}
-
-static bool sum_assignments(void *ctx, const struct tern_db_assignment *assignment)
-{
-    uint64_t *sum = ctx;
-    *sum = *sum * 100 + assignment->client * 10 + (uint64_t)assignment->state;
-    assert_int_equal(assignment->round, 1);
-    assert_int_equal(assignment->local_steps, 20);
-    return true;
 }
 
 static void assignments_belong_to_round_and_client(void **state)
@@ -129,7 +118,13 @@ static void assignments_belong_to_round_and_client(void **state)
     assert_int_equal(tern_db_assignment_put(f->db, &a), TERN_ERR_NOT_FOUND);
     assert_ok(f, tern_db_commit(f->db));
     uint64_t sum = 0;
-    assert_ok(f, tern_db_assignment_each(f->db, 1, sum_assignments, &sum));
+    struct tern_db_rows *rows = tern_db_assignments(f->db, 1);
+    while (tern_db_next(rows, &a)) {
+        sum = sum * 100 + a.client * 10 + (uint64_t)a.state;
+        assert_int_equal(a.round, 1);
+        assert_int_equal(a.local_steps, 20);
+    }
+    assert_ok(f, tern_db_end(rows));
     assert_int_equal(sum, 1220); // client 1 reported, client 2 invited
 }
 
