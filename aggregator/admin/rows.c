@@ -135,19 +135,14 @@ cJSON *tern_json_code(const struct tern_db_code *row, const char *text)
     return object;
 }
 
-static enum tern_result may_miss(enum tern_result result)
-{
-    return result == TERN_ERR_NOT_FOUND ? TERN_OK : result;
-}
-
 static enum tern_result add_rows(struct tern_db *db, uint64_t client, cJSON *object)
 {
     struct tern_db_schedule schedule;
     struct tern_db_ledger ledger;
     enum tern_result planned = tern_db_schedule_get(db, client, &schedule);
     enum tern_result kept = tern_db_ledger_get(db, client, &ledger);
-    TERN_TRY(may_miss(planned));
-    TERN_TRY(may_miss(kept));
+    TERN_TRY(tern_db_may_miss(planned));
+    TERN_TRY(tern_db_may_miss(kept));
     cJSON_AddItemToObject(object, "schedule",
                           planned == TERN_OK ? tern_json_schedule(&schedule) : cJSON_CreateNull());
     cJSON_AddItemToObject(object, "ledger",
@@ -193,8 +188,8 @@ enum tern_result tern_status_load(struct tern_db *db, uint64_t now_ms, struct te
     memset(status, 0, sizeof *status);
     status->version.version = UINT32_MAX;
     TERN_TRY(tern_db_counts(db, now_ms, &status->counts));
-    TERN_TRY(may_miss(tern_db_version_last(db, &status->version)));
-    TERN_TRY(may_miss(tern_db_round_last(db, &status->round)));
+    TERN_TRY(tern_db_may_miss(tern_db_version_last(db, &status->version)));
+    TERN_TRY(tern_db_may_miss(tern_db_round_last(db, &status->round)));
     struct tern_db_assignment assignment;
     struct tern_db_rows *rows = tern_db_assignments(db, status->round.round);
     while (tern_db_next(rows, &assignment)) {

@@ -124,12 +124,7 @@ enum tern_result tern_own_load(struct tern_catchup *catchup, uint64_t now)
         own->book.slots[i].used = 0;
     }
     TERN_TRY(tern_db_begin(catchup->db));
-    enum tern_result result = load_book(catchup, now);
-    if (result != TERN_OK) {
-        tern_db_rollback(catchup->db);
-        return result;
-    }
-    return tern_db_commit(catchup->db);
+    return tern_db_conclude(catchup->db, load_book(catchup, now));
 }
 
 // What all ways to the newest version share.
@@ -204,7 +199,7 @@ static enum tern_result is_whole(struct tern_own_replicas *own, const struct ter
         found = tern_db_download_get(own->book.db, way->sha256[i], &download, NULL, 0);
     }
     *whole = found == TERN_OK;
-    return found == TERN_ERR_NOT_FOUND ? TERN_OK : found;
+    return tern_db_may_miss(found);
 }
 
 // A known way, or NULL.

@@ -107,11 +107,6 @@ int tern_state_client_fail(struct tern_cli *cli, struct tern_db *db, uint64_t id
         cli, result, "there is no client %" PRIu64 "; `tern-aggregator clients` lists them", id);
 }
 
-enum tern_result tern_state_may_miss(enum tern_result result)
-{
-    return result == TERN_ERR_NOT_FOUND ? TERN_OK : result;
-}
-
 uint64_t tern_now_ms(void)
 {
     struct timespec now;

@@ -44,9 +44,6 @@ int tern_state_client(const struct tern_cli *cli, uint64_t *id);
 int tern_state_client_fail(struct tern_cli *cli, struct tern_db *db, uint64_t id,
                            enum tern_result result);
 
-// TERN_OK in place of TERN_ERR_NOT_FOUND.
-TERN_MUST_USE enum tern_result tern_state_may_miss(enum tern_result result);
-
 uint64_t tern_now_ms(void);
 
 #define TERN_TEXT 96

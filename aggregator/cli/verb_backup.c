@@ -33,26 +33,18 @@ int tern_cli_backup(struct tern_cli *cli)
 static enum tern_result drop(struct tern_db *db, uint32_t before_round)
 {
     TERN_TRY(tern_db_begin(db));
-    enum tern_result result = tern_db_update_prune(db, before_round);
-    if (result != TERN_OK) {
-        tern_db_rollback(db);
-        return result;
-    }
-    return tern_db_commit(db);
+    return tern_db_conclude(db, tern_db_update_prune(db, before_round));
 }
 
 static enum tern_result prune(struct tern_db *db, uint64_t keep, uint64_t *dropped)
 {
     struct tern_db_counts before;
     struct tern_db_counts after;
-    struct tern_db_round newest;
+    struct tern_db_round newest = {.round = 0};
     TERN_TRY(tern_db_counts(db, 0, &before));
-    enum tern_result result = tern_db_round_last(db, &newest);
-    if (result == TERN_OK && newest.round > keep) {
-        result = drop(db, newest.round - (uint32_t)keep + 1);
-    }
-    if (result != TERN_OK && result != TERN_ERR_NOT_FOUND) {
-        return result;
+    TERN_TRY(tern_db_may_miss(tern_db_round_last(db, &newest)));
+    if (newest.round > keep) {
+        TERN_TRY(drop(db, newest.round - (uint32_t)keep + 1));
     }
     TERN_TRY(tern_db_counts(db, 0, &after));
     *dropped = before.update_bodies - after.update_bodies;

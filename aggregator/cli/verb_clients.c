@@ -21,8 +21,8 @@ static enum tern_result print_row(struct tern_listing *listing, const struct ter
     struct tern_db_ledger ledger = {.finding = TERN_FINDING_NONE};
     char name[TERN_TEXT];
     char seen[TERN_TEXT];
-    TERN_TRY(tern_state_may_miss(tern_db_schedule_get(listing->db, client->id, &schedule)));
-    TERN_TRY(tern_state_may_miss(tern_db_ledger_get(listing->db, client->id, &ledger)));
+    TERN_TRY(tern_db_may_miss(tern_db_schedule_get(listing->db, client->id, &schedule)));
+    TERN_TRY(tern_db_may_miss(tern_db_ledger_get(listing->db, client->id, &ledger)));
     printf("%6" PRIu64 "  %-20s %-10s %-16s %8" PRIu32 " %10.1f %6" PRIu32 "  %-9s %s\n",
            client->id, tern_text_name(client->name, name), state_of(client),
            tern_text_ago(client->last_seen_ms, listing->now_ms, seen), client->version,
@@ -137,12 +137,7 @@ static int print_code(struct tern_cli *cli, const struct tern_db_code *code, con
 static enum tern_result store_code(struct tern_db *db, const struct tern_db_code *code)
 {
     TERN_TRY(tern_db_begin(db));
-    enum tern_result result = tern_db_code_add(db, code);
-    if (result != TERN_OK) {
-        tern_db_rollback(db);
-        return result;
-    }
-    return tern_db_commit(db);
+    return tern_db_conclude(db, tern_db_code_add(db, code));
 }
 
 int tern_cli_enroll_code(struct tern_cli *cli)
@@ -172,11 +167,7 @@ static enum tern_result revoke(struct tern_db *db, uint64_t id, struct tern_db_c
     if (result == TERN_OK) {
         result = tern_db_client_revoke(db, id);
     }
-    if (result != TERN_OK) {
-        tern_db_rollback(db);
-        return result;
-    }
-    return tern_db_commit(db);
+    return tern_db_conclude(db, result);
 }
 
 static int print_revoked(struct tern_cli *cli, const struct tern_db_client *client)

@@ -120,10 +120,8 @@ static int load_weights(struct tern_cli *cli, struct tern_db *db, struct tern_me
     if (tern_cli_number(cli, "version", 0, 0, UINT32_MAX - 1, &wanted) != TERN_OK) {
         return TERN_EXIT_USAGE;
     }
-    enum tern_result result = tern_db_version_last(db, &newest);
-    if (result != TERN_OK && result != TERN_ERR_NOT_FOUND) {
-        return tern_cli_fail(cli, result, "cannot read the versions: %s", tern_db_error(db));
-    }
+    enum tern_result result = tern_db_may_miss(tern_db_version_last(db, &newest));
+    TERN_CLI_TRY(tern_cli_check(cli, result, "cannot read the versions: %s", tern_db_error(db)));
     if (!tern_cli_flag(cli, "version") || wanted == newest.version) {
         return load_newest(cli, db, merge);
     }
@@ -280,7 +278,7 @@ static enum tern_result find_round(struct tern_db *db, struct job *job)
     if (result == TERN_OK && version.round > 0) {
         result = tern_db_round_get(db, version.round, &job->round);
     }
-    return result == TERN_ERR_NOT_FOUND ? TERN_OK : result;
+    return tern_db_may_miss(result);
 }
 
 static int load_kept(struct tern_cli *cli, struct tern_db *db, struct job *job)

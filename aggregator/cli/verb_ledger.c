@@ -25,13 +25,10 @@ static bool tells_something(const struct tern_db_ledger *row)
 // Rounds that are over: the open one is not.
 static enum tern_result closed_rounds(struct tern_db *db, uint32_t *closed)
 {
-    struct tern_db_round last;
-    enum tern_result result = tern_db_round_last(db, &last);
-    *closed = 0;
-    if (result == TERN_OK) {
-        *closed = last.state == TERN_ROUND_OPEN ? last.round - 1 : last.round;
-    }
-    return result == TERN_ERR_NOT_FOUND ? TERN_OK : result;
+    struct tern_db_round last = {.state = TERN_ROUND_COMMITTED};
+    TERN_TRY(tern_db_may_miss(tern_db_round_last(db, &last)));
+    *closed = last.state == TERN_ROUND_OPEN ? last.round - 1 : last.round;
+    return TERN_OK;
 }
 
 static enum tern_result complete(struct tern_db *db, const struct tern_db_ledger *row,

@@ -110,12 +110,7 @@ static enum tern_result store(struct provision *provision, struct tern_db *db)
 {
     TERN_TRY(tern_db_federation(db, &provision->federation));
     TERN_TRY(tern_db_begin(db));
-    enum tern_result result = add_all(provision, db);
-    if (result != TERN_OK) {
-        tern_db_rollback(db);
-        return result;
-    }
-    return tern_db_commit(db);
+    return tern_db_conclude(db, add_all(provision, db));
 }
 
 // --- A service that runs

@@ -49,7 +49,7 @@ static enum tern_result held_by(struct tern_db *db, const struct tern_db_client 
 {
     enum tern_result found = tern_db_replica_get(db, client->replica, row);
     *known = found == TERN_OK;
-    return found == TERN_ERR_NOT_FOUND ? TERN_OK : found;
+    return tern_db_may_miss(found);
 }
 
 // The replica as far as it is known, and who holds it.

@@ -83,7 +83,7 @@ static enum tern_result list_all(struct tern_listing *listing)
 {
     struct rounds rounds = *(const struct rounds *)listing->ctx;
     struct tern_db_round newest = {.round = 0};
-    TERN_TRY(tern_state_may_miss(tern_db_round_last(listing->db, &newest)));
+    TERN_TRY(tern_db_may_miss(tern_db_round_last(listing->db, &newest)));
     rounds.first = newest.round > rounds.last ? newest.round - rounds.last + 1 : 0;
     TERN_TRY(tern_figures_load(listing->db, &rounds.figures));
     struct tern_db_round round;

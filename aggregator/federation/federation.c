@@ -76,11 +76,7 @@ static enum tern_result store_seed_version(struct tern_federation *federation, u
     if (result == TERN_OK) {
         result = tern_db_weights_put(db, TERN_WEIGHTS_REPLICA, 0, merge->replica, count);
     }
-    if (result != TERN_OK) {
-        tern_db_rollback(db);
-        return result;
-    }
-    return tern_db_commit(db);
+    return tern_db_conclude(db, result);
 }
 
 static enum tern_result load_model(struct tern_federation *federation, uint64_t now)

@@ -68,7 +68,7 @@ static enum tern_result load_manifest(struct tern_db *db)
     }
     if (result != TERN_OK) {
         free(metadata);
-        return result == TERN_ERR_NOT_FOUND ? TERN_OK : result;
+        return tern_db_may_miss(result);
     }
     db->metadata = (char *)metadata;
     return TERN_OK;
@@ -226,6 +226,15 @@ enum tern_result tern_db_commit(struct tern_db *db)
 void tern_db_rollback(struct tern_db *db)
 {
     tern_sql_rollback(db->sql);
+}
+
+enum tern_result tern_db_conclude(struct tern_db *db, enum tern_result result)
+{
+    if (result == TERN_OK) {
+        return tern_db_commit(db);
+    }
+    tern_db_rollback(db);
+    return result;
 }
 
 bool tern_db_changed_by_others(struct tern_db *db)

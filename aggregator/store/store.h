@@ -21,6 +21,12 @@
 
 struct tern_db;
 
+// For what need not be there: TERN_OK in place of TERN_ERR_NOT_FOUND.
+TERN_MUST_USE static inline enum tern_result tern_db_may_miss(enum tern_result result)
+{
+    return result == TERN_ERR_NOT_FOUND ? TERN_OK : result;
+}
+
 #define TERN_DB_NAME_MAX 64
 #define TERN_DB_STRATEGY_MAX 24
 #define TERN_DB_CODEC_MAX 64
@@ -99,6 +105,8 @@ TERN_MUST_USE enum tern_result tern_db_kept_get(struct tern_db *db, uint8_t **ke
 TERN_MUST_USE enum tern_result tern_db_begin(struct tern_db *db);
 TERN_MUST_USE enum tern_result tern_db_commit(struct tern_db *db);
 void tern_db_rollback(struct tern_db *db);
+// Commits when the result is TERN_OK; else rolls back and returns it.
+TERN_MUST_USE enum tern_result tern_db_conclude(struct tern_db *db, enum tern_result result);
 
 // From here to tern_db_rollback() all reads see the database as it is at the first of them, while
 // others go on writing.

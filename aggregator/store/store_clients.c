@@ -35,8 +35,7 @@ static enum tern_result run_on(struct tern_db *db, const char *text, uint64_t cl
 enum tern_result tern_db_client_revoke(struct tern_db *db, uint64_t id)
 {
     TERN_TRY(run_on(db, "UPDATE clients SET revoked = 1, has_psk = 0 WHERE id = ?", id));
-    enum tern_result result = run_on(db, "DELETE FROM psk_keys WHERE client = ?", id);
-    return result == TERN_ERR_NOT_FOUND ? TERN_OK : result;
+    return tern_db_may_miss(run_on(db, "DELETE FROM psk_keys WHERE client = ?", id));
 }
 
 struct tern_db_rows *tern_db_clients(struct tern_db *db)

@@ -88,13 +88,6 @@ static enum tern_result leave_parent(struct tern_db *db, const struct tern_db_re
                         1, replica->parent);
 }
 
-static enum tern_result drop_all(struct tern_db *db, const char *text,
-                                 const uint8_t id[TERN_SHA256_SIZE])
-{
-    enum tern_result result = run_on(db, text, id);
-    return result == TERN_ERR_NOT_FOUND ? TERN_OK : result;
-}
-
 enum tern_result tern_db_replica_drop(struct tern_db *db, const uint8_t id[TERN_SHA256_SIZE],
                                       uint64_t *freed)
 {
@@ -109,8 +102,8 @@ enum tern_result tern_db_replica_drop(struct tern_db *db, const uint8_t id[TERN_
                        id, freed));
     TERN_TRY(add_bytes(db, "SELECT coalesce(sum(size), 0) FROM downloads WHERE to_replica = ?", id,
                        freed));
-    TERN_TRY(drop_all(db, "DELETE FROM downloads WHERE from_replica = ?", id));
-    TERN_TRY(drop_all(db, "DELETE FROM downloads WHERE to_replica = ?", id));
+    TERN_TRY(tern_db_may_miss(run_on(db, "DELETE FROM downloads WHERE from_replica = ?", id)));
+    TERN_TRY(tern_db_may_miss(run_on(db, "DELETE FROM downloads WHERE to_replica = ?", id)));
     return run_on(db, "DELETE FROM replicas WHERE id = ?", id);
 }
 
