@@ -1,16 +1,19 @@
-// A table as a kind of data: "csv:FILE,label=NAME,test=0.2,seed=1,scale=standard".
-#include "data/random.h"
-#include "data/readers.h"
+// A table as a kind of data: "csv:FILE,label=NAME,group=NAME,test=0.2,seed=1,scale=standard".
+#include "data/split.h"
 #include "data/table.h"
-#include "util/sqrt.h"
-#include <stdlib.h>
 #include <string.h>
 
 struct csv_options {
     struct tern_table_config table;
-    float test;
-    uint64_t seed;
-    bool standard;
+    struct tern_split_options split;
+    const char *test_file;
+};
+
+// The tables as they are read. The test table has no rows where there is no test file.
+struct tables {
+    struct tern_table train;
+    struct tern_table test;
+    struct tern_name_set groups;
 };
 
 static enum tern_result read_options(struct tern_data_spec *spec, struct csv_options *options)
@@ -18,113 +21,109 @@ static enum tern_result read_options(struct tern_data_spec *spec, struct csv_opt
     options->table.label = tern_spec_option(spec, "label");
     options->table.drop = tern_spec_option(spec, "drop");
     options->table.classes = tern_spec_option(spec, "classes");
-    TERN_TRY(tern_spec_fraction(spec, "test", 0.0f, 0.9f, &options->test));
-    TERN_TRY(tern_spec_number(spec, "seed", 0, UINT64_MAX, &options->seed));
-    const char *scale = tern_spec_option(spec, "scale");
-    options->standard = scale != NULL && strcmp(scale, "standard") == 0;
-    if (scale != NULL && !options->standard && strcmp(scale, "none") != 0) {
-        return tern_spec_refuse(spec, TERN_ERR_CONFIG, "scale is none or standard, not '%.40s'",
-                                scale);
+    options->table.group = tern_spec_option(spec, "group");
+    options->test_file = tern_spec_option(spec, "test_file");
+    TERN_TRY(tern_split_read(spec, options->test_file, &options->split));
+    if (options->split.only != NULL && options->table.group == NULL) {
+        return tern_spec_refuse(spec, TERN_ERR_CONFIG,
+                                "only=%.40s picks a value of the group's column: add group=COLUMN",
+                                options->split.only);
     }
-    return tern_spec_done(spec, "label, drop, classes, test, seed, scale");
+    return tern_spec_done(spec, "label, drop, classes, group, only, test_file, test, seed, scale");
 }
 
-static void swap_rows(struct tern_table *table, uint32_t a, uint32_t b)
+static enum tern_result read_table(const struct tern_data_spec *spec, const char *path,
+                                   const struct tern_table_config *config,
+                                   const struct tern_data_limits *limits, struct tern_table *table)
 {
-    float *x = table->values + (size_t)a * table->features;
-    float *y = table->values + (size_t)b * table->features;
-    for (uint32_t i = 0; i < table->features; i++) {
-        float kept = x[i];
-        x[i] = y[i];
-        y[i] = kept;
-    }
-    uint16_t label = table->labels[a];
-    table->labels[a] = table->labels[b];
-    table->labels[b] = label;
+    struct tern_input input;
+    TERN_TRY(tern_input_open(&input, path, limits->max_bytes, spec->why));
+    const enum tern_result result = tern_csv_table_read(&input, config, limits, table);
+    tern_input_close(&input);
+    return result;
 }
 
-static void shuffle(struct tern_table *table, uint64_t seed)
+// Columns in another order would be learnt from one and asked of another.
+static enum tern_result compare_columns(const struct tern_data_spec *spec, const char *test_file,
+                                        const struct tern_table *train,
+                                        const struct tern_table *test)
 {
-    struct tern_prng rng;
-    tern_prng_init(&rng, seed, TERN_PRNG_DATA, TERN_DATA_SPLIT, 0);
-    for (uint32_t i = table->rows; i > 1; i--) {
-        swap_rows(table, i - 1, tern_prng_below(&rng, i));
+    if (train->rows.features != test->rows.features) {
+        return tern_spec_refuse(spec, TERN_ERR_CORRUPT,
+                                "test_file %.80s has %u features, the training file %u", test_file,
+                                test->rows.features, train->rows.features);
     }
+    const char *ours = train->names;
+    const char *theirs = test->names;
+    for (uint32_t i = 0; ours != NULL && theirs != NULL && i < train->rows.features; i++) {
+        if (strcmp(ours, theirs) != 0) {
+            return tern_spec_refuse(spec, TERN_ERR_CORRUPT,
+                                    "feature %u of test_file %.60s is '%.30s', that of the "
+                                    "training file '%.30s'",
+                                    i + 1, test_file, theirs, ours);
+        }
+        ours += strlen(ours) + 1;
+        theirs += strlen(theirs) + 1;
+    }
+    return TERN_OK;
 }
 
-// Brings one column to mean 0 and variance 1 over the first `train` rows; a constant one to 0.
-static void standardise(struct tern_table *table, uint32_t column, uint32_t train)
+static enum tern_result read_test(const struct tern_data_spec *spec,
+                                  const struct tern_data_limits *limits,
+                                  const struct csv_options *options, struct tables *tables)
 {
-    size_t step = table->features;
-    float *values = table->values + column;
-    double mean = 0.0;
-    double variance = 0.0;
-    for (uint32_t i = 0; i < train; i++) {
-        mean += (double)values[i * step];
-    }
-    mean /= (double)train;
-    for (uint32_t i = 0; i < train; i++) {
-        double off = (double)values[i * step] - mean;
-        variance += off * off;
-    }
-    double deviation = tern_sqrt(variance / (double)train);
-    deviation = deviation > 0.0 ? deviation : 1.0;
-    for (uint32_t i = 0; i < table->rows; i++) {
-        values[i * step] = (float)(((double)values[i * step] - mean) / deviation);
-    }
-}
-
-static void fill(const struct tern_table *table, struct tern_dataset *data, uint32_t count)
-{
-    data->count = count;
-    data->feature_count = table->features;
-    data->class_count = table->classes;
-    data->height = 1;
-    data->width = table->features;
-    data->channels = 1;
-}
-
-// The last rows become the test part, in memory of their own; train takes over the table's.
-static enum tern_result split(const struct tern_data_spec *spec, struct tern_table *table,
-                              uint32_t test, struct tern_data *data)
-{
-    uint32_t train = table->rows - test;
-    size_t row = table->features;
-    data->train.values = table->values;
-    data->train.labels = table->labels;
-    fill(table, &data->train, train);
-    fill(table, &data->test, test);
-    if (test == 0 || row == 0) {
+    // Who does not evaluate need not have the file.
+    if (options->test_file == NULL || !spec->part->test) {
         return TERN_OK;
     }
-    float *values = malloc(test * row * sizeof *values);
-    uint16_t *labels = malloc(test * sizeof *labels);
-    data->test.values = values;
-    data->test.labels = labels;
-    if (values == NULL || labels == NULL) {
-        return tern_spec_refuse(spec, TERN_ERR_NO_MEMORY, "no memory for its test rows");
+    TERN_TRY(read_table(spec, options->test_file, &options->table, limits, &tables->test));
+    return compare_columns(spec, options->test_file, &tables->train, &tables->test);
+}
+
+static enum tern_result keep_only(const struct tern_data_spec *spec,
+                                  const struct csv_options *options, struct tables *tables)
+{
+    uint32_t group;
+    if (options->split.only == NULL) {
+        return TERN_OK;
     }
-    memcpy(values, table->values + train * row, test * row * sizeof *values);
-    memcpy(labels, table->labels + train, test * sizeof *labels);
+    if (tern_name_set_find(&tables->groups, options->split.only, false, &group) != TERN_OK) {
+        return tern_spec_refuse(spec, TERN_ERR_NOT_FOUND, "no row has '%.40s' in column '%.40s'",
+                                options->split.only, options->table.group);
+    }
+    tern_rows_keep_group(&tables->train.rows, group);
+    return TERN_OK;
+}
+
+static enum tern_result make_parts(const struct tern_data_spec *spec,
+                                   const struct tern_data_limits *limits,
+                                   const struct csv_options *options, struct tables *tables,
+                                   struct tern_data *data)
+{
+    TERN_TRY(read_table(spec, spec->path, &options->table, limits, &tables->train));
+    // Before test_file brings in groups of its own.
+    TERN_TRY(keep_only(spec, options, tables));
+    TERN_TRY(read_test(spec, limits, options, tables));
+    TERN_TRY(tern_split_rows(spec, &options->split, &tables->train.rows, &tables->test.rows));
+    const uint32_t features = tables->train.rows.features;
+    tern_rows_give(&tables->train.rows, 1, features, 1, &data->train);
+    tern_rows_give(&tables->test.rows, 1, features, 1, &data->test);
+    data->train.group_count = tables->groups.count;
+    data->test.group_count = tables->groups.count;
     return TERN_OK;
 }
 
 enum tern_result tern_read_csv(struct tern_data_spec *spec, const struct tern_data_limits *limits,
                                struct tern_data *data)
 {
-    struct csv_options options = {.test = 0.2f, .seed = 1};
-    struct tern_table table;
-    struct tern_input input;
+    struct csv_options options = {0};
+    struct tables tables = {0};
     TERN_TRY(read_options(spec, &options));
-    TERN_TRY(tern_input_open(&input, spec->path, limits->max_bytes, spec->why));
-    enum tern_result result = tern_csv_table_read(&input, &options.table, limits, &table);
-    tern_input_close(&input);
-    TERN_TRY(result);
-    uint32_t test = (uint32_t)((double)table.rows * (double)options.test + 0.5);
-    test = test < table.rows ? test : table.rows - 1;
-    shuffle(&table, options.seed);
-    for (uint32_t c = 0; options.standard && c < table.features; c++) {
-        standardise(&table, c, table.rows - test);
-    }
-    return split(spec, &table, test, data);
+    tern_name_set_init(&tables.groups, limits->max_examples);
+    options.table.groups = &tables.groups;
+    const enum tern_result result = make_parts(spec, limits, &options, &tables, data);
+    tern_table_free(&tables.train);
+    tern_table_free(&tables.test);
+    tern_name_set_free(&tables.groups);
+    return result;
 }

@@ -7,12 +7,14 @@
 //   audio[:train=6000,test=2000,speakers=50,seed=1]   spectrograms of sounds (data/audio.h)
 //   idx:DIR[,mean=0.286,std=0.353]                 the four IDX files of MNIST and its kin, .gz or not
 //   cifar10:DIR[,mean=M,std=S]                     data_batch_*.bin and test_batch.bin
-//   csv:FILE[,label=NAME|INDEX][,drop=A|B][,classes=X|Y|Z][,test=0.2][,seed=1][,scale=standard]
+//   csv:FILE[,label=NAME|INDEX][,drop=A|B][,classes=X|Y|Z][,group=NAME|INDEX][,only=VALUE]
+//       [,test_file=FILE][,test=0.2][,seed=1][,scale=standard]
 //
 // csv: label is the last column unless given. Labels that are not class numbers from 0 need
-// classes, every label in class order, the same on every client.
+// classes, every label in class order, the same on every client. group names the column that says
+// whose row it is; only keeps the training rows of one such value.
 //
-// A file or folder name holds no comma. Bytes of images become byte / 255, less mean, over std when
+// A file's name or a value in double quotes may hold commas; "" is a quote within. Bytes of images become byte / 255, less mean, over std when
 // those are given.
 #ifndef TERN_SOURCE_H
 #define TERN_SOURCE_H
@@ -41,7 +43,7 @@ struct tern_data {
 // Reads the data set that `spec` names. limits: NULL for the defaults. On error *data is empty and
 // why says in one sentence which file, what is wrong and where.
 // TERN_ERR_CONFIG     the spec is not of a form above, or a value is out of range
-// TERN_ERR_NOT_FOUND  a file, a label column or a class does not exist
+// TERN_ERR_NOT_FOUND  a file, a column, a class or a group does not exist
 // TERN_ERR_CORRUPT    a file is damaged, cut short, or not of its format
 // TERN_ERR_TOO_LARGE  over a limit
 // TERN_ERR_IO         reading failed

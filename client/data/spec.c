@@ -20,48 +20,103 @@ enum tern_result tern_spec_refuse(const struct tern_data_spec *spec, enum tern_r
     return result;
 }
 
-// Takes the text up to the next comma; NULL at the end.
-static char *next_part(char **rest)
+// Takes the quotes off the text that `text` begins with, in place; two quotes within stand for one.
+// Returns what follows, NULL when there is no closing quote.
+static char *unquote(char *text)
 {
-    char *part = *rest;
-    if (part == NULL || *part == '\0') {
-        return NULL;
+    char *to = text;
+    for (char *from = text + 1; *from != '\0'; from++) {
+        if (*from == '"' && *++from != '"') {
+            *to = '\0';
+            return from;
+        }
+        *to++ = *from;
     }
-    char *comma = strchr(part, ',');
-    *rest = NULL;
-    if (comma != NULL) {
-        *comma = '\0';
-        *rest = comma + 1;
-    }
-    return part;
+    return NULL;
 }
 
-static enum tern_result add_option(struct tern_data_spec *spec, char *part)
+// A part of a spec: "value", "key=value" or one of them with the value in quotes.
+struct spec_part {
+    char *key; // NULL: there is none
+    char *value;
+};
+
+// Takes the text up to the next comma outside quotes from *rest, which is NULL behind the last.
+static enum tern_result next_part(const struct tern_data_spec *spec, char **rest,
+                                  struct spec_part *part)
 {
-    char *equals = strchr(part, '=');
-    if (equals == NULL || equals == part) {
-        return tern_spec_refuse(spec, TERN_ERR_CONFIG, "'%.60s' is not of the form key=value",
-                                part);
+    char *text = *rest;
+    const size_t len = strcspn(text, ",=\"");
+    *part = (struct spec_part){.value = text};
+    if (text[len] == '=') {
+        text[len] = '\0';
+        *part = (struct spec_part){.key = text, .value = text + len + 1};
+    }
+    char *end =
+        part->value[0] == '"' ? unquote(part->value) : part->value + strcspn(part->value, ",");
+    if (end == NULL || (*end != ',' && *end != '\0')) {
+        return tern_spec_refuse(spec, TERN_ERR_CONFIG,
+                                "a value in quotes must end with one, before a comma or the end; "
+                                "\"\" stands for a quote within");
+    }
+    *rest = *end == ',' ? end + 1 : NULL;
+    // The text that lost its quotes already ends before.
+    *end = '\0';
+    return TERN_OK;
+}
+
+static enum tern_result add_option(struct tern_data_spec *spec, const struct spec_part *part)
+{
+    if (part->key == NULL || part->key[0] == '\0') {
+        return tern_spec_refuse(spec, TERN_ERR_CONFIG, "'%s%.60s' is not of the form key=value",
+                                part->key != NULL ? "=" : "", part->value);
     }
     if (spec->option_count == TERN_DATA_SPEC_OPTIONS) {
         return tern_spec_refuse(spec, TERN_ERR_CONFIG, "has more than %d options",
                                 TERN_DATA_SPEC_OPTIONS);
     }
-    *equals = '\0';
-    spec->options[spec->option_count].key = part;
-    spec->options[spec->option_count].value = equals + 1;
+    spec->options[spec->option_count].key = part->key;
+    spec->options[spec->option_count].value = part->value;
     spec->option_count++;
     return TERN_OK;
 }
 
+// Appends text to spec as far as there is room.
+static void append(char spec[TERN_DATA_SPEC_MAX], const char *text, size_t len)
+{
+    const size_t used = strlen(spec);
+    const size_t room = TERN_DATA_SPEC_MAX - 1 - used;
+    const size_t part = len < room ? len : room;
+    memcpy(spec + used, text, part);
+    spec[used + part] = '\0';
+}
+
+static void append_quoted(char spec[TERN_DATA_SPEC_MAX], const char *text)
+{
+    append(spec, "\"", 1);
+    for (; *text != '\0'; text++) {
+        if (*text == '"') {
+            append(spec, "\"", 1);
+        }
+        append(spec, text, 1);
+    }
+    append(spec, "\"", 1);
+}
+
 void tern_data_spec_join(const char *source, const char *directory, char spec[TERN_DATA_SPEC_MAX])
 {
-    int kind = (int)strcspn(source, ",");
-    if (directory[0] == '\0' || strchr(source, ':') != NULL) {
-        snprintf(spec, TERN_DATA_SPEC_MAX, "%s", source);
-    } else {
-        snprintf(spec, TERN_DATA_SPEC_MAX, "%.*s:%s%s", kind, source, directory, source + kind);
+    const size_t kind = strcspn(source, ",:");
+    spec[0] = '\0';
+    append(spec, source, kind);
+    if (directory[0] != '\0' && source[kind] != ':') {
+        append(spec, ":", 1);
+        if (strpbrk(directory, ",=\"") != NULL) {
+            append_quoted(spec, directory);
+        } else {
+            append(spec, directory, strlen(directory));
+        }
     }
+    append(spec, source + kind, strlen(source + kind));
 }
 
 enum tern_result tern_spec_parse(struct tern_data_spec *spec, const char *text, char *why)
@@ -81,13 +136,14 @@ enum tern_result tern_spec_parse(struct tern_data_spec *spec, const char *text, 
         return TERN_OK;
     }
     *rest++ = '\0';
-    char *part = next_part(&rest);
-    if (part != NULL && strchr(part, '=') == NULL) {
-        spec->path = part;
-        part = next_part(&rest);
-    }
-    for (; part != NULL; part = next_part(&rest)) {
-        TERN_TRY(add_option(spec, part));
+    for (bool first = true; rest != NULL && *rest != '\0'; first = false) {
+        struct spec_part part;
+        TERN_TRY(next_part(spec, &rest, &part));
+        if (first && part.key == NULL) {
+            spec->path = part.value;
+        } else {
+            TERN_TRY(add_option(spec, &part));
+        }
     }
     return TERN_OK;
 }

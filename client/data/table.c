@@ -1,21 +1,23 @@
 #include "data/table.h"
 #include "data/csv.h"
-#include "data/label_set.h"
 #include "data/readers.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define FIRST_ROOM 256
 #define NAME_MAX_LEN 256
+#define NO_COLUMN UINT32_MAX
 
 struct reading {
     struct tern_csv csv;
-    struct tern_label_set labels;
+    struct tern_name_set labels;
     const struct tern_data_limits *limits;
     struct tern_table *table;
     bool *skipped;    // [columns], not a feature
     uint32_t columns; // of every line
     uint32_t label;   // column
+    uint32_t group;   // column; NO_COLUMN: none
     uint32_t room;    // rows that the table's memory holds
     bool header;
     bool closed; // only the labels of config->classes may occur
@@ -23,8 +25,8 @@ struct reading {
 
 void tern_table_free(struct tern_table *table)
 {
-    free(table->values);
-    free(table->labels);
+    tern_rows_free(&table->rows);
+    free(table->names);
     memset(table, 0, sizeof *table);
 }
 
@@ -91,18 +93,46 @@ static enum tern_result skip_columns(struct reading *reading,
                                  "drop names the label's column");
     }
     reading->skipped[reading->label] = true;
-    for (uint32_t c = 0; c < reading->columns; c++) {
-        reading->table->features += !reading->skipped[c];
+    if (reading->group == reading->label) {
+        return tern_input_refuse(reading->csv.input, TERN_ERR_CONFIG,
+                                 "group names the label's column");
     }
-    if (reading->table->features > reading->limits->max_features) {
+    if (reading->group != NO_COLUMN) {
+        reading->skipped[reading->group] = true;
+    }
+    uint32_t features = 0;
+    for (uint32_t c = 0; c < reading->columns; c++) {
+        features += !reading->skipped[c];
+    }
+    reading->table->rows.features = features;
+    if (features > reading->limits->max_features) {
         return tern_input_refuse(reading->csv.input, TERN_ERR_TOO_LARGE,
-                                 "has %u features, over the limit of %u", reading->table->features,
+                                 "has %u features, over the limit of %u", features,
                                  reading->limits->max_features);
     }
-    if (reading->table->features == 0) {
+    if (features == 0) {
         return tern_input_refuse(
             reading->csv.input, TERN_ERR_CORRUPT,
             "has no column beside the label's; fields are separated by commas");
+    }
+    return TERN_OK;
+}
+
+// Keeps the names of the features from the header line, which is the csv's current record.
+static enum tern_result keep_names(struct reading *reading)
+{
+    struct tern_table *table = reading->table;
+    table->names = malloc(reading->csv.text_len + 1);
+    if (table->names == NULL) {
+        return tern_input_refuse(reading->csv.input, TERN_ERR_NO_MEMORY,
+                                 "no memory for its columns' names");
+    }
+    for (uint32_t c = 0; c < reading->columns; c++) {
+        const char *name = tern_csv_field(&reading->csv, c);
+        if (!reading->skipped[c]) {
+            memcpy(table->names + table->names_len, name, strlen(name) + 1);
+            table->names_len += strlen(name) + 1;
+        }
     }
     return TERN_OK;
 }
@@ -121,6 +151,10 @@ static enum tern_result read_columns(struct reading *reading,
     if (config->label != NULL) {
         TERN_TRY(find_column(reading, config->label, &reading->label));
     }
+    reading->group = NO_COLUMN;
+    if (config->group != NULL) {
+        TERN_TRY(find_column(reading, config->group, &reading->group));
+    }
     TERN_TRY(skip_columns(reading, config));
     bool any_number = false;
     for (uint32_t c = 0; c < reading->columns; c++) {
@@ -130,7 +164,7 @@ static enum tern_result read_columns(struct reading *reading,
     }
     // With a single number among them it is a row, so that one damaged field is not overlooked.
     reading->header = reading->header || !any_number;
-    return TERN_OK;
+    return reading->header ? keep_names(reading) : TERN_OK;
 }
 
 static enum tern_result list_classes(struct reading *reading, const char *classes)
@@ -139,44 +173,54 @@ static enum tern_result list_classes(struct reading *reading, const char *classe
     uint32_t number;
     reading->closed = classes != NULL;
     while (next_name(&classes, name)) {
-        if (tern_label_set_find(&reading->labels, name, true, &number) != TERN_OK) {
+        if (tern_name_set_find(&reading->labels, name, true, &number) != TERN_OK) {
             return tern_input_refuse(reading->csv.input, TERN_ERR_TOO_LARGE,
                                      "classes lists more than the limit of %u",
                                      reading->limits->max_classes);
         }
     }
-    reading->table->classes = reading->labels.count;
+    reading->table->rows.classes = reading->labels.count;
     return TERN_OK;
+}
+
+static bool resize(struct tern_rows *rows, size_t room, bool groups)
+{
+    float *values = realloc(rows->values, room * rows->features * sizeof *values);
+    rows->values = values != NULL ? values : rows->values;
+    uint16_t *labels = realloc(rows->labels, room * sizeof *labels);
+    rows->labels = labels != NULL ? labels : rows->labels;
+    if (values == NULL || labels == NULL || !groups) {
+        return values != NULL && labels != NULL;
+    }
+    uint32_t *numbers = realloc(rows->groups, room * sizeof *numbers);
+    rows->groups = numbers != NULL ? numbers : rows->groups;
+    return numbers != NULL;
 }
 
 // Makes room for one more row.
 static enum tern_result grow(struct reading *reading)
 {
-    struct tern_table *table = reading->table;
-    if (table->rows < reading->room) {
+    struct tern_rows *rows = &reading->table->rows;
+    if (rows->count < reading->room) {
         return TERN_OK;
     }
     const struct tern_data_limits *limits = reading->limits;
-    uint64_t row = table->features * sizeof(float) + sizeof(uint16_t);
+    const bool groups = reading->group != NO_COLUMN;
+    const uint64_t row =
+        rows->features * sizeof(float) + sizeof(uint16_t) + (groups ? sizeof(uint32_t) : 0);
     uint64_t room = reading->room == 0 ? FIRST_ROOM : (uint64_t)reading->room * 2;
     room = room < limits->max_examples ? room : limits->max_examples;
     room = room < limits->max_bytes / row ? room : limits->max_bytes / row;
-    if (room <= table->rows) {
+    if (room <= rows->count) {
         return tern_input_refuse(reading->csv.input, TERN_ERR_TOO_LARGE,
-                                 "has more rows than the limits allow (%u)", table->rows);
+                                 "has more rows than the limits allow (%u)", rows->count);
     }
-    float *values = realloc(table->values, (size_t)room * table->features * sizeof *values);
-    if (values != NULL) {
-        table->values = values;
-        uint16_t *labels = realloc(table->labels, (size_t)room * sizeof *labels);
-        if (labels != NULL) {
-            table->labels = labels;
-            reading->room = (uint32_t)room;
-            return TERN_OK;
-        }
+    if (!resize(rows, (size_t)room, groups)) {
+        return tern_input_refuse(reading->csv.input, TERN_ERR_NO_MEMORY,
+                                 "needs memory for %llu rows", (unsigned long long)room);
     }
-    return tern_input_refuse(reading->csv.input, TERN_ERR_NO_MEMORY, "needs memory for %llu rows",
-                             (unsigned long long)room);
+    reading->room = (uint32_t)room;
+    return TERN_OK;
 }
 
 // Numbering texts as they occur would differ between clients whose files hold different ones, so a
@@ -184,46 +228,101 @@ static enum tern_result grow(struct reading *reading)
 static enum tern_result read_label(struct reading *reading, uint16_t *label)
 {
     struct tern_csv *csv = &reading->csv;
-    struct tern_table *table = reading->table;
+    struct tern_rows *rows = &reading->table->rows;
     const char *text = tern_csv_field(csv, reading->label);
     uint32_t class = 0;
-    if (!reading->closed && !tern_label_is_class(text, reading->limits->max_classes, &class)) {
+    if (!reading->closed && !tern_name_is_class(text, reading->limits->max_classes, &class)) {
         return tern_input_refuse(csv->input, TERN_ERR_CONFIG,
                                  "line %llu: the label '%.40s' is no class number from 0 to %u; "
                                  "add classes=A|B|C with every label, the same on every client",
                                  (unsigned long long)csv->line, text,
                                  reading->limits->max_classes - 1);
     }
-    if (reading->closed && tern_label_set_find(&reading->labels, text, false, &class) != TERN_OK) {
+    if (reading->closed && tern_name_set_find(&reading->labels, text, false, &class) != TERN_OK) {
         return tern_input_refuse(csv->input, TERN_ERR_NOT_FOUND,
                                  "line %llu: the label '%.40s' is not one of those in classes",
                                  (unsigned long long)csv->line, text);
     }
     *label = (uint16_t) class;
-    table->classes = class >= table->classes ? class + 1 : table->classes;
+    rows->classes = class >= rows->classes ? class + 1 : rows->classes;
     return TERN_OK;
 }
 
-static enum tern_result read_row(struct reading *reading)
+static enum tern_result read_group(struct reading *reading, const struct tern_table_config *config,
+                                   uint32_t *group)
 {
     struct tern_csv *csv = &reading->csv;
-    struct tern_table *table = reading->table;
+    const char *text = tern_csv_field(csv, reading->group);
+    if (text[0] == '\0') {
+        return tern_input_refuse(csv->input, TERN_ERR_CORRUPT,
+                                 "line %llu, field %u: the group is missing (group=%.40s)",
+                                 (unsigned long long)csv->line, reading->group + 1, config->group);
+    }
+    const enum tern_result result = tern_name_set_find(config->groups, text, true, group);
+    return result == TERN_OK
+               ? TERN_OK
+               : tern_input_refuse(csv->input, result, "line %llu: group '%.40s' is one too many",
+                                   (unsigned long long)csv->line, text);
+}
+
+// feature: which of them column c is.
+static enum tern_result refuse_value(const struct reading *reading, uint32_t column,
+                                     uint32_t feature)
+{
+    const struct tern_csv *csv = &reading->csv;
+    const char *text = tern_csv_field(csv, column);
+    const char *name = reading->table->names;
+    for (uint32_t i = 0; name != NULL && i < feature; i++) {
+        name += strlen(name) + 1;
+    }
+    char place[80];
+    if (name != NULL) {
+        snprintf(place, sizeof place, "field %u, column '%.40s'", column + 1, name);
+    } else {
+        snprintf(place, sizeof place, "field %u", column + 1);
+    }
+    return text[0] == '\0'
+               ? tern_input_refuse(csv->input, TERN_ERR_CORRUPT,
+                                   "line %llu, %s: the value is missing; fill it in, leave the "
+                                   "line out, or drop the column (drop=%s)",
+                                   (unsigned long long)csv->line, place,
+                                   name != NULL ? name : "NUMBER")
+               : tern_input_refuse(csv->input, TERN_ERR_CORRUPT,
+                                   "line %llu, %s: '%.40s' is not a finite number",
+                                   (unsigned long long)csv->line, place, text);
+}
+
+static enum tern_result read_values(struct reading *reading, float *values)
+{
+    uint32_t feature = 0;
+    for (uint32_t c = 0; c < reading->columns; c++) {
+        if (reading->skipped[c]) {
+            continue;
+        }
+        if (!tern_read_float(tern_csv_field(&reading->csv, c), &values[feature])) {
+            return refuse_value(reading, c, feature);
+        }
+        feature++;
+    }
+    return TERN_OK;
+}
+
+static enum tern_result read_row(struct reading *reading, const struct tern_table_config *config)
+{
+    struct tern_csv *csv = &reading->csv;
+    struct tern_rows *rows = &reading->table->rows;
     if (csv->field_count != reading->columns) {
         return tern_input_refuse(csv->input, TERN_ERR_CORRUPT,
                                  "line %llu has %u fields, the first line %u",
                                  (unsigned long long)csv->line, csv->field_count, reading->columns);
     }
     TERN_TRY(grow(reading));
-    float *value = table->values + (size_t)table->rows * table->features;
-    for (uint32_t c = 0; c < reading->columns; c++) {
-        if (!reading->skipped[c] && !tern_read_float(tern_csv_field(csv, c), value++)) {
-            return tern_input_refuse(csv->input, TERN_ERR_CORRUPT,
-                                     "line %llu, field %u: '%.40s' is not a finite number",
-                                     (unsigned long long)csv->line, c + 1, tern_csv_field(csv, c));
-        }
+    TERN_TRY(read_values(reading, rows->values + (size_t)rows->count * rows->features));
+    TERN_TRY(read_label(reading, &rows->labels[rows->count]));
+    if (reading->group != NO_COLUMN) {
+        TERN_TRY(read_group(reading, config, &rows->groups[rows->count]));
     }
-    TERN_TRY(read_label(reading, &table->labels[table->rows]));
-    table->rows++;
+    rows->count++;
     return TERN_OK;
 }
 
@@ -240,10 +339,10 @@ static enum tern_result read_all(struct reading *reading, const struct tern_tabl
         TERN_TRY(tern_csv_next(csv, &more));
     }
     while (more) {
-        TERN_TRY(read_row(reading));
+        TERN_TRY(read_row(reading, config));
         TERN_TRY(tern_csv_next(csv, &more));
     }
-    if (reading->table->rows == 0) {
+    if (reading->table->rows.count == 0) {
         return tern_input_refuse(csv->input, TERN_ERR_CORRUPT, "has no rows of data");
     }
     return TERN_OK;
@@ -263,14 +362,12 @@ enum tern_result tern_csv_table_read(struct tern_input *input,
     reading->table = table;
     // Beside the features a line holds the label and, within reason, columns that are dropped.
     tern_csv_begin(&reading->csv, input, limits->max_features + 64);
-    enum tern_result result = tern_label_set_init(&reading->labels, limits->max_classes);
-    if (result == TERN_OK) {
-        result = read_all(reading, config);
-    }
+    tern_name_set_init(&reading->labels, limits->max_classes);
+    const enum tern_result result = read_all(reading, config);
     if (result != TERN_OK) {
         tern_table_free(table);
     }
-    tern_label_set_free(&reading->labels);
+    tern_name_set_free(&reading->labels);
     tern_csv_end(&reading->csv);
     free(reading->skipped);
     free(reading);

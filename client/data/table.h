@@ -1,10 +1,11 @@
-// A CSV table as examples: every column but the label's (and dropped ones) is a float32 feature,
-// the label column tells the class. Hosted; reentrant.
+// A CSV table as examples: every column but the label's, the group's and dropped ones is a float32
+// feature, the label column tells the class. Hosted; reentrant.
 #ifndef TERN_TABLE_H
 #define TERN_TABLE_H
 
 #include "data/input.h"
-#include <stdbool.h>
+#include "data/name_set.h"
+#include "data/rows.h"
 
 struct tern_table_config {
     const char *label;   // name of a column of the header line, or a number from 0 (from -1 back);
@@ -12,22 +13,23 @@ struct tern_table_config {
     const char *drop;    // names or numbers of columns to leave out, between '|'; NULL: none
     const char *classes; // the labels that may occur, between '|', in class order;
                          // NULL: labels are class numbers from 0
+    const char *group;   // column that says whose row it is, no feature; NULL: none
+    struct tern_name_set
+        *groups; // what group's texts are numbered in; it goes on from table to table
 };
 
 struct tern_table {
-    float *values;    // [rows][features], malloc'ed
-    uint16_t *labels; // [rows], malloc'ed
-    uint32_t rows;
-    uint32_t features;
-    uint32_t classes;
+    struct tern_rows rows; // of values
+    char *names;           // the features', each with a NUL, malloc'ed; NULL: no header line
+    size_t names_len;
 };
 
 // Reads a whole table. The first line is a header when a column is given by a name, or when none of
 // its features is a number. On error *table is empty.
 // TERN_ERR_NOT_FOUND  no such column; a label that config->classes does not list
 // TERN_ERR_CONFIG     a label that is no class number, and no config->classes
-// TERN_ERR_CORRUPT    a line with other than the first's fields, a feature that is no finite
-//                     number, no rows at all, or malformed CSV
+// TERN_ERR_CORRUPT    a line with other than the first's fields, a feature that is missing or no
+//                     finite number, a missing group, no rows at all, or malformed CSV
 // TERN_ERR_TOO_LARGE, TERN_ERR_NO_MEMORY, TERN_ERR_IO
 TERN_MUST_USE enum tern_result tern_csv_table_read(struct tern_input *input,
                                                    const struct tern_table_config *config,

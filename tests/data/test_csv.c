@@ -177,7 +177,7 @@ static void damaged_tables_are_refused(void **state)
     refuse("1\n2\n", TERN_ERR_CORRUPT, "no column beside the label's");
     refuse("1,2,a\n1,b\n", TERN_ERR_CORRUPT, "line 2 has 2 fields, the first line 3");
     refuse("1,2,a\n\n1,2,3,b\n", TERN_ERR_CORRUPT, "line 3 has 4 fields");
-    refuse("1,2,a\n1,,b\n", TERN_ERR_CORRUPT, "line 2, field 2: '' is not a finite number");
+    refuse("1,2,a\n1,,b\n", TERN_ERR_CORRUPT, "line 2, field 2: the value is missing; fill it in");
     refuse("1,x,a\n1,2,b\n", TERN_ERR_CORRUPT, "line 1, field 2: 'x' is not a finite number");
     refuse("1,2,a\nnan,2,b\n", TERN_ERR_CORRUPT, "'nan'");
     refuse("1,2,a\n1,1e99,b\n", TERN_ERR_CORRUPT, "'1e99'");
@@ -192,6 +192,118 @@ static void damaged_tables_are_refused(void **state)
     expect_refused("csv:@/table.csv", TERN_ERR_CORRUPT, "zero byte");
     write_file("table.csv", "1,\"\0\",a\n", 8);
     expect_refused("csv:@/table.csv", TERN_ERR_CORRUPT, "zero byte");
+}
+
+static void a_wrong_value_names_its_column(void **state)
+{
+    (void)state;
+    write_text("id,kind,height,width\n1,a,0.5,2\n2,b,1.5,\n");
+    expect_refused("csv:@/table.csv,label=kind,drop=id,classes=a|b", TERN_ERR_CORRUPT,
+                   "line 3, field 4, column 'width': the value is missing; fill it in, leave the "
+                   "line out, or drop the column (drop=width)");
+    write_text("id,kind,height,width\n1,a,tall,2\n");
+    expect_refused("csv:@/table.csv,label=kind,drop=id,classes=a|b", TERN_ERR_CORRUPT,
+                   "line 2, field 3, column 'height': 'tall' is not a finite number");
+}
+
+static void quotes_hold_commas_of_labels_and_files(void **state)
+{
+    (void)state;
+    write_text("\"size, cm\",kind\n1,\"cat, wild\"\n2,\"say \"\"no\"\"\"\n");
+    assert_int_equal(open_spec("csv:@/table.csv,label=kind,test=0,classes=\"cat, wild|say "
+                               "\"\"no\"\"\""),
+                     TERN_OK);
+    assert_int_equal(class_of(1.0f), 0);
+    assert_int_equal(class_of(2.0f), 1);
+    expect_refused("csv:@/table.csv,label=\"size, cm\"", TERN_ERR_CORRUPT, "column 'kind'");
+    write_file("a,b=c.csv", "1,0\n2,1\n", 8);
+    assert_int_equal(open_spec("csv:\"@/a,b=c.csv\",test=0"), TERN_OK);
+    assert_int_equal(class_of(2.0f), 1);
+    expect_refused("csv:\"@/table.csv", TERN_ERR_CONFIG, "a value in quotes must end with one");
+    expect_refused("csv:@/table.csv,label=\"a\"b", TERN_ERR_CONFIG,
+                   "before a comma or the end; \"\" stands for a quote within");
+}
+
+// The sum of the first features of the training rows of a group.
+static double sum_of_group(uint32_t group)
+{
+    double sum = 0.0;
+    for (uint32_t i = 0; i < data.train.count; i++) {
+        if (data.train.groups[i] == group) {
+            sum += (double)data.train.values[i * data.train.feature_count];
+        }
+    }
+    return sum;
+}
+
+static void a_column_names_the_groups(void **state)
+{
+    (void)state;
+    write_text("x,device,y\n1,pump 7,0\n20,fan,1\n3,pump 7,1\n40,fan,0\n500,\"a,b\",0\n");
+    assert_int_equal(open_spec("csv:@/table.csv,group=device,test=0"), TERN_OK);
+    assert_int_equal(data.train.group_count, 3);
+    assert_int_equal(data.train.feature_count, 1);
+    assert_true(sum_of_group(0) == 4.0 && sum_of_group(1) == 60.0 && sum_of_group(2) == 500.0);
+    assert_int_equal(open_spec("csv:@/table.csv,group=1,only=fan,test=0"), TERN_OK);
+    assert_int_equal(data.train.count, 2);
+    assert_true(sum_of_group(1) == 60.0);
+    assert_int_equal(class_of(40.0f), 0);
+    assert_int_equal(open_spec("csv:@/table.csv,group=device,only=\"a,b\",test=0"), TERN_OK);
+    assert_int_equal(data.train.count, 1);
+    // The test rows are drawn from those that are left.
+    assert_int_equal(open_spec("csv:@/table.csv,group=device,only=fan,test=0.5"), TERN_OK);
+    assert_int_equal(data.train.count, 1);
+    assert_int_equal(data.test.count, 1);
+    expect_refused("csv:@/table.csv,group=device,only=pump", TERN_ERR_NOT_FOUND,
+                   "no row has 'pump' in column 'device'");
+    expect_refused("csv:@/table.csv,only=fan", TERN_ERR_CONFIG, "add group=COLUMN");
+    expect_refused("csv:@/table.csv,group=y", TERN_ERR_CONFIG, "group names the label's column");
+    expect_refused("csv:@/table.csv,group=z", TERN_ERR_NOT_FOUND, "no column 'z'");
+    write_text("x,device,y\n1,pump 7,0\n20,,1\n");
+    expect_refused("csv:@/table.csv,group=device", TERN_ERR_CORRUPT,
+                   "line 3, field 2: the group is missing (group=device)");
+}
+
+static void more_groups_than_fit_at_once_are_told_apart(void **state)
+{
+    (void)state;
+    static char text[40000];
+    size_t used = 0;
+    for (int i = 0; i < 2000; i++) {
+        used += (size_t)snprintf(text + used, sizeof text - used, "%d,g%d,0\n", i % 700, i % 700);
+    }
+    write_text(text);
+    assert_int_equal(open_spec("csv:@/table.csv,group=1,test=0"), TERN_OK);
+    assert_int_equal(data.train.group_count, 700);
+    for (uint32_t i = 0; i < 2000; i++) {
+        assert_true(data.train.values[i] == (float)data.train.groups[i]);
+    }
+}
+
+static void a_test_file_is_the_test_part(void **state)
+{
+    (void)state;
+    write_text("x,d,y\n1,a,0\n3,b,1\n");
+    write_file("test.csv", "x,d,y\n2,c,2\n5,b,0\n", 18);
+    const char *spec = "csv:@/table.csv,test_file=@/test.csv,group=d,scale=standard";
+    assert_int_equal(open_spec(spec), TERN_OK);
+    assert_int_equal(data.train.count, 2);
+    assert_int_equal(data.test.count, 2);
+    assert_int_equal(data.train.class_count, 3);
+    assert_int_equal(data.test.class_count, 3);
+    assert_int_equal(data.test.group_count, 3);
+    // Mean 2 and deviation 1 are those of the training rows; group b has the same number in both.
+    assert_true(data.test.values[0] == 0.0f && data.test.values[1] == 3.0f);
+    assert_int_equal(data.test.groups[0], 2);
+    assert_int_equal(data.test.groups[1], 1);
+    expect_refused("csv:@/table.csv,test_file=@/test.csv,test=0.2", TERN_ERR_CONFIG, "not both");
+    expect_refused("csv:@/table.csv,test_file=@/none.csv,group=d", TERN_ERR_NOT_FOUND, "none.csv");
+    write_file("test.csv", "z,d,y\n2,c,2\n", 12);
+    expect_refused(spec, TERN_ERR_CORRUPT, "is 'z', that of the training file 'x'");
+    write_file("test.csv", "x,w,d,y\n2,1,c,2\n", 16);
+    expect_refused(spec, TERN_ERR_CORRUPT, "has 2 features, the training file 1");
+    write_file("test.csv", "x,d,y\n2,c,q\n", 12);
+    expect_refused(spec, TERN_ERR_CONFIG, "test.csv: line 2: the label 'q'");
 }
 
 static void columns_that_do_not_exist_are_named(void **state)
@@ -264,6 +376,11 @@ int main(void)
         IN_FOLDER(columns_are_standardised_by_the_training_rows),
         IN_FOLDER(packed_tables_are_read),
         IN_FOLDER(damaged_tables_are_refused),
+        IN_FOLDER(a_wrong_value_names_its_column),
+        IN_FOLDER(quotes_hold_commas_of_labels_and_files),
+        IN_FOLDER(a_column_names_the_groups),
+        IN_FOLDER(more_groups_than_fit_at_once_are_told_apart),
+        IN_FOLDER(a_test_file_is_the_test_part),
         IN_FOLDER(columns_that_do_not_exist_are_named),
         IN_FOLDER(limits_are_obeyed),
         IN_FOLDER(a_packed_bomb_is_refused),

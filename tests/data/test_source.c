@@ -62,6 +62,9 @@ static void a_source_is_joined_with_its_directory(void **state)
         {"idx:/own", "/data", "idx:/own"},
         {"idx:/own", "", "idx:/own"},
         {"digits", "", "digits"},
+        {"idx,mean=0.3", "/a,b", "idx:\"/a,b\",mean=0.3"},
+        {"idx", "/a=\"b", "idx:\"/a=\"\"b\""},
+        {"csv,label=a:b", "/d", "csv:/d,label=a:b"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char spec[TERN_DATA_SPEC_MAX];

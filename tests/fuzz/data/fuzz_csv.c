@@ -1,6 +1,7 @@
 // CSV tables from hostile bytes: an accepted table is rectangular, finite and within the limits.
 #include "data/table.h"
 #include "util/math.h"
+#include <stdbool.h>
 #include <stdlib.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
@@ -9,8 +10,13 @@ static const struct tern_data_limits limits = {
     .max_bytes = 1 << 16, .max_examples = 500, .max_features = 40, .max_classes = 20};
 
 static const struct tern_table_config configs[] = {
-    {NULL, NULL, NULL}, {"0", NULL, NULL},         {"-1", "0|1", NULL},
-    {"y", "a|b", NULL}, {NULL, NULL, "x|y|z|0|1"},
+    {0},
+    {.label = "0"},
+    {.label = "-1", .drop = "0|1"},
+    {.label = "y", .drop = "a|b"},
+    {.classes = "x|y|z|0|1"},
+    {.group = "0"},
+    {.label = "y", .group = "g"},
 };
 
 static void require(int condition)
@@ -20,16 +26,19 @@ static void require(int condition)
     }
 }
 
-static void use(const struct tern_table *table)
+static void use(const struct tern_table *table, bool groups, uint32_t group_count)
 {
-    require(table->rows >= 1 && table->rows <= limits.max_examples);
-    require(table->features >= 1 && table->features <= limits.max_features);
-    require(table->classes >= 1 && table->classes <= limits.max_classes);
-    for (size_t i = 0; i < (size_t)table->rows * table->features; i++) {
-        require(tern_is_finite(table->values[i]));
+    const struct tern_rows *rows = &table->rows;
+    require(rows->count >= 1 && rows->count <= limits.max_examples);
+    require(rows->features >= 1 && rows->features <= limits.max_features);
+    require(rows->classes >= 1 && rows->classes <= limits.max_classes);
+    for (size_t i = 0; i < (size_t)rows->count * rows->features; i++) {
+        require(tern_is_finite(rows->values[i]));
     }
-    for (uint32_t i = 0; i < table->rows; i++) {
-        require(table->labels[i] < table->classes);
+    for (uint32_t i = 0; i < rows->count; i++) {
+        require(rows->labels[i] < rows->classes);
+        require(groups == (rows->groups != NULL));
+        require(!groups || rows->groups[i] < group_count);
     }
 }
 
@@ -42,14 +51,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     if (size < 1) {
         return 0;
     }
-    const struct tern_table_config *config =
-        &configs[bytes[0] % (sizeof configs / sizeof configs[0])];
+    struct tern_name_set groups;
+    struct tern_table_config config = configs[bytes[0] % (sizeof configs / sizeof configs[0])];
+    tern_name_set_init(&groups, 50);
+    config.groups = &groups;
     tern_input_from_memory(&input, bytes + 1, size - 1, limits.max_bytes, why);
-    if (tern_csv_table_read(&input, config, &limits, &table) == TERN_OK) {
-        use(&table);
+    if (tern_csv_table_read(&input, &config, &limits, &table) == TERN_OK) {
+        use(&table, config.group != NULL, groups.count);
     } else {
-        require(why[0] != '\0' && table.values == NULL && table.labels == NULL);
+        require(why[0] != '\0' && table.rows.values == NULL && table.rows.labels == NULL);
     }
     tern_table_free(&table);
+    tern_name_set_free(&groups);
     return 0;
 }
