@@ -65,9 +65,8 @@ static enum tern_result read_options(const struct tern_cli *cli, struct tern_tra
                                      .batch_size = (uint32_t)batch,
                                      .learning_rate = strtof(rate, &end)};
     if (end == rate || *end != '\0' || !isfinite(task->learning_rate) || task->learning_rate < 0) {
-        (void)tern_cli_fail(cli, TERN_ERR_CONFIG,
-                            "--learning-rate is \"%s\"; it must be a number from 0", rate);
-        return TERN_ERR_CONFIG;
+        return tern_cli_refuse(cli, TERN_ERR_CONFIG,
+                               "--learning-rate is \"%s\"; it must be a number from 0", rate);
     }
     return TERN_OK;
 }

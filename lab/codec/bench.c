@@ -72,9 +72,7 @@ static int run_bench(const struct tern_cli *cli, struct bench *bench)
 {
     struct threads threads;
     enum tern_result result = tern_threads_make(cli, &threads);
-    if (result != TERN_OK) {
-        return (int)tern_cli_exit_code(result);
-    }
+    TERN_CLI_TRY((int)tern_cli_exit_code(result));
     bench->parallel = threads.parallel;
     bench->report.json = cJSON_CreateObject();
     cJSON_AddNumberToObject(bench->report.json, "threads", threads.count);
@@ -93,9 +91,7 @@ int verb_codec(struct tern_cli *cli)
     if (result == TERN_OK) {
         result = choose_kernels(cli);
     }
-    if (result != TERN_OK) {
-        return (int)tern_cli_exit_code(result);
-    }
+    TERN_CLI_TRY((int)tern_cli_exit_code(result));
     struct bench bench = {
         .report = {.text = !cli->json},
         .effort = quick ? rough : thorough,

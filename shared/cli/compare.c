@@ -193,9 +193,7 @@ static int compare_file(const struct tern_cli *cli, const struct spec_list *list
     struct threads threads;
     enum tern_result result =
         tern_tensor_set_read(cli, cli->arguments[0], tern_cli_option(cli, "tensor", NULL), &set);
-    if (result != TERN_OK) {
-        return (int)tern_cli_exit_code(result);
-    }
+    TERN_CLI_TRY((int)tern_cli_exit_code(result));
     result = tern_threads_make(cli, &threads);
     int code = (int)tern_cli_exit_code(result);
     if (result == TERN_OK) {
@@ -211,9 +209,7 @@ int tern_verb_compare(struct tern_cli *cli)
     struct spec_list list;
     enum tern_result result =
         tern_spec_list_parse(cli, tern_cli_option(cli, "codecs", NULL), &list);
-    if (result != TERN_OK) {
-        return (int)tern_cli_exit_code(result);
-    }
+    TERN_CLI_TRY((int)tern_cli_exit_code(result));
     int code = compare_file(cli, &list);
     tern_spec_list_free(&list);
     return code;

@@ -12,9 +12,7 @@ int tern_verb_decode(struct tern_cli *cli)
         {.name = "OUT", .path = cli->arguments[1], .written = true},
     };
     enum tern_result result = tern_roles_check(cli, roles, sizeof roles / sizeof roles[0]);
-    if (result != TERN_OK) {
-        return (int)tern_cli_exit_code(result);
-    }
+    TERN_CLI_TRY((int)tern_cli_exit_code(result));
     result = tern_payload_file_read(cli, cli->arguments[0], &file);
     if (result == TERN_OK) {
         result = tern_tensor_set_write(cli, cli->arguments[1], &file.set);

@@ -137,10 +137,10 @@ static enum tern_result check_files(const struct tern_cli *cli)
 {
     const char *buffer = tern_cli_option(cli, "error-buffer", NULL);
     if (buffer != NULL && strcmp(buffer, "-") == 0) {
-        (void)tern_cli_fail(cli, TERN_ERR_CONFIG,
-                            "--error-buffer names a file that is read and replaced; it cannot be "
-                            "the standard input or output");
-        return TERN_ERR_CONFIG;
+        return tern_cli_refuse(
+            cli, TERN_ERR_CONFIG,
+            "--error-buffer names a file that is read and replaced; it cannot be "
+            "the standard input or output");
     }
     const struct role roles[] = {
         {.name = "IN", .path = cli->arguments[1]},
@@ -156,9 +156,7 @@ static int encode_with_state(const struct tern_cli *cli, const struct tern_codec
 {
     struct state state;
     enum tern_result result = tern_state_read(cli, codec, set->count, &state);
-    if (result != TERN_OK) {
-        return (int)tern_cli_exit_code(result);
-    }
+    TERN_CLI_TRY((int)tern_cli_exit_code(result));
     result = tern_state_add(cli, codec, &state, set);
     int code =
         result == TERN_OK ? encode_set(cli, codec, &state, set) : (int)tern_cli_exit_code(result);
@@ -178,9 +176,7 @@ int tern_verb_encode(struct tern_cli *cli)
         result = tern_tensor_set_read(cli, cli->arguments[1], tern_cli_option(cli, "tensor", NULL),
                                       &set);
     }
-    if (result != TERN_OK) {
-        return (int)tern_cli_exit_code(result);
-    }
+    TERN_CLI_TRY((int)tern_cli_exit_code(result));
     int code = encode_with_state(cli, &codec, &set);
     tern_tensor_set_free(&set);
     return code;

@@ -34,27 +34,21 @@ enum tern_result tern_named_file_read(const struct tern_cli *cli, const char *pa
 {
     errno = 0;
     enum tern_result result = tern_file_read(input_path(path), (size_t)most, data, len);
-    if (result != TERN_OK) {
-        (void)tern_cli_fail(cli, result, "cannot read %s: %s", path,
-                            result == TERN_ERR_TOO_LARGE || errno == 0
-                                ? tern_result_sentence(result)
-                                : strerror(errno));
-    }
-    return result;
+    return tern_cli_refuse(cli, result, "cannot read %s: %s", path,
+                           result == TERN_ERR_TOO_LARGE || errno == 0 ? tern_result_sentence(result)
+                                                                      : strerror(errno));
 }
 
 enum tern_result tern_float_file_check(const struct tern_cli *cli, const char *path, size_t len)
 {
     if (len % 4 != 0) {
-        (void)tern_cli_fail(cli, TERN_ERR_CORRUPT,
-                            "%s has %zu bytes, which is not a whole number of float32 values", path,
-                            len);
-        return TERN_ERR_CORRUPT;
+        return tern_cli_refuse(cli, TERN_ERR_CORRUPT,
+                               "%s has %zu bytes, which is not a whole number of float32 values",
+                               path, len);
     }
     if (len / 4 > TERN_CODEC_VALUES_MAX) {
-        (void)tern_cli_fail(cli, TERN_ERR_TOO_LARGE, "%s has over %" PRIu64 " values", path,
-                            TERN_CODEC_VALUES_MAX);
-        return TERN_ERR_TOO_LARGE;
+        return tern_cli_refuse(cli, TERN_ERR_TOO_LARGE, "%s has over %" PRIu64 " values", path,
+                               TERN_CODEC_VALUES_MAX);
     }
     return TERN_OK;
 }
@@ -85,11 +79,8 @@ enum tern_result tern_output_write(const struct tern_cli *cli, const char *path,
     } else if (fwrite(data, 1, len, stdout) != len || fflush(stdout) != 0) {
         result = TERN_ERR_IO;
     }
-    if (result != TERN_OK) {
-        (void)tern_cli_fail(cli, result, "cannot write %s: %s",
-                            is_standard(path) ? "the output" : path, strerror(errno));
-    }
-    return result;
+    return tern_cli_refuse(cli, result, "cannot write %s: %s",
+                           is_standard(path) ? "the output" : path, strerror(errno));
 }
 
 void tern_output_take_back(const char *path)
@@ -104,8 +95,7 @@ enum tern_result tern_float_file_write(const struct tern_cli *cli, const char *p
 {
     uint8_t *raw = malloc(4 * count + 1);
     if (raw == NULL) {
-        (void)tern_cli_fail(cli, TERN_ERR_NO_MEMORY, "no memory for %zu values", count);
-        return TERN_ERR_NO_MEMORY;
+        return tern_cli_refuse(cli, TERN_ERR_NO_MEMORY, "no memory for %zu values", count);
     }
     for (size_t i = 0; i < count; i++) {
         tern_put_f32(raw + 4 * i, values[i]);

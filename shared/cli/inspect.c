@@ -151,9 +151,7 @@ int tern_verb_inspect(struct tern_cli *cli)
     }
     struct payload_file file;
     enum tern_result result = tern_payload_file_read(cli, cli->arguments[0], &file);
-    if (result != TERN_OK) {
-        return (int)tern_cli_exit_code(result);
-    }
+    TERN_CLI_TRY((int)tern_cli_exit_code(result));
     bool container = file.set.named && !tern_cli_flag(cli, "tensor");
     int code = container ? inspect_all(cli, &file) : inspect_one(cli, &file);
     tern_payload_file_free(&file);

@@ -98,9 +98,7 @@ int tern_inspect_tensors(const struct tern_cli *cli, const char *path)
     uint8_t *bytes = NULL;
     size_t len = 0;
     enum tern_result result = tern_named_file_read(cli, path, TERN_CODEC_FILE_MAX, &bytes, &len);
-    if (result != TERN_OK) {
-        return (int)tern_cli_exit_code(result);
-    }
+    TERN_CLI_TRY((int)tern_cli_exit_code(result));
     int code = list_bytes(cli, path, bytes, len);
     free(bytes);
     return code;

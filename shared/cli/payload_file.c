@@ -17,8 +17,7 @@ void tern_payload_file_free(struct payload_file *file)
 
 static enum tern_result no_memory(const struct tern_cli *cli, size_t count)
 {
-    (void)tern_cli_fail(cli, TERN_ERR_NO_MEMORY, "no memory for %zu values", count);
-    return TERN_ERR_NO_MEMORY;
+    return tern_cli_refuse(cli, TERN_ERR_NO_MEMORY, "no memory for %zu values", count);
 }
 
 // One tensor without a name, of as many values as --count says.
@@ -26,10 +25,9 @@ static enum tern_result counted_set(const struct tern_cli *cli, struct tensor_se
 {
     uint64_t count = 0;
     if (!tern_cli_flag(cli, "count")) {
-        (void)tern_cli_fail(cli, TERN_ERR_CONFIG,
-                            "a payload does not say how many values it has; give --count N, or "
-                            "--like FILE with the file that was encoded");
-        return TERN_ERR_CONFIG;
+        return tern_cli_refuse(cli, TERN_ERR_CONFIG,
+                               "a payload does not say how many values it has; give --count N, or "
+                               "--like FILE with the file that was encoded");
     }
     TERN_TRY(tern_cli_number(cli, "count", 0, 0, TERN_CODEC_VALUES_MAX, &count));
     set->count = (size_t)count;
@@ -52,10 +50,9 @@ static enum tern_result read_set(const struct tern_cli *cli, struct tensor_set *
         return counted_set(cli, set);
     }
     if (like == NULL || tern_cli_flag(cli, "count")) {
-        (void)tern_cli_fail(cli, TERN_ERR_CONFIG,
-                            like == NULL ? "--tensor names a tensor of a file; give --like FILE"
-                                         : "give --count or --like, not both");
-        return TERN_ERR_CONFIG;
+        return tern_cli_refuse(cli, TERN_ERR_CONFIG,
+                               like == NULL ? "--tensor names a tensor of a file; give --like FILE"
+                                            : "give --count or --like, not both");
     }
     return tern_tensor_set_read(cli, like, only, set);
 }
@@ -66,10 +63,10 @@ static enum tern_result fail(const struct tern_cli *cli, enum tern_result result
     const char *hint = tern_cli_flag(cli, "count")
                            ? " Is --count right?"
                            : " Was --like of the tensors that were encoded?";
-    (void)tern_cli_fail(cli, result, "%s is not a payload of %zu values%s%s: %s%s", path,
-                        tensor->count, tensor->name[0] != '\0' ? " at tensor " : "", tensor->name,
-                        tern_result_sentence(result), result == TERN_ERR_CORRUPT ? hint : "");
-    return result;
+    return tern_cli_refuse(cli, result, "%s is not a payload of %zu values%s%s: %s%s", path,
+                           tensor->count, tensor->name[0] != '\0' ? " at tensor " : "",
+                           tensor->name, tern_result_sentence(result),
+                           result == TERN_ERR_CORRUPT ? hint : "");
 }
 
 // Finds the payloads of a container by their lengths.
@@ -89,9 +86,8 @@ static enum tern_result split(const struct tern_cli *cli, const char *path,
         at += (size_t)len;
     }
     if (at != file->len) {
-        (void)tern_cli_fail(cli, TERN_ERR_CORRUPT, "%s has %zu bytes behind its last tensor", path,
-                            file->len - at);
-        return TERN_ERR_CORRUPT;
+        return tern_cli_refuse(cli, TERN_ERR_CORRUPT, "%s has %zu bytes behind its last tensor",
+                               path, file->len - at);
     }
     return TERN_OK;
 }

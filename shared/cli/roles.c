@@ -66,11 +66,11 @@ enum tern_result tern_roles_check(const struct tern_cli *cli, const struct role 
     for (size_t i = 0; i < count; i++) {
         for (size_t k = 0; k < i; k++) {
             if (is_same(&roles[k], &roles[i])) {
-                (void)tern_cli_fail(cli, TERN_ERR_CONFIG,
-                                    "%s %s and %s %s are the same file, and what it holds would be "
-                                    "lost",
-                                    roles[k].name, roles[k].path, roles[i].name, roles[i].path);
-                return TERN_ERR_CONFIG;
+                return tern_cli_refuse(
+                    cli, TERN_ERR_CONFIG,
+                    "%s %s and %s %s are the same file, and what it holds would be "
+                    "lost",
+                    roles[k].name, roles[k].path, roles[i].name, roles[i].path);
             }
         }
     }

@@ -72,8 +72,7 @@ static enum tern_result parse_list(const struct tern_cli *cli, const char *text,
         text += len;
     }
     if (list->count == 0) {
-        (void)tern_cli_fail(cli, TERN_ERR_CONFIG, "--codecs names no codec");
-        return TERN_ERR_CONFIG;
+        return tern_cli_refuse(cli, TERN_ERR_CONFIG, "--codecs names no codec");
     }
     return TERN_OK;
 }

@@ -17,8 +17,7 @@ static enum tern_result make_zeros(const struct tern_cli *cli, size_t count,
     if (file->values != NULL) {
         return TERN_OK;
     }
-    (void)tern_cli_fail(cli, TERN_ERR_NO_MEMORY, "no memory for %zu values", count);
-    return TERN_ERR_NO_MEMORY;
+    return tern_cli_refuse(cli, TERN_ERR_NO_MEMORY, "no memory for %zu values", count);
 }
 
 // Whether a file that was read can be the state of `count` values.
@@ -26,18 +25,17 @@ static enum tern_result check_file(const struct tern_cli *cli, const char *path,
                                    const struct float_file *file)
 {
     if (file->count != count) {
-        (void)tern_cli_fail(cli, TERN_ERR_ARGUMENT,
-                            "%s has %zu values, but this input and codec need %zu", path,
-                            file->count, count);
-        return TERN_ERR_ARGUMENT;
+        return tern_cli_refuse(cli, TERN_ERR_ARGUMENT,
+                               "%s has %zu values, but this input and codec need %zu", path,
+                               file->count, count);
     }
     for (size_t i = 0; i < count; i++) {
         if (!isfinite(file->values[i])) {
-            (void)tern_cli_fail(cli, TERN_ERR_NON_FINITE,
-                                "--error-buffer %s: value %zu is %g, which cannot be added to the "
-                                "input",
-                                path, i, (double)file->values[i]);
-            return TERN_ERR_NON_FINITE;
+            return tern_cli_refuse(
+                cli, TERN_ERR_NON_FINITE,
+                "--error-buffer %s: value %zu is %g, which cannot be added to the "
+                "input",
+                path, i, (double)file->values[i]);
         }
     }
     return TERN_OK;

@@ -78,25 +78,23 @@ static enum tern_result check_choice(const struct tern_cli *cli, const char *pat
         bool wanted = is_wanted(entry, only);
         chosen = wanted ? entry : chosen;
         if (wanted && entry->count > TERN_CODEC_VALUES_MAX - values) {
-            (void)tern_cli_fail(cli, TERN_ERR_TOO_LARGE,
-                                "%s: with tensor '%s' there are over %" PRIu64 " values; choose "
-                                "one tensor with --tensor",
-                                path, entry->name, TERN_CODEC_VALUES_MAX);
-            return TERN_ERR_TOO_LARGE;
+            return tern_cli_refuse(cli, TERN_ERR_TOO_LARGE,
+                                   "%s: with tensor '%s' there are over %" PRIu64 " values; choose "
+                                   "one tensor with --tensor",
+                                   path, entry->name, TERN_CODEC_VALUES_MAX);
         }
         values += wanted ? entry->count : 0;
     }
     if (chosen == NULL && only != NULL) {
         list_names(file, true, names);
-        (void)tern_cli_fail(cli, TERN_ERR_NOT_FOUND, "%s has no tensor '%s', but %s", path, only,
-                            names[0] != '\0' ? names : "none that can be encoded");
-        return TERN_ERR_NOT_FOUND;
+        return tern_cli_refuse(cli, TERN_ERR_NOT_FOUND, "%s has no tensor '%s', but %s", path, only,
+                               names[0] != '\0' ? names : "none that can be encoded");
     }
     if (chosen == NULL || chosen->kind == TERN_SAFETENSORS_OTHER) {
-        (void)tern_cli_fail(cli, TERN_ERR_ARGUMENT, "%s: %s%s%s; convert to F32, F16 or BF16 first",
-                            path, chosen == NULL ? "no tensor is F32, F16 or BF16" : chosen->name,
-                            chosen == NULL ? "" : " is ", chosen == NULL ? "" : chosen->dtype);
-        return TERN_ERR_ARGUMENT;
+        return tern_cli_refuse(cli, TERN_ERR_ARGUMENT,
+                               "%s: %s%s%s; convert to F32, F16 or BF16 first", path,
+                               chosen == NULL ? "no tensor is F32, F16 or BF16" : chosen->name,
+                               chosen == NULL ? "" : " is ", chosen == NULL ? "" : chosen->dtype);
     }
     return TERN_OK;
 }
@@ -147,10 +145,7 @@ static enum tern_result from_safetensors(const struct tern_cli *cli, const char 
     }
     set->named = true;
     enum tern_result result = take_tensors(file, only, set);
-    if (result != TERN_OK) {
-        (void)tern_cli_fail(cli, result, "no memory for the values of %s", path);
-    }
-    return result;
+    return tern_cli_refuse(cli, result, "no memory for the values of %s", path);
 }
 
 static enum tern_result read_named(const struct tern_cli *cli, const char *path, const char *only,
@@ -159,10 +154,7 @@ static enum tern_result read_named(const struct tern_cli *cli, const char *path,
     struct tern_safetensors file;
     char why[TERN_SAFETENSORS_WHY_MAX];
     enum tern_result result = tern_safetensors_parse(bytes, len, &file, why);
-    if (result != TERN_OK) {
-        (void)tern_cli_fail(cli, result, "%s: %s", path, why);
-        return result;
-    }
+    TERN_TRY(tern_cli_refuse(cli, result, "%s: %s", path, why));
     result = from_safetensors(cli, path, only, &file, set);
     tern_safetensors_free(&file);
     return result;
@@ -174,9 +166,9 @@ static enum tern_result read_raw(const struct tern_cli *cli, const char *path, c
                                  const uint8_t *bytes, size_t len, struct tensor_set *set)
 {
     if (only != NULL) {
-        (void)tern_cli_fail(cli, TERN_ERR_CONFIG,
-                            "--tensor names a tensor of a safetensors file, and %s is none", path);
-        return TERN_ERR_CONFIG;
+        return tern_cli_refuse(cli, TERN_ERR_CONFIG,
+                               "--tensor names a tensor of a safetensors file, and %s is none",
+                               path);
     }
     TERN_TRY(tern_float_file_check(cli, path, len));
     char shape[32];
@@ -184,8 +176,7 @@ static enum tern_result read_raw(const struct tern_cli *cli, const char *path, c
     set->tensors = calloc(1, sizeof *set->tensors);
     set->values = malloc(len + 1);
     if (set->tensors == NULL || set->values == NULL || !add_tensor(set, "", shape, len / 4)) {
-        (void)tern_cli_fail(cli, TERN_ERR_NO_MEMORY, "no memory for the values of %s", path);
-        return TERN_ERR_NO_MEMORY;
+        return tern_cli_refuse(cli, TERN_ERR_NO_MEMORY, "no memory for the values of %s", path);
     }
     for (size_t i = 0; i < len / 4; i++) {
         set->values[i] = tern_get_f32(bytes + 4 * i);
@@ -232,10 +223,7 @@ static enum tern_result write_named(const struct tern_cli *cli, const char *path
                                        &bytes, &len, why);
     }
     free(tensors);
-    if (result != TERN_OK) {
-        (void)tern_cli_fail(cli, result, "no memory for %zu values", set->count);
-        return result;
-    }
+    TERN_TRY(tern_cli_refuse(cli, result, "no memory for %zu values", set->count));
     result = tern_output_write(cli, path, bytes, len);
     free(bytes);
     return result;
@@ -248,12 +236,12 @@ enum tern_result tern_tensor_set_write(const struct tern_cli *cli, const char *p
         return tern_float_file_write(cli, path, set->values, set->count);
     }
     if (!set->named) {
-        (void)tern_cli_fail(cli, TERN_ERR_CONFIG,
-                            "%s: a safetensors file names its tensors, and these values have no "
-                            "name; give --like FILE with the safetensors file that was encoded, or "
-                            "choose a name that ends in .f32",
-                            path);
-        return TERN_ERR_CONFIG;
+        return tern_cli_refuse(
+            cli, TERN_ERR_CONFIG,
+            "%s: a safetensors file names its tensors, and these values have no "
+            "name; give --like FILE with the safetensors file that was encoded, or "
+            "choose a name that ends in .f32",
+            path);
     }
     return write_named(cli, path, set);
 }

@@ -10,11 +10,8 @@ enum tern_result tern_threads_make(const struct tern_cli *cli, struct threads *t
         return TERN_OK;
     }
     enum tern_result result = tern_worker_pool_create(threads->count, &threads->pool);
-    if (result != TERN_OK) {
-        (void)tern_cli_fail(cli, result, "cannot make %u threads: %s", threads->count,
-                            tern_result_sentence(result));
-        return result;
-    }
+    TERN_TRY(tern_cli_refuse(cli, result, "cannot make %u threads: %s", threads->count,
+                             tern_result_sentence(result)));
     threads->parallel = tern_worker_pool_parallel(threads->pool);
     return TERN_OK;
 }

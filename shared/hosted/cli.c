@@ -331,6 +331,18 @@ int tern_cli_fail(const struct tern_cli *cli, enum tern_result result, const cha
     return (int)tern_cli_exit_code(result);
 }
 
+enum tern_result tern_cli_refuse(const struct tern_cli *cli, enum tern_result result,
+                                 const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    if (result != TERN_OK) {
+        write_message(cli, format, arguments);
+    }
+    va_end(arguments);
+    return result;
+}
+
 int tern_cli_check(const struct tern_cli *cli, enum tern_result result, const char *format, ...)
 {
     va_list arguments;

@@ -101,6 +101,11 @@ int tern_cli_fail(const struct tern_cli *cli, enum tern_result result, const cha
 int tern_cli_check(const struct tern_cli *cli, enum tern_result result, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+// Likewise, and returns the result itself: for what verbs are made of.
+TERN_MUST_USE enum tern_result tern_cli_refuse(const struct tern_cli *cli, enum tern_result result,
+                                               const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
 // Returns the exit code `expression` from the enclosing function when it is not TERN_EXIT_OK.
 #define TERN_CLI_TRY(expression)                                                                   \
     do {                                                                                           \
