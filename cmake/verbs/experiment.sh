@@ -5,7 +5,8 @@ help_experiment() {
 usage: ./tern experiment CONFIG.ini [--data-dir DIR] [--json OUT.json] [--baseline RUN.json]
                          [--set section.key=value]... [--keep DIR]
        ./tern experiment CONFIG.ini [--data-dir DIR] [--json OUT.json] [--markdown OUT.md]
-                         [--svg OUT.svg] [--only TEXT] [--set section.key=value]... [--keep DIR]
+                         [--svg OUT.svg] [--jobs N] [--only TEXT]... [--again]
+                         [--set section.key=value]... [--keep DIR]
 
 Runs the federation that CONFIG.ini describes: makes a throw-away CA and server certificate, starts
 tern-aggregator on a free port of 127.0.0.1, runs tern-fleet against it, and prints a line per round
@@ -18,13 +19,19 @@ and a table of accuracy and bytes. Stops and removes everything afterwards, also
   --keep DIR           keeps the aggregator's state, certificates and logs in DIR
 
 A CONFIG.ini with a section [experiment] plans many federations: one per run and seed that it lists,
-one after the other, and a table of them all at the end. Results of single runs are kept in
-build/experiments/CONFIG (or --keep DIR), each beside the settings that it was made with; a run whose
-results are there with the same settings is not run again, so an interrupted comparison goes on where
-it stopped. The settings of all are checked before the first. Programs are not compared: remove the
-folder after a change of code.
+in each of its cells where it has such, several at once, and a table of them all at the end. Results of
+single runs are kept in build/experiments/CONFIG (or --keep DIR), each beside RUN.ini, the settings that
+it was made with, which is an experiment of its own; a run whose results are there with the same
+settings is not run again, so an interrupted comparison goes on where it stopped. The settings of all
+are checked before the first. A run that fails is named, and the others go on. lab/compare.py says what
+the section may hold.
 
-  --only TEXT          only the runs whose label contains TEXT (the table shows all there are)
+  --jobs N             so many runs at once, each with one worker; as many as there are cores
+  --only TEXT          only the runs whose name contains TEXT, "CELL: RUN" where there are cells; of
+                       several --only, all (the table shows all there are)
+  --again              runs also what is there, as after a change of code
+  --set experiment.k=v a key of the section: experiment.seeds=1, and experiment.run='LABEL | ...' is one
+                       run more
   --markdown, --svg    the table for a page, and a picture of accuracy against bytes
 
   ./tern experiment configs/experiments/fashion-3lc.ini --data-dir ~/fashion-mnist --json 3lc.json
@@ -32,6 +39,7 @@ folder after a change of code.
          --set codec.codec=float32 --baseline 3lc.json
   ./tern experiment configs/experiments/codecs-fashion.ini --data-dir ~/fashion-mnist \
          --json codecs.json --svg codecs.svg
+  ./tern experiment configs/experiments/suite.ini --data-dir ~/fashion-mnist --set experiment.seeds=1
 END
 }
 
@@ -65,7 +73,8 @@ clean_experiment() {
 
 # From here on nothing outlives the script, however it ends.
 begin_experiment() { # [KEEP_DIR]
-    trap clean_experiment EXIT
+    # A second signal does not stop the cleaning, which takes seconds at most.
+    trap 'trap "" INT TERM HUP; clean_experiment' EXIT
     trap 'warn "interrupted; stopping everything"; exit 5' INT TERM HUP
     if [ -n "${1:-}" ]; then
         EXPERIMENT_KEEP=yes
@@ -190,86 +199,28 @@ plans_runs() { # CONFIG
     [ "$found" = yes ]
 }
 
-# All that decides a run but the programs: the configuration without its plan, and the overrides.
-settings_of_run() { # CONFIG OVERRIDE...
-    awk '/^[ \t]*\[/ { planned = /^[ \t]*\[experiment\]/ } !planned && !/^[ \t]*[;#]/ && NF' "$1"
+# Refuses what the programs would refuse of the settings, before anything is started.
+check_settings() { # CONFIG OVERRIDE...
+    local options=(--config "$1") override
     shift
-    printf '%s\n' "$@"
-}
-
-# "; about 12 min to go", from what the runs before took; nothing before the first has ended.
-to_go() { # SECONDS_SPENT RUNS_DONE RUNS_LEFT
-    [ "$2" -gt 0 ] || return 0
-    local left=$(($1 * $3 / $2))
-    if [ "$left" -ge 90 ]; then
-        printf '; about %d min to go' $(((left + 30) / 60))
-    else
-        printf '; about %d s to go' "$left"
-    fi
-}
-
-# Refuses what the programs would refuse of a run's settings when its turn comes, hours from now.
-check_run() { # LABEL CONFIG OVERRIDE...
-    local label=$1 options=(--config "$2") override
-    shift 2
     for override in "$@"; do
         options+=(--set "$override")
     done
     "$TERN_BUILD/bin/tern-aggregator" serve --check "${options[@]}" &&
-        "$TERN_BUILD/bin/tern-fleet" run --check "${options[@]}" ||
-        usage_error "the run '$label' cannot be made; no run was started"
-}
-
-# Runs what has no results yet, or only those of other settings. A run counts when its results are
-# whole.
-run_planned() { # CONFIG RESULTS_DIR ONLY SETS_ARRAY_NAME
-    local config=$1 results=$2 only=$3 line id label='' parts chosen text i asked=0 start=$SECONDS
-    local -n sets_=$4
-    local plan=() todo=()
-    text=$(python3 -B "$TERN_ROOT/lab/compare.py" plan "$config") || exit 2
-    mapfile -t plan <<<"$text"
-    for line in "${plan[@]}"; do
-        IFS=$'\t' read -r -a parts <<<"$line"
-        [[ ${parts[1]} == *"$only"* ]] || continue
-        asked=$((asked + 1))
-        chosen=("${parts[@]:3}" "federation.seed=${parts[2]}" "${sets_[@]}")
-        [ -s "$results/${parts[0]}.json" ] &&
-            settings_of_run "$config" "${chosen[@]}" | cmp -s - "$results/${parts[0]}.settings" ||
-            todo+=("$line")
-    done
-    [ "$asked" -gt 0 ] || {
-        warn "no run of $config has '$only' in its label"
-        exit 4
-    }
-    for line in "${todo[@]}"; do
-        IFS=$'\t' read -r -a parts <<<"$line"
-        [ "${parts[1]}" = "$label" ] || check_run "${parts[1]}" "$config" "${parts[@]:3}" "${sets_[@]}"
-        label=${parts[1]} # another seed changes nothing
-    done
-    for i in "${!todo[@]}"; do
-        IFS=$'\t' read -r -a parts <<<"${todo[i]}"
-        id=${parts[0]} label=${parts[1]}
-        chosen=("${parts[@]:3}" "federation.seed=${parts[2]}" "${sets_[@]}")
-        say "run $((i + 1)) of ${#todo[@]}: $label, seed ${parts[2]}$(to_go $((SECONDS - start)) "$i" \
-            $((${#todo[@]} - i)))"
-        rm -f -- "$results/$id.json"
-        settings_of_run "$config" "${chosen[@]}" >"$results/$id.settings"
-        run_federation "$id" "$config" chosen "$results/$id.part" --no-table \
-            >"$results/$id.log" ||
-            fail "the run failed; its log: $results/$id.log"
-        mv "$results/$id.part" "$results/$id.json"
-        rm -rf -- "${EXPERIMENT_DIR:?}/$id"
-        tail -n 2 "$results/$id.log"
-    done
-    say "${#todo[@]} runs done, $((${#plan[@]} - ${#todo[@]})) were there before or not asked for"
+        "$TERN_BUILD/bin/tern-fleet" run --check "${options[@]}" || exit 2
 }
 
 verb_experiment() {
-    local config='' keep='' only='' json='' single=yes planned=yes fleet=() overrides=() table=()
-    local groups=(build)
+    local config='' keep='' json='' single='' planned='' jobs='' fleet=() overrides=() table=()
+    local groups=(build) override
     while [ $# -gt 0 ]; do
         case $1 in
-        --data-dir | --json | --baseline | --set | --keep | --only | --markdown | --svg)
+        --again)
+            planned=$1
+            table+=("$1")
+            shift
+            ;;
+        --data-dir | --json | --baseline | --set | --keep | --only | --jobs | --markdown | --svg)
             [ $# -ge 2 ] || usage_error "experiment: $1 needs a value"
             case $1 in
             --data-dir)
@@ -280,13 +231,21 @@ verb_experiment() {
                 [ -d "$(dirname -- "$2")" ] ||
                     usage_error "experiment: $1 $2: there is no folder '$(dirname -- "$2")'"
                 [ "$1" != --json ] || json=$2
-                [ "$1" = --json ] || single=no
+                [ "$1" = --json ] || planned=$1
                 [ "$1" != --svg ] || groups+=(picture)
                 table+=("$1" "$2")
                 ;;
-            --baseline) fleet+=(--baseline "$2") planned=no ;;
-            --only) only=$2 single=no ;;
-            --set) overrides+=("$2") ;;
+            --baseline) fleet+=(--baseline "$2") single=$1 ;;
+            --only) planned=$1 table+=("$1" "$2") ;;
+            --jobs)
+                [[ $2 =~ ^[1-9][0-9]{0,3}$ ]] ||
+                    usage_error "experiment: --jobs $2: how many runs at once? A number from 1"
+                planned=$1 jobs=$2
+                ;;
+            --set)
+                overrides+=("$2")
+                [[ $2 != experiment.* ]] || planned="--set $2"
+                ;;
             --keep) keep=$2 ;;
             esac
             shift 2
@@ -302,21 +261,25 @@ verb_experiment() {
     [ -n "$config" ] || usage_error "experiment: which CONFIG.ini? See configs/experiments"
     [ -f "$config" ] || usage_error "experiment: there is no file '$config'"
     if plans_runs "$config"; then
-        [ "$planned" = yes ] ||
-            usage_error "experiment: --baseline is for one run; $config plans several"
-    elif [ "$single" = no ]; then
-        usage_error "experiment: --only, --markdown and --svg are for a file with [experiment]"
-    fi
-    verb_setup "${groups[@]}"
-    build_variant release tern-aggregator tern-fleet
-    if plans_runs "$config"; then
+        [ -z "$single" ] ||
+            usage_error "experiment: $single is for one run; $config plans several"
+        verb_setup "${groups[@]}"
+        build_variant release tern-aggregator tern-fleet
         local results=${keep:-$TERN_BUILD/experiments/$(basename "$config" .ini)}
         mkdir -p -- "$results"
-        begin_experiment
-        run_planned "$config" "$results" "$only" overrides
-        "$(debian_python)" -B "$TERN_ROOT/lab/compare.py" table "$config" "$results" "${table[@]}"
-        return
+        for override in "${overrides[@]}"; do
+            table+=(--set "$override")
+        done
+        # In the place of this script, so that signals reach what has to stop the runs.
+        exec "$(debian_python)" -B "$TERN_ROOT/lab/compare.py" run "$config" "$results" \
+            --tern "$TERN_ROOT/tern" --programs "$TERN_BUILD/bin" --jobs "${jobs:-$(cores)}" \
+            "${table[@]}"
     fi
+    [ -z "$planned" ] ||
+        usage_error "experiment: $planned is for a file with [experiment], which $config is not"
+    verb_setup "${groups[@]}"
+    build_variant release tern-aggregator tern-fleet
+    check_settings "$config" "${overrides[@]}"
     begin_experiment "$keep"
     run_federation run "$config" overrides "$json" "${fleet[@]}"
 }

@@ -1,35 +1,76 @@
-"""Reads the [experiment] section of an experiment's file."""
+"""Reads the [experiment] section of an experiment's file: which federations it plans."""
 import math
 import re
 import sys
 
+from comparison.settings import effective, is_override, section
+
 MEASURES = ("trunk", "global", "clients")
 AXES = ("bytes", "time")
-COLUMNS = ("accuracy", "replicas", "points", "bits", "payload", "wire", "total", "ratio", "reach",
-           "rounds", "time", "speedup", "steps", "arrivals", "encode")
-TODAY = ["accuracy", "points", "payload", "wire", "reach", "encode"]
+COLUMNS = ("accuracy", "replicas", "points", "bits", "payload", "http", "tls", "wire", "total",
+           "ratio", "reach", "rounds", "time", "speedup", "steps", "arrivals", "encode")
+USUAL = ["accuracy", "points", "payload", "http", "tls", "wire", "reach", "encode"]
+USUAL_OF_CELLS = ["accuracy", "points", "payload", "http", "tls", "wire", "ratio"]
 DURATIONS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+REPEATING = ("run", "cell")
+WHAT_KEYS = "seeds, vary_partition, targets, groups, cell and run"
+# Sources that are read from a folder, and from data.dir where they do not name it.
+FROM_FOLDER = ("idx", "cifar10")
 
 
 class Run:
-    def __init__(self, label, group, overrides):
+    """One federation but for its seed. group: the table that it stands in, the name of a cell or of
+    lists; against: the label of the run of that table which it is held against, None = the first."""
+
+    def __init__(self, label, group, overrides, against=None, cell=None):
         self.label, self.group, self.overrides = label, group, overrides
+        self.against, self.cell = against, cell
+
+    @property
+    def name(self):
+        return self.label if self.cell is None else "%s: %s" % (self.cell, self.label)
 
     def id(self, seed):
-        return "%s.seed%s" % (re.sub(r"[^A-Za-z0-9.=]+", "-", self.label).strip("-"), seed)
+        return "%s.seed%s" % (re.sub(r"[^A-Za-z0-9.=]+", "-", self.name).strip("-"), seed)
 
 
 class Plan:
-    """Exits with a sentence when the section makes no sense."""
+    """Exits with a sentence when the section makes no sense. sets: overrides for all runs, and for the
+    section itself (experiment.seeds=1; another experiment.run=... is one run more)."""
 
-    def __init__(self, path):
-        self.path, self.runs, self.seeds, self.targets = path, [], [], []
-        self.lists, self.group_lists = {}, []
-        self.measure, self.columns, self.axis, self.front = "trunk", TODAY, "bytes", False
+    def __init__(self, path, sets=()):
+        self.path, self.seeds, self.targets = path, [], []
+        self.candidates, self.cells = [], []
+        self.lists, self.group_lists, self.columns = {}, [], None
+        self.last = 1
+        self.measure, self.axis, self.front, self.vary_partition = "trunk", "bytes", False, False
         self.bandwidths, self.reference, self.device_second = [10.0, 100.0, 1000.0], None, 1.0
-        for number, key, value in section(path, "experiment"):
-            self.take(number, key, value)
+        self.sets = [text for text in sets if not text.startswith("experiment.")]
+        for where, key, value in self.entries(sets):
+            self.take(where, key, value)
+        self.columns = self.columns or (USUAL_OF_CELLS if self.cells else USUAL)
+        self.check_cells()
+        self.runs = self.all_runs()
         self.check()
+
+    def entries(self, sets):
+        """(where it stands, key, value): what --set says of the section takes the place of the file's,
+        but for keys that may repeat."""
+        said = [text.partition(".")[2].partition("=") for text in sets
+                if text.startswith("experiment.")]
+        replaced = {key.strip() for key, _, _ in said} - set(REPEATING)
+        for number, key, value in section(self.path, "experiment"):
+            if key not in replaced:
+                yield "%s:%d" % (self.path, number), key, value
+        for key, _, value in said:
+            yield "--set experiment.%s" % key, key.strip(), value.strip()
+
+    def check_cells(self):
+        for key, given in (("groups", self.group_lists), ("reference", self.reference),
+                           ("front", self.front)):
+            if self.cells and given:
+                sys.exit("%s: [experiment] has cells, each a table of its own, and with those "
+                         "'%s' says nothing" % (self.path, key))
 
     def check(self):
         if not self.runs or not self.seeds:
@@ -37,42 +78,51 @@ class Plan:
         for name in self.group_lists:
             if name not in self.lists:
                 sys.exit("%s: groups names '%s', which is no list" % (self.path, name))
-        labels = [run.label for run in self.runs]
-        if self.reference is not None and self.reference not in labels:
+        if self.reference is not None and self.reference not in [run.label for run in self.runs]:
             sys.exit("%s: reference names '%s', which is no run" % (self.path, self.reference))
+        if self.last > 1 and self.measure != "trunk":
+            sys.exit("%s: last says nothing with measure = %s, which is of the end of a run"
+                     % (self.path, self.measure))
         ids = [run.id("") for run in self.runs]
         for run in self.runs:
             if ids.count(run.id("")) > 1:
-                sys.exit("%s: two runs are called '%s', or nearly so" % (self.path, run.label))
+                sys.exit("%s: two runs are called '%s', or nearly so" % (self.path, run.name))
+            self.baseline(run)
 
-    def wrong(self, number, sentence):
-        sys.exit("%s:%d: %s" % (self.path, number, sentence))
-
-    def take(self, number, key, value):
-        readers = {"seeds": self.take_seeds, "targets": self.take_numbers,
+    def take(self, where, key, value):
+        readers = {"seeds": self.take_seeds, "last": self.take_last, "targets": self.take_numbers,
                    "bandwidths": self.take_numbers, "device_second": self.take_numbers,
                    "measure": self.take_words, "columns": self.take_words,
-                   "axis": self.take_words, "front": self.take_words}
+                   "axis": self.take_words, "front": self.take_words,
+                   "vary_partition": self.take_words}
+        parts = [part.strip() for part in value.split("|")]
         if key in readers:
-            readers[key](number, key, value)
+            readers[key](where, key, value)
         elif key == "groups":
             self.group_lists = value.split()
         elif key == "reference":
             self.reference = value
         elif key == "run":
-            self.runs.append(self.run(number, [part.strip() for part in value.split("|")]))
+            self.candidates.append(self.run(where, parts))
+        elif key == "cell":
+            overrides, _ = self.expand(where, "cell", parts)
+            self.cells.append((parts[0], overrides))
         else:
-            self.lists[key] = [part.strip() for part in value.split("|")]
-            self.check_overrides(number, self.lists[key],
-                                 "'%s' is none of seeds, targets, groups and run, and as a list: "
-                                 % key)
+            self.lists[key] = parts
+            self.check_overrides(where, parts, "'%s' is none of %s, and as a list: "
+                                 % (key, WHAT_KEYS))
 
-    def take_seeds(self, number, _, value):
+    def take_seeds(self, where, _, value):
         self.seeds = value.split()
         if len(set(self.seeds)) < len(self.seeds) or not all(map(str.isdigit, self.seeds)):
-            self.wrong(number, "seeds are different whole numbers, not '%s'" % value)
+            sys.exit("%s: seeds are different whole numbers, not '%s'" % (where, value))
 
-    def take_numbers(self, number, key, value):
+    def take_last(self, where, _, value):
+        if not re.fullmatch("[1-9][0-9]{0,5}", value):
+            sys.exit("%s: last is a number of versions from 1, not '%s'" % (where, value))
+        self.last = int(value)
+
+    def take_numbers(self, where, key, value):
         what = {"targets": "accuracies such as 0.80", "bandwidths": "Mbit/s such as 10 100",
                 "device_second": "seconds such as 60"}[key]
         try:
@@ -81,35 +131,56 @@ class Plan:
             numbers = []
         sound = all(math.isfinite(number) and number > 0 for number in numbers)
         if not numbers or not sound or (key == "device_second" and len(numbers) > 1):
-            self.wrong(number, "%s are %s, not '%s'" % (key, what, value))
+            sys.exit("%s: %s are %s, not '%s'" % (where, key, what, value))
         setattr(self, key, numbers[0] if key == "device_second" else numbers)
 
-    def take_words(self, number, key, value):
-        known = {"measure": MEASURES, "columns": COLUMNS, "axis": AXES, "front": ("yes", "no")}[key]
+    def take_words(self, where, key, value):
+        known = {"measure": MEASURES, "columns": COLUMNS, "axis": AXES}.get(key, ("yes", "no"))
         words = value.split()
         if not set(words) <= set(known) or not words or (key != "columns" and len(words) > 1):
-            self.wrong(number, "%s is of %s, not '%s'" % (key, ", ".join(known), value))
-        setattr(self, key, {"columns": words, "front": value == "yes"}.get(key, value))
+            sys.exit("%s: %s is of %s, not '%s'" % (where, key, ", ".join(known), value))
+        if key == "columns":
+            value = words
+        elif known == ("yes", "no"):
+            value = value == "yes"
+        setattr(self, key, value)
 
-    def check_overrides(self, number, overrides, where=""):
+    def check_overrides(self, where, overrides, what=""):
         for override in overrides:
-            if not re.fullmatch(r"[a-z_]+\.[a-z_0-9]+=[^\t]*", override):
-                self.wrong(number, "%s'%s' is not section.key=value" % (where, override))
+            if not is_override(override):
+                sys.exit("%s: %s'%s' is not section.key=value" % (where, what, override))
 
-    def run(self, number, parts):
-        overrides, group = [], []
-        for part in parts[1:]:
-            if part.startswith("@"):
-                if part[1:] not in self.lists:
-                    self.wrong(number, "there is no list '%s' above this run" % part[1:])
-                overrides += self.lists[part[1:]]
-                group += [part[1:]] if part[1:] in self.group_lists else []
-            else:
-                overrides.append(part)
-        self.check_overrides(number, overrides)
+    def expand(self, where, kind, parts):
+        """The overrides of a run or a cell, its lists taken in, and the names of those lists."""
+        overrides, names = [], []
         if not parts[0] or "\t" in parts[0]:
-            self.wrong(number, "a run starts with its label: run = LABEL | section.key=value")
-        return Run(parts[0], " ".join(group), overrides)
+            sys.exit("%s: a %s starts with its label: %s = LABEL | section.key=value"
+                     % (where, kind, kind))
+        for part in parts[1:]:
+            if not part.startswith("@"):
+                overrides.append(part)
+                continue
+            if part[1:] not in self.lists:
+                sys.exit("%s: there is no list '%s' above this %s" % (where, part[1:], kind))
+            overrides += self.lists[part[1:]]
+            names.append(part[1:])
+        self.check_overrides(where, overrides)
+        return overrides, names
+
+    def run(self, where, parts):
+        against = [part for part in parts[1:] if re.match(r"against\s*=", part)]
+        overrides, names = self.expand(where, "run",
+                                       [part for part in parts if part not in against])
+        group = " ".join(name for name in names if name in self.group_lists)
+        return Run(parts[0], group, overrides,
+                   against[-1].partition("=")[2].strip() if against else None)
+
+    def all_runs(self):
+        """Each run as it is, or in each cell."""
+        if not self.cells:
+            return self.candidates
+        return [Run(run.label, cell, overrides + run.overrides, run.against, cell)
+                for cell, overrides in self.cells for run in self.candidates]
 
     def groups(self):
         order = []
@@ -118,51 +189,40 @@ class Plan:
                 order.append(run.group)
         return [(name, [run for run in self.runs if run.group == name]) for name in order]
 
+    def baseline(self, run):
+        """The run that it is held against."""
+        beside = [other for other in self.runs if other.group == run.group]
+        if run.against is None:
+            return beside[0]
+        for other in beside:
+            if other.label == run.against:
+                return other
+        sys.exit("%s: the run '%s' is held against '%s', which is no run beside it"
+                 % (self.path, run.name, run.against))
+
     def overrides_of_group(self, name):
-        return [override for key in name.split() for override in self.lists[key]]
+        return [] if self.cells else [override for key in name.split()
+                                      for override in self.lists[key]]
+
+    def overrides(self, run, seed):
+        """All that makes this run of the file; what the command line says counts last."""
+        partition = ["data.seed=" + seed] if self.vary_partition else []
+        return run.overrides + ["federation.seed=" + seed] + partition + self.sets
+
+    def settings(self, run, seed):
+        return effective(self.path, self.overrides(run, seed))
 
     def setting(self, run, wanted, fallback):
-        """What section.key is in a run: the last word about it."""
-        value = fallback
-        where, _, name = wanted.partition(".")
-        for _, key, text in section(self.path, where):
-            value = text if key == name else value
-        for override in run.overrides:
-            key, _, text = override.partition("=")
-            value = text if key == wanted else value
-        return value
+        """What section.key is in a run."""
+        return self.settings(run, self.seeds[0]).get(wanted, fallback)
+
+    def lacks_folder(self, run):
+        """Whether its data is in a folder that neither the file nor the command line names."""
+        name = self.setting(run, "data.source", "").partition(",")[0]
+        return name in FROM_FOLDER and not self.setting(run, "data.dir", "")
 
 
 def seconds(text):
     """Of a duration such as 90s or 500ms."""
     found = re.fullmatch(r"([0-9.]+)(ms|s|m|h|d)", text)
     return float(found.group(1)) * DURATIONS[found.group(2)] if found else 0.0
-
-
-def header(line):
-    """The name of the section that starts here, as the programs read it; None for other lines."""
-    line = line.strip()
-    return line[1:].partition("]")[0] if line.startswith("[") else None
-
-
-def lines(path):
-    with open(path, encoding="utf-8-sig", errors="surrogateescape") as file:
-        yield from enumerate(file, 1)
-
-
-def has_section(path, wanted):
-    return any(header(line) == wanted for _, line in lines(path))
-
-
-def section(path, wanted):
-    """(line number, key, value) of one section of an INI file; keys may repeat."""
-    inside = False
-    for number, line in lines(path):
-        line = line.strip()
-        if header(line) is not None:
-            inside = header(line) == wanted
-        elif inside and line and line[0] not in ";#":
-            key, equals, value = line.partition("=")
-            if not equals:
-                sys.exit("%s:%d: '%s' is not key = value" % (path, number, line))
-            yield number, key.strip(), value.strip()

@@ -1,13 +1,14 @@
 """The rows of a comparison: means over the seeds of what the runs' results say."""
 import json
-import os
 import statistics
 import sys
 
 from comparison import modelled
 from comparison.plan import seconds
+from comparison.planned import Planned
 
-CLIENT_BYTES = ("payload_up", "payload_down", "wire_up", "wire_down", "encode_ms")
+CLIENT_BYTES = ("payload_up", "payload_down", "http_up", "http_down", "tls_up", "tls_down", "wire_up",
+                "wire_down", "encode_ms")
 
 
 def read_result(path):
@@ -35,7 +36,8 @@ def accuracy_of(plan, result):
         return result["global_accuracy"]
     if plan.measure == "clients":
         return statistics.fmean(took_part(result))
-    return result["final_accuracy"]
+    measured = [accuracy for accuracy in result["accuracy"] if accuracy is not None]
+    return statistics.fmean(measured[-plan.last:]) if measured else result["final_accuracy"]
 
 
 def rounds_to_reach(result, target):
@@ -57,6 +59,11 @@ def bytes_to_reach(result, target):
 def total_wire(result, until=None):
     spent = sum(result["round_wire_up"][:until]) + sum(result["round_wire_down"][:until])
     return spent / result["clients"]
+
+
+def payload(result):
+    """Per client and round, both ways."""
+    return result["payload_up"] + result["payload_down"]
 
 
 def points(accuracy, reference):
@@ -129,19 +136,29 @@ def arrival_row(results):
     return row
 
 
+def spread(values):
+    """The sample's standard deviation; None of one value."""
+    return statistics.stdev(values) if len(values) > 1 else None
+
+
 def summarise(plan, run, results, baseline, step):
-    """One row of the table: means over the seeds."""
+    """One row of the table: means over the seeds, and how far these lie apart."""
     accuracies = [accuracy_of(plan, result) for result in results]
     gaps = [100 * (accuracy_of(plan, mine) - accuracy_of(plan, theirs))
             for mine, theirs in zip(results, baseline)]
-    row = {"label": run.label, "group": run.group, "overrides": run.overrides,
+    row = {"label": run.label, "group": run.group, "cell": run.cell,
+           "against": plan.baseline(run).label, "overrides": run.overrides,
            "codec": results[0]["codec"], "seeds": len(results),
-           "accuracy": statistics.fmean(accuracies),
+           "accuracy": statistics.fmean(accuracies), "accuracies": accuracies,
+           "accuracy_spread": spread(accuracies),
            "accuracy_least": min(accuracies), "accuracy_most": max(accuracies),
-           "points_to_float32": statistics.fmean(gaps)}
+           "points_to_float32": statistics.fmean(gaps), "points": gaps,
+           "points_spread": None if baseline is results else spread(gaps)}
     for key in CLIENT_BYTES:
         row[key] = statistics.fmean(result[key] for result in results)
     row["total_wire"] = statistics.fmean(total_wire(result) for result in results)
+    row["times_fewer_payload"] = statistics.fmean(payload(result) for result in baseline) / max(
+        row["payload_up"] + row["payload_down"], 1)
     row["to_reach"] = {"%g" % target: mean_or_none(
         [bytes_to_reach(result, target) for result in results]) for target in plan.targets}
     row["rounds_to_reach"] = {"%g" % target: mean_or_none(
@@ -156,9 +173,10 @@ def add_measured(plan, run, results, step, row):
         return
     time = Time(plan, run, results, step)
     row["global_accuracy"] = mean_or_none([result.get("global_accuracy") for result in results])
-    row["clients_mean"] = statistics.fmean(
-        statistics.fmean(took_part(result)) for result in results)
-    row["clients_least"] = min(min(took_part(result)) for result in results)
+    replicas = [took_part(result) for result in results]
+    row["clients_mean"] = mean_or_none([statistics.fmean(each) if each else None
+                                        for each in replicas])
+    row["clients_least"] = min((min(each) for each in replicas if each), default=None)
     row["bits_up"] = statistics.fmean(
         8 * result["payload_up"] / result["values"] for result in results)
     row["bits_down"] = statistics.fmean(
@@ -175,28 +193,41 @@ def add_measured(plan, run, results, step, row):
 # --- Of all runs
 
 
-def measured_step(results_of):
-    """Seconds of a local step over all runs, or None when results are of an older program."""
-    results = [result for results in results_of.values() for result in results or []]
-    has_records = results and all("record_train_ms" in result and "values" in result
-                                  for result in results)
-    return modelled.step_seconds(results) if has_records else None
+def measured_steps(results_of):
+    """{model: seconds of a local step}, over all runs of it; None for a model when results are of an
+    older program."""
+    by_model = {}
+    for results in results_of.values():
+        for result in results or []:
+            by_model.setdefault(result.get("model"), []).append(result)
+    return {model: modelled.step_seconds(results)
+            if all("record_train_ms" in result and "values" in result for result in results) else None
+            for model, results in by_model.items()}
+
+
+def results_by_run(plan, directory):
+    """{name of a run: results of every seed, or None where one is missing or of other settings}."""
+    results_of = {}
+    for run in plan.runs:
+        planned = [Planned(plan, run, seed, directory) for seed in plan.seeds]
+        there = all(each.is_there() for each in planned)
+        results_of[run.name] = [read_result(each.results) for each in planned] if there else None
+    return results_of
 
 
 def load(plan, directory):
     """The rows of every group whose runs are all there, and the names of runs that are not."""
-    results_of = {}
-    for run in plan.runs:
-        files = [os.path.join(directory, run.id(seed) + ".json") for seed in plan.seeds]
-        there = all(os.path.exists(path) for path in files)
-        results_of[run.label] = [read_result(path) for path in files] if there else None
-    step = measured_step(results_of)
+    results_of = results_by_run(plan, directory)
+    steps = measured_steps(results_of)
     groups, missing = [], []
     for name, runs in plan.groups():
-        baseline = results_of[runs[0].label]
-        rows = [summarise(plan, run, results_of[run.label], baseline, step) for run in runs
-                if baseline is not None and results_of[run.label] is not None]
-        missing += [run.label for run in runs if baseline is None or results_of[run.label] is None]
+        rows = []
+        for run in runs:
+            results, baseline = results_of[run.name], results_of[plan.baseline(run).name]
+            if results is None or baseline is None:
+                missing.append(run.name)
+                continue
+            rows.append(summarise(plan, run, results, baseline, steps[results[0].get("model")]))
         if rows:
             groups.append((name, rows))
     add_reference(plan, groups)
@@ -204,16 +235,48 @@ def load(plan, directory):
 
 
 def add_reference(plan, groups):
-    """Beside the first of its group, each row is held against the plan's reference run. And the
+    """Beside what it is held against, each row is held against the plan's reference run. And the
     front: rows that no other beats in both accuracy and bytes."""
     rows = [row for _, group in groups for row in group]
     reference = next((row for row in rows if row["label"] == plan.reference), None)
-    for name, group in groups:
+    for _, group in groups:
+        by_label = {row["label"]: row for row in group}
         for row in group:
-            row["times_fewer"] = group[0]["total_wire"] / row["total_wire"]
+            row["times_fewer"] = by_label.get(row["against"], row)["total_wire"] / row["total_wire"]
             if reference is not None:
                 row["points_to_reference"] = 100 * (row["accuracy"] - reference["accuracy"])
                 row["times_fewer_than_reference"] = reference["total_wire"] / row["total_wire"]
             row["on_front"] = not any(
                 other["total_wire"] < row["total_wire"] and other["accuracy"] >= row["accuracy"]
                 for other in rows)
+
+
+# --- Over the cells
+
+
+def summaries(plan, groups):
+    """One per candidate of a plan with cells, over the cells that are there: how it does against what
+    it is held against. Each cell counts as much as another; of ratios the mean is the geometric one."""
+    if not plan.cells:
+        return []
+    rows_of = {}
+    for _, rows in groups:
+        for row in rows:
+            rows_of.setdefault(row["label"], []).append(row)
+    return [summary_of(label, rows) for label, rows in rows_of.items()]
+
+
+def summary_of(label, rows):
+    gaps = [row["points_to_float32"] for row in rows]
+    worst = min(rows, key=lambda row: row["points_to_float32"])
+    spreads = [row["points_spread"] for row in rows if row["points_spread"] is not None]
+    return {"label": label, "against": rows[0]["against"], "cells": len(rows),
+            "accuracy": statistics.fmean(row["accuracy"] for row in rows),
+            "points": statistics.fmean(gaps), "points_worst": worst["points_to_float32"],
+            "cell_worst": worst["cell"],
+            "points_spread": statistics.fmean(spreads) if spreads else None,
+            "payload_up": statistics.fmean(row["payload_up"] for row in rows),
+            "payload_down": statistics.fmean(row["payload_down"] for row in rows),
+            "times_fewer_payload": statistics.geometric_mean(
+                row["times_fewer_payload"] for row in rows),
+            "times_fewer": statistics.geometric_mean(row["times_fewer"] for row in rows)}

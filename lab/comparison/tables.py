@@ -24,8 +24,18 @@ def number(value, form):
     return "-" if value is None else form % value
 
 
+def times(value):
+    return "%.*fx" % (0 if value >= 9.95 else 1, value)
+
+
 def percent(value):
     return "-" if value is None else "%.0f %%" % (100 * value)
+
+
+def with_spread(value, spread, form):
+    """"+0.04 ± 0.12": a mean and the standard deviation over the seeds, where there are several."""
+    mean = form % value
+    return mean if spread is None else "%s ± %s" % (mean, form.replace("+", "") % spread)
 
 
 def bandwidth(mbit):
@@ -35,11 +45,13 @@ def bandwidth(mbit):
 # Each: the headings for a plan, and the cells of a row beside the first of its group.
 
 def accuracy_columns(plan):
-    yield "accuracy", lambda row, first: "%.4f" % row["accuracy"]
+    yield "accuracy", lambda row, first: with_spread(row["accuracy"], row.get("accuracy_spread"),
+                                                     "%.4f")
 
 
 def points_columns(plan):
-    yield "points", lambda row, first: "%+.2f" % row["points_to_float32"]
+    yield "points", lambda row, first: with_spread(row["points_to_float32"],
+                                                   row.get("points_spread"), "%+.2f")
 
 
 def replicas_columns(plan):
@@ -58,6 +70,16 @@ def payload_columns(plan):
     yield "payload down", lambda row, first: size(row["payload_down"])
 
 
+def http_columns(plan):
+    yield "HTTP up", lambda row, first: size(row["http_up"])
+    yield "HTTP down", lambda row, first: size(row["http_down"])
+
+
+def tls_columns(plan):
+    yield "TLS up", lambda row, first: size(row["tls_up"])
+    yield "TLS down", lambda row, first: size(row["tls_down"])
+
+
 def wire_columns(plan):
     yield "wire up", lambda row, first: size(row["wire_up"])
     yield "wire down", lambda row, first: size(row["wire_down"])
@@ -68,7 +90,7 @@ def total_columns(plan):
 
 
 def ratio_columns(plan):
-    yield "fewer bytes", lambda row, first: "%.0fx" % row["times_fewer"]
+    yield "fewer bytes", lambda row, first: times(row["times_fewer"])
     if plan.reference:
         yield "points to reference", lambda row, first: number(
             row.get("points_to_reference"), "%+.2f")
@@ -133,11 +155,11 @@ MAKERS = {name[:-len("_columns")]: maker for name, maker in list(globals().items
           if name.endswith("_columns")}
 
 
-def table_of(plan, rows, first):
-    """The heading and a line for each row."""
-    chosen = [column for name in plan.columns for column in MAKERS[name](plan)]
-    return ([["run"] + [heading for heading, _ in chosen]]
-            + [[row["label"]] + [cell(row, first) for _, cell in chosen] for row in rows])
+def table_of(plan, rows, first, name="label", heading="run"):
+    """The heading and a line for each row, which starts with what it is called."""
+    chosen = [column for key in plan.columns for column in MAKERS[key](plan)]
+    return ([[heading] + [title for title, _ in chosen]]
+            + [[row[name]] + [cell(row, first) for _, cell in chosen] for row in rows])
 
 
 def text_lines(table):
@@ -158,32 +180,81 @@ def front_of(groups):
     return sorted(rows, key=lambda row: row["total_wire"])
 
 
-def sections(plan, groups):
-    """(heading or None, table) of each part."""
+# --- Of a plan with cells
+
+
+def by_candidate(groups):
+    """(candidate, its rows, one for each cell)."""
+    rows_of = {}
+    for _, rows in groups:
+        for row in rows:
+            rows_of.setdefault(row["label"], []).append(row)
+    return rows_of.items()
+
+
+def matrix(summary, groups, cell):
+    """A line for each cell, a column for each candidate, by its number in the summary."""
+    table = [["cell"] + ["[%d]" % place for place in range(1, len(summary) + 1)]]
     for name, rows in groups:
-        yield plan.overrides_of_group(name), table_of(plan, rows, rows[0])
+        of = {row["label"]: row for row in rows}
+        table.append([name] + [cell(of[each["label"]]) if each["label"] in of else "-"
+                               for each in summary])
+    return table
+
+
+def summary_table(summary):
+    table = [["run", "cells", "points, mean", "worst", "in the cell", "± over seeds", "payload up",
+              "payload down", "fewer payload bytes", "fewer wire bytes"]]
+    for place, each in enumerate(summary, 1):
+        table.append(["[%d] %s" % (place, each["label"]), str(each["cells"]),
+                      "%+.2f" % each["points"], "%+.2f" % each["points_worst"],
+                      each["cell_worst"], number(each["points_spread"], "%.2f"),
+                      size(each["payload_up"]), size(each["payload_down"]),
+                      times(each["times_fewer_payload"]), times(each["times_fewer"])])
+    return table
+
+
+def sections_of_cells(plan, groups, summary):
+    for label, rows in by_candidate(groups):
+        yield label, table_of(plan, rows, rows[0], "cell", "cell")
+    yield "Points against float32 or what a run is held against", matrix(
+        summary, groups, lambda row: with_spread(row["points_to_float32"], row["points_spread"],
+                                                 "%+.2f"))
+    yield "Payload per client and round, up + down", matrix(
+        summary, groups, lambda row: size(row["payload_up"] + row["payload_down"]))
+    yield "Over the cells", summary_table(summary)
+
+
+# --- All of it
+
+
+def code(word, quote):
+    return quote + word + quote
+
+
+def sections(plan, groups, summary, quote):
+    """(title or "", table) of each part."""
+    if plan.cells:
+        yield from sections_of_cells(plan, groups, summary)
+        return
+    for name, rows in groups:
+        overrides = ", ".join(code(override, quote) for override in plan.overrides_of_group(name))
+        yield "with " + overrides if overrides else "", table_of(plan, rows, rows[0])
     if plan.front and groups:
-        yield None, table_of(plan, front_of(groups), groups[0][1][0])
+        yield ("the Pareto front: no other run has both fewer bytes and more accuracy",
+               table_of(plan, front_of(groups), groups[0][1][0]))
 
 
-def text_table(plan, groups):
+def text_table(plan, groups, summary=()):
     lines = []
-    for overrides, table in sections(plan, groups):
-        lines.append("")
-        if overrides is None:
-            lines.append("the Pareto front: no other run has both fewer bytes and more accuracy")
-        elif overrides:
-            lines.append("with " + ", ".join(overrides))
-        lines += text_lines(table)
+    for title, table in sections(plan, groups, summary, ""):
+        lines += [""] + ([title] if title else []) + text_lines(table)
     return "\n".join(lines)
 
 
-def markdown_table(plan, groups):
+def markdown_table(plan, groups, summary=()):
     lines = []
-    for overrides, table in sections(plan, groups):
-        if overrides is None:
-            lines += ["The Pareto front; no other run has both fewer bytes and more accuracy:", ""]
-        elif overrides:
-            lines += ["With %s:" % ", ".join("`%s`" % override for override in overrides), ""]
+    for title, table in sections(plan, groups, summary, "`"):
+        lines += [title[0].upper() + title[1:] + ":", ""] if title else []
         lines += markdown_lines(table) + [""]
     return "\n".join(lines)

@@ -294,8 +294,9 @@ static enum tern_result collect(struct fleet *fleet, struct tern_fleet_results *
     enum tern_result result =
         take_memory(results, progress->shown - progress->first + 1u, results->clients);
     if (result == TERN_OK) {
-        result = tern_replicas_measure(fleet->members, results->clients, results->replica_accuracy,
-                                       results->replica_version);
+        result = tern_replicas_measure(fleet->members, results->clients,
+                                       fleet->settings->fleet_measure_replicas,
+                                       results->replica_accuracy, results->replica_version);
     }
     if (result != TERN_OK) {
         tern_fleet_results_clear(results);

@@ -6,6 +6,7 @@
 struct survey {
     const struct tern_member *members;
     uint32_t count;
+    uint32_t most; // the first so many are measured
     double *accuracy;
     pthread_mutex_t mutex;
     uint32_t newest; // version held by a member
@@ -24,17 +25,17 @@ static uint32_t first_with(const struct survey *survey, uint32_t member)
     return i;
 }
 
-static bool is_old(const struct survey *survey, uint32_t member)
+static bool is_passed_over(const struct survey *survey, uint32_t member)
 {
     const uint32_t version = tern_client_version(&survey->members[member].client);
-    return version < survey->newest - survey->newest / 10;
+    return member >= survey->most || version < survey->newest - survey->newest / 10;
 }
 
 static bool take(struct survey *survey, uint32_t *member)
 {
     pthread_mutex_lock(&survey->mutex);
-    while (survey->next < survey->count &&
-           (is_old(survey, survey->next) || first_with(survey, survey->next) != survey->next)) {
+    while (survey->next < survey->count && (is_passed_over(survey, survey->next) ||
+                                            first_with(survey, survey->next) != survey->next)) {
         survey->next++;
     }
     const bool taken = survey->next < survey->count && survey->result == TERN_OK;
@@ -86,10 +87,10 @@ static enum tern_result run(struct survey *survey, uint32_t workers)
 }
 
 enum tern_result tern_replicas_measure(const struct tern_member *members, uint32_t count,
-                                       double *accuracy, double *version)
+                                       uint32_t most, double *accuracy, double *version)
 {
     struct survey survey = {
-        .members = members, .count = count, .accuracy = accuracy, .result = TERN_OK};
+        .members = members, .count = count, .most = most, .accuracy = accuracy, .result = TERN_OK};
     for (uint32_t i = 0; i < count; i++) {
         const uint32_t held = tern_client_version(&members[i].client);
         survey.newest = held > survey.newest ? held : survey.newest;
@@ -99,7 +100,7 @@ enum tern_result tern_replicas_measure(const struct tern_member *members, uint32
     pthread_mutex_destroy(&survey.mutex);
     TERN_TRY(result);
     for (uint32_t i = 0; i < count; i++) {
-        accuracy[i] = is_old(&survey, i) ? NAN : accuracy[first_with(&survey, i)];
+        accuracy[i] = is_passed_over(&survey, i) ? NAN : accuracy[first_with(&survey, i)];
         version[i] = (double)tern_client_version(&members[i].client);
     }
     return TERN_OK;

@@ -179,7 +179,7 @@ class Experiment(unittest.TestCase):
                               "float32, two rounds | @two | codec.codec=float32")
         out = self.run_to_end(config, "--keep", "runs", "--json", "all.json", "--markdown",
                               "all.md", "--svg", "all.svg")
-        rows = json.loads((self.folder / "all.json").read_text())
+        rows = json.loads((self.folder / "all.json").read_text())["rows"]
         self.assertEqual([row["label"] for row in rows],
                          ["float32", "3lc", "float32, two rounds"])
         self.assertEqual([row["points_to_float32"] for row in rows[::2]], [0, 0])
@@ -193,23 +193,82 @@ class Experiment(unittest.TestCase):
         self.assertIn("with round.rounds=2", out)
         self.assertIn("run 1 of 6: float32, seed 3\n", out)
         self.assertRegex(out, "run 6 of 6: float32, two rounds, seed 4; about [0-9]+ s to go")
+        self.assertRegex(out, r"   3lc, seed 4: accuracy 0\.[0-9]{4}, payload .* up .* down, in ")
         self.assertIn("| 3lc |", (self.folder / "all.md").read_text())
         self.assertIn("<svg", (self.folder / "all.svg").read_text())
         # What is there is not run again; the table is the same.
         again = self.run_to_end(config, "--keep", "runs", "--json", "again.json")
         self.assertIn("0 runs done", again)
-        self.assertEqual(json.loads((self.folder / "again.json").read_text()), rows)
-        # Other settings are: the old results do not stand for them.
-        other = self.run_to_end(config, "--keep", "runs", "--only", "3lc", "--set",
-                                "codec.codec=float16", "--json", "other.json")
+        self.assertEqual(json.loads((self.folder / "again.json").read_text())["rows"], rows)
+        # Other settings are: the old results do not stand for them, in the table neither.
+        other = self.run_to_end(config, "--keep", "runs", "--only", "float32", "--jobs", "3", "--set",
+                                "experiment.seeds=3", "--set", "codec.codec_down=float16", "--json",
+                                "other.json")
         self.assertIn("2 runs done", other)
-        row = json.loads((self.folder / "other.json").read_text())[1]
-        self.assertEqual(row["codec"], "float16")
+        self.assertIn("every seed, or what it is held against: 3lc", other)
+        rows = json.loads((self.folder / "other.json").read_text())["rows"]
+        self.assertEqual([row["seeds"] for row in rows], [1, 1])
+
+    def test_each_run_in_each_cell(self):
+        """What is tried, crossed with tasks; a task without its data is left out."""
+        config = self.planned("float32 | codec.codec=float32", "3lc | codec.codec=3lc:s=1",
+                              "same | codec.codec=3lc:s=1 | against=3lc\nseeds = 3",
+                              "float16 | codec.codec=float16\nvary_partition = yes")
+        config.write_text(config.read_text().replace("groups = two\n", "") + """
+cell = two | @two
+cell = one | round.rounds=1
+cell = images | data.source=idx
+""")
+        out = self.run_to_end(config, "--keep", "runs", "--json", "all.json")
+        self.assertIn("left out, as its data is in no folder that was named (--data-dir DIR): images",
+                      out)
+        self.assertIn("8 runs done, 4 were there before or not asked for", out)
+        found = json.loads((self.folder / "all.json").read_text())
+        rows = {(row["cell"], row["label"]): row for row in found["rows"]}
+        self.assertEqual(len(rows), 8)
+        self.assertEqual(rows["two", "same"]["against"], "3lc")
+        self.assertEqual(rows["two", "same"]["points_to_float32"], 0)
+        gaps = [100 * (rows[cell, "3lc"]["accuracy"] - rows[cell, "float32"]["accuracy"])
+                for cell in ("two", "one")]
+        summary = {each["label"]: each for each in found["summary"]}["3lc"]
+        self.assertAlmostEqual(summary["points"], sum(gaps) / 2)
+        self.assertAlmostEqual(summary["points_worst"], min(gaps))
+        self.assertEqual(summary["cell_worst"], "two" if gaps[0] <= gaps[1] else "one")
+        self.assertIn("seed = 3\nsource", (self.folder / "runs" / "one-3lc.seed3.ini").read_text())
+        # A run's own file makes the same again, alone and with as many workers as there are cores.
+        self.run_to_end(self.folder / "runs" / "two-3lc.seed3.ini", "--json", "alone.json")
+        alone, kept = (json.loads((self.folder / name).read_text()) for name in
+                       ("alone.json", "runs/two-3lc.seed3.json"))
+        self.assertEqual(alone["model_hash"], kept["model_hash"])
+
+    def test_a_run_that_fails_is_named_and_the_others_go_on(self):
+        config = self.planned("bad | limits.body_bytes=4Ki | codec.codec=float32\nseeds = 3",
+                              "good | codec.codec=float32")
+        process = self.start(config, "--keep", "runs", "--jobs", "1")
+        out, _ = process.communicate(timeout=240)
+        self.assertEqual(process.returncode, 1)
+        self.assertIn("bad, seed 3: failed; the end of its log", out)
+        self.assertIn("1 runs done, 0 were there before or not asked for; 1 failed: bad, seed 3", out)
+        self.assert_nothing_is_left()
+
+    def test_an_interrupt_stops_the_runs_of_a_plan(self):
+        config = self.planned("a | round.rounds=100000", "b | round.rounds=100000")
+        process = self.start(config, "--keep", "runs", "--jobs", "2")
+        logs = [self.folder / "runs" / f"a.seed{seed}.log" for seed in (3, 4)]
+        while not all(log.exists() and "[ROUND 1/" in log.read_text() for log in logs):
+            self.assertIsNone(process.poll())
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=240)
+        self.assertEqual(process.returncode, 5, err)
+        self.assertIn("interrupted; stopping everything", err)
+        self.assert_nothing_is_left()
+        self.assertEqual(list((self.folder / "runs").glob("*.json")), [])
 
     def test_only_some_runs_of_a_plan(self):
         config = self.planned("float32 | codec.codec=float32", "3lc | codec.codec=3lc:s=1")
         out = self.run_to_end(config, "--keep", "runs", "--only", "float")
-        self.assertIn("not run, or not with every seed: 3lc", out)
+        self.assertIn("or what it is held against: 3lc", out)
         self.refused("no run of", config, "--keep", "runs", "--only", "zzz", code=4)
 
     def test_a_plan_is_found_as_the_programs_find_it(self):
@@ -235,7 +294,10 @@ class Experiment(unittest.TestCase):
         plan = self.planned("a")
         self.refused("there is no folder 'none'", plan, "--svg", "none/all.svg")
         self.refused("--baseline is for one run", plan, "--baseline", "run.json")
-        self.refused("for a file with [experiment]", self.config(), "--only", "a")
+        self.refused("--only is for a file with [experiment]", self.config(), "--only", "a")
+        self.refused("--set experiment.seeds=1 is for a file with", self.config(), "--set",
+                     "experiment.seeds=1")
+        self.refused("--jobs 0: how many runs", plan, "--jobs", "0")
 
     def test_every_run_is_checked_before_the_first(self):
         for bad, why in (("codec.codec=4lc", "codec.codec = 4lc"),
@@ -250,7 +312,7 @@ class Experiment(unittest.TestCase):
             self.assertEqual(list((self.folder / "runs").iterdir()), [])
 
     def test_damaged_results_are_named(self):
-        plan = self.planned("float32 | codec.codec=float32")
+        plan = self.planned("float32 | codec.codec=float32\nseeds = 3")
         self.run_to_end(plan, "--keep", "runs")
         (self.folder / "runs" / "float32.seed3.json").write_text('{"accuracy": [')
         self.refused("float32.seed3.json is damaged", plan, "--keep", "runs", code=1)
@@ -262,10 +324,11 @@ class Experiment(unittest.TestCase):
         self.assertEqual(process.returncode, code)
 
     def test_a_wrong_setting_is_named(self):
-        process = self.start(self.config(), "--set", "data.partition=nonsense")
+        process = self.start(self.config(), "--set", "data.partition=nonsense", "--keep", "kept")
         _, err = process.communicate(timeout=240)
-        self.assertEqual(process.returncode, 1)
+        self.assertEqual(process.returncode, 2)
         self.assertIn("nonsense", err)
+        self.assertFalse((self.folder / "kept").exists())  # nothing was started
         self.assert_nothing_is_left()
 
 

@@ -9,7 +9,7 @@ import unittest
 
 SOURCE = pathlib.Path(os.environ["TERN_SOURCE_DIR"])
 sys.path.insert(0, str(SOURCE / "lab"))
-from comparison import modelled, picture, plan, rows, tables  # noqa: E402
+from comparison import modelled, pace, picture, plan, planned, rows, settings, tables  # noqa: E402
 
 MBIT = 125000  # bytes per second
 
@@ -57,7 +57,8 @@ def result_of(train_ms=(1, 1, 1, 1), steps=(1, 1, 1, 1), accuracy=(0.5, None, 0.
     """Three rounds; two clients took part in the first, one in each other."""
     return {"accuracy": list(accuracy), "final_accuracy": accuracy[-1], "clients": 2, "cohort": 2,
             "codec": "float32", "values": 100, "payload_up": 50.0, "payload_down": 25.0,
-            "wire_up": 60.0, "wire_down": 30.0, "encode_ms": 0.1, "round_wire_up": [10, 20, 30],
+            "http_up": 52.0, "http_down": 26.0, "tls_up": 55.0,
+            "tls_down": 27.0, "wire_up": 60.0, "wire_down": 30.0, "encode_ms": 0.1, "round_wire_up": [10, 20, 30],
             "round_wire_down": [1, 2, 3], "round_trunk_down": [100, 200, 300],
             "replica_accuracy": [0.8, None], "replica_version": [30, 1], "global_accuracy": 0.85,
             "record_version": [1, 1, 2, 3], "record_client": [1, 2, 1, 2],
@@ -79,8 +80,10 @@ class Rows(unittest.TestCase):
         return plan.Plan(str(path))
 
     def load(self, plan_, **results):
-        for label, result in results.items():
-            (self.folder / f"{label}.seed1.json").write_text(json.dumps(result))
+        for run in plan_.runs:
+            made = planned.Planned(plan_, run, "1", str(self.folder))
+            made.write(made.ini)
+            pathlib.Path(made.results).write_text(json.dumps(results[run.label]))
         return rows.load(plan_, str(self.folder))
 
     def test_bytes_rounds_and_time_until_an_accuracy(self):
@@ -187,6 +190,49 @@ class Rows(unittest.TestCase):
             with self.assertRaises(SystemExit) as refused:
                 self.plan(line, "run = a")
             self.assertIn(why, str(refused.exception))
+
+
+class Planned(unittest.TestCase):
+    def plan(self, text, *sets):
+        with tempfile.NamedTemporaryFile("w", suffix=".ini") as file:
+            file.write(text)
+            file.flush()
+            return plan.Plan(file.name, sets)
+
+    def test_the_command_line_says_last_what_the_section_holds(self):
+        text = "[experiment]\nseeds = 1 2\nrun = a | train.momentum=0.5\n"
+        self.assertEqual(self.plan(text, "experiment.seeds=3").seeds, ["3"])
+        two = self.plan(text, "experiment.run=b | train.momentum=0.9", "round.rounds=7")
+        self.assertEqual([run.label for run in two.runs], ["a", "b"])
+        self.assertEqual(two.overrides(two.runs[1], "2"),
+                         ["train.momentum=0.9", "federation.seed=2", "round.rounds=7"])
+        with self.assertRaises(SystemExit) as refused:
+            self.plan(text, "experiment.seeds=x")
+        self.assertIn("--set experiment.seeds: seeds are different", str(refused.exception))
+
+    def test_what_differs_is_told_and_the_rest_is_not(self):
+        self.assertEqual(settings.differences({"a.b": "1", "a.c": "2"}, {"a.b": "1", "a.d": "3"}),
+                         [("a.c", "2", None), ("a.d", None, "3")])
+
+    def test_the_time_to_go_knows_long_runs(self):
+        short = {"round.rounds": "10"}
+        long = {"round.rounds": "1000"}
+        known = pace.Pace()
+        self.assertIsNone(known.to_go([short], [], 1))
+        known.ended(short, 2.0)
+        self.assertAlmostEqual(known.to_go([short, short], [], 1), 4)
+        self.assertAlmostEqual(known.to_go([long], [], 1), 200)        # as much as it has to do
+        known.ended(long, 150.0)
+        self.assertAlmostEqual(known.to_go([long], [], 1), 150)        # as much as one took
+        self.assertAlmostEqual(known.to_go([long, short], [(long, 0.5)], 2), 150)
+        self.assertAlmostEqual(known.to_go([short], [(short, 0.5)], 1), 3)
+        self.assertEqual(pace.sentence(89.6), "; about 90 s to go")
+        self.assertEqual(pace.sentence(600), "; about 10 min to go")
+
+    def test_work_goes_by_the_model(self):
+        self.assertEqual(pace.model_work("mlp:10-20-5"), 300)
+        self.assertGreater(pace.model_work("cnn:28x28x1-8-16-10"), pace.model_work("mlp:784-128-10"))
+        self.assertGreater(pace.model_work("resnet.safetensors"), 0)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,77 @@
+"""How long the runs that are left will take, from those that have ended."""
+import statistics
+
+USUAL = {"federation.model": "mlp:784-128-10", "round.rounds": "100", "round.cohort": "10",
+         "train.local_steps": "20", "train.batch_size": "32", "fleet.evaluate_every": "1",
+         "data.source": ""}
+
+
+def kind(settings):
+    """Runs of one kind take about as long as each other."""
+    return tuple(settings.get(key, usual) for key, usual in USUAL.items())
+
+
+def products(sizes):
+    return sum(one * other for one, other in zip(sizes, sizes[1:]))
+
+
+def model_work(spec):
+    """Multiplications for one example, roughly; of a model that is not built in, a guess."""
+    name, _, shape = spec.partition(":")
+    try:
+        sizes = [[int(side) for side in part.split("x")] for part in shape.split("-")]
+        if name == "cnn":
+            (height, width, depth), (first,), (second,), (classes,) = sizes
+            return height * width * (9 * depth * first + 9 * first * second // 4
+                                     + second * classes // 16)
+        return products([side for size in sizes for side in size])
+    except ValueError:
+        return 100000
+
+
+def work(settings):
+    """What a run has to do, in a unit of its own, to compare runs of unlike kinds with."""
+    model, rounds, cohort, steps, batch, _, _ = kind(settings)
+    try:
+        examples = int(cohort) * int(steps) * int(batch)
+        return int(rounds) * (1e6 + examples * model_work(model))
+    except ValueError:
+        return 1e9
+
+
+class Pace:
+    def __init__(self):
+        self.took = {}      # kind: seconds of each run
+        self.seconds = 0.0  # of all runs, and their work
+        self.work = 0.0
+
+    def ended(self, settings, seconds):
+        self.took.setdefault(kind(settings), []).append(seconds)
+        self.seconds += seconds
+        self.work += work(settings)
+
+    def expected(self, settings):
+        """Seconds of such a run; None before any has ended."""
+        alike = self.took.get(kind(settings))
+        if alike:
+            return statistics.median(alike)
+        return self.seconds * work(settings) / self.work if self.work else None
+
+    def to_go(self, waiting, running, jobs):
+        """Seconds until all have ended. waiting: settings of each; running: (settings, share of its
+        rounds that is done) of each."""
+        left = [self.expected(settings) for settings in waiting]
+        left += [None if self.expected(settings) is None else self.expected(settings) * (1 - share)
+                 for settings, share in running]
+        if None in left or not left:
+            return None
+        return max(sum(left) / jobs, max(left))
+
+
+def sentence(seconds):
+    """"; about 12 min to go"; nothing where it is not known."""
+    if seconds is None:
+        return ""
+    if seconds >= 90:
+        return "; about %d min to go" % round(seconds / 60)
+    return "; about %d s to go" % round(seconds)

@@ -1,0 +1,244 @@
+"""Runs what a plan has no results of yet, several federations at once.
+
+Each is made by `./tern experiment DIR/ID.ini` in a process group of its own, with a port, state and
+certificates of its own."""
+import hashlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent import futures
+
+from comparison.pace import Pace, sentence
+from comparison.planned import Planned
+from comparison.settings import as_ini
+from comparison.tables import size
+
+LOOK_SECONDS = 0.1
+TELL_SECONDS = 60
+ROUND = re.compile(r"\[ROUND (\d+)/(\d+)\]")
+# What the aggregator and the fleet read, of all sections; the rest changes nothing for the other.
+OF_FLEET = ("fleet.", "data.")
+STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def say(text):
+    print(text, flush=True)
+
+
+def interrupted(*_):
+    sys.stderr.write("tern: interrupted; stopping everything\n")
+    sys.exit(5)
+
+
+class Process:
+    """A run at work."""
+
+    def __init__(self, planned, tern, options):
+        self.planned, self.started, self.told = planned, time.monotonic(), time.monotonic()
+        self.round, self.rounds, self.line = 0, 1, ""
+        if os.path.exists(planned.results):
+            os.remove(planned.results)
+        planned.write(planned.ini)
+        with open(planned.log, "w", encoding="utf-8") as log:
+            self.process = subprocess.Popen(
+                [tern, "experiment", planned.ini, "--json", planned.part] + options, stdout=log,
+                stderr=subprocess.STDOUT, start_new_session=True,
+                env={**os.environ, "TERN_SKIP_BUILD": "1"})
+        self.output = open(planned.log, encoding="utf-8", errors="replace")
+
+    def seconds(self):
+        return time.monotonic() - self.started
+
+    def new_lines(self):
+        """Whole lines that came since the last call."""
+        while True:
+            here = self.output.tell()
+            line = self.output.readline()
+            if not line.endswith("\n"):
+                self.output.seek(here)
+                return
+            yield line.rstrip("\n")
+
+    def look(self):
+        """Tells warnings at once, and every minute how far it is."""
+        for line in self.new_lines():
+            found = ROUND.match(line)
+            if found:
+                self.round, self.rounds, self.line = int(found[1]), int(found[2]), line
+            elif line.startswith("warning: "):
+                say("   %s: %s" % (self.planned.name, line))
+        if self.line and time.monotonic() - self.told >= TELL_SECONDS:
+            self.told = time.monotonic()
+            say("   %s: %s" % (self.planned.name, self.line))
+
+    def close(self):
+        self.look()
+        self.output.close()
+
+    def stop(self):
+        """Asks it to end; the script that it is stops and removes all that it started."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+
+
+def programs_digest(folder):
+    """Of the programs that make the results."""
+    digest = hashlib.sha256()
+    for name in ("tern-aggregator", "tern-fleet"):
+        with open(os.path.join(folder, name), "rb") as file:
+            digest.update(file.read())
+    return digest.hexdigest()[:16]
+
+
+class Runner:
+    def __init__(self, tern, programs, jobs):
+        self.tern, self.programs, self.jobs = tern, programs, jobs
+        self.digest = programs_digest(programs)
+        # Several runs share the cores, and each has one; its results are the same.
+        self.options = ["--set", "fleet.workers=1"] if jobs > 1 else []
+        self.pace, self.working, self.failed, self.ended = Pace(), [], [], 0
+
+    # --- Before the first
+
+    def check(self, todo, plan):
+        """Refuses what the programs would refuse of a run when its turn comes, hours from now."""
+        with tempfile.TemporaryDirectory() as folder, \
+                futures.ThreadPoolExecutor(self.jobs) as pool:
+            jobs = [(name, pool.submit(subprocess.run, command, capture_output=True, text=True))
+                    for name, command in self.checks(todo, folder)]
+            for name, job in jobs:
+                if job.result().returncode != 0:
+                    for _, other in jobs:
+                        other.cancel()
+                    sys.stderr.write(job.result().stderr)
+                    sys.stderr.write("tern: the run '%s' cannot be made; no run was started\n" % name)
+                    sys.exit(2)
+
+    def checks(self, todo, folder):
+        """(name of a run, command) of each that is not as one before."""
+        seen = set()
+        for number, planned in enumerate(todo):
+            path = os.path.join(folder, "%d.ini" % number)
+            for program, words in (("tern-aggregator", ["serve"]), ("tern-fleet", ["run"])):
+                settings = {key: value for key, value in planned.settings.items()
+                            if key.startswith(OF_FLEET) == (program == "tern-fleet")
+                            or key == "federation.model"}
+                for seed in ("federation.seed", "data.seed"):
+                    settings.pop(seed, None)
+                if (program, as_ini(settings)) not in seen:
+                    seen.add((program, as_ini(settings)))
+                    planned.write(path)
+                    yield (planned.run.name, [os.path.join(self.programs, program)] + words
+                           + ["--check", "--config", path])
+
+    # --- While they run
+
+    def run(self, todo):
+        """All of them; whatever ends this ends the runs that are at work."""
+        for sign in STOPS:
+            signal.signal(sign, interrupted)
+        try:
+            self.work(todo)
+        finally:
+            for sign in STOPS:
+                signal.signal(sign, signal.SIG_IGN)
+            for process in self.working:
+                process.stop()
+            for process in self.working:
+                process.process.wait()
+
+    def work(self, todo):
+        waiting = list(todo)
+        while waiting or self.working:
+            while waiting and len(self.working) < self.jobs:
+                planned = waiting.pop(0)
+                number = len(todo) - len(waiting)
+                say("== run %d of %d: %s%s" % (number, len(todo), planned.name,
+                                               self.to_go([planned] + waiting)))
+                self.working.append(Process(planned, self.tern, self.options))
+            time.sleep(LOOK_SECONDS)
+            for process in list(self.working):
+                process.look()
+                if process.process.poll() is not None:
+                    self.working.remove(process)
+                    process.close()
+                    self.take(process, waiting)
+
+    def to_go(self, waiting):
+        running = [(process.planned.settings, process.round / process.rounds)
+                   for process in self.working]
+        return sentence(self.pace.to_go([planned.settings for planned in waiting], running,
+                                        self.jobs))
+
+    def take(self, process, waiting):
+        """What a run that has ended left."""
+        planned = process.planned
+        if process.process.returncode != 0:
+            self.failed.append(planned)
+            say("   %s: failed; the end of its log, %s:" % (planned.name, planned.log))
+            with open(planned.log, encoding="utf-8", errors="replace") as file:
+                say("".join("      " + line for line in file.readlines()[-12:]).rstrip("\n"))
+            return
+        with open(planned.part, encoding="utf-8") as file:
+            result = json.load(file)
+        result["programs"] = self.digest
+        with open(planned.part, "w", encoding="utf-8") as file:
+            json.dump(result, file, indent=1)
+        os.replace(planned.part, planned.results)
+        self.ended += 1
+        self.pace.ended(planned.settings, process.seconds())
+        say("   %s: accuracy %.4f, payload %s up %s down, in %.0f s%s" % (
+            planned.name, result["final_accuracy"], size(result["payload_up"]),
+            size(result["payload_down"]), process.seconds(), self.to_go(waiting)))
+
+    # --- What was there before
+
+    def remember(self, there):
+        """What earlier runs took is what such runs will take. How many are of other programs."""
+        others = 0
+        for planned in there:
+            try:
+                with open(planned.results, encoding="utf-8") as file:
+                    result = json.load(file)
+            except ValueError:
+                continue  # the table says so
+            others += result.get("programs", self.digest) != self.digest
+            self.pace.ended(planned.settings, result["seconds"])
+        return others
+
+
+def lacking(plan, wanted):
+    """Takes out the cells whose data nobody named the folder of; says which."""
+    absent = sorted({planned.run.cell for planned in wanted
+                     if planned.run.cell is not None and plan.lacks_folder(planned.run)})
+    for cell in absent:
+        say("== left out, as its data is in no folder that was named (--data-dir DIR): " + cell)
+    return [planned for planned in wanted if planned.run.cell not in absent]
+
+
+def run_plan(plan, directory, tern, programs, jobs, only, again):
+    """Whether all that was asked for is there now."""
+    runner = Runner(tern, programs, jobs)
+    every = [Planned(plan, run, seed, directory) for run in plan.runs for seed in plan.seeds]
+    wanted = [planned for planned in every if all(text in planned.run.name for text in only)]
+    if not wanted:
+        sys.stderr.write("tern: no run of %s has '%s' in its label\n" % (plan.path, "', '".join(only)))
+        sys.exit(4)
+    wanted = lacking(plan, wanted)
+    there = [] if again else [planned for planned in wanted if planned.is_there()]
+    todo = [planned for planned in wanted if planned not in there]
+    runner.check(todo, plan)
+    others = runner.remember(there)
+    if others:
+        say("== %d results are of programs that have changed since; --again makes them anew" % others)
+    runner.run(todo)
+    say("== %d runs done, %d were there before or not asked for%s" % (
+        runner.ended, len(every) - len(todo),
+        "; %d failed: %s" % (len(runner.failed), "; ".join(each.name for each in runner.failed))
+        if runner.failed else ""))
+    return not runner.failed
