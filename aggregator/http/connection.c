@@ -168,11 +168,8 @@ void tern_connection_open(struct tern_connection_group *group, int fd,
     (void)run(connection);
 }
 
-void tern_connection_expire(struct tern_connection *connection)
+static void expire(struct tern_connection *connection)
 {
-    if (connection->deadline == 0 || uv_now(connection->group->uv) < connection->deadline) {
-        return;
-    }
     if (connection->state != STATE_DRAINING && connection->state != STATE_IDLE) {
         connection->group->shared->counters.timeouts++;
     }
@@ -197,6 +194,19 @@ void tern_connection_expire(struct tern_connection *connection)
         break;
     }
     tern_connection_destroy(connection);
+}
+
+void tern_connection_expire_all(struct tern_connection_group *group)
+{
+    const uint64_t now = tern_connection_now(group);
+    struct tern_connection *connection = group->first;
+    while (connection != NULL) {
+        struct tern_connection *next = connection->next;
+        if (connection->deadline != 0 && now >= connection->deadline) {
+            expire(connection);
+        }
+        connection = next;
+    }
 }
 
 void tern_connection_wind_up(struct tern_connection *connection)

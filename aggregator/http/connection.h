@@ -25,6 +25,8 @@ struct tern_server_counters {
 struct tern_server_shared {
     struct tern_http_handler handler;
     struct tern_http_limits limits;
+    uint64_t (*monotonic_ms)(void); // NULL = a loop's own
+    uint32_t sweep_ms;
     struct tern_admission *admission;
     struct tern_ticket_keys *ticket_keys; // NULL = none
     struct tern_server_counters counters;
@@ -52,8 +54,8 @@ void tern_connection_open(struct tern_connection_group *group, int fd,
 // The next connection of the group's list.
 struct tern_connection *tern_connection_next(const struct tern_connection *connection);
 
-// Acts on a deadline that has passed. May end the connection.
-void tern_connection_expire(struct tern_connection *connection);
+// Acts on the deadlines that have passed. May end connections.
+void tern_connection_expire_all(struct tern_connection_group *group);
 
 // The loop stops: ends the connection unless a reply is under way.
 void tern_connection_wind_up(struct tern_connection *connection);

@@ -31,16 +31,22 @@ bool tern_connection_waits(struct tern_connection *connection, enum tern_stream_
     return waits;
 }
 
+uint64_t tern_connection_now(const struct tern_connection_group *group)
+{
+    uint64_t (*monotonic_ms)(void) = group->shared->monotonic_ms;
+    return monotonic_ms != NULL ? monotonic_ms() : uv_now(group->uv);
+}
+
 void tern_connection_set_state(struct tern_connection *connection, enum state state,
                                uint64_t limit_ms)
 {
     connection->state = state;
-    connection->deadline = limit_ms == 0 ? 0 : uv_now(connection->group->uv) + limit_ms;
+    connection->deadline = limit_ms == 0 ? 0 : tern_connection_now(connection->group) + limit_ms;
 }
 
 void tern_connection_begin_reading(struct tern_connection *connection)
 {
-    connection->reading = uv_now(connection->group->uv);
+    connection->reading = tern_connection_now(connection->group);
     tern_connection_set_state(connection, STATE_READING,
                               connection->group->shared->limits.request_ms);
 }

@@ -37,8 +37,8 @@ struct tern_connection {
     int watched; // uv_poll_event bits
     struct tern_stream stream;
     enum state state;
-    uint64_t deadline; // in loop time; 0 = none
-    uint64_t reading;  // since when, in loop time
+    uint64_t deadline; // by tern_connection_now(); 0 = none
+    uint64_t reading;  // since when
     struct tern_request_reader *reader;
     struct tern_http_exchange *exchange;
     uint8_t *input; // bytes that came behind the present request: one read at most
@@ -57,6 +57,8 @@ struct tern_connection {
 
 // --- Life (connection_life.c)
 
+// The time of deadlines.
+uint64_t tern_connection_now(const struct tern_connection_group *group);
 // events: uv_poll_event bits.
 void tern_connection_watch(struct tern_connection *connection, int events);
 // Whether the socket must become ready before the stream goes on; it is then watched for that.

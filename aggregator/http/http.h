@@ -37,6 +37,8 @@ struct tern_http_config {
         *ticket_keys; // file the session-ticket keys are kept in (mode 0600), so that a restart
                       // does not cost every device a full handshake; NULL = no tickets
     struct tern_http_limits limits;
+    uint64_t (*monotonic_ms)(void); // the clock of the limits; NULL = the machine's. From any loop
+    uint32_t sweep_ms;              // how often they are looked at; 0 = 1000
 };
 
 // Bytes of a pre-shared key.

@@ -10,8 +10,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SWEEP_MS 1000u
-
 // Accepted per event, so that a crowd at the door does not starve those inside.
 #define ACCEPT_BATCH 64
 
@@ -114,7 +112,7 @@ static void for_each(struct tern_loop *loop, void (*act)(struct tern_connection 
 static void on_sweep(uv_timer_t *timer)
 {
     struct tern_loop *loop = timer->data;
-    for_each(loop, tern_connection_expire);
+    tern_connection_expire_all(&loop->connections);
     if (!loop->accepts && !loop->connections.stopping) {
         accept_on(loop);
     }
@@ -211,8 +209,9 @@ static bool init_handles(struct tern_loop *loop)
     loop->turn_end.data = loop;
     loop->listener.data = loop;
     loop->connections.mailbox = tern_mailbox_new(&loop->wake);
+    const uint32_t sweep_ms = loop->connections.shared->sweep_ms;
     return loop->connections.mailbox != NULL && uv_check_start(&loop->turn_end, on_turn_end) == 0 &&
-           uv_timer_start(&loop->sweep, on_sweep, SWEEP_MS, SWEEP_MS) == 0;
+           uv_timer_start(&loop->sweep, on_sweep, sweep_ms, sweep_ms) == 0;
 }
 
 static void close_handle(uv_handle_t *handle, void *ctx)

@@ -1,5 +1,5 @@
-// One event loop on one thread: it accepts, owns its connections, sweeps their deadlines once a
-// second and hands replies back to them. Everything here is for that thread alone, except
+// One event loop on one thread: it accepts, owns its connections, sweeps their deadlines
+// every sweep_ms and hands replies back to them. Everything here is for that thread alone, except
 // tern_loop_start(), tern_loop_stop() and tern_loop_join(), which the server calls.
 #ifndef TERN_HTTP_LOOP_H
 #define TERN_HTTP_LOOP_H

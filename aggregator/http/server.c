@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #define THREADS_MAX 256u
+#define SWEEP_MS 1000u
 
 struct tern_http_server {
     struct tern_server_shared shared;
@@ -48,6 +49,8 @@ static enum tern_result open_shared(struct tern_http_server *server,
     shared->handler = *handler;
     shared->limits = config->limits;
     tern_limits_fill(&shared->limits);
+    shared->monotonic_ms = config->monotonic_ms;
+    shared->sweep_ms = config->sweep_ms != 0 ? config->sweep_ms : SWEEP_MS;
     shared->admission =
         tern_admission_new(shared->limits.connections, shared->limits.connections_per_address);
     if (shared->admission == NULL) {

@@ -1,5 +1,5 @@
-// Peers that are slow on purpose: each phase of a connection has its own deadline, kept by a sweep
-// once a second.
+// Peers that are slow on purpose: each phase of a connection has its own deadline. The clock is the
+// test's, so that what takes seconds takes none.
 #define _GNU_SOURCE // TEMP_FAILURE_RETRY
 #include "client.h"
 #include "fixture.h"
@@ -9,25 +9,65 @@
 
 #include <cmocka.h>
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 static struct fixture fixture;
+static _Atomic uint64_t clock_ms;
+static _Atomic uint32_t looks; // at the clock
+
+static uint64_t look_at_clock(void)
+{
+    uint64_t now = clock_ms;
+    looks++;
+    return now;
+}
 
 static void begin(struct tern_http_limits limits, bool plain)
 {
-    struct tern_http_config config = {.limits = limits};
+    struct tern_http_config config = {
+        .limits = limits,
+        .threads = 1, // whose sweeps are those that settle() counts
+        .monotonic_ms = look_at_clock,
+        .sweep_ms = 1,
+    };
+    clock_ms = 1;
     fixture_start(&fixture, &config, plain);
 }
 
-static uint64_t timeouts(void)
+// Until what was sent is read, and a sweep that began since has ended: each looks at the clock once, and
+// the first look may have been under way.
+static void settle(void)
+{
+    uint32_t before = looks;
+    for (int i = 0; i < 20000 && looks - before < 3; i++) {
+        sleep_ms(1);
+    }
+    assert_true(looks - before >= 3);
+}
+
+static void pass(uint64_t ms)
+{
+    settle();
+    clock_ms += ms;
+    settle();
+}
+
+static struct tern_http_counters counters(void)
 {
     struct tern_http_counters counters;
     tern_http_counters(fixture.server, &counters);
-    return counters.timeouts;
+    return counters;
+}
+
+static void expect_reply(struct client *client, int status)
+{
+    struct client_reply reply = client_receive(client, false);
+    assert_int_equal(reply.status, status);
+    assert_int_equal(reply.closes, status == 408);
+    client_reply_free(&reply);
 }
 
 static void test_slow_request_is_told_408(void **state)
@@ -40,20 +80,16 @@ static void test_slow_request_is_told_408(void **state)
     assert_true(client_open(&body, fixture.port, NULL));
     assert_true(client_send_text(&body, "PUT /echo HTTP/1.1\r\nContent-Length: 1000\r\n\r\n"));
     // A byte now and then must not keep either of them open.
-    for (int i = 0; i < 30; i++) {
+    for (int i = 0; i < 16; i++) {
+        assert_int_equal(counters().timeouts, i < 15 ? 0 : 1);
         (void)client_send_text(&header, i == 0 ? "G" : (i == 1 ? "ET / HTTP/1.1\r\nX: " : "x"));
-        (void)client_send_text(&body, "x");
-        sleep_ms(100);
+        (void)client_send_text(&body, "x"); // buys 2 ms
+        pass(100);
     }
-    struct client_reply reply = client_receive(&header, false);
-    assert_int_equal(reply.status, 408);
-    assert_true(reply.closes);
-    client_reply_free(&reply);
-    reply = client_receive(&body, false);
-    assert_int_equal(reply.status, 408);
-    client_reply_free(&reply);
+    expect_reply(&header, 408);
+    expect_reply(&body, 408);
     assert_int_equal(fixture.requests_seen, 0);
-    assert_int_equal(timeouts(), 2);
+    assert_int_equal(counters().timeouts, 2);
     client_close(&header);
     client_close(&body);
     fixture_stop(&fixture);
@@ -74,17 +110,15 @@ static void test_slow_but_steady_body_arrives(void **state)
     assert_true(client_send_text(&stalled, "PUT /echo HTTP/1.1\r\nContent-Length: 8000\r\n\r\n"));
     assert_true(client_send(&stalled, part, sizeof part)); // buys 200 ms
     for (int i = 0; i < 40; i++) {                         // 2,000 bytes per second for 4 s
+        assert_int_equal(counters().timeouts, i < 22 ? 0 : 1);
         assert_true(client_send(&steady, part, sizeof part));
-        sleep_ms(100);
+        pass(100);
     }
     struct client_reply reply = client_receive(&steady, false);
     assert_int_equal(reply.status, 200);
     assert_int_equal(reply.body_len, 8000);
     client_reply_free(&reply);
-    reply = client_receive(&stalled, false);
-    assert_int_equal(reply.status, 408);
-    client_reply_free(&reply);
-    assert_int_equal(timeouts(), 1);
+    expect_reply(&stalled, 408);
     client_close(&steady);
     client_close(&stalled);
     fixture_stop(&fixture);
@@ -102,16 +136,16 @@ static void test_idle_connection_is_closed_and_a_busy_one_is_not(void **state)
     assert_true(client_open(&pending, fixture.port, NULL));
     assert_int_equal(client_ask(&idle, "GET /echo HTTP/1.1\r\n\r\n", ""), 200);
     assert_true(client_send_text(&pending, "GET /held HTTP/1.1\r\n\r\n"));
+    assert_true(fixture_wait_held(&fixture));
     for (int i = 0; i < 12; i++) {
         assert_int_equal(client_ask(&busy, "GET /echo HTTP/1.1\r\n\r\n", ""), 200);
-        sleep_ms(300);
+        assert_true(i > 8 || !client_sees_end(&idle, 0));
+        pass(300);
     }
     assert_true(client_sees_end(&idle, 10000));
     fixture_release(&fixture); // a reply may take as long as the handler likes
-    struct client_reply reply = client_receive(&pending, false);
-    assert_int_equal(reply.status, 200);
-    client_reply_free(&reply);
-    assert_int_equal(timeouts(), 0); // an idle end is no fault
+    expect_reply(&pending, 200);
+    assert_int_equal(counters().timeouts, 0); // an idle end is no fault
     client_close(&idle);
     client_close(&busy);
     client_close(&pending);
@@ -127,9 +161,12 @@ static void test_stalled_handshake_is_cut(void **state)
     assert_true(client_open(&silent, fixture.port, NULL));
     assert_true(client_open(&partial, fixture.port, NULL));
     assert_true(client_send(&partial, "\x16\x03\x01\x00\xff", 5));
+    pass(999);
+    assert_int_equal(counters().connections_open, 2);
+    pass(1);
     assert_true(client_sees_end(&silent, 8000));
     assert_true(client_sees_end(&partial, 8000));
-    assert_int_equal(timeouts(), 2);
+    assert_int_equal(counters().timeouts, 2);
     client_close(&silent);
     client_close(&partial);
     fixture_stop(&fixture);
@@ -147,8 +184,13 @@ static void test_peer_that_does_not_read_is_cut(void **state)
     for (int i = 0; i < 200; i++) {
         assert_true(client_send_text(&client, "GET /blob HTTP/1.1\r\n\r\n"));
     }
-    assert_true(fixture_wait_idle(&fixture));
-    assert_int_equal(timeouts(), 1);
+    pass(1499);
+    assert_int_equal(counters().connections_open, 1);
+    for (int i = 0; i < 10 && counters().connections_open > 0; i++) {
+        pass(1500); // the kernel may have taken something late
+    }
+    assert_int_equal(counters().connections_open, 0);
+    assert_int_equal(counters().timeouts, 1);
     client_close(&client);
     fixture_stop(&fixture);
 }
@@ -167,17 +209,16 @@ static void test_slow_reader_gets_everything(void **state)
     memset(body, 'x', size);
     assert_true(client_send_text(&client, "PUT /echo HTTP/1.1\r\nContent-Length: 3000000\r\n\r\n"));
     assert_true(client_send(&client, body, size));
-    uint64_t began = now_ms();
     size_t received = 0;
     ssize_t len = 1;
-    while (received < size && len > 0) {
-        len = TEMP_FAILURE_RETRY(recv(client.fd, body, 20000, MSG_WAITALL));
+    while (received < size && len > 0) { // 800,000 bytes per second for almost 4 s
+        len = TEMP_FAILURE_RETRY(recv(client.fd, body, 60000, MSG_WAITALL));
         received += len > 0 ? (size_t)len : 0;
-        sleep_ms(25);
+        pass(75);
     }
     assert_true(received >= size);
-    assert_true(now_ms() - began > 3000);
-    assert_int_equal(timeouts(), 0);
+    assert_true(clock_ms > 3000);
+    assert_int_equal(counters().timeouts, 0);
     free(body);
     client_close(&client);
     fixture_stop(&fixture);
@@ -200,7 +241,10 @@ static void test_drain_is_bounded(void **state)
     while (sent < (16u << 20) && client_send(&flooding, part, sizeof part)) {
         sent += sizeof part;
     }
-    assert_true(sent < (16u << 20));          // cut long before all was taken
+    assert_true(sent < (16u << 20)); // cut long before all was taken
+    pass(4999);
+    assert_int_equal(counters().connections_open, 1);
+    pass(1);
     assert_true(fixture_wait_idle(&fixture)); // though `lingering` never closes
     client_close(&lingering);
     client_close(&flooding);
