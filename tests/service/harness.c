@@ -50,6 +50,7 @@ struct tern_http_exchange {
     pthread_mutex_t lock;
     pthread_cond_t wake;
     bool done;
+    void (*on_reply)(void);
     struct answer answer;
 };
 
@@ -66,6 +67,9 @@ void tern_http_exchange_tag(struct tern_http_exchange *exchange, const struct te
 
 void tern_http_reply(struct tern_http_exchange *exchange, const struct tern_http_reply *reply)
 {
+    if (exchange->on_reply != NULL) {
+        exchange->on_reply();
+    }
     pthread_mutex_lock(&exchange->lock);
     exchange->answer.status = reply->status;
     exchange->answer.retry_after_s = reply->retry_after_s;
@@ -87,6 +91,7 @@ struct tern_http_exchange *call_begin(struct harness *harness, const char *metho
 {
     struct tern_http_exchange *exchange = calloc(1, sizeof *exchange);
     assert_non_null(exchange);
+    exchange->on_reply = harness->on_reply;
     pthread_mutex_init(&exchange->lock, NULL);
     pthread_cond_init(&exchange->wake, NULL);
     snprintf(exchange->path, sizeof exchange->path, "%s", path);

@@ -20,7 +20,8 @@ struct harness {
     struct tern_service_config config;
     struct tern_model model;
     bool thaws;
-    uint64_t range_from;                   // of the requests that follow
+    uint64_t range_from;    // of the requests that follow
+    void (*on_reply)(void); // NULL: none; on the thread that answers them, before it does
     char tokens[MAX_TEST_CLIENTS + 1][24]; // by client id
 };
 

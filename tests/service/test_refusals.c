@@ -135,7 +135,7 @@ static void test_revoked_client_that_is_held_is_sent_away(void **state)
     size_t len = encode_checkin(NULL, 20000, body);
     struct tern_http_exchange *held =
         call_begin(&harness, "POST", TERN_PATH_CHECKIN, harness.tokens[one], body, len);
-    usleep(20000);
+    enroll(&harness, true); // answered in order: the check-in is held by now
     revoke_from_outside(one);
     enroll(&harness, false); // any request makes the service look
     struct answer answer = call_end(held);
