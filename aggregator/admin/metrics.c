@@ -1,45 +1,45 @@
 // Prometheus text exposition (version 0.0.4).
 #include "admin/internal.h"
-#include "admin/text.h"
 
 #include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
-static void head(struct text *text, const char *name, const char *type, const char *help)
+static void head(FILE *text, const char *name, const char *type, const char *help)
 {
-    tern_text_add(text, "# HELP tern_%s %s\n# TYPE tern_%s %s\n", name, help, name, type);
+    fprintf(text, "# HELP tern_%s %s\n# TYPE tern_%s %s\n", name, help, name, type);
 }
 
-static void single(struct text *text, const char *name, const char *type, const char *help,
-                   uint64_t value)
+static void single(FILE *text, const char *name, const char *type, const char *help, uint64_t value)
 {
     head(text, name, type, help);
-    tern_text_add(text, "tern_%s %" PRIu64 "\n", name, value);
+    fprintf(text, "tern_%s %" PRIu64 "\n", name, value);
 }
 
-static void histogram(struct text *text, const char *name, const char *help,
+static void histogram(FILE *text, const char *name, const char *help,
                       const struct tern_service_histogram *values, double unit)
 {
     uint64_t below = 0;
     head(text, name, "histogram", help);
     for (unsigned i = 0; i < TERN_SERVICE_BUCKETS - 1; i++) {
         below += values->buckets[i];
-        tern_text_add(text, "tern_%s_bucket{le=\"%g\"} %" PRIu64 "\n", name,
-                      (double)(1u << i) * unit, below);
+        fprintf(text, "tern_%s_bucket{le=\"%g\"} %" PRIu64 "\n", name, (double)(1u << i) * unit,
+                below);
     }
-    tern_text_add(text, "tern_%s_bucket{le=\"+Inf\"} %" PRIu64 "\n", name, values->count);
-    tern_text_add(text, "tern_%s_sum %g\ntern_%s_count %" PRIu64 "\n", name, values->sum * unit,
-                  name, values->count);
+    fprintf(text, "tern_%s_bucket{le=\"+Inf\"} %" PRIu64 "\n", name, values->count);
+    fprintf(text, "tern_%s_sum %g\ntern_%s_count %" PRIu64 "\n", name, values->sum * unit, name,
+            values->count);
 }
 
-static void byte_row(struct text *text, enum tern_purpose purpose, const char *direction,
+static void byte_row(FILE *text, enum tern_purpose purpose, const char *direction,
                      const char *layer, uint64_t value)
 {
-    tern_text_add(text,
-                  "tern_bytes_total{purpose=\"%s\",direction=\"%s\",layer=\"%s\"} %" PRIu64 "\n",
-                  tern_purpose_name(purpose), direction, layer, value);
+    fprintf(text, "tern_bytes_total{purpose=\"%s\",direction=\"%s\",layer=\"%s\"} %" PRIu64 "\n",
+            tern_purpose_name(purpose), direction, layer, value);
 }
 
-static void bytes(struct text *text, const struct tern_meter *meter)
+static void bytes(FILE *text, const struct tern_meter *meter)
 {
     static const char *const directions[] = {[TERN_UP] = "up", [TERN_DOWN] = "down"};
     head(text, "bytes_total", "counter",
@@ -55,7 +55,7 @@ static void bytes(struct text *text, const struct tern_meter *meter)
     }
 }
 
-static void rounds(struct text *text, const struct tern_service_facts *facts)
+static void rounds(FILE *text, const struct tern_service_facts *facts)
 {
     single(text, "version", "gauge", "Committed rounds: the version of the global model.",
            facts->federation.version);
@@ -74,10 +74,10 @@ static void rounds(struct text *text, const struct tern_service_facts *facts)
     single(text, "finished", "gauge", "1 once the wanted rounds are done.",
            tern_round_finished(&facts->federation.machine));
     head(text, "round_mean_loss", "gauge", "Mean training loss of the last committed round.");
-    tern_text_add(text, "tern_round_mean_loss %.6g\n", (double)facts->federation.last_loss);
+    fprintf(text, "tern_round_mean_loss %.6g\n", (double)facts->federation.last_loss);
 }
 
-static void clients(struct text *text, const struct tern_service_facts *facts)
+static void clients(FILE *text, const struct tern_service_facts *facts)
 {
     single(text, "clients", "gauge", "Enrolled clients, revoked ones included.",
            facts->federation.clients);
@@ -88,17 +88,16 @@ static void clients(struct text *text, const struct tern_service_facts *facts)
            facts->held);
 }
 
-static void answers(struct text *text, const struct tern_service_facts *facts)
+static void answers(FILE *text, const struct tern_service_facts *facts)
 {
     head(text, "updates_total", "counter", "Updates by their answer.");
-    tern_text_add(text, "tern_updates_total{status=\"accepted\"} %" PRIu64 "\n",
-                  facts->updates_accepted);
-    tern_text_add(text, "tern_updates_total{status=\"duplicate\"} %" PRIu64 "\n",
-                  facts->updates_duplicate);
-    tern_text_add(text, "tern_updates_total{status=\"late\"} %" PRIu64 "\n",
-                  facts->federation.counts.updates_late);
-    tern_text_add(text, "tern_updates_total{status=\"rejected\"} %" PRIu64 "\n",
-                  facts->federation.counts.updates_rejected);
+    fprintf(text, "tern_updates_total{status=\"accepted\"} %" PRIu64 "\n", facts->updates_accepted);
+    fprintf(text, "tern_updates_total{status=\"duplicate\"} %" PRIu64 "\n",
+            facts->updates_duplicate);
+    fprintf(text, "tern_updates_total{status=\"late\"} %" PRIu64 "\n",
+            facts->federation.counts.updates_late);
+    fprintf(text, "tern_updates_total{status=\"rejected\"} %" PRIu64 "\n",
+            facts->federation.counts.updates_rejected);
     single(text, "enrolled_total", "counter", "Enrolments.", facts->enrolled);
     single(text, "checkins_total", "counter", "Check-ins.", facts->federation.counts.checkins);
     single(text, "downloads_total", "counter", "Downloads sent.", facts->downloads);
@@ -118,23 +117,23 @@ static void answers(struct text *text, const struct tern_service_facts *facts)
               0.001);
 }
 
-static void error_buffers(struct text *text, const struct tern_service_facts *facts)
+static void error_buffers(FILE *text, const struct tern_service_facts *facts)
 {
     head(text, "error_findings_total", "counter",
          "Error buffers of clients that were found to be lost, restored or cloned.");
     for (uint32_t i = TERN_FINDING_NONE + 1; i < TERN_FINDING_COUNT; i++) {
-        tern_text_add(text, "tern_error_findings_total{finding=\"%s\"} %" PRIu64 "\n",
-                      tern_error_finding_name(i), facts->federation.counts.findings[i]);
+        fprintf(text, "tern_error_findings_total{finding=\"%s\"} %" PRIu64 "\n",
+                tern_error_finding_name(i), facts->federation.counts.findings[i]);
     }
     head(text, "error_directives_total", "counter",
          "What clients were told to do with their error buffers, by new tasks.");
     for (uint32_t i = 0; i < TERN_DIRECTIVE_COUNT; i++) {
-        tern_text_add(text, "tern_error_directives_total{directive=\"%s\"} %" PRIu64 "\n",
-                      tern_error_directive_name(i), facts->federation.counts.directives[i]);
+        fprintf(text, "tern_error_directives_total{directive=\"%s\"} %" PRIu64 "\n",
+                tern_error_directive_name(i), facts->federation.counts.directives[i]);
     }
 }
 
-static void http(struct text *text, const struct tern_http_counters *counters)
+static void http(FILE *text, const struct tern_http_counters *counters)
 {
     single(text, "http_connections_open", "gauge", "Open connections of clients.",
            counters->connections_open);
@@ -143,12 +142,12 @@ static void http(struct text *text, const struct tern_http_counters *counters)
     single(text, "http_connections_refused_total", "counter", "Connections over a limit.",
            counters->connections_refused);
     head(text, "http_handshakes_total", "counter", "TLS handshakes by their end.");
-    tern_text_add(text, "tern_http_handshakes_total{kind=\"full\"} %" PRIu64 "\n",
-                  counters->handshakes_full);
-    tern_text_add(text, "tern_http_handshakes_total{kind=\"resumed\"} %" PRIu64 "\n",
-                  counters->handshakes_resumed);
-    tern_text_add(text, "tern_http_handshakes_total{kind=\"failed\"} %" PRIu64 "\n",
-                  counters->handshakes_failed);
+    fprintf(text, "tern_http_handshakes_total{kind=\"full\"} %" PRIu64 "\n",
+            counters->handshakes_full);
+    fprintf(text, "tern_http_handshakes_total{kind=\"resumed\"} %" PRIu64 "\n",
+            counters->handshakes_resumed);
+    fprintf(text, "tern_http_handshakes_total{kind=\"failed\"} %" PRIu64 "\n",
+            counters->handshakes_failed);
     single(text, "http_requests_total", "counter", "Requests.", counters->requests);
     single(text, "http_requests_refused_total", "counter",
            "Requests refused before their body was read.", counters->requests_refused);
@@ -156,24 +155,42 @@ static void http(struct text *text, const struct tern_http_counters *counters)
            counters->timeouts);
 }
 
+// NULL: there was no memory for it.
+static struct tern_blob *describe(const struct tern_service_facts *facts,
+                                  const struct tern_http_counters *counters)
+{
+    char *data = NULL;
+    size_t len = 0;
+    FILE *text = open_memstream(&data, &len);
+    if (text == NULL) {
+        return NULL;
+    }
+    rounds(text, facts);
+    clients(text, facts);
+    answers(text, facts);
+    error_buffers(text, facts);
+    bytes(text, &facts->bytes);
+    http(text, counters);
+    const bool whole = ferror(text) == 0;
+    struct tern_blob *blob = fclose(text) == 0 && whole ? tern_blob_new(len) : NULL;
+    if (blob != NULL) {
+        memcpy(blob->data, data, len);
+    }
+    free(data);
+    return blob;
+}
+
 enum tern_result tern_admin_metrics(struct tern_service *service, struct tern_db *db,
                                     uint64_t now_ms, void *ctx, struct tern_http_reply *reply)
 {
     const struct admin_job *job = ctx;
     struct tern_service_facts facts;
-    struct text text = {0};
     (void)db;
     (void)now_ms;
     tern_service_facts(service, &facts);
-    rounds(&text, &facts);
-    clients(&text, &facts);
-    answers(&text, &facts);
-    error_buffers(&text, &facts);
-    bytes(&text, &facts.bytes);
-    http(&text, &job->http);
     reply->status = 200;
     reply->type = "text/plain; version=0.0.4";
-    reply->body = tern_text_finish(&text);
+    reply->body = describe(&facts, &job->http);
     if (reply->body == NULL) {
         *reply = (struct tern_http_reply){.status = 503, .retry_after_s = 1};
     }
