@@ -44,8 +44,7 @@ static int make_state(struct tern_cli *cli, const struct tern_db_federation *fed
     }
     TERN_CLI_TRY(tern_cli_check(cli, result, "cannot make %s: %s", folder, strerror(errno)));
     // Last, because its presence says that the directory is complete.
-    result =
-        tern_db_create_with_weights(database, federation, start->weights, start->model.count, why);
+    result = tern_db_create(database, federation, start->weights, start->model.count, why);
     return tern_cli_check(cli, result == TERN_OK ? TERN_OK : TERN_ERR_IO, "%s", why);
 }
 

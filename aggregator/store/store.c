@@ -132,15 +132,7 @@ static enum tern_result fill(struct tern_sql *sql, void *ctx)
 }
 
 enum tern_result tern_db_create(const char *path, const struct tern_db_federation *federation,
-                                char why[256])
-{
-    struct content content = {.federation = federation};
-    return tern_sql_create(path, fill, &content, why);
-}
-
-enum tern_result tern_db_create_with_weights(const char *path,
-                                             const struct tern_db_federation *federation,
-                                             const float *weights, uint32_t count, char why[256])
+                                const float *weights, uint32_t count, char why[256])
 {
     struct content content = {federation, weights, count};
     return tern_sql_create(path, fill, &content, why);

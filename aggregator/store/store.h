@@ -71,15 +71,12 @@ static inline bool tern_db_is_seeded(const struct tern_db_federation *federation
     return federation->manifest == NULL;
 }
 
-// Makes a new file with the newest schema.
+// Makes a new file with the newest schema. weights: of version 0, in layout order, where the
+// federation is not seeded; else NULL.
 // TERN_ERR_CONFLICT  the file is there already.
-TERN_MUST_USE enum tern_result
-tern_db_create(const char *path, const struct tern_db_federation *federation, char why[256]);
-
-// Likewise, for a federation that is not seeded: with the weights of version 0, in layout order.
-TERN_MUST_USE enum tern_result
-tern_db_create_with_weights(const char *path, const struct tern_db_federation *federation,
-                            const float *weights, uint32_t count, char why[256]);
+TERN_MUST_USE enum tern_result tern_db_create(const char *path,
+                                              const struct tern_db_federation *federation,
+                                              const float *weights, uint32_t count, char why[256]);
 
 // Opens a file, bringing an older schema up to date.
 // TERN_ERR_NOT_FOUND  no such file; TERN_ERR_UNKNOWN  the schema is newer than this program

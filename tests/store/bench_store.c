@@ -75,7 +75,7 @@ static int run(const char *path, uint32_t count, uint32_t batch)
     char why[256];
     struct tern_db *db = NULL;
     struct tern_db_federation federation = {.model_spec = "softmax:4-2"};
-    if (tern_db_create(path, &federation, why) != TERN_OK ||
+    if (tern_db_create(path, &federation, NULL, 0, why) != TERN_OK ||
         tern_db_open(path, &db, why) != TERN_OK) {
         fprintf(stderr, "bench_store: %s\n", why);
         return 1;

@@ -34,7 +34,7 @@ int fixture_setup(void **state)
     snprintf(fixture->path, sizeof fixture->path, "%s/tern.db", fixture->folder);
     struct tern_db_federation federation = fixture_federation();
     char why[256] = "";
-    assert_int_equal(tern_db_create(fixture->path, &federation, why), TERN_OK);
+    assert_int_equal(tern_db_create(fixture->path, &federation, NULL, 0, why), TERN_OK);
     open_database(fixture);
     *state = fixture;
     return 0;
