@@ -56,9 +56,22 @@ class Experiment(unittest.TestCase):
         return path
 
     def start(self, *arguments):
-        return subprocess.Popen([SOURCE / "tern", "experiment", *arguments], text=True,
-                                cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                env={**os.environ, "TMPDIR": str(self.temporary)})
+        def interruptible():  # a background job of a shell ignores SIGINT, and all that it starts
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+        process = subprocess.Popen([SOURCE / "tern", "experiment", *arguments], text=True,
+                                   cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   env={**os.environ, "TMPDIR": str(self.temporary)},
+                                   preexec_fn=interruptible)
+        self.addCleanup(self.stop, process)
+        return process
+
+    @staticmethod
+    def stop(process):
+        """A test that failed leaves nothing running."""
+        if process.poll() is None:
+            process.terminate()
+        process.communicate()
 
     def run_to_end(self, *arguments):
         process = self.start(*arguments)
