@@ -10,18 +10,19 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "end_to_end"))
 from harness import BIN, PATIENCE, Aggregator, Workspace, check, main
 
-BYTES_PER_SECOND = 30000
+SLOW, FAST = 30000, 600000  # bytes per second
 PIECE = 3000
 STALL_AT = 100000
 LINK_BUFFER = 16384
 
 
 class SlowLink:
-    """A proxy that reads what goes up slowly, so that the client's kernel has to wait with it. The
+    """A proxy that reads what goes up at a rate, so that the client's kernel has to wait with it. The
     first connection that carries STALL_AT bytes stops there for `stall` seconds."""
 
-    def __init__(self, port, stall):
+    def __init__(self, port, rate, stall=0):
         self.target = port
+        self.rate = rate
         self.stall = stall
         self.connections = 0
         self.listener = socket.socket()
@@ -43,7 +44,7 @@ class SlowLink:
         passed = 0
         while data := self.receive(source, PIECE):
             passed += len(data)
-            time.sleep(len(data) / BYTES_PER_SECOND)
+            time.sleep(len(data) / self.rate)
             if self.stall and passed > STALL_AT:
                 pause, self.stall = self.stall, 0
                 time.sleep(pause)
@@ -94,11 +95,11 @@ def test():
             "train": {"local_steps": 1, "batch_size": 8, "learning_rate": 0.05},
             "codec": {"codec": "float32"},
         }).start()
-        link = SlowLink(aggregator.port, stall=0)
+        link = SlowLink(aggregator.port, SLOW)
         said, seconds = once(workspace, aggregator, link, [])
         check("event=trouble" not in said, f"a slow link was given up: {said}")
         check(seconds > 6, f"the link was not slow: {seconds:.1f} s")
-        stalled = SlowLink(aggregator.port, stall=60)
+        stalled = SlowLink(aggregator.port, FAST, stall=60)
         said, seconds = once(workspace, aggregator, stalled, [])
         check(said.count("event=trouble") == 1 and "nothing moved for 2000 ms" in said,
               f"the link that stopped was not given up once: {said}")
