@@ -39,8 +39,9 @@ def tests_of(build_dir, options):
 def properties_of(test, times):
     properties = {entry["name"]: entry["value"] for entry in test.get("properties", [])}
     properties["TIMEOUT"] = times * properties.get("TIMEOUT", DEFAULT_TIMEOUT)
-    # What may take longest begins first, so that no long test is left alone at the end.
-    properties["COST"] = properties["TIMEOUT"]
+    # What may take longest begins first, so that no long test is left alone at the end, after those that
+    # say that they wait more than they compute (COST): the others run beside them.
+    properties["COST"] = properties.get("COST") or properties["TIMEOUT"]
     return properties
 
 

@@ -142,13 +142,15 @@ class Merge(unittest.TestCase):
                 (folder / build).mkdir()
             (folder / "one" / "CTestTestfile.cmake").write_text(
                 'add_test(short "/bin/true")\nadd_test(long "/bin/true")\n'
-                'set_tests_properties(short PROPERTIES TIMEOUT "7")\n')
+                'add_test(waiting "/bin/true")\n'
+                'set_tests_properties(short PROPERTIES TIMEOUT "7")\n'
+                'set_tests_properties(waiting PROPERTIES TIMEOUT "7" COST "4000")\n')
             subprocess.run([sys.executable, SOURCE / "cmake/verbs/merge_tests.py", folder / "all",
                             f"release:{folder}/one:"], check=True)
             done = subprocess.run(["ctest", "-j2", "--test-dir", folder / "all"],
                                   capture_output=True, text=True)
             begun = [line.split()[-1] for line in done.stdout.splitlines() if "Start " in line]
-            self.assertEqual(begun, ["long", "short"])
+            self.assertEqual(begun, ["waiting", "long", "short"])
 
     def test_sanitizers_have_three_times_as_long(self):
         with tempfile.TemporaryDirectory() as folder:
