@@ -6,7 +6,8 @@ usage: ./tern test [--quick|--long|--all] [--no-skips] [-- CTEST-OPTION...]
 
 Installs what is missing, builds, and runs the tests: every one in a release build; again under the
 address and undefined-behaviour sanitizers, and what has threads under the thread sanitizer, but for
-those that take a minute there. The output ends with ctest's summary of all of them.
+those that take a minute there. Tests of thousands of trials make fewer of them under a sanitizer, and
+each fuzzer tries its corpus and a second more. The output ends with ctest's summary of all of them.
 
   --quick      the release build only
   --long       the sanitizers' long tests, too
@@ -106,8 +107,8 @@ run_tests() { # SKIPS VARIANT... -- CTEST-OPTION...
         fail "the tests could not be listed"
     say "tests"
     local status=0
-    # One more than there are cores: many wait for a program or a timer of another.
-    ctest --test-dir "$all" -j "$(($(cores) + 1))" --output-on-failure --no-tests=error "$@" \
+    # Two more than there are cores: many wait for a program or a timer of another.
+    ctest --test-dir "$all" -j "$(($(cores) + 2))" --output-on-failure --no-tests=error "$@" \
         --output-log "$all/log.txt" || status=$?
     if [ "$skips" = no ] && grep -qE '\*\*\*(Skipped|Not Run)' "$all/log.txt"; then
         fail "tests were skipped (named above), and --no-skips does not allow that"
