@@ -106,15 +106,30 @@ enum tern_result tern_catchup_is_stranded(struct tern_catchup *catchup,
                                            : TERN_OK;
 }
 
+// Whether no way to a replica of a client's own is fewer bytes than the trunk's snapshot, which all
+// share: downloads that lose nothing all lead to the global model, each with all of its values. A
+// snapshot holds frozen tensors as well, which deltas leave out.
+static bool trunk_is_cheapest(const struct tern_catchup *catchup)
+{
+    const struct tern_model *model = &catchup->merge->model;
+    for (uint32_t i = 0; i < model->segment_count; i++) {
+        if (tern_segment_is_skipped(&model->segments[i])) {
+            return false;
+        }
+    }
+    return catchup->config.codec.id == TERN_CODEC_FLOAT32;
+}
+
 // Under plan = cheapest a client that missed no version follows the trunk: the delta is there, and the
-// same for all. Under plan = trunk every client does that the trunk has a way for. It has none for
+// same for all. Under plan = trunk every client does that the trunk has a way for, and likewise where
+// nothing could be gained by another. It has none for
 // clients that take no snapshots and hold an earlier replica of their own or are too far behind: they
 // get downloads of their own, as under cheapest.
 static bool follows_trunk(const struct tern_catchup *catchup, const struct tern_holder *holder,
                           const struct tern_plan_client *held)
 {
     uint32_t version = catchup->merge->version;
-    if (catchup->config.plan == TERN_DOWNLOADS_TRUNK) {
+    if (catchup->config.plan == TERN_DOWNLOADS_TRUNK || trunk_is_cheapest(catchup)) {
         return tern_trunk_plan(catchup, holder, held) != TERN_PLAN_NONE;
     }
     return held->known &&

@@ -571,7 +571,7 @@ static void expect_ways_without_deltas(enum tern_downloads_plan plan)
     static float weights[COUNT];
     harness.config.federation.downloads.plan = plan;
     harness.config.federation.downloads.replica_bytes = 1;
-    assert_int_equal(tern_codec_parse("float32", &harness.config.federation.downloads.codec, NULL),
+    assert_int_equal(tern_codec_parse("float16", &harness.config.federation.downloads.codec, NULL),
                      TERN_OK);
     harness_restart(&harness);
     run_rounds(6);
@@ -630,6 +630,28 @@ static void test_one_client_cannot_make_the_service_search_for_ever(void **state
     assert_true(ask(one, (tern_CheckinRequest){.downloads_max = 61}, unknown).has_task);
 }
 
+// All who missed versions get the trunk's one snapshot, whatever they hold; nothing else is made.
+static void test_nothing_is_searched_where_downloads_lose_nothing(void **state)
+{
+    (void)state;
+    static const uint8_t unknown[TERN_SHA256_SIZE] = {9};
+    assert_int_equal(tern_codec_parse("float32", &harness.config.federation.downloads.codec, NULL),
+                     TERN_OK);
+    harness_restart(&harness);
+    run_rounds(2);
+    const struct tern_db_version old = newest_version();
+    run_rounds(3);
+    const uint8_t *held[] = {seed_id, old.replica, unknown};
+    for (size_t i = 0; i < sizeof held / sizeof held[0]; i++) {
+        tern_CheckinReply reply = ask_plainly(one, held[i]);
+        assert_true(reply.has_task);
+        assert_int_equal(reply.task.downloads_count, 1);
+        assert_memory_equal(reply.task.base.bytes, newest_version().replica, TERN_SHA256_SIZE);
+    }
+    assert_int_equal(searches(), 0);
+    assert_int_equal(totals().replicas, totals().trunk);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -643,6 +665,7 @@ int main(void)
         TEST(test_who_holds_its_base_already_downloads_nothing),
         TEST(test_what_is_held_is_kept_and_what_was_left_is_not),
         TEST(test_an_unknown_replica_leads_from_the_seed_or_a_snapshot),
+        TEST(test_nothing_is_searched_where_downloads_lose_nothing),
         TEST(test_one_client_cannot_make_the_service_search_for_ever),
         TEST(test_nothing_leads_to_version_0_without_snapshots),
         TEST(test_bytes_are_counted),
