@@ -332,6 +332,11 @@ enum tern_result tern_merge_counted(struct tern_merge *merge, struct tern_db *db
     TERN_TRY(result);
 
     TERN_TRY(make_delta(merge, &codec, made));
+    const struct tern_strategy *strategy = totals->rule.strategy;
+    if (strategy->heed_lag != NULL) {
+        strategy->heed_lag(&totals->rule, merge->global, merge->replica, merge->model.count,
+                           merge->states);
+    }
     merge->version++;
     memcpy(merge->replica_id, made->replica, TERN_SHA256_SIZE);
     tern_merge_hash(merge->global, merge->model.count, merge->model_sha256);

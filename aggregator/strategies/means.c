@@ -65,12 +65,37 @@ static void add_momentum(struct tern_strategy_sums *sums)
     }
 }
 
+// Compressed downloads leave clients tau = |global - replica| / |last step| rounds behind. They still
+// come that way, as momentum would carry them, and their updates, made before they have, ask for it
+// once more. So of a velocity v the share 1 / (1 + tau) goes on; all of it where nothing is owed.
+static void heed_lag(const struct tern_strategy_rule *rule, const float *global,
+                     const float *replica, uint32_t count, float *const *states)
+{
+    float *m = states[0];
+    double owed = 0.0;
+    double step = 0.0;
+    for (uint32_t i = 0; i < count; i++) {
+        double lag = (double)global[i] - (double)replica[i];
+        double velocity = (double)rule->server_learning_rate * (double)m[i];
+        owed += lag * lag;
+        step += velocity * velocity;
+    }
+    if (owed > 0.0) {
+        double share = sqrt(step) / (sqrt(step) + sqrt(owed));
+        for (uint32_t i = 0; i < count; i++) {
+            m[i] = (float)(share * (double)m[i]);
+        }
+    }
+}
+
 // FedAvgM (Hsu, Qi, Brown, 2019, section 4.2): momentum at the server. m <- beta m + d, and the
-// model moves by m, where d is the weighted mean; m starts at zero. Plain heavy-ball momentum.
+// model moves by m, where d is the weighted mean; m starts at zero. Plain heavy-ball momentum while
+// downloads lose nothing.
 const struct tern_strategy tern_strategy_fedavgm = {
     .name = "fedavgm",
     .parameters = TERN_MEAN_PARAMETERS | TERN_PARAMETER_BIT(SERVER_MOMENTUM),
     .server_learning_rate = 1.0F,
     .states = {{.name = "m"}},
     .step = add_momentum,
+    .heed_lag = heed_lag,
 };

@@ -166,6 +166,11 @@ struct tern_strategy {
     // Makes of memory.acc, the mean or what combine() left there, what the global model moves by
     // (times the server's learning rate), and moves the states. NULL: acc is that.
     void (*step)(struct tern_strategy_sums *sums);
+
+    // Moves the states once the round's download is made and it is known how far the weights that
+    // clients train from, replica[0..count), are behind global[0..count). NULL: leaves them.
+    void (*heed_lag)(const struct tern_strategy_rule *rule, const float *global,
+                     const float *replica, uint32_t count, float *const *states);
 };
 
 // The strategy of that name, or NULL.
