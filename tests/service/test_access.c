@@ -1,0 +1,309 @@
+// Who is let in: tokens, revocation, join codes, and how often each may ask.
+#include "harness.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+// cmocka wants the headers above first.
+#include <cmocka.h>
+
+static struct harness harness;
+
+static int setup(void **state)
+{
+    (void)state;
+    harness_make(&harness);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    harness_free(&harness);
+    return 0;
+}
+
+static const char unknown_token[] = "AAAAAAAAAAAAAAAAAAAAAA";
+
+// --- Credentials
+
+// Every endpoint that needs a client.
+static struct answer knock(unsigned endpoint, const char *token)
+{
+    char download[TERN_PATH_MAX];
+    uint8_t body[TERN_WIRE_MESSAGE_MAX];
+    uint8_t name[TERN_SHA256_SIZE] = {0};
+    size_t len = encode_checkin(NULL, 0, body);
+    tern_path_download(name, download);
+    switch (endpoint) {
+    case 0:
+        return call(&harness, "POST", TERN_PATH_CHECKIN, token, body, len);
+    case 1:
+        return call(&harness, "GET", download, token, NULL, 0);
+    default:
+        return call(&harness, "PUT", TERN_PATH_UPDATES "1/1", token, body, len);
+    }
+}
+
+static void test_every_endpoint_asks_for_credentials(void **state)
+{
+    (void)state;
+    char damaged[24];
+    harness_start(&harness);
+    uint64_t one = enroll(&harness, false);
+    strcpy(damaged, harness.tokens[one]);
+    damaged[5] = damaged[5] == 'x' ? 'y' : 'x';
+    const char *const bad[] = {NULL, "", unknown_token, damaged, "short", "!!!!!!!!!!!!!!!!!!!!!!"};
+    for (unsigned endpoint = 0; endpoint < 3; endpoint++) {
+        for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+            struct answer answer = knock(endpoint, bad[i]);
+            assert_int_equal(answer.status, 401);
+            answer_free(&answer);
+        }
+        struct answer answer = knock(endpoint, harness.tokens[one]);
+        assert_int_not_equal(answer.status, 401);
+        answer_free(&answer);
+    }
+}
+
+static void revoke_from_outside(uint64_t id)
+{
+    struct tern_db *other;
+    char why[256];
+    assert_int_equal(tern_db_open(harness.path, &other, why), TERN_OK);
+    assert_int_equal(tern_db_begin(other), TERN_OK);
+    assert_int_equal(tern_db_client_revoke(other, id), TERN_OK);
+    assert_int_equal(tern_db_commit(other), TERN_OK);
+    tern_db_close(other);
+}
+
+static void test_revocation_by_another_process_counts_at_once(void **state)
+{
+    (void)state;
+    harness_start(&harness);
+    uint64_t one = enroll(&harness, false);
+    uint64_t two = enroll(&harness, false);
+    for (unsigned endpoint = 0; endpoint < 3; endpoint++) {
+        struct answer answer = knock(endpoint, harness.tokens[one]);
+        assert_int_not_equal(answer.status, 401);
+        answer_free(&answer);
+    }
+    revoke_from_outside(one);
+    for (unsigned endpoint = 0; endpoint < 3; endpoint++) {
+        struct answer answer = knock(endpoint, harness.tokens[one]);
+        assert_int_equal(answer.status, 401);
+        if (answer.body != NULL) {
+            assert_int_equal(answer_error_name(&answer), TERN_ERR_UNAUTHORIZED);
+        }
+        answer_free(&answer);
+        answer = knock(endpoint, harness.tokens[two]);
+        assert_int_not_equal(answer.status, 401);
+        answer_free(&answer);
+    }
+    harness_restart(&harness);
+    struct answer answer = knock(0, harness.tokens[one]);
+    assert_int_equal(answer.status, 401);
+    answer_free(&answer);
+}
+
+// Whichever endpoint comes first after the revocation: the listeners do not know of it yet.
+static void test_revocation_holds_for_the_very_next_request(void **state)
+{
+    (void)state;
+    harness_start(&harness);
+    for (unsigned endpoint = 0; endpoint < 3; endpoint++) {
+        uint64_t client = enroll(&harness, false);
+        revoke_from_outside(client);
+        struct answer answer = knock(endpoint, harness.tokens[client]);
+        assert_int_equal(answer.status, 401);
+        answer_free(&answer);
+    }
+}
+
+static void test_revoked_client_that_is_held_is_sent_away(void **state)
+{
+    (void)state;
+    uint8_t body[TERN_WIRE_MESSAGE_MAX];
+    harness_start(&harness);
+    uint64_t one = enroll(&harness, false);
+    size_t len = encode_checkin(NULL, 20000, body);
+    struct tern_http_exchange *held =
+        call_begin(&harness, "POST", TERN_PATH_CHECKIN, harness.tokens[one], body, len);
+    enroll(&harness, true); // answered in order: the check-in is held by now
+    revoke_from_outside(one);
+    enroll(&harness, false); // any request makes the service look
+    struct answer answer = call_end(held);
+    assert_int_equal(answer.status, 401);
+    answer_free(&answer);
+}
+
+// A member that is revoked is replaced long before the deadline; its update that counts stays.
+static void test_revoked_member_is_replaced_at_once(void **state)
+{
+    (void)state;
+    uint64_t members[2] = {0, 0};
+    uint64_t outsider = 0;
+    harness.config.federation.min_clients = 3;
+    harness_start(&harness);
+    for (uint64_t id = 1; id <= 3; id++) {
+        assert_int_equal(enroll(&harness, false), id);
+    }
+    for (uint64_t id = 1; id <= 3; id++) {
+        if (!checkin(&harness, id, NULL).has_task) {
+            outsider = id;
+        } else {
+            members[members[0] != 0] = id;
+        }
+    }
+    assert_int_equal(outsider + members[0] + members[1], 6);
+    do_round(&harness, members[0], NULL, 0.5F);
+    revoke_from_outside(members[0]); // it has reported: nobody is missing
+    assert_false(checkin(&harness, outsider, NULL).has_task);
+    revoke_from_outside(members[1]);
+    assert_int_equal(checkin(&harness, outsider, NULL).task.round, 1);
+    harness.config.federation.min_clients = 1; // of the next round
+    harness_restart(&harness);
+    do_round(&harness, outsider, NULL, 1.5F);
+    assert_int_equal(checkin(&harness, outsider, NULL).task.base_version, 1);
+}
+
+// With nobody to take its place, the next client that enrols does.
+static void test_revoked_member_waits_for_a_new_client(void **state)
+{
+    (void)state;
+    harness_start(&harness);
+    uint64_t one = enroll(&harness, false);
+    uint64_t two = enroll(&harness, false);
+    assert_true(checkin(&harness, one, NULL).has_task);
+    revoke_from_outside(one);
+    assert_true(checkin(&harness, two, NULL).has_task);
+    uint64_t three = enroll(&harness, false);
+    assert_int_equal(checkin(&harness, three, NULL).task.round, 1);
+    uint64_t four = enroll(&harness, false);
+    assert_false(checkin(&harness, four, NULL).has_task);
+}
+
+static void test_another_clients_token_is_another_client(void **state)
+{
+    (void)state;
+    uint8_t *body;
+    harness_start(&harness);
+    uint64_t one = enroll(&harness, false);
+    uint64_t two = enroll(&harness, false);
+    tern_CheckinReply task = checkin(&harness, one, NULL);
+    size_t len = encode_update(&harness, &task.task, 1.0F, 10, &body);
+    // Two has no task yet, so the update that one made is not accepted from it.
+    struct answer answer = put_update(&harness, two, 1, 1, body, len);
+    assert_int_equal(answer.status, 422);
+    assert_int_equal(answer_error_name(&answer), TERN_ERR_NOT_IN_COHORT);
+    answer_free(&answer);
+    answer = put_update(&harness, one, 1, 1, body, len);
+    assert_int_equal(answer.status, 200);
+    assert_int_equal(answer.tag.client, one);
+    answer_free(&answer);
+    free(body);
+}
+
+static struct answer try_code(const char *code)
+{
+    tern_EnrollRequest request = tern_EnrollRequest_init_zero;
+    uint8_t body[TERN_WIRE_MESSAGE_MAX];
+    size_t len = 0;
+    strcpy(request.join_code, code);
+    assert_int_equal(tern_wire_encode_enroll_request(&request, body, sizeof body, &len), TERN_OK);
+    return call(&harness, "POST", TERN_PATH_ENROLL, NULL, body, len);
+}
+
+static void add_code(const char *text, uint32_t uses, uint64_t expires_ms)
+{
+    struct tern_db *other;
+    char why[256];
+    struct tern_db_code code = {.uses_left = uses, .expires_ms = expires_ms};
+    tern_sha256(text, strlen(text), code.hash);
+    assert_int_equal(tern_db_open(harness.path, &other, why), TERN_OK);
+    assert_int_equal(tern_db_begin(other), TERN_OK);
+    assert_int_equal(tern_db_code_add(other, &code), TERN_OK);
+    assert_int_equal(tern_db_commit(other), TERN_OK);
+    tern_db_close(other);
+}
+
+// Unknown, used up and expired codes get one and the same answer.
+static void test_join_codes(void **state)
+{
+    (void)state;
+    harness_start(&harness);
+    add_code("once", 1, test_now() + 1000000);
+    add_code("expired", 5, test_now() - 1);
+    struct answer answer = try_code("once");
+    assert_int_equal(answer.status, 200);
+    answer_free(&answer);
+    const char *const bad[] = {"once", "expired", "guess"};
+    struct answer first = try_code("nonsense");
+    assert_int_equal(first.status, 401);
+    for (size_t i = 0; i < 3; i++) {
+        answer = try_code(bad[i]);
+        assert_int_equal(answer.status, 401);
+        assert_int_equal(answer.body->len, first.body->len);
+        assert_memory_equal(answer.body->data, first.body->data, first.body->len);
+        answer_free(&answer);
+    }
+    answer_free(&first);
+}
+
+static void test_enrolment_is_rate_limited_per_address(void **state)
+{
+    (void)state;
+    harness.config.limits.enrollments_per_minute = 6;
+    harness_start(&harness);
+    for (int i = 0; i < 6; i++) {
+        struct answer answer = try_code("guess");
+        assert_int_equal(answer.status, 401);
+        answer_free(&answer);
+    }
+    struct answer answer = try_code(JOIN_CODE);
+    assert_int_equal(answer.status, 429);
+    assert_in_range(answer.retry_after_s, 1, 60);
+    answer_free(&answer);
+    test_advance(11000); // six a minute is one in ten seconds
+    answer = try_code(JOIN_CODE);
+    assert_int_equal(answer.status, 200);
+    answer_free(&answer);
+}
+
+static void test_requests_are_rate_limited_per_client(void **state)
+{
+    (void)state;
+    harness.config.limits.requests_per_minute = 10;
+    harness_start(&harness);
+    uint64_t one = enroll(&harness, false);
+    uint64_t two = enroll(&harness, false);
+    for (int i = 0; i < 10; i++) {
+        (void)checkin(&harness, one, NULL);
+    }
+    struct answer answer = knock(0, harness.tokens[one]);
+    assert_int_equal(answer.status, 429);
+    assert_in_range(answer.retry_after_s, 1, 60);
+    answer_free(&answer);
+    (void)checkin(&harness, two, NULL); // the others are not affected
+    test_advance(60000);
+    (void)checkin(&harness, one, NULL);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(test_every_endpoint_asks_for_credentials),
+        TEST(test_revocation_by_another_process_counts_at_once),
+        TEST(test_revocation_holds_for_the_very_next_request),
+        TEST(test_revoked_client_that_is_held_is_sent_away),
+        TEST(test_revoked_member_is_replaced_at_once),
+        TEST(test_revoked_member_waits_for_a_new_client),
+        TEST(test_another_clients_token_is_another_client),
+        TEST(test_join_codes),
+        TEST(test_enrolment_is_rate_limited_per_address),
+        TEST(test_requests_are_rate_limited_per_client),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
