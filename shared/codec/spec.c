@@ -343,6 +343,35 @@ static void append_keys(struct text *text, const struct tern_codec_entry *entry)
     }
 }
 
+// The codec whose name stands at the beginning, with something else behind it than ":" or the end.
+static const struct tern_codec_entry *name_before_no_colon(const char *spec, const char **rest)
+{
+    const struct tern_codec_entry *entry = NULL;
+    for (size_t i = 0; (entry = tern_codec_entry_at(i)) != NULL; i++) {
+        *rest = spec;
+        if (tern_skip_prefix(rest, entry->name) && (**rest == ',' || **rest == '=')) {
+            return entry;
+        }
+    }
+    return NULL;
+}
+
+static void append_codecs(struct text *text, const char *spec)
+{
+    const char *rest = NULL;
+    const struct tern_codec_entry *meant = name_before_no_colon(spec, &rest);
+    if (meant == NULL) {
+        append(text, "; there are ");
+        append_names(text);
+        return;
+    }
+    append(text, "; a \":\" stands between a codec and its parameters: \"");
+    append(text, meant->name);
+    append(text, ":");
+    append(text, rest + 1);
+    append(text, "\"");
+}
+
 void tern_codec_explain(const struct tern_codec_refusal *refusal,
                         char sentence[TERN_CODEC_SENTENCE_MAX])
 {
@@ -352,8 +381,7 @@ void tern_codec_explain(const struct tern_codec_refusal *refusal,
     if (entry == NULL) {
         append(&text, "there is no codec ");
         append_quoted(&text, refusal->at, false);
-        append(&text, "; there are ");
-        append_names(&text);
+        append_codecs(&text, refusal->at);
         return;
     }
     append(&text, entry->name);

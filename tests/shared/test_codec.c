@@ -159,6 +159,9 @@ static void test_refusals_name_key_and_range(void **state)
     } refused[] = {
         {"3lc:s=2", "3lc: s is 1 to 1.999999, not \"2\""},
         {"3lc:s=2,coder=packed", "3lc: s is 1 to 1.999999, not \"2\""},
+        {"stochastic-ternary,coder=range", "there is no codec \"stochastic-ternary,coder=range\"; "
+                                           "a \":\" stands between a codec and its "
+                                           "parameters: \"stochastic-ternary:coder=range\""},
         {"3lc:t=2", "3lc: unknown or repeated parameter \"t=2\"; it has s, coder"},
         {"float32:s=1", "float32: unknown or repeated parameter \"s=1\"; it has no parameters"},
     };
