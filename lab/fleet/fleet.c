@@ -2,6 +2,7 @@
 #include "codec/container.h"
 #include "data/partition.h"
 #include "data/source.h"
+#include "fleet/alarm.h"
 #include "fleet/member.h"
 #include "fleet/replicas.h"
 #include "hosted/clock.h"
@@ -20,6 +21,7 @@ struct fleet {
     struct tern_model model;
     struct tern_pool pool;
     struct tern_progress progress;
+    struct tern_alarm alarm;
     struct tern_member *members; // those that train, then the evaluator
     uint32_t member_count;
     char *why;
@@ -98,6 +100,22 @@ static enum tern_result enroll_all(struct fleet *fleet)
     return TERN_OK;
 }
 
+// Of trainers of fleet->model, which is built.
+static enum tern_result make_pool(struct fleet *fleet, const char *model_spec, uint32_t workers)
+{
+    const struct tern_view test = tern_view_all(&fleet->data.test);
+    enum tern_result result =
+        tern_pool_init(&fleet->pool, &fleet->model, workers, largest_shard(fleet), test);
+    if (result != TERN_OK) {
+        snprintf(fleet->why, 512,
+                 "the aggregator's model %s cannot be trained on examples of %u features and %u "
+                 "classes: %s",
+                 model_spec, fleet->data.train.feature_count, fleet->data.train.class_count,
+                 tern_result_sentence(result));
+    }
+    return result;
+}
+
 static enum tern_result make_trainers(struct fleet *fleet)
 {
     const struct tern_client_identity *identity = identity_of(fleet);
@@ -116,16 +134,7 @@ static enum tern_result make_trainers(struct fleet *fleet)
             identity->model_spec);
         return result;
     }
-    const struct tern_view test = tern_view_all(&fleet->data.test);
-    result = tern_pool_init(&fleet->pool, &fleet->model, workers, largest_shard(fleet), test);
-    if (result != TERN_OK) {
-        snprintf(fleet->why, 512,
-                 "the aggregator's model %s cannot be trained on examples of %u features and %u "
-                 "classes: %s",
-                 identity->model_spec, fleet->data.train.feature_count,
-                 fleet->data.train.class_count, tern_result_sentence(result));
-    }
-    return result;
+    return make_pool(fleet, identity->model_spec, workers);
 }
 
 static enum tern_result restore_all(struct fleet *fleet)
@@ -179,6 +188,15 @@ static void print_round(const struct fleet *fleet, uint32_t version,
     fflush(fleet->run->out);
 }
 
+static void warn(struct fleet *fleet, uint32_t version, const struct tern_progress_version *round)
+{
+    char text[TERN_ALARM_MAX];
+    if (tern_alarm_rings(&fleet->alarm, version, round->accuracy, round->loss, text)) {
+        fprintf(fleet->run->out, "warning: %s (round %u)\n", text, version);
+        fflush(fleet->run->out);
+    }
+}
+
 // since: the time of the newest version, or of the start.
 static void stop_when_stuck(struct fleet *fleet, double since)
 {
@@ -200,6 +218,7 @@ static enum tern_result watch(struct fleet *fleet)
         enum tern_result result = tern_progress_next(&fleet->progress, &version, &round);
         if (result == TERN_OK) {
             print_round(fleet, version, &round);
+            warn(fleet, version, &round);
             since = tern_monotonic_seconds();
         } else if (result == TERN_ERR_NOT_FOUND && fleet->progress.failure == TERN_OK) {
             return TERN_OK;
@@ -327,6 +346,9 @@ enum tern_result tern_fleet_run(const struct tern_fleet_run *run,
     snprintf(why, 512, "%s", tern_result_sentence(TERN_ERR_NO_MEMORY));
     tern_progress_init(&fleet.progress);
     TERN_TRY(load_data(&fleet));
+    fleet.alarm = (struct tern_alarm){.chance = tern_alarm_chance(&fleet.data.test),
+                                      .classes = fleet.data.test.class_count,
+                                      .planned_rounds = run->planned_rounds};
     TERN_TRY(enroll_all(&fleet));
     TERN_TRY(make_trainers(&fleet));
     double start = tern_monotonic_seconds();
@@ -342,7 +364,17 @@ enum tern_result tern_fleet_run(const struct tern_fleet_run *run,
     return TERN_OK;
 }
 
-enum tern_result tern_fleet_check(const struct tern_fleet_settings *settings, char why[512])
+// Whether the data fits the model that is planned; one that is not built in the run itself refuses.
+static enum tern_result check_model(struct fleet *fleet, const char *model_spec)
+{
+    if (tern_model_from_spec(&fleet->model, model_spec) != TERN_OK) {
+        return TERN_OK;
+    }
+    return make_pool(fleet, model_spec, 1);
+}
+
+enum tern_result tern_fleet_check(const struct tern_fleet_settings *settings,
+                                  const char *model_spec, char why[512])
 {
     struct fleet fleet = {.settings = settings, .why = why};
     snprintf(why, 512, "%s", tern_result_sentence(TERN_ERR_NO_MEMORY));
@@ -350,6 +382,10 @@ enum tern_result tern_fleet_check(const struct tern_fleet_settings *settings, ch
     for (uint32_t i = 1; result == TERN_OK && i <= settings->fleet_clients; i++) {
         result = tern_member_check(settings, i, why);
     }
+    if (result == TERN_OK) {
+        result = check_model(&fleet, model_spec);
+    }
+    tern_pool_clear(&fleet.pool);
     tern_partition_free(&fleet.partition);
     tern_data_close(&fleet.data);
     return result;

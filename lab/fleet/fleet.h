@@ -26,6 +26,6 @@ TERN_MUST_USE enum tern_result tern_fleet_run(const struct tern_fleet_run *run,
 // What tern_fleet_run() would refuse of the settings, before it asks the aggregator: opens the data
 // and shares it out. TERN_OK, or why says what is wrong.
 TERN_MUST_USE enum tern_result tern_fleet_check(const struct tern_fleet_settings *settings,
-                                                char why[512]);
+                                                const char *model_spec, char why[512]);
 
 #endif

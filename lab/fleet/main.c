@@ -1,7 +1,7 @@
 // tern-fleet: many clients in one process, for experiments and load.
 #include "fleet/fleet.h"
 #include "fleet/global_model.h"
-#include "fleet/planned_rounds.h"
+#include "fleet/planned.h"
 #include "hosted/cli.h"
 #include "posix/transport.h"
 #include <stdlib.h>
@@ -90,15 +90,18 @@ static int run(struct tern_cli *cli)
     struct tern_fleet_results results = {0};
     struct tern_fleet_results baseline = {0};
     const char *baseline_path = tern_cli_option(cli, "baseline", NULL);
+    const struct tern_fleet_plan plan = {cli->config, cli->sets, cli->set_count};
     const struct tern_fleet_run fleet = {
         .settings = &settings,
-        .planned_rounds = tern_fleet_planned_rounds(cli->config, cli->sets, cli->set_count),
+        .planned_rounds = tern_fleet_planned_rounds(&plan),
         .out = cli->json ? stderr : stdout,
         .interrupted = &interrupted,
     };
     char why[512];
     if (tern_cli_flag(cli, "check")) {
-        const enum tern_result sound = tern_fleet_check(&settings, why);
+        char model[256];
+        tern_fleet_planned(&plan, "federation", "model", model, sizeof model);
+        const enum tern_result sound = tern_fleet_check(&settings, model, why);
         return sound == TERN_OK ? TERN_EXIT_OK : tern_cli_fail(cli, sound, "%s", why);
     }
     if (settings.fleet_server[0] == '\0' || settings.fleet_join_code[0] == '\0') {

@@ -62,6 +62,12 @@ static void on_uploaded(struct tern_member *member, const struct tern_client_eve
     }
 }
 
+static bool is_divergence(enum tern_result result)
+{
+    return result == TERN_ERR_TRAINER || result == TERN_ERR_NON_FINITE ||
+           result == TERN_ERR_NORM_LIMIT;
+}
+
 static void on_event(void *ctx, const struct tern_client_event *event)
 {
     struct tern_member *member = ctx;
@@ -86,12 +92,16 @@ static void on_event(void *ctx, const struct tern_client_event *event)
         break;
     case TERN_EVENT_EVALUATED:
         tern_progress_evaluation(member->progress, event->version,
-                                 member->measures ? (double)event->accuracy : NAN);
+                                 member->measures ? (double)event->accuracy : NAN,
+                                 (double)event->loss);
         break;
     case TERN_EVENT_FINISHED:
         tern_progress_finished(member->progress, event->final_model_hash);
         break;
     case TERN_EVENT_TROUBLE:
+        if (is_divergence(event->result)) {
+            tern_progress_diverged(member->progress, event->result);
+        }
         tern_log(TERN_LOG_WARN, "trouble",
                  "client=%s result=%s status=%d wait_ms=%u why=%s transport=%s", member->name,
                  tern_result_name(event->result), event->status, event->wait_ms,

@@ -1,28 +1,45 @@
-#include "fleet/planned_rounds.h"
+#include "fleet/planned.h"
 #include <ini.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+struct wanted {
+    const char *section;
+    const char *key;
+    char *value;
+    size_t size;
+};
+
 static int on_key(void *ctx, const char *section, const char *key, const char *value)
 {
-    uint32_t *rounds = ctx;
-    if (strcmp(section, "round") == 0 && strcmp(key, "rounds") == 0) {
-        *rounds = (uint32_t)strtoul(value, NULL, 10);
+    const struct wanted *wanted = ctx;
+    if (strcmp(section, wanted->section) == 0 && strcmp(key, wanted->key) == 0) {
+        snprintf(wanted->value, wanted->size, "%s", value);
     }
     return 1;
 }
 
-uint32_t tern_fleet_planned_rounds(const char *path, char *const *sets, unsigned set_count)
+void tern_fleet_planned(const struct tern_fleet_plan *plan, const char *section, const char *key,
+                        char *value, size_t size)
 {
-    static const char prefix[] = "round.rounds=";
-    uint32_t rounds = 0;
-    if (path != NULL) {
-        ini_parse(path, on_key, &rounds);
+    struct wanted wanted = {section, key, value, size};
+    char prefix[128];
+    const int len = snprintf(prefix, sizeof prefix, "%s.%s=", section, key);
+    value[0] = '\0';
+    if (plan->path != NULL) {
+        ini_parse(plan->path, on_key, &wanted);
     }
-    for (unsigned i = 0; i < set_count; i++) {
-        if (strncmp(sets[i], prefix, sizeof prefix - 1) == 0) {
-            rounds = (uint32_t)strtoul(sets[i] + sizeof prefix - 1, NULL, 10);
+    for (unsigned i = 0; i < plan->set_count; i++) {
+        if (strncmp(plan->sets[i], prefix, (size_t)len) == 0) {
+            snprintf(value, size, "%s", plan->sets[i] + len);
         }
     }
-    return rounds;
+}
+
+uint32_t tern_fleet_planned_rounds(const struct tern_fleet_plan *plan)
+{
+    char value[32];
+    tern_fleet_planned(plan, "round", "rounds", value, sizeof value);
+    return (uint32_t)strtoul(value, NULL, 10);
 }

@@ -1,12 +1,25 @@
-// How many rounds an experiment's file plans: [round] rounds, which is the aggregator's setting.
-// The fleet only shows it.
-#ifndef TERN_FLEET_PLANNED_ROUNDS_H
-#define TERN_FLEET_PLANNED_ROUNDS_H
+// What an experiment's file says of the aggregator: settings that the fleet shows and checks, and the
+// aggregator alone obeys. Called from the main thread.
+#ifndef TERN_FLEET_PLANNED_H
+#define TERN_FLEET_PLANNED_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
-// path: the INI file, NULL for none. sets: overrides "section.key=value", stronger than the file.
-// 0 when neither says.
-uint32_t tern_fleet_planned_rounds(const char *path, char *const *sets, unsigned set_count);
+// Where settings come from. path: the INI file, NULL for none. sets: overrides "section.key=value",
+// stronger than the file. Borrowed.
+struct tern_fleet_plan {
+    const char *path;
+    char *const *sets;
+    unsigned set_count;
+};
+
+// The value of section.key in value[size], cut if it is longer; "" when nothing says it.
+void tern_fleet_planned(const struct tern_fleet_plan *plan, const char *section, const char *key,
+                        char *value, size_t size);
+
+// How many rounds are planned: [round] rounds; 0 when nothing says it.
+uint32_t tern_fleet_planned_rounds(const struct tern_fleet_plan *plan);
 
 #endif

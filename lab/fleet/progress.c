@@ -10,6 +10,9 @@
 // its update counts a moment after the version was made.
 #define SETTLE_MS 150
 
+// One update may be refused in a run that is sound.
+#define DIVERGED_IN_A_ROW 3
+
 void tern_progress_init(struct tern_progress *progress)
 {
     memset(progress, 0, sizeof *progress);
@@ -128,6 +131,7 @@ void tern_progress_update(struct tern_progress *progress,
                           const struct tern_participation *participation)
 {
     lock(progress);
+    progress->diverged = 0;
     struct tern_progress_version *version = entry(progress, participation->version);
     if (version != NULL) {
         version->updates++;
@@ -158,6 +162,21 @@ void tern_progress_trunk(struct tern_progress *progress, uint32_t version, uint6
     unlock(progress);
 }
 
+void tern_progress_diverged(struct tern_progress *progress, enum tern_result result)
+{
+    char why[sizeof progress->why];
+    lock(progress);
+    progress->diverged++;
+    snprintf(why, sizeof why,
+             "training diverges: %u updates in a row came to nothing (%s). A smaller "
+             "train.learning_rate usually helps; limits.norm bounds what the aggregator takes",
+             progress->diverged, tern_result_sentence(result));
+    if (progress->diverged >= DIVERGED_IN_A_ROW) {
+        fail(progress, result, why);
+    }
+    unlock(progress);
+}
+
 void tern_progress_encoded(struct tern_progress *progress, double seconds)
 {
     lock(progress);
@@ -166,7 +185,8 @@ void tern_progress_encoded(struct tern_progress *progress, double seconds)
     unlock(progress);
 }
 
-void tern_progress_evaluation(struct tern_progress *progress, uint32_t version, double accuracy)
+void tern_progress_evaluation(struct tern_progress *progress, uint32_t version, double accuracy,
+                              double loss)
 {
     if (version == 0) {
         return;
@@ -175,6 +195,7 @@ void tern_progress_evaluation(struct tern_progress *progress, uint32_t version, 
     struct tern_progress_version *entry_ = entry(progress, version);
     if (entry_ != NULL) {
         entry_->accuracy = accuracy;
+        entry_->loss = loss;
         entry_->evaluated = true;
         entry_->evaluated_ms = tern_monotonic_ms();
     }

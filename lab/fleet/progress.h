@@ -13,6 +13,7 @@ struct tern_progress_version {
     uint64_t up, down; // wire bytes of their clients' rounds
     uint64_t trunk;    // bytes of the downloads that brought the evaluator from the one before
     double accuracy;   // NaN: not measured
+    double loss;       // where it was
     bool evaluated;
     uint64_t evaluated_ms; // monotonic
 };
@@ -33,6 +34,7 @@ struct tern_progress {
     struct tern_records records;
     double encode_seconds; // spent on encoding and saving updates
     uint64_t encoded;
+    uint32_t diverged; // updates in a row that diverged
     char codec[TERN_CODEC_SPEC_MAX];
     char model_hash[2 * TERN_SHA256_SIZE + 1];
     enum tern_result failure; // TERN_OK while no client failed
@@ -68,11 +70,16 @@ void tern_progress_arrival(struct tern_progress *progress, const struct tern_arr
 // The evaluator fetched so many bytes to reach a version.
 void tern_progress_trunk(struct tern_progress *progress, uint32_t version, uint64_t bytes);
 
+// A client's training or its update diverged: a loss or values that are not finite, or a norm over the
+// limit. Where that is so of several in a row, without an update applied between, all fail.
+void tern_progress_diverged(struct tern_progress *progress, enum tern_result result);
+
 // A client encoded and saved an update.
 void tern_progress_encoded(struct tern_progress *progress, double seconds);
 
 // The evaluator holds a version and has measured it, or passes it over: NaN.
-void tern_progress_evaluation(struct tern_progress *progress, uint32_t version, double accuracy);
+void tern_progress_evaluation(struct tern_progress *progress, uint32_t version, double accuracy,
+                              double loss);
 void tern_progress_codec(struct tern_progress *progress, const char *codec);
 
 // The federation is finished. NULL: the aggregator did not say with which model.

@@ -31,7 +31,7 @@ static void a_version_is_shown_with_its_updates_and_their_bytes(void **state)
     tern_progress_start(&progress);
     tern_progress_update(&progress, &first);
     tern_progress_update(&progress, &second);
-    tern_progress_evaluation(&progress, 1, 0.5);
+    tern_progress_evaluation(&progress, 1, 0.5, 1);
     assert_int_equal(next(&progress, &version, &round), TERN_OK);
     assert_int_equal(version, 1);
     assert_int_equal(round.updates, 2);
@@ -97,10 +97,10 @@ static void versions_come_in_order_whatever_order_they_were_evaluated_in(void **
     uint32_t version = 0;
     tern_progress_init(&progress);
     tern_progress_start(&progress);
-    tern_progress_evaluation(&progress, 200, 0.9);
+    tern_progress_evaluation(&progress, 200, 0.9, 1);
     assert_int_equal(tern_progress_next(&progress, &version, &round), TERN_AGAIN);
     for (uint32_t i = 199; i >= 1; i--) {
-        tern_progress_evaluation(&progress, i, (double)i / 256);
+        tern_progress_evaluation(&progress, i, (double)i / 256, 1);
     }
     tern_progress_end(&progress, TERN_OK, "");
     for (uint32_t i = 1; i <= 199; i++) {
@@ -119,7 +119,7 @@ static void the_seed_is_no_round(void **state)
     uint32_t version = 0;
     tern_progress_init(&progress);
     tern_progress_start(&progress);
-    tern_progress_evaluation(&progress, 0, 0.1);
+    tern_progress_evaluation(&progress, 0, 0.1, 1);
     tern_progress_end(&progress, TERN_OK, "");
     assert_int_equal(next(&progress, &version, &round), TERN_ERR_NOT_FOUND);
     tern_progress_clear(&progress);
@@ -134,8 +134,8 @@ static void a_fleet_that_goes_on_shows_only_what_is_new(void **state)
     tern_progress_init(&progress);
     tern_progress_begin_after(&progress, 3);
     tern_progress_start(&progress);
-    tern_progress_evaluation(&progress, 3, 0.25); // what it held, evaluated once more
-    tern_progress_evaluation(&progress, 4, 0.5);
+    tern_progress_evaluation(&progress, 3, 0.25, 1); // what it held, evaluated once more
+    tern_progress_evaluation(&progress, 4, 0.5, 1);
     tern_progress_end(&progress, TERN_OK, "");
     assert_int_equal(next(&progress, &version, &round), TERN_OK);
     assert_int_equal(version, 4);
@@ -160,6 +160,27 @@ static void the_first_failure_ends_the_wait_and_says_why(void **state)
     tern_progress_clear(&progress);
 }
 
+static void a_run_that_diverges_fails_and_says_so(void **state)
+{
+    (void)state;
+    struct tern_progress progress;
+    struct tern_progress_version round;
+    const struct tern_participation applied = {.version = 1, .client = 1};
+    uint32_t version = 0;
+    tern_progress_init(&progress);
+    tern_progress_start(&progress);
+    tern_progress_diverged(&progress, TERN_ERR_NORM_LIMIT);
+    tern_progress_diverged(&progress, TERN_ERR_NORM_LIMIT);
+    tern_progress_update(&progress, &applied); // and so the two before were not the whole fleet
+    tern_progress_diverged(&progress, TERN_ERR_TRAINER);
+    tern_progress_diverged(&progress, TERN_ERR_NON_FINITE);
+    assert_int_equal(progress.failure, TERN_OK);
+    tern_progress_diverged(&progress, TERN_ERR_NORM_LIMIT);
+    assert_int_equal(next(&progress, &version, &round), TERN_ERR_NORM_LIMIT);
+    assert_non_null(strstr(progress.why, "training diverges: 3 updates in a row"));
+    tern_progress_clear(&progress);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -169,6 +190,7 @@ int main(void)
         cmocka_unit_test(versions_come_in_order_whatever_order_they_were_evaluated_in),
         cmocka_unit_test(the_seed_is_no_round),
         cmocka_unit_test(a_fleet_that_goes_on_shows_only_what_is_new),
+        cmocka_unit_test(a_run_that_diverges_fails_and_says_so),
         cmocka_unit_test(the_first_failure_ends_the_wait_and_says_why),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -167,6 +167,14 @@ class Experiment(unittest.TestCase):
             self.assertEqual(process.returncode, 5, err)
             self.assert_nothing_is_left()
 
+    def test_a_run_that_diverges_ends_and_says_so(self):
+        process = self.start(self.config(), "--set", "train.learning_rate=1000", "--set",
+                             "train.weight_decay=1")
+        _, err = process.communicate(timeout=240)
+        self.assertEqual(process.returncode, 1)
+        self.assertIn("training diverges: 3 updates in a row came to nothing", err)
+        self.assert_nothing_is_left()
+
     def test_a_dead_aggregator_ends_the_run_with_its_log(self):
         process = self.start(self.config(rounds=100000, steps=50))
         self.wait_for_round(process)
@@ -318,6 +326,8 @@ cell = images | data.source=idx
                          ("federation.model=mlp:256", "model 'mlp:256' is none of"),
                          ("fleet.store=tape", "fleet.store 'tape'"),
                          ("fleet.away=9:1-2", "fleet.away '9:1-2' is not a list"),
+                         ("codec.codec=3lc,s=1", 'parameters: "3lc:s=1"'),
+                         ("federation.model=softmax:9-10", "cannot be trained on examples of 256"),
                          ("data.source=tape", "no data of the kind 'tape'")):
             plan = self.planned("good", "bad | " + bad)
             self.refused(why, plan, "--keep", "runs")

@@ -1,0 +1,70 @@
+#include "fleet/alarm.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define LOSSES_OF_GUESSING 10.0 // beyond, a loss has exploded
+#define ABOVE_CHANCE 1.2        // times chance: beyond, something was learnt
+#define WELL_ABOVE_CHANCE 2.0   // times chance: beyond, it can be lost again
+#define COLLAPSE 0.5            // of the best accuracy
+
+double tern_alarm_chance(const struct tern_dataset *test)
+{
+    uint32_t *counts = calloc((size_t)test->class_count + 1, sizeof *counts);
+    uint32_t most = 0;
+    for (uint32_t i = 0; counts != NULL && i < test->count; i++) {
+        const uint32_t count = ++counts[test->labels[i]];
+        most = count > most ? count : most;
+    }
+    free(counts);
+    return test->count > 0 ? (double)most / test->count : 0;
+}
+
+static bool explodes(const struct tern_alarm *alarm, double loss, char text[TERN_ALARM_MAX])
+{
+    const double guessing = log((double)alarm->classes);
+    if (!isfinite(loss)) {
+        snprintf(text, TERN_ALARM_MAX, "the loss is no longer finite: training diverges");
+        return true;
+    }
+    snprintf(text, TERN_ALARM_MAX,
+             "the loss, %.3g, is %.0f times that of guessing: training diverges", loss,
+             loss / guessing);
+    return loss > LOSSES_OF_GUESSING * guessing;
+}
+
+static bool falls(const struct tern_alarm *alarm, double accuracy, char text[TERN_ALARM_MAX])
+{
+    snprintf(text, TERN_ALARM_MAX,
+             "the accuracy has fallen to %.4f from %.4f (guessing has %.4f): training collapses",
+             accuracy, alarm->best, alarm->chance);
+    return alarm->best >= WELL_ABOVE_CHANCE * alarm->chance && accuracy < COLLAPSE * alarm->best;
+}
+
+static bool idles(const struct tern_alarm *alarm, uint32_t version, char text[TERN_ALARM_MAX])
+{
+    snprintf(text, TERN_ALARM_MAX,
+             "after %u of %u rounds the accuracy, %.4f at best, is that of guessing (%.4f)",
+             version, alarm->planned_rounds, alarm->best, alarm->chance);
+    return alarm->planned_rounds > 1 && version >= alarm->planned_rounds / 2 &&
+           alarm->best <= ABOVE_CHANCE * alarm->chance;
+}
+
+bool tern_alarm_rings(struct tern_alarm *alarm, uint32_t version, double accuracy, double loss,
+                      char text[TERN_ALARM_MAX])
+{
+    if (isnan(accuracy)) {
+        return false;
+    }
+    if (!alarm->exploded && explodes(alarm, loss, text)) {
+        return alarm->exploded = true;
+    }
+    if (!alarm->fell && falls(alarm, accuracy, text)) {
+        return alarm->fell = true;
+    }
+    alarm->best = accuracy > alarm->best ? accuracy : alarm->best;
+    if (!alarm->idle && idles(alarm, version, text)) {
+        return alarm->idle = true;
+    }
+    return false;
+}
