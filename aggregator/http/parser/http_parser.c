@@ -1,38 +1,20 @@
 // http_parser 2.9, for Debian 12.
-#include "http/parser/parser.h"
 #include <http_parser.h>
-#include <stdlib.h>
+#include <stdbool.h>
 
-struct tern_parser {
-    http_parser parser;
-    const struct tern_parser_events *events;
-    void *ctx;
-    bool head_done;
+typedef http_parser inner_parser;
+
+struct progress {
     bool complete;
 };
 
-static int on_url(http_parser *inner, const char *at, size_t len)
-{
-    struct tern_parser *parser = inner->data;
-    parser->events->target(parser->ctx, at, len);
-    return 0;
-}
+#define METHOD_NAME(method) http_method_str((enum http_method)(method))
+#define KEEPS_ALIVE http_should_keep_alive
+#define HAS_LENGTH F_CONTENTLENGTH
 
-static int on_header_field(http_parser *inner, const char *at, size_t len)
-{
-    struct tern_parser *parser = inner->data;
-    parser->events->name(parser->ctx, at, len);
-    return 0;
-}
+#include "http/parser/common.h"
 
-static int on_header_value(http_parser *inner, const char *at, size_t len)
-{
-    struct tern_parser *parser = inner->data;
-    parser->events->value(parser->ctx, at, len);
-    return 0;
-}
-
-static int on_headers_complete(http_parser *inner)
+static int on_headers_complete(inner_parser *inner)
 {
     struct tern_parser *parser = inner->data;
     parser->head_done = true;
@@ -40,16 +22,16 @@ static int on_headers_complete(http_parser *inner)
     return 0;
 }
 
-static int on_body(http_parser *inner, const char *at, size_t len)
+static int on_body(inner_parser *inner, const char *at, size_t len)
 {
     struct tern_parser *parser = inner->data;
     return parser->events->body(parser->ctx, at, len) ? 0 : 1;
 }
 
-static int on_message_complete(http_parser *inner)
+static int on_message_complete(inner_parser *inner)
 {
     struct tern_parser *parser = inner->data;
-    parser->complete = true;
+    parser->progress.complete = true;
     http_parser_pause(inner, 1);
     return 0;
 }
@@ -63,21 +45,9 @@ static const http_parser_settings SETTINGS = {
     .on_message_complete = on_message_complete,
 };
 
-struct tern_parser *tern_parser_new(const struct tern_parser_events *events, void *ctx)
+static void init(inner_parser *inner)
 {
-    struct tern_parser *parser = calloc(1, sizeof *parser);
-    if (parser != NULL) {
-        parser->events = events;
-        parser->ctx = ctx;
-        http_parser_init(&parser->parser, HTTP_REQUEST);
-        parser->parser.data = parser;
-    }
-    return parser;
-}
-
-void tern_parser_free(struct tern_parser *parser)
-{
-    free(parser);
+    http_parser_init(inner, HTTP_REQUEST);
 }
 
 static enum tern_parser_stop stop_of(struct tern_parser *parser, bool had_head)
@@ -94,7 +64,7 @@ static enum tern_parser_stop stop_of(struct tern_parser *parser, bool had_head)
         return TERN_PARSER_MALFORMED;
     }
     http_parser_pause(&parser->parser, 0);
-    if (parser->complete) {
+    if (parser->progress.complete) {
         return TERN_PARSER_COMPLETE;
     }
     return parser->head_done && !had_head ? TERN_PARSER_HEAD : TERN_PARSER_AGAIN;
@@ -110,25 +80,4 @@ enum tern_parser_stop tern_parser_run(struct tern_parser *parser, const char *da
         parser->parser.upgrade = 0; // other protocols are never spoken
     }
     return stop;
-}
-
-static uint64_t announced_length(const http_parser *inner)
-{
-    if ((inner->flags & F_CHUNKED) != 0) {
-        return UINT64_MAX;
-    }
-    return (inner->flags & F_CONTENTLENGTH) != 0 ? inner->content_length : 0;
-}
-
-struct tern_parser_head tern_parser_head(const struct tern_parser *parser)
-{
-    const http_parser *inner = &parser->parser;
-    return (struct tern_parser_head){
-        .method = http_method_str((enum http_method)inner->method),
-        .connects = inner->method == HTTP_CONNECT,
-        .major = (uint8_t)inner->http_major,
-        .minor = (uint8_t)inner->http_minor,
-        .keeps_alive = http_should_keep_alive(inner) != 0,
-        .content_length = announced_length(inner),
-    };
 }

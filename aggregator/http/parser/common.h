@@ -1,0 +1,81 @@
+// What is the same with either library. The one file that includes it has defined
+//   inner_parser             the library's parser
+//   struct progress          what it keeps of the runs
+//   METHOD_NAME KEEPS_ALIVE  functions of the library
+//   HAS_LENGTH               the library's flag of a Content-Length
+#ifndef TERN_HTTP_PARSER_COMMON_H
+#define TERN_HTTP_PARSER_COMMON_H
+
+#include "http/parser/parser.h"
+#include <stdlib.h>
+
+struct tern_parser {
+    inner_parser parser;
+    const struct tern_parser_events *events;
+    void *ctx;
+    bool head_done;
+    struct progress progress;
+};
+
+static int on_url(inner_parser *inner, const char *at, size_t len)
+{
+    struct tern_parser *parser = inner->data;
+    parser->events->target(parser->ctx, at, len);
+    return 0;
+}
+
+static int on_header_field(inner_parser *inner, const char *at, size_t len)
+{
+    struct tern_parser *parser = inner->data;
+    parser->events->name(parser->ctx, at, len);
+    return 0;
+}
+
+static int on_header_value(inner_parser *inner, const char *at, size_t len)
+{
+    struct tern_parser *parser = inner->data;
+    parser->events->value(parser->ctx, at, len);
+    return 0;
+}
+
+static void init(inner_parser *inner); // for requests
+
+struct tern_parser *tern_parser_new(const struct tern_parser_events *events, void *ctx)
+{
+    struct tern_parser *parser = calloc(1, sizeof *parser);
+    if (parser != NULL) {
+        parser->events = events;
+        parser->ctx = ctx;
+        init(&parser->parser);
+        parser->parser.data = parser;
+    }
+    return parser;
+}
+
+void tern_parser_free(struct tern_parser *parser)
+{
+    free(parser);
+}
+
+static uint64_t announced_length(const inner_parser *inner)
+{
+    if ((inner->flags & F_CHUNKED) != 0) {
+        return UINT64_MAX;
+    }
+    return (inner->flags & HAS_LENGTH) != 0 ? inner->content_length : 0;
+}
+
+struct tern_parser_head tern_parser_head(const struct tern_parser *parser)
+{
+    const inner_parser *inner = &parser->parser;
+    return (struct tern_parser_head){
+        .method = METHOD_NAME(inner->method),
+        .connects = inner->method == HTTP_CONNECT,
+        .major = (uint8_t)inner->http_major,
+        .minor = (uint8_t)inner->http_minor,
+        .keeps_alive = KEEPS_ALIVE(inner) != 0,
+        .content_length = announced_length(inner),
+    };
+}
+
+#endif
