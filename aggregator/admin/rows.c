@@ -1,5 +1,6 @@
 #include "admin/rows.h"
 
+#include "hosted/float_text.h"
 #include "rounds/error_policy.h"
 #include "rounds/error_watch.h"
 #include "util/bytes.h"
@@ -45,14 +46,8 @@ void tern_json_hash(cJSON *object, const char *key, const uint8_t hash[TERN_SHA2
 
 void tern_json_float(cJSON *object, const char *key, float value)
 {
-    char text[32];
-    for (int digits = 6; digits <= 9; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, (double)value);
-        if (strtof(text, NULL) == value) {
-            break;
-        }
-    }
-    add_raw(object, key, text);
+    char text[TERN_FLOAT_TEXT];
+    add_raw(object, key, tern_float_text(value, text));
 }
 
 const char *tern_round_state_name(enum tern_db_round_state state)

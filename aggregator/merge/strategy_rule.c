@@ -1,5 +1,6 @@
 #include "merge/strategy_rule.h"
 
+#include "hosted/float_text.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,17 +63,6 @@ enum tern_result tern_rule_read(const struct tern_db_round *row, struct tern_str
 
 // --- Writing
 
-// The shortest decimal number that reads back as the same float.
-static void format(float value, char text[32])
-{
-    for (int digits = 6; digits <= 9; digits++) {
-        snprintf(text, 32, "%.*g", digits, (double)value);
-        if (!(strtof(text, NULL) < value) && !(strtof(text, NULL) > value)) {
-            return;
-        }
-    }
-}
-
 void tern_rule_write(const struct tern_strategy_rule *rule, struct tern_db_round *row)
 {
     size_t len = 0;
@@ -81,13 +71,13 @@ void tern_rule_write(const struct tern_strategy_rule *rule, struct tern_db_round
     row->server_learning_rate = rule->server_learning_rate;
     memset(row->strategy_parameters, 0, sizeof row->strategy_parameters);
     for (int i = 0; i < TERN_STRATEGY_PARAMETERS; i++) {
-        char number[32];
+        char number[TERN_FLOAT_TEXT];
         if (!uses(rule->strategy, i)) {
             continue;
         }
-        format(rule->parameters[i], number);
-        len += (size_t)snprintf(row->strategy_parameters + len,
-                                sizeof row->strategy_parameters - len, "%s%s=%s",
-                                len > 0 ? "," : "", tern_strategy_parameter_table[i].name, number);
+        len +=
+            (size_t)snprintf(row->strategy_parameters + len, sizeof row->strategy_parameters - len,
+                             "%s%s=%s", len > 0 ? "," : "", tern_strategy_parameter_table[i].name,
+                             tern_float_text(rule->parameters[i], number));
     }
 }

@@ -1,5 +1,6 @@
 #define _GNU_SOURCE // asprintf
 #include "external/task_file.h"
+#include "hosted/float_text.h"
 #include "util/prng.h"
 
 #include <cjson/cJSON.h>
@@ -42,17 +43,10 @@ static void add_whole(struct tern_task_file *file, const char *name, uint32_t va
     add(file, name, false, "%" PRIu32, value);
 }
 
-// In the fewest digits that are read as the same float32: 0.05, not 0.0500000007.
 static void add_real(struct tern_task_file *file, const char *name, float value)
 {
-    char text[32];
-    for (int digits = 6; digits <= 9; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, (double)value);
-        if (strtof(text, NULL) >= value && strtof(text, NULL) <= value) {
-            break;
-        }
-    }
-    add(file, name, false, "%s", text);
+    char text[TERN_FLOAT_TEXT];
+    add(file, name, false, "%s", tern_float_text(value, text));
 }
 
 static void add_head(struct tern_task_file *file, const char *kind,
