@@ -6,6 +6,13 @@
       --only TEXT                               only runs whose name contains TEXT (each TEXT given)
       --jobs N, --again, --tern F, --programs D
       --json F, --markdown F, --svg F           the table for programs and pages, and a picture
+      --curves F                                accuracy against rounds and bytes, F.svg or F.png
+
+    compare.py advise CONFIG [--set ...]        names settings that do not go together
+    compare.py describe RESULTS CONFIG [--set ...]
+                                                adds to a run's results the settings that made them
+    compare.py differ RUN.json OTHER.json       the settings that two runs do not share
+    compare.py curves OUT RUN.json...           accuracy against rounds and bytes, OUT.svg or OUT.png
 
 The section:
 
@@ -44,12 +51,14 @@ do not do:
 """
 import argparse
 import json
+import os
 import sys
 
 from comparison.plan import Plan
-from comparison.rows import load, summaries
+from comparison.advice import advice
+from comparison.rows import load, read_result, results_by_run, summaries
 from comparison.runner import run_plan
-from comparison.settings import has_section
+from comparison.settings import differences, effective, has_section
 from comparison.tables import markdown_table, text_table
 
 
@@ -72,6 +81,60 @@ def show_table(plan, options):
     if groups and options.svg:
         from comparison.picture import picture  # needs matplotlib, which the tables do without
         write(options.svg, picture(plan, groups))
+    if groups and options.curves:
+        results_of = results_by_run(plan, options.directory)
+        draw(options.curves, [
+            (name if plan.cells else ", ".join(plan.overrides_of_group(name)),
+             [(run.label, results_of[run.name]) for run in runs if results_of[run.name] is not None])
+            for name, runs in plan.groups() if any(results_of[run.name] for run in runs)])
+
+
+# --- Of single runs
+
+
+def draw(path, tables):
+    from comparison.curves import curves  # needs matplotlib
+    with open(path, "wb") as file:
+        file.write(curves(tables, "svg" if path.endswith(".svg") else "png"))
+
+
+def draw_runs(options):
+    runs = []
+    for path in options.results:
+        result = read_result(path)
+        runs.append(("%s, %s, seed %s" % (os.path.basename(path), result["codec"], result["seed"]),
+                     [result]))
+    draw(options.out, [("", runs)])
+
+
+def advise(options):
+    for sentence in advice(effective(options.config, options.sets)):
+        print("warning: " + sentence)
+
+
+def describe(options):
+    """fleet.workers is left out, which changes nothing but the time."""
+    result = read_result(options.results)
+    settings = effective(options.config, options.sets)
+    settings.pop("fleet.workers", None)
+    result["settings"] = settings
+    with open(options.results, "w", encoding="utf-8") as file:
+        json.dump(result, file, indent=1)
+
+
+def differ(options):
+    one, other = (read_result(path).get("settings") for path in (options.one, options.other))
+    if one is None or other is None:
+        print("what differs in their settings is not known: results of an older program")
+        return
+    rows = differences(one, other)
+    print("the settings that differ:" if rows else "the settings are the same")
+    for key, mine, theirs in rows:
+        print("  %s: %s, %s in the other" % (key, *("the default" if value is None else value
+                                                    for value in (mine, theirs))))
+
+
+# --- Options
 
 
 def plan_of(options):
@@ -91,24 +154,45 @@ def options_of_run(parser):
     parser.add_argument("--again", action="store_true")
     for option in ("--tern", "--programs"):
         parser.add_argument(option, required=True)
-    for option in ("--json", "--markdown", "--svg"):
+    for option in ("--json", "--markdown", "--svg", "--curves"):
         parser.add_argument(option)
+    parser.set_defaults(act=run)
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    verbs = parser.add_subparsers(dest="verb", required=True)
-    verbs.add_parser("plans").add_argument("config")
-    options_of_run(verbs.add_parser("run"))
-    options = parser.parse_args()
-    if options.verb == "plans":
-        print("yes" if has_section(options.config, "experiment") else "no")
-        return
+def options_of_one(verbs):
+    """Of the verbs that are about single runs."""
+    for verb, act, names in (("advise", advise, ["config"]), ("differ", differ, ["one", "other"]),
+                             ("describe", describe, ["results", "config"])):
+        parser = verbs.add_parser(verb)
+        parser.set_defaults(act=act)
+        for name in names:
+            parser.add_argument(name)
+        parser.add_argument("--set", action="append", default=[], dest="sets")
+    parser = verbs.add_parser("curves")
+    parser.set_defaults(act=draw_runs)
+    parser.add_argument("out")
+    parser.add_argument("results", nargs="+")
+    parser = verbs.add_parser("plans")
+    parser.set_defaults(act=lambda options: print(
+        "yes" if has_section(options.config, "experiment") else "no"))
+    parser.add_argument("config")
+
+
+def run(options):
     plan = plan_of(options)
     whole = run_plan(plan, options.directory, options.tern, options.programs, options.jobs,
                      options.only, options.again)
     show_table(plan, options)
     sys.exit(0 if whole else 1)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    options_of_run(verbs.add_parser("run"))
+    options_of_one(verbs)
+    options = parser.parse_args()
+    options.act(options)
 
 
 if __name__ == "__main__":

@@ -3,9 +3,10 @@
 help_experiment() {
     cat <<'END'
 usage: ./tern experiment CONFIG.ini [--data-dir DIR] [--json OUT.json] [--baseline RUN.json]
-                         [--set section.key=value]... [--keep DIR]
+                         [--curves OUT.svg|OUT.png] [--set section.key=value]... [--keep DIR]
+       ./tern experiment --compare RUN.json OTHER.json
        ./tern experiment CONFIG.ini [--data-dir DIR] [--json OUT.json] [--markdown OUT.md]
-                         [--svg OUT.svg] [--jobs N] [--only TEXT]... [--again]
+                         [--svg OUT.svg] [--curves OUT.svg|OUT.png] [--jobs N] [--only TEXT]... [--again]
                          [--set section.key=value]... [--keep DIR]
 
 Runs the federation that CONFIG.ini describes: makes a throw-away CA and server certificate, starts
@@ -14,7 +15,9 @@ and a table of accuracy and bytes. Stops and removes everything afterwards, also
 
   --data-dir DIR       folder of the data set, when [data] source names only the format (idx)
   --json OUT.json      writes the results, flat
-  --baseline RUN.json  compares with the results of an earlier run
+  --baseline RUN.json  compares with the results of an earlier run: the settings that differ, and what
+                       came of it; --compare does the same with two finished runs
+  --curves OUT         accuracy against rounds and against bytes, as OUT.svg or OUT.png
   --set section.key=v  overrides a key of CONFIG.ini; see configs/*.example.ini
   --keep DIR           keeps the aggregator's state, certificates and logs in DIR
 
@@ -172,6 +175,17 @@ run_federation() { # NAME CONFIG OVERRIDES_ARRAY_NAME RESULTS_FILE FLEET_OPTION.
     fi
     stop_programs
     measure_global_model "$dir" "$config" "$results" "${fleet_options[@]}"
+    describe_run "$results" "$config" "${overrides_[@]}"
+}
+
+# Adds to the results the settings that they were made with.
+describe_run() { # RESULTS_FILE CONFIG OVERRIDE...
+    local sets=() override
+    for override in "${@:3}"; do
+        sets+=(--set "$override")
+    done
+    python3 -B "$TERN_ROOT/lab/compare.py" describe "$1" "$2" "${sets[@]}" ||
+        fail "the settings could not be added to $1"
 }
 
 # What the run left in the aggregator, and what it had there when clients arrived late; the clients' own
@@ -208,11 +222,12 @@ check_settings() { # CONFIG OVERRIDE...
     done
     "$TERN_BUILD/bin/tern-aggregator" serve --check "${options[@]}" &&
         "$TERN_BUILD/bin/tern-fleet" run --check "${options[@]}" || exit 2
+    python3 -B "$TERN_ROOT/lab/compare.py" advise "${options[@]:1}" || exit 2
 }
 
 verb_experiment() {
     local config='' keep='' json='' single='' planned='' jobs='' fleet=() overrides=() table=()
-    local groups=(build) override
+    local groups=(build) override curves='' baseline=''
     while [ $# -gt 0 ]; do
         case $1 in
         --again)
@@ -220,7 +235,12 @@ verb_experiment() {
             table+=("$1")
             shift
             ;;
-        --data-dir | --json | --baseline | --set | --keep | --only | --jobs | --markdown | --svg)
+        --compare)
+            [ $# -ge 3 ] || usage_error "experiment: --compare needs RUN.json and OTHER.json"
+            compare_runs "$2" "$3"
+            return
+            ;;
+        --data-dir | --json | --baseline | --set | --keep | --only | --jobs | --markdown | --svg | --curves)
             [ $# -ge 2 ] || usage_error "experiment: $1 needs a value"
             case $1 in
             --data-dir)
@@ -235,7 +255,15 @@ verb_experiment() {
                 [ "$1" != --svg ] || groups+=(picture)
                 table+=("$1" "$2")
                 ;;
-            --baseline) fleet+=(--baseline "$2") single=$1 ;;
+            --curves)
+                [ -d "$(dirname -- "$2")" ] ||
+                    usage_error "experiment: $1 $2: there is no folder '$(dirname -- "$2")'"
+                [[ $2 == *.svg || $2 == *.png ]] ||
+                    usage_error "experiment: $1 $2: write OUT.svg or OUT.png"
+                curves=$2 groups+=(picture)
+                table+=("$1" "$2")
+                ;;
+            --baseline) fleet+=(--baseline "$2") single=$1 baseline=$2 ;;
             --only) planned=$1 table+=("$1" "$2") ;;
             --jobs)
                 [[ $2 =~ ^[1-9][0-9]{0,3}$ ]] ||
@@ -282,6 +310,25 @@ verb_experiment() {
     check_settings "$config" "${overrides[@]}"
     begin_experiment "$keep"
     run_federation run "$config" overrides "$json" "${fleet[@]}"
+    json=${json:-$EXPERIMENT_DIR/run/results.json}
+    if [ -n "$baseline" ]; then
+        python3 -B "$TERN_ROOT/lab/compare.py" differ "$json" "$baseline"
+    fi
+    if [ -n "$curves" ]; then
+        "$(debian_python)" -B "$TERN_ROOT/lab/compare.py" curves "$curves" "$json" ${baseline:+"$baseline"}
+    fi
+}
+
+# Two finished runs: what they are and what differs between them.
+compare_runs() { # RUN.json OTHER.json
+    local file
+    for file in "$@"; do
+        [ -f "$file" ] || usage_error "experiment: there is no file '$file'"
+    done
+    verb_setup build
+    build_variant release tern-fleet
+    "$TERN_BUILD/bin/tern-fleet" compare "$@"
+    python3 -B "$TERN_ROOT/lab/compare.py" differ "$@"
 }
 
 help_demo() {

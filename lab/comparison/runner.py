@@ -13,6 +13,7 @@ import tempfile
 import time
 from concurrent import futures
 
+from comparison.advice import advice
 from comparison.pace import Pace, sentence
 from comparison.planned import Planned
 from comparison.settings import as_ini
@@ -221,6 +222,17 @@ def lacking(plan, wanted):
     return [planned for planned in wanted if planned.run.cell not in absent]
 
 
+def warn_of(todo):
+    """Of settings that do not go together, each once, with the first run that has them."""
+    told = {}
+    for planned in todo:
+        for sentence in advice(planned.settings):
+            told.setdefault(sentence, []).append(planned.run.name)
+    for sentence, names in told.items():
+        more = len(set(names)) - 1
+        say("   warning: %s%s: %s" % (names[0], ", and %d more" % more if more else "", sentence))
+
+
 def run_plan(plan, directory, tern, programs, jobs, only, again):
     """Whether all that was asked for is there now."""
     runner = Runner(tern, programs, jobs)
@@ -233,6 +245,7 @@ def run_plan(plan, directory, tern, programs, jobs, only, again):
     there = [] if again else [planned for planned in wanted if planned.is_there()]
     todo = [planned for planned in wanted if planned not in there]
     runner.check(todo, plan)
+    warn_of(todo)
     others = runner.remember(there)
     if others:
         say("== %d results are of programs that have changed since; --again makes them anew" % others)

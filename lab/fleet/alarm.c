@@ -7,6 +7,7 @@
 #define ABOVE_CHANCE 1.2        // times chance: beyond, something was learnt
 #define WELL_ABOVE_CHANCE 2.0   // times chance: beyond, it can be lost again
 #define COLLAPSE 0.5            // of the best accuracy
+#define FEW_ROUNDS 20u          // with fewer, half of them may not be enough to learn anything
 
 double tern_alarm_chance(const struct tern_dataset *test)
 {
@@ -46,7 +47,7 @@ static bool idles(const struct tern_alarm *alarm, uint32_t version, char text[TE
     snprintf(text, TERN_ALARM_MAX,
              "after %u of %u rounds the accuracy, %.4f at best, is that of guessing (%.4f)",
              version, alarm->planned_rounds, alarm->best, alarm->chance);
-    return alarm->planned_rounds > 1 && version >= alarm->planned_rounds / 2 &&
+    return alarm->planned_rounds >= FEW_ROUNDS && version >= alarm->planned_rounds / 2 &&
            alarm->best <= ABOVE_CHANCE * alarm->chance;
 }
 

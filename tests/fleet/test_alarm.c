@@ -69,6 +69,9 @@ static void a_run_that_learns_nothing_is_told_halfway(void **state)
     struct tern_alarm endless = of_ten_classes();
     endless.planned_rounds = 0;
     expect_quiet(&endless, 1000, 0.1, 2.3);
+    struct tern_alarm brief = of_ten_classes();
+    brief.planned_rounds = 19;
+    expect_quiet(&brief, 19, 0.1, 2.3);
 }
 
 static void guessing_takes_the_most_frequent_class(void **state)

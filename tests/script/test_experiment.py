@@ -39,7 +39,7 @@ KEYS = {"final_accuracy", "accuracy", "rounds", "clients", "cohort", "seed", "co
         "tls_up", "tls_down", "wire_up", "wire_down", "values", "global_accuracy",
         "replica_accuracy", "replica_version", "round_trunk_down", "record_version",
         "record_client", "record_steps", "record_wire_up", "record_wire_down", "record_train_ms",
-        "record_device_ms"}
+        "record_device_ms", "settings"}
 
 
 class Experiment(unittest.TestCase):
@@ -131,9 +131,15 @@ class Experiment(unittest.TestCase):
         config = self.config()
         self.run_to_end(config, "--json", "3lc.json")
         out = self.run_to_end(config, "--set", "codec.codec=float32", "--json", "plain.json",
-                              "--baseline", "3lc.json")
+                              "--baseline", "3lc.json", "--curves", "both.png")
+        self.assertIn("the settings that differ:\n  codec.codec: float32, 3lc:s=1 in the other\n", out)
+        self.assertTrue((self.folder / "both.png").read_bytes().startswith(b"\x89PNG"))
+        both = self.run_to_end("--compare", "3lc.json", "plain.json")
+        self.assertIn("times fewer bytes", both)
+        self.assertIn("codec.codec: 3lc:s=1, float32 in the other", both)
         plain = json.loads((self.folder / "plain.json").read_text())
         self.assertEqual(plain["codec"], "float32")
+        self.assertEqual(plain["settings"]["codec.codec"], "float32")
         self.assertAlmostEqual(plain["payload_up"], plain["float32_payload"], delta=16)
         self.assertIn("times fewer bytes", out)
 
@@ -199,7 +205,7 @@ class Experiment(unittest.TestCase):
         config = self.planned("float32 | codec.codec=float32", "3lc | codec.codec=3lc:s=1",
                               "float32, two rounds | @two | codec.codec=float32")
         out = self.run_to_end(config, "--keep", "runs", "--json", "all.json", "--markdown",
-                              "all.md", "--svg", "all.svg")
+                              "all.md", "--svg", "all.svg", "--curves", "curves.svg")
         rows = json.loads((self.folder / "all.json").read_text())["rows"]
         self.assertEqual([row["label"] for row in rows],
                          ["float32", "3lc", "float32, two rounds"])
@@ -217,6 +223,7 @@ class Experiment(unittest.TestCase):
         self.assertRegex(out, r"   3lc, seed 4: accuracy 0\.[0-9]{4}, payload .* up .* down, in ")
         self.assertIn("| 3lc |", (self.folder / "all.md").read_text())
         self.assertIn("<svg", (self.folder / "all.svg").read_text())
+        self.assertIn("wire bytes per client", (self.folder / "curves.svg").read_text())
         # What is there is not run again; the table is the same.
         again = self.run_to_end(config, "--keep", "runs", "--json", "again.json")
         self.assertIn("0 runs done", again)
@@ -233,8 +240,8 @@ class Experiment(unittest.TestCase):
     def test_each_run_in_each_cell(self):
         """What is tried, crossed with tasks; a task without its data is left out."""
         config = self.planned("float32 | codec.codec=float32", "3lc | codec.codec=3lc:s=1",
-                              "same | codec.codec=3lc:s=1 | against=3lc\nseeds = 3",
-                              "float16 | codec.codec=float16\nvary_partition = yes")
+                              "same | codec.codec=3lc:s=1 | against=3lc\nseeds = 3\n"
+                              "vary_partition = yes")
         config.write_text(config.read_text().replace("groups = two\n", "") + """
 cell = two | @two
 cell = one | round.rounds=1
@@ -243,10 +250,10 @@ cell = images | data.source=idx
         out = self.run_to_end(config, "--keep", "runs", "--json", "all.json")
         self.assertIn("left out, as its data is in no folder that was named (--data-dir DIR): images",
                       out)
-        self.assertIn("8 runs done, 4 were there before or not asked for", out)
+        self.assertIn("6 runs done, 3 were there before or not asked for", out)
         found = json.loads((self.folder / "all.json").read_text())
         rows = {(row["cell"], row["label"]): row for row in found["rows"]}
-        self.assertEqual(len(rows), 8)
+        self.assertEqual(len(rows), 6)
         self.assertEqual(rows["two", "same"]["against"], "3lc")
         self.assertEqual(rows["two", "same"]["points_to_float32"], 0)
         gaps = [100 * (rows[cell, "3lc"]["accuracy"] - rows[cell, "float32"]["accuracy"])

@@ -1,5 +1,5 @@
-"""Modelled time and the rows made from it, on results small enough to reckon by hand; and what the
-[experiment] section accepts."""
+"""Modelled time, and the rows and curves made of results small enough to reckon by hand; what the
+[experiment] section accepts, and which settings are advised against."""
 import json
 import os
 import pathlib
@@ -9,7 +9,8 @@ import unittest
 
 SOURCE = pathlib.Path(os.environ["TERN_SOURCE_DIR"])
 sys.path.insert(0, str(SOURCE / "lab"))
-from comparison import modelled, pace, picture, plan, planned, rows, settings, tables  # noqa: E402
+from comparison import (advice, curves, modelled, pace, picture, plan, planned, rows,  # noqa: E402
+                        settings, tables)
 
 MBIT = 125000  # bytes per second
 
@@ -233,6 +234,54 @@ class Planned(unittest.TestCase):
         self.assertEqual(pace.model_work("mlp:10-20-5"), 300)
         self.assertGreater(pace.model_work("cnn:28x28x1-8-16-10"), pace.model_work("mlp:784-128-10"))
         self.assertGreater(pace.model_work("resnet.safetensors"), 0)
+
+
+class Curves(unittest.TestCase):
+    def test_a_point_is_what_was_measured_at_what_it_had_cost(self):
+        self.assertEqual(curves.series(result_of()), [(1, 5.5, 0.5), (3, 33.0, 0.9)])
+        self.assertEqual(curves.over_seeds([result_of(), result_of(accuracy=(0.7, None, 0.8))]),
+                         [(1, 5.5, 0.6, 0.5, 0.7), (3, 33.0, 0.8500000000000001, 0.8, 0.9)])
+
+    def test_pictures_of_both_kinds(self):
+        tables_ = [("a cell", [("float32", [result_of()]), ("3lc", [result_of(), result_of()])])]
+        svg = curves.curves(tables_, "svg")
+        self.assertEqual(curves.curves(tables_, "svg"), svg)
+        for words in ("a cell", "float32", "3lc", "rounds", "wire bytes per client, both ways"):
+            self.assertIn(words, svg.decode())
+        self.assertTrue(curves.curves(tables_, "png").startswith(b"\x89PNG"))
+
+
+class Advice(unittest.TestCase):
+    def test_what_is_usual_is_left_alone(self):
+        for path in sorted((SOURCE / "configs/experiments").glob("*.ini")):
+            if "[experiment]" in path.read_text():
+                plan_ = plan.Plan(str(path))
+                for run in plan_.runs:
+                    for sentence in advice.advice(plan_.settings(run, plan_.seeds[0])):
+                        # What these were made to show, or a key that some of the runs have no use for.
+                        self.assertRegex(sentence, "replicas do not follow|says nothing", run.name)
+            else:
+                self.assertEqual(advice.advice(settings.effective(str(path), [])), [])
+
+    def test_what_does_not_go_together_is_named(self):
+        for given, words in (
+                ({"codec.codec": "dgc:p=0.001", "train.momentum": "0.9"}, "has the momentum already"),
+                ({"codec.codec": "3lc:s=1.75"}, "downloads by 3lc:s=1.75 lose so much"),
+                ({"codec.codec": "float32", "error_feedback.policy": "decay"}, "policy = decay says"),
+                ({"strategy.name": "fednova", "strategy.server_momentum": "0.5"},
+                 "strategy.name is fednova, not fedavgm"),
+                ({"train.learning_rate_final": "0.001"}, "train.schedule is constant"),
+                ({"error_feedback.policy": "keep", "error_feedback.gamma": "0.9"}, "policy is keep"),
+                ({"data.alpha": "0.5"}, "data.partition is iid"),
+                ({"round.cohort": "20"}, "every round waits for its deadline"),
+                ({"round.min_clients": "20"}, "no round begins")):
+            found = advice.advice(given)
+            self.assertEqual(len(found), 1, (given, found))
+            self.assertIn(words, found[0])
+        for sound in ({"codec.codec": "3lc:s=1.75", "codec.codec_down": "default"},
+                      {"codec.codec": "3lc:s=1.75", "train.local_steps": "1"},
+                      {"codec.codec": "3lc:s=x"}, {"round.cohort": "many"}):
+            self.assertEqual(advice.advice(sound), [])
 
 
 if __name__ == "__main__":
