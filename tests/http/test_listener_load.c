@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define IDLE_CONNECTIONS (SANITIZED ? 200 : 1000)
+#define IDLE_CONNECTIONS (SANITIZED ? 100 : 300)
 #define IDLE_BYTES_MAX 60000u
 
 static struct fixture fixture;
