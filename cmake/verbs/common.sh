@@ -41,7 +41,7 @@ Tern: federated learning for devices that pay by the byte.
 usage: ./tern VERB [OPTION...]      ./tern VERB --help tells more
 
   demo         a whole federation on this machine: accuracy and bytes, against uncompressed
-  experiment   one federation from an INI file, on your data; prints a table, writes JSON
+  experiment   federations from an INI file, on your data; prints tables, draws, writes JSON
   test         the tests, in release, address- and thread-sanitizer builds; --all: all there is
   build        builds the programs into build/bin
   bench        what a round costs: bytes, updates per second, memory, speed of the codecs
