@@ -19,7 +19,7 @@ def run(*command):
         sys.exit("%s%s failed" % (done.stdout, " ".join(command[:2])))
 
 
-def accuracy_of_version(version, model, folder, aggregator, fleet):
+def accuracy_of_version(version, result, folder, aggregator, fleet):
     """aggregator, fleet: a program and its options."""
     weights = os.path.join(folder, "version.f32")
     measured = os.path.join(folder, "version.json")
@@ -27,7 +27,8 @@ def accuracy_of_version(version, model, folder, aggregator, fleet):
     with open(weights, "rb") as file:
         digest = hashlib.sha256(file.read()).hexdigest()
     with open(measured, "w", encoding="utf-8") as file:
-        json.dump({"model": model, "model_hash": digest}, file)
+        json.dump({"model": result["model"], "clients": result["clients"],
+                   "model_hash": digest}, file)
     run(fleet[0], "evaluate", *fleet[1:], measured, weights)
     with open(measured, encoding="utf-8") as file:
         return json.load(file)["global_accuracy"]
@@ -38,8 +39,7 @@ def add_accuracies(path, aggregator, fleet):
         result = json.load(file)
     arrived_at = result.get("arrival_version", [])
     with tempfile.TemporaryDirectory() as folder:
-        measured = {version: accuracy_of_version(version, result["model"], folder, aggregator,
-                                                 fleet)
+        measured = {version: accuracy_of_version(version, result, folder, aggregator, fleet)
                     for version in sorted(set(arrived_at)) if version > 0}
     if measured:
         result["arrival_global_accuracy"] = [measured.get(version) for version in arrived_at]

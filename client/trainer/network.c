@@ -192,6 +192,12 @@ void tern_network_score(const struct tern_network *network, uint32_t count, doub
     }
 }
 
+uint16_t tern_network_answer(const struct tern_network *network, uint32_t i)
+{
+    const uint32_t n = network->class_count;
+    return (uint16_t)largest(logits(network) + (size_t)i * n, n);
+}
+
 // The gradient by the logits: weight * (softmax - one-hot).
 static void loss_delta(const struct tern_network *network, uint32_t count, float weight,
                        float *delta)

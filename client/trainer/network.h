@@ -78,6 +78,9 @@ void tern_network_forward(struct tern_network *network, const float *weights, ui
 void tern_network_score(const struct tern_network *network, uint32_t count, double *loss,
                         uint32_t *right);
 
+// After forward: the class that the network gives example i, the first of those alike.
+uint16_t tern_network_answer(const struct tern_network *network, uint32_t i);
+
 // After forward: adds weight * the gradient of each example's cross-entropy to
 // gradient[0..model count), example by example.
 void tern_network_backward(struct tern_network *network, const float *weights, uint32_t count,

@@ -197,6 +197,18 @@ static enum tern_result step(void *ctx, float **weights, struct tern_train_resul
     return TERN_OK;
 }
 
+// The network's outputs for the test examples from `first` on. Returns for how many.
+static uint32_t forward_test(struct tern_builtin_trainer *trainer, const float *weights,
+                             uint32_t first)
+{
+    struct tern_network *network = &trainer->network;
+    const uint32_t left = trainer->test.count - first;
+    const uint32_t part = left < network->chunk ? left : network->chunk;
+    tern_view_gather(&trainer->test, NULL, first, part, network->features, network->labels);
+    tern_network_forward(network, weights, part);
+    return part;
+}
+
 static enum tern_result evaluate(void *ctx, const float *weights, uint32_t count,
                                  struct tern_evaluate_result *result)
 {
@@ -211,10 +223,7 @@ static enum tern_result evaluate(void *ctx, const float *weights, uint32_t count
     double loss = 0.0;
     uint32_t right = 0;
     for (uint32_t done = 0; done < trainer->test.count;) {
-        uint32_t left = trainer->test.count - done;
-        uint32_t part = left < network->chunk ? left : network->chunk;
-        tern_view_gather(&trainer->test, NULL, done, part, network->features, network->labels);
-        tern_network_forward(network, weights, part);
+        const uint32_t part = forward_test(trainer, weights, done);
         tern_network_score(network, part, &loss, &right);
         done += part;
     }
@@ -223,6 +232,24 @@ static enum tern_result evaluate(void *ctx, const float *weights, uint32_t count
         .loss = (float)(loss / (double)trainer->test.count),
         .accuracy = (float)right / (float)trainer->test.count,
     };
+    return TERN_OK;
+}
+
+enum tern_result tern_builtin_trainer_answer(struct tern_builtin_trainer *trainer,
+                                             const float *weights, uint32_t count,
+                                             uint16_t *answers)
+{
+    struct tern_network *network = &trainer->network;
+    if (count != trainer->count) {
+        return TERN_ERR_MODEL_MISMATCH;
+    }
+    for (uint32_t done = 0; done < trainer->test.count;) {
+        const uint32_t part = forward_test(trainer, weights, done);
+        for (uint32_t i = 0; i < part; i++) {
+            answers[done + i] = tern_network_answer(network, i);
+        }
+        done += part;
+    }
     return TERN_OK;
 }
 

@@ -63,4 +63,10 @@ TERN_MUST_USE enum tern_result tern_builtin_trainer_init(struct tern_builtin_tra
 //   evaluate  may be called between steps.
 struct tern_trainer tern_builtin_trainer_port(struct tern_builtin_trainer *trainer);
 
+// Writes the class that the model gives each test example, in their order, to
+// answers[test.count]. TERN_ERR_MODEL_MISMATCH when count is not the model's.
+TERN_MUST_USE enum tern_result tern_builtin_trainer_answer(struct tern_builtin_trainer *trainer,
+                                                           const float *weights, uint32_t count,
+                                                           uint16_t *answers);
+
 #endif

@@ -1,10 +1,9 @@
 #include "fleet/fleet.h"
 #include "codec/container.h"
-#include "data/partition.h"
-#include "data/source.h"
 #include "fleet/alarm.h"
 #include "fleet/member.h"
 #include "fleet/replicas.h"
+#include "fleet/shares.h"
 #include "hosted/clock.h"
 #include "tensor/manifest.h"
 #include <math.h>
@@ -16,8 +15,7 @@
 struct fleet {
     const struct tern_fleet_run *run;
     const struct tern_fleet_settings *settings;
-    struct tern_data data;
-    struct tern_partition partition;
+    struct tern_shares shares;
     struct tern_model model;
     struct tern_pool pool;
     struct tern_progress progress;
@@ -29,44 +27,11 @@ struct fleet {
 
 // --- Data
 
-static enum tern_result load_data(struct fleet *fleet)
-{
-    char spec[TERN_DATA_SPEC_MAX];
-    char why[TERN_DATA_WHY_MAX];
-    const struct tern_fleet_settings *settings = fleet->settings;
-    struct tern_partition_config config = {.clients = settings->fleet_clients,
-                                           .min_examples = 1,
-                                           .alpha = (float)settings->data_alpha,
-                                           .seed = settings->data_seed};
-    if (tern_partition_kind_from_name(settings->data_partition, &config.kind) != TERN_OK) {
-        snprintf(fleet->why, 512, "data.partition '%s' is not " TERN_PARTITION_NAMES,
-                 settings->data_partition);
-        return TERN_ERR_CONFIG;
-    }
-    tern_data_spec_join(settings->data_source, settings->data_dir, spec);
-    enum tern_result result = tern_dataset_open(spec, NULL, &fleet->data, why);
-    if (result != TERN_OK) {
-        snprintf(fleet->why, 512, "%s", why);
-        return result;
-    }
-    char partition_why[TERN_PARTITION_WHY_MAX];
-    result = tern_partition_make(&config, &fleet->data.train, &fleet->partition, partition_why);
-    if (result != TERN_OK) {
-        snprintf(fleet->why, 512, "data.partition: %s", partition_why);
-    }
-    return result;
-}
-
-static struct tern_view shard(const struct fleet *fleet, uint32_t client)
-{
-    return tern_partition_view(&fleet->partition, &fleet->data.train, client);
-}
-
 static struct tern_view largest_shard(const struct fleet *fleet)
 {
-    struct tern_view largest = shard(fleet, 0);
+    struct tern_view largest = tern_shares_of(&fleet->shares, 0);
     for (uint32_t i = 1; i < fleet->settings->fleet_clients; i++) {
-        struct tern_view other = shard(fleet, i);
+        struct tern_view other = tern_shares_of(&fleet->shares, i);
         largest = other.count > largest.count ? other : largest;
     }
     return largest;
@@ -103,15 +68,15 @@ static enum tern_result enroll_all(struct fleet *fleet)
 // Of trainers of fleet->model, which is built.
 static enum tern_result make_pool(struct fleet *fleet, const char *model_spec, uint32_t workers)
 {
-    const struct tern_view test = tern_view_all(&fleet->data.test);
+    const struct tern_view test = tern_view_all(&fleet->shares.data.test);
     enum tern_result result =
         tern_pool_init(&fleet->pool, &fleet->model, workers, largest_shard(fleet), test);
     if (result != TERN_OK) {
         snprintf(fleet->why, 512,
                  "the aggregator's model %s cannot be trained on examples of %u features and %u "
                  "classes: %s",
-                 model_spec, fleet->data.train.feature_count, fleet->data.train.class_count,
-                 tern_result_sentence(result));
+                 model_spec, fleet->shares.data.train.feature_count,
+                 fleet->shares.data.train.class_count, tern_result_sentence(result));
     }
     return result;
 }
@@ -142,13 +107,13 @@ static enum tern_result restore_all(struct fleet *fleet)
     for (uint32_t i = 0; i < fleet->member_count; i++) {
         struct tern_member *member = &fleet->members[i];
         member->seat.pool = &fleet->pool;
-        member->test = tern_view_all(&fleet->data.test);
+        member->test = tern_view_all(&fleet->shares.data.test);
         member->planned_rounds = fleet->run->planned_rounds;
         if (member->evaluator) {
             member->measures = true;
             member->seat.test = member->test;
         } else {
-            member->seat.train = shard(fleet, i);
+            member->seat.train = tern_shares_of(&fleet->shares, i);
         }
         TERN_TRY(tern_member_restore(member, &fleet->model, fleet->why));
     }
@@ -334,8 +299,7 @@ static void close_all(struct fleet *fleet)
     }
     free(fleet->members);
     tern_pool_clear(&fleet->pool);
-    tern_partition_free(&fleet->partition);
-    tern_data_close(&fleet->data);
+    tern_shares_close(&fleet->shares);
     tern_progress_clear(&fleet->progress);
 }
 
@@ -345,9 +309,9 @@ enum tern_result tern_fleet_run(const struct tern_fleet_run *run,
     struct fleet fleet = {.run = run, .settings = run->settings, .why = why};
     snprintf(why, 512, "%s", tern_result_sentence(TERN_ERR_NO_MEMORY));
     tern_progress_init(&fleet.progress);
-    TERN_TRY(load_data(&fleet));
-    fleet.alarm = (struct tern_alarm){.chance = tern_alarm_chance(&fleet.data.test),
-                                      .classes = fleet.data.test.class_count,
+    TERN_TRY(tern_shares_open(run->settings, run->settings->fleet_clients, &fleet.shares, why));
+    fleet.alarm = (struct tern_alarm){.chance = tern_alarm_chance(&fleet.shares.data.test),
+                                      .classes = fleet.shares.data.test.class_count,
                                       .planned_rounds = run->planned_rounds};
     TERN_TRY(enroll_all(&fleet));
     TERN_TRY(make_trainers(&fleet));
@@ -377,8 +341,8 @@ enum tern_result tern_fleet_check(const struct tern_fleet_settings *settings,
                                   const char *model_spec, char why[512])
 {
     struct fleet fleet = {.settings = settings, .why = why};
-    snprintf(why, 512, "%s", tern_result_sentence(TERN_ERR_NO_MEMORY));
-    enum tern_result result = load_data(&fleet);
+    enum tern_result result =
+        tern_shares_open(settings, settings->fleet_clients, &fleet.shares, why);
     for (uint32_t i = 1; result == TERN_OK && i <= settings->fleet_clients; i++) {
         result = tern_member_check(settings, i, why);
     }
@@ -386,7 +350,6 @@ enum tern_result tern_fleet_check(const struct tern_fleet_settings *settings,
         result = check_model(&fleet, model_spec);
     }
     tern_pool_clear(&fleet.pool);
-    tern_partition_free(&fleet.partition);
-    tern_data_close(&fleet.data);
+    tern_shares_close(&fleet.shares);
     return result;
 }

@@ -1,10 +1,11 @@
 #include "fleet/global_model.h"
-#include "data/source.h"
 #include "fleet/pool.h"
+#include "fleet/scores.h"
 #include "hosted/files.h"
 #include "util/bytes.h"
 #include "util/sha256.h"
 #include <cjson/cJSON.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +20,7 @@ static enum tern_result explain(char why[512], const char *what, enum tern_resul
 }
 
 static enum tern_result read_results(const char *path, cJSON **json, struct tern_model *model,
-                                     const char **hash, char why[512])
+                                     const char **hash, uint32_t *clients, char why[512])
 {
     uint8_t *text = NULL;
     size_t len = 0;
@@ -31,7 +32,10 @@ static enum tern_result read_results(const char *path, cJSON **json, struct tern
     free(text);
     const char *spec = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(*json, "model"));
     *hash = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(*json, "model_hash"));
-    if (spec == NULL || *hash == NULL || tern_model_from_spec(model, spec) != TERN_OK) {
+    const double count = cJSON_GetNumberValue(cJSON_GetObjectItemCaseSensitive(*json, "clients"));
+    *clients = count >= 1.0 && count <= 1e6 ? (uint32_t)count : 0;
+    if (spec == NULL || *hash == NULL || *clients == 0 ||
+        tern_model_from_spec(model, spec) != TERN_OK) {
         snprintf(why, 512, "%.300s is not the JSON of a run of a built-in model", path);
         return TERN_ERR_CORRUPT;
     }
@@ -59,43 +63,103 @@ static enum tern_result read_weights(const char *path, const struct tern_model *
     return TERN_OK;
 }
 
-// bytes: little-endian float32, turned into floats in place.
-static enum tern_result measure(const struct tern_fleet_settings *settings,
-                                const struct tern_model *model, uint8_t *bytes,
-                                struct tern_evaluate_result *found, char why[512])
+struct measured {
+    struct tern_evaluate_result whole;
+    struct tern_scores scores;
+};
+
+// Asks the trainer for the loss, and for each answer.
+static enum tern_result ask(struct tern_builtin_trainer *trainer, const float *weights,
+                            uint32_t count, const struct tern_shares *shares,
+                            struct measured *measured)
 {
-    char spec[TERN_DATA_SPEC_MAX];
-    char data_why[TERN_DATA_WHY_MAX];
-    struct tern_data data;
-    struct tern_pool pool = {0};
+    const struct tern_trainer port = tern_builtin_trainer_port(trainer);
+    TERN_TRY(port.evaluate(port.ctx, weights, count, &measured->whole));
+    uint16_t *answers = malloc(shares->data.test.count * sizeof *answers);
+    if (answers == NULL) {
+        return TERN_ERR_NO_MEMORY;
+    }
+    enum tern_result result = tern_builtin_trainer_answer(trainer, weights, count, answers);
+    if (result == TERN_OK) {
+        result = tern_scores_make(shares, answers, &measured->scores);
+    }
+    free(answers);
+    return result;
+}
+
+static enum tern_result measure_on(const struct tern_shares *shares, const struct tern_model *model,
+                                   const float *weights, struct measured *measured)
+{
+    static struct tern_builtin_trainer trainer;
+    const struct tern_builtin_config config = {.model = model,
+                                               .train = {.dataset = &shares->data.train},
+                                               .test = tern_view_all(&shares->data.test),
+                                               .max_batch = TERN_POOL_BATCH};
+    const size_t size = tern_builtin_trainer_bound(&config);
+    void *arena = size > 0 ? malloc(size) : NULL;
+    if (size > 0 && arena == NULL) {
+        return TERN_ERR_NO_MEMORY;
+    }
+    enum tern_result result = tern_builtin_trainer_init(&trainer, &config, arena, size);
+    if (result == TERN_OK) {
+        result = ask(&trainer, weights, model->count, shares, measured);
+    }
+    free(arena);
+    return result;
+}
+
+// bytes: little-endian float32, turned into floats in place.
+static enum tern_result measure(const struct tern_fleet_settings *settings, uint32_t clients,
+                                const struct tern_model *model, uint8_t *bytes,
+                                struct measured *measured, char why[512])
+{
+    struct tern_shares shares;
     float *weights = (float *)(void *)bytes;
     for (uint32_t i = 0; i < model->count; i++) {
         weights[i] = tern_get_f32(bytes + sizeof(float) * i);
     }
-    tern_data_spec_join(settings->data_source, settings->data_dir, spec);
-    enum tern_result result = tern_dataset_open(spec, NULL, &data, data_why);
-    if (result != TERN_OK) {
-        return explain(why, data_why, result);
-    }
-    const struct tern_view test = tern_view_all(&data.test);
-    result = tern_pool_init(&pool, model, 1, (struct tern_view){.dataset = &data.train}, test);
-    if (result == TERN_OK) {
-        struct tern_pool_seat seat = {.pool = &pool, .test = test};
-        const struct tern_trainer port = tern_pool_port(&seat);
-        result = port.evaluate(port.ctx, weights, model->count, found);
-        tern_pool_clear(&pool);
-    }
-    tern_data_close(&data);
+    TERN_TRY(tern_shares_open(settings, clients, &shares, why));
+    const enum tern_result result = measure_on(&shares, model, weights, measured);
+    tern_shares_close(&shares);
     return result == TERN_OK ? TERN_OK : explain(why, "the model cannot be measured", result);
 }
 
-static enum tern_result put(cJSON *json, const char *path, const struct tern_evaluate_result *found,
+static void replace(cJSON *json, const char *key, cJSON *item)
+{
+    cJSON_DeleteItemFromObjectCaseSensitive(json, key);
+    cJSON_AddItemToObject(json, key, item);
+}
+
+// Rows of whole numbers.
+static cJSON *confusion_of(const struct tern_scores *scores)
+{
+    cJSON *rows = cJSON_CreateArray();
+    for (uint32_t k = 0; k < scores->classes; k++) {
+        cJSON *row = cJSON_CreateArray();
+        for (uint32_t j = 0; j < scores->classes; j++) {
+            const double count = scores->confusion[(size_t)k * scores->classes + j];
+            cJSON_AddItemToArray(row, cJSON_CreateNumber(count));
+        }
+        cJSON_AddItemToArray(rows, row);
+    }
+    return rows;
+}
+
+static enum tern_result put(cJSON *json, const char *path, const struct measured *measured,
                             char why[512])
 {
-    cJSON_DeleteItemFromObjectCaseSensitive(json, "global_accuracy");
-    cJSON_DeleteItemFromObjectCaseSensitive(json, "global_loss");
-    cJSON_AddNumberToObject(json, "global_accuracy", (double)found->accuracy);
-    cJSON_AddNumberToObject(json, "global_loss", (double)found->loss);
+    const struct tern_scores *scores = &measured->scores;
+    const int classes = (int)scores->classes;
+    const int clients = (int)scores->clients;
+    replace(json, "global_accuracy", cJSON_CreateNumber((double)measured->whole.accuracy));
+    replace(json, "global_loss", cJSON_CreateNumber((double)measured->whole.loss));
+    replace(json, "macro_f1", cJSON_CreateNumber(scores->macro_f1));
+    replace(json, "class_accuracy", cJSON_CreateDoubleArray(scores->class_accuracy, classes));
+    replace(json, "class_precision", cJSON_CreateDoubleArray(scores->class_precision, classes));
+    replace(json, "class_f1", cJSON_CreateDoubleArray(scores->class_f1, classes));
+    replace(json, "confusion", confusion_of(scores));
+    replace(json, "client_accuracy", cJSON_CreateDoubleArray(scores->client_accuracy, clients));
+    replace(json, "client_examples", cJSON_CreateDoubleArray(scores->client_examples, clients));
     char *text = cJSON_Print(json);
     if (text == NULL) {
         return explain(why, path, TERN_ERR_NO_MEMORY);
@@ -105,26 +169,41 @@ static enum tern_result put(cJSON *json, const char *path, const struct tern_eva
     return result == TERN_OK ? TERN_OK : explain(why, path, result);
 }
 
+static void summarise(const struct measured *measured, struct tern_global_model *summary)
+{
+    const struct tern_scores *scores = &measured->scores;
+    *summary = (struct tern_global_model){.accuracy = (double)measured->whole.accuracy,
+                                          .macro_f1 = scores->macro_f1,
+                                          .worst_client = NAN,
+                                          .best_client = NAN};
+    for (uint32_t c = 0; c < scores->clients; c++) {
+        summary->worst_client = fmin(summary->worst_client, scores->client_accuracy[c]);
+        summary->best_client = fmax(summary->best_client, scores->client_accuracy[c]);
+    }
+}
+
 enum tern_result tern_global_model_measure(const struct tern_fleet_settings *settings,
                                            const char *results, const char *weights,
-                                           double *accuracy, char why[512])
+                                           struct tern_global_model *summary, char why[512])
 {
     static struct tern_model model;
-    struct tern_evaluate_result found = {0};
+    struct measured measured = {0};
     const char *hash = NULL;
+    uint32_t clients = 0;
     cJSON *json = NULL;
     uint8_t *bytes = NULL;
-    enum tern_result result = read_results(results, &json, &model, &hash, why);
+    enum tern_result result = read_results(results, &json, &model, &hash, &clients, why);
     if (result == TERN_OK) {
         result = read_weights(weights, &model, hash, &bytes, why);
     }
     if (result == TERN_OK) {
-        result = measure(settings, &model, bytes, &found, why);
+        result = measure(settings, clients, &model, bytes, &measured, why);
     }
     if (result == TERN_OK) {
-        result = put(json, results, &found, why);
-        *accuracy = (double)found.accuracy;
+        summarise(&measured, summary);
+        result = put(json, results, &measured, why);
     }
+    tern_scores_clear(&measured.scores);
     free(bytes);
     cJSON_Delete(json);
     return result;

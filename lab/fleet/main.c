@@ -152,13 +152,14 @@ static int compare(struct tern_cli *cli)
 static int evaluate(struct tern_cli *cli)
 {
     char why[512];
-    double accuracy = 0;
+    struct tern_global_model model;
     const enum tern_result result =
-        tern_global_model_measure(&settings, cli->arguments[0], cli->arguments[1], &accuracy, why);
+        tern_global_model_measure(&settings, cli->arguments[0], cli->arguments[1], &model, why);
     if (result != TERN_OK) {
         return tern_cli_fail(cli, result, "%s", why);
     }
-    printf("global model: accuracy %.4f\n", accuracy);
+    printf("global model: accuracy %.4f, macro F1 %.4f, clients %.4f to %.4f\n", model.accuracy,
+           model.macro_f1, model.worst_client, model.best_client);
     return TERN_EXIT_OK;
 }
 
@@ -183,7 +184,10 @@ static const struct tern_cli_verb verbs[] = {
     {"evaluate", "measure the global model of a finished run", "RUN.json MODEL.f32",
      "Measures the weights that `tern-aggregator export MODEL.f32` wrote after the run, on the "
      "test\n"
-     "set of [data], and adds global_accuracy and global_loss to the run's JSON. A file that is "
+     "set of [data], and adds to the run's JSON: global_accuracy, global_loss, macro_f1,\n"
+     "class_accuracy, class_precision, class_f1, confusion (a row of answers per class),\n"
+     "client_accuracy and client_examples. A client's accuracy is that on the test examples of\n"
+     "its own groups (data.partition = natural), else that of its mix of classes. A file that is "
      "not\n"
      "the model of that run is refused; one that fleet.patience ended was not told its hash, and\n"
      "then any model of that size is taken.\n"

@@ -39,7 +39,8 @@ KEYS = {"final_accuracy", "accuracy", "rounds", "clients", "cohort", "seed", "co
         "tls_up", "tls_down", "wire_up", "wire_down", "values", "global_accuracy",
         "replica_accuracy", "replica_version", "round_trunk_down", "record_version",
         "record_client", "record_steps", "record_wire_up", "record_wire_down", "record_train_ms",
-        "record_device_ms", "settings"}
+        "record_device_ms", "settings", "macro_f1", "class_accuracy", "class_precision",
+        "class_f1", "confusion", "client_accuracy", "client_examples"}
 
 
 class Experiment(unittest.TestCase):
@@ -115,6 +116,14 @@ class Experiment(unittest.TestCase):
         self.assertEqual(one["final_accuracy"], one["accuracy"][-1])
         self.assertRegex(out, r"global model: accuracy 0\.")
         self.assertEqual(len(one["replica_accuracy"]), 5)
+        confusion = one["confusion"]
+        self.assertEqual([len(row) for row in confusion], [10] * 10)
+        self.assertEqual(sum(map(sum, confusion)), 100)
+        right = [confusion[k][k] for k in range(10)]
+        self.assertAlmostEqual(sum(right) / 100, one["global_accuracy"], places=6)
+        self.assertAlmostEqual(right[3] / sum(confusion[3]), one["class_accuracy"][3])
+        self.assertEqual(sum(one["client_examples"]), 400)
+        self.assertEqual(len(one["client_accuracy"]), 5)
         self.assertEqual(one["record_version"], [1] * 3 + [2] * 3 + [3] * 3)
         self.assertAlmostEqual(sum(one["record_wire_up"]), sum(one["round_wire_up"]))
         self.assertEqual(set(one["record_steps"]), {5})
