@@ -97,7 +97,8 @@ endfunction()
 # tern_test_program().
 #
 # Labels that mean something: "threaded", it has threads, so that the thread sanitizer runs it, too;
-# "kernel", it needs what user-mode emulation does not pass on, such as TCP_INFO.
+# "long", it takes a minute under a sanitizer, which then runs it with ./tern test --long only; "kernel",
+# it needs what user-mode emulation does not pass on, such as TCP_INFO.
 function(tern_test name)
   cmake_parse_arguments(T "ALONE" "TIMEOUT" "LIBS;LABELS" ${ARGN})
   set(sources ${T_UNPARSED_ARGUMENTS})
