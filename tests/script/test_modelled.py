@@ -211,6 +211,29 @@ class Planned(unittest.TestCase):
             self.plan(text, "experiment.seeds=x")
         self.assertIn("--set experiment.seeds: seeds are different", str(refused.exception))
 
+    def test_a_plan_that_makes_no_sense_is_refused(self):
+        start = "[experiment]\nseeds = 3 4\ntwo = round.rounds=2\ngroups = two\nrun = "
+        for run, why in (("a | codec=3lc", "'codec=3lc' is not section.key=value"),
+                         ("a | @none", "there is no list 'none'"),
+                         ("| codec.codec=3lc", "a run starts with its label"),
+                         ("a\nruns = b | codec.codec=3lc", "'runs' is none of seeds"),
+                         ("a\nseeds = 1 1", "seeds are different whole numbers"),
+                         ("a\ntargets = high", "targets are accuracies"),
+                         ("a\ntargets = 0.5 nan", "targets are accuracies"),
+                         ("a\nbandwidths = inf", "bandwidths are Mbit/s"),
+                         ("a\ngroups = none", "groups names 'none'"),
+                         ("a\nrun = b | against=c", "'b' is held against 'c', which is no run"),
+                         ("a\nrun = a", "two runs are called 'a'"),
+                         ("a\nlast = 0", "last is a number of versions from 1, not '0'"),
+                         ("a\nlast = 2\nmeasure = global", "last says nothing with measure = global"),
+                         ("a\nvary_partition = 1", "vary_partition is of yes, no, not '1'"),
+                         ("a\ncell = one | data.alpha=1", "with those 'groups' says nothing"),
+                         ("a\ncell = | data.alpha=1", "a cell starts with its label"),
+                         ("a\nrun b", "'run b' is not key = value")):
+            with self.assertRaises(SystemExit) as refused:
+                self.plan(start + run + "\n")
+            self.assertIn(why, str(refused.exception))
+
     def test_what_differs_is_told_and_the_rest_is_not(self):
         self.assertEqual(settings.differences({"a.b": "1", "a.c": "2"}, {"a.b": "1", "a.d": "3"}),
                          [("a.c", "2", None), ("a.d", None, "3")])
