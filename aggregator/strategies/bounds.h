@@ -14,7 +14,7 @@
 //  - fl(a + b) is no further from a + b than a is, since a is a float itself: a sum of floats is at
 //    most twice the sum of their magnitudes, however many there are. So acc <= 2 N g.
 //  - Server momentum: with acc <= (1 - beta) K, |m| <= K stays true from round to round, also when
-//    beta changes between them: beta K + (1 - beta) K = K. What m loses for the clients' lag only
+//    beta changes between them: beta K + (1 - beta) K = K. What the clients' lag takes off m only
 //    makes it smaller.
 //  - Adaptive steps: m is a mean of means, below K. v saturates at SQUARE_MAX, whose root times K
 //    is far from anything, and m / (sqrt(v) + tau) is cut off at K.

@@ -65,12 +65,24 @@ static void add_momentum(struct tern_strategy_sums *sums)
     }
 }
 
-// Compressed downloads leave clients tau = |global - replica| / |last step| rounds behind. They still
-// come that way, as momentum would carry them, and their updates, made before they have, ask for it
-// once more. So of a velocity v the share 1 / (1 + tau) goes on; all of it where nothing is owed.
+// The curvature (of the mean change of a round over the distance to its optimum) up to which momentum
+// shall not swing.
+#define CURVATURE 0.6
+
+// The most momentum that bears that curvature while clients train from weights that are tau = owed / step
+// rounds behind: by Routh's criterion (1 - beta) (1 / tau + 1 - beta) must be larger. 0.23 to 1.
+static double momentum_of_lag(double step, double owed)
+{
+    double rate = step / owed;
+    return 1.0 - 0.5 * (sqrt(rate * rate + 4.0 * CURVATURE) - rate);
+}
+
+// Compressed downloads leave clients behind. Updates made from there ask once more for the way that
+// is still owed, and the velocity would add it up: it goes on with no more than the lag bears.
 static void heed_lag(const struct tern_strategy_rule *rule, const float *global,
                      const float *replica, uint32_t count, float *const *states)
 {
+    const double beta = (double)rule->parameters[TERN_STRATEGY_SERVER_MOMENTUM];
     float *m = states[0];
     double owed = 0.0;
     double step = 0.0;
@@ -80,11 +92,9 @@ static void heed_lag(const struct tern_strategy_rule *rule, const float *global,
         owed += lag * lag;
         step += velocity * velocity;
     }
-    if (owed > 0.0) {
-        double share = sqrt(step) / (sqrt(step) + sqrt(owed));
-        for (uint32_t i = 0; i < count; i++) {
-            m[i] = (float)(share * (double)m[i]);
-        }
+    const double most = owed > 0.0 ? momentum_of_lag(sqrt(step), sqrt(owed)) : 1.0;
+    for (uint32_t i = 0; most < beta && i < count; i++) {
+        m[i] = (float)(most / beta * (double)m[i]);
     }
 }
 
