@@ -107,8 +107,8 @@ run_tests() { # SKIPS VARIANT... -- CTEST-OPTION...
         fail "the tests could not be listed"
     say "tests"
     local status=0
-    # Two more than there are cores: many wait for a program or a timer of another.
-    ctest --test-dir "$all" -j "$(($(cores) + 2))" --output-on-failure --no-tests=error "$@" \
+    # Three more than there are cores: many wait for a program or a timer of another.
+    ctest --test-dir "$all" -j "$(($(cores) + 3))" --output-on-failure --no-tests=error "$@" \
         --output-log "$all/log.txt" || status=$?
     if [ "$skips" = no ] && grep -qE '\*\*\*(Skipped|Not Run)' "$all/log.txt"; then
         fail "tests were skipped (named above), and --no-skips does not allow that"
