@@ -101,6 +101,35 @@ uint64_t tern_budget_left(struct tern_client *client)
     return round < month ? round : month;
 }
 
+// What is counted ahead of the bytes that are about to be sent.
+static uint64_t ahead_of(const struct tern_client *client)
+{
+    const uint64_t ahead = client->config.budget_per_month / 64;
+    return ahead < COUNT_AHEAD ? ahead : COUNT_AHEAD;
+}
+
+// Within a monthly budget no more than is counted ahead anyhow, since a power cut may take it.
+static uint64_t spare(struct tern_client *client, uint64_t left)
+{
+    const uint64_t update = client->budget.update_mean + client->budget.update_mean / 4;
+    const uint64_t kept = tern_budget_cost(update, 2);
+    uint64_t bytes = update > 0 && left > kept ? left - kept : 0;
+    bytes -= bytes / TERN_PRICE_SHARE; // their own segments' headers
+    const bool ahead = client->config.budget_per_month > 0 && bytes > ahead_of(client);
+    return ahead ? ahead_of(client) : bytes;
+}
+
+// A small build takes them only where it has no budget to look after.
+uint32_t tern_budget_inline(struct tern_client *client)
+{
+    const uint64_t left = tern_budget_left(client);
+    if (left == UINT64_MAX) {
+        return TERN_PRICE_INLINE_MAX;
+    }
+    const uint64_t bytes = TERN_SMALL ? 0 : spare(client, left);
+    return bytes < TERN_PRICE_INLINE_MAX ? (uint32_t)bytes : TERN_PRICE_INLINE_MAX;
+}
+
 // Counts `expected` more bytes as spent in the store, unless it already does.
 static enum tern_result count_ahead(struct tern_client *client, uint64_t expected)
 {
@@ -109,9 +138,7 @@ static enum tern_result count_ahead(struct tern_client *client, uint64_t expecte
         budget->month_spent + expected <= budget->month_counted) {
         return TERN_OK;
     }
-    const uint64_t ahead = client->config.budget_per_month / 64;
-    budget->month_counted =
-        budget->month_spent + expected + (ahead < COUNT_AHEAD ? ahead : COUNT_AHEAD);
+    budget->month_counted = budget->month_spent + expected + ahead_of(client);
     return tern_record_save_meter(client);
 }
 

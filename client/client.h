@@ -225,6 +225,7 @@ struct tern_client {
     uint32_t generation;
     uint32_t sequence;
     bool has_velocity;   // the velocity is of this generation, and in its record; else it is zero
+    bool error_told;     // the aggregator was, of the error buffer as it is
     uint32_t kept_round; // its change is in the error buffer without an update; 0 = of no round
     struct tern_client_pending pending;
 
@@ -233,6 +234,7 @@ struct tern_client {
     uint64_t task_taken_ms;
     uint32_t download_index;
     size_t download_have;     // bytes of the current download already in the blob
+    size_t inline_at;         // where it begins there: behind others, if it came with the task
     struct tern_span indices; // of the task, in the blob until the update is encoded
     bool training;
     float carried; // share of the error buffer in the sum: training started ahead by the rest
@@ -240,7 +242,6 @@ struct tern_client {
     uint32_t train_ms;
     float *trained; // the trainer's memory: the sum t, then what the update does not carry
     struct tern_train_result train_result;
-    float steps_per_second;
     bool has_evaluation;
     tern_Evaluation evaluation;
 

@@ -145,6 +145,10 @@ bool tern_budget_month_has_round(struct tern_client *client);
 TERN_MUST_USE enum tern_result tern_budget_stop(struct tern_client *client, uint64_t expected,
                                                 const char *why);
 
+// The most bytes of downloads that the answer to a check-in may bring unasked. They leave enough of the
+// budgets for the update that is likely to follow; before the first update nobody knows that.
+uint32_t tern_budget_inline(struct tern_client *client);
+
 // Reserves, or says that the budget forbids it and waits: TERN_AGAIN. Otherwise TERN_OK or the
 // store's errors.
 TERN_MUST_USE enum tern_result tern_budget_ask(struct tern_client *client, uint64_t expected);
@@ -171,9 +175,17 @@ bool tern_share_fits(const struct tern_client *client, const tern_Task *task);
 // TERN_ERR_NO_SPACE  the blob is too small
 TERN_MUST_USE enum tern_result tern_share_body(struct tern_client *client, struct tern_span *body);
 
-// Follows the aggregator's answer: a task, a time to come back, or the end.
+// Follows the aggregator's answer: a task, a time to come back, or the end. downloads: those that came
+// with it, moved into the blob when the task is taken.
 TERN_MUST_USE enum tern_result tern_client_follow(struct tern_client *client,
-                                                  const tern_CheckinReply *reply);
+                                                  const tern_CheckinReply *reply,
+                                                  struct tern_span downloads);
+
+// Whether a download of the task came with it: it has no name.
+static inline bool tern_client_is_inline(const tern_DownloadRef *ref)
+{
+    return ref->sha256.size == 0;
+}
 
 // --- Memory (workspace.c)
 

@@ -170,8 +170,7 @@ struct tern_entropy {
 
 struct tern_conditions {
     bool metered;
-    uint32_t memory_kib; // 0 unknown
-    int power;           // tern_Power of tern.proto
+    int power; // tern_Power of tern.proto
 };
 
 struct tern_condition_port {

@@ -145,6 +145,7 @@ enum tern_result tern_client_restore(struct tern_client *client,
     client->due_ms = 0;
     client->failures = 0;
     client->kept_round = 0;
+    client->error_told = false;
     memset(&client->task, 0, sizeof client->task);
     TERN_TRY(restore_replica(client));
     TERN_TRY(restore_upload(client));

@@ -43,6 +43,7 @@ struct tern_searches {
 // What a client downloads, in this order, and where it is then.
 struct tern_way {
     bool leads; // else there is no way, and what follows is empty
+    bool own;   // made for one client; the downloads of others are the same for many
     uint8_t base[TERN_SHA256_SIZE];
     uint32_t base_version;
     uint32_t count;

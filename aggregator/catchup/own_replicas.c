@@ -270,6 +270,7 @@ enum tern_result tern_own_way(struct tern_catchup *catchup, const struct tern_ho
     }
     if (found != NULL) {
         *way = found->way;
+        way->own = true;
     }
     return TERN_OK;
 }

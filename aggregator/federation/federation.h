@@ -133,10 +133,16 @@ TERN_MUST_USE enum tern_result tern_federation_checkin(struct tern_federation *f
                                                        const tern_CheckinRequest *message,
                                                        uint64_t now, struct tern_refusal *refusal);
 
-// What a client should do now. *idle: nothing, so that a check-in may be held.
+// What a client should do now.
+struct tern_next {
+    tern_CheckinReply reply;
+    bool idle;          // nothing, so that a check-in may be held
+    bool own_downloads; // those of the task were made for this client: they may come inline
+};
+
 TERN_MUST_USE enum tern_result tern_federation_next(struct tern_federation *federation,
                                                     uint64_t client, uint64_t now,
-                                                    tern_CheckinReply *reply, bool *idle);
+                                                    struct tern_next *next);
 // Whether its check-in is held: then it can be had at once.
 void tern_federation_wait(struct tern_federation *federation, uint64_t client, bool waits);
 

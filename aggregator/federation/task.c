@@ -62,7 +62,7 @@ static void set_downloads(const struct tern_way *way, tern_Task *task)
 // has its task already. A repeated task looks again at what the client holds by now. *found: else
 // there is no way that the client may have, and nothing was added.
 static enum tern_result catch_up(struct tern_federation *federation, struct client *client,
-                                 struct tern_member *member, uint64_t now, tern_Task *task,
+                                 struct tern_member *member, uint64_t now, struct tern_next *next,
                                  bool *found)
 {
     struct tern_way way;
@@ -72,7 +72,8 @@ static enum tern_result catch_up(struct tern_federation *federation, struct clie
     if (!*found) {
         return TERN_OK;
     }
-    set_downloads(&way, task);
+    set_downloads(&way, &next->reply.task);
+    next->own_downloads = way.own && way.count > 0;
     if (member->base_version == way.base_version &&
         memcmp(member->base, way.base, TERN_SHA256_SIZE) == 0) {
         return TERN_OK;
@@ -83,15 +84,17 @@ static enum tern_result catch_up(struct tern_federation *federation, struct clie
 }
 
 static enum tern_result train_task(struct tern_federation *federation, uint64_t id, uint64_t now,
-                                   tern_Task *task, bool *follows)
+                                   struct tern_next *next)
 {
+    tern_Task *task = &next->reply.task;
+    bool *follows = &next->reply.has_task;
     struct client *client = client_of(federation, id);
     struct tern_member *member = tern_round_member(&federation->machine, id);
     TERN_TRY(may_follow(federation, client, follows));
     if (!*follows) {
         return TERN_OK;
     }
-    TERN_TRY(catch_up(federation, client, member, now, task, follows));
+    TERN_TRY(catch_up(federation, client, member, now, next, follows));
     if (!*follows) {
         return TERN_OK;
     }
@@ -137,18 +140,18 @@ static void fill_finished(const struct tern_federation *federation, tern_Checkin
     memcpy(reply->final_model_hash.bytes, federation->merge.model_sha256, TERN_SHA256_SIZE);
 }
 
-static void fill_wait(tern_CheckinReply *reply, uint64_t wait, bool *idle)
+static void fill_wait(struct tern_next *next, uint64_t wait)
 {
-    reply->come_back_ms = wait < UINT32_MAX ? (uint32_t)wait : UINT32_MAX;
-    *idle = true;
+    next->reply.come_back_ms = wait < UINT32_MAX ? (uint32_t)wait : UINT32_MAX;
+    next->idle = true;
 }
 
 enum tern_result tern_federation_next(struct tern_federation *federation, uint64_t id, uint64_t now,
-                                      tern_CheckinReply *reply, bool *idle)
+                                      struct tern_next *next)
 {
     uint64_t wait = 0;
-    *idle = false;
-    *reply = (tern_CheckinReply)tern_CheckinReply_init_zero;
+    memset(next, 0, sizeof *next);
+    tern_CheckinReply *reply = &next->reply;
     enum tern_checkin_action action = tern_round_checkin(&federation->machine, id, now, &wait);
     struct client *client = client_of(federation, id);
     if (client->row.evaluator) {
@@ -162,18 +165,18 @@ enum tern_result tern_federation_next(struct tern_federation *federation, uint64
         fill_finished(federation, reply);
         return TERN_OK;
     case TERN_CHECKIN_WAIT:
-        fill_wait(reply, wait, idle);
+        fill_wait(next, wait);
         return TERN_OK;
     case TERN_CHECKIN_TASK:
         break;
     }
     if (tern_share_waits(federation, id, now)) {
-        fill_wait(reply, tern_round_leader_wait_ms(&federation->machine, now), idle);
+        fill_wait(next, tern_round_leader_wait_ms(&federation->machine, now));
         return TERN_OK;
     }
-    TERN_TRY(train_task(federation, id, now, &reply->task, &reply->has_task));
+    TERN_TRY(train_task(federation, id, now, next));
     if (!reply->has_task) {
-        fill_wait(reply, until_deadline(federation, now), idle);
+        fill_wait(next, until_deadline(federation, now));
     }
     return TERN_OK;
 }

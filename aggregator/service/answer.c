@@ -33,6 +33,7 @@ static void clear_reply(struct request *request)
 {
     tern_blob_release(request->reply.body);
     memset(&request->reply, 0, sizeof request->reply);
+    request->tag.payload_down = 0;
 }
 
 static void answer_bytes(struct request *request, const uint8_t *body, size_t len)

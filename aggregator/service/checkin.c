@@ -70,26 +70,19 @@ void tern_service_let_all_go(struct tern_service *service)
 static enum tern_result try_answer(struct tern_service *service, struct request *request,
                                    uint64_t now, bool *held)
 {
-    tern_CheckinReply reply;
-    uint8_t body[TERN_WIRE_MESSAGE_MAX];
-    size_t len = 0;
-    bool idle = false;
+    struct tern_next next;
     *held = false;
     if (!tern_federation_admits(service->federation, request->client)) {
         tern_answer_error(request, 401, TERN_ERR_UNAUTHORIZED);
         return TERN_OK;
     }
-    TERN_TRY(tern_federation_next(service->federation, request->client, now, &reply, &idle));
-    if (idle && service->batch_ms < request->hold_until_ms && !service->quiescing) {
+    TERN_TRY(tern_federation_next(service->federation, request->client, now, &next));
+    if (next.idle && service->batch_ms < request->hold_until_ms && !service->quiescing) {
         *held = true;
         return TERN_OK;
     }
-    enum tern_result encoded = tern_wire_encode_checkin_reply(&reply, body, sizeof body, &len);
-    if (encoded == TERN_OK) {
-        request->tag.round = tern_federation_round(service->federation);
-    }
-    tern_answer_message(request, encoded, body, len);
-    return TERN_OK;
+    request->tag.round = tern_federation_round(service->federation);
+    return tern_service_answer_checkin(service, request, &next);
 }
 
 enum tern_result tern_service_settle_checkin(struct tern_service *service, struct request *request,

@@ -86,11 +86,12 @@ enum tern_result tern_service_settle_update(struct tern_service *service, struct
     tern_UpdateReply reply = tern_UpdateReply_init_zero;
     uint8_t body[TERN_WIRE_MESSAGE_MAX];
     size_t len = 0;
-    bool idle = false;
+    struct tern_next next;
     reply.status =
         request->duplicate ? tern_UpdateStatus_UPDATE_DUPLICATE : tern_UpdateStatus_UPDATE_ACCEPTED;
     reply.has_next = true;
-    TERN_TRY(tern_federation_next(service->federation, request->client, now, &reply.next, &idle));
+    TERN_TRY(tern_federation_next(service->federation, request->client, now, &next));
+    reply.next = next.reply;
     enum tern_result encoded = tern_wire_encode_update_reply(&reply, body, sizeof body, &len);
     if (encoded == TERN_OK && request->duplicate) {
         service->counters.updates_duplicate++;

@@ -61,13 +61,17 @@ TERN_MUST_USE enum tern_result tern_service_handle(struct tern_service *service,
 TERN_MUST_USE enum tern_result tern_service_settle_update(struct tern_service *service,
                                                           struct request *request, uint64_t now);
 
-// --- Check-ins (checkin.c)
+// --- Check-ins (checkin.c, inline_downloads.c)
 
 // After the rounds have moved on: answers a check-in or holds it.
 TERN_MUST_USE enum tern_result tern_service_settle_checkin(struct tern_service *service,
                                                            struct request *request, uint64_t now);
 // Answers those held check-ins that have something to do now, or whose time is up by batch_ms.
 TERN_MUST_USE enum tern_result tern_service_settle_held(struct tern_service *service, uint64_t now);
+// Answers it with what the client should do next.
+TERN_MUST_USE enum tern_result tern_service_answer_checkin(struct tern_service *service,
+                                                           struct request *request,
+                                                           const struct tern_next *next);
 bool tern_service_holds(const struct tern_service *service, const struct request *request);
 // Puts all of them into the batch, not answered yet.
 void tern_service_let_all_go(struct tern_service *service);

@@ -70,7 +70,6 @@ static int show_json(const struct tern_posix_conditions *conditions, bool allowe
     cJSON *told = cJSON_AddObjectToObject(root, "told_to_aggregator");
     cJSON_AddBoolToObject(told, "metered", facts.metered);
     cJSON_AddStringToObject(told, "power", power_name(facts.power));
-    cJSON_AddNumberToObject(told, "memory_kib", facts.memory_kib);
     return tern_client_print_json(root);
 }
 
@@ -98,8 +97,8 @@ static void show_text(const struct tern_posix_conditions *conditions, bool allow
     for (int i = 0; i < TERN_CONDITION_COUNT; i++) {
         print_condition(conditions, (enum tern_condition)i);
     }
-    printf("\nThe aggregator is told: %s, power %s, %" PRIu32 " KiB of memory free.\n",
-           facts.metered ? "metered" : "not metered", power_name(facts.power), facts.memory_kib);
+    printf("\nThe aggregator is told: %s, power %s.\n", facts.metered ? "metered" : "not metered",
+           power_name(facts.power));
     if (allowed) {
         printf("The client may work now.\n");
     } else {

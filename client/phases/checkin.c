@@ -6,13 +6,30 @@
 // The protocol's least time between the end of a long poll and giving its answer up.
 #define HELD_TIMEOUT_MIN_MS 30000
 
-static enum tern_result may_start(struct tern_client *client)
+// A task with its downloads is taken apart in the memory that both have room in.
+static void expect_answer(struct tern_client *client)
+{
+    if (client->work.blob_size > client->response.body_size) {
+        client->response.body = client->work.blob;
+        client->response.body_size = client->work.blob_size;
+    }
+}
+
+// Bytes of an answer that brings downloads.
+static uint32_t reply_room(struct tern_client *client)
+{
+    const uint32_t budget = tern_budget_inline(client);
+    const size_t memory = client->work.blob_size;
+    return budget < memory ? budget : (uint32_t)memory;
+}
+
+static enum tern_result may_start(struct tern_client *client, uint32_t room)
 {
     if (!tern_budget_month_has_round(client)) {
         return tern_budget_stop(client, client->budget.round_mean,
                                 TERN_WHY("a round would exceed the byte budget of the month"));
     }
-    return tern_budget_ask(client, tern_budget_cost(0, 1));
+    return tern_budget_ask(client, tern_budget_cost(room, 1));
 }
 
 static bool budgeted(const struct tern_client *client)
@@ -39,7 +56,7 @@ static bool holds_replica(const struct tern_client *client)
            memcmp(client->replica, none, sizeof none) != 0;
 }
 
-static tern_CheckinRequest describe(struct tern_client *client)
+static tern_CheckinRequest describe(struct tern_client *client, uint32_t room)
 {
     const struct tern_conditions *conditions = &client->conditions;
     tern_CheckinRequest message;
@@ -49,18 +66,19 @@ static tern_CheckinRequest describe(struct tern_client *client)
     message.version = client->version;
     message.wait_ms = client->config.wait_ms;
     message.codecs = tern_client_codecs(client);
-    message.memory_kib = conditions->memory_kib;
-    message.steps_per_second = client->steps_per_second;
+    message.inline_kib = room / 1024;
     message.metered = conditions->metered;
     message.budgeted = budgeted(client);
     message.budget_left = message.budgeted ? tern_budget_left(client) : 0;
     message.power = (tern_Power)conditions->power;
-    message.has_error = !client->identity.evaluator;
+    message.has_error = !client->identity.evaluator && !client->error_told;
     message.error = tern_client_error_facts(client);
     message.has_evaluation = client->has_evaluation;
     message.evaluation = client->evaluation;
-    message.model_hash.size = TERN_SHA256_SIZE;
-    memcpy(message.model_hash.bytes, client->identity.model_hash, TERN_SHA256_SIZE);
+    if (TERN_MANIFESTS && message.replica.size == 0) { // else the replica says it
+        message.model_hash.size = TERN_SHA256_SIZE;
+        memcpy(message.model_hash.bytes, client->identity.model_hash, TERN_SHA256_SIZE);
+    }
     message.downloads_max = downloads_max();
     message.coders = coders();
     message.from_seed = tern_model_is_seeded(client->work.model);
@@ -77,11 +95,13 @@ static uint32_t checkin_timeout(const struct tern_client_config *config)
 static enum tern_result prepare(struct tern_client *client)
 {
     client->round_done = true; // a round's account opens with the check-in that brings its task
-    TERN_TRY(may_start(client));
-    const tern_CheckinRequest message = describe(client);
+    const uint32_t room = reply_room(client);
+    TERN_TRY(may_start(client, room));
+    const tern_CheckinRequest message = describe(client, room);
     tern_client_request(client, TERN_PURPOSE_CHECKIN, "POST", TERN_PATH_CHECKIN);
     client->request.timeout_ms = checkin_timeout(&client->config);
     client->request.body = client->message;
+    expect_answer(client);
     return tern_wire_encode_checkin_request(&message, client->message, sizeof client->message,
                                             &client->request.body_len);
 }
@@ -105,12 +125,13 @@ enum tern_result tern_phase_checkin(struct tern_client *client)
         return tern_client_trouble(client, result, TERN_WHY("the check-in was not answered"));
     }
     tern_CheckinReply reply;
-    result =
-        tern_wire_decode_checkin_reply(client->response.body, client->response.body_len, &reply);
+    struct tern_span downloads;
+    result = tern_wire_decode_checkin_reply(client->response.body, client->response.body_len,
+                                            &reply, &downloads);
     if (result != TERN_OK) {
         return tern_client_trouble(client, result,
                                    TERN_WHY("the answer to the check-in makes no sense"));
     }
     client->has_evaluation = false;
-    return tern_client_follow(client, &reply);
+    return tern_client_follow(client, &reply, downloads);
 }

@@ -32,6 +32,7 @@ static enum tern_result prepare(struct tern_client *client)
     tern_path_download(current(client)->sha256.bytes, path);
     tern_client_request(client, TERN_PURPOSE_DOWNLOAD, "GET", path);
     client->request.range_from = client->download_have;
+    client->inline_at = 0;
     client->response.body = client->work.blob + client->download_have;
     client->response.body_size = client->work.blob_size - client->download_have;
     return TERN_OK;
@@ -167,18 +168,45 @@ static enum tern_result move_replica(struct tern_client *client, const tern_Down
     return TERN_OK;
 }
 
+// Downloads that came with the task have no names to be held against. They are deltas, and name the
+// task's base between them: nothing is added before it was seen that they do.
+static enum tern_result check_inline(struct tern_client *client)
+{
+    const uint8_t *blob = client->work.blob;
+    tern_Task *task = &client->task;
+    tern_Download first;
+    struct tern_span container;
+    TERN_TRY(tern_wire_decode_download(blob, task->downloads[0].size, &first, &container));
+    uint8_t *id = first.from.bytes;
+    for (pb_size_t i = 0; i < task->downloads_count; i++) {
+        tern_DownloadRef *ref = &task->downloads[i];
+        tern_sha256(blob, ref->size, ref->sha256.bytes);
+        tern_replica_step(id, ref->sha256.bytes, id);
+        blob += ref->size;
+    }
+    return memcmp(id, task->base.bytes, TERN_SHA256_SIZE) == 0 ? TERN_OK : TERN_ERR_WRONG_REPLICA;
+}
+
+static enum tern_result check_name(const tern_DownloadRef *ref, const uint8_t *blob)
+{
+    uint8_t digest[TERN_SHA256_SIZE];
+    tern_sha256(blob, ref->size, digest);
+    return memcmp(digest, ref->sha256.bytes, TERN_SHA256_SIZE) == 0 ? TERN_OK : TERN_ERR_CORRUPT;
+}
+
 // Checks the blob whole before it changes the replica.
 static enum tern_result apply(struct tern_client *client, size_t *payload)
 {
     const tern_DownloadRef *ref = current(client);
-    uint8_t digest[TERN_SHA256_SIZE];
-    tern_sha256(client->work.blob, ref->size, digest);
-    if (memcmp(digest, ref->sha256.bytes, TERN_SHA256_SIZE) != 0) {
-        return TERN_ERR_CORRUPT;
+    const uint8_t *blob = client->work.blob + client->inline_at;
+    if (!tern_client_is_inline(ref)) {
+        TERN_TRY(check_name(ref, blob));
+    } else if (client->inline_at == 0) {
+        TERN_TRY(check_inline(client));
     }
     tern_Download message;
     struct tern_span container;
-    TERN_TRY(tern_wire_decode_download(client->work.blob, ref->size, &message, &container));
+    TERN_TRY(tern_wire_decode_download(blob, ref->size, &message, &container));
     if (message.model_hash.size != TERN_SHA256_SIZE ||
         memcmp(message.model_hash.bytes, client->identity.model_hash, TERN_SHA256_SIZE) != 0) {
         return TERN_ERR_MODEL_MISMATCH;
@@ -191,13 +219,17 @@ static enum tern_result apply(struct tern_client *client, size_t *payload)
 static enum tern_result take_download(struct tern_client *client)
 {
     size_t payload = 0;
-    const uint32_t size = current(client)->size;
+    const tern_DownloadRef *ref = current(client);
+    const uint32_t size = ref->size;
+    const bool is_inline = tern_client_is_inline(ref);
     const enum tern_result result = apply(client, &payload);
     if (result != TERN_OK) {
         return tern_client_drop_task(client, result,
                                      TERN_WHY("a download was refused; the replica is kept"));
     }
-    tern_budget_count_payload(client, TERN_PURPOSE_DOWNLOAD, TERN_DOWN, payload);
+    tern_budget_count_payload(client, is_inline ? TERN_PURPOSE_CHECKIN : TERN_PURPOSE_DOWNLOAD,
+                              TERN_DOWN, payload);
+    client->inline_at += is_inline ? size : 0;
     client->download_index++;
     client->download_have = 0;
     const struct tern_client_event event = {
@@ -232,7 +264,7 @@ enum tern_result tern_phase_download(struct tern_client *client)
     if (client->download_index >= wanted) {
         return all_taken(client);
     }
-    if (client->download_have < current(client)->size) {
+    if (!tern_client_is_inline(current(client)) && client->download_have < current(client)->size) {
         TERN_TRY(fetch(client));
     }
     return take_download(client);

@@ -115,8 +115,6 @@ static tern_Update describe(const struct tern_client *client, const struct outco
     message.error.sequence = outcome->sequence;
     message.error.norm = facts.norm;
     message.error.maximum = facts.maximum;
-    message.model_hash.size = TERN_SHA256_SIZE;
-    memcpy(message.model_hash.bytes, client->identity.model_hash, TERN_SHA256_SIZE);
     message.shared_indices = client->task.has_indices;
     return message;
 }
@@ -151,6 +149,7 @@ static enum tern_result save(struct tern_client *client, const struct outcome *o
 {
     struct tern_error_buffer buffer = tern_client_error_buffer(client);
     tern_error_buffer_store(&buffer, &outcome->next);
+    client->error_told = false;
     client->has_velocity = outcome->has_velocity;
     client->generation = outcome->generation;
     client->sequence = outcome->sequence;

@@ -28,14 +28,24 @@ static enum tern_result check_training(const struct tern_client *client, const t
     return TERN_OK;
 }
 
-static enum tern_result check_task(const struct tern_client *client, const tern_Task *task,
-                                   const char **why)
+// One download at a time is in the blob, or all of those that came with the task.
+static bool downloads_fit(const struct tern_client *client, const tern_Task *task,
+                          struct tern_span downloads)
 {
     for (pb_size_t i = 0; i < task->downloads_count; i++) {
         if (task->downloads[i].size > client->work.blob_size) {
-            *why = TERN_WHY("a download of the task does not fit into this client's memory");
-            return TERN_ERR_TOO_LARGE;
+            return false;
         }
+    }
+    return downloads.len <= client->work.blob_size;
+}
+
+static enum tern_result check_task(const struct tern_client *client, const tern_Task *task,
+                                   struct tern_span downloads, const char **why)
+{
+    if (!downloads_fit(client, task, downloads)) {
+        *why = TERN_WHY("a download of the task does not fit into this client's memory");
+        return TERN_ERR_TOO_LARGE;
     }
     if (task->kind == tern_TaskKind_TASK_TRAIN) {
         return check_training(client, task, why);
@@ -90,27 +100,37 @@ static uint64_t update_bytes(const struct tern_client *client, const tern_Task *
     return likely < bound ? likely : bound;
 }
 
-static enum tern_result afford(struct tern_client *client, const tern_Task *task)
+// The downloads that came with the task cost nothing more.
+static enum tern_result afford(struct tern_client *client, const tern_Task *task,
+                               struct tern_span downloads)
 {
-    const uint64_t cost = tern_budget_cost(download_bytes(task) + update_bytes(client, task),
-                                           (uint32_t)task->downloads_count + task->has_indices + 1);
+    const bool came = !TERN_SMALL && downloads.len > 0; // there only where no budget counts
+    const uint64_t fetched = download_bytes(task) - (came ? downloads.len : 0);
+    const uint32_t exchanges = came ? 0 : (uint32_t)task->downloads_count;
+    const uint64_t cost =
+        tern_budget_cost(fetched + update_bytes(client, task), exchanges + task->has_indices + 1);
     return tern_budget_ask(client, cost);
 }
 
-static enum tern_result take_task(struct tern_client *client, const tern_Task *task)
+static enum tern_result take_task(struct tern_client *client, const tern_Task *task,
+                                  struct tern_span downloads)
 {
     const char *why = NULL;
-    const enum tern_result result = check_task(client, task, &why);
+    const enum tern_result result = check_task(client, task, downloads, &why);
     if (result != TERN_OK) {
         return tern_client_trouble(client, result, why);
     }
-    TERN_TRY(afford(client, task));
+    TERN_TRY(afford(client, task, downloads));
+    if (downloads.len > 0) { // its memory may be there already, behind the task
+        memmove(client->work.blob, downloads.data, downloads.len);
+    }
     client->task = *task;
     client->task.has_indices =
         TERN_CLIENT_SHARING && task->has_indices && tern_share_fits(client, task);
     client->task_taken_ms = tern_client_now_ms(client);
     client->download_index = 0;
     client->download_have = 0;
+    client->inline_at = 0;
     client->training = false;
     client->phase = TERN_PHASE_DOWNLOAD;
     const struct tern_client_event event = {
@@ -137,14 +157,15 @@ static enum tern_result finish(struct tern_client *client, const tern_CheckinRep
     return tern_client_save_meter(client);
 }
 
-enum tern_result tern_client_follow(struct tern_client *client, const tern_CheckinReply *reply)
+enum tern_result tern_client_follow(struct tern_client *client, const tern_CheckinReply *reply,
+                                    struct tern_span downloads)
 {
     client->phase = TERN_PHASE_CHECKIN;
     if (reply->finished) {
         return finish(client, reply);
     }
     if (reply->has_task) {
-        return take_task(client, &reply->task);
+        return take_task(client, &reply->task, downloads);
     }
     if (reply->come_back_ms == 0) { // an empty body, say of a proxy, must not make the client spin
         return tern_client_trouble(client, TERN_ERR_CORRUPT,

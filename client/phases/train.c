@@ -63,8 +63,6 @@ static void trained(struct tern_client *client)
     const struct tern_train_result *result = &client->train_result;
     const uint64_t ms = tern_client_now_ms(client) - client->train_started_ms;
     client->train_ms = ms < UINT32_MAX ? (uint32_t)ms : UINT32_MAX;
-    client->steps_per_second =
-        (float)result->local_steps * 1000.0f / (float)(client->train_ms > 0 ? client->train_ms : 1);
     client->training = false;
     client->phase = TERN_PHASE_ENCODE;
     const struct tern_client_event event = {

@@ -43,7 +43,7 @@ static enum tern_result go_on(struct tern_client *client, const tern_UpdateReply
     if (!reply->has_next || (says_wait && client->config.wait_ms > 0)) {
         return TERN_OK;
     }
-    return tern_client_follow(client, &reply->next);
+    return tern_client_follow(client, &reply->next, (struct tern_span){NULL, 0});
 }
 
 static enum tern_result applied(struct tern_client *client)
@@ -58,6 +58,7 @@ static enum tern_result applied(struct tern_client *client)
     TERN_TRY(tern_record_save_settled(client));
     const struct tern_client_pending pending = client->pending;
     client->pending.len = 0;
+    client->error_told = true; // the update said what it left
     client->failures = 0;
     client->phase = TERN_PHASE_CHECKIN;
     say_uploaded(client, &pending, TERN_OK, reply.status == tern_UpdateStatus_UPDATE_DUPLICATE);

@@ -207,7 +207,6 @@ bool tern_posix_conditions_look(struct tern_posix_conditions *conditions, const 
     read_power(conditions);
     read_load(conditions);
     read_temperature(conditions);
-    conditions->memory_kib = tern_probe_memory(root_of(conditions));
     judge_all(conditions);
     return decide(conditions, why);
 }
@@ -225,7 +224,6 @@ static void look_where_asked(struct tern_posix_conditions *conditions)
     if (conditions->when.asked[TERN_CONDITION_TEMPERATURE]) {
         read_temperature(conditions);
     }
-    conditions->memory_kib = tern_probe_memory(root_of(conditions));
     judge_all(conditions);
 }
 
@@ -234,7 +232,6 @@ struct tern_conditions tern_posix_conditions_facts(const struct tern_posix_condi
     const struct tern_reading *charging = &conditions->findings[TERN_CONDITION_CHARGING].reading;
     struct tern_conditions facts = {
         .metered = conditions->findings[TERN_CONDITION_UNMETERED].reading.value != 0,
-        .memory_kib = conditions->memory_kib,
     };
     if (charging->known) {
         facts.power = charging->value != 0 ? POWER_MAINS : POWER_BATTERY;

@@ -43,7 +43,6 @@ struct tern_posix_conditions {
 
     // What was found. The rest is the port's own.
     struct tern_finding findings[TERN_CONDITION_COUNT];
-    uint32_t memory_kib;
     bool looked;
     uint64_t looked_ms;
     struct tern_metered_probe bus;

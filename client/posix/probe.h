@@ -52,9 +52,6 @@ void tern_probe_load(const char *root, double own, struct tern_reading *load);
 // The hottest believable zone of ROOT/sys/class/thermal, in degrees Celsius.
 void tern_probe_temperature(const char *root, struct tern_reading *temperature);
 
-// MemAvailable of ROOT/proc/meminfo in KiB; 0 = unknown.
-uint32_t tern_probe_memory(const char *root);
-
 // --- Whether the link is metered (NetworkManager, D-Bus)
 
 // A connection to the bus, kept between the calls. Zero at first.

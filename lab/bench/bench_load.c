@@ -97,7 +97,8 @@ static enum tern_result check_in(struct worker *worker, struct virtual_client *c
     if (status != 200) {
         return TERN_ERR_HTTP;
     }
-    TERN_TRY(tern_wire_decode_checkin_reply(answer, answer_len, &reply));
+    struct tern_span downloads;
+    TERN_TRY(tern_wire_decode_checkin_reply(answer, answer_len, &reply, &downloads));
     client->round = reply.has_task ? reply.task.round : 0;
     return client->round > 0 ? TERN_OK : TERN_ERR_NOT_IN_COHORT;
 }

@@ -28,6 +28,11 @@
 // segments of 1,400 bytes 52 of headers, half an acknowledgement and a share of a record.
 #define TERN_PRICE_SHARE 16u
 
+// The most bytes of downloads that come inline, with the answer to a check-in. That saves an
+// exchange, but what a cut leaves of them is lost where a download of its own would be resumed: with
+// one answer in 50 cut, half way, a hundredth of its bytes.
+#define TERN_PRICE_INLINE_MAX (100u * TERN_PRICE_EXCHANGE)
+
 // The price of `exchanges` requests with `bodies` bytes of bodies between them, both ways, over a
 // connection that is opened as `opening` says.
 static inline uint64_t tern_price(uint32_t opening, uint32_t exchanges, uint64_t bodies)

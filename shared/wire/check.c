@@ -87,7 +87,6 @@ enum tern_result tern_check_checkin_request(const tern_CheckinRequest *message)
 {
     CHECK_HASH_OR_NONE(message->replica);
     TERN_TRY(check_count(message->wait_ms, 0, TERN_WIRE_WAIT_MS_MAX));
-    TERN_TRY(check_not_negative(message->steps_per_second));
     TERN_TRY(message->budget_left <= TERN_WIRE_BUDGET_MAX ? TERN_OK : TERN_ERR_ARGUMENT);
     CHECK_ENUM(message->power, _tern_Power_MAX);
     CHECK_HASH_OR_NONE(message->model_hash);
@@ -113,16 +112,27 @@ static enum tern_result check_download_ref(const tern_DownloadRef *ref)
     return check_count(ref->size, 1, UINT32_MAX);
 }
 
-static enum tern_result check_downloads(const tern_Task *task)
+// Of a task's downloads either all have names, or none has and they come inline, byte for byte.
+static enum tern_result check_downloads(const tern_Task *task, size_t inline_len)
 {
+    size_t left = inline_len;
     TERN_TRY(check_count(task->downloads_count, 0, TERN_WIRE_DOWNLOADS_MAX));
     for (pb_size_t i = 0; i < task->downloads_count; i++) {
-        TERN_TRY(check_download_ref(&task->downloads[i]));
+        const tern_DownloadRef *ref = &task->downloads[i];
+        if (inline_len == 0) {
+            TERN_TRY(check_download_ref(ref));
+            continue;
+        }
+        if (ref->sha256.size != 0 || ref->size == 0 || ref->size > left) {
+            return TERN_ERR_CORRUPT;
+        }
+        left -= ref->size;
     }
+    TERN_TRY(left == 0 ? TERN_OK : TERN_ERR_CORRUPT);
     return task->has_indices ? check_download_ref(&task->indices) : TERN_OK;
 }
 
-static enum tern_result check_task(const tern_Task *task)
+static enum tern_result check_task(const tern_Task *task, size_t inline_len)
 {
     CHECK_ENUM(task->kind, _tern_TaskKind_MAX);
     CHECK_ENUM(task->error_directive, _tern_ErrorDirective_MAX);
@@ -130,7 +140,7 @@ static enum tern_result check_task(const tern_Task *task)
     CHECK_TEXT(task->codec, 0);
     TERN_TRY(check_count(task->local_steps, 0, TERN_WIRE_LOCAL_STEPS_MAX));
     TERN_TRY(check_count(task->batch_size, 0, TERN_WIRE_BATCH_SIZE_MAX));
-    TERN_TRY(check_downloads(task));
+    TERN_TRY(check_downloads(task, inline_len));
     TERN_TRY(check_not_negative(task->learning_rate));
     TERN_TRY(check_range(task->momentum, 0.0f, 1.0f));
     if (task->momentum >= 1.0f) {
@@ -143,11 +153,13 @@ static enum tern_result check_task(const tern_Task *task)
     return task->kind == tern_TaskKind_TASK_TRAIN ? check_training(task) : TERN_OK;
 }
 
-enum tern_result tern_check_checkin_reply(const tern_CheckinReply *message)
+enum tern_result tern_check_checkin_reply(const tern_CheckinReply *message, size_t inline_len)
 {
     CHECK_HASH_OR_NONE(message->final_model_hash);
     if (message->has_task) {
-        TERN_TRY(check_task(&message->task));
+        TERN_TRY(check_task(&message->task, inline_len));
+    } else if (inline_len > 0) {
+        return TERN_ERR_CORRUPT;
     }
     return message->has_task && message->finished ? TERN_ERR_ARGUMENT : TERN_OK;
 }
@@ -168,7 +180,7 @@ enum tern_result tern_check_update_reply(const tern_UpdateReply *message)
     if (message->status == tern_UpdateStatus_UPDATE_UNKNOWN) {
         return TERN_ERR_ARGUMENT;
     }
-    return message->has_next ? tern_check_checkin_reply(&message->next) : TERN_OK;
+    return message->has_next ? tern_check_checkin_reply(&message->next, 0) : TERN_OK;
 }
 
 enum tern_result tern_check_download(const tern_Download *message)

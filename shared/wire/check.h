@@ -13,7 +13,9 @@
 TERN_MUST_USE enum tern_result tern_check_enroll_request(const tern_EnrollRequest *message);
 TERN_MUST_USE enum tern_result tern_check_enroll_reply(const tern_EnrollReply *message);
 TERN_MUST_USE enum tern_result tern_check_checkin_request(const tern_CheckinRequest *message);
-TERN_MUST_USE enum tern_result tern_check_checkin_reply(const tern_CheckinReply *message);
+// inline_len: bytes of the downloads that come with it
+TERN_MUST_USE enum tern_result tern_check_checkin_reply(const tern_CheckinReply *message,
+                                                        size_t inline_len);
 TERN_MUST_USE enum tern_result tern_check_update(const tern_Update *message);
 TERN_MUST_USE enum tern_result tern_check_update_reply(const tern_UpdateReply *message);
 TERN_MUST_USE enum tern_result tern_check_download(const tern_Download *message);

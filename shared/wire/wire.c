@@ -9,8 +9,8 @@
 _Static_assert(tern_EnrollRequest_size <= TERN_WIRE_MESSAGE_MAX, "limit");
 _Static_assert(tern_EnrollReply_size <= TERN_WIRE_MESSAGE_MAX, "limit");
 _Static_assert(tern_CheckinRequest_size <= TERN_WIRE_MESSAGE_MAX, "limit");
-_Static_assert(tern_CheckinReply_size <= TERN_WIRE_MESSAGE_MAX, "limit");
-_Static_assert(tern_UpdateReply_size <= TERN_WIRE_MESSAGE_MAX, "limit");
+_Static_assert(tern_Task_size + 64 <= TERN_WIRE_MESSAGE_MAX,
+               "limit of a task and what is around it");
 _Static_assert(tern_Error_size <= TERN_WIRE_MESSAGE_MAX, "limit");
 _Static_assert(sizeof((tern_Task *)NULL)->downloads ==
                    TERN_WIRE_DOWNLOADS_MAX * sizeof(tern_DownloadRef),
@@ -29,8 +29,8 @@ static enum tern_result encode(const pb_msgdesc_t *fields, const void *message, 
     return TERN_OK;
 }
 
-// Container fields have no storage in the struct; they are written behind all others, under the
-// same tag in every message.
+// Fields that carry bytes have no storage in the struct; they are written behind all others, under
+// the same tag in every message.
 static enum tern_result encode_container(struct tern_span container, uint8_t *dst, size_t dst_size,
                                          size_t *written)
 {
@@ -44,6 +44,7 @@ static enum tern_result encode_container(struct tern_span container, uint8_t *ds
 }
 
 _Static_assert(tern_Update_container_tag == tern_Download_container_tag, "one tag for containers");
+_Static_assert(tern_Update_container_tag == tern_CheckinReply_downloads_tag, "and for downloads");
 
 static enum tern_result check_container(struct tern_span container)
 {
@@ -81,7 +82,6 @@ static enum tern_result decode(const uint8_t *src, size_t src_len, const pb_msgd
 DEFINE_MESSAGE(enroll_request, tern_EnrollRequest)
 DEFINE_MESSAGE(enroll_reply, tern_EnrollReply)
 DEFINE_MESSAGE(checkin_request, tern_CheckinRequest)
-DEFINE_MESSAGE(checkin_reply, tern_CheckinReply)
 DEFINE_MESSAGE(update_reply, tern_UpdateReply)
 DEFINE_MESSAGE(error, tern_Error)
 
@@ -108,3 +108,23 @@ DEFINE_MESSAGE(error, tern_Error)
 
 DEFINE_CARRIER(update, tern_Update)
 DEFINE_CARRIER(download, tern_Download)
+
+enum tern_result tern_wire_encode_checkin_reply(const tern_CheckinReply *message,
+                                                struct tern_span downloads, uint8_t *dst,
+                                                size_t dst_size, size_t *written)
+{
+    tern_CheckinReply copy = *message;
+    memset(&copy.downloads, 0, sizeof(copy.downloads));
+    TERN_TRY(tern_check_checkin_reply(message, downloads.len));
+    TERN_TRY(encode(tern_CheckinReply_fields, &copy, dst, dst_size, written));
+    return downloads.len > 0 ? encode_container(downloads, dst, dst_size, written) : TERN_OK;
+}
+
+enum tern_result tern_wire_decode_checkin_reply(const uint8_t *src, size_t src_len,
+                                                tern_CheckinReply *message,
+                                                struct tern_span *downloads)
+{
+    memset(message, 0, sizeof(*message));
+    TERN_TRY(decode(src, src_len, tern_CheckinReply_fields, message, downloads));
+    return tern_check_checkin_reply(message, downloads->len);
+}

@@ -8,8 +8,8 @@
 //                        field missing
 //   TERN_ERR_NON_FINITE  a float field is NaN or infinite
 //   TERN_ERR_ARGUMENT    a value outside its documented range (docs/PROTOCOL.md)
-//   TERN_ERR_TOO_LARGE   more than TERN_WIRE_MESSAGE_MAX bytes (not update and download, whose
-//                        size is their caller's to limit)
+//   TERN_ERR_TOO_LARGE   more than TERN_WIRE_MESSAGE_MAX bytes (not update, download and the answer
+//                        to a check-in, whose size is their caller's to limit)
 // and leaves the struct unspecified then. Unknown fields are skipped: later versions add some.
 // Every encoder returns TERN_ERR_NO_SPACE when dst is too small, and the same range errors, so that
 // neither end can send what the other must refuse. Task.codec is checked to be text; whether the
@@ -39,7 +39,6 @@ struct tern_span {
 TERN_WIRE_DECLARE(enroll_request, tern_EnrollRequest);
 TERN_WIRE_DECLARE(enroll_reply, tern_EnrollReply);
 TERN_WIRE_DECLARE(checkin_request, tern_CheckinRequest);
-TERN_WIRE_DECLARE(checkin_reply, tern_CheckinReply);
 TERN_WIRE_DECLARE(update_reply, tern_UpdateReply);
 TERN_WIRE_DECLARE(error, tern_Error);
 
@@ -56,6 +55,16 @@ TERN_MUST_USE enum tern_result tern_wire_encode_download(const tern_Download *me
 TERN_MUST_USE enum tern_result tern_wire_decode_download(const uint8_t *src, size_t src_len,
                                                          tern_Download *message,
                                                          struct tern_span *container);
+
+// The answer to a check-in may carry the downloads of its task, one behind the other. downloads:
+// likewise; no bytes when there are none.
+TERN_MUST_USE enum tern_result tern_wire_encode_checkin_reply(const tern_CheckinReply *message,
+                                                              struct tern_span downloads,
+                                                              uint8_t *dst, size_t dst_size,
+                                                              size_t *written);
+TERN_MUST_USE enum tern_result tern_wire_decode_checkin_reply(const uint8_t *src, size_t src_len,
+                                                              tern_CheckinReply *message,
+                                                              struct tern_span *downloads);
 
 // The most bytes that any update or download takes beyond its container.
 #define TERN_WIRE_OVERHEAD 256

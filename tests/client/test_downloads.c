@@ -110,6 +110,77 @@ static void download_is_given_up_when_the_window_has_passed(void **state)
     assert_true(world.server.checkins > 1);
 }
 
+// --- Downloads that come with the task
+
+static void inline_downloads_are_applied_in_order(void **state)
+{
+    (void)state;
+    world.server.inlines = true;
+    commit(3);
+    const size_t enrolled = world.exchanges;
+    run_until(TERN_EVENT_UPLOADED, NULL);
+    assert_int_equal(world.exchanges - enrolled, 2); // the check-in and the update
+    assert_int_equal(world_count_events(&world, TERN_EVENT_DOWNLOADED), 3);
+    assert_memory_equal(world.server.last_update.base.bytes, world.server.replica_of[3],
+                        TERN_SHA256_SIZE);
+    const struct tern_meter *round = tern_client_meter_round(&world.client);
+    assert_true(round->bytes[TERN_PURPOSE_CHECKIN][TERN_DOWN].payload > 3 * 4 * WORLD_VALUES);
+    assert_int_equal(round->bytes[TERN_PURPOSE_DOWNLOAD][TERN_DOWN].payload, 0);
+    world_check_replica(&world);
+    run_until(TERN_EVENT_FINISHED, NULL);
+    world_check_conservation(&world);
+}
+
+// The aggregator repeats the task, with the downloads for what is held by then.
+static void lost_task_comes_again_with_its_downloads(void **state)
+{
+    (void)state;
+    world.server.inlines = true;
+    commit(2);
+    world.cut_exchange_at = world.exchanges + 1;
+    (void)world_run_until(&world, TERN_EVENT_TASK, NULL);
+    assert_int_equal(world_boot(&world), TERN_OK);
+    run_until(TERN_EVENT_UPLOADED, NULL);
+    assert_int_equal(world.server.checkins, 2);
+    world_check_replica(&world);
+    world_check_conservation(&world);
+}
+
+static void large_downloads_keep_their_names(void **state)
+{
+    (void)state;
+    world.server.inlines = true;
+    world.blob_size = 8 * 1024 + 512;
+    assert_int_equal(world_boot(&world), TERN_OK);
+    commit(4); // of 2.4 KB each
+    run_until(TERN_EVENT_TASK, NULL);
+    assert_int_equal(world.server.last_checkin.inline_kib, 8);
+    assert_int_equal(world.client.task.downloads[0].sha256.size, TERN_SHA256_SIZE);
+}
+
+static void flip_inline(struct world *w, const struct tern_request *request,
+                        struct tern_response *response)
+{
+    if (request->purpose == TERN_PURPOSE_CHECKIN && response->body_len > 2000) {
+        response->body[response->body_len - 100] ^= 1;
+        w->damage_seed++;
+    }
+}
+
+static void check_refused(enum tern_result why);
+
+static void damaged_inline_download_is_refused_by_the_base(void **state)
+{
+    (void)state;
+    world.server.inlines = true;
+    commit(2);
+    world.damage = flip_inline;
+    check_refused(TERN_ERR_WRONG_REPLICA);
+    world.damage = NULL;
+    run_until(TERN_EVENT_TRAINED, NULL);
+    world_check_replica(&world);
+}
+
 // --- Blobs that must not be taken
 
 static void check_refused(enum tern_result why)
@@ -308,9 +379,9 @@ static void mutate(struct world *w, const struct tern_request *request,
 }
 
 // Whatever the answers are, the replica stays one that really was and conservation holds.
-static void mutated_answers_change_nothing_they_should_not(void **state)
+static void live_with_mutated_answers(bool inlines)
 {
-    (void)state;
+    world.server.inlines = inlines;
     world.server.target = WORLD_ROUNDS - 1;
     world.server.next_in_reply = true;
     world.damage = mutate;
@@ -329,6 +400,18 @@ static void mutated_answers_change_nothing_they_should_not(void **state)
     assert_true(world.server.accepted_count > 10);
 }
 
+static void mutated_answers_change_nothing_they_should_not(void **state)
+{
+    (void)state;
+    live_with_mutated_answers(false);
+}
+
+static void mutated_inline_downloads_change_nothing_either(void **state)
+{
+    (void)state;
+    live_with_mutated_answers(true);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -340,6 +423,10 @@ int main(void)
         TEST(whole_blob_where_the_rest_was_asked_for_is_fetched_anew),
         TEST(download_survives_a_busy_aggregator),
         TEST(download_is_given_up_when_the_window_has_passed),
+        TEST(inline_downloads_are_applied_in_order),
+        TEST(lost_task_comes_again_with_its_downloads),
+        TEST(large_downloads_keep_their_names),
+        TEST(damaged_inline_download_is_refused_by_the_base),
         TEST(damaged_blob_is_refused_by_its_hash),
         TEST(short_blob_is_refused),
         TEST(blob_for_another_replica_is_refused),
@@ -349,6 +436,7 @@ int main(void)
         TEST(delta_from_the_seed_that_overflows_leaves_what_is_held),
         TEST(chain_that_misses_the_base_does_not_train),
         TEST(mutated_answers_change_nothing_they_should_not),
+        TEST(mutated_inline_downloads_change_nothing_either),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

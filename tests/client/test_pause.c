@@ -81,9 +81,6 @@ static void pause_at_any_step_leaves_the_update_as_it_is(void **state)
         assert_memory_equal(world.blob, undisturbed.blob, world.client.pending.len);
         run_until(TERN_EVENT_UPLOADED, NULL);
         assert_int_equal(world.server.last_update.train_ms, STEPS * 10);
-        run_until(TERN_EVENT_TASK, NULL);
-        assert_true(world.server.last_checkin.steps_per_second > 99.0f &&
-                    world.server.last_checkin.steps_per_second < 101.0f);
         world_check_conservation(&world);
         world_free(&world);
         world_init(&world);
@@ -208,7 +205,6 @@ static void check_in_tells_what_was_just_seen(void **state)
     boot();
     run_until(TERN_EVENT_TASK, NULL);
     assert_true(world.server.last_checkin.metered);
-    assert_int_equal(world.server.last_checkin.memory_kib, 1234);
     assert_int_equal(world.server.last_checkin.power, tern_Power_POWER_BATTERY);
 }
 

@@ -1,4 +1,4 @@
-// What the probes read below a fake root: batteries, supplies, load, heat, memory, and garbage.
+// What the probes read below a fake root: batteries, supplies, load, heat, and garbage.
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -286,46 +286,34 @@ static void zones_that_cannot_be_read_are_left_out(void **state)
     assert_true(temperature().known && temperature().value == 36.6);
 }
 
-// --- Memory
-
-static void memory_is_what_is_available(void **state)
-{
-    (void)state;
-    assert_int_equal(tern_probe_memory(root), 0);
-    fake_root_put("proc/meminfo", "MemTotal:  1000 kB\nMemFree:  10 kB\nMemAvailable:  500 kB\n");
-    assert_int_equal(tern_probe_memory(root), 500);
-    fake_root_put("proc/meminfo", "MemTotal:  1000 kB\n");
-    assert_int_equal(tern_probe_memory(root), 0);
-    fake_root_put("proc/meminfo", "MemAvailable: 99999999999999999999 kB\n");
-    assert_int_equal(tern_probe_memory(root), UINT32_MAX);
-    fake_root_put("proc/meminfo", "MemAvailable: plenty\n");
-    assert_int_equal(tern_probe_memory(root), 0);
-}
+// --- What is no ordinary file
 
 // Neither may keep the probe waiting or reading.
-static void memory_in_no_ordinary_file_is_unknown(void **state)
+static void load_in_no_ordinary_file_is_unknown(void **state)
 {
     (void)state;
     char path[512];
-    fake_root_put("proc/meminfo", "");
-    snprintf(path, sizeof path, "%s/proc/meminfo", root);
+    struct tern_reading reading;
+    fake_root_put("proc/loadavg", "");
+    snprintf(path, sizeof path, "%s/proc/loadavg", root);
     assert_int_equal(unlink(path), 0);
     assert_int_equal(mkfifo(path, 0600), 0);
-    assert_int_equal(tern_probe_memory(root), 0);
+    tern_probe_load(root, 0, &reading);
+    assert_false(reading.known);
     assert_int_equal(unlink(path), 0);
     assert_int_equal(symlink("/dev/zero", path), 0);
-    assert_int_equal(tern_probe_memory(root), 0);
+    tern_probe_load(root, 0, &reading);
+    assert_false(reading.known);
 }
 
 // --- The machine itself
 
-static void real_machine_has_load_and_memory(void **state)
+static void real_machine_has_a_load(void **state)
 {
     (void)state;
     struct tern_reading reading;
     tern_probe_load("", 0, &reading);
     assert_true(reading.known && reading.value >= 0);
-    assert_true(tern_probe_memory("") > 1000);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -346,9 +334,8 @@ int main(void)
         TEST(load_that_makes_no_sense_is_unknown),
         TEST(hottest_zone_counts),
         TEST(zones_that_cannot_be_read_are_left_out),
-        TEST(memory_is_what_is_available),
-        TEST(memory_in_no_ordinary_file_is_unknown),
-        TEST(real_machine_has_load_and_memory),
+        TEST(load_in_no_ordinary_file_is_unknown),
+        TEST(real_machine_has_a_load),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -40,7 +40,7 @@ class HandClient:
     def checkin_body(self, replica=None, version=None, wait_ms=0):
         every_codec = 0xffffffff  # it decodes nothing
         return message(f1=replica or None, f2=version, f3=wait_ms or None, f4=every_codec,
-                       f13=self.model_hash)
+                       f16=self.model_hash)
 
     def seed_replica(self):
         """docs/FORMAT.md: the id of the replica that the seed makes."""

@@ -105,7 +105,7 @@ def rounds_without_a_token(aggregator, device, encode):
         for number in (1, 2, 3):
             status, body = connection.request(
                 "POST", "/v1/checkin", body=message(f1=replica, f2=version or None, f4=0xffffffff,
-                                                    f13=hand.model_hash))
+                                                    f16=hand.model_hash))
             check(status == 200, f"check-in answered {status}")
             task = parse(first(parse(body), 1))
             for ref in (parse(ref) for ref in task.get(5, [])):

@@ -309,7 +309,8 @@ tern_CheckinReply checkin(struct harness *harness, uint64_t client, const uint8_
     struct answer answer =
         call(harness, "POST", TERN_PATH_CHECKIN, harness->tokens[client], body, len);
     assert_int_equal(answer.status, 200);
-    assert_int_equal(tern_wire_decode_checkin_reply(answer.body->data, answer.body->len, &reply),
+    assert_int_equal(tern_wire_decode_checkin_reply(answer.body->data, answer.body->len, &reply,
+                                                    &(struct tern_span){0}),
                      TERN_OK);
     answer_free(&answer);
     return reply;

@@ -63,8 +63,9 @@ static tern_CheckinReply ask(uint64_t id, tern_CheckinRequest request, const uin
     assert_int_equal(tern_wire_encode_checkin_request(&request, body, sizeof body, &len), TERN_OK);
     struct answer answer = call(&harness, "POST", TERN_PATH_CHECKIN, harness.tokens[id], body, len);
     if (answer.status == 200) {
-        assert_int_equal(
-            tern_wire_decode_checkin_reply(answer.body->data, answer.body->len, &reply), TERN_OK);
+        assert_int_equal(tern_wire_decode_checkin_reply(answer.body->data, answer.body->len, &reply,
+                                                        &(struct tern_span){0}),
+                         TERN_OK);
     } else {
         assert_int_equal(answer.status, 422);
     }

@@ -287,7 +287,8 @@ static tern_CheckinReply report_evaluation(uint64_t client, const uint8_t *repli
     struct answer answer =
         call(&harness, "POST", TERN_PATH_CHECKIN, harness.tokens[client], body, len);
     assert_int_equal(answer.status, 200);
-    assert_int_equal(tern_wire_decode_checkin_reply(answer.body->data, answer.body->len, &reply),
+    assert_int_equal(tern_wire_decode_checkin_reply(answer.body->data, answer.body->len, &reply,
+                                                    &(struct tern_span){0}),
                      TERN_OK);
     answer_free(&answer);
     return reply;
@@ -450,7 +451,8 @@ static void test_held_checkin_gets_its_task_when_the_round_opens(void **state)
     enroll(&harness, false);
     struct answer answer = call_end(held);
     assert_int_equal(answer.status, 200);
-    assert_int_equal(tern_wire_decode_checkin_reply(answer.body->data, answer.body->len, &reply),
+    assert_int_equal(tern_wire_decode_checkin_reply(answer.body->data, answer.body->len, &reply,
+                                                    &(struct tern_span){0}),
                      TERN_OK);
     assert_true(reply.has_task);
     answer_free(&answer);

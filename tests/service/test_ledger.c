@@ -66,7 +66,8 @@ static void check_in(struct device *it)
     struct answer answer =
         call(&harness, "POST", TERN_PATH_CHECKIN, harness.tokens[it->client], body, len);
     assert_int_equal(answer.status, 200);
-    assert_int_equal(tern_wire_decode_checkin_reply(answer.body->data, answer.body->len, &reply),
+    assert_int_equal(tern_wire_decode_checkin_reply(answer.body->data, answer.body->len, &reply,
+                                                    &(struct tern_span){0}),
                      TERN_OK);
     answer_free(&answer);
     it->has_task = reply.has_task;

@@ -44,6 +44,8 @@ static uint32_t own;       // tasks on a replica that is no version's
 static uint32_t forgotten; // clients whose replica was gone
 static uint32_t shared;    // tasks that led from the seed or by a snapshot
 static uint32_t several;   // tasks with more than one download
+static uint32_t inlines;   // answers that brought their downloads
+static uint32_t too_small; // ... that named them
 static uint32_t restarts;  // between a task and what becomes of it
 static uint32_t chains;    // ways to own replicas by one download that was there
 static uint32_t passes;    // ways by downloads that were made for them
@@ -170,6 +172,40 @@ static void count_way(const tern_Task *task, const struct tern_db_download *edge
     passes += !there && task->downloads_count > 0;
 }
 
+// The same question of a client that takes downloads inline gets the bytes that the names stand for,
+// where they are deltas of its own; `kib` is as much as the answer may have.
+static void expect_inline(uint64_t id, tern_CheckinRequest *request, const tern_Task *named,
+                          uint32_t kib)
+{
+    tern_CheckinReply reply;
+    uint8_t body[TERN_WIRE_MESSAGE_MAX];
+    size_t len = 0;
+    struct tern_span downloads = {NULL, 0};
+    request->inline_kib = kib;
+    assert_int_equal(tern_wire_encode_checkin_request(request, body, sizeof body, &len), TERN_OK);
+    struct answer answer = call(&harness, "POST", TERN_PATH_CHECKIN, harness.tokens[id], body, len);
+    assert_int_equal(answer.status, 200);
+    assert_int_equal(
+        tern_wire_decode_checkin_reply(answer.body->data, answer.body->len, &reply, &downloads),
+        TERN_OK);
+    assert_int_equal(reply.task.downloads_count, named->downloads_count);
+    assert_memory_equal(reply.task.base.bytes, named->base.bytes, TERN_SHA256_SIZE);
+    const bool comes = downloads.len > 0;
+    assert_true(!comes || (answer.body->len <= kib * 1024 && !is_version(named->base.bytes)));
+    for (uint32_t i = 0; i < named->downloads_count && comes; i++) {
+        uint8_t sha256[TERN_SHA256_SIZE];
+        const uint32_t size = named->downloads[i].size;
+        assert_int_equal(reply.task.downloads[i].size, size);
+        tern_sha256(downloads.data, size, sha256);
+        assert_memory_equal(sha256, named->downloads[i].sha256.bytes, TERN_SHA256_SIZE);
+        downloads.data += size;
+    }
+    assert_true(!comes || answer.tag.payload_down > 0);
+    inlines += comes;
+    too_small += named->downloads_count > 0 && !comes;
+    answer_free(&answer);
+}
+
 static tern_CheckinReply ask(uint64_t id)
 {
     struct holder *holder = &holders[id];
@@ -187,12 +223,16 @@ static tern_CheckinReply ask(uint64_t id)
     assert_int_equal(tern_wire_encode_checkin_request(&request, body, sizeof body, &len), TERN_OK);
     struct answer answer = call(&harness, "POST", TERN_PATH_CHECKIN, harness.tokens[id], body, len);
     assert_int_equal(answer.status, 200);
-    assert_int_equal(tern_wire_decode_checkin_reply(answer.body->data, answer.body->len, &reply),
+    assert_int_equal(tern_wire_decode_checkin_reply(answer.body->data, answer.body->len, &reply,
+                                                    &(struct tern_span){0}),
                      TERN_OK);
     answer_free(&answer);
     memcpy(holder->told, holder->replica, TERN_SHA256_SIZE);
     memcpy(holder->told_weights, holder->weights, sizeof holder->told_weights);
     count_way(&reply.task, edges, count);
+    if (reply.has_task && chance(20)) {
+        expect_inline(id, &request, &reply.task, 1 + tern_prng_below(&rng, 8));
+    }
     return reply;
 }
 
@@ -380,6 +420,7 @@ static void test_clients_come_and_go(void **state)
         "by passes %u\n",
         own, forgotten, shared, several, (unsigned long long)most_bytes, chains, passes);
     assert_true(chains > 20 && passes > 500);
+    assert_true(inlines > 50 && too_small > 5);
     assert_true(own > 500 && forgotten > 50 && several > 50 && shared > 5 && restarts > 20);
     assert_true(most_bytes > BOUND / 2);
 }

@@ -274,7 +274,8 @@ static void test_held_followers_are_told_at_once(void **state)
     lead(&leaders);
     struct answer answer = call_end(held);
     tern_CheckinReply reply;
-    assert_int_equal(tern_wire_decode_checkin_reply(answer.body->data, answer.body->len, &reply),
+    assert_int_equal(tern_wire_decode_checkin_reply(answer.body->data, answer.body->len, &reply,
+                                                    &(struct tern_span){0}),
                      TERN_OK);
     assert_true(reply.has_task && reply.task.has_indices);
     answer_free(&answer);
@@ -296,7 +297,8 @@ static void test_without_a_leader_each_chooses(void **state)
     // The service looks by itself when the wait is over.
     struct answer answer = call_end(held);
     tern_CheckinReply reply;
-    assert_int_equal(tern_wire_decode_checkin_reply(answer.body->data, answer.body->len, &reply),
+    assert_int_equal(tern_wire_decode_checkin_reply(answer.body->data, answer.body->len, &reply,
+                                                    &(struct tern_span){0}),
                      TERN_OK);
     assert_true(reply.has_task);
     assert_false(reply.task.has_indices);

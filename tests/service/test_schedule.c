@@ -57,7 +57,8 @@ static tern_CheckinReply checkin_as(uint64_t client, const tern_CheckinRequest *
     struct answer answer =
         call(&harness, "POST", TERN_PATH_CHECKIN, harness.tokens[client], body, len);
     assert_int_equal(answer.status, 200);
-    assert_int_equal(tern_wire_decode_checkin_reply(answer.body->data, answer.body->len, &reply),
+    assert_int_equal(tern_wire_decode_checkin_reply(answer.body->data, answer.body->len, &reply,
+                                                    &(struct tern_span){0}),
                      TERN_OK);
     answer_free(&answer);
     return reply;
@@ -140,7 +141,7 @@ static struct tern_db_client client_row(uint64_t client)
 
 // --- Unequal speeds
 
-// Speeds are measured: what a client claims is never gone by, not before its first report either.
+// Speeds are measured; there is none before a client's first report.
 static void test_slow_clients_get_fewer_steps(void **state)
 {
     (void)state;
@@ -148,23 +149,22 @@ static void test_slow_clients_get_fewer_steps(void **state)
     harness_start(&harness);
     uint64_t fast = enroll(&harness, false);
     uint64_t slow = enroll(&harness, false);
-    const tern_CheckinRequest claim = {.steps_per_second = 2.0F};
-    const tern_CheckinRequest boast = {.steps_per_second = 1000.0F};
-    checkin_as(fast, &claim);
-    tern_Task task = checkin_as(slow, &boast).task;
+    const tern_CheckinRequest nothing = tern_CheckinRequest_init_zero;
+    checkin_as(fast, &nothing);
+    tern_Task task = checkin_as(slow, &nothing).task;
     assert_int_equal(task.local_steps, 20);
     assert_string_equal(schedule_of(slow).reason, "deadline: speed not known yet");
     harness_restart(&harness);
     assert_true(client_row(slow).steps_per_second == 0.0F);
     assert_int_equal(report(slow, &task, &(struct report){1.0F, 1.0F, 10, 0, 20000}), 200);
-    task = checkin_as(fast, &claim).task;
+    task = checkin_as(fast, &nothing).task;
     assert_int_equal(task.local_steps, 20);
     assert_int_equal(report(fast, &task, &(struct report){1.0F, 1.0F, 10, 0, 2000}), 200);
 
-    task = checkin_as(slow, &boast).task;
+    task = checkin_as(slow, &nothing).task;
     assert_int_equal(task.round, 2);
     assert_int_equal(task.local_steps, 30); // 1/s x 60 s x 0.5
-    tern_Task other = checkin_as(fast, &claim).task;
+    tern_Task other = checkin_as(fast, &nothing).task;
     assert_int_equal(other.local_steps, 300); // 10/s
     struct tern_db_schedule row = schedule_of(slow);
     assert_int_equal(row.local_steps, task.local_steps);

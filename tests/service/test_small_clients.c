@@ -70,7 +70,8 @@ static tern_CheckinReply checkin_as(tern_CheckinRequest request)
     tern_CheckinReply reply;
     struct answer answer = ask(one, &request);
     assert_int_equal(answer.status, 200);
-    assert_int_equal(tern_wire_decode_checkin_reply(answer.body->data, answer.body->len, &reply),
+    assert_int_equal(tern_wire_decode_checkin_reply(answer.body->data, answer.body->len, &reply,
+                                                    &(struct tern_span){0}),
                      TERN_OK);
     answer_free(&answer);
     return reply;

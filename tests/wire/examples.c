@@ -47,8 +47,7 @@ void example_checkin_request(tern_CheckinRequest *message)
     message->version = 2;
     message->wait_ms = 30000;
     message->codecs = 7;
-    message->memory_kib = 65536;
-    message->steps_per_second = 41.5f;
+    message->inline_kib = 44;
     message->metered = true;
     message->budget_left = 5000000;
     message->budgeted = true;
@@ -159,11 +158,32 @@ void example_error(tern_Error *message)
 ADAPT(enroll_request)
 ADAPT(enroll_reply)
 ADAPT(checkin_request)
-ADAPT(checkin_reply)
 ADAPT(update_reply)
 ADAPT(error)
 ADAPT_CARRIER(update)
 ADAPT_CARRIER(download)
+
+// The answer to a check-in may carry downloads; the one that is documented names them.
+static enum tern_result encode_checkin_reply(uint8_t *dst, size_t dst_size, size_t *written)
+{
+    const struct tern_span none = {NULL, 0};
+    tern_CheckinReply message;
+    example_checkin_reply(&message);
+    return tern_wire_encode_checkin_reply(&message, none, dst, dst_size, written);
+}
+static enum tern_result decode_checkin_reply(const uint8_t *src, size_t src_len,
+                                             union example_message *message,
+                                             struct tern_span *downloads)
+{
+    return tern_wire_decode_checkin_reply(src, src_len, &message->checkin_reply, downloads);
+}
+static enum tern_result again_checkin_reply(const union example_message *message,
+                                            struct tern_span downloads, uint8_t *dst,
+                                            size_t dst_size, size_t *written)
+{
+    return tern_wire_encode_checkin_reply(&message->checkin_reply, downloads, dst, dst_size,
+                                          written);
+}
 
 #define EXAMPLE(field, message)                                                                    \
     {                                                                                              \

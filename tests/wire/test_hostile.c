@@ -205,7 +205,9 @@ static void too_many_downloads_are_refused(void **state)
     bytes[1] = (uint8_t)(0x80 | (len & 0x7f));
     bytes[2] = (uint8_t)(len >> 7);
     memcpy(bytes + 3, task, len);
-    assert_int_equal(tern_wire_decode_checkin_reply(bytes, len + 3, &message), TERN_ERR_CORRUPT);
+    struct tern_span none;
+    assert_int_equal(tern_wire_decode_checkin_reply(bytes, len + 3, &message, &none),
+                     TERN_ERR_CORRUPT);
 }
 
 static void messages_over_the_limit_are_refused_unread(void **state)

@@ -38,8 +38,11 @@ static void fields_arrive_as_they_were_set(void **state)
     tern_CheckinReply got;
     size_t len;
     example_checkin_reply(&sent);
-    assert_int_equal(tern_wire_encode_checkin_reply(&sent, bytes, sizeof(bytes), &len), TERN_OK);
-    assert_int_equal(tern_wire_decode_checkin_reply(bytes, len, &got), TERN_OK);
+    struct tern_span downloads = {NULL, 0};
+    assert_int_equal(tern_wire_encode_checkin_reply(&sent, downloads, bytes, sizeof(bytes), &len),
+                     TERN_OK);
+    assert_int_equal(tern_wire_decode_checkin_reply(bytes, len, &got, &downloads), TERN_OK);
+    assert_int_equal(downloads.len, 0);
     assert_true(got.has_task);
     assert_int_equal(got.task.round, 4);
     assert_int_equal(got.task.base.size, 32);
@@ -234,6 +237,21 @@ static size_t encode_unchecked(const pb_msgdesc_t *fields, const void *message)
         assert_int_equal(tern_wire_decode_##name(bytes, len, &got, &container), result);           \
     } while (0)
 
+#define EXPECT_REPLY(change, result)                                                               \
+    do {                                                                                           \
+        tern_CheckinReply message;                                                                 \
+        tern_CheckinReply got;                                                                     \
+        struct tern_span downloads = {NULL, 0};                                                    \
+        size_t len;                                                                                \
+        example_checkin_reply(&message);                                                           \
+        change;                                                                                    \
+        assert_int_equal(                                                                          \
+            tern_wire_encode_checkin_reply(&message, downloads, bytes, sizeof(bytes), &len),       \
+            result);                                                                               \
+        len = encode_unchecked(tern_CheckinReply_fields, &message);                                \
+        assert_int_equal(tern_wire_decode_checkin_reply(bytes, len, &got, &downloads), result);    \
+    } while (0)
+
 static void ranges_of_enrolment(void **state)
 {
     (void)state;
@@ -268,8 +286,6 @@ static void ranges_of_a_checkin(void **state)
     REQUEST(message.model_hash.size = 16, TERN_ERR_CORRUPT);
     REQUEST(message.wait_ms = TERN_WIRE_WAIT_MS_MAX, TERN_OK);
     REQUEST(message.wait_ms = TERN_WIRE_WAIT_MS_MAX + 1, TERN_ERR_ARGUMENT);
-    REQUEST(message.steps_per_second = -1.0f, TERN_ERR_ARGUMENT);
-    REQUEST(message.steps_per_second = NAN, TERN_ERR_NON_FINITE);
     REQUEST(message.budget_left = TERN_WIRE_BUDGET_MAX, TERN_OK);
     REQUEST(message.budget_left = TERN_WIRE_BUDGET_MAX + 1, TERN_ERR_ARGUMENT);
     REQUEST((message.budgeted = false, message.budget_left = UINT64_MAX), TERN_ERR_ARGUMENT);
@@ -288,10 +304,70 @@ static void ranges_of_a_checkin(void **state)
 #undef REQUEST
 }
 
+// The example's answer with `len` bytes of downloads, as the other end would have made it.
+static enum tern_result decode_inline(const tern_CheckinReply *message, size_t len,
+                                      struct tern_span *downloads)
+{
+    tern_CheckinReply got;
+    size_t head = encode_unchecked(tern_CheckinReply_fields, message);
+    bytes[head] = 0x7a;
+    bytes[head + 1] = (uint8_t)len;
+    memset(bytes + head + 2, 0x5a, len);
+    return tern_wire_decode_checkin_reply(bytes, head + 2 + len, &got, downloads);
+}
+
+static void downloads_come_inline_whole_and_without_names(void **state)
+{
+    (void)state;
+    static const uint8_t blobs[9] = {1, 2, 3};
+    struct tern_span downloads = {blobs, sizeof blobs};
+    tern_CheckinReply message;
+    tern_CheckinReply got;
+    size_t len;
+    example_checkin_reply(&message);
+    tern_Task *task = &message.task;
+    task->downloads_count = 2;
+    task->downloads[0] = (tern_DownloadRef){.size = 4};
+    task->downloads[1] = (tern_DownloadRef){.size = 5};
+    assert_int_equal(
+        tern_wire_encode_checkin_reply(&message, downloads, bytes, sizeof(bytes), &len), TERN_OK);
+    assert_int_equal(tern_wire_decode_checkin_reply(bytes, len, &got, &downloads), TERN_OK);
+    assert_int_equal(downloads.len, sizeof blobs);
+    assert_memory_equal(downloads.data, blobs, sizeof blobs);
+    assert_int_equal(decode_inline(&message, 9, &downloads), TERN_OK);
+    assert_int_equal(decode_inline(&message, 8, &downloads), TERN_ERR_CORRUPT);
+    assert_int_equal(decode_inline(&message, 10, &downloads), TERN_ERR_CORRUPT);
+    assert_int_equal(decode_inline(&message, 0, &downloads), TERN_ERR_CORRUPT);
+    task->downloads[1].sha256.size = TERN_SHA256_SIZE; // one has a name, one has not
+    assert_int_equal(decode_inline(&message, 9, &downloads), TERN_ERR_CORRUPT);
+    assert_int_equal(decode_inline(&message, 4, &downloads), TERN_ERR_CORRUPT);
+    task->downloads[1] = (tern_DownloadRef){.size = 0};
+    assert_int_equal(decode_inline(&message, 4, &downloads), TERN_ERR_CORRUPT);
+    task->downloads[1] = (tern_DownloadRef){.size = UINT32_MAX - 3}; // 0 when 32 bits wrap
+    assert_int_equal(decode_inline(&message, 0, &downloads), TERN_ERR_CORRUPT);
+    assert_int_equal(decode_inline(&message, 4, &downloads), TERN_ERR_CORRUPT);
+    message.has_task = false;
+    message.come_back_ms = 1;
+    assert_int_equal(decode_inline(&message, 9, &downloads), TERN_ERR_CORRUPT);
+}
+
+// There the client has no memory for them.
+static void downloads_do_not_come_with_the_answer_to_an_update(void **state)
+{
+    (void)state;
+    tern_UpdateReply message;
+    size_t len;
+    example_update_reply(&message);
+    example_checkin_reply(&message.next);
+    message.next.task.downloads[0].sha256.size = 0;
+    assert_int_equal(tern_wire_encode_update_reply(&message, bytes, sizeof(bytes), &len),
+                     TERN_ERR_CORRUPT);
+}
+
 static void ranges_of_a_task(void **state)
 {
     (void)state;
-#define TASK(change, result) EXPECT(checkin_reply, tern_CheckinReply, change, result)
+#define TASK(change, result) EXPECT_REPLY(change, result)
     TASK(message.task.kind = (tern_TaskKind)2, TERN_ERR_ARGUMENT);
     TASK(message.task.kind = tern_TaskKind_TASK_EVALUATE, TERN_OK);
     TASK(message.task.round = 0, TERN_ERR_ARGUMENT);
@@ -424,6 +500,8 @@ int main(void)
         cmocka_unit_test(a_buffer_one_byte_short_is_refused),
         cmocka_unit_test(ranges_of_enrolment),
         cmocka_unit_test(ranges_of_a_checkin),
+        cmocka_unit_test(downloads_come_inline_whole_and_without_names),
+        cmocka_unit_test(downloads_do_not_come_with_the_answer_to_an_update),
         cmocka_unit_test(ranges_of_a_task),
         cmocka_unit_test(ranges_of_an_update),
         cmocka_unit_test(ranges_of_a_download_and_an_error),

@@ -244,6 +244,48 @@ static int answer_enroll(struct fake_server *server, const struct tern_request *
     return 200;
 }
 
+static const struct fake_download *find_download(const struct fake_server *server,
+                                                 const uint8_t *sha256)
+{
+    for (uint32_t v = 0; v < server->version; v++) {
+        if (memcmp(server->downloads[v].sha256, sha256, TERN_SHA256_SIZE) == 0) {
+            return &server->downloads[v];
+        }
+    }
+    if (server->manifest.len > 0 &&
+        memcmp(server->manifest.sha256, sha256, TERN_SHA256_SIZE) == 0) {
+        return &server->manifest;
+    }
+    if (memcmp(server->indices.sha256, sha256, TERN_SHA256_SIZE) == 0) {
+        return &server->indices;
+    }
+    return memcmp(server->snapshot.sha256, sha256, TERN_SHA256_SIZE) == 0 ? &server->snapshot
+                                                                          : NULL;
+}
+
+// Where it is set up to and the client takes as many bytes: the task's downloads instead of their
+// names.
+static struct tern_span take_inline(const struct fake_server *server, tern_Task *task, uint8_t *dst)
+{
+    size_t len = 0;
+    for (pb_size_t i = 0; i < task->downloads_count; i++) {
+        len += task->downloads[i].size;
+    }
+    if (!server->inlines || server->snapshots ||
+        len + TERN_WIRE_OVERHEAD > server->last_checkin.inline_kib * 1024u) {
+        return (struct tern_span){dst, 0};
+    }
+    uint8_t *at = dst;
+    for (pb_size_t i = 0; i < task->downloads_count; i++) {
+        const struct fake_download *download =
+            find_download(server, task->downloads[i].sha256.bytes);
+        memcpy(at, download->blob, download->len);
+        at += download->len;
+        task->downloads[i].sha256.size = 0;
+    }
+    return (struct tern_span){dst, len};
+}
+
 static int answer_checkin(struct fake_server *server, const struct tern_request *request,
                           uint8_t *reply, size_t size, size_t *len)
 {
@@ -263,27 +305,11 @@ static int answer_checkin(struct fake_server *server, const struct tern_request 
         server->evaluations[server->evaluation_count++] = server->last_checkin.evaluation;
     }
     instruct(server, &answer, version_of(server, server->last_checkin.replica.bytes));
-    assert_int_equal(tern_wire_encode_checkin_reply(&answer, reply, size, len), TERN_OK);
+    static uint8_t downloads[WORLD_BLOB];
+    const struct tern_span inline_ones = take_inline(server, &answer.task, downloads);
+    assert_int_equal(tern_wire_encode_checkin_reply(&answer, inline_ones, reply, size, len),
+                     TERN_OK);
     return 200;
-}
-
-static const struct fake_download *find_download(const struct fake_server *server,
-                                                 const uint8_t *sha256)
-{
-    for (uint32_t v = 0; v < server->version; v++) {
-        if (memcmp(server->downloads[v].sha256, sha256, TERN_SHA256_SIZE) == 0) {
-            return &server->downloads[v];
-        }
-    }
-    if (server->manifest.len > 0 &&
-        memcmp(server->manifest.sha256, sha256, TERN_SHA256_SIZE) == 0) {
-        return &server->manifest;
-    }
-    if (memcmp(server->indices.sha256, sha256, TERN_SHA256_SIZE) == 0) {
-        return &server->indices;
-    }
-    return memcmp(server->snapshot.sha256, sha256, TERN_SHA256_SIZE) == 0 ? &server->snapshot
-                                                                          : NULL;
 }
 
 static int answer_download(struct fake_server *server, const struct tern_request *request,
