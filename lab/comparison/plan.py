@@ -7,7 +7,7 @@ from comparison.settings import effective, is_override, section
 
 MEASURES = ("trunk", "global", "clients")
 AXES = ("bytes", "time")
-COLUMNS = ("accuracy", "replicas", "points", "bits", "payload", "http", "tls", "wire", "total",
+COLUMNS = ("accuracy", "replicas", "scores", "points", "bits", "payload", "http", "tls", "wire", "total",
            "ratio", "reach", "rounds", "time", "speedup", "steps", "arrivals", "encode")
 USUAL = ["accuracy", "points", "payload", "http", "tls", "wire", "reach", "encode"]
 USUAL_OF_CELLS = ["accuracy", "points", "payload", "http", "tls", "wire", "ratio"]

@@ -163,8 +163,22 @@ def summarise(plan, run, results, baseline, step):
         [bytes_to_reach(result, target) for result in results]) for target in plan.targets}
     row["rounds_to_reach"] = {"%g" % target: mean_or_none(
         [rounds_to_reach(result, target) for result in results]) for target in plan.targets}
+    add_scores(results, row)
     add_measured(plan, run, results, step, row)
     return row
+
+
+def least(values):
+    """Of those that are known."""
+    return min((value for value in values or [] if value is not None), default=None)
+
+
+def add_scores(results, row):
+    """Of the global model: how it does by F1, in its worst class and for its worst client."""
+    row["macro_f1"] = mean_or_none([result.get("macro_f1") for result in results])
+    for name in ("class", "client"):
+        row[name + "_least"] = mean_or_none([least(result.get(name + "_accuracy"))
+                                             for result in results])
 
 
 def add_measured(plan, run, results, step, row):

@@ -60,6 +60,12 @@ def replicas_columns(plan):
     yield "clients, least", lambda row, first: number(row.get("clients_least"), "%.4f")
 
 
+def scores_columns(plan):
+    for heading, key in (("macro F1", "macro_f1"), ("least of a class", "class_least"),
+                         ("least of a client", "client_least")):
+        yield heading, lambda row, first, key=key: number(row.get(key), "%.4f")
+
+
 def bits_columns(plan):
     yield "bits/value up", lambda row, first: number(row.get("bits_up"), "%.3f")
     yield "bits/value down", lambda row, first: number(row.get("bits_down"), "%.3f")

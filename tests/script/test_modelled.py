@@ -145,6 +145,16 @@ class Rows(unittest.TestCase):
         self.assertEqual(cells["back: points to the trunk, mean / worst"], "-1.00 / -3.00")
         self.assertEqual(cells["back: points to the global model, mean / worst"], "- / -")
 
+    def test_scores_are_of_the_worst_class_and_client(self):
+        plan_ = self.plan("columns = scores", "run = a")
+        groups, _ = self.load(plan_, a=result_of(macro_f1=0.75, class_accuracy=[0.9, 0.6, None],
+                                                 client_accuracy=[0.8, 0.7]))
+        table = tables.table_of(plan_, groups[0][1], groups[0][1][0])
+        self.assertEqual(table, [["run", "macro F1", "least of a class", "least of a client"],
+                                 ["a", "0.7500", "0.6000", "0.7000"]])
+        groups, _ = self.load(plan_, a=result_of())  # of an older program
+        self.assertEqual(tables.table_of(plan_, groups[0][1], groups[0][1][0])[1][1:], ["-"] * 3)
+
     def test_the_front_is_what_nothing_beats(self):
         plan_ = self.plan("front = yes", "reference = a", "columns = accuracy ratio", "run = a",
                           "run = b", "run = c", "run = d")
