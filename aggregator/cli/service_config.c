@@ -60,8 +60,6 @@ static void fill_steps(const struct tern_aggregator_settings *s, struct tern_ste
     steps->interval = s->schedule_interval;
     steps->gamma = s->schedule_gamma;
     steps->theta = s->schedule_theta;
-    steps->coarse = s->schedule_coarse;
-    steps->stages = s->schedule_stages;
     steps->min_density = s->schedule_min_density;
 }
 

@@ -10,14 +10,11 @@
 uint32_t tern_policy_bound(const struct tern_steps_settings *settings, double steps,
                            struct tern_reason *reason);
 
-// Set plan->local_steps, plan->codec (joint) and append their reason.
+// Set plan->local_steps and append their reason.
 void tern_policy_adaptive(const struct tern_steps_settings *settings,
                           const struct tern_steps_course *course, struct tern_steps_plan *plan);
 void tern_policy_variance(const struct tern_steps_settings *settings,
                           const struct tern_steps_course *course, struct tern_steps_plan *plan);
-void tern_policy_joint(const struct tern_steps_settings *settings,
-                       const struct tern_steps_course *course, const struct tern_steps_facts *facts,
-                       struct tern_steps_plan *plan);
 // Return the most steps that fit into the window; UINT32_MAX = not known. only: H is that many,
 // else at most.
 uint32_t tern_policy_deadline(const struct tern_steps_settings *settings,
@@ -34,7 +31,5 @@ void tern_adaptive_interval(struct tern_steps_course *course,
 void tern_variance_interval(struct tern_steps_course *course,
                             const struct tern_steps_settings *settings, double variance,
                             double steps);
-void tern_joint_interval(struct tern_steps_course *course,
-                         const struct tern_steps_settings *settings, double loss);
 
 #endif

@@ -10,17 +10,18 @@ static const struct {
     const char *name;
     enum tern_steps_policy policy;
 } names[] = {
-    {"adaptive", TERN_STEPS_ADAPTIVE}, {"variance", TERN_STEPS_VARIANCE},
-    {"joint", TERN_STEPS_JOINT},       {"deadline", TERN_STEPS_DEADLINE},
+    {"adaptive", TERN_STEPS_ADAPTIVE},
+    {"variance", TERN_STEPS_VARIANCE},
+    {"deadline", TERN_STEPS_DEADLINE},
     {"budget", TERN_STEPS_BUDGET},
 };
 
 #define NAMES (sizeof names / sizeof names[0])
-#define STARTS ((unsigned)TERN_STEPS_ADAPTIVE | TERN_STEPS_VARIANCE | TERN_STEPS_JOINT)
+#define STARTS ((unsigned)TERN_STEPS_ADAPTIVE | TERN_STEPS_VARIANCE)
 
 const char *tern_steps_policy_names(void)
 {
-    return "fixed | adaptive | variance | joint | deadline | budget, the last two also after a "
+    return "fixed | adaptive | variance | deadline | budget, the last two also after a "
            "plus: adaptive+deadline+budget";
 }
 
@@ -110,7 +111,6 @@ static void add_loss(struct tern_steps_course *course, const struct tern_steps_s
     }
     course->last_loss = course->loss_sum / (double)course->losses;
     tern_adaptive_interval(course, settings, course->last_loss);
-    tern_joint_interval(course, settings, course->last_loss);
     course->losses = 0;
     course->loss_sum = 0.0;
 }
@@ -158,8 +158,6 @@ void tern_steps_for(const struct tern_steps_settings *settings,
         tern_policy_adaptive(settings, course, plan);
     } else if ((policy & TERN_STEPS_VARIANCE) != 0) {
         tern_policy_variance(settings, course, plan);
-    } else if ((policy & TERN_STEPS_JOINT) != 0) {
-        tern_policy_joint(settings, course, facts, plan);
     } else if (policy == TERN_STEPS_FIXED || (policy & TERN_STEPS_AT_MOST) != 0) {
         tern_reason_text(&plan->reason, "fixed");
     }

@@ -2,7 +2,7 @@
 // it hands out a task; it keeps the plan, so that a repeated task is the same. Pure; reentrant; the
 // same answers from the same stored facts, also after a restart.
 //
-// One policy says where the local steps H start from: `fixed`, `adaptive`, `variance` or `joint`.
+// One policy says where the local steps H start from: `fixed`, `adaptive` or `variance`.
 // `deadline` and `budget` go on from there, in this order: what does not fit into a client's window
 // or its bytes is cut. A policy by itself starts from `fixed`, but for `deadline`, which then gives
 // every client as many steps as fit.
@@ -22,8 +22,7 @@ enum tern_steps_policy {
     TERN_STEPS_BUDGET = 2,   // so that the client's byte budget lasts
     TERN_STEPS_ADAPTIVE = 4, // fewer as the loss falls
     TERN_STEPS_VARIANCE = 8, // as many as the clients' drift apart allows
-    TERN_STEPS_JOINT = 16,   // many and coarse first, few and fine last
-    TERN_STEPS_AT_MOST = 32, // "fixed+...": deadline only cuts
+    TERN_STEPS_AT_MOST = 16, // "fixed+...": deadline only cuts
 };
 
 struct tern_steps_settings {
@@ -32,18 +31,16 @@ struct tern_steps_settings {
     uint32_t min_steps;   // bounds of all policies but fixed
     uint32_t max_steps;
     double fraction;    // deadline: share of the window that may go into training, 0..1
-    uint32_t interval;  // adaptive, variance, joint: rounds whose losses count together, >= 1
+    uint32_t interval;  // adaptive, variance: rounds whose losses count together, >= 1
     double gamma;       // adaptive: factor on H when the loss stalls, 0..1
     double theta;       // variance: that of the clients at which they should meet; 0 = the first's
-    double coarse;      // joint: first factor on H and divisor of what is sent, >= 1
-    uint32_t stages;    // joint: steps from coarse to fine, >= 2
     double min_density; // budget: least share of values that an update is cut to
 };
 
 #define TERN_STEPS_POLICY_MAX 48 // bytes of a policy's name with the NUL
 
 // "fixed", "deadline+budget", "adaptive+deadline", ...: names joined by "+", each once, at most one
-// of fixed, adaptive, variance and joint. TERN_ERR_UNKNOWN
+// of fixed, adaptive and variance. TERN_ERR_UNKNOWN
 TERN_MUST_USE enum tern_result tern_steps_policy_from_name(const char *name, unsigned *policy);
 // The same names in the order in which they apply.
 void tern_steps_policy_name(unsigned policy, char name[TERN_STEPS_POLICY_MAX]);
@@ -67,7 +64,6 @@ struct tern_steps_course {
     uint32_t tau;      // adaptive: H
     double drift;      // variance: H, not yet rounded
     double theta;      // variance: threshold in force; 0 = not known yet
-    uint32_t stage;    // joint without a last round: reached by the loss
 
     // Of the interval under way.
     uint32_t losses;

@@ -16,11 +16,6 @@ double tern_codec_bits(const struct tern_codec *codec)
     return plan->bits != NULL ? plan->bits(codec) : plan->fixed_bits;
 }
 
-bool tern_codec_coarsen(struct tern_codec *codec, double share)
-{
-    return tern_codec_plan(codec->id)->coarsen(codec, share);
-}
-
 bool tern_codec_thin(struct tern_codec *codec, double p, bool density)
 {
     return tern_codec_plan(codec->id)->thin(codec, p, density);

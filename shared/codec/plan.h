@@ -12,11 +12,6 @@
 // comes to on gradients (docs/BENCHMARKS.md).
 double tern_codec_bits(const struct tern_codec *codec);
 
-// Makes `codec` send about `share` (0..1] of what it sends: density and sparse by p, 3lc by s,
-// which it makes no larger than 1.5. False, and nothing changes, for codecs that have no such
-// parameter.
-bool tern_codec_coarsen(struct tern_codec *codec, double share);
-
 // Makes `codec` send the share p of the values: sparse keeps its values, 3lc and density become
 // density with the same coder. density: whether that may be. False when it may not, and for others.
 bool tern_codec_thin(struct tern_codec *codec, double p, bool density);
@@ -30,7 +25,6 @@ bool tern_codec_downloads(const struct tern_codec *codec);
 struct tern_codec_plan {
     double fixed_bits; // 0: bits() says
     double (*bits)(const struct tern_codec *codec);
-    bool (*coarsen)(struct tern_codec *codec, double share);
     bool (*thin)(struct tern_codec *codec, double p, bool density);
     bool (*downloads)(const struct tern_codec *codec);
 };

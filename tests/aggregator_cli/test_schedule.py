@@ -96,11 +96,11 @@ def nobody_is_fair():
 
 def wrong_policies_are_refused():
     state = State(rounds=1)
-    for setting, says in (("schedule.policy=fast", "adaptive"), ("schedule.policy=adaptive+joint", "joint"),
+    for setting, says in (("schedule.policy=fast", "adaptive"), ("schedule.policy=adaptive+variance", "variance"),
                           ("schedule.policy=", "deadline"), ("round.selection=fair", "budget-aware"),
-                          ("schedule.gamma=1", "gamma"), ("schedule.stages=1", "stages"),
+                          ("schedule.gamma=1", "gamma"),
                           ("schedule.min_density=0", "min_density"), ("schedule.interval=0", "interval"),
-                          ("schedule.coarse=0.5", "coarse"), ("schedule.theta=-1", "theta")):
+                          ("schedule.theta=-1", "theta")):
         state.run("serve", "--set", setting, code=USAGE, says=says)
 
 

@@ -190,28 +190,10 @@ def adaptive(most):
     return stalled
 
 
-def joint():
-    coarse, stages, rounds = 3, 3, 6
-    done = Federation("joint", rounds=rounds, schedule={"coarse": coarse, "stages": stages})
-    codecs = {1: "density:p=0.066667,coder=range", 2: "density:p=0.1,coder=range", 3: ""}
-    for version in range(1, rounds + 1):
-        factor = coarse - (version - 1) * stages // rounds
-        check(done.steps_of(version) == factor * STEPS, f"round {version}: {done.steps}")
-    for rows in done.told.values():
-        for row in rows:
-            stage, factor = map(float, matched(
-                f"joint: stage {NUMBER} of {stages}, {NUMBER} x {STEPS} steps", row))
-            check(factor == coarse + 1 - stage, f"{row}")
-            check(row["local_steps"] == factor * STEPS, f"{row}")
-            check(row["codec"] == codecs[stage], f"{row}")
-        check(rows[-1]["codec"] == "", f"{rows}")
-
-
 def test():
     deadline()
     budget()
     check(adaptive(20) | adaptive(36) == {False, True}, "losses that fall fast and slowly")
-    joint()
 
 
 main(test)

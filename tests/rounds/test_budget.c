@@ -28,8 +28,6 @@ static struct tern_steps_settings settings_of(const char *policy)
                                            .max_steps = 500,
                                            .fraction = 0.5,
                                            .interval = 2,
-                                           .coarse = 4.0,
-                                           .stages = 4,
                                            .min_density = 0.002};
     assert_int_equal(tern_steps_policy_from_name(policy, &settings.policy), TERN_OK);
     return settings;
@@ -323,7 +321,7 @@ static void test_with_a_deadline(void **state)
     assert_int_equal(plan_for(&settings, &facts).local_steps, 30);
     facts.window_ms = 2000;
     assert_int_equal(plan_for(&settings, &facts).local_steps, 10);
-    settings = settings_of("joint+budget");
+    settings = settings_of("adaptive+budget");
     facts.rounds = 100;
     struct tern_steps_plan plan = plan_for(&settings, &facts);
     assert_true(plan.own_codec && plan.codec.density == 0.002F);

@@ -1,4 +1,4 @@
-// Policies of local steps: names, fixed, deadline, adaptive, variance and joint, alone and
+// Policies of local steps: names, fixed, deadline, adaptive and variance, alone and
 // together.
 #include "rounds/steps.h"
 
@@ -19,8 +19,6 @@ static struct tern_steps_settings settings_of(const char *policy)
                                            .fraction = 0.5,
                                            .interval = 2,
                                            .gamma = 0.5,
-                                           .coarse = 4.0,
-                                           .stages = 4,
                                            .min_density = 0.002};
     assert_int_equal(tern_steps_policy_from_name(policy, &settings.policy), TERN_OK);
     return settings;
@@ -52,17 +50,22 @@ static struct tern_steps_plan plan_for(const struct tern_steps_settings *setting
 static void test_names(void **state)
 {
     (void)state;
-    static const char *const good[] = {
-        "fixed",           "deadline",    "budget",         "adaptive",
-        "variance",        "joint",       "fixed+deadline", "adaptive+deadline+budget",
-        "deadline+budget", "fixed+budget"};
+    static const char *const good[] = {"fixed",
+                                       "deadline",
+                                       "budget",
+                                       "adaptive",
+                                       "variance",
+                                       "fixed+deadline",
+                                       "adaptive+deadline+budget",
+                                       "deadline+budget",
+                                       "fixed+budget"};
     static const char *const bad[] = {"",
                                       "Fixed",
                                       "deadline+",
                                       "+deadline",
                                       "fast",
                                       "deadline+deadline",
-                                      "fixed+joint",
+                                      "fixed+variance",
                                       "fixed+fixed",
                                       "adaptive+variance",
                                       "deadline budget"};
@@ -83,8 +86,8 @@ static void test_names(void **state)
     }
     unsigned one;
     unsigned two;
-    assert_int_equal(tern_steps_policy_from_name("budget+joint", &one), TERN_OK);
-    assert_int_equal(tern_steps_policy_from_name("joint+budget", &two), TERN_OK);
+    assert_int_equal(tern_steps_policy_from_name("budget+variance", &one), TERN_OK);
+    assert_int_equal(tern_steps_policy_from_name("variance+budget", &two), TERN_OK);
     assert_int_equal(one, two);
 }
 
@@ -279,80 +282,6 @@ static void test_variance_keeps_the_drift(void **state)
     assert_int_equal(STEPS_AFTER_VARIANCE(1.0, 0.0F, NAN, INFINITY, -1.0F), 20);
 }
 
-// --- Joint
-
-static void test_joint_goes_from_coarse_to_fine_over_the_rounds(void **state)
-{
-    (void)state;
-    static const struct {
-        uint32_t done;
-        uint32_t steps;
-        const char *codec; // "" = the round's
-    } rows[] = {
-        {0, 80, "density:p=0.025,coder=range"},
-        {24, 80, "density:p=0.025,coder=range"},
-        {25, 60, "density:p=0.033333,coder=range"},
-        {50, 40, "density:p=0.05,coder=range"},
-        {75, 20, ""},
-        {99, 20, ""},
-        {200, 20, ""},
-    };
-    struct tern_steps_settings settings = settings_of("joint");
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct tern_steps_course course;
-        struct tern_steps_facts facts = facts_of(10.0F, 30000);
-        char spec[TERN_CODEC_SPEC_MAX];
-        facts.rounds = 100;
-        tern_steps_course_init(&course, &settings);
-        course.rounds = rows[i].done;
-        struct tern_steps_plan plan = plan_for(&settings, &course, &facts);
-        assert_int_equal(plan.local_steps, rows[i].steps);
-        assert_int_equal(plan.own_codec, rows[i].codec[0] != '\0');
-        tern_codec_format(&plan.codec, spec);
-        assert_string_equal(spec, plan.own_codec ? rows[i].codec : "density:p=0.1,coder=range");
-    }
-}
-
-static void test_joint_by_the_loss_never_goes_back(void **state)
-{
-    (void)state;
-    assert_int_equal(STEPS_AFTER("joint", 2.0F), 80);
-    assert_int_equal(STEPS_AFTER("joint", 2.0F, 1.4F, 1.4F), 60);
-    assert_int_equal(STEPS_AFTER("joint", 2.0F, 0.9F, 0.9F), 40);
-    assert_int_equal(STEPS_AFTER("joint", 2.0F, 0.9F, 0.9F, 1.9F, 1.9F), 40);
-    assert_int_equal(STEPS_AFTER("joint", 2.0F, 0.1F, 0.1F), 20);
-    assert_int_equal(STEPS_AFTER("joint", 2.0F, 5.0F, 5.0F), 80);
-}
-
-static void test_joint_codecs(void **state)
-{
-    (void)state;
-    static const struct {
-        const char *round;
-        const char *own; // NULL: the round's
-    } rows[] = {{"3lc:s=1", "3lc:s=1.5"},
-                {"3lc:s=1.25,coder=range", "3lc:s=1.5,coder=range"},
-                {"3lc:s=1.75", "3lc:s=1.75"},
-                {"sparse:p=0.04", "sparse:p=0.01"},
-                {"density:p=0.000001", "density:p=0.000001"},
-                {"float32", NULL},
-                {"stochastic-ternary", NULL},
-                {"scalecom", NULL}};
-    struct tern_steps_settings settings = settings_of("joint");
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct tern_steps_facts facts = facts_of(10.0F, 30000);
-        char spec[TERN_CODEC_SPEC_MAX];
-        assert_int_equal(tern_codec_parse(rows[i].round, &facts.codec, NULL), TERN_OK);
-        struct tern_steps_plan plan = plan_for(&settings, NULL, &facts);
-        assert_int_equal(plan.local_steps, 80);
-        assert_int_equal(plan.own_codec, rows[i].own != NULL);
-        if (plan.own_codec) {
-            tern_codec_format(&plan.codec, spec);
-            assert_string_equal(spec, rows[i].own);
-        }
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -367,9 +296,6 @@ int main(void)
         cmocka_unit_test(test_the_course_is_a_function_of_the_rounds),
         cmocka_unit_test(test_variance_of_updates),
         cmocka_unit_test(test_variance_keeps_the_drift),
-        cmocka_unit_test(test_joint_goes_from_coarse_to_fine_over_the_rounds),
-        cmocka_unit_test(test_joint_by_the_loss_never_goes_back),
-        cmocka_unit_test(test_joint_codecs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -22,8 +22,6 @@ static int setup(void **state)
                                                                    .fraction = 0.5,
                                                                    .interval = 1,
                                                                    .gamma = 0.5,
-                                                                   .coarse = 4.0,
-                                                                   .stages = 4,
                                                                    .min_density = 0.002};
     return 0;
 }
@@ -399,38 +397,6 @@ static void test_variance_is_that_of_updates_as_they_are_weighed(void **state)
     double mean = a / 4 + 3 * b / 4;
     double expected = (double)harness.model.count * (a * a / 4 + 3 * b * b / 4 - mean * mean);
     assert_true(fabs((double)round_of(1).variance - expected) < 1e-3 * expected);
-}
-
-// --- Joint
-
-static void test_joint_gives_codecs_of_their_own(void **state)
-{
-    (void)state;
-    set_policy("joint");
-    set_codec("density:p=0.2,coder=range");
-    harness.config.federation.round.rounds = 4;
-    harness_start(&harness);
-    uint64_t one = enroll(&harness, false);
-    uint64_t two = enroll(&harness, false);
-    const char *const codecs[] = {"density:p=0.05,coder=range", "density:p=0.066667,coder=range",
-                                  "density:p=0.1,coder=range", "density:p=0.2,coder=range"};
-    const uint32_t steps[] = {80, 60, 40, 20};
-    checkin(&harness, one, NULL);
-    checkin(&harness, two, NULL);
-    for (uint32_t round = 0; round < 4; round++) {
-        tern_Task task = task_of(one);
-        assert_int_equal(task.local_steps, steps[round]);
-        assert_string_equal(task.codec, codecs[round]);
-        assert_string_equal(schedule_of(one).codec, round < 3 ? codecs[round] : "");
-        harness_restart(&harness);
-        tern_Task again = task_of(one);
-        assert_string_equal(again.codec, codecs[round]);
-        assert_int_equal(again.local_steps, steps[round]);
-        assert_int_equal(report(one, &task, &(struct report){0.1F, 1.0F, 10, 0, 100}), 200);
-        task = task_of(two);
-        assert_int_equal(report(two, &task, &(struct report){0.1F, 1.0F, 10, 0, 100}), 200);
-    }
-    assert_true(checkin(&harness, one, NULL).finished);
 }
 
 // --- Budgets
@@ -809,7 +775,6 @@ int main(void)
         TEST(test_median_of_two_losses),
         TEST(test_variance_is_measured_also_over_restarts),
         TEST(test_variance_is_that_of_updates_as_they_are_weighed),
-        TEST(test_joint_gives_codecs_of_their_own),
         TEST(test_a_budget_lowers_the_density),
         TEST(test_bytes_count_before_they_are_written),
         TEST(test_a_budget_is_spread_over_the_rounds_a_client_takes_part_in),

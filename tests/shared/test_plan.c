@@ -23,7 +23,6 @@ static void test_nothing_is_left_out(void **state)
         const struct tern_codec_plan *plan = tern_codec_plan(entry->id);
         assert_non_null(plan);
         assert_true((plan->fixed_bits > 0) != (plan->bits != NULL));
-        assert_non_null(plan->coarsen);
         assert_non_null(plan->thin);
         assert_non_null(plan->downloads);
     }
@@ -50,45 +49,22 @@ static void test_bits(void **state)
     }
 }
 
-// What is made coarser takes fewer bits, and what cannot be is as it was.
-static void test_coarser_is_cheaper(void **state)
+// What is made thinner takes fewer bits, and what cannot be is as it was.
+static void test_thinner_is_cheaper(void **state)
 {
     (void)state;
     const struct tern_codec_entry *entry = NULL;
     for (size_t i = 0; (entry = each(&i)) != NULL;) {
         const struct tern_codec preset = tern_codec_preset(entry);
-        for (unsigned way = 0; way < 3; way++) {
+        for (unsigned density = 0; density < 2; density++) {
             struct tern_codec codec = preset;
-            bool done = way == 0 ? tern_codec_coarsen(&codec, 0.5)
-                                 : tern_codec_thin(&codec, 1e-3, way == 1);
-            if (done) {
+            if (tern_codec_thin(&codec, 1e-3, density == 1)) {
                 assert_true(tern_codec_bits(&codec) < tern_codec_bits(&preset));
             } else {
                 assert_memory_equal(&codec, &preset, sizeof codec);
             }
         }
     }
-}
-
-static void expect_coarser(const char *spec, double share, const char *coarser)
-{
-    struct tern_codec codec;
-    char text[TERN_CODEC_SPEC_MAX];
-    assert_int_equal(tern_codec_parse(spec, &codec, NULL), TERN_OK);
-    assert_true(tern_codec_coarsen(&codec, share));
-    tern_codec_format(&codec, text);
-    assert_string_equal(text, coarser);
-}
-
-static void test_coarsening(void **state)
-{
-    (void)state;
-    expect_coarser("density:p=0.1,coder=gaps", 0.5, "density:p=0.05,coder=gaps");
-    expect_coarser("density:p=0.000001", 0.5, "density:p=0.000001");
-    expect_coarser("sparse:p=0.04", 0.25, "sparse:p=0.01");
-    expect_coarser("3lc:s=1", 0.75, "3lc:s=1.25");
-    expect_coarser("3lc:s=1", 0.1, "3lc:s=1.5"); // no further
-    expect_coarser("3lc:s=1.75", 0.5, "3lc:s=1.75");
 }
 
 static void test_thinning(void **state)
@@ -101,6 +77,10 @@ static void test_thinning(void **state)
     assert_true(tern_codec_thin(&codec, 0.01, true));
     tern_codec_format(&codec, text);
     assert_string_equal(text, "density:p=0.01,coder=range");
+    assert_int_equal(tern_codec_parse("density:p=0.1,coder=gaps", &codec, NULL), TERN_OK);
+    assert_true(tern_codec_thin(&codec, 1e-9, true)); // no further
+    tern_codec_format(&codec, text);
+    assert_string_equal(text, "density:p=0.000001,coder=gaps");
     assert_int_equal(tern_codec_parse("sparse", &codec, NULL), TERN_OK);
     assert_true(tern_codec_thin(&codec, 0.01, false));
     tern_codec_format(&codec, text);
@@ -124,11 +104,8 @@ static void test_modes_differ(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nothing_is_left_out),
-        cmocka_unit_test(test_bits),
-        cmocka_unit_test(test_coarser_is_cheaper),
-        cmocka_unit_test(test_coarsening),
-        cmocka_unit_test(test_thinning),
+        cmocka_unit_test(test_nothing_is_left_out), cmocka_unit_test(test_bits),
+        cmocka_unit_test(test_thinner_is_cheaper),  cmocka_unit_test(test_thinning),
         cmocka_unit_test(test_modes_differ),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -390,7 +390,7 @@ static void the_schedule_comes_in_client_order(void **state)
     for (uint64_t id = 3; id >= 1; id--) {
         struct tern_db_schedule schedule = {.client = id,
                                             .codec = "density:p=0.02",
-                                            .policy = "joint+budget",
+                                            .policy = "variance+budget",
                                             .bytes = 3000000000u + id,
                                             .least_bytes = 7};
         assert_ok(f, tern_db_schedule_put(f->db, &schedule));
@@ -405,7 +405,7 @@ static void the_schedule_comes_in_client_order(void **state)
     assert_ok(f, tern_db_end(rows));
     assert_ok(f, tern_db_schedule_get(f->db, 3, &got));
     assert_string_equal(got.codec, "density:p=0.02");
-    assert_string_equal(got.policy, "joint+budget");
+    assert_string_equal(got.policy, "variance+budget");
     assert_int_equal(got.bytes, 3000000003u);
     assert_int_equal(got.least_bytes, 7);
 }

@@ -70,19 +70,8 @@ static double bits(const struct tern_codec *codec)
     return usual * (2.0 - (double)codec->sparsity);
 }
 
-// Beyond the coarsest, updates overshoot or fall silent (docs/BENCHMARKS.md).
-static bool coarsen(struct tern_codec *codec, double share)
-{
-    const double coarsest = 1.5;
-    double s = 2.0 - (2.0 - (double)codec->sparsity) * share;
-    s = s < coarsest ? s : coarsest;
-    codec->sparsity = s > (double)codec->sparsity ? (float)s : codec->sparsity;
-    return true;
-}
-
 const struct tern_codec_plan tern_3lc_plan = {
     .bits = bits,
-    .coarsen = coarsen,
     .thin = tern_plan_become_density,
     .downloads = tern_plan_always,
 };

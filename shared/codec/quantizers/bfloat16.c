@@ -93,7 +93,6 @@ const struct tern_codec_row tern_bfloat16_codec = {
 
 const struct tern_codec_plan tern_bfloat16_plan = {
     .fixed_bits = 16.0,
-    .coarsen = tern_plan_no_share,
     .thin = tern_plan_no_density,
     .downloads = tern_plan_always,
 };

@@ -60,7 +60,6 @@ static double bits(const struct tern_codec *codec)
 
 const struct tern_codec_plan tern_density_plan = {
     .bits = bits,
-    .coarsen = tern_plan_share_of_density,
     .thin = tern_plan_become_density,
     .downloads = tern_plan_always,
 };

@@ -77,7 +77,6 @@ const struct tern_codec_row tern_float32_codec = {
 
 const struct tern_codec_plan tern_float32_plan = {
     .fixed_bits = 32.0,
-    .coarsen = tern_plan_no_share,
     .thin = tern_plan_no_density,
     .downloads = tern_plan_always,
 };

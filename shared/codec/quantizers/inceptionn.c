@@ -361,7 +361,6 @@ static bool downloads(const struct tern_codec *codec)
 
 const struct tern_codec_plan tern_inceptionn_plan = {
     .fixed_bits = 4.0,
-    .coarsen = tern_plan_no_share,
     .thin = tern_plan_no_density,
     .downloads = downloads,
 };

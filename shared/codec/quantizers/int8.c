@@ -102,7 +102,6 @@ const struct tern_codec_row tern_int8_codec = {
 
 const struct tern_codec_plan tern_int8_plan = {
     .fixed_bits = 8.0,
-    .coarsen = tern_plan_no_share,
     .thin = tern_plan_no_density,
     .downloads = tern_plan_always,
 };

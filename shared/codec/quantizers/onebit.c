@@ -119,7 +119,6 @@ const struct tern_codec_row tern_onebit_codec = {
 
 const struct tern_codec_plan tern_onebit_plan = {
     .fixed_bits = 1.0,
-    .coarsen = tern_plan_no_share,
     .thin = tern_plan_no_density,
     .downloads = tern_plan_always,
 };

@@ -34,12 +34,6 @@ static float density_of(double p)
     return (float)(p > least ? p : least);
 }
 
-bool tern_plan_share_of_density(struct tern_codec *codec, double share)
-{
-    codec->density = density_of((double)codec->density * share);
-    return true;
-}
-
 bool tern_plan_density(struct tern_codec *codec, double p, bool density)
 {
     (void)density;
@@ -54,13 +48,6 @@ bool tern_plan_become_density(struct tern_codec *codec, double p, bool density)
             .id = TERN_CODEC_DENSITY, .density = density_of(p), .coder = codec->coder};
     }
     return density;
-}
-
-bool tern_plan_no_share(struct tern_codec *codec, double share)
-{
-    (void)codec;
-    (void)share;
-    return false;
 }
 
 bool tern_plan_no_density(struct tern_codec *codec, double p, bool density)

@@ -25,10 +25,8 @@
 
 double tern_plan_sparse_bits(const struct tern_codec *codec); // a float32 and its index each
 double tern_plan_ternary_bits(double density);
-bool tern_plan_share_of_density(struct tern_codec *codec, double share);
 bool tern_plan_density(struct tern_codec *codec, double p, bool density); // of its own values
 bool tern_plan_become_density(struct tern_codec *codec, double p, bool density);
-bool tern_plan_no_share(struct tern_codec *codec, double share);
 bool tern_plan_no_density(struct tern_codec *codec, double p, bool density);
 bool tern_plan_always(const struct tern_codec *codec);
 bool tern_plan_never(const struct tern_codec *codec);

@@ -103,7 +103,6 @@ const struct tern_codec_row tern_scalecom_codec = {
 
 const struct tern_codec_plan tern_scalecom_plan = {
     .bits = tern_plan_sparse_bits,
-    .coarsen = tern_plan_no_share,
     .thin = tern_plan_no_density,
     .downloads = tern_plan_never,
 };

@@ -40,7 +40,6 @@ const struct tern_codec_row tern_sparse_codec = {
 
 const struct tern_codec_plan tern_sparse_plan = {
     .bits = tern_plan_sparse_bits,
-    .coarsen = tern_plan_share_of_density,
     .thin = tern_plan_density,
     .downloads = tern_plan_always,
 };
