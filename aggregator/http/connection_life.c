@@ -112,6 +112,7 @@ enum step tern_connection_next_request(struct tern_connection *connection)
     tern_reader_free(connection->reader);
     connection->reader = NULL;
     connection->continued = false;
+    tern_stream_delay_acknowledgements(&connection->stream);
     tern_connection_set_state(connection, STATE_IDLE, connection->group->shared->limits.idle_ms);
     return STEP_ON;
 }

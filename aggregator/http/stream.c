@@ -45,6 +45,14 @@ enum tern_result tern_stream_open(struct tern_stream *stream, int fd, bool is_tc
     return TERN_OK;
 }
 
+void tern_stream_delay_acknowledgements(const struct tern_stream *stream)
+{
+    int off = 0;
+    if (stream->header_bytes > 0) {
+        (void)setsockopt(stream->fd, IPPROTO_TCP, TCP_QUICKACK, &off, sizeof off);
+    }
+}
+
 void tern_stream_close(struct tern_stream *stream)
 {
     tern_tls_session_free(stream->tls);

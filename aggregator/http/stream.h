@@ -25,6 +25,10 @@ struct tern_stream {
 // Takes over the socket, sets it up. context NULL = in the clear.
 TERN_MUST_USE enum tern_result tern_stream_open(struct tern_stream *stream, int fd, bool is_tcp,
                                                 struct tern_tls_context *context);
+
+// Lets acknowledgements wait for the reply that they can travel with. The kernel forgets that when
+// one had to be sent alone, so it is said again before each request.
+void tern_stream_delay_acknowledgements(const struct tern_stream *stream);
 void tern_stream_close(struct tern_stream *stream);
 
 // The client that the TLS handshake proved by a pre-shared key; 0 = none.

@@ -96,6 +96,17 @@ static void read_one(struct tern_sockets *sockets, struct tern_socket_reading *r
     reading->before = now;
 }
 
+void tern_sockets_delay_acknowledgements(const struct tern_sockets *sockets)
+{
+    for (int i = 0; i < TERN_SOCKETS_MAX; i++) {
+        const int fd = sockets->sockets[i].fd;
+        const int off = 0;
+        if (fd >= 0) {
+            setsockopt(fd, IPPROTO_TCP, TCP_QUICKACK, &off, sizeof off);
+        }
+    }
+}
+
 uint64_t tern_sockets_moved(const struct tern_sockets *sockets)
 {
     uint64_t moved = 0;

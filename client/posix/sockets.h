@@ -26,6 +26,10 @@ void tern_sockets_add(struct tern_sockets *sockets, int fd);
 // Counts what passed on all sockets since the last reading.
 void tern_sockets_read(struct tern_sockets *sockets, enum tern_purpose purpose);
 
+// Lets acknowledgements of answers wait for the next request. The kernel forgets that when one had to
+// be sent alone, so it is said again before each.
+void tern_sockets_delay_acknowledgements(const struct tern_sockets *sockets);
+
 // A number that changes when the peer of any socket has acknowledged or sent something.
 uint64_t tern_sockets_moved(const struct tern_sockets *sockets);
 

@@ -268,6 +268,7 @@ static long total_ms(const struct tern_request *request, const struct tern_respo
 
 static void watch(struct tern_curl *curl, const struct tern_request *request)
 {
+    tern_sockets_delay_acknowledgements(&curl->sockets);
     curl->stall_ms = request->timeout_ms;
     curl->moved = tern_sockets_moved(&curl->sockets);
     curl->moved_ms = tern_monotonic_ms();

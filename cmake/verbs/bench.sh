@@ -2,13 +2,14 @@
 
 help_bench() {
     cat <<'END'
-usage: ./tern bench [codec|protocol|load|size|replicas|updates]...
+usage: ./tern bench [codec|protocol|participation|load|size|replicas|updates]...
 
 Measures on this machine, prints a table and writes build/bench/NAME.json. Nothing here passes or
 fails; docs/BENCHMARKS.md says how each figure comes about and what was reached.
 
   codec      speed of the codecs against memcpy, bits per value
   protocol   bytes of a warm round beyond its bodies, of a full and of a resumed TLS handshake
+  participation  bytes beside the tensors of 50 clients of which a round asks 10, by what they were for
   load       durable updates per second, memory per idle connection
   size       stripped programs, peak memory of a client
   replicas   bytes in the store and time per check-in of clients' own replicas
@@ -19,7 +20,7 @@ END
 
 verb_bench() {
     local parts=("$@") part
-    [ ${#parts[@]} -gt 0 ] || parts=(codec protocol load size replicas)
+    [ ${#parts[@]} -gt 0 ] || parts=(codec protocol participation load size replicas)
     for part in "${parts[@]}"; do
         declare -F "bench_$part" >/dev/null || usage_error "bench: there is no part '$part'"
     done
@@ -84,6 +85,18 @@ bench_protocol() { # OUT
     start_bench_aggregator protocol
     "$TERN_BUILD/bench-bin/bench-protocol" "https://127.0.0.1:$AGGREGATOR_PORT" \
         "$BENCH_DIR/ca.pem" "$BENCH_CODE" >"$1" || fail "bench-protocol failed"
+    clean_experiment
+    print_numbers "$1"
+}
+
+bench_participation() { # OUT
+    begin_experiment
+    # shellcheck disable=SC2034
+    local overrides=()
+    run_federation participation "$TERN_ROOT/configs/experiments/participation.ini" overrides "" --no-table \
+        >"$EXPERIMENT_DIR/participation.log"
+    python3 -B "$TERN_ROOT/lab/bench/participation.py" \
+        "$EXPERIMENT_DIR/participation/state/tern.db" >"$1" || fail "the meter could not be read"
     clean_experiment
     print_numbers "$1"
 }
