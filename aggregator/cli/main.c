@@ -43,6 +43,7 @@ static const struct tern_cli_option export_options[] = {
     {"version", "N", "an earlier version, replayed from the stored updates"},
     {"dtype", "TYPE", "of a safetensors file: F32 (default), F16 or BF16"},
     {"replica", NULL, "the weights that clients hold, not the global model"},
+    {"averaged", NULL, "the averaged model (strategy.average_versions) up to that version"},
     {0}};
 static const struct tern_cli_option prune_options[] = {
     TERN_OPTION_STATE,
@@ -187,7 +188,9 @@ static const char export_help[] =
     "\n"
     "  tern-aggregator export model.safetensors --state /var/lib/tern\n"
     "  tern-aggregator export v10.f32 --version 10\n"
-    "  tern-aggregator export - --format f32 --replica | sha256sum\n";
+    "  tern-aggregator export - --format f32 --replica | sha256sum\n"
+    "\n"
+    "Exit code 4: --averaged, and there is no averaged model.\n";
 
 static const char verify_help[] =
     "Checks the database, replays every committed round from the seed and the stored updates, and\n"

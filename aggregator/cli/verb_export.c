@@ -23,6 +23,7 @@ struct job {
     struct tern_merge *merge;
     struct tern_db_round round; // that made the version; round 0: nobody, it is the first one
     bool replica;
+    bool averaged;
     struct format format;
     uint8_t *kept_bytes; // of the tensors that came with the model and are not trained
     struct tern_safetensors kept;
@@ -59,6 +60,16 @@ static int take_format(struct tern_cli *cli, struct format *format)
 }
 
 // --- Which weights
+
+static int take_weights(struct tern_cli *cli, struct job *job)
+{
+    job->replica = tern_cli_flag(cli, "replica");
+    job->averaged = tern_cli_flag(cli, "averaged");
+    return job->replica && job->averaged
+               ? tern_cli_fail(cli, TERN_ERR_CONFIG,
+                               "--replica and --averaged name different weights; give one of them")
+               : TERN_EXIT_OK;
+}
 
 // Makes version `wanted` from the first one and the stored updates, and compares it with its row.
 static enum tern_result replay_to(struct tern_db *db, struct tern_merge *merge, uint32_t wanted,
@@ -139,6 +150,12 @@ static int load_weights(struct tern_cli *cli, struct tern_db *db, struct tern_me
 
 // --- Writing
 
+static const float *weights_of(const struct job *job)
+{
+    const struct tern_merge *merge = job->merge;
+    return job->averaged ? merge->average : job->replica ? merge->replica : merge->global;
+}
+
 static enum tern_result encode_f32(const float *weights, uint32_t count, uint8_t **data,
                                    size_t *len)
 {
@@ -171,7 +188,8 @@ static void set_note(cJSON *notes, const char *key, const char *text)
 // What the file says of itself: the metadata that the model came with, and where it stands now.
 static cJSON *make_notes(const struct job *job)
 {
-    static const char *const ours[] = {"version", "round", "strategy", "replica", "model_sha256"};
+    static const char *const ours[] = {"version",  "round",        "strategy",
+                                       "averaged", "model_sha256", "replica"};
     const struct tern_merge *merge = job->merge;
     char hash[2 * TERN_SHA256_SIZE + 1];
     cJSON *notes =
@@ -188,6 +206,10 @@ static cJSON *make_notes(const struct job *job)
     if (job->round.round > 0) {
         cJSON_AddStringToObject(notes, "strategy", job->round.strategy);
     }
+    if (job->averaged) { // no version has its hash
+        add_number(notes, "averaged", merge->averaged);
+        return notes;
+    }
     tern_hex_encode(job->replica ? merge->replica_id : merge->model_sha256, TERN_SHA256_SIZE, hash);
     cJSON_AddStringToObject(notes, job->replica ? "replica" : "model_sha256", hash);
     return notes;
@@ -198,9 +220,8 @@ static enum tern_result encode_safetensors(const struct job *job, uint8_t **data
 {
     const struct tern_merge *merge = job->merge;
     cJSON *notes = make_notes(job);
-    enum tern_result result =
-        tern_safetensors_make_model(&merge->model, job->replica ? merge->replica : merge->global,
-                                    &job->kept, notes, job->format.kind, data, len, why);
+    enum tern_result result = tern_safetensors_make_model(
+        &merge->model, weights_of(job), &job->kept, notes, job->format.kind, data, len, why);
     cJSON_Delete(notes);
     return result;
 }
@@ -213,7 +234,7 @@ static enum tern_result encode(const struct job *job, uint8_t **data, size_t *le
         return encode_safetensors(job, data, len, why);
     }
     snprintf(why, TERN_SAFETENSORS_WHY_MAX, "no memory for %" PRIu32 " values", merge->model.count);
-    return encode_f32(job->replica ? merge->replica : merge->global, merge->model.count, data, len);
+    return encode_f32(weights_of(job), merge->model.count, data, len);
 }
 
 // A file is replaced by renaming, which would put a plain file in the place of a device or a link.
@@ -245,9 +266,10 @@ static int write_out(struct tern_cli *cli, const uint8_t *data, size_t len)
     return tern_cli_check(cli, result, "cannot write %s: %s", file, strerror(errno));
 }
 
-static int print_written(struct tern_cli *cli, const struct tern_merge *merge, const uint8_t *data,
+static int print_written(struct tern_cli *cli, const struct job *job, const uint8_t *data,
                          size_t len)
 {
+    const struct tern_merge *merge = job->merge;
     const char *file = cli->arguments[0];
     uint8_t sha256[TERN_SHA256_SIZE];
     char hex[2 * TERN_SHA256_SIZE + 1];
@@ -257,8 +279,8 @@ static int print_written(struct tern_cli *cli, const struct tern_merge *merge, c
     tern_sha256(data, len, sha256);
     if (!cli->json) {
         tern_hex_encode(sha256, sizeof sha256, hex);
-        printf("Wrote version %" PRIu32 " to %s (%zu bytes, SHA-256 %s).\n", merge->version, file,
-               len, hex);
+        printf("Wrote %sversion %" PRIu32 " to %s (%zu bytes, SHA-256 %s).\n",
+               job->averaged ? "the averaged model of " : "", merge->version, file, len, hex);
         return TERN_EXIT_OK;
     }
     cJSON *object = cJSON_CreateObject();
@@ -267,6 +289,9 @@ static int print_written(struct tern_cli *cli, const struct tern_merge *merge, c
     tern_json_u64(object, "bytes", len);
     tern_json_hash(object, "sha256", sha256);
     tern_json_hash(object, "model_sha256", merge->model_sha256);
+    if (job->averaged) {
+        tern_json_u64(object, "averaged", merge->averaged);
+    }
     return tern_json_print(cli, object);
 }
 
@@ -295,18 +320,32 @@ static int load_kept(struct tern_cli *cli, struct tern_db *db, struct job *job)
     return tern_cli_check(cli, result, "the tensors that are kept for export: %s", why);
 }
 
+// Exit code 4 tells a script that none was asked for, rather than that something is wrong.
+static int check_average(struct tern_cli *cli, const struct job *job)
+{
+    if (!job->averaged || job->merge->averaged > 0) {
+        return TERN_EXIT_OK;
+    }
+    tern_cli_fail(cli, TERN_ERR_NOT_FOUND,
+                  "there is no averaged model of version %" PRIu32 "; the rounds that open with "
+                  "strategy.average_versions = N above 0 make it",
+                  job->merge->version);
+    return TERN_EXIT_NOTHING;
+}
+
 static int export_merged(struct tern_cli *cli, struct tern_db *db, struct job *job)
 {
     char why[TERN_SAFETENSORS_WHY_MAX] = "";
     uint8_t *data = NULL;
     size_t len = 0;
     TERN_CLI_TRY(load_weights(cli, db, job->merge));
+    TERN_CLI_TRY(check_average(cli, job));
     TERN_CLI_TRY(
         tern_cli_check(cli, find_round(db, job), "cannot read the rounds: %s", tern_db_error(db)));
     TERN_CLI_TRY(job->format.safetensors ? load_kept(cli, db, job) : TERN_EXIT_OK);
     TERN_CLI_TRY(tern_cli_check(cli, encode(job, &data, &len, why), "%s", why));
     int code = write_out(cli, data, len);
-    code = code == TERN_EXIT_OK ? print_written(cli, job->merge, data, len) : code;
+    code = code == TERN_EXIT_OK ? print_written(cli, job, data, len) : code;
     free(data);
     return code;
 }
@@ -318,6 +357,7 @@ int tern_cli_export(struct tern_cli *cli)
     struct job job = {.federation = &federation, .merge = &merge};
     struct tern_db *db;
     TERN_CLI_TRY(take_format(cli, &job.format));
+    TERN_CLI_TRY(take_weights(cli, &job));
     TERN_CLI_TRY(check_target(cli));
     TERN_CLI_TRY(tern_state_open_reading(cli, &db));
     enum tern_result result = tern_db_federation(db, &federation);
@@ -330,7 +370,6 @@ int tern_cli_export(struct tern_cli *cli)
         return tern_cli_fail(cli, result, "model '%s': %s", federation.model_spec,
                              tern_result_sentence(result));
     }
-    job.replica = tern_cli_flag(cli, "replica");
     int code = export_merged(cli, db, &job);
     tern_safetensors_free(&job.kept);
     free(job.kept_bytes);

@@ -12,6 +12,14 @@
 
 // --- Opening
 
+// The averaged model begins as the mean of the versions since it was asked for.
+static uint32_t average_divisor(const struct tern_federation *federation)
+{
+    uint32_t most = federation->config.average_versions;
+    uint32_t next = federation->merge.averaged + 1;
+    return next < most ? next : most;
+}
+
 // What the round trains and merges with, kept in its row: from here on the configuration does not
 // matter to it.
 static void fill_row(struct tern_federation *federation)
@@ -30,6 +38,7 @@ static void fill_row(struct tern_federation *federation)
     row->attempts = machine->attempts;
     row->opened_ms = machine->opened_ms;
     row->deadline_ms = machine->deadline_ms;
+    row->averaged = average_divisor(federation);
     tern_codec_format(&config->codec_up, row->codec_up);
     tern_codec_format(&config->downloads.codec, row->codec_down);
     row->learning_rate = tern_rate_for(config->train.schedule, config->train.learning_rate,

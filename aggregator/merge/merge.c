@@ -65,6 +65,7 @@ void tern_merge_seed(struct tern_merge *merge, uint64_t seed)
     const struct tern_model *model = &merge->model;
     merge->version = 0;
     merge->state_of = NULL;
+    merge->averaged = 0;
     tern_model_init_weights(model, seed, merge->global);
     memcpy(merge->replica, merge->global, model->count * sizeof(float));
     tern_replica_from_seed(model->hash, seed, merge->replica_id);
@@ -81,6 +82,7 @@ enum tern_result tern_merge_first(struct tern_merge *merge, struct tern_db *db)
     TERN_TRY(tern_db_weights_get(db, TERN_WEIGHTS_INITIAL, &merge->version, merge->global,
                                  model->count));
     merge->state_of = NULL;
+    merge->averaged = 0;
     memcpy(merge->replica, merge->global, model->count * sizeof(float));
     tern_merge_hash(merge->global, model->count, merge->model_sha256);
     tern_replica_from_weights(model->hash, merge->model_sha256, merge->replica_id);
@@ -331,6 +333,7 @@ enum tern_result tern_merge_counted(struct tern_merge *merge, struct tern_db *db
     tern_dense_free(&dense);
     TERN_TRY(result);
 
+    TERN_TRY(tern_merge_take_average(merge, round->averaged));
     TERN_TRY(make_delta(merge, &codec, made));
     const struct tern_strategy *strategy = totals->rule.strategy;
     if (strategy->heed_lag != NULL) {

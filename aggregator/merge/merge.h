@@ -29,6 +29,11 @@ struct tern_merge {
     float *states[TERN_STRATEGY_STATES];
     const struct tern_strategy *state_of; // whose they are; NULL = nobody's
 
+    // The averaged model: of the last version and those before it, model->count values; NULL = not
+    // needed so far. averaged: see the column of a round's row; 0 = there is none.
+    float *average;
+    uint32_t averaged;
+
     uint64_t memory; // bytes for the values of all updates; 0 = TERN_MERGE_MEMORY
     struct tern_download_buffers buffers;
 };
@@ -46,15 +51,16 @@ void tern_merge_seed(struct tern_merge *merge, uint64_t seed);
 // stored. TERN_ERR_NOT_FOUND, TERN_ERR_CORRUPT, TERN_ERR_IO  those cannot be read
 TERN_MUST_USE enum tern_result tern_merge_first(struct tern_merge *merge, struct tern_db *db);
 
-// The newest stored version, and what its strategy carries on. NOT_FOUND when none is stored;
+// The newest stored version, what its strategy carries on, and the averaged model. NOT_FOUND when none is stored;
 // CORRUPT when the weights do not have the hash of their version's row, or a state is missing.
 TERN_MUST_USE enum tern_result tern_merge_load(struct tern_merge *merge, struct tern_db *db);
 
-// Stores the states with the version just made, in place of those before.
+// Stores the states and the averaged model with the version just made, in place of those before.
 TERN_MUST_USE enum tern_result tern_merge_store_states(const struct tern_merge *merge,
                                                        struct tern_db *db);
 
-// Whether the stored states are, bit for bit, those that were made here. Overwrites acc.
+// Whether the stored states and averaged model are, bit for bit, those that were made here. Overwrites
+// acc.
 // TERN_ERR_CORRUPT  they are not
 TERN_MUST_USE enum tern_result tern_merge_check_states(struct tern_merge *merge,
                                                        struct tern_db *db);
@@ -67,14 +73,14 @@ TERN_MUST_USE enum tern_result tern_merge_count(struct tern_db *db,
 
 // Merges the stored updates that count in `round`. The strategy, its parameters and learning rate
 // and the download codec come from the round's row; a difference that is too large for float16 goes
-// as float32. A strategy other than the last one starts its states anew. made: the blob is in
-// merge->buffers.blob.
+// as float32. A strategy other than the last one starts its states anew. The averaged model takes in
+// the new version as the row says. made: the blob is in merge->buffers.blob.
 // TERN_ERR_UNKNOWN     the row names a strategy, parameter or codec that is not known
 // TERN_ERR_STATE       the round has no update, or not as many as were counted
 // TERN_ERR_NOT_FOUND   an update's body is no longer kept (tern_db_update_prune())
 // TERN_ERR_NON_FINITE  the model would overflow, which strategies/bounds.h rules out for updates
 //                      that were accepted
-// TERN_ERR_CORRUPT     a stored update is damaged
+// TERN_ERR_CORRUPT     a stored update is damaged, or the row averages versions that are not there
 // On error weights are unspecified: load or seed again.
 TERN_MUST_USE enum tern_result tern_merge_round(struct tern_merge *merge, struct tern_db *db,
                                                 const struct tern_db_round *round,

@@ -1,4 +1,4 @@
-// What strategies carry from round to round.
+// What strategies carry from round to round, and the averaged model.
 #include "merge/merge_states.h"
 
 #include <stdlib.h>
@@ -35,71 +35,119 @@ enum tern_result tern_merge_take_states(struct tern_merge *merge,
     return TERN_OK;
 }
 
-// The strategy of the round that made the newest version; NULL = nobody, or one that is not known
-// here, whose states are of no use.
-static enum tern_result strategy_of(struct tern_db *db, const struct tern_db_version *version,
-                                    const struct tern_strategy **strategy)
+static enum tern_result make_average(struct tern_merge *merge)
+{
+    if (merge->average == NULL) {
+        merge->average = calloc(merge->model.count, sizeof(float));
+    }
+    return merge->average != NULL ? TERN_OK : TERN_ERR_NO_MEMORY;
+}
+
+enum tern_result tern_merge_take_average(struct tern_merge *merge, uint32_t averaged)
+{
+    if (averaged > merge->averaged + 1) {
+        return TERN_ERR_CORRUPT;
+    }
+    merge->averaged = averaged;
+    if (averaged == 0) {
+        return TERN_OK;
+    }
+    TERN_TRY(make_average(merge));
+    if (averaged == 1) { // what is left of an earlier one does not count
+        memcpy(merge->average, merge->global, merge->model.count * sizeof(float));
+        return TERN_OK;
+    }
+    for (uint32_t i = 0; i < merge->model.count; i++) {
+        merge->average[i] += (merge->global[i] - merge->average[i]) / (float)averaged;
+    }
+    return TERN_OK;
+}
+
+// --- With the newest version in the store
+
+struct carried {
+    const char *name;
+    float *values;
+};
+
+#define AVERAGE "average" // the name it is stored under, which no strategy's state has
+#define CARRIED_MAX (TERN_STRATEGY_STATES + 1)
+
+// Returns how many there are.
+static size_t list_carried(const struct tern_merge *merge, struct carried list[CARRIED_MAX])
+{
+    const struct tern_strategy *strategy = merge->state_of;
+    size_t count = 0;
+    for (size_t i = 0; strategy != NULL && i < TERN_STRATEGY_STATES; i++) {
+        if (strategy->states[i].name != NULL) {
+            list[count++] = (struct carried){strategy->states[i].name, merge->states[i]};
+        }
+    }
+    if (merge->averaged > 0) {
+        list[count++] = (struct carried){AVERAGE, merge->average};
+    }
+    return count;
+}
+
+// Makes what the round that made the version left. The states of a strategy that is not known here are
+// of no use.
+static enum tern_result make_carried(struct tern_merge *merge, struct tern_db *db,
+                                     const struct tern_db_version *version)
 {
     struct tern_db_round round;
-    *strategy = NULL;
-    if (version->round != 0) {
-        TERN_TRY(tern_db_round_get(db, version->round, &round));
-        *strategy = tern_strategy_find(round.strategy);
+    merge->state_of = NULL;
+    merge->averaged = 0;
+    if (version->round == 0) {
+        return TERN_OK;
     }
+    TERN_TRY(tern_db_round_get(db, version->round, &round));
+    const struct tern_strategy *strategy = tern_strategy_find(round.strategy);
+    TERN_TRY(strategy != NULL ? make_states(merge, strategy) : TERN_OK);
+    TERN_TRY(round.averaged > 0 ? make_average(merge) : TERN_OK);
+    merge->state_of = strategy;
+    merge->averaged = round.averaged;
     return TERN_OK;
 }
 
 enum tern_result tern_merge_load_states(struct tern_merge *merge, struct tern_db *db,
                                         const struct tern_db_version *version)
 {
-    const struct tern_strategy *strategy;
-    TERN_TRY(strategy_of(db, version, &strategy));
-    merge->state_of = NULL;
-    if (strategy == NULL) {
-        return TERN_OK;
-    }
-    TERN_TRY(make_states(merge, strategy));
-    for (size_t i = 0; i < TERN_STRATEGY_STATES; i++) {
-        const char *name = strategy->states[i].name;
-        enum tern_result found = TERN_OK;
-        if (name != NULL) {
-            found =
-                tern_db_state_get(db, name, merge->version, merge->states[i], merge->model.count);
-        }
+    struct carried list[CARRIED_MAX];
+    TERN_TRY(make_carried(merge, db, version));
+    size_t count = list_carried(merge, list);
+    for (size_t i = 0; i < count; i++) {
+        enum tern_result found =
+            tern_db_state_get(db, list[i].name, merge->version, list[i].values, merge->model.count);
         if (found != TERN_OK) {
+            merge->state_of = NULL;
+            merge->averaged = 0;
             return found == TERN_ERR_NOT_FOUND ? TERN_ERR_CORRUPT : found;
         }
     }
-    merge->state_of = strategy;
     return TERN_OK;
 }
 
 enum tern_result tern_merge_store_states(const struct tern_merge *merge, struct tern_db *db)
 {
-    const struct tern_strategy *strategy = merge->state_of;
-    for (size_t i = 0; strategy != NULL && i < TERN_STRATEGY_STATES; i++) {
-        const char *name = strategy->states[i].name;
-        if (name != NULL) {
-            TERN_TRY(
-                tern_db_state_put(db, name, merge->version, merge->states[i], merge->model.count));
-        }
+    struct carried list[CARRIED_MAX];
+    size_t count = list_carried(merge, list);
+    for (size_t i = 0; i < count; i++) {
+        TERN_TRY(tern_db_state_put(db, list[i].name, merge->version, list[i].values,
+                                   merge->model.count));
     }
     return tern_db_state_keep(db, merge->version);
 }
 
 enum tern_result tern_merge_check_states(struct tern_merge *merge, struct tern_db *db)
 {
-    const struct tern_strategy *strategy = merge->state_of;
+    struct carried list[CARRIED_MAX];
+    size_t count = list_carried(merge, list);
     size_t size = merge->model.count * sizeof(float);
-    for (size_t i = 0; strategy != NULL && i < TERN_STRATEGY_STATES; i++) {
-        const char *name = strategy->states[i].name;
-        if (name == NULL) {
-            continue;
-        }
+    for (size_t i = 0; i < count; i++) {
         enum tern_result found =
-            tern_db_state_get(db, name, merge->version, merge->acc, merge->model.count);
+            tern_db_state_get(db, list[i].name, merge->version, merge->acc, merge->model.count);
         if (found == TERN_ERR_NOT_FOUND ||
-            (found == TERN_OK && memcmp(merge->acc, merge->states[i], size) != 0)) {
+            (found == TERN_OK && memcmp(merge->acc, list[i].values, size) != 0)) {
             return TERN_ERR_CORRUPT;
         }
         TERN_TRY(found);
@@ -112,4 +160,5 @@ void tern_merge_free_states(struct tern_merge *merge)
     for (size_t i = 0; i < TERN_STRATEGY_STATES; i++) {
         free(merge->states[i]);
     }
+    free(merge->average);
 }

@@ -30,7 +30,8 @@ static enum tern_result compare_states(struct replay *replay)
         return TERN_OK;
     }
     enum tern_result result = tern_merge_check_states(&replay->merge, replay->db);
-    return result == TERN_ERR_CORRUPT ? differs(replay, "state of the strategy") : result;
+    return result == TERN_ERR_CORRUPT ? differs(replay, "state of the strategy or averaged model")
+                                      : result;
 }
 
 // Compares the version just made with its row.

@@ -200,10 +200,26 @@ measure_global_model() { # DIR CONFIG RESULTS_FILE FLEET_OPTION...
     }
     "$TERN_BUILD/bin/tern-fleet" evaluate --config "$config" "$@" "$results" "$dir/global.f32" ||
         fail "the global model could not be measured"
+    measure_averaged_model "$dir" "$config" "$results" "$@"
     python3 -B "$TERN_ROOT/lab/arrived.py" "$results" \
         "$TERN_BUILD/bin/tern-aggregator" "${AGGREGATOR_OPTIONS[@]}" \
         -- "$TERN_BUILD/bin/tern-fleet" --config "$config" "$@" ||
         fail "the global models of arrivals could not be measured"
+}
+
+# Where the settings ask for one: export ends with 4 when there is none.
+measure_averaged_model() { # DIR CONFIG RESULTS_FILE FLEET_OPTION...
+    local dir=$1 config=$2 results=$3 code=0
+    shift 3
+    "$TERN_BUILD/bin/tern-aggregator" export "${AGGREGATOR_OPTIONS[@]}" --averaged \
+        "$dir/averaged.f32" >"$dir/export.log" 2>&1 || code=$?
+    [ "$code" -ne 4 ] || return 0
+    [ "$code" -eq 0 ] || {
+        cat "$dir/export.log" >&2
+        fail "tern-aggregator export --averaged failed"
+    }
+    "$TERN_BUILD/bin/tern-fleet" evaluate --averaged --config "$config" "$@" "$results" \
+        "$dir/averaged.f32" || fail "the averaged model could not be measured"
 }
 
 # Whether a configuration plans several runs, by the reader of the plan itself.

@@ -7,8 +7,8 @@ from comparison.settings import effective, is_override, section
 
 MEASURES = ("trunk", "global", "clients")
 AXES = ("bytes", "time")
-COLUMNS = ("accuracy", "replicas", "scores", "points", "bits", "payload", "http", "tls", "wire", "total",
-           "ratio", "reach", "rounds", "time", "speedup", "steps", "arrivals", "encode")
+COLUMNS = ("accuracy", "averaged", "replicas", "scores", "points", "bits", "payload", "http", "tls",
+           "wire", "total", "ratio", "reach", "rounds", "time", "speedup", "steps", "arrivals", "encode")
 USUAL = ["accuracy", "points", "payload", "http", "tls", "wire", "reach", "encode"]
 USUAL_OF_CELLS = ["accuracy", "points", "payload", "http", "tls", "wire", "ratio"]
 DURATIONS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}

@@ -187,6 +187,7 @@ def add_measured(plan, run, results, step, row):
         return
     time = Time(plan, run, results, step)
     row["global_accuracy"] = mean_or_none([result.get("global_accuracy") for result in results])
+    row["averaged_accuracy"] = mean_or_none([result.get("averaged_accuracy") for result in results])
     replicas = [took_part(result) for result in results]
     row["clients_mean"] = mean_or_none([statistics.fmean(each) if each else None
                                         for each in replicas])

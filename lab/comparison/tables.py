@@ -49,6 +49,10 @@ def accuracy_columns(plan):
                                                      "%.4f")
 
 
+def averaged_columns(plan):
+    yield "averaged model", lambda row, first: number(row.get("averaged_accuracy"), "%.4f")
+
+
 def points_columns(plan):
     yield "points", lambda row, first: with_spread(row["points_to_float32"],
                                                    row.get("points_spread"), "%+.2f")

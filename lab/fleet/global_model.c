@@ -54,7 +54,7 @@ static enum tern_result read_weights(const char *path, const struct tern_model *
     }
     tern_sha256(*bytes, len, digest);
     tern_hex_encode(digest, sizeof digest, hex);
-    // A run that stopped before the last round was not told the hash.
+    // A run that stopped before the last round was not told the hash, and an averaged model has another.
     const bool same = hash[0] == '\0' || strcmp(hex, hash) == 0;
     if (len != sizeof(float) * (size_t)model->count || !same) {
         snprintf(why, 512, "%.300s is not the model with which the run ended", path);
@@ -145,8 +145,7 @@ static cJSON *confusion_of(const struct tern_scores *scores)
     return rows;
 }
 
-static enum tern_result put(cJSON *json, const char *path, const struct measured *measured,
-                            char why[512])
+static void put_global(cJSON *json, const struct measured *measured)
 {
     const struct tern_scores *scores = &measured->scores;
     const int classes = (int)scores->classes;
@@ -160,6 +159,16 @@ static enum tern_result put(cJSON *json, const char *path, const struct measured
     replace(json, "confusion", confusion_of(scores));
     replace(json, "client_accuracy", cJSON_CreateDoubleArray(scores->client_accuracy, clients));
     replace(json, "client_examples", cJSON_CreateDoubleArray(scores->client_examples, clients));
+}
+
+static void put_averaged(cJSON *json, const struct measured *measured)
+{
+    replace(json, "averaged_accuracy", cJSON_CreateNumber((double)measured->whole.accuracy));
+    replace(json, "averaged_loss", cJSON_CreateNumber((double)measured->whole.loss));
+}
+
+static enum tern_result write_results(const cJSON *json, const char *path, char why[512])
+{
     char *text = cJSON_Print(json);
     if (text == NULL) {
         return explain(why, path, TERN_ERR_NO_MEMORY);
@@ -183,7 +192,7 @@ static void summarise(const struct measured *measured, struct tern_global_model 
 }
 
 enum tern_result tern_global_model_measure(const struct tern_fleet_settings *settings,
-                                           const char *results, const char *weights,
+                                           const char *results, const char *weights, bool averaged,
                                            struct tern_global_model *summary, char why[512])
 {
     static struct tern_model model;
@@ -194,14 +203,15 @@ enum tern_result tern_global_model_measure(const struct tern_fleet_settings *set
     uint8_t *bytes = NULL;
     enum tern_result result = read_results(results, &json, &model, &hash, &clients, why);
     if (result == TERN_OK) {
-        result = read_weights(weights, &model, hash, &bytes, why);
+        result = read_weights(weights, &model, averaged ? "" : hash, &bytes, why);
     }
     if (result == TERN_OK) {
         result = measure(settings, clients, &model, bytes, &measured, why);
     }
     if (result == TERN_OK) {
         summarise(&measured, summary);
-        result = put(json, results, &measured, why);
+        (averaged ? put_averaged : put_global)(json, &measured);
+        result = write_results(json, results, why);
     }
     tern_scores_clear(&measured.scores);
     free(bytes);

@@ -1,10 +1,12 @@
-// The accuracy of the global model that a finished run left in the aggregator. The clients never
-// hold it: what they have is what lossy downloads made of it. Called once, from main().
+// The accuracy of the global model that a finished run left in the aggregator, and of the averaged one.
+// The clients never hold them: what they have is what lossy downloads made of the global model. Called
+// once, from main().
 #ifndef TERN_FLEET_GLOBAL_MODEL_H
 #define TERN_FLEET_GLOBAL_MODEL_H
 
 #include "fleet/settings.h"
 #include "result.h"
+#include <stdbool.h>
 
 // What is said of the model in one line. A client's accuracy: tern_scores_make().
 struct tern_global_model {
@@ -18,12 +20,14 @@ struct tern_global_model {
 // test set of the settings, and puts into the run's results: global_accuracy, global_loss, macro_f1,
 // class_accuracy, class_precision and class_f1 (one per class), confusion (a row per class),
 // client_accuracy and client_examples (one per client). null: there is none.
-// TERN_ERR_MODEL_MISMATCH  the file is not the model with which that run ended
+// averaged: they are the averaged model (`export --averaged`): averaged_accuracy and averaged_loss alone.
+// TERN_ERR_MODEL_MISMATCH  the file is not the model with which that run ended, or of another size
 // TERN_ERR_CORRUPT         `results` is not the JSON of a run
 // TERN_ERR_NOT_FOUND, TERN_ERR_IO, TERN_ERR_NO_MEMORY, errors of tern_dataset_open()
 // why: a sentence
 TERN_MUST_USE enum tern_result tern_global_model_measure(const struct tern_fleet_settings *settings,
                                                          const char *results, const char *weights,
+                                                         bool averaged,
                                                          struct tern_global_model *summary,
                                                          char why[512]);
 

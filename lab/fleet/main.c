@@ -153,15 +153,22 @@ static int evaluate(struct tern_cli *cli)
 {
     char why[512];
     struct tern_global_model model;
-    const enum tern_result result =
-        tern_global_model_measure(&settings, cli->arguments[0], cli->arguments[1], &model, why);
+    const bool averaged = tern_cli_flag(cli, "averaged");
+    const enum tern_result result = tern_global_model_measure(
+        &settings, cli->arguments[0], cli->arguments[1], averaged, &model, why);
     if (result != TERN_OK) {
         return tern_cli_fail(cli, result, "%s", why);
     }
-    printf("global model: accuracy %.4f, macro F1 %.4f, clients %.4f to %.4f\n", model.accuracy,
-           model.macro_f1, model.worst_client, model.best_client);
+    printf("%s model: accuracy %.4f, macro F1 %.4f, clients %.4f to %.4f\n",
+           averaged ? "averaged" : "global", model.accuracy, model.macro_f1, model.worst_client,
+           model.best_client);
     return TERN_EXIT_OK;
 }
+
+static const struct tern_cli_option evaluate_options[] = {
+    {"averaged", NULL, "MODEL.f32 is the averaged model"},
+    {0},
+};
 
 static const struct tern_cli_verb verbs[] = {
     {"run", "run a fleet against an aggregator until the federation is finished", "",
@@ -191,9 +198,10 @@ static const struct tern_cli_verb verbs[] = {
      "not\n"
      "the model of that run is refused; one that fleet.patience ended was not told its hash, and\n"
      "then any model of that size is taken.\n"
+     "--averaged adds averaged_accuracy and averaged_loss, of what `export --averaged` wrote.\n"
      "\n"
      "  tern-fleet evaluate --config experiment.ini run.json model.f32\n",
-     NULL, 2, 2, evaluate},
+     evaluate_options, 2, 2, evaluate},
     {0},
 };
 

@@ -12,6 +12,7 @@
 
 #define TRAINERS 3
 #define EVALUATOR 4
+#define AVERAGED 3 // strategy.average_versions
 
 struct maker {
     struct tern_db *db;
@@ -168,6 +169,7 @@ static enum tern_result store_version(struct maker *maker, uint32_t round)
     memcpy(version.model_sha256, merge->model_sha256, TERN_SHA256_SIZE);
     TERN_TRY(tern_db_version_put(maker->db, &version));
     TERN_TRY(store_replica(maker));
+    TERN_TRY(tern_merge_store_states(merge, maker->db));
     TERN_TRY(
         tern_db_weights_put(maker->db, TERN_WEIGHTS_GLOBAL, merge->version, merge->global, count));
     return tern_db_weights_put(maker->db, TERN_WEIGHTS_REPLICA, merge->version, merge->replica,
@@ -189,7 +191,8 @@ static enum tern_result do_round(struct maker *maker, uint32_t number)
                                   .server_learning_rate = 1.0F,
                                   .codec_up = "3lc:s=1",
                                   .codec_down = "3lc:s=1",
-                                  .learning_rate = 0.05F};
+                                  .learning_rate = 0.05F,
+                                  .averaged = number < AVERAGED ? number : AVERAGED};
     struct tern_download_made made;
     struct tern_strategy_report report;
     TERN_TRY(tern_db_round_put(maker->db, &round));

@@ -331,6 +331,41 @@ def export_writes_what_was_recorded():
     assert len(replica) == len(data) and replica != data
 
 
+def averages(state, versions, last):
+    """By hand, in float32 as struct rounds: the mean of the versions, then a moving average of three."""
+    average = []
+    for version in range(1, versions + 1):
+        data = state.run("export", "-", "--format", "f32", "--version", version).out
+        weights = struct.unpack(f"<{VALUES}f", data)
+        average = [f32(a + f32(f32(w - a) / min(version, last))) for w, a in zip(weights, average)] \
+            if average else list(weights)
+        yield version, struct.pack(f"<{VALUES}f", *average)
+
+
+def f32(value):
+    return struct.unpack("<f", struct.pack("<f", value))[0]
+
+
+def export_has_the_averaged_model():
+    state = State(rounds=5)
+    for version, expected in averages(state, 5, 3):
+        found = state.run("export", "-", "--format", "f32", "--averaged", "--version", version).out
+        assert found == expected, version
+    named = state.root / "average.safetensors"
+    assert state.json("export", named, "--averaged")["averaged"] == 3
+    notes = read_safetensors(named.read_bytes())[0]["__metadata__"]
+    assert notes["averaged"] == "3" and "model_sha256" not in notes
+    assert "averaged model of version 5" in state.run("export", named, "--averaged").text
+    state.run("export", named, "--averaged", "--replica", code=USAGE, says="give one")
+    state.run("export", named, "--averaged", "--version", 0, code=NOTHING,
+              says="strategy.average_versions")
+    with sqlite3.connect(state.path / "tern.db") as database:
+        database.execute("UPDATE rounds SET averaged = 3 WHERE round = 1")
+    database.close()
+    state.run("export", "-", "--format", "f32", "--averaged", "--version", 2, code=FAILED,
+              says="cannot be made")
+
+
 def export_makes_earlier_versions():
     state = State(rounds=4)
     database = sqlite3.connect(f"file:{state.path}/tern.db?mode=ro", uri=True)
@@ -413,6 +448,6 @@ main(init_makes_a_private_directory, init_never_touches_a_federation,
      a_client_without_an_update_has_no_round, the_ledger_explains_itself,
      codes_are_shown_once_and_stored_hashed, provisioned_clients_are_shown_once,
      provisioning_refuses_what_cannot_be, revoking_is_for_good, export_writes_what_was_recorded,
-     export_makes_earlier_versions, export_refuses_without_writing,
+     export_has_the_averaged_model, export_makes_earlier_versions, export_refuses_without_writing,
      export_replaces_regular_files_only, a_backup_is_a_state_of_its_own,
      prune_drops_old_updates_only, help_teaches)

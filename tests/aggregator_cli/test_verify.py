@@ -70,11 +70,23 @@ def a_changed_recipe_is_found():
     assert state.json("verify", code=FAILED)["differs"] == 1
 
 
+def an_averaged_model_of_other_rounds_is_found():
+    """Of which the versions themselves know nothing."""
+    state = State(rounds=ROUNDS)
+    edit(state, ("UPDATE rounds SET averaged = 2 WHERE round = 5",))
+    assert state.json("verify", code=FAILED)["differs"] == ROUNDS
+    edit(state, ("UPDATE rounds SET averaged = 3 WHERE round = 5",),
+         ("DELETE FROM weights WHERE name = 'average'",))
+    state.run("verify", code=FAILED, says="averaged model")
+    edit(state, ("UPDATE rounds SET averaged = 4 WHERE round = 1",))
+    state.run("verify", code=FAILED, says="round 1 cannot be replayed")
+
+
 def weights_that_are_not_the_newest_version_are_found():
     state = State(rounds=ROUNDS)
     # CRC-32C is not at hand here, so both kinds are exchanged: each still has a right checksum.
-    edit(state, ("DELETE FROM weights WHERE kind > 1",), ("UPDATE weights SET kind = kind + 2",),
-         ("UPDATE weights SET kind = 3 - kind",))
+    edit(state, ("UPDATE weights SET kind = kind + 2 WHERE name = ''",),
+         ("UPDATE weights SET kind = 3 - kind WHERE name = ''",))
     state.run("verify", code=FAILED, says="weights")
 
 
@@ -95,4 +107,5 @@ def a_damaged_page_is_found():
 
 main(an_honest_history_is_confirmed, the_first_version_that_differs_is_named,
      a_missing_update_is_found, a_changed_update_is_found, a_changed_recipe_is_found,
+     an_averaged_model_of_other_rounds_is_found,
      weights_that_are_not_the_newest_version_are_found, a_damaged_page_is_found)

@@ -106,7 +106,8 @@ class Experiment(unittest.TestCase):
         config = self.config()
         out = self.run_to_end(config, "--json", "one.json")
         self.assertIn("[ROUND 3/3] 3 updates, accuracy 0.", out)
-        self.run_to_end(config, "--json", "two.json")
+        again = self.run_to_end(config, "--json", "two.json",
+                                "--set", "strategy.average_versions=2")
         one, two = (json.loads((self.folder / name).read_text()) for name in
                     ("one.json", "two.json"))
         self.assertLessEqual(KEYS, set(one))
@@ -115,6 +116,9 @@ class Experiment(unittest.TestCase):
         self.assertEqual(len(one["accuracy"]), 3)
         self.assertEqual(one["final_accuracy"], one["accuracy"][-1])
         self.assertRegex(out, r"global model: accuracy 0\.")
+        self.assertNotIn("averaged_accuracy", one)
+        self.assertRegex(again, r"averaged model: accuracy 0\.")
+        self.assertGreater(two["averaged_accuracy"], 0)
         self.assertEqual(len(one["replica_accuracy"]), 5)
         confusion = one["confusion"]
         self.assertEqual([len(row) for row in confusion], [10] * 10)

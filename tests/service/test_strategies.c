@@ -488,6 +488,71 @@ static void test_state_that_differs_is_found(void **state)
     assert_non_null(strstr(why, "state of the strategy"));
 }
 
+// --- The averaged model
+
+// A bias, which the seed leaves at 0, of the averaged model of a version; 0 where there is none.
+static float averaged(uint32_t version)
+{
+    float average[COUNT] = {0};
+    open_store();
+    (void)!tern_db_state_get(harness.db, "average", version, average, COUNT);
+    return average[COUNT - 1];
+}
+
+// FedAvg by 1 each round: 1, 2, 3, 4. Of them the mean, then 1/3 of each new one.
+static void test_averaged_model(void **state)
+{
+    (void)state;
+    use(&tern_strategy_fedavg);
+    harness.config.federation.average_versions = 3;
+    harness_start(&harness);
+    enroll(&harness, false);
+    enroll(&harness, false);
+    static const float expected[] = {1.0F, 1.5F, 2.0F, 2.0F + 2.0F / 3.0F};
+    for (uint32_t i = 0; i < 4; i++) {
+        one_round(1.0F, 1.0F);
+        assert_true(averaged(i + 1) == expected[i]);
+        harness_start(&harness);
+    }
+    expect_replayed(4, 8);
+    harness.config.federation.average_versions = 0;
+    harness_start(&harness);
+    one_round(1.0F, 1.0F); // opened when it was still asked for
+    assert_true(averaged(5) > 3.0F);
+    harness_start(&harness);
+    one_round(1.0F, 1.0F);
+    assert_true(averaged(6) == 0.0F);
+    expect_replayed(6, 12);
+    harness.config.federation.average_versions = 3;
+    harness_start(&harness);
+    one_round(1.0F, 1.0F); // opened before
+    one_round(1.0F, 1.0F); // begins anew
+    assert_true(averaged(8) == 8.0F);
+    expect_replayed(8, 16);
+}
+
+static void test_averaged_model_that_differs_is_found(void **state)
+{
+    (void)state;
+    struct tern_replay_report report;
+    char why[256] = "";
+    float average[COUNT];
+    use(&tern_strategy_fedavg);
+    harness.config.federation.average_versions = 2;
+    harness_start(&harness);
+    enroll(&harness, false);
+    enroll(&harness, false);
+    one_round(1.0F, 1.0F);
+    open_store();
+    assert_int_equal(tern_db_state_get(harness.db, "average", 1, average, COUNT), TERN_OK);
+    average[COUNT - 1] += 1.0F;
+    assert_int_equal(tern_db_begin(harness.db), TERN_OK);
+    assert_int_equal(tern_db_state_put(harness.db, "average", 1, average, COUNT), TERN_OK);
+    assert_int_equal(tern_db_commit(harness.db), TERN_OK);
+    assert_int_equal(tern_service_replay(harness.db, NULL, NULL, &report, why), TERN_ERR_CORRUPT);
+    assert_non_null(strstr(why, "averaged model"));
+}
+
 static void test_state_that_is_missing_stops_the_start(void **state)
 {
     (void)state;
@@ -633,6 +698,8 @@ int main(void)
         TEST(test_change_of_strategy_starts_anew),
         TEST(test_momentum_waits_for_what_clients_lack),
         TEST(test_state_that_differs_is_found),
+        TEST(test_averaged_model),
+        TEST(test_averaged_model_that_differs_is_found),
         TEST(test_state_that_is_missing_stops_the_start),
         TEST(test_scale_max_is_kept_with_the_round),
         TEST(test_rounds_without_a_scale_max_replay),
