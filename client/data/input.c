@@ -6,10 +6,6 @@
 #include <sys/stat.h>
 #include <zlib.h>
 
-// Deflate spends at least one bit on 129 bytes, so no stream unpacks to more than this many times
-// its size.
-#define DEFLATE_MOST 1032
-
 void tern_why_finish(char why[TERN_DATA_WHY_MAX])
 {
     for (char *c = why; *c != '\0'; c++) {
@@ -51,7 +47,7 @@ enum tern_result tern_input_open(struct tern_input *input, const char *path, uin
     input->file = file;
     input->most = (uint64_t)info.st_size;
     if (!gzdirect(file)) {
-        input->most *= DEFLATE_MOST;
+        input->most *= TERN_DEFLATE_MOST;
     }
     return TERN_OK;
 }
@@ -103,7 +99,9 @@ enum tern_result tern_input_read(struct tern_input *input, void *dst, size_t len
     while (*got < len) {
         size_t part = len - *got < (1u << 30) ? len - *got : 1u << 30;
         size_t now = 0;
-        if (input->file != NULL) {
+        if (input->read != NULL) {
+            TERN_TRY(input->read(input, (uint8_t *)dst + *got, part, &now));
+        } else if (input->file != NULL) {
             TERN_TRY(read_file(input, (uint8_t *)dst + *got, (unsigned)part, &now));
         } else {
             read_memory(input, (uint8_t *)dst + *got, part, &now);

@@ -1,4 +1,5 @@
-// Where a reader's bytes come from: a file, through gunzip when it is one, or memory. Counts the
+// Where a reader's bytes come from: a file, through gunzip when it is one, a member of an archive, or
+// memory. Counts the
 // offset for error sentences and never delivers more than its limit, so a small file that unpacks
 // to a huge one is refused. Used by the readers of client/data; one thread.
 #ifndef TERN_INPUT_H
@@ -8,9 +9,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
+// Deflate spends at least one bit on 129 bytes, so no stream unpacks to more than this many times
+// its size.
+#define TERN_DEFLATE_MOST 1032u
+
 struct tern_input {
-    const char *name;    // for error sentences; borrowed
-    void *file;          // gzFile, NULL for memory
+    const char *name; // for error sentences; borrowed
+    void *file;       // gzFile, or NULL
+    // Reads up to len bytes of source, one at least unless it is at its end; NULL: a file or memory.
+    enum tern_result (*read)(struct tern_input *input, void *dst, size_t len, size_t *got);
+    void *source;        // borrowed
     const uint8_t *next; // memory
     uint64_t left;       // memory
     uint64_t offset;     // of the next byte, after gunzip

@@ -74,5 +74,11 @@ TERN_MUST_USE enum tern_result tern_read_cifar10(struct tern_data_spec *spec,
 TERN_MUST_USE enum tern_result tern_read_csv(struct tern_data_spec *spec,
                                              const struct tern_data_limits *limits,
                                              struct tern_data *data);
+TERN_MUST_USE enum tern_result tern_read_npy(struct tern_data_spec *spec,
+                                             const struct tern_data_limits *limits,
+                                             struct tern_data *data);
+TERN_MUST_USE enum tern_result tern_read_npz(struct tern_data_spec *spec,
+                                             const struct tern_data_limits *limits,
+                                             struct tern_data *data);
 
 #endif

@@ -38,6 +38,7 @@ static const struct {
     {"digits", false, false, tern_read_digits},  {"sensors", false, false, tern_read_sensors},
     {"audio", false, false, tern_read_audio},    {"idx", true, true, tern_read_idx},
     {"cifar10", true, false, tern_read_cifar10}, {"csv", true, false, tern_read_csv},
+    {"npy", true, false, tern_read_npy},         {"npz", true, false, tern_read_npz},
 };
 
 // Reduces a data set that was read as a whole to spec->part.
@@ -81,7 +82,7 @@ static enum tern_result refuse_kind(const struct tern_data_spec *spec)
     return tern_spec_refuse(
         spec, TERN_ERR_CONFIG,
         "no data of the kind '%s'; known: digits, sensors, audio, idx, cifar10, "
-        "csv",
+        "csv, npy, npz",
         spec->kind);
 }
 

@@ -9,6 +9,8 @@
 //   cifar10:DIR[,mean=M,std=S]                     data_batch_*.bin and test_batch.bin
 //   csv:FILE[,label=NAME|INDEX][,drop=A|B][,classes=X|Y|Z][,group=NAME|INDEX][,only=VALUE]
 //       [,test_file=FILE][,test=0.2][,seed=1][,scale=standard]
+//   npz:FILE, npy:FOLDER[,x=x][,y=y][,group=group][,only=VALUE][,test=0.2][,seed=1]
+//       [,scale=standard][,mean=M,std=S]           NumPy arrays (data/array_source.c)
 //
 // csv: label is the last column unless given. Labels that are not class numbers from 0 need
 // classes, every label in class order, the same on every client. group names the column that says

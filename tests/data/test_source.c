@@ -23,7 +23,8 @@ static void digits_need_no_option(void **state)
 static void wrong_specs_are_refused(void **state)
 {
     (void)state;
-    expect_refused("", TERN_ERR_CONFIG, "known: digits, sensors, audio, idx, cifar10, csv");
+    expect_refused("", TERN_ERR_CONFIG,
+                   "known: digits, sensors, audio, idx, cifar10, csv, npy, npz");
     expect_refused("mnist:@", TERN_ERR_CONFIG, "no data of the kind 'mnist'");
     expect_refused("digits:@", TERN_ERR_CONFIG, "takes options only");
     expect_refused("idx", TERN_ERR_CONFIG, "no file or folder");
