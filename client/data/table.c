@@ -186,15 +186,24 @@ static enum tern_result list_classes(struct reading *reading, const char *classe
 static bool resize(struct tern_rows *rows, size_t room, bool groups)
 {
     float *values = realloc(rows->values, room * rows->features * sizeof *values);
-    rows->values = values != NULL ? values : rows->values;
+    if (values == NULL) {
+        return false;
+    }
+    rows->values = values;
     uint16_t *labels = realloc(rows->labels, room * sizeof *labels);
-    rows->labels = labels != NULL ? labels : rows->labels;
-    if (values == NULL || labels == NULL || !groups) {
-        return values != NULL && labels != NULL;
+    if (labels == NULL) {
+        return false;
+    }
+    rows->labels = labels;
+    if (!groups) {
+        return true;
     }
     uint32_t *numbers = realloc(rows->groups, room * sizeof *numbers);
-    rows->groups = numbers != NULL ? numbers : rows->groups;
-    return numbers != NULL;
+    if (numbers == NULL) {
+        return false;
+    }
+    rows->groups = numbers;
+    return true;
 }
 
 // Makes room for one more row.
