@@ -19,6 +19,8 @@ EVERY = (
     "3lc:s=1",
     "3lc:s=1.75",
     "3lc:s=1.5,coder=auto",
+    "3lc:s=1,clip=4.5",
+    "3lc:s=1.25,clip=1,coder=packed",
     "density:p=0.1",
     "density:p=0.000001,coder=packed",
     "density:p=1,coder=zero-run",
@@ -49,7 +51,7 @@ BOUNDED = (
     "inceptionn:bound=20,variant=literal",
 )
 NEAR = (1, -0.9999, 1.5, -3)
-LIMITS = ("3lc:s=1.000001", "3lc:s=1.999", "density:p=0.5", "onebit")
+LIMITS = ("3lc:s=1.000001", "3lc:s=1.999", "3lc:s=1,clip=0.000001", "density:p=0.5", "onebit")
 
 
 def random_values(rng, n, density):

@@ -21,13 +21,31 @@ static size_t run_code(const uint8_t *packed, size_t len, uint8_t *dst)
     return out;
 }
 
-size_t slow_encode(float *values, size_t count, float sparsity, uint8_t *dst)
+// The mean magnitude of what is not 0, each cut to 31 bits below the peak's power of two.
+static float mean_magnitude(const float *values, size_t count, float peak)
+{
+    int exponent = ilogbf(peak);
+    uint64_t sum = 0;
+    uint64_t taken = 0;
+    for (size_t i = 0; i < count; i++) {
+        sum += (uint64_t)ldexp(fabs((double)values[i]), 30 - exponent);
+        taken += values[i] != 0;
+    }
+    uint64_t mean = sum / taken;
+    return (float)ldexp((double)(mean > 0 ? mean : 1), exponent - 30);
+}
+
+size_t slow_encode(float *values, size_t count, const struct tern_codec *codec, uint8_t *dst)
 {
     float peak = 0;
     for (size_t i = 0; i < count; i++) {
         peak = fmaxf(peak, fabsf(values[i]));
     }
-    float scale = peak * sparsity;
+    float clipped = peak;
+    if (codec->clip > 0 && peak > 0) {
+        clipped = fminf(peak, codec->clip * mean_magnitude(values, count, peak));
+    }
+    float scale = clipped * codec->sparsity;
     size_t stride = (count + 4) / 5;
     uint8_t *packed = calloc(stride + 1, 1);
     bool any = false;
@@ -37,7 +55,7 @@ size_t slow_encode(float *values, size_t count, float sparsity, uint8_t *dst)
             q = ((double)values[p] > (double)scale / 2) - ((double)values[p] < -(double)scale / 2);
             values[p] = values[p] - scale * (float)q;
         }
-        any = any || q != 0;
+        any = any || (q != 0 && scale > 0);
         packed[p % stride] = (uint8_t)(packed[p % stride] + (q + 1) * powers[p / stride]);
     }
     size_t len = 0;

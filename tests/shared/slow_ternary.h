@@ -2,13 +2,14 @@
 #ifndef TERN_TEST_SLOW_TERNARY_H
 #define TERN_TEST_SLOW_TERNARY_H
 
+#include "codec/codec.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 // Writes the payload of FORMAT.md sections 3.3 and 3.4 and leaves the residual in values, which are
 // finite, as is their scale. Returns its length.
-size_t slow_encode(float *values, size_t count, float sparsity, uint8_t *dst);
+size_t slow_encode(float *values, size_t count, const struct tern_codec *codec, uint8_t *dst);
 
 // Whether slow_decode() knows the mode.
 bool slow_reads(uint8_t mode);

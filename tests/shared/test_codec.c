@@ -162,7 +162,7 @@ static void test_refusals_name_key_and_range(void **state)
         {"stochastic-ternary,coder=range", "there is no codec \"stochastic-ternary,coder=range\"; "
                                            "a \":\" stands between a codec and its "
                                            "parameters: \"stochastic-ternary:coder=range\""},
-        {"3lc:t=2", "3lc: unknown or repeated parameter \"t=2\"; it has s, coder"},
+        {"3lc:t=2", "3lc: unknown or repeated parameter \"t=2\"; it has s, clip, coder"},
         {"float32:s=1", "float32: unknown or repeated parameter \"s=1\"; it has no parameters"},
     };
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {

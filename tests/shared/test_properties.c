@@ -47,12 +47,12 @@ static size_t encode(const struct tern_codec *codec, size_t n)
     return written;
 }
 
-static void check_3lc(size_t n, float sparsity)
+static void check_clipped(size_t n, float sparsity, float clip)
 {
-    const struct tern_codec codec = {.id = TERN_CODEC_3LC, .sparsity = sparsity};
+    const struct tern_codec codec = {.id = TERN_CODEC_3LC, .sparsity = sparsity, .clip = clip};
     size_t written = encode(&codec, n);
     memcpy(decoded, values, n * sizeof *decoded);
-    size_t len = slow_encode(decoded, n, sparsity, expected);
+    size_t len = slow_encode(decoded, n, &codec, expected);
     assert_int_equal(written, len);
     assert_memory_equal(payload, expected, len);
     assert_same_floats(copy, decoded, n);
@@ -67,6 +67,13 @@ static void check_3lc(size_t n, float sparsity)
     }
     assert_int_equal(tern_codec_accumulate(payload, written, 0.75f, acc, n), TERN_OK);
     assert_same_floats(acc, decoded, n);
+}
+
+// As in the paper, and with a clip.
+static void check_3lc(size_t n, float sparsity)
+{
+    check_clipped(n, sparsity, 0);
+    check_clipped(n, sparsity, tern_prng_float(&rng) * 16);
 }
 
 static void test_3lc_equals_the_book_at_every_small_size(void **state)

@@ -1,7 +1,8 @@
 // 3LC's quantizer (Lim, Andersen, Kaminsky, MLSys 2019, section 3.1): ternary, scaled by the
-// largest magnitude.
+// largest magnitude. The paper has no clip: under it, one outlier silences a tensor.
 #include "codec/coders/ternary.h"
 #include "codec/kernels/kernels.h"
+#include "codec/kernels/mean.h"
 #include "codec/quantizers/row.h"
 
 // m = M * s
@@ -24,12 +25,23 @@ static float threshold_of(float scale)
     return half + half > scale ? tern_bits_float(tern_float_bits(half) - 1) : half;
 }
 
+// What stands for the largest magnitude: that, or where it is less, clip times the mean magnitude
+// of the values that are not 0.
+static float clipped_peak(const struct tern_encode_job *job)
+{
+    if (job->codec->clip == 0) {
+        return job->peak;
+    }
+    float most = job->codec->clip * tern_kernel_mean_above(job->values, job->count, 0, job->peak);
+    return most < job->peak ? most : job->peak;
+}
+
 static size_t encode_3lc(const struct tern_encode_job *job)
 {
-    float scale = scale_of(job->codec, job->peak);
+    float scale = scale_of(job->codec, clipped_peak(job));
     float threshold = threshold_of(scale);
-    // Only where M is so small that M * s rounds up to 2 * M.
-    if (job->peak <= threshold) {
+    // Only where M is so small that M * s rounds up to 2 * M, or the clipped M rounds to 0.
+    if (scale == 0 || job->peak <= threshold) {
         return 0;
     }
     return tern_ternary_encode(
@@ -47,6 +59,13 @@ static const struct tern_codec_parameter parameters[] = {
      .least = TERN_MILLION,
      .most = 2 * TERN_MILLION - 1,
      .preset = TERN_MILLION},
+    {.key = "clip",
+     .meaning = TERN_HELP("bound of the scale, over s times the mean magnitude of what is not 0; "
+                          "0 = none, as in the paper"),
+     .range = TERN_HELP("0 to 16"),
+     .kind = TERN_PARAMETER_NUMBER,
+     .offset = TERN_FIELD(clip),
+     .most = 16 * TERN_MILLION},
     TERN_CODER_PARAMETER(TERN_CODER_ZERO_RUN),
     TERN_LAST_PARAMETER,
 };

@@ -79,7 +79,7 @@ static void check_by_the_book(const struct run *run)
 {
     uint8_t *book = malloc(run->bound);
     float *rest = copy_of(run->input, run->count * sizeof(float));
-    REQUIRE(slow_encode(rest, run->count, run->codec.sparsity, book) == run->written);
+    REQUIRE(slow_encode(rest, run->count, &run->codec, book) == run->written);
     REQUIRE(memcmp(book, run->payload, run->written) == 0);
     REQUIRE(memcmp(rest, run->values, run->count * sizeof(float)) == 0);
     free(rest);

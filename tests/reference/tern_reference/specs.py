@@ -92,7 +92,11 @@ CODECS = {
     "bfloat16": {},
     "int8": {},
     "onebit": {},
-    "3lc": {"s": Number(MILLION, 2 * MILLION - 1, MILLION), "coder": coder("zero-run")},
+    "3lc": {
+        "s": Number(MILLION, 2 * MILLION - 1, MILLION),
+        "clip": Number(0, 16 * MILLION, 0),
+        "coder": coder("zero-run"),
+    },
     "density": {"p": Number(1, MILLION, 50000), "coder": coder("auto")},
     "stochastic-ternary": {"coder": coder("zero-run")},
     "qsgd": {

@@ -23,9 +23,14 @@ def sign(value):
 
 
 def encode_3lc(parameters, values, context):
-    m = f32(max(abs(t) for t in values) * parameters["s"])
-    if math.isinf(m):
+    peak = max(abs(t) for t in values)
+    if math.isinf(f32(peak * parameters["s"])):
         raise Refused("non-finite")
+    if parameters["clip"]:
+        peak = min(peak, f32(parameters["clip"] * mean_magnitude(values, values)))
+    m = f32(peak * parameters["s"])
+    if not m:
+        return None
     half = m / 2  # exact in float64
     return assemble(parameters, m, [(t > half) - (t < -half) for t in values], values)
 
