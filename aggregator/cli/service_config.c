@@ -68,6 +68,7 @@ static void fill_error(const struct tern_aggregator_settings *s, struct tern_err
     error->gamma = (float)s->error_feedback_gamma;
     error->after = s->error_feedback_after;
     error->step_ahead = (float)s->error_feedback_step_ahead;
+    error->limit = (float)s->error_feedback_limit;
 }
 
 static int refuse(const struct filling *filling, const char *key, const char *value,
@@ -161,7 +162,7 @@ static int fill_names(const struct filling *filling)
     }
     if (tern_error_policy_from_name(s->error_feedback_policy, &config->error.policy) != TERN_OK) {
         return refuse(filling, "error_feedback.policy", s->error_feedback_policy,
-                      "keep | decay | reset | step-ahead");
+                      TERN_ERROR_POLICY_NAMES);
     }
     filling->config->psk = strcmp(s->tls_psk, "yes") == 0;
     if (!filling->config->psk && strcmp(s->tls_psk, "no") != 0) {

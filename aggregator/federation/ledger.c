@@ -7,7 +7,8 @@
 _Static_assert((int)TERN_DIRECTIVE_KEEP == (int)tern_ErrorDirective_ERROR_KEEP &&
                    (int)TERN_DIRECTIVE_DECAY == (int)tern_ErrorDirective_ERROR_DECAY &&
                    (int)TERN_DIRECTIVE_RESET == (int)tern_ErrorDirective_ERROR_RESET &&
-                   (int)TERN_DIRECTIVE_STEP_AHEAD == (int)tern_ErrorDirective_ERROR_STEP_AHEAD,
+                   (int)TERN_DIRECTIVE_STEP_AHEAD == (int)tern_ErrorDirective_ERROR_STEP_AHEAD &&
+                   (int)TERN_DIRECTIVE_LIMIT == (int)tern_ErrorDirective_ERROR_LIMIT,
                "directives go out as they are");
 _Static_assert(TERN_ERROR_REASON_MAX <= TERN_DB_REASON_MAX, "a reason fits into its column");
 
@@ -250,5 +251,7 @@ void tern_ledger_fill(const struct tern_member *member, tern_Task *task)
         task->decay = member->factor;
     } else if (member->directive == TERN_DIRECTIVE_STEP_AHEAD) {
         task->step_ahead = member->factor;
+    } else if (member->directive == TERN_DIRECTIVE_LIMIT) {
+        task->error_limit = member->factor;
     }
 }

@@ -3,7 +3,8 @@
 #include <stddef.h>
 #include <string.h>
 
-static const char *const names[TERN_DIRECTIVE_COUNT] = {"keep", "decay", "reset", "step-ahead"};
+static const char *const names[TERN_DIRECTIVE_COUNT] = {"keep", "decay", "reset", "step-ahead",
+                                                        "limit"};
 
 const char *tern_error_directive_name(uint32_t directive)
 {
@@ -110,6 +111,13 @@ static void choose_by_policy(const struct tern_error_settings *settings,
         tern_reason_text(reason, "step-ahead ");
         add_factor(reason, choice->factor);
         add_missed(reason, state->missed);
+        break;
+    case TERN_DIRECTIVE_LIMIT:
+        choice->directive = TERN_DIRECTIVE_LIMIT;
+        choice->factor = settings->limit;
+        tern_reason_text(reason, "limited to ");
+        add_factor(reason, choice->factor);
+        tern_reason_text(reason, " times the change");
         break;
     }
 }

@@ -22,10 +22,12 @@ enum tern_error_directive {
     TERN_DIRECTIVE_DECAY = 1,
     TERN_DIRECTIVE_RESET = 2,
     TERN_DIRECTIVE_STEP_AHEAD = 3,
+    TERN_DIRECTIVE_LIMIT = 4,
 };
-#define TERN_DIRECTIVE_COUNT 4
+#define TERN_DIRECTIVE_COUNT 5
+#define TERN_ERROR_POLICY_NAMES "limit | keep | decay | reset | step-ahead"
 
-// "keep", "decay", "reset", "step-ahead"; "unknown" for another number.
+// "keep", "decay", "reset", "step-ahead", "limit"; "unknown" for another number.
 const char *tern_error_directive_name(uint32_t directive);
 
 struct tern_error_settings {
@@ -33,6 +35,7 @@ struct tern_error_settings {
     float gamma;      // decay: factor per round missed, 0 to 1
     uint32_t after;   // decay, reset: rounds missed from which they apply; 0 is taken as 1
     float step_ahead; // step-ahead: share of the buffer that training starts ahead by, 0 to 1
+    float limit;      // limit: most that its norm may be, over that of the local change
 };
 
 // TERN_ERR_UNKNOWN; *policy is then unchanged.
@@ -50,7 +53,7 @@ struct tern_error_buffer_state {
 
 struct tern_error_choice {
     enum tern_error_directive directive;
-    float factor;                       // of a decay or a step-ahead, else 0
+    float factor;                       // of a decay, step-ahead or limit, else 0
     char reason[TERN_ERROR_REASON_MAX]; // for people: "decayed 0.7: 12 rounds missed"
 };
 

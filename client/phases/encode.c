@@ -23,7 +23,10 @@ static bool is_kept(const struct tern_client *client)
     return client->kept_round != 0 && client->kept_round == client->task.round;
 }
 
-static enum tern_result read_directive(const struct tern_client *client, struct outcome *outcome)
+// The local change stands where the trained weights were.
+static enum tern_result read_directive(const struct tern_client *client,
+                                       const struct tern_error_buffer *buffer,
+                                       struct outcome *outcome)
 {
     const struct tern_entropy *entropy = &client->config.ports.entropy;
     switch (client->task.error_directive) {
@@ -32,6 +35,10 @@ static enum tern_result read_directive(const struct tern_client *client, struct 
         return TERN_OK;
     case tern_ErrorDirective_ERROR_DECAY:
         outcome->next.decay = client->task.decay;
+        return TERN_OK;
+    case tern_ErrorDirective_ERROR_LIMIT:
+        outcome->next.decay = tern_error_buffer_limit(buffer, client->task.error_limit,
+                                                      client->trained, client->work.model->coded);
         return TERN_OK;
     case tern_ErrorDirective_ERROR_RESET:
         outcome->next.decay = 0;
@@ -65,11 +72,11 @@ static enum tern_result build_sum(struct tern_client *client, const struct tern_
         tern_error_buffer_load(&buffer, sum);
         return TERN_OK;
     }
-    TERN_TRY(read_directive(client, outcome));
     for (uint32_t i = 0; i < buffer.count; i++) {
         sum[i] -= client->work.weights[i];
     }
     tern_model_freeze(client->work.model, sum);
+    TERN_TRY(read_directive(client, &buffer, outcome));
     if (TERN_CLIENT_MOMENTUM && outcome->has_velocity) {
         TERN_TRY(move_velocity(client, codec, outcome->next.decay));
     }

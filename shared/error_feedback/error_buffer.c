@@ -179,6 +179,17 @@ struct tern_error_facts tern_error_buffer_facts(const struct tern_error_buffer *
     return facts_of(&sums);
 }
 
+// Norms are float32 and their product is exact in float64.
+float tern_error_buffer_limit(const struct tern_error_buffer *buffer, float limit,
+                              const float *change, uint32_t coded)
+{
+    struct sums sums = {0};
+    add_facts(&sums, change, coded);
+    const double norm = (double)tern_error_buffer_facts(buffer).norm;
+    const double most = (double)limit * (double)facts_of(&sums).norm;
+    return norm > most ? (float)(most / norm) : 1;
+}
+
 // --- Giving back
 
 uint32_t tern_error_give_back_work(enum tern_error_storage storage, const struct tern_model *model)

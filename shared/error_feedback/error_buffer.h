@@ -33,6 +33,14 @@ struct tern_error_facts {
 TERN_MUST_USE enum tern_result tern_error_momentum(float *velocity, float mu, float *change,
                                                    uint32_t count);
 
+// The decay that leaves the buffer a norm of at most `limit` times that of the change: 1 where it has
+// no more. What a client that is seldom asked still keeps was computed for a model that has moved
+// on, and as the learning rate falls it would outweigh, and cost more bytes than, what is new.
+// change: `coded` values, those of the segments that have a buffer (tensor/model.h). limit: 0 or
+// more, finite.
+float tern_error_buffer_limit(const struct tern_error_buffer *buffer, float limit,
+                              const float *change, uint32_t coded);
+
 // work[i] = decay * e[i] + work[i]: the sum t, of what is to be encoded. work holds the change, a
 // value for each of the buffer's. decay 1 is plain error feedback, 0 leaves the buffer out.
 // TERN_ERR_NON_FINITE  a sum is not finite; work is then unchanged

@@ -150,6 +150,7 @@ static enum tern_result check_task(const tern_Task *task, size_t inline_len)
     TERN_TRY(check_not_negative(task->prox_mu));
     TERN_TRY(check_range(task->decay, 0.0f, 1.0f));
     TERN_TRY(check_range(task->step_ahead, 0.0f, 1.0f));
+    TERN_TRY(check_not_negative(task->error_limit));
     return task->kind == tern_TaskKind_TASK_TRAIN ? check_training(task) : TERN_OK;
 }
 

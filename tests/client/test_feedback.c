@@ -1,6 +1,7 @@
 // The error buffer in each of its storages, and what codecs keep beside it.
 #include "util/bytes.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -304,6 +305,40 @@ static void decay_reaches_the_velocity(void **state)
     }
 }
 
+// A buffer that outweighs the change is scaled down to half of its norm, one that does not is kept.
+static void check_limit(float outlier)
+{
+    float before[WORLD_VALUES];
+    world_free(&world);
+    world_init(&world);
+    world.server.codec = "float32"; // what is encoded is what arrives
+    world.server.directives[2] = tern_ErrorDirective_ERROR_LIMIT;
+    world.inexact = true;
+    boot();
+    run_until(TERN_EVENT_UPLOADED, NULL);
+    run_until(TERN_EVENT_TRAINED, NULL);
+    world.error_buffer[7] = outlier;
+    memcpy(before, world.server.applied, sizeof before);
+    run_until(TERN_EVENT_UPLOADED, NULL);
+    double square = 0;
+    for (int i = 0; i < WORLD_VALUES; i++) {
+        square += (double)world.change[i] * (double)world.change[i];
+    }
+    const double most = 0.5 * sqrt(square);
+    const double kept = (double)outlier > most ? most : (double)outlier;
+    for (int i = 0; i < WORLD_VALUES; i++) {
+        const double sum = (double)world.change[i] + (i == 7 ? kept : 0);
+        assert_true(fabs((double)world.server.applied[i] - (double)before[i] - sum) < 1e-4);
+    }
+}
+
+static void limit_scales_down_what_outweighs_the_change(void **state)
+{
+    (void)state;
+    check_limit(1000);
+    check_limit(0x1p-6f);
+}
+
 static void failed_encoding_leaves_the_velocity_alone(void **state)
 {
     (void)state;
@@ -515,6 +550,7 @@ int main(void)
         TEST(momentum_is_carried_and_survives_a_restart),
         TEST(momentum_ends_with_the_generation_and_with_its_codec),
         TEST(decay_reaches_the_velocity),
+        TEST(limit_scales_down_what_outweighs_the_change),
         TEST(failed_encoding_leaves_the_velocity_alone),
         TEST(kept_change_counts_once_with_every_feedback),
         TEST(filtered_buffer_moves_by_beta),

@@ -397,10 +397,14 @@ static void ranges_of_a_task(void **state)
     TASK(message.task.codec[0] = '\0', TERN_ERR_CORRUPT);
     TASK(message.task.codec[0] = '\n', TERN_ERR_CORRUPT);
     TASK(message.task.error_directive = tern_ErrorDirective_ERROR_STEP_AHEAD, TERN_OK);
-    TASK(message.task.error_directive = (tern_ErrorDirective)4, TERN_ERR_ARGUMENT);
+    TASK(message.task.error_directive = (tern_ErrorDirective)5, TERN_ERR_ARGUMENT);
     TASK(message.task.decay = 1.0f, TERN_OK);
     TASK(message.task.decay = 1.001f, TERN_ERR_ARGUMENT);
     TASK(message.task.decay = -0.5f, TERN_ERR_ARGUMENT);
+    TASK(message.task.error_directive = tern_ErrorDirective_ERROR_LIMIT, TERN_OK);
+    TASK(message.task.error_limit = 1e6f, TERN_OK);
+    TASK(message.task.error_limit = -0.5f, TERN_ERR_ARGUMENT);
+    TASK(message.task.error_limit = INFINITY, TERN_ERR_NON_FINITE);
     TASK(message.task.step_ahead = 1.0f, TERN_OK);
     TASK(message.task.step_ahead = 1.001f, TERN_ERR_ARGUMENT);
     TASK(message.task.step_ahead = -0.5f, TERN_ERR_ARGUMENT);

@@ -186,6 +186,7 @@ static void give_task(struct fake_server *server, tern_CheckinReply *reply, uint
     task->error_directive = server->directives[round];
     task->decay = 0.5f;
     task->step_ahead = 0.25f;
+    task->error_limit = 0.5f;
     task->window_ms = server->window_ms;
     task->seed = 11;
     strncpy(task->codec, server->codec, sizeof task->codec - 1);

@@ -1,5 +1,6 @@
 #include "client/harness/world.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,6 +13,31 @@
 #define STEPS_MAX 20000
 
 // --- Store
+
+// The share of the old buffer that a directive leaves.
+static float share_kept(const struct world *world, tern_ErrorDirective directive)
+{
+    double old = 0;
+    double change = 0;
+    for (int i = 0; i < WORLD_VALUES; i++) {
+        old += (double)world->store.saved_buffer[i] * (double)world->store.saved_buffer[i];
+        change += (double)world->change[i] * (double)world->change[i];
+    }
+    const double most = 0.5 * (double)(float)sqrt(change);
+    const double norm = (double)(float)sqrt(old);
+    switch (directive) {
+    case tern_ErrorDirective_ERROR_DECAY:
+        return 0.5f;
+    case tern_ErrorDirective_ERROR_RESET:
+        return 0;
+    case tern_ErrorDirective_ERROR_LIMIT:
+        return norm > most ? (float)(most / norm) : 1;
+    case tern_ErrorDirective_ERROR_KEEP:
+    case tern_ErrorDirective_ERROR_STEP_AHEAD:
+        break;
+    }
+    return 1;
+}
 
 // Follows what conservation speaks of: the first upload record saved after a training holds its
 // change, in a pending update or in the error buffer; a directive may have thrown part of the old
@@ -26,13 +52,10 @@ static void note_upload(struct world *world, const struct tern_store_part *parts
     const bool encodes = client->phase == TERN_PHASE_ENCODE;
     if (encodes && store->changes_saved < world->trainings) {
         store->changes_saved = world->trainings;
-        const tern_ErrorDirective directive = client->task.error_directive;
+        const float share = share_kept(world, client->task.error_directive);
         for (int i = 0; i < WORLD_VALUES; i++) {
             const float old = store->saved_buffer[i];
-            const float kept = directive == tern_ErrorDirective_ERROR_DECAY   ? old * 0.5f
-                               : directive == tern_ErrorDirective_ERROR_RESET ? 0.0f
-                                                                              : old;
-            store->encoded[i] += world->change[i] - (old - kept);
+            store->encoded[i] += world->change[i] - (old - share * old);
         }
     }
     tern_error_storage_get(client->work.error_storage, parts[1].data, 0, store->saved_buffer,
