@@ -126,8 +126,8 @@ static int check_codec_down(const struct filling *filling, const struct tern_cod
 }
 
 // What "default" stands for, by measurement (docs/BENCHMARKS.md, docs/DESIGN.md).
-#define DEFAULT_UP "3lc:s=1,coder=range"
-#define DEFAULT_DOWN "density:p=0.05,coder=range"
+#define DEFAULT_UP "3lc:s=1,clip=4.5,coder=range"
+#define DEFAULT_DOWN "density:p=0.07,coder=range"
 
 static int fill_codecs(const struct filling *filling)
 {

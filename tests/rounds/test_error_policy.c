@@ -86,7 +86,7 @@ static void test_names(void **state)
         assert_int_equal(policy, i);
     }
     assert_int_equal(tern_error_policy_from_name("stepahead", &policy), TERN_ERR_UNKNOWN);
-    assert_int_equal(policy, AHEAD);
+    assert_int_equal(policy, LIMIT);
     assert_string_equal(tern_error_directive_name(TERN_DIRECTIVE_COUNT), "unknown");
 }
 

@@ -95,7 +95,7 @@ static void test_find(void **state)
         assert_true(tern_strategy_find(names[i])->server_learning_rate > 0.0F);
     }
     assert_null(tern_strategy_find("fedfuture"));
-    assert_string_equal(TERN_STRATEGY_DEFAULT, "fednova");
+    assert_string_equal(TERN_STRATEGY_DEFAULT, "fedavgm");
     assert_false(tern_strategy_fedavg.sends_prox);
     assert_true(tern_strategy_fedprox.sends_prox);
 }
