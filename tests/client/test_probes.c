@@ -293,7 +293,7 @@ static void load_in_no_ordinary_file_is_unknown(void **state)
 {
     (void)state;
     char path[512];
-    struct tern_reading reading;
+    struct tern_reading reading = {.known = true};
     fake_root_put("proc/loadavg", "");
     snprintf(path, sizeof path, "%s/proc/loadavg", root);
     assert_int_equal(unlink(path), 0);

@@ -31,7 +31,7 @@ static float mean_magnitude(const float *values, size_t count, float peak)
         sum += (uint64_t)ldexp(fabs((double)values[i]), 30 - exponent);
         taken += values[i] != 0;
     }
-    uint64_t mean = sum / taken;
+    uint64_t mean = sum / (taken > 0 ? taken : 1);
     return (float)ldexp((double)(mean > 0 ? mean : 1), exponent - 30);
 }
 

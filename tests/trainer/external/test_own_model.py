@@ -59,6 +59,7 @@ def test():
                       "rounds": ROUNDS},
             "train": {"local_steps": 2, "batch_size": 8, "learning_rate": 0.05},
             "codec": {"codec": "float32"},
+            "strategy": {"name": "fedavg"},
         }).start()
         client = ["--set", f"client.server={aggregator.url}", "--set",
                   f"client.ca={aggregator.ca}", "--set",
