@@ -20,7 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// "fednova | fedavg | ...": a string literal.
+// "fedavgm | fednova | ...": a string literal.
 #define TERN_STRATEGY_NAMES TERN_STRATEGIES(TERN_STRATEGY_NAME_FIRST, TERN_STRATEGY_NAME_NEXT)
 #define TERN_STRATEGY_NAME_FIRST(name) #name
 #define TERN_STRATEGY_NAME_NEXT(name) " | " #name

@@ -353,7 +353,7 @@ usage: ./tern demo
 
 Installs what is missing, builds, and runs a whole federation on this machine over real HTTPS with
 a real database: 10 clients, 20 rounds, on drawn digits that are generated on the spot; once with
-Tern's default codecs, once uncompressed. Ends with a table of accuracy and of bytes per client and round. About a
+Tern's defaults, once uncompressed. Ends with a table of accuracy and of bytes per client and round. About a
 minute; leaves nothing running; Ctrl-C cleans up. The federation: configs/experiments/demo.ini
 END
 }
@@ -365,7 +365,7 @@ verb_demo() {
     verb_setup build
     build_variant release tern-aggregator tern-fleet
     begin_experiment
-    say "federation 1 of 2: Tern's default codecs"
+    say "federation 1 of 2: Tern's defaults"
     run_federation 3lc "$config" compressed "$EXPERIMENT_DIR/3lc.json" --no-table
     say "federation 2 of 2: uncompressed float32, for comparison"
     run_federation float32 "$config" plain "$EXPERIMENT_DIR/float32.json" --no-table

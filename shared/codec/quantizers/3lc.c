@@ -73,7 +73,8 @@ static const struct tern_codec_parameter parameters[] = {
 const struct tern_codec_row tern_3lc_codec = {
     .entry = {.id = TERN_CODEC_3LC,
               .name = "3lc",
-              .summary = TERN_HELP("ternary, scaled by the largest magnitude"),
+              .summary =
+                  TERN_HELP("ternary, scaled by the largest magnitude or, with clip, a mean one"),
               .source = TERN_HELP("Lim, Andersen, Kaminsky: 3LC, MLSys 2019, section 3"),
               .feedback = TERN_FEEDBACK_ERROR,
               .ternary = true,
