@@ -110,6 +110,7 @@ verb_fresh() {
     mirror=$(ARCHIVE_SUITE=$suite archive_mirror "$suite")
     [ -n "$mirror" ] || fail "apt on this machine has no source of Debian"
     FRESH_ROOT=$(mktemp -d "${TMPDIR:-/tmp}/tern-fresh.XXXXXX")
+    chmod 755 "$FRESH_ROOT" # a root folder that any user may pass, as on a real machine
     [ "$keep" = yes ] || trap remove_root EXIT
     trap 'exit 5' INT TERM HUP
     say "a minimal root of $suite in $FRESH_ROOT"

@@ -107,6 +107,7 @@ run_tests() { # SKIPS VARIANT... -- CTEST-OPTION...
         fail "the tests could not be listed"
     say "tests"
     local status=0
+    export TSAN_OPTIONS="suppressions=$TERN_ROOT/tests/tsan.supp${TSAN_OPTIONS:+ $TSAN_OPTIONS}"
     # Three more than there are cores: many wait for a program or a timer of another.
     ctest --test-dir "$all" -j "$(($(cores) + 3))" --output-on-failure --no-tests=error "$@" \
         --output-log "$all/log.txt" || status=$?

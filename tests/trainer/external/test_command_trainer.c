@@ -548,7 +548,11 @@ static void make_locked(const char *name, mode_t mode)
     snprintf(path, sizeof path, "%s/%s/deep", folder, name);
     (void)mkdir(path, 0700);
     snprintf(path, sizeof path, "%s/%s/deep/file", folder, name);
-    fclose(fopen(path, "w"));
+    FILE *file = fopen(path, "w");
+    if (file == NULL) {
+        _exit(3);
+    }
+    fclose(file);
     snprintf(path, sizeof path, "%s/%s/deep", folder, name);
     (void)chmod(path, mode);
     snprintf(path, sizeof path, "%s/%s", folder, name);
