@@ -14,21 +14,7 @@
 // cmocka wants the headers above first.
 #include <cmocka.h>
 
-static struct harness harness;
-
-static int setup(void **state)
-{
-    (void)state;
-    harness_make(&harness);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    harness_free(&harness);
-    return 0;
-}
+#include "one_harness.h"
 
 // Stops the service and replays what it stored: as many rounds and updates, and the same bits.
 static void expect_replayed(uint32_t rounds, uint64_t updates)

@@ -10,21 +10,7 @@
 // cmocka wants the headers above first.
 #include <cmocka.h>
 
-static struct harness harness;
-
-static int setup(void **state)
-{
-    (void)state;
-    harness_make(&harness);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    harness_free(&harness);
-    return 0;
-}
+#include "one_harness.h"
 
 static void test_a_round_moves_the_model(void **state)
 {

@@ -12,23 +12,9 @@
 // cmocka wants the headers above first.
 #include <cmocka.h>
 
+#include "one_harness.h"
+
 #define COUNT 650 // values of MODEL
-
-static struct harness harness;
-
-static int setup(void **state)
-{
-    (void)state;
-    harness_make(&harness);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    harness_free(&harness);
-    return 0;
-}
 
 static void use(const struct tern_strategy *strategy)
 {
