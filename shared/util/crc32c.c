@@ -1,5 +1,6 @@
 #include "util/crc32c.h"
 #include "build.h"
+#include "util/crc32c_instruction.h"
 
 // Polynomial 0x82F63B78 (reflected).
 #if TERN_SMALL
@@ -62,6 +63,11 @@ uint32_t tern_crc32c(uint32_t crc, const void *data, size_t len)
 {
     const uint8_t *bytes = data;
     crc = ~crc;
+#ifdef TERN_CRC32C_INSTRUCTION
+    if (tern_crc32c_instruction(&crc, bytes, len)) {
+        return ~crc;
+    }
+#endif
     for (size_t i = 0; i < len; i++) {
         crc = add_byte(crc, bytes[i]);
     }

@@ -53,6 +53,8 @@ RULES = {
     # Ask the processor what it can do, and remember the answer.
     "shared/codec/kernels/dispatch.c": (["shared/codec/kernels/"], FREESTANDING + ["stdatomic.h"]),
     "shared/util/sha256_x86.c": (["shared/util/", "shared/build.h"], FREESTANDING + SIMD + ["cpuid.h", "stdatomic.h"]),
+    "shared/util/crc32c_instruction.c": (["shared/util/crc32c_instruction.h"], FREESTANDING + [
+        "immintrin.h", "cpuid.h", "stdatomic.h", "arm_acle.h", "sys/auxv.h"]),
     "shared/hosted/": (PURE_SHARED, OS),
     "shared/cli/": (["shared/"], OS),
     # The client core is driven through ports.

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Builds the kernels and their test for AArch64 and runs them in an emulator. Skipped where Debian's
-# cross compiler or emulator is not installed.
+# Builds the kernels and CRC-32C with their tests for AArch64 and runs them in an emulator. Skipped
+# where Debian's cross compiler or emulator is not installed.
 #   test_kernels_neon.sh SOURCE_DIR
 set -eu
 source=$1
@@ -14,8 +14,15 @@ for tool in "$cc" "$emulator"; do
 done
 work=$(mktemp -d "${TMPDIR:-/tmp}/tern-neon.XXXXXX")
 trap 'rm -rf "$work"' EXIT
+
 # Sections, because kernels that the test does not call need more of libtern.
-"$cc" -std=gnu11 -O2 -static -ffp-contract=off -ffunction-sections -Wl,--gc-sections \
-    -Wall -Wextra -Werror -I"$source/shared" "$source/tests/shared/test_kernels.c" \
-    "$source"/shared/codec/kernels/*.c -o "$work/test"
-"$emulator" "$work/test"
+run_test() { # NAME SOURCE...
+    name=$1
+    shift
+    "$cc" -std=gnu11 -O2 -static -ffp-contract=off -ffunction-sections -Wl,--gc-sections \
+        -Wall -Wextra -Werror -I"$source/shared" "$source/tests/shared/$name.c" "$@" -o "$work/$name"
+    "$emulator" "$work/$name"
+}
+
+run_test test_kernels "$source"/shared/codec/kernels/*.c
+run_test test_crc32c "$source/shared/util/crc32c.c" "$source/shared/util/crc32c_instruction.c"

@@ -1,7 +1,6 @@
 #include "check.h"
 
 #include "util/bytes.h"
-#include "util/crc32c.h"
 #include "util/sha256.h"
 #include "util/sqrt.h"
 #include <math.h>
@@ -123,16 +122,6 @@ static void test_equal_constant_time(void **state)
         b[i] ^= 0x80;
     }
     assert_true(tern_equal_constant_time(a, b, 0));
-}
-
-static void test_crc32c(void **state)
-{
-    (void)state;
-    assert_int_equal(tern_crc32c(0, "123456789", 9), 0xE3069283u);
-    assert_int_equal(tern_crc32c(tern_crc32c(0, "1234", 4), "56789", 5), 0xE3069283u);
-    uint8_t zeros[32] = {0};
-    assert_int_equal(tern_crc32c(0, zeros, 32), 0x8A9136AAu); // RFC 3720, appendix B.4
-    assert_int_equal(tern_crc32c(0, "", 0), 0);
 }
 
 static void expect_sha256(const char *text, size_t times, const char *expected)
@@ -349,7 +338,6 @@ int main(void)
         cmocka_unit_test(test_base64url),
         cmocka_unit_test(test_base64url_refuses_other_texts),
         cmocka_unit_test(test_equal_constant_time),
-        cmocka_unit_test(test_crc32c),
         cmocka_unit_test(test_sha256),
         cmocka_unit_test(test_sha256_in_any_pieces),
         cmocka_unit_test(test_philox),
