@@ -26,6 +26,7 @@ specs.txt       spec TEXT, then canonical TEXT or refused RESULT
 buffers.txt     error buffers: values NAME VALUES, then for each storage stored NAME BYTES and read;
                 damaged STORAGE COUNT BYTES, then accepted or refused;
                 step STORAGE DECAY BETA, then buffer, change, total, left, after;
+                limit STORAGE C CODED, then buffer, change, decay, total;
                 give-back STORAGE MODEL CONTAINER, then buffer, after
 training.txt    network SPEC, weights VALUES, then examples: example LABEL, inputs VALUES,
                 expected LOSS CLASS;

@@ -71,6 +71,34 @@ def steps():
             yield line("left", bits(left)) + line("after", after.hex()) + "\n"
 
 
+def limits():
+    """A buffer and a change, of which the last value is in a dense segment where coded is 3."""
+    rng = random.Random(15)
+    e = [rng.gauss(0, 1) for _ in range(4)]
+    cases = [
+        (2.0, 4, [3 * v for v in e], [v / 7 for v in e[::-1]]),  # outweighs the change
+        (2.0, 3, [3 * v for v in e[:3]] + [0.0], [v / 7 for v in e[:3]] + [1e6]),
+        (2.0, 4, e, [2 * v for v in e]),  # does not
+        (2.0, 4, [4.0, 0.0, 0.0, 0.0], [0.0, 0.0, -2.0, 0.0]),  # to the last bit
+        (0.1, 4, e, e[::-1]),
+        (0.0, 4, e, e),
+        (2.0, 4, e, [0.0, -0.0, 0.0, 0.0]),
+        (2.0, 4, [0.0, -0.0, 0.0, 0.0], e),
+        (0.5, 4, [MAX / 2, MAX / 2, MAX, 0.0], [MAX / 8, 1.0, 0.0, 0.0]),  # a norm beyond float32
+        (1e38, 4, [MAX, 0.0, 0.0, 0.0], [1e3, 0.0, 0.0, 0.0]),
+        (2.0, 4, [1e-40, 2e-40, 0.0, 0.0], [TINY, 0.0, 0.0, 0.0]),
+    ]
+    for storage, kept in error_buffer.STORAGES.items():
+        for c, coded, values, change in cases:
+            c, change = ref.f32(c), [ref.f32(v) for v in change]
+            data = kept.put([ref.f32(v) for v in values])
+            values = kept.get(data, 4)
+            decay = error_buffer.limit_decay(values, c, change[:coded])
+            yield line("limit", storage, bits([c]), str(coded)) + line("buffer", data.hex())
+            yield line("change", bits(change)) + line("decay", bits([decay]))
+            yield line("total", bits(error_buffer.total(values, decay, change))) + "\n"
+
+
 def give_back():
     """An update of two segments, of which the second begins inside a block."""
     rng = random.Random(14)
@@ -89,5 +117,5 @@ def give_back():
 
 
 def cases():
-    for group in (stored, damaged, steps, give_back):
+    for group in (stored, damaged, steps, limits, give_back):
         yield from group()

@@ -521,6 +521,21 @@ static void check_step(void)
     expect_buffer("after");
 }
 
+static void check_limit(void)
+{
+    buffer.storage = read_storage();
+    const float limit = read_float();
+    const uint32_t coded = vectors_number(&v);
+    expect_key("buffer");
+    read_buffer(4);
+    expect_key("change");
+    assert_int_equal(vectors_floats(&v, actual), buffer.count);
+    const float decay = tern_error_buffer_limit(&buffer, limit, actual, coded);
+    expect_floats("decay", &decay, 1);
+    assert_int_equal(tern_error_buffer_add_to(&buffer, decay, actual), TERN_OK);
+    expect_floats("total", actual, buffer.count);
+}
+
 static void check_give_back(void)
 {
     struct tern_model model;
@@ -549,12 +564,14 @@ static void test_buffers(void **state)
             check_damaged();
         } else if (strcmp(v.key, "step") == 0) {
             check_step();
+        } else if (strcmp(v.key, "limit") == 0) {
+            check_limit();
         } else {
             assert_string_equal(v.key, "give-back");
             check_give_back();
         }
     }
-    assert_true(cases > 40);
+    assert_true(cases > 70);
 }
 
 int main(void)

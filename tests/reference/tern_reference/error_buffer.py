@@ -81,6 +81,20 @@ STORAGES = {"float32": Float32, "bfloat16": Bfloat16, "int8": Int8}
 # --- What becomes of a buffer ---
 
 
+def norm(values):
+    """As ErrorFacts and limits take it."""
+    square = 0.0
+    for v in values:
+        square += v * v
+    return f32(min(math.sqrt(square), LARGEST))
+
+
+def limit_decay(values, c, change):
+    """d under a limit; change: of the segments that are coded."""
+    most, held = c * norm(change), norm(values)
+    return f32(most / held) if held > most else 1.0
+
+
 def decayed(values, d):
     return [v if d == 1 else 0.0 if d == 0 else f32(d * v) for v in values]
 
