@@ -227,6 +227,7 @@ struct tern_client {
     bool has_velocity;   // the velocity is of this generation, and in its record; else it is zero
     bool error_told;     // the aggregator was, of the error buffer as it is
     uint32_t kept_round; // its change is in the error buffer without an update; 0 = of no round
+    float kept_decay;    // what that round's directive left of the error buffer
     struct tern_client_pending pending;
 
     // The task in hand.

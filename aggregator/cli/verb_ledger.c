@@ -106,6 +106,9 @@ static void print_one(const struct entry *entry)
     } else {
         printf("last update  none was accepted\n");
     }
+    if (entry->updated && row->decay < 1.0F) {
+        printf("left         %.4g of what the buffer held before it\n", (double)row->decay);
+    }
     printf("replica      %s, version %" PRIu32 "\n", short_replica(entry, text),
            entry->client.version);
     printf("told         %s\n", told_of(entry));

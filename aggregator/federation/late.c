@@ -64,17 +64,17 @@ static enum tern_result count_late(struct tern_federation *federation,
     TERN_TRY(tern_update_take(federation, update, member, federation->machine.round, now));
     assignment->state = TERN_ASSIGNMENT_REPORTED;
     assignment->reported_ms = now;
+    assignment->decay = tern_ledger_decay(&update->message);
     TERN_TRY(tern_db_assignment_put(federation->db, assignment));
     tern_round_buffered(&federation->machine, 1);
     federation->publish_due = true;
     return TERN_OK;
 }
 
-// Whether it tells how fast its client trains: it had that task, and did some of it. Without the
-// indices of its round, which are gone, there is nothing else to say against it.
-static bool tells_speed(const struct tern_federation *federation,
-                        const struct tern_incoming *update,
-                        const struct tern_db_assignment *assignment)
+// Whether its client had that task, and did some of it. Without the indices of its round, which are
+// gone, there is nothing else to say against it.
+static bool did_task(const struct tern_federation *federation, const struct tern_incoming *update,
+                     const struct tern_db_assignment *assignment)
 {
     const tern_Update *message = &update->message;
     const bool whole = update->parsed == TERN_OK;
@@ -84,7 +84,7 @@ static bool tells_speed(const struct tern_federation *federation,
            message->local_steps > 0 && message->local_steps <= assignment->local_steps;
 }
 
-// Remembers that it was given back. A device that is always late is too slow for what it is asked,
+// Remembers that it was given back, and what its client had left of its error buffer. A device that is always late is too slow for what it is asked,
 // which is known from here alone.
 static enum tern_result give_back(struct tern_federation *federation,
                                   const struct tern_incoming *update,
@@ -95,8 +95,11 @@ static enum tern_result give_back(struct tern_federation *federation,
     if (assignment->reported_ms != 0) {
         return TERN_OK;
     }
-    if (why == TERN_ERR_LATE && tells_speed(federation, update, assignment)) {
-        tern_update_speed(client_of(federation, update->client), &update->message);
+    if (did_task(federation, update, assignment)) {
+        assignment->decay = tern_ledger_decay(&update->message);
+        if (why == TERN_ERR_LATE) {
+            tern_update_speed(client_of(federation, update->client), &update->message);
+        }
     }
     assignment->reported_ms = now;
     return tern_db_assignment_put(federation->db, assignment);
@@ -119,7 +122,7 @@ enum tern_result tern_update_late(struct tern_federation *federation,
         return found;
     }
     const bool buffers = found == TERN_OK && takes_late(&own, &most) == TERN_OK;
-    if (found != TERN_OK || (!buffers && !tells_speed(federation, update, &assignment))) {
+    if (found != TERN_OK || (!buffers && !did_task(federation, update, &assignment))) {
         tern_refusals_refuse(federation, update, TERN_ERR_LATE, refusal);
         return TERN_OK;
     }

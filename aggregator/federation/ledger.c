@@ -75,6 +75,11 @@ static void say_found(struct tern_federation *federation, struct tern_db_ledger 
 
 // --- What clients tell
 
+float tern_ledger_decay(const tern_Update *message)
+{
+    return message->has_decay ? message->decay : 1.0F;
+}
+
 // Once a buffer shows a new update, or is a new buffer, its client has obeyed the last directive: a
 // decay or reset then settles all rounds that it missed before that task. A client that failed before
 // it trained has not obeyed.
@@ -146,6 +151,7 @@ enum tern_result tern_ledger_update(struct tern_federation *federation,
     row.told_round = 0;
     row.loss = message->loss;
     row.update_bytes = update->received;
+    row.decay = tern_ledger_decay(message);
     return tern_db_ledger_put(federation->db, &row);
 }
 

@@ -12,6 +12,9 @@
 TERN_MUST_USE enum tern_result tern_ledger_checkin(struct tern_federation *federation, uint64_t id,
                                                    const tern_ErrorFacts *error, uint64_t now);
 
+// What an update that was made of its task says the directive left of the error buffer, 0 to 1.
+float tern_ledger_decay(const tern_Update *message);
+
 // What an accepted update says.
 TERN_MUST_USE enum tern_result tern_ledger_update(struct tern_federation *federation,
                                                   const struct tern_incoming *update, uint64_t now);

@@ -21,7 +21,8 @@ enum tern_result tern_members_store(struct tern_federation *federation,
                                      .reported_ms = member->reported_ms,
                                      .base_version = member->base_version,
                                      .directive = member->directive,
-                                     .factor = member->factor};
+                                     .factor = member->factor,
+                                     .decay = member->decay};
     memcpy(row.base, member->base, sizeof row.base);
     memcpy(row.codec, member->codec, sizeof row.codec);
     federation->publish_due = true;
@@ -47,7 +48,8 @@ static enum tern_result load_member(struct tern_federation *federation,
                                  .reported_ms = row->reported_ms,
                                  .base_version = row->base_version,
                                  .directive = row->directive,
-                                 .factor = row->factor};
+                                 .factor = row->factor,
+                                 .decay = row->decay};
     memcpy(member.base, row->base, sizeof member.base);
     memcpy(member.codec, row->codec, sizeof member.codec);
     return tern_round_restore_member(&federation->machine, &member);

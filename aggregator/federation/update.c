@@ -47,6 +47,7 @@ static enum tern_result accept(struct tern_federation *federation,
     TERN_TRY(tern_update_take(federation, update, member, 0, now));
     tern_share_publish(federation, update, now);
     tern_round_reported(&federation->machine, member, now);
+    member->decay = tern_ledger_decay(&update->message);
     TERN_TRY(tern_members_store(federation, member));
     tern_drift_note(client, &update->message, update->sum_square);
     tern_budgets_spend(client);

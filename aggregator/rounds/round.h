@@ -34,6 +34,7 @@ struct tern_member {
     char codec[TERN_CODEC_SPEC_MAX]; // of its update; "" = the round's
     uint32_t directive;              // for its error buffer: tern_ErrorDirective of tern.proto
     float factor;                    // of the directive
+    float decay;                     // what its update says that this left of the buffer
 };
 
 struct tern_round_policy {

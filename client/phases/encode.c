@@ -123,6 +123,8 @@ static tern_Update describe(const struct tern_client *client, const struct outco
     message.error.norm = facts.norm;
     message.error.maximum = facts.maximum;
     message.shared_indices = client->task.has_indices;
+    message.decay = is_kept(client) ? client->kept_decay : outcome->next.decay;
+    message.has_decay = message.decay != 1;
     return message;
 }
 
@@ -201,6 +203,7 @@ static enum tern_result keep_change(struct tern_client *client, struct outcome *
     outcome->sequence--;
     TERN_TRY(save(client, outcome));
     client->kept_round = client->task.round;
+    client->kept_decay = outcome->next.decay;
     return TERN_OK;
 }
 

@@ -172,6 +172,7 @@ enum tern_result tern_check_update(const tern_Update *message)
     TERN_TRY(check_count(message->local_steps, 1, TERN_WIRE_LOCAL_STEPS_MAX));
     TERN_TRY(check_finite(message->loss));
     CHECK_HASH_OR_NONE(message->model_hash);
+    TERN_TRY(check_range(message->decay, 0.0f, 1.0f));
     return message->has_error ? check_error_facts(&message->error) : TERN_OK;
 }
 

@@ -230,6 +230,8 @@ static void kept_change_is_sent_once_when_the_budget_allows(void **state)
     assert_int_equal(world.trainings, 2);
     assert_int_equal(world.server.last_update.num_examples, 100);
     assert_int_equal(world.server.last_update.error.generation, generation);
+    assert_true(world.server.last_update.has_decay); // of the reset, which was done then
+    assert_true(world.server.last_update.decay == 0);
     world_check_conservation(&world);
     run_until(TERN_EVENT_UPLOADED, NULL); // the next round trains again
     assert_int_equal(world.trainings, 3);

@@ -326,6 +326,10 @@ static void check_limit(float outlier)
     }
     const double most = 0.5 * sqrt(square);
     const double kept = (double)outlier > most ? most : (double)outlier;
+    const tern_Update *update = &world.server.last_update; // says how much was kept
+    assert_true(update->has_decay == (kept < (double)outlier));
+    assert_true(!update->has_decay ||
+                fabs((double)update->decay * (double)outlier - kept) < 1e-4 * kept);
     for (int i = 0; i < WORLD_VALUES; i++) {
         const double sum = (double)world.change[i] + (i == 7 ? kept : 0);
         assert_true(fabs((double)world.server.applied[i] - (double)before[i] - sum) < 1e-4);

@@ -7,7 +7,8 @@
 //     enrols when DIR is new, then works until killed; with --settle only until the pending update,
 //     if any, is answered
 //   conservation_client buffer DIR            prints generation, sequence, pending bytes, buffer
-//   conservation_client applied DB CLIENT     prints the sum of the client's stored updates
+//   conservation_client applied DB CLIENT     prints, for each value, the sum of the client's stored
+//                                             updates, and what directives took from its buffer
 #include "client.h"
 #include "codec/container.h"
 #include "posix/conditions.h"
@@ -197,6 +198,8 @@ struct applied {
     uint64_t client;
     struct tern_model model;
     float *sum;
+    float *buffer;  // as it follows from what is stored
+    float *dropped; // what directives took from it
     unsigned updates;
 };
 
@@ -210,8 +213,39 @@ static enum tern_result add_update(void *ctx, const struct tern_db_update *updat
     struct tern_span container;
     TERN_TRY(tern_wire_decode_update(update->body, update->body_len, &message, &container));
     applied->updates++;
+    TERN_TRY(tern_container_accumulate(&applied->model, container.data, container.len, -1.0f,
+                                       applied->buffer));
     return tern_container_accumulate(&applied->model, container.data, container.len, 1.0f,
                                      applied->sum);
+}
+
+// What the directive of a round took from the client's buffer, and its change. Whether the update was
+// applied or given back does not matter: given back, it is in the buffer again.
+static enum tern_result follow_task(struct tern_db *db, uint32_t round, struct applied *applied)
+{
+    struct tern_db_assignment row;
+    const enum tern_result found = tern_db_assignment_get(db, round, applied->client, &row);
+    if (found == TERN_ERR_NOT_FOUND || (found == TERN_OK && row.reported_ms == 0)) {
+        return TERN_OK;
+    }
+    TERN_TRY(found);
+    for (uint32_t i = 0; i < applied->model.count; i++) {
+        const float left = row.decay * applied->buffer[i];
+        applied->dropped[i] += applied->buffer[i] - left;
+        applied->buffer[i] = left;
+    }
+    for (uint32_t i = 0; i < BLOCK; i++) {
+        applied->buffer[round * BLOCK + i] += 1.0f / (float)(1u << i);
+    }
+    return TERN_OK;
+}
+
+// The updates are those that count in the round, which late ones did not train in: then nothing may
+// have been dropped in between.
+static enum tern_result follow_round(struct tern_db *db, uint32_t round, struct applied *applied)
+{
+    TERN_TRY(follow_task(db, round, applied));
+    return tern_db_update_each(db, round, add_update, applied);
 }
 
 static int print_applied(const char *path, uint64_t client)
@@ -228,17 +262,21 @@ static int print_applied(const char *path, uint64_t client)
         fail(why, TERN_ERR_IO);
     }
     applied.sum = calloc(applied.model.count, sizeof(float));
+    applied.buffer = calloc(applied.model.count, sizeof(float));
+    applied.dropped = calloc(applied.model.count, sizeof(float));
     for (uint32_t round = 1; round <= last.round; round++) {
-        enum tern_result result = tern_db_update_each(db, round, add_update, &applied);
+        enum tern_result result = follow_round(db, round, &applied);
         if (result != TERN_OK) {
             fail("reading updates", result);
         }
     }
     printf("%llu %u 0\n", (unsigned long long)client, applied.updates);
     for (uint32_t i = 0; i < applied.model.count; i++) {
-        printf("%.9g\n", (double)applied.sum[i]);
+        printf("%.9g %.9g\n", (double)applied.sum[i], (double)applied.dropped[i]);
     }
     free(applied.sum);
+    free(applied.buffer);
+    free(applied.dropped);
     tern_db_close(db);
     return 0;
 }

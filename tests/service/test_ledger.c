@@ -19,6 +19,7 @@ struct device {
     uint32_t generation;
     uint32_t sequence;
     float norm;
+    float left;     // what a limit leaves of its buffer; 0 = it says nothing of it
     tern_Task task; // as last given
     bool has_task;
     bool steps_ahead; // its version of Tern knows the directive
@@ -77,6 +78,8 @@ static void encode(struct device *it, float value)
     assert_int_equal(tern_wire_decode_update(plain, len, &message, &container), TERN_OK);
     message.has_error = true;
     message.error = facts_of(it);
+    message.has_decay = it->left != 0.0F;
+    message.decay = it->left;
     free(it->body);
     it->body = malloc(len + TERN_WIRE_OVERHEAD);
     assert_non_null(it->body);
@@ -100,6 +103,17 @@ static void take_part(struct device *it)
     check_in(it);
     encode(it, 0.25F);
     assert_int_equal(put(it), 200);
+}
+
+static float left_of(const struct device *it, uint32_t round)
+{
+    struct tern_db *reader;
+    struct tern_db_assignment row;
+    char why[256];
+    assert_int_equal(tern_db_open(harness.path, &reader, why), TERN_OK);
+    assert_int_equal(tern_db_assignment_get(reader, round, it->client, &row), TERN_OK);
+    tern_db_close(reader);
+    return row.decay;
 }
 
 static struct tern_db_ledger ledger_of(const struct device *it)
@@ -397,6 +411,35 @@ static void test_a_missed_round_decays_once(void **state)
     drop(&two);
 }
 
+// What clients left of their buffers is stored of each round, also when the update was too late.
+static void test_what_a_limit_took_is_kept(void **state)
+{
+    (void)state;
+    harness.config.federation.error =
+        (struct tern_error_settings){.policy = TERN_DIRECTIVE_LIMIT, .limit = 2};
+    harness_start(&harness);
+    struct device one = device(0xa1);
+    struct device two = device(0xb2);
+    take_part(&one);
+    take_part(&two);
+    one.left = 0.625F;
+    expect_told(&one, tern_ErrorDirective_ERROR_LIMIT, "limited to 2 times the change");
+    assert_true(one.task.error_limit == 2.0F);
+    come_late(&one, &two);
+    one.left = 0.25F;
+    take_part(&one);
+    assert_true(ledger_of(&one).decay == 0.25F);
+    harness_restart(&harness); // the open round's members are loaded and stored again
+    take_part(&two);
+    assert_true(left_of(&one, 1) == 1.0F);
+    assert_true(left_of(&one, 2) == 0.625F);
+    assert_true(left_of(&one, 3) == 0.25F);
+    assert_true(left_of(&two, 3) == 1.0F);
+    assert_true(ledger_of(&two).decay == 1.0F);
+    drop(&one);
+    drop(&two);
+}
+
 // Its update is of an older round than the one in which it counts.
 static void test_a_late_update_that_counts_is_not_missed(void **state)
 {
@@ -562,6 +605,7 @@ int main(void)
         TEST(test_old_buffers_decay),
         TEST(test_old_buffers_are_reset),
         TEST(test_a_missed_round_decays_once),
+        TEST(test_what_a_limit_took_is_kept),
         TEST(test_a_late_update_that_counts_is_not_missed),
         TEST(test_a_client_without_an_accepted_update_decays),
         TEST(test_missed_rounds_add_up_to_a_decay),

@@ -310,6 +310,7 @@ static void assert_same_ledger(const struct tern_db_ledger *a, const struct tern
     assert_int_equal(a->finding_generation, b->finding_generation);
     assert_int_equal(a->directive, b->directive);
     assert_true(a->factor == b->factor);
+    assert_true(a->decay == b->decay);
     assert_int_equal(a->missed_from, b->missed_from);
     assert_int_equal(a->told_round, b->told_round);
     assert_string_equal(a->reason, b->reason);
@@ -326,6 +327,7 @@ static void the_ledger_keeps_the_newest_facts(void **state)
                                     .round = 8,
                                     .loss = 1.5F,
                                     .update_bytes = 777,
+                                    .decay = 0.75F,
                                     .previous_generation = 0xfffffffeu,
                                     .finding = 2,
                                     .finding_ms = 1ull << 41,

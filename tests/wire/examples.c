@@ -86,6 +86,8 @@ void example_update(tern_Update *message)
     message->train_ms = 480;
     message->has_error = true;
     set_error_facts(&message->error);
+    message->has_decay = true;
+    message->decay = 0.5f;
 }
 
 void example_update_reply(tern_UpdateReply *message)

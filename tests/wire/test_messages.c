@@ -428,6 +428,11 @@ static void ranges_of_an_update(void **state)
     UPDATE(message.loss = -FLT_MAX, TERN_OK);
     UPDATE(message.has_error = false, TERN_OK);
     UPDATE(message.error.norm = NAN, TERN_ERR_NON_FINITE);
+    UPDATE(message.decay = 0.0f, TERN_OK);
+    UPDATE(message.decay = 1.001f, TERN_ERR_ARGUMENT);
+    UPDATE(message.decay = -0.5f, TERN_ERR_ARGUMENT);
+    UPDATE(message.decay = NAN, TERN_ERR_NON_FINITE);
+    UPDATE((message.has_decay = false, message.decay = 0.0f), TERN_OK);
     UPDATE(message.model_hash.size = 32, TERN_OK);
     UPDATE(message.model_hash.size = 20, TERN_ERR_CORRUPT);
 #undef UPDATE
