@@ -187,6 +187,16 @@ static int check_together(const struct filling *filling)
         return tern_cli_fail(filling->cli, TERN_ERR_CONFIG,
                              "train.schedule = cosine needs round.rounds");
     }
+    const struct tern_federation_config *federation = &filling->config->federation;
+    if ((federation->steps.policy & TERN_STEPS_VARIANCE) != 0 &&
+        !tern_strategy_tells_mean(federation->strategy)) {
+        return tern_cli_fail(
+            filling->cli, TERN_ERR_CONFIG,
+            "schedule.policy = %s goes by how far updates are from their mean, which "
+            "strategy.name = %s does not tell. Set schedule.policy to fixed or adaptive, "
+            "or another strategy, e.g. strategy.name=" TERN_STRATEGY_DEFAULT,
+            s->schedule_policy, s->strategy_name);
+    }
     return TERN_EXIT_OK;
 }
 

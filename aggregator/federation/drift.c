@@ -19,15 +19,11 @@ void tern_drift_note(struct client *client, const tern_Update *message, double s
                                    .local_steps = message->local_steps};
 }
 
-// Norm of the mean update, from the step that it made; NaN when that tells nothing of it: the
-// server has momentum, takes another mean, or adds late updates.
-static double norm_of_mean(const struct tern_strategy_rule *rule,
+// Norm of the mean of the round's updates, before what the server makes of it (momentum, say).
+static double norm_of_mean(const struct tern_strategy *strategy,
                            const struct tern_strategy_report *report)
 {
-    const struct tern_strategy *strategy = rule->strategy;
-    bool plain =
-        strategy->states[0].name == NULL && strategy->combine == NULL && !strategy->takes_late;
-    return plain ? (double)report->step_norm / (double)rule->server_learning_rate : (double)NAN;
+    return tern_strategy_tells_mean(strategy) ? (double)report->mean_norm : (double)NAN;
 }
 
 static int compare_floats(const void *a, const void *b)
@@ -79,7 +75,7 @@ static void measure_variance(struct tern_federation *federation,
     }
     federation->row.local_steps = report->effective_steps;
     federation->row.variance =
-        tern_steps_variance(square, norm_of_mean(&totals->rule, report), report->updates);
+        tern_steps_variance(square, norm_of_mean(totals->rule.strategy, report), report->updates);
 }
 
 enum tern_result tern_drift_measure(struct tern_federation *federation,

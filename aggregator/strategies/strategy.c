@@ -42,6 +42,11 @@ const char *tern_strategy_names(void)
 
 // --- Normalisation
 
+bool tern_strategy_tells_mean(const struct tern_strategy *strategy)
+{
+    return strategy->combine == NULL && !strategy->takes_late;
+}
+
 bool tern_strategy_normalises(const struct tern_strategy_rule *rule)
 {
     return rule->strategy->normalises || rule->parameters[TERN_STRATEGY_NORMALISE] > 0.0F;

@@ -74,7 +74,8 @@ struct tern_strategy_report {
     uint64_t num_examples;
     float mean_loss;       // weighted by num_examples
     float effective_steps; // mean of the local steps, weighted by num_examples
-    float step_norm;       // Euclidean norm of the change of the global model
+    float mean_norm;       // Euclidean norm of the updates' mean, or of what combine() made of them
+    float step_norm;       // of the change of the global model
 };
 
 // Updates whose norm of a_i is in [2^i, 2^(i + 1)): their number, examples, and sum of num_examples
@@ -126,6 +127,7 @@ struct tern_strategy_sums {
     uint32_t pass;        // over all values, done
     uint32_t first;       // coordinates below this one are done in the present pass
     double loss_sum;      // of num_examples * loss
+    double mean_square;   // of the mean, before the strategy's step
     double step_square;   // of the merged change
 };
 
@@ -182,6 +184,10 @@ const char *tern_strategy_names(void);
 // Whether the rule divides by the norm of a_i, so that clients that do more steps do not weigh
 // more (FedNova: Wang et al., NeurIPS 2020).
 bool tern_strategy_normalises(const struct tern_strategy_rule *rule);
+
+// Whether mean_norm of its reports is that of the weighted mean of the round's own updates: false where
+// it combines them in another way, or late ones are among them.
+bool tern_strategy_tells_mean(const struct tern_strategy *strategy);
 
 // What an update's weight is multiplied by for its number of local steps: the mean of the norms of
 // a_i over its own, at most scale_max. Once all are counted.

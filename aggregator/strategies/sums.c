@@ -113,11 +113,21 @@ static enum tern_result move(struct tern_strategy_sums *sums, float *global)
     return TERN_OK;
 }
 
+static double square_of(const float *values, uint32_t count)
+{
+    double square = 0.0;
+    for (uint32_t i = 0; i < count; i++) {
+        square += (double)values[i] * (double)values[i];
+    }
+    return square;
+}
+
 enum tern_result tern_strategy_merge(struct tern_strategy_sums *sums, float *global)
 {
     if (!tern_strategy_ready(sums)) {
         return TERN_ERR_STATE;
     }
+    sums->mean_square = square_of(sums->memory.acc, sums->model->count);
     if (sums->strategy->step != NULL) {
         sums->strategy->step(sums);
     }
@@ -132,5 +142,6 @@ void tern_strategy_sum_up(const struct tern_strategy_sums *sums,
     report->num_examples = sums->totals.num_examples;
     report->mean_loss = (float)(sums->loss_sum / total);
     report->effective_steps = (float)((double)sums->totals.example_steps / total);
+    report->mean_norm = (float)sqrt(sums->mean_square);
     report->step_norm = (float)sqrt(sums->step_square);
 }

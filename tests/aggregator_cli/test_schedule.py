@@ -104,6 +104,13 @@ def wrong_policies_are_refused():
         state.run("serve", "--set", setting, code=USAGE, says=says)
 
 
+def variance_needs_a_mean():
+    state = State(rounds=1)
+    for strategy in ("fedbuff", "fedmedian", "fedtrimmedavg"):
+        state.run("serve", "--set", "schedule.policy=variance+budget", "--set", f"strategy.name={strategy}",
+                  code=USAGE, says=f"strategy.name = {strategy} does not tell")
+
+
 def help_teaches():
     text = State().run("schedule", "--help", state=False).text
     assert "  tern-aggregator schedule 7" in text and "--state DIR" in text
@@ -112,4 +119,5 @@ def help_teaches():
 
 main(the_schedule_is_listed, one_client_is_explained, who_is_not_there_is_told,
      shares_of_rounds_are_reported,
-     rounds_tell_what_policies_go_by, nobody_is_fair, wrong_policies_are_refused, help_teaches)
+     rounds_tell_what_policies_go_by, nobody_is_fair, wrong_policies_are_refused,
+     variance_needs_a_mean, help_teaches)

@@ -399,6 +399,29 @@ static void test_variance_is_that_of_updates_as_they_are_weighed(void **state)
     assert_true(fabs((double)round_of(1).variance - expected) < 1e-3 * expected);
 }
 
+// What the server makes of the mean, with momentum from the rounds before, is not what is spread around.
+static void test_variance_is_that_before_server_momentum(void **state)
+{
+    (void)state;
+    set_policy("variance");
+    harness.config.federation.strategy = &tern_strategy_fedavgm;
+    harness.config.federation.strategy_parameters[TERN_STRATEGY_SERVER_MOMENTUM] = 0.9F;
+    harness.config.federation.server_learning_rate = 0.5F;
+    harness_start(&harness);
+    uint64_t one = enroll(&harness, false);
+    uint64_t two = enroll(&harness, false);
+    checkin(&harness, one, NULL);
+    checkin(&harness, two, NULL);
+    for (uint32_t round = 1; round <= 3; round++) {
+        tern_Task task = task_of(one);
+        assert_int_equal(report(one, &task, &(struct report){0.03F, 1.0F, 10, 0, 100}), 200);
+        task = task_of(two);
+        assert_int_equal(report(two, &task, &(struct report){0.01F, 1.0F, 10, 0, 100}), 200);
+        double expected = (double)harness.model.count * 0.01 * 0.01; // 0.02 more or less 0.01
+        assert_true(fabs((double)round_of(round).variance - expected) < 1e-3 * expected);
+    }
+}
+
 // --- Budgets
 
 static const tern_CheckinRequest rich = {.budgeted = true, .budget_left = 100000000};
@@ -775,6 +798,7 @@ int main(void)
         TEST(test_median_of_two_losses),
         TEST(test_variance_is_measured_also_over_restarts),
         TEST(test_variance_is_that_of_updates_as_they_are_weighed),
+        TEST(test_variance_is_that_before_server_momentum),
         TEST(test_a_budget_lowers_the_density),
         TEST(test_bytes_count_before_they_are_written),
         TEST(test_a_budget_is_spread_over_the_rounds_a_client_takes_part_in),
