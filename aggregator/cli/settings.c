@@ -26,12 +26,9 @@ static const struct tern_setting table[] = {
 #include "cli/settings.def"
 };
 
-// Sections of tern-client, tern-fleet and the experiments, which may share a file with ours.
-static const char *const foreign[] = {"client", "data", "budget", "fleet", "experiment", NULL};
-
 const struct tern_settings tern_aggregator_settings_table = {
     .program = "tern-aggregator",
     .table = table,
     .count = sizeof table / sizeof table[0],
-    .foreign_sections = foreign,
+    .foreign_sections = tern_settings_sections,
 };

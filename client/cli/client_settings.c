@@ -10,10 +10,5 @@ static const struct tern_setting table[] = {
 #undef X
 };
 
-// What an experiment's file also holds for the aggregator and the fleet.
-static const char *const foreign[] = {"federation",     "server",     "round",  "train", "codec",
-                                      "strategy",       "schedule",   "limits", "admin", "fleet",
-                                      "error_feedback", "experiment", NULL};
-
 const struct tern_settings tern_client_settings_table =
-    TERN_SETTINGS("tern-client", table, foreign);
+    TERN_SETTINGS("tern-client", table, tern_settings_sections);

@@ -21,15 +21,9 @@ static const struct tern_setting table[] = {
 #include "fleet/settings.def"
 };
 
-// What an experiment's file also holds for the aggregator.
-static const char *const foreign[] = {"federation", "server",         "round",    "train",
-                                      "codec",      "downloads",      "strategy", "schedule",
-                                      "limits",     "admin",          "client",   "budget",
-                                      "experiment", "error_feedback", NULL};
-
 const struct tern_settings tern_fleet_settings_table = {
     .program = "tern-fleet",
     .table = table,
     .count = sizeof table / sizeof table[0],
-    .foreign_sections = foreign,
+    .foreign_sections = tern_settings_sections,
 };

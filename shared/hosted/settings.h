@@ -66,6 +66,10 @@ struct tern_settings {
         *foreign_sections; // sections of Tern's other programs, NULL-terminated: skipped; or NULL
 };
 
+// Every section that a program of Tern's or an experiment has, NULL-terminated: what the programs pass
+// as foreign_sections, since one file may serve them all. A program's own are read all the same.
+extern const char *const tern_settings_sections[];
+
 // One field of the program's struct.
 #define TERN_SETTING_FIELD(section, key, type, field, fallback, min, max, doc)                     \
     TERN_SETTING_FIELD_##type(field, max);

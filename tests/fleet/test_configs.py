@@ -1,6 +1,7 @@
 """configs/fleet.example.ini is what tern-fleet prints, and both programs load every experiment."""
 import os
 import pathlib
+import re
 import subprocess
 import tempfile
 import unittest
@@ -34,6 +35,23 @@ class Configs(unittest.TestCase):
                 done = run(BIN / "tern-aggregator", "init", "--config", path, "--set",
                            f"federation.state={folder}/state")
                 self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_one_file_may_have_the_sections_of_all_programs(self):
+        names = ("tern-aggregator", "tern-client", "tern-fleet")
+        sections = set()
+        for name in names:
+            sections |= set(re.findall(r"^\[\w+\]$", run(BIN / name, "--settings").stdout, re.M))
+        self.assertGreater(len(sections), 12)
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "all.ini")
+            path.write_text("\n".join(sorted(sections)) + "\n")
+            self.loads_in_fleet(path)
+            done = run(BIN / "tern-aggregator", "init", "--config", path, "--set",
+                       f"federation.state={folder}/state")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            done = run(BIN / "tern-client", "status", "--config", path, "--set",
+                       f"client.state_dir={folder}/client")
+            self.assertNotIn("section", done.stderr)
 
 
 if __name__ == "__main__":
