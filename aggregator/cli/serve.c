@@ -3,6 +3,7 @@
 #include "cli/verbs.h"
 
 #include "admin/admin.h"
+#include "cli/service_advice.h"
 #include "cli/service_config.h"
 #include "cli/starting_model.h"
 #include "cli/state.h"
@@ -267,10 +268,16 @@ static void announce(const struct serving *serving)
     fflush(stdout);
 }
 
+static void log_advice(const char *sentence)
+{
+    tern_log(TERN_LOG_WARN, "settings", "advice=%s", TERN_LOG_TEXT(sentence));
+}
+
 static int start_all(struct serving *serving)
 {
     const struct tern_aggregator_settings *s = serving->settings;
     TERN_CLI_TRY(tern_cli_fill_service(serving->cli, s, &serving->config));
+    tern_cli_advise(s, &serving->config.federation, log_advice);
     TERN_CLI_TRY(open_store(serving));
     TERN_CLI_TRY(start_listener(serving));
     TERN_CLI_TRY(start_admin(serving));
@@ -349,6 +356,9 @@ static int check_settings(struct tern_cli *cli)
     code = code == TERN_EXIT_OK ? check_update_size(&serving, &start.model, federation.model_spec)
                                 : code;
     tern_starting_model_free(&start);
+    if (code == TERN_EXIT_OK) {
+        tern_cli_advise(serving.settings, &serving.config.federation, tern_cli_print_advice);
+    }
     return code;
 }
 

@@ -1,3 +1,5 @@
+#include "cli/service_advice.h"
+#include "cli/service_config.h"
 #include "cli/starting_model.h"
 #include "cli/state.h"
 #include "cli/tensor_rules.h"
@@ -121,7 +123,10 @@ static int print_made(struct tern_cli *cli, const struct tern_db_federation *fed
 int tern_cli_init(struct tern_cli *cli)
 {
     static struct tern_starting_model start;
+    static struct tern_service_config config; // that serve will refuse, or not
     struct tern_db_federation federation = {.created_ms = tern_now_ms()};
+    TERN_CLI_TRY(tern_cli_fill_service(cli, tern_state_settings(cli), &config));
+    tern_cli_advise(tern_state_settings(cli), &config.federation, tern_cli_print_advice);
     int code = take_model(cli, &start, &federation);
     code = code == 0 ? make_state(cli, &federation, &start) : code;
     code = code == 0 ? print_made(cli, &federation, &start) : code;

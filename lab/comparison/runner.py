@@ -13,7 +13,7 @@ import tempfile
 import time
 from concurrent import futures
 
-from comparison.advice import advice
+from comparison.advice import advice, said_by
 from comparison.pace import Pace, sentence
 from comparison.planned import Planned
 from comparison.settings import as_ini
@@ -107,7 +107,9 @@ class Runner:
     # --- Before the first
 
     def check(self, todo, plan):
-        """Refuses what the programs would refuse of a run when its turn comes, hours from now."""
+        """Refuses what the programs would refuse of a run when its turn comes, hours from now. Returns
+        (name of a run, sentence) of settings that they accept and advise against."""
+        advised = []
         with tempfile.TemporaryDirectory() as folder, \
                 futures.ThreadPoolExecutor(self.jobs) as pool:
             jobs = [(name, pool.submit(subprocess.run, command, capture_output=True, text=True))
@@ -119,6 +121,8 @@ class Runner:
                     sys.stderr.write(job.result().stderr)
                     sys.stderr.write("tern: the run '%s' cannot be made; no run was started\n" % name)
                     sys.exit(2)
+                advised += [(name, sentence) for sentence in said_by(job.result())]
+        return advised
 
     def checks(self, todo, folder):
         """(name of a run, command) of each that is not as one before."""
@@ -222,12 +226,11 @@ def lacking(plan, wanted):
     return [planned for planned in wanted if planned.run.cell not in absent]
 
 
-def warn_of(todo):
-    """Of settings that do not go together, each once, with the first run that has them."""
+def warn_of(advised):
+    """Each sentence once, with the first run that has such settings."""
     told = {}
-    for planned in todo:
-        for sentence in advice(planned.settings):
-            told.setdefault(sentence, []).append(planned.run.name)
+    for name, sentence in advised:
+        told.setdefault(sentence, []).append(name)
     for sentence, names in told.items():
         more = len(set(names)) - 1
         say("   warning: %s%s: %s" % (names[0], ", and %d more" % more if more else "", sentence))
@@ -244,8 +247,8 @@ def run_plan(plan, directory, tern, programs, jobs, only, again):
     wanted = lacking(plan, wanted)
     there = [] if again else [planned for planned in wanted if planned.is_there()]
     todo = [planned for planned in wanted if planned not in there]
-    runner.check(todo, plan)
-    warn_of(todo)
+    warn_of(runner.check(todo, plan) + [(planned.run.name, sentence) for planned in todo
+                                        for sentence in advice(planned.settings)])
     others = runner.remember(there)
     if others:
         say("== %d results are of programs that have changed since; --again makes them anew" % others)

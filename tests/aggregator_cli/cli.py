@@ -9,6 +9,7 @@ import traceback
 
 BIN = pathlib.Path(os.environ["TERN_BIN_DIR"])
 TEST_BIN = pathlib.Path(os.environ["TERN_TEST_BIN_DIR"])
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
 MODEL = "mlp:16-8-4"
 VALUES = 172
 OK, FAILED, USAGE, REFUSED, NOTHING = range(5)

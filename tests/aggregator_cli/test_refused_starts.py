@@ -2,7 +2,7 @@
 import stat
 import subprocess
 
-from cli import BIN, MODEL, USAGE, State, main
+from cli import BIN, MODEL, SOURCE, USAGE, State, main
 
 
 def a_model_that_does_not_fit_the_body_limit():
@@ -62,6 +62,69 @@ def a_bound_that_would_scale_down():
         assert "scale_max" not in error and "certificate" in error, error
 
 
+def advised(*settings):
+    arguments = [word for setting in settings for word in ("--set", setting)]
+    return State().run("serve", "--check", *arguments, "--set", f"federation.model={MODEL}").error.splitlines()
+
+
+def settings_that_do_not_go_together_are_named():
+    for given, words in (
+            (["codec.codec=dgc:p=0.001", "codec.codec_down=default", "train.momentum=0.9"], "has momentum already"),
+            (["codec.codec=3lc:s=1.75"], "downloads by 3lc:s=1.75 lose so much"),
+            (["strategy.server_momentum=0.9"], "server_momentum = 0.9 is cut to about 0.58"),
+            (["codec.codec=float32", "error_feedback.policy=decay"], "policy = decay has no effect: float32"),
+            (["codec.codec=dgc", "codec.codec_down=default", "error_feedback.policy=step-ahead"], "as keep"),
+            (["error_feedback.policy=keep", "train.schedule=cosine", "round.rounds=9"], "three times their size"),
+            (["codec.codec=scalecom", "codec.codec_down=default", "strategy.name=fedbuff"], "no late updates"),
+            (["strategy.name=fednova", "strategy.server_momentum=0.7"], "server_momentum has no effect under"),
+            (["strategy.name=fednova", "strategy.normalise=no"], "strategy.normalise has no effect under"),
+            (["strategy.trim=0.1"], "strategy.trim has no effect under strategy.name = fedavgm"),
+            (["train.learning_rate_final=0.001"], "without train.schedule = cosine"),
+            (["error_feedback.policy=keep", "error_feedback.limit=3"], "error_feedback.limit has no effect"),
+            (["error_feedback.gamma=0.9"], "error_feedback.gamma has no effect"),
+            (["error_feedback.after=3"], "error_feedback.after has no effect"),
+            (["error_feedback.step_ahead=0.9"], "error_feedback.step_ahead has no effect"),
+            (["schedule.policy=budget", "schedule.interval=9"], "schedule.interval has no effect"),
+            (["schedule.gamma=0.9"], "schedule.gamma has no effect"),
+            (["schedule.policy=adaptive", "schedule.theta=0.9"], "schedule.theta has no effect"),
+            (["schedule.fraction=0.9"], "schedule.fraction has no effect"),
+            (["schedule.min_density=0.9"], "schedule.min_density has no effect")):
+        found = advised(*given)
+        assert len(found) == 1 and found[0].startswith("tern-aggregator: warning: "), (given, found)
+        assert words in found[0] and len(found[0]) < 280, found
+    for sound in ([], ["codec.codec=float32"], ["codec.codec=3lc:s=1.75", "codec.codec_down=default"],
+                  ["codec.codec=3lc:s=1.75,clip=4.5"], ["codec.codec=3lc:s=1.75", "train.local_steps=1"],
+                  ["codec.codec=float32", "strategy.server_momentum=0.9"],
+                  ["strategy.name=fedprox", "strategy.prox_mu=0.1", "train.momentum=0.9"],
+                  ["schedule.policy=variance+deadline", "schedule.interval=9", "schedule.fraction=0.9"],
+                  ["error_feedback.policy=reset", "error_feedback.after=3"]):
+        assert advised(*sound) == [], (sound, advised(*sound))
+
+
+def our_own_configurations_go_together():
+    """Those that do not show what the others are better than."""
+    for path in sorted((SOURCE / "configs").rglob("*.ini")):
+        if "[experiment]" not in path.read_text() and "client" not in path.name:
+            for sentence in State().run("serve", "--check", "--config", path).error.splitlines():
+                assert "three times their size" in sentence and "= keep" in sentence, (path, sentence)
+
+
+def init_and_serve_name_them_too():
+    state = State()
+    setting = ["--set", "schedule.gamma=0.9"]
+    said = "schedule.gamma has no effect without schedule.policy = adaptive"
+    state.run("init", "--model", MODEL, *setting, says=f"tern-aggregator: warning: {said}")
+    error = state.run("serve", *setting, code=USAGE, says="certificate").error  # none was made
+    assert f'level=warn event=settings advice="{said}"' in error, error
+    assert "advice" not in state.run("serve", code=USAGE).error
+
+
+def init_refuses_what_serve_would():
+    state = State()
+    state.run("init", "--model", MODEL, "--set", "codec.codec=4lc", code=USAGE, says="codec.codec = 4lc")
+    assert not state.path.exists()
+
+
 def a_missing_certificate_is_explained_and_the_advice_works():
     state = State()
     state.run("init", "--model", MODEL)
@@ -113,6 +176,10 @@ def a_lost_admin_token_is_made_anew_and_a_malformed_one_refused():
 main(a_model_that_does_not_fit_the_body_limit,
      a_codec_that_is_unknown_or_for_updates_alone,
      a_bound_that_would_scale_down,
+     settings_that_do_not_go_together_are_named,
+     our_own_configurations_go_together,
+     init_and_serve_name_them_too,
+     init_refuses_what_serve_would,
      a_missing_certificate_is_explained_and_the_advice_works,
      a_damaged_certificate_is_named,
      a_lost_admin_token_is_made_anew_and_a_malformed_one_refused)

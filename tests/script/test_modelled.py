@@ -291,30 +291,20 @@ class Advice(unittest.TestCase):
                 plan_ = plan.Plan(str(path))
                 for run in plan_.runs:
                     for sentence in advice.advice(plan_.settings(run, plan_.seeds[0])):
-                        # What these were made to show, or a key that some of the runs have no use for.
-                        self.assertRegex(sentence, "replicas do not follow|says nothing", run.name)
+                        # A key that some of the runs have no use for.
+                        self.assertRegex(sentence, "says nothing", run.name)
             else:
                 self.assertEqual(advice.advice(settings.effective(str(path), [])), [])
 
     def test_what_does_not_go_together_is_named(self):
         for given, words in (
-                ({"codec.codec": "dgc:p=0.001", "train.momentum": "0.9"}, "has the momentum already"),
-                ({"codec.codec": "3lc:s=1.75"}, "downloads by 3lc:s=1.75 lose so much"),
-                ({"codec.codec": "float32", "error_feedback.policy": "decay"}, "policy = decay says"),
-                ({"strategy.name": "fednova", "strategy.server_momentum": "0.5"},
-                 "strategy.name is fednova, not fedavgm"),
-                ({"train.learning_rate_final": "0.001"}, "train.schedule is constant"),
-                ({"error_feedback.policy": "keep", "error_feedback.gamma": "0.9"}, "policy is keep"),
                 ({"data.alpha": "0.5"}, "data.partition is iid"),
                 ({"round.cohort": "20"}, "every round waits for its deadline"),
                 ({"round.min_clients": "20"}, "no round begins")):
             found = advice.advice(given)
             self.assertEqual(len(found), 1, (given, found))
             self.assertIn(words, found[0])
-        for sound in ({"codec.codec": "3lc:s=1.75", "codec.codec_down": "default"},
-                      {"codec.codec": "3lc:s=1.75", "train.local_steps": "1"},
-                      {"codec.codec": "3lc:s=x"}, {"round.cohort": "many"}):
-            self.assertEqual(advice.advice(sound), [])
+        self.assertEqual(advice.advice({"round.cohort": "many"}), [])
 
 
 if __name__ == "__main__":
