@@ -26,23 +26,13 @@ struct tern_round_bytes {
 // What a round costs a client is all.up and all.down divided by all.participants; tern-fleet
 // divides its own count of the same bytes likewise.
 struct tern_figures {
-    struct tern_accuracy *accuracies; // in version order
-    size_t accuracy_count;
-    struct tern_round_bytes *rounds; // in round order, those with bytes or participants
-    size_t round_count;
+    struct tern_accuracy newest;     // num_examples is 0: nobody has evaluated a version
     struct tern_round_bytes outside; // enrolment, first handshakes, idle check-ins; round is 0
     struct tern_round_bytes all;     // of all rounds and outside of them; round is 0
 };
 
-// TERN_ERR_NO_MEMORY, TERN_ERR_IO; nothing is held then.
+// TERN_ERR_IO
 TERN_MUST_USE enum tern_result tern_figures_load(struct tern_db *db, struct tern_figures *figures);
-void tern_figures_free(struct tern_figures *figures);
-
-// NULL when nobody evaluated the version, or nothing was counted in the round.
-const struct tern_accuracy *tern_figures_accuracy(const struct tern_figures *figures,
-                                                  uint32_t version);
-const struct tern_round_bytes *tern_figures_round(const struct tern_figures *figures,
-                                                  uint32_t round);
 
 // total / participants, 0 when there are none.
 double tern_figures_mean(uint64_t total, uint32_t participants);
@@ -51,5 +41,25 @@ double tern_figures_mean(uint64_t total, uint32_t participants);
 void tern_figures_print_outside(const struct tern_figures *figures, const char *indent);
 // Adds "client_rounds", the means "per_client_and_round" and the totals "outside_rounds".
 void tern_figures_add_json(cJSON *object, const struct tern_figures *figures);
+
+// --- Of each round
+
+struct tern_round_figures {
+    struct tern_accuracy *accuracies; // in version order
+    size_t accuracy_count;
+    struct tern_round_bytes *rounds; // in round order, those with bytes or participants
+    size_t round_count;
+};
+
+// TERN_ERR_NO_MEMORY, TERN_ERR_IO; nothing is held then.
+TERN_MUST_USE enum tern_result tern_round_figures_load(struct tern_db *db,
+                                                       struct tern_round_figures *figures);
+void tern_round_figures_free(struct tern_round_figures *figures);
+
+// NULL when nobody evaluated the version, or nothing was counted in the round.
+const struct tern_accuracy *tern_figures_accuracy(const struct tern_round_figures *figures,
+                                                  uint32_t version);
+const struct tern_round_bytes *tern_figures_round(const struct tern_round_figures *figures,
+                                                  uint32_t round);
 
 #endif

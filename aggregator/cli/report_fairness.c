@@ -47,43 +47,35 @@ static int compare(const void *key, const void *element)
     return (wanted > here) - (wanted < here);
 }
 
-static void add_assignment(struct shares *shares, const struct tern_db_assignment *assignment)
+static void add_total(struct shares *shares, const struct tern_db_client_total *total)
 {
-    struct share *share = shares->count == 0
-                              ? NULL
-                              : bsearch(&assignment->client, shares->rows, shares->count,
-                                        sizeof shares->rows[0], compare);
+    struct share *share = shares->count == 0 ? NULL
+                                             : bsearch(&total->client, shares->rows, shares->count,
+                                                       sizeof shares->rows[0], compare);
     if (share != NULL) {
-        share->invited++;
-        share->reported += assignment->state == TERN_ASSIGNMENT_REPORTED;
+        share->invited = total->invited;
+        share->reported = total->reported;
     }
-}
-
-static enum tern_result add_round(struct shares *shares, const struct tern_db_round *round)
-{
-    struct tern_db_assignment assignment;
-    struct tern_db_rows *rows = tern_db_assignments(shares->db, round->round);
-    while (tern_db_next(rows, &assignment)) {
-        add_assignment(shares, &assignment);
-    }
-    shares->rounds++;
-    return tern_db_end(rows);
 }
 
 static enum tern_result load(struct shares *shares)
 {
     struct tern_db_client client;
-    struct tern_db_round round;
-    struct tern_db_rows *clients = tern_db_clients(shares->db);
-    while (tern_db_next(clients, &client)) {
-        tern_db_check_row(clients, add_client(shares, &client));
+    struct tern_db_client_total total;
+    struct tern_db_counts counts;
+    struct tern_db_rows *rows = tern_db_clients(shares->db);
+    while (tern_db_next(rows, &client)) {
+        tern_db_check_row(rows, add_client(shares, &client));
     }
-    TERN_TRY(tern_db_end(clients));
-    struct tern_db_rows *rounds = tern_db_rounds(shares->db);
-    while (tern_db_next(rounds, &round)) {
-        tern_db_check_row(rounds, add_round(shares, &round));
+    TERN_TRY(tern_db_end(rows));
+    rows = tern_db_client_totals(shares->db);
+    while (tern_db_next(rows, &total)) {
+        add_total(shares, &total);
     }
-    return tern_db_end(rounds);
+    TERN_TRY(tern_db_end(rows));
+    TERN_TRY(tern_db_counts(shares->db, 0, &counts));
+    shares->rounds = (uint32_t)(counts.rounds_open + counts.rounds_committed);
+    return TERN_OK;
 }
 
 // Of the invitations or of the reports. TERN_ERR_NO_MEMORY

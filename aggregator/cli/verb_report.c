@@ -202,14 +202,11 @@ static int report_bytes(struct tern_cli *cli)
     }
     result = tern_db_end(rows);
     if (result != TERN_OK) {
-        tern_figures_free(&figures);
         cJSON_Delete(report.rows);
         return tern_state_fail(cli, db, result);
     }
     tern_db_close(db);
-    int code = finish_bytes(cli, &report, &figures);
-    tern_figures_free(&figures);
-    return code;
+    return finish_bytes(cli, &report, &figures);
 }
 
 int tern_cli_report(struct tern_cli *cli)

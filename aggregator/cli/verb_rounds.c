@@ -5,7 +5,7 @@
 #include <inttypes.h>
 
 struct rounds {
-    struct tern_figures figures;
+    struct tern_round_figures figures;
     uint32_t last; // so many are shown
     uint32_t first;
 };
@@ -85,13 +85,13 @@ static enum tern_result list_all(struct tern_listing *listing)
     struct tern_db_round newest = {.round = 0};
     TERN_TRY(tern_db_may_miss(tern_db_round_last(listing->db, &newest)));
     rounds.first = newest.round > rounds.last ? newest.round - rounds.last + 1 : 0;
-    TERN_TRY(tern_figures_load(listing->db, &rounds.figures));
+    TERN_TRY(tern_round_figures_load(listing->db, &rounds.figures));
     struct tern_db_round round;
     struct tern_db_rows *rows = tern_db_rounds(listing->db);
     while (tern_db_next(rows, &round)) {
         tern_db_check_row(rows, list_round(listing, &rounds, &round));
     }
-    tern_figures_free(&rounds.figures);
+    tern_round_figures_free(&rounds.figures);
     return tern_db_end(rows);
 }
 

@@ -32,8 +32,7 @@ static enum tern_result load(struct tern_db *db, struct status *status)
 
 static const struct tern_accuracy *newest_accuracy(const struct status *status)
 {
-    size_t count = status->figures.accuracy_count;
-    return count == 0 ? NULL : &status->figures.accuracies[count - 1];
+    return status->figures.newest.num_examples == 0 ? NULL : &status->figures.newest;
 }
 
 // --- For people
@@ -153,7 +152,5 @@ int tern_cli_status(struct tern_cli *cli)
         return tern_state_fail(cli, db, result);
     }
     tern_db_close(db);
-    int code = cli->json ? print_json(cli, &status) : print_status(&status);
-    tern_figures_free(&status.figures);
-    return code;
+    return cli->json ? print_json(cli, &status) : print_status(&status);
 }

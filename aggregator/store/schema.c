@@ -1,5 +1,6 @@
 #include "store/schema.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 static const struct tern_column federation_columns[] = {
@@ -76,6 +77,22 @@ static const struct tern_column meter_columns[] = {
 #define COLUMN(...) TERN_TABLE_COLUMN(tern_db_meter, __VA_ARGS__)
 #include "store/tables/meter.def"
 };
+static const struct tern_column totals_columns[] = {
+#define COLUMN(...) TERN_TABLE_COLUMN(tern_totals_row, __VA_ARGS__)
+#include "store/tables/totals.def"
+};
+static const struct tern_column purpose_totals_columns[] = {
+#define COLUMN(...) TERN_TABLE_COLUMN(tern_purpose_total_row, __VA_ARGS__)
+#include "store/tables/purpose_totals.def"
+};
+static const struct tern_column round_totals_columns[] = {
+#define COLUMN(...) TERN_TABLE_COLUMN(tern_db_round_total, __VA_ARGS__)
+#include "store/tables/round_totals.def"
+};
+static const struct tern_column client_totals_columns[] = {
+#define COLUMN(...) TERN_TABLE_COLUMN(tern_db_client_total, __VA_ARGS__)
+#include "store/tables/client_totals.def"
+};
 
 #define TABLE(name)                                                                                \
     const struct tern_table tern_table_##name = {                                                  \
@@ -88,6 +105,9 @@ static const struct tern_table *const all[] = {TERN_TABLES(LISTED)};
 
 static const char indexes[] =
     "CREATE INDEX clients_by_replica ON clients (replica);"
+    "CREATE INDEX clients_revoked ON clients (id) WHERE revoked = 1;"
+    "CREATE INDEX clients_evaluating ON clients (id) WHERE evaluator = 1;"
+    "CREATE INDEX rounds_open ON rounds (round) WHERE state = 0;"
     "CREATE UNIQUE INDEX updates_by_round ON updates (round, client);"
     "CREATE INDEX updates_by_merged ON updates (merged) WHERE merged > 0;"
     "CREATE INDEX versions_by_replica ON versions (replica);"
@@ -96,6 +116,54 @@ static const char indexes[] =
     "CREATE INDEX downloads_by_replica ON downloads (to_replica);"
     "CREATE INDEX replicas_by_use ON replicas (used_ms) WHERE children = 0;"
     "CREATE INDEX replicas_suspect ON replicas (version) WHERE suspect = 1;";
+
+// Of one accepted update more, or less: the row of invitations is there.
+#define REPORTED(change)                                                                           \
+    " UPDATE totals SET participants = participants + " change ";"                                 \
+    " UPDATE client_totals SET reported = reported + " change " WHERE client = NEW.client;"        \
+    " INSERT INTO round_totals (round, trains, participants) VALUES (NEW.round, 1, " change ")"    \
+    " ON CONFLICT (round, trains) DO UPDATE SET participants = participants"                       \
+    " + excluded.participants;"
+
+// Sums over history are kept as it is written, by the database itself, so that no way to write can
+// pass them by: nobody has to count rows that only become more. A round's states and an
+// assignment's are those of store.h.
+static_assert(TERN_ROUND_COMMITTED == 1 && TERN_ASSIGNMENT_REPORTED == 2, "the triggers say so");
+static const char triggers[] =
+    "INSERT INTO totals DEFAULT VALUES;"
+    "CREATE TRIGGER totals_of_new_rounds AFTER INSERT ON rounds BEGIN UPDATE totals SET"
+    " rounds_committed = rounds_committed + (NEW.state = 1),"
+    " updates_applied = updates_applied + NEW.applied; END;"
+    "CREATE TRIGGER totals_of_rounds AFTER UPDATE ON rounds BEGIN UPDATE totals SET"
+    " rounds_committed = rounds_committed + (NEW.state = 1) - (OLD.state = 1),"
+    " updates_applied = updates_applied + NEW.applied - OLD.applied; END;"
+    "CREATE TRIGGER totals_of_updates AFTER INSERT ON updates BEGIN UPDATE totals SET"
+    " updates = updates + 1, update_bytes = update_bytes + NEW.body_len; END;"
+    "CREATE TRIGGER totals_of_new_bodies AFTER INSERT ON update_bodies BEGIN UPDATE totals SET"
+    " update_bodies = update_bodies + 1; END;"
+    "CREATE TRIGGER totals_of_dropped_bodies AFTER DELETE ON update_bodies BEGIN UPDATE totals SET"
+    " update_bodies = update_bodies - 1; END;"
+    "CREATE TRIGGER totals_of_new_downloads AFTER INSERT ON downloads BEGIN UPDATE totals SET"
+    " downloads = downloads + 1; END;"
+    "CREATE TRIGGER totals_of_dropped_downloads AFTER DELETE ON downloads BEGIN UPDATE totals SET"
+    " downloads = downloads - 1; END;"
+    "CREATE TRIGGER totals_of_invitations AFTER INSERT ON assignments BEGIN"
+    " INSERT INTO client_totals (client, invited) VALUES (NEW.client, 1)"
+    " ON CONFLICT (client) DO UPDATE SET invited = invited + 1; END;"
+    "CREATE TRIGGER totals_of_new_reports AFTER INSERT ON assignments WHEN NEW.state = 2"
+    " BEGIN" REPORTED("1") " END;"
+                           "CREATE TRIGGER totals_of_reports AFTER UPDATE OF state ON assignments"
+                           " WHEN (NEW.state = 2) <> (OLD.state = 2)"
+                           " BEGIN" REPORTED("(NEW.state = 2) - (OLD.state = 2)") " END;";
+
+#define TRAINS                                                                                     \
+    "NEW.client <> 0 AND NOT EXISTS"                                                               \
+    " (SELECT 1 FROM clients WHERE id = NEW.client AND evaluator = 1)"
+static const struct tern_table_sum sums[] = {
+    {&tern_table_meter, &tern_table_purpose_totals, TRAINS ", NEW.round = 0, NEW.purpose"},
+    {&tern_table_meter, &tern_table_round_totals, "NEW.round, " TRAINS},
+    {&tern_table_meter, &tern_table_client_totals, "NEW.client"},
+};
 
 const char *const tern_schema_steps[] = {NULL};
 
@@ -115,6 +183,10 @@ enum tern_result tern_schema_create(struct tern_sql *sql)
         TERN_TRY(tern_table_create(sql, all[i]));
     }
     TERN_TRY(tern_sql_run(sql, indexes));
+    TERN_TRY(tern_sql_run(sql, triggers));
+    for (size_t i = 0; i < sizeof sums / sizeof sums[0]; i++) {
+        TERN_TRY(tern_table_keep_sum(sql, &sums[i]));
+    }
     return tern_sql_set_version(sql, newest(tern_schema_steps));
 }
 

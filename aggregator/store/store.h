@@ -438,6 +438,8 @@ struct tern_db_evaluation {
 TERN_MUST_USE enum tern_result tern_db_evaluation_put(struct tern_db *db,
                                                       const struct tern_db_evaluation *evaluation);
 struct tern_db_rows *tern_db_evaluations(struct tern_db *db); // in (version, client) order
+// Those of the newest version that somebody evaluated, in client order.
+struct tern_db_rows *tern_db_evaluations_newest(struct tern_db *db);
 
 #define TERN_LAST_purpose (TERN_PURPOSE_COUNT - 1)
 struct tern_db_meter {
@@ -465,6 +467,34 @@ enum tern_db_meter_group {
 };
 // Sums over all rows that agree in one field, in its order; the two other fields are 0.
 struct tern_db_rows *tern_db_meter_sums(struct tern_db *db, enum tern_db_meter_group group);
+// Sums over all rows of clients that train: not of evaluators, nor of peers that never
+// authenticated. outside: of these, those outside any round.
+TERN_MUST_USE enum tern_result tern_db_meter_training(struct tern_db *db, struct tern_db_meter *all,
+                                                      struct tern_db_meter *outside);
+
+// What the clients that train had of a round; or the others, who are no participants.
+struct tern_db_round_total {
+    uint32_t round;
+    bool trains;
+    uint32_t participants;
+    struct tern_bytes up;
+    struct tern_bytes down;
+    uint64_t exchanges;
+};
+// Of clients that train, in round order, with bytes or participants; bytes outside any round not.
+struct tern_db_rows *tern_db_round_totals(struct tern_db *db);
+
+// What a client had of all rounds.
+struct tern_db_client_total {
+    uint64_t client;
+    uint32_t invited;
+    uint32_t reported;
+    struct tern_bytes up;
+    struct tern_bytes down;
+    uint64_t exchanges;
+};
+// In client order; of clients that were invited or sent something, and of client 0.
+struct tern_db_rows *tern_db_client_totals(struct tern_db *db);
 
 // --- Totals
 

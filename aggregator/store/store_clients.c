@@ -126,3 +126,11 @@ struct tern_db_rows *tern_db_evaluations(struct tern_db *db)
     return tern_table_rows(tern_table_select(db, EVALUATIONS, "ORDER BY version, client"),
                            EVALUATIONS);
 }
+
+struct tern_db_rows *tern_db_evaluations_newest(struct tern_db *db)
+{
+    return tern_table_rows(
+        tern_table_select(db, EVALUATIONS,
+                          "WHERE version = (SELECT max(version) FROM evaluations) ORDER BY client"),
+        EVALUATIONS);
+}

@@ -18,7 +18,8 @@ struct tern_db_rows *tern_db_meters(struct tern_db *db)
 enum tern_result tern_db_meter_of(struct tern_db *db, uint64_t client, uint32_t round,
                                   struct tern_db_meter *out)
 {
-    struct tern_query query = tern_table_sums(db, METER, NULL, "WHERE round = ? AND client = ?");
+    struct tern_query query =
+        tern_table_sums(db, METER, NULL, "FROM meter WHERE round = ? AND client = ?");
     tern_query_bind(&query, round);
     tern_query_bind(&query, client);
     TERN_TRY(tern_table_one(&query, METER, out));
@@ -32,16 +33,45 @@ struct tern_db_rows *tern_db_meter_sums(struct tern_db *db, enum tern_db_meter_g
     static const char *const columns[] = {[TERN_METER_BY_PURPOSE] = "purpose",
                                           [TERN_METER_BY_CLIENT] = "client",
                                           [TERN_METER_BY_ROUND] = "round"};
-    static const char *const tails[] = {[TERN_METER_BY_PURPOSE] =
-                                            "GROUP BY purpose ORDER BY purpose",
-                                        [TERN_METER_BY_CLIENT] = "GROUP BY client ORDER BY client",
-                                        [TERN_METER_BY_ROUND] = "GROUP BY round ORDER BY round"};
+    static const char *const tails[] = {
+        [TERN_METER_BY_PURPOSE] = "FROM purpose_totals GROUP BY purpose ORDER BY purpose",
+        [TERN_METER_BY_CLIENT] = "FROM client_totals WHERE up_wire + down_wire > 0"
+                                 " GROUP BY client ORDER BY client",
+        [TERN_METER_BY_ROUND] = "FROM round_totals WHERE up_wire + down_wire > 0"
+                                " GROUP BY round ORDER BY round"};
     return tern_table_rows(tern_table_sums(db, METER, columns[group], tails[group]), METER);
+}
+
+static enum tern_result sum_of(struct tern_db *db, const char *tail, struct tern_db_meter *out)
+{
+    struct tern_query query = tern_table_sums(db, METER, NULL, tail);
+    return tern_table_one(&query, METER, out);
+}
+
+enum tern_result tern_db_meter_training(struct tern_db *db, struct tern_db_meter *all,
+                                        struct tern_db_meter *outside)
+{
+    TERN_TRY(sum_of(db, "FROM purpose_totals WHERE trains = 1", all));
+    return sum_of(db, "FROM purpose_totals WHERE trains = 1 AND outside = 1", outside);
 }
 
 // --- Totals
 
-static_assert(TERN_ROUND_OPEN == 0 && TERN_ROUND_COMMITTED == 1, "counts.def says so");
+struct tern_db_rows *tern_db_round_totals(struct tern_db *db)
+{
+    return tern_table_rows(tern_table_select(db, &tern_table_round_totals,
+                                             "WHERE trains = 1 AND round > 0 AND participants + "
+                                             "up_wire + down_wire > 0 ORDER BY round"),
+                           &tern_table_round_totals);
+}
+
+struct tern_db_rows *tern_db_client_totals(struct tern_db *db)
+{
+    return tern_table_rows(tern_table_select(db, &tern_table_client_totals, "ORDER BY client"),
+                           &tern_table_client_totals);
+}
+
+static_assert(TERN_ROUND_OPEN == 0, "counts.def says so");
 static_assert(TERN_REPLICA_WHOLE == 3 && (int)TERN_VECTOR_OF_REPLICA == 4,
               "replica_totals.def says so");
 

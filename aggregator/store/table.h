@@ -101,12 +101,26 @@ struct tern_db {
 TERN_MUST_USE enum tern_result tern_table_create(struct tern_sql *sql,
                                                  const struct tern_table *table);
 
+// Sums of the columns of `of` that are added to, by the key of `into`, whose columns have the same
+// names. key: what of a row, which is called NEW, is that key.
+struct tern_table_sum {
+    const struct tern_table *of;
+    const struct tern_table *into;
+    const char *key;
+};
+
+// From now on every row that is added to `of` or changed there is added to `into`. What is deleted
+// stays in the sum.
+TERN_MUST_USE enum tern_result tern_table_keep_sum(struct tern_sql *sql,
+                                                   const struct tern_table_sum *sum);
+
 // All columns of the rows that `tail` selects: "WHERE id = ? ORDER BY ...". tail: lives as long as
 // db, as the literals do.
 struct tern_query tern_table_select(struct tern_db *db, const struct tern_table *table,
                                     const char *tail);
-// Likewise: sums of the columns that are added to; of the key, the column `group` (NULL: none) and
-// zeros in place of the others.
+// Likewise: sums of the columns that are added to, which are had of the table that `tail` names:
+// "FROM meter WHERE ..."; of the key, the column `group` (NULL: none) and zeros in place of the
+// others.
 struct tern_query tern_table_sums(struct tern_db *db, const struct tern_table *table,
                                   const char *group, const char *tail);
 
@@ -151,7 +165,7 @@ void tern_table_free_texts(struct tern_db *db);
 #define TERN_TABLES(X)                                                                            \
     X(federation) X(files) X(clients) X(psk_keys) X(codes) X(rounds) X(assignments) X(updates)    \
     X(update_bodies) X(versions) X(weights) X(downloads) X(download_bodies) X(replicas) X(ledger) \
-    X(schedule) X(evaluations) X(meter)
+    X(schedule) X(evaluations) X(meter) X(totals) X(purpose_totals) X(round_totals) X(client_totals)
 // clang-format on
 
 #define TERN_TABLE_DECLARE(name) extern const struct tern_table tern_table_##name;
@@ -168,6 +182,21 @@ struct tern_body_row {
 struct tern_file_row {
 #define COLUMN TERN_MEMBER
 #include "store/tables/files.def"
+};
+
+struct tern_totals_row {
+#define COLUMN TERN_MEMBER
+#include "store/tables/totals.def"
+};
+
+// Of a purpose, among clients that train or others, in rounds or outside.
+struct tern_purpose_total_row {
+    bool trains;
+    bool outside;
+    enum tern_purpose purpose;
+    struct tern_bytes up;
+    struct tern_bytes down;
+    uint64_t exchanges;
 };
 
 // What a vector is: enum tern_db_weights goes on here.

@@ -91,6 +91,106 @@ static void sums_agree_with_the_rows(void **state)
     assert_int_equal(by_purpose.row[1].exchanges, 2);
 }
 
+static void put_assignment(struct fixture *f, uint32_t round, uint64_t client,
+                           enum tern_db_assignment_state state)
+{
+    const struct tern_db_assignment row = {.round = round, .client = client, .state = state};
+    assert_ok(f, tern_db_begin(f->db));
+    assert_ok(f, tern_db_assignment_put(f->db, &row));
+    assert_ok(f, tern_db_commit(f->db));
+}
+
+// Client 1 trains, 2 is an evaluator; client 1 reports in round 1, is asked in round 2.
+static void make_history(struct fixture *f)
+{
+    fixture_client(f, 1);
+    struct tern_db_client evaluator = {.token_hash = {2}, .evaluator = true};
+    assert_ok(f, tern_db_begin(f->db));
+    assert_ok(f, tern_db_client_add(f->db, &evaluator));
+    assert_ok(f, tern_db_commit(f->db));
+    fixture_round(f, 1);
+    fixture_round(f, 2);
+    put_assignment(f, 1, 1, TERN_ASSIGNMENT_INVITED);
+    put_assignment(f, 1, 1, TERN_ASSIGNMENT_REPORTED);
+    put_assignment(f, 1, 1, TERN_ASSIGNMENT_REPORTED);
+    put_assignment(f, 2, 1, TERN_ASSIGNMENT_REPORTED);
+    put_assignment(f, 2, 1, TERN_ASSIGNMENT_REPLACED);
+    add(f, 1, 0, TERN_PURPOSE_HANDSHAKE);
+    add(f, 1, 1, TERN_PURPOSE_UPLOAD);
+    add(f, 1, 1, TERN_PURPOSE_UPLOAD);
+    add(f, 2, 1, TERN_PURPOSE_DOWNLOAD);
+    add(f, 0, 0, TERN_PURPOSE_HANDSHAKE);
+}
+
+static void sums_over_history_tell_who_trains(void **state)
+{
+    struct fixture *f = *state;
+    struct tern_db_meter all;
+    struct tern_db_meter outside;
+    struct tern_db_counts counts;
+    make_history(f);
+    assert_ok(f, tern_db_meter_training(f->db, &all, &outside));
+    assert_int_equal(all.up.wire, 3 * 4);
+    assert_int_equal(all.exchanges, 3);
+    assert_int_equal(outside.up.wire, 4);
+    assert_ok(f, tern_db_counts(f->db, 0, &counts));
+    assert_int_equal(counts.participants, 1);
+
+    struct tern_db_round_total round;
+    struct tern_db_rows *rows = tern_db_round_totals(f->db);
+    assert_true(tern_db_next(rows, &round));
+    assert_int_equal(round.round, 1);
+    assert_int_equal(round.participants, 1);
+    assert_int_equal(round.up.payload, 2);
+    assert_int_equal(round.exchanges, 2);
+    assert_false(tern_db_next(rows, &round)); // round 2 had a participant for a while only
+    assert_ok(f, tern_db_end(rows));
+}
+
+static void sums_over_history_tell_of_each_client(void **state)
+{
+    struct fixture *f = *state;
+    struct tern_db_client_total client;
+    make_history(f);
+    struct tern_db_rows *rows = tern_db_client_totals(f->db);
+    assert_true(tern_db_next(rows, &client));
+    assert_int_equal(client.client, 0);
+    assert_true(tern_db_next(rows, &client));
+    assert_int_equal(client.client, 1);
+    assert_int_equal(client.invited, 2);
+    assert_int_equal(client.reported, 1);
+    assert_int_equal(client.down.wire, 120);
+    assert_true(tern_db_next(rows, &client));
+    assert_int_equal(client.client, 2);
+    assert_int_equal(client.invited, 0);
+    assert_false(tern_db_next(rows, &client));
+    assert_ok(f, tern_db_end(rows));
+}
+
+static void a_commit_and_retention_are_counted_once(void **state)
+{
+    struct fixture *f = *state;
+    struct tern_db_counts counts;
+    uint8_t body[100];
+    struct tern_db_round round = {.round = 1, .state = TERN_ROUND_COMMITTED, .applied = 3};
+    fixture_client(f, 1);
+    fixture_round(f, 1);
+    struct tern_db_update update = fixture_update(1, 1, body, sizeof body);
+    assert_ok(f, tern_db_begin(f->db));
+    assert_ok(f, tern_db_update_put(f->db, &update));
+    assert_ok(f, tern_db_round_put(f->db, &round));
+    assert_ok(f, tern_db_round_put(f->db, &round));
+    assert_ok(f, tern_db_update_prune(f->db, 2));
+    assert_ok(f, tern_db_commit(f->db));
+    assert_ok(f, tern_db_counts(f->db, 0, &counts));
+    assert_int_equal(counts.rounds_open, 0);
+    assert_int_equal(counts.rounds_committed, 1);
+    assert_int_equal(counts.updates_applied, 3);
+    assert_int_equal(counts.updates, 1);
+    assert_int_equal(counts.update_bytes, 100);
+    assert_int_equal(counts.update_bodies, 0);
+}
+
 static void counts_tell_what_is_there(void **state)
 {
     struct fixture *f = *state;
@@ -132,6 +232,9 @@ int main(void)
         TEST(counters_add_up_per_client_round_and_purpose),
         TEST(one_round_of_a_client_is_summed),
         TEST(sums_agree_with_the_rows),
+        TEST(sums_over_history_tell_who_trains),
+        TEST(sums_over_history_tell_of_each_client),
+        TEST(a_commit_and_retention_are_counted_once),
         TEST(counts_tell_what_is_there),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
