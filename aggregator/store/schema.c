@@ -112,6 +112,7 @@ static const char indexes[] =
     "CREATE INDEX updates_by_merged ON updates (merged) WHERE merged > 0;"
     "CREATE INDEX versions_by_replica ON versions (replica);"
     "CREATE INDEX downloads_by_end ON downloads (to_version, snapshot);"
+    "CREATE INDEX downloads_snapshots ON downloads (to_version) WHERE snapshot = 1;"
     "CREATE INDEX downloads_by_start ON downloads (from_replica, to_version);"
     "CREATE INDEX downloads_by_replica ON downloads (to_replica);"
     "CREATE INDEX replicas_by_use ON replicas (used_ms) WHERE children = 0;"
