@@ -83,6 +83,17 @@ enum tern_result tern_catchup_collect(struct tern_catchup *catchup)
     return tern_own_collect(catchup);
 }
 
+enum tern_result tern_catchup_named(struct tern_catchup *catchup,
+                                    const uint8_t name[TERN_WIRE_REPLICA_BYTES],
+                                    uint8_t id[TERN_SHA256_SIZE])
+{
+    if (memcmp(name, id, TERN_WIRE_REPLICA_BYTES) != 0) {
+        memset(id, 0, TERN_SHA256_SIZE);
+        memcpy(id, name, TERN_WIRE_REPLICA_BYTES);
+    }
+    return tern_db_may_miss(tern_db_replica_id(catchup->db, name, TERN_WIRE_REPLICA_BYTES, id));
+}
+
 // --- Ways
 
 static struct tern_holder holder_of(const struct tern_db_client *client)

@@ -15,6 +15,7 @@
 #include "hosted/blob.h"
 #include "merge/merge.h"
 #include "store/store.h"
+#include "wire/wire.h"
 
 // How clients that train are brought up to date.
 enum tern_downloads_plan {
@@ -71,6 +72,13 @@ TERN_MUST_USE enum tern_result tern_catchup_version(struct tern_catchup *catchup
 // Once the clients' rows say what they hold: forgets replicas that nobody needs, after a version
 // was made.
 TERN_MUST_USE enum tern_result tern_catchup_collect(struct tern_catchup *catchup);
+
+// The id of the replica that a client says to hold by its name, the id's first bytes. id: what the
+// client held before; on return the whole id or, where nobody knows it any more, the name with zeros
+// behind it.
+TERN_MUST_USE enum tern_result tern_catchup_named(struct tern_catchup *catchup,
+                                                  const uint8_t name[TERN_WIRE_REPLICA_BYTES],
+                                                  uint8_t id[TERN_SHA256_SIZE]);
 
 // Whether no downloads that it could take lead a client to the present version.
 TERN_MUST_USE enum tern_result tern_catchup_is_stranded(struct tern_catchup *catchup,

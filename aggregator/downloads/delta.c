@@ -41,10 +41,8 @@ enum tern_result tern_download_delta(const struct tern_model *model, const struc
     tern_Download message = tern_Download_init_zero;
     message.kind = tern_DownloadKind_DOWNLOAD_DELTA;
     message.version = context->round;
-    message.from.size = TERN_SHA256_SIZE;
-    memcpy(message.from.bytes, from, TERN_SHA256_SIZE);
-    message.model_hash.size = TERN_SHA256_SIZE;
-    memcpy(message.model_hash.bytes, model->hash, TERN_SHA256_SIZE);
+    message.from.size = TERN_WIRE_REPLICA_BYTES;
+    memcpy(message.from.bytes, from, TERN_WIRE_REPLICA_BYTES);
     TERN_TRY(wrap(&message, len, buffers, made));
     made->codec = *codec;
 

@@ -16,6 +16,18 @@ static struct tern_abilities abilities_of(const tern_CheckinRequest *message)
                                    .step_ahead = message->step_ahead};
 }
 
+// The name of the held replica is told in full by what the store knows.
+static enum tern_result take_replica(struct tern_federation *federation,
+                                     const tern_CheckinRequest *message, struct tern_db_client *row)
+{
+    row->version = message->version;
+    if (message->replica.size == 0) {
+        memset(row->replica, 0, TERN_SHA256_SIZE);
+        return TERN_OK;
+    }
+    return tern_catchup_named(federation->catchup, message->replica.bytes, row->replica);
+}
+
 // What a client is able to is stored at once: the reply to an update, whatever happens between,
 // must not bring more than that. All else may wait for the next writing of what is dirty.
 static enum tern_result take_facts(struct tern_federation *federation, uint64_t id,
@@ -33,9 +45,7 @@ static enum tern_result take_facts(struct tern_federation *federation, uint64_t 
     row->downloads_max = message->downloads_max;
     row->from_seed = message->from_seed;
     row->step_ahead = message->step_ahead;
-    row->version = message->version;
-    memset(row->replica, 0, TERN_SHA256_SIZE);
-    memcpy(row->replica, message->replica.bytes, message->replica.size);
+    TERN_TRY(take_replica(federation, message, row));
     return tern_abilities_equal(&before, &able) ? TERN_OK : tern_clients_store(federation, id);
 }
 

@@ -48,7 +48,7 @@ enum tern_result tern_update_check(const struct tern_federation *federation,
     if (!is_of_our_model(federation, message->model_hash.bytes, message->model_hash.size)) {
         return TERN_ERR_MODEL_MISMATCH;
     }
-    if (memcmp(message->base.bytes, base_of(federation, member), TERN_SHA256_SIZE) != 0) {
+    if (memcmp(message->base.bytes, base_of(federation, member), TERN_WIRE_REPLICA_BYTES) != 0) {
         return TERN_ERR_WRONG_REPLICA;
     }
     if (message->num_examples > federation->config.limits.num_examples ||

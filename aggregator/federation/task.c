@@ -53,8 +53,8 @@ static void set_downloads(const struct tern_way *way, tern_Task *task)
         memcpy(ref->sha256.bytes, way->sha256[i], TERN_SHA256_SIZE);
         ref->size = way->bytes[i];
     }
-    task->base.size = TERN_SHA256_SIZE;
-    memcpy(task->base.bytes, way->base, TERN_SHA256_SIZE);
+    task->base.size = TERN_WIRE_REPLICA_BYTES;
+    memcpy(task->base.bytes, way->base, TERN_WIRE_REPLICA_BYTES);
     task->base_version = way->base_version;
 }
 

@@ -351,6 +351,11 @@ TERN_MUST_USE enum tern_result tern_db_replica_put(struct tern_db *db,
 TERN_MUST_USE enum tern_result tern_db_replica_get(struct tern_db *db,
                                                    const uint8_t id[TERN_SHA256_SIZE],
                                                    struct tern_db_replica *out); // NOT_FOUND
+// The id that starts so, of a replica or of a version's whose replica was forgotten; the least of
+// them. len: at most TERN_SHA256_SIZE
+TERN_MUST_USE enum tern_result tern_db_replica_id(struct tern_db *db, const uint8_t *start,
+                                                  size_t len,
+                                                  uint8_t id[TERN_SHA256_SIZE]); // NOT_FOUND
 // The next two do nothing where there is no such replica.
 TERN_MUST_USE enum tern_result
 tern_db_replica_use(struct tern_db *db, const uint8_t id[TERN_SHA256_SIZE], uint64_t now_ms);

@@ -37,6 +37,29 @@ enum tern_result tern_db_replica_get(struct tern_db *db, const uint8_t id[TERN_S
     return tern_table_find(db, REPLICAS, "WHERE id = ?", id, out);
 }
 
+enum tern_result tern_db_replica_id(struct tern_db *db, const uint8_t *start, size_t len,
+                                    uint8_t id[TERN_SHA256_SIZE])
+{
+    uint8_t least[TERN_SHA256_SIZE] = {0};
+    struct tern_db_replica replica;
+    struct tern_db_version version;
+    memcpy(least, start, len);
+    enum tern_result found =
+        tern_table_find(db, REPLICAS, "WHERE id >= ? ORDER BY id LIMIT 1", least, &replica);
+    TERN_TRY(tern_db_may_miss(found));
+    if (found == TERN_OK && memcmp(replica.id, start, len) == 0) {
+        memcpy(id, replica.id, TERN_SHA256_SIZE);
+        return TERN_OK;
+    }
+    TERN_TRY(tern_table_find(db, &tern_table_versions,
+                             "WHERE replica >= ? ORDER BY replica LIMIT 1", least, &version));
+    if (memcmp(version.replica, start, len) != 0) {
+        return TERN_ERR_NOT_FOUND;
+    }
+    memcpy(id, version.replica, TERN_SHA256_SIZE);
+    return TERN_OK;
+}
+
 static enum tern_result change(struct tern_db *db, const char *text, uint64_t number,
                                const uint8_t id[TERN_SHA256_SIZE])
 {

@@ -61,7 +61,7 @@ static tern_CheckinRequest describe(struct tern_client *client, uint32_t room)
     const struct tern_conditions *conditions = &client->conditions;
     tern_CheckinRequest message;
     memset(&message, 0, sizeof message);
-    message.replica.size = holds_replica(client) ? TERN_SHA256_SIZE : 0;
+    message.replica.size = holds_replica(client) ? TERN_WIRE_REPLICA_BYTES : 0;
     memcpy(message.replica.bytes, client->replica, message.replica.size);
     message.version = client->version;
     message.wait_ms = client->config.wait_ms;

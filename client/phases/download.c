@@ -105,24 +105,29 @@ static bool sum_stays_finite(const struct tern_client *client, float maximum)
     return (double)tern_bits_float(peak) + (double)maximum <= (double)FLT_MAX;
 }
 
-// A client can always make the seed's weights again. They are small numbers.
-static bool is_seed(const struct tern_client *client, const uint8_t replica[TERN_SHA256_SIZE])
+// The id of the replica that a delta goes on from: the one that is held, or the seed's, whose weights a
+// client can always make again.
+static enum tern_result start_of(const struct tern_client *client, const tern_Download *delta,
+                                 uint8_t id[TERN_SHA256_SIZE])
 {
-    uint8_t seed[TERN_SHA256_SIZE];
-    tern_replica_from_seed(client->identity.model_hash, client->identity.model_seed, seed);
-    return tern_model_is_seeded(client->work.model) && memcmp(replica, seed, sizeof seed) == 0;
+    memcpy(id, client->replica, TERN_SHA256_SIZE);
+    if (memcmp(id, delta->from.bytes, TERN_WIRE_REPLICA_BYTES) != 0 &&
+        tern_model_is_seeded(client->work.model)) {
+        tern_replica_from_seed(client->identity.model_hash, client->identity.model_seed, id);
+    }
+    return memcmp(id, delta->from.bytes, TERN_WIRE_REPLICA_BYTES) == 0 ? TERN_OK
+                                                                       : TERN_ERR_WRONG_REPLICA;
 }
 
-// What is held is given up for the seed's weights only once nothing can go wrong any more.
+// What is held is given up for the seed's weights, which are small numbers, only once nothing can go
+// wrong any more.
 static enum tern_result apply_delta(struct tern_client *client, const tern_Download *message,
                                     struct tern_span container)
 {
     struct tern_codec_info info;
-    const bool held = memcmp(message->from.bytes, client->replica, TERN_SHA256_SIZE) == 0;
-    if (message->from.size != TERN_SHA256_SIZE ||
-        (!held && !is_seed(client, message->from.bytes))) {
-        return TERN_ERR_WRONG_REPLICA;
-    }
+    uint8_t from[TERN_SHA256_SIZE];
+    TERN_TRY(start_of(client, message, from));
+    const bool held = memcmp(from, client->replica, TERN_SHA256_SIZE) == 0;
     TERN_TRY(tern_container_inspect(client->work.model, container.data, container.len, &info));
     if (held ? !sum_stays_finite(client, info.maximum) : info.maximum > FLT_MAX / 2.0f) {
         return TERN_ERR_NON_FINITE;
@@ -132,7 +137,7 @@ static enum tern_result apply_delta(struct tern_client *client, const tern_Downl
     }
     TERN_TRY(tern_container_accumulate(client->work.model, container.data, container.len, 1.0f,
                                        client->work.weights));
-    tern_replica_step(client->replica, current(client)->sha256.bytes, client->replica);
+    tern_replica_step(from, current(client)->sha256.bytes, client->replica);
     return TERN_OK;
 }
 
@@ -177,14 +182,17 @@ static enum tern_result check_inline(struct tern_client *client)
     tern_Download first;
     struct tern_span container;
     TERN_TRY(tern_wire_decode_download(blob, task->downloads[0].size, &first, &container));
-    uint8_t *id = first.from.bytes;
+    uint8_t id[TERN_SHA256_SIZE];
+    TERN_TRY(first.kind == tern_DownloadKind_DOWNLOAD_DELTA ? start_of(client, &first, id)
+                                                            : TERN_ERR_WRONG_REPLICA);
     for (pb_size_t i = 0; i < task->downloads_count; i++) {
         tern_DownloadRef *ref = &task->downloads[i];
         tern_sha256(blob, ref->size, ref->sha256.bytes);
         tern_replica_step(id, ref->sha256.bytes, id);
         blob += ref->size;
     }
-    return memcmp(id, task->base.bytes, TERN_SHA256_SIZE) == 0 ? TERN_OK : TERN_ERR_WRONG_REPLICA;
+    return memcmp(id, task->base.bytes, TERN_WIRE_REPLICA_BYTES) == 0 ? TERN_OK
+                                                                      : TERN_ERR_WRONG_REPLICA;
 }
 
 static enum tern_result check_name(const tern_DownloadRef *ref, const uint8_t *blob)
@@ -207,7 +215,7 @@ static enum tern_result apply(struct tern_client *client, size_t *payload)
     tern_Download message;
     struct tern_span container;
     TERN_TRY(tern_wire_decode_download(blob, ref->size, &message, &container));
-    if (message.model_hash.size != TERN_SHA256_SIZE ||
+    if (message.kind != tern_DownloadKind_DOWNLOAD_DELTA && // whose replica says it
         memcmp(message.model_hash.bytes, client->identity.model_hash, TERN_SHA256_SIZE) != 0) {
         return TERN_ERR_MODEL_MISMATCH;
     }
@@ -244,7 +252,7 @@ static enum tern_result take_download(struct tern_client *client)
 
 static enum tern_result all_taken(struct tern_client *client)
 {
-    if (memcmp(client->replica, client->task.base.bytes, TERN_SHA256_SIZE) != 0 ||
+    if (memcmp(client->replica, client->task.base.bytes, TERN_WIRE_REPLICA_BYTES) != 0 ||
         client->version != client->task.base_version) {
         return tern_client_drop_task(client, TERN_ERR_WRONG_REPLICA,
                                      TERN_WHY("the downloads do not lead to the task's base"));

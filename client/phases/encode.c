@@ -111,8 +111,8 @@ static tern_Update describe(const struct tern_client *client, const struct outco
     const struct tern_error_facts facts = tern_error_buffer_preview(&buffer, &outcome->next);
     tern_Update message;
     memset(&message, 0, sizeof message);
-    message.base.size = TERN_SHA256_SIZE;
-    memcpy(message.base.bytes, client->replica, TERN_SHA256_SIZE);
+    message.base.size = TERN_WIRE_REPLICA_BYTES;
+    memcpy(message.base.bytes, client->replica, TERN_WIRE_REPLICA_BYTES);
     message.num_examples = result->num_examples;
     message.local_steps = result->local_steps;
     message.loss = result->loss;

@@ -85,8 +85,8 @@ static enum tern_result check_in(struct worker *worker, struct virtual_client *c
     size_t len;
     size_t answer_len = sizeof answer;
     int status;
-    request.replica.size = TERN_SHA256_SIZE;
-    memcpy(request.replica.bytes, worker->load->replica, TERN_SHA256_SIZE);
+    request.replica.size = TERN_WIRE_REPLICA_BYTES;
+    memcpy(request.replica.bytes, worker->load->replica, TERN_WIRE_REPLICA_BYTES);
     request.model_hash.size = TERN_SHA256_SIZE;
     memcpy(request.model_hash.bytes, worker->load->model.hash, TERN_SHA256_SIZE);
     request.codecs = UINT32_MAX; // it decodes nothing
@@ -113,8 +113,8 @@ static enum tern_result upload(struct worker *worker, struct virtual_client *cli
     size_t answer_len = sizeof answer;
     int status;
     tern_Update update = tern_Update_init_zero;
-    update.base.size = TERN_SHA256_SIZE;
-    memcpy(update.base.bytes, load->replica, TERN_SHA256_SIZE);
+    update.base.size = TERN_WIRE_REPLICA_BYTES;
+    memcpy(update.base.bytes, load->replica, TERN_WIRE_REPLICA_BYTES);
     update.model_hash.size = TERN_SHA256_SIZE;
     memcpy(update.model_hash.bytes, load->model.hash, TERN_SHA256_SIZE);
     update.num_examples = 100;

@@ -6,10 +6,12 @@
 #include <float.h>
 #include <string.h>
 
-// nanopb gives every bytes field a struct of its own; all of them are a size and 32 bytes.
+// nanopb gives every bytes field a struct of its own.
 #define CHECK_HASH(field) TERN_TRY((field).size == TERN_SHA256_SIZE ? TERN_OK : TERN_ERR_CORRUPT)
 #define CHECK_HASH_OR_NONE(field)                                                                  \
     TERN_TRY((field).size == 0 || (field).size == TERN_SHA256_SIZE ? TERN_OK : TERN_ERR_CORRUPT)
+#define CHECK_REPLICA(field)                                                                       \
+    TERN_TRY((field).size == TERN_WIRE_REPLICA_BYTES ? TERN_OK : TERN_ERR_CORRUPT)
 #define CHECK_NONE(field) TERN_TRY((field).size == 0 ? TERN_OK : TERN_ERR_CORRUPT)
 #define CHECK_TEXT(field, least) TERN_TRY(check_text((field), sizeof(field), (least)))
 #define CHECK_ENUM(value, most)                                                                    \
@@ -85,7 +87,9 @@ static enum tern_result check_evaluation(const tern_Evaluation *evaluation)
 
 enum tern_result tern_check_checkin_request(const tern_CheckinRequest *message)
 {
-    CHECK_HASH_OR_NONE(message->replica);
+    if (message->replica.size != 0) {
+        CHECK_REPLICA(message->replica);
+    }
     TERN_TRY(check_count(message->wait_ms, 0, TERN_WIRE_WAIT_MS_MAX));
     TERN_TRY(message->budget_left <= TERN_WIRE_BUDGET_MAX ? TERN_OK : TERN_ERR_ARGUMENT);
     CHECK_ENUM(message->power, _tern_Power_MAX);
@@ -136,7 +140,7 @@ static enum tern_result check_task(const tern_Task *task, size_t inline_len)
 {
     CHECK_ENUM(task->kind, _tern_TaskKind_MAX);
     CHECK_ENUM(task->error_directive, _tern_ErrorDirective_MAX);
-    CHECK_HASH(task->base);
+    CHECK_REPLICA(task->base);
     CHECK_TEXT(task->codec, 0);
     TERN_TRY(check_count(task->local_steps, 0, TERN_WIRE_LOCAL_STEPS_MAX));
     TERN_TRY(check_count(task->batch_size, 0, TERN_WIRE_BATCH_SIZE_MAX));
@@ -167,7 +171,7 @@ enum tern_result tern_check_checkin_reply(const tern_CheckinReply *message, size
 
 enum tern_result tern_check_update(const tern_Update *message)
 {
-    CHECK_HASH(message->base);
+    CHECK_REPLICA(message->base);
     TERN_TRY(check_count(message->num_examples, 1, UINT32_MAX));
     TERN_TRY(check_count(message->local_steps, 1, TERN_WIRE_LOCAL_STEPS_MAX));
     TERN_TRY(check_finite(message->loss));
@@ -188,13 +192,14 @@ enum tern_result tern_check_update_reply(const tern_UpdateReply *message)
 enum tern_result tern_check_download(const tern_Download *message)
 {
     CHECK_ENUM(message->kind, _tern_DownloadKind_MAX);
-    CHECK_HASH_OR_NONE(message->model_hash);
     if (message->kind == tern_DownloadKind_DOWNLOAD_DELTA) {
-        CHECK_HASH(message->from);
+        CHECK_REPLICA(message->from);
         CHECK_NONE(message->to);
+        CHECK_NONE(message->model_hash);
         return check_count(message->version, 1, UINT32_MAX);
     }
     CHECK_NONE(message->from);
+    CHECK_HASH(message->model_hash);
     if (message->kind == tern_DownloadKind_DOWNLOAD_INDICES) {
         CHECK_NONE(message->to);
     } else {

@@ -76,6 +76,7 @@ TERN_MUST_USE enum tern_result tern_wire_decode_checkin_reply(const uint8_t *src
 
 // Limits on fields.
 #define TERN_WIRE_TOKEN_BYTES 16     // of a bearer token, 22 characters of base64url
+#define TERN_WIRE_REPLICA_BYTES 8    // of a replica's id, where a message names one
 #define TERN_WIRE_DOWNLOADS_LIMIT 64 // in one task
 #ifndef TERN_WIRE_DOWNLOADS_MAX
 #define TERN_WIRE_DOWNLOADS_MAX 64 // in one task, that this build holds

@@ -76,8 +76,8 @@ static enum tern_result make_body(struct maker *maker, uint32_t round, uint64_t 
         return TERN_ERR_NO_MEMORY;
     }
     tern_Update message = tern_Update_init_zero;
-    message.base.size = TERN_SHA256_SIZE;
-    memcpy(message.base.bytes, maker->merge.replica_id, TERN_SHA256_SIZE);
+    message.base.size = TERN_WIRE_REPLICA_BYTES;
+    memcpy(message.base.bytes, maker->merge.replica_id, TERN_WIRE_REPLICA_BYTES);
     message.model_hash.size = TERN_SHA256_SIZE;
     memcpy(message.model_hash.bytes, model->hash, TERN_SHA256_SIZE);
     message.num_examples = 100 + (uint32_t)client;

@@ -35,7 +35,7 @@ static void chain_of_deltas_is_applied_in_order(void **state)
     run_until(TERN_EVENT_UPLOADED, NULL);
     assert_int_equal(world_count_events(&world, TERN_EVENT_DOWNLOADED), 5);
     assert_memory_equal(world.server.last_update.base.bytes, world.server.replica_of[5],
-                        TERN_SHA256_SIZE);
+                        TERN_WIRE_REPLICA_BYTES);
     assert_int_equal(world.store.writes, 1 + 1 + 1 + 1 + 1); // identity, replica once, upload,
                                                              // settled, meter
     world_check_replica(&world);
@@ -122,7 +122,7 @@ static void inline_downloads_are_applied_in_order(void **state)
     assert_int_equal(world.exchanges - enrolled, 2); // the check-in and the update
     assert_int_equal(world_count_events(&world, TERN_EVENT_DOWNLOADED), 3);
     assert_memory_equal(world.server.last_update.base.bytes, world.server.replica_of[3],
-                        TERN_SHA256_SIZE);
+                        TERN_WIRE_REPLICA_BYTES);
     const struct tern_meter *round = tern_client_meter_round(&world.client);
     assert_true(round->bytes[TERN_PURPOSE_CHECKIN][TERN_DOWN].payload > 3 * 4 * WORLD_VALUES);
     assert_int_equal(round->bytes[TERN_PURPOSE_DOWNLOAD][TERN_DOWN].payload, 0);
@@ -238,10 +238,8 @@ static tern_Download honest(void)
 {
     tern_Download message = tern_Download_init_zero;
     message.version = 1;
-    message.from.size = TERN_SHA256_SIZE;
-    memcpy(message.from.bytes, world.server.replica_of[0], TERN_SHA256_SIZE);
-    message.model_hash.size = TERN_SHA256_SIZE;
-    memcpy(message.model_hash.bytes, world.model.hash, TERN_SHA256_SIZE);
+    message.from.size = TERN_WIRE_REPLICA_BYTES;
+    memcpy(message.from.bytes, world.server.replica_of[0], TERN_WIRE_REPLICA_BYTES);
     return message;
 }
 
@@ -271,7 +269,10 @@ static void blob_of_another_model_is_refused(void **state)
 {
     (void)state;
     commit(1);
-    tern_Download message = honest();
+    tern_Download message = {.kind = tern_DownloadKind_DOWNLOAD_SNAPSHOT, .version = 1};
+    message.to.size = message.model_hash.size = TERN_SHA256_SIZE;
+    memcpy(message.to.bytes, world.server.replica_of[1], TERN_SHA256_SIZE);
+    memcpy(message.model_hash.bytes, world.model.hash, TERN_SHA256_SIZE);
     message.model_hash.bytes[0] ^= 1;
     redo(&message, 1.0f);
     check_refused(TERN_ERR_MODEL_MISMATCH);

@@ -397,7 +397,7 @@ static void first_task_comes_with_a_snapshot(void **state)
     boot();
     world_check_replica(&world); // from its record
     run_until(TERN_EVENT_TASK, NULL);
-    assert_int_equal(world.server.last_checkin.replica.size, TERN_SHA256_SIZE);
+    assert_int_equal(world.server.last_checkin.replica.size, TERN_WIRE_REPLICA_BYTES);
 }
 
 static void frozen_and_dense_values_stay_out_of_the_buffer(void **state)

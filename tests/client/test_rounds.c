@@ -94,7 +94,7 @@ static void update_says_what_the_aggregator_needs(void **state)
     boot();
     run_until(TERN_EVENT_UPLOADED, NULL);
     const tern_Update *update = &world.server.last_update;
-    assert_memory_equal(update->base.bytes, world.server.replica_of[0], TERN_SHA256_SIZE);
+    assert_memory_equal(update->base.bytes, world.server.replica_of[0], TERN_WIRE_REPLICA_BYTES);
     assert_int_equal(update->model_hash.size, 0); // the base says it
     assert_int_equal(update->num_examples, 100);
     assert_int_equal(update->local_steps, 3);

@@ -39,7 +39,7 @@ class HandClient:
 
     def checkin_body(self, replica=None, version=None, wait_ms=0):
         every_codec = 0xffffffff  # it decodes nothing
-        return message(f1=replica or None, f2=version, f3=wait_ms or None, f4=every_codec,
+        return message(f1=replica and replica[:8], f2=version, f3=wait_ms or None, f4=every_codec,
                        f16=self.model_hash)
 
     def seed_replica(self):

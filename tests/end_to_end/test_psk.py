@@ -104,7 +104,7 @@ def rounds_without_a_token(aggregator, device, encode):
     with device.connect() as connection:
         for number in (1, 2, 3):
             status, body = connection.request(
-                "POST", "/v1/checkin", body=message(f1=replica, f2=version or None, f4=0xffffffff,
+                "POST", "/v1/checkin", body=message(f1=replica[:8], f2=version or None, f4=0xffffffff,
                                                     f16=hand.model_hash))
             check(status == 200, f"check-in answered {status}")
             task = parse(first(parse(body), 1))

@@ -293,8 +293,8 @@ size_t encode_checkin(const uint8_t *replica, uint32_t wait_ms, uint8_t *body)
     size_t len = 0;
     request.wait_ms = wait_ms;
     if (replica != NULL) {
-        request.replica.size = TERN_SHA256_SIZE;
-        memcpy(request.replica.bytes, replica, TERN_SHA256_SIZE);
+        request.replica.size = TERN_WIRE_REPLICA_BYTES;
+        memcpy(request.replica.bytes, replica, TERN_WIRE_REPLICA_BYTES);
     }
     assert_int_equal(tern_wire_encode_checkin_request(&request, body, TERN_WIRE_MESSAGE_MAX, &len),
                      TERN_OK);
@@ -349,8 +349,8 @@ size_t encode_values(struct harness *harness, const tern_Task *task, float *valu
         tern_container_encode(&codec, NULL, model, values, container, bound, &container_len),
         TERN_OK);
     tern_Update update = tern_Update_init_zero;
-    update.base.size = TERN_SHA256_SIZE;
-    memcpy(update.base.bytes, task->base.bytes, TERN_SHA256_SIZE);
+    update.base.size = TERN_WIRE_REPLICA_BYTES;
+    memcpy(update.base.bytes, task->base.bytes, TERN_WIRE_REPLICA_BYTES);
     update.num_examples = num_examples;
     update.local_steps = task->local_steps;
     update.loss = 1.0F;
@@ -361,6 +361,13 @@ size_t encode_values(struct harness *harness, const tern_Task *task, float *valu
                      TERN_OK);
     free(container);
     return len;
+}
+
+bool whole_id(struct tern_db *db, const uint8_t *name, uint8_t id[TERN_SHA256_SIZE])
+{
+    const enum tern_result found = tern_db_replica_id(db, name, TERN_WIRE_REPLICA_BYTES, id);
+    assert_true(found == TERN_OK || found == TERN_ERR_NOT_FOUND);
+    return found == TERN_OK;
 }
 
 struct answer put_update(struct harness *harness, uint64_t client, uint32_t round,
@@ -411,10 +418,10 @@ void apply_downloads(struct harness *harness, const tern_Task *task, float *weig
         } else {
             uint8_t seed[TERN_SHA256_SIZE];
             tern_replica_from_seed(harness->model.hash, 7, seed);
-            if (memcmp(download.from.bytes, seed, TERN_SHA256_SIZE) == 0) {
+            if (memcmp(download.from.bytes, seed, TERN_WIRE_REPLICA_BYTES) == 0) {
                 seed_replica(harness, replica, weights);
             }
-            assert_memory_equal(download.from.bytes, replica, TERN_SHA256_SIZE);
+            assert_memory_equal(download.from.bytes, replica, TERN_WIRE_REPLICA_BYTES);
             tern_replica_step(replica, sha256, replica);
         }
         assert_int_equal(tern_container_accumulate(&harness->model, container.data, container.len,
@@ -422,7 +429,7 @@ void apply_downloads(struct harness *harness, const tern_Task *task, float *weig
                          TERN_OK);
         answer_free(&answer);
     }
-    assert_memory_equal(replica, task->base.bytes, TERN_SHA256_SIZE);
+    assert_memory_equal(replica, task->base.bytes, TERN_WIRE_REPLICA_BYTES);
 }
 
 void seed_replica(struct harness *harness, uint8_t replica[TERN_SHA256_SIZE], float *weights)

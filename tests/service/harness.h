@@ -66,6 +66,9 @@ uint64_t enroll(struct harness *harness, bool evaluator);
 tern_CheckinReply checkin(struct harness *harness, uint64_t client, const uint8_t *replica);
 size_t encode_checkin(const uint8_t *replica, uint32_t wait_ms, uint8_t *body);
 
+// The id that begins with `name`, as messages name replicas; false: nobody knows such a one.
+bool whole_id(struct tern_db *db, const uint8_t *name, uint8_t id[TERN_SHA256_SIZE]);
+
 // An update for a task whose every value is `value`; +0 where the model is frozen, unless
 // harness->thaws.
 size_t encode_update(struct harness *harness, const tern_Task *task, float value,

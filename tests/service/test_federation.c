@@ -262,8 +262,8 @@ static tern_CheckinReply report_evaluation(uint64_t client, const uint8_t *repli
     tern_CheckinReply reply;
     uint8_t body[TERN_WIRE_MESSAGE_MAX];
     size_t len = 0;
-    request.replica.size = TERN_SHA256_SIZE;
-    memcpy(request.replica.bytes, replica, TERN_SHA256_SIZE);
+    request.replica.size = TERN_WIRE_REPLICA_BYTES;
+    memcpy(request.replica.bytes, replica, TERN_WIRE_REPLICA_BYTES);
     request.version = version;
     request.has_evaluation = true;
     request.evaluation.version = version;

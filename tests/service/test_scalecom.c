@@ -92,8 +92,8 @@ static void wrap(const tern_Task *task, bool shared, struct tern_span container,
                  struct message *message)
 {
     tern_Update update = tern_Update_init_zero;
-    update.base.size = TERN_SHA256_SIZE;
-    memcpy(update.base.bytes, task->base.bytes, TERN_SHA256_SIZE);
+    update.base.size = TERN_WIRE_REPLICA_BYTES;
+    memcpy(update.base.bytes, task->base.bytes, TERN_WIRE_REPLICA_BYTES);
     update.num_examples = 10;
     update.local_steps = task->local_steps;
     update.loss = 1.0F;

@@ -206,8 +206,8 @@ static void test_deltas_of_a_coder_that_was_not_announced_are_not_given(void **s
     configure(&dense, &range);
     run_rounds(1); // it was open already, under the former codec
     tern_CheckinRequest request = {.codecs = 0};
-    request.replica.size = TERN_SHA256_SIZE;
-    memcpy(request.replica.bytes, checkin_as(request).task.base.bytes, TERN_SHA256_SIZE);
+    request.replica.size = TERN_WIRE_REPLICA_BYTES;
+    memcpy(request.replica.bytes, checkin_as(request).task.base.bytes, TERN_WIRE_REPLICA_BYTES);
     run_rounds(2);
     configure(&dense, &dense);
     request.codecs = FLOAT32 | THREE_LC;
@@ -242,8 +242,8 @@ static void test_a_client_without_snapshots_takes_deltas_or_is_told(void **state
     assert_true(own.has_task);
     assert_int_equal(own.task.downloads_count, 1);
     tern_CheckinRequest lost = {.codecs = THREE_LC};
-    lost.replica.size = TERN_SHA256_SIZE;
-    memset(lost.replica.bytes, 9, TERN_SHA256_SIZE);
+    lost.replica.size = TERN_WIRE_REPLICA_BYTES;
+    memset(lost.replica.bytes, 9, TERN_WIRE_REPLICA_BYTES);
     expect_unknown(lost, "no snapshots");
 }
 

@@ -64,8 +64,8 @@ static size_t make_body(const struct tern_merge *merge, size_t u, uint8_t *body,
                                            sizeof container, &used),
                      TERN_OK);
     tern_Update message = {.num_examples = 10, .local_steps = 5, .loss = 1.0F, .has_error = true};
-    message.base.size = TERN_SHA256_SIZE;
-    memcpy(message.base.bytes, merge->replica_id, TERN_SHA256_SIZE);
+    message.base.size = TERN_WIRE_REPLICA_BYTES;
+    memcpy(message.base.bytes, merge->replica_id, TERN_WIRE_REPLICA_BYTES);
     message.model_hash.size = TERN_SHA256_SIZE;
     memcpy(message.model_hash.bytes, merge->model.hash, TERN_SHA256_SIZE);
     assert_int_equal(

@@ -13,6 +13,14 @@ void example_hash(uint8_t first, uint8_t hash[TERN_SHA256_SIZE])
 
 #define SET_HASH(field, first) ((field).size = TERN_SHA256_SIZE, example_hash(first, (field).bytes))
 
+#define SET_REPLICA(field, first)                                                                  \
+    do {                                                                                           \
+        uint8_t id[TERN_SHA256_SIZE];                                                              \
+        example_hash(first, id);                                                                   \
+        (field).size = TERN_WIRE_REPLICA_BYTES;                                                    \
+        memcpy((field).bytes, id, TERN_WIRE_REPLICA_BYTES);                                        \
+    } while (0)
+
 void example_enroll_request(tern_EnrollRequest *message)
 {
     *message = (tern_EnrollRequest)tern_EnrollRequest_init_zero;
@@ -43,7 +51,7 @@ static void set_error_facts(tern_ErrorFacts *facts)
 void example_checkin_request(tern_CheckinRequest *message)
 {
     *message = (tern_CheckinRequest)tern_CheckinRequest_init_zero;
-    SET_HASH(message->replica, 0x00);
+    SET_REPLICA(message->replica, 0x00);
     message->version = 2;
     message->wait_ms = 30000;
     message->codecs = 7;
@@ -63,7 +71,7 @@ void example_checkin_reply(tern_CheckinReply *message)
     tern_Task *task = &message->task;
     task->kind = tern_TaskKind_TASK_TRAIN;
     task->round = 4;
-    SET_HASH(task->base, 0x20);
+    SET_REPLICA(task->base, 0x20);
     task->base_version = 3;
     task->downloads_count = 1;
     SET_HASH(task->downloads[0].sha256, 0x40);
@@ -79,7 +87,7 @@ void example_checkin_reply(tern_CheckinReply *message)
 void example_update(tern_Update *message)
 {
     *message = (tern_Update)tern_Update_init_zero;
-    SET_HASH(message->base, 0x20);
+    SET_REPLICA(message->base, 0x20);
     message->num_examples = 1200;
     message->local_steps = 20;
     message->loss = 0.75f;
@@ -101,7 +109,7 @@ void example_update_reply(tern_UpdateReply *message)
 void example_download(tern_Download *message)
 {
     *message = (tern_Download)tern_Download_init_zero;
-    SET_HASH(message->from, 0x00);
+    SET_REPLICA(message->from, 0x00);
     message->version = 3;
 }
 

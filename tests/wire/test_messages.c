@@ -45,7 +45,7 @@ static void fields_arrive_as_they_were_set(void **state)
     assert_int_equal(downloads.len, 0);
     assert_true(got.has_task);
     assert_int_equal(got.task.round, 4);
-    assert_int_equal(got.task.base.size, 32);
+    assert_int_equal(got.task.base.size, 8);
     assert_int_equal(got.task.base.bytes[0], 0x20);
     assert_int_equal(got.task.downloads_count, 1);
     assert_int_equal(got.task.downloads[0].size, 12700);
@@ -103,7 +103,9 @@ static void the_overhead_holds_for_the_largest_update(void **state)
     assert_true(len <= sizeof(room));
     example_download(&download);
     download.version = UINT32_MAX;
-    download.model_hash.size = TERN_SHA256_SIZE;
+    download.kind = tern_DownloadKind_DOWNLOAD_SNAPSHOT;
+    download.from.size = 0;
+    download.to.size = download.model_hash.size = TERN_SHA256_SIZE;
     assert_int_equal(tern_wire_encode_download(&download, container, room, sizeof(room), &len),
                      TERN_OK);
 }
@@ -157,10 +159,10 @@ static void tasks_of_few_downloads_are_as_short_as_documented(void **state)
     }
     task->downloads_count = 8;
     assert_int_equal(tern_wire_encode_update_reply(&reply, bytes, sizeof(bytes), &len), TERN_OK);
-    assert_in_range(len, 500, 560);
+    assert_in_range(len, 500, 536);
     task->downloads_count = 4;
     assert_int_equal(tern_wire_encode_update_reply(&reply, bytes, sizeof(bytes), &len), TERN_OK);
-    assert_in_range(len, 330, 392);
+    assert_in_range(len, 330, 368);
 }
 
 static void more_downloads_than_the_limit_are_not_announced(void **state)
@@ -281,7 +283,7 @@ static void ranges_of_a_checkin(void **state)
     (void)state;
 #define REQUEST(change, result) EXPECT(checkin_request, tern_CheckinRequest, change, result)
     REQUEST(message.replica.size = 0, TERN_OK);
-    REQUEST(message.replica.size = 1, TERN_ERR_CORRUPT);
+    REQUEST(message.replica.size = 7, TERN_ERR_CORRUPT);
     REQUEST(message.model_hash.size = 32, TERN_OK);
     REQUEST(message.model_hash.size = 16, TERN_ERR_CORRUPT);
     REQUEST(message.wait_ms = TERN_WIRE_WAIT_MS_MAX, TERN_OK);
@@ -372,6 +374,7 @@ static void ranges_of_a_task(void **state)
     TASK(message.task.kind = tern_TaskKind_TASK_EVALUATE, TERN_OK);
     TASK(message.task.round = 0, TERN_ERR_ARGUMENT);
     TASK(message.task.base.size = 0, TERN_ERR_CORRUPT);
+    TASK(message.task.base.size = 7, TERN_ERR_CORRUPT);
     TASK(message.task.downloads_count = 0, TERN_OK);
     TASK(message.task.downloads[0].sha256.size = 0, TERN_ERR_CORRUPT);
     TASK(message.task.downloads[0].size = 0, TERN_ERR_ARGUMENT);
@@ -421,6 +424,7 @@ static void ranges_of_an_update(void **state)
     (void)state;
 #define UPDATE(change, result) EXPECT_CARRIER(update, tern_Update, change, result)
     UPDATE(message.base.size = 0, TERN_ERR_CORRUPT);
+    UPDATE(message.base.size = 7, TERN_ERR_CORRUPT);
     UPDATE(message.num_examples = 0, TERN_ERR_ARGUMENT);
     UPDATE(message.local_steps = 0, TERN_ERR_ARGUMENT);
     UPDATE(message.local_steps = TERN_WIRE_LOCAL_STEPS_MAX + 1, TERN_ERR_ARGUMENT);
@@ -449,17 +453,22 @@ static void ranges_of_a_download_and_an_error(void **state)
 {
     (void)state;
 #define DOWNLOAD(change, result) EXPECT_CARRIER(download, tern_Download, change, result)
-#define SNAPSHOT (message.kind = tern_DownloadKind_DOWNLOAD_SNAPSHOT)
+#define SNAPSHOT (message.kind = tern_DownloadKind_DOWNLOAD_SNAPSHOT, message.model_hash.size = 32)
     DOWNLOAD(message.kind = (tern_DownloadKind)3, TERN_ERR_ARGUMENT);
     DOWNLOAD(message.from.size = 0, TERN_ERR_CORRUPT);
+    DOWNLOAD(message.from.size = 7, TERN_ERR_CORRUPT);
+    DOWNLOAD(message.model_hash.size = 32, TERN_ERR_CORRUPT);
     DOWNLOAD(message.to.size = 32, TERN_ERR_CORRUPT);
     DOWNLOAD(message.version = 0, TERN_ERR_ARGUMENT);
     DOWNLOAD(SNAPSHOT, TERN_ERR_CORRUPT);
     DOWNLOAD((SNAPSHOT, message.from.size = 0), TERN_ERR_CORRUPT);
     DOWNLOAD((SNAPSHOT, message.from.size = 0, message.to.size = 32), TERN_OK);
-#define INDICES (message.kind = tern_DownloadKind_DOWNLOAD_INDICES)
+    DOWNLOAD((SNAPSHOT, message.from.size = 0, message.to.size = 32, message.model_hash.size = 0),
+             TERN_ERR_CORRUPT);
+#define INDICES (message.kind = tern_DownloadKind_DOWNLOAD_INDICES, message.model_hash.size = 32)
     DOWNLOAD(INDICES, TERN_ERR_CORRUPT);
     DOWNLOAD((INDICES, message.from.size = 0), TERN_OK);
+    DOWNLOAD((INDICES, message.from.size = 0, message.model_hash.size = 0), TERN_ERR_CORRUPT);
     DOWNLOAD((INDICES, message.from.size = 0, message.version = 0), TERN_OK);
     DOWNLOAD((INDICES, message.from.size = 0, message.to.size = 32), TERN_ERR_CORRUPT);
 #undef INDICES

@@ -29,7 +29,7 @@ static tern_Download describe(const struct fake_server *server, tern_DownloadKin
     tern_Download message = tern_Download_init_zero;
     message.kind = kind;
     message.version = server->version;
-    message.model_hash.size = TERN_SHA256_SIZE;
+    message.model_hash.size = kind == tern_DownloadKind_DOWNLOAD_DELTA ? 0 : TERN_SHA256_SIZE;
     memcpy(message.model_hash.bytes, server->model->hash, TERN_SHA256_SIZE);
     return message;
 }
@@ -56,8 +56,8 @@ void fake_server_commit(struct fake_server *server, const float *change)
                      TERN_OK);
     server->version++;
     tern_Download message = describe(server, tern_DownloadKind_DOWNLOAD_DELTA);
-    message.from.size = TERN_SHA256_SIZE;
-    memcpy(message.from.bytes, server->replica, TERN_SHA256_SIZE);
+    message.from.size = TERN_WIRE_REPLICA_BYTES;
+    memcpy(message.from.bytes, server->replica, TERN_WIRE_REPLICA_BYTES);
     seal(download, &message, (struct tern_span){container, len});
     tern_replica_step(server->replica, download->sha256, server->replica);
     memcpy(server->replica_of[server->version], server->replica, TERN_SHA256_SIZE);
@@ -160,7 +160,7 @@ static void plan(struct fake_server *server, tern_Task *task, uint32_t held, uin
 static uint32_t version_of(const struct fake_server *server, const uint8_t *replica)
 {
     for (uint32_t v = 0; v <= server->version; v++) {
-        if (memcmp(server->replica_of[v], replica, TERN_SHA256_SIZE) == 0) {
+        if (memcmp(server->replica_of[v], replica, TERN_WIRE_REPLICA_BYTES) == 0) {
             return v;
         }
     }
@@ -176,8 +176,8 @@ static void give_task(struct fake_server *server, tern_CheckinReply *reply, uint
     reply->has_task = true;
     task->kind = server->evaluate ? tern_TaskKind_TASK_EVALUATE : tern_TaskKind_TASK_TRAIN;
     task->round = round;
-    task->base.size = TERN_SHA256_SIZE;
-    memcpy(task->base.bytes, server->replica_of[goal], TERN_SHA256_SIZE);
+    task->base.size = TERN_WIRE_REPLICA_BYTES;
+    memcpy(task->base.bytes, server->replica_of[goal], TERN_WIRE_REPLICA_BYTES);
     task->base_version = goal;
     plan(server, task, held, goal);
     task->local_steps = server->local_steps;
