@@ -24,6 +24,7 @@ EVERY = (
     "density:p=0.1",
     "density:p=0.000001,coder=packed",
     "density:p=1,coder=zero-run",
+    "density:p=0.01,least=12",
     "stochastic-ternary",
     "stochastic-ternary:coder=consecutive",
     "sparse:p=0.1",

@@ -6,11 +6,19 @@
 #include "codec/kernels/select.h"
 #include "codec/quantizers/row.h"
 
+// How many of the values are sent, ties apart.
+static size_t count_of(const struct tern_codec *codec, size_t count)
+{
+    size_t share = tern_select_count(codec->density, count);
+    size_t least = codec->least < count ? codec->least : count;
+    return share > least ? share : least;
+}
+
 // The largest magnitude, as bits, that is not taken: just below the k-th, so that its ties are, and
 // zeros never. Until there are bytes to write, dst is scratch.
 static uint32_t threshold_of(const struct tern_encode_job *job)
 {
-    size_t k = tern_select_count(job->codec->density, job->count);
+    size_t k = count_of(job->codec, job->count);
     size_t len = tern_ternary_bound(job->codec, job->count);
     uint32_t kth = tern_kernel_select_in(job->values, job->count, k, job->dst, len).bits;
     return kth > 0 ? kth - 1 : 0;
@@ -34,6 +42,14 @@ static const struct tern_codec_parameter parameters[] = {
      .least = 1,
      .most = TERN_MILLION,
      .preset = TERN_MILLION / 20},
+    {.key = "least",
+     .meaning =
+         TERN_HELP("values that are sent at least, of a tensor or tensors fused that have so "
+                   "many"),
+     .range = TERN_HELP("0 to 1000000"),
+     .kind = TERN_PARAMETER_WHOLE,
+     .offset = TERN_FIELD(least),
+     .most = TERN_MILLION},
     TERN_CODER_PARAMETER(TERN_CODER_AUTO),
     TERN_LAST_PARAMETER,
 };

@@ -8,8 +8,8 @@ def how_many(density, n):
     return -(-density * n // MILLION)
 
 
-def kth_magnitude(values, density):
-    return sorted((abs(t) for t in values), reverse=True)[how_many(density, len(values)) - 1]
+def kth_magnitude(values, k):
+    return sorted((abs(t) for t in values), reverse=True)[k - 1]
 
 
 def largest(values, density):

@@ -97,7 +97,11 @@ CODECS = {
         "clip": Number(0, 16 * MILLION, 0),
         "coder": coder("zero-run"),
     },
-    "density": {"p": Number(1, MILLION, 50000), "coder": coder("auto")},
+    "density": {
+        "p": Number(1, MILLION, 50000),
+        "least": Whole(0, MILLION, 0),
+        "coder": coder("auto"),
+    },
     "stochastic-ternary": {"coder": coder("zero-run")},
     "qsgd": {
         "levels": Whole(1, 32767, 7),

@@ -36,7 +36,9 @@ def encode_3lc(parameters, values, context):
 
 
 def encode_density(parameters, values, context):
-    limit = selection.kth_magnitude(values, parameters["millionths"]["p"])
+    share = selection.how_many(parameters["millionths"]["p"], len(values))
+    k = max(share, min(parameters["least"], len(values)))
+    limit = selection.kth_magnitude(values, k)
     q = [sign(t) if abs(t) >= limit else 0 for t in values]
     return assemble(parameters, mean_magnitude(values, q), q, values)
 
