@@ -3,16 +3,15 @@
 #include "cli/verbs.h"
 
 #include "admin/admin.h"
+#include "cli/body_limit.h"
 #include "cli/service_advice.h"
 #include "cli/service_config.h"
 #include "cli/starting_model.h"
 #include "cli/state.h"
-#include "codec/container.h"
 #include "hosted/files.h"
 #include "hosted/log.h"
 #include "service/service.h"
 #include "tensor/manifest.h"
-#include "wire/wire.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -29,7 +28,8 @@ struct serving {
     struct tern_cli *cli;
     const struct tern_aggregator_settings *settings;
     struct tern_service_config config;
-    int lock; // -1 = not opened
+    uint32_t body_bytes; // of a request
+    int lock;            // -1 = not opened
     struct tern_db *db;
     struct tern_service *service;
     struct tern_http_server *server;
@@ -120,23 +120,7 @@ static int check_files(const struct serving *serving)
                       TERN_STATE_PRIVATE_KEY);
 }
 
-// A client whose update is refused for its size trains again in vain, round after round.
-static int check_update_size(const struct serving *serving, const struct tern_model *model,
-                             const char *spec)
-{
-    const struct tern_aggregator_settings *s = serving->settings;
-    const size_t needed =
-        tern_container_bound(&serving->config.federation.codec_up, model) + TERN_WIRE_OVERHEAD;
-    if (needed <= s->limits_body_bytes) {
-        return TERN_EXIT_OK;
-    }
-    return tern_cli_fail(serving->cli, TERN_ERR_CONFIG,
-                         "limits.body_bytes = %llu is too small for an update of %s under "
-                         "codec.codec = %s; set it to %zu or more",
-                         (unsigned long long)s->limits_body_bytes, spec, s->codec_codec, needed);
-}
-
-static int check_body_limit(struct serving *serving)
+static int take_body_limit(struct serving *serving)
 {
     struct tern_db_federation federation;
     static struct tern_model model;
@@ -148,7 +132,8 @@ static int check_body_limit(struct serving *serving)
     if (result != TERN_OK) {
         return TERN_EXIT_OK; // starting the service says better what is wrong
     }
-    return check_update_size(serving, &model, federation.model_spec);
+    return tern_cli_body_limit(serving->cli, &serving->config.federation.codec_up, &model,
+                               federation.model_spec, &serving->body_bytes);
 }
 
 static int open_store(struct serving *serving)
@@ -156,7 +141,7 @@ static int open_store(struct serving *serving)
     char why[256];
     TERN_CLI_TRY(tern_state_open(serving->cli, &serving->db));
     TERN_CLI_TRY(lock_state(serving));
-    TERN_CLI_TRY(check_body_limit(serving));
+    TERN_CLI_TRY(take_body_limit(serving));
     TERN_CLI_TRY(check_files(serving));
     serving->config.on_halted = end_program;
     enum tern_result result =
@@ -164,13 +149,15 @@ static int open_store(struct serving *serving)
     return tern_cli_check(serving->cli, result, "%s", why);
 }
 
-static struct tern_http_limits http_limits(const struct tern_aggregator_settings *s)
+static struct tern_http_limits http_limits(const struct serving *serving)
 {
+    const struct tern_aggregator_settings *s = serving->settings;
     return (struct tern_http_limits){
         .connections = s->limits_connections,
         .connections_per_address = s->limits_connections_per_address,
         .header_bytes = s->limits_header_bytes,
-        .body_bytes = (uint32_t)s->limits_body_bytes,
+        .body_bytes = serving->body_bytes,
+        .body_memory = s->limits_body_memory,
         .handshake_ms = (uint32_t)s->limits_handshake,
         .request_ms = (uint32_t)s->limits_request,
         .min_rate = s->limits_min_rate,
@@ -195,7 +182,7 @@ static int start_listener(struct serving *serving)
                                       .certificate = certificate,
                                       .private_key = private_key,
                                       .ticket_keys = ticket_keys,
-                                      .limits = http_limits(s)};
+                                      .limits = http_limits(serving)};
     struct tern_http_handler handler = tern_service_handler(serving->service);
     enum tern_result result = tern_http_start(&config, &handler, &serving->server, why);
     return tern_cli_check(serving->cli, result, "%s", why);
@@ -353,8 +340,10 @@ static int check_settings(struct tern_cli *cli)
                ? tern_starting_model_make(cli, serving.settings->federation_model,
                                           serving.settings->tensors_rules, &start, &federation)
                : code;
-    code = code == TERN_EXIT_OK ? check_update_size(&serving, &start.model, federation.model_spec)
-                                : code;
+    code = code == TERN_EXIT_OK
+               ? tern_cli_body_limit(cli, &serving.config.federation.codec_up, &start.model,
+                                     federation.model_spec, &serving.body_bytes)
+               : code;
     tern_starting_model_free(&start);
     if (code == TERN_EXIT_OK) {
         tern_cli_advise(serving.settings, &serving.config.federation, tern_cli_print_advice);

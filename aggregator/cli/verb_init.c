@@ -1,3 +1,4 @@
+#include "cli/body_limit.h"
 #include "cli/service_advice.h"
 #include "cli/service_config.h"
 #include "cli/starting_model.h"
@@ -70,7 +71,7 @@ static const char *count_rules(const struct tern_model *model, char text[TERN_TE
 }
 
 static int print_json(struct tern_cli *cli, const struct tern_db_federation *federation,
-                      const struct tern_starting_model *start)
+                      const struct tern_starting_model *start, const struct tern_codec *codec)
 {
     cJSON *made = cJSON_CreateObject();
     cJSON_AddStringToObject(made, "state", tern_state_settings(cli)->federation_state);
@@ -78,6 +79,7 @@ static int print_json(struct tern_cli *cli, const struct tern_db_federation *fed
     tern_json_u64(made, "values", start->model.count);
     tern_json_u64(made, "seed", federation->seed);
     tern_json_hash(made, "model_hash", federation->model_hash);
+    tern_json_u64(made, "update_bytes_max", tern_cli_update_max(codec, &start->model));
     cJSON *tensors = cJSON_AddArrayToObject(made, "tensors");
     for (uint32_t i = 0; i < start->model.tensor_count; i++) {
         const struct tern_tensor *tensor = &start->model.tensors[i];
@@ -92,15 +94,19 @@ static int print_json(struct tern_cli *cli, const struct tern_db_federation *fed
 }
 
 static int print_made(struct tern_cli *cli, const struct tern_db_federation *federation,
-                      const struct tern_starting_model *start)
+                      const struct tern_starting_model *start, const struct tern_codec *codec)
 {
     char rules[TERN_TEXT];
+    char size[TERN_TEXT];
     const char *folder = tern_state_settings(cli)->federation_state;
     if (cli->json) {
-        return print_json(cli, federation, start);
+        return print_json(cli, federation, start, codec);
     }
     printf("Made %s: a federation of %s (%" PRIu32 " values), seed %" PRIu64 ".\n", folder,
            federation->model_spec, start->model.count, federation->seed);
+    tern_text_bytes((double)tern_cli_update_max(codec, &start->model), size);
+    printf("An update takes %s at most under codec.codec = %s; serve makes room for it.\n", size,
+           tern_state_settings(cli)->codec_codec);
     if (start->manifest != NULL) {
         printf("Its %" PRIu32 " tensors, by rule: %s.\n", start->model.tensor_count,
                count_rules(&start->model, rules));
@@ -127,9 +133,14 @@ int tern_cli_init(struct tern_cli *cli)
     struct tern_db_federation federation = {.created_ms = tern_now_ms()};
     TERN_CLI_TRY(tern_cli_fill_service(cli, tern_state_settings(cli), &config));
     tern_cli_advise(tern_state_settings(cli), &config.federation, tern_cli_print_advice);
+    const struct tern_codec *codec = &config.federation.codec_up;
+    uint32_t body_bytes; // that serve will take
     int code = take_model(cli, &start, &federation);
+    if (code == 0) {
+        code = tern_cli_body_limit(cli, codec, &start.model, federation.model_spec, &body_bytes);
+    }
     code = code == 0 ? make_state(cli, &federation, &start) : code;
-    code = code == 0 ? print_made(cli, &federation, &start) : code;
+    code = code == 0 ? print_made(cli, &federation, &start, codec) : code;
     tern_starting_model_free(&start);
     return code;
 }

@@ -5,6 +5,7 @@
 
 #include "http/exchange.h"
 #include "http/limits.h"
+#include "http/request_reader.h"
 #include "http/tls.h"
 
 struct tern_connection;
@@ -29,6 +30,7 @@ struct tern_server_shared {
     uint32_t sweep_ms;
     struct tern_admission *admission;
     struct tern_ticket_keys *ticket_keys; // NULL = none
+    struct tern_body_memory bodies;
     struct tern_server_counters counters;
 };
 

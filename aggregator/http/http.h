@@ -20,11 +20,13 @@ struct tern_http_limits {
     uint32_t connections_per_address; // (256)
     uint32_t header_bytes;            // of one request (4096)
     uint32_t body_bytes;              // of one request (16 MiB)
-    uint32_t handshake_ms;            // from accept to the end of the TLS handshake (10000)
-    uint32_t request_ms;              // from its first byte to its last (60000), and on top
-    uint32_t min_rate;                // of its body in bytes per second: what came extends it (500)
-    uint32_t idle_ms;                 // between requests (300000)
-    uint32_t write_ms;                // without progress while a reply is being sent (60000)
+    uint64_t body_memory;  // of all requests together, until they are answered (256 MiB);
+                           // one of body_bytes always fits. Else they are refused by 503
+    uint32_t handshake_ms; // from accept to the end of the TLS handshake (10000)
+    uint32_t request_ms;   // from its first byte to its last (60000), and on top
+    uint32_t min_rate;     // of its body in bytes per second: what came extends it (500)
+    uint32_t idle_ms;      // between requests (300000)
+    uint32_t write_ms;     // without progress while a reply is being sent (60000)
 };
 
 struct tern_http_config {
@@ -163,6 +165,7 @@ struct tern_http_counters {
     uint64_t requests;
     uint64_t requests_refused; // by on_headers or a limit
     uint64_t timeouts;
+    uint64_t body_memory; // that bodies take now
 };
 void tern_http_counters(const struct tern_http_server *server, struct tern_http_counters *counters);
 

@@ -37,6 +37,12 @@ void tern_limits_fill(struct tern_http_limits *limits)
     fill(&limits->connections_per_address, 256);
     fill(&limits->header_bytes, 4096);
     fill(&limits->body_bytes, 16u << 20);
+    if (limits->body_memory == 0) {
+        limits->body_memory = 256u << 20;
+    }
+    if (limits->body_memory < limits->body_bytes) {
+        limits->body_memory = limits->body_bytes;
+    }
     fill(&limits->handshake_ms, 10000);
     fill(&limits->request_ms, 60000);
     fill(&limits->min_rate, 500);

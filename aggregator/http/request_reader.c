@@ -4,6 +4,7 @@
 #include "http/request_reader.h"
 #include "http/parser/parser.h"
 #include "util/bytes.h"
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -12,7 +13,7 @@
 #define DISCARD_MAX 16384u
 
 // First size of a body buffer. A peer must send bytes to make it larger, whatever it announces.
-#define BODY_FIRST 4096u
+#define BODY_FIRST TERN_BODY_UNCOUNTED
 
 enum field { FIELD_OTHER, FIELD_AUTHORIZATION, FIELD_RANGE, FIELD_EXPECT };
 
@@ -41,6 +42,7 @@ struct tern_request_reader {
     char *authorization;
     uint8_t *body;
     size_t body_size;
+    uint64_t counted; // of it, in config.memory
     size_t text_len;
     char text[]; // request target, then Authorization; both NUL-terminated
 };
@@ -210,6 +212,30 @@ static void on_value(void *ctx, const char *at, size_t len)
     reader->value_len += len < room ? len : room;
 }
 
+// Whether a body of this size fits in beside all others, of which this one counts already.
+static bool fits(const struct tern_request_reader *reader, uint64_t size)
+{
+    const struct tern_body_memory *memory = reader->config.memory;
+    return memory == NULL || size <= TERN_BODY_UNCOUNTED ||
+           memory->taken + (size - reader->counted) <= memory->most;
+}
+
+// Counts this body as one of that size. False: others were faster.
+static bool count_body(struct tern_request_reader *reader, uint64_t size)
+{
+    struct tern_body_memory *memory = reader->config.memory;
+    if (memory == NULL || size <= TERN_BODY_UNCOUNTED) {
+        return true;
+    }
+    uint64_t more = size - reader->counted;
+    if (atomic_fetch_add(&memory->taken, more) + more > memory->most) {
+        atomic_fetch_sub(&memory->taken, more);
+        return false;
+    }
+    reader->counted = size;
+    return true;
+}
+
 // Makes room for need bytes. The announced length only ever lowers what is taken.
 static bool grow_body(struct tern_request_reader *reader, size_t need)
 {
@@ -221,7 +247,8 @@ static bool grow_body(struct tern_request_reader *reader, size_t need)
     if (reader->content_length >= need && size > reader->content_length) {
         size = (size_t)reader->content_length;
     }
-    uint8_t *body = realloc(reader->body, size);
+    size = size > reader->body_limit ? reader->body_limit : size;
+    uint8_t *body = count_body(reader, size) ? realloc(reader->body, size) : NULL;
     if (body == NULL) {
         return false;
     }
@@ -335,7 +362,10 @@ static int judge_status(struct tern_request_reader *reader, const struct tern_pa
             return status;
         }
     }
-    return length != UINT64_MAX && length > reader->body_limit ? 413 : 0;
+    if (length == UINT64_MAX) { // its chunks tell
+        return 0;
+    }
+    return length > reader->body_limit ? 413 : fits(reader, length) ? 0 : 503;
 }
 
 // Decides about the request once its headers are known. A refused one with a short body may stay
@@ -389,6 +419,9 @@ struct tern_request_reader *tern_reader_new(const struct tern_reader_config *con
 void tern_reader_free(struct tern_request_reader *reader)
 {
     if (reader != NULL) {
+        if (reader->config.memory != NULL) {
+            atomic_fetch_sub(&reader->config.memory->taken, reader->counted);
+        }
         tern_parser_free(reader->parser);
         free(reader->body);
         free(reader);

@@ -9,10 +9,22 @@
 
 struct tern_request_reader;
 
+// What the bodies of all readers take together, from their first bytes until the readers are freed.
+// Shared by all threads.
+struct tern_body_memory {
+    uint64_t most;
+    _Atomic uint64_t taken;
+};
+
+// A body up to this size is not counted: connections bound how many of those there are, so that
+// short requests are heard while long ones fill the memory.
+#define TERN_BODY_UNCOUNTED 4096u
+
 struct tern_reader_config {
-    uint32_t header_bytes; // request line and headers together
-    uint32_t body_bytes;   // after removing the chunked coding
-    const char *peer;      // borrowed while the reader lives
+    uint32_t header_bytes;           // request line and headers together
+    uint32_t body_bytes;             // after removing the chunked coding
+    struct tern_body_memory *memory; // borrowed while the reader lives; NULL = without a bound
+    const char *peer;                // borrowed while the reader lives
     struct tern_address address;
     uint64_t psk_client; // of the connection
 
@@ -31,7 +43,8 @@ void tern_reader_free(struct tern_request_reader *reader);
 // to this reader (TERN_AGAIN, or refused and reusable) or to the next request's.
 //   TERN_OK     the whole request is here
 //   TERN_AGAIN  it goes on
-//   otherwise   refused: tern_reader_status() is the HTTP status. When tern_reader_reusable(), feed
+//   otherwise   refused: tern_reader_status() is the HTTP status, 503 where the bodies of others
+//               leave no memory for this one. When tern_reader_reusable(), feed
 //               on: the rest of the request is dropped until TERN_OK; else close.
 // len > 0. Any bytes are safe; memory stays within the limits of the config.
 TERN_MUST_USE enum tern_result tern_reader_feed(struct tern_request_reader *reader,

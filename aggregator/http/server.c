@@ -49,6 +49,7 @@ static enum tern_result open_shared(struct tern_http_server *server,
     shared->handler = *handler;
     shared->limits = config->limits;
     tern_limits_fill(&shared->limits);
+    shared->bodies.most = shared->limits.body_memory;
     shared->monotonic_ms = config->monotonic_ms;
     shared->sweep_ms = config->sweep_ms != 0 ? config->sweep_ms : SWEEP_MS;
     shared->admission =
@@ -177,5 +178,6 @@ void tern_http_counters(const struct tern_http_server *server, struct tern_http_
         .requests = from->requests,
         .requests_refused = from->requests_refused,
         .timeouts = from->timeouts,
+        .body_memory = server->shared.bodies.taken,
     };
 }

@@ -22,6 +22,15 @@ def a_model_that_does_not_fit_the_body_limit():
         assert "body_bytes" not in state.run("serve", *enough, code=USAGE).error
 
 
+def a_large_model_needs_no_setting():
+    state = State()
+    large = ["--model", "mlp:784-12580-10", "--set", "codec.codec=float32"]  # 10 million values
+    state.run("init", *large, "--set", "limits.body_bytes=16Mi", code=USAGE, says="limits.body_bytes")
+    made = state.json("init", *large)
+    assert 4 * made["values"] <= made["update_bytes_max"] <= 4.1 * made["values"]
+    assert "body_bytes" not in state.run("serve", "--set", "codec.codec=float32", code=USAGE).error
+
+
 def a_codec_that_is_unknown_or_for_updates_alone():
     state = State()
     state.run("init", "--model", MODEL)
@@ -174,6 +183,7 @@ def a_lost_admin_token_is_made_anew_and_a_malformed_one_refused():
 
 
 main(a_model_that_does_not_fit_the_body_limit,
+     a_large_model_needs_no_setting,
      a_codec_that_is_unknown_or_for_updates_alone,
      a_bound_that_would_scale_down,
      settings_that_do_not_go_together_are_named,

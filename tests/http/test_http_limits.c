@@ -89,11 +89,20 @@ static void test_zero_means_the_documented_default(void **state)
     assert_int_equal(limits.connections_per_address, 256);
     assert_int_equal(limits.header_bytes, 4096);
     assert_int_equal(limits.body_bytes, 16 << 20);
+    assert_true(limits.body_memory == 256 << 20);
     assert_int_equal(limits.handshake_ms, 10000);
     assert_int_equal(limits.request_ms, 60000);
     assert_int_equal(limits.min_rate, 500);
     assert_int_equal(limits.idle_ms, 7);
     assert_int_equal(limits.write_ms, 60000);
+}
+
+static void test_one_of_the_largest_bodies_fits(void **state)
+{
+    (void)state;
+    struct tern_http_limits limits = {.body_bytes = 1u << 30, .body_memory = 1u << 20};
+    tern_limits_fill(&limits);
+    assert_true(limits.body_memory == 1u << 30);
 }
 
 int main(void)
@@ -103,6 +112,7 @@ int main(void)
         cmocka_unit_test(test_a_subscriber_is_one_address),
         cmocka_unit_test(test_many_addresses_come_and_go),
         cmocka_unit_test(test_zero_means_the_documented_default),
+        cmocka_unit_test(test_one_of_the_largest_bodies_fits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -227,6 +227,55 @@ static void test_only_open_ranges_are_taken(void **state)
     }
 }
 
+static struct tern_request_reader *reader_within(struct tern_body_memory *memory)
+{
+    const struct tern_reader_config config = {
+        .header_bytes = 200, .body_bytes = 10000, .memory = memory, .peer = "peer"};
+    struct tern_request_reader *reader = tern_reader_new(&config);
+    assert_non_null(reader);
+    return reader;
+}
+
+// Feeds a request of a body of `len` bytes, whose length is announced or not.
+static enum tern_result feed_body(struct tern_request_reader *reader, size_t len, bool announced)
+{
+    char text[10200];
+    size_t taken = 0;
+    size_t head =
+        (size_t)snprintf(text, sizeof text,
+                         announced ? "PUT / HTTP/1.1\r\nContent-Length: %zu\r\n\r\n"
+                                   : "PUT / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n%zx\r\n",
+                         len);
+    memset(text + head, 'x', len);
+    memcpy(text + head + len, "\r\n0\r\n\r\n", 7);
+    return feed(reader, text, head + len + (announced ? 0 : 7), 1000, &taken);
+}
+
+static void test_long_bodies_share_a_memory(void **state)
+{
+    (void)state;
+    struct tern_body_memory memory = {.most = 10000};
+    struct tern_request_reader *first = reader_within(&memory);
+    assert_int_equal(feed_body(first, 6000, true), TERN_OK);
+    assert_true(memory.taken == 6000);
+    for (int announced = 0; announced < 2; announced++) {
+        struct tern_request_reader *second = reader_within(&memory);
+        assert_int_equal(feed_body(second, 6000, announced == 1), TERN_ERR_BUSY);
+        assert_int_equal(tern_reader_status(second), 503);
+        tern_reader_free(second);
+        assert_true(memory.taken == 6000);
+    }
+    struct tern_request_reader *brief = reader_within(&memory);
+    assert_int_equal(feed_body(brief, 4096, true), TERN_OK); // is heard all the same
+    tern_reader_free(brief);
+    tern_reader_free(first);
+    assert_true(memory.taken == 0);
+    struct tern_request_reader *largest = reader_within(&memory);
+    assert_int_equal(feed_body(largest, 10000, false), TERN_OK);
+    tern_reader_free(largest);
+    assert_true(memory.taken == 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -237,6 +286,7 @@ int main(void)
         cmocka_unit_test(test_rest_of_a_refused_request_is_dropped),
         cmocka_unit_test(test_head_limit_is_exact),
         cmocka_unit_test(test_only_open_ranges_are_taken),
+        cmocka_unit_test(test_long_bodies_share_a_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
