@@ -126,9 +126,10 @@ static const char indexes[] =
     " ON CONFLICT (round, trains) DO UPDATE SET participants = participants"                       \
     " + excluded.participants;"
 
-// Sums over history are kept as it is written, by the database itself, so that no way to write can
-// pass them by: nobody has to count rows that only become more. A round's states and an
-// assignment's are those of store.h.
+// Sums over history are kept as it is written, so that nobody has to count rows that only become
+// more: those of what changes a few times in a round by the database itself, those of every update
+// and every exchange once in a transaction (store_totals.c), since a statement with a trigger costs
+// as much as three without. A round's states and an assignment's are those of store.h.
 static_assert(TERN_ROUND_COMMITTED == 1 && TERN_ASSIGNMENT_REPORTED == 2, "the triggers say so");
 static const char triggers[] =
     "INSERT INTO totals DEFAULT VALUES;"
@@ -138,10 +139,6 @@ static const char triggers[] =
     "CREATE TRIGGER totals_of_rounds AFTER UPDATE ON rounds BEGIN UPDATE totals SET"
     " rounds_committed = rounds_committed + (NEW.state = 1) - (OLD.state = 1),"
     " updates_applied = updates_applied + NEW.applied - OLD.applied; END;"
-    "CREATE TRIGGER totals_of_updates AFTER INSERT ON updates BEGIN UPDATE totals SET"
-    " updates = updates + 1, update_bytes = update_bytes + NEW.body_len; END;"
-    "CREATE TRIGGER totals_of_new_bodies AFTER INSERT ON update_bodies BEGIN UPDATE totals SET"
-    " update_bodies = update_bodies + 1; END;"
     "CREATE TRIGGER totals_of_dropped_bodies AFTER DELETE ON update_bodies BEGIN UPDATE totals SET"
     " update_bodies = update_bodies - 1; END;"
     "CREATE TRIGGER totals_of_new_downloads AFTER INSERT ON downloads BEGIN UPDATE totals SET"
@@ -156,15 +153,6 @@ static const char triggers[] =
                            "CREATE TRIGGER totals_of_reports AFTER UPDATE OF state ON assignments"
                            " WHEN (NEW.state = 2) <> (OLD.state = 2)"
                            " BEGIN" REPORTED("(NEW.state = 2) - (OLD.state = 2)") " END;";
-
-#define TRAINS                                                                                     \
-    "NEW.client <> 0 AND NOT EXISTS"                                                               \
-    " (SELECT 1 FROM clients WHERE id = NEW.client AND evaluator = 1)"
-static const struct tern_table_sum sums[] = {
-    {&tern_table_meter, &tern_table_purpose_totals, TRAINS ", NEW.round = 0, NEW.purpose"},
-    {&tern_table_meter, &tern_table_round_totals, "NEW.round, " TRAINS},
-    {&tern_table_meter, &tern_table_client_totals, "NEW.client"},
-};
 
 const char *const tern_schema_steps[] = {NULL};
 
@@ -185,9 +173,6 @@ enum tern_result tern_schema_create(struct tern_sql *sql)
     }
     TERN_TRY(tern_sql_run(sql, indexes));
     TERN_TRY(tern_sql_run(sql, triggers));
-    for (size_t i = 0; i < sizeof sums / sizeof sums[0]; i++) {
-        TERN_TRY(tern_table_keep_sum(sql, &sums[i]));
-    }
     return tern_sql_set_version(sql, newest(tern_schema_steps));
 }
 

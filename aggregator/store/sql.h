@@ -48,6 +48,8 @@ TERN_MUST_USE enum tern_result tern_sql_begin(struct tern_sql *sql);
 TERN_MUST_USE enum tern_result tern_sql_begin_reading(struct tern_sql *sql);
 TERN_MUST_USE enum tern_result tern_sql_commit(struct tern_sql *sql);
 void tern_sql_rollback(struct tern_sql *sql);
+// Whether a transaction is open, and none of its writes failed in a way that dooms it.
+bool tern_sql_may_commit(const struct tern_sql *sql);
 bool tern_sql_changed_by_others(struct tern_sql *sql);
 TERN_MUST_USE enum tern_result tern_sql_backup(struct tern_sql *sql, const char *path,
                                                char why[256]);

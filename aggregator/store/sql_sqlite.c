@@ -329,14 +329,19 @@ enum tern_result tern_sql_begin_reading(struct tern_sql *sql)
     return begin_with(sql, "BEGIN");
 }
 
+// After some failures SQLite has rolled back by itself; a commit would then report success for
+// nothing, and what is written would stand alone.
+bool tern_sql_may_commit(const struct tern_sql *sql)
+{
+    return sql->in_transaction && !sql->doomed && !sqlite3_get_autocommit(sql->handle);
+}
+
 enum tern_result tern_sql_commit(struct tern_sql *sql)
 {
     if (!sql->in_transaction) {
         return tern_sql_fail(sql, TERN_ERR_STATE, "no transaction is open");
     }
-    // After some failures SQLite has rolled back by itself; a commit would then report success for
-    // nothing.
-    if (sql->doomed || sqlite3_get_autocommit(sql->handle)) {
+    if (!tern_sql_may_commit(sql)) {
         tern_sql_rollback(sql);
         return TERN_ERR_IO;
     }

@@ -212,11 +212,18 @@ enum tern_result tern_db_begin_reading(struct tern_db *db)
 
 enum tern_result tern_db_commit(struct tern_db *db)
 {
+    enum tern_result result = tern_totals_write(db);
+    tern_totals_forget(db);
+    if (result != TERN_OK) {
+        tern_sql_rollback(db->sql);
+        return TERN_ERR_IO;
+    }
     return tern_sql_commit(db->sql);
 }
 
 void tern_db_rollback(struct tern_db *db)
 {
+    tern_totals_forget(db);
     tern_sql_rollback(db->sql);
 }
 

@@ -7,7 +7,8 @@
 
 enum tern_result tern_db_meter_add(struct tern_db *db, const struct tern_db_meter *meter)
 {
-    return tern_table_put(db, METER, meter, "");
+    TERN_TRY(tern_table_put(db, METER, meter, ""));
+    return tern_totals_count_meter(db, meter);
 }
 
 struct tern_db_rows *tern_db_meters(struct tern_db *db)
@@ -92,6 +93,7 @@ static bool has_totals(struct tern_query *query)
 
 enum tern_result tern_db_counts(struct tern_db *db, uint64_t now_ms, struct tern_db_counts *counts)
 {
+    TERN_TRY(tern_totals_write(db)); // of the transaction that this one may be within
     struct tern_query query = tern_query_read(db->sql, counts_text);
     tern_query_bind(&query, now_ms);
     if (has_totals(&query)) {

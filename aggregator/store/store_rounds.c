@@ -67,7 +67,9 @@ enum tern_result tern_db_update_put(struct tern_db *db, const struct tern_db_upd
     struct tern_db_update row = *update;
     TERN_TRY(tern_table_insert(db, &tern_table_updates, &row));
     struct tern_body_row body = {row.id, {update->body, update->body_len}};
-    return tern_table_insert(db, &tern_table_update_bodies, &body);
+    TERN_TRY(tern_table_insert(db, &tern_table_update_bodies, &body));
+    tern_totals_count_update(db, update->body_len);
+    return TERN_OK;
 }
 
 enum tern_result tern_db_update_find(struct tern_db *db, uint32_t round, uint64_t client,

@@ -312,31 +312,6 @@ enum tern_result tern_table_create(struct tern_sql *sql, const struct tern_table
     return tern_sql_run(sql, out.text);
 }
 
-static void write_sum_trigger(struct writer *out, const struct tern_table_sum *sum,
-                              const char *event, const char *change)
-{
-    add(out, "CREATE TRIGGER %s_by_%s AFTER %s ON %s BEGIN INSERT INTO %s (", sum->into->name,
-        event, event, sum->of->name, sum->into->name);
-    add_columns(out, sum->into, is_key, "@");
-    add(out, ", ");
-    add_columns(out, sum->of, is_added_to, "@");
-    add(out, ") VALUES (%s, ", sum->key);
-    add_columns(out, sum->of, is_added_to, change);
-    add(out, ") ON CONFLICT (");
-    add_columns(out, sum->into, is_key, "@");
-    add(out, ") DO UPDATE SET ");
-    add_columns(out, sum->of, is_added_to, "@ = @ + excluded.@");
-    add(out, "; END;");
-}
-
-enum tern_result tern_table_keep_sum(struct tern_sql *sql, const struct tern_table_sum *sum)
-{
-    struct writer out = {.len = 0};
-    write_sum_trigger(&out, sum, "INSERT", "NEW.@");
-    write_sum_trigger(&out, sum, "UPDATE", "NEW.@ - OLD.@");
-    return tern_sql_run(sql, out.text);
-}
-
 // --- Binding and reading
 
 static void bind_column(struct tern_query *query, const struct tern_column *column, const void *row)

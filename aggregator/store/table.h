@@ -87,6 +87,32 @@ struct tern_blob_column {
 
 struct tern_table_text; // of a statement, made once
 
+struct tern_totals_row {
+#define COLUMN TERN_MEMBER
+#include "store/tables/totals.def"
+};
+
+// Of a purpose, among clients that train or others, in rounds or outside.
+struct tern_purpose_total_row {
+    bool trains;
+    bool outside;
+    enum tern_purpose purpose;
+    struct tern_bytes up;
+    struct tern_bytes down;
+    uint64_t exchanges;
+};
+
+// What a transaction adds to sums over history, written by its commit (store_totals.c): a row each
+// for the exchanges of many clients, one for all of a client's.
+struct tern_pending_totals {
+    struct tern_totals_row all;
+    struct tern_purpose_total_row purposes[2][2][TERN_PURPOSE_COUNT]; // [trains][outside]
+    struct tern_db_round_total round;                                 // the last that came
+    struct tern_db_client_total client;                               // likewise
+    bool trains;                                                      // that client
+    bool any;
+};
+
 // What is behind store.h. Whoever makes one for a connection frees it by tern_db_close().
 struct tern_db {
     struct tern_sql *sql;
@@ -95,24 +121,12 @@ struct tern_db {
     uint8_t *manifest; // malloc'ed once it was asked for; NULL = not yet, or there is none
     size_t manifest_len;
     char *metadata; // likewise
+    struct tern_pending_totals pending;
 };
 
 // Makes the table.
 TERN_MUST_USE enum tern_result tern_table_create(struct tern_sql *sql,
                                                  const struct tern_table *table);
-
-// Sums of the columns of `of` that are added to, by the key of `into`, whose columns have the same
-// names. key: what of a row, which is called NEW, is that key.
-struct tern_table_sum {
-    const struct tern_table *of;
-    const struct tern_table *into;
-    const char *key;
-};
-
-// From now on every row that is added to `of` or changed there is added to `into`. What is deleted
-// stays in the sum.
-TERN_MUST_USE enum tern_result tern_table_keep_sum(struct tern_sql *sql,
-                                                   const struct tern_table_sum *sum);
 
 // All columns of the rows that `tail` selects: "WHERE id = ? ORDER BY ...". tail: lives as long as
 // db, as the literals do.
@@ -184,21 +198,6 @@ struct tern_file_row {
 #include "store/tables/files.def"
 };
 
-struct tern_totals_row {
-#define COLUMN TERN_MEMBER
-#include "store/tables/totals.def"
-};
-
-// Of a purpose, among clients that train or others, in rounds or outside.
-struct tern_purpose_total_row {
-    bool trains;
-    bool outside;
-    enum tern_purpose purpose;
-    struct tern_bytes up;
-    struct tern_bytes down;
-    uint64_t exchanges;
-};
-
 // What a vector is: enum tern_db_weights goes on here.
 enum tern_db_vector_kind {
     TERN_VECTOR_STATE = TERN_WEIGHTS_INITIAL + 1, // that a strategy carries on
@@ -210,6 +209,14 @@ struct tern_part_row {
 #define COLUMN TERN_MEMBER
 #include "store/tables/weights.def"
 };
+
+// What follows is counted by the commit. The exchange is of a row that was added to the meter.
+void tern_totals_count_update(struct tern_db *db, size_t body_len);
+TERN_MUST_USE enum tern_result tern_totals_count_meter(struct tern_db *db,
+                                                       const struct tern_db_meter *meter);
+// Writes what was counted; the commit does so.
+TERN_MUST_USE enum tern_result tern_totals_write(struct tern_db *db);
+void tern_totals_forget(struct tern_db *db);
 
 // The weights of a replica that is kept whole (store_weights.c). *freed: their bytes
 TERN_MUST_USE enum tern_result tern_store_vector_put(struct tern_db *db,

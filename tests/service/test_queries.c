@@ -82,7 +82,8 @@ static const char *const bounded[] = {
     // Replicas are kept within limits.replica_bytes; the oldest comes first, and few are asked for.
     "SCAN replicas USING INDEX replicas_by_use",
     "SCAN replicas USING INDEX replicas_suspect",
-    // A few snapshots, and the parts of one vector.
+    // The first id that begins with some bytes, a few snapshots, and the parts of one vector.
+    "SEARCH replicas USING PRIMARY KEY (id>?)",
     "SEARCH downloads USING INDEX downloads_snapshots (to_version<?)",
     "SEARCH weights USING INDEX sqlite_autoindex_weights_1 (kind=? AND name=? AND part>?)",
 };
