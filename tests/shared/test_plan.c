@@ -49,6 +49,27 @@ static void test_bits(void **state)
     }
 }
 
+// Bits of a value of updates by the range coder, measured: means over the tasks of docs/DESIGN.md, "Why
+// 3LC has a clip". What a plan takes for them is near them, and falls with the clip as they do.
+static void test_bits_of_a_clip(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *spec;
+        double measured;
+    } clips[] = {{"3lc:s=1,clip=2", 0.98},   {"3lc:s=1,clip=3", 0.81}, {"3lc:s=1,clip=4.5", 0.46},
+                 {"3lc:s=1.5,clip=3", 0.45}, {"3lc:s=1,clip=6", 0.32}, {"3lc:s=1,clip=9", 0.21}};
+    double last = 2;
+    for (size_t i = 0; i < sizeof clips / sizeof clips[0]; i++) {
+        struct tern_codec codec;
+        assert_int_equal(tern_codec_parse(clips[i].spec, &codec, NULL), TERN_OK);
+        const double bits = tern_codec_bits(&codec);
+        assert_true(bits <= last);
+        assert_true(bits > 0.7 * clips[i].measured && bits < 1.3 * clips[i].measured);
+        last = bits;
+    }
+}
+
 // What is made thinner takes fewer bits, and what cannot be is as it was.
 static void test_thinner_is_cheaper(void **state)
 {
@@ -104,8 +125,11 @@ static void test_modes_differ(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nothing_is_left_out), cmocka_unit_test(test_bits),
-        cmocka_unit_test(test_thinner_is_cheaper),  cmocka_unit_test(test_thinning),
+        cmocka_unit_test(test_nothing_is_left_out),
+        cmocka_unit_test(test_bits),
+        cmocka_unit_test(test_bits_of_a_clip),
+        cmocka_unit_test(test_thinner_is_cheaper),
+        cmocka_unit_test(test_thinning),
         cmocka_unit_test(test_modes_differ),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -84,10 +84,14 @@ const struct tern_codec_row tern_3lc_codec = {
     .encode = encode_3lc,
 };
 
+// With a clip the threshold is s * clip / 2 mean magnitudes, and the share of values above it was
+// measured on updates of three tasks (docs/DESIGN.md, "Why 3LC has a clip").
 static double bits(const struct tern_codec *codec)
 {
-    const double usual = 0.63; // at s = 1
-    return usual * (2.0 - (double)codec->sparsity);
+    const double usual = 0.63; // at s = 1, of kept buffers
+    const double bound = (double)codec->sparsity * (double)codec->clip;
+    return bound > 0 ? tern_plan_ternary_bits(1.0 / (1.0 + 0.65 * bound * bound))
+                     : usual * (2.0 - (double)codec->sparsity);
 }
 
 const struct tern_codec_plan tern_3lc_plan = {
