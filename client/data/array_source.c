@@ -28,9 +28,7 @@ struct arrays {
     FILE *archive; // NULL: a folder
     struct options options;
     struct tern_name_set groups;
-    float mean; // of values
-    float deviation;
-    bool scaled; // mean or std was given
+    struct tern_scaling scaling;
 };
 
 // An array that is open.
@@ -128,7 +126,7 @@ static enum tern_result read_values(const struct arrays *arrays, struct array *a
                                     struct tern_rows *rows)
 {
     const size_t count = (size_t)array->npy.count;
-    if (array->npy.kind == 'u' && array->npy.width == 1) {
+    if (tern_elements_are_bytes(&array->npy.type)) {
         rows->bytes = malloc(count);
     } else {
         rows->values = malloc(count * sizeof *rows->values);
@@ -141,9 +139,7 @@ static enum tern_result read_values(const struct arrays *arrays, struct array *a
         return tern_npy_read_bytes(&array->input, &array->npy, rows->bytes);
     }
     TERN_TRY(tern_npy_read_floats(&array->input, &array->npy, rows->values));
-    for (size_t i = 0; arrays->scaled && i < count; i++) {
-        rows->values[i] = (rows->values[i] - arrays->mean) / arrays->deviation;
-    }
+    tern_scale_numbers(&arrays->scaling, rows->values, count);
     return TERN_OK;
 }
 
@@ -382,12 +378,7 @@ static enum tern_result read_options(struct tern_data_spec *spec, struct arrays 
     options->group = group != NULL ? group : "group";
     options->needs_group = group != NULL;
     TERN_TRY(tern_split_read(spec, NULL, &options->split));
-    TERN_TRY(tern_spec_scaling(spec, data));
-    arrays->deviation = 1.0f;
-    TERN_TRY(tern_spec_fraction(spec, "mean", 0.0f, 1.0f, &arrays->mean));
-    TERN_TRY(tern_spec_fraction(spec, "std", 0.001f, 1.0f, &arrays->deviation));
-    arrays->scaled =
-        tern_spec_option(spec, "mean") != NULL || tern_spec_option(spec, "std") != NULL;
+    TERN_TRY(tern_spec_scaling_of_numbers(spec, data, &arrays->scaling));
     return tern_spec_done(spec, "x, y, group, only, test, seed, scale, mean, std");
 }
 

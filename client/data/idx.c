@@ -1,131 +1,199 @@
 #include "data/idx.h"
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define MAX_DIMS 4
-#define UNSIGNED_BYTES 0x08
+#define TYPES_READ                                                                                 \
+    "unsigned byte (0x08), byte (0x09), short (0x0b), int (0x0c), float (0x0d), double (0x0e)"
+
+struct header {
+    struct tern_elements type;
+    uint8_t type_number;
+    uint32_t dims[MAX_DIMS];
+    uint32_t dim_count;
+};
+
+static enum tern_result read_type(struct tern_input *input, uint8_t number,
+                                  struct tern_elements *type)
+{
+    static const struct {
+        uint8_t number;
+        char kind;
+        uint32_t width;
+    } types[] = {{0x08, 'u', 1}, {0x09, 'i', 1}, {0x0B, 'i', 2},
+                 {0x0C, 'i', 4}, {0x0D, 'f', 4}, {0x0E, 'f', 8}};
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        if (types[i].number == number) {
+            *type = (struct tern_elements){
+                .kind = types[i].kind, .width = types[i].width, .big_endian = true};
+            return TERN_OK;
+        }
+    }
+    return tern_input_refuse(input, TERN_ERR_CORRUPT,
+                             "holds IDX values of type 0x%02x; read are " TYPES_READ, number);
+}
 
 // Reads the header: two zero bytes, the type, the number of dimensions, the dimensions.
-static enum tern_result read_header(struct tern_input *input, uint32_t dims[MAX_DIMS],
-                                    uint32_t *dim_count)
+static enum tern_result read_header(struct tern_input *input, struct header *header)
 {
     uint8_t magic[4];
+    memset(header, 0, sizeof *header);
     TERN_TRY(tern_input_read_exact(input, magic, sizeof magic, "the IDX header"));
     if (magic[0] != 0 || magic[1] != 0) {
         return tern_input_refuse(input, TERN_ERR_CORRUPT,
                                  "is no IDX file: it begins with %02x %02x, not with 00 00",
                                  magic[0], magic[1]);
     }
-    if (magic[2] != UNSIGNED_BYTES) {
-        return tern_input_refuse(input, TERN_ERR_CORRUPT,
-                                 "holds IDX values of type 0x%02x; only unsigned bytes (0x08) are "
-                                 "read",
-                                 magic[2]);
-    }
+    header->type_number = magic[2];
+    TERN_TRY(read_type(input, magic[2], &header->type));
     if (magic[3] < 1 || magic[3] > MAX_DIMS) {
         return tern_input_refuse(input, TERN_ERR_CORRUPT,
-                                 "has %u IDX dimensions; images have 3 or 4, labels 1", magic[3]);
+                                 "has %u IDX dimensions; images have 3 or 4, tables 2, labels 1",
+                                 magic[3]);
     }
-    *dim_count = magic[3];
-    for (uint32_t i = 0; i < *dim_count; i++) {
+    header->dim_count = magic[3];
+    for (uint32_t i = 0; i < header->dim_count; i++) {
         uint8_t b[4];
         TERN_TRY(tern_input_read_exact(input, b, sizeof b, "the IDX header"));
-        dims[i] = (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3];
+        header->dims[i] = (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3];
     }
     return TERN_OK;
 }
 
-// Checks that `count` examples of `features` values are within the limits and can be in the file.
+// Checks that `count` examples of `features` values are within the limits, each `kept` bytes of memory,
+// and can be in the file.
 static enum tern_result check_size(const struct tern_input *input,
-                                   const struct tern_data_limits *limits, uint32_t count,
-                                   uint64_t features)
+                                   const struct tern_data_limits *limits,
+                                   const struct header *header, uint64_t features, uint64_t kept)
 {
+    const uint32_t count = header->dims[0];
     if (count > limits->max_examples) {
         return tern_input_refuse(input, TERN_ERR_TOO_LARGE, "has %u examples, over the limit of %u",
                                  count, limits->max_examples);
     }
-    unsigned long long bytes = count * features;
+    const unsigned long long bytes = count * features * kept;
     if (bytes > limits->max_bytes) {
         return tern_input_refuse(input, TERN_ERR_TOO_LARGE,
                                  "unpacks to %llu bytes, over the limit of %llu", bytes,
                                  (unsigned long long)limits->max_bytes);
     }
-    if (bytes > input->most) {
+    if (count * features * header->type.width > input->most) {
         return tern_input_refuse(input, TERN_ERR_CORRUPT,
                                  "is too short for the %u examples that its header names", count);
     }
     return TERN_OK;
 }
 
+// A table's rows are images of one row.
+static void take_shape(const struct header *header, struct tern_dataset *data)
+{
+    const uint32_t *dims = header->dims;
+    data->count = dims[0];
+    data->height = header->dim_count > 2 ? dims[1] : 1;
+    data->width = header->dim_count > 2 ? dims[2] : dims[1];
+    data->channels = header->dim_count > 3 ? dims[3] : 1;
+}
+
 enum tern_result tern_idx_read_shape(struct tern_input *input,
                                      const struct tern_data_limits *limits,
-                                     struct tern_dataset *data)
+                                     struct tern_elements *type, struct tern_dataset *data)
 {
-    uint32_t dims[MAX_DIMS] = {0, 0, 0, 1};
-    uint32_t dim_count = 0;
-    TERN_TRY(read_header(input, dims, &dim_count));
-    if (dim_count < 3 || dims[0] == 0 || dims[1] == 0 || dims[2] == 0 || dims[3] == 0) {
+    struct header header;
+    TERN_TRY(read_header(input, &header));
+    take_shape(&header, data);
+    const uint32_t height = data->height;
+    const uint32_t width = data->width;
+    const uint32_t channels = data->channels;
+    if (header.dim_count < 2 || data->count == 0 || height == 0 || width == 0 || channels == 0) {
         return tern_input_refuse(input, TERN_ERR_CORRUPT,
                                  "holds no images: its header says %u dimensions, %u x %u x %u",
-                                 dim_count, dims[0], dims[1], dims[2]);
+                                 header.dim_count, header.dims[0], header.dims[1], header.dims[2]);
     }
     // A side is checked before it is multiplied, so that the product cannot overflow.
-    uint64_t most = limits->max_features;
-    if (dims[1] > most || dims[2] > most / dims[1] || dims[3] > most / dims[1] / dims[2]) {
+    const uint64_t most = limits->max_features;
+    if (height > most || width > most / height || channels > most / height / width) {
         return tern_input_refuse(input, TERN_ERR_TOO_LARGE,
-                                 "has images of %u x %u x %u, over the limit of %u values", dims[1],
-                                 dims[2], dims[3], limits->max_features);
+                                 "has images of %u x %u x %u, over the limit of %u values", height,
+                                 width, channels, limits->max_features);
     }
-    uint64_t features = (uint64_t)dims[1] * dims[2] * dims[3];
-    TERN_TRY(check_size(input, limits, dims[0], features));
-    data->count = dims[0];
-    data->height = dims[1];
-    data->width = dims[2];
-    data->channels = dims[3];
-    data->feature_count = (uint32_t)features;
+    data->feature_count = height * width * channels;
+    *type = header.type;
+    return check_size(input, limits, &header, data->feature_count,
+                      tern_elements_are_bytes(type) ? 1 : sizeof(float));
+}
+
+// --- Labels
+
+static enum tern_result take_label(const struct tern_input *input, uint32_t number, double label,
+                                   uint16_t *taken)
+{
+    if (label < 0 || label > UINT16_MAX) {
+        return tern_input_refuse(
+            input, TERN_ERR_CORRUPT,
+            "example %u (from 0): the label %g is no class number from 0 to %u", number, label,
+            UINT16_MAX);
+    }
+    *taken = (uint16_t)label;
     return TERN_OK;
 }
 
-// Reads `count` label bytes in blocks.
-static enum tern_result fill_labels(struct tern_input *input, uint16_t *labels, uint32_t count,
-                                    uint32_t *class_count)
+// Reads `count` labels in blocks.
+static enum tern_result fill_labels(struct tern_input *input, const struct tern_elements *type,
+                                    uint16_t *labels, uint32_t count, uint32_t *class_count)
 {
-    uint8_t block[4096];
+    double block[512];
+    const uint32_t most = sizeof block / sizeof block[0];
     for (uint32_t done = 0; done < count;) {
-        uint32_t part = count - done < sizeof block ? count - done : (uint32_t)sizeof block;
-        TERN_TRY(tern_input_read_exact(input, block, part, "the labels"));
+        const uint32_t part = count - done < most ? count - done : most;
+        const struct tern_elements_range range = {"the labels", done, part, 1};
+        TERN_TRY(tern_elements_read_doubles(input, type, &range, block));
         for (uint32_t i = 0; i < part; i++) {
-            labels[done + i] = block[i];
-            *class_count = block[i] >= *class_count ? block[i] + 1u : *class_count;
+            uint16_t *label = &labels[done + i];
+            TERN_TRY(take_label(input, done + i, block[i], label));
+            *class_count = *label >= *class_count ? *label + 1u : *class_count;
         }
         done += part;
     }
     return tern_input_expect_end(input);
 }
 
+static enum tern_result check_labels(const struct tern_input *input,
+                                     const struct tern_data_limits *limits,
+                                     const struct header *header, uint32_t images)
+{
+    if (header->dim_count != 1) {
+        return tern_input_refuse(input, TERN_ERR_CORRUPT,
+                                 "holds no labels: its header says %u dimensions, not 1",
+                                 header->dim_count);
+    }
+    if (header->type.kind == 'f') {
+        return tern_input_refuse(input, TERN_ERR_CORRUPT,
+                                 "holds labels of type 0x%02x; labels are whole numbers: unsigned "
+                                 "byte (0x08), byte (0x09), short (0x0b) or int (0x0c)",
+                                 header->type_number);
+    }
+    if (header->dims[0] != images) {
+        return tern_input_refuse(input, TERN_ERR_CORRUPT, "holds %u labels for %u images",
+                                 header->dims[0], images);
+    }
+    return check_size(input, limits, header, 1, 1);
+}
+
 enum tern_result tern_idx_read_labels(struct tern_input *input,
                                       const struct tern_data_limits *limits,
                                       struct tern_dataset *data)
 {
-    uint32_t dims[MAX_DIMS] = {0};
-    uint32_t dim_count = 0;
-    TERN_TRY(read_header(input, dims, &dim_count));
-    if (dim_count != 1) {
-        return tern_input_refuse(input, TERN_ERR_CORRUPT,
-                                 "holds no labels: its header says %u dimensions, not 1",
-                                 dim_count);
-    }
-    if (dims[0] != data->count) {
-        return tern_input_refuse(input, TERN_ERR_CORRUPT, "holds %u labels for %u images", dims[0],
+    struct header header;
+    TERN_TRY(read_header(input, &header));
+    TERN_TRY(check_labels(input, limits, &header, data->count));
+    uint16_t *labels = malloc(data->count * sizeof *labels);
+    if (labels == NULL) {
+        return tern_input_refuse(input, TERN_ERR_NO_MEMORY, "needs memory for %u labels",
                                  data->count);
     }
-    TERN_TRY(check_size(input, limits, dims[0], 1));
-    uint16_t *labels = malloc(dims[0] * sizeof *labels);
-    if (labels == NULL) {
-        return tern_input_refuse(input, TERN_ERR_NO_MEMORY, "needs memory for %u labels", dims[0]);
-    }
     uint32_t class_count = data->class_count;
-    enum tern_result result = fill_labels(input, labels, dims[0], &class_count);
+    enum tern_result result = fill_labels(input, &header.type, labels, data->count, &class_count);
     if (result == TERN_OK && class_count > limits->max_classes) {
         result = tern_input_refuse(input, TERN_ERR_TOO_LARGE,
                                    "has labels up to %u; the limit is %u classes", class_count - 1,
@@ -140,7 +208,17 @@ enum tern_result tern_idx_read_labels(struct tern_input *input,
     return TERN_OK;
 }
 
-static enum tern_result skip(struct tern_input *input, size_t size)
+// --- Images
+
+// What is read into: one of the two is there.
+struct images {
+    const struct tern_elements *type;
+    uint32_t features; // of an image
+    uint8_t *bytes;
+    float *values;
+};
+
+static enum tern_result skip_bytes(struct tern_input *input, size_t size)
 {
     uint8_t block[4096];
     while (size > 0) {
@@ -151,24 +229,63 @@ static enum tern_result skip(struct tern_input *input, size_t size)
     return TERN_OK;
 }
 
+// Reads `count` images, of which the first is number `first` of the file, to place `place`.
+static enum tern_result read_some(struct tern_input *input, const struct images *images,
+                                  uint32_t first, uint32_t count, uint32_t place)
+{
+    const size_t features = images->features;
+    if (images->bytes != NULL) {
+        return tern_input_read_exact(input, images->bytes + place * features, count * features,
+                                     "the images");
+    }
+    const struct tern_elements_range range = {
+        .what = "the images",
+        .first = (uint64_t)first * features,
+        .count = (uint64_t)count * features,
+        .row = features,
+    };
+    return tern_elements_read_floats(input, images->type, &range,
+                                     images->values + place * features);
+}
+
+// Reads image number `number` of the file, which is not kept, as if it were.
+static enum tern_result skip_numbers(struct tern_input *input, const struct images *images,
+                                     uint32_t number)
+{
+    float block[1024];
+    const uint64_t most = sizeof block / sizeof block[0];
+    const uint64_t features = images->features;
+    for (uint64_t done = 0; done < features;) {
+        const uint64_t part = features - done < most ? features - done : most;
+        const struct tern_elements_range range = {"the images", number * features + done, part,
+                                                  features};
+        TERN_TRY(tern_elements_read_floats(input, images->type, &range, block));
+        done += part;
+    }
+    return TERN_OK;
+}
+
+static enum tern_result skip(struct tern_input *input, const struct images *images, uint32_t number)
+{
+    return images->bytes != NULL ? skip_bytes(input, images->features)
+                                 : skip_numbers(input, images, number);
+}
+
 #define NOT_KEPT UINT32_MAX
 
 // places[i]: where image i of the file goes, or NOT_KEPT.
 static enum tern_result read_places(struct tern_input *input, uint32_t total,
-                                    const uint32_t *places, size_t size, uint8_t *bytes)
+                                    const uint32_t *places, const struct images *images)
 {
     for (uint32_t i = 0; i < total; i++) {
-        if (places[i] == NOT_KEPT) {
-            TERN_TRY(skip(input, size));
-        } else {
-            TERN_TRY(tern_input_read_exact(input, bytes + places[i] * size, size, "the images"));
-        }
+        TERN_TRY(places[i] == NOT_KEPT ? skip(input, images, i)
+                                       : read_some(input, images, i, 1, places[i]));
     }
     return TERN_OK;
 }
 
 static enum tern_result read_kept(struct tern_input *input, uint32_t total, const uint32_t *kept,
-                                  const struct tern_dataset *data, uint8_t *bytes)
+                                  uint32_t count, const struct images *images)
 {
     uint32_t *places = malloc(total * sizeof *places);
     if (places == NULL) {
@@ -177,34 +294,44 @@ static enum tern_result read_kept(struct tern_input *input, uint32_t total, cons
     for (uint32_t i = 0; i < total; i++) {
         places[i] = NOT_KEPT;
     }
-    for (uint32_t i = 0; i < data->count; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         places[kept[i]] = i;
     }
-    enum tern_result result = read_places(input, total, places, data->feature_count, bytes);
+    enum tern_result result = read_places(input, total, places, images);
     free(places);
     return result;
 }
 
-enum tern_result tern_idx_read_images(struct tern_input *input, uint32_t total,
+enum tern_result tern_idx_read_images(struct tern_input *input, const struct tern_elements *type,
+                                      const struct tern_scaling *scaling, uint32_t total,
                                       const uint32_t *kept, struct tern_dataset *data)
 {
-    size_t size = 0;
-    bool over = __builtin_mul_overflow((size_t)data->count, (size_t)data->feature_count, &size);
-    uint8_t *bytes = over ? NULL : malloc(size);
-    if (bytes == NULL) {
+    const bool bytes = tern_elements_are_bytes(type);
+    size_t size = bytes ? 1 : sizeof(float);
+    const bool over = __builtin_mul_overflow(size, (size_t)data->count, &size) ||
+                      __builtin_mul_overflow(size, (size_t)data->feature_count, &size);
+    void *memory = over ? NULL : malloc(size);
+    if (memory == NULL) {
         return tern_input_refuse(input, TERN_ERR_NO_MEMORY, "needs memory for %u images",
                                  data->count);
     }
-    enum tern_result result = kept != NULL
-                                  ? read_kept(input, total, kept, data, bytes)
-                                  : tern_input_read_exact(input, bytes, size, "the images");
+    const struct images images = {.type = type,
+                                  .features = data->feature_count,
+                                  .bytes = bytes ? memory : NULL,
+                                  .values = bytes ? NULL : memory};
+    enum tern_result result = kept != NULL ? read_kept(input, total, kept, data->count, &images)
+                                           : read_some(input, &images, 0, total, 0);
     if (result == TERN_OK) {
         result = tern_input_expect_end(input);
     }
     if (result != TERN_OK) {
-        free(bytes);
+        free(memory);
         return result;
     }
-    data->bytes = bytes;
+    if (images.values != NULL) {
+        tern_scale_numbers(scaling, images.values, size / sizeof(float));
+    }
+    data->bytes = images.bytes;
+    data->values = images.values;
     return TERN_OK;
 }

@@ -1,7 +1,5 @@
 #include "data/npy.h"
 #include "util/bytes.h"
-#include "util/math.h"
-#include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,13 +60,15 @@ static enum tern_result read_type(const struct tern_input *input, const char *te
         return refuse_header(input, "names no type");
     }
     const bool quoted = type[0] == '\'' && strlen(type) > 4 && type[4] == '\'';
-    npy->kind = quoted ? type[2] : '?';
-    npy->width = quoted && type[3] >= '1' && type[3] <= '8' ? (uint32_t)(type[3] - '0') : 0;
+    const char kind = quoted ? type[2] : '?';
+    const uint32_t width =
+        quoted && type[3] >= '1' && type[3] <= '8' ? (uint32_t)(type[3] - '0') : 0;
     const bool order = quoted && (type[1] == '<' || type[1] == '|' || type[1] == '=');
-    const bool whole = (npy->kind == 'i' || npy->kind == 'u') &&
-                       (npy->width == 1 || npy->width == 2 || npy->width == 4 || npy->width == 8);
-    const bool real = npy->kind == 'f' && (npy->width == 4 || npy->width == 8);
-    const bool truth = npy->kind == 'b' && npy->width == 1;
+    const bool whole =
+        (kind == 'i' || kind == 'u') && (width == 1 || width == 2 || width == 4 || width == 8);
+    const bool real = kind == 'f' && (width == 4 || width == 8);
+    const bool truth = kind == 'b' && width == 1;
+    npy->type = (struct tern_elements){.kind = kind, .width = width};
     if (order && (whole || real || truth)) {
         return TERN_OK;
     }
@@ -133,7 +133,7 @@ enum tern_result tern_npy_read_header(struct tern_input *input,
             input, TERN_ERR_TOO_LARGE, "holds %llu numbers, over the limit of %llu bytes",
             (unsigned long long)npy->count, (unsigned long long)limits->max_bytes);
     }
-    if (npy->count * npy->width > input->most) {
+    if (npy->count * npy->type.width > input->most) {
         return tern_input_refuse(input, TERN_ERR_CORRUPT,
                                  "is too short for the %llu elements that its header names",
                                  (unsigned long long)npy->count);
@@ -141,75 +141,26 @@ enum tern_result tern_npy_read_header(struct tern_input *input,
     return TERN_OK;
 }
 
-static double element(const struct tern_npy *npy, const uint8_t *bytes)
+static struct tern_elements_range all_of(const struct tern_npy *npy)
 {
-    const uint64_t bits = npy->width == 1   ? bytes[0]
-                          : npy->width == 2 ? tern_get_le16(bytes)
-                          : npy->width == 4 ? tern_get_le32(bytes)
-                                            : tern_get_le64(bytes);
-    if (npy->kind == 'f' && npy->width == 4) {
-        return (double)tern_get_f32(bytes);
-    }
-    if (npy->kind == 'f') {
-        double value;
-        memcpy(&value, &bits, sizeof value);
-        return value;
-    }
-    const uint64_t sign = (uint64_t)1 << (8 * npy->width - 1);
-    if (npy->kind == 'i' && (bits & sign) != 0) {
-        // Two's complement: 2 * sign less than what the bits say.
-        return -(double)(sign - (bits - sign));
-    }
-    return (double)bits;
-}
-
-typedef bool store(void *values, uint64_t index, double value);
-
-static bool store_float(void *values, uint64_t index, double value)
-{
-    const float rounded = (float)value;
-    ((float *)values)[index] = rounded;
-    return tern_is_finite(rounded);
-}
-
-static bool store_double(void *values, uint64_t index, double value)
-{
-    ((double *)values)[index] = value;
-    return isfinite(value);
-}
-
-static enum tern_result read_elements(struct tern_input *input, const struct tern_npy *npy,
-                                      store *store_one, void *values)
-{
-    uint8_t block[8192];
-    const uint64_t in_block = sizeof block / npy->width;
-    for (uint64_t done = 0; done < npy->count;) {
-        const uint64_t left = npy->count - done;
-        const size_t part = (size_t)(left < in_block ? left : in_block);
-        TERN_TRY(tern_input_read_exact(input, block, part * npy->width, "the array"));
-        for (size_t i = 0; i < part; i++) {
-            if (!store_one(values, done + i, element(npy, block + i * npy->width))) {
-                const uint64_t row = npy->count / npy->dims[0];
-                return tern_input_refuse(
-                    input, TERN_ERR_CORRUPT, "row %llu, value %llu (from 0): not a finite number",
-                    (unsigned long long)((done + i) / row), (unsigned long long)((done + i) % row));
-            }
-        }
-        done += part;
-    }
-    return tern_input_expect_end(input);
+    return (struct tern_elements_range){
+        .what = "the array", .count = npy->count, .row = npy->count / npy->dims[0]};
 }
 
 enum tern_result tern_npy_read_floats(struct tern_input *input, const struct tern_npy *npy,
                                       float *values)
 {
-    return read_elements(input, npy, store_float, values);
+    const struct tern_elements_range all = all_of(npy);
+    TERN_TRY(tern_elements_read_floats(input, &npy->type, &all, values));
+    return tern_input_expect_end(input);
 }
 
 enum tern_result tern_npy_read_doubles(struct tern_input *input, const struct tern_npy *npy,
                                        double *values)
 {
-    return read_elements(input, npy, store_double, values);
+    const struct tern_elements_range all = all_of(npy);
+    TERN_TRY(tern_elements_read_doubles(input, &npy->type, &all, values));
+    return tern_input_expect_end(input);
 }
 
 enum tern_result tern_npy_read_bytes(struct tern_input *input, const struct tern_npy *npy,

@@ -4,13 +4,12 @@
 #ifndef TERN_NPY_H
 #define TERN_NPY_H
 
-#include "data/input.h"
+#include "data/elements.h"
 
 #define TERN_NPY_MAX_DIMS 4
 
 struct tern_npy {
-    char kind;      // 'b' (bool), 'i', 'u' or 'f'
-    uint32_t width; // bytes of an element: 1, 2, 4 or 8; of 'f' 4 or 8
+    struct tern_elements type;
     uint32_t dims[TERN_NPY_MAX_DIMS];
     uint32_t dim_count; // 1 to TERN_NPY_MAX_DIMS
     uint64_t count;     // elements
@@ -33,7 +32,7 @@ TERN_MUST_USE enum tern_result tern_npy_read_floats(struct tern_input *input,
 TERN_MUST_USE enum tern_result tern_npy_read_doubles(struct tern_input *input,
                                                      const struct tern_npy *npy, double *values);
 
-// The same of an array of kind 'u' and width 1, as it is.
+// The same of an array of unsigned bytes, as it is.
 TERN_MUST_USE enum tern_result tern_npy_read_bytes(struct tern_input *input,
                                                    const struct tern_npy *npy, uint8_t *values);
 

@@ -40,6 +40,22 @@ TERN_MUST_USE enum tern_result tern_spec_fraction(struct tern_data_spec *spec, c
 TERN_MUST_USE enum tern_result tern_spec_scaling(struct tern_data_spec *spec,
                                                  struct tern_data *data);
 
+// What the options mean and std say; 0 and 1 when not given.
+struct tern_scaling {
+    float mean;
+    float deviation;
+    bool given; // either
+};
+
+// The same of kinds of data that may hold other numbers than bytes: those are not divided by 255, so mean
+// and std may be of any size.
+TERN_MUST_USE enum tern_result tern_spec_scaling_of_numbers(struct tern_data_spec *spec,
+                                                            struct tern_data *data,
+                                                            struct tern_scaling *scaling);
+
+// Makes (value - mean) / std of numbers that are no bytes.
+void tern_scale_numbers(const struct tern_scaling *scaling, float *values, size_t count);
+
 // TERN_ERR_CONFIG when an option was given that no call above asked for; known: those that exist.
 TERN_MUST_USE enum tern_result tern_spec_done(const struct tern_data_spec *spec, const char *known);
 

@@ -206,17 +206,41 @@ enum tern_result tern_spec_fraction(struct tern_data_spec *spec, const char *key
     return TERN_OK;
 }
 
-enum tern_result tern_spec_scaling(struct tern_data_spec *spec, struct tern_data *data)
+// Of bytes, which stay as they are until a batch is gathered.
+static void scale_bytes(const struct tern_scaling *scaling, struct tern_data *data)
 {
-    float mean = 0.0f;
-    float deviation = 1.0f;
-    TERN_TRY(tern_spec_fraction(spec, "mean", 0.0f, 1.0f, &mean));
-    TERN_TRY(tern_spec_fraction(spec, "std", 0.001f, 1.0f, &deviation));
-    data->train.scale = 1.0f / 255.0f / deviation;
-    data->train.offset = -mean / deviation;
+    data->train.scale = 1.0f / 255.0f / scaling->deviation;
+    data->train.offset = -scaling->mean / scaling->deviation;
     data->test.scale = data->train.scale;
     data->test.offset = data->train.offset;
+}
+
+enum tern_result tern_spec_scaling(struct tern_data_spec *spec, struct tern_data *data)
+{
+    struct tern_scaling scaling = {.deviation = 1.0f};
+    TERN_TRY(tern_spec_fraction(spec, "mean", 0.0f, 1.0f, &scaling.mean));
+    TERN_TRY(tern_spec_fraction(spec, "std", 0.001f, 1.0f, &scaling.deviation));
+    scale_bytes(&scaling, data);
     return TERN_OK;
+}
+
+enum tern_result tern_spec_scaling_of_numbers(struct tern_data_spec *spec, struct tern_data *data,
+                                              struct tern_scaling *scaling)
+{
+    *scaling = (struct tern_scaling){.deviation = 1.0f};
+    TERN_TRY(tern_spec_fraction(spec, "mean", -1e9f, 1e9f, &scaling->mean));
+    TERN_TRY(tern_spec_fraction(spec, "std", 1e-6f, 1e9f, &scaling->deviation));
+    scaling->given =
+        tern_spec_option(spec, "mean") != NULL || tern_spec_option(spec, "std") != NULL;
+    scale_bytes(scaling, data);
+    return TERN_OK;
+}
+
+void tern_scale_numbers(const struct tern_scaling *scaling, float *values, size_t count)
+{
+    for (size_t i = 0; scaling->given && i < count; i++) {
+        values[i] = (values[i] - scaling->mean) / scaling->deviation;
+    }
 }
 
 enum tern_result tern_spec_done(const struct tern_data_spec *spec, const char *known)

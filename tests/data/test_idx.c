@@ -97,10 +97,13 @@ static void damaged_headers_are_refused(void **state)
 {
     (void)state;
     refuse_images(0, 1, TERN_ERR_CORRUPT, "no IDX file");
-    refuse_images(2, 0x0D, TERN_ERR_CORRUPT, "type 0x0d");
+    refuse_images(2, 0x0A, TERN_ERR_CORRUPT, "type 0x0a; read are unsigned byte (0x08), byte");
+    refuse_images(2, 0x0F, TERN_ERR_CORRUPT, "type 0x0f");
+    refuse_images(2, 0x0B, TERN_ERR_CORRUPT, "too short for the 5 examples");
     refuse_images(3, 0, TERN_ERR_CORRUPT, "0 IDX dimensions");
     refuse_images(3, 5, TERN_ERR_CORRUPT, "5 IDX dimensions");
     refuse_images(3, 1, TERN_ERR_CORRUPT, "no images");
+    refuse_images(3, 2, TERN_ERR_CORRUPT, "goes on");
     refuse_images(7, 0, TERN_ERR_CORRUPT, "no images");
     refuse_images(7, COUNT + 1, TERN_ERR_CORRUPT, "ends at byte 76");
     refuse_images(7, COUNT - 1, TERN_ERR_CORRUPT, "goes on");
@@ -233,6 +236,164 @@ static void missing_files_are_named(void **state)
     expect_refused("idx:@/nowhere", TERN_ERR_NOT_FOUND, "neither train-images-idx3-ubyte nor");
 }
 
+static void parts_of_another_kind_are_refused(void **state)
+{
+    (void)state;
+    uint8_t numbers[sizeof images];
+    memcpy(numbers, images, sizeof images);
+    numbers[2] = 0x09;
+    write_file("t10k-images-idx3-ubyte", numbers, sizeof numbers);
+    expect_refused("idx:@", TERN_ERR_CORRUPT,
+                   "training images are unsigned bytes, test images numbers");
+}
+
+// --- Types other than unsigned bytes
+
+#define TABLE 6 // values: three examples of two
+
+static const uint8_t three_labels[] = {0, 0, 8, 1, 0, 0, 0, 3, 0, 2, 1};
+
+// Replaces all four files by tables of these numbers, and by labels.
+static void write_tables(uint8_t type, uint32_t width, const uint64_t bits[TABLE],
+                         const uint8_t *of, size_t len)
+{
+    uint8_t table[12 + TABLE * 8] = {0, 0, type, 2, 0, 0, 0, 3, 0, 0, 0, 2};
+    for (uint32_t i = 0; i < TABLE * width; i++) {
+        table[12 + i] = (uint8_t)(bits[i / width] >> 8 * (width - 1 - i % width));
+    }
+    write_file("train-images-idx2-float", table, 12 + TABLE * width);
+    write_file("t10k-images-idx2-double", table, 12 + TABLE * width);
+    write_file("train-labels-idx1-int", of, len);
+    write_file("t10k-labels-idx1-short", of, len);
+}
+
+static int make_tables(void **state)
+{
+    static const uint64_t zeros[TABLE];
+    if (folder_make(state) != 0) {
+        return -1;
+    }
+    write_tables(0x0D, 4, zeros, three_labels, sizeof three_labels);
+    return 0;
+}
+
+static void every_type_is_read(void **state)
+{
+    (void)state;
+    static const struct {
+        uint8_t type;
+        uint32_t width;
+        uint64_t bits[TABLE];
+        float values[TABLE];
+    } cases[] = {
+        {0x09, 1, {0, 1, 0x7F, 0x80, 0xFF, 0xFE}, {0, 1, 127, -128, -1, -2}},
+        {0x0B, 2, {0, 1, 0x7FFF, 0x8000, 0xFFFF, 0x0102}, {0, 1, 32767, -32768, -1, 258}},
+        {0x0C,
+         4,
+         {0, 1, 0x01000000, 0x80000000, 0xFFFFFFFF, 0x00010203},
+         {0, 1, 0x1p24f, -0x1p31f, -1, 66051}},
+        {0x0D,
+         4,
+         {0, 0x3F800000, 0xBFC00000, 1, 0x7F7FFFFF, 0x80000000},
+         {0, 1, -1.5f, 0x1p-149f, 0x1.fffffep127f, -0.0f}},
+        {0x0E,
+         8,
+         {0, 0x3FF0000000000000, 0xBFF8000000000000, 0x3690000000000001, 0x3FF0000010000001,
+          0xC000000000000000},
+         {0, 1, -1.5f, 0x1p-149f, 0x1.000002p0f, -2}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        write_tables(cases[i].type, cases[i].width, cases[i].bits, three_labels,
+                     sizeof three_labels);
+        assert_int_equal(open_spec("idx:@"), TERN_OK);
+        assert_null(data.train.bytes);
+        assert_int_equal(data.train.height, 1);
+        assert_int_equal(data.train.width, 2);
+        assert_int_equal(data.test.channels, 1);
+        assert_int_equal(data.train.class_count, 3);
+        assert_memory_equal(data.train.values, cases[i].values, sizeof cases[i].values);
+        assert_memory_equal(data.test.values, cases[i].values, sizeof cases[i].values);
+    }
+    assert_int_equal(open_spec("idx:@,mean=-1,std=2"), TERN_OK); // the doubles
+    assert_true(data.train.values[1] == 1 && data.train.values[5] == -0.5f);
+}
+
+static void a_shard_of_numbers_is_that_of_all(void **state)
+{
+    (void)state;
+    static const uint64_t bits[TABLE] = {1, 2, 3, 4, 5, 6};
+    write_tables(0x0B, 2, bits, three_labels, sizeof three_labels);
+    const struct tern_partition_config partition = {.clients = 3, .min_examples = 1, .seed = 1};
+    float seen = 0;
+    for (uint32_t client = 0; client < 3; client++) {
+        const struct tern_data_part part = {.partition = &partition, .client = client};
+        char spec[512];
+        struct tern_data own;
+        snprintf(spec, sizeof spec, "idx:%s", folder);
+        assert_int_equal(tern_dataset_open_part(spec, NULL, &part, &own, why), TERN_OK);
+        assert_int_equal(own.train.count, 1);
+        assert_true(own.train.values[1] == own.train.values[0] + 1);
+        seen += own.train.values[0];
+        tern_data_close(&own);
+    }
+    assert_true(seen == 1 + 3 + 5);
+    static const uint64_t with_infinity[TABLE] = {0, 0, 0, 0, 0x7F800000, 0};
+    write_tables(0x0D, 4, with_infinity, three_labels, sizeof three_labels);
+    for (uint32_t client = 0; client < 3; client++) { // whoever keeps it
+        const struct tern_data_part part = {.partition = &partition, .client = client};
+        char spec[512];
+        struct tern_data own;
+        snprintf(spec, sizeof spec, "idx:%s", folder);
+        assert_int_equal(tern_dataset_open_part(spec, NULL, &part, &own, why), TERN_ERR_CORRUPT);
+        assert_non_null(strstr(why, "row 2, value 0 (from 0): not a finite number"));
+    }
+}
+
+static void numbers_that_are_none_are_named(void **state)
+{
+    (void)state;
+    static const uint64_t with_nan[TABLE] = {0, 0, 0, 0x7FC00000, 0, 0};
+    static const uint64_t too_large[TABLE] = {0, 0, 0, 0, 0x7FE0000000000000, 0};
+    write_tables(0x0D, 4, with_nan, three_labels, sizeof three_labels);
+    expect_refused("idx:@", TERN_ERR_CORRUPT, "row 1, value 1 (from 0): not a finite number");
+    assert_non_null(strstr(why, "train-images-idx2-float"));
+    write_tables(0x0E, 8, too_large, three_labels, sizeof three_labels);
+    expect_refused("idx:@", TERN_ERR_CORRUPT, "row 2, value 0 (from 0): not a finite number");
+}
+
+static void labels_are_whole_numbers_of_any_type(void **state)
+{
+    (void)state;
+    static const uint64_t zeros[TABLE];
+    static const uint8_t shorts[] = {0, 0, 0x0B, 1, 0, 0, 0, 3, 0, 0, 1, 44, 0, 7};
+    static const uint8_t ints[] = {0, 0, 0x0C, 1, 0, 0, 0, 3, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 7};
+    static const uint8_t negative[] = {0, 0, 0x09, 1, 0, 0, 0, 3, 0, 0xFF, 1};
+    static const uint8_t floats[] = {0, 0, 0x0D, 1, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+    write_tables(0x0B, 2, zeros, shorts, sizeof shorts);
+    assert_int_equal(open_spec("idx:@"), TERN_OK);
+    assert_int_equal(data.train.labels[1], 300);
+    assert_int_equal(data.train.class_count, 301);
+    write_tables(0x0B, 2, zeros, ints, sizeof ints);
+    expect_refused("idx:@", TERN_ERR_CORRUPT,
+                   "example 1 (from 0): the label 65536 is no class number");
+    write_tables(0x0B, 2, zeros, negative, sizeof negative);
+    expect_refused("idx:@", TERN_ERR_CORRUPT, "the label -1 is no class number from 0 to 65535");
+    write_tables(0x0B, 2, zeros, floats, sizeof floats);
+    expect_refused("idx:@", TERN_ERR_CORRUPT,
+                   "holds labels of type 0x0d; labels are whole numbers");
+}
+
+static void numbers_take_four_bytes_of_memory(void **state)
+{
+    (void)state;
+    static const uint64_t zeros[TABLE];
+    write_tables(0x09, 1, zeros, three_labels, sizeof three_labels);
+    limits.max_bytes = TABLE * 4 - 1;
+    expect_refused("idx:@", TERN_ERR_TOO_LARGE, "unpacks to 24 bytes, over the limit of 23");
+    limits.max_bytes = TABLE * 4;
+    assert_int_equal(open_spec("idx:@"), TERN_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -245,9 +406,16 @@ int main(void)
         WITH_FILES(a_flipped_bit_of_a_packed_file_is_refused),
         WITH_FILES(labels_of_another_count_are_refused),
         WITH_FILES(parts_of_another_shape_are_refused),
+        WITH_FILES(parts_of_another_kind_are_refused),
         WITH_FILES(a_small_file_cannot_unpack_to_a_large_one),
         WITH_FILES(limits_are_obeyed),
         WITH_FILES(missing_files_are_named),
+#define WITH_TABLES(test) cmocka_unit_test_setup_teardown(test, make_tables, folder_remove)
+        WITH_TABLES(every_type_is_read),
+        WITH_TABLES(a_shard_of_numbers_is_that_of_all),
+        WITH_TABLES(numbers_that_are_none_are_named),
+        WITH_TABLES(labels_are_whole_numbers_of_any_type),
+        WITH_TABLES(numbers_take_four_bytes_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -232,9 +232,9 @@ static void damaged_files_are_refused_as_ever(void **state)
     memcpy(longer, images, sizeof images);
     write_gzip(name, longer, sizeof longer);
     expect_part_refused(TERN_ERR_CORRUPT, "goes on at byte 21401, where its header says it ends");
-    longer[2] = 0x0D;
+    longer[2] = 0x0A;
     write_gzip(name, longer, sizeof images);
-    expect_part_refused(TERN_ERR_CORRUPT, "type 0x0d");
+    expect_part_refused(TERN_ERR_CORRUPT, "type 0x0a");
     write_gzip(name, images, sizeof images);
     labels[7]--;
     write_gzip("train-labels-idx1-ubyte.gz", labels, sizeof labels - 1);

@@ -1,6 +1,7 @@
 // IDX images and labels from hostile bytes: what is accepted is complete and within the limits,
 // what is refused is told and holds no memory.
 #include "data/idx.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,6 +9,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
 static const struct tern_data_limits limits = {
     .max_bytes = 1 << 16, .max_examples = 1000, .max_features = 4096, .max_classes = 200};
+
+static const struct tern_scaling unscaled = {.deviation = 1};
 
 static void require(int condition)
 {
@@ -24,10 +27,15 @@ static void use(const struct tern_dataset *data)
     for (size_t i = 0; data->bytes != NULL && i < pixels; i++) {
         sum = sum + data->bytes[i];
     }
+    for (size_t i = 0; data->values != NULL && i < pixels; i++) {
+        require(isfinite(data->values[i]));
+    }
     for (uint32_t i = 0; data->labels != NULL && i < data->count; i++) {
         require(data->labels[i] < data->class_count);
     }
-    require(data->count <= limits.max_examples && pixels <= limits.max_bytes);
+    require(data->count <= limits.max_examples);
+    require(pixels * (data->values != NULL ? sizeof(float) : 1) <= limits.max_bytes);
+    require(data->bytes == NULL || data->values == NULL);
     require((uint64_t)data->height * data->width * data->channels == data->feature_count);
 }
 
@@ -47,18 +55,25 @@ static void compare_kept(const uint8_t *from, size_t len, const struct tern_data
     char why[TERN_DATA_WHY_MAX] = "";
     uint32_t kept[1000];
     struct tern_dataset some;
+    struct tern_elements type;
     struct tern_input input;
     memset(&some, 0, sizeof some);
     tern_input_from_memory(&input, from, len, UINT64_MAX, why);
-    require(tern_idx_read_shape(&input, &limits, &some) == TERN_OK);
+    require(tern_idx_read_shape(&input, &limits, &type, &some) == TERN_OK);
     some.count = choose(kept, all->count);
-    const enum tern_result result = tern_idx_read_images(&input, all->count, kept, &some);
-    require((result == TERN_OK) == (all->bytes != NULL));
+    const enum tern_result result =
+        tern_idx_read_images(&input, &type, &unscaled, all->count, kept, &some);
+    require((result == TERN_OK) == (all->bytes != NULL || all->values != NULL));
     const size_t size = all->feature_count;
     for (uint32_t i = 0; all->bytes != NULL && i < some.count; i++) {
         require(memcmp(some.bytes + i * size, all->bytes + kept[i] * size, size) == 0);
     }
+    for (uint32_t i = 0; all->values != NULL && i < some.count; i++) {
+        require(memcmp(some.values + i * size, all->values + kept[i] * size,
+                       size * sizeof(float)) == 0);
+    }
     free((void *)(uintptr_t)some.bytes);
+    free((void *)(uintptr_t)some.values);
 }
 
 // The first two bytes are the length of the images; the labels follow them.
@@ -66,6 +81,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
     char why[TERN_DATA_WHY_MAX] = "";
     struct tern_dataset data;
+    struct tern_elements type;
     struct tern_input input;
     if (size < 2) {
         return 0;
@@ -74,12 +90,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     split = split < size - 2 ? split : size - 2;
     memset(&data, 0, sizeof data);
     tern_input_from_memory(&input, bytes + 2, split, UINT64_MAX, why);
-    if (tern_idx_read_shape(&input, &limits, &data) != TERN_OK) {
+    if (tern_idx_read_shape(&input, &limits, &type, &data) != TERN_OK) {
         require(why[0] != '\0');
         return 0;
     }
-    if (tern_idx_read_images(&input, data.count, NULL, &data) != TERN_OK) {
-        require(why[0] != '\0' && data.bytes == NULL);
+    if (tern_idx_read_images(&input, &type, &unscaled, data.count, NULL, &data) != TERN_OK) {
+        require(why[0] != '\0' && data.bytes == NULL && data.values == NULL);
     }
     compare_kept(bytes + 2, split, &data);
     tern_input_from_memory(&input, bytes + 2 + split, size - 2 - split, UINT64_MAX, why);
@@ -88,6 +104,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     }
     use(&data);
     free((void *)(uintptr_t)data.bytes);
+    free((void *)(uintptr_t)data.values);
     free((void *)(uintptr_t)data.labels);
     return 0;
 }
