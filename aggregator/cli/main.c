@@ -194,7 +194,9 @@ static const char export_help[] =
 
 static const char verify_help[] =
     "Checks the database, replays every committed round from the seed and the stored updates, and\n"
-    "compares each version's model and replica with the recorded ones, bit for bit.\n"
+    "compares each version's model and replica with the recorded ones, bit for bit. After a prune\n"
+    "there is no replay: what it left of the updates is compared with what was received, and the\n"
+    "stored weights with the newest version.\n"
     "\n"
     "  tern-aggregator verify --state /var/lib/tern\n"
     "\n"

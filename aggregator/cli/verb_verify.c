@@ -6,6 +6,7 @@
 #include "util/bytes.h"
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 static void show_progress(void *ctx, uint32_t version)
@@ -49,7 +50,88 @@ static enum tern_result check_kept(struct tern_db *db, char why[256])
     return result;
 }
 
-static enum tern_result verify(struct tern_db *db, struct tern_replay_report *report, char why[256])
+// --- After a prune
+
+// What was found. Once rounds were pruned, versions cannot be replayed: what is left of the updates
+// is compared with what was received.
+struct verification {
+    struct tern_replay_report report;
+    uint32_t pruned;   // rounds up to this one; 0 = none
+    uint64_t received; // updates since, which are as received
+};
+
+// Of one round.
+struct bodies {
+    uint32_t kept;
+    uint32_t dropped;
+};
+
+// The store compares the body with its hash.
+static enum tern_result count_body(void *ctx, const struct tern_db_update *update)
+{
+    struct bodies *bodies = ctx;
+    bodies->kept += update->body != NULL;
+    bodies->dropped += update->body == NULL;
+    return TERN_OK;
+}
+
+// prune drops all bodies of the first rounds: any other that is missing was lost.
+static enum tern_result check_bodies(struct tern_db *db, uint32_t round, struct verification *found,
+                                     char why[256])
+{
+    struct bodies bodies = {0};
+    TERN_TRY(tern_db_update_each(db, round, count_body, &bodies));
+    const bool pruned = bodies.kept == 0 && found->received == 0;
+    if (bodies.dropped > 0 && !pruned) {
+        snprintf(why, 256,
+                 "round %" PRIu32 ": %" PRIu32 " of its updates are missing, and no prune "
+                 "did that; restore a backup",
+                 round, bodies.dropped);
+        return TERN_ERR_CORRUPT;
+    }
+    found->pruned = bodies.dropped > 0 ? round : found->pruned;
+    found->received += bodies.kept;
+    return TERN_OK;
+}
+
+// Where nothing was pruned, the replay reads the updates: here the first round tells.
+static enum tern_result check_received(struct tern_db *db, struct verification *found,
+                                       char why[256])
+{
+    struct tern_db_round round;
+    struct tern_db_rows *rows = tern_db_rounds(db);
+    bool done = false;
+    while (!done && tern_db_next(rows, &round)) {
+        if (round.state == TERN_ROUND_COMMITTED) {
+            tern_db_check_row(rows, check_bodies(db, round.round, found, why));
+            done = found->pruned == 0 && found->received > 0;
+        }
+    }
+    return tern_db_end(rows);
+}
+
+static enum tern_result take_newest(struct tern_db *db, struct verification *found)
+{
+    struct tern_db_version newest;
+    TERN_TRY(tern_db_version_last(db, &newest));
+    memcpy(found->report.model_sha256, newest.model_sha256, TERN_SHA256_SIZE);
+    return TERN_OK;
+}
+
+// --- All of it
+
+static enum tern_result replay(struct tern_db *db, struct verification *found, char why[256])
+{
+    bool watched = isatty(STDERR_FILENO) == 1;
+    const enum tern_result result =
+        tern_service_replay(db, watched ? show_progress : NULL, NULL, &found->report, why);
+    if (watched) {
+        fprintf(stderr, "\r%20s\r", "");
+    }
+    return result;
+}
+
+static enum tern_result verify(struct tern_db *db, struct verification *found, char why[256])
 {
     enum tern_result result = tern_db_check(db);
     if (result != TERN_OK) {
@@ -57,10 +139,9 @@ static enum tern_result verify(struct tern_db *db, struct tern_replay_report *re
         return result;
     }
     TERN_TRY(check_kept(db, why));
-    bool watched = isatty(STDERR_FILENO) == 1;
-    result = tern_service_replay(db, watched ? show_progress : NULL, NULL, report, why);
-    if (watched) {
-        fprintf(stderr, "\r%20s\r", "");
+    result = check_received(db, found, why);
+    if (result == TERN_OK) {
+        result = found->pruned > 0 ? take_newest(db, found) : replay(db, found, why);
     }
     if (result == TERN_ERR_IO) { // the store knows more
         snprintf(why, 256, "%s", tern_db_error(db));
@@ -69,15 +150,16 @@ static enum tern_result verify(struct tern_db *db, struct tern_replay_report *re
 }
 
 static int print_json(struct tern_cli *cli, enum tern_result result,
-                      const struct tern_replay_report *report, const char *why)
+                      const struct verification *found, const char *why)
 {
     cJSON *object = cJSON_CreateObject();
     cJSON_AddBoolToObject(object, "ok", result == TERN_OK);
-    tern_json_u64(object, "rounds", report->rounds);
-    tern_json_u64(object, "updates", report->updates);
-    tern_json_hash(object, "model_sha256", report->model_sha256);
+    tern_json_u64(object, "rounds", found->report.rounds);
+    tern_json_u64(object, "updates", found->report.updates);
+    tern_json_u64(object, "pruned_rounds", found->pruned);
+    tern_json_hash(object, "model_sha256", found->report.model_sha256);
     if (result != TERN_OK) {
-        tern_json_u64(object, "differs", report->differs);
+        tern_json_u64(object, "differs", found->report.differs);
         cJSON_AddStringToObject(object, "error", tern_result_name(result));
         cJSON_AddStringToObject(object, "why", why);
     }
@@ -85,18 +167,30 @@ static int print_json(struct tern_cli *cli, enum tern_result result,
     return result == TERN_OK ? code : TERN_EXIT_FAILED;
 }
 
+static void print_found(const struct verification *found)
+{
+    if (found->pruned == 0) {
+        printf("All %" PRIu32 " rounds (%" PRIu64 " updates) give the recorded bits.\n",
+               found->report.rounds, found->report.updates);
+        return;
+    }
+    printf("Rounds 1 to %" PRIu32 " were pruned, so that versions cannot be replayed. The %" PRIu64
+           " updates since are as received, and\n"
+           "the stored weights are those of the newest version.\n",
+           found->pruned, found->received);
+}
+
 static int print_report(struct tern_cli *cli, enum tern_result result,
-                        const struct tern_replay_report *report, const char *why)
+                        const struct verification *found, const char *why)
 {
     char hash[2 * TERN_SHA256_SIZE + 1];
     if (result != TERN_OK) {
         tern_cli_fail(cli, result, "%s", why);
         return TERN_EXIT_FAILED;
     }
-    tern_hex_encode(report->model_sha256, TERN_SHA256_SIZE, hash);
-    printf("All %" PRIu32 " rounds (%" PRIu64 " updates) give the recorded bits.\n"
-           "Model SHA-256 %s\n",
-           report->rounds, report->updates, hash);
+    tern_hex_encode(found->report.model_sha256, TERN_SHA256_SIZE, hash);
+    print_found(found);
+    printf("Model SHA-256 %s\n", hash);
     return TERN_EXIT_OK;
 }
 
@@ -104,10 +198,10 @@ int tern_cli_verify(struct tern_cli *cli)
 {
     struct tern_db *db;
     char why[256] = "";
-    struct tern_replay_report report = {0};
+    struct verification found = {.pruned = 0};
     TERN_CLI_TRY(tern_state_open_reading(cli, &db));
-    enum tern_result result = verify(db, &report, why);
+    enum tern_result result = verify(db, &found, why);
     tern_db_close(db);
-    return cli->json ? print_json(cli, result, &report, why)
-                     : print_report(cli, result, &report, why);
+    return cli->json ? print_json(cli, result, &found, why)
+                     : print_report(cli, result, &found, why);
 }

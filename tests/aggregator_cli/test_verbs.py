@@ -425,6 +425,14 @@ def prune_drops_old_updates_only():
     state.run("export", "-", "--format", "f32", "--version", 0)
     state.run("export", "-", "--format", "f32", "--version", 4, code=FAILED,
               says="pruned; 0 and 5 can be had")
+    verified = state.json("verify")
+    assert verified["ok"] and verified["pruned_rounds"] == 3 and verified["rounds"] == 0
+    assert verified["model_sha256"] == status["model_sha256"]
+    text = state.run("verify").text
+    assert "Rounds 1 to 3 were pruned" in text and "6 updates" in text
+    with sqlite3.connect(state.path / "tern.db") as db:
+        db.execute("DELETE FROM update_bodies WHERE id = (SELECT max(id) FROM updates)")
+    state.run("verify", code=FAILED, says="round 5: 1 of its updates are missing")
 
 
 def help_teaches():
