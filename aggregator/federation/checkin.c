@@ -38,6 +38,9 @@ static enum tern_result take_facts(struct tern_federation *federation, uint64_t 
     const struct tern_abilities before = tern_abilities_of(row);
     const struct tern_abilities able = abilities_of(message);
     client->dirty = true;
+    if (row->last_seen_ms == 0) { // provisioned
+        tern_round_joined(&federation->machine, now);
+    }
     tern_budgets_told(client, message, now);
     row->last_seen_ms = now;
     row->codecs = message->codecs;

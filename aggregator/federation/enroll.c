@@ -17,6 +17,7 @@ static enum tern_result add_client(struct tern_federation *federation,
     row->created_ms = now;
     row->last_seen_ms = now;
     TERN_TRY(tern_db_client_add(federation->db, row));
+    tern_round_joined(&federation->machine, now);
     return tern_clients_remember(federation, row);
 }
 

@@ -34,6 +34,9 @@ enum tern_result tern_restore_rounds(struct tern_federation *federation)
     tern_steps_course_init(&federation->course, &federation->config.steps);
     tern_round_init(&federation->machine, &policy, federation->machine.members,
                     federation->machine.member_capacity);
+    for (uint32_t i = 0; i < federation->clients.count; i++) {
+        tern_round_joined(&federation->machine, federation->clients.list[i].row.created_ms);
+    }
     memset(&federation->row, 0, sizeof federation->row);
     struct tern_db_round row;
     struct tern_db_rows *rows = tern_db_rounds(federation->db);

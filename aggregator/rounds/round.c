@@ -135,17 +135,33 @@ void tern_round_restore(struct tern_round_machine *machine, uint32_t round, uint
 
 // --- Come-back times: idle clients should be quiet, and not all come at once
 
+// Where nothing tells how long something takes, a client comes back after a share of the time that it has
+// taken: so it looks in less and less often, and its absence adds no more than that share. The smaller
+// one is for a round under way, since the next one may want the client as soon as that is over.
+#define AWAY_SHARE 4 // a round lacks members past its deadline
+#define JOIN_SHARE 2 // too few clients have enrolled
+#define LOOK_SHARE 8 // at least so much, short of the deadline
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+static uint64_t since(uint64_t then, uint64_t now)
+{
+    return now > then ? now - then : 0;
+}
+
 static uint64_t clamp_wait(const struct tern_round_policy *policy, uint64_t wait)
 {
-    if (wait < policy->come_back_min_ms) {
-        wait = policy->come_back_min_ms;
-    }
+    wait = larger(wait, policy->come_back_min_ms);
     return wait > policy->come_back_max_ms ? policy->come_back_max_ms : wait;
 }
 
 // When the open round is likely to end. A round that takes longer than usual is looked at again
 // once it has taken twice as long as now, or half-way to its deadline: one that is late by a second
-// must not put everybody to sleep for minutes, whom the next round would then wait for.
+// must not put everybody to sleep for minutes, whom the next round would then wait for. One that lacks
+// its quorum at the deadline waits for devices that are away, nobody knows how long.
 static uint64_t expected_end(const struct tern_round_machine *machine, uint64_t now)
 {
     uint64_t usual_end = machine->opened_ms + machine->usual_ms;
@@ -155,10 +171,29 @@ static uint64_t expected_end(const struct tern_round_machine *machine, uint64_t 
     if (machine->deadline_ms <= now) {
         return now;
     }
-    uint64_t half = (machine->deadline_ms - now) / 2;
-    uint64_t taken = now > machine->opened_ms ? now - machine->opened_ms : 0;
-    taken = taken > machine->usual_ms ? taken : machine->usual_ms;
-    return machine->usual_ms == 0 ? machine->deadline_ms : now + (taken < half ? taken : half);
+    const uint64_t taken = since(machine->opened_ms, now);
+    if (taken >= machine->policy.deadline_ms) {
+        return now + taken / AWAY_SHARE;
+    }
+    if (machine->usual_ms == 0) {
+        return machine->deadline_ms;
+    }
+    const uint64_t half = (machine->deadline_ms - now) / 2;
+    const uint64_t longest = larger(taken, machine->usual_ms);
+    return now + larger(longest < half ? longest : half, taken / LOOK_SHARE);
+}
+
+// Spread over an eighth of the wait: past it, since who comes early comes twice, unless that is past the
+// longest.
+static uint64_t spread_out(const struct tern_round_machine *machine, uint64_t client, uint64_t wait)
+{
+    const struct tern_round_policy *policy = &machine->policy;
+    struct tern_prng rng;
+    tern_prng_init(&rng, policy->seed, TERN_PRNG_BACKOFF, (uint32_t)client, machine->round);
+    const uint32_t spread = wait / 8 > UINT32_MAX - 1 ? UINT32_MAX - 1 : (uint32_t)(wait / 8);
+    const uint64_t more = tern_prng_below(&rng, spread + 1);
+    const uint64_t longest = policy->come_back_max_ms;
+    return clamp_wait(policy, wait + more <= longest ? wait + more : longest - more);
 }
 
 static uint64_t come_back(const struct tern_round_machine *machine, uint64_t client, uint64_t now)
@@ -167,17 +202,14 @@ static uint64_t come_back(const struct tern_round_machine *machine, uint64_t cli
     uint64_t at = tern_round_may_open_ms(machine);
     if (machine->open) {
         uint64_t end = expected_end(machine, now);
-        at = end > at ? end : at;
+        at = larger(end, at);
     } else if (at <= now) {
-        // Waiting for more clients to enrol: nothing tells when, so look in now and then.
-        at = now + 10 * policy->come_back_min_ms;
+        // Waiting for more clients to enrol: nothing tells when.
+        at =
+            now + larger(10 * policy->come_back_min_ms, since(machine->moved_ms, now) / JOIN_SHARE);
     }
-    uint64_t wait = clamp_wait(policy, at > now ? at - now : 0);
-    struct tern_prng rng;
-    tern_prng_init(&rng, policy->seed, TERN_PRNG_BACKOFF, (uint32_t)client, machine->round);
-    // Spread over an eighth of the wait, but past it: who comes early comes twice.
-    uint32_t spread = wait / 8 > UINT32_MAX - 1 ? UINT32_MAX - 1 : (uint32_t)(wait / 8);
-    return clamp_wait(policy, wait + tern_prng_below(&rng, spread + 1));
+    uint64_t wait = clamp_wait(policy, since(now, at));
+    return spread_out(machine, client, wait);
 }
 
 // --- Events
@@ -318,6 +350,12 @@ void tern_round_close(struct tern_round_machine *machine, uint64_t now)
                                   (took + USUAL_SHARE - 1) / USUAL_SHARE;
     machine->open = false;
     machine->committed++;
+    machine->moved_ms = larger(machine->moved_ms, now);
+}
+
+void tern_round_joined(struct tern_round_machine *machine, uint64_t now)
+{
+    machine->moved_ms = larger(machine->moved_ms, now);
 }
 
 uint64_t tern_round_next_tick(const struct tern_round_machine *machine)

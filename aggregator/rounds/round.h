@@ -62,6 +62,7 @@ struct tern_round_machine {
     uint64_t opened_ms;
     uint64_t deadline_ms;
     uint64_t usual_ms; // smoothed length of the rounds so far; 0 = none yet
+    uint64_t moved_ms; // a round was committed, or a client joined
 
     struct tern_member *members; // ascending by client; caller-owned
     uint32_t member_count;
@@ -111,8 +112,13 @@ enum tern_checkin_action {
     TERN_CHECKIN_FINISHED, // the federation has done its rounds
 };
 
+// A client has enrolled, or come for the first time: what waited for more of them may go on.
+void tern_round_joined(struct tern_round_machine *machine, uint64_t now);
+
 // A client asks for work. A member that has not reported gets its task, again if it had it already;
-// the caller then calls tern_round_tasked().
+// the caller then calls tern_round_tasked(). Others come back when the next round is likely to open.
+// Where nothing tells, they come back after a share of the time that this has lasted: half of it where too
+// few clients have enrolled, a quarter where members of a round do not come by its deadline.
 enum tern_checkin_action tern_round_checkin(const struct tern_round_machine *machine,
                                             uint64_t client, uint64_t now, uint64_t *come_back_ms);
 

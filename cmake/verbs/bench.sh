@@ -9,7 +9,8 @@ fails; docs/BENCHMARKS.md says how each figure comes about and what was reached.
 
   codec      speed of the codecs against memcpy, bits per value
   protocol   bytes of a warm round beyond its bodies, of a full and of a resumed TLS handshake
-  participation  bytes beside the tensors of 50 clients of which a round asks 10, by what they were for
+  participation  bytes beside the tensors of 50 clients of which a round asks 10, by what they were for,
+             and bytes that a device moves on a day on which no round needs it
   load       durable updates per second, memory per idle connection
   size       stripped programs, peak memory of a client
   replicas   bytes in the store and time per check-in of clients' own replicas
@@ -40,6 +41,12 @@ import json, sys
 for key, value in json.load(open(sys.argv[1])).items():
     print(f"  {key:<34} {value:>14,}" if isinstance(value, (int, float)) else f"  {key:<34} {value:>14}")
 END
+}
+
+# One flat JSON object of several.
+join_numbers() { # FILE...
+    python3 -c 'import json, sys
+print(json.dumps({k: v for f in sys.argv[1:] for k, v in json.load(open(f)).items()}, indent=1))' "$@"
 }
 
 # Runs an aggregator for one measurement; sets BENCH_CODE and AGGREGATOR_PORT, AGGREGATOR_PID.
@@ -95,8 +102,13 @@ bench_participation() { # OUT
     local overrides=()
     run_federation participation "$TERN_ROOT/configs/experiments/participation.ini" overrides "" --no-table \
         >"$EXPERIMENT_DIR/participation.log"
-    python3 -B "$TERN_ROOT/lab/bench/participation.py" \
-        "$EXPERIMENT_DIR/participation/state/tern.db" >"$1" || fail "the meter could not be read"
+    python3 -B "$TERN_ROOT/lab/bench/participation.py" "$EXPERIMENT_DIR/participation/state/tern.db" \
+        >"$EXPERIMENT_DIR/participation.json" || fail "the meter could not be read"
+    start_bench_aggregator idle-day round.min_clients=2
+    python3 -B "$TERN_ROOT/lab/bench/idle.py" "$TERN_BUILD" "$TERN_ROOT/configs/aggregator.example.ini" \
+        "https://127.0.0.1:$AGGREGATOR_PORT" "$BENCH_DIR/ca.pem" "$BENCH_CODE" "$BENCH_DIR/client" \
+        >"$EXPERIMENT_DIR/idle-day.json" || fail "an idle device's check-ins could not be measured"
+    join_numbers "$EXPERIMENT_DIR/participation.json" "$EXPERIMENT_DIR/idle-day.json" >"$1"
     clean_experiment
     print_numbers "$1"
 }
@@ -118,9 +130,7 @@ bench_load() { # OUT
     start_bench_aggregator idle limits.connections_per_address=10000
     "$TERN_BUILD/bench-bin/bench-idle" 127.0.0.1 "$AGGREGATOR_PORT" "$BENCH_DIR/ca.pem" \
         "$AGGREGATOR_PID" "$BENCH_IDLE" >"$EXPERIMENT_DIR/idle.json" || fail "bench-idle failed"
-    python3 -c 'import json, sys
-print(json.dumps({k: v for f in sys.argv[1:] for k, v in json.load(open(f)).items()}, indent=1))' \
-        "$EXPERIMENT_DIR/load.json" "$EXPERIMENT_DIR/idle.json" >"$1"
+    join_numbers "$EXPERIMENT_DIR/load.json" "$EXPERIMENT_DIR/idle.json" >"$1"
     clean_experiment
     print_numbers "$1"
 }

@@ -349,7 +349,7 @@ static void test_come_back_times(void **state)
     assert_in_range(wait, 1000, 1125);
     machine.policy.come_back_max_ms = 2000;
     (void)tern_round_checkin(&machine, outsider(), START + 8000, &wait);
-    assert_int_equal(wait, 2000);
+    assert_in_range(wait, 1750, 2000); // spread over the eighth before the longest
 
     machine.policy.come_back_max_ms = 3600000;
     unsigned different = 0;
@@ -360,6 +360,134 @@ static void test_come_back_times(void **state)
         before = wait;
     }
     assert_true(different > 30);
+}
+
+// --- Idle devices, over days: what looking in costs them, and that they are there when needed
+
+#define SECOND 1000u
+#define MINUTE (60 * SECOND)
+#define DAY (24ull * 60 * MINUTE)
+#define DAYS 30
+
+// As the settings' defaults are.
+static struct tern_round_policy idle_policy(void)
+{
+    struct tern_round_policy with = policy();
+    with.deadline_ms = 10 * MINUTE;
+    with.come_back_max_ms = DAY;
+    return with;
+}
+
+static uint64_t ask(uint64_t client, uint64_t now)
+{
+    uint64_t wait = 0;
+    while (tern_round_tick(&machine, now) == TERN_ROUND_EXTEND) {
+        assert_int_equal(tern_round_extend(&machine, ids, 0, machine.deadline_ms), TERN_OK);
+    }
+    assert_int_equal(tern_round_checkin(&machine, client, now, &wait), TERN_CHECKIN_WAIT);
+    return wait;
+}
+
+// Check-ins of each day, each held for 30 s first. None is told to stay away for longer than `share` of
+// the time since START, once that is more than `least`.
+static void look_in(uint64_t client, uint64_t least, double share, uint32_t of_day[DAYS])
+{
+    uint64_t now = START;
+    memset(of_day, 0, DAYS * sizeof of_day[0]);
+    while (now < START + DAYS * DAY) {
+        of_day[(now - START) / DAY]++;
+        now += 30 * SECOND;
+        const uint64_t wait = ask(client, now);
+        const double most = share * (double)(now - START);
+        assert_true((double)wait <= (most > (double)least ? most : (double)least));
+        assert_true(wait <= DAY);
+        now += wait;
+    }
+}
+
+static void test_waiting_for_clients_to_enrol_costs_less_and_less(void **state)
+{
+    (void)state;
+    struct tern_round_policy with = idle_policy();
+    uint32_t of_day[DAYS];
+    make(&with);
+    tern_round_joined(&machine, START);
+    look_in(1, 12 * SECOND, 0.5 * 1.125, of_day);
+    assert_in_range(of_day[0], 10, 24);
+    for (int day = 1; day < DAYS; day++) {
+        assert_in_range(of_day[day], 0, 2);
+    }
+    tern_round_joined(&machine, START + DAYS * DAY); // more may follow soon
+    assert_in_range(ask(1, START + DAYS * DAY), 10 * SECOND, 12 * SECOND);
+}
+
+// It has reported; the others never come.
+static void test_a_round_whose_members_are_away_costs_less_and_less(void **state)
+{
+    (void)state;
+    struct tern_round_policy with = idle_policy();
+    uint32_t of_day[DAYS];
+    make(&with);
+    assert_int_equal(open_with(4, START - 20 * MINUTE), TERN_OK);
+    report(0, START - 19 * MINUTE);
+    tern_round_close(&machine, START - 19 * MINUTE);
+    assert_int_equal(open_with(4, START), TERN_OK);
+    report(0, START + 1);
+    look_in(machine.members[0].client, 6 * MINUTE, 0.25 * 1.125, of_day);
+    assert_in_range(of_day[0], 15, 40);
+    assert_in_range(of_day[1], 2, 4);
+    for (int day = 3; day < DAYS; day++) {
+        assert_in_range(of_day[day], 0, 2);
+    }
+}
+
+// A fleet of which the half was away for three hours: what the other half sleeps on for delays the next
+// rounds, each by less than the one before; soon they take minutes again.
+static void test_rounds_take_as_long_as_ever_after_members_were_away(void **state)
+{
+    (void)state;
+    struct tern_round_policy with = idle_policy();
+    uint64_t back[9]; // by client: when it is there next, to ask or with its update
+    const uint64_t away_until = START + 180 * MINUTE;
+    uint64_t opened = START;
+    uint64_t took = 180 * MINUTE;
+    with.cohort = with.quorum = 6;
+    make(&with);
+    for (uint64_t id = 1; id <= 8; id++) {
+        back[id] = id <= 4 ? START : away_until;
+    }
+    assert_int_equal(open_with(8, START), TERN_OK);
+    for (uint64_t now = START; machine.committed < 12; now += SECOND) {
+        for (uint64_t id = 1; id <= 8; id++) {
+            struct tern_member *member = tern_round_member(&machine, id);
+            const bool works = machine.open && member != NULL && back[id] <= now &&
+                               member->state != TERN_MEMBER_REPORTED;
+            if (works && member->state == TERN_MEMBER_TASKED) {
+                tern_round_reported(&machine, member, now);
+            } else if (works) {
+                tern_round_tasked(member, 5, now);
+                back[id] = now + MINUTE;
+            } else if (back[id] <= now) {
+                back[id] = now + ask(id, now);
+            }
+        }
+        if (tern_round_tick(&machine, now) == TERN_ROUND_EXTEND) {
+            uint64_t fresh[8];
+            uint32_t count = 0;
+            for (uint64_t id = 1; id <= 8; id++) {
+                fresh[count] = id;
+                count += tern_round_member(&machine, id) == NULL;
+            }
+            assert_int_equal(tern_round_extend(&machine, fresh, count, now), TERN_OK);
+        } else if (tern_round_tick(&machine, now) == TERN_ROUND_CLOSE) {
+            assert_true(machine.committed == 0 || now - opened <= took / 2 + 8 * MINUTE);
+            took = now - opened;
+            tern_round_close(&machine, now);
+            opened = now;
+            assert_int_equal(open_with(8, now), TERN_OK);
+        }
+    }
+    assert_true(took <= 5 * MINUTE);
 }
 
 static void test_usual_length_follows_slowly(void **state)
@@ -416,6 +544,9 @@ int main(void)
         cmocka_unit_test(test_rounds_come_to_an_end),
         cmocka_unit_test(test_interval_between_rounds),
         cmocka_unit_test(test_come_back_times),
+        cmocka_unit_test(test_waiting_for_clients_to_enrol_costs_less_and_less),
+        cmocka_unit_test(test_a_round_whose_members_are_away_costs_less_and_less),
+        cmocka_unit_test(test_rounds_take_as_long_as_ever_after_members_were_away),
         cmocka_unit_test(test_usual_length_follows_slowly),
         cmocka_unit_test(test_restored_machine_is_the_same),
     };
