@@ -2,7 +2,7 @@
 
 help_bench() {
     cat <<'END'
-usage: ./tern bench [codec|protocol|participation|load|size|replicas|updates]...
+usage: ./tern bench [--json FILE] [codec|protocol|participation|load|size|replicas|updates]...
 
 Measures on this machine, prints a table and writes build/bench/NAME.json. Nothing here passes or
 fails; docs/BENCHMARKS.md says how each figure comes about and what was reached.
@@ -11,16 +11,29 @@ fails; docs/BENCHMARKS.md says how each figure comes about and what was reached.
   protocol   bytes of a warm round beyond its bodies, of a full and of a resumed TLS handshake
   participation  bytes beside the tensors of 50 clients of which a round asks 10, by what they were for,
              and bytes that a device moves on a day on which no round needs it
-  load       durable updates per second, memory per idle connection
+  load       durable updates per second, memory per idle connection; CPU time of status and reports
+             behind a million updates
   size       stripped programs, peak memory of a client
   replicas   bytes in the store and time per check-in of clients' own replicas
   updates    bits per value of the updates of configs/experiments/fashion-3lc.ini, by ternary coder;
              needs TERN_DATA_DIR, the folder of Fashion-MNIST, and runs only when asked for
+
+--json FILE writes the figures of all these parts into one file, too.
 END
 }
 
 verb_bench() {
-    local parts=("$@") part
+    local parts=() files=() part json=""
+    while [ $# -gt 0 ]; do
+        if [ "$1" = --json ]; then
+            [ $# -ge 2 ] || usage_error "bench: --json needs a FILE"
+            json=$2
+            shift
+        else
+            parts+=("$1")
+        fi
+        shift
+    done
     [ ${#parts[@]} -gt 0 ] || parts=(codec protocol participation load size replicas)
     for part in "${parts[@]}"; do
         declare -F "bench_$part" >/dev/null || usage_error "bench: there is no part '$part'"
@@ -30,8 +43,10 @@ verb_bench() {
     mkdir -p "$TERN_BUILD/bench"
     for part in "${parts[@]}"; do
         say "bench: $part"
-        "bench_$part" "$TERN_BUILD/bench/$part.json"
+        files+=("$TERN_BUILD/bench/$part.json")
+        "bench_$part" "${files[-1]}"
     done
+    [ -z "$json" ] || join_numbers "${files[@]}" >"$json"
 }
 
 # A section of numbers out of a flat JSON file, one "name  value" line each.
@@ -117,6 +132,8 @@ bench_participation() { # OUT
 BENCH_CLIENTS=${BENCH_CLIENTS:-20000}
 BENCH_CONNECTIONS=${BENCH_CONNECTIONS:-64}
 BENCH_IDLE=${BENCH_IDLE:-2000}
+# Updates of the federation whose reports are timed.
+BENCH_HISTORY=${BENCH_HISTORY:-1000000}
 
 bench_load() { # OUT
     begin_experiment
@@ -130,7 +147,12 @@ bench_load() { # OUT
     start_bench_aggregator idle limits.connections_per_address=10000
     "$TERN_BUILD/bench-bin/bench-idle" 127.0.0.1 "$AGGREGATOR_PORT" "$BENCH_DIR/ca.pem" \
         "$AGGREGATOR_PID" "$BENCH_IDLE" >"$EXPERIMENT_DIR/idle.json" || fail "bench-idle failed"
-    join_numbers "$EXPERIMENT_DIR/load.json" "$EXPERIMENT_DIR/idle.json" >"$1"
+    mkdir -p "$EXPERIMENT_DIR/state"
+    "$TERN_BUILD/bench-bin/bench-history" "$EXPERIMENT_DIR/state/tern.db" "$BENCH_HISTORY" \
+        >"$EXPERIMENT_DIR/history.json" || fail "bench-history failed"
+    python3 -B "$TERN_ROOT/lab/bench/report_times.py" "$TERN_BUILD/bin/tern-aggregator" "$EXPERIMENT_DIR/state" \
+        >"$EXPERIMENT_DIR/reports.json" || fail "status or report failed"
+    join_numbers "$EXPERIMENT_DIR"/{load,idle,history,reports}.json >"$1"
     clean_experiment
     print_numbers "$1"
 }
