@@ -46,7 +46,8 @@ enum tern_result tern_download_delta(const struct tern_model *model, const struc
     TERN_TRY(wrap(&message, len, buffers, made));
     made->codec = *codec;
 
-    TERN_TRY(tern_container_accumulate(model, buffers->container, len, 1.0F, replica));
+    // What was just encoded is whole.
+    TERN_TRY(tern_container_add(model, buffers->container, len, 1.0F, replica));
     tern_replica_step(from, made->sha256, made->replica);
     return TERN_OK;
 }

@@ -261,8 +261,8 @@ static enum tern_result add_dense(void *ctx, const struct tern_db_update *update
     TERN_TRY(staleness_of(averaging->db, averaging->round, update, &contribution.staleness));
     double share = (double)contribution.num_examples / (double)totals->num_examples;
     double age = tern_strategy_age_weight(totals->rule.strategy, &contribution);
-    return tern_container_accumulate_dense(averaging->model, container.data, container.len,
-                                           (float)(share * age), averaging->acc);
+    return tern_container_add_dense(averaging->model, container.data, container.len,
+                                    (float)(share * age), averaging->acc);
 }
 
 static enum tern_result move_dense(struct tern_merge *merge, struct tern_db *db,

@@ -224,9 +224,9 @@ void tern_strategy_begin(struct tern_strategy_sums *sums, const struct tern_mode
                          const struct tern_strategy_totals *totals,
                          const struct tern_strategy_memory *memory);
 
-// Second visit: takes one update in. The container is untrusted and checked whole first.
-// TERN_ERR_STATE when more updates come than were counted; errors of tern_container_decode(). On
-// error the sums are unchanged.
+// Second visit: takes one update in. The container is untrusted.
+// TERN_ERR_STATE when more updates come than were counted; errors of tern_container_decode(), after
+// which the sums are of no use.
 TERN_MUST_USE enum tern_result
 tern_strategy_accumulate(struct tern_strategy_sums *sums,
                          const struct tern_contribution *contribution, const uint8_t *container,

@@ -25,7 +25,7 @@ static enum tern_result add_to_mean(struct tern_strategy_sums *sums,
     double factor = tern_strategy_steps_factor(totals, contribution->local_steps);
     double age = tern_strategy_age_weight(sums->strategy, contribution);
     float weight = (float)(share * factor * age);
-    return tern_container_accumulate(sums->model, container, len, weight, sums->memory.acc);
+    return tern_container_add(sums->model, container, len, weight, sums->memory.acc);
 }
 
 // Coordinates from sums->first on that there is room for.

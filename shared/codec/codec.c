@@ -82,14 +82,20 @@ enum tern_result tern_codec_encode(const struct tern_codec *codec,
 
 // --- Decoding
 
-enum tern_result tern_payload_check(const uint8_t *src, size_t src_len, size_t count,
-                                    const struct tern_mode **mode)
+static enum tern_result find_mode(const uint8_t *src, size_t src_len, const struct tern_mode **mode)
 {
     if (src_len == 0) {
         return TERN_ERR_CORRUPT;
     }
     *mode = tern_mode_of(src[0]);
-    return *mode != NULL ? (*mode)->check(src + 1, src_len - 1, count) : TERN_ERR_UNKNOWN;
+    return *mode != NULL ? TERN_OK : TERN_ERR_UNKNOWN;
+}
+
+enum tern_result tern_payload_check(const uint8_t *src, size_t src_len, size_t count,
+                                    const struct tern_mode **mode)
+{
+    TERN_TRY(find_mode(src, src_len, mode));
+    return (*mode)->check(src + 1, src_len - 1, count);
 }
 
 enum tern_result tern_codec_decode(const uint8_t *src, size_t src_len, float *dst, size_t count)
@@ -109,18 +115,27 @@ enum tern_result tern_codec_accumulate(const uint8_t *src, size_t src_len, float
     return TERN_OK;
 }
 
-void tern_payload_describe(const struct tern_mode *mode, const uint8_t *src, size_t src_len,
-                           size_t count, struct tern_codec_info *info)
+enum tern_result tern_payload_add(const uint8_t *src, size_t src_len, float weight, float *acc,
+                                  size_t count)
 {
-    *info = (struct tern_codec_info){.mode = mode->name, .ternary = mode->ternary};
-    mode->describe(src + 1, src_len - 1, count, info);
+    const struct tern_mode *mode = NULL;
+    TERN_TRY(find_mode(src, src_len, &mode));
+    return mode->add != NULL ? mode->add(src + 1, src_len - 1, weight, acc, count)
+                             : tern_codec_accumulate(src, src_len, weight, acc, count);
 }
 
 enum tern_result tern_codec_inspect(const uint8_t *src, size_t src_len, size_t count,
                                     struct tern_codec_info *info)
 {
     const struct tern_mode *mode = NULL;
-    TERN_TRY(tern_payload_check(src, src_len, count, &mode));
-    tern_payload_describe(mode, src, src_len, count, info);
+    TERN_TRY(find_mode(src, src_len, &mode));
+    struct tern_codec_info found = {.mode = mode->name, .ternary = mode->ternary};
+    if (mode->inspect != NULL) {
+        TERN_TRY(mode->inspect(src + 1, src_len - 1, count, &found));
+    } else {
+        TERN_TRY(mode->check(src + 1, src_len - 1, count));
+        mode->describe(src + 1, src_len - 1, count, &found);
+    }
+    *info = found;
     return TERN_OK;
 }

@@ -149,6 +149,11 @@ struct payload {
     const struct tern_mode *mode;
 };
 
+static enum tern_result take(struct tern_bytes_left *rest, struct tern_bytes_left *payload)
+{
+    return tern_take_payload(rest, payload) ? TERN_OK : TERN_ERR_CORRUPT;
+}
+
 // Finds and checks the payloads of all segments.
 static enum tern_result check_all(const struct tern_model *model, const uint8_t *src,
                                   size_t src_len, struct payload payloads[TERN_MODEL_MAX_TENSORS])
@@ -156,9 +161,7 @@ static enum tern_result check_all(const struct tern_model *model, const uint8_t 
     struct tern_bytes_left rest = {src, src_len};
     for (uint32_t i = 0; i < model->segment_count; i++) {
         struct tern_bytes_left found;
-        if (!tern_take_payload(&rest, &found)) {
-            return TERN_ERR_CORRUPT;
-        }
+        TERN_TRY(take(&rest, &found));
         struct payload *payload = &payloads[i];
         payload->data = found.data;
         payload->len = found.len;
@@ -189,15 +192,15 @@ static bool is_larger(const struct tern_segment *segment, const struct tern_segm
 enum tern_result tern_container_inspect(const struct tern_model *model, const uint8_t *src,
                                         size_t src_len, struct tern_codec_info *info)
 {
-    struct payload payloads[TERN_MODEL_MAX_TENSORS];
-    TERN_TRY(check_all(model, src, src_len, payloads));
+    struct tern_bytes_left rest = {src, src_len};
     struct tern_codec_info sum = {.mode = "none"};
     const struct tern_segment *largest = NULL;
     for (uint32_t i = 0; i < model->segment_count; i++) {
         const struct tern_segment *segment = &model->segments[i];
+        struct tern_bytes_left payload;
         struct tern_codec_info part;
-        tern_payload_describe(payloads[i].mode, payloads[i].data, payloads[i].len, segment->count,
-                              &part);
+        TERN_TRY(take(&rest, &payload));
+        TERN_TRY(tern_codec_inspect(payload.data, payload.len, segment->count, &part));
         add_info(&sum, &part);
         if (tern_segment_is_skipped(segment)) {
             sum.skipped_nonzero += part.nonzero;
@@ -208,6 +211,9 @@ enum tern_result tern_container_inspect(const struct tern_model *model, const ui
             sum.mode = part.mode;
             sum.scale = part.scale;
         }
+    }
+    if (rest.len > 0) {
+        return TERN_ERR_CORRUPT;
     }
     *info = sum;
     return TERN_OK;
@@ -242,6 +248,30 @@ enum tern_result tern_container_accumulate(const struct tern_model *model, const
     return accumulate(model, src, src_len, weight, acc, any_segment);
 }
 
+// Adds the segments of which `wanted` is true, payload by payload.
+static enum tern_result add(const struct tern_model *model, const uint8_t *src, size_t src_len,
+                            float weight, float *acc,
+                            bool (*wanted)(const struct tern_segment *segment))
+{
+    struct tern_bytes_left rest = {src, src_len};
+    for (uint32_t i = 0; i < model->segment_count; i++) {
+        const struct tern_segment *segment = &model->segments[i];
+        struct tern_bytes_left payload;
+        TERN_TRY(take(&rest, &payload));
+        if (wanted(segment)) {
+            TERN_TRY(tern_payload_add(payload.data, payload.len, weight, acc + segment->offset,
+                                      segment->count));
+        }
+    }
+    return rest.len == 0 ? TERN_OK : TERN_ERR_CORRUPT;
+}
+
+enum tern_result tern_container_add(const struct tern_model *model, const uint8_t *src,
+                                    size_t src_len, float weight, float *acc)
+{
+    return add(model, src, src_len, weight, acc, any_segment);
+}
+
 enum tern_result tern_container_give_back(const struct tern_model *model, const uint8_t *src,
                                           size_t src_len, float *acc)
 {
@@ -253,10 +283,10 @@ static bool is_dense(const struct tern_segment *segment)
     return !tern_segment_is_coded(segment) && !tern_segment_is_skipped(segment);
 }
 
-enum tern_result tern_container_accumulate_dense(const struct tern_model *model, const uint8_t *src,
-                                                 size_t src_len, float weight, float *acc)
+enum tern_result tern_container_add_dense(const struct tern_model *model, const uint8_t *src,
+                                          size_t src_len, float weight, float *acc)
 {
-    return accumulate(model, src, src_len, weight, acc, is_dense);
+    return add(model, src, src_len, weight, acc, is_dense);
 }
 
 enum tern_result tern_container_decode(const struct tern_model *model, const uint8_t *src,

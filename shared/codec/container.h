@@ -39,15 +39,22 @@ TERN_MUST_USE enum tern_result tern_container_accumulate(const struct tern_model
                                                          const uint8_t *src, size_t src_len,
                                                          float weight, float *acc);
 
-// acc[i] += decoded[i] in the segments that error feedback covers; likewise.
+// As above, but each payload is read once: on error acc is unspecified. For who gives acc up then.
+TERN_MUST_USE enum tern_result tern_container_add(const struct tern_model *model,
+                                                  const uint8_t *src, size_t src_len, float weight,
+                                                  float *acc);
+
+// acc[i] += weight * decoded[i] in the segments that are dense; likewise, and the payloads of others
+// are passed over unread.
+TERN_MUST_USE enum tern_result tern_container_add_dense(const struct tern_model *model,
+                                                        const uint8_t *src, size_t src_len,
+                                                        float weight, float *acc);
+
+// acc[i] += decoded[i] in the segments that error feedback covers. The container is checked whole
+// first: on error acc is unchanged.
 TERN_MUST_USE enum tern_result tern_container_give_back(const struct tern_model *model,
                                                         const uint8_t *src, size_t src_len,
                                                         float *acc);
-
-// acc[i] += weight * decoded[i] in the segments that are dense; likewise.
-TERN_MUST_USE enum tern_result tern_container_accumulate_dense(const struct tern_model *model,
-                                                               const uint8_t *src, size_t src_len,
-                                                               float weight, float *acc);
 
 // dst[i] = decoded[i]. The container is checked whole first: on error dst is unchanged.
 TERN_MUST_USE enum tern_result tern_container_decode(const struct tern_model *model,

@@ -31,6 +31,13 @@ struct tern_mode {
 
     // Fills scale, nonzero, runs, sum_square and maximum of an info that is all zero.
     void (*describe)(const uint8_t *body, size_t len, size_t count, struct tern_codec_info *info);
+
+    // check() and describe(), check() and accumulate() in one pass, for modes that take long to
+    // read. On error what was described or added is unspecified. NULL: one after the other.
+    TERN_MUST_USE enum tern_result (*inspect)(const uint8_t *body, size_t len, size_t count,
+                                              struct tern_codec_info *info);
+    TERN_MUST_USE enum tern_result (*add)(const uint8_t *body, size_t len, float weight, float *acc,
+                                          size_t count);
 };
 
 #define TERN_CODEC_MODES 2 // of one codec, at most
@@ -100,8 +107,8 @@ size_t tern_codec_emit(const struct tern_encode_job *job);
 TERN_MUST_USE enum tern_result tern_payload_check(const uint8_t *src, size_t src_len, size_t count,
                                                   const struct tern_mode **mode);
 
-// What a checked payload says.
-void tern_payload_describe(const struct tern_mode *mode, const uint8_t *src, size_t src_len,
-                           size_t count, struct tern_codec_info *info);
+// tern_codec_accumulate(), but on error acc is unspecified.
+TERN_MUST_USE enum tern_result tern_payload_add(const uint8_t *src, size_t src_len, float weight,
+                                                float *acc, size_t count);
 
 #endif

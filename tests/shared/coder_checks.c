@@ -106,6 +106,11 @@ static void compare_values(struct coder_under_test test, const uint8_t *body, si
     tern_kernel_planes_add(planes, 0.75f * -0.3f, expected);
     test.mode->accumulate(body, len, -0.3f, values, n);
     assert_same_floats(values, expected, n + 1);
+    if (test.mode->add != NULL) {
+        assert_int_equal(test.mode->add(body, len, -0.3f, values, n), TERN_OK);
+        tern_kernel_planes_add(planes, 0.75f * -0.3f, expected);
+        assert_same_floats(values, expected, n + 1);
+    }
     free(expected);
     free(values);
 }
@@ -208,12 +213,34 @@ static struct tern_planes planes_of(const float *values, size_t n)
     return planes;
 }
 
+// What takes a body in one pass says of it what check() does.
+static void check_single_pass(struct coder_under_test test, const uint8_t *body, size_t len,
+                              size_t n, enum tern_result result)
+{
+    float *acc = calloc(n + 1, sizeof *acc);
+    assert_int_equal(test.mode->add(body, len, 1, acc, n), result);
+    assert_true(acc[n] == 0);
+    free(acc);
+    struct tern_codec_info single = {.scale = 0};
+    assert_int_equal(test.mode->inspect(body, len, n, &single), result);
+    if (result == TERN_OK) {
+        struct tern_codec_info info = {.scale = 0};
+        test.mode->describe(body, len, n, &info);
+        assert_int_equal(single.nonzero, info.nonzero);
+        assert_true(single.sum_square == info.sum_square && single.maximum == info.maximum);
+    }
+}
+
 // Whether the body is accepted. If so, encoding what it decodes to must give the same bytes.
 static bool check_body(struct coder_under_test test, const uint8_t *src, size_t len, size_t n)
 {
     uint8_t *body = malloc(len);
     memcpy(body, src, len);
-    bool accepted = test.mode->check(body, len, n) == TERN_OK;
+    enum tern_result result = test.mode->check(body, len, n);
+    bool accepted = result == TERN_OK;
+    if (test.mode->add != NULL) {
+        check_single_pass(test, body, len, n, result);
+    }
     if (accepted) {
         float *values = malloc((n + 1) * sizeof *values);
         test.mode->decode(body, len, values, n);

@@ -79,6 +79,10 @@ static void test_decoded_plus_rest_is_input(void **state)
     assert_int_equal(tern_container_decode(&model, bytes, len, decoded), TERN_OK);
     memcpy(sum, values, sizeof sum);
     assert_int_equal(tern_container_accumulate(&model, bytes, len, 1, sum), TERN_OK);
+    float added[COUNT];
+    memcpy(added, values, sizeof added);
+    assert_int_equal(tern_container_add(&model, bytes, len, 1, added), TERN_OK);
+    assert_same_floats(added, sum, COUNT);
     size_t in_small_tensors = 0;
     for (size_t i = 0; i < COUNT; i++) {
         assert_true(values[i] == before[i] - decoded[i]);
@@ -167,6 +171,7 @@ static void expect_refused(const uint8_t *data, size_t data_len)
     assert_int_not_equal(tern_container_accumulate(&model, exact, data_len, 1, out), TERN_OK);
     assert_int_not_equal(tern_container_inspect(&model, exact, data_len, &info), TERN_OK);
     assert_same_floats(out, before, COUNT);
+    assert_int_not_equal(tern_container_add(&model, exact, data_len, 1, out), TERN_OK);
     free(exact);
 }
 

@@ -29,7 +29,7 @@ static size_t set(const struct tern_indices *indices, uint32_t scale_bits, float
 }
 
 // Indices far apart are no pattern that hardware would foresee.
-static void add(const struct tern_indices *indices, uint32_t scale_bits, float *acc)
+void tern_indices_add(const struct tern_indices *indices, uint32_t scale_bits, float *acc)
 {
     for (size_t i = 0; i < indices->count; i++) {
         __builtin_prefetch(&acc[indices->of[i] / 2], 1);
@@ -56,7 +56,7 @@ void tern_indices_accumulate(tern_indices_find *find, void *reader, uint32_t sca
     struct tern_indices indices;
     do {
         find(reader, &indices);
-        add(&indices, scale_bits, acc);
+        tern_indices_add(&indices, scale_bits, acc);
     } while (indices.count == TERN_INDICES_MAX);
 }
 

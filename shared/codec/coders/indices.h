@@ -27,7 +27,10 @@ typedef void tern_indices_find(void *reader, struct tern_indices *indices);
 void tern_indices_decode(tern_indices_find *find, void *reader, uint32_t scale_bits, float *dst,
                          size_t count);
 
-// acc[index] += scale or -scale at the indices that are found.
+// acc[index] += scale or -scale.
+void tern_indices_add(const struct tern_indices *indices, uint32_t scale_bits, float *acc);
+
+// The same at all indices that are found.
 void tern_indices_accumulate(tern_indices_find *find, void *reader, uint32_t scale_bits,
                              float *acc);
 

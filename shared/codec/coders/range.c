@@ -290,19 +290,47 @@ static void find_indices(void *shared, struct tern_indices *indices)
 
 // Every decision narrows the interval, so that its bytes run out: stopping there keeps the time in
 // proportion to them, where zeros past the end could stand for all of `count` values.
-static enum tern_result check_range(const uint8_t *body, size_t len, size_t count)
+static bool can_go_on(const struct reader *reader)
+{
+    return reader->next < reader->count && !tern_range_past_end(&reader->range);
+}
+
+static enum tern_result end_of(const struct reader *reader)
+{
+    size_t end = 0;
+    bool right = reader->next == reader->count && tern_range_end(&reader->range, &end) &&
+                 tern_bits_end_back(&reader->bits, end);
+    return right ? TERN_OK : TERN_ERR_CORRUPT;
+}
+
+// *nonzero: how many there are.
+static enum tern_result count_range(const uint8_t *body, size_t len, size_t count, size_t *nonzero)
 {
     TERN_TRY(tern_ternary_check_scale(body, len));
     struct contexts contexts;
     struct reader reader = open_reader(body, len, count, &contexts);
     struct tern_indices indices;
-    while (reader.next < count && !tern_range_past_end(&reader.range)) {
+    *nonzero = 0;
+    while (can_go_on(&reader)) {
         find_indices(&reader, &indices);
+        *nonzero += indices.count;
     }
-    size_t end = 0;
-    bool right = reader.next == count && tern_range_end(&reader.range, &end) &&
-                 tern_bits_end_back(&reader.bits, end);
-    return right ? TERN_OK : TERN_ERR_CORRUPT;
+    return end_of(&reader);
+}
+
+static enum tern_result check_range(const uint8_t *body, size_t len, size_t count)
+{
+    size_t nonzero = 0;
+    return count_range(body, len, count, &nonzero);
+}
+
+static enum tern_result inspect_range(const uint8_t *body, size_t len, size_t count,
+                                      struct tern_codec_info *info)
+{
+    size_t nonzero = 0;
+    TERN_TRY(count_range(body, len, count, &nonzero));
+    tern_ternary_describe(body, nonzero, 0, info);
+    return TERN_OK;
 }
 
 // weight * (scale * q) is (weight * scale) * q, both rounded once: q only changes the sign.
@@ -313,6 +341,21 @@ static void accumulate_range(const uint8_t *body, size_t len, float weight, floa
     struct reader reader = open_reader(body, len, count, &contexts);
     uint32_t scale_bits = tern_float_bits(weight * tern_get_f32(body));
     tern_indices_accumulate(find_indices, &reader, scale_bits, acc);
+}
+
+static enum tern_result add_range(const uint8_t *body, size_t len, float weight, float *acc,
+                                  size_t count)
+{
+    TERN_TRY(tern_ternary_check_scale(body, len));
+    struct contexts contexts;
+    struct reader reader = open_reader(body, len, count, &contexts);
+    uint32_t scale_bits = tern_float_bits(weight * tern_get_f32(body));
+    struct tern_indices indices;
+    while (can_go_on(&reader)) {
+        find_indices(&reader, &indices);
+        tern_indices_add(&indices, scale_bits, acc);
+    }
+    return end_of(&reader);
 }
 
 static void decode_range(const uint8_t *body, size_t len, float *dst, size_t count)
@@ -347,4 +390,6 @@ const struct tern_mode tern_ternary_range_mode = {
     .decode = decode_range,
     .accumulate = accumulate_range,
     .describe = describe_range,
+    .inspect = TERN_SMALL ? NULL : inspect_range,
+    .add = TERN_SMALL ? NULL : add_range,
 };

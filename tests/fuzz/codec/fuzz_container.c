@@ -37,11 +37,15 @@ static void check_readers(const uint8_t *data, size_t size)
     enum tern_result result = tern_container_decode(&model, data, size, decoded);
     REQUIRE(tern_container_accumulate(&model, data, size, 1, acc) == result);
     REQUIRE(tern_container_inspect(&model, data, size, &info) == result);
+    float *added = filled();
+    REQUIRE(tern_container_add(&model, data, size, 1, added) == result);
     if (result == TERN_OK) {
         check_values(decoded, acc, &info);
+        REQUIRE(memcmp(added, acc, bytes) == 0);
     } else {
         REQUIRE(memcmp(decoded, before, bytes) == 0 && memcmp(acc, before, bytes) == 0);
     }
+    free(added);
     free(acc);
     free(decoded);
     free(before);
