@@ -120,7 +120,35 @@ static int check_files(const struct serving *serving)
                       TERN_STATE_PRIVATE_KEY);
 }
 
-static int take_body_limit(struct serving *serving)
+static void log_advice(const char *sentence)
+{
+    tern_log(TERN_LOG_WARN, "settings", "advice=%s", TERN_LOG_TEXT(sentence));
+}
+
+// What the settings say of this model.
+static int fit_to_model(struct serving *serving, const struct tern_model *model, const char *spec,
+                        tern_cli_say say)
+{
+    struct tern_federation_config *config = &serving->config.federation;
+    TERN_CLI_TRY(tern_cli_fill_for_model(serving->cli, serving->settings, model->count, config));
+    TERN_CLI_TRY(
+        tern_cli_body_limit(serving->cli, &config->codec_up, model, spec, &serving->body_bytes));
+    tern_cli_advise(serving->settings, config, say);
+    return TERN_EXIT_OK;
+}
+
+// What "default" came to.
+static void log_codecs(const struct tern_federation_config *config)
+{
+    char up[TERN_CODEC_SPEC_MAX];
+    char down[TERN_CODEC_SPEC_MAX];
+    tern_codec_format(&config->codec_up, up);
+    tern_codec_format(&config->downloads.codec, down);
+    tern_log(TERN_LOG_INFO, "codecs", "up=%s down=%s residual=%g", up, down,
+             config->downloads.residual);
+}
+
+static int read_model(struct serving *serving)
 {
     struct tern_db_federation federation;
     static struct tern_model model;
@@ -132,8 +160,9 @@ static int take_body_limit(struct serving *serving)
     if (result != TERN_OK) {
         return TERN_EXIT_OK; // starting the service says better what is wrong
     }
-    return tern_cli_body_limit(serving->cli, &serving->config.federation.codec_up, &model,
-                               federation.model_spec, &serving->body_bytes);
+    TERN_CLI_TRY(fit_to_model(serving, &model, federation.model_spec, log_advice));
+    log_codecs(&serving->config.federation);
+    return TERN_EXIT_OK;
 }
 
 static int open_store(struct serving *serving)
@@ -141,7 +170,7 @@ static int open_store(struct serving *serving)
     char why[256];
     TERN_CLI_TRY(tern_state_open(serving->cli, &serving->db));
     TERN_CLI_TRY(lock_state(serving));
-    TERN_CLI_TRY(take_body_limit(serving));
+    TERN_CLI_TRY(read_model(serving));
     TERN_CLI_TRY(check_files(serving));
     serving->config.on_halted = end_program;
     enum tern_result result =
@@ -255,16 +284,10 @@ static void announce(const struct serving *serving)
     fflush(stdout);
 }
 
-static void log_advice(const char *sentence)
-{
-    tern_log(TERN_LOG_WARN, "settings", "advice=%s", TERN_LOG_TEXT(sentence));
-}
-
 static int start_all(struct serving *serving)
 {
     const struct tern_aggregator_settings *s = serving->settings;
     TERN_CLI_TRY(tern_cli_fill_service(serving->cli, s, &serving->config));
-    tern_cli_advise(s, &serving->config.federation, log_advice);
     TERN_CLI_TRY(open_store(serving));
     TERN_CLI_TRY(start_listener(serving));
     TERN_CLI_TRY(start_admin(serving));
@@ -341,13 +364,9 @@ static int check_settings(struct tern_cli *cli)
                                           serving.settings->tensors_rules, &start, &federation)
                : code;
     code = code == TERN_EXIT_OK
-               ? tern_cli_body_limit(cli, &serving.config.federation.codec_up, &start.model,
-                                     federation.model_spec, &serving.body_bytes)
+               ? fit_to_model(&serving, &start.model, federation.model_spec, tern_cli_print_advice)
                : code;
     tern_starting_model_free(&start);
-    if (code == TERN_EXIT_OK) {
-        tern_cli_advise(serving.settings, &serving.config.federation, tern_cli_print_advice);
-    }
     return code;
 }
 

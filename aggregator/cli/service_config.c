@@ -78,74 +78,6 @@ static int refuse(const struct filling *filling, const char *key, const char *va
                          value, allowed);
 }
 
-static int parse_codec(const struct filling *filling, const char *key, const char *spec,
-                       struct tern_codec *codec)
-{
-    struct tern_codec_refusal refusal;
-    char sentence[TERN_CODEC_SENTENCE_MAX];
-    if (tern_codec_parse(spec, codec, &refusal) == TERN_OK) {
-        return TERN_EXIT_OK;
-    }
-    tern_codec_explain(&refusal, sentence);
-    return tern_cli_fail(filling->cli, TERN_ERR_CONFIG, "%s = %s: %s", key, spec, sentence);
-}
-
-// Why a codec of this feedback may not encode downloads (with the parameters it has).
-static const char *why_not_down(enum tern_feedback feedback)
-{
-    switch (feedback) {
-    case TERN_FEEDBACK_MOMENTUM:
-        return "it needs a client's velocity";
-    case TERN_FEEDBACK_FILTERED:
-        return "it needs a round's clients, of which one chooses for all";
-    case TERN_FEEDBACK_NONE:
-    case TERN_FEEDBACK_ERROR:
-        break;
-    }
-    return "what it loses is fed back to the replica, and would grow from one download to the next";
-}
-
-static int check_codec_down(const struct filling *filling, const struct tern_codec *codec)
-{
-    const char *set = filling->settings->codec_codec_down;
-    const struct tern_codec_entry *entry = tern_codec_entry(codec->id);
-    const char *why = why_not_down(entry->feedback);
-    if (tern_codec_downloads(codec)) {
-        return TERN_EXIT_OK;
-    }
-    if (set[0] != '\0') {
-        return tern_cli_fail(filling->cli, TERN_ERR_CONFIG,
-                             "codec.codec_down = %s: %s cannot encode downloads: %s", set,
-                             entry->name, why);
-    }
-    return tern_cli_fail(filling->cli, TERN_ERR_CONFIG,
-                         "codec.codec = %s is the codec of updates alone: %s cannot encode "
-                         "downloads: %s. Set codec.codec_down as well, e.g. "
-                         "codec.codec_down=default",
-                         filling->settings->codec_codec, entry->name, why);
-}
-
-// What "default" stands for, by measurement (docs/BENCHMARKS.md, docs/DESIGN.md).
-#define DEFAULT_UP "3lc:s=1,clip=4.5,coder=range"
-#define DEFAULT_DOWN "density:p=0.07,coder=range"
-
-static int fill_codecs(const struct filling *filling)
-{
-    const struct tern_aggregator_settings *s = filling->settings;
-    struct tern_federation_config *config = &filling->config->federation;
-    const bool usual = strcmp(s->codec_codec, "default") == 0;
-    const char *up = usual ? DEFAULT_UP : s->codec_codec;
-    const char *down = usual ? DEFAULT_DOWN : s->codec_codec;
-    if (strcmp(s->codec_codec_down, "default") == 0) {
-        down = DEFAULT_DOWN;
-    } else if (s->codec_codec_down[0] != '\0') {
-        down = s->codec_codec_down;
-    }
-    TERN_CLI_TRY(parse_codec(filling, "codec.codec", up, &config->codec_up));
-    TERN_CLI_TRY(parse_codec(filling, "codec.codec_down", down, &config->downloads.codec));
-    return check_codec_down(filling, &config->downloads.codec);
-}
-
 // The settings that are names.
 static int fill_names(const struct filling *filling)
 {
@@ -213,7 +145,6 @@ int tern_cli_fill_service(struct tern_cli *cli, const struct tern_aggregator_set
     federation->eligible_within_ms = s->round_eligible_within;
     fill_error(s, &federation->error);
     fill_steps(s, &federation->steps);
-    TERN_CLI_TRY(fill_codecs(&filling));
     TERN_CLI_TRY(tern_cli_fill_strategy(cli, s, federation));
     TERN_CLI_TRY(tern_cli_fill_downloads(cli, s, &federation->downloads));
     TERN_CLI_TRY(fill_names(&filling));

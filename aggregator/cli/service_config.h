@@ -6,12 +6,16 @@
 #include "hosted/cli.h"
 #include "service/service.h"
 
-// Fills what the settings say of *config, which is zeroed. Returns TERN_EXIT_OK, or the exit code
-// after it has said on stderr which settings cannot be used and why.
+// Fills what the settings say of *config, which is zeroed, but for what depends on the model. Returns TERN_EXIT_OK, or
+// the exit code after it has said on stderr which settings cannot be used and why.
 int tern_cli_fill_service(struct tern_cli *cli, const struct tern_aggregator_settings *s,
                           struct tern_service_config *config);
 
-// The part of it that [strategy] says; called by the above.
+// Likewise what does: [codec] and downloads.residual, whose defaults go by how many values it has.
+int tern_cli_fill_for_model(struct tern_cli *cli, const struct tern_aggregator_settings *s,
+                            uint32_t values, struct tern_federation_config *config);
+
+// The part of the former that [strategy] says; called by the above.
 int tern_cli_fill_strategy(struct tern_cli *cli, const struct tern_aggregator_settings *s,
                            struct tern_federation_config *config);
 

@@ -29,7 +29,6 @@ int tern_cli_fill_downloads(struct tern_cli *cli, const struct tern_aggregator_s
                              s->downloads_plan);
     }
     config->plan = cheapest ? TERN_DOWNLOADS_CHEAPEST : TERN_DOWNLOADS_TRUNK;
-    config->residual = s->downloads_residual;
     config->passes = s->downloads_passes;
     config->keep_versions = s->limits_keep_versions;
     config->replica_bytes = s->limits_replica_bytes;

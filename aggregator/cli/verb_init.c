@@ -70,16 +70,34 @@ static const char *count_rules(const struct tern_model *model, char text[TERN_TE
     return text;
 }
 
-static int print_json(struct tern_cli *cli, const struct tern_db_federation *federation,
-                      const struct tern_starting_model *start, const struct tern_codec *codec)
+// The codecs that serve will take by these settings.
+struct codecs {
+    char up[TERN_CODEC_SPEC_MAX];
+    char down[TERN_CODEC_SPEC_MAX];
+};
+
+static struct codecs codecs_of(const struct tern_federation_config *config)
 {
+    struct codecs codecs = {.up = ""};
+    tern_codec_format(&config->codec_up, codecs.up);
+    tern_codec_format(&config->downloads.codec, codecs.down);
+    return codecs;
+}
+
+static int print_json(struct tern_cli *cli, const struct tern_db_federation *federation,
+                      const struct tern_starting_model *start,
+                      const struct tern_federation_config *config)
+{
+    const struct codecs codecs = codecs_of(config);
     cJSON *made = cJSON_CreateObject();
     cJSON_AddStringToObject(made, "state", tern_state_settings(cli)->federation_state);
     cJSON_AddStringToObject(made, "model", federation->model_spec);
     tern_json_u64(made, "values", start->model.count);
     tern_json_u64(made, "seed", federation->seed);
     tern_json_hash(made, "model_hash", federation->model_hash);
-    tern_json_u64(made, "update_bytes_max", tern_cli_update_max(codec, &start->model));
+    cJSON_AddStringToObject(made, "codec_up", codecs.up);
+    cJSON_AddStringToObject(made, "codec_down", codecs.down);
+    tern_json_u64(made, "update_bytes_max", tern_cli_update_max(&config->codec_up, &start->model));
     cJSON *tensors = cJSON_AddArrayToObject(made, "tensors");
     for (uint32_t i = 0; i < start->model.tensor_count; i++) {
         const struct tern_tensor *tensor = &start->model.tensors[i];
@@ -94,19 +112,22 @@ static int print_json(struct tern_cli *cli, const struct tern_db_federation *fed
 }
 
 static int print_made(struct tern_cli *cli, const struct tern_db_federation *federation,
-                      const struct tern_starting_model *start, const struct tern_codec *codec)
+                      const struct tern_starting_model *start,
+                      const struct tern_federation_config *config)
 {
     char rules[TERN_TEXT];
     char size[TERN_TEXT];
     const char *folder = tern_state_settings(cli)->federation_state;
+    const struct codecs codecs = codecs_of(config);
     if (cli->json) {
-        return print_json(cli, federation, start, codec);
+        return print_json(cli, federation, start, config);
     }
     printf("Made %s: a federation of %s (%" PRIu32 " values), seed %" PRIu64 ".\n", folder,
            federation->model_spec, start->model.count, federation->seed);
-    tern_text_bytes((double)tern_cli_update_max(codec, &start->model), size);
-    printf("An update takes %s at most under codec.codec = %s; serve makes room for it.\n", size,
-           tern_state_settings(cli)->codec_codec);
+    tern_text_bytes((double)tern_cli_update_max(&config->codec_up, &start->model), size);
+    printf("By the settings, updates are sent by %s (at most %s each),\n"
+           "downloads by %s.\n",
+           codecs.up, size, codecs.down);
     if (start->manifest != NULL) {
         printf("Its %" PRIu32 " tensors, by rule: %s.\n", start->model.tensor_count,
                count_rules(&start->model, rules));
@@ -126,21 +147,29 @@ static int print_made(struct tern_cli *cli, const struct tern_db_federation *fed
     return TERN_EXIT_OK;
 }
 
+// What serve will refuse of the settings for this model, or warn of.
+static int fit_to_model(struct tern_cli *cli, const struct tern_model *model, const char *spec,
+                        struct tern_federation_config *config)
+{
+    uint32_t body_bytes; // that serve will take
+    TERN_CLI_TRY(tern_cli_fill_for_model(cli, tern_state_settings(cli), model->count, config));
+    TERN_CLI_TRY(tern_cli_body_limit(cli, &config->codec_up, model, spec, &body_bytes));
+    tern_cli_advise(tern_state_settings(cli), config, tern_cli_print_advice);
+    return TERN_EXIT_OK;
+}
+
 int tern_cli_init(struct tern_cli *cli)
 {
     static struct tern_starting_model start;
     static struct tern_service_config config; // that serve will refuse, or not
     struct tern_db_federation federation = {.created_ms = tern_now_ms()};
     TERN_CLI_TRY(tern_cli_fill_service(cli, tern_state_settings(cli), &config));
-    tern_cli_advise(tern_state_settings(cli), &config.federation, tern_cli_print_advice);
-    const struct tern_codec *codec = &config.federation.codec_up;
-    uint32_t body_bytes; // that serve will take
     int code = take_model(cli, &start, &federation);
     if (code == 0) {
-        code = tern_cli_body_limit(cli, codec, &start.model, federation.model_spec, &body_bytes);
+        code = fit_to_model(cli, &start.model, federation.model_spec, &config.federation);
     }
     code = code == 0 ? make_state(cli, &federation, &start) : code;
-    code = code == 0 ? print_made(cli, &federation, &start, codec) : code;
+    code = code == 0 ? print_made(cli, &federation, &start, &config.federation) : code;
     tern_starting_model_free(&start);
     return code;
 }

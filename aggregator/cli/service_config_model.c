@@ -1,0 +1,101 @@
+// What of the settings depends on the model: [codec], and how near downloads lead.
+#include "cli/service_config.h"
+#include "codec/plan.h"
+
+#include <string.h>
+
+// A model of fewer values than `below` takes these. Messages cost what they cost, and a small model
+// learns little from a few values a round, so the fewer values it has, the larger the share that is
+// sent (docs/BENCHMARKS.md, "How the defaults are decided").
+static const struct usual {
+    uint32_t below;
+    const char *up;
+    const char *down;
+    double residual;
+} usual[] = {
+#define USUAL(below, clip, p, residual)                                                            \
+    {                                                                                              \
+        below, "3lc:s=1,clip=" clip ",coder=range", "density:p=" p ",least=64,coder=range",        \
+            residual                                                                               \
+    }
+    USUAL(10000, "2.5", "0.3", 1.0),
+    USUAL(30000, "3", "0.2", 1.0),
+    USUAL(75000, "4", "0.1", 1.5),
+    USUAL(UINT32_MAX, "4.5", "0.07", 1.5),
+};
+
+static const struct usual *usual_of(uint32_t values)
+{
+    const struct usual *row = usual;
+    while (values >= row->below) {
+        row++;
+    }
+    return row;
+}
+
+static int parse_codec(struct tern_cli *cli, const char *key, const char *spec,
+                       struct tern_codec *codec)
+{
+    struct tern_codec_refusal refusal;
+    char sentence[TERN_CODEC_SENTENCE_MAX];
+    if (tern_codec_parse(spec, codec, &refusal) == TERN_OK) {
+        return TERN_EXIT_OK;
+    }
+    tern_codec_explain(&refusal, sentence);
+    return tern_cli_fail(cli, TERN_ERR_CONFIG, "%s = %s: %s", key, spec, sentence);
+}
+
+// Why a codec of this feedback may not encode downloads (with the parameters it has).
+static const char *why_not_down(enum tern_feedback feedback)
+{
+    switch (feedback) {
+    case TERN_FEEDBACK_MOMENTUM:
+        return "it needs a client's velocity";
+    case TERN_FEEDBACK_FILTERED:
+        return "it needs a round's clients, of which one chooses for all";
+    case TERN_FEEDBACK_NONE:
+    case TERN_FEEDBACK_ERROR:
+        break;
+    }
+    return "what it loses is fed back to the replica, and would grow from one download to the next";
+}
+
+static int check_codec_down(struct tern_cli *cli, const struct tern_aggregator_settings *s,
+                            const struct tern_codec *codec)
+{
+    const char *set = s->codec_codec_down;
+    const struct tern_codec_entry *entry = tern_codec_entry(codec->id);
+    const char *why = why_not_down(entry->feedback);
+    if (tern_codec_downloads(codec)) {
+        return TERN_EXIT_OK;
+    }
+    if (set[0] != '\0') {
+        return tern_cli_fail(cli, TERN_ERR_CONFIG,
+                             "codec.codec_down = %s: %s cannot encode downloads: %s", set,
+                             entry->name, why);
+    }
+    return tern_cli_fail(cli, TERN_ERR_CONFIG,
+                         "codec.codec = %s is the codec of updates alone: %s cannot encode "
+                         "downloads: %s. Set codec.codec_down as well, e.g. "
+                         "codec.codec_down=default",
+                         s->codec_codec, entry->name, why);
+}
+
+int tern_cli_fill_for_model(struct tern_cli *cli, const struct tern_aggregator_settings *s,
+                            uint32_t values, struct tern_federation_config *config)
+{
+    const struct usual *row = usual_of(values);
+    const double residual = s->downloads_residual;
+    const bool is_usual = strcmp(s->codec_codec, "default") == 0;
+    const char *up = is_usual ? row->up : s->codec_codec;
+    const char *down = is_usual ? row->down : s->codec_codec;
+    if (strcmp(s->codec_codec_down, "default") == 0) {
+        down = row->down;
+    } else if (s->codec_codec_down[0] != '\0') {
+        down = s->codec_codec_down;
+    }
+    config->downloads.residual = residual > 0.0 ? residual : row->residual;
+    TERN_CLI_TRY(parse_codec(cli, "codec.codec", up, &config->codec_up));
+    TERN_CLI_TRY(parse_codec(cli, "codec.codec_down", down, &config->downloads.codec));
+    return check_codec_down(cli, s, &config->downloads.codec);
+}
