@@ -212,6 +212,23 @@ static void on_value(void *ctx, const char *at, size_t len)
     reader->value_len += len < room ? len : room;
 }
 
+struct tern_body_memory *tern_body_memory_new(uint64_t most)
+{
+    struct tern_body_memory *memory = calloc(1, sizeof *memory);
+    if (memory != NULL) {
+        memory->most = most;
+        memory->references = 1;
+    }
+    return memory;
+}
+
+void tern_body_memory_release(struct tern_body_memory *memory)
+{
+    if (memory != NULL && atomic_fetch_sub(&memory->references, 1) == 1) {
+        free(memory);
+    }
+}
+
 // Whether a body of this size fits in beside all others, of which this one counts already.
 static bool fits(const struct tern_request_reader *reader, uint64_t size)
 {
@@ -413,6 +430,9 @@ struct tern_request_reader *tern_reader_new(const struct tern_reader_config *con
         free(reader);
         return NULL;
     }
+    if (reader->config.memory != NULL) {
+        atomic_fetch_add(&reader->config.memory->references, 1);
+    }
     return reader;
 }
 
@@ -421,6 +441,7 @@ void tern_reader_free(struct tern_request_reader *reader)
     if (reader != NULL) {
         if (reader->config.memory != NULL) {
             atomic_fetch_sub(&reader->config.memory->taken, reader->counted);
+            tern_body_memory_release(reader->config.memory);
         }
         tern_parser_free(reader->parser);
         free(reader->body);

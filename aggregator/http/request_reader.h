@@ -10,11 +10,16 @@
 struct tern_request_reader;
 
 // What the bodies of all readers take together, from their first bytes until the readers are freed.
-// Shared by all threads.
+// Shared by all threads, and by readers that outlive the listener: it goes with the last of them.
 struct tern_body_memory {
     uint64_t most;
     _Atomic uint64_t taken;
+    _Atomic uint32_t references; // readers, and one of whoever made it
 };
+
+// NULL when memory is short.
+struct tern_body_memory *tern_body_memory_new(uint64_t most);
+void tern_body_memory_release(struct tern_body_memory *memory); // NULL is nothing
 
 // A body up to this size is not counted: connections bound how many of those there are, so that
 // short requests are heard while long ones fill the memory.
@@ -23,7 +28,7 @@ struct tern_body_memory {
 struct tern_reader_config {
     uint32_t header_bytes;           // request line and headers together
     uint32_t body_bytes;             // after removing the chunked coding
-    struct tern_body_memory *memory; // borrowed while the reader lives; NULL = without a bound
+    struct tern_body_memory *memory; // NULL = without a bound
     const char *peer;                // borrowed while the reader lives
     struct tern_address address;
     uint64_t psk_client; // of the connection

@@ -49,12 +49,12 @@ static enum tern_result open_shared(struct tern_http_server *server,
     shared->handler = *handler;
     shared->limits = config->limits;
     tern_limits_fill(&shared->limits);
-    shared->bodies.most = shared->limits.body_memory;
+    shared->bodies = tern_body_memory_new(shared->limits.body_memory);
     shared->monotonic_ms = config->monotonic_ms;
     shared->sweep_ms = config->sweep_ms != 0 ? config->sweep_ms : SWEEP_MS;
     shared->admission =
         tern_admission_new(shared->limits.connections, shared->limits.connections_per_address);
-    if (shared->admission == NULL) {
+    if (shared->admission == NULL || shared->bodies == NULL) {
         snprintf(why, 256, "memory is short");
         return TERN_ERR_NO_MEMORY;
     }
@@ -162,6 +162,7 @@ void tern_http_stop(struct tern_http_server *server, uint32_t grace_ms)
     free(server->loops);
     tern_ticket_keys_close(server->shared.ticket_keys);
     tern_admission_free(server->shared.admission);
+    tern_body_memory_release(server->shared.bodies);
     free(server);
 }
 
@@ -178,6 +179,6 @@ void tern_http_counters(const struct tern_http_server *server, struct tern_http_
         .requests = from->requests,
         .requests_refused = from->requests_refused,
         .timeouts = from->timeouts,
-        .body_memory = server->shared.bodies.taken,
+        .body_memory = server->shared.bodies->taken,
     };
 }

@@ -254,26 +254,28 @@ static enum tern_result feed_body(struct tern_request_reader *reader, size_t len
 static void test_long_bodies_share_a_memory(void **state)
 {
     (void)state;
-    struct tern_body_memory memory = {.most = 10000};
-    struct tern_request_reader *first = reader_within(&memory);
+    struct tern_body_memory *memory = tern_body_memory_new(10000);
+    assert_non_null(memory);
+    struct tern_request_reader *first = reader_within(memory);
     assert_int_equal(feed_body(first, 6000, true), TERN_OK);
-    assert_true(memory.taken == 6000);
+    assert_true(memory->taken == 6000);
     for (int announced = 0; announced < 2; announced++) {
-        struct tern_request_reader *second = reader_within(&memory);
+        struct tern_request_reader *second = reader_within(memory);
         assert_int_equal(feed_body(second, 6000, announced == 1), TERN_ERR_BUSY);
         assert_int_equal(tern_reader_status(second), 503);
         tern_reader_free(second);
-        assert_true(memory.taken == 6000);
+        assert_true(memory->taken == 6000);
     }
-    struct tern_request_reader *brief = reader_within(&memory);
+    struct tern_request_reader *brief = reader_within(memory);
     assert_int_equal(feed_body(brief, 4096, true), TERN_OK); // is heard all the same
     tern_reader_free(brief);
     tern_reader_free(first);
-    assert_true(memory.taken == 0);
-    struct tern_request_reader *largest = reader_within(&memory);
+    assert_true(memory->taken == 0);
+    struct tern_request_reader *largest = reader_within(memory);
     assert_int_equal(feed_body(largest, 10000, false), TERN_OK);
+    tern_body_memory_release(memory);
+    assert_true(memory->taken == 10000); // it lives as long as the reader
     tern_reader_free(largest);
-    assert_true(memory.taken == 0);
 }
 
 int main(void)
