@@ -79,6 +79,7 @@ static void test_slow_request_is_told_408(void **state)
     assert_true(client_open(&header, fixture.port, NULL));
     assert_true(client_open(&body, fixture.port, NULL));
     assert_true(client_send_text(&body, "PUT /echo HTTP/1.1\r\nContent-Length: 1000\r\n\r\n"));
+    settle(); // what is read with the first of the body buys time as well
     // A byte now and then must not keep either of them open.
     for (int i = 0; i < 16; i++) {
         assert_int_equal(counters().timeouts, i < 15 ? 0 : 1);
@@ -108,6 +109,7 @@ static void test_slow_but_steady_body_arrives(void **state)
     assert_true(client_open(&stalled, fixture.port, NULL));
     assert_true(client_send_text(&steady, "PUT /echo HTTP/1.1\r\nContent-Length: 8000\r\n\r\n"));
     assert_true(client_send_text(&stalled, "PUT /echo HTTP/1.1\r\nContent-Length: 8000\r\n\r\n"));
+    settle();
     assert_true(client_send(&stalled, part, sizeof part)); // buys 200 ms
     for (int i = 0; i < 40; i++) {                         // 2,000 bytes per second for 4 s
         assert_int_equal(counters().timeouts, i < 22 ? 0 : 1);
