@@ -82,6 +82,7 @@ static const char *const bounded[] = {
     // Replicas are kept within limits.replica_bytes; the oldest comes first, and few are asked for.
     "SCAN replicas USING INDEX replicas_by_use",
     "SCAN replicas USING INDEX replicas_suspect",
+    "SCAN replicas USING COVERING INDEX replicas_suspect", // as SQLite from 3.46 on says it
     // The first id that begins with some bytes, a few snapshots, and the parts of one vector.
     "SEARCH replicas USING PRIMARY KEY (id>?)",
     "SEARCH downloads USING INDEX downloads_snapshots (to_version<?)",
