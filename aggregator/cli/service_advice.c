@@ -146,7 +146,7 @@ static void of_strategies(const struct advice *advice)
 #define NUMBER(symbol, name, least, most, or_zero, section, key)                                   \
     UNUSED(symbol, s->section##_##key != usual->section##_##key, section, key)
 #define YES_NO(symbol, name, section, key)                                                         \
-    UNUSED(symbol, strcmp(s->section##_##key, usual->section##_##key) != 0, section, key)
+    UNUSED(symbol, s->section##_##key != usual->section##_##key, section, key)
     TERN_STRATEGY_PARAMETER_LIST(NUMBER, YES_NO)
 }
 

@@ -96,10 +96,7 @@ static int fill_names(const struct filling *filling)
         return refuse(filling, "error_feedback.policy", s->error_feedback_policy,
                       TERN_ERROR_POLICY_NAMES);
     }
-    filling->config->psk = strcmp(s->tls_psk, "yes") == 0;
-    if (!filling->config->psk && strcmp(s->tls_psk, "no") != 0) {
-        return refuse(filling, "tls.psk", s->tls_psk, "yes | no");
-    }
+    filling->config->psk = s->tls_psk;
     return TERN_EXIT_OK;
 }
 

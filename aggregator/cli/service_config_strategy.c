@@ -3,17 +3,6 @@
 
 #include <string.h>
 
-static int fill_yes_no(struct tern_cli *cli, const char *key, const char *value, float *number)
-{
-    bool yes = strcmp(value, "yes") == 0;
-    if (!yes && strcmp(value, "no") != 0) {
-        return tern_cli_fail(cli, TERN_ERR_CONFIG, "%s = %s is not known; allowed: yes | no", key,
-                             value);
-    }
-    *number = yes ? 1.0F : 0.0F;
-    return TERN_EXIT_OK;
-}
-
 static int fill_number(struct tern_cli *cli, const char *key, double value,
                        enum tern_strategy_parameter parameter, float *number)
 {
@@ -37,7 +26,8 @@ static int fill_parameters(struct tern_cli *cli, const struct tern_aggregator_se
                       __VA_ARGS__ &parameters[TERN_STRATEGY_##symbol]));
 #define NUMBER(symbol, name, least, most, or_zero, section, key)                                   \
     FILL(fill_number, symbol, section, key, TERN_STRATEGY_##symbol, )
-#define YES_NO(symbol, name, section, key) FILL(fill_yes_no, symbol, section, key, )
+#define YES_NO(symbol, name, section, key)                                                         \
+    parameters[TERN_STRATEGY_##symbol] = s->section##_##key ? 1.0F : 0.0F;
     TERN_STRATEGY_PARAMETER_LIST(NUMBER, YES_NO)
     return TERN_EXIT_OK;
 }

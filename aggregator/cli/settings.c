@@ -11,6 +11,7 @@
 
 #define TEXT(section, key, size, fallback, doc)                                                    \
     ROW(section, key, TERN_SETTING_TEXT, fallback, 0, (size)-1, doc)
+#define BOOL(section, key, fallback, doc) ROW(section, key, TERN_SETTING_BOOL, fallback, 0, 1, doc)
 #define U32(section, key, fallback, min, max, doc)                                                 \
     ROW(section, key, TERN_SETTING_U32, fallback, min, max, doc)
 #define U64(section, key, fallback, min, max, doc)                                                 \

@@ -7,6 +7,7 @@
 
 struct tern_aggregator_settings {
 #define TEXT(section, key, size, fallback, doc) char section##_##key[size];
+#define BOOL(section, key, fallback, doc) bool section##_##key;
 #define U32(section, key, fallback, min, max, doc) uint32_t section##_##key;
 #define U64(section, key, fallback, min, max, doc) uint64_t section##_##key;
 #define REAL(section, key, fallback, min, max, doc) double section##_##key;
@@ -14,6 +15,7 @@ struct tern_aggregator_settings {
 #define BYTES(section, key, fallback, min, max, doc) uint64_t section##_##key;
 #include "cli/settings.def"
 #undef TEXT
+#undef BOOL
 #undef U32
 #undef U64
 #undef REAL

@@ -228,7 +228,7 @@ static int run(struct provision *provision)
         return tern_state_fail(cli, db, result);
     }
     tern_db_close(db);
-    if (provision->psk && strcmp(tern_state_settings(cli)->tls_psk, "yes") != 0) {
+    if (provision->psk && !tern_state_settings(cli)->tls_psk) {
         fprintf(stderr, "tls.psk is not yes in these settings: until it is for the service, their "
                         "keys are not taken.\n");
     }

@@ -127,7 +127,7 @@ static enum tern_result parse_bool(const char *text, void *field, char problem[9
             return TERN_OK;
         }
     }
-    return problem_is(problem, "is neither true nor false");
+    return problem_is(problem, "is neither yes nor no");
 }
 
 static enum tern_result parse_text(const struct tern_setting *setting, const char *text,
@@ -215,7 +215,7 @@ void tern_setting_allowed(const struct tern_setting *setting, char allowed[160])
         [TERN_SETTING_BYTES] = "a size (Ki, Mi, Gi; k, M, G)",
     };
     if (setting->type == TERN_SETTING_BOOL) {
-        snprintf(allowed, 160, "true or false");
+        snprintf(allowed, 160, "yes or no");
         return;
     }
     if (setting->type == TERN_SETTING_TEXT) {

@@ -205,9 +205,9 @@ static void mistakes_in_a_file_are_named(void **state)
     assert_refused("[limits]\nbody = 99999999999999999999\n",
                    "a.ini:2: [limits] body = '99999999999999999999' is too large; allowed: a size "
                    "(Ki, Mi, Gi; k, M, G) from 1Ki to 1Gi");
-    assert_refused("[limits]\nstrict = perhaps\n",
-                   "a.ini:2: [limits] strict = 'perhaps' is neither true nor false; allowed: true "
-                   "or false");
+    assert_refused(
+        "[limits]\nstrict = perhaps\n",
+        "a.ini:2: [limits] strict = 'perhaps' is neither yes nor no; allowed: yes or no");
     assert_refused("[round]\nlearning-rate = nan\n",
                    "a.ini:2: [round] learning-rate = 'nan' is not a finite number; allowed: a "
                    "number from 0 to 10");
