@@ -266,6 +266,7 @@ int main(int argc, char **argv)
         .verbs = verbs,
         .settings = &tern_aggregator_settings_table,
         .values = &settings,
+        .default_config = "/etc/tern/aggregator.ini",
     };
     return tern_cli_main(&program, argc, argv);
 }

@@ -111,6 +111,53 @@ static int print_json(struct tern_cli *cli, const struct tern_db_federation *fed
     return tern_json_print(cli, made);
 }
 
+static void print_word(const char *word)
+{
+    const char *plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,+@%";
+    if (word[0] != '\0' && word[strspn(word, plain)] == '\0') {
+        printf(" %s", word);
+        return;
+    }
+    printf(" '");
+    for (; *word != '\0'; word++) {
+        printf(*word == '\'' ? "'\\''" : "%c", *word);
+    }
+    printf("'");
+}
+
+// A verb by which the federation goes on, with the options that lead it to the same settings.
+static void print_verb(const struct tern_cli *cli, const char *verb)
+{
+    printf("tern-aggregator %s", verb);
+    if (cli->config != NULL) {
+        printf(" --config");
+        print_word(cli->config);
+    }
+    if (cli->config == NULL || tern_cli_flag(cli, "state")) {
+        printf(" --state");
+        print_word(tern_state_settings(cli)->federation_state);
+    }
+    for (unsigned i = 0; i < cli->set_count; i++) {
+        printf(" --set");
+        print_word(cli->sets[i]);
+    }
+    printf("\n");
+}
+
+static void print_next(const struct tern_cli *cli)
+{
+    printf("\n"
+           "Next:\n"
+           "  1. Put the server's certificate and key there as %s and %s\n"
+           "     (or name them in server.certificate and server.private_key).\n"
+           "  2. ",
+           TERN_STATE_CERTIFICATE, TERN_STATE_PRIVATE_KEY);
+    print_verb(cli, "serve");
+    printf("  3. ");
+    print_verb(cli, "enroll-code");
+    printf("     and on each device: tern-client enroll CODE\n");
+}
+
 static int print_made(struct tern_cli *cli, const struct tern_db_federation *federation,
                       const struct tern_starting_model *start,
                       const struct tern_federation_config *config)
@@ -136,14 +183,7 @@ static int print_made(struct tern_cli *cli, const struct tern_db_federation *fed
         printf("Kept for export, not trained or sent, since not F32, F16 or BF16: %s.\n",
                start->kept_names);
     }
-    printf("\n"
-           "Next:\n"
-           "  1. Put the server's certificate and key there as %s and %s\n"
-           "     (or name them in server.certificate and server.private_key).\n"
-           "  2. tern-aggregator serve --state %s\n"
-           "  3. tern-aggregator enroll-code --state %s\n"
-           "     and on each device: tern-client enroll CODE\n",
-           TERN_STATE_CERTIFICATE, TERN_STATE_PRIVATE_KEY, folder, folder);
+    print_next(cli);
     return TERN_EXIT_OK;
 }
 

@@ -8,8 +8,9 @@ import re
 import stat
 import sqlite3
 import struct
+import subprocess
 
-from cli import FAILED, MODEL, NOTHING, USAGE, VALUES, State, insert, main
+from cli import BIN, FAILED, MODEL, NOTHING, USAGE, VALUES, State, insert, main
 
 
 def mode(path):
@@ -51,6 +52,23 @@ def init_reads_settings_and_options_win():
     made = state.run("init", "--config", config, "--seed", 4, "--json", state=False).json
     assert made["model"] == "softmax:8-2" and made["seed"] == 4 and made["values"] == 18
     assert state.run("status", "--config", config, "--json", state=False).json["seed"] == 4
+
+
+def init_says_what_comes_next_as_it_can_be_typed():
+    """The verbs that it prints find the same settings, by whatever init found them."""
+    state = State()
+    config = state.root / "it's mine.ini"
+    config.write_text(f"[federation]\nstate = {state.path}\nmodel = softmax:8-2\n")
+    for options in (["--config", config], ["--config", config, "--state", state.root / "b"],
+                    ["--state", state.root / "c", "--set", "limits.enrollments_per_minute=3"],
+                    ["--set", f"federation.state={state.root}/d e"]):
+        made = state.run("init", *options, "--model", "softmax:8-2", state=False).text
+        for verb in ("serve --check", "enroll-code"):
+            (line,) = re.findall(f"tern-aggregator {verb.split()[0]}.*", made)
+            done = subprocess.run(["sh", "-c", f"{line} {' '.join(verb.split()[1:])}"],
+                                  env={"PATH": f"{BIN}:/usr/bin:/bin"}, capture_output=True, timeout=60)
+            assert done.returncode == 0, (line, done.stderr)
+    assert (state.root / "d e" / "tern.db").exists()
 
 
 def init_refuses_bad_models():
@@ -286,7 +304,7 @@ def provisioning_refuses_what_cannot_be():
     assert len(state.json("clients")) == 4
     state.run("provision", "--count", 2, "--set", "limits.clients=6")
     assert len(state.json("clients")) == 6
-    state.run("serve", "--set", "tls.psk=maybe", code=USAGE, says="yes | no")
+    state.run("serve", "--set", "tls.psk=maybe", code=USAGE, says="yes or no")
 
 
 def revoking_is_for_good():
@@ -449,7 +467,8 @@ def help_teaches():
 
 
 main(init_makes_a_private_directory, init_never_touches_a_federation,
-     init_finishes_what_was_cut_short, init_reads_settings_and_options_win, init_refuses_bad_models,
+     init_finishes_what_was_cut_short, init_reads_settings_and_options_win,
+     init_says_what_comes_next_as_it_can_be_typed, init_refuses_bad_models,
      verbs_need_a_federation, foreign_databases_are_left_alone,
      status_answers_the_two_questions_first, clients_are_listed_and_cannot_steer_the_terminal,
      rounds_are_listed, the_byte_reports_agree, reports_that_there_are_not,
