@@ -11,13 +11,19 @@
 #define CODE_MAX 64
 
 // Reads the code from the argument, or for "-" from the first line of the standard input.
-static void read_code(const struct tern_cli *cli, char code[CODE_MAX])
+static int read_code(const struct tern_cli *cli, char code[CODE_MAX])
 {
     snprintf(code, CODE_MAX, "%s", cli->arguments[0]);
     if (strcmp(code, "-") == 0 && fgets(code, CODE_MAX, stdin) == NULL) {
         code[0] = '\0';
     }
     code[strcspn(code, "\r\n")] = '\0';
+    if (code[0] == '\0') {
+        return tern_cli_fail(cli, TERN_ERR_CONFIG,
+                             "the join code is empty; ask for one made by tern-aggregator "
+                             "enroll-code");
+    }
+    return TERN_EXIT_OK;
 }
 
 static int say_enrolled(const struct tern_cli *cli, const struct tern_client_identity *identity)
@@ -86,7 +92,7 @@ static int enroll(struct tern_cli *cli, struct session *session)
     if (tern_cli_flag(cli, "provisioned")) {
         return provision(cli, session);
     }
-    read_code(cli, code);
+    TERN_CLI_TRY(read_code(cli, code));
     enum tern_result result = TERN_AGAIN;
     while (result == TERN_AGAIN) {
         result = tern_client_enroll(&session->client, code);

@@ -114,9 +114,10 @@ static void log_pause(const struct narrator *narrator, const struct tern_client_
         break;
     case TERN_EVENT_TROUBLE: {
         const char *detail = detail_of(narrator, event->result);
-        tern_log(TERN_LOG_WARN, name, "result=%s status=%d wait_ms=%u why=%s detail=%s",
+        tern_log(TERN_LOG_WARN, name, "result=%s status=%d wait_ms=%u why=%s%s%s",
                  tern_result_name(event->result), event->status, event->wait_ms,
-                 TERN_LOG_TEXT(event->why), TERN_LOG_TEXT(detail));
+                 TERN_LOG_TEXT(event->why), detail[0] != '\0' ? " detail=" : "",
+                 detail[0] != '\0' ? TERN_LOG_TEXT(detail) : "");
         if (event->result == TERN_ERR_TRAINER && narrator->external != NULL) {
             log_output(tern_external_output(narrator->external));
         }

@@ -49,6 +49,12 @@ class CommandLine(unittest.TestCase):
         self.assertEqual(code, 1)
         self.assertIn("enroll CODE", error)
 
+    def test_empty_join_code(self):
+        for code, text in (("", ""), ("-", ""), ("-", "\n")):
+            status, _, error = run("enroll", *self.sets, code, text=text)
+            self.assertEqual(status, 2)
+            self.assertIn("join code is empty", error)
+
     def test_unreachable_aggregator(self):
         code, _, error = run("enroll", *self.sets, "-", text="CODE\n")
         self.assertEqual(code, 1)
