@@ -11,7 +11,8 @@ fails; docs/BENCHMARKS.md says how each figure comes about and what was reached.
   protocol   bytes of a warm round beyond its bodies, of a full and of a resumed TLS handshake
   participation  bytes beside the tensors of 50 clients of which a round asks 10, by what they were for,
              and bytes that a device moves on a day on which no round needs it
-  load       durable updates per second, memory per idle connection; CPU time of status and reports
+  load       durable updates per second, CPU time of a client's round, CPU time of a round's commit and
+             how long others wait meanwhile, memory per idle connection; CPU time of status and reports
              behind a million updates
   size       stripped programs, peak memory of a client
   replicas   bytes in the store and time per check-in of clients' own replicas
@@ -135,15 +136,42 @@ BENCH_IDLE=${BENCH_IDLE:-2000}
 # Updates of the federation whose reports are timed.
 BENCH_HISTORY=${BENCH_HISTORY:-1000000}
 
-bench_load() { # OUT
-    begin_experiment
-    local cohort=$((BENCH_CLIENTS + 1))
-    start_bench_aggregator load "round.cohort=$cohort" "round.min_clients=$cohort" \
-        "round.rounds=1" limits.enrollments_per_minute=0 limits.connections_per_address=10000
+# The codec of updates that `tern-aggregator init` proposes for mlp:784-128-10.
+BENCH_DEFAULT_CODEC=3lc:s=1,clip=4.5,coder=range
+
+# Rounds of CLIENTS updates of about BYTES each; adds figures of them to rounds.json under other names.
+measure_rounds() { # CLIENTS ROUNDS BYTES CODEC NAME=FIGURE...
+    local clients=$1 rounds=$2 bytes=$3 codec=$4 cohort=$(($1 + 1)) name=rounds-$1-$3-${4//[^a-z0-9]/-}
+    shift 4
+    start_bench_aggregator "$name" "round.cohort=$cohort" "round.min_clients=$cohort" "round.rounds=$rounds" \
+        "codec.codec=$codec" limits.enrollments_per_minute=0 limits.connections_per_address=10000
     "$TERN_BUILD/bench-bin/bench-load" 127.0.0.1 "$AGGREGATOR_PORT" "$BENCH_DIR/ca.pem" \
-        "$BENCH_CODE" mlp:784-128-10 1 "$BENCH_CLIENTS" "$BENCH_CONNECTIONS" 10000 \
-        >"$EXPERIMENT_DIR/load.json" || fail "bench-load failed"
+        "$BENCH_CODE" mlp:784-128-10 1 "$clients" "$BENCH_CONNECTIONS" "$bytes" "$codec" "$rounds" \
+        "$AGGREGATOR_PID" >"$EXPERIMENT_DIR/$name.json" || fail "bench-load failed"
     stop_programs
+    python3 -c 'import json, os, sys
+found, path = json.load(open(sys.argv[1])), sys.argv[2]
+kept = json.load(open(path)) if os.path.exists(path) else {}
+kept.update((name, found[figure]) for name, figure in (pair.split("=") for pair in sys.argv[3:]))
+json.dump(kept, open(path, "w"))' "$EXPERIMENT_DIR/$name.json" "$EXPERIMENT_DIR/rounds.json" "$@"
+}
+
+bench_load() { # OUT
+    local same figures=()
+    for same in clients connections update_bytes accepted refused upload_seconds updates_per_second \
+        round_commit_seconds enrollments_per_second checkins_per_second; do
+        figures+=("$same=$same")
+    done
+    begin_experiment
+    measure_rounds "$BENCH_CLIENTS" 1 10000 3lc:s=1 "${figures[@]}"
+    measure_rounds "$BENCH_CLIENTS" 1 10000 "$BENCH_DEFAULT_CODEC" default_updates_per_second=updates_per_second \
+        "default_${BENCH_CLIENTS}_commit_cpu_seconds=commit_cpu_seconds" \
+        "default_${BENCH_CLIENTS}_commit_wait_ms=commit_wait_ms"
+    measure_rounds 1000 3 10000 "$BENCH_DEFAULT_CODEC" default_1000_commit_cpu_seconds=commit_cpu_seconds \
+        default_1000_commit_wait_ms=commit_wait_ms
+    measure_rounds 100 20 1000 "$BENCH_DEFAULT_CODEC" default_cpu_ms_small=cpu_ms
+    measure_rounds 100 20 7000 "$BENCH_DEFAULT_CODEC" default_cpu_ms=cpu_ms
+    measure_rounds 100 5 0 float32 float32_cpu_ms=cpu_ms float32_peak_mib=peak_mib
     start_bench_aggregator idle limits.connections_per_address=10000
     "$TERN_BUILD/bench-bin/bench-idle" 127.0.0.1 "$AGGREGATOR_PORT" "$BENCH_DIR/ca.pem" \
         "$AGGREGATOR_PID" "$BENCH_IDLE" >"$EXPERIMENT_DIR/idle.json" || fail "bench-idle failed"
@@ -152,7 +180,7 @@ bench_load() { # OUT
         >"$EXPERIMENT_DIR/history.json" || fail "bench-history failed"
     python3 -B "$TERN_ROOT/lab/bench/report_times.py" "$TERN_BUILD/bin/tern-aggregator" "$EXPERIMENT_DIR/state" \
         >"$EXPERIMENT_DIR/reports.json" || fail "status or report failed"
-    join_numbers "$EXPERIMENT_DIR"/{load,idle,history,reports}.json >"$1"
+    join_numbers "$EXPERIMENT_DIR"/{rounds,idle,history,reports}.json >"$1"
     clean_experiment
     print_numbers "$1"
 }

@@ -4,6 +4,8 @@
 #include <string.h>
 #include <strings.h>
 
+#define HEAD_MAX 4096 // bytes of a request's or a reply's headers
+
 enum tern_result bench_tls_init(struct bench_tls *tls, const char *host, const char *port,
                                 const char *ca)
 {
@@ -41,6 +43,8 @@ enum tern_result bench_connect(struct bench_tls *tls, struct bench_connection *c
     mbedtls_net_init(&connection->net);
     mbedtls_ssl_init(&connection->ssl);
     connection->open = true;
+    connection->message = NULL;
+    connection->message_size = 0;
     if (mbedtls_net_connect(&connection->net, tls->host, tls->port, MBEDTLS_NET_PROTO_TCP) != 0) {
         bench_close(connection);
         return TERN_ERR_NETWORK;
@@ -66,6 +70,7 @@ void bench_close(struct bench_connection *connection)
         mbedtls_ssl_close_notify(&connection->ssl);
         mbedtls_ssl_free(&connection->ssl);
         mbedtls_net_free(&connection->net);
+        free(connection->message);
         connection->open = false;
     }
 }
@@ -95,16 +100,32 @@ static size_t content_length(const char *headers)
     return 0;
 }
 
+// Room for a message of that size, its beginning kept, and a byte behind it.
+static enum tern_result make_room(struct bench_connection *connection, size_t size)
+{
+    if (size < connection->message_size) {
+        return TERN_OK;
+    }
+    char *grown = realloc(connection->message, size + HEAD_MAX);
+    if (grown == NULL) {
+        return TERN_ERR_NO_MEMORY;
+    }
+    connection->message = grown;
+    connection->message_size = size + HEAD_MAX;
+    return TERN_OK;
+}
+
 static enum tern_result read_reply(struct bench_connection *connection, int *status, uint8_t *reply,
                                    size_t *len)
 {
-    static _Thread_local char text[BENCH_MESSAGE_MAX + 1];
     size_t have = 0;
     size_t want = 0; // of headers and body, once the headers are in
     size_t head = 0;
     while (want == 0 || have < want) {
-        int got =
-            mbedtls_ssl_read(&connection->ssl, (uint8_t *)text + have, BENCH_MESSAGE_MAX - have);
+        TERN_TRY(make_room(connection, want > have ? want : have + HEAD_MAX));
+        char *text = connection->message;
+        int got = mbedtls_ssl_read(&connection->ssl, (uint8_t *)text + have,
+                                   connection->message_size - 1 - have);
         if (got <= 0) {
             return TERN_ERR_NETWORK;
         }
@@ -117,6 +138,7 @@ static enum tern_result read_reply(struct bench_connection *connection, int *sta
             want = head + content_length(text);
         }
     }
+    const char *text = connection->message;
     size_t body = want - head;
     if (sscanf(text, "HTTP/1.1 %d", status) != 1 || body > *len) {
         return TERN_ERR_HTTP;
@@ -130,17 +152,18 @@ enum tern_result bench_exchange(struct bench_connection *connection, const char 
                                 const char *path, const char *token, const uint8_t *body,
                                 size_t body_len, int *status, uint8_t *reply, size_t *len)
 {
-    static _Thread_local uint8_t request[BENCH_MESSAGE_MAX];
-    int head = snprintf((char *)request, sizeof request,
+    TERN_TRY(make_room(connection, HEAD_MAX + body_len));
+    char *request = connection->message;
+    int head = snprintf(request, HEAD_MAX,
                         "%s %s HTTP/1.1\r\nHost: a\r\n%s%s%sContent-Length: %zu\r\n\r\n", method,
                         path, token != NULL ? "Authorization: Bearer " : "",
                         token != NULL ? token : "", token != NULL ? "\r\n" : "", body_len);
-    if (head < 0 || (size_t)head + body_len > sizeof request) {
+    if (head < 0 || head >= HEAD_MAX) {
         return TERN_ERR_TOO_LARGE;
     }
     if (body_len > 0) {
         memcpy(request + head, body, body_len);
     }
-    TERN_TRY(write_all(connection, request, (size_t)head + body_len));
+    TERN_TRY(write_all(connection, (const uint8_t *)request, (size_t)head + body_len));
     return read_reply(connection, status, reply, len);
 }

@@ -30,13 +30,13 @@ struct bench_connection {
     mbedtls_net_context net;
     mbedtls_ssl_context ssl;
     bool open;
+    char *message; // of a request or a reply, made as large as it is
+    size_t message_size;
 };
 
 TERN_MUST_USE enum tern_result bench_connect(struct bench_tls *tls,
                                              struct bench_connection *connection);
 void bench_close(struct bench_connection *connection);
-
-#define BENCH_MESSAGE_MAX (64u << 10) // headers and body of a request or a reply
 
 // Sends a request and reads the whole reply. token NULL: none. *len: in, size of reply; out, bytes
 // of its body.
