@@ -2,7 +2,7 @@
 
 help_bench() {
     cat <<'END'
-usage: ./tern bench [--json FILE] [codec|protocol|participation|load|size|replicas|updates]...
+usage: ./tern bench [--json FILE] [codec|protocol|participation|load|large|size|replicas|updates]...
 
 Measures on this machine, prints a table and writes build/bench/NAME.json. Nothing here passes or
 fails; docs/BENCHMARKS.md says how each figure comes about and what was reached.
@@ -14,6 +14,9 @@ fails; docs/BENCHMARKS.md says how each figure comes about and what was reached.
   load       durable updates per second, CPU time of a client's round, CPU time of a round's commit and
              how long others wait meanwhile, memory per idle connection; CPU time of status and reports
              behind a million updates
+  large      a model of BENCH_VALUES values (1,000,000), BENCH_LARGE_CLIENTS (20) clients, BENCH_ROUNDS (4)
+             rounds of one local step, updates and downloads by BENCH_CODEC (those of the model's size when
+             not set): processor time, memory and bytes on disk of the aggregator; only when asked for
   size       stripped programs, peak memory of a client
   replicas   bytes in the store and time per check-in of clients' own replicas
   updates    bits per value of the updates of configs/experiments/fashion-3lc.ini, by ternary coder;
@@ -181,6 +184,26 @@ bench_load() { # OUT
     python3 -B "$TERN_ROOT/lab/bench/report_times.py" "$TERN_BUILD/bin/tern-aggregator" "$EXPERIMENT_DIR/state" \
         >"$EXPERIMENT_DIR/reports.json" || fail "status or report failed"
     join_numbers "$EXPERIMENT_DIR"/{rounds,idle,history,reports}.json >"$1"
+    clean_experiment
+    print_numbers "$1"
+}
+
+# Values of mlp:256-H-10, less the biases of its last layer, by units of its hidden layer.
+BENCH_VALUES_OF_UNIT=267
+
+bench_large() { # OUT
+    begin_experiment
+    local clients=${BENCH_LARGE_CLIENTS:-20} rounds=${BENCH_ROUNDS:-4} codec=${BENCH_CODEC:-default}
+    local units=$((${BENCH_VALUES:-1000000} / BENCH_VALUES_OF_UNIT))
+    start_bench_aggregator large "round.cohort=$clients" "round.min_clients=$clients" "round.rounds=$rounds" \
+        train.local_steps=1 train.batch_size=1 "federation.model=mlp:256-$units-10" "codec.codec=$codec" \
+        "codec.codec_down=$codec"
+    python3 -B "$TERN_ROOT/lab/bench/large_model.py" "$BENCH_DIR/state/tern.db" "$AGGREGATOR_PID" \
+        "$TERN_BUILD/bin/tern-fleet" run --set "fleet.server=https://127.0.0.1:$AGGREGATOR_PORT" \
+        --set "fleet.ca=$BENCH_DIR/ca.pem" --set "fleet.join_code=$BENCH_CODE" --set "fleet.clients=$clients" \
+        --set fleet.workers=2 --set fleet.evaluate_every=1000000 --set fleet.measure_replicas=0 \
+        --set "data.source=digits:train=$((clients * 2)),test=10,size=16,seed=1" \
+        --results "$EXPERIMENT_DIR/results.json" --no-table >"$1" || fail "the rounds were not completed"
     clean_experiment
     print_numbers "$1"
 }
