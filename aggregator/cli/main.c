@@ -184,7 +184,8 @@ static const char revoke_help[] =
 static const char export_help[] =
     "Writes the newest global model. .f32: all weights as little-endian float32 in layout order;\n"
     ".safetensors: with names, shapes and metadata. FILE - is standard output and needs --format.\n"
-    "An earlier version is had as long as the updates of all rounds up to it are kept (prune).\n"
+    "An earlier version is had as long as the updates of all rounds up to it are kept\n"
+    "(limits.history_bytes, prune).\n"
     "\n"
     "  tern-aggregator export model.safetensors --state /var/lib/tern\n"
     "  tern-aggregator export v10.f32 --version 10\n"
@@ -194,9 +195,11 @@ static const char export_help[] =
 
 static const char verify_help[] =
     "Checks the database, replays every committed round from the seed and the stored updates, and\n"
-    "compares each version's model and replica with the recorded ones, bit for bit. After a prune\n"
-    "there is no replay: what it left of the updates is compared with what was received, and the\n"
-    "stored weights with the newest version.\n"
+    "compares each version's model and replica with the recorded ones, bit for bit. Once updates "
+    "of\n"
+    "old rounds were dropped (limits.history_bytes, prune) there is no replay: those of the "
+    "rounds\n"
+    "since are compared with what was received, and the stored weights with the newest version.\n"
     "\n"
     "  tern-aggregator verify --state /var/lib/tern\n"
     "\n"
@@ -211,10 +214,18 @@ static const char backup_help[] =
 static const char prune_help[] =
     "Drops the stored bytes of updates of old rounds, which make up most of the database. Model,\n"
     "rounds and byte counts stay; those rounds can no longer be replayed by verify or export "
-    "--version.\n"
-    "Nothing is ever dropped without this verb.\n"
+    "--version. The service does so by itself for rounds beyond limits.history_bytes. The space "
+    "is\n"
+    "used again for what comes; `tern-aggregator compact` gives it back to the file system.\n"
     "\n"
     "  tern-aggregator prune --keep 100 --state /var/lib/tern\n";
+
+static const char compact_help[] =
+    "Gives space that is free in the database's file back to the file system, in steps, also "
+    "while\n"
+    "the service runs. The service uses such space again by itself: this is for after a prune.\n"
+    "\n"
+    "  tern-aggregator compact --state /var/lib/tern\n";
 
 static const struct tern_cli_verb verbs[] = {
     {"init", "Make a state directory with a new federation", "", init_help, init_options, 0, 0,
@@ -243,6 +254,8 @@ static const struct tern_cli_verb verbs[] = {
     {"backup", "Copy the database", "FILE", backup_help, state_options, 1, 1, tern_cli_backup},
     {"prune", "Drop the stored updates of old rounds", "", prune_help, prune_options, 0, 0,
      tern_cli_prune},
+    {"compact", "Give back the space that a prune freed", "", compact_help, state_options, 0, 0,
+     tern_cli_compact},
     {0},
 };
 

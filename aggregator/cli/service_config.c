@@ -37,6 +37,7 @@ static void fill_bounds(const struct tern_aggregator_settings *s,
 {
     limits->clients = s->limits_clients;
     limits->num_examples = s->limits_num_examples;
+    limits->history = s->limits_history_bytes;
     limits->norm = s->limits_norm;
 }
 

@@ -1,4 +1,4 @@
-// backup: a copy of the database. prune: fewer bytes in it.
+// backup: a copy of the database. prune: fewer bytes in it. compact: a file of that size.
 #include "cli/state.h"
 #include "cli/verbs.h"
 
@@ -30,10 +30,25 @@ int tern_cli_backup(struct tern_cli *cli)
 
 // --- Retention
 
-static enum tern_result drop(struct tern_db *db, uint32_t before_round)
+// Work of one transaction, between which the service has its turn.
+#define STEP_BYTES (UINT64_C(16) << 20)
+
+typedef enum tern_result (*step)(struct tern_db *db, uint64_t bytes, bool *more);
+
+static enum tern_result in_steps(struct tern_db *db, step some)
+{
+    bool more = true;
+    while (more) {
+        TERN_TRY(tern_db_begin(db));
+        TERN_TRY(tern_db_conclude(db, some(db, STEP_BYTES, &more)));
+    }
+    return TERN_OK;
+}
+
+static enum tern_result mark(struct tern_db *db, uint32_t last)
 {
     TERN_TRY(tern_db_begin(db));
-    return tern_db_conclude(db, tern_db_update_prune(db, before_round));
+    return tern_db_conclude(db, tern_db_prune(db, last));
 }
 
 static enum tern_result prune(struct tern_db *db, uint64_t keep, uint64_t *dropped)
@@ -44,7 +59,8 @@ static enum tern_result prune(struct tern_db *db, uint64_t keep, uint64_t *dropp
     TERN_TRY(tern_db_counts(db, 0, &before));
     TERN_TRY(tern_db_may_miss(tern_db_round_last(db, &newest)));
     if (newest.round > keep) {
-        TERN_TRY(drop(db, newest.round - (uint32_t)keep + 1));
+        TERN_TRY(mark(db, newest.round - (uint32_t)keep));
+        TERN_TRY(in_steps(db, tern_db_prune_some));
     }
     TERN_TRY(tern_db_counts(db, 0, &after));
     *dropped = before.update_bodies - after.update_bodies;
@@ -76,4 +92,38 @@ int tern_cli_prune(struct tern_cli *cli)
         printf("Dropped the bytes of %" PRIu64 " updates.\n", dropped);
     }
     return dropped > 0 ? TERN_EXIT_OK : TERN_EXIT_NOTHING;
+}
+
+static enum tern_result compact(struct tern_db *db, uint64_t *before, uint64_t *after)
+{
+    struct tern_db_counts counts;
+    TERN_TRY(tern_db_counts(db, 0, &counts));
+    *before = counts.file_bytes;
+    TERN_TRY(in_steps(db, tern_db_shrink_some));
+    TERN_TRY(tern_db_counts(db, 0, &counts));
+    *after = counts.file_bytes;
+    return TERN_OK;
+}
+
+int tern_cli_compact(struct tern_cli *cli)
+{
+    struct tern_db *db;
+    uint64_t before = 0;
+    uint64_t after = 0;
+    TERN_CLI_TRY(tern_state_open(cli, &db));
+    enum tern_result result = compact(db, &before, &after);
+    if (result != TERN_OK) {
+        return tern_state_fail(cli, db, result);
+    }
+    tern_db_close(db);
+    if (cli->json) {
+        cJSON *object = cJSON_CreateObject();
+        tern_json_u64(object, "before_bytes", before);
+        tern_json_u64(object, "after_bytes", after);
+        TERN_CLI_TRY(tern_json_print(cli, object));
+    } else {
+        printf("The database takes %" PRIu64 " bytes; before, it took %" PRIu64 ".\n", after,
+               before);
+    }
+    return after < before ? TERN_EXIT_OK : TERN_EXIT_NOTHING;
 }

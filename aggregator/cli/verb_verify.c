@@ -52,8 +52,8 @@ static enum tern_result check_kept(struct tern_db *db, char why[256])
 
 // --- After a prune
 
-// What was found. Once rounds were pruned, versions cannot be replayed: what is left of the updates
-// is compared with what was received.
+// What was found. Once rounds were pruned, versions cannot be replayed: the updates of the others are
+// compared with what was received.
 struct verification {
     struct tern_replay_report report;
     uint32_t pruned;   // rounds up to this one; 0 = none
@@ -63,7 +63,7 @@ struct verification {
 // Of one round.
 struct bodies {
     uint32_t kept;
-    uint32_t dropped;
+    uint32_t lost;
 };
 
 // The store compares the body with its hash.
@@ -71,48 +71,44 @@ static enum tern_result count_body(void *ctx, const struct tern_db_update *updat
 {
     struct bodies *bodies = ctx;
     bodies->kept += update->body != NULL;
-    bodies->dropped += update->body == NULL;
+    bodies->lost += update->body == NULL;
     return TERN_OK;
 }
 
-// prune drops all bodies of the first rounds: any other that is missing was lost.
 static enum tern_result check_bodies(struct tern_db *db, uint32_t round, struct verification *found,
                                      char why[256])
 {
     struct bodies bodies = {0};
     TERN_TRY(tern_db_update_each(db, round, count_body, &bodies));
-    const bool pruned = bodies.kept == 0 && found->received == 0;
-    if (bodies.dropped > 0 && !pruned) {
+    if (bodies.lost > 0) {
         snprintf(why, 256,
-                 "round %" PRIu32 ": %" PRIu32 " of its updates are missing, and no prune "
-                 "did that; restore a backup",
-                 round, bodies.dropped);
+                 "round %" PRIu32 ": %" PRIu32 " of its updates are missing, and it was not "
+                 "pruned; restore a backup",
+                 round, bodies.lost);
         return TERN_ERR_CORRUPT;
     }
-    found->pruned = bodies.dropped > 0 ? round : found->pruned;
     found->received += bodies.kept;
     return TERN_OK;
 }
 
-// Where nothing was pruned, the replay reads the updates: here the first round tells.
+// Of the rounds since.
 static enum tern_result check_received(struct tern_db *db, struct verification *found,
                                        char why[256])
 {
     struct tern_db_round round;
     struct tern_db_rows *rows = tern_db_rounds(db);
-    bool done = false;
-    while (!done && tern_db_next(rows, &round)) {
-        if (round.state == TERN_ROUND_COMMITTED) {
+    while (tern_db_next(rows, &round)) {
+        if (round.round > found->pruned && round.state == TERN_ROUND_COMMITTED) {
             tern_db_check_row(rows, check_bodies(db, round.round, found, why));
-            done = found->pruned == 0 && found->received > 0;
         }
     }
     return tern_db_end(rows);
 }
 
-static enum tern_result take_newest(struct tern_db *db, struct verification *found)
+static enum tern_result check_rest(struct tern_db *db, struct verification *found, char why[256])
 {
     struct tern_db_version newest;
+    TERN_TRY(check_received(db, found, why));
     TERN_TRY(tern_db_version_last(db, &newest));
     memcpy(found->report.model_sha256, newest.model_sha256, TERN_SHA256_SIZE);
     return TERN_OK;
@@ -139,9 +135,11 @@ static enum tern_result verify(struct tern_db *db, struct verification *found, c
         return result;
     }
     TERN_TRY(check_kept(db, why));
-    result = check_received(db, found, why);
+    struct tern_db_counts counts;
+    result = tern_db_counts(db, 0, &counts);
     if (result == TERN_OK) {
-        result = found->pruned > 0 ? take_newest(db, found) : replay(db, found, why);
+        found->pruned = (uint32_t)counts.rounds_pruned;
+        result = found->pruned > 0 ? check_rest(db, found, why) : replay(db, found, why);
     }
     if (result == TERN_ERR_IO) { // the store knows more
         snprintf(why, 256, "%s", tern_db_error(db));

@@ -221,7 +221,9 @@ static enum tern_result commit_round(struct tern_federation *federation, uint64_
     row->mean_loss = report.mean_loss;
     TERN_TRY(tern_drift_measure(federation, &report));
     tern_drift_follow(federation, row);
+    TERN_TRY(tern_db_received_bytes(federation->db, &row->received_bytes));
     TERN_TRY(tern_db_round_put(federation->db, row));
+    TERN_TRY(tern_history_decide(federation, row->received_bytes));
     federation->last_loss = report.mean_loss;
     federation->moved = true;
     tern_refusals_draw_ended(federation, true);
@@ -253,6 +255,7 @@ static enum tern_result step(struct tern_federation *federation, uint64_t now)
 
 enum tern_result tern_federation_advance(struct tern_federation *federation, uint64_t now)
 {
+    TERN_TRY(tern_history_drop(federation));
     TERN_TRY(replace_revoked(federation, now));
     TERN_TRY(step(federation, now));
     if (may_open(federation, now)) {
@@ -265,7 +268,7 @@ enum tern_result tern_federation_advance(struct tern_federation *federation, uin
 uint64_t tern_federation_next_advance(const struct tern_federation *federation)
 {
     const struct tern_round_machine *machine = &federation->machine;
-    uint64_t next = tern_round_next_tick(machine);
+    uint64_t next = federation->prune_due ? 0 : tern_round_next_tick(machine);
     if (!machine->open && next < federation->retry_open_ms) {
         next = federation->retry_open_ms;
     }

@@ -36,6 +36,7 @@ struct tern_federation_limits {
     uint32_t clients;      // enrolled, revoked ones included
     uint32_t num_examples; // that one update may claim
     double norm;           // of one update; above 0, at most TERN_UPDATE_NORM_MAX
+    uint64_t history;      // bytes of committed rounds' updates that are kept; 0 = no limit
 };
 
 struct tern_federation_config {

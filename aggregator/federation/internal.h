@@ -80,6 +80,7 @@ struct tern_federation {
     struct tern_published published; // any thread
     struct tern_federation_counts counts;
 
+    bool prune_due;         // bodies of pruned rounds may be left
     bool moved;             // see tern_federation_moved()
     bool publish_due;       // the machine differs from what was published
     bool too_few_afford;    // a round that too few budgets allow was told of
@@ -125,6 +126,15 @@ TERN_MUST_USE enum tern_result tern_members_load(struct tern_federation *federat
 // --- Rounds, and what is open of them, after a restart (restore.c)
 
 TERN_MUST_USE enum tern_result tern_restore_rounds(struct tern_federation *federation);
+
+// --- Retention (history.c)
+
+// A round was committed, with which so many bytes of updates have been received: decides which
+// rounds' updates are not kept any more.
+TERN_MUST_USE enum tern_result tern_history_decide(struct tern_federation *federation,
+                                                   uint64_t received);
+// Drops some of them, as many as no request waits long for.
+TERN_MUST_USE enum tern_result tern_history_drop(struct tern_federation *federation);
 
 // --- The strategy (strategy.c)
 

@@ -31,6 +31,7 @@ enum tern_result tern_restore_rounds(struct tern_federation *federation)
     struct tern_round_policy policy = federation->config.round;
     policy.seed = federation->about.seed;
     federation->last_loss = 0.0F;
+    federation->prune_due = true; // what was begun before
     tern_steps_course_init(&federation->course, &federation->config.steps);
     tern_round_init(&federation->machine, &policy, federation->machine.members,
                     federation->machine.member_capacity);

@@ -77,7 +77,7 @@ TERN_MUST_USE enum tern_result tern_merge_count(struct tern_db *db,
 // the new version as the row says. made: the blob is in merge->buffers.blob.
 // TERN_ERR_UNKNOWN     the row names a strategy, parameter or codec that is not known
 // TERN_ERR_STATE       the round has no update, or not as many as were counted
-// TERN_ERR_NOT_FOUND   an update's body is no longer kept (tern_db_update_prune())
+// TERN_ERR_NOT_FOUND   an update's body is no longer kept (tern_db_prune())
 // TERN_ERR_NON_FINITE  the model would overflow, which strategies/bounds.h rules out for updates
 //                      that were accepted
 // TERN_ERR_CORRUPT     a stored update is damaged, or the row averages versions that are not there

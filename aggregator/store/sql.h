@@ -55,6 +55,9 @@ TERN_MUST_USE enum tern_result tern_sql_backup(struct tern_sql *sql, const char 
                                                char why[256]);
 TERN_MUST_USE enum tern_result tern_sql_check(struct tern_sql *sql);
 
+// Gives up to `bytes` of space that is free in the database back. *more: there is more of it.
+TERN_MUST_USE enum tern_result tern_sql_shrink(struct tern_sql *sql, uint64_t bytes, bool *more);
+
 // Bytes that the database takes.
 TERN_MUST_USE enum tern_result tern_sql_bytes(struct tern_sql *sql, uint64_t *bytes);
 

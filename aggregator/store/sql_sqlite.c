@@ -12,6 +12,7 @@
 
 #define BUSY_TIMEOUT_MS 5000
 #define STATEMENTS 160 // that are kept
+#define PAGE_BYTES 8192
 
 // Pages of the log after which SQLite moves them into the file: 64 MiB of 8 KiB pages. Each move
 // costs two more syncs, so under load it must not come with every few commits.
@@ -20,6 +21,7 @@
     "PRAGMA synchronous = FULL;"                                                                   \
     "PRAGMA foreign_keys = ON;"                                                                    \
     "PRAGMA trusted_schema = OFF;"                                                                 \
+    "PRAGMA secure_delete = FAST;"                                                                 \
     "PRAGMA cell_size_check = ON;"                                                                 \
     "PRAGMA wal_autocheckpoint = 8192;"                                                            \
     "PRAGMA journal_size_limit = 67108864;"
@@ -162,8 +164,9 @@ static enum tern_result
 fill_new(struct tern_sql *sql, enum tern_result (*fill)(struct tern_sql *sql, void *ctx), void *ctx)
 {
     char identity[128];
-    snprintf(identity, sizeof identity, "PRAGMA page_size = 8192; PRAGMA application_id = %d",
-             TERN_SQL_FILE_ID);
+    snprintf(identity, sizeof identity,
+             "PRAGMA page_size = %d; PRAGMA auto_vacuum = INCREMENTAL; PRAGMA application_id = %d",
+             PAGE_BYTES, TERN_SQL_FILE_ID);
     TERN_TRY(tern_sql_run(sql, identity));
     TERN_TRY(tern_sql_take(sql));
     TERN_TRY(tern_sql_begin(sql));
@@ -255,6 +258,24 @@ enum tern_result tern_sql_bytes(struct tern_sql *sql, uint64_t *bytes)
         sql, "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size", NULL,
         &number));
     *bytes = (uint64_t)number;
+    return TERN_OK;
+}
+
+static enum tern_result free_pages(struct tern_sql *sql, int64_t *pages)
+{
+    return run_for_number(sql, "PRAGMA freelist_count", NULL, pages);
+}
+
+// One transaction, unless there is one.
+enum tern_result tern_sql_shrink(struct tern_sql *sql, uint64_t bytes, bool *more)
+{
+    int64_t pages = 0;
+    char pragma[64];
+    snprintf(pragma, sizeof pragma, "PRAGMA incremental_vacuum(%llu)",
+             (unsigned long long)(bytes / PAGE_BYTES + 1));
+    TERN_TRY(tern_sql_run(sql, pragma));
+    TERN_TRY(free_pages(sql, &pages));
+    *more = pages > 0;
     return TERN_OK;
 }
 

@@ -251,16 +251,30 @@ TERN_MUST_USE enum tern_result tern_db_update_put(struct tern_db *db,
 TERN_MUST_USE enum tern_result tern_db_update_find(struct tern_db *db, uint32_t round,
                                                    uint64_t client, struct tern_db_update *out);
 // Those that count in `round`, in (client, round) order; body is valid during the call only, was
-// checked against sha256, and is NULL once tern_db_update_prune() has dropped it. Stops early when
+// checked against sha256, and is NULL once tern_db_prune_some() has dropped it. Stops early when
 // visit is not TERN_OK and returns what it returned.
 TERN_MUST_USE enum tern_result
 tern_db_update_each(struct tern_db *db, uint32_t round,
                     enum tern_result (*visit)(void *ctx, const struct tern_db_update *update),
                     void *ctx);
 
-// Retention: drops the bodies of updates that count in rounds before `before_round`, and in no
-// later one. What they were stays on record; those rounds can then no longer be replayed.
-TERN_MUST_USE enum tern_result tern_db_update_prune(struct tern_db *db, uint32_t before_round);
+// --- Retention: the bodies of old rounds' updates go, and what the updates were stays on record
+
+// Bytes of the bodies of all updates received so far, dropped or not.
+TERN_MUST_USE enum tern_result tern_db_received_bytes(struct tern_db *db, uint64_t *bytes);
+// The first round until whose commit `received` bytes had come, or the last committed one; not
+// before the last that is pruned. 0 = none.
+TERN_MUST_USE enum tern_result tern_db_prune_goal(struct tern_db *db, uint64_t received,
+                                                  uint32_t *round);
+// From here on the rounds up to `last` are pruned: they cannot be replayed any more. Their bodies
+// are there until tern_db_prune_some() has dropped them.
+TERN_MUST_USE enum tern_result tern_db_prune(struct tern_db *db, uint32_t last);
+// Drops bodies of updates that count in pruned rounds, the oldest first, until they had `bytes` or
+// were 1,000. *more: there may be others.
+TERN_MUST_USE enum tern_result tern_db_prune_some(struct tern_db *db, uint64_t bytes, bool *more);
+// Gives up to `bytes` of the space that was freed in the file back to the file system. *more: there
+// is more of it.
+TERN_MUST_USE enum tern_result tern_db_shrink_some(struct tern_db *db, uint64_t bytes, bool *more);
 
 // --- Model state
 

@@ -141,17 +141,3 @@ enum tern_result tern_db_update_each(struct tern_db *db, uint32_t round,
     enum tern_result result = tern_query_end(&query);
     return result == TERN_OK ? visited : result;
 }
-
-// Goes by ids (the + keeps an index of rounds out of it), so that what was pruned before is not read
-// again.
-enum tern_result tern_db_update_prune(struct tern_db *db, uint32_t before_round)
-{
-    struct tern_query query =
-        tern_query_write(db->sql, "DELETE FROM update_bodies WHERE id IN"
-                                  " (SELECT id FROM updates"
-                                  " WHERE id >= (SELECT min(id) FROM update_bodies)"
-                                  " AND +round < ? AND +merged < ?)");
-    tern_query_bind(&query, before_round);
-    tern_query_bind(&query, before_round);
-    return tern_query_run(&query);
-}

@@ -64,7 +64,11 @@ static enum tern_result add_round(struct tern_db *db, uint32_t number)
     for (uint64_t client = 1; client <= CLIENTS; client++) {
         TERN_TRY(report(db, number, client));
     }
-    TERN_TRY(tern_db_update_prune(db, number + 1));
+    bool more = true;
+    TERN_TRY(tern_db_prune(db, number));
+    while (more) {
+        TERN_TRY(tern_db_prune_some(db, UINT64_MAX, &more));
+    }
     return tern_db_commit(db);
 }
 

@@ -446,6 +446,14 @@ def prune_drops_old_updates_only():
     verified = state.json("verify")
     assert verified["ok"] and verified["pruned_rounds"] == 3 and verified["rounds"] == 0
     assert verified["model_sha256"] == status["model_sha256"]
+    before = (state.path / "tern.db").stat().st_size
+    with sqlite3.connect(state.path / "tern.db") as db:
+        db.execute("CREATE TABLE much AS SELECT zeroblob(100000)")
+        db.execute("DROP TABLE much")
+    compacted = state.json("compact")
+    assert compacted["before_bytes"] >= compacted["after_bytes"] + 100000
+    assert compacted["after_bytes"] == (state.path / "tern.db").stat().st_size <= before
+    assert "takes" in state.run("compact", code=NOTHING).text
     text = state.run("verify").text
     assert "Rounds 1 to 3 were pruned" in text and "6 updates" in text
     with sqlite3.connect(state.path / "tern.db") as db:
@@ -457,7 +465,7 @@ def help_teaches():
     state = State()
     assert "init --config" in state.run("--help", state=False).text
     for verb in ("init", "serve", "status", "clients", "rounds", "report", "ledger", "enroll-code", "revoke",
-                 "provision", "export", "verify", "backup", "prune"):
+                 "provision", "export", "verify", "backup", "prune", "compact"):
         text = state.run(verb, "--help", state=False).text
         assert "  tern-aggregator " + verb in text, verb  # an example
         assert "--state DIR" in text, verb

@@ -227,15 +227,23 @@ static void an_update_is_stored_once(void **state)
     assert_int_equal(tern_db_update_find(f->db, 1, 2, &found), TERN_ERR_NOT_FOUND);
 }
 
+static void prune(struct fixture *f, uint32_t last)
+{
+    bool more = true;
+    assert_ok(f, tern_db_begin(f->db));
+    assert_ok(f, tern_db_prune(f->db, last));
+    assert_ok(f, tern_db_prune_some(f->db, UINT64_MAX, &more));
+    assert_false(more);
+    assert_ok(f, tern_db_commit(f->db));
+}
+
 static void retention_drops_bodies_and_keeps_the_record(void **state)
 {
     struct fixture *f = *state;
     with_three_clients(f);
     put_update(f, 1, 1, 100);
     put_update(f, 2, 1, 100);
-    assert_ok(f, tern_db_begin(f->db));
-    assert_ok(f, tern_db_update_prune(f->db, 2));
-    assert_ok(f, tern_db_commit(f->db));
+    prune(f, 1);
     struct collected old = {0};
     struct collected kept = {0};
     assert_ok(f, tern_db_update_each(f->db, 1, collect, &old));
@@ -258,17 +266,117 @@ static void retention_keeps_what_a_kept_round_merges(void **state)
     late.merged = 2;
     assert_ok(f, tern_db_begin(f->db));
     assert_ok(f, tern_db_update_put(f->db, &late));
-    assert_ok(f, tern_db_update_prune(f->db, 2));
     assert_ok(f, tern_db_commit(f->db));
+    prune(f, 1);
     struct collected got = {0};
     assert_ok(f, tern_db_update_each(f->db, 2, collect, &got));
     assert_int_equal(got.count, 1);
     assert_int_equal(got.without_body, 0);
-    assert_ok(f, tern_db_begin(f->db));
-    assert_ok(f, tern_db_update_prune(f->db, 3));
-    assert_ok(f, tern_db_commit(f->db));
+    prune(f, 2);
     assert_ok(f, tern_db_update_each(f->db, 2, collect, &got));
     assert_int_equal(got.without_body, 1);
+}
+
+static uint64_t bodies(struct fixture *f)
+{
+    struct tern_db_counts counts;
+    assert_ok(f, tern_db_counts(f->db, 0, &counts));
+    return counts.update_bodies;
+}
+
+static uint32_t goal(struct fixture *f, uint64_t received)
+{
+    uint32_t round = 0;
+    assert_ok(f, tern_db_prune_goal(f->db, received, &round));
+    return round;
+}
+
+// Commits a round in which 100 bytes were received. with_three_clients() has opened rounds 1 and 2.
+static void commit_round(struct fixture *f, uint32_t number)
+{
+    struct tern_db_round round;
+    assert_ok(f, tern_db_round_get(f->db, number, &round));
+    assert_ok(f, tern_db_begin(f->db));
+    assert_ok(f, tern_db_received_bytes(f->db, &round.received_bytes));
+    round.state = TERN_ROUND_COMMITTED;
+    assert_ok(f, tern_db_round_put(f->db, &round));
+    assert_ok(f, tern_db_commit(f->db));
+}
+
+static void retention_goes_by_bytes_of_whole_committed_rounds(void **state)
+{
+    struct fixture *f = *state;
+    with_three_clients(f);
+    put_update(f, 1, 1, 100);
+    assert_int_equal(goal(f, 1), 0); // it is open
+    commit_round(f, 1);
+    put_update(f, 2, 1, 60);
+    put_update(f, 2, 2, 40);
+    commit_round(f, 2);
+    assert_int_equal(goal(f, 0), 0);
+    assert_int_equal(goal(f, 1), 1);
+    assert_int_equal(goal(f, 100), 1);
+    assert_int_equal(goal(f, 101), 2);
+    assert_int_equal(goal(f, 201), 2);
+    prune(f, 2);
+    assert_int_equal(goal(f, 1), 2); // what is gone is gone
+    assert_int_equal(bodies(f), 0);
+}
+
+// Marked at once, dropped in steps: a step drops one body at least, and none of a later round.
+static void retention_drops_in_steps(void **state)
+{
+    struct fixture *f = *state;
+    bool more = true;
+    with_three_clients(f);
+    put_update(f, 1, 1, 100);
+    put_update(f, 1, 2, 100);
+    put_update(f, 1, 3, 100);
+    put_update(f, 2, 1, 100);
+    assert_ok(f, tern_db_begin(f->db));
+    assert_ok(f, tern_db_prune(f->db, 1));
+    assert_ok(f, tern_db_commit(f->db));
+    for (uint64_t left = 4; more; left -= more) {
+        assert_int_equal(bodies(f), left);
+        assert_ok(f, tern_db_begin(f->db));
+        assert_ok(f, tern_db_prune_some(f->db, 1, &more));
+        assert_ok(f, tern_db_commit(f->db));
+    }
+    assert_int_equal(bodies(f), 1);
+    struct tern_db_counts counts;
+    assert_ok(f, tern_db_counts(f->db, 0, &counts));
+    assert_int_equal(counts.rounds_pruned, 1);
+}
+
+static uint64_t file_bytes(struct fixture *f)
+{
+    struct tern_db_counts counts;
+    assert_ok(f, tern_db_counts(f->db, 0, &counts));
+    return counts.file_bytes;
+}
+
+static void freed_space_is_used_again_and_can_be_given_back(void **state)
+{
+    struct fixture *f = *state;
+    enum { LEN = 1000000 };
+    bool more = true;
+    with_three_clients(f);
+    const uint64_t empty = file_bytes(f);
+    put_update(f, 1, 1, LEN);
+    const uint64_t full = file_bytes(f);
+    prune(f, 1);
+    assert_int_equal(file_bytes(f), full);
+    put_update(f, 2, 1, LEN);
+    assert_true(file_bytes(f) <= full + 2 * 8192);
+    prune(f, 2);
+    for (int i = 0; more; i++) {
+        assert_true(i < 16); // 100,000 bytes in each step
+        assert_ok(f, tern_db_begin(f->db));
+        assert_ok(f, tern_db_shrink_some(f->db, 100000, &more));
+        assert_ok(f, tern_db_commit(f->db));
+    }
+    assert_true(file_bytes(f) <= empty + 4 * 8192);
+    assert_ok(f, tern_db_check(f->db));
 }
 
 static void an_over_long_body_is_refused(void **state)
@@ -298,6 +406,9 @@ int main(void)
         TEST(an_update_is_stored_once),
         TEST(retention_drops_bodies_and_keeps_the_record),
         TEST(retention_keeps_what_a_kept_round_merges),
+        TEST(retention_goes_by_bytes_of_whole_committed_rounds),
+        TEST(retention_drops_in_steps),
+        TEST(freed_space_is_used_again_and_can_be_given_back),
         TEST(an_over_long_body_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
