@@ -153,6 +153,8 @@ static void http(FILE *text, const struct tern_http_counters *counters)
            "Requests refused before their body was read.", counters->requests_refused);
     single(text, "http_body_memory_bytes", "gauge", "Memory that the bodies of requests take.",
            counters->body_memory);
+    single(text, "http_body_disk_bytes", "gauge", "Disk space that the bodies of requests take.",
+           counters->body_disk);
     single(text, "http_timeouts_total", "counter", "Connections closed for being too slow.",
            counters->timeouts);
 }

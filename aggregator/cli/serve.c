@@ -187,6 +187,7 @@ static struct tern_http_limits http_limits(const struct serving *serving)
         .header_bytes = s->limits_header_bytes,
         .body_bytes = serving->body_bytes,
         .body_memory = s->limits_body_memory,
+        .body_disk = s->limits_body_disk,
         .handshake_ms = (uint32_t)s->limits_handshake,
         .request_ms = (uint32_t)s->limits_request,
         .min_rate = s->limits_min_rate,
@@ -201,16 +202,19 @@ static int start_listener(struct serving *serving)
     char certificate[PATH_MAX];
     char private_key[PATH_MAX];
     char ticket_keys[PATH_MAX];
+    char folder[PATH_MAX];
     char why[256];
     file_path(serving, s->server_certificate, TERN_STATE_CERTIFICATE, certificate);
     file_path(serving, s->server_private_key, TERN_STATE_PRIVATE_KEY, private_key);
     tern_state_path(serving->cli, TERN_STATE_TICKET_KEYS, ticket_keys);
+    tern_state_path(serving->cli, "", folder);
     struct tern_http_config config = {.address = s->server_address,
                                       .port = (uint16_t)s->server_port,
                                       .threads = s->server_threads,
                                       .certificate = certificate,
                                       .private_key = private_key,
                                       .ticket_keys = ticket_keys,
+                                      .spool_folder = folder,
                                       .limits = http_limits(serving)};
     struct tern_http_handler handler = tern_service_handler(serving->service);
     enum tern_result result = tern_http_start(&config, &handler, &serving->server, why);

@@ -30,7 +30,7 @@ struct tern_server_shared {
     uint32_t sweep_ms;
     struct tern_admission *admission;
     struct tern_ticket_keys *ticket_keys; // NULL = none
-    struct tern_body_memory *bodies;
+    struct tern_body_room *bodies;
     struct tern_server_counters counters;
 };
 

@@ -28,7 +28,7 @@ static bool begin_request(struct tern_connection *connection)
     struct tern_reader_config config = {
         .header_bytes = limits->header_bytes,
         .body_bytes = limits->body_bytes,
-        .memory = connection->group->shared->bodies,
+        .room = connection->group->shared->bodies,
         .peer = connection->peer,
         .address = connection->address,
         .psk_client = tern_stream_client(&connection->stream),

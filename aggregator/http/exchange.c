@@ -134,6 +134,11 @@ tern_http_exchange_request(const struct tern_http_exchange *exchange)
     return tern_reader_request(exchange->reader);
 }
 
+void tern_http_exchange_rest(const struct tern_http_exchange *exchange)
+{
+    tern_reader_rest(exchange->reader);
+}
+
 void tern_http_exchange_tag(struct tern_http_exchange *exchange, const struct tern_http_tag *tag)
 {
     pthread_mutex_lock(&exchange->mailbox->lock);

@@ -20,8 +20,11 @@ struct tern_http_limits {
     uint32_t connections_per_address; // (256)
     uint32_t header_bytes;            // of one request (4096)
     uint32_t body_bytes;              // of one request (16 MiB)
-    uint64_t body_memory;  // of all requests together, until they are answered (256 MiB);
-                           // one of body_bytes always fits. Else they are refused by 503
+    // Of all requests together, until they are answered: in memory (256 MiB), and in files (8 GiB),
+    // where bodies above 64 KiB are if there is a spool_folder. One of body_bytes always fits; what
+    // does not is refused by 503.
+    uint64_t body_memory;
+    uint64_t body_disk;
     uint32_t handshake_ms; // from accept to the end of the TLS handshake (10000)
     uint32_t request_ms;   // from its first byte to its last (60000), and on top
     uint32_t min_rate;     // of its body in bytes per second: what came extends it (500)
@@ -38,6 +41,7 @@ struct tern_http_config {
     const char
         *ticket_keys; // file the session-ticket keys are kept in (mode 0600), so that a restart
                       // does not cost every device a full handshake; NULL = no tickets
+    const char *spool_folder; // of files without a name for long bodies; NULL = all are in memory
     struct tern_http_limits limits;
     uint64_t (*monotonic_ms)(void); // the clock of the limits; NULL = the machine's. From any loop
     uint32_t sweep_ms;              // how often they are looked at; 0 = 1000
@@ -149,6 +153,9 @@ void tern_http_stop(struct tern_http_server *server, uint32_t grace_ms);
 const struct tern_http_request *
 tern_http_exchange_request(const struct tern_http_exchange *exchange);
 
+// The body is not read for a while: what of it lies in a file may leave memory until it is read again.
+void tern_http_exchange_rest(const struct tern_http_exchange *exchange);
+
 void tern_http_exchange_tag(struct tern_http_exchange *exchange, const struct tern_http_tag *tag);
 
 // Sends the reply and gives the exchange back. The peer may be gone already; that is not an error.
@@ -166,6 +173,7 @@ struct tern_http_counters {
     uint64_t requests_refused; // by on_headers or a limit
     uint64_t timeouts;
     uint64_t body_memory; // that bodies take now
+    uint64_t body_disk;
 };
 void tern_http_counters(const struct tern_http_server *server, struct tern_http_counters *counters);
 

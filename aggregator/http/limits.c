@@ -43,6 +43,12 @@ void tern_limits_fill(struct tern_http_limits *limits)
     if (limits->body_memory < limits->body_bytes) {
         limits->body_memory = limits->body_bytes;
     }
+    if (limits->body_disk == 0) {
+        limits->body_disk = UINT64_C(8) << 30;
+    }
+    if (limits->body_disk < limits->body_bytes) {
+        limits->body_disk = limits->body_bytes;
+    }
     fill(&limits->handshake_ms, 10000);
     fill(&limits->request_ms, 60000);
     fill(&limits->min_rate, 500);

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <sys/socket.h>
 
-// Replaces every 0 by its documented default, and raises body_memory to body_bytes.
+// Replaces every 0 by its documented default, and raises body_memory and body_disk to body_bytes.
 void tern_limits_fill(struct tern_http_limits *limits);
 
 // What a peer's connections are counted by. Any other family than IPv4 and IPv6 gives zero.

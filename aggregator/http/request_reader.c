@@ -4,16 +4,12 @@
 #include "http/request_reader.h"
 #include "http/parser/parser.h"
 #include "util/bytes.h"
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 // A refused body up to this size is read and dropped; a reconnect costs the peer about as much.
 #define DISCARD_MAX 16384u
-
-// First size of a body buffer. A peer must send bytes to make it larger, whatever it announces.
-#define BODY_FIRST TERN_BODY_UNCOUNTED
 
 enum field { FIELD_OTHER, FIELD_AUTHORIZATION, FIELD_RANGE, FIELD_EXPECT };
 
@@ -40,9 +36,7 @@ struct tern_request_reader {
     uint32_t head_len; // bytes taken of the request line and headers
     bool target_done;  // text holds the whole request target
     char *authorization;
-    uint8_t *body;
-    size_t body_size;
-    uint64_t counted; // of it, in config.memory
+    struct tern_body body;
     size_t text_len;
     char text[]; // request target, then Authorization; both NUL-terminated
 };
@@ -212,66 +206,11 @@ static void on_value(void *ctx, const char *at, size_t len)
     reader->value_len += len < room ? len : room;
 }
 
-struct tern_body_memory *tern_body_memory_new(uint64_t most)
+// What the body will have at most: the announced length only ever lowers it.
+static size_t body_most(const struct tern_request_reader *reader)
 {
-    struct tern_body_memory *memory = calloc(1, sizeof *memory);
-    if (memory != NULL) {
-        memory->most = most;
-        memory->references = 1;
-    }
-    return memory;
-}
-
-void tern_body_memory_release(struct tern_body_memory *memory)
-{
-    if (memory != NULL && atomic_fetch_sub(&memory->references, 1) == 1) {
-        free(memory);
-    }
-}
-
-// Whether a body of this size fits in beside all others, of which this one counts already.
-static bool fits(const struct tern_request_reader *reader, uint64_t size)
-{
-    const struct tern_body_memory *memory = reader->config.memory;
-    return memory == NULL || size <= TERN_BODY_UNCOUNTED ||
-           memory->taken + (size - reader->counted) <= memory->most;
-}
-
-// Counts this body as one of that size. False: others were faster.
-static bool count_body(struct tern_request_reader *reader, uint64_t size)
-{
-    struct tern_body_memory *memory = reader->config.memory;
-    if (memory == NULL || size <= TERN_BODY_UNCOUNTED) {
-        return true;
-    }
-    uint64_t more = size - reader->counted;
-    if (atomic_fetch_add(&memory->taken, more) + more > memory->most) {
-        atomic_fetch_sub(&memory->taken, more);
-        return false;
-    }
-    reader->counted = size;
-    return true;
-}
-
-// Makes room for need bytes. The announced length only ever lowers what is taken.
-static bool grow_body(struct tern_request_reader *reader, size_t need)
-{
-    if (need <= reader->body_size) {
-        return true;
-    }
-    size_t size = reader->body_size == 0 ? BODY_FIRST : reader->body_size * 2;
-    size = size < need ? need : size;
-    if (reader->content_length >= need && size > reader->content_length) {
-        size = (size_t)reader->content_length;
-    }
-    size = size > reader->body_limit ? reader->body_limit : size;
-    uint8_t *body = count_body(reader, size) ? realloc(reader->body, size) : NULL;
-    if (body == NULL) {
-        return false;
-    }
-    reader->body = body;
-    reader->body_size = size;
-    return true;
+    return reader->content_length < reader->body_limit ? (size_t)reader->content_length
+                                                       : reader->body_limit;
 }
 
 static bool on_body(void *ctx, const char *at, size_t len)
@@ -281,18 +220,15 @@ static bool on_body(void *ctx, const char *at, size_t len)
     if (reader->discards) {
         return true;
     }
-    size_t have = reader->request.body_len;
-    if (len > reader->body_limit - have) {
+    if (len > reader->body_limit - reader->body.len) {
         object(reader, 413);
         return false;
     }
-    if (!grow_body(reader, have + len)) {
+    if (!tern_body_append(&reader->body, at, len, body_most(reader))) {
         object(reader, 503);
         return false;
     }
-    memcpy(reader->body + have, at, len);
-    reader->request.body = reader->body;
-    reader->request.body_len = have + len;
+    reader->request.body_len = reader->body.len;
     return true;
 }
 
@@ -382,7 +318,7 @@ static int judge_status(struct tern_request_reader *reader, const struct tern_pa
     if (length == UINT64_MAX) { // its chunks tell
         return 0;
     }
-    return length > reader->body_limit ? 413 : fits(reader, length) ? 0 : 503;
+    return length > reader->body_limit ? 413 : tern_body_fits(&reader->body, length) ? 0 : 503;
 }
 
 // Decides about the request once its headers are known. A refused one with a short body may stay
@@ -430,21 +366,15 @@ struct tern_request_reader *tern_reader_new(const struct tern_reader_config *con
         free(reader);
         return NULL;
     }
-    if (reader->config.memory != NULL) {
-        atomic_fetch_add(&reader->config.memory->references, 1);
-    }
+    tern_body_init(&reader->body, config->room);
     return reader;
 }
 
 void tern_reader_free(struct tern_request_reader *reader)
 {
     if (reader != NULL) {
-        if (reader->config.memory != NULL) {
-            atomic_fetch_sub(&reader->config.memory->taken, reader->counted);
-            tern_body_memory_release(reader->config.memory);
-        }
         tern_parser_free(reader->parser);
-        free(reader->body);
+        tern_body_free(&reader->body);
         free(reader);
     }
 }
@@ -463,6 +393,12 @@ static enum tern_parser_stop run(struct tern_request_reader *reader, const uint8
     return stop;
 }
 
+static enum tern_result complete(struct tern_request_reader *reader)
+{
+    reader->request.body = tern_body_view(&reader->body);
+    return reader->request.body != NULL || reader->body.len == 0 ? TERN_OK : refuse(reader, 503);
+}
+
 static enum tern_result after(struct tern_request_reader *reader, enum tern_parser_stop stop)
 {
     switch (stop) {
@@ -473,7 +409,7 @@ static enum tern_result after(struct tern_request_reader *reader, enum tern_pars
         return result == TERN_OK ? TERN_AGAIN : result;
     }
     case TERN_PARSER_COMPLETE:
-        return TERN_OK;
+        return complete(reader);
     case TERN_PARSER_UNWANTED: // on_body said why
         reader->discards = false;
         return refuse(reader, reader->status);
@@ -524,4 +460,9 @@ bool tern_reader_keeps_alive(const struct tern_request_reader *reader)
 const struct tern_http_request *tern_reader_request(const struct tern_request_reader *reader)
 {
     return &reader->request;
+}
+
+void tern_reader_rest(const struct tern_request_reader *reader)
+{
+    tern_body_rest(&reader->body);
 }

@@ -4,32 +4,17 @@
 #ifndef TERN_HTTP_REQUEST_READER_H
 #define TERN_HTTP_REQUEST_READER_H
 
+#include "http/body.h"
 #include "http/http.h"
 #include <stdbool.h>
 
 struct tern_request_reader;
 
-// What the bodies of all readers take together, from their first bytes until the readers are freed.
-// Shared by all threads, and by readers that outlive the listener: it goes with the last of them.
-struct tern_body_memory {
-    uint64_t most;
-    _Atomic uint64_t taken;
-    _Atomic uint32_t references; // readers, and one of whoever made it
-};
-
-// NULL when memory is short.
-struct tern_body_memory *tern_body_memory_new(uint64_t most);
-void tern_body_memory_release(struct tern_body_memory *memory); // NULL is nothing
-
-// A body up to this size is not counted: connections bound how many of those there are, so that
-// short requests are heard while long ones fill the memory.
-#define TERN_BODY_UNCOUNTED 4096u
-
 struct tern_reader_config {
-    uint32_t header_bytes;           // request line and headers together
-    uint32_t body_bytes;             // after removing the chunked coding
-    struct tern_body_memory *memory; // NULL = without a bound
-    const char *peer;                // borrowed while the reader lives
+    uint32_t header_bytes;       // request line and headers together
+    uint32_t body_bytes;         // after removing the chunked coding
+    struct tern_body_room *room; // NULL = without a bound
+    const char *peer;            // borrowed while the reader lives
     struct tern_address address;
     uint64_t psk_client; // of the connection
 
@@ -40,7 +25,7 @@ struct tern_reader_config {
     void *ctx;
 };
 
-// NULL when memory is short. Takes header_bytes and a little; the body grows as it arrives.
+// NULL when memory is short. Takes header_bytes and a little; the body grows as it arrives (body.h).
 struct tern_request_reader *tern_reader_new(const struct tern_reader_config *config);
 void tern_reader_free(struct tern_request_reader *reader);
 
@@ -49,7 +34,7 @@ void tern_reader_free(struct tern_request_reader *reader);
 //   TERN_OK     the whole request is here
 //   TERN_AGAIN  it goes on
 //   otherwise   refused: tern_reader_status() is the HTTP status, 503 where the bodies of others
-//               leave no memory for this one. When tern_reader_reusable(), feed
+//               leave no room for this one. When tern_reader_reusable(), feed
 //               on: the rest of the request is dropped until TERN_OK; else close.
 // len > 0. Any bytes are safe; memory stays within the limits of the config.
 TERN_MUST_USE enum tern_result tern_reader_feed(struct tern_request_reader *reader,
@@ -69,5 +54,8 @@ bool tern_reader_keeps_alive(const struct tern_request_reader *reader);
 
 // Complete after TERN_OK; its memory is the reader's.
 const struct tern_http_request *tern_reader_request(const struct tern_request_reader *reader);
+
+// Its body need not be in memory for now (tern_body_rest()).
+void tern_reader_rest(const struct tern_request_reader *reader);
 
 #endif

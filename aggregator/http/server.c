@@ -49,7 +49,8 @@ static enum tern_result open_shared(struct tern_http_server *server,
     shared->handler = *handler;
     shared->limits = config->limits;
     tern_limits_fill(&shared->limits);
-    shared->bodies = tern_body_memory_new(shared->limits.body_memory);
+    shared->bodies = tern_body_room_new(config->spool_folder, shared->limits.body_memory,
+                                        shared->limits.body_disk);
     shared->monotonic_ms = config->monotonic_ms;
     shared->sweep_ms = config->sweep_ms != 0 ? config->sweep_ms : SWEEP_MS;
     shared->admission =
@@ -162,7 +163,7 @@ void tern_http_stop(struct tern_http_server *server, uint32_t grace_ms)
     free(server->loops);
     tern_ticket_keys_close(server->shared.ticket_keys);
     tern_admission_free(server->shared.admission);
-    tern_body_memory_release(server->shared.bodies);
+    tern_body_room_release(server->shared.bodies);
     free(server);
 }
 
@@ -179,6 +180,7 @@ void tern_http_counters(const struct tern_http_server *server, struct tern_http_
         .requests = from->requests,
         .requests_refused = from->requests_refused,
         .timeouts = from->timeouts,
-        .body_memory = server->shared.bodies->taken,
+        .body_memory = server->shared.bodies->memory_taken,
+        .body_disk = server->shared.bodies->disk_taken,
     };
 }

@@ -220,6 +220,7 @@ static void admit(struct tern_service *service, const struct tern_http_request *
         return;
     }
     request->parsed = parse_body(service, http, request);
+    tern_http_exchange_rest(exchange);
     if (!tern_request_queue_put(&service->queue, request)) {
         tern_answer_error(request, 503, TERN_ERR_BUSY);
         tern_answer_send(request);

@@ -72,6 +72,7 @@ static enum tern_result handle_update(struct tern_service *service, struct reque
     struct tern_refusal refusal = {.result = TERN_OK};
     TERN_TRY(tern_federation_update(service->federation, &request->u.update, now,
                                     &request->duplicate, &refusal));
+    tern_http_exchange_rest(request->exchange); // the batch may have many
     if (refusal.result == TERN_ERR_BUSY) {
         tern_answer_unavailable(request);
     } else if (refusal.result != TERN_OK) {

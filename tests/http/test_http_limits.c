@@ -90,6 +90,7 @@ static void test_zero_means_the_documented_default(void **state)
     assert_int_equal(limits.header_bytes, 4096);
     assert_int_equal(limits.body_bytes, 16 << 20);
     assert_true(limits.body_memory == 256 << 20);
+    assert_true(limits.body_disk == UINT64_C(8) << 30);
     assert_int_equal(limits.handshake_ms, 10000);
     assert_int_equal(limits.request_ms, 60000);
     assert_int_equal(limits.min_rate, 500);
@@ -100,9 +101,11 @@ static void test_zero_means_the_documented_default(void **state)
 static void test_one_of_the_largest_bodies_fits(void **state)
 {
     (void)state;
-    struct tern_http_limits limits = {.body_bytes = 1u << 30, .body_memory = 1u << 20};
+    struct tern_http_limits limits = {
+        .body_bytes = 1u << 30, .body_memory = 1u << 20, .body_disk = 1};
     tern_limits_fill(&limits);
     assert_true(limits.body_memory == 1u << 30);
+    assert_true(limits.body_disk == 1u << 30);
 }
 
 int main(void)

@@ -227,10 +227,10 @@ static void test_only_open_ranges_are_taken(void **state)
     }
 }
 
-static struct tern_request_reader *reader_within(struct tern_body_memory *memory)
+static struct tern_request_reader *reader_within(struct tern_body_room *room)
 {
     const struct tern_reader_config config = {
-        .header_bytes = 200, .body_bytes = 10000, .memory = memory, .peer = "peer"};
+        .header_bytes = 200, .body_bytes = 10000, .room = room, .peer = "peer"};
     struct tern_request_reader *reader = tern_reader_new(&config);
     assert_non_null(reader);
     return reader;
@@ -251,30 +251,30 @@ static enum tern_result feed_body(struct tern_request_reader *reader, size_t len
     return feed(reader, text, head + len + (announced ? 0 : 7), 1000, &taken);
 }
 
-static void test_long_bodies_share_a_memory(void **state)
+static void test_bodies_share_a_memory(void **state)
 {
     (void)state;
-    struct tern_body_memory *memory = tern_body_memory_new(10000);
-    assert_non_null(memory);
-    struct tern_request_reader *first = reader_within(memory);
+    struct tern_body_room *room = tern_body_room_new(NULL, 10000, 0);
+    assert_non_null(room);
+    struct tern_request_reader *first = reader_within(room);
     assert_int_equal(feed_body(first, 6000, true), TERN_OK);
-    assert_true(memory->taken == 6000);
+    assert_true(room->memory_taken == 6000);
     for (int announced = 0; announced < 2; announced++) {
-        struct tern_request_reader *second = reader_within(memory);
+        struct tern_request_reader *second = reader_within(room);
         assert_int_equal(feed_body(second, 6000, announced == 1), TERN_ERR_BUSY);
         assert_int_equal(tern_reader_status(second), 503);
         tern_reader_free(second);
-        assert_true(memory->taken == 6000);
+        assert_true(room->memory_taken == 6000);
     }
-    struct tern_request_reader *brief = reader_within(memory);
+    struct tern_request_reader *brief = reader_within(room);
     assert_int_equal(feed_body(brief, 4096, true), TERN_OK); // is heard all the same
     tern_reader_free(brief);
     tern_reader_free(first);
-    assert_true(memory->taken == 0);
-    struct tern_request_reader *largest = reader_within(memory);
+    assert_true(room->memory_taken == 0);
+    struct tern_request_reader *largest = reader_within(room);
     assert_int_equal(feed_body(largest, 10000, false), TERN_OK);
-    tern_body_memory_release(memory);
-    assert_true(memory->taken == 10000); // it lives as long as the reader
+    tern_body_room_release(room);
+    assert_true(room->memory_taken == 10000); // it lives as long as the reader
     tern_reader_free(largest);
 }
 
@@ -288,7 +288,7 @@ int main(void)
         cmocka_unit_test(test_rest_of_a_refused_request_is_dropped),
         cmocka_unit_test(test_head_limit_is_exact),
         cmocka_unit_test(test_only_open_ranges_are_taken),
-        cmocka_unit_test(test_long_bodies_share_a_memory),
+        cmocka_unit_test(test_bodies_share_a_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

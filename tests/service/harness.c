@@ -60,6 +60,11 @@ tern_http_exchange_request(const struct tern_http_exchange *exchange)
     return &exchange->request;
 }
 
+void tern_http_exchange_rest(const struct tern_http_exchange *exchange)
+{
+    (void)exchange;
+}
+
 void tern_http_exchange_tag(struct tern_http_exchange *exchange, const struct tern_http_tag *tag)
 {
     exchange->answer.tag = *tag;

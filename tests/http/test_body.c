@@ -1,0 +1,146 @@
+// The body of a request, in memory and in a file: the same bytes, and no more room than there is.
+#include "http/body.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+// cmocka wants the headers above first.
+#include <cmocka.h>
+
+#define LONG (3u * TERN_BODY_SHORT + 77u)
+
+static char folder[] = "/tmp/tern-body-XXXXXX";
+
+static int make_folder(void **state)
+{
+    (void)state;
+    return mkdtemp(folder) != NULL ? 0 : -1;
+}
+
+// Nothing with a name was ever in it.
+static int remove_folder(void **state)
+{
+    (void)state;
+    return rmdir(folder);
+}
+
+static uint8_t byte_at(size_t i)
+{
+    return (uint8_t)(i * 7 + i / 251);
+}
+
+// Appends `len` bytes in pieces; false when one of them had no room.
+static bool fill(struct tern_body *body, size_t len, size_t piece)
+{
+    uint8_t bytes[5000];
+    while (body->len < len) {
+        const size_t left = len - body->len;
+        const size_t part = left < piece ? left : piece;
+        for (size_t i = 0; i < part; i++) {
+            bytes[i] = byte_at(body->len + i);
+        }
+        if (!tern_body_append(body, bytes, part, len)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void expect_content(struct tern_body *body, size_t len)
+{
+    const uint8_t *view = tern_body_view(body);
+    assert_non_null(view);
+    assert_int_equal(body->len, len);
+    for (size_t i = 0; i < len; i++) {
+        assert_int_equal(view[i], byte_at(i));
+    }
+}
+
+static void test_long_bodies_are_in_files(void **state)
+{
+    (void)state;
+    struct tern_body_room *room = tern_body_room_new(folder, 1u << 20, 1u << 20);
+    const size_t lengths[] = {1, TERN_BODY_UNCOUNTED, TERN_BODY_SHORT, TERN_BODY_SHORT + 1, LONG};
+    assert_non_null(room);
+    for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
+        const bool in_file = lengths[i] > TERN_BODY_SHORT;
+        struct tern_body body;
+        tern_body_init(&body, room);
+        assert_true(fill(&body, lengths[i], 999));
+        assert_int_equal(body.spool.fd >= 0, in_file);
+        assert_int_equal(room->disk_taken, in_file ? lengths[i] : 0);
+        assert_true(room->memory_taken <= TERN_BODY_SHORT);
+        assert_true(!in_file || room->memory_taken == 0);
+        expect_content(&body, lengths[i]);
+        tern_body_rest(&body);
+        expect_content(&body, lengths[i]);
+        tern_body_free(&body);
+        assert_true(room->memory_taken == 0 && room->disk_taken == 0);
+    }
+    tern_body_room_release(room);
+}
+
+static void test_without_a_folder_all_are_in_memory(void **state)
+{
+    (void)state;
+    struct tern_body_room *room = tern_body_room_new(NULL, LONG, 0);
+    struct tern_body body;
+    assert_non_null(room);
+    tern_body_init(&body, room);
+    assert_true(fill(&body, LONG, 4096));
+    assert_int_equal(body.spool.fd, -1);
+    assert_true(room->memory_taken == LONG);
+    expect_content(&body, LONG);
+    tern_body_rest(&body);
+    tern_body_free(&body);
+    tern_body_room_release(room);
+}
+
+static void test_files_share_the_disk(void **state)
+{
+    (void)state;
+    struct tern_body_room *room = tern_body_room_new(folder, 1u << 20, LONG + 10);
+    struct tern_body first;
+    struct tern_body second;
+    assert_non_null(room);
+    tern_body_init(&first, room);
+    tern_body_init(&second, room);
+    assert_true(tern_body_fits(&first, LONG + 10));
+    assert_false(tern_body_fits(&first, LONG + 11));
+    assert_true(fill(&first, LONG, 5000));
+    assert_false(tern_body_fits(&second, LONG));
+    assert_true(tern_body_fits(&second, TERN_BODY_SHORT)); // that is memory
+    assert_false(fill(&second, LONG, 5000));
+    tern_body_free(&second);
+    assert_true(room->disk_taken == LONG && room->memory_taken == 0);
+    tern_body_free(&first);
+    tern_body_init(&second, room);
+    assert_true(fill(&second, LONG, 5000));
+    tern_body_room_release(room); // it lives as long as the body
+    tern_body_free(&second);
+}
+
+static void test_a_folder_that_is_gone_is_no_room(void **state)
+{
+    (void)state;
+    struct tern_body_room *room = tern_body_room_new("/nowhere/at/all", 1u << 20, 1u << 20);
+    struct tern_body body;
+    assert_non_null(room);
+    tern_body_init(&body, room);
+    assert_false(fill(&body, LONG, 5000));
+    tern_body_free(&body);
+    assert_true(room->memory_taken == 0 && room->disk_taken == 0);
+    tern_body_room_release(room);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_long_bodies_are_in_files),
+        cmocka_unit_test(test_without_a_folder_all_are_in_memory),
+        cmocka_unit_test(test_files_share_the_disk),
+        cmocka_unit_test(test_a_folder_that_is_gone_is_no_room),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
