@@ -3,13 +3,26 @@
 
 #include <string.h>
 
+// There is all of a partial download, or nothing.
+static bool partial_complete(const struct tern_ports *ports)
+{
+#if TERN_PARTIALS
+    const struct tern_partial *partial = &ports->partial;
+    return partial->open == NULL ||
+           (partial->append != NULL && partial->view != NULL && partial->drop != NULL);
+#else
+    (void)ports;
+    return true;
+#endif
+}
+
 static bool ports_complete(const struct tern_ports *ports)
 {
-    return ports->transport.exchange != NULL && ports->transport.collect != NULL &&
-           ports->transport.close != NULL && ports->store.save != NULL &&
-           ports->store.load != NULL && ports->clock.monotonic_ms != NULL &&
-           ports->clock.unix_seconds != NULL && ports->entropy.fill != NULL &&
-           ports->conditions.may_work != NULL;
+    return partial_complete(ports) && ports->transport.exchange != NULL &&
+           ports->transport.collect != NULL && ports->transport.close != NULL &&
+           ports->store.save != NULL && ports->store.load != NULL &&
+           ports->clock.monotonic_ms != NULL && ports->clock.unix_seconds != NULL &&
+           ports->entropy.fill != NULL && ports->conditions.may_work != NULL;
 }
 
 static uint32_t or_default(uint32_t value, uint32_t fallback)

@@ -237,6 +237,12 @@ struct tern_client {
     size_t download_have;     // bytes of the current download already in the blob
     size_t inline_at;         // where it begins there: behind others, if it came with the task
     struct tern_span indices; // of the task, in the blob until the update is encoded
+#if TERN_PARTIALS
+    bool download_resumed;  // part of it came before the last request for it
+    bool download_damaged;  // what was kept of it is, and nobody was told yet
+    bool download_anew;     // what was kept of it was damaged, and all of it is fetched again
+    uint64_t unsaved_bytes; // of downloads that were applied, and are not in the replica's record
+#endif
     bool training;
     float carried; // share of the error buffer in the sum: training started ahead by the rest
     uint64_t train_started_ms;

@@ -22,7 +22,7 @@
 #endif
 
 // Calls go one way: client.c calls the phases; they and follow.c, which reads answers for them, call
-// exchange.c, budget.c and wait.c; these records.c, and all of them workspace.c and events.c. A
+// exchange.c, budget.c, partial.c and wait.c; these records.c, and all of them workspace.c and events.c. A
 // phase never calls another, it sets client->phase.
 
 // --- Events and waiting (events.c, phases/wait.c)
@@ -82,6 +82,39 @@ static inline bool tern_client_continues(const struct tern_client *client)
     const int status = client->response.status;
     return status == 206 || (status == 200 && client->request.range_from == 0);
 }
+
+// --- Downloads (phases/download.c, partial.c)
+
+// The download in hand of the task.
+const tern_DownloadRef *tern_client_download(const struct tern_client *client);
+
+#if TERN_PARTIALS
+// More bytes than this of downloads that were applied are not left to a kill: the replica is saved.
+#define TERN_CLIENT_UNSAVED_MAX 65536u
+
+// Whether there is a partial download (ports.h). Without it nothing but tern_partial_drop() may be
+// called.
+bool tern_partial_kept(const struct tern_client *client);
+
+// Makes the partial download that of `ref`; client->download_have: bytes of it that are there.
+// Errors of tern_partial.open.
+TERN_MUST_USE enum tern_result tern_partial_open(struct tern_client *client,
+                                                 const tern_DownloadRef *ref);
+
+// Has the answer to client->request, which asks for the rest of it, appended to it.
+void tern_partial_receive(struct tern_client *client);
+
+// Points *data at its first `len` bytes, until the next call.
+TERN_MUST_USE enum tern_result tern_partial_view(const struct tern_client *client, size_t len,
+                                                 const uint8_t **data);
+
+void tern_partial_drop(struct tern_client *client);
+#else
+static inline void tern_partial_drop(struct tern_client *client)
+{
+    (void)client;
+}
+#endif
 
 // --- Records (records.c)
 

@@ -51,6 +51,7 @@ static enum tern_result take(struct tern_client *client,
         client->identity = former;
         return saved;
     }
+    tern_partial_drop(client);
 #if TERN_MANIFESTS
     client->manifest_have = 0;
 #endif

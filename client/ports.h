@@ -31,6 +31,14 @@ struct tern_response {
     uint8_t *body;          // caller's buffer of body_size bytes
     size_t body_size;
     size_t body_len; // bytes received; on TERN_ERR_NETWORK what arrived before the cut
+#if TERN_PARTIALS
+    // Takes the body of a 2xx answer in place of `body`, piece by piece as it comes; NULL: `body`
+    // does. `status` is set by then; body_len stays 0. What it returns other than TERN_OK ends the
+    // exchange with that. take_size: the most bytes it takes, for the time that they may need.
+    enum tern_result (*take)(void *ctx, const uint8_t *data, size_t len);
+    void *take_ctx;
+    size_t take_size;
+#endif
 };
 
 struct tern_transport {
@@ -88,6 +96,36 @@ struct tern_store {
     TERN_MUST_USE enum tern_result (*load)(void *ctx, enum tern_record record, size_t offset,
                                            void *dst, size_t len, size_t *record_len);
 };
+
+#if TERN_PARTIALS
+// --- Partial download: what has come of one download, kept when the process ends
+
+struct tern_partial {
+    void *ctx; // all functions NULL: none is kept, and downloads are received into the blob
+
+    // From now on the partial download is that of `size` bytes with this SHA-256. *have: bytes of
+    // it that are there, from the first on. What is there of any other is dropped. Called again for
+    // the same one it changes nothing.
+    // TERN_ERR_NO_SPACE  there is no room for all of it
+    // TERN_ERR_IO
+    TERN_MUST_USE enum tern_result (*open)(void *ctx, const uint8_t sha256[32], size_t size,
+                                           size_t *have);
+
+    // Appends. What was appended survives the end of the process; a power cut may take the newest
+    // of it, or leave something else in its place.
+    // TERN_ERR_NO_SPACE, TERN_ERR_IO (nothing more can be appended before it is opened again)
+    TERN_MUST_USE enum tern_result (*append)(void *ctx, const uint8_t *data, size_t len);
+
+    // Points *data at `len` bytes from `offset` on, len >= 1, until the next call of any of these.
+    // TERN_ERR_CORRUPT  they are not all there
+    // TERN_ERR_IO
+    TERN_MUST_USE enum tern_result (*view)(void *ctx, size_t offset, size_t len,
+                                           const uint8_t **data);
+
+    // Drops whatever is there.
+    void (*drop)(void *ctx);
+};
+#endif
 
 // --- Trainer
 
@@ -188,6 +226,9 @@ struct tern_ports {
     struct tern_clock clock;
     struct tern_entropy entropy;
     struct tern_condition_port conditions;
+#if TERN_PARTIALS
+    struct tern_partial partial; // may stay empty
+#endif
 };
 
 #endif

@@ -51,6 +51,9 @@ void tern_client_start_from_seed(struct tern_client *client)
 static enum tern_result restore_replica(struct tern_client *client)
 {
     client->replica_unsaved = false;
+#if TERN_PARTIALS
+    client->unsaved_bytes = 0;
+#endif
     const enum tern_result result = tern_record_load_replica(client);
     if (not_usable(result)) {
         say_started_over(

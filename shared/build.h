@@ -63,6 +63,12 @@
 #define TERN_MANIFESTS (!TERN_SMALL)
 #endif
 
+// 1: downloads that are received into a store that keeps them when the program ends (struct
+// tern_partial of client/ports.h), and need no memory of their size.
+#ifndef TERN_PARTIALS
+#define TERN_PARTIALS (!TERN_SMALL)
+#endif
+
 // Limits of a model (tensor/model.h). A built-in one has two tensors a layer, of at most 4
 // dimensions, whose names are at most 15 bytes. Entries that a model does not use are not touched.
 #ifndef TERN_MODEL_MAX_TENSORS

@@ -111,6 +111,7 @@ static enum tern_result init_client(struct session *session,
     };
     if (session->curl != NULL) {
         config.ports.transport = tern_curl_port(session->curl);
+        config.ports.partial = tern_partial_file_port(session->partial);
     }
     if (listener != NULL) {
         session->listener = *listener;
@@ -150,6 +151,7 @@ enum tern_result tern_session_open(struct session *session,
         // No peer has a part in this, as it would in a conflict of updates.
         return result == TERN_ERR_CONFLICT ? TERN_ERR_STATE : result;
     }
+    TERN_TRY(tern_partial_file_open(&session->partial, settings->state_dir, session->why));
     return init_client(session, listener);
 }
 
@@ -374,6 +376,7 @@ void tern_session_close(struct session *session)
     tern_external_close(&session->external);
     tern_posix_conditions_close(&session->conditions);
     tern_curl_close(session->curl);
+    tern_partial_file_close(session->partial);
     tern_file_store_close(session->store);
     tern_data_close(&session->data);
     free(session->arena);

@@ -9,6 +9,7 @@
 #include "data/source.h"
 #include "posix/conditions.h"
 #include "posix/file_store.h"
+#include "posix/partial_file.h"
 #include "posix/system.h"
 #include "posix/transport.h"
 #include "trainer/trainer.h"
@@ -27,7 +28,8 @@ struct session {
     const struct tern_client_settings *settings;
     struct tern_client client;
     struct tern_file_store *store;
-    struct tern_curl *curl; // NULL: without a connection
+    struct tern_partial_file *partial; // NULL: without a connection
+    struct tern_curl *curl;            // NULL: without a connection
     struct tern_posix_conditions conditions;
     struct tern_model model;
     struct tern_data data;

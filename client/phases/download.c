@@ -1,7 +1,9 @@
 // Fetches the downloads of the task, one per call, and moves the replica along them. What a cut
-// connection has already brought is kept and the rest asked for. The replica's record is written
-// once, after the last download of a task, to spare flash; a power cut before it fetches them
-// again.
+// connection has already brought is kept and the rest asked for, by a process that was started
+// since as well, where there is a partial download (ports.h). The replica's record is written once,
+// after the last download of a task, to spare flash; a power cut before it fetches them again. So
+// it is written sooner where that would be many bytes, and there is a partial download, which has
+// room for one download alone.
 #include "codec/kernels/kernels.h"
 #include "core.h"
 
@@ -14,28 +16,55 @@ static bool is_indices(const struct tern_client *client)
     return TERN_CLIENT_SHARING && client->download_index == client->task.downloads_count;
 }
 
-static const tern_DownloadRef *current(const struct tern_client *client)
+const tern_DownloadRef *tern_client_download(const struct tern_client *client)
 {
     return is_indices(client) ? &client->task.indices
                               : &client->task.downloads[client->download_index];
 }
 
+// Into the store where it keeps a partial download, else into the blob.
+static void expect(struct tern_client *client)
+{
+#if TERN_PARTIALS
+    if (tern_partial_kept(client)) {
+        tern_partial_receive(client);
+        return;
+    }
+#endif
+    client->response.body = client->work.blob + client->download_have;
+    client->response.body_size = client->work.blob_size - client->download_have;
+}
+
 static enum tern_result prepare(struct tern_client *client)
 {
     char path[TERN_PATH_MAX];
-    const uint64_t cost = tern_budget_cost(current(client)->size - client->download_have, 1);
+    const uint64_t cost =
+        tern_budget_cost(tern_client_download(client)->size - client->download_have, 1);
     const enum tern_result result = tern_budget_ask(client, cost);
     if (result == TERN_AGAIN) {
         client->phase = TERN_PHASE_CHECKIN;
     }
     TERN_TRY(result);
-    tern_path_download(current(client)->sha256.bytes, path);
+    tern_path_download(tern_client_download(client)->sha256.bytes, path);
     tern_client_request(client, TERN_PURPOSE_DOWNLOAD, "GET", path);
     client->request.range_from = client->download_have;
     client->inline_at = 0;
-    client->response.body = client->work.blob + client->download_have;
-    client->response.body_size = client->work.blob_size - client->download_have;
+    expect(client);
     return TERN_OK;
+}
+
+static const char *why_cut(enum tern_result result)
+{
+#if TERN_PARTIALS
+    if (result == TERN_ERR_NO_SPACE) {
+        return "there is no room to keep the download";
+    }
+    if (result == TERN_ERR_IO) {
+        return "the download cannot be kept";
+    }
+#endif
+    (void)result;
+    return TERN_WHY("the download was not answered");
 }
 
 // No answer, or half of one: keeps what came and asks for the rest later, unless the round is over
@@ -44,7 +73,7 @@ static enum tern_result cut(struct tern_client *client, enum tern_result result)
 {
     if (result == TERN_ERR_NETWORK && tern_client_continues(client) &&
         client->response.body_len > 0 &&
-        client->download_have + client->response.body_len <= current(client)->size) {
+        client->download_have + client->response.body_len <= tern_client_download(client)->size) {
         client->download_have += client->response.body_len;
         client->failures = 0;
     }
@@ -53,7 +82,14 @@ static enum tern_result cut(struct tern_client *client, enum tern_result result)
         return tern_client_drop_task(client, result,
                                      TERN_WHY("the round's window passed while downloading"));
     }
-    return tern_client_trouble(client, result, TERN_WHY("the download was not answered"));
+    return tern_client_trouble(client, result, why_cut(result));
+}
+
+// The task's download is none that can be used: nothing of it is kept.
+static enum tern_result refuse(struct tern_client *client, enum tern_result result, const char *why)
+{
+    tern_partial_drop(client);
+    return tern_client_drop_task(client, result, why);
 }
 
 // A 2xx answer: the rest of the blob, or the whole of it where the rest was asked for.
@@ -65,9 +101,9 @@ static enum tern_result received(struct tern_client *client, bool fits)
                                    TERN_WHY("the aggregator ignored a Range header"));
     }
     client->download_have += client->response.body_len;
-    if (!fits || client->download_have != current(client)->size) {
-        return tern_client_drop_task(client, TERN_ERR_CORRUPT,
-                                     TERN_WHY("a download is not as long as the task says"));
+    if (!fits || client->download_have != tern_client_download(client)->size) {
+        return refuse(client, TERN_ERR_CORRUPT,
+                      TERN_WHY("a download is not as long as the task says"));
     }
     return TERN_OK;
 }
@@ -93,8 +129,23 @@ static enum tern_result fetch(struct tern_client *client)
     }
     return answer == TERN_ERR_BUSY
                ? cut(client, answer)
-               : tern_client_drop_task(client, answer,
-                                       TERN_WHY("a download of the task cannot be had"));
+               : refuse(client, answer, TERN_WHY("a download of the task cannot be had"));
+}
+
+// Fetches what is not there yet of a download that has a name.
+static enum tern_result complete(struct tern_client *client)
+{
+#if TERN_PARTIALS
+    if (tern_partial_kept(client) && !client->in_flight) {
+        const enum tern_result opened = tern_partial_open(client, tern_client_download(client));
+        if (opened != TERN_OK) {
+            client->response = (struct tern_response){0}; // nobody was asked
+            return tern_client_trouble(client, opened, why_cut(opened));
+        }
+        client->download_resumed = client->download_have > 0;
+    }
+#endif
+    return client->download_have < tern_client_download(client)->size ? fetch(client) : TERN_OK;
 }
 
 // A sum stays finite when the largest magnitudes on both sides add up to a float32: this refuses
@@ -137,7 +188,7 @@ static enum tern_result apply_delta(struct tern_client *client, const tern_Downl
     }
     TERN_TRY(tern_container_accumulate(client->work.model, container.data, container.len, 1.0f,
                                        client->work.weights));
-    tern_replica_step(from, current(client)->sha256.bytes, client->replica);
+    tern_replica_step(from, tern_client_download(client)->sha256.bytes, client->replica);
     return TERN_OK;
 }
 
@@ -150,7 +201,7 @@ static enum tern_result apply_snapshot(struct tern_client *client, const tern_Do
     return TERN_OK;
 }
 
-// The indices are checked when values are encoded at them. They stay in the blob until then.
+// The indices are checked when values are encoded at them. They are in the blob until then.
 static enum tern_result keep_indices(struct tern_client *client, const tern_Download *message,
                                      struct tern_span container)
 {
@@ -158,7 +209,8 @@ static enum tern_result keep_indices(struct tern_client *client, const tern_Down
         message->version != client->task.base_version) {
         return TERN_ERR_CORRUPT;
     }
-    client->indices = container;
+    memmove(client->work.blob, container.data, container.len);
+    client->indices = (struct tern_span){client->work.blob, container.len};
     return TERN_OK;
 }
 
@@ -202,19 +254,54 @@ static enum tern_result check_name(const tern_DownloadRef *ref, const uint8_t *b
     return memcmp(digest, ref->sha256.bytes, TERN_SHA256_SIZE) == 0 ? TERN_OK : TERN_ERR_CORRUPT;
 }
 
+#if TERN_PARTIALS
+// What a former connection or process has left need not be what it received.
+static enum tern_result see_partial(struct tern_client *client, const uint8_t **blob)
+{
+    const tern_DownloadRef *ref = tern_client_download(client);
+    TERN_TRY(tern_partial_view(client, ref->size, blob));
+    const enum tern_result result = check_name(ref, *blob);
+    client->download_damaged =
+        result != TERN_OK && client->download_resumed && !client->download_anew;
+    return result;
+}
+
+static enum tern_result fetch_anew(struct tern_client *client)
+{
+    tern_partial_drop(client);
+    client->download_damaged = false;
+    client->download_anew = true;
+    client->response = (struct tern_response){0}; // nobody was asked
+    return tern_client_trouble(client, TERN_ERR_CORRUPT,
+                               "what was kept of a download is damaged; it is fetched anew");
+}
+#endif
+
+// Finds the whole download, and whether it is what was named.
+static enum tern_result see(struct tern_client *client, const uint8_t **blob)
+{
+    const tern_DownloadRef *ref = tern_client_download(client);
+#if TERN_PARTIALS
+    if (tern_partial_kept(client) && !tern_client_is_inline(ref)) {
+        return see_partial(client, blob);
+    }
+#endif
+    *blob = client->work.blob + client->inline_at;
+    if (!tern_client_is_inline(ref)) {
+        return check_name(ref, *blob);
+    }
+    return client->inline_at == 0 ? check_inline(client) : TERN_OK;
+}
+
 // Checks the blob whole before it changes the replica.
 static enum tern_result apply(struct tern_client *client, size_t *payload)
 {
-    const tern_DownloadRef *ref = current(client);
-    const uint8_t *blob = client->work.blob + client->inline_at;
-    if (!tern_client_is_inline(ref)) {
-        TERN_TRY(check_name(ref, blob));
-    } else if (client->inline_at == 0) {
-        TERN_TRY(check_inline(client));
-    }
+    const uint8_t *blob = NULL;
     tern_Download message;
     struct tern_span container;
-    TERN_TRY(tern_wire_decode_download(blob, ref->size, &message, &container));
+    TERN_TRY(see(client, &blob));
+    TERN_TRY(
+        tern_wire_decode_download(blob, tern_client_download(client)->size, &message, &container));
     if (message.kind != tern_DownloadKind_DOWNLOAD_DELTA && // whose replica says it
         memcmp(message.model_hash.bytes, client->identity.model_hash, TERN_SHA256_SIZE) != 0) {
         return TERN_ERR_MODEL_MISMATCH;
@@ -224,16 +311,45 @@ static enum tern_result apply(struct tern_client *client, size_t *payload)
                               : move_replica(client, &message, container);
 }
 
+static enum tern_result save_replica(struct tern_client *client)
+{
+    TERN_TRY(tern_record_save_replica(client));
+    client->replica_unsaved = false;
+#if TERN_PARTIALS
+    client->unsaved_bytes = 0;
+#endif
+    return TERN_OK;
+}
+
+// The next download takes the place of this one in the store.
+static enum tern_result let_go(struct tern_client *client, uint32_t size)
+{
+#if TERN_PARTIALS
+    client->download_anew = false;
+    client->unsaved_bytes += client->replica_unsaved ? size : 0;
+    if (tern_partial_kept(client) && client->unsaved_bytes > TERN_CLIENT_UNSAVED_MAX) {
+        return save_replica(client);
+    }
+#endif
+    (void)client;
+    (void)size;
+    return TERN_OK;
+}
+
 static enum tern_result take_download(struct tern_client *client)
 {
     size_t payload = 0;
-    const tern_DownloadRef *ref = current(client);
+    const tern_DownloadRef *ref = tern_client_download(client);
     const uint32_t size = ref->size;
     const bool is_inline = tern_client_is_inline(ref);
     const enum tern_result result = apply(client, &payload);
+#if TERN_PARTIALS
+    if (client->download_damaged) {
+        return fetch_anew(client);
+    }
+#endif
     if (result != TERN_OK) {
-        return tern_client_drop_task(client, result,
-                                     TERN_WHY("a download was refused; the replica is kept"));
+        return refuse(client, result, TERN_WHY("a download was refused; the replica is kept"));
     }
     tern_budget_count_payload(client, is_inline ? TERN_PURPOSE_CHECKIN : TERN_PURPOSE_DOWNLOAD,
                               TERN_DOWN, payload);
@@ -247,7 +363,7 @@ static enum tern_result take_download(struct tern_client *client)
         .bytes = size,
     };
     tern_client_emit(client, &event);
-    return TERN_OK;
+    return let_go(client, size);
 }
 
 static enum tern_result all_taken(struct tern_client *client)
@@ -258,9 +374,9 @@ static enum tern_result all_taken(struct tern_client *client)
                                      TERN_WHY("the downloads do not lead to the task's base"));
     }
     if (client->replica_unsaved) {
-        TERN_TRY(tern_record_save_replica(client));
-        client->replica_unsaved = false;
+        TERN_TRY(save_replica(client));
     }
+    tern_partial_drop(client);
     client->phase =
         client->task.kind == tern_TaskKind_TASK_TRAIN ? TERN_PHASE_TRAIN : TERN_PHASE_EVALUATE;
     return TERN_OK;
@@ -272,8 +388,8 @@ enum tern_result tern_phase_download(struct tern_client *client)
     if (client->download_index >= wanted) {
         return all_taken(client);
     }
-    if (!tern_client_is_inline(current(client)) && client->download_have < current(client)->size) {
-        TERN_TRY(fetch(client));
+    if (!tern_client_is_inline(tern_client_download(client))) {
+        TERN_TRY(complete(client));
     }
     return take_download(client);
 }

@@ -131,6 +131,11 @@ static enum tern_result take_task(struct tern_client *client, const tern_Task *t
     client->download_index = 0;
     client->download_have = 0;
     client->inline_at = 0;
+#if TERN_PARTIALS
+    client->download_resumed = false;
+    client->download_damaged = false;
+    client->download_anew = false;
+#endif
     client->training = false;
     client->phase = TERN_PHASE_DOWNLOAD;
     const struct tern_client_event event = {
@@ -147,6 +152,7 @@ static enum tern_result take_task(struct tern_client *client, const tern_Task *t
 static enum tern_result finish(struct tern_client *client, const tern_CheckinReply *reply)
 {
     client->phase = TERN_PHASE_FINISHED;
+    tern_partial_drop(client);
     const struct tern_client_event event = {
         .kind = TERN_EVENT_FINISHED,
         .version = client->version,

@@ -33,7 +33,7 @@ struct tern_curl {
     enum tern_purpose purpose; // of the exchange under way, or the last one
     bool connecting;           // no request was sent on the newest socket yet
     struct tern_response *response;
-    bool too_large;
+    enum tern_result refused; // by who takes the body
 
     // An exchange may take as long as something moves.
     uint32_t stall_ms; // 0: no exchange is under way
@@ -49,18 +49,28 @@ enum tern_result tern_curl_global(void)
 
 // --- What libcurl calls
 
+static enum tern_result put(struct tern_response *response, const uint8_t *data, size_t len)
+{
+    if (len > response->body_size - response->body_len) {
+        return TERN_ERR_TOO_LARGE;
+    }
+    memcpy(response->body + response->body_len, data, len);
+    response->body_len += len;
+    return TERN_OK;
+}
+
 static size_t on_body(char *data, size_t size, size_t count, void *ctx)
 {
     struct tern_curl *curl = ctx;
     struct tern_response *response = curl->response;
     const size_t len = size * count;
-    if (len > response->body_size - response->body_len) {
-        curl->too_large = true;
-        return 0; // libcurl takes this as "stop"
-    }
-    memcpy(response->body + response->body_len, data, len);
-    response->body_len += len;
-    return len;
+    long status = 0;
+    curl_easy_getinfo(curl->easy, CURLINFO_RESPONSE_CODE, &status);
+    response->status = (int)status;
+    const bool taken = response->take != NULL && status >= 200 && status <= 299;
+    curl->refused = taken ? response->take(response->take_ctx, (const uint8_t *)data, len)
+                          : put(response, (const uint8_t *)data, len);
+    return curl->refused == TERN_OK ? len : 0; // libcurl takes this as "stop"
 }
 
 static size_t on_header(char *line, size_t size, size_t count, void *ctx)
@@ -261,7 +271,7 @@ static enum tern_result make_url(struct tern_curl *curl, const char *path)
 // The time for all bytes that may pass at the least rate, beyond what it may wait for an answer.
 static long total_ms(const struct tern_request *request, const struct tern_response *response)
 {
-    const uint64_t bytes = (uint64_t)request->body_len + response->body_size;
+    const uint64_t bytes = (uint64_t)request->body_len + response->body_size + response->take_size;
     const uint64_t ms = request->timeout_ms + bytes * 1000 / MIN_BYTES_PER_SECOND;
     return ms < INT32_MAX ? (long)ms : INT32_MAX;
 }
@@ -360,7 +370,7 @@ static enum tern_result perform(struct tern_curl *curl, const struct tern_reques
     tern_sockets_read(&curl->sockets, curl->purpose);
     curl->purpose = request->purpose;
     curl->error[0] = '\0';
-    curl->too_large = false;
+    curl->refused = TERN_OK;
     watch(curl, request);
     const CURLcode code = run_request(curl);
     long status = 0;
@@ -374,7 +384,7 @@ static enum tern_result perform(struct tern_curl *curl, const struct tern_reques
     if (code == CURLE_OK) {
         tern_curl_tls_exchanged(curl->tls);
     }
-    return curl->too_large ? TERN_ERR_TOO_LARGE : result_of(code);
+    return curl->refused != TERN_OK ? curl->refused : result_of(code);
 }
 
 static enum tern_result exchange(void *ctx, const struct tern_request *request,

@@ -153,14 +153,33 @@ static bool says_again(struct world *world, const struct tern_request *request)
     return false;
 }
 
+// In pieces of uneven sizes.
+static enum tern_result hand_over(const struct tern_response *response, const uint8_t *reply,
+                                  size_t len)
+{
+    for (size_t piece = 1; len > 0; piece += 96) {
+        const size_t n = len < piece ? len : piece;
+        TERN_TRY(response->take(response->take_ctx, reply, n));
+        reply += n;
+        len -= n;
+    }
+    return TERN_OK;
+}
+
 static enum tern_result deliver(struct world *world, const struct tern_request *request,
                                 struct tern_response *response, const uint8_t *reply, size_t len)
 {
     const bool download = request->purpose == TERN_PURPOSE_DOWNLOAD && response->status < 300;
-    if (download && world->cut_download_at < len) {
-        memcpy(response->body, reply, world->cut_download_at);
-        response->body_len = world->cut_download_at;
-        world->cut_download_at = SIZE_MAX;
+    const bool cut = download && world->cut_download_at < len;
+    const size_t comes = cut ? world->cut_download_at : len;
+    world->cut_download_at = cut ? SIZE_MAX : world->cut_download_at;
+    if (response->take != NULL && response->status < 300) {
+        TERN_TRY(hand_over(response, reply, comes));
+        return cut ? TERN_ERR_NETWORK : TERN_OK;
+    }
+    if (cut) {
+        memcpy(response->body, reply, comes);
+        response->body_len = comes;
         return TERN_ERR_NETWORK;
     }
     if (len > response->body_size) {

@@ -122,10 +122,20 @@ struct fake_store {
     size_t changes_saved; // trainings whose change a record holds
 };
 
+struct fake_partial {
+    uint8_t sha256[TERN_SHA256_SIZE];
+    uint8_t data[WORLD_BLOB];
+    size_t have;
+    bool there;
+    bool full;     // there is room for nothing
+    size_t opened; // downloads of which nothing was there
+};
+
 struct world {
     struct tern_model model;
     struct fake_server server;
     struct fake_store store;
+    struct fake_partial partial; // used after world_keep_partials()
     struct tern_client client;
     struct tern_client_config config;
     float weights[WORLD_VALUES];
@@ -182,6 +192,9 @@ struct world {
 // A fresh world with a client that is not enrolled yet.
 void world_init(struct world *world);
 void world_free(struct world *world);
+
+// The store keeps a partial download.
+void world_keep_partials(struct world *world);
 
 // Starts the client as a process would: its memory is wiped; it identifies or enrols, and restores.
 enum tern_result world_boot(struct world *world);

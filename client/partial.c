@@ -1,0 +1,72 @@
+// A download that is received into the store's partial download (ports.h) instead of the blob. A
+// client that ends in the middle of it, however, goes on from there when it is started again.
+#include "core.h"
+
+#include <string.h>
+
+#if TERN_PARTIALS
+
+static const struct tern_partial *port_of(const struct tern_client *client)
+{
+    return &client->config.ports.partial;
+}
+
+bool tern_partial_kept(const struct tern_client *client)
+{
+    return port_of(client)->open != NULL;
+}
+
+enum tern_result tern_partial_open(struct tern_client *client, const tern_DownloadRef *ref)
+{
+    const struct tern_partial *port = port_of(client);
+    return port->open(port->ctx, ref->sha256.bytes, ref->size, &client->download_have);
+}
+
+// The whole of it, where the rest was asked for, replaces what was there.
+static enum tern_result start_anew(struct tern_client *client, const tern_DownloadRef *ref)
+{
+    tern_partial_drop(client);
+    client->request.range_from = 0;
+    return tern_partial_open(client, ref);
+}
+
+static enum tern_result take(void *ctx, const uint8_t *data, size_t len)
+{
+    struct tern_client *client = ctx;
+    const struct tern_partial *port = port_of(client);
+    const tern_DownloadRef *ref = tern_client_download(client);
+    if (!tern_client_continues(client)) {
+        TERN_TRY(start_anew(client, ref));
+    }
+    if (len > ref->size - client->download_have) {
+        return TERN_ERR_TOO_LARGE;
+    }
+    TERN_TRY(port->append(port->ctx, data, len));
+    client->download_have += len;
+    client->failures = 0;
+    return TERN_OK;
+}
+
+void tern_partial_receive(struct tern_client *client)
+{
+    client->response.take = take;
+    client->response.take_ctx = client;
+    client->response.take_size = tern_client_download(client)->size - client->download_have;
+}
+
+enum tern_result tern_partial_view(const struct tern_client *client, size_t len,
+                                   const uint8_t **data)
+{
+    const struct tern_partial *port = port_of(client);
+    return port->view(port->ctx, 0, len, data);
+}
+
+void tern_partial_drop(struct tern_client *client)
+{
+    const struct tern_partial *port = port_of(client);
+    if (port->drop != NULL) {
+        port->drop(port->ctx);
+    }
+}
+
+#endif

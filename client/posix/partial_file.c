@@ -1,0 +1,226 @@
+// The file: "TPRT", format version, size and SHA-256 of the download, its bytes. How many there are
+// is the file's length: it grows by writes alone, which outlive the process. There is no checksum
+// of what is there, as the whole has to have its SHA-256 in the end.
+#define _GNU_SOURCE
+#include "posix/partial_file.h"
+#include "util/bytes.h"
+#include "util/sha256.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define NAME "download.part"
+#define MAGIC 0x54525054u // "TPRT"
+#define FORMAT 1u
+#define HEAD_SIZE 48
+#define WHY_SIZE 512
+
+// Written back by the kernel at least so often, so that a power cut takes little.
+#define WRITE_BACK ((size_t)1 << 20)
+
+struct tern_partial_file {
+    int directory;
+    int file; // -1: not open
+    uint8_t head[HEAD_SIZE];
+    size_t have;
+    size_t written_back;
+    void *mapped; // NULL: nothing is
+    size_t mapped_len;
+};
+
+static enum tern_result from_errno(void)
+{
+    return errno == ENOSPC || errno == EDQUOT || errno == EFBIG ? TERN_ERR_NO_SPACE : TERN_ERR_IO;
+}
+
+static void unmap(struct tern_partial_file *partial)
+{
+    if (partial->mapped != NULL) {
+        munmap(partial->mapped, partial->mapped_len);
+        partial->mapped = NULL;
+    }
+}
+
+static void close_file(struct tern_partial_file *partial)
+{
+    unmap(partial);
+    if (partial->file >= 0) {
+        close(partial->file);
+        partial->file = -1;
+    }
+}
+
+static void drop(void *ctx)
+{
+    struct tern_partial_file *partial = ctx;
+    close_file(partial);
+    unlinkat(partial->directory, NAME, 0);
+}
+
+static void make_head(const uint8_t sha256[TERN_SHA256_SIZE], size_t size, uint8_t head[HEAD_SIZE])
+{
+    tern_put_le32(head, MAGIC);
+    tern_put_le32(head + 4, FORMAT);
+    tern_put_le64(head + 8, size);
+    memcpy(head + 16, sha256, TERN_SHA256_SIZE);
+}
+
+static bool is_ours(int fd, const uint8_t head[HEAD_SIZE], size_t size, size_t *have)
+{
+    uint8_t found[HEAD_SIZE];
+    struct stat facts;
+    if (fstat(fd, &facts) != 0 || !S_ISREG(facts.st_mode) ||
+        pread(fd, found, sizeof found, 0) != (ssize_t)sizeof found ||
+        memcmp(found, head, sizeof found) != 0 ||
+        (uint64_t)facts.st_size - HEAD_SIZE > (uint64_t)size) {
+        return false;
+    }
+    *have = (size_t)facts.st_size - HEAD_SIZE;
+    return true;
+}
+
+static enum tern_result write_all(int fd, const uint8_t *at, size_t len)
+{
+    while (len > 0) {
+        const ssize_t put = write(fd, at, len);
+        if (put < 0 && errno != EINTR) {
+            return from_errno();
+        }
+        if (put > 0) {
+            at += put;
+            len -= (size_t)put;
+        }
+    }
+    return TERN_OK;
+}
+
+// Room for all of it is taken now, where the file system can, so that a disk that is too full costs
+// no bytes of the link.
+static enum tern_result start(struct tern_partial_file *partial, size_t size)
+{
+    partial->file = openat(partial->directory, NAME,
+                           O_RDWR | O_CREAT | O_TRUNC | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (partial->file < 0) {
+        return from_errno();
+    }
+    if (fallocate(partial->file, FALLOC_FL_KEEP_SIZE, 0, (off_t)(HEAD_SIZE + size)) != 0 &&
+        from_errno() == TERN_ERR_NO_SPACE) {
+        return TERN_ERR_NO_SPACE;
+    }
+    partial->have = 0;
+    return write_all(partial->file, partial->head, HEAD_SIZE);
+}
+
+// Goes on with the file that a former process left, if it is of the same download.
+static bool resume(struct tern_partial_file *partial, size_t size)
+{
+    partial->file =
+        openat(partial->directory, NAME, O_RDWR | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (partial->file >= 0 && is_ours(partial->file, partial->head, size, &partial->have)) {
+        return true;
+    }
+    drop(partial);
+    return false;
+}
+
+static enum tern_result open_partial(void *ctx, const uint8_t sha256[TERN_SHA256_SIZE], size_t size,
+                                     size_t *have)
+{
+    struct tern_partial_file *partial = ctx;
+    uint8_t head[HEAD_SIZE];
+    make_head(sha256, size, head);
+    if (partial->file < 0 || memcmp(head, partial->head, sizeof head) != 0) {
+        close_file(partial);
+        memcpy(partial->head, head, sizeof head);
+        const enum tern_result result = resume(partial, size) ? TERN_OK : start(partial, size);
+        if (result != TERN_OK) {
+            drop(partial);
+            return result;
+        }
+        partial->written_back = partial->have;
+    }
+    *have = partial->have;
+    return TERN_OK;
+}
+
+// After a write that failed the file may end anywhere: it is looked at again when it is opened.
+static enum tern_result append(void *ctx, const uint8_t *data, size_t len)
+{
+    struct tern_partial_file *partial = ctx;
+    if (partial->file < 0) {
+        return TERN_ERR_IO;
+    }
+    const enum tern_result result = write_all(partial->file, data, len);
+    if (result != TERN_OK) {
+        close_file(partial);
+        return result;
+    }
+    partial->have += len;
+    if (partial->have - partial->written_back >= WRITE_BACK) {
+        sync_file_range(partial->file, (off_t)(HEAD_SIZE + partial->written_back),
+                        (off_t)(partial->have - partial->written_back), SYNC_FILE_RANGE_WRITE);
+        partial->written_back = partial->have;
+    }
+    return TERN_OK;
+}
+
+static enum tern_result view(void *ctx, size_t offset, size_t len, const uint8_t **data)
+{
+    struct tern_partial_file *partial = ctx;
+    unmap(partial);
+    if (partial->file < 0 || offset > partial->have || len > partial->have - offset) {
+        return TERN_ERR_CORRUPT;
+    }
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    const size_t before = (HEAD_SIZE + offset) % page;
+    void *mapped = mmap(NULL, before + len, PROT_READ, MAP_PRIVATE, partial->file,
+                        (off_t)(HEAD_SIZE + offset - before));
+    if (mapped == MAP_FAILED) {
+        return TERN_ERR_IO;
+    }
+    partial->mapped = mapped;
+    partial->mapped_len = before + len;
+    *data = (const uint8_t *)mapped + before;
+    return TERN_OK;
+}
+
+enum tern_result tern_partial_file_open(struct tern_partial_file **partial, const char *directory,
+                                        char why[512])
+{
+    const int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) {
+        snprintf(why, WHY_SIZE, "the state directory %s cannot be opened: %s", directory,
+                 strerror(errno));
+        return TERN_ERR_IO;
+    }
+    *partial = calloc(1, sizeof **partial);
+    if (*partial == NULL) {
+        close(fd);
+        snprintf(why, WHY_SIZE, "there is no memory for a partial download");
+        return TERN_ERR_NO_MEMORY;
+    }
+    (*partial)->directory = fd;
+    (*partial)->file = -1;
+    return TERN_OK;
+}
+
+void tern_partial_file_close(struct tern_partial_file *partial)
+{
+    if (partial != NULL) {
+        close_file(partial);
+        close(partial->directory);
+        free(partial);
+    }
+}
+
+struct tern_partial tern_partial_file_port(struct tern_partial_file *partial)
+{
+    return (struct tern_partial){
+        .ctx = partial, .open = open_partial, .append = append, .view = view, .drop = drop};
+}
