@@ -25,6 +25,8 @@ The section:
     run = float32 | codec.codec=float32
     run = 3lc, H = 1 | @h1 | codec.codec=3lc:s=1
 
+A "|" within double quotes is part of a value: data.source=csv:pumps.csv,classes="good|worn".
+
 Runs with the same lists of `groups` are a table of their own, whose first run is what the others are
 held against; `against=LABEL` in a run names another.
 

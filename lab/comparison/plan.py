@@ -13,6 +13,7 @@ USUAL = ["accuracy", "points", "payload", "http", "tls", "wire", "reach", "encod
 USUAL_OF_CELLS = ["accuracy", "points", "payload", "http", "tls", "wire", "ratio"]
 DURATIONS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 REPEATING = ("run", "cell")
+BAR = r'\|(?=[^"]*(?:"[^"]*"[^"]*)*$)'  # outside double quotes, which a data source may have
 WHAT_KEYS = "seeds, vary_partition, targets, groups, cell and run"
 # Sources that are read from a folder, and from data.dir where they do not name it.
 FROM_FOLDER = ("idx", "cifar10")
@@ -95,7 +96,7 @@ class Plan:
                    "measure": self.take_words, "columns": self.take_words,
                    "axis": self.take_words, "front": self.take_words,
                    "vary_partition": self.take_words}
-        parts = [part.strip() for part in value.split("|")]
+        parts = [part.strip() for part in re.split(BAR, value)]
         if key in readers:
             readers[key](where, key, value)
         elif key == "groups":

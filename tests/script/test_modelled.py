@@ -221,6 +221,11 @@ class Planned(unittest.TestCase):
             self.plan(text, "experiment.seeds=x")
         self.assertIn("--set experiment.seeds: seeds are different", str(refused.exception))
 
+    def test_a_bar_in_quotes_belongs_to_a_data_source(self):
+        source = 'data.source=csv:a.csv,classes="on|off",drop="x|y"'
+        plan_ = self.plan("[experiment]\nseeds = 1\ncell = c | %s | data.alpha=1\nrun = a\n" % source)
+        self.assertEqual(plan_.runs[0].overrides, [source, "data.alpha=1"])
+
     def test_a_plan_that_makes_no_sense_is_refused(self):
         start = "[experiment]\nseeds = 3 4\ntwo = round.rounds=2\ngroups = two\nrun = "
         for run, why in (("a | codec=3lc", "'codec=3lc' is not section.key=value"),
