@@ -8,7 +8,8 @@
       --json F, --markdown F, --svg F           the table for programs and pages, and a picture
       --curves F                                accuracy against rounds and bytes, F.svg or F.png
 
-    compare.py advise CONFIG [--set ...]        names settings that do not go together
+    compare.py advise CONFIG [--set ...]        names settings that do not go together; exit code 2:
+                                                with them the run would never end
     compare.py describe RESULTS CONFIG [--set ...]
                                                 adds to a run's results the settings that made them
     compare.py differ RUN.json OTHER.json       the settings that two runs do not share
@@ -57,7 +58,7 @@ import os
 import sys
 
 from comparison.plan import Plan
-from comparison.advice import advice
+from comparison.advice import advice, refusals
 from comparison.rows import load, read_result, results_by_run, summaries
 from comparison.runner import run_plan
 from comparison.settings import differences, effective, has_section
@@ -110,8 +111,12 @@ def draw_runs(options):
 
 
 def advise(options):
-    for sentence in advice(effective(options.config, options.sets)):
+    settings = effective(options.config, options.sets)
+    for sentence in advice(settings):
         print("warning: " + sentence)
+    for sentence in refusals(settings):
+        sys.stderr.write("tern: %s\n" % sentence)
+        sys.exit(2)
 
 
 def describe(options):

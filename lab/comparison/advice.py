@@ -1,14 +1,16 @@
 """Settings of a fleet and its data that do not go together, or of which one says nothing beside the other.
 What the aggregator knows of its own settings, `tern-aggregator serve --check` says
 (aggregator/cli/service_advice.c)."""
-from comparison.pace import USUAL
+
+# As in the programs' lists of settings.
+USUAL = {"fleet.clients": "10", "round.cohort": "10", "round.min_clients": "2"}
 
 
-def number(settings, key, usual):
+def number(settings, key):
     try:
-        return float(settings.get(key, usual))
+        return float(settings.get(key, USUAL[key]))
     except ValueError:
-        return float(usual)  # the programs refuse it
+        return float(USUAL[key])  # the programs refuse it
 
 
 def of_data(settings):
@@ -18,20 +20,26 @@ def of_data(settings):
 
 
 def of_fleet(settings):
-    clients = number(settings, "fleet.clients", 10)
-    late = len(settings.get("fleet.join", "").split())
-    cohort = number(settings, "round.cohort", USUAL["round.cohort"])
+    clients = number(settings, "fleet.clients")
+    cohort = number(settings, "round.cohort")
     if cohort > clients:
-        yield ("round.cohort = %d is more than fleet.clients = %d: every round waits for its deadline"
+        yield ("round.cohort = %d is more than fleet.clients = %d: every round asks all of them"
                % (cohort, clients))
-    elif number(settings, "round.min_clients", 2) > clients - late:
-        yield ("round.min_clients = %s is more than the clients that are there from the start, %d: no "
-               "round begins" % (settings["round.min_clients"], clients - late))
 
 
 def advice(settings):
     """Sentences about a run's settings, "section.key": value; none is the usual case."""
     return [sentence for rule in (of_data, of_fleet) for sentence in rule(settings)]
+
+
+def refusals(settings):
+    """Sentences about a run that would wait for ever; none is the usual case."""
+    clients = number(settings, "fleet.clients")
+    late = len({entry.partition(":")[0] for entry in settings.get("fleet.join", "").split()})
+    least = number(settings, "round.min_clients")
+    if least > clients - late:
+        yield ("round.min_clients = %d is more than the clients that are there from the start, %d: no "
+               "round would begin" % (least, clients - late))
 
 
 def said_by(program):

@@ -13,7 +13,7 @@ import tempfile
 import time
 from concurrent import futures
 
-from comparison.advice import advice, said_by
+from comparison.advice import advice, refusals, said_by
 from comparison.pace import Pace, sentence
 from comparison.planned import Planned
 from comparison.settings import as_ini
@@ -118,11 +118,18 @@ class Runner:
                 if job.result().returncode != 0:
                     for _, other in jobs:
                         other.cancel()
-                    sys.stderr.write(job.result().stderr)
-                    sys.stderr.write("tern: the run '%s' cannot be made; no run was started\n" % name)
-                    sys.exit(2)
+                    self.refuse(name, job.result().stderr)
                 advised += [(name, sentence) for sentence in said_by(job.result())]
+        for planned in todo:
+            for sentence in refusals(planned.settings):
+                self.refuse(planned.run.name, "tern: %s\n" % sentence)
         return advised
+
+    @staticmethod
+    def refuse(name, why):
+        sys.stderr.write(why)
+        sys.stderr.write("tern: the run '%s' cannot be made; no run was started\n" % name)
+        sys.exit(2)
 
     def checks(self, todo, folder):
         """(name of a run, command) of each that is not as one before."""

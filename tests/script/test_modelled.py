@@ -304,12 +304,21 @@ class Advice(unittest.TestCase):
     def test_what_does_not_go_together_is_named(self):
         for given, words in (
                 ({"data.alpha": "0.5"}, "data.partition is iid"),
-                ({"round.cohort": "20"}, "every round waits for its deadline"),
-                ({"round.min_clients": "20"}, "no round begins")):
+                ({"round.cohort": "20"}, "every round asks all of them")):
             found = advice.advice(given)
             self.assertEqual(len(found), 1, (given, found))
             self.assertIn(words, found[0])
         self.assertEqual(advice.advice({"round.cohort": "many"}), [])
+
+    def test_a_run_in_which_no_round_would_begin_is_refused(self):
+        for given, count in (({"round.min_clients": "11"}, "11"), ({"fleet.clients": "1"}, "2"),
+                             ({"round.min_clients": "10", "fleet.join": "9:3 10:4"}, "10")):
+            found = list(advice.refusals(given))
+            self.assertEqual(len(found), 1, given)
+            self.assertIn("round.min_clients = %s is more" % count, found[0])
+        for given in ({}, {"round.min_clients": "8", "fleet.join": "9:3 10:4 9:5"},
+                      {"fleet.clients": "many"}):
+            self.assertEqual(list(advice.refusals(given)), [])
 
 
 if __name__ == "__main__":
