@@ -81,21 +81,21 @@ static enum tern_result read_type(const struct tern_input *input, const char *te
 static enum tern_result read_dims(const struct tern_input *input, const char *text,
                                   struct tern_npy *npy)
 {
-    const char *shape = find(text, "'shape'");
-    if (shape == NULL || *shape != '(') {
+    const char *whole = find(text, "'shape'");
+    if (whole == NULL || *whole != '(') {
         return refuse_header(input, "names no shape");
     }
     npy->dim_count = 0;
     npy->count = 1;
-    for (shape = skip_spaces(shape + 1); *shape != ')'; shape = skip_spaces(shape)) {
+    for (const char *shape = skip_spaces(whole + 1); *shape != ')'; shape = skip_spaces(shape)) {
         uint64_t size;
         const char *end = tern_get_decimal(shape, &size);
         if (end == shape || strchr(",)", *skip_spaces(end)) == NULL || size < 1 ||
             size > UINT32_MAX || npy->dim_count == TERN_NPY_MAX_DIMS) {
             return tern_input_refuse(input, TERN_ERR_UNKNOWN,
-                                     "is of the shape (%.40s; arrays have 1 to %d dimensions, none "
+                                     "is of the shape %.*s); arrays have 1 to %d dimensions, none "
                                      "of them empty",
-                                     shape, TERN_NPY_MAX_DIMS);
+                                     (int)strcspn(whole, ")"), whole, TERN_NPY_MAX_DIMS);
         }
         npy->dims[npy->dim_count++] = (uint32_t)size;
         if (__builtin_mul_overflow(npy->count, size, &npy->count)) {

@@ -314,7 +314,8 @@ static enum tern_result check(const struct tern_partition_config *config,
     }
     if (config->kind == TERN_PARTITION_NATURAL && data->groups == NULL) {
         snprintf(why, TERN_PARTITION_WHY_MAX,
-                 "the data has no natural groups; sensors, audio and csv with group=COLUMN have");
+                 "the data has no natural groups; sensors and audio have, csv with group=COLUMN, "
+                 "and NumPy arrays with a group array");
         return TERN_ERR_ARGUMENT;
     }
     if (config->kind == TERN_PARTITION_DIRICHLET &&

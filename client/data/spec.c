@@ -71,6 +71,11 @@ static enum tern_result add_option(struct tern_data_spec *spec, const struct spe
         return tern_spec_refuse(spec, TERN_ERR_CONFIG, "'%s%.60s' is not of the form key=value",
                                 part->key != NULL ? "=" : "", part->value);
     }
+    for (uint32_t i = 0; i < spec->option_count; i++) {
+        if (strcmp(spec->options[i].key, part->key) == 0) {
+            return tern_spec_refuse(spec, TERN_ERR_CONFIG, "'%.40s' is given twice", part->key);
+        }
+    }
     if (spec->option_count == TERN_DATA_SPEC_OPTIONS) {
         return tern_spec_refuse(spec, TERN_ERR_CONFIG, "has more than %d options",
                                 TERN_DATA_SPEC_OPTIONS);

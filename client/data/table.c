@@ -173,10 +173,15 @@ static enum tern_result list_classes(struct reading *reading, const char *classe
     uint32_t number;
     reading->closed = classes != NULL;
     while (next_name(&classes, name)) {
+        const uint32_t listed = reading->labels.count;
         if (tern_name_set_find(&reading->labels, name, true, &number) != TERN_OK) {
             return tern_input_refuse(reading->csv.input, TERN_ERR_TOO_LARGE,
                                      "classes lists more than the limit of %u",
                                      reading->limits->max_classes);
+        }
+        if (reading->labels.count == listed) {
+            return tern_input_refuse(reading->csv.input, TERN_ERR_CONFIG,
+                                     "classes lists '%.40s' twice", name);
         }
     }
     reading->table->rows.classes = reading->labels.count;

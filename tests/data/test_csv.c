@@ -94,6 +94,8 @@ static void text_labels_need_classes(void **state)
     assert_int_equal(class_of(2.0f), 3);
     assert_int_equal(class_of(3.0f), 0);
     assert_int_equal(data.train.class_count, 4);
+    expect_refused("csv:@/table.csv,classes=fig|pear|apple|pear", TERN_ERR_CONFIG,
+                   "classes lists 'pear' twice");
     expect_refused("csv:@/table.csv,classes=fig|pear", TERN_ERR_NOT_FOUND,
                    "line 2: the label 'apple' is not one of those in classes");
     // One text among numbers, and numbers that are no class.

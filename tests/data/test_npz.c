@@ -287,7 +287,8 @@ static void arrays_that_are_none_of_numbers_are_refused(void **state)
     refuse_x("<f2", "(1, 4)", "False", TERN_ERR_UNKNOWN, "type '<f2'");
     refuse_x("<f4", "(1, 2)", "True", TERN_ERR_UNKNOWN, "Fortran order; save numpy.ascontig");
     refuse_x("<f4", "()", "False", TERN_ERR_UNKNOWN, "a single number");
-    refuse_x("<f4", "(0, 2)", "False", TERN_ERR_UNKNOWN, "none of them empty");
+    refuse_x("<f4", "(0, 2)", "False", TERN_ERR_UNKNOWN,
+             "is of the shape (0, 2); arrays have 1 to 4 dimensions, none of them empty");
     refuse_x("<f4", "(1, 1, 1, 1, 2)", "False", TERN_ERR_UNKNOWN, "1 to 4 dimensions");
     refuse_x("<f4", "(1, 2", "False", TERN_ERR_UNKNOWN, "1 to 4 dimensions");
     refuse_x("<f4", "(2,)", "False", TERN_ERR_CORRUPT, "has 1 dimension; features have 2");

@@ -35,6 +35,7 @@ static void wrong_specs_are_refused(void **state)
     expect_refused("digits:train", TERN_ERR_CONFIG, "takes options only");
     expect_refused("digits:train=5,test", TERN_ERR_CONFIG, "'test' is not of the form key=value");
     expect_refused("digits:trian=5", TERN_ERR_CONFIG, "no option 'trian'; known: train,");
+    expect_refused("digits:train=5,size=16,train=6", TERN_ERR_CONFIG, "'train' is given twice");
     expect_refused("digits:train=0", TERN_ERR_CONFIG, "train=0 is not a whole number from 1");
     expect_refused("digits:train=5x", TERN_ERR_CONFIG, "train=5x");
     expect_refused("digits:seed=99999999999999999999", TERN_ERR_CONFIG, "seed=");
