@@ -71,12 +71,17 @@ static enum tern_result make_pool(struct fleet *fleet, const char *model_spec, u
     const struct tern_view test = tern_view_all(&fleet->shares.data.test);
     enum tern_result result =
         tern_pool_init(&fleet->pool, &fleet->model, workers, largest_shard(fleet), test);
-    if (result != TERN_OK) {
+    const struct tern_dataset *data = &fleet->shares.data.train;
+    if (result == TERN_ERR_MODEL_MISMATCH) {
         snprintf(fleet->why, 512,
-                 "the aggregator's model %s cannot be trained on examples of %u features and %u "
-                 "classes: %s",
-                 model_spec, fleet->shares.data.train.feature_count,
-                 fleet->shares.data.train.class_count, tern_result_sentence(result));
+                 "the model %s cannot be trained on examples of %u features and %u classes: "
+                 "federation.model must take %u values (a cnn: %ux%ux%u) and end with %u classes "
+                 "or more",
+                 model_spec, data->feature_count, data->class_count, data->feature_count,
+                 data->height, data->width, data->channels, data->class_count);
+    } else if (result != TERN_OK) {
+        snprintf(fleet->why, 512, "the model %s cannot be trained: %s", model_spec,
+                 tern_result_sentence(result));
     }
     return result;
 }

@@ -4,6 +4,7 @@
 #include "fleet/planned.h"
 #include "hosted/cli.h"
 #include "posix/transport.h"
+#include <math.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -159,9 +160,13 @@ static int evaluate(struct tern_cli *cli)
     if (result != TERN_OK) {
         return tern_cli_fail(cli, result, "%s", why);
     }
-    printf("%s model: accuracy %.4f, macro F1 %.4f, clients %.4f to %.4f\n",
-           averaged ? "averaged" : "global", model.accuracy, model.macro_f1, model.worst_client,
-           model.best_client);
+    printf("%s model: accuracy %.4f, macro F1 %.4f, ", averaged ? "averaged" : "global",
+           model.accuracy, model.macro_f1);
+    if (isnan(model.worst_client)) {
+        printf("clients not known: no test example is of their groups\n");
+    } else {
+        printf("clients %.4f to %.4f\n", model.worst_client, model.best_client);
+    }
     return TERN_EXIT_OK;
 }
 

@@ -169,7 +169,8 @@ void tern_progress_diverged(struct tern_progress *progress, enum tern_result res
     progress->diverged++;
     snprintf(why, sizeof why,
              "training diverges: %u updates in a row came to nothing (%s). A smaller "
-             "train.learning_rate usually helps; limits.norm bounds what the aggregator takes",
+             "train.learning_rate usually helps, or features of one scale (scale=standard of "
+             "data.source); limits.norm bounds what the aggregator takes",
              progress->diverged, tern_result_sentence(result));
     if (progress->diverged >= DIVERGED_IN_A_ROW) {
         fail(progress, result, why);

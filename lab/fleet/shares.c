@@ -36,6 +36,13 @@ enum tern_result tern_shares_open(const struct tern_fleet_settings *settings, ui
         snprintf(why, 512, "%s", data_why);
         return result;
     }
+    if (shares->data.test.count == 0) {
+        snprintf(why, 512,
+                 "data.source has no test examples, and a fleet measures every version on them: "
+                 "give it a test file or arrays, or a larger test=SHARE");
+        tern_data_close(&shares->data);
+        return TERN_ERR_CONFIG;
+    }
     return share_out(settings, clients, shares, why);
 }
 

@@ -331,15 +331,50 @@ cell = images | data.source=idx
                      "experiment.seeds=1")
         self.refused("--jobs 0: how many runs", plan, "--jobs", "0")
 
+    def table(self, name, rows_of):
+        """A CSV of two classes with so many rows of each site."""
+        path = self.folder / name
+        path.write_text("site,a,b,state\n" + "".join(
+            f'"{site}, old",{(-1) ** k * k},{k % 7},{"on" if k % 2 else "off"}\n'
+            for site, count in rows_of.items() for k in range(count)))
+        return path
+
+    def test_groups_of_a_table_are_clients(self):
+        source = "csv:%s,group=site,label=state,classes=off|on,scale=standard,test_file=%s"
+        train = self.table("train.csv", {"x": 40, "y": 7, "z": 1})
+        test = self.table("test.csv", {"x": 10, "y": 20, "new": 5})
+        config = self.config(rounds=2)
+        sets = ["federation.model=softmax:2-2", "round.min_clients=3", "fleet.clients=3",
+                "data.partition=natural", "data.source=" + source % (train, test)]
+        options = [word for each in sets for word in ("--set", each)]
+        out = self.run_to_end(config, *options, "--json", "one.json", "--keep", "kept")
+        one = json.loads((self.folder / "one.json").read_text())
+        of = dict(zip(one["client_examples"], one["client_accuracy"]))
+        self.assertEqual(set(of), {40, 7, 1})
+        self.assertIsNone(of[1])  # the test file has no row of its site
+        self.assertEqual(sum(map(sum, one["confusion"])), 35)
+        self.assertRegex(out, r"clients 0\.\d{4} to [01]\.\d{4}")
+        other = source % (train, self.table("other.csv", {"new": 5}))
+        found = subprocess.run(
+            [str(pathlib.Path(os.environ["TERN_BUILD_DIR"]) / "bin/tern-fleet"), "evaluate", "--config",
+             str(config), *options, "--set", "data.source=" + other, "one.json",
+             "kept/run/global.f32"], cwd=self.folder, capture_output=True, text=True, check=True)
+        self.assertIn("clients not known", found.stdout)
+
     def test_every_run_is_checked_before_the_first(self):
+        table = self.table("table.csv", {"x": 5})
         for bad, why in (("codec.codec=4lc", "codec.codec = 4lc"),
                          ("train.steps=3", "there is no key 'steps' in section [train]"),
                          ("federation.model=mlp:256", "model 'mlp:256' is none of"),
                          ("fleet.store=tape", "fleet.store 'tape'"),
                          ("fleet.away=9:1-2", "fleet.away '9:1-2' is not a list"),
                          ("codec.codec=3lc,s=1", 'parameters: "3lc:s=1"'),
-                         ("federation.model=softmax:9-10", "cannot be trained on examples of 256"),
-                         ("data.source=tape", "no data of the kind 'tape'")):
+                         ("federation.model=softmax:9-10",
+                          "must take 256 values (a cnn: 16x16x1) and end with 10 classes or more"),
+                         ('data.source=csv:%s,drop=site,classes="off|on",test=0' % table,
+                          "data.source has no test examples"),
+                         ("data.source=tape", "no data of the kind 'tape'"),
+                         ("round.min_clients=6", "round.min_clients = 6 is more than")):
             plan = self.planned("good", "bad | " + bad)
             self.refused((why, "the run 'bad' cannot be made; no run was started"), plan, "--keep",
                          "runs")
@@ -363,6 +398,8 @@ cell = images | data.source=idx
         _, err = process.communicate(timeout=240)
         self.assertEqual(process.returncode, 2)
         self.assertIn("nonsense", err)
+        self.refused("from the start, 5: no round would begin", self.config(), "--set",
+                     "round.min_clients=6", "--keep", "kept")
         self.assertFalse((self.folder / "kept").exists())  # nothing was started
         self.assert_nothing_is_left()
 
