@@ -66,6 +66,7 @@ struct tern_http_request {
     const char *path;            // without the query
     const char *query;           // what stands behind "?", "" when absent
     const char *authorization;   // value of the header, "" when absent
+    const char *host;            // likewise; its form is checked, not whose it is
     const char *peer;            // address without port, for logs
     struct tern_address address; // of the peer, for rate limits
     uint64_t psk_client;         // whom the handshake proved by a pre-shared key; 0 = nobody
@@ -109,9 +110,8 @@ struct tern_http_handler {
     void *ctx;
 
     // After the headers, before any byte of the body is kept. Returns 0 to go on, or the HTTP
-    // status to refuse with. content_length is what the peer claims: 0 when there is no body,
-    // UINT64_MAX when the body is chunked and tells its length at its end. *body_limit is
-    // limits.body_bytes and may be lowered: the listener keeps no more of this request's body, and
+    // status to refuse with. content_length is what the peer claims: 0 when there is no
+    // body. *body_limit is limits.body_bytes and may be lowered: the listener keeps no more of this request's body, and
     // refuses a longer one by 413. NULL = go on always.
     int (*on_headers)(void *ctx, const struct tern_http_request *request, uint64_t content_length,
                       uint32_t *body_limit);

@@ -28,6 +28,8 @@ static const struct status {
     {408, "Request Timeout", TERN_ERR_BUSY, "The request did not arrive in time; send it again."},
     {409, "Conflict", TERN_ERR_HTTP, NULL},
     {410, "Gone", TERN_ERR_HTTP, NULL},
+    {411, "Length Required", TERN_ERR_HTTP,
+     "A body comes with its Content-Length, never with a Transfer-Encoding."},
     {413, "Content Too Large", TERN_ERR_TOO_LARGE,
      "The body is larger than the aggregator's limit."},
     {414, "URI Too Long", TERN_ERR_TOO_LARGE,

@@ -2,6 +2,7 @@
 // the message. Everything between belongs to tern_reader_feed(), so that a push parser reads like
 // straight code.
 #include "http/request_reader.h"
+#include "http/head_lines.h"
 #include "http/parser/parser.h"
 #include "util/bytes.h"
 #include <stdlib.h>
@@ -11,11 +12,20 @@
 // A refused body up to this size is read and dropped; a reconnect costs the peer about as much.
 #define DISCARD_MAX 16384u
 
-enum field { FIELD_OTHER, FIELD_AUTHORIZATION, FIELD_RANGE, FIELD_EXPECT };
+enum field {
+    FIELD_OTHER,
+    FIELD_AUTHORIZATION,
+    FIELD_HOST,
+    FIELD_RANGE,
+    FIELD_EXPECT,
+    FIELD_CONTENT_LENGTH,
+    FIELD_TRANSFER_ENCODING,
+};
 
 struct tern_request_reader {
     struct tern_reader_config config;
     struct tern_parser *parser;
+    struct tern_head_lines lines;
     struct tern_http_request request;
     uint64_t content_length;
     uint32_t body_limit; // of this request, at most config.body_bytes
@@ -30,15 +40,17 @@ struct tern_request_reader {
     enum field field;
     size_t name_len;
     size_t value_len;
-    char name[16];
+    char name[20];
     char value[40];
 
     uint32_t head_len; // bytes taken of the request line and headers
     bool target_done;  // text holds the whole request target
+    bool has_length;   // a Content-Length was read
     char *authorization;
+    char *host;
     struct tern_body body;
     size_t text_len;
-    char text[]; // request target, then Authorization; both NUL-terminated
+    char text[]; // request target, then Authorization and Host as they come; NUL-terminated each
 };
 
 // The first reason to refuse stands; but what is malformed is that before anything else, because
@@ -82,8 +94,11 @@ static enum field field_of(const struct tern_request_reader *reader)
         enum field field;
     } known[] = {
         {"authorization", FIELD_AUTHORIZATION},
+        {"host", FIELD_HOST},
         {"range", FIELD_RANGE},
         {"expect", FIELD_EXPECT},
+        {"content-length", FIELD_CONTENT_LENGTH},
+        {"transfer-encoding", FIELD_TRANSFER_ENCODING},
     };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         if (reader->name_len == strlen(known[i].name) &&
@@ -106,6 +121,58 @@ static uint64_t range_from(const char *value)
     return strcmp(end, "-") == 0 ? from : 0;
 }
 
+// Where a value goes that is kept whole; NULL for the others.
+static char **kept_value(struct tern_request_reader *reader)
+{
+    switch (reader->field) {
+    case FIELD_AUTHORIZATION:
+        return &reader->authorization;
+    case FIELD_HOST:
+        return &reader->host;
+    case FIELD_OTHER:
+    case FIELD_RANGE:
+    case FIELD_EXPECT:
+    case FIELD_CONTENT_LENGTH:
+    case FIELD_TRANSFER_ENCODING:
+        break;
+    }
+    return NULL;
+}
+
+// Digits and nothing else: libraries take a sign, a list or nothing at all for a number.
+static bool is_length(const char *value)
+{
+    return *value != '\0' && value[strspn(value, "0123456789")] == '\0';
+}
+
+static void end_value(struct tern_request_reader *reader)
+{
+    switch (reader->field) {
+    case FIELD_RANGE:
+        reader->request.range_from = range_from(reader->value);
+        break;
+    case FIELD_EXPECT:
+        reader->expects = strcasecmp(reader->value, "100-continue") == 0;
+        if (!reader->expects) {
+            object(reader, 417);
+        }
+        break;
+    case FIELD_CONTENT_LENGTH:
+        if (reader->has_length || !is_length(reader->value)) {
+            object(reader, 400);
+        }
+        reader->has_length = true;
+        break;
+    case FIELD_TRANSFER_ENCODING: // a second way to say where the body ends
+        object(reader, 411);
+        break;
+    case FIELD_OTHER:
+    case FIELD_AUTHORIZATION:
+    case FIELD_HOST:
+        break;
+    }
+}
+
 static void end_header(struct tern_request_reader *reader)
 {
     if (!reader->in_value) {
@@ -113,23 +180,16 @@ static void end_header(struct tern_request_reader *reader)
     }
     reader->in_value = false;
     reader->name_len = 0;
-    if (reader->field == FIELD_AUTHORIZATION) {
+    char **kept = kept_value(reader);
+    if (kept != NULL) {
         text_end(reader);
-        trim_end(reader->authorization);
-        reader->request.authorization = reader->authorization;
+        trim_end(*kept);
         return;
     }
     bool whole = reader->value_len < sizeof reader->value;
     reader->value[whole ? reader->value_len : 0] = '\0';
     trim_end(reader->value);
-    if (reader->field == FIELD_RANGE) {
-        reader->request.range_from = range_from(reader->value);
-    } else if (reader->field == FIELD_EXPECT) {
-        reader->expects = strcasecmp(reader->value, "100-continue") == 0;
-        if (!reader->expects) {
-            object(reader, 417);
-        }
-    }
+    end_value(reader);
 }
 
 static void end_target(struct tern_request_reader *reader)
@@ -145,13 +205,14 @@ static void begin_value(struct tern_request_reader *reader)
     reader->in_value = true;
     reader->field = field_of(reader);
     reader->value_len = 0;
-    if (reader->field != FIELD_AUTHORIZATION) {
+    char **kept = kept_value(reader);
+    if (kept == NULL) {
         return;
     }
-    if (reader->authorization != NULL) {
-        object(reader, 400); // two credentials: which one counts must not be a matter of taste
+    if (*kept != NULL) {
+        object(reader, 400); // which of the two counts must not be a matter of taste
     }
-    reader->authorization = reader->text + reader->text_len;
+    *kept = reader->text + reader->text_len;
 }
 
 // --- The parser's events
@@ -177,9 +238,6 @@ static void on_target(void *ctx, const char *at, size_t len)
 static void on_name(void *ctx, const char *at, size_t len)
 {
     struct tern_request_reader *reader = ctx;
-    if (reader->head_done) {
-        return; // a trailer
-    }
     end_target(reader);
     end_header(reader);
     refuse_blanks(reader, at, len);
@@ -191,26 +249,16 @@ static void on_name(void *ctx, const char *at, size_t len)
 static void on_value(void *ctx, const char *at, size_t len)
 {
     struct tern_request_reader *reader = ctx;
-    if (reader->head_done) {
-        return;
-    }
     if (!reader->in_value) {
         begin_value(reader);
     }
-    if (reader->field == FIELD_AUTHORIZATION) {
+    if (kept_value(reader) != NULL) {
         text_append(reader, at, len);
         return;
     }
     size_t room = sizeof reader->value - reader->value_len;
     memcpy(reader->value + reader->value_len, at, len < room ? len : room);
     reader->value_len += len < room ? len : room;
-}
-
-// What the body will have at most: the announced length only ever lowers it.
-static size_t body_most(const struct tern_request_reader *reader)
-{
-    return reader->content_length < reader->body_limit ? (size_t)reader->content_length
-                                                       : reader->body_limit;
 }
 
 static bool on_body(void *ctx, const char *at, size_t len)
@@ -220,11 +268,7 @@ static bool on_body(void *ctx, const char *at, size_t len)
     if (reader->discards) {
         return true;
     }
-    if (len > reader->body_limit - reader->body.len) {
-        object(reader, 413);
-        return false;
-    }
-    if (!tern_body_append(&reader->body, at, len, body_most(reader))) {
+    if (!tern_body_append(&reader->body, at, len, (size_t)reader->content_length)) {
         object(reader, 503);
         return false;
     }
@@ -276,35 +320,46 @@ static const char *cut_query(char *path)
     return end + 1;
 }
 
-// The path of "http://host/path", NULL when there is none.
-static char *path_behind_host(char *target)
+// No path of ours has an escape or a step upwards, of which two readers make two paths.
+static bool is_path(const char *path)
 {
-    char *host = strstr(target, "://");
-    char *end = host != NULL ? host + 3 + strcspn(host + 3, "/?#") : NULL;
-    return end != NULL && *end == '/' ? end : NULL;
+    return *path == '/' && strchr(path, '%') == NULL && strstr(path, "/..") == NULL;
 }
 
-// The path and query of the target "/a?b", of "http://host/a?b", or "*".
-static void cut_path(struct tern_request_reader *reader)
+// The path and query of the target "/a?b". Of what is not in this form, as "http://host/a" and "*",
+// nothing is known but that it is malformed.
+static void cut_target(struct tern_request_reader *reader)
 {
-    char *path = reader->text;
-    if (*path != '/' && *path != '*') {
-        path = path_behind_host(path);
+    reader->request.query = cut_query(reader->text);
+    if (is_path(reader->text)) {
+        reader->request.path = reader->text;
+    } else {
+        object(reader, 400);
     }
-    reader->request.query = path != NULL ? cut_query(path) : "";
-    reader->request.path = path != NULL ? path : "/";
+}
+
+// A name or an address, with or without a port, as nginx takes it.
+static bool is_host(const char *host)
+{
+    static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                  ".-_~:[]%";
+    return host != NULL && *host != '\0' && *host != '.' && host[strspn(host, allowed)] == '\0' &&
+           strstr(host, "..") == NULL;
 }
 
 static int judge_status(struct tern_request_reader *reader, const struct tern_parser_head *head)
 {
+    if (head->unserved) {
+        return 405;
+    }
     if (reader->status != 0) {
         return reader->status;
     }
     if (head->major != 1) {
         return 505;
     }
-    if (head->connects) {
-        return 405;
+    if (!is_host(reader->host)) {
+        return 400;
     }
     uint64_t length = reader->content_length;
     if (reader->config.admit != NULL) {
@@ -314,9 +369,6 @@ static int judge_status(struct tern_request_reader *reader, const struct tern_pa
         if (status != 0) {
             return status;
         }
-    }
-    if (length == UINT64_MAX) { // its chunks tell
-        return 0;
     }
     return length > reader->body_limit ? 413 : tern_body_fits(&reader->body, length) ? 0 : 503;
 }
@@ -333,13 +385,16 @@ static enum tern_result judge(struct tern_request_reader *reader)
     reader->content_length = head.content_length;
     reader->keeps_alive = head.minor >= 1 && head.keeps_alive;
     reader->expects = reader->expects && head.minor >= 1 && reader->content_length > 0;
-    cut_path(reader);
+    reader->request.authorization = reader->authorization != NULL ? reader->authorization : "";
+    reader->request.host = reader->host != NULL ? reader->host : "";
+    cut_target(reader);
     int status = judge_status(reader, &head);
     if (status == 0) {
         return TERN_OK;
     }
-    reader->discards = status != 400 && status != 505 && !head.connects && reader->keeps_alive &&
-                       !reader->expects && reader->content_length <= DISCARD_MAX;
+    reader->discards = status != 400 && status != 411 && status != 505 && !head.unserved &&
+                       reader->keeps_alive && !reader->expects &&
+                       reader->content_length <= DISCARD_MAX;
     return refuse(reader, status);
 }
 
@@ -355,9 +410,10 @@ struct tern_request_reader *tern_reader_new(const struct tern_reader_config *con
     reader->config = *config;
     reader->body_limit = config->body_bytes;
     reader->request.method = "";
-    reader->request.path = "";
+    reader->request.path = "/";
     reader->request.query = "";
     reader->request.authorization = "";
+    reader->request.host = "";
     reader->request.peer = config->peer;
     reader->request.psk_client = config->psk_client;
     reader->request.address = config->address;
@@ -432,7 +488,10 @@ enum tern_result tern_reader_feed(struct tern_request_reader *reader, const uint
         if (!reader->head_done && reader->head_len == reader->config.header_bytes) {
             return refuse(reader, reader->target_done ? 431 : 414);
         }
-        result = after(reader, run(reader, data + *used, len - *used, used));
+        const size_t before = *used;
+        const enum tern_parser_stop stop = run(reader, data + before, len - before, used);
+        const bool good = tern_head_lines_take(&reader->lines, data + before, *used - before);
+        result = after(reader, good ? stop : TERN_PARSER_MALFORMED);
     }
     return result;
 }

@@ -11,8 +11,8 @@
 struct tern_request_reader;
 
 struct tern_reader_config {
-    uint32_t header_bytes;       // request line and headers together
-    uint32_t body_bytes;         // after removing the chunked coding
+    uint32_t header_bytes; // request line and headers together
+    uint32_t body_bytes;
     struct tern_body_room *room; // NULL = without a bound
     const char *peer;            // borrowed while the reader lives
     struct tern_address address;

@@ -122,8 +122,7 @@ static int on_headers(void *ctx, const struct tern_http_request *request, uint64
     size_t limit;
     int status = check_headers(ctx, request, &client, &limit);
     *body_limit = limit < *body_limit ? (uint32_t)limit : *body_limit;
-    if (status == 0 && client != 0 && content_length != UINT64_MAX &&
-        content_length > *body_limit) {
+    if (status == 0 && client != 0 && content_length > *body_limit) {
         tern_log(TERN_LOG_WARN, "too-large", "client=%llu peer=%s path=%s bytes=%llu limit=%u",
                  (unsigned long long)client, request->peer, request->path,
                  (unsigned long long)content_length, *body_limit);

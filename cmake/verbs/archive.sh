@@ -90,6 +90,22 @@ archive_unpack() { # DIR ARCH ROOT PACKAGE...
     printf '%s\n' "$*" >"$root/.packages"
 }
 
+# Unpacks one package of this machine's architecture into ROOT, without what it depends on. Does nothing,
+# offline, when it is there.
+archive_program() { # DIR ROOT PACKAGE
+    local dir=$1 root=$2 package=$3 arch
+    [ ! -e "$root/.complete" ] || return 0
+    say "Debian's $package, unpacked and not installed"
+    arch=$(dpkg --print-architecture)
+    archive_open "$dir" "$arch" deb
+    rm -rf -- "$root"
+    mkdir -p "$root"
+    (cd "$root" && quietly "$dir/download.log" "downloading $package" \
+        archive_apt "$dir" "$arch" download "$package" &&
+        quietly "$dir/download.log" "unpacking $package" dpkg-deb -x "${package}"_*.deb .) || exit 1
+    : >"$root/.complete"
+}
+
 # Unpacks the source of a package, with Debian's patches applied, as DIR/PACKAGE. Does nothing,
 # offline, when it is there.
 archive_source() { # DIR PACKAGE

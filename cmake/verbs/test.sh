@@ -53,6 +53,16 @@ build_threaded() {
     build_variant tsan tern-threaded-tests tern-aggregator tern-client tern-fleet make_federation
 }
 
+# The nginx that the listener's verdicts are compared with. To install it would start a web server on this
+# machine. Where it cannot be had, that comparison is skipped.
+unpack_nginx() {
+    [ -z "${TERN_SKIP_BUILD:-}" ] || return 0
+    ! command -v nginx >/dev/null || return 0
+    command -v dpkg-deb >/dev/null || return 0
+    (archive_program "$TERN_BUILD/archive" "$TERN_BUILD/nginx" nginx) ||
+        warn "no nginx: end_to_end_as_strict_as_nginx will be skipped"
+}
+
 verb_test() {
     local extent=usual skips=yes sanitized='lint|release|fuzz|real-input|firmware' unwatched=long
     while [ $# -gt 0 ]; do
@@ -83,6 +93,7 @@ verb_test() {
     long) unwatched=none ;;
     esac
     verb_setup build test
+    unpack_nginx
     build_variant release
     local variants=("release:$TERN_BUILD:-LE firmware")
     if [ "$extent" != quick ]; then

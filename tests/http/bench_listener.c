@@ -25,7 +25,8 @@ static void *upload(void *argument)
     struct worker *worker = argument;
     struct client client;
     char request[BODY + 100] = {0};
-    int head = snprintf(request, 100, "PUT /client/1 HTTP/1.1\r\nContent-Length: %d\r\n\r\n", BODY);
+    int head = snprintf(request, 100,
+                        "PUT /client/1 HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n", BODY);
     worker->failed = !client_open(&client, fixture.port, &settings);
     while (!worker->failed && now_ms() < until_ms) {
         worker->failed = !client_send(&client, request, (size_t)head + BODY);

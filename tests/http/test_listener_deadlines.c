@@ -78,12 +78,14 @@ static void test_slow_request_is_told_408(void **state)
     struct client body;
     assert_true(client_open(&header, fixture.port, NULL));
     assert_true(client_open(&body, fixture.port, NULL));
-    assert_true(client_send_text(&body, "PUT /echo HTTP/1.1\r\nContent-Length: 1000\r\n\r\n"));
+    assert_true(
+        client_send_text(&body, "PUT /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 1000\r\n\r\n"));
     settle(); // what is read with the first of the body buys time as well
     // A byte now and then must not keep either of them open.
     for (int i = 0; i < 16; i++) {
         assert_int_equal(counters().timeouts, i < 15 ? 0 : 1);
-        (void)client_send_text(&header, i == 0 ? "G" : (i == 1 ? "ET / HTTP/1.1\r\nX: " : "x"));
+        (void)client_send_text(&header,
+                               i == 0 ? "G" : (i == 1 ? "ET / HTTP/1.1\r\nHost: h\r\nX: " : "x"));
         (void)client_send_text(&body, "x"); // buys 2 ms
         pass(100);
     }
@@ -107,8 +109,10 @@ static void test_slow_but_steady_body_arrives(void **state)
     memset(part, 'x', sizeof part);
     assert_true(client_open(&steady, fixture.port, NULL));
     assert_true(client_open(&stalled, fixture.port, NULL));
-    assert_true(client_send_text(&steady, "PUT /echo HTTP/1.1\r\nContent-Length: 8000\r\n\r\n"));
-    assert_true(client_send_text(&stalled, "PUT /echo HTTP/1.1\r\nContent-Length: 8000\r\n\r\n"));
+    assert_true(
+        client_send_text(&steady, "PUT /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 8000\r\n\r\n"));
+    assert_true(client_send_text(&stalled,
+                                 "PUT /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 8000\r\n\r\n"));
     settle();
     assert_true(client_send(&stalled, part, sizeof part)); // buys 200 ms
     for (int i = 0; i < 40; i++) {                         // 2,000 bytes per second for 4 s
@@ -136,11 +140,11 @@ static void test_idle_connection_is_closed_and_a_busy_one_is_not(void **state)
     assert_true(client_open(&idle, fixture.port, NULL));
     assert_true(client_open(&busy, fixture.port, NULL));
     assert_true(client_open(&pending, fixture.port, NULL));
-    assert_int_equal(client_ask(&idle, "GET /echo HTTP/1.1\r\n\r\n", ""), 200);
-    assert_true(client_send_text(&pending, "GET /held HTTP/1.1\r\n\r\n"));
+    assert_int_equal(client_ask(&idle, "GET /echo HTTP/1.1\r\nHost: h\r\n\r\n", ""), 200);
+    assert_true(client_send_text(&pending, "GET /held HTTP/1.1\r\nHost: h\r\n\r\n"));
     assert_true(fixture_wait_held(&fixture));
     for (int i = 0; i < 12; i++) {
-        assert_int_equal(client_ask(&busy, "GET /echo HTTP/1.1\r\n\r\n", ""), 200);
+        assert_int_equal(client_ask(&busy, "GET /echo HTTP/1.1\r\nHost: h\r\n\r\n", ""), 200);
         assert_true(i > 8 || !client_sees_end(&idle, 0));
         pass(300);
     }
@@ -184,7 +188,7 @@ static void test_peer_that_does_not_read_is_cut(void **state)
     int small = 4096;
     setsockopt(client.fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
     for (int i = 0; i < 200; i++) {
-        assert_true(client_send_text(&client, "GET /blob HTTP/1.1\r\n\r\n"));
+        assert_true(client_send_text(&client, "GET /blob HTTP/1.1\r\nHost: h\r\n\r\n"));
     }
     pass(1499);
     assert_int_equal(counters().connections_open, 1);
@@ -209,7 +213,8 @@ static void test_slow_reader_gets_everything(void **state)
     size_t size = 3000000;
     char *body = malloc(size);
     memset(body, 'x', size);
-    assert_true(client_send_text(&client, "PUT /echo HTTP/1.1\r\nContent-Length: 3000000\r\n\r\n"));
+    assert_true(client_send_text(
+        &client, "PUT /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 3000000\r\n\r\n"));
     assert_true(client_send(&client, body, size));
     size_t received = 0;
     ssize_t len = 1;
@@ -235,7 +240,7 @@ static void test_drain_is_bounded(void **state)
     struct client flooding;
     assert_true(client_open(&lingering, fixture.port, NULL));
     assert_true(client_open(&flooding, fixture.port, NULL));
-    const char *request = "PUT /echo HTTP/1.1\r\nContent-Length: 99999999\r\n\r\n";
+    const char *request = "PUT /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 99999999\r\n\r\n";
     assert_true(client_send_text(&lingering, request));
     assert_true(client_send_text(&flooding, request));
     char part[65536] = {0};

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#define REQUEST "GET /echo HTTP/1.1\r\n\r\n"
+#define REQUEST "GET /echo HTTP/1.1\r\nHost: h\r\n\r\n"
 #define FLOODERS 2
 #define PROBES 20
 #define PATIENCE_MS 30000u

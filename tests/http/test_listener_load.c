@@ -64,7 +64,8 @@ static pid_t fork_idle_clients(int count, int ready, int done)
     struct client *clients = calloc((size_t)count, sizeof *clients);
     char request[9000];
     memset(request, 'x', sizeof request);
-    int head = snprintf(request, 100, "PUT /echo HTTP/1.1\r\nContent-Length: 8000\r\n\r\n");
+    int head =
+        snprintf(request, 100, "PUT /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 8000\r\n\r\n");
     request[head] = 'x';
     for (int i = 0; i < count; i++) {
         bool opened = client_open(&clients[i], fixture.port, &settings) &&
@@ -133,7 +134,7 @@ static bool exchange_one(struct client *client, unsigned worker, unsigned number
     static const char *const paths[] = {"/echo", "/thread"};
     char request[6000];
     size_t len = 1 + (worker * 977 + number * 131) % 5000;
-    int head = snprintf(request, 200, "PUT %s HTTP/1.1\r\nContent-Length: %zu\r\n\r\n",
+    int head = snprintf(request, 200, "PUT %s HTTP/1.1\r\nHost: h\r\nContent-Length: %zu\r\n\r\n",
                         paths[worker == 0 && number % 4 == 0], len);
     char *body = request + head;
     for (size_t i = 0; i < len; i++) {

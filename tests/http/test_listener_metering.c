@@ -42,7 +42,8 @@ static void assert_near(uint64_t value, uint64_t expected, uint64_t tolerance, c
     }
 }
 
-static const char SMALL[] = "PUT /client/7 HTTP/1.1\r\nContent-Length: 10\r\n\r\n0123456789";
+static const char SMALL[] =
+    "PUT /client/7 HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n\r\n0123456789";
 static const char SMALL_REPLY[] = "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx";
 
 // Ends as a device does: it closes, the server follows.
@@ -107,7 +108,8 @@ static void test_totals_over_tls_with_handshake(void **state)
     assert_true(client_open(&client, fixture.port, &settings));
     uint64_t sent = tls_client_bytes_sent(client.tls);
     uint64_t received = tls_client_bytes_received(client.tls);
-    assert_int_equal(client_ask(&client, "GET /echo HTTP/1.1\r\n\r\n", ""), 200); // untagged
+    assert_int_equal(client_ask(&client, "GET /echo HTTP/1.1\r\nHost: h\r\n\r\n", ""),
+                     200); // untagged
     for (int i = 0; i < 10; i++) {
         assert_int_equal(client_ask(&client, SMALL, "x"), 200);
     }
@@ -123,7 +125,7 @@ static void test_totals_over_tls_with_handshake(void **state)
                      10 * (strlen(SMALL_REPLY) + 21));
     struct tern_meter nobody = fixture_metered(&fixture, 0);
     struct tern_bytes untagged = tern_meter_total(&nobody, TERN_UP);
-    assert_int_equal(untagged.http, strlen("GET /echo HTTP/1.1\r\n\r\n"));
+    assert_int_equal(untagged.http, strlen("GET /echo HTTP/1.1\r\nHost: h\r\n\r\n"));
     assert_int_equal(untagged.tls + tern_meter_total(&meter, TERN_UP).tls, all_sent);
     fixture_stop(&fixture);
 }
@@ -143,12 +145,12 @@ static void test_resumed_handshake_is_told_from_the_request_behind_it(void **sta
     assert_true(fixture_wait_idle(&fixture));
     char request[9000];
     memset(request, 'x', sizeof request);
-    memcpy(request, "PUT /client/7 HTTP/1.1\r\nContent-Length: 8000\r\n\r\n", 48);
+    memcpy(request, "PUT /client/7 HTTP/1.1\r\nHost: h\r\nContent-Length: 8000\r\n\r\n", 57);
     for (int i = 0; i < 10; i++) {
         struct tern_meter before = fixture_metered(&fixture, 7);
         assert_true(client_open(&client, fixture.port, &settings));
         uint64_t sent = tls_client_bytes_sent(client.tls);
-        assert_true(client_send(&client, request, 48 + 8000));
+        assert_true(client_send(&client, request, 57 + 8000));
         struct client_reply reply = client_receive(&client, false);
         assert_int_equal(reply.status, 200);
         client_reply_free(&reply);
@@ -171,8 +173,8 @@ static void test_large_transfers_are_whole(void **state)
     assert_true(client_open(&client, fixture.port, NULL));
     size_t size = 3000000;
     char *request = malloc(size + 100);
-    int head =
-        snprintf(request, 100, "PUT /client/7 HTTP/1.1\r\nContent-Length: %zu\r\n\r\n", size);
+    int head = snprintf(request, 100,
+                        "PUT /client/7 HTTP/1.1\r\nHost: h\r\nContent-Length: %zu\r\n\r\n", size);
     memset(request + head, 'x', size);
     for (int i = 0; i < 3; i++) {
         assert_true(client_send(&client, request, (size_t)head + size));
@@ -211,8 +213,10 @@ static void test_stranger_counts_for_nobody(void **state)
     begin(true);
     struct client client;
     assert_true(client_open(&client, fixture.port, NULL));
-    assert_int_equal(
-        client_ask(&client, "GET /x HTTP/1.1\r\nAuthorization: Bearer bad\r\n\r\n", NULL), 401);
+    assert_int_equal(client_ask(&client,
+                                "GET /x HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer bad\r\n\r\n",
+                                NULL),
+                     401);
     struct tcp_info info = finish(&client);
     struct tern_meter meter = fixture_metered(&fixture, 0);
     assert_int_equal(tern_meter_total(&meter, TERN_UP).tls, info.tcpi_bytes_sent);

@@ -86,7 +86,7 @@ static struct tern_http_counters counters(void)
 
 static void assert_is(struct client *client, const char *who)
 {
-    assert_int_equal(client_ask(client, "GET /who HTTP/1.1\r\n\r\n", who), 200);
+    assert_int_equal(client_ask(client, "GET /who HTTP/1.1\r\nHost: h\r\n\r\n", who), 200);
 }
 
 static uint64_t bytes_of(const struct client *client)
@@ -248,7 +248,7 @@ static void resume_under(int suite, const uint8_t *key)
     uint64_t failed = counters().handshakes_failed;
     uint32_t asked = fixture.requests_seen;
     if (client_open(&client, fixture.port, &settings)) {
-        (void)client_send_text(&client, "GET /who HTTP/1.1\r\n\r\n");
+        (void)client_send_text(&client, "GET /who HTTP/1.1\r\nHost: h\r\n\r\n");
         assert_true(client_sees_end(&client, 8000));
         client_close(&client);
     }
@@ -276,12 +276,12 @@ static void measure(const char *name, struct tls_client_settings settings, uint6
     settings.session = &session;
     assert_true(client_open(&client, fixture.port, &settings));
     *full = bytes_of(&client);
-    assert_int_equal(client_ask(&client, "GET /who HTTP/1.1\r\n\r\n", NULL), 200);
+    assert_int_equal(client_ask(&client, "GET /who HTTP/1.1\r\nHost: h\r\n\r\n", NULL), 200);
     client_close(&client);
     assert_true(client_open(&client, fixture.port, &settings));
     *resumed = bytes_of(&client);
     uint64_t before = *resumed;
-    assert_int_equal(client_ask(&client, "GET /who HTTP/1.1\r\n\r\n", NULL), 200);
+    assert_int_equal(client_ask(&client, "GET /who HTTP/1.1\r\nHost: h\r\n\r\n", NULL), 200);
     uint64_t request = bytes_of(&client) - before;
     client_close(&client);
     print_message("%-6s full handshake %4u bytes, resumed %4u, a request %u\n", name,
@@ -304,7 +304,7 @@ static void test_handshake_costs(void **state)
 
 static void fetch_blob(struct client *client)
 {
-    assert_true(client_send_text(client, "GET /blob HTTP/1.1\r\n\r\n"));
+    assert_true(client_send_text(client, "GET /blob HTTP/1.1\r\nHost: h\r\n\r\n"));
     struct client_reply reply = client_receive(client, false);
     assert_int_equal(reply.body_len, BLOB_SIZE);
     assert_memory_equal(reply.body, fixture.blob->data, BLOB_SIZE);

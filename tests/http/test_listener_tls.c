@@ -51,8 +51,10 @@ static uint64_t bytes_of(const struct client *client)
 
 static void ask_once(struct client *client)
 {
-    assert_int_equal(
-        client_ask(client, "POST /echo HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello", "hello"), 200);
+    assert_int_equal(client_ask(client,
+                                "POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nhello",
+                                "hello"),
+                     200);
 }
 
 static void not_found(void *ctx, struct tern_http_exchange *exchange)
@@ -70,7 +72,7 @@ static void test_requests_over_tls(void **state)
     for (int i = 0; i < 20; i++) {
         ask_once(&client);
     }
-    assert_true(client_send_text(&client, "GET /blob HTTP/1.1\r\n\r\n"));
+    assert_true(client_send_text(&client, "GET /blob HTTP/1.1\r\nHost: h\r\n\r\n"));
     struct client_reply reply = client_receive(&client, false);
     assert_int_equal(reply.body_len, BLOB_SIZE);
     assert_memory_equal(reply.body, fixture.blob->data, BLOB_SIZE);
@@ -97,7 +99,7 @@ static void test_handshake_costs(void **state)
     uint64_t resumed = bytes_of(&client) - request;
     client_close(&client);
     mbedtls_ssl_session_free(&session);
-    size_t http = strlen("POST /echo HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello") +
+    size_t http = strlen("POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nhello") +
                   strlen("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello");
     print_message("full handshake %u bytes, resumed %u, two records of a kept exchange %u\n",
                   (unsigned)full, (unsigned)resumed, (unsigned)(request - http));
@@ -270,7 +272,7 @@ static void test_plain_http_on_the_tls_port_is_refused(void **state)
     struct client client;
     uint32_t before = fixture.headers_seen;
     assert_true(client_open(&client, fixture.port, NULL));
-    assert_true(client_send_text(&client, "GET /echo HTTP/1.1\r\n\r\n"));
+    assert_true(client_send_text(&client, "GET /echo HTTP/1.1\r\nHost: h\r\n\r\n"));
     assert_true(client_sees_end(&client, 8000));
     client_close(&client);
     assert_int_equal(fixture.headers_seen, before);
@@ -280,8 +282,8 @@ static void test_plain_http_on_the_tls_port_is_refused(void **state)
 static void test_cut_inside_a_request_is_never_a_request(void **state)
 {
     (void)state;
-    static const char *const request =
-        "PUT /echo HTTP/1.1\r\nAuthorization: Bearer x\r\nContent-Length: 12\r\n\r\nhello, world";
+    static const char *const request = "PUT /echo HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer "
+                                       "x\r\nContent-Length: 12\r\n\r\nhello, world";
     mbedtls_ssl_session session;
     mbedtls_ssl_session_init(&session);
     struct tls_client_settings settings = {.root = root, .session = &session};
@@ -320,7 +322,7 @@ static void test_gone_peer_is_noticed_while_its_reply_is_pending(void **state)
     struct client client;
     assert_true(fixture_wait_idle(&fixture));
     assert_true(client_open(&client, fixture.port, &settings));
-    assert_true(client_send_text(&client, "GET /held HTTP/1.1\r\n\r\n"));
+    assert_true(client_send_text(&client, "GET /held HTTP/1.1\r\nHost: h\r\n\r\n"));
     assert_true(fixture_wait_held(&fixture));
     assert_int_equal(counters().connections_open, 1);
     client_close(&client);

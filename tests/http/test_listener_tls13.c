@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char REQUEST[] = "POST /echo HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello";
+static const char REQUEST[] = "POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nhello";
 static const char REPLY[] = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
 
 // A record's header and tag, and the byte that tells its content.

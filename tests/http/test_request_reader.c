@@ -59,7 +59,7 @@ static void test_every_split_gives_the_same_request(void **state)
     static const char text[] =
         "\r\nPUT /v1/updates/3/4?q HTTP/1.1\r\nHost: h\r\nauthorization:\tBearer token \r\n"
         "Range: bytes=5-\r\nX-Long-Name-That-Is-None-Of-Ours: 1\r\n"
-        "Transfer-Encoding: chunked\r\n\r\n4\r\nabcd\r\n3\r\nefg\r\n0\r\n\r\nGET ";
+        "Content-Length: 7\r\n\r\nabcdefgGET ";
     size_t whole = strlen(text) - 4;
     for (size_t piece = 1; piece <= sizeof text; piece++) {
         struct judge judge = {0};
@@ -72,12 +72,13 @@ static void test_every_split_gives_the_same_request(void **state)
         assert_string_equal(request->path, "/v1/updates/3/4");
         assert_string_equal(request->query, "q");
         assert_string_equal(request->authorization, "Bearer token");
+        assert_string_equal(request->host, "h");
         assert_string_equal(request->peer, "peer");
         assert_int_equal(request->range_from, 5);
         assert_int_equal(request->body_len, 7);
         assert_memory_equal(request->body, "abcdefg", 7);
         assert_int_equal(judge.asked, 1);
-        assert_true(judge.content_length == UINT64_MAX);
+        assert_true(judge.content_length == 7);
         assert_true(tern_reader_keeps_alive(reader));
         tern_reader_free(reader);
     }
@@ -103,19 +104,40 @@ static void test_statuses(void **state)
         int status;
         bool reusable;
     } cases[] = {
-        {"GET / HTTP/1.1\r\n\r\n", 200, false},
-        {"GET / HTTP/1.1\r\nExpect: x\r\n\r\n", 417, true},
-        {"GET / HTTP/1.1\r\nExpect: x\r\nBad Name: x\r\n\r\n", 400, false},
+        {"GET / HTTP/1.1\r\nHost: h\r\n\r\n", 200, false},
+        {"GET / HTTP/1.1\r\nHost: h\r\nExpect: x\r\n\r\n", 417, true},
+        {"GET / HTTP/1.1\r\nHost: h\r\nExpect: x\r\nBad Name: x\r\n\r\n", 400, false},
         {"GET / HTTP/0.9\r\n\r\n", 505, false},
-        {"PUT / HTTP/1.1\r\nContent-Length: 101\r\n\r\n", 413, true},
-        {"PUT / HTTP/1.1\r\nContent-Length: 999999\r\n\r\n", 413, false},
-        {"PUT / HTTP/1.1\r\nConnection: close\r\nContent-Length: 101\r\n\r\n", 413, false},
-        {"PUT / HTTP/1.1\r\nContent-Length: -1\r\n\r\n", 400, false},
-        {"PUT / HTTP/1.1\r\nContent-Length: 99999999999999999999999\r\n\r\n", 400, false},
-        {"PUT / HTTP/1.1\r\nTransfer-Encoding: gzip\r\n\r\n", 400, false},
-        {"PUT / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffffff\r\n", 400, false},
-        {"G\x01T / HTTP/1.1\r\n\r\n", 400, false},
-        {"GET /\x01 HTTP/1.1\r\n\r\n", 400, false},
+        {"PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 101\r\n\r\n", 413, true},
+        {"PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 999999\r\n\r\n", 413, false},
+        {"PUT / HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Length: 101\r\n\r\n", 413,
+         false},
+        {"PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: -1\r\n\r\n", 400, false},
+        {"PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 99999999999999999999999\r\n\r\n", 400,
+         false},
+        {"PUT / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: gzip\r\n\r\n", 411, false},
+        {"PUT / HTTP/1.1\r\nHost: h\r\ntransfer-encoding: identity\r\n\r\n", 411, false},
+        {"PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\nTransfer-Encoding:\r\n\r\nx", 400,
+         false},
+        {"PUT / HTTP/1.1\r\nHost: h\r\nContent-Length:\r\n\r\n", 400, false},
+        {"PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: +1\r\n\r\nx", 400, false},
+        {"PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\nx", 400,
+         false},
+        {"GET / HTTP/1.1\r\n\r\n", 400, false},
+        {"GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n", 400, false},
+        {"GET / HTTP/1.1\r\nHost:\r\n\r\n", 400, false},
+        {"GET / HTTP/1.1\r\nHost: a/b\r\n\r\n", 400, false},
+        {"GET / HTTP/1.1\r\nHost: h\r\nX: a\r\n b\r\n\r\n", 400, false},
+        {"GET / HTTP/1.1\r\nHost: h\r\n\tX: a\r\n\r\n", 400, false},
+        {"GET / HTTP/1.1\nHost: h\r\n\r\n", 400, false},
+        {"GET / HTTP/1.1\r\nHost: h\n\r\n", 400, false},
+        {"GET / HTTP/1.1\r\nHost: h\r\n\n", 400, false},
+        {"GET / HTTP/1.1\r\nHost: h\r\n\rX", 400, false},
+        {"GET / HTTP/1.1\r\nHost: h\r\nX: a\rb\r\n\r\n", 400, false},
+        {"GET / HTTP/1.1\r\nHost: h\r\nX: a\x1b[2J\r\n\r\n", 400, false},
+        {"\nGET / HTTP/1.1\r\nHost: h\r\n\r\n", 400, false},
+        {"G\x01T / HTTP/1.1\r\nHost: h\r\n\r\n", 400, false},
+        {"GET /\x01 HTTP/1.1\r\nHost: h\r\n\r\n", 400, false},
         {"\x16\x03\x01\x02", 400, false},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -131,11 +153,12 @@ static void test_admission_is_asked_before_the_body(void **state)
     (void)state;
     struct judge judge = {.answer = 429};
     bool reusable = false;
-    assert_int_equal(status_of("PUT / HTTP/1.1\r\nContent-Length: 9\r\n\r\n", &judge, &reusable),
-                     429);
+    assert_int_equal(
+        status_of("PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\n", &judge, &reusable),
+        429);
     assert_true(judge.content_length == 9);
     assert_true(reusable);
-    assert_int_equal(status_of("GET / HTTP/1.1\r\n\r\n", &judge, &reusable), 429);
+    assert_int_equal(status_of("GET / HTTP/1.1\r\nHost: h\r\n\r\n", &judge, &reusable), 429);
     assert_true(judge.content_length == 0);
 }
 
@@ -147,13 +170,10 @@ static void test_admission_sets_the_body_limit(void **state)
         uint32_t limit;
         int status;
     } cases[] = {
-        {"PUT / HTTP/1.1\r\nContent-Length: 9\r\n\r\n123456789", 9, 200},
-        {"PUT / HTTP/1.1\r\nContent-Length: 9\r\n\r\n", 8, 413},
-        {"PUT / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
-         "5\r\n12345\r\n4\r\n6789\r\n0\r\n\r\n",
-         9, 200},
-        {"PUT / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n12345\r\n4\r\n6789", 8, 413},
-        {"PUT / HTTP/1.1\r\nContent-Length: 101\r\n\r\n", 200, 413}, // lowered, never raised
+        {"PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\n123456789", 9, 200},
+        {"PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\n", 8, 413},
+        {"PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 101\r\n\r\n", 200,
+         413}, // lowered, never raised
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct judge judge = {.limit = cases[i].limit};
@@ -165,7 +185,7 @@ static void test_admission_sets_the_body_limit(void **state)
 static void test_rest_of_a_refused_request_is_dropped(void **state)
 {
     (void)state;
-    static const char text[] = "PUT / HTTP/1.1\r\nContent-Length: 9\r\n\r\n123456789GET";
+    static const char text[] = "PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\n123456789GET";
     struct judge judge = {.answer = 403};
     struct tern_request_reader *reader = reader_of(&judge);
     size_t taken = 0;
@@ -183,7 +203,7 @@ static void test_head_limit_is_exact(void **state)
     for (size_t len = 190; len < 210; len++) {
         char text[256];
         memset(text, 'a', sizeof text);
-        memcpy(text, "GET / HTTP/1.1\r\nX: ", 19);
+        memcpy(text, "GET / HTTP/1.1\r\nHost: h\r\nX: ", 28);
         memcpy(text + len - 4, "\r\n\r\n", 4);
         struct judge judge = {0};
         struct tern_request_reader *reader = reader_of(&judge);
@@ -217,7 +237,8 @@ static void test_only_open_ranges_are_taken(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char text[200];
-        snprintf(text, sizeof text, "GET / HTTP/1.1\r\nRange: %s\r\n\r\n", cases[i].value);
+        snprintf(text, sizeof text, "GET / HTTP/1.1\r\nHost: h\r\nRange: %s\r\n\r\n",
+                 cases[i].value);
         struct judge judge = {0};
         struct tern_request_reader *reader = reader_of(&judge);
         size_t taken = 0;
@@ -236,19 +257,15 @@ static struct tern_request_reader *reader_within(struct tern_body_room *room)
     return reader;
 }
 
-// Feeds a request of a body of `len` bytes, whose length is announced or not.
-static enum tern_result feed_body(struct tern_request_reader *reader, size_t len, bool announced)
+// Feeds a request of a body of `len` bytes.
+static enum tern_result feed_body(struct tern_request_reader *reader, size_t len)
 {
     char text[10200];
     size_t taken = 0;
-    size_t head =
-        (size_t)snprintf(text, sizeof text,
-                         announced ? "PUT / HTTP/1.1\r\nContent-Length: %zu\r\n\r\n"
-                                   : "PUT / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n%zx\r\n",
-                         len);
+    size_t head = (size_t)snprintf(text, sizeof text,
+                                   "PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: %zu\r\n\r\n", len);
     memset(text + head, 'x', len);
-    memcpy(text + head + len, "\r\n0\r\n\r\n", 7);
-    return feed(reader, text, head + len + (announced ? 0 : 7), 1000, &taken);
+    return feed(reader, text, head + len, 1000, &taken);
 }
 
 static void test_bodies_share_a_memory(void **state)
@@ -257,22 +274,20 @@ static void test_bodies_share_a_memory(void **state)
     struct tern_body_room *room = tern_body_room_new(NULL, 10000, 0);
     assert_non_null(room);
     struct tern_request_reader *first = reader_within(room);
-    assert_int_equal(feed_body(first, 6000, true), TERN_OK);
+    assert_int_equal(feed_body(first, 6000), TERN_OK);
     assert_true(room->memory_taken == 6000);
-    for (int announced = 0; announced < 2; announced++) {
-        struct tern_request_reader *second = reader_within(room);
-        assert_int_equal(feed_body(second, 6000, announced == 1), TERN_ERR_BUSY);
-        assert_int_equal(tern_reader_status(second), 503);
-        tern_reader_free(second);
-        assert_true(room->memory_taken == 6000);
-    }
+    struct tern_request_reader *second = reader_within(room);
+    assert_int_equal(feed_body(second, 6000), TERN_ERR_BUSY);
+    assert_int_equal(tern_reader_status(second), 503);
+    tern_reader_free(second);
+    assert_true(room->memory_taken == 6000);
     struct tern_request_reader *brief = reader_within(room);
-    assert_int_equal(feed_body(brief, 4096, true), TERN_OK); // is heard all the same
+    assert_int_equal(feed_body(brief, 4096), TERN_OK); // is heard all the same
     tern_reader_free(brief);
     tern_reader_free(first);
     assert_true(room->memory_taken == 0);
     struct tern_request_reader *largest = reader_within(room);
-    assert_int_equal(feed_body(largest, 10000, false), TERN_OK);
+    assert_int_equal(feed_body(largest, 10000), TERN_OK);
     tern_body_room_release(room);
     assert_true(room->memory_taken == 10000); // it lives as long as the reader
     tern_reader_free(largest);

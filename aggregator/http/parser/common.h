@@ -57,24 +57,16 @@ void tern_parser_free(struct tern_parser *parser)
     free(parser);
 }
 
-static uint64_t announced_length(const inner_parser *inner)
-{
-    if ((inner->flags & F_CHUNKED) != 0) {
-        return UINT64_MAX;
-    }
-    return (inner->flags & HAS_LENGTH) != 0 ? inner->content_length : 0;
-}
-
 struct tern_parser_head tern_parser_head(const struct tern_parser *parser)
 {
     const inner_parser *inner = &parser->parser;
     return (struct tern_parser_head){
         .method = METHOD_NAME(inner->method),
-        .connects = inner->method == HTTP_CONNECT,
+        .unserved = inner->method == HTTP_CONNECT || inner->method == HTTP_TRACE,
         .major = (uint8_t)inner->http_major,
         .minor = (uint8_t)inner->http_minor,
         .keeps_alive = KEEPS_ALIVE(inner) != 0,
-        .content_length = announced_length(inner),
+        .content_length = (inner->flags & HAS_LENGTH) != 0 ? inner->content_length : 0,
     };
 }
 

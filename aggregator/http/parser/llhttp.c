@@ -2,15 +2,10 @@
 #include <llhttp.h>
 #include <stdbool.h>
 
-// Bytes of chunk sizes and trailers in runs without a byte of body, as in http_parser.
-#define BARREN_MAX (80u * 1024u)
-
 typedef llhttp_t inner_parser;
 
 struct progress {
-    bool fruitful; // this run had a byte of body
-    bool held;     // the head's last byte was told to be unused, and will come again
-    size_t barren;
+    bool held; // the head's last byte was told to be unused, and will come again
 };
 
 #define METHOD_NAME(method) llhttp_method_name((llhttp_method_t)(method))
@@ -29,7 +24,6 @@ static int on_headers_complete(inner_parser *inner)
 static int on_body(inner_parser *inner, const char *at, size_t len)
 {
     struct tern_parser *parser = inner->data;
-    parser->progress.fruitful = true;
     return parser->events->body(parser->ctx, at, len) ? HPE_OK : HPE_USER;
 }
 
@@ -72,14 +66,11 @@ enum tern_parser_stop tern_parser_run(struct tern_parser *parser, const char *da
     const bool had_head = parser->head_done;
     const size_t held = parser->progress.held ? 1 : 0;
     parser->progress.held = false;
-    parser->progress.fruitful = false;
     const llhttp_errno_t error = llhttp_execute(&parser->parser, data + held, len - held);
     *used = error == HPE_OK ? len : (size_t)(llhttp_get_error_pos(&parser->parser) - data);
     switch ((int)error) {
     case HPE_OK:
-        parser->progress.barren =
-            parser->progress.fruitful || !had_head ? 0 : parser->progress.barren + len;
-        return parser->progress.barren <= BARREN_MAX ? TERN_PARSER_AGAIN : TERN_PARSER_TOO_LONG;
+        return TERN_PARSER_AGAIN;
     case HPE_PAUSED:
         return stop_at_pause(parser, had_head, used);
     case HPE_USER:

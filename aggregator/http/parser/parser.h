@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 // Where the pieces of a request go, in the stream's order; ctx is the parser's. A piece is borrowed
-// for the call, and may be any part of the whole. Names and values of trailers come, too.
+// for the call, and may be any part of the whole.
 struct tern_parser_events {
     void (*target)(void *ctx, const char *at, size_t len);
     void (*name)(void *ctx, const char *at, size_t len);
@@ -23,17 +23,17 @@ enum tern_parser_stop {
     TERN_PARSER_HEAD,      // the head is whole: tern_parser_head()
     TERN_PARSER_COMPLETE,  // the request is
     TERN_PARSER_UNWANTED,  // body() said false
-    TERN_PARSER_TOO_LONG,  // chunk sizes or trailers without end
+    TERN_PARSER_TOO_LONG,  // a head that the library does not take
     TERN_PARSER_MALFORMED, // it cannot go on behind this
 };
 
 struct tern_parser_head {
     const char *method; // static
-    bool connects;      // CONNECT, whose target is no resource
+    bool unserved;      // CONNECT or TRACE, which no resource answers
     uint8_t major;
     uint8_t minor;
     bool keeps_alive;        // as version and Connection say
-    uint64_t content_length; // UINT64_MAX: chunked; 0: none
+    uint64_t content_length; // 0: none
 };
 
 struct tern_parser;
