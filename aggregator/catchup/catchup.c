@@ -5,6 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+// A blob above this size is in a file while it is sent: one that every new client fetches must not
+// be in memory for each of them, nor thrown out of it by each.
+#define LONG_BLOB (1u << 20)
+
+// Disk space for those, in snapshots of the model: as many as are of interest at a time.
+#define FILES_OF_WEIGHTS 6
+
 // --- Life
 
 struct tern_catchup *tern_catchup_new(const struct tern_catchup_config *config, struct tern_db *db,
@@ -18,6 +25,7 @@ struct tern_catchup *tern_catchup_new(const struct tern_catchup_config *config, 
     catchup->db = db;
     catchup->merge = merge;
     catchup->cache.bytes_max = config->download_cache;
+    catchup->files.bytes_max = (uint64_t)merge->model.count * sizeof(float) * FILES_OF_WEIGHTS;
     catchup->own = tern_own_new(catchup);
     if (catchup->own == NULL) {
         tern_catchup_free(catchup);
@@ -32,6 +40,7 @@ void tern_catchup_free(struct tern_catchup *catchup)
         return;
     }
     tern_blob_cache_clear(&catchup->cache);
+    tern_blob_cache_clear(&catchup->files);
     tern_own_free(catchup->own);
     free(catchup->trunk.deltas);
     free(catchup);
@@ -185,24 +194,55 @@ enum tern_result tern_catchup_evaluator(struct tern_catchup *catchup,
 
 // --- Blobs
 
+static enum tern_result append(void *ctx, const uint8_t *data, size_t len)
+{
+    return tern_spool_append(ctx, data, len) ? TERN_OK : TERN_ERR_IO;
+}
+
+static enum tern_result read_into_file(struct tern_catchup *catchup,
+                                       const struct tern_db_download *row, struct tern_blob **blob)
+{
+    struct tern_spool spool;
+    if (!tern_spool_open(&spool, catchup->config.spool_folder)) {
+        return TERN_ERR_IO;
+    }
+    const enum tern_result result = tern_db_download_stream(catchup->db, row, append, &spool);
+    if (result != TERN_OK) {
+        tern_spool_close(&spool);
+        return result;
+    }
+    *blob = tern_blob_of_file(&spool);
+    return *blob != NULL ? TERN_OK : TERN_ERR_NO_MEMORY;
+}
+
+static enum tern_result read_into_memory(struct tern_catchup *catchup,
+                                         const struct tern_db_download *row,
+                                         struct tern_blob **blob)
+{
+    struct tern_db_download found;
+    struct tern_blob *fresh = tern_blob_new(row->size);
+    if (fresh == NULL) {
+        return TERN_ERR_NO_MEMORY;
+    }
+    enum tern_result result =
+        tern_db_download_get(catchup->db, row->sha256, &found, fresh->data, row->size);
+    if (result != TERN_OK) {
+        tern_blob_release(fresh);
+        return result;
+    }
+    *blob = fresh;
+    return TERN_OK;
+}
+
 static enum tern_result read_blob(struct tern_catchup *catchup,
                                   const uint8_t sha256[TERN_SHA256_SIZE], struct tern_blob **blob,
                                   uint32_t *payload)
 {
     struct tern_db_download row;
     TERN_TRY(tern_db_download_get(catchup->db, sha256, &row, NULL, 0));
-    struct tern_blob *fresh = tern_blob_new(row.size);
-    if (fresh == NULL) {
-        return TERN_ERR_NO_MEMORY;
-    }
-    enum tern_result result =
-        tern_db_download_get(catchup->db, sha256, &row, fresh->data, row.size);
-    if (result != TERN_OK) {
-        tern_blob_release(fresh);
-        return result;
-    }
-    tern_blob_cache_put(&catchup->cache, sha256, fresh, row.payload);
-    *blob = fresh;
+    const bool in_file = row.size > LONG_BLOB && catchup->config.spool_folder != NULL;
+    TERN_TRY(in_file ? read_into_file(catchup, &row, blob) : read_into_memory(catchup, &row, blob));
+    tern_blob_cache_put(in_file ? &catchup->files : &catchup->cache, sha256, *blob, row.payload);
     *payload = row.payload;
     return TERN_OK;
 }
@@ -212,5 +252,8 @@ enum tern_result tern_catchup_blob(struct tern_catchup *catchup,
                                    uint32_t *payload)
 {
     *blob = tern_blob_cache_get(&catchup->cache, sha256, payload);
+    if (*blob == NULL) {
+        *blob = tern_blob_cache_get(&catchup->files, sha256, payload);
+    }
     return *blob != NULL ? TERN_OK : read_blob(catchup, sha256, blob, payload);
 }

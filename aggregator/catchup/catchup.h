@@ -33,6 +33,7 @@ struct tern_catchup_config {
     uint64_t replica_bytes;   // of downloads and replicas in the store; 0 = no bound
     uint64_t replica_cache;   // bytes of replicas kept in memory
     uint64_t download_cache;  // bytes of blobs kept in memory
+    const char *spool_folder; // of files without a name for blobs of many bytes; NULL = in memory
 };
 
 // Searches for one client's way to a version, of which there is a bounded number. Zeros at first.

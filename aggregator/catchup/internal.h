@@ -80,8 +80,9 @@ struct tern_catchup {
     const struct tern_merge *merge;
     struct tern_trunk trunk;
     struct tern_own_replicas *own;
-    struct tern_blob_cache cache;
-    bool collect_due; // a version was made since replicas were last collected
+    struct tern_blob_cache cache; // of blobs in memory
+    struct tern_blob_cache files; // of those in files
+    bool collect_due;             // a version was made since replicas were last collected
     uint64_t searches;
 };
 

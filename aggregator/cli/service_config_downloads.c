@@ -34,5 +34,6 @@ int tern_cli_fill_downloads(struct tern_cli *cli, const struct tern_aggregator_s
     config->replica_bytes = s->limits_replica_bytes;
     config->replica_cache = s->limits_replica_cache;
     config->download_cache = s->limits_download_cache;
+    config->spool_folder = s->federation_state;
     return fill_refine(cli, s->downloads_refine, &config->refine);
 }

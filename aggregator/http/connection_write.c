@@ -67,7 +67,7 @@ enum step tern_connection_step_write(struct tern_connection *connection)
         if (status != TERN_STREAM_DONE) {
             return tern_connection_end(connection);
         }
-        out->sent += len;
+        tern_reply_sent(out, len);
         connection->metering.http_down += len;
     }
     return written(connection);

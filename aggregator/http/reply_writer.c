@@ -179,6 +179,21 @@ struct tern_http_reply tern_reply_refusal(int status)
     return reply;
 }
 
+// Sent bytes of a file leave memory this many at a time: each time costs a system call, and what
+// another reply still sends comes back at its next read.
+#define REST_BYTES ((size_t)1 << 20)
+
+void tern_reply_sent(struct tern_reply_out *out, size_t len)
+{
+    const size_t before = tern_reply_body_sent(out) / REST_BYTES;
+    out->sent += len;
+    const size_t now = tern_reply_body_sent(out) / REST_BYTES;
+    if (now > before) {
+        const size_t from = out->blob->len - out->body_len + before * REST_BYTES;
+        tern_blob_rest(out->blob, from, (now - before) * REST_BYTES);
+    }
+}
+
 size_t tern_reply_body_sent(const struct tern_reply_out *out)
 {
     return out->sent > out->head_len ? out->sent - out->head_len : 0;

@@ -35,6 +35,9 @@ void tern_reply_write_continue(struct tern_reply_out *out);
 // The listener's own refusal with this status; its body is a tern_Error.
 struct tern_http_reply tern_reply_refusal(int status);
 
+// So many bytes more were sent. Those of a blob in a file leave memory.
+void tern_reply_sent(struct tern_reply_out *out, size_t len);
+
 // Bytes of the body that have been sent.
 size_t tern_reply_body_sent(const struct tern_reply_out *out);
 

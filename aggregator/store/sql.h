@@ -118,6 +118,13 @@ void tern_query_hash(struct tern_query *query, uint8_t hash[TERN_SHA256_SIZE]);
 // Valid until the next step. NULL: there is none, or no byte in it.
 const uint8_t *tern_query_blob(struct tern_query *query, size_t *len);
 
+// Reads the bytes of one value piece by piece: `column` of the row with that TERN_SQL_ID, `size`
+// bytes long. NOT_FOUND; TERN_ERR_IO  it has another length; the result of take, if not TERN_OK
+TERN_MUST_USE enum tern_result
+tern_sql_stream(struct tern_sql *sql, const char *table, const char *column, uint64_t id,
+                size_t size, enum tern_result (*take)(void *ctx, const uint8_t *data, size_t len),
+                void *ctx);
+
 // Records that the database is damaged, with words that say where.
 void tern_query_damaged(struct tern_query *query, const char *where);
 

@@ -649,6 +649,46 @@ void tern_query_hash(struct tern_query *query, uint8_t hash[TERN_SHA256_SIZE])
     memcpy(hash, blob, TERN_SHA256_SIZE);
 }
 
+// --- Values in pieces
+
+#define PIECE_BYTES 262144u
+
+typedef enum tern_result (*taker)(void *ctx, const uint8_t *data, size_t len);
+
+static enum tern_result stream(struct tern_sql *sql, sqlite3_blob *blob, size_t size, taker take,
+                               void *ctx)
+{
+    if ((size_t)sqlite3_blob_bytes(blob) != size) {
+        return tern_sql_fail_damaged(sql, "a value is longer or shorter than its row says");
+    }
+    uint8_t *piece = malloc(PIECE_BYTES);
+    enum tern_result result = piece == NULL ? TERN_ERR_NO_MEMORY : TERN_OK;
+    for (size_t done = 0; done < size && result == TERN_OK;) {
+        const size_t len = size - done < PIECE_BYTES ? size - done : PIECE_BYTES;
+        const int code = sqlite3_blob_read(blob, piece, (int)len, (int)done);
+        result = code == SQLITE_OK ? take(ctx, piece, len) : failed(sql, code);
+        done += len;
+    }
+    free(piece);
+    return result;
+}
+
+enum tern_result tern_sql_stream(struct tern_sql *sql, const char *table, const char *column,
+                                 uint64_t id, size_t size, taker take, void *ctx)
+{
+    sqlite3_blob *blob = NULL;
+    const int code =
+        sqlite3_blob_open(sql->handle, "main", table, column, (sqlite3_int64)id, 0, &blob);
+    enum tern_result result = TERN_OK;
+    if (code == SQLITE_ERROR) { // there is no such row
+        result = tern_sql_fail(sql, TERN_ERR_NOT_FOUND, sqlite3_errmsg(sql->handle));
+    } else {
+        result = code == SQLITE_OK ? stream(sql, blob, size, take, ctx) : failed(sql, code);
+    }
+    sqlite3_blob_close(blob);
+    return result;
+}
+
 // --- End
 
 // Whether a write failed in a way that leaves the transaction without something it should hold.

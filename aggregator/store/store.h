@@ -334,6 +334,12 @@ TERN_MUST_USE enum tern_result tern_db_download_get(struct tern_db *db,
                                                     const uint8_t sha256[TERN_SHA256_SIZE],
                                                     struct tern_db_download *out, uint8_t *dst,
                                                     size_t dst_size);
+// Shows the bytes of a download, piece by piece in order. They are what its name says only if all
+// of it is TERN_OK. Stops early when take is not TERN_OK and returns what it returned.
+TERN_MUST_USE enum tern_result
+tern_db_download_stream(struct tern_db *db, const struct tern_db_download *download,
+                        enum tern_result (*take)(void *ctx, const uint8_t *data, size_t len),
+                        void *ctx);
 // The trunk's that end at to_version: the delta (snapshot = false) or the snapshot. NOT_FOUND
 TERN_MUST_USE enum tern_result tern_db_download_to(struct tern_db *db, uint32_t to_version,
                                                    bool snapshot, struct tern_db_download *out);

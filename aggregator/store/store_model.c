@@ -79,6 +79,35 @@ enum tern_result tern_db_download_get(struct tern_db *db, const uint8_t sha256[T
     return tern_query_end(&query);
 }
 
+struct hashed {
+    enum tern_result (*take)(void *ctx, const uint8_t *data, size_t len);
+    void *ctx;
+    struct tern_sha256 hash;
+};
+
+static enum tern_result hash_and_take(void *ctx, const uint8_t *data, size_t len)
+{
+    struct hashed *hashed = ctx;
+    tern_sha256_update(&hashed->hash, data, len);
+    return hashed->take(hashed->ctx, data, len);
+}
+
+enum tern_result
+tern_db_download_stream(struct tern_db *db, const struct tern_db_download *download,
+                        enum tern_result (*take)(void *ctx, const uint8_t *data, size_t len),
+                        void *ctx)
+{
+    struct hashed hashed = {.take = take, .ctx = ctx};
+    uint8_t digest[TERN_SHA256_SIZE];
+    tern_sha256_init(&hashed.hash);
+    TERN_TRY(tern_sql_stream(db->sql, tern_table_download_bodies.name, "body", download->id,
+                             download->size, hash_and_take, &hashed));
+    tern_sha256_final(&hashed.hash, digest);
+    return memcmp(digest, download->sha256, sizeof digest) == 0
+               ? TERN_OK
+               : tern_sql_fail_damaged(db->sql, "the bytes of a download do not match its name");
+}
+
 enum tern_result tern_db_download_to(struct tern_db *db, uint32_t to_version, bool snapshot,
                                      struct tern_db_download *out)
 {

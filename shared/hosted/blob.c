@@ -4,17 +4,40 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-struct tern_blob *tern_blob_new(size_t len)
+static struct tern_blob *make(size_t len, size_t in_memory)
 {
-    if (len > SIZE_MAX - sizeof(struct tern_blob)) {
-        return NULL;
-    }
-    struct tern_blob *blob = malloc(sizeof *blob + len);
+    struct tern_blob *blob = malloc(sizeof *blob + in_memory);
     if (blob != NULL) {
         atomic_init(&blob->references, 1);
         blob->len = len;
+        blob->data = blob->memory;
+        blob->spool = (struct tern_spool)TERN_SPOOL_CLOSED;
     }
     return blob;
+}
+
+struct tern_blob *tern_blob_new(size_t len)
+{
+    return len > SIZE_MAX - sizeof(struct tern_blob) ? NULL : make(len, len);
+}
+
+struct tern_blob *tern_blob_of_file(struct tern_spool *spool)
+{
+    const bool readable = tern_spool_view(spool) != NULL;
+    struct tern_blob *blob = readable ? make(spool->len, 0) : NULL;
+    if (blob == NULL) {
+        tern_spool_close(spool);
+        return NULL;
+    }
+    blob->data = spool->mapped;
+    blob->spool = *spool;
+    *spool = (struct tern_spool)TERN_SPOOL_CLOSED;
+    return blob;
+}
+
+void tern_blob_rest(const struct tern_blob *blob, size_t from, size_t len)
+{
+    tern_spool_rest(&blob->spool, from, len);
 }
 
 struct tern_blob *tern_blob_share(struct tern_blob *blob)
@@ -30,6 +53,7 @@ void tern_blob_release(struct tern_blob *blob)
     }
     // The last holder must see every write of the others before it frees.
     if (atomic_fetch_sub_explicit(&blob->references, 1, memory_order_acq_rel) == 1) {
+        tern_spool_close(&blob->spool);
         free(blob);
     }
 }

@@ -106,6 +106,39 @@ static void test_refusals_name_their_reason(void **state)
     }
 }
 
+// What was sent leaves memory and is there again for the next reply.
+static void test_a_file_is_sent_as_it_is(void **state)
+{
+    (void)state;
+    enum { LEN = 3500000, FROM = 1000001 };
+    static uint8_t bytes[LEN];
+    struct tern_spool spool;
+    for (size_t i = 0; i < LEN; i++) {
+        bytes[i] = (uint8_t)(i / 3);
+    }
+    assert_true(tern_spool_open(&spool, "/tmp"));
+    assert_true(tern_spool_append(&spool, bytes, 17));
+    assert_true(tern_spool_append(&spool, bytes + 17, LEN - 17));
+    struct tern_blob *blob = tern_blob_of_file(&spool);
+    assert_non_null(blob);
+    for (int i = 0; i < 2; i++) {
+        struct tern_http_reply reply = {
+            .status = 200, .body = tern_blob_share(blob), .body_from = FROM};
+        struct tern_reply_out out;
+        tern_reply_write(&reply, (struct tern_reply_shape){0}, &out);
+        assert_int_equal(out.body_len, LEN - FROM);
+        tern_reply_sent(&out, out.head_len);
+        while (tern_reply_body_sent(&out) < out.body_len) {
+            const size_t sent = tern_reply_body_sent(&out);
+            const size_t len = out.body_len - sent < 300007 ? out.body_len - sent : 300007;
+            assert_memory_equal(out.body + sent, bytes + FROM + sent, len);
+            tern_reply_sent(&out, len);
+        }
+        tern_reply_clear(&out);
+    }
+    tern_blob_release(blob);
+}
+
 static void test_blob_lives_until_its_last_holder(void **state)
 {
     (void)state;
@@ -125,6 +158,7 @@ int main(void)
         cmocka_unit_test(test_ranges),
         cmocka_unit_test(test_header_too_long_for_the_head_becomes_an_error),
         cmocka_unit_test(test_refusals_name_their_reason),
+        cmocka_unit_test(test_a_file_is_sent_as_it_is),
         cmocka_unit_test(test_blob_lives_until_its_last_holder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -163,6 +163,59 @@ static void downloads_are_found_by_hash_and_end(void **state)
     assert_int_equal(tern_db_download_get(f->db, delta.sha256, &got, blob, 64), TERN_ERR_NOT_FOUND);
 }
 
+struct pieces {
+    uint8_t bytes[700000];
+    size_t len;
+    size_t most; // of one piece
+};
+
+static enum tern_result take_piece(void *ctx, const uint8_t *data, size_t len)
+{
+    struct pieces *pieces = ctx;
+    assert_true(len <= sizeof pieces->bytes - pieces->len);
+    memcpy(pieces->bytes + pieces->len, data, len);
+    pieces->len += len;
+    pieces->most = len > pieces->most ? len : pieces->most;
+    return TERN_OK;
+}
+
+static enum tern_result take_none(void *ctx, const uint8_t *data, size_t len)
+{
+    (void)ctx;
+    (void)data;
+    (void)len;
+    return TERN_ERR_NO_SPACE;
+}
+
+static void a_download_is_read_in_pieces(void **state)
+{
+    struct fixture *f = *state;
+    static struct pieces pieces;
+    static uint8_t blob[sizeof pieces.bytes];
+    struct tern_db_download download = {.snapshot = true, .to_version = 1, .size = sizeof blob};
+    struct tern_db_download found;
+    for (size_t i = 0; i < sizeof blob; i++) {
+        blob[i] = (uint8_t)(i / 7);
+    }
+    tern_sha256(blob, sizeof blob, download.sha256);
+    assert_ok(f, tern_db_begin(f->db));
+    assert_ok(f, tern_db_download_put(f->db, &download, blob));
+    assert_ok(f, tern_db_commit(f->db));
+    assert_ok(f, tern_db_download_get(f->db, download.sha256, &found, NULL, 0));
+    memset(&pieces, 0, sizeof pieces);
+    assert_ok(f, tern_db_download_stream(f->db, &found, take_piece, &pieces));
+    assert_int_equal(pieces.len, sizeof blob);
+    assert_true(pieces.most < sizeof blob);
+    assert_memory_equal(pieces.bytes, blob, sizeof blob);
+    assert_int_equal(tern_db_download_stream(f->db, &found, take_none, NULL), TERN_ERR_NO_SPACE);
+    found.sha256[0] ^= 1;
+    pieces.len = 0;
+    assert_int_equal(tern_db_download_stream(f->db, &found, take_piece, &pieces), TERN_ERR_IO);
+    found.id += 100;
+    assert_int_equal(tern_db_download_stream(f->db, &found, take_piece, &pieces),
+                     TERN_ERR_NOT_FOUND);
+}
+
 static void old_snapshots_are_forgotten(void **state)
 {
     struct fixture *f = *state;
@@ -197,7 +250,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(the_newest_weights_of_a_kind_are_kept), TEST(weights_may_span_parts),
         TEST(missing_and_other_sizes_are_told),      TEST(versions_are_found_by_number_and_replica),
-        TEST(downloads_are_found_by_hash_and_end),   TEST(old_snapshots_are_forgotten),
+        TEST(downloads_are_found_by_hash_and_end),   TEST(a_download_is_read_in_pieces),
+        TEST(old_snapshots_are_forgotten),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
