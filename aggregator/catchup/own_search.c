@@ -54,7 +54,8 @@ static enum tern_result edges_of(void *ctx, const uint8_t from[TERN_SHA256_SIZE]
     const struct tern_merge *merge = search->catchup->merge;
     struct tern_db_download rows[TERN_PLAN_EDGES];
     uint32_t found = 0;
-    TERN_TRY(tern_db_edge_list(search->catchup->db, from, rows, TERN_PLAN_EDGES, &found));
+    TERN_TRY(tern_db_edge_list(search->catchup->db, from, merge->version, merge->replica_id, rows,
+                               TERN_PLAN_EDGES, &found));
     *count = 0;
     for (uint32_t i = 0; i < found; i++) {
         struct tern_codec codec;
@@ -73,9 +74,7 @@ static enum tern_result edges_of(void *ctx, const uint8_t from[TERN_SHA256_SIZE]
         memcpy(edge->to, rows[i].to_replica, TERN_SHA256_SIZE);
         edge->bytes = rows[i].size;
         edge->residual = (double)to.residual;
-        edge->arrives = to.version == merge->version &&
-                        (edge->residual <= search->bound ||
-                         memcmp(to.id, merge->replica_id, TERN_SHA256_SIZE) == 0);
+        edge->arrives = memcmp(to.id, merge->replica_id, TERN_SHA256_SIZE) == 0;
     }
     return TERN_OK;
 }

@@ -417,11 +417,13 @@ TERN_MUST_USE enum tern_result tern_db_edge_find(struct tern_db *db,
                                                  const uint8_t from[TERN_SHA256_SIZE],
                                                  uint32_t to_version, const char *codec,
                                                  struct tern_db_download *out);
-// The first `max` deltas from a replica, those towards the newest versions first.
-TERN_MUST_USE enum tern_result tern_db_edge_list(struct tern_db *db,
-                                                 const uint8_t from[TERN_SHA256_SIZE],
-                                                 struct tern_db_download *out, uint32_t max,
-                                                 uint32_t *count);
+// The first `max` deltas from a replica that were there once a version was made: towards its replica on
+// the trunk, and towards earlier versions, the newest of them first. Those that clients have been given
+// since are left out, so that nothing depends on who of them asked first.
+TERN_MUST_USE enum tern_result
+tern_db_edge_list(struct tern_db *db, const uint8_t from[TERN_SHA256_SIZE], uint32_t version,
+                  const uint8_t trunk[TERN_SHA256_SIZE], struct tern_db_download *out, uint32_t max,
+                  uint32_t *count);
 // The snapshot of a version made by this codec that opened a replica of its own. NOT_FOUND
 TERN_MUST_USE enum tern_result tern_db_snapshot_find(struct tern_db *db, uint32_t to_version,
                                                      const char *codec,

@@ -156,12 +156,16 @@ enum tern_result tern_db_edge_find(struct tern_db *db, const uint8_t from[TERN_S
 }
 
 enum tern_result tern_db_edge_list(struct tern_db *db, const uint8_t from[TERN_SHA256_SIZE],
+                                   uint32_t version, const uint8_t trunk[TERN_SHA256_SIZE],
                                    struct tern_db_download *out, uint32_t max, uint32_t *count)
 {
     struct tern_query query = tern_table_select(db, DOWNLOADS,
                                                 "WHERE from_replica = ? AND snapshot = 0"
-                                                " ORDER BY to_version DESC LIMIT ?");
+                                                " AND (to_version < ? OR to_replica = ?)"
+                                                " ORDER BY to_version DESC, to_replica LIMIT ?");
     tern_query_bind_blob(&query, from, TERN_SHA256_SIZE);
+    tern_query_bind(&query, version);
+    tern_query_bind_blob(&query, trunk, TERN_SHA256_SIZE);
     tern_query_bind(&query, max);
     *count = 0;
     while (*count < max && tern_table_next(&query, DOWNLOADS, &out[*count])) {

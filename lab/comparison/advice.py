@@ -19,12 +19,21 @@ def of_data(settings):
         yield "data.alpha says nothing: data.partition is %s" % partition
 
 
+def there_from_the_start(settings):
+    late = {entry.partition(":")[0] for entry in settings.get("fleet.join", "").split()}
+    return number(settings, "fleet.clients") - len(late)
+
+
 def of_fleet(settings):
     clients = number(settings, "fleet.clients")
     cohort = number(settings, "round.cohort")
     if cohort > clients:
         yield ("round.cohort = %d is more than fleet.clients = %d: every round asks all of them"
                % (cohort, clients))
+    least, there = number(settings, "round.min_clients"), there_from_the_start(settings)
+    if least < there:
+        yield ("round.min_clients = %d is fewer than the clients that are there from the start, %d: the first "
+               "rounds draw from those that have enrolled by then, so runs of one seed differ" % (least, there))
 
 
 def advice(settings):
@@ -34,12 +43,10 @@ def advice(settings):
 
 def refusals(settings):
     """Sentences about a run that would wait for ever; none is the usual case."""
-    clients = number(settings, "fleet.clients")
-    late = len({entry.partition(":")[0] for entry in settings.get("fleet.join", "").split()})
-    least = number(settings, "round.min_clients")
-    if least > clients - late:
+    least, there = number(settings, "round.min_clients"), there_from_the_start(settings)
+    if least > there:
         yield ("round.min_clients = %d is more than the clients that are there from the start, %d: no "
-               "round would begin" % (least, clients - late))
+               "round would begin" % (least, there))
 
 
 def said_by(program):

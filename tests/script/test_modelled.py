@@ -298,17 +298,19 @@ class Advice(unittest.TestCase):
                     for sentence in advice.advice(plan_.settings(run, plan_.seeds[0])):
                         # A key that some of the runs have no use for.
                         self.assertRegex(sentence, "says nothing", run.name)
-            else:
-                self.assertEqual(advice.advice(settings.effective(str(path), [])), [])
+            elif path.name != "bench.ini":  # for the load test, which has no fleet
+                self.assertEqual(advice.advice(settings.effective(str(path), [])), [], path.name)
 
     def test_what_does_not_go_together_is_named(self):
         for given, words in (
                 ({"data.alpha": "0.5"}, "data.partition is iid"),
-                ({"round.cohort": "20"}, "every round asks all of them")):
-            found = advice.advice(given)
+                ({"round.cohort": "20"}, "every round asks all of them"),
+                ({"round.min_clients": "9"}, "runs of one seed differ")):
+            found = advice.advice({"round.min_clients": "10"} | given)
             self.assertEqual(len(found), 1, (given, found))
             self.assertIn(words, found[0])
-        self.assertEqual(advice.advice({"round.cohort": "many"}), [])
+        for given in ({"round.cohort": "many"}, {"round.min_clients": "8", "fleet.join": "3 5"}):
+            self.assertEqual(advice.advice({"round.min_clients": "10"} | given), [])
 
     def test_a_run_in_which_no_round_would_begin_is_refused(self):
         for given, count in (({"round.min_clients": "11"}, "11"), ({"fleet.clients": "1"}, "2"),

@@ -223,7 +223,9 @@ static tern_CheckinReply ask(uint64_t id)
     memcpy(request.replica.bytes, holder->replica, TERN_WIRE_REPLICA_BYTES);
     request.version = holder->version;
     request.from_seed = holder->from_seed;
-    assert_int_equal(tern_db_edge_list(reader, holder->replica, edges, 16, &count), TERN_OK);
+    assert_int_equal(
+        tern_db_edge_list(reader, holder->replica, UINT32_MAX, no_replica, edges, 16, &count),
+        TERN_OK);
     assert_int_equal(tern_wire_encode_checkin_request(&request, body, sizeof body, &len), TERN_OK);
     struct answer answer = call(&harness, "POST", TERN_PATH_CHECKIN, harness.tokens[id], body, len);
     assert_int_equal(answer.status, 200);

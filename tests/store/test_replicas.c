@@ -89,11 +89,17 @@ static void dropping_takes_the_downloads_along(void **state)
     assert_ok(f, tern_db_replica_suspects(f->db, ids, 8, &count));
     assert_int_equal(count, 1);
     assert_int_equal(ids[0][0], 3);
-    assert_ok(f, tern_db_edge_list(f->db, get(f, 3).id, edges, 4, &count));
+    assert_ok(f, tern_db_edge_list(f->db, get(f, 3).id, 9, get(f, 3).id, edges, 4, &count));
     assert_int_equal(count, 0);
-    assert_ok(f, tern_db_edge_list(f->db, get(f, 1).id, edges, 4, &count));
+    assert_ok(f, tern_db_edge_list(f->db, get(f, 1).id, 9, get(f, 3).id, edges, 4, &count));
     assert_int_equal(count, 2);
     assert_int_equal(edges[0].to_replica[0], 3); // towards the newest version first
+    // Of those towards this version, the one that makes it.
+    assert_ok(f, tern_db_edge_list(f->db, get(f, 1).id, 2, get(f, 2).id, edges, 4, &count));
+    assert_int_equal(count, 1);
+    assert_int_equal(edges[0].to_replica[0], 2);
+    assert_ok(f, tern_db_edge_list(f->db, get(f, 1).id, 2, get(f, 1).id, edges, 4, &count));
+    assert_int_equal(count, 0);
     assert_ok(f, tern_db_replica_unused(f->db, UINT32_MAX, ids, 8, &count));
     assert_int_equal(count, 2);
     assert_int_equal(ids[0][0], 3); // used longer ago than 2
