@@ -155,6 +155,11 @@ static void http(FILE *text, const struct tern_http_counters *counters)
            counters->body_memory);
     single(text, "http_body_disk_bytes", "gauge", "Disk space that the bodies of requests take.",
            counters->body_disk);
+    single(
+        text, "certificate_expires_seconds", "gauge",
+        "When the certificate that clients are shown expires, or the first of its chain, in Unix "
+        "seconds.",
+        counters->certificate_ends_s);
     single(text, "http_timeouts_total", "counter", "Connections closed for being too slow.",
            counters->timeouts);
 }

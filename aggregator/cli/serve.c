@@ -4,6 +4,7 @@
 
 #include "admin/admin.h"
 #include "cli/body_limit.h"
+#include "cli/reload.h"
 #include "cli/service_advice.h"
 #include "cli/service_config.h"
 #include "cli/starting_model.h"
@@ -35,19 +36,6 @@ struct serving {
     struct tern_http_server *server;
     struct tern_admin *admin;
 };
-
-// --- Paths in the state directory
-
-// The configured file, or the one in the state directory.
-static void file_path(const struct serving *serving, const char *configured, const char *name,
-                      char path[PATH_MAX])
-{
-    if (configured[0] != '\0') {
-        snprintf(path, PATH_MAX, "%s", configured);
-    } else {
-        tern_state_path(serving->cli, name, path);
-    }
-}
 
 // --- Starting, in order
 
@@ -96,7 +84,7 @@ static int check_file(const struct serving *serving, const char *what, const cha
                       const char *configured, const char *name)
 {
     char path[PATH_MAX];
-    file_path(serving, configured, name, path);
+    tern_state_file(serving->cli, configured, name, path);
     if (access(path, R_OK) == 0) {
         return TERN_EXIT_OK;
     }
@@ -204,8 +192,8 @@ static int start_listener(struct serving *serving)
     char ticket_keys[PATH_MAX];
     char folder[PATH_MAX];
     char why[256];
-    file_path(serving, s->server_certificate, TERN_STATE_CERTIFICATE, certificate);
-    file_path(serving, s->server_private_key, TERN_STATE_PRIVATE_KEY, private_key);
+    tern_state_file(serving->cli, s->server_certificate, TERN_STATE_CERTIFICATE, certificate);
+    tern_state_file(serving->cli, s->server_private_key, TERN_STATE_PRIVATE_KEY, private_key);
     tern_state_path(serving->cli, TERN_STATE_TICKET_KEYS, ticket_keys);
     tern_state_path(serving->cli, "", folder);
     struct tern_http_config config = {.address = s->server_address,
@@ -292,8 +280,10 @@ static int start_all(struct serving *serving)
 {
     const struct tern_aggregator_settings *s = serving->settings;
     TERN_CLI_TRY(tern_cli_fill_service(serving->cli, s, &serving->config));
+    TERN_CLI_TRY(tern_cli_set_log_level(serving->cli));
     TERN_CLI_TRY(open_store(serving));
     TERN_CLI_TRY(start_listener(serving));
+    tern_cli_log_certificate(serving->cli, serving->server);
     TERN_CLI_TRY(start_admin(serving));
     TERN_CLI_TRY(write_port(serving, s->server_port_file, tern_http_port(serving->server)));
     return serving->admin == NULL
@@ -336,12 +326,18 @@ static sigset_t block_signals(void)
     return set;
 }
 
-static void wait_for_stop(const sigset_t *set)
+// The certificate is looked at once a day, so that its end comes announced.
+static void wait_for_stop(struct serving *serving, const sigset_t *set)
 {
+    const struct timespec day = {.tv_sec = 86400};
     int number = 0;
-    // A terminal that goes away, or a habit of reloading daemons, must not end the service.
-    while (sigwait(set, &number) != 0 || number == SIGHUP) {
-        tern_log(TERN_LOG_INFO, "signal-ignored", "number=%d", number);
+    while (number != SIGTERM && number != SIGINT) {
+        number = sigtimedwait(set, NULL, &day);
+        if (number == SIGHUP) {
+            tern_cli_reload(serving->cli, serving->server);
+        } else if (number < 0 && errno == EAGAIN) {
+            tern_cli_log_certificate(serving->cli, serving->server);
+        }
     }
     tern_log(TERN_LOG_INFO, "stopping", "signal=%d", number);
 }
@@ -384,7 +380,7 @@ int tern_cli_serve(struct tern_cli *cli)
     int code = start_all(&serving);
     if (code == TERN_EXIT_OK) {
         announce(&serving);
-        wait_for_stop(&signals);
+        wait_for_stop(&serving, &signals);
         code = last_code(&serving);
     }
     stop_all(&serving);

@@ -36,6 +36,16 @@ void tern_state_path(const struct tern_cli *cli, const char *name, char path[PAT
     snprintf(path, PATH_MAX, "%s/%s", tern_state_settings(cli)->federation_state, name);
 }
 
+void tern_state_file(const struct tern_cli *cli, const char *configured, const char *name,
+                     char path[PATH_MAX])
+{
+    if (configured[0] != '\0') {
+        snprintf(path, PATH_MAX, "%s", configured);
+    } else {
+        tern_state_path(cli, name, path);
+    }
+}
+
 enum tern_result tern_state_make_token(const char *path, bool *made)
 {
     uint8_t bytes[TOKEN_BYTES];

@@ -23,6 +23,10 @@ const struct tern_aggregator_settings *tern_state_settings(const struct tern_cli
 // The path of a file in the state directory.
 void tern_state_path(const struct tern_cli *cli, const char *name, char path[PATH_MAX]);
 
+// The configured file, or where that is "" the one in the state directory.
+void tern_state_file(const struct tern_cli *cli, const char *configured, const char *name,
+                     char path[PATH_MAX]);
+
 // Makes the admin token's file when there is nothing at the path; *made says whether. errno tells
 // more. TERN_ERR_IO and what tern_file_write() returns
 TERN_MUST_USE enum tern_result tern_state_make_token(const char *path, bool *made);

@@ -2,6 +2,7 @@
 #include "cli/state.h"
 #include "cli/verbs.h"
 
+#include "http/certificate.h"
 #include "tensor/manifest.h"
 #include "util/bytes.h"
 #include <inttypes.h>
@@ -13,6 +14,9 @@ struct status {
     uint32_t values; // of the model
     struct tern_figures figures;
     uint64_t now_ms;
+    bool has_certificate; // it could be read
+    struct tern_certificate_times certificate;
+    char certificate_why[256];
 };
 
 static enum tern_result load(struct tern_db *db, struct status *status)
@@ -28,6 +32,15 @@ static enum tern_result load(struct tern_db *db, struct status *status)
         status->values = model.count;
     }
     return tern_figures_load(db, &status->figures);
+}
+
+static void load_certificate(const struct tern_cli *cli, struct status *status)
+{
+    char path[PATH_MAX];
+    tern_state_file(cli, tern_state_settings(cli)->server_certificate, TERN_STATE_CERTIFICATE,
+                    path);
+    status->has_certificate =
+        tern_certificate_times(path, &status->certificate, status->certificate_why) == TERN_OK;
 }
 
 static const struct tern_accuracy *newest_accuracy(const struct status *status)
@@ -97,6 +110,26 @@ static void print_version(const struct status *status)
            tern_text_ago(status->store.version.created_ms, status->now_ms, ago), hash);
 }
 
+static void print_certificate(const struct status *status)
+{
+    const uint64_t ends_ms = status->certificate.ends_s * 1000;
+    char when[TERN_TEXT];
+    char left[TERN_TEXT];
+    if (!status->has_certificate) {
+        printf("Certificate not known: %s\n", status->certificate_why);
+        return;
+    }
+    tern_text_time(ends_ms, when);
+    if (ends_ms <= status->now_ms) {
+        printf("Certificate EXPIRED %s: clients refuse it; put a new one in its place, then send "
+               "SIGHUP to the service\n",
+               when);
+        return;
+    }
+    printf("Certificate expires in %s, %s\n", tern_text_duration(ends_ms - status->now_ms, left),
+           when);
+}
+
 static int print_status(const struct status *status)
 {
     const struct tern_db_counts *counts = &status->store.counts;
@@ -117,6 +150,7 @@ static int print_status(const struct status *status)
     tern_text_bytes((double)counts->file_bytes, size);
     printf("Updates     %" PRIu64 " stored (%s), %" PRIu64 " applied; database %s\n",
            counts->updates, text, counts->updates_applied, size);
+    print_certificate(status);
     return TERN_EXIT_OK;
 }
 
@@ -139,6 +173,11 @@ static int print_json(struct tern_cli *cli, const struct status *status)
     tern_json_status(object, &status->store);
     tern_json_u64(object, "float32_payload", 4 * (uint64_t)status->values);
     tern_figures_add_json(object, &status->figures);
+    if (status->has_certificate) {
+        tern_json_u64(object, "certificate_expires_ms", status->certificate.ends_s * 1000);
+    } else {
+        cJSON_AddNullToObject(object, "certificate_expires_ms");
+    }
     return tern_json_print(cli, object);
 }
 
@@ -152,5 +191,6 @@ int tern_cli_status(struct tern_cli *cli)
         return tern_state_fail(cli, db, result);
     }
     tern_db_close(db);
+    load_certificate(cli, &status);
     return cli->json ? print_json(cli, &status) : print_status(&status);
 }

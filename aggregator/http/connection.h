@@ -32,6 +32,7 @@ struct tern_server_shared {
     struct tern_ticket_keys *ticket_keys; // NULL = none
     struct tern_body_room *bodies;
     struct tern_server_counters counters;
+    _Atomic uint64_t certificate_ends_s; // Unix seconds; 0 = in the clear
 };
 
 // The connections of one loop, and what they have of it.

@@ -142,6 +142,13 @@ TERN_MUST_USE enum tern_result tern_http_start(const struct tern_http_config *co
                                                const struct tern_http_handler *handler,
                                                struct tern_http_server **server, char why[256]);
 
+// Takes certificate and key from these files for connections from now on; those that are open keep
+// theirs. On an error nothing changes. For a server that has a certificate; one call at a time.
+// TERN_ERR_CONFIG as above
+TERN_MUST_USE enum tern_result tern_http_renew(struct tern_http_server *server,
+                                               const char *certificate, const char *private_key,
+                                               char why[256]);
+
 uint16_t tern_http_port(const struct tern_http_server *server);
 
 // Stops accepting, lets replies under way finish for at most grace_ms, closes all, joins the
@@ -164,6 +171,7 @@ void tern_http_reply(struct tern_http_exchange *exchange, const struct tern_http
 // Counters for /metrics, since start.
 struct tern_http_counters {
     uint64_t connections_open;
+    uint64_t certificate_ends_s; // Unix seconds; 0 = in the clear
     uint64_t connections_accepted;
     uint64_t connections_refused; // over a limit
     uint64_t handshakes_full;

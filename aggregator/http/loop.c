@@ -164,9 +164,20 @@ static void begin_stop(struct tern_loop *loop)
     close_handles(loop);
 }
 
+// Connections that are open keep the context that they began with.
+static void take_tls(struct tern_loop *loop)
+{
+    struct tern_tls_context *renewed = atomic_exchange(&loop->renewed_tls, NULL);
+    if (renewed != NULL) {
+        tern_tls_context_release(loop->connections.tls);
+        loop->connections.tls = renewed;
+    }
+}
+
 static void on_wake(uv_async_t *wake)
 {
     struct tern_loop *loop = wake->data;
+    take_tls(loop);
     deliver(loop);
     if (atomic_load(&loop->stop_asked) && !loop->connections.stopping) {
         begin_stop(loop);
@@ -229,14 +240,14 @@ static void abandon(struct tern_loop *loop)
     uv_run(&loop->uv, UV_RUN_DEFAULT);
     uv_loop_close(&loop->uv);
     close(loop->listen_fd);
-    tern_tls_context_free(loop->connections.tls);
+    tern_tls_context_release(loop->connections.tls);
 }
 
 enum tern_result tern_loop_start(struct tern_loop *loop)
 {
     if (uv_loop_init(&loop->uv) != 0) {
         close(loop->listen_fd);
-        tern_tls_context_free(loop->connections.tls);
+        tern_tls_context_release(loop->connections.tls);
         return TERN_ERR_NO_MEMORY;
     }
     if (!init_handles(loop)) {
@@ -251,6 +262,12 @@ enum tern_result tern_loop_start(struct tern_loop *loop)
     return TERN_OK;
 }
 
+void tern_loop_renew_tls(struct tern_loop *loop, struct tern_tls_context *tls)
+{
+    tern_tls_context_release(atomic_exchange(&loop->renewed_tls, tls)); // one that nobody took yet
+    uv_async_send(&loop->wake);
+}
+
 void tern_loop_stop(struct tern_loop *loop, uint32_t grace_ms)
 {
     loop->grace_ms = grace_ms; // the loop reads it after stop_asked
@@ -262,5 +279,6 @@ void tern_loop_join(struct tern_loop *loop)
 {
     uv_thread_join(&loop->thread);
     uv_loop_close(&loop->uv);
-    tern_tls_context_free(loop->connections.tls);
+    tern_tls_context_release(loop->connections.tls);
+    tern_tls_context_release(atomic_load(&loop->renewed_tls));
 }

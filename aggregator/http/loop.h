@@ -1,6 +1,7 @@
 // One event loop on one thread: it accepts, owns its connections, sweeps their deadlines
 // every sweep_ms and hands replies back to them. Everything here is for that thread alone, except
-// tern_loop_start(), tern_loop_stop() and tern_loop_join(), which the server calls.
+// tern_loop_start(), tern_loop_renew_tls(), tern_loop_stop() and tern_loop_join(), which the server
+// calls.
 #ifndef TERN_HTTP_LOOP_H
 #define TERN_HTTP_LOOP_H
 
@@ -22,12 +23,16 @@ struct tern_loop {
     bool closing;      // the loop's own handles are being closed
     uint64_t grace_ms;
     atomic_bool stop_asked;
+    _Atomic(struct tern_tls_context *) renewed_tls; // to be taken; NULL = none
 };
 
 // Starts the thread of a loop whose listen_fd, rotates_keys and, of its connections, shared, tls
 // and is_tcp are set. Takes over tls and listen_fd, also when it fails. TERN_ERR_NO_MEMORY threads,
 // descriptors or memory are short
 TERN_MUST_USE enum tern_result tern_loop_start(struct tern_loop *loop);
+
+// Gives the loop another context for connections from now on, and takes it over.
+void tern_loop_renew_tls(struct tern_loop *loop, struct tern_tls_context *tls);
 
 // Asks the loop to finish; returns at once. Once per loop.
 void tern_loop_stop(struct tern_loop *loop, uint32_t grace_ms);

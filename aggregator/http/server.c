@@ -1,4 +1,5 @@
 // Start and stop of the whole listener: what all loops share, and one loop per thread.
+#include "http/certificate.h"
 #include "http/listen.h"
 #include "http/loop.h"
 #include <stdio.h>
@@ -67,6 +68,27 @@ static enum tern_result open_shared(struct tern_http_server *server,
 }
 
 // Each loop reads certificate and key for itself: mbedTLS objects are not shared between threads.
+static enum tern_result make_tls(struct tern_http_server *server, const char *certificate,
+                                 const char *private_key, struct tern_tls_context **tls,
+                                 char why[256])
+{
+    const struct tern_tls_config config = {.certificate = certificate,
+                                           .private_key = private_key,
+                                           .keys = server->shared.ticket_keys,
+                                           .psk = server->shared.handler.psk,
+                                           .psk_ctx = server->shared.handler.ctx};
+    return tern_tls_context_new(&config, tls, why);
+}
+
+static enum tern_result read_times(struct tern_http_server *server, const char *certificate,
+                                   char why[256])
+{
+    struct tern_certificate_times times;
+    TERN_TRY(tern_certificate_times(certificate, &times, why));
+    server->shared.certificate_ends_s = times.ends_s;
+    return TERN_OK;
+}
+
 static enum tern_result start_loop(struct tern_http_server *server,
                                    const struct tern_http_config *config, int fd, char why[256])
 {
@@ -76,12 +98,8 @@ static enum tern_result start_loop(struct tern_http_server *server,
     loop->connections.is_tcp = server->unix_path == NULL;
     loop->rotates_keys = server->count == 0;
     if (config->certificate != NULL) {
-        const struct tern_tls_config tls = {.certificate = config->certificate,
-                                            .private_key = config->private_key,
-                                            .keys = server->shared.ticket_keys,
-                                            .psk = server->shared.handler.psk,
-                                            .psk_ctx = server->shared.handler.ctx};
-        enum tern_result result = tern_tls_context_new(&tls, &loop->connections.tls, why);
+        enum tern_result result =
+            make_tls(server, config->certificate, config->private_key, &loop->connections.tls, why);
         if (result != TERN_OK) {
             close(fd);
             return result;
@@ -101,6 +119,9 @@ static enum tern_result start_loops(struct tern_http_server *server,
                                     const struct tern_http_config *config, char why[256])
 {
     uint32_t count = loop_count(config);
+    if (config->certificate != NULL) {
+        TERN_TRY(read_times(server, config->certificate, why));
+    }
     int fds[THREADS_MAX];
     TERN_TRY(tern_listen_open(config->address, config->port, fds, count, &server->port, why));
     const char *path = tern_listen_unix_path(config->address);
@@ -143,6 +164,27 @@ enum tern_result tern_http_start(const struct tern_http_config *config,
     return TERN_OK;
 }
 
+enum tern_result tern_http_renew(struct tern_http_server *server, const char *certificate,
+                                 const char *private_key, char why[256])
+{
+    struct tern_tls_context *contexts[THREADS_MAX] = {NULL};
+    enum tern_result result = TERN_OK;
+    for (uint32_t i = 0; i < server->count && result == TERN_OK; i++) {
+        result = make_tls(server, certificate, private_key, &contexts[i], why);
+    }
+    if (result == TERN_OK) {
+        result = read_times(server, certificate, why);
+    }
+    for (uint32_t i = 0; i < server->count; i++) {
+        if (result == TERN_OK) {
+            tern_loop_renew_tls(&server->loops[i], contexts[i]);
+        } else {
+            tern_tls_context_release(contexts[i]);
+        }
+    }
+    return result;
+}
+
 uint16_t tern_http_port(const struct tern_http_server *server)
 {
     return server->port;
@@ -180,6 +222,7 @@ void tern_http_counters(const struct tern_http_server *server, struct tern_http_
         .requests = from->requests,
         .requests_refused = from->requests_refused,
         .timeouts = from->timeouts,
+        .certificate_ends_s = server->shared.certificate_ends_s,
         .body_memory = server->shared.bodies->memory_taken,
         .body_disk = server->shared.bodies->disk_taken,
     };

@@ -25,6 +25,7 @@ struct tern_tls_context {
     bool (*psk)(void *ctx, uint64_t client, uint8_t key[TERN_HTTP_PSK_SIZE]); // NULL = none
     void *psk_ctx;
     struct tern_tls_session *current; // whose handshake runs now, for the callbacks
+    uint32_t references;              // its sessions, and whoever made it
 };
 
 #define KEY_TAG_SIZE 8u
@@ -378,6 +379,7 @@ enum tern_result tern_tls_context_new(const struct tern_tls_config *config,
     mbedtls_x509_crt_init(&context->certificate);
     mbedtls_pk_init(&context->key);
     mbedtls_ssl_config_init(&context->config);
+    context->references = 1;
     context->ticket_keys = config->keys;
     context->psk = config->psk;
     context->psk_ctx = config->psk_ctx;
@@ -391,16 +393,16 @@ enum tern_result tern_tls_context_new(const struct tern_tls_config *config,
         result = TERN_ERR_CONFIG;
     }
     if (result != TERN_OK) {
-        tern_tls_context_free(context);
+        tern_tls_context_release(context);
         return result;
     }
     *out = context;
     return TERN_OK;
 }
 
-void tern_tls_context_free(struct tern_tls_context *context)
+void tern_tls_context_release(struct tern_tls_context *context)
 {
-    if (context == NULL) {
+    if (context == NULL || --context->references > 0) {
         return;
     }
     mbedtls_ssl_config_free(&context->config);
@@ -444,6 +446,7 @@ struct tern_tls_session *tern_tls_session_new(struct tern_tls_context *context, 
         return NULL;
     }
     session->context = context;
+    context->references++;
     session->fd = fd;
     mbedtls_ssl_init(&session->ssl);
     tern_mbedtls_give_tickets(&context->config, true);
@@ -459,6 +462,7 @@ void tern_tls_session_free(struct tern_tls_session *session)
 {
     if (session != NULL) {
         mbedtls_ssl_free(&session->ssl);
+        tern_tls_context_release(session->context);
         free(session);
     }
 }

@@ -41,7 +41,9 @@ struct tern_tls_config {
 TERN_MUST_USE enum tern_result tern_tls_context_new(const struct tern_tls_config *config,
                                                     struct tern_tls_context **context,
                                                     char why[256]);
-void tern_tls_context_free(struct tern_tls_context *context);
+
+// Lets go of the context; it goes with the last of its sessions. NULL is nothing.
+void tern_tls_context_release(struct tern_tls_context *context);
 
 // A session on the socket, which stays the caller's. NULL when memory is short.
 struct tern_tls_session *tern_tls_session_new(struct tern_tls_context *context, int fd);
