@@ -53,6 +53,7 @@ do not do:
     device_second = 60     ; a second of fleet.speed and round.deadline stands for so many
 """
 import argparse
+import fcntl
 import json
 import os
 import sys
@@ -185,8 +186,25 @@ def options_of_one(verbs):
     parser.add_argument("config")
 
 
+def alone(directory):
+    """Holds the folder of results, until what is returned is closed: two that make runs in it would
+    write the same files."""
+    lock = open(os.path.join(directory, ".lock"), "w", encoding="utf-8")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        sys.exit("tern: another ./tern experiment makes runs in %s; wait until it has ended, or name another "
+                 "folder by --keep DIR" % directory)
+    return lock
+
+
 def run(options):
     plan = plan_of(options)
+    with alone(options.directory):
+        finish(plan, options)
+
+
+def finish(plan, options):
     whole = run_plan(plan, options.directory, options.tern, options.programs, options.jobs,
                      options.only, options.again)
     show_table(plan, options)

@@ -38,10 +38,17 @@ build_variant() { # VARIANT [TARGET...]
     shift
     dir=$(build_dir "$variant")
     say "build ($variant)"
+    local lock targets=()
+    mkdir -p "$dir"
+    exec {lock}>"$dir/.building" # two builds would write the same files
+    flock --nonblock "$lock" || {
+        say "waiting for another build in $dir"
+        flock "$lock"
+    }
     configure_variant "$variant"
-    local targets=()
     [ $# -eq 0 ] || targets=(--target "$@")
     cmake --build "$dir" -j "$(cores)" "${targets[@]}" || fail "the $variant build failed"
+    exec {lock}>&-
 }
 
 verb_build() {

@@ -1,5 +1,6 @@
 """./tern experiment from start to end: results, determinism, and that nothing is left behind however
 it ends."""
+import fcntl
 import json
 import os
 import pathlib
@@ -311,6 +312,14 @@ cell = images | data.source=idx
         out = self.run_to_end(config, "--keep", "runs", "--only", "float")
         self.assertIn("or what it is held against: 3lc", out)
         self.refused("no run of", config, "--keep", "runs", "--only", "zzz", code=4)
+
+    def test_one_experiment_at_a_time_makes_runs_in_a_folder(self):
+        (self.folder / "runs").mkdir()
+        with open(self.folder / "runs" / ".lock", "w", encoding="utf-8") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            self.refused("another ./tern experiment makes runs in", self.planned("a"), "--keep", "runs",
+                         code=1)
+        self.assertEqual([path.name for path in (self.folder / "runs").iterdir()], [".lock"])
 
     def test_a_plan_is_found_as_the_programs_find_it(self):
         path = self.planned("a | codec.codec=float32")
