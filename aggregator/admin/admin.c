@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #define BODY_MAX 4096
 #define TOKEN_MIN 16
@@ -85,11 +86,33 @@ static bool is_admin(const struct tern_admin *admin, const char *authorization)
     return tern_equal_constant_time(sha256, admin->token_sha256, TERN_SHA256_SIZE);
 }
 
+// A page of a stranger that a browser of this machine shows could give its own name this machine's
+// address (DNS rebinding). Only names of this machine are answered, whatever port a tunnel has given
+// them. Behind a path there is no such name.
+static bool is_own_host(const struct tern_admin *admin, const char *host)
+{
+    const char *end = host[0] == '[' ? strchr(host, ']') : strchr(host, ':');
+    const size_t len = end == NULL ? strlen(host) : (size_t)(end - host) + (host[0] == '[');
+    static const char *const names[] = {"localhost", "127.0.0.1", "[::1]"};
+    if (strncmp(admin->config.address, "unix:", 5) == 0) {
+        return true;
+    }
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strlen(names[i]) == len && strncasecmp(names[i], host, len) == 0) {
+            return true;
+        }
+    }
+    return strlen(admin->config.address) == len && strncmp(admin->config.address, host, len) == 0;
+}
+
 static int on_headers(void *ctx, const struct tern_http_request *request, uint64_t content_length,
                       uint32_t *body_limit)
 {
     const struct route *route = route_of(request->path);
     (void)content_length;
+    if (!is_own_host(ctx, request->host)) {
+        return 421;
+    }
     if (route == NULL) {
         return 404;
     }

@@ -1,7 +1,6 @@
 // The JSON side of the admin listener.
 #include "admin/internal.h"
 
-#include "admin/join_code.h"
 #include "admin/rows.h"
 #include "util/bytes.h"
 #include <cjson/cJSON.h>

@@ -4,6 +4,7 @@
 
 #include "admin/admin.h"
 #include "cli/body_limit.h"
+#include "cli/permissions.h"
 #include "cli/reload.h"
 #include "cli/service_advice.h"
 #include "cli/service_config.h"
@@ -283,8 +284,9 @@ static int start_all(struct serving *serving)
     TERN_CLI_TRY(tern_cli_set_log_level(serving->cli));
     TERN_CLI_TRY(open_store(serving));
     TERN_CLI_TRY(start_listener(serving));
-    tern_cli_log_certificate(serving->cli, serving->server);
     TERN_CLI_TRY(start_admin(serving));
+    tern_cli_log_certificate(serving->cli, serving->server);
+    tern_cli_log_permissions(serving->cli);
     TERN_CLI_TRY(write_port(serving, s->server_port_file, tern_http_port(serving->server)));
     return serving->admin == NULL
                ? TERN_EXIT_OK

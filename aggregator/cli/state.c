@@ -4,6 +4,7 @@
 #include "hosted/random.h"
 #include "rounds/error_watch.h"
 #include "util/bytes.h"
+#include "util/utf8.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -187,17 +188,7 @@ const char *tern_text_bytes(double bytes, char text[TERN_TEXT])
 const char *tern_text_name(const char *name, char text[TERN_TEXT])
 {
     snprintf(text, TERN_TEXT, "%s", name);
-    for (char *c = text; *c != '\0'; c++) {
-        unsigned char byte = (unsigned char)*c;
-        // 0xc2 0x80..0x9f are the C1 controls of UTF-8; some terminals obey them.
-        bool c1 = byte == 0xc2 && (unsigned char)c[1] >= 0x80 && (unsigned char)c[1] < 0xa0;
-        if (byte < 0x20 || byte == 0x7f || c1) {
-            *c = '?';
-        }
-        if (c1) {
-            *++c = '?';
-        }
-    }
+    tern_utf8_show(text, strlen(text));
     return text;
 }
 

@@ -50,7 +50,7 @@ int tern_state_client_fail(struct tern_cli *cli, struct tern_db *db, uint64_t id
 
 uint64_t tern_now_ms(void);
 
-#define TERN_TEXT 96
+#define TERN_TEXT 192
 
 // "2026-01-31 12:00:00Z"; "never" for 0.
 const char *tern_text_time(uint64_t unix_ms, char text[TERN_TEXT]);
@@ -60,7 +60,7 @@ const char *tern_text_ago(uint64_t then_ms, uint64_t now_ms, char text[TERN_TEXT
 const char *tern_text_duration(uint64_t ms, char text[TERN_TEXT]);
 // "813 B", "12.7 KB", "1.25 MB" (powers of 1000).
 const char *tern_text_bytes(double bytes, char text[TERN_TEXT]);
-// A name that came over the network, with control characters as '?': it must not steer a terminal.
+// A text of the network or of a database, with '?' for what steers a terminal or cannot be seen.
 const char *tern_text_name(const char *name, char text[TERN_TEXT]);
 
 // What is odd about an error buffer: "cloned", or "-".

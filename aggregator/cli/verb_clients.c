@@ -1,7 +1,7 @@
 // Clients: listing them, letting them in, shutting them out.
-#include "admin/join_code.h"
 #include "cli/listing.h"
 #include "cli/verbs.h"
+#include "federation/federation.h"
 #include "rounds/error_watch.h"
 
 #include <inttypes.h>
@@ -20,6 +20,7 @@ static enum tern_result print_row(struct tern_listing *listing, const struct ter
     struct tern_db_schedule schedule = {.local_steps = 0};
     struct tern_db_ledger ledger = {.finding = TERN_FINDING_NONE};
     char name[TERN_TEXT];
+    char reason[TERN_TEXT];
     char seen[TERN_TEXT];
     TERN_TRY(tern_db_may_miss(tern_db_schedule_get(listing->db, client->id, &schedule)));
     TERN_TRY(tern_db_may_miss(tern_db_ledger_get(listing->db, client->id, &ledger)));
@@ -27,7 +28,7 @@ static enum tern_result print_row(struct tern_listing *listing, const struct ter
            client->id, tern_text_name(client->name, name), state_of(client),
            tern_text_ago(client->last_seen_ms, listing->now_ms, seen), client->version,
            (double)client->steps_per_second, schedule.local_steps,
-           tern_text_finding(ledger.finding), schedule.reason);
+           tern_text_finding(ledger.finding), tern_text_name(schedule.reason, reason));
     return TERN_OK;
 }
 

@@ -77,6 +77,7 @@ static void print_row(const struct entry *entry)
     const struct tern_db_ledger *row = entry->row;
     char round[TERN_TEXT] = "-";
     char age[TERN_TEXT] = "-";
+    char told[TERN_TEXT];
     char replica[TERN_TEXT];
     if (entry->updated) {
         snprintf(round, sizeof round, "%" PRIu32, row->round);
@@ -86,7 +87,7 @@ static void print_row(const struct entry *entry)
            " %9.4f %9s %-9s %s\n",
            row->client, row->generation, row->sequence, (double)row->norm, (double)row->maximum,
            round, age, row->update_bytes, (double)row->loss, short_replica(entry, replica),
-           tern_text_finding(row->finding), told_of(entry));
+           tern_text_finding(row->finding), tern_text_name(told_of(entry), told));
 }
 
 static void print_one(const struct entry *entry)
@@ -111,7 +112,7 @@ static void print_one(const struct entry *entry)
     }
     printf("replica      %s, version %" PRIu32 "\n", short_replica(entry, text),
            entry->client.version);
-    printf("told         %s\n", told_of(entry));
+    printf("told         %s\n", tern_text_name(told_of(entry), text));
     if (row->finding != TERN_FINDING_NONE) {
         printf("finding      %s, %s\n", tern_error_finding_name(row->finding),
                tern_text_time(row->finding_ms, text));

@@ -27,14 +27,19 @@ static enum tern_result list_row(struct tern_listing *listing, const struct tern
 {
     struct tern_db_client client;
     char name[TERN_TEXT];
+    char policy[TERN_TEXT];
+    char codec[TERN_TEXT];
+    char reason[TERN_TEXT];
     char when[TERN_TEXT];
     TERN_TRY(tern_db_client_get(listing->db, row->client, &client));
     if (listing->cli->json) {
         return tern_listing_add(listing, json_of(row, &client));
     }
     printf("%6" PRIu64 "  %-20s %-24s %6" PRIu32 "  %-28s %-16s %s\n", row->client,
-           tern_text_name(client.name, name), policy_of(row), row->local_steps, codec_of(row),
-           tern_text_ago(row->updated_ms, listing->now_ms, when), row->reason);
+           tern_text_name(client.name, name), tern_text_name(policy_of(row), policy),
+           row->local_steps, tern_text_name(codec_of(row), codec),
+           tern_text_ago(row->updated_ms, listing->now_ms, when),
+           tern_text_name(row->reason, reason));
     return TERN_OK;
 }
 
@@ -61,10 +66,10 @@ static void print_one(const struct tern_db_schedule *row, const struct tern_db_c
 {
     char text[TERN_TEXT];
     printf("client       %" PRIu64 " (%s)\n", row->client, tern_text_name(client->name, text));
-    printf("policy       %s\n", policy_of(row));
+    printf("policy       %s\n", tern_text_name(policy_of(row), text));
     printf("local steps  %" PRIu32 "\n", row->local_steps);
-    printf("codec        %s\n", codec_of(row));
-    printf("reason       %s\n", row->reason);
+    printf("codec        %s\n", tern_text_name(codec_of(row), text));
+    printf("reason       %s\n", tern_text_name(row->reason, text));
     printf("when         %s\n", tern_text_time(row->updated_ms, text));
     printf("speed        %.2f steps/s\n", (double)client->steps_per_second);
     printf("budget       %s\n",

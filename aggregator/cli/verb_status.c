@@ -135,9 +135,10 @@ static int print_status(const struct status *status)
     const struct tern_db_counts *counts = &status->store.counts;
     char text[TERN_TEXT];
     char size[TERN_TEXT];
+    char spec[TERN_TEXT];
     printf("Federation  %s (%" PRIu32 " values), seed %" PRIu64 ", made %s\n",
-           status->federation.model_spec, status->values, status->federation.seed,
-           tern_text_time(status->federation.created_ms, text));
+           tern_text_name(status->federation.model_spec, spec), status->values,
+           status->federation.seed, tern_text_time(status->federation.created_ms, text));
     print_accuracy(status);
     print_bytes(status);
     print_version(status);

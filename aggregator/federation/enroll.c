@@ -45,7 +45,7 @@ enum tern_result tern_federation_enroll(struct tern_federation *federation,
         return TERN_OK;
     }
     uint8_t code_hash[TERN_SHA256_SIZE];
-    tern_sha256(message->join_code, strlen(message->join_code), code_hash);
+    tern_join_code_hash(message->join_code, code_hash);
     enum tern_result used = tern_db_code_use(federation->db, code_hash, now);
     if (used == TERN_ERR_NOT_FOUND) {
         tern_refuse(refusal, TERN_ERR_UNAUTHORIZED, NULL);

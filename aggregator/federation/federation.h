@@ -217,4 +217,18 @@ struct tern_federation_facts {
 void tern_federation_facts(const struct tern_federation *federation,
                            struct tern_federation_facts *facts);
 
+// --- Join codes: made by the command line and the admin listener, brought by clients. Reentrant
+
+#define TERN_JOIN_CODE_TEXT 20 // "7k3m-9xq2-0ahp-w4tz" and the NUL
+
+// Makes a new code: 80 random bits in letters and digits that people do not mistake for each other.
+// code->hash is set; the other fields are the caller's.
+// TERN_ERR_IO  the system has no random bytes
+TERN_MUST_USE enum tern_result tern_join_code_make(struct tern_db_code *code,
+                                                   char text[TERN_JOIN_CODE_TEXT]);
+
+// The hash that a code is stored under, as people type it: in capitals, with O for 0 and I or L for
+// 1 (Crockford's base32), its groups apart by hyphens, blanks or nothing.
+void tern_join_code_hash(const char *text, uint8_t hash[TERN_SHA256_SIZE]);
+
 #endif

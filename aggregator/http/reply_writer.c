@@ -36,6 +36,8 @@ static const struct status {
      "The path is longer than the aggregator's header limit."},
     {416, "Range Not Satisfiable", TERN_ERR_HTTP, NULL},
     {417, "Expectation Failed", TERN_ERR_HTTP, "The only expectation known is 100-continue."},
+    {421, "Misdirected Request", TERN_ERR_HTTP,
+     "Host is not a name of this machine: ask for localhost, 127.0.0.1 or [::1]."},
     {422, "Unprocessable Content", TERN_ERR_HTTP, NULL},
     {429, "Too Many Requests", TERN_ERR_BUSY, "Too many requests; wait before the next one."},
     {431, "Request Header Fields Too Large", TERN_ERR_TOO_LARGE,

@@ -1,4 +1,5 @@
 #include "hosted/log.h"
+#include "util/utf8.h"
 #include <errno.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -73,12 +74,7 @@ void tern_log(enum tern_log_level level, const char *event, const char *format, 
         len += at_most(vsnprintf(line + len, room - len, format, arguments), room - len);
         va_end(arguments);
     }
-    for (size_t i = 0; i < len; i++) {
-        unsigned char c = (unsigned char)line[i];
-        if (c < 0x20 || c == 0x7f) {
-            line[i] = '?';
-        }
-    }
+    tern_utf8_show(line, len);
     line[len++] = '\n';
     write_line(line, len);
     errno = saved_errno;

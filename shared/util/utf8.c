@@ -50,6 +50,42 @@ static size_t read_code(const char *text, size_t len, uint32_t *code)
     return *code < smallest ? 0 : count;
 }
 
+// Unicode's format characters and their like, which show as nothing.
+static bool is_hidden(uint32_t code)
+{
+    static const struct {
+        uint32_t first;
+        uint32_t last;
+    } hidden[] = {
+        {0x00AD, 0x00AD},   {0x034F, 0x034F}, {0x061C, 0x061C},   {0x115F, 0x1160},
+        {0x17B4, 0x17B5},   {0x180B, 0x180F}, {0x200B, 0x200F},   {0x2028, 0x202E},
+        {0x2060, 0x206F},   {0x3164, 0x3164}, {0xFE00, 0xFE0F},   {0xFEFF, 0xFEFF},
+        {0xFFA0, 0xFFA0},   {0xFFF0, 0xFFFB}, {0x1BCA0, 0x1BCA3}, {0x1D173, 0x1D17A},
+        {0xE0000, 0xE0FFF},
+    };
+    for (size_t i = 0; i < sizeof hidden / sizeof *hidden; i++) {
+        if (code >= hidden[i].first && code <= hidden[i].last) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void tern_utf8_show(char *text, size_t len)
+{
+    while (len > 0) {
+        uint32_t code;
+        const size_t read = read_code(text, len, &code);
+        const size_t count = read == 0 ? 1 : read;
+        for (size_t i = 0; i < count && (read == 0 || !is_printable(code) || is_hidden(code));
+             i++) {
+            text[i] = '?';
+        }
+        text += count;
+        len -= count;
+    }
+}
+
 bool tern_utf8_is_text(const char *text, size_t len)
 {
     while (len > 0) {

@@ -132,7 +132,7 @@ static int exchange(int fd, const char *method, const char *path, const char *to
 {
     char head[512];
     int head_len = snprintf(head, sizeof head,
-                            "%s %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+                            "%s %s HTTP/1.1\r\nHost: localhost:1\r\nConnection: close\r\n"
                             "Content-Length: %zu\r\n%s%s%s\r\n",
                             method, path, len, token != NULL ? scheme : "",
                             token != NULL ? token : "", token != NULL ? "\r\n" : "");
@@ -458,10 +458,36 @@ static void test_a_stranger_cannot_fill_memory(void **state)
                       "F00000\r\n",
                       5 * 1024),
         411);
-    assert_int_equal(refused_early(tern_admin_port(admin),
-                                   "GET / HTTP/1.1\r\nHost: h\r\nContent-Length: 3840\r\n\r\n",
-                                   1024),
-                     413);
+    assert_int_equal(
+        refused_early(tern_admin_port(admin),
+                      "GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3840\r\n\r\n", 1024),
+        413);
+}
+
+// A name that a stranger's page has turned to this machine's address gets nothing, not even the page.
+static void test_only_names_of_this_machine_are_answered(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *host;
+        int status;
+    } cases[] = {
+        {"localhost", 200},
+        {"LOCALHOST:8081", 200},
+        {"127.0.0.1:1", 200},
+        {"[::1]:8081", 200},
+        {"evil.example", 421},
+        {"localhost.evil.example", 421},
+        {"evil.example:8081", 421},
+        {"127.0.0.1.evil.example", 421},
+        {"[::2]", 421},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char request[200];
+        snprintf(request, sizeof request, "GET / HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n",
+                 cases[i].host);
+        assert_int_equal(refused_early(tern_admin_port(admin), request, 0), cases[i].status);
+    }
 }
 
 // Every metric has its HELP and TYPE before it, and every line parses.
@@ -555,6 +581,7 @@ int main(void)
         TEST(test_lists_come_in_pages),
         TEST(test_a_job_without_memory_fails_alone),
         TEST(test_a_stranger_cannot_fill_memory),
+        TEST(test_only_names_of_this_machine_are_answered),
         TEST(test_metrics_are_prometheus_text),
         TEST(test_address_must_be_local),
         TEST(test_token_file),

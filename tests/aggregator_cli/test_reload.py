@@ -1,4 +1,4 @@
-"""What a running service takes anew on SIGHUP, and how it names a certificate that has expired."""
+"""What a service says of its files at its start, and what it takes anew on SIGHUP."""
 import pathlib
 import shutil
 import signal
@@ -73,7 +73,19 @@ def test():
             shutil.copy(workspace.path / name, workspace.path / f"good.{name}")
         (workspace.path / "server.crt").write_text(EXPIRED)
         (workspace.path / "server.key").write_text(EXPIRED_KEY)
+        (workspace.path / "server.key").chmod(0o640)  # as of Debian's group ssl-cert
         aggregator.start()
+        wait_for(aggregator, "event=certificate-expired")
+        check("loose-permissions" not in (workspace.path / "aggregator.log").read_text(), "of tight files")
+        aggregator.kill(signal.SIGTERM)
+        loose = {workspace.path / "server.key": 0o644, aggregator.state / "tern.db": 0o666,
+                 aggregator.state: 0o777, aggregator.state / "admin.token": 0o640}
+        for path, mode in loose.items():
+            path.chmod(mode)
+        aggregator.start()
+        for path, mode in loose.items():
+            line = wait_for(aggregator, f"event=loose-permissions file={path} ")
+            check("level=warn " in line and f"mode={mode:04o} advice=\"chmod " in line, line)
 
         line = wait_for(aggregator, "event=certificate-expired")
         check("level=error" in line and "2021-01-01" in line and "SIGHUP" in line, line)
@@ -91,7 +103,8 @@ def test():
         reload(aggregator, "event=reloaded")
         check(shown_certificate(aggregator).strip() in (workspace.path / "good.server.crt").read_text(),
               "the new certificate is not shown")
-        check("days=1" in wait_for(aggregator, "level=warn event=certificate "), "no warning of two days")
+        line = wait_for(aggregator, "level=warn event=certificate ")
+        check("days=1" in line or "days=2" in line, line)
         ends = aggregator.json("status")["certificate_expires_ms"] // 1000
         check(0 < ends - time.time() <= 2 * 86400, f"status says {ends}")
         check(metric(aggregator, "tern_certificate_expires_seconds") == ends, "the metric says otherwise")
@@ -105,7 +118,7 @@ def test():
         reload(aggregator, "event=setting-needs-restart key=round.cohort")
         aggregator.kill(signal.SIGTERM)
         log = (workspace.path / "aggregator.log").read_text()
-        check(log.count("event=reloaded") == 1 and "event=stopping" not in log, "server.log is not warn")
+        check(log.count("event=reloaded") == 1 and log.count("event=stopping") == 1, "server.log is not warn")
 
 
 main(test)

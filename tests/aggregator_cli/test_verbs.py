@@ -249,6 +249,21 @@ def the_ledger_explains_itself():
     assert "cloned" in state.run("clients").text
 
 
+def texts_of_a_database_do_not_steer_a_terminal():
+    state = State(rounds=2)
+    bad = "\x1b[2J\x9b2J a\u202eb\u200bc\U000e0041d\ufeff"
+    database = sqlite3.connect(state.path / "tern.db")
+    database.execute("UPDATE clients SET name = ?", [bad])
+    insert(database, "schedule", client=1, local_steps=1, reason=bad, policy=bad)
+    database.execute("UPDATE ledger SET reason = ?", [bad])
+    database.commit()
+    database.close()
+    for verb in (["clients"], ["schedule"], ["schedule", "1"], ["ledger"], ["ledger", "1"], ["replicas", "1"]):
+        shown = state.run(*verb).text
+        assert "a???b???c????d???" in shown, (verb, shown)
+        assert not set(bad) - set(" [2Jabcd") & set(shown), (verb, shown)
+
+
 def codes_are_shown_once_and_stored_hashed():
     state = State(rounds=0)
     code = state.run("enroll-code").text
@@ -481,7 +496,8 @@ main(init_makes_a_private_directory, init_never_touches_a_federation,
      status_answers_the_two_questions_first, clients_are_listed_and_cannot_steer_the_terminal,
      rounds_are_listed, the_byte_reports_agree, reports_that_there_are_not,
      a_client_without_an_update_has_no_round, the_ledger_explains_itself,
-     codes_are_shown_once_and_stored_hashed, provisioned_clients_are_shown_once,
+     texts_of_a_database_do_not_steer_a_terminal, codes_are_shown_once_and_stored_hashed,
+     provisioned_clients_are_shown_once,
      provisioning_refuses_what_cannot_be, revoking_is_for_good, export_writes_what_was_recorded,
      export_has_the_averaged_model, export_makes_earlier_versions, export_refuses_without_writing,
      export_replaces_regular_files_only, a_backup_is_a_state_of_its_own,

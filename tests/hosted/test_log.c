@@ -18,6 +18,10 @@ static int write_events(void *ctx)
     tern_log(TERN_LOG_DEBUG, "hidden", NULL);
     tern_log_set_level(TERN_LOG_DEBUG);
     tern_log(TERN_LOG_DEBUG, "shown", "text=%s", TERN_LOG_TEXT("two\nlines"));
+    tern_log(TERN_LOG_DEBUG, "shown", "text=%s",
+             "\x1b[2J\xc2\x9b"
+             "2J");
+    tern_log(TERN_LOG_DEBUG, "shown", "text=%s", "a\u202eb\u200bc\U000e0041d\ufeff\u00e4\xff");
     return 0;
 }
 
@@ -28,7 +32,9 @@ static void an_event_is_one_line(void **state)
     capture_run(&got, write_events, NULL);
     assert_string_equal(got.err, "level=info event=start\n"
                                  "level=warn event=slow client=7 name=\"a \\\"b\\\"\"\n"
-                                 "level=debug event=shown text=two?lines\n");
+                                 "level=debug event=shown text=two?lines\n"
+                                 "level=debug event=shown text=?[2J??2J\n"
+                                 "level=debug event=shown text=a???b???c????d???\u00e4?\n");
 }
 
 static int write_long(void *ctx)

@@ -221,6 +221,14 @@ static void test_join_codes(void **state)
     harness_start(&harness);
     add_code("once", 1, test_now() + 1000000);
     add_code("expired", 5, test_now() - 1);
+    add_code("7k3m-9xq2-0ahp-w4t1", 4, test_now() + 1000000);
+    static const char *const typed[] = {"7k3m-9xq2-0ahp-w4t1", "7K3M-9XQ2-OAHP-W4TL",
+                                        "7k3m9xq2oahpw4ti", "7K3M 9XQ2 0AHP W4T1"};
+    for (size_t i = 0; i < sizeof typed / sizeof *typed; i++) {
+        struct answer enrolled = try_code(typed[i]);
+        assert_int_equal(enrolled.status, 200);
+        answer_free(&enrolled);
+    }
     struct answer answer = try_code("once");
     assert_int_equal(answer.status, 200);
     answer_free(&answer);

@@ -1,0 +1,62 @@
+#include "federation/federation.h"
+
+#include "hosted/random.h"
+#include <string.h>
+
+#define SECRET_BYTES 10
+#define CHARACTERS 16
+
+// One character in its place: groups of four with a hyphen between.
+static void put(char text[TERN_JOIN_CODE_TEXT], unsigned place, char character)
+{
+    char *at = text + place + place / 4;
+    if (place > 0 && place % 4 == 0) {
+        at[-1] = '-';
+    }
+    at[0] = character;
+    at[1] = '\0';
+}
+
+// Base32 in Crockford's alphabet.
+static void spell(const uint8_t secret[SECRET_BYTES], char text[TERN_JOIN_CODE_TEXT])
+{
+    static const char alphabet[] = "0123456789abcdefghjkmnpqrstvwxyz";
+    for (unsigned i = 0; i < CHARACTERS; i++) {
+        unsigned bit = i * 5;
+        unsigned next = bit / 8 + 1 < SECRET_BYTES ? secret[bit / 8 + 1] : 0;
+        unsigned pair = (unsigned)secret[bit / 8] << 8 | next;
+        put(text, i, alphabet[pair >> (11 - bit % 8) & 31]);
+    }
+}
+
+// The character of the alphabet that a person means.
+static char meant(char typed)
+{
+    const char lower = typed >= 'A' && typed <= 'Z' ? (char)(typed + ('a' - 'A')) : typed;
+    return lower == 'o' ? '0' : lower == 'i' || lower == 'l' ? '1' : lower;
+}
+
+enum tern_result tern_join_code_make(struct tern_db_code *code, char text[TERN_JOIN_CODE_TEXT])
+{
+    uint8_t secret[SECRET_BYTES];
+    TERN_TRY(tern_random_fill(secret, sizeof secret));
+    spell(secret, text);
+    tern_sha256(text, strlen(text), code->hash);
+    return TERN_OK;
+}
+
+void tern_join_code_hash(const char *text, uint8_t hash[TERN_SHA256_SIZE])
+{
+    char spelt[TERN_JOIN_CODE_TEXT] = "";
+    unsigned count = 0;
+    for (const char *at = text; *at != '\0'; at++) {
+        if (*at != '-' && *at != ' ') {
+            if (count < CHARACTERS) {
+                put(spelt, count, meant(*at));
+            }
+            count++;
+        }
+    }
+    const char *code = count == CHARACTERS ? spelt : text; // any other length is no code of ours
+    tern_sha256(code, strlen(code), hash);
+}
