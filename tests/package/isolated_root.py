@@ -97,6 +97,10 @@ def fake_systemd():
     inside("/usr/sbin/policy-rc.d").unlink(missing_ok=True)  # containers forbid services by it
 
 
+def real_systemctl():
+    return "systemctl.real" if inside("/usr/bin/systemctl.real").exists() else "systemctl"
+
+
 def told_systemd():
     """What systemctl was told since the last call."""
     log = inside("/run/systemctl.log")

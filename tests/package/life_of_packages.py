@@ -11,8 +11,8 @@ import pwd
 import shutil
 import sys
 
-from isolated_root import (Failure, Service, check, fake_systemd, inside, make_root, owner, run,
-                           told_systemd, wait_for)
+from isolated_root import (Failure, Service, check, fake_systemd, inside, make_root, owner,
+                           real_systemctl, run, told_systemd, wait_for)
 
 AGGREGATOR = ("runuser", "-u", "tern-aggregator", "--", "tern-aggregator")
 CLIENT = ("runuser", "-u", "tern-client", "--", "tern-client")
@@ -49,6 +49,11 @@ def contents(folder):
             for path in sorted(base.rglob("*")) if path.is_file()}
 
 
+def enabled_units():
+    systemctl = real_systemctl()
+    return [unit for unit in UNITS if run(systemctl, "is-enabled", unit, ok=(0, 1)).strip() == "enabled"]
+
+
 # --- What an installation leaves
 
 def check_installed(out):
@@ -65,6 +70,10 @@ def check_installed(out):
 
 
 def check_units():
+    check(enabled_units() == [], f"the installation enabled {enabled_units()}: README.Debian says that"
+          " it enables nothing, and the client's service and timer exclude each other")
+    links = list(inside("/etc/systemd/system").rglob("tern-*"))
+    check(not links, f"the installation left {links}")
     out = run("sh", "-c", "systemd-analyze verify \"$@\" 2>&1", "sh", *UNITS)
     check(out == "", f"systemd-analyze verify says:\n{out}")
     for unit in UNITS[:3]:
@@ -200,8 +209,8 @@ def check_reinstalled(folder, number):
     """What was kept is taken up again, the enabled timer too."""
     install(folder)
     check(client_number() == number, "the client is another one after a removal")
-    link = inside("/etc/systemd/system/timers.target.wants/tern-client.timer")
-    check(link.is_symlink(), "the timer was enabled before the removal and is not any more")
+    check(enabled_units() == ["tern-client.timer"],
+          f"only the timer was enabled before the removal, and now {enabled_units()}")
 
 
 def purge():
