@@ -4,9 +4,9 @@
 #include <stdlib.h>
 
 #define LOSSES_OF_GUESSING 10.0 // beyond, a loss has exploded
-#define ABOVE_CHANCE 1.2        // times chance: beyond, something was learnt
-#define WELL_ABOVE_CHANCE 2.0   // times chance: beyond, it can be lost again
-#define COLLAPSE 0.5            // of the best accuracy
+#define NOTHING_LEARNT 0.03     // skill up to which it is that of guessing
+#define LEARNT 0.25             // skill from which it can be lost again
+#define COLLAPSE 0.45           // of the best skill
 #define FEW_ROUNDS 20u          // with fewer, half of them may not be enough to learn anything
 
 double tern_alarm_chance(const struct tern_dataset *test)
@@ -19,6 +19,13 @@ double tern_alarm_chance(const struct tern_dataset *test)
     }
     free(counts);
     return test->count > 0 ? (double)most / test->count : 0;
+}
+
+// How far an accuracy is from guessing (0) to perfection (1): what can be compared where one class of two
+// is 95 % of the examples, and where there are a hundred classes.
+static double skill(const struct tern_alarm *alarm, double accuracy)
+{
+    return alarm->chance < 1 ? (accuracy - alarm->chance) / (1 - alarm->chance) : 1;
 }
 
 static bool explodes(const struct tern_alarm *alarm, double loss, char text[TERN_ALARM_MAX])
@@ -39,7 +46,8 @@ static bool falls(const struct tern_alarm *alarm, double accuracy, char text[TER
     snprintf(text, TERN_ALARM_MAX,
              "the accuracy has fallen to %.4f from %.4f (guessing has %.4f): training collapses",
              accuracy, alarm->best, alarm->chance);
-    return alarm->best >= WELL_ABOVE_CHANCE * alarm->chance && accuracy < COLLAPSE * alarm->best;
+    const double best = skill(alarm, alarm->best);
+    return best >= LEARNT && skill(alarm, accuracy) < COLLAPSE * best;
 }
 
 static bool idles(const struct tern_alarm *alarm, uint32_t version, char text[TERN_ALARM_MAX])
@@ -48,7 +56,7 @@ static bool idles(const struct tern_alarm *alarm, uint32_t version, char text[TE
              "after %u of %u rounds the accuracy, %.4f at best, is that of guessing (%.4f)",
              version, alarm->planned_rounds, alarm->best, alarm->chance);
     return alarm->planned_rounds >= FEW_ROUNDS && version >= alarm->planned_rounds / 2 &&
-           alarm->best <= ABOVE_CHANCE * alarm->chance;
+           skill(alarm, alarm->best) <= NOTHING_LEARNT;
 }
 
 bool tern_alarm_rings(struct tern_alarm *alarm, uint32_t version, double accuracy, double loss,

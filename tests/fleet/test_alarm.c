@@ -60,6 +60,21 @@ static void a_collapse_is_told(void **state)
     expect(&alarm, 4, 0.44, 2, "has fallen to 0.4400 from 0.9000 (guessing has 0.1000)");
 }
 
+// Guessing is right more often than not, and an accuracy that is twice that cannot be.
+static void an_unbalanced_task_is_measured_against_guessing(void **state)
+{
+    (void)state;
+    struct tern_alarm alarm = {.chance = 0.8, .classes = 2, .planned_rounds = 20};
+    expect_quiet(&alarm, 9, 0.8, 0.5);
+    expect(&alarm, 10, 0.8, 0.5, "is that of guessing (0.8000)");
+    struct tern_alarm other = {.chance = 0.8, .classes = 2, .planned_rounds = 20};
+    expect_quiet(&other, 10, 0.95, 0.2);
+    expect_quiet(&other, 11, 0.9, 0.3);
+    expect(&other, 12, 0.7, 0.9, "has fallen to 0.7000 from 0.9500 (guessing has 0.8000)");
+    struct tern_alarm one_class = {.chance = 1, .classes = 2, .planned_rounds = 20};
+    expect_quiet(&one_class, 20, 1, 0.1);
+}
+
 static void a_run_that_learns_nothing_is_told_halfway(void **state)
 {
     (void)state;
@@ -90,6 +105,7 @@ int main(void)
         cmocka_unit_test(a_sound_run_is_left_alone),
         cmocka_unit_test(a_loss_that_explodes_is_told),
         cmocka_unit_test(a_collapse_is_told),
+        cmocka_unit_test(an_unbalanced_task_is_measured_against_guessing),
         cmocka_unit_test(a_run_that_learns_nothing_is_told_halfway),
         cmocka_unit_test(guessing_takes_the_most_frequent_class),
     };
