@@ -3,7 +3,7 @@ What the aggregator knows of its own settings, `tern-aggregator serve --check` s
 (aggregator/cli/service_advice.c)."""
 
 # As in the programs' lists of settings.
-USUAL = {"fleet.clients": "10", "round.cohort": "10", "round.min_clients": "2"}
+USUAL = {"fleet.clients": "10", "round.cohort": "10", "round.min_clients": "2", "round.rounds": "0"}
 
 
 def number(settings, key):
@@ -42,7 +42,9 @@ def advice(settings):
 
 
 def refusals(settings):
-    """Sentences about a run that would wait for ever; none is the usual case."""
+    """Sentences about a run that would not end by itself; none is the usual case."""
+    if number(settings, "round.rounds") == 0:
+        yield "round.rounds is not set: the run would have no end, and results come with the last round"
     least, there = number(settings, "round.min_clients"), there_from_the_start(settings)
     if least > there:
         yield ("round.min_clients = %d is more than the clients that are there from the start, %d: no "

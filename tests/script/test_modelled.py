@@ -298,8 +298,10 @@ class Advice(unittest.TestCase):
                     for sentence in advice.advice(plan_.settings(run, plan_.seeds[0])):
                         # A key that some of the runs have no use for.
                         self.assertRegex(sentence, "says nothing", run.name)
+                    self.assertEqual(list(advice.refusals(plan_.settings(run, plan_.seeds[0]))), [])
             elif path.name != "bench.ini":  # for the load test, which has no fleet
-                self.assertEqual(advice.advice(settings.effective(str(path), [])), [], path.name)
+                given = settings.effective(str(path), [])
+                self.assertEqual(advice.advice(given) + list(advice.refusals(given)), [], path.name)
 
     def test_what_does_not_go_together_is_named(self):
         for given, words in (
@@ -315,12 +317,16 @@ class Advice(unittest.TestCase):
     def test_a_run_in_which_no_round_would_begin_is_refused(self):
         for given, count in (({"round.min_clients": "11"}, "11"), ({"fleet.clients": "1"}, "2"),
                              ({"round.min_clients": "10", "fleet.join": "9:3 10:4"}, "10")):
-            found = list(advice.refusals(given))
+            found = list(advice.refusals({"round.rounds": "5", **given}))
             self.assertEqual(len(found), 1, given)
             self.assertIn("round.min_clients = %s is more" % count, found[0])
         for given in ({}, {"round.min_clients": "8", "fleet.join": "9:3 10:4 9:5"},
                       {"fleet.clients": "many"}):
-            self.assertEqual(list(advice.refusals(given)), [])
+            self.assertEqual(list(advice.refusals({"round.rounds": "5", **given})), [])
+
+    def test_a_run_without_an_end_is_refused(self):
+        for given in ({}, {"round.rounds": "0"}):
+            self.assertIn("would have no end", list(advice.refusals(given))[0])
 
 
 if __name__ == "__main__":
