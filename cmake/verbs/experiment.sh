@@ -229,15 +229,15 @@ plans_runs() { # CONFIG
     [ "$found" = yes ]
 }
 
-# Refuses what the programs would refuse of the settings, before anything is started.
-check_settings() { # CONFIG OVERRIDE...
-    local options=(--config "$1") override
-    shift
+# Refuses what the programs would refuse of the settings and of a baseline, before anything is started.
+check_settings() { # CONFIG BASELINE OVERRIDE...
+    local options=(--config "$1") baseline=$2 override
+    shift 2
     for override in "$@"; do
         options+=(--set "$override")
     done
     "$TERN_BUILD/bin/tern-aggregator" serve --check "${options[@]}" &&
-        "$TERN_BUILD/bin/tern-fleet" run --check "${options[@]}" || exit 2
+        "$TERN_BUILD/bin/tern-fleet" run --check ${baseline:+--baseline "$baseline"} "${options[@]}" || exit 2
     python3 -B "$TERN_ROOT/lab/compare.py" advise "${options[@]:1}" || exit 2
 }
 
@@ -323,7 +323,7 @@ verb_experiment() {
         usage_error "experiment: $planned is for a file with [experiment], which $config is not"
     verb_setup "${groups[@]}"
     build_variant release tern-aggregator tern-fleet
-    check_settings "$config" "${overrides[@]}"
+    check_settings "$config" "$baseline" "${overrides[@]}"
     begin_experiment "$keep"
     run_federation run "$config" overrides "$json" "${fleet[@]}"
     json=${json:-$EXPERIMENT_DIR/run/results.json}
@@ -343,7 +343,7 @@ compare_runs() { # RUN.json OTHER.json
     done
     verb_setup build
     build_variant release tern-fleet
-    "$TERN_BUILD/bin/tern-fleet" compare "$@"
+    "$TERN_BUILD/bin/tern-fleet" compare "$@" || exit 1
     python3 -B "$TERN_ROOT/lab/compare.py" differ "$@"
 }
 

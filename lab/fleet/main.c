@@ -99,8 +99,12 @@ static int run(struct tern_cli *cli)
         .interrupted = &interrupted,
     };
     char why[512];
+    if (baseline_path != NULL && read_baseline(cli, baseline_path, &baseline) != TERN_EXIT_OK) {
+        return TERN_EXIT_FAILED;
+    }
     if (tern_cli_flag(cli, "check")) {
         char model[256];
+        tern_fleet_results_clear(&baseline);
         tern_fleet_planned(&plan, "federation", "model", model, sizeof model);
         const enum tern_result sound = tern_fleet_check(&settings, model, why);
         return sound == TERN_OK ? TERN_EXIT_OK : tern_cli_fail(cli, sound, "%s", why);
@@ -108,9 +112,6 @@ static int run(struct tern_cli *cli)
     if (settings.fleet_server[0] == '\0' || settings.fleet_join_code[0] == '\0') {
         return tern_cli_fail(cli, TERN_ERR_CONFIG,
                              "fleet.server and fleet.join_code must be set; see tern-fleet --help");
-    }
-    if (baseline_path != NULL && read_baseline(cli, baseline_path, &baseline) != TERN_EXIT_OK) {
-        return TERN_EXIT_FAILED;
     }
     catch_signals();
     enum tern_result result = tern_curl_global();

@@ -409,6 +409,10 @@ cell = images | data.source=idx
         self.assertIn("nonsense", err)
         self.refused("from the start, 5: no round would begin", self.config(), "--set",
                      "round.min_clients=6", "--keep", "kept")
+        (self.folder / "odd.json").write_text("{}")
+        self.refused("odd.json is not the JSON of a run", self.config(), "--baseline", "odd.json",
+                     "--keep", "kept")
+        self.refused("none.json: ", self.config(), "--baseline", "none.json", "--keep", "kept")
         self.assertFalse((self.folder / "kept").exists())  # nothing was started
         self.assert_nothing_is_left()
 
