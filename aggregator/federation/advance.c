@@ -214,6 +214,7 @@ static enum tern_result commit_round(struct tern_federation *federation, uint64_
     TERN_TRY(merge_round(federation, &made, &report));
     TERN_TRY(store_version(federation, &made, now));
     TERN_TRY(tern_merge_store_states(&federation->merge, federation->db));
+    tern_merge_stop(&federation->merge);
     tern_round_close(&federation->machine, now);
     row->state = TERN_ROUND_COMMITTED;
     row->closed_ms = now;

@@ -171,11 +171,14 @@ struct tern_incoming {
     uint32_t received;                // bytes of the body as it came
     uint32_t payload;                 // bytes of its container
     uint8_t *joined;                  // the body with its indices put back, or NULL; owned
+    struct tern_reading *reading;     // what was kept of its container, or NULL; owned
     bool unread;                      // it could not count, so its container was not looked at
 };
 
 // Reads the body of an update whose client, round, sequence and body are set. Any thread.
 void tern_federation_read_update(struct tern_federation *federation, struct tern_incoming *update);
+// Frees what that left in it. Any thread.
+void tern_incoming_clear(struct tern_incoming *update);
 
 // Counts it in its round, or finds that it is stored already (*duplicate). Refused: everything that
 // PROTOCOL.md names for an update; TERN_ERR_BUSY  nothing changed, try again

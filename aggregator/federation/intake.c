@@ -20,11 +20,11 @@ static bool over_norm(const struct tern_federation *federation, double sum_squar
     return !(sum_square * scale * scale <= limit * limit);
 }
 
-static enum tern_result count(struct tern_strategy_totals *totals, const tern_Update *message)
+static struct tern_contribution contribution_of(const tern_Update *message)
 {
-    struct tern_contribution contribution = {.num_examples = message->num_examples,
-                                             .local_steps = message->local_steps};
-    return tern_strategy_count(totals, &contribution);
+    return (struct tern_contribution){.num_examples = message->num_examples,
+                                      .local_steps = message->local_steps,
+                                      .loss = message->loss};
 }
 
 // The replica that the member's task told it to train from; one whose row does not say so shares
@@ -60,8 +60,9 @@ enum tern_result tern_update_check(const struct tern_federation *federation,
     if (over_norm(federation, update->sum_square, scale)) {
         return TERN_ERR_NORM_LIMIT;
     }
+    const struct tern_contribution contribution = contribution_of(message);
     struct tern_strategy_totals totals = federation->totals;
-    return count(&totals, message);
+    return tern_strategy_count(&totals, &contribution);
 }
 
 // --- Storing
@@ -105,9 +106,11 @@ enum tern_result tern_update_take(struct tern_federation *federation,
                                   const struct tern_incoming *update,
                                   const struct tern_member *member, uint32_t merged, uint64_t now)
 {
+    const struct tern_contribution contribution = contribution_of(&update->message);
     TERN_TRY(store_update(federation, update, merged, now));
     TERN_TRY(tern_ledger_update(federation, update, now));
-    TERN_TRY(count(&federation->totals, &update->message));
+    TERN_TRY(tern_strategy_count(&federation->totals, &contribution));
+    tern_merge_arrive(&federation->merge, &contribution, update->container, update->reading);
     take_report(federation, update, member, now);
     federation->refused.accepted++;
     client_of(federation, update->client)->refusals = 0;

@@ -76,8 +76,9 @@ struct tern_federation {
     float last_loss;
     struct tern_steps_course course; // of the committed rounds
     struct refused refused;
-    struct shared_indices indices;   // of the open round
-    struct tern_published published; // any thread
+    struct shared_indices indices;     // of the open round
+    struct tern_published published;   // any thread
+    struct tern_reading_room readings; // any thread
     struct tern_federation_counts counts;
 
     bool prune_due;         // bodies of pruned rounds may be left

@@ -46,6 +46,7 @@ enum tern_result tern_restore_rounds(struct tern_federation *federation)
     }
     TERN_TRY(tern_db_end(rows));
     memset(&federation->totals, 0, sizeof federation->totals);
+    tern_merge_stop(&federation->merge);
     if (!federation->machine.open) {
         return TERN_OK;
     }
@@ -55,6 +56,7 @@ enum tern_result tern_restore_rounds(struct tern_federation *federation)
             federation->machine.target; // the share that it began with
     }
     TERN_TRY(tern_merge_count(federation->db, &federation->row, &federation->totals));
+    tern_merge_open(&federation->merge, &federation->totals.rule);
     federation->machine.buffers = federation->totals.rule.strategy->takes_late;
     TERN_TRY(tern_members_load(federation));
     tern_round_buffered(&federation->machine,

@@ -112,6 +112,7 @@ void tern_strategy_open(struct tern_federation *federation, const char *previous
     rule_of_config(&federation->config, federation->row.learning_rate, &rule);
     tern_rule_write(&rule, &federation->row);
     tern_strategy_count_none(&federation->totals, &rule);
+    tern_merge_open(&federation->merge, &rule);
     federation->machine.buffers = rule.strategy->takes_late;
     bool changed = previous[0] != '\0' && strcmp(previous, rule.strategy->name) != 0;
     if (changed) {

@@ -2,6 +2,7 @@
 // what is stored.
 #include "federation/internal.h"
 #include "federation/ledger.h"
+#include <stdlib.h>
 #include <string.h>
 
 // --- Reading
@@ -24,8 +25,9 @@ static enum tern_result read_body(struct tern_federation *federation, struct ter
     if (update->unread) {
         return TERN_OK;
     }
-    TERN_TRY(tern_container_inspect(&federation->merge.model, update->container.data,
-                                    update->container.len, &info));
+    TERN_TRY(tern_reading_make(&federation->readings, &federation->merge.model,
+                               update->container.data, update->container.len, &info,
+                               &update->reading));
     update->sum_square = info.sum_square;
     return info.skipped_nonzero == 0 ? TERN_OK : TERN_ERR_CORRUPT;
 }
@@ -35,6 +37,14 @@ void tern_federation_read_update(struct tern_federation *federation, struct tern
     update->received = (uint32_t)update->body.len;
     tern_sha256(update->body.data, update->body.len, update->sha256);
     update->parsed = read_body(federation, update);
+}
+
+void tern_incoming_clear(struct tern_incoming *update)
+{
+    free(update->joined);
+    tern_reading_free(update->reading);
+    update->joined = NULL;
+    update->reading = NULL;
 }
 
 // --- Counting

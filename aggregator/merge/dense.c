@@ -24,7 +24,9 @@ enum tern_result tern_dense_keep(struct tern_dense *dense, const struct tern_mod
         return TERN_OK;
     }
     dense->before = malloc(dense->count * sizeof *dense->before);
-    if (dense->before == NULL) {
+    dense->moves = malloc(dense->count * sizeof *dense->moves);
+    if (dense->before == NULL || dense->moves == NULL) {
+        tern_dense_free(dense);
         return TERN_ERR_NO_MEMORY;
     }
     memcpy(dense->before, global + dense->first, dense->count * sizeof *dense->before);
@@ -34,12 +36,22 @@ enum tern_result tern_dense_keep(struct tern_dense *dense, const struct tern_mod
 void tern_dense_free(struct tern_dense *dense)
 {
     free(dense->before);
+    free(dense->moves);
+    dense->before = NULL;
+    dense->moves = NULL;
 }
 
-enum tern_result tern_dense_take(const struct tern_dense *dense, const float *acc, float *global)
+void tern_dense_note(struct tern_dense *dense, const float *acc)
+{
+    if (dense->count > 0) {
+        memcpy(dense->moves, acc + dense->first, dense->count * sizeof *dense->moves);
+    }
+}
+
+enum tern_result tern_dense_take(const struct tern_dense *dense, float *global)
 {
     for (uint32_t i = 0; i < dense->count; i++) {
-        const float value = dense->before[i] + acc[dense->first + i];
+        const float value = dense->before[i] + dense->moves[i];
         if (!isfinite(value)) {
             return TERN_ERR_NON_FINITE;
         }

@@ -14,17 +14,20 @@ struct tern_dense {
     uint32_t first;
     uint32_t count;
     float *before;
+    float *moves; // what they move by
 };
 
 // Remembers them. TERN_ERR_NO_MEMORY
 TERN_MUST_USE enum tern_result tern_dense_keep(struct tern_dense *dense,
                                                const struct tern_model *model, const float *global);
 
-// Replaces what the strategy made of them: global[i] = before + acc[i], the mean or what else was
-// found, without the server's learning rate.
+// Remembers what was found for them in acc, the mean or what else, before the strategy's step.
+void tern_dense_note(struct tern_dense *dense, const float *acc);
+
+// Replaces what the strategy made of them: global[i] = before + what was found, without the
+// server's learning rate.
 // TERN_ERR_NON_FINITE  a value would overflow
-TERN_MUST_USE enum tern_result tern_dense_take(const struct tern_dense *dense, const float *acc,
-                                               float *global);
+TERN_MUST_USE enum tern_result tern_dense_take(const struct tern_dense *dense, float *global);
 
 void tern_dense_free(struct tern_dense *dense);
 

@@ -2,6 +2,7 @@
 
 #include "merge/dense.h"
 #include "merge/merge_states.h"
+#include "merge/stored_mean.h"
 #include "tensor/manifest.h"
 #include "util/bytes.h"
 #include "wire/wire.h"
@@ -39,6 +40,7 @@ void tern_merge_free(struct tern_merge *merge)
     free(merge->replica);
     free(merge->acc);
     tern_merge_free_states(merge);
+    tern_exact_mean_clear(&merge->arrived);
     free(merge->buffers.container);
     free(merge->buffers.blob);
     memset(merge, 0, sizeof *merge);
@@ -111,26 +113,11 @@ enum tern_result tern_merge_load(struct tern_merge *merge, struct tern_db *db)
 
 // --- A round's updates
 
-static enum tern_result read_update(const struct tern_db_update *update,
-                                    struct tern_contribution *contribution,
-                                    struct tern_span *container)
-{
-    tern_Update message;
-    if (update->body == NULL) {
-        return TERN_ERR_NOT_FOUND;
-    }
-    TERN_TRY(tern_wire_decode_update(update->body, update->body_len, &message, container));
-    contribution->num_examples = message.num_examples;
-    contribution->local_steps = message.local_steps;
-    contribution->loss = message.loss;
-    return TERN_OK;
-}
-
 static enum tern_result count_update(void *ctx, const struct tern_db_update *update)
 {
     struct tern_contribution contribution;
     struct tern_span container;
-    TERN_TRY(read_update(update, &contribution, &container));
+    TERN_TRY(tern_stored_read(update, &contribution, &container));
     return tern_strategy_count(ctx, &contribution);
 }
 
@@ -143,53 +130,74 @@ enum tern_result tern_merge_count(struct tern_db *db, const struct tern_db_round
     return tern_db_update_each(db, round->round, count_update, totals);
 }
 
-struct accumulating {
-    struct tern_strategy_sums *sums;
-    struct tern_db *db;
-    const struct tern_db_round *round;
-};
+// --- As they arrive
 
-// Versions made since the one that the update's round began from. Members of the round itself began
-// from its own.
-static enum tern_result staleness_of(struct tern_db *db, const struct tern_db_round *round,
-                                     const struct tern_db_update *update, uint32_t *staleness)
+static uint64_t memory_of(const struct tern_merge *merge)
 {
-    struct tern_db_round own;
-    *staleness = 0;
-    if (update->merged == 0) {
-        return TERN_OK;
-    }
-    TERN_TRY(tern_db_round_get(db, update->round, &own));
-    if (own.base_version > round->base_version) {
-        return TERN_ERR_CORRUPT;
-    }
-    *staleness = round->base_version - own.base_version;
-    return TERN_OK;
+    return merge->memory != 0 ? merge->memory : TERN_MERGE_MEMORY;
 }
+
+void tern_merge_open(struct tern_merge *merge, const struct tern_strategy_rule *rule)
+{
+    tern_merge_stop(merge);
+    merge->arrives = rule->strategy->combine == NULL && !rule->strategy->takes_late;
+    if (merge->arrives) {
+        tern_exact_mean_begin(&merge->arrived, &merge->model, rule, memory_of(merge), 0,
+                              merge->model.count);
+    }
+}
+
+void tern_merge_stop(struct tern_merge *merge)
+{
+    tern_exact_mean_clear(&merge->arrived);
+    merge->arrives = false;
+}
+
+void tern_merge_arrive(struct tern_merge *merge, const struct tern_contribution *contribution,
+                       struct tern_span container, const struct tern_reading *reading)
+{
+    if (merge->arrives && tern_exact_mean_add(&merge->arrived, contribution, container.data,
+                                              container.len, reading) != TERN_OK) {
+        tern_merge_stop(merge);
+    }
+}
+
+// --- The mean, and what strategies combine themselves
 
 static enum tern_result accumulate_update(void *ctx, const struct tern_db_update *update)
 {
-    const struct accumulating *accumulating = ctx;
-    struct tern_strategy_sums *sums = accumulating->sums;
     struct tern_contribution contribution;
     struct tern_span container;
-    TERN_TRY(read_update(update, &contribution, &container));
-    TERN_TRY(staleness_of(accumulating->db, accumulating->round, update, &contribution.staleness));
-    return tern_strategy_accumulate(sums, &contribution, container.data, container.len);
+    TERN_TRY(tern_stored_read(update, &contribution, &container));
+    return tern_strategy_accumulate(ctx, container.data, container.len);
 }
 
-static enum tern_result merge_updates(struct tern_merge *merge, struct accumulating *accumulating)
+// Visits the stored updates as often as is needed.
+static enum tern_result combine(struct tern_strategy_sums *sums, struct tern_db *db,
+                                const struct tern_db_round *round)
 {
-    struct tern_strategy_sums *sums = accumulating->sums;
     uint32_t pass = 0;
     uint32_t first = 0;
     do {
         pass = sums->pass;
         first = sums->first;
-        TERN_TRY(tern_db_update_each(accumulating->db, accumulating->round->round,
-                                     accumulate_update, accumulating));
+        TERN_TRY(tern_db_update_each(db, round->round, accumulate_update, sums));
     } while (!tern_strategy_ready(sums) && (sums->pass != pass || sums->first != first));
-    return tern_strategy_merge(sums, merge->global);
+    return TERN_OK;
+}
+
+// Of what arrived, where all of it was taken in; else of what is stored, which is the same bits.
+static enum tern_result take_mean(struct tern_merge *merge, struct tern_db *db,
+                                  const struct tern_db_round *round,
+                                  struct tern_strategy_sums *sums)
+{
+    const struct tern_strategy_totals *totals = &sums->totals;
+    if (merge->arrives && merge->arrived.updates == totals->updates) {
+        tern_exact_mean_take(&merge->arrived, totals, merge->acc);
+    } else {
+        TERN_TRY(tern_stored_mean(&merge->model, db, round, totals, memory_of(merge), merge->acc));
+    }
+    return tern_strategy_take_mean(sums);
 }
 
 // Room for as many coordinates of all updates at once as the memory allows, one at least.
@@ -200,7 +208,7 @@ static enum tern_result make_room(const struct tern_merge *merge,
     const struct tern_strategy *strategy = totals->rule.strategy;
     const uint32_t updates = totals->updates;
     uint64_t all = (uint64_t)merge->model.count * updates;
-    uint64_t room = (merge->memory != 0 ? merge->memory : TERN_MERGE_MEMORY) / sizeof(float);
+    uint64_t room = memory_of(merge) / sizeof(float);
     room = room < all ? room : all;
     room = room > updates ? room : updates;
     if (updates == 0 || room > SIZE_MAX / sizeof(float)) {
@@ -214,26 +222,22 @@ static enum tern_result make_room(const struct tern_merge *merge,
     return made ? TERN_OK : TERN_ERR_NO_MEMORY;
 }
 
-// Moves the global model and the states.
-static enum tern_result move_model(struct tern_merge *merge, struct tern_db *db,
-                                   const struct tern_db_round *round,
-                                   const struct tern_strategy_totals *totals,
-                                   struct tern_strategy_report *report)
+// Fills acc.
+static enum tern_result merge_updates(struct tern_merge *merge, struct tern_db *db,
+                                      const struct tern_db_round *round,
+                                      const struct tern_strategy_totals *totals,
+                                      struct tern_strategy_sums *sums)
 {
-    const struct tern_strategy *strategy = totals->rule.strategy;
     struct tern_strategy_memory memory = {.acc = merge->acc};
-    struct tern_strategy_sums sums;
-    struct accumulating accumulating = {&sums, db, round};
-    TERN_TRY(tern_merge_take_states(merge, &totals->rule));
     memcpy(memory.states, merge->states, sizeof memory.states);
-    enum tern_result result =
-        strategy->combine != NULL ? make_room(merge, totals, &memory) : TERN_OK;
-    if (result == TERN_OK) {
-        tern_strategy_begin(&sums, &merge->model, totals, &memory);
-        result = merge_updates(merge, &accumulating);
+    if (totals->rule.strategy->combine == NULL) {
+        tern_strategy_begin(sums, &merge->model, totals, &memory);
+        return take_mean(merge, db, round, sums);
     }
+    enum tern_result result = make_room(merge, totals, &memory);
     if (result == TERN_OK) {
-        tern_strategy_sum_up(&sums, report);
+        tern_strategy_begin(sums, &merge->model, totals, &memory);
+        result = combine(sums, db, round);
     }
     free(memory.values);
     free(memory.decoded);
@@ -241,44 +245,20 @@ static enum tern_result move_model(struct tern_merge *merge, struct tern_db *db,
     return result;
 }
 
-// --- Dense tensors
-
-struct averaging {
-    const struct tern_model *model;
-    const struct tern_strategy_totals *totals;
-    struct tern_db *db;
-    const struct tern_db_round *round;
-    float *acc;
-};
-
-static enum tern_result add_dense(void *ctx, const struct tern_db_update *update)
-{
-    const struct averaging *averaging = ctx;
-    const struct tern_strategy_totals *totals = averaging->totals;
-    struct tern_contribution contribution;
-    struct tern_span container;
-    TERN_TRY(read_update(update, &contribution, &container));
-    TERN_TRY(staleness_of(averaging->db, averaging->round, update, &contribution.staleness));
-    double share = (double)contribution.num_examples / (double)totals->num_examples;
-    double age = tern_strategy_age_weight(totals->rule.strategy, &contribution);
-    return tern_container_add_dense(averaging->model, container.data, container.len,
-                                    (float)(share * age), averaging->acc);
-}
-
-static enum tern_result move_dense(struct tern_merge *merge, struct tern_db *db,
+// Moves the global model and the states.
+static enum tern_result move_model(struct tern_merge *merge, struct tern_db *db,
                                    const struct tern_db_round *round,
                                    const struct tern_strategy_totals *totals,
-                                   const struct tern_dense *dense)
+                                   struct tern_dense *dense, struct tern_strategy_report *report)
 {
-    struct averaging averaging = {&merge->model, totals, db, round, merge->acc};
-    if (dense->count == 0) {
-        return TERN_OK;
-    }
-    if (totals->rule.strategy->combine == NULL) { // else acc has what the strategy found
-        memset(merge->acc + dense->first, 0, dense->count * sizeof merge->acc[0]);
-        TERN_TRY(tern_db_update_each(db, round->round, add_dense, &averaging));
-    }
-    return tern_dense_take(dense, merge->acc, merge->global);
+    struct tern_strategy_sums sums;
+    TERN_TRY(tern_merge_take_states(merge, &totals->rule));
+    TERN_TRY(merge_updates(merge, db, round, totals, &sums));
+    tern_dense_note(dense, merge->acc);
+    TERN_TRY(tern_strategy_merge(&sums, merge->global));
+    TERN_TRY(tern_dense_take(dense, merge->global));
+    tern_strategy_sum_up(&sums, report);
+    return TERN_OK;
 }
 
 // --- The next version
@@ -325,10 +305,7 @@ enum tern_result tern_merge_counted(struct tern_merge *merge, struct tern_db *db
     struct tern_dense dense;
     enum tern_result result = tern_dense_keep(&dense, &merge->model, merge->global);
     if (result == TERN_OK) {
-        result = move_model(merge, db, round, totals, report);
-    }
-    if (result == TERN_OK) {
-        result = move_dense(merge, db, round, totals, &dense);
+        result = move_model(merge, db, round, totals, &dense, report);
     }
     tern_dense_free(&dense);
     TERN_TRY(result);

@@ -1,17 +1,24 @@
-// Makes the next version from a round's stored updates: read back in client order, accumulated,
-// merged into the global model, and encoded as the download that moves the shared replica. The
-// commit of a round and the replay both call this, so that a replay gives the same bits.
+// Makes the next version from a round's updates: merged into the global model, and encoded as the
+// download that moves the shared replica. The commit of a round and the replay both call this.
+//
+// The weighted mean of the updates is summed exactly, so it may be taken as they arrive, and in
+// whatever order: what is summed in memory is a cache of what is stored. Where it is not there, as
+// in a replay, after a restart or because it would take too much memory, the stored updates are read
+// back, and give the same bits.
 // Thread rule: that of the store.
 #ifndef TERN_MERGE_H
 #define TERN_MERGE_H
 
 #include "downloads/delta.h"
+#include "merge/exact_mean.h"
 #include "merge/strategy_rule.h"
 #include "store/store.h"
 #include "strategies/strategy.h"
+#include "wire/wire.h"
 
-// Memory for strategies that need the values of all updates of some coordinates at once. With less
-// than all coordinates need, the updates are decoded several times; the bits stay the same.
+// Memory for the sums of a weighted mean, and for strategies that need the values of all updates of
+// some coordinates at once. With less than all coordinates need, the updates are decoded at the
+// commit, and several times; the bits stay the same.
 #define TERN_MERGE_MEMORY (UINT64_C(256) << 20)
 
 struct tern_merge {
@@ -34,7 +41,9 @@ struct tern_merge {
     float *average;
     uint32_t averaged;
 
-    uint64_t memory; // bytes for the values of all updates; 0 = TERN_MERGE_MEMORY
+    struct tern_exact_mean arrived; // of the open round's updates
+    bool arrives;                   // those are taken in as they arrive
+    uint64_t memory; // bytes of sums, or for the values of all updates; 0 = TERN_MERGE_MEMORY
     struct tern_download_buffers buffers;
 };
 
@@ -65,7 +74,19 @@ TERN_MUST_USE enum tern_result tern_merge_store_states(const struct tern_merge *
 TERN_MUST_USE enum tern_result tern_merge_check_states(struct tern_merge *merge,
                                                        struct tern_db *db);
 
-// The first pass over a round's updates. The service counts each update as it comes and needs this
+// A round opens, or goes on after a restart: from now on its updates are taken in as they arrive,
+// unless the strategy wants to see them all at once, or takes late ones.
+void tern_merge_open(struct tern_merge *merge, const struct tern_strategy_rule *rule);
+
+// An update was accepted, and counts with staleness 0. reading: of its container, or NULL. Where its
+// sums find no room, all is left to the commit.
+void tern_merge_arrive(struct tern_merge *merge, const struct tern_contribution *contribution,
+                       struct tern_span container, const struct tern_reading *reading);
+
+// The round is merged, or what arrived is to be forgotten.
+void tern_merge_stop(struct tern_merge *merge);
+
+// The totals of a round's stored updates. The service counts each update as it comes and needs this
 // only after a restart. Errors: those of tern_merge_round() that concern the row and updates.
 TERN_MUST_USE enum tern_result tern_merge_count(struct tern_db *db,
                                                 const struct tern_db_round *round,

@@ -130,7 +130,7 @@ void tern_answer_send(struct request *request)
         free(request->u.job.ctx);
     }
     if (request->kind == REQUEST_UPDATE) {
-        free(request->u.update.joined);
+        tern_incoming_clear(&request->u.update);
     }
     tern_http_reply(request->exchange, &request->reply);
     free(request);

@@ -2,6 +2,7 @@
 
 #include "strategies/bounds.h"
 #include "strategies/steps_norm.h"
+#include <float.h>
 #include <string.h>
 
 #define EXACT_IN_DOUBLE (UINT64_C(1) << 53)
@@ -170,7 +171,7 @@ void tern_strategy_start_state(const struct tern_strategy_rule *rule, size_t sta
     }
 }
 
-// --- The first visit
+// --- Counting
 
 void tern_strategy_count_none(struct tern_strategy_totals *totals,
                               const struct tern_strategy_rule *rule)
@@ -192,6 +193,17 @@ static bool add_product(uint64_t *sum, uint64_t a, uint64_t b, uint64_t most)
     return true;
 }
 
+// A loss that float32 cannot hold so many times counts as its largest number: it is what a client
+// says, and moves nothing.
+static void add_loss(uint64_t bins[TERN_EXACT_BINS], const struct tern_contribution *contribution)
+{
+    double loss = (double)contribution->num_examples * (double)contribution->loss;
+    loss = loss < (double)FLT_MAX ? loss : (double)FLT_MAX;
+    loss = loss > -(double)FLT_MAX ? loss : -(double)FLT_MAX;
+    const struct tern_exact_term term = tern_exact_term((float)loss);
+    bins[term.bin] += term.amount;
+}
+
 enum tern_result tern_strategy_count(struct tern_strategy_totals *totals,
                                      const struct tern_contribution *contribution)
 {
@@ -199,6 +211,9 @@ enum tern_result tern_strategy_count(struct tern_strategy_totals *totals,
     uint32_t steps = contribution->local_steps;
     if (n == 0 || steps == 0) {
         return TERN_ERR_ARGUMENT;
+    }
+    if (totals->updates >= TERN_EXACT_TERMS_MAX) {
+        return TERN_ERR_TOO_LARGE;
     }
     struct tern_strategy_totals sums = *totals;
     bool fits = add_product(&sums.example_steps, n, steps, EXACT_IN_DOUBLE);
@@ -215,6 +230,7 @@ enum tern_result tern_strategy_count(struct tern_strategy_totals *totals,
     if (!fits) {
         return TERN_ERR_TOO_LARGE;
     }
+    add_loss(sums.loss, contribution);
     sums.num_examples += n;
     sums.updates++;
     sums.steps_min = sums.steps_min == 0 || steps < sums.steps_min ? steps : sums.steps_min;

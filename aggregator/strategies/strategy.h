@@ -2,18 +2,18 @@
 // and the replay of stored rounds, which must give the same bits. Pure; the caller owns all memory;
 // not locked.
 //
-// Two visits to a round's updates. The first, tern_strategy_count(), adds up integers, so its
-// order does not matter: it happens as updates arrive. The second, tern_strategy_accumulate(), needs
-// those totals for its weights and must come in ascending (client, round) order: float32 additions
-// do not commute in their last bits. It makes the weighted mean of the updates, or, for a strategy
-// that combines them in another way, hands it the values of all of them: all coordinates as one
-// block where memory is enough, else block after block of them, for each of which all updates are
-// visited again.
+// tern_strategy_count() adds up whole numbers as updates arrive, so that their order does not
+// matter. Then most strategies take the weighted mean of the updates, which the caller makes
+// (merge/exact_mean.h) and hands over: tern_strategy_take_mean(). One that combines them in another
+// way is handed the values of all of them, in ascending (client, round) order, by
+// tern_strategy_accumulate(): all coordinates as one block where memory is enough, else block after
+// block of them, for each of which all updates are visited again.
 #ifndef TERN_STRATEGY_H
 #define TERN_STRATEGY_H
 
 #include "codec/container.h"
 #include "result.h"
+#include "strategies/exact.h"
 #include "strategies/list.h"
 #include "tensor/model.h"
 #include <stdbool.h>
@@ -94,7 +94,8 @@ struct tern_strategy_totals {
     struct tern_strategy_rule rule;
     uint32_t updates;
     uint64_t num_examples;
-    uint64_t example_steps; // sum of num_examples * local_steps
+    uint64_t example_steps;         // sum of num_examples * local_steps
+    uint64_t loss[TERN_EXACT_BINS]; // of num_examples * loss, rounded to float32 each
     // Of a rule that normalises, else zeros: the sums over the octaves, then these, octaves[i].
     uint64_t norm_whole;
     uint64_t norm_part;
@@ -126,7 +127,6 @@ struct tern_strategy_sums {
     uint32_t accumulated; // updates seen by the present visit
     uint32_t pass;        // over all values, done
     uint32_t first;       // coordinates below this one are done in the present pass
-    double loss_sum;      // of num_examples * loss
     double mean_square;   // of the mean, before the strategy's step
     double step_square;   // of the merged change
 };
@@ -209,28 +209,30 @@ double tern_strategy_norm_max(const struct tern_strategy_rule *rule);
 void tern_strategy_start_state(const struct tern_strategy_rule *rule, size_t state, float *values,
                                uint32_t count);
 
-// First visit: begins with no update.
+// Begins to count with no update.
 void tern_strategy_count_none(struct tern_strategy_totals *totals,
                               const struct tern_strategy_rule *rule);
 
-// First visit: adds one update. TERN_ERR_ARGUMENT when num_examples or local_steps is 0;
-// TERN_ERR_TOO_LARGE when the totals would no longer be exact in float64 (above 2^53). On error the
-// totals are unchanged.
+// Counts one update. TERN_ERR_ARGUMENT when num_examples or local_steps is 0;
+// TERN_ERR_TOO_LARGE when the totals would no longer be exact in float64 (above 2^53), or sums of so
+// many updates would not be (TERN_EXACT_TERMS_MAX). On error the totals are unchanged.
 TERN_MUST_USE enum tern_result tern_strategy_count(struct tern_strategy_totals *totals,
                                                    const struct tern_contribution *contribution);
 
-// Starts the second visit: zeroes acc and all sums, leaves the states.
+// Once all are counted: zeroes acc and all sums, leaves the states.
 void tern_strategy_begin(struct tern_strategy_sums *sums, const struct tern_model *model,
                          const struct tern_strategy_totals *totals,
                          const struct tern_strategy_memory *memory);
 
-// Second visit: takes one update in. The container is untrusted.
-// TERN_ERR_STATE when more updates come than were counted; errors of tern_container_decode(), after
-// which the sums are of no use.
-TERN_MUST_USE enum tern_result
-tern_strategy_accumulate(struct tern_strategy_sums *sums,
-                         const struct tern_contribution *contribution, const uint8_t *container,
-                         size_t len);
+// memory.acc holds the weighted mean of all updates that were counted.
+// TERN_ERR_STATE when there are none, or the strategy combines them itself
+TERN_MUST_USE enum tern_result tern_strategy_take_mean(struct tern_strategy_sums *sums);
+
+// For a strategy that combines them itself: takes one update in. The container is untrusted.
+// TERN_ERR_STATE when more updates come than were counted, or it takes the mean; errors of
+// tern_container_decode(), after which the sums are of no use.
+TERN_MUST_USE enum tern_result tern_strategy_accumulate(struct tern_strategy_sums *sums,
+                                                        const uint8_t *container, size_t len);
 
 // Whether every counted update is in, as often as is needed, and at least one. While it says no
 // after a visit to all updates, and there are any, another visit is wanted.

@@ -1,4 +1,5 @@
-// The second visit: the weighted mean of the updates, or blocks of their values; and the move.
+// What was counted, merged: the weighted mean of the updates, or blocks of their values; and the
+// move.
 #include "strategies/strategy.h"
 
 #include <math.h>
@@ -16,16 +17,13 @@ void tern_strategy_begin(struct tern_strategy_sums *sums, const struct tern_mode
     sums->memory = *memory;
 }
 
-static enum tern_result add_to_mean(struct tern_strategy_sums *sums,
-                                    const struct tern_contribution *contribution,
-                                    const uint8_t *container, size_t len)
+enum tern_result tern_strategy_take_mean(struct tern_strategy_sums *sums)
 {
-    const struct tern_strategy_totals *totals = &sums->totals;
-    double share = (double)contribution->num_examples / (double)totals->num_examples;
-    double factor = tern_strategy_steps_factor(totals, contribution->local_steps);
-    double age = tern_strategy_age_weight(sums->strategy, contribution);
-    float weight = (float)(share * factor * age);
-    return tern_container_add(sums->model, container, len, weight, sums->memory.acc);
+    if (sums->totals.updates == 0 || sums->strategy->combine != NULL) {
+        return TERN_ERR_STATE;
+    }
+    sums->accumulated = sums->totals.updates;
+    return TERN_OK;
 }
 
 // Coordinates from sums->first on that there is room for.
@@ -64,22 +62,16 @@ static void finish_block(struct tern_strategy_sums *sums)
     }
 }
 
-enum tern_result tern_strategy_accumulate(struct tern_strategy_sums *sums,
-                                          const struct tern_contribution *contribution,
-                                          const uint8_t *container, size_t len)
+enum tern_result tern_strategy_accumulate(struct tern_strategy_sums *sums, const uint8_t *container,
+                                          size_t len)
 {
-    const bool combines = sums->strategy->combine != NULL;
     const uint32_t counted = sums->totals.updates;
-    if (counted == 0 || tern_strategy_ready(sums)) {
+    if (sums->strategy->combine == NULL || counted == 0 || tern_strategy_ready(sums)) {
         return TERN_ERR_STATE;
     }
-    TERN_TRY(combines ? add_to_block(sums, container, len)
-                      : add_to_mean(sums, contribution, container, len));
-    if (sums->pass == 0 && sums->first == 0) {
-        sums->loss_sum += (double)contribution->num_examples * (double)contribution->loss;
-    }
+    TERN_TRY(add_to_block(sums, container, len));
     sums->accumulated++;
-    if (combines && sums->accumulated == counted) {
+    if (sums->accumulated == counted) {
         finish_block(sums);
     }
     return TERN_OK;
@@ -134,13 +126,22 @@ enum tern_result tern_strategy_merge(struct tern_strategy_sums *sums, float *glo
     return move(sums, global);
 }
 
+static double sum_of_losses(const struct tern_strategy_totals *totals)
+{
+    double sum = 0.0;
+    for (unsigned bin = 0; bin < TERN_EXACT_BINS; bin++) {
+        sum += tern_exact_of(bin, totals->loss[bin]);
+    }
+    return sum;
+}
+
 void tern_strategy_sum_up(const struct tern_strategy_sums *sums,
                           struct tern_strategy_report *report)
 {
     double total = (double)sums->totals.num_examples;
     report->updates = sums->totals.updates;
     report->num_examples = sums->totals.num_examples;
-    report->mean_loss = (float)(sums->loss_sum / total);
+    report->mean_loss = (float)(sum_of_losses(&sums->totals) / total);
     report->effective_steps = (float)((double)sums->totals.example_steps / total);
     report->mean_norm = (float)sqrt(sums->mean_square);
     report->step_norm = (float)sqrt(sums->step_square);

@@ -1,6 +1,8 @@
 #include "codec/codec.h"
 
+#include "codec/coders/indices.h"
 #include "codec/coders/parallel.h"
+#include "codec/coders/ternary.h"
 #include "codec/kernels/kernels.h"
 #include "codec/modes.h"
 #include <string.h>
@@ -115,27 +117,78 @@ enum tern_result tern_codec_accumulate(const uint8_t *src, size_t src_len, float
     return TERN_OK;
 }
 
-enum tern_result tern_payload_add(const uint8_t *src, size_t src_len, float weight, float *acc,
-                                  size_t count)
+struct signs_read {
+    const struct tern_payload_reader *reader;
+    size_t nonzero;
+};
+
+static void count_signs(void *ctx, float scale, const struct tern_indices *indices)
+{
+    struct signs_read *read = ctx;
+    read->nonzero += indices->count;
+    if (read->reader->signs != NULL) {
+        read->reader->signs(read->reader->ctx, scale, indices);
+    }
+}
+
+enum tern_result tern_payload_read(const uint8_t *src, size_t src_len, size_t count,
+                                   const struct tern_payload_reader *reader,
+                                   struct tern_codec_info *info)
 {
     const struct tern_mode *mode = NULL;
+    struct signs_read read = {.reader = reader};
     TERN_TRY(find_mode(src, src_len, &mode));
-    return mode->add != NULL ? mode->add(src + 1, src_len - 1, weight, acc, count)
-                             : tern_codec_accumulate(src, src_len, weight, acc, count);
+    const uint8_t *body = src + 1;
+    const size_t len = src_len - 1;
+    struct tern_codec_info found = {.mode = mode->name, .ternary = mode->ternary};
+    if (!TERN_SMALL && mode->each != NULL) {
+        TERN_TRY(mode->each(body, len, count, count_signs, &read));
+        tern_ternary_describe(body, read.nonzero, 0, &found);
+    } else {
+        TERN_TRY(mode->check(body, len, count));
+        if (info != NULL) {
+            mode->describe(body, len, count, &found);
+        }
+        TERN_TRY(reader->whole != NULL ? reader->whole(reader->ctx, mode, body, len, count)
+                                       : TERN_OK);
+    }
+    if (info != NULL) {
+        *info = found;
+    }
+    return TERN_OK;
 }
 
 enum tern_result tern_codec_inspect(const uint8_t *src, size_t src_len, size_t count,
                                     struct tern_codec_info *info)
 {
-    const struct tern_mode *mode = NULL;
-    TERN_TRY(find_mode(src, src_len, &mode));
-    struct tern_codec_info found = {.mode = mode->name, .ternary = mode->ternary};
-    if (mode->inspect != NULL) {
-        TERN_TRY(mode->inspect(src + 1, src_len - 1, count, &found));
-    } else {
-        TERN_TRY(mode->check(src + 1, src_len - 1, count));
-        mode->describe(src + 1, src_len - 1, count, &found);
-    }
-    *info = found;
+    static const struct tern_payload_reader nobody = {.ctx = NULL};
+    return tern_payload_read(src, src_len, count, &nobody, info);
+}
+
+struct addition {
+    float weight;
+    float *acc;
+};
+
+// weight * (scale * q) is (weight * scale) * q, both rounded once: q only changes the sign.
+static void add_signs(void *ctx, float scale, const struct tern_indices *indices)
+{
+    const struct addition *addition = ctx;
+    tern_indices_add(indices, tern_float_bits(addition->weight * scale), addition->acc);
+}
+
+static enum tern_result add_whole(void *ctx, const struct tern_mode *mode, const uint8_t *body,
+                                  size_t len, size_t count)
+{
+    const struct addition *addition = ctx;
+    mode->accumulate(body, len, addition->weight, addition->acc, count);
     return TERN_OK;
+}
+
+enum tern_result tern_payload_add(const uint8_t *src, size_t src_len, float weight, float *acc,
+                                  size_t count)
+{
+    struct addition addition = {weight, acc};
+    const struct tern_payload_reader reader = {&addition, add_signs, add_whole};
+    return tern_payload_read(src, src_len, count, &reader, NULL);
 }

@@ -171,14 +171,6 @@ static enum tern_result check_all(const struct tern_model *model, const uint8_t 
     return rest.len == 0 ? TERN_OK : TERN_ERR_CORRUPT;
 }
 
-static void add_info(struct tern_codec_info *sum, const struct tern_codec_info *part)
-{
-    sum->nonzero += part->nonzero;
-    sum->runs += part->runs;
-    sum->sum_square += part->sum_square;
-    sum->maximum = part->maximum > sum->maximum ? part->maximum : sum->maximum;
-}
-
 // Whether a segment stands for the container in what names one: the largest that is coded, or when
 // none is, the largest.
 static bool is_larger(const struct tern_segment *segment, const struct tern_segment *largest)
@@ -189,34 +181,111 @@ static bool is_larger(const struct tern_segment *segment, const struct tern_segm
     return segment->count > largest->count;
 }
 
-enum tern_result tern_container_inspect(const struct tern_model *model, const uint8_t *src,
-                                        size_t src_len, struct tern_codec_info *info)
+// *largest: the one that stands for all so far.
+static void add_segment(struct tern_codec_info *sum, const struct tern_codec_info *part,
+                        const struct tern_segment *segment, const struct tern_segment **largest)
 {
+    sum->nonzero += part->nonzero;
+    sum->runs += part->runs;
+    sum->sum_square += part->sum_square;
+    sum->maximum = part->maximum > sum->maximum ? part->maximum : sum->maximum;
+    if (tern_segment_is_skipped(segment)) {
+        sum->skipped_nonzero += part->nonzero;
+    }
+    if (is_larger(segment, *largest)) {
+        *largest = segment;
+        sum->ternary = part->ternary;
+        sum->mode = part->mode;
+        sum->scale = part->scale;
+    }
+}
+
+// One segment on its way to a visitor.
+struct visit {
+    const struct tern_container_visitor *visitor;
+    uint32_t segment;
+};
+
+static void visit_signs(void *ctx, float scale, const struct tern_indices *indices)
+{
+    const struct visit *visit = ctx;
+    visit->visitor->signs(visit->visitor->ctx, visit->segment, scale, indices);
+}
+
+// As they are in the payload: nothing of the segment's size is needed.
+static enum tern_result visit_floats(const struct visit *visit, const struct tern_mode *mode,
+                                     const uint8_t *body, size_t count)
+{
+    enum { CHUNK = TERN_SMALL ? 16 : 256 };
+    float values[CHUNK];
+    for (size_t at = 0; at < count; at += CHUNK) {
+        size_t n = count - at < CHUNK ? count - at : CHUNK;
+        mode->decode(body + sizeof(float) * at, sizeof(float) * n, values, n);
+        TERN_TRY(visit->visitor->values(visit->visitor->ctx, visit->segment, (uint32_t)at, values,
+                                        (uint32_t)n));
+    }
+    return TERN_OK;
+}
+
+static enum tern_result visit_whole(void *ctx, const struct tern_mode *mode, const uint8_t *body,
+                                    size_t len, size_t count)
+{
+    const struct visit *visit = ctx;
+    const struct tern_container_visitor *visitor = visit->visitor;
+    if (mode->byte == TERN_MODE_ZERO) {
+        return TERN_OK;
+    }
+    if (mode->byte == TERN_MODE_FLOAT32) {
+        return visit_floats(visit, mode, body, count);
+    }
+    float *values = visitor->scratch(visitor->ctx, (uint32_t)count);
+    if (values == NULL) {
+        return TERN_ERR_NO_MEMORY;
+    }
+    mode->decode(body, len, values, count);
+    return visitor->values(visitor->ctx, visit->segment, 0, values, (uint32_t)count);
+}
+
+enum tern_result tern_container_each(const struct tern_model *model, const uint8_t *src,
+                                     size_t src_len, const struct tern_container_visitor *visitor,
+                                     struct tern_codec_info *info)
+{
+    struct visit visit = {.visitor = visitor};
+    const struct tern_payload_reader reader = {.ctx = &visit,
+                                               .signs = visitor->signs != NULL ? visit_signs : NULL,
+                                               .whole =
+                                                   visitor->values != NULL ? visit_whole : NULL};
     struct tern_bytes_left rest = {src, src_len};
     struct tern_codec_info sum = {.mode = "none"};
     const struct tern_segment *largest = NULL;
-    for (uint32_t i = 0; i < model->segment_count; i++) {
-        const struct tern_segment *segment = &model->segments[i];
+    for (; visit.segment < model->segment_count; visit.segment++) {
+        const struct tern_segment *segment = &model->segments[visit.segment];
         struct tern_bytes_left payload;
         struct tern_codec_info part;
         TERN_TRY(take(&rest, &payload));
-        TERN_TRY(tern_codec_inspect(payload.data, payload.len, segment->count, &part));
-        add_info(&sum, &part);
-        if (tern_segment_is_skipped(segment)) {
-            sum.skipped_nonzero += part.nonzero;
+        if (visitor->wants != NULL && !visitor->wants(visitor->ctx, visit.segment)) {
+            continue;
         }
-        if (is_larger(segment, largest)) {
-            largest = segment;
-            sum.ternary = part.ternary;
-            sum.mode = part.mode;
-            sum.scale = part.scale;
+        TERN_TRY(tern_payload_read(payload.data, payload.len, segment->count, &reader,
+                                   info != NULL ? &part : NULL));
+        if (info != NULL) {
+            add_segment(&sum, &part, segment, &largest);
         }
     }
     if (rest.len > 0) {
         return TERN_ERR_CORRUPT;
     }
-    *info = sum;
+    if (info != NULL) {
+        *info = sum;
+    }
     return TERN_OK;
+}
+
+enum tern_result tern_container_inspect(const struct tern_model *model, const uint8_t *src,
+                                        size_t src_len, struct tern_codec_info *info)
+{
+    static const struct tern_container_visitor nobody = {.ctx = NULL};
+    return tern_container_each(model, src, src_len, &nobody, info);
 }
 
 // Adds the segments of which `wanted` is true.
@@ -248,45 +317,24 @@ enum tern_result tern_container_accumulate(const struct tern_model *model, const
     return accumulate(model, src, src_len, weight, acc, any_segment);
 }
 
-// Adds the segments of which `wanted` is true, payload by payload.
-static enum tern_result add(const struct tern_model *model, const uint8_t *src, size_t src_len,
-                            float weight, float *acc,
-                            bool (*wanted)(const struct tern_segment *segment))
+enum tern_result tern_container_add(const struct tern_model *model, const uint8_t *src,
+                                    size_t src_len, float weight, float *acc)
 {
     struct tern_bytes_left rest = {src, src_len};
     for (uint32_t i = 0; i < model->segment_count; i++) {
         const struct tern_segment *segment = &model->segments[i];
         struct tern_bytes_left payload;
         TERN_TRY(take(&rest, &payload));
-        if (wanted(segment)) {
-            TERN_TRY(tern_payload_add(payload.data, payload.len, weight, acc + segment->offset,
-                                      segment->count));
-        }
+        TERN_TRY(tern_payload_add(payload.data, payload.len, weight, acc + segment->offset,
+                                  segment->count));
     }
     return rest.len == 0 ? TERN_OK : TERN_ERR_CORRUPT;
-}
-
-enum tern_result tern_container_add(const struct tern_model *model, const uint8_t *src,
-                                    size_t src_len, float weight, float *acc)
-{
-    return add(model, src, src_len, weight, acc, any_segment);
 }
 
 enum tern_result tern_container_give_back(const struct tern_model *model, const uint8_t *src,
                                           size_t src_len, float *acc)
 {
     return accumulate(model, src, src_len, 1, acc, tern_segment_is_coded);
-}
-
-static bool is_dense(const struct tern_segment *segment)
-{
-    return !tern_segment_is_coded(segment) && !tern_segment_is_skipped(segment);
-}
-
-enum tern_result tern_container_add_dense(const struct tern_model *model, const uint8_t *src,
-                                          size_t src_len, float weight, float *acc)
-{
-    return add(model, src, src_len, weight, acc, is_dense);
 }
 
 enum tern_result tern_container_decode(const struct tern_model *model, const uint8_t *src,

@@ -7,6 +7,7 @@
 #define TERN_CONTAINER_H
 
 #include "codec/codec.h"
+#include "codec/signs.h"
 #include "tensor/model.h"
 
 // The most bytes of a container of `model` under `codec`.
@@ -44,11 +45,29 @@ TERN_MUST_USE enum tern_result tern_container_add(const struct tern_model *model
                                                   const uint8_t *src, size_t src_len, float weight,
                                                   float *acc);
 
-// acc[i] += weight * decoded[i] in the segments that are dense; likewise, and the payloads of others
-// are passed over unread.
-TERN_MUST_USE enum tern_result tern_container_add_dense(const struct tern_model *model,
-                                                        const uint8_t *src, size_t src_len,
-                                                        float weight, float *acc);
+// Who wants the values of a container one after the other, without memory for all of them.
+struct tern_container_visitor {
+    void *ctx;
+    // Whether the payload of a segment is to be read at all. NULL: all are.
+    bool (*wants)(void *ctx, uint32_t segment);
+    // Values of a ternary segment that are not zero: indices are within the segment.
+    void (*signs)(void *ctx, uint32_t segment, float scale, const struct tern_indices *indices);
+    // Values of a segment from `first` on, within it; zeros among them may be left out. NULL: those
+    // that signs() is not given are only checked.
+    TERN_MUST_USE enum tern_result (*values)(void *ctx, uint32_t segment, uint32_t first,
+                                             const float *values, uint32_t count);
+    // Room for so many values, where values() is and a segment is decoded whole. NULL: there is none.
+    float *(*scratch)(void *ctx, uint32_t count);
+};
+
+// Visits the values of an untrusted container, each payload read once: some may have been handed
+// over before an error is found. info: what tern_container_inspect() tells of all segments that are
+// wanted, or NULL.
+// TERN_ERR_NO_MEMORY  no scratch; errors of tern_container_inspect() and of values()
+TERN_MUST_USE enum tern_result tern_container_each(const struct tern_model *model,
+                                                   const uint8_t *src, size_t src_len,
+                                                   const struct tern_container_visitor *visitor,
+                                                   struct tern_codec_info *info);
 
 // acc[i] += decoded[i] in the segments that error feedback covers. The container is checked whole
 // first: on error acc is unchanged.

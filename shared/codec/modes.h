@@ -5,6 +5,7 @@
 #define TERN_MODES_H
 
 #include "codec/codec.h"
+#include "codec/signs.h"
 
 // One segment to encode.
 struct tern_encode_job {
@@ -32,12 +33,10 @@ struct tern_mode {
     // Fills scale, nonzero, runs, sum_square and maximum of an info that is all zero.
     void (*describe)(const uint8_t *body, size_t len, size_t count, struct tern_codec_info *info);
 
-    // check() and describe(), check() and accumulate() in one pass, for modes that take long to
-    // read. On error what was described or added is unspecified. NULL: one after the other.
-    TERN_MUST_USE enum tern_result (*inspect)(const uint8_t *body, size_t len, size_t count,
-                                              struct tern_codec_info *info);
-    TERN_MUST_USE enum tern_result (*add)(const uint8_t *body, size_t len, float weight, float *acc,
-                                          size_t count);
+    // Of ternary modes that take long to read: check(), and hands over all values that are not
+    // zero on the way, some of them also before an error is found. NULL: read what was checked.
+    TERN_MUST_USE enum tern_result (*each)(const uint8_t *body, size_t len, size_t count,
+                                           tern_take_signs *take, void *ctx);
 };
 
 #define TERN_CODEC_MODES 2 // of one codec, at most
@@ -106,6 +105,21 @@ size_t tern_codec_emit(const struct tern_encode_job *job);
 // Finds the mode of a payload and checks its body. Errors of tern_codec_decode().
 TERN_MUST_USE enum tern_result tern_payload_check(const uint8_t *src, size_t src_len, size_t count,
                                                   const struct tern_mode **mode);
+
+// How a payload is read by who wants its values. The mode decides which of the two is called.
+struct tern_payload_reader {
+    void *ctx;
+    tern_take_signs *signs; // the values that are not zero
+    // The payload was checked, and may be decoded. NULL: no more is wanted.
+    TERN_MUST_USE enum tern_result (*whole)(void *ctx, const struct tern_mode *mode,
+                                            const uint8_t *body, size_t len, size_t count);
+};
+
+// Checks and reads a payload once. info: filled as by tern_codec_inspect(), or NULL.
+// Errors of tern_codec_decode() and of whole(); some values may have been handed over by then.
+TERN_MUST_USE enum tern_result tern_payload_read(const uint8_t *src, size_t src_len, size_t count,
+                                                 const struct tern_payload_reader *reader,
+                                                 struct tern_codec_info *info);
 
 // tern_codec_accumulate(), but on error acc is unspecified.
 TERN_MUST_USE enum tern_result tern_payload_add(const uint8_t *src, size_t src_len, float weight,

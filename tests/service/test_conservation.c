@@ -197,7 +197,7 @@ static void damage(void)
 static void repair(void)
 {
     run_sql("update update_bodies set body = (select body from saved where saved.id ="
-            " update_bodies.id); drop table saved");
+            " update_bodies.id) where id in (select id from saved); drop table saved");
 }
 
 static void count_call(void *ctx)
@@ -224,6 +224,7 @@ static void test_damaged_update_halts_the_service(void **state)
     uint8_t *body;
     char why[256] = "";
     struct tern_db_version version;
+    harness.config.federation.strategy_memory = 1; // nothing is summed before the commit
     harness.config.on_halted = count_call;
     harness.config.halted_ctx = &told;
     harness_start(&harness);
@@ -279,6 +280,7 @@ static void test_missing_update_halts_the_service(void **state)
     (void)state;
     uint8_t *body;
     char why[256] = "";
+    harness.config.federation.strategy_memory = 1;
     harness_start(&harness);
     enroll(&harness, false);
     enroll(&harness, false);
@@ -292,6 +294,31 @@ static void test_missing_update_halts_the_service(void **state)
     free(body);
     assert_true(tern_service_halted(harness.service, why));
     assert_non_null(strstr(why, "round 1"));
+}
+
+// What was summed on arrival is not lost with the bytes: the round counts both updates, and a replay
+// tells what became of the store.
+static void test_damage_does_not_reach_what_was_summed(void **state)
+{
+    (void)state;
+    struct tern_replay_report report;
+    struct tern_db_round round;
+    char why[256] = "";
+    harness_start(&harness);
+    enroll(&harness, false);
+    enroll(&harness, false);
+    do_round(&harness, 1, NULL, 1.0F);
+    damage();
+    do_round(&harness, 2, NULL, 3.0F);
+    harness_stop(&harness);
+    assert_int_equal(tern_db_open(harness.path, &harness.db, why), TERN_OK);
+    assert_int_equal(tern_db_round_get(harness.db, 1, &round), TERN_OK);
+    assert_int_equal(round.applied, 2);
+    assert_int_equal(tern_service_replay(harness.db, NULL, NULL, &report, why), TERN_ERR_IO);
+    assert_int_equal(report.rounds, 0);
+    repair();
+    assert_int_equal(tern_service_replay(harness.db, NULL, NULL, &report, why), TERN_OK);
+    assert_int_equal(report.updates, 2);
 }
 
 // A round that an unknown strategy opened is not touched: the start says which program it needs.
@@ -316,9 +343,13 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_huge_values_and_one_step_claims),  TEST(test_totals_stay_exact),
-        TEST(test_limits_cannot_be_switched_off),    TEST(test_difference_too_large_for_float16),
-        TEST(test_damaged_update_halts_the_service), TEST(test_missing_update_halts_the_service),
+        TEST(test_huge_values_and_one_step_claims),
+        TEST(test_totals_stay_exact),
+        TEST(test_limits_cannot_be_switched_off),
+        TEST(test_difference_too_large_for_float16),
+        TEST(test_damaged_update_halts_the_service),
+        TEST(test_missing_update_halts_the_service),
+        TEST(test_damage_does_not_reach_what_was_summed),
         TEST(test_round_of_an_unknown_strategy),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

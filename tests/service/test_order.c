@@ -14,16 +14,22 @@
 
 static atomic_uint inspections;
 
-enum tern_result __real_tern_container_inspect(const struct tern_model *model, const uint8_t *src,
-                                               size_t src_len, struct tern_codec_info *info);
-enum tern_result __wrap_tern_container_inspect(const struct tern_model *model, const uint8_t *src,
-                                               size_t src_len, struct tern_codec_info *info);
+enum tern_result __real_tern_reading_make(struct tern_reading_room *room,
+                                          const struct tern_model *model, const uint8_t *container,
+                                          size_t len, struct tern_codec_info *info,
+                                          struct tern_reading **reading);
+enum tern_result __wrap_tern_reading_make(struct tern_reading_room *room,
+                                          const struct tern_model *model, const uint8_t *container,
+                                          size_t len, struct tern_codec_info *info,
+                                          struct tern_reading **reading);
 
-enum tern_result __wrap_tern_container_inspect(const struct tern_model *model, const uint8_t *src,
-                                               size_t src_len, struct tern_codec_info *info)
+enum tern_result __wrap_tern_reading_make(struct tern_reading_room *room,
+                                          const struct tern_model *model, const uint8_t *container,
+                                          size_t len, struct tern_codec_info *info,
+                                          struct tern_reading **reading)
 {
     atomic_fetch_add(&inspections, 1);
-    return __real_tern_container_inspect(model, src, src_len, info);
+    return __real_tern_reading_make(room, model, container, len, info, reading);
 }
 
 // --- A round of two, and a third client that was invited but has no task

@@ -196,6 +196,7 @@ static void configure(void)
     config->limits.history = 1;
 }
 
+// Rounds of which the second half is merged from what is stored.
 static void test_rounds_read_no_history(void **state)
 {
     (void)state;
@@ -212,6 +213,12 @@ static void test_rounds_read_no_history(void **state)
     take_part(&often);
     watching = true;
     for (int i = 0; i < 24; i++) {
+        if (i == 12) {
+            watching = false;
+            harness.config.federation.strategy_memory = 1;
+            harness_restart(&harness);
+            watching = true;
+        }
         take_part(i % 6 == 5 ? &seldom : &often);
         test_advance(1000);
     }

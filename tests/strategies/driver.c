@@ -9,6 +9,7 @@
 //   merge    closes the round.                                              ok VALUE...
 //   state I  what the strategy carries on.                                  ok VALUE...
 #include "merge/strategy_rule.h"
+#include "merged.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -110,14 +111,15 @@ static void merge(void)
     struct tern_strategy_memory memory = {
         acc, {states[0], states[1]}, decoded, values_of_all, room, scratch};
     struct tern_strategy_report report;
-    tern_strategy_begin(&sums, &model, &totals, &memory);
-    while (totals.updates > 0 && !tern_strategy_ready(&sums)) {
-        for (size_t i = 0; i < totals.updates; i++) {
-            REQUIRE(tern_strategy_accumulate(&sums, &updates[i].contribution, updates[i].container,
-                                             updates[i].len) == TERN_OK);
-        }
+    struct held_update held[UPDATES_MAX];
+    for (size_t i = 0; i < totals.updates; i++) {
+        held[i] =
+            (struct held_update){updates[i].contribution, updates[i].container, updates[i].len};
     }
-    enum tern_result result = tern_strategy_merge(&sums, global);
+    enum tern_result result = take_updates(&sums, &model, &totals, &memory, held, totals.updates);
+    if (result == TERN_OK) {
+        result = tern_strategy_merge(&sums, global);
+    }
     if (result != TERN_OK) {
         refuse(result);
         return;

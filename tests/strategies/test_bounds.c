@@ -1,4 +1,5 @@
 // Whatever is accepted can be merged, for ever: bounds.h, driven to its edges.
+#include "merged.h"
 #include "strategies/bounds.h"
 #include "strategies/steps_norm.h"
 #include "strategies/strategy.h"
@@ -66,20 +67,19 @@ static enum tern_result merge(struct run *run, const struct tern_contribution *c
     for (size_t i = 0; i < UPDATES; i++) {
         assert_int_equal(tern_strategy_count(&totals, &contributions[i]), TERN_OK);
     }
-    tern_strategy_begin(&sums, &run->model, &totals, &memory);
+    uint8_t containers[UPDATES][256];
+    struct held_update updates[UPDATES];
     for (size_t i = 0; i < UPDATES; i++) {
-        uint8_t container[256];
         float decoded[COUNT];
-        size_t len = 0;
+        updates[i] = (struct held_update){contributions[i], containers[i], 0};
         for (size_t k = 0; k < COUNT; k++) {
             decoded[k] = values[i];
         }
-        assert_int_equal(tern_container_encode(&codec, NULL, &run->model, decoded, container,
-                                               sizeof container, &len),
-                         TERN_OK);
-        assert_int_equal(tern_strategy_accumulate(&sums, &contributions[i], container, len),
+        assert_int_equal(tern_container_encode(&codec, NULL, &run->model, decoded, containers[i],
+                                               sizeof containers[i], &updates[i].len),
                          TERN_OK);
     }
+    assert_int_equal(take_updates(&sums, &run->model, &totals, &memory, updates, UPDATES), TERN_OK);
     return tern_strategy_merge(&sums, run->global);
 }
 

@@ -1,6 +1,6 @@
 // The weighted means, to the bit: FedAvg, FedNova and FedProx at the server; and what all
 // strategies refuse.
-#include "strategies/strategy.h"
+#include "merged.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -63,23 +63,21 @@ static void use(const struct tern_strategy *strategy, float rate)
     tern_strategy_count_none(&totals, &rule);
 }
 
-static void begin(void)
+static enum tern_result take(const struct update *updates, size_t count)
 {
     const struct tern_strategy_memory memory = {.acc = acc};
-    tern_strategy_begin(&sums, &model, &totals, &memory);
+    struct held_update held[8];
+    for (size_t i = 0; i < count; i++) {
+        held[i] =
+            (struct held_update){updates[i].contribution, updates[i].container, updates[i].len};
+        assert_int_equal(tern_strategy_count(&totals, &updates[i].contribution), TERN_OK);
+    }
+    return take_updates(&sums, &model, &totals, &memory, held, count);
 }
 
 static void run(const struct update *updates, size_t count)
 {
-    for (size_t i = 0; i < count; i++) {
-        assert_int_equal(tern_strategy_count(&totals, &updates[i].contribution), TERN_OK);
-    }
-    begin();
-    for (size_t i = 0; i < count; i++) {
-        assert_int_equal(tern_strategy_accumulate(&sums, &updates[i].contribution,
-                                                  updates[i].container, updates[i].len),
-                         TERN_OK);
-    }
+    assert_int_equal(take(updates, count), TERN_OK);
     assert_int_equal(tern_strategy_merge(&sums, global), TERN_OK);
 }
 
@@ -152,13 +150,15 @@ static void test_server_learning_rate(void **state)
 static void test_equal_steps_are_exactly_fedavg(void **state)
 {
     uint32_t examples[3] = {7, 13, 29};
-    float expected[COUNT] = {0};
+    float expected[COUNT];
+    double held[COUNT] = {0}; // so few terms of so few bits are exact in double
     struct update updates[3];
     for (size_t u = 0; u < 3; u++) {
         updates[u] = update_of(0.1F * (float)(u + 1), examples[u], 37);
-        float weight = (float)((double)examples[u] / 49.0);
         for (size_t i = 0; i < COUNT; i++) {
-            expected[i] += weight * (0.1F * (float)(u + 1) * (float)(i + 1));
+            float product = (float)examples[u] * (0.1F * (float)(u + 1) * (float)(i + 1));
+            held[i] += (double)product;
+            expected[i] = (float)(held[i] / 49.0);
         }
     }
     static const struct tern_strategy *const alike[] = {&tern_strategy_fedavg,
@@ -213,17 +213,19 @@ static void test_ready_only_with_all(void **state)
 {
     (void)state;
     struct update one = update_of(1.0F, 10, 5);
-    begin();
+    assert_int_equal(take(&one, 0), TERN_ERR_STATE); // nothing was counted
     assert_false(tern_strategy_ready(&sums));
     assert_int_equal(tern_strategy_merge(&sums, global), TERN_ERR_STATE);
-    assert_int_equal(tern_strategy_accumulate(&sums, &one.contribution, one.container, one.len),
-                     TERN_ERR_STATE); // it was not counted
-    assert_int_equal(tern_strategy_count(&totals, &one.contribution), TERN_OK);
-    begin();
-    assert_false(tern_strategy_ready(&sums));
-    assert_int_equal(tern_strategy_accumulate(&sums, &one.contribution, one.container, one.len),
-                     TERN_OK);
+    assert_int_equal(take(&one, 1), TERN_OK);
     assert_true(tern_strategy_ready(&sums));
+    // Who takes the mean is not handed values, who is handed them takes no mean.
+    assert_int_equal(tern_strategy_accumulate(&sums, one.container, one.len), TERN_ERR_STATE);
+    use(&tern_strategy_fedmedian, 1.0F);
+    assert_int_equal(tern_strategy_count(&totals, &one.contribution), TERN_OK);
+    const struct tern_strategy_memory memory = {.acc = acc};
+    tern_strategy_begin(&sums, &model, &totals, &memory);
+    assert_int_equal(tern_strategy_take_mean(&sums), TERN_ERR_STATE);
+    assert_false(tern_strategy_ready(&sums));
 }
 
 static void test_hostile_numbers(void **state)
@@ -246,11 +248,10 @@ static void test_damaged_update_changes_nothing(void **state)
 {
     (void)state;
     struct update one = update_of(1.0F, 10, 5);
-    assert_int_equal(tern_strategy_count(&totals, &one.contribution), TERN_OK);
-    begin();
-    assert_int_equal(tern_strategy_accumulate(&sums, &one.contribution, one.container, one.len - 1),
-                     TERN_ERR_CORRUPT);
-    assert_int_equal(sums.accumulated, 0);
+    one.len--;
+    assert_int_equal(take(&one, 1), TERN_ERR_CORRUPT);
+    assert_false(tern_strategy_ready(&sums));
+    assert_int_equal(tern_strategy_merge(&sums, global), TERN_ERR_STATE);
     for (size_t i = 0; i < COUNT; i++) {
         assert_true(acc[i] == 0.0F);
     }
@@ -259,19 +260,20 @@ static void test_damaged_update_changes_nothing(void **state)
 static void test_overflow_leaves_the_model(void **state)
 {
     (void)state;
-    struct update one = update_of(2e37F, 10, 5);
-    use(&tern_strategy_fedavg, 10.0F);
+    struct update one = update_of(2e36F, 10, 5);
+    use(&tern_strategy_fedavg, 100.0F);
     for (size_t i = 0; i < COUNT; i++) {
         global[i] = 1.0F;
     }
-    assert_int_equal(tern_strategy_count(&totals, &one.contribution), TERN_OK);
-    begin();
-    assert_int_equal(tern_strategy_accumulate(&sums, &one.contribution, one.container, one.len),
-                     TERN_OK);
+    assert_int_equal(take(&one, 1), TERN_OK);
     assert_int_equal(tern_strategy_merge(&sums, global), TERN_ERR_NON_FINITE);
     for (size_t i = 0; i < COUNT; i++) {
         assert_true(global[i] == 1.0F);
     }
+    // What its weight makes of it is too large already.
+    one = update_of(2e37F, 100, 5);
+    use(&tern_strategy_fedavg, 1.0F);
+    assert_int_equal(take(&one, 1), TERN_ERR_NON_FINITE);
 }
 
 int main(void)

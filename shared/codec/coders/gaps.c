@@ -177,15 +177,29 @@ static void find_indices(void *shared, struct tern_indices *indices)
     *(struct reader *)shared = reader;
 }
 
-static enum tern_result check_gaps(const uint8_t *body, size_t len, size_t count)
+static enum tern_result each_gaps(const uint8_t *body, size_t len, size_t count,
+                                  tern_take_signs *take, void *ctx)
 {
     TERN_TRY(tern_ternary_check_scale(body, len));
     struct reader reader = open_reader(body, len, count);
     struct tern_indices indices;
     while (reader.next < count) {
         find_indices(&reader, &indices);
+        take(ctx, tern_get_f32(body), &indices);
     }
     return reader.next == count && tern_bits_end(&reader.bits) ? TERN_OK : TERN_ERR_CORRUPT;
+}
+
+static void take_nothing(void *ctx, float scale, const struct tern_indices *indices)
+{
+    (void)ctx;
+    (void)scale;
+    (void)indices;
+}
+
+static enum tern_result check_gaps(const uint8_t *body, size_t len, size_t count)
+{
+    return each_gaps(body, len, count, take_nothing, NULL);
 }
 
 static void decode_gaps(const uint8_t *body, size_t len, float *dst, size_t count)
@@ -221,4 +235,5 @@ const struct tern_mode tern_ternary_gaps_mode = {
     .decode = decode_gaps,
     .accumulate = accumulate_gaps,
     .describe = describe_gaps,
+    .each = TERN_SMALL ? NULL : each_gaps,
 };

@@ -5,20 +5,7 @@
 #define TERN_INDICES_H
 
 #include "codec/kernels/kernels.h"
-
-#define TERN_INDICES_MAX (TERN_SMALL ? 16 : 128)
-
-// 2 * index, + 1 if negative.
-#if TERN_SMALL
-typedef uint32_t tern_signed_index;
-#else
-typedef uint64_t tern_signed_index;
-#endif
-
-struct tern_indices {
-    size_t count;
-    tern_signed_index of[TERN_INDICES_MAX]; // ascending
-};
+#include "codec/signs.h"
 
 // Finds the next indices of a coder's reader: fewer than TERN_INDICES_MAX only where no more follow.
 typedef void tern_indices_find(void *reader, struct tern_indices *indices);

@@ -303,34 +303,30 @@ static enum tern_result end_of(const struct reader *reader)
     return right ? TERN_OK : TERN_ERR_CORRUPT;
 }
 
-// *nonzero: how many there are.
-static enum tern_result count_range(const uint8_t *body, size_t len, size_t count, size_t *nonzero)
+static enum tern_result each_range(const uint8_t *body, size_t len, size_t count,
+                                   tern_take_signs *take, void *ctx)
 {
     TERN_TRY(tern_ternary_check_scale(body, len));
     struct contexts contexts;
     struct reader reader = open_reader(body, len, count, &contexts);
     struct tern_indices indices;
-    *nonzero = 0;
     while (can_go_on(&reader)) {
         find_indices(&reader, &indices);
-        *nonzero += indices.count;
+        take(ctx, tern_get_f32(body), &indices);
     }
     return end_of(&reader);
 }
 
-static enum tern_result check_range(const uint8_t *body, size_t len, size_t count)
+static void take_nothing(void *ctx, float scale, const struct tern_indices *indices)
 {
-    size_t nonzero = 0;
-    return count_range(body, len, count, &nonzero);
+    (void)ctx;
+    (void)scale;
+    (void)indices;
 }
 
-static enum tern_result inspect_range(const uint8_t *body, size_t len, size_t count,
-                                      struct tern_codec_info *info)
+static enum tern_result check_range(const uint8_t *body, size_t len, size_t count)
 {
-    size_t nonzero = 0;
-    TERN_TRY(count_range(body, len, count, &nonzero));
-    tern_ternary_describe(body, nonzero, 0, info);
-    return TERN_OK;
+    return each_range(body, len, count, take_nothing, NULL);
 }
 
 // weight * (scale * q) is (weight * scale) * q, both rounded once: q only changes the sign.
@@ -341,21 +337,6 @@ static void accumulate_range(const uint8_t *body, size_t len, float weight, floa
     struct reader reader = open_reader(body, len, count, &contexts);
     uint32_t scale_bits = tern_float_bits(weight * tern_get_f32(body));
     tern_indices_accumulate(find_indices, &reader, scale_bits, acc);
-}
-
-static enum tern_result add_range(const uint8_t *body, size_t len, float weight, float *acc,
-                                  size_t count)
-{
-    TERN_TRY(tern_ternary_check_scale(body, len));
-    struct contexts contexts;
-    struct reader reader = open_reader(body, len, count, &contexts);
-    uint32_t scale_bits = tern_float_bits(weight * tern_get_f32(body));
-    struct tern_indices indices;
-    while (can_go_on(&reader)) {
-        find_indices(&reader, &indices);
-        tern_indices_add(&indices, scale_bits, acc);
-    }
-    return end_of(&reader);
 }
 
 static void decode_range(const uint8_t *body, size_t len, float *dst, size_t count)
@@ -390,6 +371,5 @@ const struct tern_mode tern_ternary_range_mode = {
     .decode = decode_range,
     .accumulate = accumulate_range,
     .describe = describe_range,
-    .inspect = TERN_SMALL ? NULL : inspect_range,
-    .add = TERN_SMALL ? NULL : add_range,
+    .each = TERN_SMALL ? NULL : each_range,
 };

@@ -1,0 +1,138 @@
+#include "merge/reading.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// Indices that are kept for each byte of a container. A sign alone is a bit, so that only bytes made
+// to expand hold more.
+#define INDICES_PER_BYTE 8
+
+struct kept {
+    float scale;
+    size_t first; // of the indices
+    size_t end;   // equal: the segment is not kept
+    bool lost;    // there was no room for it
+};
+
+struct tern_reading {
+    struct tern_reading_room *room;
+    size_t bytes;
+    uint32_t *of; // 2 * index, + 1 if negative
+    size_t count;
+    size_t most;
+    uint32_t segments;
+    struct kept kept[];
+};
+
+_Static_assert(TERN_MODEL_MAX_VALUES <= UINT32_MAX / 2, "an index and its sign fit 32 bits");
+
+static void keep(void *ctx, uint32_t segment, float scale, const struct tern_indices *indices)
+{
+    struct tern_reading *reading = ctx;
+    struct kept *kept = &reading->kept[segment];
+    if (reading->of == NULL || kept->lost) {
+        return;
+    }
+    if (kept->end == kept->first) {
+        *kept = (struct kept){.scale = scale, .first = reading->count, .end = reading->count};
+    }
+    if (indices->count > reading->most - reading->count) {
+        reading->count = kept->first;
+        *kept = (struct kept){.lost = true};
+        return;
+    }
+    for (size_t i = 0; i < indices->count; i++) {
+        reading->of[reading->count + i] = (uint32_t)indices->of[i];
+    }
+    reading->count += indices->count;
+    kept->end = reading->count;
+}
+
+// NULL without memory, and while others take too much of it.
+static struct tern_reading *begin(struct tern_reading_room *room, const struct tern_model *model,
+                                  size_t len)
+{
+    const size_t size = sizeof(struct tern_reading) + model->segment_count * sizeof(struct kept);
+    if (atomic_load(&room->bytes) >= TERN_READINGS_MAX) {
+        return NULL;
+    }
+    struct tern_reading *reading = calloc(1, size);
+    if (reading == NULL) {
+        return NULL;
+    }
+    size_t most = len < SIZE_MAX / sizeof(uint32_t) / INDICES_PER_BYTE ? len * INDICES_PER_BYTE : 0;
+    reading->room = room;
+    reading->segments = model->segment_count;
+    reading->most = most < model->count ? most : model->count;
+    reading->of = malloc(reading->most * sizeof reading->of[0]);
+    reading->bytes = size + reading->most * sizeof reading->of[0];
+    atomic_fetch_add(&room->bytes, reading->bytes);
+    return reading;
+}
+
+// What was not needed is given back.
+static void shrink(struct tern_reading *reading)
+{
+    uint32_t *fitting =
+        reading->count > 0 ? realloc(reading->of, reading->count * sizeof reading->of[0]) : NULL;
+    if (fitting == NULL) {
+        return;
+    }
+    size_t freed = (reading->most - reading->count) * sizeof reading->of[0];
+    reading->of = fitting;
+    reading->most = reading->count;
+    reading->bytes -= freed;
+    atomic_fetch_sub(&reading->room->bytes, freed);
+}
+
+enum tern_result tern_reading_make(struct tern_reading_room *room, const struct tern_model *model,
+                                   const uint8_t *container, size_t len,
+                                   struct tern_codec_info *info, struct tern_reading **out)
+{
+    struct tern_reading *reading = begin(room, model, len);
+    const struct tern_container_visitor visitor = {.ctx = reading,
+                                                   .signs = reading != NULL ? keep : NULL};
+    enum tern_result result = tern_container_each(model, container, len, &visitor, info);
+    if (result != TERN_OK || reading == NULL || reading->count == 0) {
+        tern_reading_free(reading);
+        reading = NULL;
+    } else {
+        shrink(reading);
+    }
+    *out = reading;
+    return result;
+}
+
+void tern_reading_free(struct tern_reading *reading)
+{
+    if (reading == NULL) {
+        return;
+    }
+    atomic_fetch_sub(&reading->room->bytes, reading->bytes);
+    free(reading->of);
+    free(reading);
+}
+
+bool tern_reading_keeps(const struct tern_reading *reading, uint32_t segment)
+{
+    return reading != NULL && reading->kept[segment].end > reading->kept[segment].first;
+}
+
+void tern_reading_each(const struct tern_reading *reading,
+                       void (*signs)(void *ctx, uint32_t segment, float scale,
+                                     const struct tern_indices *indices),
+                       void *ctx)
+{
+    for (uint32_t segment = 0; reading != NULL && segment < reading->segments; segment++) {
+        const struct kept *kept = &reading->kept[segment];
+        for (size_t at = kept->first; at < kept->end; at += TERN_INDICES_MAX) {
+            struct tern_indices indices;
+            size_t left = kept->end - at;
+            indices.count = left < TERN_INDICES_MAX ? left : TERN_INDICES_MAX;
+            for (size_t i = 0; i < indices.count; i++) {
+                indices.of[i] = reading->of[at + i];
+            }
+            signs(ctx, segment, kept->scale, &indices);
+        }
+    }
+}

@@ -1,0 +1,25 @@
+// The weighted mean of a round's updates as they are stored: of what could not be summed as it
+// arrived, after a restart, and in a replay. For merge.c alone. Thread rule: that of the store.
+#ifndef TERN_STORED_MEAN_H
+#define TERN_STORED_MEAN_H
+
+#include "merge/exact_mean.h"
+#include "store/store.h"
+#include "wire/wire.h"
+
+// What a stored update says; the container is borrowed from it. Its staleness is not set.
+// TERN_ERR_NOT_FOUND  its body is no longer kept; TERN_ERR_CORRUPT
+TERN_MUST_USE enum tern_result tern_stored_read(const struct tern_db_update *update,
+                                                struct tern_contribution *contribution,
+                                                struct tern_span *container);
+
+// Sets acc[0..model->count) to the mean of the updates that count in the round: of all coordinates
+// at once where their sums are within `memory` bytes, else of some after the others.
+// TERN_ERR_STATE  the updates are not as many as were counted; errors of tern_stored_read() and of
+// tern_exact_mean_add() but TERN_ERR_NO_SPACE
+TERN_MUST_USE enum tern_result tern_stored_mean(const struct tern_model *model, struct tern_db *db,
+                                                const struct tern_db_round *round,
+                                                const struct tern_strategy_totals *totals,
+                                                uint64_t memory, float *acc);
+
+#endif

@@ -1,0 +1,133 @@
+// The order in which updates arrive, restarts between them, batches that are taken back and little
+// memory leave no trace in the model.
+#include "harness.h"
+
+#include "merge/replay.h"
+#include "util/prng.h"
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+// cmocka wants the headers above first.
+#include <cmocka.h>
+
+#define CLIENTS 4
+
+static struct harness harness;
+
+// What happens on the way of a round.
+struct course {
+    uint64_t order[CLIENTS];
+    unsigned restart_after; // updates; 0 = never
+    unsigned fail_before;   // the batch of that update is taken back once; 0 = none
+    uint64_t memory;
+};
+
+static void make(const struct course *course)
+{
+    harness_make(&harness);
+    struct tern_federation_config *federation = &harness.config.federation;
+    federation->round.cohort = CLIENTS;
+    federation->min_clients = CLIENTS;
+    federation->codec_up = (struct tern_codec){
+        .id = TERN_CODEC_3LC, .sparsity = 1.0F, .clip = 4.0F, .coder = TERN_CODER_RANGE};
+    federation->strategy_memory = course->memory;
+    harness_start(&harness);
+    for (int i = 0; i < CLIENTS; i++) {
+        enroll(&harness, false);
+    }
+}
+
+static void execute(const char *sql)
+{
+    char command[512];
+    snprintf(command, sizeof command,
+             "/usr/bin/python3 -c \"import sqlite3;c=sqlite3.connect('%s',timeout=10);"
+             "c.execute('%s');c.commit()\"",
+             harness.path, sql);
+    assert_int_equal(system(command), 0);
+}
+
+static int put(uint64_t client, const tern_Task *task)
+{
+    struct tern_prng rng;
+    uint8_t *body;
+    float *values = malloc(harness.model.count * sizeof *values);
+    assert_non_null(values);
+    tern_prng_init(&rng, 1, TERN_PRNG_TEST, (uint32_t)client, 0);
+    for (uint32_t i = 0; i < harness.model.count; i++) {
+        values[i] = ldexpf(tern_prng_float(&rng) - 0.5F, -3 * (int)client);
+    }
+    size_t len =
+        encode_values(&harness, task, values, 10 + (uint32_t)(client * client) * 37, &body);
+    struct answer answer = put_update(&harness, client, task->round, 1, body, len);
+    int status = answer.status;
+    answer_free(&answer);
+    free(body);
+    free(values);
+    return status;
+}
+
+static void play(const struct course *course, uint8_t model_sha256[TERN_SHA256_SIZE])
+{
+    tern_CheckinReply tasks[CLIENTS + 1];
+    struct tern_replay_report report;
+    struct tern_db_version version;
+    char why[256];
+    make(course);
+    for (uint64_t client = 1; client <= CLIENTS; client++) {
+        tasks[client] = checkin(&harness, client, NULL);
+    }
+    for (unsigned i = 0; i < CLIENTS; i++) {
+        const uint64_t client = course->order[i];
+        if (course->fail_before == i + 1) {
+            execute("create trigger no_updates after insert on updates begin select "
+                    "raise(abort,\\\"no\\\"); end");
+            assert_int_equal(put(client, &tasks[client].task), 503);
+            execute("drop trigger no_updates");
+        }
+        assert_int_equal(put(client, &tasks[client].task), 200);
+        if (course->restart_after == i + 1) {
+            harness_restart(&harness);
+        }
+    }
+    harness_stop(&harness);
+    assert_int_equal(tern_db_open(harness.path, &harness.db, why), TERN_OK);
+    assert_int_equal(tern_db_version_get(harness.db, 1, &version), TERN_OK);
+    memcpy(model_sha256, version.model_sha256, TERN_SHA256_SIZE);
+    assert_int_equal(tern_service_replay(harness.db, NULL, NULL, &report, why), TERN_OK);
+    assert_int_equal(report.updates, CLIENTS);
+    harness_free(&harness);
+}
+
+static void test_nothing_on_the_way_changes_the_model(void **state)
+{
+    (void)state;
+    static const struct course courses[] = {
+        {.order = {4, 2, 1, 3}},
+        {.order = {3, 4, 2, 1}, .restart_after = 1},
+        {.order = {2, 1, 4, 3}, .restart_after = 3},
+        {.order = {1, 4, 3, 2}, .fail_before = 1},
+        {.order = {4, 3, 2, 1}, .fail_before = 4},
+        {.order = {1, 2, 3, 4}, .memory = 1},    // one coordinate after the other
+        {.order = {4, 1, 2, 3}, .memory = 6000}, // some coordinates
+    };
+    static const struct course plain = {.order = {1, 2, 3, 4}};
+    uint8_t expected[TERN_SHA256_SIZE];
+    uint8_t found[TERN_SHA256_SIZE];
+    play(&plain, expected);
+    for (size_t i = 0; i < sizeof courses / sizeof courses[0]; i++) {
+        play(&courses[i], found);
+        assert_memory_equal(found, expected, TERN_SHA256_SIZE);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_nothing_on_the_way_changes_the_model),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
