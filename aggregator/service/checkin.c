@@ -4,6 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+// Held check-ins that are asked again in one batch because something has happened.
+#define HELD_MAX 256
+
 static bool make_room(struct held *held, uint64_t client)
 {
     if (client <= held->capacity) {
@@ -105,26 +108,64 @@ enum tern_result tern_service_settle_checkin(struct tern_service *service, struc
     return TERN_OK;
 }
 
-enum tern_result tern_service_settle_held(struct tern_service *service, uint64_t now)
+static enum tern_result ask_again(struct tern_service *service, struct request *request,
+                                  uint64_t now, bool *held)
+{
+    TERN_TRY(try_answer(service, request, now, held));
+    if (!*held) {
+        let_go(service, request);
+    }
+    return TERN_OK;
+}
+
+static enum tern_result settle_due(struct tern_service *service, uint64_t now)
 {
     struct held *waiting = &service->held;
-    bool all = tern_federation_moved(service->federation) || service->quiescing;
-    if (waiting->count == 0 || (!all && service->batch_ms < waiting->next_ms)) {
-        return TERN_OK;
-    }
     waiting->next_ms = UINT64_MAX;
     for (uint64_t client = 1; client <= waiting->capacity; client++) {
         struct request *request = held_of(service, client);
         bool held = request != NULL;
-        if (held && (all || service->batch_ms >= request->hold_until_ms)) {
-            TERN_TRY(try_answer(service, request, now, &held));
-            if (!held) {
-                let_go(service, request);
-            }
+        if (held && service->batch_ms >= request->hold_until_ms) {
+            TERN_TRY(ask_again(service, request, now, &held));
         }
         if (held && request->hold_until_ms < waiting->next_ms) {
             waiting->next_ms = request->hold_until_ms;
         }
     }
     return TERN_OK;
+}
+
+// A round of 20,000 clients would keep all other requests waiting for seconds while each of them
+// gets its task.
+static enum tern_result settle_some(struct tern_service *service, uint64_t now)
+{
+    struct held *waiting = &service->held;
+    uint32_t left = service->quiescing ? UINT32_MAX : HELD_MAX;
+    enum tern_result result = TERN_OK;
+    uint64_t client = waiting->asking;
+    // One that the store does not take does not keep those behind it.
+    for (; client <= waiting->capacity && left > 0 && result == TERN_OK; client++) {
+        struct request *request = held_of(service, client);
+        bool held = true;
+        if (request != NULL) {
+            result = ask_again(service, request, now, &held);
+            left--;
+        }
+    }
+    waiting->asking = client <= waiting->capacity ? client : 0;
+    return result;
+}
+
+enum tern_result tern_service_settle_held(struct tern_service *service, uint64_t now)
+{
+    struct held *waiting = &service->held;
+    if (tern_federation_moved(service->federation) || service->quiescing) {
+        waiting->asking = 1;
+    }
+    if (waiting->count == 0) {
+        waiting->asking = 0;
+    }
+    TERN_TRY(waiting->asking != 0 ? settle_some(service, now) : TERN_OK);
+    bool due = waiting->count > 0 && service->batch_ms >= waiting->next_ms;
+    return due ? settle_due(service, now) : TERN_OK;
 }

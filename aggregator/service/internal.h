@@ -18,6 +18,7 @@ struct held {
     size_t capacity;
     uint32_t count;
     uint64_t next_ms; // no held check-in's time is up before; of tern_service_monotonic()
+    uint64_t asking;  // clients from here on are to be asked again; 0 = none
 };
 
 struct tern_service {
@@ -66,7 +67,8 @@ TERN_MUST_USE enum tern_result tern_service_settle_update(struct tern_service *s
 // After the rounds have moved on: answers a check-in or holds it.
 TERN_MUST_USE enum tern_result tern_service_settle_checkin(struct tern_service *service,
                                                            struct request *request, uint64_t now);
-// Answers those held check-ins that have something to do now, or whose time is up by batch_ms.
+// Answers those held check-ins that have something to do now, or whose time is up by batch_ms. Of
+// many that may have something to do, some: held.asking says that more are to be asked.
 TERN_MUST_USE enum tern_result tern_service_settle_held(struct tern_service *service, uint64_t now);
 // Answers it with what the client should do next.
 TERN_MUST_USE enum tern_result tern_service_answer_checkin(struct tern_service *service,

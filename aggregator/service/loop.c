@@ -218,6 +218,9 @@ static uint64_t idle_ms(const struct tern_service *service)
     if (tern_service_is_halted(service)) {
         return SLEEP_MAX_MS;
     }
+    if (service->held.asking != 0) {
+        return 0;
+    }
     uint64_t now = tern_service_monotonic(service);
     uint64_t left = left_until(tern_federation_next_advance(service->federation),
                                tern_service_now(service), SLEEP_MAX_MS);

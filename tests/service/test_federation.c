@@ -444,6 +444,36 @@ static void test_held_checkin_gets_its_task_when_the_round_opens(void **state)
     answer_free(&answer);
 }
 
+// More than are answered in one transaction.
+static void test_many_held_checkins_all_get_their_tasks(void **state)
+{
+    (void)state;
+    enum { MANY = 300 };
+    static struct tern_http_exchange *held[MANY + 1];
+    uint8_t body[TERN_WIRE_MESSAGE_MAX];
+    size_t len = encode_checkin(NULL, 30000, body);
+    harness.config.federation.min_clients = MANY + 1;
+    harness.config.federation.round.cohort = MANY + 1;
+    harness_start(&harness);
+    for (uint64_t client = 1; client <= MANY; client++) {
+        assert_int_equal(enroll(&harness, false), client);
+        held[client] =
+            call_begin(&harness, "POST", TERN_PATH_CHECKIN, harness.tokens[client], body, len);
+    }
+    enroll(&harness, false); // the round opens
+    for (uint64_t client = 1; client <= MANY; client++) {
+        tern_CheckinReply reply;
+        struct tern_span downloads;
+        struct answer answer = call_end(held[client]);
+        assert_int_equal(answer.status, 200);
+        assert_int_equal(
+            tern_wire_decode_checkin_reply(answer.body->data, answer.body->len, &reply, &downloads),
+            TERN_OK);
+        assert_true(reply.has_task);
+        answer_free(&answer);
+    }
+}
+
 static void test_held_checkin_is_let_go(void **state)
 {
     (void)state;
@@ -557,6 +587,7 @@ int main(void)
         TEST(test_ledger_follows_checkins),
         TEST(test_lost_evaluation_is_asked_for_once_more),
         TEST(test_held_checkin_gets_its_task_when_the_round_opens),
+        TEST(test_many_held_checkins_all_get_their_tasks),
         TEST(test_held_checkin_is_let_go),
         TEST(test_clock_that_is_set_back),
         TEST(test_missing_clients_are_replaced_at_the_deadline),
