@@ -192,6 +192,11 @@ TERN_MUST_USE enum tern_result tern_federation_update(struct tern_federation *fe
 uint32_t tern_federation_round(const struct tern_federation *federation);    // the last that opened
 size_t tern_federation_update_max(const struct tern_federation *federation); // bytes; any thread
 
+// By the last commit, on any thread: whether a round of that number was ever opened, and whether the
+// client may send an update for it, be it late or once more.
+bool tern_federation_knows(struct tern_federation *federation, uint32_t round);
+bool tern_federation_expects(struct tern_federation *federation, uint64_t client, uint32_t round);
+
 // Since the start.
 struct tern_federation_counts {
     uint64_t updates_late;

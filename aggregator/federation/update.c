@@ -47,6 +47,19 @@ void tern_incoming_clear(struct tern_incoming *update)
     update->reading = NULL;
 }
 
+bool tern_federation_knows(struct tern_federation *federation, uint32_t round)
+{
+    return tern_published_standing(&federation->published, 0, round).verdict !=
+           TERN_ERR_UNKNOWN_ROUND;
+}
+
+bool tern_federation_expects(struct tern_federation *federation, uint64_t client, uint32_t round)
+{
+    const enum tern_result verdict =
+        tern_published_standing(&federation->published, client, round).verdict;
+    return verdict != TERN_ERR_UNKNOWN_ROUND && verdict != TERN_ERR_NOT_IN_COHORT;
+}
+
 // --- Counting
 
 static enum tern_result accept(struct tern_federation *federation,

@@ -114,7 +114,48 @@ static int check_headers(struct tern_service *service, const struct tern_http_re
     return 0;
 }
 
-// The listener refuses what is over the limit; a client that sends such is only told of here.
+// Seconds that the peer has to wait before another request, 0 = none.
+static uint32_t over_rate(struct tern_service *service, const struct tern_http_request *http,
+                          uint64_t client, enum request_kind kind)
+{
+    uint64_t now = tern_service_monotonic(service);
+    uint32_t wait = kind == REQUEST_ENROLL
+                        ? tern_gate_enrollment(service->gate, &http->address, now)
+                        : tern_gate_request(service->gate, client, now);
+    if (wait != 0) {
+        atomic_fetch_add(&service->rate_limited, 1);
+    }
+    return wait;
+}
+
+// Whether the body of an update may count, by what its path says. A short one is read all the same:
+// its answer has the name of what is wrong.
+static bool is_worth_reading(struct tern_service *service, const struct tern_http_request *request,
+                             uint64_t client, uint64_t content_length)
+{
+    uint32_t round;
+    uint32_t sequence;
+    return content_length <= TERN_WIRE_MESSAGE_MAX ||
+           tern_path_parse_update(request->path, &round, &sequence) != TERN_OK ||
+           tern_federation_expects(service->federation, client, round);
+}
+
+// What is refused here is a request like any other: it counts for the client's rate.
+static int refuse_early(struct tern_service *service, const struct tern_http_request *request,
+                        uint64_t client, int status, uint64_t content_length)
+{
+    if (over_rate(service, request, client, REQUEST_UPDATE) != 0) {
+        return 429;
+    }
+    if (tern_gate_log(service->gate, tern_service_monotonic(service))) {
+        tern_log(TERN_LOG_WARN, "refused-early", "client=%llu peer=%s path=%s bytes=%llu status=%d",
+                 (unsigned long long)client, request->peer, TERN_LOG_TEXT(request->path),
+                 (unsigned long long)content_length, status);
+    }
+    return status;
+}
+
+// What a client sends that is too large, or for nothing, is refused before its body is read.
 static int on_headers(void *ctx, const struct tern_http_request *request, uint64_t content_length,
                       uint32_t *body_limit)
 {
@@ -122,12 +163,15 @@ static int on_headers(void *ctx, const struct tern_http_request *request, uint64
     size_t limit;
     int status = check_headers(ctx, request, &client, &limit);
     *body_limit = limit < *body_limit ? (uint32_t)limit : *body_limit;
-    if (status == 0 && client != 0 && content_length > *body_limit) {
-        tern_log(TERN_LOG_WARN, "too-large", "client=%llu peer=%s path=%s bytes=%llu limit=%u",
-                 (unsigned long long)client, request->peer, request->path,
-                 (unsigned long long)content_length, *body_limit);
+    if (status != 0 || client == 0) {
+        return status;
     }
-    return status;
+    if (content_length > *body_limit) {
+        return refuse_early(ctx, request, client, 413, content_length);
+    }
+    return is_worth_reading(ctx, request, client, content_length)
+               ? 0
+               : refuse_early(ctx, request, client, 422, content_length);
 }
 
 // --- Taking bodies apart
@@ -140,7 +184,10 @@ static enum tern_result parse_update(struct tern_service *service,
     update->body = (struct tern_span){http->body, http->body_len};
     TERN_TRY(tern_path_parse_update(http->path, &update->round, &update->sequence));
     tern_federation_read_update(service->federation, update);
-    request->tag.round = update->round;
+    // The meter has a row for each round of a client: of rounds that there are, not of any number.
+    if (tern_federation_knows(service->federation, update->round)) {
+        request->tag.round = update->round;
+    }
     request->tag.payload_up = update->parsed == TERN_OK ? update->payload : 0;
     return update->parsed;
 }
@@ -182,20 +229,6 @@ static void reply_healthy(struct tern_http_exchange *exchange)
     }
     tern_http_exchange_tag(exchange, &tag);
     tern_http_reply(exchange, &reply);
-}
-
-// Seconds that the peer has to wait before another request, 0 = none.
-static uint32_t over_rate(struct tern_service *service, const struct tern_http_request *http,
-                          uint64_t client, enum request_kind kind)
-{
-    uint64_t now = tern_service_monotonic(service);
-    uint32_t wait = kind == REQUEST_ENROLL
-                        ? tern_gate_enrollment(service->gate, &http->address, now)
-                        : tern_gate_request(service->gate, client, now);
-    if (wait != 0) {
-        atomic_fetch_add(&service->rate_limited, 1);
-    }
-    return wait;
 }
 
 static void admit(struct tern_service *service, const struct tern_http_request *http,

@@ -13,6 +13,8 @@
 // Two that fall on the same one are limited together; which ones do, nobody can know beforehand.
 #define ADDRESS_SLOTS 4096
 
+#define LOG_LINES_PER_MINUTE 60
+
 struct entry {
     uint64_t client; // 0 = free slot
     bool revoked;
@@ -36,6 +38,7 @@ struct tern_gate {
     uint32_t enrollments_per_minute;
     struct allowance *clients; // by id
     size_t client_slots;
+    struct allowance log;
     uint8_t seed[16]; // of the slots
     struct allowance addresses[ADDRESS_SLOTS];
 };
@@ -235,4 +238,12 @@ uint32_t tern_gate_enrollment(struct tern_gate *gate, const struct tern_address 
     uint32_t wait = take(allowance_of(gate, address), gate->enrollments_per_minute, now_ms);
     pthread_mutex_unlock(&gate->rate_lock);
     return wait;
+}
+
+bool tern_gate_log(struct tern_gate *gate, uint64_t now_ms)
+{
+    pthread_mutex_lock(&gate->rate_lock);
+    const bool may = take(&gate->log, LOG_LINES_PER_MINUTE, now_ms) == 0;
+    pthread_mutex_unlock(&gate->rate_lock);
+    return may;
 }

@@ -32,6 +32,10 @@ uint32_t tern_gate_request(struct tern_gate *gate, uint64_t client, uint64_t now
 uint32_t tern_gate_enrollment(struct tern_gate *gate, const struct tern_address *address,
                               uint64_t now_ms);
 
+// Whether one more line about a refused request may go into the log: some sixty a minute in all, so
+// that no client fills a disk with them.
+bool tern_gate_log(struct tern_gate *gate, uint64_t now_ms);
+
 // Shuts out the clients from that id on: their enrolment did not reach the disk.
 void tern_gate_forget(struct tern_gate *gate, uint64_t first);
 
