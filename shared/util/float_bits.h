@@ -1,4 +1,4 @@
-// A float32 and its bits, inline. Pure.
+// A float32 or float64 and its bits, inline. Pure.
 #ifndef TERN_FLOAT_BITS_H
 #define TERN_FLOAT_BITS_H
 
@@ -18,6 +18,24 @@ static inline float tern_bits_float(uint32_t bits)
     union {
         uint32_t bits;
         float value;
+    } word = {.bits = bits};
+    return word.value;
+}
+
+static inline uint64_t tern_double_bits(double value)
+{
+    union {
+        double value;
+        uint64_t bits;
+    } word = {.value = value};
+    return word.bits;
+}
+
+static inline double tern_bits_double(uint64_t bits)
+{
+    union {
+        uint64_t bits;
+        double value;
     } word = {.bits = bits};
     return word.value;
 }

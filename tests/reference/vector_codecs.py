@@ -25,6 +25,8 @@ EVERY = (
     "density:p=0.000001,coder=packed",
     "density:p=1,coder=zero-run",
     "density:p=0.01,least=12",
+    "density:p=0.9,fit=yes",
+    "density:p=0.05,least=3,fit=yes,coder=gaps",
     "stochastic-ternary",
     "stochastic-ternary:coder=consecutive",
     "sparse:p=0.1",
@@ -52,7 +54,14 @@ BOUNDED = (
     "inceptionn:bound=20,variant=literal",
 )
 NEAR = (1, -0.9999, 1.5, -3)
-LIMITS = ("3lc:s=1.000001", "3lc:s=1.999", "3lc:s=1,clip=0.000001", "density:p=0.5", "onebit")
+LIMITS = (
+    "3lc:s=1.000001",
+    "3lc:s=1.999",
+    "3lc:s=1,clip=0.000001",
+    "density:p=0.5",
+    "density:p=1,fit=yes",
+    "onebit",
+)
 
 
 def random_values(rng, n, density):

@@ -191,9 +191,61 @@ static void test_order_does_not_matter(void **state)
         for (size_t i = 0; i < LARGEST; i++) {
             peak = fmaxf(peak, fabsf(values[i]));
         }
-        float mean = tern_kernel_mean_above(values, LARGEST, 0x3f800000u, peak);
+        float mean = tern_kernel_mean_above(values, LARGEST, 0x3f800000u, peak).magnitude;
         qsort(values, LARGEST, sizeof *values, descending);
-        assert_true(tern_kernel_mean_above(values, LARGEST, 0x3f800000u, peak) == mean);
+        assert_true(tern_kernel_mean_above(values, LARGEST, 0x3f800000u, peak).magnitude == mean);
+    }
+}
+
+// Squares that the last encoding left.
+static double squares_left(size_t n)
+{
+    double sum = 0;
+    for (size_t i = 0; i < n; i++) {
+        sum += (double)trip.rest[i] * (double)trip.rest[i];
+    }
+    return sum;
+}
+
+// Least squares that plus or minus one scale can leave of `values`, whichever are taken; *all: of all.
+static double least_squares(size_t n, double *all)
+{
+    double sum = 0;
+    double most = 0;
+    *all = 0;
+    for (size_t i = 0; i < n; i++) {
+        magnitudes[i] = fabsf(values[i]);
+    }
+    qsort(magnitudes, n, sizeof *magnitudes, descending);
+    for (size_t i = 0; i < n; i++) {
+        *all += (double)magnitudes[i] * (double)magnitudes[i];
+        sum += (double)magnitudes[i];
+        most = fmax(most, sum * sum / (double)(i + 1));
+    }
+    return *all - most;
+}
+
+// From a normal distribution to one of which few values are nearly all, the fit leaves about the
+// least that can be left, at a share of its own.
+static void test_a_fit_leaves_the_least(void **state)
+{
+    (void)state;
+    for (int power = 1; power <= 7; power += 2) {
+        fill_normal(LARGEST);
+        for (size_t i = 0; i < LARGEST; i++) {
+            values[i] = powf(values[i], (float)power);
+        }
+        double all = 0;
+        const double least = least_squares(LARGEST, &all);
+        round_trip("density:p=1,fit=yes,coder=range", NULL, values, LARGEST);
+        assert_true(squares_left(LARGEST) < least + 0.01 * all);
+        const uint64_t fitted = trip.info.nonzero;
+        assert_true(power == 1 ? fitted > LARGEST / 2 : fitted < LARGEST / 4);
+        round_trip("density:p=0.5,coder=range", NULL, values, LARGEST);
+        assert_true(power == 1 || squares_left(LARGEST) > least + 0.04 * all);
+        // p stays the most that is sent.
+        round_trip("density:p=0.001,fit=yes,coder=range", NULL, values, LARGEST);
+        assert_int_equal(trip.info.nonzero, LARGEST / 1000);
     }
 }
 
@@ -290,6 +342,7 @@ int main(void)
         cmocka_unit_test_setup(test_one_outlier, seed),
         cmocka_unit_test_setup(test_any_floats, seed),
         cmocka_unit_test_setup(test_order_does_not_matter, seed),
+        cmocka_unit_test_setup(test_a_fit_leaves_the_least, seed),
         cmocka_unit_test_setup(test_a_sample_changes_nothing, seed),
         cmocka_unit_test_setup(test_specs, seed),
     };

@@ -36,11 +36,23 @@ static void test_bits(void **state)
         const char *spec;
         double bits;
     } expected[] = {
-        {"float32", 32},       {"float16", 16},        {"bfloat16", 16},
-        {"int8", 8},           {"onebit", 1},          {"qsgd", 4},
-        {"inceptionn", 4},     {"3lc", 0.63},          {"3lc:s=1.5", 0.315},
-        {"density", 0.3364},   {"density:p=1", 1.585}, {"stochastic-ternary", 1},
-        {"sparse:p=0.01", .4}, {"dgc:p=0.01", .4},     {"scalecom:p=0.01", .4},
+        {"float32", 32},
+        {"float16", 16},
+        {"bfloat16", 16},
+        {"int8", 8},
+        {"onebit", 1},
+        {"qsgd", 4},
+        {"inceptionn", 4},
+        {"3lc", 0.63},
+        {"3lc:s=1.5", 0.315},
+        {"density", 0.3364},
+        {"density:p=1", 1.585},
+        {"stochastic-ternary", 1},
+        {"density:fit=yes", 0.3364},
+        {"density:p=0.5,fit=yes", 1.3073},
+        {"sparse:p=0.01", .4},
+        {"dgc:p=0.01", .4},
+        {"scalecom:p=0.01", .4},
     };
     for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
         struct tern_codec codec;

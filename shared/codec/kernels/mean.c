@@ -3,31 +3,23 @@
 #include "codec/kernels/paths.h"
 
 enum {
-    FRACTION_BITS = 23,
     EXPONENT_BIAS = 127,
-    LEAST_NORMAL = -126,   // exponents of normal float32
-    LEAST_EXPONENT = -149, // of the smallest subnormal
-    UNIT_BITS = 30,        // units are 2^-30 of the peak's power of two
+    DOUBLE_BIAS = 1023,
+    UNIT_BITS = 30,     // units are 2^-30 of the peak's power of two
+    CUT_STEP = 1 << 22, // of bits, from one cut to the next: half an octave
+    CUTS = 16,
 };
 
-// E with 2^E <= peak < 2^(E + 1).
+// E with 2^E <= peak < 2^(E + 1). Every float32 that is not 0 is normal as a float64.
 static int exponent_of(float peak)
 {
-    uint32_t bits = tern_float_bits(peak);
-    if (bits >> FRACTION_BITS > 0) {
-        return (int)(bits >> FRACTION_BITS) - EXPONENT_BIAS;
-    }
-    int exponent = LEAST_EXPONENT;
-    for (; bits > 1; bits >>= 1) {
-        exponent++;
-    }
-    return exponent;
+    return (int)(tern_double_bits((double)peak) >> 52) - DOUBLE_BIAS;
 }
 
 // 2^exponent, of a normal float32.
 static float power_of_two(int exponent)
 {
-    return tern_bits_float((uint32_t)(exponent + EXPONENT_BIAS) << FRACTION_BITS);
+    return tern_bits_float((uint32_t)(exponent + EXPONENT_BIAS) << 23);
 }
 
 static struct tern_units units_of(int peak_exponent)
@@ -37,7 +29,8 @@ static struct tern_units units_of(int peak_exponent)
     return (struct tern_units){.first = power_of_two(first), .second = power_of_two(shift - first)};
 }
 
-float tern_kernel_mean_above(const float *values, size_t count, uint32_t threshold, float peak)
+struct tern_mean tern_kernel_mean_above(const float *values, size_t count, uint32_t threshold,
+                                        float peak)
 {
     int exponent = exponent_of(peak);
     struct tern_units units = units_of(exponent);
@@ -51,6 +44,25 @@ float tern_kernel_mean_above(const float *values, size_t count, uint32_t thresho
     // NOLINTNEXTLINE(clang-analyzer-core.DivideZero): the caller knows of a value above
     uint64_t mean = sum.units / sum.taken;
     // 31 bits times a power of two: exact as a double, rounded by the last conversion alone.
-    double unit = 1.0 / ((double)units.first * (double)units.second);
-    return (float)((double)(mean > 0 ? mean : 1) * unit);
+    double unit = tern_bits_double((uint64_t)(exponent - UNIT_BITS + DOUBLE_BIAS) << 52);
+    return (struct tern_mean){.magnitude = (float)((double)(mean > 0 ? mean : 1) * unit),
+                              .taken = (uint32_t)sum.taken};
+}
+
+float tern_kernel_best_mean(const float *values, size_t count, float peak)
+{
+    float best = 0;
+    uint32_t most = 0; // as bits, which positive numbers compare by
+    uint32_t cut = tern_float_bits(peak);
+    for (unsigned i = 0; i < CUTS; i++) {
+        cut = cut > CUT_STEP ? cut - CUT_STEP : 0;
+        struct tern_mean mean = tern_kernel_mean_above(values, count, cut, peak);
+        float share = mean.magnitude / peak; // whose square is in float32's range
+        uint32_t off = tern_float_bits(share * share * (float)mean.taken);
+        if (off > most) {
+            most = off;
+            best = mean.magnitude;
+        }
+    }
+    return best;
 }

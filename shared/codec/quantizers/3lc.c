@@ -32,7 +32,8 @@ static float clipped_peak(const struct tern_encode_job *job)
     if (job->codec->clip == 0) {
         return job->peak;
     }
-    float most = job->codec->clip * tern_kernel_mean_above(job->values, job->count, 0, job->peak);
+    float mean = tern_kernel_mean_above(job->values, job->count, 0, job->peak).magnitude;
+    float most = job->codec->clip * mean;
     return most < job->peak ? most : job->peak;
 }
 

@@ -100,6 +100,7 @@ CODECS = {
     "density": {
         "p": Number(1, MILLION, 50000),
         "least": Whole(0, MILLION, 0),
+        "fit": Choice(("no", "yes"), "no"),
         "coder": coder("auto"),
     },
     "stochastic-ternary": {"coder": coder("zero-run")},

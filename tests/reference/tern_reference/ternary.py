@@ -5,7 +5,9 @@ import math
 from fractions import Fraction
 
 from . import dense, draws, selection, ternary_coders
-from .values import Refused, check_scale, cut, f32, get_f32, put_f32
+from .values import Refused, bits_of, check_scale, cut, f32, from_bits, get_f32, put_f32
+
+CUTS = 16  # of magnitudes, two an octave
 
 
 def assemble(parameters, m, q, values):
@@ -40,16 +42,43 @@ def encode_density(parameters, values, context):
     k = max(share, min(parameters["least"], len(values)))
     limit = selection.kth_magnitude(values, k)
     q = [sign(t) if abs(t) >= limit else 0 for t in values]
+    if parameters["fit"] == "yes":
+        half = f32(best_mean(values) / 2)
+        q = [d if abs(t) > half else 0 for t, d in zip(values, q)]
     return assemble(parameters, mean_magnitude(values, q), q, values)
+
+
+def fixed_point(values):
+    """Magnitudes as whole numbers of 2^(E-30), and E."""
+    exponent = math.frexp(max(abs(t) for t in values))[1] - 1
+    unit = Fraction(2) ** (exponent - 30)
+    return [Fraction(abs(t)) // unit for t in values], exponent
+
+
+def mean_of(units, exponent):
+    return f32(math.ldexp(max(1, sum(units) // len(units)), exponent - 30))
 
 
 def mean_magnitude(values, q):
     """Of the values taken, in fixed point: the order of the sum does not matter."""
-    exponent = math.frexp(max(abs(t) for t in values))[1] - 1
-    unit = Fraction(2) ** (exponent - 30)
-    taken = [abs(t) for t, d in zip(values, q) if d]
-    mean = sum(Fraction(t) // unit for t in taken) // len(taken)
-    return f32(math.ldexp(max(1, mean), exponent - 30))
+    units, exponent = fixed_point(values)
+    return mean_of([a for a, d in zip(units, q) if d], exponent)
+
+
+def best_mean(values):
+    """The scale that takes most off the sum of squares, of those of the largest magnitudes."""
+    best = most = 0
+    units, exponent = fixed_point(values)
+    bits = [bits_of(abs(t)) for t in values]
+    top = max(bits)
+    for j in range(1, CUTS + 1):
+        taken = [a for a, b in zip(units, bits) if b > max(0, top - (j << 22))]
+        mean = mean_of(taken, exponent)
+        share = f32(mean / from_bits(top))
+        off = f32(f32(share * share) * f32(len(taken)))
+        if off > most:
+            best, most = mean, off
+    return best
 
 
 def encode_stochastic(parameters, values, context):
