@@ -13,15 +13,9 @@ static const struct usual {
     const char *down;
     double residual;
 } usual[] = {
-#define USUAL(below, clip, p, residual)                                                            \
-    {                                                                                              \
-        below, "3lc:s=1,clip=" clip ",coder=range", "density:p=" p ",least=64,coder=range",        \
-            residual                                                                               \
-    }
-    USUAL(10000, "2.5", "0.3", 1.0),
-    USUAL(30000, "3", "0.2", 1.0),
-    USUAL(75000, "4", "0.1", 1.5),
-    USUAL(UINT32_MAX, "4.5", "0.07", 1.5),
+    {10000, "3lc:s=1,clip=4,coder=range", "density:p=0.5,least=64,fit=yes,coder=range", 1.0},
+    {75000, "3lc:s=1,clip=4,coder=range", "density:p=0.1,least=64,coder=range", 1.0},
+    {UINT32_MAX, "3lc:s=1,clip=4.5,coder=range", "density:p=0.07,least=64,coder=range", 1.5},
 };
 
 static const struct usual *usual_of(uint32_t values)

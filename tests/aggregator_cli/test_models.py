@@ -292,8 +292,9 @@ def a_missing_file_is_named():
 
 def small_models_send_a_larger_share():
     for model, up, down in (
-            ("softmax:99-99", "3lc:s=1,clip=2.5,coder=range", "density:p=0.3,least=64,coder=range"),
-            ("softmax:99-100", "3lc:s=1,clip=3,coder=range", "density:p=0.2,least=64,coder=range"),
+            ("softmax:99-99", "3lc:s=1,clip=4,coder=range",
+             "density:p=0.5,least=64,fit=yes,coder=range"),
+            ("softmax:99-100", "3lc:s=1,clip=4,coder=range", "density:p=0.1,least=64,coder=range"),
             ("softmax:299-100", "3lc:s=1,clip=4,coder=range", "density:p=0.1,least=64,coder=range"),
             ("softmax:749-100", "3lc:s=1,clip=4.5,coder=range", "density:p=0.07,least=64,coder=range"),
     ):
@@ -301,7 +302,7 @@ def small_models_send_a_larger_share():
         assert (made["codec_up"], made["codec_down"]) == (up, down), (model, made)
     made = State().json("init", "--model", "softmax:9-9", "--set", "codec.codec=3lc:s=1.5",
                         "--set", "codec.codec_down=default")
-    assert made["codec_up"] == "3lc:s=1.5" and "p=0.3," in made["codec_down"], made
+    assert made["codec_up"] == "3lc:s=1.5" and "p=0.5," in made["codec_down"], made
 
 
 main(small_models_send_a_larger_share, a_file_comes_back_as_it_was, zeros_lose_their_sign, small_types_are_rounded_to_even,
