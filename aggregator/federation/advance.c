@@ -156,7 +156,6 @@ static enum tern_result store_version(struct tern_federation *federation,
 {
     struct tern_merge *merge = &federation->merge;
     struct tern_db *db = federation->db;
-    uint32_t count = merge->model.count;
     struct tern_db_version before;
     TERN_TRY(tern_db_version_get(db, merge->version - 1, &before));
     struct tern_db_version version = {
@@ -165,8 +164,7 @@ static enum tern_result store_version(struct tern_federation *federation,
     memcpy(version.model_sha256, merge->model_sha256, TERN_SHA256_SIZE);
     TERN_TRY(tern_db_version_put(db, &version));
     TERN_TRY(tern_catchup_version(federation->catchup, made, before.replica, now));
-    TERN_TRY(tern_db_weights_put(db, TERN_WEIGHTS_GLOBAL, merge->version, merge->global, count));
-    return tern_db_weights_put(db, TERN_WEIGHTS_REPLICA, merge->version, merge->replica, count);
+    return tern_history_checkpoint(federation);
 }
 
 static void log_round(const struct tern_federation *federation,
@@ -212,8 +210,8 @@ static enum tern_result commit_round(struct tern_federation *federation, uint64_
     struct tern_download_made made;
     struct tern_strategy_report report;
     TERN_TRY(merge_round(federation, &made, &report));
+    TERN_TRY(tern_db_received_bytes(federation->db, &row->received_bytes));
     TERN_TRY(store_version(federation, &made, now));
-    TERN_TRY(tern_merge_store_states(&federation->merge, federation->db));
     tern_merge_stop(&federation->merge);
     tern_round_close(&federation->machine, now);
     row->state = TERN_ROUND_COMMITTED;
@@ -222,9 +220,8 @@ static enum tern_result commit_round(struct tern_federation *federation, uint64_
     row->mean_loss = report.mean_loss;
     TERN_TRY(tern_drift_measure(federation, &report));
     tern_drift_follow(federation, row);
-    TERN_TRY(tern_db_received_bytes(federation->db, &row->received_bytes));
     TERN_TRY(tern_db_round_put(federation->db, row));
-    TERN_TRY(tern_history_decide(federation, row->received_bytes));
+    TERN_TRY(tern_history_decide(federation));
     federation->last_loss = report.mean_loss;
     federation->moved = true;
     tern_refusals_draw_ended(federation, true);

@@ -67,14 +67,10 @@ static enum tern_result store_seed_version(struct tern_federation *federation, u
     struct tern_db_version version = {.created_ms = now};
     memcpy(version.replica, merge->replica_id, TERN_SHA256_SIZE);
     memcpy(version.model_sha256, merge->model_sha256, TERN_SHA256_SIZE);
-    uint32_t count = merge->model.count;
     TERN_TRY(tern_db_begin(db));
     enum tern_result result = tern_db_version_put(db, &version);
     if (result == TERN_OK) {
-        result = tern_db_weights_put(db, TERN_WEIGHTS_GLOBAL, 0, merge->global, count);
-    }
-    if (result == TERN_OK) {
-        result = tern_db_weights_put(db, TERN_WEIGHTS_REPLICA, 0, merge->replica, count);
+        result = tern_merge_checkpoint(merge, db);
     }
     return tern_db_conclude(db, result);
 }

@@ -130,10 +130,10 @@ TERN_MUST_USE enum tern_result tern_restore_rounds(struct tern_federation *feder
 
 // --- Retention (history.c)
 
-// A round was committed, with which so many bytes of updates have been received: decides which
-// rounds' updates are not kept any more.
-TERN_MUST_USE enum tern_result tern_history_decide(struct tern_federation *federation,
-                                                   uint64_t received);
+// A version was made: stores it as the checkpoint where that is due.
+TERN_MUST_USE enum tern_result tern_history_checkpoint(struct tern_federation *federation);
+// A round was committed: decides which rounds' updates are not kept any more.
+TERN_MUST_USE enum tern_result tern_history_decide(struct tern_federation *federation);
 // Drops some of them, as many as no request waits long for.
 TERN_MUST_USE enum tern_result tern_history_drop(struct tern_federation *federation);
 

@@ -93,22 +93,64 @@ enum tern_result tern_merge_first(struct tern_merge *merge, struct tern_db *db)
 
 // --- The newest version
 
-enum tern_result tern_merge_load(struct tern_merge *merge, struct tern_db *db)
+enum tern_result tern_merge_checkpoint(struct tern_merge *merge, struct tern_db *db)
+{
+    const uint32_t count = merge->model.count;
+    TERN_TRY(tern_db_weights_put(db, TERN_WEIGHTS_GLOBAL, merge->version, merge->global, count));
+    TERN_TRY(tern_db_weights_put(db, TERN_WEIGHTS_REPLICA, merge->version, merge->replica, count));
+    TERN_TRY(tern_merge_store_states(merge, db));
+    merge->checkpoint = merge->version;
+    return TERN_OK;
+}
+
+static enum tern_result load_checkpoint(struct tern_merge *merge, struct tern_db *db,
+                                        struct tern_db_version *version)
 {
     uint32_t count = merge->model.count;
     uint32_t replica_version = 0;
     TERN_TRY(tern_db_weights_get(db, TERN_WEIGHTS_GLOBAL, &merge->version, merge->global, count));
     TERN_TRY(
         tern_db_weights_get(db, TERN_WEIGHTS_REPLICA, &replica_version, merge->replica, count));
-    struct tern_db_version version;
-    TERN_TRY(tern_db_version_get(db, merge->version, &version));
+    TERN_TRY(tern_db_version_get(db, merge->version, version));
     tern_merge_hash(merge->global, count, merge->model_sha256);
     if (replica_version != merge->version ||
-        memcmp(merge->model_sha256, version.model_sha256, TERN_SHA256_SIZE) != 0) {
+        memcmp(merge->model_sha256, version->model_sha256, TERN_SHA256_SIZE) != 0) {
         return TERN_ERR_CORRUPT;
     }
-    memcpy(merge->replica_id, version.replica, TERN_SHA256_SIZE);
-    return tern_merge_load_states(merge, db, &version);
+    memcpy(merge->replica_id, version->replica, TERN_SHA256_SIZE);
+    merge->checkpoint = merge->version;
+    return tern_merge_load_states(merge, db, version);
+}
+
+static enum tern_result merge_again(struct tern_merge *merge, struct tern_db *db,
+                                    const struct tern_db_round *round)
+{
+    struct tern_download_made made;
+    struct tern_strategy_report report;
+    struct tern_db_version version;
+    TERN_TRY(tern_merge_round(merge, db, round, &made, &report));
+    TERN_TRY(tern_db_version_get(db, merge->version, &version));
+    const bool same = memcmp(merge->model_sha256, version.model_sha256, TERN_SHA256_SIZE) == 0 &&
+                      memcmp(merge->replica_id, version.replica, TERN_SHA256_SIZE) == 0;
+    return same ? TERN_OK : TERN_ERR_CORRUPT;
+}
+
+enum tern_result tern_merge_load(struct tern_merge *merge, struct tern_db *db)
+{
+    struct tern_db_version version;
+    struct tern_db_round round;
+    tern_merge_stop(merge); // what arrived is of a round that is not open any more, or again
+    TERN_TRY(load_checkpoint(merge, db, &version));
+    for (uint32_t i = version.round + 1;; i++) {
+        enum tern_result result = tern_db_round_get(db, i, &round);
+        if (result != TERN_OK || round.state != TERN_ROUND_COMMITTED) {
+            return tern_db_may_miss(result);
+        }
+        result = merge_again(merge, db, &round);
+        if (result != TERN_OK) {
+            return result == TERN_ERR_NOT_FOUND ? TERN_ERR_CORRUPT : result;
+        }
+    }
 }
 
 // --- A round's updates

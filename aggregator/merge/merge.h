@@ -25,6 +25,8 @@ struct tern_merge {
     struct tern_model model;
     uint64_t seed; // the federation's: of random codecs
     uint32_t version;
+    uint32_t
+        checkpoint; // version whose weights are in the store: loaded from there, or stored last
     uint8_t replica_id[TERN_SHA256_SIZE];
     uint8_t model_sha256[TERN_SHA256_SIZE];
     float *global;
@@ -60,13 +62,14 @@ void tern_merge_seed(struct tern_merge *merge, uint64_t seed);
 // stored. TERN_ERR_NOT_FOUND, TERN_ERR_CORRUPT, TERN_ERR_IO  those cannot be read
 TERN_MUST_USE enum tern_result tern_merge_first(struct tern_merge *merge, struct tern_db *db);
 
-// The newest stored version, what its strategy carries on, and the averaged model. NOT_FOUND when none is stored;
-// CORRUPT when the weights do not have the hash of their version's row, or a state is missing.
+// The newest version, what its strategy carries on, and the averaged model: the checkpoint, and the
+// rounds since, merged again from their stored updates. NOT_FOUND when no version is stored; CORRUPT
+// when weights do not have the hash of their version's row, or a state or an update is missing.
 TERN_MUST_USE enum tern_result tern_merge_load(struct tern_merge *merge, struct tern_db *db);
 
-// Stores the states and the averaged model with the version just made, in place of those before.
-TERN_MUST_USE enum tern_result tern_merge_store_states(const struct tern_merge *merge,
-                                                       struct tern_db *db);
+// Makes the present version the checkpoint: stores the weights, the states and the averaged model, in
+// place of those before.
+TERN_MUST_USE enum tern_result tern_merge_checkpoint(struct tern_merge *merge, struct tern_db *db);
 
 // Whether the stored states and averaged model are, bit for bit, those that were made here. Overwrites
 // acc.

@@ -1,6 +1,6 @@
 // What goes from round to round beside the weights: what strategies carry on, and the averaged model.
 // In the memory of a merge. For merge.c alone; others
-// call tern_merge_store_states() and tern_merge_check_states().
+// call tern_merge_checkpoint() and tern_merge_check_states().
 #ifndef TERN_MERGE_STATES_H
 #define TERN_MERGE_STATES_H
 
@@ -21,6 +21,9 @@ TERN_MUST_USE enum tern_result tern_merge_take_average(struct tern_merge *merge,
 // TERN_ERR_CORRUPT  one is missing; TERN_ERR_NO_MEMORY
 TERN_MUST_USE enum tern_result tern_merge_load_states(struct tern_merge *merge, struct tern_db *db,
                                                       const struct tern_db_version *version);
+// Stores it, in place of that of other versions.
+TERN_MUST_USE enum tern_result tern_merge_store_states(const struct tern_merge *merge,
+                                                       struct tern_db *db);
 void tern_merge_free_states(struct tern_merge *merge);
 
 #endif

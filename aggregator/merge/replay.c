@@ -24,9 +24,9 @@ static enum tern_result differs(struct replay *replay, const char *what)
 // The service would go on from the stored states, so they must be those that lead there.
 static enum tern_result compare_states(struct replay *replay)
 {
-    struct tern_db_version newest;
-    TERN_TRY(tern_db_version_last(replay->db, &newest));
-    if (newest.version != replay->merge.version) {
+    uint32_t checkpoint = 0;
+    TERN_TRY(tern_db_weights_version(replay->db, &checkpoint));
+    if (checkpoint != replay->merge.version) {
         return TERN_OK;
     }
     enum tern_result result = tern_merge_check_states(&replay->merge, replay->db);

@@ -266,7 +266,8 @@ TERN_MUST_USE enum tern_result tern_db_received_bytes(struct tern_db *db, uint64
 // before the last that is pruned. 0 = none.
 TERN_MUST_USE enum tern_result tern_db_prune_goal(struct tern_db *db, uint64_t received,
                                                   uint32_t *round);
-// From here on the rounds up to `last` are pruned: they cannot be replayed any more. Their bodies
+// From here on the rounds up to `last` are pruned: they cannot be replayed any more. Those after the
+// version that the global model is kept of are not, since later versions are made from it. Bodies
 // are there until tern_db_prune_some() has dropped them.
 TERN_MUST_USE enum tern_result tern_db_prune(struct tern_db *db, uint32_t last);
 // Drops bodies of updates that count in pruned rounds, the oldest first, until they had `bytes` or
@@ -292,6 +293,9 @@ TERN_MUST_USE enum tern_result tern_db_weights_put(struct tern_db *db, enum tern
 TERN_MUST_USE enum tern_result tern_db_weights_get(struct tern_db *db, enum tern_db_weights kind,
                                                    uint32_t *version, float *weights,
                                                    uint32_t count);
+
+// The version that the global model is kept of. NOT_FOUND
+TERN_MUST_USE enum tern_result tern_db_weights_version(struct tern_db *db, uint32_t *version);
 
 // What a strategy carries from round to round, such as a momentum "m": count float32 values that go
 // with a version. keep: forgets those of all other versions.

@@ -39,11 +39,26 @@ enum tern_result tern_db_prune_goal(struct tern_db *db, uint64_t received, uint3
     return tern_db_may_miss(found);
 }
 
+// The last round that nothing is made from any more: the one that made the kept version. Without
+// one, all.
+static enum tern_result last_of_checkpoint(struct tern_db *db, uint32_t *last)
+{
+    struct tern_db_version row = {.round = UINT32_MAX};
+    enum tern_result found = tern_db_weights_version(db, &row.version);
+    if (found == TERN_OK) {
+        found = tern_db_version_get(db, row.version, &row);
+    }
+    *last = row.round;
+    return tern_db_may_miss(found);
+}
+
 enum tern_result tern_db_prune(struct tern_db *db, uint32_t last)
 {
+    uint32_t most = 0;
+    TERN_TRY(last_of_checkpoint(db, &most));
     struct tern_query query =
         tern_query_write(db->sql, "UPDATE totals SET rounds_pruned = max(rounds_pruned, ?)");
-    tern_query_bind(&query, last);
+    tern_query_bind(&query, last < most ? last : most);
     return tern_query_run(&query);
 }
 

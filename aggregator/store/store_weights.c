@@ -127,6 +127,18 @@ enum tern_result tern_db_weights_get(struct tern_db *db, enum tern_db_weights ki
     return get(db, kind, "", version, weights, count);
 }
 
+enum tern_result tern_db_weights_version(struct tern_db *db, uint32_t *version)
+{
+    struct tern_query query = tern_query_read(
+        db->sql, "SELECT version FROM weights WHERE kind = ? AND name = '' AND part = 0");
+    tern_query_bind(&query, TERN_WEIGHTS_GLOBAL);
+    if (!tern_query_row(&query)) {
+        return tern_query_missing(&query);
+    }
+    *version = (uint32_t)tern_query_number(&query, UINT32_MAX);
+    return tern_query_end(&query);
+}
+
 // --- What strategies carry on
 
 enum tern_result tern_db_state_put(struct tern_db *db, const char *name, uint32_t version,

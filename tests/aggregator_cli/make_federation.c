@@ -161,19 +161,14 @@ static enum tern_result store_replica(struct maker *maker)
 
 static enum tern_result store_version(struct maker *maker, uint32_t round)
 {
-    const struct tern_merge *merge = &maker->merge;
-    uint32_t count = merge->model.count;
+    struct tern_merge *merge = &maker->merge;
     struct tern_db_version version = {
         .version = merge->version, .round = round, .created_ms = maker->now_ms};
     memcpy(version.replica, merge->replica_id, TERN_SHA256_SIZE);
     memcpy(version.model_sha256, merge->model_sha256, TERN_SHA256_SIZE);
     TERN_TRY(tern_db_version_put(maker->db, &version));
     TERN_TRY(store_replica(maker));
-    TERN_TRY(tern_merge_store_states(merge, maker->db));
-    TERN_TRY(
-        tern_db_weights_put(maker->db, TERN_WEIGHTS_GLOBAL, merge->version, merge->global, count));
-    return tern_db_weights_put(maker->db, TERN_WEIGHTS_REPLICA, merge->version, merge->replica,
-                               count);
+    return tern_merge_checkpoint(merge, maker->db);
 }
 
 static enum tern_result do_round(struct maker *maker, uint32_t number)

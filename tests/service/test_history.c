@@ -2,8 +2,11 @@
 // the record stays, and with it everything that was acknowledged.
 #include "harness.h"
 
+#include "merge/merge.h"
+#include "merge/replay.h"
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 // cmocka wants the headers above first.
@@ -114,6 +117,111 @@ static void test_what_was_begun_is_ended_after_a_restart(void **state)
     assert_int_equal(counts.update_bodies, 2 * 2);
 }
 
+// --- Checkpoints
+
+// Updates of so few bytes that whole weights are not stored with each version.
+static void begin_with_small_updates(void)
+{
+    assert_int_equal(tern_codec_parse("3lc:s=1", &harness.config.federation.codec_up, NULL),
+                     TERN_OK);
+    harness_start(&harness);
+    enroll(&harness, false);
+    enroll(&harness, false);
+}
+
+// Loads the newest version as a start does.
+static enum tern_result load_newest(struct tern_merge *merge)
+{
+    struct tern_db_federation about;
+    assert_int_equal(tern_db_federation(harness.db, &about), TERN_OK);
+    assert_int_equal(tern_merge_init(merge, &about), TERN_OK);
+    return tern_merge_load(merge, harness.db);
+}
+
+static void expect_newest(uint32_t version)
+{
+    static struct tern_merge merge;
+    struct tern_db_version newest;
+    assert_int_equal(load_newest(&merge), TERN_OK);
+    assert_int_equal(tern_db_version_last(harness.db, &newest), TERN_OK);
+    assert_int_equal(merge.version, version);
+    assert_int_equal(newest.version, version);
+    assert_memory_equal(merge.model_sha256, newest.model_sha256, TERN_SHA256_SIZE);
+    assert_memory_equal(merge.replica_id, newest.replica, TERN_SHA256_SIZE);
+    tern_merge_free(&merge);
+}
+
+static uint32_t checkpoint(void)
+{
+    uint32_t version = 0;
+    assert_int_equal(tern_db_weights_version(harness.db, &version), TERN_OK);
+    return version;
+}
+
+static void test_the_newest_version_is_made_from_a_checkpoint(void **state)
+{
+    (void)state;
+    struct tern_replay_report report;
+    char why[256];
+    begin_with_small_updates();
+    bool behind = false;
+    for (uint32_t version = 1; version <= 5; version++) {
+        do_rounds(1);
+        open_store();
+        assert_true(checkpoint() <= version);
+        behind = behind || checkpoint() < version;
+        expect_newest(version);
+        harness_start(&harness);
+    }
+    assert_true(behind);
+    open_store();
+    assert_int_equal(tern_service_replay(harness.db, NULL, NULL, &report, why), TERN_OK);
+    assert_int_equal(report.rounds, 5);
+}
+
+// Whatever is to be pruned: what the newest version is made of stays.
+static void test_a_prune_leaves_what_follows_the_checkpoint(void **state)
+{
+    (void)state;
+    struct tern_db_counts counts;
+    bool more = true;
+    begin_with_small_updates();
+    do_rounds(1);
+    open_store();
+    assert_int_equal(checkpoint(), 0);
+    assert_int_equal(tern_db_begin(harness.db), TERN_OK);
+    assert_int_equal(tern_db_prune(harness.db, 1), TERN_OK);
+    assert_int_equal(tern_db_prune_some(harness.db, UINT64_MAX, &more), TERN_OK);
+    assert_int_equal(tern_db_commit(harness.db), TERN_OK);
+    assert_int_equal(tern_db_counts(harness.db, 0, &counts), TERN_OK);
+    assert_int_equal(counts.rounds_pruned, 0);
+    expect_newest(1);
+}
+
+// Underneath the store.
+static void drop_a_body(void)
+{
+    char command[512];
+    snprintf(command, sizeof command,
+             "/usr/bin/python3 -c \"import sqlite3;c=sqlite3.connect('%s');"
+             "c.execute('delete from update_bodies where id = 2');c.commit()\"",
+             harness.path);
+    assert_int_equal(system(command), 0);
+}
+
+static void test_an_update_that_the_newest_version_needs_is_missed(void **state)
+{
+    (void)state;
+    static struct tern_merge merge;
+    begin_with_small_updates();
+    do_rounds(1);
+    open_store();
+    assert_int_equal(checkpoint(), 0);
+    drop_a_body();
+    assert_int_equal(load_newest(&merge), TERN_ERR_CORRUPT);
+    tern_merge_free(&merge);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -123,6 +231,9 @@ int main(void)
         TEST(test_all_are_kept_without_a_bound),
         TEST(test_an_update_whose_body_is_gone_is_a_duplicate),
         TEST(test_what_was_begun_is_ended_after_a_restart),
+        TEST(test_the_newest_version_is_made_from_a_checkpoint),
+        TEST(test_a_prune_leaves_what_follows_the_checkpoint),
+        TEST(test_an_update_that_the_newest_version_needs_is_missed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
