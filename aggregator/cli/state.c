@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 
@@ -45,6 +46,19 @@ void tern_state_file(const struct tern_cli *cli, const char *configured, const c
     } else {
         tern_state_path(cli, name, path);
     }
+}
+
+bool tern_state_is_served(const struct tern_cli *cli)
+{
+    char path[PATH_MAX];
+    tern_state_path(cli, TERN_STATE_LOCK, path);
+    FILE *lock = fopen(path, "re");
+    if (lock == NULL) {
+        return false;
+    }
+    bool held = flock(fileno(lock), LOCK_SH | LOCK_NB) != 0;
+    fclose(lock);
+    return held;
 }
 
 enum tern_result tern_state_make_token(const char *path, bool *made)

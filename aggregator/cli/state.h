@@ -27,6 +27,9 @@ void tern_state_path(const struct tern_cli *cli, const char *name, char path[PAT
 void tern_state_file(const struct tern_cli *cli, const char *configured, const char *name,
                      char path[PATH_MAX]);
 
+// Whether a service runs on the state directory.
+bool tern_state_is_served(const struct tern_cli *cli);
+
 // Makes the admin token's file when there is nothing at the path; *made says whether. errno tells
 // more. TERN_ERR_IO and what tern_file_write() returns
 TERN_MUST_USE enum tern_result tern_state_make_token(const char *path, bool *made);

@@ -10,7 +10,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -115,24 +114,11 @@ static enum tern_result store(struct provision *provision, struct tern_db *db)
 
 // --- A service that runs
 
-static bool is_served(const struct tern_cli *cli)
-{
-    char path[PATH_MAX];
-    tern_state_path(cli, TERN_STATE_LOCK, path);
-    FILE *lock = fopen(path, "re");
-    if (lock == NULL) {
-        return false;
-    }
-    bool held = flock(fileno(lock), LOCK_SH | LOCK_NB) != 0;
-    fclose(lock);
-    return held;
-}
-
 // A device that came too early would be told that it is unknown, and stop. So the secrets are only
 // given out when the service knows them.
 static void wait_for_service(const struct tern_cli *cli)
 {
-    if (is_served(cli)) {
+    if (tern_state_is_served(cli)) {
         nanosleep(&(struct timespec){.tv_sec = NOTICED_MS / 1000,
                                      .tv_nsec = NOTICED_MS % 1000 * 1000000L},
                   NULL);

@@ -1,6 +1,7 @@
 #include "cli/figures.h"
 #include "cli/state.h"
 #include "cli/verbs.h"
+#include "cli/waiting.h"
 
 #include "http/certificate.h"
 #include "tensor/manifest.h"
@@ -14,18 +15,20 @@ struct status {
     uint32_t values; // of the model
     struct tern_figures figures;
     uint64_t now_ms;
+    struct tern_waiting waiting;
     bool has_certificate; // it could be read
     struct tern_certificate_times certificate;
     char certificate_why[256];
 };
 
-static enum tern_result load(struct tern_db *db, struct status *status)
+static enum tern_result load(const struct tern_cli *cli, struct tern_db *db, struct status *status)
 {
     static struct tern_model model;
     memset(status, 0, sizeof *status);
     status->now_ms = tern_now_ms();
     TERN_TRY(tern_db_federation(db, &status->federation));
     TERN_TRY(tern_status_load(db, status->now_ms, &status->store));
+    TERN_TRY(tern_waiting_load(cli, db, &status->store, status->now_ms, &status->waiting));
     const struct tern_db_federation *federation = &status->federation;
     if (tern_model_build(&model, federation->model_spec, federation->manifest,
                          federation->manifest_len, federation->model_hash) == TERN_OK) {
@@ -143,6 +146,7 @@ static int print_status(const struct status *status)
     print_bytes(status);
     print_version(status);
     print_round(status);
+    tern_waiting_print(&status->waiting, status->now_ms);
     printf("Clients     %" PRIu64 " enrolled, %" PRIu64 " of them revoked, %" PRIu64
            " evaluator%s; join codes for %" PRIu64 " more\n",
            counts->clients, counts->clients_revoked, counts->evaluators,
@@ -172,6 +176,7 @@ static int print_json(struct tern_cli *cli, const struct status *status)
         cJSON_AddNullToObject(object, "accuracy");
     }
     tern_json_status(object, &status->store);
+    tern_waiting_json(object, &status->waiting);
     tern_json_u64(object, "float32_payload", 4 * (uint64_t)status->values);
     tern_figures_add_json(object, &status->figures);
     if (status->has_certificate) {
@@ -185,9 +190,9 @@ static int print_json(struct tern_cli *cli, const struct status *status)
 int tern_cli_status(struct tern_cli *cli)
 {
     struct tern_db *db;
-    struct status status;
+    static struct status status;
     TERN_CLI_TRY(tern_state_open_reading(cli, &db));
-    enum tern_result result = load(db, &status);
+    enum tern_result result = load(cli, db, &status);
     if (result != TERN_OK) {
         return tern_state_fail(cli, db, result);
     }

@@ -109,10 +109,27 @@ static enum tern_result store_replacements(struct tern_federation *federation)
     return tern_members_store_all(federation);
 }
 
+// Whom the round has waited for until its deadline: the first of them.
+static void log_silent(const struct tern_round_machine *machine)
+{
+    char ids[160] = "";
+    size_t used = 0;
+    for (uint32_t i = 0; i < machine->member_count && used + 24 < sizeof ids; i++) {
+        const struct tern_member *member = &machine->members[i];
+        if (member->state == TERN_MEMBER_INVITED || member->state == TERN_MEMBER_TASKED) {
+            used += (size_t)snprintf(ids + used, sizeof ids - used, "%s%llu", used > 0 ? "," : "",
+                                     (unsigned long long)member->client);
+        }
+    }
+    tern_log(TERN_LOG_WARN, "round-waits", "round=%u updates=%u quorum=%u silent=%s",
+             machine->round, machine->reported, machine->quorum, TERN_LOG_TEXT(ids));
+}
+
 static enum tern_result extend_round(struct tern_federation *federation, uint64_t now)
 {
     struct tern_round_machine *machine = &federation->machine;
     uint32_t fresh = list_fresh(federation, tern_round_gone(machine, NULL, NULL), now);
+    log_silent(machine);
     TERN_TRY(tern_round_extend(machine, federation->clients.eligible, fresh, now));
     TERN_TRY(store_replacements(federation));
     tern_refusals_draw_ended(federation, false);

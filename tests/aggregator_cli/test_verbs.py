@@ -1,5 +1,6 @@
 """Every verb but serve and verify: results, --json, errors and exit codes."""
 import csv
+import fcntl
 import hashlib
 import io
 import json
@@ -143,6 +144,38 @@ def status_answers_the_two_questions_first():
     assert mean["wire_down"] == 650 + 3 * 1000 / 15 and mean["payload_down"] == 300
     assert 200 + 200 + 3 * 800 / 15 < mean["wire_up"] < 1160
     assert status["outside_rounds"]["wire_up"] == 3 * 800 and status["client_rounds"] == 15
+
+
+def status_says_why_nothing_happens():
+    state = State(rounds=2)  # three that train
+
+    def now(*settings):
+        arguments = [word for setting in settings for word in ("--set", setting)]
+        shown = state.run("status", *arguments, "--json").json["now"]
+        assert shown in state.run("status", *arguments).text
+        return shown
+
+    idle = "the service is not running (`tern-aggregator serve`); "
+    assert now("round.min_clients=3") == idle + "the next round opens with the next check-in", now()
+    assert now("round.min_clients=4") == (
+        idle + "waiting for 1 more client that trains: round.min_clients = 4")
+    assert now("round.rounds=2") == idle + "finished: round.rounds = 2 are done"
+    assert "none was seen within round.eligible_within = 1.0 s" in now("round.eligible_within=1s")
+    with open(state.path / "lock", "w", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert now("round.min_clients=3") == "the next round opens with the next check-in"
+    database = sqlite3.connect(state.path / "tern.db")
+    insert(database, "rounds", round=3, target=2, quorum=1, opened_ms=1, deadline_ms=2, strategy="fedavg",
+           codec_up="float32", codec_down="float32", learning_rate=0.1)
+    for client, reported in ((1, 0), (2, 2), (3, 1), (4, 3)):
+        insert(database, "assignments", round=3, client=client, state=reported)
+    database.execute("UPDATE clients SET last_seen_ms = 1000 * id WHERE id <= 3")
+    database.commit()
+    database.close()
+    assert now() == idle + "round 3 waits for 2 of its members", now()
+    shown = state.run("status").text
+    assert "client 1 (device-1), last seen " in shown and "client 2 (" not in shown, shown
+    assert state.json("status")["silent_longest"] == [1, 3]
 
 
 def clients_are_listed_and_cannot_steer_the_terminal():
@@ -493,7 +526,8 @@ main(init_makes_a_private_directory, init_never_touches_a_federation,
      init_finishes_what_was_cut_short, init_reads_settings_and_options_win,
      init_says_what_comes_next_as_it_can_be_typed, init_refuses_bad_models,
      verbs_need_a_federation, foreign_databases_are_left_alone,
-     status_answers_the_two_questions_first, clients_are_listed_and_cannot_steer_the_terminal,
+     status_answers_the_two_questions_first, status_says_why_nothing_happens,
+     clients_are_listed_and_cannot_steer_the_terminal,
      rounds_are_listed, the_byte_reports_agree, reports_that_there_are_not,
      a_client_without_an_update_has_no_round, the_ledger_explains_itself,
      texts_of_a_database_do_not_steer_a_terminal, codes_are_shown_once_and_stored_hashed,

@@ -425,6 +425,25 @@ static void test_evaluators_do_not_train(void **state)
     free(body);
 }
 
+// Whoever lets a deadline pass is named.
+static void test_silent_members_are_logged(void **state)
+{
+    (void)state;
+    harness.config.federation.round.quorum = 2;
+    harness_start(&harness);
+    enroll(&harness, false);
+    enroll(&harness, false);
+    tern_CheckinReply reply = checkin(&harness, 1, NULL);
+    assert_true(reply.has_task);
+    assert_int_equal(send_value(1, &reply.task, 1.0F), 200);
+    watch_log();
+    test_advance(harness.config.federation.round.deadline_ms + 1);
+    (void)checkin(&harness, 1, NULL);
+    const unsigned named = lines_with("event=round-waits round=1 updates=1 quorum=2 silent=2\n");
+    leave_log();
+    assert_int_equal(named, 1);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -439,6 +458,7 @@ int main(void)
         TEST(test_an_update_in_another_codec_counts),
         TEST(test_other_bytes_under_the_same_key),
         TEST(test_late_and_unknown_rounds),
+        TEST(test_silent_members_are_logged),
         TEST(test_evaluators_do_not_train),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
