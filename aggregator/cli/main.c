@@ -30,6 +30,14 @@ static const struct tern_cli_option code_options[] = {
     {"expires", "TIME", "how long it is valid: 30m, 24h, 7d (24h)"},
     {"label", "TEXT", "note for yourself"},
     {0}};
+static const struct tern_cli_option codes_options[] = {
+    TERN_OPTION_STATE,
+    {"cancel", "ID", "let nobody enrol with that one any more"},
+    {0}};
+static const struct tern_cli_option revoke_options[] = {
+    TERN_OPTION_STATE,
+    {"code", "ID", "all that enrolled with that join code"},
+    {0}};
 static const struct tern_cli_option provision_options[] = {
     TERN_OPTION_STATE,
     {"name", "TEXT", "shown by `tern-aggregator clients`; numbered with --count"},
@@ -160,6 +168,16 @@ static const char code_help[] =
     "  tern-aggregator enroll-code --state /var/lib/tern\n"
     "  tern-aggregator enroll-code --uses 50 --expires 7d --label 'spring batch'\n";
 
+static const char codes_help[] =
+    "One line per join code: the id that stands for it (the code itself is not kept), uses that "
+    "are\n"
+    "left, and how many clients enrolled with it; `clients --json` says which, and from where.\n"
+    "\n"
+    "  tern-aggregator codes --state /var/lib/tern\n"
+    "  tern-aggregator codes --cancel 3f9a01c2 --state /var/lib/tern\n"
+    "\n"
+    "Exit code 4: the code was not valid any more.\n";
+
 static const char provision_help[] =
     "Makes a client without a join code and prints what a factory writes into the device: its id\n"
     "and token, and the model with seed and hash. This once: the token is kept as a hash. With\n"
@@ -178,8 +196,9 @@ static const char revoke_help[] =
     "updates stay in the model. A device comes back by enrolling again, as a new client.\n"
     "\n"
     "  tern-aggregator revoke 7 --state /var/lib/tern\n"
+    "  tern-aggregator revoke --code 3f9a01c2 --state /var/lib/tern   # see codes\n"
     "\n"
-    "Exit code 4: it was revoked before.\n";
+    "Exit code 4: it was revoked before, or no client is left that enrolled with the code.\n";
 
 static const char export_help[] =
     "Writes the newest global model. .f32: all weights as little-endian float32 in layout order;\n"
@@ -244,9 +263,10 @@ static const struct tern_cli_verb verbs[] = {
     {"ledger", "Show error buffers, what is odd about them, and what clients are told", "[CLIENT]",
      ledger_help, state_options, 0, 1, tern_cli_ledger},
     {"enroll-code", "Make a join code", "", code_help, code_options, 0, 0, tern_cli_enroll_code},
+    {"codes", "List and cancel join codes", "", codes_help, codes_options, 0, 0, tern_cli_codes},
     {"provision", "Make clients without a join code, for a factory", "", provision_help,
      provision_options, 0, 0, tern_cli_provision},
-    {"revoke", "Shut a client out", "CLIENT", revoke_help, state_options, 1, 1, tern_cli_revoke},
+    {"revoke", "Shut clients out", "[CLIENT]", revoke_help, revoke_options, 0, 1, tern_cli_revoke},
     {"export", "Write the model to a file", "FILE", export_help, export_options, 1, 1,
      tern_cli_export},
     {"verify", "Replay all rounds and compare the bits", "", verify_help, state_options, 0, 0,

@@ -125,11 +125,15 @@ static int take_code_options(struct tern_cli *cli, struct tern_db_code *code)
 static int print_code(struct tern_cli *cli, const struct tern_db_code *code, const char *text)
 {
     char until[TERN_TEXT];
+    char id[TERN_JOIN_CODE_ID];
     if (!cli->json) {
         printf("%s\n", text);
-        fprintf(stderr, "For %" PRIu32 " client%s, until %s. It is not shown again.\n",
+        tern_join_code_id(code->hash, id);
+        fprintf(stderr,
+                "For %" PRIu32 " client%s, until %s. It is not shown again; `tern-aggregator "
+                "codes` lists it as %s.\n",
                 code->uses_left, code->uses_left == 1 ? "" : "s",
-                tern_text_time(code->expires_ms, until));
+                tern_text_time(code->expires_ms, until), id);
         return TERN_EXIT_OK;
     }
     return tern_json_print(cli, tern_json_code(code, text));
@@ -183,11 +187,62 @@ static int print_revoked(struct tern_cli *cli, const struct tern_db_client *clie
     return client->revoked ? TERN_EXIT_NOTHING : TERN_EXIT_OK;
 }
 
+// Several rows in one transaction. TERN_ERR_NOT_FOUND: none is left
+static enum tern_result revoke_all(struct tern_db *db, const char *code, uint64_t *count)
+{
+    struct tern_db_client client;
+    TERN_TRY(tern_db_begin(db));
+    struct tern_db_rows *rows = tern_db_clients(db);
+    *count = 0;
+    while (tern_db_next(rows, &client)) {
+        if (strcmp(client.code, code) == 0 && !client.revoked) {
+            tern_db_check_row(rows, tern_db_client_revoke(db, client.id));
+            ++*count;
+        }
+    }
+    return tern_db_conclude(db, tern_db_end(rows));
+}
+
+static int revoke_code(struct tern_cli *cli, const char *code)
+{
+    uint64_t count = 0;
+    struct tern_db *db;
+    if (cli->argument_count > 0 || code[0] == '\0') {
+        return tern_cli_fail(cli, TERN_ERR_CONFIG, "revoke takes a client or --code ID, not both");
+    }
+    TERN_CLI_TRY(tern_state_open(cli, &db));
+    const enum tern_result result = revoke_all(db, code, &count);
+    if (result != TERN_OK) {
+        return tern_state_fail(cli, db, result);
+    }
+    tern_db_close(db);
+    if (cli->json) {
+        cJSON *object = cJSON_CreateObject();
+        tern_json_text(object, "code", code);
+        tern_json_u64(object, "revoked", count);
+        TERN_CLI_TRY(tern_json_print(cli, object));
+    } else {
+        printf("%" PRIu64
+               " client%s that enrolled with %s %s revoked. To let nobody enrol with it: "
+               "tern-aggregator codes --cancel %s\n",
+               count, count == 1 ? "" : "s", code, count == 1 ? "is" : "are", code);
+    }
+    return count > 0 ? TERN_EXIT_OK : TERN_EXIT_NOTHING;
+}
+
 int tern_cli_revoke(struct tern_cli *cli)
 {
     uint64_t id;
     struct tern_db *db;
     struct tern_db_client client;
+    const char *code = tern_cli_option(cli, "code", NULL);
+    if (code != NULL) {
+        return revoke_code(cli, code);
+    }
+    if (cli->argument_count == 0) {
+        return tern_cli_fail(cli, TERN_ERR_CONFIG,
+                             "which client? `tern-aggregator clients` lists them");
+    }
     TERN_CLI_TRY(tern_state_client(cli, &id));
     TERN_CLI_TRY(tern_state_open(cli, &db));
     enum tern_result result = revoke(db, id, &client);

@@ -2,6 +2,7 @@
 
 #include "hosted/random.h"
 #include "util/bytes.h"
+#include <stdio.h>
 #include <string.h>
 
 static enum tern_result add_client(struct tern_federation *federation,
@@ -9,7 +10,6 @@ static enum tern_result add_client(struct tern_federation *federation,
                                    const uint8_t token[TERN_WIRE_TOKEN_BYTES], uint64_t now,
                                    struct tern_db_client *row)
 {
-    memset(row, 0, sizeof *row);
     memcpy(row->name, message->name, sizeof row->name);
     memcpy(row->platform, message->platform, sizeof row->platform);
     tern_sha256(token, TERN_WIRE_TOKEN_BYTES, row->token_hash);
@@ -37,8 +37,9 @@ static void fill_reply(const struct tern_federation *federation, uint64_t id,
 }
 
 enum tern_result tern_federation_enroll(struct tern_federation *federation,
-                                        const tern_EnrollRequest *message, uint64_t now,
-                                        tern_EnrollReply *reply, struct tern_refusal *refusal)
+                                        const tern_EnrollRequest *message, const char *peer,
+                                        uint64_t now, tern_EnrollReply *reply,
+                                        struct tern_refusal *refusal)
 {
     if (federation->clients.count >= federation->config.limits.clients) {
         tern_refuse(refusal, TERN_ERR_BUSY, "The federation takes no further clients.");
@@ -53,11 +54,13 @@ enum tern_result tern_federation_enroll(struct tern_federation *federation,
     }
     TERN_TRY(used);
     uint8_t token[TERN_WIRE_TOKEN_BYTES];
-    struct tern_db_client row;
+    struct tern_db_client row = {0};
+    tern_join_code_id(code_hash, row.code);
+    snprintf(row.address, sizeof row.address, "%s", peer);
     TERN_TRY(tern_random_fill(token, sizeof token));
     TERN_TRY(add_client(federation, message, token, now, &row));
     fill_reply(federation, row.id, token, reply);
-    tern_log(TERN_LOG_INFO, "enrolled", "client=%llu evaluator=%d", (unsigned long long)row.id,
-             row.evaluator);
+    tern_log(TERN_LOG_INFO, "enrolled", "client=%llu evaluator=%d code=%s peer=%s",
+             (unsigned long long)row.id, row.evaluator, row.code, row.address);
     return TERN_OK;
 }

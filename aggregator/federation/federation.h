@@ -121,11 +121,12 @@ const char *tern_federation_damage(const struct tern_federation *federation);
 // Whether there is such a client, and it was not revoked.
 bool tern_federation_admits(struct tern_federation *federation, uint64_t client);
 
-// reply: filled, with the token that is not kept.
+// peer: the address that it comes from, for operators. reply: filled, with the token that is not kept.
 // Refused: TERN_ERR_UNAUTHORIZED  the join code; TERN_ERR_BUSY  there are enough clients
 TERN_MUST_USE enum tern_result tern_federation_enroll(struct tern_federation *federation,
                                                       const tern_EnrollRequest *message,
-                                                      uint64_t now, tern_EnrollReply *reply,
+                                                      const char *peer, uint64_t now,
+                                                      tern_EnrollReply *reply,
                                                       struct tern_refusal *refusal);
 
 // What a check-in tells. parsed: of the message; an error is told to the client.
@@ -226,6 +227,10 @@ void tern_federation_facts(const struct tern_federation *federation,
                            struct tern_federation_facts *facts);
 
 // --- Join codes: made by the command line and the admin listener, brought by clients. Reentrant
+
+// What names a code that is kept as a hash only: the hash's first digits, and the NUL.
+#define TERN_JOIN_CODE_ID 9
+void tern_join_code_id(const uint8_t hash[TERN_SHA256_SIZE], char id[TERN_JOIN_CODE_ID]);
 
 #define TERN_JOIN_CODE_TEXT 20 // "7k3m-9xq2-0ahp-w4tz" and the NUL
 

@@ -1,6 +1,7 @@
 #include "federation/federation.h"
 
 #include "hosted/random.h"
+#include "util/bytes.h"
 #include <string.h>
 
 #define SECRET_BYTES 10
@@ -59,4 +60,9 @@ void tern_join_code_hash(const char *text, uint8_t hash[TERN_SHA256_SIZE])
     }
     const char *code = count == CHARACTERS ? spelt : text; // any other length is no code of ours
     tern_sha256(code, strlen(code), hash);
+}
+
+void tern_join_code_id(const uint8_t hash[TERN_SHA256_SIZE], char id[TERN_JOIN_CODE_ID])
+{
+    tern_hex_encode(hash, (TERN_JOIN_CODE_ID - 1) / 2, id);
 }

@@ -11,8 +11,9 @@ static enum tern_result handle_enroll(struct tern_service *service, struct reque
     uint8_t body[TERN_WIRE_MESSAGE_MAX];
     size_t len = 0;
     if (refusal.result == TERN_OK) {
-        TERN_TRY(
-            tern_federation_enroll(service->federation, &request->u.enroll, now, &reply, &refusal));
+        TERN_TRY(tern_federation_enroll(service->federation, &request->u.enroll,
+                                        tern_http_exchange_request(request->exchange)->peer, now,
+                                        &reply, &refusal));
     }
     if (refusal.result == TERN_ERR_UNAUTHORIZED) {
         atomic_fetch_add(&service->unauthorized, 1);

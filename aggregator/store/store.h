@@ -186,6 +186,14 @@ struct tern_db_code {
 // TERN_ERR_CONFLICT  the code is there already
 TERN_MUST_USE enum tern_result tern_db_code_add(struct tern_db *db,
                                                 const struct tern_db_code *code);
+// In the order of their making.
+struct tern_db_rows *tern_db_codes(struct tern_db *db);
+// Nobody enrols with it from here on. NOT_FOUND
+TERN_MUST_USE enum tern_result tern_db_code_cancel(struct tern_db *db,
+                                                   const uint8_t hash[TERN_SHA256_SIZE]);
+// How many clients enrolled with the code of that id.
+TERN_MUST_USE enum tern_result tern_db_clients_of_code(struct tern_db *db, const char *code,
+                                                       uint64_t *count);
 // Takes one use. NOT_FOUND: no such code, used up, or expired at now_ms (which one is not told).
 TERN_MUST_USE enum tern_result
 tern_db_code_use(struct tern_db *db, const uint8_t hash[TERN_SHA256_SIZE], uint64_t now_ms);

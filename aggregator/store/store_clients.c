@@ -67,6 +67,32 @@ enum tern_result tern_db_code_add(struct tern_db *db, const struct tern_db_code 
     return tern_table_insert(db, &tern_table_codes, &row);
 }
 
+struct tern_db_rows *tern_db_codes(struct tern_db *db)
+{
+    return tern_table_rows(tern_table_select(db, &tern_table_codes, "ORDER BY created_ms, hash"),
+                           &tern_table_codes);
+}
+
+enum tern_result tern_db_code_cancel(struct tern_db *db, const uint8_t hash[TERN_SHA256_SIZE])
+{
+    struct tern_query query =
+        tern_query_write(db->sql, "UPDATE codes SET uses_left = 0 WHERE hash = ?");
+    tern_query_bind_blob(&query, hash, TERN_SHA256_SIZE);
+    return tern_query_run_one(&query);
+}
+
+enum tern_result tern_db_clients_of_code(struct tern_db *db, const char *code, uint64_t *count)
+{
+    struct tern_query query =
+        tern_query_read(db->sql, "SELECT count(*) FROM clients WHERE code = ?");
+    *count = 0;
+    tern_query_bind_text(&query, code, TERN_DB_NAME_MAX);
+    if (tern_query_row(&query)) {
+        *count = tern_query_u64(&query);
+    }
+    return tern_query_end(&query);
+}
+
 enum tern_result tern_db_code_use(struct tern_db *db, const uint8_t hash[TERN_SHA256_SIZE],
                                   uint64_t now_ms)
 {

@@ -1,6 +1,7 @@
 """The verbs while a service runs: it takes new codes and revocations at once, and what they print
 is what happened."""
 import hashlib
+import json
 import pathlib
 import struct
 import sys
@@ -8,7 +9,7 @@ import threading
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "end_to_end"))
 from hand_client import HandClient, container  # noqa: E402
-from harness import Aggregator, Workspace, check, main  # noqa: E402
+from harness import Aggregator, Failure, Workspace, check, main  # noqa: E402
 from protobuf import first, parse  # noqa: E402
 
 VALUES = 18  # of softmax:8-2
@@ -60,7 +61,32 @@ def test():
             "codec": {"codec": "float32"},
         }).start()
         client = HandClient(aggregator.port, aggregator.ca).enroll(aggregator.join_code())
-        check(aggregator.json("clients")[0]["name"] == "by hand", "the new client is not listed")
+        row = aggregator.json("clients")[0]
+        check(row["name"] == "by hand", "the new client is not listed")
+        check(row["address"] == "127.0.0.1", f"it enrolled from {row['address']}")
+        several = aggregator.join_code(uses=3)
+        others = [HandClient(aggregator.port, aggregator.ca).enroll(several) for _ in range(2)]
+        codes = aggregator.json("codes")
+        check([(code["uses"], code["enrolled"], code["state"]) for code in codes] ==
+              [(0, 1, "used up"), (1, 2, "valid")], f"codes are {codes}")
+        check(row["code"] == codes[0]["id"] and codes[1]["id"] in aggregator.verb("codes"), f"codes are {codes}")
+        aggregator.verb("codes", "--cancel", codes[1]["id"])
+        check(aggregator.json("codes")[1]["state"] == "used up", "a cancelled code is valid")
+        try:
+            HandClient(aggregator.port, aggregator.ca).enroll(several)
+            refused = False
+        except Failure:
+            refused = True
+        check(refused, "a cancelled code enrolled a client")
+        aggregator.verb("codes", "--cancel", codes[1]["id"], ok=(4,))
+        aggregator.verb("codes", "--cancel", "00000000", ok=(1,))
+        check(json.loads(aggregator.verb("revoke", "--code", codes[1]["id"], "--json"))["revoked"] == 2,
+              "not all who came by the code were revoked")
+        aggregator.verb("revoke", "--code", codes[1]["id"], ok=(4,))
+        aggregator.verb("revoke", ok=(2,))
+        for other in others:
+            with other.connect() as connection:
+                check(other.checkin(connection, replica=other.seed_replica())[0] == 401, "a revoked client was heard")
 
         stop, failures = threading.Event(), []
         looking = threading.Thread(target=look_while_working, args=(aggregator, stop, failures))

@@ -512,7 +512,7 @@ def prune_drops_old_updates_only():
 def help_teaches():
     state = State()
     assert "init --config" in state.run("--help", state=False).text
-    for verb in ("init", "serve", "status", "clients", "rounds", "report", "ledger", "enroll-code", "revoke",
+    for verb in ("init", "serve", "status", "clients", "rounds", "report", "ledger", "enroll-code", "codes", "revoke",
                  "provision", "export", "verify", "backup", "prune", "compact"):
         text = state.run(verb, "--help", state=False).text
         assert "  tern-aggregator " + verb in text, verb  # an example

@@ -1,0 +1,121 @@
+// Join codes that were made: listing and cancelling them.
+#include "cli/listing.h"
+#include "cli/verbs.h"
+#include "federation/federation.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+// --- Listing
+
+static const char *state_of(const struct tern_db_code *code, uint64_t now_ms)
+{
+    if (code->uses_left == 0) {
+        return "used up";
+    }
+    return code->expires_ms <= now_ms ? "expired" : "valid";
+}
+
+static cJSON *json_of(const struct tern_db_code *code, const char *id, uint64_t enrolled,
+                      uint64_t now_ms)
+{
+    cJSON *object = tern_json_code(code, "");
+    cJSON_DeleteItemFromObjectCaseSensitive(object, "code"); // only its making knows it
+    tern_json_text(object, "id", id);
+    tern_json_text(object, "state", state_of(code, now_ms));
+    tern_json_u64(object, "enrolled", enrolled);
+    return object;
+}
+
+static enum tern_result list_code(struct tern_listing *listing, const struct tern_db_code *code)
+{
+    char id[TERN_JOIN_CODE_ID];
+    char label[TERN_TEXT];
+    char until[TERN_TEXT];
+    uint64_t enrolled = 0;
+    tern_join_code_id(code->hash, id);
+    TERN_TRY(tern_db_clients_of_code(listing->db, id, &enrolled));
+    if (listing->cli->json) {
+        return tern_listing_add(listing, json_of(code, id, enrolled, listing->now_ms));
+    }
+    printf("%-8s  %-8s %9" PRIu32 " %9" PRIu64 "  %-20s  %s\n", id, state_of(code, listing->now_ms),
+           code->uses_left, enrolled, tern_text_time(code->expires_ms, until),
+           tern_text_name(code->label, label));
+    return TERN_OK;
+}
+
+static enum tern_result list_all(struct tern_listing *listing)
+{
+    struct tern_db_code code;
+    struct tern_db_rows *rows = tern_db_codes(listing->db);
+    while (tern_db_next(rows, &code)) {
+        tern_db_check_row(rows, list_code(listing, &code));
+    }
+    return tern_db_end(rows);
+}
+
+// --- Cancelling
+
+static enum tern_result find(struct tern_db *db, const char *id, struct tern_db_code *found)
+{
+    struct tern_db_code code;
+    char its[TERN_JOIN_CODE_ID];
+    bool is_there = false;
+    struct tern_db_rows *rows = tern_db_codes(db);
+    while (tern_db_next(rows, &code)) {
+        tern_join_code_id(code.hash, its);
+        if (strcmp(its, id) == 0) {
+            *found = code;
+            is_there = true;
+        }
+    }
+    TERN_TRY(tern_db_end(rows));
+    return is_there ? TERN_OK : TERN_ERR_NOT_FOUND;
+}
+
+static enum tern_result cancel(struct tern_db *db, const char *id, struct tern_db_code *code)
+{
+    TERN_TRY(tern_db_begin(db));
+    enum tern_result result = find(db, id, code);
+    if (result == TERN_OK) {
+        result = tern_db_code_cancel(db, code->hash);
+    }
+    return tern_db_conclude(db, result);
+}
+
+static int cancel_code(struct tern_cli *cli, const char *id)
+{
+    struct tern_db *db;
+    struct tern_db_code code;
+    TERN_CLI_TRY(tern_state_open(cli, &db));
+    const enum tern_result result = cancel(db, id, &code);
+    if (result == TERN_ERR_NOT_FOUND) {
+        tern_db_close(db);
+        return tern_cli_fail(cli, result,
+                             "there is no join code %s; `tern-aggregator codes` lists them", id);
+    }
+    if (result != TERN_OK) {
+        return tern_state_fail(cli, db, result);
+    }
+    tern_db_close(db);
+    const bool was_valid = strcmp(state_of(&code, tern_now_ms()), "valid") == 0;
+    if (cli->json) {
+        cJSON *object = cJSON_CreateObject();
+        tern_json_text(object, "id", id);
+        tern_json_bool(object, "was_valid", was_valid);
+        TERN_CLI_TRY(tern_json_print(cli, object));
+    } else {
+        printf("Join code %s %s.\n", id, was_valid ? "is cancelled" : "was not valid any more");
+    }
+    return was_valid ? TERN_EXIT_OK : TERN_EXIT_NOTHING;
+}
+
+int tern_cli_codes(struct tern_cli *cli)
+{
+    static const struct tern_listing_verb verb = {
+        .header = "ID        STATE    USES LEFT  ENROLLED  EXPIRES               LABEL",
+        .all = list_all,
+    };
+    const char *id = tern_cli_option(cli, "cancel", NULL);
+    return id != NULL ? cancel_code(cli, id) : tern_list(cli, &verb, NULL);
+}
