@@ -227,10 +227,10 @@ def main():
     assert set(codecs) == set(ref.specs.CODECS), set(codecs) ^ set(ref.specs.CODECS)
     comparison = Comparison(libtern, rng)
     end = time.monotonic() + seconds
-    while time.monotonic() < end:
+    # A busy machine takes longer, and compares as much.
+    while time.monotonic() < end or comparison.encoded <= 10 * len(codecs):
         for name, (momentum, keys) in codecs.items():
             comparison.one(name, momentum, keys)
-    assert comparison.encoded > 10 * len(codecs), comparison.encoded
     assert 0 < comparison.valid < comparison.damaged
     print(
         "%(encoded)d encodings agree, %(refused)d are refused; of %(damaged)d damaged payloads "
