@@ -192,18 +192,21 @@ static int compare_groups(const void *a, const void *b)
     return (one->staleness > other->staleness) - (one->staleness < other->staleness);
 }
 
-// acc[from..end) += factor * what the group holds, in double.
+#define BLOCK 256 // coordinates that are taken together
+
+// sums[0..width) += factor * what the group holds of the coordinates from `from` on, in double.
 static void add_group(const struct tern_exact_mean *mean, const struct tern_exact_group *group,
-                      double factor, uint32_t from, uint32_t end, double *sums)
+                      double factor, uint32_t from, uint32_t width, double sums[BLOCK])
 {
-    for (uint32_t i = from; i < end; i++) {
-        double held = 0.0;
-        for (unsigned bin = 0; bin < TERN_EXACT_BINS; bin++) {
-            if (group->bins[bin] != NULL) {
-                held += tern_exact_of(bin, group->bins[bin][i - mean->first]);
-            }
+    double held[BLOCK] = {0.0};
+    for (unsigned bin = 0; bin < TERN_EXACT_BINS; bin++) {
+        const uint64_t *cells = group->bins[bin];
+        for (uint32_t i = 0; cells != NULL && i < width; i++) {
+            held[i] += tern_exact_of(bin, cells[from - mean->first + i]);
         }
-        sums[i - from] += factor * held;
+    }
+    for (uint32_t i = 0; i < width; i++) {
+        sums[i] += factor * held[i];
     }
 }
 
@@ -219,13 +222,12 @@ static void take_segment(const struct tern_exact_mean *mean,
                          const struct tern_strategy_totals *totals, uint32_t from, uint32_t end,
                          bool dense, float *acc)
 {
-    enum { BLOCK = 256 };
     for (uint32_t at = from; at < end; at += BLOCK) {
         const uint32_t width = end - at < BLOCK ? end - at : BLOCK;
         double sums[BLOCK] = {0.0};
         for (uint32_t i = 0; i < mean->group_count; i++) {
             const struct tern_exact_group *group = &mean->groups[i];
-            add_group(mean, group, factor_of(group, totals, dense), at, at + width, sums);
+            add_group(mean, group, factor_of(group, totals, dense), at, width, sums);
         }
         for (uint32_t i = 0; i < width; i++) {
             acc[at + i] = (float)(sums[i] / (double)totals->num_examples);
