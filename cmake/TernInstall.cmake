@@ -25,7 +25,8 @@ function(tern_install_headers include)
   install(FILES shared/build.h shared/result.h client/client.h client/ports.h
           DESTINATION ${include} ${ARGN})
   install(FILES client/trainer/tern_trainer_abi.h DESTINATION ${include}/trainer ${ARGN})
-  foreach(header codec/codec codec/list codec/container tensor/model error_feedback/error_buffer
+  foreach(header codec/codec codec/list codec/container codec/signs tensor/model
+          error_feedback/error_buffer
           error_feedback/error_storage wire/wire
           meter/meter util/bytes util/crc32c util/prng util/sha256)
     get_filename_component(folder ${header} DIRECTORY)
