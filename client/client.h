@@ -138,7 +138,7 @@ struct tern_client_workspace {
     struct tern_trainer trainer;
     float *weights; // model->count values: the replica
 
-    // tern_error_storage_bytes() of model->count values, aligned as float. A record saved in
+    // tern_error_storage_bytes() of model->coded values, aligned as float. A record saved in
     // another storage is converted.
     enum tern_error_storage error_storage;
     void *error_buffer;
@@ -241,6 +241,8 @@ struct tern_client {
     bool download_resumed;  // part of it came before the last request for it
     bool download_damaged;  // what was kept of it is, and nobody was told yet
     bool download_anew;     // what was kept of it was damaged, and all of it is fetched again
+    size_t container_at;    // where its container begins in the partial download
+    bool replica_torn;      // a download was added in part; only the replica's record is whole
     uint64_t unsaved_bytes; // of downloads that were applied, and are not in the replica's record
 #endif
     bool training;

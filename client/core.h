@@ -4,6 +4,7 @@
 #define TERN_CLIENT_CORE_H
 
 #include "client.h"
+#include "codec/container_source.h"
 #include "meter/price.h"
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
@@ -104,9 +105,17 @@ TERN_MUST_USE enum tern_result tern_partial_open(struct tern_client *client,
 // Has the answer to client->request, which asks for the rest of it, appended to it.
 void tern_partial_receive(struct tern_client *client);
 
+// Whether it is whole and has the SHA-256 of `ref`. TERN_ERR_CORRUPT, TERN_ERR_IO
+TERN_MUST_USE enum tern_result tern_partial_check(const struct tern_client *client,
+                                                  const tern_DownloadRef *ref);
+
 // Points *data at its first `len` bytes, until the next call.
 TERN_MUST_USE enum tern_result tern_partial_view(const struct tern_client *client, size_t len,
                                                  const uint8_t **data);
+
+// The container of `len` bytes that begins behind its first client->container_at bytes, which is
+// never in memory as a whole.
+struct tern_container_source tern_partial_container(struct tern_client *client, size_t len);
 
 void tern_partial_drop(struct tern_client *client);
 #else

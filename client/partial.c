@@ -6,6 +6,8 @@
 
 #if TERN_PARTIALS
 
+#define PIECE ((size_t)1 << 20) // bytes of it that are looked at together
+
 static const struct tern_partial *port_of(const struct tern_client *client)
 {
     return &client->config.ports.partial;
@@ -52,6 +54,36 @@ void tern_partial_receive(struct tern_client *client)
     client->response.take = take;
     client->response.take_ctx = client;
     client->response.take_size = tern_client_download(client)->size - client->download_have;
+}
+
+enum tern_result tern_partial_check(const struct tern_client *client, const tern_DownloadRef *ref)
+{
+    const struct tern_partial *port = port_of(client);
+    uint8_t digest[TERN_SHA256_SIZE];
+    struct tern_sha256 hash;
+    tern_sha256_init(&hash);
+    for (size_t at = 0; at < ref->size;) {
+        const size_t left = ref->size - at;
+        const size_t n = left < PIECE ? left : PIECE;
+        const uint8_t *data = NULL;
+        TERN_TRY(port->view(port->ctx, at, n, &data));
+        tern_sha256_update(&hash, data, n);
+        at += n;
+    }
+    tern_sha256_final(&hash, digest);
+    return memcmp(digest, ref->sha256.bytes, TERN_SHA256_SIZE) == 0 ? TERN_OK : TERN_ERR_CORRUPT;
+}
+
+static enum tern_result view_container(void *ctx, size_t offset, size_t len, const uint8_t **data)
+{
+    const struct tern_client *client = ctx;
+    const struct tern_partial *port = port_of(client);
+    return port->view(port->ctx, client->container_at + offset, len, data);
+}
+
+struct tern_container_source tern_partial_container(struct tern_client *client, size_t len)
+{
+    return (struct tern_container_source){client, len, view_container};
 }
 
 enum tern_result tern_partial_view(const struct tern_client *client, size_t len,

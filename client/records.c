@@ -271,7 +271,7 @@ enum tern_result tern_record_save_upload(struct tern_client *client)
     };
     const struct tern_store_part parts[] = {
         {&head, sizeof head},
-        {work->error_buffer, tern_error_storage_bytes(work->error_storage, count)},
+        {work->error_buffer, tern_error_storage_bytes(work->error_storage, work->model->coded)},
         {work->velocity, client->has_velocity ? (size_t)count * sizeof(float) : 0},
         {work->blob, client->pending.len},
     };
@@ -299,7 +299,8 @@ static enum tern_result open_upload(const struct tern_client *client, struct upl
     }
     const size_t velocity_len = head->has_velocity != 0 ? (size_t)count * sizeof(float) : 0;
     upload->storage = (enum tern_error_storage)head->storage;
-    upload->velocity_at = sizeof *head + tern_error_storage_bytes(upload->storage, count);
+    upload->velocity_at =
+        sizeof *head + tern_error_storage_bytes(upload->storage, client->work.model->coded);
     upload->pending_at = upload->velocity_at + velocity_len;
     return len == upload->pending_at + head->len ? TERN_OK : TERN_ERR_CORRUPT;
 }
@@ -322,7 +323,7 @@ static enum tern_result convert_part(struct tern_client *client, enum tern_error
 // Reads an error buffer of another storage through the blob, in as few parts as fit.
 static enum tern_result convert_buffer(struct tern_client *client, const struct upload *upload)
 {
-    const uint32_t count = client->work.model->count;
+    const uint32_t count = client->work.model->coded;
     const size_t blocks =
         client->work.blob_size / tern_error_storage_bytes(upload->storage, TERN_ERROR_BLOCK);
     size_t len = 0;
@@ -351,7 +352,7 @@ static enum tern_result load_buffer(struct tern_client *client, const struct upl
     size_t len = 0;
     TERN_TRY(load(client, TERN_RECORD_UPLOAD, sizeof upload->head, work->error_buffer,
                   upload->velocity_at - sizeof upload->head, &len));
-    return tern_error_storage_check(work->error_storage, work->error_buffer, work->model->count);
+    return tern_error_storage_check(work->error_storage, work->error_buffer, work->model->coded);
 }
 
 // A velocity that there is no memory for is let go: the codec that needs it is not used either.

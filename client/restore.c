@@ -53,6 +53,7 @@ static enum tern_result restore_replica(struct tern_client *client)
     client->replica_unsaved = false;
 #if TERN_PARTIALS
     client->unsaved_bytes = 0;
+    client->replica_torn = false;
 #endif
     const enum tern_result result = tern_record_load_replica(client);
     if (not_usable(result)) {

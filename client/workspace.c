@@ -5,7 +5,7 @@
 struct tern_error_buffer tern_client_error_buffer(const struct tern_client *client)
 {
     const struct tern_client_workspace *work = &client->work;
-    return (struct tern_error_buffer){work->error_storage, work->error_buffer, work->model->count};
+    return (struct tern_error_buffer){work->error_storage, work->error_buffer, work->model->coded};
 }
 
 // From `len` to where a float may lie, wherever the blob itself begins.

@@ -290,7 +290,7 @@ static enum tern_result take_memory(struct session *session,
 {
     const uint32_t count = session->model.count;
     const size_t values = (size_t)count * sizeof(float);
-    const size_t buffer = tern_error_storage_bytes(workspace->error_storage, count);
+    const size_t buffer = tern_error_storage_bytes(workspace->error_storage, session->model.coded);
     workspace->model = &session->model;
     workspace->blob_size = tern_client_blob_bound(&session->model);
     workspace->weights = session->weights = malloc(values);

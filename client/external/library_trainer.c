@@ -98,7 +98,7 @@ static enum tern_result describe(struct tern_library_trainer *trainer,
 {
     const struct tern_model *model = config->model;
     trainer->tensors = calloc(model->tensor_count, sizeof *trainer->tensors);
-    trainer->weights = malloc(sizeof(float) * (size_t)model->count);
+    trainer->weights = calloc(model->count, sizeof(float));
     if (trainer->tensors == NULL || trainer->weights == NULL) {
         return tern_external_fail(why, TERN_ERR_NO_MEMORY, "the model's weights need memory");
     }
@@ -119,6 +119,7 @@ static enum tern_result describe(struct tern_library_trainer *trainer,
         .tensors = trainer->tensors,
         .count = model->count,
         .spec = config->spec,
+        .trained = tern_model_trained(model),
     };
     return TERN_OK;
 }
@@ -202,7 +203,7 @@ static enum tern_result begin(void *ctx, const struct tern_train_task *task, con
         .seed = tern_task_seed(task),
         .client = task->client,
     };
-    tern_train_start(task, base, trainer->weights, count);
+    tern_train_start(task, base, trainer->weights, (uint32_t)trainer->model.trained);
     const int answer = trainer->library->begin(trainer->state, &given, base, trainer->weights,
                                                trainer->why, sizeof trainer->why);
     trainer->local_steps = task->local_steps;
@@ -216,7 +217,7 @@ static enum tern_result check_answer(struct tern_library_trainer *trainer,
     if (tern_train_result_check(answer, trainer->local_steps, trainer->why) != TERN_OK) {
         return TERN_ERR_TRAINER;
     }
-    for (uint64_t i = 0; i < trainer->model.count; i++) {
+    for (uint64_t i = 0; i < trainer->model.trained; i++) {
         if (!isfinite(trainer->weights[i])) {
             return tern_external_fail(trainer->why, TERN_ERR_TRAINER,
                                       "the weights hold NaN or infinity: training diverged");

@@ -170,24 +170,80 @@ static enum tern_result start_of(const struct tern_client *client, const tern_Do
                                                                        : TERN_ERR_WRONG_REPLICA;
 }
 
+#if TERN_PARTIALS
+// Where a download lies that did not come with its task.
+static bool in_store(const struct tern_client *client)
+{
+    return tern_partial_kept(client) && !tern_client_is_inline(tern_client_download(client));
+}
+#endif
+
+static enum tern_result find_peak(struct tern_client *client, struct tern_span container,
+                                  float *peak)
+{
+#if TERN_PARTIALS
+    if (in_store(client)) {
+        const struct tern_container_source source = tern_partial_container(client, container.len);
+        return tern_container_source_check(client->work.model, &source, peak);
+    }
+#endif
+    struct tern_codec_info info;
+    TERN_TRY(tern_container_inspect(client->work.model, container.data, container.len, &info));
+    *peak = info.maximum;
+    return TERN_OK;
+}
+
+// Adds a container whose peak was found.
+static enum tern_result add(struct tern_client *client, struct tern_span container)
+{
+    const struct tern_model *model = client->work.model;
+#if TERN_PARTIALS
+    if (in_store(client)) {
+        const struct tern_container_source source = tern_partial_container(client, container.len);
+        const enum tern_result result =
+            tern_container_source_add(model, &source, client->work.weights);
+        client->replica_torn = result != TERN_OK;
+        return result;
+    }
+#endif
+    return tern_container_accumulate(model, container.data, container.len, 1.0f,
+                                     client->work.weights);
+}
+
+static enum tern_result decode(struct tern_client *client, struct tern_span container)
+{
+    const struct tern_model *model = client->work.model;
+#if TERN_PARTIALS
+    if (in_store(client)) {
+        const struct tern_container_source source = tern_partial_container(client, container.len);
+        float peak = 0;
+        TERN_TRY(tern_container_source_check(model, &source, &peak));
+        const enum tern_result result =
+            tern_container_source_decode(model, &source, client->work.weights);
+        client->replica_torn = result != TERN_OK;
+        return result;
+    }
+#endif
+    return tern_container_decode(model, container.data, container.len, client->work.weights);
+}
+
 // What is held is given up for the seed's weights, which are small numbers, only once nothing can go
 // wrong any more.
 static enum tern_result apply_delta(struct tern_client *client, const tern_Download *message,
                                     struct tern_span container)
 {
-    struct tern_codec_info info;
+    float peak = 0;
     uint8_t from[TERN_SHA256_SIZE];
     TERN_TRY(start_of(client, message, from));
     const bool held = memcmp(from, client->replica, TERN_SHA256_SIZE) == 0;
-    TERN_TRY(tern_container_inspect(client->work.model, container.data, container.len, &info));
-    if (held ? !sum_stays_finite(client, info.maximum) : info.maximum > FLT_MAX / 2.0f) {
+    TERN_TRY(find_peak(client, container, &peak));
+    if (held ? !sum_stays_finite(client, peak) : peak > FLT_MAX / 2.0f) {
         return TERN_ERR_NON_FINITE;
     }
     if (!held) {
         tern_client_start_from_seed(client);
     }
-    TERN_TRY(tern_container_accumulate(client->work.model, container.data, container.len, 1.0f,
-                                       client->work.weights));
+    TERN_TRY(add(client, container));
     tern_replica_step(from, tern_client_download(client)->sha256.bytes, client->replica);
     return TERN_OK;
 }
@@ -195,8 +251,7 @@ static enum tern_result apply_delta(struct tern_client *client, const tern_Downl
 static enum tern_result apply_snapshot(struct tern_client *client, const tern_Download *message,
                                        struct tern_span container)
 {
-    TERN_TRY(tern_container_decode(client->work.model, container.data, container.len,
-                                   client->work.weights));
+    TERN_TRY(decode(client, container));
     memcpy(client->replica, message->to.bytes, TERN_SHA256_SIZE);
     return TERN_OK;
 }
@@ -259,11 +314,10 @@ static enum tern_result check_name(const tern_DownloadRef *ref, const uint8_t *b
 static enum tern_result see_partial(struct tern_client *client, const uint8_t **blob)
 {
     const tern_DownloadRef *ref = tern_client_download(client);
-    TERN_TRY(tern_partial_view(client, ref->size, blob));
-    const enum tern_result result = check_name(ref, *blob);
+    const enum tern_result result = tern_partial_check(client, ref);
     client->download_damaged =
         result != TERN_OK && client->download_resumed && !client->download_anew;
-    return result;
+    return result == TERN_OK ? tern_partial_view(client, ref->size, blob) : result;
 }
 
 static enum tern_result fetch_anew(struct tern_client *client)
@@ -282,7 +336,7 @@ static enum tern_result see(struct tern_client *client, const uint8_t **blob)
 {
     const tern_DownloadRef *ref = tern_client_download(client);
 #if TERN_PARTIALS
-    if (tern_partial_kept(client) && !tern_client_is_inline(ref)) {
+    if (in_store(client)) {
         return see_partial(client, blob);
     }
 #endif
@@ -307,6 +361,9 @@ static enum tern_result apply(struct tern_client *client, size_t *payload)
         return TERN_ERR_MODEL_MISMATCH;
     }
     *payload = container.len;
+#if TERN_PARTIALS
+    client->container_at = (size_t)(container.data - blob);
+#endif
     return is_indices(client) ? keep_indices(client, &message, container)
                               : move_replica(client, &message, container);
 }
@@ -346,6 +403,9 @@ static enum tern_result take_download(struct tern_client *client)
 #if TERN_PARTIALS
     if (client->download_damaged) {
         return fetch_anew(client);
+    }
+    if (client->replica_torn) { // what was checked cannot be read any more: the record is whole
+        return TERN_ERR_IO;
     }
 #endif
     if (result != TERN_OK) {

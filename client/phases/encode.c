@@ -68,11 +68,15 @@ static enum tern_result build_sum(struct tern_client *client, const struct tern_
 {
     const struct tern_error_buffer buffer = tern_client_error_buffer(client);
     float *sum = client->trained;
+    const uint32_t trained = tern_model_trained(client->work.model);
     if (is_kept(client)) {
         tern_error_buffer_load(&buffer, sum);
+        if (TERN_MANIFESTS) { // else all values have a buffer
+            memset(sum + buffer.count, 0, (trained - buffer.count) * sizeof *sum);
+        }
         return TERN_OK;
     }
-    for (uint32_t i = 0; i < buffer.count; i++) {
+    for (uint32_t i = 0; i < trained; i++) {
         sum[i] -= client->work.weights[i];
     }
     tern_model_freeze(client->work.model, sum);

@@ -46,6 +46,8 @@ struct tern_trainer_model {
     const struct tern_trainer_tensor *tensors;
     uint64_t count;   // values in all tensors
     const char *spec; // "mlp:256-64-10", or another name of the federation's model
+    uint64_t trained; // values that training moves, the first ones of the flat vector: all but
+                      // those of frozen tensors
 };
 
 struct tern_trainer_task {
@@ -86,7 +88,9 @@ struct tern_trainer_library {
                 char *why, size_t why_size);
 
     // Starts a task. base[count]: the global model. weights[count]: where to start from, which is
-    // base unless the task says otherwise; borrowed until the task is done or another is begun.
+    // base unless the task says otherwise, in the first `trained` values. Those of frozen tensors
+    // are read from base; behind the first `trained`, weights holds zeros, with no memory behind
+    // them while nobody writes there. Both are borrowed until the task is done or another is begun.
     int (*begin)(void *state, const struct tern_trainer_task *task, const float *base,
                  float *weights, char *why, size_t why_size);
 

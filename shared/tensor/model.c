@@ -234,8 +234,9 @@ void tern_model_init_weights(const struct tern_model *model, uint64_t seed, floa
 
 void tern_model_freeze(const struct tern_model *model, float *change)
 {
-    const struct tern_segment *last = &model->segments[model->segment_count - 1];
-    if (tern_segment_is_skipped(last)) {
-        memset(change + last->offset, 0, last->count * sizeof *change);
+    for (uint32_t i = tern_model_trained(model); i < model->count; i++) {
+        if (change[i] != 0) {
+            change[i] = 0;
+        }
     }
 }

@@ -93,6 +93,13 @@ static inline bool tern_model_is_seeded(const struct tern_model *model)
 #endif
 }
 
+// Values that training moves, the first ones of the flat vector: all but those of frozen tensors.
+static inline uint32_t tern_model_trained(const struct tern_model *model)
+{
+    const struct tern_segment *last = &model->segments[model->segment_count - 1];
+    return tern_segment_is_skipped(last) ? last->offset : model->count;
+}
+
 // Makes *model one without tensors. What it does not use of the struct is not touched.
 void tern_model_clear(struct tern_model *model);
 
@@ -130,7 +137,8 @@ TERN_MUST_USE enum tern_result tern_model_from_spec(struct tern_model *model, co
 // everywhere. Zeros for a model of a manifest.
 void tern_model_init_weights(const struct tern_model *model, uint64_t seed, float *weights);
 
-// Puts zeros where a change is never sent: change[0..model->count).
+// Puts zeros where a change is never sent: change[0..model->count). Memory that is zero there is not
+// written to, so that none need be behind it.
 void tern_model_freeze(const struct tern_model *model, float *change);
 
 #endif

@@ -1,6 +1,7 @@
 #include "check.h"
 
 #include "codec/container.h"
+#include "codec/container_source.h"
 #include "util/bytes.h"
 #include <math.h>
 #include <stdlib.h>
@@ -160,6 +161,113 @@ static void test_bound_is_reached_and_kept(void **state)
 }
 
 // Decodes and adds a copy that ends where its allocation does, so that ASan sees an over-read.
+// Bytes that are looked at piece by piece: each view is a copy of its own, which the next one frees.
+struct pieces {
+    const uint8_t *data;
+    size_t len;
+    uint8_t *seen;
+    size_t most; // bytes of the longest view
+};
+
+static enum tern_result view(void *ctx, size_t offset, size_t n, const uint8_t **data)
+{
+    struct pieces *pieces = ctx;
+    free(pieces->seen);
+    pieces->seen = NULL;
+    if (offset > pieces->len || n > pieces->len - offset) {
+        fail_msg("looks behind the end");
+    }
+    pieces->seen = malloc(n);
+    assert_non_null(pieces->seen);
+    memcpy(pieces->seen, pieces->data + offset, n);
+    pieces->most = n > pieces->most ? n : pieces->most;
+    *data = pieces->seen;
+    return TERN_OK;
+}
+
+static enum tern_result check_source(const struct tern_model *of, const uint8_t *data,
+                                     size_t data_len, float *peak)
+{
+    struct pieces pieces = {.data = data, .len = data_len};
+    const struct tern_container_source source = {&pieces, data_len, view};
+    const enum tern_result result = tern_container_source_check(of, &source, peak);
+    free(pieces.seen);
+    return result;
+}
+
+// As container.h has it, bit for bit.
+static void expect_same(const struct tern_model *of, const uint8_t *data, size_t data_len,
+                        size_t most)
+{
+    struct pieces pieces = {.data = data, .len = data_len};
+    const struct tern_container_source source = {&pieces, data_len, view};
+    struct tern_codec_info info;
+    float peak = 0;
+    float *whole = calloc(of->count, sizeof *whole);
+    float *found = calloc(of->count, sizeof *found);
+    assert_non_null(whole);
+    assert_non_null(found);
+    assert_int_equal(tern_container_inspect(of, data, data_len, &info), TERN_OK);
+    assert_int_equal(tern_container_source_check(of, &source, &peak), TERN_OK);
+    assert_true(peak == info.maximum);
+    assert_int_equal(tern_container_decode(of, data, data_len, whole), TERN_OK);
+    assert_int_equal(tern_container_source_decode(of, &source, found), TERN_OK);
+    assert_memory_equal(whole, found, of->count * sizeof *whole);
+    assert_int_equal(tern_container_accumulate(of, data, data_len, 1.0f, whole), TERN_OK);
+    assert_int_equal(tern_container_source_add(of, &source, found), TERN_OK);
+    assert_memory_equal(whole, found, of->count * sizeof *whole);
+    assert_true(pieces.most <= most);
+    free(pieces.seen);
+    free(whole);
+    free(found);
+}
+
+static void test_pieces_are_the_whole(void **state)
+{
+    static const char *const specs[] = {
+        "float32", "float16", "bfloat16", "3lc:s=1", "density:p=0.1,coder=range", "int8"};
+    (void)state;
+    for (size_t i = 0; i < sizeof specs / sizeof specs[0]; i++) {
+        memcpy(values, before, sizeof values);
+        assert_int_equal(tern_codec_parse(specs[i], &codec, NULL), TERN_OK);
+        assert_int_equal(
+            tern_container_encode(&codec, NULL, &model, values, bytes, sizeof bytes, &len),
+            TERN_OK);
+        expect_same(&model, bytes, len, len);
+    }
+}
+
+// More values than a piece has, and not a multiple of them.
+static void test_long_payloads_are_not_seen_whole(void **state)
+{
+    static const char *const specs[] = {"float32", "float16", "bfloat16"};
+    const struct tern_codec *use = &codec;
+    static struct tern_model large;
+    (void)state;
+    assert_int_equal(tern_model_from_spec(&large, "softmax:60001-5"), TERN_OK);
+    float *many = calloc(large.count, sizeof *many);
+    uint8_t *data = malloc(4 * (size_t)large.count + 64);
+    assert_non_null(many);
+    assert_non_null(data);
+    for (size_t i = 0; i < sizeof specs / sizeof specs[0]; i++) {
+        size_t n = 0;
+        float peak = 0;
+        for (uint32_t k = 0; k < large.count; k++) {
+            many[k] = (float)(k % 1000) / 8 - 60;
+        }
+        assert_int_equal(tern_codec_parse(specs[i], &codec, NULL), TERN_OK);
+        assert_int_equal(
+            tern_container_encode(use, NULL, &large, many, data, 4 * (size_t)large.count + 64, &n),
+            TERN_OK);
+        expect_same(&large, data, n, 4 * (size_t)TERN_CONTAINER_PIECE);
+        const size_t last = 4 + (size_t)(i == 0 ? 4 : 2) * 300005 - 1; // of the first payload
+        data[last] = data[last - 1] = 0xff;                            // NaN
+        assert_int_equal(check_source(&large, data, n, &peak), TERN_ERR_NON_FINITE);
+    }
+    free(many);
+    free(data);
+}
+
 static void expect_refused(const uint8_t *data, size_t data_len)
 {
     uint8_t *exact = malloc(data_len > 0 ? data_len : 1);
@@ -172,6 +280,8 @@ static void expect_refused(const uint8_t *data, size_t data_len)
     assert_int_not_equal(tern_container_inspect(&model, exact, data_len, &info), TERN_OK);
     assert_same_floats(out, before, COUNT);
     assert_int_not_equal(tern_container_add(&model, exact, data_len, 1, out), TERN_OK);
+    float peak = 0;
+    assert_int_not_equal(check_source(&model, exact, data_len, &peak), TERN_OK);
     free(exact);
 }
 
@@ -227,6 +337,8 @@ int main(void)
         cmocka_unit_test_setup(test_bound_is_reached_and_kept, start),
         cmocka_unit_test_setup(test_cut_anywhere_is_refused, start),
         cmocka_unit_test_setup(test_lengths_are_checked, start),
+        cmocka_unit_test_setup(test_pieces_are_the_whole, start),
+        cmocka_unit_test_setup(test_long_payloads_are_not_seen_whole, start),
         cmocka_unit_test_setup(test_damage_in_the_last_segment_changes_nothing, start),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

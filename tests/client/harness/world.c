@@ -48,7 +48,7 @@ static void note_upload(struct world *world, const struct tern_store_part *parts
     const struct tern_client *client = &world->client;
     assert_int_equal(count, 4);
     assert_int_equal(parts[1].len,
-                     tern_error_storage_bytes(client->work.error_storage, WORLD_VALUES));
+                     tern_error_storage_bytes(client->work.error_storage, world->model.coded));
     const bool encodes = client->phase == TERN_PHASE_ENCODE;
     if (encodes && store->changes_saved < world->trainings) {
         store->changes_saved = world->trainings;
@@ -59,7 +59,7 @@ static void note_upload(struct world *world, const struct tern_store_part *parts
         }
     }
     tern_error_storage_get(client->work.error_storage, parts[1].data, 0, store->saved_buffer,
-                           WORLD_VALUES);
+                           world->model.coded);
 }
 
 static void put_record(struct world *world, enum tern_record number,
@@ -444,8 +444,9 @@ enum tern_result world_run_until(struct world *world, enum tern_client_event_kin
 
 void world_buffer(const struct world *world, float values[WORLD_VALUES])
 {
-    tern_error_storage_get(world->client.work.error_storage, world->error_buffer, 0, values,
-                           WORLD_VALUES);
+    const uint32_t coded = world->model.coded;
+    memset(values + coded, 0, (WORLD_VALUES - coded) * sizeof *values);
+    tern_error_storage_get(world->client.work.error_storage, world->error_buffer, 0, values, coded);
 }
 
 void world_check_conservation(struct world *world)

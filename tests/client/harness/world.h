@@ -210,7 +210,7 @@ void world_check_conservation(struct world *world);
 // The same where codec or storage round: each value is off by at most `room`.
 void world_check_conservation_within(struct world *world, double room);
 
-// What the error buffer holds, in whatever storage.
+// What the error buffer holds, in whatever storage; zero where it has no value.
 void world_buffer(const struct world *world, float values[WORLD_VALUES]);
 
 // Asserts that the client's replica is the aggregator's, bit for bit.
