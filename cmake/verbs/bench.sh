@@ -2,7 +2,7 @@
 
 help_bench() {
     cat <<'END'
-usage: ./tern bench [--json FILE] [codec|protocol|participation|load|large|size|replicas|updates]...
+usage: ./tern bench [--json FILE] [codec|protocol|participation|load|large|link|size|replicas|updates]...
 
 Measures on this machine, prints a table and writes build/bench/NAME.json. Nothing here passes or
 fails; docs/BENCHMARKS.md says how each figure comes about and what was reached.
@@ -17,6 +17,9 @@ fails; docs/BENCHMARKS.md says how each figure comes about and what was reached.
   large      a model of BENCH_VALUES values (1,000,000), BENCH_LARGE_CLIENTS (20) clients, BENCH_ROUNDS (4)
              rounds of one local step, updates and downloads by BENCH_CODEC (those of the model's size when
              not set): processor time, memory and bytes on disk of the aggregator; only when asked for
+  link       a model of 50 million values, most of them frozen, over links of 2 Mbit/s up and 10 down, 300 ms each
+             way, 2 % loss and a cut every minute: bytes sent over bytes needed, memory of the clients,
+             conservation; takes eight minutes and root; only when asked for
   size       stripped programs, peak memory of a client
   replicas   bytes in the store and time per check-in of clients' own replicas
   updates    bits per value of the updates of configs/experiments/fashion-3lc.ini, by ternary coder;
@@ -205,6 +208,12 @@ bench_large() { # OUT
         --set "data.source=digits:train=$((clients * 2)),test=10,size=16,seed=1" \
         --results "$EXPERIMENT_DIR/results.json" --no-table >"$1" || fail "the rounds were not completed"
     clean_experiment
+    print_numbers "$1"
+}
+
+bench_link() { # OUT
+    python3 -B "$TERN_ROOT/lab/bench/large_model_links.py" "$TERN_BUILD" --json "$1" >/dev/null ||
+        fail "a figure is out of reach, or the federation failed"
     print_numbers "$1"
 }
 
