@@ -311,7 +311,9 @@ static void close_all(struct fleet *fleet)
 enum tern_result tern_fleet_run(const struct tern_fleet_run *run,
                                 struct tern_fleet_results *results, char why[512])
 {
-    struct fleet fleet = {.run = run, .settings = run->settings, .why = why};
+    // Not on the stack: after a failure the members' threads go on until the process ends.
+    static struct fleet fleet;
+    fleet = (struct fleet){.run = run, .settings = run->settings, .why = why};
     snprintf(why, 512, "%s", tern_result_sentence(TERN_ERR_NO_MEMORY));
     tern_progress_init(&fleet.progress);
     TERN_TRY(tern_shares_open(run->settings, run->settings->fleet_clients, &fleet.shares, why));

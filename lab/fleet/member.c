@@ -99,13 +99,14 @@ static void on_event(void *ctx, const struct tern_client_event *event)
         tern_progress_finished(member->progress, event->final_model_hash);
         break;
     case TERN_EVENT_TROUBLE:
-        if (is_divergence(event->result)) {
-            tern_progress_diverged(member->progress, event->result);
-        }
+        // First, since the count may end the process.
         tern_log(TERN_LOG_WARN, "trouble",
                  "client=%s result=%s status=%d wait_ms=%u why=%s transport=%s", member->name,
                  tern_result_name(event->result), event->status, event->wait_ms,
                  TERN_LOG_TEXT(event->why), TERN_LOG_TEXT(tern_curl_why(member->transport)));
+        if (is_divergence(event->result)) {
+            tern_progress_diverged(member->progress, event->result);
+        }
         break;
     default:
         break;
