@@ -27,7 +27,7 @@ struct tern_codec {
     float sparsity;  // 3lc: the multiplier s of section 3.1, 1 <= s < 2
     float clip;      // 3lc: most that the scale is over s times the mean magnitude, 0 = no bound
     float density;   // density, sparse, dgc, scalecom: share of the values that is sent, 0 < p <= 1
-    uint32_t least;  // density: values that are sent at least, where there are as many
+    uint32_t least;  // density: values that its share comes to at least, of so many
     uint32_t fit;    // density: 1 = fewer values where that leaves a smaller error
     float momentum;  // dgc: mu, 0 <= mu < 1
     float filter;    // scalecom: beta of the low-pass filter, 0 < beta <= 1

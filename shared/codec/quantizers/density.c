@@ -1,6 +1,7 @@
 // Sparse ternary compression (Sattler, Wiedemann, Müller, Samek, IEEE TNNLS 2019, algorithm 1): the
 // values of largest magnitude, a given share of all, become plus or minus their mean magnitude. The
-// share bounds the bytes, and one outlier does not silence a tensor as it does under 3LC.
+// share bounds the bytes; where it is met (fit=no), one outlier does not silence a tensor as it does
+// under 3LC.
 #include "codec/coders/ternary.h"
 #include "codec/kernels/mean.h"
 #include "codec/kernels/select.h"
@@ -51,15 +52,15 @@ static const struct tern_codec_parameter parameters[] = {
      .preset = TERN_MILLION / 20},
     {.key = "least",
      .meaning =
-         TERN_HELP("values that are sent at least, of a tensor or tensors fused that have so "
+         TERN_HELP("values that p comes to at least, of a tensor or tensors fused that have so "
                    "many"),
      .range = TERN_HELP("0 to 1000000"),
      .kind = TERN_PARAMETER_WHOLE,
      .offset = TERN_FIELD(least),
      .most = TERN_MILLION},
     {.key = "fit",
-     .meaning = TERN_HELP("whether fewer are sent where they would make the scale of the largest "
-                          "too small"),
+     .meaning = TERN_HELP("whether fewer than p and least say are sent where that leaves a "
+                          "smaller error"),
      .range = TERN_HELP("no or yes"),
      .kind = TERN_PARAMETER_CHOICE,
      .offset = TERN_FIELD(fit),
