@@ -136,6 +136,7 @@ class Runner:
         seen = set()
         for number, planned in enumerate(todo):
             path = os.path.join(folder, "%d.ini" % number)
+            planned.write(path)  # once: a program may be reading it when the next command is made
             for program, words in (("tern-aggregator", ["serve"]), ("tern-fleet", ["run"])):
                 settings = {key: value for key, value in planned.settings.items()
                             if key.startswith(OF_FLEET) == (program == "tern-fleet")
@@ -144,7 +145,6 @@ class Runner:
                     settings.pop(seed, None)
                 if (program, as_ini(settings)) not in seen:
                     seen.add((program, as_ini(settings)))
-                    planned.write(path)
                     yield (planned.run.name, [os.path.join(self.programs, program)] + words
                            + ["--check", "--config", path])
 
