@@ -1,0 +1,15 @@
+# tern-client, from the tree that this file stands in (docs/PORTING.md).
+
+TERN_CLIENT_SITE = $(BR2_EXTERNAL_TERN_PATH)/../..
+TERN_CLIENT_SITE_METHOD = local
+TERN_CLIENT_LICENSE = Apache-2.0
+TERN_CLIENT_LICENSE_FILES = LICENSE
+TERN_CLIENT_INSTALL_STAGING = YES
+TERN_CLIENT_DEPENDENCIES = cjson inih libcurl nanopb openssl zlib host-nanopb host-protobuf
+TERN_CLIENT_CONF_OPTS = \
+	-DTERN_AGGREGATOR=OFF \
+	-DTERN_TESTS=OFF \
+	-DTERN_DBUS=OFF \
+	-DTERN_CURL_TLS=openssl
+
+$(eval $(cmake-package))
