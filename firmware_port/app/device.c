@@ -35,15 +35,6 @@ static enum tern_result fill(void *ctx, void *dst, size_t len)
     return tern_board_entropy(dst, len) ? TERN_OK : TERN_ERR_IO;
 }
 
-// A device that may not always work says so here.
-static bool may_work(void *ctx, struct tern_conditions *now, const char **why)
-{
-    (void)ctx;
-    *now = (struct tern_conditions){0};
-    *why = NULL;
-    return true;
-}
-
 static void on_event(void *ctx, const struct tern_client_event *event)
 {
     struct tern_firmware_device *device = ctx;
@@ -51,6 +42,7 @@ static void on_event(void *ctx, const struct tern_client_event *event)
     tern_firmware_says_event(event);
 }
 
+// A device that may not always work fills in .conditions, too.
 static struct tern_ports ports(struct tern_firmware_device *device)
 {
     return (struct tern_ports){
@@ -58,7 +50,6 @@ static struct tern_ports ports(struct tern_firmware_device *device)
         .store = tern_flash_store_port(&device->store),
         .clock = {.monotonic_ms = monotonic_ms, .unix_seconds = unix_seconds},
         .entropy = {.fill = fill},
-        .conditions = {.may_work = may_work},
     };
 }
 

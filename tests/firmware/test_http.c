@@ -362,6 +362,14 @@ static void test_writes_the_least_head(void **state)
                 "Authorization: Bearer abc\r\nContent-Length: 10\r\n\r\n");
     assert_head(&(struct tern_request){.method = "GET", .path = "/v1/x", .range_from = 1234567890},
                 443, "GET /v1/x HTTP/1.1\r\nHost: agg.example\r\nRange: bytes=1234567890-\r\n\r\n");
+    assert_head(&(struct tern_request){.method = "PUT",
+                                       .path = "/v1/updates/7/9",
+                                       .range_from = 70000,
+                                       .body = body,
+                                       .body_len = sizeof body},
+                443,
+                "PUT /v1/updates/7/9 HTTP/1.1\r\nHost: agg.example\r\nContent-Length: 10\r\n"
+                "Content-Range: bytes 70000-70009/70010\r\n\r\n");
 }
 
 static void assert_unwritable(const char *path, const char *token, const char *host)
