@@ -2,7 +2,7 @@
  *
  *   cc -std=c99 -O2 -shared -fPIC $(pkg-config --cflags tern) softmax_library.c -o softmax.so -lm
  *
- * with the package tern-dev, which has the header; else with -I client of Tern's sources.
+ * with the package tern-dev, which has the header; else with -I build/include of a build of Tern.
  *
  *   [client]
  *   trainer = library
@@ -10,7 +10,7 @@
  *   trainer_options = /srv/digits
  *
  * Made for models softmax:PIXELS-CLASSES: the tensors fc1.weight [classes][pixels] and fc1.bias. */
-#include "trainer/tern_trainer_abi.h"
+#include <tern/trainer/tern_trainer_abi.h>
 
 #include <math.h>
 #include <stdio.h>
@@ -33,6 +33,7 @@ struct trainer {
     uint64_t weight_at; /* where the tensors lie in the flat vector */
     uint64_t bias_at;
     size_t count;
+    size_t trained; /* the first values of the flat vector; the others are frozen */
     struct part train;
     struct part test;
     float *velocity; /* [count] */
@@ -153,6 +154,7 @@ static int take_model(struct trainer *trainer, const struct tern_trainer_model *
         }
     }
     trainer->count = (size_t)model->count;
+    trainer->trained = (size_t)model->trained;
     return trainer->classes > 0 && trainer->classes <= CLASSES_MAX &&
            model->count == (uint64_t)trainer->classes * (trainer->pixels + 1);
 }
@@ -200,17 +202,23 @@ static int open_trainer(const struct tern_trainer_model *model, const char *opti
 
 /* --- Training */
 
+/* A tensor in training: what is frozen is read from base, and never from weights. */
+static const float *tensor_at(const struct trainer *trainer, uint64_t at)
+{
+    return (at < trainer->trained ? trainer->weights : trainer->base) + at;
+}
+
 /* Fills p[classes] with the probabilities of an image; returns its loss. */
-static double look(const struct trainer *trainer, const float *weights, const unsigned char *image,
-                   unsigned label, double *p)
+static double look(const struct trainer *trainer, const float *weight, const float *bias,
+                   const unsigned char *image, unsigned label, double *p)
 {
     double most = -HUGE_VAL;
     double sum = 0;
     uint32_t c;
     uint32_t i;
     for (c = 0; c < trainer->classes; c++) {
-        const float *row = weights + trainer->weight_at + (uint64_t)c * trainer->pixels;
-        p[c] = (double)weights[trainer->bias_at + c];
+        const float *row = weight + (size_t)c * trainer->pixels;
+        p[c] = (double)bias[c];
         for (i = 0; i < trainer->pixels; i++) {
             p[c] += (double)row[i] * image[i] / 255;
         }
@@ -251,12 +259,14 @@ static uint32_t next_example(struct trainer *trainer)
 
 static void add_example(struct trainer *trainer, uint32_t example)
 {
+    const float *weight = tensor_at(trainer, trainer->weight_at);
+    const float *bias = tensor_at(trainer, trainer->bias_at);
     const unsigned char *image = trainer->train.images + (size_t)example * trainer->pixels;
     const unsigned label = trainer->train.labels[example];
     double p[CLASSES_MAX];
     uint32_t c;
     uint32_t i;
-    trainer->loss += look(trainer, trainer->weights, image, label, p) / trainer->task.batch_size;
+    trainer->loss += look(trainer, weight, bias, image, label, p) / trainer->task.batch_size;
     for (c = 0; c < trainer->classes; c++) {
         const float error =
             (float)((p[c] - (c == label ? 1 : 0)) / (double)trainer->task.batch_size);
@@ -276,14 +286,14 @@ static int step(void *state, struct tern_trainer_train_result *result, char *why
     float *v = trainer->velocity;
     uint64_t i;
     uint32_t b;
-    for (i = 0; i < trainer->count; i++) {
+    for (i = 0; i < trainer->trained; i++) {
         v[i] = task->momentum * v[i] + task->weight_decay * w[i] +
                task->prox_mu * (w[i] - trainer->base[i]);
     }
     for (b = 0; b < task->batch_size; b++) {
         add_example(trainer, next_example(trainer));
     }
-    for (i = 0; i < trainer->count; i++) {
+    for (i = 0; i < trainer->trained; i++) {
         w[i] -= task->learning_rate * v[i];
     }
     if (!(trainer->loss < HUGE_VAL)) {
@@ -313,8 +323,8 @@ static int evaluate(void *state, const float *weights, struct tern_trainer_evalu
     (void)why_size;
     for (i = 0; i < test->count; i++) {
         uint32_t best = 0;
-        loss +=
-            look(trainer, weights, test->images + (size_t)i * trainer->pixels, test->labels[i], p);
+        loss += look(trainer, weights + trainer->weight_at, weights + trainer->bias_at,
+                     test->images + (size_t)i * trainer->pixels, test->labels[i], p);
         for (c = 1; c < trainer->classes; c++) {
             best = p[c] > p[best] ? c : best;
         }
