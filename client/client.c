@@ -22,7 +22,7 @@ static bool ports_complete(const struct tern_ports *ports)
            ports->transport.collect != NULL && ports->transport.close != NULL &&
            ports->store.save != NULL && ports->store.load != NULL &&
            ports->clock.monotonic_ms != NULL && ports->clock.unix_seconds != NULL &&
-           ports->entropy.fill != NULL && ports->conditions.may_work != NULL;
+           ports->entropy.fill != NULL;
 }
 
 static uint32_t or_default(uint32_t value, uint32_t fallback)
@@ -35,6 +35,10 @@ static void set_defaults(struct tern_client_config *config)
     config->name = config->name != NULL ? config->name : "";
     config->platform = config->platform != NULL ? config->platform : "";
     config->timeout_ms = or_default(config->timeout_ms, TERN_CLIENT_TIMEOUT(TERN_AS_MS));
+#if TERN_PARTIALS
+    config->resume_upload_above =
+        or_default(config->resume_upload_above, TERN_CLIENT_RESUME_UPLOAD_ABOVE);
+#endif
     config->retry_min_ms = or_default(config->retry_min_ms, TERN_CLIENT_RETRY_MIN(TERN_AS_MS));
     config->retry_max_ms = or_default(config->retry_max_ms, TERN_CLIENT_RETRY_MAX(TERN_AS_MS));
     config->budget_wait_ms =

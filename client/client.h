@@ -26,6 +26,10 @@
 #include "util/prng.h"
 #include "wire/wire.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 // --- What the caller is told
 
 // X(symbol, name in logs)
@@ -64,7 +68,8 @@ const char *tern_client_event_name(enum tern_client_event_kind kind);
 //   uploaded      round, sequence, bytes, result: TERN_OK applied, TERN_ERR_LATE given back, any
 //                 other code: rejected for this reason and given back; duplicate: it had been
 //                 accepted before; round_bytes: what the round cost on the wire, both directions
-//   evaluated     version, loss, accuracy, num_examples
+//   evaluated     round (of a client that trains, before it does; else 0), version, loss, accuracy, num_examples; global: of the global model itself, which came
+//                 with the end, and not of the replica that this client holds by compressed downloads
 //   waiting       wait_ms, why
 //   paused        why: a condition is not met; wait_ms until it is looked at again; round, when one
 //                 is in hand; sequence, when its update is saved and waits. Said once a pause.
@@ -87,6 +92,7 @@ struct tern_client_event {
     float loss;
     float accuracy;
     bool duplicate;
+    bool global;
     int status;
     uint32_t wait_ms;
     const char *why;                 // a sentence; valid during the call
@@ -106,8 +112,13 @@ struct tern_client_config {
     uint32_t
         timeout_ms; // of one request without progress; 0 = as in defaults.h. A check-in that may be
                     // held has wait_ms more, and at least 30,000 beyond it.
-    uint32_t retry_min_ms;    // first wait after a failure, doubled by each more; 0 likewise
-    uint32_t retry_max_ms;    // longest wait after a failure; 0 likewise
+    uint32_t retry_min_ms; // first wait after a failure, doubled by each more; 0 likewise
+    uint32_t retry_max_ms; // longest wait after a failure; 0 likewise
+#if TERN_PARTIALS
+    // A longer update goes on where an attempt to send it broke off, which takes a request that asks
+    // how much arrived; 0 = 65,536 bytes, less than which aggregators do not keep.
+    uint32_t resume_upload_above;
+#endif
     uint32_t max_local_steps; // does at most so many, whatever the task asks; 0 = no limit
 
     // Bytes on the wire, both directions, IP and TCP headers included; 0 = no budget. What would
@@ -244,6 +255,8 @@ struct tern_client {
     size_t container_at;    // where its container begins in the partial download
     bool replica_torn;      // a download was added in part; only the replica's record is whole
     uint64_t unsaved_bytes; // of downloads that were applied, and are not in the replica's record
+    bool upload_cut;        // the aggregator may have more of the update than upload_have
+    size_t upload_have;     // bytes of the pending update that it was found to have
 #endif
     bool training;
     float carried; // share of the error buffer in the sum: training started ahead by the rest
@@ -253,7 +266,17 @@ struct tern_client {
     struct tern_train_result train_result;
     bool has_evaluation;
     tern_Evaluation evaluation;
+#if TERN_HELD_OUT
+    bool asked;        // the task's base was evaluated, as far as it could be
+    bool has_held_out; // what that came to is known
+    tern_Evaluation held_out;
+#endif
 
+#if TERN_FINAL_MODEL
+    bool final;                           // the task in hand is the last download
+    bool final_refused;                   // it was another than was named
+    uint8_t final_hash[TERN_SHA256_SIZE]; // of the global model's weights
+#endif
 #if TERN_MANIFESTS
     bool meter_loaded;    // what the store has is counted on from
     size_t manifest_have; // bytes of the manifest that a cut connection left in the caller's memory
@@ -400,5 +423,9 @@ const float *tern_client_weights(const struct tern_client *client);
 
 // The update that was encoded and not answered yet; len 0 = none.
 const struct tern_client_pending *tern_client_pending(const struct tern_client *client);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

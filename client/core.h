@@ -90,17 +90,19 @@ static inline bool tern_client_continues(const struct tern_client *client)
 const tern_DownloadRef *tern_client_download(const struct tern_client *client);
 
 #if TERN_PARTIALS
-// More bytes than this of downloads that were applied are not left to a kill: the replica is saved.
-#define TERN_CLIENT_UNSAVED_MAX 65536u
+// More bytes than this of downloads that were applied, and than this share of the replica's record,
+// are not left to a kill: the replica is saved.
+#define TERN_CLIENT_UNSAVED_MIN 65536u
+#define TERN_CLIENT_UNSAVED_SHARE 16u
 
 // Whether there is a partial download (ports.h). Without it nothing but tern_partial_drop() may be
 // called.
 bool tern_partial_kept(const struct tern_client *client);
 
-// Makes the partial download that of `ref`; client->download_have: bytes of it that are there.
-// Errors of tern_partial.open.
-TERN_MUST_USE enum tern_result tern_partial_open(struct tern_client *client,
-                                                 const tern_DownloadRef *ref);
+// Makes the partial download that of `ref`; *have: bytes of it that are there. Errors of
+// tern_partial.open.
+TERN_MUST_USE enum tern_result tern_partial_open(const struct tern_client *client,
+                                                 const tern_DownloadRef *ref, size_t *have);
 
 // Has the answer to client->request, which asks for the rest of it, appended to it.
 void tern_partial_receive(struct tern_client *client);
@@ -223,6 +225,16 @@ TERN_MUST_USE enum tern_result tern_client_follow(struct tern_client *client,
                                                   const tern_CheckinReply *reply,
                                                   struct tern_span downloads);
 
+#if TERN_HELD_OUT
+// Evaluates the task's base before training, for its update (phases/evaluate.c). TERN_AGAIN while it takes.
+TERN_MUST_USE enum tern_result tern_client_look(struct tern_client *client);
+#endif
+
+#if TERN_FINAL_MODEL
+// The last download was taken, and is what it should be: evaluates it, or ends.
+TERN_MUST_USE enum tern_result tern_client_final_taken(struct tern_client *client);
+#endif
+
 // Whether a download of the task came with it: it has no name.
 static inline bool tern_client_is_inline(const tern_DownloadRef *ref)
 {
@@ -255,5 +267,8 @@ tern_ErrorFacts tern_client_error_facts(const struct tern_client *client);
 
 // The replica of version 0, in memory alone; nothing, where no seed makes it.
 void tern_client_start_from_seed(struct tern_client *client);
+
+// What the store holds, or the seed, in place of the replica in memory. Errors of the store.
+TERN_MUST_USE enum tern_result tern_client_restore_replica(struct tern_client *client);
 
 #endif

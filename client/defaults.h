@@ -1,5 +1,5 @@
 // How long a client waits, where nobody says otherwise: once for the core, whose configuration says 0
-// then, and once as text for the settings of tern-client.
+// then, and once as text for the settings of tern-client. And which updates are worth resuming.
 #ifndef TERN_CLIENT_DEFAULTS_H
 #define TERN_CLIENT_DEFAULTS_H
 
@@ -15,5 +15,8 @@
 #define TERN_CLIENT_RETRY_MAX(as) as(5, m)
 #define TERN_CLIENT_LOOK_AGAIN(as) as(30, s)
 #define TERN_CLIENT_BUDGET_WAIT(as) as(1, h)
+
+// Bytes, above which an aggregator keeps what came of a body (docs/PROTOCOL.md).
+#define TERN_CLIENT_RESUME_UPLOAD_ABOVE 65536u
 
 #endif

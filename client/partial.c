@@ -18,10 +18,11 @@ bool tern_partial_kept(const struct tern_client *client)
     return port_of(client)->open != NULL;
 }
 
-enum tern_result tern_partial_open(struct tern_client *client, const tern_DownloadRef *ref)
+enum tern_result tern_partial_open(const struct tern_client *client, const tern_DownloadRef *ref,
+                                   size_t *have)
 {
     const struct tern_partial *port = port_of(client);
-    return port->open(port->ctx, ref->sha256.bytes, ref->size, &client->download_have);
+    return port->open(port->ctx, ref->sha256.bytes, ref->size, have);
 }
 
 // The whole of it, where the rest was asked for, replaces what was there.
@@ -29,7 +30,7 @@ static enum tern_result start_anew(struct tern_client *client, const tern_Downlo
 {
     tern_partial_drop(client);
     client->request.range_from = 0;
-    return tern_partial_open(client, ref);
+    return tern_partial_open(client, ref, &client->download_have);
 }
 
 static enum tern_result take(void *ctx, const uint8_t *data, size_t len)

@@ -12,6 +12,10 @@
 #include <stdint.h>
 #include <string.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 // --- Transport: one metered HTTPS connection to the aggregator
 
 struct tern_request {
@@ -21,7 +25,9 @@ struct tern_request {
     const char *token; // bearer token, NULL for none
     const uint8_t *body;
     size_t body_len;
-    size_t range_from;   // GET only: ask for the bytes from here on; 0 = all
+    // GET: ask for the bytes from here on; 0 = all. PUT, only in a build with TERN_PARTIALS: so many
+    // bytes are there already, and body, the rest, follows them (Content-Range).
+    size_t range_from;
     uint32_t timeout_ms; // without any progress, of bytes either way
 };
 
@@ -164,10 +170,25 @@ struct tern_train_result {
     float loss;            // mean over the steps
 };
 
+#if TERN_HELD_OUT
+#define TERN_METRICS_MAX 4      // beside loss and accuracy
+#define TERN_METRIC_NAME_MAX 16 // bytes with the terminating NUL
+
+struct tern_metric {
+    char name[TERN_METRIC_NAME_MAX]; // text, not empty: "f1_macro"
+    float value;                     // finite
+};
+#endif
+
 struct tern_evaluate_result {
     uint32_t num_examples;
     float loss;
-    float accuracy;
+    float accuracy; // 0 to 1
+#if TERN_HELD_OUT
+    bool no_accuracy; // there is none, as of a model that tells no classes; accuracy is 0
+    uint32_t metric_count;
+    struct tern_metric metrics[TERN_METRICS_MAX];
+#endif
 };
 
 struct tern_trainer {
@@ -212,7 +233,8 @@ struct tern_conditions {
 };
 
 struct tern_condition_port {
-    void *ctx;
+    void *ctx; // may_work NULL: always, on a link that is not metered
+
     // Fills *now and returns whether the client may work; when it may not, *why is a sentence that
     // is valid until the next call. Asked before every request, local step and evaluation, so it
     // costs little: an implementation that has to look far keeps what it saw for a second or so.
@@ -225,10 +247,14 @@ struct tern_ports {
     struct tern_trainer trainer;
     struct tern_clock clock;
     struct tern_entropy entropy;
-    struct tern_condition_port conditions;
+    struct tern_condition_port conditions; // may stay empty
 #if TERN_PARTIALS
     struct tern_partial partial; // may stay empty
 #endif
 };
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

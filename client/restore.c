@@ -48,7 +48,7 @@ void tern_client_start_from_seed(struct tern_client *client)
                            client->replica);
 }
 
-static enum tern_result restore_replica(struct tern_client *client)
+enum tern_result tern_client_restore_replica(struct tern_client *client)
 {
     client->replica_unsaved = false;
 #if TERN_PARTIALS
@@ -149,11 +149,19 @@ enum tern_result tern_client_restore(struct tern_client *client,
     client->due_ms = 0;
     client->failures = 0;
     client->kept_round = 0;
+#if TERN_FINAL_MODEL
+    client->final = false;
+    client->final_refused = false;
+#endif
     client->error_told = false;
     memset(&client->task, 0, sizeof client->task);
-    TERN_TRY(restore_replica(client));
+    TERN_TRY(tern_client_restore_replica(client));
     TERN_TRY(restore_upload(client));
     TERN_TRY(tern_client_restore_meter(client));
+#if TERN_PARTIALS
+    client->upload_cut = client->pending.len > 0;
+    client->upload_have = 0;
+#endif
     client->phase = first_phase(client);
     return TERN_OK;
 }

@@ -3,7 +3,7 @@ set(CMAKE_C_STANDARD 11)
 set(CMAKE_C_STANDARD_REQUIRED ON)
 set(CMAKE_C_EXTENSIONS ON)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
-set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
 if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release)
 endif()
@@ -25,13 +25,14 @@ set(TERN_FAST "$<$<CONFIG:Release>:-O3>" "$<$<CONFIG:MinSizeRel>:-O2>")
 # Where off_t has 32 bits (armhf), files beyond 2 GB would be refused.
 add_compile_definitions(_FILE_OFFSET_BITS=64)
 
-option(TERN_STATIC "Link tern-client and tern-codec with static libraries only" OFF)
-
 add_compile_options(
   -Wall -Wextra -Wshadow -Wconversion -Wmissing-prototypes -Wstrict-prototypes -Wcast-qual
-  -Wswitch-enum -Wundef -Wwrite-strings -Wvla -Werror
+  -Wswitch-enum -Wundef -Wwrite-strings -Wvla
   -ffp-contract=off -fno-common -ffunction-sections -fdata-sections)
 add_link_options(-Wl,--gc-sections)
+if(PROJECT_IS_TOP_LEVEL) # in another's project, a later compiler's new warning stops nothing
+  add_compile_options(-Werror)
+endif()
 
 # address | thread: every target is built with that sanitizer.
 set(TERN_SANITIZE "" CACHE STRING "Sanitizer: empty, address (with undefined) or thread")
@@ -53,6 +54,17 @@ function(tern_library name)
     list(APPEND sources ${found})
   endforeach()
   add_library(${name} STATIC ${sources})
+endfunction()
+
+# tern_position_independent(NAME...): libraries that the shared library is made of, too.
+function(tern_position_independent)
+  if(TERN_SHARED)
+    set_target_properties(${ARGN} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+    foreach(name ${ARGN})
+      # Nobody puts another function in the place of one of Tern's.
+      target_compile_options(${name} PRIVATE -fno-semantic-interposition)
+    endforeach()
+  endif()
 endfunction()
 
 # tern_device_program(NAME): a program that TERN_STATIC makes independent of what a device has.

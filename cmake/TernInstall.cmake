@@ -1,40 +1,31 @@
-# What `cmake --install` puts down beside the programs, which install themselves: libtern, the
-# embeddable client, their headers, the pkg-config file, the documents and the example settings.
-# Included by the root CMakeLists.txt behind the folders that make the targets.
-#
-# Headers keep their folders under <include>/tern, so that #include "codec/codec.h" reads the same
-# inside and outside of the tree.
+# What `cmake --install` puts down beside the programs, which install themselves: the libraries of
+# TernLibraries.cmake with their headers, what pkg-config and find_package() read, the documents and the
+# example settings. Included by the root CMakeLists.txt behind the folders that make the targets.
 
-# The archive of the client core is installed under the name that -ltern_client finds.
-set_target_properties(tern_client_core PROPERTIES OUTPUT_NAME tern_client)
-
-# The pkg-config file for a prefix, with the options of install() that follow. Paths are relative to
-# the prefix; output is where the file is made.
-function(tern_install_pkgconfig prefix libdir includedir output)
+# What pkg-config and find_package() read, for libraries in `libdir`; `made` is where the files are made.
+# The options of install() follow. They find the prefix from where they stand themselves, so it may move:
+# to_prefix leads there from libdir, which is relative.
+function(tern_install_finders libdir includedir made)
   set(nanopb_cflags)
   if(NOT NANOPB_INCLUDE_DIR IN_LIST CMAKE_C_IMPLICIT_INCLUDE_DIRECTORIES)
     string(REPLACE "${CMAKE_SYSROOT}/usr" " -I/usr" nanopb_cflags ${NANOPB_INCLUDE_DIR})
   endif()
-  configure_file(${CMAKE_SOURCE_DIR}/cmake/tern.pc.in ${output} @ONLY)
-  install(FILES ${output} DESTINATION ${libdir}/pkgconfig ${ARGN})
-endfunction()
-
-# The public headers, with the options of install() that follow; the others are known inside of one
-# component only.
-function(tern_install_headers include)
-  install(FILES shared/build.h shared/result.h client/client.h client/ports.h
-          DESTINATION ${include} ${ARGN})
-  install(FILES client/trainer/tern_trainer_abi.h DESTINATION ${include}/trainer ${ARGN})
-  foreach(header codec/codec codec/list codec/container codec/signs tensor/model
-          error_feedback/error_buffer
-          error_feedback/error_storage wire/wire
-          meter/meter util/bytes util/crc32c util/prng util/sha256)
-    get_filename_component(folder ${header} DIRECTORY)
-    install(FILES shared/${header}.h DESTINATION ${include}/${folder} ${ARGN})
+  set(private_libs)
+  if(TERN_POSIX)
+    set(private_libs "-lcurl -lpthread -ldl ")
+    if(TERN_CURL_TLS STREQUAL "mbedtls")
+      string(APPEND private_libs "-lmbedtls -lmbedx509 -lmbedcrypto ")
+    endif()
+  endif()
+  string(REGEX REPLACE "[^/]+" ".." to_prefix ${libdir})
+  foreach(name tern tern-client)
+    configure_file(${PROJECT_SOURCE_DIR}/cmake/${name}.pc.in ${made}/${name}.pc @ONLY)
+    install(FILES ${made}/${name}.pc DESTINATION ${libdir}/pkgconfig ${ARGN})
   endforeach()
-  set(generated ${CMAKE_BINARY_DIR}/shared/generated)
-  install(FILES ${generated}/version.h DESTINATION ${include} ${ARGN})
-  install(FILES ${generated}/wire/tern.pb.h DESTINATION ${include}/wire ${ARGN})
+  configure_file(${PROJECT_SOURCE_DIR}/cmake/tern-config.cmake.in ${made}/tern-config.cmake @ONLY)
+  write_basic_package_version_file(${made}/tern-config-version.cmake COMPATIBILITY SameMinorVersion)
+  install(FILES ${made}/tern-config.cmake ${made}/tern-config-version.cmake
+          DESTINATION ${libdir}/cmake/tern ${ARGN})
 endfunction()
 
 function(tern_install_documents)
@@ -43,19 +34,15 @@ function(tern_install_documents)
           FILES_MATCHING PATTERN "*.py" PATTERN "*.c" PATTERN "__pycache__" EXCLUDE)
   install(FILES LICENSE CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
   install(DIRECTORY configs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples
-          FILES_MATCHING PATTERN "*.ini" PATTERN "*.service" PATTERN "*.timer")
+          FILES_MATCHING PATTERN "*.ini" PATTERN "*.service" PATTERN "*.timer" PATTERN "*.conf"
+          PATTERN "*.cfg" PATTERN "*.jail" PATTERN "*.yml" PATTERN "*.json" PATTERN "toolchains" EXCLUDE PATTERN "openwrt" EXCLUDE)
 endfunction()
 
-install(TARGETS tern tern_client_core ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-tern_install_pkgconfig(${CMAKE_INSTALL_PREFIX} ${CMAKE_INSTALL_LIBDIR} ${CMAKE_INSTALL_INCLUDEDIR}
-                       ${CMAKE_BINARY_DIR}/tern.pc)
-tern_install_headers(${CMAKE_INSTALL_INCLUDEDIR}/tern)
-tern_install_documents()
-
-# An outside program is built against what was installed.
-if(TERN_TESTS)
-  add_test(NAME install
-           COMMAND ${CMAKE_SOURCE_DIR}/tests/install/test_install.sh ${CMAKE_BINARY_DIR}
-                   ${CMAKE_C_COMPILER})
-  set_tests_properties(install PROPERTIES LABELS install SKIP_RETURN_CODE 77 TIMEOUT 120)
+include(CMakePackageConfigHelpers)
+install(TARGETS tern_archive tern_client_archive ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+if(TERN_SHARED)
+  install(TARGETS tern_client_shared LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endif()
+tern_install_finders(${CMAKE_INSTALL_LIBDIR} ${CMAKE_INSTALL_INCLUDEDIR} ${PROJECT_BINARY_DIR})
+install(DIRECTORY ${TERN_INCLUDE}/tern DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+tern_install_documents()

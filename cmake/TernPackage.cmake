@@ -1,4 +1,5 @@
-# Debian packages by CPack: tern-client, tern-aggregator and tern-dev, one install component each.
+# Debian packages by CPack: tern-client, tern-aggregator, the shared library and tern-dev, one install
+# component each.
 # ./tern package builds them. Included by the root CMakeLists.txt behind TernInstall.
 #
 # A cross build tells by these variables what it makes packages of:
@@ -91,6 +92,14 @@ function(tern_package_archive target file)
     --remove-section=.note $<TARGET_FILE:${target}> -o ${TERN_PACKAGE}/lib/${file} DEPENDS ${target})
 endfunction()
 
+function(tern_package_shared component target file)
+  tern_package_file(${component} ${file}
+    ${CMAKE_STRIP} --strip-unneeded --remove-section=.comment --remove-section=.note
+    $<TARGET_FILE:${target}> -o ${TERN_PACKAGE}/${file} DEPENDS ${target})
+  install(FILES ${TERN_PACKAGE}/${file} DESTINATION lib/${CMAKE_LIBRARY_ARCHITECTURE}
+          COMPONENT ${component} EXCLUDE_FROM_ALL)
+endfunction()
+
 # The text of a file of cmake/package and, for the static client, what must be added to it.
 function(tern_package_text output component file)
   file(READ ${TERN_PACKAGE_SOURCE}/${file} text)
@@ -104,10 +113,10 @@ function(tern_package_text output component file)
 endfunction()
 
 # What every package has in /usr/share/doc, and the explained exceptions for lintian.
-function(tern_package_documents component)
-  set(doc share/doc/tern-${component})
-  set(copyright ${TERN_PACKAGE}/tern-${component}.copyright)
-  set(overrides ${TERN_PACKAGE}/tern-${component}.overrides)
+function(tern_package_documents component package)
+  set(doc share/doc/${package})
+  set(copyright ${TERN_PACKAGE}/${package}.copyright)
+  set(overrides ${TERN_PACKAGE}/${package}.overrides)
   set(linked_in)
   # Their names end differently from one release of Debian to the next.
   foreach(package libc6 libcjson1 libcurl4 libinih1 libmbedcrypto libnanopb-dev zlib1g)
@@ -122,14 +131,15 @@ function(tern_package_documents component)
                     ${TERN_PACKAGE_SOURCE}/lintian-overrides.static)
   install(FILES ${copyright} DESTINATION ${doc} RENAME copyright
           COMPONENT ${component} EXCLUDE_FROM_ALL)
-  install(FILES ${overrides} DESTINATION share/lintian/overrides RENAME tern-${component}
+  install(FILES ${overrides} DESTINATION share/lintian/overrides RENAME ${package}
           COMPONENT ${component} EXCLUDE_FROM_ALL)
   install(FILES ${TERN_PACKAGE}/changelog.gz ${TERN_PACKAGE}/changelog.Debian.gz ${ARGN}
           DESTINATION ${doc} COMPONENT ${component} EXCLUDE_FROM_ALL)
 endfunction()
 
 # The service of a component: settings, units, user, state directory, maintainer scripts. The
-# variables UNITS, ENABLED_UNITS and STATE_IS are for the scripts.
+# variables UNITS, ENABLED_UNITS and STATE_IS are for the scripts; MORE_CONFFILES are those beside the
+# settings.
 function(tern_package_service component settings state_key)
   set(NAME tern-${component})
   set(control ${TERN_PACKAGE}/control/${component})
@@ -158,6 +168,9 @@ function(tern_package_service component settings state_key)
     configure_file(${TERN_PACKAGE_SOURCE}/${script}.in ${control}/${script} @ONLY)
   endforeach()
   file(WRITE ${control}/conffiles "/etc/tern/${settings}.ini\n")
+  foreach(file ${MORE_CONFFILES})
+    file(APPEND ${control}/conffiles "${file}\n")
+  endforeach()
   string(TOUPPER ${component} upper)
   set(CPACK_DEBIAN_${upper}_PACKAGE_CONTROL_EXTRA
       ${control}/postinst ${control}/prerm ${control}/postrm ${control}/conffiles PARENT_SCOPE)
@@ -166,11 +179,11 @@ endfunction()
 # --- The packages
 
 set(CPACK_COMPONENTS_ALL client)
-if(NOT TERN_STATIC)
-  list(APPEND CPACK_COMPONENTS_ALL dev)
-  if(TARGET tern-aggregator)
-    list(APPEND CPACK_COMPONENTS_ALL aggregator)
-  endif()
+if(TERN_SHARED)
+  list(APPEND CPACK_COMPONENTS_ALL library dev)
+endif()
+if(TARGET tern-aggregator AND NOT TERN_STATIC)
+  list(APPEND CPACK_COMPONENTS_ALL aggregator)
 endif()
 
 # Of systemd, or of the same programs without it.
@@ -179,10 +192,11 @@ systemd | systemd-standalone-tmpfiles | systemd-tmpfiles")
 
 set(UNITS tern-client.service tern-client-once.service tern-client.timer)
 set(ENABLED_UNITS tern-client.service tern-client.timer)
+set(MORE_CONFFILES)
 set(STATE_IS "the client's identity and what it learnt and has not sent")
 tern_package_program(client tern-client)
 tern_package_service(client client state_dir)
-tern_package_documents(client docs/OPERATIONS.md docs/SECURITY.md docs/TRAINERS.md)
+tern_package_documents(client tern-client docs/OPERATIONS.md docs/SECURITY.md docs/TRAINERS.md)
 set(CPACK_DEBIAN_CLIENT_PACKAGE_NAME tern-client)
 set(CPACK_DEBIAN_CLIENT_PACKAGE_SECTION net)
 set(CPACK_DEBIAN_CLIENT_PACKAGE_DEPENDS "${TERN_PACKAGE_SYSTEMD}")
@@ -198,9 +212,18 @@ if("aggregator" IN_LIST CPACK_COMPONENTS_ALL)
   set(UNITS tern-aggregator.service)
   set(ENABLED_UNITS ${UNITS})
   set(STATE_IS "the whole federation: models, updates, clients")
+  set(MORE_CONFFILES /etc/fail2ban/filter.d/tern-aggregator.conf)
   tern_package_program(aggregator tern-aggregator)
+  install(FILES configs/fail2ban/tern-aggregator.conf DESTINATION /etc/fail2ban/filter.d
+          COMPONENT aggregator EXCLUDE_FROM_ALL)
+  foreach(file fail2ban/tern-aggregator.jail proxies/nginx.conf proxies/haproxy.cfg
+          prometheus/prometheus.yml prometheus/tern-alerts.yml grafana/tern-aggregator.json)
+    get_filename_component(folder ${file} DIRECTORY)
+    install(FILES configs/${file} DESTINATION share/doc/tern-aggregator/examples/${folder}
+            COMPONENT aggregator EXCLUDE_FROM_ALL)
+  endforeach()
   tern_package_service(aggregator aggregator state)
-  tern_package_documents(aggregator docs/OPERATIONS.md docs/SECURITY.md)
+  tern_package_documents(aggregator tern-aggregator docs/OPERATIONS.md docs/SECURITY.md)
   set(CPACK_DEBIAN_AGGREGATOR_PACKAGE_NAME tern-aggregator)
   set(CPACK_DEBIAN_AGGREGATOR_PACKAGE_SECTION net)
   set(CPACK_DEBIAN_AGGREGATOR_PACKAGE_DEPENDS "${TERN_PACKAGE_SYSTEMD}")
@@ -212,9 +235,33 @@ downloads that clients share and the schedule of local steps, all in one
 SQLite file. Every version can be replayed bit for bit.")
 endif()
 
+if("library" IN_LIST CPACK_COMPONENTS_ALL)
+  set(library libtern-client${TERN_ABI})
+  set(soname libtern-client.so.${TERN_ABI})
+  tern_package_shared(library tern_client_shared ${soname})
+  tern_package_documents(library ${library})
+  file(APPEND ${TERN_PACKAGE}/${library}.overrides "
+# CPack adds the calls to every package with a library; the trigger is there, too.
+maintscript-calls-ldconfig [postinst]
+maintscript-calls-ldconfig [postrm]
+")
+  set(CPACK_DEBIAN_LIBRARY_PACKAGE_NAME ${library})
+  set(CPACK_DEBIAN_LIBRARY_PACKAGE_SECTION libs)
+  # Which package a program needs that is linked with the library, and whose index of libraries is old.
+  set(control ${TERN_PACKAGE}/control/library)
+  file(WRITE ${control}/shlibs "libtern-client ${TERN_ABI} ${library} (>= ${PROJECT_VERSION})\n")
+  file(WRITE ${control}/triggers "activate-noawait ldconfig\n")
+  set(CPACK_DEBIAN_LIBRARY_PACKAGE_CONTROL_EXTRA ${control}/shlibs ${control}/triggers)
+  set(CPACK_DEBIAN_LIBRARY_DESCRIPTION "client of federated learning as a library
+Tern is federated learning for devices that pay by the byte. A program that is
+linked with this library takes part in a federation by itself, on data of its
+own; tern-dev has what such programs are built with.")
+endif()
+
 if("dev" IN_LIST CPACK_COMPONENTS_ALL)
-  tern_package_archive(tern libtern.a)
-  tern_package_archive(tern_client_core libtern_client.a)
+  tern_package_archive(tern_archive libtern.a)
+  tern_package_archive(tern_client_archive libtern-client.a)
+  file(CREATE_LINK ${soname} ${TERN_PACKAGE}/lib/libtern-client.so SYMBOLIC)
   foreach(tool tern-codec tern-fleet)
     if(TARGET ${tool})
       tern_package_program(dev ${tool})
@@ -222,18 +269,23 @@ if("dev" IN_LIST CPACK_COMPONENTS_ALL)
   endforeach()
   set(triplet ${CMAKE_LIBRARY_ARCHITECTURE})
   install(DIRECTORY ${TERN_PACKAGE}/lib/ DESTINATION lib/${triplet} COMPONENT dev EXCLUDE_FROM_ALL)
-  tern_install_pkgconfig(/usr lib/${triplet} include ${TERN_PACKAGE}/tern.pc
-                         COMPONENT dev EXCLUDE_FROM_ALL)
-  tern_install_headers(include/tern COMPONENT dev EXCLUDE_FROM_ALL)
-  tern_package_documents(dev docs/DESIGN.md docs/FORMAT.md docs/PROTOCOL.md)
+  tern_install_finders(lib/${triplet} include ${TERN_PACKAGE} COMPONENT dev EXCLUDE_FROM_ALL)
+  install(DIRECTORY ${TERN_INCLUDE}/tern DESTINATION include COMPONENT dev EXCLUDE_FROM_ALL)
+  install(FILES docs/examples/embedding/join.c DESTINATION share/doc/tern-dev/examples
+          COMPONENT dev EXCLUDE_FROM_ALL)
+  tern_package_documents(dev tern-dev docs/DESIGN.md docs/EMBEDDING.md docs/FORMAT.md
+                         docs/PROTOCOL.md)
   set(CPACK_DEBIAN_DEV_PACKAGE_NAME tern-dev)
   set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)
-  set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS "libnanopb-dev")
+  set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS
+      "libnanopb-dev, ${library} (= ${PROJECT_VERSION}-${TERN_PACKAGE_REVISION})")
+  set(CPACK_DEBIAN_DEV_PACKAGE_SUGGESTS "libcurl4-openssl-dev")
   set(CPACK_DEBIAN_DEV_DESCRIPTION "library, headers and tools of Tern
 Tern is federated learning for devices that pay by the byte. This package has
-the static libraries (codecs, wire format, meter, the embeddable client), their
-headers, tern-codec, which shows what each codec makes of your own tensors, and
-tern-fleet, many clients in one process for experiments.")
+headers and archives of the libraries (codecs, wire format, meter, the
+embeddable client), what pkg-config and CMake read of them, tern-codec, which
+shows what each codec makes of your own tensors, and tern-fleet, many clients
+in one process for experiments.")
 endif()
 
 # --- Change logs

@@ -1,5 +1,6 @@
 # The messages as C, by nanopb. Where a task's downloads are an array of fewer than tern.options
-# says, TERN_WIRE_DOWNLOADS_MAX of wire/wire.h has to say so, too (shared/build.h).
+# says, TERN_WIRE_DOWNLOADS_MAX of wire/wire.h has to say so, too (shared/build.h), and the fields that
+# only a larger build reads are left out.
 find_program(NANOPB_GENERATOR NAMES nanopb_generator nanopb_generator.py REQUIRED)
 set(TERN_WIRE_DIR ${CMAKE_CURRENT_LIST_DIR}/../shared/wire)
 
@@ -9,6 +10,10 @@ function(tern_generate_wire folder)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${TERN_WIRE_DIR}/tern.options)
   file(READ ${TERN_WIRE_DIR}/tern.options options)
   if(ARGC GREATER 1)
+    foreach(field CheckinReply.final_model Evaluation.metrics Evaluation.no_accuracy Task.evaluate
+            Update.evaluation)
+      string(APPEND options "tern.${field} type:FT_IGNORE\n")
+    endforeach()
     string(REGEX REPLACE "(Task[.]downloads +max_count:)[0-9]+" "\\1${ARGV1}" options "${options}")
   endif()
   file(CONFIGURE OUTPUT ${folder}/tern.options CONTENT "${options}" @ONLY)

@@ -72,13 +72,7 @@ def write(path, text):
             file.write(text)
 
 
-def show_table(plan, options):
-    groups, missing = load(plan, options.directory)
-    summary = summaries(plan, groups)
-    print(text_table(plan, groups, summary))
-    if missing:
-        print("\nnot run with these settings and every seed, or what it is held against: "
-              + "; ".join(missing))
+def write_files(plan, options, groups, summary):
     rows = [row for _, group in groups for row in group]
     write(options.json, json.dumps({"rows": rows, "summary": summary}, indent=1) + "\n")
     write(options.markdown, markdown_table(plan, groups, summary))
@@ -91,6 +85,22 @@ def show_table(plan, options):
             (name if plan.cells else ", ".join(plan.overrides_of_group(name)),
              [(run.label, results_of[run.name]) for run in runs if results_of[run.name] is not None])
             for name, runs in plan.groups() if any(results_of[run.name] for run in runs)])
+
+
+def name_of(row):
+    return row["label"] if row["cell"] is None else "%s: %s" % (row["cell"], row["label"])
+
+
+def show_table(plan, options):
+    groups, missing = load(plan, options.directory)
+    summary = summaries(plan, groups)
+    write_files(plan, options, groups, summary)  # before what a reader may have turned away from
+    print(text_table(plan, groups, summary))
+    bare = [name_of(row) for _, rows in groups for row in rows if row["points"] is None]
+    for what, names in (("not run with these settings and every seed", missing),
+                        ("without points, as what they are held against has not run", bare)):
+        if names:
+            print("\n%s: %s" % (what, "; ".join(names)))
 
 
 # --- Of single runs
@@ -133,7 +143,8 @@ def describe(options):
 def differ(options):
     one, other = (read_result(path).get("settings") for path in (options.one, options.other))
     if one is None or other is None:
-        print("what differs in their settings is not known: results of an older program")
+        print("what differs in their settings is not known: results of an older program, "
+              "or of a run that was interrupted")
         return
     rows = differences(one, other)
     print("the settings that differ:" if rows else "the settings are the same")
@@ -217,7 +228,12 @@ def main():
     options_of_run(verbs.add_parser("run"))
     options_of_one(verbs)
     options = parser.parse_args()
-    options.act(options)
+    try:
+        options.act(options)
+        sys.stdout.flush()
+    except BrokenPipeError:  # of `head`, say, which has read enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
 
 
 if __name__ == "__main__":

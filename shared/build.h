@@ -69,6 +69,20 @@
 #define TERN_PARTIALS (!TERN_SMALL)
 #endif
 
+// 1: the last download of a federation that has finished, the global model itself (CheckinReply.final_model
+// of wire/tern.proto). 0: a client ends with the replica that it trained; cmake/TernWire.cmake leaves the
+// field out.
+#ifndef TERN_FINAL_MODEL
+#define TERN_FINAL_MODEL (!TERN_SMALL)
+#endif
+
+// 1: clients that train evaluate the model they are given on held-out data of their own where a task asks
+// for it, and evaluations have metrics beside loss and accuracy (Task.evaluate of wire/tern.proto). 0: as
+// above, the fields are left out.
+#ifndef TERN_HELD_OUT
+#define TERN_HELD_OUT (!TERN_SMALL)
+#endif
+
 // Limits of a model (tensor/model.h). A built-in one has two tensors a layer, of at most 4
 // dimensions, whose names are at most 15 bytes. Entries that a model does not use are not touched.
 #ifndef TERN_MODEL_MAX_TENSORS

@@ -3,6 +3,10 @@
 #ifndef TERN_RESULT_H
 #define TERN_RESULT_H
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define TERN_MUST_USE __attribute__((warn_unused_result))
 
 // X(symbol, wire name, one sentence for a person)
@@ -63,5 +67,9 @@ enum tern_result tern_result_from_name(const char *name);
             return tern_try_result_;                                                               \
         }                                                                                          \
     } while (0)
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

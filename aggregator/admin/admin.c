@@ -30,24 +30,79 @@ struct tern_admin {
     struct tern_http_server *server;
 };
 
+// --- Answers that need no job
+
+static void set_text(struct tern_http_reply *reply, int status, const char *type, const char *text)
+{
+    const size_t len = strlen(text);
+    *reply = (struct tern_http_reply){.status = status,
+                                      .retry_after_s = status == 503 ? 1 : 0,
+                                      .type = type,
+                                      .body = tern_blob_new(len)};
+    if (reply->body != NULL) {
+        memcpy(reply->body->data, text, len);
+    }
+}
+
+static void reply_healthy(const struct tern_admin *admin, struct tern_http_reply *reply)
+{
+    (void)admin;
+    set_text(reply, 200, "text/plain", "ok\n");
+}
+
+static void reply_ready(const struct tern_admin *admin, struct tern_http_reply *reply)
+{
+    char why[256];
+    char text[sizeof why + 1];
+    if (tern_service_stores(admin->config.service, why)) {
+        set_text(reply, 200, "text/plain", "ok\n");
+        return;
+    }
+    snprintf(text, sizeof text, "%s\n", why);
+    set_text(reply, 503, "text/plain", text);
+}
+
+static void reply_page(const struct tern_admin *admin, struct tern_http_reply *reply)
+{
+    (void)admin;
+    set_text(reply, 200, "text/html; charset=utf-8", tern_admin_page);
+}
+
+static void reply_metrics(const struct tern_admin *admin, struct tern_http_reply *reply)
+{
+    struct tern_service_facts facts;
+    struct tern_http_counters counters = {0};
+    tern_service_facts(admin->config.service, &facts);
+    if (admin->config.clients != NULL) {
+        tern_http_counters(admin->config.clients, &counters);
+    }
+    struct tern_blob *text = tern_admin_metrics(&facts, &counters);
+    *reply = text != NULL ? (struct tern_http_reply){.status = 200,
+                                                     .type = "text/plain; version=0.0.4",
+                                                     .body = text}
+                          : (struct tern_http_reply){.status = 503, .retry_after_s = 1};
+}
+
 // --- Routes
 
 struct route {
     const char *path; // NULL: a client's revoke path
     const char *method;
-    bool open; // no token needed
-    tern_service_job job;
+    bool open;            // no token needed
+    tern_service_job job; // or:
+    void (*reply)(const struct tern_admin *admin, struct tern_http_reply *reply);
 };
 
 static const struct route routes[] = {
-    {"/healthz", "GET", true, NULL},
-    {"/", "GET", true, NULL},
-    {"/metrics", "GET", false, tern_admin_metrics},
-    {"/api/v1/status", "GET", false, tern_admin_status},
-    {"/api/v1/clients", "GET", false, tern_admin_clients},
-    {"/api/v1/rounds", "GET", false, tern_admin_rounds},
-    {"/api/v1/enroll-codes", "POST", false, tern_admin_enroll_code},
-    {NULL, "POST", false, tern_admin_revoke},
+    {"/healthz", "GET", true, NULL, reply_healthy},
+    {"/readyz", "GET", true, NULL, reply_ready},
+    {"/", "GET", true, NULL, reply_page},
+    {"/metrics", "GET", false, NULL, reply_metrics},
+    {"/api/v1/status", "GET", false, tern_admin_status, NULL},
+    {"/api/v1/clients", "GET", false, tern_admin_clients, NULL},
+    {"/api/v1/rounds", "GET", false, tern_admin_rounds, NULL},
+    {"/api/v1/enroll-codes", "POST", false, tern_admin_enroll_code, NULL},
+    {NULL, "POST", false, tern_admin_revoke, NULL},
 };
 
 // The id in /api/v1/clients/{id}/revoke; 0 when the path is not of this form.
@@ -106,10 +161,11 @@ static bool is_own_host(const struct tern_admin *admin, const char *host)
 }
 
 static int on_headers(void *ctx, const struct tern_http_request *request, uint64_t content_length,
-                      uint32_t *body_limit)
+                      struct tern_http_permit *permit)
 {
     const struct route *route = route_of(request->path);
     (void)content_length;
+    permit->known = is_admin(ctx, request->authorization);
     if (!is_own_host(ctx, request->host)) {
         return 421;
     }
@@ -119,25 +175,14 @@ static int on_headers(void *ctx, const struct tern_http_request *request, uint64
     if (strcmp(request->method, route->method) != 0) {
         return 405;
     }
-    if (!route->open && !is_admin(ctx, request->authorization)) {
+    if (!route->open && !permit->known) {
         return 401;
     }
-    *body_limit = strcmp(route->method, "POST") == 0 ? BODY_MAX : 0;
+    permit->body_limit = strcmp(route->method, "POST") == 0 ? BODY_MAX : 0;
     return 0;
 }
 
 // --- Requests
-
-static void reply_text(struct tern_http_exchange *exchange, const char *type, const char *body)
-{
-    struct tern_http_reply reply = {.status = 200, .type = type};
-    size_t len = strlen(body);
-    reply.body = tern_blob_new(len);
-    if (reply.body != NULL) {
-        memcpy(reply.body->data, body, len);
-    }
-    tern_http_reply(exchange, &reply);
-}
 
 // A whole number of the object between 1 and most; `fallback` when it is absent.
 static bool take_number(const cJSON *json, const char *name, double fallback, double most,
@@ -234,9 +279,6 @@ static void submit(struct tern_admin *admin, const struct route *route,
         tern_http_reply(exchange, &reply);
         return;
     }
-    if (route->job == tern_admin_metrics && admin->config.clients != NULL) {
-        tern_http_counters(admin->config.clients, &job->http);
-    }
     tern_service_submit(admin->config.service, exchange, route->job, job);
 }
 
@@ -247,11 +289,11 @@ static void on_request(void *ctx, struct tern_http_exchange *exchange)
     const struct route *route = route_of(request->path);
     if (route->job != NULL) {
         submit(admin, route, request, exchange);
-    } else if (strcmp(route->path, "/healthz") == 0) {
-        reply_text(exchange, "text/plain", "ok\n");
-    } else {
-        reply_text(exchange, "text/html; charset=utf-8", tern_admin_page);
+        return;
     }
+    struct tern_http_reply reply;
+    route->reply(admin, &reply);
+    tern_http_reply(exchange, &reply);
 }
 
 // The admin side's bytes never cross the metered link.
@@ -262,6 +304,12 @@ static void on_metered(void *ctx, const struct tern_http_tag *tag, const struct 
     (void)tag;
     (void)up;
     (void)down;
+}
+
+static void on_answered(void *ctx, const struct tern_http_answered *answered)
+{
+    const struct tern_admin *admin = ctx;
+    tern_service_answered_admin(admin->config.service, answered);
 }
 
 // --- Life
@@ -317,7 +365,12 @@ static enum tern_result start(struct tern_admin *admin, char why[256])
                                       .threads = 1,
                                       .limits = {.connections = 64, .body_bytes = BODY_MAX}};
     struct tern_http_handler handler = {
-        .ctx = admin, .on_headers = on_headers, .on_request = on_request, .on_metered = on_metered};
+        .ctx = admin,
+        .on_headers = on_headers,
+        .on_request = on_request,
+        .on_metered = on_metered,
+        .on_answered = on_answered,
+    };
     if (!is_local(admin->config.address)) {
         snprintf(why, 256, "admin.address %s is not loopback (127.0.0.1, ::1) or unix:/path",
                  admin->config.address);

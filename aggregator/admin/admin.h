@@ -1,8 +1,10 @@
-// The admin listener: /metrics, /healthz, /api/v1/... and a small page, on loopback or a unix
-// socket, behind its own bearer token. Everything that reads or writes state runs as a job of the
-// service, so that it sees whole transactions. Who calls: cli/serve.c, tests.
+// The admin listener: /metrics, /healthz, /readyz, /api/v1/... and a small page, on loopback or a unix
+// socket, behind its own bearer token. Everything that reads or writes the store runs as a job of the
+// service, so that it sees whole transactions; the rest is answered also while the store fails. Who
+// calls: cli/serve.c, tests.
 //
 //   GET  /healthz                       200 "ok", without a token
+//   GET  /readyz                        the same, or 503 and why nothing can be stored
 //   GET  /                              the page, without a token (it asks for it)
 //   GET  /metrics                       Prometheus text
 //   GET  /api/v1/status | clients | rounds

@@ -59,6 +59,7 @@ static void add_running(cJSON *json, const struct tern_service_facts *facts, uin
     tern_json_bool(json, "finished", tern_round_finished(machine));
     tern_json_u64(json, "rounds_wanted", machine->policy.rounds);
     tern_json_u64(json, "members", machine->member_count);
+    tern_json_bool(json, "merging", facts->federation.merging);
     tern_json_u64(json, "deadline_in_ms", running ? machine->deadline_ms - now_ms : 0);
     tern_json_float(json, "mean_loss", facts->federation.last_loss);
     tern_json_u64(json, "refused_draws", facts->federation.refused_draws);

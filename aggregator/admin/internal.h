@@ -7,18 +7,19 @@
 
 // What a job is told; malloc'ed, freed by the service.
 struct admin_job {
-    struct tern_http_counters http; // read on the listener's thread
-    uint64_t client;                // of /clients/{id}/revoke
-    uint32_t after;                 // of lists: the id or round before the first
-    uint32_t limit;                 // of lists: most entries
-    uint32_t uses;                  // of /enroll-codes
-    uint64_t expires_ms;            // from now
+    uint64_t client;     // of /clients/{id}/revoke
+    uint32_t after;      // of lists: the id or round before the first
+    uint32_t limit;      // of lists: most entries
+    uint32_t uses;       // of /enroll-codes
+    uint64_t expires_ms; // from now
     char label[TERN_DB_NAME_MAX];
 };
 
+// Prometheus text. NULL: there was no memory for it.
+struct tern_blob *tern_admin_metrics(const struct tern_service_facts *facts,
+                                     const struct tern_http_counters *counters);
+
 // Jobs: see tern_service_job.
-enum tern_result tern_admin_metrics(struct tern_service *service, struct tern_db *db,
-                                    uint64_t now_ms, void *ctx, struct tern_http_reply *reply);
 enum tern_result tern_admin_status(struct tern_service *service, struct tern_db *db,
                                    uint64_t now_ms, void *ctx, struct tern_http_reply *reply);
 enum tern_result tern_admin_clients(struct tern_service *service, struct tern_db *db,

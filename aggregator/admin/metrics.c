@@ -62,6 +62,8 @@ static void rounds(FILE *text, const struct tern_service_facts *facts)
     single(text, "round", "gauge", "Number of the open round, or of the last one.",
            facts->federation.machine.round);
     single(text, "round_open", "gauge", "1 while a round is open.", facts->federation.machine.open);
+    single(text, "round_merging", "gauge", "1 while the open round's updates are merged.",
+           facts->federation.merging);
     single(text, "round_target", "gauge", "Updates wanted in the open round.",
            facts->federation.machine.target);
     single(text, "round_reported", "gauge", "Updates in hand for the open round.",
@@ -98,6 +100,9 @@ static void answers(FILE *text, const struct tern_service_facts *facts)
             facts->federation.counts.updates_late);
     fprintf(text, "tern_updates_total{status=\"rejected\"} %" PRIu64 "\n",
             facts->federation.counts.updates_rejected);
+    single(text, "updates_scaled_down_total", "counter",
+           "Updates that counted for less because they were far larger than the others.",
+           facts->federation.counts.updates_scaled_down);
     single(text, "enrolled_total", "counter", "Enrolments.", facts->enrolled);
     single(text, "checkins_total", "counter", "Check-ins.", facts->federation.counts.checkins);
     single(text, "downloads_total", "counter", "Downloads sent.", facts->downloads);
@@ -110,6 +115,11 @@ static void answers(FILE *text, const struct tern_service_facts *facts)
     single(text, "ways_total", "counter",
            "Searches for the cheapest way to a replica of a client's own.", facts->federation.ways);
     single(text, "queue_length", "gauge", "Requests waiting for the database.", facts->queued);
+    single(text, "store_writable", "gauge", "0 while nothing can be stored, as /readyz says.",
+           facts->stores);
+    single(text, "database_checked_seconds", "gauge",
+           "When a check last found nothing wrong with the database, in Unix seconds; 0 = never.",
+           facts->checked_ms / 1000);
     single(text, "batches_failed_total", "counter", "Transactions that could not be committed.",
            facts->batches_failed);
     histogram(text, "batch_requests", "Requests per transaction.", &facts->batch_size, 1.0);
@@ -141,6 +151,9 @@ static void http(FILE *text, const struct tern_http_counters *counters)
            counters->connections_accepted);
     single(text, "http_connections_refused_total", "counter", "Connections over a limit.",
            counters->connections_refused);
+    single(text, "http_connections_displaced_total", "counter",
+           "Connections closed for new ones: of strangers, or a client's oldest.",
+           counters->connections_displaced);
     head(text, "http_handshakes_total", "counter", "TLS handshakes by their end.");
     fprintf(text, "tern_http_handshakes_total{kind=\"full\"} %" PRIu64 "\n",
             counters->handshakes_full);
@@ -148,6 +161,13 @@ static void http(FILE *text, const struct tern_http_counters *counters)
             counters->handshakes_resumed);
     fprintf(text, "tern_http_handshakes_total{kind=\"failed\"} %" PRIu64 "\n",
             counters->handshakes_failed);
+    single(
+        text, "http_client_certificates_refused_total", "counter",
+        "TLS handshakes that failed for the client's certificate, which was missing or not good.",
+        counters->client_certificates_refused);
+    single(text, "http_handshakes_held_back_total", "counter",
+           "TLS handshakes that waited until others of their address were done.",
+           counters->handshakes_held_back);
     single(text, "http_requests_total", "counter", "Requests.", counters->requests);
     single(text, "http_requests_refused_total", "counter",
            "Requests refused before their body was read.", counters->requests_refused);
@@ -155,18 +175,27 @@ static void http(FILE *text, const struct tern_http_counters *counters)
            counters->body_memory);
     single(text, "http_body_disk_bytes", "gauge", "Disk space that the bodies of requests take.",
            counters->body_disk);
+    single(text, "http_bodies_unfinished", "gauge",
+           "Updates that are kept in part after their connection broke.",
+           counters->bodies_unfinished);
+    single(text, "http_bodies_continued_total", "counter",
+           "Updates that went on where a connection had broken.", counters->bodies_continued);
     single(
         text, "certificate_expires_seconds", "gauge",
         "When the certificate that clients are shown expires, or the first of its chain, in Unix "
         "seconds.",
         counters->certificate_ends_s);
+    single(text, "client_ca_expires_seconds", "gauge",
+           "When the first of the CAs of clients' certificates expires, in Unix seconds; 0 where "
+           "clients are "
+           "asked for none.",
+           counters->client_ca_ends_s);
     single(text, "http_timeouts_total", "counter", "Connections closed for being too slow.",
            counters->timeouts);
 }
 
-// NULL: there was no memory for it.
-static struct tern_blob *describe(const struct tern_service_facts *facts,
-                                  const struct tern_http_counters *counters)
+struct tern_blob *tern_admin_metrics(const struct tern_service_facts *facts,
+                                     const struct tern_http_counters *counters)
 {
     char *data = NULL;
     size_t len = 0;
@@ -187,21 +216,4 @@ static struct tern_blob *describe(const struct tern_service_facts *facts,
     }
     free(data);
     return blob;
-}
-
-enum tern_result tern_admin_metrics(struct tern_service *service, struct tern_db *db,
-                                    uint64_t now_ms, void *ctx, struct tern_http_reply *reply)
-{
-    const struct admin_job *job = ctx;
-    struct tern_service_facts facts;
-    (void)db;
-    (void)now_ms;
-    tern_service_facts(service, &facts);
-    reply->status = 200;
-    reply->type = "text/plain; version=0.0.4";
-    reply->body = describe(&facts, &job->http);
-    if (reply->body == NULL) {
-        *reply = (struct tern_http_reply){.status = 503, .retry_after_s = 1};
-    }
-    return TERN_OK;
 }

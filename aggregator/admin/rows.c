@@ -90,6 +90,10 @@ cJSON *tern_json_round(const struct tern_db_round *row)
     cJSON *object = cJSON_CreateObject();
 #define COLUMN COLUMN_SHOWN
 #include "store/tables/rounds.def"
+    static const char *const of_updates[] = {"mean_loss", "median_loss", "variance"};
+    for (size_t i = 0; row->state == TERN_ROUND_OPEN && i < 3; i++) {
+        cJSON_ReplaceItemInObjectCaseSensitive(object, of_updates[i], cJSON_CreateNull());
+    }
     return object;
 }
 

@@ -28,6 +28,7 @@ const char *tern_round_state_name(enum tern_db_round_state state);
 // "seed", "downloads", "snapshot", "float32": what a replica is kept as.
 const char *tern_replica_form_name(enum tern_db_replica_form form);
 
+// What is made of a round's updates is null while it is open.
 cJSON *tern_json_round(const struct tern_db_round *row);
 cJSON *tern_json_schedule(const struct tern_db_schedule *row);
 cJSON *tern_json_replica(const struct tern_db_replica *row);

@@ -5,11 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// A blob above this size is in a file while it is sent: one that every new client fetches must not
-// be in memory for each of them, nor thrown out of it by each.
-#define LONG_BLOB (1u << 20)
-
-// Disk space for those, in snapshots of the model: as many as are of interest at a time.
+// Disk space for blobs in files, in snapshots of the model: as many as are of interest at a time.
 #define FILES_OF_WEIGHTS 6
 
 // --- Life
@@ -96,7 +92,12 @@ enum tern_result tern_catchup_named(struct tern_catchup *catchup,
                                     const uint8_t name[TERN_WIRE_REPLICA_BYTES],
                                     uint8_t id[TERN_SHA256_SIZE])
 {
-    if (memcmp(name, id, TERN_WIRE_REPLICA_BYTES) != 0) {
+    static const uint8_t unknown[TERN_SHA256_SIZE - TERN_WIRE_REPLICA_BYTES];
+    const bool same = memcmp(name, id, TERN_WIRE_REPLICA_BYTES) == 0;
+    if (same && memcmp(id + TERN_WIRE_REPLICA_BYTES, unknown, sizeof unknown) != 0) {
+        return TERN_OK;
+    }
+    if (!same) {
         memset(id, 0, TERN_SHA256_SIZE);
         memcpy(id, name, TERN_WIRE_REPLICA_BYTES);
     }
@@ -171,6 +172,38 @@ enum tern_result tern_catchup_trainer(struct tern_catchup *catchup,
                : tern_own_way(catchup, &holder, searches, newest, now, way);
 }
 
+enum tern_result tern_catchup_is_global(struct tern_catchup *catchup,
+                                        const uint8_t replica[TERN_SHA256_SIZE], bool *global)
+{
+    struct tern_db_replica row;
+    enum tern_result found = tern_db_replica_get(catchup->db, replica, &row);
+    *global = found == TERN_OK && row.residual == 0.0F;
+    return tern_db_may_miss(found);
+}
+
+// Whether it holds the newest version's global model itself.
+static enum tern_result holds_global(struct tern_catchup *catchup,
+                                     const struct tern_db_client *client, bool *holds)
+{
+    *holds = false;
+    return client->version == catchup->merge->version
+               ? tern_catchup_is_global(catchup, client->replica, holds)
+               : TERN_OK;
+}
+
+enum tern_result tern_catchup_final(struct tern_catchup *catchup,
+                                    const struct tern_db_client *client, uint64_t now,
+                                    struct tern_way *way)
+{
+    const struct tern_holder holder = holder_of(client);
+    bool held = false;
+    memset(way, 0, sizeof *way);
+    TERN_TRY(holds_global(catchup, client, &held));
+    return held || !tern_abilities_know(&holder.able, TERN_CODEC_FLOAT32)
+               ? TERN_OK
+               : tern_own_exact(catchup, now, way);
+}
+
 enum tern_result tern_catchup_evaluator(struct tern_catchup *catchup,
                                         const struct tern_db_client *client, bool again,
                                         struct tern_way *way)
@@ -178,7 +211,15 @@ enum tern_result tern_catchup_evaluator(struct tern_catchup *catchup,
     const struct tern_holder holder = holder_of(client);
     struct tern_plan_client held;
     bool stranded = false;
+    bool global = false;
     memset(way, 0, sizeof *way);
+    TERN_TRY(holds_global(catchup, client, &global));
+    if (global) { // which need not be on the trunk
+        memcpy(way->base, client->replica, TERN_SHA256_SIZE);
+        way->base_version = catchup->merge->version;
+        way->leads = again;
+        return TERN_OK;
+    }
     TERN_TRY(tern_catchup_is_stranded(catchup, client, &stranded));
     if (stranded) {
         return TERN_OK;
@@ -190,70 +231,4 @@ enum tern_result tern_catchup_evaluator(struct tern_catchup *catchup,
     return tern_trunk_has_next(catchup, &holder, &held)
                ? tern_trunk_next(catchup, &held, way)
                : tern_trunk_way(catchup, &holder, &held, way);
-}
-
-// --- Blobs
-
-static enum tern_result append(void *ctx, const uint8_t *data, size_t len)
-{
-    return tern_spool_append(ctx, data, len) ? TERN_OK : TERN_ERR_IO;
-}
-
-static enum tern_result read_into_file(struct tern_catchup *catchup,
-                                       const struct tern_db_download *row, struct tern_blob **blob)
-{
-    struct tern_spool spool;
-    if (!tern_spool_open(&spool, catchup->config.spool_folder)) {
-        return TERN_ERR_IO;
-    }
-    const enum tern_result result = tern_db_download_stream(catchup->db, row, append, &spool);
-    if (result != TERN_OK) {
-        tern_spool_close(&spool);
-        return result;
-    }
-    *blob = tern_blob_of_file(&spool);
-    return *blob != NULL ? TERN_OK : TERN_ERR_NO_MEMORY;
-}
-
-static enum tern_result read_into_memory(struct tern_catchup *catchup,
-                                         const struct tern_db_download *row,
-                                         struct tern_blob **blob)
-{
-    struct tern_db_download found;
-    struct tern_blob *fresh = tern_blob_new(row->size);
-    if (fresh == NULL) {
-        return TERN_ERR_NO_MEMORY;
-    }
-    enum tern_result result =
-        tern_db_download_get(catchup->db, row->sha256, &found, fresh->data, row->size);
-    if (result != TERN_OK) {
-        tern_blob_release(fresh);
-        return result;
-    }
-    *blob = fresh;
-    return TERN_OK;
-}
-
-static enum tern_result read_blob(struct tern_catchup *catchup,
-                                  const uint8_t sha256[TERN_SHA256_SIZE], struct tern_blob **blob,
-                                  uint32_t *payload)
-{
-    struct tern_db_download row;
-    TERN_TRY(tern_db_download_get(catchup->db, sha256, &row, NULL, 0));
-    const bool in_file = row.size > LONG_BLOB && catchup->config.spool_folder != NULL;
-    TERN_TRY(in_file ? read_into_file(catchup, &row, blob) : read_into_memory(catchup, &row, blob));
-    tern_blob_cache_put(in_file ? &catchup->files : &catchup->cache, sha256, *blob, row.payload);
-    *payload = row.payload;
-    return TERN_OK;
-}
-
-enum tern_result tern_catchup_blob(struct tern_catchup *catchup,
-                                   const uint8_t sha256[TERN_SHA256_SIZE], struct tern_blob **blob,
-                                   uint32_t *payload)
-{
-    *blob = tern_blob_cache_get(&catchup->cache, sha256, payload);
-    if (*blob == NULL) {
-        *blob = tern_blob_cache_get(&catchup->files, sha256, payload);
-    }
-    return *blob != NULL ? TERN_OK : read_blob(catchup, sha256, blob, payload);
 }

@@ -98,8 +98,21 @@ TERN_MUST_USE enum tern_result tern_catchup_evaluator(struct tern_catchup *catch
                                                       const struct tern_db_client *client,
                                                       bool again, struct tern_way *way);
 
+// Whether that replica is a version's global model itself, bit for bit: nothing of it was left out on
+// the way there. One that is not known is not.
+TERN_MUST_USE enum tern_result tern_catchup_is_global(struct tern_catchup *catchup,
+                                                      const uint8_t replica[TERN_SHA256_SIZE],
+                                                      bool *global);
+
+// The way to the newest version's global model itself: one download, which replaces what is held. It does
+// not lead where that is held already, or the client cannot read it.
+TERN_MUST_USE enum tern_result tern_catchup_final(struct tern_catchup *catchup,
+                                                  const struct tern_db_client *client, uint64_t now,
+                                                  struct tern_way *way);
+
 // A download of that name, one reference more, and the bytes of its container.
 // TERN_ERR_NOT_FOUND  there is none
+// TERN_ERR_BUSY       there is too little disk, memory or descriptors to send it from; later
 TERN_MUST_USE enum tern_result tern_catchup_blob(struct tern_catchup *catchup,
                                                  const uint8_t sha256[TERN_SHA256_SIZE],
                                                  struct tern_blob **blob, uint32_t *payload);

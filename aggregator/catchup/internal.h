@@ -4,6 +4,7 @@
 
 #include "catchup/blob_cache.h"
 #include "catchup/catchup.h"
+#include "catchup/new_blob.h"
 #include "downloads/replicas.h"
 
 // What the files below need of a client.
@@ -25,6 +26,8 @@ struct delta {
 struct tern_trunk {
     struct delta *deltas; // by version - 1, up to the present one
     uint32_t delta_capacity;
+    uint8_t before
+        [TERN_SHA256_SIZE]; // replica of the version before the present one; zeros = not known
     struct tern_db_download snapshot; // of the present version; size 0 = not made
     uint32_t snapshots;               // commits that may still find an old one to be forgotten
 };
@@ -63,15 +66,17 @@ struct tern_own_replicas {
     struct known_way ways[OWN_WAYS]; // to the version of ways_version
     uint32_t next_way;
     uint32_t ways_version;
+    struct tern_way
+        exact; // likewise, to its global model itself; leads is false: not looked for yet
     double trunk_residual; // of that version
     double global_norm;    // likewise
 
-    // Of the search under way (own_search.c): where the passes have led to.
+    // Of the search under way (own_search.c): where the passes have led to; NULL: there is none.
     float *weights;
+    struct tern_download_buffers made; // what they encode; the scratch is the merge's
     uint8_t at[TERN_SHA256_SIZE];
     struct draft drafts[OWN_DRAFTS];
     uint32_t draft_count;
-    struct tern_plan_work work;
 };
 
 struct tern_catchup {
@@ -86,6 +91,29 @@ struct tern_catchup {
     uint64_t searches;
 };
 
+// --- Snapshots of all weights in float32 (snapshots.c)
+
+// Makes that of the trunk's replica, and the one that opens a replica which is the global model itself. row:
+// describes it. The blob is the caller's; nothing is stored.
+// TERN_ERR_BUSY  too little disk, memory or descriptors for it; TERN_ERR_NO_MEMORY
+TERN_MUST_USE enum tern_result tern_snapshot_of_trunk(const struct tern_catchup *catchup,
+                                                      struct tern_db_download *row,
+                                                      struct tern_blob **blob);
+TERN_MUST_USE enum tern_result tern_snapshot_of_global(const struct tern_catchup *catchup,
+                                                       struct tern_db_download *row,
+                                                       struct tern_blob **blob);
+
+// --- Blobs (blobs.c)
+
+// Reads a download from the store, into a file where it is long.
+// TERN_ERR_BUSY  too little disk, memory or descriptors for that
+TERN_MUST_USE enum tern_result tern_catchup_read(struct tern_catchup *catchup,
+                                                 const struct tern_db_download *row,
+                                                 struct tern_blob **blob);
+// Stores a download that was made, unless it is there, and keeps the blob for who asks for it next.
+TERN_MUST_USE enum tern_result tern_catchup_store(struct tern_catchup *catchup,
+                                                  const struct tern_db_download *row,
+                                                  struct tern_blob *blob);
 void tern_way_add(struct tern_way *way, const uint8_t sha256[TERN_SHA256_SIZE], uint32_t bytes);
 
 TERN_MUST_USE enum tern_result tern_trunk_load(struct tern_catchup *catchup);
@@ -106,7 +134,14 @@ enum tern_plan tern_trunk_plan(const struct tern_catchup *catchup, const struct 
 // Whether the delta to the version after the one that is held can be had and read.
 bool tern_trunk_has_next(const struct tern_catchup *catchup, const struct tern_holder *holder,
                          const struct tern_plan_client *held);
-// The way by that delta, and the one to the newest version.
+// Bytes of the deltas from there to the newest version, 0 where this client has no such chain; and the
+// way by them, when there are some.
+uint64_t tern_trunk_chain_bytes(const struct tern_catchup *catchup,
+                                const struct tern_holder *holder,
+                                const struct tern_plan_client *held);
+void tern_trunk_chain(const struct tern_catchup *catchup, const struct tern_plan_client *held,
+                      struct tern_way *way);
+// The way by the next delta, and the one to the newest version.
 // TERN_ERR_STATE  there is none
 TERN_MUST_USE enum tern_result tern_trunk_next(struct tern_catchup *catchup,
                                                const struct tern_plan_client *held,
@@ -135,6 +170,9 @@ TERN_MUST_USE enum tern_result tern_own_way(struct tern_catchup *catchup,
                                             const struct tern_holder *holder,
                                             struct tern_searches *searches, bool newest,
                                             uint64_t now, struct tern_way *way);
+// The way to the global model itself, the same for all: its snapshot.
+TERN_MUST_USE enum tern_result tern_own_exact(struct tern_catchup *catchup, uint64_t now,
+                                              struct tern_way *way);
 // Whether one that can take neither the trunk's snapshots nor its chain has no way at all, now or
 // later, under either plan.
 TERN_MUST_USE enum tern_result tern_own_is_stranded(struct tern_catchup *catchup,
@@ -153,5 +191,9 @@ TERN_MUST_USE enum tern_result tern_own_search(struct tern_catchup *catchup,
                                                const struct tern_holder *holder,
                                                const uint8_t *held, bool newest, uint64_t now,
                                                struct tern_way *way);
+
+// Finds, or makes and stores, the snapshot of the global model itself (own_search.c).
+TERN_MUST_USE enum tern_result tern_own_open_exact(struct tern_catchup *catchup, uint64_t now,
+                                                   struct tern_way *way);
 
 #endif

@@ -35,7 +35,6 @@ void tern_own_free(struct tern_own_replicas *own)
     free(own->book.slots);
     free(own->book.blob);
     free(own->slot_memory);
-    free(own->weights);
     free(own);
 }
 
@@ -75,9 +74,7 @@ struct tern_own_replicas *tern_own_new(struct tern_catchup *catchup)
     book->blob = malloc(book->blob_size);
     book->dropped = tern_trunk_dropped;
     book->ctx = catchup;
-    own->weights = malloc(book->model->count * sizeof(float));
-    if (book->blob == NULL || own->weights == NULL ||
-        !take_slots(book, own, config->replica_cache)) {
+    if (book->blob == NULL || !take_slots(book, own, config->replica_cache)) {
         tern_own_free(own);
         return NULL;
     }
@@ -137,6 +134,7 @@ static void look_at_version(struct tern_catchup *catchup)
     }
     own->next_way = 0;
     memset(own->ways, 0, sizeof own->ways);
+    own->exact.leads = false;
     own->ways_version = merge->version;
     own->trunk_residual = tern_own_residual(merge->global, merge->replica, merge->model.count);
     own->global_norm = norm_of(merge->global, merge->model.count);
@@ -272,6 +270,21 @@ enum tern_result tern_own_way(struct tern_catchup *catchup, const struct tern_ho
         *way = found->way;
         way->own = true;
     }
+    return TERN_OK;
+}
+
+enum tern_result tern_own_exact(struct tern_catchup *catchup, uint64_t now, struct tern_way *way)
+{
+    struct tern_own_replicas *own = catchup->own;
+    look_at_version(catchup);
+    bool whole = own->exact.leads;
+    if (whole) {
+        TERN_TRY(is_whole(own, &own->exact, &whole));
+    }
+    if (!whole) {
+        TERN_TRY(tern_own_open_exact(catchup, now, &own->exact));
+    }
+    *way = own->exact;
     return TERN_OK;
 }
 

@@ -1,9 +1,10 @@
-// The ports of the search for the cheapest way: downloads that are there, and passes that are made
-// to see what they cost. Those of the chosen way are stored, the others forgotten.
+// The ports of the search for the cheapest way: passes, which are made to see what they cost. Those
+// of the chosen way are stored, the others forgotten.
 #include "catchup/internal.h"
 
 #include "wire/wire.h"
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 // Float32 rounds: a replica that nothing was lost on the way to still differs by this share.
@@ -17,7 +18,8 @@ struct search {
     struct tern_own_replicas *own;
     const struct tern_holder *holder;
     const uint8_t *held;
-    bool newest; // an older version is never near enough
+    struct tern_plan_client position; // of what is held, on the trunk
+    bool newest;                      // an older version is never near enough
     double bound;
 };
 
@@ -37,8 +39,24 @@ static double residual_now(const struct search *search)
     return tern_own_residual(merge->global, search->own->weights, merge->model.count);
 }
 
-static void forget_drafts(struct tern_own_replicas *own)
+// The merge's scratch serves a search, too; what is encoded is not to stay in the merge's memory.
+static enum tern_result begin_search(const struct tern_catchup *catchup)
 {
+    struct tern_own_replicas *own = catchup->own;
+    const struct tern_merge *merge = catchup->merge;
+    own->made = merge->buffers;
+    own->made.blob = malloc(own->made.blob_size);
+    own->weights = malloc(merge->model.count * sizeof *own->weights);
+    return own->made.blob != NULL && own->weights != NULL ? TERN_OK : TERN_ERR_NO_MEMORY;
+}
+
+// What a search took: of a large model much, which others need meanwhile.
+static void end_search(struct tern_own_replicas *own)
+{
+    free(own->weights);
+    free(own->made.blob);
+    own->weights = NULL;
+    own->made.blob = NULL;
     for (uint32_t i = 0; i < own->draft_count; i++) {
         tern_blob_release(own->drafts[i].blob);
     }
@@ -46,38 +64,6 @@ static void forget_drafts(struct tern_own_replicas *own)
 }
 
 // --- Ports of the search
-
-static enum tern_result edges_of(void *ctx, const uint8_t from[TERN_SHA256_SIZE],
-                                 struct tern_plan_edge *edges, uint32_t *count)
-{
-    const struct search *search = ctx;
-    const struct tern_merge *merge = search->catchup->merge;
-    struct tern_db_download rows[TERN_PLAN_EDGES];
-    uint32_t found = 0;
-    TERN_TRY(tern_db_edge_list(search->catchup->db, from, merge->version, merge->replica_id, rows,
-                               TERN_PLAN_EDGES, &found));
-    *count = 0;
-    for (uint32_t i = 0; i < found; i++) {
-        struct tern_codec codec;
-        struct tern_db_replica to;
-        if (tern_codec_parse(rows[i].codec, &codec, NULL) != TERN_OK ||
-            !tern_abilities_decode(&search->holder->able, &codec)) {
-            continue;
-        }
-        enum tern_result known = tern_db_replica_get(search->catchup->db, rows[i].to_replica, &to);
-        if (known == TERN_ERR_NOT_FOUND) {
-            continue;
-        }
-        TERN_TRY(known);
-        struct tern_plan_edge *edge = &edges[(*count)++];
-        memcpy(edge->sha256, rows[i].sha256, TERN_SHA256_SIZE);
-        memcpy(edge->to, rows[i].to_replica, TERN_SHA256_SIZE);
-        edge->bytes = rows[i].size;
-        edge->residual = (double)to.residual;
-        edge->arrives = memcmp(to.id, merge->replica_id, TERN_SHA256_SIZE) == 0;
-    }
-    return TERN_OK;
-}
 
 // The draft from this replica by this codec, made before in this search, or NULL.
 static struct draft *find_draft(struct tern_own_replicas *own, const uint8_t from[TERN_SHA256_SIZE],
@@ -101,62 +87,83 @@ static enum tern_result apply(const struct search *search, const struct draft *d
     struct tern_span container;
     TERN_TRY(tern_wire_decode_download(draft->blob->data, draft->blob->len, &message, &container));
     memcpy(own->at, draft->row.to_replica, TERN_SHA256_SIZE);
-    return draft->row.snapshot
-               ? tern_container_decode(model, container.data, container.len, own->weights)
-               : tern_container_accumulate(model, container.data, container.len, 1.0F,
-                                           own->weights);
+    const enum tern_result result =
+        draft->row.snapshot
+            ? tern_container_decode(model, container.data, container.len, own->weights)
+            : tern_container_accumulate(model, container.data, container.len, 1.0F, own->weights);
+    tern_blob_rest(draft->blob, 0, draft->blob->len);
+    return result;
 }
 
-// Keeps a place for what is encoded. After about a hundred passes there is none for another pass, and
-// the search makes no more of them; for snapshots there always is.
-static enum tern_result new_draft(struct tern_own_replicas *own, size_t len, bool snapshot,
-                                  struct draft **draft)
+// Keeps a place for what is encoded, whose blob it takes over, and fails with it too. After about a hundred
+// passes there is none for another pass, and the search makes no more of them; for snapshots there always is.
+static enum tern_result new_draft(struct tern_own_replicas *own, const struct tern_db_download *row,
+                                  struct tern_blob *blob, struct draft **draft)
 {
-    const uint32_t room = OWN_DRAFTS - (snapshot ? 0 : SNAPSHOTS);
+    const uint32_t room = OWN_DRAFTS - (row->snapshot ? 0 : SNAPSHOTS);
     if (own->draft_count >= room) {
+        tern_blob_release(blob);
         return TERN_ERR_NON_FINITE;
     }
-    struct tern_blob *blob = tern_blob_new(len);
-    if (blob == NULL) {
-        return TERN_ERR_NO_MEMORY;
-    }
     *draft = &own->drafts[own->draft_count++];
-    **draft = (struct draft){.blob = blob};
+    **draft = (struct draft){.row = *row, .blob = blob};
+    return TERN_OK;
+}
+
+// A draft whose bytes are all there: goes to where it leads.
+static enum tern_result take_draft(const struct search *search, const struct tern_db_download *row,
+                                   struct tern_blob *blob)
+{
+    struct draft *draft;
+    TERN_TRY(new_draft(search->own, row, blob, &draft));
+    TERN_TRY(apply(search, draft));
+    draft->residual = residual_now(search);
     return TERN_OK;
 }
 
 // One that the store has already is read instead of made.
 static enum tern_result read_draft(const struct search *search, const struct tern_db_download *row)
 {
-    struct draft *draft;
-    TERN_TRY(new_draft(search->own, row->size, row->snapshot, &draft));
-    draft->row = *row;
-    TERN_TRY(tern_db_download_get(search->catchup->db, row->sha256, &draft->row, draft->blob->data,
-                                  row->size));
-    TERN_TRY(apply(search, draft));
-    draft->residual = residual_now(search);
-    return TERN_OK;
+    struct tern_blob *blob = NULL;
+    TERN_TRY(tern_catchup_read(search->catchup, row, &blob));
+    return take_draft(search, row, blob);
 }
 
-// Takes what was just made in the merge's buffers.
+// A blob of bytes that are in memory.
+static enum tern_result copy_blob(const struct tern_catchup *catchup, const uint8_t *bytes,
+                                  size_t len, struct tern_blob **blob)
+{
+    struct tern_new_blob fresh;
+    TERN_TRY(tern_new_blob_begin_anyhow(&fresh, catchup->config.spool_folder, len));
+    const struct tern_download_sink sink = tern_new_blob_sink(&fresh);
+    enum tern_result result = sink.take(sink.ctx, bytes, len);
+    if (result == TERN_OK) {
+        result = tern_new_blob_end(&fresh, blob);
+    }
+    tern_new_blob_drop(&fresh);
+    return result;
+}
+
+// Takes what was just made.
 static enum tern_result keep_draft(const struct search *search, const struct tern_codec *codec,
                                    const struct tern_download_made *made, bool snapshot)
 {
     const struct tern_merge *merge = search->catchup->merge;
     struct tern_own_replicas *own = search->own;
+    struct tern_db_download row = {.snapshot = snapshot,
+                                   .to_version = merge->version,
+                                   .size = (uint32_t)made->len,
+                                   .payload = (uint32_t)made->payload};
+    struct tern_blob *blob = NULL;
     struct draft *draft;
-    TERN_TRY(new_draft(own, made->len, snapshot, &draft));
-    memcpy(draft->blob->data, merge->buffers.blob, made->len);
-    draft->row = (struct tern_db_download){.snapshot = snapshot,
-                                           .to_version = merge->version,
-                                           .size = (uint32_t)made->len,
-                                           .payload = (uint32_t)made->payload};
-    memcpy(draft->row.sha256, made->sha256, TERN_SHA256_SIZE);
-    memcpy(draft->row.to_replica, made->replica, TERN_SHA256_SIZE);
-    tern_codec_format(codec, draft->row.codec);
+    memcpy(row.sha256, made->sha256, TERN_SHA256_SIZE);
+    memcpy(row.to_replica, made->replica, TERN_SHA256_SIZE);
+    tern_codec_format(codec, row.codec);
     if (!snapshot) {
-        memcpy(draft->row.from_replica, own->at, TERN_SHA256_SIZE);
+        memcpy(row.from_replica, own->at, TERN_SHA256_SIZE);
     }
+    TERN_TRY(copy_blob(search->catchup, own->made.blob, made->len, &blob));
+    TERN_TRY(new_draft(own, &row, blob, &draft));
     memcpy(own->at, made->replica, TERN_SHA256_SIZE);
     draft->residual = residual_now(search);
     return TERN_OK;
@@ -185,9 +192,14 @@ static enum tern_result begin_snapshot(const struct search *search, enum tern_pl
         TERN_TRY(found);
         return read_draft(search, &row);
     }
+    if (codec->id == TERN_CODEC_FLOAT32) {
+        struct tern_blob *blob = NULL;
+        TERN_TRY(tern_snapshot_of_global(search->catchup, &row, &blob));
+        return take_draft(search, &row, blob);
+    }
     const struct tern_encode_context context = context_of(merge);
     TERN_TRY(tern_download_opening(&merge->model, codec, &context, merge->global, own->weights,
-                                   &merge->buffers, &made));
+                                   &own->made, &made));
     return keep_draft(search, codec, &made, true);
 }
 
@@ -243,7 +255,7 @@ static enum tern_result make_pass(const struct search *search, const struct tern
     }
     const struct tern_encode_context context = context_of(merge);
     TERN_TRY(tern_download_delta(&merge->model, codec, &context, merge->global, own->weights,
-                                 own->at, &merge->buffers, &made));
+                                 own->at, &own->made, &made));
     return keep_draft(search, codec, &made, false);
 }
 
@@ -279,11 +291,9 @@ static enum tern_result settle(const struct search *search, const struct draft *
     struct tern_own_replicas *own = search->own;
     TERN_TRY(apply(search, draft));
     tern_way_add(way, draft->row.sha256, draft->row.size);
-    TERN_TRY(tern_replica_add(&own->book, &draft->row, draft->blob->data, own->weights,
-                              (float)draft->residual, false, now));
-    tern_blob_cache_put(&search->catchup->cache, draft->row.sha256, draft->blob,
-                        draft->row.payload);
-    return TERN_OK;
+    TERN_TRY(tern_catchup_store(search->catchup, &draft->row, draft->blob));
+    return tern_replica_add(&own->book, &draft->row, draft->blob->data, own->weights,
+                            (float)draft->residual, false, now);
 }
 
 // Goes the chosen passes once more, over drafts that are all there.
@@ -321,10 +331,7 @@ static enum tern_result settle_way(struct search *search, const struct tern_plan
         return TERN_OK;
     }
     if (plan->kind == TERN_WAY_CHAIN) {
-        memcpy(way->base, plan->to, TERN_SHA256_SIZE);
-        for (uint32_t i = 0; i < plan->count; i++) {
-            tern_way_add(way, plan->sha256[i], plan->bytes[i]);
-        }
+        tern_trunk_chain(search->catchup, &search->position, way);
     } else {
         TERN_TRY(settle_passes(search, plan, now, way));
     }
@@ -338,13 +345,42 @@ static enum tern_result settle_way(struct search *search, const struct tern_plan
 
 // --- Asking
 
-// `times` the trunk's residual, or what rounding leaves.
-static double bound_of(const struct tern_catchup *catchup, double times)
+static double at_least_rounding(const struct tern_own_replicas *own, double residual)
 {
-    const struct tern_own_replicas *own = catchup->own;
-    double bound = times * own->trunk_residual;
-    double rounding = ROUNDING * own->global_norm;
-    return bound > rounding ? bound : rounding;
+    const double rounding = ROUNDING * own->global_norm;
+    return residual > rounding ? residual : rounding;
+}
+
+// The residual of the trunk at the version that what is held is of; 0 where it is not known any more.
+static enum tern_result trunk_residual_then(const struct search *search, double *residual)
+{
+    struct tern_db *db = search->catchup->db;
+    struct tern_db_replica held;
+    struct tern_db_version version;
+    struct tern_db_replica trunk = {.residual = 0.0F};
+    enum tern_result found = tern_db_replica_get(db, search->held, &held);
+    if (found == TERN_OK) {
+        found = tern_db_version_get(db, held.version, &version);
+    }
+    if (found == TERN_OK) {
+        found = tern_db_replica_get(db, version.replica, &trunk);
+    }
+    *residual = (double)trunk.residual;
+    return tern_db_may_miss(found);
+}
+
+// How near a way must lead: as the trunk of the newest version is, times what is configured, or of the
+// version that the client comes from, where that is farther. When rounds change less and less, as under a
+// falling learning rate, what a client missed is large beside what the trunk has still to send, and every
+// download would be denser than the one before.
+static enum tern_result set_bound(struct search *search)
+{
+    const struct tern_own_replicas *own = search->own;
+    double then = 0.0;
+    TERN_TRY(trunk_residual_then(search, &then));
+    const double trunk = then > own->trunk_residual ? then : own->trunk_residual;
+    search->bound = at_least_rounding(own, search->catchup->config.residual * trunk);
+    return TERN_OK;
 }
 
 // The residual up to which a client keeps what it holds and downloads nothing: the bound, for a replica
@@ -359,7 +395,7 @@ static double keep_of(const struct search *search)
         row.version == catchup->merge->version) {
         return search->bound;
     }
-    return search->newest ? -1.0 : bound_of(catchup, 0.0);
+    return search->newest ? -1.0 : at_least_rounding(search->own, 0.0);
 }
 
 static void ask(const struct search *search, struct tern_plan_question *question)
@@ -367,7 +403,9 @@ static void ask(const struct search *search, struct tern_plan_question *question
     const struct tern_catchup *catchup = search->catchup;
     const struct tern_abilities *able = &search->holder->able;
     memset(question, 0, sizeof *question);
-    memcpy(question->held, search->held, TERN_SHA256_SIZE);
+    question->chain_bytes = tern_trunk_chain_bytes(catchup, search->holder, &search->position);
+    question->chain =
+        question->chain_bytes > 0 ? catchup->merge->version - search->position.version : 0;
     question->bound = search->bound;
     question->keep = keep_of(search);
     question->downloads_max = able->downloads_max;
@@ -394,16 +432,55 @@ enum tern_result tern_own_search(struct tern_catchup *catchup, const struct tern
                                  struct tern_way *way)
 {
     struct tern_own_replicas *own = catchup->own;
-    struct search search = {catchup, own,    holder,
-                            held,    newest, bound_of(catchup, catchup->config.residual)};
-    const struct tern_plan_ports ports = {&search, edges_of, begin, pass};
+    struct search search = {
+        .catchup = catchup, .own = own, .holder = holder, .held = held, .newest = newest};
+    const struct tern_plan_ports ports = {&search, begin, pass};
     struct tern_plan_question question;
     struct tern_plan_way plan;
+    TERN_TRY(tern_trunk_position(catchup, holder, &search.position));
+    TERN_TRY(set_bound(&search));
     ask(&search, &question);
-    enum tern_result result = tern_plan_cheapest(&question, &ports, &own->work, &plan);
+    enum tern_result result = begin_search(catchup);
+    if (result == TERN_OK) {
+        result = tern_plan_cheapest(&question, &ports, &plan);
+    }
     if (result == TERN_OK) {
         result = settle_way(&search, &plan, now, way);
     }
-    forget_drafts(own);
+    end_search(own);
     return result;
+}
+
+// --- The global model itself
+
+static enum tern_result store_exact(struct tern_catchup *catchup, struct tern_db_download *row)
+{
+    struct tern_blob *blob = NULL;
+    TERN_TRY(tern_snapshot_of_global(catchup, row, &blob));
+    const enum tern_result result = tern_catchup_store(catchup, row, blob);
+    tern_blob_release(blob);
+    return result;
+}
+
+// Nothing is searched for: what leads there is one snapshot, of weights that are at hand.
+enum tern_result tern_own_open_exact(struct tern_catchup *catchup, uint64_t now,
+                                     struct tern_way *way)
+{
+    struct tern_own_replicas *own = catchup->own;
+    const struct tern_merge *merge = catchup->merge;
+    struct tern_db_download row;
+    char spec[TERN_CODEC_SPEC_MAX];
+    memset(way, 0, sizeof *way);
+    tern_codec_format(&own->snapshots[TERN_PLAN_FLOAT32], spec);
+    enum tern_result found = tern_db_snapshot_find(catchup->db, merge->version, spec, &row);
+    if (found == TERN_ERR_NOT_FOUND) {
+        found = store_exact(catchup, &row);
+    }
+    TERN_TRY(found);
+    TERN_TRY(tern_replica_add(&own->book, &row, NULL, merge->global, 0.0F, false, now));
+    tern_way_add(way, row.sha256, row.size);
+    memcpy(way->base, row.to_replica, TERN_SHA256_SIZE);
+    way->leads = true;
+    way->base_version = merge->version;
+    return tern_replica_evict(&own->book, merge->version);
 }

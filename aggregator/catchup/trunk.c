@@ -80,6 +80,7 @@ enum tern_result tern_trunk_add(struct tern_catchup *catchup,
                                 const struct tern_db_download *download)
 {
     memset(&catchup->trunk.snapshot, 0, sizeof catchup->trunk.snapshot);
+    memcpy(catchup->trunk.before, download->from_replica, TERN_SHA256_SIZE);
     return remember_delta(&catchup->trunk, download->to_version, download);
 }
 
@@ -119,22 +120,15 @@ void tern_trunk_dropped(void *ctx, uint32_t version)
 static enum tern_result make_snapshot(struct tern_catchup *catchup)
 {
     struct tern_trunk *trunk = &catchup->trunk;
-    const struct tern_merge *merge = catchup->merge;
-    struct tern_download_made made;
+    struct tern_db_download row;
+    struct tern_blob *blob = NULL;
     if (trunk->snapshot.size != 0) {
         return TERN_OK;
     }
-    TERN_TRY(tern_download_snapshot(&merge->model, merge->replica, merge->replica_id,
-                                    merge->version, &merge->buffers, &made));
-    struct tern_db_download row = {.snapshot = true,
-                                   .to_version = merge->version,
-                                   .size = (uint32_t)made.len,
-                                   .payload = (uint32_t)made.payload};
-    tern_codec_format(&made.codec, row.codec);
-    memcpy(row.sha256, made.sha256, TERN_SHA256_SIZE);
-    memcpy(row.to_replica, merge->replica_id, TERN_SHA256_SIZE);
-    TERN_TRY(tern_db_download_put(catchup->db, &row, merge->buffers.blob));
-    catchup->own->book.bytes += row.size;
+    TERN_TRY(tern_snapshot_of_trunk(catchup, &row, &blob));
+    const enum tern_result result = tern_catchup_store(catchup, &row, blob);
+    tern_blob_release(blob);
+    TERN_TRY(result);
     trunk->snapshot = row;
     trunk->snapshots = SNAPSHOT_COMMITS;
     return TERN_OK;
@@ -158,6 +152,10 @@ enum tern_result tern_trunk_position(struct tern_catchup *catchup, const struct 
     }
     if (memcmp(holder->replica, merge->replica_id, TERN_SHA256_SIZE) == 0) {
         held->version = merge->version;
+        return TERN_OK;
+    }
+    if (memcmp(holder->replica, catchup->trunk.before, TERN_SHA256_SIZE) == 0) {
+        held->version = merge->version - 1;
         return TERN_OK;
     }
     enum tern_result found =
@@ -252,6 +250,24 @@ static void add_delta(const struct tern_trunk *trunk, uint32_t version, struct t
     tern_way_add(way, delta->sha256, delta->size);
 }
 
+uint64_t tern_trunk_chain_bytes(const struct tern_catchup *catchup,
+                                const struct tern_holder *holder,
+                                const struct tern_plan_client *held)
+{
+    struct reader reader = {catchup, holder};
+    return tern_plan_chain_bytes(held, catchup->merge->version, delta_bytes, &reader);
+}
+
+void tern_trunk_chain(const struct tern_catchup *catchup, const struct tern_plan_client *held,
+                      struct tern_way *way)
+{
+    const struct tern_merge *merge = catchup->merge;
+    for (uint32_t version = held->version + 1; version <= merge->version; version++) {
+        add_delta(&catchup->trunk, version, way);
+    }
+    end_way(way, merge->replica_id, merge->version);
+}
+
 enum tern_result tern_trunk_next(struct tern_catchup *catchup, const struct tern_plan_client *held,
                                  struct tern_way *way)
 {
@@ -271,9 +287,7 @@ enum tern_result tern_trunk_way(struct tern_catchup *catchup, const struct tern_
     case TERN_PLAN_NOTHING:
         break;
     case TERN_PLAN_CHAIN:
-        for (uint32_t v = start.version + 1; v <= merge->version; v++) {
-            add_delta(&catchup->trunk, v, way);
-        }
+        tern_trunk_chain(catchup, &start, way);
         break;
     case TERN_PLAN_SNAPSHOT:
         TERN_TRY(make_snapshot(catchup));

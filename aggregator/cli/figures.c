@@ -3,16 +3,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void add_evaluation(struct tern_accuracy *mean, const struct tern_db_evaluation *evaluation)
+// Those that are late come after the others.
+void tern_accuracy_add(struct tern_accuracy *mean, const struct tern_db_evaluation *evaluation)
 {
-    double share = (double)evaluation->num_examples;
-    double before = (double)mean->num_examples;
+    const double share = (double)evaluation->num_examples;
+    const double before = (double)mean->num_examples;
+    if (evaluation->late && mean->num_examples > 0) {
+        return;
+    }
     if (share + before > 0) {
         mean->accuracy =
             (mean->accuracy * before + (double)evaluation->accuracy * share) / (before + share);
         mean->loss = (mean->loss * before + (double)evaluation->loss * share) / (before + share);
     }
     mean->version = evaluation->version;
+    mean->model = evaluation->model;
     mean->num_examples += evaluation->num_examples;
 }
 
@@ -33,7 +38,10 @@ enum tern_result tern_figures_load(struct tern_db *db, struct tern_figures *figu
     memset(figures, 0, sizeof *figures);
     struct tern_db_rows *rows = tern_db_evaluations_newest(db);
     while (tern_db_next(rows, &evaluation)) {
-        add_evaluation(&figures->newest, &evaluation);
+        if (evaluation.model != figures->newest.model) {
+            figures->newest = (struct tern_accuracy){.model = evaluation.model};
+        }
+        tern_accuracy_add(&figures->newest, &evaluation);
     }
     TERN_TRY(tern_db_end(rows));
     TERN_TRY(tern_db_counts(db, 0, &counts));
@@ -60,12 +68,13 @@ static void *grown(void *array, size_t count, size_t size)
     return realloc(array, (count == 0 ? 1 : 2 * count) * size);
 }
 
-// Rows come in version order.
+// Rows come by version and model.
 static enum tern_result add_accuracy(struct tern_round_figures *figures,
                                      const struct tern_db_evaluation *evaluation)
 {
     size_t count = figures->accuracy_count;
-    if (count == 0 || figures->accuracies[count - 1].version != evaluation->version) {
+    if (count == 0 || figures->accuracies[count - 1].version != evaluation->version ||
+        figures->accuracies[count - 1].model != evaluation->model) {
         void *array = grown(figures->accuracies, count, sizeof figures->accuracies[0]);
         if (array == NULL) {
             return TERN_ERR_NO_MEMORY;
@@ -74,7 +83,7 @@ static enum tern_result add_accuracy(struct tern_round_figures *figures,
         figures->accuracies[count] = (struct tern_accuracy){.version = evaluation->version};
         figures->accuracy_count = ++count;
     }
-    add_evaluation(&figures->accuracies[count - 1], evaluation);
+    tern_accuracy_add(&figures->accuracies[count - 1], evaluation);
     return TERN_OK;
 }
 
@@ -138,8 +147,11 @@ const struct tern_accuracy *tern_figures_accuracy(const struct tern_round_figure
     if (figures->accuracy_count == 0) {
         return NULL;
     }
-    return bsearch(&version, figures->accuracies, figures->accuracy_count,
-                   sizeof figures->accuracies[0], compare_numbers);
+    const struct tern_accuracy *found =
+        bsearch(&version, figures->accuracies, figures->accuracy_count,
+                sizeof figures->accuracies[0], compare_numbers);
+    const struct tern_accuracy *last = figures->accuracies + figures->accuracy_count - 1;
+    return found != NULL && found < last && found[1].version == version ? found + 1 : found;
 }
 
 const struct tern_round_bytes *tern_figures_round(const struct tern_round_figures *figures,

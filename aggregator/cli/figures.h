@@ -6,13 +6,25 @@
 #include "store/store.h"
 #include <cjson/cJSON.h>
 
-// All evaluators of a version together, weighted by their examples.
+// All evaluators of a version's replica, or of its global model, together, weighted by their examples:
+// those that had enrolled when the version was made, so that one that comes later does not change it.
+// Where there was none, the first that evaluated it all the same.
 struct tern_accuracy {
     uint32_t version;
+    enum tern_db_evaluated model;
     uint64_t num_examples;
     double accuracy;
     double loss;
 };
+
+// Adds the next of rows that come as the store has them to the figure of their version and model.
+void tern_accuracy_add(struct tern_accuracy *mean, const struct tern_db_evaluation *evaluation);
+
+// Which model a figure is of, for people: "replica of version 4", "global model of version 5".
+#define TERN_ACCURACY_OF_MAX 48
+const char *tern_accuracy_of(const struct tern_accuracy *accuracy, char text[TERN_ACCURACY_OF_MAX]);
+// "accuracy" and "accuracy_model" ("replica" or "global"), or null for both where accuracy is NULL.
+void tern_accuracy_json(cJSON *object, const struct tern_accuracy *accuracy);
 
 // What all clients that train sent and received, of every purpose; evaluators are left out. An
 // update that was accepted is a participation.
@@ -26,7 +38,9 @@ struct tern_round_bytes {
 // What a round costs a client is all.up and all.down divided by all.participants; tern-fleet
 // divides its own count of the same bytes likewise.
 struct tern_figures {
-    struct tern_accuracy newest;     // num_examples is 0: nobody has evaluated a version
+    // Of the newest version that was evaluated: its global model, or else its replica. num_examples is 0:
+    // nobody has evaluated one.
+    struct tern_accuracy newest;
     struct tern_round_bytes outside; // enrolment, first handshakes, idle check-ins; round is 0
     struct tern_round_bytes all;     // of all rounds and outside of them; round is 0
 };
@@ -45,7 +59,8 @@ void tern_figures_add_json(cJSON *object, const struct tern_figures *figures);
 // --- Of each round
 
 struct tern_round_figures {
-    struct tern_accuracy *accuracies; // in version order
+    struct tern_accuracy
+        *accuracies; // in version order; of each its replica before its global model
     size_t accuracy_count;
     struct tern_round_bytes *rounds; // in round order, those with bytes or participants
     size_t round_count;
@@ -56,9 +71,10 @@ TERN_MUST_USE enum tern_result tern_round_figures_load(struct tern_db *db,
                                                        struct tern_round_figures *figures);
 void tern_round_figures_free(struct tern_round_figures *figures);
 
-// NULL when nobody evaluated the version, or nothing was counted in the round.
+// Of the version's global model, or else of its replica. NULL when nobody evaluated either.
 const struct tern_accuracy *tern_figures_accuracy(const struct tern_round_figures *figures,
                                                   uint32_t version);
+// NULL when nothing was counted in the round.
 const struct tern_round_bytes *tern_figures_round(const struct tern_round_figures *figures,
                                                   uint32_t round);
 

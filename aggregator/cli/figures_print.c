@@ -2,6 +2,28 @@
 #include "cli/figures.h"
 #include "cli/state.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+
+const char *tern_accuracy_of(const struct tern_accuracy *accuracy, char text[TERN_ACCURACY_OF_MAX])
+{
+    snprintf(text, TERN_ACCURACY_OF_MAX, "%s of version %" PRIu32,
+             accuracy->model == TERN_EVALUATED_GLOBAL ? "global model" : "replica",
+             accuracy->version);
+    return text;
+}
+
+void tern_accuracy_json(cJSON *object, const struct tern_accuracy *accuracy)
+{
+    if (accuracy == NULL) {
+        cJSON_AddNullToObject(object, "accuracy");
+        cJSON_AddNullToObject(object, "accuracy_model");
+        return;
+    }
+    tern_json_float(object, "accuracy", (float)accuracy->accuracy);
+    cJSON_AddStringToObject(object, "accuracy_model", tern_evaluated_name(accuracy->model));
+}
+
 void tern_figures_print_outside(const struct tern_figures *figures, const char *indent)
 {
     const struct tern_round_bytes *outside = &figures->outside;

@@ -1,6 +1,6 @@
 // tern-aggregator: the table of its verbs.
+#include "cli/listing.h"
 #include "cli/settings.h"
-#include "cli/state.h"
 #include "cli/verbs.h"
 
 // clang-format off
@@ -8,15 +8,20 @@ static const struct tern_cli_option init_options[] = {
     TERN_OPTION_STATE,
     {"model", "SPEC|FILE", "model of the federation, or a .safetensors file (federation.model)"},
     {"rules", "RULES", "how its tensors are sent (tensors.rules)"},
+    {"data", "FILE", "propose model, classes and scaling for a sample of the data, a CSV file"},
+    {"label", "COLUMN", "of the sample: the class's, by name or number (the last)"},
+    {"group", "COLUMN", "of the sample: says whose row it is, no feature"},
+    {"drop", "A|B", "of the sample: columns to leave out"},
     {"seed", "N", "seed of initial weights, cohorts and batches (federation.seed)"},
     {0}};
 static const struct tern_cli_option state_options[] = {TERN_OPTION_STATE, {0}};
+static const struct tern_cli_option listing_options[] = {TERN_OPTIONS_LISTING, {0}};
 static const struct tern_cli_option serve_options[] = {
     TERN_OPTION_STATE,
     {"check", NULL, "only check the settings, those of init included"},
     {0}};
 static const struct tern_cli_option rounds_options[] = {
-    TERN_OPTION_STATE,
+    TERN_OPTIONS_LISTING,
     {"last", "N", "only the newest N rounds"},
     {0}};
 static const struct tern_cli_option report_options[] = {
@@ -31,7 +36,7 @@ static const struct tern_cli_option code_options[] = {
     {"label", "TEXT", "note for yourself"},
     {0}};
 static const struct tern_cli_option codes_options[] = {
-    TERN_OPTION_STATE,
+    TERN_OPTIONS_LISTING,
     {"cancel", "ID", "let nobody enrol with that one any more"},
     {0}};
 static const struct tern_cli_option revoke_options[] = {
@@ -49,9 +54,14 @@ static const struct tern_cli_option export_options[] = {
     TERN_OPTION_STATE,
     {"format", "NAME", "f32 or safetensors (from the name of FILE)"},
     {"version", "N", "an earlier version, replayed from the stored updates"},
+    {"best", NULL, "the version of the highest accuracy, or of the lowest training loss"},
     {"dtype", "TYPE", "of a safetensors file: F32 (default), F16 or BF16"},
     {"replica", NULL, "the weights that clients hold, not the global model"},
     {"averaged", NULL, "the averaged model (strategy.average_versions) up to that version"},
+    {0}};
+static const struct tern_cli_option restore_options[] = {
+    TERN_OPTION_STATE,
+    {"force", NULL, "also in the place of another federation's database"},
     {0}};
 static const struct tern_cli_option prune_options[] = {
     TERN_OPTION_STATE,
@@ -64,9 +74,18 @@ static const char init_help[] =
     "listener (admin.token). A federation that is there already is never touched. Model and seed\n"
     "come from the settings or the options, and cannot be changed later.\n"
     "\n"
+    "  tern-aggregator init --data pumps.csv --label state\n"
     "  tern-aggregator init --state /var/lib/tern --model mlp:784-128-10 --seed 7\n"
     "  tern-aggregator init --config aggregator.ini\n"
     "  tern-aggregator init --model resnet.safetensors --rules 'conv1.*: skip, *.bias: dense'\n"
+    "\n"
+    "With --data the model follows from a sample of what clients will train on, and three files "
+    "are\n"
+    "written into the current folder: aggregator.ini (unless settings come from a file), "
+    "client.ini, and\n"
+    "scaling.csv, by which all clients scale their columns. Columns that cannot be learnt from "
+    "(texts,\n"
+    "constants, row numbers and times) are left out and named.\n"
     "\n"
     "Models: softmax:FEATURES-CLASSES, mlp:FEATURES-HIDDEN-...-CLASSES, cnn:HxWxC-F1-F2-CLASSES;\n"
     "or a safetensors file (F32, F16, BF16), whose values are version 0 and whose tensors of "
@@ -83,23 +102,44 @@ static const char serve_help[] =
     "nothing\n";
 
 static const char status_help[] =
-    "How good the model is, what a round costs on the wire, and what goes on.\n"
+    "How good the model is, what a round costs on the wire, and what goes on. The accuracy is that "
+    "of\n"
+    "the global model, which export writes, where evaluators measured it, or else of a replica: "
+    "what\n"
+    "clients hold of it by compressed downloads.\n"
     "\n"
     "  tern-aggregator status --state /var/lib/tern\n"
     "  tern-aggregator status --state /var/lib/tern --json | jq .accuracy\n";
 
+static const char doctor_help[] =
+    "Looks at settings, state directory, disk, certificate, clock, limits and database, whether "
+    "the\n"
+    "service runs and whom its round waits for, and says of each what is wrong and what to do.\n"
+    "Changes nothing, and may be run beside the service, as its user.\n"
+    "\n"
+    "  tern-aggregator doctor --config aggregator.ini\n"
+    "  tern-aggregator doctor --json | jq '.[] | select(.health != \"good\")'\n"
+    "\n"
+    "Exit code 1: there is a problem; warnings alone are 0.\n";
+
 static const char clients_help[] =
     "One line per client: id, name, state, when it was last seen, the version it holds, its\n"
-    "speed, its local steps and why they are so many (REASON; see schedule), and what does not\n"
-    "add up about its error buffer (FINDING; see ledger).\n"
+    "local steps (why they are so many says schedule), how many of its updates were scaled down\n"
+    "(SCALED), and what does not add up about its error buffer (FINDING; see ledger). --csv and\n"
+    "--json have all that is known of each.\n"
     "\n"
     "  tern-aggregator clients --state /var/lib/tern\n";
 
 static const char rounds_help[] =
-    "One line per round: updates, training loss, accuracy of the version it made, time, and\n"
-    "bytes on the wire of the clients that train, divided by the updates.\n"
+    "One line per round: updates, training loss (of the clients' own weights while they train),\n"
+    "accuracy of the version it made, and OF which model that is (its replica, or the global\n"
+    "model), time, and bytes on the wire of the clients that train, divided by the updates. What\n"
+    "an open round does not know yet is \"-\"; --csv and --json have codec, norms and bytes by "
+    "layer\n"
+    "besides.\n"
     "\n"
-    "  tern-aggregator rounds --state /var/lib/tern --last 10\n";
+    "  tern-aggregator rounds --state /var/lib/tern --last 10\n"
+    "  tern-aggregator rounds --state /var/lib/tern --csv > rounds.csv\n";
 
 static const char report_help[] =
     "bytes   What crossed the link, by layer and direction: payload (compressed tensors), http,\n"
@@ -131,8 +171,8 @@ static const char replicas_help[] =
 static const char schedule_help[] =
     "How much each client trains in a round (local steps), how it encodes its update when that is\n"
     "not as the round says, and why: the policy of schedule.policy, in the words of what it went\n"
-    "by. Speeds are measured from the clients' reports, bytes from the meter. With CLIENT, all\n"
-    "that is known of one.\n"
+    "by. Speeds are measured from the clients' reports, bytes from the meter. With CLIENT, or in\n"
+    "--csv and --json, all that is known.\n"
     "\n"
     "  tern-aggregator schedule --state /var/lib/tern\n"
     "  tern-aggregator schedule 7 --state /var/lib/tern\n"
@@ -141,12 +181,13 @@ static const char schedule_help[] =
     "Exit code 4: that client has not had a task yet.\n";
 
 static const char ledger_help[] =
-    "What compression has not sent yet, per client: the error buffer as the client last told of\n"
-    "it (generation, updates encoded in it, norm, largest magnitude), its age in rounds closed\n"
-    "since its last update, that update's bytes and loss, and the replica that the client holds.\n"
+    "What compression has not sent yet, per client: the norm of the error buffer as the client\n"
+    "last told of it, the round of its last update, its age in rounds closed since then, that\n"
+    "update's bytes.\n"
     "A client without an accepted update has no round and no age: \"-\", in JSON null.\n"
     "TOLD is what the client was last told to do with it, and why ([error_feedback] of the\n"
-    "settings): \"decayed 0.7: 12 rounds missed\". With CLIENT, all that is known of one.\n"
+    "settings): \"decayed 0.7: 12 rounds missed\". With CLIENT, or in --csv and --json, all that\n"
+    "is known: generation, updates encoded in it, largest magnitude, loss, replica.\n"
     "\n"
     "FINDING says what does not add up:\n"
     "lost      A new buffer that nobody ordered: the device was installed anew, or its record was\n"
@@ -200,14 +241,33 @@ static const char revoke_help[] =
     "\n"
     "Exit code 4: it was revoked before, or no client is left that enrolled with the code.\n";
 
+static const char close_round_help[] =
+    "Ends the open round before its deadline, say because a member keeps it that will not come: "
+    "it\n"
+    "is merged with the updates that it has, from one on (round.quorum does not count), and the "
+    "next\n"
+    "one opens. No update is lost: those that come later are given back to their clients, as "
+    "after\n"
+    "any deadline. A round without an update goes on with other clients. A running service takes\n"
+    "this up within a second or so, one that does not run at its next start.\n"
+    "\n"
+    "  tern-aggregator status --state /var/lib/tern         # whom the round waits for\n"
+    "  tern-aggregator close-round --state /var/lib/tern\n"
+    "  tern-aggregator revoke 7 --state /var/lib/tern       # or: never wait for that one again\n"
+    "\n"
+    "Exit code 4: no round is open.\n";
+
 static const char export_help[] =
     "Writes the newest global model. .f32: all weights as little-endian float32 in layout order;\n"
     ".safetensors: with names, shapes and metadata. FILE - is standard output and needs --format.\n"
     "An earlier version is had as long as the updates of all rounds up to it are kept\n"
-    "(limits.history_bytes, prune).\n"
+    "(limits.history_bytes, prune). --best takes the version to which evaluators gave the highest\n"
+    "accuracy; where none has reported, the one that the round of the lowest training loss began "
+    "with.\n"
     "\n"
     "  tern-aggregator export model.safetensors --state /var/lib/tern\n"
     "  tern-aggregator export v10.f32 --version 10\n"
+    "  tern-aggregator export best.safetensors --best\n"
     "  tern-aggregator export - --format f32 --replica | sha256sum\n"
     "\n"
     "Exit code 4: --averaged, and there is no averaged model.\n";
@@ -225,10 +285,24 @@ static const char verify_help[] =
     "Exit code 1: something differs or is damaged; the first version that differs is named.\n";
 
 static const char backup_help[] =
-    "Writes a consistent copy of the database, also while the service runs. To restore it, stop\n"
-    "the service, remove tern.db-wal and tern.db-shm, and put the copy in the place of tern.db.\n"
+    "Writes a consistent copy of the database, also while the service runs; restore puts it back.\n"
     "\n"
     "  tern-aggregator backup /backup/tern-2026-01-31.db --state /var/lib/tern\n";
+
+static const char restore_help[] =
+    "Puts a copy that backup wrote in the place of the database. The service must be stopped. All "
+    "of "
+    "the\n"
+    "copy is checked first; one of another federation is refused, unless --force is given. What "
+    "was\n"
+    "there is kept as tern.db.before-restore-DATE, and may be restored in turn. A kill at any "
+    "point\n"
+    "leaves the old database or the new one.\n"
+    "\n"
+    "It says what is lost: a backup has forgotten what happened after it was made, revocations, "
+    "too.\n"
+    "\n"
+    "  tern-aggregator restore /backup/tern-2026-01-31.db --state /var/lib/tern\n";
 
 static const char prune_help[] =
     "Drops the stored bytes of updates of old rounds, which make up most of the database. Model,\n"
@@ -252,26 +326,32 @@ static const struct tern_cli_verb verbs[] = {
     {"serve", "Serve clients", "", serve_help, serve_options, 0, 0, tern_cli_serve},
     {"status", "Show accuracy, bytes per round and what goes on", "", status_help, state_options, 0,
      0, tern_cli_status},
-    {"clients", "List the clients", "", clients_help, state_options, 0, 0, tern_cli_clients},
+    {"doctor", "Say what is wrong and what to do", "", doctor_help, state_options, 0, 0,
+     tern_cli_doctor},
+    {"clients", "List the clients", "", clients_help, listing_options, 0, 0, tern_cli_clients},
     {"rounds", "List the rounds", "", rounds_help, rounds_options, 0, 0, tern_cli_rounds},
     {"report", "Report bytes, or shares of rounds", "bytes|fairness", report_help, report_options,
      1, 1, tern_cli_report},
-    {"replicas", "Show which weights clients hold", "[CLIENT]", replicas_help, state_options, 0, 1,
-     tern_cli_replicas},
-    {"schedule", "Show how much clients train, and why", "[CLIENT]", schedule_help, state_options,
+    {"replicas", "Show which weights clients hold", "[CLIENT]", replicas_help, listing_options, 0,
+     1, tern_cli_replicas},
+    {"schedule", "Show how much clients train, and why", "[CLIENT]", schedule_help, listing_options,
      0, 1, tern_cli_schedule},
     {"ledger", "Show error buffers, what is odd about them, and what clients are told", "[CLIENT]",
-     ledger_help, state_options, 0, 1, tern_cli_ledger},
+     ledger_help, listing_options, 0, 1, tern_cli_ledger},
     {"enroll-code", "Make a join code", "", code_help, code_options, 0, 0, tern_cli_enroll_code},
     {"codes", "List and cancel join codes", "", codes_help, codes_options, 0, 0, tern_cli_codes},
     {"provision", "Make clients without a join code, for a factory", "", provision_help,
      provision_options, 0, 0, tern_cli_provision},
     {"revoke", "Shut clients out", "[CLIENT]", revoke_help, revoke_options, 0, 1, tern_cli_revoke},
+    {"close-round", "End the open round before its deadline", "", close_round_help, state_options,
+     0, 0, tern_cli_close_round},
     {"export", "Write the model to a file", "FILE", export_help, export_options, 1, 1,
      tern_cli_export},
     {"verify", "Replay all rounds and compare the bits", "", verify_help, state_options, 0, 0,
      tern_cli_verify},
     {"backup", "Copy the database", "FILE", backup_help, state_options, 1, 1, tern_cli_backup},
+    {"restore", "Put a backup in the place of the database", "FILE", restore_help, restore_options,
+     1, 1, tern_cli_restore},
     {"prune", "Drop the stored updates of old rounds", "", prune_help, prune_options, 0, 0,
      tern_cli_prune},
     {"compact", "Give back the space that a prune freed", "", compact_help, state_options, 0, 0,
@@ -280,12 +360,14 @@ static const struct tern_cli_verb verbs[] = {
 };
 
 static const char help[] =
-    "A new federation, step by step:\n"
-    "  tern-aggregator --settings > aggregator.ini     # every setting, documented; edit it\n"
-    "  tern-aggregator init --config aggregator.ini\n"
-    "  tern-aggregator serve --config aggregator.ini &\n"
-    "  tern-aggregator enroll-code --config aggregator.ini\n"
-    "  tern-aggregator status --config aggregator.ini\n"
+    "A new federation:\n"
+    "  tern-aggregator init                     # a trial, with the data that tern-client draws\n"
+    "  tern-aggregator init --data pumps.csv    # for data of your own\n"
+    "\n"
+    "It prints the commands that follow: certificate, serve, enroll-code, and those of a device. "
+    "Then\n"
+    "  tern-aggregator status                   # how it goes, and what it waits for\n"
+    "  tern-aggregator --settings               # every setting, documented\n"
     "\n"
     "Every verb but serve works on the database directly, also while the service runs.\n";
 

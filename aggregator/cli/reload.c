@@ -1,6 +1,8 @@
 #include "cli/reload.h"
 
-#include "hosted/log.h"
+#include "cli/file_limit.h"
+#include "cli/logging.h"
+#include "cli/tls_files.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,44 +11,38 @@
 #define DAY_S 86400u
 #define WARN_DAYS 14u
 
-// --- Level of the log
-
-int tern_cli_set_log_level(const struct tern_cli *cli)
-{
-    const char *text = tern_state_settings(cli)->server_log;
-    enum tern_log_level level;
-    if (!tern_log_level_parse(text, &level)) {
-        return tern_cli_fail(cli, TERN_ERR_CONFIG,
-                             "server.log = %s; allowed: error, warn, info, debug", text);
-    }
-    tern_log_set_level(level);
-    return TERN_EXIT_OK;
-}
-
 // --- Certificate
+
+// event: as "certificate"; consequence: what follows from its end.
+static void log_end(const char *event, const char *path, uint64_t ends_s, const char *consequence)
+{
+    char when[TERN_TEXT];
+    char expired[32];
+    const uint64_t now_s = (uint64_t)time(NULL);
+    tern_text_time(ends_s * 1000, when);
+    if (ends_s <= now_s) {
+        snprintf(expired, sizeof expired, "%s-expired", event);
+        tern_log(TERN_LOG_ERROR, expired,
+                 "file=%s expired=\"%s\" advice=\"%s: put a new one there, then send SIGHUP\"",
+                 TERN_LOG_TEXT(path), when, consequence);
+        return;
+    }
+    const uint64_t days = (ends_s - now_s) / DAY_S;
+    tern_log(days < WARN_DAYS ? TERN_LOG_WARN : TERN_LOG_INFO, event,
+             "file=%s expires=\"%s\" days=%" PRIu64, TERN_LOG_TEXT(path), when, days);
+}
 
 void tern_cli_log_certificate(const struct tern_cli *cli, const struct tern_http_server *server)
 {
     struct tern_http_counters counters;
-    char path[PATH_MAX];
-    char when[TERN_TEXT];
+    struct tern_cli_tls_files files;
     tern_http_counters(server, &counters);
-    tern_state_file(cli, tern_state_settings(cli)->server_certificate, TERN_STATE_CERTIFICATE,
-                    path);
-    tern_text_time(counters.certificate_ends_s * 1000, when);
-    const uint64_t now_s = (uint64_t)time(NULL);
-    const uint64_t ends_s = counters.certificate_ends_s;
-    if (ends_s <= now_s) {
-        tern_log(
-            TERN_LOG_ERROR, "certificate-expired",
-            "file=%s expired=\"%s\" advice=\"clients refuse it: put a new one there, then send "
-            "SIGHUP\"",
-            TERN_LOG_TEXT(path), when);
-        return;
+    tern_cli_tls_files(cli, tern_state_settings(cli), &files);
+    log_end("certificate", files.certificate, counters.certificate_ends_s, "clients refuse it");
+    if (files.names.client_ca != NULL) {
+        log_end("client-ca", files.names.client_ca, counters.client_ca_ends_s,
+                "clients with certificates of it are refused");
     }
-    const uint64_t days = (ends_s - now_s) / DAY_S;
-    tern_log(days < WARN_DAYS ? TERN_LOG_WARN : TERN_LOG_INFO, "certificate",
-             "file=%s expires=\"%s\" days=%" PRIu64, TERN_LOG_TEXT(path), when, days);
 }
 
 // --- Settings
@@ -62,75 +58,107 @@ static enum tern_result read_again(const struct tern_cli *cli,
     for (unsigned i = 0; i < cli->set_count; i++) {
         TERN_TRY(tern_settings_set(table, fresh, cli->sets[i], why));
     }
-    // --state is stronger than both.
-    memcpy(fresh->federation_state, tern_state_settings(cli)->federation_state,
-           sizeof fresh->federation_state);
-    enum tern_log_level level;
-    if (!tern_log_level_parse(fresh->server_log, &level)) {
-        snprintf(why, 512, "server.log = %s; allowed: error, warn, info, debug", fresh->server_log);
-        return TERN_ERR_CONFIG;
+    if (tern_cli_flag(cli, "state")) { // it is stronger than both
+        memcpy(fresh->federation_state, tern_state_settings(cli)->federation_state,
+               sizeof fresh->federation_state);
     }
     return TERN_OK;
 }
 
-static bool may_change(const struct tern_setting *setting)
-{
-    return strcmp(setting->section, "server") == 0 &&
-           (strcmp(setting->key, "certificate") == 0 || strcmp(setting->key, "private_key") == 0 ||
-            strcmp(setting->key, "log") == 0);
-}
-
-static bool is_same(const struct tern_setting *setting, const void *a, const void *b)
-{
-    const char *old = (const char *)a + setting->offset;
-    const char *fresh = (const char *)b + setting->offset;
-    return setting->type == TERN_SETTING_TEXT ? strcmp(old, fresh) == 0
-                                              : memcmp(old, fresh, setting->size) == 0;
-}
-
-static void name_the_others(const struct tern_aggregator_settings *old,
-                            const struct tern_aggregator_settings *fresh)
+// Puts the values that may change from one struct into the other, and the other way round. The rest is
+// read by other threads and stays untouched.
+static void swap_live(struct tern_aggregator_settings *a, struct tern_aggregator_settings *b)
 {
     const struct tern_settings *table = &tern_aggregator_settings_table;
+    uint8_t kept[sizeof *a];
     for (size_t i = 0; i < table->count; i++) {
         const struct tern_setting *setting = &table->table[i];
-        if (!may_change(setting) && !is_same(setting, old, fresh)) {
-            tern_log(TERN_LOG_WARN, "setting-needs-restart", "key=%s.%s", setting->section,
-                     setting->key);
+        if (setting->change == TERN_SETTING_LIVE) {
+            uint8_t *x = (uint8_t *)a + setting->offset;
+            uint8_t *y = (uint8_t *)b + setting->offset;
+            memcpy(kept, x, setting->size);
+            memcpy(x, y, setting->size);
+            memcpy(y, kept, setting->size);
         }
     }
 }
 
-static enum tern_result renew(const struct tern_cli *cli, struct tern_http_server *server,
-                              const struct tern_aggregator_settings *fresh, char why[256])
+static void log_setting(const struct tern_setting *setting,
+                        const struct tern_aggregator_settings *old,
+                        const struct tern_aggregator_settings *fresh)
 {
-    char certificate[PATH_MAX];
-    char private_key[PATH_MAX];
-    tern_state_file(cli, fresh->server_certificate, TERN_STATE_CERTIFICATE, certificate);
-    tern_state_file(cli, fresh->server_private_key, TERN_STATE_PRIVATE_KEY, private_key);
-    return tern_http_renew(server, certificate, private_key, why);
+    char from[TERN_SETTING_TEXT_MAX];
+    char to[TERN_SETTING_TEXT_MAX];
+    if (setting->change != TERN_SETTING_LIVE) {
+        tern_log(TERN_LOG_WARN, "setting-not-taken", "key=%s.%s reason=\"%s\"", setting->section,
+                 setting->key,
+                 setting->change == TERN_SETTING_INIT ? "only init reads it" : "needs a restart");
+        return;
+    }
+    tern_setting_format(setting, old, from);
+    tern_setting_format(setting, fresh, to);
+    tern_log(TERN_LOG_INFO, "setting-changed", "key=%s.%s from=%s to=%s", setting->section,
+             setting->key, TERN_LOG_TEXT(from), TERN_LOG_TEXT(to));
 }
 
-void tern_cli_reload(struct tern_cli *cli, struct tern_http_server *server)
+// After swap_live(): settings has the new values that were taken, `other` the old ones, and the new ones
+// that were not.
+static void log_settings(const struct tern_aggregator_settings *settings,
+                         const struct tern_aggregator_settings *other)
 {
-    static struct tern_aggregator_settings fresh;
+    const struct tern_settings *table = &tern_aggregator_settings_table;
+    for (size_t i = 0; i < table->count; i++) {
+        if (!tern_setting_equal(&table->table[i], settings, other)) {
+            log_setting(&table->table[i], other, settings);
+        }
+    }
+}
+
+// --- Both
+
+// With everything that can go wrong done before anything is taken.
+static enum tern_result take(struct tern_cli *cli, const struct tern_cli_running *running,
+                             char why[512])
+{
+    static struct tern_cli_serving serving;
+    struct tern_cli_tls_files files;
+    memset(&serving, 0, sizeof serving);
+    if (tern_cli_read_serving(cli, &serving) != TERN_EXIT_OK ||
+        tern_cli_fit_serving(cli, running->model, running->model_spec, running->say, &serving) !=
+            TERN_EXIT_OK) {
+        return TERN_ERR_CONFIG; // it was explained
+    }
+    TERN_TRY(tern_service_accepts(running->service, &serving.service, why));
+    tern_cli_tls_files(cli, tern_state_settings(cli), &files);
+    TERN_TRY(tern_http_renew(running->server, &files.names, why));
+    tern_cli_raise_file_limit(cli);
+    tern_http_limit(running->server, &serving.limits);
+    tern_service_configure(running->service, &serving.service);
+    tern_cli_take_logging(&serving.logging);
+    return TERN_OK;
+}
+
+void tern_cli_reload(struct tern_cli *cli, const struct tern_cli_running *running)
+{
+    static struct tern_aggregator_settings other;
     struct tern_aggregator_settings *settings = cli->program->values;
     char why[512] = "";
-    enum tern_result result = read_again(cli, &fresh, why);
+    enum tern_result result = read_again(cli, &other, why);
     if (result == TERN_OK) {
-        result = renew(cli, server, &fresh, why);
+        swap_live(settings, &other);
+        cli->message = why;
+        cli->message_size = sizeof why;
+        result = take(cli, running, why);
+        cli->message = NULL;
+        if (result != TERN_OK) {
+            swap_live(settings, &other);
+        }
     }
     if (result != TERN_OK) {
         tern_log(TERN_LOG_ERROR, "reload-failed", "reason=%s", TERN_LOG_TEXT(why));
         return;
     }
-    name_the_others(settings, &fresh);
-    memcpy(settings->server_certificate, fresh.server_certificate,
-           sizeof settings->server_certificate);
-    memcpy(settings->server_private_key, fresh.server_private_key,
-           sizeof settings->server_private_key);
-    memcpy(settings->server_log, fresh.server_log, sizeof settings->server_log);
-    (void)tern_cli_set_log_level(cli); // read_again() has checked it
+    log_settings(settings, &other);
     tern_log(TERN_LOG_INFO, "reloaded", NULL);
-    tern_cli_log_certificate(cli, server);
+    tern_cli_log_certificate(cli, running->server);
 }

@@ -1,19 +1,27 @@
-// What a running service takes anew on SIGHUP: certificate and key, and the settings that may change
+// What a running service takes anew on SIGHUP: the files of TLS, and the settings that may change
 // while it runs. On the main thread only.
 #ifndef TERN_CLI_RELOAD_H
 #define TERN_CLI_RELOAD_H
 
+#include "cli/serving.h"
 #include "cli/state.h"
-#include "http/http.h"
 
-// Sets the level of the log that the settings say. Returns an exit code.
-int tern_cli_set_log_level(const struct tern_cli *cli);
+// What runs.
+struct tern_cli_running {
+    struct tern_http_server *server;
+    struct tern_service *service;
+    const struct tern_model *model;
+    const char *model_spec;
+    tern_cli_say say; // advice
+};
 
-// Reads settings, certificate and key again. Whatever is wrong with them is logged and changes
-// nothing; settings that need a restart are named.
-void tern_cli_reload(struct tern_cli *cli, struct tern_http_server *server);
+// Reads settings and the files of TLS again. Those settings that may change (settings.def: LIVE) are
+// taken, each named in the log with both values; others are named with the reason. Whatever is wrong
+// with settings or files is logged and changes nothing.
+void tern_cli_reload(struct tern_cli *cli, const struct tern_cli_running *running);
 
-// Logs when the certificate expires: as an error when it has, as a warning in its last two weeks.
+// Logs when the certificate expires, and the first of the clients' CAs: as an error when it has, as a
+// warning in its last two weeks.
 void tern_cli_log_certificate(const struct tern_cli *cli, const struct tern_http_server *server);
 
 #endif

@@ -3,37 +3,44 @@
 #include "cli/verbs.h"
 
 #include "admin/admin.h"
-#include "cli/body_limit.h"
+#include "cli/file_limit.h"
+#include "cli/manager.h"
 #include "cli/permissions.h"
 #include "cli/reload.h"
+#include "cli/self_check.h"
 #include "cli/service_advice.h"
-#include "cli/service_config.h"
+#include "cli/serving.h"
+#include "cli/spending.h"
 #include "cli/starting_model.h"
 #include "cli/state.h"
+#include "cli/tls_files.h"
+#include "hosted/clock.h"
 #include "hosted/files.h"
 #include "hosted/log.h"
 #include "service/service.h"
 #include "tensor/manifest.h"
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
 #include <time.h>
 #include <unistd.h>
 
-// Time for replies under way when the service is told to stop.
-#define GRACE_MS 3000
+// Time for requests and replies under way when the service is told to stop.
+#define GRACE_MS 5000
+
+#define DAY_MS 86400000u
 
 struct serving {
     struct tern_cli *cli;
     const struct tern_aggregator_settings *settings;
-    struct tern_service_config config;
-    uint32_t body_bytes; // of a request
-    int lock;            // -1 = not opened
+    struct tern_cli_serving made; // of the settings
+    int lock;                     // -1 = not opened
     struct tern_db *db;
+    struct tern_db_federation federation;
+    struct tern_model *model; // of the federation
     struct tern_service *service;
+    struct tern_self_check *check; // NULL = none is done
     struct tern_http_server *server;
     struct tern_admin *admin;
 };
@@ -45,39 +52,6 @@ static void end_program(void *ctx)
 {
     (void)ctx;
     kill(getpid(), SIGTERM);
-}
-
-// A verb that looks whether a service runs holds the lock for a moment.
-static bool take_lock(int fd)
-{
-    const struct timespec moment = {.tv_nsec = 20000000L};
-    for (int i = 0; i < 5 && flock(fd, LOCK_EX | LOCK_NB) != 0; i++) {
-        if (errno != EWOULDBLOCK) {
-            return false;
-        }
-        nanosleep(&moment, NULL);
-    }
-    return flock(fd, LOCK_EX | LOCK_NB) == 0;
-}
-
-// Two services on one database would each go on from its own view of the round. The lock ends with
-// the process, however it ends; the file stays.
-static int lock_state(struct serving *serving)
-{
-    char path[PATH_MAX];
-    tern_state_path(serving->cli, TERN_STATE_LOCK, path);
-    serving->lock = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (serving->lock >= 0 && take_lock(serving->lock)) {
-        return TERN_EXIT_OK;
-    }
-    if (serving->lock >= 0 && errno == EWOULDBLOCK) {
-        return tern_cli_fail(serving->cli, TERN_ERR_STATE,
-                             "%s is served by another process; stop that one first, or give this "
-                             "one a state directory of its own (federation.state)",
-                             serving->settings->federation_state);
-    }
-    return tern_cli_fail(serving->cli, TERN_ERR_IO, "%s cannot be locked: %s", path,
-                         strerror(errno));
 }
 
 // Told before anything is started, with what makes up for it: a new federation has no certificate.
@@ -114,18 +88,6 @@ static void log_advice(const char *sentence)
     tern_log(TERN_LOG_WARN, "settings", "advice=%s", TERN_LOG_TEXT(sentence));
 }
 
-// What the settings say of this model.
-static int fit_to_model(struct serving *serving, const struct tern_model *model, const char *spec,
-                        tern_cli_say say)
-{
-    struct tern_federation_config *config = &serving->config.federation;
-    TERN_CLI_TRY(tern_cli_fill_for_model(serving->cli, serving->settings, model->count, config));
-    TERN_CLI_TRY(
-        tern_cli_body_limit(serving->cli, &config->codec_up, model, spec, &serving->body_bytes));
-    tern_cli_advise(serving->settings, config, say);
-    return TERN_EXIT_OK;
-}
-
 // What "default" came to.
 static void log_codecs(const struct tern_federation_config *config)
 {
@@ -139,72 +101,93 @@ static void log_codecs(const struct tern_federation_config *config)
 
 static int read_model(struct serving *serving)
 {
-    struct tern_db_federation federation;
+    const struct tern_db_federation *federation = &serving->federation;
     static struct tern_model model;
-    enum tern_result result = tern_db_federation(serving->db, &federation);
+    enum tern_result result = tern_db_federation(serving->db, &serving->federation);
     if (result == TERN_OK) {
-        result = tern_model_build(&model, federation.model_spec, federation.manifest,
-                                  federation.manifest_len, federation.model_hash);
+        result = tern_model_build(&model, federation->model_spec, federation->manifest,
+                                  federation->manifest_len, federation->model_hash);
     }
     if (result != TERN_OK) {
         return TERN_EXIT_OK; // starting the service says better what is wrong
     }
-    TERN_CLI_TRY(fit_to_model(serving, &model, federation.model_spec, log_advice));
-    log_codecs(&serving->config.federation);
+    serving->model = &model;
+    TERN_CLI_TRY(tern_cli_fit_serving(serving->cli, &model, federation->model_spec, log_advice,
+                                      &serving->made));
+    log_codecs(&serving->made.service.federation);
+    const struct tern_spending spending =
+        tern_spending_of(serving->settings, &serving->made.service.federation, &model);
+    tern_spending_log(&spending);
     return TERN_EXIT_OK;
 }
 
 static int open_store(struct serving *serving)
 {
     char why[256];
+    // The lock first: `restore` may be putting another file in the place of the database.
+    TERN_CLI_TRY(tern_state_lock(serving->cli, &serving->lock));
     TERN_CLI_TRY(tern_state_open(serving->cli, &serving->db));
-    TERN_CLI_TRY(lock_state(serving));
     TERN_CLI_TRY(read_model(serving));
     TERN_CLI_TRY(check_files(serving));
-    serving->config.on_halted = end_program;
+    serving->made.service.on_halted = end_program;
     enum tern_result result =
-        tern_service_start(&serving->config, serving->db, &serving->service, why);
+        tern_service_start(&serving->made.service, serving->db, &serving->service, why);
     return tern_cli_check(serving->cli, result, "%s", why);
 }
 
-static struct tern_http_limits http_limits(const struct serving *serving)
+static void note_check(void *ctx, uint64_t now_ms)
 {
-    const struct tern_aggregator_settings *s = serving->settings;
-    return (struct tern_http_limits){
-        .connections = s->limits_connections,
-        .connections_per_address = s->limits_connections_per_address,
-        .header_bytes = s->limits_header_bytes,
-        .body_bytes = serving->body_bytes,
-        .body_memory = s->limits_body_memory,
-        .body_disk = s->limits_body_disk,
-        .handshake_ms = (uint32_t)s->limits_handshake,
-        .request_ms = (uint32_t)s->limits_request,
-        .min_rate = s->limits_min_rate,
-        .idle_ms = (uint32_t)s->limits_idle,
-        .write_ms = (uint32_t)s->limits_write,
+    const struct serving *serving = ctx;
+    tern_service_set_checked(serving->service, now_ms);
+}
+
+static int start_check(struct serving *serving)
+{
+    char database[PATH_MAX];
+    tern_state_path(serving->cli, TERN_STATE_DATABASE, database);
+    const uint64_t made_ms = serving->federation.created_ms;
+    const uint64_t checked_ms = serving->federation.checked_ms;
+    const struct tern_self_check_config config = {
+        .database = database,
+        .interval_ms = serving->settings->server_check_interval,
+        .last_ms = checked_ms > made_ms ? checked_ms : made_ms,
+        .on_sound = note_check,
+        .on_damaged = end_program,
+        .ctx = serving,
     };
+    tern_service_set_checked(serving->service, checked_ms);
+    if (config.interval_ms == 0) {
+        return TERN_EXIT_OK;
+    }
+    return tern_cli_check(serving->cli, tern_self_check_start(&config, &serving->check),
+                          "there is no memory for the check of the database");
+}
+
+static int make_uploads(const struct serving *serving, char path[PATH_MAX])
+{
+    tern_state_path(serving->cli, TERN_STATE_UPLOADS, path);
+    return tern_cli_check(serving->cli, tern_file_make_folders(path, 0700),
+                          "the folder %s cannot be made: %s", path, strerror(errno));
 }
 
 static int start_listener(struct serving *serving)
 {
     const struct tern_aggregator_settings *s = serving->settings;
-    char certificate[PATH_MAX];
-    char private_key[PATH_MAX];
+    struct tern_cli_tls_files files;
     char ticket_keys[PATH_MAX];
     char folder[PATH_MAX];
     char why[256];
-    tern_state_file(serving->cli, s->server_certificate, TERN_STATE_CERTIFICATE, certificate);
-    tern_state_file(serving->cli, s->server_private_key, TERN_STATE_PRIVATE_KEY, private_key);
+    tern_cli_tls_files(serving->cli, s, &files);
     tern_state_path(serving->cli, TERN_STATE_TICKET_KEYS, ticket_keys);
-    tern_state_path(serving->cli, "", folder);
+    TERN_CLI_TRY(make_uploads(serving, folder));
     struct tern_http_config config = {.address = s->server_address,
                                       .port = (uint16_t)s->server_port,
                                       .threads = s->server_threads,
-                                      .certificate = certificate,
-                                      .private_key = private_key,
+                                      .files = files.names,
                                       .ticket_keys = ticket_keys,
+                                      .proxy_from = s->server_proxy_from,
                                       .spool_folder = folder,
-                                      .limits = http_limits(serving)};
+                                      .limits = serving->made.limits};
     struct tern_http_handler handler = tern_service_handler(serving->service);
     enum tern_result result = tern_http_start(&config, &handler, &serving->server, why);
     return tern_cli_check(serving->cli, result, "%s", why);
@@ -280,9 +263,11 @@ static void announce(const struct serving *serving)
 static int start_all(struct serving *serving)
 {
     const struct tern_aggregator_settings *s = serving->settings;
-    TERN_CLI_TRY(tern_cli_fill_service(serving->cli, s, &serving->config));
-    TERN_CLI_TRY(tern_cli_set_log_level(serving->cli));
+    TERN_CLI_TRY(tern_cli_read_serving(serving->cli, &serving->made));
+    tern_cli_take_logging(&serving->made.logging);
     TERN_CLI_TRY(open_store(serving));
+    tern_cli_raise_file_limit(serving->cli);
+    TERN_CLI_TRY(start_check(serving));
     TERN_CLI_TRY(start_listener(serving));
     TERN_CLI_TRY(start_admin(serving));
     tern_cli_log_certificate(serving->cli, serving->server);
@@ -304,6 +289,7 @@ static void stop_all(struct serving *serving)
     if (serving->server != NULL) {
         tern_http_stop(serving->server, GRACE_MS);
     }
+    tern_self_check_stop(serving->check);
     if (serving->service != NULL) {
         tern_service_stop(serving->service);
     }
@@ -328,19 +314,40 @@ static sigset_t block_signals(void)
     return set;
 }
 
+static void reload(struct serving *serving)
+{
+    const struct tern_cli_running running = {.server = serving->server,
+                                             .service = serving->service,
+                                             .model = serving->model,
+                                             .model_spec = serving->federation.model_spec,
+                                             .say = log_advice};
+    tern_manager_reloading();
+    tern_cli_reload(serving->cli, &running);
+    tern_manager_reloaded();
+}
+
 // The certificate is looked at once a day, so that its end comes announced.
 static void wait_for_stop(struct serving *serving, const sigset_t *set)
 {
-    const struct timespec day = {.tv_sec = 86400};
+    struct tern_manager manager = {.service = serving->service, .server = serving->server};
+    const uint64_t wait_ms = tern_manager_wait_ms();
+    const struct timespec wait = {.tv_sec = (time_t)(wait_ms / 1000),
+                                  .tv_nsec = (long)(wait_ms % 1000 * 1000000)};
+    uint64_t looked_ms = tern_monotonic_ms();
     int number = 0;
+    tern_manager_ready(&manager);
     while (number != SIGTERM && number != SIGINT) {
-        number = sigtimedwait(set, NULL, &day);
+        number = sigtimedwait(set, NULL, &wait);
         if (number == SIGHUP) {
-            tern_cli_reload(serving->cli, serving->server);
-        } else if (number < 0 && errno == EAGAIN) {
+            reload(serving);
+        }
+        if (tern_monotonic_ms() - looked_ms >= DAY_MS) {
+            looked_ms = tern_monotonic_ms();
             tern_cli_log_certificate(serving->cli, serving->server);
         }
+        tern_manager_tell(&manager);
     }
+    tern_manager_stopping();
     tern_log(TERN_LOG_INFO, "stopping", "signal=%d", number);
 }
 
@@ -348,7 +355,8 @@ static void wait_for_stop(struct serving *serving, const sigset_t *set)
 static int last_code(const struct serving *serving)
 {
     char why[256];
-    if (!tern_service_halted(serving->service, why)) {
+    if (!tern_service_halted(serving->service, why) &&
+        !tern_self_check_damaged(serving->check, why)) {
         return TERN_EXIT_OK;
     }
     return tern_cli_fail(serving->cli, TERN_ERR_IO, "%s", why);
@@ -360,14 +368,14 @@ static int check_settings(struct tern_cli *cli)
     static struct tern_starting_model start;
     struct serving serving = {.cli = cli, .settings = tern_state_settings(cli), .lock = -1};
     struct tern_db_federation federation = {.seed = serving.settings->federation_seed};
-    int code = tern_cli_fill_service(cli, serving.settings, &serving.config);
+    int code = tern_cli_read_serving(cli, &serving.made);
     code = code == TERN_EXIT_OK
                ? tern_starting_model_make(cli, serving.settings->federation_model,
                                           serving.settings->tensors_rules, &start, &federation)
                : code;
-    code = code == TERN_EXIT_OK
-               ? fit_to_model(&serving, &start.model, federation.model_spec, tern_cli_print_advice)
-               : code;
+    code = code == TERN_EXIT_OK ? tern_cli_fit_serving(cli, &start.model, federation.model_spec,
+                                                       tern_cli_print_advice, &serving.made)
+                                : code;
     tern_starting_model_free(&start);
     return code;
 }

@@ -1,7 +1,9 @@
 #include "cli/service_advice.h"
 
+#include "cli/spending.h"
 #include "codec/plan.h"
 #include "hosted/log.h"
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -38,6 +40,34 @@ static bool feeds_back(const struct tern_codec *codec)
            tern_codec_bits(codec) < 16;
 }
 
+// What a codec's keys may be and yet are of no use as.
+static void of_keys_of(const struct advice *advice, const struct tern_codec *codec,
+                       const char *spec)
+{
+    const double bound = (double)codec->sparsity * (double)codec->clip;
+    if (codec->density >= 1 && codec->fit == 0) {
+        say(advice, "%s leaves no value out: p is the share of the values that is sent", spec);
+    }
+    if (codec->id == TERN_CODEC_3LC && bound > 0 && bound < 1) {
+        say(advice,
+            "%s has a scale below the mean magnitude: it sends most values, as less than they are; "
+            "a clip of 4 to 4.5 is usual",
+            spec);
+    }
+}
+
+static void of_keys(const struct advice *advice)
+{
+    char up[TERN_CODEC_SPEC_MAX];
+    char down[TERN_CODEC_SPEC_MAX];
+    tern_codec_format(&advice->config->codec_up, up);
+    tern_codec_format(&advice->config->downloads.codec, down);
+    of_keys_of(advice, &advice->config->codec_up, up);
+    if (strcmp(up, down) != 0) {
+        of_keys_of(advice, &advice->config->downloads.codec, down);
+    }
+}
+
 static void of_codecs(const struct advice *advice)
 {
     const struct tern_aggregator_settings *s = advice->s;
@@ -65,6 +95,37 @@ static void of_codecs(const struct advice *advice)
             "by %s "
             "are behind",
             s->strategy_server_momentum, MOMENTUM_OF_LAG, spec);
+    }
+}
+
+static void of_rounds(const struct advice *advice)
+{
+    const struct tern_round_policy *round = &advice->config->round;
+    if (round->fraction == 0 && round->quorum > round->cohort) {
+        say(advice,
+            "round.quorum = %u is more than round.cohort = %u and is taken as that: all of the "
+            "cohort must be in at the deadline",
+            round->quorum, round->cohort);
+    }
+    if (tern_spending_is_unbounded(advice->s)) {
+        say(advice,
+            "nothing bounds what clients spend but their own [budget]: round.rounds = 0 sets no "
+            "end, and "
+            "round.min_interval = %" PRIu64 "ms no pause worth the name",
+            advice->s->round_min_interval);
+    }
+}
+
+// The steps first change after the loss that others are held against, and an interval of others.
+static void of_steps(const struct advice *advice)
+{
+    const struct tern_aggregator_settings *s = advice->s;
+    const bool adaptive = (advice->config->steps.policy & TERN_STEPS_ADAPTIVE) != 0;
+    if (adaptive && s->round_rounds > 0 && s->round_rounds <= s->schedule_interval + 1) {
+        say(advice,
+            "schedule.interval = %u leaves none of round.rounds = %u to adapt: each has "
+            "schedule.start = %g times the steps of train.local_steps",
+            s->schedule_interval, s->round_rounds, s->schedule_start);
     }
 }
 
@@ -109,7 +170,6 @@ static void of_policies(const struct advice *advice)
     const enum tern_error_directive error = advice->config->error.policy;
     const unsigned steps = advice->config->steps.policy;
     const unsigned adaptive = TERN_STEPS_ADAPTIVE;
-    const unsigned variance = TERN_STEPS_VARIANCE;
     UNLESS(train, learning_rate_final, advice->config->train.schedule == TERN_RATE_COSINE,
            "train.schedule = cosine")
     UNLESS(error_feedback, limit, error == TERN_DIRECTIVE_LIMIT, "error_feedback.policy = limit")
@@ -119,10 +179,9 @@ static void of_policies(const struct advice *advice)
     UNLESS(error_feedback, step_ahead, error == TERN_DIRECTIVE_STEP_AHEAD,
            "error_feedback.policy = step-ahead")
     UNLESS(schedule, fraction, (steps & TERN_STEPS_DEADLINE) != 0, "schedule.policy = deadline")
-    UNLESS(schedule, interval, (steps & (adaptive | variance)) != 0,
-           "schedule.policy = adaptive or variance")
+    UNLESS(schedule, start, (steps & adaptive) != 0, "schedule.policy = adaptive")
+    UNLESS(schedule, interval, (steps & adaptive) != 0, "schedule.policy = adaptive")
     UNLESS(schedule, gamma, (steps & adaptive) != 0, "schedule.policy = adaptive")
-    UNLESS(schedule, theta, (steps & variance) != 0, "schedule.policy = variance")
     UNLESS(schedule, min_density, (steps & TERN_STEPS_BUDGET) != 0, "schedule.policy = budget")
 }
 
@@ -156,7 +215,10 @@ void tern_cli_advise(const struct tern_aggregator_settings *s,
     static struct tern_aggregator_settings usual;
     const struct advice advice = {s, &usual, config, say_it};
     tern_settings_defaults(&tern_aggregator_settings_table, &usual);
+    of_keys(&advice);
     of_codecs(&advice);
+    of_rounds(&advice);
+    of_steps(&advice);
     of_buffers(&advice);
     of_policies(&advice);
     of_strategies(&advice);

@@ -1,7 +1,10 @@
 #include "cli/service_config.h"
 
+#include "cli/spending.h"
+#include "cli/tls_files.h"
 #include "codec/codec.h"
 #include "codec/plan.h"
+#include "http/networks.h"
 #include <string.h>
 
 struct filling {
@@ -17,10 +20,12 @@ static void fill_round(const struct tern_aggregator_settings *s, struct tern_rou
     round->quorum = s->round_quorum;
     round->over_selection = s->round_over_selection;
     round->deadline_ms = s->round_deadline;
-    round->min_interval_ms = s->round_min_interval;
+    round->min_interval_ms = tern_spending_interval_ms(s);
     round->come_back_min_ms = s->round_come_back_min;
     round->come_back_max_ms = s->round_come_back_max;
     round->rounds = s->round_rounds;
+    round->ending.divergence_rounds = s->round_divergence_rounds;
+    round->ending.patience = s->round_patience;
 }
 
 static void fill_limits(const struct tern_aggregator_settings *s,
@@ -49,6 +54,7 @@ static void fill_train(const struct tern_aggregator_settings *s,
     train->learning_rate_final = (float)s->train_learning_rate_final;
     train->momentum = (float)s->train_momentum;
     train->weight_decay = (float)s->train_weight_decay;
+    train->evaluate = s->train_evaluate;
     train->prox_mu = (float)s->strategy_prox_mu;
 }
 
@@ -58,9 +64,9 @@ static void fill_steps(const struct tern_aggregator_settings *s, struct tern_ste
     steps->min_steps = s->schedule_min_steps;
     steps->max_steps = s->schedule_max_steps;
     steps->fraction = s->schedule_fraction;
+    steps->start = s->schedule_start;
     steps->interval = s->schedule_interval;
     steps->gamma = s->schedule_gamma;
-    steps->theta = s->schedule_theta;
     steps->min_density = s->schedule_min_density;
 }
 
@@ -98,7 +104,9 @@ static int fill_names(const struct filling *filling)
                       TERN_ERROR_POLICY_NAMES);
     }
     filling->config->psk = s->tls_psk;
-    return TERN_EXIT_OK;
+    char why[256] = "";
+    const enum tern_result result = tern_cli_check_client_certificate(s, why);
+    return tern_cli_check(filling->cli, result, "%s", why);
 }
 
 // What single settings cannot say.
@@ -117,17 +125,15 @@ static int check_together(const struct filling *filling)
         return tern_cli_fail(filling->cli, TERN_ERR_CONFIG,
                              "train.schedule = cosine needs round.rounds");
     }
-    const struct tern_federation_config *federation = &filling->config->federation;
-    if ((federation->steps.policy & TERN_STEPS_VARIANCE) != 0 &&
-        !tern_strategy_tells_mean(federation->strategy)) {
-        return tern_cli_fail(
-            filling->cli, TERN_ERR_CONFIG,
-            "schedule.policy = %s goes by how far updates are from their mean, which "
-            "strategy.name = %s does not tell. Set schedule.policy to fixed or adaptive, "
-            "or another strategy, e.g. strategy.name=" TERN_STRATEGY_DEFAULT,
-            s->schedule_policy, s->strategy_name);
-    }
     return TERN_EXIT_OK;
+}
+
+static int check_proxies(struct tern_cli *cli, const char *proxy_from)
+{
+    struct tern_networks ignored;
+    char why[256] = "";
+    const enum tern_result result = tern_networks_parse(proxy_from, &ignored, why);
+    return tern_cli_check(cli, result, "server.proxy_from: %s", why);
 }
 
 int tern_cli_fill_service(struct tern_cli *cli, const struct tern_aggregator_settings *s,
@@ -144,7 +150,8 @@ int tern_cli_fill_service(struct tern_cli *cli, const struct tern_aggregator_set
     fill_error(s, &federation->error);
     fill_steps(s, &federation->steps);
     TERN_CLI_TRY(tern_cli_fill_strategy(cli, s, federation));
-    TERN_CLI_TRY(tern_cli_fill_downloads(cli, s, &federation->downloads));
+    TERN_CLI_TRY(tern_cli_fill_downloads(cli, s, federation));
     TERN_CLI_TRY(fill_names(&filling));
+    TERN_CLI_TRY(check_proxies(cli, s->server_proxy_from));
     return check_together(&filling);
 }

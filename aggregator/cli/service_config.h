@@ -21,6 +21,6 @@ int tern_cli_fill_strategy(struct tern_cli *cli, const struct tern_aggregator_se
 
 // Likewise [downloads] and what [limits] says of downloads.
 int tern_cli_fill_downloads(struct tern_cli *cli, const struct tern_aggregator_settings *s,
-                            struct tern_catchup_config *config);
+                            struct tern_federation_config *federation);
 
 #endif

@@ -19,9 +19,26 @@ static int fill_refine(struct tern_cli *cli, const char *spec, struct tern_codec
     return TERN_EXIT_OK;
 }
 
-int tern_cli_fill_downloads(struct tern_cli *cli, const struct tern_aggregator_settings *s,
-                            struct tern_catchup_config *config)
+static int fill_final_model(struct tern_cli *cli, const char *name, enum tern_final_model *who)
 {
+    static const char *const names[] = {[TERN_FINAL_MODEL_NONE] = "none",
+                                        [TERN_FINAL_MODEL_EVALUATORS] = "evaluators",
+                                        [TERN_FINAL_MODEL_ALL] = "all"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strcmp(name, names[i]) == 0) {
+            *who = (enum tern_final_model)i;
+            return TERN_EXIT_OK;
+        }
+    }
+    return tern_cli_fail(
+        cli, TERN_ERR_CONFIG,
+        "downloads.final_model = %s is not known; allowed: evaluators | all | none", name);
+}
+
+int tern_cli_fill_downloads(struct tern_cli *cli, const struct tern_aggregator_settings *s,
+                            struct tern_federation_config *federation)
+{
+    struct tern_catchup_config *config = &federation->downloads;
     const bool cheapest = strcmp(s->downloads_plan, "cheapest") == 0;
     if (!cheapest && strcmp(s->downloads_plan, "trunk") != 0) {
         return tern_cli_fail(cli, TERN_ERR_CONFIG,
@@ -35,5 +52,6 @@ int tern_cli_fill_downloads(struct tern_cli *cli, const struct tern_aggregator_s
     config->replica_cache = s->limits_replica_cache;
     config->download_cache = s->limits_download_cache;
     config->spool_folder = s->federation_state;
+    TERN_CLI_TRY(fill_final_model(cli, s->downloads_final_model, &federation->final_model));
     return fill_refine(cli, s->downloads_refine, &config->refine);
 }

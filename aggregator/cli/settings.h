@@ -5,14 +5,20 @@
 
 #include "hosted/settings.h"
 
+// What round.min_interval = auto stands for in a federation without end, as text or in milliseconds.
+#define TERN_ENDLESS_INTERVAL(as) as(1)
+#define TERN_HOURS_AS_TEXT(hours) #hours "h"
+#define TERN_HOURS_AS_MS(hours) (hours * UINT64_C(3600000))
+
 struct tern_aggregator_settings {
-#define TEXT(section, key, size, fallback, doc) char section##_##key[size];
-#define BOOL(section, key, fallback, doc) bool section##_##key;
-#define U32(section, key, fallback, min, max, doc) uint32_t section##_##key;
-#define U64(section, key, fallback, min, max, doc) uint64_t section##_##key;
-#define REAL(section, key, fallback, min, max, doc) double section##_##key;
-#define MS(section, key, fallback, min, max, doc) uint64_t section##_##key;
-#define BYTES(section, key, fallback, min, max, doc) uint64_t section##_##key;
+#define TEXT(section, key, size, ...) char section##_##key[size];
+#define BOOL(section, key, ...) bool section##_##key;
+#define U32(section, key, ...) uint32_t section##_##key;
+#define U64(section, key, ...) uint64_t section##_##key;
+#define REAL(section, key, ...) double section##_##key;
+#define MS(section, key, ...) uint64_t section##_##key;
+#define AUTO_MS(section, key, ...) uint64_t section##_##key;
+#define BYTES(section, key, ...) uint64_t section##_##key;
 #include "cli/settings.def"
 #undef TEXT
 #undef BOOL
@@ -20,6 +26,7 @@ struct tern_aggregator_settings {
 #undef U64
 #undef REAL
 #undef MS
+#undef AUTO_MS
 #undef BYTES
 };
 
@@ -29,7 +36,8 @@ extern const struct tern_settings tern_aggregator_settings_table;
 #define TERN_STATE_DATABASE "tern.db"
 #define TERN_STATE_ADMIN_TOKEN "admin.token" // bearer token of the admin listener, mode 0600
 #define TERN_STATE_TICKET_KEYS "ticket.keys"
-#define TERN_STATE_LOCK "lock"              // held by the process that serves
+#define TERN_STATE_LOCK "lock"              // held by the process that serves or restores
+#define TERN_STATE_UPLOADS "uploads"        // folder of long updates until they are stored
 #define TERN_STATE_CERTIFICATE "server.crt" // unless server.certificate says otherwise
 #define TERN_STATE_PRIVATE_KEY "server.key"
 

@@ -6,6 +6,7 @@
 #include "util/bytes.h"
 #include "util/utf8.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,6 +60,46 @@ bool tern_state_is_served(const struct tern_cli *cli)
     bool held = flock(fileno(lock), LOCK_SH | LOCK_NB) != 0;
     fclose(lock);
     return held;
+}
+
+// A verb that looks whether a service runs holds the lock for a moment.
+static bool take_lock(int fd)
+{
+    const struct timespec moment = {.tv_nsec = 20000000L};
+    for (int i = 0; i < 5 && flock(fd, LOCK_EX | LOCK_NB) != 0; i++) {
+        if (errno != EWOULDBLOCK) {
+            return false;
+        }
+        nanosleep(&moment, NULL);
+    }
+    return flock(fd, LOCK_EX | LOCK_NB) == 0;
+}
+
+static int lock_failed(const struct tern_cli *cli, const char *path)
+{
+    const char *folder = tern_state_settings(cli)->federation_state;
+    switch (errno) {
+    case ENOENT:
+        return tern_cli_fail(cli, TERN_ERR_IO,
+                             "there is no state directory %s; `tern-aggregator init` makes one",
+                             folder);
+    case EWOULDBLOCK:
+        return tern_cli_fail(cli, TERN_ERR_STATE,
+                             "%s is served by another process; stop that one first, or name "
+                             "another state directory (federation.state)",
+                             folder);
+    default:
+        return tern_cli_fail(cli, TERN_ERR_IO, "%s cannot be locked: %s", path, strerror(errno));
+    }
+}
+
+// Two services on one database would each go on from its own view of the round. The file stays.
+int tern_state_lock(const struct tern_cli *cli, int *lock)
+{
+    char path[PATH_MAX];
+    tern_state_path(cli, TERN_STATE_LOCK, path);
+    *lock = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    return *lock >= 0 && take_lock(*lock) ? TERN_EXIT_OK : lock_failed(cli, path);
 }
 
 enum tern_result tern_state_make_token(const char *path, bool *made)
@@ -209,6 +250,12 @@ const char *tern_text_name(const char *name, char text[TERN_TEXT])
 const char *tern_text_finding(uint32_t finding)
 {
     return finding != TERN_FINDING_NONE ? tern_error_finding_name(finding) : "-";
+}
+
+void tern_text_finding_cell(struct tern_text_table *table, uint32_t finding)
+{
+    tern_text_cell_in(table, finding != TERN_FINDING_NONE ? TERN_COLOUR_WARNING : TERN_COLOUR_NONE,
+                      "%s", tern_text_finding(finding));
 }
 
 // --- JSON

@@ -6,6 +6,7 @@
 #include "admin/rows.h"
 #include "cli/settings.h"
 #include "hosted/cli.h"
+#include "hosted/text_table.h"
 #include "store/store.h"
 #include <cjson/cJSON.h>
 #include <limits.h>
@@ -29,6 +30,10 @@ void tern_state_file(const struct tern_cli *cli, const char *configured, const c
 
 // Whether a service runs on the state directory.
 bool tern_state_is_served(const struct tern_cli *cli);
+
+// Keeps other services and `restore` away until *lock is closed, or the process ends, however that
+// happens. Returns the exit code.
+int tern_state_lock(const struct tern_cli *cli, int *lock);
 
 // Makes the admin token's file when there is nothing at the path; *made says whether. errno tells
 // more. TERN_ERR_IO and what tern_file_write() returns
@@ -68,6 +73,8 @@ const char *tern_text_name(const char *name, char text[TERN_TEXT]);
 
 // What is odd about an error buffer: "cloned", or "-".
 const char *tern_text_finding(uint32_t finding);
+// As a cell that is to be noticed where there is one.
+void tern_text_finding_cell(struct tern_text_table *table, uint32_t finding);
 
 // Prints the value on one line, frees it, and returns the exit code.
 int tern_json_print(const struct tern_cli *cli, cJSON *value);

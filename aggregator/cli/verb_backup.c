@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <sys/stat.h>
+#include <time.h>
 
 int tern_cli_backup(struct tern_cli *cli)
 {
@@ -33,16 +34,28 @@ int tern_cli_backup(struct tern_cli *cli)
 // Work of one transaction, between which the service has its turn.
 #define STEP_BYTES (UINT64_C(16) << 20)
 
+// SQLite's lock has no queue: who waits for it looks again after 100 ms at the latest.
+#define TURN_MS 120
+
 typedef enum tern_result (*step)(struct tern_db *db, uint64_t bytes, bool *more);
 
-static enum tern_result in_steps(struct tern_db *db, step some)
+static enum tern_result in_steps(const struct tern_cli *cli, struct tern_db *db, step some)
 {
     bool more = true;
     while (more) {
         TERN_TRY(tern_db_begin(db));
         TERN_TRY(tern_db_conclude(db, some(db, STEP_BYTES, &more)));
+        if (more && tern_state_is_served(cli)) {
+            nanosleep(&(struct timespec){.tv_nsec = TURN_MS * 1000000L}, NULL);
+        }
     }
     return TERN_OK;
+}
+
+// Which rows may go the service knows.
+static enum tern_result drop_bodies(struct tern_db *db, uint64_t bytes, bool *more)
+{
+    return tern_db_prune_some(db, bytes, UINT32_MAX, more);
 }
 
 static enum tern_result mark(struct tern_db *db, uint32_t last)
@@ -51,7 +64,8 @@ static enum tern_result mark(struct tern_db *db, uint32_t last)
     return tern_db_conclude(db, tern_db_prune(db, last));
 }
 
-static enum tern_result prune(struct tern_db *db, uint64_t keep, uint64_t *dropped)
+static enum tern_result prune(const struct tern_cli *cli, struct tern_db *db, uint64_t keep,
+                              uint64_t *dropped)
 {
     struct tern_db_counts before;
     struct tern_db_counts after;
@@ -60,7 +74,7 @@ static enum tern_result prune(struct tern_db *db, uint64_t keep, uint64_t *dropp
     TERN_TRY(tern_db_may_miss(tern_db_round_last(db, &newest)));
     if (newest.round > keep) {
         TERN_TRY(mark(db, newest.round - (uint32_t)keep));
-        TERN_TRY(in_steps(db, tern_db_prune_some));
+        TERN_TRY(in_steps(cli, db, drop_bodies));
     }
     TERN_TRY(tern_db_counts(db, 0, &after));
     *dropped = before.update_bodies - after.update_bodies;
@@ -79,7 +93,7 @@ int tern_cli_prune(struct tern_cli *cli)
         return TERN_EXIT_USAGE;
     }
     TERN_CLI_TRY(tern_state_open(cli, &db));
-    enum tern_result result = prune(db, keep, &dropped);
+    enum tern_result result = prune(cli, db, keep, &dropped);
     if (result != TERN_OK) {
         return tern_state_fail(cli, db, result);
     }
@@ -94,12 +108,13 @@ int tern_cli_prune(struct tern_cli *cli)
     return dropped > 0 ? TERN_EXIT_OK : TERN_EXIT_NOTHING;
 }
 
-static enum tern_result compact(struct tern_db *db, uint64_t *before, uint64_t *after)
+static enum tern_result compact(const struct tern_cli *cli, struct tern_db *db, uint64_t *before,
+                                uint64_t *after)
 {
     struct tern_db_counts counts;
     TERN_TRY(tern_db_counts(db, 0, &counts));
     *before = counts.file_bytes;
-    TERN_TRY(in_steps(db, tern_db_shrink_some));
+    TERN_TRY(in_steps(cli, db, tern_db_shrink_some));
     TERN_TRY(tern_db_counts(db, 0, &counts));
     *after = counts.file_bytes;
     return TERN_OK;
@@ -111,7 +126,7 @@ int tern_cli_compact(struct tern_cli *cli)
     uint64_t before = 0;
     uint64_t after = 0;
     TERN_CLI_TRY(tern_state_open(cli, &db));
-    enum tern_result result = compact(db, &before, &after);
+    enum tern_result result = compact(cli, db, &before, &after);
     if (result != TERN_OK) {
         return tern_state_fail(cli, db, result);
     }

@@ -15,20 +15,23 @@ static const char *state_of(const struct tern_db_client *client)
     return client->evaluator ? "evaluator" : "active";
 }
 
-static enum tern_result print_row(struct tern_listing *listing, const struct tern_db_client *client)
+static enum tern_result add_row(struct tern_listing *listing, const struct tern_db_client *client)
 {
     struct tern_db_schedule schedule = {.local_steps = 0};
     struct tern_db_ledger ledger = {.finding = TERN_FINDING_NONE};
-    char name[TERN_TEXT];
-    char reason[TERN_TEXT];
-    char seen[TERN_TEXT];
+    struct tern_text_table *table = &listing->table;
+    char text[TERN_TEXT];
     TERN_TRY(tern_db_may_miss(tern_db_schedule_get(listing->db, client->id, &schedule)));
     TERN_TRY(tern_db_may_miss(tern_db_ledger_get(listing->db, client->id, &ledger)));
-    printf("%6" PRIu64 "  %-20s %-10s %-16s %8" PRIu32 " %10.1f %6" PRIu32 "  %-9s %s\n",
-           client->id, tern_text_name(client->name, name), state_of(client),
-           tern_text_ago(client->last_seen_ms, listing->now_ms, seen), client->version,
-           (double)client->steps_per_second, schedule.local_steps,
-           tern_text_finding(ledger.finding), tern_text_name(schedule.reason, reason));
+    tern_text_cell(table, "%" PRIu64, client->id);
+    tern_text_cell(table, "%s", tern_text_name(client->name, text));
+    tern_text_cell_in(table, client->revoked ? TERN_COLOUR_BAD : TERN_COLOUR_NONE, "%s",
+                      state_of(client));
+    tern_text_cell(table, "%s", tern_text_ago(client->last_seen_ms, listing->now_ms, text));
+    tern_text_cell(table, "%" PRIu32, client->version);
+    tern_text_cell(table, "%" PRIu32, schedule.local_steps);
+    tern_text_cell(table, "%" PRIu32, client->scaled_down);
+    tern_text_finding_cell(table, ledger.finding);
     return TERN_OK;
 }
 
@@ -36,8 +39,8 @@ static enum tern_result list_client(struct tern_listing *listing,
                                     const struct tern_db_client *client)
 {
     cJSON *object = NULL;
-    if (!listing->cli->json) {
-        return print_row(listing, client);
+    if (listing->json == NULL) {
+        return add_row(listing, client);
     }
     TERN_TRY(tern_json_client(listing->db, client, &object));
     return tern_listing_add(listing, object);
@@ -55,9 +58,13 @@ static enum tern_result list_all(struct tern_listing *listing)
 
 int tern_cli_clients(struct tern_cli *cli)
 {
+    static const struct tern_text_column columns[] = {
+        {"ID", TERN_TEXT_NUMBER},      {"NAME", TERN_TEXT_LONG},      {"STATE", TERN_TEXT_WORD},
+        {"LAST SEEN", TERN_TEXT_WORD}, {"VERSION", TERN_TEXT_NUMBER}, {"STEPS", TERN_TEXT_NUMBER},
+        {"SCALED", TERN_TEXT_NUMBER},  {"FINDING", TERN_TEXT_WORD},
+    };
     static const struct tern_listing_verb verb = {
-        .header = "    ID  NAME                 STATE      LAST SEEN         VERSION    STEPS/S  "
-                  "STEPS  FINDING   REASON",
+        TERN_LISTING_COLUMNS(columns),
         .all = list_all,
     };
     return tern_list(cli, &verb, NULL);
@@ -187,7 +194,7 @@ static int print_revoked(struct tern_cli *cli, const struct tern_db_client *clie
     return client->revoked ? TERN_EXIT_NOTHING : TERN_EXIT_OK;
 }
 
-// Several rows in one transaction. TERN_ERR_NOT_FOUND: none is left
+// All that enrolled with the code, in one transaction. *count: those that were not revoked before.
 static enum tern_result revoke_all(struct tern_db *db, const char *code, uint64_t *count)
 {
     struct tern_db_client client;

@@ -30,17 +30,20 @@ static cJSON *json_of(const struct tern_db_code *code, const char *id, uint64_t 
 static enum tern_result list_code(struct tern_listing *listing, const struct tern_db_code *code)
 {
     char id[TERN_JOIN_CODE_ID];
-    char label[TERN_TEXT];
-    char until[TERN_TEXT];
+    struct tern_text_table *table = &listing->table;
+    char text[TERN_TEXT];
     uint64_t enrolled = 0;
     tern_join_code_id(code->hash, id);
     TERN_TRY(tern_db_clients_of_code(listing->db, id, &enrolled));
-    if (listing->cli->json) {
+    if (listing->json != NULL) {
         return tern_listing_add(listing, json_of(code, id, enrolled, listing->now_ms));
     }
-    printf("%-8s  %-8s %9" PRIu32 " %9" PRIu64 "  %-20s  %s\n", id, state_of(code, listing->now_ms),
-           code->uses_left, enrolled, tern_text_time(code->expires_ms, until),
-           tern_text_name(code->label, label));
+    tern_text_cell(table, "%s", id);
+    tern_text_cell(table, "%s", state_of(code, listing->now_ms));
+    tern_text_cell(table, "%" PRIu32, code->uses_left);
+    tern_text_cell(table, "%" PRIu64, enrolled);
+    tern_text_cell(table, "%s", tern_text_time(code->expires_ms, text));
+    tern_text_cell(table, "%s", code->label[0] != '\0' ? tern_text_name(code->label, text) : "-");
     return TERN_OK;
 }
 
@@ -112,8 +115,13 @@ static int cancel_code(struct tern_cli *cli, const char *id)
 
 int tern_cli_codes(struct tern_cli *cli)
 {
+    static const struct tern_text_column columns[] = {
+        {"ID", TERN_TEXT_WORD},          {"STATE", TERN_TEXT_WORD},
+        {"USES LEFT", TERN_TEXT_NUMBER}, {"ENROLLED", TERN_TEXT_NUMBER},
+        {"EXPIRES", TERN_TEXT_WORD},     {"LABEL", TERN_TEXT_LONG},
+    };
     static const struct tern_listing_verb verb = {
-        .header = "ID        STATE    USES LEFT  ENROLLED  EXPIRES               LABEL",
+        TERN_LISTING_COLUMNS(columns),
         .all = list_all,
     };
     const char *id = tern_cli_option(cli, "cancel", NULL);

@@ -1,21 +1,13 @@
+#include "cli/best.h"
 #include "cli/state.h"
 #include "cli/verbs.h"
 
-#include "hosted/files.h"
-#include "hosted/safetensors.h"
+#include "hosted/export_file.h"
 #include "merge/merge.h"
 #include "util/bytes.h"
-#include "util/prefix.h"
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-
-struct format {
-    bool safetensors; // else raw float32
-    enum tern_safetensors_kind kind;
-};
 
 // What is exported, and how.
 struct job {
@@ -24,40 +16,10 @@ struct job {
     struct tern_db_round round; // that made the version; round 0: nobody, it is the first one
     bool replica;
     bool averaged;
-    struct format format;
+    struct tern_export_file format;
     uint8_t *kept_bytes; // of the tensors that came with the model and are not trained
     struct tern_safetensors kept;
 };
-
-static int take_format(struct tern_cli *cli, struct format *format)
-{
-    const char *file = cli->arguments[0];
-    const char *name = tern_cli_option(cli, "format", NULL);
-    const char *dtype = tern_cli_option(cli, "dtype", NULL);
-    if (name == NULL && tern_ends_with(file, ".f32")) {
-        name = "f32";
-    } else if (name == NULL && tern_ends_with(file, ".safetensors")) {
-        name = "safetensors";
-    }
-    if (name == NULL) {
-        return tern_cli_fail(cli, TERN_ERR_CONFIG,
-                             "the name '%s' does not tell the format; end it in .f32 or"
-                             " .safetensors, or give --format",
-                             file);
-    }
-    if (strcmp(name, "f32") != 0 && strcmp(name, "safetensors") != 0) {
-        return tern_cli_fail(cli, TERN_ERR_CONFIG, "--format '%s' is none of f32, safetensors",
-                             name);
-    }
-    *format = (struct format){name[0] == 's', TERN_SAFETENSORS_F32};
-    if (dtype != NULL && !format->safetensors) {
-        return tern_cli_fail(cli, TERN_ERR_CONFIG, "--dtype is for safetensors alone");
-    }
-    return dtype == NULL || tern_safetensors_kind_from_name(dtype, &format->kind)
-               ? TERN_EXIT_OK
-               : tern_cli_fail(cli, TERN_ERR_CONFIG, "--dtype '%s' is none of F32, F16, BF16",
-                               dtype);
-}
 
 // --- Which weights
 
@@ -123,17 +85,43 @@ static int load_newest(struct tern_cli *cli, struct tern_db *db, struct tern_mer
     return tern_cli_check(cli, result, "cannot read the model: %s", tern_db_error(db));
 }
 
+// The version that --version or --best names; the newest where neither is given.
+static int choose_version(struct tern_cli *cli, struct tern_db *db, uint32_t newest,
+                          uint64_t *wanted)
+{
+    struct tern_best best;
+    if (tern_cli_number(cli, "version", newest, 0, UINT32_MAX - 1, wanted) != TERN_OK) {
+        return TERN_EXIT_USAGE;
+    }
+    if (!tern_cli_flag(cli, "best")) {
+        return TERN_EXIT_OK;
+    }
+    if (tern_cli_flag(cli, "version")) {
+        return tern_cli_fail(cli, TERN_ERR_CONFIG,
+                             "--version and --best name different versions; give one of them");
+    }
+    TERN_CLI_TRY(tern_cli_check(cli, tern_best_find(db, &best), "cannot read the rounds: %s",
+                                tern_db_error(db)));
+    *wanted = best.version;
+    if (best.by == TERN_BEST_OF_NOTHING) {
+        return tern_cli_fail(cli, TERN_ERR_NOT_FOUND,
+                             "there is no best version: no round is committed");
+    }
+    fprintf(stderr, "tern-aggregator: version %" PRIu32 ", by its %s, %.4f\n", best.version,
+            best.by == TERN_BEST_BY_ACCURACY ? "replica's accuracy" : "round's training loss",
+            best.value);
+    return TERN_EXIT_OK;
+}
+
 static int load_weights(struct tern_cli *cli, struct tern_db *db, struct tern_merge *merge)
 {
     uint64_t wanted = 0;
     struct tern_db_version row;
     struct tern_db_version newest = {0}; // of a federation that was never served: version 0
-    if (tern_cli_number(cli, "version", 0, 0, UINT32_MAX - 1, &wanted) != TERN_OK) {
-        return TERN_EXIT_USAGE;
-    }
     enum tern_result result = tern_db_may_miss(tern_db_version_last(db, &newest));
     TERN_CLI_TRY(tern_cli_check(cli, result, "cannot read the versions: %s", tern_db_error(db)));
-    if (!tern_cli_flag(cli, "version") || wanted == newest.version) {
+    TERN_CLI_TRY(choose_version(cli, db, newest.version, &wanted));
+    if (wanted == newest.version) {
         return load_newest(cli, db, merge);
     }
     result = tern_db_version_get(db, (uint32_t)wanted, &row);
@@ -150,25 +138,15 @@ static int load_weights(struct tern_cli *cli, struct tern_db *db, struct tern_me
 
 // --- Writing
 
+static const char *weights_name(const struct job *job)
+{
+    return job->averaged ? "averaged" : job->replica ? "replica" : "global";
+}
+
 static const float *weights_of(const struct job *job)
 {
     const struct tern_merge *merge = job->merge;
     return job->averaged ? merge->average : job->replica ? merge->replica : merge->global;
-}
-
-static enum tern_result encode_f32(const float *weights, uint32_t count, uint8_t **data,
-                                   size_t *len)
-{
-    uint8_t *out = malloc((size_t)count * 4);
-    if (out == NULL) {
-        return TERN_ERR_NO_MEMORY;
-    }
-    for (uint32_t i = 0; i < count; i++) {
-        tern_put_f32(out + (size_t)i * 4, weights[i]);
-    }
-    *data = out;
-    *len = (size_t)count * 4;
-    return TERN_OK;
 }
 
 static void add_number(cJSON *notes, const char *key, uint32_t value)
@@ -178,18 +156,10 @@ static void add_number(cJSON *notes, const char *key, uint32_t value)
     cJSON_AddStringToObject(notes, key, text);
 }
 
-// Replaces what a file that came in may have had under that key.
-static void set_note(cJSON *notes, const char *key, const char *text)
-{
-    cJSON_DeleteItemFromObjectCaseSensitive(notes, key);
-    cJSON_AddStringToObject(notes, key, text);
-}
-
 // What the file says of itself: the metadata that the model came with, and where it stands now.
 static cJSON *make_notes(const struct job *job)
 {
-    static const char *const ours[] = {"version",  "round",        "strategy",
-                                       "averaged", "model_sha256", "replica"};
+    static const char *const ours[] = {"round", "strategy", "averaged", "model_sha256", "replica"};
     const struct tern_merge *merge = job->merge;
     char hash[2 * TERN_SHA256_SIZE + 1];
     cJSON *notes =
@@ -198,10 +168,11 @@ static cJSON *make_notes(const struct job *job)
     for (size_t i = 0; i < sizeof ours / sizeof ours[0]; i++) {
         cJSON_DeleteItemFromObjectCaseSensitive(notes, ours[i]);
     }
-    set_note(notes, "model", job->federation->model_spec);
-    tern_hex_encode(merge->model.hash, TERN_SHA256_SIZE, hash);
-    set_note(notes, "model_hash", hash);
-    add_number(notes, "version", merge->version);
+    const struct tern_export_model model = {.held = weights_name(job),
+                                            .spec = job->federation->model_spec,
+                                            .hash = merge->model.hash,
+                                            .version = merge->version};
+    tern_export_notes(notes, &model);
     add_number(notes, "round", job->round.round);
     if (job->round.round > 0) {
         cJSON_AddStringToObject(notes, "strategy", job->round.strategy);
@@ -215,79 +186,24 @@ static cJSON *make_notes(const struct job *job)
     return notes;
 }
 
-static enum tern_result encode_safetensors(const struct job *job, uint8_t **data, size_t *len,
-                                           char why[TERN_SAFETENSORS_WHY_MAX])
-{
-    const struct tern_merge *merge = job->merge;
-    cJSON *notes = make_notes(job);
-    enum tern_result result = tern_safetensors_make_model(
-        &merge->model, weights_of(job), &job->kept, notes, job->format.kind, data, len, why);
-    cJSON_Delete(notes);
-    return result;
-}
-
 static enum tern_result encode(const struct job *job, uint8_t **data, size_t *len,
                                char why[TERN_SAFETENSORS_WHY_MAX])
 {
-    const struct tern_merge *merge = job->merge;
-    if (job->format.safetensors) {
-        return encode_safetensors(job, data, len, why);
-    }
-    snprintf(why, TERN_SAFETENSORS_WHY_MAX, "no memory for %" PRIu32 " values", merge->model.count);
-    return encode_f32(weights_of(job), merge->model.count, data, len);
-}
-
-// A file is replaced by renaming, which would put a plain file in the place of a device or a link.
-static int check_target(struct tern_cli *cli)
-{
-    const char *file = cli->arguments[0];
-    struct stat there;
-    if (strcmp(file, "-") == 0 || lstat(file, &there) != 0 || S_ISREG(there.st_mode)) {
-        return TERN_EXIT_OK;
-    }
-    return tern_cli_fail(cli, TERN_ERR_IO,
-                         "%s is %s, not a regular file; name a new or a regular file, or write"
-                         " to standard output with `-`",
-                         file,
-                         S_ISLNK(there.st_mode)   ? "a symbolic link"
-                         : S_ISDIR(there.st_mode) ? "a directory"
-                                                  : "a device, pipe or socket");
-}
-
-static int write_out(struct tern_cli *cli, const uint8_t *data, size_t len)
-{
-    const char *file = cli->arguments[0];
-    if (strcmp(file, "-") == 0) {
-        return fwrite(data, 1, len, stdout) == len
-                   ? TERN_EXIT_OK
-                   : tern_cli_fail(cli, TERN_ERR_IO, "cannot write: %s", strerror(errno));
-    }
-    enum tern_result result = tern_file_write(file, data, len, 0644);
-    return tern_cli_check(cli, result, "cannot write %s: %s", file, strerror(errno));
+    cJSON *notes = make_notes(job);
+    enum tern_result result = tern_export_file_make(
+        &job->format, &job->merge->model, weights_of(job), &job->kept, notes, data, len, why);
+    cJSON_Delete(notes);
+    return result;
 }
 
 static int print_written(struct tern_cli *cli, const struct job *job, const uint8_t *data,
                          size_t len)
 {
     const struct tern_merge *merge = job->merge;
-    const char *file = cli->arguments[0];
-    uint8_t sha256[TERN_SHA256_SIZE];
-    char hex[2 * TERN_SHA256_SIZE + 1];
-    if (strcmp(file, "-") == 0) {
+    cJSON *object = tern_export_file_say(cli, weights_name(job), merge->version, data, len);
+    if (object == NULL) {
         return TERN_EXIT_OK;
     }
-    tern_sha256(data, len, sha256);
-    if (!cli->json) {
-        tern_hex_encode(sha256, sizeof sha256, hex);
-        printf("Wrote %sversion %" PRIu32 " to %s (%zu bytes, SHA-256 %s).\n",
-               job->averaged ? "the averaged model of " : "", merge->version, file, len, hex);
-        return TERN_EXIT_OK;
-    }
-    cJSON *object = cJSON_CreateObject();
-    cJSON_AddStringToObject(object, "file", file);
-    tern_json_u64(object, "version", merge->version);
-    tern_json_u64(object, "bytes", len);
-    tern_json_hash(object, "sha256", sha256);
     tern_json_hash(object, "model_sha256", merge->model_sha256);
     if (job->averaged) {
         tern_json_u64(object, "averaged", merge->averaged);
@@ -344,7 +260,7 @@ static int export_merged(struct tern_cli *cli, struct tern_db *db, struct job *j
         tern_cli_check(cli, find_round(db, job), "cannot read the rounds: %s", tern_db_error(db)));
     TERN_CLI_TRY(job->format.safetensors ? load_kept(cli, db, job) : TERN_EXIT_OK);
     TERN_CLI_TRY(tern_cli_check(cli, encode(job, &data, &len, why), "%s", why));
-    int code = write_out(cli, data, len);
+    int code = tern_export_file_write(cli, data, len);
     code = code == TERN_EXIT_OK ? print_written(cli, job, data, len) : code;
     free(data);
     return code;
@@ -356,9 +272,8 @@ int tern_cli_export(struct tern_cli *cli)
     struct tern_db_federation federation;
     struct job job = {.federation = &federation, .merge = &merge};
     struct tern_db *db;
-    TERN_CLI_TRY(take_format(cli, &job.format));
+    TERN_CLI_TRY(tern_export_file_check(cli, &job.format));
     TERN_CLI_TRY(take_weights(cli, &job));
-    TERN_CLI_TRY(check_target(cli));
     TERN_CLI_TRY(tern_state_open_reading(cli, &db));
     enum tern_result result = tern_db_federation(db, &federation);
     if (result != TERN_OK) {

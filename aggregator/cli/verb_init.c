@@ -1,6 +1,9 @@
 #include "cli/body_limit.h"
+#include "cli/next_steps.h"
+#include "cli/proposal.h"
 #include "cli/service_advice.h"
 #include "cli/service_config.h"
+#include "cli/spending.h"
 #include "cli/starting_model.h"
 #include "cli/state.h"
 #include "cli/tensor_rules.h"
@@ -12,17 +15,30 @@
 #include <string.h>
 #include <unistd.h>
 
-// The options of init stand over the settings.
-static int take_model(struct tern_cli *cli, struct tern_starting_model *start,
-                      struct tern_db_federation *federation)
+// The options of init stand over the settings, and a proposal's model over both but --model.
+static int take_model(struct tern_cli *cli, const struct tern_proposal *proposal,
+                      struct tern_starting_model *start, struct tern_db_federation *federation)
 {
     const struct tern_aggregator_settings *settings = tern_state_settings(cli);
-    const char *model = tern_cli_option(cli, "model", settings->federation_model);
+    const char *proposed = proposal->data != NULL ? proposal->model : settings->federation_model;
+    const char *model = tern_cli_option(cli, "model", proposed);
     const char *rules = tern_cli_option(cli, "rules", settings->tensors_rules);
     enum tern_result result = tern_cli_number(cli, "seed", settings->federation_seed, 0,
                                               1000000000000000, &federation->seed);
     return result == TERN_OK ? tern_starting_model_make(cli, model, rules, start, federation)
                              : (int)tern_cli_exit_code(result);
+}
+
+static int refuse_old_state(struct tern_cli *cli)
+{
+    char database[PATH_MAX];
+    tern_state_path(cli, TERN_STATE_DATABASE, database);
+    return access(database, F_OK) != 0
+               ? TERN_EXIT_OK
+               : tern_cli_fail(cli, TERN_ERR_IO,
+                               "%s holds a federation already; choose another --state, or see it"
+                               " with `tern-aggregator status`",
+                               tern_state_settings(cli)->federation_state);
 }
 
 static int make_state(struct tern_cli *cli, const struct tern_db_federation *federation,
@@ -34,12 +50,7 @@ static int make_state(struct tern_cli *cli, const struct tern_db_federation *fed
     const char *folder = tern_state_settings(cli)->federation_state;
     tern_state_path(cli, TERN_STATE_DATABASE, database);
     tern_state_path(cli, TERN_STATE_ADMIN_TOKEN, token);
-    if (access(database, F_OK) == 0) {
-        return tern_cli_fail(cli, TERN_ERR_IO,
-                             "%s holds a federation already; choose another --state, or see it"
-                             " with `tern-aggregator status`",
-                             folder);
-    }
+    TERN_CLI_TRY(refuse_old_state(cli));
     enum tern_result result = tern_file_make_folders(folder, 0700);
     if (result == TERN_OK) {
         bool made; // one from an init that was cut short before the database is kept
@@ -84,7 +95,8 @@ static struct codecs codecs_of(const struct tern_federation_config *config)
     return codecs;
 }
 
-static int print_json(struct tern_cli *cli, const struct tern_db_federation *federation,
+static int print_json(struct tern_cli *cli, const struct tern_proposal *proposal,
+                      const struct tern_db_federation *federation,
                       const struct tern_starting_model *start,
                       const struct tern_federation_config *config)
 {
@@ -97,6 +109,9 @@ static int print_json(struct tern_cli *cli, const struct tern_db_federation *fed
     tern_json_hash(made, "model_hash", federation->model_hash);
     cJSON_AddStringToObject(made, "codec_up", codecs.up);
     cJSON_AddStringToObject(made, "codec_down", codecs.down);
+    const struct tern_spending spending =
+        tern_spending_of(tern_state_settings(cli), config, &start->model);
+    tern_spending_json(made, &spending);
     tern_json_u64(made, "update_bytes_max", tern_cli_update_max(&config->codec_up, &start->model));
     cJSON *tensors = cJSON_AddArrayToObject(made, "tensors");
     for (uint32_t i = 0; i < start->model.tensor_count; i++) {
@@ -108,57 +123,14 @@ static int print_json(struct tern_cli *cli, const struct tern_db_federation *fed
         cJSON_AddItemToArray(tensors, row);
     }
     cJSON_AddStringToObject(made, "kept", start->kept_names != NULL ? start->kept_names : "");
+    if (proposal->data != NULL) {
+        tern_proposal_json(made, proposal);
+    }
     return tern_json_print(cli, made);
 }
 
-static void print_word(const char *word)
-{
-    const char *plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,+@%";
-    if (word[0] != '\0' && word[strspn(word, plain)] == '\0') {
-        printf(" %s", word);
-        return;
-    }
-    printf(" '");
-    for (; *word != '\0'; word++) {
-        printf(*word == '\'' ? "'\\''" : "%c", *word);
-    }
-    printf("'");
-}
-
-// A verb by which the federation goes on, with the options that lead it to the same settings.
-static void print_verb(const struct tern_cli *cli, const char *verb)
-{
-    printf("tern-aggregator %s", verb);
-    if (cli->config != NULL) {
-        printf(" --config");
-        print_word(cli->config);
-    }
-    if (cli->config == NULL || tern_cli_flag(cli, "state")) {
-        printf(" --state");
-        print_word(tern_state_settings(cli)->federation_state);
-    }
-    for (unsigned i = 0; i < cli->set_count; i++) {
-        printf(" --set");
-        print_word(cli->sets[i]);
-    }
-    printf("\n");
-}
-
-static void print_next(const struct tern_cli *cli)
-{
-    printf("\n"
-           "Next:\n"
-           "  1. Put the server's certificate and key there as %s and %s\n"
-           "     (or name them in server.certificate and server.private_key).\n"
-           "  2. ",
-           TERN_STATE_CERTIFICATE, TERN_STATE_PRIVATE_KEY);
-    print_verb(cli, "serve");
-    printf("  3. ");
-    print_verb(cli, "enroll-code");
-    printf("     and on each device: tern-client enroll CODE\n");
-}
-
-static int print_made(struct tern_cli *cli, const struct tern_db_federation *federation,
+static int print_made(struct tern_cli *cli, const struct tern_proposal *proposal,
+                      const struct tern_db_federation *federation,
                       const struct tern_starting_model *start,
                       const struct tern_federation_config *config)
 {
@@ -167,7 +139,10 @@ static int print_made(struct tern_cli *cli, const struct tern_db_federation *fed
     const char *folder = tern_state_settings(cli)->federation_state;
     const struct codecs codecs = codecs_of(config);
     if (cli->json) {
-        return print_json(cli, federation, start, config);
+        return print_json(cli, proposal, federation, start, config);
+    }
+    if (proposal->data != NULL) {
+        tern_proposal_print(proposal);
     }
     printf("Made %s: a federation of %s (%" PRIu32 " values), seed %" PRIu64 ".\n", folder,
            federation->model_spec, start->model.count, federation->seed);
@@ -175,6 +150,9 @@ static int print_made(struct tern_cli *cli, const struct tern_db_federation *fed
     printf("By the settings, updates are sent by %s (at most %s each),\n"
            "downloads by %s.\n",
            codecs.up, size, codecs.down);
+    const struct tern_spending spending =
+        tern_spending_of(tern_state_settings(cli), config, &start->model);
+    tern_spending_print(&spending);
     if (start->manifest != NULL) {
         printf("Its %" PRIu32 " tensors, by rule: %s.\n", start->model.tensor_count,
                count_rules(&start->model, rules));
@@ -183,7 +161,7 @@ static int print_made(struct tern_cli *cli, const struct tern_db_federation *fed
         printf("Kept for export, not trained or sent, since not F32, F16 or BF16: %s.\n",
                start->kept_names);
     }
-    print_next(cli);
+    tern_next_steps_print(cli, proposal->data != NULL);
     return TERN_EXIT_OK;
 }
 
@@ -198,18 +176,45 @@ static int fit_to_model(struct tern_cli *cli, const struct tern_model *model, co
     return TERN_EXIT_OK;
 }
 
-int tern_cli_init(struct tern_cli *cli)
+// Makes everything of the settings, which a proposal has been written into.
+static int make(struct tern_cli *cli, const struct tern_proposal *proposal,
+                struct tern_starting_model *start)
 {
-    static struct tern_starting_model start;
     static struct tern_service_config config; // that serve will refuse, or not
     struct tern_db_federation federation = {.created_ms = tern_now_ms()};
     TERN_CLI_TRY(tern_cli_fill_service(cli, tern_state_settings(cli), &config));
-    int code = take_model(cli, &start, &federation);
-    if (code == 0) {
-        code = fit_to_model(cli, &start.model, federation.model_spec, &config.federation);
+    TERN_CLI_TRY(take_model(cli, proposal, start, &federation));
+    TERN_CLI_TRY(fit_to_model(cli, &start->model, federation.model_spec, &config.federation));
+    TERN_CLI_TRY(make_state(cli, &federation, start));
+    return print_made(cli, proposal, &federation, start, &config.federation);
+}
+
+static int propose_and_make(struct tern_cli *cli, struct tern_proposal *proposal,
+                            struct tern_starting_model *start)
+{
+    TERN_CLI_TRY(refuse_old_state(cli));
+    TERN_CLI_TRY(tern_proposal_make(cli, proposal));
+    TERN_CLI_TRY(tern_proposal_write(cli, proposal));
+    const int code = make(cli, proposal, start);
+    if (code != TERN_EXIT_OK) {
+        tern_proposal_take_back(proposal);
     }
-    code = code == 0 ? make_state(cli, &federation, &start) : code;
-    code = code == 0 ? print_made(cli, &federation, &start, &config.federation) : code;
+    return code;
+}
+
+int tern_cli_init(struct tern_cli *cli)
+{
+    static struct tern_starting_model start;
+    static struct tern_proposal proposal;
+    const bool proposes = tern_cli_flag(cli, "data");
+    if (!proposes && (tern_cli_flag(cli, "label") || tern_cli_flag(cli, "drop") ||
+                      tern_cli_flag(cli, "group"))) {
+        return tern_cli_fail(cli, TERN_ERR_CONFIG,
+                             "--label, --group and --drop name columns of the sample in --data");
+    }
+    const int code =
+        proposes ? propose_and_make(cli, &proposal, &start) : make(cli, &proposal, &start);
+    tern_proposal_free(&proposal);
     tern_starting_model_free(&start);
     return code;
 }

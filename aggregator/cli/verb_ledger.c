@@ -72,22 +72,23 @@ static const char *short_replica(const struct entry *entry, char text[TERN_TEXT]
     return text;
 }
 
-static void print_row(const struct entry *entry)
+static void add_row(struct tern_text_table *table, const struct entry *entry)
 {
     const struct tern_db_ledger *row = entry->row;
-    char round[TERN_TEXT] = "-";
-    char age[TERN_TEXT] = "-";
-    char told[TERN_TEXT];
-    char replica[TERN_TEXT];
+    char text[TERN_TEXT];
+    tern_text_cell(table, "%" PRIu64, row->client);
+    tern_text_cell(table, "%.4g", (double)row->norm);
     if (entry->updated) {
-        snprintf(round, sizeof round, "%" PRIu32, row->round);
-        snprintf(age, sizeof age, "%" PRIu32, entry->age);
+        tern_text_cell(table, "%" PRIu32, row->round);
+        tern_text_cell(table, "%" PRIu32, entry->age);
+        tern_text_cell(table, "%s", tern_text_bytes((double)row->update_bytes, text));
+    } else {
+        tern_text_cell(table, "-");
+        tern_text_cell(table, "-");
+        tern_text_cell(table, "-");
     }
-    printf("%6" PRIu64 "   %08" PRIx32 " %8" PRIu32 " %11.5g %11.5g %6s %6s %9" PRIu32
-           " %9.4f %9s %-9s %s\n",
-           row->client, row->generation, row->sequence, (double)row->norm, (double)row->maximum,
-           round, age, row->update_bytes, (double)row->loss, short_replica(entry, replica),
-           tern_text_finding(row->finding), tern_text_name(told_of(entry), told));
+    tern_text_finding_cell(table, row->finding);
+    tern_text_cell(table, "%s", tern_text_name(told_of(entry), text));
 }
 
 static void print_one(const struct entry *entry)
@@ -129,10 +130,10 @@ static enum tern_result list_row(struct tern_listing *listing, const struct tern
         return TERN_OK;
     }
     TERN_TRY(complete(listing->db, row, &entry));
-    if (listing->cli->json) {
+    if (listing->json != NULL) {
         return tern_listing_add(listing, json_of(&entry));
     }
-    print_row(&entry);
+    add_row(&listing->table, &entry);
     return TERN_OK;
 }
 
@@ -155,7 +156,7 @@ static enum tern_result show_one(struct tern_listing *listing, const struct tern
     if (!tells_something(&row)) {
         return TERN_ERR_NOT_FOUND;
     }
-    if (listing->cli->json) {
+    if (listing->json != NULL) {
         return tern_listing_add(listing, json_of(&entry));
     }
     print_one(&entry);
@@ -164,9 +165,13 @@ static enum tern_result show_one(struct tern_listing *listing, const struct tern
 
 int tern_cli_ledger(struct tern_cli *cli)
 {
+    static const struct tern_text_column columns[] = {
+        {"CLIENT", TERN_TEXT_NUMBER}, {"NORM", TERN_TEXT_NUMBER},   {"ROUND", TERN_TEXT_NUMBER},
+        {"AGE", TERN_TEXT_NUMBER},    {"UPDATE", TERN_TEXT_NUMBER}, {"FINDING", TERN_TEXT_WORD},
+        {"TOLD", TERN_TEXT_LONG},
+    };
     static const struct tern_listing_verb verb = {
-        .header = "CLIENT GENERATION SEQUENCE        NORM     MAXIMUM  ROUND    AGE     BYTES      "
-                  "LOSS   REPLICA FINDING   TOLD",
+        TERN_LISTING_COLUMNS(columns),
         .all = list_all,
         .one = show_one,
         .nothing = "has not told of an error buffer yet",

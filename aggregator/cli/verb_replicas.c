@@ -18,16 +18,22 @@ static enum tern_result list_replica(struct tern_listing *listing,
     uint64_t clients;
     char id[2 * TERN_SHA256_SIZE + 1];
     char bytes[TERN_TEXT];
+    struct tern_text_table *table = &listing->table;
     TERN_TRY(tern_db_replica_holders(listing->db, row->id, &clients));
-    if (listing->cli->json) {
+    if (listing->json != NULL) {
         cJSON *object = tern_json_replica(row);
         tern_json_u64(object, "clients", clients);
         return tern_listing_add(listing, object);
     }
     tern_hex_encode(row->id, TERN_SHA256_SIZE, id);
-    printf("%8" PRIu32 "  %-12.12s  %-8s  %-10s %9" PRIu32 "  %10s  %10.4g  %7" PRIu64 "\n",
-           row->version, id, kind_of(row), tern_replica_form_name(row->form), row->depth,
-           tern_text_bytes((double)row->bytes, bytes), (double)row->residual, clients);
+    tern_text_cell(table, "%" PRIu32, row->version);
+    tern_text_cell(table, "%.12s", id);
+    tern_text_cell(table, "%s", kind_of(row));
+    tern_text_cell(table, "%s", tern_replica_form_name(row->form));
+    tern_text_cell(table, "%" PRIu32, row->depth);
+    tern_text_cell(table, "%s", tern_text_bytes((double)row->bytes, bytes));
+    tern_text_cell(table, "%.3g", (double)row->residual);
+    tern_text_cell(table, "%" PRIu64, clients);
     return TERN_OK;
 }
 
@@ -119,7 +125,7 @@ static enum tern_result show_one(struct tern_listing *listing, const struct tern
     struct tern_db_replica row;
     bool known = false;
     TERN_TRY(held_by(listing->db, client, &row, &known));
-    if (listing->cli->json) {
+    if (listing->json != NULL) {
         return tern_listing_add(listing, json_of_client(client, &row, known));
     }
     print_client(client, &row, known);
@@ -148,13 +154,19 @@ static enum tern_result list_json(struct tern_listing *listing,
 static enum tern_result list_all(struct tern_listing *listing)
 {
     struct tern_db_replica_totals totals;
+    if (!listing->cli->json) {
+        return list_replicas(listing);
+    }
+    TERN_TRY(tern_db_replica_totals(listing->db, &totals));
+    return list_json(listing, &totals);
+}
+
+static enum tern_result print_totals(struct tern_listing *listing)
+{
+    struct tern_db_replica_totals totals;
     char whole[TERN_TEXT];
     char downloads[TERN_TEXT];
     TERN_TRY(tern_db_replica_totals(listing->db, &totals));
-    if (listing->cli->json) {
-        return list_json(listing, &totals);
-    }
-    TERN_TRY(list_replicas(listing));
     printf("%" PRIu64 " replicas, %" PRIu64 " of versions; %" PRIu64 " downloads (%s), %" PRIu64
            " kept whole (%s)\n",
            totals.replicas, totals.trunk, totals.downloads,
@@ -165,12 +177,15 @@ static enum tern_result list_all(struct tern_listing *listing)
 
 int tern_cli_replicas(struct tern_cli *cli)
 {
+    static const struct tern_text_column columns[] = {
+        {"VERSION", TERN_TEXT_NUMBER},   {"REPLICA", TERN_TEXT_WORD},
+        {"KIND", TERN_TEXT_WORD},        {"KEPT AS", TERN_TEXT_WORD},
+        {"DOWNLOADS", TERN_TEXT_NUMBER}, {"BYTES", TERN_TEXT_NUMBER},
+        {"RESIDUAL", TERN_TEXT_NUMBER},  {"CLIENTS", TERN_TEXT_NUMBER},
+    };
     static const struct tern_listing_verb verb = {
-        .header = " VERSION  REPLICA       KIND      KEPT AS    DOWNLOADS       BYTES    RESIDUAL  "
-                  "CLIENTS",
-        .all = list_all,
-        .one = show_one,
-        .nothing = "",
+        TERN_LISTING_COLUMNS(columns), .all = list_all, .one = show_one, .nothing = "",
+        .below = print_totals,
     };
     return tern_list(cli, &verb, NULL);
 }

@@ -29,6 +29,7 @@ struct bytes_report {
     enum form form;
     enum tern_db_meter_group group;
     cJSON *rows;
+    struct tern_text_table table;
     struct tern_db_meter total;
 };
 
@@ -53,6 +54,19 @@ static const char *group_name(enum tern_db_meter_group group)
     }
 }
 
+static const char *group_heading(enum tern_db_meter_group group)
+{
+    switch (group) {
+    case TERN_METER_BY_CLIENT:
+        return "CLIENT";
+    case TERN_METER_BY_ROUND:
+        return "ROUND";
+    case TERN_METER_BY_PURPOSE:
+    default:
+        return "PURPOSE";
+    }
+}
+
 static const char *key_of(const struct bytes_report *report, const struct tern_db_meter *row,
                           char text[TERN_TEXT])
 {
@@ -64,14 +78,36 @@ static const char *key_of(const struct bytes_report *report, const struct tern_d
     return text;
 }
 
-static void print_numbers(const char *separator, int width, const struct tern_db_meter *row)
+static void print_csv_row(const char *key, const struct tern_db_meter *row)
 {
     uint64_t numbers[NUMBERS];
     numbers_of(row, numbers);
+    printf("%s", key);
     for (size_t i = 0; i < NUMBERS; i++) {
-        printf("%s%*" PRIu64, separator, width, numbers[i]);
+        printf(",%" PRIu64, numbers[i]);
     }
     printf("\n");
+}
+
+static void add_direction(struct tern_text_table *table, const char *key, const char *direction,
+                          const struct tern_bytes *bytes)
+{
+    tern_text_cell(table, "%s", key);
+    tern_text_cell(table, "%s", direction);
+    tern_text_cell(table, "%" PRIu64, bytes->payload);
+    tern_text_cell(table, "%" PRIu64, bytes->http);
+    tern_text_cell(table, "%" PRIu64, bytes->tls);
+    tern_text_cell(table, "%" PRIu64, bytes->wire);
+}
+
+// A line for each direction: layers beside each other are 80 columns wide, both directions would be 136.
+static void add_lines(struct tern_text_table *table, const char *key,
+                      const struct tern_db_meter *row)
+{
+    add_direction(table, key, "up", &row->up);
+    tern_text_cell(table, "%" PRIu64, row->exchanges);
+    add_direction(table, key, "down", &row->down);
+    tern_text_cell(table, "%s", "");
 }
 
 static void add_numbers(cJSON *object, const struct tern_db_meter *row)
@@ -105,29 +141,23 @@ static void report_row(struct bytes_report *report, const struct tern_db_meter *
     report->total.exchanges += row->exchanges;
     switch (report->form) {
     case FORM_CSV:
-        printf("%s", key_of(report, row, text));
-        print_numbers(",", 0, row);
+        print_csv_row(key_of(report, row, text), row);
         break;
     case FORM_JSON:
         add_json_row(report, row);
         break;
     case FORM_TABLE:
     default:
-        printf("%-10s", key_of(report, row, text));
-        print_numbers(" ", 13, row);
+        add_lines(&report->table, key_of(report, row, text), row);
         break;
     }
 }
 
-static void print_header(const struct bytes_report *report)
+static void print_csv_header(const struct bytes_report *report)
 {
-    const char *name = group_name(report->group);
-    if (report->form == FORM_JSON) {
-        return;
-    }
-    printf(report->form == FORM_CSV ? "%s" : "%-10s", name);
+    printf("%s", group_name(report->group));
     for (size_t i = 0; i < NUMBERS; i++) {
-        printf(report->form == FORM_CSV ? ",%s" : " %13s", number_names[i]);
+        printf(",%s", number_names[i]);
     }
     printf("\n");
 }
@@ -157,8 +187,10 @@ static int finish_bytes(struct tern_cli *cli, struct bytes_report *report,
         return TERN_EXIT_OK;
     }
     if (report->form == FORM_TABLE) {
-        printf("%-10s", "total");
-        print_numbers(" ", 13, &report->total);
+        add_lines(&report->table, "total", &report->total);
+        if (tern_text_table_print(&report->table, stdout) != TERN_OK) {
+            return tern_cli_fail(cli, TERN_ERR_NO_MEMORY, "memory could not be had");
+        }
         print_mean(figures);
         return TERN_EXIT_OK;
     }
@@ -185,6 +217,12 @@ static int take_group(struct tern_cli *cli, enum tern_db_meter_group *group)
 static int report_bytes(struct tern_cli *cli)
 {
     struct bytes_report report = {.form = form_of(cli)};
+    struct tern_text_column columns[] = {
+        {"PURPOSE", TERN_TEXT_WORD},     {"DIRECTION", TERN_TEXT_WORD},
+        {"PAYLOAD", TERN_TEXT_NUMBER},   {"HTTP", TERN_TEXT_NUMBER},
+        {"TLS", TERN_TEXT_NUMBER},       {"WIRE", TERN_TEXT_NUMBER},
+        {"EXCHANGES", TERN_TEXT_NUMBER},
+    };
     struct tern_figures figures;
     struct tern_db *db;
     TERN_CLI_TRY(take_group(cli, &report.group));
@@ -194,7 +232,11 @@ static int report_bytes(struct tern_cli *cli)
         return tern_state_fail(cli, db, result);
     }
     report.rows = report.form == FORM_JSON ? cJSON_CreateArray() : NULL;
-    print_header(&report);
+    columns[0].heading = group_heading(report.group);
+    report.table = (struct tern_text_table)TERN_TEXT_TABLE(columns);
+    if (report.form == FORM_CSV) {
+        print_csv_header(&report);
+    }
     struct tern_db_meter row;
     struct tern_db_rows *rows = tern_db_meter_sums(db, report.group);
     while (tern_db_next(rows, &row)) {
@@ -203,6 +245,7 @@ static int report_bytes(struct tern_cli *cli)
     result = tern_db_end(rows);
     if (result != TERN_OK) {
         cJSON_Delete(report.rows);
+        tern_text_table_free(&report.table);
         return tern_state_fail(cli, db, result);
     }
     tern_db_close(db);

@@ -26,20 +26,17 @@ static cJSON *json_of(const struct tern_db_schedule *row, const struct tern_db_c
 static enum tern_result list_row(struct tern_listing *listing, const struct tern_db_schedule *row)
 {
     struct tern_db_client client;
-    char name[TERN_TEXT];
-    char policy[TERN_TEXT];
-    char codec[TERN_TEXT];
-    char reason[TERN_TEXT];
-    char when[TERN_TEXT];
+    struct tern_text_table *table = &listing->table;
+    char text[TERN_TEXT];
     TERN_TRY(tern_db_client_get(listing->db, row->client, &client));
-    if (listing->cli->json) {
+    if (listing->json != NULL) {
         return tern_listing_add(listing, json_of(row, &client));
     }
-    printf("%6" PRIu64 "  %-20s %-24s %6" PRIu32 "  %-28s %-16s %s\n", row->client,
-           tern_text_name(client.name, name), tern_text_name(policy_of(row), policy),
-           row->local_steps, tern_text_name(codec_of(row), codec),
-           tern_text_ago(row->updated_ms, listing->now_ms, when),
-           tern_text_name(row->reason, reason));
+    tern_text_cell(table, "%" PRIu64, row->client);
+    tern_text_cell(table, "%s", tern_text_name(client.name, text));
+    tern_text_cell(table, "%" PRIu32, row->local_steps);
+    tern_text_cell(table, "%s", tern_text_name(codec_of(row), text));
+    tern_text_cell(table, "%s", row->reason[0] != '\0' ? tern_text_name(row->reason, text) : "-");
     return TERN_OK;
 }
 
@@ -85,7 +82,7 @@ static enum tern_result show_one(struct tern_listing *listing, const struct tern
 {
     struct tern_db_schedule row;
     TERN_TRY(tern_db_schedule_get(listing->db, client->id, &row));
-    if (listing->cli->json) {
+    if (listing->json != NULL) {
         return tern_listing_add(listing, json_of(&row, client));
     }
     print_one(&row, client);
@@ -94,9 +91,12 @@ static enum tern_result show_one(struct tern_listing *listing, const struct tern
 
 int tern_cli_schedule(struct tern_cli *cli)
 {
+    static const struct tern_text_column columns[] = {
+        {"CLIENT", TERN_TEXT_NUMBER}, {"NAME", TERN_TEXT_LONG},   {"STEPS", TERN_TEXT_NUMBER},
+        {"CODEC", TERN_TEXT_LONG},    {"REASON", TERN_TEXT_LONG},
+    };
     static const struct tern_listing_verb verb = {
-        .header = "CLIENT  NAME                 POLICY                    STEPS  CODEC             "
-                  "           WHEN             REASON",
+        TERN_LISTING_COLUMNS(columns),
         .all = list_all,
         .one = show_one,
         .nothing = "has not had a task yet",

@@ -60,8 +60,9 @@ static void print_accuracy(const struct status *status)
         printf("Accuracy    not known: no evaluator has reported\n");
         return;
     }
-    printf("Accuracy    %.4f at version %" PRIu32 " (%" PRIu64 " held-out examples, loss %.4f)\n",
-           newest->accuracy, newest->version, newest->num_examples, newest->loss);
+    char of[TERN_ACCURACY_OF_MAX];
+    printf("Accuracy    %.4f, %s (%" PRIu64 " held-out examples, loss %.4f)\n", newest->accuracy,
+           tern_accuracy_of(newest, of), newest->num_examples, newest->loss);
 }
 
 static void print_bytes(const struct status *status)
@@ -133,6 +134,17 @@ static void print_certificate(const struct status *status)
            when);
 }
 
+static void print_check(const struct status *status)
+{
+    char ago[TERN_TEXT];
+    if (status->federation.checked_ms == 0) {
+        printf("Database    not checked yet (server.check_interval)\n");
+    } else {
+        printf("Database    checked %s, nothing wrong was found\n",
+               tern_text_ago(status->federation.checked_ms, status->now_ms, ago));
+    }
+}
+
 static int print_status(const struct status *status)
 {
     const struct tern_db_counts *counts = &status->store.counts;
@@ -155,6 +167,12 @@ static int print_status(const struct status *status)
     tern_text_bytes((double)counts->file_bytes, size);
     printf("Updates     %" PRIu64 " stored (%s), %" PRIu64 " applied; database %s\n",
            counts->updates, text, counts->updates_applied, size);
+    if (counts->updates_scaled_down > 0) {
+        printf("            %" PRIu64 " scaled down, far larger than the others of their rounds: "
+               "`tern-aggregator clients` says whose\n",
+               counts->updates_scaled_down);
+    }
+    print_check(status);
     print_certificate(status);
     return TERN_EXIT_OK;
 }
@@ -169,11 +187,10 @@ static int print_json(struct tern_cli *cli, const struct status *status)
     tern_json_u64(object, "values", status->values);
     tern_json_u64(object, "seed", status->federation.seed);
     tern_json_hash(object, "model_hash", status->federation.model_hash);
+    tern_json_u64(object, "checked_ms", status->federation.checked_ms);
+    tern_accuracy_json(object, newest);
     if (newest != NULL) {
-        tern_json_float(object, "accuracy", (float)newest->accuracy);
         tern_json_u64(object, "accuracy_version", newest->version);
-    } else {
-        cJSON_AddNullToObject(object, "accuracy");
     }
     tern_json_status(object, &status->store);
     tern_waiting_json(object, &status->waiting);

@@ -9,7 +9,9 @@
 #define TERN_WAITING_SHOWN 5
 
 struct tern_waiting {
-    char sentence[256];
+    char sentence[400];
+    char advice[384]; // what to do about it
+    bool needs_help;  // it does not end by itself
     // Of the open round's members without an update, those that were seen longest ago.
     struct tern_db_client members[TERN_WAITING_SHOWN];
     uint32_t shown;

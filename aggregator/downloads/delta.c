@@ -5,21 +5,42 @@
 #include "wire/wire.h"
 #include <string.h>
 
-static const struct tern_codec dense = {.id = TERN_CODEC_FLOAT32, .sparsity = 1.0F};
-
 size_t tern_download_blob_bound(const struct tern_codec *codec, const struct tern_model *model)
 {
     return tern_container_bound(codec, model) + TERN_WIRE_OVERHEAD;
 }
 
-// Wraps the container into the Download message and names the result.
+// Where a container is encoded: behind room for the rest of the message.
+static uint8_t *container_of(const struct tern_download_buffers *buffers)
+{
+    return buffers->blob + TERN_WIRE_OVERHEAD;
+}
+
+static size_t container_room(const struct tern_download_buffers *buffers)
+{
+    return buffers->blob_size > TERN_WIRE_OVERHEAD ? buffers->blob_size - TERN_WIRE_OVERHEAD : 0;
+}
+
+static enum tern_result encode(const struct tern_model *model, const struct tern_codec *codec,
+                               const struct tern_encode_context *context,
+                               const struct tern_download_buffers *buffers, size_t *len)
+{
+    const size_t room = container_room(buffers);
+    return room > 0 ? tern_container_encode(codec, context, model, buffers->scratch,
+                                            container_of(buffers), room, len)
+                    : TERN_ERR_NO_SPACE;
+}
+
+// Puts the Download message around the container and names the result.
 static enum tern_result wrap(const tern_Download *message, size_t container_len,
                              const struct tern_download_buffers *buffers,
                              struct tern_download_made *made)
 {
-    struct tern_span container = {buffers->container, container_len};
-    TERN_TRY(tern_wire_encode_download(message, container, buffers->blob, buffers->blob_size,
-                                       &made->len));
+    size_t head = 0;
+    TERN_TRY(
+        tern_wire_begin_download(message, container_len, buffers->blob, TERN_WIRE_OVERHEAD, &head));
+    memmove(buffers->blob + head, container_of(buffers), container_len);
+    made->len = head + container_len;
     made->payload = container_len;
     tern_sha256(buffers->blob, made->len, made->sha256);
     return TERN_OK;
@@ -35,8 +56,7 @@ enum tern_result tern_download_delta(const struct tern_model *model, const struc
         buffers->scratch[i] = global[i] - replica[i];
     }
     size_t len = 0;
-    TERN_TRY(tern_container_encode(codec, context, model, buffers->scratch, buffers->container,
-                                   buffers->container_size, &len));
+    TERN_TRY(encode(model, codec, context, buffers, &len));
 
     tern_Download message = tern_Download_init_zero;
     message.kind = tern_DownloadKind_DOWNLOAD_DELTA;
@@ -47,7 +67,7 @@ enum tern_result tern_download_delta(const struct tern_model *model, const struc
     made->codec = *codec;
 
     // What was just encoded is whole.
-    TERN_TRY(tern_container_add(model, buffers->container, len, 1.0F, replica));
+    TERN_TRY(tern_container_add(model, buffers->blob + made->len - len, len, 1.0F, replica));
     tern_replica_step(from, made->sha256, made->replica);
     return TERN_OK;
 }
@@ -59,8 +79,8 @@ enum tern_result tern_download_indices(const struct tern_model *model,
                                        struct tern_download_made *made)
 {
     size_t indices_len = 0;
-    TERN_TRY(tern_sparse_indices(model, codec, container, len, buffers->container,
-                                 buffers->container_size, &indices_len));
+    TERN_TRY(tern_sparse_indices(model, codec, container, len, container_of(buffers),
+                                 container_room(buffers), &indices_len));
     tern_Download message = tern_Download_init_zero;
     message.kind = tern_DownloadKind_DOWNLOAD_INDICES;
     message.version = version;
@@ -68,47 +88,6 @@ enum tern_result tern_download_indices(const struct tern_model *model,
     memcpy(message.model_hash.bytes, model->hash, TERN_SHA256_SIZE);
     made->codec = *codec;
     return wrap(&message, indices_len, buffers, made);
-}
-
-enum tern_result tern_download_snapshot(const struct tern_model *model, const float *replica,
-                                        const uint8_t id[TERN_SHA256_SIZE], uint32_t version,
-                                        const struct tern_download_buffers *buffers,
-                                        struct tern_download_made *made)
-{
-    memcpy(buffers->scratch, replica, model->count * sizeof replica[0]);
-    size_t len = 0;
-    TERN_TRY(tern_container_encode(&dense, NULL, model, buffers->scratch, buffers->container,
-                                   buffers->container_size, &len));
-
-    tern_Download message = tern_Download_init_zero;
-    message.kind = tern_DownloadKind_DOWNLOAD_SNAPSHOT;
-    message.version = version;
-    message.to.size = TERN_SHA256_SIZE;
-    memcpy(message.to.bytes, id, TERN_SHA256_SIZE);
-    message.model_hash.size = TERN_SHA256_SIZE;
-    memcpy(message.model_hash.bytes, model->hash, TERN_SHA256_SIZE);
-    TERN_TRY(wrap(&message, len, buffers, made));
-    made->codec = dense;
-    memcpy(made->replica, id, TERN_SHA256_SIZE);
-    return TERN_OK;
-}
-
-#define OPENING_LABEL "tern replica snapshot"
-
-static void opening_id(const struct tern_model *model, uint32_t version, struct tern_span container,
-                       uint8_t id[TERN_SHA256_SIZE])
-{
-    struct tern_sha256 hash;
-    uint8_t number[4];
-    uint8_t content[TERN_SHA256_SIZE];
-    tern_put_le32(number, version);
-    tern_sha256(container.data, container.len, content);
-    tern_sha256_init(&hash);
-    tern_sha256_update(&hash, OPENING_LABEL, sizeof OPENING_LABEL - 1);
-    tern_sha256_update(&hash, model->hash, TERN_SHA256_SIZE);
-    tern_sha256_update(&hash, number, sizeof number);
-    tern_sha256_update(&hash, content, sizeof content);
-    tern_sha256_final(&hash, id);
 }
 
 enum tern_result tern_download_opening(const struct tern_model *model,
@@ -120,10 +99,10 @@ enum tern_result tern_download_opening(const struct tern_model *model,
 {
     memcpy(buffers->scratch, global, model->count * sizeof global[0]);
     size_t len = 0;
-    TERN_TRY(tern_container_encode(codec, context, model, buffers->scratch, buffers->container,
-                                   buffers->container_size, &len));
-    struct tern_span container = {buffers->container, len};
-    opening_id(model, context->round, container, made->replica);
+    TERN_TRY(encode(model, codec, context, buffers, &len));
+    uint8_t content[TERN_SHA256_SIZE];
+    tern_sha256(container_of(buffers), len, content);
+    tern_replica_from_snapshot(model->hash, context->round, content, made->replica);
 
     tern_Download message = tern_Download_init_zero;
     message.kind = tern_DownloadKind_DOWNLOAD_SNAPSHOT;
@@ -134,5 +113,5 @@ enum tern_result tern_download_opening(const struct tern_model *model,
     memcpy(message.model_hash.bytes, model->hash, TERN_SHA256_SIZE);
     TERN_TRY(wrap(&message, len, buffers, made));
     made->codec = *codec;
-    return tern_container_decode(model, container.data, container.len, replica);
+    return tern_container_decode(model, buffers->blob + made->len - len, len, replica);
 }

@@ -1,33 +1,23 @@
 // Makes the blobs that clients download: the delta of a version, encoded once and shared by every
-// client on the replica before it, and snapshots. Who calls: the round's commit, the service when
-// a client needs a snapshot, and the replay. Pure; the caller owns all memory; reentrant.
+// client on the replica before it, and snapshots of fewer bytes than weights have (whole.h has the others).
+// Who calls: the round's commit, the service when a client needs a snapshot, and the replay. Pure; the
+// caller owns all memory; reentrant.
 #ifndef TERN_DOWNLOADS_DELTA_H
 #define TERN_DOWNLOADS_DELTA_H
 
 #include "codec/container.h"
+#include "downloads/made.h"
 #include "result.h"
 #include "tensor/model.h"
 #include "util/sha256.h"
 #include <stddef.h>
 #include <stdint.h>
 
-// Working memory: scratch holds model->count floats, container and blob what the bounds below ask
-// for.
+// Working memory: scratch holds model->count floats, blob what the bound below asks for.
 struct tern_download_buffers {
     float *scratch;
-    uint8_t *container;
-    size_t container_size;
     uint8_t *blob; // result
     size_t blob_size;
-};
-
-// What was made.
-struct tern_download_made {
-    size_t len;     // bytes of the blob
-    size_t payload; // bytes of its container
-    struct tern_codec codec;
-    uint8_t sha256[TERN_SHA256_SIZE];
-    uint8_t replica[TERN_SHA256_SIZE]; // that a client holds after it
 };
 
 size_t tern_download_blob_bound(const struct tern_codec *codec, const struct tern_model *model);
@@ -61,10 +51,5 @@ TERN_MUST_USE enum tern_result
 tern_download_indices(const struct tern_model *model, const struct tern_codec *codec,
                       const uint8_t *container, size_t len, uint32_t version,
                       const struct tern_download_buffers *buffers, struct tern_download_made *made);
-
-// The replica's weights whole, as float32. id: of that replica. Errors as above.
-TERN_MUST_USE enum tern_result tern_download_snapshot(
-    const struct tern_model *model, const float *replica, const uint8_t id[TERN_SHA256_SIZE],
-    uint32_t version, const struct tern_download_buffers *buffers, struct tern_download_made *made);
 
 #endif

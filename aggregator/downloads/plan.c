@@ -1,8 +1,7 @@
 #include "downloads/plan.h"
 
-// Bytes of the deltas that lead to `to`, or 0 when there is no such chain for this client.
-static uint64_t chain_bytes(const struct tern_plan_client *client, uint32_t to,
-                            uint32_t (*delta_bytes)(void *ctx, uint32_t version), void *ctx)
+uint64_t tern_plan_chain_bytes(const struct tern_plan_client *client, uint32_t to,
+                               uint32_t (*delta_bytes)(void *ctx, uint32_t version), void *ctx)
 {
     uint32_t most = client->chain_max == 0 || client->chain_max > TERN_PLAN_MAX ? TERN_PLAN_MAX
                                                                                 : client->chain_max;
@@ -27,7 +26,7 @@ enum tern_plan tern_plan_choose(const struct tern_plan_client *client, uint32_t 
     if (client->known && client->version == to) {
         return TERN_PLAN_NOTHING;
     }
-    uint64_t chain = chain_bytes(client, to, delta_bytes, ctx);
+    uint64_t chain = tern_plan_chain_bytes(client, to, delta_bytes, ctx);
     if (chain != 0 && (chain <= snapshot_bytes || client->no_snapshots)) {
         return TERN_PLAN_CHAIN;
     }

@@ -9,7 +9,6 @@
 #define TERN_DOWNLOADS_PLAN_H
 
 #include "result.h"
-#include "util/sha256.h"
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -31,8 +30,13 @@ struct tern_plan_client {
     bool no_snapshots;
 };
 
+// Bytes of the deltas that lead a client to version `to`, 0 where there is no such chain for it.
 // delta_bytes(ctx, v): size of the delta that makes version v, 0 when it is no longer kept or the
-// client could not read it. Equal cost goes to the chain: its blobs are likelier to be in a cache.
+// client could not read it.
+uint64_t tern_plan_chain_bytes(const struct tern_plan_client *client, uint32_t to,
+                               uint32_t (*delta_bytes)(void *ctx, uint32_t version), void *ctx);
+
+// delta_bytes: as above. Equal cost goes to the chain: its blobs are likelier to be in a cache.
 enum tern_plan tern_plan_choose(const struct tern_plan_client *client, uint32_t to,
                                 uint32_t snapshot_bytes,
                                 uint32_t (*delta_bytes)(void *ctx, uint32_t version), void *ctx);
@@ -61,8 +65,9 @@ enum tern_plan_pass {
 };
 
 struct tern_plan_question {
-    uint8_t held[TERN_SHA256_SIZE];
-    bool starts[TERN_PLAN_STARTS];          // those that this client can begin at
+    uint32_t chain;                // deltas of the trunk from what is held; 0 = there is no chain
+    uint64_t chain_bytes;          // of those together
+    bool starts[TERN_PLAN_STARTS]; // those that this client can begin at
     uint32_t start_bytes[TERN_PLAN_STARTS]; // of the snapshot's blob; 0 for the others
     bool passes[TERN_PLAN_PASSES];          // those that there are, and that this client can read
     uint32_t passes_max;                    // with the refine codec, in one task
@@ -71,22 +76,8 @@ struct tern_plan_question {
     double bound;                           // at which what a way leads to is
 };
 
-// A download that is there already.
-struct tern_plan_edge {
-    uint8_t sha256[TERN_SHA256_SIZE];
-    uint8_t to[TERN_SHA256_SIZE];
-    uint32_t bytes;
-    bool arrives; // `to` is a replica of the newest version, and near enough
-    double residual;
-};
-
-#define TERN_PLAN_EDGES 16 // looked at from one replica
-
 struct tern_plan_ports {
     void *ctx;
-    // Up to TERN_PLAN_EDGES downloads from a replica that this client can read.
-    enum tern_result (*edges)(void *ctx, const uint8_t from[TERN_SHA256_SIZE],
-                              struct tern_plan_edge *edges, uint32_t *count);
     // Goes to where passes begin, making the snapshot if need be. NOT_FOUND: it cannot be had.
     enum tern_result (*begin)(void *ctx, enum tern_plan_start start, double *residual);
     // One more pass from where the last one ended: the blob's bytes, and what remains after it.
@@ -97,43 +88,25 @@ struct tern_plan_ports {
 
 enum tern_plan_kind {
     TERN_WAY_NONE,
-    TERN_WAY_CHAIN,  // downloads that are there
+    TERN_WAY_CHAIN,  // the trunk's, of deltas that are there
     TERN_WAY_PASSES, // from `start`, the first by `first`, all others by the refine codec
 };
 
 struct tern_plan_way {
     enum tern_plan_kind kind;
-    uint64_t cost;   // bytes, exchanges included
-    double residual; // that it leaves
-    bool within;     // the bound; else no way is, and this one leaves least
+    uint64_t cost;   // bytes, with those that bring them
+    bool within;     // the bound, as every chain is; else no way is, and these passes leave least
+    double residual; // that passes leave
+    uint32_t count;  // downloads in all
 
-    uint8_t to[TERN_SHA256_SIZE];                    // of a chain that is not empty
-    uint8_t sha256[TERN_PLAN_MAX][TERN_SHA256_SIZE]; // of a chain
-    uint32_t bytes[TERN_PLAN_MAX];                   // likewise
-    uint32_t count;                                  // downloads in all
-    enum tern_plan_start start;
+    enum tern_plan_start start; // of passes, as what follows
     enum tern_plan_pass first;
     uint32_t passes;
 };
 
-// Working memory of a search.
-#define TERN_PLAN_LABELS 512
-struct tern_plan_label {
-    struct tern_plan_edge edge; // that leads here
-    uint64_t cost;
-    uint32_t count; // downloads
-    int32_t before; // the label that it leaves from; -1 = what is held
-    bool done;
-};
-struct tern_plan_work {
-    struct tern_plan_label labels[TERN_PLAN_LABELS];
-    struct tern_plan_edge edges[TERN_PLAN_EDGES];
-};
-
 // Of these ways the one of least cost whose residual is within the bound:
 // - nothing, where what is held is near enough,
-// - every chain of downloads that are there to a replica that arrives (while the search fits into
-//   its work: 512 labels),
+// - the chain,
 // - from each start, nothing more or passes: the first by any of the codecs, all further ones by
 //   the refine codec, at most passes_max of those. Where one pass is enough, wider ones are not
 //   looked at. The seed is a start where it is nearer to the global model than what is held, or
@@ -142,7 +115,6 @@ struct tern_plan_work {
 // Ways that cannot be cheaper any more are not tried. Errors: of the ports, but those named there.
 TERN_MUST_USE enum tern_result tern_plan_cheapest(const struct tern_plan_question *question,
                                                   const struct tern_plan_ports *ports,
-                                                  struct tern_plan_work *work,
                                                   struct tern_plan_way *way);
 
 #endif

@@ -71,7 +71,7 @@ void tern_replica_remember(struct tern_replica_book *book, const uint8_t id[TERN
                            const float *weights);
 
 // Stores a download with the replica that it makes, whose weights are given; what is there already
-// stays. residual: Euclidean norm of the global model of to_version minus the replica. trunk: it is
+// stays, and of a download that is its bytes are not looked at. residual: Euclidean norm of the global model of to_version minus the replica. trunk: it is
 // a version's. A delta whose parent is not known makes a replica that is kept whole.
 TERN_MUST_USE enum tern_result tern_replica_add(struct tern_replica_book *book,
                                                 const struct tern_db_download *download,

@@ -1,7 +1,7 @@
-// The cheapest of all ways: first over downloads that are there, whose costs are known, then by
-// passes, each of which must be encoded for its cost. What is found first cuts short what follows.
+// The cheapest of all ways: first the trunk's chain, whose cost is known, then passes, each of which must
+// be encoded for its cost. What is found first cuts short what follows.
 //
-// A way costs the bytes of its downloads and an exchange for each, without the share of bodies that
+// A way costs the bytes of its downloads and what brings them, without the share of bodies that
 // tern_price() adds: it is the same 1/16 of every way's bytes, and could turn a choice only between
 // ways whose costs differ by less than a sixteenth of what their bytes do.
 #include "downloads/plan.h"
@@ -12,9 +12,7 @@
 struct search {
     const struct tern_plan_question *question;
     const struct tern_plan_ports *ports;
-    struct tern_plan_work *work;
     struct tern_plan_way *way;
-    uint32_t label_count;
     double held_residual; // negative: what is held cannot be had
 };
 
@@ -22,6 +20,18 @@ static uint32_t downloads_max(const struct search *search)
 {
     uint32_t most = search->question->downloads_max;
     return most == 0 || most > TERN_PLAN_MAX ? TERN_PLAN_MAX : most;
+}
+
+// --- What a way costs
+
+// Deltas come with their task while they are small together; a snapshot does not, nor what follows it.
+static uint64_t cost_of(uint32_t snapshot, uint64_t deltas, uint32_t count)
+{
+    if (snapshot > 0) {
+        return snapshot + TERN_PRICE_EXCHANGE + deltas + (uint64_t)count * TERN_PRICE_EXCHANGE;
+    }
+    return deltas + (uint64_t)count *
+                        (deltas <= TERN_PRICE_INLINE_MAX ? TERN_PRICE_INLINE : TERN_PRICE_EXCHANGE);
 }
 
 // Whether a way of at least this cost could still be the one.
@@ -45,87 +55,16 @@ static bool wins(const struct search *search, uint64_t cost, double residual)
     return residual < way->residual || (residual <= way->residual && cost < way->cost);
 }
 
-// --- Chains of downloads that are there
-
-// A label that another one is as good as in all respects need not be kept.
-static bool is_dominated(const struct search *search, const struct tern_plan_edge *edge,
-                         uint64_t cost, uint32_t count)
+static void offer_chain(struct search *search)
 {
-    for (uint32_t i = 0; i < search->label_count; i++) {
-        const struct tern_plan_label *label = &search->work->labels[i];
-        if (label->cost <= cost && label->count <= count &&
-            memcmp(label->edge.to, edge->to, TERN_SHA256_SIZE) == 0) {
-            return true;
-        }
+    const struct tern_plan_question *question = search->question;
+    if (question->chain == 0 || question->chain > downloads_max(search)) {
+        return;
     }
-    return false;
-}
-
-static int32_t cheapest_label(const struct search *search)
-{
-    int32_t best = -1;
-    for (uint32_t i = 0; i < search->label_count; i++) {
-        const struct tern_plan_label *label = &search->work->labels[i];
-        if (!label->done && (best < 0 || label->cost < search->work->labels[best].cost)) {
-            best = (int32_t)i;
-        }
-    }
-    return best;
-}
-
-static enum tern_result expand(struct search *search, int32_t from)
-{
-    struct tern_plan_work *work = search->work;
-    const uint8_t *at = from < 0 ? search->question->held : work->labels[from].edge.to;
-    const uint64_t spent = from < 0 ? 0 : work->labels[from].cost;
-    const uint32_t used = from < 0 ? 0 : work->labels[from].count;
-    uint32_t count = 0;
-    if (used == downloads_max(search)) {
-        return TERN_OK;
-    }
-    TERN_TRY(search->ports->edges(search->ports->ctx, at, work->edges, &count));
-    for (uint32_t i = 0; i < count; i++) {
-        const struct tern_plan_edge *edge = &work->edges[i];
-        uint64_t cost = spent + edge->bytes + TERN_PRICE_EXCHANGE;
-        if (search->label_count < TERN_PLAN_LABELS && !is_dominated(search, edge, cost, used + 1)) {
-            work->labels[search->label_count++] =
-                (struct tern_plan_label){*edge, cost, used + 1, from, false};
-        }
-    }
-    return TERN_OK;
-}
-
-static void take_chain(struct search *search, int32_t last)
-{
-    struct tern_plan_way *way = search->way;
-    const struct tern_plan_label *label = &search->work->labels[last];
-    way->kind = TERN_WAY_CHAIN;
-    way->cost = label->cost;
-    way->residual = label->edge.residual;
-    way->within = true;
-    way->count = label->count;
-    memcpy(way->to, label->edge.to, TERN_SHA256_SIZE);
-    for (uint32_t i = way->count; i > 0; i--) {
-        memcpy(way->sha256[i - 1], label->edge.sha256, TERN_SHA256_SIZE);
-        way->bytes[i - 1] = label->edge.bytes;
-        label = label->before < 0 ? label : &search->work->labels[label->before];
-    }
-}
-
-// Dijkstra's algorithm; a replica has one label for each number of downloads that is of use.
-static enum tern_result search_chains(struct search *search)
-{
-    TERN_TRY(expand(search, -1));
-    for (int32_t next = cheapest_label(search); next >= 0; next = cheapest_label(search)) {
-        struct tern_plan_label *label = &search->work->labels[next];
-        label->done = true;
-        if (label->edge.arrives) {
-            take_chain(search, next);
-            return TERN_OK;
-        }
-        TERN_TRY(expand(search, next));
-    }
-    return TERN_OK;
+    search->way->kind = TERN_WAY_CHAIN;
+    search->way->cost = cost_of(0, question->chain_bytes, question->chain);
+    search->way->within = true;
+    search->way->count = question->chain;
 }
 
 // --- Passes
@@ -147,20 +86,14 @@ static void offer(struct search *search, enum tern_plan_start start, enum tern_p
     way->count = passes + (search->question->start_bytes[start] > 0);
 }
 
-static uint64_t cost_of_start(const struct search *search, enum tern_plan_start start)
-{
-    uint32_t bytes = search->question->start_bytes[start];
-    return bytes > 0 ? (uint64_t)bytes + TERN_PRICE_EXCHANGE : 0;
-}
-
 static bool may_pass(const struct search *search, enum tern_plan_start start,
-                     enum tern_plan_pass codec, uint32_t passes, uint32_t refined, uint64_t cost)
+                     enum tern_plan_pass codec, uint32_t passes, uint32_t refined, uint64_t deltas)
 {
     const struct tern_plan_question *question = search->question;
-    const uint32_t before = question->start_bytes[start] > 0;
-    return question->passes[codec] && passes + before < downloads_max(search) &&
+    const uint32_t snapshot = question->start_bytes[start];
+    return question->passes[codec] && passes + (snapshot > 0) < downloads_max(search) &&
            (codec != TERN_PLAN_REFINE || refined < question->passes_max) &&
-           may_win(search, cost + TERN_PRICE_EXCHANGE);
+           may_win(search, cost_of(snapshot, deltas, passes + 1));
 }
 
 // Passes from a start until the bound is kept, or nothing is to be won any more. *enough: the first
@@ -169,26 +102,27 @@ static enum tern_result try_passes(struct search *search, enum tern_plan_start s
                                    enum tern_plan_pass first, bool *enough)
 {
     const struct tern_plan_ports *ports = search->ports;
-    uint64_t cost = cost_of_start(search, start);
+    const uint32_t snapshot = search->question->start_bytes[start];
+    uint64_t deltas = 0;
     enum tern_plan_pass codec = first;
     uint32_t refined = 0;
     double residual = 0.0;
     *enough = false;
-    if (!may_pass(search, start, first, 0, 0, cost)) {
+    if (!may_pass(search, start, first, 0, 0, deltas)) {
         return TERN_OK;
     }
     TERN_TRY(ports->begin(ports->ctx, start, &residual));
-    for (uint32_t n = 0; may_pass(search, start, codec, n, refined, cost); n++) {
+    for (uint32_t n = 0; may_pass(search, start, codec, n, refined, deltas); n++) {
         uint32_t bytes = 0;
         const enum tern_result result = ports->pass(ports->ctx, codec, &bytes, &residual);
         if (result == TERN_ERR_NON_FINITE) {
             break;
         }
         TERN_TRY(result);
-        cost += (uint64_t)bytes + TERN_PRICE_EXCHANGE;
+        deltas += bytes;
         refined += codec == TERN_PLAN_REFINE;
         codec = TERN_PLAN_REFINE;
-        offer(search, start, first, n + 1, cost, residual);
+        offer(search, start, first, n + 1, cost_of(snapshot, deltas, n + 1), residual);
         if (residual <= search->question->bound) {
             *enough = n == 0;
             break;
@@ -210,8 +144,9 @@ static enum tern_result try_all_passes(struct search *search, enum tern_plan_sta
 static enum tern_result try_start(struct search *search, enum tern_plan_start start)
 {
     const struct tern_plan_ports *ports = search->ports;
+    const uint64_t cost = cost_of(search->question->start_bytes[start], 0, 0);
     double residual = 0.0;
-    if (!search->question->starts[start] || !may_win(search, cost_of_start(search, start))) {
+    if (!search->question->starts[start] || !may_win(search, cost)) {
         return TERN_OK;
     }
     const enum tern_result found = ports->begin(ports->ctx, start, &residual);
@@ -231,19 +166,18 @@ static enum tern_result try_start(struct search *search, enum tern_plan_start st
     bool near = start == TERN_PLAN_HELD ? residual <= search->question->keep
                                         : residual <= search->question->bound;
     if (start >= TERN_PLAN_INT8 || (start == TERN_PLAN_HELD && near)) {
-        offer(search, start, TERN_PLAN_DOWN, 0, cost_of_start(search, start), residual);
+        offer(search, start, TERN_PLAN_DOWN, 0, cost, residual);
     }
     return start == TERN_PLAN_SEED || !near ? try_all_passes(search, start) : TERN_OK;
 }
 
 enum tern_result tern_plan_cheapest(const struct tern_plan_question *question,
-                                    const struct tern_plan_ports *ports,
-                                    struct tern_plan_work *work, struct tern_plan_way *way)
+                                    const struct tern_plan_ports *ports, struct tern_plan_way *way)
 {
     struct search search = {
-        .question = question, .ports = ports, .work = work, .way = way, .held_residual = -1.0};
+        .question = question, .ports = ports, .way = way, .held_residual = -1.0};
     memset(way, 0, sizeof *way);
-    TERN_TRY(search_chains(&search));
+    offer_chain(&search);
     for (int start = 0; start < TERN_PLAN_STARTS; start++) {
         TERN_TRY(try_start(&search, (enum tern_plan_start)start));
     }

@@ -1,5 +1,5 @@
-// Moves the rounds on: closes, extends and opens them, each with its rows in the transaction of the
-// batch.
+// Moves the rounds on: opens, extends and closes them, each with its rows in the transaction of the
+// batch. What closing one takes is closing.c.
 #include "federation/internal.h"
 
 #include "rounds/cohort.h"
@@ -11,6 +11,14 @@
 #define RETRY_OPEN_MS 1000
 
 // --- Opening
+
+// When to look again who is silent: as often as whoever enrolled may take to come.
+static uint64_t next_look(const struct tern_federation *federation, uint64_t now)
+{
+    const uint64_t patience = tern_clients_patience_ms(federation);
+    const uint64_t soon = tern_selection_newcomer_ms(federation->config.round.come_back_min_ms);
+    return now + (soon < patience ? soon : patience);
+}
 
 // The averaged model begins as the mean of the versions since it was asked for.
 static uint32_t average_divisor(const struct tern_federation *federation)
@@ -57,14 +65,48 @@ static uint32_t cohort_of(const struct tern_federation *federation, uint32_t cou
     return cohort > most && most >= config->round.cohort ? most : cohort;
 }
 
+// Fills clients.eligible with those to draw from. Rounds count on clients that are absent only where
+// their quorum could not be met without.
+static uint32_t list_drawn(struct tern_federation *federation, uint64_t now)
+{
+    struct tern_round_policy *policy = &federation->machine.policy;
+    const uint32_t eligible = tern_clients_eligible(federation, now);
+    policy->cohort = cohort_of(federation, eligible);
+    const uint32_t quorum = tern_round_quorum(policy);
+    const uint32_t present = tern_clients_present(federation, now);
+    return present >= (quorum < eligible ? quorum : eligible)
+               ? present
+               : tern_clients_eligible(federation, now);
+}
+
+// Places that are left are for clients that are absent, should they come: nobody waits for them.
+static enum tern_result invite_absent(struct tern_federation *federation, uint64_t now)
+{
+    struct tern_round_machine *machine = &federation->machine;
+    const struct tern_round_policy *policy = &machine->policy;
+    const uint32_t count = tern_clients_eligible(federation, now);
+    const uint32_t size = tern_cohort_size(policy->cohort, policy->over_selection, count);
+    if (federation->config.selection != TERN_SELECTION_RANDOM || tern_budgets_matter(federation)) {
+        return TERN_OK;
+    }
+    for (uint32_t i = 0; i < count && machine->member_count < size; i++) {
+        const struct tern_member member = {.client = federation->clients.eligible[i],
+                                           .invited_ms = now};
+        if (tern_round_member(machine, member.client) == NULL) {
+            TERN_TRY(tern_round_restore_member(machine, &member));
+        }
+    }
+    return TERN_OK;
+}
+
 static enum tern_result open_round(struct tern_federation *federation, uint64_t now)
 {
     uint32_t count = 0;
     federation->retry_open_ms = now + RETRY_OPEN_MS;
-    if (tern_clients_trainers(federation) >= federation->config.min_clients) {
+    federation->too_few = tern_clients_trainers(federation, now) < federation->config.min_clients;
+    if (!federation->too_few) {
         struct tern_round_policy *policy = &federation->machine.policy;
-        count = tern_clients_eligible(federation, now);
-        policy->cohort = cohort_of(federation, count);
+        count = list_drawn(federation, now);
         uint32_t wanted = tern_cohort_size(policy->cohort, policy->over_selection, count);
         count = tern_choose_eligible(federation, count, federation->machine.round + 1, 1, wanted,
                                      tern_round_quorum(policy), now);
@@ -73,25 +115,39 @@ static enum tern_result open_round(struct tern_federation *federation, uint64_t 
         return TERN_OK;
     }
     TERN_TRY(tern_round_open(&federation->machine, federation->clients.eligible, count, now));
+    TERN_TRY(invite_absent(federation, now));
     fill_row(federation);
     TERN_TRY(tern_db_round_put(federation->db, &federation->row));
     TERN_TRY(tern_members_store_all(federation));
+    federation->look_ms = next_look(federation, now);
     federation->moved = true;
+    tern_log(TERN_LOG_INFO, "round-opened", "round=%u version=%u invited=%u wanted=%u quorum=%u",
+             federation->row.round, federation->row.base_version, federation->machine.member_count,
+             federation->row.target, federation->row.quorum);
     return TERN_OK;
 }
 
 // --- Replacing members
 
-// Fills federation->clients.eligible with those that are not members yet, ascending, for `need`
-// members.
-static uint32_t list_fresh(struct tern_federation *federation, uint32_t need, uint64_t now)
+// Leaves those of clients.eligible[0..count) that are not members yet; returns how many.
+static uint32_t keep_fresh(struct tern_federation *federation, uint32_t count)
 {
-    uint32_t count = tern_clients_eligible(federation, now);
     uint32_t fresh = 0;
     for (uint32_t i = 0; i < count; i++) {
         if (tern_round_member(&federation->machine, federation->clients.eligible[i]) == NULL) {
             federation->clients.eligible[fresh++] = federation->clients.eligible[i];
         }
+    }
+    return fresh;
+}
+
+// Fills federation->clients.eligible with those that are not members yet, ascending, for `need`
+// members: rather such that are not absent.
+static uint32_t list_fresh(struct tern_federation *federation, uint32_t need, uint64_t now)
+{
+    uint32_t fresh = keep_fresh(federation, tern_clients_present(federation, now));
+    if (fresh == 0) {
+        fresh = keep_fresh(federation, tern_clients_eligible(federation, now));
     }
     const struct tern_round_machine *machine = &federation->machine;
     uint32_t missing =
@@ -100,8 +156,9 @@ static uint32_t list_fresh(struct tern_federation *federation, uint32_t need, ui
                                 missing, now);
 }
 
-static enum tern_result store_replacements(struct tern_federation *federation)
+static enum tern_result store_replacements(struct tern_federation *federation, uint64_t now)
 {
+    federation->look_ms = next_look(federation, now);
     federation->row.deadline_ms = federation->machine.deadline_ms;
     federation->row.attempts = federation->machine.attempts;
     federation->moved = true;
@@ -125,124 +182,87 @@ static void log_silent(const struct tern_round_machine *machine)
              machine->round, machine->reported, machine->quorum, TERN_LOG_TEXT(ids));
 }
 
+// Invited, not seen since, and late; nobody could come before the service was there.
+static bool is_silent(const struct tern_federation *federation, const struct tern_member *member,
+                      uint64_t now)
+{
+    const struct client *client = client_of(federation, member->client);
+    if (member->state != TERN_MEMBER_INVITED || client == NULL || client->waiting ||
+        client->row.last_seen_ms >=
+            member->invited_ms + (client->row.last_seen_ms <= client->row.created_ms)) {
+        return false;
+    }
+    const uint64_t since =
+        member->invited_ms > federation->loaded_ms ? member->invited_ms : federation->loaded_ms;
+    return now >= since + tern_clients_patience_ms(federation) ||
+           !tern_clients_came(federation, client, now);
+}
+
+// None of them is drawn again before it has come. Returns how many there are.
+static uint32_t note_silent(struct tern_federation *federation, uint64_t now)
+{
+    const struct tern_round_machine *machine = &federation->machine;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < machine->member_count; i++) {
+        if (is_silent(federation, &machine->members[i], now)) {
+            client_of(federation, machine->members[i].client)->absent_ms = now;
+            count++;
+        }
+    }
+    return count;
+}
+
 static enum tern_result extend_round(struct tern_federation *federation, uint64_t now)
 {
     struct tern_round_machine *machine = &federation->machine;
+    tern_log_set_request(0); // a deadline passes by itself
+    note_silent(federation, now);
     uint32_t fresh = list_fresh(federation, tern_round_gone(machine, NULL, NULL), now);
     log_silent(machine);
     TERN_TRY(tern_round_extend(machine, federation->clients.eligible, fresh, now));
-    TERN_TRY(store_replacements(federation));
+    TERN_TRY(store_replacements(federation, now));
     tern_refusals_draw_ended(federation, false);
     tern_log(TERN_LOG_WARN, "round-extended", "round=%u updates=%u quorum=%u invited=%u",
              machine->round, machine->reported, machine->quorum, machine->member_count);
     return TERN_OK;
 }
 
-static bool is_revoked(const void *ctx, uint64_t id)
+struct gone {
+    const struct tern_federation *federation;
+    uint64_t now;
+};
+
+static bool is_gone(const void *ctx, uint64_t id)
 {
-    const struct client *client = client_of(ctx, id);
-    return client != NULL && client->row.revoked;
+    const struct gone *gone = ctx;
+    const struct client *client = client_of(gone->federation, id);
+    const struct tern_member *member = tern_round_member(&gone->federation->machine, id);
+    return client != NULL && (client->row.revoked ||
+                              (member != NULL && is_silent(gone->federation, member, gone->now)));
 }
 
-// A revoked member never reports, so the round need not wait for its deadline to invite another.
-// While nobody can take its place, the next batch looks again.
-static enum tern_result replace_revoked(struct tern_federation *federation, uint64_t now)
+// A revoked member never reports, and one that does not even come for its task most likely will not
+// either: the round need not wait for its deadline to invite others. While nobody can take the place of a
+// revoked one, the next batch looks again.
+static enum tern_result replace_gone(struct tern_federation *federation, uint64_t now)
 {
     struct tern_round_machine *machine = &federation->machine;
-    if (!machine->open || !federation->clients.changed) {
+    const struct gone gone = {federation, now};
+    if (!machine->open || (!federation->clients.changed && now < federation->look_ms)) {
         return TERN_OK;
     }
-    uint32_t gone = tern_round_gone(machine, is_revoked, federation);
-    uint32_t fresh = gone > 0 ? list_fresh(federation, gone, now) : 0;
-    federation->clients.changed = gone > fresh;
+    federation->look_ms = next_look(federation, now);
+    uint32_t silent = note_silent(federation, now);
+    uint32_t count = tern_round_gone(machine, is_gone, &gone);
+    uint32_t fresh = count > 0 ? list_fresh(federation, count, now) : 0;
+    federation->clients.changed = count > silent && count > fresh;
     if (fresh == 0) {
         return TERN_OK;
     }
-    TERN_TRY(tern_round_replace(machine, is_revoked, federation, federation->clients.eligible,
-                                fresh, now));
-    TERN_TRY(store_replacements(federation));
-    tern_log(TERN_LOG_INFO, "revoked-replaced", "round=%u members=%u", machine->round,
-             gone < fresh ? gone : fresh);
-    return TERN_OK;
-}
-
-// --- Closing
-
-static enum tern_result store_version(struct tern_federation *federation,
-                                      const struct tern_download_made *made, uint64_t now)
-{
-    struct tern_merge *merge = &federation->merge;
-    struct tern_db *db = federation->db;
-    struct tern_db_version before;
-    TERN_TRY(tern_db_version_get(db, merge->version - 1, &before));
-    struct tern_db_version version = {
-        .version = merge->version, .round = federation->machine.round, .created_ms = now};
-    memcpy(version.replica, merge->replica_id, TERN_SHA256_SIZE);
-    memcpy(version.model_sha256, merge->model_sha256, TERN_SHA256_SIZE);
-    TERN_TRY(tern_db_version_put(db, &version));
-    TERN_TRY(tern_catchup_version(federation->catchup, made, before.replica, now));
-    return tern_history_checkpoint(federation);
-}
-
-static void log_round(const struct tern_federation *federation,
-                      const struct tern_strategy_report *report,
-                      const struct tern_download_made *made)
-{
-    const struct tern_db_round *row = &federation->row;
-    tern_log(TERN_LOG_INFO, "round",
-             "round=%u of=%u version=%u updates=%u loss=%.4f step_norm=%.4g "
-             "learning_rate=%.4g ms=%llu download_bytes=%zu",
-             row->round, federation->config.round.rounds, federation->merge.version,
-             report->updates, (double)report->mean_loss, (double)report->step_norm,
-             (double)row->learning_rate, (unsigned long long)(row->closed_ms - row->opened_ms),
-             made->len);
-}
-
-static bool may_pass(enum tern_result result)
-{
-    return result == TERN_OK || result == TERN_ERR_IO || result == TERN_ERR_BUSY ||
-           result == TERN_ERR_NO_MEMORY;
-}
-
-// What was accepted can be merged (strategies/bounds.h). If it cannot, the stored bytes are not
-// what was accepted, and the federation halts rather than leave out what it has acknowledged.
-static enum tern_result merge_round(struct tern_federation *federation,
-                                    struct tern_download_made *made,
-                                    struct tern_strategy_report *report)
-{
-    enum tern_result result = tern_merge_counted(
-        &federation->merge, federation->db, &federation->row, &federation->totals, made, report);
-    if (!may_pass(result)) {
-        snprintf(federation->damage, sizeof federation->damage,
-                 "the stored updates of round %u cannot be merged (%s); stop the federation and "
-                 "restore a backup",
-                 federation->row.round, tern_result_name(result));
-    }
-    return result;
-}
-
-static enum tern_result commit_round(struct tern_federation *federation, uint64_t now)
-{
-    struct tern_db_round *row = &federation->row;
-    struct tern_download_made made;
-    struct tern_strategy_report report;
-    TERN_TRY(merge_round(federation, &made, &report));
-    TERN_TRY(tern_db_received_bytes(federation->db, &row->received_bytes));
-    TERN_TRY(store_version(federation, &made, now));
-    tern_merge_stop(&federation->merge);
-    tern_round_close(&federation->machine, now);
-    row->state = TERN_ROUND_COMMITTED;
-    row->closed_ms = now;
-    row->applied = report.updates;
-    row->mean_loss = report.mean_loss;
-    TERN_TRY(tern_drift_measure(federation, &report));
-    tern_drift_follow(federation, row);
-    TERN_TRY(tern_db_round_put(federation->db, row));
-    TERN_TRY(tern_history_decide(federation));
-    federation->last_loss = report.mean_loss;
-    federation->moved = true;
-    tern_refusals_draw_ended(federation, true);
-    log_round(federation, &report, &made);
+    TERN_TRY(tern_round_replace(machine, is_gone, &gone, federation->clients.eligible, fresh, now));
+    TERN_TRY(store_replacements(federation, now));
+    tern_log(TERN_LOG_INFO, "members-replaced", "round=%u members=%u silent=%u", machine->round,
+             count < fresh ? count : fresh, silent);
     return TERN_OK;
 }
 
@@ -257,9 +277,11 @@ static bool may_open(const struct tern_federation *federation, uint64_t now)
 
 static enum tern_result step(struct tern_federation *federation, uint64_t now)
 {
+    TERN_TRY(replace_gone(federation, now));
     switch (tern_round_tick(&federation->machine, now)) {
     case TERN_ROUND_CLOSE:
-        return commit_round(federation, now);
+        tern_closing_decide(federation);
+        break;
     case TERN_ROUND_EXTEND:
         return extend_round(federation, now);
     case TERN_ROUND_NOTHING:
@@ -271,8 +293,14 @@ static enum tern_result step(struct tern_federation *federation, uint64_t now)
 enum tern_result tern_federation_advance(struct tern_federation *federation, uint64_t now)
 {
     TERN_TRY(tern_history_drop(federation));
-    TERN_TRY(replace_revoked(federation, now));
-    TERN_TRY(step(federation, now));
+    TERN_TRY(tern_history_go_on(federation));
+    if (!tern_federation_is_merging(federation) && !federation->checkpoint_due) {
+        TERN_TRY(step(federation, now));
+    }
+    TERN_TRY(tern_closing_commit(federation, now));
+    if (tern_federation_is_merging(federation)) {
+        return TERN_OK;
+    }
     if (may_open(federation, now)) {
         TERN_TRY(open_round(federation, now));
     }
@@ -283,9 +311,18 @@ enum tern_result tern_federation_advance(struct tern_federation *federation, uin
 uint64_t tern_federation_next_advance(const struct tern_federation *federation)
 {
     const struct tern_round_machine *machine = &federation->machine;
-    uint64_t next = federation->prune_due ? 0 : tern_round_next_tick(machine);
+    if (federation->prune_due || federation->checkpoint_due || tern_closing_is_made(federation)) {
+        return 0;
+    }
+    if (tern_federation_is_merging(federation)) {
+        return UINT64_MAX;
+    }
+    uint64_t next = tern_round_next_tick(machine);
     if (!machine->open && next < federation->retry_open_ms) {
         next = federation->retry_open_ms;
+    }
+    if (machine->open && federation->look_ms < next) {
+        next = federation->look_ms;
     }
     if (federation->indices.awaited && tern_round_leader_until_ms(machine) < next) {
         next = tern_round_leader_until_ms(machine);

@@ -1,6 +1,7 @@
 // How much a member trains in the open round and how it encodes its update, decided once and kept
 // with the reason.
 #include "federation/internal.h"
+#include "federation/ledger.h"
 #include "meter/price.h"
 
 #include <string.h>
@@ -39,14 +40,14 @@ static enum tern_result add_measured(struct tern_federation *federation, uint64_
 {
     struct tern_db_ledger ledger;
     struct tern_db_meter meter;
-    enum tern_result found = tern_db_ledger_get(federation->db, client, &ledger);
-    if (found == TERN_ERR_NOT_FOUND || (found == TERN_OK && ledger.round == 0)) {
+    TERN_TRY(tern_ledger_read(federation, client, &ledger));
+    if (ledger.round == 0) {
         return TERN_OK;
     }
-    TERN_TRY(found);
     TERN_TRY(tern_db_meter_of(federation->db, client, ledger.round, &meter));
     federation->ports.metered(federation->ports.ctx, client, ledger.round, &meter);
-    found = codec_then(federation, client, ledger.round, &budget->update_codec);
+    const enum tern_result found =
+        codec_then(federation, client, ledger.round, &budget->update_codec);
     if (found == TERN_OK) {
         budget->update = ledger.update_bytes;
         budget->other = other_bytes(&meter, ledger.update_bytes);

@@ -38,11 +38,11 @@ static enum tern_result take_facts(struct tern_federation *federation, uint64_t 
     const struct tern_abilities before = tern_abilities_of(row);
     const struct tern_abilities able = abilities_of(message);
     client->dirty = true;
-    if (row->last_seen_ms == 0) { // provisioned
+    if (row->last_seen_ms == 0) {
         tern_round_joined(&federation->machine, now);
     }
     tern_budgets_told(client, message, now);
-    row->last_seen_ms = now;
+    tern_clients_seen(client, now);
     row->codecs = message->codecs;
     row->coders = message->coders;
     row->downloads_max = message->downloads_max;
@@ -50,6 +50,28 @@ static enum tern_result take_facts(struct tern_federation *federation, uint64_t 
     row->step_ahead = message->step_ahead;
     TERN_TRY(take_replica(federation, message, row));
     return tern_abilities_equal(&before, &able) ? TERN_OK : tern_clients_store(federation, id);
+}
+
+// What was evaluated is the replica that this check-in names.
+static enum tern_result find_model(struct tern_federation *federation, const struct client *client,
+                                   struct tern_db_evaluation *row)
+{
+    bool global = false;
+    if (row->version == client->row.version) {
+        TERN_TRY(tern_catchup_is_global(federation->catchup, client->row.replica, &global));
+    }
+    row->model = global ? TERN_EVALUATED_GLOBAL : TERN_EVALUATED_REPLICA;
+    return TERN_OK;
+}
+
+// Whether the evaluator joined after the version was made, whose figure it must not change any more.
+static enum tern_result is_late(struct tern_federation *federation, const struct client *client,
+                                bool *late, uint32_t version)
+{
+    struct tern_db_version made;
+    enum tern_result found = tern_db_version_get(federation->db, version, &made);
+    *late = found != TERN_OK || client->row.created_ms > made.created_ms;
+    return tern_db_may_miss(found);
 }
 
 static enum tern_result take_evaluation(struct tern_federation *federation, uint64_t id,
@@ -60,17 +82,26 @@ static enum tern_result take_evaluation(struct tern_federation *federation, uint
     if (!client->row.evaluator || evaluation->version > federation->merge.version) {
         return TERN_OK;
     }
+    if (evaluation->no_accuracy) { // of which figures tell nothing
+        tern_log(TERN_LOG_INFO, "evaluation", "version=%u client=%llu loss=%.4f examples=%u",
+                 evaluation->version, (unsigned long long)id, (double)evaluation->loss,
+                 evaluation->num_examples);
+        return TERN_OK;
+    }
     struct tern_db_evaluation row = {.version = evaluation->version,
                                      .client = id,
                                      .num_examples = evaluation->num_examples,
                                      .loss = evaluation->loss,
                                      .accuracy = evaluation->accuracy};
+    TERN_TRY(find_model(federation, client, &row));
+    TERN_TRY(is_late(federation, client, &row.late, row.version));
     TERN_TRY(tern_db_evaluation_put(federation->db, &row));
-    if (evaluation->version > client->evaluated) {
-        client->evaluated = evaluation->version;
+    if (row.version > client->evaluated[row.model]) {
+        client->evaluated[row.model] = row.version;
         tern_log(TERN_LOG_INFO, "evaluation",
-                 "version=%u client=%llu accuracy=%.4f loss=%.4f examples=%u", row.version,
-                 (unsigned long long)id, (double)row.accuracy, (double)row.loss, row.num_examples);
+                 "version=%u model=%s client=%llu accuracy=%.4f loss=%.4f examples=%u", row.version,
+                 tern_evaluated_name(row.model), (unsigned long long)id, (double)row.accuracy,
+                 (double)row.loss, row.num_examples);
     }
     return TERN_OK;
 }

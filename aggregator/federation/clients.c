@@ -53,49 +53,44 @@ enum tern_result tern_clients_remember(struct tern_federation *federation,
         federation->clients.count = (uint32_t)row->id;
     }
     struct client *client = &federation->clients.list[row->id - 1];
+    const struct tern_db_client before = client->row;
     federation->clients.changed = true;
+    memcpy(client->stored_replica, row->replica, TERN_SHA256_SIZE);
     if (client->dirty) { // newer than the store
         client->row.revoked = row->revoked;
     } else {
         client->row = *row;
     }
+    federation->clients.revoked += client->row.revoked - before.revoked;
+    federation->clients.evaluators += client->row.evaluator - before.evaluator;
     return TERN_OK;
 }
 
 enum tern_result tern_clients_load(struct tern_federation *federation)
 {
     struct tern_db_client row;
-    uint32_t before = federation->clients.count;
-    federation->clients.count = 0;
     struct tern_db_rows *rows = tern_db_clients(federation->db);
     while (tern_db_next(rows, &row)) {
         tern_db_check_row(rows, tern_clients_remember(federation, &row));
     }
-    enum tern_result result = tern_db_end(rows);
-    if (result != TERN_OK) {
-        federation->clients.count = before;
-        return result;
-    }
+    TERN_TRY(tern_db_end(rows));
     // Clients whose enrolment was rolled back: nobody was told their tokens.
-    if (federation->clients.count < before) {
-        federation->ports.dismiss(federation->ports.ctx, (uint64_t)federation->clients.count + 1);
-        memset(&federation->clients.list[federation->clients.count], 0,
-               (before - federation->clients.count) * sizeof federation->clients.list[0]);
-    }
+    federation->ports.dismiss(federation->ports.ctx, (uint64_t)federation->clients.count + 1);
     return TERN_OK;
 }
 
 enum tern_result tern_clients_load_evaluations(struct tern_federation *federation)
 {
     for (uint32_t i = 0; i < federation->clients.count; i++) {
-        federation->clients.list[i].evaluated = 0;
+        memset(federation->clients.list[i].evaluated, 0,
+               sizeof federation->clients.list[i].evaluated);
     }
     struct tern_db_evaluation row;
     struct tern_db_rows *rows = tern_db_evaluations(federation->db);
     while (tern_db_next(rows, &row)) {
         struct client *client = client_of(federation, row.client);
-        if (client != NULL && row.version > client->evaluated) {
-            client->evaluated = row.version;
+        if (client != NULL && row.version > client->evaluated[row.model]) {
+            client->evaluated[row.model] = row.version;
         }
     }
     return tern_db_end(rows);
@@ -106,12 +101,13 @@ enum tern_result tern_clients_load_evaluations(struct tern_federation *federatio
 static enum tern_result store_row(struct tern_federation *federation,
                                   const struct tern_db_client *row)
 {
-    struct tern_db_client before;
-    TERN_TRY(tern_db_client_get(federation->db, row->id, &before));
-    if (memcmp(before.replica, row->replica, TERN_SHA256_SIZE) != 0) {
-        TERN_TRY(tern_db_replica_suspect(federation->db, before.replica, true));
+    uint8_t *before = client_of(federation, row->id)->stored_replica;
+    if (memcmp(before, row->replica, TERN_SHA256_SIZE) != 0) {
+        TERN_TRY(tern_db_replica_suspect(federation->db, before, true));
     }
-    return tern_db_client_update(federation->db, row);
+    TERN_TRY(tern_db_client_update(federation->db, row));
+    memcpy(before, row->replica, TERN_SHA256_SIZE);
+    return TERN_OK;
 }
 
 // What could not be stored is dropped, and comes from the store again: kept, it would fail every
@@ -126,11 +122,44 @@ enum tern_result tern_clients_store(struct tern_federation *federation, uint64_t
 
 // --- Who may be drawn
 
-// One that was provisioned and has not come yet is still with the factory: rounds that wait for it
-// would wait until their deadline.
+// A round that waits for a member which does not come waits until its deadline.
+#define PATIENCE_SHARE 4 // of that
+
+uint64_t tern_clients_patience_ms(const struct tern_federation *federation)
+{
+    return federation->config.round.deadline_ms / PATIENCE_SHARE;
+}
+
+// One that was provisioned and has not come yet is still with the factory.
 static bool is_trainer(const struct client *client)
 {
     return !client->row.evaluator && !client->row.revoked && client->row.last_seen_ms != 0;
+}
+
+// Later than its enrolment, even within its millisecond or after the clock was set back: so it is known
+// that it came.
+void tern_clients_seen(struct client *client, uint64_t now)
+{
+    struct tern_db_client *row = &client->row;
+    row->last_seen_ms = now > row->created_ms ? now : row->created_ms + 1;
+    client->absent_ms = 0;
+}
+
+void tern_clients_move_seen(struct client *client, uint64_t ms)
+{
+    struct tern_db_client *row = &client->row;
+    if (row->last_seen_ms > row->created_ms) {
+        row->last_seen_ms = ms > row->created_ms ? ms : row->created_ms + 1;
+    } else {
+        row->last_seen_ms = ms < row->created_ms ? ms : row->created_ms;
+    }
+}
+
+bool tern_clients_came(const struct tern_federation *federation, const struct client *client,
+                       uint64_t now)
+{
+    return tern_selection_came(client->row.created_ms, client->row.last_seen_ms,
+                               federation->config.round.come_back_min_ms, now);
 }
 
 bool tern_clients_may_train(const struct tern_federation *federation, const struct client *client,
@@ -138,14 +167,21 @@ bool tern_clients_may_train(const struct tern_federation *federation, const stru
 {
     uint64_t within = federation->config.eligible_within_ms;
     bool recent = within == 0 || client->row.last_seen_ms + within >= now;
-    return is_trainer(client) && recent;
+    return is_trainer(client) &&
+           (client->waiting || (recent && tern_clients_came(federation, client, now)));
 }
 
-uint32_t tern_clients_trainers(const struct tern_federation *federation)
+bool tern_clients_is_absent(const struct client *client, uint64_t now)
+{
+    return client->absent_ms != 0 && client->absent_ms <= now && !client->waiting;
+}
+
+uint32_t tern_clients_trainers(const struct tern_federation *federation, uint64_t now)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < federation->clients.count; i++) {
-        count += is_trainer(&federation->clients.list[i]);
+        const struct client *client = &federation->clients.list[i];
+        count += is_trainer(client) && tern_clients_came(federation, client, now);
     }
     return count;
 }
@@ -156,6 +192,19 @@ uint32_t tern_clients_eligible(struct tern_federation *federation, uint64_t now)
     for (uint32_t i = 0; i < federation->clients.count; i++) {
         if (tern_clients_may_train(federation, &federation->clients.list[i], now)) {
             federation->clients.eligible[count++] = (uint64_t)i + 1;
+        }
+    }
+    return count;
+}
+
+uint32_t tern_clients_present(struct tern_federation *federation, uint64_t now)
+{
+    uint64_t *ids = federation->clients.eligible;
+    const uint32_t eligible = tern_clients_eligible(federation, now);
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < eligible; i++) {
+        if (!tern_clients_is_absent(client_of(federation, ids[i]), now)) {
+            ids[count++] = ids[i];
         }
     }
     return count;

@@ -1,14 +1,13 @@
 // How far the updates of a round are apart, and their loss: what policies go on from.
 #include "federation/internal.h"
+#include "rounds/variance.h"
 
 #include <math.h>
 #include <stdlib.h>
 
 void tern_drift_follow(struct tern_federation *federation, const struct tern_db_round *row)
 {
-    const struct tern_steps_round done = {
-        .loss = row->median_loss, .variance = row->variance, .local_steps = row->local_steps};
-    tern_steps_course_add(&federation->course, &federation->config.steps, &done);
+    tern_steps_course_add(&federation->course, &federation->config.steps, row->median_loss);
 }
 
 void tern_drift_note(struct client *client, const tern_Update *message, double sum_square)
@@ -75,7 +74,7 @@ static void measure_variance(struct tern_federation *federation,
     }
     federation->row.local_steps = report->effective_steps;
     federation->row.variance =
-        tern_steps_variance(square, norm_of_mean(totals->rule.strategy, report), report->updates);
+        tern_round_variance(square, norm_of_mean(totals->rule.strategy, report), report->updates);
 }
 
 enum tern_result tern_drift_measure(struct tern_federation *federation,
@@ -85,7 +84,8 @@ enum tern_result tern_drift_measure(struct tern_federation *federation,
     return measure_loss(federation);
 }
 
-// As if it had just arrived.
+// As if it had just arrived: it is taken into the round's sums again, and its drift noted, for which it is
+// read but once.
 static enum tern_result remeasure(void *ctx, const struct tern_db_update *update)
 {
     struct tern_federation *federation = ctx;
@@ -100,10 +100,13 @@ static enum tern_result remeasure(void *ctx, const struct tern_db_update *update
     TERN_TRY(tern_wire_decode_update(update->body, update->body_len, &message, &container));
     TERN_TRY(tern_reading_make(&federation->readings, &federation->merge.model, container.data,
                                container.len, &info, &reading));
-    const struct tern_contribution contribution = {.num_examples = message.num_examples,
-                                                   .local_steps = message.local_steps,
-                                                   .loss = message.loss};
-    tern_merge_arrive(&federation->merge, &contribution, container, reading);
+    const struct tern_arrival arrival = {.client = update->client,
+                                         .round = update->round,
+                                         .contribution = tern_contribution_of(&message),
+                                         .container = container,
+                                         .reading = reading,
+                                         .sum_square = info.sum_square};
+    tern_merge_arrive(&federation->merge, &arrival);
     tern_reading_free(reading);
     tern_drift_note(client, &message, info.sum_square);
     return TERN_OK;

@@ -2,10 +2,25 @@
 #include "federation/federation.h"
 
 #include "federation/internal.h"
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 // --- Life
+
+enum tern_result tern_federation_accepts(const struct tern_federation *federation,
+                                         const struct tern_federation_config *config, char why[256])
+{
+    return tern_strategy_check_config(config, federation->merge.model.count, why) ? TERN_OK
+                                                                                  : TERN_ERR_CONFIG;
+}
+
+void tern_federation_configure(struct tern_federation *federation,
+                               const struct tern_federation_config *config)
+{
+    federation->config = *config;
+    federation->merge.memory = config->strategy_memory;
+}
 
 static enum tern_result make(struct tern_federation *federation, char why[256])
 {
@@ -13,12 +28,24 @@ static enum tern_result make(struct tern_federation *federation, char why[256])
     struct tern_merge *merge = &federation->merge;
     TERN_TRY(tern_db_federation(federation->db, &federation->about));
     TERN_TRY(tern_merge_init(merge, &federation->about));
-    if (!tern_strategy_check_config(config, merge->model.count, why)) {
-        return TERN_ERR_CONFIG;
-    }
+    TERN_TRY(tern_federation_accepts(federation, config, why));
     merge->memory = config->strategy_memory;
-    federation->catchup = tern_catchup_new(&config->downloads, federation->db, merge);
-    return federation->catchup != NULL ? TERN_OK : TERN_ERR_NO_MEMORY;
+    return tern_closing_init(federation, why);
+}
+
+// Makes memory that of a federation which was never loaded.
+static void forget(struct tern_federation *federation)
+{
+    const size_t first = offsetof(struct tern_federation, clients);
+    tern_closing_forget(federation);
+    if (federation->catchup != NULL) {
+        federation->ways += tern_catchup_searches(federation->catchup);
+    }
+    tern_catchup_free(federation->catchup);
+    free(federation->machine.members);
+    free(federation->clients.list);
+    free(federation->clients.eligible);
+    memset((uint8_t *)federation + first, 0, sizeof *federation - first);
 }
 
 enum tern_result tern_federation_new(const struct tern_federation_config *config,
@@ -47,12 +74,10 @@ void tern_federation_free(struct tern_federation *federation)
     if (federation == NULL) {
         return;
     }
-    tern_catchup_free(federation->catchup);
+    forget(federation);
+    tern_closing_free(federation);
     tern_merge_free(&federation->merge);
     tern_published_free(&federation->published);
-    free(federation->machine.members);
-    free(federation->clients.list);
-    free(federation->clients.eligible);
     free(federation);
 }
 
@@ -70,7 +95,7 @@ static enum tern_result store_seed_version(struct tern_federation *federation, u
     TERN_TRY(tern_db_begin(db));
     enum tern_result result = tern_db_version_put(db, &version);
     if (result == TERN_OK) {
-        result = tern_merge_checkpoint(merge, db);
+        result = tern_merge_checkpoint(merge, db, UINT64_MAX);
     }
     return tern_db_conclude(db, result);
 }
@@ -86,10 +111,17 @@ static enum tern_result load_model(struct tern_federation *federation, uint64_t 
 
 enum tern_result tern_federation_load(struct tern_federation *federation, uint64_t now)
 {
+    forget(federation);
+    federation->counts = federation->counted;
     TERN_TRY(load_model(federation, now));
+    federation->catchup =
+        tern_catchup_new(&federation->config.downloads, federation->db, &federation->merge);
+    if (federation->catchup == NULL) {
+        return TERN_ERR_NO_MEMORY;
+    }
     TERN_TRY(tern_clients_load(federation));
     TERN_TRY(tern_assign_load(federation));
-    TERN_TRY(tern_restore_rounds(federation));
+    TERN_TRY(tern_restore_rounds(federation, now));
     TERN_TRY(tern_drift_load(federation));
     TERN_TRY(tern_share_load(federation));
     TERN_TRY(tern_catchup_load(federation->catchup, now));
@@ -126,6 +158,7 @@ void tern_federation_flushed(struct tern_federation *federation)
 void tern_federation_begin(struct tern_federation *federation)
 {
     federation->moved = false;
+    federation->counted = federation->counts;
 }
 
 bool tern_federation_moved(const struct tern_federation *federation)
@@ -135,10 +168,16 @@ bool tern_federation_moved(const struct tern_federation *federation)
 
 void tern_federation_publish(struct tern_federation *federation)
 {
-    if (federation->publish_due || federation->moved) {
+    struct unpublished *unpublished = &federation->unpublished;
+    if (federation->moved || unpublished->count > UNPUBLISHED_MAX) {
         tern_published_machine(&federation->published, &federation->machine);
-        federation->publish_due = false;
+    } else if (unpublished->any) {
+        tern_published_members(&federation->published, &federation->machine, unpublished->clients,
+                               unpublished->count);
     }
+    unpublished->any = false;
+    unpublished->count = 0;
+    tern_closing_begin(federation);
 }
 
 const char *tern_federation_damage(const struct tern_federation *federation)
@@ -205,24 +244,31 @@ size_t tern_federation_update_max(const struct tern_federation *federation)
     return federation->merge.buffers.blob_size;
 }
 
+static const char *advice_of(const struct tern_federation *federation)
+{
+    const enum tern_ending ending = federation->machine.losses.ending;
+    return ending != TERN_ENDING_NONE ? tern_ending_advice(ending)
+                                      : tern_refusals_advice(federation);
+}
+
 void tern_federation_facts(const struct tern_federation *federation,
                            struct tern_federation_facts *facts)
 {
     *facts = (struct tern_federation_facts){
         .version = federation->merge.version,
         .machine = federation->machine,
+        .merging = tern_federation_is_merging(federation),
         .clients = federation->clients.count,
+        .revoked = federation->clients.revoked,
+        .evaluators = federation->clients.evaluators,
         .last_loss = federation->last_loss,
         .refused_draws = federation->refused.draws,
-        .advice = tern_refusals_advice(federation),
+        .advice = advice_of(federation),
         .replica_bytes = tern_catchup_bytes(federation->catchup),
-        .ways = tern_catchup_searches(federation->catchup),
+        .ways = federation->ways + tern_catchup_searches(federation->catchup),
         .counts = federation->counts,
     };
     memcpy(facts->model_spec, federation->about.model_spec, sizeof facts->model_spec);
     memcpy(facts->model_sha256, federation->merge.model_sha256, TERN_SHA256_SIZE);
-    for (uint32_t i = 0; i < federation->clients.count; i++) {
-        facts->revoked += federation->clients.list[i].row.revoked;
-        facts->evaluators += federation->clients.list[i].row.evaluator;
-    }
+    facts->machine.members = NULL;
 }

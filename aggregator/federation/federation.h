@@ -5,7 +5,7 @@
 // Who calls: service/, on the thread that owns the store, inside its transaction. A result other
 // than TERN_OK means that the store or memory failed; the transaction is rolled back then, and
 // tern_federation_load() makes memory what the store says. Only tern_federation_read_update() may
-// be called by any thread.
+// be called by any thread. The updates of a round that closes are merged by a thread of its own.
 #ifndef TERN_FEDERATION_H
 #define TERN_FEDERATION_H
 
@@ -30,6 +30,7 @@ struct tern_federation_train {
     float momentum;
     float weight_decay;
     float prox_mu;
+    bool evaluate; // clients do, before they train
 };
 
 struct tern_federation_limits {
@@ -37,6 +38,14 @@ struct tern_federation_limits {
     uint32_t num_examples; // that one update may claim
     double norm;           // of one update; above 0, at most TERN_UPDATE_NORM_MAX
     uint64_t history;      // bytes of committed rounds' updates that are kept; 0 = no limit
+};
+
+// Who is given the global model itself when the federation has finished. Others end with the replica
+// that they hold.
+enum tern_final_model {
+    TERN_FINAL_MODEL_NONE,
+    TERN_FINAL_MODEL_EVALUATORS,
+    TERN_FINAL_MODEL_ALL,
 };
 
 struct tern_federation_config {
@@ -49,6 +58,7 @@ struct tern_federation_config {
     struct tern_error_settings error;
     struct tern_codec codec_up;
     struct tern_catchup_config downloads;
+    enum tern_final_model final_model;
     const struct tern_strategy *strategy;
     float server_learning_rate;                          // above 0, at most TERN_SERVER_RATE_MAX
     float strategy_parameters[TERN_STRATEGY_PARAMETERS]; // those that it uses, in their ranges
@@ -66,6 +76,8 @@ struct tern_federation_ports {
     void (*dismiss)(void *ctx, uint64_t first);
     // Adds what was counted of a client in a round and is not in the store yet.
     void (*metered)(void *ctx, uint64_t client, uint32_t round, struct tern_db_meter *meter);
+    // A merge has ended: tern_federation_advance() has something to do. Any thread.
+    void (*wake)(void *ctx);
 };
 
 // Why a request is not served. TERN_OK: it is.
@@ -88,14 +100,29 @@ TERN_MUST_USE enum tern_result tern_federation_new(const struct tern_federation_
                                                    char why[256]);
 void tern_federation_free(struct tern_federation *federation); // NULL is allowed
 
-// Everything from the store; what was last said by clients and is not written yet stays. Outside of
-// transactions.
+// Whether a federation can go by this: TERN_OK, or TERN_ERR_CONFIG with why. Any thread.
+TERN_MUST_USE enum tern_result tern_federation_accepts(const struct tern_federation *federation,
+                                                       const struct tern_federation_config *config,
+                                                       char why[256]);
+// Goes by an accepted one once it is loaded again. While nothing is merged, outside of transactions.
+void tern_federation_configure(struct tern_federation *federation,
+                               const struct tern_federation_config *config);
+
+// Everything from the store, as a restart has it: whatever else was known is forgotten. After a failure
+// it may only be loaded again, or freed. Outside of transactions.
 // TERN_ERR_UNKNOWN  the open round names a strategy or codec that is not known here
 // TERN_ERR_CORRUPT, TERN_ERR_NOT_FOUND, TERN_ERR_STATE, TERN_ERR_IO  what is stored is damaged
 TERN_MUST_USE enum tern_result tern_federation_load(struct tern_federation *federation,
                                                     uint64_t now);
 // After others have changed clients in the store.
 TERN_MUST_USE enum tern_result tern_federation_reload_clients(struct tern_federation *federation);
+// After others may have ended the open round's time, with the quorum that it needs then.
+TERN_MUST_USE enum tern_result tern_federation_reload_round(struct tern_federation *federation);
+
+// The time of day was set forth by step ms, or back: rounds and clients move with it, so that what was to
+// happen in a minute still does. Inside of a transaction.
+TERN_MUST_USE enum tern_result tern_federation_set_clock(struct tern_federation *federation,
+                                                         int64_t step);
 
 // Writes what clients last said; once that is committed, tern_federation_flushed().
 TERN_MUST_USE enum tern_result tern_federation_flush(struct tern_federation *federation);
@@ -108,10 +135,17 @@ void tern_federation_begin(struct tern_federation *federation);
 TERN_MUST_USE enum tern_result tern_federation_advance(struct tern_federation *federation,
                                                        uint64_t now);
 uint64_t tern_federation_next_advance(const struct tern_federation *federation); // when, again
+// The open round takes no more updates, and has no more tasks: it is being merged, from the transaction
+// that decided so to the one that stores the next version. What depends on that version may be asked
+// again then; the rest is answered as ever.
+bool tern_federation_is_merging(const struct tern_federation *federation);
+// Waits until there is something to store, or nothing is being merged.
+void tern_federation_wait_for_merge(struct tern_federation *federation);
 // Whether a round opened or was extended, or a version was made, since tern_federation_begin():
 // those who wait for a task may have one.
 bool tern_federation_moved(const struct tern_federation *federation);
-// After the commit, before its answers are sent: then every client finds what it was told.
+// After the commit, before its answers are sent: then every client finds what it was told. What the
+// transaction has decided to merge, is merged from here on.
 void tern_federation_publish(struct tern_federation *federation);
 // After a rollback: why going on would lose what was acknowledged, or NULL.
 const char *tern_federation_damage(const struct tern_federation *federation);
@@ -140,6 +174,7 @@ TERN_MUST_USE enum tern_result tern_federation_checkin(struct tern_federation *f
 struct tern_next {
     tern_CheckinReply reply;
     bool idle;          // nothing, so that a check-in may be held
+    bool merging;       // nothing before the open round is merged, which does not take long
     bool own_downloads; // those of the task were made for this client: they may come inline
 };
 
@@ -152,6 +187,7 @@ void tern_federation_wait(struct tern_federation *federation, uint64_t client, b
 // A download, the round's shared indices or the model's manifest by its name, one reference more.
 // payload: bytes of its container.
 // TERN_ERR_NOT_FOUND  there is none
+// TERN_ERR_BUSY       there is too little disk, memory or descriptors to send it from; later
 TERN_MUST_USE enum tern_result tern_federation_blob(struct tern_federation *federation,
                                                     const uint8_t sha256[TERN_SHA256_SIZE],
                                                     struct tern_blob **blob, uint32_t *payload);
@@ -182,11 +218,17 @@ void tern_federation_read_update(struct tern_federation *federation, struct tern
 void tern_incoming_clear(struct tern_incoming *update);
 
 // Counts it in its round, or finds that it is stored already (*duplicate). Refused: everything that
-// PROTOCOL.md names for an update; TERN_ERR_BUSY  nothing changed, try again
+// PROTOCOL.md names for an update; TERN_ERR_BUSY  nothing changed, try again. Not while a round is being
+// merged.
 TERN_MUST_USE enum tern_result tern_federation_update(struct tern_federation *federation,
                                                       const struct tern_incoming *update,
                                                       uint64_t now, bool *duplicate,
                                                       struct tern_refusal *refusal);
+
+// The SHA-256 of the client's update that is stored for that round. TERN_ERR_NOT_FOUND
+TERN_MUST_USE enum tern_result tern_federation_stored(struct tern_federation *federation,
+                                                      uint64_t client, uint32_t round,
+                                                      uint8_t sha256[TERN_SHA256_SIZE]);
 
 // --- Facts
 
@@ -194,14 +236,16 @@ uint32_t tern_federation_round(const struct tern_federation *federation);    // 
 size_t tern_federation_update_max(const struct tern_federation *federation); // bytes; any thread
 
 // By the last commit, on any thread: whether a round of that number was ever opened, and whether the
-// client may send an update for it, be it late or once more.
+// client may send an update for it, be it late or once more: OK, UNKNOWN_ROUND or NOT_IN_COHORT.
 bool tern_federation_knows(struct tern_federation *federation, uint32_t round);
-bool tern_federation_expects(struct tern_federation *federation, uint64_t client, uint32_t round);
+TERN_MUST_USE enum tern_result tern_federation_expects(struct tern_federation *federation,
+                                                       uint64_t client, uint32_t round);
 
 // Since the start.
 struct tern_federation_counts {
     uint64_t updates_late;
     uint64_t updates_rejected;
+    uint64_t updates_scaled_down; // strategy.norm_bound
     uint64_t checkins;
     uint64_t findings[TERN_FINDING_COUNT];     // of error buffers
     uint64_t directives[TERN_DIRECTIVE_COUNT]; // given with new tasks
@@ -211,7 +255,8 @@ struct tern_federation_facts {
     char model_spec[64];
     uint8_t model_sha256[TERN_SHA256_SIZE];
     uint32_t version;
-    struct tern_round_machine machine; // its members are the federation's
+    struct tern_round_machine machine; // without its members
+    bool merging;                      // its round's updates, by now
     uint32_t clients;
     uint32_t revoked;
     uint32_t evaluators;

@@ -1,17 +1,37 @@
 // The versions so far. Of the model whole weights are stored now and then, as a checkpoint; a start
-// makes the newest version from it and the updates since. Of the updates of committed rounds, those of
-// the newest stay, as far as their bytes are allowed, for replays. The others are dropped a few at a
-// time, in transactions that have other things to do.
+// makes the newest version from it and the updates since. A large one is written a piece at a time, so
+// that others are served between, and the next round is merged once it is whole. Of the updates of
+// committed rounds, those of the newest stay, as far as their bytes are allowed, for replays. The others
+// are dropped a few at a time, in transactions that have other things to do, and rows after them.
 #include "federation/internal.h"
+#include "merge/strategy_rule.h"
 
 // Versions from one checkpoint to the next, at most: a start merges so many rounds again.
 #define CHECKPOINT_VERSIONS 16
-// A checkpoint is due, too, when the updates since the last have this part of its bytes: it is then
-// little beside what is written anyway, and merging again would take long.
+// A checkpoint is due, too, when the updates since the last have this part of its bytes, since it is then
+// little beside what is written anyway, and merging again would take long: 4 MiB of updates take 0.3 s. One
+// of few pages does not wait for so many.
 #define CHECKPOINT_SHARE 8
+#define CHECKPOINT_UPDATE_BYTES (UINT64_C(4) << 20)
+#define CHECKPOINT_SMALL 65536u
+
+// Of a checkpoint, by one transaction: some 40 ms with what moves it from SQLite's log to its place.
+#define PIECE_BYTES (UINT64_C(8) << 20)
 
 // Dropping 16 MiB takes some 20 ms.
 #define DROP_BYTES (UINT64_C(16) << 20)
+
+// The rows of so many of the newest rounds stay, whatever else goes: of an update that comes late they tell
+// what its task was, and so how fast its client is.
+#define LATE_ROUNDS 16
+
+// Bytes of updates after which a checkpoint of `whole` bytes is due.
+static uint64_t most_updates(uint64_t whole)
+{
+    const uint64_t share = whole / CHECKPOINT_SHARE;
+    return whole <= CHECKPOINT_SMALL || share > CHECKPOINT_UPDATE_BYTES ? share
+                                                                        : CHECKPOINT_UPDATE_BYTES;
+}
 
 static enum tern_result is_due(struct tern_federation *federation, bool *due)
 {
@@ -22,7 +42,15 @@ static enum tern_result is_due(struct tern_federation *federation, bool *due)
     TERN_TRY(tern_db_version_get(federation->db, merge->checkpoint, &version));
     TERN_TRY(tern_db_may_miss(tern_db_round_get(federation->db, version.round, &round)));
     *due = merge->version >= merge->checkpoint + CHECKPOINT_VERSIONS ||
-           federation->row.received_bytes - round.received_bytes >= whole / CHECKPOINT_SHARE;
+           federation->row.received_bytes - round.received_bytes >= most_updates(whole);
+    return TERN_OK;
+}
+
+static enum tern_result write_piece(struct tern_federation *federation)
+{
+    struct tern_merge *merge = &federation->merge;
+    TERN_TRY(tern_merge_checkpoint(merge, federation->db, PIECE_BYTES));
+    federation->checkpoint_due = merge->checkpoint != merge->version;
     return TERN_OK;
 }
 
@@ -30,25 +58,62 @@ enum tern_result tern_history_checkpoint(struct tern_federation *federation)
 {
     bool due = false;
     TERN_TRY(is_due(federation, &due));
-    return due ? tern_merge_checkpoint(&federation->merge, federation->db) : TERN_OK;
+    return due ? write_piece(federation) : TERN_OK;
+}
+
+enum tern_result tern_history_go_on(struct tern_federation *federation)
+{
+    if (!federation->checkpoint_due) {
+        return TERN_OK;
+    }
+    TERN_TRY(write_piece(federation));
+    return federation->checkpoint_due ? TERN_OK : tern_history_decide(federation);
+}
+
+// Bytes of the updates that had come when the newest version was made.
+static enum tern_result received_bytes(struct tern_federation *federation, uint64_t *received)
+{
+    struct tern_db_version version;
+    struct tern_db_round round = {.received_bytes = 0};
+    TERN_TRY(tern_db_version_get(federation->db, federation->merge.version, &version));
+    TERN_TRY(tern_db_may_miss(tern_db_round_get(federation->db, version.round, &round)));
+    *received = round.received_bytes;
+    return TERN_OK;
 }
 
 enum tern_result tern_history_decide(struct tern_federation *federation)
 {
-    const uint64_t received = federation->row.received_bytes;
     const uint64_t most = federation->config.limits.history;
+    uint64_t received = 0;
     uint32_t last = 0;
+    federation->prune_due = true; // rows of what a verb has pruned, if nothing else
+    TERN_TRY(received_bytes(federation, &received));
     if (most == 0 || received <= most) {
         return TERN_OK;
     }
-    federation->prune_due = true;
     TERN_TRY(tern_db_prune_goal(federation->db, received - most, &last));
     return tern_db_prune(federation->db, last);
 }
 
+// Of older rounds no update counts any more. By the newest round's row: the sums of one that is not
+// open may know no strategy.
+static uint32_t late_rounds(const struct tern_federation *federation)
+{
+    struct tern_strategy_rule rule;
+    const bool late =
+        tern_rule_read(&federation->row, &rule) == TERN_OK && rule.strategy->takes_late;
+    const uint32_t counts = late ? (uint32_t)rule.parameters[TERN_STRATEGY_STALENESS_MAX] + 1 : 0;
+    return counts > LATE_ROUNDS ? counts : LATE_ROUNDS;
+}
+
 enum tern_result tern_history_drop(struct tern_federation *federation)
 {
-    return federation->prune_due
-               ? tern_db_prune_some(federation->db, DROP_BYTES, &federation->prune_due)
-               : TERN_OK;
+    bool more = false;
+    if (!federation->prune_due || federation->checkpoint_due) {
+        return TERN_OK;
+    }
+    TERN_TRY(tern_db_checkpoint_drop_some(federation->db, &more));
+    return more ? TERN_OK
+                : tern_db_prune_some(federation->db, DROP_BYTES, late_rounds(federation),
+                                     &federation->prune_due);
 }

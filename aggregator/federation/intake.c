@@ -20,13 +20,6 @@ static bool over_norm(const struct tern_federation *federation, double sum_squar
     return !(sum_square * scale * scale <= limit * limit);
 }
 
-static struct tern_contribution contribution_of(const tern_Update *message)
-{
-    return (struct tern_contribution){.num_examples = message->num_examples,
-                                      .local_steps = message->local_steps,
-                                      .loss = message->loss};
-}
-
 // The replica that the member's task told it to train from; one whose row does not say so shares
 // the newest with all.
 static const uint8_t *base_of(const struct tern_federation *federation,
@@ -60,7 +53,7 @@ enum tern_result tern_update_check(const struct tern_federation *federation,
     if (over_norm(federation, update->sum_square, scale)) {
         return TERN_ERR_NORM_LIMIT;
     }
-    const struct tern_contribution contribution = contribution_of(message);
+    const struct tern_contribution contribution = tern_contribution_of(message);
     struct tern_strategy_totals totals = federation->totals;
     return tern_strategy_count(&totals, &contribution);
 }
@@ -97,7 +90,7 @@ static void take_report(struct tern_federation *federation, const struct tern_in
     const uint8_t *base = base_of(federation, member);
     bool own = base == member->base;
     tern_update_speed(client, &update->message);
-    client->row.last_seen_ms = now;
+    tern_clients_seen(client, now);
     client->row.version = own ? member->base_version : federation->merge.version;
     memcpy(client->row.replica, base, TERN_SHA256_SIZE);
 }
@@ -106,11 +99,17 @@ enum tern_result tern_update_take(struct tern_federation *federation,
                                   const struct tern_incoming *update,
                                   const struct tern_member *member, uint32_t merged, uint64_t now)
 {
-    const struct tern_contribution contribution = contribution_of(&update->message);
+    const struct tern_contribution contribution = tern_contribution_of(&update->message);
     TERN_TRY(store_update(federation, update, merged, now));
     TERN_TRY(tern_ledger_update(federation, update, now));
     TERN_TRY(tern_strategy_count(&federation->totals, &contribution));
-    tern_merge_arrive(&federation->merge, &contribution, update->container, update->reading);
+    const struct tern_arrival arrival = {.client = update->client,
+                                         .round = update->round,
+                                         .contribution = contribution,
+                                         .container = update->container,
+                                         .reading = update->reading,
+                                         .sum_square = update->sum_square};
+    tern_merge_arrive(&federation->merge, &arrival);
     take_report(federation, update, member, now);
     federation->refused.accepted++;
     client_of(federation, update->client)->refusals = 0;

@@ -3,6 +3,7 @@
 #define TERN_FEDERATION_INTERNAL_H
 
 #include "federation/federation.h"
+#include "federation/job.h"
 #include "federation/published.h"
 #include "hosted/log.h"
 #include "rounds/speed.h"
@@ -12,7 +13,7 @@
 
 // Of a client's update in the open round.
 struct drift {
-    double square; // sum of its squared values
+    double square; // sum of its squared values; once merged, as the mean took it
     float loss;
     uint32_t num_examples;
     uint32_t local_steps;
@@ -20,25 +21,32 @@ struct drift {
 
 struct client {
     struct tern_db_client row;
+    uint8_t stored_replica[TERN_SHA256_SIZE]; // that the store's row has
     bool dirty;   // what the row says of check-ins and updates differs from the store
     bool waiting; // its check-in is held
     struct tern_searches searches;
     struct tern_steps_done done; // from which its speed is measured; since the start only
-    uint32_t evaluated;          // newest version it has reported an evaluation of
-    uint32_t asked; // version it was asked to evaluate again, so that this happens once
+    // Of its replica and of the global model, by enum tern_db_evaluated: the newest version that it has
+    // reported an evaluation of, and that it was asked to evaluate again, so that this happens once.
+    uint32_t evaluated[TERN_LAST_evaluated + 1];
+    uint32_t asked[TERN_LAST_evaluated + 1];
     // Of its schedule: bytes that its round is expected to take, and at the least.
     uint64_t round_bytes;
     uint64_t least_bytes;
     struct drift drift;
     struct tern_error_doubt doubt; // about its error buffer
-    uint32_t refusals;             // of its requests, since its last accepted update
-    uint32_t refused;              // of its updates, since the start
-    uint32_t refused_in;           // the draw in which one was last for its values, + 1; 0 = none
+    uint64_t
+        absent_ms; // it should have come by then: rounds do not count on it until it does; 0 = never
+    uint32_t refusals;   // of its requests, since its last accepted update
+    uint32_t refused;    // of its updates, since the start
+    uint32_t refused_in; // the draw in which one was last for its values, + 1; 0 = none
 };
 
 struct clients {
     struct client *list; // by id - 1
     uint32_t count;
+    uint32_t revoked; // of those
+    uint32_t evaluators;
     uint32_t capacity;
     uint64_t *eligible; // scratch of `capacity` ids
     bool changed;       // one enrolled or was revoked: members may need replacing
@@ -53,6 +61,19 @@ struct refused {
     uint32_t draws;   // before, in a row, without an update but such
 };
 
+// What was stored since the round was last published. Of a cohort of thousands, few change in one transaction.
+#define UNPUBLISHED_MAX 1024
+
+struct unpublished {
+    bool any;
+    uint32_t count;                    // of members; above the most: all of them
+    uint64_t clients[UNPUBLISHED_MAX]; // theirs
+};
+
+// Rows of the error ledger that are kept in memory, as they are stored: each at its client's place, where
+// another's may be. A round reads a row several times.
+#define LEDGERS_KEPT 1024
+
 // Of the download with the indices that a round's leader chose (share.c).
 struct shared_indices {
     uint8_t sha256[TERN_SHA256_SIZE];
@@ -61,31 +82,62 @@ struct shared_indices {
     uint32_t refused; // round whose leader's update was refused
 };
 
+enum closing_step {
+    CLOSING_NOTHING, // a round is open, or none
+    CLOSING_DECIDED, // in the present transaction
+    CLOSING_MERGING, // that is committed: its updates are merged, or are
+};
+
+// A round that closes (closing.c). While its job runs, all but the step is the job's.
+struct closing {
+    enum closing_step step;
+    struct tern_job job;
+    struct tern_db *reader;   // the job's view of the store
+    struct tern_merge *merge; // of the federation
+    struct tern_db_round row;
+    struct tern_strategy_totals totals;
+    struct tern_merge_next next;
+    enum tern_result result; // of the job
+    uint64_t request;        // what the log was told of it when the round was decided to close
+};
+
 struct tern_federation {
-    struct tern_federation_config config; // read-only
+    struct tern_federation_config config; // tern_federation_configure()
     struct tern_federation_ports ports;
     struct tern_db *db;
     struct tern_db_federation about; // read-only
 
-    struct tern_merge merge; // version, weights, replica; model and sizes are read-only
+    struct tern_merge merge;           // version, weights, replica; model and sizes are read-only
+    struct closing closing;            // of the open round
+    struct tern_published published;   // any thread
+    struct tern_reading_room readings; // any thread
+    struct tern_federation_counts counts;
+    struct tern_federation_counts counted; // those when the present transaction began
+    uint64_t ways;                         // searched for by catchups that were forgotten
+
+    // From here on memory follows from the store. tern_federation_load() forgets all of it, so that
+    // nothing outlives the transaction that it was decided in when that is rolled back: what is
+    // added here needs no care, what is added above does.
+    struct clients clients; // the first of them
     struct tern_catchup *catchup;
-    struct clients clients;
     struct tern_round_machine machine;  // members is ours
     struct tern_db_round row;           // of the machine's round
     struct tern_strategy_totals totals; // of the open round's updates
     float last_loss;
     struct tern_steps_course course; // of the committed rounds
     struct refused refused;
-    struct shared_indices indices;     // of the open round
-    struct tern_published published;   // any thread
-    struct tern_reading_room readings; // any thread
-    struct tern_federation_counts counts;
+    struct shared_indices indices; // of the open round
+    struct unpublished unpublished;
+    struct tern_db_ledger ledgers[LEDGERS_KEPT]; // client 0 = none
 
-    bool prune_due;         // bodies of pruned rounds may be left
+    bool checkpoint_due;    // of the newest version; a part of it may be stored
+    bool prune_due;         // bodies of pruned rounds, or older checkpoints, may be left
     bool moved;             // see tern_federation_moved()
-    bool publish_due;       // the machine differs from what was published
     bool too_few_afford;    // a round that too few budgets allow was told of
+    uint64_t look_ms;       // when to look for silent members again
+    uint64_t loaded_ms;     // when this was loaded from the store
     uint64_t retry_open_ms; // nobody was eligible: look again then
+    bool too_few;           // no round opens, since fewer than min_clients have enrolled
     char damage[256];       // empty = none
 };
 
@@ -93,6 +145,12 @@ static inline struct client *client_of(const struct tern_federation *federation,
 {
     const struct clients *clients = &federation->clients;
     return id == 0 || id > clients->count ? NULL : &clients->list[id - 1];
+}
+
+// Whether the n-th of its kind is worth a line of the log.
+static inline bool is_power_of_two(uint32_t n)
+{
+    return n != 0 && (n & (n - 1)) == 0;
 }
 
 // The hash that a client names; one that names none takes what there is.
@@ -110,11 +168,24 @@ TERN_MUST_USE enum tern_result tern_clients_load(struct tern_federation *federat
 TERN_MUST_USE enum tern_result tern_clients_load_evaluations(struct tern_federation *federation);
 // Writes what memory knows of a client; on an error that is not newer than the store any more.
 TERN_MUST_USE enum tern_result tern_clients_store(struct tern_federation *federation, uint64_t id);
-uint32_t tern_clients_trainers(const struct tern_federation *federation);
+// Those that have come, or have just enrolled.
+uint32_t tern_clients_trainers(const struct tern_federation *federation, uint64_t now);
+// Of a client that was asked to come: the time that it may be late.
+uint64_t tern_clients_patience_ms(const struct tern_federation *federation);
 bool tern_clients_may_train(const struct tern_federation *federation, const struct client *client,
                             uint64_t now);
-// Fills clients.eligible, ascending.
+// It has checked in, or sent an update.
+void tern_clients_seen(struct client *client, uint64_t now);
+// The clock was moved, by which it was last seen at `ms`. Whether it ever came stays known.
+void tern_clients_move_seen(struct client *client, uint64_t ms);
+// Whether it has come since it enrolled, or enrolled just now.
+bool tern_clients_came(const struct tern_federation *federation, const struct client *client,
+                       uint64_t now);
+// Whether it should have come by now.
+bool tern_clients_is_absent(const struct client *client, uint64_t now);
+// Both fill clients.eligible, ascending: with all that may be drawn, or without those that are absent.
 uint32_t tern_clients_eligible(struct tern_federation *federation, uint64_t now);
+uint32_t tern_clients_present(struct tern_federation *federation, uint64_t now);
 
 // --- Members in the store (members.c)
 
@@ -126,12 +197,30 @@ TERN_MUST_USE enum tern_result tern_members_load(struct tern_federation *federat
 
 // --- Rounds, and what is open of them, after a restart (restore.c)
 
-TERN_MUST_USE enum tern_result tern_restore_rounds(struct tern_federation *federation);
+TERN_MUST_USE enum tern_result tern_restore_rounds(struct tern_federation *federation,
+                                                   uint64_t now);
+
+// --- Closing a round (closing.c)
+
+TERN_MUST_USE enum tern_result tern_closing_init(struct tern_federation *federation, char why[256]);
+void tern_closing_free(struct tern_federation *federation);
+// Waits for a merge that runs, and drops what it made.
+void tern_closing_forget(struct tern_federation *federation);
+// The open round has its updates: from now on tern_federation_is_merging(). Its merge begins once the
+// transaction is committed.
+void tern_closing_decide(struct tern_federation *federation);
+void tern_closing_begin(struct tern_federation *federation);
+// Whether there is something to store, or a failure to tell; and doing so.
+bool tern_closing_is_made(const struct tern_federation *federation);
+TERN_MUST_USE enum tern_result tern_closing_commit(struct tern_federation *federation,
+                                                   uint64_t now);
 
 // --- Retention (history.c)
 
-// A version was made: stores it as the checkpoint where that is due.
+// A version was made: begins to store it as the checkpoint where that is due.
 TERN_MUST_USE enum tern_result tern_history_checkpoint(struct tern_federation *federation);
+// Goes on with that, as far as no request waits long for.
+TERN_MUST_USE enum tern_result tern_history_go_on(struct tern_federation *federation);
 // A round was committed: decides which rounds' updates are not kept any more.
 TERN_MUST_USE enum tern_result tern_history_decide(struct tern_federation *federation);
 // Drops some of them, as many as no request waits long for.
@@ -147,6 +236,9 @@ uint32_t tern_strategy_cohort_max(const struct tern_federation_config *config, u
 // Writes it into the row of the round that opens, which has its learning rate, and begins to count.
 // previous: the name of the last round's strategy, or "".
 void tern_strategy_open(struct tern_federation *federation, const char *previous);
+
+// Logs that the round closes with fewer updates than its strategy needs for what it is for.
+void tern_strategy_note_few(const struct tern_federation *federation);
 
 // --- Byte budgets (budgets.c)
 
@@ -183,6 +275,19 @@ TERN_MUST_USE enum tern_result tern_assign_steps(struct tern_federation *federat
                                                  uint64_t now);
 // What the stored decisions say of each client's bytes.
 TERN_MUST_USE enum tern_result tern_assign_load(struct tern_federation *federation);
+
+// --- Updates that are too large beside the others (scaled.c)
+
+// The round was merged: counts those that were scaled down, for their clients and in federation->row,
+// and logs a client's 1st, 2nd, 4th, 8th, ...
+TERN_MUST_USE enum tern_result tern_scaled_note(struct tern_federation *federation);
+
+// --- What clients found of their bases (held_out.c)
+
+// An update of this member was accepted, and tells it.
+TERN_MUST_USE enum tern_result tern_held_out_take(struct tern_federation *federation,
+                                                  uint64_t client, const struct tern_member *member,
+                                                  const tern_Evaluation *evaluation);
 
 // --- What rounds came to (drift.c)
 

@@ -67,7 +67,7 @@ static enum tern_result count_late(struct tern_federation *federation,
     assignment->decay = tern_ledger_decay(&update->message);
     TERN_TRY(tern_db_assignment_put(federation->db, assignment));
     tern_round_buffered(&federation->machine, 1);
-    federation->publish_due = true;
+    federation->unpublished.any = true;
     return TERN_OK;
 }
 

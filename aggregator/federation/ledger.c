@@ -21,16 +21,30 @@ static bool holds_something(const struct tern_db_ledger *row)
     return row->sequence > 0 || row->norm != 0.0F;
 }
 
-// A new client has no row yet.
-static enum tern_result read_row(struct tern_federation *federation, uint64_t id,
-                                 struct tern_db_ledger *row)
+static struct tern_db_ledger *place_of(struct tern_federation *federation, uint64_t id)
 {
-    enum tern_result found = tern_db_ledger_get(federation->db, id, row);
-    if (found == TERN_ERR_NOT_FOUND) {
-        *row = (struct tern_db_ledger){.client = id};
-        return TERN_OK;
+    return &federation->ledgers[id % LEDGERS_KEPT];
+}
+
+enum tern_result tern_ledger_read(struct tern_federation *federation, uint64_t id,
+                                  struct tern_db_ledger *row)
+{
+    struct tern_db_ledger *kept = place_of(federation, id);
+    if (kept->client != id) {
+        *row = (struct tern_db_ledger){.client = id}; // a new client has no row yet
+        TERN_TRY(tern_db_may_miss(tern_db_ledger_get(federation->db, id, row)));
+        *kept = *row;
     }
-    return found;
+    *row = *kept;
+    return TERN_OK;
+}
+
+static enum tern_result write_row(struct tern_federation *federation,
+                                  const struct tern_db_ledger *row)
+{
+    TERN_TRY(tern_db_ledger_put(federation->db, row));
+    *place_of(federation, row->client) = *row;
+    return TERN_OK;
 }
 
 // The doubt is in memory alone: after a restart the next report raises it again.
@@ -127,14 +141,14 @@ enum tern_result tern_ledger_checkin(struct tern_federation *federation, uint64_
                                      const tern_ErrorFacts *error, uint64_t now)
 {
     struct tern_db_ledger row;
-    TERN_TRY(read_row(federation, id, &row));
+    TERN_TRY(tern_ledger_read(federation, id, &row));
     const struct tern_db_ledger before = row;
     if (row.generation == 0 && !holds_something(&row) && error->sequence == 0 &&
         error->norm == 0.0F) {
         return TERN_OK; // a new client with nothing to tell
     }
     take(federation, &row, error, false, now);
-    return same(&row, &before) ? TERN_OK : tern_db_ledger_put(federation->db, &row);
+    return same(&row, &before) ? TERN_OK : write_row(federation, &row);
 }
 
 enum tern_result tern_ledger_update(struct tern_federation *federation,
@@ -142,9 +156,12 @@ enum tern_result tern_ledger_update(struct tern_federation *federation,
 {
     const tern_Update *message = &update->message;
     struct tern_db_ledger row;
-    TERN_TRY(read_row(federation, update->client, &row));
+    TERN_TRY(tern_ledger_read(federation, update->client, &row));
     if (message->has_error) {
         take(federation, &row, &message->error, true, now);
+    }
+    if (row.round != 0 && row.round != update->round) {
+        TERN_TRY(tern_db_prune_last(federation->db, update->client, row.round));
     }
     row.round = update->round;
     row.missed_from = federation->machine.round + 1; // a late one that counts is of an older round
@@ -152,7 +169,7 @@ enum tern_result tern_ledger_update(struct tern_federation *federation,
     row.loss = message->loss;
     row.update_bytes = update->received;
     row.decay = tern_ledger_decay(message);
-    return tern_db_ledger_put(federation->db, &row);
+    return write_row(federation, &row);
 }
 
 enum tern_result tern_ledger_conflict(struct tern_federation *federation,
@@ -162,7 +179,7 @@ enum tern_result tern_ledger_conflict(struct tern_federation *federation,
     if (update->parsed != TERN_OK) {
         return TERN_OK; // not even an update: that is no device of ours
     }
-    TERN_TRY(read_row(federation, update->client, &row));
+    TERN_TRY(tern_ledger_read(federation, update->client, &row));
     struct tern_error_watch watch = watch_of(federation, &row);
     const uint32_t before = row.finding;
     const bool news = tern_error_watch_conflict(&watch);
@@ -170,7 +187,7 @@ enum tern_result tern_ledger_conflict(struct tern_federation *federation,
     if (news) {
         say_found(federation, &row, before, now);
     }
-    return tern_db_ledger_put(federation->db, &row);
+    return write_row(federation, &row);
 }
 
 // --- What clients are told
@@ -220,7 +237,7 @@ static enum tern_result note_told(struct tern_federation *federation,
         row->factor = choice->factor;
         memcpy(row->reason, choice->reason, sizeof choice->reason);
     }
-    return tern_db_ledger_put(federation->db, row);
+    return write_row(federation, row);
 }
 
 enum tern_result tern_ledger_assign(struct tern_federation *federation, struct tern_member *member)
@@ -229,7 +246,7 @@ enum tern_result tern_ledger_assign(struct tern_federation *federation, struct t
     if (member->state == TERN_MEMBER_TASKED) {
         return TERN_OK;
     }
-    TERN_TRY(read_row(federation, member->client, &row));
+    TERN_TRY(tern_ledger_read(federation, member->client, &row));
     const struct tern_error_watch watch = watch_of(federation, &row);
     const struct tern_error_buffer_state state = {
         .must_reset = tern_error_watch_must_reset(&watch),

@@ -7,6 +7,10 @@
 
 #include "federation/internal.h"
 
+// The client's row; of a new client one with nothing in it.
+TERN_MUST_USE enum tern_result tern_ledger_read(struct tern_federation *federation, uint64_t id,
+                                                struct tern_db_ledger *row);
+
 // What a check-in says. An update that came too late, or a change that a budget held back, is known
 // from here alone. Most check-ins tell what is stored already and write nothing.
 TERN_MUST_USE enum tern_result tern_ledger_checkin(struct tern_federation *federation, uint64_t id,

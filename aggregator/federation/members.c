@@ -9,6 +9,16 @@ _Static_assert((int)TERN_MEMBER_INVITED == (int)TERN_ASSIGNMENT_INVITED &&
                    (int)TERN_MEMBER_REPLACED == (int)TERN_ASSIGNMENT_REPLACED,
                "states are stored as they are");
 
+static void note_unpublished(struct tern_federation *federation, uint64_t client)
+{
+    struct unpublished *unpublished = &federation->unpublished;
+    if (unpublished->count < UNPUBLISHED_MAX) {
+        unpublished->clients[unpublished->count] = client;
+    }
+    unpublished->count += unpublished->count <= UNPUBLISHED_MAX;
+    unpublished->any = true;
+}
+
 enum tern_result tern_members_store(struct tern_federation *federation,
                                     const struct tern_member *member)
 {
@@ -25,7 +35,7 @@ enum tern_result tern_members_store(struct tern_federation *federation,
                                      .decay = member->decay};
     memcpy(row.base, member->base, sizeof row.base);
     memcpy(row.codec, member->codec, sizeof row.codec);
-    federation->publish_due = true;
+    note_unpublished(federation, member->client);
     return tern_db_assignment_put(federation->db, &row);
 }
 

@@ -30,6 +30,16 @@ static bool make_room(struct tern_round_machine *copy, uint32_t count)
     return true;
 }
 
+// All but the members.
+static void copy_machine(struct tern_round_machine *copy, const struct tern_round_machine *machine)
+{
+    struct tern_member *members = copy->members;
+    uint32_t capacity = copy->member_capacity;
+    *copy = *machine;
+    copy->members = members;
+    copy->member_capacity = capacity;
+}
+
 void tern_published_machine(struct tern_published *published,
                             const struct tern_round_machine *machine)
 {
@@ -37,14 +47,30 @@ void tern_published_machine(struct tern_published *published,
     pthread_mutex_lock(&published->lock);
     published->known = make_room(copy, machine->member_count);
     if (published->known) {
-        struct tern_member *members = copy->members;
-        uint32_t capacity = copy->member_capacity;
-        *copy = *machine;
-        copy->members = members;
-        copy->member_capacity = capacity;
+        copy_machine(copy, machine);
         if (machine->member_count > 0) {
-            memcpy(members, machine->members, machine->member_count * sizeof members[0]);
+            memcpy(copy->members, machine->members,
+                   machine->member_count * sizeof copy->members[0]);
         }
+    }
+    pthread_mutex_unlock(&published->lock);
+}
+
+void tern_published_members(struct tern_published *published,
+                            const struct tern_round_machine *machine, const uint64_t *clients,
+                            uint32_t count)
+{
+    struct tern_round_machine *copy = &published->machine;
+    pthread_mutex_lock(&published->lock);
+    for (uint32_t i = 0; i < count && published->known; i++) {
+        const struct tern_member *member = tern_round_member(machine, clients[i]);
+        struct tern_member *known = tern_round_member(copy, clients[i]);
+        if (member != NULL && known != NULL) {
+            *known = *member;
+        }
+    }
+    if (published->known) {
+        copy_machine(copy, machine);
     }
     pthread_mutex_unlock(&published->lock);
 }

@@ -24,9 +24,13 @@ struct tern_standing {
 void tern_published_init(struct tern_published *published);
 void tern_published_free(struct tern_published *published);
 
-// Before the answers of that commit are sent: then every client finds what it was told.
+// Both before the answers of that commit are sent: then every client finds what it was told.
 void tern_published_machine(struct tern_published *published,
                             const struct tern_round_machine *machine);
+// Likewise, where no member came or went since the last time, and only those of `clients` changed.
+void tern_published_members(struct tern_published *published,
+                            const struct tern_round_machine *machine, const uint64_t *clients,
+                            uint32_t count);
 // Takes the blob over. NULL: that round shares nothing.
 void tern_published_set_indices(struct tern_published *published, uint32_t round,
                                 struct tern_blob *indices);

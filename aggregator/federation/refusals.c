@@ -23,11 +23,6 @@ void tern_refuse(struct tern_refusal *refusal, enum tern_result result, const ch
              sentence != NULL ? sentence : tern_result_sentence(result));
 }
 
-static bool is_power_of_two(uint32_t n)
-{
-    return n != 0 && (n & (n - 1)) == 0;
-}
-
 // A second the first time, doubled by each more: whoever heeds it trains for nothing every four
 // minutes at most.
 void tern_refusals_ask_later(struct client *client, struct tern_refusal *refusal)

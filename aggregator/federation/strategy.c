@@ -67,12 +67,29 @@ static double memory_of(const struct tern_federation_config *config)
     return (double)(config->strategy_memory != 0 ? config->strategy_memory : TERN_MERGE_MEMORY);
 }
 
+// How many updates what the strategy keeps of them leaves room for.
+static uint32_t updates_kept(const struct tern_federation_config *config)
+{
+    uint32_t fits = 1;
+    uint32_t beyond = TERN_EXACT_TERMS_MAX;
+    while (beyond - fits > 1) {
+        const uint32_t middle = fits + (beyond - fits) / 2;
+        const bool kept = (double)config->strategy->scratch(middle) <= memory_of(config);
+        fits = kept ? middle : fits;
+        beyond = kept ? beyond : middle;
+    }
+    return fits;
+}
+
 uint32_t tern_strategy_cohort_max(const struct tern_federation_config *config, uint32_t count)
 {
     uint32_t passes = config->strategy->passes;
-    double updates = memory_of(config) * PASSES_MAX / ((double)count * 4.0 * passes);
-    double most = updates / (1.0 + config->round.over_selection);
-    return passes == 0 || most >= UINT32_MAX ? UINT32_MAX : (uint32_t)most;
+    if (passes == 0) {
+        return UINT32_MAX;
+    }
+    double decoded = memory_of(config) * PASSES_MAX / ((double)count * 4.0 * passes);
+    double kept = updates_kept(config);
+    return (uint32_t)((decoded < kept ? decoded : kept) / (1.0 + config->round.over_selection));
 }
 
 // Of strategies that combine the values of all updates.
@@ -82,6 +99,13 @@ static bool check_memory(const struct tern_federation_config *config, uint32_t c
     uint32_t updates = tern_cohort_size(round->cohort, round->over_selection, UINT32_MAX);
     double memory = memory_of(config);
     double needed = (double)updates * (double)count * 4.0 * config->strategy->passes;
+    if (config->strategy->passes > 0 && updates > updates_kept(config)) {
+        snprintf(why, 256,
+                 "%s keeps %.0f bytes of %u updates; set strategy.memory to that or more, or a "
+                 "smaller round.cohort",
+                 config->strategy->name, (double)config->strategy->scratch(updates), updates);
+        return false;
+    }
     if (needed <= memory * PASSES_MAX) {
         return true;
     }
@@ -92,11 +116,49 @@ static bool check_memory(const struct tern_federation_config *config, uint32_t c
     return false;
 }
 
+// Of every number of updates that a round may close with.
+static bool check_updates(const struct tern_federation_config *config, char why[256])
+{
+    const struct tern_round_policy *round = &config->round;
+    const uint32_t most = tern_cohort_size(round->cohort, round->over_selection, UINT32_MAX);
+    struct tern_strategy_rule rule;
+    rule_of_config(config, config->train.learning_rate, &rule);
+    for (uint32_t updates = tern_round_quorum(round); updates <= most; updates++) {
+        if (!tern_strategy_suffices(&rule, updates)) {
+            snprintf(why, 256,
+                     "%s with strategy.attackers = %g needs %u updates where a round has %u, as "
+                     "it may with round.quorum = %u; set a smaller strategy.attackers, or a larger "
+                     "round.quorum and round.cohort",
+                     config->strategy->name, (double)rule.parameters[TERN_STRATEGY_ATTACKERS],
+                     config->strategy->least_updates(&rule, updates), updates,
+                     tern_round_quorum(round));
+            return false;
+        }
+    }
+    return true;
+}
+
 bool tern_strategy_check_config(const struct tern_federation_config *config, uint32_t count,
                                 char why[256])
 {
     return check_bounds(config, why) && check_parameters(config, why) &&
-           check_memory(config, count, why);
+           check_memory(config, count, why) && check_updates(config, why);
+}
+
+// --- When a round closes
+
+// Fewer than the quorum where there are no more clients, or the operator ends it.
+void tern_strategy_note_few(const struct tern_federation *federation)
+{
+    const struct tern_strategy_totals *totals = &federation->totals;
+    const struct tern_strategy *strategy = totals->rule.strategy;
+    if (!tern_strategy_suffices(&totals->rule, totals->updates)) {
+        tern_log(TERN_LOG_WARN, "too-few-for-strategy",
+                 "round=%u strategy=%s updates=%u needed=%u attackers=%g", federation->row.round,
+                 strategy->name, totals->updates,
+                 strategy->least_updates(&totals->rule, totals->updates),
+                 (double)totals->rule.parameters[TERN_STRATEGY_ATTACKERS]);
+    }
 }
 
 // --- When a round opens

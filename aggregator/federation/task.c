@@ -21,6 +21,7 @@ static void fill_training(const struct tern_federation *federation,
     task->weight_decay = train->weight_decay;
     task->prox_mu = strategy != NULL && strategy->sends_prox ? train->prox_mu : 0.0F;
     task->seed = federation->about.seed;
+    task->evaluate = train->evaluate;
     const char *codec = member->codec[0] != '\0' ? member->codec : row->codec_up;
     memcpy(task->codec, codec, sizeof row->codec_up);
 }
@@ -45,13 +46,17 @@ static enum tern_result may_follow(struct tern_federation *federation, const str
     return TERN_OK;
 }
 
+static void set_download(const struct tern_way *way, uint32_t i, tern_DownloadRef *ref)
+{
+    ref->sha256.size = TERN_SHA256_SIZE;
+    memcpy(ref->sha256.bytes, way->sha256[i], TERN_SHA256_SIZE);
+    ref->size = way->bytes[i];
+}
+
 static void set_downloads(const struct tern_way *way, tern_Task *task)
 {
     for (uint32_t i = 0; i < way->count; i++) {
-        tern_DownloadRef *ref = &task->downloads[task->downloads_count++];
-        ref->sha256.size = TERN_SHA256_SIZE;
-        memcpy(ref->sha256.bytes, way->sha256[i], TERN_SHA256_SIZE);
-        ref->size = way->bytes[i];
+        set_download(way, i, &task->downloads[task->downloads_count++]);
     }
     task->base.size = TERN_WIRE_REPLICA_BYTES;
     memcpy(task->base.bytes, way->base, TERN_WIRE_REPLICA_BYTES);
@@ -117,27 +122,51 @@ static enum tern_result evaluate_task(struct tern_federation *federation, struct
 {
     uint32_t version = federation->merge.version;
     struct tern_way way;
+    bool global = false;
+    if (client->row.version == version) {
+        TERN_TRY(tern_catchup_is_global(federation->catchup, client->row.replica, &global));
+    }
     // It is asked once for a version whose result was lost; a client without data must not be
     // asked for ever.
-    bool again = client->evaluated < version && client->asked < version;
+    bool again = client->evaluated[global] < version && client->asked[global] < version;
     TERN_TRY(tern_catchup_evaluator(federation->catchup, &client->row, again, &way));
     *has_task = way.leads;
     if (way.leads) {
         task->kind = tern_TaskKind_TASK_EVALUATE;
         task->round = federation->machine.round;
         set_downloads(&way, task);
-        client->asked = way.base_version;
+        client->asked[global] = way.base_version;
     }
     return TERN_OK;
 }
 
 // --- All together
 
-static void fill_finished(const struct tern_federation *federation, tern_CheckinReply *reply)
+// Whether a client of this kind ends with the global model itself.
+static bool gets_final_model(const struct tern_federation *federation, const struct client *client)
 {
+    const enum tern_final_model who = federation->config.final_model;
+    return who == TERN_FINAL_MODEL_ALL ||
+           (who == TERN_FINAL_MODEL_EVALUATORS && client->row.evaluator);
+}
+
+static enum tern_result fill_finished(struct tern_federation *federation,
+                                      const struct client *client, uint64_t now,
+                                      tern_CheckinReply *reply)
+{
+    struct tern_way way;
     reply->finished = true;
     reply->final_model_hash.size = TERN_SHA256_SIZE;
     memcpy(reply->final_model_hash.bytes, federation->merge.model_sha256, TERN_SHA256_SIZE);
+    if (!gets_final_model(federation, client)) {
+        return TERN_OK;
+    }
+    TERN_TRY(tern_catchup_final(federation->catchup, &client->row, now, &way));
+    reply->has_final_model = way.leads;
+    if (way.leads) {
+        set_download(&way, 0, &reply->final_model);
+    }
+    return TERN_OK;
 }
 
 static void fill_wait(struct tern_next *next, uint64_t wait)
@@ -151,6 +180,11 @@ enum tern_result tern_federation_next(struct tern_federation *federation, uint64
 {
     uint64_t wait = 0;
     memset(next, 0, sizeof *next);
+    if (tern_federation_is_merging(federation)) {
+        fill_wait(next, federation->machine.policy.come_back_min_ms);
+        next->merging = true;
+        return TERN_OK;
+    }
     tern_CheckinReply *reply = &next->reply;
     enum tern_checkin_action action = tern_round_checkin(&federation->machine, id, now, &wait);
     struct client *client = client_of(federation, id);
@@ -162,10 +196,10 @@ enum tern_result tern_federation_next(struct tern_federation *federation, uint64
     }
     switch (action) {
     case TERN_CHECKIN_FINISHED:
-        fill_finished(federation, reply);
-        return TERN_OK;
+        return fill_finished(federation, client, now, reply);
     case TERN_CHECKIN_WAIT:
         fill_wait(next, wait);
+        reply->too_few_clients = federation->too_few && !federation->machine.open;
         return TERN_OK;
     case TERN_CHECKIN_TASK:
         break;

@@ -53,11 +53,14 @@ bool tern_federation_knows(struct tern_federation *federation, uint32_t round)
            TERN_ERR_UNKNOWN_ROUND;
 }
 
-bool tern_federation_expects(struct tern_federation *federation, uint64_t client, uint32_t round)
+enum tern_result tern_federation_expects(struct tern_federation *federation, uint64_t client,
+                                         uint32_t round)
 {
     const enum tern_result verdict =
         tern_published_standing(&federation->published, client, round).verdict;
-    return verdict != TERN_ERR_UNKNOWN_ROUND && verdict != TERN_ERR_NOT_IN_COHORT;
+    const bool is_for_nothing =
+        verdict == TERN_ERR_UNKNOWN_ROUND || verdict == TERN_ERR_NOT_IN_COHORT;
+    return is_for_nothing ? verdict : TERN_OK;
 }
 
 // --- Counting
@@ -72,6 +75,10 @@ static enum tern_result accept(struct tern_federation *federation,
     tern_round_reported(&federation->machine, member, now);
     member->decay = tern_ledger_decay(&update->message);
     TERN_TRY(tern_members_store(federation, member));
+    if (update->message.has_evaluation) {
+        TERN_TRY(
+            tern_held_out_take(federation, update->client, member, &update->message.evaluation));
+    }
     tern_drift_note(client, &update->message, update->sum_square);
     tern_budgets_spend(client);
     return TERN_OK;
@@ -126,4 +133,13 @@ enum tern_result tern_federation_update(struct tern_federation *federation,
         return TERN_OK;
     }
     return accept(federation, update, member, now);
+}
+
+enum tern_result tern_federation_stored(struct tern_federation *federation, uint64_t client,
+                                        uint32_t round, uint8_t sha256[TERN_SHA256_SIZE])
+{
+    struct tern_db_update stored;
+    TERN_TRY(tern_db_update_find(federation->db, round, client, &stored));
+    memcpy(sha256, stored.sha256, TERN_SHA256_SIZE);
+    return TERN_OK;
 }

@@ -1,46 +1,116 @@
 #include "http/certificate.h"
-#include <mbedtls/pk.h>
-#include <mbedtls/x509_crt.h>
+#include "hosted/files.h"
+#include "http/x509.h"
+#include <arpa/inet.h>
+#include <mbedtls/platform_util.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
-// Days from 1970-01-01 to a date of the Gregorian calendar; years begin in March, so that the leap day
-// is a year's last.
-static int64_t days_of(int year, int month, int day)
+#define PEM_MAX (1u << 20)
+
+enum tern_result tern_pem_read(const char *path, const char *what, struct tern_pem *pem,
+                               char why[256])
 {
-    const int64_t years = month > 2 ? year : year - 1;
-    const int64_t months = month > 2 ? month - 3 : month + 9;
-    return years * 365 + years / 4 - years / 100 + years / 400 + (153 * months + 2) / 5 + day - 1 -
-           719468;
+    size_t len = 0;
+    *pem = (struct tern_pem){.path = path};
+    if (tern_file_read(path, PEM_MAX, &pem->bytes, &len) != TERN_OK) {
+        snprintf(why, 256, "%s %.180s cannot be read", what, path);
+        return TERN_ERR_CONFIG;
+    }
+    pem->size = len + 1;
+    return TERN_OK;
 }
 
-// RFC 5280 (4.1.2.5): times of certificates are in UTC. Not by timegm(), whose time_t ends in 2038 on
-// 32 bits.
-static uint64_t seconds_of(const mbedtls_x509_time *time)
+void tern_pem_free(struct tern_pem *pem)
 {
-    const int64_t hours = days_of(time->year, time->mon, time->day) * 24 + time->hour;
-    const int64_t seconds = (hours * 60 + time->min) * 60 + time->sec;
-    return seconds > 0 ? (uint64_t)seconds : 0;
+    if (pem->bytes != NULL) {
+        mbedtls_platform_zeroize(pem->bytes, pem->size);
+        free(pem->bytes);
+        pem->bytes = NULL;
+    }
 }
 
-enum tern_result tern_certificate_times(const char *path, struct tern_certificate_times *times,
-                                        char why[256])
+enum tern_result tern_pem_times(const struct tern_pem *pem, struct tern_certificate_times *times,
+                                char why[256])
 {
     mbedtls_x509_crt chain;
     mbedtls_x509_crt_init(&chain);
-    const int error = mbedtls_x509_crt_parse_file(&chain, path);
+    const int error = mbedtls_x509_crt_parse(&chain, pem->bytes, pem->size);
     *times = (struct tern_certificate_times){.ends_s = UINT64_MAX};
     for (const mbedtls_x509_crt *at = &chain; at != NULL && error == 0; at = at->next) {
-        const uint64_t begins_s = seconds_of(&at->valid_from);
-        const uint64_t ends_s = seconds_of(&at->valid_to);
+        const uint64_t begins_s = tern_x509_seconds(&at->valid_from);
+        const uint64_t ends_s = tern_x509_seconds(&at->valid_to);
         times->begins_s = begins_s > times->begins_s ? begins_s : times->begins_s;
         times->ends_s = ends_s < times->ends_s ? ends_s : times->ends_s;
     }
     mbedtls_x509_crt_free(&chain);
     if (error != 0) {
-        snprintf(why, 256, "the certificate %.180s %s", path,
-                 error == MBEDTLS_ERR_X509_FILE_IO_ERROR || error == MBEDTLS_ERR_PK_FILE_IO_ERROR
-                     ? "cannot be read"
-                     : "is not a PEM file that mbedTLS understands");
+        snprintf(why, 256, "the certificate %.180s is not a PEM file that mbedTLS understands",
+                 pem->path);
+        return TERN_ERR_CONFIG;
+    }
+    return TERN_OK;
+}
+
+enum tern_result tern_certificate_times(const char *path, struct tern_certificate_times *times,
+                                        char why[256])
+{
+    struct tern_pem pem;
+    TERN_TRY(tern_pem_read(path, "the certificate", &pem, why));
+    const enum tern_result result = tern_pem_times(&pem, times, why);
+    tern_pem_free(&pem);
+    return result;
+}
+
+// RFC 5280 (4.2.1.6)
+#define NAME_IS_DNS 2
+#define NAME_IS_ADDRESS 7
+
+// "" for a name of another kind, or one that is longer than any host's.
+static void name_as_text(const mbedtls_x509_buf *name, char text[256])
+{
+    const int kind = name->tag & MBEDTLS_ASN1_TAG_VALUE_MASK;
+    text[0] = '\0';
+    if (kind == NAME_IS_DNS && name->len < 256) {
+        memcpy(text, name->p, name->len);
+        text[name->len] = '\0';
+    } else if (kind == NAME_IS_ADDRESS && (name->len == 4 || name->len == 16)) {
+        inet_ntop(name->len == 4 ? AF_INET : AF_INET6, name->p, text, 256);
+    }
+}
+
+static void list_names(const mbedtls_x509_crt *certificate, char names[TERN_CERTIFICATE_NAMES])
+{
+    char text[256];
+    size_t len = 0;
+    names[0] = '\0';
+    for (const mbedtls_x509_sequence *at = &certificate->subject_alt_names;
+         at != NULL && at->buf.p != NULL; at = at->next) {
+        name_as_text(&at->buf, text);
+        if (text[0] != '\0' && len + strlen(text) + 3 <= TERN_CERTIFICATE_NAMES) {
+            len += (size_t)snprintf(names + len, TERN_CERTIFICATE_NAMES - len, "%s%s",
+                                    len > 0 ? ", " : "", text);
+        }
+    }
+}
+
+enum tern_result tern_certificate_names(const char *path, char names[TERN_CERTIFICATE_NAMES],
+                                        char why[256])
+{
+    struct tern_pem pem;
+    mbedtls_x509_crt chain;
+    TERN_TRY(tern_pem_read(path, "the certificate", &pem, why));
+    mbedtls_x509_crt_init(&chain);
+    const int error = mbedtls_x509_crt_parse(&chain, pem.bytes, pem.size);
+    if (error == 0) {
+        list_names(&chain, names);
+    }
+    mbedtls_x509_crt_free(&chain);
+    tern_pem_free(&pem);
+    if (error != 0) {
+        snprintf(why, 256, "the certificate %.180s is not a PEM file that mbedTLS understands",
+                 path);
         return TERN_ERR_CONFIG;
     }
     return TERN_OK;

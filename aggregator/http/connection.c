@@ -1,6 +1,8 @@
 // A connection is in one state, which says what its socket is watched for and what its deadline
 // means. run() takes steps until the socket, or the handler, makes it wait.
 #include "http/connection_steps.h"
+#include "http/limits.h"
+#include "http/proxy_header.h"
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -33,8 +35,25 @@ static enum step handshake_done(struct tern_connection *connection)
     } else {
         counters->handshakes_full++;
     }
+    tern_connection_end_handshake(connection, false);
     tern_connection_meter_handshake(&connection->metering, &connection->stream);
+    const uint64_t client = tern_stream_client(&connection->stream);
+    if (client != 0) {
+        tern_admission_know(connection->group->shared->admission, &connection->place, client);
+    }
     return tern_connection_next_request(connection);
+}
+
+static void count_failed(const struct tern_connection *connection)
+{
+    const struct tern_http_handler *handler = &connection->group->shared->handler;
+    struct tern_server_counters *counters = &connection->group->shared->counters;
+    const char *why = tern_tls_refusal(connection->stream.tls);
+    counters->handshakes_failed++;
+    counters->client_certificates_refused += why[0] != '\0';
+    if (handler->on_handshake_failed != NULL) {
+        handler->on_handshake_failed(handler->ctx, connection->peer, why);
+    }
 }
 
 static enum step step_handshake(struct tern_connection *connection)
@@ -46,7 +65,7 @@ static enum step step_handshake(struct tern_connection *connection)
     if (tern_connection_waits(connection, status)) {
         return STEP_WAIT;
     }
-    connection->group->shared->counters.handshakes_failed++;
+    count_failed(connection);
     return tern_connection_end(connection);
 }
 
@@ -57,6 +76,12 @@ static enum step run(struct tern_connection *connection)
     enum step step = STEP_ON;
     while (step == STEP_ON) {
         switch (connection->state) {
+        case STATE_PROXIED:
+            step = tern_connection_step_proxied(connection);
+            break;
+        case STATE_ARRIVING:
+            step = tern_connection_begin_handshake(connection);
+            break;
         case STATE_HANDSHAKE:
             step = step_handshake(connection);
             break;
@@ -70,6 +95,7 @@ static enum step run(struct tern_connection *connection)
         case STATE_DRAINING:
             step = step_drain(connection);
             break;
+        case STATE_HELD_BACK:
         case STATE_PENDING:
             step = STEP_WAIT;
             break;
@@ -102,6 +128,11 @@ static void on_poll(uv_poll_t *poll, int status, int events)
     }
     if (connection->state == STATE_PENDING) {
         poll_pending(connection, events);
+        return;
+    }
+    if (connection->state == STATE_HELD_BACK) {
+        count_failed(connection);
+        tern_connection_destroy(connection); // its peer has closed
         return;
     }
     connection->reads_left = READ_BATCH;
@@ -139,33 +170,59 @@ static bool setup(struct tern_connection *connection, int fd)
     return true;
 }
 
-void tern_connection_open(struct tern_connection_group *group, int fd,
-                          const struct tern_address *address, const char *peer)
+// NULL: it may not come in, or memory is short.
+static struct tern_connection *admit(struct tern_connection_group *group,
+                                     const struct tern_address *address)
 {
     struct tern_connection *connection = calloc(1, sizeof *connection);
+    const bool entered =
+        connection != NULL &&
+        tern_admission_enter(group->shared->admission, &group->places, address, &connection->place);
+    if (!entered) {
+        group->shared->counters.connections_refused++;
+        free(connection);
+        return NULL;
+    }
+    group->shared->counters.connections_accepted++;
+    return connection;
+}
+
+static bool begin_proxied(struct tern_connection *connection)
+{
+    connection->proxy = calloc(1, sizeof *connection->proxy);
+    tern_connection_set_state(connection, STATE_PROXIED, connection->group->limits.handshake_ms);
+    return connection->proxy != NULL;
+}
+
+void tern_connection_open(struct tern_connection_group *group, int fd,
+                          const struct sockaddr_storage *name)
+{
+    const bool proxied = tern_networks_have(&group->shared->proxies, name);
+    const struct tern_address nobodys = {{0}}; // for a proxy's address nothing is counted
+    const struct tern_address address = proxied ? nobodys : tern_address_of(name);
+    struct tern_connection *connection = admit(group, &address);
     if (connection == NULL) {
         close(fd);
-        tern_admission_leave(group->shared->admission, address);
         return;
     }
     connection->group = group;
-    connection->address = *address;
     connection->metering.handler = &group->shared->handler;
-    memcpy(connection->peer, peer, strlen(peer) + 1);
-    if (!setup(connection, fd)) {
+    tern_address_text(name, connection->peer);
+    const bool ready = !proxied || begin_proxied(connection);
+    if (!ready) {
+        close(fd);
+    }
+    if (!ready || !setup(connection, fd)) {
+        tern_admission_leave(group->shared->admission, &connection->place);
+        free(connection->proxy);
         free(connection);
-        tern_admission_leave(group->shared->admission, address);
         return;
     }
     link_connection(connection);
     connection->reads_left = READ_BATCH;
-    if (group->tls != NULL) {
-        tern_connection_set_state(connection, STATE_HANDSHAKE, group->shared->limits.handshake_ms);
-    } else {
-        tern_connection_meter_handshake(&connection->metering, &connection->stream);
-        tern_connection_next_request(connection);
+    if (proxied || tern_connection_begin(connection) == STEP_ON) {
+        (void)run(connection);
     }
-    (void)run(connection);
 }
 
 static void expire(struct tern_connection *connection)
@@ -187,6 +244,9 @@ static void expire(struct tern_connection *connection)
             (void)run(connection);
         }
         return;
+    case STATE_PROXIED:
+    case STATE_ARRIVING:
+    case STATE_HELD_BACK:
     case STATE_HANDSHAKE:
     case STATE_PENDING:
     case STATE_WRITING:
@@ -196,7 +256,7 @@ static void expire(struct tern_connection *connection)
     tern_connection_destroy(connection);
 }
 
-void tern_connection_expire_all(struct tern_connection_group *group)
+uint64_t tern_connection_expire_all(struct tern_connection_group *group)
 {
     const uint64_t now = tern_connection_now(group);
     struct tern_connection *connection = group->first;
@@ -206,6 +266,19 @@ void tern_connection_expire_all(struct tern_connection_group *group)
             expire(connection);
         }
         connection = next;
+    }
+    tern_connection_hold_back_less(group);
+    return now;
+}
+
+void tern_connection_end_displaced(struct tern_connection_group *group)
+{
+    struct tern_admission *admission = group->shared->admission;
+    struct tern_place *place = tern_admission_displaced(admission, &group->places);
+    while (place != NULL) {
+        group->shared->counters.connections_displaced++;
+        tern_connection_destroy((struct tern_connection *)place);
+        place = tern_admission_displaced(admission, &group->places);
     }
 }
 
@@ -218,12 +291,19 @@ void tern_connection_wind_up(struct tern_connection *connection)
     case STATE_IDLE:
         (void)tern_connection_begin_drain(connection);
         return;
-    case STATE_HANDSHAKE:
     case STATE_READING:
+        if (connection->reader != NULL && tern_reader_has_head(connection->reader)) {
+            return;
+        }
+        break;
+    case STATE_PROXIED:
+    case STATE_ARRIVING:
+    case STATE_HELD_BACK:
+    case STATE_HANDSHAKE:
     case STATE_DRAINING:
-        tern_connection_destroy(connection);
-        return;
+        break;
     }
+    tern_connection_destroy(connection);
 }
 
 static void send_reply(struct tern_connection *connection, struct tern_http_exchange *exchange)
@@ -238,7 +318,9 @@ static void send_reply(struct tern_connection *connection, struct tern_http_exch
     connection->replies = true;
     connection->exchange = NULL;
     tern_reply_write(&exchange->reply, shape, &connection->out);
+    tern_connection_answered(connection, reader);
     tern_exchange_free(exchange);
+    tern_admission_touch(connection->group->shared->admission, &connection->place);
     connection->reads_left = READ_BATCH;
     (void)tern_connection_begin_write(connection, closes ? AFTER_CLOSE : AFTER_NEXT);
     (void)run(connection);

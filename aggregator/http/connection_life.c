@@ -1,6 +1,7 @@
 // What every step may do to its connection: watch its socket, change its state, end it.
 #include "http/connection_steps.h"
 #include <stdlib.h>
+#include <string.h>
 
 // How long a peer may still send after we said goodbye. Closing at once would make the kernel reset
 // the connection and the reply with it.
@@ -47,8 +48,81 @@ void tern_connection_set_state(struct tern_connection *connection, enum state st
 void tern_connection_begin_reading(struct tern_connection *connection)
 {
     connection->reading = tern_connection_now(connection->group);
-    tern_connection_set_state(connection, STATE_READING,
-                              connection->group->shared->limits.request_ms);
+    tern_connection_set_state(connection, STATE_READING, connection->group->limits.request_ms);
+}
+
+// --- Turns of handshakes
+
+static bool takes_turn(struct tern_connection *connection)
+{
+    struct tern_connection_group *group = connection->group;
+    return tern_handshakes_begin(group->handshakes, &connection->place.address,
+                                 tern_connection_now(group));
+}
+
+static void begin(struct tern_connection *connection)
+{
+    tern_connection_set_state(connection, STATE_HANDSHAKE, connection->group->limits.handshake_ms);
+    tern_connection_watch(connection, UV_READABLE);
+}
+
+enum step tern_connection_begin_handshake(struct tern_connection *connection)
+{
+    struct tern_connection_group *group = connection->group;
+    if (takes_turn(connection)) {
+        begin(connection);
+        return STEP_ON;
+    }
+    tern_connection_set_state(connection, STATE_HELD_BACK, group->limits.handshake_ms);
+    tern_connection_watch(connection, UV_DISCONNECT);
+    TAILQ_INSERT_TAIL(&group->held_back, connection, held_back);
+    group->shared->counters.handshakes_held_back++;
+    return STEP_WAIT;
+}
+
+// Its hello is there already: the loop's next turn goes on with it.
+static void let_begin(struct tern_connection *connection)
+{
+    TAILQ_REMOVE(&connection->group->held_back, connection, held_back);
+    begin(connection);
+}
+
+void tern_connection_end_handshake(struct tern_connection *connection, bool failed)
+{
+    struct tern_connection_group *group = connection->group;
+    tern_handshakes_end(group->handshakes, &connection->place.address, failed,
+                        tern_connection_now(group));
+    struct tern_connection *next = TAILQ_FIRST(&group->held_back);
+    while (next != NULL && memcmp(&next->place.address, &connection->place.address,
+                                  sizeof next->place.address) != 0) {
+        next = TAILQ_NEXT(next, held_back);
+    }
+    if (next != NULL && takes_turn(next)) {
+        let_begin(next);
+    }
+}
+
+void tern_connection_hold_back_less(struct tern_connection_group *group)
+{
+    struct tern_connection *connection = TAILQ_FIRST(&group->held_back);
+    while (connection != NULL) {
+        struct tern_connection *next = TAILQ_NEXT(connection, held_back);
+        if (takes_turn(connection)) {
+            let_begin(connection);
+        }
+        connection = next;
+    }
+}
+
+// What of a handshake is left behind by a connection that ends within it.
+static void leave_handshake(struct tern_connection *connection)
+{
+    if (connection->state == STATE_HANDSHAKE) {
+        const bool cost_us = tern_stream_progress(&connection->stream) > 0; // we have answered
+        tern_connection_end_handshake(connection, cost_us);
+    } else if (connection->state == STATE_HELD_BACK) {
+        TAILQ_REMOVE(&connection->group->held_back, connection, held_back);
+    }
 }
 
 // --- End
@@ -66,6 +140,9 @@ static void meter_end(struct tern_connection *connection)
         struct tern_http_tag tag = tern_exchange_tag(connection->exchange);
         tag.payload_down = 0;
         metering->tag = tag.client != 0 ? tag : metering->tag;
+    } else if (connection->state == STATE_READING &&
+               tern_reader_tag(connection->reader)->client != 0) {
+        metering->tag = *tern_reader_tag(connection->reader);
     } else if (connection->state == STATE_WRITING && connection->replies) {
         uint64_t sent = tern_reply_body_sent(&connection->out);
         metering->tag = connection->tag;
@@ -86,6 +163,7 @@ static void unlink_connection(struct tern_connection *connection)
 void tern_connection_destroy(struct tern_connection *connection)
 {
     struct tern_connection_group *group = connection->group;
+    leave_handshake(connection);
     tern_stream_shut(&connection->stream);
     meter_end(connection);
     if (connection->exchange != NULL) {
@@ -94,10 +172,11 @@ void tern_connection_destroy(struct tern_connection *connection)
     tern_reader_free(connection->reader);
     tern_reply_clear(&connection->out);
     free(connection->input);
+    free(connection->proxy);
     unlink_connection(connection);
     uv_close((uv_handle_t *)&connection->poll, on_closed);
     tern_stream_close(&connection->stream);
-    tern_admission_leave(group->shared->admission, &connection->address);
+    tern_admission_leave(group->shared->admission, &connection->place);
     group->on_gone(group);
 }
 
@@ -105,16 +184,6 @@ enum step tern_connection_end(struct tern_connection *connection)
 {
     tern_connection_destroy(connection);
     return STEP_GONE;
-}
-
-enum step tern_connection_next_request(struct tern_connection *connection)
-{
-    tern_reader_free(connection->reader);
-    connection->reader = NULL;
-    connection->continued = false;
-    tern_stream_delay_acknowledgements(&connection->stream);
-    tern_connection_set_state(connection, STATE_IDLE, connection->group->shared->limits.idle_ms);
-    return STEP_ON;
 }
 
 enum step tern_connection_begin_drain(struct tern_connection *connection)
@@ -129,4 +198,34 @@ enum step tern_connection_begin_drain(struct tern_connection *connection)
     connection->input = NULL;
     tern_connection_set_state(connection, STATE_DRAINING, DRAIN_MS);
     return STEP_ON;
+}
+
+enum step tern_connection_next_request(struct tern_connection *connection)
+{
+    tern_reader_free(connection->reader);
+    connection->reader = NULL;
+    connection->continued = false;
+    if (connection->group->stopping) {
+        return tern_connection_begin_drain(connection);
+    }
+    tern_stream_delay_acknowledgements(&connection->stream);
+    tern_admission_touch(connection->group->shared->admission, &connection->place);
+    tern_connection_set_state(connection, STATE_IDLE, connection->group->limits.idle_ms);
+    if (connection->input != NULL) {
+        return STEP_ON;
+    }
+    tern_connection_watch(connection, UV_READABLE); // a read now would mostly find nothing yet
+    return STEP_WAIT;
+}
+
+enum step tern_connection_begin(struct tern_connection *connection)
+{
+    const struct tern_connection_group *group = connection->group;
+    if (group->tls == NULL) {
+        tern_connection_meter_handshake(&connection->metering, &connection->stream);
+        return tern_connection_next_request(connection);
+    }
+    tern_connection_set_state(connection, STATE_ARRIVING, group->limits.handshake_ms);
+    tern_connection_watch(connection, UV_READABLE);
+    return STEP_WAIT;
 }

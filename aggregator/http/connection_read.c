@@ -6,32 +6,40 @@
 // A long body over a slow link takes its time; what a peer gains by it, it pays for in bytes.
 static void extend_reading(struct tern_connection *connection)
 {
-    const struct tern_http_limits *limits = &connection->group->shared->limits;
-    uint64_t body = tern_reader_request(connection->reader)->body_len;
+    const struct tern_http_limits *limits = &connection->group->limits;
+    uint64_t body = tern_reader_received(connection->reader);
     connection->deadline =
         connection->reading + limits->request_ms + body * 1000 / limits->min_rate;
 }
 
 static int admit(void *ctx, const struct tern_http_request *request, uint64_t content_length,
-                 uint32_t *body_limit)
+                 struct tern_http_permit *permit)
 {
-    const struct tern_connection *connection = ctx;
+    struct tern_connection *connection = ctx;
     const struct tern_http_handler *handler = &connection->group->shared->handler;
-    return handler->on_headers != NULL
-               ? handler->on_headers(handler->ctx, request, content_length, body_limit)
-               : 0;
+    const int status = handler->on_headers != NULL
+                           ? handler->on_headers(handler->ctx, request, content_length, permit)
+                           : 0;
+    if (permit->known) {
+        tern_admission_know(connection->group->shared->admission, &connection->place,
+                            permit->client);
+    }
+    return status;
 }
 
 static bool begin_request(struct tern_connection *connection)
 {
-    const struct tern_http_limits *limits = &connection->group->shared->limits;
+    const struct tern_http_limits *limits = &connection->group->limits;
     struct tern_reader_config config = {
         .header_bytes = limits->header_bytes,
         .body_bytes = limits->body_bytes,
         .room = connection->group->shared->bodies,
+        .uploads = connection->group->shared->uploads,
+        .id = ++connection->group->shared->request_ids,
         .peer = connection->peer,
-        .address = connection->address,
+        .address = connection->place.address,
         .psk_client = tern_stream_client(&connection->stream),
+        .certificate = tern_stream_certificate(&connection->stream),
         .admit = admit,
         .ctx = connection,
     };
@@ -42,15 +50,20 @@ static bool begin_request(struct tern_connection *connection)
 
 enum step tern_connection_refuse(struct tern_connection *connection, int status, enum after after)
 {
-    struct tern_http_reply reply = tern_reply_refusal(status);
+    const struct tern_request_reader *reader = connection->reader;
+    const bool is_readers = reader != NULL && tern_reader_status(reader) == status;
+    struct tern_http_reply reply =
+        tern_reply_refusal(status, is_readers ? tern_reader_refusal(reader) : TERN_OK);
     struct tern_reply_shape shape = {.closes = after == AFTER_CLOSE};
-    if (connection->reader != NULL) {
-        shape.head_only = strcmp(tern_reader_request(connection->reader)->method, "HEAD") == 0;
+    connection->tag = (struct tern_http_tag){0};
+    if (reader != NULL) {
+        connection->tag = *tern_reader_tag(reader);
+        shape.head_only = strcmp(tern_reader_request(reader)->method, "HEAD") == 0;
     }
     tern_reply_write(&reply, shape, &connection->out);
+    tern_connection_answered(connection, reader);
     connection->group->shared->counters.requests_refused++;
     connection->replies = true;
-    connection->tag = (struct tern_http_tag){0};
     return tern_connection_begin_write(connection, after);
 }
 
@@ -63,6 +76,7 @@ static enum step hand_over(struct tern_connection *connection)
     }
     connection->reader = NULL;
     group->shared->counters.requests++;
+    tern_admission_busy(group->shared->admission, &connection->place);
     tern_connection_set_state(connection, STATE_PENDING, 0);
     group->shared->handler.on_request(group->shared->handler.ctx, connection->exchange);
     return STEP_WAIT;
@@ -142,11 +156,16 @@ static enum step consume_input(struct tern_connection *connection)
 
 enum step tern_connection_step_read(struct tern_connection *connection)
 {
+    const bool has_turn = connection->reads_left-- > 0;
+    if (connection->input != NULL && !has_turn) {
+        tern_connection_watch(connection, UV_WRITABLE); // it goes on in the loop's next turn
+        return STEP_WAIT;
+    }
     if (connection->input != NULL) {
         return consume_input(connection);
     }
     tern_connection_watch(connection, UV_READABLE);
-    if (connection->reads_left-- <= 0) {
+    if (!has_turn) {
         return STEP_WAIT;
     }
     uint8_t *buffer = connection->group->read_buffer;

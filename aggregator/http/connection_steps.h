@@ -1,5 +1,5 @@
 // What the files of a connection share: its states and the steps from one to the next. Each knows
-// those before it: connection_life.c, connection_write.c, connection_read.c, connection.c. For them
+// those before it: connection_life.c, connection_proxy.c, connection_write.c, connection_read.c, connection.c. For them
 // alone, on the loop's thread.
 #ifndef TERN_HTTP_CONNECTION_STEPS_H
 #define TERN_HTTP_CONNECTION_STEPS_H
@@ -10,11 +10,14 @@
 #include "http/stream.h"
 #include <arpa/inet.h>
 
-// Reads per event, so that one fast peer does not starve the others.
+// Reads, or requests out of one read, per event, so that one fast peer does not starve the others.
 #define READ_BATCH 8
 
 enum state {
-    STATE_HANDSHAKE, // deadline: handshake_ms from accept
+    STATE_PROXIED,   // a proxy is to say whose it is; deadline: handshake_ms from accept
+    STATE_ARRIVING,  // no byte of a handshake yet; deadline: handshake_ms
+    STATE_HELD_BACK, // others of its address shake hands; deadline: handshake_ms
+    STATE_HANDSHAKE, // deadline: handshake_ms from its turn
     STATE_IDLE,      // between requests; deadline: idle_ms
     STATE_READING,   // in a request; deadline: request_ms from its first byte, and min_rate on top
     STATE_PENDING,   // the handler has the exchange; no deadline
@@ -29,9 +32,12 @@ enum after { AFTER_NEXT, AFTER_BODY, AFTER_CLOSE };
 enum step { STEP_ON, STEP_WAIT, STEP_GONE };
 
 struct tern_connection {
+    struct tern_place place; // first: who has it, has the connection
     struct tern_connection_group *group;
     struct tern_connection *next;
     struct tern_connection **link; // the pointer that points here
+    TAILQ_ENTRY(tern_connection) held_back;
+    struct tern_proxy_header *proxy; // what came of it; NULL unless proxied
     uv_poll_t poll;
     uv_poll_cb on_poll;
     int watched; // uv_poll_event bits
@@ -51,7 +57,6 @@ struct tern_connection {
     struct tern_http_tag tag; // of the reply going out
     size_t drained;
     struct tern_connection_meter metering;
-    struct tern_address address;
     char peer[INET6_ADDRSTRLEN];
 };
 
@@ -67,14 +72,31 @@ bool tern_connection_waits(struct tern_connection *connection, enum tern_stream_
 void tern_connection_set_state(struct tern_connection *connection, enum state state,
                                uint64_t limit_ms);
 void tern_connection_begin_reading(struct tern_connection *connection);
+// Its handshake begins, when its socket is readable, or waits for its turn.
+enum step tern_connection_begin_handshake(struct tern_connection *connection);
+// Its handshake is over; the next of its address may begin. failed: after we had answered it.
+void tern_connection_end_handshake(struct tern_connection *connection, bool failed);
+// Those whose turn has come by the time that passed begin.
+void tern_connection_hold_back_less(struct tern_connection_group *group);
 // The next request may come on the same connection.
 enum step tern_connection_next_request(struct tern_connection *connection);
 // The orderly end, when we are the first to close.
 enum step tern_connection_begin_drain(struct tern_connection *connection);
 enum step tern_connection_end(struct tern_connection *connection);
 
+// It is known whose it is: the handshake may come, or in the clear the first request.
+enum step tern_connection_begin(struct tern_connection *connection);
+
+// --- Behind a proxy (connection_proxy.c)
+
+enum step tern_connection_step_proxied(struct tern_connection *connection);
+
 // --- Writing (connection_write.c)
 
+// Tells the handler what the reader's request is answered: connection->out, for connection->tag. NULL
+// is nothing.
+void tern_connection_answered(struct tern_connection *connection,
+                              const struct tern_request_reader *reader);
 // connection->out is to go out.
 enum step tern_connection_begin_write(struct tern_connection *connection, enum after after);
 enum step tern_connection_step_write(struct tern_connection *connection);
@@ -82,7 +104,8 @@ enum step tern_connection_step_write(struct tern_connection *connection);
 // --- Reading (connection_read.c)
 
 enum step tern_connection_step_read(struct tern_connection *connection);
-// Answers without the handler. The exchange, if there was to be one, counts for nobody.
+// Answers without the handler. The exchange, if there was to be one, counts as the handler said when
+// it admitted it, or for nobody.
 enum step tern_connection_refuse(struct tern_connection *connection, int status, enum after after);
 
 #endif

@@ -1,11 +1,28 @@
 // A connection whose reply is going out.
 #include "http/connection_steps.h"
 
+void tern_connection_answered(struct tern_connection *connection,
+                              const struct tern_request_reader *reader)
+{
+    const struct tern_http_handler *handler = &connection->group->shared->handler;
+    if (handler->on_answered == NULL || reader == NULL) {
+        return;
+    }
+    const struct tern_http_answered answered = {
+        .request = tern_reader_request(reader),
+        .client = connection->tag.client != 0 ? connection->tag.client : tern_reader_client(reader),
+        .status = connection->out.status,
+        .received = tern_reader_received(reader),
+        .sends = connection->out.body_len,
+        .ms = tern_connection_now(connection->group) - connection->reading,
+    };
+    handler->on_answered(handler->ctx, &answered);
+}
+
 enum step tern_connection_begin_write(struct tern_connection *connection, enum after after)
 {
     connection->after = after;
-    tern_connection_set_state(connection, STATE_WRITING,
-                              connection->group->shared->limits.write_ms);
+    tern_connection_set_state(connection, STATE_WRITING, connection->group->limits.write_ms);
     return STEP_ON;
 }
 
@@ -45,8 +62,7 @@ static enum step written(struct tern_connection *connection)
 static enum step wait_to_write(struct tern_connection *connection, uint64_t progress_before)
 {
     if (tern_stream_progress(&connection->stream) != progress_before) {
-        tern_connection_set_state(connection, STATE_WRITING,
-                                  connection->group->shared->limits.write_ms);
+        tern_connection_set_state(connection, STATE_WRITING, connection->group->limits.write_ms);
     }
     tern_connection_watch(connection, UV_WRITABLE);
     return STEP_WAIT;

@@ -139,6 +139,12 @@ void tern_http_exchange_rest(const struct tern_http_exchange *exchange)
     tern_reader_rest(exchange->reader);
 }
 
+bool tern_http_exchange_unfinished(const struct tern_http_exchange *exchange, uint64_t owner,
+                                   struct tern_http_unfinished *unfinished)
+{
+    return tern_reader_unfinished(exchange->reader, owner, unfinished);
+}
+
 void tern_http_exchange_tag(struct tern_http_exchange *exchange, const struct tern_http_tag *tag)
 {
     pthread_mutex_lock(&exchange->mailbox->lock);

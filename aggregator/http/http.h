@@ -10,42 +10,72 @@
 #include "hosted/blob.h"
 #include "meter/meter.h"
 #include "result.h"
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <strings.h>
 
 // Each limit is checked before the memory it bounds is taken. 0 = the default in parentheses.
 struct tern_http_limits {
-    uint32_t connections;             // open at once, all loops together (10000)
+    // Open at once, all loops together (10000). Beyond them a newcomer takes the place of that
+    // connection which has never shown who it is (tern_http_permit.known) and has been without a
+    // whole request the longest; it is refused where there is none.
+    uint32_t connections;
     uint32_t connections_per_address; // (256)
-    uint32_t header_bytes;            // of one request (4096)
-    uint32_t body_bytes;              // of one request (16 MiB)
+    // Of one client (8), once it has shown who it is: the next takes the place of its oldest.
+    uint32_t connections_per_client;
+    uint32_t header_bytes; // of one request (4096)
+    uint32_t body_bytes;   // of one request (16 MiB)
     // Of all requests together, until they are answered: in memory (256 MiB), and in files (8 GiB),
     // where bodies above 64 KiB are if there is a spool_folder. One of body_bytes always fits; what
     // does not is refused by 503.
     uint64_t body_memory;
     uint64_t body_disk;
-    uint32_t handshake_ms; // from accept to the end of the TLS handshake (10000)
-    uint32_t request_ms;   // from its first byte to its last (60000), and on top
-    uint32_t min_rate;     // of its body in bytes per second: what came extends it (500)
-    uint32_t idle_ms;      // between requests (300000)
-    uint32_t write_ms;     // without progress while a reply is being sent (60000)
+    uint32_t unfinished;    // bodies that are kept after their connection broke (1000),
+    uint32_t unfinished_ms; // for so long (86400000) while others do not need their room
+    uint32_t handshake_ms;  // for the TLS handshake, and before it for its first byte (10000)
+    // TLS handshakes of one address under way on one loop (8); others of it wait for their turn, for
+    // handshake_ms at most. One that fails keeps its place until as many could have failed in
+    // a second.
+    uint32_t handshakes_per_address;
+    uint32_t request_ms; // from its first byte to its last (60000), and on top
+    uint32_t min_rate;   // of its body in bytes per second: what came extends it (500)
+    uint32_t idle_ms;    // between requests (300000)
+    uint32_t write_ms;   // without progress while a reply is being sent (60000)
+};
+
+// The PEM files of TLS, and what clients are asked for.
+struct tern_http_files {
+    const char *certificate; // with the chain; NULL = plain TCP
+    const char *private_key;
+    // CAs of clients' certificates: a client shows one, of that common name which requests then have, or
+    // shakes hands with a pre-shared key. NULL = clients are asked for none.
+    const char *client_ca;
+    bool
+        client_certificate_optional; // one that shows none comes in, too; one that is not good never does
 };
 
 struct tern_http_config {
-    const char *address;     // "0.0.0.0", "::1", or "unix:/path" (admin only)
-    uint16_t port;           // 0 = any; tern_http_port() tells
-    uint32_t threads;        // loops; 0 = one per core
-    const char *certificate; // PEM file with the chain; NULL = plain TCP
-    const char *private_key; // PEM file
+    const char *address; // "0.0.0.0", "::1", or "unix:/path" (admin only)
+    uint16_t port;       // 0 = any; tern_http_port() tells
+    uint32_t threads;    // loops; 0 = one per core
+    struct tern_http_files files;
     const char
         *ticket_keys; // file the session-ticket keys are kept in (mode 0600), so that a restart
                       // does not cost every device a full handshake; NULL = no tickets
-    const char *spool_folder; // of files without a name for long bodies; NULL = all are in memory
+    // Addresses and networks of proxies, as "127.0.0.1, 10.0.0.0/8": what comes from there begins with
+    // the header of the PROXY protocol (1 or 2), and is the peer's whom that names. NULL = none.
+    const char *proxy_from;
+    // For the files of long bodies, the server's alone: it goes on with those that an earlier one did
+    // not finish. NULL = all are in memory.
+    const char *spool_folder;
     struct tern_http_limits limits;
     uint64_t (*monotonic_ms)(void); // the clock of the limits; NULL = the machine's. From any loop
     uint32_t sweep_ms;              // how often they are looked at; 0 = 1000
 };
+
+// Bytes of the common name of a client's certificate, with its NUL.
+#define TERN_HTTP_NAME_SIZE 64
 
 // Bytes of a pre-shared key.
 #define TERN_HTTP_PSK_SIZE 32
@@ -62,7 +92,8 @@ struct tern_address {
 struct tern_http_exchange;
 
 struct tern_http_request {
-    const char *method;          // "GET"
+    uint64_t id;                 // counts up from 1 in each server
+    const char *method;          // "GET"; "" where the request ended before it
     const char *path;            // without the query
     const char *query;           // what stands behind "?", "" when absent
     const char *authorization;   // value of the header, "" when absent
@@ -70,8 +101,9 @@ struct tern_http_request {
     const char *peer;            // address without port, for logs
     struct tern_address address; // of the peer, for rate limits
     uint64_t psk_client;         // whom the handshake proved by a pre-shared key; 0 = nobody
-    uint64_t range_from;         // of "Range: bytes=N-"; 0 when absent
-    const uint8_t *body;
+    const char *certificate; // common name of the certificate that the client has shown; "" = none
+    uint64_t range_from;     // of "Range: bytes=N-"; 0 when absent
+    const uint8_t *body;     // with what came of it before (tern_http_permit.owner)
     size_t body_len;
 };
 
@@ -106,15 +138,52 @@ struct tern_http_tag {
     uint64_t payload_down;
 };
 
+// What the handler says of a request once it knows the headers.
+struct tern_http_permit {
+    // Is limits.body_bytes and may be lowered: no more of the request's body is kept, and a longer
+    // one is refused by 413.
+    uint32_t body_limit;
+    // Whose body it is. Where the connection breaks, what came of a long one is kept, at most one
+    // for each owner, and "Content-Range: bytes A-B/T" of the owner's next request to this path
+    // goes on at A. 0: nothing is kept, and such a header is refused.
+    uint64_t owner;
+    // Its credentials were looked at and are right, also where it is refused afterwards: the
+    // connection keeps its place when all are taken, as one does whose handshake proved a pre-shared
+    // key. A path or a method that is not known is refused before they are looked at.
+    bool known;
+    uint64_t client;          // whose credentials they are; 0 = nobody's who is counted
+    struct tern_http_tag tag; // what its bytes count for if it is never handed over
+    enum tern_result refusal; // of a refused one, what its Error says; OK: what the status says
+};
+
+// What is kept of a body whose connection broke.
+struct tern_http_unfinished {
+    uint32_t len;
+    uint8_t sha256[32]; // of these bytes
+};
+
+// A request, and what it is answered.
+struct tern_http_answered {
+    const struct tern_http_request *request; // for this call; its body may be gone
+    uint64_t client;                         // of its tag, or permit; 0 = nobody known
+    int status;                              // that goes out
+    uint64_t received;                       // bytes of its body that came with it
+    uint64_t sends;                          // bytes of the reply's body
+    uint64_t ms;                             // since its first byte
+};
+
 struct tern_http_handler {
     void *ctx;
 
     // After the headers, before any byte of the body is kept. Returns 0 to go on, or the HTTP
-    // status to refuse with. content_length is what the peer claims: 0 when there is no
-    // body. *body_limit is limits.body_bytes and may be lowered: the listener keeps no more of this request's body, and
-    // refuses a longer one by 413. NULL = go on always.
+    // status to refuse with. content_length is what the peer claims, with what it sent of the body
+    // before: 0 when there is no body. NULL = go on always.
     int (*on_headers)(void *ctx, const struct tern_http_request *request, uint64_t content_length,
-                      uint32_t *body_limit);
+                      struct tern_http_permit *permit);
+
+    // Whether a body of `owner` that is kept for this path may still be completed; asked now and
+    // then. NULL = it may.
+    bool (*awaits)(void *ctx, uint64_t owner, const char *path);
 
     // A whole request arrived. The handler must call tern_http_reply() once, now or later.
     void (*on_request)(void *ctx, struct tern_http_exchange *exchange);
@@ -131,6 +200,14 @@ struct tern_http_handler {
     // the connection closes, for its last tag (client 0 when it never had one). NULL = not metered.
     void (*on_metered)(void *ctx, const struct tern_http_tag *tag, const struct tern_bytes *up,
                        const struct tern_bytes *down);
+
+    // A peer did not come through the TLS handshake: it speaks something else, does not trust the
+    // certificate, or has another pre-shared key. why: what is wrong with its own certificate, a static
+    // string, "" where that is not the reason. NULL = nobody asks.
+    void (*on_handshake_failed)(void *ctx, const char *peer, const char *why);
+
+    // A reply begins to go out, the handler's own or one of the listener's. NULL = nobody asks.
+    void (*on_answered)(void *ctx, const struct tern_http_answered *answered);
 };
 
 struct tern_http_server;
@@ -142,17 +219,28 @@ TERN_MUST_USE enum tern_result tern_http_start(const struct tern_http_config *co
                                                const struct tern_http_handler *handler,
                                                struct tern_http_server **server, char why[256]);
 
-// Takes certificate and key from these files for connections from now on; those that are open keep
+// Takes these files, and what they ask of clients, for connections from now on; those that are open keep
 // theirs. On an error nothing changes. For a server that has a certificate; one call at a time.
 // TERN_ERR_CONFIG as above
 TERN_MUST_USE enum tern_result tern_http_renew(struct tern_http_server *server,
-                                               const char *certificate, const char *private_key,
-                                               char why[256]);
+                                               const struct tern_http_files *files, char why[256]);
+
+// Whether a server can serve with these files.
+// TERN_ERR_CONFIG as above
+TERN_MUST_USE enum tern_result tern_http_check_files(const struct tern_http_files *files,
+                                                     char why[256]);
+
+// Takes these limits for what begins from now on: connections and requests under way keep their deadlines,
+// and what is over a lower limit already is not ended. One call at a time.
+void tern_http_limit(struct tern_http_server *server, const struct tern_http_limits *limits);
 
 uint16_t tern_http_port(const struct tern_http_server *server);
 
-// Stops accepting, lets replies under way finish for at most grace_ms, closes all, joins the
-// threads. No callback runs after it. An exchange that the handler still holds stays valid until
+// Grows every sweep_ms while every loop goes on: by the one that has gone least far. Any thread.
+uint64_t tern_http_turns(const struct tern_http_server *server);
+
+// Stops accepting, lets requests whose headers have come, and their replies, finish for at most
+// grace_ms, closes all, joins the threads. No callback runs after it. An exchange that the handler still holds stays valid until
 // its tern_http_reply(), which then only releases it.
 void tern_http_stop(struct tern_http_server *server, uint32_t grace_ms);
 
@@ -163,6 +251,11 @@ tern_http_exchange_request(const struct tern_http_exchange *exchange);
 // The body is not read for a while: what of it lies in a file may leave memory until it is read again.
 void tern_http_exchange_rest(const struct tern_http_exchange *exchange);
 
+// What is kept of the body that `owner` was sending to the request's path. A connection on which it
+// still comes in gets no further: who asks has given it up. False: nothing. Only in on_request.
+bool tern_http_exchange_unfinished(const struct tern_http_exchange *exchange, uint64_t owner,
+                                   struct tern_http_unfinished *unfinished);
+
 void tern_http_exchange_tag(struct tern_http_exchange *exchange, const struct tern_http_tag *tag);
 
 // Sends the reply and gives the exchange back. The peer may be gone already; that is not an error.
@@ -172,16 +265,22 @@ void tern_http_reply(struct tern_http_exchange *exchange, const struct tern_http
 struct tern_http_counters {
     uint64_t connections_open;
     uint64_t certificate_ends_s; // Unix seconds; 0 = in the clear
+    uint64_t client_ca_ends_s;   // the first of them; 0 = there is none
     uint64_t connections_accepted;
-    uint64_t connections_refused; // over a limit
+    uint64_t connections_refused;   // over a limit
+    uint64_t connections_displaced; // of strangers, or a client's oldest, for newcomers
     uint64_t handshakes_full;
     uint64_t handshakes_resumed;
     uint64_t handshakes_failed;
+    uint64_t client_certificates_refused; // of those, and missing ones
+    uint64_t handshakes_held_back;        // until others of their address were done
     uint64_t requests;
     uint64_t requests_refused; // by on_headers or a limit
     uint64_t timeouts;
     uint64_t body_memory; // that bodies take now
     uint64_t body_disk;
+    uint64_t bodies_unfinished; // kept now
+    uint64_t bodies_continued;
 };
 void tern_http_counters(const struct tern_http_server *server, struct tern_http_counters *counters);
 

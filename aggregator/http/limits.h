@@ -1,10 +1,9 @@
-// The listener's limits: their defaults, and the count of open connections in all and per address.
-// Called by the server (once) and by each loop when a connection opens and closes. Thread-safe.
+// The listener's limits: their defaults, and what limits per address count by.
 #ifndef TERN_HTTP_LIMITS_H
 #define TERN_HTTP_LIMITS_H
 
 #include "http/http.h"
-#include <stdbool.h>
+#include <arpa/inet.h>
 #include <sys/socket.h>
 
 // Replaces every 0 by its documented default, and raises body_memory and body_disk to body_bytes.
@@ -13,17 +12,7 @@ void tern_limits_fill(struct tern_http_limits *limits);
 // What a peer's connections are counted by. Any other family than IPv4 and IPv6 gives zero.
 struct tern_address tern_address_of(const struct sockaddr_storage *name);
 
-struct tern_admission;
-
-// NULL when memory is short.
-struct tern_admission *tern_admission_new(uint32_t connections, uint32_t per_address);
-void tern_admission_free(struct tern_admission *admission);
-
-// True when one more connection from the address is within both limits; it is counted then, until
-// tern_admission_leave().
-bool tern_admission_enter(struct tern_admission *admission, const struct tern_address *address);
-void tern_admission_leave(struct tern_admission *admission, const struct tern_address *address);
-
-uint32_t tern_admission_open(struct tern_admission *admission);
+// The address as people write it, without the port; "unix" of any other family.
+void tern_address_text(const struct sockaddr_storage *name, char text[INET6_ADDRSTRLEN]);
 
 #endif

@@ -1,8 +1,7 @@
 #define _GNU_SOURCE // accept4
 #include "http/loop.h"
-#include <arpa/inet.h>
+#include "http/uploads.h"
 #include <errno.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,34 +27,10 @@ static void accept_off(struct tern_loop *loop)
     loop->accepts = false;
 }
 
-static void write_peer(const struct sockaddr_storage *name, char peer[INET6_ADDRSTRLEN])
+static void open_connection(struct tern_loop *loop, int fd, const struct sockaddr_storage *name)
 {
-    if (name->ss_family == AF_INET) {
-        const struct sockaddr_in *v4 = (const struct sockaddr_in *)name;
-        inet_ntop(AF_INET, &v4->sin_addr, peer, INET6_ADDRSTRLEN);
-    } else if (name->ss_family == AF_INET6) {
-        const struct in6_addr *v6 = &((const struct sockaddr_in6 *)name)->sin6_addr;
-        bool mapped = IN6_IS_ADDR_V4MAPPED(v6);
-        inet_ntop(mapped ? AF_INET : AF_INET6, v6->s6_addr + (mapped ? 12 : 0), peer,
-                  INET6_ADDRSTRLEN);
-    } else {
-        memcpy(peer, "unix", 5);
-    }
-}
-
-static void admit(struct tern_loop *loop, int fd, const struct sockaddr_storage *name)
-{
-    struct tern_server_shared *shared = loop->connections.shared;
-    struct tern_address address = tern_address_of(name);
-    char peer[INET6_ADDRSTRLEN];
-    write_peer(name, peer);
-    if (!tern_admission_enter(shared->admission, &address)) {
-        shared->counters.connections_refused++;
-        close(fd);
-        return;
-    }
-    shared->counters.connections_accepted++;
-    tern_connection_open(&loop->connections, fd, &address, peer);
+    tern_connection_open(&loop->connections, fd, name);
+    tern_connection_end_displaced(&loop->connections);
 }
 
 static void on_listener(uv_poll_t *handle, int status, int events)
@@ -69,7 +44,7 @@ static void on_listener(uv_poll_t *handle, int status, int events)
         int fd =
             accept4(loop->listen_fd, (struct sockaddr *)&name, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd >= 0) {
-            admit(loop, fd, &name);
+            open_connection(loop, fd, &name);
         } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
             accept_off(loop); // until the next sweep, instead of spinning on it
             return;
@@ -112,11 +87,18 @@ static void for_each(struct tern_loop *loop, void (*act)(struct tern_connection 
 static void on_sweep(uv_timer_t *timer)
 {
     struct tern_loop *loop = timer->data;
-    tern_connection_expire_all(&loop->connections);
+    const struct tern_server_shared *shared = loop->connections.shared;
+    const uint64_t now = tern_connection_expire_all(&loop->connections);
+    tern_handshakes_sweep(loop->connections.handshakes, now);
+    loop->sweeps++;
+    if (loop->is_first) {
+        tern_uploads_sweep(shared->uploads, now, loop->connections.limits.unfinished_ms,
+                           &shared->handler);
+    }
     if (!loop->accepts && !loop->connections.stopping) {
         accept_on(loop);
     }
-    if (loop->rotates_keys && loop->connections.shared->ticket_keys != NULL) {
+    if (loop->is_first && loop->connections.shared->ticket_keys != NULL) {
         // A full disk leaves the old keys in use; the next sweep tries again.
         enum tern_result ignored =
             tern_ticket_keys_rotate(loop->connections.shared->ticket_keys, (uint64_t)time(NULL));
@@ -174,10 +156,24 @@ static void take_tls(struct tern_loop *loop)
     }
 }
 
+static void take_limits(struct tern_loop *loop)
+{
+    struct tern_server_shared *shared = loop->connections.shared;
+    pthread_mutex_lock(&shared->limits_lock);
+    loop->connections.limits = shared->limits;
+    pthread_mutex_unlock(&shared->limits_lock);
+}
+
 static void on_wake(uv_async_t *wake)
 {
     struct tern_loop *loop = wake->data;
     take_tls(loop);
+    if (atomic_exchange(&loop->limits_renewed, false)) {
+        take_limits(loop);
+        tern_handshakes_limit(loop->connections.handshakes,
+                              loop->connections.limits.handshakes_per_address);
+    }
+    tern_connection_end_displaced(&loop->connections);
     deliver(loop);
     if (atomic_load(&loop->stop_asked) && !loop->connections.stopping) {
         begin_stop(loop);
@@ -202,6 +198,13 @@ static void run(void *argument)
     uv_run(&loop->uv, UV_RUN_DEFAULT);
 }
 
+// Other loops have taken places of this one's connections.
+static void wake_up(void *ctx)
+{
+    struct tern_loop *loop = ctx;
+    uv_async_send(&loop->wake);
+}
+
 static bool init_handles(struct tern_loop *loop)
 {
     if (uv_async_init(&loop->uv, &loop->wake, on_wake) != 0 ||
@@ -214,15 +217,21 @@ static bool init_handles(struct tern_loop *loop)
     loop->uv.data = loop;
     loop->connections.uv = &loop->uv;
     loop->connections.on_gone = on_gone;
+    tern_place_group_init(&loop->connections.places, wake_up, loop);
+    TAILQ_INIT(&loop->connections.held_back);
     loop->wake.data = loop;
     loop->sweep.data = loop;
     loop->grace.data = loop;
     loop->turn_end.data = loop;
     loop->listener.data = loop;
     loop->connections.mailbox = tern_mailbox_new(&loop->wake);
-    const uint32_t sweep_ms = loop->connections.shared->sweep_ms;
-    return loop->connections.mailbox != NULL && uv_check_start(&loop->turn_end, on_turn_end) == 0 &&
-           uv_timer_start(&loop->sweep, on_sweep, sweep_ms, sweep_ms) == 0;
+    const struct tern_server_shared *shared = loop->connections.shared;
+    take_limits(loop);
+    loop->connections.handshakes =
+        tern_handshakes_new(loop->connections.limits.handshakes_per_address);
+    return loop->connections.mailbox != NULL && loop->connections.handshakes != NULL &&
+           uv_check_start(&loop->turn_end, on_turn_end) == 0 &&
+           uv_timer_start(&loop->sweep, on_sweep, shared->sweep_ms, shared->sweep_ms) == 0;
 }
 
 static void close_handle(uv_handle_t *handle, void *ctx)
@@ -240,6 +249,7 @@ static void abandon(struct tern_loop *loop)
     uv_run(&loop->uv, UV_RUN_DEFAULT);
     uv_loop_close(&loop->uv);
     close(loop->listen_fd);
+    tern_handshakes_free(loop->connections.handshakes);
     tern_tls_context_release(loop->connections.tls);
 }
 
@@ -268,6 +278,12 @@ void tern_loop_renew_tls(struct tern_loop *loop, struct tern_tls_context *tls)
     uv_async_send(&loop->wake);
 }
 
+void tern_loop_renew_limits(struct tern_loop *loop)
+{
+    atomic_store(&loop->limits_renewed, true);
+    uv_async_send(&loop->wake);
+}
+
 void tern_loop_stop(struct tern_loop *loop, uint32_t grace_ms)
 {
     loop->grace_ms = grace_ms; // the loop reads it after stop_asked
@@ -279,6 +295,7 @@ void tern_loop_join(struct tern_loop *loop)
 {
     uv_thread_join(&loop->thread);
     uv_loop_close(&loop->uv);
+    tern_handshakes_free(loop->connections.handshakes);
     tern_tls_context_release(loop->connections.tls);
     tern_tls_context_release(atomic_load(&loop->renewed_tls));
 }

@@ -38,8 +38,7 @@ static const struct status {
     {417, "Expectation Failed", TERN_ERR_HTTP, "The only expectation known is 100-continue."},
     {421, "Misdirected Request", TERN_ERR_HTTP,
      "Host is not a name of this machine: ask for localhost, 127.0.0.1 or [::1]."},
-    {422, "Unprocessable Content", TERN_ERR_NOT_IN_COHORT,
-     "This client has no task in that round, so its update was not read."},
+    {422, "Unprocessable Content", TERN_ERR_HTTP, NULL},
     {429, "Too Many Requests", TERN_ERR_BUSY, "Too many requests; wait before the next one."},
     {431, "Request Header Fields Too Large", TERN_ERR_TOO_LARGE,
      "The headers are larger than the aggregator's limit."},
@@ -144,6 +143,7 @@ void tern_reply_write(const struct tern_http_reply *reply, struct tern_reply_sha
     }
     bool sends = has_body(effective.status) && effective.status != 416 && !shape.head_only;
     size_t total = effective.body != NULL ? effective.body->len : 0;
+    out->status = effective.status;
     out->blob = effective.body;
     out->body_len = sends ? total - effective.body_from : 0;
     out->body = out->body_len > 0 ? out->blob->data + effective.body_from : NULL;
@@ -160,17 +160,19 @@ void tern_reply_write_continue(struct tern_reply_out *out)
     out->sent = 0;
 }
 
-struct tern_http_reply tern_reply_refusal(int status)
+struct tern_http_reply tern_reply_refusal(int status, enum tern_result why)
 {
     struct tern_http_reply reply = {.status = status};
     const struct status known = status_of(status);
     tern_Error error = tern_Error_init_zero;
-    snprintf(error.name, sizeof error.name, "%s", tern_result_name(known.result));
+    const char *own = known.sentence != NULL ? known.sentence : "The request was refused.";
+    snprintf(error.name, sizeof error.name, "%s",
+             tern_result_name(why != TERN_OK ? why : known.result));
     snprintf(error.sentence, sizeof error.sentence, "%s",
-             known.sentence != NULL ? known.sentence : "The request was refused.");
+             why != TERN_OK ? tern_result_sentence(why) : own);
     uint8_t bytes[256];
     size_t len = 0;
-    if (tern_wire_encode_error(&error, bytes, sizeof bytes, &len) == TERN_OK) {
+    if (status != 416 && tern_wire_encode_error(&error, bytes, sizeof bytes, &len) == TERN_OK) {
         reply.body = tern_blob_new(len);
     }
     if (reply.body != NULL) {

@@ -10,6 +10,7 @@
 
 // A reply being sent. The body is a view into blob, which this holds one reference of.
 struct tern_reply_out {
+    int status; // of a reply, not of an interim answer
     char head[TERN_REPLY_HEAD_MAX];
     size_t head_len;
     struct tern_blob *blob;
@@ -32,8 +33,9 @@ void tern_reply_write(const struct tern_http_reply *reply, struct tern_reply_sha
 // The interim answer to "Expect: 100-continue".
 void tern_reply_write_continue(struct tern_reply_out *out);
 
-// The listener's own refusal with this status; its body is a tern_Error.
-struct tern_http_reply tern_reply_refusal(int status);
+// A refusal with this status, for this reason or, where that is OK, the listener's own of the status; its
+// body is a tern_Error.
+struct tern_http_reply tern_reply_refusal(int status, enum tern_result why);
 
 // So many bytes more were sent. Those of a blob in a file leave memory.
 void tern_reply_sent(struct tern_reply_out *out, size_t len);

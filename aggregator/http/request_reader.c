@@ -4,7 +4,10 @@
 #include "http/request_reader.h"
 #include "http/head_lines.h"
 #include "http/parser/parser.h"
+#include "http/uploads.h"
 #include "util/bytes.h"
+#include <netinet/in.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -19,7 +22,15 @@ enum field {
     FIELD_RANGE,
     FIELD_EXPECT,
     FIELD_CONTENT_LENGTH,
+    FIELD_CONTENT_RANGE,
     FIELD_TRANSFER_ENCODING,
+};
+
+// "bytes FIRST-LAST/WHOLE"; all zero when absent.
+struct content_range {
+    uint64_t first;
+    uint64_t last;
+    uint64_t whole;
 };
 
 struct tern_request_reader {
@@ -28,8 +39,10 @@ struct tern_request_reader {
     struct tern_head_lines lines;
     struct tern_http_request request;
     uint64_t content_length;
-    uint32_t body_limit; // of this request, at most config.body_bytes
-    int status;          // 0 until refused
+    struct content_range range;
+    uint64_t total; // bytes of the body with those that came before
+    struct tern_http_permit permit;
+    int status; // 0 until refused
     bool head_done;
     bool keeps_alive;
     bool discards;
@@ -43,12 +56,16 @@ struct tern_request_reader {
     char name[20];
     char value[40];
 
+    char peer[INET6_ADDRSTRLEN];
+    char certificate[TERN_HTTP_NAME_SIZE];
     uint32_t head_len; // bytes taken of the request line and headers
     bool target_done;  // text holds the whole request target
     bool has_length;   // a Content-Length was read
     char *authorization;
     char *host;
-    struct tern_body body;
+    struct tern_body body;            // unless it may outlive the connection: then
+    struct tern_upload_writer upload; // until it is whole
+    uint64_t received;                // bytes of it that came with this request
     size_t text_len;
     char text[]; // request target, then Authorization and Host as they come; NUL-terminated each
 };
@@ -98,6 +115,7 @@ static enum field field_of(const struct tern_request_reader *reader)
         {"range", FIELD_RANGE},
         {"expect", FIELD_EXPECT},
         {"content-length", FIELD_CONTENT_LENGTH},
+        {"content-range", FIELD_CONTENT_RANGE},
         {"transfer-encoding", FIELD_TRANSFER_ENCODING},
     };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
@@ -121,6 +139,28 @@ static uint64_t range_from(const char *value)
     return strcmp(end, "-") == 0 ? from : 0;
 }
 
+// The number that `at` begins with, in digits alone; returns what stands behind it and one `end`, NULL
+// where that is not there.
+static const char *number_before(const char *at, char end, uint64_t *number)
+{
+    const char *behind = at != NULL ? tern_get_decimal(at, number) : NULL;
+    return behind != NULL && behind != at && *behind == end ? behind + 1 : NULL;
+}
+
+// Exactly the bytes that are left of a body (RFC 9110, 14.5): an end or a length that is not known
+// would leave open what the body is.
+static bool parse_content_range(const char *value, struct content_range *range)
+{
+    static const char unit[] = "bytes ";
+    const bool in_bytes = strncmp(value, unit, sizeof unit - 1) == 0;
+    const char *at = in_bytes ? value + sizeof unit - 1 : NULL;
+    at = number_before(at, '-', &range->first);
+    at = number_before(at, '/', &range->last);
+    at = number_before(at, '\0', &range->whole);
+    return at != NULL && range->first <= range->last && range->last < range->whole &&
+           range->last + 1 == range->whole;
+}
+
 // Where a value goes that is kept whole; NULL for the others.
 static char **kept_value(struct tern_request_reader *reader)
 {
@@ -133,6 +173,7 @@ static char **kept_value(struct tern_request_reader *reader)
     case FIELD_RANGE:
     case FIELD_EXPECT:
     case FIELD_CONTENT_LENGTH:
+    case FIELD_CONTENT_RANGE:
     case FIELD_TRANSFER_ENCODING:
         break;
     }
@@ -162,6 +203,11 @@ static void end_value(struct tern_request_reader *reader)
             object(reader, 400);
         }
         reader->has_length = true;
+        break;
+    case FIELD_CONTENT_RANGE:
+        if (reader->range.whole != 0 || !parse_content_range(reader->value, &reader->range)) {
+            object(reader, 400);
+        }
         break;
     case FIELD_TRANSFER_ENCODING: // a second way to say where the body ends
         object(reader, 411);
@@ -268,11 +314,15 @@ static bool on_body(void *ctx, const char *at, size_t len)
     if (reader->discards) {
         return true;
     }
-    if (!tern_body_append(&reader->body, at, len, (size_t)reader->content_length)) {
+    const bool appended = reader->upload.upload != NULL
+                              ? tern_upload_append(&reader->upload, at, len)
+                              : tern_body_append(&reader->body, at, len, (size_t)reader->total);
+    if (!appended) {
         object(reader, 503);
         return false;
     }
-    reader->request.body_len = reader->body.len;
+    reader->received += len;
+    reader->request.body_len = (size_t)(reader->range.first + reader->received);
     return true;
 }
 
@@ -347,6 +397,60 @@ static bool is_host(const char *host)
            strstr(host, "..") == NULL;
 }
 
+// Whether the headers agree about how much comes.
+static bool is_range_right(const struct tern_request_reader *reader)
+{
+    const struct content_range *range = &reader->range;
+    return range->whole == 0 || reader->content_length == range->whole - range->first;
+}
+
+static int admit(struct tern_request_reader *reader)
+{
+    struct tern_http_permit permit = {.body_limit = reader->config.body_bytes};
+    if (reader->config.admit != NULL) {
+        const int status =
+            reader->config.admit(reader->config.ctx, &reader->request, reader->total, &permit);
+        if (status != 0) {
+            reader->permit.refusal = permit.refusal;
+            reader->permit.client = permit.client;
+            return status;
+        }
+    }
+    const uint32_t most = reader->config.body_bytes;
+    permit.body_limit = permit.body_limit < most ? permit.body_limit : most;
+    reader->permit = permit;
+    return 0;
+}
+
+static int status_of(enum tern_result begun)
+{
+    return begun == TERN_OK ? 0 : begun == TERN_ERR_STATE ? 416 : 503;
+}
+
+// Where the body goes: where what came of it before is, or to a place of its own.
+static int make_place(struct tern_request_reader *reader)
+{
+    const bool kept = reader->permit.owner != 0 && reader->config.uploads != NULL &&
+                      tern_body_is_long(reader->config.room, reader->total);
+    if (reader->range.whole != 0 && reader->permit.owner == 0) {
+        return 400;
+    }
+    if (!kept && reader->range.first != 0) {
+        return 416;
+    }
+    if (!kept) {
+        return tern_body_own(&reader->body, reader->permit.owner) &&
+                       tern_body_fits(&reader->body, reader->content_length)
+                   ? 0
+                   : 503;
+    }
+    const struct tern_upload_rest rest = {.owner = reader->permit.owner,
+                                          .path = reader->request.path,
+                                          .from = reader->range.first,
+                                          .total = reader->total};
+    return status_of(tern_uploads_begin(reader->config.uploads, &rest, &reader->upload));
+}
+
 static int judge_status(struct tern_request_reader *reader, const struct tern_parser_head *head)
 {
     if (head->unserved) {
@@ -361,16 +465,15 @@ static int judge_status(struct tern_request_reader *reader, const struct tern_pa
     if (!is_host(reader->host)) {
         return 400;
     }
-    uint64_t length = reader->content_length;
-    if (reader->config.admit != NULL) {
-        uint32_t limit = reader->config.body_bytes;
-        int status = reader->config.admit(reader->config.ctx, &reader->request, length, &limit);
-        reader->body_limit = limit < reader->body_limit ? limit : reader->body_limit;
-        if (status != 0) {
-            return status;
-        }
+    if (!is_range_right(reader)) {
+        return 400;
     }
-    return length > reader->body_limit ? 413 : tern_body_fits(&reader->body, length) ? 0 : 503;
+    reader->total = reader->range.whole != 0 ? reader->range.whole : reader->content_length;
+    const int status = admit(reader);
+    if (status != 0) {
+        return status;
+    }
+    return reader->total > reader->permit.body_limit ? 413 : make_place(reader);
 }
 
 // Decides about the request once its headers are known. A refused one with a short body may stay
@@ -408,14 +511,18 @@ struct tern_request_reader *tern_reader_new(const struct tern_reader_config *con
         return NULL;
     }
     reader->config = *config;
-    reader->body_limit = config->body_bytes;
+    reader->request.id = config->id;
     reader->request.method = "";
     reader->request.path = "/";
     reader->request.query = "";
     reader->request.authorization = "";
     reader->request.host = "";
-    reader->request.peer = config->peer;
+    (void)snprintf(reader->peer, sizeof reader->peer, "%s", config->peer);
+    reader->request.peer = reader->peer;
     reader->request.psk_client = config->psk_client;
+    (void)snprintf(reader->certificate, sizeof reader->certificate, "%s",
+                   config->certificate != NULL ? config->certificate : "");
+    reader->request.certificate = reader->certificate;
     reader->request.address = config->address;
     reader->parser = tern_parser_new(&EVENTS, reader);
     if (reader->parser == NULL) {
@@ -430,6 +537,7 @@ void tern_reader_free(struct tern_request_reader *reader)
 {
     if (reader != NULL) {
         tern_parser_free(reader->parser);
+        tern_upload_leave(&reader->upload);
         tern_body_free(&reader->body);
         free(reader);
     }
@@ -451,6 +559,9 @@ static enum tern_parser_stop run(struct tern_request_reader *reader, const uint8
 
 static enum tern_result complete(struct tern_request_reader *reader)
 {
+    if (reader->upload.upload != NULL && !tern_upload_take(&reader->upload, &reader->body)) {
+        return refuse(reader, 503);
+    }
     reader->request.body = tern_body_view(&reader->body);
     return reader->request.body != NULL || reader->body.len == 0 ? TERN_OK : refuse(reader, 503);
 }
@@ -519,6 +630,38 @@ bool tern_reader_keeps_alive(const struct tern_request_reader *reader)
 const struct tern_http_request *tern_reader_request(const struct tern_request_reader *reader)
 {
     return &reader->request;
+}
+
+bool tern_reader_has_head(const struct tern_request_reader *reader)
+{
+    return reader->head_done;
+}
+
+uint64_t tern_reader_received(const struct tern_request_reader *reader)
+{
+    return reader->received;
+}
+
+uint64_t tern_reader_client(const struct tern_request_reader *reader)
+{
+    return reader->permit.client;
+}
+
+enum tern_result tern_reader_refusal(const struct tern_request_reader *reader)
+{
+    return reader->permit.refusal;
+}
+
+const struct tern_http_tag *tern_reader_tag(const struct tern_request_reader *reader)
+{
+    return &reader->permit.tag;
+}
+
+bool tern_reader_unfinished(const struct tern_request_reader *reader, uint64_t owner,
+                            struct tern_http_unfinished *unfinished)
+{
+    return reader->config.uploads != NULL &&
+           tern_uploads_find(reader->config.uploads, owner, reader->request.path, unfinished);
 }
 
 void tern_reader_rest(const struct tern_request_reader *reader)

@@ -66,6 +66,11 @@ uint64_t tern_stream_client(const struct tern_stream *stream)
     return stream->tls != NULL ? tern_tls_client(stream->tls) : 0;
 }
 
+const char *tern_stream_certificate(const struct tern_stream *stream)
+{
+    return stream->tls != NULL ? tern_tls_certificate(stream->tls) : "";
+}
+
 static enum tern_stream_status status_of_errno(enum tern_stream_status later)
 {
     return errno == EAGAIN || errno == EINTR ? later : TERN_STREAM_FAILED;

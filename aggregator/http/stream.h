@@ -34,6 +34,9 @@ void tern_stream_close(struct tern_stream *stream);
 // The client that the TLS handshake proved by a pre-shared key; 0 = none.
 uint64_t tern_stream_client(const struct tern_stream *stream);
 
+// The common name of the certificate that the peer has shown, while the stream is open; "" = none.
+const char *tern_stream_certificate(const struct tern_stream *stream);
+
 // size >= TERN_TLS_RECORD_MAX.
 enum tern_stream_status tern_stream_read(struct tern_stream *stream, uint8_t *dst, size_t size,
                                          size_t *len);

@@ -1,11 +1,13 @@
 #include "http/tls.h"
 #include "hosted/mbedtls_versions.h"
+#include "http/x509.h"
 #include "util/bytes.h"
 #include "util/sha256.h"
 #include <errno.h>
 #include <mbedtls/ctr_drbg.h>
 #include <mbedtls/entropy.h>
 #include <mbedtls/error.h>
+#include <mbedtls/oid.h>
 #include <mbedtls/platform_util.h>
 #include <mbedtls/ssl.h>
 #include <mbedtls/x509_crt.h>
@@ -15,11 +17,16 @@
 #include <sys/socket.h>
 #include <time.h>
 
+#define CA_TAG_SIZE 8u
+
 struct tern_tls_context {
     mbedtls_entropy_context entropy;
     mbedtls_ctr_drbg_context random;
     mbedtls_x509_crt certificate;
     mbedtls_pk_context key;
+    mbedtls_x509_crt client_ca; // version 0 = clients are asked for no certificate
+    uint8_t client_ca_tag[CA_TAG_SIZE];
+    bool client_certificate_optional;
     mbedtls_ssl_config config;
     struct tern_ticket_keys *ticket_keys;
     bool (*psk)(void *ctx, uint64_t client, uint8_t key[TERN_HTTP_PSK_SIZE]); // NULL = none
@@ -42,6 +49,8 @@ struct tern_tls_session {
     int fd;
     bool resumed;
     struct owner owner;
+    struct tern_client_certificate certificate;
+    const char *refusal; // NULL = the client's certificate is not why the handshake failed
     uint64_t bytes_received;
     uint64_t bytes_sent;
 };
@@ -138,6 +147,75 @@ static bool is_consistent(const struct tern_tls_session *session)
     return has_owner == (session->ssl.session->ciphersuite == PSK_SUITE);
 }
 
+// --- Clients' certificates
+
+static bool asks_for_certificate(const struct tern_tls_context *context)
+{
+    return context->client_ca.version != 0;
+}
+
+// By these a client tells what to mend (RFC 5246, section 7.2.2).
+static unsigned char alert_of(uint32_t flags)
+{
+    if ((flags & MBEDTLS_X509_BADCERT_MISSING) != 0) {
+        return MBEDTLS_SSL_ALERT_MSG_HANDSHAKE_FAILURE;
+    }
+    if ((flags & MBEDTLS_X509_BADCERT_NOT_TRUSTED) != 0) {
+        return MBEDTLS_SSL_ALERT_MSG_UNKNOWN_CA;
+    }
+    if ((flags & MBEDTLS_X509_BADCERT_EXPIRED) != 0) {
+        return MBEDTLS_SSL_ALERT_MSG_CERT_EXPIRED;
+    }
+    return MBEDTLS_SSL_ALERT_MSG_BAD_CERT;
+}
+
+static int refuse_certificate(struct tern_tls_session *session, uint32_t flags, const char *why)
+{
+    session->refusal = why;
+    (void)mbedtls_ssl_send_alert_message(&session->ssl, MBEDTLS_SSL_ALERT_LEVEL_FATAL,
+                                         alert_of(flags));
+    return MBEDTLS_ERR_X509_FATAL_ERROR;
+}
+
+static bool is_for_clients(const mbedtls_x509_crt *certificate)
+{
+    return mbedtls_x509_crt_check_key_usage(certificate, MBEDTLS_X509_KU_DIGITAL_SIGNATURE) == 0 &&
+           mbedtls_x509_crt_check_extended_key_usage(certificate, MBEDTLS_OID_CLIENT_AUTH,
+                                                     MBEDTLS_OID_SIZE(MBEDTLS_OID_CLIENT_AUTH)) ==
+               0;
+}
+
+// Called within a full handshake for each certificate of the client's chain, its own (depth 0) last. All
+// that is wrong ends the handshake here: where certificates are optional, mbedTLS would go on with one
+// that is not good.
+static int on_certificate(void *ctx, mbedtls_x509_crt *certificate, int depth, uint32_t *flags)
+{
+    const struct tern_tls_context *context = ctx;
+    struct tern_tls_session *session = context->current;
+    if (*flags != 0) {
+        return refuse_certificate(session, *flags, tern_client_certificate_why(*flags));
+    }
+    if (depth > 0) {
+        return 0;
+    }
+    if (!is_for_clients(certificate)) {
+        return refuse_certificate(session, MBEDTLS_X509_BADCERT_EXT_KEY_USAGE,
+                                  tern_client_certificate_why(MBEDTLS_X509_BADCERT_EXT_KEY_USAGE));
+    }
+    if (!tern_client_certificate_read(certificate, &session->certificate)) {
+        return refuse_certificate(session, MBEDTLS_X509_BADCERT_OTHER,
+                                  "its certificate has not one common name of 1 to 63 bytes");
+    }
+    return 0;
+}
+
+// Under TLS 1.2 mbedTLS does not tell a client that it has shown none.
+static void note_missing(struct tern_tls_session *session)
+{
+    const uint32_t missing = MBEDTLS_X509_BADCERT_MISSING;
+    (void)refuse_certificate(session, missing, tern_client_certificate_why(missing));
+}
+
 // --- Tickets
 
 // A ticket's content is what this listener needs to resume and no more: mbedTLS's own form of a
@@ -149,9 +227,16 @@ static bool is_consistent(const struct tern_tls_session *session)
 #define TICKET_PLAIN (1u + 1u + 1u + 2u + 8u + 48u)
 #define TICKET_PLAIN_PSK (TICKET_PLAIN + 4u + KEY_TAG_SIZE)
 #define TICKET_TLS13_HEAD (1u + 2u + 4u + 8u + 1u) // the key follows
-#define TICKET_MAX TICKET_PLAIN_PSK
+#define TICKET_BASE_MAX TICKET_PLAIN_PSK
 
-_Static_assert(TICKET_TLS13_HEAD + TERN_MBEDTLS_TICKET_KEY <= TICKET_MAX, "a TLS 1.3 ticket fits");
+_Static_assert(TICKET_TLS13_HEAD + TERN_MBEDTLS_TICKET_KEY <= TICKET_BASE_MAX,
+               "a TLS 1.3 ticket fits");
+
+// Set in the version where the client has shown a certificate, which then follows: its end, what it was
+// verified by, its name, and the name's length.
+#define TICKET_HAS_CLIENT_CERTIFICATE 0x80u
+#define TICKET_CLIENT_CERTIFICATE_MIN (8u + CA_TAG_SIZE + 1u)
+#define TICKET_MAX (TICKET_BASE_MAX + TICKET_CLIENT_CERTIFICATE_MIN + TERN_HTTP_NAME_SIZE)
 
 static uint64_t now_ms(void)
 {
@@ -250,6 +335,56 @@ static bool unpack_tls13(const uint8_t *plain, size_t len, mbedtls_ssl_session *
     return holds;
 }
 
+// Returns the bytes written.
+static size_t append_certificate(const struct tern_tls_context *context,
+                                 const struct tern_client_certificate *certificate, uint8_t *plain,
+                                 size_t len)
+{
+    const size_t name_len = strlen(certificate->name);
+    if (name_len == 0) {
+        return 0;
+    }
+    plain[0] |= TICKET_HAS_CLIENT_CERTIFICATE;
+    tern_put_le64(plain + len, certificate->ends_s);
+    memcpy(plain + len + 8, context->client_ca_tag, CA_TAG_SIZE);
+    memcpy(plain + len + 8 + CA_TAG_SIZE, certificate->name, name_len);
+    plain[len + 8 + CA_TAG_SIZE + name_len] = (uint8_t)name_len;
+    return TICKET_CLIENT_CERTIFICATE_MIN + name_len;
+}
+
+// Cuts it off the ticket. False: it does not hold, as its time is over or other CAs are trusted now.
+static bool cut_certificate(const struct tern_tls_context *context, uint8_t *plain, size_t *len,
+                            struct tern_client_certificate *certificate)
+{
+    *certificate = (struct tern_client_certificate){.name = ""};
+    if (*len == 0) {
+        return false;
+    }
+    if ((plain[0] & TICKET_HAS_CLIENT_CERTIFICATE) == 0) {
+        return true;
+    }
+    plain[0] &= (uint8_t)~TICKET_HAS_CLIENT_CERTIFICATE;
+    const size_t name_len = plain[*len - 1];
+    if (name_len == 0 || name_len >= sizeof certificate->name ||
+        *len <= TICKET_CLIENT_CERTIFICATE_MIN + name_len) {
+        return false;
+    }
+    *len -= TICKET_CLIENT_CERTIFICATE_MIN + name_len;
+    certificate->ends_s = tern_get_le64(plain + *len);
+    memcpy(certificate->name, plain + *len + 8 + CA_TAG_SIZE, name_len);
+    return certificate->ends_s > now_ms() / 1000 &&
+           memcmp(plain + *len + 8, context->client_ca_tag, CA_TAG_SIZE) == 0;
+}
+
+// Whether a client that resumes may come in as it did when the ticket was made. Nobody is asked for a
+// certificate in a resumed handshake.
+static bool has_what_is_asked_for(const struct tern_tls_context *context, const struct owner *owner,
+                                  const struct tern_client_certificate *certificate)
+{
+    const bool required = asks_for_certificate(context) && !context->client_certificate_optional;
+    return !required || owner->client != 0 || certificate->name[0] != '\0';
+}
+
 static int write_ticket(void *ctx, const mbedtls_ssl_session *session, unsigned char *start,
                         const unsigned char *end, size_t *len, uint32_t *lifetime)
 {
@@ -261,6 +396,7 @@ static int write_ticket(void *ctx, const mbedtls_ssl_session *session, unsigned 
     size_t plain_len = tern_mbedtls_is_tls13(&context->current->ssl)
                            ? pack_tls13(session, plain)
                            : pack_session(session, &context->current->owner, plain);
+    plain_len += append_certificate(context, &context->current->certificate, plain, plain_len);
     enum tern_result result = tern_ticket_seal(context->ticket_keys, plain, plain_len, start);
     mbedtls_platform_zeroize(plain, sizeof plain);
     *len = plain_len + TERN_TICKET_OVERHEAD;
@@ -270,23 +406,30 @@ static int write_ticket(void *ctx, const mbedtls_ssl_session *session, unsigned 
 
 // Takes over what an opened ticket says, if it still holds. One of TLS 1.3 is good as often as it
 // is shown, like one of 1.2, so that a connection that began with it is not sent another.
-static int take_ticket(struct tern_tls_context *context, const uint8_t *plain, size_t len,
+static int take_ticket(struct tern_tls_context *context, uint8_t *plain, size_t len,
                        mbedtls_ssl_session *session)
 {
-    struct owner owner;
+    struct owner owner = {0};
+    struct tern_client_certificate certificate;
+    if (!cut_certificate(context, plain, &len, &certificate)) {
+        return MBEDTLS_ERR_SSL_SESSION_TICKET_EXPIRED;
+    }
     if (tern_mbedtls_is_tls13(&context->current->ssl)) {
-        if (!unpack_tls13(plain, len, session)) {
+        if (!has_what_is_asked_for(context, &owner, &certificate) ||
+            !unpack_tls13(plain, len, session)) {
             return MBEDTLS_ERR_SSL_SESSION_TICKET_EXPIRED;
         }
+        context->current->certificate = certificate;
         context->current->resumed = true;
         tern_mbedtls_give_tickets(&context->config, false);
         return 0;
     }
     if (!unpack_owner(plain, len, &owner) || (owner.client != 0 && !is_current(context, &owner)) ||
-        !unpack_session(plain, session)) {
+        !has_what_is_asked_for(context, &owner, &certificate) || !unpack_session(plain, session)) {
         return MBEDTLS_ERR_SSL_SESSION_TICKET_EXPIRED;
     }
     context->current->owner = owner;
+    context->current->certificate = certificate;
     context->current->resumed = true;
     return 0;
 }
@@ -309,31 +452,48 @@ static int parse_ticket(void *ctx, mbedtls_ssl_session *session, unsigned char *
 
 static enum tern_result refuse(char why[256], const char *what, const char *path, int error)
 {
-    if (error == MBEDTLS_ERR_PK_FILE_IO_ERROR || error == MBEDTLS_ERR_X509_FILE_IO_ERROR) {
-        snprintf(why, 256, "%s %.180s cannot be read", what, path);
-    } else {
-        snprintf(why, 256, "%s %.150s is not a PEM file that mbedTLS understands (error -0x%04x)",
-                 what, path, (unsigned)-error);
-    }
+    snprintf(why, 256, "%s %.150s is not a PEM file that mbedTLS understands (error -0x%04x)", what,
+             path, (unsigned)-error);
     return TERN_ERR_CONFIG;
 }
 
-static enum tern_result load_files(struct tern_tls_context *context, const char *certificate,
-                                   const char *private_key, char why[256])
+static enum tern_result parse_files(struct tern_tls_context *context,
+                                    const struct tern_pem *certificate,
+                                    const struct tern_pem *private_key, char why[256])
 {
-    int error = mbedtls_x509_crt_parse_file(&context->certificate, certificate);
+    int error =
+        mbedtls_x509_crt_parse(&context->certificate, certificate->bytes, certificate->size);
     if (error != 0) {
-        return refuse(why, "the certificate", certificate, error < 0 ? error : -error);
+        return refuse(why, "the certificate", certificate->path, error < 0 ? error : -error);
     }
-    error = tern_mbedtls_parse_keyfile(&context->key, private_key, &context->random);
+    error = tern_mbedtls_parse_key(&context->key, private_key->bytes, private_key->size,
+                                   &context->random);
     if (error != 0) {
-        return refuse(why, "the private key", private_key, error);
+        return refuse(why, "the private key", private_key->path, error);
     }
     if (tern_mbedtls_check_pair(&context->certificate.pk, &context->key, &context->random) != 0) {
         snprintf(why, 256, "the private key %.100s does not belong to the certificate %.100s",
-                 private_key, certificate);
+                 private_key->path, certificate->path);
         return TERN_ERR_CONFIG;
     }
+    error = tern_mbedtls_keep_multiples(&context->key);
+    return error == 0 ? TERN_OK : refuse(why, "the private key", private_key->path, error);
+}
+
+static enum tern_result parse_client_ca(struct tern_tls_context *context,
+                                        const struct tern_pem *client_ca, char why[256])
+{
+    uint8_t digest[TERN_SHA256_SIZE];
+    if (client_ca->bytes == NULL) {
+        return TERN_OK;
+    }
+    const int error =
+        mbedtls_x509_crt_parse(&context->client_ca, client_ca->bytes, client_ca->size);
+    if (error != 0) {
+        return refuse(why, "the CA of clients", client_ca->path, error < 0 ? error : -error);
+    }
+    tern_sha256(client_ca->bytes, client_ca->size, digest);
+    memcpy(context->client_ca_tag, digest, CA_TAG_SIZE);
     return TERN_OK;
 }
 
@@ -356,6 +516,15 @@ static bool configure(struct tern_tls_context *context)
     mbedtls_ssl_conf_ciphersuites(config, CIPHERSUITES);
     tern_mbedtls_set_curves(config);
     mbedtls_ssl_conf_authmode(config, MBEDTLS_SSL_VERIFY_NONE);
+    if (asks_for_certificate(context)) {
+        mbedtls_ssl_conf_ca_chain(config, &context->client_ca, NULL);
+        mbedtls_ssl_conf_authmode(config, context->client_certificate_optional
+                                              ? MBEDTLS_SSL_VERIFY_OPTIONAL
+                                              : MBEDTLS_SSL_VERIFY_REQUIRED);
+        mbedtls_ssl_conf_verify(config, on_certificate, context);
+        // A device has one certificate, and need not be told which to choose.
+        mbedtls_ssl_conf_cert_req_ca_list(config, MBEDTLS_SSL_CERT_REQ_CA_LIST_DISABLED);
+    }
     mbedtls_ssl_conf_renegotiation(config, MBEDTLS_SSL_RENEGOTIATION_DISABLED);
     if (context->psk != NULL) {
         mbedtls_ssl_conf_psk_cb(config, find_key, context); // without it the suite is not offered
@@ -378,15 +547,20 @@ enum tern_result tern_tls_context_new(const struct tern_tls_config *config,
     mbedtls_ctr_drbg_init(&context->random);
     mbedtls_x509_crt_init(&context->certificate);
     mbedtls_pk_init(&context->key);
+    mbedtls_x509_crt_init(&context->client_ca);
     mbedtls_ssl_config_init(&context->config);
     context->references = 1;
     context->ticket_keys = config->keys;
     context->psk = config->psk;
     context->psk_ctx = config->psk_ctx;
+    context->client_certificate_optional = config->client_certificate_optional;
     enum tern_result result = TERN_OK;
     const bool has_random = start_random(context);
     if (has_random) {
-        result = load_files(context, config->certificate, config->private_key, why);
+        result = parse_files(context, &config->certificate, &config->private_key, why);
+    }
+    if (result == TERN_OK && has_random) {
+        result = parse_client_ca(context, &config->client_ca, why);
     }
     if (result == TERN_OK && !(has_random && configure(context))) {
         snprintf(why, 256, "TLS could not be set up: no entropy, or memory is short");
@@ -408,6 +582,7 @@ void tern_tls_context_release(struct tern_tls_context *context)
     mbedtls_ssl_config_free(&context->config);
     mbedtls_pk_free(&context->key);
     mbedtls_x509_crt_free(&context->certificate);
+    mbedtls_x509_crt_free(&context->client_ca);
     mbedtls_ctr_drbg_free(&context->random);
     mbedtls_entropy_free(&context->entropy);
     free(context);
@@ -489,10 +664,23 @@ enum tern_stream_status tern_tls_handshake(struct tern_tls_session *session)
     tern_mbedtls_give_tickets(&session->context->config, !session->resumed);
     int result = mbedtls_ssl_handshake(&session->ssl);
     session->context->current = NULL;
+    if (result == MBEDTLS_ERR_SSL_NO_CLIENT_CERTIFICATE) {
+        note_missing(session);
+    }
     if (result != 0) {
         return status_of(result);
     }
     return is_consistent(session) ? TERN_STREAM_DONE : TERN_STREAM_FAILED;
+}
+
+const char *tern_tls_certificate(const struct tern_tls_session *session)
+{
+    return session->certificate.name;
+}
+
+const char *tern_tls_refusal(const struct tern_tls_session *session)
+{
+    return session->refusal != NULL ? session->refusal : "";
 }
 
 uint64_t tern_tls_client(const struct tern_tls_session *session)

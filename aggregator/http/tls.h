@@ -5,6 +5,7 @@
 #ifndef TERN_HTTP_TLS_H
 #define TERN_HTTP_TLS_H
 
+#include "http/certificate.h"
 #include "http/http.h"
 #include "http/ticket_keys.h"
 #include "result.h"
@@ -28,8 +29,10 @@ enum tern_stream_status {
 #define TERN_TLS_RECORD_MAX 16384u
 
 struct tern_tls_config {
-    const char *certificate;       // PEM file with the chain
-    const char *private_key;       // PEM file
+    struct tern_pem certificate; // with the chain; borrowed for the call, as the next
+    struct tern_pem private_key;
+    struct tern_pem client_ca; // as the next, of struct tern_http_files
+    bool client_certificate_optional;
     struct tern_ticket_keys *keys; // borrowed while the context lives; NULL = no tickets
 
     // As `psk` of struct tern_http_handler.
@@ -58,6 +61,13 @@ bool tern_tls_resumed(const struct tern_tls_session *session);
 // After the handshake: the client that a pre-shared key proved, in it or in the one that the ticket
 // is from; 0 = none.
 uint64_t tern_tls_client(const struct tern_tls_session *session);
+
+// After the handshake: the common name of the certificate that the client has shown, in it or in the one
+// that the ticket is from; "" = none. The session's own.
+const char *tern_tls_certificate(const struct tern_tls_session *session);
+
+// After a handshake that failed: what is wrong with the client's certificate; "" where that is not why.
+const char *tern_tls_refusal(const struct tern_tls_session *session);
 
 // Bytes of the TCP stream that the session has taken from the socket.
 uint64_t tern_tls_bytes_received(const struct tern_tls_session *session);

@@ -5,14 +5,41 @@
 
 // --- Life
 
-void tern_exact_mean_clear(struct tern_exact_mean *mean)
+// Bytes of 8 for each coordinate.
+static uint64_t size_of_cells(const struct tern_exact_mean *mean)
+{
+    return (uint64_t)(mean->end - mean->first) * sizeof(uint64_t);
+}
+
+static void drop_held(struct tern_exact_mean *mean, struct tern_exact_group *group)
+{
+    mean->used -= group->held_bytes;
+    group->held_bytes = 0;
+    while (group->held != NULL) {
+        struct tern_exact_held *held = group->held;
+        group->held = held->next;
+        tern_reading_free(held->reading);
+        free(held);
+    }
+}
+
+static void drop_groups(struct tern_exact_mean *mean)
 {
     for (uint32_t i = 0; i < mean->group_count; i++) {
         for (unsigned bin = 0; bin < TERN_EXACT_BINS; bin++) {
+            mean->used -= mean->groups[i].bins[bin] != NULL ? size_of_cells(mean) : 0;
             free(mean->groups[i].bins[bin]);
         }
+        drop_held(mean, &mean->groups[i]);
     }
+    mean->group_count = 0;
+}
+
+void tern_exact_mean_clear(struct tern_exact_mean *mean)
+{
+    drop_groups(mean);
     free(mean->groups);
+    free(mean->sums);
     free(mean->scratch);
     memset(mean, 0, sizeof *mean);
 }
@@ -36,21 +63,34 @@ struct addition {
     struct tern_exact_mean *mean;
     struct tern_exact_group *group;
     const struct tern_reading *reading;
-    float weight;
+    double weight;           // often num_examples, which a float does not hold above 2^24
     enum tern_result result; // of what cannot return one
 };
+
+struct tern_exact_key tern_exact_key_of(const struct tern_strategy_rule *rule,
+                                        const struct tern_contribution *contribution)
+{
+    return (struct tern_exact_key){
+        .local_steps = tern_strategy_normalises(rule) ? contribution->local_steps : 0,
+        .staleness = rule->strategy->age_weight != NULL ? contribution->staleness : 0};
+}
+
+int tern_exact_key_compare(const struct tern_exact_key *one, const struct tern_exact_key *other)
+{
+    if (one->local_steps != other->local_steps) {
+        return one->local_steps < other->local_steps ? -1 : 1;
+    }
+    return (one->staleness > other->staleness) - (one->staleness < other->staleness);
+}
 
 static enum tern_result find_group(struct tern_exact_mean *mean,
                                    const struct tern_contribution *contribution,
                                    struct tern_exact_group **found)
 {
-    const struct tern_exact_group wanted = {
-        .local_steps = tern_strategy_normalises(&mean->rule) ? contribution->local_steps : 0,
-        .staleness = mean->rule.strategy->age_weight != NULL ? contribution->staleness : 0};
+    const struct tern_exact_group wanted = {.key = tern_exact_key_of(&mean->rule, contribution)};
     for (uint32_t i = 0; i < mean->group_count; i++) {
         *found = &mean->groups[i];
-        if ((*found)->local_steps == wanted.local_steps &&
-            (*found)->staleness == wanted.staleness) {
+        if (tern_exact_key_compare(&(*found)->key, &wanted.key) == 0) {
             return TERN_OK;
         }
     }
@@ -65,27 +105,41 @@ static enum tern_result find_group(struct tern_exact_mean *mean,
     return TERN_OK;
 }
 
+// Zeros of 8 bytes for each coordinate, of the memory allowed. NULL with *result set.
+static void *make_cells(struct tern_exact_mean *mean, enum tern_result *result)
+{
+    const size_t count = mean->end - mean->first;
+    if (mean->used + size_of_cells(mean) > mean->memory && count > 1) {
+        *result = TERN_ERR_NO_SPACE;
+        return NULL;
+    }
+    void *cells = calloc(count, sizeof(uint64_t));
+    if (cells == NULL) {
+        *result = TERN_ERR_NO_MEMORY;
+        return NULL;
+    }
+    mean->used += size_of_cells(mean);
+    return cells;
+}
+
 // The cells of a bin, made when first needed. NULL with addition->result set.
 static uint64_t *cells_of(struct addition *addition, unsigned bin)
 {
-    struct tern_exact_mean *mean = addition->mean;
-    const size_t count = mean->end - mean->first;
-    const uint64_t size = (uint64_t)count * sizeof(uint64_t);
     if (bin >= TERN_EXACT_BINS) {
         addition->result = TERN_ERR_NON_FINITE;
         return NULL;
     }
     uint64_t **cells = &addition->group->bins[bin];
-    if (*cells == NULL && mean->used + size > mean->memory && count > 1) {
-        addition->result = TERN_ERR_NO_SPACE;
-        return NULL;
-    }
     if (*cells == NULL) {
-        *cells = calloc(count, sizeof **cells);
-        mean->used += size;
-        addition->result = *cells != NULL ? addition->result : TERN_ERR_NO_MEMORY;
+        *cells = make_cells(addition->mean, &addition->result);
     }
     return *cells;
+}
+
+// What a value adds. Below 2^24 examples the product is the float32 nearest to the true one.
+static struct tern_exact_term term_of(const struct addition *addition, float value)
+{
+    return tern_exact_term((float)(addition->weight * (double)value));
 }
 
 // Indices far apart are no pattern that hardware would foresee.
@@ -93,7 +147,7 @@ static void add_signs(void *ctx, uint32_t segment, float scale, const struct ter
 {
     struct addition *addition = ctx;
     const struct tern_exact_mean *mean = addition->mean;
-    const struct tern_exact_term term = tern_exact_term(addition->weight * scale);
+    const struct tern_exact_term term = term_of(addition, scale);
     uint64_t *cells = addition->result == TERN_OK ? cells_of(addition, term.bin) : NULL;
     if (cells == NULL) {
         return;
@@ -114,6 +168,71 @@ static void add_signs(void *ctx, uint32_t segment, float scale, const struct ter
     }
 }
 
+#define NUMBERS 256 // that are added together
+
+static bool has_numbers_of(unsigned bin, const float numbers[], uint32_t count)
+{
+    const uint32_t from = bin > 0 ? tern_exact_begin(bin) : 1; // 0 needs no bin
+    const uint32_t end = tern_exact_begin(bin + 1);
+    bool has = false;
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t magnitude = tern_float_bits(numbers[i]) & 0x7fffffff;
+        has = has || (magnitude >= from && magnitude < end);
+    }
+    return has;
+}
+
+// The other numbers add 0.
+static void add_to_bin(unsigned bin, const float numbers[], uint32_t count, uint64_t *cells)
+{
+    const int32_t from = (int32_t)tern_exact_begin(bin);
+    const int32_t end = (int32_t)tern_exact_begin(bin + 1);
+    const double per_unit = 1.0 / tern_exact_unit(bin);
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t bits = tern_float_bits(numbers[i]);
+        const int32_t magnitude = (int32_t)(bits & 0x7fffffff);
+        const uint32_t all = 0 - (uint32_t)(magnitude >= from && magnitude < end);
+        cells[i] += tern_exact_amount(tern_bits_float(bits & all), per_unit);
+    }
+}
+
+// Of the smallest magnitude but 0, and of the largest.
+static void find_bins(const float numbers[], uint32_t count, unsigned *first, unsigned *last)
+{
+    uint32_t least = UINT32_MAX; // less 1, so that 0 is the largest
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t magnitude = tern_float_bits(numbers[i]) & 0x7fffffff;
+        least = magnitude - 1 < least ? magnitude - 1 : least;
+        most = magnitude > most ? magnitude : most;
+    }
+    *first = tern_exact_term(tern_bits_float(least + 1)).bin;
+    *last = tern_exact_term(tern_bits_float(most)).bin;
+}
+
+// numbers: at the coordinate mean->first + at and those after it.
+static enum tern_result add_numbers(struct addition *addition, uint32_t at, const float numbers[],
+                                    uint32_t count)
+{
+    unsigned first;
+    unsigned last;
+    find_bins(numbers, count, &first, &last);
+    if (last >= TERN_EXACT_BINS) {
+        return TERN_ERR_NON_FINITE;
+    }
+    for (unsigned bin = first; bin <= last; bin++) {
+        uint64_t *cells = addition->group->bins[bin];
+        if (cells == NULL && has_numbers_of(bin, numbers, count)) {
+            cells = cells_of(addition, bin);
+            TERN_TRY(addition->result);
+        }
+        if (cells != NULL) {
+            add_to_bin(bin, numbers, count, cells + at);
+        }
+    }
+    return TERN_OK;
+}
+
 static enum tern_result add_values(void *ctx, uint32_t segment, uint32_t first, const float *values,
                                    uint32_t count)
 {
@@ -121,17 +240,15 @@ static enum tern_result add_values(void *ctx, uint32_t segment, uint32_t first, 
     const struct tern_exact_mean *mean = addition->mean;
     const uint32_t start = mean->model->segments[segment].offset + first;
     const uint32_t skipped = start < mean->first ? mean->first - start : 0;
-    for (uint32_t i = skipped; i < count && start + i < mean->end; i++) {
-        const struct tern_exact_term term = tern_exact_term(addition->weight * values[i]);
-        uint64_t *cells = term.bin < TERN_EXACT_BINS ? addition->group->bins[term.bin] : NULL;
-        if (term.amount == 0) {
-            continue;
+    const uint32_t left = mean->end > start ? mean->end - start : 0;
+    const uint32_t end = left < count ? left : count;
+    for (uint32_t i = skipped; i < end; i += NUMBERS) {
+        float numbers[NUMBERS];
+        const uint32_t n = end - i < NUMBERS ? end - i : NUMBERS;
+        for (uint32_t k = 0; k < n; k++) {
+            numbers[k] = (float)(addition->weight * (double)values[i + k]);
         }
-        if (cells == NULL) {
-            cells = cells_of(addition, term.bin);
-            TERN_TRY(addition->result);
-        }
-        cells[start + i - mean->first] += term.amount;
+        TERN_TRY(add_numbers(addition, start + i - mean->first, numbers, n));
     }
     return TERN_OK;
 }
@@ -160,13 +277,14 @@ static float *scratch_of(void *ctx, uint32_t count)
     return mean->scratch;
 }
 
-enum tern_result tern_exact_mean_add(struct tern_exact_mean *mean,
-                                     const struct tern_contribution *contribution,
+// Adds weight times the update to its group.
+static enum tern_result add_weighted(struct tern_exact_mean *mean,
+                                     const struct tern_contribution *contribution, double weight,
                                      const uint8_t *container, size_t len,
-                                     const struct tern_reading *reading)
+                                     const struct tern_reading *reading,
+                                     struct tern_codec_info *info)
 {
-    struct addition addition = {
-        .mean = mean, .reading = reading, .weight = (float)contribution->num_examples};
+    struct addition addition = {.mean = mean, .reading = reading, .weight = weight};
     const struct tern_container_visitor visitor = {.ctx = &addition,
                                                    .wants = wants,
                                                    .signs = add_signs,
@@ -174,10 +292,143 @@ enum tern_result tern_exact_mean_add(struct tern_exact_mean *mean,
                                                    .scratch = scratch_of};
     TERN_TRY(find_group(mean, contribution, &addition.group));
     tern_reading_each(reading, add_signs, &addition);
-    TERN_TRY(tern_container_each(mean->model, container, len, &visitor, NULL));
-    TERN_TRY(addition.result);
+    TERN_TRY(tern_container_each(mean->model, container, len, &visitor, info));
+    return addition.result;
+}
+
+enum tern_result tern_exact_mean_add(struct tern_exact_mean *mean,
+                                     const struct tern_contribution *contribution,
+                                     const uint8_t *container, size_t len,
+                                     const struct tern_reading *reading,
+                                     struct tern_codec_info *info)
+{
+    TERN_TRY(add_weighted(mean, contribution, (double)contribution->num_examples, container, len,
+                          reading, info));
     mean->updates++;
     return TERN_OK;
+}
+
+// What is taken away of whole numbers leaves no trace, since rounding is the same for both signs.
+enum tern_result tern_exact_mean_rescale(struct tern_exact_mean *mean,
+                                         const struct tern_contribution *contribution,
+                                         const uint8_t *container, size_t len, double scale)
+{
+    const double weight = (double)contribution->num_examples;
+    TERN_TRY(add_weighted(mean, contribution, -weight, container, len, NULL, NULL));
+    return add_weighted(mean, contribution, scale * weight, container, len, NULL, NULL);
+}
+
+// --- Holding updates
+
+static bool leaves_room(const struct tern_exact_mean *mean, uint64_t bytes)
+{
+    return bytes <= mean->memory && mean->used <= mean->memory - bytes;
+}
+
+// Bit i: something of the reading goes into bin i; TERN_EXACT_BINS: something is not finite.
+static uint32_t bins_of(const struct tern_exact_mean *mean, const struct tern_reading *reading,
+                        double weight)
+{
+    uint32_t bins = 0;
+    for (uint32_t segment = 0; segment < mean->model->segment_count; segment++) {
+        if (tern_reading_keeps(reading, segment)) {
+            const float scale = tern_reading_scale(reading, segment);
+            bins |= UINT32_C(1) << tern_exact_term((float)(weight * (double)scale)).bin;
+        }
+    }
+    return bins;
+}
+
+// Bytes that sums of the group would take beyond what they have, with these bins and what is held.
+static uint64_t more_for_sums(const struct tern_exact_mean *mean,
+                              const struct tern_exact_group *group, uint32_t bins)
+{
+    uint64_t more = 0;
+    for (unsigned bin = 0; bin < TERN_EXACT_BINS; bin++) {
+        const bool wanted = ((bins | group->held_bins) >> bin & 1) != 0;
+        more += wanted && group->bins[bin] == NULL ? size_of_cells(mean) : 0;
+    }
+    return more;
+}
+
+// While all that are held of its group take no more than this share of what its sums would, since they
+// are there together for a moment; beyond that where sums have no room.
+#define HELD_SHARE 4
+
+static bool is_worth_holding(const struct tern_exact_mean *mean,
+                             const struct tern_exact_group *group, uint64_t bytes, uint32_t bins)
+{
+    const uint64_t more = more_for_sums(mean, group, bins);
+    return more > 0 && leaves_room(mean, bytes) &&
+           (group->held_bytes + bytes <= more / HELD_SHARE || !leaves_room(mean, more));
+}
+
+// Adds what is held of the group to its sums. On error these are of no use any more.
+static enum tern_result add_up_held(struct tern_exact_mean *mean, struct tern_exact_group *group)
+{
+    struct addition addition = {.mean = mean, .group = group};
+    for (const struct tern_exact_held *held = group->held; held != NULL; held = held->next) {
+        addition.weight = held->weight;
+        tern_reading_each(held->reading, add_signs, &addition);
+    }
+    drop_held(mean, group);
+    return addition.result;
+}
+
+static enum tern_result hold(struct tern_exact_mean *mean, struct tern_exact_group *group,
+                             const struct tern_exact_held *held)
+{
+    struct tern_exact_held *kept = malloc(sizeof *kept);
+    if (kept == NULL) {
+        return TERN_ERR_NO_MEMORY;
+    }
+    *kept = *held;
+    kept->next = group->held;
+    tern_reading_share(held->reading);
+    group->held = kept;
+    group->held_bytes += tern_reading_bytes(held->reading);
+    mean->used += tern_reading_bytes(held->reading);
+    mean->updates++;
+    return TERN_OK;
+}
+
+enum tern_result tern_exact_mean_hold(struct tern_exact_mean *mean,
+                                      const struct tern_contribution *contribution, uint64_t client,
+                                      uint32_t round, struct tern_reading *reading)
+{
+    struct tern_exact_group *group = NULL;
+    const struct tern_exact_held held = {.client = client,
+                                         .round = round,
+                                         .weight = (double)contribution->num_examples,
+                                         .reading = reading};
+    if (!tern_reading_is_whole(reading)) {
+        return TERN_ERR_NO_SPACE;
+    }
+    const uint32_t bins = bins_of(mean, reading, held.weight);
+    if (bins >> TERN_EXACT_BINS != 0) {
+        return TERN_ERR_NON_FINITE;
+    }
+    TERN_TRY(find_group(mean, contribution, &group));
+    if (is_worth_holding(mean, group, tern_reading_bytes(reading), bins)) {
+        group->held_bins |= bins;
+        return hold(mean, group, &held);
+    }
+    TERN_TRY(add_up_held(mean, group));
+    return TERN_ERR_NO_SPACE;
+}
+
+bool tern_exact_mean_rescale_held(struct tern_exact_mean *mean, uint64_t client, uint32_t round,
+                                  double scale)
+{
+    for (uint32_t i = 0; i < mean->group_count; i++) {
+        for (struct tern_exact_held *held = mean->groups[i].held; held != NULL; held = held->next) {
+            if (held->client == client && held->round == round) {
+                held->weight *= scale;
+                return true;
+            }
+        }
+    }
+    return false;
 }
 
 // --- The mean
@@ -186,66 +437,206 @@ static int compare_groups(const void *a, const void *b)
 {
     const struct tern_exact_group *one = a;
     const struct tern_exact_group *other = b;
-    if (one->local_steps != other->local_steps) {
-        return one->local_steps < other->local_steps ? -1 : 1;
+    return tern_exact_key_compare(&one->key, &other->key);
+}
+
+// As they came, which the bits must not depend on.
+static void sort_groups(struct tern_exact_mean *mean)
+{
+    if (mean->group_count > 0) {
+        qsort(mean->groups, mean->group_count, sizeof mean->groups[0], compare_groups);
     }
-    return (one->staleness > other->staleness) - (one->staleness < other->staleness);
 }
 
 #define BLOCK 256 // coordinates that are taken together
 
-// sums[0..width) += factor * what the group holds of the coordinates from `from` on, in double.
-static void add_group(const struct tern_exact_mean *mean, const struct tern_exact_group *group,
-                      double factor, uint32_t from, uint32_t width, double sums[BLOCK])
+// Coordinates of one segment.
+struct block {
+    uint32_t from;
+    uint32_t width; // 1 to BLOCK
+    uint32_t segment;
+    bool dense;
+};
+
+// What goes into the bins of a block.
+struct block_bins {
+    uint32_t used; // bit i: bin i is filled in
+    uint64_t cells[TERN_EXACT_BINS][BLOCK];
+};
+
+static uint64_t *cells_of_block(struct block_bins *bins, unsigned bin)
 {
-    double held[BLOCK] = {0.0};
+    if ((bins->used >> bin & 1) == 0) {
+        memset(bins->cells[bin], 0, sizeof bins->cells[bin]);
+        bins->used |= UINT32_C(1) << bin;
+    }
+    return bins->cells[bin];
+}
+
+// Its values in the block, which follows those that were asked for before.
+static struct tern_reading_part part_of(const struct tern_exact_mean *mean,
+                                        struct tern_exact_held *held, const struct block *block)
+{
+    const uint32_t first = block->from - mean->model->segments[block->segment].offset;
+    return tern_reading_part(held->reading, block->segment, first, first + block->width, &held->at);
+}
+
+static void add_held(const struct tern_exact_mean *mean, struct tern_exact_held *held,
+                     const struct block *block, struct block_bins *bins)
+{
+    const struct tern_reading_part part = part_of(mean, held, block);
+    if (part.count == 0) {
+        return;
+    }
+    const uint32_t first = block->from - mean->model->segments[block->segment].offset;
+    const struct tern_exact_term term = tern_exact_term((float)(held->weight * (double)part.scale));
+    uint64_t *cells = cells_of_block(bins, term.bin);
+    for (size_t i = 0; i < part.count; i++) {
+        const uint64_t negative = 0 - (uint64_t)(part.of[i] & 1);
+        cells[part.of[i] / 2 - first] += (term.amount ^ negative) - negative;
+    }
+}
+
+// Adds what was summed of the group to what was held.
+static void add_summed(const struct tern_exact_mean *mean, const struct tern_exact_group *group,
+                       const struct block *block, struct block_bins *bins)
+{
     for (unsigned bin = 0; bin < TERN_EXACT_BINS; bin++) {
-        const uint64_t *cells = group->bins[bin];
-        for (uint32_t i = 0; cells != NULL && i < width; i++) {
-            held[i] += tern_exact_of(bin, cells[from - mean->first + i]);
+        const uint64_t *summed = group->bins[bin];
+        uint64_t *cells = summed != NULL ? cells_of_block(bins, bin) : NULL;
+        for (uint32_t i = 0; cells != NULL && i < block->width; i++) {
+            cells[i] += summed[block->from - mean->first + i];
         }
-    }
-    for (uint32_t i = 0; i < width; i++) {
-        sums[i] += factor * held[i];
     }
 }
 
-static double factor_of(const struct tern_exact_group *group,
-                        const struct tern_strategy_totals *totals, bool dense)
+// As add_group() for an update that is all there is of its group: where it has nothing, +0 would be added.
+static void add_only(const struct tern_exact_mean *mean, struct tern_exact_held *held,
+                     double factor, const struct block *block, double sums[BLOCK])
 {
-    const struct tern_contribution like = {.staleness = group->staleness};
-    double age = tern_strategy_age_weight(totals->rule.strategy, &like);
-    return dense ? age : age * tern_strategy_steps_factor(totals, group->local_steps);
+    const struct tern_reading_part part = part_of(mean, held, block);
+    const uint32_t first = block->from - mean->model->segments[block->segment].offset;
+    const struct tern_exact_term term = tern_exact_term((float)(held->weight * (double)part.scale));
+    const double plus = factor * tern_exact_of(term.bin, term.amount);
+    for (size_t i = 0; i < part.count; i++) {
+        sums[part.of[i] / 2 - first] += (part.of[i] & 1) != 0 ? -plus : plus;
+    }
 }
 
-static void take_segment(const struct tern_exact_mean *mean,
-                         const struct tern_strategy_totals *totals, uint32_t from, uint32_t end,
-                         bool dense, float *acc)
+static bool is_only(const struct tern_exact_group *group)
 {
-    for (uint32_t at = from; at < end; at += BLOCK) {
-        const uint32_t width = end - at < BLOCK ? end - at : BLOCK;
-        double sums[BLOCK] = {0.0};
-        for (uint32_t i = 0; i < mean->group_count; i++) {
-            const struct tern_exact_group *group = &mean->groups[i];
-            add_group(mean, group, factor_of(group, totals, dense), at, width, sums);
-        }
-        for (uint32_t i = 0; i < width; i++) {
-            acc[at + i] = (float)(sums[i] / (double)totals->num_examples);
+    bool summed = false;
+    for (unsigned bin = 0; bin < TERN_EXACT_BINS; bin++) {
+        summed = summed || group->bins[bin] != NULL;
+    }
+    return !summed && group->held != NULL && group->held->next == NULL;
+}
+
+// sums[0..block->width) += its factor * what the group holds of the block, in double.
+static void add_group(const struct tern_exact_mean *mean, const struct tern_exact_group *group,
+                      const struct block *block, double sums[BLOCK])
+{
+    const double factor = block->dense ? group->dense_factor : group->factor;
+    struct block_bins bins;
+    if (group->only) {
+        add_only(mean, group->held, factor, block, sums);
+        return;
+    }
+    bins.used = 0;
+    for (struct tern_exact_held *held = group->held; held != NULL; held = held->next) {
+        add_held(mean, held, block, &bins);
+    }
+    add_summed(mean, group, block, &bins);
+    double total[BLOCK] = {0.0};
+    for (unsigned bin = 0; bin < TERN_EXACT_BINS; bin++) {
+        const bool used = (bins.used >> bin & 1) != 0;
+        for (uint32_t i = 0; used && i < block->width; i++) {
+            total[i] += tern_exact_of(bin, bins.cells[bin][i]);
         }
     }
+    for (uint32_t i = 0; i < block->width; i++) {
+        sums[i] += factor * total[i];
+    }
+}
+
+// Sets the groups in their order, and what each is multiplied by.
+static void arrange_groups(struct tern_exact_mean *mean, const struct tern_strategy_totals *totals)
+{
+    sort_groups(mean);
+    for (uint32_t i = 0; i < mean->group_count; i++) {
+        struct tern_exact_group *group = &mean->groups[i];
+        const struct tern_contribution like = {.staleness = group->key.staleness};
+        group->dense_factor = tern_strategy_age_weight(totals->rule.strategy, &like);
+        group->factor =
+            group->dense_factor * tern_strategy_steps_factor(totals, group->key.local_steps);
+        group->only = is_only(group);
+        for (struct tern_exact_held *held = group->held; held != NULL; held = held->next) {
+            held->at = 0;
+        }
+    }
+}
+
+// The groups' sums follow those that were folded: one addition after the other, so that it gives the
+// same bits whether groups are added up at once or as they are folded.
+static void add_groups(const struct tern_exact_mean *mean, const struct block *block,
+                       double sums[BLOCK])
+{
+    for (uint32_t i = 0; i < mean->group_count; i++) {
+        add_group(mean, &mean->groups[i], block, sums);
+    }
+}
+
+// The block that follows, of those that are summed. False: there is none. Begins with all zero.
+static bool next_block(const struct tern_exact_mean *mean, uint32_t *segment, struct block *block)
+{
+    const uint32_t done = block->from + block->width;
+    for (; *segment < mean->model->segment_count; (*segment)++) {
+        const struct tern_segment *place = &mean->model->segments[*segment];
+        const uint32_t past = place->offset + place->count;
+        const uint32_t end = past < mean->end ? past : mean->end;
+        uint32_t from = place->offset > mean->first ? place->offset : mean->first;
+        from = done > from ? done : from;
+        if (from < end) {
+            *block = (struct block){from, end - from < BLOCK ? end - from : BLOCK, *segment,
+                                    !tern_segment_is_coded(place)};
+            return true;
+        }
+    }
+    return false;
+}
+
+enum tern_result tern_exact_mean_fold(struct tern_exact_mean *mean,
+                                      const struct tern_strategy_totals *totals)
+{
+    enum tern_result result = TERN_OK;
+    uint32_t segment = 0;
+    struct block block = {0};
+    if (mean->sums == NULL) {
+        mean->sums = make_cells(mean, &result);
+        TERN_TRY(result);
+    }
+    arrange_groups(mean, totals);
+    while (next_block(mean, &segment, &block)) {
+        add_groups(mean, &block, &mean->sums[block.from - mean->first]);
+    }
+    drop_groups(mean);
+    return TERN_OK;
 }
 
 void tern_exact_mean_take(struct tern_exact_mean *mean, const struct tern_strategy_totals *totals,
                           float *acc)
 {
-    if (mean->group_count > 0) { // as they came, which the bits must not depend on
-        qsort(mean->groups, mean->group_count, sizeof mean->groups[0], compare_groups);
-    }
-    for (uint32_t i = 0; i < mean->model->segment_count; i++) {
-        const struct tern_segment *segment = &mean->model->segments[i];
-        const uint32_t past = segment->offset + segment->count;
-        const uint32_t from = segment->offset > mean->first ? segment->offset : mean->first;
-        const uint32_t end = past < mean->end ? past : mean->end;
-        take_segment(mean, totals, from, end, !tern_segment_is_coded(segment), acc);
+    uint32_t segment = 0;
+    struct block block = {0};
+    arrange_groups(mean, totals);
+    while (next_block(mean, &segment, &block)) {
+        double sums[BLOCK] = {0.0};
+        if (mean->sums != NULL) {
+            memcpy(sums, &mean->sums[block.from - mean->first], block.width * sizeof sums[0]);
+        }
+        add_groups(mean, &block, sums);
+        for (uint32_t i = 0; i < block.width; i++) {
+            acc[block.from + i] = (float)(sums[i] / (double)totals->num_examples);
+        }
     }
 }

@@ -4,11 +4,15 @@
 //
 // An update's weight is num_examples * factor(local_steps) * age(staleness) / the sum of all
 // num_examples (strategies/strategy.h), of which only num_examples is known when it comes. So
-// num_examples * value, rounded to float32 once, is summed exactly (strategies/exact.h), in one
-// group for all updates that share the rest, and the rest is multiplied at the end.
+// num_examples * value, a product in double rounded to float32, is summed exactly
+// (strategies/exact.h), in one group for all updates that share the rest, and the rest is multiplied
+// at the end, group after group in ascending order of their keys.
 //
 // Memory: 8 bytes for each coordinate, of each group and bin that is used. Values that are within a
-// factor of 65,000 of each other need one bin or two.
+// factor of 65,000 of each other need one bin or two. Readings of sparse updates take less as long as
+// there are few, and no more where each is a group of its own: tern_exact_mean_hold() keeps these until
+// sums would take less, or else until the mean is taken. Where updates can be visited in the order of their groups, one
+// group at a time and 8 bytes for each coordinate are enough: tern_exact_mean_fold().
 #ifndef TERN_EXACT_MEAN_H
 #define TERN_EXACT_MEAN_H
 
@@ -16,11 +20,32 @@
 #include "strategies/exact.h"
 #include "strategies/strategy.h"
 
-// Updates of equal factor and age.
-struct tern_exact_group {
+// What the updates of a group share: those of equal factor and age.
+struct tern_exact_key {
     uint32_t local_steps; // 0: the rule does not look at them
     uint32_t staleness;   // likewise
+};
+
+// An update that is yet to be added up.
+struct tern_exact_held {
+    struct tern_exact_held *next; // of its group
+    uint64_t client;
+    uint32_t round;
+    double weight; // num_examples, times its scale
+    struct tern_reading *reading;
+    size_t at; // of the reading
+};
+
+struct tern_exact_group {
+    struct tern_exact_key key;
     uint64_t *bins[TERN_EXACT_BINS];
+    struct tern_exact_held *held;
+    uint64_t held_bytes;
+    uint32_t held_bins; // bit i: what is held would go into bin i, among others
+    // Filled in where groups are added up:
+    double factor;
+    double dense_factor;
+    bool only; // it is one update, which is held
 };
 
 struct tern_exact_mean {
@@ -28,13 +53,20 @@ struct tern_exact_mean {
     struct tern_strategy_rule rule;
     uint64_t memory; // bytes that sums may take
     uint64_t used;
+    uint64_t held;  // of these: by readings
     uint32_t first; // coordinates it sums: first..end
     uint32_t end;
     uint32_t updates;
     struct tern_exact_group *groups;
     uint32_t group_count;
+    double *sums; // of the groups that were folded, end - first; NULL: none was
     float *scratch;
 };
+
+struct tern_exact_key tern_exact_key_of(const struct tern_strategy_rule *rule,
+                                        const struct tern_contribution *contribution);
+// Below, equal to or above 0, in the order in which groups are added up: by local steps, then age.
+int tern_exact_key_compare(const struct tern_exact_key *one, const struct tern_exact_key *other);
 
 // Begins with no update, over the coordinates first..end; of another round as well. A mean that is
 // all zero holds nothing.
@@ -44,7 +76,8 @@ void tern_exact_mean_begin(struct tern_exact_mean *mean, const struct tern_model
 // Gives back all memory; it holds nothing then.
 void tern_exact_mean_clear(struct tern_exact_mean *mean);
 
-// Takes one update in. reading: of this container, or NULL.
+// Takes one update in. reading: of this container, or NULL. info: what tern_container_inspect() tells
+// of it, or NULL; of an update that comes without a reading only.
 // TERN_ERR_NO_SPACE    its sums would be beyond the memory allowed, and of more than one coordinate
 // TERN_ERR_NON_FINITE  num_examples * value overflows, which strategies/bounds.h rules out
 // TERN_ERR_NO_MEMORY, errors of tern_container_each()
@@ -52,7 +85,36 @@ void tern_exact_mean_clear(struct tern_exact_mean *mean);
 TERN_MUST_USE enum tern_result tern_exact_mean_add(struct tern_exact_mean *mean,
                                                    const struct tern_contribution *contribution,
                                                    const uint8_t *container, size_t len,
-                                                   const struct tern_reading *reading);
+                                                   const struct tern_reading *reading,
+                                                   struct tern_codec_info *info);
+
+// Takes in an update of which all is in the reading, by sharing that; whose it is, is for
+// tern_exact_mean_rescale_held().
+// TERN_ERR_NO_SPACE  something is not in the reading, or sums take less memory, to which what was held of
+//                    its group was added: it was not taken in, and tern_exact_mean_add() is what is left
+// TERN_ERR_NON_FINITE, TERN_ERR_NO_MEMORY  as above
+TERN_MUST_USE enum tern_result tern_exact_mean_hold(struct tern_exact_mean *mean,
+                                                    const struct tern_contribution *contribution,
+                                                    uint64_t client, uint32_t round,
+                                                    struct tern_reading *reading);
+
+// An update that is held counts for `scale`, 0 to 1, of what it did. False: it is not held.
+bool tern_exact_mean_rescale_held(struct tern_exact_mean *mean, uint64_t client, uint32_t round,
+                                  double scale);
+
+// An update that was added, and whose group was not folded, counts for `scale`, 0 to 1, of what it
+// did: exactly as if it had been added so. Errors of tern_exact_mean_add()
+TERN_MUST_USE enum tern_result tern_exact_mean_rescale(struct tern_exact_mean *mean,
+                                                       const struct tern_contribution *contribution,
+                                                       const uint8_t *container, size_t len,
+                                                       double scale);
+
+// All updates of the groups so far are in, and those to come have greater keys: adds these groups up,
+// in 8 bytes for each coordinate, and gives their memory back. totals: of all updates.
+// TERN_ERR_NO_SPACE   as above; TERN_ERR_NO_MEMORY
+// On error the sums are of no use any more.
+TERN_MUST_USE enum tern_result tern_exact_mean_fold(struct tern_exact_mean *mean,
+                                                    const struct tern_strategy_totals *totals);
 
 // Sets acc[first..end): the mean of the updates that were taken in, which are those of the totals.
 // Coordinates of dense tensors count by examples and age alone.

@@ -4,7 +4,6 @@
 #include "merge/merge_states.h"
 #include "merge/stored_mean.h"
 #include "tensor/manifest.h"
-#include "util/bytes.h"
 #include "wire/wire.h"
 #include <stdlib.h>
 #include <string.h>
@@ -18,16 +17,14 @@ enum tern_result tern_merge_init(struct tern_merge *merge,
     merge->seed = federation->seed;
     size_t count = merge->model.count;
     struct tern_download_buffers *buffers = &merge->buffers;
-    buffers->container_size = tern_container_bound_any(&merge->model);
-    buffers->blob_size = buffers->container_size + TERN_WIRE_OVERHEAD;
+    buffers->blob_size = tern_container_bound_any(&merge->model) + TERN_WIRE_OVERHEAD;
     merge->global = calloc(count, sizeof(float));
     merge->replica = calloc(count, sizeof(float));
     merge->acc = calloc(count, sizeof(float));
-    buffers->container = malloc(buffers->container_size);
     buffers->blob = malloc(buffers->blob_size);
     buffers->scratch = merge->acc;
     if (merge->global == NULL || merge->replica == NULL || merge->acc == NULL ||
-        buffers->container == NULL || buffers->blob == NULL) {
+        buffers->blob == NULL) {
         tern_merge_free(merge);
         return TERN_ERR_NO_MEMORY;
     }
@@ -41,25 +38,17 @@ void tern_merge_free(struct tern_merge *merge)
     free(merge->acc);
     tern_merge_free_states(merge);
     tern_exact_mean_clear(&merge->arrived);
-    free(merge->buffers.container);
+    tern_update_norms_clear(&merge->norms);
     free(merge->buffers.blob);
     memset(merge, 0, sizeof *merge);
 }
 
+// Weights are hashed as they lie in memory.
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the hash is of little-endian values");
+
 void tern_merge_hash(const float *weights, uint32_t count, uint8_t sha256[TERN_SHA256_SIZE])
 {
-    struct tern_sha256 ctx;
-    uint8_t bytes[1024];
-    tern_sha256_init(&ctx);
-    for (uint32_t done = 0; done < count;) {
-        size_t len = 0;
-        while (done < count && len < sizeof bytes) {
-            tern_put_f32(bytes + len, weights[done++]);
-            len += 4;
-        }
-        tern_sha256_update(&ctx, bytes, len);
-    }
-    tern_sha256_final(&ctx, sha256);
+    tern_sha256(weights, (size_t)count * sizeof(float), sha256);
 }
 
 void tern_merge_seed(struct tern_merge *merge, uint64_t seed)
@@ -81,44 +70,66 @@ enum tern_result tern_merge_first(struct tern_merge *merge, struct tern_db *db)
         tern_merge_seed(merge, merge->seed);
         return TERN_OK;
     }
-    TERN_TRY(tern_db_weights_get(db, TERN_WEIGHTS_INITIAL, &merge->version, merge->global,
-                                 model->count));
+    TERN_TRY(tern_db_weights_get(db, TERN_WEIGHTS_INITIAL, 0, merge->global, model->count));
+    merge->version = 0;
     merge->state_of = NULL;
     merge->averaged = 0;
     memcpy(merge->replica, merge->global, model->count * sizeof(float));
     tern_merge_hash(merge->global, model->count, merge->model_sha256);
     tern_replica_from_weights(model->hash, merge->model_sha256, merge->replica_id);
-    return merge->version == 0 ? TERN_OK : TERN_ERR_CORRUPT;
+    return TERN_OK;
 }
 
 // --- The newest version
 
-enum tern_result tern_merge_checkpoint(struct tern_merge *merge, struct tern_db *db)
+static enum tern_result put_part(const struct tern_merge *merge, struct tern_db *db,
+                                 uint32_t vector, uint32_t part)
 {
+    const uint32_t states = tern_merge_state_count(merge);
     const uint32_t count = merge->model.count;
-    TERN_TRY(tern_db_weights_put(db, TERN_WEIGHTS_GLOBAL, merge->version, merge->global, count));
-    TERN_TRY(tern_db_weights_put(db, TERN_WEIGHTS_REPLICA, merge->version, merge->replica, count));
-    TERN_TRY(tern_merge_store_states(merge, db));
-    merge->checkpoint = merge->version;
+    if (vector < states) {
+        return tern_merge_put_state(merge, db, vector, part);
+    }
+    return vector == states ? tern_db_weights_put_part(db, TERN_WEIGHTS_REPLICA, merge->version,
+                                                       merge->replica, count, part)
+                            : tern_db_weights_put_part(db, TERN_WEIGHTS_GLOBAL, merge->version,
+                                                       merge->global, count, part);
+}
+
+// One vector after the other, each from its last part to its first: the order that store.h asks for.
+enum tern_result tern_merge_checkpoint(struct tern_merge *merge, struct tern_db *db, uint64_t bytes)
+{
+    const uint32_t parts = tern_db_vector_parts(merge->model.count);
+    const uint32_t all = (tern_merge_state_count(merge) + 2) * parts;
+    const uint64_t part_bytes = (uint64_t)merge->model.count * sizeof(float) / parts;
+    for (uint64_t done = 0; done < bytes && merge->checkpoint_parts < all; done += part_bytes) {
+        const uint32_t next = merge->checkpoint_parts;
+        TERN_TRY(put_part(merge, db, next / parts, parts - 1 - next % parts));
+        merge->checkpoint_parts++;
+    }
+    if (merge->checkpoint_parts == all) {
+        merge->checkpoint = merge->version;
+    }
     return TERN_OK;
 }
 
 static enum tern_result load_checkpoint(struct tern_merge *merge, struct tern_db *db,
                                         struct tern_db_version *version)
 {
-    uint32_t count = merge->model.count;
-    uint32_t replica_version = 0;
-    TERN_TRY(tern_db_weights_get(db, TERN_WEIGHTS_GLOBAL, &merge->version, merge->global, count));
-    TERN_TRY(
-        tern_db_weights_get(db, TERN_WEIGHTS_REPLICA, &replica_version, merge->replica, count));
+    const uint32_t count = merge->model.count;
+    TERN_TRY(tern_db_checkpoint(db, &merge->version));
+    TERN_TRY(tern_db_weights_get(db, TERN_WEIGHTS_GLOBAL, merge->version, merge->global, count));
+    const enum tern_result replica =
+        tern_db_weights_get(db, TERN_WEIGHTS_REPLICA, merge->version, merge->replica, count);
+    TERN_TRY(replica == TERN_ERR_NOT_FOUND ? TERN_ERR_CORRUPT : replica);
     TERN_TRY(tern_db_version_get(db, merge->version, version));
     tern_merge_hash(merge->global, count, merge->model_sha256);
-    if (replica_version != merge->version ||
-        memcmp(merge->model_sha256, version->model_sha256, TERN_SHA256_SIZE) != 0) {
+    if (memcmp(merge->model_sha256, version->model_sha256, TERN_SHA256_SIZE) != 0) {
         return TERN_ERR_CORRUPT;
     }
     memcpy(merge->replica_id, version->replica, TERN_SHA256_SIZE);
     merge->checkpoint = merge->version;
+    merge->checkpoint_parts = 0;
     return tern_merge_load_states(merge, db, version);
 }
 
@@ -182,7 +193,8 @@ static uint64_t memory_of(const struct tern_merge *merge)
 void tern_merge_open(struct tern_merge *merge, const struct tern_strategy_rule *rule)
 {
     tern_merge_stop(merge);
-    merge->arrives = rule->strategy->combine == NULL && !rule->strategy->takes_late;
+    tern_update_norms_clear(&merge->norms);
+    merge->arrives = tern_strategy_tells_mean(rule->strategy);
     if (merge->arrives) {
         tern_exact_mean_begin(&merge->arrived, &merge->model, rule, memory_of(merge), 0,
                               merge->model.count);
@@ -195,11 +207,32 @@ void tern_merge_stop(struct tern_merge *merge)
     merge->arrives = false;
 }
 
-void tern_merge_arrive(struct tern_merge *merge, const struct tern_contribution *contribution,
-                       struct tern_span container, const struct tern_reading *reading)
+static enum tern_result take_values(struct tern_merge *merge, const struct tern_arrival *arrival)
 {
-    if (merge->arrives && tern_exact_mean_add(&merge->arrived, contribution, container.data,
-                                              container.len, reading) != TERN_OK) {
+    const enum tern_result held = tern_exact_mean_hold(
+        &merge->arrived, &arrival->contribution, arrival->client, arrival->round, arrival->reading);
+    return held != TERN_ERR_NO_SPACE
+               ? held
+               : tern_exact_mean_add(&merge->arrived, &arrival->contribution,
+                                     arrival->container.data, arrival->container.len,
+                                     arrival->reading, NULL);
+}
+
+static enum tern_result take_in(struct tern_merge *merge, const struct tern_arrival *arrival)
+{
+    const struct tern_update_norm norm = {.client = arrival->client,
+                                          .round = arrival->round,
+                                          .local_steps = arrival->contribution.local_steps,
+                                          .sum_square = arrival->sum_square};
+    TERN_TRY(tern_update_norms_matter(&merge->arrived.rule)
+                 ? tern_update_norms_add(&merge->norms, &norm)
+                 : TERN_OK);
+    return take_values(merge, arrival);
+}
+
+void tern_merge_arrive(struct tern_merge *merge, const struct tern_arrival *arrival)
+{
+    if (merge->arrives && take_in(merge, arrival) != TERN_OK) {
         tern_merge_stop(merge);
     }
 }
@@ -228,17 +261,33 @@ static enum tern_result combine(struct tern_strategy_sums *sums, struct tern_db 
     return TERN_OK;
 }
 
-// Of what arrived, where all of it was taken in; else of what is stored, which is the same bits.
+static enum tern_result take_arrived(struct tern_merge *merge, struct tern_db *db,
+                                     const struct tern_db_round *round,
+                                     const struct tern_strategy_totals *totals)
+{
+    TERN_TRY(tern_update_norms_bound(&merge->norms, totals));
+    TERN_TRY(tern_stored_rescale(&merge->arrived, db, round, &merge->norms));
+    tern_exact_mean_take(&merge->arrived, totals, merge->acc);
+    return TERN_OK;
+}
+
+// Of what arrived, where all of it was taken in; else of what is stored, which is the same bits. What
+// arrived is taken once.
 static enum tern_result take_mean(struct tern_merge *merge, struct tern_db *db,
                                   const struct tern_db_round *round,
                                   struct tern_strategy_sums *sums)
 {
     const struct tern_strategy_totals *totals = &sums->totals;
+    enum tern_result result = TERN_ERR_NO_SPACE;
     if (merge->arrives && merge->arrived.updates == totals->updates) {
-        tern_exact_mean_take(&merge->arrived, totals, merge->acc);
-    } else {
-        TERN_TRY(tern_stored_mean(&merge->model, db, round, totals, memory_of(merge), merge->acc));
+        result = take_arrived(merge, db, round, totals);
     }
+    tern_merge_stop(merge); // it was taken, or makes room for what is read back
+    if (result == TERN_ERR_NO_SPACE) {
+        result = tern_stored_mean(&merge->model, db, round, totals, memory_of(merge), &merge->norms,
+                                  merge->acc);
+    }
+    TERN_TRY(result);
     return tern_strategy_take_mean(sums);
 }
 
@@ -253,13 +302,17 @@ static enum tern_result make_room(const struct tern_merge *merge,
     uint64_t room = memory_of(merge) / sizeof(float);
     room = room < all ? room : all;
     room = room > updates ? room : updates;
-    if (updates == 0 || room > SIZE_MAX / sizeof(float)) {
-        return updates == 0 ? TERN_ERR_STATE : TERN_ERR_NO_MEMORY;
+    if (updates == 0) {
+        return TERN_ERR_STATE;
+    }
+    const uint64_t scratch = strategy->scratch(updates);
+    if (room > SIZE_MAX / sizeof(float) || scratch > SIZE_MAX) {
+        return TERN_ERR_NO_MEMORY;
     }
     memory->values_room = (size_t)room;
     memory->values = malloc((size_t)room * sizeof(float));
     memory->decoded = malloc((size_t)merge->model.count * sizeof(float));
-    memory->scratch = malloc(strategy->scratch(updates));
+    memory->scratch = malloc((size_t)scratch);
     bool made = memory->values != NULL && memory->decoded != NULL && memory->scratch != NULL;
     return made ? TERN_OK : TERN_ERR_NO_MEMORY;
 }
@@ -276,6 +329,7 @@ static enum tern_result merge_updates(struct tern_merge *merge, struct tern_db *
         tern_strategy_begin(sums, &merge->model, totals, &memory);
         return take_mean(merge, db, round, sums);
     }
+    tern_update_norms_clear(&merge->norms);
     enum tern_result result = make_room(merge, totals, &memory);
     if (result == TERN_OK) {
         tern_strategy_begin(sums, &merge->model, totals, &memory);
@@ -305,16 +359,6 @@ static enum tern_result move_model(struct tern_merge *merge, struct tern_db *db,
 
 // --- The next version
 
-enum tern_result tern_merge_round(struct tern_merge *merge, struct tern_db *db,
-                                  const struct tern_db_round *round,
-                                  struct tern_download_made *made,
-                                  struct tern_strategy_report *report)
-{
-    struct tern_strategy_totals totals;
-    TERN_TRY(tern_merge_count(db, round, &totals));
-    return tern_merge_counted(merge, db, round, &totals, made, report);
-}
-
 // Makes the delta. A difference beyond what the codec can hold (float16 ends at 65504) goes as
 // float32 this once, because updates that were acknowledged must be merged whatever the model has
 // come to. A container says itself what it holds; a client that has not announced float32 is given
@@ -334,33 +378,61 @@ static enum tern_result make_delta(struct tern_merge *merge, const struct tern_c
     return result;
 }
 
-enum tern_result tern_merge_counted(struct tern_merge *merge, struct tern_db *db,
-                                    const struct tern_db_round *round,
-                                    const struct tern_strategy_totals *totals,
-                                    struct tern_download_made *made,
-                                    struct tern_strategy_report *report)
+// Moves the weights and all that goes with them.
+static enum tern_result move_all(struct tern_merge *merge, struct tern_db *db,
+                                 const struct tern_db_round *round,
+                                 const struct tern_strategy_totals *totals,
+                                 struct tern_strategy_report *report)
 {
-    struct tern_codec codec;
-    if (tern_codec_parse(round->codec_down, &codec, NULL) != TERN_OK) {
-        return TERN_ERR_UNKNOWN;
-    }
     struct tern_dense dense;
     enum tern_result result = tern_dense_keep(&dense, &merge->model, merge->global);
     if (result == TERN_OK) {
         result = move_model(merge, db, round, totals, &dense, report);
     }
     tern_dense_free(&dense);
-    TERN_TRY(result);
+    tern_merge_stop(merge);
+    return result != TERN_OK ? result : tern_merge_take_average(merge, round->averaged);
+}
 
-    TERN_TRY(tern_merge_take_average(merge, round->averaged));
-    TERN_TRY(make_delta(merge, &codec, made));
+enum tern_result tern_merge_make(struct tern_merge *merge, struct tern_db *db,
+                                 const struct tern_db_round *round,
+                                 const struct tern_strategy_totals *totals,
+                                 struct tern_merge_next *next)
+{
+    struct tern_codec codec;
+    if (tern_codec_parse(round->codec_down, &codec, NULL) != TERN_OK) {
+        return TERN_ERR_UNKNOWN;
+    }
+    TERN_TRY(move_all(merge, db, round, totals, &next->report));
+    TERN_TRY(make_delta(merge, &codec, &next->made));
     const struct tern_strategy *strategy = totals->rule.strategy;
     if (strategy->heed_lag != NULL) {
         strategy->heed_lag(&totals->rule, merge->global, merge->replica, merge->model.count,
                            merge->states);
     }
+    tern_merge_hash(merge->global, merge->model.count, next->model_sha256);
+    return TERN_OK;
+}
+
+void tern_merge_adopt(struct tern_merge *merge, const struct tern_merge_next *next)
+{
     merge->version++;
-    memcpy(merge->replica_id, made->replica, TERN_SHA256_SIZE);
-    tern_merge_hash(merge->global, merge->model.count, merge->model_sha256);
+    merge->checkpoint_parts = 0;
+    memcpy(merge->replica_id, next->made.replica, TERN_SHA256_SIZE);
+    memcpy(merge->model_sha256, next->model_sha256, TERN_SHA256_SIZE);
+}
+
+enum tern_result tern_merge_round(struct tern_merge *merge, struct tern_db *db,
+                                  const struct tern_db_round *round,
+                                  struct tern_download_made *made,
+                                  struct tern_strategy_report *report)
+{
+    struct tern_strategy_totals totals;
+    struct tern_merge_next next;
+    TERN_TRY(tern_merge_count(db, round, &totals));
+    TERN_TRY(tern_merge_make(merge, db, round, &totals, &next));
+    tern_merge_adopt(merge, &next);
+    *made = next.made;
+    *report = next.report;
     return TERN_OK;
 }

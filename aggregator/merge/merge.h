@@ -5,20 +5,22 @@
 // whatever order: what is summed in memory is a cache of what is stored. Where it is not there, as
 // in a replay, after a restart or because it would take too much memory, the stored updates are read
 // back, and give the same bits.
-// Thread rule: that of the store.
+// Thread rule: that of the store, but for tern_merge_make().
 #ifndef TERN_MERGE_H
 #define TERN_MERGE_H
 
 #include "downloads/delta.h"
+#include "merge/contribution.h"
 #include "merge/exact_mean.h"
 #include "merge/strategy_rule.h"
+#include "merge/update_norms.h"
 #include "store/store.h"
 #include "strategies/strategy.h"
 #include "wire/wire.h"
 
 // Memory for the sums of a weighted mean, and for strategies that need the values of all updates of
-// some coordinates at once. With less than all coordinates need, the updates are decoded at the
-// commit, and several times; the bits stay the same.
+// some coordinates at once. With less than all need, the updates are decoded at the commit, and more
+// than twice where not even one number of local steps has room; the bits stay the same.
 #define TERN_MERGE_MEMORY (UINT64_C(256) << 20)
 
 struct tern_merge {
@@ -27,6 +29,7 @@ struct tern_merge {
     uint32_t version;
     uint32_t
         checkpoint; // version whose weights are in the store: loaded from there, or stored last
+    uint32_t checkpoint_parts; // of the present version's checkpoint that were stored
     uint8_t replica_id[TERN_SHA256_SIZE];
     uint8_t model_sha256[TERN_SHA256_SIZE];
     float *global;
@@ -45,6 +48,7 @@ struct tern_merge {
 
     struct tern_exact_mean arrived; // of the open round's updates
     bool arrives;                   // those are taken in as they arrive
+    struct tern_update_norms norms; // of those; once a round is merged, of its updates
     uint64_t memory; // bytes of sums, or for the values of all updates; 0 = TERN_MERGE_MEMORY
     struct tern_download_buffers buffers;
 };
@@ -67,9 +71,12 @@ TERN_MUST_USE enum tern_result tern_merge_first(struct tern_merge *merge, struct
 // when weights do not have the hash of their version's row, or a state or an update is missing.
 TERN_MUST_USE enum tern_result tern_merge_load(struct tern_merge *merge, struct tern_db *db);
 
-// Makes the present version the checkpoint: stores the weights, the states and the averaged model, in
-// place of those before.
-TERN_MUST_USE enum tern_result tern_merge_checkpoint(struct tern_merge *merge, struct tern_db *db);
+// Goes on with making the present version the checkpoint: stores more of the states, the averaged
+// model and the weights, a few parts that have `bytes` together, or the rest. It is whole once
+// merge->checkpoint is the version; until then nobody changes them. Those before stay
+// (tern_db_checkpoint_drop_some()).
+TERN_MUST_USE enum tern_result tern_merge_checkpoint(struct tern_merge *merge, struct tern_db *db,
+                                                     uint64_t bytes);
 
 // Whether the stored states and averaged model are, bit for bit, those that were made here. Overwrites
 // acc.
@@ -81,10 +88,19 @@ TERN_MUST_USE enum tern_result tern_merge_check_states(struct tern_merge *merge,
 // unless the strategy wants to see them all at once, or takes late ones.
 void tern_merge_open(struct tern_merge *merge, const struct tern_strategy_rule *rule);
 
-// An update was accepted, and counts with staleness 0. reading: of its container, or NULL. Where its
-// sums find no room, all is left to the commit.
-void tern_merge_arrive(struct tern_merge *merge, const struct tern_contribution *contribution,
-                       struct tern_span container, const struct tern_reading *reading);
+// An update of the open round.
+struct tern_arrival {
+    uint64_t client;
+    uint32_t round;
+    struct tern_contribution contribution;
+    struct tern_span container;   // borrowed
+    struct tern_reading *reading; // of the container, or NULL; the merge may share it
+    double sum_square;            // of its values
+};
+
+// It was accepted, and counts with staleness 0. Where its sums find no room, all is left to the
+// commit.
+void tern_merge_arrive(struct tern_merge *merge, const struct tern_arrival *arrival);
 
 // The round is merged, or what arrived is to be forgotten.
 void tern_merge_stop(struct tern_merge *merge);
@@ -111,12 +127,21 @@ TERN_MUST_USE enum tern_result tern_merge_round(struct tern_merge *merge, struct
                                                 struct tern_download_made *made,
                                                 struct tern_strategy_report *report);
 
-// The same when the round's totals are known already, which saves one of two passes.
-TERN_MUST_USE enum tern_result tern_merge_counted(struct tern_merge *merge, struct tern_db *db,
-                                                  const struct tern_db_round *round,
-                                                  const struct tern_strategy_totals *totals,
-                                                  struct tern_download_made *made,
-                                                  struct tern_strategy_report *report);
+// The same in two steps, of a round whose totals are known already. The first takes long and may be done
+// by another thread, with a tern_db of its own: until it has ended nobody else uses the weights, what
+// goes with them, or the buffers; of the model, the seed, the version and its two hashes it only reads.
+// What arrived is merged then, and forgotten.
+struct tern_merge_next {
+    struct tern_download_made made;
+    struct tern_strategy_report report;
+    uint8_t model_sha256[TERN_SHA256_SIZE];
+};
+TERN_MUST_USE enum tern_result tern_merge_make(struct tern_merge *merge, struct tern_db *db,
+                                               const struct tern_db_round *round,
+                                               const struct tern_strategy_totals *totals,
+                                               struct tern_merge_next *next);
+// Then this is the version.
+void tern_merge_adopt(struct tern_merge *merge, const struct tern_merge_next *next);
 
 // SHA-256 of weights as little-endian float32.
 void tern_merge_hash(const float *weights, uint32_t count, uint8_t sha256[TERN_SHA256_SIZE]);

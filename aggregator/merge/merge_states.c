@@ -127,15 +127,19 @@ enum tern_result tern_merge_load_states(struct tern_merge *merge, struct tern_db
     return TERN_OK;
 }
 
-enum tern_result tern_merge_store_states(const struct tern_merge *merge, struct tern_db *db)
+uint32_t tern_merge_state_count(const struct tern_merge *merge)
 {
     struct carried list[CARRIED_MAX];
-    size_t count = list_carried(merge, list);
-    for (size_t i = 0; i < count; i++) {
-        TERN_TRY(tern_db_state_put(db, list[i].name, merge->version, list[i].values,
-                                   merge->model.count));
-    }
-    return tern_db_state_keep(db, merge->version);
+    return (uint32_t)list_carried(merge, list);
+}
+
+enum tern_result tern_merge_put_state(const struct tern_merge *merge, struct tern_db *db,
+                                      uint32_t state, uint32_t part)
+{
+    struct carried list[CARRIED_MAX];
+    list_carried(merge, list);
+    return tern_db_state_put_part(db, list[state].name, merge->version, list[state].values,
+                                  merge->model.count, part);
 }
 
 enum tern_result tern_merge_check_states(struct tern_merge *merge, struct tern_db *db)

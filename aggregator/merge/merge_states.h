@@ -21,9 +21,11 @@ TERN_MUST_USE enum tern_result tern_merge_take_average(struct tern_merge *merge,
 // TERN_ERR_CORRUPT  one is missing; TERN_ERR_NO_MEMORY
 TERN_MUST_USE enum tern_result tern_merge_load_states(struct tern_merge *merge, struct tern_db *db,
                                                       const struct tern_db_version *version);
-// Stores it, in place of that of other versions.
-TERN_MUST_USE enum tern_result tern_merge_store_states(const struct tern_merge *merge,
-                                                       struct tern_db *db);
+// How many vectors that is, and storing one part of one of them, counted from 0.
+uint32_t tern_merge_state_count(const struct tern_merge *merge);
+TERN_MUST_USE enum tern_result tern_merge_put_state(const struct tern_merge *merge,
+                                                    struct tern_db *db, uint32_t state,
+                                                    uint32_t part);
 void tern_merge_free_states(struct tern_merge *merge);
 
 #endif

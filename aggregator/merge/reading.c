@@ -15,7 +15,9 @@ struct kept {
 };
 
 struct tern_reading {
-    struct tern_reading_room *room;
+    struct tern_reading_room *room; // NULL: it counts in none any more
+    atomic_uint holders;
+    bool whole;
     size_t bytes;
     uint32_t *of; // 2 * index, + 1 if negative
     size_t count;
@@ -62,6 +64,7 @@ static struct tern_reading *begin(struct tern_reading_room *room, const struct t
     }
     size_t most = len < SIZE_MAX / sizeof(uint32_t) / INDICES_PER_BYTE ? len * INDICES_PER_BYTE : 0;
     reading->room = room;
+    atomic_init(&reading->holders, 1);
     reading->segments = model->segment_count;
     reading->most = most < model->count ? most : model->count;
     reading->of = malloc(reading->most * sizeof reading->of[0]);
@@ -98,24 +101,54 @@ enum tern_result tern_reading_make(struct tern_reading_room *room, const struct 
         reading = NULL;
     } else {
         shrink(reading);
+        reading->whole = reading->count == info->nonzero;
     }
     *out = reading;
     return result;
 }
 
+static void leave_room(struct tern_reading *reading)
+{
+    if (reading->room != NULL) {
+        atomic_fetch_sub(&reading->room->bytes, reading->bytes);
+        reading->room = NULL;
+    }
+}
+
 void tern_reading_free(struct tern_reading *reading)
 {
-    if (reading == NULL) {
+    if (reading == NULL || atomic_fetch_sub(&reading->holders, 1) > 1) {
         return;
     }
-    atomic_fetch_sub(&reading->room->bytes, reading->bytes);
+    leave_room(reading);
     free(reading->of);
     free(reading);
+}
+
+void tern_reading_share(struct tern_reading *reading)
+{
+    leave_room(reading);
+    atomic_fetch_add(&reading->holders, 1);
+}
+
+uint64_t tern_reading_bytes(const struct tern_reading *reading)
+{
+    return reading->bytes;
+}
+
+bool tern_reading_is_whole(const struct tern_reading *reading)
+{
+    return reading != NULL && reading->whole;
 }
 
 bool tern_reading_keeps(const struct tern_reading *reading, uint32_t segment)
 {
     return reading != NULL && reading->kept[segment].end > reading->kept[segment].first;
+}
+
+float tern_reading_scale(const struct tern_reading *reading, uint32_t segment)
+{
+    return reading->kept[segment].scale;
 }
 
 void tern_reading_each(const struct tern_reading *reading,
@@ -135,4 +168,21 @@ void tern_reading_each(const struct tern_reading *reading,
             signs(ctx, segment, kept->scale, &indices);
         }
     }
+}
+
+struct tern_reading_part tern_reading_part(const struct tern_reading *reading, uint32_t segment,
+                                           uint32_t first, uint32_t end, size_t *at)
+{
+    const struct kept *kept = &reading->kept[segment];
+    size_t from = *at > kept->first ? *at : kept->first;
+    while (from < kept->end && reading->of[from] / 2 < first) {
+        from++;
+    }
+    size_t past = from;
+    while (past < kept->end && reading->of[past] / 2 < end) {
+        past++;
+    }
+    *at = past;
+    return (struct tern_reading_part){
+        .scale = kept->scale, .count = past - from, .of = reading->of + from};
 }

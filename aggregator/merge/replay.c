@@ -25,7 +25,7 @@ static enum tern_result differs(struct replay *replay, const char *what)
 static enum tern_result compare_states(struct replay *replay)
 {
     uint32_t checkpoint = 0;
-    TERN_TRY(tern_db_weights_version(replay->db, &checkpoint));
+    TERN_TRY(tern_db_checkpoint(replay->db, &checkpoint));
     if (checkpoint != replay->merge.version) {
         return TERN_OK;
     }

@@ -1,5 +1,7 @@
 #include "merge/stored_mean.h"
 
+#include <stdlib.h>
+
 enum tern_result tern_stored_read(const struct tern_db_update *update,
                                   struct tern_contribution *contribution,
                                   struct tern_span *container)
@@ -9,21 +11,33 @@ enum tern_result tern_stored_read(const struct tern_db_update *update,
         return TERN_ERR_NOT_FOUND;
     }
     TERN_TRY(tern_wire_decode_update(update->body, update->body_len, &message, container));
-    *contribution = (struct tern_contribution){.num_examples = message.num_examples,
-                                               .local_steps = message.local_steps,
-                                               .loss = message.loss};
+    *contribution = tern_contribution_of(&message);
     return TERN_OK;
 }
 
+// Where an update is stored, and its group.
+struct place {
+    struct tern_exact_key key;
+    uint32_t round;
+    uint64_t client;
+    double scale; // of the update
+};
+
 struct summing {
     struct tern_exact_mean mean;
+    const struct tern_model *model;
     struct tern_db *db;
     const struct tern_db_round *round;
+    const struct tern_strategy_totals *totals;
+    uint64_t memory;
+    struct tern_update_norms *norms;
+    struct place *places; // in ascending order of their keys, once all are noted
+    uint32_t placed;
 };
 
 // Versions made since the one that the update's round began from. Members of the round itself began
 // from its own.
-static enum tern_result staleness_of(const struct summing *summing,
+static enum tern_result staleness_of(struct tern_db *db, const struct tern_db_round *round,
                                      const struct tern_db_update *update, uint32_t *staleness)
 {
     struct tern_db_round own;
@@ -31,22 +45,189 @@ static enum tern_result staleness_of(const struct summing *summing,
     if (update->merged == 0) {
         return TERN_OK;
     }
-    TERN_TRY(tern_db_round_get(summing->db, update->round, &own));
-    if (own.base_version > summing->round->base_version) {
+    TERN_TRY(tern_db_round_get(db, update->round, &own));
+    if (own.base_version > round->base_version) {
         return TERN_ERR_CORRUPT;
     }
-    *staleness = summing->round->base_version - own.base_version;
+    *staleness = round->base_version - own.base_version;
     return TERN_OK;
 }
 
-static enum tern_result add_update(void *ctx, const struct tern_db_update *update)
+static enum tern_result add_update(struct summing *summing, const struct tern_db_update *update,
+                                   struct tern_codec_info *info)
+{
+    struct tern_contribution contribution;
+    struct tern_span container;
+    TERN_TRY(tern_stored_read(update, &contribution, &container));
+    TERN_TRY(staleness_of(summing->db, summing->round, update, &contribution.staleness));
+    return tern_exact_mean_add(&summing->mean, &contribution, container.data, container.len, NULL,
+                               info);
+}
+
+// --- Those that are too large beside the others
+
+static enum tern_result note_norm(struct summing *summing, const struct tern_db_update *update,
+                                  uint32_t local_steps, double sum_square)
+{
+    const struct tern_update_norm norm = {.client = update->client,
+                                          .round = update->round,
+                                          .local_steps = local_steps,
+                                          .sum_square = sum_square};
+    return tern_update_norms_add(summing->norms, &norm);
+}
+
+struct rescaling {
+    struct tern_exact_mean *mean;
+    struct tern_db *db;
+    const struct tern_db_round *round;
+    double scale;
+};
+
+static enum tern_result rescale_update(void *ctx, const struct tern_db_update *update)
+{
+    const struct rescaling *rescaling = ctx;
+    struct tern_contribution contribution;
+    struct tern_span container;
+    TERN_TRY(tern_stored_read(update, &contribution, &container));
+    TERN_TRY(staleness_of(rescaling->db, rescaling->round, update, &contribution.staleness));
+    return tern_exact_mean_rescale(rescaling->mean, &contribution, container.data, container.len,
+                                   rescaling->scale);
+}
+
+enum tern_result tern_stored_rescale(struct tern_exact_mean *mean, struct tern_db *db,
+                                     const struct tern_db_round *round,
+                                     const struct tern_update_norms *norms)
+{
+    for (uint32_t i = 0; i < norms->count; i++) {
+        const struct tern_update_norm *norm = &norms->list[i];
+        struct rescaling rescaling = {mean, db, round, norm->scale};
+        if (norm->scale < 1.0 &&
+            !tern_exact_mean_rescale_held(mean, norm->client, norm->round, norm->scale)) {
+            TERN_TRY(
+                tern_db_update_show(db, norm->round, norm->client, rescale_update, &rescaling));
+        }
+    }
+    return TERN_OK;
+}
+
+static void begin(struct summing *summing, uint32_t first, uint32_t end)
+{
+    tern_exact_mean_begin(&summing->mean, summing->model, &summing->totals->rule, summing->memory,
+                          first, end);
+}
+
+static enum tern_result take(struct summing *summing, float *acc)
+{
+    const uint32_t updates = summing->mean.updates;
+    if (updates == 0 || updates != summing->totals->updates) {
+        return TERN_ERR_STATE;
+    }
+    tern_exact_mean_take(&summing->mean, summing->totals, acc);
+    return TERN_OK;
+}
+
+// --- All groups at once, in the order of the store
+
+static enum tern_result add_and_note(void *ctx, const struct tern_db_update *update)
+{
+    struct summing *summing = ctx;
+    struct tern_codec_info info;
+    struct tern_contribution contribution;
+    struct tern_span container;
+    if (!tern_update_norms_matter(&summing->totals->rule)) {
+        return add_update(summing, update, NULL);
+    }
+    TERN_TRY(tern_stored_read(update, &contribution, &container));
+    TERN_TRY(add_update(summing, update, &info));
+    return note_norm(summing, update, contribution.local_steps, info.sum_square);
+}
+
+static enum tern_result mean_at_once(struct summing *summing, float *acc)
+{
+    begin(summing, 0, summing->model->count);
+    TERN_TRY(tern_db_update_each(summing->db, summing->round->round, add_and_note, summing));
+    TERN_TRY(tern_update_norms_bound(summing->norms, summing->totals));
+    TERN_TRY(tern_stored_rescale(&summing->mean, summing->db, summing->round, summing->norms));
+    return take(summing, acc);
+}
+
+// --- One group after the other
+
+static enum tern_result add_shown(void *ctx, const struct tern_db_update *update)
+{
+    return add_update(ctx, update, NULL);
+}
+
+static enum tern_result note_place(void *ctx, const struct tern_db_update *update)
 {
     struct summing *summing = ctx;
     struct tern_contribution contribution;
     struct tern_span container;
     TERN_TRY(tern_stored_read(update, &contribution, &container));
-    TERN_TRY(staleness_of(summing, update, &contribution.staleness));
-    return tern_exact_mean_add(&summing->mean, &contribution, container.data, container.len, NULL);
+    TERN_TRY(staleness_of(summing->db, summing->round, update, &contribution.staleness));
+    if (summing->placed == summing->totals->updates) {
+        return TERN_ERR_STATE;
+    }
+    summing->places[summing->placed++] =
+        (struct place){.key = tern_exact_key_of(&summing->totals->rule, &contribution),
+                       .round = update->round,
+                       .client = update->client,
+                       .scale = 1.0};
+    if (!tern_update_norms_matter(&summing->totals->rule)) {
+        return TERN_OK;
+    }
+    struct tern_codec_info info;
+    TERN_TRY(tern_container_inspect(summing->model, container.data, container.len, &info));
+    return note_norm(summing, update, contribution.local_steps, info.sum_square);
+}
+
+static int compare_places(const void *a, const void *b)
+{
+    const struct place *one = a;
+    const struct place *other = b;
+    return tern_exact_key_compare(&one->key, &other->key);
+}
+
+static enum tern_result note_places(struct summing *summing)
+{
+    summing->places = calloc(summing->totals->updates, sizeof *summing->places);
+    if (summing->places == NULL) {
+        return TERN_ERR_NO_MEMORY;
+    }
+    TERN_TRY(tern_db_update_each(summing->db, summing->round->round, note_place, summing));
+    if (summing->placed != summing->totals->updates) {
+        return TERN_ERR_STATE;
+    }
+    TERN_TRY(tern_update_norms_bound(summing->norms, summing->totals));
+    for (uint32_t i = 0; i < summing->norms->count; i++) { // in the order of the places, so far
+        summing->places[i].scale = summing->norms->list[i].scale;
+    }
+    qsort(summing->places, summing->placed, sizeof *summing->places, compare_places);
+    return TERN_OK;
+}
+
+// In the window.
+static enum tern_result add_place(struct summing *summing, const struct place *place)
+{
+    struct rescaling rescaling = {&summing->mean, summing->db, summing->round, place->scale};
+    TERN_TRY(tern_db_update_show(summing->db, place->round, place->client, add_shown, summing));
+    return place->scale < 1.0 ? tern_db_update_show(summing->db, place->round, place->client,
+                                                    rescale_update, &rescaling)
+                              : TERN_OK;
+}
+
+static enum tern_result mean_of_window(struct summing *summing, uint32_t first, uint32_t end,
+                                       float *acc)
+{
+    begin(summing, first, end);
+    for (uint32_t i = 0; i < summing->placed; i++) {
+        const struct place *place = &summing->places[i];
+        if (i > 0 && tern_exact_key_compare(&place[-1].key, &place->key) != 0) {
+            TERN_TRY(tern_exact_mean_fold(&summing->mean, summing->totals));
+        }
+        TERN_TRY(add_place(summing, place));
+    }
+    return take(summing, acc);
 }
 
 // The end of a window of `width` coordinates at most: where a segment ends, so that none is read
@@ -62,37 +243,44 @@ static uint32_t end_of_window(const struct tern_model *model, uint32_t first, ui
     return end > first ? end : most;
 }
 
-static enum tern_result mean_of_window(struct summing *summing, const struct tern_model *model,
-                                       const struct tern_strategy_totals *totals, uint64_t memory,
-                                       uint32_t first, uint32_t end, float *acc)
+// Of some coordinates after the others, as many at a time as one group leaves room for.
+static enum tern_result mean_by_groups(struct summing *summing, float *acc)
 {
-    tern_exact_mean_begin(&summing->mean, model, &totals->rule, memory, first, end);
-    TERN_TRY(tern_db_update_each(summing->db, summing->round->round, add_update, summing));
-    if (summing->mean.updates == 0 || summing->mean.updates != totals->updates) {
-        return TERN_ERR_STATE;
+    const uint32_t count = summing->model->count;
+    uint32_t width = count;
+    TERN_TRY(note_places(summing));
+    for (uint32_t first = 0; first < count;) {
+        const uint32_t end = end_of_window(summing->model, first, width);
+        const enum tern_result result = mean_of_window(summing, first, end, acc);
+        if (result == TERN_OK) {
+            first = end;
+        } else if (result == TERN_ERR_NO_SPACE) {
+            width = (end - first) / 2; // of one coordinate there is always room
+        } else {
+            return result;
+        }
     }
-    tern_exact_mean_take(&summing->mean, totals, acc);
     return TERN_OK;
 }
 
 enum tern_result tern_stored_mean(const struct tern_model *model, struct tern_db *db,
                                   const struct tern_db_round *round,
                                   const struct tern_strategy_totals *totals, uint64_t memory,
-                                  float *acc)
+                                  struct tern_update_norms *norms, float *acc)
 {
-    struct summing summing = {.db = db, .round = round};
-    enum tern_result result = TERN_OK;
-    uint32_t width = model->count;
-    for (uint32_t first = 0; first < model->count && result == TERN_OK;) {
-        const uint32_t end = end_of_window(model, first, width);
-        result = mean_of_window(&summing, model, totals, memory, first, end, acc);
-        if (result == TERN_OK) {
-            first = end;
-        } else if (result == TERN_ERR_NO_SPACE) {
-            width = (end - first) / 2; // of one coordinate there is always room
-            result = TERN_OK;
-        }
+    struct summing summing = {.model = model,
+                              .db = db,
+                              .round = round,
+                              .totals = totals,
+                              .memory = memory,
+                              .norms = norms};
+    tern_update_norms_clear(norms);
+    enum tern_result result = mean_at_once(&summing, acc);
+    if (result == TERN_ERR_NO_SPACE) {
+        tern_update_norms_clear(norms);
+        result = mean_by_groups(&summing, acc);
     }
     tern_exact_mean_clear(&summing.mean);
+    free(summing.places);
     return result;
 }

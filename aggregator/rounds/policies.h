@@ -13,8 +13,6 @@ uint32_t tern_policy_bound(const struct tern_steps_settings *settings, double st
 // Set plan->local_steps and append their reason.
 void tern_policy_adaptive(const struct tern_steps_settings *settings,
                           const struct tern_steps_course *course, struct tern_steps_plan *plan);
-void tern_policy_variance(const struct tern_steps_settings *settings,
-                          const struct tern_steps_course *course, struct tern_steps_plan *plan);
 // Return the most steps that fit into the window; UINT32_MAX = not known. only: H is that many,
 // else at most.
 uint32_t tern_policy_deadline(const struct tern_steps_settings *settings,
@@ -25,11 +23,10 @@ void tern_policy_budget(const struct tern_steps_settings *settings,
                         const struct tern_steps_facts *facts, uint32_t most,
                         struct tern_steps_plan *plan);
 
-// An interval has ended with this mean loss; a round's interval with these means.
+// H of the first rounds.
+uint32_t tern_adaptive_start(const struct tern_steps_settings *settings);
+// An interval has ended with this mean loss.
 void tern_adaptive_interval(struct tern_steps_course *course,
                             const struct tern_steps_settings *settings, double loss);
-void tern_variance_interval(struct tern_steps_course *course,
-                            const struct tern_steps_settings *settings, double variance,
-                            double steps);
 
 #endif

@@ -18,7 +18,13 @@ void tern_round_init(struct tern_round_machine *machine, const struct tern_round
 
 bool tern_round_finished(const struct tern_round_machine *machine)
 {
-    return machine->policy.rounds != 0 && machine->committed >= machine->policy.rounds;
+    return machine->losses.ending != TERN_ENDING_NONE ||
+           (machine->policy.rounds != 0 && machine->committed >= machine->policy.rounds);
+}
+
+void tern_round_learnt(struct tern_round_machine *machine, uint32_t base_version, float loss)
+{
+    tern_losses_add(&machine->losses, &machine->policy.ending, base_version, loss);
 }
 
 uint64_t tern_round_may_open_ms(const struct tern_round_machine *machine)
@@ -79,6 +85,11 @@ static enum tern_result invite(struct tern_round_machine *machine, uint64_t clie
 }
 
 static uint32_t smaller(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+static uint64_t smaller_ms(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
 }
@@ -356,6 +367,44 @@ void tern_round_close(struct tern_round_machine *machine, uint64_t now)
 void tern_round_joined(struct tern_round_machine *machine, uint64_t now)
 {
     machine->moved_ms = larger(machine->moved_ms, now);
+}
+
+// --- A clock that is set
+
+uint64_t tern_round_moved_ms(uint64_t ms, int64_t step)
+{
+    if (ms == 0) { // never
+        return 0;
+    }
+    const uint64_t back = step < 0 ? (uint64_t)-step : 0;
+    return step >= 0 ? ms + (uint64_t)step : ms > back ? ms - back : 1;
+}
+
+void tern_round_set_clock(struct tern_round_machine *machine, int64_t step)
+{
+    machine->opened_ms = tern_round_moved_ms(machine->opened_ms, step);
+    machine->deadline_ms = tern_round_moved_ms(machine->deadline_ms, step);
+    machine->moved_ms = tern_round_moved_ms(machine->moved_ms, step);
+    for (uint32_t i = 0; i < machine->member_count; i++) {
+        struct tern_member *member = &machine->members[i];
+        member->invited_ms = tern_round_moved_ms(member->invited_ms, step);
+        member->tasked_ms = tern_round_moved_ms(member->tasked_ms, step);
+        member->reported_ms = tern_round_moved_ms(member->reported_ms, step);
+    }
+}
+
+void tern_round_bound_clock(struct tern_round_machine *machine, uint64_t now)
+{
+    const uint64_t latest = now + machine->policy.deadline_ms;
+    machine->opened_ms = smaller_ms(machine->opened_ms, now);
+    machine->deadline_ms = smaller_ms(machine->deadline_ms, latest);
+    machine->moved_ms = smaller_ms(machine->moved_ms, now);
+    for (uint32_t i = 0; i < machine->member_count; i++) {
+        struct tern_member *member = &machine->members[i];
+        member->invited_ms = smaller_ms(member->invited_ms, now);
+        member->tasked_ms = smaller_ms(member->tasked_ms, now);
+        member->reported_ms = smaller_ms(member->reported_ms, now);
+    }
 }
 
 uint64_t tern_round_next_tick(const struct tern_round_machine *machine)

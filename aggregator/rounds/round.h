@@ -9,6 +9,7 @@
 
 #include "codec/codec.h"
 #include "result.h"
+#include "rounds/ending.h"
 #include "util/sha256.h"
 #include <stdbool.h>
 #include <stdint.h>
@@ -47,7 +48,8 @@ struct tern_round_policy {
     uint64_t min_interval_ms;  // between two rounds' openings
     uint64_t come_back_min_ms; // bounds of every come-back time
     uint64_t come_back_max_ms;
-    uint32_t rounds; // to commit; 0 = no end
+    uint32_t rounds;                  // to commit; 0 = no end
+    struct tern_ending_policy ending; // before that
 };
 
 struct tern_round_machine {
@@ -55,8 +57,9 @@ struct tern_round_machine {
 
     uint32_t round; // the open round, or the last one; 0 = there was none
     bool open;
-    uint32_t committed; // rounds committed so far
-    uint32_t target;    // of the open round
+    uint32_t committed;        // rounds committed so far
+    struct tern_losses losses; // of those
+    uint32_t target;           // of the open round
     uint32_t quorum;
     uint32_t attempts; // draws: 1, and one more each time that members are replaced
     uint64_t opened_ms;
@@ -78,7 +81,10 @@ uint32_t tern_round_quorum(const struct tern_round_policy *policy);
 void tern_round_init(struct tern_round_machine *machine, const struct tern_round_policy *policy,
                      struct tern_member *members, uint32_t capacity);
 
-// Whether the wanted rounds are done.
+// Adds what a round that was closed has learnt, which may end the federation.
+void tern_round_learnt(struct tern_round_machine *machine, uint32_t base_version, float loss);
+
+// Whether the wanted rounds are done, or the losses have ended the federation.
 bool tern_round_finished(const struct tern_round_machine *machine);
 
 // When the next round may open: now or earlier, or the end of min_interval.
@@ -172,7 +178,14 @@ TERN_MUST_USE enum tern_result tern_round_replace(struct tern_round_machine *mac
 // The open round was committed.
 void tern_round_close(struct tern_round_machine *machine, uint64_t now);
 
-// The open round was given up: it does not count, and the next one takes its place.
+// The time of day was set forth by step ms, or back when that is negative: what is left of each interval
+// stays. Members are among what is moved.
+// Where such a step moves a time; 0 stays 0, "never".
+uint64_t tern_round_moved_ms(uint64_t ms, int64_t step);
+void tern_round_set_clock(struct tern_round_machine *machine, int64_t step);
+// After a restart, before which it may have been set: nothing was in the future, and no deadline is
+// further away than a round may take.
+void tern_round_bound_clock(struct tern_round_machine *machine, uint64_t now);
 
 // When the machine wants the next tick, without further events; UINT64_MAX = never.
 uint64_t tern_round_next_tick(const struct tern_round_machine *machine);

@@ -114,3 +114,19 @@ uint32_t tern_selection_thin(uint64_t seed, uint32_t round, uint32_t attempt, ui
     }
     return in;
 }
+
+#define NEWCOMER_WAITS 10       // times the least that a client comes back after,
+#define NEWCOMER_LEAST_MS 30000 // and enough for slow links and machines that are busy
+
+uint64_t tern_selection_newcomer_ms(uint64_t come_back_min_ms)
+{
+    const uint64_t waits = NEWCOMER_WAITS * come_back_min_ms;
+    return waits > NEWCOMER_LEAST_MS ? waits : NEWCOMER_LEAST_MS;
+}
+
+bool tern_selection_came(uint64_t created_ms, uint64_t seen_ms, uint64_t come_back_min_ms,
+                         uint64_t now)
+{
+    return seen_ms > created_ms ||
+           (seen_ms != 0 && now <= created_ms + tern_selection_newcomer_ms(come_back_min_ms));
+}

@@ -51,4 +51,11 @@ uint32_t tern_selection_thin(uint64_t seed, uint32_t round, uint32_t attempt, ui
                              struct tern_selection_chance (*chance)(const void *ctx, uint64_t id),
                              const void *ctx);
 
+// Whether rounds may count on a client by when it enrolled and was last seen: one that enrols comes at
+// once, and whoever has not come since is nobody to count on. seen_ms: 0 = never; created_ms or earlier =
+// not since. come_back_min_ms: of the policy.
+uint64_t tern_selection_newcomer_ms(uint64_t come_back_min_ms); // that it may take to come
+bool tern_selection_came(uint64_t created_ms, uint64_t seen_ms, uint64_t come_back_min_ms,
+                         uint64_t now);
+
 #endif

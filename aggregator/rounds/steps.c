@@ -11,18 +11,16 @@ static const struct {
     enum tern_steps_policy policy;
 } names[] = {
     {"adaptive", TERN_STEPS_ADAPTIVE},
-    {"variance", TERN_STEPS_VARIANCE},
     {"deadline", TERN_STEPS_DEADLINE},
     {"budget", TERN_STEPS_BUDGET},
 };
 
 #define NAMES (sizeof names / sizeof names[0])
-#define STARTS ((unsigned)TERN_STEPS_ADAPTIVE | TERN_STEPS_VARIANCE)
 
 const char *tern_steps_policy_names(void)
 {
-    return "fixed | adaptive | variance | deadline | budget, the last two also after a "
-           "plus: adaptive+deadline+budget";
+    return "fixed | adaptive | deadline | budget, the last two also after a plus: "
+           "adaptive+deadline+budget";
 }
 
 // *policy is that of one name; fixed has no bit.
@@ -48,7 +46,7 @@ enum tern_result tern_steps_policy_from_name(const char *name, unsigned *policy)
         if (!find(name, len, &one) || (sum & one) != 0) {
             return TERN_ERR_UNKNOWN;
         }
-        starts += one == TERN_STEPS_FIXED || (one & STARTS) != 0;
+        starts += one == TERN_STEPS_FIXED || one == TERN_STEPS_ADAPTIVE;
         sum |= one;
         if (starts > 1) {
             return TERN_ERR_UNKNOWN;
@@ -59,7 +57,7 @@ enum tern_result tern_steps_policy_from_name(const char *name, unsigned *policy)
         name += len + 1;
     }
     // "fixed+deadline" is not "deadline": its H is train.local_steps at most.
-    bool fixed = starts == 1 && (sum & STARTS) == 0;
+    bool fixed = starts == 1 && (sum & TERN_STEPS_ADAPTIVE) == 0;
     *policy = fixed && sum != 0 ? sum | TERN_STEPS_AT_MOST : sum;
     return TERN_OK;
 }
@@ -90,22 +88,21 @@ void tern_steps_course_init(struct tern_steps_course *course,
                             const struct tern_steps_settings *settings)
 {
     memset(course, 0, sizeof *course);
-    course->tau = settings->local_steps;
-    course->drift = (double)settings->local_steps;
-    course->theta = settings->theta;
+    course->tau = tern_adaptive_start(settings);
 }
 
-static void add_loss(struct tern_steps_course *course, const struct tern_steps_settings *settings,
-                     double loss)
+void tern_steps_course_add(struct tern_steps_course *course,
+                           const struct tern_steps_settings *settings, float loss)
 {
-    if (!(loss > 0.0) || !isfinite(loss)) {
+    course->rounds++;
+    if (!(loss > 0.0F) || !isfinite(loss)) {
         return; // what clients report decides nothing then
     }
     if (course->first_loss == 0.0) {
-        course->first_loss = loss;
+        course->first_loss = (double)loss;
         return;
     }
-    course->loss_sum += loss;
+    course->loss_sum += (double)loss;
     if (++course->losses < settings->interval) {
         return;
     }
@@ -113,34 +110,6 @@ static void add_loss(struct tern_steps_course *course, const struct tern_steps_s
     tern_adaptive_interval(course, settings, course->last_loss);
     course->losses = 0;
     course->loss_sum = 0.0;
-}
-
-static void add_variance(struct tern_steps_course *course,
-                         const struct tern_steps_settings *settings, double variance, double steps)
-{
-    if (!(variance > 0.0) || !(steps > 0.0) || !isfinite(variance)) {
-        return;
-    }
-    course->variance_sum += variance;
-    course->steps_sum += steps;
-    if (++course->variances < settings->interval) {
-        return;
-    }
-    double count = (double)course->variances;
-    tern_variance_interval(course, settings, course->variance_sum / count,
-                           course->steps_sum / count);
-    course->variances = 0;
-    course->variance_sum = 0.0;
-    course->steps_sum = 0.0;
-}
-
-void tern_steps_course_add(struct tern_steps_course *course,
-                           const struct tern_steps_settings *settings,
-                           const struct tern_steps_round *round)
-{
-    course->rounds++;
-    add_loss(course, settings, (double)round->loss);
-    add_variance(course, settings, (double)round->variance, (double)round->local_steps);
 }
 
 // --- Plans
@@ -156,13 +125,11 @@ void tern_steps_for(const struct tern_steps_settings *settings,
     plan->codec = facts->codec;
     if ((policy & TERN_STEPS_ADAPTIVE) != 0) {
         tern_policy_adaptive(settings, course, plan);
-    } else if ((policy & TERN_STEPS_VARIANCE) != 0) {
-        tern_policy_variance(settings, course, plan);
     } else if (policy == TERN_STEPS_FIXED || (policy & TERN_STEPS_AT_MOST) != 0) {
         tern_reason_text(&plan->reason, "fixed");
     }
     if ((policy & TERN_STEPS_DEADLINE) != 0) {
-        bool only = (policy & (STARTS | TERN_STEPS_AT_MOST)) == 0;
+        bool only = (policy & ((unsigned)TERN_STEPS_ADAPTIVE | TERN_STEPS_AT_MOST)) == 0;
         most = tern_policy_deadline(settings, facts, only, plan);
     }
     if ((policy & TERN_STEPS_BUDGET) != 0) {

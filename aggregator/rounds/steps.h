@@ -2,7 +2,7 @@
 // it hands out a task; it keeps the plan, so that a repeated task is the same. Pure; reentrant; the
 // same answers from the same stored facts, also after a restart.
 //
-// One policy says where the local steps H start from: `fixed`, `adaptive` or `variance`.
+// One policy says where the local steps H start from: `fixed` or `adaptive`.
 // `deadline` and `budget` go on from there, in this order: what does not fit into a client's window
 // or its bytes is cut. A policy by itself starts from `fixed`, but for `deadline`, which then gives
 // every client as many steps as fit.
@@ -21,8 +21,7 @@ enum tern_steps_policy {
     TERN_STEPS_DEADLINE = 1, // as many as the client's measured speed fits into the window
     TERN_STEPS_BUDGET = 2,   // so that the client's byte budget lasts
     TERN_STEPS_ADAPTIVE = 4, // fewer as the loss falls
-    TERN_STEPS_VARIANCE = 8, // as many as the clients' drift apart allows
-    TERN_STEPS_AT_MOST = 16, // "fixed+...": deadline only cuts
+    TERN_STEPS_AT_MOST = 8,  // "fixed+...": deadline only cuts
 };
 
 struct tern_steps_settings {
@@ -31,16 +30,16 @@ struct tern_steps_settings {
     uint32_t min_steps;   // bounds of all policies but fixed
     uint32_t max_steps;
     double fraction;    // deadline: share of the window that may go into training, 0..1
-    uint32_t interval;  // adaptive, variance: rounds whose losses count together, >= 1
+    double start;       // adaptive: H of the first rounds over local_steps, >= 1
+    uint32_t interval;  // adaptive: rounds whose losses count together, >= 1
     double gamma;       // adaptive: factor on H when the loss stalls, 0..1
-    double theta;       // variance: that of the clients at which they should meet; 0 = the first's
     double min_density; // budget: least share of values that an update is cut to
 };
 
 #define TERN_STEPS_POLICY_MAX 48 // bytes of a policy's name with the NUL
 
 // "fixed", "deadline+budget", "adaptive+deadline", ...: names joined by "+", each once, at most one
-// of fixed, adaptive and variance. TERN_ERR_UNKNOWN
+// of fixed and adaptive. TERN_ERR_UNKNOWN
 TERN_MUST_USE enum tern_result tern_steps_policy_from_name(const char *name, unsigned *policy);
 // The same names in the order in which they apply.
 void tern_steps_policy_name(unsigned policy, char name[TERN_STEPS_POLICY_MAX]);
@@ -49,41 +48,23 @@ const char *tern_steps_policy_names(void);
 
 // --- What the training has come to
 
-// A committed round.
-struct tern_steps_round {
-    float loss;        // the median of its clients', each the mean over its local steps
-    float variance;    // of its updates: see tern_steps_variance(); 0 = not known
-    float local_steps; // that its clients did, on average
-};
-
 // The committed rounds in short. Made by adding them in their order.
 struct tern_steps_course {
     uint32_t rounds;
     double first_loss; // of the first round that told a usable one; 0 = none yet
     double last_loss;  // mean of the last full interval; 0 = none yet
     uint32_t tau;      // adaptive: H
-    double drift;      // variance: H, not yet rounded
-    double theta;      // variance: threshold in force; 0 = not known yet
 
     // Of the interval under way.
     uint32_t losses;
     double loss_sum;
-    uint32_t variances;
-    double variance_sum;
-    double steps_sum;
 };
 
 void tern_steps_course_init(struct tern_steps_course *course,
                             const struct tern_steps_settings *settings);
+// loss: the median of the round's clients', each the mean over its local steps.
 void tern_steps_course_add(struct tern_steps_course *course,
-                           const struct tern_steps_settings *settings,
-                           const struct tern_steps_round *round);
-
-// Variance of a round's updates in the manner of FDA (Theologitis et al., Communication-Efficient
-// Distributed Deep Learning via Federated Dynamic Averaging, 2024, section 3): the mean of their
-// squared norms minus the squared norm of their mean, both weighted as the mean is. 0 when it is
-// not known: fewer than two updates, or numbers that are not finite.
-float tern_steps_variance(double mean_square, double norm_of_mean, uint32_t updates);
+                           const struct tern_steps_settings *settings, float loss);
 
 // --- What a client can
 

@@ -7,6 +7,10 @@
 // Held check-ins that are asked again in one batch because something has happened.
 #define HELD_MAX 256
 
+// A client that does not wait for a task, and comes while a round is merged, is held so long all the same: to
+// come back would cost it another exchange.
+#define MERGE_WAIT_MS 1000
+
 static bool make_room(struct held *held, uint64_t client)
 {
     if (client <= held->capacity) {
@@ -46,8 +50,8 @@ static void hold(struct tern_service *service, struct request *request)
     held->of[request->client - 1] = request;
     held->count++;
     tern_federation_wait(service->federation, request->client, true);
-    if (request->hold_until_ms < held->next_ms) {
-        held->next_ms = request->hold_until_ms;
+    if (request->held_until_ms < held->next_ms) {
+        held->next_ms = request->held_until_ms;
     }
 }
 
@@ -59,6 +63,15 @@ static void let_go(struct tern_service *service, struct request *request)
     tern_request_list_add(&service->batch, request);
 }
 
+void tern_service_tell_held(struct tern_service *service)
+{
+    for (uint64_t client = 1; client <= service->held.capacity; client++) {
+        if (held_of(service, client) != NULL) {
+            tern_federation_wait(service->federation, client, true);
+        }
+    }
+}
+
 void tern_service_let_all_go(struct tern_service *service)
 {
     for (uint64_t client = 1; client <= service->held.capacity; client++) {
@@ -67,6 +80,12 @@ void tern_service_let_all_go(struct tern_service *service)
             let_go(service, request);
         }
     }
+}
+
+static uint64_t held_until(const struct request *request, const struct tern_next *next)
+{
+    const uint64_t merged = request->came_ms + MERGE_WAIT_MS;
+    return next->merging && merged > request->hold_until_ms ? merged : request->hold_until_ms;
 }
 
 // Answers a check-in that has something to do or may not wait; *held when it may be held.
@@ -80,7 +99,8 @@ static enum tern_result try_answer(struct tern_service *service, struct request 
         return TERN_OK;
     }
     TERN_TRY(tern_federation_next(service->federation, request->client, now, &next));
-    if (next.idle && service->batch_ms < request->hold_until_ms && !service->quiescing) {
+    request->held_until_ms = held_until(request, &next);
+    if (next.idle && service->batch_ms < request->held_until_ms && !service->quiescing) {
         *held = true;
         return TERN_OK;
     }
@@ -114,6 +134,8 @@ static enum tern_result ask_again(struct tern_service *service, struct request *
     TERN_TRY(try_answer(service, request, now, held));
     if (!*held) {
         let_go(service, request);
+    } else if (request->held_until_ms < service->held.next_ms) {
+        service->held.next_ms = request->held_until_ms; // there is no merge to wait for any more
     }
     return TERN_OK;
 }
@@ -121,17 +143,18 @@ static enum tern_result ask_again(struct tern_service *service, struct request *
 static enum tern_result settle_due(struct tern_service *service, uint64_t now)
 {
     struct held *waiting = &service->held;
-    waiting->next_ms = UINT64_MAX;
+    uint64_t next_ms = UINT64_MAX;
     for (uint64_t client = 1; client <= waiting->capacity; client++) {
         struct request *request = held_of(service, client);
         bool held = request != NULL;
-        if (held && service->batch_ms >= request->hold_until_ms) {
+        if (held && service->batch_ms >= request->held_until_ms) {
             TERN_TRY(ask_again(service, request, now, &held));
         }
-        if (held && request->hold_until_ms < waiting->next_ms) {
-            waiting->next_ms = request->hold_until_ms;
+        if (held && request->held_until_ms < next_ms) {
+            next_ms = request->held_until_ms;
         }
     }
+    waiting->next_ms = next_ms;
     return TERN_OK;
 }
 

@@ -1,12 +1,110 @@
+// What any thread may see of the service: a copy that each batch renews, so that nobody who looks
+// waits for the store, least of all when that fails.
 #include "service/internal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+// Transactions take milliseconds, and seconds where a disk is slow or a verb holds the database.
+#define HANGS_MS 30000u
+
+void tern_service_view_init(struct tern_service_view *view)
+{
+    pthread_mutex_init(&view->lock, NULL);
+}
+
+void tern_service_view_free(struct tern_service_view *view)
+{
+    pthread_mutex_destroy(&view->lock);
+}
+
+void tern_service_view_update(struct tern_service *service, bool is_stored)
+{
+    struct tern_service_view *view = &service->view;
+    struct tern_service_facts facts = service->counters;
+    facts.federation = view->facts.federation;
+    if (is_stored) {
+        tern_federation_facts(service->federation, &facts.federation);
+    }
+    facts.held = service->held.count;
+    pthread_mutex_lock(&view->lock);
+    view->facts = facts;
+    pthread_mutex_unlock(&view->lock);
+}
+
+static void set_failure(struct tern_service_view *view, const char *why)
+{
+    pthread_mutex_lock(&view->lock);
+    snprintf(view->failure, sizeof view->failure, "%s", why);
+    pthread_mutex_unlock(&view->lock);
+}
+
+void tern_service_view_stored(struct tern_service *service)
+{
+    if (service->view.failure[0] != '\0') {
+        set_failure(&service->view, "");
+        tern_log(TERN_LOG_INFO, "stores-again", "failed=%llu",
+                 (unsigned long long)service->counters.batches_failed);
+    }
+}
+
+void tern_service_view_failed(struct tern_service *service, enum tern_result why)
+{
+    char failure[sizeof service->view.failure];
+    snprintf(failure, sizeof failure, "%s: %.200s", tern_result_name(why),
+             tern_db_error(service->db));
+    set_failure(&service->view, failure);
+}
+
+// For how long the service thread has been at one turn, 0 if it waits for work.
+static uint64_t at_work_ms(const struct tern_service *service)
+{
+    const uint64_t began_ms = atomic_load(&service->working_ms);
+    const uint64_t now_ms = tern_service_monotonic(service);
+    return began_ms != 0 && now_ms > began_ms ? now_ms - began_ms : 0;
+}
+
+bool tern_service_stores(struct tern_service *service, char why[256])
+{
+    struct tern_service_view *view = &service->view;
+    char failure[sizeof view->failure];
+    pthread_mutex_lock(&view->lock);
+    memcpy(failure, view->failure, sizeof failure);
+    pthread_mutex_unlock(&view->lock);
+    if (tern_service_is_halted(service)) {
+        snprintf(why, 256, "halted: %.240s", service->halt_why);
+        return false;
+    }
+    if (failure[0] != '\0') {
+        snprintf(why, 256, "nothing can be stored: %.220s", failure);
+        return false;
+    }
+    const uint64_t ms = at_work_ms(service);
+    if (ms >= HANGS_MS) {
+        snprintf(why, 256,
+                 "the service has been at one transaction for %llu s: does the disk answer, or who "
+                 "reads "
+                 "the log?",
+                 (unsigned long long)(ms / 1000));
+    }
+    return ms < HANGS_MS;
+}
+
+void tern_service_set_checked(struct tern_service *service, uint64_t now_ms)
+{
+    atomic_store(&service->checked_ms, now_ms);
+}
 
 void tern_service_facts(struct tern_service *service, struct tern_service_facts *facts)
 {
-    *facts = service->counters;
-    tern_federation_facts(service->federation, &facts->federation);
-    facts->held = service->held.count;
+    char why[256];
+    pthread_mutex_lock(&service->view.lock);
+    *facts = service->view.facts;
+    pthread_mutex_unlock(&service->view.lock);
     facts->unauthorized = atomic_load(&service->unauthorized);
     facts->rate_limited = atomic_load(&service->rate_limited);
+    facts->checked_ms = atomic_load(&service->checked_ms);
+    facts->stores = tern_service_stores(service, why);
     facts->bytes = tern_metering_total(service->metering);
     pthread_mutex_lock(&service->queue.lock);
     facts->queued = service->queue.count;

@@ -14,16 +14,18 @@ struct route {
 };
 
 #define HEALTH_PATH "/healthz"
+#define READY_PATH "/readyz"
 
 static const struct route routes[] = {
     {REQUEST_ENROLL, "POST", TERN_PURPOSE_ENROLL},
     {REQUEST_CHECKIN, "POST", TERN_PURPOSE_CHECKIN},
     {REQUEST_DOWNLOAD, "GET", TERN_PURPOSE_DOWNLOAD},
     {REQUEST_UPDATE, "PUT", TERN_PURPOSE_UPLOAD},
+    {REQUEST_PROGRESS, "GET", TERN_PURPOSE_UPLOAD},
 };
 
-// The route of a path, or NULL when there is nothing there.
-static const struct route *route_of(const char *path)
+// The route of a path, or NULL when there is nothing there. An update's has two methods.
+static const struct route *route_of(const char *path, const char *method)
 {
     uint8_t sha256[TERN_SHA256_SIZE];
     uint32_t round;
@@ -38,9 +40,16 @@ static const struct route *route_of(const char *path)
         return &routes[REQUEST_DOWNLOAD];
     }
     if (tern_path_parse_update(path, &round, &sequence) == TERN_OK) {
-        return &routes[REQUEST_UPDATE];
+        const bool asks = strcmp(method, routes[REQUEST_PROGRESS].method) == 0;
+        return &routes[asks ? REQUEST_PROGRESS : REQUEST_UPDATE];
     }
     return NULL;
+}
+
+// Asked by whoever watches over the service, without credentials.
+static bool is_probe(const char *path)
+{
+    return strcmp(path, HEALTH_PATH) == 0 || strcmp(path, READY_PATH) == 0;
 }
 
 static size_t body_limit(const struct tern_service *service, const struct route *route)
@@ -48,7 +57,22 @@ static size_t body_limit(const struct tern_service *service, const struct route 
     if (route->kind == REQUEST_UPDATE) {
         return tern_federation_update_max(service->federation);
     }
-    return route->kind == REQUEST_DOWNLOAD ? 0 : TERN_WIRE_MESSAGE_MAX;
+    return strcmp(route->method, "GET") == 0 ? 0 : TERN_WIRE_MESSAGE_MAX;
+}
+
+// Of a client with a certificate, the token must be that of a client of the same name, so that neither is of
+// use to who has stolen one of them.
+static enum tern_result authenticate_by_token(struct tern_service *service,
+                                              const struct tern_http_request *request,
+                                              uint64_t *client)
+{
+    TERN_TRY(tern_gate_client(service->gate, request->authorization, client));
+    if (request->certificate[0] == '\0' ||
+        tern_gate_is_named(service->gate, *client, request->certificate)) {
+        return TERN_OK;
+    }
+    tern_access_log_misnamed(&service->access, request, *client, tern_service_monotonic(service));
+    return TERN_ERR_UNAUTHORIZED;
 }
 
 // Whose request it is. On a connection with a pre-shared key it is the client's whom the handshake
@@ -57,7 +81,7 @@ static enum tern_result authenticate(struct tern_service *service,
                                      const struct tern_http_request *request, uint64_t *client)
 {
     if (request->psk_client == 0) {
-        return tern_gate_client(service->gate, request->authorization, client);
+        return authenticate_by_token(service, request, client);
     }
     // A revoked client has no key any more.
     if (!tern_psk_keys_find(&service->psk_keys, request->psk_client, NULL)) {
@@ -97,10 +121,10 @@ static int check_headers(struct tern_service *service, const struct tern_http_re
 {
     *client = 0;
     *limit = 0;
-    if (strcmp(request->path, HEALTH_PATH) == 0) {
+    if (is_probe(request->path)) {
         return strcmp(request->method, "GET") == 0 ? 0 : 405;
     }
-    const struct route *route = route_of(request->path);
+    const struct route *route = route_of(request->path, request->method);
     if (route == NULL) {
         return 404;
     }
@@ -128,50 +152,88 @@ static uint32_t over_rate(struct tern_service *service, const struct tern_http_r
     return wait;
 }
 
-// Whether the body of an update may count, by what its path says. A short one is read all the same:
-// its answer has the name of what is wrong.
-static bool is_worth_reading(struct tern_service *service, const struct tern_http_request *request,
-                             uint64_t client, uint64_t content_length)
+// Whether the body of an update may count, by what its path says, or why not. A short one is read all
+// the same.
+static enum tern_result worth_reading(struct tern_service *service,
+                                      const struct tern_http_request *request, uint64_t client,
+                                      uint64_t content_length)
 {
     uint32_t round;
     uint32_t sequence;
-    return content_length <= TERN_WIRE_MESSAGE_MAX ||
-           tern_path_parse_update(request->path, &round, &sequence) != TERN_OK ||
-           tern_federation_expects(service->federation, client, round);
+    if (content_length <= TERN_WIRE_MESSAGE_MAX ||
+        tern_path_parse_update(request->path, &round, &sequence) != TERN_OK) {
+        return TERN_OK;
+    }
+    return tern_federation_expects(service->federation, client, round);
 }
 
 // What is refused here is a request like any other: it counts for the client's rate.
 static int refuse_early(struct tern_service *service, const struct tern_http_request *request,
-                        uint64_t client, int status, uint64_t content_length)
+                        uint64_t client, int status)
 {
     if (over_rate(service, request, client, REQUEST_UPDATE) != 0) {
         return 429;
     }
-    if (tern_gate_log(service->gate, tern_service_monotonic(service))) {
-        tern_log(TERN_LOG_WARN, "refused-early", "client=%llu peer=%s path=%s bytes=%llu status=%d",
-                 (unsigned long long)client, request->peer, TERN_LOG_TEXT(request->path),
-                 (unsigned long long)content_length, status);
-    }
     return status;
+}
+
+// The meter has a row for each round of a client: of rounds that there are, not of any number.
+static void tag_round(struct tern_service *service, uint32_t round, struct tern_http_tag *tag)
+{
+    tag->round = tern_federation_knows(service->federation, round) ? round : 0;
+}
+
+// What an update's connection brings counts for its client, and is the client's to complete, also
+// when the connection breaks before its end.
+static void permit_update(struct tern_service *service, const struct tern_http_request *request,
+                          uint64_t client, struct tern_http_permit *permit)
+{
+    uint32_t round;
+    uint32_t sequence;
+    if (strcmp(request->method, routes[REQUEST_UPDATE].method) == 0 &&
+        tern_path_parse_update(request->path, &round, &sequence) == TERN_OK) {
+        permit->owner = client;
+        permit->tag.client = client;
+        permit->tag.purpose = TERN_PURPOSE_UPLOAD;
+        tag_round(service, round, &permit->tag);
+    }
 }
 
 // What a client sends that is too large, or for nothing, is refused before its body is read.
 static int on_headers(void *ctx, const struct tern_http_request *request, uint64_t content_length,
-                      uint32_t *body_limit)
+                      struct tern_http_permit *permit)
 {
     uint64_t client;
     size_t limit;
     int status = check_headers(ctx, request, &client, &limit);
-    *body_limit = limit < *body_limit ? (uint32_t)limit : *body_limit;
+    permit->known = client != 0;
+    permit->client = client;
+    permit->body_limit = limit < permit->body_limit ? (uint32_t)limit : permit->body_limit;
     if (status != 0 || client == 0) {
         return status;
     }
-    if (content_length > *body_limit) {
-        return refuse_early(ctx, request, client, 413, content_length);
+    if (content_length > permit->body_limit) {
+        return refuse_early(ctx, request, client, 413);
     }
-    return is_worth_reading(ctx, request, client, content_length)
-               ? 0
-               : refuse_early(ctx, request, client, 422, content_length);
+    const enum tern_result worth = worth_reading(ctx, request, client, content_length);
+    if (worth != TERN_OK) {
+        status = refuse_early(ctx, request, client, 422);
+        permit->refusal = status == 422 ? worth : TERN_OK;
+        return status;
+    }
+    permit_update(ctx, request, client, permit);
+    return 0;
+}
+
+// An update that was cut is kept while its client may come back and send the rest.
+static bool awaits(void *ctx, uint64_t client, const char *path)
+{
+    struct tern_service *service = ctx;
+    uint32_t round;
+    uint32_t sequence;
+    return tern_gate_admits(service->gate, client) &&
+           tern_path_parse_update(path, &round, &sequence) == TERN_OK &&
+           tern_federation_expects(service->federation, client, round) == TERN_OK;
 }
 
 // --- Taking bodies apart
@@ -184,12 +246,19 @@ static enum tern_result parse_update(struct tern_service *service,
     update->body = (struct tern_span){http->body, http->body_len};
     TERN_TRY(tern_path_parse_update(http->path, &update->round, &update->sequence));
     tern_federation_read_update(service->federation, update);
-    // The meter has a row for each round of a client: of rounds that there are, not of any number.
-    if (tern_federation_knows(service->federation, update->round)) {
-        request->tag.round = update->round;
-    }
+    tag_round(service, update->round, &request->tag);
     request->tag.payload_up = update->parsed == TERN_OK ? update->payload : 0;
     return update->parsed;
+}
+
+static enum tern_result parse_progress(struct tern_service *service,
+                                       const struct tern_http_request *http,
+                                       struct request *request)
+{
+    struct progress_request *progress = &request->u.progress;
+    TERN_TRY(tern_path_parse_update(http->path, &progress->round, &progress->sequence));
+    tag_round(service, progress->round, &request->tag);
+    return TERN_OK;
 }
 
 static enum tern_result parse_body(struct tern_service *service,
@@ -205,6 +274,8 @@ static enum tern_result parse_body(struct tern_service *service,
         return tern_path_parse_download(http->path, request->u.download.sha256);
     case REQUEST_UPDATE:
         return parse_update(service, http, request);
+    case REQUEST_PROGRESS:
+        return parse_progress(service, http, request);
     case REQUEST_JOB:
         break;
     }
@@ -219,13 +290,19 @@ static void reply_now(struct tern_http_exchange *exchange, int status)
     tern_http_reply(exchange, &reply);
 }
 
-static void reply_healthy(struct tern_http_exchange *exchange)
+// Strangers learn that nothing can be stored, operators on their own listener also why.
+static void reply_probe(struct tern_service *service, const char *path,
+                        struct tern_http_exchange *exchange)
 {
+    char why[256];
+    const bool is_good = strcmp(path, HEALTH_PATH) == 0 || tern_service_stores(service, why);
+    const char *text = is_good ? "ok\n" : "nothing can be stored\n";
     struct tern_http_tag tag = {.purpose = TERN_PURPOSE_CHECKIN};
-    struct tern_http_reply reply = {.status = 200, .type = "text/plain"};
-    reply.body = tern_blob_new(3);
+    struct tern_http_reply reply = {
+        .status = is_good ? 200 : 503, .retry_after_s = is_good ? 0 : 1, .type = "text/plain"};
+    reply.body = tern_blob_new(strlen(text));
     if (reply.body != NULL) {
-        memcpy(reply.body->data, "ok\n", 3);
+        memcpy(reply.body->data, text, strlen(text));
     }
     tern_http_exchange_tag(exchange, &tag);
     tern_http_reply(exchange, &reply);
@@ -252,6 +329,10 @@ static void admit(struct tern_service *service, const struct tern_http_request *
         return;
     }
     request->parsed = parse_body(service, http, request);
+    if (request->kind == REQUEST_PROGRESS) {
+        request->u.progress.kept =
+            tern_http_exchange_unfinished(exchange, client, &request->u.progress.unfinished);
+    }
     tern_http_exchange_rest(exchange);
     if (!tern_request_queue_put(&service->queue, request)) {
         tern_answer_error(request, 503, TERN_ERR_BUSY);
@@ -276,8 +357,8 @@ static void on_request(void *ctx, struct tern_http_exchange *exchange)
 {
     struct tern_service *service = ctx;
     const struct tern_http_request *http = tern_http_exchange_request(exchange);
-    if (strcmp(http->path, HEALTH_PATH) == 0) {
-        reply_healthy(exchange);
+    if (is_probe(http->path)) {
+        reply_probe(service, http->path, exchange);
         return;
     }
     // Once more: a token may have been revoked while the body came in.
@@ -287,7 +368,7 @@ static void on_request(void *ctx, struct tern_http_exchange *exchange)
         refuse(exchange);
         return;
     }
-    admit(service, http, route_of(http->path), client, exchange);
+    admit(service, http, route_of(http->path, http->method), client, exchange);
 }
 
 static void on_metered(void *ctx, const struct tern_http_tag *tag, const struct tern_bytes *up,
@@ -303,6 +384,25 @@ static void on_metered(void *ctx, const struct tern_http_tag *tag, const struct 
     tern_metering_add(service->metering, &row);
 }
 
+static void on_answered(void *ctx, const struct tern_http_answered *answered)
+{
+    struct tern_service *service = ctx;
+    tern_access_log_answered(&service->access, "clients", answered,
+                             tern_service_monotonic(service));
+}
+
+static void on_handshake_failed(void *ctx, const char *peer, const char *why)
+{
+    struct tern_service *service = ctx;
+    tern_access_log_handshake(&service->access, peer, why, tern_service_monotonic(service));
+}
+
+void tern_service_answered_admin(struct tern_service *service,
+                                 const struct tern_http_answered *answered)
+{
+    tern_access_log_answered(&service->access, "admin", answered, tern_service_monotonic(service));
+}
+
 // In a handshake, on the listener's thread.
 static bool find_psk(void *ctx, uint64_t client, uint8_t key[TERN_HTTP_PSK_SIZE])
 {
@@ -316,9 +416,12 @@ struct tern_http_handler tern_service_handler(struct tern_service *service)
 {
     return (struct tern_http_handler){.ctx = service,
                                       .on_headers = on_headers,
+                                      .awaits = awaits,
                                       .on_request = on_request,
                                       .psk = service->config.psk ? find_psk : NULL,
-                                      .on_metered = on_metered};
+                                      .on_metered = on_metered,
+                                      .on_handshake_failed = on_handshake_failed,
+                                      .on_answered = on_answered};
 }
 
 void tern_service_submit(struct tern_service *service, struct tern_http_exchange *exchange,

@@ -1,6 +1,6 @@
 #include "service/gate.h"
 
-#include "hosted/random.h"
+#include "service/allowance.h"
 #include "util/bytes.h"
 #include <pthread.h>
 #include <stdlib.h>
@@ -9,22 +9,18 @@
 #define TOKEN_BYTES 16
 #define TOKEN_TEXT TERN_BASE64URL_LENGTH(TOKEN_BYTES)
 
-// Addresses share this many allowances, so that a flood from many addresses cannot grow memory.
-// Two that fall on the same one are limited together; which ones do, nobody can know beforehand.
-#define ADDRESS_SLOTS 4096
-
-#define LOG_LINES_PER_MINUTE 60
-
 struct entry {
     uint64_t client; // 0 = free slot
     bool revoked;
     uint8_t token_hash[TERN_SHA256_SIZE];
 };
 
-// A token bucket: `used` drains at the rate per minute.
-struct allowance {
-    double used;
-    uint64_t at_ms;
+#define NAME_HASH_SIZE 16u
+
+struct client {
+    struct tern_allowance allowance;
+    uint8_t name_hash[NAME_HASH_SIZE];
+    bool admitted;
 };
 
 struct tern_gate {
@@ -36,11 +32,9 @@ struct tern_gate {
     pthread_mutex_t rate_lock;
     uint32_t requests_per_minute;
     uint32_t enrollments_per_minute;
-    struct allowance *clients; // by id
+    struct client *clients; // by id
     size_t client_slots;
-    struct allowance log;
-    uint8_t seed[16]; // of the slots
-    struct allowance addresses[ADDRESS_SLOTS];
+    struct tern_address_allowances addresses;
 };
 
 struct tern_gate *tern_gate_new(uint32_t requests_per_minute, uint32_t enrollments_per_minute)
@@ -51,7 +45,7 @@ struct tern_gate *tern_gate_new(uint32_t requests_per_minute, uint32_t enrollmen
     }
     gate->capacity = 64;
     gate->entries = calloc(gate->capacity, sizeof gate->entries[0]);
-    if (gate->entries == NULL || tern_random_fill(gate->seed, sizeof gate->seed) != TERN_OK) {
+    if (gate->entries == NULL || tern_address_allowances_init(&gate->addresses) != TERN_OK) {
         free(gate->entries);
         free(gate);
         return NULL;
@@ -61,6 +55,15 @@ struct tern_gate *tern_gate_new(uint32_t requests_per_minute, uint32_t enrollmen
     pthread_rwlock_init(&gate->lock, NULL);
     pthread_mutex_init(&gate->rate_lock, NULL);
     return gate;
+}
+
+void tern_gate_limit(struct tern_gate *gate, uint32_t requests_per_minute,
+                     uint32_t enrollments_per_minute)
+{
+    pthread_mutex_lock(&gate->rate_lock);
+    gate->requests_per_minute = requests_per_minute;
+    gate->enrollments_per_minute = enrollments_per_minute;
+    pthread_mutex_unlock(&gate->rate_lock);
 }
 
 void tern_gate_free(struct tern_gate *gate)
@@ -123,8 +126,8 @@ static enum tern_result put_locked(struct tern_gate *gate, uint64_t client,
     return TERN_OK;
 }
 
-// Allowances are indexed by client id and grow with it.
-static enum tern_result make_allowance(struct tern_gate *gate, uint64_t client)
+// Clients are indexed by their id, and the table grows with it.
+static enum tern_result make_client(struct tern_gate *gate, uint64_t client)
 {
     if (client < gate->client_slots) {
         return TERN_OK;
@@ -133,7 +136,7 @@ static enum tern_result make_allowance(struct tern_gate *gate, uint64_t client)
     while (slots <= client) {
         slots *= 2;
     }
-    struct allowance *grown = realloc(gate->clients, slots * sizeof grown[0]);
+    struct client *grown = realloc(gate->clients, slots * sizeof grown[0]);
     if (grown == NULL) {
         return TERN_ERR_NO_MEMORY;
     }
@@ -143,11 +146,23 @@ static enum tern_result make_allowance(struct tern_gate *gate, uint64_t client)
     return TERN_OK;
 }
 
+static void hash_name(const char *name, uint8_t hash[NAME_HASH_SIZE])
+{
+    uint8_t digest[TERN_SHA256_SIZE];
+    tern_sha256(name, strlen(name), digest);
+    memcpy(hash, digest, NAME_HASH_SIZE);
+}
+
 enum tern_result tern_gate_put(struct tern_gate *gate, uint64_t client,
-                               const uint8_t token_hash[TERN_SHA256_SIZE], bool revoked)
+                               const uint8_t token_hash[TERN_SHA256_SIZE], const char *name,
+                               bool revoked)
 {
     pthread_mutex_lock(&gate->rate_lock);
-    enum tern_result result = make_allowance(gate, client);
+    enum tern_result result = make_client(gate, client);
+    if (result == TERN_OK) {
+        gate->clients[client].admitted = !revoked;
+        hash_name(name, gate->clients[client].name_hash);
+    }
     pthread_mutex_unlock(&gate->rate_lock);
     if (result != TERN_OK) {
         return result;
@@ -165,6 +180,11 @@ void tern_gate_forget(struct tern_gate *gate, uint64_t first)
         gate->entries[i].revoked |= gate->entries[i].client >= first;
     }
     pthread_rwlock_unlock(&gate->lock);
+    pthread_mutex_lock(&gate->rate_lock);
+    for (uint64_t client = first; client < gate->client_slots; client++) {
+        gate->clients[client].admitted = false;
+    }
+    pthread_mutex_unlock(&gate->rate_lock);
 }
 
 enum tern_result tern_gate_client(struct tern_gate *gate, const char *authorization,
@@ -186,64 +206,48 @@ enum tern_result tern_gate_client(struct tern_gate *gate, const char *authorizat
     return known ? TERN_OK : TERN_ERR_UNAUTHORIZED;
 }
 
-// --- Rates
-
-static uint32_t take(struct allowance *allowance, uint32_t per_minute, uint64_t now_ms)
+bool tern_gate_admits(struct tern_gate *gate, uint64_t client)
 {
-    double rate = (double)per_minute / 60000.0; // per ms
-    if (now_ms > allowance->at_ms) {
-        double drained = (double)(now_ms - allowance->at_ms) * rate;
-        allowance->used = allowance->used > drained ? allowance->used - drained : 0.0;
-        allowance->at_ms = now_ms;
-    }
-    double over = allowance->used + 1.0 - (double)per_minute;
-    if (over > 0.0) {
-        return (uint32_t)(over / rate / 1000.0) + 1;
-    }
-    allowance->used += 1.0;
-    return 0;
+    pthread_mutex_lock(&gate->rate_lock);
+    const bool admits = client < gate->client_slots && gate->clients[client].admitted;
+    pthread_mutex_unlock(&gate->rate_lock);
+    return admits;
 }
+
+bool tern_gate_is_named(struct tern_gate *gate, uint64_t client, const char *name)
+{
+    uint8_t hash[NAME_HASH_SIZE];
+    hash_name(name, hash);
+    pthread_mutex_lock(&gate->rate_lock);
+    const bool is_named = client < gate->client_slots &&
+                          memcmp(gate->clients[client].name_hash, hash, NAME_HASH_SIZE) == 0;
+    pthread_mutex_unlock(&gate->rate_lock);
+    return is_named;
+}
+
+// --- Rates
 
 uint32_t tern_gate_request(struct tern_gate *gate, uint64_t client, uint64_t now_ms)
 {
-    if (gate->requests_per_minute == 0) {
-        return 0;
-    }
     uint32_t wait = 0;
     pthread_mutex_lock(&gate->rate_lock);
-    if (client < gate->client_slots) {
-        wait = take(&gate->clients[client], gate->requests_per_minute, now_ms);
+    if (gate->requests_per_minute != 0 && client < gate->client_slots) {
+        wait = tern_allowance_take(&gate->clients[client].allowance, gate->requests_per_minute,
+                                   now_ms);
     }
     pthread_mutex_unlock(&gate->rate_lock);
     return wait;
-}
-
-static struct allowance *allowance_of(struct tern_gate *gate, const struct tern_address *address)
-{
-    uint8_t seeded[sizeof gate->seed + sizeof address->bytes];
-    uint8_t hash[TERN_SHA256_SIZE];
-    memcpy(seeded, gate->seed, sizeof gate->seed);
-    memcpy(seeded + sizeof gate->seed, address->bytes, sizeof address->bytes);
-    tern_sha256(seeded, sizeof seeded, hash);
-    return &gate->addresses[tern_get_le32(hash) % ADDRESS_SLOTS];
 }
 
 uint32_t tern_gate_enrollment(struct tern_gate *gate, const struct tern_address *address,
                               uint64_t now_ms)
 {
-    if (gate->enrollments_per_minute == 0) {
-        return 0;
-    }
+    uint32_t wait = 0;
     pthread_mutex_lock(&gate->rate_lock);
-    uint32_t wait = take(allowance_of(gate, address), gate->enrollments_per_minute, now_ms);
+    if (gate->enrollments_per_minute != 0) {
+        wait = tern_allowance_take(tern_allowance_of(&gate->addresses, address),
+                                   gate->enrollments_per_minute, now_ms);
+    }
     pthread_mutex_unlock(&gate->rate_lock);
     return wait;
-}
-
-bool tern_gate_log(struct tern_gate *gate, uint64_t now_ms)
-{
-    pthread_mutex_lock(&gate->rate_lock);
-    const bool may = take(&gate->log, LOG_LINES_PER_MINUTE, now_ms) == 0;
-    pthread_mutex_unlock(&gate->rate_lock);
-    return may;
 }

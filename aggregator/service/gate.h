@@ -14,27 +14,33 @@ struct tern_gate;
 // Rates are per minute; 0 = no limit. NULL when memory or random bytes
 // cannot be had.
 struct tern_gate *tern_gate_new(uint32_t requests_per_minute, uint32_t enrollments_per_minute);
+// From now on. Any thread.
+void tern_gate_limit(struct tern_gate *gate, uint32_t requests_per_minute,
+                     uint32_t enrollments_per_minute);
 void tern_gate_free(struct tern_gate *gate);
 
-// Adds a client, or changes whether it is revoked. TERN_ERR_NO_MEMORY
+// Adds a client, or changes whether it is revoked. name: as its certificate has it, if it shows one; its
+// hash is kept. TERN_ERR_NO_MEMORY
 TERN_MUST_USE enum tern_result tern_gate_put(struct tern_gate *gate, uint64_t client,
                                              const uint8_t token_hash[TERN_SHA256_SIZE],
-                                             bool revoked);
+                                             const char *name, bool revoked);
 
 // Finds the client of an Authorization header. Whatever is wrong (missing, malformed, unknown,
 // revoked), the answer is TERN_ERR_UNAUTHORIZED and nothing tells which.
 TERN_MUST_USE enum tern_result tern_gate_client(struct tern_gate *gate, const char *authorization,
                                                 uint64_t *client);
 
+// Whether there is such a client, and it was not revoked.
+bool tern_gate_admits(struct tern_gate *gate, uint64_t client);
+
+// Whether the client has this name.
+bool tern_gate_is_named(struct tern_gate *gate, uint64_t client, const char *name);
+
 // Takes one request of a client, or one enrolment of an address, out of its allowance.
 // Returns 0, or in how many seconds to try again.
 uint32_t tern_gate_request(struct tern_gate *gate, uint64_t client, uint64_t now_ms);
 uint32_t tern_gate_enrollment(struct tern_gate *gate, const struct tern_address *address,
                               uint64_t now_ms);
-
-// Whether one more line about a refused request may go into the log: some sixty a minute in all, so
-// that no client fills a disk with them.
-bool tern_gate_log(struct tern_gate *gate, uint64_t now_ms);
 
 // Shuts out the clients from that id on: their enrolment did not reach the disk.
 void tern_gate_forget(struct tern_gate *gate, uint64_t first);

@@ -36,9 +36,7 @@ bool tern_service_halt_if_needed(struct tern_service *service)
         return false;
     }
     tern_service_let_all_go(service);
-    for (struct request *request = service->batch.first; request != NULL; request = request->next) {
-        tern_answer_halted(request);
-    }
+    tern_service_answer_failed(service, tern_answer_halted);
     atomic_store(&service->halted, true);
     tell(service);
     return true;

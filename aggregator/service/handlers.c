@@ -3,6 +3,16 @@
 
 #include <string.h>
 
+// A client that shows a certificate has its name from that.
+static void take_name(tern_EnrollRequest *message, const char *certificate)
+{
+    _Static_assert(sizeof message->name >= TERN_HTTP_NAME_SIZE, "every common name fits");
+    if (certificate[0] != '\0') {
+        memset(message->name, 0, sizeof message->name);
+        memcpy(message->name, certificate, strlen(certificate));
+    }
+}
+
 static enum tern_result handle_enroll(struct tern_service *service, struct request *request,
                                       uint64_t now)
 {
@@ -11,8 +21,9 @@ static enum tern_result handle_enroll(struct tern_service *service, struct reque
     uint8_t body[TERN_WIRE_MESSAGE_MAX];
     size_t len = 0;
     if (refusal.result == TERN_OK) {
-        TERN_TRY(tern_federation_enroll(service->federation, &request->u.enroll,
-                                        tern_http_exchange_request(request->exchange)->peer, now,
+        const struct tern_http_request *http = tern_http_exchange_request(request->exchange);
+        take_name(&request->u.enroll, http->certificate);
+        TERN_TRY(tern_federation_enroll(service->federation, &request->u.enroll, http->peer, now,
                                         &reply, &refusal));
     }
     if (refusal.result == TERN_ERR_UNAUTHORIZED) {
@@ -40,6 +51,7 @@ static enum tern_result handle_checkin(struct tern_service *service, struct requ
         tern_answer_refused(request, &refusal);
     }
     uint64_t limit = service->config.limits.long_poll_ms;
+    request->came_ms = service->batch_ms;
     request->hold_until_ms =
         service->batch_ms + (message->wait_ms < limit ? message->wait_ms : limit);
     return TERN_OK;
@@ -53,7 +65,7 @@ static enum tern_result handle_download(struct tern_service *service, struct req
     enum tern_result found = request->parsed;
     if (found == TERN_OK) {
         found = tern_federation_blob(service->federation, wanted->sha256, &blob, &payload);
-        if (found != TERN_OK && found != TERN_ERR_NOT_FOUND) {
+        if (found != TERN_OK && found != TERN_ERR_NOT_FOUND && found != TERN_ERR_BUSY) {
             return found;
         }
     }
@@ -82,18 +94,19 @@ static enum tern_result handle_update(struct tern_service *service, struct reque
     return TERN_OK;
 }
 
-enum tern_result tern_service_settle_update(struct tern_service *service, struct request *request,
-                                            uint64_t now)
+// next: what it should do now, or NULL: it asks.
+static void say_counted(struct tern_service *service, struct request *request,
+                        const struct tern_next *next)
 {
     tern_UpdateReply reply = tern_UpdateReply_init_zero;
     uint8_t body[TERN_WIRE_MESSAGE_MAX];
     size_t len = 0;
-    struct tern_next next;
     reply.status =
         request->duplicate ? tern_UpdateStatus_UPDATE_DUPLICATE : tern_UpdateStatus_UPDATE_ACCEPTED;
-    reply.has_next = true;
-    TERN_TRY(tern_federation_next(service->federation, request->client, now, &next));
-    reply.next = next.reply;
+    reply.has_next = next != NULL;
+    if (next != NULL) {
+        reply.next = next->reply;
+    }
     enum tern_result encoded = tern_wire_encode_update_reply(&reply, body, sizeof body, &len);
     if (encoded == TERN_OK && request->duplicate) {
         service->counters.updates_duplicate++;
@@ -101,7 +114,79 @@ enum tern_result tern_service_settle_update(struct tern_service *service, struct
         service->counters.updates_accepted++;
     }
     tern_answer_message(request, encoded, body, len);
+}
+
+enum tern_result tern_service_settle_update(struct tern_service *service, struct request *request,
+                                            uint64_t now)
+{
+    struct tern_next next;
+    TERN_TRY(tern_federation_next(service->federation, request->client, now, &next));
+    say_counted(service, request, &next);
     return TERN_OK;
+}
+
+void tern_service_answer_failed(struct tern_service *service,
+                                void (*answer)(struct request *request))
+{
+    for (struct request *request = service->batch.first; request != NULL; request = request->next) {
+        if (request->stored) {
+            say_counted(service, request, NULL);
+        } else {
+            answer(request);
+        }
+    }
+}
+
+static void say_unfinished(struct request *request)
+{
+    const struct tern_http_unfinished *unfinished = &request->u.progress.unfinished;
+    tern_UpdateReply reply = tern_UpdateReply_init_zero;
+    uint8_t body[128];
+    size_t len = 0;
+    reply.status = tern_UpdateStatus_UPDATE_UNFINISHED;
+    reply.received = unfinished->len;
+    reply.sha256.size = TERN_SHA256_SIZE;
+    memcpy(reply.sha256.bytes, unfinished->sha256, TERN_SHA256_SIZE);
+    const enum tern_result encoded = tern_wire_encode_update_reply(&reply, body, sizeof body, &len);
+    tern_answer_message(request, encoded, body, len);
+}
+
+// Of an update that was accepted, but whose client did not hear of it, as of one that came twice.
+static enum tern_result say_accepted(struct tern_service *service, struct request *request,
+                                     const uint8_t sha256[TERN_SHA256_SIZE], uint64_t now)
+{
+    tern_UpdateReply reply = tern_UpdateReply_init_zero;
+    uint8_t body[TERN_WIRE_MESSAGE_MAX];
+    size_t len = 0;
+    struct tern_next next;
+    TERN_TRY(tern_federation_next(service->federation, request->client, now, &next));
+    reply.status = tern_UpdateStatus_UPDATE_DUPLICATE;
+    reply.has_next = true;
+    reply.next = next.reply;
+    reply.sha256.size = TERN_SHA256_SIZE;
+    memcpy(reply.sha256.bytes, sha256, TERN_SHA256_SIZE);
+    const enum tern_result encoded = tern_wire_encode_update_reply(&reply, body, sizeof body, &len);
+    tern_answer_message(request, encoded, body, len);
+    return TERN_OK;
+}
+
+static enum tern_result handle_progress(struct tern_service *service, struct request *request,
+                                        uint64_t now)
+{
+    const struct progress_request *progress = &request->u.progress;
+    uint8_t sha256[TERN_SHA256_SIZE];
+    if (progress->kept) {
+        say_unfinished(request);
+        return TERN_OK;
+    }
+    const enum tern_result found =
+        tern_federation_stored(service->federation, request->client, progress->round, sha256);
+    if (found == TERN_ERR_NOT_FOUND) {
+        tern_answer_error(request, 404, found);
+        return TERN_OK;
+    }
+    TERN_TRY(found);
+    return say_accepted(service, request, sha256, now);
 }
 
 static enum tern_result handle_job(struct tern_service *service, struct request *request,
@@ -136,6 +221,8 @@ enum tern_result tern_service_handle(struct tern_service *service, struct reques
         return handle_download(service, request);
     case REQUEST_UPDATE:
         return handle_update(service, request, now);
+    case REQUEST_PROGRESS:
+        return handle_progress(service, request, now);
     case REQUEST_JOB:
         break;
     }

@@ -1,5 +1,6 @@
 // The answer to a check-in. A client's own downloads come with its task, which saves it an exchange;
-// those that are the same for many stay behind their names, where caches keep them.
+// those that are the same for many stay behind their names, where caches keep them, unless they are fewer
+// bytes than asking for them is.
 #include "meter/price.h"
 #include "service/internal.h"
 
@@ -36,6 +37,7 @@ static bool is_delta(const struct tern_blob *blob)
 
 // Puts the task's downloads one behind the other. dst has room for all of them.
 // TERN_ERR_NOT_FOUND  one is not there any more, or is a snapshot
+// TERN_ERR_BUSY       one cannot be read now
 static enum tern_result gather(struct tern_service *service, const tern_Task *task, uint8_t *dst,
                                uint32_t *payload)
 {
@@ -67,7 +69,7 @@ static tern_CheckinReply unnamed(const tern_CheckinReply *reply)
 }
 
 // memory: room for the downloads, then for the whole answer, `most` bytes each.
-// TERN_ERR_NOT_FOUND, TERN_ERR_NO_SPACE  they cannot come inline
+// TERN_ERR_NOT_FOUND, TERN_ERR_NO_SPACE, TERN_ERR_BUSY  they cannot come inline
 static enum tern_result try_inline(struct tern_service *service, struct request *request,
                                    const tern_CheckinReply *reply, uint8_t *memory, size_t most)
 {
@@ -84,12 +86,18 @@ static enum tern_result try_inline(struct tern_service *service, struct request 
     return TERN_OK;
 }
 
+static bool may_inline(const struct tern_next *next)
+{
+    const size_t size = next->reply.has_task ? downloads_size(&next->reply.task) : 0;
+    return size > 0 && (next->own_downloads || size <= TERN_PRICE_EXCHANGE);
+}
+
 enum tern_result tern_service_answer_checkin(struct tern_service *service, struct request *request,
                                              const struct tern_next *next)
 {
     const uint64_t asked = (uint64_t)request->u.checkin.inline_kib * 1024;
     const size_t most = asked < TERN_PRICE_INLINE_MAX ? (size_t)asked : TERN_PRICE_INLINE_MAX;
-    if (!next->own_downloads || most == 0) {
+    if (most == 0 || !may_inline(next)) {
         return answer_plain(request, &next->reply);
     }
     uint8_t *memory = malloc(2 * most);
@@ -98,7 +106,7 @@ enum tern_result tern_service_answer_checkin(struct tern_service *service, struc
     }
     enum tern_result result = try_inline(service, request, &next->reply, memory, most);
     free(memory);
-    return result == TERN_ERR_NOT_FOUND || result == TERN_ERR_NO_SPACE
+    return result == TERN_ERR_NOT_FOUND || result == TERN_ERR_NO_SPACE || result == TERN_ERR_BUSY
                ? answer_plain(request, &next->reply)
                : result;
 }

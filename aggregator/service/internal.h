@@ -4,6 +4,7 @@
 #define TERN_SERVICE_INTERNAL_H
 
 #include "hosted/log.h"
+#include "service/access_log.h"
 #include "service/gate.h"
 #include "service/metering.h"
 #include "service/psk_keys.h"
@@ -21,30 +22,66 @@ struct held {
     uint64_t asking;  // clients from here on are to be asked again; 0 = none
 };
 
+// Both clocks at one time.
+struct tern_service_clock {
+    uint64_t day_ms;    // tern_service_now()
+    uint64_t steady_ms; // tern_service_monotonic()
+};
+
+// What other threads see of the service without waiting for it.
+struct tern_service_view {
+    pthread_mutex_t lock;
+    struct tern_service_facts facts;
+    char failure[256]; // why nothing is stored; empty: it is. Written by the service thread
+};
+
 struct tern_service {
-    struct tern_service_config config; // read-only after start
+    // Read-only after start, but its limits and federation, which only the service thread touches.
+    struct tern_service_config config;
+    pthread_mutex_t fresh_lock;
+    struct tern_service_config fresh; // under it: to be gone by, where fresh_is_due
+    atomic_bool fresh_is_due;
     struct tern_db *db;
     struct tern_federation *federation;
     struct tern_gate *gate;          // any thread
+    struct tern_access_log access;   // any thread
     struct tern_psk_keys psk_keys;   // any thread; empty unless config.psk
     struct tern_metering *metering;  // any thread
     struct tern_request_queue queue; // any thread
     pthread_t thread;
 
-    struct tern_request_list batch; // requests of the present transaction
+    struct tern_request_list batch;   // requests of the present transaction
+    struct tern_request_list waiting; // updates that wait for a merge: handled, or not yet
     struct held held;
-    uint64_t batch_ms;   // tern_service_monotonic() when the present batch began
-    bool quiescing;      // copy of queue.quiesce
-    bool broken;         // memory could not be built from the store: try again
-    char halt_why[256];  // set before `halted`, constant after it; empty = none
+    struct tern_service_clock clock; // what memory's times go by, as those that are stored
+    bool clock_is_stored;            // as it is here; else the next batch does
+    uint64_t batch_ms;               // tern_service_monotonic() when the present batch began
+    bool quiescing;                  // copy of queue.quiesce
+    bool broken;                     // memory is to be built from the store; also after that failed
+    char halt_why[256];              // set before `halted`, constant after it; empty = none
     uint64_t flushed_ms; // clients and meter were last written; of tern_service_monotonic()
 
     // Counters; the listeners' threads count too.
     atomic_uint_least64_t unauthorized;
     atomic_uint_least64_t rate_limited;
-    atomic_bool halted;                 // nothing is written any more (halt.c)
+    atomic_uint_least64_t turns;      // of the service thread
+    atomic_uint_least64_t working_ms; // tern_service_monotonic() when its turn began; 0 = it waits
+    atomic_uint_least64_t checked_ms; // tern_service_set_checked()
+    atomic_bool halted;               // nothing is written any more (halt.c)
     struct tern_service_facts counters; // only its counters are used
+    struct tern_service_view view;      // any thread
 };
+
+// --- What any thread may see (facts.c)
+
+void tern_service_view_init(struct tern_service_view *view);
+void tern_service_view_free(struct tern_service_view *view);
+// At the end of a batch, before its answers are sent: takes the counters and, unless memory is not what
+// is stored, what the federation says.
+void tern_service_view_update(struct tern_service *service, bool is_stored);
+// A transaction that wrote was committed; or one failed, and was rolled back.
+void tern_service_view_stored(struct tern_service *service);
+void tern_service_view_failed(struct tern_service *service, enum tern_result why);
 
 // --- Stopping for good (halt.c)
 
@@ -62,6 +99,10 @@ TERN_MUST_USE enum tern_result tern_service_handle(struct tern_service *service,
 TERN_MUST_USE enum tern_result tern_service_settle_update(struct tern_service *service,
                                                           struct request *request, uint64_t now);
 
+// A batch failed: answers all that is in it so, but for updates that an earlier one has stored.
+void tern_service_answer_failed(struct tern_service *service,
+                                void (*answer)(struct request *request));
+
 // --- Check-ins (checkin.c, inline_downloads.c)
 
 // After the rounds have moved on: answers a check-in or holds it.
@@ -75,6 +116,8 @@ TERN_MUST_USE enum tern_result tern_service_answer_checkin(struct tern_service *
                                                            struct request *request,
                                                            const struct tern_next *next);
 bool tern_service_holds(const struct tern_service *service, const struct request *request);
+// The federation was loaded again, and does not know who waits.
+void tern_service_tell_held(struct tern_service *service);
 // Puts all of them into the batch, not answered yet.
 void tern_service_let_all_go(struct tern_service *service);
 
@@ -82,7 +125,18 @@ void tern_service_let_all_go(struct tern_service *service);
 
 // The time of day, for what is stored: it may be set back or forth.
 uint64_t tern_service_now(const struct tern_service *service);
-// For intervals within one run of the program. Any thread.
+// For intervals within one run of the program. It goes on while the machine sleeps. Any thread.
 uint64_t tern_service_monotonic(const struct tern_service *service);
+
+struct tern_service_clock tern_service_read_clock(const struct tern_service *service);
+// By how many ms the time of day was set between two readings; 0 = it was not.
+int64_t tern_service_clock_step(const struct tern_service_clock *before,
+                                const struct tern_service_clock *now);
+
+// Outside of transactions: the clock that stored times go by. then_ms: what it says now.
+TERN_MUST_USE enum tern_result tern_service_load_clock(struct tern_service *service,
+                                                       uint64_t *then_ms);
+TERN_MUST_USE enum tern_result tern_service_store_clock(struct tern_service *service,
+                                                        const struct tern_service_clock *clock);
 
 #endif

@@ -45,35 +45,91 @@ static enum tern_result settle(struct tern_service *service, struct request *req
                                             : tern_service_settle_update(service, request, now);
 }
 
-// Handles the taken requests. Each ends up in service->batch, answered, or held.
+// Whether an update is to wait until the open round is merged: whether it is late, and what its client
+// should do next, is known then.
+static bool is_to_wait(const struct tern_service *service, const struct request *request)
+{
+    return request->kind == REQUEST_UPDATE && !request->answered &&
+           tern_federation_is_merging(service->federation);
+}
+
+static enum tern_result handle(struct tern_service *service, struct request *request, uint64_t now)
+{
+    if (request->handled || is_to_wait(service, request)) {
+        return TERN_OK;
+    }
+    request->handled = true;
+    return tern_service_handle(service, request, now);
+}
+
+// Those that waited for a merge go before the taken ones, once what it made is stored.
+static enum tern_result end_waiting(struct tern_service *service, struct request **taken,
+                                    uint64_t now)
+{
+    struct tern_request_list *waiting = &service->waiting;
+    if (waiting->first == NULL) {
+        return TERN_OK;
+    }
+    TERN_TRY(tern_federation_advance(service->federation, now));
+    if (!tern_federation_is_merging(service->federation)) {
+        *waiting->end = *taken;
+        *taken = waiting->first;
+        tern_request_list_init(waiting);
+    }
+    return TERN_OK;
+}
+
+static void put(struct tern_service *service, struct request *request, bool waits)
+{
+    if (waits) {
+        tern_request_list_add(&service->waiting, request);
+    } else if (!tern_service_holds(service, request)) {
+        tern_request_list_add(&service->batch, request);
+    }
+}
+
+// Lines of the log name it until the next one. Jobs are of the other listener, which counts by itself.
+static void name_in_log(const struct request *request)
+{
+    const bool is_clients = request->kind != REQUEST_JOB;
+    tern_log_set_request(is_clients ? tern_http_exchange_request(request->exchange)->id : 0);
+}
+
+// Handles the taken requests. Each ends up in service->batch, answered, or held, or waiting.
 static enum tern_result handle_all(struct tern_service *service, struct request *taken,
                                    uint64_t now)
 {
-    enum tern_result result = TERN_OK;
+    enum tern_result result = end_waiting(service, &taken, now);
     for (struct request *request = taken; request != NULL && result == TERN_OK;
          request = request->next) {
-        result = tern_service_handle(service, request, now);
+        name_in_log(request);
+        result = handle(service, request, now);
     }
+    // What becomes of rounds now is put down to the newest of them.
     if (result == TERN_OK) {
         result = tern_federation_advance(service->federation, now);
     }
     while (taken != NULL) {
         struct request *request = taken;
         taken = taken->next;
-        if (result == TERN_OK) {
+        // A merge may have ended since: what it kept from being handled is handled by the next batch.
+        const bool waits = result == TERN_OK && (!request->handled || is_to_wait(service, request));
+        if (result == TERN_OK && !waits) {
+            name_in_log(request);
             result = settle(service, request, now);
         }
-        if (!tern_service_holds(service, request)) {
-            tern_request_list_add(&service->batch, request);
-        }
+        put(service, request, waits);
     }
+    tern_log_set_request(0);
     return result != TERN_OK ? result : tern_service_settle_held(service, now);
 }
 
-// Also once after a round has moved on: by then its replies are sent, and their bytes are counted.
+// Also once after a round has moved on: by then its replies are sent, and their bytes are counted. And
+// before memory is loaded for other settings.
 static bool flush_due(const struct tern_service *service)
 {
-    return service->quiescing || tern_federation_moved(service->federation) ||
+    return service->quiescing || atomic_load(&service->fresh_is_due) ||
+           tern_federation_moved(service->federation) ||
            service->batch_ms >= service->flushed_ms + FLUSH_MS;
 }
 
@@ -82,7 +138,11 @@ static enum tern_result load_state(struct tern_service *service)
     if (service->config.psk) {
         TERN_TRY(tern_psk_keys_load(&service->psk_keys, service->db));
     }
-    return tern_federation_load(service->federation, tern_service_now(service));
+    uint64_t then_ms;
+    TERN_TRY(tern_service_load_clock(service, &then_ms));
+    TERN_TRY(tern_federation_load(service->federation, then_ms));
+    tern_service_tell_held(service);
+    return TERN_OK;
 }
 
 enum tern_result tern_service_reload_clients(struct tern_service *service)
@@ -93,14 +153,44 @@ enum tern_result tern_service_reload_clients(struct tern_service *service)
     return tern_federation_reload_clients(service->federation);
 }
 
-static enum tern_result run_transaction(struct tern_service *service, struct request *taken,
-                                        uint64_t now, bool flush)
+// What verbs of the command line do beside the service.
+static enum tern_result take_changes(struct tern_service *service)
 {
+    TERN_TRY(tern_federation_reload_round(service->federation));
+    return tern_service_reload_clients(service);
+}
+
+static bool clock_is_followed(const struct tern_service *service,
+                              const struct tern_service_clock *clock)
+{
+    return service->clock_is_stored && tern_service_clock_step(&service->clock, clock) == 0;
+}
+
+// With all times that memory has, so that none of them goes by another clock than the one that is stored.
+static enum tern_result follow_clock(struct tern_service *service,
+                                     const struct tern_service_clock *clock)
+{
+    const int64_t step = tern_service_clock_step(&service->clock, clock);
+    if (step != 0) {
+        tern_log(TERN_LOG_WARN, "clock-was-set", "seconds=%lld", (long long)(step / 1000));
+        TERN_TRY(tern_federation_set_clock(service->federation, step));
+        TERN_TRY(tern_federation_flush(service->federation));
+    }
+    return tern_service_store_clock(service, clock);
+}
+
+static enum tern_result run_transaction(struct tern_service *service, struct request *taken,
+                                        const struct tern_service_clock *clock, bool flush)
+{
+    // First of all: to follow the clock, memory's round is stored.
     enum tern_result result = TERN_OK;
     if (tern_db_changed_by_others(service->db)) {
-        result = tern_service_reload_clients(service);
+        result = take_changes(service);
     }
-    enum tern_result handled = handle_all(service, taken, now);
+    if (result == TERN_OK && !clock_is_followed(service, clock)) {
+        result = follow_clock(service, clock);
+    }
+    enum tern_result handled = handle_all(service, taken, clock->day_ms);
     result = result != TERN_OK ? result : handled;
     if (result == TERN_OK && flush) {
         result = tern_federation_flush(service->federation);
@@ -108,31 +198,64 @@ static enum tern_result run_transaction(struct tern_service *service, struct req
     if (result == TERN_OK && flush) {
         result = tern_metering_flush(service->metering, service->db);
     }
+    // A batch may have nothing to write, and the failure of one before is not over by that.
+    if (result == TERN_OK && service->view.failure[0] != '\0') {
+        result = tern_db_touch(service->db);
+    }
     return result == TERN_OK ? tern_db_commit(service->db) : result;
 }
 
-static void take_down(struct tern_service *service, enum tern_result why)
+// All of memory comes from the store again, as after a restart: then nothing that was decided in the
+// transaction outlives it.
+static void reload(struct tern_service *service)
 {
-    tern_log(TERN_LOG_ERROR, "batch-failed", "error=%s detail=%s", tern_result_name(why),
-             TERN_LOG_TEXT(tern_db_error(service->db)));
-    tern_db_rollback(service->db);
-    service->counters.batches_failed++;
-    if (tern_service_halt_if_needed(service)) {
-        return;
-    }
-    for (struct request *request = service->batch.first; request != NULL; request = request->next) {
-        tern_answer_unavailable(request);
-    }
-    // Where clients were last seen survives in memory; all else comes from the store again.
     enum tern_result loaded = load_state(service);
-    if (loaded != TERN_OK) {
+    service->broken = loaded != TERN_OK;
+    if (service->broken) {
+        tern_service_halt_if_needed(service);
         tern_log(TERN_LOG_ERROR, "reload-failed", "error=%s detail=%s", tern_result_name(loaded),
                  TERN_LOG_TEXT(tern_db_error(service->db)));
-        service->broken = true;
-        if (tern_service_halt_if_needed(service)) {
-            return;
-        }
     }
+}
+
+static void note_stored(struct tern_service *service)
+{
+    struct request *request = service->waiting.first;
+    for (; request != NULL; request = request->next) {
+        request->stored = request->handled;
+    }
+}
+
+static void let_waiting_go(struct tern_service *service)
+{
+    struct request *request = service->waiting.first;
+    tern_request_list_init(&service->waiting);
+    while (request != NULL) {
+        struct request *next = request->next;
+        tern_request_list_add(&service->batch, request);
+        request = next;
+    }
+}
+
+// counted: the counters when the batch began. Clients whose check-ins are held come again, and say
+// anew what they hold.
+static void take_down(struct tern_service *service, enum tern_result why,
+                      const struct tern_service_facts *counted)
+{
+    tern_db_rollback(service->db);
+    service->counters = *counted;
+    service->counters.batches_failed++;
+    let_waiting_go(service);
+    tern_service_view_failed(service, why);
+    const bool halted = tern_service_halt_if_needed(service);
+    tern_log(TERN_LOG_ERROR, "batch-failed", "error=%s detail=%s", tern_result_name(why),
+             TERN_LOG_TEXT(tern_db_error(service->db)));
+    if (halted) {
+        return;
+    }
+    tern_service_let_all_go(service);
+    tern_service_answer_failed(service, tern_answer_unavailable);
+    reload(service);
     // A full or failing disk does not get better by being asked at once.
     nanosleep(&(struct timespec){.tv_nsec = 50000000L}, NULL);
 }
@@ -140,7 +263,9 @@ static void take_down(struct tern_service *service, enum tern_result why)
 // Memory holds what is committed here, or what was loaded after a rollback; else the roster stays.
 static void publish(struct tern_service *service)
 {
-    if (!service->broken && !tern_service_is_halted(service)) {
+    const bool is_stored = !service->broken && !tern_service_is_halted(service);
+    tern_service_view_update(service, is_stored);
+    if (is_stored) {
         tern_federation_publish(service->federation);
     }
 }
@@ -168,10 +293,11 @@ static void refuse_all(struct tern_service *service, struct request *taken)
 
 static void run_batch(struct tern_service *service, struct request *taken, uint32_t count)
 {
-    uint64_t now = tern_service_now(service);
-    service->batch_ms = tern_service_monotonic(service);
+    const struct tern_service_clock clock = tern_service_read_clock(service);
+    service->batch_ms = clock.steady_ms;
     bool flush = flush_due(service);
     double started = monotonic_ms();
+    const struct tern_service_facts counted = service->counters;
     tern_federation_begin(service->federation);
     enum tern_result result = service->broken ? load_state(service) : TERN_OK;
     service->broken = result != TERN_OK;
@@ -179,7 +305,7 @@ static void run_batch(struct tern_service *service, struct request *taken, uint3
         result = tern_db_begin(service->db);
     }
     if (result == TERN_OK) {
-        result = run_transaction(service, taken, now, flush);
+        result = run_transaction(service, taken, &clock, flush);
     } else {
         for (struct request *next; taken != NULL; taken = next) {
             next = taken->next;
@@ -187,7 +313,17 @@ static void run_batch(struct tern_service *service, struct request *taken, uint3
         }
     }
     if (result != TERN_OK) {
-        take_down(service, result);
+        take_down(service, result, &counted);
+    } else {
+        if (!clock_is_followed(service, &clock)) {
+            service->clock = clock;
+            service->clock_is_stored = true;
+        }
+        note_stored(service);
+        // What could not be stored may have been a version, and the next one is not made yet.
+        if (!tern_federation_is_merging(service->federation)) {
+            tern_service_view_stored(service);
+        }
     }
     if (flush) {
         tern_metering_settle(service->metering, result == TERN_OK);
@@ -204,6 +340,60 @@ static void run_batch(struct tern_service *service, struct request *taken, uint3
     send_batch(service);
 }
 
+// --- Other settings
+
+static bool is_settled(const struct tern_service *service)
+{
+    return !service->broken && service->waiting.first == NULL &&
+           !tern_federation_is_merging(service->federation);
+}
+
+// The next batch loads memory, by what is configured here.
+static void configure(struct tern_service *service, const struct tern_service_config *fresh)
+{
+    service->config.limits = fresh->limits;
+    if (memcmp(&service->config.federation, &fresh->federation, sizeof fresh->federation) != 0) {
+        service->config.federation = fresh->federation;
+        tern_federation_configure(service->federation, &fresh->federation);
+        service->broken = true;
+    }
+}
+
+// What memory has and the store has not is stored before.
+static void take_fresh(struct tern_service *service)
+{
+    if (!atomic_load(&service->fresh_is_due) || !is_settled(service)) {
+        return;
+    }
+    run_batch(service, NULL, 0);
+    if (!is_settled(service) || tern_service_is_halted(service)) {
+        return;
+    }
+    pthread_mutex_lock(&service->fresh_lock);
+    configure(service, &service->fresh);
+    atomic_store(&service->fresh_is_due, false);
+    pthread_mutex_unlock(&service->fresh_lock);
+}
+
+enum tern_result tern_service_accepts(const struct tern_service *service,
+                                      const struct tern_service_config *config, char why[256])
+{
+    return tern_federation_accepts(service->federation, &config->federation, why);
+}
+
+void tern_service_configure(struct tern_service *service, const struct tern_service_config *config)
+{
+    const struct tern_service_limits *limits = &config->limits;
+    tern_access_log_set(&service->access, &config->logging);
+    tern_gate_limit(service->gate, limits->requests_per_minute, limits->enrollments_per_minute);
+    tern_request_queue_limit(&service->queue, limits->queue);
+    pthread_mutex_lock(&service->fresh_lock);
+    service->fresh = *config;
+    atomic_store(&service->fresh_is_due, true);
+    pthread_mutex_unlock(&service->fresh_lock);
+    tern_request_queue_tell(&service->queue, &service->queue.poked);
+}
+
 // --- The thread
 
 static uint64_t left_until(uint64_t due, uint64_t now, uint64_t at_most)
@@ -218,7 +408,9 @@ static uint64_t idle_ms(const struct tern_service *service)
     if (tern_service_is_halted(service)) {
         return SLEEP_MAX_MS;
     }
-    if (service->held.asking != 0) {
+    const bool waited =
+        service->waiting.first != NULL && !tern_federation_is_merging(service->federation);
+    if (service->held.asking != 0 || waited) {
         return 0;
     }
     uint64_t now = tern_service_monotonic(service);
@@ -243,18 +435,29 @@ static void *run(void *arg)
         uint32_t count = 0;
         struct request *taken = tern_request_queue_take(queue, BATCH_MAX, &count);
         service->quiescing = queue->quiesce;
+        atomic_fetch_add(&service->turns, 1);
         queue->poked = false;
         pthread_mutex_unlock(&queue->lock);
+        atomic_store(&service->working_ms, tern_service_monotonic(service));
         if (tern_service_is_halted(service)) {
             refuse_all(service, taken);
         } else {
+            take_fresh(service);
             run_batch(service, taken, count);
         }
+        tern_access_log_tell(&service->access, tern_service_monotonic(service));
+        atomic_store(&service->working_ms, 0);
         pthread_mutex_lock(&queue->lock);
     }
     pthread_mutex_unlock(&queue->lock);
     service->quiescing = true;
+    tern_access_log_tell(&service->access, UINT64_MAX);
     if (!tern_service_is_halted(service)) {
+        run_batch(service, NULL, 0);
+    }
+    while (!tern_service_is_halted(service) &&
+           (tern_federation_is_merging(service->federation) || service->waiting.first != NULL)) {
+        tern_federation_wait_for_merge(service->federation);
         run_batch(service, NULL, 0);
     }
     return NULL;
@@ -266,9 +469,12 @@ static void service_free(struct tern_service *service)
 {
     tern_federation_free(service->federation);
     tern_psk_keys_free(&service->psk_keys);
+    tern_service_view_free(&service->view);
+    tern_access_log_free(&service->access);
     tern_gate_free(service->gate);
     tern_metering_free(service->metering);
     tern_request_queue_free(&service->queue);
+    pthread_mutex_destroy(&service->fresh_lock);
     free(service->held.of);
     free(service);
 }
@@ -276,7 +482,7 @@ static void service_free(struct tern_service *service)
 static enum tern_result admit(void *ctx, const struct tern_db_client *row)
 {
     struct tern_service *service = ctx;
-    return tern_gate_put(service->gate, row->id, row->token_hash, row->revoked);
+    return tern_gate_put(service->gate, row->id, row->token_hash, row->name, row->revoked);
 }
 
 static void dismiss(void *ctx, uint64_t first)
@@ -291,10 +497,16 @@ static void metered(void *ctx, uint64_t client, uint32_t round, struct tern_db_m
     tern_metering_of(service->metering, client, round, meter);
 }
 
+static void wake(void *ctx)
+{
+    struct tern_service *service = ctx;
+    tern_request_queue_tell(&service->queue, &service->queue.poked);
+}
+
 static enum tern_result prepare(struct tern_service *service, char why[256])
 {
     const struct tern_service_limits *limits = &service->config.limits;
-    const struct tern_federation_ports ports = {service, admit, dismiss, metered};
+    const struct tern_federation_ports ports = {service, admit, dismiss, metered, wake};
     service->gate = tern_gate_new(limits->requests_per_minute, limits->enrollments_per_minute);
     service->metering = tern_metering_new();
     if (service->gate == NULL || service->metering == NULL) {
@@ -305,16 +517,21 @@ static enum tern_result prepare(struct tern_service *service, char why[256])
     service->held.next_ms = UINT64_MAX;
     service->flushed_ms = tern_service_monotonic(service);
     tern_request_list_init(&service->batch);
+    tern_request_list_init(&service->waiting);
     TERN_TRY(load_state(service));
-    tern_federation_publish(service->federation);
+    publish(service);
     return TERN_OK;
 }
 
-static void explain_start(enum tern_result result, const struct tern_db *db, char why[256])
+static void explain_start(enum tern_result result, struct tern_db *db, char why[256])
 {
+    tern_db_damaged(db); // finds out which of two things it was
     const char *detail = tern_result_sentence(result);
     switch ((int)result) {
     case TERN_ERR_IO:
+        if (why[0] != '\0') { // it was the merges' own connection
+            return;
+        }
         detail = tern_db_error(db);
         break;
     case TERN_ERR_CONFIG: // it was explained already
@@ -339,13 +556,21 @@ enum tern_result tern_service_start(const struct tern_service_config *config, st
                                     struct tern_service **out, char why[256])
 {
     struct tern_service *service = calloc(1, sizeof *service);
+    why[0] = '\0';
     if (service == NULL) {
         snprintf(why, 256, "%s", tern_result_sentence(TERN_ERR_NO_MEMORY));
         return TERN_ERR_NO_MEMORY;
     }
     service->config = *config;
     service->db = db;
+    if (tern_access_log_init(&service->access, &config->logging) != TERN_OK) {
+        free(service);
+        snprintf(why, 256, "there are no random bytes");
+        return TERN_ERR_IO;
+    }
+    pthread_mutex_init(&service->fresh_lock, NULL);
     tern_psk_keys_init(&service->psk_keys);
+    tern_service_view_init(&service->view);
     tern_request_queue_init(&service->queue, config->limits.queue);
     enum tern_result result = prepare(service, why);
     if (result == TERN_OK && pthread_create(&service->thread, NULL, run, service) != 0) {
@@ -358,6 +583,11 @@ enum tern_result tern_service_start(const struct tern_service_config *config, st
     }
     *out = service;
     return TERN_OK;
+}
+
+uint64_t tern_service_turns(const struct tern_service *service)
+{
+    return atomic_load(&service->turns);
 }
 
 void tern_service_quiesce(struct tern_service *service)

@@ -27,6 +27,13 @@ void tern_request_queue_init(struct tern_request_queue *queue, uint32_t max)
     queue->max = max;
 }
 
+void tern_request_queue_limit(struct tern_request_queue *queue, uint32_t max)
+{
+    pthread_mutex_lock(&queue->lock);
+    queue->max = max;
+    pthread_mutex_unlock(&queue->lock);
+}
+
 void tern_request_queue_free(struct tern_request_queue *queue)
 {
     pthread_cond_destroy(&queue->wake);

@@ -12,12 +12,20 @@ enum request_kind {
     REQUEST_CHECKIN,
     REQUEST_DOWNLOAD,
     REQUEST_UPDATE,
-    REQUEST_JOB, // from admin/
+    REQUEST_PROGRESS, // what there is of an update
+    REQUEST_JOB,      // from admin/
 };
 
 struct download_request {
     uint8_t sha256[TERN_SHA256_SIZE];
     uint64_t from; // first byte wanted
+};
+
+struct progress_request {
+    uint32_t round;
+    uint32_t sequence;
+    bool kept; // some of it, `unfinished`
+    struct tern_http_unfinished unfinished;
 };
 
 struct job_request {
@@ -37,12 +45,19 @@ struct request {
         tern_CheckinRequest checkin;
         struct tern_incoming update;
         struct download_request download;
+        struct progress_request progress;
         struct job_request job;
     } u;
 
-    uint64_t hold_until_ms; // check-in: answered then at the latest; of tern_service_monotonic()
-    bool answered;          // reply and tag are ready to be sent
-    bool duplicate;         // update: it was stored before
+    // Check-in, of tern_service_monotonic(): when it came, when it may be told that there is nothing to do,
+    // and when it is, if it is held.
+    uint64_t came_ms;
+    uint64_t hold_until_ms;
+    uint64_t held_until_ms;
+    bool handled;   // an earlier batch or this one has: it is to be settled
+    bool stored;    // update: it counts, by an earlier batch
+    bool answered;  // reply and tag are ready to be sent
+    bool duplicate; // update: it was stored before
     struct tern_http_reply reply;
     struct tern_http_tag tag;
 };
@@ -69,6 +84,7 @@ struct tern_request_queue {
 };
 
 void tern_request_queue_init(struct tern_request_queue *queue, uint32_t max);
+void tern_request_queue_limit(struct tern_request_queue *queue, uint32_t max); // from now on
 void tern_request_queue_free(struct tern_request_queue *queue);
 // False when the queue is full or stopping.
 bool tern_request_queue_put(struct tern_request_queue *queue, struct request *request);

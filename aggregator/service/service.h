@@ -19,15 +19,31 @@ struct tern_service_limits {
     uint64_t long_poll_ms;           // longest time that a check-in is held
 };
 
+enum tern_logged_requests {
+    TERN_LOG_NO_REQUESTS,
+    TERN_LOG_REFUSED_REQUESTS, // by a status of 400 or above
+    TERN_LOG_ALL_REQUESTS,
+};
+
+// Lines of the log that requests have. Wrong credentials have one besides, up to ten a minute of one
+// address and 600 of all.
+struct tern_service_logging {
+    enum tern_logged_requests requests;
+    uint32_t requests_per_minute; // of lines; > 0
+};
+
 struct tern_service_config {
     struct tern_federation_config federation;
     struct tern_service_limits limits;
+    struct tern_service_logging logging;
     bool psk; // clients that have a pre-shared key may shake hands with it
     // Unix milliseconds, of all times that are stored, deadlines included; NULL = the system's
     // clock.
     uint64_t (*now_ms)(void);
     // Milliseconds that never go back, of all other intervals; NULL = the system's.
     uint64_t (*monotonic_ms)(void);
+    // Names the run of the machine in which monotonic_ms goes on, below 64 bytes; NULL = the system's.
+    const char *boot;
     // Called once, on the service thread, when the service has halted; NULL = nobody. It must not
     // stop the service itself.
     void (*on_halted)(void *ctx);
@@ -60,7 +76,32 @@ void tern_service_stop(struct tern_service *service);
 // they are until the store is repaired or a backup is restored. Any thread.
 bool tern_service_halted(struct tern_service *service, char why[256]);
 
+// Grows at least every second while the service thread goes on. Any thread.
+uint64_t tern_service_turns(const struct tern_service *service);
+
+// Whether what clients send can be stored: false from a transaction that failed on until one that
+// wrote is committed, once the service has halted, and while its thread has been at one transaction for half
+// a minute. While a transaction has failed the service tries at least once a second. why gets a sentence then. Any thread; never waits for the store.
+bool tern_service_stores(struct tern_service *service, char why[256]);
+
+// When a check last found nothing wrong with the database, for the facts. Any thread.
+void tern_service_set_checked(struct tern_service *service, uint64_t now_ms);
+
+// Whether the service can go by another config: TERN_OK, or TERN_ERR_CONFIG with why. Any thread.
+TERN_MUST_USE enum tern_result tern_service_accepts(const struct tern_service *service,
+                                                    const struct tern_service_config *config,
+                                                    char why[256]);
+// Goes by its limits and logging from now on, and by its federation once no round is being merged, as a
+// restart would: memory comes from the store again, and held check-ins stay. The rest is as it was at
+// the start. What config->federation points to outlives the service. Any thread.
+void tern_service_configure(struct tern_service *service, const struct tern_service_config *config);
+
 // --- For admin/
+
+// Another listener's request was answered: it has its line in the log as those of clients have. Any
+// thread.
+void tern_service_answered_admin(struct tern_service *service,
+                                 const struct tern_http_answered *answered);
 
 // Runs on the service thread inside a transaction. reply->body etc. are sent after the commit; when
 // that fails the body is released and 503 is sent.
@@ -96,12 +137,14 @@ struct tern_service_facts {
     uint64_t unauthorized;
     uint64_t rate_limited;
     uint64_t batches_failed;
+    uint64_t checked_ms; // the database was last found sound; Unix milliseconds, 0 = never
+    bool stores;         // tern_service_stores()
     struct tern_service_histogram batch_size;
     struct tern_service_histogram commit_ms;
     struct tern_meter bytes;
 };
 
-// From a job only.
+// Of rounds and clients, as of the last transaction. Any thread; never waits for the store.
 void tern_service_facts(struct tern_service *service, struct tern_service_facts *facts);
 
 // After a job has changed clients in the store: takes them into the memory of the service.

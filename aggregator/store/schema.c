@@ -73,6 +73,10 @@ static const struct tern_column evaluations_columns[] = {
 #define COLUMN(...) TERN_TABLE_COLUMN(tern_db_evaluation, __VA_ARGS__)
 #include "store/tables/evaluations.def"
 };
+static const struct tern_column metrics_columns[] = {
+#define COLUMN(...) TERN_TABLE_COLUMN(tern_db_metric, __VA_ARGS__)
+#include "store/tables/metrics.def"
+};
 static const struct tern_column meter_columns[] = {
 #define COLUMN(...) TERN_TABLE_COLUMN(tern_db_meter, __VA_ARGS__)
 #include "store/tables/meter.def"
@@ -118,41 +122,28 @@ static const char indexes[] =
     "CREATE INDEX replicas_by_use ON replicas (used_ms) WHERE children = 0;"
     "CREATE INDEX replicas_suspect ON replicas (version) WHERE suspect = 1;";
 
-// Of one accepted update more, or less: the row of invitations is there.
-#define REPORTED(change)                                                                           \
-    " UPDATE totals SET participants = participants + " change ";"                                 \
-    " UPDATE client_totals SET reported = reported + " change " WHERE client = NEW.client;"        \
-    " INSERT INTO round_totals (round, trains, participants) VALUES (NEW.round, 1, " change ")"    \
-    " ON CONFLICT (round, trains) DO UPDATE SET participants = participants"                       \
-    " + excluded.participants;"
-
 // Sums over history are kept as it is written, so that nobody has to count rows that only become
 // more: those of what changes a few times in a round by the database itself, those of every update
 // and every exchange once in a transaction (store_totals.c), since a statement with a trigger costs
-// as much as three without. A round's states and an assignment's are those of store.h.
-static_assert(TERN_ROUND_COMMITTED == 1 && TERN_ASSIGNMENT_REPORTED == 2, "the triggers say so");
+// as much as three without: SQLite keeps a copy of each page that it changes. A round's states are those
+// of store.h.
+static_assert(TERN_ROUND_COMMITTED == 1, "the triggers say so");
 static const char triggers[] =
     "INSERT INTO totals DEFAULT VALUES;"
     "CREATE TRIGGER totals_of_new_rounds AFTER INSERT ON rounds BEGIN UPDATE totals SET"
     " rounds_committed = rounds_committed + (NEW.state = 1),"
-    " updates_applied = updates_applied + NEW.applied; END;"
+    " updates_applied = updates_applied + NEW.applied,"
+    " updates_scaled_down = updates_scaled_down + NEW.scaled_down; END;"
     "CREATE TRIGGER totals_of_rounds AFTER UPDATE ON rounds BEGIN UPDATE totals SET"
     " rounds_committed = rounds_committed + (NEW.state = 1) - (OLD.state = 1),"
-    " updates_applied = updates_applied + NEW.applied - OLD.applied; END;"
+    " updates_applied = updates_applied + NEW.applied - OLD.applied,"
+    " updates_scaled_down = updates_scaled_down + NEW.scaled_down - OLD.scaled_down; END;"
     "CREATE TRIGGER totals_of_dropped_bodies AFTER DELETE ON update_bodies BEGIN UPDATE totals SET"
     " update_bodies = update_bodies - 1; END;"
     "CREATE TRIGGER totals_of_new_downloads AFTER INSERT ON downloads BEGIN UPDATE totals SET"
     " downloads = downloads + 1; END;"
     "CREATE TRIGGER totals_of_dropped_downloads AFTER DELETE ON downloads BEGIN UPDATE totals SET"
-    " downloads = downloads - 1; END;"
-    "CREATE TRIGGER totals_of_invitations AFTER INSERT ON assignments BEGIN"
-    " INSERT INTO client_totals (client, invited) VALUES (NEW.client, 1)"
-    " ON CONFLICT (client) DO UPDATE SET invited = invited + 1; END;"
-    "CREATE TRIGGER totals_of_new_reports AFTER INSERT ON assignments WHEN NEW.state = 2"
-    " BEGIN" REPORTED("1") " END;"
-                           "CREATE TRIGGER totals_of_reports AFTER UPDATE OF state ON assignments"
-                           " WHEN (NEW.state = 2) <> (OLD.state = 2)"
-                           " BEGIN" REPORTED("(NEW.state = 2) - (OLD.state = 2)") " END;";
+    " downloads = downloads - 1; END;";
 
 const char *const tern_schema_steps[] = {NULL};
 

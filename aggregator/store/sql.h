@@ -9,6 +9,7 @@
 
 #include "result.h"
 #include "util/sha256.h"
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -27,23 +28,30 @@ tern_sql_create(const char *path, enum tern_result (*fill)(struct tern_sql *sql,
 // Opens a database and changes nothing of it. TERN_ERR_NOT_FOUND; TERN_ERR_IO
 TERN_MUST_USE enum tern_result tern_sql_open(const char *path, struct tern_sql **out,
                                              char why[256]);
+// Another connection of a process that has the database open. Nothing of it but SQLite may open the file
+// meanwhile: closing that would drop SQLite's locks, and the next verb that ends would take the log away.
+// TERN_ERR_IO
+TERN_MUST_USE enum tern_result tern_sql_open_again(const char *path, struct tern_sql **out,
+                                                   char why[256]);
 // From here on it is written to, durably: once the caller knows what it has opened.
 TERN_MUST_USE enum tern_result tern_sql_take(struct tern_sql *sql);
 void tern_sql_close(struct tern_sql *sql); // rolls back; NULL is nothing
+const char *tern_sql_path(const struct tern_sql *sql);
 
 // The sentence of the last failure, and setting it: returns `result`.
 const char *tern_sql_error(const struct tern_sql *sql);
 enum tern_result tern_sql_fail(struct tern_sql *sql, enum tern_result result, const char *sentence);
 // Likewise for what damage has done to the database: TERN_ERR_IO, and tern_sql_damaged() is true.
 enum tern_result tern_sql_fail_damaged(struct tern_sql *sql, const char *where);
-bool tern_sql_damaged(const struct tern_sql *sql);
+// Outside of transactions: it may read all of the database to find out.
+bool tern_sql_damaged(struct tern_sql *sql);
 
 // The number of the schema, which is the program's to set; 0 in a new database.
 TERN_MUST_USE enum tern_result tern_sql_version(struct tern_sql *sql, int64_t *version);
 TERN_MUST_USE enum tern_result tern_sql_set_version(struct tern_sql *sql, int version);
 
-// As tern_db_begin(), _begin_reading(), _commit(), _rollback(), _changed_by_others(), _backup() and
-// _check() of store.h say.
+// As tern_db_begin(), _begin_reading(), _commit(), _rollback(), _changed_by_others(), _backup(), _settle(),
+// _stop_when() and, but for what is hashed, _check() of store.h say.
 TERN_MUST_USE enum tern_result tern_sql_begin(struct tern_sql *sql);
 TERN_MUST_USE enum tern_result tern_sql_begin_reading(struct tern_sql *sql);
 TERN_MUST_USE enum tern_result tern_sql_commit(struct tern_sql *sql);
@@ -53,13 +61,19 @@ bool tern_sql_may_commit(const struct tern_sql *sql);
 bool tern_sql_changed_by_others(struct tern_sql *sql);
 TERN_MUST_USE enum tern_result tern_sql_backup(struct tern_sql *sql, const char *path,
                                                char why[256]);
+TERN_MUST_USE enum tern_result tern_sql_settle(struct tern_sql *sql);
 TERN_MUST_USE enum tern_result tern_sql_check(struct tern_sql *sql);
+TERN_MUST_USE enum tern_result tern_sql_quick_check(struct tern_sql *sql);
+void tern_sql_stop_when(struct tern_sql *sql, const atomic_bool *stop);
 
-// Gives up to `bytes` of space that is free in the database back. *more: there is more of it.
+// Gives up to `bytes` of space that is free in the database back. *more: there is more of it,
+// and it can be given back.
 TERN_MUST_USE enum tern_result tern_sql_shrink(struct tern_sql *sql, uint64_t bytes, bool *more);
 
 // Bytes that the database takes.
 TERN_MUST_USE enum tern_result tern_sql_bytes(struct tern_sql *sql, uint64_t *bytes);
+
+TERN_MUST_USE enum tern_result tern_sql_free_bytes(struct tern_sql *sql, uint64_t *bytes);
 
 // Runs statements without parameters and rows, which are not kept.
 TERN_MUST_USE enum tern_result tern_sql_run(struct tern_sql *sql, const char *text);
@@ -124,6 +138,14 @@ TERN_MUST_USE enum tern_result
 tern_sql_stream(struct tern_sql *sql, const char *table, const char *column, uint64_t id,
                 size_t size, enum tern_result (*take)(void *ctx, const uint8_t *data, size_t len),
                 void *ctx);
+
+// Writes the bytes of one value piece by piece, which the row has as so many zeros: view points *data at
+// `len` of them from `at` on, valid until its next call. NOT_FOUND; TERN_ERR_IO  it has another
+// length; the result of view, if not TERN_OK
+TERN_MUST_USE enum tern_result
+tern_sql_fill(struct tern_sql *sql, const char *table, const char *column, uint64_t id, size_t size,
+              enum tern_result (*view)(void *ctx, size_t at, size_t len, const uint8_t **data),
+              void *ctx);
 
 // Records that the database is damaged, with words that say where.
 void tern_query_damaged(struct tern_query *query, const char *where);

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <libgen.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -126,4 +127,144 @@ enum tern_result tern_sql_file_publish(const char *temporary, const char *path, 
     enum tern_result result = link_into_place(temporary, path, why);
     unlink(temporary);
     return result == TERN_OK ? sync_folder_of(path, why) : result;
+}
+
+// --- Another database in the place of one
+
+#define COPY_BYTES 65536
+
+static const char *const logs[] = {"-wal", "-journal"};
+#define LOGS (sizeof logs / sizeof logs[0])
+
+static enum tern_result beside(const char *path, const char *suffix, char name[PATH_MAX],
+                               char why[256])
+{
+    if (snprintf(name, PATH_MAX, "%s%s", path, suffix) >= PATH_MAX) {
+        snprintf(why, 256, "the path is too long");
+        return TERN_ERR_ARGUMENT;
+    }
+    return TERN_OK;
+}
+
+static bool write_all(int fd, const uint8_t *data, size_t len)
+{
+    while (len > 0) {
+        ssize_t done = write(fd, data, len);
+        if (done < 0 && errno != EINTR) {
+            return false;
+        }
+        data += done > 0 ? done : 0;
+        len -= done > 0 ? (size_t)done : 0;
+    }
+    return true;
+}
+
+static enum tern_result copy_all(int in, int out, const char *from, const char *to, char why[256])
+{
+    uint8_t buffer[COPY_BYTES];
+    for (;;) {
+        ssize_t got = read(in, buffer, sizeof buffer);
+        if (got == 0) {
+            return TERN_OK;
+        }
+        if (got < 0 && errno != EINTR) {
+            return failed(why, "read", from);
+        }
+        if (got > 0 && !write_all(out, buffer, (size_t)got)) {
+            return failed(why, "write", to);
+        }
+    }
+}
+
+static enum tern_result copy_open(int in, const char *from, const char *to, char why[256])
+{
+    TERN_TRY(tern_sql_file_make(to, why));
+    int out = open(to, O_WRONLY | O_CLOEXEC);
+    if (out < 0) {
+        return failed(why, "open", to);
+    }
+    enum tern_result result = copy_all(in, out, from, to, why);
+    if (close(out) != 0 && result == TERN_OK) {
+        return failed(why, "write", to);
+    }
+    return result;
+}
+
+enum tern_result tern_sql_file_copy(const char *from, const char *to, char why[256])
+{
+    char log[PATH_MAX];
+    TERN_TRY(tern_sql_file_check(from, why));
+    for (size_t i = 0; i < LOGS; i++) {
+        TERN_TRY(beside(from, logs[i], log, why));
+        if (access(log, F_OK) == 0) {
+            snprintf(why, 256, "%.200s is beside it: it is in use, no backup", log);
+            return TERN_ERR_STATE;
+        }
+    }
+    int in = open(from, O_RDONLY | O_CLOEXEC);
+    if (in < 0) {
+        return failed(why, "open", from);
+    }
+    enum tern_result result = copy_open(in, from, to, why);
+    close(in);
+    return result;
+}
+
+// Gives a file a second name; one that is not there needs none.
+static enum tern_result keep(const char *path, const char *kept, char why[256])
+{
+    if (link(path, kept) == 0 || errno == ENOENT) {
+        return TERN_OK;
+    }
+    if (errno == EEXIST) {
+        snprintf(why, 256, "%s is there already", kept);
+        return TERN_ERR_CONFLICT;
+    }
+    return failed(why, "make", kept);
+}
+
+static enum tern_result keep_all(const char *path, const char *kept, char why[256])
+{
+    char from[PATH_MAX];
+    char to[PATH_MAX];
+    TERN_TRY(keep(path, kept, why));
+    for (size_t i = 0; i < LOGS; i++) {
+        TERN_TRY(beside(path, logs[i], from, why));
+        TERN_TRY(beside(kept, logs[i], to, why));
+        TERN_TRY(keep(from, to, why));
+    }
+    return sync_folder_of(path, why);
+}
+
+static enum tern_result remove_beside(const char *path, const char *suffix, char why[256])
+{
+    char name[PATH_MAX];
+    TERN_TRY(beside(path, suffix, name, why));
+    return unlink(name) == 0 || errno == ENOENT ? TERN_OK : failed(why, "remove the log of", path);
+}
+
+static enum tern_result remove_logs(const char *path, char why[256])
+{
+    for (size_t i = 0; i < LOGS; i++) {
+        TERN_TRY(remove_beside(path, logs[i], why));
+    }
+    return remove_beside(path, "-shm", why);
+}
+
+enum tern_result tern_sql_file_replace(const char *file, const char *path, const char *kept,
+                                       char why[256])
+{
+    TERN_TRY(sync_path(file, O_RDWR, why));
+    TERN_TRY(keep_all(path, kept, why));
+    // On the disk before the new file is: the log of one database would destroy another.
+    TERN_TRY(remove_logs(path, why));
+    TERN_TRY(sync_folder_of(path, why));
+    return rename(file, path) == 0 ? sync_folder_of(path, why) : failed(why, "replace", path);
+}
+
+void tern_sql_file_remove(const char *path)
+{
+    char why[256];
+    unlink(path);
+    (void)!remove_logs(path, why); // what is left is in nobody's way
 }

@@ -47,6 +47,7 @@ struct tern_sql {
     bool in_transaction;
     bool doomed;  // a write of this transaction failed: it must not be committed
     bool damaged; // the file was found damaged
+    bool suspect; // SQLite has said so, which it also does when the disk gives no answer
     int64_t data_version;
     char error[256];
 };
@@ -56,11 +57,6 @@ struct tern_sql {
 const char *tern_sql_error(const struct tern_sql *sql)
 {
     return sql->error;
-}
-
-bool tern_sql_damaged(const struct tern_sql *sql)
-{
-    return sql->damaged;
 }
 
 enum tern_result tern_sql_fail(struct tern_sql *sql, enum tern_result result, const char *sentence)
@@ -101,7 +97,11 @@ static enum tern_result failed(struct tern_sql *sql, int code)
         return TERN_ERR_BUSY;
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
-        return tern_sql_fail_damaged(sql, sentence);
+        sql->suspect = true;
+        snprintf(sql->error, sizeof sql->error,
+                 "the disk did not give the database as it was stored, or the file is damaged: %s",
+                 sentence);
+        return TERN_ERR_IO;
     case SQLITE_CONSTRAINT:
         return broken_constraint(sql, code);
     case SQLITE_FULL:
@@ -151,6 +151,13 @@ static struct tern_sql *connect(const char *path, char why[256])
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX;
     if (sqlite3_open_v2(path, &sql->handle, flags, NULL) != SQLITE_OK) {
         snprintf(why, 256, "cannot open %s: %s", path, sqlite3_errmsg(sql->handle));
+        tern_sql_close(sql);
+        return NULL;
+    }
+    // Where opening it for writing fails, SQLite opens it for reading, and each write would fail from then on.
+    if (sqlite3_db_readonly(sql->handle, "main") != 0) {
+        snprintf(why, 256,
+                 "%s can only be read; look at its owner and permissions, and at the disk", path);
         tern_sql_close(sql);
         return NULL;
     }
@@ -213,11 +220,16 @@ enum tern_result tern_sql_create(const char *path,
     return tern_sql_file_publish(temporary, path, why);
 }
 
+enum tern_result tern_sql_open_again(const char *path, struct tern_sql **out, char why[256])
+{
+    *out = connect(path, why);
+    return *out == NULL ? TERN_ERR_IO : TERN_OK;
+}
+
 enum tern_result tern_sql_open(const char *path, struct tern_sql **out, char why[256])
 {
     TERN_TRY(tern_sql_file_check(path, why));
-    *out = connect(path, why);
-    return *out == NULL ? TERN_ERR_IO : TERN_OK;
+    return tern_sql_open_again(path, out, why);
 }
 
 // A copy made by tern_sql_backup() comes without a log; from here on it has one.
@@ -237,6 +249,11 @@ void tern_sql_close(struct tern_sql *sql)
     }
     sqlite3_close(sql->handle); // an open transaction is rolled back
     free(sql);
+}
+
+const char *tern_sql_path(const struct tern_sql *sql)
+{
+    return sqlite3_db_filename(sql->handle, "main");
 }
 
 enum tern_result tern_sql_version(struct tern_sql *sql, int64_t *version)
@@ -261,6 +278,16 @@ enum tern_result tern_sql_bytes(struct tern_sql *sql, uint64_t *bytes)
     return TERN_OK;
 }
 
+enum tern_result tern_sql_free_bytes(struct tern_sql *sql, uint64_t *bytes)
+{
+    int64_t number = 0;
+    TERN_TRY(run_for_number(
+        sql, "SELECT freelist_count * page_size FROM pragma_freelist_count, pragma_page_size", NULL,
+        &number));
+    *bytes = (uint64_t)number;
+    return TERN_OK;
+}
+
 static enum tern_result free_pages(struct tern_sql *sql, int64_t *pages)
 {
     return run_for_number(sql, "PRAGMA freelist_count", NULL, pages);
@@ -269,13 +296,15 @@ static enum tern_result free_pages(struct tern_sql *sql, int64_t *pages)
 // One transaction, unless there is one.
 enum tern_result tern_sql_shrink(struct tern_sql *sql, uint64_t bytes, bool *more)
 {
+    int64_t before = 0;
     int64_t pages = 0;
     char pragma[64];
     snprintf(pragma, sizeof pragma, "PRAGMA incremental_vacuum(%llu)",
              (unsigned long long)(bytes / PAGE_BYTES + 1));
+    TERN_TRY(free_pages(sql, &before));
     TERN_TRY(tern_sql_run(sql, pragma));
     TERN_TRY(free_pages(sql, &pages));
-    *more = pages > 0;
+    *more = pages > 0 && pages < before; // a file made by other means may give nothing back
     return TERN_OK;
 }
 
@@ -311,9 +340,15 @@ enum tern_result tern_sql_backup(struct tern_sql *sql, const char *path, char wh
     return tern_sql_file_publish(temporary, path, why);
 }
 
-enum tern_result tern_sql_check(struct tern_sql *sql)
+enum tern_result tern_sql_settle(struct tern_sql *sql)
 {
-    struct tern_query query = tern_query_read(sql, "PRAGMA integrity_check(1)");
+    TERN_TRY(tern_sql_run(sql, "PRAGMA journal_mode = DELETE"));
+    return tern_sql_run(sql, "BEGIN EXCLUSIVE");
+}
+
+static enum tern_result check_by(struct tern_sql *sql, const char *pragma)
+{
+    struct tern_query query = tern_query_read(sql, pragma);
     if (!tern_query_row(&query)) {
         return tern_query_missing(&query);
     }
@@ -324,6 +359,106 @@ enum tern_result tern_sql_check(struct tern_sql *sql)
         tern_query_damaged(&query, finding);
     }
     return tern_query_end(&query);
+}
+
+enum tern_result tern_sql_check(struct tern_sql *sql)
+{
+    return check_by(sql, "PRAGMA integrity_check(1)");
+}
+
+enum tern_result tern_sql_quick_check(struct tern_sql *sql)
+{
+    return check_by(sql, "PRAGMA quick_check(1)");
+}
+
+#define STEPS_BETWEEN_LOOKS 10000 // of SQLite's machine, some milliseconds
+
+static int is_to_stop(void *stop)
+{
+    const atomic_bool *flag = stop;
+    return atomic_load(flag) ? 1 : 0;
+}
+
+void tern_sql_stop_when(struct tern_sql *sql, const atomic_bool *stop)
+{
+    void *flag = NULL;
+    memcpy(&flag, &stop, sizeof flag); // SQLite hands it back as it is
+    sqlite3_progress_handler(sql->handle, STEPS_BETWEEN_LOOKS, is_to_stop, flag);
+}
+
+// --- Damage, or a disk that does not answer
+
+#define LOOK_BYTES 65536
+
+// Reads all of a file of the connection by its own handle: to open it once more, and close that, would
+// drop SQLite's locks on it.
+static bool can_be_read(sqlite3_file *file, uint8_t *buffer)
+{
+    sqlite3_int64 size = 0;
+    if (file == NULL || file->pMethods == NULL) { // there is no log yet
+        return true;
+    }
+    if (file->pMethods->xFileSize(file, &size) != SQLITE_OK) {
+        return false;
+    }
+    for (sqlite3_int64 at = 0; at < size; at += LOOK_BYTES) {
+        const int len = size - at < LOOK_BYTES ? (int)(size - at) : LOOK_BYTES;
+        if (file->pMethods->xRead(file, buffer, len, at) != SQLITE_OK) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool all_can_be_read(struct tern_sql *sql)
+{
+    sqlite3_file *file = NULL;
+    sqlite3_file *log = NULL;
+    uint8_t *buffer = malloc(LOOK_BYTES);
+    sqlite3_file_control(sql->handle, "main", SQLITE_FCNTL_FILE_POINTER, &file);
+    sqlite3_file_control(sql->handle, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log);
+    const bool read = buffer != NULL && can_be_read(file, buffer) && can_be_read(log, buffer);
+    free(buffer);
+    return read;
+}
+
+// quick_check would not look into indexes, which may be what SQLite stumbled on.
+static bool is_sound(struct tern_sql *sql)
+{
+    sqlite3_stmt *statement = NULL;
+    int code = sqlite3_prepare_v2(sql->handle, "PRAGMA integrity_check(1)", -1, &statement, NULL);
+    if (code == SQLITE_OK) {
+        code = sqlite3_step(statement);
+    }
+    const bool sound =
+        code == SQLITE_ROW && strcmp((const char *)sqlite3_column_text(statement, 0), "ok") == 0;
+    sqlite3_finalize(statement);
+    return sound;
+}
+
+// SQLite answers SQLITE_CORRUPT to a read that fails by EIO, too. Damage is what is found although every
+// byte can be read.
+bool tern_sql_damaged(struct tern_sql *sql)
+{
+    if (sql->damaged || !sql->suspect) {
+        return sql->damaged;
+    }
+    sql->suspect = false;
+    if (is_sound(sql)) {
+        tern_sql_fail(
+            sql, TERN_ERR_IO,
+            "the disk failed to read the database (I/O error), and can read it again; the "
+            "file is sound");
+    } else if (!all_can_be_read(sql)) {
+        sql->suspect = true;
+        tern_sql_fail(
+            sql, TERN_ERR_IO,
+            "the disk cannot read the database (I/O error): nothing is lost, and work goes "
+            "on once it can; see the kernel's log (dmesg)");
+    } else if (!is_sound(sql)) {
+        (void)tern_sql_fail_damaged(sql, "SQLite's check of it fails");
+    }
+    return sql->damaged;
 }
 
 // --- Transactions
@@ -654,13 +789,11 @@ void tern_query_hash(struct tern_query *query, uint8_t hash[TERN_SHA256_SIZE])
 #define PIECE_BYTES 262144u
 
 typedef enum tern_result (*taker)(void *ctx, const uint8_t *data, size_t len);
+typedef enum tern_result (*viewer)(void *ctx, size_t at, size_t len, const uint8_t **data);
 
 static enum tern_result stream(struct tern_sql *sql, sqlite3_blob *blob, size_t size, taker take,
                                void *ctx)
 {
-    if ((size_t)sqlite3_blob_bytes(blob) != size) {
-        return tern_sql_fail_damaged(sql, "a value is longer or shorter than its row says");
-    }
     uint8_t *piece = malloc(PIECE_BYTES);
     enum tern_result result = piece == NULL ? TERN_ERR_NO_MEMORY : TERN_OK;
     for (size_t done = 0; done < size && result == TERN_OK;) {
@@ -673,19 +806,60 @@ static enum tern_result stream(struct tern_sql *sql, sqlite3_blob *blob, size_t 
     return result;
 }
 
+static enum tern_result open_value(struct tern_sql *sql, const char *table, const char *column,
+                                   uint64_t id, size_t size, bool writes, sqlite3_blob **blob)
+{
+    const int code =
+        sqlite3_blob_open(sql->handle, "main", table, column, (sqlite3_int64)id, writes, blob);
+    if (code == SQLITE_ERROR) { // there is no such row
+        return tern_sql_fail(sql, TERN_ERR_NOT_FOUND, sqlite3_errmsg(sql->handle));
+    }
+    if (code != SQLITE_OK) {
+        return failed(sql, code);
+    }
+    return (size_t)sqlite3_blob_bytes(*blob) == size
+               ? TERN_OK
+               : tern_sql_fail_damaged(sql, "a value is longer or shorter than its row says");
+}
+
 enum tern_result tern_sql_stream(struct tern_sql *sql, const char *table, const char *column,
                                  uint64_t id, size_t size, taker take, void *ctx)
 {
     sqlite3_blob *blob = NULL;
-    const int code =
-        sqlite3_blob_open(sql->handle, "main", table, column, (sqlite3_int64)id, 0, &blob);
-    enum tern_result result = TERN_OK;
-    if (code == SQLITE_ERROR) { // there is no such row
-        result = tern_sql_fail(sql, TERN_ERR_NOT_FOUND, sqlite3_errmsg(sql->handle));
-    } else {
-        result = code == SQLITE_OK ? stream(sql, blob, size, take, ctx) : failed(sql, code);
+    enum tern_result result = open_value(sql, table, column, id, size, false, &blob);
+    if (result == TERN_OK) {
+        result = stream(sql, blob, size, take, ctx);
     }
     sqlite3_blob_close(blob);
+    return result;
+}
+
+static enum tern_result fill(struct tern_sql *sql, sqlite3_blob *blob, size_t size, viewer view,
+                             void *ctx)
+{
+    for (size_t done = 0; done < size;) {
+        const size_t len = size - done < PIECE_BYTES ? size - done : PIECE_BYTES;
+        const uint8_t *piece = NULL;
+        TERN_TRY(view(ctx, done, len, &piece));
+        const int code = sqlite3_blob_write(blob, piece, (int)len, (int)done);
+        if (code != SQLITE_OK) {
+            return failed(sql, code);
+        }
+        done += len;
+    }
+    return TERN_OK;
+}
+
+enum tern_result tern_sql_fill(struct tern_sql *sql, const char *table, const char *column,
+                               uint64_t id, size_t size, viewer view, void *ctx)
+{
+    sqlite3_blob *blob = NULL;
+    enum tern_result result = open_value(sql, table, column, id, size, true, &blob);
+    if (result == TERN_OK) {
+        result = fill(sql, blob, size, view, ctx);
+    }
+    sqlite3_blob_close(blob);
+    sql->doomed = sql->doomed || result != TERN_OK; // the value is not what its row says
     return result;
 }
 

@@ -2,6 +2,7 @@
 // model.
 #include "store/schema.h"
 
+#include "store/sql_file.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,6 +96,31 @@ enum tern_result tern_db_federation(struct tern_db *db, struct tern_db_federatio
     return TERN_OK;
 }
 
+enum tern_result tern_db_set_clock(struct tern_db *db, const struct tern_db_federation *clock)
+{
+    struct tern_db_federation row;
+    TERN_TRY(read_federation(db, &row));
+    memcpy(row.clock_boot, clock->clock_boot, sizeof row.clock_boot);
+    row.clock_day_ms = clock->clock_day_ms;
+    row.clock_steady_ms = clock->clock_steady_ms;
+    return tern_table_put(db, &tern_table_federation, &row, "");
+}
+
+// A client that enrolled while the clock was ahead is seen after that whenever it comes: its time says
+// nothing then.
+enum tern_result tern_db_latest_ms(struct tern_db *db, uint64_t *latest_ms)
+{
+    *latest_ms = 0;
+    struct tern_query query = tern_query_read(
+        db->sql, "SELECT max((SELECT coalesce(max(last_seen_ms), 0) FROM clients"
+                 " WHERE last_seen_ms > created_ms + 1), coalesce((SELECT max(opened_ms, closed_ms)"
+                 " FROM rounds ORDER BY round DESC LIMIT 1), 0))");
+    if (tern_query_row(&query)) {
+        *latest_ms = tern_query_u64(&query);
+    }
+    return tern_query_end(&query);
+}
+
 // --- Making
 
 // What a new database holds.
@@ -154,17 +180,20 @@ static enum tern_result prepare_opened(struct tern_db *db)
     return tern_schema_migrate(db->sql, tern_schema_steps);
 }
 
-enum tern_result tern_db_open(const char *path, struct tern_db **out, char why[256])
+typedef enum tern_result (*connect)(const char *path, struct tern_sql **out, char why[256]);
+
+static enum tern_result open_by(connect open, const char *path, struct tern_db **out, char why[256])
 {
     struct tern_db *db = calloc(1, sizeof *db);
     if (db == NULL) {
         snprintf(why, 256, "memory could not be had");
         return TERN_ERR_NO_MEMORY;
     }
-    enum tern_result result = tern_sql_open(path, &db->sql, why);
+    enum tern_result result = open(path, &db->sql, why);
     if (result == TERN_OK) {
         result = prepare_opened(db);
         if (result != TERN_OK) {
+            tern_sql_damaged(db->sql); // says which of two things it was
             snprintf(why, 256, "%.120s: %.130s", path, tern_sql_error(db->sql));
         }
     }
@@ -174,6 +203,16 @@ enum tern_result tern_db_open(const char *path, struct tern_db **out, char why[2
     }
     *out = db;
     return TERN_OK;
+}
+
+enum tern_result tern_db_open(const char *path, struct tern_db **out, char why[256])
+{
+    return open_by(tern_sql_open, path, out, why);
+}
+
+enum tern_result tern_db_open_again(const char *path, struct tern_db **out, char why[256])
+{
+    return open_by(tern_sql_open_again, path, out, why);
 }
 
 void tern_db_close(struct tern_db *db)
@@ -190,18 +229,24 @@ void tern_db_close(struct tern_db *db)
 
 // --- What the connection does by itself
 
+const char *tern_db_path(const struct tern_db *db)
+{
+    return tern_sql_path(db->sql);
+}
+
 const char *tern_db_error(const struct tern_db *db)
 {
     return tern_sql_error(db->sql);
 }
 
-bool tern_db_damaged(const struct tern_db *db)
+bool tern_db_damaged(struct tern_db *db)
 {
     return tern_sql_damaged(db->sql);
 }
 
 enum tern_result tern_db_begin(struct tern_db *db)
 {
+    db->knows_dropped = false;
     return tern_sql_begin(db->sql);
 }
 
@@ -236,6 +281,14 @@ enum tern_result tern_db_conclude(struct tern_db *db, enum tern_result result)
     return result;
 }
 
+// SQLite writes the page that has the number, also when that stays as it is.
+enum tern_result tern_db_touch(struct tern_db *db)
+{
+    int64_t version;
+    TERN_TRY(tern_sql_version(db->sql, &version));
+    return tern_sql_set_version(db->sql, (int)version);
+}
+
 bool tern_db_changed_by_others(struct tern_db *db)
 {
     return tern_sql_changed_by_others(db->sql);
@@ -246,7 +299,33 @@ enum tern_result tern_db_backup(struct tern_db *db, const char *path, char why[2
     return tern_sql_backup(db->sql, path, why);
 }
 
-enum tern_result tern_db_check(struct tern_db *db)
+enum tern_result tern_db_settle(struct tern_db *db)
 {
-    return tern_sql_check(db->sql);
+    return tern_sql_settle(db->sql);
+}
+
+enum tern_result tern_db_copy(const char *from, const char *to, char why[256])
+{
+    return tern_sql_file_copy(from, to, why);
+}
+
+enum tern_result tern_db_replace(const char *file, const char *path, const char *kept,
+                                 char why[256])
+{
+    return tern_sql_file_replace(file, path, kept, why);
+}
+
+void tern_db_remove(const char *path)
+{
+    tern_sql_file_remove(path);
+}
+
+enum tern_result tern_db_quick_check(struct tern_db *db)
+{
+    return tern_sql_quick_check(db->sql);
+}
+
+enum tern_result tern_db_free_bytes(struct tern_db *db, uint64_t *bytes)
+{
+    return tern_sql_free_bytes(db->sql, bytes);
 }

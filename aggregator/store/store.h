@@ -15,6 +15,7 @@
 #include "meter/meter.h"
 #include "result.h"
 #include "util/sha256.h"
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -81,12 +82,18 @@ TERN_MUST_USE enum tern_result tern_db_create(const char *path,
 // Opens a file, bringing an older schema up to date.
 // TERN_ERR_NOT_FOUND  no such file; TERN_ERR_UNKNOWN  the schema is newer than this program
 TERN_MUST_USE enum tern_result tern_db_open(const char *path, struct tern_db **db, char why[256]);
+// Likewise a file that this process has open already, for another thread. By tern_db_open(), which looks
+// into the file without SQLite, the first one would lose its locks.
+TERN_MUST_USE enum tern_result tern_db_open_again(const char *path, struct tern_db **db,
+                                                  char why[256]);
 void tern_db_close(struct tern_db *db);
+const char *tern_db_path(const struct tern_db *db); // until it is closed
 const char *tern_db_error(const struct tern_db *db);
 
 // Whether a TERN_ERR_IO since the opening was due to a damaged file, which no repetition mends, and
-// not to the disk.
-bool tern_db_damaged(const struct tern_db *db);
+// not to a disk that fails; tern_db_error() says it then. Outside of transactions: it may read all of the
+// database to find out.
+bool tern_db_damaged(struct tern_db *db);
 
 TERN_MUST_USE enum tern_result tern_db_federation(struct tern_db *db,
                                                   struct tern_db_federation *federation);
@@ -105,6 +112,9 @@ void tern_db_rollback(struct tern_db *db);
 // Commits when the result is TERN_OK; else rolls back and returns it.
 TERN_MUST_USE enum tern_result tern_db_conclude(struct tern_db *db, enum tern_result result);
 
+// Writes without changing anything, so that the commit shows whether the disk takes what is written.
+TERN_MUST_USE enum tern_result tern_db_touch(struct tern_db *db);
+
 // From here to tern_db_rollback() all reads see the database as it is at the first of them, while
 // others go on writing.
 // TERN_ERR_STATE  within a transaction
@@ -117,9 +127,47 @@ bool tern_db_changed_by_others(struct tern_db *db);
 // TERN_ERR_CONFLICT  the file is there already; TERN_ERR_STATE  within a transaction
 TERN_MUST_USE enum tern_result tern_db_backup(struct tern_db *db, const char *path, char why[256]);
 
-// Reads every page and index and compares them.
-// TERN_ERR_IO  the file is damaged
+// Moves the log into the file, so that the file is all there is, and keeps others out until db is closed,
+// which is all that may follow.
+// TERN_ERR_BUSY  another program has it open
+TERN_MUST_USE enum tern_result tern_db_settle(struct tern_db *db);
+
+// Copies a database that nobody has open, such as a backup, into a new file, mode 0600.
+// TERN_ERR_NOT_FOUND  there is no file `from`; TERN_ERR_CONFLICT  `to` is there already
+// TERN_ERR_STATE      it has a log beside it: it is in use, or was when it was copied
+TERN_MUST_USE enum tern_result tern_db_copy(const char *from, const char *to, char why[256]);
+
+// Makes `file`, settled and closed, take the place of the database `path` at once and durably. What was
+// there, its log included, gets the names that begin with `kept`. Where the old one is settled, a kill or a
+// power cut leaves it whole or the new one.
+// TERN_ERR_CONFLICT  there is something of the name `kept`
+TERN_MUST_USE enum tern_result tern_db_replace(const char *file, const char *path, const char *kept,
+                                               char why[256]);
+
+// Removes a database that is not in use.
+void tern_db_remove(const char *path);
+
+// Reads every page and index and compares them, and all that is stored with a hash or a checksum with
+// that.
+// TERN_ERR_IO  the file is damaged, or cannot be read: tern_db_damaged() says which
 TERN_MUST_USE enum tern_result tern_db_check(struct tern_db *db);
+// Stores which clock times go by from here on, by the columns of that name; within a transaction.
+TERN_MUST_USE enum tern_result tern_db_set_clock(struct tern_db *db,
+                                                 const struct tern_db_federation *clock);
+// The latest time that is stored of a client that came, or of the last round; 0 = none.
+TERN_MUST_USE enum tern_result tern_db_latest_ms(struct tern_db *db, uint64_t *latest_ms);
+
+// Stores that a check found nothing; within a transaction.
+TERN_MUST_USE enum tern_result tern_db_set_checked(struct tern_db *db, uint64_t now_ms);
+// From here on whatever takes long fails once *stop is true, which any thread may set.
+void tern_db_stop_when(struct tern_db *db, const atomic_bool *stop);
+
+// Reads every page alone, which takes a fraction of that.
+// TERN_ERR_IO  the file is damaged
+TERN_MUST_USE enum tern_result tern_db_quick_check(struct tern_db *db);
+
+// Bytes of the file that hold nothing: what comes is written there first, and a shrink gives them back.
+TERN_MUST_USE enum tern_result tern_db_free_bytes(struct tern_db *db, uint64_t *bytes);
 
 // --- Rows, one after the other
 //
@@ -211,6 +259,13 @@ struct tern_db_round {
 #include "store/tables/rounds.def"
 };
 
+// The training loss by which a federation ends, and its best version is known: the median, since one
+// report could make the mean anything; the mean where no update came in time.
+static inline float tern_db_round_loss(const struct tern_db_round *round)
+{
+    return round->median_loss != 0.0F ? round->median_loss : round->mean_loss;
+}
+
 // Inserts or replaces.
 // TERN_ERR_CONFLICT  the round is committed already, and stays so.
 TERN_MUST_USE enum tern_result tern_db_round_put(struct tern_db *db,
@@ -235,6 +290,7 @@ struct tern_db_assignment {
 };
 
 // Inserts or replaces. NOT_FOUND: no such round or client.
+// TERN_ERR_CONFLICT  its client has reported, and this one says otherwise
 TERN_MUST_USE enum tern_result tern_db_assignment_put(struct tern_db *db,
                                                       const struct tern_db_assignment *assignment);
 // NOT_FOUND
@@ -265,8 +321,13 @@ TERN_MUST_USE enum tern_result
 tern_db_update_each(struct tern_db *db, uint32_t round,
                     enum tern_result (*visit)(void *ctx, const struct tern_db_update *update),
                     void *ctx);
+// Shows the update under (round, client), as tern_db_update_each() shows those of a round. NOT_FOUND
+TERN_MUST_USE enum tern_result
+tern_db_update_show(struct tern_db *db, uint32_t round, uint64_t client,
+                    enum tern_result (*visit)(void *ctx, const struct tern_db_update *update),
+                    void *ctx);
 
-// --- Retention: the bodies of old rounds' updates go, and what the updates were stays on record
+// --- Retention: of old rounds the bodies of updates go, then rows of which no sum is left to be made
 
 // Bytes of the bodies of all updates received so far, dropped or not.
 TERN_MUST_USE enum tern_result tern_db_received_bytes(struct tern_db *db, uint64_t *bytes);
@@ -279,10 +340,17 @@ TERN_MUST_USE enum tern_result tern_db_prune_goal(struct tern_db *db, uint64_t r
 // are there until tern_db_prune_some() has dropped them.
 TERN_MUST_USE enum tern_result tern_db_prune(struct tern_db *db, uint32_t last);
 // Drops bodies of updates that count in pruned rounds, the oldest first, until they had `bytes` or
-// were 1,000. *more: there may be others.
-TERN_MUST_USE enum tern_result tern_db_prune_some(struct tern_db *db, uint64_t bytes, bool *more);
+// were 1,000. When none are left: of one pruned round, unless it is among the `newest` rounds, up to
+// 1,000 each of updates, assignments and rows of the meter, but those of a client whose last update was
+// for that round, by the error ledger. *more: there may be others.
+TERN_MUST_USE enum tern_result tern_db_prune_some(struct tern_db *db, uint64_t bytes,
+                                                  uint32_t newest, bool *more);
+// Drops what is still kept of a client's update for `round`, if the other rows of that round were
+// dropped. For when a later one of the client is accepted: it has the answer to the one before.
+TERN_MUST_USE enum tern_result tern_db_prune_last(struct tern_db *db, uint64_t client,
+                                                  uint32_t round);
 // Gives up to `bytes` of the space that was freed in the file back to the file system. *more: there
-// is more of it.
+// is more of it, and it can be given back.
 TERN_MUST_USE enum tern_result tern_db_shrink_some(struct tern_db *db, uint64_t bytes, bool *more);
 
 // --- Model state
@@ -293,27 +361,39 @@ enum tern_db_weights {
     TERN_WEIGHTS_INITIAL = 2, // version 0 of a federation that is not seeded; kept for replays
 };
 
-// Keeps the newest weights of a kind, replacing the one before. count float32 values.
+// Weights of a version: count float32 values.
 TERN_MUST_USE enum tern_result tern_db_weights_put(struct tern_db *db, enum tern_db_weights kind,
                                                    uint32_t version, const float *weights,
                                                    uint32_t count);
 // NOT_FOUND; TERN_ERR_CORRUPT when count differs. On error weights are unspecified.
 TERN_MUST_USE enum tern_result tern_db_weights_get(struct tern_db *db, enum tern_db_weights kind,
-                                                   uint32_t *version, float *weights,
+                                                   uint32_t version, float *weights,
                                                    uint32_t count);
 
-// The version that the global model is kept of. NOT_FOUND
-TERN_MUST_USE enum tern_result tern_db_weights_version(struct tern_db *db, uint32_t *version);
-
 // What a strategy carries from round to round, such as a momentum "m": count float32 values that go
-// with a version. keep: forgets those of all other versions.
+// with a version. get: NOT_FOUND; on error values are unspecified.
 TERN_MUST_USE enum tern_result tern_db_state_put(struct tern_db *db, const char *name,
                                                  uint32_t version, const float *values,
                                                  uint32_t count);
-TERN_MUST_USE enum tern_result tern_db_state_keep(struct tern_db *db, uint32_t version);
-// NOT_FOUND: nothing of that name and version. On error values are unspecified.
 TERN_MUST_USE enum tern_result tern_db_state_get(struct tern_db *db, const char *name,
                                                  uint32_t version, float *values, uint32_t count);
+
+// A checkpoint is a version's states, replica and global weights. It may be written in parts, by
+// several transactions: it is there with part 0 of the global weights, so that this is written last.
+// Until then the one before counts, and is there as it was.
+uint32_t tern_db_vector_parts(uint32_t count); // of a vector of that many values
+// TERN_ERR_ARGUMENT  there is no such part
+TERN_MUST_USE enum tern_result tern_db_weights_put_part(struct tern_db *db,
+                                                        enum tern_db_weights kind, uint32_t version,
+                                                        const float *weights, uint32_t count,
+                                                        uint32_t part);
+TERN_MUST_USE enum tern_result tern_db_state_put_part(struct tern_db *db, const char *name,
+                                                      uint32_t version, const float *values,
+                                                      uint32_t count, uint32_t part);
+// The version of the newest one. NOT_FOUND
+TERN_MUST_USE enum tern_result tern_db_checkpoint(struct tern_db *db, uint32_t *version);
+// Drops some parts of all others, whole or not. *more: some may be left.
+TERN_MUST_USE enum tern_result tern_db_checkpoint_drop_some(struct tern_db *db, bool *more);
 
 // One row per version: its replica id and the global model's hash.
 struct tern_db_version {
@@ -341,6 +421,11 @@ struct tern_db_download {
 TERN_MUST_USE enum tern_result tern_db_download_put(struct tern_db *db,
                                                     const struct tern_db_download *download,
                                                     const uint8_t *blob);
+// Likewise of bytes that are looked at piece by piece, where they lie: view points *data at `len` of them
+// from `at` on, valid until its next call. On an error the transaction must be rolled back.
+TERN_MUST_USE enum tern_result tern_db_download_put_pieces(
+    struct tern_db *db, const struct tern_db_download *download,
+    enum tern_result (*view)(void *ctx, size_t at, size_t len, const uint8_t **data), void *ctx);
 // The description, and the blob when dst is not NULL (dst_size >= size, else NO_SPACE). NOT_FOUND
 TERN_MUST_USE enum tern_result tern_db_download_get(struct tern_db *db,
                                                     const uint8_t sha256[TERN_SHA256_SIZE],
@@ -388,9 +473,11 @@ TERN_MUST_USE enum tern_result tern_db_replica_get(struct tern_db *db,
 TERN_MUST_USE enum tern_result tern_db_replica_id(struct tern_db *db, const uint8_t *start,
                                                   size_t len,
                                                   uint8_t id[TERN_SHA256_SIZE]); // NOT_FOUND
-// The next two do nothing where there is no such replica.
+// This and tern_db_replica_suspect() do nothing where there is no such replica.
 TERN_MUST_USE enum tern_result
 tern_db_replica_use(struct tern_db *db, const uint8_t id[TERN_SHA256_SIZE], uint64_t now_ms);
+// The time of day was set forth by step ms, or back: the order of use stays.
+TERN_MUST_USE enum tern_result tern_db_replicas_set_clock(struct tern_db *db, int64_t step);
 TERN_MUST_USE enum tern_result
 tern_db_replica_suspect(struct tern_db *db, const uint8_t id[TERN_SHA256_SIZE], bool suspect);
 // Whether a client holds it, as the table of clients says.
@@ -429,13 +516,6 @@ TERN_MUST_USE enum tern_result tern_db_edge_find(struct tern_db *db,
                                                  const uint8_t from[TERN_SHA256_SIZE],
                                                  uint32_t to_version, const char *codec,
                                                  struct tern_db_download *out);
-// The first `max` deltas from a replica that were there once a version was made: towards its replica on
-// the trunk, and towards earlier versions, the newest of them first. Those that clients have been given
-// since are left out, so that nothing depends on who of them asked first.
-TERN_MUST_USE enum tern_result
-tern_db_edge_list(struct tern_db *db, const uint8_t from[TERN_SHA256_SIZE], uint32_t version,
-                  const uint8_t trunk[TERN_SHA256_SIZE], struct tern_db_download *out, uint32_t max,
-                  uint32_t *count);
 // The snapshot of a version made by this codec that opened a replica of its own. NOT_FOUND
 TERN_MUST_USE enum tern_result tern_db_snapshot_find(struct tern_db *db, uint32_t to_version,
                                                      const char *codec,
@@ -470,15 +550,36 @@ TERN_MUST_USE enum tern_result tern_db_schedule_get(struct tern_db *db, uint64_t
                                                     struct tern_db_schedule *out); // NOT_FOUND
 struct tern_db_rows *tern_db_schedules(struct tern_db *db); // in client order
 
+// Which weights of a version were evaluated.
+enum tern_db_evaluated {
+    TERN_EVALUATED_REPLICA = 0, // what the evaluator holds by compressed downloads
+    TERN_EVALUATED_GLOBAL = 1,  // the global model itself
+};
+#define TERN_LAST_evaluated TERN_EVALUATED_GLOBAL
+
+// Static string: "replica" or "global".
+const char *tern_evaluated_name(enum tern_db_evaluated model);
+
 struct tern_db_evaluation {
 #define COLUMN TERN_MEMBER
 #include "store/tables/evaluations.def"
 };
 TERN_MUST_USE enum tern_result tern_db_evaluation_put(struct tern_db *db,
                                                       const struct tern_db_evaluation *evaluation);
-struct tern_db_rows *tern_db_evaluations(struct tern_db *db); // in (version, client) order
-// Those of the newest version that somebody evaluated, in client order.
+// By version, model, those that are not late first, and client.
+struct tern_db_rows *tern_db_evaluations(struct tern_db *db);
+// Those of the newest version that somebody evaluated, in the same order.
 struct tern_db_rows *tern_db_evaluations_newest(struct tern_db *db);
+
+#define TERN_DB_METRIC_MAX 16
+struct tern_db_metric {
+#define COLUMN TERN_MEMBER
+#include "store/tables/metrics.def"
+};
+TERN_MUST_USE enum tern_result tern_db_metric_put(struct tern_db *db,
+                                                  const struct tern_db_metric *metric);
+// By version, name and client.
+struct tern_db_rows *tern_db_metrics(struct tern_db *db);
 
 #define TERN_LAST_purpose (TERN_PURPOSE_COUNT - 1)
 struct tern_db_meter {
@@ -489,7 +590,7 @@ struct tern_db_meter {
     struct tern_bytes down;
     uint64_t exchanges;
 };
-// Adds to the row (client, round, purpose).
+// Adds to the row (client, round, purpose). Of a round whose rows were dropped only the sums grow.
 TERN_MUST_USE enum tern_result tern_db_meter_add(struct tern_db *db,
                                                  const struct tern_db_meter *meter);
 // In (round, client, purpose) order.

@@ -8,6 +8,7 @@
 #define LEDGER &tern_table_ledger
 #define SCHEDULE &tern_table_schedule
 #define EVALUATIONS &tern_table_evaluations
+#define METRICS &tern_table_metrics
 
 enum tern_result tern_db_client_add(struct tern_db *db, struct tern_db_client *client)
 {
@@ -22,7 +23,7 @@ enum tern_result tern_db_client_get(struct tern_db *db, uint64_t id, struct tern
 
 enum tern_result tern_db_client_update(struct tern_db *db, const struct tern_db_client *client)
 {
-    return tern_table_update(db, CLIENTS, client);
+    return tern_table_update(db, CLIENTS, client, "");
 }
 
 static enum tern_result run_on(struct tern_db *db, const char *text, uint64_t client)
@@ -141,6 +142,11 @@ struct tern_db_rows *tern_db_schedules(struct tern_db *db)
 
 // --- Evaluations
 
+const char *tern_evaluated_name(enum tern_db_evaluated model)
+{
+    return model == TERN_EVALUATED_GLOBAL ? "global" : "replica";
+}
+
 enum tern_result tern_db_evaluation_put(struct tern_db *db,
                                         const struct tern_db_evaluation *evaluation)
 {
@@ -149,14 +155,26 @@ enum tern_result tern_db_evaluation_put(struct tern_db *db,
 
 struct tern_db_rows *tern_db_evaluations(struct tern_db *db)
 {
-    return tern_table_rows(tern_table_select(db, EVALUATIONS, "ORDER BY version, client"),
-                           EVALUATIONS);
+    return tern_table_rows(
+        tern_table_select(db, EVALUATIONS, "ORDER BY version, model, late, client"), EVALUATIONS);
 }
 
 struct tern_db_rows *tern_db_evaluations_newest(struct tern_db *db)
 {
     return tern_table_rows(
         tern_table_select(db, EVALUATIONS,
-                          "WHERE version = (SELECT max(version) FROM evaluations) ORDER BY client"),
+                          "WHERE version = (SELECT max(version) FROM evaluations)"
+                          " ORDER BY model, late, client"),
         EVALUATIONS);
+}
+
+enum tern_result tern_db_metric_put(struct tern_db *db, const struct tern_db_metric *metric)
+{
+    return tern_table_put(db, METRICS, metric, "");
+}
+
+struct tern_db_rows *tern_db_metrics(struct tern_db *db)
+{
+    return tern_table_rows(tern_table_select(db, METRICS, "ORDER BY version, name, client"),
+                           METRICS);
 }

@@ -47,6 +47,25 @@ enum tern_result tern_db_download_put(struct tern_db *db, const struct tern_db_d
     return added ? tern_table_insert(db, &tern_table_download_bodies, &body) : TERN_OK;
 }
 
+enum tern_result tern_db_download_put_pieces(
+    struct tern_db *db, const struct tern_db_download *download,
+    enum tern_result (*view)(void *ctx, size_t at, size_t len, const uint8_t **data), void *ctx)
+{
+    struct tern_db_download row = *download;
+    bool added;
+    TERN_TRY(tern_table_keep(db, DOWNLOADS, &row, &added));
+    if (!added) {
+        return TERN_OK;
+    }
+    struct tern_query query =
+        tern_query_write(db->sql, "INSERT INTO download_bodies (id, body) VALUES (?, zeroblob(?))");
+    tern_query_bind(&query, row.id);
+    tern_query_bind(&query, row.size);
+    TERN_TRY(tern_query_run(&query));
+    return tern_sql_fill(db->sql, tern_table_download_bodies.name, "body", row.id, row.size, view,
+                         ctx);
+}
+
 static void copy_body(struct tern_query *query, const struct tern_blob_column *body,
                       const struct tern_db_download *download, uint8_t *dst)
 {
@@ -153,25 +172,6 @@ enum tern_result tern_db_edge_find(struct tern_db *db, const uint8_t from[TERN_S
     tern_query_bind(&query, to_version);
     tern_query_bind_text(&query, codec, TERN_DB_CODEC_MAX);
     return tern_table_one(&query, DOWNLOADS, out);
-}
-
-enum tern_result tern_db_edge_list(struct tern_db *db, const uint8_t from[TERN_SHA256_SIZE],
-                                   uint32_t version, const uint8_t trunk[TERN_SHA256_SIZE],
-                                   struct tern_db_download *out, uint32_t max, uint32_t *count)
-{
-    struct tern_query query = tern_table_select(db, DOWNLOADS,
-                                                "WHERE from_replica = ? AND snapshot = 0"
-                                                " AND (to_version < ? OR to_replica = ?)"
-                                                " ORDER BY to_version DESC, to_replica LIMIT ?");
-    tern_query_bind_blob(&query, from, TERN_SHA256_SIZE);
-    tern_query_bind(&query, version);
-    tern_query_bind_blob(&query, trunk, TERN_SHA256_SIZE);
-    tern_query_bind(&query, max);
-    *count = 0;
-    while (*count < max && tern_table_next(&query, DOWNLOADS, &out[*count])) {
-        (*count)++;
-    }
-    return tern_query_end(&query);
 }
 
 enum tern_result tern_db_snapshot_find(struct tern_db *db, uint32_t to_version, const char *codec,

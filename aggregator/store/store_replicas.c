@@ -75,10 +75,20 @@ enum tern_result tern_db_replica_use(struct tern_db *db, const uint8_t id[TERN_S
     return change(db, "UPDATE replicas SET used_ms = ? WHERE id = ?", now_ms, id);
 }
 
+enum tern_result tern_db_replicas_set_clock(struct tern_db *db, int64_t step)
+{
+    struct tern_query query =
+        tern_query_write(db->sql, "UPDATE replicas SET used_ms = max(used_ms + ?, 1)");
+    tern_query_bind_bits(&query, (uint64_t)step);
+    return tern_query_run(&query);
+}
+
 enum tern_result tern_db_replica_suspect(struct tern_db *db, const uint8_t id[TERN_SHA256_SIZE],
                                          bool suspect)
 {
-    return change(db, "UPDATE replicas SET suspect = ? WHERE id = ?", suspect, id);
+    // Every client of a round leaves the same replica: only the first one writes.
+    return change(db, "UPDATE replicas SET suspect = ?1 WHERE id = ?2 AND suspect <> ?1", suspect,
+                  id);
 }
 
 enum tern_result tern_db_replica_held(struct tern_db *db, const uint8_t id[TERN_SHA256_SIZE],

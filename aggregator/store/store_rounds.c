@@ -5,6 +5,7 @@
 #include <string.h>
 
 static_assert(TERN_ROUND_COMMITTED == 1, "the statement below says 1");
+static_assert(TERN_ASSIGNMENT_REPORTED == 2, "and that of assignments 2");
 
 enum tern_result tern_db_round_put(struct tern_db *db, const struct tern_db_round *round)
 {
@@ -36,7 +37,21 @@ struct tern_db_rows *tern_db_rounds(struct tern_db *db)
 enum tern_result tern_db_assignment_put(struct tern_db *db,
                                         const struct tern_db_assignment *assignment)
 {
-    return tern_table_put(db, &tern_table_assignments, assignment, "");
+    struct tern_db_assignment row = *assignment;
+    const bool reports = row.state == TERN_ASSIGNMENT_REPORTED;
+    const enum tern_result changed =
+        tern_table_update(db, &tern_table_assignments, &row, "AND state <> 2");
+    if (changed == TERN_OK) {
+        return reports ? tern_totals_count_report(db, row.round, row.client) : TERN_OK;
+    }
+    TERN_TRY(tern_db_may_miss(changed));
+    const enum tern_result added = tern_table_insert(db, &tern_table_assignments, &row);
+    if (added == TERN_ERR_CONFLICT && reports) { // it has reported before
+        return tern_table_update(db, &tern_table_assignments, &row, "");
+    }
+    TERN_TRY(added);
+    TERN_TRY(tern_totals_count_invitation(db, row.client));
+    return reports ? tern_totals_count_report(db, row.round, row.client) : TERN_OK;
 }
 
 enum tern_result tern_db_assignment_get(struct tern_db *db, uint32_t round, uint64_t client,
@@ -140,4 +155,15 @@ enum tern_result tern_db_update_each(struct tern_db *db, uint32_t round,
     }
     enum tern_result result = tern_query_end(&query);
     return result == TERN_OK ? visited : result;
+}
+
+enum tern_result tern_db_update_show(struct tern_db *db, uint32_t round, uint64_t client,
+                                     enum tern_result (*visit)(void *ctx,
+                                                               const struct tern_db_update *update),
+                                     void *ctx)
+{
+    const struct visitor visitor = {visit, ctx};
+    struct tern_db_update row;
+    TERN_TRY(tern_db_update_find(db, round, client, &row));
+    return show(db, &row, &visitor);
 }

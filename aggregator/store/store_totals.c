@@ -1,4 +1,4 @@
-// Sums over history that every update and every exchange add to: gathered in memory and written by
+// Sums over history that every invitation, update and exchange add to: gathered in memory and written by
 // the commit of their transaction.
 #include "store/table.h"
 
@@ -22,6 +22,78 @@ void tern_totals_count_update(struct tern_db *db, size_t body_len)
     db->pending.any = true;
 }
 
+// --- Of clients and rounds
+//
+// Rows of one client come one after the other, and so do those of a round: the sum that goes on is
+// in memory.
+
+static bool is_nothing(const struct tern_bytes *up, const struct tern_bytes *down,
+                       uint64_t exchanges)
+{
+    return exchanges + up->wire + down->wire == 0;
+}
+
+static enum tern_result write_client(struct tern_db *db)
+{
+    const struct tern_db_client_total *client = &db->pending.client;
+    return client->invited + client->reported == 0 &&
+                   is_nothing(&client->up, &client->down, client->exchanges)
+               ? TERN_OK
+               : tern_table_put(db, CLIENT_TOTALS, client, "");
+}
+
+static enum tern_result write_round(struct tern_db *db)
+{
+    const struct tern_db_round_total *round = &db->pending.round;
+    return round->participants == 0 && is_nothing(&round->up, &round->down, round->exchanges)
+               ? TERN_OK
+               : tern_table_put(db, ROUND_TOTALS, round, "");
+}
+
+static enum tern_result go_on_with_client(struct tern_db *db, uint64_t client)
+{
+    struct tern_pending_totals *pending = &db->pending;
+    pending->any = true;
+    if (pending->client.client == client) {
+        return TERN_OK;
+    }
+    TERN_TRY(write_client(db));
+    pending->client = (struct tern_db_client_total){.client = client};
+    return TERN_OK;
+}
+
+static enum tern_result go_on_with_round(struct tern_db *db, uint32_t round, bool trains)
+{
+    struct tern_pending_totals *pending = &db->pending;
+    pending->any = true;
+    if (pending->round.round == round && pending->round.trains == trains) {
+        return TERN_OK;
+    }
+    TERN_TRY(write_round(db));
+    pending->round = (struct tern_db_round_total){.round = round, .trains = trains};
+    return TERN_OK;
+}
+
+// --- Members of rounds
+
+enum tern_result tern_totals_count_invitation(struct tern_db *db, uint64_t client)
+{
+    TERN_TRY(go_on_with_client(db, client));
+    db->pending.client.invited++;
+    return TERN_OK;
+}
+
+enum tern_result tern_totals_count_report(struct tern_db *db, uint32_t round, uint64_t client)
+{
+    struct tern_pending_totals *pending = &db->pending;
+    TERN_TRY(go_on_with_client(db, client));
+    TERN_TRY(go_on_with_round(db, round, true));
+    pending->client.reported++;
+    pending->round.participants++;
+    pending->all.participants++;
+    return TERN_OK;
+}
+
 // --- Exchanges
 
 #define ADD(sum, meter)                                                                            \
@@ -31,65 +103,30 @@ void tern_totals_count_update(struct tern_db *db, size_t body_len)
         (sum)->exchanges += (meter)->exchanges;                                                    \
     } while (0)
 
-// Rows of one client come one after the other, and so do those of a round: the sum that goes on is
-// in memory.
-static enum tern_result write_client(struct tern_db *db)
-{
-    const struct tern_db_client_total *client = &db->pending.client;
-    return client->exchanges + client->up.wire + client->down.wire == 0
-               ? TERN_OK
-               : tern_table_put(db, CLIENT_TOTALS, client, "");
-}
-
-static enum tern_result write_round(struct tern_db *db)
-{
-    const struct tern_db_round_total *round = &db->pending.round;
-    return round->exchanges + round->up.wire + round->down.wire == 0
-               ? TERN_OK
-               : tern_table_put(db, ROUND_TOTALS, round, "");
-}
-
 // Not evaluators, nor peers that never authenticated.
-static enum tern_result ask_whether_trains(struct tern_db *db, uint64_t client, bool *trains)
+static enum tern_result ask_whether_trains(struct tern_db *db, uint64_t client)
 {
+    struct tern_pending_totals *pending = &db->pending;
+    if (pending->asked == client) {
+        return TERN_OK;
+    }
     struct tern_query query =
         tern_query_read(db->sql, "SELECT 1 FROM clients WHERE id = ? AND evaluator = 1");
     tern_query_bind(&query, client);
-    *trains = !tern_query_row(&query) && client != 0;
+    pending->trains = !tern_query_row(&query) && client != 0;
+    pending->asked = client;
     return tern_query_end(&query);
-}
-
-static enum tern_result go_on_with_client(struct tern_db *db, uint64_t client)
-{
-    struct tern_pending_totals *pending = &db->pending;
-    if (pending->client.exchanges > 0 && pending->client.client == client) {
-        return TERN_OK;
-    }
-    TERN_TRY(write_client(db));
-    pending->client = (struct tern_db_client_total){.client = client};
-    return ask_whether_trains(db, client, &pending->trains);
-}
-
-static enum tern_result go_on_with_round(struct tern_db *db, uint32_t round)
-{
-    struct tern_pending_totals *pending = &db->pending;
-    if (pending->round.round == round && pending->round.trains == pending->trains) {
-        return TERN_OK;
-    }
-    TERN_TRY(write_round(db));
-    pending->round = (struct tern_db_round_total){.round = round, .trains = pending->trains};
-    return TERN_OK;
 }
 
 enum tern_result tern_totals_count_meter(struct tern_db *db, const struct tern_db_meter *meter)
 {
     struct tern_pending_totals *pending = &db->pending;
+    TERN_TRY(ask_whether_trains(db, meter->client));
     TERN_TRY(go_on_with_client(db, meter->client));
-    TERN_TRY(go_on_with_round(db, meter->round));
+    TERN_TRY(go_on_with_round(db, meter->round, pending->trains));
     ADD(&pending->client, meter);
     ADD(&pending->round, meter);
     ADD(&pending->purposes[pending->trains][meter->round == 0][meter->purpose], meter);
-    pending->any = true;
     return TERN_OK;
 }
 
@@ -102,7 +139,7 @@ static enum tern_result write_purpose(struct tern_db *db, unsigned trains, unsig
     row->trains = trains == 1;
     row->outside = outside == 1;
     row->purpose = (enum tern_purpose)purpose;
-    return row->exchanges + row->up.wire + row->down.wire == 0
+    return is_nothing(&row->up, &row->down, row->exchanges)
                ? TERN_OK
                : tern_table_put(db, PURPOSE_TOTALS, row, "");
 }

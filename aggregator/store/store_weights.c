@@ -1,5 +1,5 @@
-// Vectors of float32, in parts with a checksum each: the newest weights, what strategies carry on,
-// and replicas that are kept whole.
+// Vectors of float32, in parts with a checksum each: checkpoints, which are weights and what strategies
+// carry on, and replicas that are kept whole.
 #include "store/table.h"
 
 #include "util/bytes.h"
@@ -12,6 +12,8 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "vectors are stored li
 
 #define PART_VALUES (1u << 20)
 
+#define PARTS_AT_ONCE "4" // of those that are dropped: 16 MiB take some 20 ms
+
 static uint32_t part_count(uint32_t count)
 {
     return count / PART_VALUES + (count % PART_VALUES != 0);
@@ -23,34 +25,31 @@ static size_t part_bytes(uint32_t count, uint32_t part)
     return (left < PART_VALUES ? left : PART_VALUES) * sizeof(float);
 }
 
-static enum tern_result drop_parts(struct tern_db *db, unsigned kind, const char *name,
-                                   uint32_t from)
+static enum tern_result put_part(struct tern_db *db, unsigned kind, const char *name,
+                                 uint32_t version, const float *values, uint32_t count,
+                                 uint32_t part)
 {
-    struct tern_query query =
-        tern_query_write(db->sql, "DELETE FROM weights WHERE kind = ? AND name = ? AND part >= ?");
-    tern_query_bind(&query, kind);
-    tern_query_bind_text(&query, name, TERN_VECTOR_NAME_MAX);
-    tern_query_bind(&query, from);
-    return tern_query_run(&query);
+    struct tern_part_row row = {
+        .kind = (enum tern_db_vector_kind)kind, .version = version, .part = part, .count = count};
+    if (part >= part_count(count)) {
+        return TERN_ERR_ARGUMENT;
+    }
+    snprintf(row.name, sizeof row.name, "%s", name);
+    row.body.data = values + (size_t)part * PART_VALUES;
+    row.body.len = part_bytes(count, part);
+    row.crc32c = tern_crc32c(0, row.body.data, row.body.len);
+    return tern_table_put(db, &tern_table_weights, &row, "");
 }
 
-// Keeps a vector, replacing the one before.
 // TERN_ERR_ARGUMENT  it has no values
 static enum tern_result put(struct tern_db *db, unsigned kind, const char *name, uint32_t version,
                             const float *values, uint32_t count)
 {
-    struct tern_part_row row = {
-        .kind = (enum tern_db_vector_kind)kind, .version = version, .count = count};
     if (count == 0) {
         return TERN_ERR_ARGUMENT;
     }
-    snprintf(row.name, sizeof row.name, "%s", name);
-    TERN_TRY(drop_parts(db, kind, name, part_count(count)));
-    for (; row.part < part_count(count); row.part++) {
-        row.body.data = values + (size_t)row.part * PART_VALUES;
-        row.body.len = part_bytes(count, row.part);
-        row.crc32c = tern_crc32c(0, row.body.data, row.body.len);
-        TERN_TRY(tern_table_put(db, &tern_table_weights, &row, ""));
+    for (uint32_t part = part_count(count); part-- > 0;) {
+        TERN_TRY(put_part(db, kind, name, version, values, count, part));
     }
     return TERN_OK;
 }
@@ -79,14 +78,15 @@ static enum tern_result take_part(struct tern_db *db, const struct tern_part_row
 }
 
 // NOT_FOUND; TERN_ERR_CORRUPT when count differs. On errors the values are unspecified.
-static enum tern_result get(struct tern_db *db, unsigned kind, const char *name, uint32_t *version,
+static enum tern_result get(struct tern_db *db, unsigned kind, const char *name, uint32_t version,
                             float *values, uint32_t count)
 {
     struct tern_part_row row = {.version = 0};
-    struct tern_query query =
-        tern_table_select(db, &tern_table_weights, "WHERE kind = ? AND name = ? ORDER BY part");
+    struct tern_query query = tern_table_select(
+        db, &tern_table_weights, "WHERE kind = ? AND name = ? AND version = ? ORDER BY part");
     tern_query_bind(&query, kind);
     tern_query_bind_text(&query, name, TERN_VECTOR_NAME_MAX);
+    tern_query_bind(&query, version);
     enum tern_result taken = TERN_OK;
     uint32_t part = 0;
     for (; taken == TERN_OK && tern_table_next(&query, &tern_table_weights, &row); part++) {
@@ -97,7 +97,6 @@ static enum tern_result get(struct tern_db *db, unsigned kind, const char *name,
     if (part == 0) {
         return TERN_ERR_NOT_FOUND;
     }
-    *version = row.version;
     return part == part_count(count)
                ? TERN_OK
                : tern_sql_fail_damaged(db->sql, "part of a stored vector is missing");
@@ -105,7 +104,7 @@ static enum tern_result get(struct tern_db *db, unsigned kind, const char *name,
 
 // Likewise, of vectors that are always as long as the model.
 static enum tern_result get_whole(struct tern_db *db, unsigned kind, const char *name,
-                                  uint32_t *version, float *values, uint32_t count)
+                                  uint32_t version, float *values, uint32_t count)
 {
     enum tern_result result = get(db, kind, name, version, values, count);
     return result != TERN_ERR_CORRUPT
@@ -113,7 +112,7 @@ static enum tern_result get_whole(struct tern_db *db, unsigned kind, const char 
                : tern_sql_fail_damaged(db->sql, "a stored vector is not as long as the model");
 }
 
-// --- The newest weights
+// --- Weights of a version
 
 enum tern_result tern_db_weights_put(struct tern_db *db, enum tern_db_weights kind,
                                      uint32_t version, const float *weights, uint32_t count)
@@ -122,21 +121,9 @@ enum tern_result tern_db_weights_put(struct tern_db *db, enum tern_db_weights ki
 }
 
 enum tern_result tern_db_weights_get(struct tern_db *db, enum tern_db_weights kind,
-                                     uint32_t *version, float *weights, uint32_t count)
+                                     uint32_t version, float *weights, uint32_t count)
 {
     return get(db, kind, "", version, weights, count);
-}
-
-enum tern_result tern_db_weights_version(struct tern_db *db, uint32_t *version)
-{
-    struct tern_query query = tern_query_read(
-        db->sql, "SELECT version FROM weights WHERE kind = ? AND name = '' AND part = 0");
-    tern_query_bind(&query, TERN_WEIGHTS_GLOBAL);
-    if (!tern_query_row(&query)) {
-        return tern_query_missing(&query);
-    }
-    *version = (uint32_t)tern_query_number(&query, UINT32_MAX);
-    return tern_query_end(&query);
 }
 
 // --- What strategies carry on
@@ -147,21 +134,60 @@ enum tern_result tern_db_state_put(struct tern_db *db, const char *name, uint32_
     return put(db, TERN_VECTOR_STATE, name, version, values, count);
 }
 
-enum tern_result tern_db_state_keep(struct tern_db *db, uint32_t version)
-{
-    struct tern_query query =
-        tern_query_write(db->sql, "DELETE FROM weights WHERE kind = ? AND version <> ?");
-    tern_query_bind(&query, TERN_VECTOR_STATE);
-    tern_query_bind(&query, version);
-    return tern_query_run(&query);
-}
-
 enum tern_result tern_db_state_get(struct tern_db *db, const char *name, uint32_t version,
                                    float *values, uint32_t count)
 {
-    uint32_t stored = 0;
-    TERN_TRY(get_whole(db, TERN_VECTOR_STATE, name, &stored, values, count));
-    return stored == version ? TERN_OK : TERN_ERR_NOT_FOUND;
+    return get_whole(db, TERN_VECTOR_STATE, name, version, values, count);
+}
+
+// --- Checkpoints
+
+uint32_t tern_db_vector_parts(uint32_t count)
+{
+    return part_count(count);
+}
+
+enum tern_result tern_db_weights_put_part(struct tern_db *db, enum tern_db_weights kind,
+                                          uint32_t version, const float *weights, uint32_t count,
+                                          uint32_t part)
+{
+    return put_part(db, kind, "", version, weights, count, part);
+}
+
+enum tern_result tern_db_state_put_part(struct tern_db *db, const char *name, uint32_t version,
+                                        const float *values, uint32_t count, uint32_t part)
+{
+    return put_part(db, TERN_VECTOR_STATE, name, version, values, count, part);
+}
+
+enum tern_result tern_db_checkpoint(struct tern_db *db, uint32_t *version)
+{
+    struct tern_query query =
+        tern_query_read(db->sql, "SELECT version FROM weights WHERE kind = ? AND name = ''"
+                                 " AND part = 0 ORDER BY version DESC LIMIT 1");
+    tern_query_bind(&query, TERN_WEIGHTS_GLOBAL);
+    if (!tern_query_row(&query)) {
+        return tern_query_missing(&query);
+    }
+    *version = (uint32_t)tern_query_number(&query, UINT32_MAX);
+    return tern_query_end(&query);
+}
+
+enum tern_result tern_db_checkpoint_drop_some(struct tern_db *db, bool *more)
+{
+    uint32_t version = 0;
+    TERN_TRY(tern_db_checkpoint(db, &version));
+    struct tern_query query = tern_query_write(
+        db->sql, "DELETE FROM weights WHERE (kind, name, version, part) IN (SELECT kind, name,"
+                 " version, part FROM weights WHERE kind IN (?, ?, ?) AND version <> ?"
+                 " LIMIT " PARTS_AT_ONCE ")");
+    tern_query_bind(&query, TERN_WEIGHTS_GLOBAL);
+    tern_query_bind(&query, TERN_WEIGHTS_REPLICA);
+    tern_query_bind(&query, TERN_VECTOR_STATE);
+    tern_query_bind(&query, version);
+    const enum tern_result dropped = tern_query_run_one(&query);
+    *more = dropped == TERN_OK;
+    return tern_db_may_miss(dropped);
 }
 
 // --- Replicas that are kept whole: store_replicas.c has their rows
@@ -172,6 +198,15 @@ enum tern_result tern_store_vector_put(struct tern_db *db, const uint8_t id[TERN
     char name[TERN_VECTOR_NAME_MAX];
     tern_hex_encode(id, TERN_SHA256_SIZE, name);
     return put(db, TERN_VECTOR_OF_REPLICA, name, 0, weights, count);
+}
+
+static enum tern_result drop(struct tern_db *db, unsigned kind, const char *name)
+{
+    struct tern_query query =
+        tern_query_write(db->sql, "DELETE FROM weights WHERE kind = ? AND name = ?");
+    tern_query_bind(&query, kind);
+    tern_query_bind_text(&query, name, TERN_VECTOR_NAME_MAX);
+    return tern_query_run(&query);
 }
 
 enum tern_result tern_store_vector_drop(struct tern_db *db, const uint8_t id[TERN_SHA256_SIZE],
@@ -186,14 +221,13 @@ enum tern_result tern_store_vector_drop(struct tern_db *db, const uint8_t id[TER
     tern_query_bind_text(&query, name, sizeof name);
     *freed = tern_query_row(&query) ? tern_query_u64(&query) : 0;
     TERN_TRY(tern_query_end(&query));
-    return *freed == 0 ? TERN_OK : drop_parts(db, TERN_VECTOR_OF_REPLICA, name, 0);
+    return *freed == 0 ? TERN_OK : drop(db, TERN_VECTOR_OF_REPLICA, name);
 }
 
 enum tern_result tern_db_replica_weights_get(struct tern_db *db, const uint8_t id[TERN_SHA256_SIZE],
                                              float *weights, uint32_t count)
 {
     char name[TERN_VECTOR_NAME_MAX];
-    uint32_t version;
     tern_hex_encode(id, TERN_SHA256_SIZE, name);
-    return get_whole(db, TERN_VECTOR_OF_REPLICA, name, &version, weights, count);
+    return get_whole(db, TERN_VECTOR_OF_REPLICA, name, 0, weights, count);
 }

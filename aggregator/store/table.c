@@ -95,6 +95,11 @@ static bool is_key(const struct tern_column *column)
     return column->rule == TERN_RULE_KEY;
 }
 
+static bool finds(const struct tern_column *column)
+{
+    return is_id(column) || is_key(column);
+}
+
 static bool is_set(const struct tern_column *column)
 {
     return column->rule == TERN_RULE_SET;
@@ -151,8 +156,15 @@ static void write_update(struct writer *out, const struct tern_table *table)
 {
     add(out, "UPDATE %s SET ", table->name);
     add_columns(out, table, is_set, "@ = ?");
-    add(out, " WHERE ");
-    add_columns(out, table, is_id, "@ = ?");
+    const char *word = " WHERE ";
+    for (uint32_t i = 0; i < table->count; i++) {
+        if (finds(&table->columns[i])) {
+            add(out, "%s", word);
+            add_column(out, &table->columns[i], "@ = ?");
+            word = " AND ";
+        }
+    }
+    add(out, " ");
 }
 
 static bool has_id(const struct tern_table *table)
@@ -523,10 +535,10 @@ enum tern_result tern_table_put(struct tern_db *db, const struct tern_table *tab
 }
 
 enum tern_result tern_table_update(struct tern_db *db, const struct tern_table *table,
-                                   const void *row)
+                                   const void *row, const char *tail)
 {
-    struct tern_query query = query_of(db, table, SHAPE_UPDATE, NULL, "");
+    struct tern_query query = query_of(db, table, SHAPE_UPDATE, NULL, tail);
     bind_all(&query, table, is_set, row);
-    bind_all(&query, table, is_id, row);
+    bind_all(&query, table, finds, row);
     return tern_query_run_one(&query);
 }

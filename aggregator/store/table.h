@@ -102,14 +102,15 @@ struct tern_purpose_total_row {
     uint64_t exchanges;
 };
 
-// What a transaction adds to sums over history, written by its commit (store_totals.c): a row each
-// for the exchanges of many clients, one for all of a client's.
+// What a transaction adds to sums over history, written by its commit (store_totals.c): one row of what
+// many clients had in common, one of each client.
 struct tern_pending_totals {
     struct tern_totals_row all;
     struct tern_purpose_total_row purposes[2][2][TERN_PURPOSE_COUNT]; // [trains][outside]
     struct tern_db_round_total round;                                 // the last that came
     struct tern_db_client_total client;                               // likewise
-    bool trains;                                                      // that client
+    uint64_t asked; // the last client that was asked after: whether it
+    bool trains;    // trains; client 0 does not
     bool any;
 };
 
@@ -122,6 +123,8 @@ struct tern_db {
     size_t manifest_len;
     char *metadata; // likewise
     struct tern_pending_totals pending;
+    bool knows_dropped; // in this transaction,
+    uint32_t dropped;   // the last round whose rows were dropped
 };
 
 // Makes the table.
@@ -166,9 +169,10 @@ TERN_MUST_USE enum tern_result tern_table_keep(struct tern_db *db, const struct 
 // ...") allows that. NOT_FOUND  what it refers to, or `tail` did not allow it
 TERN_MUST_USE enum tern_result tern_table_put(struct tern_db *db, const struct tern_table *table,
                                               const void *row, const char *tail);
-// Changes the row of this ID as the columns' rules say. NOT_FOUND
+// Changes the row of this ID, or key, as the columns' rules say, where `tail` ("" or "AND ...") allows that.
+// NOT_FOUND  there is none, or `tail` did not allow it
 TERN_MUST_USE enum tern_result tern_table_update(struct tern_db *db, const struct tern_table *table,
-                                                 const void *row);
+                                                 const void *row, const char *tail);
 
 // Frees what db->texts has; the connection is closed.
 void tern_table_free_texts(struct tern_db *db);
@@ -179,7 +183,7 @@ void tern_table_free_texts(struct tern_db *db);
 #define TERN_TABLES(X)                                                                            \
     X(federation) X(files) X(clients) X(psk_keys) X(codes) X(rounds) X(assignments) X(updates)    \
     X(update_bodies) X(versions) X(weights) X(downloads) X(download_bodies) X(replicas) X(ledger) \
-    X(schedule) X(evaluations) X(meter) X(totals) X(purpose_totals) X(round_totals) X(client_totals)
+    X(schedule) X(evaluations) X(metrics) X(meter) X(totals) X(purpose_totals) X(round_totals) X(client_totals)
 // clang-format on
 
 #define TERN_TABLE_DECLARE(name) extern const struct tern_table tern_table_##name;
@@ -210,13 +214,21 @@ struct tern_part_row {
 #include "store/tables/weights.def"
 };
 
-// What follows is counted by the commit. The exchange is of a row that was added to the meter.
+// What follows is counted by the commit. A client was asked by a round; its update for one was accepted; the
+// exchange is of a row that was added to the meter.
+TERN_MUST_USE enum tern_result tern_totals_count_invitation(struct tern_db *db, uint64_t client);
+TERN_MUST_USE enum tern_result tern_totals_count_report(struct tern_db *db, uint32_t round,
+                                                        uint64_t client);
 void tern_totals_count_update(struct tern_db *db, size_t body_len);
 TERN_MUST_USE enum tern_result tern_totals_count_meter(struct tern_db *db,
                                                        const struct tern_db_meter *meter);
 // Writes what was counted; the commit does so.
 TERN_MUST_USE enum tern_result tern_totals_write(struct tern_db *db);
 void tern_totals_forget(struct tern_db *db);
+
+// Whether the rows of that round were dropped for good (store_retention.c).
+TERN_MUST_USE enum tern_result tern_retention_has_dropped(struct tern_db *db, uint32_t round,
+                                                          bool *dropped);
 
 // The weights of a replica that is kept whole (store_weights.c). *freed: their bytes
 TERN_MUST_USE enum tern_result tern_store_vector_put(struct tern_db *db,

@@ -40,14 +40,39 @@ static inline struct tern_exact_term tern_exact_term(float number)
                                     .amount = (amount ^ negative) - negative};
 }
 
-// What a bin holds. Each is rounded to a double once; who adds up several goes from the lowest to
-// the highest, so that it gives the same bits everywhere.
-static inline double tern_exact_of(unsigned bin, uint64_t held)
+// What one of a bin stands for.
+static inline double tern_exact_unit(unsigned bin)
 {
     static const double units[TERN_EXACT_BINS] = {
         0x1p-149, 0x1p-133, 0x1p-117, 0x1p-101, 0x1p-85, 0x1p-69, 0x1p-53, 0x1p-37,
         0x1p-21,  0x1p-5,   0x1p11,   0x1p27,   0x1p43,  0x1p59,  0x1p75,  0x1p91};
-    return (double)(int64_t)held * units[bin];
+    return units[bin];
+}
+
+// The numbers of a bin have bits, without the sign, from here to where those of the next bin begin, the
+// last one's up to those of infinity. 0 is among those of bin 0. bin: TERN_EXACT_BINS at most.
+static inline uint32_t tern_exact_begin(unsigned bin)
+{
+    if (bin == 0) {
+        return 0;
+    }
+    return bin < TERN_EXACT_BINS ? ((uint32_t)TERN_EXACT_SHIFTS * bin + 1) << 23 : 0x7f800000;
+}
+
+// What a number of the bin adds to it, or 0, in a way that compilers do for several at once: number /
+// unit is whole and below 2^39, and 3 * 2^51 more of it has it in its last bits. per_unit: 1 / unit,
+// a power of two, so that the product is exact.
+static inline uint64_t tern_exact_amount(float number, double per_unit)
+{
+    const double much = 0x1.8p52;
+    return tern_double_bits((double)number * per_unit + much) - tern_double_bits(much);
+}
+
+// What a bin holds. Each is rounded to a double once; who adds up several goes from the lowest to
+// the highest, so that it gives the same bits everywhere.
+static inline double tern_exact_of(unsigned bin, uint64_t held)
+{
+    return (double)(int64_t)held * tern_exact_unit(bin);
 }
 
 #endif

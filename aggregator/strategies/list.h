@@ -16,6 +16,8 @@
     NEXT(fedyogi)                                                                                  \
     NEXT(fedmedian)                                                                                \
     NEXT(fedtrimmedavg)                                                                            \
+    NEXT(krum)                                                                                     \
+    NEXT(multikrum)                                                                                \
     NEXT(fedbuff)
 
 // Numbers that a strategy's arithmetic depends on, kept with each round:
@@ -28,7 +30,9 @@
 // prox_mu          of the clients' proximal term, likewise
 // server_momentum  beta of FedAvgM
 // trim             share of the updates cut off on each side
+// attackers        share of the updates that come from attackers, at most
 // staleness_max    versions
+// norm_bound       no update counts for more than this times the middle one; 0: without a bound
 // scale_max        normalising, no update is scaled up by more than this; 0: without a bound
 #define TERN_STRATEGY_PARAMETER_LIST(NUMBER, YES_NO)                                               \
     YES_NO(NORMALISE, normalise, strategy, normalise)                                              \
@@ -39,7 +43,9 @@
     NUMBER(BETA2, beta2, 0.0, 0.9999, false, strategy, beta2)                                      \
     NUMBER(TAU, tau, 1e-9, 1e3, false, strategy, tau)                                              \
     NUMBER(TRIM, trim, 0.0, 0.49, false, strategy, trim)                                           \
+    NUMBER(ATTACKERS, attackers, 0.0, 0.49, false, strategy, attackers)                            \
     NUMBER(STALENESS_MAX, staleness_max, 0.0, 1e6, false, strategy, staleness_max)                 \
-    NUMBER(SCALE_MAX, scale_max, 1.0, 1e6, true, strategy, scale_max)
+    NUMBER(SCALE_MAX, scale_max, 1.0, 1e6, true, strategy, scale_max)                              \
+    NUMBER(NORM_BOUND, norm_bound, 1.0, 1e6, true, strategy, norm_bound)
 
 #endif

@@ -38,9 +38,8 @@ static uint32_t cut_of(uint32_t n, double share)
     return cut < most ? cut : most;
 }
 
-static float middle_mean(uint32_t *keys, uint32_t n, double share)
+static float middle_mean(uint32_t *keys, uint32_t n, uint32_t cut)
 {
-    uint32_t cut = cut_of(n, share);
     double sum = 0.0;
     qsort(keys, n, sizeof keys[0], compare);
     for (uint32_t i = cut; i < n - cut; i++) {
@@ -49,22 +48,67 @@ static float middle_mean(uint32_t *keys, uint32_t n, double share)
     return (float)(sum / (double)(n - 2 * cut));
 }
 
-static size_t keys_of_a_coordinate(uint32_t updates)
+// Neighbours, of which a processor fetches one update's values at once.
+#define TOGETHER 8
+
+struct signs {
+    uint32_t below[TOGETHER]; // updates whose value is below zero
+    uint32_t above[TOGETHER];
+};
+
+static void add_signs(struct signs *signs, const float values[TOGETHER])
 {
-    return updates * sizeof(uint32_t);
+    for (uint32_t i = 0; i < TOGETHER; i++) {
+        signs->below[i] += values[i] < 0.0F;
+        signs->above[i] += values[i] > 0.0F;
+    }
+}
+
+// Of the coordinates from `from` on, as far as there are any.
+static struct signs count_signs(const struct tern_strategy_block *block, uint32_t from)
+{
+    const uint32_t left = block->width - from;
+    struct signs signs = {{0}, {0}};
+    for (uint32_t update = 0; update < block->updates; update++) {
+        const float *values = &block->values[(size_t)update * block->width + from];
+        float last[TOGETHER] = {0};
+        if (left < TOGETHER) {
+            memcpy(last, values, left * sizeof last[0]);
+        }
+        add_signs(&signs, left < TOGETHER ? last : values);
+    }
+    return signs;
+}
+
+static uint64_t keys_of_a_coordinate(uint32_t updates)
+{
+    return (uint64_t)updates * sizeof(uint32_t);
+}
+
+static float combine_coordinate(const struct tern_strategy_block *block, uint32_t at,
+                                uint32_t *keys, uint32_t cut)
+{
+    for (uint32_t update = 0; update < block->updates; update++) {
+        keys[update] = key_of(block->values[(size_t)update * block->width + at]);
+    }
+    return middle_mean(keys, block->updates, cut);
 }
 
 // share: of the updates, left out on each side of the sorted values. The mean of what is left is
-// taken; from 0.5 on that is the median.
+// taken; from 0.5 on that is the median. Where all that is left is zero, as nearly everywhere after codecs
+// that send few values, nothing is sorted: the sum would be +0, whatever the zeros' signs.
 static void combine_middle(struct tern_strategy_sums *sums, const struct tern_strategy_block *block,
                            double share)
 {
-    uint32_t *keys = sums->memory.scratch;
-    for (uint32_t i = 0; i < block->width; i++) {
-        for (uint32_t update = 0; update < block->updates; update++) {
-            keys[update] = key_of(block->values[(size_t)update * block->width + i]);
+    const uint32_t cut = cut_of(block->updates, share);
+    float *means = sums->memory.acc + block->first;
+    for (uint32_t from = 0; from < block->width; from += TOGETHER) {
+        const struct signs signs = count_signs(block, from);
+        for (uint32_t i = 0; i < TOGETHER && from + i < block->width; i++) {
+            const bool zero = signs.below[i] <= cut && signs.above[i] <= cut;
+            means[from + i] =
+                zero ? 0.0F : combine_coordinate(block, from + i, sums->memory.scratch, cut);
         }
-        sums->memory.acc[block->first + i] = middle_mean(keys, block->updates, share);
     }
 }
 

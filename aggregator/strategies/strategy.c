@@ -41,12 +41,18 @@ const char *tern_strategy_names(void)
     return TERN_STRATEGY_NAMES;
 }
 
-// --- Normalisation
+bool tern_strategy_suffices(const struct tern_strategy_rule *rule, uint32_t updates)
+{
+    const struct tern_strategy *strategy = rule->strategy;
+    return strategy->least_updates == NULL || updates >= strategy->least_updates(rule, updates);
+}
 
 bool tern_strategy_tells_mean(const struct tern_strategy *strategy)
 {
     return strategy->combine == NULL && !strategy->takes_late;
 }
+
+// --- Normalisation
 
 bool tern_strategy_normalises(const struct tern_strategy_rule *rule)
 {

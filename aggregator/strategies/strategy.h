@@ -7,7 +7,8 @@
 // (merge/exact_mean.h) and hands over: tern_strategy_take_mean(). One that combines them in another
 // way is handed the values of all of them, in ascending (client, round) order, by
 // tern_strategy_accumulate(): all coordinates as one block where memory is enough, else block after
-// block of them, for each of which all updates are visited again.
+// block of them, for each of which all updates are visited again; one block is combined as often as is
+// wanted without another visit.
 #ifndef TERN_STRATEGY_H
 #define TERN_STRATEGY_H
 
@@ -156,13 +157,16 @@ struct tern_strategy {
     double (*age_weight)(const struct tern_contribution *contribution);
     struct tern_strategy_state states[TERN_STRATEGY_STATES];
 
+    // The fewest updates with which it does what it is for, where a round has so many. NULL: one.
+    uint32_t (*least_updates)(const struct tern_strategy_rule *rule, uint32_t updates);
+
     // Combines the updates' values in a way of its own, in place of their weighted mean: sees them
     // block after block, as many times over as there are `passes`. In the last one it sets
     // memory.acc at the block's coordinates. Between blocks and passes it may keep what it likes in
     // memory.scratch, which holds scratch(updates) bytes, aligned for any type. NULL, with 0 passes:
     // the weighted mean.
     uint32_t passes;
-    size_t (*scratch)(uint32_t updates);
+    uint64_t (*scratch)(uint32_t updates);
     void (*combine)(struct tern_strategy_sums *sums, const struct tern_strategy_block *block);
 
     // Makes of memory.acc, the mean or what combine() left there, what the global model moves by
@@ -184,6 +188,9 @@ const char *tern_strategy_names(void);
 // Whether the rule divides by the norm of a_i, so that clients that do more steps do not weigh
 // more (FedNova: Wang et al., NeurIPS 2020).
 bool tern_strategy_normalises(const struct tern_strategy_rule *rule);
+
+// Whether so many updates are enough for what the strategy is for.
+bool tern_strategy_suffices(const struct tern_strategy_rule *rule, uint32_t updates);
 
 // Whether mean_norm of its reports is that of the weighted mean of the round's own updates: false where
 // it combines them in another way, or late ones are among them.

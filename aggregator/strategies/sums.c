@@ -45,8 +45,7 @@ static enum tern_result add_to_block(struct tern_strategy_sums *sums, const uint
     return TERN_OK;
 }
 
-// Every update of this visit is in: the strategy has its block, and the next visit may begin.
-static void finish_block(struct tern_strategy_sums *sums)
+static void combine_block(struct tern_strategy_sums *sums)
 {
     const struct tern_strategy_block block = {.values = sums->memory.values,
                                               .updates = sums->totals.updates,
@@ -54,12 +53,22 @@ static void finish_block(struct tern_strategy_sums *sums)
                                               .width = width_of(sums),
                                               .pass = sums->pass};
     sums->strategy->combine(sums, &block);
-    sums->accumulated = 0;
     sums->first += block.width;
     if (sums->first == sums->model->count) {
         sums->first = 0;
         sums->pass++;
     }
+}
+
+// Every update of this visit is in: the strategy has its block, and the next visit may begin. A block
+// of all coordinates serves the further passes, too.
+static void finish_block(struct tern_strategy_sums *sums)
+{
+    const bool whole = width_of(sums) == sums->model->count;
+    do {
+        combine_block(sums);
+    } while (whole && !tern_strategy_ready(sums));
+    sums->accumulated = 0;
 }
 
 enum tern_result tern_strategy_accumulate(struct tern_strategy_sums *sums, const uint8_t *container,

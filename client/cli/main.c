@@ -7,10 +7,22 @@ static const struct tern_cli_option enroll_options[] = {
     {0},
 };
 
+static const struct tern_cli_option check_options[] = {
+    {"model", "SPEC", "built-in model that the data must fit (the federation's, once enrolled)"},
+    {"offline", NULL, "do not ask the aggregator"},
+    {0},
+};
+
 static const struct tern_cli_option train_check_options[] = {
     {"steps", "N", "local steps of the trial (5)"},
     {"batch", "N", "examples in a batch (32)"},
     {"learning-rate", "R", "learning rate (0.05)"},
+    {0},
+};
+
+static const struct tern_cli_option export_options[] = {
+    {"format", "NAME", "f32 or safetensors (from the name of FILE)"},
+    {"dtype", "TYPE", "of a safetensors file: F32 (default), F16 or BF16"},
     {0},
 };
 
@@ -33,10 +45,26 @@ static const struct tern_cli_verb verbs[] = {
      "  echo X7K2-... | tern-client enroll --config client.ini -\n"
      "  tern-client enroll --config client.ini --provisioned valve.json\n",
      enroll_options, 1, 1, tern_verb_enroll},
+    {"check", "look at data, model, server, budget and clock before anything is sent", "",
+     "One line for each thing that taking part needs, and what to do where it is wrong: PROBLEM "
+     "is\n"
+     "what will not work, WARNING what most likely is not meant. Every line of a CSV file is "
+     "looked "
+     "at:\n"
+     "values that are missing, no finite numbers or marks such as 1e30, constant and unscaled "
+     "columns,\n"
+     "classes. Needs no enrolment and changes nothing. The aggregator is asked for a download that "
+     "does\n"
+     "not exist, over a connection of its own: some 3 KB, which the meter does not count; with\n"
+     "--offline nothing is sent. Ends with 1 when a line says PROBLEM.\n"
+     "\n"
+     "  tern-client check --config client.ini\n"
+     "  tern-client check --config client.ini --offline --model mlp:24-32-4\n",
+     check_options, 0, 0, tern_verb_check},
     {"run", "take part until told to stop", "",
      "Checks in, trains and uploads, round after round, until the federation is finished (exit\n"
-     "code 0) or a SIGTERM or SIGINT comes (5). May be killed at any instant: what it did not\n"
-     "send is sent at the next start.\n"
+     "code 0) or a SIGTERM, SIGINT or SIGHUP comes (5). May be killed at any instant: what it\n"
+     "did not send is sent at the next start.\n"
      "\n"
      "  tern-client run --config client.ini\n",
      NULL, 0, 0, tern_verb_run},
@@ -63,6 +91,31 @@ static const struct tern_cli_verb verbs[] = {
      "\n"
      "  tern-client meter --config client.ini --json\n",
      NULL, 0, 0, tern_verb_meter},
+    {"export", "write the model that this device holds to a file", "FILE",
+     "Raw little-endian float32 (.f32) or safetensors, as tern-aggregator export writes the "
+     "global\n"
+     "model. It says which it is: a device holds a replica, by compressed downloads near the "
+     "global\n"
+     "model, or the global model itself, which a finished federation sends to those that\n"
+     "downloads.final_model of its settings names. FILE may be - for the standard output. Needs "
+     "no\n"
+     "aggregator, and may be run while the client runs.\n"
+     "\n"
+     "  tern-client export model.safetensors --config client.ini\n",
+     export_options, 1, 1, tern_verb_export},
+    {"predict", "ask the model that this device holds about data", "[FILE]",
+     "Prints the class that the model gives each row of FILE, its score (the probability that the\n"
+     "model gives it, 0 to 1) and, where labels are there, the accuracy. FILE is read as "
+     "data.source\n"
+     "is, with the same label=, classes=, drop= and scale=FILE; or it is a source of its own, "
+     "such\n"
+     "as csv:new.csv,label=state. Every row is asked about, in its order; of a folder of IDX "
+     "files\n"
+     "those named t10k. Without FILE it is the rows of data.source that are held out of training.\n"
+     "\n"
+     "  tern-client predict new.csv --config client.ini\n"
+     "  tern-client predict --config client.ini --json | jq .accuracy\n",
+     NULL, 0, 1, tern_verb_predict},
     {"conditions", "show whether the machine's state allows work", "",
      "Reads what client.when may ask for, and says of each what was found, where, and whether it\n"
      "holds. Ends with 0 when the client may work now and with 4 when it may not. Needs no\n"
@@ -97,6 +150,7 @@ int main(int argc, char **argv)
             "\n"
             "  tern-client --settings > client.ini      every setting, documented\n"
             "  tern-client enroll --config client.ini CODE\n"
+            "  tern-client check --config client.ini    looks at data, server and budget\n"
             "  tern-client run --config client.ini\n",
         .verbs = verbs,
         .settings = &tern_client_settings_table,

@@ -1,4 +1,5 @@
 #include "cli/narrator.h"
+#include "cli/expiry.h"
 #include "hosted/cli.h"
 #include "hosted/log.h"
 #include "util/bytes.h"
@@ -6,6 +7,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 // --- Log lines
 
@@ -77,11 +79,24 @@ static void log_progress(const struct tern_client_event *event)
                  event->sequence, event->bytes);
         break;
     case TERN_EVENT_EVALUATED:
-        tern_log(TERN_LOG_INFO, name, "version=%u accuracy=%.4f loss=%.4f num_examples=%u",
-                 event->version, (double)event->accuracy, (double)event->loss, event->num_examples);
+        tern_log(TERN_LOG_INFO, name,
+                 "version=%u model=%s accuracy=%.4f loss=%.4f num_examples=%u round=%u",
+                 event->version, event->global ? "global" : "replica", (double)event->accuracy,
+                 (double)event->loss, event->num_examples, event->round);
         break;
     default:
         break;
+    }
+}
+
+// What values that are too large most likely come from.
+static void log_hint(enum tern_result result)
+{
+    if (result == TERN_ERR_NORM_LIMIT || result == TERN_ERR_NON_FINITE) {
+        tern_log(
+            TERN_LOG_WARN, "hint", "why=%s",
+            TERN_LOG_TEXT("what was learnt is too large to be sent: columns are not scaled "
+                          "(tern-client check names them), or train.learning_rate is too high"));
     }
 }
 
@@ -118,6 +133,7 @@ static void log_pause(const struct narrator *narrator, const struct tern_client_
                  tern_result_name(event->result), event->status, event->wait_ms,
                  TERN_LOG_TEXT(event->why), detail[0] != '\0' ? " detail=" : "",
                  detail[0] != '\0' ? TERN_LOG_TEXT(detail) : "");
+        log_hint(event->result);
         if (event->result == TERN_ERR_TRAINER && narrator->external != NULL) {
             log_output(tern_external_output(narrator->external));
         }
@@ -182,7 +198,7 @@ static void listen_for_end(struct narrator *narrator, const struct tern_client_e
         round_over(narrator, event, code_of_answer(event->result));
         break;
     case TERN_EVENT_EVALUATED:
-        narrator->evaluated = true;
+        narrator->evaluated = event->round == 0;
         break;
     case TERN_EVENT_TASK:
         if (narrator->evaluated) {
@@ -211,6 +227,18 @@ static void listen_for_end(struct narrator *narrator, const struct tern_client_e
     }
 }
 
+// Once a day, as long as it is so.
+static void warn_of_expiry(struct narrator *narrator)
+{
+    const uint64_t now_s = (uint64_t)time(NULL);
+    char sentence[EXPIRY_MAX];
+    if (narrator->curl != NULL && now_s >= narrator->expiry_said_s + 86400 &&
+        tern_expiry_say(narrator->curl, now_s, sentence)) {
+        narrator->expiry_said_s = now_s;
+        tern_log(TERN_LOG_WARN, "certificate-expires", "why=%s", TERN_LOG_TEXT(sentence));
+    }
+}
+
 void tern_narrator_on_event(void *ctx, const struct tern_client_event *event)
 {
     struct narrator *narrator = ctx;
@@ -236,6 +264,7 @@ void tern_narrator_on_event(void *ctx, const struct tern_client_event *event)
     if (event->kind == TERN_EVENT_TRAINED || event->kind == TERN_EVENT_EVALUATED) {
         log_metrics(narrator, event);
     }
+    warn_of_expiry(narrator);
     if (narrator->once) {
         listen_for_end(narrator, event);
     }

@@ -13,6 +13,7 @@ struct narrator {
     bool heard;                              // once: the round is over
     const struct tern_curl *curl;            // says why the network failed; may be NULL
     const struct external_trainer *external; // says why training failed; may be NULL
+    uint64_t expiry_said_s; // when a certificate's end was last warned of; 0 = never
     uint32_t troubles;
     bool evaluated;
     struct tern_client_event last; // once: the event that ended it; `why` stands below

@@ -4,31 +4,14 @@
 #include "cli/narrator.h"
 #include "cli/session.h"
 #include "cli/verbs.h"
+#include "hosted/interrupts.h"
 #include "hosted/log.h"
 
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <time.h>
 
 #define TROUBLE_LIMIT 5 // failures in a row that end `once`
-
-static volatile sig_atomic_t interrupted;
-
-static void on_signal(int number)
-{
-    (void)number;
-    interrupted = 1;
-}
-
-static void catch_signals(void)
-{
-    struct sigaction action = {.sa_handler = on_signal};
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-    signal(SIGPIPE, SIG_IGN);
-}
 
 // The signals are blocked between the check and the sleep, so that none is slept through.
 static void sleep_ms(uint32_t ms)
@@ -40,8 +23,9 @@ static void sleep_ms(uint32_t ms)
     sigemptyset(&blocked);
     sigaddset(&blocked, SIGINT);
     sigaddset(&blocked, SIGTERM);
+    sigaddset(&blocked, SIGHUP);
     sigprocmask(SIG_BLOCK, &blocked, &before);
-    if (!interrupted) {
+    if (!tern_interrupted) {
         ppoll(NULL, 0, &time, &before);
     }
     sigprocmask(SIG_SETMASK, &before, NULL);
@@ -49,11 +33,21 @@ static void sleep_ms(uint32_t ms)
 
 // --- Starting
 
+// What is held out of training was decided by an option that few write down.
+static void say_data(const struct session *session)
+{
+    if (session->external.kind == EXTERNAL_NONE) {
+        tern_log(TERN_LOG_INFO, "data", "source=%s examples=%u held_out=%u",
+                 TERN_LOG_TEXT(session->settings->data_source), session->data.train.count,
+                 session->data.test.count);
+    }
+}
+
 static enum tern_result start(struct session *session, struct narrator *narrator)
 {
     const struct session_listener listener = {.on_event = tern_narrator_on_event,
                                               .ctx = narrator,
-                                              .abort = &interrupted,
+                                              .abort = &tern_interrupted,
                                               .patient = !narrator->once};
     TERN_TRY(tern_session_open(session, &tern_client_settings, &listener));
     narrator->curl = session->curl;
@@ -61,10 +55,17 @@ static enum tern_result start(struct session *session, struct narrator *narrator
     TERN_TRY(tern_session_identify(session));
     TERN_TRY(tern_session_restore(session));
     const struct tern_client_identity *identity = tern_client_identity(&session->client);
+    say_data(session);
     tern_log(TERN_LOG_INFO, "started", "client=%llu model=%s version=%u phase=%s",
              (unsigned long long)identity->client_id, TERN_LOG_TEXT(identity->model_spec),
              tern_client_version(&session->client),
              tern_client_phase_name(tern_client_phase(&session->client)));
+    if (!tern_curl_is_counted()) {
+        tern_log(
+            TERN_LOG_WARN, "meter-estimated",
+            "why=\"this kernel does not count the bytes of connections\" "
+            "advice=\"budgets hold, but bytes that links lose and repeat are not among them\"");
+    }
     return TERN_OK;
 }
 
@@ -117,7 +118,8 @@ static void say_once(const struct narrator *narrator)
 static enum tern_result loop(struct session *session, const struct narrator *narrator)
 {
     struct tern_client *client = &session->client;
-    while (!interrupted && !narrator->heard && tern_client_phase(client) != TERN_PHASE_FINISHED) {
+    while (!tern_interrupted && !narrator->heard &&
+           tern_client_phase(client) != TERN_PHASE_FINISHED) {
         const enum tern_result result = tern_client_step(client);
         if (result != TERN_OK && result != TERN_AGAIN) {
             return result;
@@ -138,7 +140,7 @@ static int end(const struct tern_cli *cli, struct session *session, struct narra
     if (result != TERN_OK) {
         return explain_end(cli, session, result);
     }
-    if (interrupted) {
+    if (tern_interrupted) {
         tern_log(TERN_LOG_INFO, "interrupted", NULL);
         narrator->exit_code = TERN_EXIT_INTERRUPTED;
     }
@@ -152,13 +154,20 @@ static int work(struct tern_cli *cli, struct narrator *narrator)
 {
     static struct session session;
     enum tern_log_level level = TERN_LOG_INFO;
+    enum tern_log_format format = TERN_LOG_AS_TEXT;
     if (!tern_log_level_parse(tern_client_settings.log, &level)) {
         return tern_cli_fail(cli, TERN_ERR_CONFIG,
                              "client.log is \"%s\"; it must be error, warn, info or debug",
                              tern_client_settings.log);
     }
+    if (!tern_log_format_parse(tern_client_settings.log_format, &format)) {
+        return tern_cli_fail(cli, TERN_ERR_CONFIG,
+                             "client.log_format is \"%s\"; it must be text or json",
+                             tern_client_settings.log_format);
+    }
     tern_log_set_level(level);
-    catch_signals();
+    tern_log_set_format(format);
+    tern_interrupts_catch();
     enum tern_result result = start(&session, narrator);
     int code = TERN_EXIT_FAILED;
     if (result != TERN_OK) {

@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "cli/session.h"
+#include "cli/client_data.h"
 #include "cli/conditions.h"
 #include "cli/model.h"
 
@@ -124,6 +125,21 @@ static enum tern_result init_client(struct session *session,
                                        tern_result_sentence(result));
 }
 
+static enum tern_result open_curl(struct session *session, const volatile sig_atomic_t *abort)
+{
+    const struct tern_client_settings *settings = session->settings;
+    char session_file[PATH_MAX];
+    snprintf(session_file, sizeof session_file, "%s/tls-session", settings->state_dir);
+    const struct tern_curl_config curl = {.server = settings->server,
+                                          .ca_file = settings->ca,
+                                          .certificate = settings->certificate,
+                                          .key = settings->key,
+                                          .tls = settings->tls,
+                                          .session_file = session_file,
+                                          .abort = abort};
+    return tern_curl_open(&session->curl, &curl, session->why);
+}
+
 enum tern_result tern_session_open(struct session *session,
                                    const struct tern_client_settings *settings,
                                    const struct session_listener *listener)
@@ -137,14 +153,7 @@ enum tern_result tern_session_open(struct session *session,
     if (tern_curl_global() != TERN_OK) {
         return explain(session, TERN_ERR_NO_MEMORY, "libcurl cannot start");
     }
-    char session_file[PATH_MAX];
-    snprintf(session_file, sizeof session_file, "%s/tls-session", settings->state_dir);
-    const struct tern_curl_config curl = {.server = settings->server,
-                                          .ca_file = settings->ca,
-                                          .tls = settings->tls,
-                                          .session_file = session_file,
-                                          .abort = listener->abort};
-    TERN_TRY(tern_curl_open(&session->curl, &curl, session->why));
+    TERN_TRY(open_curl(session, listener->abort));
     enum tern_result result =
         tern_file_store_open(&session->store, settings->state_dir, session->why);
     if (result != TERN_OK) {
@@ -161,6 +170,12 @@ enum tern_result tern_session_open_reader(struct session *session,
     session->settings = settings;
     TERN_TRY(tern_file_store_open_reader(&session->store, settings->state_dir, session->why));
     return init_client(session, NULL);
+}
+
+bool tern_session_read_link(struct session *session)
+{
+    return session->settings->server[0] != '\0' && tern_curl_global() == TERN_OK &&
+           open_curl(session, NULL) == TERN_OK;
 }
 
 enum tern_result tern_session_identify(struct session *session)
@@ -183,77 +198,6 @@ enum tern_result tern_session_identify(struct session *session)
     }
 }
 
-// --- Data
-
-static enum tern_result parse_shard(struct session *session, uint32_t *index, uint32_t *count)
-{
-    const char *text = session->settings->data_shard;
-    char *slash = NULL;
-    char *end = NULL;
-    unsigned long i = strtoul(text, &slash, 10);
-    unsigned long n = *slash == '/' ? strtoul(slash + 1, &end, 10) : 0;
-    if (i >= 1 && i <= n && n <= UINT32_MAX && *end == '\0') {
-        *index = (uint32_t)i;
-        *count = (uint32_t)n;
-        return TERN_OK;
-    }
-    return explain(session, TERN_ERR_CONFIG,
-                   "data.shard is \"%s\"; it must be i/n with 1 <= i <= n, e.g. 3/10", text);
-}
-
-// The partition that the settings name, and which of its shards is this client's.
-static enum tern_result read_shard(struct session *session, struct tern_partition_config *partition,
-                                   uint32_t *client)
-{
-    const struct tern_client_settings *settings = session->settings;
-    *partition = (struct tern_partition_config){
-        .min_examples = 1, .alpha = (float)settings->data_alpha, .seed = settings->data_seed};
-    uint32_t index = 0;
-    TERN_TRY(parse_shard(session, &index, &partition->clients));
-    *client = index - 1;
-    if (tern_partition_kind_from_name(settings->data_partition, &partition->kind) != TERN_OK) {
-        return explain(session, TERN_ERR_CONFIG,
-                       "data.partition is \"%s\"; it must be " TERN_PARTITION_NAMES,
-                       settings->data_partition);
-    }
-    return TERN_OK;
-}
-
-static enum tern_result explain_data(struct session *session, enum tern_result result,
-                                     const char *why)
-{
-    switch ((int)result) {
-    case TERN_ERR_ARGUMENT:
-        return explain(session, TERN_ERR_CONFIG, "data.shard: %s", why);
-    case TERN_ERR_NOT_FOUND:
-        // A file that is not there was named by the setting; one that is damaged was not.
-        return explain(session, TERN_ERR_CONFIG, "data.source: %s", why);
-    default:
-        return explain(session, result, "data.source: %s", why);
-    }
-}
-
-// Holds what this client works on and no more: its shard, and the test part when it evaluates.
-static enum tern_result open_data(struct session *session, struct tern_builtin_config *config)
-{
-    char spec[TERN_DATA_SPEC_MAX];
-    char why[TERN_DATA_WHY_MAX];
-    struct tern_partition_config partition;
-    struct tern_data_part part = {.test = tern_client_identity(&session->client)->evaluator};
-    if (session->settings->data_shard[0] != '\0') {
-        TERN_TRY(read_shard(session, &partition, &part.client));
-        part.partition = &partition;
-    }
-    tern_data_spec_join(session->settings->data_source, session->settings->data_dir, spec);
-    const enum tern_result result = tern_dataset_open_part(spec, NULL, &part, &session->data, why);
-    if (result != TERN_OK) {
-        return explain_data(session, result, why);
-    }
-    config->test = tern_view_all(&session->data.test);
-    config->train = tern_view_all(&session->data.train);
-    return TERN_OK;
-}
-
 // --- Memory
 
 static enum tern_result build_trainer(struct session *session)
@@ -266,7 +210,12 @@ static enum tern_result build_trainer(struct session *session)
                        "trainer for it with client.trainer = command or library (docs/TRAINERS.md)",
                        tern_client_identity(&session->client)->model_spec);
     }
-    TERN_TRY(open_data(session, &config));
+    TERN_TRY(tern_client_data_open(session->settings,
+                                   tern_client_identity(&session->client)->evaluator ||
+                                       tern_client_data_holds_out(session->settings),
+                                   &session->data, session->why));
+    config.test = tern_view_all(&session->data.test);
+    config.train = tern_view_all(&session->data.train);
     const size_t size = tern_builtin_trainer_bound(&config);
     session->arena = size > 0 ? malloc(size) : NULL;
     if (size > 0 && session->arena == NULL) {
@@ -309,11 +258,13 @@ static enum tern_result read_storage(struct session *session,
                                      struct tern_client_workspace *workspace)
 {
     const char *name = session->settings->error_storage;
-    return tern_error_storage_from_name(name, &workspace->error_storage) == TERN_OK
+    return tern_error_storage_choose(name, session->model.coded, &workspace->error_storage) ==
+                   TERN_OK
                ? TERN_OK
-               : explain(session, TERN_ERR_CONFIG,
-                         "client.error_buffer is \"%s\"; it must be float32, bfloat16 or int8",
-                         name);
+               : explain(
+                     session, TERN_ERR_CONFIG,
+                     "client.error_buffer is \"%s\"; it must be auto, float32, bfloat16 or int8",
+                     name);
 }
 
 static enum tern_result restore(struct session *session,
@@ -355,8 +306,8 @@ static enum tern_result open_trainer(struct session *session, struct tern_traine
 enum tern_result tern_session_restore(struct session *session)
 {
     struct tern_client_workspace workspace = {0};
-    TERN_TRY(read_storage(session, &workspace));
     TERN_TRY(tern_session_build_model(session));
+    TERN_TRY(read_storage(session, &workspace));
     TERN_TRY(open_trainer(session, &workspace.trainer));
     TERN_TRY(take_memory(session, &workspace));
     return restore(session, &workspace);
@@ -365,8 +316,8 @@ enum tern_result tern_session_restore(struct session *session)
 enum tern_result tern_session_restore_reader(struct session *session)
 {
     struct tern_client_workspace workspace = {0};
-    TERN_TRY(read_storage(session, &workspace));
     TERN_TRY(tern_session_build_model(session));
+    TERN_TRY(read_storage(session, &workspace));
     TERN_TRY(take_memory(session, &workspace));
     return restore(session, &workspace);
 }

@@ -55,6 +55,10 @@ TERN_MUST_USE enum tern_result tern_session_open(struct session *session,
 TERN_MUST_USE enum tern_result
 tern_session_open_reader(struct session *session, const struct tern_client_settings *settings);
 
+// For a reader: what is kept of the last connection (session->curl). Nothing is sent. False: nothing can
+// be known, e.g. since client.server is not set.
+bool tern_session_read_link(struct session *session);
+
 // Loads the identity. TERN_ERR_NOT_FOUND (not enrolled), TERN_ERR_CORRUPT, TERN_ERR_IO
 TERN_MUST_USE enum tern_result tern_session_identify(struct session *session);
 

@@ -1,14 +1,31 @@
 // The verbs that only look: status and meter.
+#include "cli/expiry.h"
+#include "cli/held_model.h"
 #include "cli/json.h"
 #include "cli/session.h"
 #include "cli/verbs.h"
+#include "posix/transport.h"
 #include "util/bytes.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 // --- status
+
+static void add_expiry(cJSON *root, const struct tern_curl *curl)
+{
+    uint64_t server_s = 0;
+    uint64_t ca_s = 0;
+    tern_curl_certificates(curl, &server_s, &ca_s);
+    if (server_s != 0) {
+        cJSON_AddNumberToObject(root, "certificate_expires_s", (double)server_s);
+    }
+    if (ca_s != 0) {
+        cJSON_AddNumberToObject(root, "ca_expires_s", (double)ca_s);
+    }
+}
 
 static int status_json(const struct session *session)
 {
@@ -22,9 +39,14 @@ static int status_json(const struct session *session)
     cJSON_AddStringToObject(root, "model", identity->model_spec);
     cJSON_AddBoolToObject(root, "evaluator", identity->evaluator);
     cJSON_AddNumberToObject(root, "version", tern_client_version(&session->client));
+    cJSON_AddStringToObject(root, "holds", tern_held_name(session));
     cJSON_AddStringToObject(root, "replica", replica);
     cJSON_AddNumberToObject(root, "updates_answered",
                             (double)tern_client_budget(&session->client)->rounds);
+    if (session->curl != NULL) {
+        add_expiry(root, session->curl);
+    }
+    cJSON_AddBoolToObject(root, "meter_estimated", !tern_curl_is_counted());
     if (pending->len > 0) {
         cJSON *update = cJSON_AddObjectToObject(root, "pending");
         cJSON_AddNumberToObject(update, "round", pending->round);
@@ -32,6 +54,15 @@ static int status_json(const struct session *session)
         cJSON_AddNumberToObject(update, "bytes", pending->len);
     }
     return tern_client_print_json(root);
+}
+
+static void print_expiry(const struct tern_curl *curl)
+{
+    char sentence[EXPIRY_MAX];
+    tern_expiry_say(curl, (uint64_t)time(NULL), sentence);
+    if (sentence[0] != '\0') {
+        printf("link      %s\n", sentence);
+    }
 }
 
 static int status_text(const struct session *session)
@@ -42,13 +73,20 @@ static int status_text(const struct session *session)
            identity->evaluator ? " (evaluator)" : "");
     printf("server    %s\n", session->settings->server);
     printf("model     %s\n", identity->model_spec);
-    printf("version   %" PRIu32 "\n", tern_client_version(&session->client));
+    printf("version   %" PRIu32 " (%s)\n", tern_client_version(&session->client),
+           tern_held_is_global(session) ? "the global model" : "a replica of it");
     printf("rounds    %" PRIu64 "\n", tern_client_budget(&session->client)->rounds);
     if (pending->len > 0) {
         printf("pending   %" PRIu32 " bytes for round %" PRIu32 ", not answered yet\n",
                pending->len, pending->round);
     } else {
         printf("pending   nothing\n");
+    }
+    if (session->curl != NULL) {
+        print_expiry(session->curl);
+    }
+    if (!tern_curl_is_counted()) {
+        printf("meter     estimated: this kernel does not count the bytes of connections\n");
     }
     return TERN_EXIT_OK;
 }
@@ -67,6 +105,8 @@ int tern_verb_status(struct tern_cli *cli)
     if (result != TERN_OK) {
         code = tern_cli_fail(cli, result, "%s", session.why);
     } else {
+        const bool linked = tern_session_read_link(&session);
+        (void)linked; // then nothing is known of certificates
         code = cli->json ? status_json(&session) : status_text(&session);
     }
     tern_session_close(&session);

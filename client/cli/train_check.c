@@ -5,12 +5,12 @@
 #include "cli/trial_model.h"
 #include "cli/verbs.h"
 #include "hosted/clock.h"
+#include "hosted/interrupts.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,14 +19,6 @@
 
 #define TRIAL_SEED 1
 #define STEPS_MAX 1000000
-
-static volatile sig_atomic_t interrupted;
-
-static void on_signal(int number)
-{
-    (void)number;
-    interrupted = 1;
-}
 
 // One trial and what it found.
 struct trial {
@@ -127,7 +119,7 @@ static enum tern_result train(struct trial *trial, float **trained)
     }
     do {
         result = trainer->step(trainer->ctx, trained, &trial->train);
-    } while (result == TERN_AGAIN && !interrupted);
+    } while (result == TERN_AGAIN && !tern_interrupted);
     return result;
 }
 
@@ -136,7 +128,7 @@ static enum tern_result evaluate(const struct trial *trial, const float *weights
 {
     const struct tern_trainer *trainer = &trial->trainer;
     enum tern_result result = TERN_AGAIN;
-    while (result == TERN_AGAIN && !interrupted) {
+    while (result == TERN_AGAIN && !tern_interrupted) {
         result = trainer->evaluate(trainer->ctx, weights, trial->model.count, found);
     }
     return result;
@@ -259,19 +251,17 @@ static int tell_json(const struct trial *trial)
 int tern_verb_train_check(struct tern_cli *cli)
 {
     static struct trial trial;
-    const struct sigaction action = {.sa_handler = on_signal};
     if (read_options(cli, &trial.task) != TERN_OK) {
         return TERN_EXIT_USAGE;
     }
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
+    tern_interrupts_catch();
     int code = TERN_EXIT_INTERRUPTED;
     const enum tern_result ready = prepare(&trial, cli->arguments[0]);
     if (ready != TERN_OK) {
         code = tern_cli_fail(cli, ready, "%s", trial.why);
     } else {
         try_it(&trial);
-        if (!interrupted) {
+        if (!tern_interrupted) {
             code = cli->json ? tell_json(&trial) : tell(&trial);
         }
     }

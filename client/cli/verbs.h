@@ -11,6 +11,9 @@ int tern_verb_once(struct tern_cli *cli);
 int tern_verb_status(struct tern_cli *cli);
 int tern_verb_meter(struct tern_cli *cli);
 int tern_verb_conditions(struct tern_cli *cli);
+int tern_verb_check(struct tern_cli *cli);
+int tern_verb_export(struct tern_cli *cli);
+int tern_verb_predict(struct tern_cli *cli);
 int tern_verb_train_check(struct tern_cli *cli);
 
 #endif

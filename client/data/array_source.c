@@ -1,10 +1,10 @@
 // NumPy arrays as kinds of data: "npz:FILE,x=NAME,y=NAME,group=NAME" and "npy:FOLDER,...", whose
 // files are called as the members of the archive. NAME_train and NAME_test are the parts; where
 // there is only NAME, a share of it becomes the test part.
-#include "data/name_set.h"
 #include "data/npy.h"
 #include "data/split.h"
 #include "data/zip.h"
+#include "hosted/name_set.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,8 +27,9 @@ struct arrays {
     const struct tern_data_limits *limits;
     FILE *archive; // NULL: a folder
     struct options options;
-    struct tern_name_set groups;
+    struct tern_name_set *groups;
     struct tern_scaling scaling;
+    bool unlabelled; // labels are missing
 };
 
 // An array that is open.
@@ -215,7 +216,7 @@ static enum tern_result take_groups(struct arrays *arrays, const struct array *a
         }
         snprintf(name, sizeof name, "%lld", (long long)numbers[i]);
         const enum tern_result result =
-            tern_name_set_find(&arrays->groups, name, true, &rows->groups[i]);
+            tern_name_set_find(arrays->groups, name, true, &rows->groups[i]);
         if (result != TERN_OK) {
             return tern_input_refuse(&array->input, result, "row %u: group %s is one too many", i,
                                      name);
@@ -250,15 +251,31 @@ static enum tern_result read_groups(struct arrays *arrays, struct array *array, 
 
 // --- Parts
 
+// Of new data they may be missing.
+static enum tern_result read_or_make_labels(struct arrays *arrays, const char *suffix,
+                                            uint32_t count, struct tern_rows *rows)
+{
+    struct array array;
+    enum tern_result result = open_needed(arrays, arrays->options.y, suffix, &array);
+    if (result == TERN_ERR_NOT_FOUND && arrays->spec->part->whole) {
+        arrays->unlabelled = true;
+        rows->labels = calloc(count, sizeof *rows->labels);
+        return rows->labels != NULL
+                   ? TERN_OK
+                   : tern_spec_refuse(arrays->spec, TERN_ERR_NO_MEMORY, "no memory for its labels");
+    }
+    TERN_TRY(result);
+    result = read_labels(arrays, &array, count, rows);
+    close_array(&array);
+    return result;
+}
+
 static enum tern_result read_labels_and_groups(struct arrays *arrays, const char *suffix,
                                                uint32_t count, struct tern_rows *rows)
 {
     struct array array;
-    TERN_TRY(open_needed(arrays, arrays->options.y, suffix, &array));
-    enum tern_result result = read_labels(arrays, &array, count, rows);
-    close_array(&array);
-    TERN_TRY(result);
-    result = open_array(arrays, arrays->options.group, suffix, &array);
+    TERN_TRY(read_or_make_labels(arrays, suffix, count, rows));
+    enum tern_result result = open_array(arrays, arrays->options.group, suffix, &array);
     if (result == TERN_ERR_NOT_FOUND && !arrays->options.needs_group) {
         return TERN_OK;
     }
@@ -314,7 +331,7 @@ static enum tern_result keep_only(struct arrays *arrays, struct tern_rows *train
         return TERN_OK;
     }
     if (train->groups == NULL ||
-        tern_name_set_find(&arrays->groups, only, false, &group) != TERN_OK) {
+        tern_name_set_find(arrays->groups, only, false, &group) != TERN_OK) {
         return tern_spec_refuse(arrays->spec, TERN_ERR_NOT_FOUND,
                                 "no example is of group '%.40s' in array '%.40s'", only,
                                 arrays->options.group);
@@ -357,12 +374,12 @@ static enum tern_result make_data(struct arrays *arrays, struct tern_data *data)
     if (result == TERN_OK) {
         tern_rows_give(&train, shape.height, shape.width, shape.channels, &data->train);
         tern_rows_give(&test, shape.height, shape.width, shape.channels, &data->test);
-        data->train.group_count = arrays->groups.count;
-        data->test.group_count = arrays->groups.count;
+        data->unlabelled = arrays->unlabelled;
+        data->train.group_count = arrays->groups->count;
+        data->test.group_count = arrays->groups->count;
     }
     tern_rows_free(&train);
     tern_rows_free(&test);
-    tern_name_set_free(&arrays->groups);
     return result;
 }
 
@@ -378,6 +395,11 @@ static enum tern_result read_options(struct tern_data_spec *spec, struct arrays 
     options->group = group != NULL ? group : "group";
     options->needs_group = group != NULL;
     TERN_TRY(tern_split_read(spec, NULL, &options->split));
+    if (options->split.scaling != NULL) {
+        return tern_spec_refuse(spec, TERN_ERR_CONFIG,
+                                "scale is none or standard for arrays, not '%.40s'",
+                                options->split.scaling);
+    }
     TERN_TRY(tern_spec_scaling_of_numbers(spec, data, &arrays->scaling));
     return tern_spec_done(spec, "x, y, group, only, test, seed, scale, mean, std");
 }
@@ -385,18 +407,18 @@ static enum tern_result read_options(struct tern_data_spec *spec, struct arrays 
 enum tern_result tern_read_npy(struct tern_data_spec *spec, const struct tern_data_limits *limits,
                                struct tern_data *data)
 {
-    struct arrays arrays = {.spec = spec, .limits = limits};
+    struct arrays arrays = {.spec = spec, .limits = limits, .groups = &data->groups};
     TERN_TRY(read_options(spec, &arrays, data));
-    tern_name_set_init(&arrays.groups, limits->max_examples);
+    tern_name_set_init(&data->groups, limits->max_examples);
     return make_data(&arrays, data);
 }
 
 enum tern_result tern_read_npz(struct tern_data_spec *spec, const struct tern_data_limits *limits,
                                struct tern_data *data)
 {
-    struct arrays arrays = {.spec = spec, .limits = limits};
+    struct arrays arrays = {.spec = spec, .limits = limits, .groups = &data->groups};
     TERN_TRY(read_options(spec, &arrays, data));
-    tern_name_set_init(&arrays.groups, limits->max_examples);
+    tern_name_set_init(&data->groups, limits->max_examples);
     arrays.archive = fopen(spec->path, "rb");
     if (arrays.archive == NULL) {
         const enum tern_result result = errno == ENOENT ? TERN_ERR_NOT_FOUND : TERN_ERR_IO;

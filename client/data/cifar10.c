@@ -1,7 +1,7 @@
 // The binary version of CIFAR-10 (Krizhevsky 2009): records of one label byte and three planes of
 // 32 x 32 bytes, red, green, blue, in data_batch_1.bin to data_batch_5.bin and test_batch.bin.
-#include "data/input.h"
 #include "data/readers.h"
+#include "hosted/input.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

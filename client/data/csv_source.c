@@ -1,4 +1,5 @@
 // A table as a kind of data: "csv:FILE,label=NAME,group=NAME,test=0.2,seed=1,scale=standard".
+#include "data/scaling_file.h"
 #include "data/split.h"
 #include "data/table.h"
 #include <string.h>
@@ -13,7 +14,7 @@ struct csv_options {
 struct tables {
     struct tern_table train;
     struct tern_table test;
-    struct tern_name_set groups;
+    struct tern_name_set *groups;
 };
 
 static enum tern_result read_options(struct tern_data_spec *spec, struct csv_options *options)
@@ -22,6 +23,7 @@ static enum tern_result read_options(struct tern_data_spec *spec, struct csv_opt
     options->table.drop = tern_spec_option(spec, "drop");
     options->table.classes = tern_spec_option(spec, "classes");
     options->table.group = tern_spec_option(spec, "group");
+    options->table.features_only = spec->part->whole;
     options->test_file = tern_spec_option(spec, "test_file");
     TERN_TRY(tern_split_read(spec, options->test_file, &options->split));
     if (options->split.only != NULL && options->table.group == NULL) {
@@ -73,7 +75,7 @@ static enum tern_result read_test(const struct tern_data_spec *spec,
                                   const struct csv_options *options, struct tables *tables)
 {
     // Who does not evaluate need not have the file.
-    if (options->test_file == NULL || !spec->part->test) {
+    if (options->test_file == NULL || !spec->part->test || spec->part->whole) {
         return TERN_OK;
     }
     TERN_TRY(read_table(spec, options->test_file, &options->table, limits, &tables->test));
@@ -87,7 +89,7 @@ static enum tern_result keep_only(const struct tern_data_spec *spec,
     if (options->split.only == NULL) {
         return TERN_OK;
     }
-    if (tern_name_set_find(&tables->groups, options->split.only, false, &group) != TERN_OK) {
+    if (tern_name_set_find(tables->groups, options->split.only, false, &group) != TERN_OK) {
         return tern_spec_refuse(spec, TERN_ERR_NOT_FOUND, "no row has '%.40s' in column '%.40s'",
                                 options->split.only, options->table.group);
     }
@@ -105,11 +107,18 @@ static enum tern_result make_parts(const struct tern_data_spec *spec,
     TERN_TRY(keep_only(spec, options, tables));
     TERN_TRY(read_test(spec, limits, options, tables));
     TERN_TRY(tern_split_rows(spec, &options->split, &tables->train.rows, &tables->test.rows));
+    if (options->split.scaling != NULL) {
+        TERN_TRY(tern_scaling_file_apply(spec, options->split.scaling, tables->train.names,
+                                         &tables->train.rows, &tables->test.rows));
+    }
+    data->unlabelled = tables->train.unlabelled;
     const uint32_t features = tables->train.rows.features;
     tern_rows_give(&tables->train.rows, 1, features, 1, &data->train);
     tern_rows_give(&tables->test.rows, 1, features, 1, &data->test);
-    data->train.group_count = tables->groups.count;
-    data->test.group_count = tables->groups.count;
+    data->classes = tables->train.classes;
+    tables->train.classes = (struct tern_name_set){0};
+    data->train.group_count = tables->groups->count;
+    data->test.group_count = tables->groups->count;
     return TERN_OK;
 }
 
@@ -117,13 +126,12 @@ enum tern_result tern_read_csv(struct tern_data_spec *spec, const struct tern_da
                                struct tern_data *data)
 {
     struct csv_options options = {0};
-    struct tables tables = {0};
+    struct tables tables = {.groups = &data->groups};
     TERN_TRY(read_options(spec, &options));
-    tern_name_set_init(&tables.groups, limits->max_examples);
-    options.table.groups = &tables.groups;
+    tern_name_set_init(&data->groups, limits->max_examples);
+    options.table.groups = &data->groups;
     const enum tern_result result = make_parts(spec, limits, &options, &tables, data);
     tern_table_free(&tables.train);
     tern_table_free(&tables.test);
-    tern_name_set_free(&tables.groups);
     return result;
 }

@@ -8,6 +8,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct tern_dataset {
     uint32_t count;         // examples
     uint32_t feature_count; // values per example: height * width * channels
@@ -38,5 +42,9 @@ struct tern_view tern_view_all(const struct tern_dataset *dataset);
 // positions: which examples of the view, each < view->count; NULL: those from `first` on.
 void tern_view_gather(const struct tern_view *view, const uint32_t *positions, uint32_t first,
                       uint32_t count, float *features, uint16_t *labels);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

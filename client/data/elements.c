@@ -53,7 +53,7 @@ static enum tern_result refuse(const struct tern_input *input,
 {
     const uint64_t at = range->first + index;
     return tern_input_refuse(
-        input, TERN_ERR_CORRUPT, "row %llu, value %llu (from 0): not a finite number",
+        input, TERN_ERR_CORRUPT, "row %llu, value %llu (from 0): not a finite number in float32",
         (unsigned long long)(at / range->row), (unsigned long long)(at % range->row));
 }
 

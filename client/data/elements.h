@@ -2,7 +2,7 @@
 #ifndef TERN_ELEMENTS_H
 #define TERN_ELEMENTS_H
 
-#include "data/input.h"
+#include "hosted/input.h"
 #include <stdbool.h>
 
 struct tern_elements {

@@ -5,6 +5,7 @@
 #define TERN_NPY_H
 
 #include "data/elements.h"
+#include "data/source.h"
 
 #define TERN_NPY_MAX_DIMS 4
 

@@ -247,8 +247,8 @@ static enum tern_result check_natural(const struct tern_partition_config *config
 {
     if (present < config->clients) {
         snprintf(why, TERN_PARTITION_WHY_MAX,
-                 "the training examples are of %u natural groups, fewer than the %u clients",
-                 present, config->clients);
+                 "natural groups of training examples: %u, fewer than the %u clients", present,
+                 config->clients);
         return TERN_ERR_ARGUMENT;
     }
     for (uint32_t c = 0; c < partition->client_count; c++) {

@@ -64,9 +64,6 @@ TERN_MUST_USE enum tern_result tern_spec_refuse(const struct tern_data_spec *spe
                                                 enum tern_result result, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-// Reads one finite decimal number that is all of `text`.
-bool tern_read_float(const char *text, float *value);
-
 // Gives the memory of the data set's arrays back; *data is then empty.
 void tern_dataset_release(struct tern_dataset *data);
 

@@ -110,7 +110,7 @@ enum tern_result tern_rows_split(struct tern_rows *rows, uint32_t count, struct 
     return TERN_OK;
 }
 
-static void scale_column(struct tern_rows *rows, uint32_t column, double mean, double deviation)
+void tern_rows_scale(struct tern_rows *rows, uint32_t column, double mean, double deviation)
 {
     float *values = rows->values + column;
     for (uint32_t i = 0; i < rows->count; i++, values += rows->features) {
@@ -134,8 +134,8 @@ void tern_rows_standardise(struct tern_rows *train, struct tern_rows *test)
             variance += off * off;
         }
         const double deviation = tern_sqrt(variance / (double)train->count);
-        scale_column(train, c, mean, deviation > 0.0 ? deviation : 1.0);
-        scale_column(test, c, mean, deviation > 0.0 ? deviation : 1.0);
+        tern_rows_scale(train, c, mean, deviation > 0.0 ? deviation : 1.0);
+        tern_rows_scale(test, c, mean, deviation > 0.0 ? deviation : 1.0);
     }
 }
 

@@ -28,6 +28,9 @@ void tern_rows_keep_group(struct tern_rows *rows, uint32_t group);
 TERN_MUST_USE enum tern_result tern_rows_split(struct tern_rows *rows, uint32_t count,
                                                struct tern_rows *last);
 
+// Makes (value - mean) / deviation of a column of values; deviation > 0.
+void tern_rows_scale(struct tern_rows *rows, uint32_t column, double mean, double deviation);
+
 // Brings each column of values to mean 0 and variance 1 over the rows of train, a constant one to
 // 0, and does the same to those of test, which may be empty.
 void tern_rows_standardise(struct tern_rows *train, struct tern_rows *test);

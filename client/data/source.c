@@ -81,7 +81,7 @@ static enum tern_result refuse_kind(const struct tern_data_spec *spec)
     }
     return tern_spec_refuse(
         spec, TERN_ERR_CONFIG,
-        "no data of the kind '%s'; known: digits, sensors, audio, idx, cifar10, "
+        "no data of the kind '%.60s'; known: digits, sensors, audio, idx, cifar10, "
         "csv, npy, npz",
         spec->kind);
 }
@@ -132,4 +132,6 @@ void tern_data_close(struct tern_data *data)
 {
     tern_dataset_release(&data->train);
     tern_dataset_release(&data->test);
+    tern_name_set_free(&data->groups);
+    tern_name_set_free(&data->classes);
 }

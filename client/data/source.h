@@ -8,7 +8,7 @@
 //   idx:DIR[,mean=0.286,std=0.353]                 the four IDX files of MNIST and its kin, .gz or not
 //   cifar10:DIR[,mean=M,std=S]                     data_batch_*.bin and test_batch.bin
 //   csv:FILE[,label=NAME|INDEX][,drop=A|B][,classes=X|Y|Z][,group=NAME|INDEX][,only=VALUE]
-//       [,test_file=FILE][,test=0.2][,seed=1][,scale=standard]
+//       [,test_file=FILE][,test=0.2][,seed=1][,scale=standard|FILE]
 //   npz:FILE, npy:FOLDER[,x=x][,y=y][,group=group][,only=VALUE][,test=0.2][,seed=1]
 //       [,scale=standard][,mean=M,std=S]           NumPy arrays (data/array_source.c)
 //
@@ -22,10 +22,12 @@
 #define TERN_SOURCE_H
 
 #include "data/partition.h"
+#include "hosted/input.h"
+#include "hosted/name_set.h"
 #include "result.h"
 #include <stdbool.h>
 
-#define TERN_DATA_WHY_MAX 256
+#define TERN_DATA_WHY_MAX TERN_INPUT_WHY_MAX
 #define TERN_DATA_SPEC_MAX 1024 // bytes with the terminating NUL
 
 // Checked before memory is taken. A field of 0 means its default.
@@ -40,6 +42,9 @@ struct tern_data_limits {
 struct tern_data {
     struct tern_dataset train;
     struct tern_dataset test; // bytes, values and labels are malloc'ed and its own, as are train's
+    bool unlabelled;          // labels were missing (part->whole), and are 0
+    struct tern_name_set groups;  // names of the groups of both, by number; none of generated data
+    struct tern_name_set classes; // names of the classes, by number; none where labels are numbers
 };
 
 // Reads the data set that `spec` names. limits: NULL for the defaults. On error *data is empty and
@@ -60,11 +65,18 @@ TERN_MUST_USE enum tern_result tern_dataset_open(const char *spec,
 // directory, is left as it is. A spec that is too long is cut, and refused when it is opened.
 void tern_data_spec_join(const char *source, const char *directory, char spec[TERN_DATA_SPEC_MAX]);
 
+// The spec of another file or folder that is read as `source`, which names one, is: its kind and options
+// stay. Cut likewise.
+void tern_data_spec_move(const char *source, const char *place, char spec[TERN_DATA_SPEC_MAX]);
+
 // What a client keeps of a data set.
 struct tern_data_part {
     const struct tern_partition_config *partition; // of the training examples; NULL: keep them all
     uint32_t client;                               // whose shard is kept, < partition->clients
     bool test;                                     // the test examples are kept
+    // New data, to be looked at as it comes: rows keep their order, none of them is held out, and labels
+    // may be missing. Sources with a test part of their own have it as ever.
+    bool whole;
 };
 
 // As tern_dataset_open(), but keeps the shard's training examples only, in the partition's order,

@@ -1,6 +1,5 @@
-#include "data/input.h"
 #include "data/readers.h"
-#include "util/math.h"
+#include "hosted/csv.h"
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -10,8 +9,11 @@
 enum tern_result tern_spec_refuse(const struct tern_data_spec *spec, enum tern_result result,
                                   const char *format, ...)
 {
-    int used = snprintf(spec->why, TERN_DATA_WHY_MAX, "data '%.20s%s%.90s': ", spec->kind,
-                        spec->path[0] != '\0' ? ":" : "", spec->path);
+    // Without a colon the kind is all of the text.
+    int used = spec->path[0] == '\0'
+                   ? snprintf(spec->why, TERN_DATA_WHY_MAX, "data '%.110s': ", spec->kind)
+                   : snprintf(spec->why, TERN_DATA_WHY_MAX, "data '%.20s:%.90s': ", spec->kind,
+                              spec->path);
     va_list args;
     va_start(args, format);
     vsnprintf(spec->why + used, (size_t)(TERN_DATA_WHY_MAX - used), format, args);
@@ -41,14 +43,21 @@ struct spec_part {
     char *value;
 };
 
+// Whether the first part, whose first "=" is behind `len` bytes, is a place: a path may have one, as in
+// /data/site=3/table.csv. One that begins as an option does, key=, must be in quotes.
+static bool is_place(const char *text, size_t len)
+{
+    return len > 0 && strspn(text, "abcdefghijklmnopqrstuvwxyz_") < len;
+}
+
 // Takes the text up to the next comma outside quotes from *rest, which is NULL behind the last.
-static enum tern_result next_part(const struct tern_data_spec *spec, char **rest,
+static enum tern_result next_part(const struct tern_data_spec *spec, bool first, char **rest,
                                   struct spec_part *part)
 {
     char *text = *rest;
     const size_t len = strcspn(text, ",=\"");
     *part = (struct spec_part){.value = text};
-    if (text[len] == '=') {
+    if (text[len] == '=' && !(first && is_place(text, len))) {
         text[len] = '\0';
         *part = (struct spec_part){.key = text, .value = text + len + 1};
     }
@@ -124,6 +133,37 @@ void tern_data_spec_join(const char *source, const char *directory, char spec[TE
     append(spec, source + kind, strlen(source + kind));
 }
 
+// Bytes of the place that the part of a source behind the colon begins with; 0: there is none.
+static size_t place_len(const char *text)
+{
+    size_t len = strcspn(text, ",=\"");
+    if (text[0] == '"') {
+        for (len = 1; text[len] != '\0' && (text[len] != '"' || text[len + 1] == '"');) {
+            len += text[len] == '"' ? 2 : 1;
+        }
+        return len + (text[len] == '"');
+    }
+    return text[len] == '=' && !is_place(text, len) ? 0 : strcspn(text, ",");
+}
+
+void tern_data_spec_move(const char *source, const char *place, char spec[TERN_DATA_SPEC_MAX])
+{
+    const size_t kind = strcspn(source, ",:");
+    const char *options = source + kind;
+    spec[0] = '\0';
+    append(spec, source, kind);
+    append(spec, ":", 1);
+    append_quoted(spec, place);
+    if (*options == ':') {
+        options++;
+        options += place_len(options);
+        if (*options != '\0' && *options != ',') {
+            append(spec, ",", 1);
+        }
+    }
+    append(spec, options, strlen(options));
+}
+
 enum tern_result tern_spec_parse(struct tern_data_spec *spec, const char *text, char *why)
 {
     memset(spec, 0, sizeof *spec);
@@ -143,7 +183,7 @@ enum tern_result tern_spec_parse(struct tern_data_spec *spec, const char *text, 
     *rest++ = '\0';
     for (bool first = true; rest != NULL && *rest != '\0'; first = false) {
         struct spec_part part;
-        TERN_TRY(next_part(spec, &rest, &part));
+        TERN_TRY(next_part(spec, first, &rest, &part));
         if (first && part.key == NULL) {
             spec->path = part.value;
         } else {
@@ -184,17 +224,6 @@ enum tern_result tern_spec_number(struct tern_data_spec *spec, const char *key, 
     return TERN_OK;
 }
 
-bool tern_read_float(const char *text, float *value)
-{
-    // strtof also takes hexadecimal numbers, "inf" and leading space, which no table means.
-    if (text[0] == '\0' || strspn(text, "0123456789+-.eE") != strlen(text)) {
-        return false;
-    }
-    char *end = NULL;
-    *value = strtof(text, &end);
-    return *end == '\0' && tern_is_finite(*value);
-}
-
 enum tern_result tern_spec_fraction(struct tern_data_spec *spec, const char *key, float low,
                                     float high, float *value)
 {
@@ -203,7 +232,7 @@ enum tern_result tern_spec_fraction(struct tern_data_spec *spec, const char *key
         return TERN_OK;
     }
     float number;
-    if (!tern_read_float(text, &number) || number < low || number > high) {
+    if (!tern_csv_number(text, &number) || number < low || number > high) {
         return tern_spec_refuse(spec, TERN_ERR_CONFIG, "%s=%.40s is not a number from %g to %g",
                                 key, text, (double)low, (double)high);
     }

@@ -17,10 +17,14 @@ enum tern_result tern_split_read(struct tern_data_spec *spec, const char *test_f
     options->test = test_file != NULL ? 0.0f : options->test;
     const char *scale = tern_spec_option(spec, "scale");
     options->standard = scale != NULL && strcmp(scale, "standard") == 0;
-    if (scale != NULL && !options->standard && strcmp(scale, "none") != 0) {
-        return tern_spec_refuse(spec, TERN_ERR_CONFIG, "scale is none or standard, not '%.40s'",
-                                scale);
+    if (options->standard && spec->part->whole) {
+        return tern_spec_refuse(spec, TERN_ERR_CONFIG,
+                                "scale=standard would go by the rows of this file: only with the "
+                                "statistics that the model was trained with, scale=FILE, does it "
+                                "know new data");
     }
+    options->scaling =
+        scale != NULL && !options->standard && strcmp(scale, "none") != 0 ? scale : NULL;
     return TERN_OK;
 }
 
@@ -28,8 +32,10 @@ enum tern_result tern_split_rows(const struct tern_data_spec *spec,
                                  const struct tern_split_options *options, struct tern_rows *train,
                                  struct tern_rows *test)
 {
-    tern_rows_shuffle(train, options->seed);
-    if (test->count == 0) {
+    if (!spec->part->whole) {
+        tern_rows_shuffle(train, options->seed);
+    }
+    if (test->count == 0 && !spec->part->whole) {
         uint32_t share = (uint32_t)((double)train->count * (double)options->test + 0.5);
         share = share < train->count ? share : train->count - 1;
         if (tern_rows_split(train, share, test) != TERN_OK) {

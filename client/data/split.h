@@ -7,10 +7,11 @@
 #include "data/rows.h"
 
 struct tern_split_options {
-    const char *only; // the group of the training rows that are kept; NULL: all
-    float test;       // share of the rows that become the test part; not when they have one
-    uint64_t seed;    // of the order, and so of that share
-    bool standard;    // features are standardised by the training rows
+    const char *only;    // the group of the training rows that are kept; NULL: all
+    float test;          // share of the rows that become the test part; not when they have one
+    uint64_t seed;       // of the order, and so of that share
+    bool standard;       // features are standardised by the training rows
+    const char *scaling; // file that says how they are scaled (data/scaling_file.h); NULL: none
 };
 
 // test_file: the option that names the test part, or NULL; the share `test` is then refused.

@@ -1,121 +1,27 @@
 #include "data/table.h"
-#include "data/csv.h"
 #include "data/readers.h"
+#include "hosted/csv_columns.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define FIRST_ROOM 256
-#define NAME_MAX_LEN 256
-#define NO_COLUMN UINT32_MAX
 
 struct reading {
     struct tern_csv csv;
-    struct tern_name_set labels;
     const struct tern_data_limits *limits;
     struct tern_table *table;
-    bool *skipped;    // [columns], not a feature
-    uint32_t columns; // of every line
-    uint32_t label;   // column
-    uint32_t group;   // column; NO_COLUMN: none
-    uint32_t room;    // rows that the table's memory holds
-    bool header;
-    bool closed; // only the labels of config->classes may occur
+    struct tern_csv_columns columns;
+    uint32_t room; // rows that the table's memory holds
+    bool closed;   // only the labels of config->classes may occur
 };
 
 void tern_table_free(struct tern_table *table)
 {
     tern_rows_free(&table->rows);
+    tern_name_set_free(&table->classes);
     free(table->names);
     memset(table, 0, sizeof *table);
-}
-
-// Reads a column number from 0, or from -1 backwards.
-static bool read_index(const char *text, uint32_t columns, uint32_t *column)
-{
-    char *end = NULL;
-    long number = strtol(text, &end, 10);
-    const char *digits = text + (text[0] == '-');
-    if (strlen(digits) > 8 || digits[0] < '0' || digits[0] > '9' || *end != '\0') {
-        return false;
-    }
-    number = text[0] == '-' ? (long)columns + number : number;
-    *column = number < 0 || number >= (long)columns ? columns : (uint32_t)number;
-    return true;
-}
-
-// Finds a column by number, or by its name in the header line.
-static enum tern_result find_column(struct reading *reading, const char *text, uint32_t *column)
-{
-    struct tern_csv *csv = &reading->csv;
-    if (!read_index(text, reading->columns, column)) {
-        reading->header = true;
-        for (*column = 0; *column < reading->columns; (*column)++) {
-            if (strcmp(tern_csv_field(csv, *column), text) == 0) {
-                break;
-            }
-        }
-    }
-    if (*column < reading->columns) {
-        return TERN_OK;
-    }
-    return tern_input_refuse(csv->input, TERN_ERR_NOT_FOUND,
-                             "has no column '%.40s' among the %u of its first line ('%.30s', ...)",
-                             text, reading->columns, tern_csv_field(csv, 0));
-}
-
-// Takes the text up to the next '|'; false at the end.
-static bool next_name(const char **rest, char name[NAME_MAX_LEN])
-{
-    if (*rest == NULL) {
-        return false;
-    }
-    size_t len = strcspn(*rest, "|");
-    size_t kept = len < NAME_MAX_LEN - 1 ? len : NAME_MAX_LEN - 1;
-    memcpy(name, *rest, kept);
-    name[kept] = '\0';
-    *rest = (*rest)[len] == '|' ? *rest + len + 1 : NULL;
-    return true;
-}
-
-static enum tern_result skip_columns(struct reading *reading,
-                                     const struct tern_table_config *config)
-{
-    char name[NAME_MAX_LEN];
-    const char *rest = config->drop;
-    while (next_name(&rest, name)) {
-        uint32_t column;
-        TERN_TRY(find_column(reading, name, &column));
-        reading->skipped[column] = true;
-    }
-    if (reading->skipped[reading->label]) {
-        return tern_input_refuse(reading->csv.input, TERN_ERR_CONFIG,
-                                 "drop names the label's column");
-    }
-    reading->skipped[reading->label] = true;
-    if (reading->group == reading->label) {
-        return tern_input_refuse(reading->csv.input, TERN_ERR_CONFIG,
-                                 "group names the label's column");
-    }
-    if (reading->group != NO_COLUMN) {
-        reading->skipped[reading->group] = true;
-    }
-    uint32_t features = 0;
-    for (uint32_t c = 0; c < reading->columns; c++) {
-        features += !reading->skipped[c];
-    }
-    reading->table->rows.features = features;
-    if (features > reading->limits->max_features) {
-        return tern_input_refuse(reading->csv.input, TERN_ERR_TOO_LARGE,
-                                 "has %u features, over the limit of %u", features,
-                                 reading->limits->max_features);
-    }
-    if (features == 0) {
-        return tern_input_refuse(
-            reading->csv.input, TERN_ERR_CORRUPT,
-            "has no column beside the label's; fields are separated by commas");
-    }
-    return TERN_OK;
 }
 
 // Keeps the names of the features from the header line, which is the csv's current record.
@@ -127,9 +33,9 @@ static enum tern_result keep_names(struct reading *reading)
         return tern_input_refuse(reading->csv.input, TERN_ERR_NO_MEMORY,
                                  "no memory for its columns' names");
     }
-    for (uint32_t c = 0; c < reading->columns; c++) {
+    for (uint32_t c = 0; c < reading->columns.count; c++) {
         const char *name = tern_csv_field(&reading->csv, c);
-        if (!reading->skipped[c]) {
+        if (!reading->columns.skipped[c]) {
             memcpy(table->names + table->names_len, name, strlen(name) + 1);
             table->names_len += strlen(name) + 1;
         }
@@ -141,50 +47,38 @@ static enum tern_result keep_names(struct reading *reading)
 static enum tern_result read_columns(struct reading *reading,
                                      const struct tern_table_config *config)
 {
-    struct tern_csv *csv = &reading->csv;
-    reading->columns = csv->field_count;
-    reading->label = reading->columns - 1;
-    reading->skipped = calloc(reading->columns, sizeof *reading->skipped);
-    if (reading->skipped == NULL) {
-        return tern_input_refuse(csv->input, TERN_ERR_NO_MEMORY, "no memory for its columns");
+    const struct tern_csv_choice choice = {config->label, config->drop, config->group,
+                                           config->features_only};
+    struct tern_csv_columns *columns = &reading->columns;
+    TERN_TRY(tern_csv_columns_learn(&reading->csv, &choice, columns));
+    reading->table->rows.features = columns->features;
+    reading->table->unlabelled = columns->label == TERN_CSV_NO_COLUMN;
+    if (columns->features > reading->limits->max_features) {
+        return tern_input_refuse(reading->csv.input, TERN_ERR_TOO_LARGE,
+                                 "has %u features, over the limit of %u", columns->features,
+                                 reading->limits->max_features);
     }
-    if (config->label != NULL) {
-        TERN_TRY(find_column(reading, config->label, &reading->label));
-    }
-    reading->group = NO_COLUMN;
-    if (config->group != NULL) {
-        TERN_TRY(find_column(reading, config->group, &reading->group));
-    }
-    TERN_TRY(skip_columns(reading, config));
-    bool any_number = false;
-    for (uint32_t c = 0; c < reading->columns; c++) {
-        float value;
-        any_number =
-            any_number || (!reading->skipped[c] && tern_read_float(tern_csv_field(csv, c), &value));
-    }
-    // With a single number among them it is a row, so that one damaged field is not overlooked.
-    reading->header = reading->header || !any_number;
-    return reading->header ? keep_names(reading) : TERN_OK;
+    return columns->header ? keep_names(reading) : TERN_OK;
 }
 
 static enum tern_result list_classes(struct reading *reading, const char *classes)
 {
-    char name[NAME_MAX_LEN];
+    char name[TERN_CSV_NAME_MAX];
     uint32_t number;
     reading->closed = classes != NULL;
-    while (next_name(&classes, name)) {
-        const uint32_t listed = reading->labels.count;
-        if (tern_name_set_find(&reading->labels, name, true, &number) != TERN_OK) {
+    while (tern_csv_next_name(&classes, name)) {
+        const uint32_t listed = reading->table->classes.count;
+        if (tern_name_set_find(&reading->table->classes, name, true, &number) != TERN_OK) {
             return tern_input_refuse(reading->csv.input, TERN_ERR_TOO_LARGE,
                                      "classes lists more than the limit of %u",
                                      reading->limits->max_classes);
         }
-        if (reading->labels.count == listed) {
+        if (reading->table->classes.count == listed) {
             return tern_input_refuse(reading->csv.input, TERN_ERR_CONFIG,
                                      "classes lists '%.40s' twice", name);
         }
     }
-    reading->table->rows.classes = reading->labels.count;
+    reading->table->rows.classes = reading->table->classes.count;
     return TERN_OK;
 }
 
@@ -219,7 +113,7 @@ static enum tern_result grow(struct reading *reading)
         return TERN_OK;
     }
     const struct tern_data_limits *limits = reading->limits;
-    const bool groups = reading->group != NO_COLUMN;
+    const bool groups = reading->columns.group != TERN_CSV_NO_COLUMN;
     const uint64_t row =
         rows->features * sizeof(float) + sizeof(uint16_t) + (groups ? sizeof(uint32_t) : 0);
     uint64_t room = reading->room == 0 ? FIRST_ROOM : (uint64_t)reading->room * 2;
@@ -243,8 +137,12 @@ static enum tern_result read_label(struct reading *reading, uint16_t *label)
 {
     struct tern_csv *csv = &reading->csv;
     struct tern_rows *rows = &reading->table->rows;
-    const char *text = tern_csv_field(csv, reading->label);
     uint32_t class = 0;
+    if (reading->table->unlabelled) {
+        *label = 0;
+        return TERN_OK;
+    }
+    const char *text = tern_csv_field(csv, reading->columns.label);
     if (!reading->closed && !tern_name_is_class(text, reading->limits->max_classes, &class)) {
         return tern_input_refuse(csv->input, TERN_ERR_CONFIG,
                                  "line %llu: the label '%.40s' is no class number from 0 to %u; "
@@ -252,7 +150,8 @@ static enum tern_result read_label(struct reading *reading, uint16_t *label)
                                  (unsigned long long)csv->line, text,
                                  reading->limits->max_classes - 1);
     }
-    if (reading->closed && tern_name_set_find(&reading->labels, text, false, &class) != TERN_OK) {
+    if (reading->closed &&
+        tern_name_set_find(&reading->table->classes, text, false, &class) != TERN_OK) {
         return tern_input_refuse(csv->input, TERN_ERR_NOT_FOUND,
                                  "line %llu: the label '%.40s' is not one of those in classes",
                                  (unsigned long long)csv->line, text);
@@ -266,11 +165,11 @@ static enum tern_result read_group(struct reading *reading, const struct tern_ta
                                    uint32_t *group)
 {
     struct tern_csv *csv = &reading->csv;
-    const char *text = tern_csv_field(csv, reading->group);
+    const char *text = tern_csv_field(csv, reading->columns.group);
     if (text[0] == '\0') {
-        return tern_input_refuse(csv->input, TERN_ERR_CORRUPT,
-                                 "line %llu, field %u: the group is missing (group=%.40s)",
-                                 (unsigned long long)csv->line, reading->group + 1, config->group);
+        return tern_input_refuse(
+            csv->input, TERN_ERR_CORRUPT, "line %llu, field %u: the group is missing (group=%.40s)",
+            (unsigned long long)csv->line, reading->columns.group + 1, config->group);
     }
     const enum tern_result result = tern_name_set_find(config->groups, text, true, group);
     return result == TERN_OK
@@ -302,18 +201,20 @@ static enum tern_result refuse_value(const struct reading *reading, uint32_t col
                                    (unsigned long long)csv->line, place,
                                    name != NULL ? name : "NUMBER")
                : tern_input_refuse(csv->input, TERN_ERR_CORRUPT,
-                                   "line %llu, %s: '%.40s' is not a finite number",
-                                   (unsigned long long)csv->line, place, text);
+                                   "line %llu, %s: '%.40s' is not a finite number in float32; "
+                                   "mend it, or drop the column (drop=%s)",
+                                   (unsigned long long)csv->line, place, text,
+                                   name != NULL ? name : "NUMBER");
 }
 
 static enum tern_result read_values(struct reading *reading, float *values)
 {
     uint32_t feature = 0;
-    for (uint32_t c = 0; c < reading->columns; c++) {
-        if (reading->skipped[c]) {
+    for (uint32_t c = 0; c < reading->columns.count; c++) {
+        if (reading->columns.skipped[c]) {
             continue;
         }
-        if (!tern_read_float(tern_csv_field(&reading->csv, c), &values[feature])) {
+        if (!tern_csv_number(tern_csv_field(&reading->csv, c), &values[feature])) {
             return refuse_value(reading, c, feature);
         }
         feature++;
@@ -325,15 +226,15 @@ static enum tern_result read_row(struct reading *reading, const struct tern_tabl
 {
     struct tern_csv *csv = &reading->csv;
     struct tern_rows *rows = &reading->table->rows;
-    if (csv->field_count != reading->columns) {
-        return tern_input_refuse(csv->input, TERN_ERR_CORRUPT,
-                                 "line %llu has %u fields, the first line %u",
-                                 (unsigned long long)csv->line, csv->field_count, reading->columns);
+    if (csv->field_count != reading->columns.count) {
+        return tern_input_refuse(
+            csv->input, TERN_ERR_CORRUPT, "line %llu has %u fields, the first line %u",
+            (unsigned long long)csv->line, csv->field_count, reading->columns.count);
     }
     TERN_TRY(grow(reading));
     TERN_TRY(read_values(reading, rows->values + (size_t)rows->count * rows->features));
     TERN_TRY(read_label(reading, &rows->labels[rows->count]));
-    if (reading->group != NO_COLUMN) {
+    if (reading->columns.group != TERN_CSV_NO_COLUMN) {
         TERN_TRY(read_group(reading, config, &rows->groups[rows->count]));
     }
     rows->count++;
@@ -349,7 +250,7 @@ static enum tern_result read_all(struct reading *reading, const struct tern_tabl
         TERN_TRY(read_columns(reading, config));
     }
     TERN_TRY(list_classes(reading, config->classes));
-    if (more && reading->header) {
+    if (more && reading->columns.header) {
         TERN_TRY(tern_csv_next(csv, &more));
     }
     while (more) {
@@ -376,14 +277,13 @@ enum tern_result tern_csv_table_read(struct tern_input *input,
     reading->table = table;
     // Beside the features a line holds the label and, within reason, columns that are dropped.
     tern_csv_begin(&reading->csv, input, limits->max_features + 64);
-    tern_name_set_init(&reading->labels, limits->max_classes);
+    tern_name_set_init(&reading->table->classes, limits->max_classes);
     const enum tern_result result = read_all(reading, config);
     if (result != TERN_OK) {
         tern_table_free(table);
     }
-    tern_name_set_free(&reading->labels);
     tern_csv_end(&reading->csv);
-    free(reading->skipped);
+    tern_csv_columns_free(&reading->columns);
     free(reading);
     return result;
 }

@@ -3,9 +3,10 @@
 #ifndef TERN_TABLE_H
 #define TERN_TABLE_H
 
-#include "data/input.h"
-#include "data/name_set.h"
 #include "data/rows.h"
+#include "data/source.h"
+#include "hosted/input.h"
+#include "hosted/name_set.h"
 
 struct tern_table_config {
     const char *label;   // name of a column of the header line, or a number from 0 (from -1 back);
@@ -14,6 +15,7 @@ struct tern_table_config {
     const char *classes; // the labels that may occur, between '|', in class order;
                          // NULL: labels are class numbers from 0
     const char *group;   // column that says whose row it is, no feature; NULL: none
+    bool features_only;  // the columns above may be missing where they are given by name
     struct tern_name_set
         *groups; // what group's texts are numbered in; it goes on from table to table
 };
@@ -22,6 +24,8 @@ struct tern_table {
     struct tern_rows rows; // of values
     char *names;           // the features', each with a NUL, malloc'ed; NULL: no header line
     size_t names_len;
+    bool unlabelled;              // the label's column is missing: labels are 0
+    struct tern_name_set classes; // config->classes, in class order; none where labels are numbers
 };
 
 // Reads a whole table. The first line is a header when a column is given by a name, or when none of

@@ -4,7 +4,7 @@
 #ifndef TERN_ZIP_H
 #define TERN_ZIP_H
 
-#include "data/input.h"
+#include "hosted/input.h"
 #include <stdbool.h>
 #include <stdio.h>
 #include <zlib.h>

@@ -25,7 +25,7 @@ enum tern_result tern_command_trainer_open(struct tern_command_trainer *trainer,
         return tern_external_fail(why, TERN_ERR_CONFIG, "the path of its folder is too long");
     }
     memcpy(trainer->folder, config->folder, strlen(config->folder) + 1);
-    trainer->weights = malloc(sizeof(float) * (size_t)config->model->count);
+    trainer->weights = calloc(config->model->count, sizeof(float));
     if (trainer->weights == NULL) {
         return tern_external_fail(why, TERN_ERR_NO_MEMORY, "the model's weights need memory");
     }
@@ -57,15 +57,18 @@ static enum tern_result launch(struct tern_command_trainer *trainer)
     return TERN_OK;
 }
 
-// Makes the folder with the model in it; the fields come after it.
-static enum tern_result prepare(struct tern_command_trainer *trainer, const float *model)
+// Makes the folder with the model in it; the fields come after it. trained, others: as of
+// tern_model_file_write().
+static enum tern_result prepare(struct tern_command_trainer *trainer, const float *trained,
+                                const float *others)
 {
     end_run(trainer);
     trainer->why[0] = '\0';
     trainer->metrics[0] = '\0';
     TERN_TRY(tern_work_folder_make(trainer->folder, trainer->paths.folder, trainer->why));
     tern_task_paths_fill(&trainer->paths);
-    return tern_model_file_write(trainer->paths.model, trainer->config.model, model, trainer->why);
+    return tern_model_file_write(trainer->paths.model, trainer->config.model, trained, others,
+                                 trainer->why);
 }
 
 static enum tern_result start(struct tern_command_trainer *trainer)
@@ -158,11 +161,11 @@ static enum tern_result begin(void *ctx, const struct tern_train_task *task, con
     struct tern_command_trainer *trainer = ctx;
     TERN_TRY(check(trainer, task, count));
     const bool ahead = task->ahead != NULL;
-    tern_train_start(task, base, trainer->weights, count);
-    enum tern_result result = prepare(trainer, trainer->weights);
+    tern_train_start(task, base, trainer->weights, tern_model_trained(trainer->config.model));
+    enum tern_result result = prepare(trainer, trainer->weights, base);
     if (result == TERN_OK && ahead) {
-        result =
-            tern_model_file_write(trainer->paths.base, trainer->config.model, base, trainer->why);
+        result = tern_model_file_write(trainer->paths.base, trainer->config.model, base, base,
+                                       trainer->why);
     }
     if (result != TERN_OK) {
         end_run(trainer);
@@ -208,7 +211,7 @@ static enum tern_result step(void *ctx, float **weights, struct tern_train_resul
 
 static enum tern_result begin_evaluation(struct tern_command_trainer *trainer, const float *weights)
 {
-    const enum tern_result result = prepare(trainer, weights);
+    const enum tern_result result = prepare(trainer, weights, weights);
     if (result != TERN_OK) {
         end_run(trainer);
         return result;

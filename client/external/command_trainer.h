@@ -30,7 +30,7 @@ struct tern_command_trainer {
     struct tern_child child;
     struct tern_task_paths paths;
     struct tern_task_file file;
-    float *weights; // [model->count]
+    float *weights; // [model->count]; behind tern_model_trained() zeros that are never touched
     uint32_t local_steps;
     bool trains; // what the child does; else it evaluates
     char folder[TERN_WORK_PATH_MAX];

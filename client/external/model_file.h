@@ -19,21 +19,24 @@ TERN_MUST_USE enum tern_result tern_regular_file_read(const char *path, size_t m
 TERN_MUST_USE enum tern_result tern_new_file_write(const char *path, const void *bytes, size_t len,
                                                    char why[TERN_EXTERNAL_WHY_MAX]);
 
-// Makes the file, likewise: weights[0..model->count) under the model's names and shapes, F32.
+// Makes the file, likewise, piece by piece: the values under the model's names and shapes, F32.
+// trained: those that training moves, [tern_model_trained()]. others: [model->count], of which those
+// of frozen tensors are taken.
 // TERN_ERR_IO, TERN_ERR_NO_SPACE, TERN_ERR_NO_MEMORY
 TERN_MUST_USE enum tern_result tern_model_file_write(const char *path,
                                                      const struct tern_model *model,
-                                                     const float *weights,
+                                                     const float *trained, const float *others,
                                                      char why[TERN_EXTERNAL_WHY_MAX]);
 
-// Reads all of the model's tensors and no other, in any order, F32, F16 or BF16, into
-// weights[0..model->count), which hold anything after an error.
+// Reads all of the model's tensors and no other, in any order, F32, F16 or BF16, piece by piece.
+// trained: [tern_model_trained()], which hold anything after an error; frozen tensors are checked
+// and not kept.
 // TERN_ERR_CORRUPT         not safetensors
 // TERN_ERR_MODEL_MISMATCH  a tensor is missing, is not the model's, or has another shape or type
 // TERN_ERR_NON_FINITE      a value is NaN or infinite
 // and those of tern_regular_file_read()
 TERN_MUST_USE enum tern_result tern_model_file_read(const char *path,
-                                                    const struct tern_model *model, float *weights,
+                                                    const struct tern_model *model, float *trained,
                                                     char why[TERN_EXTERNAL_WHY_MAX]);
 
 // Writes the sentence to `why` and returns `result`.

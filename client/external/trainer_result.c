@@ -163,10 +163,32 @@ static enum tern_result take_evaluate(const cJSON *root, struct tern_evaluate_re
     double accuracy = 0;
     TERN_TRY(take_whole(root, "num_examples", &result->num_examples, why));
     TERN_TRY(take_number(root, "loss", &loss, why));
-    TERN_TRY(take_number(root, "accuracy", &accuracy, why));
+    result->no_accuracy = cJSON_GetObjectItemCaseSensitive(root, "accuracy") == NULL;
+    if (!result->no_accuracy) {
+        TERN_TRY(take_number(root, "accuracy", &accuracy, why));
+    }
     result->loss = (float)loss;
     result->accuracy = (float)accuracy;
     return tern_evaluate_result_check(result, why);
+}
+
+// The first of them whose names a message holds; loss and accuracy have fields of their own.
+static void send_metrics(const cJSON *root, struct tern_evaluate_result *result)
+{
+    const cJSON *item = NULL;
+    cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(root, "metrics"))
+    {
+        const size_t len = strlen(item->string);
+        const bool fits = len > 0 && len < TERN_METRIC_NAME_MAX &&
+                          tern_utf8_is_text(item->string, len) &&
+                          isfinite((float)item->valuedouble);
+        if (fits && strcmp(item->string, "loss") != 0 && strcmp(item->string, "accuracy") != 0 &&
+            result->metric_count < TERN_METRICS_MAX) {
+            struct tern_metric *metric = &result->metrics[result->metric_count++];
+            memcpy(metric->name, item->string, len + 1);
+            metric->value = (float)item->valuedouble;
+        }
+    }
 }
 
 enum tern_result tern_trainer_result_read(const char *path, uint32_t local_steps,
@@ -190,6 +212,9 @@ enum tern_result tern_evaluate_result_read(const char *path, struct tern_evaluat
     TERN_TRY(parse(path, &root, why));
     enum tern_result done = take_evaluate(root, result, why);
     done = done == TERN_OK ? take_metrics(root, metrics, why) : done;
+    if (done == TERN_OK) {
+        send_metrics(root, result);
+    }
     cJSON_Delete(root);
     return done;
 }

@@ -17,7 +17,8 @@ TERN_MUST_USE enum tern_result tern_trainer_result_read(const char *path, uint32
                                                         char metrics[TERN_TRAINER_METRICS_MAX],
                                                         char why[TERN_EXTERNAL_WHY_MAX]);
 
-// Likewise num_examples, loss, accuracy (0 to 1) and perhaps metrics.
+// Likewise num_examples, loss, and perhaps accuracy (0 to 1) and metrics, of which those whose names are
+// short enough are in *result, too; its metric_count is 0 before.
 TERN_MUST_USE enum tern_result tern_evaluate_result_read(const char *path,
                                                          struct tern_evaluate_result *result,
                                                          char metrics[TERN_TRAINER_METRICS_MAX],

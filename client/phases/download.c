@@ -137,10 +137,11 @@ static enum tern_result complete(struct tern_client *client)
 {
 #if TERN_PARTIALS
     if (tern_partial_kept(client) && !client->in_flight) {
-        const enum tern_result opened = tern_partial_open(client, tern_client_download(client));
+        const enum tern_result opened =
+            tern_partial_open(client, tern_client_download(client), &client->download_have);
         if (opened != TERN_OK) {
             client->response = (struct tern_response){0}; // nobody was asked
-            return tern_client_trouble(client, opened, why_cut(opened));
+            return cut(client, opened);
         }
         client->download_resumed = client->download_have > 0;
     }
@@ -378,13 +379,36 @@ static enum tern_result save_replica(struct tern_client *client)
     return TERN_OK;
 }
 
+#if TERN_PARTIALS
+// Bytes of downloads that were applied and may be left to a kill. To write a large replica for each
+// small delta would cost flash and time out of proportion.
+static uint64_t unsaved_max(const struct tern_client *client)
+{
+    const uint64_t record = (uint64_t)client->work.model->count * sizeof(float);
+    return record / TERN_CLIENT_UNSAVED_SHARE > TERN_CLIENT_UNSAVED_MIN
+               ? record / TERN_CLIENT_UNSAVED_SHARE
+               : TERN_CLIENT_UNSAVED_MIN;
+}
+
+static bool is_final(const struct tern_client *client)
+{
+#if TERN_FINAL_MODEL
+    return client->final; // whose weights' hash is looked at before they are saved
+#else
+    (void)client;
+    return false;
+#endif
+}
+#endif
+
 // The next download takes the place of this one in the store.
 static enum tern_result let_go(struct tern_client *client, uint32_t size)
 {
 #if TERN_PARTIALS
     client->download_anew = false;
     client->unsaved_bytes += client->replica_unsaved ? size : 0;
-    if (tern_partial_kept(client) && client->unsaved_bytes > TERN_CLIENT_UNSAVED_MAX) {
+    if (!is_final(client) && tern_partial_kept(client) &&
+        client->unsaved_bytes > unsaved_max(client)) {
         return save_replica(client);
     }
 #endif
@@ -426,10 +450,29 @@ static enum tern_result take_download(struct tern_client *client)
     return let_go(client, size);
 }
 
+// Whether what is held now is what the downloads were to lead to.
+static bool is_there(const struct tern_client *client)
+{
+#if TERN_FINAL_MODEL
+    if (client->final) {
+        uint8_t hash[TERN_SHA256_SIZE];
+        tern_sha256(client->work.weights, client->work.model->count * sizeof(float), hash);
+        return memcmp(hash, client->final_hash, TERN_SHA256_SIZE) == 0;
+    }
+#endif
+    return memcmp(client->replica, client->task.base.bytes, TERN_WIRE_REPLICA_BYTES) == 0 &&
+           client->version == client->task.base_version;
+}
+
 static enum tern_result all_taken(struct tern_client *client)
 {
-    if (memcmp(client->replica, client->task.base.bytes, TERN_WIRE_REPLICA_BYTES) != 0 ||
-        client->version != client->task.base_version) {
+    if (!is_there(client)) {
+#if TERN_FINAL_MODEL
+        if (client->final) {
+            client->final_refused = true;
+            TERN_TRY(tern_client_restore_replica(client));
+        }
+#endif
         return tern_client_drop_task(client, TERN_ERR_WRONG_REPLICA,
                                      TERN_WHY("the downloads do not lead to the task's base"));
     }
@@ -437,6 +480,11 @@ static enum tern_result all_taken(struct tern_client *client)
         TERN_TRY(save_replica(client));
     }
     tern_partial_drop(client);
+#if TERN_FINAL_MODEL
+    if (client->final) {
+        return tern_client_final_taken(client);
+    }
+#endif
     client->phase =
         client->task.kind == tern_TaskKind_TASK_TRAIN ? TERN_PHASE_TRAIN : TERN_PHASE_EVALUATE;
     return TERN_OK;

@@ -37,8 +37,8 @@ static enum tern_result read_directive(const struct tern_client *client,
         outcome->next.decay = client->task.decay;
         return TERN_OK;
     case tern_ErrorDirective_ERROR_LIMIT:
-        outcome->next.decay = tern_error_buffer_limit(buffer, client->task.error_limit,
-                                                      client->trained, client->work.model->coded);
+        outcome->next.decay =
+            tern_error_buffer_limit(buffer, client->task.error_limit, client->trained);
         return TERN_OK;
     case tern_ErrorDirective_ERROR_RESET:
         outcome->next.decay = 0;
@@ -129,6 +129,10 @@ static tern_Update describe(const struct tern_client *client, const struct outco
     message.shared_indices = client->task.has_indices;
     message.decay = is_kept(client) ? client->kept_decay : outcome->next.decay;
     message.has_decay = message.decay != 1;
+#if TERN_HELD_OUT
+    message.has_evaluation = client->has_held_out;
+    message.evaluation = client->held_out;
+#endif
     return message;
 }
 

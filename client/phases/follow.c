@@ -28,7 +28,8 @@ static enum tern_result check_training(const struct tern_client *client, const t
     return TERN_OK;
 }
 
-// One download at a time is in the blob, or all of those that came with the task.
+// One download at a time is in the blob, or all of those that came with the task. One that goes to
+// the store has the same bound: no longer one is of use to the model.
 static bool downloads_fit(const struct tern_client *client, const tern_Task *task,
                           struct tern_span downloads)
 {
@@ -100,16 +101,55 @@ static uint64_t update_bytes(const struct tern_client *client, const tern_Task *
     return likely < bound ? likely : bound;
 }
 
+// Bytes of the first download that a cut connection or a former process left. Only asked where a
+// budget counts, because the store sets the room for all of it aside.
+static size_t kept_bytes(struct tern_client *client, const tern_Task *task)
+{
+    size_t have = 0;
+#if TERN_PARTIALS
+    if (tern_partial_kept(client) && tern_budget_left(client) != UINT64_MAX &&
+        task->downloads_count > 0 && !tern_client_is_inline(&task->downloads[0])) {
+        have = tern_partial_open(client, &task->downloads[0], &have) == TERN_OK ? have : 0;
+        if (have == 0) {
+            tern_partial_drop(client);
+        }
+    }
+#endif
+    (void)client;
+    (void)task;
+    return have;
+}
+
 // The downloads that came with the task cost nothing more.
 static enum tern_result afford(struct tern_client *client, const tern_Task *task,
                                struct tern_span downloads)
 {
     const bool came = !TERN_SMALL && downloads.len > 0; // there only where no budget counts
-    const uint64_t fetched = download_bytes(task) - (came ? downloads.len : 0);
+    const uint64_t there = came ? downloads.len : kept_bytes(client, task);
     const uint32_t exchanges = came ? 0 : (uint32_t)task->downloads_count;
     const uint64_t cost =
-        tern_budget_cost(fetched + update_bytes(client, task), exchanges + task->has_indices + 1);
+        tern_budget_cost(download_bytes(task) - there + update_bytes(client, task),
+                         exchanges + task->has_indices + 1);
     return tern_budget_ask(client, cost);
+}
+
+static void begin_downloads(struct tern_client *client)
+{
+    client->task_taken_ms = tern_client_now_ms(client);
+    client->download_index = 0;
+    client->download_have = 0;
+    client->inline_at = 0;
+#if TERN_PARTIALS
+    client->download_resumed = false;
+    client->download_damaged = false;
+    client->download_anew = false;
+#endif
+#if TERN_HELD_OUT
+    client->asked = false;
+    client->has_held_out = false;
+#endif
+    client->training = false;
+    client->phase = TERN_PHASE_DOWNLOAD;
 }
 
 static enum tern_result take_task(struct tern_client *client, const tern_Task *task,
@@ -127,17 +167,10 @@ static enum tern_result take_task(struct tern_client *client, const tern_Task *t
     client->task = *task;
     client->task.has_indices =
         TERN_CLIENT_SHARING && task->has_indices && tern_share_fits(client, task);
-    client->task_taken_ms = tern_client_now_ms(client);
-    client->download_index = 0;
-    client->download_have = 0;
-    client->inline_at = 0;
-#if TERN_PARTIALS
-    client->download_resumed = false;
-    client->download_damaged = false;
-    client->download_anew = false;
+#if TERN_FINAL_MODEL
+    client->final = false;
 #endif
-    client->training = false;
-    client->phase = TERN_PHASE_DOWNLOAD;
+    begin_downloads(client);
     const struct tern_client_event event = {
         .kind = TERN_EVENT_TASK,
         .round = task->round,
@@ -149,18 +182,72 @@ static enum tern_result take_task(struct tern_client *client, const tern_Task *t
     return TERN_OK;
 }
 
-static enum tern_result finish(struct tern_client *client, const tern_CheckinReply *reply)
+static enum tern_result finish(struct tern_client *client, const uint8_t *final_model_hash)
 {
     client->phase = TERN_PHASE_FINISHED;
     tern_partial_drop(client);
     const struct tern_client_event event = {
         .kind = TERN_EVENT_FINISHED,
         .version = client->version,
-        .final_model_hash =
-            reply->final_model_hash.size == TERN_SHA256_SIZE ? reply->final_model_hash.bytes : NULL,
+        .final_model_hash = final_model_hash,
     };
     tern_client_emit(client, &event);
     return tern_client_save_meter(client);
+}
+
+#if TERN_FINAL_MODEL
+// Whether the last download is to be fetched. A client that may not pay for it, has no room, or got
+// another than was named, ends with the replica that it holds.
+static enum tern_result may_take_final(struct tern_client *client, const tern_CheckinReply *reply,
+                                       bool *takes)
+{
+    const char *why = NULL;
+    *takes = false;
+    if (!reply->has_final_model || reply->final_model_hash.size != TERN_SHA256_SIZE ||
+        reply->final_model.size > client->work.blob_size || client->final_refused) {
+        return TERN_OK;
+    }
+    const enum tern_result result =
+        tern_budget_reserve(client, tern_budget_cost(reply->final_model.size, 1), &why);
+    *takes = result == TERN_OK;
+    return result == TERN_ERR_BUDGET ? TERN_OK : result;
+}
+
+// As a task that only its downloads are of.
+static void take_final(struct tern_client *client, const tern_CheckinReply *reply)
+{
+    memset(&client->task, 0, sizeof client->task);
+    client->task.kind = tern_TaskKind_TASK_EVALUATE;
+    client->task.downloads_count = 1;
+    client->task.downloads[0] = reply->final_model;
+    client->final = true;
+    memcpy(client->final_hash, reply->final_model_hash.bytes, TERN_SHA256_SIZE);
+    begin_downloads(client);
+}
+
+enum tern_result tern_client_final_taken(struct tern_client *client)
+{
+    if (client->identity.evaluator) {
+        client->phase = TERN_PHASE_EVALUATE;
+        return TERN_OK;
+    }
+    return finish(client, client->final_hash);
+}
+#endif
+
+static enum tern_result follow_end(struct tern_client *client, const tern_CheckinReply *reply)
+{
+#if TERN_FINAL_MODEL
+    bool takes = false;
+    TERN_TRY(may_take_final(client, reply, &takes));
+    if (takes) {
+        take_final(client, reply);
+        return TERN_OK;
+    }
+#endif
+    return finish(client, reply->final_model_hash.size == TERN_SHA256_SIZE
+                              ? reply->final_model_hash.bytes
+                              : NULL);
 }
 
 enum tern_result tern_client_follow(struct tern_client *client, const tern_CheckinReply *reply,
@@ -168,7 +255,7 @@ enum tern_result tern_client_follow(struct tern_client *client, const tern_Check
 {
     client->phase = TERN_PHASE_CHECKIN;
     if (reply->finished) {
-        return finish(client, reply);
+        return follow_end(client, reply);
     }
     if (reply->has_task) {
         return take_task(client, &reply->task, downloads);
@@ -179,5 +266,9 @@ enum tern_result tern_client_follow(struct tern_client *client, const tern_Check
     }
     client->failures = 0;
     const uint32_t ms = tern_client_spread(client, reply->come_back_ms, reply->come_back_ms / 10);
-    return tern_client_wait(client, ms, TERN_WHY("the aggregator has no task now"));
+    return tern_client_wait(
+        client, ms,
+        reply->too_few_clients
+            ? TERN_WHY("too few clients have enrolled for rounds to begin (round.min_clients)")
+            : TERN_WHY("the aggregator has no task now"));
 }

@@ -52,7 +52,7 @@ enum tern_result tern_client_allowed(struct tern_client *client)
 {
     const struct tern_condition_port *port = &client->config.ports.conditions;
     const char *why = TERN_WHY("the conditions do not allow work now");
-    if (!port->may_work(port->ctx, &client->conditions, &why)) {
+    if (port->may_work != NULL && !port->may_work(port->ctx, &client->conditions, &why)) {
         return pause_work(client, why);
     }
     if (client->paused) {

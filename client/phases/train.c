@@ -84,6 +84,12 @@ enum tern_result tern_phase_train(struct tern_client *client)
         client->phase = TERN_PHASE_ENCODE; // trained before: the same change must not count twice
         return TERN_OK;
     }
+#if TERN_HELD_OUT
+    if (client->task.evaluate && !client->asked) {
+        result = tern_client_look(client);
+        return result == TERN_AGAIN ? TERN_OK : result;
+    }
+#endif
     if (!client->training) {
         result = begin(client);
         return result == TERN_OK ? TERN_OK : failed(client, result);

@@ -3,17 +3,50 @@
 // a proxy's error page does not.
 #include "core.h"
 
+#include <string.h>
+
+#if TERN_PARTIALS
+// How much of the update is to be asked for before any of it is sent: an attempt broke off after
+// nobody knows how many bytes, in this process or in the one before.
+static bool is_to_be_asked(const struct tern_client *client, size_t len)
+{
+    return client->upload_cut && len > client->config.resume_upload_above;
+}
+#endif
+
 static enum tern_result prepare(struct tern_client *client)
 {
     char path[TERN_PATH_MAX];
     struct tern_span body;
     TERN_TRY(tern_share_body(client, &body));
-    TERN_TRY(tern_budget_ask(client, tern_budget_cost(body.len, 1)));
     tern_path_update(client->pending.round, client->pending.sequence, path);
+#if TERN_PARTIALS
+    if (is_to_be_asked(client, body.len)) {
+        TERN_TRY(tern_budget_ask(client, tern_budget_cost(0, 1)));
+        tern_client_request(client, TERN_PURPOSE_UPLOAD, "GET", path);
+        return TERN_OK;
+    }
+    const size_t have = client->upload_have;
+#else
+    const size_t have = 0;
+#endif
+    TERN_TRY(tern_budget_ask(client, tern_budget_cost(body.len - have, 1)));
     tern_client_request(client, TERN_PURPOSE_UPLOAD, "PUT", path);
-    client->request.body = body.data;
-    client->request.body_len = body.len;
+    client->request.body = body.data + have;
+    client->request.body_len = body.len - have;
+    client->request.range_from = have;
     return TERN_OK;
+}
+
+// How much of the update the aggregator has is not known any more.
+static void forget_progress(struct tern_client *client, bool cut)
+{
+#if TERN_PARTIALS
+    client->upload_cut = cut;
+    client->upload_have = cut ? client->upload_have : 0;
+#endif
+    (void)client;
+    (void)cut;
 }
 
 static void say_uploaded(const struct tern_client *client,
@@ -46,24 +79,18 @@ static enum tern_result go_on(struct tern_client *client, const tern_UpdateReply
     return tern_client_follow(client, &reply->next, (struct tern_span){NULL, 0});
 }
 
-static enum tern_result applied(struct tern_client *client)
+static enum tern_result applied(struct tern_client *client, const tern_UpdateReply *reply)
 {
-    tern_UpdateReply reply;
-    const enum tern_result result =
-        tern_wire_decode_update_reply(client->response.body, client->response.body_len, &reply);
-    if (result != TERN_OK) { // sent again, which is harmless: the answer is then "duplicate"
-        return tern_client_trouble(client, result,
-                                   TERN_WHY("the answer to the update makes no sense"));
-    }
     TERN_TRY(tern_record_save_settled(client));
     const struct tern_client_pending pending = client->pending;
     client->pending.len = 0;
     client->error_told = true; // the update said what it left
     client->failures = 0;
     client->phase = TERN_PHASE_CHECKIN;
-    say_uploaded(client, &pending, TERN_OK, reply.status == tern_UpdateStatus_UPDATE_DUPLICATE);
+    forget_progress(client, false);
+    say_uploaded(client, &pending, TERN_OK, reply->status == tern_UpdateStatus_UPDATE_DUPLICATE);
     TERN_TRY(tern_budget_end_round(client));
-    return go_on(client, &reply);
+    return go_on(client, reply);
 }
 
 static enum tern_result give_back(struct tern_client *client, enum tern_result reason)
@@ -76,6 +103,7 @@ static enum tern_result give_back(struct tern_client *client, enum tern_result r
     TERN_TRY(tern_error_buffer_give_back(&buffer, client->work.model, container.data, container.len,
                                          tern_client_give_back_work(client)));
     client->pending.len = 0;
+    forget_progress(client, false);
     TERN_TRY(tern_record_save_upload(client));
     client->phase = TERN_PHASE_CHECKIN;
     say_uploaded(client, &pending, reason, false);
@@ -103,29 +131,116 @@ static bool decides(enum tern_result refusal)
     return true;
 }
 
+static enum tern_result read_reply(struct tern_client *client, tern_UpdateReply *reply)
+{
+    const struct tern_response *response = &client->response;
+    const enum tern_result result =
+        tern_wire_decode_update_reply(response->body, response->body_len, reply);
+    return result == TERN_OK
+               ? TERN_OK // else asked again, which is harmless
+               : tern_client_trouble(client, result,
+                                     TERN_WHY("the answer to the update makes no sense"));
+}
+
+#if TERN_PARTIALS
+// Whether the update begins with these bytes.
+static bool begins_with(struct tern_span update, size_t len, const uint8_t sha256[TERN_SHA256_SIZE])
+{
+    uint8_t digest[TERN_SHA256_SIZE];
+    if (len > update.len) {
+        return false;
+    }
+    tern_sha256(update.data, len, digest);
+    return memcmp(digest, sha256, TERN_SHA256_SIZE) == 0;
+}
+
+// What is kept of another update, or was damaged, is of no use; then all of it is sent.
+static enum tern_result go_on_from(struct tern_client *client, const tern_UpdateReply *reply)
+{
+    struct tern_span body;
+    TERN_TRY(tern_share_body(client, &body));
+    const bool unfinished = reply->status == tern_UpdateStatus_UPDATE_UNFINISHED;
+    const size_t len = unfinished ? reply->received : body.len;
+    const bool same =
+        reply->sha256.size == TERN_SHA256_SIZE && begins_with(body, len, reply->sha256.bytes);
+    if (same && !unfinished) { // it was accepted, and the answer was lost
+        tern_budget_count_payload(client, TERN_PURPOSE_UPLOAD, TERN_UP, client->pending.container);
+        return applied(client, reply);
+    }
+    const size_t had = client->upload_have;
+    forget_progress(client, false);
+    client->upload_have = same && len < body.len ? len : 0;
+    client->failures = client->upload_have > had ? 0 : client->failures;
+    return TERN_OK;
+}
+
+// The answer to how much of the update is there.
+static enum tern_result take_progress(struct tern_client *client, enum tern_result sent)
+{
+    tern_UpdateReply reply;
+    const enum tern_result answer = sent == TERN_OK ? tern_client_answer(client) : sent;
+    if (answer == TERN_ERR_UNAUTHORIZED) {
+        return answer;
+    }
+    if (answer != TERN_OK && client->response.status >= 400 && client->response.status < 500 &&
+        answer != TERN_ERR_BUSY) {
+        forget_progress(client, false); // nothing is there
+        return TERN_OK;
+    }
+    if (answer != TERN_OK) {
+        return tern_client_trouble(client, answer,
+                                   TERN_WHY("how much of the update arrived was not answered"));
+    }
+    TERN_TRY(read_reply(client, &reply));
+    return go_on_from(client, &reply);
+}
+#endif
+
+static enum tern_result take_answer(struct tern_client *client, enum tern_result sent)
+{
+    if (sent != TERN_OK) {
+        forget_progress(client, true);
+        return tern_client_trouble(client, sent,
+                                   TERN_WHY("the update was not answered; it is kept"));
+    }
+    tern_UpdateReply reply;
+    const enum tern_result result = tern_client_answer(client);
+    if (client->response.status == 416) { // what was there of it is gone
+        forget_progress(client, false);
+        return tern_client_trouble(client, result,
+                                   TERN_WHY("the update is sent from its beginning"));
+    }
+    if (result == TERN_OK || decides(result)) { // once, however often it was sent
+        tern_budget_count_payload(client, TERN_PURPOSE_UPLOAD, TERN_UP, client->pending.container);
+    }
+    if (result == TERN_OK) {
+        forget_progress(client, true); // until the answer is understood
+        TERN_TRY(read_reply(client, &reply));
+        return applied(client, &reply);
+    }
+    if (result == TERN_ERR_UNAUTHORIZED) {
+        return result;
+    }
+    if (decides(result)) {
+        return give_back(client, result);
+    }
+    forget_progress(client, true);
+    return tern_client_trouble(client, result, TERN_WHY("the update was not settled; it is kept"));
+}
+
 enum tern_result tern_phase_upload(struct tern_client *client)
 {
     if (!client->in_flight) {
         TERN_TRY(prepare(client));
     }
-    enum tern_result result = tern_client_exchange(client);
-    if (result == TERN_AGAIN) {
-        return result;
+    const enum tern_result sent = tern_client_exchange(client);
+    if (sent == TERN_AGAIN) {
+        return sent;
     }
-    if (result != TERN_OK) {
-        return tern_client_trouble(client, result,
-                                   TERN_WHY("the update was not answered; it is kept"));
+#if TERN_PARTIALS
+    if (client->request.body_len == 0) {
+        return take_progress(client, sent);
     }
-    tern_budget_count_payload(client, TERN_PURPOSE_UPLOAD, TERN_UP, client->pending.container);
-    result = tern_client_answer(client);
-    if (result == TERN_OK) {
-        return applied(client);
-    }
-    if (result == TERN_ERR_UNAUTHORIZED) {
-        return result;
-    }
-    return decides(result)
-               ? give_back(client, result)
-               : tern_client_trouble(client, result,
-                                     TERN_WHY("the update was not settled; it is kept"));
+#endif
+    return take_answer(client, sent);
 }

@@ -2,12 +2,12 @@
 // checksum covers record number, length and body, so a file under another's name is not taken.
 #define _GNU_SOURCE
 #include "posix/file_store.h"
+#include "hosted/files.h"
 #include "util/bytes.h"
 #include "util/crc32c.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,28 +31,7 @@ static const char *const names[TERN_RECORD_COUNT] = {
     [TERN_RECORD_METER] = "meter",       [TERN_RECORD_MODEL] = "model",
 };
 
-static enum tern_result from_errno(void)
-{
-    return errno == ENOSPC || errno == EDQUOT || errno == EFBIG ? TERN_ERR_NO_SPACE : TERN_ERR_IO;
-}
-
 // --- Saving
-
-static enum tern_result write_all(int fd, const void *data, size_t len)
-{
-    const uint8_t *at = data;
-    while (len > 0) {
-        const ssize_t put = write(fd, at, len);
-        if (put < 0 && errno != EINTR) {
-            return from_errno();
-        }
-        if (put > 0) {
-            at += put;
-            len -= (size_t)put;
-        }
-    }
-    return TERN_OK;
-}
 
 static void make_head(enum tern_record record, const struct tern_store_part *parts,
                       size_t part_count, uint8_t head[HEAD_SIZE])
@@ -78,11 +57,11 @@ static enum tern_result write_file(int fd, enum tern_record record,
 {
     uint8_t head[HEAD_SIZE];
     make_head(record, parts, part_count, head);
-    TERN_TRY(write_all(fd, head, sizeof head));
+    TERN_TRY(tern_file_write_all(fd, head, sizeof head));
     for (size_t i = 0; i < part_count; i++) {
-        TERN_TRY(write_all(fd, parts[i].data, parts[i].len));
+        TERN_TRY(tern_file_write_all(fd, parts[i].data, parts[i].len));
     }
-    return fsync(fd) == 0 ? TERN_OK : from_errno();
+    return fsync(fd) == 0 ? TERN_OK : tern_file_write_error();
 }
 
 static enum tern_result save(void *ctx, enum tern_record record,
@@ -97,21 +76,21 @@ static enum tern_result save(void *ctx, enum tern_record record,
     const int fd = openat(store->directory, temporary,
                           O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0) {
-        return from_errno();
+        return tern_file_write_error();
     }
     enum tern_result result = write_file(fd, record, parts, part_count);
     if (close(fd) != 0 && result == TERN_OK) {
-        result = from_errno();
+        result = tern_file_write_error();
     }
     if (result == TERN_OK &&
         renameat(store->directory, temporary, store->directory, names[record]) != 0) {
-        result = from_errno();
+        result = tern_file_write_error();
     }
     if (result != TERN_OK) {
         unlinkat(store->directory, temporary, 0);
         return result;
     }
-    return fsync(store->directory) == 0 ? TERN_OK : from_errno();
+    return fsync(store->directory) == 0 ? TERN_OK : tern_file_write_error();
 }
 
 // --- Loading
@@ -216,21 +195,6 @@ static enum tern_result take_lock(int directory, const char *path, int *lock, ch
     return held ? TERN_ERR_CONFLICT : TERN_ERR_IO;
 }
 
-// Makes a directory and those above it.
-static void make_directories(const char *path)
-{
-    char part[PATH_MAX];
-    const size_t len = strlen(path);
-    for (size_t i = 1; i < len && i < sizeof part; i++) {
-        if (path[i] == '/') {
-            memcpy(part, path, i);
-            part[i] = '\0';
-            mkdir(part, 0755);
-        }
-    }
-    mkdir(path, 0700);
-}
-
 static enum tern_result open_directory(const char *path, int *fd, char *why)
 {
     *fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -257,7 +221,11 @@ enum tern_result tern_file_store_open(struct tern_file_store **store, const char
 {
     int fd = -1;
     int lock = -1;
-    make_directories(directory); // what could not be made cannot be opened, and that says why
+    if (tern_file_make_folders(directory, 0700) != TERN_OK) {
+        snprintf(why, WHY_SIZE, "the state directory %s cannot be made: %s", directory,
+                 strerror(errno));
+        return TERN_ERR_IO;
+    }
     if (open_directory(directory, &fd, why) != TERN_OK) {
         return TERN_ERR_IO;
     }

@@ -7,6 +7,10 @@
 
 #include "ports.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct tern_file_store;
 
 // Opens the directory, making it when it is missing. why: says what is wrong and what to do.
@@ -24,5 +28,9 @@ TERN_MUST_USE enum tern_result tern_file_store_open_reader(struct tern_file_stor
 void tern_file_store_close(struct tern_file_store *store);
 
 struct tern_store tern_file_store_port(struct tern_file_store *store);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

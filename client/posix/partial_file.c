@@ -3,6 +3,7 @@
 // of what is there, as the whole has to have its SHA-256 in the end.
 #define _GNU_SOURCE
 #include "posix/partial_file.h"
+#include "hosted/files.h"
 #include "util/bytes.h"
 #include "util/sha256.h"
 
@@ -21,6 +22,9 @@
 #define HEAD_SIZE 48
 #define WHY_SIZE 512
 
+// What is resumed is read in pieces of so many bytes.
+#define READ_SIZE ((size_t)1 << 14)
+
 // Written back by the kernel at least so often, so that a power cut takes little.
 #define WRITE_BACK ((size_t)1 << 20)
 
@@ -33,11 +37,6 @@ struct tern_partial_file {
     void *mapped; // NULL: nothing is
     size_t mapped_len;
 };
-
-static enum tern_result from_errno(void)
-{
-    return errno == ENOSPC || errno == EDQUOT || errno == EFBIG ? TERN_ERR_NO_SPACE : TERN_ERR_IO;
-}
 
 static void unmap(struct tern_partial_file *partial)
 {
@@ -71,6 +70,21 @@ static void make_head(const uint8_t sha256[TERN_SHA256_SIZE], size_t size, uint8
     memcpy(head + 16, sha256, TERN_SHA256_SIZE);
 }
 
+// What a power cut has made unreadable would be a signal where it is mapped, and at every start anew.
+static bool is_readable(int fd, size_t len)
+{
+    uint8_t piece[READ_SIZE];
+    for (size_t at = 0; at < len;) {
+        const size_t n = len - at < sizeof piece ? len - at : sizeof piece;
+        const ssize_t got = pread(fd, piece, n, (off_t)at);
+        if (got == 0 || (got < 0 && errno != EINTR)) {
+            return false;
+        }
+        at += got > 0 ? (size_t)got : 0;
+    }
+    return true;
+}
+
 static bool is_ours(int fd, const uint8_t head[HEAD_SIZE], size_t size, size_t *have)
 {
     uint8_t found[HEAD_SIZE];
@@ -78,26 +92,12 @@ static bool is_ours(int fd, const uint8_t head[HEAD_SIZE], size_t size, size_t *
     if (fstat(fd, &facts) != 0 || !S_ISREG(facts.st_mode) ||
         pread(fd, found, sizeof found, 0) != (ssize_t)sizeof found ||
         memcmp(found, head, sizeof found) != 0 ||
-        (uint64_t)facts.st_size - HEAD_SIZE > (uint64_t)size) {
+        (uint64_t)facts.st_size - HEAD_SIZE > (uint64_t)size ||
+        !is_readable(fd, (size_t)facts.st_size)) {
         return false;
     }
     *have = (size_t)facts.st_size - HEAD_SIZE;
     return true;
-}
-
-static enum tern_result write_all(int fd, const uint8_t *at, size_t len)
-{
-    while (len > 0) {
-        const ssize_t put = write(fd, at, len);
-        if (put < 0 && errno != EINTR) {
-            return from_errno();
-        }
-        if (put > 0) {
-            at += put;
-            len -= (size_t)put;
-        }
-    }
-    return TERN_OK;
 }
 
 // Room for all of it is taken now, where the file system can, so that a disk that is too full costs
@@ -107,26 +107,41 @@ static enum tern_result start(struct tern_partial_file *partial, size_t size)
     partial->file = openat(partial->directory, NAME,
                            O_RDWR | O_CREAT | O_TRUNC | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (partial->file < 0) {
-        return from_errno();
+        return tern_file_write_error();
     }
     if (fallocate(partial->file, FALLOC_FL_KEEP_SIZE, 0, (off_t)(HEAD_SIZE + size)) != 0 &&
-        from_errno() == TERN_ERR_NO_SPACE) {
+        tern_file_write_error() == TERN_ERR_NO_SPACE) {
         return TERN_ERR_NO_SPACE;
     }
     partial->have = 0;
-    return write_all(partial->file, partial->head, HEAD_SIZE);
+    return tern_file_write_all(partial->file, partial->head, HEAD_SIZE);
 }
 
 // Goes on with the file that a former process left, if it is of the same download.
-static bool resume(struct tern_partial_file *partial, size_t size)
+// TERN_ERR_NOT_FOUND  there is none now
+// TERN_ERR_IO         it cannot be looked at, so it stays
+static enum tern_result resume(struct tern_partial_file *partial, size_t size)
 {
     partial->file =
         openat(partial->directory, NAME, O_RDWR | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (partial->file < 0 && errno != ENOENT && errno != ELOOP) {
+        return TERN_ERR_IO;
+    }
     if (partial->file >= 0 && is_ours(partial->file, partial->head, size, &partial->have)) {
-        return true;
+        return TERN_OK;
     }
     drop(partial);
-    return false;
+    return TERN_ERR_NOT_FOUND;
+}
+
+// After a failure nothing is left that looks like a download which has begun.
+static enum tern_result start_anew(struct tern_partial_file *partial, size_t size)
+{
+    const enum tern_result result = start(partial, size);
+    if (result != TERN_OK) {
+        drop(partial);
+    }
+    return result;
 }
 
 static enum tern_result open_partial(void *ctx, const uint8_t sha256[TERN_SHA256_SIZE], size_t size,
@@ -138,11 +153,8 @@ static enum tern_result open_partial(void *ctx, const uint8_t sha256[TERN_SHA256
     if (partial->file < 0 || memcmp(head, partial->head, sizeof head) != 0) {
         close_file(partial);
         memcpy(partial->head, head, sizeof head);
-        const enum tern_result result = resume(partial, size) ? TERN_OK : start(partial, size);
-        if (result != TERN_OK) {
-            drop(partial);
-            return result;
-        }
+        const enum tern_result resumed = resume(partial, size);
+        TERN_TRY(resumed == TERN_ERR_NOT_FOUND ? start_anew(partial, size) : resumed);
         partial->written_back = partial->have;
     }
     *have = partial->have;
@@ -156,7 +168,7 @@ static enum tern_result append(void *ctx, const uint8_t *data, size_t len)
     if (partial->file < 0) {
         return TERN_ERR_IO;
     }
-    const enum tern_result result = write_all(partial->file, data, len);
+    const enum tern_result result = tern_file_write_all(partial->file, data, len);
     if (result != TERN_OK) {
         close_file(partial);
         return result;

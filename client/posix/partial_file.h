@@ -7,6 +7,10 @@
 
 #include "ports.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct tern_partial_file;
 
 // Opens the directory, which is there. Nothing is read yet. why: says what is wrong.
@@ -18,5 +22,9 @@ TERN_MUST_USE enum tern_result tern_partial_file_open(struct tern_partial_file *
 void tern_partial_file_close(struct tern_partial_file *partial);
 
 struct tern_partial tern_partial_file_port(struct tern_partial_file *partial);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -1,5 +1,5 @@
 // "TLSs", format version, CRC-32C of all that follows, length of the session, time of saving, time
-// of expiry, binding, session.
+// of expiry, binding, when the server's certificate and the first of its issuers' expire, session.
 #define _GNU_SOURCE
 #include "posix/session_file.h"
 #include "hosted/files.h"
@@ -12,10 +12,11 @@
 #include <unistd.h>
 
 #define MAGIC 0x73534c54u // "TLSs"
-#define FORMAT 1u
+#define FORMAT 2u
 #define CHECKED_FROM 12
 #define BINDING_AT 32
-#define HEAD_SIZE (BINDING_AT + TERN_SHA256_SIZE)
+#define ENDS_AT (BINDING_AT + TERN_SHA256_SIZE)
+#define HEAD_SIZE (ENDS_AT + 16)
 
 static bool is_valid(const uint8_t *file, size_t len, const uint8_t *binding, uint64_t now_s)
 {
@@ -49,7 +50,10 @@ void tern_session_file_read(const char *path, const uint8_t binding[TERN_SHA256_
     if (bytes != NULL) {
         memcpy(bytes, file + HEAD_SIZE, len - HEAD_SIZE);
         *session = (struct tern_curl_tls_session){
-            .bytes = bytes, .len = len - HEAD_SIZE, .expires_s = tern_get_le64(file + 24)};
+            .bytes = bytes,
+            .len = len - HEAD_SIZE,
+            .expires_s = tern_get_le64(file + 24),
+            .ends = {tern_get_le64(file + ENDS_AT), tern_get_le64(file + ENDS_AT + 8)}};
     }
     explicit_bzero(file, len);
     free(file);
@@ -69,6 +73,8 @@ void tern_session_file_write(const char *path, const uint8_t binding[TERN_SHA256
     tern_put_le64(file + 16, now_s);
     tern_put_le64(file + 24, session->expires_s);
     memcpy(file + BINDING_AT, binding, TERN_SHA256_SIZE);
+    tern_put_le64(file + ENDS_AT, session->ends.server_s);
+    tern_put_le64(file + ENDS_AT + 8, session->ends.ca_s);
     memcpy(file + HEAD_SIZE, session->bytes, session->len);
     tern_put_le32(file + 8, tern_crc32c(0, file + CHECKED_FROM, len - CHECKED_FROM));
     const enum tern_result result = tern_file_write(path, file, len, 0600);

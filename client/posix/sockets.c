@@ -1,10 +1,16 @@
 #define _GNU_SOURCE
 #include "posix/sockets.h"
 
+#include "meter/price.h"
+
+#include <linux/sockios.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
+#include <stddef.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #define TCP_STATE_ESTABLISHED 1
 #define TCP_STATE_CLOSE_WAIT 8
@@ -12,9 +18,36 @@
 // MSS, window scale and "SACK permitted" stand in the two SYN segments only.
 #define SYN_EXTRA_BYTES 8
 
+// What an estimate adds.
+#define RECORD_BYTES 29     // AES-GCM in TLS 1.2; other suites take 7 or 8 less
+#define RECORD_LENGTH 16384 // of what is in one, at the most
+#define SEGMENT_LENGTH 1400 // of what is in one, by a usual MTU
+#define TIMESTAMP_BYTES 12
+
+static bool read_info(int fd, struct tcp_info *info)
+{
+    socklen_t len = sizeof *info;
+    memset(info, 0, sizeof *info);
+    return getsockopt(fd, IPPROTO_TCP, TCP_INFO, info, &len) == 0 &&
+           len >= offsetof(struct tcp_info, tcpi_bytes_retrans) + sizeof info->tcpi_bytes_retrans;
+}
+
+bool tern_sockets_are_counted(void)
+{
+    struct tcp_info info;
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const bool counted = fd >= 0 && read_info(fd, &info);
+    if (fd >= 0) {
+        close(fd);
+    }
+    return counted;
+}
+
 void tern_sockets_init(struct tern_sockets *sockets)
 {
     memset(sockets, 0, sizeof *sockets);
+    sockets->counted = tern_sockets_are_counted();
+    sockets->header = 20 + 20 + TIMESTAMP_BYTES; // until a connection says otherwise
     for (int i = 0; i < TERN_SOCKETS_MAX; i++) {
         sockets->sockets[i].fd = -1;
     }
@@ -38,21 +71,19 @@ void tern_sockets_add(struct tern_sockets *sockets, int fd)
     }
 }
 
-static bool read_info(int fd, struct tcp_info *info)
-{
-    socklen_t len = sizeof *info;
-    memset(info, 0, sizeof *info);
-    return getsockopt(fd, IPPROTO_TCP, TCP_INFO, info, &len) == 0;
-}
-
-static uint32_t header_bytes(int fd, const struct tcp_info *info)
+// IP and TCP, without options of the latter.
+static uint32_t plain_header_bytes(int fd)
 {
     int family = AF_INET;
     socklen_t len = sizeof family;
     getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &len);
-    const uint32_t ip = family == AF_INET6 ? 40 : 20;
-    const uint32_t options = (info->tcpi_options & TCPI_OPT_TIMESTAMPS) != 0 ? 12 : 0;
-    return ip + 20 + options;
+    return (family == AF_INET6 ? 40 : 20) + 20;
+}
+
+static uint32_t header_bytes(int fd, const struct tcp_info *info)
+{
+    const bool timestamps = (info->tcpi_options & TCPI_OPT_TIMESTAMPS) != 0;
+    return plain_header_bytes(fd) + (timestamps ? TIMESTAMP_BYTES : 0);
 }
 
 static struct tern_bytes *bytes_of(struct tern_sockets *sockets, enum tern_purpose purpose,
@@ -96,6 +127,79 @@ static void read_one(struct tern_sockets *sockets, struct tern_socket_reading *r
     reading->before = now;
 }
 
+// --- Where the kernel does not count
+
+// A handshake, and the end of its connection: half of it goes either way, and half of it is headers.
+static void estimate_opening(struct tern_sockets *sockets, enum tern_purpose purpose,
+                             uint64_t price)
+{
+    for (int d = 0; d < TERN_DIRECTION_COUNT; d++) {
+        const struct tern_bytes half = {.tls = price / 4, .wire = price / 2};
+        tern_bytes_add(bytes_of(sockets, purpose, (enum tern_direction)d), &half);
+    }
+}
+
+// What was handed over since the last time: its records, their segments, and of every other segment an
+// acknowledgement the other way.
+static void estimate(struct tern_sockets *sockets, enum tern_purpose purpose)
+{
+    for (int d = 0; d < TERN_DIRECTION_COUNT; d++) {
+        const uint64_t len = sockets->handed[d] - sockets->reckoned[d];
+        if (len == 0) {
+            continue;
+        }
+        const uint64_t tls = len + (len / RECORD_LENGTH + 1) * RECORD_BYTES;
+        const uint64_t segments = tls / SEGMENT_LENGTH + 1;
+        const struct tern_bytes sent = {.tls = tls, .wire = tls + segments * sockets->header};
+        tern_bytes_add(bytes_of(sockets, purpose, (enum tern_direction)d), &sent);
+        bytes_of(sockets, purpose, d == TERN_UP ? TERN_DOWN : TERN_UP)->wire +=
+            segments / 2 * sockets->header;
+        sockets->reckoned[d] = sockets->handed[d];
+    }
+}
+
+// One that never shook hands: two SYNs, or as much as a handshake when it was refused.
+static void estimate_failure(struct tern_sockets *sockets, int fd, enum tern_purpose purpose)
+{
+    struct sockaddr_storage peer;
+    socklen_t len = sizeof peer;
+    const bool connected = getpeername(fd, (struct sockaddr *)&peer, &len) == 0;
+    estimate_opening(sockets, purpose,
+                     connected ? TERN_PRICE_FULL : 2 * (sockets->header + SYN_EXTRA_BYTES));
+}
+
+// Bytes that a socket has taken and the peer has not acknowledged.
+static uint64_t unacknowledged(int fd)
+{
+    int bytes = 0;
+    return ioctl(fd, SIOCOUTQ, &bytes) == 0 && bytes > 0 ? (uint64_t)bytes : 0;
+}
+
+// --- Public
+
+void tern_sockets_opened(struct tern_sockets *sockets, bool resumed)
+{
+    for (int i = 0; i < TERN_SOCKETS_MAX; i++) {
+        struct tern_socket_reading *reading = &sockets->sockets[i];
+        if (reading->fd < 0 || reading->opened) {
+            continue;
+        }
+        reading->opened = true;
+        if (!sockets->counted) {
+            sockets->header = plain_header_bytes(reading->fd) + TIMESTAMP_BYTES;
+            estimate_opening(sockets, TERN_PURPOSE_HANDSHAKE,
+                             resumed ? TERN_PRICE_RESUMED : TERN_PRICE_FULL);
+        }
+    }
+}
+
+void tern_sockets_hand(struct tern_sockets *sockets, enum tern_purpose purpose,
+                       enum tern_direction direction, size_t len)
+{
+    bytes_of(sockets, purpose, direction)->http += len;
+    sockets->handed[direction] += len;
+}
+
 void tern_sockets_delay_acknowledgements(const struct tern_sockets *sockets)
 {
     for (int i = 0; i < TERN_SOCKETS_MAX; i++) {
@@ -109,10 +213,13 @@ void tern_sockets_delay_acknowledgements(const struct tern_sockets *sockets)
 
 uint64_t tern_sockets_moved(const struct tern_sockets *sockets)
 {
-    uint64_t moved = 0;
+    uint64_t moved = sockets->counted ? 0 : sockets->handed[TERN_UP] + sockets->handed[TERN_DOWN];
     for (int i = 0; i < TERN_SOCKETS_MAX; i++) {
         struct tcp_info info;
-        if (sockets->sockets[i].fd >= 0 && read_info(sockets->sockets[i].fd, &info)) {
+        const int fd = sockets->sockets[i].fd;
+        if (fd >= 0 && !sockets->counted) {
+            moved -= unacknowledged(fd);
+        } else if (fd >= 0 && read_info(fd, &info)) {
             moved += info.tcpi_bytes_acked + info.tcpi_bytes_received;
         }
     }
@@ -121,6 +228,10 @@ uint64_t tern_sockets_moved(const struct tern_sockets *sockets)
 
 void tern_sockets_read(struct tern_sockets *sockets, enum tern_purpose purpose)
 {
+    if (!sockets->counted) {
+        estimate(sockets, purpose);
+        return;
+    }
     for (int i = 0; i < TERN_SOCKETS_MAX; i++) {
         if (sockets->sockets[i].fd >= 0) {
             read_one(sockets, &sockets->sockets[i], purpose);
@@ -152,7 +263,11 @@ void tern_sockets_remove(struct tern_sockets *sockets, int fd, enum tern_purpose
     if (reading == NULL) {
         return;
     }
-    read_one(sockets, reading, purpose);
-    count_close(sockets, reading, purpose);
+    if (sockets->counted) {
+        read_one(sockets, reading, purpose);
+        count_close(sockets, reading, purpose);
+    } else if (!reading->opened) {
+        estimate_failure(sockets, fd, purpose);
+    }
     reading->fd = -1;
 }

@@ -4,10 +4,18 @@
 
 #include "ports.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 // CLOCK_MONOTONIC and the date; the date is unknown before 2020-01-01.
 struct tern_clock tern_posix_clock(void);
 
 // getrandom().
 struct tern_entropy tern_posix_entropy(void);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -4,6 +4,7 @@
 #include "posix/tls/backend.h"
 #include "util/sha256.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +19,9 @@
 
 struct tern_curl_tls {
     char *host;
-    char *ca_file;      // NULL: whatever libcurl's library takes by itself
+    char *ca_file;     // NULL: whatever libcurl's library takes by itself
+    char *certificate; // NULL: none
+    char *key;
     char *session_file; // NULL: none
     uint8_t binding[TERN_SHA256_SIZE];
     long versions; // CURLOPT_SSLVERSION
@@ -28,6 +31,7 @@ struct tern_curl_tls {
     bool refused;                     // not offered in this exchange any more
     bool offered;                     // in the last handshake of this exchange
     bool verified;
+    struct tern_curl_ends ends; // of the last handshake, if that was a full one
     void *backend;
     char why[256];
 };
@@ -38,6 +42,11 @@ static uint64_t unix_seconds(void)
 }
 
 // --- The CA and what a session file is bound to
+
+static bool is_named(const char *path)
+{
+    return path != NULL && path[0] != '\0';
+}
 
 // Where the distributions that Tern runs on keep the certificates that they trust.
 static const char *system_bundle(void)
@@ -54,7 +63,7 @@ static const char *system_bundle(void)
 
 static enum tern_result choose_ca(const char *wanted, const char **chosen, char *why)
 {
-    if (wanted != NULL && wanted[0] != '\0') {
+    if (is_named(wanted)) {
         *chosen = wanted;
         if (access(wanted, R_OK) != 0) {
             snprintf(why, WHY_SIZE, "the CA file %s cannot be read", wanted);
@@ -68,6 +77,24 @@ static enum tern_result choose_ca(const char *wanted, const char **chosen, char 
                  "this machine has no file of trusted certificates: name the CA of the "
                  "aggregator's certificate with client.ca, or install ca-certificates");
         return TERN_ERR_CONFIG;
+    }
+    return TERN_OK;
+}
+
+static enum tern_result check_own(const struct tern_curl_tls_config *config, char *why)
+{
+    const char *const files[] = {config->certificate, config->key};
+    if (is_named(config->certificate) != is_named(config->key)) {
+        snprintf(why, WHY_SIZE,
+                 "client.certificate and client.key go together: one of them is missing");
+        return TERN_ERR_CONFIG;
+    }
+    for (size_t i = 0; i < 2 && is_named(files[i]); i++) {
+        if (access(files[i], R_OK) != 0) {
+            snprintf(why, WHY_SIZE, "the client's %s %s cannot be read: %s",
+                     i == 0 ? "certificate" : "key", files[i], strerror(errno));
+            return TERN_ERR_CONFIG;
+        }
     }
     return TERN_OK;
 }
@@ -108,8 +135,8 @@ static void hash_file(struct tern_sha256 *hash, const char *path)
     fclose(file);
 }
 
-// A session stands for a verification that was done for this server, with these CAs. Another
-// library's form of a session is of no use either.
+// A session stands for a verification that was done for this server, with these CAs, and of the client by
+// this certificate. Another library's form of a session is of no use either.
 static void bind_session(struct tern_curl_tls *tls, const char *server, const char *library)
 {
     struct tern_sha256 hash;
@@ -118,6 +145,9 @@ static void bind_session(struct tern_curl_tls *tls, const char *server, const ch
     tern_sha256_update(&hash, server, strlen(server) + 1);
     if (tls->ca_file != NULL) {
         hash_file(&hash, tls->ca_file);
+    }
+    if (tls->certificate != NULL) {
+        hash_file(&hash, tls->certificate);
     }
     tern_sha256_final(&hash, tls->binding);
 }
@@ -148,15 +178,25 @@ static char *host_of(const char *server)
     return copy;
 }
 
+static bool copy_own(struct tern_curl_tls *tls, const struct tern_curl_tls_config *config)
+{
+    if (!is_named(config->certificate)) {
+        return true;
+    }
+    tls->certificate = strdup(config->certificate);
+    tls->key = strdup(config->key);
+    return tls->certificate != NULL && tls->key != NULL;
+}
+
 static bool copy_config(struct tern_curl_tls *tls, const struct tern_curl_tls_config *config,
                         const char *ca_file)
 {
     tls->host = host_of(config->server);
     tls->ca_file = ca_file != NULL ? strdup(ca_file) : NULL;
-    if (tls->host == NULL || (ca_file != NULL && tls->ca_file == NULL)) {
+    if (tls->host == NULL || (ca_file != NULL && tls->ca_file == NULL) || !copy_own(tls, config)) {
         return false;
     }
-    if (config->session_file == NULL || config->session_file[0] == '\0') {
+    if (!is_named(config->session_file)) {
         return true;
     }
     tls->session_file = strdup(config->session_file);
@@ -174,6 +214,7 @@ enum tern_result tern_curl_tls_open(struct tern_curl_tls **tls,
         return TERN_ERR_CONFIG;
     }
     TERN_TRY(choose_ca(config->ca_file, &ca_file, why));
+    TERN_TRY(check_own(config, why));
     TERN_TRY(choose_versions(config->versions, &versions, why));
     struct tern_curl_tls *fresh = calloc(1, sizeof *fresh);
     if (fresh == NULL || !copy_config(fresh, config, ca_file)) {
@@ -209,6 +250,8 @@ void tern_curl_tls_close(struct tern_curl_tls *tls)
     forget(&tls->got);
     free(tls->host);
     free(tls->ca_file);
+    free(tls->certificate);
+    free(tls->key);
     free(tls->session_file);
     free(tls->backend);
     free(tls);
@@ -223,6 +266,10 @@ void tern_curl_tls_configure(struct tern_curl_tls *tls, CURL *easy)
     if (tls->ca_file != NULL) {
         curl_easy_setopt(easy, CURLOPT_CAINFO, tls->ca_file);
         curl_easy_setopt(easy, CURLOPT_CAPATH, NULL);
+    }
+    if (tls->certificate != NULL) {
+        curl_easy_setopt(easy, CURLOPT_SSLCERT, tls->certificate);
+        curl_easy_setopt(easy, CURLOPT_SSLKEY, tls->key);
     }
     if (tern_curl_tls_backend_matches(library_version())) {
         tern_curl_tls_backend_configure(tls, easy);
@@ -241,6 +288,7 @@ void tern_curl_tls_begin(struct tern_curl_tls *tls)
 const struct tern_curl_tls_session *tern_curl_tls_offered(struct tern_curl_tls *tls)
 {
     tls->verified = false;
+    tls->ends = (struct tern_curl_ends){0};
     forget(&tls->got);
     tls->offered =
         !tls->refused && tls->session.bytes != NULL && unix_seconds() < tls->session.expires_s;
@@ -258,6 +306,7 @@ static void keep_what_came(struct tern_curl_tls *tls)
     if (tls->got.bytes != NULL) {
         forget(&tls->session);
         tls->session = tls->got;
+        tls->session.ends = tls->ends;
         tls->got = (struct tern_curl_tls_session){0};
         tls->unsaved = true;
     }
@@ -270,6 +319,11 @@ enum tern_result tern_curl_tls_connected(struct tern_curl_tls *tls, CURL *easy)
     }
     keep_what_came(tls);
     return TERN_OK;
+}
+
+bool tern_curl_tls_resumed(const struct tern_curl_tls *tls)
+{
+    return tls->offered && !tls->unsaved;
 }
 
 void tern_curl_tls_verified(struct tern_curl_tls *tls)
@@ -293,6 +347,18 @@ static uint64_t unix_time(const struct tm *date)
         365 * (year - 1970) + leap_days + days_before[date->tm_mon % 12] + date->tm_mday - 1;
     const int64_t seconds = ((days * 24 + date->tm_hour) * 60 + date->tm_min) * 60 + date->tm_sec;
     return seconds > 0 ? (uint64_t)seconds : 0;
+}
+
+void tern_curl_tls_note_end(struct tern_curl_tls *tls, bool is_peer, const struct tm *end)
+{
+    uint64_t *first = is_peer ? &tls->ends.server_s : &tls->ends.ca_s;
+    const uint64_t end_s = unix_time(end);
+    *first = *first == 0 || end_s < *first ? end_s : *first;
+}
+
+struct tern_curl_ends tern_curl_tls_ends(const struct tern_curl_tls *tls)
+{
+    return tls->ends.server_s != 0 ? tls->ends : tls->session.ends;
 }
 
 uint64_t tern_curl_tls_expiry(uint32_t ticket_s, const struct tm *certificate_end)
@@ -319,6 +385,11 @@ bool tern_curl_tls_try_without_session(struct tern_curl_tls *tls)
     tls->refused = tls->offered;
     tls->offered = false;
     return tls->refused;
+}
+
+bool tern_curl_tls_shows(const struct tern_curl_tls *tls)
+{
+    return tls->certificate != NULL;
 }
 
 const char *tern_curl_tls_why(const struct tern_curl_tls *tls)

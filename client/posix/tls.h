@@ -12,18 +12,28 @@
 #include "result.h"
 #include <curl/curl.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 struct tern_curl_tls;
+
+// When certificates expire by which the aggregator was verified, as Unix seconds; 0 = not known.
+struct tern_curl_ends {
+    uint64_t server_s; // its own
+    uint64_t ca_s;     // the first of those that vouch for it
+};
 
 struct tern_curl_tls_config {
     const char *server;       // "https://host:port"
     const char *ca_file;      // PEM; NULL or "" = the system's certificates
+    const char *certificate;  // PEM, the client's own; NULL or "" = none
+    const char *key;          // PEM, of that
     const char *versions;     // "1.2", "1.3" or "auto", both; NULL = 1.2
     const char *session_file; // as secret as the client's token; NULL or "" = kept in memory only
 };
 
 // why: says what is wrong and what to write instead.
-// TERN_ERR_CONFIG     the CA file cannot be read, there is none, or libcurl is of another library
+// TERN_ERR_CONFIG     a file cannot be read, there is no CA, a certificate without key or the other way
+//                     round, or libcurl is of another library
 // TERN_ERR_NO_MEMORY
 TERN_MUST_USE enum tern_result tern_curl_tls_open(struct tern_curl_tls **tls,
                                                   const struct tern_curl_tls_config *config,
@@ -42,6 +52,13 @@ void tern_curl_tls_begin(struct tern_curl_tls *tls);
 // TERN_ERR_NETWORK  the end of the handshake cannot be sent
 TERN_MUST_USE enum tern_result tern_curl_tls_connected(struct tern_curl_tls *tls, CURL *easy);
 
+// Whether the newest handshake resumed a session, as far as this end can tell: one was offered, and no new
+// one came.
+bool tern_curl_tls_resumed(const struct tern_curl_tls *tls);
+
+// Of the last full handshake, also one of an earlier process whose session is kept.
+struct tern_curl_ends tern_curl_tls_ends(const struct tern_curl_tls *tls);
+
 // An exchange went through: saves the session if it is new. A file that cannot be written is no
 // error, the next process then pays a full handshake.
 void tern_curl_tls_exchanged(struct tern_curl_tls *tls);
@@ -49,6 +66,9 @@ void tern_curl_tls_exchanged(struct tern_curl_tls *tls);
 // A handshake failed. true: a session was offered and may be the reason; the next handshake of this
 // exchange does without.
 bool tern_curl_tls_try_without_session(struct tern_curl_tls *tls);
+
+// Whether the client has a certificate to show.
+bool tern_curl_tls_shows(const struct tern_curl_tls *tls);
 
 // What was wrong with the peer's certificate in this exchange; "" when libcurl says it itself.
 const char *tern_curl_tls_why(const struct tern_curl_tls *tls);

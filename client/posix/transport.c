@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "posix/transport.h"
+#include "defaults.h"
 #include "hosted/clock.h"
 #include "posix/sockets.h"
 #include "posix/tls.h"
@@ -32,6 +33,8 @@ struct tern_curl {
     struct tern_sockets sockets;
     enum tern_purpose purpose; // of the exchange under way, or the last one
     bool connecting;           // no request was sent on the newest socket yet
+    bool body_is_long;         // of the exchange: what came of it may be kept by the aggregator
+    bool body_begun;           // some of such a body has gone out
     struct tern_response *response;
     enum tern_result refused; // by who takes the body
 
@@ -45,6 +48,11 @@ struct tern_curl {
 enum tern_result tern_curl_global(void)
 {
     return curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK ? TERN_OK : TERN_ERR_NO_MEMORY;
+}
+
+bool tern_curl_is_counted(void)
+{
+    return tern_sockets_are_counted();
 }
 
 // --- What libcurl calls
@@ -88,10 +96,15 @@ static size_t on_header(char *line, size_t size, size_t count, void *ctx)
     return len;
 }
 
+// libcurl repeats a request by itself when a connection that it kept breaks before an answer. Where
+// many bytes of an update had gone out by then, the aggregator has to be asked for how many it has.
 static curl_socket_t on_open(void *ctx, curlsocktype type, struct curl_sockaddr *address)
 {
     struct tern_curl *curl = ctx;
     (void)type;
+    if (curl->body_begun) {
+        return CURL_SOCKET_BAD;
+    }
     const int fd = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
     if (fd >= 0) {
         tern_sockets_add(&curl->sockets, fd);
@@ -119,6 +132,9 @@ static int on_connected(void *ctx, char *remote, char *local, int remote_port, i
     const bool connected = curl->connecting;
     const enum tern_result result =
         connected ? tern_curl_tls_connected(curl->tls, curl->easy) : TERN_OK;
+    if (connected) {
+        tern_sockets_opened(&curl->sockets, tern_curl_tls_resumed(curl->tls));
+    }
     tern_sockets_read(&curl->sockets, connected ? TERN_PURPOSE_HANDSHAKE : curl->purpose);
     curl->connecting = false;
     return result == TERN_OK ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT;
@@ -129,13 +145,13 @@ static int on_connected(void *ctx, char *remote, char *local, int remote_port, i
 static int on_traffic(CURL *easy, curl_infotype type, char *data, size_t len, void *ctx)
 {
     struct tern_curl *curl = ctx;
-    struct tern_bytes *bytes = curl->sockets.meter.bytes[curl->purpose];
     (void)easy;
     (void)data;
     if (type == CURLINFO_HEADER_OUT || type == CURLINFO_DATA_OUT) {
-        bytes[TERN_UP].http += len;
+        tern_sockets_hand(&curl->sockets, curl->purpose, TERN_UP, len);
+        curl->body_begun = curl->body_begun || (type == CURLINFO_DATA_OUT && curl->body_is_long);
     } else if (type == CURLINFO_HEADER_IN || type == CURLINFO_DATA_IN) {
-        bytes[TERN_DOWN].http += len;
+        tern_sockets_hand(&curl->sockets, curl->purpose, TERN_DOWN, len);
     }
     return 0;
 }
@@ -231,7 +247,7 @@ static bool append(struct curl_slist **list, const char *text)
     return longer != NULL;
 }
 
-// Takes out what libcurl would add, and adds the token.
+// Takes out what libcurl would add, and adds the token and where the body begins.
 static struct curl_slist *make_headers(const struct tern_request *request)
 {
     static const char *const removed[] = {
@@ -245,6 +261,13 @@ static struct curl_slist *make_headers(const struct tern_request *request)
         char line[256];
         const int len = snprintf(line, sizeof line, "Authorization: Bearer %s", request->token);
         whole = len < (int)sizeof line && append(&list, line) && whole;
+    }
+    if (request->body_len > 0 && request->range_from > 0) {
+        const size_t end = request->range_from + request->body_len;
+        char line[96];
+        snprintf(line, sizeof line, "Content-Range: bytes %zu-%zu/%zu", request->range_from,
+                 end - 1, end);
+        whole = append(&list, line) && whole;
     }
     if (!whole) {
         curl_slist_free_all(list);
@@ -304,7 +327,7 @@ static void set_request(struct tern_curl *curl, const struct tern_request *reque
                          request->body != NULL ? (const char *)request->body : "");
         curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, request->method);
     }
-    if (request->range_from > 0) {
+    if (request->range_from > 0 && request->body_len == 0) {
         char range[32];
         snprintf(range, sizeof range, "%zu-", request->range_from);
         curl_easy_setopt(easy, CURLOPT_RANGE, range);
@@ -343,6 +366,30 @@ static CURLcode run_request(struct tern_curl *curl)
     return code;
 }
 
+// Whether libcurl says, in the words of either TLS library, that the aggregator ended TLS by an alert. The
+// last are for OpenSSL's alert of an expired certificate; what it finds wrong itself is a "certificate problem".
+static bool was_alerted(const struct tern_curl *curl)
+{
+    return strstr(curl->error, " alert ") != NULL ||
+           strcmp(curl->error, "SSL certificate verification failed") == 0;
+}
+
+// An aggregator that asks for certificates of clients alerts those that have none, or another than it
+// trusts.
+static void advise_about_certificate(struct tern_curl *curl)
+{
+    const size_t len = strlen(curl->error);
+    if (strstr(curl->error, "protocol version") != NULL) {
+        return; // no certificate mends that
+    }
+    snprintf(
+        curl->error + len, sizeof curl->error - len, "%s",
+        tern_curl_tls_shows(curl->tls)
+            ? "; it may not trust this client's certificate (client.certificate), or that has "
+              "expired"
+            : "; it may ask for a certificate of this client: client.certificate and client.key");
+}
+
 static void explain(struct tern_curl *curl, CURLcode code, const struct tern_request *request)
 {
     const char *why = tern_curl_tls_why(curl->tls);
@@ -355,6 +402,9 @@ static void explain(struct tern_curl *curl, CURLcode code, const struct tern_req
         snprintf(curl->error, sizeof curl->error, "%s", why);
     } else if (curl->error[0] == '\0') {
         snprintf(curl->error, sizeof curl->error, "%s", curl_easy_strerror(code));
+    }
+    if (code != CURLE_OK && was_alerted(curl)) {
+        advise_about_certificate(curl);
     }
 }
 
@@ -371,6 +421,9 @@ static enum tern_result perform(struct tern_curl *curl, const struct tern_reques
     curl->purpose = request->purpose;
     curl->error[0] = '\0';
     curl->refused = TERN_OK;
+    curl->body_is_long =
+        request->body_len > TERN_CLIENT_RESUME_UPLOAD_ABOVE || request->range_from > 0;
+    curl->body_begun = false;
     watch(curl, request);
     const CURLcode code = run_request(curl);
     long status = 0;
@@ -384,7 +437,11 @@ static enum tern_result perform(struct tern_curl *curl, const struct tern_reques
     if (code == CURLE_OK) {
         tern_curl_tls_exchanged(curl->tls);
     }
-    return curl->refused != TERN_OK ? curl->refused : result_of(code);
+    if (curl->refused != TERN_OK) {
+        return curl->refused;
+    }
+    // Of a certificate the aggregator may think badly once the handshake is over for this end.
+    return code != CURLE_OK && was_alerted(curl) ? TERN_ERR_TLS : result_of(code);
 }
 
 static enum tern_result exchange(void *ctx, const struct tern_request *request,
@@ -439,6 +496,8 @@ enum tern_result tern_curl_open(struct tern_curl **curl, const struct tern_curl_
 {
     const struct tern_curl_tls_config tls = {.server = config->server,
                                              .ca_file = config->ca_file,
+                                             .certificate = config->certificate,
+                                             .key = config->key,
                                              .versions = config->tls,
                                              .session_file = config->session_file};
     TERN_TRY(check_config(config, why));
@@ -474,6 +533,13 @@ struct tern_transport tern_curl_port(struct tern_curl *curl)
 {
     return (struct tern_transport){
         .ctx = curl, .exchange = exchange, .close = close_connection, .collect = collect};
+}
+
+void tern_curl_certificates(const struct tern_curl *curl, uint64_t *server_s, uint64_t *ca_s)
+{
+    const struct tern_curl_ends ends = tern_curl_tls_ends(curl->tls);
+    *server_s = ends.server_s;
+    *ca_s = ends.ca_s;
 }
 
 const char *tern_curl_why(const struct tern_curl *curl)

@@ -8,6 +8,9 @@
 // segments that close a connection are sent after the last reading that is possible, and are
 // added as two out and one or two in, without payload.
 //
+// Where the kernel does not count bytes, tls and wire are estimated (sockets.h), and budgets hold all the
+// same.
+//
 // A connection resumes the TLS session of the one before when the aggregator agrees; tls.h says
 // when a session is used. A handshake that fails with a session is done once more without.
 #ifndef TERN_POSIX_TRANSPORT_H
@@ -16,12 +19,18 @@
 #include "ports.h"
 #include <signal.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct tern_curl;
 
 struct tern_curl_config {
-    const char *server;  // "https://host:port"
-    const char *ca_file; // PEM; NULL or "" = the system's certificates
-    const char *tls;     // versions: "1.2", "1.3" or "auto", both; NULL = 1.2
+    const char *server;      // "https://host:port"
+    const char *ca_file;     // PEM; NULL or "" = the system's certificates
+    const char *certificate; // PEM, the client's own, and its key; NULL or "" = none
+    const char *key;
+    const char *tls; // versions: "1.2", "1.3" or "auto", both; NULL = 1.2
     const char
         *session_file; // keeps the TLS session when the process ends; NULL or "" = it does not
     uint32_t connect_timeout_ms;        // 0 = 20,000
@@ -31,9 +40,12 @@ struct tern_curl_config {
 // Once per process, before the first tern_curl_open() and before threads. TERN_ERR_NO_MEMORY
 TERN_MUST_USE enum tern_result tern_curl_global(void);
 
+// Whether the kernel counts the bytes of connections; else the meter's tls and wire are estimates.
+bool tern_curl_is_counted(void);
+
 // Opens a transport; no connection is made yet. The config's strings are copied. why: says what is
 // wrong and what to write instead.
-// TERN_ERR_CONFIG     the server is not an https URL, or the CA file cannot be read or is missing,
+// TERN_ERR_CONFIG     the server is not an https URL, or a file cannot be read or is missing,
 //                     or tls names no version that the library has
 // TERN_ERR_NO_MEMORY
 TERN_MUST_USE enum tern_result tern_curl_open(struct tern_curl **curl,
@@ -44,7 +56,15 @@ void tern_curl_close(struct tern_curl *curl);
 
 struct tern_transport tern_curl_port(struct tern_curl *curl);
 
+// When the certificates expire by which the aggregator was last verified, as Unix seconds, also by an earlier
+// process whose TLS session is kept; 0 = not known. ca_s: the first of those that vouch for its own.
+void tern_curl_certificates(const struct tern_curl *curl, uint64_t *server_s, uint64_t *ca_s);
+
 // Why the last exchange failed, in libcurl's words; "" when it did not. Valid until the next.
 const char *tern_curl_why(const struct tern_curl *curl);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -198,6 +198,14 @@ uint16_t tern_network_answer(const struct tern_network *network, uint32_t i)
     return (uint16_t)largest(logits(network) + (size_t)i * n, n);
 }
 
+float tern_network_probability(const struct tern_network *network, uint32_t i, uint16_t label)
+{
+    const uint32_t n = network->class_count;
+    const float *z = logits(network) + (size_t)i * n;
+    const float peak = z[largest(z, n)];
+    return tern_expf(z[label] - peak) / exp_sum(z, n, peak);
+}
+
 // The gradient by the logits: weight * (softmax - one-hot).
 static void loss_delta(const struct tern_network *network, uint32_t count, float weight,
                        float *delta)

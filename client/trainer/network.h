@@ -11,6 +11,10 @@
 #include "tensor/model.h"
 #include <stdbool.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define TERN_NETWORK_MAX_LAYERS (TERN_MODEL_MAX_TENSORS < 64 ? TERN_MODEL_MAX_TENSORS / 2 : 32)
 
 struct tern_layer {
@@ -81,6 +85,9 @@ void tern_network_score(const struct tern_network *network, uint32_t count, doub
 // After forward: the class that the network gives example i, the first of those alike.
 uint16_t tern_network_answer(const struct tern_network *network, uint32_t i);
 
+// After forward: the probability that it gives the class `label` for example i, by the softmax of its outputs.
+float tern_network_probability(const struct tern_network *network, uint32_t i, uint16_t label);
+
 // After forward: adds weight * the gradient of each example's cross-entropy to
 // gradient[0..model count), example by example.
 void tern_network_backward(struct tern_network *network, const float *weights, uint32_t count,
@@ -93,5 +100,9 @@ void tern_conv_forward(struct tern_network *network, struct tern_layer *layer, c
 void tern_conv_backward(struct tern_network *network, const struct tern_layer *layer,
                         const float *weights, const float *in, const float *out_delta,
                         uint32_t count, float *gradient, float *in_delta);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -89,8 +89,9 @@ struct tern_trainer_library {
 
     // Starts a task. base[count]: the global model. weights[count]: where to start from, which is
     // base unless the task says otherwise, in the first `trained` values. Those of frozen tensors
-    // are read from base; behind the first `trained`, weights holds zeros, with no memory behind
-    // them while nobody writes there. Both are borrowed until the task is done or another is begun.
+    // are read from base. What weights holds behind the first `trained` means nothing and is never
+    // read; no memory is behind it while nobody writes there. Both are borrowed until the task is
+    // done or another is begun.
     int (*begin)(void *state, const struct tern_trainer_task *task, const float *base,
                  float *weights, char *why, size_t why_size);
 

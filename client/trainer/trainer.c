@@ -20,6 +20,10 @@ static enum tern_result place(struct tern_builtin_trainer *trainer,
     trainer->weights = tern_arena_take(arena, config->model->count, sizeof(float));
     trainer->velocity = tern_arena_take(arena, config->model->count, sizeof(float));
     trainer->order = tern_arena_take(arena, train->count, sizeof *trainer->order);
+#if TERN_HELD_OUT
+    const size_t classes = test->count > 0 ? trainer->network.class_count : 0;
+    trainer->told = tern_arena_take(arena, classes, sizeof *trainer->told);
+#endif
     tern_network_place(&trainer->network, config->max_batch, arena);
     return TERN_OK;
 }
@@ -209,6 +213,61 @@ static uint32_t forward_test(struct tern_builtin_trainer *trainer, const float *
     return part;
 }
 
+#if TERN_HELD_OUT
+static void begin_counting(struct tern_builtin_trainer *trainer)
+{
+    memset(trainer->told, 0, trainer->network.class_count * sizeof *trainer->told);
+}
+
+static void count_answers(struct tern_builtin_trainer *trainer, uint32_t count)
+{
+    const struct tern_network *network = &trainer->network;
+    for (uint32_t i = 0; i < count; i++) {
+        const uint16_t answer = tern_network_answer(network, i);
+        trainer->told[answer].told++;
+        trainer->told[network->labels[i]].labelled++;
+        trainer->told[answer].right += answer == network->labels[i];
+    }
+}
+
+// The mean over the classes that were told or should have been of 2 right / (told + labelled), each
+// class's F1.
+static void add_macro_f1(const struct tern_builtin_trainer *trainer,
+                         struct tern_evaluate_result *result)
+{
+    double sum = 0.0;
+    uint32_t classes = 0;
+    for (uint32_t i = 0; i < trainer->network.class_count; i++) {
+        const struct tern_told *of = &trainer->told[i];
+        if (of->told + of->labelled > 0) {
+            sum += 2.0 * (double)of->right / (double)(of->told + of->labelled);
+            classes++;
+        }
+    }
+    result->metrics[0] =
+        (struct tern_metric){.name = "f1_macro", .value = (float)(sum / (double)classes)};
+    result->metric_count = 1;
+}
+#else
+static void begin_counting(struct tern_builtin_trainer *trainer)
+{
+    (void)trainer;
+}
+
+static void count_answers(struct tern_builtin_trainer *trainer, uint32_t count)
+{
+    (void)trainer;
+    (void)count;
+}
+
+static void add_macro_f1(const struct tern_builtin_trainer *trainer,
+                         struct tern_evaluate_result *result)
+{
+    (void)trainer;
+    (void)result;
+}
+#endif
+
 static enum tern_result evaluate(void *ctx, const float *weights, uint32_t count,
                                  struct tern_evaluate_result *result)
 {
@@ -222,9 +281,11 @@ static enum tern_result evaluate(void *ctx, const float *weights, uint32_t count
     }
     double loss = 0.0;
     uint32_t right = 0;
+    begin_counting(trainer);
     for (uint32_t done = 0; done < trainer->test.count;) {
         const uint32_t part = forward_test(trainer, weights, done);
         tern_network_score(network, part, &loss, &right);
+        count_answers(trainer, part);
         done += part;
     }
     *result = (struct tern_evaluate_result){
@@ -232,6 +293,27 @@ static enum tern_result evaluate(void *ctx, const float *weights, uint32_t count
         .loss = (float)(loss / (double)trainer->test.count),
         .accuracy = (float)right / (float)trainer->test.count,
     };
+    add_macro_f1(trainer, result);
+    return TERN_OK;
+}
+
+enum tern_result tern_builtin_trainer_predict(struct tern_builtin_trainer *trainer,
+                                              const float *weights, uint32_t count,
+                                              struct tern_prediction *predictions)
+{
+    const struct tern_network *network = &trainer->network;
+    if (count != trainer->count) {
+        return TERN_ERR_MODEL_MISMATCH;
+    }
+    for (uint32_t done = 0; done < trainer->test.count;) {
+        const uint32_t part = forward_test(trainer, weights, done);
+        for (uint32_t i = 0; i < part; i++) {
+            const uint16_t label = tern_network_answer(network, i);
+            predictions[done + i] = (struct tern_prediction){
+                .label = label, .score = tern_network_probability(network, i, label)};
+        }
+        done += part;
+    }
     return TERN_OK;
 }
 

@@ -14,6 +14,10 @@
 #include "trainer/network.h"
 #include "util/prng.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct tern_builtin_config {
     const struct tern_model *model; // read during the calls that take the config, not kept
     struct tern_view train;         // local training data; may be empty
@@ -22,15 +26,27 @@ struct tern_builtin_config {
                                     // faster; larger batches of a task are done in parts
 };
 
+#if TERN_HELD_OUT
+// How often a class was told, and had to be.
+struct tern_told {
+    uint32_t right;
+    uint32_t told;
+    uint32_t labelled;
+};
+#endif
+
 // Everything a trainer holds beside its arena. Fields are private.
 struct tern_builtin_trainer {
     struct tern_network network;
     struct tern_view train;
     struct tern_view test;
-    uint32_t count;      // values of the model
-    float *weights;      // [count]
-    float *velocity;     // [count]
-    uint32_t *order;     // [train.count], the epoch's order
+    uint32_t count;  // values of the model
+    float *weights;  // [count]
+    float *velocity; // [count]
+    uint32_t *order; // [train.count], the epoch's order
+#if TERN_HELD_OUT
+    struct tern_told *told; // [classes], of an evaluation
+#endif
     uint32_t next;       // of order[]
     uint32_t steps_done; // of the task
     double loss;         // sum over the steps
@@ -63,10 +79,25 @@ TERN_MUST_USE enum tern_result tern_builtin_trainer_init(struct tern_builtin_tra
 //   evaluate  may be called between steps.
 struct tern_trainer tern_builtin_trainer_port(struct tern_builtin_trainer *trainer);
 
+struct tern_prediction {
+    uint16_t label;
+    float score; // the probability that the model gives it
+};
+
+// Writes what the model says of each test example, in their order, to predictions[test.count].
+// TERN_ERR_MODEL_MISMATCH when count is not the model's.
+TERN_MUST_USE enum tern_result tern_builtin_trainer_predict(struct tern_builtin_trainer *trainer,
+                                                            const float *weights, uint32_t count,
+                                                            struct tern_prediction *predictions);
+
 // Writes the class that the model gives each test example, in their order, to
 // answers[test.count]. TERN_ERR_MODEL_MISMATCH when count is not the model's.
 TERN_MUST_USE enum tern_result tern_builtin_trainer_answer(struct tern_builtin_trainer *trainer,
                                                            const float *weights, uint32_t count,
                                                            uint16_t *answers);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -90,19 +90,23 @@ archive_unpack() { # DIR ARCH ROOT PACKAGE...
     printf '%s\n' "$*" >"$root/.packages"
 }
 
-# Unpacks one package of this machine's architecture into ROOT, without what it depends on. Does nothing,
-# offline, when it is there.
+# Unpacks one package of this machine's architecture into ROOT, and of what it depends on the libraries
+# that this machine has not. Does nothing, offline, when it is there. The archive was opened.
 archive_program() { # DIR ROOT PACKAGE
-    local dir=$1 root=$2 package=$3 arch
+    local dir=$1 root=$2 package=$3 arch libraries archive
     [ ! -e "$root/.complete" ] || return 0
     say "Debian's $package, unpacked and not installed"
     arch=$(dpkg --print-architecture)
-    archive_open "$dir" "$arch" deb
     rm -rf -- "$root"
     mkdir -p "$root"
+    mapfile -t libraries < <(archive_apt "$dir" "$arch" -o Dir::State::status=/var/lib/dpkg/status \
+        install --simulate "$package" 2>/dev/null | awk '$1 == "Inst" && $2 ~ /^lib/ && $2 !~ /^libjs-/ { print $2 }')
     (cd "$root" && quietly "$dir/download.log" "downloading $package" \
-        archive_apt "$dir" "$arch" download "$package" &&
-        quietly "$dir/download.log" "unpacking $package" dpkg-deb -x "${package}"_*.deb .) || exit 1
+        archive_apt "$dir" "$arch" download "$package" "${libraries[@]}") || exit 1
+    for archive in "$root"/*.deb; do
+        quietly "$dir/download.log" "unpacking ${archive##*/}" dpkg-deb -x "$archive" "$root" || exit 1
+        rm -- "$archive"
+    done
     : >"$root/.complete"
 }
 

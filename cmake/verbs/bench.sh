@@ -2,7 +2,8 @@
 
 help_bench() {
     cat <<'END'
-usage: ./tern bench [--json FILE] [codec|protocol|participation|load|large|link|size|replicas|updates]...
+usage: ./tern bench [--json FILE] [--beside BUILD]
+                    [codec|protocol|participation|load|rounds|large|link|size|replicas|updates]...
 
 Measures on this machine, prints a table and writes build/bench/NAME.json. Nothing here passes or
 fails; docs/BENCHMARKS.md says how each figure comes about and what was reached.
@@ -14,6 +15,10 @@ fails; docs/BENCHMARKS.md says how each figure comes about and what was reached.
   load       durable updates per second, CPU time of a client's round, CPU time of a round's commit and
              how long others wait meanwhile, memory per idle connection; CPU time of status and reports
              behind a million updates
+  rounds     one kind of round, as the load's are: BENCH_COHORT (100) clients that send about BENCH_BYTES
+             (7000) each, of BENCH_MODEL (mlp:784-128-10) by BENCH_CODEC (what init proposes for updates of
+             that model), BENCH_ROUNDS (5) times over, which do BENCH_STEPS (1, at most 20) different numbers of
+             local steps; only when asked for
   large      a model of BENCH_VALUES values (1,000,000), BENCH_LARGE_CLIENTS (20) clients, BENCH_ROUNDS (4)
              rounds of one local step, updates and downloads by BENCH_CODEC (those of the model's size when
              not set): processor time, memory and bytes on disk of the aggregator; only when asked for
@@ -26,25 +31,37 @@ fails; docs/BENCHMARKS.md says how each figure comes about and what was reached.
              needs TERN_DATA_DIR, the folder of Fashion-MNIST, and runs only when asked for
 
 --json FILE writes the figures of all these parts into one file, too.
+
+--beside BUILD (load, rounds): times the aggregator of another build folder, which must speak the same protocol,
+in turns with this one's, BENCH_TURNS (3) of each, by the same clients. Figures are medians, those of the other
+build are called beside_NAME, and NAME_over_beside is the median of the quotients of one turn, which tells
+more than times do where others work on the machine. Of the load only rounds are measured then.
 END
 }
 
 verb_bench() {
     local parts=() files=() part json=""
     while [ $# -gt 0 ]; do
-        if [ "$1" = --json ]; then
+        case $1 in
+        --json)
             [ $# -ge 2 ] || usage_error "bench: --json needs a FILE"
             json=$2
             shift
-        else
-            parts+=("$1")
-        fi
+            ;;
+        --beside)
+            [ $# -ge 2 ] || usage_error "bench: --beside needs the build folder of another version"
+            BENCH_BESIDE=$2
+            shift
+            ;;
+        *) parts+=("$1") ;;
+        esac
         shift
     done
     [ ${#parts[@]} -gt 0 ] || parts=(codec protocol participation load size replicas)
     for part in "${parts[@]}"; do
         declare -F "bench_$part" >/dev/null || usage_error "bench: there is no part '$part'"
     done
+    check_beside "${parts[@]}"
     verb_setup build
     build_variant release
     mkdir -p "$TERN_BUILD/bench"
@@ -54,6 +71,22 @@ verb_bench() {
         "bench_$part" "${files[-1]}"
     done
     [ -z "$json" ] || join_numbers "${files[@]}" >"$json"
+}
+
+# The build folder that is timed in turns with this one; empty = none.
+BENCH_BESIDE=
+BENCH_TURNS=${BENCH_TURNS:-3}
+
+check_beside() { # PART...
+    local part
+    [ -n "$BENCH_BESIDE" ] || return 0
+    for part in "$@"; do
+        [[ $part =~ ^(load|rounds)$ ]] || usage_error "bench: --beside is for load and rounds, and not for $part"
+    done
+    [ -x "$BENCH_BESIDE/bin/tern-aggregator" ] ||
+        usage_error "bench: --beside $BENCH_BESIDE is no build folder: it has no bin/tern-aggregator"
+    [[ $BENCH_TURNS =~ ^[1-9][0-9]*$ ]] || usage_error "bench: BENCH_TURNS is a whole number from 1 on"
+    BENCH_BESIDE=$(cd -- "$BENCH_BESIDE" && pwd)
 }
 
 # A section of numbers out of a flat JSON file, one "name  value" line each.
@@ -142,42 +175,83 @@ BENCH_IDLE=${BENCH_IDLE:-2000}
 # Updates of the federation whose reports are timed.
 BENCH_HISTORY=${BENCH_HISTORY:-1000000}
 
-# The codec of updates that `tern-aggregator init` proposes for mlp:784-128-10.
+BENCH_LOAD_MODEL=mlp:784-128-10
+# The codec of updates that `tern-aggregator init` proposes for it.
 BENCH_DEFAULT_CODEC=3lc:s=1,clip=4.5,coder=range
 
-# Rounds of CLIENTS updates of about BYTES each; adds figures of them to rounds.json under other names.
-measure_rounds() { # CLIENTS ROUNDS BYTES CODEC NAME=FIGURE...
-    local clients=$1 rounds=$2 bytes=$3 codec=$4 cohort=$(($1 + 1)) name=rounds-$1-$3-${4//[^a-z0-9]/-}
-    shift 4
-    start_bench_aggregator "$name" "round.cohort=$cohort" "round.min_clients=$cohort" "round.rounds=$rounds" \
-        "codec.codec=$codec" limits.enrollments_per_minute=0 limits.connections_per_address=10000
+# Rounds of CLIENTS updates of about BYTES each, at the aggregator of a build folder.
+time_rounds() { # BUILD NAME CLIENTS ROUNDS BYTES CODEC MODEL STEPS
+    local build=$1 name=$2 clients=$3 rounds=$4 bytes=$5 codec=$6 model=$7 steps=$8 cohort=$(($3 + 1))
+    TERN_BUILD=$build start_bench_aggregator "$name" "round.cohort=$cohort" "round.min_clients=$cohort" \
+        "round.rounds=$rounds" "codec.codec=$codec" "federation.model=$model" \
+        limits.enrollments_per_minute=0 limits.connections_per_address=10000
     "$TERN_BUILD/bench-bin/bench-load" 127.0.0.1 "$AGGREGATOR_PORT" "$BENCH_DIR/ca.pem" \
-        "$BENCH_CODE" mlp:784-128-10 1 "$clients" "$BENCH_CONNECTIONS" "$bytes" "$codec" "$rounds" \
-        "$AGGREGATOR_PID" >"$EXPERIMENT_DIR/$name.json" || fail "bench-load failed"
+        "$BENCH_CODE" "$model" 1 "$clients" "$BENCH_CONNECTIONS" "$bytes" "$codec" "$rounds" \
+        "$AGGREGATOR_PID" "$steps" >"$EXPERIMENT_DIR/$name.json" || fail "bench-load failed"
     stop_programs
-    python3 -c 'import json, os, sys
-found, path = json.load(open(sys.argv[1])), sys.argv[2]
-kept = json.load(open(path)) if os.path.exists(path) else {}
-kept.update((name, found[figure]) for name, figure in (pair.split("=") for pair in sys.argv[3:]))
-json.dump(kept, open(path, "w"))' "$EXPERIMENT_DIR/$name.json" "$EXPERIMENT_DIR/rounds.json" "$@"
+    rm -rf -- "$BENCH_DIR"
 }
 
-bench_load() { # OUT
+# Such rounds, in turns with the build that is timed beside this one, where there is one: who begins
+# changes from turn to turn. Adds figures of them to rounds.json under other names.
+measure_rounds() { # CLIENTS ROUNDS BYTES CODEC MODEL STEPS NAME=FIGURE...
+    local shape=("${@:1:6}") name=rounds-$1-$3-${4//[^a-z0-9]/-} turns=1 turn build
+    shift 6
+    [ -z "$BENCH_BESIDE" ] || turns=$BENCH_TURNS
+    local builds=(this)
+    [ -z "$BENCH_BESIDE" ] || builds=(beside this)
+    for ((turn = 1; turn <= turns; turn++)); do
+        for build in "${builds[@]}"; do
+            if [ "$build" = this ]; then
+                time_rounds "$TERN_BUILD" "$name-this-$turn" "${shape[@]}"
+            else
+                time_rounds "$BENCH_BESIDE" "$name-beside-$turn" "${shape[@]}"
+            fi
+        done
+        [ -z "$BENCH_BESIDE" ] || builds=("${builds[1]}" "${builds[0]}")
+    done
+    python3 -B "$TERN_ROOT/lab/bench/in_turns.py" "$EXPERIMENT_DIR/$name" "$turns" \
+        "${BENCH_BESIDE:+1}" "$@" >"$EXPERIMENT_DIR/measured.json" || fail "the figures could not be read"
+    [ -e "$EXPERIMENT_DIR/rounds.json" ] || echo '{}' >"$EXPERIMENT_DIR/rounds.json"
+    join_numbers "$EXPERIMENT_DIR"/{rounds,measured}.json >"$EXPERIMENT_DIR/joined.json"
+    mv "$EXPERIMENT_DIR/joined.json" "$EXPERIMENT_DIR/rounds.json"
+}
+
+bench_rounds() { # OUT
     local same figures=()
+    for same in clients update_bytes accepted refused updates_per_second cpu_ms commit_cpu_seconds \
+        commit_wait_ms round_commit_seconds peak_mib; do
+        figures+=("rounds_$same=$same")
+    done
+    begin_experiment
+    measure_rounds "${BENCH_COHORT:-100}" "${BENCH_ROUNDS:-5}" "${BENCH_BYTES:-7000}" \
+        "${BENCH_CODEC:-$BENCH_DEFAULT_CODEC}" "${BENCH_MODEL:-$BENCH_LOAD_MODEL}" "${BENCH_STEPS:-1}" \
+        "${figures[@]}"
+    cp "$EXPERIMENT_DIR/rounds.json" "$1"
+    clean_experiment
+    print_numbers "$1"
+}
+
+# The rounds of the load, into rounds.json.
+measure_load() {
+    local same figures=() shape=("$BENCH_DEFAULT_CODEC" "$BENCH_LOAD_MODEL" 1)
     for same in clients connections update_bytes accepted refused upload_seconds updates_per_second \
         round_commit_seconds enrollments_per_second checkins_per_second; do
         figures+=("$same=$same")
     done
-    begin_experiment
-    measure_rounds "$BENCH_CLIENTS" 1 10000 3lc:s=1 "${figures[@]}"
-    measure_rounds "$BENCH_CLIENTS" 1 10000 "$BENCH_DEFAULT_CODEC" default_updates_per_second=updates_per_second \
+    measure_rounds "$BENCH_CLIENTS" 1 10000 3lc:s=1 "$BENCH_LOAD_MODEL" 1 "${figures[@]}"
+    measure_rounds "$BENCH_CLIENTS" 1 10000 "${shape[@]}" default_updates_per_second=updates_per_second \
         "default_${BENCH_CLIENTS}_commit_cpu_seconds=commit_cpu_seconds" \
         "default_${BENCH_CLIENTS}_commit_wait_ms=commit_wait_ms"
-    measure_rounds 1000 3 10000 "$BENCH_DEFAULT_CODEC" default_1000_commit_cpu_seconds=commit_cpu_seconds \
+    measure_rounds 1000 3 10000 "${shape[@]}" default_1000_commit_cpu_seconds=commit_cpu_seconds \
         default_1000_commit_wait_ms=commit_wait_ms
-    measure_rounds 100 20 1000 "$BENCH_DEFAULT_CODEC" default_cpu_ms_small=cpu_ms
-    measure_rounds 100 20 7000 "$BENCH_DEFAULT_CODEC" default_cpu_ms=cpu_ms
-    measure_rounds 100 5 0 float32 float32_cpu_ms=cpu_ms float32_peak_mib=peak_mib
+    measure_rounds 100 20 1000 "${shape[@]}" default_cpu_ms_small=cpu_ms
+    measure_rounds 100 20 7000 "${shape[@]}" default_cpu_ms=cpu_ms
+    measure_rounds 100 5 0 float32 "$BENCH_LOAD_MODEL" 1 float32_cpu_ms=cpu_ms float32_peak_mib=peak_mib
+}
+
+# What connections and history cost.
+measure_standing() {
     start_bench_aggregator idle limits.connections_per_address=10000
     "$TERN_BUILD/bench-bin/bench-idle" 127.0.0.1 "$AGGREGATOR_PORT" "$BENCH_DIR/ca.pem" \
         "$AGGREGATOR_PID" "$BENCH_IDLE" >"$EXPERIMENT_DIR/idle.json" || fail "bench-idle failed"
@@ -186,7 +260,17 @@ bench_load() { # OUT
         >"$EXPERIMENT_DIR/history.json" || fail "bench-history failed"
     python3 -B "$TERN_ROOT/lab/bench/report_times.py" "$TERN_BUILD/bin/tern-aggregator" "$EXPERIMENT_DIR/state" \
         >"$EXPERIMENT_DIR/reports.json" || fail "status or report failed"
-    join_numbers "$EXPERIMENT_DIR"/{rounds,idle,history,reports}.json >"$1"
+}
+
+bench_load() { # OUT
+    local files=(rounds.json)
+    begin_experiment
+    measure_load
+    if [ -z "$BENCH_BESIDE" ]; then
+        measure_standing
+        files+=(idle.json history.json reports.json)
+    fi
+    join_numbers "${files[@]/#/$EXPERIMENT_DIR/}" >"$1"
     clean_experiment
     print_numbers "$1"
 }

@@ -127,8 +127,8 @@ start_aggregator() { # DIR CONFIG OVERRIDE...
     "$TERN_BUILD/bin/tern-aggregator" serve "${AGGREGATOR_OPTIONS[@]}" >"$dir/aggregator.log" 2>&1 &
     AGGREGATOR_PID=$!
     EXPERIMENT_PIDS+=("$AGGREGATOR_PID")
-    local tries
-    for ((tries = 0; tries < 300; tries++)); do
+    local tries # for five minutes: a model of 100 million values is not there at once
+    for ((tries = 0; tries < 3000; tries++)); do
         [ -s "$dir/port" ] && break
         kill -0 "$AGGREGATOR_PID" 2>/dev/null || break
         sleep 0.1
@@ -167,11 +167,14 @@ run_federation() { # NAME CONFIG OVERRIDES_ARRAY_NAME RESULTS_FILE FLEET_OPTION.
     local fleet=$! ended=
     EXPERIMENT_PIDS+=("$fleet")
     wait -n -p ended "$fleet" "$AGGREGATOR_PID" || status=$?
-    if [ "$ended" != "$fleet" ] || [ "$status" -ne 0 ]; then
+    if [ "$ended" != "$fleet" ] || [ "$status" -ge 128 ]; then
         warn "the end of the aggregator's log:"
         tail -n 20 "$dir/aggregator.log" >&2
         [ "$ended" = "$fleet" ] || fail "tern-aggregator ended in the middle of the run"
         fail "tern-fleet ended with exit code $status"
+    elif [ "$status" -ne 0 ]; then # it has said why
+        grep '^time=[^ ]* level=error' "$dir/aggregator.log" | tail -n 20 >&2 || true
+        exit 1
     fi
     stop_programs
     measure_global_model "$dir" "$config" "$results" "${fleet_options[@]}"
@@ -241,6 +244,36 @@ check_settings() { # CONFIG BASELINE OVERRIDE...
     python3 -B "$TERN_ROOT/lab/compare.py" advise "${options[@]:1}" || exit 2
 }
 
+# Results have the name that was asked for once they are complete, and not before.
+take_results() { # RESULTS_FILE WHERE
+    if ! cp -- "$1" "$2.part" || ! mv -- "$2.part" "$2"; then
+        EXPERIMENT_KEEP=yes
+        fail "the results could not be written to $2; they are in $1"
+    fi
+}
+
+# Refuses what a single run could not write to at its end, and a folder that has a run: another would go
+# on from its state.
+check_places() { # JSON KEEP_DIR
+    if [ -n "$1" ]; then
+        [ ! -e "$1" ] || [ -f "$1" ] || usage_error "experiment: --json $1 is no file"
+        [ -w "$(dirname -- "$1")" ] ||
+            usage_error "experiment: --json $1: its folder cannot be written to"
+    fi
+    if [ -n "$2" ] && [ -e "$2/run" ]; then
+        usage_error "experiment: --keep $2: that folder has a run already; name another"
+    fi
+}
+
+# The sections of both programs may have the key.
+refuse_without_section() { # KEY=VALUE
+    local meant
+    meant=$(awk -F ' *= *' -v key="${1%%=*}" '/^\[/ { section = substr($0, 2, length($0) - 2) }
+        $1 == key { printf "%s%s.%s", n++ ? " or " : "; did you mean ", section, key }' \
+        "$TERN_ROOT"/configs/{aggregator,fleet}.example.ini)
+    usage_error "experiment: --set $1: expected section.key=value$meant"
+}
+
 verb_experiment() {
     local config='' keep='' json='' single='' planned='' jobs='' fleet=() overrides=() table=()
     local groups=(build) override curves='' baseline=''
@@ -287,6 +320,7 @@ verb_experiment() {
                 planned=$1 jobs=$2
                 ;;
             --set)
+                [[ ${2%%=*} == *.* ]] || refuse_without_section "$2"
                 overrides+=("$2")
                 [[ $2 != experiment.* ]] || planned="--set $2"
                 ;;
@@ -321,12 +355,17 @@ verb_experiment() {
     fi
     [ -z "$planned" ] ||
         usage_error "experiment: $planned is for a file with [experiment], which $config is not"
+    check_places "$json" "$keep"
     verb_setup "${groups[@]}"
     build_variant release tern-aggregator tern-fleet
     check_settings "$config" "$baseline" "${overrides[@]}"
     begin_experiment "$keep"
-    run_federation run "$config" overrides "$json" "${fleet[@]}"
-    json=${json:-$EXPERIMENT_DIR/run/results.json}
+    run_federation run "$config" overrides "" "${fleet[@]}"
+    if [ -n "$json" ]; then
+        take_results "$EXPERIMENT_DIR/run/results.json" "$json"
+    else
+        json=$EXPERIMENT_DIR/run/results.json
+    fi
     if [ -n "$baseline" ]; then
         python3 -B "$TERN_ROOT/lab/compare.py" differ "$json" "$baseline"
     fi

@@ -10,7 +10,7 @@ those that take a minute there. Tests of thousands of trials make fewer of them 
 each fuzzer tries its corpus and a second more. The output ends with ctest's summary of all of them.
 
   --quick      the release build only
-  --long       the sanitizers' long tests, too
+  --long       the sanitizers' long tests, too, and all trials of those that inject faults
   --all        everything there is, and how long each part took: --long, each fuzzer for a minute,
                ./tern cross of every architecture, and ./tern firmware with every image, each with
                its tests. Goes on where one of them fails; exit code 1 then
@@ -53,14 +53,25 @@ build_threaded() {
     build_variant tsan tern-threaded-tests tern-aggregator tern-client tern-fleet make_federation
 }
 
-# The nginx that the listener's verdicts are compared with. To install it would start a web server on this
-# machine. Where it cannot be had, that comparison is skipped.
-unpack_nginx() {
+# Programs that a service is run beside, and that the tests start for themselves: COMMAND:PACKAGE. To
+# install them would start their services on this machine. Where one cannot be had, its tests are skipped.
+NEIGHBOURS=(nginx:nginx haproxy:haproxy fail2ban-regex:fail2ban promtool:prometheus)
+
+unpack_neighbours() {
     [ -z "${TERN_SKIP_BUILD:-}" ] || return 0
-    ! command -v nginx >/dev/null || return 0
     command -v dpkg-deb >/dev/null || return 0
-    (archive_program "$TERN_BUILD/archive" "$TERN_BUILD/nginx" nginx) ||
-        warn "no nginx: end_to_end_as_strict_as_nginx will be skipped"
+    local pair package missing=()
+    for pair in "${NEIGHBOURS[@]}"; do
+        package=${pair#*:}
+        command -v "${pair%:*}" >/dev/null || [ -e "$TERN_BUILD/$package/.complete" ] ||
+            missing+=("$package")
+    done
+    [ ${#missing[@]} -gt 0 ] || return 0
+    (archive_open "$TERN_BUILD/archive" "$(dpkg --print-architecture)" deb) || true
+    for package in "${missing[@]}"; do
+        (archive_program "$TERN_BUILD/archive" "$TERN_BUILD/$package" "$package") ||
+            warn "no $package: its tests will be skipped"
+    done
 }
 
 verb_test() {
@@ -90,10 +101,13 @@ verb_test() {
     fi
     case $extent in
     usual) sanitized+='|long' ;;
-    long) unwatched=none ;;
+    long)
+        unwatched=none
+        export TERN_LONG_TESTS=yes
+        ;;
     esac
     verb_setup build test
-    unpack_nginx
+    unpack_neighbours
     build_variant release
     local variants=("release:$TERN_BUILD:-LE firmware")
     if [ "$extent" != quick ]; then

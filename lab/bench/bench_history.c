@@ -67,7 +67,7 @@ static enum tern_result add_round(struct tern_db *db, uint32_t number)
     bool more = true;
     TERN_TRY(tern_db_prune(db, number));
     while (more) {
-        TERN_TRY(tern_db_prune_some(db, UINT64_MAX, &more));
+        TERN_TRY(tern_db_prune_some(db, UINT64_MAX, UINT32_MAX, &more));
     }
     return tern_db_commit(db);
 }

@@ -2,43 +2,31 @@
 // fetches what it names, and sends one update per client over a few kept connections, each waiting
 // for its reply before the next. Every reply is sent after the transaction that holds its update is
 // on disk; the clock stops at the last of them. One more client then completes the round, and its
-// wait is what the commit of the round takes. Meanwhile somebody else keeps asking for a download:
-// its longest wait is what the commit keeps others waiting. Processor time is the aggregator's.
-#include "codec/container.h"
-#include "https.h"
-#include "tensor/model.h"
-#include "util/prng.h"
-#include "wire/wire.h"
+// wait is what the commit of the round takes. Meanwhile, and while the aggregator writes what follows
+// a commit, somebody else keeps asking for a download: its longest wait is what the commit keeps
+// others waiting. Processor time is the aggregator's.
+#include "load_clients.h"
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-struct virtual_client {
-    char token[24];
-    uint32_t round; // of its task, 0 = none
-    uint32_t sequence;
-    uint8_t base[TERN_WIRE_REPLICA_BYTES]; // that it says it holds
-};
+// Bytes of a model: a checkpoint, which has several vectors of them, is written within that time.
+#define WRITTEN_PER_SECOND 20e6
+
+#define LOCAL_STEPS 20 // that tasks ask for
 
 struct load {
     const char *host;
     const char *port;
     const char *ca;
-    const char *join_code;
     uint32_t clients; // that are timed; one more completes the round
     uint32_t connections;
-    uint32_t update_bytes;
     uint32_t rounds;
     clockid_t cpu; // of the aggregator
-    struct tern_codec codec;
-    struct virtual_client *all;
-    struct tern_model model;
-    uint64_t seed;
-    uint8_t replica[TERN_SHA256_SIZE]; // of the seed
-    uint8_t *container;
-    size_t container_len;
+    struct load_work work;
+    struct load_client *all;
     pthread_barrier_t barrier;
     _Atomic uint32_t accepted;
     _Atomic uint32_t refused;
@@ -53,8 +41,7 @@ struct worker {
     uint32_t index;
     struct bench_tls tls;
     struct bench_connection connection;
-    uint8_t *body; // room for an update and for a reply
-    size_t body_size;
+    struct load_line line;
 };
 
 static double read_clock(clockid_t clock)
@@ -69,122 +56,36 @@ static double now(void)
     return read_clock(CLOCK_MONOTONIC);
 }
 
-// --- One client's requests
+// --- What a phase does with each client
 
-static enum tern_result enroll(struct worker *worker, struct virtual_client *client)
+static enum tern_result enroll(struct worker *worker, struct load_client *client)
 {
-    tern_EnrollRequest request = tern_EnrollRequest_init_zero;
-    tern_EnrollReply reply;
-    uint8_t body[256];
-    uint8_t answer[TERN_WIRE_MESSAGE_MAX];
-    size_t len;
-    size_t answer_len = sizeof answer;
-    int status;
-    snprintf(request.join_code, sizeof request.join_code, "%s", worker->load->join_code);
-    TERN_TRY(tern_wire_encode_enroll_request(&request, body, sizeof body, &len));
-    TERN_TRY(bench_exchange(&worker->connection, "POST", TERN_PATH_ENROLL, NULL, body, len, &status,
-                            answer, &answer_len));
-    if (status != 200) {
-        return TERN_ERR_UNAUTHORIZED;
-    }
-    TERN_TRY(tern_wire_decode_enroll_reply(answer, answer_len, &reply));
-    snprintf(client->token, sizeof client->token, "%s", reply.token);
-    memcpy(client->base, worker->load->replica, sizeof client->base);
-    return TERN_OK;
+    return load_enroll(&worker->load->work, &worker->line, client);
 }
 
-static enum tern_result fetch(struct worker *worker, const struct virtual_client *client,
-                              const uint8_t sha256[TERN_SHA256_SIZE], int *status)
+static enum tern_result check_in(struct worker *worker, struct load_client *client)
 {
-    char path[TERN_PATH_MAX];
-    size_t len = worker->body_size;
-    tern_path_download(sha256, path);
-    return bench_exchange(&worker->connection, "GET", path, client->token, NULL, 0, status,
-                          worker->body, &len);
+    return load_check_in(&worker->load->work, &worker->line, client, 5000);
 }
 
-// It applies none of them: what matters is what the aggregator does for it.
-static enum tern_result fetch_all(struct worker *worker, const struct virtual_client *client,
-                                  const tern_Task *task)
-{
-    for (pb_size_t i = 0; i < task->downloads_count; i++) {
-        int status = 0;
-        TERN_TRY(fetch(worker, client, task->downloads[i].sha256.bytes, &status));
-        if (status != 200) {
-            return TERN_ERR_HTTP;
-        }
-    }
-    return TERN_OK;
-}
-
-static enum tern_result check_in(struct worker *worker, struct virtual_client *client)
-{
-    tern_CheckinRequest request = tern_CheckinRequest_init_zero;
-    tern_CheckinReply reply;
-    uint8_t body[512];
-    size_t len;
-    size_t answer_len = worker->body_size;
-    int status;
-    request.replica.size = TERN_WIRE_REPLICA_BYTES;
-    memcpy(request.replica.bytes, client->base, TERN_WIRE_REPLICA_BYTES);
-    request.model_hash.size = TERN_SHA256_SIZE;
-    memcpy(request.model_hash.bytes, worker->load->model.hash, TERN_SHA256_SIZE);
-    request.codecs = UINT32_MAX; // it decodes nothing
-    request.wait_ms = 5000;
-    TERN_TRY(tern_wire_encode_checkin_request(&request, body, sizeof body, &len));
-    TERN_TRY(bench_exchange(&worker->connection, "POST", TERN_PATH_CHECKIN, client->token, body,
-                            len, &status, worker->body, &answer_len));
-    if (status != 200) {
-        return TERN_ERR_HTTP;
-    }
-    struct tern_span inline_downloads;
-    TERN_TRY(tern_wire_decode_checkin_reply(worker->body, answer_len, &reply, &inline_downloads));
-    if (!reply.has_task || reply.task.kind != tern_TaskKind_TASK_TRAIN) {
-        return TERN_ERR_NOT_IN_COHORT;
-    }
-    client->round = reply.task.round;
-    client->sequence++;
-    memcpy(client->base, reply.task.base.bytes, sizeof client->base);
-    return inline_downloads.len > 0 ? TERN_OK : fetch_all(worker, client, &reply.task);
-}
-
-static enum tern_result upload(struct worker *worker, struct virtual_client *client)
+static enum tern_result upload(struct worker *worker, struct load_client *client)
 {
     struct load *load = worker->load;
-    uint8_t answer[TERN_WIRE_MESSAGE_MAX];
-    char path[TERN_PATH_MAX];
-    size_t len;
-    size_t answer_len = sizeof answer;
-    int status;
-    tern_Update update = tern_Update_init_zero;
-    update.base.size = TERN_WIRE_REPLICA_BYTES;
-    memcpy(update.base.bytes, client->base, TERN_WIRE_REPLICA_BYTES);
-    update.model_hash.size = TERN_SHA256_SIZE;
-    memcpy(update.model_hash.bytes, load->model.hash, TERN_SHA256_SIZE);
-    update.num_examples = 100;
-    update.local_steps = 20;
-    update.has_error = true;
-    update.error.generation = 1;
-    update.error.sequence = client->sequence;
-    struct tern_span container = {load->container, load->container_len};
-    TERN_TRY(tern_wire_encode_update(&update, container, worker->body, worker->body_size, &len));
-    tern_path_update(client->round, client->sequence, path);
-    TERN_TRY(bench_exchange(&worker->connection, "PUT", path, client->token, worker->body, len,
-                            &status, answer, &answer_len));
-    if (status == 200) {
-        load->accepted++;
-    } else if (load->refused++ == 0) {
-        tern_Error error = tern_Error_init_zero;
-        if (tern_wire_decode_error(answer, answer_len, &error) == TERN_OK) {
-            fprintf(stderr, "bench-load: HTTP %d: %s\n", status, error.name);
-        }
+    struct load_line *line = &worker->line;
+    const enum tern_result result = load_upload(&load->work, line, client);
+    load->accepted += result == TERN_OK;
+    if (result != TERN_ERR_HTTP) {
+        return result;
+    }
+    if (load->refused++ == 0) {
+        fprintf(stderr, "bench-load: HTTP %d: %s\n", line->status, line->error);
     }
     return TERN_OK;
 }
 
 // --- Phases, each done by every worker for its share of the clients
 
-typedef enum tern_result (*phase)(struct worker *worker, struct virtual_client *client);
+typedef enum tern_result (*phase)(struct worker *worker, struct load_client *client);
 
 enum { ENROLL, CHECK_IN, UPLOAD, COMPLETE, PHASES };
 
@@ -207,9 +108,10 @@ static void run_phase(struct worker *worker, phase each, uint32_t first, uint32_
 static void open_worker(struct worker *worker)
 {
     struct load *load = worker->load;
-    worker->body_size = load->container_len + 2 * TERN_WIRE_OVERHEAD + TERN_WIRE_MESSAGE_MAX;
-    worker->body = malloc(worker->body_size);
-    enum tern_result result = worker->body != NULL ? TERN_OK : TERN_ERR_NO_MEMORY;
+    worker->line.connection = &worker->connection;
+    worker->line.body_size = load_body_size(&load->work);
+    worker->line.body = malloc(worker->line.body_size);
+    enum tern_result result = worker->line.body != NULL ? TERN_OK : TERN_ERR_NO_MEMORY;
     if (result == TERN_OK) {
         result = bench_tls_init(&worker->tls, load->host, load->port, load->ca);
     }
@@ -225,7 +127,7 @@ static void close_worker(struct worker *worker)
 {
     bench_close(&worker->connection);
     bench_tls_clear(&worker->tls);
-    free(worker->body);
+    free(worker->line.body);
 }
 
 static void *work(void *argument)
@@ -250,9 +152,9 @@ static void probe(struct worker *worker)
 {
     static const uint8_t nowhere[TERN_SHA256_SIZE];
     struct load *load = worker->load;
-    int status = 0;
     double asked = now();
-    if (fetch(worker, &load->all[load->clients], nowhere, &status) != TERN_OK || status != 404) {
+    if (load_fetch(&worker->line, &load->all[load->clients], nowhere) != TERN_ERR_HTTP ||
+        worker->line.status != 404) {
         load->failed = TERN_ERR_HTTP;
     }
     double waited = now() - asked;
@@ -274,56 +176,6 @@ static void *work_beside(void *argument)
     return NULL;
 }
 
-// --- The update: values of the density that makes a container of about the wanted size
-
-static size_t encode_with_density(struct load *load, float density, float *values, size_t bound)
-{
-    struct tern_prng rng;
-    size_t len = 0;
-    tern_prng_init(&rng, 1, TERN_PRNG_TEST, 0, 0);
-    for (uint32_t i = 0; i < load->model.count; i++) {
-        float draw = tern_prng_float(&rng);
-        values[i] = draw < density / 2 ? -1e-4f : draw < density ? 1e-4f : 0.0f;
-    }
-    if (tern_container_encode(&load->codec, NULL, &load->model, values, load->container, bound,
-                              &len) != TERN_OK) {
-        return 0;
-    }
-    return len;
-}
-
-static enum tern_result make_container(struct load *load)
-{
-    size_t bound = tern_container_bound(&load->codec, &load->model);
-    float *values = malloc(load->model.count * sizeof *values);
-    load->container = malloc(bound);
-    if (values == NULL || load->container == NULL) {
-        free(values);
-        return TERN_ERR_NO_MEMORY;
-    }
-    float low = 0;
-    float high = 1;
-    for (int i = 0; i < 12; i++) {
-        float middle = (low + high) / 2;
-        load->container_len = encode_with_density(load, middle, values, bound);
-        *(load->container_len > load->update_bytes ? &high : &low) = middle;
-    }
-    free(values);
-    return load->container_len > 0 ? TERN_OK : TERN_ERR_ARGUMENT;
-}
-
-static enum tern_result prepare(struct load *load, const char *model, const char *seed)
-{
-    load->seed = strtoull(seed, NULL, 10);
-    TERN_TRY(tern_model_from_spec(&load->model, model));
-    tern_replica_from_seed(load->model.hash, load->seed, load->replica);
-    load->all = calloc((size_t)load->clients + 1, sizeof *load->all);
-    if (load->all == NULL) {
-        return TERN_ERR_NO_MEMORY;
-    }
-    return make_container(load);
-}
-
 // --- All of it
 
 // What a phase took, of all rounds.
@@ -331,6 +183,12 @@ struct cost {
     double seconds;
     double cpu; // of the aggregator
 };
+
+static void sleep_seconds(double seconds)
+{
+    const time_t whole = (time_t)seconds;
+    nanosleep(&(struct timespec){whole, (long)((seconds - (double)whole) * 1e9)}, NULL);
+}
 
 static void time_phase(struct load *load, int which, struct cost *cost)
 {
@@ -340,9 +198,12 @@ static void time_phase(struct load *load, int which, struct cost *cost)
     load->completing = which == COMPLETE;
     pthread_barrier_wait(&load->barrier);
     pthread_barrier_wait(&load->barrier);
-    load->completing = false;
     cost->seconds += now() - started;
     cost->cpu += read_clock(load->cpu) - cpu;
+    if (which == COMPLETE) {
+        sleep_seconds((double)load->work.model.count * sizeof(float) / WRITTEN_PER_SECOND);
+    }
+    load->completing = false;
 }
 
 static void start(pthread_t *thread, void *(*body)(void *argument), struct worker *worker)
@@ -410,21 +271,26 @@ static void report(const struct load *load, const struct cost costs[PHASES], int
            " \"checkins_per_second\": %.0f,\n"
            " \"cpu_ms\": %.3f, \"commit_cpu_seconds\": %.4f, \"commit_wait_ms\": %.1f,\n"
            " \"peak_mib\": %.0f}\n",
-           load->clients, load->connections, load->container_len, load->accepted - load->rounds,
-           load->refused, costs[UPLOAD].seconds, updates / costs[UPLOAD].seconds,
-           costs[COMPLETE].seconds / load->rounds, (load->clients + 1) / costs[ENROLL].seconds,
-           all / costs[CHECK_IN].seconds, cpu / all * 1e3, costs[COMPLETE].cpu / load->rounds,
-           load->longest_wait * 1e3, peak_memory(pid));
+           load->clients, load->connections, load->work.container_len,
+           load->accepted - load->rounds, load->refused, costs[UPLOAD].seconds,
+           updates / costs[UPLOAD].seconds, costs[COMPLETE].seconds / load->rounds,
+           (load->clients + 1) / costs[ENROLL].seconds, all / costs[CHECK_IN].seconds,
+           cpu / all * 1e3, costs[COMPLETE].cpu / load->rounds, load->longest_wait * 1e3,
+           peak_memory(pid));
 }
 
 int main(int argc, char **argv)
 {
-    if (argc != 13) {
-        fprintf(stderr,
-                "usage: bench-load HOST PORT CA.pem JOIN_CODE MODEL SEED CLIENTS "
-                "CONNECTIONS UPDATE_BYTES CODEC ROUNDS PID\n"
-                "The aggregator's round.cohort and round.min_clients must be CLIENTS + 1, PID its "
-                "process.\n");
+    const unsigned long steps = argc == 14 ? strtoul(argv[13], NULL, 10) : 0;
+    if (argc != 14 || steps < 1 || steps > LOCAL_STEPS) {
+        fprintf(
+            stderr,
+            "usage: bench-load HOST PORT CA.pem JOIN_CODE MODEL SEED CLIENTS "
+            "CONNECTIONS UPDATE_BYTES CODEC ROUNDS PID STEPS\n"
+            "The aggregator's round.cohort and round.min_clients must be CLIENTS + 1, PID its "
+            "process, train.local_steps %d. Clients do so many, or one less and so on: STEPS (1 to "
+            "%d) different numbers.\n",
+            LOCAL_STEPS, LOCAL_STEPS);
         return 2;
     }
     static struct load load;
@@ -432,19 +298,20 @@ int main(int argc, char **argv)
     load.host = argv[1];
     load.port = argv[2];
     load.ca = argv[3];
-    load.join_code = argv[4];
+    load.work.join_code = argv[4];
     load.clients = (uint32_t)strtoul(argv[7], NULL, 10);
     load.connections = (uint32_t)strtoul(argv[8], NULL, 10);
-    load.update_bytes = (uint32_t)strtoul(argv[9], NULL, 10);
     load.rounds = (uint32_t)strtoul(argv[11], NULL, 10);
-    enum tern_result result = tern_codec_parse(argv[10], &load.codec, NULL);
-    if (result == TERN_OK && clock_getcpuclockid(pid, &load.cpu) != 0) {
-        result = TERN_ERR_ARGUMENT;
-    }
-    if (result == TERN_OK) {
-        result = prepare(&load, argv[5], argv[6]);
+    enum tern_result result = load_work_make(&load.work, argv[5], strtoull(argv[6], NULL, 10),
+                                             argv[10], (uint32_t)strtoul(argv[9], NULL, 10));
+    load.all = calloc((size_t)load.clients + 1, sizeof *load.all);
+    if (result == TERN_OK && (load.all == NULL || clock_getcpuclockid(pid, &load.cpu) != 0)) {
+        result = load.all == NULL ? TERN_ERR_NO_MEMORY : TERN_ERR_ARGUMENT;
     }
     struct cost costs[PHASES] = {{0}};
+    for (uint32_t i = 0; result == TERN_OK && i <= load.clients; i++) {
+        load.all[i].local_steps = LOCAL_STEPS - i % (uint32_t)steps;
+    }
     if (result == TERN_OK) {
         run(&load, costs);
         result = (enum tern_result)load.failed;

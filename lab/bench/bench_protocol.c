@@ -179,7 +179,7 @@ static enum tern_result prepare(struct tern_client *client, struct tern_model *m
         .model = model,
         .trainer = {.ctx = pattern, .begin = begin, .step = step, .evaluate = evaluate},
         .weights = calloc(model->count, sizeof(float)),
-        .error_buffer = calloc(model->count, sizeof(float)),
+        .error_buffer = calloc(model->coded, sizeof(float)),
         .blob = malloc(tern_client_blob_bound(model)),
         .blob_size = tern_client_blob_bound(model)};
     if (pattern->weights == NULL || workspace.weights == NULL || workspace.error_buffer == NULL ||

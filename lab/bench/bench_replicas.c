@@ -78,8 +78,6 @@ static void set_up(struct bench *bench, const char *path)
     bench->global = memory(count * sizeof(float));
     bench->weights = memory(count * sizeof(float));
     bench->buffers.scratch = memory(count * sizeof(float));
-    bench->buffers.container_size = tern_container_bound_any(&bench->model);
-    bench->buffers.container = memory(bench->buffers.container_size);
     bench->buffers.blob_size = tern_download_blob_bound(&bench->codec, &bench->model) + 4096;
     bench->buffers.blob = memory(bench->buffers.blob_size);
     bench->book = (struct tern_replica_book){.db = bench->db,

@@ -38,7 +38,9 @@ void bench_tls_clear(struct bench_tls *tls)
     mbedtls_entropy_free(&tls->entropy);
 }
 
-enum tern_result bench_connect(struct bench_tls *tls, struct bench_connection *connection)
+// session: NULL = none.
+static enum tern_result open_connection(struct bench_tls *tls, struct bench_connection *connection,
+                                        const mbedtls_ssl_session *session)
 {
     mbedtls_net_init(&connection->net);
     mbedtls_ssl_init(&connection->ssl);
@@ -51,7 +53,8 @@ enum tern_result bench_connect(struct bench_tls *tls, struct bench_connection *c
     }
     // The certificate's name is checked against localhost: mbedTLS 2.28 knows no IP names.
     if (mbedtls_ssl_setup(&connection->ssl, &tls->config) != 0 ||
-        mbedtls_ssl_set_hostname(&connection->ssl, "localhost") != 0) {
+        mbedtls_ssl_set_hostname(&connection->ssl, "localhost") != 0 ||
+        (session != NULL && mbedtls_ssl_set_session(&connection->ssl, session) != 0)) {
         bench_close(connection);
         return TERN_ERR_TLS;
     }
@@ -62,6 +65,17 @@ enum tern_result bench_connect(struct bench_tls *tls, struct bench_connection *c
         return TERN_ERR_TLS;
     }
     return TERN_OK;
+}
+
+enum tern_result bench_connect(struct bench_tls *tls, struct bench_connection *connection)
+{
+    return open_connection(tls, connection, NULL);
+}
+
+enum tern_result bench_resume(struct bench_tls *tls, struct bench_connection *connection,
+                              const mbedtls_ssl_session *session)
+{
+    return open_connection(tls, connection, session);
 }
 
 void bench_close(struct bench_connection *connection)
@@ -88,16 +102,24 @@ static enum tern_result write_all(struct bench_connection *connection, const uin
     return TERN_OK;
 }
 
-// The value of Content-Length in headers[], 0 when it is absent.
-static size_t content_length(const char *headers)
+// What follows `name:` in headers[]; NULL when it is absent.
+static const char *header(const char *headers, const char *name)
 {
+    const size_t len = strlen(name);
     for (const char *line = headers; line != NULL; line = strchr(line, '\n')) {
         line += *line == '\n';
-        if (strncasecmp(line, "content-length:", 15) == 0) {
-            return strtoul(line + 15, NULL, 10);
+        if (strncasecmp(line, name, len) == 0 && line[len] == ':') {
+            return line + len + 1;
         }
     }
-    return 0;
+    return NULL;
+}
+
+// 0 when it is not said.
+static size_t content_length(const char *headers)
+{
+    const char *value = header(headers, "content-length");
+    return value == NULL ? 0 : strtoul(value, NULL, 10);
 }
 
 // Room for a message of that size, its beginning kept, and a byte behind it.
@@ -143,6 +165,7 @@ static enum tern_result read_reply(struct bench_connection *connection, int *sta
     if (sscanf(text, "HTTP/1.1 %d", status) != 1 || body > *len) {
         return TERN_ERR_HTTP;
     }
+    connection->retry_after = header(text, "retry-after") != NULL;
     memcpy(reply, text + head, body);
     *len = body;
     return TERN_OK;

@@ -32,10 +32,15 @@ struct bench_connection {
     bool open;
     char *message; // of a request or a reply, made as large as it is
     size_t message_size;
+    bool retry_after; // the last reply had such a header
 };
 
 TERN_MUST_USE enum tern_result bench_connect(struct bench_tls *tls,
                                              struct bench_connection *connection);
+// Likewise, by a session of an earlier connection.
+TERN_MUST_USE enum tern_result bench_resume(struct bench_tls *tls,
+                                            struct bench_connection *connection,
+                                            const mbedtls_ssl_session *session);
 void bench_close(struct bench_connection *connection);
 
 // Sends a request and reads the whole reply. token NULL: none. *len: in, size of reply; out, bytes

@@ -7,10 +7,15 @@ USUAL = {"fleet.clients": "10", "round.cohort": "10", "round.min_clients": "2", 
 
 
 def number(settings, key):
+    """None where it is no number: the programs refuse it, and say so."""
     try:
         return float(settings.get(key, USUAL[key]))
     except ValueError:
-        return float(USUAL[key])  # the programs refuse it
+        return None
+
+
+def is_more(a, b):
+    return a is not None and b is not None and a > b
 
 
 def of_data(settings):
@@ -21,17 +26,18 @@ def of_data(settings):
 
 def there_from_the_start(settings):
     late = {entry.partition(":")[0] for entry in settings.get("fleet.join", "").split()}
-    return number(settings, "fleet.clients") - len(late)
+    clients = number(settings, "fleet.clients")
+    return None if clients is None else clients - len(late)
 
 
 def of_fleet(settings):
     clients = number(settings, "fleet.clients")
     cohort = number(settings, "round.cohort")
-    if cohort > clients:
+    if is_more(cohort, clients):
         yield ("round.cohort = %d is more than fleet.clients = %d: every round asks all of them"
                % (cohort, clients))
     least, there = number(settings, "round.min_clients"), there_from_the_start(settings)
-    if least < there:
+    if is_more(there, least):
         yield ("round.min_clients = %d is fewer than the clients that are there from the start, %d: the first "
                "rounds draw from those that have enrolled by then, so runs of one seed differ" % (least, there))
 
@@ -46,7 +52,7 @@ def refusals(settings):
     if number(settings, "round.rounds") == 0:
         yield "round.rounds is not set: the run would have no end, and results come with the last round"
     least, there = number(settings, "round.min_clients"), there_from_the_start(settings)
-    if least > there:
+    if is_more(least, there):
         yield ("round.min_clients = %d is more than the clients that are there from the start, %d: no "
                "round would begin" % (least, there))
 

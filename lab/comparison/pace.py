@@ -1,4 +1,5 @@
-"""How long the runs that are left will take, from those that have ended."""
+"""How long the runs that are left will take, from those that have ended, and before any has from the
+rounds of those at work."""
 import statistics
 
 USUAL = {"federation.model": "mlp:784-128-10", "round.rounds": "100", "round.cohort": "10",
@@ -50,22 +51,26 @@ class Pace:
         self.seconds += seconds
         self.work += work(settings)
 
-    def expected(self, settings):
-        """Seconds of such a run; None before any has ended."""
+    def expected(self, settings, running):
+        """Seconds of such a run; None before a round has ended."""
         alike = self.took.get(kind(settings))
         if alike:
             return statistics.median(alike)
-        return self.seconds * work(settings) / self.work if self.work else None
+        seconds, done = self.seconds, self.work
+        if not done:
+            seconds = sum(spent for _, share, spent in running if share)
+            done = sum(work(other) * share for other, share, _ in running)
+        return seconds * work(settings) / done if done else None
 
     def to_go(self, waiting, running, jobs):
         """Seconds until all have ended. waiting: settings of each; running: (settings, share of its
-        rounds that is done) of each."""
-        left = [self.expected(settings) for settings in waiting]
-        left += [None if self.expected(settings) is None else self.expected(settings) * (1 - share)
-                 for settings, share in running]
-        if None in left or not left:
+        rounds that is done, seconds so far) of each."""
+        left = [(self.expected(settings, running), 1) for settings in waiting]
+        left += [(self.expected(settings, running), 1 - share) for settings, share, _ in running]
+        if not left or left[0][0] is None:  # nothing is known of any
             return None
-        return max(sum(left) / jobs, max(left))
+        seconds = [each * share for each, share in left]
+        return max(sum(seconds) / jobs, max(seconds))
 
 
 def sentence(seconds):

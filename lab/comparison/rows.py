@@ -142,23 +142,24 @@ def spread(values):
 
 
 def summarise(plan, run, results, baseline, step):
-    """One row of the table: means over the seeds, and how far these lie apart."""
+    """One row of the table: means over the seeds, and how far these lie apart. baseline: None while what it
+    is held against has not run."""
     accuracies = [accuracy_of(plan, result) for result in results]
-    gaps = [100 * (accuracy_of(plan, mine) - accuracy_of(plan, theirs))
-            for mine, theirs in zip(results, baseline)]
+    gaps = baseline and [100 * (accuracy_of(plan, mine) - accuracy_of(plan, theirs))
+                         for mine, theirs in zip(results, baseline)]
     row = {"label": run.label, "group": run.group, "cell": run.cell,
            "against": plan.baseline(run).label, "overrides": run.overrides,
            "codec": results[0]["codec"], "seeds": len(results),
            "accuracy": statistics.fmean(accuracies), "accuracies": accuracies,
            "accuracy_spread": spread(accuracies),
            "accuracy_least": min(accuracies), "accuracy_most": max(accuracies),
-           "points_to_float32": statistics.fmean(gaps), "points": gaps,
-           "points_spread": None if baseline is results else spread(gaps)}
+           "points_to_float32": gaps and statistics.fmean(gaps), "points": gaps,
+           "points_spread": None if baseline in (None, results) else spread(gaps)}
     for key in CLIENT_BYTES:
         row[key] = statistics.fmean(result[key] for result in results)
     row["total_wire"] = statistics.fmean(total_wire(result) for result in results)
-    row["times_fewer_payload"] = statistics.fmean(payload(result) for result in baseline) / max(
-        row["payload_up"] + row["payload_down"], 1)
+    row["times_fewer_payload"] = baseline and statistics.fmean(
+        payload(result) for result in baseline) / max(row["payload_up"] + row["payload_down"], 1)
     row["to_reach"] = {"%g" % target: mean_or_none(
         [bytes_to_reach(result, target) for result in results]) for target in plan.targets}
     row["rounds_to_reach"] = {"%g" % target: mean_or_none(
@@ -231,7 +232,7 @@ def results_by_run(plan, directory):
 
 
 def load(plan, directory):
-    """The rows of every group whose runs are all there, and the names of runs that are not."""
+    """The rows of every group, of the runs that are there, and the names of runs that are not."""
     results_of = results_by_run(plan, directory)
     steps = measured_steps(results_of)
     groups, missing = [], []
@@ -239,7 +240,7 @@ def load(plan, directory):
         rows = []
         for run in runs:
             results, baseline = results_of[run.name], results_of[plan.baseline(run).name]
-            if results is None or baseline is None:
+            if results is None:
                 missing.append(run.name)
                 continue
             rows.append(summarise(plan, run, results, baseline, steps[results[0].get("model")]))
@@ -247,6 +248,13 @@ def load(plan, directory):
             groups.append((name, rows))
     add_reference(plan, groups)
     return groups, missing
+
+
+def times_faster(row, other):
+    """{bandwidth: how many times sooner a row ends than what it is held against}, where both are known."""
+    theirs = (other or {}).get("seconds", {})
+    return {name: theirs[name] / mine for name, mine in row.get("seconds", {}).items()
+            if mine and theirs.get(name)}
 
 
 def add_reference(plan, groups):
@@ -257,7 +265,9 @@ def add_reference(plan, groups):
     for _, group in groups:
         by_label = {row["label"]: row for row in group}
         for row in group:
-            row["times_fewer"] = by_label.get(row["against"], row)["total_wire"] / row["total_wire"]
+            other = by_label.get(row["against"])
+            row["times_fewer"] = other and other["total_wire"] / row["total_wire"]
+            row["times_faster"] = times_faster(row, other)
             if reference is not None:
                 row["points_to_reference"] = 100 * (row["accuracy"] - reference["accuracy"])
                 row["times_fewer_than_reference"] = reference["total_wire"] / row["total_wire"]
@@ -277,11 +287,13 @@ def summaries(plan, groups):
     rows_of = {}
     for _, rows in groups:
         for row in rows:
-            rows_of.setdefault(row["label"], []).append(row)
+            if row["points_to_float32"] is not None:
+                rows_of.setdefault(row["label"], []).append(row)
     return [summary_of(label, rows) for label, rows in rows_of.items()]
 
 
 def summary_of(label, rows):
+    """rows: those that stand beside what they are held against."""
     gaps = [row["points_to_float32"] for row in rows]
     worst = min(rows, key=lambda row: row["points_to_float32"])
     spreads = [row["points_spread"] for row in rows if row["points_spread"] is not None]

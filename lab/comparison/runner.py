@@ -21,6 +21,7 @@ from comparison.tables import size
 
 LOOK_SECONDS = 0.1
 TELL_SECONDS = 60
+EARLY_SECONDS = 10  # of the first runs, before which their start weighs too much
 ROUND = re.compile(r"\[ROUND (\d+)/(\d+)\]")
 # What the aggregator and the fleet read, of all sections; the rest changes nothing for the other.
 OF_FLEET = ("fleet.", "data.")
@@ -65,8 +66,12 @@ class Process:
                 return
             yield line.rstrip("\n")
 
-    def look(self):
-        """Tells warnings at once, and every minute how far it is."""
+    def share(self):
+        """Of its rounds that is done."""
+        return self.round / self.rounds
+
+    def look(self, to_go):
+        """Tells warnings at once, and every minute how far it is. to_go: says how long all will take."""
         for line in self.new_lines():
             found = ROUND.match(line)
             if found:
@@ -75,10 +80,10 @@ class Process:
                 say("   %s: %s" % (self.planned.name, line))
         if self.line and time.monotonic() - self.told >= TELL_SECONDS:
             self.told = time.monotonic()
-            say("   %s: %s" % (self.planned.name, self.line))
+            say("   %s: %s%s" % (self.planned.name, self.line, to_go()))
 
-    def close(self):
-        self.look()
+    def close(self, to_go):
+        self.look(to_go)
         self.output.close()
 
     def stop(self):
@@ -166,6 +171,11 @@ class Runner:
 
     def work(self, todo):
         waiting = list(todo)
+        told = bool(self.pace.took)  # how long it will take, as runs that were there before know
+
+        def to_go():
+            return self.to_go(waiting)
+
         while waiting or self.working:
             while waiting and len(self.working) < self.jobs:
                 planned = waiting.pop(0)
@@ -175,14 +185,22 @@ class Runner:
                 self.working.append(Process(planned, self.tern, self.options))
             time.sleep(LOOK_SECONDS)
             for process in list(self.working):
-                process.look()
+                process.look(to_go)
                 if process.process.poll() is not None:
                     self.working.remove(process)
-                    process.close()
+                    process.close(to_go)
                     self.take(process, waiting)
+            if not told and self.seen_enough():
+                told = True
+                say("   all runs, by their first rounds%s" % to_go())
+
+    def seen_enough(self):
+        """Whether the runs at work have come far enough to say how long they take, and are not done."""
+        return self.working and all(EARLY_SECONDS <= process.seconds() and 0 < process.share() < 1
+                                    for process in self.working)
 
     def to_go(self, waiting):
-        running = [(process.planned.settings, process.round / process.rounds)
+        running = [(process.planned.settings, process.share(), process.seconds())
                    for process in self.working]
         return sentence(self.pace.to_go([planned.settings for planned in waiting], running,
                                         self.jobs))
@@ -204,8 +222,9 @@ class Runner:
         os.replace(planned.part, planned.results)
         self.ended += 1
         self.pace.ended(planned.settings, process.seconds())
-        say("   %s: accuracy %.4f, payload %s up %s down, in %.0f s%s" % (
-            planned.name, result["final_accuracy"], size(result["payload_up"]),
+        accuracy = result["final_accuracy"]  # None: the run ended before a version that is measured
+        say("   %s: accuracy %s (replica), payload %s up %s down, in %.0f s%s" % (
+            planned.name, "not measured" if accuracy is None else "%.4f" % accuracy, size(result["payload_up"]),
             size(result["payload_down"]), process.seconds(), self.to_go(waiting)))
 
     # --- What was there before

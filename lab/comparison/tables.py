@@ -25,7 +25,7 @@ def number(value, form):
 
 
 def times(value):
-    return "%.*fx" % (0 if value >= 9.95 else 1, value)
+    return "-" if value is None else "%.*fx" % (0 if value >= 9.95 else 1, value)
 
 
 def percent(value):
@@ -34,7 +34,7 @@ def percent(value):
 
 def with_spread(value, spread, form):
     """"+0.04 ± 0.12": a mean and the standard deviation over the seeds, where there are several."""
-    mean = form % value
+    mean = number(value, form)
     return mean if spread is None else "%s ± %s" % (mean, form.replace("+", "") % spread)
 
 
@@ -42,76 +42,76 @@ def bandwidth(mbit):
     return "%g Gbit/s" % (mbit / 1000) if mbit >= 1000 else "%g Mbit/s" % mbit
 
 
-# Each: the headings for a plan, and the cells of a row beside the first of its group.
+# Each: the headings for a plan, and the cell of a row.
 
 def accuracy_columns(plan):
-    yield "accuracy", lambda row, first: with_spread(row["accuracy"], row.get("accuracy_spread"),
+    yield "accuracy (%s)" % ("global" if plan.measure == "global" else "replica"), lambda row: with_spread(row["accuracy"], row.get("accuracy_spread"),
                                                      "%.4f")
 
 
 def averaged_columns(plan):
-    yield "averaged model", lambda row, first: number(row.get("averaged_accuracy"), "%.4f")
+    yield "averaged model", lambda row: number(row.get("averaged_accuracy"), "%.4f")
 
 
 def points_columns(plan):
-    yield "points", lambda row, first: with_spread(row["points_to_float32"],
+    yield "points", lambda row: with_spread(row["points_to_float32"],
                                                    row.get("points_spread"), "%+.2f")
 
 
 def replicas_columns(plan):
-    yield "global model", lambda row, first: number(row.get("global_accuracy"), "%.4f")
-    yield "clients, mean", lambda row, first: number(row.get("clients_mean"), "%.4f")
-    yield "clients, least", lambda row, first: number(row.get("clients_least"), "%.4f")
+    yield "global model", lambda row: number(row.get("global_accuracy"), "%.4f")
+    yield "clients, mean", lambda row: number(row.get("clients_mean"), "%.4f")
+    yield "clients, least", lambda row: number(row.get("clients_least"), "%.4f")
 
 
 def scores_columns(plan):
     for heading, key in (("macro F1", "macro_f1"), ("least of a class", "class_least"),
                          ("least of a client", "client_least")):
-        yield heading, lambda row, first, key=key: number(row.get(key), "%.4f")
+        yield heading, lambda row, key=key: number(row.get(key), "%.4f")
 
 
 def bits_columns(plan):
-    yield "bits/value up", lambda row, first: number(row.get("bits_up"), "%.3f")
-    yield "bits/value down", lambda row, first: number(row.get("bits_down"), "%.3f")
+    yield "bits/value up", lambda row: number(row.get("bits_up"), "%.3f")
+    yield "bits/value down", lambda row: number(row.get("bits_down"), "%.3f")
 
 
 def payload_columns(plan):
-    yield "payload up", lambda row, first: size(row["payload_up"])
-    yield "payload down", lambda row, first: size(row["payload_down"])
+    yield "payload up", lambda row: size(row["payload_up"])
+    yield "payload down", lambda row: size(row["payload_down"])
 
 
 def http_columns(plan):
-    yield "HTTP up", lambda row, first: size(row["http_up"])
-    yield "HTTP down", lambda row, first: size(row["http_down"])
+    yield "HTTP up", lambda row: size(row["http_up"])
+    yield "HTTP down", lambda row: size(row["http_down"])
 
 
 def tls_columns(plan):
-    yield "TLS up", lambda row, first: size(row["tls_up"])
-    yield "TLS down", lambda row, first: size(row["tls_down"])
+    yield "TLS up", lambda row: size(row["tls_up"])
+    yield "TLS down", lambda row: size(row["tls_down"])
 
 
 def wire_columns(plan):
-    yield "wire up", lambda row, first: size(row["wire_up"])
-    yield "wire down", lambda row, first: size(row["wire_down"])
+    yield "wire up", lambda row: size(row["wire_up"])
+    yield "wire down", lambda row: size(row["wire_down"])
 
 
 def total_columns(plan):
-    yield "bytes in all", lambda row, first: size(row["total_wire"])
+    yield "bytes in all", lambda row: size(row["total_wire"])
 
 
 def ratio_columns(plan):
-    yield "fewer bytes", lambda row, first: times(row["times_fewer"])
+    yield "fewer bytes", lambda row: times(row["times_fewer"])
     if plan.reference:
-        yield "points to reference", lambda row, first: number(
+        yield "points to reference", lambda row: number(
             row.get("points_to_reference"), "%+.2f")
-        yield "fewer than reference", lambda row, first: number(
+        yield "fewer than reference", lambda row: number(
             row.get("times_fewer_than_reference"), "%.0fx")
 
 
 def by_target(plan, heading, key, form):
     for target in plan.targets:
         name = "%g" % target
-        yield heading % name, lambda row, first, name=name: form(row.get(key, {}).get(name))
+        yield heading % name, lambda row, name=name: form(row.get(key, {}).get(name))
 
 
 def reach_columns(plan):
@@ -126,25 +126,22 @@ def rounds_columns(plan):
 def time_columns(plan):
     yield from by_target(plan, "time to %s", "seconds_to_reach", duration)
     for mbit in plan.bandwidths:
-        yield ("time at " + bandwidth(mbit), lambda row, first, name="%g" % mbit: duration(
+        yield ("time at " + bandwidth(mbit), lambda row, name="%g" % mbit: duration(
             row.get("seconds", {}).get(name)))
 
 
 def speedup_columns(plan):
-    def speedup(row, first, name):
-        mine, other = (each.get("seconds", {}).get(name) for each in (row, first))
-        return "-" if not mine or not other else "%.2fx" % (other / mine)
     for mbit in plan.bandwidths:
-        yield ("faster at " + bandwidth(mbit),
-               lambda row, first, name="%g" % mbit: speedup(row, first, name))
+        yield ("faster at " + bandwidth(mbit), lambda row, name="%g" % mbit: number(
+            row["times_faster"].get(name), "%.2fx"))
 
 
 def steps_columns(plan):
-    yield "steps", lambda row, first: number(row.get("steps"), "%.1f")
+    yield "local steps", lambda row: number(row.get("steps"), "%.1f")
 
 
 def mean_and_worst(heading, key, form):
-    return heading, lambda row, first: "%s / %s" % (form(row.get(key)), form(row.get(key + "_worst")))
+    return heading, lambda row: "%s / %s" % (form(row.get(key)), form(row.get(key + "_worst")))
 
 
 def arrivals_columns(plan):
@@ -158,18 +155,24 @@ def arrivals_columns(plan):
 
 
 def encode_columns(plan):
-    yield "encode", lambda row, first: "%.2f ms" % row["encode_ms"]
+    yield "encode", lambda row: "%.2f ms" % row["encode_ms"]
 
 
 MAKERS = {name[:-len("_columns")]: maker for name, maker in list(globals().items())
           if name.endswith("_columns")}
 
 
-def table_of(plan, rows, first, name="label", heading="run"):
+def columns_of(plan, groups):
+    """The plan's, and the local steps where these differ in a table: equal rounds are then not equal work."""
+    differ = any(len({number(row.get("steps"), "%.1f") for row in rows}) > 1 for _, rows in groups)
+    return plan.columns + (["steps"] if differ and "steps" not in plan.columns else [])
+
+
+def table_of(plan, rows, name="label", heading="run", columns=None):
     """The heading and a line for each row, which starts with what it is called."""
-    chosen = [column for key in plan.columns for column in MAKERS[key](plan)]
+    chosen = [column for key in columns or plan.columns for column in MAKERS[key](plan)]
     return ([[heading] + [title for title, _ in chosen]]
-            + [[row[name]] + [cell(row, first) for _, cell in chosen] for row in rows])
+            + [[row[name]] + [cell(row) for _, cell in chosen] for row in rows])
 
 
 def text_lines(table):
@@ -225,8 +228,11 @@ def summary_table(summary):
 
 
 def sections_of_cells(plan, groups, summary):
+    columns = columns_of(plan, groups)
     for label, rows in by_candidate(groups):
-        yield label, table_of(plan, rows, rows[0], "cell", "cell")
+        yield label, table_of(plan, rows, "cell", "cell", columns)
+    if not summary:  # nothing stands beside what it is held against
+        return
     yield "Points against float32 or what a run is held against", matrix(
         summary, groups, lambda row: with_spread(row["points_to_float32"], row["points_spread"],
                                                  "%+.2f"))
@@ -247,12 +253,13 @@ def sections(plan, groups, summary, quote):
     if plan.cells:
         yield from sections_of_cells(plan, groups, summary)
         return
+    columns = columns_of(plan, groups)
     for name, rows in groups:
         overrides = ", ".join(code(override, quote) for override in plan.overrides_of_group(name))
-        yield "with " + overrides if overrides else "", table_of(plan, rows, rows[0])
+        yield "with " + overrides if overrides else "", table_of(plan, rows, columns=columns)
     if plan.front and groups:
         yield ("the Pareto front: no other run has both fewer bytes and more accuracy",
-               table_of(plan, front_of(groups), groups[0][1][0]))
+               table_of(plan, front_of(groups), columns=columns))
 
 
 def text_table(plan, groups, summary=()):

@@ -30,7 +30,7 @@ static double skill(const struct tern_alarm *alarm, double accuracy)
 
 static bool explodes(const struct tern_alarm *alarm, double loss, char text[TERN_ALARM_MAX])
 {
-    const double guessing = log((double)alarm->classes);
+    const double guessing = log(alarm->classes > 2 ? (double)alarm->classes : 2.0);
     if (!isfinite(loss)) {
         snprintf(text, TERN_ALARM_MAX, "the loss is no longer finite: training diverges");
         return true;
@@ -39,6 +39,13 @@ static bool explodes(const struct tern_alarm *alarm, double loss, char text[TERN
              "the loss, %.3g, is %.0f times that of guessing: training diverges", loss,
              loss / guessing);
     return loss > LOSSES_OF_GUESSING * guessing;
+}
+
+static bool is_moot(const struct tern_alarm *alarm, char text[TERN_ALARM_MAX])
+{
+    snprintf(text, TERN_ALARM_MAX,
+             "all test examples are of one class: an accuracy on them says nothing");
+    return alarm->chance >= 1;
 }
 
 static bool falls(const struct tern_alarm *alarm, double accuracy, char text[TERN_ALARM_MAX])
@@ -64,6 +71,9 @@ bool tern_alarm_rings(struct tern_alarm *alarm, uint32_t version, double accurac
 {
     if (isnan(accuracy)) {
         return false;
+    }
+    if (!alarm->moot && is_moot(alarm, text)) {
+        return alarm->moot = true;
     }
     if (!alarm->exploded && explodes(alarm, loss, text)) {
         return alarm->exploded = true;

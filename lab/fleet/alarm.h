@@ -1,6 +1,6 @@
 // Looks at each version's measurement for what tells early that a run is in vain: a loss that is not
-// finite or explodes, an accuracy that collapses, or never gets beyond guessing. Pure; the main thread
-// calls it.
+// finite or explodes, an accuracy that collapses, never gets beyond guessing, or says nothing. Pure;
+// the main thread calls it.
 #ifndef TERN_FLEET_ALARM_H
 #define TERN_FLEET_ALARM_H
 
@@ -13,11 +13,11 @@
 
 // Zeroed but for the first three.
 struct tern_alarm {
-    double chance;             // accuracy of the best guess that looks at no feature
-    uint32_t classes;          // 2 and more
-    uint32_t planned_rounds;   // 0 = not known
-    double best;               // accuracy so far
-    bool exploded, fell, idle; // has been told
+    double chance;                   // accuracy of the best guess that looks at no feature
+    uint32_t classes;                // of the data set
+    uint32_t planned_rounds;         // 0 = not known
+    double best;                     // accuracy so far
+    bool moot, exploded, fell, idle; // has been told
 };
 
 // The share of the most frequent class.

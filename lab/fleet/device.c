@@ -122,7 +122,7 @@ enum tern_result tern_device_make(const struct tern_fleet_settings *settings, ui
             settings->fleet_away, settings->fleet_clients, TERN_DEVICE_AWAY_MAX);
         return TERN_ERR_CONFIG;
     }
-    return TERN_OK;
+    return tern_attack_of(settings, number, &device->attack, why);
 }
 
 bool tern_device_is_away(const struct tern_device *device, uint32_t round)

@@ -1,9 +1,10 @@
 // What the device of one of the fleet's clients is like: how fast, how much it may send in a month,
-// which rounds it misses, when it joins. All of it follows from the settings, the client's number
+// which rounds it misses, when it joins, whether it attacks. All of it follows from the settings, the client's number
 // and fleet.seed, so that two runs have the same devices. Pure; reentrant.
 #ifndef TERN_FLEET_DEVICE_H
 #define TERN_FLEET_DEVICE_H
 
+#include "fleet/attack.h"
 #include "fleet/settings.h"
 #include "result.h"
 #include <stdbool.h>
@@ -20,14 +21,16 @@ struct tern_device {
     double speed;    // local steps per second of its own time; 0 = as fast as it really is
     uint64_t budget; // wire bytes per month; 0 = none
     double absent;   // share of rounds that it misses
-    uint32_t joins;  // stays unseen until there is this version; 0 = is there from the start
+    enum tern_attack attack;
+    uint32_t joins; // stays unseen until there is this version; 0 = is there from the start
     struct tern_device_away away[TERN_DEVICE_AWAY_MAX];
     uint32_t away_count;
 };
 
 // Draws speed and budget, log-uniform between the setting and the setting times its spread, and
-// reads fleet.join and fleet.away.
-// TERN_ERR_CONFIG  one of these is malformed or names a client that there is not; why: a sentence
+// reads fleet.join, fleet.away and fleet.attack.
+// TERN_ERR_CONFIG  one of these is malformed or names a client or an attack that there is not; why: a
+//                  sentence
 TERN_MUST_USE enum tern_result tern_device_make(const struct tern_fleet_settings *settings,
                                                 uint32_t number, struct tern_device *device,
                                                 char why[512]);

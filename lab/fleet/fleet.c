@@ -107,6 +107,25 @@ static enum tern_result make_trainers(struct fleet *fleet)
     return make_pool(fleet, identity->model_spec, workers);
 }
 
+static struct tern_view examples_of(const struct fleet *fleet, const struct tern_member *member)
+{
+    return member->device.attack == TERN_ATTACK_LABEL_FLIP
+               ? tern_shares_flipped_of(&fleet->shares, member->number - 1)
+               : tern_shares_of(&fleet->shares, member->number - 1);
+}
+
+// A run that is attacked says so.
+static enum tern_result prepare_attack(struct fleet *fleet)
+{
+    const struct tern_fleet_settings *settings = fleet->settings;
+    const uint32_t attackers = tern_attack_count(settings);
+    if (attackers > 0) {
+        fprintf(fleet->run->out, "%u of %u clients attack (%s)\n", attackers,
+                settings->fleet_clients, settings->fleet_attack);
+    }
+    return attackers > 0 ? tern_shares_flip(&fleet->shares) : TERN_OK;
+}
+
 static enum tern_result restore_all(struct fleet *fleet)
 {
     for (uint32_t i = 0; i < fleet->member_count; i++) {
@@ -118,7 +137,7 @@ static enum tern_result restore_all(struct fleet *fleet)
             member->measures = true;
             member->seat.test = member->test;
         } else {
-            member->seat.train = tern_shares_of(&fleet->shares, i);
+            member->seat.train = examples_of(fleet, member);
         }
         TERN_TRY(tern_member_restore(member, &fleet->model, fleet->why));
     }
@@ -148,9 +167,9 @@ static void print_round(const struct fleet *fleet, uint32_t version,
     if (fleet->run->planned_rounds > 0) {
         snprintf(of, sizeof of, "/%u", fleet->run->planned_rounds);
     }
-    char accuracy[24] = "";
+    char accuracy[32] = "";
     if (!isnan(round->accuracy)) {
-        snprintf(accuracy, sizeof accuracy, "accuracy %.4f, ", round->accuracy);
+        snprintf(accuracy, sizeof accuracy, "accuracy %.4f (replica), ", round->accuracy);
     }
     fprintf(fleet->run->out, "[ROUND %u%s] %u updates, %sup %s down %s per client\n", version, of,
             round->updates, accuracy, tern_fleet_format_bytes((double)round->up / updates, up),
@@ -230,6 +249,18 @@ static void add_versions(const struct tern_progress *progress, struct tern_fleet
     }
 }
 
+static void add_steps(struct tern_fleet_results *results)
+{
+    const struct tern_records *records = &results->records;
+    double sum = 0;
+    for (size_t i = 0; i < records->participation_count; i++) {
+        sum += records->participations[i].local_steps;
+    }
+    if (records->participation_count > 0) {
+        results->local_steps = sum / (double)records->participation_count;
+    }
+}
+
 static void add_bytes(const struct fleet *fleet, struct tern_fleet_results *results)
 {
     for (uint32_t i = 0; i < fleet->settings->fleet_clients; i++) {
@@ -294,6 +325,7 @@ static enum tern_result collect(struct fleet *fleet, struct tern_fleet_results *
     add_versions(progress, results);
     add_bytes(fleet, results);
     take_records(progress, results);
+    add_steps(results);
     return TERN_OK;
 }
 
@@ -323,6 +355,7 @@ enum tern_result tern_fleet_run(const struct tern_fleet_run *run,
     TERN_TRY(enroll_all(&fleet));
     TERN_TRY(make_trainers(&fleet));
     double start = tern_monotonic_seconds();
+    TERN_TRY(prepare_attack(&fleet));
     TERN_TRY(restore_all(&fleet));
     TERN_TRY(start_all(&fleet));
     TERN_TRY(watch(&fleet));

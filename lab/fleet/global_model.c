@@ -66,6 +66,8 @@ static enum tern_result read_weights(const char *path, const struct tern_model *
 struct measured {
     struct tern_evaluate_result whole;
     struct tern_scores scores;
+    cJSON *groups;  // of each client; NULL where they are not natural
+    cJSON *classes; // their names; empty where labels are numbers
 };
 
 // Asks the trainer for the loss, and for each answer.
@@ -119,7 +121,14 @@ static enum tern_result measure(const struct tern_fleet_settings *settings, uint
         weights[i] = tern_get_f32(bytes + sizeof(float) * i);
     }
     TERN_TRY(tern_shares_open(settings, clients, &shares, why));
-    const enum tern_result result = measure_on(&shares, model, weights, measured);
+    measured->classes = tern_class_names(&shares.data);
+    enum tern_result result = measured->classes != NULL
+                                  ? measure_on(&shares, model, weights, measured)
+                                  : TERN_ERR_NO_MEMORY;
+    if (result == TERN_OK && shares.kind == TERN_PARTITION_NATURAL) {
+        measured->groups = tern_client_groups(&shares);
+        result = measured->groups != NULL ? TERN_OK : TERN_ERR_NO_MEMORY;
+    }
     tern_shares_close(&shares);
     return result == TERN_OK ? TERN_OK : explain(why, "the model cannot be measured", result);
 }
@@ -145,7 +154,7 @@ static cJSON *confusion_of(const struct tern_scores *scores)
     return rows;
 }
 
-static void put_global(cJSON *json, const struct measured *measured)
+static void put_global(cJSON *json, struct measured *measured)
 {
     const struct tern_scores *scores = &measured->scores;
     const int classes = (int)scores->classes;
@@ -159,12 +168,21 @@ static void put_global(cJSON *json, const struct measured *measured)
     replace(json, "confusion", confusion_of(scores));
     replace(json, "client_accuracy", cJSON_CreateDoubleArray(scores->client_accuracy, clients));
     replace(json, "client_examples", cJSON_CreateDoubleArray(scores->client_examples, clients));
+    if (measured->groups != NULL) {
+        replace(json, "client_groups", measured->groups);
+        measured->groups = NULL;
+    }
+    if (cJSON_GetArraySize(measured->classes) > 0) {
+        replace(json, "class_names", measured->classes);
+        measured->classes = NULL;
+    }
 }
 
-static void put_averaged(cJSON *json, const struct measured *measured)
+static void put_averaged(cJSON *json, struct measured *measured)
 {
     replace(json, "averaged_accuracy", cJSON_CreateNumber((double)measured->whole.accuracy));
     replace(json, "averaged_loss", cJSON_CreateNumber((double)measured->whole.loss));
+    replace(json, "averaged_macro_f1", cJSON_CreateNumber(measured->scores.macro_f1));
 }
 
 static enum tern_result write_results(const cJSON *json, const char *path, char why[512])
@@ -178,17 +196,31 @@ static enum tern_result write_results(const cJSON *json, const char *path, char 
     return result == TERN_OK ? TERN_OK : explain(why, path, result);
 }
 
+static struct tern_client_score score_of(const struct measured *measured, uint32_t client)
+{
+    struct tern_client_score score = {.accuracy = measured->scores.client_accuracy[client],
+                                      .number = client + 1};
+    if (measured->groups != NULL) {
+        tern_client_groups_show(measured->groups, client, score.groups);
+    }
+    return score;
+}
+
+// Comparisons with NAN, of a client that is not known, are false.
 static void summarise(const struct measured *measured, struct tern_global_model *summary)
 {
     const struct tern_scores *scores = &measured->scores;
+    uint32_t worst = 0;
+    uint32_t best = 0;
+    for (uint32_t c = 1; c < scores->clients; c++) {
+        const double accuracy = scores->client_accuracy[c];
+        worst = !(accuracy >= scores->client_accuracy[worst]) && !isnan(accuracy) ? c : worst;
+        best = !(accuracy <= scores->client_accuracy[best]) && !isnan(accuracy) ? c : best;
+    }
     *summary = (struct tern_global_model){.accuracy = (double)measured->whole.accuracy,
                                           .macro_f1 = scores->macro_f1,
-                                          .worst_client = NAN,
-                                          .best_client = NAN};
-    for (uint32_t c = 0; c < scores->clients; c++) {
-        summary->worst_client = fmin(summary->worst_client, scores->client_accuracy[c]);
-        summary->best_client = fmax(summary->best_client, scores->client_accuracy[c]);
-    }
+                                          .worst = score_of(measured, worst),
+                                          .best = score_of(measured, best)};
 }
 
 enum tern_result tern_global_model_measure(const struct tern_fleet_settings *settings,
@@ -214,6 +246,8 @@ enum tern_result tern_global_model_measure(const struct tern_fleet_settings *set
         result = write_results(json, results, why);
     }
     tern_scores_clear(&measured.scores);
+    cJSON_Delete(measured.groups);
+    cJSON_Delete(measured.classes);
     free(bytes);
     cJSON_Delete(json);
     return result;

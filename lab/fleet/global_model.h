@@ -4,22 +4,31 @@
 #ifndef TERN_FLEET_GLOBAL_MODEL_H
 #define TERN_FLEET_GLOBAL_MODEL_H
 
+#include "fleet/data_names.h"
 #include "fleet/settings.h"
 #include "result.h"
 #include <stdbool.h>
 
-// What is said of the model in one line. A client's accuracy: tern_scores_make().
+// A client of whose own data the accuracy is known.
+struct tern_client_score {
+    double accuracy;                      // tern_scores_make(); NAN: of no client
+    uint32_t number;                      // of the client, from 1
+    char groups[TERN_CLIENT_GROUPS_TEXT]; // empty where clients are not natural groups
+};
+
+// What is said of the model in one line.
 struct tern_global_model {
     double accuracy;
     double macro_f1;
-    double worst_client; // accuracy; NAN where none is known
-    double best_client;
+    struct tern_client_score worst;
+    struct tern_client_score best;
 };
 
 // Reads the weights that `tern-aggregator export FILE.f32` wrote after a run, measures them on the
 // test set of the settings, and puts into the run's results: global_accuracy, global_loss, macro_f1,
 // class_accuracy, class_precision and class_f1 (one per class), confusion (a row per class),
-// client_accuracy and client_examples (one per client). null: there is none.
+// client_accuracy and client_examples (one per client), where clients are natural groups client_groups
+// (a list of names per client), and where classes have names class_names. null: there is none.
 // averaged: they are the averaged model (`export --averaged`): averaged_accuracy and averaged_loss alone.
 // TERN_ERR_MODEL_MISMATCH  the file is not the model with which that run ended, or of another size
 // TERN_ERR_CORRUPT         `results` is not the JSON of a run

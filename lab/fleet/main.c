@@ -3,29 +3,13 @@
 #include "fleet/global_model.h"
 #include "fleet/planned.h"
 #include "hosted/cli.h"
+#include "hosted/interrupts.h"
 #include "posix/transport.h"
 #include <math.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 static struct tern_fleet_settings settings;
-static volatile sig_atomic_t interrupted;
-
-static void on_signal(int signal)
-{
-    (void)signal;
-    interrupted = 1;
-}
-
-static void catch_signals(void)
-{
-    struct sigaction action = {.sa_handler = on_signal};
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-    sigaction(SIGHUP, &action, NULL);
-    signal(SIGPIPE, SIG_IGN);
-}
 
 // Ends the process while clients' threads are in the middle of something.
 static void end_now(int code)
@@ -81,7 +65,8 @@ static int show_run(const struct tern_cli *cli, const struct tern_fleet_results 
         tern_fleet_print_table(results, stdout);
     }
     if (baseline != NULL) {
-        tern_fleet_print_comparison(results, baseline, stdout);
+        tern_fleet_print_comparison(results, "this run", baseline,
+                                    tern_cli_option(cli, "baseline", NULL), stdout);
     }
     return TERN_EXIT_OK;
 }
@@ -96,7 +81,7 @@ static int run(struct tern_cli *cli)
         .settings = &settings,
         .planned_rounds = tern_fleet_planned_rounds(&plan),
         .out = cli->json ? stderr : stdout,
-        .interrupted = &interrupted,
+        .interrupted = &tern_interrupted,
     };
     char why[512];
     if (baseline_path != NULL && read_baseline(cli, baseline_path, &baseline) != TERN_EXIT_OK) {
@@ -113,7 +98,7 @@ static int run(struct tern_cli *cli)
         return tern_cli_fail(cli, TERN_ERR_CONFIG,
                              "fleet.server and fleet.join_code must be set; see tern-fleet --help");
     }
-    catch_signals();
+    tern_interrupts_catch();
     enum tern_result result = tern_curl_global();
     if (result != TERN_OK) {
         return tern_cli_fail(cli, result, "libcurl: %s", tern_result_sentence(result));
@@ -142,7 +127,8 @@ static int compare(struct tern_cli *cli)
         code = read_baseline(cli, cli->arguments[1], &baseline);
     }
     if (code == TERN_EXIT_OK) {
-        tern_fleet_print_comparison(&results, &baseline, stdout);
+        tern_fleet_print_comparison(&results, cli->arguments[0], &baseline, cli->arguments[1],
+                                    stdout);
     }
     tern_fleet_results_clear(&results);
     tern_fleet_results_clear(&baseline);
@@ -150,6 +136,12 @@ static int compare(struct tern_cli *cli)
 }
 
 // --- evaluate
+
+static void print_client(const char *before, const struct tern_client_score *score)
+{
+    printf("%s%.4f (client %u%s%s)", before, score->accuracy, score->number,
+           score->groups[0] != '\0' ? ": " : "", score->groups);
+}
 
 static int evaluate(struct tern_cli *cli)
 {
@@ -163,10 +155,12 @@ static int evaluate(struct tern_cli *cli)
     }
     printf("%s model: accuracy %.4f, macro F1 %.4f, ", averaged ? "averaged" : "global",
            model.accuracy, model.macro_f1);
-    if (isnan(model.worst_client)) {
+    if (isnan(model.worst.accuracy)) {
         printf("clients not known: no test example is of their groups\n");
     } else {
-        printf("clients %.4f to %.4f\n", model.worst_client, model.best_client);
+        print_client("clients ", &model.worst);
+        print_client(" to ", &model.best);
+        printf("\n");
     }
     return TERN_EXIT_OK;
 }
@@ -190,7 +184,8 @@ static const struct tern_cli_verb verbs[] = {
      "./tern experiment does this and starts the aggregator too.\n",
      run_options, 0, 0, run},
     {"compare", "print two runs side by side", "RUN.json BASELINE.json",
-     "Prints accuracy and bytes of two runs, and how many times fewer bytes the first took.\n"
+     "Prints accuracy (of the replica) and bytes of two runs, and how many times fewer bytes the "
+     "first took.\n"
      "\n"
      "  tern-fleet compare 3lc.json float32.json\n",
      NULL, 2, 2, compare},
@@ -199,12 +194,14 @@ static const struct tern_cli_verb verbs[] = {
      "test\n"
      "set of [data], and adds to the run's JSON: global_accuracy, global_loss, macro_f1,\n"
      "class_accuracy, class_precision, class_f1, confusion (a row of answers per class),\n"
+     "class_names (where the data name their classes),\n"
      "client_accuracy and client_examples. A client's accuracy is that on the test examples of\n"
-     "its own groups (data.partition = natural), else that of its mix of classes. A file that is "
-     "not\n"
+     "its own groups (data.partition = natural), which client_groups names, else that of its mix\n"
+     "of classes. A file that is not\n"
      "the model of that run is refused; one that fleet.patience ended was not told its hash, and\n"
      "then any model of that size is taken.\n"
-     "--averaged adds averaged_accuracy and averaged_loss, of what `export --averaged` wrote.\n"
+     "--averaged adds averaged_accuracy, averaged_loss and averaged_macro_f1, of what `export "
+     "--averaged` wrote.\n"
      "\n"
      "  tern-fleet evaluate --config experiment.ini run.json model.f32\n",
      evaluate_options, 2, 2, evaluate},

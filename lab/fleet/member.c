@@ -62,8 +62,12 @@ static void on_uploaded(struct tern_member *member, const struct tern_client_eve
     }
 }
 
-static bool is_divergence(enum tern_result result)
+// What comes of an attacker's updates says nothing of the settings.
+static bool is_divergence(const struct tern_member *member, enum tern_result result)
 {
+    if (member->device.attack != TERN_ATTACK_NONE) {
+        return false;
+    }
     return result == TERN_ERR_TRAINER || result == TERN_ERR_NON_FINITE ||
            result == TERN_ERR_NORM_LIMIT;
 }
@@ -76,7 +80,7 @@ static void on_event(void *ctx, const struct tern_client_event *event)
         on_task(member, event);
         break;
     case TERN_EVENT_DOWNLOADED:
-        if (member->evaluator) {
+        if (member->evaluator && !member->client.final) {
             tern_progress_trunk(member->progress, event->version, event->bytes);
         }
         break;
@@ -91,9 +95,11 @@ static void on_event(void *ctx, const struct tern_client_event *event)
         on_uploaded(member, event);
         break;
     case TERN_EVENT_EVALUATED:
-        tern_progress_evaluation(member->progress, event->version,
-                                 member->measures ? (double)event->accuracy : NAN,
-                                 (double)event->loss);
+        if (member->evaluator && !event->global) { // which `tern-fleet evaluate` measures
+            tern_progress_evaluation(member->progress, event->version,
+                                     member->measures ? (double)event->accuracy : NAN,
+                                     (double)event->loss);
+        }
         break;
     case TERN_EVENT_FINISHED:
         tern_progress_finished(member->progress, event->final_model_hash);
@@ -104,7 +110,7 @@ static void on_event(void *ctx, const struct tern_client_event *event)
                  "client=%s result=%s status=%d wait_ms=%u why=%s transport=%s", member->name,
                  tern_result_name(event->result), event->status, event->wait_ms,
                  TERN_LOG_TEXT(event->why), TERN_LOG_TEXT(tern_curl_why(member->transport)));
-        if (is_divergence(event->result)) {
+        if (is_divergence(member, event->result)) {
             tern_progress_diverged(member->progress, event->result);
         }
         break;
@@ -115,14 +121,14 @@ static void on_event(void *ctx, const struct tern_client_event *event)
 
 // --- Opening
 
-static enum tern_result read_storage(const struct tern_fleet_settings *settings,
-                                     enum tern_error_storage *storage, char why[512])
+static enum tern_result check_storage(const struct tern_fleet_settings *settings, char why[512])
 {
     const char *name = settings->fleet_error_buffer;
-    if (tern_error_storage_from_name(name, storage) == TERN_OK) {
+    enum tern_error_storage storage;
+    if (tern_error_storage_choose(name, 0, &storage) == TERN_OK) {
         return TERN_OK;
     }
-    snprintf(why, 512, "fleet.error_buffer '%s' is not one of float32, bfloat16, int8", name);
+    snprintf(why, 512, "fleet.error_buffer '%s' is not one of auto, float32, bfloat16, int8", name);
     return TERN_ERR_CONFIG;
 }
 
@@ -160,9 +166,8 @@ enum tern_result tern_member_check(const struct tern_fleet_settings *settings, u
                                    char why[512])
 {
     struct tern_device device;
-    enum tern_error_storage storage;
     TERN_TRY(tern_device_make(settings, number, &device, why));
-    TERN_TRY(read_storage(settings, &storage, why));
+    TERN_TRY(check_storage(settings, why));
     return check_store(settings, why);
 }
 
@@ -206,7 +211,7 @@ enum tern_result tern_member_open(struct tern_member *member,
         TERN_TRY(tern_device_make(settings, member->number, &member->device, why));
         member->clock.speed = member->device.speed;
     }
-    TERN_TRY(read_storage(settings, &member->error_storage, why));
+    TERN_TRY(check_storage(settings, why));
     TERN_TRY(open_store(member, settings, &config.ports.store, why));
     const struct tern_curl_config transport = {.server = settings->fleet_server,
                                                .ca_file = settings->fleet_ca};
@@ -232,14 +237,21 @@ static enum tern_result take_memory(struct tern_member *member, const struct ter
 {
     struct tern_client_workspace *workspace = &member->workspace;
     *workspace = (struct tern_client_workspace){.model = model};
+    TERN_TRY(tern_error_storage_choose(member->settings->fleet_error_buffer, model->coded,
+                                       &workspace->error_storage));
     workspace->blob_size = tern_client_blob_bound(model);
     member->weights = calloc(model->count, sizeof *member->weights);
-    member->error_buffer = calloc(1, tern_error_storage_bytes(member->error_storage, model->count));
+    member->error_buffer =
+        calloc(1, tern_error_storage_bytes(workspace->error_storage, model->coded));
     member->velocity = malloc(model->count * sizeof *member->velocity);
     member->blob = malloc(workspace->blob_size);
-    workspace->trainer = tern_pool_port(&member->seat);
+    member->attacker = (struct tern_attacker){.kind = member->device.attack,
+                                              .scale = member->settings->fleet_attack_scale,
+                                              .seed = member->device.seed,
+                                              .number = member->number,
+                                              .trainer = tern_pool_port(&member->seat)};
+    workspace->trainer = tern_attack_port(&member->attacker);
     workspace->weights = member->weights;
-    workspace->error_storage = member->error_storage;
     workspace->error_buffer = member->error_buffer;
     workspace->velocity = member->velocity;
     workspace->blob = member->blob;

@@ -38,13 +38,13 @@ struct tern_member {
     struct tern_device device;
     struct tern_virtual_clock clock;
     struct tern_pool_seat seat;
-    struct tern_view test;   // the whole test set
-    uint32_t evaluate_every; // versions, of the evaluator
+    struct tern_attacker attacker; // of the seat's trainer
+    struct tern_view test;         // the whole test set
+    uint32_t evaluate_every;       // versions, of the evaluator
     uint32_t planned_rounds; // the evaluator measures the last version in any case; 0 = not known
     bool measures;           // the version in hand
     struct tern_client_workspace workspace;
     float *weights;
-    enum tern_error_storage error_storage;
     void *error_buffer;
     float *velocity; // no memory stands behind it before a codec uses it
     uint8_t *blob;

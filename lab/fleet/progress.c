@@ -1,6 +1,7 @@
 #include "fleet/progress.h"
 #include "hosted/clock.h"
 #include "util/bytes.h"
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -199,6 +200,7 @@ void tern_progress_evaluation(struct tern_progress *progress, uint32_t version, 
         entry_->loss = loss;
         entry_->evaluated = true;
         entry_->evaluated_ms = tern_monotonic_ms();
+        progress->evaluated = version > progress->evaluated ? version : progress->evaluated;
     }
     unlock(progress);
 }
@@ -241,8 +243,11 @@ static bool is_complete(const struct tern_progress *progress)
         return false;
     }
     const struct tern_progress_version *version = &progress->versions[progress->shown];
-    return version->evaluated &&
-           (progress->running == 0 || tern_monotonic_ms() >= version->evaluated_ms + SETTLE_MS);
+    if (!version
+             ->evaluated) { // the evaluator was led past it, as when it comes back to the replicas
+        return progress->running == 0 && progress->shown + 1 < progress->evaluated;
+    }
+    return progress->running == 0 || tern_monotonic_ms() >= version->evaluated_ms + SETTLE_MS;
 }
 
 static void wait_a_moment(struct tern_progress *progress)
@@ -268,7 +273,9 @@ enum tern_result tern_progress_next(struct tern_progress *progress, uint32_t *ve
     if (progress->failure != TERN_OK) {
         result = progress->failure;
     } else if (is_complete(progress)) {
-        *out = progress->versions[progress->shown++];
+        struct tern_progress_version *next = &progress->versions[progress->shown++];
+        next->accuracy = next->evaluated ? next->accuracy : NAN;
+        *out = *next;
         *version = progress->shown;
         result = TERN_OK;
     } else if (progress->running == 0) {

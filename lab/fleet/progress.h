@@ -24,13 +24,14 @@ struct tern_progress {
     struct tern_progress_version *versions; // [0] is version 1
     uint32_t count;
     uint32_t capacity;
-    uint32_t first;   // newest version that was there before
-    uint32_t shown;   // newest version whose line is printed, or first
-    uint32_t running; // clients that have not ended
-    uint32_t round;   // newest that a client was given a task of
-    uint32_t newest;  // newest version that a client was told of
-    bool over;        // a client was told that the federation is finished
-    bool stopped;     // the fleet ends before it is
+    uint32_t first;     // newest version that was there before
+    uint32_t shown;     // newest version whose line is printed, or first
+    uint32_t evaluated; // newest version that was
+    uint32_t running;   // clients that have not ended
+    uint32_t round;     // newest that a client was given a task of
+    uint32_t newest;    // newest version that a client was told of
+    bool over;          // a client was told that the federation is finished
+    bool stopped;       // the fleet ends before it is
     struct tern_records records;
     double encode_seconds; // spent on encoding and saving updates
     uint64_t encoded;

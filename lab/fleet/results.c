@@ -146,6 +146,18 @@ static void read_accuracy(const cJSON *json, struct tern_fleet_results *results,
     }
 }
 
+static double mean_of(const cJSON *array)
+{
+    double sum = 0;
+    const int count = cJSON_GetArraySize(array);
+    const cJSON *item;
+    cJSON_ArrayForEach(item, array)
+    {
+        sum += item->valuedouble;
+    }
+    return count > 0 ? sum / count : 0;
+}
+
 static const char *read_all(const cJSON *json, struct tern_fleet_results *results)
 {
     const char *missing = NULL;
@@ -159,6 +171,7 @@ static const char *read_all(const cJSON *json, struct tern_fleet_results *result
     results->float32_payload = (uint64_t)number(json, "float32_payload", &missing);
     read_bytes(json, results, &missing);
     read_accuracy(json, results, &missing);
+    results->local_steps = mean_of(cJSON_GetObjectItemCaseSensitive(json, "record_steps"));
     return missing;
 }
 

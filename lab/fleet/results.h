@@ -28,7 +28,8 @@ struct tern_fleet_results {
     struct tern_bytes down;
     uint64_t participations;
 
-    double encode_ms; // mean time in which an update was encoded and saved
+    double local_steps; // mean of an update; 0 = not known
+    double encode_ms;   // mean time in which an update was encoded and saved
 
     // rounds values each, malloc'ed. Bytes on the wire are those of the clients whose updates made
     // the version, from one update to the next; trunk, of the downloads that bring who holds the
@@ -67,9 +68,11 @@ tern_fleet_results_read(const char *path, struct tern_fleet_results *results, ch
 // Prints the table of one run, beside what float32 would take as payload.
 void tern_fleet_print_table(const struct tern_fleet_results *run, FILE *out);
 
-// Prints a run beside another, with ratios.
-void tern_fleet_print_comparison(const struct tern_fleet_results *run,
-                                 const struct tern_fleet_results *baseline, FILE *out);
+// Prints a run beside another, with ratios. The names are the columns': paths of files, or other
+// words.
+void tern_fleet_print_comparison(const struct tern_fleet_results *run, const char *name,
+                                 const struct tern_fleet_results *baseline,
+                                 const char *baseline_name, FILE *out);
 
 // "980 B", "3.1 KB", "12.4 MB" (powers of 1000). Returns text.
 const char *tern_fleet_format_bytes(double bytes, char text[16]);

@@ -79,23 +79,6 @@ static double accuracy_of_mix(const struct tern_scores *scores, const struct ter
     return share(sum, known);
 }
 
-#define NOBODY UINT32_MAX
-
-// owners[group]: the client that has the group, or NOBODY.
-static void find_owners(const struct tern_shares *shares, uint32_t clients, uint32_t *owners)
-{
-    const struct tern_dataset *train = &shares->data.train;
-    for (uint32_t g = 0; g < train->group_count; g++) {
-        owners[g] = NOBODY;
-    }
-    for (uint32_t c = 0; c < clients; c++) {
-        const struct tern_view own = tern_shares_of(shares, c);
-        for (uint32_t i = 0; i < own.count; i++) {
-            owners[train->groups[own.indices[i]]] = c;
-        }
-    }
-}
-
 // Each test example counts for the client that has its group.
 static enum tern_result score_groups(const struct tern_shares *shares, const uint16_t *answers,
                                      struct tern_scores *scores)
@@ -108,11 +91,11 @@ static enum tern_result score_groups(const struct tern_shares *shares, const uin
         free(tested);
         return TERN_ERR_NO_MEMORY;
     }
-    find_owners(shares, scores->clients, owners);
+    tern_shares_owners(shares, owners);
     memset(scores->client_accuracy, 0, scores->clients * sizeof *scores->client_accuracy);
     for (uint32_t i = 0; i < test->count; i++) {
         const uint32_t owner = owners[test->groups[i]];
-        if (owner != NOBODY) {
+        if (owner != TERN_NO_CLIENT) {
             scores->client_accuracy[owner] += answers[i] == test->labels[i];
             tested[owner]++;
         }

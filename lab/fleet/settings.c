@@ -1,29 +1,11 @@
 #include "fleet/settings.h"
 
-#define FIELD(section, key)                                                                        \
-    offsetof(struct tern_fleet_settings, section##_##key),                                         \
-        sizeof(((struct tern_fleet_settings *)0)->section##_##key)
-#define ROW(section, key, type, fallback, min, max, doc)                                           \
-    {#section, #key, type, FIELD(section, key), fallback, min, max, doc},
-
-#define TEXT(section, key, size, fallback, doc)                                                    \
-    ROW(section, key, TERN_SETTING_TEXT, fallback, 0, (size)-1, doc)
-#define U32(section, key, fallback, min, max, doc)                                                 \
-    ROW(section, key, TERN_SETTING_U32, fallback, min, max, doc)
-#define U64(section, key, fallback, min, max, doc)                                                 \
-    ROW(section, key, TERN_SETTING_U64, fallback, min, max, doc)
-#define REAL(section, key, fallback, min, max, doc)                                                \
-    ROW(section, key, TERN_SETTING_REAL, fallback, min, max, doc)
-#define MS(section, key, fallback, min, max, doc)                                                  \
-    ROW(section, key, TERN_SETTING_MS, fallback, min, max, doc)
+#define TERN_SETTINGS_STRUCT struct tern_fleet_settings
+#include "hosted/setting_rows.h"
 
 static const struct tern_setting table[] = {
 #include "fleet/settings.def"
 };
 
-const struct tern_settings tern_fleet_settings_table = {
-    .program = "tern-fleet",
-    .table = table,
-    .count = sizeof table / sizeof table[0],
-    .foreign_sections = tern_settings_sections,
-};
+const struct tern_settings tern_fleet_settings_table =
+    TERN_SETTINGS("tern-fleet", table, tern_settings_sections);

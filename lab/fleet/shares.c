@@ -1,5 +1,6 @@
 #include "fleet/shares.h"
 #include <stdio.h>
+#include <stdlib.h>
 
 static enum tern_result share_out(const struct tern_fleet_settings *settings, uint32_t clients,
                                   struct tern_shares *shares, char why[512])
@@ -51,8 +52,46 @@ struct tern_view tern_shares_of(const struct tern_shares *shares, uint32_t clien
     return tern_partition_view(&shares->partition, &shares->data.train, client);
 }
 
+enum tern_result tern_shares_flip(struct tern_shares *shares)
+{
+    const struct tern_dataset *train = &shares->data.train;
+    shares->flipped_labels = malloc(train->count * sizeof shares->flipped_labels[0]);
+    if (shares->flipped_labels == NULL) {
+        return TERN_ERR_NO_MEMORY;
+    }
+    for (uint32_t i = 0; i < train->count; i++) {
+        shares->flipped_labels[i] = (uint16_t)(train->class_count - 1 - train->labels[i]);
+    }
+    shares->flipped = *train;
+    shares->flipped.labels = shares->flipped_labels;
+    return TERN_OK;
+}
+
+struct tern_view tern_shares_flipped_of(const struct tern_shares *shares, uint32_t client)
+{
+    struct tern_view own = tern_shares_of(shares, client);
+    own.dataset = &shares->flipped;
+    return own;
+}
+
+void tern_shares_owners(const struct tern_shares *shares, uint32_t *owners)
+{
+    const struct tern_dataset *train = &shares->data.train;
+    for (uint32_t g = 0; g < train->group_count; g++) {
+        owners[g] = TERN_NO_CLIENT;
+    }
+    for (uint32_t c = 0; c < shares->partition.client_count; c++) {
+        const struct tern_view own = tern_shares_of(shares, c);
+        for (uint32_t i = 0; i < own.count; i++) {
+            owners[train->groups[own.indices[i]]] = c;
+        }
+    }
+}
+
 void tern_shares_close(struct tern_shares *shares)
 {
     tern_partition_free(&shares->partition);
     tern_data_close(&shares->data);
+    free(shares->flipped_labels);
+    shares->flipped_labels = NULL;
 }

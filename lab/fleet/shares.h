@@ -11,6 +11,8 @@ struct tern_shares {
     enum tern_partition_kind kind;
     struct tern_data data;
     struct tern_partition partition; // of the training examples among `clients`
+    struct tern_dataset flipped;     // the training examples with labels of tern_shares_flip()
+    uint16_t *flipped_labels;
 };
 
 // clients: those that train. On error *shares is empty and why says in one sentence what is wrong.
@@ -21,6 +23,18 @@ TERN_MUST_USE enum tern_result tern_shares_open(const struct tern_fleet_settings
 
 // The training examples of a client, from 0.
 struct tern_view tern_shares_of(const struct tern_shares *shares, uint32_t client);
+
+// Makes the examples of label-flip attackers. TERN_ERR_NO_MEMORY
+TERN_MUST_USE enum tern_result tern_shares_flip(struct tern_shares *shares);
+
+// Those of an attacker, after that: a client's own, each of c classes with the label c - 1 - label.
+struct tern_view tern_shares_flipped_of(const struct tern_shares *shares, uint32_t client);
+
+#define TERN_NO_CLIENT UINT32_MAX
+
+// Of a natural partition: owners[group], as many as the data set has, is the client that has the
+// group's training examples, or TERN_NO_CLIENT.
+void tern_shares_owners(const struct tern_shares *shares, uint32_t *owners);
 
 // An empty one is fine.
 void tern_shares_close(struct tern_shares *shares);

@@ -1,5 +1,6 @@
 #include "fleet/results.h"
 #include <math.h>
+#include <string.h>
 
 const char *tern_fleet_format_bytes(double bytes, char text[16])
 {
@@ -59,7 +60,8 @@ void tern_fleet_print_table(const struct tern_fleet_results *run, FILE *out)
     rows_of(run, rows);
     char accuracy[32] = "no accuracy";
     if (run->rounds > 0) {
-        snprintf(accuracy, sizeof accuracy, "accuracy %.4f", tern_fleet_final_accuracy(run));
+        snprintf(accuracy, sizeof accuracy, "accuracy %.4f (replica)",
+                 tern_fleet_final_accuracy(run));
     }
     fprintf(out, "\n%s, %s: %s after %u rounds, %.1f s\n\n", run->model,
             run->codec[0] != '\0' ? run->codec : "no task", accuracy, run->rounds, run->seconds);
@@ -74,13 +76,16 @@ void tern_fleet_print_table(const struct tern_fleet_results *run, FILE *out)
     fprintf(out, "model hash %s\n", run->model_hash);
 }
 
+// "10.0x", or "2.5x more" where the baseline has fewer.
 static void print_ratio(double baseline, double value, FILE *out)
 {
-    if (value > 0) {
-        fprintf(out, " %8.1fx", baseline / value);
-    } else {
-        fprintf(out, " %9s", "-");
+    char text[32] = "-";
+    if (value > 0 && baseline > 0) {
+        const double times = baseline / value;
+        const bool more = times < 0.95;
+        snprintf(text, sizeof text, "%.1fx%s", more ? 1 / times : times, more ? " more" : "");
     }
+    fprintf(out, " %12s", text);
 }
 
 static void print_compared_row(const struct row *row, const struct row *base, FILE *out)
@@ -89,14 +94,50 @@ static void print_compared_row(const struct row *row, const struct row *base, FI
     fprintf(out, "%-9s %10s %10s %12s %10s", row->name, tern_fleet_format_bytes(row->up, text[0]),
             tern_fleet_format_bytes(row->down, text[1]), tern_fleet_format_bytes(base->up, text[2]),
             tern_fleet_format_bytes(base->down, text[3]));
-    fputs("   ", out);
     print_ratio(base->up, row->up, out);
     print_ratio(base->down, row->down, out);
     fprintf(out, "   %s\n", row->what);
 }
 
-void tern_fleet_print_comparison(const struct tern_fleet_results *run,
-                                 const struct tern_fleet_results *baseline, FILE *out)
+#define NAME_WIDTH 21
+
+// A file's name without its folder, unless that is the other's too; the end of a long one.
+static const char *title(const char *name, const char *other)
+{
+    const char *last = strrchr(name, '/');
+    const char *other_last = strrchr(other, '/');
+    last = last != NULL ? last + 1 : name;
+    other_last = other_last != NULL ? other_last + 1 : other;
+    const char *text = strcmp(last, other_last) != 0 ? last : name;
+    const size_t len = strlen(text);
+    return len > NAME_WIDTH ? text + len - NAME_WIDTH : text;
+}
+
+// "5", or "5 and 7" where they differ.
+static void print_counts(uint32_t one, uint32_t other, const char *what, FILE *out)
+{
+    fprintf(out, ", %u", one);
+    if (other != one) {
+        fprintf(out, " and %u", other);
+    }
+    fprintf(out, " %s", what);
+}
+
+static void print_what_they_are(const struct tern_fleet_results *run,
+                                const struct tern_fleet_results *baseline, FILE *out)
+{
+    fprintf(out, "\n%s", run->model);
+    if (strcmp(baseline->model, run->model) != 0) {
+        fprintf(out, " and %s", baseline->model);
+    }
+    print_counts(run->clients, baseline->clients, "clients", out);
+    print_counts(run->rounds, baseline->rounds, "rounds", out);
+    fputs("\n\n", out);
+}
+
+void tern_fleet_print_comparison(const struct tern_fleet_results *run, const char *name,
+                                 const struct tern_fleet_results *baseline,
+                                 const char *baseline_name, FILE *out)
 {
     struct row rows[ROWS];
     struct row base[ROWS];
@@ -104,11 +145,17 @@ void tern_fleet_print_comparison(const struct tern_fleet_results *run,
     rows_of(baseline, base);
     double accuracy = tern_fleet_final_accuracy(run);
     double base_accuracy = tern_fleet_final_accuracy(baseline);
-    fprintf(out, "\n%s, %u clients, %u rounds\n\n", run->model, run->clients, run->rounds);
-    fprintf(out, "%-9s %21s %23s   %18s\n", "", run->codec, baseline->codec, "times fewer bytes");
-    fprintf(out, "%-9s %21.4f %23.4f   %+11.2f points\n", "accuracy", accuracy, base_accuracy,
-            100 * (accuracy - base_accuracy));
-    fprintf(out, "%-9s %10s %10s %12s %10s   %9s %9s\n", "", "up", "down", "up", "down", "up",
+    print_what_they_are(run, baseline, out);
+    fprintf(out, "%-9s %21s %23s %25s\n", "", title(name, baseline_name),
+            title(baseline_name, name), "times fewer bytes");
+    fprintf(out, "%-9s %21s %23s\n", "codec", run->codec, baseline->codec);
+    if (fabs(run->local_steps - baseline->local_steps) >= 0.05) {
+        fprintf(out, "%-9s %21.1f %23.1f   local steps, mean of an update\n", "steps",
+                run->local_steps, baseline->local_steps);
+    }
+    fprintf(out, "%-9s %21.4f %23.4f %+18.2f points (replica)\n", "accuracy", accuracy,
+            base_accuracy, 100 * (accuracy - base_accuracy));
+    fprintf(out, "%-9s %10s %10s %12s %10s %12s %12s\n", "", "up", "down", "up", "down", "up",
             "down");
     for (int i = 0; i < ROWS; i++) {
         print_compared_row(&rows[i], &base[i], out);

@@ -15,6 +15,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define TERN_CODEC_SPEC_MAX 64 // bytes with the terminating NUL
 
 // Whether a codec is built in (build.h), for the compiler to know.
@@ -225,5 +229,9 @@ struct tern_codec_info {
 // Checks a payload as tern_codec_decode() does and describes it, without writing values.
 TERN_MUST_USE enum tern_result tern_codec_inspect(const uint8_t *src, size_t src_len, size_t count,
                                                   struct tern_codec_info *info);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -10,6 +10,10 @@
 #include "codec/signs.h"
 #include "tensor/model.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 // The most bytes of a container of `model` under `codec`.
 size_t tern_container_bound(const struct tern_codec *codec, const struct tern_model *model);
 
@@ -79,5 +83,9 @@ TERN_MUST_USE enum tern_result tern_container_give_back(const struct tern_model 
 TERN_MUST_USE enum tern_result tern_container_decode(const struct tern_model *model,
                                                      const uint8_t *src, size_t src_len,
                                                      float *dst);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

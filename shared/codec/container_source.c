@@ -1,7 +1,7 @@
 #include "codec/container_source.h"
 
 #include "codec/modes.h"
-#include "util/bytes.h"
+#include "codec/payloads.h"
 
 // What is done with each piece. values: where its first one goes, NULL when none do.
 struct work {
@@ -23,17 +23,17 @@ static enum tern_result next_payload(const struct tern_container_source *source,
     const size_t at = place->at + place->len;
     const size_t left = source->len - at;
     const uint8_t *length = NULL;
-    uint64_t len = 0;
+    size_t len = 0;
     if (left == 0) {
         return TERN_ERR_CORRUPT;
     }
     const size_t seen = left < TERN_VARINT_MAX ? left : TERN_VARINT_MAX;
     TERN_TRY(source->view(source->ctx, at, seen, &length));
-    const size_t length_bytes = tern_get_varint(length, seen, &len);
-    if (length_bytes == 0 || len == 0 || len > left - length_bytes) {
+    const size_t length_bytes = tern_payload_length(length, seen, left, &len);
+    if (length_bytes == 0 || len == 0) { // a payload has a mode byte
         return TERN_ERR_CORRUPT;
     }
-    *place = (struct place){at + length_bytes, (size_t)len};
+    *place = (struct place){at + length_bytes, len};
     return TERN_OK;
 }
 

@@ -7,6 +7,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define TERN_INDICES_MAX (TERN_SMALL ? 16 : 128)
 
 // 2 * index, + 1 if negative.
@@ -23,5 +27,9 @@ struct tern_indices {
 
 // Takes one batch of the indices of a payload, all of which have the magnitude `scale`.
 typedef void tern_take_signs(void *ctx, float scale, const struct tern_indices *indices);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -142,11 +142,16 @@ static void add_facts(struct sums *sums, const float *values, uint32_t count)
     sums->peak = peak > sums->peak ? peak : sums->peak;
 }
 
+static float norm_of(double square)
+{
+    const double norm = tern_sqrt(square);
+    return norm < (double)FLT_MAX ? (float)norm : FLT_MAX;
+}
+
 static struct tern_error_facts facts_of(const struct sums *sums)
 {
-    const double norm = tern_sqrt(sums->square);
     return (struct tern_error_facts){
-        .norm = norm < (double)FLT_MAX ? (float)norm : FLT_MAX,
+        .norm = norm_of(sums->square),
         .maximum = tern_bits_float(sums->peak),
     };
 }
@@ -179,14 +184,26 @@ struct tern_error_facts tern_error_buffer_facts(const struct tern_error_buffer *
     return facts_of(&sums);
 }
 
-// Norms are float32 and their product is exact in float64.
+// Norms are float32 and their product is exact in float64. Each sum waits for its last addition, so
+// that two at once take the time of one.
 float tern_error_buffer_limit(const struct tern_error_buffer *buffer, float limit,
-                              const float *change, uint32_t coded)
+                              const float *change)
 {
-    struct sums sums = {0};
-    add_facts(&sums, change, coded);
-    const double norm = (double)tern_error_buffer_facts(buffer).norm;
-    const double most = (double)limit * (double)facts_of(&sums).norm;
+    double kept = 0;
+    double added = 0;
+    float old[CHUNK];
+    for (uint32_t done = 0; done < buffer->count; done += CHUNK) {
+        const uint32_t n = chunk_count(done, buffer->count);
+        tern_error_storage_get(buffer->storage, buffer->bytes, done, old, n);
+        for (uint32_t i = 0; i < n; i++) {
+            const double before = (double)old[i];
+            const double value = (double)change[done + i];
+            kept += before * before;
+            added += value * value;
+        }
+    }
+    const double norm = (double)norm_of(kept);
+    const double most = (double)limit * (double)norm_of(added);
     return norm > most ? (float)(most / norm) : 1;
 }
 

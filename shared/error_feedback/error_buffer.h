@@ -12,6 +12,10 @@
 #include "codec/container.h"
 #include "error_feedback/error_storage.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct tern_error_buffer {
     enum tern_error_storage storage;
     void *bytes;    // tern_error_storage_bytes(), borrowed; aligned as float in TERN_ERROR_FLOAT32
@@ -36,10 +40,9 @@ TERN_MUST_USE enum tern_result tern_error_momentum(float *velocity, float mu, fl
 // The decay that leaves the buffer a norm of at most `limit` times that of the change: 1 where it has
 // no more. What a client that is seldom asked still keeps was computed for a model that has moved
 // on, and as the learning rate falls it would outweigh, and cost more bytes than, what is new.
-// change: `coded` values, those of the segments that have a buffer (tensor/model.h). limit: 0 or
-// more, finite.
+// change: a value for each of the buffer's. limit: 0 or more, finite.
 float tern_error_buffer_limit(const struct tern_error_buffer *buffer, float limit,
-                              const float *change, uint32_t coded);
+                              const float *change);
 
 // work[i] = decay * e[i] + work[i]: the sum t, of what is to be encoded. work holds the change, a
 // value for each of the buffer's. decay 1 is plain error feedback, 0 leaves the buffer out.
@@ -86,5 +89,9 @@ TERN_MUST_USE enum tern_result tern_error_buffer_give_back(struct tern_error_buf
 void tern_error_buffer_reset(struct tern_error_buffer *buffer);
 
 struct tern_error_facts tern_error_buffer_facts(const struct tern_error_buffer *buffer);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -26,6 +26,19 @@ enum tern_result tern_error_storage_from_name(const char *name, enum tern_error_
     return TERN_ERR_UNKNOWN;
 }
 
+enum tern_result tern_error_storage_choose(const char *setting, uint32_t count,
+                                           enum tern_error_storage *storage)
+{
+    const char *rest = setting;
+    if (!tern_skip_prefix(&rest, "auto") || *rest != '\0') {
+        return tern_error_storage_from_name(setting, storage);
+    }
+    *storage = count <= TERN_ERROR_FLOAT32_MOST    ? TERN_ERROR_FLOAT32
+               : count <= TERN_ERROR_BFLOAT16_MOST ? TERN_ERROR_BFLOAT16
+                                                   : TERN_ERROR_INT8;
+    return TERN_OK;
+}
+
 size_t tern_error_storage_bytes(enum tern_error_storage storage, uint32_t count)
 {
     const size_t blocks = count / TERN_ERROR_BLOCK + (count % TERN_ERROR_BLOCK != 0);

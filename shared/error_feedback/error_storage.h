@@ -11,6 +11,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 // Numbers stand in records and are never given to another storage.
 enum tern_error_storage {
     TERN_ERROR_FLOAT32 = 0,  // 4 bytes a value; nothing is lost
@@ -45,6 +49,16 @@ static inline bool tern_error_storage_known(uint32_t storage)
 TERN_MUST_USE enum tern_result tern_error_storage_from_name(const char *name,
                                                             enum tern_error_storage *storage);
 
+// The most values that `auto` keeps as float32 and as bfloat16: buffers of 4 MiB and of 16.
+#define TERN_ERROR_FLOAT32_MOST (UINT32_C(1) << 20)
+#define TERN_ERROR_BFLOAT16_MOST (UINT32_C(1) << 23)
+
+// The storage that a setting names, of a buffer of `count` values: a name as above, or "auto", which
+// is float32, and above these numbers what takes fewer bytes.
+// TERN_ERR_UNKNOWN; *storage is then unchanged.
+TERN_MUST_USE enum tern_result tern_error_storage_choose(const char *setting, uint32_t count,
+                                                         enum tern_error_storage *storage);
+
 // Bytes of `count` values.
 size_t tern_error_storage_bytes(enum tern_error_storage storage, uint32_t count);
 
@@ -60,5 +74,9 @@ void tern_error_storage_put(enum tern_error_storage storage, const float *values
 // TERN_ERR_CORRUPT  a value or scale is not finite, a scale is negative, or a value is -128
 TERN_MUST_USE enum tern_result tern_error_storage_check(enum tern_error_storage storage,
                                                         const void *bytes, uint32_t count);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

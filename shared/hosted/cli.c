@@ -40,6 +40,10 @@ static const struct option common_options[] = {
 
 static void write_message(const struct tern_cli *cli, const char *format, va_list arguments)
 {
+    if (cli->message != NULL) {
+        vsnprintf(cli->message, cli->message_size, format, arguments);
+        return;
+    }
     fprintf(stderr, "%s: ", cli->program->name);
     vfprintf(stderr, format, arguments);
     fputc('\n', stderr);
@@ -186,8 +190,7 @@ static int parse_command_line(struct parse *parse, int argc, char **argv)
     return code;
 }
 
-// Fills the settings from the defaults, the file and --set. Returns 0, or an exit code.
-static int load_settings(struct tern_cli *cli)
+int tern_cli_load_settings(struct tern_cli *cli)
 {
     const struct tern_cli_program *program = cli->program;
     char why[512];
@@ -258,7 +261,7 @@ static int run(struct parse *parse, int argc, char **argv)
         return usage_error(cli, "a verb is missing");
     }
     TERN_CLI_TRY(check_arguments(cli));
-    TERN_CLI_TRY(load_settings(cli));
+    TERN_CLI_TRY(tern_cli_load_settings(cli));
     int code = cli->verb->run(cli);
     // A full disk or a closed pipe must not look like success to a script that reads our output.
     if (fflush(stdout) != 0 && code == TERN_EXIT_OK) {

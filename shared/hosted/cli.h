@@ -71,11 +71,18 @@ struct tern_cli {
     const char *option_values[TERN_CLI_OPTIONS_MAX]; // by index in verb->options; NULL: not given
     char **sets;
     unsigned set_count;
+    // Where messages of tern_cli_fail() and its like go while a verb does not end by them; NULL = stderr.
+    char *message;
+    size_t message_size;
 };
 
 // Parses argv, fills program->values (defaults, then the file, then --set), runs the verb and
 // returns the exit code for main().
 int tern_cli_main(const struct tern_cli_program *program, int argc, char **argv);
+
+// Fills program->values anew: defaults, then the file cli->config, then --set. tern_cli_main() has done
+// so before the verb runs; for a verb that writes that file. Returns an exit code.
+int tern_cli_load_settings(struct tern_cli *cli);
 
 // The value of the verb's option, or `fallback` when it was not given. A flag's value is "".
 // The name must be one of the verb's options.
@@ -93,7 +100,8 @@ TERN_MUST_USE enum tern_result tern_cli_number(const struct tern_cli *cli, const
 // The exit code that tells a script what kind of failure `result` is.
 enum tern_exit tern_cli_exit_code(enum tern_result result);
 
-// Writes "program: message" to stderr and returns the exit code of `result`.
+// Writes "program: message" to stderr, or the message to cli->message, and returns the exit code of
+// `result`.
 int tern_cli_fail(const struct tern_cli *cli, enum tern_result result, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -10,18 +10,20 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum tern_result tern_file_write_error(void)
+{
+    return errno == ENOSPC || errno == EDQUOT || errno == EFBIG ? TERN_ERR_NO_SPACE : TERN_ERR_IO;
+}
+
 static enum tern_result from_errno(void)
 {
     switch (errno) {
     case ENOENT:
         return TERN_ERR_NOT_FOUND;
-    case ENOSPC:
-    case EDQUOT:
-        return TERN_ERR_NO_SPACE;
     case ENOMEM:
         return TERN_ERR_NO_MEMORY;
     default:
-        return TERN_ERR_IO;
+        return tern_file_write_error();
     }
 }
 
@@ -132,19 +134,20 @@ static enum tern_result folder_of(const char *path, char folder[PATH_MAX])
     return TERN_OK;
 }
 
-static bool write_all(int fd, const uint8_t *data, size_t len)
+enum tern_result tern_file_write_all(int fd, const void *data, size_t len)
 {
+    const uint8_t *at = data;
     while (len > 0) {
-        ssize_t done = write(fd, data, len);
+        ssize_t done = write(fd, at, len);
         if (done < 0 && errno != EINTR) {
-            return false;
+            return tern_file_write_error();
         }
         if (done > 0) {
-            data += done;
+            at += done;
             len -= (size_t)done;
         }
     }
-    return true;
+    return TERN_OK;
 }
 
 // A rename is on the disk only when its folder is.
@@ -161,7 +164,8 @@ static bool sync_folder(const char *folder)
 
 static bool write_temporary(int fd, const void *data, size_t len, mode_t mode)
 {
-    bool done = fchmod(fd, mode) == 0 && write_all(fd, data, len) && fsync(fd) == 0;
+    bool done =
+        fchmod(fd, mode) == 0 && tern_file_write_all(fd, data, len) == TERN_OK && fsync(fd) == 0;
     if (!done) {
         close_quietly(fd);
         return false;
@@ -201,8 +205,8 @@ static enum tern_result write_through(const char *path, const void *data, size_t
     if (fd < 0) {
         return from_errno();
     }
-    if (!write_all(fd, data, len)) {
-        enum tern_result result = from_errno();
+    enum tern_result result = tern_file_write_all(fd, data, len);
+    if (result != TERN_OK) {
         close_quietly(fd);
         return result;
     }

@@ -1,4 +1,4 @@
-// Whole files, for hosted programs: bounded reads and writes that survive a power cut. Reentrant.
+// Files, for hosted programs: bounded reads of whole ones, writes that survive a power cut. Reentrant.
 // On error errno says more.
 #ifndef TERN_FILES_H
 #define TERN_FILES_H
@@ -39,6 +39,14 @@ TERN_MUST_USE enum tern_result tern_file_output(const char *path, const void *da
 
 // Removes what tern_file_output() wrote, where that is a regular file; a link to it stays.
 void tern_file_take_back(const char *path);
+
+// Writes all of it to a file that is open; on error some of it may be there. The errors of
+// tern_file_write_error().
+TERN_MUST_USE enum tern_result tern_file_write_all(int fd, const void *data, size_t len);
+
+// What errno says of a write that failed: TERN_ERR_NO_SPACE (a full disk, a quota, a limit on the
+// size of files) or TERN_ERR_IO.
+TERN_MUST_USE enum tern_result tern_file_write_error(void);
 
 // Makes a folder and those above it. One that exists is left as it is. TERN_ERR_IO
 TERN_MUST_USE enum tern_result tern_file_make_folders(const char *path, mode_t mode);

@@ -1,4 +1,5 @@
 #include "hosted/log.h"
+#include "hosted/log_json.h"
 #include "util/utf8.h"
 #include <errno.h>
 #include <stdarg.h>
@@ -6,12 +7,27 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define LINE_MAX_BYTES 2048
 
 static const char *const names[] = {"error", "warn", "info", "debug"};
+static const char *const formats[] = {"text", "json"};
 static atomic_int threshold = TERN_LOG_INFO;
+static atomic_int chosen_format = TERN_LOG_AS_TEXT;
+
+static _Thread_local uint64_t current_request;
+
+void tern_log_set_request(uint64_t request)
+{
+    current_request = request;
+}
+
+uint64_t tern_log_request(void)
+{
+    return current_request;
+}
 
 void tern_log_set_level(enum tern_log_level level)
 {
@@ -23,15 +39,40 @@ static bool enabled(enum tern_log_level level)
     return (int)level <= atomic_load_explicit(&threshold, memory_order_relaxed);
 }
 
-bool tern_log_level_parse(const char *text, enum tern_log_level *level)
+static bool find(const char *text, const char *const *list, unsigned count, unsigned *found)
 {
-    for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        if (strcmp(text, names[i]) == 0) {
-            *level = (enum tern_log_level)i;
+    for (unsigned i = 0; i < count; i++) {
+        if (strcmp(text, list[i]) == 0) {
+            *found = i;
             return true;
         }
     }
     return false;
+}
+
+bool tern_log_level_parse(const char *text, enum tern_log_level *level)
+{
+    unsigned found;
+    if (!find(text, names, sizeof names / sizeof names[0], &found)) {
+        return false;
+    }
+    *level = (enum tern_log_level)found;
+    return true;
+}
+
+void tern_log_set_format(enum tern_log_format format)
+{
+    atomic_store_explicit(&chosen_format, (int)format, memory_order_relaxed);
+}
+
+bool tern_log_format_parse(const char *text, enum tern_log_format *format)
+{
+    unsigned found;
+    if (!find(text, formats, sizeof formats / sizeof formats[0], &found)) {
+        return false;
+    }
+    *format = (enum tern_log_format)found;
+    return true;
 }
 
 static size_t at_most(int printed, size_t room)
@@ -58,15 +99,35 @@ static void write_line(const char *line, size_t len)
     }
 }
 
+// "time=... level=... event=...", and " request=..." of one
+static size_t write_head(enum tern_log_level level, const char *event, char *line, size_t room)
+{
+    struct timespec now;
+    struct tm date;
+    clock_gettime(CLOCK_REALTIME, &now);
+    gmtime_r(&now.tv_sec, &date);
+    size_t len = strftime(line, room, "time=%Y-%m-%dT%H:%M:%S", &date);
+    len += at_most(snprintf(line + len, room - len, ".%03dZ level=%s event=%s",
+                            (int)(now.tv_nsec / 1000000), names[level], event),
+                   room - len);
+    if (current_request != 0) {
+        len += at_most(snprintf(line + len, room - len, " " TERN_LOG_REQUEST "=%llu",
+                                (unsigned long long)current_request),
+                       room - len);
+    }
+    return len;
+}
+
 void tern_log(enum tern_log_level level, const char *event, const char *format, ...)
 {
     char line[LINE_MAX_BYTES];
+    char object[TERN_LOG_JSON_MAX(LINE_MAX_BYTES)];
     int saved_errno = errno;
     if (!enabled(level)) {
         return;
     }
     size_t room = sizeof(line) - 1; // for the newline
-    size_t len = at_most(snprintf(line, room, "level=%s event=%s", names[level], event), room);
+    size_t len = write_head(level, event, line, room);
     if (format != NULL && len + 1 < room) {
         line[len++] = ' ';
         va_list arguments;
@@ -75,8 +136,12 @@ void tern_log(enum tern_log_level level, const char *event, const char *format, 
         va_end(arguments);
     }
     tern_utf8_show(line, len);
-    line[len++] = '\n';
-    write_line(line, len);
+    if (atomic_load_explicit(&chosen_format, memory_order_relaxed) == TERN_LOG_AS_JSON) {
+        write_line(object, tern_log_json(format, line, len, object));
+    } else {
+        line[len++] = '\n';
+        write_line(line, len);
+    }
     errno = saved_errno;
 }
 

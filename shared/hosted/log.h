@@ -1,9 +1,11 @@
-// The log of the hosted programs: one line per event on stderr, "level=info event=round-open
-// round=3 target=10". Safe from any thread; a line is never torn.
+// The log of the hosted programs: one line per event on stderr, as text ("time=2026-01-31T12:00:00.000Z
+// level=info event=round-open round=3 target=10") or as one JSON object with the same keys. Safe from
+// any thread; a line is never torn.
 #ifndef TERN_LOG_H
 #define TERN_LOG_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 enum tern_log_level {
     TERN_LOG_ERROR = 0,
@@ -18,10 +20,28 @@ void tern_log_set_level(enum tern_log_level level);
 // Reads "error", "warn", "info" or "debug"; false on any other text.
 bool tern_log_level_parse(const char *text, enum tern_log_level *level);
 
+enum tern_log_format {
+    TERN_LOG_AS_TEXT,
+    TERN_LOG_AS_JSON,
+};
+
+// Of lines from now on. TERN_LOG_AS_TEXT at start.
+void tern_log_set_format(enum tern_log_format format);
+
+// Reads "text" or "json"; false on any other text.
+bool tern_log_format_parse(const char *text, enum tern_log_format *format);
+
+// The number of the request that this thread works for: each of its lines has it as "request", behind the
+// event, until it is set anew. 0 = for none, as at start.
+void tern_log_set_request(uint64_t request);
+uint64_t tern_log_request(void);
+
 #define TERN_LOG_TEXT_MAX 256 // bytes of one quoted text, with the terminating NUL
 
 // Writes one event. format: "key=%d other=%s", or NULL for none. Text that may hold spaces, quotes
-// or anything from outside goes through TERN_LOG_TEXT(). Control characters never reach the log.
+// or anything from outside goes through TERN_LOG_TEXT(). Control characters never reach the log. In
+// JSON a value is a number where the format has %d, %u, %g and the like for it, and text otherwise, so
+// that no key is now the one and now the other.
 void tern_log(enum tern_log_level level, const char *event, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

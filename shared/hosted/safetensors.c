@@ -9,7 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LENGTH_BYTES = 8 };
+#define LENGTH_BYTES TERN_SAFETENSORS_LENGTH_BYTES
+
+// Where the data of a file are, and what of them is there.
+struct data {
+    const uint8_t *bytes; // NULL: nothing
+    uint64_t offset;      // in the file
+    uint64_t len;
+};
 
 struct dtype {
     const char *name;
@@ -91,7 +98,7 @@ static enum tern_result read_shape(const cJSON *tensor, struct tern_safetensors_
     return entry->shape != NULL ? TERN_OK : TERN_ERR_NO_MEMORY;
 }
 
-static enum tern_result read_offsets(const cJSON *tensor, const uint8_t *data, size_t data_len,
+static enum tern_result read_offsets(const cJSON *tensor, const struct data *data,
                                      struct tern_safetensors_entry *entry,
                                      char why[TERN_SAFETENSORS_WHY_MAX])
 {
@@ -103,13 +110,14 @@ static enum tern_result read_offsets(const cJSON *tensor, const uint8_t *data, s
         !read_whole(cJSON_GetArrayItem(offsets, 1), &end) || begin > end) {
         return corrupt(why, "tensor '%s': data_offsets is not [begin, end]", entry->name);
     }
-    if (end > data_len) {
+    if (end > data->len) {
         return corrupt(why,
-                       "tensor '%s' ends at byte %" PRIu64 " of the data, which has %zu: the file "
-                       "is truncated or its header is wrong",
-                       entry->name, end, data_len);
+                       "tensor '%s' ends at byte %" PRIu64 " of the data, which has %" PRIu64
+                       ": the file is truncated or its header is wrong",
+                       entry->name, end, data->len);
     }
-    entry->data = data + begin;
+    entry->data = data->bytes != NULL ? data->bytes + begin : NULL;
+    entry->offset = data->offset + begin;
     entry->data_len = end - begin;
     return TERN_OK;
 }
@@ -138,7 +146,7 @@ static enum tern_result read_dtype(const cJSON *tensor, struct tern_safetensors_
     return TERN_OK;
 }
 
-static enum tern_result read_tensor(const cJSON *tensor, const uint8_t *data, size_t data_len,
+static enum tern_result read_tensor(const cJSON *tensor, const struct data *data,
                                     struct tern_safetensors_entry *entry,
                                     char why[TERN_SAFETENSORS_WHY_MAX])
 {
@@ -150,7 +158,7 @@ static enum tern_result read_tensor(const cJSON *tensor, const uint8_t *data, si
         return corrupt(why, "tensor '%s' is not described by an object", entry->name);
     }
     TERN_TRY(read_shape(tensor, entry, why));
-    TERN_TRY(read_offsets(tensor, data, data_len, entry, why));
+    TERN_TRY(read_offsets(tensor, data, entry, why));
     return read_dtype(tensor, entry, why);
 }
 
@@ -160,8 +168,8 @@ static int by_place(const void *left, const void *right)
 {
     const struct tern_safetensors_entry *a = left;
     const struct tern_safetensors_entry *b = right;
-    if (a->data != b->data) {
-        return a->data < b->data ? -1 : 1;
+    if (a->offset != b->offset) {
+        return a->offset < b->offset ? -1 : 1;
     }
     if (a->data_len != b->data_len) {
         return a->data_len < b->data_len ? -1 : 1;
@@ -177,25 +185,26 @@ static int by_name(const void *left, const void *right)
 }
 
 // Entries are sorted by place: each must begin where the one before ended.
-static enum tern_result check_places(const struct tern_safetensors *file, const uint8_t *data,
-                                     size_t data_len, char why[TERN_SAFETENSORS_WHY_MAX])
+static enum tern_result check_places(const struct tern_safetensors *file, const struct data *data,
+                                     char why[TERN_SAFETENSORS_WHY_MAX])
 {
-    const uint8_t *at = data;
+    uint64_t at = data->offset;
     for (size_t i = 0; i < file->count; i++) {
         const struct tern_safetensors_entry *entry = &file->entries[i];
-        if (entry->data < at) {
+        if (entry->offset < at) {
             return corrupt(why, "tensors '%s' and '%s' overlap", file->entries[i - 1].name,
                            entry->name);
         }
-        if (entry->data > at) {
-            return corrupt(why, "%td bytes in front of tensor '%s' belong to no tensor",
-                           entry->data - at, entry->name);
+        if (entry->offset > at) {
+            return corrupt(why, "%" PRIu64 " bytes in front of tensor '%s' belong to no tensor",
+                           entry->offset - at, entry->name);
         }
         at += entry->data_len;
     }
-    size_t left = data_len - (size_t)(at - data);
-    return left == 0 ? TERN_OK
-                     : corrupt(why, "%zu bytes behind the last tensor belong to none", left);
+    const uint64_t left = data->offset + data->len - at;
+    return left == 0
+               ? TERN_OK
+               : corrupt(why, "%" PRIu64 " bytes behind the last tensor belong to none", left);
 }
 
 static enum tern_result check_names(const struct tern_safetensors *file,
@@ -237,8 +246,7 @@ static enum tern_result read_metadata(const cJSON *metadata, struct tern_safeten
     return TERN_OK;
 }
 
-static enum tern_result read_tensors(const uint8_t *data, size_t data_len,
-                                     struct tern_safetensors *file,
+static enum tern_result read_tensors(const struct data *data, struct tern_safetensors *file,
                                      char why[TERN_SAFETENSORS_WHY_MAX])
 {
     file->entries = calloc((size_t)cJSON_GetArraySize(file->header) + 1, sizeof *file->entries);
@@ -251,12 +259,12 @@ static enum tern_result read_tensors(const uint8_t *data, size_t data_len,
         if (strcmp(tensor->string, "__metadata__") == 0) {
             TERN_TRY(read_metadata(tensor, file, why));
         } else {
-            TERN_TRY(read_tensor(tensor, data, data_len, &file->entries[file->count++], why));
+            TERN_TRY(read_tensor(tensor, data, &file->entries[file->count++], why));
         }
     }
     qsort(file->entries, file->count, sizeof *file->entries, by_place);
     TERN_TRY(check_names(file, why));
-    return check_places(file, data, data_len, why);
+    return check_places(file, data, why);
 }
 
 // --- The file
@@ -308,37 +316,41 @@ static enum tern_result parse_json(const char *text, size_t len, cJSON **header,
     return TERN_OK;
 }
 
-static enum tern_result parse_file(const uint8_t *bytes, size_t len, struct tern_safetensors *file,
+// there: bytes of the file that are in memory, all of its header among them if it is right.
+static enum tern_result parse_file(const uint8_t *bytes, size_t there, uint64_t len,
+                                   struct tern_safetensors *file,
                                    char why[TERN_SAFETENSORS_WHY_MAX])
 {
     if (len < LENGTH_BYTES) {
-        return corrupt(why, "it has %zu bytes; the length of the header alone is %d", len,
+        return corrupt(why, "it has %" PRIu64 " bytes; the length of the header alone is %d", len,
                        LENGTH_BYTES);
     }
-    uint64_t header_len = tern_get_le64(bytes);
+    const uint64_t header_len = tern_get_le64(bytes);
     if (header_len > len - LENGTH_BYTES) {
         return corrupt(why,
-                       "it says that its header has %" PRIu64 " bytes, but only %zu follow: it is "
-                       "truncated, or not safetensors",
+                       "it says that its header has %" PRIu64 " bytes, but only %" PRIu64
+                       " follow: it is truncated, or not safetensors",
                        header_len, len - LENGTH_BYTES);
     }
-    if (header_len > TERN_SAFETENSORS_HEADER_MAX) {
-        (void)corrupt(why, "its header has %" PRIu64 " bytes; at most %d are read", header_len,
-                      TERN_SAFETENSORS_HEADER_MAX);
+    if (header_len > TERN_SAFETENSORS_HEADER_MAX || header_len > there - LENGTH_BYTES) {
+        (void)corrupt(why, "its header has %" PRIu64 " bytes; at most %zu are read", header_len,
+                      there < len ? there - LENGTH_BYTES : (size_t)TERN_SAFETENSORS_HEADER_MAX);
         return TERN_ERR_TOO_LARGE;
     }
-    const uint8_t *data = bytes + LENGTH_BYTES + header_len;
+    const size_t head = LENGTH_BYTES + (size_t)header_len;
+    const struct data data = {
+        .bytes = there == len ? bytes + head : NULL, .offset = head, .len = len - head};
     TERN_TRY(
         parse_json((const char *)bytes + LENGTH_BYTES, (size_t)header_len, &file->header, why));
-    return read_tensors(data, len - LENGTH_BYTES - (size_t)header_len, file, why);
+    return read_tensors(&data, file, why);
 }
 
-enum tern_result tern_safetensors_parse(const uint8_t *bytes, size_t len,
-                                        struct tern_safetensors *file,
-                                        char why[TERN_SAFETENSORS_WHY_MAX])
+enum tern_result tern_safetensors_parse_head(const uint8_t *head, size_t head_len,
+                                             uint64_t file_len, struct tern_safetensors *file,
+                                             char why[TERN_SAFETENSORS_WHY_MAX])
 {
     *file = (struct tern_safetensors){.header = NULL};
-    enum tern_result result = parse_file(bytes, len, file, why);
+    enum tern_result result = parse_file(head, head_len, file_len, file, why);
     if (result == TERN_ERR_NO_MEMORY) {
         (void)corrupt(why, "no memory for its header");
     }
@@ -346,6 +358,13 @@ enum tern_result tern_safetensors_parse(const uint8_t *bytes, size_t len,
         tern_safetensors_free(file);
     }
     return result;
+}
+
+enum tern_result tern_safetensors_parse(const uint8_t *bytes, size_t len,
+                                        struct tern_safetensors *file,
+                                        char why[TERN_SAFETENSORS_WHY_MAX])
+{
+    return tern_safetensors_parse_head(bytes, len, len, file, why);
 }
 
 void tern_safetensors_free(struct tern_safetensors *file)
@@ -397,15 +416,21 @@ bool tern_safetensors_dims(const struct tern_safetensors_entry *entry, uint32_t 
     return true;
 }
 
-void tern_safetensors_floats(const struct tern_safetensors_entry *entry, float *values)
+void tern_safetensors_convert(enum tern_safetensors_kind kind, const uint8_t *bytes, size_t count,
+                              float *values)
 {
-    for (size_t i = 0; i < entry->count; i++) {
-        if (entry->kind == TERN_SAFETENSORS_F32) {
-            values[i] = tern_get_f32(entry->data + 4 * i);
-        } else if (entry->kind == TERN_SAFETENSORS_F16) {
-            values[i] = half_float(tern_get_le16(entry->data + 2 * i));
+    for (size_t i = 0; i < count; i++) {
+        if (kind == TERN_SAFETENSORS_F32) {
+            values[i] = tern_get_f32(bytes + 4 * i);
+        } else if (kind == TERN_SAFETENSORS_F16) {
+            values[i] = half_float(tern_get_le16(bytes + 2 * i));
         } else {
-            values[i] = bits_float((uint32_t)tern_get_le16(entry->data + 2 * i) << 16);
+            values[i] = bits_float((uint32_t)tern_get_le16(bytes + 2 * i) << 16);
         }
     }
+}
+
+void tern_safetensors_floats(const struct tern_safetensors_entry *entry, float *values)
+{
+    tern_safetensors_convert(entry->kind, entry->data, (size_t)entry->count, values);
 }

@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define TERN_SAFETENSORS_LENGTH_BYTES 8
 #define TERN_SAFETENSORS_HEADER_MAX 100000000 // bytes; what other readers allow too
 #define TERN_SAFETENSORS_WHY_MAX 512          // bytes of a sentence with the terminating NUL
 
@@ -30,10 +31,11 @@ struct tern_safetensors_entry {
     char *shape;       // "[128,784]"
     const cJSON *dims; // the same, as numbers
     enum tern_safetensors_kind kind;
-    unsigned width; // bytes of a value; 0: the dtype is not known here
-    uint64_t count; // values: the product of the shape
-    const uint8_t *data;
+    unsigned width;  // bytes of a value; 0: the dtype is not known here
+    uint64_t count;  // values: the product of the shape
+    uint64_t offset; // of its data in the file
     uint64_t data_len;
+    const uint8_t *data; // NULL: only the head of the file was read
 };
 
 // The tensors in the order of their data.
@@ -59,10 +61,21 @@ TERN_MUST_USE enum tern_result tern_safetensors_parse(const uint8_t *bytes, size
                                                       struct tern_safetensors *file,
                                                       char why[TERN_SAFETENSORS_WHY_MAX]);
 
+// The same for a file of file_len bytes of which head[0..head_len) is there: its first
+// TERN_SAFETENSORS_LENGTH_BYTES, and as many behind them as tern_get_le64() reads there.
+TERN_MUST_USE enum tern_result tern_safetensors_parse_head(const uint8_t *head, size_t head_len,
+                                                           uint64_t file_len,
+                                                           struct tern_safetensors *file,
+                                                           char why[TERN_SAFETENSORS_WHY_MAX]);
+
 void tern_safetensors_free(struct tern_safetensors *file);
 
 // Converts the values of a tensor that is not TERN_SAFETENSORS_OTHER to float32, which is exact.
 void tern_safetensors_floats(const struct tern_safetensors_entry *entry, float *values);
+
+// Likewise `count` values of such a kind, wherever they were read.
+void tern_safetensors_convert(enum tern_safetensors_kind kind, const uint8_t *bytes, size_t count,
+                              float *values);
 
 // The shape as numbers, 1 value for none. False: more than `most` dimensions, or one above 2^32
 // - 1.
@@ -109,6 +122,12 @@ tern_safetensors_make_model(const struct tern_model *model, const float *weights
                             const struct tern_safetensors *kept, const cJSON *metadata,
                             enum tern_safetensors_kind kind, uint8_t **bytes, size_t *len,
                             char why[TERN_SAFETENSORS_WHY_MAX]);
+
+// The bytes of a model's file of F32 up to its values, which follow as little-endian float32, of the
+// tensors in manifest order. *bytes: malloc'ed, the caller's. TERN_ERR_NO_MEMORY
+TERN_MUST_USE enum tern_result tern_safetensors_make_model_head(const struct tern_model *model,
+                                                                uint8_t **bytes, size_t *len,
+                                                                char why[TERN_SAFETENSORS_WHY_MAX]);
 
 // "F32", "F16", "BF16", in any case. False: none of these.
 bool tern_safetensors_kind_from_name(const char *name, enum tern_safetensors_kind *kind);

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
-enum { LENGTH_BYTES = 8, ALIGNMENT = 8 };
+enum { ALIGNMENT = 8 };
 
 static const struct kind {
     const char *name;
@@ -169,29 +169,53 @@ static enum tern_result put_all(const struct plan *plan, uint8_t *data,
 
 // --- The file
 
-static enum tern_result make(const struct plan *plan, const cJSON *metadata, uint8_t **bytes,
-                             size_t *len, char why[TERN_SAFETENSORS_WHY_MAX])
+// Its bytes up to the data, in memory for `room` bytes more. NULL without memory.
+static uint8_t *make_head(const struct plan *plan, const cJSON *metadata, size_t room, size_t *len)
 {
     char *text = header_text(plan, metadata);
     const size_t used = text != NULL ? strlen(text) : 0;
     const size_t header = (used + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    uint8_t *out = text != NULL ? malloc(LENGTH_BYTES + header + plan->data_len + 1) : NULL;
-    enum tern_result result = TERN_ERR_NO_MEMORY;
+    uint8_t *out = text != NULL ? malloc(TERN_SAFETENSORS_LENGTH_BYTES + header + room + 1) : NULL;
     if (out != NULL) {
         tern_put_le64(out, header);
-        memset(out + LENGTH_BYTES, ' ', header);
+        memset(out + TERN_SAFETENSORS_LENGTH_BYTES, ' ', header);
         // NOLINTNEXTLINE(bugprone-not-null-terminated-result): the format has a length instead
-        memcpy(out + LENGTH_BYTES, text, used);
-        result = put_all(plan, out + LENGTH_BYTES + header, why);
+        memcpy(out + TERN_SAFETENSORS_LENGTH_BYTES, text, used);
     }
     cJSON_free(text);
+    *len = TERN_SAFETENSORS_LENGTH_BYTES + header;
+    return out;
+}
+
+static enum tern_result make(const struct plan *plan, const cJSON *metadata, uint8_t **bytes,
+                             size_t *len, char why[TERN_SAFETENSORS_WHY_MAX])
+{
+    size_t head = 0;
+    uint8_t *out = make_head(plan, metadata, plan->data_len, &head);
+    const enum tern_result result =
+        out != NULL ? put_all(plan, out + head, why) : TERN_ERR_NO_MEMORY;
     if (result != TERN_OK) {
         free(out);
         return result;
     }
     *bytes = out;
-    *len = LENGTH_BYTES + header + plan->data_len;
+    *len = head + plan->data_len;
     return TERN_OK;
+}
+
+// Sets places. False: no memory, and `why` says so.
+static bool open_plan(struct plan *plan, const struct tern_safetensors_tensor *tensors,
+                      size_t count, enum tern_safetensors_kind kind,
+                      char why[TERN_SAFETENSORS_WHY_MAX])
+{
+    *plan = (struct plan){tensors, count, &kinds[kind], calloc(count + 1, sizeof(size_t)), 0};
+    if (plan->offsets == NULL) {
+        snprintf(why, TERN_SAFETENSORS_WHY_MAX, "no memory for the places of %zu tensors", count);
+        return false;
+    }
+    place(plan);
+    snprintf(why, TERN_SAFETENSORS_WHY_MAX, "no memory for %zu bytes", plan->data_len);
+    return true;
 }
 
 enum tern_result tern_safetensors_make(const struct tern_safetensors_tensor *tensors, size_t count,
@@ -199,14 +223,11 @@ enum tern_result tern_safetensors_make(const struct tern_safetensors_tensor *ten
                                        uint8_t **bytes, size_t *len,
                                        char why[TERN_SAFETENSORS_WHY_MAX])
 {
-    struct plan plan = {tensors, count, &kinds[kind], calloc(count + 1, sizeof(size_t)), 0};
-    enum tern_result result = TERN_ERR_NO_MEMORY;
-    snprintf(why, TERN_SAFETENSORS_WHY_MAX, "no memory for the places of %zu tensors", count);
-    if (plan.offsets != NULL) {
-        place(&plan);
-        snprintf(why, TERN_SAFETENSORS_WHY_MAX, "no memory for %zu bytes", plan.data_len);
-        result = make(&plan, metadata, bytes, len, why);
+    struct plan plan;
+    if (!open_plan(&plan, tensors, count, kind, why)) {
+        return TERN_ERR_NO_MEMORY;
     }
+    const enum tern_result result = make(&plan, metadata, bytes, len, why);
     free(plan.offsets);
     return result;
 }
@@ -231,34 +252,75 @@ const char *tern_safetensors_shape(const struct tern_tensor *tensor,
     return text;
 }
 
+// A model's tensors in manifest order, with room for others behind them.
+struct model_tensors {
+    struct tern_safetensors_tensor *of;
+    char (*shapes)[TERN_SAFETENSORS_SHAPE_MAX];
+};
+
+static void free_tensors(struct model_tensors *tensors)
+{
+    free(tensors->of);
+    free(tensors->shapes);
+}
+
+// False: no memory, and `why` says so.
+static bool list_tensors(struct model_tensors *tensors, const struct tern_model *model,
+                         const float *weights, size_t more, char why[TERN_SAFETENSORS_WHY_MAX])
+{
+    const uint32_t count = model->tensor_count;
+    tensors->of = calloc(count + more, sizeof *tensors->of);
+    tensors->shapes = calloc(count, sizeof *tensors->shapes);
+    if (tensors->of == NULL || tensors->shapes == NULL) {
+        free_tensors(tensors);
+        snprintf(why, TERN_SAFETENSORS_WHY_MAX, "no memory for the names of tensors");
+        return false;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        const struct tern_tensor *tensor = &model->tensors[i];
+        tensors->of[i] = (struct tern_safetensors_tensor){
+            .name = tensor->name,
+            .shape = tern_safetensors_shape(tensor, tensors->shapes[i]),
+            .values = weights != NULL ? weights + tensor->offset : NULL,
+            .count = tensor->count,
+        };
+    }
+    return true;
+}
+
 enum tern_result tern_safetensors_make_model(const struct tern_model *model, const float *weights,
                                              const struct tern_safetensors *kept,
                                              const cJSON *metadata, enum tern_safetensors_kind kind,
                                              uint8_t **bytes, size_t *len,
                                              char why[TERN_SAFETENSORS_WHY_MAX])
 {
-    const uint32_t count = model->tensor_count;
     const size_t more = kept != NULL ? kept->count : 0;
-    struct tern_safetensors_tensor *tensors = calloc(count + more, sizeof *tensors);
-    char(*shapes)[TERN_SAFETENSORS_SHAPE_MAX] = calloc(count, sizeof *shapes);
-    enum tern_result result = TERN_ERR_NO_MEMORY;
-    snprintf(why, TERN_SAFETENSORS_WHY_MAX, "no memory for the names of tensors");
-    if (tensors != NULL && shapes != NULL) {
-        for (uint32_t i = 0; i < count; i++) {
-            const struct tern_tensor *tensor = &model->tensors[i];
-            tensors[i] = (struct tern_safetensors_tensor){
-                .name = tensor->name,
-                .shape = tern_safetensors_shape(tensor, shapes[i]),
-                .values = weights + tensor->offset,
-                .count = tensor->count,
-            };
-        }
-        for (size_t i = 0; i < more; i++) {
-            tensors[count + i] = tern_safetensors_as_read(&kept->entries[i]);
-        }
-        result = tern_safetensors_make(tensors, count + more, metadata, kind, bytes, len, why);
+    struct model_tensors tensors;
+    if (!list_tensors(&tensors, model, weights, more, why)) {
+        return TERN_ERR_NO_MEMORY;
     }
-    free(tensors);
-    free(shapes);
+    for (size_t i = 0; i < more; i++) {
+        tensors.of[model->tensor_count + i] = tern_safetensors_as_read(&kept->entries[i]);
+    }
+    const enum tern_result result = tern_safetensors_make(tensors.of, model->tensor_count + more,
+                                                          metadata, kind, bytes, len, why);
+    free_tensors(&tensors);
     return result;
+}
+
+enum tern_result tern_safetensors_make_model_head(const struct tern_model *model, uint8_t **bytes,
+                                                  size_t *len, char why[TERN_SAFETENSORS_WHY_MAX])
+{
+    struct model_tensors tensors;
+    struct plan plan;
+    if (!list_tensors(&tensors, model, NULL, 0, why)) {
+        return TERN_ERR_NO_MEMORY;
+    }
+    *bytes = NULL;
+    if (open_plan(&plan, tensors.of, model->tensor_count, TERN_SAFETENSORS_F32, why)) {
+        *bytes = make_head(&plan, NULL, 0, len);
+        free(plan.offsets);
+    }
+    free_tensors(&tensors);
+    return *bytes != NULL ? TERN_OK : TERN_ERR_NO_MEMORY;
 }

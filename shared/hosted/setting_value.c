@@ -28,7 +28,7 @@ static const struct unit time_units[] = {
 
 static const struct unit *units_of(enum tern_setting_type type)
 {
-    return type == TERN_SETTING_MS ? time_units : count_units;
+    return type == TERN_SETTING_MS || type == TERN_SETTING_AUTO_MS ? time_units : count_units;
 }
 
 static enum tern_result problem_is(char problem[96], const char *sentence)
@@ -43,6 +43,10 @@ static bool parse_count(const char *text, const struct unit *units, uint64_t *va
 {
     uint64_t number = 0;
     const char *at = text;
+    if (text[0] == '-' && text[1] >= '0' && text[1] <= '9') {
+        snprintf(problem, 96, "is below the minimum");
+        return false;
+    }
     for (; *at >= '0' && *at <= '9'; at++) {
         if (__builtin_mul_overflow(number, 10u, &number) ||
             __builtin_add_overflow(number, (uint64_t)(*at - '0'), &number)) {
@@ -104,6 +108,17 @@ static enum tern_result parse_whole(const struct tern_setting *setting, const ch
     return TERN_OK;
 }
 
+static enum tern_result parse_auto(const struct tern_setting *setting, const char *text,
+                                   void *field, char problem[96])
+{
+    const uint64_t automatic = TERN_AUTO_MS;
+    if (strcmp(text, "auto") != 0) {
+        return parse_whole(setting, text, field, problem);
+    }
+    memcpy(field, &automatic, sizeof automatic);
+    return TERN_OK;
+}
+
 static enum tern_result parse_real(const struct tern_setting *setting, const char *text,
                                    void *field, char problem[96])
 {
@@ -161,6 +176,8 @@ enum tern_result tern_setting_parse(const struct tern_setting *setting, const ch
         return parse_real(setting, text, field, problem);
     case TERN_SETTING_BOOL:
         return parse_bool(text, field, problem);
+    case TERN_SETTING_AUTO_MS:
+        return parse_auto(setting, text, field, problem);
     case TERN_SETTING_U32:
     case TERN_SETTING_U64:
     case TERN_SETTING_MS:
@@ -212,6 +229,7 @@ void tern_setting_allowed(const struct tern_setting *setting, char allowed[160])
         [TERN_SETTING_U64] = "a whole number",
         [TERN_SETTING_REAL] = "a number",
         [TERN_SETTING_MS] = "a duration (ms, s, m, h, d)",
+        [TERN_SETTING_AUTO_MS] = "auto, or a duration (ms, s, m, h, d)",
         [TERN_SETTING_BYTES] = "a size (Ki, Mi, Gi; k, M, G)",
     };
     if (setting->type == TERN_SETTING_BOOL) {
@@ -227,4 +245,45 @@ void tern_setting_allowed(const struct tern_setting *setting, char allowed[160])
     format_limit(setting, setting->min, low, sizeof(low));
     format_limit(setting, setting->max, high, sizeof(high));
     snprintf(allowed, 160, "%s from %s to %s", kinds[setting->type], low, high);
+}
+
+// --- Values that were read
+
+void tern_setting_format(const struct tern_setting *setting, const void *values,
+                         char text[TERN_SETTING_TEXT_MAX])
+{
+    const void *field = (const char *)values + setting->offset;
+    switch (setting->type) {
+    case TERN_SETTING_TEXT:
+        snprintf(text, TERN_SETTING_TEXT_MAX, "%s", (const char *)field);
+        return;
+    case TERN_SETTING_BOOL:
+        snprintf(text, TERN_SETTING_TEXT_MAX, "%s", *(const bool *)field ? "yes" : "no");
+        return;
+    case TERN_SETTING_REAL:
+        format_real(*(const double *)field, text, TERN_SETTING_TEXT_MAX);
+        return;
+    case TERN_SETTING_U32:
+        format_count(setting->type, *(const uint32_t *)field, text, TERN_SETTING_TEXT_MAX);
+        return;
+    case TERN_SETTING_AUTO_MS:
+        if (*(const uint64_t *)field == TERN_AUTO_MS) {
+            snprintf(text, TERN_SETTING_TEXT_MAX, "auto");
+            return;
+        }
+        break;
+    case TERN_SETTING_U64:
+    case TERN_SETTING_MS:
+    case TERN_SETTING_BYTES:
+        break;
+    }
+    format_count(setting->type, *(const uint64_t *)field, text, TERN_SETTING_TEXT_MAX);
+}
+
+bool tern_setting_equal(const struct tern_setting *setting, const void *a, const void *b)
+{
+    const char *x = (const char *)a + setting->offset;
+    const char *y = (const char *)b + setting->offset;
+    return setting->type == TERN_SETTING_TEXT ? strcmp(x, y) == 0
+                                              : memcmp(x, y, setting->size) == 0;
 }

@@ -38,13 +38,23 @@
 #include <stdio.h>
 
 enum tern_setting_type {
-    TERN_SETTING_TEXT,  // char[size]; UTF-8 without control characters
-    TERN_SETTING_U32,   // uint32_t; "10k" = 10000, "4Ki" = 4096
-    TERN_SETTING_U64,   // uint64_t; likewise
-    TERN_SETTING_REAL,  // double
-    TERN_SETTING_BOOL,  // bool; true/false/yes/no/on/off/1/0
-    TERN_SETTING_MS,    // uint64_t milliseconds; "500ms", "30s", "5m", "2h", "1d"; bare: ms
-    TERN_SETTING_BYTES, // uint64_t bytes; "1500", "64Ki", "20M", "1G"
+    TERN_SETTING_TEXT,    // char[size]; UTF-8 without control characters
+    TERN_SETTING_U32,     // uint32_t; "10k" = 10000, "4Ki" = 4096
+    TERN_SETTING_U64,     // uint64_t; likewise
+    TERN_SETTING_REAL,    // double
+    TERN_SETTING_BOOL,    // bool; true/false/yes/no/on/off/1/0
+    TERN_SETTING_MS,      // uint64_t milliseconds; "500ms", "30s", "5m", "2h", "1d"; bare: ms
+    TERN_SETTING_BYTES,   // uint64_t bytes; "1500", "64Ki", "20M", "1G"
+    TERN_SETTING_AUTO_MS, // as MS, or "auto": TERN_AUTO_MS, for which the program finds a duration
+};
+
+#define TERN_AUTO_MS UINT64_MAX
+
+// When another value takes effect.
+enum tern_setting_change {
+    TERN_SETTING_RESTART, // in a program that is started
+    TERN_SETTING_LIVE,    // also in one that runs, when it is told to read its settings again
+    TERN_SETTING_INIT,    // in what is made new: what is there has one of its own
 };
 
 struct tern_setting {
@@ -56,6 +66,7 @@ struct tern_setting {
     const char *fallback; // default, in the text form
     double min, max;      // inclusive; TEXT: length
     const char *doc;      // one or two sentences with the unit
+    enum tern_setting_change change;
 };
 
 struct tern_settings {
@@ -80,9 +91,11 @@ extern const char *const tern_settings_sections[];
 #define TERN_SETTING_FIELD_BOOL(field, max) bool field
 #define TERN_SETTING_FIELD_MS(field, max) uint64_t field
 #define TERN_SETTING_FIELD_BYTES(field, max) uint64_t field
+#define TERN_SETTING_FIELD_AUTO_MS(field, max) uint64_t field
 
-// One row of the table; TERN_SETTINGS_STRUCT names the struct.
-#define TERN_SETTING_ENTRY(section, key, type, field, fallback, min, max, doc)                     \
+// One row of the table; TERN_SETTINGS_STRUCT names the struct. At the end: doc, and `change` where it is
+// not TERN_SETTING_RESTART.
+#define TERN_SETTING_ENTRY(section, key, type, field, fallback, min, max, ...)                     \
     {section,                                                                                      \
      key,                                                                                          \
      TERN_SETTING_##type,                                                                          \
@@ -91,7 +104,7 @@ extern const char *const tern_settings_sections[];
      fallback,                                                                                     \
      (double)(min),                                                                                \
      (double)(max),                                                                                \
-     doc},
+     .doc = __VA_ARGS__},
 
 #define TERN_SETTINGS(program, table, foreign_sections)                                            \
     {                                                                                              \
@@ -117,6 +130,14 @@ TERN_MUST_USE enum tern_result tern_settings_load_stream(const struct tern_setti
 // "section" may be left out when the key is unique. An override of a foreign section is skipped.
 TERN_MUST_USE enum tern_result tern_settings_set(const struct tern_settings *settings, void *values,
                                                  const char *assignment, char why[512]);
+
+// The value of `setting` in *values, as it reads back.
+#define TERN_SETTING_TEXT_MAX 1024
+void tern_setting_format(const struct tern_setting *setting, const void *values,
+                         char text[TERN_SETTING_TEXT_MAX]);
+
+// Whether it is the same in both.
+bool tern_setting_equal(const struct tern_setting *setting, const void *a, const void *b);
 
 // Writes the documented example INI: every key with its doc, range and default. A key without a
 // default is written as a comment.

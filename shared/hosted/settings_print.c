@@ -23,14 +23,24 @@ static void print_comment(const char *text, FILE *out)
     fputc('\n', out);
 }
 
-static void print_documented(const struct tern_setting *setting, FILE *out)
+static bool takes_settings_anew(const struct tern_settings *settings)
+{
+    for (size_t i = 0; i < settings->count; i++) {
+        if (settings->table[i].change == TERN_SETTING_LIVE) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void print_documented(const struct tern_setting *setting, bool stays, FILE *out)
 {
     char allowed[160];
     char line[256];
     bool unset = setting->fallback[0] == '\0';
     tern_setting_allowed(setting, allowed);
-    snprintf(line, sizeof(line), "Allowed: %s. Default: %s.", allowed,
-             unset ? "not set" : setting->fallback);
+    snprintf(line, sizeof(line), "Allowed: %s. Default: %s.%s", allowed,
+             unset ? "not set" : setting->fallback, stays ? " Another one needs a restart." : "");
     print_comment(setting->doc, out);
     print_comment(line, out);
     fprintf(out, "%s%s = %s\n\n", unset ? "; " : "", setting->key, setting->fallback);
@@ -47,12 +57,17 @@ static void print_section(const struct tern_settings *settings, size_t i, FILE *
 
 void tern_settings_print_example(const struct tern_settings *settings, FILE *out)
 {
+    const bool is_live = takes_settings_anew(settings);
     fprintf(out,
             "# Settings of %s. Every key stands here with its default; a file needs only what it\n"
-            "# changes. On the command line: --set section.key=value.\n\n",
-            settings->program);
+            "# changes. On the command line: --set section.key=value.\n%s\n",
+            settings->program,
+            is_live ? "# A service that runs reads the file again on SIGHUP; what needs a restart "
+                      "says so.\n"
+                    : "");
     for (size_t i = 0; i < settings->count; i++) {
         print_section(settings, i, out);
-        print_documented(&settings->table[i], out);
+        const struct tern_setting *setting = &settings->table[i];
+        print_documented(setting, is_live && setting->change == TERN_SETTING_RESTART, out);
     }
 }

@@ -6,19 +6,26 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+static int open_new(const char *folder, const char *name, char path[PATH_MAX])
+{
+    const int len = snprintf(path, PATH_MAX, "%s/%s-XXXXXX", folder, name);
+    if (len < 0 || len >= PATH_MAX) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    return mkostemp(path, O_CLOEXEC);
+}
 
 // For file systems that know no files without a name.
 static int open_and_unlink(const char *folder)
 {
     char path[PATH_MAX];
-    const int len = snprintf(path, sizeof path, "%s/spool-XXXXXX", folder);
-    if (len < 0 || (size_t)len >= sizeof path) {
-        errno = ENAMETOOLONG;
-        return -1;
-    }
-    const int fd = mkostemp(path, O_CLOEXEC);
+    const int fd = open_new(folder, "spool", path);
     if (fd >= 0) {
         unlink(path);
     }
@@ -35,19 +42,63 @@ bool tern_spool_open(struct tern_spool *spool, const char *folder)
     return spool->fd >= 0;
 }
 
-// By writing, not through a mapping: there a full disk would be a signal, here it is an error.
+bool tern_spool_open_named(struct tern_spool *spool, const char *folder, const char *name)
+{
+    char path[PATH_MAX];
+    *spool = (struct tern_spool)TERN_SPOOL_CLOSED;
+    spool->fd = open_new(folder, name, path);
+    spool->path = spool->fd >= 0 ? strdup(path) : NULL;
+    if (spool->fd >= 0 && spool->path == NULL) {
+        unlink(path);
+        close(spool->fd);
+        spool->fd = -1;
+    }
+    return spool->fd >= 0;
+}
+
+bool tern_spool_open_again(struct tern_spool *spool, const char *path, size_t len)
+{
+    struct stat status;
+    *spool = (struct tern_spool)TERN_SPOOL_CLOSED;
+    spool->fd = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+    spool->path = spool->fd >= 0 ? strdup(path) : NULL;
+    if (spool->path == NULL || fstat(spool->fd, &status) != 0 || (uint64_t)status.st_size < len) {
+        tern_spool_leave(spool);
+        return false;
+    }
+    spool->len = len;
+    return true;
+}
+
+// By writing, not through a mapping: there a full disk would be a signal, here it is an error. Always
+// after what is whole: of a piece that was written in part nothing counts.
 bool tern_spool_append(struct tern_spool *spool, const void *data, size_t len)
 {
     const uint8_t *bytes = data;
-    while (len > 0) {
-        const ssize_t written = write(spool->fd, bytes, len);
-        if (written < 0 && errno != EINTR) {
+    size_t done = 0;
+    while (done < len) {
+        const ssize_t n = pwrite(spool->fd, bytes + done, len - done, (off_t)(spool->len + done));
+        if (n < 0 && errno != EINTR) {
             return false;
         }
-        if (written > 0) {
-            bytes += written;
-            len -= (size_t)written;
-            spool->len += (size_t)written;
+        done += n > 0 ? (size_t)n : 0;
+    }
+    spool->len += len;
+    return true;
+}
+
+bool tern_spool_read(const struct tern_spool *spool, size_t at, void *dst, size_t len)
+{
+    uint8_t *bytes = dst;
+    while (len > 0) {
+        const ssize_t n = pread(spool->fd, bytes, len, (off_t)at);
+        if (n == 0 || (n < 0 && errno != EINTR)) {
+            return false;
+        }
+        if (n > 0) {
+            bytes += n;
+            at += (size_t)n;
+            len -= (size_t)n;
         }
     }
     return true;
@@ -72,7 +123,7 @@ void tern_spool_rest(const struct tern_spool *spool, size_t from, size_t len)
     }
 }
 
-void tern_spool_close(struct tern_spool *spool)
+void tern_spool_leave(struct tern_spool *spool)
 {
     if (spool->mapped != NULL) {
         munmap(spool->mapped, spool->len);
@@ -80,5 +131,14 @@ void tern_spool_close(struct tern_spool *spool)
     if (spool->fd >= 0) {
         close(spool->fd);
     }
+    free(spool->path);
     *spool = (struct tern_spool)TERN_SPOOL_CLOSED;
+}
+
+void tern_spool_close(struct tern_spool *spool)
+{
+    if (spool->path != NULL) {
+        unlink(spool->path);
+    }
+    tern_spool_leave(spool);
 }

@@ -13,6 +13,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 // Their numbers, from 0, stand in the records of devices and in the aggregator's database: a new
 // purpose goes at the end.
 #define TERN_PURPOSE_LIST(X)                                                                       \
@@ -67,5 +71,9 @@ struct tern_bytes tern_meter_total(const struct tern_meter *meter, enum tern_dir
 void tern_socket_delta(const struct tern_socket_counters *before,
                        const struct tern_socket_counters *after, struct tern_bytes *sent,
                        struct tern_bytes *received);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -19,6 +19,9 @@
 // acknowledgement.
 #define TERN_PRICE_EXCHANGE 450u
 
+// A download that comes inline, with the answer to a check-in: its entry in the task.
+#define TERN_PRICE_INLINE 8u
+
 // Opening the connection they go over: TCP and TLS, and later closing it.
 #define TERN_PRICE_KEPT 0u       // it is open
 #define TERN_PRICE_RESUMED 1200u // with a session ticket

@@ -7,6 +7,10 @@
 
 #include "tensor/model.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 // The most bytes of a manifest.
 #define TERN_MANIFEST_MAX                                                                          \
     (16 + TERN_MODEL_MAX_TENSORS * (1 + 2 + TERN_TENSOR_NAME_MAX + 1 + 5 * TERN_TENSOR_MAX_DIMS))
@@ -30,5 +34,9 @@ TERN_MUST_USE enum tern_result tern_model_from_manifest(struct tern_model *model
 TERN_MUST_USE enum tern_result tern_model_build(struct tern_model *model, const char *spec,
                                                 const uint8_t *manifest, size_t manifest_len,
                                                 const uint8_t hash[TERN_SHA256_SIZE]);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -16,6 +16,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define TERN_FUSE_BELOW 512 // values; without a rule of its own, a smaller tensor is fused
 #define TERN_MODEL_MAX_VALUES (TERN_SMALL ? 1u << 24 : 1u << 28)
 
@@ -133,6 +137,10 @@ TERN_MUST_USE enum tern_result tern_model_layout(struct tern_model *model);
 // TERN_ERR_ARGUMENT  the spec is not of this form; TERN_ERR_TOO_LARGE  over the limits above
 TERN_MUST_USE enum tern_result tern_model_from_spec(struct tern_model *model, const char *spec);
 
+// Values of an example that a built-in model of this spec takes: 24 of "mlp:24-32-4", 784 of
+// "cnn:28x28x1-8-16-10". 0: the spec is none.
+uint32_t tern_model_spec_inputs(const char *spec);
+
 // Fills weights[0..model->count) with the initial values that `seed` names, the same bits
 // everywhere. Zeros for a model of a manifest.
 void tern_model_init_weights(const struct tern_model *model, uint64_t seed, float *weights);
@@ -140,5 +148,9 @@ void tern_model_init_weights(const struct tern_model *model, uint64_t seed, floa
 // Puts zeros where a change is never sent: change[0..model->count). Memory that is zero there is not
 // written to, so that none need be behind it.
 void tern_model_freeze(const struct tern_model *model, float *change);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

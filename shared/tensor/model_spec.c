@@ -164,3 +164,18 @@ enum tern_result tern_model_from_spec(struct tern_model *model, const char *spec
     }
     return TERN_ERR_ARGUMENT;
 }
+
+uint32_t tern_model_spec_inputs(const char *spec)
+{
+    uint32_t inputs = 1;
+    while (*spec != '\0' && *spec != ':') {
+        spec++;
+    }
+    while (*spec == ':' || *spec == 'x') {
+        uint32_t size;
+        spec = read_size(spec + 1, &size);
+        inputs = spec != NULL ? inputs * size : 0;
+        spec = spec != NULL ? spec : "";
+    }
+    return inputs;
+}

@@ -8,6 +8,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 void tern_put_le16(uint8_t *dst, uint16_t value);
 void tern_put_le32(uint8_t *dst, uint32_t value);
 void tern_put_le64(uint8_t *dst, uint64_t value);
@@ -57,5 +61,9 @@ TERN_MUST_USE enum tern_result tern_base64url_decode(const char *src, size_t src
 
 // Compares in time that depends on len alone.
 bool tern_equal_constant_time(const void *a, const void *b, size_t len);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -6,8 +6,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 // Continues `crc` (0 to start) over data[0..len).
 // tern_crc32c(0, "123456789", 9) is 0xE3069283.
 uint32_t tern_crc32c(uint32_t crc, const void *data, size_t len);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -7,6 +7,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 // A stream is named by up to four numbers, e.g. (seed, purpose, round, client).
 struct tern_prng {
     uint32_t key[2];
@@ -45,5 +49,9 @@ uint32_t tern_prng_below(struct tern_prng *rng, uint32_t bound);
 
 // Uniform in [0, 1) on a grid of 2^-24: exact, the same bits everywhere.
 float tern_prng_float(struct tern_prng *rng);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

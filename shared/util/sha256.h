@@ -7,6 +7,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define TERN_SHA256_SIZE 32
 
 struct tern_sha256 {
@@ -21,5 +25,9 @@ void tern_sha256_final(struct tern_sha256 *ctx, uint8_t digest[TERN_SHA256_SIZE]
 
 // The three calls above in one.
 void tern_sha256(const void *data, size_t len, uint8_t digest[TERN_SHA256_SIZE]);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

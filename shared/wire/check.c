@@ -82,6 +82,12 @@ static enum tern_result check_evaluation(const tern_Evaluation *evaluation)
 {
     TERN_TRY(check_count(evaluation->num_examples, 1, UINT32_MAX));
     TERN_TRY(check_finite(evaluation->loss));
+#if TERN_HELD_OUT
+    for (pb_size_t i = 0; i < evaluation->metrics_count; i++) {
+        CHECK_TEXT(evaluation->metrics[i].name, 1);
+        TERN_TRY(check_finite(evaluation->metrics[i].value));
+    }
+#endif
     return check_range(evaluation->accuracy, 0.0f, 1.0f);
 }
 
@@ -166,7 +172,13 @@ enum tern_result tern_check_checkin_reply(const tern_CheckinReply *message, size
     } else if (inline_len > 0) {
         return TERN_ERR_CORRUPT;
     }
-    return message->has_task && message->finished ? TERN_ERR_ARGUMENT : TERN_OK;
+#if TERN_FINAL_MODEL
+    if (message->has_final_model) {
+        TERN_TRY(message->finished ? check_download_ref(&message->final_model) : TERN_ERR_ARGUMENT);
+    }
+#endif
+    return message->has_task && (message->finished || message->too_few_clients) ? TERN_ERR_ARGUMENT
+                                                                                : TERN_OK;
 }
 
 enum tern_result tern_check_update(const tern_Update *message)
@@ -177,6 +189,9 @@ enum tern_result tern_check_update(const tern_Update *message)
     TERN_TRY(check_finite(message->loss));
     CHECK_HASH_OR_NONE(message->model_hash);
     TERN_TRY(check_range(message->decay, 0.0f, 1.0f));
+#if TERN_HELD_OUT
+    TERN_TRY(message->has_evaluation ? check_evaluation(&message->evaluation) : TERN_OK);
+#endif
     return message->has_error ? check_error_facts(&message->error) : TERN_OK;
 }
 
@@ -185,6 +200,11 @@ enum tern_result tern_check_update_reply(const tern_UpdateReply *message)
     CHECK_ENUM(message->status, _tern_UpdateStatus_MAX);
     if (message->status == tern_UpdateStatus_UPDATE_UNKNOWN) {
         return TERN_ERR_ARGUMENT;
+    }
+    CHECK_HASH_OR_NONE(message->sha256);
+    if (message->status == tern_UpdateStatus_UPDATE_UNFINISHED) {
+        CHECK_HASH(message->sha256);
+        TERN_TRY(check_count(message->received, 1, UINT32_MAX));
     }
     return message->has_next ? tern_check_checkin_reply(&message->next, 0) : TERN_OK;
 }

@@ -4,6 +4,7 @@
 
 #define SEED_LABEL "tern replica seed"
 #define WEIGHTS_LABEL "tern replica weights"
+#define SNAPSHOT_LABEL "tern replica snapshot"
 #define STEP_LABEL "tern replica step"
 
 void tern_replica_from_seed(const uint8_t model_hash[TERN_SHA256_SIZE], uint64_t seed,
@@ -28,6 +29,21 @@ void tern_replica_from_weights(const uint8_t model_hash[TERN_SHA256_SIZE],
     tern_sha256_update(&hash, WEIGHTS_LABEL, sizeof(WEIGHTS_LABEL) - 1);
     tern_sha256_update(&hash, model_hash, TERN_SHA256_SIZE);
     tern_sha256_update(&hash, weights_sha256, TERN_SHA256_SIZE);
+    tern_sha256_final(&hash, id);
+}
+
+void tern_replica_from_snapshot(const uint8_t model_hash[TERN_SHA256_SIZE], uint32_t version,
+                                const uint8_t container_sha256[TERN_SHA256_SIZE],
+                                uint8_t id[TERN_SHA256_SIZE])
+{
+    struct tern_sha256 hash;
+    uint8_t number[4];
+    tern_put_le32(number, version);
+    tern_sha256_init(&hash);
+    tern_sha256_update(&hash, SNAPSHOT_LABEL, sizeof(SNAPSHOT_LABEL) - 1);
+    tern_sha256_update(&hash, model_hash, TERN_SHA256_SIZE);
+    tern_sha256_update(&hash, number, sizeof(number));
+    tern_sha256_update(&hash, container_sha256, TERN_SHA256_SIZE);
     tern_sha256_final(&hash, id);
 }
 

@@ -24,6 +24,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 // Bytes borrowed from the caller (encode) or from the input (decode).
 struct tern_span {
     const uint8_t *data;
@@ -52,6 +56,10 @@ TERN_MUST_USE enum tern_result tern_wire_decode_update(const uint8_t *src, size_
 TERN_MUST_USE enum tern_result tern_wire_encode_download(const tern_Download *message,
                                                          struct tern_span container, uint8_t *dst,
                                                          size_t dst_size, size_t *written);
+// All of a Download but its container of so many bytes, which are to follow.
+TERN_MUST_USE enum tern_result tern_wire_begin_download(const tern_Download *message,
+                                                        size_t container_len, uint8_t *dst,
+                                                        size_t dst_size, size_t *written);
 TERN_MUST_USE enum tern_result tern_wire_decode_download(const uint8_t *src, size_t src_len,
                                                          tern_Download *message,
                                                          struct tern_span *container);
@@ -99,6 +107,12 @@ void tern_replica_from_weights(const uint8_t model_hash[TERN_SHA256_SIZE],
                                const uint8_t weights_sha256[TERN_SHA256_SIZE],
                                uint8_t id[TERN_SHA256_SIZE]);
 
+// Id of a replica that a snapshot opens, whose container this is: SHA-256("tern replica snapshot" || model
+// hash || version as 4 bytes little-endian || SHA-256 of the container).
+void tern_replica_from_snapshot(const uint8_t model_hash[TERN_SHA256_SIZE], uint32_t version,
+                                const uint8_t container_sha256[TERN_SHA256_SIZE],
+                                uint8_t id[TERN_SHA256_SIZE]);
+
 // Id of the replica that applying a delta makes: SHA-256("tern replica step" || from || sha256 of
 // the blob). id may alias from.
 void tern_replica_step(const uint8_t from[TERN_SHA256_SIZE],
@@ -121,5 +135,9 @@ TERN_MUST_USE enum tern_result tern_path_parse_download(const char *path,
                                                         uint8_t sha256[TERN_SHA256_SIZE]);
 TERN_MUST_USE enum tern_result tern_path_parse_update(const char *path, uint32_t *round,
                                                       uint32_t *sequence);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -196,6 +196,7 @@ static void test_everything_asks_for_the_token(void **state)
         }
     }
     assert_int_equal(ask("GET", "/healthz", NULL, ""), 200);
+    assert_int_equal(ask("GET", "/readyz", NULL, ""), 200);
     assert_int_equal(ask("GET", "/", NULL, ""), 200);
     for (size_t i = 0; i < sizeof gets / sizeof gets[0]; i++) {
         assert_int_equal(ask("GET", gets[i], TOKEN, ""), 200);
@@ -417,6 +418,8 @@ static void test_a_job_without_memory_fails_alone(void **state)
     assert_int_equal(ask("GET", "/api/v1/status", TOKEN, ""), 200);
     assert_int_equal(ask("GET", "/metrics", TOKEN, ""), 200);
     assert_non_null(strstr(reply, "tern_batches_failed_total 0\n"));
+    assert_non_null(strstr(reply, "\ntern_store_writable 1\n"));
+    assert_non_null(strstr(reply, "\ntern_database_checked_seconds 0\n")); // no check was due
 }
 
 // Sends what a request begins with and returns the status that it is refused with before its end
@@ -462,6 +465,40 @@ static void test_a_stranger_cannot_fill_memory(void **state)
         refused_early(tern_admin_port(admin),
                       "GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3840\r\n\r\n", 1024),
         413);
+}
+
+static int ask_kept(int fd)
+{
+    char request[300];
+    int status = 0;
+    const int len =
+        snprintf(request, sizeof request,
+                 "GET /healthz HTTP/1.1\r\nHost: localhost\r\n%s%s\r\n\r\n", scheme, TOKEN);
+    if (write(fd, request, (size_t)len) != len) {
+        return 0;
+    }
+    const ssize_t got = read(fd, reply, sizeof reply - 1);
+    reply[got > 0 ? got : 0] = '\0';
+    return sscanf(reply, "HTTP/1.1 %d", &status) == 1 ? status : 0;
+}
+
+// Any user of this machine can connect; more of that than there are places keeps the operator neither
+// out nor away.
+static void test_idle_connections_do_not_shut_the_operator_out(void **state)
+{
+    (void)state;
+    int idle[100];
+    const int kept = connect_to(tern_admin_port(admin));
+    assert_int_equal(ask_kept(kept), 200);
+    for (size_t i = 0; i < 100; i++) {
+        idle[i] = connect_to(tern_admin_port(admin));
+    }
+    assert_int_equal(ask("GET", "/api/v1/status", TOKEN, ""), 200);
+    assert_int_equal(ask_kept(kept), 200);
+    for (size_t i = 0; i < 100; i++) {
+        close(idle[i]);
+    }
+    close(kept);
 }
 
 // A name that a stranger's page has turned to this machine's address gets nothing, not even the page.
@@ -581,6 +618,7 @@ int main(void)
         TEST(test_lists_come_in_pages),
         TEST(test_a_job_without_memory_fails_alone),
         TEST(test_a_stranger_cannot_fill_memory),
+        TEST(test_idle_connections_do_not_shut_the_operator_out),
         TEST(test_only_names_of_this_machine_are_answered),
         TEST(test_metrics_are_prometheus_text),
         TEST(test_address_must_be_local),

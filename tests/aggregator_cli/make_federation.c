@@ -27,7 +27,7 @@ static enum tern_result add_clients(struct maker *maker)
         struct tern_db_client client = {.platform = "linux-test",
                                         .evaluator = id == EVALUATOR,
                                         .created_ms = maker->now_ms,
-                                        .last_seen_ms = maker->now_ms,
+                                        .last_seen_ms = maker->now_ms + 1, // it came
                                         .steps_per_second = 40.0F};
         // The second one tries to steer the operator's terminal.
         snprintf(client.name, sizeof client.name, id == 2 ? "evil\x1b[2J\nname" : "device-%llu",
@@ -168,7 +168,7 @@ static enum tern_result store_version(struct maker *maker, uint32_t round)
     memcpy(version.model_sha256, merge->model_sha256, TERN_SHA256_SIZE);
     TERN_TRY(tern_db_version_put(maker->db, &version));
     TERN_TRY(store_replica(maker));
-    return tern_merge_checkpoint(merge, maker->db);
+    return tern_merge_checkpoint(merge, maker->db, UINT64_MAX);
 }
 
 static enum tern_result do_round(struct maker *maker, uint32_t number)
@@ -182,7 +182,8 @@ static enum tern_result do_round(struct maker *maker, uint32_t number)
                                   .deadline_ms = maker->now_ms + 60000,
                                   .attempts = 1,
                                   .strategy = "fedavg",
-                                  .strategy_parameters = "normalise=1,local_momentum=0,scale_max=0",
+                                  .strategy_parameters =
+                                      "normalise=1,local_momentum=0,scale_max=0,norm_bound=0",
                                   .server_learning_rate = 1.0F,
                                   .codec_up = "3lc:s=1",
                                   .codec_down = "3lc:s=1",
@@ -200,8 +201,11 @@ static enum tern_result do_round(struct maker *maker, uint32_t number)
     round.closed_ms = maker->now_ms;
     round.applied = report.updates;
     round.mean_loss = report.mean_loss;
-    struct tern_db_evaluation evaluation = {maker->merge.version, EVALUATOR, 200, 0.5F,
-                                            0.5F + 0.125F * (float)(number % 4)};
+    struct tern_db_evaluation evaluation = {.version = maker->merge.version,
+                                            .client = EVALUATOR,
+                                            .num_examples = 200,
+                                            .loss = 0.5F,
+                                            .accuracy = 0.5F + 0.125F * (float)(number % 4)};
     TERN_TRY(tern_db_round_put(maker->db, &round));
     TERN_TRY(tern_db_evaluation_put(maker->db, &evaluation));
     return store_version(maker, number);

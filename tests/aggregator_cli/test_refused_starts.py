@@ -56,6 +56,13 @@ def a_codec_that_is_unknown_or_for_updates_alone():
     assert "certificate" in refuse("codec.codec=scalecom", "codec.codec_down=density:p=0.05")
 
 
+def a_proxy_that_is_no_address():
+    state = State()
+    state.run("init", "--model", MODEL)
+    error = state.run("serve", "--set", "server.proxy_from=127.0.0.1, proxy.example", code=USAGE).error
+    assert 'server.proxy_from: "proxy.example" is no address or network' in error, error
+
+
 def a_bound_that_would_scale_down():
     state = State()
     state.run("init", "--model", MODEL)
@@ -80,6 +87,11 @@ def settings_that_do_not_go_together_are_named():
     for given, words in (
             (["codec.codec=dgc:p=0.001", "codec.codec_down=default", "train.momentum=0.9"], "has momentum already"),
             (["codec.codec=3lc:s=1.75"], "downloads by 3lc:s=1.75 lose so much"),
+            (["codec.codec=density:p=1"], "density:p=1 leaves no value out"),
+            (["codec.codec_down=sparse:p=1"], "sparse:p=1 leaves no value out"),
+            (["codec.codec=3lc:clip=0.5"], "3lc:s=1,clip=0.5 has a scale below the mean magnitude"),
+            (["round.cohort=4", "round.quorum=5"], "round.quorum = 5 is more than round.cohort = 4"),
+            (["round.min_interval=0"], "nothing bounds what clients spend but their own [budget]"),
             (["strategy.server_momentum=0.9"], "server_momentum = 0.9 is cut to about 0.58"),
             (["codec.codec=float32", "error_feedback.policy=decay"], "policy = decay has no effect: float32"),
             (["codec.codec=dgc", "codec.codec_down=default", "error_feedback.policy=step-ahead"], "as keep"),
@@ -95,17 +107,19 @@ def settings_that_do_not_go_together_are_named():
             (["error_feedback.step_ahead=0.9"], "error_feedback.step_ahead has no effect"),
             (["schedule.policy=budget", "schedule.interval=9"], "schedule.interval has no effect"),
             (["schedule.gamma=0.9"], "schedule.gamma has no effect"),
-            (["schedule.policy=adaptive", "schedule.theta=0.9"], "schedule.theta has no effect"),
+            (["schedule.policy=fixed+deadline", "schedule.start=2"], "schedule.start has no effect"),
             (["schedule.fraction=0.9"], "schedule.fraction has no effect"),
             (["schedule.min_density=0.9"], "schedule.min_density has no effect")):
         found = advised(*given)
         assert len(found) == 1 and found[0].startswith("tern-aggregator: warning: "), (given, found)
         assert words in found[0] and len(found[0]) < 280, found
-    for sound in ([], ["codec.codec=float32"], ["codec.codec=3lc:s=1.75", "codec.codec_down=default"],
-                  ["codec.codec=3lc:s=1.75,clip=4.5"], ["codec.codec=3lc:s=1.75", "train.local_steps=1"],
+    for sound in ([], ["round.min_interval=1m"], ["round.min_interval=0", "round.rounds=9"], ["codec.codec=float32"], ["round.cohort=4", "round.quorum=5", "round.fraction=0.5"],
+                  ["codec.codec_down=density:p=1,fit=yes"], ["codec.codec=3lc:clip=0"],
+                  ["codec.codec=3lc:s=1.75", "codec.codec_down=default"], ["codec.codec=3lc:s=1.75,clip=4.5"],
+                  ["codec.codec=3lc:s=1.75", "train.local_steps=1"],
                   ["codec.codec=float32", "strategy.server_momentum=0.9"],
                   ["strategy.name=fedprox", "strategy.prox_mu=0.1", "train.momentum=0.9"],
-                  ["schedule.policy=variance+deadline", "schedule.interval=9", "schedule.fraction=0.9"],
+                  ["schedule.policy=adaptive+deadline", "schedule.interval=9", "schedule.start=2", "schedule.fraction=0.9"],
                   ["error_feedback.policy=reset", "error_feedback.after=3"]):
         assert advised(*sound) == [], (sound, advised(*sound))
 
@@ -126,6 +140,14 @@ def init_and_serve_name_them_too():
     error = state.run("serve", *setting, code=USAGE, says="certificate").error  # none was made
     assert f'level=warn event=settings advice="{said}"' in error, error
     assert "advice" not in state.run("serve", code=USAGE).error
+
+
+def too_few_rounds_to_adapt_are_named():
+    state = State()
+    adaptive = ["--check", "--set", "schedule.policy=adaptive", "--set", "round.rounds=6"]
+    error = state.run("serve", *adaptive).error
+    assert "schedule.interval = 5 leaves none of round.rounds = 6 to adapt" in error, error
+    assert "leaves none" not in state.run("serve", *adaptive[:-1], "round.rounds=7").error
 
 
 def init_refuses_what_serve_would():
@@ -185,10 +207,12 @@ def a_lost_admin_token_is_made_anew_and_a_malformed_one_refused():
 main(a_model_that_does_not_fit_the_body_limit,
      a_large_model_needs_no_setting,
      a_codec_that_is_unknown_or_for_updates_alone,
+     a_proxy_that_is_no_address,
      a_bound_that_would_scale_down,
      settings_that_do_not_go_together_are_named,
      our_own_configurations_go_together,
      init_and_serve_name_them_too,
+     too_few_rounds_to_adapt_are_named,
      init_refuses_what_serve_would,
      a_missing_certificate_is_explained_and_the_advice_works,
      a_damaged_certificate_is_named,

@@ -30,43 +30,48 @@ Y4VJyYsVcRDR0o8vW27aJbkt1U9ShzMP0Q==
 """
 
 
-def wait_for(aggregator, words, times=1):
-    """The log line with these words, once it is there so many times."""
-    log = aggregator.workspace.path / "aggregator.log"
-    deadline = time.monotonic() + 60
-    while True:
-        lines = [line for line in log.read_text().splitlines() if words in line]
-        if len(lines) >= times:
-            return lines[-1]
-        check(time.monotonic() < deadline, f"no {words} in the log:\n{log.read_text()}")
-        time.sleep(0.02)
-
-
-def shown_certificate(aggregator):
+def connect(aggregator):
     context = ssl.create_default_context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
-    with socket.create_connection(("127.0.0.1", aggregator.port), timeout=60) as raw, \
-            context.wrap_socket(raw) as tls:
+    return context.wrap_socket(socket.create_connection(("127.0.0.1", aggregator.port), timeout=60))
+
+
+def shown_certificate(aggregator):
+    with connect(aggregator) as tls:
         return ssl.DER_cert_to_PEM_cert(tls.getpeercert(binary_form=True))
-
-
-def metric(aggregator, name):
-    token = (aggregator.state / "admin.token").read_text().strip()
-    with socket.socket(socket.AF_UNIX) as admin:
-        admin.connect(str(aggregator.workspace.path / "admin.sock"))
-        admin.sendall(f"GET /metrics HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n"
-                      "Connection: close\r\n\r\n".encode())
-        text = b"".join(iter(lambda: admin.recv(65536), b"")).decode()
-    return int(next(line.split()[1] for line in text.splitlines() if line.startswith(f"{name} ")))
 
 
 def reload(aggregator, words, times=1):
     aggregator.process.send_signal(signal.SIGHUP)
-    return wait_for(aggregator, words, times)
+    return aggregator.log_line(words, times)
 
 
-def test():
+def open_files(aggregator):
+    """The soft limit of the running service."""
+    lines = pathlib.Path(f"/proc/{aggregator.process.pid}/limits").read_text().splitlines()
+    return int(next(line.split()[3] for line in lines if line.startswith("Max open files")))
+
+
+def test_open_files():
+    """As many files as 100 connections and 1,000 kept bodies need, or a warning."""
+    with Workspace() as workspace:
+        aggregator = Aggregator(workspace, {"federation": {"model": "softmax:8-2"},
+                                            "limits": {"connections": 100, "unfinished": 1000}},
+                                prefix=("prlimit", "--nofile=300:4000"))
+        log = workspace.path / "aggregator.log"
+        aggregator.start()
+        check(1200 <= open_files(aggregator) < 4000, f"{open_files(aggregator)} files")
+        check("few-files" not in log.read_text(), "a warning where the hard limit is enough")
+        aggregator.kill(signal.SIGTERM)
+        aggregator.prefix = ["prlimit", "--nofile=300:1100"]
+        aggregator.start()
+        check(open_files(aggregator) == 1100, f"{open_files(aggregator)} files")
+        line = aggregator.log_line("event=few-files limit=1100 needed=")
+        check("level=warn " in line and "LimitNOFILE" in line, line)
+
+
+def test_files():
     with Workspace() as workspace:
         aggregator = Aggregator(workspace, {"federation": {"model": "softmax:8-2"}})
         for name in ("server.crt", "server.key"):
@@ -75,7 +80,7 @@ def test():
         (workspace.path / "server.key").write_text(EXPIRED_KEY)
         (workspace.path / "server.key").chmod(0o640)  # as of Debian's group ssl-cert
         aggregator.start()
-        wait_for(aggregator, "event=certificate-expired")
+        aggregator.log_line("event=certificate-expired")
         check("loose-permissions" not in (workspace.path / "aggregator.log").read_text(), "of tight files")
         aggregator.kill(signal.SIGTERM)
         loose = {workspace.path / "server.key": 0o644, aggregator.state / "tern.db": 0o666,
@@ -84,13 +89,13 @@ def test():
             path.chmod(mode)
         aggregator.start()
         for path, mode in loose.items():
-            line = wait_for(aggregator, f"event=loose-permissions file={path} ")
+            line = aggregator.log_line(f"event=loose-permissions file={path} ")
             check("level=warn " in line and f"mode={mode:04o} advice=\"chmod " in line, line)
 
-        line = wait_for(aggregator, "event=certificate-expired")
+        line = aggregator.log_line("event=certificate-expired")
         check("level=error" in line and "2021-01-01" in line and "SIGHUP" in line, line)
         check("EXPIRED 2021-01-01" in aggregator.verb("status"), aggregator.verb("status"))
-        check(metric(aggregator, "tern_certificate_expires_seconds") == 1609459200, "the metric of 2021")
+        check(aggregator.metrics()["tern_certificate_expires_seconds"] == 1609459200, "the metric of 2021")
         check(shown_certificate(aggregator) == EXPIRED, "another certificate is shown")
 
         # Half of a renewal is none: the key is still that of the old certificate.
@@ -103,22 +108,72 @@ def test():
         reload(aggregator, "event=reloaded")
         check(shown_certificate(aggregator).strip() in (workspace.path / "good.server.crt").read_text(),
               "the new certificate is not shown")
-        line = wait_for(aggregator, "level=warn event=certificate ")
+        line = aggregator.log_line("level=warn event=certificate ")
         check("days=1" in line or "days=2" in line, line)
         ends = aggregator.json("status")["certificate_expires_ms"] // 1000
         check(0 < ends - time.time() <= 2 * 86400, f"status says {ends}")
-        check(metric(aggregator, "tern_certificate_expires_seconds") == ends, "the metric says otherwise")
+        check(aggregator.metrics()["tern_certificate_expires_seconds"] == ends, "the metric says otherwise")
 
-        aggregator.settings["round"] = {"cohort": 7}
-        aggregator.settings["server"]["log"] = "chatty"
+        aggregator.settings["server"]["threads"] = 3
+        aggregator.settings["log"] = {"level": "chatty"}
         aggregator.write_config()
-        check("server.log = chatty" in reload(aggregator, "event=reload-failed", 2), "the level is not named")
-        aggregator.settings["server"]["log"] = "warn"
+        check("log.level = chatty" in reload(aggregator, "event=reload-failed", 2), "the level is not named")
+        aggregator.settings["log"]["level"] = "warn"
+        aggregator.settings["federation"]["state"] = str(workspace.path / "elsewhere")
         aggregator.write_config()
-        reload(aggregator, "event=setting-needs-restart key=round.cohort")
+        reload(aggregator, 'event=setting-not-taken key=server.threads reason="needs a restart"')
+        aggregator.log_line('event=setting-not-taken key=federation.state reason="needs a restart"')
         aggregator.kill(signal.SIGTERM)
         log = (workspace.path / "aggregator.log").read_text()
-        check(log.count("event=reloaded") == 1 and log.count("event=stopping") == 1, "server.log is not warn")
+        check(log.count("event=reloaded") == 1 and log.count("event=stopping") == 1, "log.level is not warn")
+
+
+def ask(tls, headers=""):
+    """The status of /healthz, with more headers."""
+    tls.sendall(f"GET /healthz HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n".encode())
+    return int(tls.recv(65536).split()[1])
+
+
+def is_let_in(aggregator):
+    try:
+        with connect(aggregator) as tls:
+            return ask(tls) == 200
+    except (ConnectionError, ssl.SSLError):
+        return False
+
+
+def test_limits():
+    """Those of the door hold for what begins from then on; connections stay."""
+    long = f"X-Long: {'x' * 1000}\r\n"
+    with Workspace() as workspace:
+        aggregator = Aggregator(workspace, {"federation": {"model": "softmax:8-2"}}).start()
+        with connect(aggregator) as first, connect(aggregator) as second:
+            check(ask(first) == ask(second) == ask(second, long) == 200, "it is not served")
+            aggregator.settings["limits"] = {"connections_per_address": 2, "header_bytes": 512}
+            aggregator.write_config()
+            reload(aggregator, "event=reloaded")
+            check(not is_let_in(aggregator), "a third connection is let in")
+            check(ask(first) == 200, "a connection that was open is not served any more")
+            check(ask(second, long) == 431, "a long header is taken")
+            aggregator.settings["limits"] = {"connections_per_address": 3, "enrollments_per_minute": 1, "queue": 17}
+            aggregator.write_config()
+            reload(aggregator, "event=reloaded", 2)
+            line = aggregator.log_line("event=setting-changed key=limits.header_bytes from=512 to=4096")
+            check("level=info" in line, line)
+            check(is_let_in(aggregator), "nobody is let in any more")
+            check(ask(first, long) == 200, "the limit of headers is not what it was")
+            enroll = "POST /v1/enroll HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n"
+            first.sendall((enroll * 2).encode())
+            answers = b""
+            while answers.count(b"HTTP/1.1") < 2:
+                answers += first.recv(65536)
+            check(b"HTTP/1.1 429" in answers, f"two enrolments a minute: {answers}")
+
+
+def test():
+    test_open_files()
+    test_files()
+    test_limits()
 
 
 main(test)

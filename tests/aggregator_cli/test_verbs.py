@@ -66,6 +66,7 @@ def init_says_what_comes_next_as_it_can_be_typed():
         made = state.run("init", *options, "--model", "softmax:8-2", state=False).text
         for verb in ("serve --check", "enroll-code"):
             (line,) = re.findall(f"tern-aggregator {verb.split()[0]}.*", made)
+            line = line.removesuffix(')"')  # of the code that tern-client is given
             done = subprocess.run(["sh", "-c", f"{line} {' '.join(verb.split()[1:])}"],
                                   env={"PATH": f"{BIN}:/usr/bin:/bin"}, capture_output=True, timeout=60)
             assert done.returncode == 0, (line, done.stderr)
@@ -84,7 +85,7 @@ def init_refuses_bad_models():
 def verbs_need_a_federation():
     state = State()
     for verb in (["status"], ["clients"], ["rounds"], ["report", "bytes"], ["report", "fairness"],
-                 ["ledger"], ["ledger", "1"], ["replicas"], ["replicas", "1"], ["enroll-code"], ["provision"], ["revoke", "1"], ["export", "x.f32"], ["verify"], ["backup", "x"],
+                 ["ledger"], ["ledger", "1"], ["replicas"], ["replicas", "1"], ["enroll-code"], ["provision"], ["revoke", "1"], ["close-round"], ["export", "x.f32"], ["verify"], ["backup", "x"],
                  ["prune", "--keep", "1"]):
         state.run(*verb, code=FAILED, says="tern-aggregator init")
     state.run("status", "--state", "x" * 300, code=USAGE, says="--state", state=False)
@@ -130,12 +131,13 @@ def foreign_databases_are_left_alone():
 def status_answers_the_two_questions_first():
     state = State(rounds=5)
     lines = state.run("status").text.splitlines()
-    assert lines[1].startswith("Accuracy    0.6250 at version 5")
+    assert lines[1].startswith("Accuracy    0.6250, replica of version 5")
     assert "on the wire" in lines[2] and "float32" in lines[2]
     assert "outside of rounds" in lines[3] and "2.40 KB up, 3.00 KB down" in lines[3], lines[3]
     assert "1 evaluator;" in "\n".join(lines)
     status = state.json("status")
     assert status["accuracy"] == 0.625 and status["version"] == 5
+    assert status["accuracy_model"] == "replica"
     assert status["clients"] == 4 and status["evaluators"] == 1
     assert status["rounds_committed"] == 5 and status["updates_applied"] == 15
     assert status["float32_payload"] == 4 * VALUES
@@ -156,14 +158,14 @@ def status_says_why_nothing_happens():
         return shown
 
     idle = "the service is not running (`tern-aggregator serve`); "
-    assert now("round.min_clients=3") == idle + "the next round opens with the next check-in", now()
+    assert now("round.min_clients=3", "round.eligible_within=0ms") == idle + "the next round opens with the next check-in", now()
     assert now("round.min_clients=4") == (
         idle + "waiting for 1 more client that trains: round.min_clients = 4")
     assert now("round.rounds=2") == idle + "finished: round.rounds = 2 are done"
     assert "none was seen within round.eligible_within = 1.0 s" in now("round.eligible_within=1s")
     with open(state.path / "lock", "w", encoding="ascii") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        assert now("round.min_clients=3") == "the next round opens with the next check-in"
+        assert now("round.min_clients=3", "round.eligible_within=0ms") == "the next round opens with the next check-in"
     database = sqlite3.connect(state.path / "tern.db")
     insert(database, "rounds", round=3, target=2, quorum=1, opened_ms=1, deadline_ms=2, strategy="fedavg",
            codec_up="float32", codec_down="float32", learning_rate=0.1)
@@ -176,6 +178,25 @@ def status_says_why_nothing_happens():
     shown = state.run("status").text
     assert "client 1 (device-1), last seen " in shown and "client 2 (" not in shown, shown
     assert state.json("status")["silent_longest"] == [1, 3]
+    with sqlite3.connect(state.path / "tern.db") as database:
+        database.execute("UPDATE assignments SET state = 2 WHERE round = 3")
+    database.close()
+    assert "round 3 has the updates of all its members" in now(), now()
+
+
+def updates_that_were_scaled_down_are_told():
+    state = State(rounds=1)
+    assert "scaled down" not in state.run("status").text
+    with sqlite3.connect(state.path / "tern.db") as database:
+        database.execute("UPDATE clients SET scaled_down = 3 * id WHERE id <= 2")
+        database.execute("UPDATE rounds SET scaled_down = 9")
+    assert "9 scaled down, far larger than the others" in state.run("status").text
+    assert state.json("status")["updates_scaled_down"] == 9
+    heading, first, second, *_ = state.run("clients").text.splitlines()
+    at = heading.index("SCALED")
+    assert [line[at:at + len("SCALED")].strip() for line in (first, second)] == ["3", "6"]
+    assert state.json("clients")[1]["scaled_down"] == 6
+    assert state.json("rounds")[0]["scaled_down"] == 9
 
 
 def clients_are_listed_and_cannot_steer_the_terminal():
@@ -242,7 +263,7 @@ def a_client_without_an_update_has_no_round():
     assert rows[3]["round"] is None and rows[3]["age"] is None and rows[3]["norm"] == 0.5
     assert rows[2]["round"] == 5 and rows[2]["age"] == 0
     assert state.json("ledger", 4) == rows[3]
-    assert state.run("ledger").text.splitlines()[4].split()[5:7] == ["-", "-"]
+    assert state.run("ledger").text.splitlines()[4].split()[2:5] == ["-", "-", "-"]
     assert "none was accepted" in state.run("ledger", 4).text
 
 
@@ -266,7 +287,7 @@ def the_ledger_explains_itself():
     lines = state.run("ledger").text.splitlines()
     assert len(lines) == 4
     assert "cloned" in lines[2] and lines[2].endswith("decayed 0.7: 3 rounds missed")
-    assert "abcdef01" in lines[1] and "cloned" not in lines[1]
+    assert "cloned" not in lines[1] and "abcdef01" in state.run("ledger", 1).text
 
     assert state.json("ledger", 2) == rows[1]
     text = state.run("ledger", 2).text
@@ -376,8 +397,8 @@ def export_writes_what_was_recorded():
     state = State(rounds=4)
     expected = state.json("status")["model_sha256"]
     raw = state.root / "model.f32"
-    assert state.json("export", raw) == {"file": str(raw), "version": 4, "bytes": 4 * VALUES,
-                                         "sha256": expected, "model_sha256": expected}
+    assert state.json("export", raw) == {"file": str(raw), "weights": "global", "version": 4,
+                                         "bytes": 4 * VALUES, "sha256": expected, "model_sha256": expected}
     assert hashlib.sha256(raw.read_bytes()).hexdigest() == expected
     assert state.run("export", "-", "--format", "f32").out == raw.read_bytes()
     named = state.root / "model.safetensors"
@@ -387,7 +408,7 @@ def export_writes_what_was_recorded():
     notes = header.pop("__metadata__")
     assert len(data) == len(raw.read_bytes())  # other order: safetensors has that of the manifest
     assert notes.pop("model_hash") == state.json("status")["model_hash"]
-    assert notes == {"model": MODEL, "version": "4", "round": "4", "strategy": "fedavg",
+    assert notes == {"weights": "global", "model": MODEL, "version": "4", "round": "4", "strategy": "fedavg",
                      "model_sha256": expected}
     assert header["fc1.weight"]["shape"] == [8, 16] and header["fc1.weight"]["dtype"] == "F32"
     places = sorted(tensor["data_offsets"] for tensor in header.values())
@@ -441,6 +462,93 @@ def export_makes_earlier_versions():
         data = state.run("export", "-", "--format", "f32", "--version", version).out
         assert hashlib.sha256(data).hexdigest().upper() == hashes[version]
     state.run("export", "-", "--format", "f32", "--version", 5, code=FAILED, says="no version 5")
+
+
+def export_has_the_best_version():
+    state = State(rounds=6)
+    state.run("export", "-", "--format", "f32", "--best", "--version", 2, code=USAGE, says="give one of them")
+    database = sqlite3.connect(state.path / "tern.db")
+    hashes = dict(database.execute("SELECT version, hex(model_sha256) FROM versions").fetchall())
+
+    def expect(version, says):
+        database.commit()
+        data = state.run("export", "-", "--format", "f32", "--best", says=says).out
+        assert hashlib.sha256(data).hexdigest().upper() == hashes[version]
+
+    database.execute("UPDATE evaluations SET accuracy = 0.1")
+    database.execute("UPDATE evaluations SET accuracy = 0.75 WHERE version IN (2, 3)")
+    expect(3, "version 3, by its replica's accuracy, 0.7500")
+    database.execute("DELETE FROM evaluations")
+    database.execute("UPDATE rounds SET mean_loss = 0.01, median_loss = 0.01 WHERE round = 5")
+    expect(4, "version 4, by its round's training loss, 0.0100")  # that it trained from
+    database.close()
+    empty = State(rounds=0)
+    empty.run("export", "-", "--format", "f32", "--best", code=FAILED, says="no round is committed")
+
+
+def change(state, *statements):
+    with sqlite3.connect(state.path / "tern.db") as database:
+        for statement in statements:
+            database.execute(statement)
+    database.close()
+
+
+def every_reason_names_what_to_do():
+    """Each state that a federation without an open round can be in, worked through from nothing to rounds."""
+    state = State(rounds=0)
+    lock = open(state.path / "lock", "w", encoding="ascii")
+    fcntl.flock(lock, fcntl.LOCK_EX)  # as a service has it
+
+    def expect(now, advice, *settings):
+        arguments = [word for setting in ("round.eligible_within=0ms", *settings) for word in ("--set", setting)]
+        shown = state.run("status", *arguments, "--json").json
+        assert now in shown["now"] and advice in shown["advice"], shown
+        assert f"            {shown['advice']}\n" in state.run("status", *arguments).text
+
+    few = "round.min_clients=5"
+    expect("waiting for 2 more clients", "enroll-code --uses 2` makes a join code", few)
+    state.run("enroll-code", "--uses", 7)
+    expect("waiting for 2 more clients", "join codes are good for 7 more", few)
+    change(state, "UPDATE clients SET created_ms = 1000, last_seen_ms = 1000 WHERE id = 1")
+    expect("waiting for 3 more clients", "1 enrolled and never came: start `tern-client run`", few)
+    change(state, "UPDATE clients SET created_ms = 1000, last_seen_ms = 3600000 WHERE NOT evaluator")
+    expect("none was seen within round.eligible_within", "does it run", "round.eligible_within=1h")
+    spent = "UPDATE clients SET budgeted = 1, budget_left = 5000, budget_spent = 4500 WHERE id < 3"
+    change(state, spent)
+    with sqlite3.connect(state.path / "tern.db") as database:
+        for client in (1, 2):
+            insert(database, "schedule", client=client, least_bytes=900)
+    database.close()
+    bytes_last = ("round.quorum=2", "schedule.policy=budget")
+    expect("waiting for byte budgets: 2 of 3 clients have none left for a round, and 2 have", "[budget]", *bytes_last)
+    expect("the next round opens with the next check-in", "`tern-client once`", "round.quorum=2")
+    change(state, "UPDATE clients SET budget_spent = 4000")
+    expect("the next round opens with the next check-in", "round.come_back_max", *bytes_last)
+    paused = State(rounds=1)
+    change(paused, "UPDATE rounds SET opened_ms = 1000 * strftime('%s', 'now')")
+    shown = paused.run("status", "--json", "--set", "round.eligible_within=0ms").json
+    assert "the next round opens in " in shown["now"] and "round.min_interval = auto" in shown["now"], shown
+    assert "systemctl start" in shown["advice"], shown  # it is not running
+    shown = paused.run("status", "--json", "--set", "round.rounds=1").json
+    assert "finished: round.rounds = 1 are done" in shown["now"], shown
+    lock.close()
+
+
+def a_federation_that_diverged_says_so():
+    state = State(rounds=6)
+    database = sqlite3.connect(state.path / "tern.db")
+    database.execute("UPDATE rounds SET mean_loss = 9, median_loss = 1.5 WHERE round = 1")
+    database.execute("UPDATE rounds SET mean_loss = 1, median_loss = 9000 WHERE round > 1")
+    database.commit()
+    database.close()
+    now = state.json("status")
+    assert "ended, since it has diverged: the loss of the last round was 9000, of the first 1.5, the " \
+        "lowest 1.5, of version 0" in now["now"] and "tern-client check" in now["advice"], now
+    assert "lower train.learning_rate" in state.run("status").text
+    on = state.json("status", "--set", "round.divergence_rounds=0")
+    assert "diverged" not in on["now"] and "learning_rate" not in on["advice"], on
+    stalled = state.json("status", "--set", "round.divergence_rounds=0", "--set", "round.patience=5")
+    assert "ended, since it has stalled" in stalled["now"], stalled
 
 
 def export_refuses_without_writing():
@@ -509,11 +617,37 @@ def prune_drops_old_updates_only():
     state.run("verify", code=FAILED, says="round 5: 1 of its updates are missing")
 
 
+def who_evaluates_later_changes_no_figure_of_the_past():
+    state = State(rounds=4)
+    before = state.json("rounds")
+    with sqlite3.connect(state.path / "tern.db") as db:
+        for version in (1, 2, 3, 4):
+            insert(db, "evaluations", version=version, client=1, late=version < 4, num_examples=600,
+                   loss=9.0, accuracy=0.125)
+    after = state.json("rounds")
+    assert [row["accuracy"] for row in after][:3] == [row["accuracy"] for row in before][:3]
+    expected = (before[3]["accuracy"] * 200 + 0.125 * 600) / 800  # it was there when this one was made
+    assert abs(after[3]["accuracy"] - expected) < 1e-6, after[3]
+
+
+def the_global_models_figure_goes_before_its_replicas():
+    state = State(rounds=4)
+    with sqlite3.connect(state.path / "tern.db") as db:
+        insert(db, "evaluations", version=4, model=1, client=4, num_examples=100, loss=0.25, accuracy=0.9375)
+    status = state.json("status")
+    assert status["accuracy"] == 0.9375 and status["accuracy_model"] == "global", status
+    assert "Accuracy    0.9375, global model of version 4" in state.run("status").text
+    rows = state.json("rounds")
+    assert [row["accuracy_model"] for row in rows] == ["replica", "replica", "replica", "global"], rows
+    assert state.run("rounds").text.splitlines()[4].split()[5] == "global"
+
+
 def help_teaches():
     state = State()
-    assert "init --config" in state.run("--help", state=False).text
+    assert "init --data" in state.run("--help", state=False).text
     for verb in ("init", "serve", "status", "clients", "rounds", "report", "ledger", "enroll-code", "codes", "revoke",
-                 "provision", "export", "verify", "backup", "prune", "compact"):
+                 "provision", "close-round", "export", "verify", "backup", "restore", "prune",
+                 "compact"):
         text = state.run(verb, "--help", state=False).text
         assert "  tern-aggregator " + verb in text, verb  # an example
         assert "--state DIR" in text, verb
@@ -527,12 +661,14 @@ main(init_makes_a_private_directory, init_never_touches_a_federation,
      init_says_what_comes_next_as_it_can_be_typed, init_refuses_bad_models,
      verbs_need_a_federation, foreign_databases_are_left_alone,
      status_answers_the_two_questions_first, status_says_why_nothing_happens,
-     clients_are_listed_and_cannot_steer_the_terminal,
+     updates_that_were_scaled_down_are_told, clients_are_listed_and_cannot_steer_the_terminal,
      rounds_are_listed, the_byte_reports_agree, reports_that_there_are_not,
      a_client_without_an_update_has_no_round, the_ledger_explains_itself,
      texts_of_a_database_do_not_steer_a_terminal, codes_are_shown_once_and_stored_hashed,
      provisioned_clients_are_shown_once,
      provisioning_refuses_what_cannot_be, revoking_is_for_good, export_writes_what_was_recorded,
-     export_has_the_averaged_model, export_makes_earlier_versions, export_refuses_without_writing,
+     export_has_the_averaged_model, export_makes_earlier_versions, export_has_the_best_version,
+     every_reason_names_what_to_do, a_federation_that_diverged_says_so, export_refuses_without_writing,
      export_replaces_regular_files_only, a_backup_is_a_state_of_its_own,
-     prune_drops_old_updates_only, help_teaches)
+     prune_drops_old_updates_only, who_evaluates_later_changes_no_figure_of_the_past,
+     the_global_models_figure_goes_before_its_replicas, help_teaches)

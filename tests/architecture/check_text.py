@@ -2,7 +2,9 @@
 
 Usage: check_text.py SOURCE_DIR
 No notes to self, no machine's paths, no registry hosts, no trailing blanks or tabs in C, every
-header guarded and opened by a comment, no headings or tables in comments that were torn across lines. Prints one line per finding; exits with 1 on any.
+header guarded and opened by a comment, no word of C++ as a name in headers that C++ programs include, no
+headings or tables in comments that were torn across lines; and the shared library's version script has each
+function of the headers that it is for. Prints one line per finding; exits with 1 on any.
 """
 import os
 import re
@@ -53,14 +55,59 @@ def line_findings(path, line):
             yield "a table of results that runs on from the line before"
 
 
+# Words of C++ that are names in C.
+CXX = re.compile(r"\b(catch|class|delete|explicit|export|friend|mutable|namespace|new|operator|private|protected|"
+                 r"public|template|this|throw|try|typename|using|virtual)\b")
+
+
 def header_findings(path, text):
+    if 'extern "C"' in text:
+        code = re.sub(r'//[^\n]*|"[^"\n]*"', "", text)
+        yield from (f"{word} is a word of C++" for word in CXX.findall(code))
     if not text.startswith("//"):
         yield "a header opens with what it is, who calls it, and its thread rule"
     if not re.search(r"^#ifndef TERN_\w+_H\n#define TERN_\w+_H$", text, re.M):
         yield "no include guard TERN_..._H"
 
 
+# Functions of these are the shared library's; what they include besides, programs need for its types.
+EXPORTED = ["client/client.h", "client/ports.h", "client/trainer/trainer.h", "client/data/dataset.h",
+            "client/posix/transport.h", "client/posix/file_store.h", "client/posix/partial_file.h",
+            "client/posix/system.h", "shared/result.h", "shared/tensor/model.h", "shared/tensor/manifest.h",
+            "shared/error_feedback/error_storage.h", "shared/meter/meter.h"]
+MAP = "cmake/libtern-client.map"
+
+
+def declared(text):
+    """Names of the functions that a header declares."""
+    text = re.sub(r"//[^\n]*", "", text)
+    text = re.sub(r"^#(?:[^\n]*\\\n)*[^\n]*", "", text, flags=re.M).replace('extern "C" {', "")
+    count = 1
+    while count:
+        text, count = re.subn(r"\{[^{}]*\}", ";", text)
+    for statement in text.split(";"):
+        match = re.search(r"\b(tern_\w+)\s*\(", statement)
+        if match and not re.search(r"\b(static|typedef)\b", statement):
+            yield match[1]
+
+
+def export_findings(root):
+    if not os.path.isfile(os.path.join(root, MAP)):
+        return
+    with open(os.path.join(root, MAP), encoding="utf-8") as file:
+        listed = set(re.findall(r"^ +(tern_\w+);", file.read(), re.M))
+    names = {}
+    for path in EXPORTED:
+        with open(os.path.join(root, path), encoding="utf-8") as file:
+            names.update((name, path) for name in declared(file.read()))
+    for name in sorted(set(names) - listed):
+        yield f"{names[name]}: {name} is not in {MAP}, so programs that embed the client cannot call it"
+    for name in sorted(listed - set(names)):
+        yield f"{MAP}: {name} is declared by no header of those that programs include"
+
+
 def findings(root):
+    yield from export_findings(root)
     for path in tracked(root):
         full = os.path.join(root, path)
         if not (path.endswith(TEXT) or os.path.basename(path) in ("CMakeLists.txt", "tern", "run")):

@@ -24,7 +24,7 @@ KEPT = {
     "psa/*": ["shared/hosted/mbedtls_versions.h"],
     "lwip/*": ["firmware_port/net/"],
     "sqlite3.h": ["aggregator/store/sql_sqlite.c"],
-    "zlib.h": ["client/data/"],
+    "zlib.h": ["client/data/", "shared/hosted/input.c"],
     "zstd.h": ["lab/codec/rivals.c"],
     "lz4.h": ["lab/codec/rivals.c"],
     "dlfcn.h": ["client/external/library_trainer.c", "client/posix/tls/openssl.c"],
@@ -36,6 +36,9 @@ KEPT = {
 PURE_SHARED = ["shared/codec/", "shared/tensor/", "shared/error_feedback/", "shared/wire/",
                "shared/meter/", "shared/util/", "shared/build.h", "shared/result.h",
                "shared/version.h"]
+# Bytes of data files, and the CSV tables that init looks at, too.
+TABLES = ["shared/hosted/input.h", "shared/hosted/csv.h", "shared/hosted/csv_columns.h",
+          "shared/hosted/name_set.h"]
 CLIENT_CORE = ["client/phases/", "client/client.h", "client/ports.h", "client/core.h",
                "client/defaults.h"]
 ROUNDS = ["aggregator/rounds/", "aggregator/strategies/", "aggregator/downloads/",
@@ -62,7 +65,7 @@ RULES = {
     "client/phases/": (PURE_SHARED + CLIENT_CORE, FREESTANDING),
     "client/trainer/": (PURE_SHARED + ["client/ports.h", "client/data/"], HOSTED),
     # Readers of data files: hosted, but no sockets, threads, processes or clocks.
-    "client/data/": (PURE_SHARED, HOSTED + ["zlib.h", "sys/stat.h", "unistd.h"]),
+    "client/data/": (PURE_SHARED + TABLES, HOSTED + ["zlib.h", "sys/stat.h", "unistd.h"]),
     "client/posix/": (PURE_SHARED + ["shared/hosted/"] + CLIENT_CORE, OS),
     # Trainers of the user's: the only place that runs other programs and loads libraries.
     "client/external/": (PURE_SHARED + ["shared/hosted/", "client/ports.h",

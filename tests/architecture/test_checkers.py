@@ -195,6 +195,13 @@ class Planted(unittest.TestCase):
         self.assertEqual(list(check_objects.unprefixed(built)),
                          ["shared/a.c: value has external linkage and no prefix tern_"])
 
+    def test_functions_of_headers_are_told_from_all_else(self):
+        header = ("// tern_said() in a comment\n#define TERN_M(x) \\\n    tern_macro(x)\n"
+                  "extern \"C\" {\nstruct a { int (*tern_member)(int); };\n"
+                  "static inline int tern_inline(void)\n{\n    return tern_called();\n}\n"
+                  "MUST int tern_one(int a,\n    int b);\nvoid tern_two(void (*f)(int));\n}\n")
+        self.assertEqual(list(check_text.declared(header)), ["tern_one", "tern_two"])
+
     def test_text_faults_are_found(self):
         for path, text in [
                 ("shared/a.c", "// TO" + "DO: later\n"),
@@ -203,6 +210,7 @@ class Planted(unittest.TestCase):
                 ("shared/a.c", "int a; \n"),
                 ("shared/a.c", "\tint a;\n"),
                 ("shared/a.h", "#ifndef TERN_A_H\n#define TERN_A_H\n#endif\n"),
+                ("shared/a.h", "// A.\n#ifndef TERN_A_H\n#define TERN_A_H\nextern \"C\" {\nint a(int class);\n}\n#endif\n"),
                 ("shared/a.h", "// A header.\n#pragma once\n")]:
             with self.subTest(path=path, text=text):
                 self.assertEqual(len(self.text(path, text)), 1)

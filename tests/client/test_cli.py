@@ -1,4 +1,5 @@
 """tern-client on the command line, without an aggregator: settings, exit codes, messages."""
+import json
 import os
 import signal
 import subprocess
@@ -14,6 +15,104 @@ def run(*arguments, text=None):
     done = subprocess.run([PROGRAM, *arguments], input=text, capture_output=True, text=True,
                           timeout=300)
     return done.returncode, done.stdout, done.stderr
+
+
+def table(rows=40, **changed):
+    """A CSV of four sensors and a state, columns rpm near 2950; changed: fields of it, by line."""
+    lines = ["seconds,rpm,flow,fixed,state"]
+    for i in range(rows):
+        lines.append(f"{1700000000 + i},{2950 + i % 7},{i % 5 / 4},3,{('good', 'worn')[i % 2]}")
+    for line, fields in changed.items():
+        lines[int(line[1:]) - 1] = fields
+    return "\n".join(lines) + "\n"
+
+
+class Check(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def check(self, text, options, *arguments):
+        """Exit code, and the sentences of each thing that is not good."""
+        path = os.path.join(self.folder, "pumps.csv")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        code, out, error = run("check", "--offline", "--json", *arguments, "--set",
+                               f"data.source=csv:{path}{options}", "--set",
+                               "client.state_dir=" + os.path.join(self.folder, "state"))
+        self.assertEqual(error, "")
+        found = {}
+        for line in json.loads(out):
+            found.setdefault((line["area"], line["health"]), []).append(line["finding"])
+        self.assertEqual(code, int(any(health == "problem" for _, health in found)))
+        self.assertFalse(os.path.exists(os.path.join(self.folder, "state")))
+        return found
+
+    def test_what_is_wrong_with_fields_is_named_with_line_and_column(self):
+        bad = table(l3="1700000001,nan,1,3,worn", l5="1700000003,2951,,3,worn",
+                    l7="1700000005,1e30,1,3,worn", l9="1,2", l10="1700000008,x,1,3,brokn")
+        found = self.check(bad, ",label=state,classes=good|worn")
+        for part in ("line 3, column 'rpm': 'nan' is no finite number (2 of",
+                     "line 5, column 'flow': the value is missing (1 of",
+                     "line 7, column 'rpm': '1e30' is no measurement", "line 9 has not 5 fields"):
+            self.assertEqual(len([s for s in found["data", "problem"] if part in s]), 1, (part, found))
+        self.assertIn("line 10, column 'state': the label 'brokn' (1 rows)", found["classes", "problem"][0])
+        self.assertEqual(len(found["classes", "problem"]), 1)
+
+    def test_columns_that_cannot_be_learnt_from_are_named(self):
+        found = self.check(table(), ",label=state,classes=good|worn|dry")
+        self.assertIn("2 of 4 columns are unscaled", found["scale", "problem"][0])
+        self.assertIn("'rpm' (2953)", found["scale", "problem"][0])
+        rising, constant = sorted(found["columns", "warning"])
+        self.assertRegex(constant, "^1 with one value in every row.*drop=fixed$")
+        self.assertRegex(rising, "^1 that rise from row to row.*drop=seconds$")
+        self.assertIn("32 examples to train on, 8 held out", found["data", "good"][0])
+        self.assertIn("1 without an example to train on here (other clients may have some): dry",
+                      found["classes", "warning"][0])
+
+    def test_scaled_columns_and_a_model_that_fits_pass(self):
+        options = ",label=state,classes=good|worn,drop=seconds|fixed,scale=standard"
+        self.assertEqual([key for key in self.check(table(), options, "--model", "mlp:2-8-2")
+                          if key[1] != "good"], [])
+        found = self.check(table(), options, "--model", "mlp:784-8-10")
+        self.assertIn("takes 784 values and tells 10 classes; the data has 2 and 2",
+                      found["model", "problem"][0])
+
+    def test_many_columns_leave_room_for_what_follows(self):
+        names = [f"p{i}" for i in range(200)]
+        rows = [",".join([str(i % 2)] * 50 + ["3"] * 50 + ["x"] * 50 + [""] * 50 + [str(i)]) for i in range(40)]
+        found = self.check("\n".join([",".join([*names, "state"]), *rows]) + "\n",
+                           ",label=state,classes=one|two|three|four|five|six")
+        self.assertRegex(found["columns", "warning"][0], r"^50 with one value.*drop=p50\|p51\|p52\|p53\|p54\|\.\.\.$")
+        self.assertIn("100 columns are like that, of which 5 are named here", found["data", "problem"])
+        self.assertIn("40 labels are not, of which 5 are named here", found["classes", "problem"])
+        self.assertIn(("clock", "good"), found)
+
+    def test_conditions_that_cannot_be_read(self):
+        state = os.path.join(self.folder, "state")
+        run("enroll", "CODE", "--set", "client.server=https://127.0.0.1:1", "--set", "client.state_dir=" + state)
+        code, out, _ = run("check", "--offline", "--set", "client.when=nightly", "--set", "client.state_dir=" + state)
+        self.assertEqual(code, 1)
+        self.assertRegex(out, "when.*nightly|nightly.*when")
+
+    def test_names_of_classes_are_proposed(self):
+        found = self.check(table(), "")
+        self.assertIn("add classes=good|worn to data.source", found["classes", "problem"][0])
+
+    def test_a_budget_without_room_for_a_round(self):
+        path = os.path.join(self.folder, "state")
+        code, out, _ = run("check", "--offline", "--set", "budget.per_round=500", "--set",
+                           "client.state_dir=" + path)
+        self.assertEqual(code, 1)
+        self.assertRegex(out, r"PROBLEM +budget +budget.per_round = 500 is less than")
+
+    def test_an_aggregator_that_is_not_there(self):
+        path = os.path.join(self.folder, "state")
+        code, out, _ = run("check", "--set", "client.server=https://127.0.0.1:1", "--set",
+                           "client.state_dir=" + path)
+        self.assertEqual(code, 1)
+        self.assertRegex(out, r"PROBLEM +server +https://127.0.0.1:1: The connection failed")
 
 
 class CommandLine(unittest.TestCase):

@@ -17,17 +17,6 @@ static int set_up(void **state)
     return world_boot(&world) == TERN_OK ? 0 : -1;
 }
 
-static void commit(int rounds)
-{
-    float change[WORLD_VALUES];
-    for (int r = 0; r < rounds; r++) {
-        for (int i = 0; i < WORLD_VALUES; i++) {
-            change[i] = (float)((i * 7 + r * 3) % 11 - 5) / 64.0f;
-        }
-        fake_server_commit(&world.server, change);
-    }
-}
-
 static void chain_of_deltas_is_applied_in_order(void **state)
 {
     (void)state;

@@ -1,10 +1,13 @@
 """tern-client on the command line against a real aggregator: what enrolling keeps, what the verbs
 print as JSON, and which exit code says what."""
+import calendar
 import fcntl
 import json
 import pathlib
+import re
 import subprocess
 import sys
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "end_to_end"))
 from harness import BIN, PATIENCE, Aggregator, Workspace, check, main
@@ -94,12 +97,30 @@ def a_local_lock_is_no_refusal(client):
 
 def once_says_what_it_came_to(client):
     client.run("run", "--json", code=2, says="--json")
-    said = client.json("once")
+    said = json.loads(client.run("once", "--json", says="event=certificate-expires"))
     check(said["ended_by"] == "uploaded" and said["answer"] == "accepted" and said["round"] == 1,
           f"said {said}")
     check(said["round_wire_bytes"] > said["bytes"] > 0, f"said {said}")
+    client.run("once", "--set", "client.log_format=yaml", code=2, says="it must be text or json")
+    client.run("once", "--set", "client.log_format=json", code=4, says='Z","level":"info","event":"started","client":')
     said = client.json("once", code=4)  # the first identity has not sent its part
     check(said["ended_by"] == "waiting" and said["why"], f"said {said}")
+
+
+def the_end_of_certificates_is_told(client, aggregator):
+    """The harness makes both for two days, and the client knows them of its last full handshake."""
+    def end_of(name):
+        shown = subprocess.run(["openssl", "x509", "-noout", "-enddate", "-dateopt", "iso_8601", "-in", name],
+                               cwd=aggregator.workspace.path, capture_output=True, text=True, check=True).stdout
+        return calendar.timegm(time.strptime(shown.strip(), "notAfter=%Y-%m-%d %H:%M:%SZ"))
+
+    known = client.json("status")
+    check(known["certificate_expires_s"] == end_of("server.crt"), f"status says {known}")
+    check(known["ca_expires_s"] == end_of("ca.crt"), f"status says {known}")
+    shown = client.run("status")
+    check(re.search("certificate expires in [12] d, its CA's expires in [12] d", shown), shown)
+    rows = {row["area"]: row for row in client.json("check")}
+    check(rows["expiry"]["health"] == "warning" and "expires in" in rows["expiry"]["finding"], f"check says {rows}")
 
 
 def test():
@@ -113,6 +134,7 @@ def test():
         enrolling_again_keeps_the_meter(client, aggregator)
         a_wrong_setting_is_a_usage_error(client)
         once_says_what_it_came_to(client)
+        the_end_of_certificates_is_told(client, aggregator)
         a_local_lock_is_no_refusal(client)
         a_factory_writes_the_identity(workspace, aggregator)
 

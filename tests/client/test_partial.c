@@ -18,17 +18,6 @@ static int set_up(void **state)
     return world_boot(&world) == TERN_OK ? 0 : -1;
 }
 
-static void commit(int rounds)
-{
-    float change[WORLD_VALUES];
-    for (int r = 0; r < rounds; r++) {
-        for (int i = 0; i < WORLD_VALUES; i++) {
-            change[i] = (float)((i * 7 + r * 3) % 11 - 5) / 64.0f;
-        }
-        fake_server_commit(&world.server, change);
-    }
-}
-
 // The client is killed when `at` bytes of the next download have come, and started again.
 static void kill_at(size_t at)
 {
@@ -174,6 +163,37 @@ static void full_disk_is_named_before_a_byte_is_asked_for(void **state)
     world_check_replica(&world);
 }
 
+// A disk that stays full must not hold the client in a round that is over.
+static void full_disk_gives_the_task_up_with_its_window(void **state)
+{
+    (void)state;
+    struct tern_client_event event = {0};
+    commit(1);
+    world.server.window_ms = 10000;
+    world.partial.full = true;
+    run_until(TERN_EVENT_TASK, NULL);
+    for (int i = 0; i < 8 && tern_client_phase(&world.client) != TERN_PHASE_CHECKIN; i++) {
+        run_until(TERN_EVENT_TROUBLE, &event);
+        assert_int_equal(event.result, TERN_ERR_NO_SPACE);
+    }
+    assert_int_equal(tern_client_phase(&world.client), TERN_PHASE_CHECKIN);
+    assert_non_null(strstr(event.why, "window"));
+}
+
+// A budget has to last for what is still to come, not for what is there.
+static void what_was_kept_is_not_asked_of_the_budget_again(void **state)
+{
+    (void)state;
+    world.server.codec = "density:p=0.01,coder=range";
+    commit(1);
+    kill_at(2000);
+    world.config.budget_per_round = 5000; // 4,200 for a round without a download, 2.4 KB with it
+    boot();
+    run_until(TERN_EVENT_UPLOADED, NULL);
+    assert_int_equal(world.last_range, 2000);
+    assert_int_equal(world_count_events(&world, TERN_EVENT_BUDGET), 0);
+}
+
 // The next download takes the place of the one before, which must be in the replica's record by then.
 static void many_bytes_of_downloads_are_not_left_to_a_kill(void **state)
 {
@@ -227,6 +247,8 @@ int main(void)
         TEST(whole_download_where_the_rest_was_asked_for_is_taken),
         TEST(longer_download_than_the_task_says_is_refused),
         TEST(full_disk_is_named_before_a_byte_is_asked_for),
+        TEST(full_disk_gives_the_task_up_with_its_window),
+        TEST(what_was_kept_is_not_asked_of_the_budget_again),
         TEST(many_bytes_of_downloads_are_not_left_to_a_kill),
         TEST(indices_are_received_likewise),
     };

@@ -223,6 +223,18 @@ static void long_pause_gives_the_connection_up(void **state)
     assert_true(counted.bytes[TERN_PURPOSE_CHECKIN][TERN_UP].wire > 0);
 }
 
+// An embedder that has no conditions leaves their port empty.
+static void client_without_conditions_always_works(void **state)
+{
+    (void)state;
+    world.config.ports.conditions = (struct tern_condition_port){0};
+    world.may_work = false;
+    boot();
+    run_until(TERN_EVENT_UPLOADED, NULL);
+    assert_int_equal(world_count_events(&world, TERN_EVENT_PAUSED), 0);
+    assert_false(world.server.last_checkin.metered);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -236,6 +248,7 @@ int main(void)
         TEST(request_under_way_is_not_broken_off),
         TEST(check_in_tells_what_was_just_seen),
         TEST(long_pause_gives_the_connection_up),
+        TEST(client_without_conditions_always_works),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

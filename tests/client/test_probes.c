@@ -311,7 +311,7 @@ static void load_in_no_ordinary_file_is_unknown(void **state)
 static void real_machine_has_a_load(void **state)
 {
     (void)state;
-    struct tern_reading reading;
+    struct tern_reading reading = {0};
     tern_probe_load("", 0, &reading);
     assert_true(reading.known && reading.value >= 0);
 }

@@ -165,6 +165,127 @@ static void evaluator_that_was_cut_off_still_reports(void **state)
     assert_int_equal(world.server.evaluations[0].version, 1);
 }
 
+static void who_trains_evaluates_before_where_it_is_asked(void **state)
+{
+    (void)state;
+    struct tern_client_event event;
+    world.server.asks = true;
+    world.server.target = 2;
+    boot();
+    run_until(TERN_EVENT_EVALUATED, &event);
+    assert_int_equal(event.round, 1);
+    assert_int_equal(world.trainings, 0);
+    run_until(TERN_EVENT_FINISHED, NULL);
+    assert_int_equal(world.evaluations, 2); // once for each task
+    const tern_Update *update = &world.server.last_update;
+    assert_true(update->has_evaluation);
+    assert_int_equal(update->evaluation.num_examples, 50);
+    assert_true(update->evaluation.accuracy == 0.75f);
+    assert_int_equal(update->evaluation.metrics_count, 1);
+    assert_string_equal(update->evaluation.metrics[0].name, "f1_macro");
+    assert_true(update->evaluation.metrics[0].value == 0.5f);
+    assert_int_equal(world.server.evaluation_count, 0); // check-ins are an evaluator's
+}
+
+static void who_is_not_asked_or_holds_nothing_out_trains_as_ever(void **state)
+{
+    (void)state;
+    boot();
+    run_until(TERN_EVENT_UPLOADED, NULL);
+    assert_int_equal(world.evaluations, 0);
+    assert_false(world.server.last_update.has_evaluation);
+    world.server.asks = true;
+    world.evaluates_as = TERN_ERR_NOT_FOUND;
+    run_until(TERN_EVENT_UPLOADED, NULL);
+    assert_int_equal(world.evaluations, 1);
+    assert_false(world.server.last_update.has_evaluation);
+}
+
+static void end_with_the_global_model(void)
+{
+    world.server.final_model = true;
+    world.server.remainder = 0.25f;
+    boot();
+}
+
+static bool holds_the_global_model(void)
+{
+    const float *held = tern_client_weights(&world.client);
+    return held[0] == world.server.weights[0] + 0.25f &&
+           memcmp(held + 1, world.server.weights + 1, sizeof world.server.weights - sizeof *held) ==
+               0 &&
+           memcmp(tern_client_replica(&world.client), world.server.final_replica,
+                  TERN_SHA256_SIZE) == 0;
+}
+
+static void evaluator_ends_with_the_global_model_and_reports_it(void **state)
+{
+    (void)state;
+    const float change[WORLD_VALUES] = {1.0f};
+    struct tern_client_event event;
+    world.config.evaluator = true;
+    world.server.evaluate = true;
+    world.server.target = 1;
+    end_with_the_global_model();
+    fake_server_commit(&world.server, change);
+    run_until(TERN_EVENT_EVALUATED, &event);
+    assert_false(event.global);
+    run_until(TERN_EVENT_EVALUATED, &event);
+    assert_true(event.global);
+    assert_int_equal(event.version, 1);
+    run_until(TERN_EVENT_FINISHED, NULL);
+    assert_int_equal(world.server.evaluation_count, 2);
+    assert_true(holds_the_global_model());
+}
+
+static void who_trains_ends_with_the_global_model_and_keeps_it(void **state)
+{
+    (void)state;
+    world.server.target = 2;
+    end_with_the_global_model();
+    run_until(TERN_EVENT_FINISHED, NULL);
+    assert_true(holds_the_global_model());
+    assert_int_equal(world.trainings, 2);
+    const struct tern_meter *meter = tern_client_meter_all(&world.client);
+    assert_true(meter->bytes[TERN_PURPOSE_DOWNLOAD][TERN_DOWN].payload >
+                sizeof(float[WORLD_VALUES]));
+    const size_t checkins = world.server.checkins;
+    boot(); // it is not fetched again
+    run_until(TERN_EVENT_FINISHED, NULL);
+    assert_true(holds_the_global_model());
+    assert_int_equal(world.server.checkins, checkins + 1);
+}
+
+static void budget_without_room_for_the_global_model_ends_with_the_replica(void **state)
+{
+    (void)state;
+    world.server.target = 0;
+    world.config.budget_per_round = 3000; // the model takes 2,432 bytes, a connection as many
+    end_with_the_global_model();
+    run_until(TERN_EVENT_FINISHED, NULL);
+    assert_false(holds_the_global_model());
+    assert_int_equal(world.client.version, 0);
+}
+
+static void final_model_of_another_hash_is_no_end(void **state)
+{
+    (void)state;
+    struct tern_client_event event;
+    world.server.target = 1;
+    world.server.final_lies = true;
+    end_with_the_global_model();
+    run_until(TERN_EVENT_TROUBLE, &event);
+    assert_int_equal(event.result, TERN_ERR_WRONG_REPLICA);
+    run_until(TERN_EVENT_FINISHED, NULL); // it is not fetched again
+    assert_false(holds_the_global_model());
+    const uint32_t version = tern_client_version(&world.client);
+    float held[WORLD_VALUES];
+    memcpy(held, tern_client_weights(&world.client), sizeof held);
+    boot();
+    assert_int_equal(tern_client_version(&world.client), version);
+    assert_memory_equal(held, tern_client_weights(&world.client), sizeof held);
+}
+
 static void evaluator_refuses_to_train(void **state)
 {
     (void)state;
@@ -361,6 +482,12 @@ int main(void)
         TEST(does_no_more_steps_than_allowed),
         TEST(evaluator_reports_every_version_and_never_trains),
         TEST(evaluator_that_was_cut_off_still_reports),
+        TEST(who_trains_evaluates_before_where_it_is_asked),
+        TEST(who_is_not_asked_or_holds_nothing_out_trains_as_ever),
+        TEST(evaluator_ends_with_the_global_model_and_reports_it),
+        TEST(who_trains_ends_with_the_global_model_and_keeps_it),
+        TEST(budget_without_room_for_the_global_model_ends_with_the_replica),
+        TEST(final_model_of_another_hash_is_no_end),
         TEST(evaluator_refuses_to_train),
         TEST(who_trains_refuses_to_evaluate),
         TEST(waits_as_long_as_it_was_told),

@@ -16,7 +16,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "end_to_end"))
 from harness import BIN, PATIENCE, Aggregator, Workspace, check, main
 
-HEAD = 64  # of a session file, which is: magic, format, CRC-32C, length, saved, expires, binding
+HEAD = 80  # of a session file, which is: magic, format, CRC-32C, length, saved, expires, binding, two more times
 TLS = sys.argv[1] if len(sys.argv) > 1 else "1.2"  # the client's; tickets of 1.3 count as its request's
 # A full handshake takes more bytes of the stream, a resumed one less.
 LIMITS = {"1.2": (700, 520, 1000), "1.3": (1000, 900, 1400)}
@@ -282,6 +282,20 @@ commonName = supplied
 """
 
 
+def renew_authority(aggregator):
+    """The CA with another certificate, which expired yesterday, and a server certificate that has not. By their names
+    and keys either CA's certificate goes with either."""
+    sign(aggregator, "IP:127.0.0.1", 2)
+    folder = aggregator.workspace.path
+    (folder / "san.cnf").write_text("basicConstraints=critical,CA:TRUE\n")
+    start, end = (time.strftime("%Y%m%d%H%M%SZ", time.gmtime(time.time() - 86400 * day)) for day in (9, 1))
+    for command in (["req", "-new", "-key", "ca.key", "-subj", "/CN=ca", "-out", "old_ca.csr"],
+                    ["ca", "-batch", "-notext", "-config", "ca.cnf", "-selfsign", "-in", "old_ca.csr",
+                     "-startdate", start, "-enddate", end, "-extfile", "san.cnf", "-out", "old_ca.crt"]):
+        subprocess.run(["openssl", *command], cwd=folder, check=True, stdout=subprocess.DEVNULL)
+    return folder / "old_ca.crt"
+
+
 def sign(aggregator, san, days, key=("ecparam", "-name", "prime256v1", "-genkey", "-noout")):
     """Gives the running aggregator another certificate."""
     folder = aggregator.workspace.path
@@ -331,7 +345,10 @@ def verification_is_mandatory(client, workspace):
                    url=f"https://localhost:{client.aggregator.port}")
     client.expect_full("the address that the certificate names")
     sign(client.aggregator, "IP:127.0.0.1", -1)
-    expect_refusal(client, "expired", ("has expired",))
+    expect_refusal(client, "expired", ("the aggregator's certificate has expired", "certificate has expired"))
+    expect_refusal(client, "a CA that expired", ("a CA of the aggregator's certificate has expired",
+                                                 "SSL certificate problem: certificate has expired"),
+                   ca=renew_authority(client.aggregator))
 
 
 def rsa_certificates_work(client):

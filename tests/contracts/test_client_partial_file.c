@@ -193,6 +193,32 @@ static void full_disk_is_named(void **state)
     assert_memory_equal(found, bytes, SIZE);
 }
 
+static enum tern_result with_descriptors(rlim_t most, enum tern_result (*act)(void))
+{
+    struct rlimit before;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    const struct rlimit small = {most, before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &small), 0);
+    const enum tern_result result = act();
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    return result;
+}
+
+static enum tern_result open_same(void)
+{
+    size_t have = 0;
+    return port.open(port.ctx, name, SIZE, &have);
+}
+
+static void what_cannot_be_opened_now_stays(void **state)
+{
+    (void)state;
+    assert_int_equal(port.append(port.ctx, bytes, 100), TERN_OK);
+    start_again();
+    assert_int_equal(with_descriptors(0, open_same), TERN_ERR_IO);
+    assert_int_equal(have_of(name, SIZE), 100);
+}
+
 #define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void)
@@ -201,6 +227,7 @@ int main(void)
         TEST(what_came_survives_the_process),    TEST(what_did_not_come_cannot_be_seen),
         TEST(another_download_drops_it),         TEST(file_that_is_none_is_dropped),
         TEST(link_in_its_place_is_not_followed), TEST(full_disk_is_named),
+        TEST(what_cannot_be_opened_now_stays),
     };
     return cmocka_run_group_tests_name("partial file", tests, NULL, NULL);
 }

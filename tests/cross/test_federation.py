@@ -1,6 +1,7 @@
 """A federation of clients on several kinds of machines is the federation of as many clients on one
 kind: every update and every version of the model has the same bytes."""
 
+import json
 import sqlite3
 import sys
 
@@ -52,6 +53,15 @@ def history(aggregator):
     return updates, versions
 
 
+def check_meter(machine, its_options):
+    """An emulator's kernel does not say how many bytes a connection took; then they are estimated."""
+    meter = json.loads(run(*machine.program("tern-client"), "meter", "--json", *its_options))
+    for direction in ("up", "down"):
+        total = meter[direction]["total"]
+        check(total["wire"] > total["tls"] > total["http"] > total["payload"] > 0,
+              f"the client on {machine.name} metered {total} {direction}")
+
+
 def federation(codec, clients):
     """Runs to the end and returns its history; client i is of clients[i]'s architecture."""
     with Workspace() as workspace:
@@ -68,6 +78,8 @@ def federation(codec, clients):
         for machine, process in zip(clients, started):
             code = process.wait(timeout=900)
             check(code == 0, f"the client on {machine.name} exited {code}")
+        for index, machine in enumerate(clients, 1):
+            check_meter(machine, options(aggregator, index, len(clients)))
         aggregator.verb("verify")
         return history(aggregator)
 

@@ -80,6 +80,9 @@ static void quotes_and_line_ends_are_those_of_rfc_4180(void **state)
     assert_int_equal(class_of(4.0f), 1);
     assert_int_equal(class_of(2.0f), 2);
     assert_int_equal(open_spec("csv:@/table.csv,label=y,test=0,classes=|a\nb|say \"no\""), TERN_OK);
+    write_text("1,0\r\r\n2,1\r\r\n");
+    expect_refused("csv:@/table.csv,test=0", TERN_ERR_CORRUPT, "line 1, field 2");
+    expect_refused("csv:@/table.csv,test=0", TERN_ERR_CORRUPT, "two carriage returns end the line");
 }
 
 static void text_labels_need_classes(void **state)
@@ -177,6 +180,8 @@ static void damaged_tables_are_refused(void **state)
     refuse("\n\n\n", TERN_ERR_CORRUPT, "no rows");
     refuse("a,b\n", TERN_ERR_CORRUPT, "no rows");
     refuse("1\n2\n", TERN_ERR_CORRUPT, "no column beside the label's");
+    refuse("a;b\n1;0\n", TERN_ERR_CORRUPT, "has semicolons and no comma ('a;b')");
+    refuse("1\t0\n", TERN_ERR_CORRUPT, "has tabs and no comma");
     refuse("1,2,a\n1,b\n", TERN_ERR_CORRUPT, "line 2 has 2 fields, the first line 3");
     refuse("1,2,a\n\n1,2,3,b\n", TERN_ERR_CORRUPT, "line 3 has 4 fields");
     refuse("1,2,a\n1,,b\n", TERN_ERR_CORRUPT, "line 2, field 2: the value is missing; fill it in");
@@ -221,6 +226,11 @@ static void quotes_hold_commas_of_labels_and_files(void **state)
     write_file("a,b=c.csv", "1,0\n2,1\n", 8);
     assert_int_equal(open_spec("csv:\"@/a,b=c.csv\",test=0"), TERN_OK);
     assert_int_equal(class_of(2.0f), 1);
+    // Without quotes, where it cannot be taken for an option.
+    write_file("site=3.csv", "1,1\n2,0\n", 8);
+    assert_int_equal(open_spec("csv:@/site=3.csv,test=0"), TERN_OK);
+    assert_int_equal(class_of(2.0f), 0);
+    expect_refused("csv:@/table.csv;label=kind", TERN_ERR_NOT_FOUND, "table.csv;label=kind");
     expect_refused("csv:\"@/table.csv", TERN_ERR_CONFIG, "a value in quotes must end with one");
     expect_refused("csv:@/table.csv,label=\"a\"b", TERN_ERR_CONFIG,
                    "before a comma or the end; \"\" stands for a quote within");
@@ -365,11 +375,53 @@ static void a_packed_bomb_is_refused(void **state)
     free(text);
 }
 
+// Whatever rows a client has, the same value becomes the same number.
+static void a_file_scales_every_client_alike(void **state)
+{
+    (void)state;
+    const char scaling[] = "column,mean,deviation\nrpm,2950,10\nflow,5,0.5\n";
+    write_file("scaling.csv", scaling, strlen(scaling));
+    write_text("rpm,flow,state\n2960,5,a\n2930,6,b\n");
+    assert_int_equal(open_spec("csv:@/table.csv,scale=@/scaling.csv,test=0,classes=a|b"), TERN_OK);
+    assert_int_equal(class_of(1.0f), 0);
+    assert_int_equal(class_of(-2.0f), 1);
+    write_text("rpm,flow,state\n2960,5,a\n2960,5,a\n");
+    assert_int_equal(open_spec("csv:@/table.csv,scale=@/scaling.csv,test=0.5,classes=a|b"),
+                     TERN_OK);
+    assert_true(data.train.values[0] == 1.0f && data.train.values[1] == 0.0f);
+    assert_true(data.test.values[0] == 1.0f && data.test.values[1] == 0.0f);
+}
+
+static void a_file_of_other_columns_is_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        const char *part;
+    } cases[] = {
+        {"column,mean,deviation\nflow,5,1\nrpm,2950,10\n",
+         "line 2: column 'flow', where the table"},
+        {"column,mean,deviation\nrpm,2950,10\n", "'flow' is missing"},
+        {"column,mean,deviation\nrpm,2950,10\nflow,5,1\nx,1,1\n", "'x' is one more than the 2"},
+        {"column,mean,deviation\nrpm,2950,0\nflow,5,1\n", "line 2 is not a column's name"},
+        {"column,mean,deviation\nrpm,2950,10\nflow,nan,1\n", "line 3 is not a column's name"},
+        {"rpm,2950,10\nflow,5,1\n", "does not begin with the line column,mean,deviation"},
+    };
+    write_text("rpm,flow,state\n2960,5,0\n2930,6,1\n");
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        write_file("scaling.csv", cases[i].text, strlen(cases[i].text));
+        expect_refused("csv:@/table.csv,scale=@/scaling.csv", TERN_ERR_CORRUPT, cases[i].part);
+    }
+    expect_refused("csv:@/table.csv,scale=log", TERN_ERR_CONFIG, "none, standard, or the file");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, folder_make, folder_remove)
         IN_FOLDER(a_header_names_the_columns),
+        IN_FOLDER(a_file_scales_every_client_alike),
+        IN_FOLDER(a_file_of_other_columns_is_refused),
         IN_FOLDER(columns_may_be_numbered),
         IN_FOLDER(a_header_is_seen_by_itself),
         IN_FOLDER(quotes_and_line_ends_are_those_of_rfc_4180),

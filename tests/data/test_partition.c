@@ -183,8 +183,8 @@ static void natural_groups_that_do_not_suffice_are_refused(void **state)
     struct tern_dataset bare = data;
     struct tern_partition partition;
     assert_int_equal(tern_partition_make(&config, &data, &partition, why), TERN_ERR_ARGUMENT);
-    assert_string_equal(
-        why, "the training examples are of 119 natural groups, fewer than the 120 clients");
+    assert_string_equal(why,
+                        "natural groups of training examples: 119, fewer than the 120 clients");
     config.clients = GROUPS - 1;
     config.min_examples = 160; // of 168 on average
     assert_int_equal(tern_partition_make(&config, &data, &partition, why), TERN_ERR_ARGUMENT);

@@ -1,6 +1,7 @@
 // Deltas and snapshots: what the aggregator keeps is what a client gets, to the bit, and nothing of
 // the global model's change is lost to compression.
 #include "downloads/delta.h"
+#include "downloads/whole.h"
 
 #include "util/prng.h"
 #include "wire/wire.h"
@@ -21,10 +22,8 @@ static float global[MOST];
 static float replica[MOST];
 static float client[MOST];
 static float scratch[MOST];
-static uint8_t container[5 * MOST];
 static uint8_t blob[5 * MOST];
-static struct tern_download_buffers buffers = {scratch, container, sizeof container, blob,
-                                               sizeof blob};
+static struct tern_download_buffers buffers = {scratch, blob, sizeof blob};
 static uint8_t id[TERN_SHA256_SIZE];
 static struct tern_prng rng;
 
@@ -79,7 +78,6 @@ static void check_codec(const char *spec)
     struct tern_download_made made;
     uint8_t held[TERN_SHA256_SIZE];
     assert_int_equal(tern_codec_parse(spec, &codec, NULL), TERN_OK);
-    assert_true(tern_container_bound(&codec, &model) <= sizeof container);
     assert_true(tern_download_blob_bound(&codec, &model) <= sizeof blob);
     memcpy(held, id, sizeof held);
     for (uint32_t version = 1; version <= 20; version++) {
@@ -124,20 +122,84 @@ static void test_3lc(void **state)
     check_codec("3lc:s=1");
 }
 
+// --- Snapshots in float32, which come in pieces
+
+struct pieces {
+    size_t len;
+    size_t most; // that are taken
+};
+
+static enum tern_result take(void *ctx, const uint8_t *data, size_t len)
+{
+    struct pieces *pieces = ctx;
+    if (len > pieces->most - pieces->len) {
+        return TERN_ERR_NO_SPACE;
+    }
+    memcpy(blob + pieces->len, data, len);
+    pieces->len += len;
+    return TERN_OK;
+}
+
 static void test_snapshot_is_the_replica(void **state)
 {
     (void)state;
+    struct pieces pieces = {.most = tern_whole_bound(&model)};
+    const struct tern_download_sink sink = {&pieces, take};
     struct tern_download_made made;
     uint8_t held[TERN_SHA256_SIZE] = {0};
+    assert_true(pieces.most <= sizeof blob);
     memset(client, 0xFF, sizeof client);
-    assert_int_equal(tern_download_snapshot(&model, replica, id, 9, &buffers, &made), TERN_OK);
+    memset(replica + model.segments[0].offset, 0, model.segments[0].count * sizeof(float));
+    assert_int_equal(tern_whole_snapshot(&model, replica, id, 9, &sink, &made), TERN_OK);
+    assert_int_equal(pieces.len, made.len);
     apply(&made, held);
     assert_memory_equal(client, replica, model.count * sizeof(float));
     assert_memory_equal(held, id, sizeof held);
     // The same version gives the same blob: it can be made again after it was forgotten.
     struct tern_download_made again;
-    assert_int_equal(tern_download_snapshot(&model, replica, id, 9, &buffers, &again), TERN_OK);
+    pieces.len = 0;
+    assert_int_equal(tern_whole_snapshot(&model, replica, id, 9, &sink, &again), TERN_OK);
     assert_memory_equal(made.sha256, again.sha256, TERN_SHA256_SIZE);
+}
+
+// Byte for byte what the codec float32 makes of the same weights.
+static void test_opening_is_as_encoded(void **state)
+{
+    (void)state;
+    static uint8_t encoded[sizeof blob];
+    const struct tern_codec codec = {.id = TERN_CODEC_FLOAT32, .sparsity = 1.0F};
+    const struct tern_download_buffers apart = {scratch, encoded, sizeof encoded};
+    struct pieces pieces = {.most = sizeof blob};
+    const struct tern_download_sink sink = {&pieces, take};
+    struct tern_download_made made;
+    struct tern_download_made whole;
+    uint8_t held[TERN_SHA256_SIZE];
+    move_global();
+    memset(global + model.segments[0].offset, 0, model.segments[0].count * sizeof(float));
+    assert_int_equal(tern_download_opening(&model, &codec, &first, global, replica, &apart, &made),
+                     TERN_OK);
+    assert_int_equal(tern_whole_opening(&model, global, first.round, &sink, &whole), TERN_OK);
+    assert_int_equal(whole.len, made.len);
+    assert_memory_equal(blob, encoded, made.len);
+    assert_memory_equal(whole.replica, made.replica, TERN_SHA256_SIZE);
+    apply(&whole, held);
+    assert_memory_equal(held, whole.replica, sizeof held);
+    assert_memory_equal(client, global, model.count * sizeof(float));
+}
+
+static void test_whole_errors(void **state)
+{
+    (void)state;
+    struct pieces pieces = {.most = 1000};
+    const struct tern_download_sink sink = {&pieces, take};
+    struct tern_download_made made;
+    assert_int_equal(tern_whole_snapshot(&model, replica, id, 9, &sink, &made),
+                     TERN_ERR_NO_SPACE); // the sink's
+    pieces.len = 0;
+    replica[model.count - 1] = INFINITY;
+    assert_int_equal(tern_whole_snapshot(&model, replica, id, 9, &sink, &made),
+                     TERN_ERR_NON_FINITE);
+    assert_int_equal(pieces.len, 0);
 }
 
 static void test_overflow_leaves_the_replica(void **state)
@@ -162,12 +224,11 @@ static void test_short_buffers_are_refused(void **state)
     struct tern_download_buffers small = buffers;
     move_global();
     memcpy(client, replica, sizeof client);
-    small.container_size = 10;
+    small.blob_size = 10;
     assert_int_equal(
         tern_download_delta(&model, &codec, &first, global, replica, id, &small, &made),
         TERN_ERR_NO_SPACE);
-    small = buffers;
-    small.blob_size = 10;
+    small.blob_size = tern_download_blob_bound(&codec, &model) - 1;
     assert_int_equal(
         tern_download_delta(&model, &codec, &first, global, replica, id, &small, &made),
         TERN_ERR_NO_SPACE);
@@ -181,6 +242,8 @@ int main(void)
         cmocka_unit_test_setup(test_float16, setup),
         cmocka_unit_test_setup(test_3lc, setup),
         cmocka_unit_test_setup(test_snapshot_is_the_replica, setup),
+        cmocka_unit_test_setup(test_opening_is_as_encoded, setup),
+        cmocka_unit_test_setup(test_whole_errors, setup),
         cmocka_unit_test_setup(test_overflow_leaves_the_replica, setup),
         cmocka_unit_test_setup(test_short_buffers_are_refused, setup),
     };

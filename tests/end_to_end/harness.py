@@ -10,6 +10,7 @@ import os
 import pathlib
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -18,6 +19,7 @@ import time
 BIN = pathlib.Path(os.environ.get("TERN_BIN_DIR", "build/bin"))
 HELPERS = pathlib.Path(os.environ.get("TERN_TEST_BIN_DIR", "build/tests"))
 SANITIZED = os.environ.get("TERN_SANITIZED", "") != ""  # as tests/sanitized.h is for tests in C
+LONG = os.environ.get("TERN_LONG_TESTS", "") != "" and not SANITIZED  # ./tern test --long and --all
 SKIP = 77
 PATIENCE = 240  # seconds for what takes one; ctest ends a test that takes too long
 
@@ -120,6 +122,7 @@ class Aggregator:
                        "private_key": workspace.path / "server.key",
                        "port_file": self.port_file},
             "admin": {"address": f"unix:{workspace.path}/admin.sock"},
+            "round": {"min_interval": "0"},
         }
         for section, keys in settings.items():
             merged.setdefault(section, {}).update(keys)
@@ -172,8 +175,41 @@ class Aggregator:
     def json(self, *arguments):
         return json.loads(self.verb(*arguments, "--json"))
 
+    def log_line(self, words, times=1):
+        """The log line with these words, once it is there so many times."""
+        log = self.workspace.path / "aggregator.log"
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            lines = [line for line in log.read_text().splitlines() if words in line]
+            if len(lines) >= times:
+                return lines[-1]
+            check(time.monotonic() < deadline, f"no {words} in the log:\n{log.read_text()}")
+            time.sleep(0.02)
+
+    def metrics(self):
+        """The operators' metrics: name, with labels, to value."""
+        token = (self.state / "admin.token").read_text().strip()
+        with socket.socket(socket.AF_UNIX) as admin:
+            admin.connect(str(self.workspace.path / "admin.sock"))
+            admin.sendall(f"GET /metrics HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n"
+                          "Connection: close\r\n\r\n".encode())
+            text = b"".join(iter(lambda: admin.recv(65536), b"")).decode().partition("\r\n\r\n")[2]
+        return {name: float(value) for name, _, value in
+                (line.rpartition(" ") for line in text.splitlines() if not line.startswith("#"))}
+
     def join_code(self, uses=1):
         return self.json("enroll-code", "--uses", str(uses))["code"]
+
+
+def neighbour(package, program):
+    """A program of Debian's that services run beside: installed, or unpacked into the build folder. Returns its
+    path and the root that it was unpacked in."""
+    # The build folder of the release, and of another variant within it.
+    unpacked = [folder / package for folder in list(BIN.resolve().parents)[:2]]
+    for root in (pathlib.Path("/"), *unpacked):
+        if os.access(root / program, os.X_OK):
+            return root / program, root
+    return skip(f"there is no {program}; ./tern test unpacks Debian's {package} into the build folder")
 
 
 def main(test):

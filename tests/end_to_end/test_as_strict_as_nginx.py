@@ -9,7 +9,6 @@ user on a socket of the test's own."""
 import os
 import pwd
 import re
-import shutil
 import socket
 import sys
 import time
@@ -53,15 +52,6 @@ http {{
 """
 
 
-def find_nginx():
-    # The build folder of the release, and of another variant within it.
-    unpacked = [folder / "nginx/usr/sbin/nginx" for folder in list(harness.BIN.resolve().parents)[:2]]
-    for path in (shutil.which("nginx"), "/usr/sbin/nginx", *unpacked):
-        if path and os.access(path, os.X_OK):
-            return path
-    return harness.skip("there is no nginx; ./tern test unpacks Debian's into the build folder")
-
-
 def connect(path):
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     connection.settimeout(harness.PATIENCE)
@@ -82,7 +72,7 @@ def wait_for(path, process):
 
 def start_nginx(workspace):
     """As nobody where the test is root's. Returns the path of its socket."""
-    nginx = find_nginx()
+    nginx, _ = harness.neighbour("nginx", "usr/sbin/nginx")
     folder = workspace.path / "nginx"
     folder.mkdir()
     (folder / "nginx.conf").write_text(NGINX_CONF.format(folder=folder))

@@ -117,7 +117,7 @@ def bother_the_honest_one(aggregator, devices):
 def check_log(workspace):
     text = "".join(path.read_text(errors="replace")
                    for path in workspace.path.glob("*.log") if "aggregator" in path.name)
-    found = re.findall(r"level=warn.*event=error-buffer client=(\d+) finding=(\w+)", text)
+    found = re.findall(r"level=warn.*event=error-buffer request=\d+ client=(\d+) finding=(\w+)", text)
     for once in (("1", "lost"), ("2", "cloned")):
         check(found.count(once) == 1, f"the log says {found}")
     check(("2", "restored") in found, f"the log says {found}")

@@ -20,7 +20,8 @@ static struct tern_fleet_settings settings_of(const char *join, const char *away
                                            .fleet_speed_spread = 20,
                                            .fleet_budget = 1000,
                                            .fleet_budget_spread = 10,
-                                           .fleet_absent = 0.3};
+                                           .fleet_absent = 0.3,
+                                           .fleet_attack = "sign-flip"};
     snprintf(settings.fleet_join, sizeof settings.fleet_join, "%s", join);
     snprintf(settings.fleet_away, sizeof settings.fleet_away, "%s", away);
     return settings;

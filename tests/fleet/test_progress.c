@@ -1,5 +1,6 @@
 // Versions are shown in order, once, and only when they are complete; failures end the wait.
 #include "fleet/progress.h"
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -144,6 +145,28 @@ static void a_fleet_that_goes_on_shows_only_what_is_new(void **state)
     tern_progress_clear(&progress);
 }
 
+// As one may be that comes back from the global model of an earlier end.
+static void a_version_that_the_evaluator_was_led_past_has_no_accuracy(void **state)
+{
+    (void)state;
+    struct tern_progress progress;
+    struct tern_progress_version round;
+    uint32_t version = 0;
+    tern_progress_init(&progress);
+    tern_progress_start(&progress);
+    tern_progress_evaluation(&progress, 2, 0.5, 1);
+    assert_int_equal(tern_progress_next(&progress, &version, &round), TERN_AGAIN);
+    tern_progress_end(&progress, TERN_OK, "");
+    assert_int_equal(next(&progress, &version, &round), TERN_OK);
+    assert_int_equal(version, 1);
+    assert_true(isnan(round.accuracy));
+    assert_int_equal(next(&progress, &version, &round), TERN_OK);
+    assert_int_equal(version, 2);
+    assert_true(round.accuracy == 0.5);
+    assert_int_equal(next(&progress, &version, &round), TERN_ERR_NOT_FOUND);
+    tern_progress_clear(&progress);
+}
+
 static void the_first_failure_ends_the_wait_and_says_why(void **state)
 {
     (void)state;
@@ -191,6 +214,7 @@ int main(void)
         cmocka_unit_test(the_seed_is_no_round),
         cmocka_unit_test(a_fleet_that_goes_on_shows_only_what_is_new),
         cmocka_unit_test(a_run_that_diverges_fails_and_says_so),
+        cmocka_unit_test(a_version_that_the_evaluator_was_led_past_has_no_accuracy),
         cmocka_unit_test(the_first_failure_ends_the_wait_and_says_why),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

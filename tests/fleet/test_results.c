@@ -208,7 +208,11 @@ static void print_comparison(FILE *out)
     strcpy(plain.codec, "float32");
     plain.accuracy[1] = 0.7525;
     plain.up.payload = 120000;
-    tern_fleet_print_comparison(&run, &plain, out);
+    plain.down.payload = 1250;
+    plain.clients = 20;
+    run.local_steps = 57.75;
+    plain.local_steps = 20;
+    tern_fleet_print_comparison(&run, "mine/run.json", &plain, "other/run.json", out);
     tern_fleet_results_clear(&run);
     tern_fleet_results_clear(&plain);
 }
@@ -221,6 +225,11 @@ static void the_comparison_shows_points_and_ratios(void **state)
     assert_non_null(strstr(text, "600 B"));
     assert_non_null(strstr(text, "6.0 KB"));
     assert_non_null(strstr(text, "10.0x"));
+    assert_non_null(strstr(text, "40.0x more"));
+    assert_non_null(strstr(text, "mine/run.json          other/run.json"));
+    assert_non_null(strstr(text, "3lc:s=1                 float32"));
+    assert_non_null(strstr(text, "50 and 20 clients, 2 rounds"));
+    assert_non_null(strstr(text, "57.8                    20.0   local steps"));
     free(text);
 }
 

@@ -15,6 +15,7 @@ from harness import BIN, PATIENCE, Aggregator, Workspace, check, main  # noqa: E
 from tern_reference import draws  # noqa: E402
 
 CLIENTS, STEPS, DENSITY, SEED = 4, 8, 0.2, 3
+START = 4  # steps of the first rounds over those configured, by default
 FLEET, DRAW_SPEED, DRAW_BUDGET = 64, 0, 1  # tern_prng's purpose, and numbers of a device's draws
 RUNGS = (0.1, 0.05, 0.02, 0.01, 0.005, 0.002)  # that a budget may cut it to
 NUMBER = "([0-9.]+)"
@@ -175,14 +176,15 @@ def budget():
 def adaptive(most):
     """Returns whether losses stalled."""
     gamma = 0.9
-    done = Federation("adaptive", local_steps=most, schedule={"interval": 1, "gamma": gamma})
+    done = Federation("adaptive", local_steps=most // START, schedule={"interval": 1, "gamma": gamma})
     first, *losses = [struct.unpack("f", struct.pack("f", loss))[0] for loss in done.losses]
     steps = [most, most]
     stalled = set()
     for loss in losses[:-1]:
         usual = math.ceil(math.sqrt(loss / first) * most)
         stalled.add(usual >= steps[-1])
-        steps.append(int(steps[-1] * gamma) if usual >= steps[-1] else usual)
+        least = (most // START + 1) // 2
+        steps.append(max(least, int(steps[-1] * gamma) if usual >= steps[-1] else usual))
     check([done.steps_of(version + 1) for version in range(len(steps))] == steps,
           f"{done.steps} by {done.losses}")
     for rows in done.told.values():

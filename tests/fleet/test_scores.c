@@ -1,4 +1,5 @@
 // Hand-made answers, and the scores that follow from them by hand.
+#include "fleet/data_names.h"
 #include "fleet/scores.h"
 #include <math.h>
 #include <setjmp.h>
@@ -99,6 +100,35 @@ static void natural_clients_are_scored_on_their_groups(void **state)
     tern_scores_clear(&scores);
 }
 
+static void natural_clients_have_the_names_of_their_groups(void **state)
+{
+    (void)state;
+    static const char *const names[5] = {"pump", "P\xc3\xb8lse", "caf\xe9 \x1b[1m", "d", "e"};
+    char text[TERN_CLIENT_GROUPS_TEXT];
+    struct tern_shares shares = shares_of(TERN_PARTITION_NATURAL);
+    for (int named = 0; named < 2; named++) {
+        tern_name_set_init(&shares.data.groups, 5);
+        for (uint32_t g = 0; named != 0 && g < 5; g++) {
+            uint32_t number;
+            assert_int_equal(tern_name_set_find(&shares.data.groups, names[g], true, &number),
+                             TERN_OK);
+            assert_int_equal(number, g);
+        }
+        cJSON *groups = tern_client_groups(&shares);
+        assert_non_null(groups);
+        char *json = cJSON_PrintUnformatted(groups);
+        assert_string_equal(json, named ? "[[\"pump\",\"d\"],[\"P\xc3\xb8lse\"],[\"caf? ?[1m\"]]"
+                                        : "[[\"0\",\"3\"],[\"1\"],[\"2\"]]");
+        tern_client_groups_show(groups, 0, text);
+        assert_string_equal(text, named ? "pump and 1 more" : "0 and 1 more");
+        tern_client_groups_show(groups, 2, text);
+        assert_string_equal(text, named ? "caf? ?[1m" : "2");
+        cJSON_free(json);
+        cJSON_Delete(groups);
+        tern_name_set_free(&shares.data.groups);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -106,6 +136,7 @@ int main(void)
         cmocka_unit_test(a_class_that_is_nowhere_is_left_out_of_the_mean),
         cmocka_unit_test(clients_are_scored_by_their_mix_of_classes),
         cmocka_unit_test(natural_clients_are_scored_on_their_groups),
+        cmocka_unit_test(natural_clients_have_the_names_of_their_groups),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

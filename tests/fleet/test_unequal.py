@@ -81,7 +81,7 @@ def stuck():
     """Budgets are spent before the last round: the run ends with what there is."""
     with Workspace() as workspace:
         aggregator = federation(workspace, deadline="500ms")
-        result = fleet(aggregator, "fleet.budget=20000", "fleet.patience=8s")
+        result = fleet(aggregator, "fleet.budget=12000", "fleet.patience=8s")
         rounds = len(result["accuracy"])
         check(0 < rounds < ROUNDS, f"{rounds} rounds of {ROUNDS}")
         check(result["model_hash"] == "", "a hash that nobody told")

@@ -1,6 +1,7 @@
 // The log: whole lines, whatever the threads do and whatever the text holds.
 #include "capture.h"
 #include "hosted/log.h"
+#include "hosted/log_json.h"
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,6 +10,26 @@
 #include <string.h>
 
 #include <cmocka.h>
+
+// The lines without the time that each of them begins with.
+static const char *without_times(char *text)
+{
+    static const char form[] = "time=0000-00-00T00:00:00.000Z ";
+    const size_t len = sizeof form - 1;
+    char *to = text;
+    for (const char *line = text; *line != '\0';) {
+        for (size_t i = 0; i < len; i++) {
+            const bool digit = line[i] >= '0' && line[i] <= '9';
+            assert_int_equal(digit ? '0' : line[i], form[i]);
+        }
+        const size_t rest = strcspn(line + len, "\n") + 1;
+        memmove(to, line + len, rest);
+        to += rest;
+        line += len + rest;
+    }
+    *to = '\0';
+    return text;
+}
 
 static int write_events(void *ctx)
 {
@@ -21,6 +42,9 @@ static int write_events(void *ctx)
     tern_log(TERN_LOG_DEBUG, "shown", "text=%s",
              "\x1b[2J\xc2\x9b"
              "2J");
+    tern_log_set_request(812);
+    tern_log(TERN_LOG_WARN, "caused", "round=%u", 3u);
+    tern_log_set_request(0);
     tern_log(TERN_LOG_DEBUG, "shown", "text=%s", "a\u202eb\u200bc\U000e0041d\ufeff\u00e4\xff");
     return 0;
 }
@@ -30,11 +54,69 @@ static void an_event_is_one_line(void **state)
     (void)state;
     struct capture got;
     capture_run(&got, write_events, NULL);
-    assert_string_equal(got.err, "level=info event=start\n"
-                                 "level=warn event=slow client=7 name=\"a \\\"b\\\"\"\n"
-                                 "level=debug event=shown text=two?lines\n"
-                                 "level=debug event=shown text=?[2J??2J\n"
-                                 "level=debug event=shown text=a???b???c????d???\u00e4?\n");
+    assert_string_equal(without_times(got.err),
+                        "level=info event=start\n"
+                        "level=warn event=slow client=7 name=\"a \\\"b\\\"\"\n"
+                        "level=debug event=shown text=two?lines\n"
+                        "level=debug event=shown text=?[2J??2J\n"
+                        "level=warn event=caused request=812 round=3\n"
+                        "level=debug event=shown text=a???b???c????d???\u00e4?\n");
+}
+
+static int write_objects(void *ctx)
+{
+    (void)ctx;
+    tern_log_set_format(TERN_LOG_AS_JSON);
+    tern_log(TERN_LOG_INFO, "start", NULL);
+    tern_log(TERN_LOG_WARN, "numbers", "a=%u b=%.4g c=%lld d=%08x e=%s f=%g g=%zu", 7u, 0.25, -8ll,
+             9u, "10", 1.0 / 0.0, (size_t)1000);
+    tern_log(TERN_LOG_WARN, "texts", "name=%s spec=%s none=%s%s advice=\"say \\\"%s\\\"\"",
+             TERN_LOG_TEXT("a \"b\" \\ c"), TERN_LOG_TEXT("3lc:s=1"), "", " more=x", "so");
+    tern_log_set_request(UINT64_MAX);
+    tern_log(TERN_LOG_INFO, "caused", "name=%s", "x");
+    return 0;
+}
+
+static void an_event_is_one_object(void **state)
+{
+    (void)state;
+    struct capture got;
+    capture_run(&got, write_objects, NULL);
+    static const char *const objects[] = {
+        "\"level\":\"info\",\"event\":\"start\"}",
+        "\"level\":\"warn\",\"event\":\"numbers\",\"a\":7,\"b\":0.25,\"c\":-8,\"d\":\"00000009\","
+        "\"e\":\"10\",\"f\":\"inf\",\"g\":1000}",
+        "\"level\":\"warn\",\"event\":\"texts\",\"name\":\"a \\\"b\\\" \\\\ c\","
+        "\"spec\":\"3lc:s=1\",\"none\":\"\",\"more\":\"x\",\"advice\":\"say \\\"so\\\"\"}",
+        "\"level\":\"info\",\"event\":\"caused\",\"request\":18446744073709551615,\"name\":\"x\"}"};
+    size_t count = 0;
+    for (char *line = strtok(got.err, "\n"); line != NULL; line = strtok(NULL, "\n")) {
+        static const char head[] = "{\"time\":\"";
+        assert_in_range(count, 0, 3);
+        assert_int_equal(strncmp(line, head, sizeof head - 1), 0);
+        assert_string_equal(strchr(line, ',') + 1, objects[count]);
+        count++;
+    }
+    assert_int_equal(count, 4);
+}
+
+// Wherever a line is cut, and whatever it holds, it becomes an object that ends.
+static void a_line_that_was_cut_is_an_object(void **state)
+{
+    (void)state;
+    static const char line[] = "time=x a=1.5e+3 b=\"c \\\" \\\\ d\" =  e f=\"\" g=\"h";
+    char dst[TERN_LOG_JSON_MAX(sizeof line)];
+    for (size_t len = 0; len < sizeof line; len++) {
+        const size_t written = tern_log_json("a=%g", line, len, dst);
+        size_t quotes = 0;
+        assert_in_range(written, 3, sizeof dst);
+        for (size_t i = 0; i < written; i++) {
+            quotes += dst[i] == '"';
+            i += dst[i] == '\\'; // what it escapes
+        }
+        assert_int_equal(quotes % 2, 0);
+        assert_memory_equal(dst + written - 2, "}\n", 2);
+    }
 }
 
 static int write_long(void *ctx)
@@ -92,6 +174,7 @@ static void lines_of_several_threads_do_not_mix(void **state)
     struct capture got;
     capture_run(&got, write_from_threads, NULL);
     size_t lines = 0;
+    without_times(got.err);
     for (char *line = strtok(got.err, "\n"); line != NULL; line = strtok(NULL, "\n")) {
         assert_int_equal(strncmp(line, "level=info event=tick thread=", 29), 0);
         assert_int_equal(strlen(line), 30);
@@ -100,7 +183,7 @@ static void lines_of_several_threads_do_not_mix(void **state)
     assert_int_equal(lines, 100);
 }
 
-static void levels_have_names(void **state)
+static void levels_and_formats_have_names(void **state)
 {
     (void)state;
     enum tern_log_level level = TERN_LOG_INFO;
@@ -108,15 +191,21 @@ static void levels_have_names(void **state)
     assert_int_equal(level, TERN_LOG_DEBUG);
     assert_false(tern_log_level_parse("loud", &level));
     assert_int_equal(level, TERN_LOG_DEBUG);
+    enum tern_log_format format = TERN_LOG_AS_TEXT;
+    assert_true(tern_log_format_parse("json", &format));
+    assert_int_equal(format, TERN_LOG_AS_JSON);
+    assert_false(tern_log_format_parse("xml", &format));
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_event_is_one_line),
+        cmocka_unit_test(an_event_is_one_object),
+        cmocka_unit_test(a_line_that_was_cut_is_an_object),
         cmocka_unit_test(long_text_is_cut_and_the_line_still_ends),
         cmocka_unit_test(lines_of_several_threads_do_not_mix),
-        cmocka_unit_test(levels_have_names),
+        cmocka_unit_test(levels_and_formats_have_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -133,6 +133,13 @@ static void every_unit_is_read(void **state)
         assert_int_equal(tern_settings_set(&settings, &values, assignment, why), TERN_OK);
         assert_int_equal(values.deadline_ms, times[i].value);
     }
+    assert_int_equal(values.pause_ms, TERN_AUTO_MS);
+    assert_int_equal(tern_settings_set(&settings, &values, "pause=0", why), TERN_OK);
+    assert_int_equal(values.pause_ms, 0);
+    assert_int_equal(tern_settings_set(&settings, &values, "pause=2h", why), TERN_OK);
+    assert_int_equal(values.pause_ms, 7200000);
+    assert_int_equal(tern_settings_set(&settings, &values, "pause=auto", why), TERN_OK);
+    assert_int_equal(values.pause_ms, TERN_AUTO_MS);
 }
 
 static void limits_of_a_range_are_allowed(void **state)
@@ -199,6 +206,9 @@ static void mistakes_in_a_file_are_named(void **state)
     assert_refused("[round]\ndeadline = 5 weeks\n",
                    "a.ini:2: [round] deadline = '5 weeks' has the unknown unit ' weeks'; allowed: "
                    "a duration (ms, s, m, h, d) from 1s to 1d");
+    assert_refused("[round]\npause = automatic\n",
+                   "a.ini:2: [round] pause = 'automatic' is not a number; allowed: auto, or a "
+                   "duration (ms, s, m, h, d) from 0ms to 1d");
     assert_refused("[limits]\nbody = 2Gi\n",
                    "a.ini:2: [limits] body = '2Gi' is above the maximum; allowed: a size (Ki, Mi, "
                    "Gi; k, M, G) from 1Ki to 1Gi");
@@ -274,9 +284,12 @@ static void mistakes_in_an_override_are_named(void **state)
     assert_set_refused("port", "--set port: expected section.key=value");
     assert_set_refused("prt=1", "--set prt=1: there is no setting 'prt'; did you mean 'port' in "
                                 "section [server]?");
-    assert_set_refused("server.port=-1",
-                       "--set server.port=-1: [server] port = '-1' is not a number; allowed: a "
-                       "whole number from 1 to 65535");
+    assert_set_refused(
+        "server.port=-1",
+        "--set server.port=-1: [server] port = '-1' is below the minimum; allowed: a "
+        "whole number from 1 to 65535");
+    assert_set_refused("server.port=-x", "--set server.port=-x: [server] port = '-x' is not a "
+                                         "number; allowed: a whole number from 1 to 65535");
     assert_set_refused("server.port=", "--set server.port=: [server] port = '' is not a number; "
                                        "allowed: a whole number from 1 to 65535");
 }
@@ -319,6 +332,35 @@ static void the_example_file_loads_to_the_defaults(void **state)
     free(text);
 }
 
+static void a_value_that_was_read_is_written_as_it_reads_back(void **state)
+{
+    (void)state;
+    struct example_settings values;
+    struct example_settings again;
+    char text[TERN_SETTING_TEXT_MAX];
+    char assignment[TERN_SETTING_TEXT_MAX + 64];
+    char why[512];
+    memset(&values, 0, sizeof values);
+    tern_settings_defaults(&settings, &values);
+    again = values;
+    assert_loads(&values, "[round]\ndeadline = 90s\npause = 2h\nlearning-rate = 0.1\nname = x y\n"
+                          "[limits]\nbody = 1500\nclients = 7\nstrict = no\n"
+                          "[server]\nport = 4096\n");
+    for (size_t i = 0; i < settings.count; i++) {
+        const struct tern_setting *setting = &settings.table[i];
+        tern_setting_format(setting, &values, text);
+        snprintf(assignment, sizeof assignment, "%s.%s=%s", setting->section, setting->key, text);
+        const bool is_changed = !tern_setting_equal(setting, &values, &again);
+        assert_true(is_changed == (strcmp(setting->fallback, text) != 0 && text[0] != '\0'));
+        if (text[0] != '\0' && tern_settings_set(&settings, &again, assignment, why) != TERN_OK) {
+            fail_msg("%s", why);
+        }
+        assert_true(tern_setting_equal(setting, &values, &again));
+    }
+    tern_setting_format(&settings.table[3], &values, text);
+    assert_string_equal(text, "90s");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -334,6 +376,7 @@ int main(void)
         cmocka_unit_test(overrides_may_leave_out_the_section),
         cmocka_unit_test(mistakes_in_an_override_are_named),
         cmocka_unit_test(the_example_file_loads_to_the_defaults),
+        cmocka_unit_test(a_value_that_was_read_is_written_as_it_reads_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

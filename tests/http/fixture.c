@@ -1,4 +1,5 @@
 #include "fixture.h"
+#include "util/bytes.h"
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,14 +40,36 @@ static struct tern_blob *blob_of(const void *data, size_t len)
     return blob;
 }
 
+#define UPLOAD "/upload/"
+
+// The N of /client/N and /upload/N.
+static uint64_t client_of(const char *path)
+{
+    return strtoull(strrchr(path, '/') + 1, NULL, 10);
+}
+
+static bool awaits(void *ctx, uint64_t owner, const char *path)
+{
+    struct fixture *fixture = ctx;
+    must(client_of(path) == owner, "a body is kept for another path");
+    return owner != fixture->disowned;
+}
+
 static int on_headers(void *ctx, const struct tern_http_request *request, uint64_t content_length,
-                      uint32_t *body_limit)
+                      struct tern_http_permit *permit)
 {
     struct fixture *fixture = ctx;
     (void)content_length;
     if (strcmp(request->path, "/facts") == 0) {
-        *body_limit = FACTS_BODY;
+        permit->body_limit = FACTS_BODY;
     }
+    if (strncmp(request->path, UPLOAD, strlen(UPLOAD)) == 0) {
+        permit->owner = client_of(request->path);
+        permit->tag = (struct tern_http_tag){
+            .client = permit->owner, .round = 3, .purpose = TERN_PURPOSE_UPLOAD};
+    }
+    permit->known = strcmp(request->authorization, "Bearer good") == 0;
+    permit->client = permit->known ? 7 : 0;
     fixture->headers_seen++;
     return strcmp(request->authorization, "Bearer bad") == 0 ? 401 : 0;
 }
@@ -101,7 +124,7 @@ static void reply_tagged(struct tern_http_exchange *exchange,
                          const struct tern_http_request *request)
 {
     struct tern_http_tag tag = {
-        .client = strtoull(request->path + strlen("/client/"), NULL, 10),
+        .client = client_of(request->path),
         .round = 3,
         .purpose = TERN_PURPOSE_UPLOAD,
         .payload_up = request->body_len,
@@ -109,6 +132,19 @@ static void reply_tagged(struct tern_http_exchange *exchange,
     };
     tern_http_exchange_tag(exchange, &tag);
     reply_bytes(exchange, "x", 1);
+}
+
+static void reply_kept(struct tern_http_exchange *exchange, const struct tern_http_request *request)
+{
+    struct tern_http_unfinished kept;
+    char text[100];
+    if (!tern_http_exchange_unfinished(exchange, client_of(request->path), &kept)) {
+        tern_http_reply(exchange, &(struct tern_http_reply){.status = 404});
+        return;
+    }
+    const int len = snprintf(text, sizeof text, "%u ", kept.len);
+    tern_hex_encode(kept.sha256, sizeof kept.sha256, text + len);
+    reply_bytes(exchange, text, strlen(text));
 }
 
 static void hand(struct fixture *fixture, struct tern_http_exchange **slot,
@@ -138,7 +174,11 @@ static void on_request(void *ctx, struct tern_http_exchange *exchange)
         hand(fixture, &fixture->handed, exchange);
     } else if (strcmp(request->path, "/held") == 0) {
         hand(fixture, &fixture->held, exchange);
-    } else if (strncmp(request->path, "/client/", 8) == 0) {
+    } else if (strncmp(request->path, UPLOAD, strlen(UPLOAD)) == 0 &&
+               strcmp(request->method, "GET") == 0) {
+        reply_kept(exchange, request);
+    } else if (strncmp(request->path, "/client/", 8) == 0 ||
+               strncmp(request->path, UPLOAD, strlen(UPLOAD)) == 0) {
         reply_tagged(exchange, request);
     } else {
         tern_http_reply(exchange, &(struct tern_http_reply){.status = 404});
@@ -210,6 +250,7 @@ static void launch(struct fixture *fixture, const struct tern_http_config *confi
     const struct tern_http_handler handler = {
         .ctx = fixture,
         .on_headers = on_headers,
+        .awaits = awaits,
         .on_request = on_request,
         .psk = fixture->offers_psk ? find_psk : NULL,
         .on_metered = on_metered,
@@ -230,8 +271,8 @@ void fixture_start(struct fixture *fixture, struct tern_http_config *config, boo
     config->threads = config->threads != 0 ? config->threads : 2;
     if (!plain) {
         make_certificate(fixture);
-        config->certificate = fixture->certificate;
-        config->private_key = fixture->private_key;
+        config->files.certificate = fixture->certificate;
+        config->files.private_key = fixture->private_key;
         config->ticket_keys = fixture->tickets;
     }
     fixture->blob = tern_blob_new(BLOB_SIZE);

@@ -15,9 +15,11 @@
 //   any      /thread   200 from another thread, a moment later
 //   any      /held     kept until fixture_release()
 //   any      /client/N 200, tagged with client N, round 3, upload, payload up = body, down = 1
+//   PUT      /upload/N as /client/N; client N owns the body, unless fixture->disowned
+//   GET      /upload/N 200 with "BYTES SHA256" of what is kept of that body, or 404
 //   any      /who      200 with the client that a pre-shared key proved, as a number
 //   anything else      404 with an empty body
-// on_headers refuses "Authorization: Bearer bad" with 401.
+// on_headers refuses "Authorization: Bearer bad" with 401, and knows "Bearer good" to be client 7's.
 #define BLOB_SIZE 100000u
 #define FACTS_BODY 10u
 
@@ -31,6 +33,7 @@ struct fixture {
     struct tern_http_server *server;
     uint16_t port;
 
+    _Atomic uint32_t disowned; // client whose uploads nobody awaits; 0 = none
     _Atomic uint32_t headers_seen;
     _Atomic uint32_t requests_seen;
     _Atomic uint64_t body_bytes_seen; // of whole requests
@@ -49,8 +52,8 @@ struct fixture {
     struct tern_meter metered[10];
 };
 
-// Makes the folder and, once per process, the certificate. config->address, port, certificate,
-// private_key and ticket_keys are filled in unless set; plain = no certificate.
+// Makes the folder and, once per process, the certificate. config->address, port, certificate
+// and private_key of its files, and ticket_keys are filled in unless set; plain = no certificate.
 void fixture_start(struct fixture *fixture, struct tern_http_config *config, bool plain);
 void fixture_stop(struct fixture *fixture);
 

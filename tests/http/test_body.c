@@ -121,6 +121,49 @@ static void test_files_share_the_disk(void **state)
     tern_body_free(&second);
 }
 
+static struct tern_body begin_of(struct tern_body_room *room, uint64_t owner)
+{
+    struct tern_body body;
+    tern_body_init(&body, room);
+    assert_true(tern_body_own(&body, owner));
+    return body;
+}
+
+static void test_an_owner_has_a_share_of_the_memory(void **state)
+{
+    (void)state;
+    enum { FITS = TERN_BODY_OWNER_MEMORY / TERN_BODY_SHORT };
+    struct tern_body_room *room = tern_body_room_new(folder, 1u << 20, 1u << 20);
+    struct tern_body bodies[FITS];
+    for (size_t i = 0; i < FITS; i++) {
+        bodies[i] = begin_of(room, 7);
+        assert_true(fill(&bodies[i], TERN_BODY_SHORT, 4000));
+    }
+    struct tern_body more = begin_of(room, 7);
+    assert_false(tern_body_fits(&more, TERN_BODY_UNCOUNTED + 1));
+    assert_true(tern_body_fits(&more, TERN_BODY_UNCOUNTED)); // check-ins are heard
+    assert_true(tern_body_fits(&more, LONG));                // in a file
+    assert_false(fill(&more, TERN_BODY_SHORT, 4000));
+    struct tern_body others = begin_of(room, 8);
+    struct tern_body nobodys = begin_of(room, 0);
+    assert_true(fill(&others, TERN_BODY_SHORT, 4000));
+    assert_true(fill(&nobodys, TERN_BODY_SHORT, 4000));
+    assert_int_equal(room->memory_taken, (FITS + 2) * TERN_BODY_SHORT);
+    tern_body_free(&bodies[0]);
+    tern_body_free(&more);
+    more = begin_of(room, 7);
+    assert_true(fill(&more, TERN_BODY_SHORT, 4000));
+    for (size_t i = 1; i < FITS; i++) {
+        tern_body_free(&bodies[i]);
+    }
+    tern_body_free(&more);
+    tern_body_free(&others);
+    tern_body_free(&nobodys);
+    assert_int_equal(room->memory_taken, 0);
+    assert_null(room->shares);
+    tern_body_room_release(room);
+}
+
 static void test_a_folder_that_is_gone_is_no_room(void **state)
 {
     (void)state;
@@ -140,6 +183,7 @@ int main(void)
         cmocka_unit_test(test_long_bodies_are_in_files),
         cmocka_unit_test(test_without_a_folder_all_are_in_memory),
         cmocka_unit_test(test_files_share_the_disk),
+        cmocka_unit_test(test_an_owner_has_a_share_of_the_memory),
         cmocka_unit_test(test_a_folder_that_is_gone_is_no_room),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -1,4 +1,4 @@
-// Counting connections in all and per address.
+// The defaults of the limits, and what is limited per address.
 #include "http/limits.h"
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -8,35 +8,6 @@
 
 #include <cmocka.h>
 #include <string.h>
-
-static struct tern_address address_of(uint32_t number)
-{
-    struct tern_address address = {.bytes = {1}};
-    memcpy(address.bytes + 4, &number, sizeof number);
-    return address;
-}
-
-static void test_both_limits_hold(void **state)
-{
-    (void)state;
-    struct tern_admission *admission = tern_admission_new(5, 2);
-    struct tern_address a = address_of(1);
-    struct tern_address b = address_of(2);
-    struct tern_address none = {{0}};
-    assert_true(tern_admission_enter(admission, &a));
-    assert_true(tern_admission_enter(admission, &a));
-    assert_false(tern_admission_enter(admission, &a)); // per address
-    assert_true(tern_admission_enter(admission, &b));
-    assert_true(tern_admission_enter(admission, &none));
-    assert_true(tern_admission_enter(admission, &none));
-    assert_false(tern_admission_enter(admission, &b)); // in all
-    assert_int_equal(tern_admission_open(admission), 5);
-    tern_admission_leave(admission, &none);
-    assert_false(tern_admission_enter(admission, &a));
-    tern_admission_leave(admission, &a);
-    assert_true(tern_admission_enter(admission, &a));
-    tern_admission_free(admission);
-}
 
 static struct tern_address counted(int family, const char *text)
 {
@@ -62,24 +33,6 @@ static void test_a_subscriber_is_one_address(void **state)
     assert_false(same(counted(AF_INET, "192.0.2.7"), counted(AF_INET, "192.0.2.8")));
 }
 
-static void test_many_addresses_come_and_go(void **state)
-{
-    (void)state;
-    struct tern_admission *admission = tern_admission_new(100000, 3);
-    for (int round = 0; round < 3; round++) {
-        for (uint32_t i = 0; i < 30000; i++) {
-            struct tern_address address = address_of(i / 3);
-            assert_true(tern_admission_enter(admission, &address));
-        }
-        for (uint32_t i = 0; i < 30000; i++) {
-            struct tern_address address = address_of(i / 3);
-            tern_admission_leave(admission, &address);
-        }
-    }
-    assert_int_equal(tern_admission_open(admission), 0);
-    tern_admission_free(admission);
-}
-
 static void test_zero_means_the_documented_default(void **state)
 {
     (void)state;
@@ -87,11 +40,13 @@ static void test_zero_means_the_documented_default(void **state)
     tern_limits_fill(&limits);
     assert_int_equal(limits.connections, 10000);
     assert_int_equal(limits.connections_per_address, 256);
+    assert_int_equal(limits.connections_per_client, 8);
     assert_int_equal(limits.header_bytes, 4096);
     assert_int_equal(limits.body_bytes, 16 << 20);
     assert_true(limits.body_memory == 256 << 20);
     assert_true(limits.body_disk == UINT64_C(8) << 30);
     assert_int_equal(limits.handshake_ms, 10000);
+    assert_int_equal(limits.handshakes_per_address, 8);
     assert_int_equal(limits.request_ms, 60000);
     assert_int_equal(limits.min_rate, 500);
     assert_int_equal(limits.idle_ms, 7);
@@ -111,9 +66,7 @@ static void test_one_of_the_largest_bodies_fits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_both_limits_hold),
         cmocka_unit_test(test_a_subscriber_is_one_address),
-        cmocka_unit_test(test_many_addresses_come_and_go),
         cmocka_unit_test(test_zero_means_the_documented_default),
         cmocka_unit_test(test_one_of_the_largest_bodies_fits),
     };

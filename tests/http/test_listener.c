@@ -469,10 +469,11 @@ static void test_bad_configuration_is_explained(void **state)
     assert_int_equal(tern_http_start(&config, &handler, &server, why), TERN_ERR_CONFIG);
     assert_non_null(strstr(why, "no such host.invalid"));
     config = (struct tern_http_config){
-        .address = "127.0.0.1", .certificate = "/no/such.pem", .private_key = "/no/such.key"};
+        .address = "127.0.0.1",
+        .files = {.certificate = "/no/such.pem", .private_key = "/no/such.key"}};
     assert_int_equal(tern_http_start(&config, &handler, &server, why), TERN_ERR_CONFIG);
     assert_non_null(strstr(why, "/no/such.pem"));
-    config.private_key = NULL;
+    config.files.private_key = NULL;
     assert_int_equal(tern_http_start(&config, &handler, &server, why), TERN_ERR_CONFIG);
 }
 

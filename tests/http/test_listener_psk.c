@@ -300,6 +300,25 @@ static void test_handshake_costs(void **state)
     assert_in_range(resumed[1], 200, resumed[0] + 12);
 }
 
+// The only place is that of a client which has said nothing since its handshake.
+static void test_a_client_keeps_its_place(void **state)
+{
+    (void)state;
+    struct tern_http_config small = config;
+    struct tls_client_settings proven = settings_of("7", key_of_7, NULL);
+    struct tls_client_settings anyone = {.root = root, .ciphersuites = CERTIFICATE_SUITES};
+    struct client client;
+    struct client newcomer;
+    small.threads = 1;
+    small.limits.connections = 1;
+    fixture_restart(&fixture, &small);
+    assert_true(client_open(&client, fixture.port, &proven));
+    assert_false(client_open(&newcomer, fixture.port, &anyone));
+    assert_is(&client, "7");
+    client_close(&client);
+    fixture_restart(&fixture, &config);
+}
+
 // --- Small buffers
 
 static void fetch_blob(struct client *client)
@@ -350,6 +369,7 @@ int main(void)
         TEST(test_no_ticket_outlives_its_key),
         TEST(test_a_ticket_is_not_taken_under_the_other_kind_of_suite),
         TEST(test_handshake_costs),
+        TEST(test_a_client_keeps_its_place),
         TEST(test_records_are_as_short_as_asked_for),
     };
     return cmocka_run_group_tests(tests, start, stop);

@@ -347,8 +347,8 @@ static void test_rsa_certificate_and_ipv6(void **state)
         0);
     snprintf(certificate, sizeof certificate, "%s/rsa.pem", fixture.folder);
     snprintf(key, sizeof key, "%s/rsa.key", fixture.folder);
-    struct tern_http_config other = {
-        .address = "::1", .certificate = certificate, .private_key = key};
+    struct tern_http_config other = {.address = "::1",
+                                     .files = {.certificate = certificate, .private_key = key}};
     struct tern_http_server *server = NULL;
     const struct tern_http_handler handler = {.on_request = not_found};
     enum tern_result result = tern_http_start(&other, &handler, &server, why);
@@ -373,7 +373,7 @@ static void test_wrong_key_is_refused(void **state)
     struct tern_http_handler handler = {0};
     struct tern_http_server *server = NULL;
     char why[256] = "";
-    wrong.private_key = key;
+    wrong.files.private_key = key;
     wrong.port = 0;
     assert_int_equal(tern_http_start(&wrong, &handler, &server, why), TERN_ERR_CONFIG);
     assert_non_null(strstr(why, "does not belong"));

@@ -90,11 +90,15 @@ static void test_refusals_name_their_reason(void **state)
     (void)state;
     static const struct {
         int status;
+        enum tern_result why;
         const char *name;
-    } cases[] = {{400, "corrupt"},   {401, "unauthorized"}, {408, "busy"}, {413, "too-large"},
-                 {414, "too-large"}, {431, "too-large"},    {503, "busy"}, {418, "http"}};
+    } cases[] = {{400, TERN_OK, "corrupt"},   {401, TERN_OK, "unauthorized"},
+                 {408, TERN_OK, "busy"},      {413, TERN_OK, "too-large"},
+                 {414, TERN_OK, "too-large"}, {422, TERN_ERR_UNKNOWN_ROUND, "unknown-round"},
+                 {431, TERN_OK, "too-large"}, {503, TERN_OK, "busy"},
+                 {418, TERN_OK, "http"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct tern_http_reply reply = tern_reply_refusal(cases[i].status);
+        struct tern_http_reply reply = tern_reply_refusal(cases[i].status, cases[i].why);
         tern_Error error = tern_Error_init_zero;
         assert_int_equal(reply.status, cases[i].status);
         assert_non_null(reply.body);

@@ -12,17 +12,19 @@
 struct judge {
     int answer;
     uint32_t limit; // 0 = the reader's own
+    uint64_t owner;
     int asked;
     uint64_t content_length;
 };
 
 static int admit(void *ctx, const struct tern_http_request *request, uint64_t content_length,
-                 uint32_t *body_limit)
+                 struct tern_http_permit *permit)
 {
     struct judge *judge = ctx;
     assert_null(request->body);
-    assert_int_equal(*body_limit, 100);
-    *body_limit = judge->limit != 0 ? judge->limit : *body_limit;
+    assert_int_equal(permit->body_limit, 100);
+    permit->body_limit = judge->limit != 0 ? judge->limit : permit->body_limit;
+    permit->owner = judge->owner;
     judge->asked++;
     judge->content_length = content_length;
     return judge->answer;
@@ -96,6 +98,9 @@ static int status_of(const char *text, struct judge *judge, bool *reusable)
     return status;
 }
 
+#define RANGED(value)                                                                              \
+    "PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\nContent-Range: " value "\r\n\r\n123456789"
+
 static void test_statuses(void **state)
 {
     (void)state;
@@ -139,6 +144,9 @@ static void test_statuses(void **state)
         {"G\x01T / HTTP/1.1\r\nHost: h\r\n\r\n", 400, false},
         {"GET /\x01 HTTP/1.1\r\nHost: h\r\n\r\n", 400, false},
         {"\x16\x03\x01\x02", 400, false},
+        {RANGED("bytes 1-9/10"), 400, false}, // nobody's body
+        {RANGED("bytes 0-8/9"), 400, false},
+        {RANGED(""), 400, false},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct judge judge = {0};
@@ -195,6 +203,62 @@ static void test_rest_of_a_refused_request_is_dropped(void **state)
     assert_string_equal(text + taken + rest, "GET");
     assert_null(tern_reader_request(reader)->body);
     tern_reader_free(reader);
+}
+
+// A request that is handed over outlives its connection, which had the address.
+static void test_request_keeps_its_own_copy_of_the_peer(void **state)
+{
+    (void)state;
+    char peer[] = "2001:db8:1234:5678:9abc:def0:1234:5678";
+    const struct tern_reader_config config = {.header_bytes = 200, .body_bytes = 100, .peer = peer};
+    struct tern_request_reader *reader = tern_reader_new(&config);
+    assert_non_null(reader);
+    memset(peer, 'x', sizeof peer - 1);
+    assert_string_equal(tern_reader_request(reader)->peer,
+                        "2001:db8:1234:5678:9abc:def0:1234:5678");
+    tern_reader_free(reader);
+}
+
+// One way alone says where the rest of a body begins and that it is all of it.
+static void test_content_range_has_one_form(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        int status;
+    } cases[] = {
+        {RANGED("bytes 0-8/9"), 200}, // all of it
+        {RANGED("bytes 1-9/10"), 416},
+        {RANGED(" bytes 91-99/100 "), 416},
+        {RANGED("bytes 92-100/101"), 413},
+        {RANGED("bytes 4294967290-4294967298/4294967299"), 413},
+        {RANGED("bytes 1-8/9"), 400},
+        {RANGED("bytes 1-9/11"), 400},
+        {RANGED("bytes 1-9/9"), 400},
+        {RANGED("bytes 9-1/10"), 400},
+        {RANGED("bytes 1-9/*"), 400},
+        {RANGED("bytes */10"), 400},
+        {RANGED("bytes 1-9"), 400},
+        {RANGED("bytes 1-/10"), 400},
+        {RANGED("bytes -9/10"), 400},
+        {RANGED("bytes  1-9/10"), 400},
+        {RANGED("bytes 1 -9/10"), 400},
+        {RANGED("bytes 1-9/10x"), 400},
+        {RANGED("bytes +1-9/10"), 400},
+        {RANGED("bytes=1-9/10"), 400},
+        {RANGED("Bytes 1-9/10"), 400},
+        {RANGED("lines 1-9/10"), 400},
+        {RANGED("bytes 0-18446744073709551615/0"), 400},
+        {RANGED("bytes 0-18446744073709551615/18446744073709551616"), 400},
+        {RANGED("bytes 00000000000000000000000000000001-9/10"), 400},
+        {RANGED("bytes 1-9/10\r\nContent-Range: bytes 1-9/10"), 400},
+        {"PUT / HTTP/1.1\r\nHost: h\r\nContent-Range: bytes 1-9/10\r\n\r\n", 400},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct judge judge = {.owner = 5};
+        bool reusable = false;
+        assert_int_equal(status_of(cases[i].text, &judge, &reusable), cases[i].status);
+    }
 }
 
 static void test_head_limit_is_exact(void **state)
@@ -301,6 +365,8 @@ int main(void)
         cmocka_unit_test(test_admission_is_asked_before_the_body),
         cmocka_unit_test(test_admission_sets_the_body_limit),
         cmocka_unit_test(test_rest_of_a_refused_request_is_dropped),
+        cmocka_unit_test(test_request_keeps_its_own_copy_of_the_peer),
+        cmocka_unit_test(test_content_range_has_one_form),
         cmocka_unit_test(test_head_limit_is_exact),
         cmocka_unit_test(test_only_open_ranges_are_taken),
         cmocka_unit_test(test_bodies_share_a_memory),

@@ -1,9 +1,8 @@
 // A program that embeds libtern and knows nothing but what was installed.
-#include <client.h>
-#include <codec/codec.h>
 #include <stdio.h>
-#include <version.h>
-#include <wire/wire.h>
+#include <tern/client.h>
+#include <tern/codec/codec.h>
+#include <tern/version.h>
 
 int main(void)
 {

@@ -16,6 +16,7 @@ from isolated_root import (Failure, Service, check, fake_systemd, inside, make_r
 
 AGGREGATOR = ("runuser", "-u", "tern-aggregator", "--", "tern-aggregator")
 CLIENT = ("runuser", "-u", "tern-client", "--", "tern-client")
+PACKAGES = ("tern-client", "tern-aggregator", "tern-dev", "libtern-client0")
 STATE = {name: f"/var/lib/tern-{name}" for name in ("aggregator", "client")}
 UNITS = ("tern-aggregator.service", "tern-client.service", "tern-client-once.service",
          "tern-client.timer")
@@ -28,10 +29,12 @@ def dpkg(*arguments):
 
 
 def install(folder):
-    packages = sorted(path.name for path in pathlib.Path(folder).glob("*.deb"))
+    packages = sorted(pathlib.Path(folder).glob("*.deb"))
     target = inside("/tmp") / pathlib.Path(folder).name
-    shutil.copytree(folder, target)
-    out = dpkg("--install", *(f"/tmp/{target.name}/{package}" for package in packages))
+    target.mkdir()
+    for package in packages:
+        shutil.copy(package, target)
+    out = dpkg("--install", *(f"/tmp/{target.name}/{package.name}" for package in packages))
     shutil.rmtree(target)
     return out
 
@@ -69,6 +72,15 @@ def check_installed(out):
     check("3lc" in run("tern-codec", "codecs"), "tern-codec of tern-dev does not work")
 
 
+def check_neighbours():
+    """What the aggregator's package brings for programs that it runs beside."""
+    check(inside("/etc/fail2ban/filter.d/tern-aggregator.conf").is_file(), "no filter of fail2ban")
+    examples = inside("/usr/share/doc/tern-aggregator/examples")
+    for name in ("fail2ban/tern-aggregator.jail", "proxies/nginx.conf", "proxies/haproxy.cfg",
+                 "prometheus/prometheus.yml", "prometheus/tern-alerts.yml", "grafana/tern-aggregator.json"):
+        check((examples / name).is_file(), f"the package has no {name}")
+
+
 def check_units():
     check(enabled_units() == [], f"the installation enabled {enabled_units()}: README.Debian says that"
           " it enables nothing, and the client's service and timer exclude each other")
@@ -83,12 +95,17 @@ def check_units():
 
 
 def check_library():
-    """An outside program is built against tern-dev alone."""
-    source = pathlib.Path(__file__).parent.parent / "install" / "outside.c"
-    shutil.copy(source, inside("/tmp/outside.c"))
-    out = run("sh", "-euc", "cc -o /tmp/outside /tmp/outside.c $(pkg-config --cflags --libs tern) -lm"
-              " && /tmp/outside")
-    check("3lc:s=1.5 late" in out, f"the outside program printed {out}")
+    """Outside programs are built against tern-dev alone; what is linked with the shared library needs
+    libtern-client0, and dpkg-shlibdeps finds that."""
+    for name, module, says in (("outside", "tern", "3lc:s=1.5 late"), ("embedder", "tern-client", "bad-argument")):
+        shutil.copy(pathlib.Path(__file__).parent.parent / "install" / f"{name}.c", inside("/tmp"))
+        out = run("sh", "-euc", f"cc -o /tmp/{name} /tmp/{name}.c $(pkg-config --cflags --libs {module})"
+                  f" && /tmp/{name}")
+        check(says in out, f"the program {name} printed {out}")
+    inside("/tmp/debian").mkdir()
+    inside("/tmp/debian/control").write_text("Source: outside\n\nPackage: outside\nArchitecture: any\n")
+    out = run("sh", "-euc", "cd /tmp && dpkg-shlibdeps -O embedder")
+    check("libtern-client0 (>= " in out, f"an embedder depends on {out}")
 
 
 # --- A federation by README.Debian
@@ -105,7 +122,7 @@ def choose(name, **values):
 
 
 def make_federation():
-    choose("aggregator", model="softmax:256-10", address="127.0.0.1", min_clients=1, cohort=1,
+    choose("aggregator", model="softmax:256-10", address="127.0.0.1", min_clients=1, cohort=1, min_interval="0",
            come_back_min="10ms", come_back_max="100ms")
     choose("client", server="https://localhost:8443", ca="/etc/tern/ca.crt", wait="0ms",
            source="digits:train=200,test=50,size=16,seed=1")
@@ -195,7 +212,7 @@ def remove():
     state = {name: contents(folder) for name, folder in STATE.items()}
     run("systemctl", "enable", "tern-client.timer")
     told_systemd()
-    dpkg("--remove", "tern-client", "tern-aggregator", "tern-dev")
+    dpkg("--remove", *PACKAGES)
     told = told_systemd()
     for unit in UNITS:
         check(any("stop" in line and unit in line for line in told), f"{unit} is not stopped: {told}")
@@ -214,7 +231,7 @@ def check_reinstalled(folder, number):
 
 
 def purge():
-    dpkg("--purge", "tern-client", "tern-aggregator", "tern-dev")
+    dpkg("--purge", *PACKAGES)
     for folder in STATE.values():
         check(not inside(folder).exists(), f"purging left {folder}")
     left = [path for base in ("etc", "usr", "lib", "var/lib/systemd", "var/lib/dpkg/info")
@@ -227,8 +244,9 @@ def purge():
 def main():
     now, later = sys.argv[1:3]
     make_root()
-    dpkg("--purge", "tern-client", "tern-aggregator", "tern-dev")  # those of this machine, if any
+    dpkg("--purge", *PACKAGES)  # those of this machine, if any
     check_installed(install(now))
+    check_neighbours()
     check_units()
     check_library()
     make_federation()

@@ -6,6 +6,7 @@ Usage: test_packages.py BUILD_DIR. Needs root, for the namespaces and the chroot
 
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import tempfile
 import isolated_root
 
 HERE = pathlib.Path(__file__).parent
-NAMES = ("tern-aggregator", "tern-client", "tern-dev")
+NAMES = ("libtern-client0", "tern-aggregator", "tern-client", "tern-dev")
 SKIP = 77
 
 
@@ -41,8 +42,10 @@ def make_next_version(package, folder):
     tree = folder / "tree"
     subprocess.run(["dpkg-deb", "--raw-extract", package, tree], check=True)
     control = tree / "DEBIAN" / "control"
-    control.write_text("\n".join("Version: 9.0.0-1" if line.startswith("Version:") else line
-                                 for line in control.read_text().splitlines()) + "\n")
+    text = control.read_text()
+    version = re.search(r"^Version: (.*)$", text, re.M)[1]
+    text = text.replace(f"Version: {version}", "Version: 9.0.0-1").replace(f"(= {version})", "(= 9.0.0-1)")
+    control.write_text(text)
     for settings in tree.glob("etc/tern/*.ini"):
         settings.write_text(settings.read_text() + "# New in version 9.\n")
     subprocess.run(["dpkg-deb", "--root-owner-group", "-Znone", "--build", tree, folder],

@@ -27,6 +27,7 @@ static struct tern_steps_settings settings_of(const char *policy)
                                            .min_steps = 1,
                                            .max_steps = 500,
                                            .fraction = 0.5,
+                                           .start = 1.0,
                                            .interval = 2,
                                            .min_density = 0.002};
     assert_int_equal(tern_steps_policy_from_name(policy, &settings.policy), TERN_OK);

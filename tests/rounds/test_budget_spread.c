@@ -62,6 +62,7 @@ static void make(uint64_t seed, double poorest)
                                         .min_steps = 1,
                                         .max_steps = 120,
                                         .fraction = 0.5,
+                                        .start = 1.0,
                                         .interval = 1,
                                         .min_density = 0.002}};
     tern_prng_init(&world.chance, seed, TERN_PRNG_TEST, 0, 0);

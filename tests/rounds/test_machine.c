@@ -526,9 +526,47 @@ static void test_restored_machine_is_the_same(void **state)
     assert_memory_equal(members, copies, sizeof copies);
 }
 
+// What is left of a round stays, whichever way the time of day is set while it runs.
+static void test_a_clock_that_is_set(void **state)
+{
+    (void)state;
+    static const int64_t steps[] = {86400000, -86400000, 1, -1};
+    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
+        const uint64_t before = START * UINT64_C(1000);
+        struct tern_round_policy with = policy();
+        make(&with);
+        assert_int_equal(open_with(8, before), TERN_OK);
+        tern_round_set_clock(&machine, steps[i]);
+        const uint64_t after = (uint64_t)((int64_t)before + steps[i]);
+        assert_int_equal(machine.opened_ms, after);
+        assert_int_equal(machine.members[0].invited_ms, after);
+        assert_int_equal(machine.members[0].tasked_ms, 0); // still never
+        assert_int_equal(tern_round_tick(&machine, after + DEADLINE - 1), TERN_ROUND_NOTHING);
+        assert_int_equal(tern_round_tick(&machine, after + DEADLINE), TERN_ROUND_EXTEND);
+    }
+}
+
+// A round of a run whose clock was 400 days ahead ends within the time that a round may take.
+static void test_a_clock_that_was_set_between_two_runs(void **state)
+{
+    (void)state;
+    const uint64_t ahead = START + UINT64_C(400) * 86400000;
+    struct tern_round_policy with = policy();
+    make(&with);
+    tern_round_restore(&machine, 3, 4, 2, 1, ahead, ahead + DEADLINE);
+    tern_round_bound_clock(&machine, START);
+    assert_int_equal(machine.opened_ms, START);
+    assert_int_equal(tern_round_next_tick(&machine), START + DEADLINE);
+    tern_round_close(&machine, START + 1);
+    assert_int_equal(machine.usual_ms, 1);
+    assert_true(tern_round_may_open_ms(&machine) <= START);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_clock_that_is_set),
+        cmocka_unit_test(test_a_clock_that_was_set_between_two_runs),
         cmocka_unit_test(test_nothing_before_the_first_round),
         cmocka_unit_test(test_opening),
         cmocka_unit_test(test_few_clients_shrink_the_round),

@@ -1,6 +1,7 @@
-// Policies of local steps: names, fixed, deadline, adaptive and variance, alone and
-// together.
+// Policies of local steps: names, fixed, deadline and adaptive, alone and together. And the variance of
+// updates.
 #include "rounds/steps.h"
+#include "rounds/variance.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -17,6 +18,7 @@ static struct tern_steps_settings settings_of(const char *policy)
                                            .min_steps = 5,
                                            .max_steps = 500,
                                            .fraction = 0.5,
+                                           .start = 1.0,
                                            .interval = 2,
                                            .gamma = 0.5,
                                            .min_density = 0.002};
@@ -50,24 +52,20 @@ static struct tern_steps_plan plan_for(const struct tern_steps_settings *setting
 static void test_names(void **state)
 {
     (void)state;
-    static const char *const good[] = {"fixed",
-                                       "deadline",
-                                       "budget",
-                                       "adaptive",
-                                       "variance",
-                                       "fixed+deadline",
-                                       "adaptive+deadline+budget",
-                                       "deadline+budget",
-                                       "fixed+budget"};
+    static const char *const good[] = {"fixed",           "deadline",
+                                       "budget",          "adaptive",
+                                       "fixed+deadline",  "adaptive+deadline+budget",
+                                       "deadline+budget", "fixed+budget"};
     static const char *const bad[] = {"",
                                       "Fixed",
                                       "deadline+",
                                       "+deadline",
                                       "fast",
                                       "deadline+deadline",
-                                      "fixed+variance",
+                                      "fixed+adaptive",
                                       "fixed+fixed",
-                                      "adaptive+variance",
+                                      "adaptive+adaptive",
+                                      "variance",
                                       "deadline budget"};
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
         unsigned policy = 99;
@@ -86,8 +84,8 @@ static void test_names(void **state)
     }
     unsigned one;
     unsigned two;
-    assert_int_equal(tern_steps_policy_from_name("budget+variance", &one), TERN_OK);
-    assert_int_equal(tern_steps_policy_from_name("variance+budget", &two), TERN_OK);
+    assert_int_equal(tern_steps_policy_from_name("budget+adaptive", &one), TERN_OK);
+    assert_int_equal(tern_steps_policy_from_name("adaptive+budget", &two), TERN_OK);
     assert_int_equal(one, two);
 }
 
@@ -149,8 +147,7 @@ static void add_losses(struct tern_steps_course *course, const struct tern_steps
                        const float *losses, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        struct tern_steps_round round = {.loss = losses[i]};
-        tern_steps_course_add(course, settings, &round);
+        tern_steps_course_add(course, settings, losses[i]);
     }
 }
 
@@ -182,10 +179,36 @@ static void test_adaptive_decays_when_the_loss_stalls(void **state)
 {
     (void)state;
     assert_int_equal(STEPS_AFTER("adaptive", 2.0F, 0.5F, 0.5F), 10);
-    assert_int_equal(STEPS_AFTER("adaptive", 2.0F, 0.5F, 0.5F, 0.5F, 0.5F), 5); // gamma x 10
-    assert_int_equal(STEPS_AFTER("adaptive", 2.0F, 3.0F, 3.0F), 10);            // it rose
+    assert_int_equal(STEPS_AFTER("adaptive", 2.0F, 0.5F, 0.5F, 0.5F, 0.5F), 10); // half of 20
+    assert_int_equal(STEPS_AFTER("adaptive", 2.0F, 3.0F, 3.0F), 10);             // it rose
     assert_int_equal(STEPS_AFTER("adaptive", 2.0F, 2.0F, 2.0F, 2.0F, 2.0F, 2.0F, 2.0F, 2.0F, 2.0F),
-                     5);
+                     10);
+}
+
+// The configured steps are what it comes to: it starts with a multiple of them.
+static void test_adaptive_starts_higher(void **state)
+{
+    (void)state;
+    struct tern_steps_settings settings = settings_of("adaptive");
+    struct tern_steps_course course;
+    struct tern_steps_facts facts = facts_of(10.0F, 30000);
+    settings.start = 4.0;
+    tern_steps_course_init(&course, &settings);
+    assert_int_equal(plan_for(&settings, &course, &facts).local_steps, 80);
+    add_losses(&course, &settings, (const float[]){2.0F, 0.5F, 0.5F}, 3);
+    assert_int_equal(plan_for(&settings, &course, &facts).local_steps, 40);
+    add_losses(&course, &settings, (const float[]){0.5F, 0.5F}, 2); // it stalls: gamma x 40
+    assert_int_equal(plan_for(&settings, &course, &facts).local_steps, 20);
+    add_losses(&course, &settings, (const float[]){0.02F, 0.02F}, 2); // 8, but half of 20
+    assert_int_equal(plan_for(&settings, &course, &facts).local_steps, 10);
+    settings.min_steps = 15;
+    add_losses(&course, &settings, (const float[]){0.02F, 0.02F}, 2);
+    assert_int_equal(plan_for(&settings, &course, &facts).local_steps, 15);
+    settings.start = 40.0;
+    tern_steps_course_init(&course, &settings);
+    struct tern_steps_plan plan = plan_for(&settings, &course, &facts);
+    assert_int_equal(plan.local_steps, 500);
+    assert_string_equal(plan.reason.text, "adaptive: no interval yet, at most 500");
 }
 
 static void test_adaptive_believes_no_nonsense(void **state)
@@ -216,70 +239,33 @@ static void test_adaptive_says_why(void **state)
 static void test_the_course_is_a_function_of_the_rounds(void **state)
 {
     (void)state;
-    struct tern_steps_settings settings = settings_of("variance");
+    struct tern_steps_settings settings = settings_of("adaptive");
     struct tern_steps_course a;
     struct tern_steps_course b;
     tern_steps_course_init(&a, &settings);
     for (int i = 0; i < 37; i++) {
-        struct tern_steps_round round = {2.0F / (float)(i + 1), 0.3F * (float)(i % 5), 20.0F};
-        tern_steps_course_add(&a, &settings, &round);
+        tern_steps_course_add(&a, &settings, 2.0F / (float)(i + 1));
         tern_steps_course_init(&b, &settings);
         for (int j = 0; j <= i; j++) {
-            struct tern_steps_round again = {2.0F / (float)(j + 1), 0.3F * (float)(j % 5), 20.0F};
-            tern_steps_course_add(&b, &settings, &again);
+            tern_steps_course_add(&b, &settings, 2.0F / (float)(j + 1));
         }
         assert_memory_equal(&a, &b, sizeof a);
     }
 }
 
-// --- Variance
+// --- How far updates are apart
 
 static void test_variance_of_updates(void **state)
 {
     (void)state;
     // (1, 0) and (0, 1): mean square 1, mean (1/2, 1/2).
-    assert_true(tern_steps_variance(1.0, sqrt(0.5), 2) > 0.4999F);
-    assert_true(tern_steps_variance(1.0, sqrt(0.5), 2) < 0.5001F);
-    assert_true(tern_steps_variance(4.0, 2.0, 2) == 0.0F); // all alike
-    assert_true(tern_steps_variance(1.0, 0.0, 1) == 0.0F); // of one
-    assert_true(tern_steps_variance(1.0, 2.0, 5) == 0.0F); // another mean's norm
-    assert_true(tern_steps_variance(1.0, NAN, 5) == 0.0F);
-    assert_true(tern_steps_variance(INFINITY, 1.0, 5) == 0.0F);
-}
-
-static uint32_t steps_after_variance(double theta, const float *variances, size_t count)
-{
-    struct tern_steps_settings settings = settings_of("variance");
-    struct tern_steps_course course;
-    struct tern_steps_facts facts = facts_of(10.0F, 30000);
-    settings.theta = theta;
-    tern_steps_course_init(&course, &settings);
-    for (size_t i = 0; i < count; i++) {
-        uint32_t steps = plan_for(&settings, &course, &facts).local_steps;
-        struct tern_steps_round round = {1.0F, variances[i], (float)steps};
-        tern_steps_course_add(&course, &settings, &round);
-    }
-    return plan_for(&settings, &course, &facts).local_steps;
-}
-
-#define STEPS_AFTER_VARIANCE(theta, ...)                                                           \
-    steps_after_variance(theta, (const float[]){__VA_ARGS__},                                      \
-                         sizeof((const float[]){__VA_ARGS__}) / sizeof(float))
-
-static void test_variance_keeps_the_drift(void **state)
-{
-    (void)state;
-    // The first interval sets the threshold; a quarter of it allows twice the steps.
-    assert_int_equal(STEPS_AFTER_VARIANCE(0.0, 4.0F, 4.0F), 20);
-    assert_int_equal(STEPS_AFTER_VARIANCE(0.0, 4.0F, 4.0F, 1.0F, 1.0F), 40);
-    assert_int_equal(STEPS_AFTER_VARIANCE(0.0, 4.0F, 4.0F, 16.0F, 16.0F), 10);
-    assert_int_equal(STEPS_AFTER_VARIANCE(0.0, 4.0F, 4.0F, 4.0F, 4.0F), 20);
-    // At most twice and half at a time, and the bounds.
-    assert_int_equal(STEPS_AFTER_VARIANCE(1.0, 1e-9F, 1e-9F), 40);
-    assert_int_equal(STEPS_AFTER_VARIANCE(1.0, 1e9F, 1e9F), 10);
-    assert_int_equal(STEPS_AFTER_VARIANCE(1.0, 1e9F, 1e9F, 1e9F, 1e9F, 1e9F, 1e9F), 5);
-    // Rounds that tell nothing.
-    assert_int_equal(STEPS_AFTER_VARIANCE(1.0, 0.0F, NAN, INFINITY, -1.0F), 20);
+    assert_true(tern_round_variance(1.0, sqrt(0.5), 2) > 0.4999F);
+    assert_true(tern_round_variance(1.0, sqrt(0.5), 2) < 0.5001F);
+    assert_true(tern_round_variance(4.0, 2.0, 2) == 0.0F); // all alike
+    assert_true(tern_round_variance(1.0, 0.0, 1) == 0.0F); // of one
+    assert_true(tern_round_variance(1.0, 2.0, 5) == 0.0F); // another mean's norm
+    assert_true(tern_round_variance(1.0, NAN, 5) == 0.0F);
+    assert_true(tern_round_variance(INFINITY, 1.0, 5) == 0.0F);
 }
 
 int main(void)
@@ -291,11 +277,11 @@ int main(void)
         cmocka_unit_test(test_deadline_after_another_only_cuts),
         cmocka_unit_test(test_adaptive_follows_the_root_of_the_loss),
         cmocka_unit_test(test_adaptive_decays_when_the_loss_stalls),
+        cmocka_unit_test(test_adaptive_starts_higher),
         cmocka_unit_test(test_adaptive_believes_no_nonsense),
         cmocka_unit_test(test_adaptive_says_why),
         cmocka_unit_test(test_the_course_is_a_function_of_the_rounds),
         cmocka_unit_test(test_variance_of_updates),
-        cmocka_unit_test(test_variance_keeps_the_drift),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

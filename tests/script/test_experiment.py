@@ -4,6 +4,7 @@ import fcntl
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -57,13 +58,13 @@ class Experiment(unittest.TestCase):
         path.write_text(CONFIG.format(rounds=rounds, steps=steps))
         return path
 
-    def start(self, *arguments):
+    def start(self, *arguments, path=os.environ["PATH"]):
         def interruptible():  # a background job of a shell ignores SIGINT, and all that it starts
             signal.signal(signal.SIGINT, signal.SIG_DFL)
 
         process = subprocess.Popen([SOURCE / "tern", "experiment", *arguments], text=True,
                                    cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                   env={**os.environ, "TMPDIR": str(self.temporary)},
+                                   env={**os.environ, "TMPDIR": str(self.temporary), "PATH": path},
                                    preexec_fn=interruptible)
         self.addCleanup(self.stop, process)
         return process
@@ -103,6 +104,14 @@ class Experiment(unittest.TestCase):
                 return
         self.fail("no round came: " + process.stderr.read())
 
+    def assert_a_reader_may_turn_away(self, *arguments):
+        reader, writer = os.pipe()
+        os.close(reader)
+        done = subprocess.run(["python3", "-B", SOURCE / "lab/compare.py", *arguments], text=True,
+                              cwd=self.folder, stdout=writer, stderr=subprocess.PIPE, check=False)
+        os.close(writer)
+        self.assertEqual((done.returncode, done.stderr), (1, ""))
+
     def test_results_are_flat_complete_and_the_same_twice(self):
         config = self.config()
         out = self.run_to_end(config, "--json", "one.json")
@@ -120,6 +129,7 @@ class Experiment(unittest.TestCase):
         self.assertNotIn("averaged_accuracy", one)
         self.assertRegex(again, r"averaged model: accuracy 0\.")
         self.assertGreater(two["averaged_accuracy"], 0)
+        self.assertRegex(again, r"averaged model: accuracy .*, macro F1 %.4f" % two["averaged_macro_f1"])
         self.assertEqual(len(one["replica_accuracy"]), 5)
         confusion = one["confusion"]
         self.assertEqual([len(row) for row in confusion], [10] * 10)
@@ -136,6 +146,7 @@ class Experiment(unittest.TestCase):
                     "record_client", "record_payload_up", "payload_up", "payload_down"):
             self.assertEqual(one[key], two[key], key)
         self.assertEqual(len(one["model_hash"]), 64)
+        self.assert_a_reader_may_turn_away("differ", "one.json", "two.json")
         for direction in ("up", "down"):
             layers = [one[f"{layer}_{direction}"] for layer in ("payload", "http", "tls", "wire")]
             self.assertEqual(layers, sorted(layers))
@@ -187,12 +198,27 @@ class Experiment(unittest.TestCase):
             self.assertEqual(process.returncode, 5, err)
             self.assert_nothing_is_left()
 
+    def test_results_are_there_when_they_are_complete(self):
+        """Not from when the fleet has ended: what the global model does comes after that."""
+        stub = self.folder / "bin" / "python3"
+        stub.parent.mkdir()
+        stub.write_text('#!/bin/sh\ncase "$*" in *arrived.py*) exit 1 ;; esac\n'
+                        f'exec "{shutil.which("python3")}" "$@"\n')
+        stub.chmod(0o755)
+        process = self.start(self.config(), "--json", "one.json",
+                             path=f"{stub.parent}:{os.environ['PATH']}")
+        _, err = process.communicate(timeout=240)
+        self.assertEqual(process.returncode, 1)
+        self.assertIn("the global models of arrivals could not be measured", err)
+        self.assertEqual(list(self.folder.glob("one.json*")), [])
+
     def test_a_run_that_diverges_ends_and_says_so(self):
         process = self.start(self.config(), "--set", "train.learning_rate=1000", "--set",
                              "train.weight_decay=1")
         _, err = process.communicate(timeout=240)
         self.assertEqual(process.returncode, 1)
         self.assertIn("training diverges: 3 updates in a row came to nothing", err)
+        self.assertNotIn("level=info", err)
         self.assert_nothing_is_left()
 
     def test_a_dead_aggregator_ends_the_run_with_its_log(self):
@@ -234,7 +260,7 @@ class Experiment(unittest.TestCase):
         self.assertIn("with round.rounds=2", out)
         self.assertIn("run 1 of 6: float32, seed 3\n", out)
         self.assertRegex(out, "run 6 of 6: float32, two rounds, seed 4; about [0-9]+ s to go")
-        self.assertRegex(out, r"   3lc, seed 4: accuracy 0\.[0-9]{4}, payload .* up .* down, in ")
+        self.assertRegex(out, r"   3lc, seed 4: accuracy 0\.[0-9]{4} \(replica\), payload .* up .* down, in ")
         self.assertIn("| 3lc |", (self.folder / "all.md").read_text())
         self.assertIn("<svg", (self.folder / "all.svg").read_text())
         self.assertIn("wire bytes per client", (self.folder / "curves.svg").read_text())
@@ -247,7 +273,7 @@ class Experiment(unittest.TestCase):
                                 "experiment.seeds=3", "--set", "codec.codec_down=float16", "--json",
                                 "other.json")
         self.assertIn("2 runs done", other)
-        self.assertIn("every seed, or what it is held against: 3lc", other)
+        self.assertIn("not run with these settings and every seed: 3lc\n", other)
         rows = json.loads((self.folder / "other.json").read_text())["rows"]
         self.assertEqual([row["seeds"] for row in rows], [1, 1])
 
@@ -310,7 +336,7 @@ cell = images | data.source=idx
     def test_only_some_runs_of_a_plan(self):
         config = self.planned("float32 | codec.codec=float32", "3lc | codec.codec=3lc:s=1")
         out = self.run_to_end(config, "--keep", "runs", "--only", "float")
-        self.assertIn("or what it is held against: 3lc", out)
+        self.assertIn("not run with these settings and every seed: 3lc\n", out)
         self.refused("no run of", config, "--keep", "runs", "--only", "zzz", code=4)
 
     def test_one_experiment_at_a_time_makes_runs_in_a_folder(self):
@@ -350,8 +376,8 @@ cell = images | data.source=idx
 
     def test_groups_of_a_table_are_clients(self):
         source = "csv:%s,group=site,label=state,classes=off|on,scale=standard,test_file=%s"
-        train = self.table("train.csv", {"x": 40, "y": 7, "z": 1})
-        test = self.table("test.csv", {"x": 10, "y": 20, "new": 5})
+        train = self.table("train.csv", {"Ås": 40, "y": 7, "z": 1})
+        test = self.table("test.csv", {"Ås": 10, "y": 20, "new": 5})
         config = self.config(rounds=2)
         sets = ["federation.model=softmax:2-2", "round.min_clients=3", "fleet.clients=3",
                 "data.partition=natural", "data.source=" + source % (train, test)]
@@ -360,15 +386,21 @@ cell = images | data.source=idx
         one = json.loads((self.folder / "one.json").read_text())
         of = dict(zip(one["client_examples"], one["client_accuracy"]))
         self.assertEqual(set(of), {40, 7, 1})
+        groups = dict(zip(one["client_examples"], one["client_groups"]))
+        self.assertEqual(groups, {40: ["Ås, old"], 7: ["y, old"], 1: ["z, old"]})
+        self.assertEqual(one["class_names"], ["off", "on"])
         self.assertIsNone(of[1])  # the test file has no row of its site
         self.assertEqual(sum(map(sum, one["confusion"])), 35)
-        self.assertRegex(out, r"clients 0\.\d{4} to [01]\.\d{4}")
+        self.assertRegex(out, r"clients 0\.\d{4} \(client \d: (Ås|y), old\) to [01]\.\d{4} \(client \d: ")
         other = source % (train, self.table("other.csv", {"new": 5}))
         found = subprocess.run(
             [str(pathlib.Path(os.environ["TERN_BUILD_DIR"]) / "bin/tern-fleet"), "evaluate", "--config",
              str(config), *options, "--set", "data.source=" + other, "one.json",
              "kept/run/global.f32"], cwd=self.folder, capture_output=True, text=True, check=True)
         self.assertIn("clients not known", found.stdout)
+        self.refused("--keep kept: that folder has a run already; name another", config, *options,
+                     "--keep", "kept")
+        self.refused("--json tmp is no file", config, *options, "--json", "tmp")
 
     def test_every_run_is_checked_before_the_first(self):
         table = self.table("table.csv", {"x": 5})
@@ -401,6 +433,12 @@ cell = images | data.source=idx
         for why in (whys,) if isinstance(whys, str) else whys:
             self.assertIn(why, err)
         self.assertEqual(process.returncode, code)
+
+    def test_a_setting_without_its_section_is_refused(self):
+        for said, why in (("evaluate_every=3", "section.key=value; did you mean fleet.evaluate_every\n"),
+                          ("seed=x.y", "did you mean federation.seed or fleet.seed or data.seed\n"),
+                          ("nonsense=1", "expected section.key=value\n")):
+            self.refused(why, self.config(), "--set", said)
 
     def test_a_wrong_setting_is_named(self):
         process = self.start(self.config(), "--set", "data.partition=nonsense", "--keep", "kept")

@@ -131,7 +131,7 @@ class Rows(unittest.TestCase):
                                  ("back_to_trunk", -1, -3), ("back_to_global", -3, -5)):
             self.assertAlmostEqual(row[key], mean, msg=key)
             self.assertAlmostEqual(row[key + "_worst"], worst, msg=key)
-        head, line = tables.table_of(plan_, [row], row)
+        head, line = tables.table_of(plan_, [row])
         cells = dict(zip(head, line))
         self.assertEqual(cells["joined: down, mean / most"], "500 B / 600 B")
         self.assertEqual(cells["back: of the chain, mean / most"], "35 % / 50 %")
@@ -140,7 +140,7 @@ class Rows(unittest.TestCase):
     def test_arrivals_whose_global_models_were_not_measured(self):
         plan_ = self.plan("columns = arrivals", "run = a")
         groups, _ = self.load(plan_, a=self.arrived())
-        head, line = tables.table_of(plan_, groups[0][1], groups[0][1][0])
+        head, line = tables.table_of(plan_, groups[0][1])
         cells = dict(zip(head, line))
         self.assertEqual(cells["back: points to the trunk, mean / worst"], "-1.00 / -3.00")
         self.assertEqual(cells["back: points to the global model, mean / worst"], "- / -")
@@ -149,11 +149,49 @@ class Rows(unittest.TestCase):
         plan_ = self.plan("columns = scores", "run = a")
         groups, _ = self.load(plan_, a=result_of(macro_f1=0.75, class_accuracy=[0.9, 0.6, None],
                                                  client_accuracy=[0.8, 0.7]))
-        table = tables.table_of(plan_, groups[0][1], groups[0][1][0])
+        table = tables.table_of(plan_, groups[0][1])
         self.assertEqual(table, [["run", "macro F1", "least of a class", "least of a client"],
                                  ["a", "0.7500", "0.6000", "0.7000"]])
         groups, _ = self.load(plan_, a=result_of())  # of an older program
-        self.assertEqual(tables.table_of(plan_, groups[0][1], groups[0][1][0])[1][1:], ["-"] * 3)
+        self.assertEqual(tables.table_of(plan_, groups[0][1])[1][1:], ["-"] * 3)
+
+    def test_what_a_run_is_held_against_may_not_have_run_yet(self):
+        for lines in (("run = a", "run = b"), ("run = a", "run = b", "cell = c | round.rounds=1")):
+            plan_ = self.plan("columns = accuracy points ratio speedup", "bandwidths = 1", *lines)
+            made = planned.Planned(plan_, plan_.runs[1], "1", str(self.folder))
+            made.write(made.ini)
+            pathlib.Path(made.results).write_text(json.dumps(result_of()))
+            groups, missing = rows.load(plan_, str(self.folder))
+            self.assertEqual(missing, [plan_.runs[0].name])
+            self.assertIsNone(groups[0][1][0]["points_to_float32"])
+            summary = rows.summaries(plan_, groups)
+            self.assertEqual(summary, [])
+            text = tables.text_table(plan_, groups, summary)
+            self.assertRegex(text, r"\n[bc] +0\.9000 +- +- +[-1]")
+
+    def test_each_cell_is_held_against_the_same_cell_of_its_baseline(self):
+        """In either cell b takes twice as long as a, and in the second both take three times as long."""
+        plan_ = self.plan("columns = speedup", "bandwidths = 1000", "run = a", "run = b",
+                          "cell = one | data.alpha=1", "cell = two | data.alpha=2", before="[round]\ncohort = 1")
+        results = {run.name: result_of(train_ms=[1000 * steps] * 4, steps=[steps] * 4) for run, steps in zip(
+            plan_.runs, (10, 20, 30, 60))}
+        for run in plan_.runs:
+            made = planned.Planned(plan_, run, "1", str(self.folder))
+            made.write(made.ini)
+            pathlib.Path(made.results).write_text(json.dumps(results[run.name]))
+        groups, _ = rows.load(plan_, str(self.folder))
+        found = {title: [line[1] for line in table[1:]] for title, table in tables.sections(
+            plan_, groups, rows.summaries(plan_, groups), "") if table[0][0] == "cell"
+            and table[0][1].startswith("faster")}
+        self.assertEqual(found, {"a": ["1.00x", "1.00x"], "b": ["0.50x", "0.50x"]})
+
+    def test_local_steps_stand_where_runs_differ_in_them(self):
+        plan_ = self.plan("columns = accuracy", "run = a", "run = b")
+        groups, _ = self.load(plan_, a=result_of(), b=result_of(steps=(2, 2, 1, 1)))
+        lines = tables.text_table(plan_, groups).splitlines()
+        self.assertEqual([line.split()[2] for line in lines[-2:]], ["1.0", "1.5"])
+        groups, _ = self.load(plan_, a=result_of(), b=result_of())
+        self.assertNotIn("local steps", tables.text_table(plan_, groups))
 
     def test_the_front_is_what_nothing_beats(self):
         plan_ = self.plan("front = yes", "reference = a", "columns = accuracy ratio", "run = a",
@@ -180,7 +218,7 @@ class Rows(unittest.TestCase):
                           "run = b")
         self.assertEqual(set(tables.MAKERS), set(plan.COLUMNS))
         groups, _ = self.load(plan_, a=result_of(), b=result_of(train_ms=[1, 1, 1, 1]))
-        table = tables.table_of(plan_, groups[0][1], groups[0][1][0])
+        table = tables.table_of(plan_, groups[0][1])
         self.assertEqual({len(line) for line in table}, {len(table[0])})
         self.assertEqual(len(set(table[0])), len(table[0]), table[0])
         self.assertIn("1.00x", table[2])
@@ -263,10 +301,16 @@ class Planned(unittest.TestCase):
         self.assertAlmostEqual(known.to_go([long], [], 1), 200)        # as much as it has to do
         known.ended(long, 150.0)
         self.assertAlmostEqual(known.to_go([long], [], 1), 150)        # as much as one took
-        self.assertAlmostEqual(known.to_go([long, short], [(long, 0.5)], 2), 150)
-        self.assertAlmostEqual(known.to_go([short], [(short, 0.5)], 1), 3)
+        self.assertAlmostEqual(known.to_go([long, short], [(long, 0.5, 9)], 2), 150)
+        self.assertAlmostEqual(known.to_go([short], [(short, 0.5, 9)], 1), 3)
         self.assertEqual(pace.sentence(89.6), "; about 90 s to go")
         self.assertEqual(pace.sentence(600), "; about 10 min to go")
+
+    def test_the_time_to_go_is_known_by_the_first_rounds(self):
+        short, long, known = {"round.rounds": "10"}, {"round.rounds": "1000"}, pace.Pace()
+        self.assertIsNone(known.to_go([long], [(short, 0, 5)], 1))
+        self.assertAlmostEqual(known.to_go([long], [(short, 0.5, 5)], 1), 5 + 1000)
+        self.assertAlmostEqual(known.to_go([], [(short, 0.2, 2), (short, 0, 1)], 2), 10)
 
     def test_work_goes_by_the_model(self):
         self.assertEqual(pace.model_work("mlp:10-20-5"), 300)
@@ -327,6 +371,8 @@ class Advice(unittest.TestCase):
     def test_a_run_without_an_end_is_refused(self):
         for given in ({}, {"round.rounds": "0"}):
             self.assertIn("would have no end", list(advice.refusals(given))[0])
+        for given in ({"round.rounds": "ten"}, {"round.rounds": "5", "round.min_clients": "all"}):
+            self.assertEqual(list(advice.refusals(given)), [])  # the programs name these
 
 
 if __name__ == "__main__":

@@ -41,11 +41,40 @@ class Help(unittest.TestCase):
     def test_mistakes_are_usage_errors_that_name_them(self):
         for wrong in (["nonsense"], ["test", "--nonsense"], ["test", "--quick", "nonsense"], ["experiment"],
                       ["experiment", "/nowhere.ini"], ["experiment", "--json"], ["demo", "x"],
-                      ["bench", "nonsense"], ["fresh", "--nonsense"], ["setup", "nonsense"],
+                      ["bench", "nonsense"], ["bench", "--beside"], ["bench", "--beside", "/nowhere", "rounds"],
+                      ["bench", "--beside", "/nowhere", "codec"], ["fresh", "--nonsense"], ["setup", "nonsense"],
                       ["cross"], ["cross", "mips"], ["cross", "arm64", "--nonsense"]):
             done = tern(*wrong)
             self.assertEqual(done.returncode, 2, wrong)
             self.assertTrue(done.stderr.startswith("tern: "), wrong)
+
+
+class Bench(unittest.TestCase):
+    def test_rounds_are_timed_in_turns_with_another_build(self):
+        with tempfile.TemporaryDirectory() as folder:
+            out = pathlib.Path(folder) / "figures.json"
+            done = tern("bench", "--json", str(out), "--beside", os.environ["TERN_BUILD_DIR"], "rounds",
+                        TERN_SKIP_BUILD="1", BENCH_TURNS="2", BENCH_COHORT="2", BENCH_ROUNDS="1",
+                        BENCH_MODEL="softmax:20-4", BENCH_STEPS="2")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            figures = json.loads(out.read_text())
+        self.assertEqual(figures["rounds_accepted"], 2)
+        self.assertNotIn("beside_rounds_accepted", figures)
+        for name in ("rounds_cpu_ms", "beside_rounds_cpu_ms", "rounds_cpu_ms_over_beside"):
+            self.assertGreater(figures[name], 0)
+
+    def test_figures_are_medians_of_turns(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for build, numbers in {"this": [1, 2, 6], "beside": [4, 4, 4]}.items():
+                for turn, number in enumerate(numbers, 1):
+                    (pathlib.Path(folder) / f"x-{build}-{turn}.json").write_text(
+                        json.dumps({"cpu": number, "clients": 7}))
+            command = [sys.executable, "-B", SOURCE / "lab/bench/in_turns.py", f"{folder}/x", "3"]
+            names = ["ms=cpu", "n=clients"]
+            both = subprocess.run([*command, "1", *names], capture_output=True, check=True).stdout
+            alone = subprocess.run([*command, "", *names], capture_output=True, check=True).stdout
+        self.assertEqual(json.loads(both), {"ms": 2, "beside_ms": 4, "ms_over_beside": 0.5, "n": 7})
+        self.assertEqual(json.loads(alone), {"ms": 2, "n": 7})
 
 
 class Setup(unittest.TestCase):

@@ -40,6 +40,11 @@ void test_set_back(uint64_t ms)
     atomic_fetch_sub(&clock_ms, ms);
 }
 
+void test_set_forth(uint64_t ms)
+{
+    atomic_fetch_add(&clock_ms, ms);
+}
+
 // --- A listener that is a function call
 
 struct tern_http_exchange {
@@ -52,7 +57,16 @@ struct tern_http_exchange {
     bool done;
     void (*on_reply)(void);
     struct answer answer;
+    struct tern_http_unfinished unfinished;
 };
+
+bool tern_http_exchange_unfinished(const struct tern_http_exchange *exchange, uint64_t owner,
+                                   struct tern_http_unfinished *unfinished)
+{
+    assert_true(owner > 0);
+    *unfinished = exchange->unfinished;
+    return unfinished->len > 0;
+}
 
 const struct tern_http_request *
 tern_http_exchange_request(const struct tern_http_exchange *exchange)
@@ -108,17 +122,20 @@ struct tern_http_exchange *call_begin(struct harness *harness, const char *metho
     if (len > 0) {
         memcpy(exchange->body, body, len);
     }
-    exchange->request = (struct tern_http_request){.method = method,
+    exchange->request = (struct tern_http_request){.id = ++harness->request_id,
+                                                   .method = method,
                                                    .path = exchange->path,
                                                    .authorization = exchange->authorization,
+                                                   .certificate = "",
                                                    .peer = "192.0.2.1",
                                                    .range_from = harness->range_from,
                                                    .body = exchange->body,
                                                    .body_len = len};
-    uint32_t limit = UINT32_MAX;
+    struct tern_http_permit permit = {.body_limit = UINT32_MAX};
     int refused =
-        harness->handler.on_headers(harness->handler.ctx, &exchange->request, len, &limit);
-    refused = refused == 0 && len > limit ? 413 : refused; // as the listener does
+        harness->handler.on_headers(harness->handler.ctx, &exchange->request, len, &permit);
+    refused = refused == 0 && len > permit.body_limit ? 413 : refused; // as the listener does
+    exchange->unfinished = harness->unfinished;
     if (refused != 0) {
         exchange->answer.status = refused;
         exchange->done = true;
@@ -173,10 +190,16 @@ static void open_and_configure(struct harness *harness);
 
 void harness_make(struct harness *harness)
 {
+    harness_make_model(harness, MODEL);
+}
+
+void harness_make_model(struct harness *harness, const char *spec)
+{
     char why[256];
-    struct tern_db_federation federation = {.model_spec = MODEL, .seed = 7};
+    struct tern_db_federation federation = {.seed = 7};
+    snprintf(federation.model_spec, sizeof federation.model_spec, "%s", spec);
     make_folder(harness);
-    assert_int_equal(tern_model_from_spec(&harness->model, MODEL), TERN_OK);
+    assert_int_equal(tern_model_from_spec(&harness->model, spec), TERN_OK);
     memcpy(federation.model_hash, harness->model.hash, TERN_SHA256_SIZE);
     assert_int_equal(tern_db_create(harness->path, &federation, NULL, 0, why), TERN_OK);
     open_and_configure(harness);
@@ -292,33 +315,56 @@ uint64_t enroll(struct harness *harness, bool evaluator)
     return reply.client_id;
 }
 
-size_t encode_checkin(const uint8_t *replica, uint32_t wait_ms, uint8_t *body)
+static tern_CheckinRequest request_from(const uint8_t *replica)
 {
     tern_CheckinRequest request = tern_CheckinRequest_init_zero;
-    size_t len = 0;
-    request.wait_ms = wait_ms;
     if (replica != NULL) {
         request.replica.size = TERN_WIRE_REPLICA_BYTES;
         memcpy(request.replica.bytes, replica, TERN_WIRE_REPLICA_BYTES);
     }
-    assert_int_equal(tern_wire_encode_checkin_request(&request, body, TERN_WIRE_MESSAGE_MAX, &len),
+    return request;
+}
+
+static size_t encode_request(const tern_CheckinRequest *request, uint8_t *body)
+{
+    size_t len = 0;
+    assert_int_equal(tern_wire_encode_checkin_request(request, body, TERN_WIRE_MESSAGE_MAX, &len),
                      TERN_OK);
     return len;
 }
 
-tern_CheckinReply checkin(struct harness *harness, uint64_t client, const uint8_t *replica)
+size_t encode_checkin(const uint8_t *replica, uint32_t wait_ms, uint8_t *body)
+{
+    tern_CheckinRequest request = request_from(replica);
+    request.wait_ms = wait_ms;
+    return encode_request(&request, body);
+}
+
+struct answer put_checkin(struct harness *harness, uint64_t client,
+                          const tern_CheckinRequest *request)
 {
     uint8_t body[TERN_WIRE_MESSAGE_MAX];
+    size_t len = encode_request(request, body);
+    return call(harness, "POST", TERN_PATH_CHECKIN, harness->tokens[client], body, len);
+}
+
+tern_CheckinReply checkin_with(struct harness *harness, uint64_t client,
+                               const tern_CheckinRequest *request)
+{
     tern_CheckinReply reply;
-    size_t len = encode_checkin(replica, 0, body);
-    struct answer answer =
-        call(harness, "POST", TERN_PATH_CHECKIN, harness->tokens[client], body, len);
+    struct answer answer = put_checkin(harness, client, request);
     assert_int_equal(answer.status, 200);
     assert_int_equal(tern_wire_decode_checkin_reply(answer.body->data, answer.body->len, &reply,
                                                     &(struct tern_span){0}),
                      TERN_OK);
     answer_free(&answer);
     return reply;
+}
+
+tern_CheckinReply checkin(struct harness *harness, uint64_t client, const uint8_t *replica)
+{
+    tern_CheckinRequest request = request_from(replica);
+    return checkin_with(harness, client, &request);
 }
 
 size_t encode_update(struct harness *harness, const tern_Task *task, float value,

@@ -20,7 +20,9 @@ struct harness {
     struct tern_service_config config;
     struct tern_model model;
     bool thaws;
-    uint64_t range_from;    // of the requests that follow
+    _Atomic uint64_t request_id;            // of the newest request
+    uint64_t range_from;                    // of the requests that follow
+    struct tern_http_unfinished unfinished; // kept of the body that they ask for; len 0: nothing
     void (*on_reply)(void); // NULL: none; on the thread that answers them, before it does
     char tokens[MAX_TEST_CLIENTS + 1][24]; // by client id
 };
@@ -39,9 +41,12 @@ uint64_t test_now(void);
 void test_advance(uint64_t ms);
 // Somebody sets the time of day; intervals go on.
 void test_set_back(uint64_t ms);
+void test_set_forth(uint64_t ms);
 
 // A federation of JOIN_CODE with plenty of uses; min_clients 2, cohort 2, float32 both ways.
 void harness_make(struct harness *harness);
+// Likewise, of another model than MODEL.
+void harness_make_model(struct harness *harness, const char *spec);
 // The same for a model that comes with a manifest and these weights.
 void harness_make_imported(struct harness *harness, const uint8_t *manifest, size_t len,
                            const float *weights);
@@ -62,7 +67,12 @@ struct answer call_end(struct tern_http_exchange *exchange);
 // Enrols and remembers the token; returns the id.
 uint64_t enroll(struct harness *harness, bool evaluator);
 
-// Checks in with that replica (NULL: none) and returns the reply; asserts 200.
+struct answer put_checkin(struct harness *harness, uint64_t client,
+                          const tern_CheckinRequest *request);
+// Checks in and returns the reply; asserts 200.
+tern_CheckinReply checkin_with(struct harness *harness, uint64_t client,
+                               const tern_CheckinRequest *request);
+// The same with that replica (NULL: none) and nothing else.
 tern_CheckinReply checkin(struct harness *harness, uint64_t client, const uint8_t *replica);
 size_t encode_checkin(const uint8_t *replica, uint32_t wait_ms, uint8_t *body);
 

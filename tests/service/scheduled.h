@@ -16,6 +16,7 @@ static inline int setup(void **state)
                                                                    .min_steps = 1,
                                                                    .max_steps = 1000,
                                                                    .fraction = 0.5,
+                                                                   .start = 1.0,
                                                                    .interval = 1,
                                                                    .gamma = 0.5,
                                                                    .min_density = 0.002};
@@ -44,18 +45,7 @@ static inline void set_codec(const char *spec)
 
 static inline tern_CheckinReply checkin_as(uint64_t client, const tern_CheckinRequest *request)
 {
-    uint8_t body[TERN_WIRE_MESSAGE_MAX];
-    tern_CheckinReply reply;
-    size_t len = 0;
-    assert_int_equal(tern_wire_encode_checkin_request(request, body, sizeof body, &len), TERN_OK);
-    struct answer answer =
-        call(&harness, "POST", TERN_PATH_CHECKIN, harness.tokens[client], body, len);
-    assert_int_equal(answer.status, 200);
-    assert_int_equal(tern_wire_decode_checkin_reply(answer.body->data, answer.body->len, &reply,
-                                                    &(struct tern_span){0}),
-                     TERN_OK);
-    answer_free(&answer);
-    return reply;
+    return checkin_with(&harness, client, request);
 }
 
 struct report {

@@ -67,14 +67,22 @@ static void play_first_round(uint64_t one, uint64_t two)
     }
 }
 
+// Returns the bytes of the first one's update.
+static uint64_t start_with_one_round(uint64_t *one, uint64_t *two)
+{
+    start_budgets();
+    *one = enroll(&harness, false);
+    *two = enroll(&harness, false);
+    play_first_round(*one, *two);
+    return update_bytes_of(*one);
+}
+
 static void test_a_budget_lowers_the_density(void **state)
 {
     (void)state;
-    start_budgets();
-    uint64_t poor = enroll(&harness, false);
-    uint64_t none = enroll(&harness, false);
-    play_first_round(poor, none);
-    uint64_t update = update_bytes_of(poor);
+    uint64_t poor;
+    uint64_t none;
+    uint64_t update = start_with_one_round(&poor, &none);
     meter(poor, 1, update, 1000);
     // For each of 100 rounds, in each of which it takes part, 1000 B and a quarter of an update.
     tern_CheckinRequest request = {.budgeted = true, .budget_left = 100000 + 25 * update};
@@ -101,11 +109,9 @@ static void test_a_budget_lowers_the_density(void **state)
 static void test_bytes_count_before_they_are_written(void **state)
 {
     (void)state;
-    start_budgets();
-    uint64_t poor = enroll(&harness, false);
-    uint64_t none = enroll(&harness, false);
-    play_first_round(poor, none);
-    uint64_t update = update_bytes_of(poor);
+    uint64_t poor;
+    uint64_t none;
+    uint64_t update = start_with_one_round(&poor, &none);
     meter(poor, 1, 0, 400);
     count(poor, 1, update, 2600);
     tern_CheckinRequest request = {.budgeted = true, .budget_left = 300000 + 25 * update};

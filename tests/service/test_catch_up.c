@@ -9,6 +9,8 @@
 // cmocka wants the headers above first.
 #include <cmocka.h>
 
+#include "store/run_sql.h"
+
 #define COUNT 650 // values of MODEL
 
 static struct harness harness;
@@ -26,6 +28,8 @@ static int setup(void **state)
     harness.config.federation.round.cohort = 1;
     harness.config.federation.round.over_selection = 2.0;
     harness.config.federation.min_clients = 3;
+    // Those that have not come yet are invited all the same.
+    harness.config.federation.round.come_back_min_ms = 3600000;
     assert_int_equal(tern_codec_parse("density:p=0.1,coder=range",
                                       &harness.config.federation.downloads.codec, NULL),
                      TERN_OK);
@@ -55,13 +59,10 @@ static int teardown(void **state)
 
 static tern_CheckinReply ask(uint64_t id, tern_CheckinRequest request, const uint8_t *replica)
 {
-    uint8_t body[TERN_WIRE_MESSAGE_MAX];
     tern_CheckinReply reply = tern_CheckinReply_init_zero;
-    size_t len = 0;
     request.replica.size = TERN_WIRE_REPLICA_BYTES;
     memcpy(request.replica.bytes, replica, TERN_WIRE_REPLICA_BYTES);
-    assert_int_equal(tern_wire_encode_checkin_request(&request, body, sizeof body, &len), TERN_OK);
-    struct answer answer = call(&harness, "POST", TERN_PATH_CHECKIN, harness.tokens[id], body, len);
+    struct answer answer = put_checkin(&harness, id, &request);
     if (answer.status == 200) {
         assert_int_equal(tern_wire_decode_checkin_reply(answer.body->data, answer.body->len, &reply,
                                                         &(struct tern_span){0}),
@@ -637,6 +638,31 @@ static void test_one_client_cannot_make_the_service_search_for_ever(void **state
     assert_true(ask(one, (tern_CheckinRequest){.downloads_max = 61}, unknown).has_task);
 }
 
+static int status_of_checkin(uint64_t id, const uint8_t *replica)
+{
+    uint8_t body[TERN_WIRE_MESSAGE_MAX];
+    const size_t len = encode_checkin(replica, 0, body);
+    struct answer answer = call(&harness, "POST", TERN_PATH_CHECKIN, harness.tokens[id], body, len);
+    const int status = answer.status;
+    answer_free(&answer);
+    return status;
+}
+
+// A bound on what one client may ask for must not be used up by what was rolled back: a member that
+// asks while the store fails gets its task once it does not.
+static void test_what_a_failing_store_took_back_does_not_count(void **state)
+{
+    (void)state;
+    run_rounds(3);
+    run_sql(harness.path, "create trigger no_downloads before insert on downloads begin "
+                          "select raise(abort,'no'); end");
+    for (int i = 0; i < 34; i++) {
+        assert_int_equal(status_of_checkin(one, seed_id), 503);
+    }
+    run_sql(harness.path, "drop trigger no_downloads");
+    assert_true(ask_plainly(one, seed_id).has_task);
+}
+
 // All who missed versions get the trunk's one snapshot, whatever they hold; nothing else is made.
 static void test_nothing_is_searched_where_downloads_lose_nothing(void **state)
 {
@@ -675,6 +701,7 @@ int main(void)
         TEST(test_an_unknown_replica_leads_from_the_seed_or_a_snapshot),
         TEST(test_nothing_is_searched_where_downloads_lose_nothing),
         TEST(test_one_client_cannot_make_the_service_search_for_ever),
+        TEST(test_what_a_failing_store_took_back_does_not_count),
         TEST(test_nothing_leads_to_version_0_without_snapshots),
         TEST(test_bytes_are_counted),
         TEST(test_ways_outlast_what_is_forgotten),

@@ -4,16 +4,21 @@
 
 #include "merge/replay.h"
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 // cmocka wants the headers above first.
 #include <cmocka.h>
 
 #include "one_harness.h"
+#include "store/run_sql.h"
 
 static bool is_stored(uint32_t round, uint64_t client)
 {
@@ -64,6 +69,58 @@ static void test_acknowledged_after_the_commit(void **state)
     free(body);
 }
 
+static int status_of(const char *path)
+{
+    struct answer answer = call(&harness, "GET", path, harness.tokens[1], NULL, 0);
+    answer_free(&answer);
+    return answer.status;
+}
+
+static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+
+static atomic_bool is_at_gate;
+
+static void wait_at_gate(void)
+{
+    is_at_gate = true;
+    pthread_mutex_lock(&gate);
+    pthread_mutex_unlock(&gate);
+}
+
+// A service thread that hangs is told by whoever looks, without waiting for it.
+static void test_a_thread_that_hangs_is_noticed(void **state)
+{
+    (void)state;
+    char why[256] = "";
+    uint8_t body[256];
+    harness_start(&harness);
+    enroll(&harness, false);
+    const size_t len = encode_checkin(NULL, 0, body);
+    pthread_mutex_lock(&gate);
+    harness.on_reply = wait_at_gate;
+    struct tern_http_exchange *exchange =
+        call_begin(&harness, "POST", TERN_PATH_CHECKIN, harness.tokens[1], body, len);
+    harness.on_reply = NULL;
+    while (!is_at_gate) {
+        sched_yield();
+    }
+    test_advance(20000);
+    const bool early = tern_service_stores(harness.service, why);
+    test_advance(20000);
+    const bool hangs = !tern_service_stores(harness.service, why);
+    const int ready = status_of("/readyz");
+    pthread_mutex_unlock(&gate);
+    struct answer answer = call_end(exchange);
+    assert_int_equal(answer.status, 200);
+    answer_free(&answer);
+    assert_true(early);
+    assert_true(hangs);
+    assert_non_null(strstr(why, "at one transaction for "));
+    assert_int_equal(ready, 503);
+    (void)checkin(&harness, 1, NULL); // another turn
+    assert_int_equal(status_of("/readyz"), 200);
+}
+
 // A writer that stays longer than the service waits: 503 for all, and memory as if nothing had
 // been.
 static void test_batch_that_fails_is_taken_back(void **state)
@@ -99,32 +156,79 @@ static void test_batch_that_fails_is_taken_back(void **state)
     free(body);
 }
 
-static void execute(const char *sql)
+// As a full disk does: no file grows while it is on.
+static void fill_disk(bool full)
 {
-    char command[512];
-    snprintf(command, sizeof command,
-             "/usr/bin/python3 -c \"import sqlite3;c=sqlite3.connect('%s',timeout=10);"
-             "c.execute('%s');c.commit()\"",
-             harness.path, sql);
-    assert_int_equal(system(command), 0);
+    static struct rlimit before;
+    struct rlimit now;
+    if (full) {
+        assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    }
+    now = before;
+    now.rlim_cur = full ? 0 : before.rlim_cur;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &now), 0);
+}
+
+// Requests that write nothing do not make it ready again.
+static void test_not_ready_until_something_is_written(void **state)
+{
+    (void)state;
+    char why[256];
+    harness_start(&harness);
+    enroll(&harness, false);
+    enroll(&harness, false); // so that the next check-in has a task, which is stored
+    assert_true(tern_service_stores(harness.service, why));
+    signal(SIGXFSZ, SIG_IGN);
+    fill_disk(true);
+    struct answer answer = put_checkin(&harness, 1, &(tern_CheckinRequest){0});
+    const int question = status_of(TERN_PATH_UPDATES "1/1");
+    const int ready = status_of("/readyz");
+    const int alive = status_of("/healthz");
+    const bool stores = tern_service_stores(harness.service, why);
+    fill_disk(false);
+    assert_int_equal(answer.status, 503);
+    answer_free(&answer);
+    assert_int_equal(question, 503);
+    assert_int_equal(ready, 503);
+    assert_int_equal(alive, 200);
+    assert_false(stores);
+    assert_non_null(strstr(why, "nothing can be stored: io: "));
+    (void)status_of(TERN_PATH_UPDATES "1/1");
+    assert_true(tern_service_stores(harness.service, why));
+    assert_int_equal(status_of("/readyz"), 200);
 }
 
 // A store that fails in the middle of a batch, when the round is already merged in memory: a
 // trigger underneath refuses new versions.
 static void refuse_versions(bool refuse)
 {
-    execute(refuse ? "create trigger no_versions before insert on versions begin select "
-                     "raise(abort,\\\"no\\\"); end"
-                   : "drop trigger no_versions");
+    run_sql(harness.path, refuse
+                              ? "create trigger no_versions before insert on versions begin select "
+                                "raise(abort,'no'); end"
+                              : "drop trigger no_versions");
 }
 
+// Whether its update is counted: the answer comes once the round is merged, or could not be.
+static tern_UpdateReply send_update(uint64_t client, const uint8_t *body, size_t len)
+{
+    tern_UpdateReply reply;
+    struct answer answer = put_update(&harness, client, 1, 1, body, len);
+    assert_int_equal(answer.status, 200);
+    assert_int_equal(tern_wire_decode_update_reply(answer.body->data, answer.body->len, &reply),
+                     TERN_OK);
+    answer_free(&answer);
+    return reply;
+}
+
+// The update that completes a round is stored before the round is merged. Where the version cannot be
+// stored, the round stays open as it was, and is merged again.
 static void test_commit_of_a_round_that_fails(void **state)
 {
     (void)state;
     uint8_t *body;
-    uint8_t before[TERN_SHA256_SIZE];
-    uint8_t after[TERN_SHA256_SIZE];
     struct tern_replay_report report;
+    struct tern_db_version version;
+    struct tern_db_round round;
     char why[256];
     harness_start(&harness);
     enroll(&harness, false);
@@ -133,16 +237,20 @@ static void test_commit_of_a_round_that_fails(void **state)
     tern_CheckinReply next = checkin(&harness, 2, NULL);
     size_t len = encode_update(&harness, &next.task, 3.0F, 10, &body);
     refuse_versions(true);
-    store_digest(&harness, before);
-    struct answer answer = put_update(&harness, 2, 1, 1, body, len);
-    assert_int_equal(answer.status, 503);
-    answer_free(&answer);
-    store_digest(&harness, after);
-    assert_memory_equal(before, after, TERN_SHA256_SIZE);
+    tern_UpdateReply reply = send_update(2, body, len);
+    assert_int_equal(reply.status, tern_UpdateStatus_UPDATE_ACCEPTED);
+    assert_false(reply.has_next);
+    struct tern_db *reader;
+    assert_int_equal(tern_db_open(harness.path, &reader, why), TERN_OK);
+    assert_int_equal(tern_db_version_get(reader, 1, &version), TERN_ERR_NOT_FOUND);
+    assert_int_equal(tern_db_round_get(reader, 1, &round), TERN_OK);
+    assert_int_equal(round.state, TERN_ROUND_OPEN);
+    tern_db_close(reader);
     refuse_versions(false);
-    answer = put_update(&harness, 2, 1, 1, body, len);
-    assert_int_equal(answer.status, 200);
-    answer_free(&answer);
+    harness_stop(&harness); // which ends what is being merged
+    harness_start(&harness);
+    reply = send_update(2, body, len);
+    assert_int_equal(reply.status, tern_UpdateStatus_UPDATE_DUPLICATE);
     free(body);
     harness_stop(&harness);
     assert_int_equal(tern_db_open(harness.path, &harness.db, why), TERN_OK);
@@ -154,13 +262,9 @@ static void test_commit_of_a_round_that_fails(void **state)
 static int checkin_status(uint64_t client, uint64_t budget_left)
 {
     tern_CheckinRequest request = tern_CheckinRequest_init_zero;
-    uint8_t body[TERN_WIRE_MESSAGE_MAX];
-    size_t len = 0;
     request.budgeted = true;
     request.budget_left = budget_left;
-    assert_int_equal(tern_wire_encode_checkin_request(&request, body, sizeof body, &len), TERN_OK);
-    struct answer answer =
-        call(&harness, "POST", TERN_PATH_CHECKIN, harness.tokens[client], body, len);
+    struct answer answer = put_checkin(&harness, client, &request);
     int status = answer.status;
     answer_free(&answer);
     return status;
@@ -175,8 +279,9 @@ static void test_a_row_that_cannot_be_stored_is_given_up(void **state)
     enroll(&harness, false);
     assert_int_equal(checkin_status(1, 6), 200);
     assert_int_equal(checkin_status(2, 6), 200);
-    execute("create trigger no_seven before update on clients when new.budget_left = 7 begin "
-            "select raise(abort,\\\"no\\\"); end");
+    run_sql(harness.path,
+            "create trigger no_seven before update on clients when new.budget_left = 7 begin "
+            "select raise(abort,'no'); end");
     checkin_status(1, 7); // its batch fails, or the next
     test_advance(2000);
     checkin_status(2, 6);
@@ -328,6 +433,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_acknowledged_after_the_commit),
         TEST(test_batch_that_fails_is_taken_back),
+        TEST(test_not_ready_until_something_is_written),
+        TEST(test_a_thread_that_hangs_is_noticed),
         TEST(test_commit_of_a_round_that_fails),
         TEST(test_many_clients_at_once),
         TEST(test_a_row_that_cannot_be_stored_is_given_up),

@@ -259,9 +259,6 @@ static tern_CheckinReply report_evaluation(uint64_t client, const uint8_t *repli
                                            uint32_t version)
 {
     tern_CheckinRequest request = tern_CheckinRequest_init_zero;
-    tern_CheckinReply reply;
-    uint8_t body[TERN_WIRE_MESSAGE_MAX];
-    size_t len = 0;
     request.replica.size = TERN_WIRE_REPLICA_BYTES;
     memcpy(request.replica.bytes, replica, TERN_WIRE_REPLICA_BYTES);
     request.version = version;
@@ -269,15 +266,7 @@ static tern_CheckinReply report_evaluation(uint64_t client, const uint8_t *repli
     request.evaluation.version = version;
     request.evaluation.num_examples = 100;
     request.evaluation.accuracy = 0.5F;
-    assert_int_equal(tern_wire_encode_checkin_request(&request, body, sizeof body, &len), TERN_OK);
-    struct answer answer =
-        call(&harness, "POST", TERN_PATH_CHECKIN, harness.tokens[client], body, len);
-    assert_int_equal(answer.status, 200);
-    assert_int_equal(tern_wire_decode_checkin_reply(answer.body->data, answer.body->len, &reply,
-                                                    &(struct tern_span){0}),
-                     TERN_OK);
-    answer_free(&answer);
-    return reply;
+    return checkin_with(&harness, client, &request);
 }
 
 static unsigned count_evaluations(void)
@@ -321,6 +310,162 @@ static void test_evaluators_see_each_version(void **state)
     assert_int_equal(count_evaluations(), 3);
 }
 
+// The last download of the reply, as a task's.
+static void apply_final(uint64_t client, const tern_CheckinReply *reply, float *weights,
+                        uint8_t replica[TERN_SHA256_SIZE])
+{
+    uint8_t hash[TERN_SHA256_SIZE];
+    tern_Task task = tern_Task_init_zero;
+    assert_true(reply->finished);
+    assert_true(reply->has_final_model);
+    task.downloads_count = 1;
+    task.downloads[0] = reply->final_model;
+    tern_Download download;
+    struct tern_span container;
+    char path[TERN_PATH_MAX];
+    tern_path_download(reply->final_model.sha256.bytes, path);
+    struct answer answer = call(&harness, "GET", path, harness.tokens[client], NULL, 0);
+    assert_int_equal(answer.status, 200);
+    assert_int_equal(answer.body->len, reply->final_model.size);
+    assert_int_equal(
+        tern_wire_decode_download(answer.body->data, answer.body->len, &download, &container),
+        TERN_OK);
+    task.base.size = TERN_WIRE_REPLICA_BYTES;
+    memcpy(task.base.bytes, download.to.bytes, TERN_WIRE_REPLICA_BYTES);
+    answer_free(&answer);
+    apply_downloads(&harness, &task, weights, replica, harness.tokens[client]);
+    tern_sha256(weights, harness.model.count * sizeof weights[0], hash);
+    assert_memory_equal(hash, reply->final_model_hash.bytes, TERN_SHA256_SIZE);
+}
+
+// Rounds whose downloads leave something out.
+static void run_compressed_rounds(uint32_t rounds, const uint64_t *clients)
+{
+    for (uint32_t i = 0; i < rounds; i++) {
+        (void)do_round(&harness, clients[0], NULL, 0.5F);
+        (void)do_round(&harness, clients[1], NULL, i % 2 == 0 ? 0.25F : 0.125F);
+    }
+}
+
+static void compress_downloads(void)
+{
+    harness.config.federation.downloads.codec =
+        (struct tern_codec){.id = TERN_CODEC_3LC, .sparsity = 1.75F};
+}
+
+// Of the last version an evaluator reports the replica, and then the global model itself.
+static void test_evaluators_end_with_the_global_model(void **state)
+{
+    (void)state;
+    float weights[2000];
+    uint8_t replica[TERN_SHA256_SIZE];
+    char why[256];
+    compress_downloads();
+    harness.config.federation.round.rounds = 2;
+    harness.config.federation.final_model = TERN_FINAL_MODEL_EVALUATORS;
+    harness_start(&harness);
+    uint64_t evaluator = enroll(&harness, true);
+    uint64_t clients[2] = {enroll(&harness, false), enroll(&harness, false)};
+    run_compressed_rounds(2, clients);
+    seed_replica(&harness, replica, weights);
+    tern_CheckinReply reply = checkin(&harness, evaluator, replica);
+    for (uint32_t version = 1; version <= 2; version++) {
+        assert_true(reply.has_task);
+        apply_downloads(&harness, &reply.task, weights, replica, harness.tokens[evaluator]);
+        reply = report_evaluation(evaluator, replica, version);
+    }
+    apply_final(evaluator, &reply, weights, replica);
+    harness_restart(&harness); // the same weights have the same name
+    reply = report_evaluation(evaluator, replica, 2);
+    assert_true(reply.finished);
+    assert_false(reply.has_final_model);
+    assert_false(checkin(&harness, clients[0], NULL).has_final_model);
+    harness_stop(&harness);
+
+    assert_int_equal(tern_db_open(harness.path, &harness.db, why), TERN_OK);
+    static const struct {
+        uint32_t version;
+        enum tern_db_evaluated model;
+    } expected[] = {
+        {1, TERN_EVALUATED_REPLICA}, {2, TERN_EVALUATED_REPLICA}, {2, TERN_EVALUATED_GLOBAL}};
+    struct tern_db_evaluation row;
+    struct tern_db_rows *rows = tern_db_evaluations(harness.db);
+    for (size_t i = 0; i < 3; i++) {
+        assert_true(tern_db_next(rows, &row));
+        assert_int_equal(row.version, expected[i].version);
+        assert_int_equal(row.model, expected[i].model);
+        assert_false(row.late);
+    }
+    assert_false(tern_db_next(rows, &row));
+    assert_int_equal(tern_db_end(rows), TERN_OK);
+}
+
+// Who is asked to evaluate again what it holds already: once.
+static void test_a_lost_evaluation_of_the_global_model_is_asked_for_again(void **state)
+{
+    (void)state;
+    float weights[2000];
+    uint8_t replica[TERN_SHA256_SIZE];
+    compress_downloads();
+    harness.config.federation.round.rounds = 1;
+    harness.config.federation.final_model = TERN_FINAL_MODEL_ALL;
+    harness_start(&harness);
+    uint64_t evaluator = enroll(&harness, true);
+    uint64_t clients[2] = {enroll(&harness, false), enroll(&harness, false)};
+    run_compressed_rounds(1, clients);
+    seed_replica(&harness, replica, weights);
+    tern_CheckinReply reply = checkin(&harness, evaluator, replica);
+    apply_downloads(&harness, &reply.task, weights, replica, harness.tokens[evaluator]);
+    reply = report_evaluation(evaluator, replica, 1);
+    apply_final(evaluator, &reply, weights, replica);
+    tern_CheckinRequest request = tern_CheckinRequest_init_zero;
+    request.replica.size = TERN_WIRE_REPLICA_BYTES;
+    memcpy(request.replica.bytes, replica, TERN_WIRE_REPLICA_BYTES);
+    request.version = 1;
+    reply = checkin_with(&harness, evaluator, &request);
+    assert_true(reply.has_task);
+    assert_int_equal(reply.task.kind, tern_TaskKind_TASK_EVALUATE);
+    assert_int_equal(reply.task.downloads_count, 0);
+    assert_memory_equal(reply.task.base.bytes, replica, TERN_WIRE_REPLICA_BYTES);
+    assert_true(checkin_with(&harness, evaluator, &request).finished);
+
+    seed_replica(&harness, replica, weights); // who trains gets the same download
+    reply = checkin(&harness, clients[0], replica);
+    apply_final(clients[0], &reply, weights, replica);
+}
+
+// What an evaluator finds of versions that were made before it enrolled is marked.
+static void test_evaluations_of_earlier_versions_are_late(void **state)
+{
+    (void)state;
+    float weights[2000];
+    uint8_t replica[TERN_SHA256_SIZE];
+    char why[256];
+    harness_start(&harness);
+    uint64_t clients[2] = {enroll(&harness, false), enroll(&harness, false)};
+    run_rounds(1, clients);
+    test_advance(1000);
+    uint64_t evaluator = enroll(&harness, true);
+    test_advance(1000);
+    run_rounds(1, clients);
+    seed_replica(&harness, replica, weights);
+    tern_CheckinReply reply = checkin(&harness, evaluator, replica);
+    for (uint32_t version = 1; version <= 2; version++) {
+        apply_downloads(&harness, &reply.task, weights, replica, harness.tokens[evaluator]);
+        reply = report_evaluation(evaluator, replica, version);
+    }
+    harness_stop(&harness);
+    assert_int_equal(tern_db_open(harness.path, &harness.db, why), TERN_OK);
+    struct tern_db_evaluation row;
+    struct tern_db_rows *rows = tern_db_evaluations(harness.db);
+    for (uint32_t version = 1; version <= 2; version++) {
+        assert_true(tern_db_next(rows, &row));
+        assert_int_equal(row.version, version);
+        assert_int_equal(row.late, version == 1);
+    }
+    assert_int_equal(tern_db_end(rows), TERN_OK);
+}
+
 // A training client must not be able to set the federation's accuracy.
 static void test_only_evaluators_report_accuracy(void **state)
 {
@@ -358,16 +503,10 @@ static void test_ledger_follows_accepted_updates(void **state)
 static void report_error(uint64_t client, uint32_t sequence, float norm)
 {
     tern_CheckinRequest request = tern_CheckinRequest_init_zero;
-    uint8_t body[TERN_WIRE_MESSAGE_MAX];
-    size_t len = 0;
     request.has_error = true;
     request.error = (tern_ErrorFacts){
         .generation = 9, .sequence = sequence, .norm = norm, .maximum = norm / 2.0F};
-    assert_int_equal(tern_wire_encode_checkin_request(&request, body, sizeof body, &len), TERN_OK);
-    struct answer answer =
-        call(&harness, "POST", TERN_PATH_CHECKIN, harness.tokens[client], body, len);
-    assert_int_equal(answer.status, 200);
-    answer_free(&answer);
+    checkin_with(&harness, client, &request);
 }
 
 // What a client gave back after a late update is known before its next update.
@@ -504,37 +643,43 @@ static void test_held_checkin_is_let_go(void **state)
     answer_free(&answer);
 }
 
-// When the time of day is set back, what waits for an interval does not wait for longer.
-static void test_clock_that_is_set_back(void **state)
+// Whoever enrols and never comes is not waited for, and who is invited and does not come is replaced
+// long before the deadline, and not counted on again until it does.
+static void test_silent_clients_are_not_waited_for(void **state)
 {
     (void)state;
-    uint8_t body[TERN_WIRE_MESSAGE_MAX];
-    struct tern_db_client row;
-    struct tern_db *reader;
-    char why[256];
-    harness.config.limits.requests_per_minute = 2;
+    uint64_t silent = 0;
+    harness.config.federation.round.quorum = 1;
     harness_start(&harness);
-    assert_int_equal(tern_db_open(harness.path, &reader, why), TERN_OK);
-    uint64_t one = enroll(&harness, false);
-    size_t len = encode_checkin(NULL, 20000, body);
-    struct tern_http_exchange *held =
-        call_begin(&harness, "POST", TERN_PATH_CHECKIN, harness.tokens[one], body, len);
-    enroll(&harness, true); // answered in order: the check-in is held by now
-    assert_false(call_is_done(held));
-    test_set_back(7200000);
-    test_advance(20001);
-    struct answer answer = call_end(held); // its time is up
-    assert_int_equal(answer.status, 200);
-    answer_free(&answer);
-    (void)checkin(&harness, one, NULL);
-    test_advance(60000);
-    (void)checkin(&harness, one, NULL); // its allowance is back
-    (void)checkin(&harness, one, NULL);
-    test_advance(2000);
-    enroll(&harness, true); // with whatever is due
-    assert_int_equal(tern_db_client_get(reader, one, &row), TERN_OK);
-    assert_int_equal(row.last_seen_ms + 2000, test_now());
-    tern_db_close(reader);
+    for (int i = 0; i < 3; i++) {
+        enroll(&harness, false);
+    }
+    for (uint64_t id = 1; id <= 3; id++) {
+        silent = checkin(&harness, id, NULL).has_task ? silent : id;
+    }
+    for (int i = 0; i < 20; i++) {
+        enroll(&harness, false);
+    }
+    test_advance(30001); // time to come, for who has just enrolled
+    for (uint64_t id = 1; id <= 3; id++) {
+        if (id != silent) {
+            do_round(&harness, id, NULL, 1.0F);
+        }
+    }
+    // Of the next round's two members, one may be the third, which does not come.
+    for (int round = 2; round <= 6; round++) {
+        bool done = false;
+        for (int look = 0; look < 2 && !done; look++) {
+            for (uint64_t id = 1; id <= 3; id++) {
+                if (id != silent && checkin(&harness, id, NULL).has_task) {
+                    do_round(&harness, id, NULL, 1.0F);
+                }
+            }
+            done = last_round().round > (uint32_t)round;
+            test_advance(done ? 0 : 15001); // a quarter of the deadline
+        }
+        assert_true(done);
+    }
 }
 
 static void test_missing_clients_are_replaced_at_the_deadline(void **state)
@@ -582,6 +727,9 @@ int main(void)
         TEST(test_replay_gives_the_same_bits),
         TEST(test_finished_tells_the_final_model),
         TEST(test_evaluators_see_each_version),
+        TEST(test_evaluators_end_with_the_global_model),
+        TEST(test_a_lost_evaluation_of_the_global_model_is_asked_for_again),
+        TEST(test_evaluations_of_earlier_versions_are_late),
         TEST(test_only_evaluators_report_accuracy),
         TEST(test_ledger_follows_accepted_updates),
         TEST(test_ledger_follows_checkins),
@@ -589,7 +737,7 @@ int main(void)
         TEST(test_held_checkin_gets_its_task_when_the_round_opens),
         TEST(test_many_held_checkins_all_get_their_tasks),
         TEST(test_held_checkin_is_let_go),
-        TEST(test_clock_that_is_set_back),
+        TEST(test_silent_clients_are_not_waited_for),
         TEST(test_missing_clients_are_replaced_at_the_deadline),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "one_harness.h"
+#include "store/run_sql.h"
 
 static void open_store(void)
 {
@@ -75,28 +76,96 @@ static void test_all_are_kept_without_a_bound(void **state)
     assert_int_equal(counts.update_bodies, 3 * 2);
 }
 
-// The same bytes, sent again as after a lost reply, were counted, and those of others were not.
-static void test_an_update_whose_body_is_gone_is_a_duplicate(void **state)
+// Client 1's update for `round` comes again.
+static void send_again(uint32_t round, const uint8_t *body, size_t len, int status)
+{
+    tern_UpdateReply reply;
+    struct answer answer = put_update(&harness, 1, round, 1, body, len);
+    assert_int_equal(answer.status, status);
+    if (status == 200) {
+        assert_int_equal(tern_wire_decode_update_reply(answer.body->data, answer.body->len, &reply),
+                         TERN_OK);
+        assert_int_equal(reply.status, tern_UpdateStatus_UPDATE_DUPLICATE);
+    }
+    answer_free(&answer);
+}
+
+// The same bytes, sent again as after a lost reply, were counted, and those of others were not. Once
+// the client has sent a later update, it has that reply, and no honest one sends them again.
+static void test_the_last_update_is_a_duplicate_without_its_body(void **state)
 {
     (void)state;
     uint8_t *body;
-    tern_UpdateReply reply;
     bytes_of_round();
     harness.config.federation.limits.history = 1;
     harness_start(&harness);
+    do_rounds(2);
     tern_CheckinReply next = checkin(&harness, 1, NULL);
     const size_t len = encode_update(&harness, &next.task, 1.0F, 10, &body);
-    do_rounds(3);
+    do_rounds(1);
     const struct tern_db_counts counts = counts_of_store();
     assert_int_equal(counts.update_bodies, 0);
     harness_start(&harness);
-    struct answer answer = put_update(&harness, 1, 1, 1, body, len);
-    assert_int_equal(answer.status, 200);
-    assert_int_equal(tern_wire_decode_update_reply(answer.body->data, answer.body->len, &reply),
-                     TERN_OK);
-    assert_int_equal(reply.status, tern_UpdateStatus_UPDATE_DUPLICATE);
-    answer_free(&answer);
+    send_again(3, body, len, 200);
+    do_rounds(20);
+    send_again(3, body, len, 410); // late
+    assert_int_equal(counts_of_store().updates, 23 * 2);
     free(body);
+}
+
+// Of rounds 1 to `last`.
+static uint32_t assignment_rows(uint32_t last)
+{
+    struct tern_db_assignment row;
+    uint32_t count = 0;
+    for (uint32_t round = 1; round <= last; round++) {
+        struct tern_db_rows *rows = tern_db_assignments(harness.db, round);
+        while (tern_db_next(rows, &row)) {
+            count++;
+        }
+        assert_int_equal(tern_db_end(rows), TERN_OK);
+    }
+    return count;
+}
+
+// However long a federation goes on, what its clients did round by round takes no more room: the rows of the newest
+// 16 rounds, and of those that are being dropped.
+static void test_rows_do_not_grow_with_history(void **state)
+{
+    (void)state;
+    bytes_of_round();
+    harness.config.federation.limits.history = 1;
+    for (uint32_t i = 1; i <= 2; i++) {
+        harness_start(&harness);
+        do_rounds(20);
+        const struct tern_db_counts counts = counts_of_store();
+        assert_int_equal(counts.updates, i * 20 * 2);
+        assert_int_equal(counts.participants, i * 20 * 2);
+        const uint32_t rows = assignment_rows(i * 20);
+        assert_true(rows >= 15 * 2); // of updates that may come late; a round is open
+        assert_true(rows <= 18 * 2);
+    }
+}
+
+// An update that is late by 20 versions still counts: its task's row stays, after a restart, too.
+static void test_rows_of_whoever_may_come_late_stay(void **state)
+{
+    (void)state;
+    float *parameters = harness.config.federation.strategy_parameters;
+    harness.config.federation.strategy = &tern_strategy_fedbuff;
+    harness.config.federation.server_learning_rate = tern_strategy_fedbuff.server_learning_rate;
+    parameters[TERN_STRATEGY_STALENESS_MAX] = 20.0F;
+    bytes_of_round();
+    harness.config.federation.limits.history = 1;
+    for (uint32_t rounds = 1; rounds <= 40; rounds++) {
+        harness_start(&harness);
+        do_rounds(1);
+        open_store();
+        const uint32_t rows = assignment_rows(rounds);
+        const uint32_t kept = rounds < 20 ? rounds : 20; // and those of the open round
+        assert_true(rows >= kept * 2);
+        assert_true(rows <= (kept + 3) * 2);
+    }
 }
 
 // Ended between the mark and the last step, as by a power cut.
@@ -154,7 +223,7 @@ static void expect_newest(uint32_t version)
 static uint32_t checkpoint(void)
 {
     uint32_t version = 0;
-    assert_int_equal(tern_db_weights_version(harness.db, &version), TERN_OK);
+    assert_int_equal(tern_db_checkpoint(harness.db, &version), TERN_OK);
     return version;
 }
 
@@ -179,6 +248,54 @@ static void test_the_newest_version_is_made_from_a_checkpoint(void **state)
     assert_int_equal(report.rounds, 5);
 }
 
+// Its updates have as many bytes in each round as a checkpoint, but are merged again in no time.
+static void test_few_bytes_of_updates_need_no_checkpoint(void **state)
+{
+    (void)state;
+    harness_free(&harness);
+    harness_make_model(&harness, "softmax:1024-10");
+    harness_start(&harness);
+    enroll(&harness, false);
+    enroll(&harness, false);
+    do_rounds(3);
+    open_store();
+    assert_int_equal(checkpoint(), 0);
+    expect_newest(3);
+}
+
+// The process may end after any piece.
+static void test_a_checkpoint_in_pieces_counts_once_it_is_whole(void **state)
+{
+    (void)state;
+    static struct tern_merge merge;
+    char why[256];
+    begin_with_small_updates();
+    do_rounds(1);
+    open_store();
+    assert_int_equal(checkpoint(), 0);
+    uint32_t pieces = 0;
+    for (bool whole = false; !whole; pieces++) {
+        assert_int_equal(load_newest(&merge), TERN_OK);
+        assert_int_equal(tern_db_begin(harness.db), TERN_OK);
+        for (uint32_t i = 0; i <= pieces; i++) {
+            assert_int_equal(merge.checkpoint, 0);
+            assert_int_equal(tern_merge_checkpoint(&merge, harness.db, 1), TERN_OK);
+        }
+        assert_int_equal(tern_db_commit(harness.db), TERN_OK);
+        whole = merge.checkpoint == 1;
+        tern_merge_free(&merge);
+        tern_db_close(harness.db);
+        assert_int_equal(tern_db_open(harness.path, &harness.db, why), TERN_OK);
+        assert_int_equal(checkpoint(), whole ? 1 : 0);
+        expect_newest(1);
+    }
+    assert_true(pieces >= 2);
+    harness_start(&harness);
+    do_rounds(1);
+    open_store();
+    expect_newest(2);
+}
+
 // Whatever is to be pruned: what the newest version is made of stays.
 static void test_a_prune_leaves_what_follows_the_checkpoint(void **state)
 {
@@ -191,22 +308,11 @@ static void test_a_prune_leaves_what_follows_the_checkpoint(void **state)
     assert_int_equal(checkpoint(), 0);
     assert_int_equal(tern_db_begin(harness.db), TERN_OK);
     assert_int_equal(tern_db_prune(harness.db, 1), TERN_OK);
-    assert_int_equal(tern_db_prune_some(harness.db, UINT64_MAX, &more), TERN_OK);
+    assert_int_equal(tern_db_prune_some(harness.db, UINT64_MAX, 0, &more), TERN_OK);
     assert_int_equal(tern_db_commit(harness.db), TERN_OK);
     assert_int_equal(tern_db_counts(harness.db, 0, &counts), TERN_OK);
     assert_int_equal(counts.rounds_pruned, 0);
     expect_newest(1);
-}
-
-// Underneath the store.
-static void drop_a_body(void)
-{
-    char command[512];
-    snprintf(command, sizeof command,
-             "/usr/bin/python3 -c \"import sqlite3;c=sqlite3.connect('%s');"
-             "c.execute('delete from update_bodies where id = 2');c.commit()\"",
-             harness.path);
-    assert_int_equal(system(command), 0);
 }
 
 static void test_an_update_that_the_newest_version_needs_is_missed(void **state)
@@ -217,7 +323,7 @@ static void test_an_update_that_the_newest_version_needs_is_missed(void **state)
     do_rounds(1);
     open_store();
     assert_int_equal(checkpoint(), 0);
-    drop_a_body();
+    run_sql(harness.path, "delete from update_bodies where id = 2");
     assert_int_equal(load_newest(&merge), TERN_ERR_CORRUPT);
     tern_merge_free(&merge);
 }
@@ -229,9 +335,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_bodies_of_the_newest_rounds_are_kept),
         TEST(test_all_are_kept_without_a_bound),
-        TEST(test_an_update_whose_body_is_gone_is_a_duplicate),
+        TEST(test_the_last_update_is_a_duplicate_without_its_body),
+        TEST(test_rows_do_not_grow_with_history),
+        TEST(test_rows_of_whoever_may_come_late_stay),
         TEST(test_what_was_begun_is_ended_after_a_restart),
         TEST(test_the_newest_version_is_made_from_a_checkpoint),
+        TEST(test_few_bytes_of_updates_need_no_checkpoint),
+        TEST(test_a_checkpoint_in_pieces_counts_once_it_is_whole),
         TEST(test_a_prune_leaves_what_follows_the_checkpoint),
         TEST(test_an_update_that_the_newest_version_needs_is_missed),
     };

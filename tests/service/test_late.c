@@ -18,13 +18,17 @@ static int setup(void **state)
 {
     (void)state;
     harness_make(&harness);
-    harness.config.federation.steps = (struct tern_steps_settings){
-        .local_steps = 20, .min_steps = 1, .max_steps = 1000, .fraction = 0.5, .interval = 1};
+    harness.config.federation.steps = (struct tern_steps_settings){.local_steps = 20,
+                                                                   .min_steps = 1,
+                                                                   .max_steps = 1000,
+                                                                   .fraction = 0.5,
+                                                                   .start = 1.0,
+                                                                   .interval = 1};
     assert_int_equal(
         tern_steps_policy_from_name("deadline", &harness.config.federation.steps.policy), TERN_OK);
     harness.config.federation.round.cohort = 3;
     harness.config.federation.round.quorum = 1;
-    harness.config.federation.min_clients = 3;
+    harness.config.federation.min_clients = 2;
     return 0;
 }
 

@@ -7,8 +7,10 @@
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 // cmocka wants the headers above first.
 #include <cmocka.h>
 
@@ -129,10 +131,15 @@ static void test_nobody_moves_what_is_frozen(void **state)
     free(body);
 }
 
+// Stops the service, which has the database for itself while it runs.
 static void check_replay(uint32_t rounds)
 {
     struct tern_replay_report report;
     char why[256] = "";
+    if (harness.service != NULL) {
+        harness_stop(&harness);
+        assert_int_equal(tern_db_open(harness.path, &harness.db, why), TERN_OK);
+    }
     const enum tern_result result = tern_service_replay(harness.db, NULL, NULL, &report, why);
     if (result != TERN_OK) {
         fail_msg("%s", why);
@@ -184,7 +191,8 @@ static float moved_dense(const struct tern_strategy *strategy)
         free(body);
     }
     check_replay(1);
-    assert_int_equal(tern_db_weights_get(harness.db, TERN_WEIGHTS_GLOBAL, &version, weights, COUNT),
+    assert_int_equal(tern_db_checkpoint(harness.db, &version), TERN_OK);
+    assert_int_equal(tern_db_weights_get(harness.db, TERN_WEIGHTS_GLOBAL, version, weights, COUNT),
                      TERN_OK);
     assert_int_equal(version, 1);
     assert_true(weights[0] - first[0] < 0.5F * 51.0F); // the server's rate, for what is coded
@@ -227,12 +235,72 @@ static void test_old_statistics_weigh_less(void **state)
     free(body);
     do_round(&harness, 2, NULL, 3.0F); // the buffer of two is full
     check_replay(2);
-    assert_int_equal(tern_db_weights_get(harness.db, TERN_WEIGHTS_GLOBAL, &version, weights, COUNT),
+    assert_int_equal(tern_db_checkpoint(harness.db, &version), TERN_OK);
+    assert_int_equal(tern_db_weights_get(harness.db, TERN_WEIGHTS_GLOBAL, version, weights, COUNT),
                      TERN_OK);
     assert_int_equal(version, 2);
     const float moved = 1.0F + (2.0F / sqrtf(2.0F) + 3.0F) / 2.0F;
     assert_float_equal(weights[0] - first[0], moved, 1e-5F);
     assert_float_equal(weights[CODED] - first[CODED], moved, 1e-5F);
+}
+
+enum { LARGE = 300000 }; // values of a model whose snapshot is sent from a file
+
+static int setup_large(void **state)
+{
+    (void)state;
+    static struct tern_model made;
+    static float weights[LARGE];
+    for (int i = 0; i < LARGE; i++) {
+        weights[i] = (float)(i % 9 - 4) / 8.0F;
+    }
+    tern_model_clear(&made);
+    add(&made, "weight", LARGE, TERN_RULE_COMPRESS);
+    manifest_len = tern_manifest_encode(&made, manifest);
+    harness_make_imported(&harness, manifest, manifest_len, weights);
+    return 0;
+}
+
+// Whoever asks for what cannot be sent now is told to come again, and nobody else: the batch that it
+// was in is stored. The folder that is missing stands for a full disk.
+static void test_a_download_without_its_file_fails_alone(void **state)
+{
+    (void)state;
+    char folder[160];
+    char path[TERN_PATH_MAX];
+    char why[256];
+    uint8_t body[TERN_WIRE_MESSAGE_MAX];
+    struct tern_db *other;
+    snprintf(folder, sizeof folder, "%s/spool", harness.folder);
+    harness.config.federation.downloads.spool_folder = folder;
+    harness_start(&harness);
+    const uint64_t one = enroll(&harness, false);
+    const uint64_t two = enroll(&harness, false);
+    const tern_CheckinReply reply = checkin(&harness, one, NULL);
+    assert_int_equal(reply.task.downloads_count, 1);
+    tern_path_download(reply.task.downloads[0].sha256.bytes, path);
+    // What comes while somebody else writes is one batch.
+    assert_int_equal(tern_db_open(harness.path, &other, why), TERN_OK);
+    assert_int_equal(tern_db_begin(other), TERN_OK);
+    const size_t len = encode_checkin(NULL, 0, body);
+    struct tern_http_exchange *calls[] = {
+        call_begin(&harness, "POST", TERN_PATH_CHECKIN, harness.tokens[two], body, len),
+        call_begin(&harness, "POST", TERN_PATH_CHECKIN, harness.tokens[one], body, len),
+        call_begin(&harness, "GET", path, harness.tokens[one], NULL, 0),
+    };
+    tern_db_rollback(other);
+    tern_db_close(other);
+    for (int i = 0; i < 3; i++) {
+        struct answer answer = call_end(calls[i]);
+        assert_int_equal(answer.status, i < 2 ? 200 : 503);
+        assert_int_equal(answer.retry_after_s > 0, i == 2);
+        answer_free(&answer);
+    }
+    assert_int_equal(mkdir(folder, 0700), 0);
+    struct answer answer = get(reply.task.downloads[0].sha256.bytes, one);
+    assert_int_equal(answer.status, 200);
+    assert_int_equal(answer.body->len, reply.task.downloads[0].size);
+    answer_free(&answer);
 }
 
 int main(void)
@@ -245,6 +313,8 @@ int main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(test_old_statistics_weigh_less, setup, teardown),
         cmocka_unit_test_setup_teardown(test_replays_and_restarts_begin_with_its_weights, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(test_a_download_without_its_file_fails_alone, setup_large,
                                         teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

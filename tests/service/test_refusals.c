@@ -35,7 +35,9 @@ static void test_routes_and_sizes(void **state)
     expect_status("PUT", "/v1/updates/01/1", 0, 404);
     expect_status("GET", TERN_PATH_CHECKIN, 0, 405);
     expect_status("POST", "/v1/updates/1/1", 0, 405);
+    expect_status("GET", "/readyz", 0, 200);
     expect_status("DELETE", "/healthz", 0, 405);
+    expect_status("POST", "/readyz", 0, 405);
     expect_status("POST", TERN_PATH_CHECKIN, TERN_WIRE_MESSAGE_MAX + 1, 413);
     expect_status("POST", TERN_PATH_ENROLL, TERN_WIRE_MESSAGE_MAX + 1, 413);
     expect_status("PUT", "/v1/updates/1/1", 650 * 4 + 2000, 413);
@@ -79,20 +81,12 @@ static void test_ranges(void **state)
 
 // --- Check-ins and clients
 
-static struct answer checkin_as(uint64_t client, const tern_CheckinRequest *request)
-{
-    uint8_t body[TERN_WIRE_MESSAGE_MAX];
-    size_t len = 0;
-    assert_int_equal(tern_wire_encode_checkin_request(request, body, sizeof body, &len), TERN_OK);
-    return call(&harness, "POST", TERN_PATH_CHECKIN, harness.tokens[client], body, len);
-}
-
 static void expect_codec_missing(uint32_t known, const char *what)
 {
     tern_CheckinRequest request = tern_CheckinRequest_init_zero;
     tern_Error error;
     request.codecs = known;
-    struct answer answer = checkin_as(1, &request);
+    struct answer answer = put_checkin(&harness, 1, &request);
     assert_int_equal(answer.status, 422);
     assert_int_equal(answer_error_name(&answer), TERN_ERR_UNKNOWN);
     assert_int_equal(tern_wire_decode_error(answer.body->data, answer.body->len, &error), TERN_OK);
@@ -162,7 +156,7 @@ static void test_client_is_told_which_codec_it_lacks(void **state)
     static const uint32_t enough[] = {up | down, 0}; // 0: all
     for (size_t i = 0; i < sizeof enough / sizeof enough[0]; i++) {
         request.codecs = enough[i];
-        struct answer answer = checkin_as(1, &request);
+        struct answer answer = put_checkin(&harness, 1, &request);
         assert_int_equal(answer.status, 200);
         answer_free(&answer);
     }
@@ -176,7 +170,7 @@ static void test_checkins_that_cannot_be_served(void **state)
     enroll(&harness, false);
     request.codecs = 7;
     request.model_hash.size = TERN_SHA256_SIZE;
-    struct answer answer = checkin_as(1, &request);
+    struct answer answer = put_checkin(&harness, 1, &request);
     assert_int_equal(answer.status, 422);
     assert_int_equal(answer_error_name(&answer), TERN_ERR_MODEL_MISMATCH);
     answer_free(&answer);

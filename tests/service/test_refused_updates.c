@@ -1,7 +1,6 @@
 // Updates that are refused for what they hold, what their clients are told, and the operator.
 #include "harness.h"
 
-#include "hosted/log.h"
 #include "util/bytes.h"
 #include <math.h>
 #include <setjmp.h>
@@ -9,11 +8,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 // cmocka wants the headers above first.
 #include <cmocka.h>
 
 #include "one_harness.h"
+#include "watched_log.h"
 
 static tern_CheckinReply task_of_one(void)
 {
@@ -98,6 +97,51 @@ static void test_bad_updates_are_named_and_change_nothing(void **state)
     free(body);
 }
 
+static void expect_line(const char *event, uint64_t request, const char *rest)
+{
+    char text[128];
+    snprintf(text, sizeof text, "event=%s request=%llu %s", event, (unsigned long long)request,
+             rest);
+    if (lines_with(text) != 1) {
+        fail_msg("not one line with: %s", text);
+    }
+}
+
+static void put_good_update(uint64_t client, const tern_Task *task)
+{
+    uint8_t *body;
+    const size_t len = encode_update(&harness, task, 1.0F, 10, &body);
+    struct answer answer = put_update(&harness, client, task->round, 1, body, len);
+    assert_int_equal(answer.status, 200);
+    answer_free(&answer);
+    free(body);
+}
+
+// What a request has caused, in rounds as well; what nobody's did has no number.
+static void test_lines_of_the_log_name_the_request(void **state)
+{
+    (void)state;
+    harness_start(&harness);
+    watch_log();
+    tern_log_set_level(TERN_LOG_INFO);
+    enroll(&harness, false);
+    expect_line("enrolled", harness.request_id, "client=1 ");
+    enroll(&harness, false);
+    expect_line("enrolled", harness.request_id, "client=2 ");
+    expect_line("round-opened", harness.request_id, "round=1 version=0 invited=2 ");
+    const tern_Task one = checkin(&harness, 1, NULL).task;
+    const tern_Task two = checkin(&harness, 2, NULL).task;
+    struct answer answer = put_update(&harness, 1, 1, 1, (const uint8_t *)"x", 1);
+    assert_int_equal(answer.status, 422);
+    answer_free(&answer);
+    expect_line("update-rejected", harness.request_id, "round=1 client=1 ");
+    put_good_update(1, &one);
+    put_good_update(2, &two);
+    expect_line("round", harness.request_id, "round=1 ");
+    assert_int_equal(lines_with("event=round-opened round=2 "), 1);
+    leave_log();
+}
+
 static uint32_t wait_after_refused_update(const tern_Task *task)
 {
     uint8_t *body;
@@ -177,40 +221,6 @@ static void test_norm_limit_of_what_is_scaled_up(void **state)
 }
 
 // --- What the operator is told of refusals
-
-static FILE *log_file;
-static int log_saved;
-
-static void watch_log(void)
-{
-    log_file = tmpfile();
-    assert_non_null(log_file);
-    fflush(stderr);
-    log_saved = dup(STDERR_FILENO);
-    assert_true(dup2(fileno(log_file), STDERR_FILENO) >= 0);
-    tern_log_set_level(TERN_LOG_WARN);
-}
-
-// Lines since then that have this in them.
-static unsigned lines_with(const char *text)
-{
-    char line[1024];
-    unsigned count = 0;
-    fflush(stderr);
-    rewind(log_file);
-    while (fgets(line, sizeof line, log_file) != NULL) {
-        count += strstr(line, text) != NULL;
-    }
-    return count;
-}
-
-static void leave_log(void)
-{
-    tern_log_set_level(TERN_LOG_ERROR);
-    dup2(log_saved, STDERR_FILENO);
-    close(log_saved);
-    fclose(log_file);
-}
 
 static struct tern_service_facts facts_now(void)
 {
@@ -449,6 +459,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
         TEST(test_bad_updates_are_named_and_change_nothing),
+        TEST(test_lines_of_the_log_name_the_request),
         TEST(test_refused_clients_are_asked_to_wait_ever_longer),
         TEST(test_norm_limit),
         TEST(test_norm_limit_of_what_is_scaled_up),

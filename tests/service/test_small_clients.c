@@ -56,31 +56,16 @@ static void configure(const struct tern_codec *up, const struct tern_codec *down
     harness_start(&harness);
 }
 
-static struct answer ask(uint64_t client, const tern_CheckinRequest *request)
-{
-    uint8_t body[TERN_WIRE_MESSAGE_MAX];
-    size_t len = 0;
-    assert_int_equal(tern_wire_encode_checkin_request(request, body, sizeof body, &len), TERN_OK);
-    return call(&harness, "POST", TERN_PATH_CHECKIN, harness.tokens[client], body, len);
-}
-
 // Client one's check-in, from the seed unless it holds something else.
 static tern_CheckinReply checkin_as(tern_CheckinRequest request)
 {
-    tern_CheckinReply reply;
-    struct answer answer = ask(one, &request);
-    assert_int_equal(answer.status, 200);
-    assert_int_equal(tern_wire_decode_checkin_reply(answer.body->data, answer.body->len, &reply,
-                                                    &(struct tern_span){0}),
-                     TERN_OK);
-    answer_free(&answer);
-    return reply;
+    return checkin_with(&harness, one, &request);
 }
 
 static void expect_unknown(tern_CheckinRequest request, const char *sentence)
 {
     tern_Error error;
-    struct answer answer = ask(one, &request);
+    struct answer answer = put_checkin(&harness, one, &request);
     assert_int_equal(answer.status, 422);
     assert_int_equal(answer_error_name(&answer), TERN_ERR_UNKNOWN);
     assert_int_equal(tern_wire_decode_error(answer.body->data, answer.body->len, &error), TERN_OK);

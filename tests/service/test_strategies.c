@@ -13,6 +13,8 @@
 #include <cmocka.h>
 
 #include "one_harness.h"
+#include "store/run_sql.h"
+#include "watched_log.h"
 
 #define COUNT 650 // values of MODEL
 
@@ -26,6 +28,7 @@ static void use(const struct tern_strategy *strategy)
     parameters[TERN_STRATEGY_BETA2] = 0.99F;
     parameters[TERN_STRATEGY_TAU] = 0.001F;
     parameters[TERN_STRATEGY_TRIM] = 0.2F;
+    parameters[TERN_STRATEGY_ATTACKERS] = 0.2F;
     parameters[TERN_STRATEGY_STALENESS_MAX] = 10.0F;
 }
 
@@ -49,7 +52,8 @@ static float moved(void)
     uint32_t version;
     open_store();
     seed_replica(&harness, replica, seed);
-    assert_int_equal(tern_db_weights_get(harness.db, TERN_WEIGHTS_GLOBAL, &version, weights, COUNT),
+    assert_int_equal(tern_db_checkpoint(harness.db, &version), TERN_OK);
+    assert_int_equal(tern_db_weights_get(harness.db, TERN_WEIGHTS_GLOBAL, version, weights, COUNT),
                      TERN_OK);
     return weights[0] - seed[0];
 }
@@ -65,16 +69,6 @@ static void expect_replayed(uint32_t rounds, uint64_t updates)
     }
     assert_int_equal(report.rounds, rounds);
     assert_int_equal(report.updates, updates);
-}
-
-static void run_sql(const char *sql)
-{
-    char command[768];
-    snprintf(command, sizeof command,
-             "/usr/bin/python3 -c \"import sqlite3;c=sqlite3.connect('%s',timeout=10);"
-             "c.executescript('%s');c.commit()\"",
-             harness.path, sql);
-    assert_int_equal(system(command), 0);
 }
 
 // --- Buffered updates
@@ -191,7 +185,7 @@ static void test_late_update_outlasts_retention(void **state)
     assert_int_equal(tern_db_begin(harness.db), TERN_OK);
     bool more = false;
     assert_int_equal(tern_db_prune(harness.db, 1), TERN_OK);
-    assert_int_equal(tern_db_prune_some(harness.db, UINT64_MAX, &more), TERN_OK);
+    assert_int_equal(tern_db_prune_some(harness.db, UINT64_MAX, 0, &more), TERN_OK);
     assert_int_equal(tern_db_commit(harness.db), TERN_OK);
     harness_start(&harness);
     do_round(&harness, 2, NULL, 3.0F);
@@ -207,14 +201,14 @@ static void test_late_update_in_a_batch_that_fails(void **state)
     uint8_t after[TERN_SHA256_SIZE];
     struct late late = come_late(&tern_strategy_fedbuff, 2.0F);
     do_round(&harness, 2, NULL, 3.0F);
-    run_sql("create trigger no_versions before insert on versions begin select "
-            "raise(abort,\\\"no\\\"); end");
+    run_sql(harness.path, "create trigger no_bodies before insert on update_bodies begin select "
+                          "raise(abort,'no'); end");
     store_digest(&harness, before);
     tern_UpdateStatus status;
     assert_int_equal(put(&late, &status), 503);
     store_digest(&harness, after);
     assert_memory_equal(before, after, TERN_SHA256_SIZE);
-    run_sql("drop trigger no_versions");
+    run_sql(harness.path, "drop trigger no_bodies");
     expect_status(&late, tern_UpdateStatus_UPDATE_ACCEPTED);
     assert_float_equal(moved(), 1.0F + (2.0F / sqrtf(2.0F) + 3.0F) / 2.0F, 1e-5F);
     expect_replayed(2, 4);
@@ -339,6 +333,10 @@ static void run_rounds(const struct tern_strategy *strategy, bool restarts,
                        uint8_t sha256[TERN_SHA256_SIZE])
 {
     use(strategy);
+    if (strategy->least_updates != NULL) { // as many as a start asks for; two come all the same
+        harness.config.federation.round.cohort = 3;
+        harness.config.federation.round.quorum = 3;
+    }
     harness_start(&harness);
     enroll(&harness, false);
     enroll(&harness, false);
@@ -356,7 +354,8 @@ static void test_restarts_do_not_matter(void **state)
 {
     static const struct tern_strategy *const strategies[] = {
         &tern_strategy_fedavgm,    &tern_strategy_fedadam,   &tern_strategy_fedyogi,
-        &tern_strategy_fedadagrad, &tern_strategy_fedmedian, &tern_strategy_fedtrimmedavg};
+        &tern_strategy_fedadagrad, &tern_strategy_fedmedian, &tern_strategy_fedtrimmedavg,
+        &tern_strategy_krum,       &tern_strategy_multikrum};
     for (size_t i = 0; i < sizeof strategies / sizeof strategies[0]; i++) {
         uint8_t without[TERN_SHA256_SIZE];
         uint8_t with[TERN_SHA256_SIZE];
@@ -368,6 +367,34 @@ static void test_restarts_do_not_matter(void **state)
         teardown(state);
         setup(state);
     }
+}
+
+// Three updates, two of which agree: that of the third is not taken. With two there is nothing to
+// choose by, and the log says so.
+static void test_krum_says_when_updates_are_too_few(void **state)
+{
+    (void)state;
+    use(&tern_strategy_krum);
+    harness.config.federation.round.cohort = 3;
+    harness.config.federation.round.quorum = 3;
+    harness.config.federation.min_clients = 2;
+    harness_start(&harness);
+    enroll(&harness, false);
+    enroll(&harness, false);
+    watch_log();
+    one_round(0.25F, 5.0F);
+    const unsigned few =
+        lines_of("too-few-for-strategy", "round=1 strategy=krum updates=2 needed=3 attackers=0.2");
+    enroll(&harness, false);
+    one_round(0.25F, 5.0F); // opened before there was a third
+    one_round(0.25F, 5.0F);
+    do_round(&harness, 3, NULL, 5.5F);
+    const unsigned lines = lines_with("event=too-few-for-strategy");
+    leave_log();
+    assert_int_equal(few, 1);
+    assert_int_equal(lines, 2);
+    assert_float_equal(moved(), 2.0F * 0.25F + 5.0F, 1e-5F); // of equal scores the first
+    expect_replayed(3, 7);
 }
 
 // FedAvgM: 1, then 0.9 + 1; under another strategy once, it starts from zero again.
@@ -552,7 +579,7 @@ static void test_state_that_is_missing_stops_the_start(void **state)
     enroll(&harness, false);
     one_round(1.0F, 1.0F);
     open_store();
-    run_sql("delete from weights where name = \\\"v\\\"");
+    run_sql(harness.path, "delete from weights where name = 'v'");
     assert_int_equal(tern_service_start(&harness.config, harness.db, &service, why),
                      TERN_ERR_CORRUPT);
     assert_non_null(strstr(why, "restore a backup"));
@@ -601,7 +628,7 @@ static void test_scale_max_is_kept_with_the_round(void **state)
         0.0F; // from round 2 on
     harness_restart(&harness);
     assert_float_equal(moved(), (3.0F * 2.0F + 2.0F * 11.0F / 15.0F) / 3.0F, 1e-5F);
-    expect_recorded("local_momentum=0,scale_max=2");
+    expect_recorded("local_momentum=0,scale_max=2,norm_bound=0");
     expect_replayed(1, 3);
 }
 
@@ -610,7 +637,7 @@ static void test_rounds_without_a_scale_max_replay(void **state)
     (void)state;
     unequal_round(0.0F, 3.0F);
     assert_float_equal(moved(), (3.0F * 11.0F / 3.0F + 2.0F * 11.0F / 15.0F) / 3.0F, 1e-5F);
-    expect_recorded("local_momentum=0,scale_max=0");
+    expect_recorded("local_momentum=0,scale_max=0,norm_bound=0");
     expect_replayed(1, 3);
 }
 
@@ -622,9 +649,79 @@ static void test_rounds_that_lack_a_parameter_are_not_replayed(void **state)
     char why[256] = "";
     unequal_round(2.0F, 3.0F);
     open_store();
-    run_sql("update rounds set strategy_parameters = \\\"local_momentum=0\\\" where round = 1");
+    run_sql(harness.path,
+            "update rounds set strategy_parameters = 'local_momentum=0' where round = 1");
     expect_recorded("local_momentum=0");
     assert_int_equal(tern_service_replay(harness.db, NULL, NULL, &report, why), TERN_ERR_UNKNOWN);
+}
+
+// --- Updates that are far larger than the others
+
+// Of three clients, which send 1, 1 and 100: the last counts for twice the others' norm at most.
+static void send_a_large_one(bool restarts)
+{
+    use(&tern_strategy_fedavg);
+    harness.config.federation.strategy_parameters[TERN_STRATEGY_NORM_BOUND] = 2.0F;
+    harness.config.federation.round.cohort = 3;
+    harness.config.federation.round.quorum = 3;
+    harness.config.federation.min_clients = 3;
+    harness_start(&harness);
+    for (int i = 0; i < 3; i++) {
+        enroll(&harness, false);
+    }
+    for (int round = 1; round <= 3; round++) {
+        do_round(&harness, 3, NULL, 100.0F);
+        if (restarts) {
+            harness_restart(&harness);
+        }
+        do_round(&harness, 1, NULL, 1.0F);
+        do_round(&harness, 2, NULL, 1.0F);
+    }
+}
+
+static void test_a_large_update_is_scaled_down_and_said_to_be(void **state)
+{
+    (void)state;
+    struct tern_db_round round;
+    struct tern_db_client client;
+    struct tern_db_counts counts;
+    watch_log();
+    send_a_large_one(false);
+    const unsigned first = lines_of("update-scaled-down", "round=1 client=3 norm=2550 "
+                                                          "bound=50.99 count=1\n");
+    const unsigned all = lines_with("event=update-scaled-down"); // the 1st and 2nd, not the 3rd
+    leave_log();
+    struct tern_service_facts facts;
+    tern_service_facts(harness.service, &facts);
+    assert_int_equal(facts.federation.counts.updates_scaled_down, 3);
+    assert_float_equal(moved(), 3.0F * (1.0F + 1.0F + 2.0F) / 3.0F, 1e-4F);
+    assert_int_equal(tern_db_round_get(harness.db, 3, &round), TERN_OK);
+    assert_int_equal(round.scaled_down, 1);
+    assert_true(round.variance > 0.0F &&
+                round.variance < 3000.0F); // as it counted, not 100 * 100 * 650
+    assert_int_equal(tern_db_client_get(harness.db, 3, &client), TERN_OK);
+    assert_int_equal(client.scaled_down, 3);
+    assert_int_equal(tern_db_client_get(harness.db, 1, &client), TERN_OK);
+    assert_int_equal(client.scaled_down, 0);
+    assert_int_equal(tern_db_counts(harness.db, 0, &counts), TERN_OK);
+    assert_int_equal(counts.updates_scaled_down, 3);
+    assert_int_equal(first, 1);
+    assert_int_equal(all, 2);
+    expect_replayed(3, 9);
+}
+
+static void test_a_large_update_is_scaled_down_as_much_after_a_restart(void **state)
+{
+    uint8_t without[TERN_SHA256_SIZE];
+    uint8_t with[TERN_SHA256_SIZE];
+    send_a_large_one(false);
+    hash_of(3, without);
+    teardown(state);
+    setup(state);
+    send_a_large_one(true);
+    hash_of(3, with);
+    assert_memory_equal(with, without, sizeof with);
+    expect_replayed(3, 9);
 }
 
 // --- What the start refuses
@@ -640,6 +737,27 @@ static void expect_no_start(const char *sentence)
     }
 }
 
+// 2 f + 3 updates for each number that a round may close with; and room for each pair of them.
+static void expect_too_few_for_krum(void)
+{
+    struct tern_federation_config *config = &harness.config.federation;
+    use(&tern_strategy_krum);
+    config->round.cohort = 2;
+    config->round.quorum = 2;
+    expect_no_start("krum with strategy.attackers = 0.2 needs 3 updates where a round has 2");
+    config->round.cohort = 10;
+    config->round.quorum = 5;
+    harness_start(&harness);
+    open_store();
+    config->strategy_parameters[TERN_STRATEGY_ATTACKERS] = 0.34F;
+    expect_no_start("needs 7 updates where a round has 6, as it may with round.quorum = 5");
+    config->strategy_parameters[TERN_STRATEGY_ATTACKERS] = 0.2F;
+    config->round.cohort = 300;
+    config->round.quorum = 0;
+    expect_no_start("krum keeps 2875500 bytes of 300 updates");
+    config->round.cohort = 2;
+}
+
 static void test_starts_that_are_refused(void **state)
 {
     (void)state;
@@ -653,6 +771,8 @@ static void test_starts_that_are_refused(void **state)
     use(&tern_strategy_fedtrimmedavg);
     harness.config.federation.strategy_parameters[TERN_STRATEGY_TRIM] = 0.5F;
     expect_no_start("trim of fedtrimmedavg is 0.5");
+    harness.config.federation.strategy_parameters[TERN_STRATEGY_TRIM] = 0.2F;
+    expect_too_few_for_krum();
     use(&tern_strategy_fednova);
     static const float bounds[] = {0.5F, -1.0F, NAN, INFINITY};
     for (size_t i = 0; i < sizeof bounds / sizeof bounds[0]; i++) {
@@ -683,6 +803,7 @@ int main(void)
         TEST(test_late_updates_of_the_wrong_replica_or_norm),
         TEST(test_late_without_a_task),
         TEST(test_restarts_do_not_matter),
+        TEST(test_krum_says_when_updates_are_too_few),
         TEST(test_change_of_strategy_starts_anew),
         TEST(test_momentum_waits_for_what_clients_lack),
         TEST(test_state_that_differs_is_found),
@@ -692,6 +813,8 @@ int main(void)
         TEST(test_scale_max_is_kept_with_the_round),
         TEST(test_rounds_without_a_scale_max_replay),
         TEST(test_rounds_that_lack_a_parameter_are_not_replayed),
+        TEST(test_a_large_update_is_scaled_down_and_said_to_be),
+        TEST(test_a_large_update_is_scaled_down_as_much_after_a_restart),
         TEST(test_starts_that_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,6 +13,8 @@
 // cmocka wants the headers above first.
 #include <cmocka.h>
 
+#include "store/run_sql.h"
+
 #define CLIENTS 4
 
 static struct harness harness;
@@ -38,16 +40,6 @@ static void make(const struct course *course)
     for (int i = 0; i < CLIENTS; i++) {
         enroll(&harness, false);
     }
-}
-
-static void execute(const char *sql)
-{
-    char command[512];
-    snprintf(command, sizeof command,
-             "/usr/bin/python3 -c \"import sqlite3;c=sqlite3.connect('%s',timeout=10);"
-             "c.execute('%s');c.commit()\"",
-             harness.path, sql);
-    assert_int_equal(system(command), 0);
 }
 
 static int put(uint64_t client, const tern_Task *task)
@@ -83,10 +75,10 @@ static void play(const struct course *course, uint8_t model_sha256[TERN_SHA256_S
     for (unsigned i = 0; i < CLIENTS; i++) {
         const uint64_t client = course->order[i];
         if (course->fail_before == i + 1) {
-            execute("create trigger no_updates after insert on updates begin select "
-                    "raise(abort,\\\"no\\\"); end");
+            run_sql(harness.path, "create trigger no_updates after insert on updates begin select "
+                                  "raise(abort,'no'); end");
             assert_int_equal(put(client, &tasks[client].task), 503);
-            execute("drop trigger no_updates");
+            run_sql(harness.path, "drop trigger no_updates");
         }
         assert_int_equal(put(client, &tasks[client].task), 200);
         if (course->restart_after == i + 1) {

@@ -160,7 +160,6 @@ static void test_bound_is_reached_and_kept(void **state)
     }
 }
 
-// Decodes and adds a copy that ends where its allocation does, so that ASan sees an over-read.
 // Bytes that are looked at piece by piece: each view is a copy of its own, which the next one frees.
 struct pieces {
     const uint8_t *data;
@@ -268,6 +267,7 @@ static void test_long_payloads_are_not_seen_whole(void **state)
     free(data);
 }
 
+// Of a copy that ends where its allocation does, so that ASan sees an over-read.
 static void expect_refused(const uint8_t *data, size_t data_len)
 {
     uint8_t *exact = malloc(data_len > 0 ? data_len : 1);

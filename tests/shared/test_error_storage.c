@@ -50,6 +50,24 @@ static void test_names_and_sizes(void **state)
     assert_int_equal(storage, TERN_ERROR_INT8);
 }
 
+static void test_auto_goes_by_the_size(void **state)
+{
+    (void)state;
+    static const uint32_t counts[] = {0, 1048576, 1048577, 8388608, 8388609, UINT32_MAX};
+    static const enum tern_error_storage chosen[] = {TERN_ERROR_FLOAT32,  TERN_ERROR_FLOAT32,
+                                                     TERN_ERROR_BFLOAT16, TERN_ERROR_BFLOAT16,
+                                                     TERN_ERROR_INT8,     TERN_ERROR_INT8};
+    enum tern_error_storage storage = TERN_ERROR_BFLOAT16;
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        assert_int_equal(tern_error_storage_choose("auto", counts[i], &storage), TERN_OK);
+        assert_int_equal(storage, chosen[i]);
+        assert_int_equal(tern_error_storage_choose("int8", counts[i], &storage), TERN_OK);
+        assert_int_equal(storage, TERN_ERROR_INT8);
+    }
+    assert_int_equal(tern_error_storage_choose("automatic", 0, &storage), TERN_ERR_UNKNOWN);
+    assert_int_equal(storage, TERN_ERROR_INT8);
+}
+
 static void test_float32_keeps_every_bit(void **state)
 {
     (void)state;
@@ -203,6 +221,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_names_and_sizes, start),
+        cmocka_unit_test_setup(test_auto_goes_by_the_size, start),
         cmocka_unit_test_setup(test_float32_keeps_every_bit, start),
         cmocka_unit_test_setup(test_bfloat16_by_the_book, start),
         cmocka_unit_test_setup(test_int8_by_the_book, start),

@@ -392,7 +392,7 @@ static void the_schedule_comes_in_client_order(void **state)
     for (uint64_t id = 3; id >= 1; id--) {
         struct tern_db_schedule schedule = {.client = id,
                                             .codec = "density:p=0.02",
-                                            .policy = "variance+budget",
+                                            .policy = "deadline+budget",
                                             .bytes = 3000000000u + id,
                                             .least_bytes = 7};
         assert_ok(f, tern_db_schedule_put(f->db, &schedule));
@@ -407,7 +407,7 @@ static void the_schedule_comes_in_client_order(void **state)
     assert_ok(f, tern_db_end(rows));
     assert_ok(f, tern_db_schedule_get(f->db, 3, &got));
     assert_string_equal(got.codec, "density:p=0.02");
-    assert_string_equal(got.policy, "variance+budget");
+    assert_string_equal(got.policy, "deadline+budget");
     assert_int_equal(got.bytes, 3000000003u);
     assert_int_equal(got.least_bytes, 7);
 }
@@ -436,25 +436,72 @@ static void conditions_are_kept(void **state)
     assert_int_equal(got.power, 2);
 }
 
+// Of a version the replica's come before the global model's, and of each those that are not late.
 static void evaluations_come_in_version_order(void **state)
 {
     struct fixture *f = *state;
-    uint64_t id = fixture_client(f, 1);
+    uint64_t late = fixture_client(f, 1);
+    uint64_t id = fixture_client(f, 2);
     assert_ok(f, tern_db_begin(f->db));
-    for (uint32_t version = 3; version >= 1; version--) {
-        struct tern_db_evaluation evaluation = {version, id, 100, 0.5F, 0.9F};
+    for (uint32_t i = 12; i > 0; i--) {
+        struct tern_db_evaluation evaluation = {.version = (i + 3) / 4,
+                                                .model = (i - 1) / 2 % 2,
+                                                .client = i % 2 == 0 ? late : id,
+                                                .late = i % 2 == 0,
+                                                .num_examples = 100,
+                                                .loss = 0.5F,
+                                                .accuracy = 0.9F};
         assert_ok(f, tern_db_evaluation_put(f->db, &evaluation));
         assert_ok(f, tern_db_evaluation_put(f->db, &evaluation));
     }
     assert_ok(f, tern_db_commit(f->db));
     struct tern_db_evaluation row;
     struct tern_db_rows *rows = tern_db_evaluations(f->db);
-    for (uint32_t version = 1; version <= 3; version++) {
+    for (uint32_t i = 1; i <= 12; i++) {
         assert_true(tern_db_next(rows, &row));
-        assert_int_equal(row.version, version);
+        assert_int_equal(row.version, (i + 3) / 4);
+        assert_int_equal(row.model, (i - 1) / 2 % 2);
+        assert_int_equal(row.late, i % 2 == 0);
     }
     assert_false(tern_db_next(rows, &row));
     assert_ok(f, tern_db_end(rows));
+    rows = tern_db_evaluations_newest(f->db);
+    for (uint32_t i = 9; i <= 12; i++) {
+        assert_true(tern_db_next(rows, &row));
+        assert_int_equal(row.version, 3);
+        assert_int_equal(row.model, (i - 1) / 2 % 2);
+    }
+    assert_ok(f, tern_db_end(rows));
+}
+
+// A client that enrolled while the clock was ahead is seen a millisecond later, whenever it comes.
+static void the_latest_time_is_that_of_a_client_that_came(void **state)
+{
+    struct fixture *f = *state;
+    struct tern_db_client client;
+    uint64_t latest_ms;
+    assert_ok(f, tern_db_latest_ms(f->db, &latest_ms));
+    assert_int_equal(latest_ms, 0);
+    fixture_client(f, 1);
+    fixture_client(f, 2);
+    assert_ok(f, tern_db_client_get(f->db, 1, &client));
+    assert_ok(f, tern_db_begin(f->db));
+    client.last_seen_ms = 99;
+    assert_ok(f, tern_db_client_update(f->db, &client));
+    struct tern_db_client ahead = {.name = "ahead", .created_ms = 5000, .last_seen_ms = 5001};
+    memset(ahead.token_hash, 3, sizeof ahead.token_hash);
+    assert_ok(f, tern_db_client_add(f->db, &ahead));
+    assert_ok(f, tern_db_commit(f->db));
+    assert_ok(f, tern_db_latest_ms(f->db, &latest_ms));
+    assert_int_equal(latest_ms, 99);
+    assert_ok(f, tern_db_begin(f->db));
+    struct tern_db_round round = {.round = 1, .opened_ms = 900, .closed_ms = 950};
+    assert_ok(f, tern_db_round_put(f->db, &round));
+    round = (struct tern_db_round){.round = 2, .opened_ms = 120};
+    assert_ok(f, tern_db_round_put(f->db, &round));
+    assert_ok(f, tern_db_commit(f->db));
+    assert_ok(f, tern_db_latest_ms(f->db, &latest_ms));
+    assert_int_equal(latest_ms, 120); // the last round's, not that of one under another clock
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
@@ -479,6 +526,7 @@ int main(void)
         TEST(the_schedule_keeps_its_reason),
         TEST(the_schedule_comes_in_client_order),
         TEST(conditions_are_kept),
+        TEST(the_latest_time_is_that_of_a_client_that_came),
         TEST(evaluations_come_in_version_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

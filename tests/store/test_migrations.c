@@ -2,23 +2,13 @@
 // unchanged, a step that fails changes nothing; and what the schema lets through that the program
 // cannot hold is damage.
 #include "store/fixture.h"
+#include "store/run_sql.h"
 
 #include "store/schema.h"
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static void run_sql(const char *path, const char *sql)
-{
-    sqlite3 *handle = NULL;
-    char *error = NULL;
-    assert_int_equal(sqlite3_open(path, &handle), SQLITE_OK);
-    if (sqlite3_exec(handle, sql, NULL, NULL, &error) != SQLITE_OK) {
-        fail_msg("%s: %s", path, error);
-    }
-    sqlite3_close(handle);
-}
 
 // The first column of the first row that a statement returns, malloc'ed.
 static char *ask(const char *path, const char *sql)

@@ -28,44 +28,122 @@ static void check_weights(struct fixture *f, enum tern_db_weights kind, uint32_t
 {
     float *expected = ramp(count, step);
     float *got = malloc(count * sizeof *got);
-    uint32_t got_version = 0;
-    assert_ok(f, tern_db_weights_get(f->db, kind, &got_version, got, count));
-    assert_int_equal(got_version, version);
+    assert_ok(f, tern_db_weights_get(f->db, kind, version, got, count));
     assert_memory_equal(got, expected, count * sizeof *got);
     free(expected);
     free(got);
 }
 
-static void the_newest_weights_of_a_kind_are_kept(void **state)
+static void weights_are_kept_by_kind_and_version(void **state)
 {
     struct fixture *f = *state;
     put_weights(f, TERN_WEIGHTS_GLOBAL, 1, 1000, 0.5F);
     put_weights(f, TERN_WEIGHTS_REPLICA, 1, 1000, 0.25F);
     put_weights(f, TERN_WEIGHTS_GLOBAL, 2, 1000, 0.125F);
     fixture_reopen(f);
+    check_weights(f, TERN_WEIGHTS_GLOBAL, 1, 1000, 0.5F);
     check_weights(f, TERN_WEIGHTS_GLOBAL, 2, 1000, 0.125F);
     check_weights(f, TERN_WEIGHTS_REPLICA, 1, 1000, 0.25F);
+}
+
+#define PART (1u << 20)
+
+static uint32_t checkpoint(struct fixture *f)
+{
+    uint32_t version = UINT32_MAX;
+    assert_ok(f, tern_db_checkpoint(f->db, &version));
+    return version;
+}
+
+static void put_part(struct fixture *f, enum tern_db_weights kind, uint32_t version,
+                     const float *values, uint32_t count, uint32_t part)
+{
+    assert_ok(f, tern_db_begin(f->db));
+    assert_ok(f, tern_db_weights_put_part(f->db, kind, version, values, count, part));
+    assert_ok(f, tern_db_commit(f->db));
+}
+
+static void drop_others(struct fixture *f)
+{
+    bool more = true;
+    assert_ok(f, tern_db_begin(f->db));
+    while (more) {
+        assert_ok(f, tern_db_checkpoint_drop_some(f->db, &more));
+    }
+    assert_ok(f, tern_db_commit(f->db));
+}
+
+// However far it came, a checkpoint does not count before its last part.
+static void a_checkpoint_is_there_with_its_last_part(void **state)
+{
+    struct fixture *f = *state;
+    const uint32_t count = PART + 1;
+    float *values = ramp(count, 0.25F);
+    uint32_t version;
+    assert_int_equal(tern_db_vector_parts(PART), 1);
+    assert_int_equal(tern_db_vector_parts(count), 2);
+    assert_int_equal(tern_db_checkpoint(f->db, &version), TERN_ERR_NOT_FOUND);
+    put_weights(f, TERN_WEIGHTS_REPLICA, 1, count, 0.5F);
+    put_weights(f, TERN_WEIGHTS_GLOBAL, 1, count, 0.5F);
+    const enum tern_db_weights kinds[] = {TERN_WEIGHTS_REPLICA, TERN_WEIGHTS_GLOBAL};
+    for (uint32_t i = 0; i < 4; i++) {
+        assert_int_equal(checkpoint(f), 1);
+        check_weights(f, TERN_WEIGHTS_REPLICA, 1, count, 0.5F);
+        check_weights(f, TERN_WEIGHTS_GLOBAL, 1, count, 0.5F);
+        put_part(f, kinds[i / 2], 2, values, count, 1 - i % 2);
+        fixture_reopen(f);
+    }
+    assert_int_equal(checkpoint(f), 2);
+    check_weights(f, TERN_WEIGHTS_REPLICA, 2, count, 0.25F);
+    check_weights(f, TERN_WEIGHTS_GLOBAL, 2, count, 0.25F);
+    assert_ok(f, tern_db_begin(f->db));
+    assert_int_equal(tern_db_weights_put_part(f->db, TERN_WEIGHTS_GLOBAL, 2, values, count, 2),
+                     TERN_ERR_ARGUMENT);
+    tern_db_rollback(f->db);
+    free(values);
+}
+
+// What came before, and what was begun and left; initial weights are no checkpoint.
+static void others_than_the_newest_are_dropped(void **state)
+{
+    struct fixture *f = *state;
+    const uint32_t count = 2 * PART + 1;
+    float *values = ramp(count, 0.25F);
+    put_weights(f, TERN_WEIGHTS_INITIAL, 0, 10, 0.5F);
+    put_weights(f, TERN_WEIGHTS_GLOBAL, 1, count, 0.5F);
+    put_part(f, TERN_WEIGHTS_GLOBAL, 2, values, count, 2);
+    drop_others(f);
+    check_weights(f, TERN_WEIGHTS_GLOBAL, 1, count, 0.5F);
+    put_part(f, TERN_WEIGHTS_REPLICA, 2, values, count, 1);
+    put_weights(f, TERN_WEIGHTS_GLOBAL, 3, count, 0.25F);
+    drop_others(f);
+    assert_int_equal(checkpoint(f), 3);
+    check_weights(f, TERN_WEIGHTS_GLOBAL, 3, count, 0.25F);
+    check_weights(f, TERN_WEIGHTS_INITIAL, 0, 10, 0.5F);
+    assert_int_equal(tern_db_weights_get(f->db, TERN_WEIGHTS_GLOBAL, 1, values, count),
+                     TERN_ERR_NOT_FOUND);
+    assert_int_equal(tern_db_weights_get(f->db, TERN_WEIGHTS_REPLICA, 2, values, count),
+                     TERN_ERR_NOT_FOUND);
+    free(values);
 }
 
 static void weights_may_span_parts(void **state)
 {
     struct fixture *f = *state;
-    uint32_t part = 1u << 20;
-    put_weights(f, TERN_WEIGHTS_GLOBAL, 1, 2 * part + 1, 0.5F);
-    check_weights(f, TERN_WEIGHTS_GLOBAL, 1, 2 * part + 1, 0.5F);
-    put_weights(f, TERN_WEIGHTS_GLOBAL, 2, part, 0.25F); // fewer parts than before
-    check_weights(f, TERN_WEIGHTS_GLOBAL, 2, part, 0.25F);
+    put_weights(f, TERN_WEIGHTS_GLOBAL, 1, 2 * PART + 1, 0.5F);
+    check_weights(f, TERN_WEIGHTS_GLOBAL, 1, 2 * PART + 1, 0.5F);
+    put_weights(f, TERN_WEIGHTS_GLOBAL, 2, PART, 0.25F);
+    check_weights(f, TERN_WEIGHTS_GLOBAL, 2, PART, 0.25F);
 }
 
 static void missing_and_other_sizes_are_told(void **state)
 {
     struct fixture *f = *state;
     float values[5];
-    uint32_t version;
-    assert_int_equal(tern_db_weights_get(f->db, TERN_WEIGHTS_GLOBAL, &version, values, 5),
+    assert_int_equal(tern_db_weights_get(f->db, TERN_WEIGHTS_GLOBAL, 1, values, 5),
                      TERN_ERR_NOT_FOUND);
     put_weights(f, TERN_WEIGHTS_GLOBAL, 1, 4, 0.5F);
-    assert_int_equal(tern_db_weights_get(f->db, TERN_WEIGHTS_GLOBAL, &version, values, 5),
+    assert_int_equal(tern_db_weights_get(f->db, TERN_WEIGHTS_GLOBAL, 1, values, 5),
                      TERN_ERR_CORRUPT);
     assert_non_null(strstr(tern_db_error(f->db), "4 values, not 5"));
     assert_ok(f, tern_db_begin(f->db));
@@ -187,6 +265,47 @@ static enum tern_result take_none(void *ctx, const uint8_t *data, size_t len)
     return TERN_ERR_NO_SPACE;
 }
 
+static enum tern_result view_piece(void *ctx, size_t at, size_t len, const uint8_t **data)
+{
+    struct pieces *pieces = ctx;
+    assert_true(at + len <= sizeof pieces->bytes);
+    pieces->most = len > pieces->most ? len : pieces->most;
+    *data = pieces->bytes + at;
+    return TERN_OK;
+}
+
+static enum tern_result view_some(void *ctx, size_t at, size_t len, const uint8_t **data)
+{
+    return at > 0 ? TERN_ERR_IO : view_piece(ctx, at, len, data);
+}
+
+static void a_download_is_written_in_pieces(void **state)
+{
+    struct fixture *f = *state;
+    static struct pieces pieces;
+    static uint8_t got[sizeof pieces.bytes];
+    struct tern_db_download download = {.snapshot = true, .to_version = 1, .size = sizeof got};
+    struct tern_db_download found;
+    for (size_t i = 0; i < sizeof got; i++) {
+        pieces.bytes[i] = (uint8_t)(i / 5);
+    }
+    tern_sha256(pieces.bytes, sizeof got, download.sha256);
+    assert_ok(f, tern_db_begin(f->db));
+    assert_int_equal(tern_db_download_put_pieces(f->db, &download, view_some, &pieces),
+                     TERN_ERR_IO);
+    assert_int_not_equal(tern_db_commit(f->db), TERN_OK); // what is there in part is never kept
+    tern_db_rollback(f->db);
+    assert_int_equal(tern_db_download_get(f->db, download.sha256, &found, NULL, 0),
+                     TERN_ERR_NOT_FOUND);
+    assert_ok(f, tern_db_begin(f->db));
+    assert_ok(f, tern_db_download_put_pieces(f->db, &download, view_piece, &pieces));
+    assert_ok(f, tern_db_download_put_pieces(f->db, &download, view_some, &pieces)); // is there
+    assert_ok(f, tern_db_commit(f->db));
+    assert_true(pieces.most < sizeof got);
+    assert_ok(f, tern_db_download_get(f->db, download.sha256, &found, got, sizeof got));
+    assert_memory_equal(got, pieces.bytes, sizeof got);
+}
+
 static void a_download_is_read_in_pieces(void **state)
 {
     struct fixture *f = *state;
@@ -248,10 +367,11 @@ static void old_snapshots_are_forgotten(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(the_newest_weights_of_a_kind_are_kept), TEST(weights_may_span_parts),
-        TEST(missing_and_other_sizes_are_told),      TEST(versions_are_found_by_number_and_replica),
-        TEST(downloads_are_found_by_hash_and_end),   TEST(a_download_is_read_in_pieces),
-        TEST(old_snapshots_are_forgotten),
+        TEST(weights_are_kept_by_kind_and_version), TEST(a_checkpoint_is_there_with_its_last_part),
+        TEST(others_than_the_newest_are_dropped),   TEST(weights_may_span_parts),
+        TEST(missing_and_other_sizes_are_told),     TEST(versions_are_found_by_number_and_replica),
+        TEST(downloads_are_found_by_hash_and_end),  TEST(a_download_is_written_in_pieces),
+        TEST(a_download_is_read_in_pieces),         TEST(old_snapshots_are_forgotten),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

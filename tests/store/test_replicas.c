@@ -74,13 +74,29 @@ static void rows_come_back_and_know_their_children(void **state)
     assert_int_equal(tern_db_replica_get(f->db, orphan.id, &row), TERN_ERR_NOT_FOUND);
 }
 
+static void a_clock_that_is_set_keeps_the_order_of_use(void **state)
+{
+    struct fixture *f = *state;
+    put_tree(f);
+    assert_ok(f, tern_db_replicas_set_clock(f->db, 10000));
+    assert_ok(f, tern_db_commit(f->db));
+    fixture_reopen(f);
+    assert_int_equal(get(f, 3).used_ms, 10997);
+    assert_int_equal(get(f, 4).used_ms, 10996);
+    assert_ok(f, tern_db_begin(f->db));
+    assert_ok(f, tern_db_replicas_set_clock(f->db, -10997));
+    assert_int_equal(get(f, 2).used_ms, 1);
+    assert_int_equal(get(f, 4).used_ms, 1); // never in front of the beginning of time
+    assert_ok(f, tern_db_commit(f->db));
+}
+
 static void dropping_takes_the_downloads_along(void **state)
 {
     struct fixture *f = *state;
     uint64_t freed = 0;
     uint32_t count = 0;
     uint8_t ids[8][TERN_SHA256_SIZE];
-    struct tern_db_download edges[4];
+    struct tern_db_download edge;
     put_tree(f);
     assert_int_equal(tern_db_replica_drop(f->db, get(f, 3).id, &freed), TERN_ERR_STATE);
     assert_ok(f, tern_db_replica_drop(f->db, get(f, 4).id, &freed));
@@ -89,17 +105,12 @@ static void dropping_takes_the_downloads_along(void **state)
     assert_ok(f, tern_db_replica_suspects(f->db, ids, 8, &count));
     assert_int_equal(count, 1);
     assert_int_equal(ids[0][0], 3);
-    assert_ok(f, tern_db_edge_list(f->db, get(f, 3).id, 9, get(f, 3).id, edges, 4, &count));
-    assert_int_equal(count, 0);
-    assert_ok(f, tern_db_edge_list(f->db, get(f, 1).id, 9, get(f, 3).id, edges, 4, &count));
-    assert_int_equal(count, 2);
-    assert_int_equal(edges[0].to_replica[0], 3); // towards the newest version first
-    // Of those towards this version, the one that makes it.
-    assert_ok(f, tern_db_edge_list(f->db, get(f, 1).id, 2, get(f, 2).id, edges, 4, &count));
-    assert_int_equal(count, 1);
-    assert_int_equal(edges[0].to_replica[0], 2);
-    assert_ok(f, tern_db_edge_list(f->db, get(f, 1).id, 2, get(f, 1).id, edges, 4, &count));
-    assert_int_equal(count, 0);
+    assert_int_equal(tern_db_edge_find(f->db, get(f, 3).id, 4, "3lc:s=1", &edge),
+                     TERN_ERR_NOT_FOUND);
+    assert_ok(f, tern_db_edge_find(f->db, get(f, 1).id, 3, "3lc:s=1", &edge));
+    assert_int_equal(edge.to_replica[0], 3);
+    assert_ok(f, tern_db_edge_find(f->db, get(f, 1).id, 2, "3lc:s=1", &edge));
+    assert_int_equal(edge.to_replica[0], 2);
     assert_ok(f, tern_db_replica_unused(f->db, UINT32_MAX, ids, 8, &count));
     assert_int_equal(count, 2);
     assert_int_equal(ids[0][0], 3); // used longer ago than 2
@@ -174,6 +185,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(rows_come_back_and_know_their_children),
+        TEST(a_clock_that_is_set_keeps_the_order_of_use),
         TEST(dropping_takes_the_downloads_along),
         TEST(whole_weights_cut_a_replica_from_its_parent),
         TEST(an_edge_is_found_by_its_ends_and_codec),

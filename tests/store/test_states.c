@@ -43,11 +43,13 @@ static void states_are_kept_by_name_and_version(void **state)
     struct fixture *f = *state;
     put(f, "m", 1, 1000, 0.5F);
     put(f, "v", 1, 1000, 0.25F);
-    put(f, "m", 2, 1000, 0.125F); // replaces
+    put(f, "m", 2, 1000, 0.125F);
+    put(f, "v", 1, 1000, 0.75F); // replaces
     fixture_reopen(f);
+    assert_ok(f, get(f, "m", 1, 1000, 0.5F));
     assert_ok(f, get(f, "m", 2, 1000, 0.125F));
-    assert_ok(f, get(f, "v", 1, 1000, 0.25F));
-    assert_int_equal(get(f, "m", 1, 1000, 0.5F), TERN_ERR_NOT_FOUND);
+    assert_ok(f, get(f, "v", 1, 1000, 0.75F));
+    assert_int_equal(get(f, "v", 2, 1000, 0.75F), TERN_ERR_NOT_FOUND);
     assert_int_equal(get(f, "w", 1, 1000, 0.5F), TERN_ERR_NOT_FOUND);
 }
 
@@ -56,17 +58,22 @@ static void states_may_span_parts(void **state)
     struct fixture *f = *state;
     put(f, "m", 1, 2 * PART + 1, 0.5F);
     assert_ok(f, get(f, "m", 1, 2 * PART + 1, 0.5F));
-    put(f, "m", 2, PART, 0.25F); // fewer parts than before
+    put(f, "m", 2, PART, 0.25F);
     assert_ok(f, get(f, "m", 2, PART, 0.25F));
 }
 
 static void other_versions_are_forgotten(void **state)
 {
     struct fixture *f = *state;
+    const float weight = 1.0F;
+    bool more = true;
     put(f, "m", 1, 10, 0.5F);
     put(f, "v", 2, 10, 0.25F);
     assert_ok(f, tern_db_begin(f->db));
-    assert_ok(f, tern_db_state_keep(f->db, 2));
+    assert_ok(f, tern_db_weights_put(f->db, TERN_WEIGHTS_GLOBAL, 2, &weight, 1));
+    while (more) {
+        assert_ok(f, tern_db_checkpoint_drop_some(f->db, &more));
+    }
     assert_ok(f, tern_db_commit(f->db));
     assert_int_equal(get(f, "m", 1, 10, 0.5F), TERN_ERR_NOT_FOUND);
     assert_ok(f, get(f, "v", 2, 10, 0.25F));
@@ -77,7 +84,6 @@ static void writes_need_a_transaction(void **state)
     struct fixture *f = *state;
     const float value = 1.0F;
     assert_int_equal(tern_db_state_put(f->db, "m", 1, &value, 1), TERN_ERR_STATE);
-    assert_int_equal(tern_db_state_keep(f->db, 1), TERN_ERR_STATE);
     assert_ok(f, tern_db_begin(f->db));
     assert_ok(f, tern_db_state_put(f->db, "m", 1, &value, 1));
     tern_db_rollback(f->db);

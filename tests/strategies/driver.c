@@ -33,7 +33,7 @@ static float acc[COUNT];
 static float decoded[COUNT];
 static float states[TERN_STRATEGY_STATES][COUNT];
 static float values_of_all[COUNT * UPDATES_MAX];
-static double scratch[UPDATES_MAX * (UPDATES_MAX + 1)]; // enough for every pair of updates
+static double scratch[UPDATES_MAX * (4 * UPDATES_MAX + 4)]; // enough for every pair of updates
 static size_t room;
 static struct update updates[UPDATES_MAX];
 

@@ -1,19 +1,56 @@
 #include "merged.h"
 
+#include "merge/update_norms.h"
+
+// Each is its list's client.
+static enum tern_result add_all(struct tern_exact_mean *mean, struct tern_update_norms *norms,
+                                const struct held_update *updates, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct held_update *update = &updates[i];
+        struct tern_codec_info info;
+        TERN_TRY(tern_exact_mean_add(mean, &update->contribution, update->container, update->len,
+                                     NULL, &info));
+        const struct tern_update_norm norm = {.client = i,
+                                              .local_steps = update->contribution.local_steps,
+                                              .sum_square = info.sum_square};
+        TERN_TRY(tern_update_norms_add(norms, &norm));
+    }
+    return TERN_OK;
+}
+
+static enum tern_result bound_all(struct tern_exact_mean *mean,
+                                  const struct tern_strategy_totals *totals,
+                                  struct tern_update_norms *norms,
+                                  const struct held_update *updates)
+{
+    TERN_TRY(tern_update_norms_matter(&totals->rule) ? tern_update_norms_bound(norms, totals)
+                                                     : TERN_OK);
+    for (uint32_t i = 0; i < norms->count; i++) {
+        const struct held_update *update = &updates[i];
+        if (norms->list[i].scale < 1.0) {
+            TERN_TRY(tern_exact_mean_rescale(mean, &update->contribution, update->container,
+                                             update->len, norms->list[i].scale));
+        }
+    }
+    return TERN_OK;
+}
+
 static enum tern_result take_mean(const struct tern_model *model,
                                   const struct tern_strategy_totals *totals, float *acc,
                                   const struct held_update *updates, size_t count)
 {
     struct tern_exact_mean mean = {.model = NULL};
-    enum tern_result result = TERN_OK;
+    struct tern_update_norms norms = {.count = 0};
     tern_exact_mean_begin(&mean, model, &totals->rule, UINT64_MAX, 0, model->count);
-    for (size_t i = 0; i < count && result == TERN_OK; i++) {
-        result = tern_exact_mean_add(&mean, &updates[i].contribution, updates[i].container,
-                                     updates[i].len, NULL);
+    enum tern_result result = add_all(&mean, &norms, updates, count);
+    if (result == TERN_OK) {
+        result = bound_all(&mean, totals, &norms, updates);
     }
     if (result == TERN_OK) {
         tern_exact_mean_take(&mean, totals, acc);
     }
+    tern_update_norms_clear(&norms);
     tern_exact_mean_clear(&mean);
     return result;
 }

@@ -31,32 +31,45 @@ def steps_norm_of_weights(steps, momentum=0.0, alpha=0.0):
 # --- Means ---
 
 
-def weighted_mean(updates, extra=lambda staleness: 1.0):
-    total = sum(n for n, _, _, _ in updates)
-    count = len(updates[0][3])
-    return [sum(n / total * extra(s) * values[i] for n, _, s, values in updates)
-            for i in range(count)]
-
-
-def normalised_mean(updates, momentum, alpha, extra=lambda staleness: 1.0, bounded=True,
-                    scale_max=0):
+def step_scales(updates, momentum=0.0, alpha=0.0, bounded=True, scale_max=0):
+    """What normalising multiplies each update by."""
     total = sum(n for n, _, _, _ in updates)
     norms = [steps_norm(steps, momentum, alpha) for _, steps, _, _ in updates]
     most = 8 * 2 ** math.floor(math.log2(sorted(norms)[len(norms) // 2])) if bounded else math.inf
     effective = sum(n / total * min(norm, most) for (n, _, _, _), norm in zip(updates, norms))
-    scales = [min(effective / norm, scale_max or math.inf) for norm in norms]
+    return [min(effective / norm, scale_max or math.inf) for norm in norms]
+
+
+def bound_scales(updates, scales, norm_bound):
+    """What multiplies each so that none is above norm_bound times the lower median of the norms."""
+    norms = [scale * math.sqrt(sum(v * v for v in values))
+             for (_, _, _, values), scale in zip(updates, scales)]
+    most = norm_bound * sorted(norms)[(len(norms) - 1) // 2]
+    if len(norms) < 3 or most == 0:
+        return [1.0] * len(norms)
+    return [min(1.0, most / norm) if norm > 0 else 1.0 for norm in norms]
+
+
+def scaled_mean(updates, scales, extra=lambda staleness: 1.0):
+    total = sum(n for n, _, _, _ in updates)
     count = len(updates[0][3])
     return [sum(n / total * extra(s) * values[i] * scale
                 for (n, _, s, values), scale in zip(updates, scales))
             for i in range(count)]
 
 
+def normalised_mean(updates, momentum, alpha, bounded=True):
+    return scaled_mean(updates, step_scales(updates, momentum, alpha, bounded))
+
+
 class Mean:
     """FedAvg, FedProx and FedNova."""
 
-    def __init__(self, normalise=0, local_momentum=0.0, prox_mu=0.0, learning_rate=0.0, scale_max=0):
+    def __init__(self, normalise=0, local_momentum=0.0, prox_mu=0.0, learning_rate=0.0, scale_max=0,
+                 norm_bound=0):
         self.normalise = normalise
         self.scale_max = scale_max
+        self.norm_bound = norm_bound
         self.momentum = local_momentum
         self.alpha = prox_mu * learning_rate
 
@@ -64,10 +77,13 @@ class Mean:
         return 1.0
 
     def mean(self, updates):
+        scales = [1.0] * len(updates)
         if self.normalise:
-            return normalised_mean(updates, self.momentum, self.alpha, self.extra,
-                                   scale_max=self.scale_max)
-        return weighted_mean(updates, self.extra)
+            scales = step_scales(updates, self.momentum, self.alpha, scale_max=self.scale_max)
+        if self.norm_bound:
+            bounds = bound_scales(updates, scales, self.norm_bound)
+            scales = [scale * bound for scale, bound in zip(scales, bounds)]
+        return scaled_mean(updates, scales, self.extra)
 
     def __call__(self, updates):
         return self.mean(updates)
@@ -147,3 +163,30 @@ class Trimmed:
         columns = zip(*(values for _, _, _, values in updates))
         kept = [sorted(column)[cut:len(column) - cut] for column in columns]
         return [sum(column) / len(column) for column in kept]
+
+
+# --- Whole updates: Blanchard et al., NIPS 2017 ---
+
+
+class Krum:
+    """The m updates of least score: the summed squared distances to the n - f - 2 nearest others."""
+
+    def __init__(self, attackers_percent, multi=False):
+        self.percent = attackers_percent
+        self.multi = multi
+
+    def scores(self, vectors, attackers):
+        near = max(len(vectors) - attackers - 2, 0)
+        apart = [sorted(sum((a - b) ** 2 for a, b in zip(one, other))
+                        for j, other in enumerate(vectors) if j != i)
+                 for i, one in enumerate(vectors)]
+        return [sum(distances[:near]) for distances in apart]
+
+    def __call__(self, updates):
+        vectors = [values for _, _, _, values in updates]
+        n = len(vectors)
+        attackers = min(n * self.percent // 100, max((n - 3) // 2, 0))
+        scores = self.scores(vectors, attackers)
+        order = sorted(range(n), key=lambda i: (scores[i], i))
+        chosen = order[:n - attackers if self.multi else 1]
+        return [sum(vectors[i][at] for i in chosen) / len(chosen) for at in range(len(vectors[0]))]

@@ -26,7 +26,7 @@ struct run {
     float decoded[COUNT];
     float states[TERN_STRATEGY_STATES][COUNT];
     float values[COUNT * UPDATES];
-    uint32_t scratch[UPDATES];
+    double scratch[8 * UPDATES * UPDATES];
 };
 
 static void test_what_is_accepted_cannot_overflow(void **state)
@@ -118,7 +118,7 @@ static void test_widest_settings(void **state)
     (void)state;
     static const char *const names[] = {"fednova",    "fedavg",  "fedprox",   "fedavgm",
                                         "fedadam",    "fedyogi", "fedmedian", "fedtrimmedavg",
-                                        "fedadagrad", "fedbuff"};
+                                        "fedadagrad", "fedbuff", "krum",      "multikrum"};
     static const float scales[] = {0.0F, 1.0F, 2.0F, 1e6F};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         for (size_t s = 0; s < sizeof scales / sizeof scales[0]; s++) {

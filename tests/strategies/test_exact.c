@@ -36,6 +36,10 @@ static void test_a_bin_holds_the_number(void **state)
             assert_true(tern_exact_of(term.bin, term.amount) == (double)number);
             const uint64_t magnitude = sign != 0 ? 0 - term.amount : term.amount;
             assert_true(magnitude < UINT64_C(1) << 39);
+            const uint32_t bits = tern_float_bits(number) & 0x7fffffff;
+            assert_true(bits >= tern_exact_begin(term.bin));
+            assert_true(bits < tern_exact_begin(term.bin + 1));
+            assert_true(tern_exact_amount(number, 1.0 / tern_exact_unit(term.bin)) == term.amount);
         }
     }
     assert_true(tern_exact_term(INFINITY).bin >= TERN_EXACT_BINS);
@@ -69,14 +73,12 @@ struct update {
 static struct update updates[UPDATES];
 static struct tern_strategy_totals totals;
 
-static void make_update(struct update *update, uint32_t index)
+static void make_update(struct update *update, uint32_t index, const char *spec)
 {
-    static const char *const specs[] = {"3lc:s=1,clip=4,coder=range", "float32", "3lc:s=1",
-                                        "density:p=0.2,coder=gaps",   "int8",    "float16"};
     struct tern_codec codec;
     struct tern_prng rng;
     float *values = malloc(model.count * sizeof *values);
-    assert_int_equal(tern_codec_parse(specs[index % 6], &codec, NULL), TERN_OK);
+    assert_int_equal(tern_codec_parse(spec, &codec, NULL), TERN_OK);
     tern_prng_init(&rng, 1, TERN_PRNG_TEST, index, 0);
     // Far apart from one update to the next, so that they need several bins and round differently in
     // each order; near zero also within one.
@@ -96,6 +98,8 @@ static void make_update(struct update *update, uint32_t index)
 
 static int setup(void **state)
 {
+    static const char *const specs[] = {"3lc:s=1,clip=4,coder=range", "float32", "3lc:s=1",
+                                        "density:p=0.2,coder=gaps",   "int8",    "float16"};
     (void)state;
     memset(&model, 0, sizeof model);
     assert_int_equal(tern_model_from_spec(&model, SPEC), TERN_OK);
@@ -106,7 +110,7 @@ static int setup(void **state)
     };
     tern_strategy_count_none(&totals, &rule);
     for (uint32_t i = 0; i < UPDATES; i++) {
-        make_update(&updates[i], i);
+        make_update(&updates[i], i, specs[i % 6]);
         assert_int_equal(tern_strategy_count(&totals, &updates[i].contribution), TERN_OK);
     }
     return 0;
@@ -139,7 +143,7 @@ static enum tern_result take(uint32_t start, uint32_t step, bool read, uint64_t 
                 TERN_OK);
         }
         result = tern_exact_mean_add(&mean, &update->contribution, update->container, update->len,
-                                     reading);
+                                     reading, NULL);
         tern_reading_free(reading);
     }
     if (result == TERN_OK) {
@@ -215,6 +219,197 @@ static void test_the_mean_is_right(void **state)
     free(acc);
 }
 
+// --- Updates that are held
+
+// Held where that is wanted and worth it, else added up. Returns how many were held.
+static uint32_t take_as_they_come(const struct update *list, uint32_t start, bool hold,
+                                  const struct tern_strategy_totals *of, uint64_t memory,
+                                  const double *scales, float *acc)
+{
+    struct tern_exact_mean mean = {.model = NULL};
+    uint32_t held = 0;
+    tern_exact_mean_begin(&mean, &model, &of->rule, memory, 0, model.count);
+    for (uint32_t i = 0; i < UPDATES; i++) {
+        const uint32_t u = (start + i * 7) % UPDATES;
+        struct tern_reading *reading = NULL;
+        struct tern_codec_info info;
+        assert_int_equal(
+            tern_reading_make(&room, &model, list[u].container, list[u].len, &info, &reading),
+            TERN_OK);
+        enum tern_result result =
+            hold ? tern_exact_mean_hold(&mean, &list[u].contribution, u, 1, reading)
+                 : TERN_ERR_NO_SPACE;
+        held += result == TERN_OK;
+        if (result == TERN_ERR_NO_SPACE) {
+            result = tern_exact_mean_add(&mean, &list[u].contribution, list[u].container,
+                                         list[u].len, reading, NULL);
+        }
+        tern_reading_free(reading);
+        assert_int_equal(result, TERN_OK);
+    }
+    assert_true(mean.used <= memory);
+    for (uint32_t u = 0; scales != NULL && u < UPDATES; u++) {
+        if (!tern_exact_mean_rescale_held(&mean, u, 1, scales[u])) {
+            assert_int_equal(tern_exact_mean_rescale(&mean, &list[u].contribution,
+                                                     list[u].container, list[u].len, scales[u]),
+                             TERN_OK);
+        }
+    }
+    assert_false(tern_exact_mean_rescale_held(&mean, 0, 2, 0.5));
+    assert_int_equal(mean.updates, UPDATES);
+    assert_int_equal(atomic_load(&room.bytes), 0);
+    tern_exact_mean_take(&mean, of, acc);
+    tern_exact_mean_clear(&mean);
+    return held;
+}
+
+static void test_held_updates_give_the_same_bits(void **state)
+{
+    (void)state;
+    float *expected = calloc(model.count, sizeof *expected);
+    float *acc = calloc(model.count, sizeof *acc);
+    assert_int_equal(take(0, 1, false, UINT64_MAX, 0, model.count, expected), TERN_OK);
+    for (uint32_t start = 0; start < UPDATES; start++) {
+        const uint32_t held =
+            take_as_they_come(updates, start, true, &totals, UINT64_MAX, NULL, acc);
+        assert_in_range(held, 1, UPDATES / 3); // of sparse updates, while they take less than sums
+        assert_memory_equal(acc, expected, model.count * sizeof *acc);
+    }
+    free(acc);
+    free(expected);
+}
+
+// Sparse updates of a larger model in a memory that does not hold their sums; scales: of some.
+static void hold_all(const struct update list[UPDATES], uint64_t memory, const double *scales)
+{
+    struct tern_strategy_totals all;
+    float *expected = calloc(model.count, sizeof *expected);
+    float *acc = calloc(model.count, sizeof *acc);
+    tern_strategy_count_none(&all, &totals.rule);
+    for (uint32_t u = 0; u < UPDATES; u++) {
+        assert_int_equal(tern_strategy_count(&all, &list[u].contribution), TERN_OK);
+    }
+    assert_int_equal(take_as_they_come(list, 0, false, &all, UINT64_MAX, scales, expected), 0);
+    for (uint32_t start = 0; start < UPDATES; start++) {
+        assert_int_equal(take_as_they_come(list, start, true, &all, memory, scales, acc), UPDATES);
+        assert_memory_equal(acc, expected, model.count * sizeof *acc);
+    }
+    free(acc);
+    free(expected);
+}
+
+// Of one number of local steps, and of as many as there are updates.
+static void test_what_sums_have_no_room_for_is_held(void **state)
+{
+    (void)state;
+    struct update list[UPDATES];
+    double scales[UPDATES];
+    assert_int_equal(tern_model_from_spec(&model, "mlp:60-40-5"), TERN_OK);
+    const uint64_t one_bin = (uint64_t)model.count * sizeof(uint64_t);
+    for (uint32_t u = 0; u < UPDATES; u++) {
+        make_update(&list[u], u, "density:p=0.02,coder=range");
+        scales[u] = u % 3 == 0 ? 1.0 / (2.0 + u) : 1.0;
+        list[u].contribution.local_steps = 5;
+    }
+    hold_all(list, one_bin - 1, NULL);
+    hold_all(list, one_bin - 1, scales);
+    for (uint32_t u = 0; u < UPDATES; u++) {
+        list[u].contribution.local_steps = 1 + u;
+    }
+    hold_all(list, one_bin, NULL);
+    hold_all(list, one_bin, scales);
+    for (uint32_t u = 0; u < UPDATES; u++) {
+        free(list[u].container);
+    }
+}
+
+// --- Partial sums, as threads or machines would make them
+
+// Adds what the part holds to the whole: sums of whole numbers, group by group and bin by bin.
+static void join(struct tern_exact_mean *whole, const struct tern_exact_mean *part)
+{
+    for (uint32_t g = 0; g < part->group_count; g++) {
+        const struct tern_exact_group *from = &part->groups[g];
+        uint32_t at = 0;
+        while (at < whole->group_count &&
+               tern_exact_key_compare(&whole->groups[at].key, &from->key) != 0) {
+            at++;
+        }
+        assert_true(at < whole->group_count);
+        assert_null(from->held);
+        for (unsigned bin = 0; bin < TERN_EXACT_BINS; bin++) {
+            uint64_t **to = &whole->groups[at].bins[bin];
+            for (uint32_t i = 0; from->bins[bin] != NULL && i < model.count; i++) {
+                *to = *to != NULL ? *to : calloc(model.count, sizeof **to);
+                (*to)[i] += from->bins[bin][i];
+            }
+        }
+    }
+    whole->updates += part->updates;
+}
+
+// An update that adds nothing makes its group.
+static void make_groups(struct tern_exact_mean *mean)
+{
+    static const struct tern_codec codec = {.id = TERN_CODEC_FLOAT32, .sparsity = 1.0F};
+    float *zeros = calloc(model.count, sizeof *zeros);
+    uint8_t *container = malloc(tern_container_bound(&codec, &model));
+    size_t len = 0;
+    assert_int_equal(tern_container_encode(&codec, NULL, &model, zeros, container,
+                                           tern_container_bound(&codec, &model), &len),
+                     TERN_OK);
+    for (size_t i = 0; i < UPDATES; i++) {
+        assert_int_equal(
+            tern_exact_mean_add(mean, &updates[i].contribution, container, len, NULL, NULL),
+            TERN_OK);
+    }
+    mean->updates = 0;
+    free(container);
+    free(zeros);
+}
+
+// Each update is in the sum of one of so many parts, drawn anew in each turn; the parts are added up in
+// whatever order they are ready.
+static void test_partial_sums_give_the_same_bits(void **state)
+{
+    (void)state;
+    enum { PARTS_MAX = 9, TURNS = 40 };
+    float *expected = calloc(model.count, sizeof *expected);
+    float *acc = calloc(model.count, sizeof *acc);
+    struct tern_prng rng;
+    tern_prng_init(&rng, 3, TERN_PRNG_TEST, 0, 0);
+    assert_int_equal(take(0, 1, false, UINT64_MAX, 0, model.count, expected), TERN_OK);
+    for (uint32_t turn = 0; turn < TURNS; turn++) {
+        struct tern_exact_mean parts[PARTS_MAX] = {{.model = NULL}};
+        struct tern_exact_mean whole = {.model = NULL};
+        const uint32_t count = 1 + turn % PARTS_MAX;
+        for (uint32_t p = 0; p < count; p++) {
+            tern_exact_mean_begin(&parts[p], &model, &totals.rule, UINT64_MAX, 0, model.count);
+        }
+        for (uint32_t i = 0; i < UPDATES; i++) {
+            const struct update *update = &updates[(i * 7 + turn) % UPDATES];
+            struct tern_exact_mean *part = &parts[tern_prng_below(&rng, count)];
+            assert_int_equal(tern_exact_mean_add(part, &update->contribution, update->container,
+                                                 update->len, NULL, NULL),
+                             TERN_OK);
+        }
+        tern_exact_mean_begin(&whole, &model, &totals.rule, UINT64_MAX, 0, model.count);
+        make_groups(&whole);
+        for (uint32_t p = 0; p < count; p++) {
+            join(&whole, &parts[(p + turn) % count]);
+        }
+        assert_int_equal(whole.updates, UPDATES);
+        tern_exact_mean_take(&whole, &totals, acc);
+        assert_memory_equal(acc, expected, model.count * sizeof *acc);
+        for (uint32_t p = 0; p < count; p++) {
+            tern_exact_mean_clear(&parts[p]);
+        }
+        tern_exact_mean_clear(&whole);
+    }
+    free(acc);
+    free(expected);
+}
+
 static void test_memory_is_bounded(void **state)
 {
     (void)state;
@@ -222,6 +417,40 @@ static void test_memory_is_bounded(void **state)
     const uint64_t one = (uint64_t)model.count * sizeof(uint64_t);
     assert_int_equal(take(0, 1, true, one, 0, model.count, acc), TERN_ERR_NO_SPACE);
     free(acc);
+}
+
+// Numbers of examples that no float32 holds: the mean of equal values is that value.
+static void test_many_examples_keep_their_weight(void **state)
+{
+    (void)state;
+    static const uint32_t examples[] = {(1U << 24) + 1, (1U << 25) + 3, UINT32_MAX};
+    const struct tern_codec codec = {.id = TERN_CODEC_FLOAT32, .sparsity = 1.0F};
+    float *values = malloc(model.count * sizeof *values);
+    uint8_t *container = malloc(tern_container_bound(&codec, &model));
+    size_t len = 0;
+    for (uint32_t i = 0; i < model.count; i++) {
+        values[i] = 3.0F;
+    }
+    assert_int_equal(tern_container_encode(&codec, NULL, &model, values, container,
+                                           tern_container_bound(&codec, &model), &len),
+                     TERN_OK);
+    for (size_t e = 0; e < sizeof examples / sizeof examples[0]; e++) {
+        struct tern_exact_mean mean = {.model = NULL};
+        const struct tern_contribution contribution = {examples[e], 5, 1.0F, 0};
+        struct tern_strategy_totals one;
+        tern_strategy_count_none(&one, &totals.rule);
+        assert_int_equal(tern_strategy_count(&one, &contribution), TERN_OK);
+        tern_exact_mean_begin(&mean, &model, &one.rule, UINT64_MAX, 0, model.count);
+        assert_int_equal(tern_exact_mean_add(&mean, &contribution, container, len, NULL, NULL),
+                         TERN_OK);
+        tern_exact_mean_take(&mean, &one, values);
+        for (uint32_t i = 0; i < model.count; i++) {
+            assert_true(values[i] == 3.0F);
+        }
+        tern_exact_mean_clear(&mean);
+    }
+    free(container);
+    free(values);
 }
 
 // --- Readings
@@ -255,7 +484,8 @@ static void test_what_expands_is_not_kept(void **state)
     tern_strategy_count_none(&one, &totals.rule);
     assert_int_equal(tern_strategy_count(&one, &contribution), TERN_OK);
     tern_exact_mean_begin(&mean, &large, &one.rule, UINT64_MAX, 0, large.count);
-    assert_int_equal(tern_exact_mean_add(&mean, &contribution, container, len, reading), TERN_OK);
+    assert_int_equal(tern_exact_mean_add(&mean, &contribution, container, len, reading, NULL),
+                     TERN_OK);
     tern_exact_mean_take(&mean, &one, values);
     for (uint32_t i = 0; i < large.count; i++) {
         assert_true(values[i] == 1.0F);
@@ -295,7 +525,11 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_every_order_gives_the_same_bits, setup, teardown),
         cmocka_unit_test_setup_teardown(test_every_part_gives_the_same_bits, setup, teardown),
         cmocka_unit_test_setup_teardown(test_the_mean_is_right, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_held_updates_give_the_same_bits, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_what_sums_have_no_room_for_is_held, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_partial_sums_give_the_same_bits, setup, teardown),
         cmocka_unit_test_setup_teardown(test_memory_is_bounded, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_many_examples_keep_their_weight, setup, teardown),
         cmocka_unit_test_setup_teardown(test_what_expands_is_not_kept, setup, teardown),
         cmocka_unit_test_setup_teardown(test_readings_are_bounded, setup, teardown),
     };

@@ -12,8 +12,8 @@ from harness import BIN, Aggregator, Workspace, check, main, run  # noqa: E402
 CLIENTS, ROUNDS = 6, 30
 LEAST = 0.65
 
-# Of sparse updates a median is mostly zero.
-DENSE = {"fedmedian", "fedtrimmedavg"}
+# Of sparse updates a median is mostly zero, and distances are of what others left out.
+DENSE = {"fedmedian", "fedtrimmedavg", "krum", "multikrum"}
 
 STRATEGIES = {
     "fednova": {},
@@ -25,6 +25,8 @@ STRATEGIES = {
     "fedyogi": {"beta1": 0.5},
     "fedmedian": {},
     "fedtrimmedavg": {"trim": 0.2},
+    "krum": {},
+    "multikrum": {},
     "fedbuff": {"staleness_max": 3, "server_learning_rate": 0.5},
 }
 

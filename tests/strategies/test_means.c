@@ -86,7 +86,7 @@ static void test_find(void **state)
     (void)state;
     static const char *const names[] = {"fednova",    "fedavg",  "fedprox",   "fedavgm",
                                         "fedadam",    "fedyogi", "fedmedian", "fedtrimmedavg",
-                                        "fedadagrad", "fedbuff"};
+                                        "fedadagrad", "fedbuff", "krum",      "multikrum"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         assert_string_equal(tern_strategy_find(names[i])->name, names[i]);
         assert_non_null(strstr(tern_strategy_names(), names[i]));

@@ -38,7 +38,7 @@ static void combine(struct tern_strategy_sums *sums, const struct tern_strategy_
     }
 }
 
-static size_t scratch_size(uint32_t updates)
+static uint64_t scratch_size(uint32_t updates)
 {
     return updates * sizeof(double);
 }
@@ -97,8 +97,7 @@ static void merge_round(struct fixture *fixture, struct tern_merge *merge, size_
     const struct tern_contribution contribution = {10, 5, 1.0F, 0};
     const struct tern_db_round round = {.round = 1, .codec_down = "float32"};
     struct tern_strategy_totals totals;
-    struct tern_strategy_report report;
-    struct tern_download_made made;
+    struct tern_merge_next next;
     tern_strategy_count_none(&totals, &rule);
     for (size_t u = 0; u < UPDATES; u++) {
         assert_int_equal(tern_strategy_count(&totals, &contribution), TERN_OK);
@@ -107,10 +106,10 @@ static void merge_round(struct fixture *fixture, struct tern_merge *merge, size_
     memset(merge->global, 0, COUNT * sizeof merge->global[0]);
     merge->memory = width * UPDATES * sizeof(float);
     blocks = 0;
-    assert_ok(fixture, tern_merge_counted(merge, fixture->db, &round, &totals, &made, &report));
+    assert_ok(fixture, tern_merge_make(merge, fixture->db, &round, &totals, &next));
     assert_int_equal(blocks, 2 * ((COUNT + width - 1) / width));
-    assert_int_equal(report.updates, UPDATES);
-    assert_true(report.mean_loss == 1.0F);
+    assert_int_equal(next.report.updates, UPDATES);
+    assert_true(next.report.mean_loss == 1.0F);
 }
 
 static void start(struct fixture *fixture, struct tern_merge *merge)

@@ -4,6 +4,7 @@ arithmetic promises.
     test_reference.py DRIVER
 """
 
+import math
 import random
 import subprocess
 import sys
@@ -32,6 +33,8 @@ class Strategies:
         return line
 
     def begin(self, name, parameters="-", rate=1.0, learning_rate=0.0, room=ROOMY):
+        if "scale_max=" in parameters and "norm_bound=" not in parameters:
+            parameters += ",norm_bound=0"  # every mean has both
         return self.ask("begin", name, parameters, rate, learning_rate, room)
 
     def round(self, updates):
@@ -223,6 +226,39 @@ class ReferenceTest(unittest.TestCase):
         second = self.strategies.round(updates[::-1])
         self.close_to(first, second)
 
+    # --- Norms beside the others'
+
+    def test_norm_bound(self):
+        for most in [1, 1.5, 3]:
+            shared = f"scale_max=2,norm_bound={most}"
+            for momentum in [0, 0.9]:
+                means = dict(local_momentum=momentum, scale_max=2, norm_bound=most)
+                parameters = f"local_momentum={momentum},{shared}"
+                self.compare("fednova", ref.Mean(1, **means), parameters)
+                self.compare("fedavg", ref.Mean(**means), f"normalise=0,{parameters}")
+                self.compare("fedbuff", ref.Buff(1, **means),
+                             f"normalise=1,{parameters},staleness_max=10", stale=True)
+            self.compare("fedavgm", ref.AvgM(0.9, norm_bound=most),
+                         f"normalise=0,local_momentum=0,{shared},server_momentum=0.9")
+
+    def test_one_update_moves_no_further_than_its_bound(self):
+        honest = [(100, 20, 0, [1.0 + 0.01 * i] * COUNT) for i in range(4)]
+        for large in [4.0, 1e3, 1e9, -1e9]:
+            updates = honest + [(100, 20, 0, [large] * COUNT)]
+            self.strategies.begin("fedavg", "normalise=0,local_momentum=0,scale_max=0,norm_bound=3")
+            expected = (sum(u[3][0] for u in honest) + math.copysign(3 * 1.02, large)) / 5
+            self.close_to(self.strategies.round(updates), [expected] * COUNT)
+
+    def test_a_norm_bound_that_nobody_reaches_leaves_no_trace(self):
+        """Nor does one with too few beside it, or where most have nothing to say."""
+        rng = random.Random(19)
+        few = [(1, 1, 0, [1.0] * COUNT), (1, 1, 0, [100.0] * COUNT)]
+        silent = [(1, 1, 0, [0.0] * COUNT)] * 3 + few
+        for updates in [random_round(rng) + random_round(rng), few, silent]:
+            most = 1e6 if len(updates) > 5 else 1
+            self.assertEqual(self.bits(updates, "fednova", f"local_momentum=0,scale_max=2,norm_bound={most}"),
+                             self.bits(updates, "fednova", "local_momentum=0,scale_max=2,norm_bound=0"))
+
     # --- Server optimisers
 
     def test_fedavgm(self):
@@ -261,6 +297,19 @@ class ReferenceTest(unittest.TestCase):
         for percent in [0, 10, 20, 35, 49]:
             self.compare("fedtrimmedavg", ref.Trimmed(percent), f"trim={percent / 100}")
 
+    def test_most_values_are_zero(self):
+        """As after codecs that send few; some coordinates have just too many others."""
+        rng = random.Random(14)
+        for share in [0.2, 0.5, 0.8]:
+            updates = random_round(rng) + random_round(rng)
+            for *_, values in updates:
+                values[:] = [value if rng.random() < share else 0.0 for value in values]
+            for name, parameters, strategy in [("fedmedian", "-", ref.median),
+                                               ("fedtrimmedavg", "trim=0.2", ref.Trimmed(20))]:
+                for room in [5 * len(updates), ROOMY]:
+                    self.strategies.begin(name, parameters, room=room)
+                    self.close_to(self.strategies.round(updates), strategy(updates))
+
     def test_a_share_is_of_whole_updates(self):
         for percent, n, cut in [(20, 10, 2), (35, 20, 7), (10, 9, 0), (49, 3, 1)]:
             updates = [(1, 1, 0, [float(10 ** i)] * COUNT) for i in range(n)]
@@ -269,10 +318,11 @@ class ReferenceTest(unittest.TestCase):
             self.close_to(self.strategies.round(updates), [sum(kept) / len(kept)] * COUNT)
 
     def test_less_memory_gives_the_same_bits(self):
-        for name, parameters in [("fedmedian", "-"), ("fedtrimmedavg", "trim=0.2")]:
+        for name, parameters in [("fedmedian", "-"), ("fedtrimmedavg", "trim=0.2"),
+                                 ("krum", "attackers=0.2"), ("multikrum", "attackers=0.2")]:
             updates = random_round(random.Random(5)) + random_round(random.Random(6))
             found = set()
-            for room in [len(updates), 2 * len(updates) + 1, 7 * len(updates), ROOMY]:
+            for room in [len(updates), 2 * len(updates) + 1, 6 * len(updates), 7 * len(updates), ROOMY]:
                 self.strategies.begin(name, parameters, room=room)
                 found.add(tuple(self.strategies.round(updates)))
             self.assertEqual(len(found), 1)
@@ -295,6 +345,41 @@ class ReferenceTest(unittest.TestCase):
         self.strategies.begin("fedtrimmedavg", "trim=0.45")
         self.assertEqual(self.strategies.round(hostile + honest), [1.0] * COUNT)
 
+    # --- Whole updates
+
+    def test_krum(self):
+        for percent in [0, 10, 20, 35, 49]:
+            for name, multi in [("krum", False), ("multikrum", True)]:
+                self.compare(name, ref.Krum(percent, multi), f"attackers={percent / 100}")
+
+    def test_krum_takes_one_of_the_honest(self):
+        """Attackers that agree with each other, far away or near, with as many as may be: 2 f + 3 = n."""
+        rng = random.Random(21)
+        for name, most in [("krum", 1), ("multikrum", 4)]:
+            for apart in [3.0, 1e4, 1e12]:
+                honest = [(1, 1, 0, [rng.gauss(1, 0.1) for _ in range(COUNT)]) for _ in range(4)]
+                hostile = [(10 ** 6, 10 ** 6, 0, [-apart] * COUNT) for _ in range(3)]
+                self.strategies.begin(name, "attackers=0.3")
+                found = self.strategies.round(hostile[:2] + honest + [honest[0]])
+                self.assertTrue(all(0.5 < value < 1.5 for value in found), found)
+                self.strategies.begin(name, "attackers=0.3")
+                beyond = self.strategies.round(hostile * 2 + honest)
+                self.assertFalse(all(0.5 < value < 1.5 for value in beyond), beyond)
+
+    def test_krum_of_a_few(self):
+        """With one or two there is nothing to compare; of three equal scores the first is taken."""
+        for values in [[3.0], [5.0, 3.0], [1.0, 2.0, 4.0], [4.0, 3.0, 2.0]]:
+            updates = [(1, 1, 0, [value] * COUNT) for value in values]
+            self.strategies.begin("krum", "attackers=0.49")
+            self.assertEqual(self.strategies.round(updates), ref.Krum(49)(updates))
+            self.strategies.begin("multikrum", "attackers=0.49")
+            self.close_to(self.strategies.round(updates), ref.Krum(49, True)(updates))
+        same = [(1, 1, 0, [0.0] * COUNT)] * 3 + [(1, 1, 0, [1.0] * COUNT)] * 3
+        self.strategies.begin("krum", "attackers=0")
+        self.assertEqual(self.strategies.round(same), [0.0] * COUNT)
+        self.strategies.begin("krum", "attackers=0")
+        self.assertEqual(self.strategies.round(same[::-1]), [1.0] * COUNT)
+
     # --- Rows that cannot be read
 
     def test_parameters_that_are_not_known(self):
@@ -307,6 +392,8 @@ class ReferenceTest(unittest.TestCase):
             ("fedavg", "normalise=0,local_momentum=0,gamma=1"),
             ("fedavg", "normalise=2,local_momentum=0"),
             ("fedavg", "normalise=0,local_momentum=nan"),
+            ("fednova", "local_momentum=0,scale_max=0,norm_bound=0.5"),
+            ("fednova", "local_momentum=0,norm_bound=3"),
             ("fednova", "local_momentum=0,scale_max=0.5"),
             ("fednova", "local_momentum=0,scale_max=0.99999994"),
             ("fednova", "local_momentum=0,scale_max=1e-30"),
@@ -315,6 +402,8 @@ class ReferenceTest(unittest.TestCase):
             ("fednova", "local_momentum=0,scale_max=inf"),
             ("fednova", "local_momentum=0,scale_max=1000001"),
             ("fedtrimmedavg", "trim=0.5"),
+            ("krum", "-"),
+            ("multikrum", "attackers=0.5"),
             ("fedtrimmedavg", "trim="),
             ("fedtrimmedavg", "trim=0.2x"),
             ("fedtrimmedavg", "trim"),

@@ -296,8 +296,10 @@ static void ranges_of_a_checkin(void **state)
     REQUEST(message.error.norm = -0.5f, TERN_ERR_ARGUMENT);
     REQUEST(message.error.maximum = -INFINITY, TERN_ERR_NON_FINITE);
     REQUEST(message.has_error = false, TERN_OK);
-#define EVALUATED(loss, accuracy)                                                                  \
-    (message.has_evaluation = true, message.evaluation = (tern_Evaluation){3, 10, loss, accuracy})
+#define EVALUATED(of_loss, of_accuracy)                                                            \
+    (message.has_evaluation = true,                                                                \
+     message.evaluation = (tern_Evaluation){                                                       \
+         .version = 3, .num_examples = 10, .loss = (of_loss), .accuracy = (of_accuracy)})
     REQUEST(EVALUATED(0.5f, 1.0f), TERN_OK);
     REQUEST(EVALUATED(-0.5f, 0.0f), TERN_OK);
     REQUEST(EVALUATED(NAN, 0.5f), TERN_ERR_NON_FINITE);
@@ -413,10 +415,27 @@ static void ranges_of_a_task(void **state)
     TASK(message.task.step_ahead = -0.5f, TERN_ERR_ARGUMENT);
     TASK(message.task.step_ahead = NAN, TERN_ERR_NON_FINITE);
     TASK(message.finished = true, TERN_ERR_ARGUMENT);
+    TASK(message.too_few_clients = true, TERN_ERR_ARGUMENT);
+    TASK((message.has_task = false, message.too_few_clients = true), TERN_OK);
+    TASK((message.has_task = false, message.has_final_model = true), TERN_ERR_ARGUMENT);
+    TASK((message.has_task = false, message.finished = true, message.has_final_model = true,
+          message.final_model = message.task.downloads[0]),
+         TERN_OK);
+    TASK((message.has_task = false, message.finished = true, message.has_final_model = true,
+          message.final_model = message.task.downloads[0], message.final_model.size = 0),
+         TERN_ERR_ARGUMENT);
     TASK((message.has_task = false, message.finished = true), TERN_OK);
     TASK((message.has_task = false, message.final_model_hash.size = 5), TERN_ERR_CORRUPT);
     TASK((message.has_task = false, message.come_back_ms = UINT32_MAX), TERN_OK);
 #undef TASK
+}
+
+static void fill_metrics(tern_Evaluation *evaluation, float value)
+{
+    for (pb_size_t i = 0; i < evaluation->metrics_count; i++) {
+        strcpy(evaluation->metrics[i].name, "of_fifteen_bytes" + 1);
+        evaluation->metrics[i].value = value;
+    }
 }
 
 static void ranges_of_an_update(void **state)
@@ -431,6 +450,20 @@ static void ranges_of_an_update(void **state)
     UPDATE(message.loss = NAN, TERN_ERR_NON_FINITE);
     UPDATE(message.loss = -FLT_MAX, TERN_OK);
     UPDATE(message.has_error = false, TERN_OK);
+    UPDATE(message.has_evaluation = true, TERN_ERR_ARGUMENT); // of no examples
+    UPDATE((message.has_evaluation = true, message.evaluation.num_examples = 9), TERN_OK);
+    UPDATE((message.has_evaluation = true, message.evaluation.num_examples = 9,
+            message.evaluation.accuracy = 1.5f),
+           TERN_ERR_ARGUMENT);
+    UPDATE((message.has_evaluation = true, message.evaluation.num_examples = 9,
+            message.evaluation.metrics_count = 1),
+           TERN_ERR_CORRUPT); // without a name
+    UPDATE((message.has_evaluation = true, message.evaluation.num_examples = 9,
+            message.evaluation.metrics_count = 4, fill_metrics(&message.evaluation, 1e30f)),
+           TERN_OK);
+    UPDATE((message.has_evaluation = true, message.evaluation.num_examples = 9,
+            message.evaluation.metrics_count = 4, fill_metrics(&message.evaluation, NAN)),
+           TERN_ERR_NON_FINITE);
     UPDATE(message.error.norm = NAN, TERN_ERR_NON_FINITE);
     UPDATE(message.decay = 0.0f, TERN_OK);
     UPDATE(message.decay = 1.001f, TERN_ERR_ARGUMENT);
@@ -440,7 +473,19 @@ static void ranges_of_an_update(void **state)
     UPDATE(message.model_hash.size = 32, TERN_OK);
     UPDATE(message.model_hash.size = 20, TERN_ERR_CORRUPT);
 #undef UPDATE
-    EXPECT(update_reply, tern_UpdateReply, message.status = (tern_UpdateStatus)3,
+    EXPECT(update_reply, tern_UpdateReply, message.status = (tern_UpdateStatus)4,
+           TERN_ERR_ARGUMENT);
+    EXPECT(update_reply, tern_UpdateReply, message.sha256.size = 32, TERN_OK);
+    EXPECT(update_reply, tern_UpdateReply, message.sha256.size = 31, TERN_ERR_CORRUPT);
+    EXPECT(update_reply, tern_UpdateReply,
+           (message.status = tern_UpdateStatus_UPDATE_UNFINISHED, message.received = 1,
+            message.sha256.size = 32),
+           TERN_OK);
+    EXPECT(update_reply, tern_UpdateReply,
+           (message.status = tern_UpdateStatus_UPDATE_UNFINISHED, message.received = 1),
+           TERN_ERR_CORRUPT);
+    EXPECT(update_reply, tern_UpdateReply,
+           (message.status = tern_UpdateStatus_UPDATE_UNFINISHED, message.sha256.size = 32),
            TERN_ERR_ARGUMENT);
     EXPECT(update_reply, tern_UpdateReply, message.status = tern_UpdateStatus_UPDATE_UNKNOWN,
            TERN_ERR_ARGUMENT);

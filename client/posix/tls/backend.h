@@ -15,6 +15,7 @@ struct tern_curl_tls_session {
     uint8_t *bytes; // malloc'ed; NULL: none
     size_t len;
     uint64_t expires_s; // Unix time: of the ticket or of the peer's certificate, the earlier
+    struct tern_curl_ends ends;
 };
 
 // --- Given by the backend
@@ -49,6 +50,10 @@ void tern_curl_tls_got(struct tern_curl_tls *tls, const struct tern_curl_tls_ses
 // The peer's chain and name were found good in this handshake, as in no resumed one.
 void tern_curl_tls_verified(struct tern_curl_tls *tls);
 bool tern_curl_tls_is_verified(const struct tern_curl_tls *tls);
+
+// In this handshake a certificate that expires then (UTC) is one of the chain that the peer is verified by.
+// is_peer: its own; else an issuer's.
+void tern_curl_tls_note_end(struct tern_curl_tls *tls, bool is_peer, const struct tm *end);
 
 // When a session of now ends whose ticket is good for so many seconds (0: the peer did not say) and
 // whose certificate expires then (UTC).

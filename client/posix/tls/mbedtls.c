@@ -53,7 +53,18 @@ static bool names_address(const mbedtls_x509_crt *certificate, const char *host)
     return false;
 }
 
-static const char *sentence_of(uint32_t flags)
+static struct tm date_of(const mbedtls_x509_time *time)
+{
+    return (struct tm){.tm_year = time->year - 1900,
+                       .tm_mon = time->mon - 1,
+                       .tm_mday = time->day,
+                       .tm_hour = time->hour,
+                       .tm_min = time->min,
+                       .tm_sec = time->sec};
+}
+
+// is_peer: of the aggregator's own certificate; else of a CA's above it.
+static const char *sentence_of(uint32_t flags, bool is_peer)
 {
     if ((flags & MBEDTLS_X509_BADCERT_NOT_TRUSTED) != 0) {
         return "the aggregator's certificate was not issued by a CA that this client trusts: "
@@ -63,12 +74,21 @@ static const char *sentence_of(uint32_t flags)
         return "the aggregator's certificate does not name the host in client.server";
     }
     if ((flags & MBEDTLS_X509_BADCERT_EXPIRED) != 0) {
-        return "the aggregator's certificate has expired, or this machine's clock is wrong";
+        return is_peer
+                   ? "the aggregator's certificate has expired, or this machine's clock is wrong"
+                   : "a CA of the aggregator's certificate has expired (client.ca), or this "
+                     "machine's "
+                     "clock is wrong";
     }
     if ((flags & MBEDTLS_X509_BADCERT_FUTURE) != 0) {
-        return "the aggregator's certificate is not valid yet: is this machine's clock right?";
+        return is_peer
+                   ? "the aggregator's certificate is not valid yet: is this machine's clock right?"
+                   : "a CA of the aggregator's certificate is not valid yet (client.ca): is this "
+                     "machine's clock right?";
     }
-    return "the aggregator's certificate is too weak or not made for a server";
+    return is_peer
+               ? "the aggregator's certificate is too weak or not made for a server"
+               : "a CA of the aggregator's certificate is too weak or not made for one (client.ca)";
 }
 
 // Called for each certificate of the chain, the peer's own (depth 0) last.
@@ -78,9 +98,13 @@ static int on_certificate(void *ctx, mbedtls_x509_crt *certificate, int depth, u
     if (depth == 0 && names_address(certificate, tern_curl_tls_host(tls))) {
         *flags &= ~(uint32_t)MBEDTLS_X509_BADCERT_CN_MISMATCH;
     }
+    const struct tm end = date_of(&certificate->valid_to);
     if (*flags != 0) {
-        tern_curl_tls_explain(tls, sentence_of(*flags));
-    } else if (depth == 0) {
+        tern_curl_tls_explain(tls, sentence_of(*flags, depth == 0));
+        return 0;
+    }
+    tern_curl_tls_note_end(tls, depth == 0, &end);
+    if (depth == 0) {
         tern_curl_tls_verified(tls);
     }
     return 0;
@@ -102,16 +126,6 @@ static void offer(struct tern_curl_tls *tls, mbedtls_ssl_context *connection)
         (void)code; // as above
     }
     mbedtls_ssl_session_free(&session);
-}
-
-static struct tm date_of(const mbedtls_x509_time *time)
-{
-    return (struct tm){.tm_year = time->year - 1900,
-                       .tm_mon = time->mon - 1,
-                       .tm_mday = time->day,
-                       .tm_hour = time->hour,
-                       .tm_min = time->min,
-                       .tm_sec = time->sec};
 }
 
 static enum tern_result serialize(const mbedtls_ssl_session *from,

@@ -47,6 +47,9 @@ typedef int session_fn(void *connection, void *session);
     X(long, SSL_CTX_ctrl, (void *context, int what, long number, void *data))                      \
     X(void, SSL_CTX_sess_set_new_cb, (void *context, session_fn *callback))                        \
     X(void *, SSL_get_SSL_CTX, (const void *connection))                                           \
+    X(const void *, SSL_get0_verified_chain, (const void *connection))                             \
+    X(int, OPENSSL_sk_num, (const void *stack))                                                    \
+    X(void *, OPENSSL_sk_value, (const void *stack, int index))                                    \
     X(int, SSL_session_reused, (const void *connection))                                           \
     X(int, SSL_set_session, (void *connection, void *session))                                     \
     X(int, SSL_SESSION_has_ticket, (const void *session))                                          \
@@ -110,18 +113,30 @@ static void on_info(void *connection, int where, int value)
     }
 }
 
-static bool read_end(void *session, struct tm *date)
+static bool read_end(const void *certificate, struct tm *date)
 {
-    const void *certificate = openssl.SSL_SESSION_get0_peer(session);
     return certificate != NULL &&
            openssl.ASN1_TIME_to_tm(openssl.X509_get0_notAfter(certificate), date) == 1;
+}
+
+// The peer's certificate is the first of the chain.
+static void note_ends(struct tern_curl_tls *tls, const void *connection)
+{
+    const void *chain = openssl.SSL_get0_verified_chain(connection);
+    const int count = chain != NULL ? openssl.OPENSSL_sk_num(chain) : 0;
+    for (int i = 0; i < count; i++) {
+        struct tm end;
+        if (read_end(openssl.OPENSSL_sk_value(chain, i), &end)) {
+            tern_curl_tls_note_end(tls, i == 0, &end);
+        }
+    }
 }
 
 static enum tern_result serialize(void *from, struct tern_curl_tls_session *session)
 {
     struct tm end;
     const int len = openssl.i2d_SSL_SESSION(from, NULL);
-    if (!read_end(from, &end)) {
+    if (!read_end(openssl.SSL_SESSION_get0_peer(from), &end)) {
         return TERN_ERR_NOT_FOUND;
     }
     if (len <= 0 || len > TERN_TLS_SESSION_MAX) {
@@ -151,6 +166,7 @@ static int on_session(void *connection, void *now)
         openssl.SSL_CTX_get_ex_data(openssl.SSL_get_SSL_CTX(connection), APP_DATA);
     if (openssl.SSL_session_reused(connection) == 0 && openssl.SSL_SESSION_has_ticket(now) != 0 &&
         serialize(now, &session) == TERN_OK) {
+        note_ends(tls, connection);
         tern_curl_tls_got(tls, &session);
     }
     return 0; // OpenSSL's session stays its own

@@ -21,6 +21,14 @@ void tern_indices_add(const struct tern_indices *indices, uint32_t scale_bits, f
 void tern_indices_accumulate(tern_indices_find *find, void *reader, uint32_t scale_bits,
                              float *acc);
 
+// A tern_take_signs for who only looks whether a payload is well-formed.
+static inline void tern_indices_skip(void *ctx, float scale, const struct tern_indices *indices)
+{
+    (void)ctx;
+    (void)scale;
+    (void)indices;
+}
+
 // How many indices are found.
 size_t tern_indices_count(tern_indices_find *find, void *reader);
 

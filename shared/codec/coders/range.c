@@ -317,16 +317,9 @@ static enum tern_result each_range(const uint8_t *body, size_t len, size_t count
     return end_of(&reader);
 }
 
-static void take_nothing(void *ctx, float scale, const struct tern_indices *indices)
-{
-    (void)ctx;
-    (void)scale;
-    (void)indices;
-}
-
 static enum tern_result check_range(const uint8_t *body, size_t len, size_t count)
 {
-    return each_range(body, len, count, take_nothing, NULL);
+    return each_range(body, len, count, tern_indices_skip, NULL);
 }
 
 // weight * (scale * q) is (weight * scale) * q, both rounded once: q only changes the sign.

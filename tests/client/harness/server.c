@@ -87,6 +87,32 @@ static void make_snapshot(struct fake_server *server)
     seal(&server->snapshot, &message, (struct tern_span){container, len});
 }
 
+// The global model itself, as the end brings it.
+static void make_final(struct fake_server *server, tern_CheckinReply *reply)
+{
+    const struct tern_codec codec = {.id = TERN_CODEC_FLOAT32, .sparsity = 1.0f};
+    static uint8_t container[WORLD_BLOB];
+    float values[WORLD_VALUES];
+    uint8_t content[TERN_SHA256_SIZE];
+    size_t len = 0;
+    memcpy(values, server->weights, sizeof values);
+    values[0] += server->remainder;
+    tern_sha256(values, sizeof values, reply->final_model_hash.bytes);
+    reply->final_model_hash.bytes[0] ^= server->final_lies;
+    assert_int_equal(tern_container_encode(&codec, NULL, server->model, values, container,
+                                           sizeof container, &len),
+                     TERN_OK);
+    tern_sha256(container, len, content);
+    tern_replica_from_snapshot(server->model->hash, server->version, content,
+                               server->final_replica);
+    tern_Download message = describe(server, tern_DownloadKind_DOWNLOAD_SNAPSHOT);
+    message.to.size = TERN_SHA256_SIZE;
+    memcpy(message.to.bytes, server->final_replica, TERN_SHA256_SIZE);
+    seal(&server->snapshot, &message, (struct tern_span){container, len});
+    reply->has_final_model = memcmp(server->last_checkin.replica.bytes, server->final_replica,
+                                    TERN_WIRE_REPLICA_BYTES) != 0;
+}
+
 bool fake_server_accepted(const struct fake_server *server, uint32_t round, uint32_t sequence)
 {
     for (size_t i = 0; i < server->accepted_count; i++) {
@@ -164,6 +190,9 @@ static uint32_t version_of(const struct fake_server *server, const uint8_t *repl
             return v;
         }
     }
+    if (memcmp(server->final_replica, replica, TERN_WIRE_REPLICA_BYTES) == 0) {
+        return server->version;
+    }
     fail_msg("the client holds a replica that never was");
     return 0;
 }
@@ -189,6 +218,7 @@ static void give_task(struct fake_server *server, tern_CheckinReply *reply, uint
     task->error_limit = 0.5f;
     task->window_ms = server->window_ms;
     task->seed = 11;
+    task->evaluate = server->asks;
     strncpy(task->codec, server->codec, sizeof task->codec - 1);
     if (server->indices.len > 0) {
         redo_indices(server);
@@ -204,6 +234,10 @@ static void instruct(struct fake_server *server, tern_CheckinReply *reply, uint3
         reply->finished = true;
         reply->final_model_hash.size = TERN_SHA256_SIZE;
         tern_sha256(server->weights, sizeof server->weights, reply->final_model_hash.bytes);
+        if (server->final_model) {
+            make_final(server, reply);
+            reply->final_model = ref_to(&server->snapshot);
+        }
     } else if (server->no_task || (server->evaluate && held >= server->version)) {
         reply->come_back_ms = server->come_back_ms;
     } else {
@@ -458,6 +492,79 @@ static int answer_update(struct fake_server *server, const struct tern_request *
     return say_updated(server, tern_UpdateStatus_UPDATE_ACCEPTED, reply, size, len);
 }
 
+// --- Updates that were cut
+
+static int answer_question(struct fake_server *server, const struct tern_request *request,
+                           uint8_t *reply, size_t size, size_t *len)
+{
+    const struct fake_unfinished *unfinished = &server->unfinished;
+    tern_UpdateReply answer = tern_UpdateReply_init_zero;
+    uint32_t round = 0;
+    uint32_t sequence = 0;
+    assert_int_equal(tern_path_parse_update(request->path, &round, &sequence), TERN_OK);
+    server->asked++;
+    if (server->asked_status != 0) {
+        return refuse(server->asked_status, server->asked_status == 503 ? "busy" : "http", reply,
+                      size, len);
+    }
+    answer.sha256.size = TERN_SHA256_SIZE;
+    if (unfinished->len > 0 && strcmp(unfinished->path, request->path) == 0) {
+        answer.status = tern_UpdateStatus_UPDATE_UNFINISHED;
+        answer.received = (uint32_t)unfinished->len;
+        tern_sha256(unfinished->data, unfinished->len, answer.sha256.bytes);
+    }
+    for (size_t i = 0; i < server->accepted_count; i++) {
+        if (server->accepted[i].round == round && server->accepted[i].sequence == sequence) {
+            answer.status = tern_UpdateStatus_UPDATE_DUPLICATE;
+            memcpy(answer.sha256.bytes, server->accepted[i].sha256, TERN_SHA256_SIZE);
+        }
+    }
+    if (answer.status == tern_UpdateStatus_UPDATE_UNKNOWN) {
+        return refuse(404, "not-found", reply, size, len);
+    }
+    assert_int_equal(tern_wire_encode_update_reply(&answer, reply, size, len), TERN_OK);
+    return 200;
+}
+
+// Puts what comes behind what came before. False: the rest of it did not arrive.
+static bool take_body(struct fake_server *server, const struct tern_request *request)
+{
+    struct fake_unfinished *unfinished = &server->unfinished;
+    const bool cut = server->cut_upload_at > 0 && server->cut_upload_at < request->body_len;
+    const size_t comes = cut ? server->cut_upload_at : request->body_len;
+    server->cut_upload_at = cut ? 0 : server->cut_upload_at;
+    server->upload_bytes += comes;
+    assert_true(request->range_from + request->body_len <= sizeof unfinished->data);
+    strcpy(unfinished->path, request->path);
+    memcpy(unfinished->data + request->range_from, request->body, comes);
+    unfinished->len = request->range_from + comes;
+    return !cut;
+}
+
+static bool goes_on(const struct fake_server *server, const struct tern_request *request)
+{
+    return request->range_from == 0 || (request->range_from == server->unfinished.len &&
+                                        strcmp(request->path, server->unfinished.path) == 0);
+}
+
+static int answer_put(struct fake_server *server, const struct tern_request *request,
+                      uint8_t *reply, size_t size, size_t *len, enum fault *fault)
+{
+    if (!goes_on(server, request)) {
+        *len = 0;
+        return 416;
+    }
+    if (!take_body(server, request)) {
+        *fault = FAULT_LOSE_REQUEST;
+        return 0;
+    }
+    struct tern_request whole = *request;
+    whole.body = server->unfinished.data;
+    whole.body_len = server->unfinished.len;
+    server->unfinished.len = 0;
+    return answer_update(server, &whole, reply, size, len, fault);
+}
+
 bool fake_server_answer(struct fake_server *server, const struct tern_request *request,
                         uint8_t *reply, size_t reply_size, size_t *reply_len, int *status,
                         uint32_t *retry_after)
@@ -471,11 +578,13 @@ bool fake_server_answer(struct fake_server *server, const struct tern_request *r
     assert_string_equal(request->token, TOKEN);
     if (strcmp(request->path, TERN_PATH_CHECKIN) == 0) {
         *status = answer_checkin(server, request, reply, reply_size, reply_len);
+    } else if (strcmp(request->method, "GET") == 0 && request->purpose == TERN_PURPOSE_UPLOAD) {
+        *status = answer_question(server, request, reply, reply_size, reply_len);
     } else if (strcmp(request->method, "GET") == 0) {
         *status = answer_download(server, request, reply, reply_size, reply_len);
     } else {
         assert_string_equal(request->method, "PUT");
-        *status = answer_update(server, request, reply, reply_size, reply_len, &fault);
+        *status = answer_put(server, request, reply, reply_size, reply_len, &fault);
     }
     if (*status == 503) {
         *retry_after = 30;

@@ -5,6 +5,7 @@
 #define TERN_TEST_WORLD_H
 
 #include "client.h"
+#include "wire/wire.h"
 
 #define WORLD_VALUES 608 // a segment of 600 and a fused one of 8
 #define WORLD_ROUNDS 64
@@ -40,6 +41,13 @@ struct fake_accepted {
     uint8_t sha256[TERN_SHA256_SIZE];
 };
 
+// What came of an update whose connection was cut.
+struct fake_unfinished {
+    char path[TERN_PATH_MAX];
+    uint8_t data[WORLD_BLOB];
+    size_t len; // 0: nothing
+};
+
 struct fake_server {
     const struct tern_model *model;
     uint64_t seed;
@@ -53,6 +61,11 @@ struct fake_server {
     struct fake_accepted accepted[WORLD_ROUNDS * 4];
     size_t accepted_count;
     size_t puts; // PUT requests that arrived whole
+    struct fake_unfinished unfinished;
+    size_t cut_upload_at; // bytes of the next PUT's body that arrive, if it has more; 0: all
+    size_t upload_bytes;  // of bodies of PUT that arrived
+    size_t asked;         // how much of an update there is
+    int asked_status;     // 0: as it should be
 
     // The script.
     enum fault faults[WORLD_ROUNDS + 1]; // by round
@@ -63,7 +76,12 @@ struct fake_server {
     bool snapshots;                   // catch up by snapshot
     bool inlines; // downloads come with the answer to a check-in, if it has room
     bool evaluate;
+    bool asks; // tasks to train ask for an evaluation before
     bool no_task;
+    bool final_model; // the end comes with the global model itself, which has `remainder` more
+    float remainder;  // of its first value, which no delta brings
+    uint8_t final_replica[TERN_SHA256_SIZE]; // that it makes
+    bool final_lies;                         // the hash is not of it
     uint32_t come_back_ms;
     int checkin_status; // 0: as it should be
     uint32_t refused_wait_s;
@@ -129,6 +147,7 @@ struct fake_partial {
     bool there;
     bool full;     // there is room for nothing
     size_t opened; // downloads of which nothing was there
+    uint8_t *viewed;
 };
 
 struct world {
@@ -183,6 +202,7 @@ struct world {
     size_t trainings;
     bool train_diverges;
     bool inexact; // a codec decodes to values that are not dyadic: sums are only near
+    enum tern_result evaluates_as; // what its evaluations end with
     size_t evaluations;
 
     struct tern_client_event events[WORLD_EVENTS];

@@ -1,5 +1,7 @@
-// CSV tables from hostile bytes: an accepted table is rectangular, finite and within the limits.
+// CSV tables from hostile bytes: an accepted table is rectangular, finite and within the limits, and a
+// profile has looked at every row that it has.
 #include "data/table.h"
+#include "hosted/csv_profile.h"
 #include "util/math.h"
 #include <stdbool.h>
 #include <stdlib.h>
@@ -42,6 +44,36 @@ static void use(const struct tern_table *table, bool groups, uint32_t group_coun
     }
 }
 
+// A table that a reader of examples takes has nothing that a profile would name.
+static void profile(const uint8_t *bytes, size_t size, const struct tern_table_config *config,
+                    bool accepted)
+{
+    char why[TERN_INPUT_WHY_MAX] = "";
+    char classes[256];
+    struct tern_csv_profile found;
+    struct tern_input input;
+    const struct tern_csv_choice choice = {
+        .label = config->label, .drop = config->drop, .group = config->group};
+    tern_input_from_memory(&input, bytes, size, limits.max_bytes, why);
+    if (tern_csv_profile_read(&input, &choice, &found) != TERN_OK) {
+        require(why[0] != '\0' && !accepted);
+        tern_csv_profile_free(&found);
+        return;
+    }
+    require(found.rows >= 1 && found.labels.count >= 1);
+    require(!accepted || found.ragged.count == 0);
+    for (uint32_t c = 0; c < found.columns.count; c++) {
+        const struct tern_csv_column *column = &found.column[c];
+        require(!accepted || column->bad.count + column->missing.count == 0);
+        require(column->numbers == 0 || column->low <= column->high);
+        require(!column->feature ||
+                column->numbers + column->bad.count + column->missing.count + column->huge.count ==
+                    found.rows);
+    }
+    (void)tern_csv_profile_classes(&found, classes, sizeof classes);
+    tern_csv_profile_free(&found);
+}
+
 // The first byte picks the options.
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
@@ -56,7 +88,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     tern_name_set_init(&groups, 50);
     config.groups = &groups;
     tern_input_from_memory(&input, bytes + 1, size - 1, limits.max_bytes, why);
-    if (tern_csv_table_read(&input, &config, &limits, &table) == TERN_OK) {
+    const bool accepted = tern_csv_table_read(&input, &config, &limits, &table) == TERN_OK;
+    profile(bytes + 1, size - 1, &config, accepted);
+    if (accepted) {
         use(&table, config.group != NULL, groups.count);
     } else {
         require(why[0] != '\0' && table.rows.values == NULL && table.rows.labels == NULL);

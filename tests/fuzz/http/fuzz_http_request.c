@@ -50,11 +50,11 @@ static uint32_t limit_of(const struct tern_http_request *request)
 
 // Refuses by path likewise.
 static int admit(void *ctx, const struct tern_http_request *request, uint64_t content_length,
-                 uint32_t *body_limit)
+                 struct tern_http_permit *permit)
 {
     struct log *log = ctx;
-    must(*body_limit == BODY_BYTES);
-    *body_limit = limit_of(request);
+    must(permit->body_limit == BODY_BYTES);
+    permit->body_limit = limit_of(request);
     must(request->body == NULL && request->body_len == 0);
     log_request(log, request);
     log_bytes(log, &content_length, sizeof content_length);

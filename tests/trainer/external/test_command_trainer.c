@@ -267,9 +267,29 @@ static void an_evaluation_is_taken(void **state)
     open_fake("result '{\"num_examples\": 7, \"loss\": 0.5, \"accuracy\": 1.5}'", 20000);
     assert_int_equal(evaluate(&found), TERN_ERR_TRAINER);
     expect_why("accuracy is 1.5");
-    open_fake("result '{\"num_examples\": 7, \"loss\": 0.5}'", 20000);
+    open_fake("result '{\"num_examples\": 7, \"loss\": 0.5, \"accuracy\": \"good\"}'", 20000);
     assert_int_equal(evaluate(&found), TERN_ERR_TRAINER);
     expect_why("no number \"accuracy\"");
+    expect_cleared();
+}
+
+// As of a model that tells no classes. What names a message does not hold stays in the log.
+static void metrics_of_an_evaluation_are_taken_without_an_accuracy(void **state)
+{
+    (void)state;
+    struct tern_evaluate_result found = {0};
+    open_fake(
+        "result '{\"num_examples\": 7, \"loss\": 0.5, \"metrics\": {\"mae\": 2.5, \"loss\": 9,"
+        " \"a_name_of_sixteen\": 1, \"big\": 1e300, \"r2\": 0.75}}'",
+        20000);
+    assert_int_equal(evaluate(&found), TERN_OK);
+    assert_true(found.no_accuracy);
+    assert_true(found.accuracy == 0);
+    assert_int_equal(found.metric_count, 2);
+    assert_string_equal(found.metrics[0].name, "mae");
+    assert_true(found.metrics[0].value == 2.5f);
+    assert_string_equal(found.metrics[1].name, "r2");
+    assert_non_null(strstr(trainer.metrics, "a_name_of_sixteen=1"));
     expect_cleared();
 }
 
@@ -609,6 +629,7 @@ int main(void)
         TEST(fewer_steps_may_be_done),
         TEST(a_start_ahead_is_the_model_and_the_base_is_apart),
         TEST(an_evaluation_is_taken),
+        TEST(metrics_of_an_evaluation_are_taken_without_an_accuracy),
         TEST(every_bad_answer_is_named),
         TEST(a_command_that_is_not_there_is_named),
         TEST(a_flood_is_bounded_and_its_end_kept),

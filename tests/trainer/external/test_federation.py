@@ -115,7 +115,7 @@ def test():
         for client in (*clients, evaluator):
             check("event=trouble" not in client.log(), f"{client.name}: {client.log()}")
             check(not (workspace.path / client.name / "trainer").exists(), "the folder is left")
-        found = re.findall(r"version=(\d+) accuracy=([0-9.]+)", evaluator.log())
+        found = re.findall(r"version=(\d+) model=replica accuracy=([0-9.]+)", evaluator.log())
         check(found, f"nothing was evaluated: {evaluator.log()}")
         version, accuracy = int(found[-1][0]), float(found[-1][1])
         print(f"{kind}: version {version}, accuracy {accuracy}")

@@ -5,7 +5,9 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -170,6 +172,59 @@ static void another_model_is_refused(void **state)
     assert_int_equal(port.begin(port.ctx, &task, base, model.count - 1), TERN_ERR_MODEL_MISMATCH);
 }
 
+static void write_idx(const char *folder, const char *name, uint8_t dims, size_t values)
+{
+    char path[200];
+    uint8_t bytes[64] = {0, 0, 8, dims};
+    size_t len = 4;
+    const uint8_t sizes[] = {2, 1, 5}; // two black images of 1 by 5, of class 0
+    for (uint8_t i = 0; i < dims; i++, len += 4) {
+        bytes[len + 3] = sizes[i];
+    }
+    snprintf(path, sizeof path, "%s/%s-ubyte", folder, name);
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes, len + values, 1, file), 1);
+    assert_int_equal(fclose(file), 0);
+}
+
+// A frozen bias of 50 for another class than theirs: the loss of the images is 50, not log(3).
+static void the_example_reads_what_is_frozen_from_the_base(void **state)
+{
+    (void)state;
+    static const char *const files[] = {"train-images-idx3", "train-labels-idx1",
+                                        "t10k-images-idx3", "t10k-labels-idx1"};
+    const char *temporary = getenv("TMPDIR");
+    char folder[128];
+    snprintf(folder, sizeof folder, "%.80s/tern-library-XXXXXX",
+             temporary != NULL ? temporary : "/tmp");
+    assert_non_null(mkdtemp(folder));
+    for (int i = 0; i < 4; i++) {
+        write_idx(folder, files[i], i % 2 == 0 ? 3 : 1, i % 2 == 0 ? 10 : 2);
+    }
+    tern_model_clear(&model);
+    assert_int_equal(
+        tern_model_add_by_rule(&model, "fc1.weight", (uint32_t[]){3, 5}, 2, TERN_RULE_FUSE),
+        TERN_OK);
+    assert_int_equal(tern_model_add_by_rule(&model, "fc1.bias", (uint32_t[]){3}, 1, TERN_RULE_SKIP),
+                     TERN_OK);
+    assert_int_equal(tern_model_layout(&model), TERN_OK);
+    memset(base, 0, sizeof base);
+    base[15 + 1] = 50;
+    assert_int_equal(open_library(SOFTMAX, folder), TERN_OK);
+    assert_int_equal(train(NULL), TERN_OK);
+    assert_true(result.loss > 49 && result.loss < 51);
+    for (uint32_t i = 15; i < 18; i++) {
+        assert_true(weights[i] == 0); // nobody wrote there
+    }
+    for (int i = 0; i < 4; i++) {
+        char path[200];
+        snprintf(path, sizeof path, "%s/%s-ubyte", folder, files[i]);
+        assert_int_equal(unlink(path), 0);
+    }
+    assert_int_equal(rmdir(folder), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -179,6 +234,7 @@ int main(void)
         TEST(one_that_does_not_fit_is_refused),
         TEST(what_it_answers_is_checked),
         TEST(another_model_is_refused),
+        TEST(the_example_reads_what_is_frozen_from_the_base),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,20 @@
+// Which version of a federation is the best, for export --best.
+#ifndef TERN_CLI_BEST_H
+#define TERN_CLI_BEST_H
+
+#include "store/store.h"
+
+enum tern_best_by { TERN_BEST_OF_NOTHING, TERN_BEST_BY_ACCURACY, TERN_BEST_BY_LOSS };
+
+struct tern_best {
+    enum tern_best_by by;
+    uint32_t version;
+    double value; // of that
+};
+
+// The version of the highest accuracy, the mean of its evaluators weighted by their examples, the
+// newest of those alike; where none has reported, that which the round of the lowest training loss
+// began with. Errors of the store
+TERN_MUST_USE enum tern_result tern_best_find(struct tern_db *db, struct tern_best *best);
+
+#endif

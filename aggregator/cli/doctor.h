@@ -1,0 +1,18 @@
+// What `doctor` looks at, and what it has found. From the main thread.
+#ifndef TERN_CLI_DOCTOR_H
+#define TERN_CLI_DOCTOR_H
+
+#include "cli/state.h"
+#include "hosted/findings.h"
+
+struct tern_doctor {
+    const struct tern_cli *cli;
+    const struct tern_aggregator_settings *settings;
+    uint64_t now_ms;
+    struct tern_findings findings;
+};
+
+// Prints how many there are of each, or all of them as JSON. Returns the exit code.
+int tern_doctor_conclude(struct tern_doctor *doctor);
+
+#endif

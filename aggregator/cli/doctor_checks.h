@@ -1,0 +1,16 @@
+// What `doctor` looks at. Nothing is changed, so that a service may run beside it. From the main thread.
+#ifndef TERN_CLI_DOCTOR_CHECKS_H
+#define TERN_CLI_DOCTOR_CHECKS_H
+
+#include "cli/doctor.h"
+
+// The state directory and its disk (doctor_state.c). False: there is no federation that could be looked at,
+// or looking at it as this user would do harm.
+bool tern_doctor_state(struct tern_doctor *doctor);
+void tern_doctor_certificate(struct tern_doctor *doctor);
+// Whether a service runs, and what the system lets it have (doctor_service.c).
+void tern_doctor_service(struct tern_doctor *doctor);
+// The database, and whom the round waits for (doctor_database.c).
+void tern_doctor_database(struct tern_doctor *doctor);
+
+#endif

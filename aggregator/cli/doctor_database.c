@@ -1,0 +1,113 @@
+#include "cli/doctor_checks.h"
+#include "cli/waiting.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#define DATABASE "database"
+#define CLOCK "clock"
+#define ROUNDS "rounds"
+
+// Times are stored when they come; more than this before them, the clock was set back.
+#define CLOCK_MS 60000
+
+#define COMPACT_BYTES (UINT64_C(64) << 20)
+
+static void check_clock(struct tern_doctor *doctor, const struct tern_status *status)
+{
+    const uint64_t opened_ms = status->round.opened_ms;
+    const uint64_t created_ms =
+        status->version.version == UINT32_MAX ? 0 : status->version.created_ms;
+    const uint64_t last_ms = opened_ms > created_ms ? opened_ms : created_ms;
+    char text[TERN_TEXT];
+    if (last_ms > doctor->now_ms + CLOCK_MS) {
+        tern_findings_say(
+            &doctor->findings, TERN_HEALTH_WARNING, CLOCK,
+            "look at the time service (timedatectl); rounds go on meanwhile, times in "
+            "lists are wrong",
+            "it is %s behind the last round", tern_text_duration(last_ms - doctor->now_ms, text));
+        return;
+    }
+    tern_findings_say(&doctor->findings, TERN_HEALTH_GOOD, CLOCK, NULL, "it is %s",
+                      tern_text_time(doctor->now_ms, text));
+}
+
+// What it takes, what of that is empty, and what it will take.
+static void check_size(struct tern_doctor *doctor, const struct tern_db_counts *counts,
+                       uint64_t free_bytes)
+{
+    char size[TERN_TEXT];
+    char part[TERN_TEXT];
+    tern_text_bytes((double)counts->file_bytes, size);
+    if (doctor->settings->limits_history_bytes == 0 && counts->rounds_committed > 0) {
+        const uint64_t per_round = counts->update_bytes / counts->rounds_committed;
+        tern_findings_say(&doctor->findings, TERN_HEALTH_WARNING, DATABASE,
+                          "set limits.history_bytes, unless every round shall be replayed",
+                          "%s, and it grows by %s a round: limits.history_bytes = 0", size,
+                          tern_text_bytes((double)per_round, part));
+    } else if (free_bytes > COMPACT_BYTES && free_bytes > counts->file_bytes / 2) {
+        tern_findings_say(&doctor->findings, TERN_HEALTH_WARNING, DATABASE,
+                          "`tern-aggregator compact` gives them back, unless a round needs them",
+                          "%s, of which %s are empty", size,
+                          tern_text_bytes((double)free_bytes, part));
+    } else {
+        tern_findings_say(&doctor->findings, TERN_HEALTH_GOOD, DATABASE, NULL,
+                          "%s; updates are kept up to %s", size,
+                          tern_text_bytes((double)doctor->settings->limits_history_bytes, part));
+    }
+}
+
+// Rounds that wait are no fault of the service: whom they wait for may sleep. Others wait for the operator.
+static void say_waiting(struct tern_doctor *doctor, const struct tern_waiting *waiting)
+{
+    char names[TERN_WAITING_SHOWN * (TERN_TEXT + 16)] = "";
+    for (uint32_t i = 0; i < waiting->shown; i++) {
+        char name[TERN_TEXT];
+        const size_t len = strlen(names);
+        snprintf(names + len, sizeof names - len, "%sclient %" PRIu64 " (%s)",
+                 i == 0 ? ", longest of all for " : ", ", waiting->members[i].id,
+                 tern_text_name(waiting->members[i].name, name));
+    }
+    tern_findings_say(
+        &doctor->findings, waiting->needs_help ? TERN_HEALTH_WARNING : TERN_HEALTH_GOOD, ROUNDS,
+        waiting->needs_help ? waiting->advice : NULL, "%s%s", waiting->sentence, names);
+}
+
+static enum tern_result look(struct tern_doctor *doctor, struct tern_db *db)
+{
+    struct tern_status status;
+    static struct tern_waiting waiting;
+    uint64_t free_bytes = 0;
+    TERN_TRY(tern_db_quick_check(db));
+    TERN_TRY(tern_status_load(db, doctor->now_ms, &status));
+    TERN_TRY(tern_db_free_bytes(db, &free_bytes));
+    TERN_TRY(tern_waiting_load(doctor->cli, db, &status, doctor->now_ms, &waiting));
+    check_size(doctor, &status.counts, free_bytes);
+    check_clock(doctor, &status);
+    say_waiting(doctor, &waiting);
+    return TERN_OK;
+}
+
+void tern_doctor_database(struct tern_doctor *doctor)
+{
+    static const char advice[] = "stop the service and restore a backup (docs/OPERATIONS.md, "
+                                 "\"When it is broken\")";
+    char path[PATH_MAX];
+    char why[256];
+    struct tern_db *db;
+    tern_state_path(doctor->cli, TERN_STATE_DATABASE, path);
+    enum tern_result result = tern_db_open(path, &db, why);
+    if (result != TERN_OK) {
+        tern_findings_say(&doctor->findings, TERN_HEALTH_PROBLEM, DATABASE, advice, "%s", why);
+        return;
+    }
+    result = tern_db_begin_reading(db);
+    result = result == TERN_OK ? look(doctor, db) : result;
+    if (result != TERN_OK) {
+        tern_findings_say(&doctor->findings, TERN_HEALTH_PROBLEM, DATABASE,
+                          result == TERN_ERR_BUSY ? "try again" : advice, "%s",
+                          tern_db_error(db)[0] != '\0' ? tern_db_error(db)
+                                                       : tern_result_sentence(result));
+    }
+    tern_db_close(db);
+}

@@ -1,0 +1,126 @@
+#include "cli/doctor_checks.h"
+#include "cli/file_limit.h"
+#include "cli/readiness.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#define SERVICE "service"
+#define LIMITS "limits"
+
+// The process that holds the lock of the state directory, as the kernel lists it; 0 = not found. A
+// container may not see it.
+static long serving_process(const struct tern_doctor *doctor)
+{
+    char path[PATH_MAX];
+    char line[256];
+    struct stat status;
+    long found = 0;
+    tern_state_path(doctor->cli, TERN_STATE_LOCK, path);
+    FILE *locks = fopen("/proc/locks", "re");
+    if (locks == NULL || stat(path, &status) != 0) {
+        status.st_ino = 0;
+    }
+    while (locks != NULL && fgets(line, sizeof line, locks) != NULL) {
+        long process = 0;
+        unsigned long long inode = 0;
+        if (sscanf(line, "%*s FLOCK %*s WRITE %ld %*x:%*x:%llu", &process, &inode) == 2 &&
+            inode == (unsigned long long)status.st_ino && process > 0) {
+            found = process;
+        }
+    }
+    if (locks != NULL) {
+        fclose(locks);
+    }
+    return found;
+}
+
+// --- What it says of itself
+
+static void check_ready(struct tern_doctor *doctor, long process)
+{
+    char why[256];
+    char name[48] = "it runs";
+    if (process != 0) {
+        snprintf(name, sizeof name, "it runs as process %ld", process);
+    }
+    switch (tern_readiness_ask(doctor->settings, why)) {
+    case TERN_READINESS_BAD:
+        tern_findings_say(&doctor->findings, TERN_HEALTH_PROBLEM, SERVICE,
+                          tern_readiness_advice(why), "%s, but %s", name, why);
+        break;
+    case TERN_READINESS_GOOD:
+        tern_findings_say(&doctor->findings, TERN_HEALTH_GOOD, SERVICE, NULL,
+                          "%s, and stores what comes", name);
+        break;
+    case TERN_READINESS_SILENT:
+        tern_findings_say(&doctor->findings, TERN_HEALTH_WARNING, SERVICE,
+                          "ask again; if it stays so, look into the log and restart it",
+                          "%s, but admin.address does not answer within %d s", name,
+                          TERN_READINESS_PATIENCE_S);
+        break;
+    case TERN_READINESS_UNKNOWN:
+        tern_findings_say(&doctor->findings, TERN_HEALTH_GOOD, SERVICE, NULL,
+                          "%s; admin.address says no more of it", name);
+        break;
+    }
+}
+
+// --- What it may have
+
+// The hard limit of open files of a process; of this one where that cannot be read.
+static uint64_t file_limit(long process)
+{
+    char path[64];
+    char line[256];
+    unsigned long long hard = 0;
+    struct rlimit own;
+    snprintf(path, sizeof path, "/proc/%ld/limits", process);
+    FILE *limits = process != 0 ? fopen(path, "re") : NULL;
+    while (limits != NULL && hard == 0 && fgets(line, sizeof line, limits) != NULL) {
+        (void)sscanf(line, "Max open files %*s %llu", &hard);
+    }
+    if (limits != NULL) {
+        fclose(limits);
+    }
+    if (hard == 0 && getrlimit(RLIMIT_NOFILE, &own) == 0) {
+        hard = own.rlim_max;
+    }
+    return hard;
+}
+
+static void check_files(struct tern_doctor *doctor, long process)
+{
+    const uint64_t needed = tern_cli_files_needed(doctor->settings);
+    const uint64_t limit = file_limit(process);
+    const char *whose = process != 0 ? "the service" : "a service that is started from here";
+    if (limit < needed) {
+        tern_findings_say(
+            &doctor->findings, TERN_HEALTH_WARNING, LIMITS,
+            "raise LimitNOFILE of the unit or ulimit -Hn, or lower limits.connections",
+            "%s may have %" PRIu64 " files open, and limits.connections and "
+            "limits.unfinished need %" PRIu64,
+            whose, limit, needed);
+    } else {
+        tern_findings_say(&doctor->findings, TERN_HEALTH_GOOD, LIMITS, NULL,
+                          "%s may have as many files open as its limits need", whose);
+    }
+}
+
+void tern_doctor_service(struct tern_doctor *doctor)
+{
+    const long process = serving_process(doctor);
+    if (!tern_state_is_served(doctor->cli)) {
+        tern_findings_say(
+            &doctor->findings, TERN_HEALTH_PROBLEM, SERVICE,
+            "systemctl start tern-aggregator, or `tern-aggregator serve`; why it ended "
+            "is in its log: journalctl -u tern-aggregator",
+            "the service is not running");
+    } else {
+        check_ready(doctor, process);
+    }
+    check_files(doctor, process);
+}

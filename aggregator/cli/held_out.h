@@ -1,0 +1,31 @@
+// What clients that train found of the versions they were given, on held-out data of their own
+// (train.evaluate): for rounds and report fairness. From the main thread.
+#ifndef TERN_CLI_HELD_OUT_H
+#define TERN_CLI_HELD_OUT_H
+
+#include "rounds/spread.h"
+#include "store/store.h"
+#include <cjson/cJSON.h>
+
+// One figure of a version, over the clients that told it.
+struct tern_held_out {
+    uint32_t version;
+    char name[TERN_DB_METRIC_MAX];
+    enum tern_db_evaluated model; // of some of them the replica; else of all the global model
+    struct tern_spread spread;
+};
+
+struct tern_held_outs {
+    struct tern_held_out *list; // by version and name
+    size_t count;
+};
+
+// TERN_ERR_NO_MEMORY, TERN_ERR_IO; nothing is held then.
+TERN_MUST_USE enum tern_result tern_held_outs_load(struct tern_db *db, struct tern_held_outs *all);
+void tern_held_outs_free(struct tern_held_outs *all);
+
+// Adds the figures of the version that a round trained from, each as held_out_NAME, the mean weighted by
+// examples, held_out_NAME_mean, _deviation, _worst and _worst_client; held_out_clients and held_out_model.
+void tern_held_outs_json(cJSON *row, const struct tern_held_outs *all, uint32_t version);
+
+#endif

@@ -1,0 +1,281 @@
+// The verb that looks at everything a client needs before anything of it is sent.
+#include "cli/check.h"
+#include "cli/conditions.h"
+#include "cli/expiry.h"
+#include "cli/json.h"
+#include "cli/session.h"
+#include "cli/verbs.h"
+#include "meter/price.h"
+#include "util/date.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+// A round at its cheapest: a handshake that resumes, a check-in and an update.
+#define LEAST_ROUND (TERN_PRICE_RESUMED + 2u * TERN_PRICE_EXCHANGE)
+
+// The download of a hash that no bytes have: only who is known is told that it is not there.
+#define NO_DOWNLOAD "/v1/downloads/AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+
+// --- Who this client is
+
+static void look_at_state(struct session *session, const struct tern_client_identity **identity,
+                          struct tern_findings *findings)
+{
+    const char *folder = tern_client_settings.state_dir;
+    struct stat info;
+    *identity = NULL;
+    if (stat(folder, &info) != 0 && errno == ENOENT) {
+        tern_findings_say(findings, TERN_HEALTH_GOOD, "state", NULL,
+                          "%s: not there yet; enrolling makes it", folder);
+        return;
+    }
+    if (access(folder, R_OK | W_OK | X_OK) != 0) {
+        tern_findings_say(findings, TERN_HEALTH_PROBLEM, "state", NULL,
+                          "%s cannot be written by this user: %s", folder, strerror(errno));
+        return;
+    }
+    enum tern_result result = tern_session_open_reader(session, &tern_client_settings);
+    if (result != TERN_OK) { // without a client nothing can be asked of its store
+        tern_file_store_close(session->store);
+        session->store = NULL;
+    }
+    result = result == TERN_OK ? tern_session_identify(session) : result;
+    if (result == TERN_OK) {
+        *identity = tern_client_identity(&session->client);
+        tern_findings_say(findings, TERN_HEALTH_GOOD, "state", NULL,
+                          "%s: client %" PRIu64 ", enrolled for %s", folder, (*identity)->client_id,
+                          (*identity)->model_spec);
+    } else {
+        tern_findings_say(findings,
+                          result == TERN_ERR_NOT_FOUND ? TERN_HEALTH_GOOD : TERN_HEALTH_PROBLEM,
+                          "state", NULL, "%s", session->why);
+    }
+}
+
+// --- The aggregator
+
+static void say_answer(const struct tern_client_identity *identity, int status, uint64_t bytes,
+                       struct tern_findings *findings)
+{
+    const char *server = tern_client_settings.server;
+    if (identity != NULL && status == 404) {
+        tern_findings_say(findings, TERN_HEALTH_GOOD, "server", NULL,
+                          "%s: reached, its certificate is good, and it knows this client (%" PRIu64
+                          " bytes on the wire)",
+                          server, bytes);
+    } else if (identity == NULL && status == 401) {
+        tern_findings_say(findings, TERN_HEALTH_GOOD, "server", NULL,
+                          "%s: reached, and its certificate is good (%" PRIu64
+                          " bytes on the wire)",
+                          server, bytes);
+    } else if (status == 401) {
+        tern_findings_say(findings, TERN_HEALTH_PROBLEM, "server", NULL,
+                          "%s: reached, but it does not know this client, which was revoked or "
+                          "enrolled with another aggregator: tern-client enroll --force CODE",
+                          server);
+    } else {
+        tern_findings_say(
+            findings, status == 503 || status == 429 ? TERN_HEALTH_WARNING : TERN_HEALTH_PROBLEM,
+            "server", NULL, "%s: answers %d, %s", server, status,
+            status == 503 || status == 429 ? "it is busy now"
+                                           : "as no Tern aggregator does: is the address right?");
+    }
+}
+
+static void say_expiry(const struct tern_curl *curl, struct tern_findings *findings)
+{
+    char sentence[EXPIRY_MAX];
+    const bool soon = tern_expiry_say(curl, (uint64_t)time(NULL), sentence);
+    if (sentence[0] != '\0') {
+        tern_findings_say(findings, soon ? TERN_HEALTH_WARNING : TERN_HEALTH_GOOD, "expiry", NULL,
+                          "%s", sentence);
+    }
+}
+
+static void ask(struct tern_curl *curl, const struct tern_client_identity *identity,
+                struct tern_findings *findings)
+{
+    uint8_t body[TERN_SHA256_SIZE * 8];
+    const struct tern_transport transport = tern_curl_port(curl);
+    const struct tern_request request = {.purpose = TERN_PURPOSE_CHECKIN,
+                                         .method = "GET",
+                                         .path = NO_DOWNLOAD,
+                                         .token = identity != NULL ? identity->token : NULL,
+                                         .timeout_ms = (uint32_t)tern_client_settings.timeout};
+    struct tern_response response = {.body = body, .body_size = sizeof body};
+    enum tern_result result = TERN_AGAIN;
+    while (result == TERN_AGAIN) {
+        result = transport.exchange(transport.ctx, &request, &response);
+    }
+    struct tern_meter meter = {0};
+    transport.collect(transport.ctx, &meter);
+    if (result == TERN_OK || result == TERN_ERR_TOO_LARGE) {
+        const uint64_t bytes =
+            tern_meter_total(&meter, TERN_UP).wire + tern_meter_total(&meter, TERN_DOWN).wire;
+        say_answer(identity, response.status, bytes, findings);
+        say_expiry(curl, findings);
+    } else {
+        tern_findings_say(findings, TERN_HEALTH_PROBLEM, "server", NULL, "%s: %s %s",
+                          tern_client_settings.server, tern_result_sentence(result),
+                          tern_curl_why(curl));
+    }
+}
+
+static void look_at_server(const struct tern_client_identity *identity,
+                           struct tern_findings *findings)
+{
+    const struct tern_curl_config config = {.server = tern_client_settings.server,
+                                            .ca_file = tern_client_settings.ca,
+                                            .tls = tern_client_settings.tls};
+    struct tern_curl *curl = NULL;
+    char why[512] = "libcurl cannot start";
+    if (tern_client_settings.server[0] == '\0') {
+        tern_findings_say(
+            findings, TERN_HEALTH_PROBLEM, "server", NULL,
+            "client.server is not set: name the aggregator with --config FILE or --set "
+            "client.server=https://host:port");
+    } else if (tern_curl_global() != TERN_OK || tern_curl_open(&curl, &config, why) != TERN_OK) {
+        tern_findings_say(findings, TERN_HEALTH_PROBLEM, "server", NULL, "%s", why);
+    } else {
+        ask(curl, identity, findings);
+    }
+    tern_curl_close(curl);
+}
+
+// --- Budget, clock and conditions
+
+static uint32_t this_month(void)
+{
+    const struct tern_clock clock = tern_posix_clock();
+    const struct tern_date date = tern_date_of((uint32_t)(clock.unix_seconds(clock.ctx) / 86400));
+    return date.year * 12 + date.month;
+}
+
+static void look_at_budget(struct session *session, struct tern_findings *findings)
+{
+    const struct tern_client_settings *settings = &tern_client_settings;
+    const struct tern_client_budget none = {0};
+    const bool metered =
+        session->store != NULL && tern_client_load_meter(&session->client) == TERN_OK;
+    const struct tern_client_budget *spent = metered ? tern_client_budget(&session->client) : &none;
+    const uint64_t month_spent = this_month() > spent->month ? 0 : spent->month_spent;
+    const uint64_t usual = spent->round_mean > LEAST_ROUND ? spent->round_mean : LEAST_ROUND;
+    if (settings->budget_per_round == 0 && settings->budget_per_month == 0) {
+        tern_findings_say(findings, TERN_HEALTH_GOOD, "budget", NULL,
+                          "no limit is set (budget.per_round, per_month)");
+    } else if (settings->budget_per_round != 0 && settings->budget_per_round < usual) {
+        tern_findings_say(findings, TERN_HEALTH_PROBLEM, "budget", NULL,
+                          "budget.per_round = %" PRIu64 " is less than the %" PRIu64
+                          " bytes that a round %s: none will be begun",
+                          settings->budget_per_round, usual,
+                          usual > LEAST_ROUND ? "took so far" : "takes before it says anything");
+    } else if (settings->budget_per_month != 0 &&
+               settings->budget_per_month < month_spent + usual) {
+        tern_findings_say(findings, TERN_HEALTH_PROBLEM, "budget", NULL,
+                          "budget.per_month = %" PRIu64 " leaves no round this month: %" PRIu64
+                          " bytes are spent, and a round takes %" PRIu64 " at least",
+                          settings->budget_per_month, month_spent, usual);
+    } else {
+        tern_findings_say(findings, TERN_HEALTH_GOOD, "budget", NULL,
+                          "%" PRIu64 " bytes a round, %" PRIu64 " a month (0 = no limit); %" PRIu64
+                          " spent this month",
+                          settings->budget_per_round, settings->budget_per_month, month_spent);
+    }
+}
+
+static void look_at_clock(const struct session *session, struct tern_findings *findings)
+{
+    const struct tern_clock clock = tern_posix_clock();
+    const uint64_t now = clock.unix_seconds(clock.ctx);
+    const struct tern_date date = tern_date_of((uint32_t)(now / 86400));
+    const uint32_t month = session->store != NULL ? tern_client_budget(&session->client)->month : 0;
+    if (now == 0) {
+        tern_findings_say(
+            findings, TERN_HEALTH_PROBLEM, "clock", NULL,
+            "it is not set: certificates cannot be verified, and months not told apart; "
+            "set it, e.g. by NTP");
+    } else if (month > date.year * 12 + date.month) {
+        tern_findings_say(findings, TERN_HEALTH_WARNING, "clock", NULL,
+                          "it says %04" PRIu32 "-%02" PRIu32 "-%02" PRIu32
+                          ", a month before the last that this client counted bytes in: was it set "
+                          "back?",
+                          date.year, date.month + 1, date.day + 1);
+    } else {
+        tern_findings_say(findings, TERN_HEALTH_GOOD, "clock", NULL,
+                          "%04" PRIu32 "-%02" PRIu32 "-%02" PRIu32 " (UTC)", date.year,
+                          date.month + 1, date.day + 1);
+    }
+}
+
+static void look_at_conditions(struct tern_findings *findings)
+{
+    static struct tern_posix_conditions conditions;
+    char problem[CONDITIONS_WHY_MAX];
+    const char *why = NULL;
+    if (tern_conditions_from_settings(&tern_client_settings, &conditions, problem) != TERN_OK) {
+        tern_findings_say(findings, TERN_HEALTH_PROBLEM, "when", NULL, "%s", problem);
+        return;
+    }
+    const bool allowed = tern_posix_conditions_look(&conditions, &why);
+    tern_posix_conditions_close(&conditions);
+    if (allowed) {
+        tern_findings_say(findings, TERN_HEALTH_GOOD, "when", NULL, "the client may work now%s",
+                          tern_client_settings.when[0] == '\0' ? " (client.when asks for nothing)"
+                                                               : "");
+    } else {
+        tern_findings_say(findings, TERN_HEALTH_WARNING, "when", NULL,
+                          "the client would wait now: %s (tern-client conditions)", why);
+    }
+}
+
+// --- All together
+
+static void look_at_data(const struct tern_cli *cli, const struct tern_client_identity *identity,
+                         struct tern_findings *findings)
+{
+    struct external_trainer external = {0};
+    char why[EXTERNAL_WHY_MAX];
+    const char *spec = tern_cli_option(cli, "model", NULL);
+    spec = spec == NULL && identity != NULL ? identity->model_spec : spec;
+    if (tern_external_kind_of(&tern_client_settings, &external.kind, why) != TERN_OK) {
+        tern_findings_say(findings, TERN_HEALTH_PROBLEM, "data", NULL, "%s", why);
+    } else if (external.kind != EXTERNAL_NONE) {
+        tern_findings_say(findings, TERN_HEALTH_GOOD, "data", NULL,
+                          "the affair of client.trainer = %s: try that by tern-client train-check",
+                          tern_client_settings.trainer);
+    } else {
+        tern_check_data(&tern_client_settings, spec, findings);
+        if (spec == NULL) {
+            tern_findings_say(
+                findings, TERN_HEALTH_GOOD, "model", NULL,
+                "not known before this client is enrolled; --model SPEC compares one");
+        }
+    }
+}
+
+int tern_verb_check(struct tern_cli *cli)
+{
+    static struct session session;
+    struct tern_findings findings = {.list = cli->json ? cJSON_CreateArray() : NULL};
+    const struct tern_client_identity *identity = NULL;
+    look_at_state(&session, &identity, &findings);
+    look_at_data(cli, identity, &findings);
+    look_at_conditions(&findings);
+    look_at_budget(&session, &findings);
+    look_at_clock(&session, &findings);
+    if (!tern_cli_flag(cli, "offline")) {
+        look_at_server(identity, &findings);
+    }
+    tern_session_close(&session);
+    if (cli->json && tern_client_print_json(findings.list) != TERN_EXIT_OK) {
+        return TERN_EXIT_FAILED;
+    }
+    return findings.count[TERN_HEALTH_PROBLEM] > 0 ? TERN_EXIT_FAILED : TERN_EXIT_OK;
+}

@@ -1,0 +1,392 @@
+// What is looked at of the data: fields that cannot be learnt from, labels, scales, and the model's
+// inputs and classes.
+#include "cli/check.h"
+#include "cli/client_data.h"
+#include "data/readers.h"
+#include "hosted/csv_profile.h"
+#include "tensor/model.h"
+#include "util/sqrt.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NAMED 5 // columns or classes of one line; the others are counted
+
+// Root mean square of a feature. Standardised ones have 1, bytes of images less.
+#define LARGE 10.0      // learns badly at the usual learning rates
+#define TOO_LARGE 100.0 // does not learn
+
+struct looking {
+    const struct tern_client_settings *settings;
+    struct tern_findings *findings;
+    struct tern_data_spec spec;
+    struct tern_csv_profile profile; // rows == 0: not of a CSV file
+    struct tern_data data;
+};
+
+static void append(char text[CHECK_SENTENCE_MAX], const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static void append(char text[CHECK_SENTENCE_MAX], const char *format, ...)
+{
+    const size_t used = strlen(text);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text + used, CHECK_SENTENCE_MAX - used, format, arguments);
+    va_end(arguments);
+}
+
+// --- Fields of a CSV file
+
+static void say_found(struct looking *looking, const struct tern_csv_column *column,
+                      const struct tern_csv_found *found, enum tern_health level, const char *what)
+{
+    if (found->count > 0) {
+        tern_findings_say(looking->findings, level, "data", NULL,
+                          "line %" PRIu64 ", column '%.60s': %s%s%s%s (%" PRIu64 " of its %" PRIu64
+                          " values): mend the lines, leave them out, or drop=%s",
+                          found->line, column->name, found->text[0] != '\0' ? "'" : "", found->text,
+                          found->text[0] != '\0' ? "' " : "", what, found->count,
+                          looking->profile.rows, column->name);
+    }
+}
+
+static bool is_damaged(const struct tern_csv_column *column)
+{
+    return column->missing.count + column->bad.count + column->huge.count > 0;
+}
+
+static void say_damage(struct looking *looking)
+{
+    const struct tern_csv_profile *profile = &looking->profile;
+    uint32_t count = 0;
+    for (uint32_t c = 0; c < profile->columns.count; c++) {
+        const struct tern_csv_column *column = &profile->column[c];
+        if (is_damaged(column) && count++ < NAMED) {
+            say_found(looking, column, &column->missing, TERN_HEALTH_PROBLEM,
+                      "the value is missing");
+            say_found(looking, column, &column->bad, TERN_HEALTH_PROBLEM, "is no finite number");
+            say_found(looking, column, &column->huge, TERN_HEALTH_PROBLEM,
+                      "is no measurement but a mark of a missing one");
+        }
+    }
+    if (count > NAMED) {
+        tern_findings_say(looking->findings, TERN_HEALTH_PROBLEM, "data", NULL,
+                          "%" PRIu32 " columns are like that, of which %d are named here", count,
+                          NAMED);
+    }
+}
+
+static bool is_constant(const struct tern_csv_column *column)
+{
+    return column->feature && column->numbers > 1 && column->low == column->high;
+}
+
+static bool is_rising(const struct tern_csv_column *column)
+{
+    return column->feature && column->rises && !is_constant(column);
+}
+
+static void say_useless(struct looking *looking, bool (*is_useless)(const struct tern_csv_column *),
+                        const char *why)
+{
+    const struct tern_csv_profile *profile = &looking->profile;
+    char names[CHECK_SENTENCE_MAX] = "";
+    uint32_t count = 0;
+    for (uint32_t c = 0; c < profile->columns.count; c++) {
+        const struct tern_csv_column *column = &profile->column[c];
+        if (is_useless(column) && count++ < NAMED) {
+            append(names, "%s%.60s", count > 1 ? "|" : "", column->name);
+        }
+    }
+    if (count > 0) {
+        tern_findings_say(looking->findings, TERN_HEALTH_WARNING, "columns", NULL,
+                          "%" PRIu32 " %s: drop=%s%s", count, why, names,
+                          count > NAMED ? "|..." : "");
+    }
+}
+
+static void say_fields(struct looking *looking)
+{
+    const struct tern_csv_profile *profile = &looking->profile;
+    if (profile->ragged.count > 0) {
+        tern_findings_say(looking->findings, TERN_HEALTH_PROBLEM, "data", NULL,
+                          "line %" PRIu64 " has not %" PRIu32
+                          " fields as the first line has; nor have %" PRIu64 " lines in all",
+                          profile->ragged.line, profile->columns.count, profile->ragged.count);
+    }
+    say_damage(looking);
+    say_useless(looking, is_constant, "with one value in every row, which says nothing");
+    say_useless(
+        looking, is_rising,
+        "that rise from row to row, as a row's number or a time does, which tells nothing of "
+        "new data");
+}
+
+// --- Labels of a CSV file
+
+static bool is_listed(const char *classes, const char *label)
+{
+    char name[TERN_CSV_NAME_MAX];
+    while (tern_csv_next_name(&classes, name)) {
+        if (strcmp(name, label) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool are_names(const struct tern_csv_profile *profile)
+{
+    uint32_t class;
+    bool numbers = true;
+    for (uint32_t i = 0; i < profile->labels.count; i++) {
+        numbers =
+            numbers && tern_name_is_class(profile->labels.names[i], TERN_CSV_LABELS_MAX, &class);
+    }
+    return !numbers;
+}
+
+static void say_names(struct looking *looking, const char *column)
+{
+    const struct tern_csv_profile *profile = &looking->profile;
+    char list[CHECK_SENTENCE_MAX / 2];
+    const bool listed = tern_csv_profile_classes(profile, list, sizeof list);
+    tern_findings_say(
+        looking->findings, TERN_HEALTH_PROBLEM, "classes", NULL,
+        "column '%.60s' has %" PRIu32 " labels that are no class numbers from 0, as '%.40s' in "
+        "line %" PRIu64 ": add classes=%s to data.source, with every label, the same on every "
+        "client; or is another column the class's (label=NAME)?",
+        column, profile->labels.count, profile->labels.names[0], profile->label[0].line,
+        listed ? list : "A|B|C");
+}
+
+static void say_labels(struct looking *looking, const char *classes)
+{
+    const struct tern_csv_profile *profile = &looking->profile;
+    const char *column = profile->column[profile->columns.label].name;
+    if (classes == NULL && are_names(profile)) {
+        say_names(looking, column);
+        return;
+    }
+    uint32_t count = 0;
+    for (uint32_t i = 0; classes != NULL && i < profile->labels.count; i++) {
+        const char *label = profile->labels.names[i];
+        if (!is_listed(classes, label) && count++ < NAMED) {
+            tern_findings_say(looking->findings, TERN_HEALTH_PROBLEM, "classes", NULL,
+                              "line %" PRIu64 ", column '%.60s': the label '%.40s' (%" PRIu64
+                              " rows) is not one of those in classes=",
+                              profile->label[i].line, column, label, profile->label[i].count);
+        }
+    }
+    if (count > NAMED) {
+        tern_findings_say(looking->findings, TERN_HEALTH_PROBLEM, "classes", NULL,
+                          "%" PRIu32 " labels are not, of which %d are named here", count, NAMED);
+    }
+}
+
+// The name of a class, or its number.
+static const char *class_name(const struct looking *looking, uint32_t number, char text[64])
+{
+    char name[TERN_CSV_NAME_MAX];
+    const char *classes = NULL;
+    for (uint32_t i = 0; i < looking->spec.option_count; i++) {
+        if (strcmp(looking->spec.options[i].key, "classes") == 0) {
+            classes = looking->spec.options[i].value;
+        }
+    }
+    snprintf(text, 64, "%" PRIu32, number);
+    for (uint32_t i = 0; tern_csv_next_name(&classes, name); i++) {
+        if (i == number) {
+            snprintf(text, 64, "%.63s", name);
+        }
+    }
+    return text;
+}
+
+static void say_classes(struct looking *looking)
+{
+    const struct tern_dataset *train = &looking->data.train;
+    uint32_t *counts = calloc(train->class_count, sizeof *counts);
+    char seen[CHECK_SENTENCE_MAX] = "";
+    char unseen[CHECK_SENTENCE_MAX] = "";
+    char name[64];
+    uint32_t missing = 0;
+    uint32_t present = 0;
+    for (uint32_t i = 0; counts != NULL && i < train->count; i++) {
+        counts[train->labels[i]]++;
+    }
+    for (uint32_t i = 0; counts != NULL && i < train->class_count; i++) {
+        if (counts[i] == 0 && missing++ < NAMED) {
+            append(unseen, "%s%s", missing > 1 ? ", " : "", class_name(looking, i, name));
+        } else if (counts[i] > 0 && present++ < 2 * NAMED) {
+            append(seen, "%s%s %" PRIu32, present > 1 ? ", " : "", class_name(looking, i, name),
+                   counts[i]);
+        }
+    }
+    free(counts);
+    tern_findings_say(looking->findings, TERN_HEALTH_GOOD, "classes", NULL,
+                      "%" PRIu32 " with examples to train on: %s%s", present, seen,
+                      present > 2 * NAMED ? ", ..." : "");
+    if (missing > 0) {
+        tern_findings_say(looking->findings, TERN_HEALTH_WARNING, "classes", NULL,
+                          "%" PRIu32 " without an example to train on here (other clients may have "
+                          "some): %s%s",
+                          missing, unseen, missing > NAMED ? ", ..." : "");
+    }
+}
+
+// --- Scales
+
+static const char *feature_name(const struct looking *looking, uint32_t feature, char text[64])
+{
+    const struct tern_csv_profile *profile = &looking->profile;
+    snprintf(text, 64, "feature %" PRIu32, feature);
+    for (uint32_t c = 0, f = 0; profile->rows > 0 && c < profile->columns.count; c++) {
+        if (profile->column[c].feature && f++ == feature) {
+            snprintf(text, 64, "'%.60s'", profile->column[c].name);
+        }
+    }
+    return text;
+}
+
+static double root_mean_square(const struct tern_dataset *data, uint32_t feature)
+{
+    double sum = 0;
+    for (uint32_t i = 0; i < data->count; i++) {
+        const double value = (double)data->values[(size_t)i * data->feature_count + feature];
+        sum += value * value;
+    }
+    return tern_sqrt(sum / (double)data->count);
+}
+
+static void say_scales(struct looking *looking)
+{
+    const struct tern_dataset *train = &looking->data.train;
+    char large[CHECK_SENTENCE_MAX] = "";
+    char name[64];
+    double most = 0;
+    uint32_t count = 0;
+    for (uint32_t f = 0; train->values != NULL && f < train->feature_count; f++) {
+        const double size = root_mean_square(train, f);
+        most = size > most ? size : most;
+        if (size > LARGE && count++ < NAMED) {
+            append(large, "%s%s (%.4g)", count > 1 ? ", " : "", feature_name(looking, f, name),
+                   size);
+        }
+    }
+    if (count == 0) {
+        tern_findings_say(looking->findings, TERN_HEALTH_GOOD, "scale", NULL,
+                          "every column's values are of the size that training expects");
+        return;
+    }
+    tern_findings_say(
+        looking->findings, most > TOO_LARGE ? TERN_HEALTH_PROBLEM : TERN_HEALTH_WARNING, "scale",
+        NULL, "%" PRIu32 " of %" PRIu32 " columns are unscaled (root mean square): %s%s. %s%s",
+        count, train->feature_count, large, count > NAMED ? ", ..." : "",
+        most > TOO_LARGE ? "Training will not get anywhere with them. "
+                         : "Training learns little from the others beside them. ",
+        looking->profile.rows > 0
+            ? "`tern-aggregator init --data` writes the statistics that all clients "
+              "scale by (scale=FILE in data.source); scale=standard goes by this "
+              "client's rows alone"
+            : "Bring them to mean 0 and deviation 1, by the same numbers on every "
+              "client");
+}
+
+// --- The model
+
+static void say_model(struct looking *looking, const char *spec)
+{
+    static struct tern_model model;
+    const struct tern_dataset *train = &looking->data.train;
+    if (spec == NULL || tern_model_from_spec(&model, spec) != TERN_OK) {
+        return;
+    }
+    const uint32_t inputs = tern_model_spec_inputs(spec);
+    const uint32_t classes = model.tensors[model.tensor_count - 1].count;
+    if (inputs != train->feature_count || classes < train->class_count) {
+        tern_findings_say(looking->findings, TERN_HEALTH_PROBLEM, "model", NULL,
+                          "%s takes %" PRIu32 " values and tells %" PRIu32
+                          " classes; the data has %" PRIu32 " and %" PRIu32
+                          ": change data.source, or make the federation anew for this data "
+                          "(tern-aggregator init --data)",
+                          spec, inputs, classes, train->feature_count, train->class_count);
+    } else {
+        tern_findings_say(looking->findings,
+                          classes > train->class_count ? TERN_HEALTH_WARNING : TERN_HEALTH_GOOD,
+                          "model", NULL, "%s fits the data%s", spec,
+                          classes > train->class_count ? ", but has more classes than it" : "");
+    }
+}
+
+// --- All together
+
+// Reads every line of a CSV file. false when what is wrong was said.
+static bool look_at_file(struct looking *looking)
+{
+    char text[TERN_DATA_SPEC_MAX];
+    char why[TERN_DATA_WHY_MAX] = "";
+    struct tern_input input;
+    const struct tern_client_settings *settings = looking->settings;
+    tern_data_spec_join(settings->data_source, settings->data_dir, text);
+    if (tern_spec_parse(&looking->spec, text, why) != TERN_OK ||
+        strcmp(looking->spec.kind, "csv") != 0 ||
+        tern_input_open(&input, looking->spec.path, 1ull << 32, why) != TERN_OK) {
+        return true; // the reader of examples says it
+    }
+    const struct tern_csv_choice choice = {.label = tern_spec_option(&looking->spec, "label"),
+                                           .drop = tern_spec_option(&looking->spec, "drop"),
+                                           .group = tern_spec_option(&looking->spec, "group")};
+    const enum tern_result result = tern_csv_profile_read(&input, &choice, &looking->profile);
+    tern_input_close(&input);
+    if (result != TERN_OK) {
+        looking->profile.rows = 0;
+        return true;
+    }
+    const uint32_t problems = looking->findings->count[TERN_HEALTH_PROBLEM];
+    say_fields(looking);
+    say_labels(looking, tern_spec_option(&looking->spec, "classes"));
+    return looking->findings->count[TERN_HEALTH_PROBLEM] == problems;
+}
+
+static void look_at_examples(struct looking *looking, const char *spec)
+{
+    char why[CLIENT_DATA_WHY_MAX] = "";
+    const enum tern_result result =
+        tern_client_data_open(looking->settings, true, &looking->data, why);
+    if (result != TERN_OK) {
+        tern_findings_say(looking->findings, TERN_HEALTH_PROBLEM, "data", NULL, "%s", why);
+        return;
+    }
+    const struct tern_dataset *train = &looking->data.train;
+    tern_findings_say(looking->findings, TERN_HEALTH_GOOD, "data", NULL,
+                      "%.200s: %" PRIu32 " examples to train on, %" PRIu32
+                      " held out for evaluators, of %" PRIu32 " values",
+                      looking->settings->data_source, train->count, looking->data.test.count,
+                      train->feature_count);
+    say_classes(looking);
+    say_scales(looking);
+    say_model(looking, spec);
+}
+
+void tern_check_data(const struct tern_client_settings *settings, const char *spec,
+                     struct tern_findings *findings)
+{
+    struct looking *looking = calloc(1, sizeof *looking);
+    if (looking == NULL) {
+        tern_findings_say(findings, TERN_HEALTH_PROBLEM, "data", NULL, "no memory to look at it");
+        return;
+    }
+    looking->settings = settings;
+    looking->findings = findings;
+    if (look_at_file(looking)) {
+        look_at_examples(looking, spec);
+    }
+    tern_csv_profile_free(&looking->profile);
+    tern_data_close(&looking->data);
+    free(looking);
+}

@@ -1,0 +1,119 @@
+#include "cli/client_data.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static enum tern_result explain(char why[CLIENT_DATA_WHY_MAX], enum tern_result result,
+                                const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+static enum tern_result explain(char why[CLIENT_DATA_WHY_MAX], enum tern_result result,
+                                const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(why, CLIENT_DATA_WHY_MAX, format, arguments);
+    va_end(arguments);
+    return result;
+}
+
+static enum tern_result parse_shard(const char *text, uint32_t *index, uint32_t *count, char *why)
+{
+    char *slash = NULL;
+    char *end = NULL;
+    unsigned long i = strtoul(text, &slash, 10);
+    unsigned long n = *slash == '/' ? strtoul(slash + 1, &end, 10) : 0;
+    if (i >= 1 && i <= n && n <= UINT32_MAX && *end == '\0') {
+        *index = (uint32_t)i;
+        *count = (uint32_t)n;
+        return TERN_OK;
+    }
+    return explain(why, TERN_ERR_CONFIG,
+                   "data.shard is \"%s\"; it must be i/n with 1 <= i <= n, e.g. 3/10", text);
+}
+
+// The partition that the settings name, and which of its shards is this client's.
+static enum tern_result read_shard(const struct tern_client_settings *settings,
+                                   struct tern_partition_config *partition, uint32_t *client,
+                                   char *why)
+{
+    *partition = (struct tern_partition_config){
+        .min_examples = 1, .alpha = (float)settings->data_alpha, .seed = settings->data_seed};
+    uint32_t index = 0;
+    TERN_TRY(parse_shard(settings->data_shard, &index, &partition->clients, why));
+    *client = index - 1;
+    if (tern_partition_kind_from_name(settings->data_partition, &partition->kind) != TERN_OK) {
+        return explain(why, TERN_ERR_CONFIG,
+                       "data.partition is \"%s\"; it must be " TERN_PARTITION_NAMES,
+                       settings->data_partition);
+    }
+    return TERN_OK;
+}
+
+static enum tern_result explain_data(char *why, enum tern_result result, const char *problem)
+{
+    switch ((int)result) {
+    case TERN_ERR_ARGUMENT:
+        return explain(why, TERN_ERR_CONFIG, "data.shard: %s", problem);
+    case TERN_ERR_NOT_FOUND:
+        // A file that is not there was named by the setting; one that is damaged was not.
+        return explain(why, TERN_ERR_CONFIG, "data.source: %s", problem);
+    default:
+        return explain(why, result, "data.source: %s", problem);
+    }
+}
+
+enum tern_result tern_client_data_open(const struct tern_client_settings *settings, bool test,
+                                       struct tern_data *data, char why[CLIENT_DATA_WHY_MAX])
+{
+    char spec[TERN_DATA_SPEC_MAX];
+    char problem[TERN_DATA_WHY_MAX];
+    struct tern_partition_config partition;
+    struct tern_data_part part = {.test = test};
+    if (settings->data_shard[0] != '\0') {
+        TERN_TRY(read_shard(settings, &partition, &part.client, why));
+        part.partition = &partition;
+    }
+    tern_data_spec_join(settings->data_source, settings->data_dir, spec);
+    const enum tern_result result = tern_dataset_open_part(spec, NULL, &part, data, problem);
+    return result == TERN_OK ? TERN_OK : explain_data(why, result, problem);
+}
+
+// Whether it begins with a kind of data, as "csv:" does; a file of that name would be "./csv:...".
+static bool is_spec(const char *place)
+{
+    const size_t kind = strspn(place, "abcdefghijklmnopqrstuvwxyz0123456789");
+    return kind > 1 && place[kind] == ':';
+}
+
+enum tern_result tern_client_data_open_new(const struct tern_client_settings *settings,
+                                           const char *place, struct tern_data *data,
+                                           char why[CLIENT_DATA_WHY_MAX])
+{
+    char source[TERN_DATA_SPEC_MAX];
+    char spec[TERN_DATA_SPEC_MAX];
+    char problem[TERN_DATA_WHY_MAX];
+    const struct tern_data_part part = {.test = true, .whole = true};
+    tern_data_spec_join(settings->data_source, settings->data_dir, source);
+    if (is_spec(place)) {
+        snprintf(spec, sizeof spec, "%s", place);
+    } else {
+        tern_data_spec_move(source, place, spec);
+    }
+    const enum tern_result result = tern_dataset_open_part(spec, NULL, &part, data, problem);
+    return result == TERN_OK ? TERN_OK : explain(why, result, "%s", problem);
+}
+
+bool tern_client_data_holds_out(const struct tern_client_settings *settings)
+{
+    static const char *const kinds[] = {"csv", "npz", "npy"};
+    const char *source = settings->data_source;
+    const size_t len = strcspn(source, ",:");
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        if (strlen(kinds[i]) == len && memcmp(source, kinds[i], len) == 0) {
+            return strstr(source, "test_file=") == NULL;
+        }
+    }
+    return false;
+}

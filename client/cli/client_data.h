@@ -1,0 +1,28 @@
+// The data that [data] of the settings names, for the verbs that work on it or look at it.
+#ifndef TERN_CLIENT_DATA_H
+#define TERN_CLIENT_DATA_H
+
+#include "cli/client_settings.h"
+#include "data/source.h"
+
+#define CLIENT_DATA_WHY_MAX 512
+
+// Holds what this client works on and no more: its shard, and with `test` the test part. On error
+// *data is empty and why says which setting is wrong, and how.
+// TERN_ERR_CONFIG, and the errors of tern_dataset_open_part()
+TERN_MUST_USE enum tern_result tern_client_data_open(const struct tern_client_settings *settings,
+                                                     bool test, struct tern_data *data,
+                                                     char why[CLIENT_DATA_WHY_MAX]);
+
+// Holds new data as it comes: every row of a file in its order, or the test part of data that has one.
+// place: a file or folder, which is read as data.source is, or a spec of its own ("csv:FILE,..."). Labels
+// may be missing. Errors as above.
+TERN_MUST_USE enum tern_result
+tern_client_data_open_new(const struct tern_client_settings *settings, const char *place,
+                          struct tern_data *data, char why[CLIENT_DATA_WHY_MAX]);
+
+// Whether data.source is one file of this client's own, of which a share is held out of training (the
+// option test): then it is there to evaluate on without another file, or memory for one.
+bool tern_client_data_holds_out(const struct tern_client_settings *settings);
+
+#endif

@@ -1,0 +1,62 @@
+#include "cli/held_model.h"
+
+#include "codec/container.h"
+#include "wire/wire.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const uint8_t no_replica[TERN_SHA256_SIZE];
+
+enum tern_result tern_held_open(struct session *session)
+{
+    TERN_TRY(tern_session_open_reader(session, &tern_client_settings));
+    TERN_TRY(tern_session_identify(session));
+    TERN_TRY(tern_session_restore_reader(session));
+    if (memcmp(tern_client_replica(&session->client), no_replica, TERN_SHA256_SIZE) == 0) {
+        snprintf(session->why, sizeof session->why,
+                 "%s holds no model yet: its first task brings one", session->settings->state_dir);
+        return TERN_ERR_NOT_FOUND;
+    }
+    return TERN_OK;
+}
+
+// The id of a replica that these weights, sent whole, open.
+static enum tern_result opened_id(const struct session *session, float *weights, uint8_t *blob,
+                                  size_t size, uint8_t id[TERN_SHA256_SIZE])
+{
+    const struct tern_codec whole = {.id = TERN_CODEC_FLOAT32, .sparsity = 1.0F};
+    const struct tern_model *model = &session->model;
+    uint8_t content[TERN_SHA256_SIZE];
+    size_t len = 0;
+    memcpy(weights, tern_client_weights(&session->client), model->count * sizeof *weights);
+    TERN_TRY(tern_container_encode(&whole, NULL, model, weights, blob, size, &len));
+    tern_sha256(blob, len, content);
+    tern_replica_from_snapshot(model->hash, tern_client_version(&session->client), content, id);
+    return TERN_OK;
+}
+
+// Version 0 is nobody's replica: every client begins with it.
+bool tern_held_is_global(const struct session *session)
+{
+    const struct tern_codec whole = {.id = TERN_CODEC_FLOAT32, .sparsity = 1.0F};
+    const size_t size = tern_container_bound(&whole, &session->model);
+    uint8_t id[TERN_SHA256_SIZE];
+    if (tern_client_version(&session->client) == 0) {
+        return true;
+    }
+    float *weights = malloc(session->model.count * sizeof *weights);
+    uint8_t *blob = malloc(size);
+    const bool global = weights != NULL && blob != NULL &&
+                        opened_id(session, weights, blob, size, id) == TERN_OK &&
+                        memcmp(id, tern_client_replica(&session->client), TERN_SHA256_SIZE) == 0;
+    free(weights);
+    free(blob);
+    return global;
+}
+
+const char *tern_held_name(const struct session *session)
+{
+    return tern_held_is_global(session) ? "global" : "replica";
+}

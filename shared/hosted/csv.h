@@ -1,0 +1,44 @@
+// Comma-separated values (RFC 4180): records of fields, quoted fields with doubled quotes and line
+// ends inside, LF or CRLF, a UTF-8 byte order mark skipped, empty lines skipped. Splits bytes into
+// text fields and knows nothing of their meaning. Hosted; reentrant.
+#ifndef TERN_CSV_H
+#define TERN_CSV_H
+
+#include "hosted/input.h"
+#include <stdbool.h>
+
+#define TERN_CSV_MAX_RECORD (1u << 24) // bytes
+
+struct tern_csv {
+    struct tern_input *input;
+    uint32_t max_fields;
+    uint64_t line;        // on which the current record began, from 1
+    uint32_t field_count; // of the current record
+    char *text;           // its fields, each with a NUL; private, as is all below
+    uint32_t *starts;     // of the fields in text
+    size_t text_len;
+    size_t text_room;
+    uint32_t starts_room;
+    uint64_t next_line;
+    size_t at;
+    size_t have;
+    uint8_t buffer[16384];
+};
+
+void tern_csv_begin(struct tern_csv *csv, struct tern_input *input, uint32_t max_fields);
+
+// Reads the next record; *more is false at the end of the input, and there is none.
+// TERN_ERR_CORRUPT    a stray or unclosed quote, a bare CR, a NUL byte
+// TERN_ERR_TOO_LARGE  more than max_fields, or more than TERN_CSV_MAX_RECORD bytes
+// and the errors of tern_input_read(), TERN_ERR_NO_MEMORY
+TERN_MUST_USE enum tern_result tern_csv_next(struct tern_csv *csv, bool *more);
+
+// A field of the current record, valid until the next.
+const char *tern_csv_field(const struct tern_csv *csv, uint32_t index);
+
+void tern_csv_end(struct tern_csv *csv);
+
+// Reads one finite decimal number that is all of `text`.
+bool tern_csv_number(const char *text, float *value);
+
+#endif

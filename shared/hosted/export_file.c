@@ -1,0 +1,148 @@
+#include "hosted/export_file.h"
+
+#include "hosted/files.h"
+#include "util/bytes.h"
+#include "util/prefix.h"
+#include "util/sha256.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static int read_format(struct tern_cli *cli, struct tern_export_file *file)
+{
+    const char *path = cli->arguments[0];
+    const char *name = tern_cli_option(cli, "format", NULL);
+    const char *dtype = tern_cli_option(cli, "dtype", NULL);
+    if (name == NULL && tern_ends_with(path, ".f32")) {
+        name = "f32";
+    } else if (name == NULL && tern_ends_with(path, ".safetensors")) {
+        name = "safetensors";
+    }
+    if (name == NULL) {
+        return tern_cli_fail(cli, TERN_ERR_CONFIG,
+                             "the name '%s' does not tell the format; end it in .f32 or"
+                             " .safetensors, or give --format",
+                             path);
+    }
+    if (strcmp(name, "f32") != 0 && strcmp(name, "safetensors") != 0) {
+        return tern_cli_fail(cli, TERN_ERR_CONFIG, "--format '%s' is none of f32, safetensors",
+                             name);
+    }
+    *file = (struct tern_export_file){name[0] == 's', TERN_SAFETENSORS_F32};
+    if (dtype != NULL && !file->safetensors) {
+        return tern_cli_fail(cli, TERN_ERR_CONFIG, "--dtype is for safetensors alone");
+    }
+    return dtype == NULL || tern_safetensors_kind_from_name(dtype, &file->kind)
+               ? TERN_EXIT_OK
+               : tern_cli_fail(cli, TERN_ERR_CONFIG, "--dtype '%s' is none of F32, F16, BF16",
+                               dtype);
+}
+
+// A file is replaced by renaming, which would put a plain file in the place of a device or a link.
+static int check_target(struct tern_cli *cli)
+{
+    const char *file = cli->arguments[0];
+    struct stat there;
+    if (strcmp(file, "-") == 0 || lstat(file, &there) != 0 || S_ISREG(there.st_mode)) {
+        return TERN_EXIT_OK;
+    }
+    return tern_cli_fail(cli, TERN_ERR_IO,
+                         "%s is %s, not a regular file; name a new or a regular file, or write"
+                         " to standard output with `-`",
+                         file,
+                         S_ISLNK(there.st_mode)   ? "a symbolic link"
+                         : S_ISDIR(there.st_mode) ? "a directory"
+                                                  : "a device, pipe or socket");
+}
+
+int tern_export_file_check(struct tern_cli *cli, struct tern_export_file *file)
+{
+    TERN_CLI_TRY(read_format(cli, file));
+    return check_target(cli);
+}
+
+static enum tern_result make_f32(const float *weights, uint32_t count, uint8_t **data, size_t *len)
+{
+    uint8_t *out = malloc((size_t)count * 4);
+    if (out == NULL) {
+        return TERN_ERR_NO_MEMORY;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        tern_put_f32(out + (size_t)i * 4, weights[i]);
+    }
+    *data = out;
+    *len = (size_t)count * 4;
+    return TERN_OK;
+}
+
+enum tern_result tern_export_file_make(const struct tern_export_file *file,
+                                       const struct tern_model *model, const float *weights,
+                                       const struct tern_safetensors *kept, const cJSON *notes,
+                                       uint8_t **data, size_t *len,
+                                       char why[TERN_SAFETENSORS_WHY_MAX])
+{
+    if (file->safetensors) {
+        return tern_safetensors_make_model(model, weights, kept, notes, file->kind, data, len, why);
+    }
+    snprintf(why, TERN_SAFETENSORS_WHY_MAX, "no memory for %" PRIu32 " values", model->count);
+    return make_f32(weights, model->count, data, len);
+}
+
+int tern_export_file_write(struct tern_cli *cli, const uint8_t *data, size_t len)
+{
+    const char *file = cli->arguments[0];
+    if (strcmp(file, "-") == 0) {
+        return fwrite(data, 1, len, stdout) == len
+                   ? TERN_EXIT_OK
+                   : tern_cli_fail(cli, TERN_ERR_IO, "cannot write: %s", strerror(errno));
+    }
+    enum tern_result result = tern_file_write(file, data, len, 0644);
+    return tern_cli_check(cli, result, "cannot write %s: %s", file, strerror(errno));
+}
+
+// --- What is said of it
+
+static void set_note(cJSON *notes, const char *key, const char *text)
+{
+    cJSON_DeleteItemFromObjectCaseSensitive(notes, key);
+    cJSON_AddStringToObject(notes, key, text);
+}
+
+void tern_export_notes(cJSON *notes, const struct tern_export_model *model)
+{
+    char text[2 * TERN_SHA256_SIZE + 1];
+    set_note(notes, "weights", model->held);
+    set_note(notes, "model", model->spec);
+    tern_hex_encode(model->hash, TERN_SHA256_SIZE, text);
+    set_note(notes, "model_hash", text);
+    snprintf(text, sizeof text, "%" PRIu32, model->version);
+    set_note(notes, "version", text);
+}
+
+cJSON *tern_export_file_say(const struct tern_cli *cli, const char *held, uint32_t version,
+                            const uint8_t *data, size_t len)
+{
+    const char *file = cli->arguments[0];
+    uint8_t sha256[TERN_SHA256_SIZE];
+    char hex[2 * TERN_SHA256_SIZE + 1];
+    if (strcmp(file, "-") == 0) {
+        return NULL;
+    }
+    tern_sha256(data, len, sha256);
+    tern_hex_encode(sha256, sizeof sha256, hex);
+    if (!cli->json) {
+        printf("Wrote the %s%s of version %" PRIu32 " to %s (%zu bytes, SHA-256 %s).\n", held,
+               strcmp(held, "replica") == 0 ? "" : " model", version, file, len, hex);
+        return NULL;
+    }
+    cJSON *object = cJSON_CreateObject();
+    cJSON_AddStringToObject(object, "file", file);
+    cJSON_AddStringToObject(object, "weights", held);
+    cJSON_AddNumberToObject(object, "version", version);
+    cJSON_AddNumberToObject(object, "bytes", (double)len);
+    cJSON_AddStringToObject(object, "sha256", hex);
+    return object;
+}

@@ -1,0 +1,63 @@
+// Where a reader's bytes come from: a file, through gunzip when it is one, a member of an archive, or
+// memory. Counts the offset for error sentences and never delivers more than its limit, so a small
+// file that unpacks to a huge one is refused. For hosted programs; one thread.
+#ifndef TERN_INPUT_H
+#define TERN_INPUT_H
+
+#include "result.h"
+#include <stddef.h>
+#include <stdint.h>
+
+#define TERN_INPUT_WHY_MAX 256 // bytes of a sentence about what was read, with the NUL
+
+// Deflate spends at least one bit on 129 bytes, so no stream unpacks to more than this many times
+// its size.
+#define TERN_DEFLATE_MOST 1032u
+
+struct tern_input {
+    const char *name; // for error sentences; borrowed
+    void *file;       // gzFile, or NULL
+    // Reads up to len bytes of source, one at least unless it is at its end; NULL: a file or memory.
+    enum tern_result (*read)(struct tern_input *input, void *dst, size_t len, size_t *got);
+    void *source;        // borrowed
+    const uint8_t *next; // memory
+    uint64_t left;       // memory
+    uint64_t offset;     // of the next byte, after gunzip
+    uint64_t most;       // bytes that it can hold after gunzip, from the size of the file
+    uint64_t limit;      // bytes that may be read
+    char *why;           // [TERN_INPUT_WHY_MAX]; borrowed
+};
+
+// TERN_ERR_NOT_FOUND  there is no such regular file; TERN_ERR_IO  it cannot be opened
+TERN_MUST_USE enum tern_result tern_input_open(struct tern_input *input, const char *path,
+                                               uint64_t limit, char *why);
+// Takes the len bytes at `bytes`, borrowed, as a file's. For the fuzz targets of the readers, which
+// would otherwise write a file for each input; the programs open files.
+void tern_input_from_memory(struct tern_input *input, const uint8_t *bytes, size_t len,
+                            uint64_t limit, char *why);
+void tern_input_close(struct tern_input *input);
+
+// Reads up to len bytes; *got is less only at the end.
+// TERN_ERR_CORRUPT    the gzip stream is damaged or cut short
+// TERN_ERR_TOO_LARGE  there is more than the limit
+// TERN_ERR_IO
+TERN_MUST_USE enum tern_result tern_input_read(struct tern_input *input, void *dst, size_t len,
+                                               size_t *got);
+
+// Reads exactly len bytes; `what` names them. As above, and TERN_ERR_CORRUPT when it ends within.
+TERN_MUST_USE enum tern_result tern_input_read_exact(struct tern_input *input, void *dst,
+                                                     size_t len, const char *what);
+
+// TERN_ERR_CORRUPT when bytes are left.
+TERN_MUST_USE enum tern_result tern_input_expect_end(struct tern_input *input);
+
+// Replaces control characters, which come from the file, so that a sentence stays one line of a
+// log.
+void tern_why_finish(char why[TERN_INPUT_WHY_MAX]);
+
+// Writes "NAME: sentence" to input->why and returns `result`.
+TERN_MUST_USE enum tern_result tern_input_refuse(const struct tern_input *input,
+                                                 enum tern_result result, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#endif

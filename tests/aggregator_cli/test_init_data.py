@@ -1,0 +1,133 @@
+"""init --data: what it proposes for a sample, what it writes, and what it refuses."""
+import csv
+import os
+import re
+import subprocess
+
+from cli import BIN, FAILED, USAGE, State, main
+
+OPTIONS = ("--data", "pumps.csv")
+
+
+def table(rows=60, header=True, label=lambda i: ("worn", "good", "dry, hot")[i % 3]):
+    """time, site, rpm near 2950, flow, a constant and the label."""
+    lines = ["time,site,rpm,flow,fixed,state"] if header else []
+    lines += [f'{1700000000 + i},{"ab"[i % 2]},{2950 + i % 7},{i % 5 / 4},3,"{label(i)}"' for i in range(rows)]
+    return "\n".join(lines) + "\n"
+
+
+class Folder(State):
+    """A state directory beside a sample, and commands that are run there, without a terminal."""
+
+    def __init__(self, text):
+        super().__init__()
+        (self.root / "pumps.csv").write_text(text)
+
+    def run(self, *arguments, **expected):
+        before = os.getcwd()
+        os.chdir(self.root)
+        try:
+            return super().run(*arguments, state=False, **expected)
+        finally:
+            os.chdir(before)
+
+    def written(self):
+        return sorted(path.name for path in self.root.iterdir() if path.name != "pumps.csv")
+
+
+def a_sample_becomes_a_model_and_settings():
+    folder = Folder(table())
+    said = folder.run("init", *OPTIONS, "--label", "state").text
+    assert folder.written() == ["aggregator.ini", "client.ini", "scaling.csv", "tern-state"]
+    for part in ("'time', since it rises", "'site', since most", "'fixed', since it has one value",
+                 "60 rows, 2 columns to learn from, 3 classes"):
+        assert part in said, (part, said)
+    assert "model = mlp:2-32-3\n" in (folder.root / "aggregator.ini").read_text()
+    assert 'classes="dry, hot|good|worn",drop=time|site|fixed,scale=scaling.csv' in \
+        (folder.root / "client.ini").read_text()
+    with open(folder.root / "scaling.csv", encoding="utf-8") as file:
+        rows = list(csv.reader(file))
+    values = [2950 + i % 7 for i in range(60)]
+    mean = sum(values) / 60
+    deviation = (sum((value - mean) ** 2 for value in values) / 60) ** 0.5
+    assert rows[0] == ["column", "mean", "deviation"] and [row[0] for row in rows[1:]] == ["rpm", "flow"]
+    assert abs(float(rows[1][1]) - mean) < 1e-5 and abs(float(rows[1][2]) - deviation) < 1e-6
+
+
+def clients_read_what_was_written():
+    folder = Folder(table())
+    folder.run("init", *OPTIONS)
+    done = subprocess.run([BIN / "tern-client", "check", "--offline", "--config", "client.ini", "--model",
+                           "mlp:2-32-3"], cwd=folder.root, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0 and "PROBLEM" not in done.stdout and "WARNING" not in done.stdout, done.stdout
+
+
+def a_table_without_names():
+    folder = Folder(table(header=False, label=lambda i: i % 2))
+    made = folder.run("init", *OPTIONS, "--json").json
+    assert made["model"] == "mlp:2-32-2"
+    assert made["data"]["source"] == "csv:pumps.csv,label=5,drop=0|1|4,scale=scaling.csv", made["data"]
+
+
+def columns_that_no_setting_can_name_go_by_their_number():
+    lines = ['0,"site\n(old)",a,a,rpm'] + [f"{i % 2},north,{i % 3},3,{i % 5}" for i in range(60)]
+    folder = Folder("\n".join(lines) + "\n")
+    made = folder.run("init", *OPTIONS, "--label", "0", "--json").json
+    assert made["data"]["source"] == "csv:pumps.csv,label=0,drop=1|3,scale=scaling.csv", made["data"]
+    assert made["model"] == "mlp:2-32-2"
+
+
+def groups_and_dropped_columns_are_no_features():
+    folder = Folder(table())
+    made = folder.run("init", *OPTIONS, "--group", "site", "--drop", "rpm", "--json").json
+    assert made["data"]["drop"] == "rpm|time|fixed" and made["model"] == "mlp:1-32-3"
+    assert ",group=site," in made["data"]["source"]
+
+
+def settings_of_ones_own_stay():
+    folder = Folder(table())
+    (folder.root / "mine.ini").write_text("[federation]\nstate = mine\n[round]\nmin_clients = 7\n")
+    said = folder.run("init", *OPTIONS, "--config", "mine.ini").text
+    assert folder.written() == ["client.ini", "mine", "mine.ini", "scaling.csv"]
+    assert "ca = mine/server.crt\n" in (folder.root / "client.ini").read_text()
+    assert "rounds begin with 7 clients" in said and "serve --config mine.ini" in said
+
+
+def nothing_is_left_of_what_is_refused():
+    cases = (
+        (table(), ("--label", "sate"), USAGE, "has no column 'sate'"),
+        (table(rows=300, label=lambda i: i / 2), (), USAGE, "has 300 different values"),
+        (table(label=lambda i: "one"), (), USAGE, "has 1 different values"),
+        (table(), ("--drop", "rpm|flow"), USAGE, "no column of numbers that differ"),
+        (table(), ("--model", "mlp:784-32-10"), USAGE, "does not fit pumps.csv, which has 2 features and 3 classes"),
+        (table(), ("--set", "codec.codec=4lc"), USAGE, "codec.codec = 4lc"),
+        ("", (), FAILED, "has no rows of data"),
+    )
+    for text, options, code, says in cases:
+        folder = Folder(text)
+        folder.run("init", *OPTIONS, *options, code=code, says=says)
+        assert folder.written() == [], (options, folder.written())
+    folder.run("init", "--data", "none.csv", code=USAGE, says="none.csv")
+    folder.run("init", "--label", "state", code=USAGE, says="columns of the sample in --data")
+
+
+def files_and_states_that_are_there_stay():
+    folder = Folder(table())
+    (folder.root / "client.ini").write_text("mine")
+    folder.run("init", *OPTIONS, code=USAGE, says="client.ini is here already")
+    assert folder.written() == ["client.ini"] and (folder.root / "client.ini").read_text() == "mine"
+    folder = Folder(table())
+    folder.run("init", "--model", "mlp:2-4-3")
+    folder.run("init", *OPTIONS, code=FAILED, says="holds a federation already")
+    assert folder.written() == ["tern-state"]
+
+
+def damage_is_counted():
+    folder = Folder(re.sub(r"(?m)^(1700000007,.),2950", r"\1,nan", table()))
+    folder.run("init", *OPTIONS, says="1 fields or lines of pumps.csv cannot be learnt from")
+
+
+main(a_sample_becomes_a_model_and_settings, clients_read_what_was_written, a_table_without_names,
+     columns_that_no_setting_can_name_go_by_their_number,
+     groups_and_dropped_columns_are_no_features, settings_of_ones_own_stay, nothing_is_left_of_what_is_refused,
+     files_and_states_that_are_there_stay, damage_is_counted)

@@ -1,0 +1,107 @@
+"""What bounds the bytes of clients: a federation that nobody bounded pauses between its rounds, and init says what
+a client is likely to spend."""
+import pathlib
+import signal
+import struct
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "end_to_end"))
+from cli import State  # noqa: E402
+from hand_client import HandClient, container  # noqa: E402
+from harness import Aggregator, Workspace, check, main  # noqa: E402
+from protobuf import first, parse  # noqa: E402
+
+VALUES = 18  # of softmax:8-2
+HOUR_MS = 3600000
+
+
+def init(*settings, model="mlp:784-128-10"):
+    arguments = [word for setting in settings for word in ("--set", setting)]
+    return State().run("init", "--model", model, *arguments, "--json").json["spending"]
+
+
+def estimates_are_of_what_was_measured():
+    """docs/BENCHMARKS.md and README.md: bytes on the wire of a participation, both ways."""
+    usual = init("round.rounds=100")
+    check(11000 < usual["round"] < 15500 and usual["day"] is None, f"of the default: {usual}")  # 14.4 KB
+    plain = init("round.rounds=100", "codec.codec=float32")
+    check(815000 < plain["round"] < 900000, f"of float32: {plain}")  # 816 KB
+    small = init("round.rounds=30", model="mlp:24-4-8")
+    check(900 < small["round"] < 1900, f"of a small model: {small}")  # 1,444 to 1,824 bytes
+    paused = init("round.min_interval=30m")
+    check(usual["round"] + 900 < paused["round"] < usual["round"] + 1500, f"no handshake in {paused}")
+    check(paused["day"] == 48 * paused["round"] and paused["rounds"] == 0, f"a day is {paused}")
+    for pace, interval_ms in (("auto", HOUR_MS), ("0", 0), ("1ms", 1)):
+        spending = init(f"round.min_interval={pace}")
+        check(spending["min_interval_ms"] == interval_ms, f"{pace} is {spending}")
+        check((spending["day"] is None) == (interval_ms < 60000), f"of {pace}: {spending}")
+    last = init("round.rounds=100", "downloads.final_model=all")  # 101,770 values
+    check(last["round"] == usual["round"] and 407080 < last["final_model"] < 450000, f"the last download: {last}")
+    for settings in ((), ("round.rounds=100",), ("downloads.final_model=all",)):
+        check(init(*settings)["final_model"] is None, f"{settings} have no last download")
+    rules = "tensors.rules=fc2.weight: compress, fc2.bias: dense, *: skip"
+    frozen = init(rules)
+    check(40 < frozen["tensors_up"] < 40 + usual["tensors_up"] / 50, f"frozen tensors count in {frozen}")
+
+
+def init_says_it():
+    endless = State().run("init", "--model", "softmax:8-2").text
+    check("At most one round opens every 1 h 0 m, without end (round.min_interval" in endless, endless)
+    check("a day" in endless and "an estimate from model, codecs" in endless, endless)
+    ended = State().run("init", "--model", "softmax:8-2", "--set", "round.rounds=5").text
+    last = State().run("init", "--model", "softmax:8-2", "--set", "round.rounds=5", "--set",
+                       "downloads.final_model=all").text
+    check("at the end for the global model itself (downloads.final_model)" in last, last)
+    check("without a pause, until 5 are done" in ended and "in all" in ended and "a day" not in ended, ended)
+
+
+def told(client, replica):
+    """The task, and when to come back where there is none."""
+    with client.connect() as connection:
+        status, _, reply = client.checkin(connection, replica=replica)
+        check(status == 200, f"check-in answered {status}")
+        task = first(reply, 1)
+        return None if task is None else parse(task), first(reply, 2)
+
+
+def do_round(client, number, replica):
+    task, _ = told(client, replica)
+    check(task is not None and first(task, 2) == number, f"no task of round {number}")
+    body = client.update_body(task, container([0.01] * VALUES, lambda v: b"\x01" + struct.pack(f"<{len(v)}f", *v)))
+    with client.connect() as connection:
+        answer = connection.request("PUT", f"/v1/updates/{number}/{number}", token=client.token, body=body)
+        check(answer[0] == 200, f"the update was answered {answer}")
+    return first(task, 3)
+
+
+def a_federation_without_end_pauses():
+    with Workspace() as workspace:
+        aggregator = Aggregator(workspace, {
+            "federation": {"model": "softmax:8-2"},
+            "round": {"cohort": 1, "min_clients": 1, "come_back_min": "10ms", "min_interval": "auto"},
+            "codec": {"codec": "float32"},
+        }).start()
+        client = HandClient(aggregator.port, aggregator.ca).enroll(aggregator.join_code())
+        replica = do_round(client, 1, client.seed_replica())
+        task, come_back_ms = told(client, replica)
+        check(task is None and HOUR_MS - 300000 < come_back_ms < 1.1 * HOUR_MS, f"{task}, come back in {come_back_ms} ms")
+        now = aggregator.json("status")["now"]
+        check("opens in 59 m" in now and "round.min_interval = auto, as round.rounds sets no end" in now, f"status says {now}")
+        log = (workspace.path / "aggregator.log").read_text()
+        check("event=spending" in log and "min_interval_ms=3600000 rounds=0" in log, log)
+
+        aggregator.kill(signal.SIGTERM)
+        aggregator.settings["round"]["rounds"] = 2  # an end is a bound as well
+        aggregator.write_config()
+        aggregator.start()
+        do_round(client, 2, replica)
+        check(aggregator.json("status")["rounds_committed"] == 2, "the second round was not done")
+
+
+def test():
+    estimates_are_of_what_was_measured()
+    init_says_it()
+    a_federation_without_end_pauses()
+
+
+main(test)

@@ -1,0 +1,62 @@
+#!/usr/bin/python3
+"""A model whose checkpoint takes several transactions: the aggregator is killed as soon as a round is committed,
+goes on from what is whole, and ends with one checkpoint."""
+
+import signal
+import sqlite3
+import subprocess
+import time
+
+from harness import BIN, PATIENCE, Aggregator, Workspace, check, main
+
+KILLS = 3
+ROUNDS = KILLS + 1
+
+
+def client(workspace, aggregator, verb, *arguments):
+    settings = [f"client.server={aggregator.url}", f"client.ca={aggregator.ca}",
+                f"client.state_dir={workspace.path}/client", "client.wait=10s", "client.retry_min=100ms",
+                "data.source=digits:train=50,test=50,size=16"]
+    done = subprocess.run([BIN / "tern-client", verb, *arguments,
+                           *(part for one in settings for part in ("--set", one))],
+                          capture_output=True, text=True, timeout=PATIENCE)
+    check(done.returncode == 0, f"{verb} exited {done.returncode}: {done.stderr}")
+    return done.stderr
+
+
+def stored(aggregator):
+    """Whose vectors are in the database: each version, and its parts."""
+    with sqlite3.connect(f"file:{aggregator.state}/tern.db?mode=ro", uri=True) as database:
+        return database.execute("select version, count(*) from weights group by version order by version").fetchall()
+
+
+def wait_until(what, condition):
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        check(time.monotonic() < deadline, what)
+        time.sleep(0.005)
+
+
+def test():
+    with Workspace() as workspace:
+        aggregator = Aggregator(workspace, {
+            "federation": {"model": "mlp:256-4000-10", "seed": 3},  # of two parts, so that they are six in all
+            "round": {"cohort": 1, "quorum": 1, "min_clients": 1, "deadline": "10m", "rounds": ROUNDS},
+            "train": {"local_steps": 1, "batch_size": 4, "learning_rate": 0.05},
+            "codec": {"codec": "float32"},  # a checkpoint is due with every round
+        }).start()
+        client(workspace, aggregator, "enroll", aggregator.join_code())
+        for number in range(1, ROUNDS):
+            check("answer=accepted" in client(workspace, aggregator, "once"), f"round {number}: no update was accepted")
+            wait_until("nothing of a checkpoint was stored", lambda: stored(aggregator)[-1][0] == number)
+            aggregator.kill()
+            aggregator.start()
+        client(workspace, aggregator, "once")
+        wait_until("older checkpoints are left", lambda: stored(aggregator) == [(ROUNDS, 6)])
+        aggregator.kill(signal.SIGTERM)
+        check(len(aggregator.json("rounds")) == ROUNDS, "a round was lost")
+        aggregator.verb("verify")
+        print(f"{KILLS} kills while a checkpoint was written")
+
+
+main(test)

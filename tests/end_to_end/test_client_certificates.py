@@ -1,0 +1,171 @@
+"""Mutual TLS: clients show a certificate of the CA in tls.client_ca beside their token, or do not come in; what is
+wrong is said on both ends, SIGHUP takes another CA, and a certificate goes with tokens of its own name alone."""
+import signal
+import subprocess
+import time
+
+from harness import BIN, PATIENCE, Aggregator, Workspace, check, main, run
+from psk_link import PskConnection
+
+CA_CONFIG = """[ca]
+default_ca = own
+[own]
+new_certs_dir = .
+database = index.txt
+rand_serial = yes
+default_md = sha256
+policy = any
+unique_subject = no
+[any]
+commonName = optional
+"""
+
+
+class Authority:
+    """A CA of clients in a folder of its own."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.file = folder / "ca.crt"
+        folder.mkdir()
+        (folder / "ca.cnf").write_text(CA_CONFIG)
+        (folder / "index.txt").write_text("")
+        self.make_key("ca")
+        self.openssl("req", "-x509", "-new", "-key", "ca.key", "-subj", "/CN=clients", "-days", "20",
+                     "-out", "ca.crt")
+
+    def openssl(self, *arguments):
+        subprocess.run(["openssl", *arguments], cwd=self.folder, check=True, capture_output=True)
+
+    def make_key(self, name):
+        self.openssl("ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", f"{name}.key")
+
+    def issue(self, file, subject, days=10, usage="clientAuth"):
+        """The settings that name a new certificate."""
+        start, end = (time.strftime("%Y%m%d%H%M%SZ", time.gmtime(time.time() + 86400 * day))
+                      for day in (-30, days))
+        (self.folder / "extensions").write_text(f"extendedKeyUsage={usage}\n")
+        self.make_key(file)
+        self.openssl("req", "-new", "-key", f"{file}.key", "-subj", subject, "-out", f"{file}.csr")
+        self.openssl("ca", "-batch", "-notext", "-config", "ca.cnf", "-cert", "ca.crt", "-keyfile", "ca.key",
+                     "-in", f"{file}.csr", "-startdate", start, "-enddate", end, "-extfile", "extensions",
+                     "-out", f"{file}.crt")
+        return {"client.certificate": self.folder / f"{file}.crt", "client.key": self.folder / f"{file}.key"}
+
+
+class Device:
+    def __init__(self, aggregator, name):
+        self.aggregator = aggregator
+        self.state = aggregator.workspace.path / name
+
+    def run(self, verb, *arguments, certificate=None, code=0):
+        """What the client says. certificate: of Authority.issue(); None: it shows none."""
+        settings = {"client.server": self.aggregator.url, "client.ca": self.aggregator.ca,
+                    "client.state_dir": self.state, "client.name": "what it calls itself", "client.wait": 0,
+                    "data.source": "digits:train=20,test=5", **(certificate or {})}
+        options = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
+        done = subprocess.run([BIN / "tern-client", verb, *options, *arguments], capture_output=True,
+                              text=True, timeout=PATIENCE)
+        check(done.returncode == code, f"{verb}: exit {done.returncode}, not {code}: {done.stderr}")
+        return done.stderr
+
+
+def strangers_are_refused(aggregator, ours, theirs):
+    """Neither without a certificate nor with one that is not good; both ends say why."""
+    stranger = Device(aggregator, "stranger")
+    code = aggregator.join_code()
+    for certificate, reason, advice in (
+            (None, "it shows no certificate", "it may ask for a certificate of this client: client.certificate"),
+            (theirs.issue("foreign", "/CN=valve 1"), "its certificate is of no CA in tls.client_ca",
+             "may not trust this client's certificate"),
+            (ours.issue("old", "/CN=valve 1", days=-1), "its certificate, or a CA's above it, has expired",
+             "or that has expired"),
+            (ours.issue("server", "/CN=valve 1", usage="serverAuth"), "not made for a client",
+             "may not trust this client's certificate"),
+            (ours.issue("long", "/CN=" + "n" * 64), "has not one common name of 1 to 63 bytes", "")):
+        said = stranger.run("enroll", code, certificate=certificate, code=1)
+        check(advice in said, f"no {advice!r} in: {said}")
+        line = aggregator.log_line(reason)
+        check("level=warn event=handshake-failed listener=clients peer=127.0.0.1 reason=" in line, line)
+    refused = aggregator.metrics()["tern_http_client_certificates_refused_total"]
+    check(refused >= 5, f"{refused} certificates were refused")
+    check(aggregator.json("clients") == [], "a stranger has enrolled")
+
+
+def names_go_together(aggregator, ours, device, certificate):
+    """The certificate names the client, and its token is of no use beside another's."""
+    device.run("enroll", aggregator.join_code(), certificate=certificate)
+    names = [client["name"] for client in aggregator.json("clients")]
+    check(names == ["valve 1"], f"the clients are {names}")
+    device.run("once", certificate=certificate, code=4)
+    check(aggregator.metrics()['tern_http_handshakes_total{kind="resumed"}'] == 1, "the session was not resumed")
+    device.run("once", certificate=ours.issue("renewed", "/O=works/CN=valve 1"), code=4)
+    device.run("once", certificate=ours.issue("other", "/CN=valve 2"), code=3)
+    line = aggregator.log_line("event=certificate-of-another")
+    check("level=warn" in line and line.endswith('client=1 certificate="valve 2"'), line)
+    check("event=authentication-failed" in aggregator.log_line("path=/v1/checkin"), "no line of the failure")
+
+
+def keys_take_their_place(aggregator):
+    """A device with a pre-shared key shows no certificate."""
+    facts = aggregator.json("provision", "--name", "valve 3", "--psk")
+    with PskConnection(aggregator.port, facts["client"], facts["psk"]) as connection:
+        status = connection.request("POST", "/v1/checkin", token=facts["token"], body=b"")[0]
+    check(status == 200, f"status {status}")
+
+
+def reload(aggregator, **tls):
+    """Takes other settings of [tls] anew."""
+    aggregator.settings["tls"].update(tls)
+    aggregator.write_config()
+    log = (aggregator.workspace.path / "aggregator.log").read_text()
+    aggregator.process.send_signal(signal.SIGHUP)
+    aggregator.log_line("event=reloaded", log.count("event=reloaded") + 1)
+
+
+def what_is_asked_for_changes(aggregator, ours, theirs, device, certificate):
+    bare = Device(aggregator, "bare")
+    reload(aggregator, client_certificate="optional")
+    bare.run("enroll", aggregator.join_code())
+    bare.run("once", code=4)
+    said = bare.run("once", certificate=ours.issue("late", "/CN=what it calls itself", days=-1), code=1)
+    check("or that has expired" in said, said)
+    reload(aggregator, client_certificate="required")
+    check("client.certificate and client.key" in bare.run("once", code=1), "a ticket stands in for a certificate")
+
+    # Of the CA that is trusted now, and of the one that was when the session began.
+    device.run("once", certificate=certificate, code=4)
+    reload(aggregator, client_ca=theirs.file)
+    check("certificate" in device.run("once", certificate=certificate, code=1), "the old CA is trusted")
+    device.run("once", certificate=theirs.issue("moved", "/CN=valve 1"), code=4)
+    aggregator.log_line(f"event=client-ca file={theirs.file} expires=")
+    ends = aggregator.metrics()["tern_client_ca_expires_seconds"]
+    check(19 * 86400 < ends - time.time() <= 20 * 86400, f"the CA ends {ends}")
+
+
+def settings_are_checked(aggregator, device, certificate):
+    said = run("sh", "-c", '"$@" 2>&1', "sh", BIN / "tern-aggregator", "serve", "--check", "--config",
+               aggregator.config, "--set", "tls.client_certificate=maybe", ok=(2,))
+    check("allowed: required | optional" in said, said)
+    said = device.run("once", certificate={"client.certificate": certificate["client.certificate"]}, code=2)
+    check("go together" in said, said)
+    said = device.run("once", certificate={**certificate, "client.key": "/no/key"}, code=2)
+    check("/no/key cannot be read" in said, said)
+
+
+def test():
+    with Workspace() as workspace:
+        ours, theirs = (Authority(workspace.path / name) for name in ("ours", "theirs"))
+        aggregator = Aggregator(workspace, {"federation": {"model": "softmax:256-10"},
+                                            "tls": {"client_ca": ours.file, "psk": "yes"},
+                                            "round": {"min_clients": 100}}).start()
+        device = Device(aggregator, "device")
+        certificate = ours.issue("device", "/CN=valve 1")
+        strangers_are_refused(aggregator, ours, theirs)
+        names_go_together(aggregator, ours, device, certificate)
+        keys_take_their_place(aggregator)
+        what_is_asked_for_changes(aggregator, ours, theirs, device, certificate)
+        settings_are_checked(aggregator, device, certificate)
+
+
+main(test)

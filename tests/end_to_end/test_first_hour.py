@@ -1,0 +1,93 @@
+"""The commands that init prints lead one client through rounds, as they stand but for the port: for a
+model of the user's choice, and for a raw table of sensors, whose columns are found and scaled. What a
+client and status say while too few have enrolled.
+"""
+
+import json
+import os
+import random
+import re
+import subprocess
+
+from harness import BIN, Aggregator, Workspace, check, main, run
+
+STATES = ("good", "worn", "dry")
+
+
+def write_raw(path, rows=400):
+    """A pump's readings as they come: a time, rpm near 2950, pressure in pascal, and the pump's state."""
+    rng = random.Random(1)
+    with open(path, "w", encoding="utf-8") as out:
+        print("time,rpm,pressure,state", file=out)
+        for i in range(rows):
+            state = rng.randrange(3)
+            print(f"{1700000000 + i},{rng.gauss(2950 - 20 * state, 8):.1f},"
+                  f"{rng.gauss(300000 - 40000 * (state == 2), 9000):.0f},{STATES[state]}", file=out)
+
+
+def commands(said):
+    return [line.strip() for line in said.splitlines() if re.match(r" +(openssl|tern-\S+) ", line)]
+
+
+def follow(folder, *init):
+    """Runs init and the commands that it prints; what they say."""
+    environment = dict(os.environ, PATH=f"{BIN.resolve()}:{os.environ['PATH']}")
+
+    def shell(script):
+        done = subprocess.run(["bash", "-euo", "pipefail", "-c", script], cwd=folder, env=environment, text=True,
+                              timeout=150, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
+                              stdin=subprocess.DEVNULL, check=False)
+        check(done.returncode == 0, f"{script}\nexited {done.returncode}:\n{done.stdout}")
+        return done.stdout
+
+    steps = commands(shell(" ".join(["tern-aggregator", "init", *init])))
+    check(len(steps) == 5, f"init printed {steps}")
+    openssl, serve, look, enroll, train = steps
+    port = " --set client.server=https://localhost:$(cat port)"
+    return shell(f"""{openssl} 2>openssl.log
+{serve} --set server.port=0 --set server.port_file=port --set admin.address=unix:admin.sock 2>service.log &
+until [ -s port ]; do kill -0 %1; sleep 0.02; done
+{look + port}
+{enroll + port}
+{train + port}
+tern-aggregator rounds --json --state tern-state
+kill %1; wait %1""")
+
+
+def waits(workspace):
+    """One client, where rounds begin with two: both sides say so."""
+    aggregator = Aggregator(workspace, {"federation": {"model": "softmax:256-10"}, "round": {"min_clients": 2}})
+    aggregator.start()
+    (workspace.path / "client.ini").write_text(
+        f"[client]\nserver = https://localhost:{aggregator.port}\nca = {workspace.path}/ca.crt\n"
+        f"state_dir = {workspace.path}/alone\n[data]\nsource = digits:train=50,test=10\n")
+    config = ("--config", workspace.path / "client.ini")
+    run(BIN / "tern-client", "enroll", aggregator.join_code(), *config)
+    done = subprocess.run([BIN / "tern-client", "once", *config, "--set", "client.wait=0"],
+                          capture_output=True, text=True, timeout=60, check=False)
+    check(done.returncode == 4 and "too few clients have enrolled for rounds to begin" in done.stderr,
+          f"the client does not say why it waits: {done.stderr}")
+    now = json.loads(run(BIN / "tern-aggregator", "status", "--json", "--config", aggregator.config))["now"]
+    check("waiting for 1 more client that trains: round.min_clients = 2" in now, f"nor does status: {now}")
+
+
+def losses(said):
+    return [float(loss) for loss in re.findall(r'"mean_loss":\s*([-0-9.e+]+)', said)]
+
+
+def test():
+    with Workspace() as workspace:
+        said = follow(workspace.path)
+        found = losses(said)
+        check(len(found) == 10 and found[-1] < found[0], f"ten rounds with one client: {said}")
+    with Workspace() as workspace:
+        waits(workspace)
+    with Workspace() as workspace:
+        write_raw(workspace.path / "pump.csv")
+        said = follow(workspace.path, "--data", "pump.csv", "--label", "state", "--set", "round.rounds=15")
+        found = losses(said)
+        check(len(found) == 15 and found[0] < 2 and found[-1] < 0.3, f"the raw table is not learnt: {said}")
+        check("PROBLEM" not in said, f"check fails: {said}")
+
+
+main(test)

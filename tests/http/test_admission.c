@@ -1,0 +1,317 @@
+// Who may come in, and who goes for it: over the loops, per address and per client.
+#include "http/admission.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+#include <string.h>
+
+#define PLACES 6
+
+static const struct tern_address nobody;
+static struct tern_admission *admission;
+static struct tern_place_group groups[2];
+static uint32_t wakes[2];
+static struct tern_place places[PLACES];
+
+static void count_wake(void *ctx)
+{
+    ++*(uint32_t *)ctx;
+}
+
+static void begin(uint32_t connections, uint32_t per_address, uint32_t per_client)
+{
+    const struct tern_http_limits limits = {.connections = connections,
+                                            .connections_per_address = per_address,
+                                            .connections_per_client = per_client};
+    admission = tern_admission_new(&limits);
+    for (int i = 0; i < 2; i++) {
+        wakes[i] = 0;
+        tern_place_group_init(&groups[i], count_wake, &wakes[i]);
+    }
+}
+
+static struct tern_address address_of(uint32_t number)
+{
+    struct tern_address address = {.bytes = {1}};
+    memcpy(address.bytes + 4, &number, sizeof number);
+    return address;
+}
+
+static bool enter(int group, uint32_t number, struct tern_place *place)
+{
+    const struct tern_address address = address_of(number);
+    return tern_admission_enter(admission, &groups[group], &address, place);
+}
+
+static struct tern_place *displaced(int group)
+{
+    return tern_admission_displaced(admission, &groups[group]);
+}
+
+static void test_both_limits_hold(void **state)
+{
+    (void)state;
+    begin(5, 2, 8);
+    assert_true(enter(0, 1, &places[0]));
+    assert_true(enter(0, 1, &places[1]));
+    assert_false(enter(0, 1, &places[2]));
+    assert_true(enter(0, 2, &places[2]));
+    assert_true(tern_admission_enter(admission, &groups[0], &nobody, &places[3]));
+    assert_true(tern_admission_enter(admission, &groups[0], &nobody, &places[4]));
+    for (int i = 0; i < 5; i++) {
+        tern_admission_know(admission, &places[i], 0);
+    }
+    assert_false(enter(0, 2, &places[5])); // nobody here is a stranger
+    assert_int_equal(tern_admission_open(admission), 5);
+    tern_admission_leave(admission, &places[3]);
+    assert_false(enter(0, 1, &places[5]));
+    tern_admission_leave(admission, &places[0]);
+    assert_true(enter(0, 1, &places[5]));
+    assert_null(displaced(0));
+    for (int i = 1; i < PLACES; i++) {
+        if (i != 3) {
+            tern_admission_leave(admission, &places[i]);
+        }
+    }
+    assert_int_equal(tern_admission_open(admission), 0);
+    tern_admission_free(admission);
+}
+
+static void test_the_idlest_stranger_goes_whichever_loop_it_is_on(void **state)
+{
+    (void)state;
+    begin(3, 8, 8);
+    assert_true(enter(1, 1, &places[0]));
+    assert_true(enter(1, 2, &places[1]));
+    assert_true(enter(0, 3, &places[2]));
+    tern_admission_touch(admission, &places[0]);
+    assert_true(enter(0, 4, &places[3]));
+    assert_ptr_equal(displaced(1), &places[1]);
+    assert_null(displaced(0));
+    assert_int_equal(wakes[1], 1);
+    assert_int_equal(wakes[0], 0);
+    assert_int_equal(tern_admission_open(admission), 4); // until its loop has ended it
+    tern_admission_leave(admission, &places[1]);
+    assert_null(displaced(1));
+    assert_int_equal(tern_admission_open(admission), 3);
+    assert_true(enter(1, 5, &places[1]));
+    assert_ptr_equal(displaced(0), &places[2]);
+    for (int i = 0; i < 4; i++) {
+        tern_admission_leave(admission, &places[i]);
+    }
+    tern_admission_free(admission);
+}
+
+static void test_who_asks_or_is_known_is_spared(void **state)
+{
+    (void)state;
+    begin(2, 8, 8);
+    assert_true(enter(0, 1, &places[0]));
+    assert_true(enter(0, 2, &places[1]));
+    tern_admission_busy(admission, &places[0]);
+    tern_admission_know(admission, &places[1], 7);
+    assert_false(enter(0, 3, &places[2]));
+    tern_admission_touch(admission, &places[1]); // no stranger by that
+    assert_false(enter(0, 3, &places[2]));
+    tern_admission_touch(admission, &places[0]); // it is answered
+    assert_true(enter(0, 3, &places[2]));
+    assert_ptr_equal(displaced(0), &places[0]);
+    tern_admission_busy(admission, &places[0]); // its request came just before its end
+    assert_null(displaced(0));
+    assert_int_equal(tern_admission_open(admission), 3);
+    assert_false(enter(0, 4, &places[3])); // one above the limit, and nobody is left but the newest
+    assert_ptr_equal(displaced(0), &places[2]);
+    for (int i = 0; i < 3; i++) {
+        tern_admission_leave(admission, &places[i]);
+    }
+    tern_admission_free(admission);
+}
+
+static void test_a_client_has_its_share(void **state)
+{
+    (void)state;
+    begin(100, 8, 2);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_true(enter(i == 0 ? 1 : 0, i, &places[i]));
+        tern_admission_know(admission, &places[i], 7);
+        tern_admission_know(admission, &places[i], 7); // asked again
+    }
+    assert_true(enter(0, 3, &places[3]));
+    tern_admission_know(admission, &places[3], 8);
+    assert_ptr_equal(displaced(1), &places[0]); // its oldest, and none of another's
+    assert_null(displaced(0));
+    tern_admission_know(admission, &places[0], 7); // it does not come back by asking
+    tern_admission_busy(admission, &places[0]);
+    tern_admission_touch(admission, &places[0]);
+    assert_ptr_equal(displaced(1), &places[0]);
+    for (int i = 0; i < 4; i++) {
+        tern_admission_leave(admission, &places[i]);
+    }
+    assert_int_equal(tern_admission_open(admission), 0);
+    tern_admission_free(admission);
+}
+
+// --- Floods
+
+#define CROWD 64 // connections
+#define SHARE 8  // of an address
+#define ATTACKERS 40
+#define REGULARS 20 // known clients that stay
+#define HONEST 1000 // the first honest newcomer's address; attackers' are below
+
+static struct tern_place flood[ATTACKERS][SHARE];
+static bool is_open[ATTACKERS][SHARE];
+
+// What a loop does once it is woken.
+static void end_displaced(void)
+{
+    struct tern_place *place;
+    while ((place = displaced(0)) != NULL) {
+        const size_t at = (size_t)(place - &flood[0][0]);
+        assert_in_range(at, 0, ATTACKERS * SHARE - 1); // never an honest one
+        assert_true(is_open[at / SHARE][at % SHARE]);
+        is_open[at / SHARE][at % SHARE] = false;
+        tern_admission_leave(admission, place);
+    }
+}
+
+// Another connection of the attacker, in the place of its own oldest where it has its share.
+static void attack(uint32_t attacker)
+{
+    static uint32_t turns[ATTACKERS];
+    const uint32_t slot = turns[attacker]++ % SHARE;
+    if (is_open[attacker][slot]) {
+        tern_admission_leave(admission, &flood[attacker][slot]);
+    }
+    is_open[attacker][slot] = enter(0, attacker, &flood[attacker][slot]);
+    end_displaced();
+}
+
+static void leave_all(struct tern_place *regulars)
+{
+    for (uint32_t i = 0; i < ATTACKERS * SHARE; i++) {
+        if (is_open[i / SHARE][i % SHARE]) {
+            tern_admission_leave(admission, &flood[i / SHARE][i % SHARE]);
+            is_open[i / SHARE][i % SHARE] = false;
+        }
+    }
+    for (uint32_t i = 0; i < REGULARS; i++) {
+        tern_admission_leave(admission, &regulars[i]);
+    }
+    assert_int_equal(tern_admission_open(admission), 0);
+    tern_admission_free(admission);
+}
+
+static void begin_crowd(struct tern_place *regulars)
+{
+    begin(CROWD, SHARE, 8);
+    for (uint32_t i = 0; i < REGULARS; i++) {
+        assert_true(enter(0, HONEST + 1 + i, &regulars[i]));
+        tern_admission_know(admission, &regulars[i], i + 1);
+    }
+}
+
+// A newcomer's handshake, its request and the answer, with so many attackers' connections in between.
+static void visit(uint32_t arrivals, void (*arrive)(uint32_t))
+{
+    struct tern_place honest;
+    assert_true(enter(0, HONEST, &honest));
+    end_displaced();
+    for (uint32_t step = 0; step < 2; step++) {
+        for (uint32_t i = 0; i < arrivals; i++) {
+            arrive(i);
+        }
+        tern_admission_touch(admission, &honest);
+    }
+    tern_admission_busy(admission, &honest);
+    for (uint32_t i = 0; i < arrivals; i++) {
+        arrive(i);
+    }
+    tern_admission_know(admission, &honest, REGULARS + 1);
+    tern_admission_leave(admission, &honest);
+}
+
+static void attack_from_all(uint32_t arrival)
+{
+    static uint32_t next;
+    (void)arrival;
+    attack(next++ % ATTACKERS);
+}
+
+// However long it lasts, a newcomer that gets on comes in: each of its steps makes it the last to be
+// displaced, after all strangers that the places have room for.
+static void test_a_flood_of_newcomers_does_not_shut_others_out(void **state)
+{
+    (void)state;
+    struct tern_place regulars[REGULARS];
+    begin_crowd(regulars);
+    for (uint32_t i = 0; i < 5 * CROWD; i++) {
+        attack_from_all(i);
+    }
+    assert_int_equal(tern_admission_open(admission), CROWD);
+    for (uint32_t i = 0; i < 500; i++) {
+        visit(CROWD - REGULARS - 1, attack_from_all);
+    }
+    leave_all(regulars);
+}
+
+static void attack_from_one(uint32_t arrival)
+{
+    (void)arrival;
+    attack(0);
+}
+
+// As many as it likes from one address: beyond its share it takes nobody's place.
+static void test_one_address_does_not_shut_others_out(void **state)
+{
+    (void)state;
+    struct tern_place regulars[REGULARS];
+    begin_crowd(regulars);
+    for (uint32_t i = 1; i < ATTACKERS; i++) { // strangers that have all the other places, and stay
+        attack(i);
+    }
+    while (tern_admission_open(admission) < CROWD) {
+        attack_from_one(0);
+    }
+    for (uint32_t i = 0; i < 20; i++) {
+        visit(50 * CROWD, attack_from_one);
+    }
+    leave_all(regulars);
+}
+
+static void test_many_addresses_come_and_go(void **state)
+{
+    (void)state;
+    static struct tern_place many[3000];
+    begin(100000, 3, 8);
+    for (int round = 0; round < 3; round++) {
+        for (uint32_t i = 0; i < 3000; i++) {
+            assert_true(enter(0, i / 3, &many[i]));
+            if (i % 2 == 0) {
+                tern_admission_know(admission, &many[i], 1 + i / 7);
+            }
+        }
+        for (uint32_t i = 0; i < 3000; i++) {
+            tern_admission_leave(admission, &many[i]);
+        }
+    }
+    assert_int_equal(tern_admission_open(admission), 0);
+    tern_admission_free(admission);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_both_limits_hold),
+        cmocka_unit_test(test_the_idlest_stranger_goes_whichever_loop_it_is_on),
+        cmocka_unit_test(test_who_asks_or_is_known_is_spared),
+        cmocka_unit_test(test_a_client_has_its_share),
+        cmocka_unit_test(test_a_flood_of_newcomers_does_not_shut_others_out),
+        cmocka_unit_test(test_one_address_does_not_shut_others_out),
+        cmocka_unit_test(test_many_addresses_come_and_go),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

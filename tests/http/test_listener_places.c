@@ -1,0 +1,213 @@
+// When all connections are taken: who is displaced for a newcomer, and who keeps the place.
+#include "client.h"
+#include "fixture.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#define ANONYMOUS "GET /echo HTTP/1.1\r\nHost: h\r\n\r\n"
+#define WITH_TOKEN "GET /echo HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer good\r\n\r\n"
+#define WRONG_TOKEN "GET /echo HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer bad\r\n\r\n"
+
+static struct fixture fixture;
+
+// One loop, so that what is asked later is younger.
+static void begin(struct tern_http_limits limits)
+{
+    struct tern_http_config config = {.limits = limits, .threads = 1};
+    fixture_start(&fixture, &config, true);
+}
+
+static struct tern_http_counters counters(void)
+{
+    struct tern_http_counters now;
+    tern_http_counters(fixture.server, &now);
+    return now;
+}
+
+// Returns when the listener has the connection.
+static struct client open_client(void)
+{
+    struct client client;
+    const uint64_t before = counters().connections_accepted + counters().connections_refused;
+    assert_true(client_open(&client, fixture.port, NULL));
+    for (int i = 0; i < 5000; i++) {
+        if (counters().connections_accepted + counters().connections_refused > before) {
+            return client;
+        }
+        sleep_ms(1);
+    }
+    fail_msg("the listener does not accept");
+    return client;
+}
+
+static struct client open_and_ask(const char *text, int status)
+{
+    struct client client = open_client();
+    assert_int_equal(client_ask(&client, text, NULL), status);
+    return client;
+}
+
+static void test_the_idlest_stranger_makes_room(void **state)
+{
+    (void)state;
+    begin((struct tern_http_limits){.connections = 4});
+    struct client known = open_and_ask(WITH_TOKEN, 200);
+    struct client first = open_and_ask(ANONYMOUS, 200);
+    struct client silent = open_client();
+    struct client wrong = open_and_ask(WRONG_TOKEN, 401);
+    assert_int_equal(client_ask(&first, ANONYMOUS, NULL), 200);
+    struct client newcomer = open_and_ask(ANONYMOUS, 200);
+    assert_true(client_sees_end(&silent, 5000));
+    struct client another = open_and_ask(WITH_TOKEN, 200);
+    assert_true(client_sees_end(&wrong, 5000));
+    assert_int_equal(client_ask(&known, ANONYMOUS, NULL), 200);
+    assert_int_equal(client_ask(&first, ANONYMOUS, NULL), 200);
+    assert_int_equal(client_ask(&newcomer, ANONYMOUS, NULL), 200);
+    assert_int_equal(counters().connections_displaced, 2);
+    assert_int_equal(counters().connections_refused, 0);
+    assert_int_equal(counters().connections_open, 4);
+    struct client *all[] = {&known, &first, &silent, &wrong, &newcomer, &another};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        client_close(all[i]);
+    }
+    assert_true(fixture_wait_idle(&fixture));
+    fixture_stop(&fixture);
+}
+
+// Bytes of a request that never ends do not make a connection less idle.
+static void test_a_trickle_is_idle(void **state)
+{
+    (void)state;
+    begin((struct tern_http_limits){.connections = 2});
+    struct client trickle = open_client();
+    struct client honest = open_and_ask(ANONYMOUS, 200);
+    assert_true(client_send_text(&trickle, "GET /echo HTTP/1.1\r\nHost: h\r\n"));
+    struct client newcomer = open_and_ask(ANONYMOUS, 200);
+    assert_true(client_sees_end(&trickle, 5000));
+    assert_int_equal(client_ask(&honest, ANONYMOUS, NULL), 200);
+    client_close(&trickle);
+    client_close(&honest);
+    client_close(&newcomer);
+    fixture_stop(&fixture);
+}
+
+static void test_known_clients_keep_their_places(void **state)
+{
+    (void)state;
+    begin((struct tern_http_limits){.connections = 2});
+    struct client one = open_and_ask(WITH_TOKEN, 200);
+    struct client two = open_and_ask(WITH_TOKEN, 200);
+    struct client newcomer = open_client();
+    assert_true(client_sees_end(&newcomer, 5000));
+    assert_int_equal(client_ask(&one, ANONYMOUS, NULL), 200);
+    assert_int_equal(client_ask(&two, ANONYMOUS, NULL), 200);
+    assert_int_equal(counters().connections_refused, 1);
+    assert_int_equal(counters().connections_displaced, 0);
+    client_close(&one);
+    client_close(&two);
+    client_close(&newcomer);
+    fixture_stop(&fixture);
+}
+
+// An enrolment, say, whose join code would be lost with its answer.
+static void test_a_request_under_way_is_answered(void **state)
+{
+    (void)state;
+    begin((struct tern_http_limits){.connections = 1});
+    struct client waiting = open_client();
+    assert_true(client_send_text(&waiting, "GET /held HTTP/1.1\r\nHost: h\r\n\r\n"));
+    assert_true(fixture_wait_held(&fixture));
+    struct client newcomer = open_client();
+    assert_true(client_sees_end(&newcomer, 5000));
+    fixture_release(&fixture);
+    struct client_reply reply = client_receive(&waiting, false);
+    assert_int_equal(reply.status, 200);
+    client_reply_free(&reply);
+    client_close(&waiting);
+    client_close(&newcomer);
+    fixture_stop(&fixture);
+}
+
+// An address that has all that is its own displaces nobody.
+static void test_an_address_displaces_nobody_beyond_its_share(void **state)
+{
+    (void)state;
+    begin((struct tern_http_limits){.connections = 2, .connections_per_address = 2});
+    struct client one = open_and_ask(ANONYMOUS, 200);
+    struct client two = open_and_ask(ANONYMOUS, 200);
+    struct client third = open_client();
+    assert_true(client_sees_end(&third, 5000));
+    assert_int_equal(client_ask(&one, ANONYMOUS, NULL), 200);
+    assert_int_equal(client_ask(&two, ANONYMOUS, NULL), 200);
+    assert_int_equal(counters().connections_refused, 1);
+    client_close(&one);
+    client_close(&two);
+    client_close(&third);
+    fixture_stop(&fixture);
+}
+
+// A loop whose own connections are all known takes the place of a stranger of another.
+static void test_newcomers_come_in_on_every_loop(void **state)
+{
+    (void)state;
+    struct tern_http_config config = {.limits = {.connections = 8}, .threads = 4};
+    struct client known[7];
+    fixture_start(&fixture, &config, true);
+    for (size_t i = 0; i < 7; i++) {
+        known[i] = open_and_ask(WITH_TOKEN, 200);
+    }
+    struct client stranger = open_client();
+    for (size_t i = 0; i < 32; i++) { // the system chooses their loops
+        struct client newcomer = open_and_ask(ANONYMOUS, 200);
+        assert_true(client_sees_end(&stranger, 5000));
+        client_close(&stranger);
+        stranger = newcomer;
+    }
+    assert_int_equal(counters().connections_refused, 0);
+    assert_int_equal(counters().connections_displaced, 32);
+    for (size_t i = 0; i < 7; i++) {
+        assert_int_equal(client_ask(&known[i], ANONYMOUS, NULL), 200);
+        client_close(&known[i]);
+    }
+    client_close(&stranger);
+    assert_true(fixture_wait_idle(&fixture));
+    fixture_stop(&fixture);
+}
+
+static void test_a_client_keeps_its_newest_connections(void **state)
+{
+    (void)state;
+    begin((struct tern_http_limits){.connections_per_client = 2});
+    struct client anonymous = open_and_ask(ANONYMOUS, 200);
+    struct client first = open_and_ask(WITH_TOKEN, 200);
+    struct client second = open_and_ask(WITH_TOKEN, 200);
+    struct client third = open_and_ask(WITH_TOKEN, 200);
+    assert_true(client_sees_end(&first, 5000));
+    assert_int_equal(client_ask(&second, WITH_TOKEN, NULL), 200);
+    assert_int_equal(client_ask(&third, WITH_TOKEN, NULL), 200);
+    assert_int_equal(client_ask(&anonymous, ANONYMOUS, NULL), 200);
+    assert_int_equal(counters().connections_displaced, 1);
+    client_close(&anonymous);
+    client_close(&first);
+    client_close(&second);
+    client_close(&third);
+    assert_true(fixture_wait_idle(&fixture));
+    fixture_stop(&fixture);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_idlest_stranger_makes_room),
+        cmocka_unit_test(test_a_trickle_is_idle),
+        cmocka_unit_test(test_known_clients_keep_their_places),
+        cmocka_unit_test(test_a_request_under_way_is_answered),
+        cmocka_unit_test(test_newcomers_come_in_on_every_loop),
+        cmocka_unit_test(test_a_client_keeps_its_newest_connections),
+        cmocka_unit_test(test_an_address_displaces_nobody_beyond_its_share),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+"""The recipes of Buildroot, Yocto and OpenWrt, as far as they can be read without these systems: each names
+options that the build has, and files and a licence that are there.
+
+Usage: test_recipes.py BUILD_DIR
+"""
+
+import hashlib
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+SKIP = 77
+TREE = pathlib.Path(__file__).parent.parent.parent
+CONFIGS = TREE / "configs"
+BUILDROOT = CONFIGS / "buildroot"
+YOCTO = CONFIGS / "yocto" / "meta-tern"
+SHOW = ("cmake-package = \n-include $(MK)\nshow:\n\t@echo '$(TERN_CLIENT_CONF_OPTS)'\n"
+        "\t@echo '$(TERN_CLIENT_SITE)'\n\t@echo '$(TERN_CLIENT_DEPENDENCIES)'\n")
+
+
+def check(condition, message):
+    if not condition:
+        sys.exit(f"FAILED: {message}")
+
+
+def buildroot():
+    """What make makes of the package's variables."""
+    package = BUILDROOT / "package" / "tern-client"
+    options, site, depends = subprocess.run(
+        ["make", "--warn-undefined-variables", "-s", "-f", "-", "show", f"MK={package / 'tern-client.mk'}",
+         f"BR2_EXTERNAL_TERN_PATH={BUILDROOT}"],
+        input=SHOW, text=True, check=True, stdout=subprocess.PIPE).stdout.splitlines()
+    check(pathlib.Path(site).resolve() == TREE.resolve(), f"Buildroot's site is {site}")
+    selected = re.findall(r"select BR2_PACKAGE_(\w+)", (package / "Config.in").read_text())
+    built = [name for name in depends.split() if not name.startswith("host-")]
+    check(sorted(name.lower() for name in selected) == sorted(built), f"selected {selected}, built after {built}")
+    return options
+
+
+def yocto():
+    text = next(YOCTO.rglob("*.bb")).read_text()
+    license_md5 = re.search(r"md5=(\w+)", text)[1]
+    check(hashlib.md5((TREE / "LICENSE").read_bytes()).hexdigest() == license_md5, "the recipe's licence is another")
+    layer = (YOCTO / "conf" / "layer.conf").read_text()
+    up = re.search(r'^TERN_TREE := "\$\{LAYERDIR\}/(.*)"$', layer, re.M)[1]
+    check((YOCTO / up).resolve() == TREE.resolve(), f"TERN_TREE is not the tree: {up}")
+    return re.search(r'EXTRA_OECMAKE = "([^"]*)"', text)[1]
+
+
+def main():
+    if shutil.which("make") is None:
+        print("skipped: not installed: make")
+        return SKIP
+    cache = (pathlib.Path(sys.argv[1]) / "CMakeCache.txt").read_text()
+    known = re.findall(r"^(TERN_\w+):\w+=", cache, re.M)
+    openwrt = (CONFIGS / "openwrt" / "tern-client" / "Makefile").read_text()
+    for name, text in (("Buildroot", buildroot()), ("Yocto", yocto()), ("OpenWrt", openwrt)):
+        options = re.findall(r"-D(TERN_\w+)=", text)
+        check(len(options) >= 4, f"{name} sets {options}")
+        for option in options:
+            check(option in known, f"{name} sets {option}, which the build does not know")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
