@@ -126,10 +126,13 @@ static bool open_first(struct worker *worker, struct member *member)
            mbedtls_ssl_get_session(&member->connection.ssl, &member->session) == 0;
 }
 
-static void lose(struct worker *worker, struct member *member)
+// Says why the first of all was lost.
+static void lose(struct worker *worker, struct member *member, enum tern_result why)
 {
     bench_close(&member->connection);
-    worker->crowd->disconnected++;
+    if (worker->crowd->disconnected++ == 0) {
+        fprintf(stderr, "bench-crowd: a connection is given up: %s\n", tern_result_sentence(why));
+    }
     member->again = now() + RECONNECT_S;
 }
 
@@ -184,7 +187,7 @@ static void ask(struct worker *worker, struct member *member, double due)
     } else if (result == TERN_ERR_HTTP) {
         count_refusal(worker, client);
     } else {
-        lose(worker, member);
+        lose(worker, member, result);
     }
 }
 

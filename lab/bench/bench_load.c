@@ -310,7 +310,7 @@ int main(int argc, char **argv)
     }
     struct cost costs[PHASES] = {{0}};
     for (uint32_t i = 0; result == TERN_OK && i <= load.clients; i++) {
-        load.all[i].local_steps = LOCAL_STEPS - i % (uint32_t)steps;
+        load.all[i].fewer_steps = i % (uint32_t)steps;
     }
     if (result == TERN_OK) {
         run(&load, costs);

@@ -88,6 +88,9 @@ enum tern_result load_check_in(const struct load_work *work, struct load_line *l
     }
     client->round = reply.task.round;
     client->sequence++;
+    client->local_steps = reply.task.local_steps > client->fewer_steps
+                              ? reply.task.local_steps - client->fewer_steps
+                              : 1;
     memcpy(client->base, reply.task.base.bytes, sizeof client->base);
     return inline_downloads.len > 0 ? TERN_OK : fetch_all(line, client, &reply.task);
 }

@@ -29,7 +29,8 @@ struct load_client {
     char token[24];
     uint32_t round; // of its task, 0 = none
     uint32_t sequence;
-    uint32_t local_steps;                  // that it says it does, at most its task's
+    uint32_t fewer_steps;                  // than its task asks for
+    uint32_t local_steps;                  // that it says it did
     uint8_t base[TERN_WIRE_REPLICA_BYTES]; // that it says it holds
 };
 
