@@ -120,12 +120,12 @@ static void ask(struct tern_curl *curl, const struct tern_client_identity *ident
         const uint64_t bytes =
             tern_meter_total(&meter, TERN_UP).wire + tern_meter_total(&meter, TERN_DOWN).wire;
         say_answer(identity, response.status, bytes, findings);
-        say_expiry(curl, findings);
     } else {
         tern_findings_say(findings, TERN_HEALTH_PROBLEM, "server", NULL, "%s: %s %s",
                           tern_client_settings.server, tern_result_sentence(result),
                           tern_curl_why(curl));
     }
+    say_expiry(curl, findings);
 }
 
 static void look_at_server(const struct tern_client_identity *identity,
@@ -133,6 +133,8 @@ static void look_at_server(const struct tern_client_identity *identity,
 {
     const struct tern_curl_config config = {.server = tern_client_settings.server,
                                             .ca_file = tern_client_settings.ca,
+                                            .certificate = tern_client_settings.certificate,
+                                            .key = tern_client_settings.key,
                                             .tls = tern_client_settings.tls};
     struct tern_curl *curl = NULL;
     char why[512] = "libcurl cannot start";

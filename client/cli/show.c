@@ -16,14 +16,17 @@
 
 static void add_expiry(cJSON *root, const struct tern_curl *curl)
 {
-    uint64_t server_s = 0;
-    uint64_t ca_s = 0;
-    tern_curl_certificates(curl, &server_s, &ca_s);
-    if (server_s != 0) {
-        cJSON_AddNumberToObject(root, "certificate_expires_s", (double)server_s);
-    }
-    if (ca_s != 0) {
-        cJSON_AddNumberToObject(root, "ca_expires_s", (double)ca_s);
+    const struct tern_curl_ends ends = tern_curl_certificates(curl);
+    const struct {
+        const char *name;
+        uint64_t end_s;
+    } all[] = {{"certificate_expires_s", ends.server_s},
+               {"ca_expires_s", ends.ca_s},
+               {"client_certificate_expires_s", ends.client_s}};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        if (all[i].end_s != 0) {
+            cJSON_AddNumberToObject(root, all[i].name, (double)all[i].end_s);
+        }
     }
 }
 

@@ -49,11 +49,12 @@ void tern_session_file_read(const char *path, const uint8_t binding[TERN_SHA256_
     uint8_t *bytes = is_valid(file, len, binding, now_s) ? malloc(len - HEAD_SIZE) : NULL;
     if (bytes != NULL) {
         memcpy(bytes, file + HEAD_SIZE, len - HEAD_SIZE);
-        *session = (struct tern_curl_tls_session){
-            .bytes = bytes,
-            .len = len - HEAD_SIZE,
-            .expires_s = tern_get_le64(file + 24),
-            .ends = {tern_get_le64(file + ENDS_AT), tern_get_le64(file + ENDS_AT + 8)}};
+        *session =
+            (struct tern_curl_tls_session){.bytes = bytes,
+                                           .len = len - HEAD_SIZE,
+                                           .expires_s = tern_get_le64(file + 24),
+                                           .ends = {.server_s = tern_get_le64(file + ENDS_AT),
+                                                    .ca_s = tern_get_le64(file + ENDS_AT + 8)}};
     }
     explicit_bzero(file, len);
     free(file);

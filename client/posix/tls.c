@@ -358,7 +358,13 @@ void tern_curl_tls_note_end(struct tern_curl_tls *tls, bool is_peer, const struc
 
 struct tern_curl_ends tern_curl_tls_ends(const struct tern_curl_tls *tls)
 {
-    return tls->ends.server_s != 0 ? tls->ends : tls->session.ends;
+    struct tern_curl_ends ends = tls->ends.server_s != 0 ? tls->ends : tls->session.ends;
+    struct tm end;
+    const bool is_read = tls->certificate != NULL &&
+                         tern_curl_tls_backend_matches(library_version()) &&
+                         tern_curl_tls_backend_read_end(tls->certificate, &end);
+    ends.client_s = is_read ? unix_time(&end) : 0;
+    return ends;
 }
 
 uint64_t tern_curl_tls_expiry(uint32_t ticket_s, const struct tm *certificate_end)

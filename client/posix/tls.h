@@ -9,18 +9,13 @@
 #ifndef TERN_POSIX_TLS_H
 #define TERN_POSIX_TLS_H
 
+#include "posix/transport.h"
 #include "result.h"
 #include <curl/curl.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 struct tern_curl_tls;
-
-// When certificates expire by which the aggregator was verified, as Unix seconds; 0 = not known.
-struct tern_curl_ends {
-    uint64_t server_s; // its own
-    uint64_t ca_s;     // the first of those that vouch for it
-};
 
 struct tern_curl_tls_config {
     const char *server;       // "https://host:port"
@@ -56,7 +51,8 @@ TERN_MUST_USE enum tern_result tern_curl_tls_connected(struct tern_curl_tls *tls
 // one came.
 bool tern_curl_tls_resumed(const struct tern_curl_tls *tls);
 
-// Of the last full handshake, also one of an earlier process whose session is kept.
+// Of the last full handshake, also one of an earlier process whose session is kept, and of the client's
+// certificate as its file is now.
 struct tern_curl_ends tern_curl_tls_ends(const struct tern_curl_tls *tls);
 
 // An exchange went through: saves the session if it is new. A file that cannot be written is no

@@ -535,11 +535,9 @@ struct tern_transport tern_curl_port(struct tern_curl *curl)
         .ctx = curl, .exchange = exchange, .close = close_connection, .collect = collect};
 }
 
-void tern_curl_certificates(const struct tern_curl *curl, uint64_t *server_s, uint64_t *ca_s)
+struct tern_curl_ends tern_curl_certificates(const struct tern_curl *curl)
 {
-    const struct tern_curl_ends ends = tern_curl_tls_ends(curl->tls);
-    *server_s = ends.server_s;
-    *ca_s = ends.ca_s;
+    return tern_curl_tls_ends(curl->tls);
 }
 
 const char *tern_curl_why(const struct tern_curl *curl)

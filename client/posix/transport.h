@@ -56,9 +56,17 @@ void tern_curl_close(struct tern_curl *curl);
 
 struct tern_transport tern_curl_port(struct tern_curl *curl);
 
-// When the certificates expire by which the aggregator was last verified, as Unix seconds, also by an earlier
-// process whose TLS session is kept; 0 = not known. ca_s: the first of those that vouch for its own.
-void tern_curl_certificates(const struct tern_curl *curl, uint64_t *server_s, uint64_t *ca_s);
+// When certificates expire, as Unix seconds; 0 = not known.
+struct tern_curl_ends {
+    uint64_t server_s; // the aggregator's own
+    uint64_t ca_s;     // the first of those that vouch for it
+    uint64_t
+        client_s; // the client's own, which is read anew by each call; 0 also where it has none
+};
+
+// Those by which the aggregator was last verified, also by an earlier process whose TLS session is kept, and
+// the client's.
+struct tern_curl_ends tern_curl_certificates(const struct tern_curl *curl);
 
 // Why the last exchange failed, in libcurl's words; "" when it did not. Valid until the next.
 const char *tern_curl_why(const struct tern_curl *curl);

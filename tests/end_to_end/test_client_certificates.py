@@ -1,5 +1,7 @@
 """Mutual TLS: clients show a certificate of the CA in tls.client_ca beside their token, or do not come in; what is
 wrong is said on both ends, SIGHUP takes another CA, and a certificate goes with tokens of its own name alone."""
+import calendar
+import json
 import signal
 import subprocess
 import time
@@ -67,6 +69,7 @@ class Device:
         done = subprocess.run([BIN / "tern-client", verb, *options, *arguments], capture_output=True,
                               text=True, timeout=PATIENCE)
         check(done.returncode == code, f"{verb}: exit {done.returncode}, not {code}: {done.stderr}")
+        self.printed = done.stdout
         return done.stderr
 
 
@@ -104,6 +107,29 @@ def names_go_together(aggregator, ours, device, certificate):
     line = aggregator.log_line("event=certificate-of-another")
     check("level=warn" in line and line.endswith('client=1 certificate="valve 2"'), line)
     check("event=authentication-failed" in aggregator.log_line("path=/v1/checkin"), "no line of the failure")
+
+
+def its_own_end_is_told(ours, device, certificate):
+    """In the log, `status` and `check`, as the file is now, also once it has expired."""
+    shown = subprocess.run(["openssl", "x509", "-noout", "-enddate", "-dateopt", "iso_8601", "-in",
+                            certificate["client.certificate"]], capture_output=True, text=True, check=True).stdout
+    end = calendar.timegm(time.strptime(shown.strip(), "notAfter=%Y-%m-%d %H:%M:%SZ"))
+    device.run("status", "--json", certificate=certificate)
+    check(json.loads(device.printed)["client_certificate_expires_s"] == end, f"status says {device.printed}")
+    said = device.run("once", certificate=certificate, code=4)
+    check("level=warn event=certificate-expires" in said and "this client's certificate expires in 9 d" in said, said)
+    device.run("check", "--json", "--model", "softmax:256-10", certificate=certificate)
+    rows = {row["area"]: row for row in json.loads(device.printed)}
+    check(rows["server"]["health"] == "good", f"check says {rows}")
+    check("this client's certificate expires in 9 d" in rows["expiry"]["finding"], f"check says {rows}")
+    expired = ours.issue("expired", "/CN=valve 1", days=-1)
+    check("this client's certificate has expired" in device.run("once", certificate=expired, code=1), "the log is silent")
+    device.run("check", "--json", certificate=expired, code=1)
+    rows = {row["area"]: row for row in json.loads(device.printed)}
+    check(rows["expiry"]["health"] == "warning" and "client's certificate has expired" in rows["expiry"]["finding"],
+          f"check says {rows}")
+    device.run("status", "--json")
+    check("client_certificate_expires_s" not in json.loads(device.printed), f"status says {device.printed}")
 
 
 def keys_take_their_place(aggregator):
@@ -163,6 +189,7 @@ def test():
         certificate = ours.issue("device", "/CN=valve 1")
         strangers_are_refused(aggregator, ours, theirs)
         names_go_together(aggregator, ours, device, certificate)
+        its_own_end_is_told(ours, device, certificate)
         keys_take_their_place(aggregator)
         what_is_asked_for_changes(aggregator, ours, theirs, device, certificate)
         settings_are_checked(aggregator, device, certificate)

@@ -38,6 +38,9 @@ void tern_curl_tls_backend_configure(struct tern_curl_tls *tls, CURL *easy);
 TERN_MUST_USE enum tern_result tern_curl_tls_backend_end_handshake(struct tern_curl_tls *tls,
                                                                    CURL *easy);
 
+// Reads when the first certificate of a PEM file expires (UTC). false: there is none that can be read.
+bool tern_curl_tls_backend_read_end(const char *file, struct tm *end);
+
 // --- Given by tls.c to the backend
 
 // A handshake begins: the session to offer in it, NULL: none. Borrowed until the next handshake.

@@ -161,6 +161,18 @@ static void keep_session(struct tern_curl_tls *tls, const mbedtls_ssl_context *c
     }
 }
 
+bool tern_curl_tls_backend_read_end(const char *file, struct tm *end)
+{
+    mbedtls_x509_crt chain;
+    mbedtls_x509_crt_init(&chain);
+    const bool is_read = mbedtls_x509_crt_parse_file(&chain, file) >= 0;
+    if (is_read) {
+        *end = date_of(&chain.valid_to);
+    }
+    mbedtls_x509_crt_free(&chain);
+    return is_read;
+}
+
 // --- Setting up
 
 // A smaller record (max_fragment_length) is not asked for: Debian's mbedTLS is built without

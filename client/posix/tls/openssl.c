@@ -59,7 +59,11 @@ typedef int session_fn(void *connection, void *session);
     X(int, i2d_SSL_SESSION, (const void *session, unsigned char **out))                            \
     X(void *, d2i_SSL_SESSION, (void **session, const unsigned char **in, long len))               \
     X(const void *, X509_get0_notAfter, (const void *certificate))                                 \
-    X(int, ASN1_TIME_to_tm, (const void *time, struct tm *date))
+    X(int, ASN1_TIME_to_tm, (const void *time, struct tm *date))                                   \
+    X(void *, BIO_new_file, (const char *name, const char *mode))                                  \
+    X(int, BIO_free, (void *file))                                                                 \
+    X(void *, PEM_read_bio_X509, (void *file, void **into, void *password, void *ctx))             \
+    X(void, X509_free, (void *certificate))
 
 static struct {
 #define X(result, name, arguments) result(*name) arguments;
@@ -67,6 +71,8 @@ static struct {
 #undef X
     bool all; // were found
 } openssl;
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static bool look_up(const char *name, void *function, size_t size)
 {
@@ -117,6 +123,20 @@ static bool read_end(const void *certificate, struct tm *date)
 {
     return certificate != NULL &&
            openssl.ASN1_TIME_to_tm(openssl.X509_get0_notAfter(certificate), date) == 1;
+}
+
+bool tern_curl_tls_backend_read_end(const char *file, struct tm *end)
+{
+    pthread_once(&once, look_all_up);
+    void *in = openssl.all ? openssl.BIO_new_file(file, "r") : NULL;
+    if (in == NULL) {
+        return false;
+    }
+    void *certificate = openssl.PEM_read_bio_X509(in, NULL, NULL, NULL);
+    const bool is_read = read_end(certificate, end);
+    openssl.X509_free(certificate);
+    openssl.BIO_free(in);
+    return is_read;
 }
 
 // The peer's certificate is the first of the chain.
@@ -201,7 +221,6 @@ enum tern_result tern_curl_tls_backend_end_handshake(struct tern_curl_tls *tls, 
 
 void tern_curl_tls_backend_configure(struct tern_curl_tls *tls, CURL *easy)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, look_all_up);
     curl_easy_setopt(easy, CURLOPT_SSL_CIPHER_LIST, SUITES);
     curl_easy_setopt(easy, CURLOPT_TLS13_CIPHERS, TLS13_SUITES);
