@@ -69,20 +69,33 @@ function(tern_package_file component name)
   set_property(GLOBAL APPEND PROPERTY tern_package_${component} ${TERN_PACKAGE}/${name})
 endfunction()
 
-# A program without its debugging symbols, and its man page, in a component.
+# tern_package_manual(COMPONENT NAME SECTION COMMAND... [DEPENDS ...]): a man page, made by a command.
+function(tern_package_manual component name section)
+  tern_package_file(${component} ${name}.${section} ${ARGN})
+  tern_package_file(${component} ${name}.${section}.gz
+    gzip -9nkf ${TERN_PACKAGE}/${name}.${section} DEPENDS ${TERN_PACKAGE}/${name}.${section})
+  set_property(GLOBAL APPEND PROPERTY tern_manuals ${TERN_PACKAGE}/${name}.${section})
+  install(FILES ${TERN_PACKAGE}/${name}.${section}.gz DESTINATION share/man/man${section}
+          COMPONENT ${component} EXCLUDE_FROM_ALL)
+endfunction()
+
+# A program without its debugging symbols, and its man page, in a component. Behind the target, where it
+# has settings: the usual place of its INI file, which has a man page, too.
 function(tern_package_program component target)
+  set(program ${CMAKE_CROSSCOMPILING_EMULATOR} $<TARGET_FILE:${target}>)
   tern_package_file(${component} ${target}
     ${CMAKE_STRIP} --remove-section=.comment --remove-section=.note $<TARGET_FILE:${target}>
     -o ${TERN_PACKAGE}/${target} DEPENDS ${target})
-  tern_package_file(${component} ${target}.1
-    python3 ${TERN_PACKAGE_SOURCE}/man_page.py ${TERN_PACKAGE}/${target}.1 ${TERN_PACKAGE_DAY}
-    ${CMAKE_CROSSCOMPILING_EMULATOR} $<TARGET_FILE:${target}>
+  tern_package_manual(${component} ${target} 1
+    python3 ${TERN_PACKAGE_SOURCE}/man_page.py ${TERN_PACKAGE}/${target}.1 ${TERN_PACKAGE_DAY} ${program}
     DEPENDS ${target} ${TERN_PACKAGE_SOURCE}/man_page.py)
-  tern_package_file(${component} ${target}.1.gz
-    gzip -9nkf ${TERN_PACKAGE}/${target}.1 DEPENDS ${TERN_PACKAGE}/${target}.1)
+  foreach(settings ${ARGN})
+    tern_package_manual(${component} ${target}.ini 5
+      python3 ${TERN_PACKAGE_SOURCE}/settings_page.py ${TERN_PACKAGE}/${target}.ini.5 ${TERN_PACKAGE_DAY}
+      ${settings} ${program}
+      DEPENDS ${target} ${TERN_PACKAGE_SOURCE}/settings_page.py ${TERN_PACKAGE_SOURCE}/man_page.py)
+  endforeach()
   install(PROGRAMS ${TERN_PACKAGE}/${target} DESTINATION bin
-          COMPONENT ${component} EXCLUDE_FROM_ALL)
-  install(FILES ${TERN_PACKAGE}/${target}.1.gz DESTINATION share/man/man1
           COMPONENT ${component} EXCLUDE_FROM_ALL)
 endfunction()
 
@@ -194,7 +207,7 @@ set(UNITS tern-client.service tern-client-once.service tern-client.timer)
 set(ENABLED_UNITS tern-client.service tern-client.timer)
 set(MORE_CONFFILES)
 set(STATE_IS "the client's identity and what it learnt and has not sent")
-tern_package_program(client tern-client)
+tern_package_program(client tern-client /etc/tern/client.ini)
 tern_package_service(client client state_dir)
 tern_package_documents(client tern-client docs/OPERATIONS.md docs/SECURITY.md docs/TRAINERS.md)
 set(CPACK_DEBIAN_CLIENT_PACKAGE_NAME tern-client)
@@ -213,7 +226,7 @@ if("aggregator" IN_LIST CPACK_COMPONENTS_ALL)
   set(ENABLED_UNITS ${UNITS})
   set(STATE_IS "the whole federation: models, updates, clients")
   set(MORE_CONFFILES /etc/fail2ban/filter.d/tern-aggregator.conf)
-  tern_package_program(aggregator tern-aggregator)
+  tern_package_program(aggregator tern-aggregator /etc/tern/aggregator.ini)
   install(FILES configs/fail2ban/tern-aggregator.conf DESTINATION /etc/fail2ban/filter.d
           COMPONENT aggregator EXCLUDE_FROM_ALL)
   foreach(file fail2ban/tern-aggregator.jail proxies/nginx.conf proxies/haproxy.cfg
@@ -262,11 +275,12 @@ if("dev" IN_LIST CPACK_COMPONENTS_ALL)
   tern_package_archive(tern_archive libtern.a)
   tern_package_archive(tern_client_archive libtern-client.a)
   file(CREATE_LINK ${soname} ${TERN_PACKAGE}/lib/libtern-client.so SYMBOLIC)
-  foreach(tool tern-codec tern-fleet)
-    if(TARGET ${tool})
-      tern_package_program(dev ${tool})
-    endif()
-  endforeach()
+  if(TARGET tern-codec)
+    tern_package_program(dev tern-codec)
+  endif()
+  if(TARGET tern-fleet)
+    tern_package_program(dev tern-fleet fleet.ini)
+  endif()
   set(triplet ${CMAKE_LIBRARY_ARCHITECTURE})
   install(DIRECTORY ${TERN_PACKAGE}/lib/ DESTINATION lib/${triplet} COMPONENT dev EXCLUDE_FROM_ALL)
   tern_install_finders(lib/${triplet} include ${TERN_PACKAGE} COMPONENT dev EXCLUDE_FROM_ALL)
@@ -313,6 +327,8 @@ foreach(component common ${CPACK_COMPONENTS_ALL})
   list(APPEND package_files ${files})
 endforeach()
 add_custom_target(package_files ${in_all} DEPENDS ${package_files})
+get_property(manuals GLOBAL PROPERTY tern_manuals)
+add_custom_target(manuals DEPENDS ${manuals}) # of ./tern docs
 
 # --- CPack
 

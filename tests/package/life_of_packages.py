@@ -69,6 +69,8 @@ def check_installed(out):
         check(not Service(f"tern-{name}.service").may_start(), "a service without its state may start")
         page = run("man", "--warnings", "-P", "cat", f"tern-{name}")
         check("NAME" in page and "--config FILE" in page, f"no man page of tern-{name}")
+        page = run("man", "--warnings", "-P", "cat", f"tern-{name}.ini")
+        check(f"/etc/tern/{name}.ini" in page and "Allowed:" in page, f"no man page of {name}.ini")
     check("3lc" in run("tern-codec", "codecs"), "tern-codec of tern-dev does not work")
 
 

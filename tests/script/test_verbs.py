@@ -11,7 +11,7 @@ import unittest
 
 SOURCE = pathlib.Path(os.environ["TERN_SOURCE_DIR"])
 VERBS = ["demo", "experiment", "test", "build", "bench", "fuzz", "lint", "format", "fresh", "cross",
-         "setup", "clean"]
+         "docs", "setup", "clean"]
 
 
 def tern(*arguments, cwd="/", **environment):
@@ -43,7 +43,7 @@ class Help(unittest.TestCase):
                       ["experiment", "/nowhere.ini"], ["experiment", "--json"], ["demo", "x"],
                       ["bench", "nonsense"], ["bench", "--beside"], ["bench", "--beside", "/nowhere", "rounds"],
                       ["bench", "--beside", "/nowhere", "codec"], ["fresh", "--nonsense"], ["setup", "nonsense"],
-                      ["cross"], ["cross", "mips"], ["cross", "arm64", "--nonsense"]):
+                      ["cross"], ["cross", "mips"], ["cross", "arm64", "--nonsense"], ["docs", "--nonsense"], ["docs", "--output"]):
             done = tern(*wrong)
             self.assertEqual(done.returncode, 2, wrong)
             self.assertTrue(done.stderr.startswith("tern: "), wrong)
