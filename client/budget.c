@@ -8,6 +8,9 @@
 
 #define NO_MONTH_YET 0
 
+#define DAY_MS UINT64_C(86400000)
+#define LONGEST_MONTH_MS (31 * DAY_MS)
+
 // Year * 12 + month - 1.
 static uint32_t month_of(uint64_t unix_seconds)
 {
@@ -16,26 +19,56 @@ static uint32_t month_of(uint64_t unix_seconds)
     return date.year * 12 + date.month;
 }
 
-// Starts a new account when the month has turned. A clock that goes back (a board that boots in
-// 1970 before it knows the date) does not make the month's bytes free again.
-static void turn_month(struct tern_client *client)
+// Adds what has passed since the last look, also one of an earlier process. A monotonic clock that counts
+// less than then has begun anew, and what it counts now has passed since. Never too much: time without
+// power is not seen.
+static void count_time(struct tern_client *client)
 {
-    const struct tern_clock *clock = &client->config.ports.clock;
     struct tern_client_budget *budget = &client->budget;
-    const uint64_t now = clock->unix_seconds(clock->ctx);
-    if (now == 0) {
-        return;
-    }
-    const uint32_t month = month_of(now);
-    if (month <= budget->month) {
-        return;
-    }
+    const uint64_t now_ms = tern_client_now_ms(client);
+    budget->month_ms += now_ms >= budget->clock_ms ? now_ms - budget->clock_ms : now_ms;
+    budget->clock_ms = now_ms;
+}
+
+// A client that waits for its month saves little else, and may lose its power any time.
+static enum tern_result keep_time(struct tern_client *client)
+{
+    const uint64_t unsaved_ms = client->budget.month_ms - client->month_ms_saved;
+    return TERN_MONTH_BY_TIME && unsaved_ms >= DAY_MS ? tern_record_save_meter(client) : TERN_OK;
+}
+
+static void open_month(struct tern_client *client, uint32_t month)
+{
+    struct tern_client_budget *budget = &client->budget;
     if (budget->month != NO_MONTH_YET) {
         budget->month_spent = 0;
         budget->month_counted = 0;
     }
     client->month_closed = false;
     budget->month = month;
+    budget->month_ms = 0;
+}
+
+// Starts a new account when the month has turned. A clock that goes back (a board that boots in 1970
+// before it knows the date, or one that ran ahead and is set right) does not make the month's bytes free
+// again. As long as it stands before the month that is counted, the next begins when 31 days have passed
+// for certain. So the month only ever goes on, and without the clock by one in no less than 31 days: a clock
+// that was never ahead of the true time opens no more accounts than there were months, however it is set.
+static void turn_month(struct tern_client *client)
+{
+    const struct tern_clock *clock = &client->config.ports.clock;
+    const uint64_t now = clock->unix_seconds(clock->ctx);
+    const uint32_t month = now == 0 ? NO_MONTH_YET : month_of(now);
+    const uint32_t counted = client->budget.month;
+    if (TERN_MONTH_BY_TIME) {
+        count_time(client);
+    }
+    if (month > counted) {
+        open_month(client, month);
+    } else if (TERN_MONTH_BY_TIME && month < counted &&
+               client->budget.month_ms >= LONGEST_MONTH_MS) {
+        open_month(client, counted + 1);
+    }
 }
 
 static uint64_t wire_total(const struct tern_meter *meter)
@@ -177,6 +210,7 @@ enum tern_result tern_budget_stop(struct tern_client *client, uint64_t expected,
     tern_client_emit(client, &event);
     client->round_done = true;
     client->due_ms = tern_client_now_ms(client) + client->config.budget_wait_ms;
+    TERN_TRY(keep_time(client));
     return TERN_AGAIN;
 }
 

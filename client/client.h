@@ -197,12 +197,14 @@ enum tern_client_phase {
 const char *tern_client_phase_name(enum tern_client_phase phase);
 
 struct tern_client_budget {
-    uint32_t month;         // year * 12 + month - 1; 0 while the date was never known
+    uint32_t month; // year * 12 + month - 1, never goes back; 0 while the date was never known
     uint64_t month_spent;   // bytes on the wire in it
     uint64_t month_counted; // saved as spent before the bytes are sent: >= month_spent
     uint64_t round_mean;    // of the rounds done, bytes on the wire; 0 before the first
     uint64_t update_mean;   // of the updates encoded, bytes; 0 before the first
     uint64_t rounds;        // updates answered, ever
+    uint64_t month_ms;      // that have passed for certain since the month began to be counted
+    uint64_t clock_ms;      // what the monotonic clock said when that was looked at last
 };
 
 // The longest request but updates.
@@ -304,8 +306,9 @@ struct tern_client {
     struct tern_meter meter_all;
     struct tern_bytes meter_other[TERN_DIRECTION_COUNT]; // by builds with more purposes than this
     struct tern_meter meter_round;
-    bool round_done;   // the next exchange starts a new round's account
-    bool month_closed; // something did not fit into the month's budget any more
+    bool round_done;         // the next exchange starts a new round's account
+    bool month_closed;       // something did not fit into the month's budget any more
+    uint64_t month_ms_saved; // of budget.month_ms, in the store
     struct tern_client_budget budget;
 };
 

@@ -185,7 +185,7 @@ TERN_MUST_USE enum tern_result tern_budget_reserve(struct tern_client *client, u
 // in this month yet: asking for work that cannot be paid costs bytes, too.
 bool tern_budget_month_has_round(struct tern_client *client);
 
-// Says that the budget forbids `expected` bytes and waits. Returns TERN_AGAIN.
+// Says that the budget forbids `expected` bytes and waits. Returns TERN_AGAIN or the store's errors.
 TERN_MUST_USE enum tern_result tern_budget_stop(struct tern_client *client, uint64_t expected,
                                                 const char *why);
 

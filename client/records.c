@@ -82,9 +82,16 @@ struct meter_entry {
     struct tern_bytes bytes[TERN_DIRECTION_COUNT];
 };
 
+// Behind the entries.
+struct meter_time {
+    uint64_t month_ms;
+    uint64_t clock_ms;
+};
+
 _Static_assert(sizeof(struct identity_head) == 64 && sizeof(struct replica_head) == 52 &&
                    sizeof(struct upload_head) == 40 && sizeof(struct settled_record) == 20 &&
-                   sizeof(struct meter_head) == 48 && sizeof(struct meter_entry) == 72,
+                   sizeof(struct meter_head) == 48 && sizeof(struct meter_entry) == 72 &&
+                   sizeof(struct meter_time) == 16,
                "what is on flash has these sizes");
 
 // Names the enrolment: records of a former one are not used, because what its aggregator did with
@@ -466,8 +473,11 @@ enum tern_result tern_record_save_meter(struct tern_client *client)
     }
     entries[TERN_PURPOSE_COUNT].purpose = PURPOSE_OTHER;
     memcpy(entries[TERN_PURPOSE_COUNT].bytes, client->meter_other, sizeof entries[0].bytes);
-    const struct tern_store_part parts[] = {{&head, sizeof head}, {entries, sizeof entries}};
-    return save(client, TERN_RECORD_METER, parts, 2);
+    const struct meter_time time = {.month_ms = budget->month_ms, .clock_ms = budget->clock_ms};
+    const struct tern_store_part parts[] = {
+        {&head, sizeof head}, {entries, sizeof entries}, {&time, sizeof time}};
+    client->month_ms_saved = budget->month_ms;
+    return save(client, TERN_RECORD_METER, parts, TERN_MONTH_BY_TIME ? 3 : 2);
 }
 
 // Adds what the record counts for its purpose `index`, of whatever number that is.
@@ -486,6 +496,19 @@ static enum tern_result load_entry(struct tern_client *client, size_t index)
     return TERN_OK;
 }
 
+// Of a build that counted no time: as if none had passed until now.
+static enum tern_result load_time(struct tern_client *client, size_t at, size_t len)
+{
+    struct meter_time time = {.clock_ms = tern_client_now_ms(client)};
+    if (len >= at + sizeof time) {
+        TERN_TRY(load(client, TERN_RECORD_METER, at, &time, sizeof time, &len));
+    }
+    client->budget.month_ms = time.month_ms;
+    client->budget.clock_ms = time.clock_ms;
+    client->month_ms_saved = time.month_ms;
+    return TERN_OK;
+}
+
 enum tern_result tern_record_load_meter(struct tern_client *client)
 {
     struct tern_client_budget *budget = &client->budget;
@@ -500,6 +523,9 @@ enum tern_result tern_record_load_meter(struct tern_client *client)
     memset(client->meter_other, 0, sizeof client->meter_other);
     for (uint32_t i = 0; i < head.purposes; i++) {
         TERN_TRY(load_entry(client, i));
+    }
+    if (TERN_MONTH_BY_TIME) {
+        TERN_TRY(load_time(client, sizeof head + head.purposes * sizeof(struct meter_entry), len));
     }
     budget->month = head.month;
     budget->month_counted = head.month_counted;

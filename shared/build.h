@@ -83,6 +83,12 @@
 #define TERN_HELD_OUT (!TERN_SMALL)
 #endif
 
+// 1: where a client's clock stands before the month that it counts, the month's byte budget is renewed after 31
+// days that have passed for certain (client/budget.c). 0: not before that month.
+#ifndef TERN_MONTH_BY_TIME
+#define TERN_MONTH_BY_TIME (!TERN_SMALL)
+#endif
+
 // Limits of a model (tensor/model.h). A built-in one has two tensors a layer, of at most 4
 // dimensions, whose names are at most 15 bytes. Entries that a model does not use are not touched.
 #ifndef TERN_MODEL_MAX_TENSORS

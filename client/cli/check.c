@@ -204,11 +204,13 @@ static void look_at_clock(const struct session *session, struct tern_findings *f
             "it is not set: certificates cannot be verified, and months not told apart; "
             "set it, e.g. by NTP");
     } else if (month > date.year * 12 + date.month) {
-        tern_findings_say(findings, TERN_HEALTH_WARNING, "clock", NULL,
-                          "it says %04" PRIu32 "-%02" PRIu32 "-%02" PRIu32
-                          ", a month before the last that this client counted bytes in: was it set "
-                          "back?",
-                          date.year, date.month + 1, date.day + 1);
+        tern_findings_say(
+            findings, TERN_HEALTH_WARNING, "clock", NULL,
+            "it says %04" PRIu32 "-%02" PRIu32 "-%02" PRIu32
+            ", a month before the last that this client counted bytes in: was it set "
+            "back? Until it gets there, budget.per_month is for 31 days in which this "
+            "machine runs",
+            date.year, date.month + 1, date.day + 1);
     } else {
         tern_findings_say(findings, TERN_HEALTH_GOOD, "clock", NULL,
                           "%04" PRIu32 "-%02" PRIu32 "-%02" PRIu32 " (UTC)", date.year,

@@ -136,6 +136,118 @@ static void clock_that_goes_back_frees_nothing(void **state)
     assert_int_equal(world.exchanges, exchanges);
 }
 
+#define DAY_S 86400u
+#define BUDGET 40000u
+
+static void run_for_days(uint32_t days)
+{
+    const uint64_t end_ms = world.now_ms + (uint64_t)days * DAY_S * 1000;
+    while (world.now_ms < end_ms) {
+        assert_true(tern_client_step(&world.client) <= TERN_AGAIN);
+        const uint64_t next_ms = world.now_ms + tern_client_next_ms(&world.client);
+        world.now_ms = next_ms < end_ms ? next_ms : end_ms;
+    }
+}
+
+static size_t exchanges_of_days(uint32_t days)
+{
+    const size_t before = world.exchanges;
+    run_for_days(days);
+    return world.exchanges - before;
+}
+
+// It is not without a budget until the date that it once took for the present.
+static void clock_that_ran_ahead_stops_a_client_for_a_month_at_most(void **state)
+{
+    (void)state;
+    world.config.budget_per_month = BUDGET;
+    boot();
+    run_until(TERN_EVENT_BUDGET, NULL);
+    world.unix_seconds = NOVEMBER + 3000u * DAY_S; // some eight years
+    run_until(TERN_EVENT_UPLOADED, NULL);
+    run_until(TERN_EVENT_BUDGET, NULL);
+    world.unix_seconds = NOVEMBER + DAY_S;
+    assert_int_equal(exchanges_of_days(30), 0);
+    for (int month = 0; month < 3; month++) {
+        const uint64_t before = wire(tern_client_meter_all(&world.client));
+        assert_true(exchanges_of_days(2) > 0);
+        assert_true(wire(tern_client_meter_all(&world.client)) - before <= BUDGET);
+        assert_int_equal(exchanges_of_days(29), 0);
+    }
+    world_check_conservation(&world);
+}
+
+// Nor is a device whose power is cut every other day, and whose monotonic clock then begins anew.
+static void time_before_a_power_cut_counts(void **state)
+{
+    (void)state;
+    uint32_t days = 0;
+    world.config.budget_per_month = BUDGET;
+    boot();
+    run_until(TERN_EVENT_BUDGET, NULL);
+    world.unix_seconds = 0; // not known any more
+    const size_t before = world.exchanges;
+    while (world.exchanges == before && days < 100) {
+        world.now_ms = 0;
+        boot();
+        run_for_days(2);
+        days += 2;
+    }
+    assert_in_range(days, 31, 64); // of two days, less than one is lost
+}
+
+// The machine has run for longer than the client.
+static void meter_of_a_build_that_counted_no_time_is_read(void **state)
+{
+    (void)state;
+    struct fake_record *meter = &world.store.records[TERN_RECORD_METER];
+    world.config.budget_per_month = BUDGET;
+    world.now_ms = UINT64_C(400) * DAY_S * 1000;
+    boot();
+    run_until(TERN_EVENT_BUDGET, NULL);
+    assert_int_equal(tern_client_save_meter(&world.client), TERN_OK);
+    meter->len -= 16;
+    world.unix_seconds = NOVEMBER - 60 * DAY_S;
+    boot();
+    run_for_days(1); // of what had been counted ahead and was given back
+    assert_int_equal(exchanges_of_days(29), 0);
+    assert_true(exchanges_of_days(2) > 0);
+}
+
+// What the clock says on a day of the three years, sometimes nothing.
+static uint64_t wrong_date(struct tern_prng *draw, uint32_t day)
+{
+    const uint32_t way = tern_prng_u32(draw) % 8;
+    const uint32_t behind = way < 4 ? 0 : tern_prng_u32(draw) % (way == 4 ? 1200 : 40);
+    return way == 0 ? 0 : DECEMBER + (uint64_t)DAY_S * day - (uint64_t)DAY_S * behind;
+}
+
+// In three years a device spends no more than the budgets of their months, whatever it does to a clock that
+// is never ahead.
+static void setting_the_clock_back_spends_no_month_twice(void **state)
+{
+    (void)state;
+    struct tern_prng draw;
+    tern_prng_init(&draw, 7, TERN_PRNG_BACKOFF, 0, 0);
+    world.config.budget_per_month = BUDGET;
+    world.server.no_task = true;
+    world.server.come_back_ms = 3600000;
+    world.unix_seconds = DECEMBER;
+    boot();
+    for (uint32_t day = 0; day < 3 * 365; day++) {
+        world.unix_seconds = day % 5 == 0 ? wrong_date(&draw, day) : world.unix_seconds;
+        if (tern_prng_u32(&draw) % 8 == 0) {
+            assert_int_equal(tern_client_save_meter(&world.client), TERN_OK);
+            world.now_ms = tern_prng_u32(&draw) % 2 == 0 ? 0 : world.now_ms;
+            boot();
+        }
+        run_for_days(1);
+    }
+    const uint64_t all = wire(tern_client_meter_all(&world.client));
+    assert_true(all <= UINT64_C(36) * BUDGET);
+    assert_true(all > UINT64_C(20) * BUDGET);
+}
+
 // Power cuts do not make bytes free: what all lives of the client spent together stays below.
 static void power_cuts_do_not_refill_the_month(void **state)
 {
@@ -266,6 +378,10 @@ int main(void)
         TEST(first_update_of_a_low_density_is_expected_to_be_small),
         TEST(month_is_never_exceeded),
         TEST(clock_that_goes_back_frees_nothing),
+        TEST(clock_that_ran_ahead_stops_a_client_for_a_month_at_most),
+        TEST(time_before_a_power_cut_counts),
+        TEST(meter_of_a_build_that_counted_no_time_is_read),
+        TEST(setting_the_clock_back_spends_no_month_twice),
         TEST(power_cuts_do_not_refill_the_month),
         TEST(clean_end_gives_back_what_was_counted_ahead),
         TEST(planned_end_counts_the_closing),

@@ -180,8 +180,9 @@ static void write_purposes(uint32_t purposes, uint32_t number)
 {
     struct fake_record *record = &world.store.records[TERN_RECORD_METER];
     const size_t len = HEAD + (size_t)purposes * ENTRY;
+    const size_t had = HEAD + (size_t)tern_get_le32(record->data + PURPOSES_AT) * ENTRY;
     assert_non_null(record->data = realloc(record->data, len));
-    for (size_t at = record->len; at < len; at += ENTRY) {
+    for (size_t at = had; at < len; at += ENTRY) {
         memset(record->data + at, 0, ENTRY);
         tern_put_le32(record->data + at, number);
         tern_put_le64(record->data + at + 8 + 3 * 8, 4000); // up, on the wire
