@@ -83,22 +83,30 @@ static void swap_live(struct tern_aggregator_settings *a, struct tern_aggregator
     }
 }
 
-static void log_setting(const struct tern_setting *setting,
+static void log_changed(const struct tern_setting *setting,
                         const struct tern_aggregator_settings *old,
                         const struct tern_aggregator_settings *fresh)
 {
     char from[TERN_SETTING_TEXT_MAX];
     char to[TERN_SETTING_TEXT_MAX];
-    if (setting->change != TERN_SETTING_LIVE) {
-        tern_log(TERN_LOG_WARN, "setting-not-taken", "key=%s.%s reason=\"%s\"", setting->section,
-                 setting->key,
-                 setting->change == TERN_SETTING_INIT ? "only init reads it" : "needs a restart");
-        return;
-    }
     tern_setting_format(setting, old, from);
     tern_setting_format(setting, fresh, to);
     tern_log(TERN_LOG_INFO, "setting-changed", "key=%s.%s from=%s to=%s", setting->section,
              setting->key, TERN_LOG_TEXT(from), TERN_LOG_TEXT(to));
+}
+
+// What the service goes on with, and what the file has.
+static void log_not_taken(const struct tern_setting *setting,
+                          const struct tern_aggregator_settings *running,
+                          const struct tern_aggregator_settings *refused)
+{
+    char from[TERN_SETTING_TEXT_MAX];
+    char to[TERN_SETTING_TEXT_MAX];
+    tern_setting_format(setting, running, from);
+    tern_setting_format(setting, refused, to);
+    tern_log(TERN_LOG_WARN, "setting-not-taken", "key=%s.%s from=%s to=%s reason=\"%s\"",
+             setting->section, setting->key, TERN_LOG_TEXT(from), TERN_LOG_TEXT(to),
+             setting->change == TERN_SETTING_INIT ? "only init reads it" : "needs a restart");
 }
 
 // After swap_live(): settings has the new values that were taken, `other` the old ones, and the new ones
@@ -108,8 +116,14 @@ static void log_settings(const struct tern_aggregator_settings *settings,
 {
     const struct tern_settings *table = &tern_aggregator_settings_table;
     for (size_t i = 0; i < table->count; i++) {
-        if (!tern_setting_equal(&table->table[i], settings, other)) {
-            log_setting(&table->table[i], other, settings);
+        const struct tern_setting *setting = &table->table[i];
+        if (tern_setting_equal(setting, settings, other)) {
+            continue;
+        }
+        if (setting->change == TERN_SETTING_LIVE) {
+            log_changed(setting, other, settings);
+        } else {
+            log_not_taken(setting, settings, other);
         }
     }
 }
@@ -134,6 +148,7 @@ static enum tern_result take(struct tern_cli *cli, const struct tern_cli_running
     tern_cli_raise_file_limit(cli);
     tern_http_limit(running->server, &serving.limits);
     tern_service_configure(running->service, &serving.service);
+    tern_self_check_set_interval(running->check, tern_state_settings(cli)->server_check_interval);
     tern_cli_take_logging(&serving.logging);
     return TERN_OK;
 }

@@ -3,6 +3,7 @@
 #ifndef TERN_CLI_RELOAD_H
 #define TERN_CLI_RELOAD_H
 
+#include "cli/self_check.h"
 #include "cli/serving.h"
 #include "cli/state.h"
 
@@ -10,13 +11,14 @@
 struct tern_cli_running {
     struct tern_http_server *server;
     struct tern_service *service;
+    struct tern_self_check *check;
     const struct tern_model *model;
     const char *model_spec;
     tern_cli_say say; // advice
 };
 
 // Reads settings and the files of TLS again. Those settings that may change (settings.def: LIVE) are
-// taken, each named in the log with both values; others are named with the reason. Whatever is wrong
+// taken; others are named with the reason, and each that differs with both values. Whatever is wrong
 // with settings or files is logged and changes nothing.
 void tern_cli_reload(struct tern_cli *cli, const struct tern_cli_running *running);
 

@@ -2,6 +2,7 @@
 #include "cli/self_check.h"
 
 #include "cli/state.h"
+#include "hosted/clock.h"
 #include "hosted/log.h"
 #include "store/store.h"
 #include <inttypes.h>
@@ -27,7 +28,8 @@ struct tern_self_check {
     pthread_mutex_t lock;
     pthread_cond_t woken;
     atomic_bool stopping;
-    bool damaged; // under the lock, as why
+    uint64_t interval_ms; // under the lock, as what follows
+    bool damaged;
     char why[256];
 };
 
@@ -76,10 +78,9 @@ static enum tern_result look(struct tern_self_check *check, struct tern_db *db)
     return result;
 }
 
-// Until the next check.
+// The most until the next check.
 static uint64_t check_once(struct tern_self_check *check)
 {
-    const uint64_t interval_ms = check->config.interval_ms;
     struct tern_db *db = NULL;
     char why[256] = "";
     enum tern_result result = tern_db_open_again(check->database, &db, why);
@@ -89,36 +90,50 @@ static uint64_t check_once(struct tern_self_check *check)
     }
     tern_db_close(db);
     if (result == TERN_OK) {
-        return interval_ms;
+        return UINT64_MAX;
     }
     tern_log(TERN_LOG_WARN, "database-not-checked", "error=%s detail=%s", tern_result_name(result),
              TERN_LOG_TEXT(why));
-    return interval_ms < RETRY_MS ? interval_ms : RETRY_MS;
+    return RETRY_MS;
 }
 
 // --- The thread
 
-static void wait_for(struct tern_self_check *check, uint64_t ms)
+// Under the lock. Until it is woken, or so much later.
+static void sleep_for(struct tern_self_check *check, uint64_t ms)
 {
     struct timespec until;
-    int code = 0;
     clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_nsec += (long)(ms % 1000) * 1000000;
     until.tv_sec += (time_t)(ms / 1000) + until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
+    pthread_cond_timedwait(&check->woken, &check->lock, &until);
+}
+
+// Until the interval is over, of which over_ms were before, or most_ms are; without an interval, until there is one.
+static void wait_for_next(struct tern_self_check *check, uint64_t over_ms, uint64_t most_ms)
+{
+    const uint64_t begun_ms = tern_monotonic_ms();
     pthread_mutex_lock(&check->lock);
-    while (!atomic_load(&check->stopping) && code == 0) {
-        code = pthread_cond_timedwait(&check->woken, &check->lock, &until);
+    while (!atomic_load(&check->stopping)) {
+        const uint64_t interval_ms = check->interval_ms < most_ms ? check->interval_ms : most_ms;
+        const uint64_t gone_ms = over_ms + (tern_monotonic_ms() - begun_ms);
+        if (check->interval_ms == 0) {
+            pthread_cond_wait(&check->woken, &check->lock);
+        } else if (gone_ms < interval_ms) {
+            sleep_for(check, interval_ms - gone_ms);
+        } else {
+            break;
+        }
     }
     pthread_mutex_unlock(&check->lock);
 }
 
-// Where the time of day was set back, an interval at the most.
-static uint64_t first_wait(const struct tern_self_check_config *config)
+// Since the last check. Where the time of day was set back, nothing is over.
+static uint64_t over_at_start(const struct tern_self_check_config *config)
 {
     const uint64_t now_ms = tern_now_ms();
-    const uint64_t gone_ms = now_ms > config->last_ms ? now_ms - config->last_ms : 0;
-    return gone_ms < config->interval_ms ? config->interval_ms - gone_ms : 0;
+    return now_ms > config->last_ms ? now_ms - config->last_ms : 0;
 }
 
 static void *run(void *arg)
@@ -126,14 +141,14 @@ static void *run(void *arg)
     struct tern_self_check *check = arg;
     char why[256];
     setpriority(PRIO_PROCESS, (id_t)gettid(), NICENESS);
-    wait_for(check, first_wait(&check->config));
+    wait_for_next(check, over_at_start(&check->config), UINT64_MAX);
     while (!atomic_load(&check->stopping)) {
-        const uint64_t next_ms = check_once(check);
+        const uint64_t most_ms = check_once(check);
         if (tern_self_check_damaged(check, why)) {
             check->config.on_damaged(check->config.ctx);
             return NULL;
         }
-        wait_for(check, next_ms);
+        wait_for_next(check, 0, most_ms);
     }
     return NULL;
 }
@@ -156,6 +171,7 @@ enum tern_result tern_self_check_start(const struct tern_self_check_config *conf
         return TERN_ERR_NO_MEMORY;
     }
     check->config = *config;
+    check->interval_ms = config->interval_ms;
     snprintf(check->database, sizeof check->database, "%s", config->database);
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -168,6 +184,14 @@ enum tern_result tern_self_check_start(const struct tern_self_check_config *conf
     }
     *out = check;
     return TERN_OK;
+}
+
+void tern_self_check_set_interval(struct tern_self_check *check, uint64_t interval_ms)
+{
+    pthread_mutex_lock(&check->lock);
+    check->interval_ms = interval_ms;
+    pthread_cond_signal(&check->woken);
+    pthread_mutex_unlock(&check->lock);
 }
 
 bool tern_self_check_damaged(struct tern_self_check *check, char why[256])

@@ -40,7 +40,7 @@ struct serving {
     struct tern_db_federation federation;
     struct tern_model *model; // of the federation
     struct tern_service *service;
-    struct tern_self_check *check; // NULL = none is done
+    struct tern_self_check *check;
     struct tern_http_server *server;
     struct tern_admin *admin;
 };
@@ -156,9 +156,6 @@ static int start_check(struct serving *serving)
         .ctx = serving,
     };
     tern_service_set_checked(serving->service, checked_ms);
-    if (config.interval_ms == 0) {
-        return TERN_EXIT_OK;
-    }
     return tern_cli_check(serving->cli, tern_self_check_start(&config, &serving->check),
                           "there is no memory for the check of the database");
 }
@@ -318,6 +315,7 @@ static void reload(struct serving *serving)
 {
     const struct tern_cli_running running = {.server = serving->server,
                                              .service = serving->service,
+                                             .check = serving->check,
                                              .model = serving->model,
                                              .model_spec = serving->federation.model_spec,
                                              .say = log_advice};

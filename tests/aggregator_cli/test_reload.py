@@ -121,8 +121,9 @@ def test_files():
         aggregator.settings["log"]["level"] = "warn"
         aggregator.settings["federation"]["state"] = str(workspace.path / "elsewhere")
         aggregator.write_config()
-        reload(aggregator, 'event=setting-not-taken key=server.threads reason="needs a restart"')
-        aggregator.log_line('event=setting-not-taken key=federation.state reason="needs a restart"')
+        reload(aggregator, 'event=setting-not-taken key=server.threads from=1 to=3 reason="needs a restart"')
+        line = aggregator.log_line("event=setting-not-taken key=federation.state ")
+        check(line.rstrip().endswith(f'to={workspace.path / "elsewhere"} reason="needs a restart"'), line)
         aggregator.kill(signal.SIGTERM)
         log = (workspace.path / "aggregator.log").read_text()
         check(log.count("event=reloaded") == 1 and log.count("event=stopping") == 1, "log.level is not warn")

@@ -43,14 +43,16 @@ def test():
         check("event=database-checked" in log.read_text(), "the log does not say it")
         check("database-damaged" not in log.read_text(), "damage was found where there is none")
 
-        aggregator.settings["server"]["check_interval"] = "1d"  # not due for a day
-        aggregator.write_config()
-        aggregator.start()
-        aggregator.kill(signal.SIGTERM)
         overwrite_a_page_that_nobody_reads(aggregator.state / "tern.db")
-        aggregator.settings["server"]["check_interval"] = "100ms"
+        aggregator.settings["server"]["check_interval"] = "0ms"
         aggregator.write_config()
         aggregator.start()
+        for before, interval in (("0ms", "1d"), ("1d", "100ms")):  # not due for a day, then due
+            aggregator.settings["server"]["check_interval"] = interval
+            aggregator.write_config()
+            check(aggregator.process.poll() is None, f"it ended before it was told to check every {interval}")
+            aggregator.process.send_signal(signal.SIGHUP)
+            aggregator.log_line(f"event=setting-changed key=server.check_interval from={before} to={interval}")
         process = aggregator.process
         check(process.wait(timeout=60) == 1, f"the service ended with {process.returncode}")
         said = log.read_text()
