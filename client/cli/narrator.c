@@ -58,7 +58,13 @@ static const char *detail_of(const struct narrator *narrator, enum tern_result r
     return trained && narrator->external != NULL ? tern_external_why(narrator->external) : "";
 }
 
-static void log_progress(const struct tern_client_event *event)
+// What is evaluated is of the last download, also where an earlier process made it.
+static bool is_global(const struct narrator *narrator, const struct tern_client_event *event)
+{
+    return event->global || (event->version != 0 && event->version == narrator->global_version);
+}
+
+static void log_progress(const struct narrator *narrator, const struct tern_client_event *event)
 {
     const char *name = tern_client_event_name(event->kind);
     switch ((int)event->kind) {
@@ -81,8 +87,8 @@ static void log_progress(const struct tern_client_event *event)
     case TERN_EVENT_EVALUATED:
         tern_log(TERN_LOG_INFO, name,
                  "version=%u model=%s accuracy=%.4f loss=%.4f num_examples=%u round=%u",
-                 event->version, event->global ? "global" : "replica", (double)event->accuracy,
-                 (double)event->loss, event->num_examples, event->round);
+                 event->version, is_global(narrator, event) ? "global" : "replica",
+                 (double)event->accuracy, (double)event->loss, event->num_examples, event->round);
         break;
     default:
         break;
@@ -258,7 +264,7 @@ void tern_narrator_on_event(void *ctx, const struct tern_client_event *event)
         log_pause(narrator, event);
         break;
     default:
-        log_progress(event);
+        log_progress(narrator, event);
         break;
     }
     if (event->kind == TERN_EVENT_TRAINED || event->kind == TERN_EVENT_EVALUATED) {

@@ -15,6 +15,8 @@ struct narrator {
     const struct external_trainer *external; // says why training failed; may be NULL
     uint64_t expiry_said_s; // when a certificate's end was last warned of; 0 = never
     uint32_t troubles;
+    uint32_t
+        global_version; // what the device held at the start was the global model of it; 0 = a replica
     bool evaluated;
     struct tern_client_event last; // once: the event that ended it; `why` stands below
     char why[256];

@@ -1,5 +1,6 @@
 // The verbs that work: run until the end, or for one round.
 #define _GNU_SOURCE
+#include "cli/held_model.h"
 #include "cli/json.h"
 #include "cli/narrator.h"
 #include "cli/session.h"
@@ -55,6 +56,9 @@ static enum tern_result start(struct session *session, struct narrator *narrator
     TERN_TRY(tern_session_identify(session));
     TERN_TRY(tern_session_restore(session));
     const struct tern_client_identity *identity = tern_client_identity(&session->client);
+    if (identity->evaluator && tern_held_is_global(session)) {
+        narrator->global_version = tern_client_version(&session->client);
+    }
     say_data(session);
     tern_log(TERN_LOG_INFO, "started", "client=%llu model=%s version=%u phase=%s",
              (unsigned long long)identity->client_id, TERN_LOG_TEXT(identity->model_spec),

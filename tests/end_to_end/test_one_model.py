@@ -46,11 +46,18 @@ class Client:
             f"retry_min = 100ms\n[data]\nsource = csv:{table},label=state,classes={'|'.join(CLASSES)},"
             f"scale={workspace.path}/scaling.csv\n")
 
-    def run(self, *arguments, code=0):
+    def done(self, *arguments, code=0):
         done = subprocess.run([BIN / "tern-client", *arguments, "--config", self.config],
                               capture_output=True, text=True, timeout=PATIENCE)
         check(done.returncode == code, f"{arguments} exited {done.returncode}: {done.stderr}")
+        return done
+
+    def run(self, *arguments, code=0):
+        done = self.done(*arguments, code=code)
         return done.stdout if code == 0 else done.stderr
+
+    def log(self, *arguments):
+        return self.done(*arguments).stderr
 
     def json(self, *arguments):
         return json.loads(self.run(*arguments, "--json"))
@@ -92,6 +99,8 @@ def status_and_the_model_on_the_device_are_one(workspace):
         check(own.read_bytes() == exported.read_bytes(), "the device exports other weights")
         check(client.json("status")["holds"] == "global", "status of the device")
         check(downloaded(client) >= 4 * VALUES, "the last download was not metered")
+    said = evaluator.log("run")  # started again, it evaluates what it holds
+    check(" model=global " in said and " model=replica " not in said, said)
     status = aggregator.json("status")
     check(status["accuracy_model"] == "global" and status["accuracy_version"] == 4, f"{status}")
     held_out = evaluator.json("predict")
@@ -144,6 +153,8 @@ def without_the_last_download_a_device_holds_a_replica(workspace):
     check(aggregator.json("status")["accuracy_model"] == "replica", "status of the aggregator")
     check(trainer.json("status")["holds"] == "replica", "status of the device")
     check(evaluator.json("predict")["model"] == "replica", "predict")
+    said = evaluator.log("run")
+    check(" model=replica " in said and " model=global " not in said, said)
     check(downloaded(trainer) < 4 * VALUES * 4, "more was downloaded than the deltas")
 
 
