@@ -23,6 +23,7 @@ static const struct tern_cli_option serve_options[] = {
 static const struct tern_cli_option rounds_options[] = {
     TERN_OPTIONS_LISTING,
     {"last", "N", "only the newest N rounds"},
+    {"tensorboard", "DIR", "write losses, accuracy and bytes there, for TensorBoard"},
     {0}};
 static const struct tern_cli_option report_options[] = {
     TERN_OPTION_STATE,
@@ -139,7 +140,9 @@ static const char rounds_help[] =
     "besides.\n"
     "\n"
     "  tern-aggregator rounds --state /var/lib/tern --last 10\n"
-    "  tern-aggregator rounds --state /var/lib/tern --csv > rounds.csv\n";
+    "  tern-aggregator rounds --state /var/lib/tern --csv > rounds.csv\n"
+    "  tern-aggregator rounds --state /var/lib/tern --tensorboard runs/pumps\n"
+    "  tensorboard --logdir runs\n";
 
 static const char report_help[] =
     "bytes   What crossed the link, by layer and direction: payload (compressed tensors), http,\n"

@@ -1,7 +1,9 @@
+#include "cli/event_file.h"
 #include "cli/figures.h"
 #include "cli/held_out.h"
 #include "cli/listing.h"
 #include "cli/verbs.h"
+#include "hosted/files.h"
 
 #include <inttypes.h>
 
@@ -91,9 +93,6 @@ static cJSON *json_of(const struct rounds *rounds, const struct tern_db_round *r
 static enum tern_result list_round(struct tern_listing *listing, const struct rounds *rounds,
                                    const struct tern_db_round *round)
 {
-    if (round->round < rounds->first) {
-        return TERN_OK;
-    }
     if (listing->json != NULL) {
         return tern_listing_add(listing, json_of(rounds, round));
     }
@@ -101,26 +100,138 @@ static enum tern_result list_round(struct tern_listing *listing, const struct ro
     return TERN_OK;
 }
 
-static enum tern_result list_all(struct tern_listing *listing)
+// --- All of them
+
+// What is done with each of the rounds that are shown.
+typedef enum tern_result round_fn(void *ctx, const struct rounds *rounds,
+                                  const struct tern_db_round *round);
+
+static enum tern_result load(struct tern_db *db, struct rounds *rounds)
 {
-    struct rounds rounds = *(const struct rounds *)listing->ctx;
     struct tern_db_round newest = {.round = 0};
-    TERN_TRY(tern_db_may_miss(tern_db_round_last(listing->db, &newest)));
-    rounds.first = newest.round > rounds.last ? newest.round - rounds.last + 1 : 0;
-    TERN_TRY(tern_held_outs_load(listing->db, &rounds.held_outs));
-    enum tern_result result = tern_round_figures_load(listing->db, &rounds.figures);
+    TERN_TRY(tern_db_may_miss(tern_db_round_last(db, &newest)));
+    rounds->first = newest.round > rounds->last ? newest.round - rounds->last + 1 : 0;
+    TERN_TRY(tern_held_outs_load(db, &rounds->held_outs));
+    const enum tern_result result = tern_round_figures_load(db, &rounds->figures);
     if (result != TERN_OK) {
-        tern_held_outs_free(&rounds.held_outs);
-        return result;
+        tern_held_outs_free(&rounds->held_outs);
     }
+    return result;
+}
+
+static enum tern_result each_round(struct tern_db *db, uint32_t last, round_fn *with, void *ctx)
+{
+    struct rounds rounds = {.last = last};
     struct tern_db_round round;
-    struct tern_db_rows *rows = tern_db_rounds(listing->db);
+    TERN_TRY(load(db, &rounds));
+    struct tern_db_rows *rows = tern_db_rounds(db);
     while (tern_db_next(rows, &round)) {
-        tern_db_check_row(rows, list_round(listing, &rounds, &round));
+        if (round.round >= rounds.first) {
+            tern_db_check_row(rows, with(ctx, &rounds, &round));
+        }
     }
     tern_held_outs_free(&rounds.held_outs);
     tern_round_figures_free(&rounds.figures);
     return tern_db_end(rows);
+}
+
+static enum tern_result list_next(void *ctx, const struct rounds *rounds,
+                                  const struct tern_db_round *round)
+{
+    return list_round(ctx, rounds, round);
+}
+
+static enum tern_result list_all(struct tern_listing *listing)
+{
+    return each_round(listing->db, *(const uint32_t *)listing->ctx, list_next, listing);
+}
+
+// --- As TensorBoard's events
+
+static void add_series(struct tern_event_file *file, const struct rounds *rounds,
+                       const struct tern_db_round *round)
+{
+    const struct tern_accuracy *evaluated = accuracy_of(rounds, round);
+    const struct tern_round_bytes *bytes = tern_figures_round(&rounds->figures, round->round);
+    const bool trained = round->applied > 0;
+    const bool counted = bytes != NULL && bytes->participants > 0;
+    const uint32_t by = counted ? bytes->participants : 1;
+    const struct tern_bytes none = {0};
+    const struct tern_bytes *up = counted ? &bytes->up : &none;
+    const struct tern_bytes *down = counted ? &bytes->down : &none;
+    const struct {
+        const char *tag;
+        bool known;
+        double value;
+    } series[] = {
+        {"updates", true, round->applied},
+        {"loss/train", trained, round->mean_loss},
+        {"loss/evaluated", evaluated != NULL, evaluated != NULL ? evaluated->loss : 0},
+        {evaluated != NULL && evaluated->model == TERN_EVALUATED_GLOBAL ? "accuracy/global"
+                                                                        : "accuracy/replica",
+         evaluated != NULL, evaluated != NULL ? evaluated->accuracy : 0},
+        {"bytes per client, up/payload", counted, tern_figures_mean(up->payload, by)},
+        {"bytes per client, up/wire", counted, tern_figures_mean(up->wire, by)},
+        {"bytes per client, down/payload", counted, tern_figures_mean(down->payload, by)},
+        {"bytes per client, down/wire", counted, tern_figures_mean(down->wire, by)},
+    };
+    for (size_t i = 0; i < sizeof series / sizeof series[0]; i++) {
+        if (series[i].known) {
+            tern_event_file_add(file, round->closed_ms, round->round, series[i].tag,
+                                series[i].value);
+        }
+    }
+}
+
+static enum tern_result add_events(void *ctx, const struct rounds *rounds,
+                                   const struct tern_db_round *round)
+{
+    if (round->state == TERN_ROUND_COMMITTED) {
+        add_series(ctx, rounds, round);
+    }
+    return TERN_OK;
+}
+
+// One file for a federation, so that the next export replaces it.
+static enum tern_result write_events(struct tern_event_file *file, const char *folder,
+                                     uint64_t created_ms, char path[PATH_MAX])
+{
+    const int len = snprintf(path, PATH_MAX, "%s/events.out.tfevents.%" PRIu64 ".tern", folder,
+                             created_ms / 1000);
+    TERN_TRY(len > 0 && len < PATH_MAX ? TERN_OK : TERN_ERR_TOO_LARGE);
+    TERN_TRY(tern_file_make_folders(folder, 0777));
+    return tern_event_file_write(file, path);
+}
+
+static int export_events(struct tern_cli *cli, uint32_t last)
+{
+    struct tern_db *db;
+    struct tern_db_federation federation;
+    struct tern_event_file file;
+    if (cli->json || tern_cli_flag(cli, "csv")) {
+        return tern_cli_fail(cli, TERN_ERR_CONFIG,
+                             "--tensorboard writes a file of its own, not --csv or --json");
+    }
+    TERN_CLI_TRY(tern_state_open_reading(cli, &db));
+    enum tern_result result = tern_db_federation(db, &federation);
+    if (result != TERN_OK) {
+        return tern_state_fail(cli, db, result);
+    }
+    tern_event_file_begin(&file, federation.created_ms);
+    result = each_round(db, last, add_events, &file);
+    if (result != TERN_OK) {
+        tern_event_file_drop(&file);
+        return tern_state_fail(cli, db, result);
+    }
+    tern_db_close(db);
+    char path[PATH_MAX];
+    const char *folder = tern_cli_option(cli, "tensorboard", NULL);
+    result = write_events(&file, folder, federation.created_ms, path);
+    tern_event_file_drop(&file);
+    TERN_CLI_TRY(tern_cli_check(cli, result, "cannot write into %s: %s", folder,
+                                tern_result_sentence(result)));
+    printf("%s\n", path);
+    return TERN_EXIT_OK;
 }
 
 int tern_cli_rounds(struct tern_cli *cli)
@@ -140,6 +251,9 @@ int tern_cli_rounds(struct tern_cli *cli)
     if (tern_cli_number(cli, "last", UINT32_MAX, 1, UINT32_MAX, &last) != TERN_OK) {
         return TERN_EXIT_USAGE;
     }
-    const struct rounds rounds = {.last = (uint32_t)last};
-    return tern_list(cli, &verb, &rounds);
+    if (tern_cli_flag(cli, "tensorboard")) {
+        return export_events(cli, (uint32_t)last);
+    }
+    const uint32_t shown = (uint32_t)last;
+    return tern_list(cli, &verb, &shown);
 }
