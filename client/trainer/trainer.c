@@ -47,10 +47,10 @@ enum tern_result tern_builtin_trainer_init(struct tern_builtin_trainer *trainer,
     memset(trainer, 0, sizeof *trainer);
     size_t skip =
         (TERN_ARENA_ALIGNMENT - (uintptr_t)arena % TERN_ARENA_ALIGNMENT) % TERN_ARENA_ALIGNMENT;
-    if (arena == NULL || arena_size < skip) {
-        return TERN_ERR_NO_SPACE;
+    struct tern_arena memory = {NULL, 0, 0}; // what is wrong with the config is said first
+    if (arena != NULL && arena_size >= skip) {
+        memory = (struct tern_arena){(uint8_t *)arena + skip, arena_size - skip, 0};
     }
-    struct tern_arena memory = {(uint8_t *)arena + skip, arena_size - skip, 0};
     TERN_TRY(place(trainer, config, &memory));
     trainer->train = config->train;
     trainer->test = config->test;

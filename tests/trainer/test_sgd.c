@@ -370,6 +370,28 @@ static void models_that_do_not_fit_the_data_are_refused(void **state)
     free_images(&image);
 }
 
+// As a caller meets it that takes its memory by a bound of 0.
+static void what_is_wrong_with_a_config_is_said_without_an_arena(void **state)
+{
+    (void)state;
+    struct tern_dataset image = random_images(4, 8, 8, 1, 3);
+    struct tern_model model = {0};
+    struct tern_builtin_trainer trainer;
+    struct tern_builtin_config config = {.model = &model, .max_batch = 2};
+    assert_int_equal(tern_model_from_spec(&model, "softmax:64-3"), TERN_OK);
+    assert_int_equal(tern_builtin_trainer_bound(&config), 0);
+    assert_int_equal(tern_builtin_trainer_init(&trainer, &config, NULL, 0), TERN_ERR_ARGUMENT);
+    config.test = tern_view_all(&image);
+    assert_int_equal(tern_builtin_trainer_init(&trainer, &config, NULL, 0), TERN_ERR_NO_SPACE);
+    config.max_batch = 0;
+    assert_int_equal(tern_builtin_trainer_init(&trainer, &config, NULL, 0), TERN_ERR_ARGUMENT);
+    config.max_batch = 2;
+    assert_int_equal(tern_model_from_spec(&model, "softmax:63-3"), TERN_OK);
+    assert_int_equal(tern_builtin_trainer_init(&trainer, &config, NULL, 0),
+                     TERN_ERR_MODEL_MISMATCH);
+    free_images(&image);
+}
+
 // ASan sees a write past the bound; without it, this sees one that reaches the guard.
 static void nothing_is_written_past_the_bound(void **state)
 {
@@ -440,6 +462,7 @@ int main(void)
         cmocka_unit_test(a_diverging_loss_is_an_error),
         cmocka_unit_test(wrong_tasks_are_refused),
         cmocka_unit_test(models_that_do_not_fit_the_data_are_refused),
+        cmocka_unit_test(what_is_wrong_with_a_config_is_said_without_an_arena),
         cmocka_unit_test(nothing_is_written_past_the_bound),
         cmocka_unit_test(bits_are_the_same_everywhere),
     };
