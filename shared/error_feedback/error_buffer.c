@@ -59,14 +59,24 @@ enum tern_result tern_error_momentum(float *velocity, float mu, float *change, u
     return TERN_OK;
 }
 
+// decay * e for a chunk + what is added[0..count).
+static void sum_chunk(const struct tern_error_buffer *buffer, uint32_t first, float decay,
+                      const float *restrict added, float *restrict sums, uint32_t count)
+{
+    get_decayed(buffer, first, decay, sums, count);
+    for (uint32_t i = 0; i < count; i++) {
+        sums[i] += added[i];
+    }
+}
+
 static bool sums_are_finite(const struct tern_error_buffer *buffer, float decay, const float *work)
 {
-    float old[CHUNK];
+    float sums[CHUNK];
     uint32_t peak = 0;
     for (uint32_t done = 0; done < buffer->count && peak < TERN_INFINITY_BITS; done += CHUNK) {
         const uint32_t n = chunk_count(done, buffer->count);
-        get_decayed(buffer, done, decay, old, n);
-        peak = peak_of_sums(old, 1, work + done, n);
+        sum_chunk(buffer, done, decay, work + done, sums, n);
+        peak = tern_kernel_peak(sums, n);
     }
     return peak < TERN_INFINITY_BITS;
 }
@@ -74,7 +84,7 @@ static bool sums_are_finite(const struct tern_error_buffer *buffer, float decay,
 enum tern_result tern_error_buffer_add_to(const struct tern_error_buffer *buffer, float decay,
                                           float *work)
 {
-    float old[CHUNK];
+    float sums[CHUNK];
     if (!is_share(decay)) {
         return TERN_ERR_ARGUMENT;
     }
@@ -83,10 +93,8 @@ enum tern_result tern_error_buffer_add_to(const struct tern_error_buffer *buffer
     }
     for (uint32_t done = 0; done < buffer->count; done += CHUNK) {
         const uint32_t n = chunk_count(done, buffer->count);
-        get_decayed(buffer, done, decay, old, n);
-        for (uint32_t i = 0; i < n; i++) {
-            work[done + i] = old[i] + work[done + i];
-        }
+        sum_chunk(buffer, done, decay, work + done, sums, n);
+        memcpy(work + done, sums, n * sizeof *sums);
     }
     return TERN_OK;
 }
@@ -165,9 +173,12 @@ struct tern_error_facts tern_error_buffer_preview(const struct tern_error_buffer
     for (uint32_t done = 0; done < buffer->count; done += CHUNK) {
         const uint32_t n = chunk_count(done, buffer->count);
         const float *chunk = next_chunk(buffer, next, done, n, values);
-        tern_error_storage_put(buffer->storage, chunk, 0, stored, n);
-        tern_error_storage_get(buffer->storage, stored, 0, values, n);
-        add_facts(&sums, values, n);
+        if (TERN_ERROR_STORAGE_OF(buffer->storage) != TERN_ERROR_FLOAT32) { // which rounds nothing
+            tern_error_storage_put(buffer->storage, chunk, 0, stored, n);
+            tern_error_storage_get(buffer->storage, stored, 0, values, n);
+            chunk = values;
+        }
+        add_facts(&sums, chunk, n);
     }
     return facts_of(&sums);
 }
