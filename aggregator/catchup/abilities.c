@@ -21,30 +21,28 @@ bool tern_abilities_know(const struct tern_abilities *client, enum tern_codec_id
     return client->codecs == 0 || (client->codecs >> codec & 1) != 0;
 }
 
-static bool has_all_coders(const struct tern_abilities *client)
+// Whether a client has every coder that a ternary codec may take. Who names no coders has those of its codecs.
+static bool has_coders(const struct tern_abilities *client, const struct tern_codec *codec)
 {
-    return client->coders == 0 || (client->coders & TERN_CODERS_ALL) == TERN_CODERS_ALL;
+    const uint32_t takes = codec->coder == TERN_CODER_AUTO       ? TERN_CODERS_ALL
+                           : codec->coder == TERN_CODER_BALANCED ? TERN_CODERS_BALANCED
+                                                                 : 1u << codec->coder;
+    return client->coders == 0 || (client->coders & takes) == takes;
 }
 
-static bool has_coder(const struct tern_abilities *client, uint32_t coder)
-{
-    return (client->coders >> coder & 1) != 0;
-}
-
+// `auto` takes the smallest of those that an encoder has.
 bool tern_abilities_encode(const struct tern_abilities *client, const struct tern_codec *codec)
 {
     bool any = !tern_codec_is_ternary(codec) || codec->coder == TERN_CODER_AUTO ||
-               has_all_coders(client) || has_coder(client, codec->coder);
+               has_coders(client, codec);
     return any && tern_abilities_know(client, codec->id);
 }
 
-// To decode what any ternary codec made takes its coder alone; `auto` may have taken any. Who names
-// no coders has those of its codecs.
+// To decode what any ternary codec made takes its coder alone.
 bool tern_abilities_decode(const struct tern_abilities *client, const struct tern_codec *codec)
 {
     if (!tern_codec_is_ternary(codec) || client->coders == 0) {
         return tern_abilities_know(client, codec->id);
     }
-    return codec->coder == TERN_CODER_AUTO ? has_all_coders(client)
-                                           : has_coder(client, codec->coder);
+    return has_coders(client, codec);
 }

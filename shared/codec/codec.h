@@ -55,6 +55,7 @@ enum tern_coder {
     TERN_CODER_GAPS,        // Golomb-Rice
     TERN_CODER_RANGE,       // adaptive binary range coder
     TERN_CODER_AUTO,        // the smallest of all
+    TERN_CODER_BALANCED, // zero-run where more than two fifths of the values are sent, else range
 };
 enum tern_index_coder { TERN_INDEX_AUTO, TERN_INDEX_BITMAP, TERN_INDEX_GAPS };
 enum tern_qsgd_coder { TERN_QSGD_DENSE, TERN_QSGD_ELIAS };
@@ -116,6 +117,7 @@ bool tern_codec_is_ternary(const struct tern_codec *codec);
 
 // The coders of ternary symbols that are built in (build.h), bit i for enum tern_coder i.
 #define TERN_CODERS_ALL ((1u << TERN_CODER_AUTO) - 1)
+#define TERN_CODERS_BALANCED (1u << TERN_CODER_ZERO_RUN | 1u << TERN_CODER_RANGE)
 uint32_t tern_codec_coders(void);
 
 // --- Spec strings (spec.c)

@@ -19,6 +19,7 @@ EVERY = (
     "3lc:s=1",
     "3lc:s=1.75",
     "3lc:s=1.5,coder=auto",
+    "3lc:s=1,coder=balanced",
     "3lc:s=1,clip=4.5",
     "3lc:s=1.25,clip=1,coder=packed",
     "density:p=0.1",

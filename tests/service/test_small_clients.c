@@ -211,6 +211,27 @@ static void test_deltas_of_a_coder_that_was_not_announced_are_not_given(void **s
     expect_snapshot(&other);
 }
 
+// Which of the two a delta took is not looked at.
+static void test_a_client_has_both_coders_of_a_balanced_download(void **state)
+{
+    (void)state;
+    struct tern_codec balanced = ternary;
+    balanced.coder = TERN_CODER_BALANCED;
+    configure(&dense, &balanced);
+    run_rounds(1); // it was open already, under the former codec
+    tern_CheckinRequest request = {.codecs = FLOAT32 | THREE_LC};
+    request.replica.size = TERN_WIRE_REPLICA_BYTES;
+    memcpy(request.replica.bytes, checkin_as(request).task.base.bytes, TERN_WIRE_REPLICA_BYTES);
+    run_rounds(2);
+    configure(&dense, &dense);
+    request.coders = TERN_CODERS_BALANCED;
+    tern_CheckinReply both = checkin_as(request);
+    assert_int_equal(both.task.downloads_count, 2);
+    request.coders = 1u << TERN_CODER_RANGE;
+    tern_CheckinReply lacking = checkin_as(request);
+    expect_snapshot(&lacking);
+}
+
 static void test_a_client_without_snapshots_takes_deltas_or_is_told(void **state)
 {
     (void)state;
@@ -258,6 +279,7 @@ int main(void)
         TEST(test_the_reply_to_an_update_of_a_large_client),
         TEST(test_deltas_of_a_codec_that_was_not_announced_are_not_given),
         TEST(test_deltas_of_a_coder_that_was_not_announced_are_not_given),
+        TEST(test_a_client_has_both_coders_of_a_balanced_download),
         TEST(test_a_client_without_snapshots_takes_deltas_or_is_told),
         TEST(test_a_round_in_a_codec_that_was_not_announced_passes_by),
     };

@@ -337,6 +337,39 @@ static void test_one_value_goes_raw_under_auto(void **state)
     }
 }
 
+// So many of the first n values are sent.
+static void fill_first(size_t n, size_t sent)
+{
+    memset(values, 0, n * sizeof *values);
+    for (size_t i = 0; i < sent; i++) {
+        values[i] = i % 3 == 0 ? -1.0f : 1.0f;
+    }
+}
+
+static void test_balanced_takes_zero_runs_above_two_fifths(void **state)
+{
+    (void)state;
+    const struct {
+        size_t n;
+        size_t sent;
+        uint8_t mode;
+    } cases[] = {{1, 1, 0x10},    {2, 1, 0x10},      {5, 2, 0x15},      {5, 3, 0x10},
+                 {64, 25, 0x15},  {64, 26, 0x10},    {65, 26, 0x15},    {65, 27, 0x10},
+                 {130, 1, 0x15},  {1000, 400, 0x15}, {1000, 401, 0x10}, {1000, 1000, 0x10},
+                 {20000, 1, 0x15}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        fill_first(cases[i].n, cases[i].sent);
+        const size_t expected_len =
+            encode(cases[i].mode == 0x10 ? "zero-run" : "range", cases[i].n);
+        memcpy(by_the_book, payload, expected_len);
+        const size_t len = encode("balanced", cases[i].n);
+        assert_int_equal(payload[0], cases[i].mode);
+        assert_int_equal(len, expected_len);
+        assert_memory_equal(payload, by_the_book, len);
+        check_reading(len, cases[i].n);
+    }
+}
+
 // --- Damaged bytes
 
 // Reads `len` bytes of payload from an allocation of just that size: as the book does.
@@ -443,6 +476,7 @@ int main(void)
         cmocka_unit_test_setup(test_every_coder_gives_back_the_symbols, seed),
         cmocka_unit_test_setup(test_a_coder_changes_the_bytes_alone, seed),
         cmocka_unit_test_setup(test_one_value_goes_raw_under_auto, seed),
+        cmocka_unit_test_setup(test_balanced_takes_zero_runs_above_two_fifths, seed),
         cmocka_unit_test_setup(test_only_what_the_book_reads_is_read, seed),
         cmocka_unit_test_setup(test_endless_runs_are_refused, seed),
         cmocka_unit_test_setup(test_runs_beyond_64_bits_are_refused, seed),

@@ -6,8 +6,8 @@
 #include "util/bytes.h"
 #include <stdbool.h>
 
-const char *const tern_coder_names[] = {"zero-run", "packed", "long-runs", "consecutive",
-                                        "gaps",     "range",  "auto",      NULL};
+const char *const tern_coder_names[] = {"zero-run", "packed", "long-runs", "consecutive", "gaps",
+                                        "range",    "auto",   "balanced",  NULL};
 
 #define ADDRESS_OF(coder, symbol) &tern_##coder##_coder,
 static const struct tern_ternary_coder *const coders[] = {TERN_CODERS(ADDRESS_OF)};
@@ -19,20 +19,31 @@ static bool tries_all(const struct tern_codec *codec)
     return codec->coder == TERN_CODER_AUTO;
 }
 
-// Not of TERN_CODER_AUTO. Mode bytes are in the order of enum tern_coder; spec strings name only
-// coders that there are.
-static const struct tern_ternary_coder *coder_of(const struct tern_codec *codec)
+// Whether it is chosen for each tensor.
+static bool is_chosen(const struct tern_codec *codec)
+{
+    return tries_all(codec) || (TERN_BALANCES && codec->coder == TERN_CODER_BALANCED);
+}
+
+// Mode bytes are in the order of enum tern_coder; spec strings name only coders that there are.
+static const struct tern_ternary_coder *coder_named(uint32_t coder)
 {
     size_t i = CODERS - 1;
-    while (i > 0 && coders[i]->mode != TERN_MODE_TERNARY_ZERO_RUN + codec->coder) {
+    while (i > 0 && coders[i]->mode != TERN_MODE_TERNARY_ZERO_RUN + coder) {
         i--;
     }
     return coders[i];
 }
 
+// Of a codec whose coder is not chosen.
+static const struct tern_ternary_coder *coder_of(const struct tern_codec *codec)
+{
+    return coder_named(codec->coder);
+}
+
 static size_t coded_bound(const struct tern_codec *codec, size_t count)
 {
-    if (!tries_all(codec)) {
+    if (!is_chosen(codec)) {
         return coder_of(codec)->bound(count);
     }
     size_t most = 0;
@@ -56,7 +67,7 @@ static size_t bound_with_planes(const struct tern_codec *codec, size_t count)
 
 static bool takes_planar(const struct tern_codec *codec)
 {
-    return !tries_all(codec) && coder_of(codec)->encode_planar != NULL;
+    return !is_chosen(codec) && coder_of(codec)->encode_planar != NULL;
 }
 
 size_t tern_ternary_bound(const struct tern_codec *codec, size_t count)
@@ -108,6 +119,24 @@ static const struct tern_ternary_coder *encode_smallest(const struct tern_planes
     return best;
 }
 
+static uint64_t bits_set(uint64_t word)
+{
+    const uint64_t pairs = word - (word >> 1 & 0x5555555555555555u);
+    const uint64_t nibbles = (pairs & 0x3333333333333333u) + (pairs >> 2 & 0x3333333333333333u);
+    return ((nibbles + (nibbles >> 4)) & 0x0f0f0f0f0f0f0f0fu) * 0x0101010101010101u >> 56;
+}
+
+// The range coder takes time for each value that is not 0, and gains least where most of them are.
+static const struct tern_ternary_coder *balanced_coder(const struct tern_planes *planes)
+{
+    uint64_t sent = 0;
+    for (size_t i = 0; i < tern_plane_words(planes->count); i++) {
+        sent += bits_set(planes->nonzero[i]);
+    }
+    return coder_named(5 * sent > 2 * (uint64_t)planes->count ? TERN_CODER_ZERO_RUN
+                                                              : TERN_CODER_RANGE);
+}
+
 static size_t encode_planes(const struct tern_encode_job *job, float scale,
                             const struct tern_planes *planes)
 {
@@ -117,7 +146,7 @@ static size_t encode_planes(const struct tern_encode_job *job, float scale,
     if (tries_all(job->codec)) {
         coder = encode_smallest(planes, body, &len);
     } else {
-        coder = coder_of(job->codec);
+        coder = is_chosen(job->codec) ? balanced_coder(planes) : coder_of(job->codec);
         len = coder->encode(planes, body);
     }
     return write_head(job, coder->mode, scale) + len;

@@ -40,13 +40,16 @@ size_t tern_ternary_encode(const struct tern_encode_job *job, struct tern_thresh
     {                                                                                              \
         .key = "coder", .meaning = TERN_HELP("how the ternary symbols become bytes"),              \
         .range = TERN_HELP(                                                                        \
-            "zero-run, packed, long-runs, consecutive, gaps, range or auto (the smallest)"),       \
-        .kind = TERN_PARAMETER_CHOICE, .offset = TERN_FIELD(coder), .most = TERN_CODER_AUTO,       \
-        .preset = (default_coder), .choices = tern_coder_names,                                    \
-        .left_out = TERN_CODERS_ALL & ~TERN_CODERS_BUILT                                           \
+            "zero-run, packed, long-runs, consecutive, gaps, range, auto (the smallest) or "       \
+            "balanced (range, but zero-run where more than two fifths of the values are sent)"),   \
+        .kind = TERN_PARAMETER_CHOICE, .offset = TERN_FIELD(coder), .most = TERN_CODER_BALANCED,   \
+        .preset = (default_coder), .choices = tern_coder_names, .left_out = TERN_CODERS_LEFT_OUT   \
     }
 #define TERN_CODER_BIT(coder, symbol) | 1u << TERN_CODER_##symbol
 #define TERN_CODERS_BUILT (0u TERN_CODERS(TERN_CODER_BIT))
+#define TERN_BALANCES ((TERN_CODERS_BALANCED & ~TERN_CODERS_BUILT) == 0)
+#define TERN_CODERS_LEFT_OUT                                                                       \
+    ((TERN_CODERS_ALL & ~TERN_CODERS_BUILT) | (TERN_BALANCES ? 0 : 1u << TERN_CODER_BALANCED))
 extern const char *const tern_coder_names[]; // NULL at the end
 
 // --- Coders

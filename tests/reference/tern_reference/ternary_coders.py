@@ -178,6 +178,8 @@ CODERS = {
 
 def encode(name, scale, q):
     """The payload of the named coder, or the shortest there is."""
+    if name == "balanced":
+        name = "zero-run" if 5 * sum(d != 0 for d in q) > 2 * len(q) else "range"
     coders = CODERS.values() if name == "auto" else [CODERS[name]]
     payloads = [bytes([coder.mode]) + scale + coder.encode(q) for coder in coders]
     return min(payloads, key=len)
