@@ -333,7 +333,7 @@ enum tern_result tern_sql_backup(struct tern_sql *sql, const char *path, char wh
     TERN_TRY(make_temporary(path, temporary, why));
     enum tern_result result = run_for_number(sql, "VACUUM INTO ?", temporary, &nothing);
     if (result != TERN_OK) {
-        snprintf(why, 256, "%s", sql->error);
+        snprintf(why, 256, "cannot make %.80s: %.150s", path, sql->error);
         unlink(temporary);
         return result;
     }
