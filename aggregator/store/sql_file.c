@@ -125,7 +125,7 @@ static enum tern_result link_into_place(const char *temporary, const char *path,
 enum tern_result tern_sql_file_publish(const char *temporary, const char *path, char why[256])
 {
     enum tern_result result = link_into_place(temporary, path, why);
-    unlink(temporary);
+    tern_sql_file_remove(temporary);
     return result == TERN_OK ? sync_folder_of(path, why) : result;
 }
 

@@ -182,7 +182,9 @@ fill_new(struct tern_sql *sql, enum tern_result (*fill)(struct tern_sql *sql, vo
         tern_sql_rollback(sql);
         return result;
     }
-    return tern_sql_commit(sql);
+    TERN_TRY(tern_sql_commit(sql));
+    // Closing does this as well, and does not say when it fails.
+    return tern_sql_run(sql, "PRAGMA wal_checkpoint(TRUNCATE)");
 }
 
 // Makes an empty file beside `path`, where there is none yet.
@@ -211,10 +213,10 @@ enum tern_result tern_sql_create(const char *path,
     if (sql != NULL) {
         result = fill_new(sql, fill, ctx);
         snprintf(why, 256, "%s", sql->error);
-        tern_sql_close(sql); // the last connection moves the log into the file and removes it
+        tern_sql_close(sql); // the last connection removes the log
     }
     if (result != TERN_OK) {
-        unlink(temporary);
+        tern_sql_file_remove(temporary);
         return result;
     }
     return tern_sql_file_publish(temporary, path, why);
