@@ -1,6 +1,7 @@
-// Loaded into an aggregator by LD_PRELOAD: fails the calls by which SQLite reaches the database, or kills
-// the process in the middle of one, and moves the time of day. A file that the test maps as well, named by
-// TERN_FAULTS, says which and when, and counts the calls. Calls on other files go through.
+// Loaded into an aggregator by LD_PRELOAD: fails the calls by which it reaches its files, or kills the process in
+// the middle of one, and moves the time of day. A file that the test maps as well, named by TERN_FAULTS, says
+// which and when, and counts the calls: those of the database, and those of all other files in its own folder and
+// below. Calls on files elsewhere, on sockets and on the standard streams go through.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -13,28 +14,33 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 enum { READ, WRITE, SYNC, TRUNCATE, OPEN, MAP, LOCK, DELETE, NAME, CALLS };
 
+enum { DATABASE, OTHERS, FILES }; // as faults.py names them
+
 enum { KILL = 1 << 16 }; // in the place of an error
 
 // As faults.py lays it out.
 struct control {
-    _Atomic uint32_t call;        // the kind that fails
-    _Atomic uint32_t error;       // errno, or KILL: the process is killed, after half of a write
-    _Atomic uint32_t cut;         // 1: a read or write does half of its bytes first
-    _Atomic uint32_t armed;       // 0: nothing fails
-    _Atomic uint64_t at;          // the first to fail, counted from 1 since it was armed
-    _Atomic uint64_t until;       // the last
-    _Atomic uint64_t counted;     // of that kind, since it was armed
-    _Atomic uint64_t failed;      // of those
-    _Atomic uint64_t seen[CALLS]; // since the start
-    _Atomic int64_t clock_ms;     // the time of day is later by
+    _Atomic uint32_t call;    // the kind that fails
+    _Atomic uint32_t error;   // errno, or KILL: the process is killed, after half of a write
+    _Atomic uint32_t cut;     // 1: a read or write does half of its bytes first
+    _Atomic uint32_t armed;   // 0: nothing fails
+    _Atomic uint64_t at;      // the first to fail, counted from 1 since it was armed
+    _Atomic uint64_t until;   // the last
+    _Atomic uint64_t counted; // of that kind, since it was armed
+    _Atomic uint64_t failed;  // of those
+    _Atomic uint64_t seen[FILES][CALLS]; // since the start
+    _Atomic int64_t clock_ms;            // the time of day is later by
+    _Atomic uint64_t files;              // those whose calls fail
 };
 
 static struct control *control;
+static char folder[4096]; // of the file above
 
 __attribute__((constructor)) static void map_control(void)
 {
@@ -46,22 +52,30 @@ __attribute__((constructor)) static void map_control(void)
     void *mapped = mmap(NULL, sizeof *control, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     close(fd);
     control = mapped == MAP_FAILED ? NULL : mapped;
+    snprintf(folder, sizeof folder, "%s", path);
+    *strrchr(folder, '/') = '\0';
 }
 
-// The database, its log and its index.
-static int is_database(const char *path)
+// FILES: one that is left alone. Of the database are its log, its index, and what is to become one.
+static uint32_t files_of(const char *path)
 {
     const char *name = strrchr(path, '/');
-    return name != NULL && strncmp(name, "/tern.db", 8) == 0;
+    if (name != NULL && strncmp(name, "/tern.db", 8) == 0) {
+        return DATABASE;
+    }
+    const size_t len = strlen(folder);
+    const int within = strncmp(path, folder, len) == 0 && (path[len] == '/' || path[len] == '\0');
+    return within ? OTHERS : FILES;
 }
 
 static int fails_on(const char *path, uint32_t call)
 {
-    if (control == NULL || !is_database(path)) {
+    const uint32_t files = control == NULL ? FILES : files_of(path);
+    if (files == FILES) {
         return 0;
     }
-    control->seen[call]++;
-    if (control->armed == 0 || control->call != call) {
+    control->seen[files][call]++;
+    if (control->armed == 0 || control->call != call || control->files != files) {
         return 0;
     }
     const uint64_t number = ++control->counted;
@@ -80,7 +94,7 @@ static int fails(int fd, uint32_t call)
 {
     char link[64];
     char path[4096];
-    if (control == NULL || fd < 0) {
+    if (control == NULL || fd <= STDERR_FILENO) {
         return 0;
     }
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
@@ -111,9 +125,34 @@ ssize_t pwrite64(int fd, const void *buffer, size_t len, off64_t at)
     return written;
 }
 
+ssize_t read(int fd, void *buffer, size_t len)
+{
+    if (!fails(fd, READ)) {
+        return NEXT(read)(fd, buffer, len);
+    }
+    return control->cut ? NEXT(read)(fd, buffer, len / 2) : -1;
+}
+
+ssize_t write(int fd, const void *buffer, size_t len)
+{
+    if (!fails(fd, WRITE)) {
+        return NEXT(write)(fd, buffer, len);
+    }
+    const ssize_t written = control->cut ? NEXT(write)(fd, buffer, len / 2) : -1;
+    if (control->error == KILL) {
+        kill(getpid(), SIGKILL);
+    }
+    return written;
+}
+
 int fdatasync(int fd)
 {
     return fails(fd, SYNC) ? -1 : NEXT(fdatasync)(fd);
+}
+
+int fsync(int fd)
+{
+    return fails(fd, SYNC) ? -1 : NEXT(fsync)(fd);
 }
 
 int ftruncate64(int fd, off64_t len)
@@ -126,9 +165,24 @@ int open64(const char *path, int flags, ...)
 {
     va_list more;
     va_start(more, flags);
-    const mode_t mode = (flags & O_CREAT) != 0 ? va_arg(more, mode_t) : 0;
+    const mode_t mode = __OPEN_NEEDS_MODE(flags) ? va_arg(more, mode_t) : 0;
     va_end(more);
     return fails_on(path, OPEN) ? -1 : NEXT(open64)(path, flags, mode);
+}
+
+int mkostemp64(char *path, int flags)
+{
+    return fails_on(path, OPEN) ? -1 : NEXT(mkostemp64)(path, flags);
+}
+
+FILE *fopen64(const char *path, const char *mode)
+{
+    return fails_on(path, OPEN) ? NULL : NEXT(fopen64)(path, mode);
+}
+
+int mkdir(const char *path, mode_t mode)
+{
+    return fails_on(path, NAME) ? -1 : NEXT(mkdir)(path, mode);
 }
 
 void *mmap64(void *at, size_t len, int protection, int flags, int fd, off64_t from)

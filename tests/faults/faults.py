@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import itertools
 import mmap
 import pathlib
 import signal
@@ -12,7 +13,7 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "end_to_end"))
-from conservation import Fleet, applied_by, book, check_client, expect_progress, model  # noqa: E402
+from conservation import Fleet, applied_by, book, check_client, expect_progress, model, newest_version  # noqa: E402
 from harness import HELPERS, LONG, Aggregator, Failure, Workspace, check  # noqa: E402
 
 CALLS = ("read", "write", "sync", "truncate", "open", "map", "lock", "delete", "name")
@@ -38,10 +39,12 @@ NAMING_FAULTS = {
     "delete-kill": ("delete", KILL, False),
     "name-kill": ("name", KILL, False),  # a link or a rename
 }
+ALL_FAULTS = FAULTS | NAMING_FAULTS | {"name-eio": ("name", errno.EIO, False)}
 CLIENTS = 3
 ROUNDS = 20000 if LONG else 2000
-FIELDS = struct.Struct("=IIIIQQQQ9Qq")  # struct control of fault_shim.c
-CLOCK = FIELDS.size - 8
+FIELDS = struct.Struct("=IIIIQQQQ18QqQ")  # struct control of fault_shim.c
+CLOCK = FIELDS.size - 16
+DATABASE, OTHERS = 0, 1  # the files whose calls fail
 
 
 class Control:
@@ -53,11 +56,12 @@ class Control:
         with open(path, "r+b") as file:
             self.map = mmap.mmap(file.fileno(), FIELDS.size)
 
-    def arm(self, fault, at, until):
-        call, error, cut = (FAULTS | NAMING_FAULTS)[fault]
+    def arm(self, fault, at, until, files=DATABASE):
+        call, error, cut = ALL_FAULTS[fault]
         struct.pack_into("=I", self.map, 12, 0)
         struct.pack_into("=III", self.map, 0, CALLS.index(call), error, cut)
         struct.pack_into("=QQQQ", self.map, 16, at, until, 0, 0)
+        struct.pack_into("=Q", self.map, CLOCK + 8, files)
         struct.pack_into("=I", self.map, 12, 1)
 
     def disarm(self):
@@ -67,8 +71,14 @@ class Control:
     def failed(self):
         return FIELDS.unpack_from(self.map, 0)[7]
 
-    def seen(self, call):
-        return FIELDS.unpack_from(self.map, 0)[8 + CALLS.index(call)]
+    def seen(self, call, files=DATABASE):
+        return FIELDS.unpack_from(self.map, 0)[8 + len(CALLS) * files + CALLS.index(call)]
+
+    def seen_during(self, scenario, files=DATABASE):
+        """How many calls of each kind there are in it."""
+        before = {call: self.seen(call, files) for call in CALLS}
+        scenario()
+        return {call: self.seen(call, files) - before[call] for call in CALLS}
 
     def set_clock(self, days):
         struct.pack_into("=q", self.map, CLOCK, int(days * 86400000))
@@ -104,7 +114,11 @@ class Federation:
         try:
             self.aggregator.start()
         except Failure:
-            check(self.aggregator.process.wait(timeout=30) == 1, "the start ended in another way than 1")
+            ended = self.aggregator.process.wait(timeout=30)
+            check(ended in (1, -signal.SIGKILL), f"the start ended with {ended}")
+
+    def version(self):
+        return newest_version(self.aggregator.state / "tern.db")
 
     def ask(self, path):
         """Status and body of the operators' listener."""
@@ -143,6 +157,27 @@ def exchange(connection, path, token=""):
 def federation(settings=None, **more):
     with Workspace() as workspace:
         yield Federation(workspace, settings, **more)
+
+
+def spread(calls, count):
+    """So many of them at even distances, each in the middle of its part."""
+    parts = min(count, calls)
+    return [(2 * part + 1) * calls // (2 * parts) + 1 for part in range(parts)]
+
+
+def first_that_fails(fail, k):
+    """k or, where a run has fewer calls than the one before, a smaller one; 0 = a run has none."""
+    while k > 0 and not fail(k):
+        k //= 2
+    return k
+
+
+def fail_at_every_call(fail, calls, count):
+    """fail(k) lets the k-th call of a scenario fail and says whether there was one. Under `long` for every k, until
+    a run has no such call any more; otherwise for so many, of about as many calls. Returns those that failed."""
+    if not LONG:
+        return [k for k in (first_that_fails(fail, k) for k in spread(calls, count)) if k > 0]
+    return list(itertools.takewhile(fail, itertools.count(1)))
 
 
 def wait_until(condition, seconds):
