@@ -6,6 +6,7 @@ import os
 import pathlib
 import pwd
 import re
+import shutil
 import socket
 import ssl
 import subprocess
@@ -62,10 +63,20 @@ def as_nobody(workspace, folder, command):
     return ["setpriv", f"--reuid={nobody.pw_uid}", f"--regid={nobody.pw_gid}", "--clear-groups", *command]
 
 
+def program_of(package, folder):
+    """An unpacked one is copied into the folder: its own may lie below root's home, where nobody else may look."""
+    name = f"usr/sbin/{package}"
+    program, root = harness.neighbour(package, name)
+    if root == pathlib.Path("/"):
+        return program, ""
+    shutil.copytree(root / "usr", folder / "usr", symlinks=True, ignore=shutil.ignore_patterns("share"))
+    return folder / name, ":".join(str(path) for path in sorted(folder.glob("usr/lib/*-linux-gnu*")))
+
+
 def start_nginx(workspace, aggregator, port):
-    program, _ = harness.neighbour("nginx", "usr/sbin/nginx")
     folder = workspace.path / "nginx"
     folder.mkdir()
+    program, _ = program_of("nginx", folder)
     for name in ("server.crt", "server.key", "ca.crt"):
         (folder / name).write_bytes((workspace.path / name).read_bytes())
     site = example("nginx.conf", v4=("listen 443 ssl", f"listen 127.0.0.1:{port} ssl"),
@@ -80,16 +91,15 @@ def start_nginx(workspace, aggregator, port):
 
 
 def start_haproxy(workspace, aggregator, port):
-    program, root = harness.neighbour("haproxy", "usr/sbin/haproxy")
     folder = workspace.path / "haproxy"
     folder.mkdir()
+    program, libraries = program_of("haproxy", folder)
     (folder / "ca.crt").write_bytes((workspace.path / "ca.crt").read_bytes())
     (folder / "haproxy.cfg").write_text(
         example("haproxy.cfg", bind=("bind :443", f"bind 127.0.0.1:{port}"),
                 user=("    user haproxy\n    group haproxy\n", ""), files=("maxconn 20000", "maxconn 100"),
                 server=("127.0.0.1:8443", f"127.0.0.1:{aggregator.port}"), log=("/dev/log", "127.0.0.1:9"),
                 ca=("/etc/ssl/tern-aggregator-ca.crt", folder / "ca.crt")))
-    libraries = ":".join(str(path) for path in sorted(root.glob("usr/lib/*-linux-gnu*"))) if root != pathlib.Path("/") else ""
     command = ["env", f"LD_LIBRARY_PATH={libraries}", program, "-db", "-f", folder / "haproxy.cfg"]
     return workspace.start(*as_nobody(workspace, folder, command), log="haproxy")
 
