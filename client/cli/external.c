@@ -35,7 +35,8 @@ static enum tern_result open_kind(struct external_trainer *external,
                                                    .folder = folder,
                                                    .model = model,
                                                    .time_ms = settings->trainer_timeout,
-                                                   .grace_ms = GRACE_MS};
+                                                   .grace_ms = GRACE_MS,
+                                                   .persistent = settings->trainer_persistent};
         running = &external->command.child;
         return tern_command_trainer_open(&external->command, &config, why);
     }

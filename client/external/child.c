@@ -7,10 +7,12 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -21,6 +23,7 @@
 #define READS_MAX 64    // of one wait: a flood of output must not hold the client
 #define FILES_MAX 65536 // closed one by one where the kernel cannot close them at once
 #define NOT_STARTED 127
+#define ANSWER_FILE 3
 
 // --- Starting
 
@@ -89,22 +92,32 @@ static void close_from(int first)
     }
 }
 
-// In the child, between fork and exec: only calls that are safe there. `report` is moved to 3, to
-// be the one file beside the standard ones; exec closes it.
-static void become(char *const *words, char **environment, int output, int report, pid_t parent)
+// The files of a child, of this side and that.
+struct pipes {
+    int output[2]; // pipe
+    int talk[2];   // sockets; -1: it is not talked to
+};
+
+// In the child, between fork and exec: only calls that are safe there. Beside the standard files it has
+// the one for answers; `report`, behind it, is closed by exec.
+static void become(char *const *words, char **environment, const struct pipes *pipes, int report,
+                   pid_t parent)
 {
-    const int nothing = open("/dev/null", O_RDONLY);
+    const bool talks = pipes->talk[1] >= 0;
+    const int input = talks ? pipes->talk[1] : open("/dev/null", O_RDONLY);
     (void)setpgid(0, 0);
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     reset_signals();
     // Above what is overwritten below; the copies lie in no one's way.
     int tell = fcntl(report, F_DUPFD, 10);
-    const int high_output = fcntl(output, F_DUPFD, 10);
-    const int high_nothing = fcntl(nothing, F_DUPFD, 10);
-    if (getppid() == parent && dup2(high_nothing, 0) == 0 && dup2(high_output, 1) == 1 &&
-        dup2(high_output, 2) == 2 && dup3(tell, 3, O_CLOEXEC) == 3) {
-        tell = 3;
-        close_from(4);
+    const int high_output = fcntl(pipes->output[1], F_DUPFD, 10);
+    const int high_input = fcntl(input, F_DUPFD, 10);
+    if (getppid() == parent && dup2(high_input, 0) == 0 && dup2(high_output, 1) == 1 &&
+        dup2(high_output, 2) == 2 &&
+        dup3(high_input, ANSWER_FILE, talks ? 0 : O_CLOEXEC) == ANSWER_FILE &&
+        dup3(tell, ANSWER_FILE + 1, O_CLOEXEC) == ANSWER_FILE + 1) {
+        tell = ANSWER_FILE + 1;
+        close_from(ANSWER_FILE + 2);
         environ = environment;
         execvp(words[0], words);
     }
@@ -120,7 +133,7 @@ static void close_pair(int pair[2])
 }
 
 // Forks; *error is what exec failed with, 0 when it worked.
-static pid_t spawn(char *const *words, char **environment, int output, int *error)
+static pid_t spawn(char *const *words, char **environment, const struct pipes *pipes, int *error)
 {
     int report[2];
     const pid_t parent = getpid();
@@ -130,7 +143,7 @@ static pid_t spawn(char *const *words, char **environment, int output, int *erro
     }
     const pid_t pid = fork();
     if (pid == 0) {
-        become(words, environment, output, report[1], parent);
+        become(words, environment, pipes, report[1], parent);
     }
     *error = pid < 0 ? errno : 0;
     (void)close(report[1]);
@@ -150,35 +163,75 @@ static pid_t spawn(char *const *words, char **environment, int output, int *erro
     return 0;
 }
 
-enum tern_result tern_child_start(struct tern_child *child, char *const *words,
-                                  char *const *environment, const struct tern_child_limits *limits,
-                                  int *error)
+static bool open_pipes(struct pipes *pipes, bool talks)
 {
-    int output[2];
+    *pipes = (struct pipes){.talk = {-1, -1}};
+    if (pipe2(pipes->output, O_CLOEXEC) != 0) {
+        return false;
+    }
+    if (talks && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pipes->talk) != 0) {
+        close_pair(pipes->output);
+        return false;
+    }
+    return true;
+}
+
+static void close_pipes(struct pipes *pipes)
+{
+    close_pair(pipes->output);
+    if (pipes->talk[0] >= 0) {
+        close_pair(pipes->talk);
+    }
+}
+
+static enum tern_result start(struct tern_child *child, char *const *words,
+                              char *const *environment, const struct tern_child_limits *limits,
+                              bool talks, int *error)
+{
+    struct pipes pipes;
     if (child->pid != 0) {
         return TERN_ERR_STATE;
     }
     (void)signal(SIGCHLD, SIG_DFL); // ignored, as some starters leave it, a child's end is not told
-    if (pipe2(output, O_CLOEXEC) != 0) {
+    if (!open_pipes(&pipes, talks)) {
         *error = errno;
         return TERN_ERR_IO;
     }
     char **joined = joined_environment(environment);
     *error = ENOMEM;
-    const pid_t pid = joined != NULL ? spawn(words, joined, output[1], error) : 0;
+    const pid_t pid = joined != NULL ? spawn(words, joined, &pipes, error) : 0;
     free(joined);
     if (pid == 0) {
-        close_pair(output);
+        close_pipes(&pipes);
         return TERN_ERR_IO;
     }
-    (void)close(output[1]);
-    (void)fcntl(output[0], F_SETFL, O_NONBLOCK);
+    (void)close(pipes.output[1]);
+    (void)fcntl(pipes.output[0], F_SETFL, O_NONBLOCK);
+    if (talks) {
+        (void)close(pipes.talk[1]);
+        (void)fcntl(pipes.talk[0], F_SETFL, O_NONBLOCK);
+    }
     *child = (struct tern_child){.pid = pid,
-                                 .output = output[0],
+                                 .output = pipes.output[0],
+                                 .talk = pipes.talk[0],
                                  .limits = *limits,
                                  .last_ms = tern_monotonic_ms(),
                                  .nap_ms = NAP_MIN_MS};
     return TERN_OK;
+}
+
+enum tern_result tern_child_start(struct tern_child *child, char *const *words,
+                                  char *const *environment, const struct tern_child_limits *limits,
+                                  int *error)
+{
+    return start(child, words, environment, limits, false, error);
+}
+
+enum tern_result tern_child_start_talking(struct tern_child *child, char *const *words,
+                                          char *const *environment,
+                                          const struct tern_child_limits *limits, int *error)
+{
+    return start(child, words, environment, limits, true, error);
 }
 
 // --- Its output
@@ -202,20 +255,55 @@ static void keep(struct tern_child *child, const char *text, size_t len)
     child->tail[child->tail_len] = '\0';
 }
 
-static void drain(struct tern_child *child)
+// Closes a file that is at its end. Whether there may be more to read now.
+static bool goes_on(int *file, ssize_t got)
+{
+    if (got == 0) {
+        (void)close(*file);
+        *file = -1;
+    }
+    return got > 0;
+}
+
+static void drain_output(struct tern_child *child)
 {
     char piece[4096];
-    for (int i = 0; i < READS_MAX && child->output >= 0; i++) {
-        const ssize_t got = read(child->output, piece, sizeof piece);
-        if (got > 0) {
+    ssize_t got = 1;
+    for (int i = 0; i < READS_MAX && child->output >= 0 && got > 0; i++) {
+        got = read(child->output, piece, sizeof piece);
+        if (goes_on(&child->output, got)) {
             keep(child, piece, (size_t)got);
-        } else if (got == 0) {
-            (void)close(child->output);
-            child->output = -1;
-        } else {
-            return; // nothing more now, or a signal
         }
     }
+}
+
+// What does not fit is read and left out.
+static void drain_answer(struct tern_child *child)
+{
+    char piece[256];
+    ssize_t got = 1;
+    for (int i = 0; i < READS_MAX && child->talk >= 0 && got > 0; i++) {
+        got = read(child->talk, piece, sizeof piece);
+        if (goes_on(&child->talk, got)) {
+            const size_t room = sizeof child->answer - child->answer_len;
+            const size_t len = (size_t)got < room ? (size_t)got : room;
+            memcpy(child->answer + child->answer_len, piece, len);
+            child->answer_len += len;
+        }
+    }
+    if (child->answer_len == sizeof child->answer) {
+        child->answer[sizeof child->answer - 1] = '\n';
+    }
+    char *end = memchr(child->answer, '\n', child->answer_len);
+    if (end != NULL) {
+        *end = '\0';
+    }
+}
+
+static void drain(struct tern_child *child)
+{
+    drain_output(child);
+    drain_answer(child);
 }
 
 const char *tern_child_tail(const struct tern_child *child)
@@ -265,6 +353,14 @@ static bool has_ended(const struct tern_child *child)
     return done != 0 || info.si_pid == child->pid;
 }
 
+static void close_file(int *file)
+{
+    if (*file >= 0) {
+        (void)close(*file);
+        *file = -1;
+    }
+}
+
 static void reap(struct tern_child *child, enum tern_child_end *end, int *code)
 {
     int status = 0;
@@ -272,10 +368,8 @@ static void reap(struct tern_child *child, enum tern_child_end *end, int *code)
     while (waitpid(child->pid, &status, 0) < 0 && errno == EINTR) {
     }
     drain(child);
-    if (child->output >= 0) {
-        (void)close(child->output);
-        child->output = -1;
-    }
+    close_file(&child->output);
+    close_file(&child->talk);
     child->pid = 0;
     *end = WIFSIGNALED(status) ? TERN_CHILD_SIGNALLED : TERN_CHILD_EXITED;
     *code = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
@@ -286,13 +380,15 @@ static void reap(struct tern_child *child, enum tern_child_end *end, int *code)
 
 static void nap(struct tern_child *child, uint32_t wait_ms)
 {
-    struct pollfd output = {.fd = child->output, .events = POLLIN};
+    // A file that is closed, -1, is passed over.
+    struct pollfd files[] = {{.fd = child->output, .events = POLLIN},
+                             {.fd = child->talk, .events = POLLIN}};
     uint32_t ms = wait_ms;
     if (child->output < 0) { // only asking tells when it ends
         ms = ms < child->nap_ms ? ms : child->nap_ms;
         child->nap_ms = child->nap_ms < NAP_MAX_MS ? child->nap_ms * 2 : NAP_MAX_MS;
     }
-    (void)poll(&output, child->output >= 0 ? 1 : 0, (int)ms);
+    (void)poll(files, sizeof files / sizeof files[0], (int)ms);
 }
 
 enum tern_result tern_child_wait(struct tern_child *child, uint32_t wait_ms,
@@ -354,4 +450,34 @@ void tern_child_stop(struct tern_child *child)
     if (child->pid != 0) {
         reap(child, &end, &code);
     }
+}
+
+// --- Talk
+
+enum tern_result tern_child_tell(struct tern_child *child, const char *line)
+{
+    char text[TERN_CHILD_LINE_MAX + 1];
+    const int len = snprintf(text, sizeof text, "%s\n", line);
+    enum tern_child_end end;
+    int code;
+    if (child->pid != 0 && has_ended(child)) {
+        reap(child, &end, &code);
+    }
+    if (child->pid == 0) {
+        return TERN_ERR_STATE;
+    }
+    drain(child); // what was said before
+    child->answer_len = 0;
+    child->ran_ms = 0;
+    child->last_ms = tern_monotonic_ms();
+    child->nap_ms = NAP_MIN_MS;
+    if (len < 0 || (size_t)len >= sizeof text || child->talk < 0) {
+        return TERN_ERR_IO;
+    }
+    return send(child->talk, text, (size_t)len, MSG_NOSIGNAL) == len ? TERN_OK : TERN_ERR_IO;
+}
+
+const char *tern_child_answer(const struct tern_child *child)
+{
+    return memchr(child->answer, '\0', child->answer_len) != NULL ? child->answer : NULL;
 }

@@ -6,6 +6,9 @@
 // file of this process, the signals' defaults, and a process group of its own. The group is killed
 // when the child ends, so that what it left behind ends too; should this process die without a
 // word, the kernel kills the child.
+//
+// One that is talked to reads lines from its standard input instead, and answers each with a line on
+// file descriptor 3.
 #ifndef TERN_CHILD_H
 #define TERN_CHILD_H
 
@@ -16,9 +19,13 @@
 #include <sys/types.h>
 
 #define TERN_CHILD_TAIL_MAX 4096 // bytes of output that are kept, the last ones
+#define TERN_CHILD_LINE_MAX 4095 // bytes of a line told, without its newline
+#define TERN_CHILD_ANSWER_MAX                                                                      \
+    512 // bytes of an answer with its newline; of a longer one the rest is left out
 
 struct tern_child_limits {
-    uint64_t time_ms;  // running time, pauses not counted; 0 = no limit
+    uint64_t
+        time_ms; // running time, pauses not counted, since the start or the last line told; 0 = no limit
     uint64_t grace_ms; // between SIGTERM and SIGKILL
 };
 
@@ -32,6 +39,7 @@ enum tern_child_end {
 struct tern_child {
     pid_t pid;  // 0: there is none
     int output; // pipe; -1: closed
+    int talk;   // socket, to its standard input and from its file 3; -1: it is not talked to
     bool paused;
     bool timed_out;
     uint64_t last_ms;     // when ran_ms was brought up to date
@@ -42,6 +50,8 @@ struct tern_child {
     struct tern_child_limits limits;
     char tail[TERN_CHILD_TAIL_MAX + 1]; // the last output; use tern_child_tail()
     size_t tail_len;
+    char answer[TERN_CHILD_ANSWER_MAX];
+    size_t answer_len; // read so far
 };
 
 // Starts words[0], looked for in PATH, with the words (NULL-terminated) as its arguments and
@@ -51,6 +61,20 @@ struct tern_child {
 TERN_MUST_USE enum tern_result tern_child_start(struct tern_child *child, char *const *words,
                                                 char *const *environment,
                                                 const struct tern_child_limits *limits, int *error);
+
+// Likewise, of one that is talked to.
+TERN_MUST_USE enum tern_result
+tern_child_start_talking(struct tern_child *child, char *const *words, char *const *environment,
+                         const struct tern_child_limits *limits, int *error);
+
+// Writes a line, without its newline, to a child that is talked to; its time begins anew, and what it
+// answered before is forgotten.
+// TERN_ERR_STATE  there is none, or it has ended by now
+// TERN_ERR_IO     it does not read, is not talked to, or the line is too long
+TERN_MUST_USE enum tern_result tern_child_tell(struct tern_child *child, const char *line);
+
+// Its answer to that line, without the newline; NULL: there is none yet.
+const char *tern_child_answer(const struct tern_child *child);
 
 // Waits for at most `wait_ms` for it to end or to say something; a signal to this process ends the
 // wait, too.

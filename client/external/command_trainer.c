@@ -39,22 +39,69 @@ static void end_run(struct tern_command_trainer *trainer)
 {
     tern_child_stop(&trainer->child);
     tern_work_folder_remove(trainer->folder);
+    trainer->work = TERN_COMMAND_IDLE;
+}
+
+// After a task that ended well a persistent command lives on.
+static void end_task(struct tern_command_trainer *trainer)
+{
+    if (!trainer->config.persistent) {
+        tern_child_stop(&trainer->child);
+    }
+    tern_work_folder_remove(trainer->folder);
+    trainer->work = TERN_COMMAND_IDLE;
+}
+
+static enum tern_result fail_start(struct tern_command_trainer *trainer, int error)
+{
+    return tern_external_fail(trainer->why, TERN_ERR_TRAINER, "%s cannot be run: %s",
+                              trainer->line.words[0], strerror(error));
+}
+
+static struct tern_child_limits limits_of(const struct tern_command_trainer *trainer)
+{
+    return (struct tern_child_limits){.time_ms = trainer->config.time_ms,
+                                      .grace_ms = trainer->config.grace_ms};
 }
 
 static enum tern_result launch(struct tern_command_trainer *trainer)
 {
     struct tern_command_line *line = &trainer->line;
-    const struct tern_child_limits limits = {.time_ms = trainer->config.time_ms,
-                                             .grace_ms = trainer->config.grace_ms};
+    const struct tern_child_limits limits = limits_of(trainer);
     int error = 0;
     line->words[line->count] = trainer->paths.task;
     line->words[line->count + 1] = NULL;
-    if (tern_child_start(&trainer->child, line->words, trainer->file.environment, &limits,
-                         &error) != TERN_OK) {
-        return tern_external_fail(trainer->why, TERN_ERR_TRAINER, "%s cannot be run: %s",
-                                  line->words[0], strerror(error));
+    return tern_child_start(&trainer->child, line->words, trainer->file.environment, &limits,
+                            &error) == TERN_OK
+               ? TERN_OK
+               : fail_start(trainer, error);
+}
+
+static enum tern_result launch_persistent(struct tern_command_trainer *trainer)
+{
+    char persistent[] = "TERN_PERSISTENT=1";
+    char *const environment[] = {persistent, NULL};
+    struct tern_command_line *line = &trainer->line;
+    const struct tern_child_limits limits = limits_of(trainer);
+    int error = 0;
+    line->words[line->count] = NULL;
+    return tern_child_start_talking(&trainer->child, line->words, environment, &limits, &error) ==
+                   TERN_OK
+               ? TERN_OK
+               : fail_start(trainer, error);
+}
+
+// One that ended between two tasks is started again.
+static enum tern_result tell(struct tern_command_trainer *trainer)
+{
+    enum tern_result told = tern_child_tell(&trainer->child, trainer->paths.task);
+    if (told == TERN_ERR_STATE) {
+        TERN_TRY(launch_persistent(trainer));
+        told = tern_child_tell(&trainer->child, trainer->paths.task);
     }
-    return TERN_OK;
+    return told == TERN_OK ? TERN_OK
+                           : tern_external_fail(trainer->why, TERN_ERR_TRAINER,
+                                                "the command does not read its standard input");
 }
 
 // Makes the folder with the model in it; the fields come after it. trained, others: as of
@@ -62,7 +109,11 @@ static enum tern_result launch(struct tern_command_trainer *trainer)
 static enum tern_result prepare(struct tern_command_trainer *trainer, const float *trained,
                                 const float *others)
 {
-    end_run(trainer);
+    if (trainer->work == TERN_COMMAND_IDLE) {
+        end_task(trainer);
+    } else { // another task was begun, which is given up
+        end_run(trainer);
+    }
     trainer->why[0] = '\0';
     trainer->metrics[0] = '\0';
     TERN_TRY(tern_work_folder_make(trainer->folder, trainer->paths.folder, trainer->why));
@@ -71,13 +122,15 @@ static enum tern_result prepare(struct tern_command_trainer *trainer, const floa
                                  trainer->why);
 }
 
-static enum tern_result start(struct tern_command_trainer *trainer)
+static enum tern_result start(struct tern_command_trainer *trainer, enum tern_command_work work)
 {
     enum tern_result result = tern_task_file_write(&trainer->file, &trainer->paths, trainer->why);
     if (result == TERN_OK) {
-        result = launch(trainer);
+        result = trainer->config.persistent ? tell(trainer) : launch(trainer);
     }
     tern_task_file_close(&trainer->file);
+    trainer->work = work;
+    trainer->told_another = false;
     if (result != TERN_OK) {
         end_run(trainer);
     }
@@ -120,13 +173,58 @@ static enum tern_result explain_end(struct tern_command_trainer *trainer, enum t
                               line[0] != '\0' ? "; it said last: " : "", line);
 }
 
-// Waits a little. TERN_OK: it ended well and its answer can be read.
+// A persistent command's line. "failed" and a reason, or something that is no answer.
+static enum tern_result explain_answer(struct tern_command_trainer *trainer, const char *answer)
+{
+    char line[LINE_MAX_SHOWN];
+    const bool failed = strncmp(answer, "failed", 6) == 0;
+    last_line(failed ? answer + 6 + strspn(answer + 6, " :") : answer, line);
+    return failed
+               ? tern_external_fail(trainer->why, TERN_ERR_TRAINER, "the command failed%s%s",
+                                    line[0] != '\0' ? ": " : "", line)
+               : tern_external_fail(trainer->why, TERN_ERR_TRAINER,
+                                    "the command answered '%s'; it must be done or failed", line);
+}
+
+// A persistent command has ended well without an answer: perhaps it was about to when it was told of the
+// task, so another one is, once.
+static enum tern_result tell_another(struct tern_command_trainer *trainer, enum tern_child_end end,
+                                     int code)
+{
+    if (trainer->told_another) {
+        return explain_end(trainer, end, code);
+    }
+    trainer->told_another = true;
+    const enum tern_result told = tell(trainer);
+    return told == TERN_OK ? TERN_AGAIN : told;
+}
+
+// Waits a little. TERN_OK: it ended well, or has answered so, and its files can be read.
 static enum tern_result wait_run(struct tern_command_trainer *trainer)
 {
     enum tern_child_end end = TERN_CHILD_EXITED;
     int code = 0;
-    TERN_TRY(tern_child_wait(&trainer->child, TERN_COMMAND_WAIT_MS, &end, &code));
-    return end == TERN_CHILD_EXITED && code == 0 ? TERN_OK : explain_end(trainer, end, code);
+    const enum tern_result waited =
+        tern_child_wait(&trainer->child, TERN_COMMAND_WAIT_MS, &end, &code);
+    const char *answer = tern_child_answer(&trainer->child);
+    if (answer != NULL) {
+        return strcmp(answer, "done") == 0 ? TERN_OK : explain_answer(trainer, answer);
+    }
+    TERN_TRY(waited);
+    if (end != TERN_CHILD_EXITED || code != 0) {
+        return explain_end(trainer, end, code);
+    }
+    return trainer->config.persistent ? tell_another(trainer, end, code) : TERN_OK;
+}
+
+// After a task: TERN_AGAIN is none.
+static void finish(struct tern_command_trainer *trainer, enum tern_result done)
+{
+    if (done == TERN_OK) {
+        end_task(trainer);
+    } else {
+        end_run(trainer);
+    }
 }
 
 // What is wrong with an answer is the trainer's fault, whatever the reader calls it.
@@ -173,8 +271,7 @@ static enum tern_result begin(void *ctx, const struct tern_train_task *task, con
     }
     tern_task_file_train(&trainer->file, task, &trainer->paths, ahead);
     trainer->local_steps = task->local_steps;
-    trainer->trains = true;
-    return start(trainer);
+    return start(trainer, TERN_COMMAND_TRAINS);
 }
 
 static enum tern_result read_answer(struct tern_command_trainer *trainer,
@@ -190,7 +287,7 @@ static enum tern_result step(void *ctx, float **weights, struct tern_train_resul
 {
     struct tern_command_trainer *trainer = ctx;
     struct tern_train_result answer = {0};
-    if (!trainer->trains) {
+    if (trainer->work != TERN_COMMAND_TRAINS) {
         return TERN_ERR_STATE;
     }
     enum tern_result done = wait_run(trainer);
@@ -200,8 +297,7 @@ static enum tern_result step(void *ctx, float **weights, struct tern_train_resul
     if (done == TERN_OK) {
         done = blame(read_answer(trainer, &answer));
     }
-    trainer->trains = false;
-    end_run(trainer);
+    finish(trainer, done);
     if (done == TERN_OK) {
         *weights = trainer->weights;
         *result = answer;
@@ -217,7 +313,7 @@ static enum tern_result begin_evaluation(struct tern_command_trainer *trainer, c
         return result;
     }
     tern_task_file_evaluate(&trainer->file, &trainer->paths);
-    return start(trainer);
+    return start(trainer, TERN_COMMAND_EVALUATES);
 }
 
 static enum tern_result evaluate(void *ctx, const float *weights, uint32_t count,
@@ -228,10 +324,10 @@ static enum tern_result evaluate(void *ctx, const float *weights, uint32_t count
     if (count != trainer->config.model->count) {
         return TERN_ERR_MODEL_MISMATCH;
     }
-    if (trainer->trains) {
+    if (trainer->work == TERN_COMMAND_TRAINS) {
         return TERN_ERR_STATE;
     }
-    if (trainer->child.pid == 0) {
+    if (trainer->work == TERN_COMMAND_IDLE) {
         const enum tern_result begun = begin_evaluation(trainer, weights);
         return begun == TERN_OK ? TERN_AGAIN : begun;
     }
@@ -243,7 +339,7 @@ static enum tern_result evaluate(void *ctx, const float *weights, uint32_t count
         done = blame(tern_evaluate_result_read(trainer->paths.result, &answer, trainer->metrics,
                                                trainer->why));
     }
-    end_run(trainer);
+    finish(trainer, done);
     if (done == TERN_OK) {
         *result = answer;
     }

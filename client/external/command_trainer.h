@@ -4,6 +4,9 @@
 // harm the client: it crashes, hangs, floods or writes nonsense, and the task is dropped with a
 // reason. step() and evaluate() return TERN_AGAIN while it runs, after at most
 // TERN_COMMAND_WAIT_MS. Linux; from the thread that steps the client.
+//
+// The command is started for each task; a persistent one once, it is told the path of each task's file
+// and answers "done" or "failed WHY". After a task that failed it is ended, and the next task starts it.
 #ifndef TERN_COMMAND_TRAINER_H
 #define TERN_COMMAND_TRAINER_H
 
@@ -20,7 +23,11 @@ struct tern_command_config {
     const struct tern_model *model; // borrowed until the trainer is closed
     uint64_t time_ms;               // of one run; 0 = no limit
     uint64_t grace_ms;              // between SIGTERM and SIGKILL
+    bool persistent;
 };
+
+// What the command does now.
+enum tern_command_work { TERN_COMMAND_IDLE, TERN_COMMAND_TRAINS, TERN_COMMAND_EVALUATES };
 
 // Starts from zeros. Others may pause the child while the client may not work (its time then stands
 // still, too) and read its tail, `metrics` and `why`.
@@ -32,7 +39,8 @@ struct tern_command_trainer {
     struct tern_task_file file;
     float *weights; // [model->count]; behind tern_model_trained() zeros that are never touched
     uint32_t local_steps;
-    bool trains; // what the child does; else it evaluates
+    enum tern_command_work work;
+    bool told_another; // of a persistent command: another process, of this task
     char folder[TERN_WORK_PATH_MAX];
     char metrics[TERN_TRAINER_METRICS_MAX]; // of the last answer, "name=1.5 other=2"
     char why[TERN_EXTERNAL_WHY_MAX];        // after an error: a sentence

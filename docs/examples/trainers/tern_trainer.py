@@ -19,6 +19,22 @@ def read_task(path):
     return task
 
 
+def serve(do):
+    """Calls do(task) for the task that the command line ends with; of a persistent trainer
+    (client.trainer_persistent), for one after the other until the client ends. A task that raises
+    is answered with why."""
+    if os.environ.get("TERN_PERSISTENT") != "1":
+        do(read_task(sys.argv[-1]))
+        return
+    for line in sys.stdin:
+        try:
+            do(read_task(line.rstrip("\n")))
+            answer = "done"
+        except (Exception, SystemExit) as wrong:  # sys.exit("...") is how a trainer says no
+            answer = "failed: " + " ".join(str(wrong).split())
+        os.write(3, answer.encode() + b"\n")
+
+
 def load_model(path):
     """{name: float32 array} of a safetensors file."""
     with open(path, "rb") as file:

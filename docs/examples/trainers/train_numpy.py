@@ -5,13 +5,17 @@ Set it up on the client:
     [client]
     trainer = command
     trainer_command = python3 /opt/trainers/train_numpy.py --data /srv/digits
+    trainer_persistent = yes
+
+The last line lets it stay between tasks; without it, it is started for each.
 """
 import argparse
+import functools
 import sys
 
 import numpy
 
-from tern_trainer import load_model, read_idx, read_task, save_model, save_result
+from tern_trainer import load_model, read_idx, save_model, save_result, serve
 
 
 def layers(model):
@@ -104,13 +108,11 @@ def evaluate(task, images, labels):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--data", required=True, help="folder with IDX files, .gz or not")
-    parser.add_argument("task", help="the client adds it")
+    parser.add_argument("task", nargs="?", help="the client adds it, unless the trainer is persistent")
     arguments = parser.parse_args()
-    task = read_task(arguments.task)
-    if task["kind"] == "train":
-        train(task, *read_idx(arguments.data, "train"))
-    else:
-        evaluate(task, *read_idx(arguments.data, "t10k"))
+    data = functools.cache(lambda part: read_idx(arguments.data, part))  # read when first needed, once
+    serve(lambda task: train(task, *data("train")) if task["kind"] == "train"
+          else evaluate(task, *data("t10k")))
 
 
 main()

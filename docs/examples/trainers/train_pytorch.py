@@ -6,14 +6,18 @@ Set it up on the client:
     [client]
     trainer = command
     trainer_command = python3 /opt/trainers/train_pytorch.py --data /srv/digits
+    trainer_persistent = yes
+
+The last line lets it stay between tasks; without it PyTorch is imported for each.
 """
 import argparse
+import functools
 from collections import OrderedDict
 
 import torch
 from torch import nn
 
-from tern_trainer import load_model, read_idx, read_task, save_model, save_result
+from tern_trainer import load_model, read_idx, save_model, save_result, serve
 
 
 def build(weights):
@@ -73,13 +77,13 @@ def evaluate(task, images, labels):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--data", required=True, help="folder with IDX files, .gz or not")
-    parser.add_argument("task", help="the client adds it")
+    parser.add_argument("task", nargs="?", help="the client adds it, unless the trainer is persistent")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    task = read_task(arguments.task)
-    images, labels = read_idx(arguments.data, "train" if task["kind"] == "train" else "t10k")
-    work = train if task["kind"] == "train" else evaluate
-    work(task, torch.from_numpy(images), torch.from_numpy(labels))
+    # Read when first needed, once.
+    data = functools.cache(lambda part: [torch.from_numpy(one) for one in read_idx(arguments.data, part)])
+    serve(lambda task: train(task, *data("train")) if task["kind"] == "train"
+          else evaluate(task, *data("t10k")))
 
 
 main()

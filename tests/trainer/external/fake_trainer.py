@@ -149,19 +149,20 @@ def grandchild(task):
 def outlives(task):
     """Leaves a process in a group of its own that answers into the task's folder when `go` is
     there; then `done` is."""
+    model = read_model(task["model"])  # gone with the folder, when this one has ended
     if os.fork() == 0:
         os.setsid()
         for fd in (1, 2):
             os.close(fd)
         if not os.fork():
-            answer_late(task, sys.argv[2])
+            answer_late(task, model, sys.argv[2])
         os._exit(0)
     os.wait()
     train(task)
 
 
-def answer_late(task, where):
-    header, data = read_model(task["model"])
+def answer_late(task, model, where):
+    header, data = model
     wait_for(os.path.join(where, "go"))
     try:
         write_model(task["output"], header, data)
@@ -242,10 +243,51 @@ MODES = {
 }
 
 
+def read_task(path):
+    with open(path, encoding="utf-8") as file:
+        return json.load(file)
+
+
+def good_and_out(task):
+    train(task)
+    os.write(3, b"done\n")
+    sys.exit(0)
+
+
+# What a persistent trainer answers, and how it ends, where that is not "done".
+ANSWERS = {"good": b"done\n", "refuses": b"failed: no data today\n", "babbles": b"well done\n",
+           "slow": b"do", "endless_answer": b"x" * 2000}
+
+
+def persist(modes):
+    """Task by task by the modes, separated by commas; the last one for all further tasks."""
+    for count, line in enumerate(sys.stdin):
+        assert line.endswith("\n"), line
+        mode = modes[min(count, len(modes) - 1)]
+        if mode == "leaves":
+            sys.exit(0)
+        if mode == "closes":
+            os.close(0)
+            os.close(3)
+            time.sleep(1000)
+        task = read_task(line[:-1])
+        if mode == "good_and_out":
+            good_and_out(task)
+        if mode not in ANSWERS:
+            MODES[mode](task)
+        elif mode != "refuses":
+            train(task, metrics={"task": count + 1})
+        os.write(3, ANSWERS.get(mode, b"done\n"))
+        if mode == "slow":
+            time.sleep(0.2)
+            os.write(3, b"ne\n")
+
+
 def main():
-    with open(sys.argv[-1], encoding="utf-8") as file:
-        task = json.load(file)
-    MODES[sys.argv[1]](task)
+    if os.environ.get("TERN_PERSISTENT") == "1":
+        persist(sys.argv[1].split(","))
+    else:
+        MODES[sys.argv[1]](read_task(sys.argv[-1]))
 
 
 main()

@@ -25,6 +25,7 @@
 
 #define VALUES_MAX 64
 
+static bool persistent; // of the commands that are opened
 static char scratch[64];
 static char folder[96];
 static struct tern_model model;
@@ -60,6 +61,7 @@ static int set_up(void **state)
     tern_model_init_weights(&model, 1, base);
     task = plain_task;
     weights = NULL;
+    persistent = false;
     return 0;
 }
 
@@ -73,8 +75,12 @@ static int tear_down(void **state)
 
 static void open_command(const char *command, uint64_t time_ms)
 {
-    const struct tern_command_config config = {
-        .command = command, .folder = folder, .model = &model, .time_ms = time_ms, .grace_ms = 200};
+    const struct tern_command_config config = {.command = command,
+                                               .folder = folder,
+                                               .model = &model,
+                                               .time_ms = time_ms,
+                                               .grace_ms = 200,
+                                               .persistent = persistent};
     tern_command_trainer_close(&trainer);
     assert_int_equal(tern_command_trainer_open(&trainer, &config, why), TERN_OK);
     port = tern_command_trainer_port(&trainer);
@@ -600,6 +606,121 @@ static void folders_without_rights_are_removed(void **state)
     assert_int_equal(status, 0);
 }
 
+// --- A persistent command
+
+static void expect_good_again(pid_t pid, const char *count)
+{
+    weights = NULL;
+    assert_int_equal(begin(), TERN_OK);
+    assert_int_equal(finish(), TERN_OK);
+    assert_string_equal(trainer.metrics, count);
+    for (uint32_t i = 0; i < model.count; i++) {
+        assert_true(weights[i] >= base[i] + 1 && weights[i] <= base[i] + 1);
+    }
+    assert_true(pid == 0 || trainer.child.pid == pid);
+    assert_int_not_equal(access(folder, F_OK), 0);
+}
+
+static void a_persistent_command_is_started_once(void **state)
+{
+    (void)state;
+    struct tern_evaluate_result found = {0};
+    persistent = true;
+    open_fake("good,good,good,slow", 20000);
+    expect_good_again(0, "task=1");
+    const pid_t pid = trainer.child.pid;
+    assert_true(runs(pid));
+    expect_good_again(pid, "task=2");
+    assert_int_equal(evaluate(&found), TERN_OK);
+    assert_int_equal(found.num_examples, 7);
+    assert_int_equal(trainer.child.pid, pid);
+    expect_good_again(pid, "task=4"); // whose answer comes in two pieces
+    tern_command_trainer_close(&trainer);
+    assert_false(runs(pid));
+}
+
+// What goes wrong in the second task is named, ends the command, and the third starts another.
+static void expect_restart(const char *modes, uint64_t time_ms, const char *part)
+{
+    open_fake(modes, 20000);
+    expect_good_again(0, "task=1");
+    const pid_t pid = trainer.child.pid;
+    weights = NULL;
+    trainer.child.limits.time_ms = time_ms;
+    assert_int_equal(begin(), TERN_OK);
+    assert_int_equal(finish(), TERN_ERR_TRAINER);
+    expect_why(part);
+    assert_null(weights);
+    expect_cleared();
+    assert_false(runs(pid));
+    expect_good_again(0, "task=1");
+    assert_int_not_equal(trainer.child.pid, pid);
+}
+
+static void a_persistent_command_is_started_again_after_a_failure(void **state)
+{
+    (void)state;
+    persistent = true;
+    expect_restart("good,refuses", 0, "the command failed: no data today");
+    expect_restart("good,babbles", 0, "answered 'well done'; it must be done or failed");
+    expect_restart("good,endless_answer", 0, "the command answered 'xxxx");
+    expect_restart("good,raises", 0, "ValueError: my own mistake");
+    expect_restart("good,segfault", 0, "signal 11");
+    expect_restart("good,hang", 300, "longer than");
+    expect_restart("good,closes", 300, "longer than");
+    expect_restart("good,garbage", 0, "safetensors");
+}
+
+static void one_that_ended_between_tasks_is_started_again(void **state)
+{
+    (void)state;
+    persistent = true;
+    open_fake("good_and_out", 20000);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(begin(), TERN_OK);
+        assert_int_equal(finish(), TERN_OK);
+    }
+    open_fake("leaves", 20000); // it never answers
+    assert_int_equal(begin(), TERN_OK);
+    assert_int_equal(finish(), TERN_ERR_TRAINER);
+    expect_why("the command ended with exit code 0");
+    open_fake("good", 20000);
+    expect_good_again(0, "task=1");
+    const pid_t pid = trainer.child.pid;
+    kill(pid, SIGKILL);
+    siginfo_t info;
+    assert_int_equal(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT), 0);
+    expect_good_again(0, "task=1");
+    assert_int_not_equal(trainer.child.pid, pid);
+}
+
+// Idle, it may be as long as it likes; a task may not.
+static void time_between_tasks_does_not_count(void **state)
+{
+    (void)state;
+    persistent = true;
+    open_fake("good,good,hang", 20000);
+    expect_good_again(0, "task=1");
+    trainer.child.last_ms -= 30000;
+    expect_good_again(trainer.child.pid, "task=2");
+    assert_int_equal(begin(), TERN_OK);
+    trainer.child.last_ms -= 30000;
+    assert_int_equal(finish(), TERN_ERR_TRAINER);
+    expect_why("longer than 20000 ms");
+}
+
+static void another_task_ends_a_persistent_one_that_trains(void **state)
+{
+    (void)state;
+    persistent = true;
+    open_fake("hang", 0);
+    assert_int_equal(begin(), TERN_OK);
+    const pid_t pid = trainer.child.pid;
+    assert_int_equal(begin(), TERN_OK);
+    assert_false(runs(pid));
+    assert_true(runs(trainer.child.pid));
+}
+
 static void wrong_arguments_start_nothing(void **state)
 {
     (void)state;
@@ -638,6 +759,11 @@ int main(void)
         TEST(a_former_trainer_does_not_answer_a_later_task),
         TEST(closing_ends_it),
         TEST(another_task_ends_the_one_before),
+        TEST(a_persistent_command_is_started_once),
+        TEST(a_persistent_command_is_started_again_after_a_failure),
+        TEST(one_that_ended_between_tasks_is_started_again),
+        TEST(time_between_tasks_does_not_count),
+        TEST(another_task_ends_a_persistent_one_that_trains),
         TEST(a_pause_stops_its_time_too),
         TEST(what_a_crash_left_is_removed),
         TEST(folders_of_any_depth_are_removed),

@@ -22,16 +22,16 @@ CASES = {
 }
 
 
-def settings_of(kind, data):
+def settings_of(kind, data, persistent):
     if kind == "library":
         return {"trainer": "library", "trainer_library": HELPERS / "softmax.so",
                 "trainer_options": data}
-    return {"trainer": "command",
+    return {"trainer": "command", "trainer_persistent": "yes" if persistent else "no",
             "trainer_command": f"{PYTHON} '{EXAMPLES}/train_{kind}.py' --data '{data}'"}
 
 
 class Client:
-    def __init__(self, workspace, aggregator, kind, name, seed, evaluator=False):
+    def __init__(self, workspace, aggregator, kind, name, seed, evaluator=False, persistent=False):
         self.workspace, self.name = workspace, name
         data = workspace.path / f"{name}'s data" if kind == "library" else \
             workspace.path / f"data of {name}"
@@ -39,7 +39,7 @@ class Client:
         run(HELPERS / "digits_to_idx", data, seed, 1200, 600)
         settings = {"server": aggregator.url, "ca": aggregator.ca, "name": name,
                     "state_dir": workspace.path / name, "wait": "5s",
-                    "evaluator": "yes" if evaluator else "no"} | settings_of(kind, data)
+                    "evaluator": "yes" if evaluator else "no"} | settings_of(kind, data, persistent)
         self.config = workspace.path / f"{name}.ini"
         self.config.write_text("[client]\n" + "".join(f"{key} = {value}\n"
                                                       for key, value in settings.items()))
@@ -104,10 +104,11 @@ def test():
             "train": {"local_steps": steps, "batch_size": 32, "learning_rate": 0.1,
                       "momentum": 0.5},
         }).start()
-        clients = [Client(workspace, aggregator, kind, f"trainer{i}", 10 + i)
+        clients = [Client(workspace, aggregator, kind, f"trainer{i}", 10 + i, persistent=i == 0)
                    for i in range(TRAINERS)]
         evaluator = Client(workspace, aggregator, kind, "evaluator", 99, evaluator=True)
-        train_check_says_ok(clients[0], model)
+        for client in clients:
+            train_check_says_ok(client, model)
         what_does_not_fit_is_said(clients[0], kind)
         processes = [client.start() for client in (*clients, evaluator)]
         for process in processes:
