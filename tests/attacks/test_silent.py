@@ -1,0 +1,101 @@
+#!/usr/bin/python3
+"""Clients that enrol and are never seen again, ten to each honest one: soon the rounds are as fast as in a federation
+without them. Under a sanitizer, that rounds go on."""
+
+import pathlib
+import struct
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "end_to_end"))
+import harness  # noqa: E402
+from hand_client import HandClient, container  # noqa: E402
+from harness import SANITIZED, Aggregator, Workspace, check  # noqa: E402
+from protobuf import first, parse  # noqa: E402
+
+HONEST, SILENT = 6, 60
+VALUES = 10  # of softmax:4-2
+DEADLINE_S = 1.0
+# A round replaces those members that do not come after a quarter of its deadline, some 3 of 6 at a time: all of
+# them have had their turn after 20 of those.
+SETTLED_S = 6 * DEADLINE_S
+WINDOW_S = 2  # in which both federations go on, sweep by sweep: what else the machine does meets both
+FACTOR = 4  # of rounds a second; it was 40
+TRIES = 3  # a machine that is busy with something else may fail one
+
+
+def encode(values):
+    """docs/FORMAT.md: a float32 payload."""
+    return b"\x01" + struct.pack(f"<{len(values)}f", *values)
+
+
+class Member:
+    """An honest client on a connection that stays."""
+
+    def __init__(self, aggregator, code):
+        self.client = HandClient(aggregator.port, aggregator.ca).enroll(code)
+        self.connection = self.client.connect()
+        self.replica, self.sequence = self.client.seed_replica(), 0
+
+    def look_in(self):
+        """Does its task if there is one; returns the round, or None."""
+        task = self.client.task(self.connection, replica=self.replica)
+        if task is None:
+            return None
+        self.sequence += 1
+        body = self.client.update_body(task, container([0.01] * VALUES, encode))
+        status, _, reply = self.connection.request("PUT", f"/v1/updates/{first(task, 2)}/{self.sequence}",
+                                                   token=self.client.token, body=body)
+        check(status == 200 or first(parse(reply), 1) == b"late", f"an update is answered {status}: {reply}")
+        self.replica = first(task, 3)
+        return first(task, 2)
+
+
+class Federation:
+    def __init__(self, workspace):
+        self.aggregator = Aggregator(workspace, {
+            "federation": {"model": "softmax:4-2"},
+            "round": {"min_clients": HONEST, "come_back_min": "10ms", "deadline": f"{DEADLINE_S * 1000:.0f}ms"},
+            "codec": {"codec": "float32"},
+            "limits": {"requests_per_minute": 0, "connections_per_address": 1000},
+        }).start()
+        self.members = []
+
+    def join(self):
+        code = self.aggregator.join_code(uses=HONEST)
+        self.members = [Member(self.aggregator, code) for _ in range(HONEST)]
+
+    def sweep(self):
+        """Each member looks in once; returns the rounds that they had tasks of."""
+        return {member.look_in() for member in self.members} - {None}
+
+
+def rounds_of(federations, seconds):
+    """How many rounds each does in the same seconds."""
+    begin, rounds = time.monotonic(), [set() for _ in federations]
+    while time.monotonic() < begin + seconds:
+        for federation, done in zip(federations, rounds):
+            done |= federation.sweep()
+    return [len(done) for done in rounds]
+
+
+def holds(federations, seconds):
+    peace, war = rounds_of(federations, seconds)
+    print(f"in {seconds:.0f} s, {peace} rounds in peace, {war} beside {SILENT} silent clients", flush=True)
+    return war > 0 if SANITIZED else peace < FACTOR * war
+
+
+def test():
+    with Workspace() as first_workspace, Workspace() as second_workspace:
+        peace, war = Federation(first_workspace), Federation(second_workspace)
+        code = war.aggregator.join_code(uses=SILENT)
+        for _ in range(SILENT):
+            HandClient(war.aggregator.port, war.aggregator.ca).enroll(code)
+        for federation in (peace, war):
+            federation.join()
+        holds((peace, war), SETTLED_S)
+        check(any(holds((peace, war), WINDOW_S) for _ in range(TRIES)), f"{SILENT} silent clients slow the rounds down")
+
+
+if __name__ == "__main__":
+    sys.exit(harness.main(test))
