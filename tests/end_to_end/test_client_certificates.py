@@ -43,9 +43,10 @@ class Authority:
         self.openssl("ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", f"{name}.key")
 
     def issue(self, file, subject, days=10, usage="clientAuth"):
-        """The settings that name a new certificate."""
+        """The settings that name a new certificate. days: how many, the last begun; whole days would be one
+        more to who looks within the same second."""
         start, end = (time.strftime("%Y%m%d%H%M%SZ", time.gmtime(time.time() + 86400 * day))
-                      for day in (-30, days))
+                      for day in (-30, days - .5))
         (self.folder / "extensions").write_text(f"extendedKeyUsage={usage}\n")
         self.make_key(file)
         self.openssl("req", "-new", "-key", f"{file}.key", "-subj", subject, "-out", f"{file}.csr")
