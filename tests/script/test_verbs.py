@@ -199,6 +199,27 @@ class Merge(unittest.TestCase):
             self.assertEqual(limits, {"limited": 7, "free": 600, "asan.limited": 21,
                                       "asan.free": 1800})
 
+    def run_tests(self, folder, commands):
+        """What ./tern test --again makes of tests of these shell commands, one a name."""
+        (folder / "one").mkdir()
+        (folder / "one" / "CTestTestfile.cmake").write_text("".join(
+            f'add_test({name} "/bin/sh" "-c" [=[{command}]=])\n' for name, command in commands.items()))
+        verbs = SOURCE / "cmake" / "verbs"
+        return subprocess.run(
+            ["bash", "-ec", f'. {verbs}/common.sh; . {verbs}/test.sh; run_tests yes yes "release:{folder}/one:" --'],
+            env={**os.environ, "TERN_ROOT": str(SOURCE), "TERN_BUILD": str(folder)}, capture_output=True, text=True)
+
+    def test_what_fails_once_is_named_and_what_fails_twice_fails(self):
+        once = "test -e {0}/seen || {{ touch {0}/seen; exit 1; }}"
+        with tempfile.TemporaryDirectory() as folder:
+            done = self.run_tests(pathlib.Path(folder), {"steady": "true", "shaky": once.format(folder)})
+            self.assertEqual(done.returncode, 0, done.stdout)
+            self.assertIn("tern: UNSTEADY: shaky failed", done.stderr)
+            self.assertNotIn("UNSTEADY: steady", done.stderr)
+        with tempfile.TemporaryDirectory() as folder:
+            done = self.run_tests(pathlib.Path(folder), {"broken": "false", "shaky": once.format(folder)})
+            self.assertEqual(done.returncode, 1, done.stdout)
+
 
 if __name__ == "__main__":
     unittest.main()
