@@ -129,6 +129,20 @@ static void of_steps(const struct advice *advice)
     }
 }
 
+// The federation ends by round.patience before the rate is ever lowered.
+static void of_plateaus(const struct advice *advice)
+{
+    const uint32_t patience = advice->config->round.ending.patience;
+    const struct tern_rate_policy *rate = &advice->config->train.rate;
+    if (rate->schedule == TERN_RATE_PLATEAU && patience > 0 && patience <= rate->decay_rounds) {
+        say(advice,
+            "train.schedule = plateau lowers no learning rate: round.patience = %u ends the "
+            "federation "
+            "before train.decay_rounds = %u rounds had no lower loss",
+            patience, rate->decay_rounds);
+    }
+}
+
 static void of_buffers(const struct advice *advice)
 {
     const struct tern_codec *up = &advice->config->codec_up;
@@ -144,7 +158,7 @@ static void of_buffers(const struct advice *advice)
             advice->s->codec_codec);
     }
     if (policy == TERN_DIRECTIVE_KEEP && up->id == TERN_CODEC_3LC &&
-        advice->config->train.schedule == TERN_RATE_COSINE) {
+        advice->config->train.rate.schedule == TERN_RATE_COSINE) {
         say(advice,
             "error_feedback.policy = keep: as train.schedule = cosine lowers the learning rate, "
             "updates by 3lc grow to three times their size; error_feedback.policy=limit keeps "
@@ -170,8 +184,12 @@ static void of_policies(const struct advice *advice)
     const enum tern_error_directive error = advice->config->error.policy;
     const unsigned steps = advice->config->steps.policy;
     const unsigned adaptive = TERN_STEPS_ADAPTIVE;
-    UNLESS(train, learning_rate_final, advice->config->train.schedule == TERN_RATE_COSINE,
-           "train.schedule = cosine")
+    const enum tern_rate_schedule rate = advice->config->train.rate.schedule;
+    const bool decays = rate == TERN_RATE_STEP || rate == TERN_RATE_PLATEAU;
+    UNLESS(train, learning_rate_final, rate != TERN_RATE_CONSTANT,
+           "train.schedule = cosine, step or plateau")
+    UNLESS(train, decay, decays, "train.schedule = step or plateau")
+    UNLESS(train, decay_rounds, decays, "train.schedule = step or plateau")
     UNLESS(error_feedback, limit, error == TERN_DIRECTIVE_LIMIT, "error_feedback.policy = limit")
     UNLESS(error_feedback, gamma, error == TERN_DIRECTIVE_DECAY, "error_feedback.policy = decay")
     UNLESS(error_feedback, after, error == TERN_DIRECTIVE_DECAY || error == TERN_DIRECTIVE_RESET,
@@ -219,6 +237,7 @@ void tern_cli_advise(const struct tern_aggregator_settings *s,
     of_codecs(&advice);
     of_rounds(&advice);
     of_steps(&advice);
+    of_plateaus(&advice);
     of_buffers(&advice);
     of_policies(&advice);
     of_strategies(&advice);

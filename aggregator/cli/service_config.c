@@ -50,8 +50,11 @@ static void fill_train(const struct tern_aggregator_settings *s,
                        struct tern_federation_train *train)
 {
     train->batch_size = s->train_batch_size;
-    train->learning_rate = (float)s->train_learning_rate;
-    train->learning_rate_final = (float)s->train_learning_rate_final;
+    train->rate.first = (float)s->train_learning_rate;
+    train->rate.last = (float)s->train_learning_rate_final;
+    train->rate.decay = (float)s->train_decay;
+    train->rate.decay_rounds = s->train_decay_rounds;
+    train->rate.warmup_rounds = s->train_warmup_rounds;
     train->momentum = (float)s->train_momentum;
     train->weight_decay = (float)s->train_weight_decay;
     train->evaluate = s->train_evaluate;
@@ -90,8 +93,8 @@ static int fill_names(const struct filling *filling)
 {
     const struct tern_aggregator_settings *s = filling->settings;
     struct tern_federation_config *config = &filling->config->federation;
-    if (tern_rate_schedule_from_name(s->train_schedule, &config->train.schedule) != TERN_OK) {
-        return refuse(filling, "train.schedule", s->train_schedule, "constant | cosine");
+    if (tern_rate_schedule_from_name(s->train_schedule, &config->train.rate.schedule) != TERN_OK) {
+        return refuse(filling, "train.schedule", s->train_schedule, tern_rate_schedule_names());
     }
     if (tern_steps_policy_from_name(s->schedule_policy, &config->steps.policy) != TERN_OK) {
         return refuse(filling, "schedule.policy", s->schedule_policy, tern_steps_policy_names());
@@ -109,6 +112,30 @@ static int fill_names(const struct filling *filling)
     return tern_cli_check(filling->cli, result, "%s", why);
 }
 
+static int check_rate(const struct filling *filling)
+{
+    const struct tern_aggregator_settings *s = filling->settings;
+    const enum tern_rate_schedule schedule = filling->config->federation.train.rate.schedule;
+    const bool decays = schedule == TERN_RATE_STEP || schedule == TERN_RATE_PLATEAU;
+    if (schedule == TERN_RATE_COSINE && s->round_rounds == 0) {
+        return tern_cli_fail(filling->cli, TERN_ERR_CONFIG,
+                             "train.schedule = cosine needs round.rounds");
+    }
+    if (decays && s->train_learning_rate_final > s->train_learning_rate) {
+        return tern_cli_fail(filling->cli, TERN_ERR_CONFIG,
+                             "train.learning_rate_final is above train.learning_rate: under "
+                             "train.schedule = %s it is the lowest",
+                             s->train_schedule);
+    }
+    if (s->round_rounds != 0 && s->train_warmup_rounds >= s->round_rounds) {
+        return tern_cli_fail(filling->cli, TERN_ERR_CONFIG,
+                             "train.warmup_rounds = %u leaves none of round.rounds = %u to the "
+                             "schedule",
+                             s->train_warmup_rounds, s->round_rounds);
+    }
+    return TERN_EXIT_OK;
+}
+
 // What single settings cannot say.
 static int check_together(const struct filling *filling)
 {
@@ -121,11 +148,7 @@ static int check_together(const struct filling *filling)
         return tern_cli_fail(filling->cli, TERN_ERR_CONFIG,
                              "schedule.min_steps is above schedule.max_steps");
     }
-    if (filling->config->federation.train.schedule == TERN_RATE_COSINE && s->round_rounds == 0) {
-        return tern_cli_fail(filling->cli, TERN_ERR_CONFIG,
-                             "train.schedule = cosine needs round.rounds");
-    }
-    return TERN_EXIT_OK;
+    return check_rate(filling);
 }
 
 static int check_proxies(struct tern_cli *cli, const char *proxy_from)

@@ -49,9 +49,11 @@ static void fill_row(struct tern_federation *federation)
     row->averaged = average_divisor(federation);
     tern_codec_format(&config->codec_up, row->codec_up);
     tern_codec_format(&config->downloads.codec, row->codec_down);
-    row->learning_rate = tern_rate_for(config->train.schedule, config->train.learning_rate,
-                                       config->train.learning_rate_final, machine->committed + 1,
-                                       config->round.rounds);
+    row->decays = tern_rate_decays(&config->train.rate, &federation->rate, machine->committed,
+                                   machine->losses.since_lowest);
+    row->learning_rate = tern_rate_for(&config->train.rate, machine->committed + 1,
+                                       config->round.rounds, row->decays);
+    tern_rate_opened(&federation->rate, row->decays);
     tern_strategy_open(federation, previous);
 }
 

@@ -8,6 +8,7 @@
 void tern_drift_follow(struct tern_federation *federation, const struct tern_db_round *row)
 {
     tern_steps_course_add(&federation->course, &federation->config.steps, row->median_loss);
+    tern_rate_committed(&federation->rate);
 }
 
 void tern_drift_note(struct client *client, const tern_Update *message, double sum_square)

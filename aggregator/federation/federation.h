@@ -24,9 +24,7 @@ struct tern_federation;
 
 struct tern_federation_train {
     uint32_t batch_size;
-    float learning_rate;
-    float learning_rate_final;
-    enum tern_rate_schedule schedule;
+    struct tern_rate_policy rate;
     float momentum;
     float weight_decay;
     float prox_mu;

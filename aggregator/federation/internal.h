@@ -125,6 +125,7 @@ struct tern_federation {
     struct tern_strategy_totals totals; // of the open round's updates
     float last_loss;
     struct tern_steps_course course; // of the committed rounds
+    struct tern_rate_course rate;    // of the rounds that opened
     struct refused refused;
     struct shared_indices indices; // of the open round
     struct unpublished unpublished;

@@ -5,6 +5,7 @@ static void load_round(struct tern_federation *federation, const struct tern_db_
 {
     tern_round_restore(&federation->machine, row->round, row->target, row->quorum, row->attempts,
                        row->opened_ms, row->deadline_ms);
+    tern_rate_opened(&federation->rate, row->decays);
     if (row->state == TERN_ROUND_COMMITTED) {
         tern_round_close(&federation->machine, row->closed_ms);
         federation->last_loss = row->mean_loss;

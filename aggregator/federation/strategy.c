@@ -31,7 +31,7 @@ static bool check_bounds(const struct tern_federation_config *config, char why[2
     struct tern_strategy_rule rule;
     double norm = config->limits.norm;
     double rate = (double)config->server_learning_rate;
-    rule_of_config(config, config->train.learning_rate, &rule);
+    rule_of_config(config, config->train.rate.first, &rule);
     double most = tern_strategy_norm_max(&rule);
     if (!(norm > 0.0 && norm <= TERN_UPDATE_NORM_MAX && rate > 0.0 &&
           rate <= TERN_SERVER_RATE_MAX)) {
@@ -122,7 +122,7 @@ static bool check_updates(const struct tern_federation_config *config, char why[
     const struct tern_round_policy *round = &config->round;
     const uint32_t most = tern_cohort_size(round->cohort, round->over_selection, UINT32_MAX);
     struct tern_strategy_rule rule;
-    rule_of_config(config, config->train.learning_rate, &rule);
+    rule_of_config(config, config->train.rate.first, &rule);
     for (uint32_t updates = tern_round_quorum(round); updates <= most; updates++) {
         if (!tern_strategy_suffices(&rule, updates)) {
             snprintf(why, 256,

@@ -1,5 +1,5 @@
 // The learning rate of local training over the rounds. Who calls: the service, when it opens a
-// round. Pure; reentrant.
+// round and when it has committed one. Pure; reentrant; the same bits everywhere: no libm.
 #ifndef TERN_RATE_H
 #define TERN_RATE_H
 
@@ -8,16 +8,44 @@
 
 enum tern_rate_schedule {
     TERN_RATE_CONSTANT,
-    TERN_RATE_COSINE, // from first to last over the rounds, half a cosine wave
+    TERN_RATE_COSINE,  // from first to last over the rounds, half a cosine wave
+    TERN_RATE_STEP,    // times `decay` after every `decay_rounds`
+    TERN_RATE_PLATEAU, // times `decay` when so many rounds in a row had no lower loss
 };
 
-// "constant" or "cosine". TERN_ERR_UNKNOWN
+struct tern_rate_policy {
+    enum tern_rate_schedule schedule;
+    float first;
+    float last;             // of cosine; step and plateau go no lower
+    float decay;            // above 0, below 1
+    uint32_t decay_rounds;  // >= 1
+    uint32_t warmup_rounds; // before the schedule begins: round r of n has r / (n + 1) of `first`
+};
+
+// What earlier rounds say, from their rows.
+struct tern_rate_course {
+    uint32_t decays; // of the last round that opened
+    uint32_t since;  // rounds committed since that number changed
+};
+
+// "constant", "cosine", "step" or "plateau". TERN_ERR_UNKNOWN
 TERN_MUST_USE enum tern_result tern_rate_schedule_from_name(const char *name,
                                                             enum tern_rate_schedule *schedule);
+const char *tern_rate_schedule_names(void); // for error messages; static string
 
-// Learning rate of `round` (1..rounds); rounds 0 = no end, which keeps the first rate. The same
-// bits everywhere: no libm.
-float tern_rate_for(enum tern_rate_schedule schedule, float first, float last, uint32_t round,
-                    uint32_t rounds);
+// A round opened whose rate was decayed so many times, now or before a restart; and was committed.
+void tern_rate_opened(struct tern_rate_course *course, uint32_t decays);
+void tern_rate_committed(struct tern_rate_course *course);
+
+// Times that the rate of the next round is decayed: after `committed` rounds, the last `since_lowest`
+// of which had no lower training loss than the one before these.
+uint32_t tern_rate_decays(const struct tern_rate_policy *policy,
+                          const struct tern_rate_course *course, uint32_t committed,
+                          uint32_t since_lowest);
+
+// Learning rate of `round` (1..rounds), decayed so many times; rounds 0 = no end, which keeps the first
+// rate of cosine.
+float tern_rate_for(const struct tern_rate_policy *policy, uint32_t round, uint32_t rounds,
+                    uint32_t decays);
 
 #endif

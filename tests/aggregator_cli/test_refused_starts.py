@@ -63,6 +63,18 @@ def a_proxy_that_is_no_address():
     assert 'server.proxy_from: "proxy.example" is no address or network' in error, error
 
 
+def a_schedule_that_cannot_be_kept():
+    for settings, words in (
+            (["train.schedule=linear"], "constant | cosine | step | plateau"),
+            (["train.schedule=cosine"], "train.schedule = cosine needs round.rounds"),
+            (["train.schedule=step", "train.learning_rate_final=0.1"], "under train.schedule = step it is the lowest"),
+            (["train.warmup_rounds=9", "round.rounds=9"], "train.warmup_rounds = 9 leaves none of round.rounds = 9"),
+            (["train.decay=1"], "train.decay"), (["train.decay_rounds=0"], "train.decay_rounds")):
+        arguments = [word for setting in settings for word in ("--set", setting)]
+        State().run("init", *arguments, "--model", MODEL, code=USAGE, says=words)
+        State().run("serve", "--check", *arguments, code=USAGE, says=words)
+
+
 def a_bound_that_would_scale_down():
     state = State()
     state.run("init", "--model", MODEL)
@@ -100,7 +112,10 @@ def settings_that_do_not_go_together_are_named():
             (["strategy.name=fednova", "strategy.server_momentum=0.7"], "server_momentum has no effect under"),
             (["strategy.name=fednova", "strategy.normalise=no"], "strategy.normalise has no effect under"),
             (["strategy.trim=0.1"], "strategy.trim has no effect under strategy.name = fedavgm"),
-            (["train.learning_rate_final=0.001"], "without train.schedule = cosine"),
+            (["train.learning_rate_final=0.001"], "without train.schedule = cosine, step or plateau"),
+            (["train.decay=0.1"], "train.decay has no effect without train.schedule = step or plateau"),
+            (["train.decay_rounds=3", "train.schedule=cosine", "round.rounds=9"], "train.decay_rounds has no effect"),
+            (["train.schedule=plateau", "round.patience=10"], "plateau lowers no learning rate: round.patience = 10"),
             (["error_feedback.policy=keep", "error_feedback.limit=3"], "error_feedback.limit has no effect"),
             (["error_feedback.gamma=0.9"], "error_feedback.gamma has no effect"),
             (["error_feedback.after=3"], "error_feedback.after has no effect"),
@@ -120,6 +135,8 @@ def settings_that_do_not_go_together_are_named():
                   ["codec.codec=float32", "strategy.server_momentum=0.9"],
                   ["strategy.name=fedprox", "strategy.prox_mu=0.1", "train.momentum=0.9"],
                   ["schedule.policy=adaptive+deadline", "schedule.interval=9", "schedule.start=2", "schedule.fraction=0.9"],
+                  ["train.schedule=step", "train.decay=0.1", "train.decay_rounds=3", "train.learning_rate_final=0.001"],
+                  ["train.schedule=plateau", "round.patience=11", "train.warmup_rounds=5"],
                   ["error_feedback.policy=reset", "error_feedback.after=3"]):
         assert advised(*sound) == [], (sound, advised(*sound))
 

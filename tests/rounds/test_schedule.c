@@ -19,6 +19,10 @@ static void test_names(void **state)
     assert_int_equal(schedule, TERN_RATE_COSINE);
     assert_int_equal(tern_rate_schedule_from_name("constant", &schedule), TERN_OK);
     assert_int_equal(schedule, TERN_RATE_CONSTANT);
+    assert_int_equal(tern_rate_schedule_from_name("step", &schedule), TERN_OK);
+    assert_int_equal(schedule, TERN_RATE_STEP);
+    assert_int_equal(tern_rate_schedule_from_name("plateau", &schedule), TERN_OK);
+    assert_int_equal(schedule, TERN_RATE_PLATEAU);
     assert_int_equal(tern_rate_schedule_from_name("linear", &schedule), TERN_ERR_UNKNOWN);
 }
 
@@ -76,23 +80,107 @@ static void test_claimed_speeds(void **state)
     assert_true(tern_steps_speed(&done, speed, 1, UINT32_MAX) > 0.0F);
 }
 
-static void test_rates(void **state)
+static const struct tern_rate_policy waning = {
+    .first = 0.05F, .last = 0.01F, .decay = 0.5F, .decay_rounds = 3};
+
+static struct tern_rate_policy scheduled(enum tern_rate_schedule schedule, uint32_t warmup)
+{
+    struct tern_rate_policy policy = waning;
+    policy.schedule = schedule;
+    policy.warmup_rounds = warmup;
+    return policy;
+}
+
+static void test_constant_and_cosine(void **state)
 {
     (void)state;
-    assert_true(tern_rate_for(TERN_RATE_CONSTANT, 0.05F, 0.0F, 50, 100) == 0.05F);
-    assert_true(tern_rate_for(TERN_RATE_COSINE, 0.05F, 0.0F, 7, 0) == 0.05F); // no end
-    assert_true(tern_rate_for(TERN_RATE_COSINE, 0.05F, 0.0F, 1, 100) == 0.05F);
-    assert_true(tern_rate_for(TERN_RATE_COSINE, 0.05F, 0.001F, 100, 100) == 0.001F);
-    assert_true(tern_rate_for(TERN_RATE_COSINE, 0.05F, 0.001F, 200, 100) == 0.001F);
+    const struct tern_rate_policy constant = scheduled(TERN_RATE_CONSTANT, 0);
+    const struct tern_rate_policy cosine = scheduled(TERN_RATE_COSINE, 0);
+    assert_true(tern_rate_for(&constant, 50, 100, 0) == 0.05F);
+    assert_true(tern_rate_for(&cosine, 7, 0, 0) == 0.05F); // no end
+    assert_true(tern_rate_for(&cosine, 1, 100, 0) == 0.05F);
+    assert_true(tern_rate_for(&cosine, 100, 100, 0) == 0.01F);
+    assert_true(tern_rate_for(&cosine, 200, 100, 0) == 0.01F);
     float before = 1.0F;
     for (uint32_t round = 1; round <= 101; round++) {
-        float rate = tern_rate_for(TERN_RATE_COSINE, 0.05F, 0.01F, round, 101);
+        float rate = tern_rate_for(&cosine, round, 101, 0);
         double t = (double)(round - 1) / 100.0;
         double expected = 0.01 + 0.04 * 0.5 * (1.0 + cos(3.14159265358979323846 * t));
         assert_true(fabs((double)rate - expected) < 1e-8);
         assert_true(rate < before);
         before = rate;
     }
+}
+
+// Of the next round after so many, none of which had a lower loss than the first.
+static uint32_t decays_after(const struct tern_rate_policy *policy, uint32_t committed)
+{
+    const struct tern_rate_course course = {.since = committed};
+    return tern_rate_decays(policy, &course, committed, committed > 0 ? committed - 1 : 0);
+}
+
+static void test_steps(void **state)
+{
+    (void)state;
+    const struct tern_rate_policy step = scheduled(TERN_RATE_STEP, 0);
+    const float expected[] = {0.05F, 0.05F, 0.05F, 0.025F, 0.025F, 0.025F, 0.0125F};
+    for (uint32_t committed = 0; committed < 7; committed++) {
+        const uint32_t decays = decays_after(&step, committed);
+        assert_true(tern_rate_for(&step, committed + 1, 0, decays) == expected[committed]);
+    }
+    // Not below the last rate; without one, never 0.
+    assert_true(tern_rate_for(&step, 1000001, 0, decays_after(&step, 1000000)) == 0.01F);
+    struct tern_rate_policy endless = step;
+    endless.last = 0.0F;
+    assert_true(tern_rate_for(&endless, 1000001, 0, 333333) > 0.0F);
+}
+
+static void test_plateaus(void **state)
+{
+    (void)state;
+    const struct tern_rate_policy plateau = scheduled(TERN_RATE_PLATEAU, 0);
+    struct tern_rate_course course = {0};
+    // Losses fall for two rounds, then no more: 1st and 2nd, and three without.
+    const uint32_t since_lowest[] = {0, 0, 1, 2, 3, 4, 5, 6, 0, 1, 2, 3};
+    const uint32_t expected[] = {0, 0, 0, 0, 1, 1, 1, 2, 2, 2, 2, 3};
+    for (uint32_t i = 0; i < 12; i++) {
+        tern_rate_committed(&course);
+        const uint32_t decays = tern_rate_decays(&plateau, &course, i + 1, since_lowest[i]);
+        assert_int_equal(decays, expected[i]);
+        tern_rate_opened(&course, decays);
+    }
+    assert_true(tern_rate_for(&plateau, 13, 0, 2) == 0.0125F);
+    // What another schedule made of it counts no more.
+    const struct tern_rate_policy constant = scheduled(TERN_RATE_CONSTANT, 0);
+    assert_int_equal(tern_rate_decays(&constant, &course, 12, 12), 0);
+}
+
+static void test_warming_up(void **state)
+{
+    (void)state;
+    static const enum tern_rate_schedule all[] = {TERN_RATE_CONSTANT, TERN_RATE_COSINE,
+                                                  TERN_RATE_STEP, TERN_RATE_PLATEAU};
+    for (size_t i = 0; i < 4; i++) {
+        const struct tern_rate_policy policy = scheduled(all[i], 4);
+        for (uint32_t round = 1; round <= 4; round++) {
+            assert_int_equal(decays_after(&policy, round - 1), 0);
+            assert_true(tern_rate_for(&policy, round, 50, 0) ==
+                        (float)((double)0.05F * round / 5.0));
+        }
+        assert_true(tern_rate_for(&policy, 5, 50, 0) == 0.05F);
+    }
+    // The schedule begins behind it.
+    const struct tern_rate_policy cosine = scheduled(TERN_RATE_COSINE, 4);
+    const struct tern_rate_policy cold = scheduled(TERN_RATE_COSINE, 0);
+    for (uint32_t round = 1; round <= 46; round++) {
+        assert_true(tern_rate_for(&cosine, round + 4, 50, 0) == tern_rate_for(&cold, round, 46, 0));
+    }
+    const struct tern_rate_policy step = scheduled(TERN_RATE_STEP, 4);
+    assert_int_equal(decays_after(&step, 6), 0);
+    assert_int_equal(decays_after(&step, 7), 1);
+    const struct tern_rate_policy plateau = scheduled(TERN_RATE_PLATEAU, 4);
+    assert_int_equal(decays_after(&plateau, 6), 0);
+    assert_int_equal(decays_after(&plateau, 7), 1);
 }
 
 int main(void)
@@ -102,7 +190,10 @@ int main(void)
         cmocka_unit_test(test_speed_is_smoothed),
         cmocka_unit_test(test_speed_of_short_trainings),
         cmocka_unit_test(test_claimed_speeds),
-        cmocka_unit_test(test_rates),
+        cmocka_unit_test(test_constant_and_cosine),
+        cmocka_unit_test(test_steps),
+        cmocka_unit_test(test_plateaus),
+        cmocka_unit_test(test_warming_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
