@@ -203,8 +203,13 @@ static bool parse_code(const struct tern_http_request *request, struct admin_job
     double expires_s = 0;
     const cJSON *label = cJSON_GetObjectItemCaseSensitive(json, "label");
     const char *text = label == NULL ? "" : cJSON_GetStringValue(label);
+    const cJSON *tags = cJSON_GetObjectItemCaseSensitive(json, "tags");
+    const char *tags_text = tags == NULL ? "" : cJSON_GetStringValue(tags);
+    char why[TERN_TAG_WHY_MAX];
     bool good =
-        cJSON_IsObject(json) && text != NULL && strlen(text) < sizeof job->label &&
+        cJSON_IsObject(json) && tags_text != NULL &&
+        tern_tags_parse(tags_text, job->tags, why) == TERN_OK && text != NULL &&
+        strlen(text) < sizeof job->label &&
         take_number(json, "uses", CODE_USES_DEFAULT, CODE_USES_MAX, &uses) &&
         take_number(json, "expires_s", CODE_EXPIRES_S_DEFAULT, CODE_EXPIRES_S_MAX, &expires_s);
     if (good) {
@@ -254,7 +259,8 @@ static const char *parse(const struct route *route, const struct tern_http_reque
 {
     job->client = revoked_client(request->path);
     if (route->job == tern_admin_enroll_code && !parse_code(request, job)) {
-        return "Send {\"uses\": 1..1000000, \"expires_s\": 1..31536000, \"label\": text}.";
+        return "Send {\"uses\": 1..1000000, \"expires_s\": 1..31536000, \"label\": text, "
+               "\"tags\": \"site=a,line=3\"}.";
     }
     bool lists = route->job == tern_admin_clients || route->job == tern_admin_rounds;
     if (lists && !parse_list(request->query, job)) {

@@ -8,7 +8,7 @@
 //   GET  /                              the page, without a token (it asks for it)
 //   GET  /metrics                       Prometheus text
 //   GET  /api/v1/status | clients | rounds
-//   POST /api/v1/enroll-codes           {"uses":10,"expires_s":3600,"label":"..."} -> {"code":...}
+//   POST /api/v1/enroll-codes           {"uses":10,"expires_s":3600,"label":"...","tags":"site=a"} -> {"code":...}
 //   POST /api/v1/clients/{id}/revoke
 #ifndef TERN_ADMIN_H
 #define TERN_ADMIN_H

@@ -161,6 +161,7 @@ enum tern_result tern_admin_enroll_code(struct tern_service *service, struct ter
         return TERN_OK;
     }
     memcpy(code.label, job->label, sizeof code.label);
+    memcpy(code.tags, job->tags, sizeof code.tags);
     code.expires_ms = now_ms + job->expires_ms;
     TERN_TRY(tern_db_code_add(db, &code));
 

@@ -3,6 +3,7 @@
 #define TERN_ADMIN_INTERNAL_H
 
 #include "admin/admin.h"
+#include "rounds/tags.h"
 #include <stdbool.h>
 
 // What a job is told; malloc'ed, freed by the service.
@@ -13,6 +14,7 @@ struct admin_job {
     uint32_t uses;       // of /enroll-codes
     uint64_t expires_ms; // from now
     char label[TERN_DB_NAME_MAX];
+    char tags[TERN_TAGS_MAX]; // likewise
 };
 
 // Prometheus text. NULL: there was no memory for it.

@@ -35,6 +35,7 @@ static const struct tern_cli_option code_options[] = {
     {"uses", "N", "how many clients may enrol with it (1)"},
     {"expires", "TIME", "how long it is valid: 30m, 24h, 7d (24h)"},
     {"label", "TEXT", "note for yourself"},
+    {"tag", "KEY=VALUE,...", "tags of the clients that enrol with it (see tag)"},
     {0}};
 static const struct tern_cli_option codes_options[] = {
     TERN_OPTIONS_LISTING,
@@ -50,6 +51,11 @@ static const struct tern_cli_option provision_options[] = {
     {"psk", NULL, "with a pre-shared key, for a device that verifies no certificates (tls.psk)"},
     {"count", "N", "make so many, and print a list (1)"},
     {"evaluator", NULL, "one that evaluates every version and never trains"},
+    {"tag", "KEY=VALUE,...", "its tags (see tag)"},
+    {0}};
+static const struct tern_cli_option tag_options[] = {
+    TERN_OPTION_STATE,
+    {"clear", NULL, "leave it no tag"},
     {0}};
 static const struct tern_cli_option export_options[] = {
     TERN_OPTION_STATE,
@@ -244,6 +250,18 @@ static const char revoke_help[] =
     "\n"
     "Exit code 4: it was revoked before, or no client is left that enrolled with the code.\n";
 
+static const char tag_help[] =
+    "Sets the tags of a client, all of them: what it had before is gone. Without tags it prints "
+    "them.\n"
+    "round.selection = tags:... draws by them from the next draw on, also in a service that "
+    "runs.\n"
+    "\n"
+    "  tern-aggregator tag 7 site=oslo,line=3 --state /var/lib/tern\n"
+    "  tern-aggregator tag 7 --clear\n"
+    "  tern-aggregator enroll-code --tag site=oslo --uses 20    # all that enrol with it\n"
+    "\n"
+    "Keys and values are letters, digits, dots, underscores and hyphens.\n";
+
 static const char close_round_help[] =
     "Ends the open round before its deadline, say because a member keeps it that will not come: "
     "it\n"
@@ -346,6 +364,8 @@ static const struct tern_cli_verb verbs[] = {
     {"provision", "Make clients without a join code, for a factory", "", provision_help,
      provision_options, 0, 0, tern_cli_provision},
     {"revoke", "Shut clients out", "[CLIENT]", revoke_help, revoke_options, 0, 1, tern_cli_revoke},
+    {"tag", "Say of a client where or what it is", "CLIENT [KEY=VALUE,...]", tag_help, tag_options,
+     1, 2, tern_cli_tag},
     {"close-round", "End the open round before its deadline", "", close_round_help, state_options,
      0, 0, tern_cli_close_round},
     {"export", "Write the model to a file", "FILE", export_help, export_options, 1, 1,

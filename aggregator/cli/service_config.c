@@ -88,6 +88,22 @@ static int refuse(const struct filling *filling, const char *key, const char *va
                          value, allowed);
 }
 
+static int fill_selection(const struct filling *filling)
+{
+    const char *name = filling->settings->round_selection;
+    struct tern_federation_config *config = &filling->config->federation;
+    char why[TERN_TAG_WHY_MAX];
+    const enum tern_result tags = tern_tags_wanted_parse(name, &config->tags, why);
+    config->selection = TERN_SELECTION_RANDOM;
+    if (tags == TERN_ERR_CONFIG) {
+        return tern_cli_fail(filling->cli, tags, "round.selection = %.48s: %s", name, why);
+    }
+    if (tags == TERN_ERR_UNKNOWN && tern_selection_from_name(name, &config->selection) != TERN_OK) {
+        return refuse(filling, "round.selection", name, tern_selection_names());
+    }
+    return TERN_EXIT_OK;
+}
+
 // The settings that are names.
 static int fill_names(const struct filling *filling)
 {
@@ -99,9 +115,7 @@ static int fill_names(const struct filling *filling)
     if (tern_steps_policy_from_name(s->schedule_policy, &config->steps.policy) != TERN_OK) {
         return refuse(filling, "schedule.policy", s->schedule_policy, tern_steps_policy_names());
     }
-    if (tern_selection_from_name(s->round_selection, &config->selection) != TERN_OK) {
-        return refuse(filling, "round.selection", s->round_selection, tern_selection_names());
-    }
+    TERN_CLI_TRY(fill_selection(filling));
     if (tern_error_policy_from_name(s->error_feedback_policy, &config->error.policy) != TERN_OK) {
         return refuse(filling, "error_feedback.policy", s->error_feedback_policy,
                       TERN_ERROR_POLICY_NAMES);

@@ -3,6 +3,7 @@
 #include "hosted/files.h"
 #include "hosted/random.h"
 #include "rounds/error_watch.h"
+#include "rounds/tags.h"
 #include "util/bytes.h"
 #include "util/utf8.h"
 #include <errno.h>
@@ -171,6 +172,14 @@ int tern_state_client_fail(struct tern_cli *cli, struct tern_db *db, uint64_t id
     tern_db_close(db);
     return tern_cli_fail(
         cli, result, "there is no client %" PRIu64 "; `tern-aggregator clients` lists them", id);
+}
+
+_Static_assert((int)TERN_DB_TAGS_MAX == (int)TERN_TAGS_MAX, "tags are stored as they are");
+
+int tern_state_tags(struct tern_cli *cli, const char *text, char tags[TERN_DB_TAGS_MAX])
+{
+    char why[TERN_TAG_WHY_MAX] = "";
+    return tern_cli_check(cli, tern_tags_parse(text, tags, why), "tags: %s", why);
 }
 
 uint64_t tern_now_ms(void)

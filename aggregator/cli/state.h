@@ -56,6 +56,9 @@ int tern_state_client(const struct tern_cli *cli, uint64_t *id);
 int tern_state_client_fail(struct tern_cli *cli, struct tern_db *db, uint64_t id,
                            enum tern_result result);
 
+// Reads tags of the command line (rounds/tags.h); what is wrong with them is explained.
+int tern_state_tags(struct tern_cli *cli, const char *text, char tags[TERN_DB_TAGS_MAX]);
+
 uint64_t tern_now_ms(void);
 
 #define TERN_TEXT 192

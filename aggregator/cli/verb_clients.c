@@ -32,6 +32,7 @@ static enum tern_result add_row(struct tern_listing *listing, const struct tern_
     tern_text_cell(table, "%" PRIu32, schedule.local_steps);
     tern_text_cell(table, "%" PRIu32, client->scaled_down);
     tern_text_finding_cell(table, ledger.finding);
+    tern_text_cell(table, "%s", client->tags[0] != '\0' ? client->tags : "-");
     return TERN_OK;
 }
 
@@ -61,7 +62,7 @@ int tern_cli_clients(struct tern_cli *cli)
     static const struct tern_text_column columns[] = {
         {"ID", TERN_TEXT_NUMBER},      {"NAME", TERN_TEXT_LONG},      {"STATE", TERN_TEXT_WORD},
         {"LAST SEEN", TERN_TEXT_WORD}, {"VERSION", TERN_TEXT_NUMBER}, {"STEPS", TERN_TEXT_NUMBER},
-        {"SCALED", TERN_TEXT_NUMBER},  {"FINDING", TERN_TEXT_WORD},
+        {"SCALED", TERN_TEXT_NUMBER},  {"FINDING", TERN_TEXT_WORD},   {"TAGS", TERN_TEXT_NOTE},
     };
     static const struct tern_listing_verb verb = {
         TERN_LISTING_COLUMNS(columns),
@@ -122,6 +123,7 @@ static int take_code_options(struct tern_cli *cli, struct tern_db_code *code)
         return TERN_EXIT_USAGE;
     }
     TERN_CLI_TRY(take_expires(cli, &expires));
+    TERN_CLI_TRY(tern_state_tags(cli, tern_cli_option(cli, "tag", ""), code->tags));
     memcpy(code->label, label, strlen(label) + 1);
     code->uses_left = (uint32_t)uses;
     code->created_ms = tern_now_ms();

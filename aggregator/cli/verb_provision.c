@@ -35,6 +35,7 @@ struct provision {
     bool several; // --count was given: a list is printed, and names are numbered
     bool psk;
     bool evaluator;
+    char tags[TERN_DB_TAGS_MAX];
     struct made *made;
 };
 
@@ -50,6 +51,7 @@ static int take_options(struct tern_cli *cli, struct provision *provision)
     if (tern_cli_number(cli, "count", 1, 1, COUNT_MAX, &count) != TERN_OK) {
         return TERN_EXIT_USAGE;
     }
+    TERN_CLI_TRY(tern_state_tags(cli, tern_cli_option(cli, "tag", ""), provision->tags));
     provision->count = (uint32_t)count;
     size_t most = TERN_DB_NAME_MAX - 1 - (provision->several ? strlen("-10000") : 0);
     if (strlen(provision->name) > most ||
@@ -86,6 +88,7 @@ static enum tern_result add_one(const struct provision *provision, struct tern_d
         .platform = "provisioned", .evaluator = provision->evaluator, .created_ms = tern_now_ms()};
     TERN_TRY(fill(provision, i, made, row.token_hash));
     memcpy(row.name, made->name, sizeof row.name);
+    memcpy(row.tags, provision->tags, sizeof row.tags);
     TERN_TRY(tern_db_client_add(db, &row));
     made->id = row.id;
     return provision->psk ? tern_db_psk_put(db, row.id, made->psk) : TERN_OK;
@@ -136,6 +139,7 @@ static cJSON *describe(const struct provision *provision, const struct made *mad
     cJSON_AddStringToObject(row, "name", made->name);
     cJSON_AddStringToObject(row, "token", made->token);
     cJSON_AddBoolToObject(row, "evaluator", provision->evaluator);
+    cJSON_AddStringToObject(row, "tags", provision->tags);
     cJSON_AddStringToObject(row, "model", federation->model_spec);
     tern_json_u64(row, "seed", federation->seed);
     tern_json_hash(row, "model_hash", federation->model_hash);

@@ -23,6 +23,7 @@ int tern_cli_enroll_code(struct tern_cli *cli); // makes a join code and prints 
 int tern_cli_codes(struct tern_cli *cli);       // lists and cancels join codes
 int tern_cli_provision(struct tern_cli *cli);   // makes clients without a code, for a factory
 int tern_cli_revoke(struct tern_cli *cli);      // shuts a client out
+int tern_cli_tag(struct tern_cli *cli);         // sets a client's tags
 int tern_cli_close_round(struct tern_cli *cli); // ends the open round before its deadline
 int tern_cli_export(struct tern_cli *cli);      // the model as .f32 or .safetensors
 int tern_cli_verify(struct tern_cli *cli);      // replays every round and compares the bits

@@ -5,6 +5,7 @@
 
 #include "rounds/ending.h"
 #include "rounds/selection.h"
+#include "rounds/tags.h"
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -101,6 +102,7 @@ struct trainers {
     uint32_t never_came; // but have enrolled
     uint32_t recent;     // seen within round.eligible_within
     uint32_t spent;      // of these, without the bytes for another round
+    uint32_t other_tags; // than round.selection wants; not among the above
 };
 
 struct between {
@@ -109,6 +111,7 @@ struct between {
     uint64_t now_ms;
     struct trainers trainers;
     struct tern_losses losses;
+    struct tern_tags_wanted tags;
 };
 
 // Whether a client's byte budget has less than its next round takes at the least, as far as that is known.
@@ -130,6 +133,10 @@ static enum tern_result count_trainer(struct tern_db *db, const struct tern_db_c
     struct trainers *trainers = &between->trainers;
     bool spent = false;
     if (client->evaluator || client->revoked) {
+        return TERN_OK;
+    }
+    if (!tern_tags_fit(client->tags, &between->tags)) {
+        trainers->other_tags++;
         return TERN_OK;
     }
     if (!tern_selection_came(client->created_ms, client->last_seen_ms,
@@ -210,7 +217,13 @@ static bool lacks_clients(const struct between *between, struct tern_waiting *wa
     say(waiting, "waiting for %" PRIu32 " more client%s that train%s: round.min_clients = %" PRIu32,
         more, more == 1 ? "" : "s", more == 1 ? "s" : "", wanted);
     waiting->needs_help = true;
-    if (trainers->never_came > 0) {
+    if (trainers->other_tags > 0) {
+        advise(waiting,
+               "%" PRIu32 " client%s not the tags of round.selection = %s: `tern-aggregator tag` "
+               "sets them, `clients` lists them",
+               trainers->other_tags, trainers->other_tags == 1 ? " has" : "s have",
+               between->settings->round_selection);
+    } else if (trainers->never_came > 0) {
         advise(waiting,
                "%" PRIu32 " enrolled and never came: start `tern-client run` on them "
                "(`tern-aggregator clients` lists them), or lower round.min_clients",
@@ -292,6 +305,8 @@ static enum tern_result between_rounds(struct tern_db *db, struct between *betwe
 {
     static bool (*const reasons[])(const struct between *, struct tern_waiting *) = {
         is_over, lacks_clients, sees_nobody, lacks_bytes, pauses};
+    char why[TERN_TAG_WHY_MAX];
+    (void)!tern_tags_wanted_parse(between->settings->round_selection, &between->tags, why);
     TERN_TRY(count_trainers(db, between));
     TERN_TRY(add_losses(db, between));
     for (size_t i = 0; i < sizeof reasons / sizeof reasons[0]; i++) {

@@ -31,11 +31,29 @@ static struct tern_selection_chance chance_of(const void *ctx, uint64_t id)
     return chance;
 }
 
+// Of the first `count` of clients.eligible, as many as are wanted, evenly over the values of a tag.
+static uint32_t spread(struct tern_federation *federation, uint32_t count, uint32_t round,
+                       uint32_t attempt, uint32_t wanted)
+{
+    const char *key = federation->config.tags.spread;
+    struct clients *clients = &federation->clients;
+    if (key[0] == '\0' || count <= wanted) {
+        return count;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        clients->lots[i] = (struct tern_tags_lot){
+            .id = clients->eligible[i], .tags = clients->list[clients->eligible[i] - 1].row.tags};
+    }
+    tern_tags_spread(federation->about.seed, round, attempt, key, clients->lots, count,
+                     clients->eligible, wanted);
+    return wanted;
+}
+
 uint32_t tern_choose_eligible(struct tern_federation *federation, uint32_t count, uint32_t round,
                               uint32_t attempt, uint32_t wanted, uint32_t updates, uint64_t now)
 {
     if (federation->config.selection == TERN_SELECTION_RANDOM && !tern_budgets_matter(federation)) {
-        return count;
+        return spread(federation, count, round, attempt, wanted);
     }
     const struct choice choice = {federation, now, tern_budgets_to_go(federation, now)};
     const struct tern_need need = {
@@ -52,5 +70,5 @@ uint32_t tern_choose_eligible(struct tern_federation *federation, uint32_t count
                  count, chosen);
     }
     federation->too_few_afford = too_few;
-    return too_few ? 0 : chosen;
+    return too_few ? 0 : spread(federation, chosen, round, attempt, wanted);
 }

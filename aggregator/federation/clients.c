@@ -33,6 +33,11 @@ static enum tern_result make_client_room(struct tern_federation *federation, uin
         return TERN_ERR_NO_MEMORY;
     }
     federation->clients.eligible = eligible;
+    struct tern_tags_lot *lots = realloc(federation->clients.lots, capacity * sizeof lots[0]);
+    if (lots == NULL) {
+        return TERN_ERR_NO_MEMORY;
+    }
+    federation->clients.lots = lots;
     struct tern_member *members =
         realloc(federation->machine.members, capacity * sizeof members[0]);
     if (members == NULL) {
@@ -58,6 +63,7 @@ enum tern_result tern_clients_remember(struct tern_federation *federation,
     memcpy(client->stored_replica, row->replica, TERN_SHA256_SIZE);
     if (client->dirty) { // newer than the store
         client->row.revoked = row->revoked;
+        memcpy(client->row.tags, row->tags, sizeof client->row.tags);
     } else {
         client->row = *row;
     }
@@ -131,9 +137,10 @@ uint64_t tern_clients_patience_ms(const struct tern_federation *federation)
 }
 
 // One that was provisioned and has not come yet is still with the factory.
-static bool is_trainer(const struct client *client)
+static bool is_trainer(const struct tern_federation *federation, const struct client *client)
 {
-    return !client->row.evaluator && !client->row.revoked && client->row.last_seen_ms != 0;
+    return !client->row.evaluator && !client->row.revoked && client->row.last_seen_ms != 0 &&
+           tern_tags_fit(client->row.tags, &federation->config.tags);
 }
 
 // Later than its enrolment, even within its millisecond or after the clock was set back: so it is known
@@ -167,7 +174,7 @@ bool tern_clients_may_train(const struct tern_federation *federation, const stru
 {
     uint64_t within = federation->config.eligible_within_ms;
     bool recent = within == 0 || client->row.last_seen_ms + within >= now;
-    return is_trainer(client) &&
+    return is_trainer(federation, client) &&
            (client->waiting || (recent && tern_clients_came(federation, client, now)));
 }
 
@@ -181,7 +188,7 @@ uint32_t tern_clients_trainers(const struct tern_federation *federation, uint64_
     uint32_t count = 0;
     for (uint32_t i = 0; i < federation->clients.count; i++) {
         const struct client *client = &federation->clients.list[i];
-        count += is_trainer(client) && tern_clients_came(federation, client, now);
+        count += is_trainer(federation, client) && tern_clients_came(federation, client, now);
     }
     return count;
 }

@@ -55,7 +55,10 @@ enum tern_result tern_federation_enroll(struct tern_federation *federation,
     TERN_TRY(used);
     uint8_t token[TERN_WIRE_TOKEN_BYTES];
     struct tern_db_client row = {0};
+    struct tern_db_code code;
     tern_join_code_id(code_hash, row.code);
+    TERN_TRY(tern_db_code_get(federation->db, code_hash, &code));
+    memcpy(row.tags, code.tags, sizeof row.tags);
     snprintf(row.address, sizeof row.address, "%s", peer);
     TERN_TRY(tern_random_fill(token, sizeof token));
     TERN_TRY(add_client(federation, message, token, now, &row));

@@ -45,6 +45,7 @@ static void forget(struct tern_federation *federation)
     free(federation->machine.members);
     free(federation->clients.list);
     free(federation->clients.eligible);
+    free(federation->clients.lots);
     memset((uint8_t *)federation + first, 0, sizeof *federation - first);
 }
 

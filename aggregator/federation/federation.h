@@ -16,6 +16,7 @@
 #include "rounds/round.h"
 #include "rounds/selection.h"
 #include "rounds/steps.h"
+#include "rounds/tags.h"
 #include "store/store.h"
 #include "strategies/strategy.h"
 #include "wire/wire.h"
@@ -51,6 +52,7 @@ struct tern_federation_config {
     uint32_t min_clients;           // enrolled before the first round opens
     uint64_t eligible_within_ms;    // 0 = every enrolled client
     enum tern_client_selection selection;
+    struct tern_tags_wanted tags; // of them
     struct tern_federation_train train;
     struct tern_steps_settings steps;
     struct tern_error_settings error;

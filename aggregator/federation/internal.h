@@ -48,8 +48,9 @@ struct clients {
     uint32_t revoked; // of those
     uint32_t evaluators;
     uint32_t capacity;
-    uint64_t *eligible; // scratch of `capacity` ids
-    bool changed;       // one enrolled or was revoked: members may need replacing
+    uint64_t *eligible;         // scratch of `capacity` ids
+    struct tern_tags_lot *lots; // likewise
+    bool changed;               // one enrolled or was revoked: members may need replacing
 };
 
 // Updates since members were last drawn (refusals.c).

@@ -22,7 +22,7 @@ enum tern_result tern_selection_from_name(const char *name, enum tern_client_sel
 
 const char *tern_selection_names(void)
 {
-    return "random | availability | budget-aware";
+    return "random | availability | budget-aware | tags:KEY | tags:KEY=VALUE";
 }
 
 double tern_selection_availability(const struct tern_availability *client)

@@ -29,6 +29,7 @@ TERN_MUST_USE static inline enum tern_result tern_db_may_miss(enum tern_result r
 }
 
 #define TERN_DB_NAME_MAX 64
+#define TERN_DB_TAGS_MAX 256
 #define TERN_DB_STRATEGY_MAX 24
 #define TERN_DB_CODEC_MAX 64
 #define TERN_DB_PARAMETERS_MAX 160
@@ -211,6 +212,10 @@ TERN_MUST_USE enum tern_result tern_db_client_update(struct tern_db *db,
 // Its pre-shared key is forgotten. NOT_FOUND
 TERN_MUST_USE enum tern_result tern_db_client_revoke(struct tern_db *db, uint64_t id);
 
+// Sets all of its tags (rounds/tags.h). NOT_FOUND
+TERN_MUST_USE enum tern_result tern_db_client_tag(struct tern_db *db, uint64_t id,
+                                                  const char tags[TERN_DB_TAGS_MAX]);
+
 // In id order.
 struct tern_db_rows *tern_db_clients(struct tern_db *db);
 
@@ -234,6 +239,10 @@ struct tern_db_code {
 // TERN_ERR_CONFLICT  the code is there already
 TERN_MUST_USE enum tern_result tern_db_code_add(struct tern_db *db,
                                                 const struct tern_db_code *code);
+// NOT_FOUND
+TERN_MUST_USE enum tern_result tern_db_code_get(struct tern_db *db,
+                                                const uint8_t hash[TERN_SHA256_SIZE],
+                                                struct tern_db_code *code);
 // In the order of their making.
 struct tern_db_rows *tern_db_codes(struct tern_db *db);
 // Nobody enrols with it from here on. NOT_FOUND

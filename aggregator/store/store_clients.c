@@ -39,6 +39,15 @@ enum tern_result tern_db_client_revoke(struct tern_db *db, uint64_t id)
     return tern_db_may_miss(run_on(db, "DELETE FROM psk_keys WHERE client = ?", id));
 }
 
+enum tern_result tern_db_client_tag(struct tern_db *db, uint64_t id,
+                                    const char tags[TERN_DB_TAGS_MAX])
+{
+    struct tern_query query = tern_query_write(db->sql, "UPDATE clients SET tags = ? WHERE id = ?");
+    tern_query_bind_text(&query, tags, TERN_DB_TAGS_MAX);
+    tern_query_bind(&query, id);
+    return tern_query_run_one(&query);
+}
+
 struct tern_db_rows *tern_db_clients(struct tern_db *db)
 {
     return tern_table_rows(tern_table_select(db, CLIENTS, "ORDER BY id"), CLIENTS);
@@ -66,6 +75,12 @@ enum tern_result tern_db_code_add(struct tern_db *db, const struct tern_db_code 
 {
     struct tern_db_code row = *code;
     return tern_table_insert(db, &tern_table_codes, &row);
+}
+
+enum tern_result tern_db_code_get(struct tern_db *db, const uint8_t hash[TERN_SHA256_SIZE],
+                                  struct tern_db_code *code)
+{
+    return tern_table_find(db, &tern_table_codes, "WHERE hash = ?", hash, code);
 }
 
 struct tern_db_rows *tern_db_codes(struct tern_db *db)

@@ -76,12 +76,9 @@ static size_t width_of(const char *text)
     return width;
 }
 
-// As wide as the widest cell.
-static void measure(const struct tern_text_table *table, size_t widths[])
+// As wide as the widest cell, or the heading.
+static void measure(struct tern_text_table *table, size_t widths[])
 {
-    for (size_t c = 0; c < table->column_count; c++) {
-        widths[c] = width_of(table->columns[c].heading);
-    }
     const char *cell = table->cells;
     for (size_t i = 0; i < table->cell_count; i++) {
         const size_t width = width_of(cell + 1);
@@ -89,15 +86,27 @@ static void measure(const struct tern_text_table *table, size_t widths[])
         *widest = width > *widest ? width : *widest;
         cell += 1 + strlen(cell + 1) + 1;
     }
+    const size_t last = table->column_count - 1;
+    const bool says_nothing = table->columns[last].kind == TERN_TEXT_NOTE && widths[last] <= 1;
+    table->shown = table->column_count - says_nothing;
+    for (size_t c = 0; c < table->shown; c++) {
+        const size_t heading = width_of(table->columns[c].heading);
+        widths[c] = heading > widths[c] ? heading : widths[c];
+    }
 }
 
 static size_t line_of(const struct tern_text_table *table, const size_t widths[])
 {
-    size_t line = GAP * (table->column_count - 1);
-    for (size_t c = 0; c < table->column_count; c++) {
+    size_t line = GAP * (table->shown - 1);
+    for (size_t c = 0; c < table->shown; c++) {
         line += widths[c];
     }
     return line;
+}
+
+static bool may_be_cut(const struct tern_text_column *column)
+{
+    return column->kind == TERN_TEXT_LONG || column->kind == TERN_TEXT_NOTE;
 }
 
 // Takes from the widest of those that may be cut until a line fits, or none can give more.
@@ -105,8 +114,8 @@ static void fit(const struct tern_text_table *table, size_t line, size_t widths[
 {
     for (size_t over = line_of(table, widths); over > line; over--) {
         size_t *widest = NULL;
-        for (size_t c = 0; c < table->column_count; c++) {
-            if (table->columns[c].kind == TERN_TEXT_LONG && widths[c] > CUT_LEAST &&
+        for (size_t c = 0; c < table->shown; c++) {
+            if (may_be_cut(&table->columns[c]) && widths[c] > CUT_LEAST &&
                 (widest == NULL || widths[c] > *widest)) {
                 widest = &widths[c];
             }
@@ -146,9 +155,12 @@ static void write_spaces(size_t count, FILE *out)
 static void write_cell(const struct tern_text_table *table, size_t column, size_t width,
                        const char *colour, const char *text, FILE *out)
 {
+    if (column >= table->shown) {
+        return;
+    }
     const size_t own = width_of(text);
     const size_t blank = own < width ? width - own : 0;
-    const bool last = column + 1 == table->column_count;
+    const bool last = column + 1 == table->shown;
     const bool right = table->columns[column].kind == TERN_TEXT_NUMBER;
     write_spaces(right ? blank : 0, out);
     fputs(colour, out);

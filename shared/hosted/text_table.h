@@ -20,6 +20,7 @@ enum tern_text_kind {
     TERN_TEXT_WORD,
     TERN_TEXT_NUMBER, // stands on the right of its column
     TERN_TEXT_LONG,   // may be cut on a terminal
+    TERN_TEXT_NOTE, // likewise; as the last column it is left out where no cell says more than "-"
 };
 
 struct tern_text_column {
@@ -34,14 +35,15 @@ struct tern_text_table {
     size_t len;
     size_t room;
     size_t cell_count;
-    bool failed; // there was no memory
+    size_t shown; // columns that are laid out
+    bool failed;  // there was no memory
 };
 
 // A table without rows.
 #define TERN_TEXT_TABLE(columns) TERN_TEXT_TABLE_OF(columns, sizeof(columns) / sizeof((columns)[0]))
 #define TERN_TEXT_TABLE_OF(columns, count)                                                         \
     {                                                                                              \
-        columns, count, NULL, 0, 0, 0, false                                                       \
+        columns, count, NULL, 0, 0, 0, 0, false                                                    \
     }
 
 // Adds the next cell, row by row. The text is UTF-8 that a terminal may have (util/utf8.h), at most 255 bytes

@@ -61,7 +61,7 @@ static void start_service(void)
                           .come_back_min_ms = 1000,
                           .come_back_max_ms = 3600000},
                 .min_clients = 2,
-                .train = {.batch_size = 8, .learning_rate = 0.1F},
+                .train = {.batch_size = 8, .rate = {.first = 0.1F}},
                 .steps = {.local_steps = 5},
                 .codec_up = codec,
                 .downloads = {.codec = codec, .keep_versions = 100},
@@ -259,11 +259,13 @@ static void test_code_enrols_and_revoke_shuts_out(void **state)
     tern_CheckinRequest request = tern_CheckinRequest_init_zero;
     uint8_t body[TERN_WIRE_MESSAGE_MAX];
     size_t len = 0;
-    assert_int_equal(ask("POST", "/api/v1/enroll-codes", TOKEN, "{\"uses\":1,\"label\":\"lab\"}"),
+    assert_int_equal(ask("POST", "/api/v1/enroll-codes", TOKEN,
+                         "{\"uses\":1,\"label\":\"lab\",\"tags\":\"site=b, line=1\"}"),
                      201);
     cJSON *json = json_of_reply();
     snprintf(code, sizeof code, "%s", cJSON_GetStringValue(cJSON_GetObjectItem(json, "code")));
     assert_int_equal(number(json, "uses"), 1);
+    assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(json, "tags")), "line=1,site=b");
     cJSON_Delete(json);
     assert_int_equal(enroll_with(code, token), 200);
     char other[24];
@@ -280,21 +282,16 @@ static void test_code_enrols_and_revoke_shuts_out(void **state)
     const cJSON *client = cJSON_GetArrayItem(json, 0);
     assert_true(cJSON_IsTrue(cJSON_GetObjectItem(client, "revoked")));
     assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(client, "name")), "gateway \"7\"");
+    assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(client, "tags")), "line=1,site=b");
     cJSON_Delete(json);
 }
 
 static void test_bad_code_requests(void **state)
 {
     (void)state;
-    static const char *const bad[] = {"{\"uses\":0}",
-                                      "{\"uses\":-1}",
-                                      "{\"uses\":1e9}",
-                                      "{\"uses\":\"many\"}",
-                                      "[]",
-                                      "{",
-                                      "{\"expires_s\":0}",
-                                      "{\"label\":7}",
-                                      "null"};
+    static const char *const bad[] = {
+        "{\"uses\":0}",      "{\"uses\":-1}", "{\"uses\":1e9}", "{\"uses\":\"many\"}", "[]",  "{",
+        "{\"expires_s\":0}", "{\"label\":7}", "{\"tags\":7}",   "{\"tags\":\"site\"}", "null"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         assert_int_equal(ask("POST", "/api/v1/enroll-codes", TOKEN, bad[i]), 422);
     }

@@ -63,12 +63,15 @@ def a_proxy_that_is_no_address():
     assert 'server.proxy_from: "proxy.example" is no address or network' in error, error
 
 
-def a_schedule_that_cannot_be_kept():
+def a_schedule_or_a_selection_that_cannot_be_kept():
     for settings, words in (
             (["train.schedule=linear"], "constant | cosine | step | plateau"),
             (["train.schedule=cosine"], "train.schedule = cosine needs round.rounds"),
             (["train.schedule=step", "train.learning_rate_final=0.1"], "under train.schedule = step it is the lowest"),
             (["train.warmup_rounds=9", "round.rounds=9"], "train.warmup_rounds = 9 leaves none of round.rounds = 9"),
+            (["round.selection=site"], "tags:KEY | tags:KEY=VALUE"),
+            (["round.selection=tags:site,line"], "spread over one"), (["round.selection=tags:"], "names no tag"),
+            (["round.selection=tags:site=a,=b"], "round.selection = tags:site=a,=b: \"=b\" has no key"),
             (["train.decay=1"], "train.decay"), (["train.decay_rounds=0"], "train.decay_rounds")):
         arguments = [word for setting in settings for word in ("--set", setting)]
         State().run("init", *arguments, "--model", MODEL, code=USAGE, says=words)

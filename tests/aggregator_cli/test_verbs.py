@@ -85,7 +85,7 @@ def init_refuses_bad_models():
 def verbs_need_a_federation():
     state = State()
     for verb in (["status"], ["clients"], ["rounds"], ["report", "bytes"], ["report", "fairness"],
-                 ["ledger"], ["ledger", "1"], ["replicas"], ["replicas", "1"], ["enroll-code"], ["provision"], ["revoke", "1"], ["close-round"], ["export", "x.f32"], ["verify"], ["backup", "x"],
+                 ["ledger"], ["ledger", "1"], ["replicas"], ["replicas", "1"], ["enroll-code"], ["provision"], ["revoke", "1"], ["tag", "1", "a=b"], ["close-round"], ["export", "x.f32"], ["verify"], ["backup", "x"],
                  ["prune", "--keep", "1"]):
         state.run(*verb, code=FAILED, says="tern-aggregator init")
     state.run("status", "--state", "x" * 300, code=USAGE, says="--state", state=False)
@@ -340,6 +340,29 @@ def codes_are_shown_once_and_stored_hashed():
     state.run("enroll-code", "--label", "x" * 64, code=USAGE, says="--label")
 
 
+def tags_are_given_by_codes_and_by_hand():
+    state = State(rounds=1)
+    made = state.json("enroll-code", "--tag", "site=oslo, line=3")
+    assert made["tags"] == "line=3,site=oslo", made
+    assert [code["tags"] for code in state.json("codes")][-1] == "line=3,site=oslo"
+    one = state.json("provision", "--tag", "site=bergen")
+    assert one["tags"] == "site=bergen"
+    assert state.json("clients")[-1]["tags"] == "site=bergen" and state.json("clients")[0]["tags"] == ""
+    said = state.run("tag", 1, "site=oslo,line=4").text
+    assert said == "Client 1 (device-1) has line=4,site=oslo now.\n", said
+    assert state.run("tag", 1).text == "Client 1 (device-1) has line=4,site=oslo.\n"
+    assert "as before" in state.run("tag", 1, "line=4,site=oslo").text
+    heading, first, second, *_ = state.run("clients").text.splitlines()
+    assert heading.endswith("TAGS") and first.endswith("line=4,site=oslo") and second.endswith("-")
+    assert state.json("tag", 1, "--clear") == {"client": 1, "tags": "", "before": "line=4,site=oslo"}
+    assert state.json("clients")[0]["tags"] == ""
+    for wrong, words in ((["site"], "has no value"), (["site=a", "--clear"], "not both"), ([""], "which tags?"), (["a=1,a=2"], "stands twice")):
+        state.run("tag", 2, *wrong, code=USAGE, says=words)
+    state.run("tag", 77, "a=1", code=FAILED, says="there is no client 77")
+    state.run("enroll-code", "--tag", "oslo", code=USAGE, says="tags: \"oslo\" has no value")
+    state.run("provision", "--tag", "=oslo", code=USAGE, says="has no key")
+
+
 def provisioned_clients_are_shown_once():
     state = State()
     state.run("init", "--model", MODEL, "--seed", "7")
@@ -524,6 +547,10 @@ def every_reason_names_what_to_do():
     expect("the next round opens with the next check-in", "`tern-client once`", "round.quorum=2")
     change(state, "UPDATE clients SET budget_spent = 4000")
     expect("the next round opens with the next check-in", "round.come_back_max", *bytes_last)
+    tagged = ["round.selection=tags:site=a", "round.min_clients=1"]
+    expect("waiting for 1 more client that trains", "3 clients have not the tags of round.selection = tags:site=a", *tagged)
+    state.run("tag", 1, "site=a")
+    expect("the next round opens with the next check-in", "", *tagged)
     paused = State(rounds=1)
     change(paused, "UPDATE rounds SET opened_ms = 1000 * strftime('%s', 'now')")
     shown = paused.run("status", "--json", "--set", "round.eligible_within=0ms").json

@@ -44,6 +44,24 @@ static void columns_are_as_wide_as_their_cells(void **state)
                         "10000  b                         active\n");
 }
 
+static void a_last_column_that_says_nothing_is_left_out(void **state)
+{
+    (void)state;
+    static const struct tern_text_column noted[] = {{"ID", TERN_TEXT_NUMBER},
+                                                    {"TAGS", TERN_TEXT_NOTE}};
+    struct tern_text_table table = TERN_TEXT_TABLE(noted);
+    static const char *const cells[] = {"1", "-", "2", "-"};
+    for (size_t i = 0; i < 4; i++) {
+        tern_text_cell(&table, "%s", cells[i]);
+    }
+    assert_string_equal(laid_out(&table, 40, false), "ID\n 1\n 2\n");
+    for (size_t i = 0; i < 3; i++) {
+        tern_text_cell(&table, "%s", cells[i]);
+    }
+    tern_text_cell(&table, "%s", "site=oslo");
+    assert_string_equal(laid_out(&table, 12, false), "ID  TAGS\n 1  -\n 2  site=os\xe2\x80\xa6\n");
+}
+
 static void a_terminal_gets_lines_that_fit(void **state)
 {
     (void)state;
@@ -95,6 +113,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(columns_are_as_wide_as_their_cells),
+        cmocka_unit_test(a_last_column_that_says_nothing_is_left_out),
         cmocka_unit_test(a_terminal_gets_lines_that_fit),
         cmocka_unit_test(colours_take_no_place),
         cmocka_unit_test(a_table_without_rows_has_its_headings),

@@ -1,0 +1,270 @@
+#include "rounds/tags.h"
+
+#include "util/prng.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TAGS_MOST 16
+#define ABOVE_IDS ((uint64_t)1 << 49) // draws of values; below are those of clients
+
+// --- Reading
+
+struct tag {
+    const char *key;
+    size_t key_len;
+    const char *value;
+    size_t value_len;
+    bool has_value;
+};
+
+static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+
+static enum tern_result refuse(char why[TERN_TAG_WHY_MAX], const char *text, const char *problem)
+{
+    snprintf(why, TERN_TAG_WHY_MAX, "\"%.48s\" %s", text, problem);
+    return TERN_ERR_CONFIG;
+}
+
+// Reads one and moves *text behind it and its comma.
+static enum tern_result take(const char **text, struct tag *tag, char why[TERN_TAG_WHY_MAX])
+{
+    const char *begin = *text + strspn(*text, " ");
+    *tag = (struct tag){.key = begin, .key_len = strspn(begin, allowed)};
+    const char *end = begin + tag->key_len;
+    if (tag->key_len == 0 || tag->key_len >= TERN_TAG_KEY_MAX) {
+        return refuse(why, begin,
+                      "has no key of 1 to 32 letters, digits, dots, underscores or hyphens; tags "
+                      "are written site=a,line=3");
+    }
+    tag->has_value = *end == '=';
+    if (tag->has_value) {
+        tag->value = end + 1;
+        tag->value_len = strspn(tag->value, allowed);
+        end = tag->value + tag->value_len;
+    }
+    end += strspn(end, " ");
+    if ((tag->has_value && tag->value_len == 0) || (*end != ',' && *end != '\0')) {
+        return refuse(why, begin,
+                      "has no value of letters, digits, dots, underscores or hyphens; tags are "
+                      "written site=a,line=3");
+    }
+    *text = *end == ',' ? end + 1 : end;
+    if (*end == ',' && (*text)[strspn(*text, " ")] == '\0') {
+        return refuse(why, begin, "ends with a comma");
+    }
+    return TERN_OK;
+}
+
+static int compare_texts(const char *a, size_t a_len, const char *b, size_t b_len)
+{
+    const int order = memcmp(a, b, a_len < b_len ? a_len : b_len);
+    return order != 0 ? order : (a_len > b_len) - (a_len < b_len);
+}
+
+static int by_key(const void *a, const void *b)
+{
+    const struct tag *x = a;
+    const struct tag *y = b;
+    return compare_texts(x->key, x->key_len, y->key, y->key_len);
+}
+
+struct list {
+    struct tag tags[TAGS_MOST];
+    size_t count;
+};
+
+static enum tern_result read_list(const char *text, struct list *list, char why[TERN_TAG_WHY_MAX])
+{
+    list->count = 0;
+    while (text[strspn(text, " ")] != '\0') {
+        if (list->count == TAGS_MOST) {
+            return refuse(why, text, "is one more than the 16 tags that there may be");
+        }
+        TERN_TRY(take(&text, &list->tags[list->count], why));
+        list->count++;
+    }
+    qsort(list->tags, list->count, sizeof list->tags[0], by_key);
+    for (size_t i = 1; i < list->count; i++) {
+        if (by_key(&list->tags[i - 1], &list->tags[i]) == 0) {
+            return refuse(why, list->tags[i].key, "has a key that stands twice");
+        }
+    }
+    return TERN_OK;
+}
+
+// Those with a value, in the order of their keys.
+static enum tern_result write_list(const struct list *list, char tags[TERN_TAGS_MAX],
+                                   char why[TERN_TAG_WHY_MAX])
+{
+    size_t used = 0;
+    char text[TERN_TAGS_MAX] = "";
+    for (size_t i = 0; i < list->count; i++) {
+        const struct tag *tag = &list->tags[i];
+        if (!tag->has_value) {
+            continue;
+        }
+        if (used + tag->key_len + tag->value_len + 2 + (used > 0) > sizeof text) {
+            return refuse(why, tag->key, "does not fit: all tags have 255 bytes at most");
+        }
+        used +=
+            (size_t)snprintf(text + used, sizeof text - used, "%s%.*s=%.*s", used > 0 ? "," : "",
+                             (int)tag->key_len, tag->key, (int)tag->value_len, tag->value);
+    }
+    memcpy(tags, text, sizeof text);
+    return TERN_OK;
+}
+
+enum tern_result tern_tags_parse(const char *text, char tags[TERN_TAGS_MAX],
+                                 char why[TERN_TAG_WHY_MAX])
+{
+    struct list list;
+    TERN_TRY(read_list(text, &list, why));
+    for (size_t i = 0; i < list.count; i++) {
+        if (!list.tags[i].has_value) {
+            return refuse(why, list.tags[i].key, "has no value; tags are written site=a,line=3");
+        }
+    }
+    return write_list(&list, tags, why);
+}
+
+const char *tern_tags_value(const char *tags, const char *key, size_t *len)
+{
+    const size_t key_len = strlen(key);
+    while (*tags != '\0') {
+        const size_t tag_len = strcspn(tags, ",");
+        if (tag_len > key_len && tags[key_len] == '=' && memcmp(tags, key, key_len) == 0) {
+            *len = tag_len - key_len - 1;
+            return tags + key_len + 1;
+        }
+        tags += tag_len + (tags[tag_len] == ',');
+    }
+    *len = 0;
+    return NULL;
+}
+
+// --- Selection
+
+enum tern_result tern_tags_wanted_parse(const char *text, struct tern_tags_wanted *wanted,
+                                        char why[TERN_TAG_WHY_MAX])
+{
+    struct list list;
+    struct tern_tags_wanted parsed = {.spread = ""};
+    static const char prefix[] = "tags:";
+    if (strncmp(text, prefix, sizeof prefix - 1) != 0) {
+        return TERN_ERR_UNKNOWN;
+    }
+    TERN_TRY(read_list(text + sizeof prefix - 1, &list, why));
+    if (list.count == 0) {
+        return refuse(why, text, "names no tag; e.g. tags:site, or tags:site=a");
+    }
+    for (size_t i = 0; i < list.count; i++) {
+        const struct tag *tag = &list.tags[i];
+        if (!tag->has_value && parsed.spread[0] != '\0') {
+            return refuse(why, tag->key,
+                          "is the second tag without a value: draws are spread over one");
+        }
+        if (!tag->has_value) {
+            snprintf(parsed.spread, sizeof parsed.spread, "%.*s", (int)tag->key_len, tag->key);
+        }
+    }
+    TERN_TRY(write_list(&list, parsed.with, why));
+    *wanted = parsed;
+    return TERN_OK;
+}
+
+// Both are in the order of their keys; each of the wanted must be there as it is.
+bool tern_tags_fit(const char *tags, const struct tern_tags_wanted *wanted)
+{
+    const char *with = wanted->with;
+    while (*with != '\0') {
+        const size_t len = strcspn(with, ",");
+        while (*tags != '\0' && compare_texts(tags, strcspn(tags, ","), with, len) != 0) {
+            tags += strcspn(tags, ",");
+            tags += *tags == ',';
+        }
+        if (*tags == '\0') {
+            return false;
+        }
+        with += len + (with[len] == ',');
+    }
+    return true;
+}
+
+static int by_lot(const struct tern_tags_lot *x, const struct tern_tags_lot *y)
+{
+    const int order = (x->lot > y->lot) - (x->lot < y->lot);
+    return order != 0 ? order : (x->id > y->id) - (x->id < y->id);
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const struct tern_tags_lot *x = a;
+    const struct tern_tags_lot *y = b;
+    const int order = compare_texts(x->value, x->len, y->value, y->len);
+    return order != 0 ? order : by_lot(x, y);
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const struct tern_tags_lot *x = a;
+    const struct tern_tags_lot *y = b;
+    if (x->place != y->place) {
+        return (x->place > y->place) - (x->place < y->place);
+    }
+    if (x->value_lot != y->value_lot) {
+        return (x->value_lot > y->value_lot) - (x->value_lot < y->value_lot);
+    }
+    return by_value(x, y);
+}
+
+static int ascending(const void *a, const void *b)
+{
+    const uint64_t x = *(const uint64_t *)a;
+    const uint64_t y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static bool have_one_value(const struct tern_tags_lot *x, const struct tern_tags_lot *y)
+{
+    return compare_texts(x->value, x->len, y->value, y->len) == 0;
+}
+
+// Of the value alone: the clients' lots would favour values of many clients, whose n-th lot is lower.
+static uint64_t index_of_value(const struct tern_tags_lot *lot)
+{
+    uint64_t hash = 0xcbf29ce484222325u; // FNV-1a
+    for (size_t i = 0; i < lot->len; i++) {
+        hash = (hash ^ (uint8_t)lot->value[i]) * 0x100000001b3u;
+    }
+    return ABOVE_IDS | (hash >> 15);
+}
+
+static uint32_t draw(struct tern_prng *rng, uint64_t index)
+{
+    tern_prng_seek(rng, index);
+    return tern_prng_u32(rng);
+}
+
+void tern_tags_spread(uint64_t seed, uint32_t round, uint32_t attempt, const char *key,
+                      struct tern_tags_lot *lots, uint32_t count, uint64_t *ids, uint32_t want)
+{
+    struct tern_prng rng;
+    tern_prng_init(&rng, seed, TERN_PRNG_TAGS, round, attempt);
+    for (uint32_t i = 0; i < count; i++) {
+        const char *value = tern_tags_value(lots[i].tags, key, &lots[i].len);
+        lots[i].value = value != NULL ? value : "";
+        lots[i].lot = draw(&rng, lots[i].id);
+        lots[i].value_lot = draw(&rng, index_of_value(&lots[i]));
+    }
+    qsort(lots, count, sizeof lots[0], by_value);
+    for (uint32_t i = 0; i < count; i++) {
+        const bool more = i > 0 && have_one_value(&lots[i - 1], &lots[i]);
+        lots[i].place = more ? lots[i - 1].place + 1 : 0;
+    }
+    qsort(lots, count, sizeof lots[0], by_place);
+    for (uint32_t i = 0; i < want; i++) {
+        ids[i] = lots[i].id;
+    }
+    qsort(ids, want, sizeof ids[0], ascending);
+}
