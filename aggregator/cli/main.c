@@ -15,6 +15,10 @@ static const struct tern_cli_option init_options[] = {
     {"seed", "N", "seed of initial weights, cohorts and batches (federation.seed)"},
     {0}};
 static const struct tern_cli_option state_options[] = {TERN_OPTION_STATE, {0}};
+static const struct tern_cli_option status_options[] = {
+    TERN_OPTION_STATE,
+    {"watch", NULL, "go on showing it, every two seconds, until Ctrl-C"},
+    {0}};
 static const struct tern_cli_option listing_options[] = {TERN_OPTIONS_LISTING, {0}};
 static const struct tern_cli_option serve_options[] = {
     TERN_OPTION_STATE,
@@ -116,7 +120,13 @@ static const char status_help[] =
     "clients hold of it by compressed downloads.\n"
     "\n"
     "  tern-aggregator status --state /var/lib/tern\n"
-    "  tern-aggregator status --state /var/lib/tern --json | jq .accuracy\n";
+    "  tern-aggregator status --state /var/lib/tern --json | jq .accuracy\n"
+    "  tern-aggregator status --state /var/lib/tern --watch\n"
+    "\n"
+    "With --watch a terminal is drawn anew every two seconds; a file or a pipe gets a line "
+    "whenever "
+    "a\n"
+    "round, an update, an accuracy or a client came, with --json an object.\n";
 
 static const char doctor_help[] =
     "Looks at settings, state directory, disk, certificate, clock, limits and database, whether "
@@ -345,8 +355,8 @@ static const struct tern_cli_verb verbs[] = {
     {"init", "Make a state directory with a new federation", "", init_help, init_options, 0, 0,
      tern_cli_init},
     {"serve", "Serve clients", "", serve_help, serve_options, 0, 0, tern_cli_serve},
-    {"status", "Show accuracy, bytes per round and what goes on", "", status_help, state_options, 0,
-     0, tern_cli_status},
+    {"status", "Show accuracy, bytes per round and what goes on", "", status_help, status_options,
+     0, 0, tern_cli_status},
     {"doctor", "Say what is wrong and what to do", "", doctor_help, state_options, 0, 0,
      tern_cli_doctor},
     {"clients", "List the clients", "", clients_help, listing_options, 0, 0, tern_cli_clients},

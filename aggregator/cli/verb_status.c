@@ -2,6 +2,7 @@
 #include "cli/state.h"
 #include "cli/verbs.h"
 #include "cli/waiting.h"
+#include "cli/watch.h"
 
 #include "http/certificate.h"
 #include "tensor/manifest.h"
@@ -204,16 +205,55 @@ static int print_json(struct tern_cli *cli, const struct status *status)
     return tern_json_print(cli, object);
 }
 
-int tern_cli_status(struct tern_cli *cli)
+// --- Once, or until somebody ends it
+
+static int load_now(struct tern_cli *cli, void *ctx)
 {
     struct tern_db *db;
-    static struct status status;
+    struct status *status = ctx;
     TERN_CLI_TRY(tern_state_open_reading(cli, &db));
-    enum tern_result result = load(cli, db, &status);
+    enum tern_result result = load(cli, db, status);
     if (result != TERN_OK) {
         return tern_state_fail(cli, db, result);
     }
     tern_db_close(db);
-    load_certificate(cli, &status);
-    return cli->json ? print_json(cli, &status) : print_status(&status);
+    load_certificate(cli, status);
+    return TERN_EXIT_OK;
+}
+
+static int print(struct tern_cli *cli, const void *ctx)
+{
+    return cli->json ? print_json(cli, ctx) : print_status(ctx);
+}
+
+// No time that passes: it is one line more only when something happened.
+static void write_line(const void *ctx, char text[TERN_WATCH_LINE_MAX])
+{
+    const struct status *status = ctx;
+    const struct tern_accuracy *newest = newest_accuracy(status);
+    const struct tern_db_round *round = &status->store.round;
+    char of[TERN_ACCURACY_OF_MAX];
+    char rounds[96] = "no round open";
+    char accuracy[TERN_ACCURACY_OF_MAX + 32] = "accuracy not known";
+    if (tern_status_is_open(&status->store)) {
+        snprintf(rounds, sizeof rounds, "round %" PRIu32 ": %" PRIu32 " of %" PRIu32 " updates",
+                 round->round, status->store.reported, round->target);
+    }
+    if (newest != NULL) {
+        snprintf(accuracy, sizeof accuracy, "accuracy %.4f, %s", newest->accuracy,
+                 tern_accuracy_of(newest, of));
+    }
+    snprintf(text, TERN_WATCH_LINE_MAX, "%" PRIu64 " committed, %s; %s; %" PRIu64 " clients",
+             status->store.counts.rounds_committed, rounds, accuracy, status->store.counts.clients);
+}
+
+int tern_cli_status(struct tern_cli *cli)
+{
+    static struct status status;
+    const struct tern_watched watched = {load_now, print, write_line, &status};
+    if (tern_cli_flag(cli, "watch")) {
+        return tern_watch(cli, &watched);
+    }
+    TERN_CLI_TRY(load_now(cli, &status));
+    return print(cli, &status);
 }

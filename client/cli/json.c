@@ -5,7 +5,7 @@
 
 int tern_client_print_json(cJSON *root)
 {
-    char *text = cJSON_Print(root);
+    char *text = cJSON_PrintUnformatted(root);
     if (text != NULL) {
         puts(text);
         cJSON_free(text);

@@ -1,6 +1,7 @@
 #include "cli/narrator.h"
 #include "cli/expiry.h"
 #include "hosted/cli.h"
+#include "hosted/interrupts.h"
 #include "hosted/log.h"
 #include "util/bytes.h"
 
@@ -41,8 +42,14 @@ static void log_metrics(const struct narrator *narrator, const struct tern_clien
 {
     const char *metrics =
         narrator->external != NULL ? tern_external_metrics(narrator->external) : "";
-    if (metrics[0] != '\0') {
+    if (metrics[0] == '\0') {
+        return;
+    }
+    if (event->round != 0) {
         tern_log(TERN_LOG_INFO, "trainer-metrics", "round=%u metrics=%s", event->round,
+                 TERN_LOG_TEXT(metrics));
+    } else { // of an evaluator
+        tern_log(TERN_LOG_INFO, "trainer-metrics", "version=%u metrics=%s", event->version,
                  TERN_LOG_TEXT(metrics));
     }
 }
@@ -134,6 +141,9 @@ static void log_pause(const struct narrator *narrator, const struct tern_client_
                  event->sequence, event->wait_ms);
         break;
     case TERN_EVENT_TROUBLE: {
+        if (tern_interrupted && event->result == TERN_ERR_NETWORK) {
+            break; // the exchange was given up because the program is to end
+        }
         const char *detail = detail_of(narrator, event->result);
         tern_log(TERN_LOG_WARN, name, "result=%s status=%d wait_ms=%u why=%s%s%s",
                  tern_result_name(event->result), event->status, event->wait_ms,
@@ -165,8 +175,8 @@ static void log_finished(const struct tern_client_event *event)
     if (event->final_model_hash != NULL) {
         tern_hex_encode(event->final_model_hash, TERN_SHA256_SIZE, hash);
     }
-    tern_log(TERN_LOG_INFO, tern_client_event_name(event->kind), "version=%u model_hash=%s",
-             event->version, hash);
+    tern_log(TERN_LOG_INFO, tern_client_event_name(event->kind),
+             "held_version=%u final_model_hash=%s", event->version, hash);
 }
 
 // --- One round
@@ -271,6 +281,9 @@ void tern_narrator_on_event(void *ctx, const struct tern_client_event *event)
         log_metrics(narrator, event);
     }
     warn_of_expiry(narrator);
+    if (narrator->progress != NULL) {
+        tern_progress_on_event(narrator->progress, event);
+    }
     if (narrator->once) {
         listen_for_end(narrator, event);
     }

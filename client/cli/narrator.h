@@ -3,6 +3,7 @@
 #define TERN_CLIENT_NARRATOR_H
 
 #include "cli/external.h"
+#include "cli/progress.h"
 #include "client.h"
 #include "posix/transport.h"
 
@@ -13,7 +14,8 @@ struct narrator {
     bool heard;                              // once: the round is over
     const struct tern_curl *curl;            // says why the network failed; may be NULL
     const struct external_trainer *external; // says why training failed; may be NULL
-    uint64_t expiry_said_s; // when a certificate's end was last warned of; 0 = never
+    uint64_t expiry_said_s;    // when a certificate's end was last warned of; 0 = never
+    struct progress *progress; // of `run`; NULL for none
     uint32_t troubles;
     uint32_t
         global_version; // what the device held at the start was the global model of it; 0 = a replica

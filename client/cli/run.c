@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <time.h>
 
+#define COUNT_DOWN_MS 1000
 #define TROUBLE_LIMIT 5 // failures in a row that end `once`
 
 // The signals are blocked between the check and the sleep, so that none is slept through.
@@ -118,18 +119,27 @@ static void say_once(const struct narrator *narrator)
 
 // --- The loop
 
+// Where the wait is counted down, it is slept in pieces.
+static uint32_t pause_ms(const struct tern_client *client, const struct progress *progress)
+{
+    const uint32_t ms = tern_client_next_ms(client);
+    return progress->shown && ms > COUNT_DOWN_MS ? COUNT_DOWN_MS : ms;
+}
+
 // Steps until the narrator has heard what it listens for, an error, or a signal.
 static enum tern_result loop(struct session *session, const struct narrator *narrator)
 {
     struct tern_client *client = &session->client;
+    tern_progress_step(narrator->progress, client, TERN_OK);
     while (!tern_interrupted && !narrator->heard &&
            tern_client_phase(client) != TERN_PHASE_FINISHED) {
         const enum tern_result result = tern_client_step(client);
+        tern_progress_step(narrator->progress, client, result);
         if (result != TERN_OK && result != TERN_AGAIN) {
             return result;
         }
         if (result == TERN_AGAIN && !narrator->heard) {
-            sleep_ms(tern_client_next_ms(client));
+            sleep_ms(pause_ms(client, narrator->progress));
         }
     }
     return TERN_OK;
@@ -178,6 +188,7 @@ static int work(struct tern_cli *cli, struct narrator *narrator)
         code = tern_cli_fail(cli, result, "%s", session.why);
     } else {
         result = loop(&session, narrator);
+        tern_progress_end(narrator->progress);
         code = end(cli, &session, narrator, result);
     }
     tern_session_close(&session);
@@ -186,7 +197,9 @@ static int work(struct tern_cli *cli, struct narrator *narrator)
 
 int tern_verb_run(struct tern_cli *cli)
 {
-    struct narrator narrator = {0};
+    struct progress progress;
+    struct narrator narrator = {.progress = &progress};
+    tern_progress_start(&progress);
     if (cli->json) {
         return tern_cli_fail(cli, TERN_ERR_CONFIG,
                              "run prints no result, so --json has no meaning here: its log is on "
@@ -197,7 +210,10 @@ int tern_verb_run(struct tern_cli *cli)
 
 int tern_verb_once(struct tern_cli *cli)
 {
-    struct narrator narrator = {
-        .once = true, .trouble_limit = TROUBLE_LIMIT, .exit_code = TERN_EXIT_NOTHING};
+    struct progress none = {.shown = false};
+    struct narrator narrator = {.once = true,
+                                .progress = &none,
+                                .trouble_limit = TROUBLE_LIMIT,
+                                .exit_code = TERN_EXIT_NOTHING};
     return work(cli, &narrator);
 }

@@ -14,6 +14,28 @@ usage_error() {
     exit 2
 }
 
+# The verb that a mistyped one may have meant: the least edits away, and no more than a third of it and one.
+nearest_verb() { # WRITTEN
+    declare -F | sed -n 's/^declare -f verb_//p' | awk -v written="$1" '
+        function least(a, b) { return a < b ? a : b }
+        function distance(a, b,    i, j, diagonal, replaced, row) {
+            for (j = 0; j <= length(b); j++) row[j] = j
+            for (i = 1; i <= length(a); i++) {
+                diagonal = row[0]
+                row[0] = i
+                for (j = 1; j <= length(b); j++) {
+                    replaced = diagonal + (substr(a, i, 1) != substr(b, j, 1))
+                    diagonal = row[j]
+                    row[j] = least(replaced, least(row[j], row[j - 1]) + 1)
+                }
+            }
+            return row[length(b)]
+        }
+        BEGIN { limit = int(length(written) / 3) + 2 }
+        { edits = distance(written, $0); if (edits < limit) { limit = edits; best = $0 } }
+        END { print best }'
+}
+
 cores() { nproc 2>/dev/null || echo 1; }
 
 # Runs a command with its output in a log; on failure prints the end of the log and why.

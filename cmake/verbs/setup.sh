@@ -109,6 +109,6 @@ verb_setup() { # GROUP...
     as_root apt-get -q update || fail "apt-get update failed: is there a network, are the sources right, may you use sudo?"
     chosen=$(available_of "${missing[@]}") || exit 1
     mapfile -t missing <<<"$chosen"
-    as_root apt-get -q install -y --no-install-recommends "${missing[@]}" ||
+    as_root apt-get -q -o DPkg::Lock::Timeout=600 install -y --no-install-recommends "${missing[@]}" ||
         fail "apt-get could not install: ${missing[*]}"
 }

@@ -55,7 +55,7 @@ void tern_report_row(struct report *report, const char *key, const struct column
 
 void tern_print_json(const cJSON *json)
 {
-    char *text = cJSON_Print(json);
+    char *text = cJSON_PrintUnformatted(json);
     puts(text != NULL ? text : "null");
     cJSON_free(text);
 }

@@ -1,5 +1,6 @@
 #include "hosted/cli.h"
 #include "hosted/cli_help.h"
+#include "hosted/near_name.h"
 #include "hosted/setting_value.h"
 #include "version.h"
 #include <errno.h>
@@ -128,6 +129,19 @@ static bool take_option(struct parse *parse, int option)
     return true;
 }
 
+static int no_such_option(const struct tern_cli *cli, const struct option *list,
+                          const char *written)
+{
+    const char *name = written + strspn(written, "-");
+    struct tern_near_name search = {.written = name, .limit = tern_near_limit(name)};
+    for (; list->name != NULL; list++) {
+        tern_near_offer(&search, list->name);
+    }
+    return search.best == NULL || written[1] != '-'
+               ? usage_error(cli, "unknown option %s", written)
+               : usage_error(cli, "unknown option %s; did you mean --%s?", written, search.best);
+}
+
 // Parses the options of argv with those of cli->verb, which is NULL while the verb is not known
 // yet: parsing then stops at the first argument that is no option. Returns 0, or an exit code.
 static int parse_options(struct parse *parse, int argc, char **argv)
@@ -143,7 +157,7 @@ static int parse_options(struct parse *parse, int argc, char **argv)
             return usage_error(cli, "%s needs a value", argv[optind - 1]);
         }
         if (!take_option(parse, option)) {
-            return usage_error(cli, "unknown option %s", argv[optind - 1]);
+            return no_such_option(cli, list, argv[optind - 1]);
         }
     }
     return 0;
@@ -158,6 +172,17 @@ static const struct tern_cli_verb *find_verb(const struct tern_cli_program *prog
         }
     }
     return NULL;
+}
+
+static int no_such_verb(const struct tern_cli *cli, const char *written)
+{
+    struct tern_near_name search = {.written = written, .limit = tern_near_limit(written)};
+    for (const struct tern_cli_verb *verb = cli->program->verbs; verb->run != NULL; verb++) {
+        tern_near_offer(&search, verb->name);
+    }
+    return search.best == NULL ? usage_error(cli, "there is no verb '%s'", written)
+                               : usage_error(cli, "there is no verb '%s'; did you mean '%s'?",
+                                             written, search.best);
 }
 
 static bool has_verbs(const struct tern_cli_program *program)
@@ -177,7 +202,7 @@ static int parse_command_line(struct parse *parse, int argc, char **argv)
         }
         cli->verb = find_verb(cli->program, argv[optind]);
         if (cli->verb == NULL) {
-            return usage_error(cli, "there is no verb '%s'", argv[optind]);
+            return no_such_verb(cli, argv[optind]);
         }
         argc -= optind;
         argv += optind;

@@ -1,7 +1,9 @@
 #include "hosted/log.h"
 #include "hosted/log_json.h"
+#include "hosted/terminal.h"
 #include "util/utf8.h"
 #include <errno.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stddef.h>
@@ -83,6 +85,15 @@ static size_t at_most(int printed, size_t room)
     return (size_t)printed < room ? (size_t)printed : room - 1;
 }
 
+// --- Progress
+
+#define PROGRESS_MAX 256
+#define CLEAR_LINE "\r\x1b[K"
+
+static pthread_mutex_t progress_lock = PTHREAD_MUTEX_INITIALIZER;
+static char progress[PROGRESS_MAX]; // "" = none is shown
+static atomic_bool shows_progress;
+
 // One write() per line, so that lines of several threads and processes do not mix. A log that
 // cannot be written has nowhere to complain to.
 static void write_line(const char *line, size_t len)
@@ -118,6 +129,42 @@ static size_t write_head(enum tern_log_level level, const char *event, char *lin
     return len;
 }
 
+// The event takes the place of the line of progress, which follows it again.
+static void write_event(const char *line, size_t len)
+{
+    static char all[sizeof CLEAR_LINE + TERN_LOG_JSON_MAX(LINE_MAX_BYTES) + PROGRESS_MAX];
+    if (!atomic_load_explicit(&shows_progress, memory_order_acquire)) {
+        write_line(line, len);
+        return;
+    }
+    pthread_mutex_lock(&progress_lock);
+    const int size = snprintf(all, sizeof all, CLEAR_LINE "%.*s%s", (int)len, line, progress);
+    write_line(all, (size_t)size);
+    pthread_mutex_unlock(&progress_lock);
+}
+
+void tern_log_progress(const char *text)
+{
+    char line[sizeof CLEAR_LINE + PROGRESS_MAX];
+    const unsigned width = tern_terminal_width(STDERR_FILENO);
+    if (width == 0) {
+        return;
+    }
+    pthread_mutex_lock(&progress_lock);
+    char before[PROGRESS_MAX];
+    memcpy(before, progress, sizeof before);
+    snprintf(progress, width < sizeof progress ? width : sizeof progress, "%s", text);
+    tern_utf8_show(progress, strlen(progress));
+    if (strcmp(before, progress) != 0) {
+        const int size = snprintf(line, sizeof line, CLEAR_LINE "%s", progress);
+        write_line(line, (size_t)size);
+    }
+    atomic_store_explicit(&shows_progress, progress[0] != '\0', memory_order_release);
+    pthread_mutex_unlock(&progress_lock);
+}
+
+// --- Events
+
 void tern_log(enum tern_log_level level, const char *event, const char *format, ...)
 {
     char line[LINE_MAX_BYTES];
@@ -137,10 +184,10 @@ void tern_log(enum tern_log_level level, const char *event, const char *format, 
     }
     tern_utf8_show(line, len);
     if (atomic_load_explicit(&chosen_format, memory_order_relaxed) == TERN_LOG_AS_JSON) {
-        write_line(object, tern_log_json(format, line, len, object));
+        write_event(object, tern_log_json(format, line, len, object));
     } else {
         line[len++] = '\n';
-        write_line(line, len);
+        write_event(line, len);
     }
     errno = saved_errno;
 }

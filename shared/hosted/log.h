@@ -36,6 +36,10 @@ bool tern_log_format_parse(const char *text, enum tern_log_format *format);
 void tern_log_set_request(uint64_t request);
 uint64_t tern_log_request(void);
 
+// A line that stays below the log where stderr is a terminal, and is written anew behind each event; "" = none.
+// It is cut to the terminal's width. Elsewhere there is none. From one thread.
+void tern_log_progress(const char *text);
+
 #define TERN_LOG_TEXT_MAX 256 // bytes of one quoted text, with the terminating NUL
 
 // Writes one event. format: "key=%d other=%s", or NULL for none. Text that may hold spaces, quotes

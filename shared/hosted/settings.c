@@ -1,4 +1,5 @@
 #include "hosted/settings.h"
+#include "hosted/near_name.h"
 #include "hosted/setting_value.h"
 #include <errno.h>
 #include <ini.h>
@@ -34,40 +35,12 @@ void tern_settings_defaults(const struct tern_settings *settings, void *values)
 
 // --- Names: looking up, and guessing what a typo meant
 
-static size_t smaller(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
-// Levenshtein distance, names longer than the row counting as far away.
-static size_t edit_distance(const char *a, const char *b)
-{
-    size_t row[64];
-    size_t width = strlen(b);
-    if (width >= 64) {
-        return SIZE_MAX;
-    }
-    for (size_t j = 0; j <= width; j++) {
-        row[j] = j;
-    }
-    for (size_t i = 0; a[i] != '\0'; i++) {
-        size_t diagonal = row[0];
-        row[0] = i + 1;
-        for (size_t j = 0; j < width; j++) {
-            size_t replaced = diagonal + (a[i] != b[j]);
-            diagonal = row[j + 1];
-            row[j + 1] = smaller(replaced, smaller(row[j], row[j + 1]) + 1);
-        }
-    }
-    return row[width];
-}
-
 // How far a setting is from what was written; a wrong section costs one edit, so that the right key
 // in the wrong section is still found.
 static size_t setting_distance(const struct tern_setting *setting, const char *section,
                                const char *key)
 {
-    size_t distance = edit_distance(key, setting->key);
+    size_t distance = tern_edit_distance(key, setting->key);
     if (section != NULL && strcmp(section, setting->section) != 0 && distance != SIZE_MAX) {
         distance++;
     }
@@ -78,7 +51,7 @@ static const struct tern_setting *nearest(const struct tern_settings *settings, 
                                           const char *key)
 {
     const struct tern_setting *best = NULL;
-    size_t best_distance = strlen(key) / 3 + 2;
+    size_t best_distance = tern_near_limit(key);
     for (size_t i = 0; i < settings->count; i++) {
         size_t distance = setting_distance(&settings->table[i], section, key);
         if (distance < best_distance) {
@@ -120,17 +93,17 @@ static bool is_foreign(const struct tern_settings *settings, const char *section
 static const char *nearest_section(const struct tern_settings *settings, const char *section)
 {
     const char *best = "";
-    size_t best_distance = strlen(section) / 3 + 2;
+    size_t best_distance = tern_near_limit(section);
     const char *const *foreign = settings->foreign_sections;
     for (size_t i = 0; i < settings->count; i++) {
-        const size_t distance = edit_distance(section, settings->table[i].section);
+        const size_t distance = tern_edit_distance(section, settings->table[i].section);
         if (distance < best_distance) {
             best_distance = distance;
             best = settings->table[i].section;
         }
     }
     for (; foreign != NULL && *foreign != NULL; foreign++) {
-        const size_t distance = edit_distance(section, *foreign);
+        const size_t distance = tern_edit_distance(section, *foreign);
         if (distance < best_distance) {
             best_distance = distance;
             best = *foreign;

@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import re
+import signal
 import sqlite3
 import struct
 import subprocess
@@ -66,6 +67,41 @@ def a_terminal_gets_its_width_and_colours_that_no_color_ends():
     assert "\x1b" not in on_terminal(state, "clients", TERM="dumb")
     assert max(map(len, plain.splitlines())) == 80 and re.search("a device whos.*…  ", plain), plain
     assert name in state.run("clients").text  # a pipe gets all of it
+
+
+def a_watched_status_is_drawn_anew_on_a_terminal():
+    state = State(rounds=2)
+    ours, theirs = pty.openpty()
+    watching = subprocess.Popen([BIN / "tern-aggregator", "status", "--watch", "--state", state.path], stdout=theirs)
+    os.close(theirs)
+    shown = b""
+    while shown.count(b"Ctrl-C ends it") < 2:
+        shown += os.read(ours, 65536)
+    watching.send_signal(signal.SIGINT)
+    assert watching.wait(60) == 0
+    os.close(ours)
+    screens = shown.decode().split("\x1b[H\x1b[J")
+    assert screens[0] == "" and all(screen.startswith("Federation  mlp:") for screen in screens[1:]), screens
+
+
+def a_watched_status_is_a_line_for_each_change_elsewhere():
+    state = State(rounds=2)
+    for extra in ([], ["--json"]):
+        watching = subprocess.Popen([BIN / "tern-aggregator", "status", "--watch", *extra, "--state", state.path],
+                                    stdout=subprocess.PIPE, text=True)
+        first = watching.stdout.readline()
+        with sqlite3.connect(state.path / "tern.db") as db:
+            db.execute("DELETE FROM evaluations")
+        second = watching.stdout.readline()
+        watching.terminate()
+        assert watching.wait(60) == 0 and watching.stdout.read() == ""
+        watching.stdout.close()
+        if extra:
+            assert json.loads(first)["accuracy"] != json.loads(second)["accuracy"]
+        else:
+            assert re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ  2 committed, no round open; accuracy 0.75", first), first
+            assert "accuracy not known; 4 clients" in second, second
+        state = State(rounds=2)
 
 
 def an_open_round_has_no_figures_yet():

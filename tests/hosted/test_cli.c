@@ -173,12 +173,19 @@ static void mistakes_are_named_and_point_to_help(void **state)
     (void)state;
     assert_usage_error("tern-example",
                        "tern-example: a verb is missing\nTry 'tern-example --help'.\n");
-    assert_usage_error("tern-example shoe", "tern-example: there is no verb 'shoe'\n"
-                                            "Try 'tern-example --help'.\n");
-    assert_usage_error("tern-example --jsn show", "tern-example: unknown option --jsn\n"
+    assert_usage_error("tern-example shoe",
+                       "tern-example: there is no verb 'shoe'; did you mean 'show'?\n"
+                       "Try 'tern-example --help'.\n");
+    assert_usage_error("tern-example frobnicate", "tern-example: there is no verb 'frobnicate'\n"
                                                   "Try 'tern-example --help'.\n");
-    assert_usage_error("tern-example show --cuont 3", "tern-example: unknown option --cuont\n"
-                                                      "Try 'tern-example show --help'.\n");
+    assert_usage_error("tern-example --jsn show",
+                       "tern-example: unknown option --jsn; did you mean --json?\n"
+                       "Try 'tern-example --help'.\n");
+    assert_usage_error("tern-example show --cuont 3",
+                       "tern-example: unknown option --cuont; did you mean --count?\n"
+                       "Try 'tern-example show --help'.\n");
+    assert_usage_error("tern-example show -x", "tern-example: unknown option -x\n"
+                                               "Try 'tern-example show --help'.\n");
     assert_usage_error("tern-example show --count", "tern-example: --count needs a value\n"
                                                     "Try 'tern-example show --help'.\n");
     assert_usage_error("tern-example show a b", "tern-example: unexpected argument 'b'\n"

@@ -49,6 +49,12 @@ class Help(unittest.TestCase):
             self.assertTrue(done.stderr.startswith("tern: "), wrong)
 
 
+    def test_a_mistyped_verb_is_guessed(self):
+        for wrong, meant in (("tset", "test"), ("experimant", "experiment"), ("Build", "build")):
+            self.assertIn(f"there is no verb '{wrong}'; did you mean '{meant}'? ./tern help lists them", tern(wrong).stderr)
+        self.assertNotIn("did you mean", tern("frobnicate").stderr)
+
+
 class Bench(unittest.TestCase):
     def test_rounds_are_timed_in_turns_with_another_build(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -108,7 +114,7 @@ class Setup(unittest.TestCase):
         self.assertIn("build system", done.stdout)
         update, install = self.calls.read_text().splitlines()
         self.assertEqual(update, "-q update")
-        self.assertEqual(install, "-q install -y --no-install-recommends cmake zlib1g-dev")
+        self.assertEqual(install, "-q -o DPkg::Lock::Timeout=600 install -y --no-install-recommends cmake zlib1g-dev")
 
     def test_what_is_missing_on_a_fresh_machine_is_no_mistake(self):
         script(self.bin / "dpkg-query", 'echo "no packages found" >&2; exit 1\n')
