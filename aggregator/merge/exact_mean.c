@@ -83,11 +83,11 @@ int tern_exact_key_compare(const struct tern_exact_key *one, const struct tern_e
     return (one->staleness > other->staleness) - (one->staleness < other->staleness);
 }
 
-static enum tern_result find_group(struct tern_exact_mean *mean,
-                                   const struct tern_contribution *contribution,
-                                   struct tern_exact_group **found)
+// Made empty where there is none yet.
+static enum tern_result group_of(struct tern_exact_mean *mean, struct tern_exact_key key,
+                                 struct tern_exact_group **found)
 {
-    const struct tern_exact_group wanted = {.key = tern_exact_key_of(&mean->rule, contribution)};
+    const struct tern_exact_group wanted = {.key = key};
     for (uint32_t i = 0; i < mean->group_count; i++) {
         *found = &mean->groups[i];
         if (tern_exact_key_compare(&(*found)->key, &wanted.key) == 0) {
@@ -103,6 +103,13 @@ static enum tern_result find_group(struct tern_exact_mean *mean,
     *found = &grown[mean->group_count++];
     **found = wanted;
     return TERN_OK;
+}
+
+static enum tern_result find_group(struct tern_exact_mean *mean,
+                                   const struct tern_contribution *contribution,
+                                   struct tern_exact_group **found)
+{
+    return group_of(mean, tern_exact_key_of(&mean->rule, contribution), found);
 }
 
 // Zeros of 8 bytes for each coordinate, of the memory allowed. NULL with *result set.
@@ -429,6 +436,85 @@ bool tern_exact_mean_rescale_held(struct tern_exact_mean *mean, uint64_t client,
         }
     }
     return false;
+}
+
+// --- Parts
+
+static bool is_part_of(const struct tern_exact_mean *mean, const struct tern_exact_mean *part)
+{
+    return mean != part && mean->model == part->model &&
+           memcmp(&mean->rule, &part->rule, sizeof mean->rule) == 0 && mean->first == part->first &&
+           mean->end == part->end && mean->sums == NULL && part->sums == NULL;
+}
+
+// Sums of whole numbers: where only the part has the bin, its cells are taken over.
+static enum tern_result join_bin(struct tern_exact_mean *mean, uint64_t **cells,
+                                 struct tern_exact_mean *part, uint64_t **others)
+{
+    if (*cells != NULL) {
+        for (uint32_t i = 0; i < mean->end - mean->first; i++) {
+            (*cells)[i] += (*others)[i];
+        }
+        free(*others);
+    } else if (leaves_room(mean, size_of_cells(mean))) {
+        *cells = *others;
+        mean->used += size_of_cells(mean);
+    } else {
+        return TERN_ERR_NO_SPACE;
+    }
+    *others = NULL;
+    part->used -= size_of_cells(part);
+    return TERN_OK;
+}
+
+static void take_over_held(struct tern_exact_mean *mean, struct tern_exact_group *group,
+                           struct tern_exact_mean *part, struct tern_exact_group *from)
+{
+    struct tern_exact_held **end = &group->held;
+    while (*end != NULL) {
+        end = &(*end)->next;
+    }
+    *end = from->held;
+    group->held_bins |= from->held_bins;
+    group->held_bytes += from->held_bytes;
+    mean->used += from->held_bytes;
+    part->used -= from->held_bytes;
+    from->held = NULL;
+    from->held_bytes = 0;
+}
+
+static enum tern_result join_group(struct tern_exact_mean *mean, struct tern_exact_mean *part,
+                                   struct tern_exact_group *from)
+{
+    struct tern_exact_group *group = NULL;
+    TERN_TRY(group_of(mean, from->key, &group));
+    for (unsigned bin = 0; bin < TERN_EXACT_BINS; bin++) {
+        if (from->bins[bin] != NULL) {
+            TERN_TRY(join_bin(mean, &group->bins[bin], part, &from->bins[bin]));
+        }
+    }
+    if (!leaves_room(mean, from->held_bytes)) {
+        return TERN_ERR_NO_SPACE;
+    }
+    take_over_held(mean, group, part, from);
+    return TERN_OK;
+}
+
+enum tern_result tern_exact_mean_join(struct tern_exact_mean *mean, struct tern_exact_mean *part)
+{
+    if (!is_part_of(mean, part)) {
+        return TERN_ERR_STATE;
+    }
+    if (part->updates > TERN_EXACT_TERMS_MAX - mean->updates) {
+        return TERN_ERR_TOO_LARGE;
+    }
+    for (uint32_t i = 0; i < part->group_count; i++) {
+        TERN_TRY(join_group(mean, part, &part->groups[i]));
+    }
+    mean->updates += part->updates;
+    part->updates = 0;
+    drop_groups(part);
+    return TERN_OK;
 }
 
 // --- The mean

@@ -109,6 +109,17 @@ TERN_MUST_USE enum tern_result tern_exact_mean_rescale(struct tern_exact_mean *m
                                                        const uint8_t *container, size_t len,
                                                        double scale);
 
+// Takes in all that the part has, which is then as it was when it began: as if its updates had come to this
+// mean, by whatever thread or process made the part (strategies/exact.h). Totals are joined by
+// tern_strategy_count_part().
+// TERN_ERR_STATE      it is of another model, rule or other coordinates, or groups of one were folded
+// TERN_ERR_TOO_LARGE  both together have more than TERN_EXACT_TERMS_MAX updates
+// Neither has changed then.
+// TERN_ERR_NO_SPACE   what both have is beyond the memory allowed; TERN_ERR_NO_MEMORY
+// Neither is of use any more then.
+TERN_MUST_USE enum tern_result tern_exact_mean_join(struct tern_exact_mean *mean,
+                                                    struct tern_exact_mean *part);
+
 // All updates of the groups so far are in, and those to come have greater keys: adds these groups up,
 // in 8 bytes for each coordinate, and gives their memory back. totals: of all updates.
 // TERN_ERR_NO_SPACE   as above; TERN_ERR_NO_MEMORY

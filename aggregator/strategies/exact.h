@@ -9,6 +9,12 @@
 // as TERN_EXACT_TERMS_MAX numbers leave the magnitude of each bin below 2^63, and what a bin holds is
 // exactly the sum of the numbers that belong into it. Bins are added to with uint64_t, whose
 // overflow C defines, and read as two's complement.
+//
+// So partial sums of any division of the numbers, added up bin by bin in any order, are the same bits as one
+// sum of them all: additions of uint64_t are those of whole numbers modulo 2^64, which are associative
+// and commutative, and as long as all parts together have no more than TERN_EXACT_TERMS_MAX numbers,
+// each bin of the whole is below 2^63 in magnitude, of which its residue is the two's complement. A part may
+// even wrap on the way, as where numbers are taken away that another one has added.
 #ifndef TERN_EXACT_H
 #define TERN_EXACT_H
 

@@ -244,3 +244,47 @@ enum tern_result tern_strategy_count(struct tern_strategy_totals *totals,
     *totals = sums;
     return TERN_OK;
 }
+
+// What the octaves hold is at most what the sums over them do, which fit.
+static void add_octaves(struct tern_strategy_octave *octaves,
+                        const struct tern_strategy_octave *others)
+{
+    for (unsigned i = 0; i < TERN_STRATEGY_OCTAVES; i++) {
+        octaves[i].updates += others[i].updates;
+        octaves[i].num_examples += others[i].num_examples;
+        octaves[i].norm_whole += others[i].norm_whole;
+        octaves[i].norm_part += others[i].norm_part;
+    }
+}
+
+static uint32_t fewest_steps(uint32_t one, uint32_t other)
+{
+    const uint32_t fewer = one < other ? one : other;
+    const uint32_t more = one < other ? other : one;
+    return fewer > 0 ? fewer : more; // 0: no update
+}
+
+enum tern_result tern_strategy_count_part(struct tern_strategy_totals *totals,
+                                          const struct tern_strategy_totals *part)
+{
+    struct tern_strategy_totals sums = *totals;
+    if (memcmp(&totals->rule, &part->rule, sizeof totals->rule) != 0) {
+        return TERN_ERR_ARGUMENT;
+    }
+    if (part->updates > TERN_EXACT_TERMS_MAX - totals->updates ||
+        !add_product(&sums.example_steps, part->example_steps, 1, EXACT_IN_DOUBLE) ||
+        !add_product(&sums.norm_whole, part->norm_whole, 1, EXACT_IN_DOUBLE) ||
+        !add_product(&sums.norm_part, part->norm_part, 1, UINT64_MAX / 2)) {
+        return TERN_ERR_TOO_LARGE;
+    }
+    add_octaves(sums.octaves, part->octaves);
+    for (unsigned bin = 0; bin < TERN_EXACT_BINS; bin++) {
+        sums.loss[bin] += part->loss[bin];
+    }
+    sums.num_examples += part->num_examples;
+    sums.updates += part->updates;
+    sums.steps_min = fewest_steps(totals->steps_min, part->steps_min);
+    sums.steps_max = totals->steps_max > part->steps_max ? totals->steps_max : part->steps_max;
+    *totals = sums;
+    return TERN_OK;
+}

@@ -226,6 +226,11 @@ void tern_strategy_count_none(struct tern_strategy_totals *totals,
 TERN_MUST_USE enum tern_result tern_strategy_count(struct tern_strategy_totals *totals,
                                                    const struct tern_contribution *contribution);
 
+// Counts all that were counted by another's totals of the same rule; the order leaves no trace.
+// TERN_ERR_ARGUMENT when the rule is another one; TERN_ERR_TOO_LARGE as above. On error the totals are unchanged.
+TERN_MUST_USE enum tern_result tern_strategy_count_part(struct tern_strategy_totals *totals,
+                                                        const struct tern_strategy_totals *part);
+
 // Once all are counted: zeroes acc and all sums, leaves the states.
 void tern_strategy_begin(struct tern_strategy_sums *sums, const struct tern_model *model,
                          const struct tern_strategy_totals *totals,

@@ -325,89 +325,126 @@ static void test_what_sums_have_no_room_for_is_held(void **state)
 
 // --- Partial sums, as threads or machines would make them
 
-// Adds what the part holds to the whole: sums of whole numbers, group by group and bin by bin.
-static void join(struct tern_exact_mean *whole, const struct tern_exact_mean *part)
+enum { PARTS_MAX = 9 };
+
+struct part {
+    struct tern_exact_mean mean;
+    struct tern_strategy_totals totals;
+};
+
+static void begin_part(struct part *part, uint64_t memory)
 {
-    for (uint32_t g = 0; g < part->group_count; g++) {
-        const struct tern_exact_group *from = &part->groups[g];
-        uint32_t at = 0;
-        while (at < whole->group_count &&
-               tern_exact_key_compare(&whole->groups[at].key, &from->key) != 0) {
-            at++;
-        }
-        assert_true(at < whole->group_count);
-        assert_null(from->held);
-        for (unsigned bin = 0; bin < TERN_EXACT_BINS; bin++) {
-            uint64_t **to = &whole->groups[at].bins[bin];
-            for (uint32_t i = 0; from->bins[bin] != NULL && i < model.count; i++) {
-                *to = *to != NULL ? *to : calloc(model.count, sizeof **to);
-                (*to)[i] += from->bins[bin][i];
-            }
-        }
-    }
-    whole->updates += part->updates;
+    tern_exact_mean_begin(&part->mean, &model, &totals.rule, memory, 0, model.count);
+    tern_strategy_count_none(&part->totals, &totals.rule);
 }
 
-// An update that adds nothing makes its group.
-static void make_groups(struct tern_exact_mean *mean)
+// As a reading that is held where that is worth it, or added.
+static void take_into(struct part *part, uint32_t u, bool hold)
 {
-    static const struct tern_codec codec = {.id = TERN_CODEC_FLOAT32, .sparsity = 1.0F};
-    float *zeros = calloc(model.count, sizeof *zeros);
-    uint8_t *container = malloc(tern_container_bound(&codec, &model));
-    size_t len = 0;
-    assert_int_equal(tern_container_encode(&codec, NULL, &model, zeros, container,
-                                           tern_container_bound(&codec, &model), &len),
-                     TERN_OK);
-    for (size_t i = 0; i < UPDATES; i++) {
-        assert_int_equal(
-            tern_exact_mean_add(mean, &updates[i].contribution, container, len, NULL, NULL),
-            TERN_OK);
+    const struct update *update = &updates[u];
+    struct tern_reading *reading = NULL;
+    struct tern_codec_info info;
+    assert_int_equal(
+        tern_reading_make(&room, &model, update->container, update->len, &info, &reading), TERN_OK);
+    enum tern_result result =
+        hold ? tern_exact_mean_hold(&part->mean, &update->contribution, u, 1, reading)
+             : TERN_ERR_NO_SPACE;
+    if (result == TERN_ERR_NO_SPACE) {
+        result = tern_exact_mean_add(&part->mean, &update->contribution, update->container,
+                                     update->len, reading, NULL);
     }
-    mean->updates = 0;
-    free(container);
-    free(zeros);
+    tern_reading_free(reading);
+    assert_int_equal(result, TERN_OK);
+    assert_int_equal(tern_strategy_count(&part->totals, &update->contribution), TERN_OK);
 }
 
-// Each update is in the sum of one of so many parts, drawn anew in each turn; the parts are added up in
-// whatever order they are ready.
+static void join(struct part *whole, struct part *part)
+{
+    assert_int_equal(tern_exact_mean_join(&whole->mean, &part->mean), TERN_OK);
+    assert_int_equal(tern_strategy_count_part(&whole->totals, &part->totals), TERN_OK);
+    assert_true(part->mean.used == 0 && part->mean.updates == 0);
+}
+
+// Each update is in the sum of one of so many parts, drawn anew in each turn; the parts are joined in whatever
+// order they are ready, one with the other or all with an empty whole, and some are empty.
+static void play_parts(struct tern_prng *rng, uint32_t turn, float *acc)
+{
+    struct part parts[PARTS_MAX];
+    struct part whole = {.mean = {.model = NULL}};
+    const uint32_t count = 1 + turn % PARTS_MAX;
+    memset(parts, 0, sizeof parts);
+    begin_part(&whole, UINT64_MAX);
+    for (uint32_t p = 0; p < count; p++) {
+        begin_part(&parts[p], UINT64_MAX);
+    }
+    for (uint32_t i = 0; i < UPDATES; i++) {
+        take_into(&parts[tern_prng_below(rng, count)], (i * 7 + turn) % UPDATES, i % 2 == 0);
+    }
+    for (uint32_t p = 0; p < count; p++) {
+        struct part *first = &parts[(p + turn) % count];
+        struct part *next = &parts[(p + 1 + turn) % count];
+        join(turn % 2 == 0 || p + 1 == count ? &whole : next, first);
+    }
+    assert_int_equal(whole.mean.updates, UPDATES);
+    assert_memory_equal(&whole.totals, &totals, sizeof totals);
+    tern_exact_mean_take(&whole.mean, &whole.totals, acc);
+    for (uint32_t p = 0; p < count; p++) {
+        tern_exact_mean_clear(&parts[p].mean);
+    }
+    tern_exact_mean_clear(&whole.mean);
+}
+
 static void test_partial_sums_give_the_same_bits(void **state)
 {
     (void)state;
-    enum { PARTS_MAX = 9, TURNS = 40 };
+    enum { TURNS = 40 };
     float *expected = calloc(model.count, sizeof *expected);
     float *acc = calloc(model.count, sizeof *acc);
     struct tern_prng rng;
     tern_prng_init(&rng, 3, TERN_PRNG_TEST, 0, 0);
     assert_int_equal(take(0, 1, false, UINT64_MAX, 0, model.count, expected), TERN_OK);
     for (uint32_t turn = 0; turn < TURNS; turn++) {
-        struct tern_exact_mean parts[PARTS_MAX] = {{.model = NULL}};
-        struct tern_exact_mean whole = {.model = NULL};
-        const uint32_t count = 1 + turn % PARTS_MAX;
-        for (uint32_t p = 0; p < count; p++) {
-            tern_exact_mean_begin(&parts[p], &model, &totals.rule, UINT64_MAX, 0, model.count);
-        }
-        for (uint32_t i = 0; i < UPDATES; i++) {
-            const struct update *update = &updates[(i * 7 + turn) % UPDATES];
-            struct tern_exact_mean *part = &parts[tern_prng_below(&rng, count)];
-            assert_int_equal(tern_exact_mean_add(part, &update->contribution, update->container,
-                                                 update->len, NULL, NULL),
-                             TERN_OK);
-        }
-        tern_exact_mean_begin(&whole, &model, &totals.rule, UINT64_MAX, 0, model.count);
-        make_groups(&whole);
-        for (uint32_t p = 0; p < count; p++) {
-            join(&whole, &parts[(p + turn) % count]);
-        }
-        assert_int_equal(whole.updates, UPDATES);
-        tern_exact_mean_take(&whole, &totals, acc);
+        play_parts(&rng, turn, acc);
         assert_memory_equal(acc, expected, model.count * sizeof *acc);
-        for (uint32_t p = 0; p < count; p++) {
-            tern_exact_mean_clear(&parts[p]);
-        }
-        tern_exact_mean_clear(&whole);
     }
     free(acc);
     free(expected);
+}
+
+// What does not belong together is refused, and nothing has changed.
+static void test_other_parts_are_refused(void **state)
+{
+    (void)state;
+    struct part whole = {.mean = {.model = NULL}};
+    struct part part = {.mean = {.model = NULL}};
+    struct tern_strategy_totals before;
+    begin_part(&whole, UINT64_MAX);
+    begin_part(&part, UINT64_MAX);
+    take_into(&whole, 0, false);
+    take_into(&part, 1, false);
+    before = whole.totals;
+    part.mean.end--;
+    assert_int_equal(tern_exact_mean_join(&whole.mean, &part.mean), TERN_ERR_STATE);
+    part.mean.end++;
+    part.mean.rule.server_learning_rate = 0.5F;
+    part.totals.rule.server_learning_rate = 0.5F;
+    assert_int_equal(tern_exact_mean_join(&whole.mean, &part.mean), TERN_ERR_STATE);
+    assert_int_equal(tern_strategy_count_part(&whole.totals, &part.totals), TERN_ERR_ARGUMENT);
+    part.mean.rule = totals.rule;
+    part.totals.rule = totals.rule;
+    part.mean.updates = TERN_EXACT_TERMS_MAX;
+    part.totals.updates = TERN_EXACT_TERMS_MAX;
+    assert_int_equal(tern_exact_mean_join(&whole.mean, &part.mean), TERN_ERR_TOO_LARGE);
+    assert_int_equal(tern_strategy_count_part(&whole.totals, &part.totals), TERN_ERR_TOO_LARGE);
+    part.totals.updates = 1;
+    part.totals.example_steps = (UINT64_C(1) << 53) - before.example_steps + 1;
+    assert_int_equal(tern_strategy_count_part(&whole.totals, &part.totals), TERN_ERR_TOO_LARGE);
+    assert_memory_equal(&whole.totals, &before, sizeof before);
+    part.mean.updates = 1;
+    whole.mean.memory = whole.mean.used;
+    assert_int_equal(tern_exact_mean_join(&whole.mean, &part.mean), TERN_ERR_NO_SPACE);
+    tern_exact_mean_clear(&part.mean);
+    tern_exact_mean_clear(&whole.mean);
 }
 
 static void test_memory_is_bounded(void **state)
@@ -528,6 +565,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_held_updates_give_the_same_bits, setup, teardown),
         cmocka_unit_test_setup_teardown(test_what_sums_have_no_room_for_is_held, setup, teardown),
         cmocka_unit_test_setup_teardown(test_partial_sums_give_the_same_bits, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_other_parts_are_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(test_memory_is_bounded, setup, teardown),
         cmocka_unit_test_setup_teardown(test_many_examples_keep_their_weight, setup, teardown),
         cmocka_unit_test_setup_teardown(test_what_expands_is_not_kept, setup, teardown),
