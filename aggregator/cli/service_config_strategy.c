@@ -45,6 +45,8 @@ int tern_cli_fill_strategy(struct tern_cli *cli, const struct tern_aggregator_se
         config->server_learning_rate = config->strategy->server_learning_rate;
     }
     config->strategy_memory = s->strategy_memory;
+    config->vectors =
+        (struct tern_merge_room){.folder = s->federation_state, .memory = s->limits_model_memory};
     config->average_versions = s->strategy_average_versions;
     return fill_parameters(cli, s, config->strategy_parameters);
 }

@@ -279,7 +279,7 @@ int tern_cli_export(struct tern_cli *cli)
     if (result != TERN_OK) {
         return tern_state_fail(cli, db, result);
     }
-    result = tern_merge_init(&merge, &federation);
+    result = tern_merge_init(&merge, &federation, NULL);
     if (result != TERN_OK) {
         tern_db_close(db);
         return tern_cli_fail(cli, result, "model '%s': %s", federation.model_spec,

@@ -21,7 +21,7 @@ static enum tern_result check_weights(struct tern_db *db, char why[256])
     static struct tern_merge merge;
     struct tern_db_federation federation;
     TERN_TRY(tern_db_federation(db, &federation));
-    enum tern_result result = tern_merge_init(&merge, &federation);
+    enum tern_result result = tern_merge_init(&merge, &federation, NULL);
     if (result == TERN_OK) {
         result = tern_merge_load(&merge, db);
         tern_merge_free(&merge);

@@ -27,7 +27,7 @@ static enum tern_result make(struct tern_federation *federation, char why[256])
     const struct tern_federation_config *config = &federation->config;
     struct tern_merge *merge = &federation->merge;
     TERN_TRY(tern_db_federation(federation->db, &federation->about));
-    TERN_TRY(tern_merge_init(merge, &federation->about));
+    TERN_TRY(tern_merge_init(merge, &federation->about, &config->vectors));
     TERN_TRY(tern_federation_accepts(federation, config, why));
     merge->memory = config->strategy_memory;
     return tern_closing_init(federation, why);

@@ -62,8 +62,9 @@ struct tern_federation_config {
     const struct tern_strategy *strategy;
     float server_learning_rate;                          // above 0, at most TERN_SERVER_RATE_MAX
     float strategy_parameters[TERN_STRATEGY_PARAMETERS]; // those that it uses, in their ranges
-    uint32_t average_versions; // that the averaged model reaches back; 0 = there is none
-    uint64_t strategy_memory;  // bytes for the values of all updates; 0 = TERN_MERGE_MEMORY
+    uint32_t average_versions;      // that the averaged model reaches back; 0 = there is none
+    uint64_t strategy_memory;       // bytes for the values of all updates; 0 = TERN_MERGE_MEMORY
+    struct tern_merge_room vectors; // of the model's size; a restart takes another
     struct tern_federation_limits limits;
 };
 

@@ -8,23 +8,33 @@
 #include <stdlib.h>
 #include <string.h>
 
+// Those that each merge reads and writes most often are in memory first.
+static bool make_vectors(struct tern_merge *merge, const struct tern_merge_room *room)
+{
+    struct tern_vectors *vectors = &merge->vectors;
+    vectors->count = merge->model.count;
+    vectors->folder = room != NULL ? room->folder : NULL;
+    vectors->memory = room != NULL ? room->memory : 0;
+    merge->acc = tern_vector_new(vectors);
+    merge->global = tern_vector_new(vectors);
+    merge->replica = tern_vector_new(vectors);
+    return merge->acc != NULL && merge->global != NULL && merge->replica != NULL;
+}
+
 enum tern_result tern_merge_init(struct tern_merge *merge,
-                                 const struct tern_db_federation *federation)
+                                 const struct tern_db_federation *federation,
+                                 const struct tern_merge_room *room)
 {
     memset(merge, 0, sizeof *merge);
     TERN_TRY(tern_model_build(&merge->model, federation->model_spec, federation->manifest,
                               federation->manifest_len, federation->model_hash));
     merge->seed = federation->seed;
-    size_t count = merge->model.count;
     struct tern_download_buffers *buffers = &merge->buffers;
     buffers->blob_size = tern_container_bound_any(&merge->model) + TERN_WIRE_OVERHEAD;
-    merge->global = calloc(count, sizeof(float));
-    merge->replica = calloc(count, sizeof(float));
-    merge->acc = calloc(count, sizeof(float));
     buffers->blob = malloc(buffers->blob_size);
+    const bool made = make_vectors(merge, room);
     buffers->scratch = merge->acc;
-    if (merge->global == NULL || merge->replica == NULL || merge->acc == NULL ||
-        buffers->blob == NULL) {
+    if (!made || buffers->blob == NULL) {
         tern_merge_free(merge);
         return TERN_ERR_NO_MEMORY;
     }
@@ -33,14 +43,24 @@ enum tern_result tern_merge_init(struct tern_merge *merge,
 
 void tern_merge_free(struct tern_merge *merge)
 {
-    free(merge->global);
-    free(merge->replica);
-    free(merge->acc);
+    tern_vector_free(&merge->vectors, merge->global);
+    tern_vector_free(&merge->vectors, merge->replica);
+    tern_vector_free(&merge->vectors, merge->acc);
     tern_merge_free_states(merge);
     tern_exact_mean_clear(&merge->arrived);
     tern_update_norms_clear(&merge->norms);
     free(merge->buffers.blob);
     memset(merge, 0, sizeof *merge);
+}
+
+// What of the vectors is in files may leave memory until it is used again.
+static void rest(const struct tern_merge *merge)
+{
+    tern_vector_rest(&merge->vectors, merge->replica);
+    for (size_t i = 0; i < TERN_STRATEGY_STATES; i++) {
+        tern_vector_rest(&merge->vectors, merge->states[i]);
+    }
+    tern_vector_rest(&merge->vectors, merge->average);
 }
 
 // Weights are hashed as they lie in memory.
@@ -110,6 +130,7 @@ enum tern_result tern_merge_checkpoint(struct tern_merge *merge, struct tern_db 
     if (merge->checkpoint_parts == all) {
         merge->checkpoint = merge->version;
     }
+    rest(merge);
     return TERN_OK;
 }
 
@@ -404,12 +425,14 @@ enum tern_result tern_merge_make(struct tern_merge *merge, struct tern_db *db,
         return TERN_ERR_UNKNOWN;
     }
     TERN_TRY(move_all(merge, db, round, totals, &next->report));
+    rest(merge);
     TERN_TRY(make_delta(merge, &codec, &next->made));
     const struct tern_strategy *strategy = totals->rule.strategy;
     if (strategy->heed_lag != NULL) {
         strategy->heed_lag(&totals->rule, merge->global, merge->replica, merge->model.count,
                            merge->states);
     }
+    rest(merge);
     tern_merge_hash(merge->global, merge->model.count, next->model_sha256);
     return TERN_OK;
 }

@@ -14,6 +14,7 @@
 #include "merge/exact_mean.h"
 #include "merge/strategy_rule.h"
 #include "merge/update_norms.h"
+#include "merge/vectors.h"
 #include "store/store.h"
 #include "strategies/strategy.h"
 #include "wire/wire.h"
@@ -51,12 +52,20 @@ struct tern_merge {
     struct tern_update_norms norms; // of those; once a round is merged, of its updates
     uint64_t memory; // bytes of sums, or for the values of all updates; 0 = TERN_MERGE_MEMORY
     struct tern_download_buffers buffers;
+    struct tern_vectors vectors; // whose the weights, acc, the states and the average are
 };
 
-// Builds the model of a federation and allocates.
+// Where vectors of the model's size are: `memory` bytes of them in memory, the others in files of `folder`.
+struct tern_merge_room {
+    const char *folder; // outlives the merge; NULL: all are in memory
+    uint64_t memory;
+};
+
+// Builds the model of a federation and allocates. room: NULL = all is in memory.
 // TERN_ERR_MODEL_MISMATCH  its spec does not give its model hash; TERN_ERR_NO_MEMORY
 TERN_MUST_USE enum tern_result tern_merge_init(struct tern_merge *merge,
-                                               const struct tern_db_federation *federation);
+                                               const struct tern_db_federation *federation,
+                                               const struct tern_merge_room *room);
 void tern_merge_free(struct tern_merge *merge);
 
 // Version 0 of a seeded federation: both weight vectors from the seed.

@@ -1,7 +1,6 @@
 // What strategies carry from round to round, and the averaged model.
 #include "merge/merge_states.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static enum tern_result make_states(struct tern_merge *merge, const struct tern_strategy *strategy)
@@ -10,7 +9,7 @@ static enum tern_result make_states(struct tern_merge *merge, const struct tern_
         if (strategy->states[i].name == NULL || merge->states[i] != NULL) {
             continue;
         }
-        merge->states[i] = calloc(merge->model.count, sizeof(float));
+        merge->states[i] = tern_vector_new(&merge->vectors);
         if (merge->states[i] == NULL) {
             return TERN_ERR_NO_MEMORY;
         }
@@ -38,7 +37,7 @@ enum tern_result tern_merge_take_states(struct tern_merge *merge,
 static enum tern_result make_average(struct tern_merge *merge)
 {
     if (merge->average == NULL) {
-        merge->average = calloc(merge->model.count, sizeof(float));
+        merge->average = tern_vector_new(&merge->vectors);
     }
     return merge->average != NULL ? TERN_OK : TERN_ERR_NO_MEMORY;
 }
@@ -162,7 +161,7 @@ enum tern_result tern_merge_check_states(struct tern_merge *merge, struct tern_d
 void tern_merge_free_states(struct tern_merge *merge)
 {
     for (size_t i = 0; i < TERN_STRATEGY_STATES; i++) {
-        free(merge->states[i]);
+        tern_vector_free(&merge->vectors, merge->states[i]);
     }
-    free(merge->average);
+    tern_vector_free(&merge->vectors, merge->average);
 }

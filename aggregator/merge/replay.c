@@ -112,7 +112,7 @@ enum tern_result tern_service_replay(struct tern_db *db,
     replay.why = why;
     enum tern_result result = tern_db_federation(db, &federation);
     if (result == TERN_OK) {
-        result = tern_merge_init(&replay.merge, &federation);
+        result = tern_merge_init(&replay.merge, &federation, NULL);
     }
     if (result != TERN_OK) {
         snprintf(why, 256, "the federation cannot be read: %s", tern_result_sentence(result));

@@ -215,7 +215,7 @@ static enum tern_result make(struct maker *maker, uint32_t rounds)
 {
     struct tern_db_federation federation;
     TERN_TRY(tern_db_federation(maker->db, &federation));
-    TERN_TRY(tern_merge_init(&maker->merge, &federation));
+    TERN_TRY(tern_merge_init(&maker->merge, &federation, NULL));
     TERN_TRY(tern_codec_parse("3lc:s=1", &maker->codec, NULL));
     tern_merge_seed(&maker->merge, federation.seed);
     TERN_TRY(tern_db_begin(maker->db));

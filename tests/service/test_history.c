@@ -203,7 +203,7 @@ static enum tern_result load_newest(struct tern_merge *merge)
 {
     struct tern_db_federation about;
     assert_int_equal(tern_db_federation(harness.db, &about), TERN_OK);
-    assert_int_equal(tern_merge_init(merge, &about), TERN_OK);
+    assert_int_equal(tern_merge_init(merge, &about, NULL), TERN_OK);
     return tern_merge_load(merge, harness.db);
 }
 

@@ -25,6 +25,7 @@ struct course {
     unsigned restart_after; // updates; 0 = never
     unsigned fail_before;   // the batch of that update is taken back once; 0 = none
     uint64_t memory;
+    enum { VECTORS_IN_MEMORY, VECTORS_IN_FILES, VECTORS_WITHOUT_FOLDER } vectors;
 };
 
 static void make(const struct course *course)
@@ -36,6 +37,8 @@ static void make(const struct course *course)
     federation->codec_up = (struct tern_codec){
         .id = TERN_CODEC_3LC, .sparsity = 1.0F, .clip = 4.0F, .coder = TERN_CODER_RANGE};
     federation->strategy_memory = course->memory;
+    const char *folders[] = {NULL, harness.folder, "/nowhere"};
+    federation->vectors.folder = folders[course->vectors];
     harness_start(&harness);
     for (int i = 0; i < CLIENTS; i++) {
         enroll(&harness, false);
@@ -105,6 +108,8 @@ static void test_nothing_on_the_way_changes_the_model(void **state)
         {.order = {4, 3, 2, 1}, .fail_before = 4},
         {.order = {1, 2, 3, 4}, .memory = 1},    // one coordinate after the other
         {.order = {4, 1, 2, 3}, .memory = 6000}, // some coordinates
+        {.order = {3, 1, 4, 2}, .vectors = VECTORS_IN_FILES, .restart_after = 2, .fail_before = 4},
+        {.order = {2, 4, 3, 1}, .vectors = VECTORS_WITHOUT_FOLDER},
     };
     static const struct course plain = {.order = {1, 2, 3, 4}};
     uint8_t expected[TERN_SHA256_SIZE];

@@ -119,7 +119,7 @@ static void start(struct fixture *fixture, struct tern_merge *merge)
     memset(&model, 0, sizeof model);
     assert_int_equal(tern_model_from_spec(&model, federation.model_spec), TERN_OK);
     memcpy(federation.model_hash, model.hash, sizeof federation.model_hash);
-    assert_int_equal(tern_merge_init(merge, &federation), TERN_OK);
+    assert_int_equal(tern_merge_init(merge, &federation, NULL), TERN_OK);
     assert_int_equal(merge->model.count, COUNT);
     tern_merge_seed(merge, 1);
     store_updates(fixture, merge);
