@@ -242,6 +242,9 @@ struct tern_client {
     uint32_t kept_round; // its change is in the error buffer without an update; 0 = of no round
     float kept_decay;    // what that round's directive left of the error buffer
     struct tern_client_pending pending;
+#if TERN_PARTIALS
+    const uint8_t *stored_update; // the pending update where the store shows it; NULL: in the blob
+#endif
 
     // The task in hand.
     tern_Task task;

@@ -143,9 +143,23 @@ TERN_MUST_USE enum tern_result tern_record_load_manifest(struct tern_client *cli
 TERN_MUST_USE enum tern_result tern_record_save_replica(struct tern_client *client);
 TERN_MUST_USE enum tern_result tern_record_load_replica(struct tern_client *client);
 // Error buffer, velocity, generation, sequence and, when pending.len > 0, the update in the blob.
-// Loading takes the blob for its own before it puts the update there.
+// Loading takes the blob for its own; then the update is where tern_client_update() says.
 TERN_MUST_USE enum tern_result tern_record_save_upload(struct tern_client *client);
 TERN_MUST_USE enum tern_result tern_record_load_upload(struct tern_client *client);
+#if TERN_PARTIALS
+// The same record, made while the container is: begun, the container appended in pieces, and saved as
+// a whole with the message that goes before it, of TERN_WIRE_OVERHEAD bytes at most.
+bool tern_record_takes_pieces(const struct tern_client *client); // false: nothing of this is called
+TERN_MUST_USE enum tern_result tern_record_begin_upload(struct tern_client *client);
+TERN_MUST_USE enum tern_result tern_record_append_upload(struct tern_client *client,
+                                                         const uint8_t *data, size_t len);
+// Points *container at what was appended so far, len >= 1 bytes, until the next call.
+TERN_MUST_USE enum tern_result tern_record_view_container(const struct tern_client *client,
+                                                          size_t len, const uint8_t **container);
+TERN_MUST_USE enum tern_result tern_record_finish_upload(struct tern_client *client,
+                                                         struct tern_span message);
+void tern_record_drop_upload(struct tern_client *client); // in place of finishing it
+#endif
 // Only the velocity, after a change that is not to be kept.
 TERN_MUST_USE enum tern_result tern_record_reload_velocity(struct tern_client *client);
 TERN_MUST_USE enum tern_result tern_record_save_settled(struct tern_client *client);
@@ -251,6 +265,23 @@ bool tern_client_has_state_for(const struct tern_client *client, const struct te
 
 // Bytes of the blob that encoding an update of `codec`, and giving it back, takes.
 size_t tern_client_update_bound(const struct tern_client *client, const struct tern_codec *codec);
+
+// The pending update, pending.len bytes.
+static inline const uint8_t *tern_client_update(const struct tern_client *client)
+{
+#if TERN_PARTIALS
+    if (client->stored_update != NULL) {
+        return client->stored_update;
+    }
+#endif
+    return client->work.blob;
+}
+
+// Where the blob is free beside it.
+static inline size_t tern_client_beside_update(const struct tern_client *client)
+{
+    return tern_client_update(client) == client->work.blob ? client->pending.len : 0;
+}
 
 // The blob behind the pending update, as values: what giving it back works in.
 float *tern_client_give_back_work(const struct tern_client *client);

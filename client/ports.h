@@ -101,6 +101,31 @@ struct tern_store {
     // TERN_ERR_CORRUPT    its checksum or version is wrong, or offset + len passes its end
     TERN_MUST_USE enum tern_result (*load)(void *ctx, enum tern_record record, size_t offset,
                                            void *dst, size_t len, size_t *record_len);
+
+#if TERN_PARTIALS
+    // A record in pieces, for what is not to be in memory as a whole; all NULL: save() and load() do.
+
+    // Begins a record, of which the first `front` bytes are given at the end. One at a time; it ends
+    // with finish(), drop(), the next begin() or a save() of the same record. Others may be saved
+    // meanwhile. TERN_ERR_IO, TERN_ERR_NO_SPACE, as of append() and finish(); after an error it has
+    // ended.
+    TERN_MUST_USE enum tern_result (*begin)(void *ctx, enum tern_record record, size_t front);
+
+    // Puts `len` bytes behind those that are there, of which the front is the first.
+    TERN_MUST_USE enum tern_result (*append)(void *ctx, const void *data, size_t len);
+
+    // Replaces the record by the front and what was appended, as save() does.
+    TERN_MUST_USE enum tern_result (*finish)(void *ctx, const void *front);
+
+    // What was begun, if anything, is let go.
+    void (*drop)(void *ctx);
+
+    // Points *data at `len` >= 1 bytes from `offset` on, of what was begun or else of a record that
+    // load() found to be whole, until the next call for the record.
+    // TERN_ERR_CORRUPT  they are not all there; TERN_ERR_IO, TERN_ERR_NOT_FOUND
+    TERN_MUST_USE enum tern_result (*view)(void *ctx, enum tern_record record, size_t offset,
+                                           size_t len, const uint8_t **data);
+#endif
 };
 
 #if TERN_PARTIALS

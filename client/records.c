@@ -57,6 +57,7 @@ struct upload_head {
     uint32_t count;
     uint32_t storage;
     uint32_t has_velocity;
+    uint32_t room; // bytes between the head and the update that nobody reads
 };
 
 struct settled_record {
@@ -89,7 +90,7 @@ struct meter_time {
 };
 
 _Static_assert(sizeof(struct identity_head) == 64 && sizeof(struct replica_head) == 52 &&
-                   sizeof(struct upload_head) == 40 && sizeof(struct settled_record) == 20 &&
+                   sizeof(struct upload_head) == 44 && sizeof(struct settled_record) == 20 &&
                    sizeof(struct meter_head) == 48 && sizeof(struct meter_entry) == 72 &&
                    sizeof(struct meter_time) == 16,
                "what is on flash has these sizes");
@@ -262,35 +263,58 @@ enum tern_result tern_record_load_replica(struct tern_client *client)
 
 // --- Upload
 
-enum tern_result tern_record_save_upload(struct tern_client *client)
+static struct upload_head upload_head(const struct tern_client *client, size_t room)
 {
-    const struct tern_client_workspace *work = &client->work;
-    const uint32_t count = work->model->count;
-    const struct upload_head head = {
+    return (struct upload_head){
         .owned = owned(client, FORMAT_UPLOAD),
         .generation = client->generation,
         .sequence = client->sequence,
         .round = client->pending.round,
         .len = client->pending.len,
-        .count = count,
-        .storage = (uint32_t)work->error_storage,
+        .count = client->work.model->count,
+        .storage = (uint32_t)client->work.error_storage,
         .has_velocity = client->has_velocity,
+        .room = (uint32_t)room,
     };
+}
+
+// The parts behind the update.
+static struct tern_store_part buffer_part(const struct tern_client *client)
+{
+    const struct tern_client_workspace *work = &client->work;
+    return (struct tern_store_part){
+        work->error_buffer, tern_error_storage_bytes(work->error_storage, work->model->coded)};
+}
+
+static struct tern_store_part velocity_part(const struct tern_client *client)
+{
+    const struct tern_client_workspace *work = &client->work;
+    return (struct tern_store_part){
+        work->velocity, client->has_velocity ? (size_t)work->model->count * sizeof(float) : 0};
+}
+
+enum tern_result tern_record_save_upload(struct tern_client *client)
+{
+    const struct upload_head head = upload_head(client, 0);
     const struct tern_store_part parts[] = {
         {&head, sizeof head},
-        {work->error_buffer, tern_error_storage_bytes(work->error_storage, work->model->coded)},
-        {work->velocity, client->has_velocity ? (size_t)count * sizeof(float) : 0},
-        {work->blob, client->pending.len},
+        {client->work.blob, client->pending.len},
+        buffer_part(client),
+        velocity_part(client),
     };
+#if TERN_PARTIALS
+    client->stored_update = NULL;
+#endif
     return save(client, TERN_RECORD_UPLOAD, parts, sizeof parts / sizeof parts[0]);
 }
 
-// A saved upload record, and where its parts lie; the error buffer is behind the head.
+// A saved upload record, and where its parts lie.
 struct upload {
     struct upload_head head;
     enum tern_error_storage storage;
-    size_t velocity_at;
     size_t pending_at;
+    size_t buffer_at;
+    size_t velocity_at;
 };
 
 static enum tern_result open_upload(const struct tern_client *client, struct upload *upload)
@@ -301,15 +325,16 @@ static enum tern_result open_upload(const struct tern_client *client, struct upl
     TERN_TRY(load(client, TERN_RECORD_UPLOAD, 0, head, sizeof *head, &len));
     TERN_TRY(check_owned(client, &head->owned, FORMAT_UPLOAD));
     if (head->count != count || !tern_error_storage_known(head->storage) ||
-        head->has_velocity > 1) {
+        head->has_velocity > 1 || head->room > TERN_WIRE_OVERHEAD) {
         return TERN_ERR_CORRUPT;
     }
     const size_t velocity_len = head->has_velocity != 0 ? (size_t)count * sizeof(float) : 0;
     upload->storage = (enum tern_error_storage)head->storage;
+    upload->pending_at = sizeof *head + head->room;
+    upload->buffer_at = upload->pending_at + head->len;
     upload->velocity_at =
-        sizeof *head + tern_error_storage_bytes(upload->storage, client->work.model->coded);
-    upload->pending_at = upload->velocity_at + velocity_len;
-    return len == upload->pending_at + head->len ? TERN_OK : TERN_ERR_CORRUPT;
+        upload->buffer_at + tern_error_storage_bytes(upload->storage, client->work.model->coded);
+    return len == upload->velocity_at + velocity_len ? TERN_OK : TERN_ERR_CORRUPT;
 }
 
 // Moves `count` values that the blob holds in another storage to the error buffer.
@@ -341,7 +366,7 @@ static enum tern_result convert_buffer(struct tern_client *client, const struct 
         const uint32_t left = count - done;
         const uint32_t n =
             left / TERN_ERROR_BLOCK < blocks ? left : (uint32_t)blocks * TERN_ERROR_BLOCK;
-        const size_t at = sizeof upload->head + tern_error_storage_bytes(upload->storage, done);
+        const size_t at = upload->buffer_at + tern_error_storage_bytes(upload->storage, done);
         TERN_TRY(load(client, TERN_RECORD_UPLOAD, at, client->work.blob,
                       tern_error_storage_bytes(upload->storage, n), &len));
         TERN_TRY(convert_part(client, upload->storage, done, n));
@@ -357,8 +382,8 @@ static enum tern_result load_buffer(struct tern_client *client, const struct upl
         return convert_buffer(client, upload);
     }
     size_t len = 0;
-    TERN_TRY(load(client, TERN_RECORD_UPLOAD, sizeof upload->head, work->error_buffer,
-                  upload->velocity_at - sizeof upload->head, &len));
+    TERN_TRY(load(client, TERN_RECORD_UPLOAD, upload->buffer_at, work->error_buffer,
+                  upload->velocity_at - upload->buffer_at, &len));
     return tern_error_storage_check(work->error_storage, work->error_buffer, work->model->coded);
 }
 
@@ -373,7 +398,7 @@ static enum tern_result load_velocity(struct tern_client *client, const struct u
         return TERN_OK;
     }
     TERN_TRY(load(client, TERN_RECORD_UPLOAD, upload->velocity_at, work->velocity,
-                  upload->pending_at - upload->velocity_at, &len));
+                  (size_t)work->model->count * sizeof(float), &len));
     return all_finite(work->velocity, work->model->count) ? TERN_OK : TERN_ERR_CORRUPT;
 }
 
@@ -387,6 +412,74 @@ enum tern_result tern_record_reload_velocity(struct tern_client *client)
     return load_velocity(client, &upload);
 }
 
+// Makes the pending update, which is in the record from `offset` on, one that can be looked at.
+static enum tern_result take_pending(struct tern_client *client, size_t offset)
+{
+    size_t len = 0;
+#if TERN_PARTIALS
+    client->stored_update = NULL;
+    if (tern_record_takes_pieces(client)) {
+        const struct tern_store *store = &client->config.ports.store;
+        return store->view(store->ctx, TERN_RECORD_UPLOAD, offset, client->pending.len,
+                           &client->stored_update);
+    }
+#endif
+    return load(client, TERN_RECORD_UPLOAD, offset, client->work.blob, client->pending.len, &len);
+}
+
+#if TERN_PARTIALS
+// --- Upload, in pieces
+
+// What goes before the container, which is appended first: the head and, at its end, the message.
+#define FRONT (sizeof(struct upload_head) + TERN_WIRE_OVERHEAD)
+
+bool tern_record_takes_pieces(const struct tern_client *client)
+{
+    return client->config.ports.store.begin != NULL;
+}
+
+enum tern_result tern_record_begin_upload(struct tern_client *client)
+{
+    const struct tern_store *store = &client->config.ports.store;
+    return store->begin(store->ctx, TERN_RECORD_UPLOAD, FRONT);
+}
+
+enum tern_result tern_record_append_upload(struct tern_client *client, const uint8_t *data,
+                                           size_t len)
+{
+    const struct tern_store *store = &client->config.ports.store;
+    return store->append(store->ctx, data, len);
+}
+
+void tern_record_drop_upload(struct tern_client *client)
+{
+    const struct tern_store *store = &client->config.ports.store;
+    store->drop(store->ctx);
+}
+
+enum tern_result tern_record_view_container(const struct tern_client *client, size_t len,
+                                            const uint8_t **container)
+{
+    const struct tern_store *store = &client->config.ports.store;
+    return store->view(store->ctx, TERN_RECORD_UPLOAD, FRONT, len, container);
+}
+
+enum tern_result tern_record_finish_upload(struct tern_client *client, struct tern_span message)
+{
+    const struct tern_store *store = &client->config.ports.store;
+    const struct tern_store_part behind[] = {buffer_part(client), velocity_part(client)};
+    const struct upload_head head = upload_head(client, TERN_WIRE_OVERHEAD - message.len);
+    uint8_t front[FRONT] = {0};
+    memcpy(front, &head, sizeof head);
+    memcpy(front + FRONT - message.len, message.data, message.len);
+    for (size_t i = 0; i < sizeof behind / sizeof behind[0]; i++) {
+        TERN_TRY(store->append(store->ctx, behind[i].data, behind[i].len));
+    }
+    TERN_TRY(store->finish(store->ctx, front));
+    return take_pending(client, FRONT - message.len);
+}
+#endif
+
 // Reads the pending update and checks that it can be given back if it must.
 static enum tern_result load_pending(struct tern_client *client, size_t offset)
 {
@@ -397,12 +490,12 @@ static enum tern_result load_pending(struct tern_client *client, size_t offset)
     if (tern_client_pending_bound(client, pending->len) > client->work.blob_size) {
         return TERN_ERR_NO_SPACE;
     }
-    size_t len = 0;
-    TERN_TRY(load(client, TERN_RECORD_UPLOAD, offset, client->work.blob, pending->len, &len));
+    TERN_TRY(take_pending(client, offset));
     tern_Update update;
     struct tern_span container;
     struct tern_codec_info info;
-    if (tern_wire_decode_update(client->work.blob, pending->len, &update, &container) != TERN_OK ||
+    if (tern_wire_decode_update(tern_client_update(client), pending->len, &update, &container) !=
+            TERN_OK ||
         tern_container_inspect(client->work.model, container.data, container.len, &info) !=
             TERN_OK) {
         return TERN_ERR_CORRUPT;

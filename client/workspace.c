@@ -24,7 +24,7 @@ size_t tern_client_pending_bound(const struct tern_client *client, size_t len)
 
 float *tern_client_give_back_work(const struct tern_client *client)
 {
-    const size_t len = client->pending.len;
+    const size_t len = tern_client_beside_update(client);
     void *start = client->work.blob + len + to_alignment(client, len);
     return start;
 }

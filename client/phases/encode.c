@@ -14,7 +14,13 @@ struct outcome {
     bool has_velocity;
     struct tern_error_next next; // of the error buffer
     struct tern_client_pending pending;
-    struct tern_span container; // in the blob
+    struct tern_span container; // in the blob; NULL: in the record that is being made
+#if TERN_PARTIALS
+    struct tern_client *client;
+    enum tern_result stored;             // what the store said of that
+    uint8_t message[TERN_WIRE_OVERHEAD]; // what goes before such a container
+    size_t message_len;
+#endif
 };
 
 // Whether the store's error buffer holds this round's change already, and its directive's effect.
@@ -88,7 +94,37 @@ static enum tern_result build_sum(struct tern_client *client, const struct tern_
     return tern_error_buffer_add_to(&buffer, outcome->next.decay * carried, sum);
 }
 
-// Puts the container at the end of the blob.
+#if TERN_PARTIALS
+static enum tern_result store_piece(void *ctx, const uint8_t *data, size_t len)
+{
+    struct outcome *outcome = ctx;
+    outcome->stored = tern_record_append_upload(outcome->client, data, len);
+    return outcome->stored;
+}
+
+// Puts the container into the record that is being made, through the end of the blob.
+static enum tern_result encode_into_record(struct tern_client *client,
+                                           const struct tern_codec *codec,
+                                           const struct tern_encode_context *context,
+                                           struct outcome *outcome)
+{
+    const struct tern_client_workspace *work = &client->work;
+    const size_t bound = tern_container_piece_bound(codec, work->model);
+    const struct tern_container_sink sink = {
+        .ctx = outcome,
+        .piece = work->blob + work->blob_size - bound, // behind the task's indices
+        .piece_size = bound,
+        .take = store_piece,
+    };
+    outcome->client = client;
+    outcome->stored = tern_record_begin_upload(client);
+    TERN_TRY(outcome->stored);
+    return tern_container_encode_into(codec, context, work->model, client->trained, &sink,
+                                      &outcome->container.len);
+}
+#endif
+
+// Puts the container at the end of the blob, or into the record.
 static enum tern_result encode(struct tern_client *client, const struct tern_codec *codec,
                                struct outcome *outcome)
 {
@@ -101,6 +137,11 @@ static enum tern_result encode(struct tern_client *client, const struct tern_cod
         .indices = client->task.has_indices ? client->indices.data : NULL,
         .indices_len = client->indices.len,
     };
+#if TERN_PARTIALS
+    if (tern_record_takes_pieces(client)) {
+        return encode_into_record(client, codec, &context, outcome);
+    }
+#endif
     const size_t bound = tern_container_bound(codec, work->model);
     uint8_t *dst = work->blob + work->blob_size - bound; // take_task() checked that there is room
     outcome->container.data = dst;
@@ -136,7 +177,22 @@ static tern_Update describe(const struct tern_client *client, const struct outco
     return message;
 }
 
-// Leaves the whole update at the start of the blob.
+// Puts the message before the container: at the start of the blob, or kept for the record.
+static enum tern_result put_message(struct tern_client *client, struct outcome *outcome,
+                                    const tern_Update *message, size_t *len)
+{
+#if TERN_PARTIALS
+    if (outcome->container.data == NULL) {
+        TERN_TRY(tern_wire_begin_update(message, outcome->container.len, outcome->message,
+                                        sizeof outcome->message, &outcome->message_len));
+        *len = outcome->message_len + outcome->container.len;
+        return TERN_OK;
+    }
+#endif
+    const size_t room = (size_t)(outcome->container.data - client->work.blob);
+    return tern_wire_encode_update(message, outcome->container, client->work.blob, room, len);
+}
+
 static enum tern_result build(struct tern_client *client, struct outcome *outcome)
 {
     struct tern_codec codec;
@@ -149,9 +205,8 @@ static enum tern_result build(struct tern_client *client, struct outcome *outcom
     TERN_TRY(encode(client, &codec, outcome));
     outcome->sequence++;
     const tern_Update message = describe(client, outcome);
-    const size_t room = (size_t)(outcome->container.data - client->work.blob);
     size_t len = 0;
-    TERN_TRY(tern_wire_encode_update(&message, outcome->container, client->work.blob, room, &len));
+    TERN_TRY(put_message(client, outcome, &message, &len));
     outcome->pending = (struct tern_client_pending){
         .round = client->task.round,
         .sequence = outcome->sequence,
@@ -171,6 +226,12 @@ static enum tern_result save(struct tern_client *client, const struct outcome *o
     client->generation = outcome->generation;
     client->sequence = outcome->sequence;
     client->pending = outcome->pending;
+#if TERN_PARTIALS
+    if (client->pending.len > 0 && outcome->container.data == NULL) {
+        const struct tern_span message = {outcome->message, outcome->message_len};
+        return tern_record_finish_upload(client, message);
+    }
+#endif
     return tern_record_save_upload(client);
 }
 
@@ -203,7 +264,12 @@ static enum tern_result keep_change(struct tern_client *client, struct outcome *
     if (is_kept(client)) {
         return tern_record_reload_velocity(client);
     }
-    const struct tern_span container = outcome->container;
+    struct tern_span container = outcome->container;
+#if TERN_PARTIALS
+    if (container.data == NULL) {
+        TERN_TRY(tern_record_view_container(client, container.len, &container.data));
+    }
+#endif
     TERN_TRY(tern_container_give_back(client->work.model, container.data, container.len,
                                       client->trained));
     outcome->next.filter = 1;
@@ -215,13 +281,37 @@ static enum tern_result keep_change(struct tern_client *client, struct outcome *
     return TERN_OK;
 }
 
+// What of a record was made in pieces and is not to be.
+static void drop_record(struct tern_client *client)
+{
+#if TERN_PARTIALS
+    if (tern_record_takes_pieces(client)) {
+        tern_record_drop_upload(client);
+    }
+#else
+    (void)client;
+#endif
+}
+
 // An update that must not be sent is not made; a later one carries the change.
 static enum tern_result too_dear(struct tern_client *client, struct outcome *outcome, uint64_t cost,
                                  const char *why)
 {
     TERN_TRY(keep_change(client, outcome));
+    drop_record(client);
     client->phase = TERN_PHASE_CHECKIN;
     return tern_budget_stop(client, cost, why);
+}
+
+// What the store refused is no fault of the change.
+static enum tern_result store_result(const struct outcome *outcome)
+{
+#if TERN_PARTIALS
+    return outcome->stored;
+#else
+    (void)outcome;
+    return TERN_OK;
+#endif
 }
 
 enum tern_result tern_phase_encode(struct tern_client *client)
@@ -233,6 +323,8 @@ enum tern_result tern_phase_encode(struct tern_client *client)
     };
     enum tern_result result = build(client, &outcome);
     if (result != TERN_OK) {
+        drop_record(client);
+        TERN_TRY(store_result(&outcome));
         TERN_TRY(tern_record_reload_velocity(client));
         return tern_client_drop_task(client, result,
                                      TERN_WHY("the local change cannot be encoded"));

@@ -20,13 +20,14 @@ bool tern_share_fits(const struct tern_client *client, const tern_Task *task)
     return task->indices.size <= size && container <= size - task->indices.size && sending <= size;
 }
 
-// Leaves the update without its indices behind the pending one.
+// Leaves the update without its indices in the blob, behind the pending one if that is there.
 static enum tern_result strip(struct tern_client *client, const tern_Update *message,
                               struct tern_span container, struct tern_span *body)
 {
     struct tern_client_pending *pending = &client->pending;
-    uint8_t *dst = client->work.blob + pending->len;
-    const size_t room = client->work.blob_size - pending->len;
+    const size_t beside = tern_client_beside_update(client);
+    uint8_t *dst = client->work.blob + beside;
+    const size_t room = client->work.blob_size - beside;
     if (room < container.len) {
         return TERN_ERR_NO_SPACE;
     }
@@ -46,7 +47,7 @@ enum tern_result tern_share_body(struct tern_client *client, struct tern_span *b
 {
     tern_Update message;
     struct tern_span container;
-    *body = (struct tern_span){client->work.blob, client->pending.len};
+    *body = (struct tern_span){tern_client_update(client), client->pending.len};
     TERN_TRY(tern_wire_decode_update(body->data, body->len, &message, &container));
     client->pending.sent = client->pending.len;
     client->pending.container = (uint32_t)container.len;

@@ -99,7 +99,8 @@ static enum tern_result give_back(struct tern_client *client, enum tern_result r
     const struct tern_client_pending pending = client->pending;
     tern_Update message;
     struct tern_span container;
-    TERN_TRY(tern_wire_decode_update(client->work.blob, pending.len, &message, &container));
+    TERN_TRY(
+        tern_wire_decode_update(tern_client_update(client), pending.len, &message, &container));
     TERN_TRY(tern_error_buffer_give_back(&buffer, client->work.model, container.data, container.len,
                                          tern_client_give_back_work(client)));
     client->pending.len = 0;

@@ -1,5 +1,6 @@
-// A record's file: "TERN", format version, record number, CRC-32C, length of the body, body. The
-// checksum covers record number, length and body, so a file under another's name is not taken.
+// A record's file: "TERN", format version, record number, CRC-32C, length of the body, length of its
+// front, body. The checksum covers the body behind the front, the front, then record number and both
+// lengths, so a file under another's name is not taken. What is saved at once has no front.
 #define _GNU_SOURCE
 #include "posix/file_store.h"
 #include "hosted/files.h"
@@ -12,17 +13,30 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #define MAGIC 0x4e524554u // "TERN"
-#define FORMAT 1u
-#define HEAD_SIZE 24
+#define FORMAT 2u
+#define HEAD_SIZE 28
 #define WHY_SIZE 512
+
+// A record on its way.
+struct draft {
+    enum tern_record record;
+    int file; // -1: none
+    uint32_t crc;
+    size_t front;
+    uint64_t len; // of the body, the front included
+};
 
 struct tern_file_store {
     int directory;
     int lock; // -1 for a reader
+    struct draft draft;
+    void *mapped; // NULL: nothing is
+    size_t mapped_len;
 };
 
 static const char *const names[TERN_RECORD_COUNT] = {
@@ -33,57 +47,99 @@ static const char *const names[TERN_RECORD_COUNT] = {
 
 // --- Saving
 
-static void make_head(enum tern_record record, const struct tern_store_part *parts,
-                      size_t part_count, uint8_t head[HEAD_SIZE])
+static void put_head(const struct draft *draft, uint8_t head[HEAD_SIZE])
 {
-    uint64_t len = 0;
-    for (size_t i = 0; i < part_count; i++) {
-        len += parts[i].len;
-    }
     tern_put_le32(head, MAGIC);
     tern_put_le32(head + 4, FORMAT);
-    tern_put_le32(head + 8, (uint32_t)record);
-    tern_put_le64(head + 16, len);
-    uint32_t crc = tern_crc32c(0, head + 8, 4);
-    crc = tern_crc32c(crc, head + 16, 8);
-    for (size_t i = 0; i < part_count; i++) {
-        crc = tern_crc32c(crc, parts[i].data, parts[i].len);
-    }
-    tern_put_le32(head + 12, crc);
+    tern_put_le32(head + 8, (uint32_t)draft->record);
+    tern_put_le64(head + 16, draft->len);
+    tern_put_le32(head + 24, (uint32_t)draft->front);
 }
 
-static enum tern_result write_file(int fd, enum tern_record record,
-                                   const struct tern_store_part *parts, size_t part_count)
+// Of the head behind the body's checksum.
+static uint32_t head_crc(uint32_t crc, const uint8_t head[HEAD_SIZE])
 {
-    uint8_t head[HEAD_SIZE];
-    make_head(record, parts, part_count, head);
-    TERN_TRY(tern_file_write_all(fd, head, sizeof head));
-    for (size_t i = 0; i < part_count; i++) {
-        TERN_TRY(tern_file_write_all(fd, parts[i].data, parts[i].len));
-    }
-    return fsync(fd) == 0 ? TERN_OK : tern_file_write_error();
+    crc = tern_crc32c(crc, head + 8, 4);
+    return tern_crc32c(crc, head + 16, HEAD_SIZE - 16);
 }
 
-static enum tern_result save(void *ctx, enum tern_record record,
-                             const struct tern_store_part *parts, size_t part_count)
+static void temporary_name(enum tern_record record, char name[32])
 {
-    const struct tern_file_store *store = ctx;
+    snprintf(name, 32, "%s.new", names[record]);
+}
+
+static void unmap(struct tern_file_store *store)
+{
+    if (store->mapped != NULL) {
+        munmap(store->mapped, store->mapped_len);
+        store->mapped = NULL;
+    }
+}
+
+static void drop(void *ctx)
+{
+    struct tern_file_store *store = ctx;
     char temporary[32];
-    if (store->lock < 0) {
-        return TERN_ERR_STATE;
+    if (store->draft.file >= 0) {
+        unmap(store);
+        close(store->draft.file);
+        store->draft.file = -1;
+        temporary_name(store->draft.record, temporary);
+        unlinkat(store->directory, temporary, 0);
     }
-    snprintf(temporary, sizeof temporary, "%s.new", names[record]);
-    const int fd = openat(store->directory, temporary,
-                          O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (fd < 0) {
+}
+
+// Makes the file, up to where the body is appended.
+static enum tern_result open_draft(const struct tern_file_store *store, struct draft *draft)
+{
+    char temporary[32];
+    temporary_name(draft->record, temporary);
+    draft->file = openat(store->directory, temporary,
+                         O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (draft->file < 0) {
         return tern_file_write_error();
     }
-    enum tern_result result = write_file(fd, record, parts, part_count);
-    if (close(fd) != 0 && result == TERN_OK) {
+    draft->crc = 0;
+    draft->len = draft->front;
+    return lseek(draft->file, (off_t)(HEAD_SIZE + draft->front), SEEK_SET) >= 0
+               ? TERN_OK
+               : tern_file_write_error();
+}
+
+static enum tern_result append_to(struct draft *draft, const void *data, size_t len)
+{
+    TERN_TRY(tern_file_write_all(draft->file, data, len));
+    draft->crc = tern_crc32c(draft->crc, data, len);
+    draft->len += len;
+    return TERN_OK;
+}
+
+static enum tern_result write_front(struct draft *draft, const void *front)
+{
+    uint8_t head[HEAD_SIZE];
+    put_head(draft, head);
+    draft->crc = tern_crc32c(draft->crc, front, draft->front);
+    tern_put_le32(head + 12, head_crc(draft->crc, head));
+    if (lseek(draft->file, 0, SEEK_SET) < 0) {
+        return tern_file_write_error();
+    }
+    TERN_TRY(tern_file_write_all(draft->file, head, sizeof head));
+    TERN_TRY(tern_file_write_all(draft->file, front, draft->front));
+    return fsync(draft->file) == 0 ? TERN_OK : tern_file_write_error();
+}
+
+// The file that is whole takes the record's name; one that is not goes.
+static enum tern_result close_draft(const struct tern_file_store *store, struct draft *draft,
+                                    enum tern_result result)
+{
+    char temporary[32];
+    temporary_name(draft->record, temporary);
+    if (close(draft->file) != 0 && result == TERN_OK) {
         result = tern_file_write_error();
     }
+    draft->file = -1;
     if (result == TERN_OK &&
-        renameat(store->directory, temporary, store->directory, names[record]) != 0) {
+        renameat(store->directory, temporary, store->directory, names[draft->record]) != 0) {
         result = tern_file_write_error();
     }
     if (result != TERN_OK) {
@@ -93,7 +149,75 @@ static enum tern_result save(void *ctx, enum tern_record record,
     return fsync(store->directory) == 0 ? TERN_OK : tern_file_write_error();
 }
 
+static enum tern_result append_parts(struct draft *draft, const struct tern_store_part *parts,
+                                     size_t part_count)
+{
+    for (size_t i = 0; i < part_count; i++) {
+        TERN_TRY(append_to(draft, parts[i].data, parts[i].len));
+    }
+    return write_front(draft, NULL);
+}
+
+static enum tern_result save(void *ctx, enum tern_record record,
+                             const struct tern_store_part *parts, size_t part_count)
+{
+    struct tern_file_store *store = ctx;
+    struct draft draft = {.record = record};
+    if (store->lock < 0) {
+        return TERN_ERR_STATE;
+    }
+    if (store->draft.record == record) {
+        drop(store);
+    }
+    TERN_TRY(open_draft(store, &draft));
+    return close_draft(store, &draft, append_parts(&draft, parts, part_count));
+}
+
+// --- Saving in pieces
+
+// After an error nothing is left of the draft.
+static enum tern_result or_drop(struct tern_file_store *store, enum tern_result result)
+{
+    if (result != TERN_OK) {
+        drop(store);
+    }
+    return result;
+}
+
+static enum tern_result begin(void *ctx, enum tern_record record, size_t front)
+{
+    struct tern_file_store *store = ctx;
+    if (store->lock < 0) {
+        return TERN_ERR_STATE;
+    }
+    drop(store);
+    store->draft = (struct draft){.record = record, .front = front};
+    return or_drop(store, open_draft(store, &store->draft));
+}
+
+static enum tern_result append(void *ctx, const void *data, size_t len)
+{
+    struct tern_file_store *store = ctx;
+    return store->draft.file >= 0 ? or_drop(store, append_to(&store->draft, data, len))
+                                  : TERN_ERR_IO;
+}
+
+static enum tern_result finish(void *ctx, const void *front)
+{
+    struct tern_file_store *store = ctx;
+    if (store->draft.file < 0) {
+        return TERN_ERR_IO;
+    }
+    unmap(store);
+    return close_draft(store, &store->draft, write_front(&store->draft, front));
+}
+
 // --- Loading
+
+static int open_record(const struct tern_file_store *store, enum tern_record record)
+{
+    return openat(store->directory, names[record], O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+}
 
 static enum tern_result read_exactly(int fd, void *dst, size_t len)
 {
@@ -114,16 +238,35 @@ static enum tern_result read_exactly(int fd, void *dst, size_t len)
     return TERN_OK;
 }
 
-static enum tern_result check_body(int fd, uint32_t crc, uint64_t len, uint32_t expected)
+// Reads on with the file where it stands.
+static enum tern_result body_crc(int fd, uint64_t len, uint32_t *crc)
 {
     uint8_t block[4096];
     while (len > 0) {
         const size_t n = len < sizeof block ? (size_t)len : sizeof block;
         TERN_TRY(read_exactly(fd, block, n));
-        crc = tern_crc32c(crc, block, n);
+        *crc = tern_crc32c(*crc, block, n);
         len -= n;
     }
-    return crc == expected ? TERN_OK : TERN_ERR_CORRUPT;
+    return TERN_OK;
+}
+
+static enum tern_result check_body(int fd, const uint8_t head[HEAD_SIZE], uint64_t len)
+{
+    const uint32_t front = tern_get_le32(head + 24);
+    uint32_t crc = 0;
+    if (front > len) {
+        return TERN_ERR_CORRUPT;
+    }
+    if (lseek(fd, (off_t)HEAD_SIZE + (off_t)front, SEEK_SET) < 0) {
+        return TERN_ERR_IO;
+    }
+    TERN_TRY(body_crc(fd, len - front, &crc));
+    if (lseek(fd, HEAD_SIZE, SEEK_SET) < 0) {
+        return TERN_ERR_IO;
+    }
+    TERN_TRY(body_crc(fd, front, &crc));
+    return head_crc(crc, head) == tern_get_le32(head + 12) ? TERN_OK : TERN_ERR_CORRUPT;
 }
 
 static enum tern_result check_file(int fd, enum tern_record record, uint64_t *body_len)
@@ -140,9 +283,7 @@ static enum tern_result check_file(int fd, enum tern_record record, uint64_t *bo
         (uint64_t)status.st_size - HEAD_SIZE != *body_len) {
         return TERN_ERR_CORRUPT;
     }
-    uint32_t crc = tern_crc32c(0, head + 8, 4);
-    crc = tern_crc32c(crc, head + 16, 8);
-    return check_body(fd, crc, *body_len, tern_get_le32(head + 12));
+    return check_body(fd, head, *body_len);
 }
 
 static enum tern_result load_from(int fd, enum tern_record record, size_t offset, void *dst,
@@ -164,11 +305,54 @@ static enum tern_result load(void *ctx, enum tern_record record, size_t offset, 
                              size_t len, size_t *record_len)
 {
     const struct tern_file_store *store = ctx;
-    const int fd = openat(store->directory, names[record], O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    const int fd = open_record(store, record);
     if (fd < 0) {
         return errno == ENOENT ? TERN_ERR_NOT_FOUND : TERN_ERR_IO;
     }
     const enum tern_result result = load_from(fd, record, offset, dst, len, record_len);
+    close(fd);
+    return result;
+}
+
+// --- Looking
+
+static enum tern_result map(struct tern_file_store *store, int fd, size_t offset, size_t len,
+                            const uint8_t **data)
+{
+    struct stat status;
+    if (fstat(fd, &status) != 0) {
+        return TERN_ERR_IO;
+    }
+    const uint64_t there = (uint64_t)status.st_size;
+    if (there < HEAD_SIZE || offset > there - HEAD_SIZE || len > there - HEAD_SIZE - offset) {
+        return TERN_ERR_CORRUPT;
+    }
+    const size_t before = (HEAD_SIZE + offset) % (size_t)sysconf(_SC_PAGESIZE);
+    void *mapped =
+        mmap(NULL, before + len, PROT_READ, MAP_PRIVATE, fd, (off_t)(HEAD_SIZE + offset - before));
+    if (mapped == MAP_FAILED) {
+        return TERN_ERR_IO;
+    }
+    store->mapped = mapped;
+    store->mapped_len = before + len;
+    *data = (const uint8_t *)mapped + before;
+    return TERN_OK;
+}
+
+// What was mapped stays as it is when the record is replaced, which is another file then.
+static enum tern_result view(void *ctx, enum tern_record record, size_t offset, size_t len,
+                             const uint8_t **data)
+{
+    struct tern_file_store *store = ctx;
+    unmap(store);
+    if (store->draft.file >= 0 && store->draft.record == record) {
+        return map(store, store->draft.file, offset, len, data);
+    }
+    const int fd = open_record(store, record);
+    if (fd < 0) {
+        return errno == ENOENT ? TERN_ERR_NOT_FOUND : TERN_ERR_IO;
+    }
+    const enum tern_result result = map(store, fd, offset, len, data);
     close(fd);
     return result;
 }
@@ -212,7 +396,7 @@ static enum tern_result adopt(struct tern_file_store **store, int directory, int
     if (*store == NULL) {
         return TERN_ERR_NO_MEMORY;
     }
-    **store = (struct tern_file_store){.directory = directory, .lock = lock};
+    **store = (struct tern_file_store){.directory = directory, .lock = lock, .draft.file = -1};
     return TERN_OK;
 }
 
@@ -256,6 +440,8 @@ void tern_file_store_close(struct tern_file_store *store)
     if (store == NULL) {
         return;
     }
+    drop(store);
+    unmap(store);
     if (store->lock >= 0) {
         close(store->lock);
     }
@@ -265,5 +451,12 @@ void tern_file_store_close(struct tern_file_store *store)
 
 struct tern_store tern_file_store_port(struct tern_file_store *store)
 {
-    return (struct tern_store){.ctx = store, .save = save, .load = load};
+    return (struct tern_store){.ctx = store,
+                               .save = save,
+                               .load = load,
+                               .begin = begin,
+                               .append = append,
+                               .finish = finish,
+                               .drop = drop,
+                               .view = view};
 }

@@ -37,7 +37,8 @@ UP, DOWN, DELAY, LOSS = 2e6, 10e6, 0.3, 0.02
 SERVER = "10.77.255.1"
 PATTERN = 1 << 20  # values that the frozen matrix repeats
 PATIENCE = 5400
-MODEL_HEAD, RECORD_HEAD, UPLOAD_HEAD = 8, 24, 40
+MODEL_HEAD, RECORD_HEAD = 8, 28
+UPLOAD_HEAD = struct.Struct("<I8s8I")  # FORMAT.md, section 10
 REACH = {"sent_over_needed": 1.05, "up_bytes_per_round": 12e6, "memory_beyond": 16 << 20}
 
 
@@ -251,14 +252,22 @@ def decode(container, counts):
     return values
 
 
+def error_buffer(client, count):
+    record = (client.folder / "state" / "upload").read_bytes()[RECORD_HEAD:]
+    _, _, _, _, _, update, _, storage, _, room = UPLOAD_HEAD.unpack_from(record)
+    if storage != 0:
+        sys.exit("large_model_links: conservation is looked at with error buffers in float32 alone")
+    at = UPLOAD_HEAD.size + room + update
+    return floats(record[at:at + 4 * count])
+
+
 def unaccounted(aggregator, clients, counts):
     """The largest magnitude that is neither in an update nor in an error buffer."""
     database = sqlite3.connect(f"file:{aggregator.state}/tern.db?mode=ro", uri=True)
     most = 0.0
     for number, client in enumerate(clients, 1):
         rest = array.array("d", (client.folder / "changes").read_bytes())
-        record = (client.folder / "state" / "upload").read_bytes()[RECORD_HEAD + UPLOAD_HEAD:]
-        parts = [floats(record[:4 * len(rest)])]
+        parts = [error_buffer(client, len(rest))]
         for (body,) in database.execute(UPDATES, (number,)):
             parts.append(decode(container_of(body), counts))
         for part in parts:

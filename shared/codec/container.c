@@ -37,6 +37,18 @@ size_t tern_container_bound(const struct tern_codec *codec, const struct tern_mo
     return bound;
 }
 
+size_t tern_container_piece_bound(const struct tern_codec *codec, const struct tern_model *model)
+{
+    size_t most = 0;
+    for (uint32_t i = 0; i < model->segment_count; i++) {
+        const struct tern_segment *segment = &model->segments[i];
+        const size_t bound =
+            segment_bound(tern_codec_bound(codec_of(codec, segment), segment->count));
+        most = bound > most ? bound : most;
+    }
+    return most;
+}
+
 size_t tern_container_bound_any(const struct tern_model *model)
 {
     size_t bound = 0;
@@ -115,6 +127,32 @@ static enum tern_result check_segments(const struct tern_codec *codec,
     return whole->indices == NULL || indices.len == 0 ? TERN_OK : TERN_ERR_CORRUPT;
 }
 
+// Into dst, one segment behind the other, or each at the sink's piece.
+static enum tern_result emit_segments(const struct tern_codec *codec,
+                                      const struct tern_encode_context *whole,
+                                      const struct tern_model *model, float *values, uint8_t *dst,
+                                      const struct tern_container_sink *sink, size_t *written)
+{
+    float peaks[TERN_MODEL_MAX_TENSORS];
+    TERN_TRY(check_segments(codec, whole, model, values, peaks));
+    struct tern_bytes_left indices = {whole->indices, whole->indices_len};
+    size_t at = 0;
+    for (uint32_t i = 0; i < model->segment_count; i++) {
+        struct tern_encode_context part;
+        TERN_TRY(segment_context(whole, model, i, &indices, &part));
+        struct tern_encode_job job = segment_job(codec, &part, &model->segments[i], values);
+        job.peak = peaks[i];
+        job.dst = sink != NULL ? sink->piece : dst + at;
+        const size_t len = emit_segment(&job);
+        if (sink != NULL) {
+            TERN_TRY(sink->take(sink->ctx, sink->piece, len));
+        }
+        at += len;
+    }
+    *written = at;
+    return TERN_OK;
+}
+
 enum tern_result tern_container_encode(const struct tern_codec *codec,
                                        const struct tern_encode_context *context,
                                        const struct tern_model *model, float *values, uint8_t *dst,
@@ -125,20 +163,20 @@ enum tern_result tern_container_encode(const struct tern_codec *codec,
     if (dst_size < tern_container_bound(codec, model)) {
         return TERN_ERR_NO_SPACE;
     }
-    float peaks[TERN_MODEL_MAX_TENSORS];
-    TERN_TRY(check_segments(codec, whole, model, values, peaks));
-    struct tern_bytes_left indices = {whole->indices, whole->indices_len};
-    size_t at = 0;
-    for (uint32_t i = 0; i < model->segment_count; i++) {
-        struct tern_encode_context part;
-        TERN_TRY(segment_context(whole, model, i, &indices, &part));
-        struct tern_encode_job job = segment_job(codec, &part, &model->segments[i], values);
-        job.peak = peaks[i];
-        job.dst = dst + at;
-        at += emit_segment(&job);
+    return emit_segments(codec, whole, model, values, dst, NULL, written);
+}
+
+enum tern_result tern_container_encode_into(const struct tern_codec *codec,
+                                            const struct tern_encode_context *context,
+                                            const struct tern_model *model, float *values,
+                                            const struct tern_container_sink *sink, size_t *written)
+{
+    const struct tern_encode_context *whole = context != NULL ? context : &tern_no_context;
+    TERN_TRY(tern_codec_needs(codec, whole));
+    if (sink->piece_size < tern_container_piece_bound(codec, model)) {
+        return TERN_ERR_NO_SPACE;
     }
-    *written = at;
-    return TERN_OK;
+    return emit_segments(codec, whole, model, values, NULL, sink, written);
 }
 
 // --- Decoding

@@ -30,6 +30,25 @@ TERN_MUST_USE enum tern_result tern_container_encode(const struct tern_codec *co
                                                      uint8_t *dst, size_t dst_size,
                                                      size_t *written);
 
+// Takes a container that is not to be in memory as a whole, segment by segment.
+struct tern_container_sink {
+    void *ctx;
+    uint8_t *piece;    // where a segment is encoded
+    size_t piece_size; // tern_container_piece_bound() at least
+    TERN_MUST_USE enum tern_result (*take)(void *ctx, const uint8_t *data, size_t len);
+};
+
+// The most bytes that a segment of a container of `model` takes under `codec`.
+size_t tern_container_piece_bound(const struct tern_codec *codec, const struct tern_model *model);
+
+// As tern_container_encode(). Errors of take(), too, after which values are of no use.
+TERN_MUST_USE enum tern_result tern_container_encode_into(const struct tern_codec *codec,
+                                                          const struct tern_encode_context *context,
+                                                          const struct tern_model *model,
+                                                          float *values,
+                                                          const struct tern_container_sink *sink,
+                                                          size_t *written);
+
 // Checks a whole untrusted container and adds up what it says: nonzero, runs, sum_square, maximum
 // over all segments (id, mode and scale are those of the largest coded segment), and
 // skipped_nonzero, which no update may have.

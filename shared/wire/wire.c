@@ -109,21 +109,26 @@ DEFINE_MESSAGE(error, tern_Error)
 DEFINE_CARRIER(update, tern_Update)
 DEFINE_CARRIER(download, tern_Download)
 
-enum tern_result tern_wire_begin_download(const tern_Download *message, size_t container_len,
-                                          uint8_t *dst, size_t dst_size, size_t *written)
-{
-    tern_Download copy = *message;
-    memset(&copy.container, 0, sizeof(copy.container));
-    TERN_TRY(tern_check_download(message));
-    TERN_TRY(encode(tern_Download_fields, &copy, dst, dst_size, written));
-    pb_ostream_t stream = pb_ostream_from_buffer(dst + *written, dst_size - *written);
-    if (!pb_encode_tag(&stream, PB_WT_STRING, tern_Download_container_tag) ||
-        !pb_encode_varint(&stream, container_len)) {
-        return TERN_ERR_NO_SPACE;
+// All of a message but its container.
+#define DEFINE_BEGIN(name, type)                                                                   \
+    enum tern_result tern_wire_begin_##name(const type *message, size_t container_len,             \
+                                            uint8_t *dst, size_t dst_size, size_t *written)        \
+    {                                                                                              \
+        type copy = *message;                                                                      \
+        memset(&copy.container, 0, sizeof(copy.container));                                        \
+        TERN_TRY(tern_check_##name(message));                                                      \
+        TERN_TRY(encode(type##_fields, &copy, dst, dst_size, written));                            \
+        pb_ostream_t stream = pb_ostream_from_buffer(dst + *written, dst_size - *written);         \
+        if (!pb_encode_tag(&stream, PB_WT_STRING, type##_container_tag) ||                         \
+            !pb_encode_varint(&stream, container_len)) {                                           \
+            return TERN_ERR_NO_SPACE;                                                              \
+        }                                                                                          \
+        *written += stream.bytes_written;                                                          \
+        return TERN_OK;                                                                            \
     }
-    *written += stream.bytes_written;
-    return TERN_OK;
-}
+
+DEFINE_BEGIN(update, tern_Update)
+DEFINE_BEGIN(download, tern_Download)
 
 enum tern_result tern_wire_encode_checkin_reply(const tern_CheckinReply *message,
                                                 struct tern_span downloads, uint8_t *dst,

@@ -57,6 +57,9 @@ TERN_MUST_USE enum tern_result tern_wire_encode_download(const tern_Download *me
                                                          struct tern_span container, uint8_t *dst,
                                                          size_t dst_size, size_t *written);
 // All of a Download but its container of so many bytes, which are to follow.
+TERN_MUST_USE enum tern_result tern_wire_begin_update(const tern_Update *message,
+                                                      size_t container_len, uint8_t *dst,
+                                                      size_t dst_size, size_t *written);
 TERN_MUST_USE enum tern_result tern_wire_begin_download(const tern_Download *message,
                                                         size_t container_len, uint8_t *dst,
                                                         size_t dst_size, size_t *written);

@@ -12,8 +12,18 @@
 
 #include "client/harness/one_world.h"
 
-#define HEAD 40       // bytes before the buffer in an upload record
-#define STORAGE_AT 32 // of them, where the storage's number stands
+// Where what an upload record is made of stands.
+#define UPDATE_LEN_AT 24
+#define STORAGE_AT 32
+#define ROOM_AT 40
+#define HEAD 44
+
+// Behind the head, what nobody reads, and the update.
+static size_t buffer_at(const struct fake_record *record)
+{
+    return HEAD + tern_get_le32(record->data + ROOM_AT) +
+           tern_get_le32(record->data + UPDATE_LEN_AT);
+}
 
 static int set_up(void **state)
 {
@@ -59,9 +69,8 @@ static void every_storage_survives_faults_and_restarts(void **state)
         world_check_conservation_within(&world, room_of(world.error_storage));
         const struct fake_record *record = &world.store.records[TERN_RECORD_UPLOAD];
         assert_int_equal(tern_get_le32(record->data + STORAGE_AT), s);
-        assert_int_equal(record->len,
-                         HEAD + tern_error_storage_bytes(world.error_storage, WORLD_VALUES) +
-                             tern_get_le32(record->data + 24));
+        assert_int_equal(record->len, buffer_at(record) + tern_error_storage_bytes(
+                                                              world.error_storage, WORLD_VALUES));
     }
 }
 
@@ -135,14 +144,15 @@ static void a_small_blob_converts_in_parts(void **state)
 static void unknown_storage_and_damaged_values_start_over(void **state)
 {
     (void)state;
-    for (int damage = 0; damage < 4; damage++) {
+    for (int damage = 0; damage < 5; damage++) {
         world_free(&world);
         world_init(&world);
         world.error_storage = TERN_ERROR_INT8;
         world.inexact = true;
         boot();
         run_until(TERN_EVENT_UPLOADED, NULL);
-        uint8_t *data = world.store.records[TERN_RECORD_UPLOAD].data;
+        const struct fake_record *record = &world.store.records[TERN_RECORD_UPLOAD];
+        uint8_t *data = record->data;
         switch (damage) {
         case 0:
             data[STORAGE_AT] = 3;
@@ -153,8 +163,11 @@ static void unknown_storage_and_damaged_values_start_over(void **state)
         case 2:
             data[STORAGE_AT + 4] = 2; // neither with nor without a velocity
             break;
+        case 3:
+            data[ROOM_AT + 3] = 1; // the update is not there
+            break;
         default:
-            memcpy(data + HEAD, "\0\0\x80\x7f", 4); // an infinite scale
+            memcpy(data + buffer_at(record), "\0\0\x80\x7f", 4); // an infinite scale
             break;
         }
         boot();

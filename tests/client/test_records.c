@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "client/harness/one_world.h"
+#include "core.h"
 #include "util/bytes.h"
 
 static int set_up(void **state)
@@ -51,15 +52,97 @@ static void restart_sends_the_same_bytes_first(void **state)
     uint8_t bytes[WORLD_BLOB];
     run_until(TERN_EVENT_ENCODED, NULL);
     const struct tern_client_pending pending = *tern_client_pending(&world.client);
-    memcpy(bytes, world.blob, pending.len);
+    memcpy(bytes, tern_client_update(&world.client), pending.len);
     boot();
     assert_int_equal(tern_client_phase(&world.client), TERN_PHASE_UPLOAD);
     assert_memory_equal(&pending, tern_client_pending(&world.client), sizeof pending);
-    assert_memory_equal(bytes, world.blob, pending.len);
+    assert_memory_equal(bytes, tern_client_update(&world.client), pending.len);
     const size_t checkins = world.server.checkins;
     run_until(TERN_EVENT_UPLOADED, NULL);
     assert_int_equal(world.server.checkins, checkins);
     world_check_conservation(&world);
+}
+
+// The bytes that go out are those of a store that takes records as a whole, and of an update no more
+// than one segment is in the blob.
+static void an_update_in_pieces_is_the_same(void **state)
+{
+    (void)state;
+    uint8_t bytes[WORLD_BLOB];
+    struct tern_codec codec;
+    run_until(TERN_EVENT_TRAINED, NULL);
+    memset(world.blob, 0xa5, sizeof world.blob);
+    run_until(TERN_EVENT_ENCODED, NULL);
+    const size_t len = tern_client_pending(&world.client)->len;
+    assert_int_equal(world.store.drafts, 1);
+    assert_int_equal(tern_codec_parse(world.client.task.codec, &codec, NULL), TERN_OK);
+    const size_t piece = tern_container_piece_bound(&codec, &world.model);
+    assert_true(piece < tern_container_bound(&codec, &world.model));
+    memcpy(bytes, tern_client_update(&world.client), len);
+    assert_ptr_not_equal(tern_client_update(&world.client), world.blob);
+    for (size_t i = 0; i < world.blob_size - piece; i++) {
+        assert_int_equal(world.blob[i], 0xa5);
+    }
+    world_free(&world);
+    world_init(&world);
+    world_save_at_once(&world);
+    boot();
+    run_until(TERN_EVENT_ENCODED, NULL);
+    assert_int_equal(world.store.drafts, 0);
+    assert_ptr_equal(tern_client_update(&world.client), world.blob);
+    assert_int_equal(tern_client_pending(&world.client)->len, len);
+    assert_memory_equal(world.blob, bytes, len);
+}
+
+// Wherever the room ends: the client stops, and its record is as it was.
+static void a_store_that_fills_while_an_update_is_made_loses_nothing(void **state)
+{
+    (void)state;
+    bool fits = false;
+    for (size_t room = 1; !fits; room += 97) {
+        world_free(&world);
+        world_init(&world);
+        boot();
+        run_until(TERN_EVENT_UPLOADED, NULL);
+        world.store.full_from = room;
+        world_run_until(&world, TERN_EVENT_UPLOADED, NULL);
+        fits = tern_client_phase(&world.client) != TERN_PHASE_STOPPED;
+        world.store.full_from = 0;
+        if (!fits) {
+            assert_int_equal(world.client.stopped_by, TERN_ERR_NO_SPACE);
+            assert_null(world.store.draft.data);
+            boot();
+            assert_int_equal(tern_client_pending(&world.client)->len, 0);
+            world_check_conservation(&world);
+        }
+        run_until(TERN_EVENT_FINISHED, NULL);
+        world_check_conservation(&world);
+    }
+}
+
+// Its change is taken back out of the pieces.
+static void an_update_that_is_too_dear_leaves_no_pieces(void **state)
+{
+    (void)state;
+    for (int at_once = 0; at_once < 2; at_once++) {
+        world_free(&world);
+        world_init(&world);
+        if (at_once) {
+            world_save_at_once(&world);
+        }
+        world.wire_per_exchange = 64;
+        boot();
+        run_until(TERN_EVENT_TRAINED, NULL);
+        world.client.config.budget_per_round = 1;
+        run_until(TERN_EVENT_BUDGET, NULL);
+        assert_int_equal(world.store.drafts, at_once ? 0 : 1);
+        assert_null(world.store.draft.data);
+        assert_int_equal(tern_client_pending(&world.client)->len, 0);
+        world_check_conservation(&world);
+        world.client.config.budget_per_round = 0;
+        run_until(TERN_EVENT_FINISHED, NULL);
+        world_check_conservation(&world);
+    }
 }
 
 static void answered_update_is_not_sent_again(void **state)
@@ -380,6 +463,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(restart_brings_everything_back),
         TEST(restart_sends_the_same_bytes_first),
+        TEST(an_update_in_pieces_is_the_same),
+        TEST(a_store_that_fills_while_an_update_is_made_loses_nothing),
+        TEST(an_update_that_is_too_dear_leaves_no_pieces),
         TEST(answered_update_is_not_sent_again),
         TEST(given_back_update_is_not_sent_again),
         TEST(damaged_replica_starts_from_the_seed),

@@ -167,6 +167,7 @@ static void reader_looks_on_but_does_not_write(void **state)
     assert_int_equal(look.load(reader, TERN_RECORD_UPLOAD, 0, found, 4, &len), TERN_OK);
     assert_memory_equal(found, "text", 4);
     assert_int_equal(look.save(reader, TERN_RECORD_UPLOAD, &part, 1), TERN_ERR_STATE);
+    assert_int_equal(look.begin(reader, TERN_RECORD_UPLOAD, 1), TERN_ERR_STATE);
     tern_file_store_close(reader);
 }
 
@@ -199,6 +200,44 @@ static void full_disk_keeps_the_old_record(void **state)
     assert_int_equal(port().load(store, TERN_RECORD_UPLOAD, 0, found, 4, &len), TERN_OK);
     assert_memory_equal(found, "text", 4);
     assert_int_equal(access(path_of("upload.new"), F_OK), -1);
+}
+
+static void full_disk_ends_a_record_in_pieces(void **state)
+{
+    (void)state;
+    static const uint8_t large[5000];
+    struct rlimit before;
+    save_text("text");
+    assert_int_equal(port().begin(store, TERN_RECORD_UPLOAD, 10), TERN_OK);
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    const struct rlimit small = {1000, before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    const enum tern_result result = port().append(store, large, sizeof large);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    assert_int_equal(result, TERN_ERR_NO_SPACE);
+    assert_int_equal(port().append(store, large, 1), TERN_ERR_IO);
+    assert_int_equal(load_upload(), TERN_OK);
+    assert_int_equal(access(path_of("upload.new"), F_OK), -1);
+}
+
+static void any_flipped_bit_of_pieces_is_found(void **state)
+{
+    (void)state;
+    uint8_t bytes[256];
+    assert_int_equal(port().begin(store, TERN_RECORD_UPLOAD, 7), TERN_OK);
+    assert_int_equal(port().append(store, "some bytes", 10), TERN_OK);
+    assert_int_equal(port().append(store, " of a record", 12), TERN_OK);
+    assert_int_equal(port().finish(store, "begins "), TERN_OK);
+    const size_t len = read_file(bytes, sizeof bytes);
+    for (size_t bit = 0; bit < len * 8; bit++) {
+        bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
+        write_file(bytes, len);
+        assert_int_equal(load_upload(), TERN_ERR_CORRUPT);
+        bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
+    }
+    write_file(bytes, len);
+    assert_int_equal(load_upload(), TERN_OK);
 }
 
 // What a power cut leaves: a temporary file of any content.
@@ -238,6 +277,8 @@ int main(void)
         TEST(reader_looks_on_but_does_not_write),
         TEST(secrets_are_the_owners_only),
         TEST(full_disk_keeps_the_old_record),
+        TEST(full_disk_ends_a_record_in_pieces),
+        TEST(any_flipped_bit_of_pieces_is_found),
         TEST(leftovers_of_a_cut_do_no_harm),
         TEST(directory_that_cannot_be_made_is_named),
     };

@@ -19,13 +19,17 @@ static struct world world;
 struct variant {
     const char *codec;
     enum tern_error_storage storage;
-    double room; // 9 rounds of changes within [-1, 1], stored twice or thrice each
+    double room;  // 9 rounds of changes within [-1, 1], stored twice or thrice each
+    bool at_once; // records are saved as a whole, not in pieces
 };
 
-static const struct variant plain = {"3lc:s=1", TERN_ERROR_FLOAT32, 0};
-static const struct variant small = {"3lc:s=1", TERN_ERROR_INT8, 9 * 3 * 4 / 253.0};
-static const struct variant with_velocity = {"dgc:p=0.01,momentum=0,warmup=0", TERN_ERROR_FLOAT32,
-                                             0};
+static const struct variant plain = {.codec = "3lc:s=1", .storage = TERN_ERROR_FLOAT32};
+static const struct variant at_once = {
+    .codec = "3lc:s=1", .storage = TERN_ERROR_FLOAT32, .at_once = true};
+static const struct variant small = {
+    .codec = "3lc:s=1", .storage = TERN_ERROR_INT8, .room = 9 * 3 * 4 / 253.0};
+static const struct variant with_velocity = {.codec = "dgc:p=0.01,momentum=0,warmup=0",
+                                             .storage = TERN_ERROR_FLOAT32};
 static const struct variant *variant = &plain;
 
 static void write_script(struct fake_server *server)
@@ -86,6 +90,9 @@ static void cut_at_every_write(const struct variant *chosen, bool after)
         write_script(&world.server);
         world.config.budget_per_month = 1u << 30; // the meter's writes are cut, too
         world.error_storage = variant->storage;
+        if (variant->at_once) {
+            world_save_at_once(&world);
+        }
         world.inexact = variant->room != 0;
         world.store.cut_at = cut_at;
         world.store.cut_after = after;
@@ -106,6 +113,14 @@ static void cut_after_every_write(void **state)
 {
     (void)state;
     cut_at_every_write(&plain, true);
+}
+
+static void cut_with_records_as_a_whole(void **state)
+{
+    (void)state;
+    cut_at_every_write(&at_once, false);
+    cut_at_every_write(&at_once, true);
+    variant = &plain;
 }
 
 static void cut_with_a_small_buffer(void **state)
@@ -164,9 +179,10 @@ static void cut_twice(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cut_before_every_write),  cmocka_unit_test(cut_after_every_write),
-        cmocka_unit_test(cut_with_a_small_buffer), cmocka_unit_test(cut_with_a_velocity),
-        cmocka_unit_test(cut_at_every_answer),     cmocka_unit_test(cut_twice),
+        cmocka_unit_test(cut_before_every_write),      cmocka_unit_test(cut_after_every_write),
+        cmocka_unit_test(cut_with_a_small_buffer),     cmocka_unit_test(cut_with_a_velocity),
+        cmocka_unit_test(cut_at_every_answer),         cmocka_unit_test(cut_twice),
+        cmocka_unit_test(cut_with_records_as_a_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

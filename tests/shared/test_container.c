@@ -141,6 +141,56 @@ static void test_encode_errors_change_nothing(void **state)
     assert_int_equal(written, 99);
 }
 
+// What a sink was given, and how often; it refuses what comes after `most` pieces.
+struct taken {
+    uint8_t bytes[BOUND];
+    size_t len;
+    int pieces;
+    int most;
+};
+
+static enum tern_result take(void *ctx, const uint8_t *data, size_t n)
+{
+    struct taken *taken = ctx;
+    if (taken->pieces == taken->most) {
+        return TERN_ERR_IO;
+    }
+    assert_true(n <= sizeof taken->bytes - taken->len);
+    memcpy(taken->bytes + taken->len, data, n);
+    taken->len += n;
+    taken->pieces++;
+    return TERN_OK;
+}
+
+static void test_segments_one_by_one_are_the_whole(void **state)
+{
+    (void)state;
+    static struct taken taken;
+    const size_t bound = tern_container_piece_bound(&codec, &model);
+    uint8_t *piece = malloc(bound); // whatever is written beyond it is found by the sanitizers
+    float rest[COUNT];
+    size_t written = 0;
+    assert_non_null(piece);
+    assert_true(bound < tern_container_bound(&codec, &model));
+    struct tern_container_sink sink = {&taken, piece, bound, take};
+    for (int most = 3; most >= 0; most--) {
+        taken = (struct taken){.most = most};
+        memcpy(rest, before, sizeof rest);
+        assert_int_equal(tern_container_encode_into(&codec, NULL, &model, rest, &sink, &written),
+                         most == 3 ? TERN_OK : TERN_ERR_IO);
+        assert_int_equal(taken.pieces, most);
+        assert_memory_equal(taken.bytes, bytes, taken.len);
+        assert_true(most < 3 || (taken.len == len && written == len));
+        assert_true(most < 3 || memcmp(rest, values, sizeof rest) == 0);
+    }
+    sink.piece_size = bound - 1;
+    memcpy(rest, before, sizeof rest);
+    assert_int_equal(tern_container_encode_into(&codec, NULL, &model, rest, &sink, &written),
+                     TERN_ERR_NO_SPACE);
+    assert_same_floats(rest, before, COUNT);
+    free(piece);
+}
+
 static void test_bound_is_reached_and_kept(void **state)
 {
     (void)state;
@@ -334,6 +384,7 @@ int main(void)
         cmocka_unit_test_setup(test_decoded_plus_rest_is_input, start),
         cmocka_unit_test_setup(test_inspect_adds_up, start),
         cmocka_unit_test_setup(test_encode_errors_change_nothing, start),
+        cmocka_unit_test_setup(test_segments_one_by_one_are_the_whole, start),
         cmocka_unit_test_setup(test_bound_is_reached_and_kept, start),
         cmocka_unit_test_setup(test_cut_anywhere_is_refused, start),
         cmocka_unit_test_setup(test_lengths_are_checked, start),

@@ -1,5 +1,7 @@
 #include "client/harness/world.h"
 
+#include "core.h"
+
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -42,13 +44,10 @@ static float share_kept(const struct world *world, tern_ErrorDirective directive
 // Follows what conservation speaks of: the first upload record saved after a training holds its
 // change, in a pending update or in the error buffer; a directive may have thrown part of the old
 // buffer away before.
-static void note_upload(struct world *world, const struct tern_store_part *parts, size_t count)
+static void note_upload(struct world *world)
 {
     struct fake_store *store = &world->store;
     const struct tern_client *client = &world->client;
-    assert_int_equal(count, 4);
-    assert_int_equal(parts[1].len,
-                     tern_error_storage_bytes(client->work.error_storage, world->model.coded));
     const bool encodes = client->phase == TERN_PHASE_ENCODE;
     if (encodes && store->changes_saved < world->trainings) {
         store->changes_saved = world->trainings;
@@ -58,8 +57,18 @@ static void note_upload(struct world *world, const struct tern_store_part *parts
             store->encoded[i] += world->change[i] - (old - share * old);
         }
     }
-    tern_error_storage_get(client->work.error_storage, parts[1].data, 0, store->saved_buffer,
-                           world->model.coded);
+    tern_error_storage_get(client->work.error_storage, client->work.error_buffer, 0,
+                           store->saved_buffer, world->model.coded);
+}
+
+// The buffer that note_upload() looks at is the one that the record holds.
+static void check_upload(const struct world *world, const struct fake_record *record)
+{
+    const struct tern_client_workspace *work = &world->client.work;
+    const size_t len = tern_error_storage_bytes(work->error_storage, world->model.coded);
+    const size_t velocity = world->client.has_velocity ? world->model.count * sizeof(float) : 0;
+    assert_true(record->len > len + velocity);
+    assert_memory_equal(record->data + record->len - velocity - len, work->error_buffer, len);
 }
 
 static void put_record(struct world *world, enum tern_record number,
@@ -83,7 +92,8 @@ static void put_record(struct world *world, enum tern_record number,
     record->saved = true;
     record->damaged = false;
     if (number == TERN_RECORD_UPLOAD) {
-        note_upload(world, parts, count);
+        check_upload(world, record);
+        note_upload(world);
     }
 }
 
@@ -121,6 +131,94 @@ static enum tern_result load(void *ctx, enum tern_record number, size_t offset, 
     memcpy(dst, record->data + offset, len);
     *record_len = record->len;
     return TERN_OK;
+}
+
+static void drop(void *ctx)
+{
+    struct world *world = ctx;
+    free(world->store.draft.data);
+    world->store.draft = (struct fake_record){0};
+}
+
+static enum tern_result begin(void *ctx, enum tern_record number, size_t front)
+{
+    struct world *world = ctx;
+    struct fake_store *store = &world->store;
+    drop(world);
+    if (world->power_off) {
+        return TERN_ERR_IO;
+    }
+    if (store->full) {
+        return TERN_ERR_NO_SPACE;
+    }
+    store->drafts++;
+    store->draft_of = number;
+    store->draft_front = front;
+    store->draft.data = calloc(1, front);
+    assert_non_null(store->draft.data);
+    store->draft.len = front;
+    return TERN_OK;
+}
+
+// What was appended moves, as what view() pointed at is not to be used any more.
+static enum tern_result append(void *ctx, const void *data, size_t len)
+{
+    struct world *world = ctx;
+    struct fake_store *store = &world->store;
+    struct fake_record *draft = &store->draft;
+    if (world->power_off || draft->data == NULL) {
+        return TERN_ERR_IO;
+    }
+    if (store->full || (store->full_from != 0 && draft->len + len > store->full_from)) {
+        drop(world);
+        return TERN_ERR_NO_SPACE;
+    }
+    uint8_t *grown = malloc(draft->len + len);
+    assert_non_null(grown);
+    memcpy(grown, draft->data, draft->len);
+    if (len > 0) {
+        memcpy(grown + draft->len, data, len);
+    }
+    free(draft->data);
+    draft->data = grown;
+    draft->len += len;
+    return TERN_OK;
+}
+
+static enum tern_result finish(void *ctx, const void *front)
+{
+    struct world *world = ctx;
+    struct fake_store *store = &world->store;
+    assert_non_null(store->draft.data);
+    memcpy(store->draft.data, front, store->draft_front);
+    const struct tern_store_part part = {store->draft.data, store->draft.len};
+    const enum tern_result result = save(world, store->draft_of, &part, 1);
+    drop(world);
+    return result;
+}
+
+static enum tern_result view(void *ctx, enum tern_record number, size_t offset, size_t len,
+                             const uint8_t **data)
+{
+    struct world *world = ctx;
+    struct fake_store *store = &world->store;
+    const bool is_draft = store->draft.data != NULL && store->draft_of == number;
+    const struct fake_record *record = is_draft ? &store->draft : &store->records[number];
+    if (offset > record->len || len > record->len - offset) {
+        return TERN_ERR_CORRUPT;
+    }
+    *data = record->data + offset;
+    return TERN_OK;
+}
+
+void world_save_at_once(struct world *world)
+{
+    struct tern_store *store = &world->config.ports.store;
+    store->begin = NULL;
+    store->append = NULL;
+    store->finish = NULL;
+    store->drop = NULL;
+    store->view = NULL;
 }
 
 void world_damage_record(struct world *world, enum tern_record number)
@@ -373,7 +471,7 @@ void world_init(struct world *world)
         .ports =
             {
                 .transport = {world, exchange, close_connection, collect},
-                .store = {world, save, load},
+                .store = {world, save, load, begin, append, finish, drop, view},
                 .clock = {world, monotonic_ms, unix_seconds},
                 .entropy = {world, fill},
                 .conditions = {world, may_work},
@@ -390,6 +488,7 @@ void world_free(struct world *world)
     for (int i = 0; i < TERN_RECORD_COUNT; i++) {
         free(world->store.records[i].data);
     }
+    free(world->store.draft.data);
     free(world->partial.viewed);
 }
 
@@ -406,6 +505,7 @@ enum tern_result world_boot(struct world *world)
         .blob_size = world->blob_size,
     };
     world->power_off = false;
+    drop(world);
     world->again_said = false;
     memset(&world->client, 0xa5, sizeof world->client);
     memset(world->weights, 0xa5, sizeof world->weights);
@@ -472,8 +572,9 @@ void world_check_conservation_within(struct world *world, double room)
         !fake_server_accepted(&world->server, pending->round, pending->sequence)) {
         tern_Update message;
         struct tern_span container;
-        assert_int_equal(tern_wire_decode_update(world->blob, pending->len, &message, &container),
-                         TERN_OK);
+        assert_int_equal(
+            tern_wire_decode_update(tern_client_update(client), pending->len, &message, &container),
+            TERN_OK);
         assert_int_equal(
             tern_container_decode(&world->model, container.data, container.len, waiting), TERN_OK);
     }

@@ -134,6 +134,12 @@ struct fake_store {
     size_t cut_at;  // this write (1, 2, ...) fails; 0 = never
     bool cut_after; // ... after it was stored, not before
     bool full;      // every save returns TERN_ERR_NO_SPACE
+    // Of a record in pieces (world_save_at_once() for none):
+    struct fake_record draft;
+    enum tern_record draft_of;
+    size_t draft_front;
+    size_t drafts;    // begun
+    size_t full_from; // bytes of it from which on there is no room; 0 = there is
     // Conservation: what was encoded and saved, less what a directive took away on purpose.
     float encoded[WORLD_VALUES];
     float saved_buffer[WORLD_VALUES];
@@ -237,6 +243,9 @@ void world_buffer(const struct world *world, float values[WORLD_VALUES]);
 void world_check_replica(struct world *world);
 
 size_t world_count_events(const struct world *world, enum tern_client_event_kind kind);
+
+// The store takes records as a whole alone, as one without files does.
+void world_save_at_once(struct world *world);
 
 // Flips a byte of a record, as its checksum would find it.
 void world_damage_record(struct world *world, enum tern_record record);
