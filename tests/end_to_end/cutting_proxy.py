@@ -4,14 +4,17 @@ import socket
 import struct
 import threading
 
-PIECE = 120_000  # bytes that a connection carries up before it is cut
+PIECE = 120_000  # bytes that a connection carries one way before it is cut
 
 
 class CuttingProxy:
-    """Cuts each connection once it carried PIECE bytes up; with `hold`, leaves it hanging instead."""
+    """Cuts each connection once it carried PIECE bytes up, or `down`; with `hold`, leaves it hanging instead.
 
-    def __init__(self, port):
+    `passed` are the bytes that went that way."""
+
+    def __init__(self, port, down=False):
         self.target = port
+        self.cuts_down = down
         self.hold = False
         self.passed = self.cuts = self.connections = 0
         self.lock = threading.Lock()
@@ -32,14 +35,15 @@ class CuttingProxy:
                 near.close()
                 continue
             self.connections += 1
-            threading.Thread(target=self.up, args=(near, far), daemon=True).start()
-            threading.Thread(target=self.down, args=(far, near), daemon=True).start()
+            up, down = (self.pass_on, self.pass_piece) if self.cuts_down else (self.pass_piece, self.pass_on)
+            threading.Thread(target=up, args=(near, far), daemon=True).start()
+            threading.Thread(target=down, args=(far, near), daemon=True).start()
 
-    def up(self, near, far):
+    def pass_piece(self, source, sink):
         passed = 0
         try:
-            while passed < PIECE and (data := near.recv(min(16_384, PIECE - passed))):
-                far.sendall(data)
+            while passed < PIECE and (data := source.recv(min(16_384, PIECE - passed))):
+                sink.sendall(data)
                 passed += len(data)
                 with self.lock:
                     self.passed += len(data)
@@ -47,22 +51,23 @@ class CuttingProxy:
             pass
         if passed == PIECE:
             self.cuts += 1
-            # A reset, as a router sends that forgot the connection: libcurl would repeat the request by itself.
-            near.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            # A reset, as a router sends that forgot the connection: libcurl would repeat the request by itself. What
+            # was passed on arrives all the same.
+            source.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             if self.hold:
-                self.hanging = (near, far)
+                self.hanging = (source, sink)
                 self.held.set()
                 return  # with both ends open
-            near.close()
-        self.end(near, far)
+            source.close()
+        self.end(source, sink)
 
-    def down(self, far, near):
+    def pass_on(self, source, sink):
         try:
-            while data := far.recv(65_536):
-                near.sendall(data)
+            while data := source.recv(65_536):
+                sink.sendall(data)
         except OSError:
             pass
-        self.end(far, near)
+        self.end(source, sink)
 
     @staticmethod
     def end(*sockets):
