@@ -1,4 +1,5 @@
 #include "codec/container.h"
+#include "codec/container_source.h"
 
 #include "codec/modes.h"
 #include "codec/payloads.h"
@@ -22,6 +23,19 @@ static const struct tern_codec *codec_of(const struct tern_codec *codec,
     return tern_segment_is_coded(segment) ? codec : &dense;
 }
 
+// Whether a payload of the codec is a mode byte and its values, one after the other.
+static bool goes_by_value(const struct tern_codec *codec)
+{
+    return codec->id == TERN_CODEC_FLOAT32 || codec->id == TERN_CODEC_FLOAT16 ||
+           codec->id == TERN_CODEC_BFLOAT16;
+}
+
+// Values that are encoded at once into a sink.
+static uint32_t piece_values(const struct tern_codec *codec, uint32_t count)
+{
+    return goes_by_value(codec) && count > TERN_CONTAINER_PIECE ? TERN_CONTAINER_PIECE : count;
+}
+
 static size_t segment_bound(size_t payload_bound)
 {
     return varint_length(payload_bound) + payload_bound;
@@ -42,8 +56,9 @@ size_t tern_container_piece_bound(const struct tern_codec *codec, const struct t
     size_t most = 0;
     for (uint32_t i = 0; i < model->segment_count; i++) {
         const struct tern_segment *segment = &model->segments[i];
+        const struct tern_codec *own = codec_of(codec, segment);
         const size_t bound =
-            segment_bound(tern_codec_bound(codec_of(codec, segment), segment->count));
+            segment_bound(tern_codec_bound(own, piece_values(own, segment->count)));
         most = bound > most ? bound : most;
     }
     return most;
@@ -127,7 +142,43 @@ static enum tern_result check_segments(const struct tern_codec *codec,
     return whole->indices == NULL || indices.len == 0 ? TERN_OK : TERN_ERR_CORRUPT;
 }
 
-// Into dst, one segment behind the other, or each at the sink's piece.
+// A payload that goes by value, in pieces: its length, the mode byte with the first values, and the
+// others. Where all values decode to zero, the first piece says so of all.
+static enum tern_result emit_values(const struct tern_encode_job *segment,
+                                    const struct tern_container_sink *sink, size_t *len)
+{
+    struct tern_encode_job job = *segment;
+    uint8_t head[TERN_VARINT_MAX];
+    job.dst = sink->piece;
+    job.count = TERN_CONTAINER_PIECE;
+    const size_t first = tern_codec_emit(&job);
+    const size_t payload = first == 1 ? 1 : tern_codec_bound(segment->codec, segment->count);
+    const size_t head_len = tern_put_varint(head, payload);
+    *len = head_len + payload;
+    TERN_TRY(sink->take(sink->ctx, head, head_len));
+    TERN_TRY(sink->take(sink->ctx, sink->piece, first));
+    for (size_t done = job.count; payload > 1 && done < segment->count; done += job.count) {
+        const size_t left = segment->count - done;
+        job.values = segment->values + done;
+        job.count = left < TERN_CONTAINER_PIECE ? left : TERN_CONTAINER_PIECE;
+        const size_t piece = tern_codec_emit(&job);
+        TERN_TRY(sink->take(sink->ctx, sink->piece + 1, piece - 1)); // without its mode byte
+    }
+    return TERN_OK;
+}
+
+static enum tern_result emit_into(struct tern_encode_job *job,
+                                  const struct tern_container_sink *sink, size_t *len)
+{
+    if (piece_values(job->codec, (uint32_t)job->count) < job->count) {
+        return emit_values(job, sink, len);
+    }
+    job->dst = sink->piece;
+    *len = emit_segment(job);
+    return sink->take(sink->ctx, sink->piece, *len);
+}
+
+// Into dst, one segment behind the other, or into the sink.
 static enum tern_result emit_segments(const struct tern_codec *codec,
                                       const struct tern_encode_context *whole,
                                       const struct tern_model *model, float *values, uint8_t *dst,
@@ -142,10 +193,12 @@ static enum tern_result emit_segments(const struct tern_codec *codec,
         TERN_TRY(segment_context(whole, model, i, &indices, &part));
         struct tern_encode_job job = segment_job(codec, &part, &model->segments[i], values);
         job.peak = peaks[i];
-        job.dst = sink != NULL ? sink->piece : dst + at;
-        const size_t len = emit_segment(&job);
+        size_t len = 0;
         if (sink != NULL) {
-            TERN_TRY(sink->take(sink->ctx, sink->piece, len));
+            TERN_TRY(emit_into(&job, sink, &len));
+        } else {
+            job.dst = dst + at;
+            len = emit_segment(&job);
         }
         at += len;
     }

@@ -30,15 +30,17 @@ TERN_MUST_USE enum tern_result tern_container_encode(const struct tern_codec *co
                                                      uint8_t *dst, size_t dst_size,
                                                      size_t *written);
 
-// Takes a container that is not to be in memory as a whole, segment by segment.
+// Takes a container that is not to be in memory as a whole, piece by piece: payloads that hold a value
+// after the other (float32, float16, bfloat16) in pieces of so many values as container_source.h
+// takes them, others as a whole.
 struct tern_container_sink {
     void *ctx;
-    uint8_t *piece;    // where a segment is encoded
+    uint8_t *piece;    // where a piece is encoded
     size_t piece_size; // tern_container_piece_bound() at least
     TERN_MUST_USE enum tern_result (*take)(void *ctx, const uint8_t *data, size_t len);
 };
 
-// The most bytes that a segment of a container of `model` takes under `codec`.
+// The most bytes that a piece of a container of `model` takes under `codec`.
 size_t tern_container_piece_bound(const struct tern_codec *codec, const struct tern_model *model);
 
 // As tern_container_encode(). Errors of take(), too, after which values are of no use.

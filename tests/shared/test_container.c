@@ -191,6 +191,78 @@ static void test_segments_one_by_one_are_the_whole(void **state)
     free(piece);
 }
 
+struct measured {
+    uint8_t *bytes;
+    size_t len;
+    size_t most; // bytes of the longest piece
+};
+
+static enum tern_result measure(void *ctx, const uint8_t *data, size_t n)
+{
+    struct measured *measured = ctx;
+    memcpy(measured->bytes + measured->len, data, n);
+    measured->len += n;
+    measured->most = n > measured->most ? n : measured->most;
+    return TERN_OK;
+}
+
+// Encodes both ways: the same bytes and the same rest.
+static void expect_same_pieces(const struct tern_model *of, const float *input, size_t most)
+{
+    const size_t size = of->count * sizeof(float);
+    const size_t bound = tern_container_bound(&codec, of);
+    const size_t piece = tern_container_piece_bound(&codec, of);
+    float *whole = malloc(size);
+    float *apart = malloc(size);
+    uint8_t *expected = malloc(bound);
+    struct measured found = {.bytes = malloc(bound)};
+    const struct tern_container_sink sink = {&found, malloc(piece), piece, measure};
+    size_t written = 0;
+    size_t written_apart = 0;
+    assert_true(whole != NULL && apart != NULL && expected != NULL && found.bytes != NULL);
+    assert_non_null(sink.piece);
+    memcpy(whole, input, size);
+    memcpy(apart, input, size);
+    assert_int_equal(tern_container_encode(&codec, NULL, of, whole, expected, bound, &written),
+                     TERN_OK);
+    assert_int_equal(tern_container_encode_into(&codec, NULL, of, apart, &sink, &written_apart),
+                     TERN_OK);
+    assert_int_equal(written_apart, written);
+    assert_int_equal(found.len, written);
+    assert_memory_equal(found.bytes, expected, written);
+    assert_memory_equal(apart, whole, size);
+    assert_true(found.most <= most);
+    free(whole);
+    free(apart);
+    free(expected);
+    free(found.bytes);
+    free(sink.piece);
+}
+
+// Values of which a whole piece is zero, or so small that all of them decode to zero, too.
+static void test_long_payloads_go_in_pieces(void **state)
+{
+    static const char *const specs[] = {"float32", "float16", "bfloat16", "3lc:s=1.5"};
+    static struct tern_model large;
+    (void)state;
+    assert_int_equal(tern_model_from_spec(&large, "softmax:60001-9"), TERN_OK);
+    assert_true(large.segments[0].count > 2 * TERN_CONTAINER_PIECE);
+    float *many = malloc(large.count * sizeof *many);
+    assert_non_null(many);
+    for (size_t i = 0; i < sizeof specs / sizeof specs[0]; i++) {
+        assert_int_equal(tern_codec_parse(specs[i], &codec, NULL), TERN_OK);
+        const size_t most = i < 3 ? 1 + 4 * (size_t)TERN_CONTAINER_PIECE : 100000;
+        for (int kind = 0; kind < 3; kind++) {
+            for (uint32_t k = 0; k < large.count; k++) {
+                many[k] = k < TERN_CONTAINER_PIECE + 7 ? 0.0f : (float)(k % 1001) - 500;
+                many[k] *= kind == 0 ? 1.0f : kind == 1 ? 1e-39f : 0.0f;
+            }
+            expect_same_pieces(&large, many, most);
+        }
+    }
+    free(many);
+}
+
 static void test_bound_is_reached_and_kept(void **state)
 {
     (void)state;
@@ -385,6 +457,7 @@ int main(void)
         cmocka_unit_test_setup(test_inspect_adds_up, start),
         cmocka_unit_test_setup(test_encode_errors_change_nothing, start),
         cmocka_unit_test_setup(test_segments_one_by_one_are_the_whole, start),
+        cmocka_unit_test_setup(test_long_payloads_go_in_pieces, start),
         cmocka_unit_test_setup(test_bound_is_reached_and_kept, start),
         cmocka_unit_test_setup(test_cut_anywhere_is_refused, start),
         cmocka_unit_test_setup(test_lengths_are_checked, start),
