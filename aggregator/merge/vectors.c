@@ -1,13 +1,11 @@
 #include "merge/vectors.h"
 
+#include "hosted/file_memory.h"
 #include "hosted/log.h"
-#include "hosted/spool.h"
 #include <errno.h>
-#include <fcntl.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 static size_t size_of(const struct tern_vectors *vectors)
 {
@@ -29,28 +27,11 @@ static bool is_in_file(const struct tern_vectors *vectors, const float *values)
     return values != NULL && place_of(vectors, values) < TERN_VECTORS_MAX;
 }
 
-// All of its room on the disk is taken now: to write into a page that finds none later would be a signal.
-static void *map_file(const char *folder, size_t size)
-{
-    struct tern_spool file;
-    if (!tern_spool_open(&file, folder)) {
-        return NULL;
-    }
-    void *mapped = MAP_FAILED;
-    errno = posix_fallocate(file.fd, 0, (off_t)size);
-    if (errno == 0) {
-        mapped = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, file.fd, 0);
-    }
-    const int error = errno;
-    tern_spool_close(&file); // the mapping keeps the file
-    errno = error;
-    return mapped == MAP_FAILED ? NULL : mapped;
-}
-
 static float *new_in_file(struct tern_vectors *vectors)
 {
     const size_t place = place_of(vectors, NULL);
-    float *values = place < TERN_VECTORS_MAX ? map_file(vectors->folder, size_of(vectors)) : NULL;
+    float *values =
+        place < TERN_VECTORS_MAX ? tern_file_memory_new(vectors->folder, size_of(vectors)) : NULL;
     if (values != NULL) {
         vectors->files[place] = values;
         return values;
@@ -79,7 +60,7 @@ void tern_vector_free(struct tern_vectors *vectors, float *values)
 {
     if (is_in_file(vectors, values)) {
         vectors->files[place_of(vectors, values)] = NULL;
-        munmap(values, size_of(vectors));
+        tern_file_memory_free(values, size_of(vectors));
         return;
     }
     vectors->used -= values != NULL ? size_of(vectors) : 0;
@@ -89,6 +70,6 @@ void tern_vector_free(struct tern_vectors *vectors, float *values)
 void tern_vector_rest(const struct tern_vectors *vectors, float *values)
 {
     if (is_in_file(vectors, values)) {
-        (void)madvise(values, size_of(vectors), MADV_DONTNEED); // else they only stay
+        tern_file_memory_rest(values, size_of(vectors));
     }
 }
