@@ -1,7 +1,8 @@
 // What the check of an update found in its container, kept until the update is accepted: reading a
 // range-coded payload is most of what an update costs, and is done once, by the thread that received
-// it. Kept are the indices of ternary segments; others are read again where they are added up,
-// which takes no longer than reading these. Who calls: the federation, and the mean, which may hold one
+// it. Kept are the indices that signs() of a visitor is given
+// (codec/container.h); other segments are read again where they are added up, which takes no longer than
+// reading these. Who calls: the federation, and the mean, which may hold one
 // for longer. A reading is made by one thread and may be used and freed by others, one at a time.
 #ifndef TERN_READING_H
 #define TERN_READING_H

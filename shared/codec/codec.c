@@ -131,6 +131,31 @@ static void count_signs(void *ctx, float scale, const struct tern_indices *indic
     }
 }
 
+// Of the values: with fewer that are not zero, it takes less to go by their indices than by all values.
+#define SPARSE_SHARE 4
+
+static bool goes_by_signs(const struct tern_mode *mode, const uint8_t *body, size_t len,
+                          size_t count, const struct tern_payload_reader *reader)
+{
+    struct tern_codec_info found = {.ternary = true};
+    if (TERN_SMALL || mode->signs == NULL || reader->signs == NULL) {
+        return false;
+    }
+    mode->describe(body, len, count, &found);
+    return found.nonzero < count / SPARSE_SHARE;
+}
+
+// What was checked.
+static enum tern_result give(const struct tern_mode *mode, const uint8_t *body, size_t len,
+                             size_t count, const struct tern_payload_reader *reader)
+{
+    if (goes_by_signs(mode, body, len, count, reader)) {
+        mode->signs(body, len, count, reader->signs, reader->ctx);
+        return TERN_OK;
+    }
+    return reader->whole != NULL ? reader->whole(reader->ctx, mode, body, len, count) : TERN_OK;
+}
+
 enum tern_result tern_payload_read(const uint8_t *src, size_t src_len, size_t count,
                                    const struct tern_payload_reader *reader,
                                    struct tern_codec_info *info)
@@ -149,8 +174,7 @@ enum tern_result tern_payload_read(const uint8_t *src, size_t src_len, size_t co
         if (info != NULL) {
             mode->describe(body, len, count, &found);
         }
-        TERN_TRY(reader->whole != NULL ? reader->whole(reader->ctx, mode, body, len, count)
-                                       : TERN_OK);
+        TERN_TRY(give(mode, body, len, count, reader));
     }
     if (info != NULL) {
         *info = found;

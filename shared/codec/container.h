@@ -75,7 +75,8 @@ struct tern_container_visitor {
     void *ctx;
     // Whether the payload of a segment is to be read at all. NULL: all are.
     bool (*wants)(void *ctx, uint32_t segment);
-    // Values of a ternary segment that are not zero: indices are within the segment.
+    // Values of a ternary segment that are not zero: indices are within the segment. Of coders that find values by
+    // their gaps, and of planar ones where few values are not zero.
     void (*signs)(void *ctx, uint32_t segment, float scale, const struct tern_indices *indices);
     // Values of a segment from `first` on, within it; zeros among them may be left out. NULL: those
     // that signs() is not given are only checked.

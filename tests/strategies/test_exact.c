@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 // cmocka wants the headers above first.
@@ -533,6 +534,65 @@ static void test_what_expands_is_not_kept(void **state)
     free(values);
 }
 
+// Whatever they are.
+static bool hands_over_signs(const char *coder)
+{
+    return strcmp(coder, "range") == 0 || strcmp(coder, "gaps") == 0;
+}
+
+static bool is_planar(const char *coder)
+{
+    return strcmp(coder, "packed") == 0 || strcmp(coder, "zero-run") == 0;
+}
+
+// The mean of one update that is taken in twice, as a reading and from its container.
+static void take_coded(const char *coder, bool sparse, float *acc)
+{
+    char spec[64];
+    struct update update;
+    struct tern_reading *reading = NULL;
+    struct tern_codec_info info;
+    struct tern_exact_mean mean = {.model = NULL};
+    struct tern_strategy_totals both;
+    snprintf(spec, sizeof spec, "density:p=%s,coder=%s", sparse ? "0.1" : "0.7", coder);
+    make_update(&update, 1, spec);
+    assert_int_equal(
+        tern_reading_make(&room, &model, update.container, update.len, &info, &reading), TERN_OK);
+    assert_int_equal(tern_reading_is_whole(reading),
+                     hands_over_signs(coder) || (sparse && is_planar(coder)));
+    tern_strategy_count_none(&both, &totals.rule);
+    tern_exact_mean_begin(&mean, &model, &totals.rule, UINT64_MAX, 0, model.count);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(tern_strategy_count(&both, &update.contribution), TERN_OK);
+        assert_int_equal(tern_exact_mean_add(&mean, &update.contribution, update.container,
+                                             update.len, i == 0 ? reading : NULL, NULL),
+                         TERN_OK);
+    }
+    tern_exact_mean_take(&mean, &both, acc);
+    tern_exact_mean_clear(&mean);
+    tern_reading_free(reading);
+    free(update.container);
+}
+
+// Of whatever coder an update is, the sums are the same, whether by the indices of few values or by all values.
+static void test_coders_leave_no_trace(void **state)
+{
+    static const char *const coders[] = {"packed", "zero-run", "long-runs", "consecutive", "gaps"};
+    (void)state;
+    float *expected = calloc(model.count, sizeof *expected);
+    float *acc = calloc(model.count, sizeof *acc);
+    for (unsigned sparse = 0; sparse < 2; sparse++) {
+        take_coded("range", sparse == 1, expected);
+        for (size_t i = 0; i < sizeof coders / sizeof coders[0]; i++) {
+            memset(acc, 0, model.count * sizeof *acc);
+            take_coded(coders[i], sparse == 1, acc);
+            assert_memory_equal(acc, expected, model.count * sizeof *acc);
+        }
+    }
+    free(acc);
+    free(expected);
+}
+
 // Once others hold too much memory nothing is kept; what is damaged leaves nothing behind.
 static void test_readings_are_bounded(void **state)
 {
@@ -568,6 +628,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_other_parts_are_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(test_memory_is_bounded, setup, teardown),
         cmocka_unit_test_setup_teardown(test_many_examples_keep_their_weight, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_coders_leave_no_trace, setup, teardown),
         cmocka_unit_test_setup_teardown(test_what_expands_is_not_kept, setup, teardown),
         cmocka_unit_test_setup_teardown(test_readings_are_bounded, setup, teardown),
     };

@@ -179,6 +179,47 @@ static void accumulate_packed(const uint8_t *body, size_t len, float weight, flo
                 tern_kernel_ternary_add);
 }
 
+// --- Signs
+
+// A byte's digit of one part; 1, which is q = 0, for run codes.
+static void list_digits(size_t part, uint8_t digits[256])
+{
+    for (unsigned byte = 0; byte < 256; byte++) {
+        unsigned left = byte < TERN_TERNARY_LIMIT ? byte : TERN_TERNARY_ZERO;
+        for (size_t i = part + 1; i < TERN_TERNARY_PARTS; i++) {
+            left /= 3;
+        }
+        digits[byte] = (uint8_t)(left % 3);
+    }
+}
+
+// Part after part, since the values of one byte are far apart. Without a branch on what a digit is; a batch
+// always has room for one more.
+static void signs_of_runs(const uint8_t *body, size_t len, size_t count, tern_take_signs *take,
+                          void *ctx)
+{
+    const float scale = tern_get_f32(body);
+    struct tern_indices indices = {.count = 0};
+    for (size_t part = 0; part < TERN_TERNARY_PARTS; part++) {
+        uint8_t digits[256];
+        size_t at = part * tern_ternary_stride(count);
+        list_digits(part, digits);
+        for (size_t i = TERN_TERNARY_SCALE_BYTES; i < len; i++) {
+            const uint8_t digit = digits[body[i]];
+            indices.of[indices.count] = 2 * (tern_signed_index)at + (digit == 0);
+            indices.count += digit != 1;
+            at += tern_run_length(body[i]);
+            if (indices.count == TERN_INDICES_MAX) {
+                take(ctx, scale, &indices);
+                indices.count = 0;
+            }
+        }
+    }
+    if (indices.count > 0) {
+        take(ctx, scale, &indices);
+    }
+}
+
 const struct tern_mode tern_ternary_zero_run_mode = {
     .byte = TERN_MODE_TERNARY_ZERO_RUN,
     .ternary = true,
@@ -187,6 +228,7 @@ const struct tern_mode tern_ternary_zero_run_mode = {
     .decode = decode_runs,
     .accumulate = accumulate_runs,
     .describe = tern_ternary_describe_runs,
+    .signs = TERN_SMALL ? NULL : signs_of_runs,
 };
 
 const struct tern_mode tern_ternary_packed_mode = {
@@ -197,6 +239,7 @@ const struct tern_mode tern_ternary_packed_mode = {
     .decode = decode_packed,
     .accumulate = accumulate_packed,
     .describe = tern_ternary_describe_runs,
+    .signs = TERN_SMALL ? NULL : signs_of_runs,
 };
 
 // --- Coders
