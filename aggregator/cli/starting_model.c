@@ -1,5 +1,6 @@
 #include "cli/starting_model.h"
 
+#include "cli/service_advice.h"
 #include "cli/tensor_rules.h"
 #include "hosted/files.h"
 #include "hosted/safetensors.h"
@@ -7,12 +8,15 @@
 #include "util/prefix.h"
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define FILE_MAX ((size_t)(SIZE_MAX > UINT32_MAX ? 1ull << 34 : 1ull << 30))
 #define SPEC_PREFIX "tensors:"
+#define COUNTER_NAME "num_batches_tracked" // of a batch norm in PyTorch
 
 enum {
     SPEC_DIGITS = 16,                          // of the model's hash
@@ -290,6 +294,32 @@ static int take_kept(const struct tern_cli *cli, const char *path,
 
 // --- The whole file
 
+// A batch norm's counters are whole numbers. As floats they would be averaged and compressed among weights, and their
+// large steps would decide what of the weights is sent.
+static void warn_of_counters(const char *path, const struct tern_model *model)
+{
+    const struct tern_tensor *first = NULL;
+    uint32_t count = 0;
+    char text[PATH_MAX + TERN_TENSOR_NAME_MAX + 512];
+    for (uint32_t i = 0; i < model->tensor_count; i++) {
+        const struct tern_tensor *tensor = &model->tensors[i];
+        if (tensor->rule != TERN_RULE_SKIP && tern_ends_with(tensor->name, COUNTER_NAME)) {
+            first = first == NULL ? tensor : first;
+            count++;
+        }
+    }
+    if (count > 0) {
+        snprintf(
+            text, sizeof text,
+            "%s: %" PRIu32
+            " counter%s (%s) %s cast to float and would be trained and averaged as weights are: "
+            "save the file with integers (in Python tern.save_model()), or freeze them by "
+            "tensors.rules = *" COUNTER_NAME ": skip",
+            path, count, count == 1 ? "" : "s", first->name, count == 1 ? "was" : "were");
+        tern_cli_print_advice(text);
+    }
+}
+
 static int take_metadata(const struct tern_cli *cli, const struct tern_safetensors *file,
                          struct tern_starting_model *start, struct tern_db_federation *federation)
 {
@@ -310,6 +340,7 @@ static int make_parsed(const struct tern_cli *cli, const char *path, const char 
     char hash[2 * TERN_SHA256_SIZE + 1];
     TERN_CLI_TRY(take_tensors(cli, path, file, start));
     TERN_CLI_TRY(apply_rules(cli, rules, &start->model));
+    warn_of_counters(path, &start->model);
     TERN_CLI_TRY(seal(cli, start, federation));
     TERN_CLI_TRY(take_values(cli, path, file, start));
     TERN_CLI_TRY(take_kept(cli, path, file, start, federation));

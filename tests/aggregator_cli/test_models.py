@@ -126,6 +126,23 @@ def other_types_are_kept():
     refuse(st.make({"n": ("I64", [2], [1, 2])}), "nothing to train")
 
 
+def counters_that_were_cast_to_float_are_warned_of():
+    """A batch norm's counters, which are whole numbers, among the weights: named, unless the rules freeze them."""
+    weight = {"w": ("F32", [2], [1.0, 2.0])}
+    cast = {"bn1.num_batches_tracked": ("F32", [], [7.0]), "bn2.num_batches_tracked": ("F16", [1], [7.0])}
+    state = State()
+    said = state.run("init", "--model", write(state, st.make(weight | cast))).error
+    assert "warning: " in said and "2 counters (bn1.num_batches_tracked) were cast to float" in said, said
+    frozen = State()
+    said = frozen.run("init", "--model", write(frozen, st.make(weight | cast)), "--rules", "bn2.*: skip").error
+    assert "1 counter (bn1.num_batches_tracked) was cast to float" in said, said
+    for tensors, options in ((weight | cast, ("--rules", "*num_batches_tracked: skip")),
+                             (weight | {"bn1.num_batches_tracked": ("I64", [], [7])}, ())):
+        good = State()
+        said = good.run("init", "--model", write(good, st.make(tensors)), *options).error
+        assert "warning" not in said, said
+
+
 def what_is_kept_is_bounded():
     weight = {"w": ("F32", [1], [1.0])}
     most = {f"n{i}": ("I64", [], [i]) for i in range(1024)}
@@ -306,7 +323,7 @@ def small_models_send_a_larger_share():
 
 
 main(small_models_send_a_larger_share, a_file_comes_back_as_it_was, zeros_lose_their_sign, small_types_are_rounded_to_even,
-     other_types_are_kept, what_is_kept_is_bounded, damage_to_what_is_kept_is_found,
+     other_types_are_kept, counters_that_were_cast_to_float_are_warned_of, what_is_kept_is_bounded, damage_to_what_is_kept_is_found,
      many_tensors_fit, rules_have_presets, the_first_rule_counts,
      rules_name_the_model, bad_rules_are_refused,
      separators_in_names_are_escaped, built_in_models_take_rules,
