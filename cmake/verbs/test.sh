@@ -13,7 +13,7 @@ each fuzzer tries its corpus and a second more. The output ends with ctest's sum
   --long       the sanitizers' long tests, too, and all trials of those that inject faults
   --all        everything there is, and how long each part took: --long, each fuzzer for a minute,
                ./tern cross of every architecture, and ./tern firmware with every image, each with
-               its tests. Goes on where one of them fails; exit code 1 then
+               its tests; and those with PyTorch, which it installs (600 MB). Goes on where one of them fails; exit code 1 then
   --no-skips   a skipped test is a failure (CI does this)
   --again      runs tests that failed once more, one at a time. One that passes then is named as unsteady,
                which is a fault to be mended, but not a failure (CI does this)
@@ -41,6 +41,7 @@ test_part() { # NAME VERB...
 
 test_everything() { # TEST-OPTION...
     local parts=() parts_failed=no
+    verb_setup torch # whose tests the build looks for
     test_part tests test --long "$@"
     test_part fuzzers fuzz 60
     test_part boards cross amd64 arm64 armhf --static --long

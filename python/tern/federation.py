@@ -1,0 +1,179 @@
+"""What an aggregator tells operators, and takes from them, by the API of its admin listener (docs/OPERATIONS.md,
+"Watching"): over TCP on loopback, or a unix socket."""
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import socket
+import urllib.parse
+from collections.abc import Mapping
+from typing import Any
+
+from tern.table import Table
+
+PAGE = 1000  # entries that the API gives at once, at most
+PREFIX = "/api/v1/"
+DEFAULT_ADDRESS = "http://127.0.0.1:9443"
+UNIX = "unix:"
+
+# Of history(): what a round is mostly looked at for, in this order, where the aggregator has it.
+HISTORY = ("round", "state", "applied", "mean_loss", "median_loss", "accuracy", "accuracy_model", "learning_rate",
+           "local_steps", "wire_up", "wire_down", "seconds")
+
+SAMPLE = re.compile(r"^(?P<name>[a-zA-Z_:][\w:]*(?:\{.*\})?) (?P<value>\S+)")
+
+
+class FederationError(Exception):
+    """The aggregator refused, or could not be reached. status: of HTTP, 0 where there was no answer."""
+
+    def __init__(self, message: str, status: int = 0) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path: str, timeout: float) -> None:
+        super().__init__("localhost", timeout=timeout)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)
+
+
+def _token(token: str | os.PathLike[str]) -> str:
+    """The token itself, or of the file that is there; the tokens that `serve` makes have no slash."""
+    if isinstance(token, str) and "/" not in token and not os.path.exists(token):
+        return token.strip()
+    with open(token, encoding="ascii") as file:
+        return file.read().strip()
+
+
+class Federation:
+    """One aggregator. Each call is one request or, of long lists, several; nothing is kept between calls."""
+
+    def __init__(self, address: str = DEFAULT_ADDRESS, token: str | os.PathLike[str] = "tern-state/admin.token", *,
+                 timeout: float = 30.0) -> None:
+        """address: "http://127.0.0.1:9443" or "unix:/path", as admin.address and admin.port say; or tunnelled to here.
+        token: of the admin listener, or the path of the file admin.token in the aggregator's state directory.
+        timeout: seconds without an answer.
+
+        ValueError: another address. OSError: the token's file cannot be read."""
+        url = urllib.parse.urlsplit(address)
+        if not address.startswith(UNIX) and (url.scheme not in ("http", "https") or not url.hostname):
+            raise ValueError(f"address is http://HOST:PORT or unix:/path, not {address!r}")
+        self.address = address
+        self._timeout = timeout
+        self._headers = {"Authorization": f"Bearer {_token(token)}"}
+
+    # --- Requests
+
+    def _connection(self) -> http.client.HTTPConnection:
+        if self.address.startswith(UNIX):
+            return _UnixConnection(self.address.removeprefix(UNIX), self._timeout)
+        url = urllib.parse.urlsplit(self.address)
+        kind = http.client.HTTPSConnection if url.scheme == "https" else http.client.HTTPConnection
+        return kind(url.hostname or "", url.port, timeout=self._timeout)
+
+    def _ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> bytes:
+        connection = self._connection()
+        try:
+            data = None if body is None else json.dumps(body).encode()
+            connection.request(method, path, data, self._headers)
+            answer = connection.getresponse()
+            content = answer.read()
+        except (OSError, http.client.HTTPException) as error:
+            raise FederationError(f"no answer from {self.address}: {error}. Does the aggregator run, and are "
+                                  "admin.address and admin.port these?") from error
+        finally:
+            connection.close()
+        if answer.status >= 300:
+            raise FederationError(_refusal(method, path, answer.status, content), answer.status)
+        return content
+
+    def _get(self, path: str) -> Any:
+        return json.loads(self._ask("GET", PREFIX + path))
+
+    def _list(self, path: str, key: str, after: int = 0) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = []
+        while True:
+            after = rows[-1][key] if rows else after
+            page = self._get(f"{path}?limit={PAGE}&after={after}")
+            rows += page
+            if len(page) < PAGE:
+                return rows
+
+    # --- Looking
+
+    def status(self) -> dict[str, Any]:
+        """Model, newest version, counts, and the open round, by the names of `tern-aggregator status --json`."""
+        return self._get("status")
+
+    def clients(self) -> Table:
+        """All clients, one a row, with what `tern-aggregator clients --json` has of each: of its schedule and its ledger
+        as schedule_... and ledger_... Times are milliseconds since 1970."""
+        return Table(_flat(row) for row in self._list("clients", "id"))
+
+    def rounds(self, after: int = 0) -> Table:
+        """All rounds, the open one too, with what the API has of each; times are milliseconds since 1970. after: only
+        later ones."""
+        return Table(self._list("rounds", "round", after))
+
+    def history(self) -> Table:
+        """The committed rounds, in few columns: loss, accuracy where evaluators reported it, updates, seconds."""
+        return history_of(self._list("rounds", "round"))
+
+    def metrics(self) -> dict[str, float]:
+        """What Prometheus reads: {name with labels: value}."""
+        text = self._ask("GET", "/metrics").decode()
+        samples = (SAMPLE.match(line) for line in text.splitlines())
+        return {sample["name"]: float(sample["value"]) for sample in samples if sample}
+
+    # --- Changing
+
+    def enroll_code(self, uses: int = 1, expires_s: int = 86400, label: str = "",
+                    tags: Mapping[str, str] | None = None) -> str:
+        """A new join code, which is not shown again. uses: 1 to 1,000,000 clients; expires_s: seconds, to a year;
+        tags: of the clients that enrol with it, as {"site": "a"}, for round.selection."""
+        wanted = {"uses": uses, "expires_s": expires_s, "label": label}
+        if tags:
+            wanted["tags"] = ",".join(f"{name}={value}" for name, value in tags.items())
+        return str(json.loads(self._ask("POST", PREFIX + "enroll-codes", wanted))["code"])
+
+    def revoke(self, client: int) -> dict[str, Any]:
+        """Shuts a client out for good: {"id", "revoked", "was_revoked"}. FederationError of status 404: there is none
+        of this id."""
+        return json.loads(self._ask("POST", f"{PREFIX}clients/{int(client)}/revoke"))
+
+
+def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Without objects in it: their values beside the others, by both names. Null, as where there is no such object, is
+    left out."""
+    flat: dict[str, Any] = {}
+    for name, value in row.items():
+        if isinstance(value, dict):
+            flat |= {f"{name}_{key}": inner for key, inner in value.items()}
+        elif value is not None:
+            flat[name] = value
+    return flat
+
+
+def history_of(rounds: list[dict[str, Any]]) -> Table:
+    """The table of history() of rows of rounds."""
+    rows = [row | {"seconds": (row["closed_ms"] - row["opened_ms"]) / 1000} for row in rounds
+            if row["state"] == "committed"]
+    return Table(rows, [name for name in HISTORY if any(name in row for row in rows)] or list(HISTORY[:4]))
+
+
+def _refusal(method: str, path: str, status: int, content: bytes) -> str:
+    known = {401: "the token is not the admin listener's (admin.token in the state directory)",
+             404: "the aggregator knows no such thing: is it the admin listener, and of this version?",
+             421: "the admin listener answers to names of its own machine only: localhost, 127.0.0.1"}
+    try:
+        sentence = json.loads(content)["sentence"]
+    except (ValueError, KeyError, TypeError):
+        sentence = known.get(status) or content.decode(errors="replace").strip()
+    return f"{method} {path.partition('?')[0]} was refused with {status}: {sentence}"

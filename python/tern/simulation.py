@@ -1,0 +1,376 @@
+"""A whole federation on this machine: a real tern-aggregator and a real tern-client for each part of the data, over TLS
+on loopback. Their trainer is the process that calls simulate(), so that functions and data need not be files.
+"""
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import pathlib
+import selectors
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from tern.federation import Federation, FederationError, history_of
+from tern.models import load_model, save_model, trainable
+from tern.table import Table
+from tern.trainers import Evaluate, Train, Trainer
+
+CLIENTS_MAX = 200  # two processes each
+SOCKET_PATH_MAX = 100  # bytes, of a unix socket's path
+LOOK_S = 0.2  # how often rounds and processes are looked at
+LOG_TAIL = 3000  # characters
+GRACE_S = 10.0  # that a process has to end by itself
+
+
+class SimulationError(Exception):
+    """A program is missing or failed, a setting was refused, or nothing moves any more."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Simulation:
+    """What came of it."""
+
+    model: dict[str, Any]  # the last version of the global model, {name: array}, each tensor in its dtype
+    status: dict[str, Any]  # as `tern-aggregator status --json` has it
+    seconds: float  # from the first check-in on
+    all_rounds: Table  # as `tern-aggregator rounds --json` has them
+
+    def rounds(self) -> Table:
+        """All rounds, as Federation.rounds(), with accuracy and bytes."""
+        return self.all_rounds
+
+    def history(self) -> Table:
+        """The rounds in few columns: losses, accuracy of test data, bytes of all clients together, seconds."""
+        return history_of(list(self.all_rounds))
+
+
+# --- Settings
+
+
+def _check_clients(data: Sequence[Any], cohort: int) -> None:
+    if not 1 <= len(data) <= CLIENTS_MAX:
+        raise SimulationError(f"simulate() makes a process of each of the data's {len(data)} parts, and takes 1 to "
+                              f"{CLIENTS_MAX}; tern-fleet simulates more, of built-in models (docs/EXPERIMENTS.md)")
+    if not 1 <= cohort <= len(data):
+        raise SimulationError(f"cohort is {cohort}, and there are {len(data)} clients")
+
+
+def _split(settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Those of the aggregator, and those of clients (client.KEY)."""
+    for name in settings:
+        if name.count(".") != 1:
+            raise SimulationError(f"a setting is named SECTION.KEY, as round.deadline; not {name!r}")
+    of_clients = {name: value for name, value in settings.items() if name.startswith("client.")}
+    return {name: value for name, value in settings.items() if name not in of_clients}, of_clients
+
+
+def _settings(rounds: int, cohort: int, clients: int) -> dict[str, Any]:
+    """Of the aggregator, where the caller names no others: all are there, and nothing waits for a clock."""
+    return {"federation.state": "state", "federation.seed": 1, "server.address": "127.0.0.1", "server.port": 0,
+            "server.port_file": "port", "admin.address": "unix:admin.sock", "round.rounds": rounds,
+            "round.cohort": cohort, "round.quorum": cohort, "round.min_clients": clients, "round.min_interval": "0",
+            "round.deadline": "24h"}
+
+
+def _text(value: Any) -> str:
+    return ("yes" if value else "no") if isinstance(value, bool) else str(value)
+
+
+def _write_ini(path: pathlib.Path, settings: Mapping[str, Any]) -> None:
+    sections: dict[str, list[str]] = {}
+    for name, value in settings.items():
+        section, _, key = name.partition(".")
+        sections.setdefault(section, []).append(f"{key} = {_text(value)}\n")
+    path.write_text("".join(f"[{section}]\n{''.join(lines)}" for section, lines in sections.items()), encoding="utf-8")
+
+
+# --- Programs
+
+
+def _program(name: str, programs: str | os.PathLike[str] | None) -> str:
+    folder = programs if programs is not None else os.environ.get("TERN_BIN_DIR")
+    found = shutil.which(name, path=os.fspath(folder) if folder is not None else None)
+    if found is None:
+        raise SimulationError(f"there is no program {name} in {folder or 'PATH'}: install Tern's packages, or name the "
+                              "folder of a build by programs= or TERN_BIN_DIR")
+    return os.path.abspath(found)
+
+
+def _tail(path: pathlib.Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace")[-LOG_TAIL:].strip() if path.exists() else ""
+
+
+class _Processes:
+    """Programs that end with this one: with the block, and, where setpriv is at hand, when the process is killed."""
+
+    def __init__(self, folder: pathlib.Path, programs: str | os.PathLike[str] | None) -> None:
+        self.folder = folder
+        self.aggregator = _program("tern-aggregator", programs)
+        self.client = _program("tern-client", programs)
+        self.openssl = _program("openssl", os.environ.get("PATH", os.defpath))
+        guard = shutil.which("setpriv")
+        self._guard = [guard, "--pdeathsig", "KILL"] if guard else []
+        self.running: dict[str, subprocess.Popen[bytes]] = {}
+
+    def run(self, *command: str) -> str:
+        """To its end: its output. SimulationError with what it said"""
+        done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise SimulationError(f"{pathlib.Path(command[0]).name} {command[1]} failed with {done.returncode}: "
+                                  f"{done.stderr.strip() or done.stdout.strip()}")
+        return done.stdout
+
+    def start(self, name: str, *command: str) -> None:
+        with open(self.folder / f"{name}.log", "ab") as log:
+            self.running[name] = subprocess.Popen([*self._guard, *command], cwd=self.folder, stdin=subprocess.DEVNULL,
+                                                  stdout=log, stderr=log)
+
+    def log(self, name: str) -> str:
+        return _tail(self.folder / f"{name}.log")
+
+    def stop(self) -> None:
+        for process in self.running.values():
+            process.terminate()
+        deadline = time.monotonic() + GRACE_S
+        for process in self.running.values():
+            try:
+                process.wait(max(0.0, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+# --- The trainer of all clients
+
+
+class _Tasks:
+    """Tasks of clients, from a socket, one after the other."""
+
+    def __init__(self, path: pathlib.Path, clients: int) -> None:
+        if len(os.fsencode(path)) > SOCKET_PATH_MAX:
+            raise SimulationError(f"the path {path} is too long for a socket; name a shorter folder= (or TMPDIR)")
+        self._selector = selectors.DefaultSelector()
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(os.fspath(path))
+        self._listener.listen(clients)
+        self._selector.register(self._listener, selectors.EVENT_READ)
+
+    def close(self) -> None:
+        for key in list(self._selector.get_map().values()):
+            key.fileobj.close()  # type: ignore[union-attr]
+        self._selector.close()
+
+    def ready(self) -> Iterator[tuple[int, str, socket.socket]]:
+        """Client, path of a task, and where its answer goes, of those that come within LOOK_S. A client sends
+        "NUMBER PATH" and waits for the answer, so that there is no second line behind the first."""
+        for key, _ in self._selector.select(LOOK_S):
+            if key.fileobj is self._listener:
+                link = self._listener.accept()[0]
+                self._selector.register(link, selectors.EVENT_READ, link.makefile("rb"))
+                continue
+            link = key.fileobj  # type: ignore[assignment]
+            client, _, path = key.data.readline().decode().rstrip("\n").partition(" ")
+            if path:
+                yield int(client), path, link
+            else:  # its trainer has ended
+                self._selector.unregister(link)
+                link.close()
+
+
+# --- The federation
+
+
+class _Run:
+    """One simulation, from its settings to its results."""
+
+    def __init__(self, processes: _Processes, data: Sequence[Any], trainer: Trainer,
+                 progress: Callable[[dict[str, Any]], None] | None) -> None:
+        self._processes = processes
+        self._folder = processes.folder
+        self._data = data
+        self._trainer = trainer
+        self._progress = progress
+        self._shown = 0  # rounds
+        self._moved = time.monotonic()  # when something happened last
+
+    # Before the first round
+
+    def make_aggregator(self, model: Any, settings: Mapping[str, Any]) -> None:
+        """The state directory and the certificate."""
+        start = model
+        if not isinstance(model, str):
+            start = "start.safetensors"
+            save_model(trainable(model), self._folder / start)
+        _write_ini(self._folder / "aggregator.ini", {"federation.model": start} | dict(settings))
+        self._verb("init")
+        self._processes.run(self._processes.openssl, "req", "-x509", "-newkey", "ec", "-pkeyopt",
+                            "ec_paramgen_curve:P-256", "-nodes", "-days", "3650", "-subj", "/CN=localhost", "-addext",
+                            "subjectAltName=DNS:localhost", "-keyout", "state/server.key", "-out", "state/server.crt")
+
+    def _verb(self, *arguments: str) -> str:
+        return self._processes.run(self._processes.aggregator, *arguments, "--config", "aggregator.ini")
+
+    def serve(self) -> str:
+        """Starts the aggregator; its address."""
+        self._processes.start("aggregator", self._processes.aggregator, "serve", "--config", "aggregator.ini")
+        port = self._folder / "port"
+        while not (port.exists() and port.read_text(encoding="ascii").strip()):
+            self._check_processes()
+            time.sleep(0.02)
+        return f"https://localhost:{port.read_text(encoding='ascii').strip()}"
+
+    def start_clients(self, server: str, settings: Mapping[str, Any]) -> None:
+        """Enrols and starts a client for each part of the data, the last of which may be the evaluator's."""
+        code = json.loads(self._verb("enroll-code", "--uses", str(len(self._data)), "--json"))["code"]
+        shutil.copy(pathlib.Path(__file__).with_name("_bridge.py"), self._folder / "bridge.py")
+        for number in range(len(self._data)):
+            name = f"client-{number}"
+            bridge = f"'{sys.executable}' -I -S bridge.py trainer.sock {number}"
+            _write_ini(self._folder / f"{name}.ini", {
+                "client.server": server, "client.ca": "state/server.crt", "client.name": name,
+                "client.state_dir": name, "client.trainer": "command", "client.trainer_command": bridge,
+                "client.trainer_persistent": True, "client.trainer_timeout": 0,
+                "client.evaluator": self._is_evaluator(number)} | dict(settings))
+            self._processes.run(self._processes.client, "enroll", "--config", f"{name}.ini", code)
+        for number in range(len(self._data)):
+            name = f"client-{number}"
+            self._processes.start(name, self._processes.client, "run", "--config", f"{name}.ini")
+
+    def _is_evaluator(self, number: int) -> bool:
+        return isinstance(self._data[number], _Test)
+
+    # Rounds
+
+    def train(self, tasks: _Tasks, patience: float) -> None:
+        """Does the clients' tasks until all have ended. Raises what the trainer raises, and SimulationError"""
+        federation = Federation(f"unix:{self._folder}/admin.sock", self._folder / "state" / "admin.token")
+        self._moved = time.monotonic()
+        while self._check_processes():
+            for client, path, link in tasks.ready():
+                link.sendall(self._do(client, path).encode() + b"\n")
+                self._moved = time.monotonic()
+            self._show(federation)
+            if time.monotonic() - self._moved > patience:
+                raise SimulationError(f"nothing has happened for {patience:g} s. The aggregator's log ends with\n"
+                                      f"{self._processes.log('aggregator')}\nand a client's with\n"
+                                      f"{self._processes.log('client-0')}")
+        self._show(federation)
+
+    def _do(self, client: int, path: str) -> str:
+        with open(path, encoding="utf-8") as file:
+            fields = json.load(file)
+        if fields["kind"] == "evaluate" and not self._trainer.evaluates:
+            return "failed: nothing evaluates"
+        data = self._data[client]
+        self._trainer.do(fields, data.data if isinstance(data, _Test) else data)
+        return "done"
+
+    def _show(self, federation: Federation) -> None:
+        """Tells of rounds that were committed meanwhile. The aggregator may just be ending, or busy."""
+        try:
+            rounds = federation.rounds(after=self._shown)
+        except FederationError:
+            return
+        for row in rounds:
+            if row["state"] == "committed":
+                self._shown = row["round"]
+                self._moved = time.monotonic()
+                if self._progress is not None:
+                    self._progress(row)
+
+    def _check_processes(self) -> bool:
+        """Whether a client still runs. SimulationError: one failed, or the aggregator ended"""
+        codes = {name: process.poll() for name, process in self._processes.running.items()}
+        for name, code in codes.items():
+            if code is not None and (code != 0 or name == "aggregator"):
+                raise SimulationError(f"{name} ended with {code}. Its log ends with\n{self._processes.log(name)}")
+        return any(code is None for name, code in codes.items() if name != "aggregator")
+
+    # After the last
+
+    def result(self, seconds: float) -> Simulation:
+        """What the aggregator has, which goes on meanwhile."""
+        rounds = Table(json.loads(self._verb("rounds", "--json", "--last", "1000000")))
+        self._verb("export", "final.safetensors")
+        return Simulation(model=load_model(self._folder / "final.safetensors"),
+                          status=json.loads(self._verb("status", "--json")), seconds=seconds, all_rounds=rounds)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Test:
+    """Data that is evaluated on, and not trained."""
+
+    data: Any
+
+
+@contextlib.contextmanager
+def _folder(kept: str | os.PathLike[str] | None) -> Iterator[pathlib.Path]:
+    if kept is None:
+        with tempfile.TemporaryDirectory(prefix="tern-", ignore_cleanup_errors=True) as temporary:
+            yield pathlib.Path(temporary)
+        return
+    folder = pathlib.Path(kept).resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    if any(folder.iterdir()):
+        raise SimulationError(f"the folder {folder} is not empty; a simulation does not go on where another one ended")
+    yield folder
+
+
+def print_round(row: dict[str, Any]) -> None:
+    """Prints a line of a round, a row of Federation.rounds(): what simulate() does by default."""
+    print(f"round {row['round']}: {row['applied']} updates, mean loss {row['mean_loss']:.4f}", flush=True)
+
+
+def simulate(model: Any, data: Sequence[Any], trainer: Trainer | Train, *, evaluate: Evaluate | None = None,
+             test: Any = None, rounds: int = 10, cohort: int | None = None,
+             settings: Mapping[str, Any] | None = None, folder: str | os.PathLike[str] | None = None,
+             programs: str | os.PathLike[str] | None = None, patience: float = 120.0,
+             progress: Callable[[dict[str, Any]], None] | None = print_round) -> Simulation:
+    """Runs a federation on this machine: a client for each part of the data, with all that lies between them in
+    earnest: rounds, compression, error buffers, TLS.
+
+    model: what it begins with: {name: array} of numpy arrays or torch tensors, a torch Module, or a built-in model by
+    its name, e.g. "softmax:64-10". float64 is trained as float32.
+    data: of each client; the trainer finds its part as task.data.
+    trainer: a Trainer (of @tern.trainer, or tern.flower.trainer()), or a function train(model, task). It is called in
+    this process, by the thread that called simulate(), for one client after the other.
+    evaluate: the function that evaluates, where the trainer is a function. test: what the versions are evaluated on,
+    as task.data.
+    rounds: 1 or more. cohort: clients in each round, all by default.
+    settings: {"SECTION.KEY": value} of the aggregator (`tern-aggregator --settings` lists them: "train.local_steps",
+    "codec.codec", ...) and, as "client.KEY", of each client.
+    folder: an empty one, or a new one, which keeps the aggregator's state and all logs; a temporary one by default.
+    programs: the folder of tern-aggregator and tern-client; $TERN_BIN_DIR or PATH by default.
+    patience: seconds without a task or a round after which it ends. progress: is given each round that was committed.
+
+    Raises whatever the trainer raises, at once. SimulationError: see there. ModelError: the model cannot be written."""
+    made = trainer if isinstance(trainer, Trainer) else Trainer(trainer)
+    if evaluate is not None:
+        made.evaluation(evaluate)
+    if test is not None and not made.evaluates:
+        raise SimulationError("test is evaluated on, and nothing evaluates: name evaluate=, or decorate a function with "
+                              "the trainer's evaluation")
+    members = cohort if cohort is not None else len(data)
+    _check_clients(data, members)
+    of_aggregator, of_clients = _split(settings or {})
+    parts = [*data] + ([] if test is None else [_Test(test)])
+    with _folder(folder) as workspace:
+        processes = _Processes(workspace, programs)
+        run = _Run(processes, parts, made, progress)
+        run.make_aggregator(model, _settings(rounds, members, len(data)) | of_aggregator)
+        with contextlib.closing(_Tasks(workspace / "trainer.sock", len(parts))) as tasks:
+            try:
+                run.start_clients(run.serve(), of_clients)
+                began = time.monotonic()
+                run.train(tasks, patience)
+                return run.result(time.monotonic() - began)
+            finally:
+                processes.stop()

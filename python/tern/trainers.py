@@ -1,0 +1,264 @@
+"""Trainers of tern-client in Python: a function becomes a program that imports once and does one task after the other.
+
+    @tern.trainer(data=load)
+    def train(model, task):
+        ...
+        return model, len(labels), loss
+
+    @train.evaluation
+    def evaluate(model, task):
+        return len(labels), loss, {"accuracy": right / len(labels)}
+
+    if __name__ == "__main__":
+        train.run()
+
+docs/TRAINERS.md describes the interface below it: files for the models, JSON for the task and its answer.
+"""
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import math
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy
+
+from tern.models import load_model, save_model, state_dict_of, to_array, to_tensors
+
+INTERFACE = 1  # of docs/TRAINERS.md
+ANSWERS = 3  # the file descriptor that a persistent trainer answers on
+FRAMEWORKS = ("numpy", "torch")
+
+
+class TrainerError(Exception):
+    """A task that cannot be done, or an answer that does not fit. The client drops the task, says why, and asks for
+    another one later; raise it in a trainer to do the same, e.g. when the training diverged."""
+
+
+class Training(NamedTuple):
+    """What a trainer returns; a plain tuple of the first three or four will do."""
+
+    model: Any  # {name: array} of all tensors that it was given, of the same shapes; or a torch Module
+    num_examples: int  # in the local data set, 1 to 1,000,000,000: the weight of this client
+    loss: float  # mean over the local steps
+    metrics: Mapping[str, float] = {}  # for the client's log
+    local_steps: int | None = None  # those that were done, when they were fewer than the task's
+
+
+class Evaluation(NamedTuple):
+    """What an evaluation returns; a plain tuple of the first two or three will do."""
+
+    num_examples: int  # evaluated, from 1
+    loss: float  # mean over the examples
+    metrics: Mapping[str, float] = {}  # "accuracy" (0 to 1), and up to four others of at most 15 bytes of name
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """What a client is asked to do. Of an evaluation the fields of training are 0."""
+
+    kind: str  # "train" or "evaluate"
+    data: Any  # of trainer(data=...), or this client's part in simulate()
+    framework: str  # of the arrays that the trainer is given: "numpy" or "torch"
+    fields: Mapping[str, Any]  # as the client wrote them, with the paths of the files
+    round: int = 0  # 1, 2, ...
+    client: int = 0  # number of this client in the federation
+    local_steps: int = 0  # batches to train on, from 1
+    batch_size: int = 0  # examples in a batch, from 1
+    learning_rate: float = 0.0  # of this round
+    momentum: float = 0.0  # of local SGD, 0 to below 1; starts from nothing each round
+    weight_decay: float = 0.0  # times the weights, added to the gradient
+    prox_mu: float = 0.0  # FedProx: prox_mu / 2 * |w - base|^2 is added to the loss; 0 = not
+    seed: int = 0  # 0 to 2^32 - 1; of this client and round, the same when a task is tried again
+
+    @functools.cached_property
+    def base(self) -> dict[str, Any]:
+        """The global model, for FedProx: {name: float32 array}. Read when it is first asked for."""
+        return load_model(self.fields.get("base", self.fields["model"]), self.framework)
+
+    def batches(self, count: int) -> Iterator[numpy.ndarray[Any, Any]]:
+        """Indices into `count` examples: local_steps arrays of int64 [batch_size], or [count] where there are fewer
+        examples, epoch by epoch in a new order that follows from the seed. ValueError when count is 0"""
+        if count < 1:
+            raise ValueError("there are no examples to make batches of")
+        size = min(self.batch_size, count)
+        generator = numpy.random.default_rng(self.seed)
+        order, at = generator.permutation(count), 0
+        for _ in range(self.local_steps):
+            if at + size > count:
+                order, at = generator.permutation(count), 0
+            yield order[at:at + size]
+            at += size
+
+
+TASK_NUMBERS = [field.name for field in dataclasses.fields(Task)][4:]
+
+Train = Callable[[dict[str, Any], Task], Sequence[Any]]
+Evaluate = Callable[[dict[str, Any], Task], Sequence[Any]]
+
+
+# --- Answers
+
+
+def _number(name: str, value: Any) -> float:
+    value = float(value)
+    if not math.isfinite(value):
+        raise TrainerError(f"{name} is {value}: did the training diverge?")
+    return value
+
+
+def _count(value: Any) -> int:
+    if int(value) != value or not 1 <= value <= 1_000_000_000:
+        raise TrainerError(f"num_examples is {value}, and not a whole number from 1 to 1,000,000,000")
+    return int(value)
+
+
+def _metrics(metrics: Mapping[str, Any]) -> dict[str, float]:
+    return {str(name): _number(f"the metric {name}", value) for name, value in metrics.items()}
+
+
+def _trained(model: Any, wanted: Mapping[str, numpy.ndarray[Any, Any]]) -> dict[str, numpy.ndarray[Any, Any]]:
+    """The wanted tensors of what a trainer returned. What is not trained beside them (num_batches_tracked, float64)
+    stays with the aggregator; another float tensor that was not asked for is a mistake."""
+    returned = {name: to_array(value) for name, value in state_dict_of(model).items()}
+    found = {}
+    for name, before in wanted.items():
+        if name not in returned:
+            raise TrainerError(f"the trained model lacks the tensor '{name}'")
+        values = returned.pop(name)
+        if values.shape != before.shape:
+            raise TrainerError(f"the trained tensor '{name}' has the shape {list(values.shape)}; the model's is "
+                               f"{list(before.shape)}")
+        found[name] = numpy.asarray(values, dtype=numpy.float32)
+        if not numpy.isfinite(found[name]).all():
+            raise TrainerError(f"the trained tensor '{name}' has values that are not finite: did the training diverge?")
+    for name, values in returned.items():
+        if values.dtype in (numpy.float32, numpy.float16):
+            raise TrainerError(f"the trained model has a tensor '{name}' that the federation's has not")
+    return found
+
+
+def _write_result(path: str, fields: Mapping[str, Any]) -> None:
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(fields, file, allow_nan=False)
+
+
+# --- Trainers
+
+
+class Trainer:
+    """A function that trains, with what is needed to be a trainer of tern-client. Calling it calls the function."""
+
+    def __init__(self, train: Train, data: Callable[[], Any] | None = None, framework: str = "numpy") -> None:
+        if framework not in FRAMEWORKS:
+            raise ValueError(f"framework is one of {', '.join(FRAMEWORKS)}, not {framework!r}")
+        self.framework = framework
+        self._train = train
+        self._evaluate: Evaluate | None = None
+        self._load = data
+        functools.update_wrapper(self, train)
+
+    def __call__(self, model: dict[str, Any], task: Task) -> Sequence[Any]:
+        return self._train(model, task)
+
+    def evaluation(self, evaluate: Evaluate) -> Evaluate:
+        """Decorator of the function that evaluates: evaluate(model, task) -> (num_examples, loss, metrics)."""
+        self._evaluate = evaluate
+        return evaluate
+
+    @property
+    def evaluates(self) -> bool:
+        """Whether there is a function that evaluates."""
+        return self._evaluate is not None
+
+    @functools.cached_property
+    def data(self) -> Any:
+        """What trainer(data=...) returned: it is called when the first task asks, and once."""
+        return self._load() if self._load is not None else None
+
+    def _task(self, fields: Mapping[str, Any], data: Any) -> Task:
+        if fields.get("interface") != INTERFACE:
+            raise TrainerError(f"this version of Python's tern knows the trainers' interface {INTERFACE}, and not "
+                               f"{fields.get('interface')}")
+        numbers = {name: fields[name] for name in TASK_NUMBERS if name in fields}
+        return Task(kind=fields["kind"], data=data, framework=self.framework, fields=fields, **numbers)
+
+    def do(self, fields: Mapping[str, Any], data: Any = None) -> None:
+        """Does one task: reads its model, calls the function, writes its answer. fields: the task's JSON.
+        data: becomes task.data. TrainerError, ModelError, OSError, and whatever the function raises"""
+        task = self._task(fields, data)
+        arrays = load_model(fields["model"])
+        model = to_tensors(arrays) if self.framework == "torch" else \
+            {name: values.copy() for name, values in arrays.items()}
+        if task.kind == "train":
+            self._do_train(model, arrays, task)
+        else:
+            self._do_evaluate(model, task)
+
+    def _do_train(self, model: dict[str, Any], arrays: dict[str, numpy.ndarray[Any, Any]], task: Task) -> None:
+        done = Training(*self._train(model, task))
+        answer: dict[str, Any] = {"num_examples": _count(done.num_examples), "loss": _number("the loss", done.loss),
+                                  "metrics": _metrics(done.metrics)}
+        if done.local_steps is not None:
+            answer["local_steps"] = int(done.local_steps)
+        save_model(_trained(done.model, arrays), task.fields["output"])
+        _write_result(task.fields["result"], answer)
+
+    def _do_evaluate(self, model: dict[str, Any], task: Task) -> None:
+        if self._evaluate is None:
+            raise TrainerError("this trainer does not evaluate: decorate a function with @NAME.evaluation, NAME being "
+                               "the trainer's")
+        done = Evaluation(*self._evaluate(model, task))
+        metrics = _metrics(done.metrics)
+        answer: dict[str, Any] = {"num_examples": _count(done.num_examples), "loss": _number("the loss", done.loss)}
+        if "accuracy" in metrics:
+            answer["accuracy"] = metrics.pop("accuracy")
+        _write_result(task.fields["result"], answer | {"metrics": metrics})
+
+    def run(self, arguments: Sequence[str] | None = None) -> None:
+        """Is the program: the task that the command line ends with, or with client.trainer_persistent one task after
+        the other until the client ends. arguments: sys.argv by default. A task that raises is answered with why, and
+        its traceback goes to standard error, whose end the client logs."""
+        if os.environ.get("TERN_PERSISTENT") == "1":
+            for line in sys.stdin:
+                os.write(ANSWERS, self._answer(line.rstrip("\n")).encode() + b"\n")
+            return
+        path = (sys.argv if arguments is None else arguments)[-1]
+        if not path.endswith(".json"):
+            sys.exit("this is a trainer of tern-client, which starts it with a task: client.trainer_command "
+                     "(docs/TRAINERS.md); to try it: tern-client train-check")
+        answer = self._answer(path)
+        if answer != "done":
+            sys.exit(answer)
+
+    def _answer(self, path: str) -> str:
+        try:
+            with open(path, encoding="utf-8") as file:
+                fields = json.load(file)
+            self.do(fields, self.data)
+            return "done"
+        except TrainerError as error:
+            return "failed: " + " ".join(str(error).split())
+        except (Exception, SystemExit) as error:  # pylint: disable=broad-exception-caught
+            traceback.print_exc()
+            return "failed: " + " ".join(f"{type(error).__name__}: {error}".split())
+
+
+def trainer(train: Train | None = None, *, data: Callable[[], Any] | None = None,
+            framework: str = "numpy") -> Any:
+    """Decorator: makes a function a Trainer.
+
+    train(model, task) -> (model, num_examples, loss) or (..., metrics): a Training. model is {name: float32 array} of
+    all tensors that the aggregator gives to trainers, its own to change. Dense weights of built-in models are
+    [out][in]. task: see Task.
+    data: called once, when the first task asks; task.data is what it returns.
+    framework: "torch" for tensors instead of numpy arrays, in `model` and `task.base`.
+    """
+    if train is not None:
+        return Trainer(train, data, framework)
+    return lambda function: Trainer(function, data, framework)

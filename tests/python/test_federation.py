@@ -1,0 +1,137 @@
+"""The client of the admin API against a service with a past, over TCP and over a unix socket."""
+import os
+import pathlib
+import socket
+import sys
+import threading
+import time
+import unittest
+
+import tern
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "end_to_end"))
+from harness import HELPERS, PATIENCE, Aggregator, Failure, Workspace, run  # noqa: E402
+
+ROUNDS = 1003  # more than one page of the API
+
+
+class Service(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.workspace = Workspace()
+        cls.addClassCleanup(cls.workspace.__exit__, None, None, None)
+        cls.port_file = cls.workspace.path / "admin.port"
+        cls.aggregator = Aggregator(cls.workspace, {
+            "federation": {"model": "mlp:16-8-4", "seed": 7},
+            "admin": {"address": "127.0.0.1", "port": 0, "port_file": cls.port_file}})
+        run(HELPERS / "make_federation", cls.aggregator.state / "tern.db", ROUNDS)
+        cls.aggregator.start()
+        deadline = time.monotonic() + PATIENCE
+        while not (cls.port_file.exists() and cls.port_file.read_text().strip()):
+            if time.monotonic() > deadline:
+                raise Failure("the admin listener did not start")
+            time.sleep(0.01)
+        cls.token = cls.aggregator.state / "admin.token"
+        cls.address = f"http://127.0.0.1:{cls.port_file.read_text().strip()}"
+
+    def setUp(self):
+        self.federation = tern.Federation(self.address, self.token)
+
+    def test_status(self):
+        status = self.federation.status()
+        self.assertEqual((status["version"], status["model"]), (ROUNDS, "mlp:16-8-4"))
+        self.assertEqual(status["rounds_committed"], self.aggregator.json("status")["rounds_committed"])
+
+    def test_lists_are_whole(self):
+        rounds = self.federation.rounds()
+        self.assertEqual(rounds["round"][:ROUNDS], list(range(1, ROUNDS + 1)))
+        self.assertEqual([row["round"] for row in self.federation.rounds(after=ROUNDS - 2)][:2], [ROUNDS - 1, ROUNDS])
+        shown = self.aggregator.json("rounds", "--last", str(ROUNDS + 1))
+        self.assertEqual(rounds[4]["mean_loss"], shown[4]["mean_loss"])
+        clients = self.federation.clients()
+        self.assertEqual(clients["id"], [1, 2, 3, 4])
+        self.assertEqual(clients["evaluator"], [False, False, False, True])
+        self.assertEqual(clients["ledger_norm"], [0.25, 0.25, 0.25, None])  # the evaluator has no error buffer
+        self.assertEqual(clients["ledger_round"][:3], [ROUNDS] * 3)
+        self.assertNotIn("ledger", clients.columns)
+
+    def test_history_has_the_committed_rounds_in_few_columns(self):
+        history = self.federation.history()
+        self.assertEqual(history["round"], list(range(1, ROUNDS + 1)))
+        self.assertEqual(history.columns[:4], ["round", "state", "applied", "mean_loss"])
+        self.assertIn("seconds", history.columns)
+        self.assertEqual(history["applied"][0], 3)
+        self.assertAlmostEqual(history["mean_loss"][9], 0.1, places=6)
+
+    def test_metrics(self):
+        metrics = self.federation.metrics()
+        self.assertEqual(metrics["tern_store_writable"], 1)
+        self.assertTrue(any(name.startswith("tern_updates_total{") for name in metrics), sorted(metrics))
+
+    def test_a_code_and_a_revocation(self):
+        code = self.federation.enroll_code(uses=3, expires_s=3600, label="spring", tags={"site": "a", "line": "3"})
+        listed = [row for row in self.aggregator.json("codes") if row["label"] == "spring"]
+        self.assertEqual((len(listed), listed[0]["uses"], listed[0]["state"]), (1, 3, "valid"))
+        self.assertEqual(listed[0]["tags"], "line=3,site=a")
+        self.assertGreater(len(code), 8)
+        self.assertEqual(self.federation.revoke(2), {"id": 2, "revoked": True, "was_revoked": False})
+        self.assertEqual(self.federation.revoke(2)["was_revoked"], True)
+        self.assertEqual(self.federation.clients()["revoked"], [False, True, False, False])
+
+    def test_refusals_say_why(self):
+        with self.assertRaisesRegex(tern.FederationError, "There is no client of this id") as caught:
+            self.federation.revoke(99)
+        self.assertEqual(caught.exception.status, 404)
+        with self.assertRaisesRegex(tern.FederationError, "1..1000000") as caught:
+            self.federation.enroll_code(uses=0)
+        self.assertEqual(caught.exception.status, 422)
+        with self.assertRaisesRegex(tern.FederationError, "tags"):
+            self.federation.enroll_code(tags={"no space": "a"})
+        with self.assertRaisesRegex(tern.FederationError, "the token is not") as caught:
+            tern.Federation(self.address, "not-the-token-of-this-one").status()
+        self.assertEqual(caught.exception.status, 401)
+
+    def test_the_token_may_be_given_itself_or_by_its_file(self):
+        before = os.getcwd()
+        self.addCleanup(os.chdir, before)
+        os.chdir(self.token.parent)
+        for token in (self.token.read_text(), self.token, str(self.token), "admin.token"):
+            self.assertEqual(tern.Federation(self.address, token).status()["version"], ROUNDS)
+
+
+class Elsewhere(unittest.TestCase):
+    def test_a_unix_socket(self):
+        with Workspace() as workspace:
+            aggregator = Aggregator(workspace, {"federation": {"model": "softmax:4-2"}}).start()
+            federation = tern.Federation(f"unix:{workspace.path}/admin.sock", aggregator.state / "admin.token")
+            self.assertEqual(federation.status()["model"], "softmax:4-2")
+            self.assertEqual((len(federation.rounds()), len(federation.history())), (0, 0))
+            self.assertEqual(federation.history().columns, ["round", "state", "applied", "mean_loss"])
+            aggregator.kill()
+            with self.assertRaisesRegex(tern.FederationError, "Does the aggregator run"):
+                federation.status()
+
+    def test_addresses(self):
+        for address in ("127.0.0.1:9443", "ftp://127.0.0.1", "http://"):
+            with self.assertRaisesRegex(ValueError, "unix:/path"):
+                tern.Federation(address, "0123456789abcdef")
+        with self.assertRaises(FileNotFoundError):
+            tern.Federation(token="/nowhere/admin.token")
+
+    def test_an_answer_that_is_cut_short(self):
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            def answer():
+                link = server.accept()[0]
+                link.recv(65536)
+                link.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\n{")
+                link.close()
+
+            thread = threading.Thread(target=answer)
+            thread.start()
+            with self.assertRaisesRegex(tern.FederationError, "no answer from"):
+                tern.Federation(f"http://127.0.0.1:{server.getsockname()[1]}", "0123456789abcdef").status()
+            thread.join()
+
+
+if __name__ == "__main__":
+    unittest.main()
