@@ -1,5 +1,5 @@
-# Debian packages by CPack: tern-client, tern-aggregator, the shared library and tern-dev, one install
-# component each.
+# Debian packages by CPack: tern-client, tern-aggregator, the shared library, tern-dev and, where nothing is cross-built,
+# python3-tern, which is of all architectures; one install component each.
 # ./tern package builds them. Included by the root CMakeLists.txt behind TernInstall.
 #
 # A cross build tells by these variables what it makes packages of:
@@ -197,6 +197,9 @@ if(TERN_SHARED)
 endif()
 if(TARGET tern-aggregator AND NOT TERN_STATIC)
   list(APPEND CPACK_COMPONENTS_ALL aggregator)
+  if(NOT CMAKE_CROSSCOMPILING)
+    list(APPEND CPACK_COMPONENTS_ALL python)
+  endif()
 endif()
 
 # Of systemd, or of the same programs without it.
@@ -300,6 +303,43 @@ headers and archives of the libraries (codecs, wire format, meter, the
 embeddable client), what pkg-config and CMake read of them, tern-codec, which
 shows what each codec makes of your own tensors, and tern-fleet, many clients
 in one process for experiments.")
+endif()
+
+if("python" IN_LIST CPACK_COMPONENTS_ALL)
+  set(modules lib/python3/dist-packages)
+  set(control ${TERN_PACKAGE}/control/python)
+  file(GLOB sources CONFIGURE_DEPENDS python/tern/*.py)
+  install(FILES ${sources} python/tern/py.typed DESTINATION ${modules}/tern COMPONENT python EXCLUDE_FROM_ALL)
+  # By which pip and importlib.metadata know that it is there.
+  set(metadata ${TERN_PACKAGE}/tern-${PROJECT_VERSION}.egg-info)
+  file(CONFIGURE OUTPUT ${metadata} @ONLY CONTENT
+"Metadata-Version: 2.1
+Name: tern
+Version: @PROJECT_VERSION@
+Summary: @PROJECT_DESCRIPTION@
+Requires-Dist: numpy
+")
+  install(FILES ${metadata} DESTINATION ${modules} COMPONENT python EXCLUDE_FROM_ALL)
+  install(FILES docs/examples/python/softmax.py DESTINATION share/doc/python3-tern/examples
+          COMPONENT python EXCLUDE_FROM_ALL)
+  tern_package_documents(python python3-tern docs/PYTHON.md docs/TRAINERS.md)
+  foreach(script postinst prerm)
+    configure_file(${TERN_PACKAGE_SOURCE}/python3-tern.${script} ${control}/${script} COPYONLY)
+  endforeach()
+  set(CPACK_DEBIAN_PYTHON_PACKAGE_CONTROL_EXTRA ${control}/postinst ${control}/prerm)
+  set(CPACK_DEBIAN_PYTHON_PACKAGE_NAME python3-tern)
+  set(CPACK_DEBIAN_PYTHON_PACKAGE_ARCHITECTURE all)
+  set(CPACK_DEBIAN_PYTHON_PACKAGE_SHLIBDEPS OFF)
+  set(CPACK_DEBIAN_PYTHON_PACKAGE_SECTION python)
+  set(CPACK_DEBIAN_PYTHON_PACKAGE_DEPENDS "python3 (>= 3.11), python3-numpy")
+  set(CPACK_DEBIAN_PYTHON_PACKAGE_RECOMMENDS "openssl, tern-aggregator, tern-client")
+  set(CPACK_DEBIAN_PYTHON_PACKAGE_SUGGESTS "python3-pandas, python3-torch")
+  set(CPACK_DEBIAN_PYTHON_DESCRIPTION "trainers, models and simulations of Tern in Python
+Tern is federated learning for devices that pay by the byte. With this package
+a Python function becomes a trainer of tern-client, models of numpy and PyTorch
+become safetensors files, and an aggregator's API a few methods. It simulates
+federations on one machine, runs clients that were written for Flower, and logs
+rounds to MLflow.")
 endif()
 
 # --- Change logs

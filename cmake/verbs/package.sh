@@ -5,7 +5,8 @@ help_package() {
 usage: ./tern package [--output FOLDER]
 
 Builds tern-client, tern-aggregator, the shared library libtern-client0 and tern-dev as .deb files for
-this machine's architecture, into build/packages or FOLDER. Install them with:  apt install ./build/packages/tern-client_*.deb
+this machine's architecture, and python3-tern, into build/packages or FOLDER. Install them with:
+  apt install ./build/packages/tern-client_*.deb
 For boards: ./tern cross ARCH --package
 
 Environment: DEBFULLNAME and DEBEMAIL name the maintainer, as for Debian's own tools.
@@ -20,7 +21,7 @@ package_make() { # BUILD OUTPUT
     quietly "$build/cpack.log" "packing" \
         cpack --config "$build/CPackConfig.cmake" -G DEB -B "$build/packing"
     mkdir -p "$output"
-    rm -f "$output"/tern-{client,aggregator,dev}_*.deb "$output"/libtern-client*_*.deb
+    rm -f "$output"/tern-{client,aggregator,dev}_*.deb "$output"/libtern-client*_*.deb "$output"/python3-tern_*.deb
     mv "$build/packing"/*.deb "$output"
     rm -rf -- "$build/packing"
     package_table "$output"/*.deb

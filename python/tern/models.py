@@ -6,13 +6,16 @@ tensors follow each other. Whole numbers stay whole numbers: the counters of a b
 """
 from __future__ import annotations
 
+import itertools
 import json
+import math
 import os
 import struct
 import sys
 import tempfile
+import warnings
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy
 
@@ -20,6 +23,7 @@ HEADER_MAX = 100_000_000  # bytes, as of other readers of these files
 METADATA = "__metadata__"
 DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "|i1",
           "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "|u1", "BOOL": "|b1"}
+FRAMEWORKS = ("numpy", "torch")
 # numpy has no bfloat16: its 16 bits are the upper half of a float32.
 BFLOAT16 = "BF16"
 NAMES = {numpy.dtype(code): name for name, code in DTYPES.items()}
@@ -61,10 +65,10 @@ def to_array(value: Any) -> numpy.ndarray[Any, Any]:
 
 
 def to_tensors(model: Mapping[str, numpy.ndarray[Any, Any]]) -> dict[str, Any]:
-    """The same model of torch tensors, which own their memory. ImportError without PyTorch"""
+    """The same model of torch tensors, of the arrays' own memory. ImportError without PyTorch"""
     import torch  # pylint: disable=import-outside-toplevel
 
-    return {name: torch.from_numpy(numpy.array(values)) for name, values in model.items()}
+    return {name: torch.from_numpy(values) for name, values in model.items()}
 
 
 def trainable(model: Any) -> dict[str, Any]:
@@ -79,27 +83,56 @@ def trainable(model: Any) -> dict[str, Any]:
 # --- Writing
 
 
-def _encode(name: str, value: Any) -> tuple[str, list[int], bytes]:
-    """The dtype's name, the shape, and the bytes, row by row and little endian."""
+def _dtype(name: str, value: Any) -> str:
+    """The format's name of its dtype. ModelError: it has none"""
     if is_tensor(value) and str(value.dtype) == "torch.bfloat16":
-        array = numpy.ascontiguousarray(to_array(value), dtype="<f4")
-        halves = array.view("<u4") >> 16  # exact: the lower half is zero
-        return BFLOAT16, list(value.shape), halves.astype("<u2").tobytes()
+        return BFLOAT16
+    dtype = to_array(value).dtype.newbyteorder("<")
+    if dtype not in NAMES:
+        raise ModelError(f"the tensor '{name}' is of the type {dtype}, which safetensors files do not have")
+    return NAMES[dtype]
+
+
+def _values(value: Any, dtype: str) -> memoryview:
+    """Its bytes, row by row and little endian."""
     array = to_array(value)
-    dtype = NAMES.get(array.dtype.newbyteorder("<"))
-    if dtype is None:
-        raise ModelError(f"the tensor '{name}' is of the type {array.dtype}, which safetensors files do not have")
-    # Not ascontiguousarray(), which gives a single number one dimension.
-    return dtype, list(array.shape), array.astype(DTYPES[dtype], copy=False).tobytes(order="C")
+    if dtype == BFLOAT16:
+        halves = numpy.ascontiguousarray(array, dtype="<f4").view("<u4") >> 16  # exact: the lower half is zero
+        array = halves.astype("<u2")
+    else:
+        array = numpy.ascontiguousarray(array, dtype=DTYPES[dtype])
+    return array.reshape(-1).view(numpy.uint8).data
 
 
-def _header(entries: dict[str, Any]) -> bytes:
+def _entries(model: Mapping[str, Any]) -> dict[str, Any]:
+    """The header's, in the model's order. ModelError"""
+    entries: dict[str, Any] = {}
+    at = 0
+    for name, value in model.items():
+        if not isinstance(name, str) or name == METADATA:
+            raise ModelError(f"a tensor cannot be named {name!r}")
+        dtype, array = _dtype(name, value), to_array(value)
+        end = at + array.size * _width(dtype)
+        entries[name] = {"dtype": dtype, "shape": list(array.shape), "data_offsets": [at, end]}
+        at = end
+    return entries
+
+
+def _warn_of_counters(entries: Mapping[str, Any]) -> None:
+    cast = [name for name, entry in entries.items()
+            if name.endswith("num_batches_tracked") and entry["dtype"] in ("F32", "F16", BFLOAT16)]
+    if cast:
+        warnings.warn(f"the counter '{cast[0]}' is of the type {entries[cast[0]]['dtype']} and would be averaged like a "
+                      "weight: keep the integers of state_dict()", stacklevel=3)
+
+
+def _header(entries: Mapping[str, Any]) -> bytes:
     text = json.dumps(entries, ensure_ascii=False, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)  # values begin at a multiple of 8
     return struct.pack("<Q", len(text)) + text
 
 
-def _write(path: Path, parts: Iterable[bytes]) -> None:
+def _write(path: Path, parts: Iterable[bytes | memoryview]) -> None:
     """The whole file or the old one: written beside it, then renamed."""
     folder, name = os.path.split(os.path.abspath(path))
     handle, beside = tempfile.mkstemp(prefix=f".{name}.", dir=folder)
@@ -128,58 +161,61 @@ def save_model(model: Any, path: Path, metadata: Mapping[str, str] | None = None
     metadata: {text: text} kept beside the tensors.
 
     ModelError: no mapping, a name that is no text, a dtype that the format has no name for; no file is written.
+    UserWarning: a counter (num_batches_tracked) was cast to float.
     """
-    entries: dict[str, Any] = {}
-    if metadata:
-        entries[METADATA] = {str(key): str(value) for key, value in metadata.items()}
-    parts, at = [], 0
-    for name, value in state_dict_of(model).items():
-        if not isinstance(name, str) or name == METADATA:
-            raise ModelError(f"a tensor cannot be named {name!r}")
-        dtype, shape, data = _encode(name, value)
-        entries[name] = {"dtype": dtype, "shape": shape, "data_offsets": [at, at + len(data)]}
-        parts.append(data)
-        at += len(data)
-    _write(path, [_header(entries), *parts])
+    tensors = state_dict_of(model)
+    entries = _entries(tensors)
+    _warn_of_counters(entries)
+    notes = {METADATA: {str(key): str(value) for key, value in metadata.items()}} if metadata else {}
+    values = (_values(tensors[name], entry["dtype"]) for name, entry in entries.items())
+    _write(path, itertools.chain([_header(notes | entries)], values))
 
 
 # --- Reading
 
 
-def _read_header(path: Path) -> tuple[dict[str, Any], bytes]:
-    """The header as it is, and all bytes behind it."""
-    with open(path, "rb") as file:
-        begin = file.read(8)
-        length = struct.unpack("<Q", begin)[0] if len(begin) == 8 else HEADER_MAX + 1
-        text = file.read(length) if length <= HEADER_MAX else b""
-        data = file.read()
+def _read_header(path: Path, file: BinaryIO) -> dict[str, Any]:
+    """The header as it is; the file stands behind it. ModelError"""
+    begin = file.read(8)
+    length = struct.unpack("<Q", begin)[0] if len(begin) == 8 else HEADER_MAX + 1
+    text = file.read(length) if length <= HEADER_MAX else b""
     try:
         header = json.loads(text)
     except ValueError:
         header = None
     if not isinstance(header, dict) or len(text) != length:
         raise ModelError(f"{os.fspath(path)} is no safetensors file: it does not begin with a length and a JSON header")
-    return header, data
+    return header
 
 
-def _decode(name: str, entry: Any, data: bytes) -> numpy.ndarray[Any, Any]:
+def _place(name: str, entry: Any, size: int) -> tuple[str, list[int], int]:
+    """Dtype, shape and first byte, where all its bytes lie within the `size` bytes of values. ModelError"""
     try:
-        dtype, shape, (begin, end) = entry["dtype"], [int(size) for size in entry["shape"]], entry["data_offsets"]
+        dtype, shape, (begin, end) = entry["dtype"], [int(count) for count in entry["shape"]], entry["data_offsets"]
+        whole = isinstance(begin, int) and isinstance(end, int)
     except (KeyError, TypeError, ValueError):
-        raise ModelError(f"the tensor '{name}' lacks dtype, shape or data_offsets") from None
-    code = "<u2" if dtype == BFLOAT16 else DTYPES.get(dtype)
-    if code is None:
+        whole = False
+    if not whole:
+        raise ModelError(f"the tensor '{name}' lacks dtype, shape or data_offsets")
+    if dtype != BFLOAT16 and dtype not in DTYPES:
         raise ModelError(f"the tensor '{name}' is of the type {dtype}, which numpy does not have")
-    count = 1
-    for size in shape:
-        count *= size
-    if min(shape, default=0) < 0 or not 0 <= begin <= end <= len(data) or \
-            end - begin != count * numpy.dtype(code).itemsize:
+    if min(shape, default=0) < 0 or not 0 <= begin <= end <= size or end - begin != math.prod(shape) * _width(dtype):
         raise ModelError(f"the tensor '{name}' of the shape {shape} does not have its bytes in the file")
-    values = numpy.frombuffer(data[begin:end], dtype=code).reshape(shape)
+    return dtype, shape, begin
+
+
+def _width(dtype: str) -> int:
+    """Bytes of a value."""
+    return numpy.dtype(DTYPES.get(dtype, "<u2")).itemsize
+
+
+def _read(file: BinaryIO, dtype: str, shape: list[int]) -> numpy.ndarray[Any, Any]:
+    """The tensor that the file stands before, whose bytes are there."""
+    values = numpy.empty(shape, DTYPES.get(dtype, "<u2"))
+    file.readinto(values.reshape(-1).view(numpy.uint8).data)  # type: ignore[attr-defined]
     if dtype == BFLOAT16:
-        return (values.astype("<u4") << 16).view("<f4").astype(numpy.float32)
-    return values.astype(numpy.dtype(code).newbyteorder("="))  # a copy, which may be written to
+        return (values.astype("<u4") << 16).view("<f4").astype(numpy.float32, copy=False)
+    return values.astype(values.dtype.newbyteorder("="), copy=False)
 
 
 def load_model(path: Path, framework: str = "numpy") -> dict[str, Any]:
@@ -189,21 +225,23 @@ def load_model(path: Path, framework: str = "numpy") -> dict[str, Any]:
 
     ModelError: no safetensors file, or one that was cut short; OSError: it cannot be read.
     """
-    header, data = _read_header(path)
-    entries = {name: entry for name, entry in header.items() if name != METADATA}
-    try:
-        order = sorted(entries, key=lambda name: entries[name]["data_offsets"][0])
-    except (KeyError, TypeError, IndexError):
-        order = list(entries)  # _decode() names the one that is wrong
-    model = {name: _decode(name, entries[name], data) for name in order}
-    if framework == "numpy":
-        return model
-    if framework == "torch":
-        return to_tensors(model)
-    raise ValueError(f"framework is 'numpy' or 'torch', not {framework!r}")
+    if framework not in FRAMEWORKS:
+        raise ValueError(f"framework is one of {', '.join(FRAMEWORKS)}, not {framework!r}")
+    with open(path, "rb") as file:
+        header = _read_header(path, file)
+        base = file.tell()
+        size = os.fstat(file.fileno()).st_size - base
+        places = {name: _place(name, entry, size) for name, entry in header.items() if name != METADATA}
+        model = {}
+        for name in sorted(places, key=lambda name: places[name][2]):
+            dtype, shape, begin = places[name]
+            file.seek(base + begin)
+            model[name] = _read(file, dtype, shape)
+    return to_tensors(model) if framework == "torch" else model
 
 
 def load_metadata(path: Path) -> dict[str, str]:
     """The texts that are kept beside the tensors: `tern-aggregator export` writes version and round. As load_model()"""
-    metadata = _read_header(path)[0].get(METADATA, {})
+    with open(path, "rb") as file:
+        metadata = _read_header(path, file).get(METADATA, {})
     return {str(key): str(value) for key, value in metadata.items()} if isinstance(metadata, dict) else {}

@@ -28,11 +28,10 @@ from typing import Any, NamedTuple
 
 import numpy
 
-from tern.models import load_model, save_model, state_dict_of, to_array, to_tensors
+from tern.models import FRAMEWORKS, load_model, save_model, state_dict_of, to_array
 
 INTERFACE = 1  # of docs/TRAINERS.md
 ANSWERS = 3  # the file descriptor that a persistent trainer answers on
-FRAMEWORKS = ("numpy", "torch")
 
 
 class TrainerError(Exception):
@@ -122,18 +121,18 @@ def _metrics(metrics: Mapping[str, Any]) -> dict[str, float]:
     return {str(name): _number(f"the metric {name}", value) for name, value in metrics.items()}
 
 
-def _trained(model: Any, wanted: Mapping[str, numpy.ndarray[Any, Any]]) -> dict[str, numpy.ndarray[Any, Any]]:
+def _trained(model: Any, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, numpy.ndarray[Any, Any]]:
     """The wanted tensors of what a trainer returned. What is not trained beside them (num_batches_tracked, float64)
     stays with the aggregator; another float tensor that was not asked for is a mistake."""
     returned = {name: to_array(value) for name, value in state_dict_of(model).items()}
     found = {}
-    for name, before in wanted.items():
+    for name, shape in shapes.items():
         if name not in returned:
             raise TrainerError(f"the trained model lacks the tensor '{name}'")
         values = returned.pop(name)
-        if values.shape != before.shape:
+        if values.shape != shape:
             raise TrainerError(f"the trained tensor '{name}' has the shape {list(values.shape)}; the model's is "
-                               f"{list(before.shape)}")
+                               f"{list(shape)}")
         found[name] = numpy.asarray(values, dtype=numpy.float32)
         if not numpy.isfinite(found[name]).all():
             raise TrainerError(f"the trained tensor '{name}' has values that are not finite: did the training diverge?")
@@ -192,21 +191,20 @@ class Trainer:
         """Does one task: reads its model, calls the function, writes its answer. fields: the task's JSON.
         data: becomes task.data. TrainerError, ModelError, OSError, and whatever the function raises"""
         task = self._task(fields, data)
-        arrays = load_model(fields["model"])
-        model = to_tensors(arrays) if self.framework == "torch" else \
-            {name: values.copy() for name, values in arrays.items()}
+        model = load_model(fields["model"], self.framework)
         if task.kind == "train":
-            self._do_train(model, arrays, task)
+            self._do_train(model, task)
         else:
             self._do_evaluate(model, task)
 
-    def _do_train(self, model: dict[str, Any], arrays: dict[str, numpy.ndarray[Any, Any]], task: Task) -> None:
+    def _do_train(self, model: dict[str, Any], task: Task) -> None:
+        shapes = {name: tuple(values.shape) for name, values in model.items()}
         done = Training(*self._train(model, task))
         answer: dict[str, Any] = {"num_examples": _count(done.num_examples), "loss": _number("the loss", done.loss),
                                   "metrics": _metrics(done.metrics)}
         if done.local_steps is not None:
             answer["local_steps"] = int(done.local_steps)
-        save_model(_trained(done.model, arrays), task.fields["output"])
+        save_model(_trained(done.model, shapes), task.fields["output"])
         _write_result(task.fields["result"], answer)
 
     def _do_evaluate(self, model: dict[str, Any], task: Task) -> None:

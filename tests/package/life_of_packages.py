@@ -16,7 +16,7 @@ from isolated_root import (Failure, Service, check, fake_systemd, inside, make_r
 
 AGGREGATOR = ("runuser", "-u", "tern-aggregator", "--", "tern-aggregator")
 CLIENT = ("runuser", "-u", "tern-client", "--", "tern-client")
-PACKAGES = ("tern-client", "tern-aggregator", "tern-dev", "libtern-client0")
+PACKAGES = ("tern-client", "tern-aggregator", "tern-dev", "libtern-client0", "python3-tern")
 STATE = {name: f"/var/lib/tern-{name}" for name in ("aggregator", "client")}
 UNITS = ("tern-aggregator.service", "tern-client.service", "tern-client-once.service",
          "tern-client.timer")
@@ -108,6 +108,16 @@ def check_library():
     inside("/tmp/debian/control").write_text("Source: outside\n\nPackage: outside\nArchitecture: any\n")
     out = run("sh", "-euc", "cd /tmp && dpkg-shlibdeps -O embedder")
     check("libtern-client0 (>= " in out, f"an embedder depends on {out}")
+
+
+def check_python():
+    """Its example is a federation of the installed programs; pip knows it."""
+    out = run("sh", "-euc", "cd /tmp && /usr/bin/python3 /usr/share/doc/python3-tern/examples/softmax.py")
+    check(" after 8 rounds" in out, f"the example of python3-tern printed {out}")
+    out = run("/usr/bin/python3", "-c", "import importlib.metadata, tern\n"
+              "print(tern.__file__, tern.__version__ == importlib.metadata.version('tern'))")
+    check(out == "/usr/lib/python3/dist-packages/tern/__init__.py True\n", f"Python's tern says {out}")
+    check(list(inside("/usr/lib/python3/dist-packages/tern/__pycache__").iterdir()), "it was not compiled")
 
 
 # --- A federation by README.Debian
@@ -238,6 +248,7 @@ def purge():
         check(not inside(folder).exists(), f"purging left {folder}")
     left = [path for base in ("etc", "usr", "lib", "var/lib/systemd", "var/lib/dpkg/info")
             for path in inside(base).rglob("*tern-client*")]
+    left += inside("/usr/lib/python3/dist-packages").glob("tern*")
     check(not left, f"purging left {left}")
     left = [path.name for path in inside("/etc/tern").glob("*")] if inside("/etc/tern").exists() else []
     check(left == ["ca.crt"], f"in /etc/tern is left: {left}")
@@ -251,6 +262,7 @@ def main():
     check_neighbours()
     check_units()
     check_library()
+    check_python()
     make_federation()
     fake_systemd()
     service, process = serve()

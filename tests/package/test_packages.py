@@ -15,7 +15,7 @@ import tempfile
 import isolated_root
 
 HERE = pathlib.Path(__file__).parent
-NAMES = ("libtern-client0", "tern-aggregator", "tern-client", "tern-dev")
+NAMES = ("libtern-client0", "python3-tern", "tern-aggregator", "tern-client", "tern-dev")
 SKIP = 77
 
 

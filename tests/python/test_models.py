@@ -9,6 +9,7 @@ import tempfile
 import types
 import unittest
 import unittest.mock
+import warnings
 
 import numpy
 
@@ -85,6 +86,13 @@ class Models(unittest.TestCase):
         self.assertEqual(self.path.read_bytes(), b"before")
         self.assertEqual(list(self.folder.iterdir()), [self.path])
 
+    def test_counters_that_were_cast_to_float_are_warned_of(self):
+        with self.assertWarnsRegex(UserWarning, "'bn.num_batches_tracked' is of the type F32"):
+            tern.save_model({name: numpy.float32(values) for name, values in STATE_DICT.items()}, self.path)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            tern.save_model(STATE_DICT, self.path)
+
     def test_damaged_files_are_refused_by_name(self):
         good = safetensors_file.make({"w": ("F32", [2], [1.0, 2.0])})
 
@@ -97,7 +105,7 @@ class Models(unittest.TestCase):
                  (safetensors_file.from_header(b"[]", b""), "is no safetensors file"), (good[:-1], "does not have its bytes"),
                  (entry(shape=[3]), "does not have its bytes"), (entry(shape=[-2]), "does not have its bytes"),
                  (entry(data_offsets=[-8, 0]), "does not have its bytes"), (entry(data_offsets=[8, 0]), "does not have"),
-                 (entry(dtype="F8_E4M3"), "of the type F8_E4M3"), (entry(data_offsets=None), "lacks"), (entry(shape=None), "lacks"))
+                 (entry(dtype="F8_E4M3"), "of the type F8_E4M3"), (entry(data_offsets=None), "lacks"), (entry(data_offsets=["a", "b"]), "lacks"), (entry(shape=None), "lacks"))
         for data, says in cases:
             self.path.write_bytes(data)
             with self.subTest(says=says, data=data[:40]), self.assertRaisesRegex(tern.ModelError, says):
