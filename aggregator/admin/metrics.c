@@ -86,6 +86,9 @@ static void clients(FILE *text, const struct tern_service_facts *facts)
     single(text, "clients_revoked", "gauge", "Revoked clients.", facts->federation.revoked);
     single(text, "clients_evaluators", "gauge", "Clients that evaluate and never train.",
            facts->federation.evaluators);
+    single(text, "clients_unreliable", "gauge",
+           "Clients that take tasks and do not report: rounds do not count on them until they do.",
+           facts->federation.unreliable);
     single(text, "checkins_held", "gauge", "Check-ins being held until there is a task.",
            facts->held);
 }
@@ -103,6 +106,9 @@ static void answers(FILE *text, const struct tern_service_facts *facts)
     single(text, "updates_scaled_down_total", "counter",
            "Updates that counted for less because they were far larger than the others.",
            facts->federation.counts.updates_scaled_down);
+    single(text, "tasks_missed_total", "counter",
+           "Tasks that a client took and did not report in time.",
+           facts->federation.counts.tasks_missed);
     single(text, "enrolled_total", "counter", "Enrolments.", facts->enrolled);
     single(text, "checkins_total", "counter", "Check-ins.", facts->federation.counts.checkins);
     single(text, "downloads_total", "counter", "Downloads sent.", facts->downloads);

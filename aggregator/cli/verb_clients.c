@@ -3,6 +3,7 @@
 #include "cli/verbs.h"
 #include "federation/federation.h"
 #include "rounds/error_watch.h"
+#include "rounds/reliability.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -12,7 +13,10 @@ static const char *state_of(const struct tern_db_client *client)
     if (client->revoked) {
         return "revoked";
     }
-    return client->evaluator ? "evaluator" : "active";
+    if (client->evaluator) {
+        return "evaluator";
+    }
+    return tern_is_unreliable(client->unreported) ? "unreliable" : "active";
 }
 
 static enum tern_result add_row(struct tern_listing *listing, const struct tern_db_client *client)

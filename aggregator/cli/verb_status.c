@@ -1,5 +1,6 @@
 #include "cli/figures.h"
 #include "cli/state.h"
+#include "cli/unreported.h"
 #include "cli/verbs.h"
 #include "cli/waiting.h"
 #include "cli/watch.h"
@@ -17,6 +18,7 @@ struct status {
     struct tern_figures figures;
     uint64_t now_ms;
     struct tern_waiting waiting;
+    struct tern_unreported unreported;
     bool has_certificate; // it could be read
     struct tern_certificate_times certificate;
     char certificate_why[256];
@@ -30,6 +32,7 @@ static enum tern_result load(const struct tern_cli *cli, struct tern_db *db, str
     TERN_TRY(tern_db_federation(db, &status->federation));
     TERN_TRY(tern_status_load(db, status->now_ms, &status->store));
     TERN_TRY(tern_waiting_load(cli, db, &status->store, status->now_ms, &status->waiting));
+    TERN_TRY(tern_unreported_load(cli, db, &status->store.counts, &status->unreported));
     const struct tern_db_federation *federation = &status->federation;
     if (tern_model_build(&model, federation->model_spec, federation->manifest,
                          federation->manifest_len, federation->model_hash) == TERN_OK) {
@@ -164,6 +167,7 @@ static int print_status(const struct status *status)
            " evaluator%s; join codes for %" PRIu64 " more\n",
            counts->clients, counts->clients_revoked, counts->evaluators,
            counts->evaluators == 1 ? "" : "s", counts->code_uses_left);
+    tern_unreported_print(&status->unreported);
     tern_text_bytes((double)counts->update_bytes, text);
     tern_text_bytes((double)counts->file_bytes, size);
     printf("Updates     %" PRIu64 " stored (%s), %" PRIu64 " applied; database %s\n",
@@ -195,6 +199,7 @@ static int print_json(struct tern_cli *cli, const struct status *status)
     }
     tern_json_status(object, &status->store);
     tern_waiting_json(object, &status->waiting);
+    tern_unreported_json(object, &status->unreported);
     tern_json_u64(object, "float32_payload", 4 * (uint64_t)status->values);
     tern_figures_add_json(object, &status->figures);
     if (status->has_certificate) {

@@ -199,7 +199,7 @@ static bool is_over(const struct between *between, struct tern_waiting *waiting)
         say(waiting, "finished: round.rounds = %" PRIu32 " are done", rounds);
         advise(waiting,
                "`tern-aggregator export` writes the model; with a higher round.rounds it goes "
-               "on after a restart");
+               "on once the service gets SIGHUP");
         return true;
     }
     return false;
@@ -295,8 +295,8 @@ static bool pauses(const struct between *between, struct tern_waiting *waiting)
         tern_text_duration(opens_ms - between->now_ms, text),
         s->round_min_interval == TERN_AUTO_MS ? " = auto, as round.rounds sets no end" : "");
     advise(waiting,
-           "a lower round.min_interval and a restart let rounds follow faster, for more bytes a "
-           "day");
+           "a lower round.min_interval lets rounds follow faster, for more bytes a day: change it, "
+           "then send SIGHUP to the service");
     return true;
 }
 

@@ -81,6 +81,18 @@ static uint32_t list_drawn(struct tern_federation *federation, uint64_t now)
                : tern_clients_eligible(federation, now);
 }
 
+// Leaves those of clients.eligible[0..count) that are not members yet; returns how many.
+static uint32_t keep_fresh(struct tern_federation *federation, uint32_t count)
+{
+    uint32_t fresh = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (tern_round_member(&federation->machine, federation->clients.eligible[i]) == NULL) {
+            federation->clients.eligible[fresh++] = federation->clients.eligible[i];
+        }
+    }
+    return fresh;
+}
+
 // Places that are left are for clients that are absent, should they come: nobody waits for them.
 static enum tern_result invite_absent(struct tern_federation *federation, uint64_t now)
 {
@@ -97,6 +109,27 @@ static enum tern_result invite_absent(struct tern_federation *federation, uint64
         if (tern_round_member(machine, member.client) == NULL) {
             TERN_TRY(tern_round_restore_member(machine, &member));
         }
+    }
+    return TERN_OK;
+}
+
+// Some of those that rounds do not count on are asked as well, and nobody waits for them. As if invited after
+// the others: none of them leads a round.
+static enum tern_result invite_unreliable(struct tern_federation *federation, uint64_t now)
+{
+    struct tern_round_machine *machine = &federation->machine;
+    uint64_t *ids = federation->clients.eligible;
+    uint32_t places = tern_unreliable_places(machine->target);
+    if (federation->clients.unreliable == 0) {
+        return TERN_OK;
+    }
+    uint32_t count = keep_fresh(federation, tern_clients_unreliable(federation, now));
+    count = tern_choose_eligible(federation, count, machine->round, 1, places, 0, now);
+    places = places < count ? places : count;
+    tern_cohort_sample(machine->policy.seed, machine->round, 0, ids, count, places);
+    for (uint32_t i = 0; i < places; i++) {
+        const struct tern_member member = {.client = ids[i], .invited_ms = now + 1};
+        TERN_TRY(tern_round_restore_member(machine, &member));
     }
     return TERN_OK;
 }
@@ -118,6 +151,7 @@ static enum tern_result open_round(struct tern_federation *federation, uint64_t 
     }
     TERN_TRY(tern_round_open(&federation->machine, federation->clients.eligible, count, now));
     TERN_TRY(invite_absent(federation, now));
+    TERN_TRY(invite_unreliable(federation, now));
     fill_row(federation);
     TERN_TRY(tern_db_round_put(federation->db, &federation->row));
     TERN_TRY(tern_members_store_all(federation));
@@ -131,25 +165,16 @@ static enum tern_result open_round(struct tern_federation *federation, uint64_t 
 
 // --- Replacing members
 
-// Leaves those of clients.eligible[0..count) that are not members yet; returns how many.
-static uint32_t keep_fresh(struct tern_federation *federation, uint32_t count)
-{
-    uint32_t fresh = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        if (tern_round_member(&federation->machine, federation->clients.eligible[i]) == NULL) {
-            federation->clients.eligible[fresh++] = federation->clients.eligible[i];
-        }
-    }
-    return fresh;
-}
-
 // Fills federation->clients.eligible with those that are not members yet, ascending, for `need`
-// members: rather such that are not absent.
+// members: rather such that are not absent, and unreliable ones only where there is nobody else.
 static uint32_t list_fresh(struct tern_federation *federation, uint32_t need, uint64_t now)
 {
     uint32_t fresh = keep_fresh(federation, tern_clients_present(federation, now));
     if (fresh == 0) {
         fresh = keep_fresh(federation, tern_clients_eligible(federation, now));
+    }
+    if (fresh == 0) {
+        fresh = keep_fresh(federation, tern_clients_drawable(federation, now));
     }
     const struct tern_round_machine *machine = &federation->machine;
     uint32_t missing =
@@ -219,6 +244,7 @@ static enum tern_result extend_round(struct tern_federation *federation, uint64_
     struct tern_round_machine *machine = &federation->machine;
     tern_log_set_request(0); // a deadline passes by itself
     note_silent(federation, now);
+    TERN_TRY(tern_reliability_round_ends(federation, now));
     uint32_t fresh = list_fresh(federation, tern_round_gone(machine, NULL, NULL), now);
     log_silent(machine);
     TERN_TRY(tern_round_extend(machine, federation->clients.eligible, fresh, now));
@@ -229,42 +255,81 @@ static enum tern_result extend_round(struct tern_federation *federation, uint64_
     return TERN_OK;
 }
 
-struct gone {
-    const struct tern_federation *federation;
-    uint64_t now;
-};
-
-static bool is_gone(const void *ctx, uint64_t id)
+// A revoked member never reports, and one that does not even come for its task, or has had it for several
+// times as long as the others took, most likely will not either.
+static bool is_gone(const struct tern_federation *federation, const struct tern_pace *pace,
+                    const struct tern_member *member, uint64_t now)
 {
-    const struct gone *gone = ctx;
-    const struct client *client = client_of(gone->federation, id);
-    const struct tern_member *member = tern_round_member(&gone->federation->machine, id);
-    return client != NULL && (client->row.revoked ||
-                              (member != NULL && is_silent(gone->federation, member, gone->now)));
+    const struct client *client = client_of(federation, member->client);
+    return client->row.revoked || (!tern_is_unreliable(client->row.unreported) &&
+                                   (is_silent(federation, member, now) ||
+                                    tern_reliability_is_overdue(federation, pace, member, now)));
 }
 
-// A revoked member never reports, and one that does not even come for its task most likely will not
-// either: the round need not wait for its deadline to invite others. While nobody can take the place of a
-// revoked one, the next batch looks again.
+// Notes of each member whether it is gone. Returns how many of those that are awaited are revoked.
+static uint32_t note_gone(struct tern_federation *federation, uint64_t now)
+{
+    const struct tern_round_machine *machine = &federation->machine;
+    struct tern_pace pace;
+    uint32_t revoked = 0;
+    tern_reliability_pace(federation, &pace);
+    for (uint32_t i = 0; i < machine->member_count; i++) {
+        const struct tern_member *member = &machine->members[i];
+        struct client *client = client_of(federation, member->client);
+        client->gone = is_gone(federation, &pace, member, now);
+        revoked += client->row.revoked &&
+                   (member->state == TERN_MEMBER_INVITED || member->state == TERN_MEMBER_TASKED);
+    }
+    return revoked;
+}
+
+static bool was_gone(const void *ctx, uint64_t id)
+{
+    const struct client *client = client_of(ctx, id);
+    return client != NULL && client->gone;
+}
+
+// Members that were replaced just now, which were gone at this look alone: those that had a task let it pass.
+static enum tern_result note_missed(struct tern_federation *federation, uint32_t *missed)
+{
+    const struct tern_round_machine *machine = &federation->machine;
+    *missed = 0;
+    for (uint32_t i = 0; i < machine->member_count; i++) {
+        const struct tern_member *member = &machine->members[i];
+        const struct client *client = client_of(federation, member->client);
+        if (client->gone && member->state == TERN_MEMBER_REPLACED && member->tasked_ms != 0 &&
+            !client->row.revoked) {
+            TERN_TRY(tern_reliability_missed(federation, member->client));
+            (*missed)++;
+        }
+    }
+    return TERN_OK;
+}
+
+// The round need not wait for its deadline to invite others in place of those that are gone. While nobody can
+// take the place of a revoked one, the next batch looks again.
 static enum tern_result replace_gone(struct tern_federation *federation, uint64_t now)
 {
     struct tern_round_machine *machine = &federation->machine;
-    const struct gone gone = {federation, now};
+    uint32_t missed = 0;
     if (!machine->open || (!federation->clients.changed && now < federation->look_ms)) {
         return TERN_OK;
     }
     federation->look_ms = next_look(federation, now);
-    uint32_t silent = note_silent(federation, now);
-    uint32_t count = tern_round_gone(machine, is_gone, &gone);
-    uint32_t fresh = count > 0 ? list_fresh(federation, count, now) : 0;
-    federation->clients.changed = count > silent && count > fresh;
+    const uint32_t silent = note_silent(federation, now);
+    const uint32_t revoked = note_gone(federation, now);
+    const uint32_t count = tern_round_gone(machine, was_gone, federation);
+    const uint32_t fresh = count > 0 ? list_fresh(federation, count, now) : 0;
+    federation->clients.changed = revoked > 0 && count > fresh;
     if (fresh == 0) {
         return TERN_OK;
     }
-    TERN_TRY(tern_round_replace(machine, is_gone, &gone, federation->clients.eligible, fresh, now));
+    TERN_TRY(tern_round_replace(machine, was_gone, federation, federation->clients.eligible, fresh,
+                                now));
+    TERN_TRY(note_missed(federation, &missed));
     TERN_TRY(store_replacements(federation, now));
-    tern_log(TERN_LOG_INFO, "members-replaced", "round=%u members=%u silent=%u", machine->round,
-             count < fresh ? count : fresh, silent);
+    tern_log(TERN_LOG_INFO, "members-replaced", "round=%u members=%u silent=%u overdue=%u",
+             machine->round, count < fresh ? count : fresh, silent, missed);
     return TERN_OK;
 }
 

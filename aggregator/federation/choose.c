@@ -20,6 +20,7 @@ static struct tern_selection_chance chance_of(const void *ctx, uint64_t id)
         const struct tern_availability facts = {
             .age_ms = !client->waiting && choice->now > seen ? choice->now - seen : 0,
             .window_ms = federation->config.round.deadline_ms,
+            .unreported = client->row.unreported,
             .metered = client->row.metered,
             .battery = client->row.power == tern_Power_POWER_BATTERY};
         chance.welcome = tern_selection_availability(&facts);

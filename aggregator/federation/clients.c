@@ -69,6 +69,8 @@ enum tern_result tern_clients_remember(struct tern_federation *federation,
     }
     federation->clients.revoked += client->row.revoked - before.revoked;
     federation->clients.evaluators += client->row.evaluator - before.evaluator;
+    federation->clients.unreliable +=
+        tern_is_unreliable(client->row.unreported) - tern_is_unreliable(before.unreported);
     return TERN_OK;
 }
 
@@ -193,7 +195,37 @@ uint32_t tern_clients_trainers(const struct tern_federation *federation, uint64_
     return count;
 }
 
-uint32_t tern_clients_eligible(struct tern_federation *federation, uint64_t now)
+// Leaves those of clients.eligible[0..count) that are so; returns how many.
+static uint32_t keep(struct tern_federation *federation, uint32_t count, uint64_t now,
+                     bool (*is_so)(const struct client *client, uint64_t now))
+{
+    uint64_t *ids = federation->clients.eligible;
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (is_so(client_of(federation, ids[i]), now)) {
+            ids[kept++] = ids[i];
+        }
+    }
+    return kept;
+}
+
+static bool is_there(const struct client *client, uint64_t now)
+{
+    return !tern_clients_is_absent(client, now);
+}
+
+static bool is_reliable(const struct client *client, uint64_t now)
+{
+    (void)now;
+    return !tern_is_unreliable(client->row.unreported);
+}
+
+static bool is_unreliable(const struct client *client, uint64_t now)
+{
+    return !is_reliable(client, now);
+}
+
+uint32_t tern_clients_drawable(struct tern_federation *federation, uint64_t now)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < federation->clients.count; i++) {
@@ -204,15 +236,34 @@ uint32_t tern_clients_eligible(struct tern_federation *federation, uint64_t now)
     return count;
 }
 
+// A round of fewer than this many would be the model of the few that are reliable. A quorum that was set is
+// meant; the usual one is a share of the cohort, which may be larger than the federation.
+static uint32_t least_reliable(const struct tern_federation *federation)
+{
+    const uint32_t clients = federation->config.min_clients;
+    const uint32_t quorum = federation->config.round.quorum;
+    return clients > quorum ? clients : quorum;
+}
+
+uint32_t tern_clients_eligible(struct tern_federation *federation, uint64_t now)
+{
+    const uint32_t drawable = tern_clients_drawable(federation, now);
+    if (federation->clients.unreliable == 0) {
+        return drawable;
+    }
+    const uint32_t reliable = keep(federation, drawable, now, is_reliable);
+    return reliable >= least_reliable(federation) ? reliable
+                                                  : tern_clients_drawable(federation, now);
+}
+
 uint32_t tern_clients_present(struct tern_federation *federation, uint64_t now)
 {
-    uint64_t *ids = federation->clients.eligible;
-    const uint32_t eligible = tern_clients_eligible(federation, now);
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < eligible; i++) {
-        if (!tern_clients_is_absent(client_of(federation, ids[i]), now)) {
-            ids[count++] = ids[i];
-        }
-    }
-    return count;
+    return keep(federation, tern_clients_eligible(federation, now), now, is_there);
+}
+
+uint32_t tern_clients_unreliable(struct tern_federation *federation, uint64_t now)
+{
+    const uint32_t count =
+        keep(federation, tern_clients_drawable(federation, now), now, is_unreliable);
+    return keep(federation, count, now, is_there);
 }

@@ -247,6 +247,7 @@ struct tern_federation_counts {
     uint64_t updates_late;
     uint64_t updates_rejected;
     uint64_t updates_scaled_down; // strategy.norm_bound
+    uint64_t tasks_missed;        // that a client took and did not report in time
     uint64_t checkins;
     uint64_t findings[TERN_FINDING_COUNT];     // of error buffers
     uint64_t directives[TERN_DIRECTIVE_COUNT]; // given with new tasks
@@ -261,6 +262,7 @@ struct tern_federation_facts {
     uint32_t clients;
     uint32_t revoked;
     uint32_t evaluators;
+    uint32_t unreliable; // rounds do not count on them
     float last_loss;
     uint32_t refused_draws; // in a row, of which every update was refused for its values
     const char *advice;     // about those, once they are enough; else NULL

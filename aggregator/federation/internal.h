@@ -6,6 +6,7 @@
 #include "federation/job.h"
 #include "federation/published.h"
 #include "hosted/log.h"
+#include "rounds/reliability.h"
 #include "rounds/speed.h"
 #include <string.h>
 
@@ -24,6 +25,7 @@ struct client {
     uint8_t stored_replica[TERN_SHA256_SIZE]; // that the store's row has
     bool dirty;   // what the row says of check-ins and updates differs from the store
     bool waiting; // its check-in is held
+    bool gone;    // of a member, at the last look: the round need not wait for it
     struct tern_searches searches;
     struct tern_steps_done done; // from which its speed is measured; since the start only
     // Of its replica and of the global model, by enum tern_db_evaluated: the newest version that it has
@@ -47,6 +49,7 @@ struct clients {
     uint32_t count;
     uint32_t revoked; // of those
     uint32_t evaluators;
+    uint32_t unreliable;
     uint32_t capacity;
     uint64_t *eligible;         // scratch of `capacity` ids
     struct tern_tags_lot *lots; // likewise
@@ -185,9 +188,29 @@ bool tern_clients_came(const struct tern_federation *federation, const struct cl
                        uint64_t now);
 // Whether it should have come by now.
 bool tern_clients_is_absent(const struct client *client, uint64_t now);
-// Both fill clients.eligible, ascending: with all that may be drawn, or without those that are absent.
+// Each fills clients.eligible, ascending: with all that may be drawn; with those that rounds count on, which are
+// all where too few are reliable; with those of them that are not absent; with the unreliable ones that are not.
+uint32_t tern_clients_drawable(struct tern_federation *federation, uint64_t now);
 uint32_t tern_clients_eligible(struct tern_federation *federation, uint64_t now);
 uint32_t tern_clients_present(struct tern_federation *federation, uint64_t now);
+uint32_t tern_clients_unreliable(struct tern_federation *federation, uint64_t now);
+
+// --- Which clients report the tasks that they take (reliability.c)
+
+// How fast the open round's members report. Uses clients.eligible.
+void tern_reliability_pace(struct tern_federation *federation, struct tern_pace *pace);
+// Whether another member should be asked in place of one that rounds count on.
+bool tern_reliability_is_overdue(const struct tern_federation *federation,
+                                 const struct tern_pace *pace, const struct tern_member *member,
+                                 uint64_t now);
+// A client let a task pass; it reported one.
+TERN_MUST_USE enum tern_result tern_reliability_missed(struct tern_federation *federation,
+                                                       uint64_t client);
+TERN_MUST_USE enum tern_result tern_reliability_reported(struct tern_federation *federation,
+                                                         uint64_t client);
+// The round is extended, or closes: of each of its members that should have reported by now.
+TERN_MUST_USE enum tern_result tern_reliability_round_ends(struct tern_federation *federation,
+                                                           uint64_t now);
 
 // --- Members in the store (members.c)
 

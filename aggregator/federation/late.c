@@ -84,6 +84,13 @@ static bool did_task(const struct tern_federation *federation, const struct tern
            message->local_steps > 0 && message->local_steps <= assignment->local_steps;
 }
 
+// Whether a round that counts on its client would have had it by its deadline.
+static bool was_in_time(const struct tern_federation *federation,
+                        const struct tern_db_assignment *assignment, uint64_t now)
+{
+    return now <= assignment->tasked_ms + federation->config.round.deadline_ms;
+}
+
 // Remembers that it was given back, and what its client had left of its error buffer. A device that is always late is too slow for what it is asked,
 // which is known from here alone.
 static enum tern_result give_back(struct tern_federation *federation,
@@ -99,6 +106,9 @@ static enum tern_result give_back(struct tern_federation *federation,
         assignment->decay = tern_ledger_decay(&update->message);
         if (why == TERN_ERR_LATE) {
             tern_update_speed(client_of(federation, update->client), &update->message);
+        }
+        if (why == TERN_ERR_LATE && was_in_time(federation, assignment, now)) {
+            TERN_TRY(tern_reliability_reported(federation, update->client));
         }
     }
     assignment->reported_ms = now;

@@ -31,6 +31,7 @@ double tern_selection_availability(const struct tern_availability *client)
     if (client->age_ms > client->window_ms) {
         chance = (double)client->window_ms / (double)client->age_ms;
     }
+    chance *= 1.0 - (double)client->unreported;
     chance *= client->battery ? 0.5 : 1.0;
     chance *= client->metered ? 0.5 : 1.0;
     return chance > LEAST_CHANCE ? chance : LEAST_CHANCE;

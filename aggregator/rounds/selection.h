@@ -21,11 +21,12 @@ TERN_MUST_USE enum tern_result tern_selection_from_name(const char *name,
 const char *tern_selection_names(void); // for error messages; static string
 
 // How likely a client is to report in time, and how welcome that is to its owner: 1 when it was
-// seen within `window_ms`, else window / age; half of it on battery, half of it on a metered link;
-// at least 1/16, because a client that is never invited never shows that it is there.
+// seen within `window_ms`, else window / age; of that, the share of its tasks that it reports; half of it on
+// battery, half of it on a metered link; at least 1/16, because a client that is never invited never shows that it is there.
 struct tern_availability {
     uint64_t age_ms;    // since it was last seen
     uint64_t window_ms; // of a round
+    float unreported;   // share of its tasks (rounds/reliability.h)
     bool metered;
     bool battery;
 };

@@ -219,6 +219,15 @@ TERN_MUST_USE enum tern_result tern_db_client_tag(struct tern_db *db, uint64_t i
 // In id order.
 struct tern_db_rows *tern_db_clients(struct tern_db *db);
 
+// Clients, without revoked ones, of whose tasks a share above 0, at least `least` and below `below` was not
+// reported, and the sum of these shares.
+struct tern_db_unreported {
+    uint64_t clients;
+    double sum;
+};
+TERN_MUST_USE enum tern_result tern_db_unreported(struct tern_db *db, double least, double below,
+                                                  struct tern_db_unreported *unreported);
+
 // The pre-shared key of a client, which the handshake needs as it is: unlike a token it cannot be
 // kept as a hash.
 struct tern_db_psk {

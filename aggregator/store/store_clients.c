@@ -53,6 +53,22 @@ struct tern_db_rows *tern_db_clients(struct tern_db *db)
     return tern_table_rows(tern_table_select(db, CLIENTS, "ORDER BY id"), CLIENTS);
 }
 
+enum tern_result tern_db_unreported(struct tern_db *db, double least, double below,
+                                    struct tern_db_unreported *unreported)
+{
+    struct tern_query query = tern_query_read(
+        db->sql, "SELECT count(*), coalesce(sum(unreported), 0.0) FROM clients"
+                 " WHERE unreported > 0 AND unreported >= ? AND unreported < ? AND revoked = 0");
+    *unreported = (struct tern_db_unreported){.clients = 0};
+    tern_query_bind_real(&query, least);
+    tern_query_bind_real(&query, below);
+    if (tern_query_row(&query)) {
+        unreported->clients = tern_query_u64(&query);
+        unreported->sum = (double)tern_query_real(&query);
+    }
+    return tern_query_end(&query);
+}
+
 // --- Pre-shared keys
 
 enum tern_result tern_db_psk_put(struct tern_db *db, uint64_t client,

@@ -199,6 +199,28 @@ def updates_that_were_scaled_down_are_told():
     assert state.json("rounds")[0]["scaled_down"] == 9
 
 
+def clients_that_do_not_report_are_told():
+    state = State(rounds=1)
+    assert "not report" not in state.run("status").text
+    assert state.json("status")["clients_unreliable"] == 0
+    clients = state.json("clients")
+    trainers = [client["id"] for client in clients if not client["evaluator"] and not client["revoked"]]
+    with sqlite3.connect(state.path / "tern.db") as database:
+        database.execute("UPDATE clients SET unreported = 0.75 WHERE id = ?", trainers[:1])
+        database.execute("UPDATE clients SET unreported = 0.25 WHERE id = ?", trainers[1:2])
+    status = state.json("status")
+    others = len(trainers) - 1
+    assert status["clients_unreliable"] == 1 and abs(status["tasks_unreported"] - 0.25 / others) < 1e-6
+    advised = status["advised_over_selection"]
+    assert advised >= 0.25 / others / (1 - 0.25 / others) > advised - 0.05
+    text = state.run("status").text
+    assert "1 takes tasks and does not report" in text and f"round.over_selection = {advised:.2g}" in text, text
+    assert "over_selection" not in state.run("status", "--set", "round.over_selection=2").text
+    shown = state.run("clients").text.splitlines()
+    assert ["unreliable" in line for line in shown[1:]].count(True) == 1, shown
+    assert [client["unreported"] for client in state.json("clients")][trainers[0] - 1] == 0.75
+
+
 def clients_are_listed_and_cannot_steer_the_terminal():
     state = State(rounds=1)
     text = state.run("clients").text
@@ -688,7 +710,7 @@ main(init_makes_a_private_directory, init_never_touches_a_federation,
      init_says_what_comes_next_as_it_can_be_typed, init_refuses_bad_models,
      verbs_need_a_federation, foreign_databases_are_left_alone,
      status_answers_the_two_questions_first, status_says_why_nothing_happens,
-     updates_that_were_scaled_down_are_told, clients_are_listed_and_cannot_steer_the_terminal,
+     updates_that_were_scaled_down_are_told, clients_that_do_not_report_are_told, clients_are_listed_and_cannot_steer_the_terminal,
      rounds_are_listed, the_byte_reports_agree, reports_that_there_are_not,
      a_client_without_an_update_has_no_round, the_ledger_explains_itself,
      texts_of_a_database_do_not_steer_a_terminal, codes_are_shown_once_and_stored_hashed,

@@ -1,0 +1,77 @@
+// Which clients report the tasks that they take. Their records are stored as they change: they hold after a
+// restart, and go with a transaction that is rolled back.
+#include "federation/internal.h"
+
+#include "rounds/selection.h"
+
+static enum tern_result set(struct tern_federation *federation, struct client *client,
+                            float unreported)
+{
+    const bool was = tern_is_unreliable(client->row.unreported);
+    const bool is = tern_is_unreliable(unreported);
+    client->row.unreported = unreported;
+    federation->clients.unreliable += is - was;
+    if (is != was) {
+        tern_log(TERN_LOG_INFO, is ? "client-unreliable" : "client-reliable",
+                 "round=%u client=%llu unreported=%.2f", federation->machine.round,
+                 (unsigned long long)client->row.id, (double)unreported);
+    }
+    return tern_clients_store(federation, client->row.id);
+}
+
+enum tern_result tern_reliability_missed(struct tern_federation *federation, uint64_t id)
+{
+    struct client *client = client_of(federation, id);
+    federation->counts.tasks_missed++;
+    return set(federation, client, tern_unreported_missed(client->row.unreported));
+}
+
+enum tern_result tern_reliability_reported(struct tern_federation *federation, uint64_t id)
+{
+    struct client *client = client_of(federation, id);
+    return client->row.unreported > 0.0F
+               ? set(federation, client, tern_unreported_reported(client->row.unreported))
+               : TERN_OK;
+}
+
+void tern_reliability_pace(struct tern_federation *federation, struct tern_pace *pace)
+{
+    const uint64_t least_ms = tern_selection_newcomer_ms(federation->config.round.come_back_min_ms);
+    tern_pace_of(&federation->machine, least_ms, federation->clients.eligible, pace);
+}
+
+// What the member's own training takes by its speed so far; 0 = not known.
+static uint64_t training_ms(const struct tern_federation *federation,
+                            const struct tern_member *member)
+{
+    const double speed = (double)client_of(federation, member->client)->row.steps_per_second;
+    const double ms = speed > 0.0 ? (double)member->local_steps * 1000.0 / speed : 0.0;
+    const double most = (double)federation->config.round.deadline_ms;
+    return ms < most ? (uint64_t)ms : federation->config.round.deadline_ms;
+}
+
+// Nobody is asked in place of an unreliable one: the round does not count on it.
+bool tern_reliability_is_overdue(const struct tern_federation *federation,
+                                 const struct tern_pace *pace, const struct tern_member *member,
+                                 uint64_t now)
+{
+    const struct client *client = client_of(federation, member->client);
+    return member->state == TERN_MEMBER_TASKED && client != NULL &&
+           !tern_is_unreliable(client->row.unreported) &&
+           now >= tern_overdue_ms(pace, member->tasked_ms, training_ms(federation, member));
+}
+
+enum tern_result tern_reliability_round_ends(struct tern_federation *federation, uint64_t now)
+{
+    const struct tern_round_machine *machine = &federation->machine;
+    struct tern_pace pace;
+    tern_reliability_pace(federation, &pace);
+    for (uint32_t i = 0; i < machine->member_count; i++) {
+        const struct tern_member *member = &machine->members[i];
+        if (member->state == TERN_MEMBER_TASKED && client_of(federation, member->client) != NULL &&
+            tern_has_missed(&pace, member->tasked_ms, training_ms(federation, member), now)) {
+            TERN_TRY(tern_reliability_missed(federation, member->client));
+        }
+    }
+    return TERN_OK;
+}

@@ -1,0 +1,88 @@
+#include "rounds/reliability.h"
+
+#include <stdlib.h>
+
+#define NEWEST 0.25F   // as a share of all
+#define PLACES_SHARE 8 // of the cohort
+#define TIMES 4        // as long as the others take
+
+float tern_unreported_missed(float unreported)
+{
+    return unreported + NEWEST * (1.0F - unreported);
+}
+
+float tern_unreported_reported(float unreported)
+{
+    const float left = unreported * (1.0F - NEWEST);
+    return left > 0.001F ? left : 0.0F;
+}
+
+bool tern_is_unreliable(float unreported)
+{
+    return unreported >= TERN_UNRELIABLE;
+}
+
+uint32_t tern_unreliable_places(uint32_t cohort)
+{
+    return cohort / PLACES_SHARE + (cohort % PLACES_SHARE != 0);
+}
+
+static int ascending(const void *a, const void *b)
+{
+    const uint64_t x = *(const uint64_t *)a;
+    const uint64_t y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static uint64_t since(uint64_t then, uint64_t now)
+{
+    return now > then ? now - then : 0;
+}
+
+void tern_pace_of(const struct tern_round_machine *machine, uint64_t least_ms, uint64_t *scratch,
+                  struct tern_pace *pace)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < machine->member_count; i++) {
+        const struct tern_member *member = &machine->members[i];
+        if (member->state == TERN_MEMBER_REPORTED) {
+            scratch[count++] = since(member->tasked_ms, member->reported_ms);
+        }
+    }
+    const uint64_t window_ms = machine->policy.deadline_ms;
+    const uint64_t from_ms = since(window_ms, machine->deadline_ms);
+    *pace = (struct tern_pace){.known = count > 0 && count >= machine->quorum / 2,
+                               .least_ms = least_ms,
+                               .window_ms = window_ms,
+                               .window_from_ms =
+                                   from_ms > machine->opened_ms ? from_ms : machine->opened_ms};
+    if (count > 0) {
+        qsort(scratch, count, sizeof scratch[0], ascending);
+        pace->median_ms = scratch[count / 2];
+    }
+}
+
+static uint64_t patience_ms(const struct tern_pace *pace, uint64_t training_ms)
+{
+    const uint64_t usual = pace->median_ms > training_ms ? pace->median_ms : training_ms;
+    if (!pace->known || usual >= pace->window_ms / TIMES) {
+        return pace->window_ms;
+    }
+    const uint64_t patience = TIMES * usual;
+    const uint64_t most = pace->window_ms;
+    return patience > pace->least_ms ? patience : pace->least_ms < most ? pace->least_ms : most;
+}
+
+uint64_t tern_overdue_ms(const struct tern_pace *pace, uint64_t tasked_ms, uint64_t training_ms)
+{
+    return tasked_ms + patience_ms(pace, training_ms);
+}
+
+bool tern_has_missed(const struct tern_pace *pace, uint64_t tasked_ms, uint64_t training_ms,
+                     uint64_t now)
+{
+    const uint64_t patience = patience_ms(pace, training_ms);
+    const uint64_t half = pace->window_ms / 2;
+    const uint64_t due_ms = tasked_ms + (patience < half ? patience : half);
+    return due_ms <= now && due_ms > pace->window_from_ms;
+}

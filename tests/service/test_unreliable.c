@@ -1,0 +1,281 @@
+// Clients that take a task and never report it: rounds stop counting on them, others are asked in their place long
+// before the deadline, and one that reports after all is counted on again.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <sched.h>
+
+#include "one_harness.h"
+#include "rounds/reliability.h"
+#include "store/run_sql.h"
+#include "store/store.h"
+
+#define SECOND UINT64_C(1000)
+#define MINUTE (60 * SECOND)
+#define HOUR (60 * MINUTE)
+#define HONEST 6
+#define TAKERS 60 // that never report
+
+// --- Devices that live by the clock of the test
+
+struct device {
+    uint64_t id;
+    bool reports;
+    uint64_t trains_ms;
+    uint64_t looks_ms; // at the longest after it had no task
+    uint64_t next_ms;  // it checks in, or has trained
+    bool has_task;
+    tern_Task task;
+};
+
+static struct device devices[HONEST + TAKERS];
+static uint32_t device_count;
+
+static struct device *join(bool reports, uint64_t trains_ms)
+{
+    struct device *device = &devices[device_count++];
+    *device = (struct device){.id = enroll(&harness, false),
+                              .reports = reports,
+                              .trains_ms = trains_ms,
+                              .looks_ms = reports ? 10 * SECOND : 2 * MINUTE,
+                              .next_ms = test_now()};
+    return device;
+}
+
+static struct tern_service_facts facts(void)
+{
+    struct tern_service_facts facts;
+    tern_service_facts(harness.service, &facts);
+    return facts;
+}
+
+// A merge takes time of its own, in which the clock of the test stands still.
+static void await_merge(void)
+{
+    while (facts().federation.merging) {
+        sched_yield();
+    }
+}
+
+static int put(const struct device *device)
+{
+    uint8_t *body;
+    uint8_t timed[8192];
+    tern_Update message;
+    struct tern_span container;
+    size_t len = encode_update(&harness, &device->task, 0.1F, 10, &body);
+    assert_int_equal(tern_wire_decode_update(body, len, &message, &container), TERN_OK);
+    message.train_ms = (uint32_t)device->trains_ms;
+    assert_int_equal(tern_wire_encode_update(&message, container, timed, sizeof timed, &len),
+                     TERN_OK);
+    struct answer answer =
+        put_update(&harness, device->id, device->task.round, device->task.round, timed, len);
+    const int status = answer.status;
+    answer_free(&answer);
+    free(body);
+    await_merge();
+    return status;
+}
+
+static void check_in(struct device *device)
+{
+    const tern_CheckinReply reply = checkin(&harness, device->id, NULL);
+    device->has_task = reply.has_task;
+    device->task = reply.task;
+    const uint64_t wait =
+        reply.come_back_ms < device->looks_ms ? reply.come_back_ms : device->looks_ms;
+    device->next_ms = test_now() + (reply.has_task ? device->trains_ms : wait);
+}
+
+static void live(struct device *device)
+{
+    if (test_now() < device->next_ms) {
+        return;
+    }
+    if (device->has_task && device->reports) {
+        (void)put(device); // which may be late
+    }
+    check_in(device);
+}
+
+// Returns the rounds that were committed meanwhile.
+static uint32_t play(uint64_t ms)
+{
+    const uint32_t before = facts().federation.version;
+    for (const uint64_t end = test_now() + ms; test_now() < end; test_advance(SECOND)) {
+        for (uint32_t i = 0; i < device_count; i++) {
+            live(&devices[i]);
+        }
+    }
+    return facts().federation.version - before;
+}
+
+// --- What is stored
+
+static struct tern_db_client row_of(uint64_t client)
+{
+    struct tern_db_client row;
+    struct tern_db *db = NULL;
+    char why[256];
+    assert_int_equal(tern_db_open(harness.path, &db, why), TERN_OK);
+    assert_int_equal(tern_db_client_get(db, client, &row), TERN_OK);
+    tern_db_close(db);
+    return row;
+}
+
+// As the settings are by default.
+static int setup_usual(void **state)
+{
+    setup(state);
+    struct tern_round_policy *round = &harness.config.federation.round;
+    round->cohort = 10;
+    round->deadline_ms = 10 * MINUTE;
+    round->come_back_max_ms = 24 * HOUR;
+    harness.config.federation.eligible_within_ms = 25 * HOUR;
+    device_count = 0;
+    return 0;
+}
+
+static void join_honest(void)
+{
+    for (uint64_t i = 0; i < HONEST; i++) {
+        (void)join(true, (20 + i) * SECOND);
+    }
+}
+
+// --- Tests
+
+static uint32_t rounds_beside(uint32_t takers)
+{
+    harness_start(&harness);
+    for (uint32_t i = 0; i < takers; i++) {
+        (void)join(false, 5 * MINUTE);
+    }
+    join_honest();
+    const uint32_t first = play(takers == 0 ? 2 * MINUTE : 80 * MINUTE);
+    const uint32_t next = play(20 * MINUTE);
+    printf("beside %u that take tasks and do not report: %u rounds, then %u in 20 minutes\n",
+           takers, first, next);
+    return next;
+}
+
+static void test_rounds_are_as_fast_as_without_them(void **state)
+{
+    const uint32_t war = rounds_beside(TAKERS);
+    assert_int_equal(facts().federation.unreliable, TAKERS);
+    teardown(state);
+    setup_usual(state);
+    const uint32_t peace = rounds_beside(0);
+    assert_int_equal(facts().federation.unreliable, 0);
+    assert_int_equal(facts().federation.counts.tasks_missed, 0);
+    assert_true(peace > 20);
+    assert_true(10 * war >= 9 * peace);
+}
+
+// Rounds of three of five, of whom the one that comes first does not report.
+static struct device *start_with_one_taker(void)
+{
+    harness_start(&harness);
+    harness.config.federation.round.cohort = 3;
+    harness_restart(&harness);
+    for (int i = 0; i < 5; i++) {
+        (void)join(true, 5 * SECOND);
+    }
+    devices[0].reports = false; // the first to come is a member of the first round
+    return &devices[0];
+}
+
+static float unreported(const struct device *device)
+{
+    return row_of(device->id).unreported;
+}
+
+static void test_another_is_asked_long_before_the_deadline(void **state)
+{
+    (void)state;
+    const struct device *taker = start_with_one_taker();
+    (void)play(MINUTE + SECOND);
+    assert_true(facts().federation.version >= 1);
+    assert_true(unreported(taker) > 0.0F);
+    assert_int_equal(facts().federation.counts.tasks_missed, 1);
+}
+
+// A device that is slow and reports has as long as its speed so far says that it takes.
+static void test_a_slow_one_is_waited_for(void **state)
+{
+    (void)state;
+    struct device *slow = start_with_one_taker();
+    slow->reports = true;
+    slow->trains_ms = 2 * MINUTE;
+    (void)play(20 * MINUTE);
+    const uint64_t missed = facts().federation.counts.tasks_missed;
+    assert_true(missed < 2); // its first task, when its speed was not known
+    assert_true(play(30 * MINUTE) > 10);
+    assert_int_equal(facts().federation.counts.tasks_missed, missed);
+    assert_true(row_of(slow->id).steps_per_second > 0.0F);
+}
+
+static void test_one_that_reports_after_all_is_counted_on_again(void **state)
+{
+    (void)state;
+    struct device *taker = start_with_one_taker();
+    while (!tern_is_unreliable(unreported(taker))) {
+        (void)play(MINUTE);
+    }
+    assert_int_equal(facts().federation.unreliable, 1);
+    assert_true(play(10 * MINUTE) > 30); // nobody waits for it
+    const float record = unreported(taker);
+    harness_restart(&harness);
+    assert_int_equal(facts().federation.unreliable, 1);
+    assert_true(unreported(taker) == record);
+    taker->reports = true;
+    (void)play(10 * MINUTE);
+    assert_true(unreported(taker) < 0.1F);
+    assert_int_equal(facts().federation.unreliable, 0);
+}
+
+// With a transaction that is rolled back goes what it would have said of a client.
+static void test_a_record_is_rolled_back(void **state)
+{
+    (void)state;
+    const struct device *taker = start_with_one_taker();
+    (void)play(20 * SECOND); // all others have reported
+    run_sql(harness.path, "CREATE TRIGGER full BEFORE UPDATE OF unreported ON clients"
+                          " WHEN NEW.unreported <> OLD.unreported"
+                          " BEGIN SELECT RAISE(ABORT, 'disk full'); END");
+    test_advance(10 * MINUTE);
+    for (int i = 0; i < 20; i++) {
+        uint8_t body[TERN_WIRE_MESSAGE_MAX];
+        const size_t len = encode_checkin(NULL, 0, body);
+        struct answer answer =
+            call(&harness, "POST", TERN_PATH_CHECKIN, harness.tokens[devices[1].id], body, len);
+        assert_int_equal(answer.status, 503);
+        answer_free(&answer);
+    }
+    assert_int_equal(facts().federation.counts.tasks_missed, 0);
+    assert_int_equal(facts().federation.unreliable, 0);
+    assert_true(unreported(taker) == 0.0F);
+    run_sql(harness.path, "DROP TRIGGER full");
+    (void)play(10 * SECOND);
+    assert_int_equal(facts().federation.counts.tasks_missed, 1); // once
+    assert_true(unreported(taker) == tern_unreported_missed(0.0F));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup_usual, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_rounds_are_as_fast_as_without_them),
+        TEST(test_another_is_asked_long_before_the_deadline),
+        TEST(test_a_slow_one_is_waited_for),
+        TEST(test_one_that_reports_after_all_is_counted_on_again),
+        TEST(test_a_record_is_rolled_back),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
