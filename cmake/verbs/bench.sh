@@ -3,7 +3,7 @@
 help_bench() {
     cat <<'END'
 usage: ./tern bench [--json FILE] [--beside BUILD]
-                    [codec|protocol|participation|load|rounds|large|link|size|replicas|updates]...
+                    [codec|protocol|participation|load|crowd|rounds|large|link|size|replicas|updates]...
 
 Measures on this machine, prints a table and writes build/bench/NAME.json. Nothing here passes or
 fails; docs/BENCHMARKS.md says how each figure comes about and what was reached.
@@ -15,6 +15,9 @@ fails; docs/BENCHMARKS.md says how each figure comes about and what was reached.
   load       durable updates per second, CPU time of a client's round, CPU time of a round's commit and
              how long others wait meanwhile, memory per idle connection; CPU time of status and reports
              behind a million updates
+  crowd      what requests of BENCH_CONNECTED (2,000) connected clients of BENCH_ENROLLED (10,000) wait for, by
+             percentiles, for BENCH_SECONDS (30) each in a closed loop and in an open one of BENCH_RATE (1,000)
+             requests a second; only when asked for
   rounds     one kind of round, as the load's are: BENCH_COHORT (100) clients that send about BENCH_BYTES
              (7000) each, of BENCH_MODEL (mlp:784-128-10) by BENCH_CODEC (what init proposes for updates of
              that model), BENCH_ROUNDS (5) times over, which do BENCH_STEPS (1, at most 20) different numbers of
@@ -271,6 +274,39 @@ bench_load() { # OUT
         files+=(idle.json history.json reports.json)
     fi
     join_numbers "${files[@]/#/$EXPERIMENT_DIR/}" >"$1"
+    clean_experiment
+    print_numbers "$1"
+}
+
+# Threads of the crowd, of whose clients each has as many.
+BENCH_CROWD_THREADS=50
+
+# rate: requests a second; 0 = a closed loop. Figures are named LOOP_...
+crowd_of() { # LOOP RATE CONNECTED
+    local loop=$1 rate=$2 connected=$3
+    start_bench_aggregator "crowd-$loop" federation.model=softmax:64-10 "round.cohort=$((connected / 4))" \
+        round.over_selection=0.2 round.min_clients=2 round.rounds=0 round.min_interval=0ms round.deadline=10s \
+        round.eligible_within=5s limits.enrollments_per_minute=0 \
+        limits.connections_per_address="$((connected + 100))" \
+        limits.connections="$((connected + 100))"
+    "$TERN_BUILD/bench-bin/bench-crowd" 127.0.0.1 "$AGGREGATOR_PORT" "$BENCH_DIR/ca.pem" "$BENCH_CODE" \
+        enrolled="${BENCH_ENROLLED:-10000}" connected="$connected" workers="$BENCH_CROWD_THREADS" \
+        ms="$((${BENCH_SECONDS:-30} * 1000))" rate="$rate" >"$EXPERIMENT_DIR/said" || fail "bench-crowd failed"
+    stop_programs
+    python3 -c 'import json, sys
+said = sys.stdin.read().partition("connected\n")[2]
+print(json.dumps({f"{sys.argv[1]}_{key}": value for key, value in json.loads(said).items()}, indent=1))' \
+        "$loop" <"$EXPERIMENT_DIR/said" >"$EXPERIMENT_DIR/$loop.json" || fail "the figures could not be read"
+}
+
+bench_crowd() { # OUT
+    local connected=${BENCH_CONNECTED:-2000}
+    [ "$((connected % BENCH_CROWD_THREADS))" -eq 0 ] ||
+        fail "bench crowd: BENCH_CONNECTED is a multiple of $BENCH_CROWD_THREADS"
+    begin_experiment
+    crowd_of closed 0 "$connected"
+    crowd_of open "${BENCH_RATE:-1000}" "$connected"
+    join_numbers "$EXPERIMENT_DIR"/{closed,open}.json >"$1"
     clean_experiment
     print_numbers "$1"
 }
