@@ -4,6 +4,7 @@
 
 #include "http/certificate.h"
 #include "http/http.h"
+#include "http/ticket_keys.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <pwd.h>
@@ -103,6 +104,20 @@ static void check_log(struct tern_doctor *doctor)
                       tern_text_bytes((double)status.st_size, text));
 }
 
+// With keys that it cannot take, a service does not start.
+static void check_ticket_keys(struct tern_doctor *doctor)
+{
+    char path[PATH_MAX];
+    char why[256];
+    tern_state_path(doctor->cli, TERN_STATE_TICKET_KEYS, path);
+    if (tern_ticket_keys_check(path, why) != TERN_OK) {
+        tern_findings_say(&doctor->findings, TERN_HEALTH_PROBLEM, STATE,
+                          "delete it: the next start makes new keys, and each client pays one full "
+                          "handshake",
+                          "`serve` would not start: %s", why);
+    }
+}
+
 bool tern_doctor_state(struct tern_doctor *doctor)
 {
     const char *folder = doctor->settings->federation_state;
@@ -133,6 +148,7 @@ bool tern_doctor_state(struct tern_doctor *doctor)
         tern_findings_say(&doctor->findings, TERN_HEALTH_GOOD, STATE, NULL,
                           "%s, and nobody else reads it", folder);
     }
+    check_ticket_keys(doctor);
     check_disk(doctor);
     check_log(doctor);
     return true;

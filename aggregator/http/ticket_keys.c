@@ -142,6 +142,20 @@ static enum tern_result load(struct tern_ticket_keys *keys, char why[256])
     return result;
 }
 
+enum tern_result tern_ticket_keys_check(const char *path, char why[256])
+{
+    struct tern_ticket_keys keys = {.count = 0};
+    keys.path = strdup(path);
+    if (keys.path == NULL) {
+        snprintf(why, 256, "memory is short");
+        return TERN_ERR_NO_MEMORY;
+    }
+    const enum tern_result result = load(&keys, why);
+    free(keys.path);
+    mbedtls_platform_zeroize(&keys, sizeof keys);
+    return result;
+}
+
 enum tern_result tern_ticket_keys_open(const char *path, uint64_t now_s,
                                        struct tern_ticket_keys **out, char why[256])
 {

@@ -18,6 +18,8 @@ struct tern_ticket_keys;
 // TERN_ERR_CONFIG  it cannot be read or written, others may read it, or it is something else
 TERN_MUST_USE enum tern_result tern_ticket_keys_open(const char *path, uint64_t now_s,
                                                      struct tern_ticket_keys **keys, char why[256]);
+// Whether that could read the file, or would make it; changes nothing.
+TERN_MUST_USE enum tern_result tern_ticket_keys_check(const char *path, char why[256]);
 void tern_ticket_keys_close(struct tern_ticket_keys *keys);
 
 // Makes a new key when the newest is a day old, and writes the file atomically. Cheap otherwise.

@@ -87,6 +87,21 @@ def certificates():
     finds(doctor(state), "certificate", PROBLEM, "does not belong to the certificate")
 
 
+def keys_of_tickets():
+    state = State(rounds=1)
+    keys = state.path / "ticket.keys"
+    assert "ticket key file" not in json.dumps(doctor(state))
+    check(not keys.exists(), "doctor made keys")
+    keys.write_bytes(b"ternkey1")
+    keys.chmod(0o600)
+    finds(doctor(state), "state", PROBLEM, "serve` would not start: ticket key file", "delete it")
+    check(keys.read_bytes() == b"ternkey1", "doctor changed the keys")
+    keys.write_bytes(b"ternkey1" + bytes(44))
+    assert "ticket key file" not in json.dumps(doctor(state))
+    keys.chmod(0o644)
+    finds(doctor(state), "state", PROBLEM, "may be read by others")
+
+
 def databases():
     state = State(rounds=5)
     with sqlite3.connect(state.path / "tern.db") as database:
@@ -113,6 +128,7 @@ def test():
     a_service_that_is_well()
     a_state_that_is_not_served()
     certificates()
+    keys_of_tickets()
     databases()
     files_of_another_user()
 
