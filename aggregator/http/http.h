@@ -98,6 +98,8 @@ struct tern_http_request {
     const char *query;           // what stands behind "?", "" when absent
     const char *authorization;   // value of the header, "" when absent
     const char *host;            // likewise; its form is checked, not whose it is
+    const char *cookie;          // likewise, of Cookie
+    const char *origin;          // likewise, of Origin
     const char *peer;            // address without port, for logs
     struct tern_address address; // of the peer, for rate limits
     uint64_t psk_client;         // whom the handshake proved by a pre-shared key; 0 = nobody
@@ -116,6 +118,9 @@ static inline const char *tern_http_bearer(const char *authorization)
     return strncasecmp(authorization, scheme, len) == 0 ? authorization + len : NULL;
 }
 
+// Bytes of the Set-Cookie of a reply, with its NUL.
+#define TERN_HTTP_COOKIE_MAX 128
+
 struct tern_http_reply {
     int status;
     uint32_t retry_after_s; // 0 = no header
@@ -124,9 +129,12 @@ struct tern_http_reply {
                             // has a second version to tell from the first
     const char *type;       // value of Content-Type, static string, NULL = no header. It and cache
                             // have at most 200 bytes together
-    struct tern_blob *body; // taken over (released by the listener); NULL = empty
-    size_t body_from;       // send body from here on; > 0 makes status 206 with Content-Range, or
-                            // 416 when nothing is left
+    const char *headers; // further lines, each with its CRLF, static string of at most 250 bytes;
+                         // NULL = none
+    char set_cookie[TERN_HTTP_COOKIE_MAX]; // value of Set-Cookie; "" = no header
+    struct tern_blob *body;                // taken over (released by the listener); NULL = empty
+    size_t body_from; // send body from here on; > 0 makes status 206 with Content-Range, or
+                      // 416 when nothing is left
 };
 
 // Who and what the bytes of an exchange are counted for. Set before the reply.

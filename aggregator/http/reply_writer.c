@@ -91,6 +91,12 @@ static void add_headers(struct tern_reply_out *out, const struct tern_http_reply
     if (reply->type != NULL) {
         head_add(out, "Content-Type: %s\r\n", reply->type);
     }
+    if (reply->headers != NULL) {
+        head_add(out, "%s", reply->headers);
+    }
+    if (reply->set_cookie[0] != '\0') {
+        head_add(out, "Set-Cookie: %s\r\n", reply->set_cookie);
+    }
     if (shape.closes) {
         head_add(out, "Connection: close\r\n");
     }

@@ -19,6 +19,8 @@ enum field {
     FIELD_OTHER,
     FIELD_AUTHORIZATION,
     FIELD_HOST,
+    FIELD_COOKIE,
+    FIELD_ORIGIN,
     FIELD_RANGE,
     FIELD_EXPECT,
     FIELD_CONTENT_LENGTH,
@@ -63,11 +65,13 @@ struct tern_request_reader {
     bool has_length;   // a Content-Length was read
     char *authorization;
     char *host;
+    char *cookie;
+    char *origin;
     struct tern_body body;            // unless it may outlive the connection: then
     struct tern_upload_writer upload; // until it is whole
     uint64_t received;                // bytes of it that came with this request
     size_t text_len;
-    char text[]; // request target, then Authorization and Host as they come; NUL-terminated each
+    char text[]; // request target, then values that are kept as they come; NUL-terminated each
 };
 
 // The first reason to refuse stands; but what is malformed is that before anything else, because
@@ -112,6 +116,8 @@ static enum field field_of(const struct tern_request_reader *reader)
     } known[] = {
         {"authorization", FIELD_AUTHORIZATION},
         {"host", FIELD_HOST},
+        {"cookie", FIELD_COOKIE},
+        {"origin", FIELD_ORIGIN},
         {"range", FIELD_RANGE},
         {"expect", FIELD_EXPECT},
         {"content-length", FIELD_CONTENT_LENGTH},
@@ -169,6 +175,10 @@ static char **kept_value(struct tern_request_reader *reader)
         return &reader->authorization;
     case FIELD_HOST:
         return &reader->host;
+    case FIELD_COOKIE:
+        return &reader->cookie;
+    case FIELD_ORIGIN:
+        return &reader->origin;
     case FIELD_OTHER:
     case FIELD_RANGE:
     case FIELD_EXPECT:
@@ -215,6 +225,8 @@ static void end_value(struct tern_request_reader *reader)
     case FIELD_OTHER:
     case FIELD_AUTHORIZATION:
     case FIELD_HOST:
+    case FIELD_COOKIE:
+    case FIELD_ORIGIN:
         break;
     }
 }
@@ -490,6 +502,8 @@ static enum tern_result judge(struct tern_request_reader *reader)
     reader->expects = reader->expects && head.minor >= 1 && reader->content_length > 0;
     reader->request.authorization = reader->authorization != NULL ? reader->authorization : "";
     reader->request.host = reader->host != NULL ? reader->host : "";
+    reader->request.cookie = reader->cookie != NULL ? reader->cookie : "";
+    reader->request.origin = reader->origin != NULL ? reader->origin : "";
     cut_target(reader);
     int status = judge_status(reader, &head);
     if (status == 0) {
@@ -517,6 +531,8 @@ struct tern_request_reader *tern_reader_new(const struct tern_reader_config *con
     reader->request.query = "";
     reader->request.authorization = "";
     reader->request.host = "";
+    reader->request.cookie = "";
+    reader->request.origin = "";
     (void)snprintf(reader->peer, sizeof reader->peer, "%s", config->peer);
     reader->request.peer = reader->peer;
     reader->request.psk_client = config->psk_client;

@@ -50,6 +50,10 @@ static void test_heads(void **state)
         "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nCache-Control: immutable\r\n"
         "ETag: \"1\"\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n",
         "");
+    assert_written(
+        (struct tern_http_reply){
+            .status = 204, .headers = "A: 1\r\nB: 2\r\n", .set_cookie = "a=b; Path=/"},
+        plain, "HTTP/1.1 204 No Content\r\nA: 1\r\nB: 2\r\nSet-Cookie: a=b; Path=/\r\n\r\n", "");
     assert_written((struct tern_http_reply){.status = 799}, plain,
                    "HTTP/1.1 799 \r\nContent-Length: 0\r\n\r\n", "");
 }

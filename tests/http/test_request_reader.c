@@ -60,7 +60,8 @@ static void test_every_split_gives_the_same_request(void **state)
     (void)state;
     static const char text[] =
         "\r\nPUT /v1/updates/3/4?q HTTP/1.1\r\nHost: h\r\nauthorization:\tBearer token \r\n"
-        "Range: bytes=5-\r\nX-Long-Name-That-Is-None-Of-Ours: 1\r\n"
+        "Cookie: a=b; c=d\r\nOrigin: http://h\r\nRange: "
+        "bytes=5-\r\nX-Long-Name-That-Is-None-Of-Ours: 1\r\n"
         "Content-Length: 7\r\n\r\nabcdefgGET ";
     size_t whole = strlen(text) - 4;
     for (size_t piece = 1; piece <= sizeof text; piece++) {
@@ -75,6 +76,8 @@ static void test_every_split_gives_the_same_request(void **state)
         assert_string_equal(request->query, "q");
         assert_string_equal(request->authorization, "Bearer token");
         assert_string_equal(request->host, "h");
+        assert_string_equal(request->cookie, "a=b; c=d");
+        assert_string_equal(request->origin, "http://h");
         assert_string_equal(request->peer, "peer");
         assert_int_equal(request->range_from, 5);
         assert_int_equal(request->body_len, 7);
