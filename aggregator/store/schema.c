@@ -108,6 +108,7 @@ TERN_TABLES(TABLE)
 static const struct tern_table *const all[] = {TERN_TABLES(LISTED)};
 
 static const char indexes[] =
+    "CREATE INDEX clients_by_code ON clients (code);"
     "CREATE INDEX clients_by_replica ON clients (replica);"
     "CREATE INDEX clients_revoked ON clients (id) WHERE revoked = 1;"
     "CREATE INDEX clients_evaluating ON clients (id) WHERE evaluator = 1;"

@@ -218,6 +218,8 @@ TERN_MUST_USE enum tern_result tern_db_client_tag(struct tern_db *db, uint64_t i
 
 // In id order.
 struct tern_db_rows *tern_db_clients(struct tern_db *db);
+// Of these, the first `limit` behind the id `after`.
+struct tern_db_rows *tern_db_clients_after(struct tern_db *db, uint64_t after, uint32_t limit);
 
 // Clients, without revoked ones, of whose tasks a share above 0, at least `least` and below `below` was not
 // reported, and the sum of these shares.
@@ -293,6 +295,8 @@ TERN_MUST_USE enum tern_result tern_db_round_get(struct tern_db *db, uint32_t ro
 TERN_MUST_USE enum tern_result tern_db_round_last(struct tern_db *db,
                                                   struct tern_db_round *out); // NOT_FOUND
 struct tern_db_rows *tern_db_rounds(struct tern_db *db);                      // ascending
+// Of these, the first `limit` behind the round `after`.
+struct tern_db_rows *tern_db_rounds_after(struct tern_db *db, uint32_t after, uint32_t limit);
 
 enum tern_db_assignment_state {
     TERN_ASSIGNMENT_INVITED = 0,  // sampled, has not come yet
@@ -557,6 +561,8 @@ TERN_MUST_USE enum tern_result tern_db_ledger_put(struct tern_db *db,
 TERN_MUST_USE enum tern_result tern_db_ledger_get(struct tern_db *db, uint64_t client,
                                                   struct tern_db_ledger *out); // NOT_FOUND
 struct tern_db_rows *tern_db_ledgers(struct tern_db *db);                      // in client order
+struct tern_db_rows *tern_db_ledgers_after(struct tern_db *db,
+                                           uint64_t after); // behind that client
 
 struct tern_db_schedule {
 #define COLUMN TERN_MEMBER
@@ -567,6 +573,8 @@ TERN_MUST_USE enum tern_result tern_db_schedule_put(struct tern_db *db,
 TERN_MUST_USE enum tern_result tern_db_schedule_get(struct tern_db *db, uint64_t client,
                                                     struct tern_db_schedule *out); // NOT_FOUND
 struct tern_db_rows *tern_db_schedules(struct tern_db *db); // in client order
+struct tern_db_rows *tern_db_schedules_after(struct tern_db *db,
+                                             uint64_t after); // behind that client
 
 // Which weights of a version were evaluated.
 enum tern_db_evaluated {
@@ -586,6 +594,8 @@ TERN_MUST_USE enum tern_result tern_db_evaluation_put(struct tern_db *db,
                                                       const struct tern_db_evaluation *evaluation);
 // By version, model, those that are not late first, and client.
 struct tern_db_rows *tern_db_evaluations(struct tern_db *db);
+// Those of the versions behind `after`, in the same order.
+struct tern_db_rows *tern_db_evaluations_after(struct tern_db *db, uint32_t after);
 // Those of the newest version that somebody evaluated, in the same order.
 struct tern_db_rows *tern_db_evaluations_newest(struct tern_db *db);
 
@@ -641,6 +651,8 @@ struct tern_db_round_total {
 };
 // Of clients that train, in round order, with bytes or participants; bytes outside any round not.
 struct tern_db_rows *tern_db_round_totals(struct tern_db *db);
+// Of these, those behind the round `after`.
+struct tern_db_rows *tern_db_round_totals_after(struct tern_db *db, uint32_t after);
 
 // What a client had of all rounds.
 struct tern_db_client_total {

@@ -69,6 +69,14 @@ enum tern_result tern_db_unreported(struct tern_db *db, double least, double bel
     return tern_query_end(&query);
 }
 
+struct tern_db_rows *tern_db_clients_after(struct tern_db *db, uint64_t after, uint32_t limit)
+{
+    struct tern_query query = tern_table_select(db, CLIENTS, "WHERE id > ? ORDER BY id LIMIT ?");
+    tern_query_bind(&query, after);
+    tern_query_bind(&query, limit);
+    return tern_table_rows(query, CLIENTS);
+}
+
 // --- Pre-shared keys
 
 enum tern_result tern_db_psk_put(struct tern_db *db, uint64_t client,
@@ -153,6 +161,13 @@ struct tern_db_rows *tern_db_ledgers(struct tern_db *db)
     return tern_table_rows(tern_table_select(db, LEDGER, "ORDER BY client"), LEDGER);
 }
 
+struct tern_db_rows *tern_db_ledgers_after(struct tern_db *db, uint64_t after)
+{
+    struct tern_query query = tern_table_select(db, LEDGER, "WHERE client > ? ORDER BY client");
+    tern_query_bind(&query, after);
+    return tern_table_rows(query, LEDGER);
+}
+
 // --- Schedule
 
 enum tern_result tern_db_schedule_put(struct tern_db *db, const struct tern_db_schedule *schedule)
@@ -169,6 +184,13 @@ enum tern_result tern_db_schedule_get(struct tern_db *db, uint64_t client,
 struct tern_db_rows *tern_db_schedules(struct tern_db *db)
 {
     return tern_table_rows(tern_table_select(db, SCHEDULE, "ORDER BY client"), SCHEDULE);
+}
+
+struct tern_db_rows *tern_db_schedules_after(struct tern_db *db, uint64_t after)
+{
+    struct tern_query query = tern_table_select(db, SCHEDULE, "WHERE client > ? ORDER BY client");
+    tern_query_bind(&query, after);
+    return tern_table_rows(query, SCHEDULE);
 }
 
 // --- Evaluations
@@ -188,6 +210,14 @@ struct tern_db_rows *tern_db_evaluations(struct tern_db *db)
 {
     return tern_table_rows(
         tern_table_select(db, EVALUATIONS, "ORDER BY version, model, late, client"), EVALUATIONS);
+}
+
+struct tern_db_rows *tern_db_evaluations_after(struct tern_db *db, uint32_t after)
+{
+    struct tern_query query = tern_table_select(
+        db, EVALUATIONS, "WHERE version > ? ORDER BY version, model, late, client");
+    tern_query_bind(&query, after);
+    return tern_table_rows(query, EVALUATIONS);
 }
 
 struct tern_db_rows *tern_db_evaluations_newest(struct tern_db *db)

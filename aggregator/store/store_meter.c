@@ -72,6 +72,14 @@ struct tern_db_rows *tern_db_round_totals(struct tern_db *db)
                            &tern_table_round_totals);
 }
 
+struct tern_db_rows *tern_db_round_totals_after(struct tern_db *db, uint32_t after)
+{
+    struct tern_query query = tern_table_select(db, &tern_table_round_totals,
+                                                "WHERE trains = 1 AND round > ? ORDER BY round");
+    tern_query_bind(&query, after);
+    return tern_table_rows(query, &tern_table_round_totals);
+}
+
 struct tern_db_rows *tern_db_client_totals(struct tern_db *db)
 {
     return tern_table_rows(tern_table_select(db, &tern_table_client_totals, "ORDER BY client"),

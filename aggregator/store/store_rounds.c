@@ -32,6 +32,15 @@ struct tern_db_rows *tern_db_rounds(struct tern_db *db)
                            &tern_table_rounds);
 }
 
+struct tern_db_rows *tern_db_rounds_after(struct tern_db *db, uint32_t after, uint32_t limit)
+{
+    struct tern_query query =
+        tern_table_select(db, &tern_table_rounds, "WHERE round > ? ORDER BY round LIMIT ?");
+    tern_query_bind(&query, after);
+    tern_query_bind(&query, limit);
+    return tern_table_rows(query, &tern_table_rounds);
+}
+
 // --- Assignments
 
 enum tern_result tern_db_assignment_put(struct tern_db *db,
