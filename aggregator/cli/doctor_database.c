@@ -57,16 +57,18 @@ static void check_size(struct tern_doctor *doctor, const struct tern_db_counts *
     }
 }
 
+#define NAMED 5 // of those that a round waits for
+
 // Rounds that wait are no fault of the service: whom they wait for may sleep. Others wait for the operator.
 static void say_waiting(struct tern_doctor *doctor, const struct tern_waiting *waiting)
 {
-    char names[TERN_WAITING_SHOWN * (TERN_TEXT + 16)] = "";
-    for (uint32_t i = 0; i < waiting->shown; i++) {
+    char names[NAMED * (TERN_TEXT + 16)] = "";
+    for (uint32_t i = 0; i < waiting->shown && i < NAMED; i++) {
         char name[TERN_TEXT];
         const size_t len = strlen(names);
         snprintf(names + len, sizeof names - len, "%sclient %" PRIu64 " (%s)",
-                 i == 0 ? ", longest of all for " : ", ", waiting->members[i].id,
-                 tern_text_name(waiting->members[i].name, name));
+                 i == 0 ? ", longest of all for " : ", ", waiting->members[i].client.id,
+                 tern_text_name(waiting->members[i].client.name, name));
     }
     tern_findings_say(
         &doctor->findings, waiting->needs_help ? TERN_HEALTH_WARNING : TERN_HEALTH_GOOD, ROUNDS,
@@ -81,7 +83,7 @@ static enum tern_result look(struct tern_doctor *doctor, struct tern_db *db)
     TERN_TRY(tern_db_quick_check(db));
     TERN_TRY(tern_status_load(db, doctor->now_ms, &status));
     TERN_TRY(tern_db_free_bytes(db, &free_bytes));
-    TERN_TRY(tern_waiting_load(doctor->cli, db, &status, doctor->now_ms, &waiting));
+    TERN_TRY(tern_cli_waiting_load(doctor->cli, db, &status, doctor->now_ms, &waiting));
     check_size(doctor, &status.counts, free_bytes);
     check_clock(doctor, &status);
     say_waiting(doctor, &waiting);

@@ -4,6 +4,7 @@
 #define TERN_AGGREGATOR_STATE_H
 
 #include "admin/rows.h"
+#include "admin/texts.h"
 #include "cli/settings.h"
 #include "hosted/cli.h"
 #include "hosted/text_table.h"
@@ -61,14 +62,10 @@ int tern_state_tags(struct tern_cli *cli, const char *text, char tags[TERN_DB_TA
 
 uint64_t tern_now_ms(void);
 
-#define TERN_TEXT 192
-
 // "2026-01-31 12:00:00Z"; "never" for 0.
 const char *tern_text_time(uint64_t unix_ms, char text[TERN_TEXT]);
 // "3 m 20 s ago" for now - then; "never" when then is 0.
 const char *tern_text_ago(uint64_t then_ms, uint64_t now_ms, char text[TERN_TEXT]);
-// "250 ms", "3 m 20 s", "2 d 4 h".
-const char *tern_text_duration(uint64_t ms, char text[TERN_TEXT]);
 // "813 B", "12.7 KB", "1.25 MB" (powers of 1000).
 const char *tern_text_bytes(double bytes, char text[TERN_TEXT]);
 // A text of the network or of a database, with '?' for what steers a terminal or cannot be seen.

@@ -1,28 +1,15 @@
 // Ending the open round before its deadline.
-#include "admin/rows.h"
+#include "admin/changes.h"
 #include "cli/state.h"
 #include "cli/verbs.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
-// The time of the open round is over, wherever the clock is set until the service sees it, and one update is enough for it. TERN_ERR_NOT_FOUND
-static enum tern_result end_time(struct tern_db *db, uint64_t now_ms, struct tern_status *status)
-{
-    TERN_TRY(tern_status_load(db, now_ms, status));
-    if (!tern_status_is_open(status)) {
-        return TERN_ERR_NOT_FOUND;
-    }
-    struct tern_db_round row = status->round;
-    row.deadline_ms = row.opened_ms < row.deadline_ms ? row.opened_ms : row.deadline_ms;
-    row.quorum = 1;
-    return tern_db_round_put(db, &row);
-}
-
 static enum tern_result close_round(struct tern_db *db, struct tern_status *status)
 {
     TERN_TRY(tern_db_begin(db));
-    return tern_db_conclude(db, end_time(db, tern_now_ms(), status));
+    return tern_db_conclude(db, tern_round_end_time(db, tern_now_ms(), status));
 }
 
 static int print_closed(struct tern_cli *cli, const struct tern_status *status)

@@ -1,4 +1,5 @@
 // Join codes that were made: listing and cancelling them.
+#include "admin/changes.h"
 #include "cli/listing.h"
 #include "cli/verbs.h"
 #include "federation/federation.h"
@@ -7,25 +8,6 @@
 #include <string.h>
 
 // --- Listing
-
-static const char *state_of(const struct tern_db_code *code, uint64_t now_ms)
-{
-    if (code->uses_left == 0) {
-        return "used up";
-    }
-    return code->expires_ms <= now_ms ? "expired" : "valid";
-}
-
-static cJSON *json_of(const struct tern_db_code *code, const char *id, uint64_t enrolled,
-                      uint64_t now_ms)
-{
-    cJSON *object = tern_json_code(code, "");
-    cJSON_DeleteItemFromObjectCaseSensitive(object, "code"); // only its making knows it
-    tern_json_text(object, "id", id);
-    tern_json_text(object, "state", state_of(code, now_ms));
-    tern_json_u64(object, "enrolled", enrolled);
-    return object;
-}
 
 static enum tern_result list_code(struct tern_listing *listing, const struct tern_db_code *code)
 {
@@ -36,10 +18,10 @@ static enum tern_result list_code(struct tern_listing *listing, const struct ter
     tern_join_code_id(code->hash, id);
     TERN_TRY(tern_db_clients_of_code(listing->db, id, &enrolled));
     if (listing->json != NULL) {
-        return tern_listing_add(listing, json_of(code, id, enrolled, listing->now_ms));
+        return tern_listing_add(listing, tern_json_listed_code(code, enrolled, listing->now_ms));
     }
     tern_text_cell(table, "%s", id);
-    tern_text_cell(table, "%s", state_of(code, listing->now_ms));
+    tern_text_cell(table, "%s", tern_code_state(code, listing->now_ms));
     tern_text_cell(table, "%" PRIu32, code->uses_left);
     tern_text_cell(table, "%" PRIu64, enrolled);
     tern_text_cell(table, "%s", tern_text_time(code->expires_ms, text));
@@ -59,27 +41,10 @@ static enum tern_result list_all(struct tern_listing *listing)
 
 // --- Cancelling
 
-static enum tern_result find(struct tern_db *db, const char *id, struct tern_db_code *found)
-{
-    struct tern_db_code code;
-    char its[TERN_JOIN_CODE_ID];
-    bool is_there = false;
-    struct tern_db_rows *rows = tern_db_codes(db);
-    while (tern_db_next(rows, &code)) {
-        tern_join_code_id(code.hash, its);
-        if (strcmp(its, id) == 0) {
-            *found = code;
-            is_there = true;
-        }
-    }
-    TERN_TRY(tern_db_end(rows));
-    return is_there ? TERN_OK : TERN_ERR_NOT_FOUND;
-}
-
 static enum tern_result cancel(struct tern_db *db, const char *id, struct tern_db_code *code)
 {
     TERN_TRY(tern_db_begin(db));
-    enum tern_result result = find(db, id, code);
+    enum tern_result result = tern_code_find(db, id, code);
     if (result == TERN_OK) {
         result = tern_db_code_cancel(db, code->hash);
     }
@@ -101,7 +66,7 @@ static int cancel_code(struct tern_cli *cli, const char *id)
         return tern_state_fail(cli, db, result);
     }
     tern_db_close(db);
-    const bool was_valid = strcmp(state_of(&code, tern_now_ms()), "valid") == 0;
+    const bool was_valid = strcmp(tern_code_state(&code, tern_now_ms()), "valid") == 0;
     if (cli->json) {
         cJSON *object = cJSON_CreateObject();
         tern_json_text(object, "id", id);

@@ -31,7 +31,7 @@ static enum tern_result load(const struct tern_cli *cli, struct tern_db *db, str
     status->now_ms = tern_now_ms();
     TERN_TRY(tern_db_federation(db, &status->federation));
     TERN_TRY(tern_status_load(db, status->now_ms, &status->store));
-    TERN_TRY(tern_waiting_load(cli, db, &status->store, status->now_ms, &status->waiting));
+    TERN_TRY(tern_cli_waiting_load(cli, db, &status->store, status->now_ms, &status->waiting));
     TERN_TRY(tern_unreported_load(cli, db, &status->store.counts, &status->unreported));
     const struct tern_db_federation *federation = &status->federation;
     if (tern_model_build(&model, federation->model_spec, federation->manifest,
@@ -162,7 +162,7 @@ static int print_status(const struct status *status)
     print_bytes(status);
     print_version(status);
     print_round(status);
-    tern_waiting_print(&status->waiting, status->now_ms);
+    tern_cli_waiting_print(&status->waiting, status->now_ms);
     printf("Clients     %" PRIu64 " enrolled, %" PRIu64 " of them revoked, %" PRIu64
            " evaluator%s; join codes for %" PRIu64 " more\n",
            counts->clients, counts->clients_revoked, counts->evaluators,
@@ -198,7 +198,7 @@ static int print_json(struct tern_cli *cli, const struct status *status)
         tern_json_u64(object, "accuracy_version", newest->version);
     }
     tern_json_status(object, &status->store);
-    tern_waiting_json(object, &status->waiting);
+    tern_cli_waiting_json(object, &status->waiting);
     tern_unreported_json(object, &status->unreported);
     tern_json_u64(object, "float32_payload", 4 * (uint64_t)status->values);
     tern_figures_add_json(object, &status->figures);
