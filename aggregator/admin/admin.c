@@ -10,11 +10,11 @@
 #include <string.h>
 #include <strings.h>
 
-#define BODY_MAX 4096
 #define TOKEN_MIN 16
 #define TOKEN_MAX 200
-#define REVOKE_PREFIX "/api/v1/clients/"
-#define REVOKE_SUFFIX "/revoke"
+
+// Browsers send more than a device: every cookie of this host, and what they are.
+#define HEADER_BYTES 16384
 
 // Of one list: clients' updates wait while the service thread makes it.
 #define LIST_LIMIT 1000
@@ -23,12 +23,6 @@
 #define CODE_USES_MAX 1000000
 #define CODE_EXPIRES_S_DEFAULT 86400
 #define CODE_EXPIRES_S_MAX 31536000
-
-struct tern_admin {
-    struct tern_admin_config config;
-    uint8_t token_sha256[TERN_SHA256_SIZE];
-    struct tern_http_server *server;
-};
 
 // --- Answers that need no job
 
@@ -44,14 +38,18 @@ static void set_text(struct tern_http_reply *reply, int status, const char *type
     }
 }
 
-static void reply_healthy(const struct tern_admin *admin, struct tern_http_reply *reply)
+static void reply_healthy(struct tern_admin *admin, const struct tern_http_request *request,
+                          struct tern_http_reply *reply)
 {
     (void)admin;
+    (void)request;
     set_text(reply, 200, "text/plain", "ok\n");
 }
 
-static void reply_ready(const struct tern_admin *admin, struct tern_http_reply *reply)
+static void reply_ready(struct tern_admin *admin, const struct tern_http_request *request,
+                        struct tern_http_reply *reply)
 {
+    (void)request;
     char why[256];
     char text[sizeof why + 1];
     if (tern_service_stores(admin->config.service, why)) {
@@ -62,14 +60,10 @@ static void reply_ready(const struct tern_admin *admin, struct tern_http_reply *
     set_text(reply, 503, "text/plain", text);
 }
 
-static void reply_page(const struct tern_admin *admin, struct tern_http_reply *reply)
+static void reply_metrics(struct tern_admin *admin, const struct tern_http_request *request,
+                          struct tern_http_reply *reply)
 {
-    (void)admin;
-    set_text(reply, 200, "text/html; charset=utf-8", tern_admin_page);
-}
-
-static void reply_metrics(const struct tern_admin *admin, struct tern_http_reply *reply)
-{
+    (void)request;
     struct tern_service_facts facts;
     struct tern_http_counters counters = {0};
     tern_service_facts(admin->config.service, &facts);
@@ -86,59 +80,75 @@ static void reply_metrics(const struct tern_admin *admin, struct tern_http_reply
 // --- Routes
 
 struct route {
-    const char *path; // NULL: a client's revoke path
+    const char *path; // "{}" in it stands for a number or an id
     const char *method;
-    bool open;            // no token needed
+    bool open;            // to anybody
     tern_service_job job; // or:
-    void (*reply)(const struct tern_admin *admin, struct tern_http_reply *reply);
+    void (*reply)(struct tern_admin *admin, const struct tern_http_request *request,
+                  struct tern_http_reply *reply);
 };
 
 static const struct route routes[] = {
     {"/healthz", "GET", true, NULL, reply_healthy},
     {"/readyz", "GET", true, NULL, reply_ready},
-    {"/", "GET", true, NULL, reply_page},
     {"/metrics", "GET", false, NULL, reply_metrics},
+    {"/api/v1/session", "POST", true, NULL, tern_admin_login},
+    {"/api/v1/session", "DELETE", false, NULL, tern_admin_logout},
     {"/api/v1/status", "GET", false, tern_admin_status, NULL},
+    {"/api/v1/waiting", "GET", false, tern_admin_waiting, NULL},
     {"/api/v1/clients", "GET", false, tern_admin_clients, NULL},
+    {"/api/v1/clients/columns", "GET", false, tern_admin_client_columns, NULL},
+    {"/api/v1/clients/{}/revoke", "POST", false, tern_admin_revoke, NULL},
     {"/api/v1/rounds", "GET", false, tern_admin_rounds, NULL},
+    {"/api/v1/rounds/columns", "GET", false, tern_admin_round_columns, NULL},
+    {"/api/v1/rounds/{}/close", "POST", false, tern_admin_close_round, NULL},
+    {"/api/v1/enroll-codes", "GET", false, tern_admin_codes, NULL},
     {"/api/v1/enroll-codes", "POST", false, tern_admin_enroll_code, NULL},
-    {NULL, "POST", false, tern_admin_revoke, NULL},
+    {"/api/v1/enroll-codes/{}/cancel", "POST", false, tern_admin_cancel_code, NULL},
 };
 
-// The id in /api/v1/clients/{id}/revoke; 0 when the path is not of this form.
-static uint64_t revoked_client(const char *path)
+static const struct route page_route = {"/", "GET", true, NULL, tern_admin_page};
+
+#define ARGUMENT_MAX 16
+
+// Whether the path is of this form; what stands for "{}" goes into `argument`.
+static bool fits(const char *path, const char *form, char argument[ARGUMENT_MAX])
 {
-    size_t prefix = strlen(REVOKE_PREFIX);
-    uint64_t id = 0;
-    if (strncmp(path, REVOKE_PREFIX, prefix) != 0) {
-        return 0;
+    const char *gap = strstr(form, "{}");
+    argument[0] = '\0';
+    if (gap == NULL) {
+        return strcmp(path, form) == 0;
     }
-    const char *end = tern_get_decimal(path + prefix, &id);
-    return id <= UINT32_MAX && strcmp(end, REVOKE_SUFFIX) == 0 ? id : 0;
+    const size_t before = (size_t)(gap - form);
+    if (strncmp(path, form, before) != 0) {
+        return false;
+    }
+    const size_t len = strcspn(path + before, "/");
+    if (len == 0 || len >= ARGUMENT_MAX || strcmp(path + before + len, gap + 2) != 0) {
+        return false;
+    }
+    memcpy(argument, path + before, len);
+    argument[len] = '\0';
+    return true;
 }
 
-static const struct route *route_of(const char *path)
+// NULL: there is none. *known: the path is, by whatever method.
+static const struct route *route_of(const struct tern_http_request *request, bool *known,
+                                    char argument[ARGUMENT_MAX])
 {
+    *known = tern_admin_has_page(request->path);
+    if (*known) {
+        return strcmp(request->method, "GET") == 0 ? &page_route : NULL;
+    }
     for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++) {
-        bool is_it =
-            routes[i].path != NULL ? strcmp(routes[i].path, path) == 0 : revoked_client(path) != 0;
-        if (is_it) {
-            return &routes[i];
+        if (fits(request->path, routes[i].path, argument)) {
+            *known = true;
+            if (strcmp(request->method, routes[i].method) == 0) {
+                return &routes[i];
+            }
         }
     }
     return NULL;
-}
-
-// Hashes first, so that the comparison takes the same time for every length and content.
-static bool is_admin(const struct tern_admin *admin, const char *authorization)
-{
-    const char *token = tern_http_bearer(authorization);
-    if (token == NULL) {
-        return false;
-    }
-    uint8_t sha256[TERN_SHA256_SIZE];
-    tern_sha256(token, strlen(token), sha256);
-    return tern_equal_constant_time(sha256, admin->token_sha256, TERN_SHA256_SIZE);
 }
 
 // A page of a stranger that a browser of this machine shows could give its own name this machine's
@@ -163,22 +173,24 @@ static bool is_own_host(const struct tern_admin *admin, const char *host)
 static int on_headers(void *ctx, const struct tern_http_request *request, uint64_t content_length,
                       struct tern_http_permit *permit)
 {
-    const struct route *route = route_of(request->path);
+    struct tern_admin *admin = ctx;
+    char argument[ARGUMENT_MAX];
+    bool known = false;
+    const struct route *route = route_of(request, &known, argument);
+    const bool changes = strcmp(request->method, "GET") != 0;
     (void)content_length;
-    permit->known = is_admin(ctx, request->authorization);
-    if (!is_own_host(ctx, request->host)) {
+    if (!is_own_host(admin, request->host)) {
         return 421;
     }
+    const int refused = tern_admin_admit(admin, request, changes);
+    permit->known = refused == 0;
     if (route == NULL) {
-        return 404;
+        return known ? 405 : 404;
     }
-    if (strcmp(request->method, route->method) != 0) {
-        return 405;
+    if (!route->open && refused != 0) {
+        return refused;
     }
-    if (!route->open && !permit->known) {
-        return 401;
-    }
-    permit->body_limit = strcmp(route->method, "POST") == 0 ? BODY_MAX : 0;
+    permit->body_limit = strcmp(route->method, "POST") == 0 ? TERN_ADMIN_BODY_MAX : 0;
     return 0;
 }
 
@@ -253,32 +265,50 @@ static bool parse_list(const char *query, struct admin_job *job)
     return true;
 }
 
+// The number in a path like /api/v1/clients/{}/revoke, or the id of a code; 0 and "" where it is none.
+static void take_argument(const char *argument, struct admin_job *job)
+{
+    const char *end = tern_get_decimal(argument, &job->number);
+    if (*end != '\0' || job->number > UINT32_MAX) {
+        job->number = 0;
+    }
+    if (strlen(argument) < sizeof job->code) {
+        memcpy(job->code, argument, strlen(argument) + 1);
+    }
+}
+
+static bool is_list(const struct route *route)
+{
+    return route->job == tern_admin_clients || route->job == tern_admin_rounds ||
+           route->job == tern_admin_client_columns || route->job == tern_admin_round_columns;
+}
+
 // What is wrong with a request of a job, as a sentence; NULL when nothing is.
 static const char *parse(const struct route *route, const struct tern_http_request *request,
-                         struct admin_job *job)
+                         const char *argument, struct admin_job *job)
 {
-    job->client = revoked_client(request->path);
+    take_argument(argument, job);
     if (route->job == tern_admin_enroll_code && !parse_code(request, job)) {
         return "Send {\"uses\": 1..1000000, \"expires_s\": 1..31536000, \"label\": text, "
                "\"tags\": \"site=a,line=3\"}.";
     }
-    bool lists = route->job == tern_admin_clients || route->job == tern_admin_rounds;
-    if (lists && !parse_list(request->query, job)) {
+    if (is_list(route) && !parse_list(request->query, job)) {
         return "A list takes ?limit=1..1000 and &after= the last id or round that is known.";
     }
     return NULL;
 }
 
-static void submit(struct tern_admin *admin, const struct route *route,
-                   const struct tern_http_request *request, struct tern_http_exchange *exchange)
+static void submit(struct tern_admin *admin, const struct route *route, const char *argument,
+                   struct tern_http_exchange *exchange)
 {
+    const struct tern_http_request *request = tern_http_exchange_request(exchange);
     struct tern_http_reply reply = {.status = 503, .retry_after_s = 1};
     struct admin_job *job = calloc(1, sizeof *job);
     if (job == NULL) {
         tern_http_reply(exchange, &reply);
         return;
     }
-    const char *wrong = parse(route, request, job);
+    const char *wrong = parse(route, request, argument, job);
     if (wrong != NULL) {
         free(job);
         tern_admin_reply_error(&reply, 422, TERN_ERR_ARGUMENT, wrong);
@@ -292,13 +322,15 @@ static void on_request(void *ctx, struct tern_http_exchange *exchange)
 {
     struct tern_admin *admin = ctx;
     const struct tern_http_request *request = tern_http_exchange_request(exchange);
-    const struct route *route = route_of(request->path);
+    char argument[ARGUMENT_MAX];
+    bool known = false;
+    const struct route *route = route_of(request, &known, argument);
     if (route->job != NULL) {
-        submit(admin, route, request, exchange);
+        submit(admin, route, argument, exchange);
         return;
     }
     struct tern_http_reply reply;
-    route->reply(admin, &reply);
+    route->reply(admin, request, &reply);
     tern_http_reply(exchange, &reply);
 }
 
@@ -369,7 +401,9 @@ static enum tern_result start(struct tern_admin *admin, char why[256])
     struct tern_http_config config = {.address = admin->config.address,
                                       .port = admin->config.port,
                                       .threads = 1,
-                                      .limits = {.connections = 64, .body_bytes = BODY_MAX}};
+                                      .limits = {.connections = 64,
+                                                 .header_bytes = HEADER_BYTES,
+                                                 .body_bytes = TERN_ADMIN_BODY_MAX}};
     struct tern_http_handler handler = {
         .ctx = admin,
         .on_headers = on_headers,
@@ -383,6 +417,10 @@ static enum tern_result start(struct tern_admin *admin, char why[256])
         return TERN_ERR_CONFIG;
     }
     TERN_TRY(read_token(admin, why));
+    if (tern_admin_name_cookie(admin) != TERN_OK) {
+        snprintf(why, 256, "the system has no random bytes: %s", strerror(errno));
+        return TERN_ERR_IO;
+    }
     return tern_http_start(&config, &handler, &admin->server, why);
 }
 

@@ -1,15 +1,8 @@
-// The admin listener: /metrics, /healthz, /readyz, /api/v1/... and a small page, on loopback or a unix
-// socket, behind its own bearer token. Everything that reads or writes the store runs as a job of the
-// service, so that it sees whole transactions; the rest is answered also while the store fails. Who
-// calls: cli/serve.c, tests.
-//
-//   GET  /healthz                       200 "ok", without a token
-//   GET  /readyz                        the same, or 503 and why nothing can be stored
-//   GET  /                              the page, without a token (it asks for it)
-//   GET  /metrics                       Prometheus text
-//   GET  /api/v1/status | clients | rounds
-//   POST /api/v1/enroll-codes           {"uses":10,"expires_s":3600,"label":"...","tags":"site=a"} -> {"code":...}
-//   POST /api/v1/clients/{id}/revoke
+// The admin listener: /metrics, /healthz, /readyz, /api/v1/... and the dashboard, on loopback or a unix
+// socket. Programs bring its bearer token with each request; people log in by it, and have a session
+// (admin/sessions.h). Everything that reads or writes the store runs as a job of the service, so that it
+// sees whole transactions; the rest is answered also while the store fails. Who calls: cli/serve.c,
+// tests. docs/OPERATIONS.md lists the paths.
 #ifndef TERN_ADMIN_H
 #define TERN_ADMIN_H
 
@@ -24,6 +17,7 @@ struct tern_admin_config {
     const char *token_file;                 // holds the bearer token, one line
     struct tern_service *service;           // outlives the admin listener
     const struct tern_http_server *clients; // the public listener, for its counters
+    uint64_t (*monotonic_ms)(void);         // of sessions; NULL = the machine's
 };
 
 // TERN_ERR_CONFIG   the token file cannot be read or is malformed; the address is not loopback

@@ -2,6 +2,7 @@
 #include "admin/internal.h"
 
 #include "admin/rows.h"
+#include "admin/waiting.h"
 #include "util/bytes.h"
 #include <cjson/cJSON.h>
 #include <stdlib.h>
@@ -17,8 +18,11 @@ static bool put_text(struct tern_http_reply *reply, int status, cJSON *json)
     if (blob != NULL) {
         memcpy(blob->data, text, len);
         blob->data[len] = '\n';
-        *reply =
-            (struct tern_http_reply){.status = status, .type = "application/json", .body = blob};
+        *reply = (struct tern_http_reply){.status = status,
+                                          .type = "application/json",
+                                          .headers = "Cache-Control: no-store\r\n"
+                                                     "X-Content-Type-Options: nosniff\r\n",
+                                          .body = blob};
     }
     cJSON_free(text);
     return blob != NULL;
@@ -29,14 +33,23 @@ static void reply_busy(struct tern_http_reply *reply)
     *reply = (struct tern_http_reply){.status = 503, .retry_after_s = 1};
 }
 
-// Takes the JSON over. Without memory the reply is 503: clients' updates wait in the same
-// transaction, and must not fail because of a look at it.
-static enum tern_result reply_json(struct tern_http_reply *reply, int status, cJSON *json)
+enum tern_result tern_admin_reply_json(struct tern_http_reply *reply, int status, cJSON *json)
 {
     if (!put_text(reply, status, json)) {
         reply_busy(reply);
     }
     cJSON_Delete(json);
+    return TERN_OK;
+}
+
+enum tern_result tern_admin_reply_read(struct tern_http_reply *reply, cJSON *json,
+                                       enum tern_result result)
+{
+    if (result == TERN_OK || result == TERN_ERR_NOT_FOUND) {
+        return tern_admin_reply_json(reply, 200, json);
+    }
+    cJSON_Delete(json);
+    reply_busy(reply);
     return TERN_OK;
 }
 
@@ -46,7 +59,7 @@ void tern_admin_reply_error(struct tern_http_reply *reply, int status, enum tern
     cJSON *json = cJSON_CreateObject();
     cJSON_AddStringToObject(json, "error", tern_result_name(result));
     cJSON_AddStringToObject(json, "sentence", sentence);
-    (void)reply_json(reply, status, json);
+    (void)tern_admin_reply_json(reply, status, json);
 }
 
 // --- Status
@@ -82,24 +95,77 @@ enum tern_result tern_admin_status(struct tern_service *service, struct tern_db 
     tern_service_facts(service, &facts);
     cJSON *json = cJSON_CreateObject();
     cJSON_AddStringToObject(json, "model", facts.federation.model_spec);
+    tern_json_u64(json, "values", facts.federation.values);
+    tern_json_u64(json, "float32_payload", 4 * (uint64_t)facts.federation.values);
+    tern_json_u64(json, "now_ms", now_ms);
     tern_json_status(json, &status);
     add_running(json, &facts, now_ms);
-    return reply_json(reply, 200, json);
+    return tern_admin_reply_json(reply, 200, json);
+}
+
+// --- Waiting
+
+static struct tern_waiting_rules rules_of(const struct tern_federation_config *config)
+{
+    return (struct tern_waiting_rules){
+        .rounds = config->round.rounds,
+        .min_clients = config->min_clients,
+        .cohort = config->round.cohort,
+        .quorum = config->round.quorum,
+        .eligible_within_ms = config->eligible_within_ms,
+        .come_back_min_ms = config->round.come_back_min_ms,
+        .interval_ms = config->round.min_interval_ms,
+        .fits_budgets = (config->steps.policy & TERN_STEPS_BUDGET) != 0 ||
+                        config->selection == TERN_SELECTION_BUDGET,
+        .ending = config->round.ending,
+        .tags = config->tags,
+    };
+}
+
+static cJSON *json_of_member(const struct tern_waiting_member *member)
+{
+    static const char *const columns[] = {"id",       "name",        "last_seen_ms", "metered",
+                                          "budgeted", "budget_left", "budget_spent", NULL};
+    cJSON *object = cJSON_CreateObject();
+    tern_json_client_columns(object, &member->client, columns);
+    tern_json_bool(object, "has_task", member->has_task);
+    return object;
+}
+
+static cJSON *json_of_waiting(const struct tern_waiting *waiting)
+{
+    cJSON *object = cJSON_CreateObject();
+    cJSON_AddStringToObject(object, "now", waiting->sentence);
+    cJSON_AddStringToObject(object, "advice", waiting->advice);
+    tern_json_bool(object, "needs_help", waiting->needs_help);
+    tern_json_u64(object, "waits_for", waiting->missing);
+    cJSON *members = cJSON_AddArrayToObject(object, "members");
+    for (uint32_t i = 0; i < waiting->shown; i++) {
+        cJSON_AddItemToArray(members, json_of_member(&waiting->members[i]));
+    }
+    return object;
+}
+
+enum tern_result tern_admin_waiting(struct tern_service *service, struct tern_db *db,
+                                    uint64_t now_ms, void *ctx, struct tern_http_reply *reply)
+{
+    const struct tern_waiting_rules rules = rules_of(tern_service_goes_by(service));
+    struct tern_waiting *waiting = calloc(1, sizeof *waiting);
+    struct tern_status status;
+    (void)ctx;
+    enum tern_result result = waiting != NULL ? TERN_OK : TERN_ERR_NO_MEMORY;
+    if (result == TERN_OK) {
+        result = tern_status_load(db, now_ms, &status);
+    }
+    if (result == TERN_OK) {
+        result = tern_waiting_load(db, &rules, &status, now_ms, waiting);
+    }
+    cJSON *json = result == TERN_OK ? json_of_waiting(waiting) : NULL;
+    free(waiting);
+    return tern_admin_reply_read(reply, json, result);
 }
 
 // --- Lists
-
-// Ends a list that could not be read to its end. A failed read leaves the transaction as it is.
-static enum tern_result reply_list(struct tern_http_reply *reply, cJSON *list,
-                                   enum tern_result result)
-{
-    if (result == TERN_OK || result == TERN_ERR_NOT_FOUND) {
-        return reply_json(reply, 200, list);
-    }
-    cJSON_Delete(list);
-    reply_busy(reply);
-    return TERN_OK;
-}
 
 // Takes the object over. TERN_ERR_NO_MEMORY
 static enum tern_result add_row(cJSON *list, cJSON *row)
@@ -126,7 +192,7 @@ enum tern_result tern_admin_clients(struct tern_service *service, struct tern_db
             result = add_row(list, row);
         }
     }
-    return reply_list(reply, list, result);
+    return tern_admin_reply_read(reply, list, result);
 }
 
 enum tern_result tern_admin_rounds(struct tern_service *service, struct tern_db *db,
@@ -144,45 +210,5 @@ enum tern_result tern_admin_rounds(struct tern_service *service, struct tern_db 
             result = add_row(list, tern_json_round(&round));
         }
     }
-    return reply_list(reply, list, result);
-}
-
-// --- Changes
-
-enum tern_result tern_admin_enroll_code(struct tern_service *service, struct tern_db *db,
-                                        uint64_t now_ms, void *ctx, struct tern_http_reply *reply)
-{
-    const struct admin_job *job = ctx;
-    char text[TERN_JOIN_CODE_TEXT];
-    struct tern_db_code code = {.uses_left = job->uses, .created_ms = now_ms};
-    (void)service;
-    if (tern_join_code_make(&code, text) != TERN_OK) {
-        reply_busy(reply);
-        return TERN_OK;
-    }
-    memcpy(code.label, job->label, sizeof code.label);
-    memcpy(code.tags, job->tags, sizeof code.tags);
-    code.expires_ms = now_ms + job->expires_ms;
-    TERN_TRY(tern_db_code_add(db, &code));
-
-    return reply_json(reply, 201, tern_json_code(&code, text));
-}
-
-enum tern_result tern_admin_revoke(struct tern_service *service, struct tern_db *db,
-                                   uint64_t now_ms, void *ctx, struct tern_http_reply *reply)
-{
-    const struct admin_job *job = ctx;
-    (void)now_ms;
-    struct tern_db_client client;
-    enum tern_result result = tern_db_client_get(db, job->client, &client);
-    if (result == TERN_OK) {
-        result = tern_db_client_revoke(db, job->client);
-    }
-    if (result == TERN_ERR_NOT_FOUND) {
-        tern_admin_reply_error(reply, 404, result, "There is no client of this id.");
-        return TERN_OK;
-    }
-    TERN_TRY(result);
-    TERN_TRY(tern_service_reload_clients(service));
-    return reply_json(reply, 200, tern_json_revoked(&client));
+    return tern_admin_reply_read(reply, list, result);
 }

@@ -76,6 +76,18 @@ static void print_serve(const struct tern_cli *cli)
     }
 }
 
+static void print_dashboard(const struct tern_cli *cli)
+{
+    const struct tern_aggregator_settings *s = tern_state_settings(cli);
+    if (s->admin_address[0] != '\0' && strncmp(s->admin_address, "unix:", 5) != 0) {
+        const bool six = strchr(s->admin_address, ':') != NULL;
+        printf("     Its dashboard: http://%s%s%s:%" PRIu32
+               "/, to log in with the token in %s/%s\n",
+               six ? "[" : "", s->admin_address, six ? "]" : "", s->admin_port, s->federation_state,
+               TERN_STATE_ADMIN_TOKEN);
+    }
+}
+
 static void print_client(const struct tern_cli *cli, const char *verb, bool client_ini,
                          const char *certificate)
 {
@@ -99,6 +111,7 @@ void tern_next_steps_print(const struct tern_cli *cli, bool client_ini)
     printf("\nNext:\n");
     print_certificate(cli);
     print_serve(cli);
+    print_dashboard(cli);
     printf("  3. On each device, %s:\n",
            client_ini ? "with client.ini, scaling.csv and its own data"
                       : "with its address of the service and its data (data.source)");

@@ -240,6 +240,20 @@ static void print_address(const char *scheme, const char *address, uint16_t port
     printf("%s://%s%s%s:%u", scheme, six ? "[" : "", address, six ? "]" : "", port);
 }
 
+// Behind a unix socket there is no address to enter: who has a proxy there knows its own.
+static void announce_dashboard(const struct serving *serving)
+{
+    const struct tern_aggregator_settings *s = serving->settings;
+    char token[PATH_MAX];
+    if (serving->admin == NULL || strncmp(s->admin_address, "unix:", 5) == 0) {
+        return;
+    }
+    tern_state_path(serving->cli, TERN_STATE_ADMIN_TOKEN, token);
+    printf("dashboard: ");
+    print_address("http", s->admin_address, tern_admin_port(serving->admin));
+    printf("/ (log in with the token in %s)\n", token);
+}
+
 static void announce(const struct serving *serving)
 {
     const struct tern_aggregator_settings *s = serving->settings;
@@ -254,6 +268,7 @@ static void announce(const struct serving *serving)
         }
     }
     printf("\n");
+    announce_dashboard(serving);
     fflush(stdout);
 }
 

@@ -257,6 +257,7 @@ void tern_federation_facts(const struct tern_federation *federation,
 {
     *facts = (struct tern_federation_facts){
         .version = federation->merge.version,
+        .values = federation->merge.model.count,
         .machine = federation->machine,
         .merging = tern_federation_is_merging(federation),
         .clients = federation->clients.count,

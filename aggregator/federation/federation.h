@@ -257,6 +257,7 @@ struct tern_federation_facts {
     char model_spec[64];
     uint8_t model_sha256[TERN_SHA256_SIZE];
     uint32_t version;
+    uint32_t values;                   // of the model
     struct tern_round_machine machine; // without its members
     bool merging;                      // its round's updates, by now
     uint32_t clients;

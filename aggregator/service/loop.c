@@ -153,6 +153,16 @@ enum tern_result tern_service_reload_clients(struct tern_service *service)
     return tern_federation_reload_clients(service->federation);
 }
 
+enum tern_result tern_service_reload_round(struct tern_service *service)
+{
+    return tern_federation_reload_round(service->federation);
+}
+
+const struct tern_federation_config *tern_service_goes_by(const struct tern_service *service)
+{
+    return &service->config.federation;
+}
+
 // What verbs of the command line do beside the service.
 static enum tern_result take_changes(struct tern_service *service)
 {

@@ -149,5 +149,9 @@ void tern_service_facts(struct tern_service *service, struct tern_service_facts 
 
 // After a job has changed clients in the store: takes them into the memory of the service.
 TERN_MUST_USE enum tern_result tern_service_reload_clients(struct tern_service *service);
+// Likewise, after it has ended the open round's time.
+TERN_MUST_USE enum tern_result tern_service_reload_round(struct tern_service *service);
+// What the federation goes by now. Only within a job.
+const struct tern_federation_config *tern_service_goes_by(const struct tern_service *service);
 
 #endif

@@ -183,9 +183,16 @@ static double number(const cJSON *json, const char *name)
 static void test_everything_asks_for_the_token(void **state)
 {
     (void)state;
-    static const char *const gets[] = {"/metrics", "/api/v1/status", "/api/v1/clients",
-                                       "/api/v1/rounds"};
-    static const char *const posts[] = {"/api/v1/enroll-codes", "/api/v1/clients/1/revoke"};
+    static const char *const gets[] = {"/metrics",
+                                       "/api/v1/status",
+                                       "/api/v1/clients",
+                                       "/api/v1/rounds",
+                                       "/api/v1/waiting",
+                                       "/api/v1/clients/columns",
+                                       "/api/v1/rounds/columns",
+                                       "/api/v1/enroll-codes"};
+    static const char *const posts[] = {"/api/v1/enroll-codes", "/api/v1/clients/1/revoke",
+                                        "/api/v1/rounds/1/close", "/api/v1/enroll-codes/0/cancel"};
     static const char *const bad[] = {NULL, "", "wrong", TOKEN "x", "an-admin-token"};
     for (size_t t = 0; t < sizeof bad / sizeof bad[0]; t++) {
         for (size_t i = 0; i < sizeof gets / sizeof gets[0]; i++) {
@@ -215,7 +222,7 @@ static void test_unknown_paths_and_methods(void **state)
     assert_int_equal(ask("POST", "/api/v1/clients/x/revoke", TOKEN, ""), 404);
     assert_int_equal(ask("POST", "/api/v1/clients//revoke", TOKEN, ""), 404);
     assert_int_equal(ask("POST", "/api/v1/status", TOKEN, ""), 405);
-    assert_int_equal(ask("GET", "/api/v1/enroll-codes", TOKEN, ""), 405);
+    assert_int_equal(ask("GET", "/api/v1/clients/1/revoke", TOKEN, ""), 405);
     assert_int_equal(ask("POST", "/api/v1/clients/99/revoke", TOKEN, ""), 404);
     // The public side has no admin, and the admin side no clients.
     int fd = connect_to(tern_http_port(server));
@@ -406,7 +413,10 @@ static void *allocate(size_t size)
 static void test_a_job_without_memory_fails_alone(void **state)
 {
     (void)state;
-    static const char *const gets[] = {"/api/v1/status", "/api/v1/clients", "/api/v1/rounds"};
+    static const char *const gets[] = {"/api/v1/status",          "/api/v1/clients",
+                                       "/api/v1/rounds",          "/api/v1/waiting",
+                                       "/api/v1/clients/columns", "/api/v1/rounds/columns",
+                                       "/api/v1/enroll-codes"};
     atomic_store(&memory_is_out, true);
     for (size_t i = 0; i < sizeof gets / sizeof gets[0]; i++) {
         assert_int_equal(ask("GET", gets[i], TOKEN, ""), 503);

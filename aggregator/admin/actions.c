@@ -1,0 +1,118 @@
+// What operators change by the API: join codes, revocations, the end of a round.
+#include "admin/internal.h"
+
+#include "admin/changes.h"
+#include <string.h>
+
+// --- Join codes
+
+static enum tern_result add_code(struct tern_db *db, const struct tern_db_code *code,
+                                 uint64_t now_ms, cJSON *list)
+{
+    char id[TERN_JOIN_CODE_ID];
+    uint64_t enrolled = 0;
+    tern_join_code_id(code->hash, id);
+    TERN_TRY(tern_db_clients_of_code(db, id, &enrolled));
+    return cJSON_AddItemToArray(list, tern_json_listed_code(code, enrolled, now_ms))
+               ? TERN_OK
+               : TERN_ERR_NO_MEMORY;
+}
+
+enum tern_result tern_admin_codes(struct tern_service *service, struct tern_db *db, uint64_t now_ms,
+                                  void *ctx, struct tern_http_reply *reply)
+{
+    struct tern_db_code code;
+    cJSON *list = cJSON_CreateArray();
+    struct tern_db_rows *rows = tern_db_codes(db);
+    (void)service;
+    (void)ctx;
+    while (tern_db_next(rows, &code)) {
+        tern_db_check_row(rows, add_code(db, &code, now_ms, list));
+    }
+    return tern_admin_reply_read(reply, list, tern_db_end(rows));
+}
+
+enum tern_result tern_admin_enroll_code(struct tern_service *service, struct tern_db *db,
+                                        uint64_t now_ms, void *ctx, struct tern_http_reply *reply)
+{
+    const struct admin_job *job = ctx;
+    char text[TERN_JOIN_CODE_TEXT];
+    struct tern_db_code code = {.uses_left = job->uses, .created_ms = now_ms};
+    (void)service;
+    if (tern_join_code_make(&code, text) != TERN_OK) {
+        return tern_admin_reply_json(reply, 503, NULL);
+    }
+    memcpy(code.label, job->label, sizeof code.label);
+    memcpy(code.tags, job->tags, sizeof code.tags);
+    code.expires_ms = now_ms + job->expires_ms;
+    TERN_TRY(tern_db_code_add(db, &code));
+
+    char id[TERN_JOIN_CODE_ID];
+    cJSON *json = tern_json_code(&code, text);
+    tern_join_code_id(code.hash, id);
+    tern_json_text(json, "id", id);
+    return tern_admin_reply_json(reply, 201, json);
+}
+
+enum tern_result tern_admin_cancel_code(struct tern_service *service, struct tern_db *db,
+                                        uint64_t now_ms, void *ctx, struct tern_http_reply *reply)
+{
+    const struct admin_job *job = ctx;
+    struct tern_db_code code;
+    (void)service;
+    enum tern_result result = tern_code_find(db, job->code, &code);
+    if (result == TERN_OK) {
+        result = tern_db_code_cancel(db, code.hash);
+    }
+    if (result == TERN_ERR_NOT_FOUND) {
+        tern_admin_reply_error(reply, 404, result, "There is no join code of this id.");
+        return TERN_OK;
+    }
+    TERN_TRY(result);
+    cJSON *json = cJSON_CreateObject();
+    tern_json_text(json, "id", job->code);
+    tern_json_bool(json, "was_valid", strcmp(tern_code_state(&code, now_ms), "valid") == 0);
+    return tern_admin_reply_json(reply, 200, json);
+}
+
+// --- Clients
+
+enum tern_result tern_admin_revoke(struct tern_service *service, struct tern_db *db,
+                                   uint64_t now_ms, void *ctx, struct tern_http_reply *reply)
+{
+    const struct admin_job *job = ctx;
+    (void)now_ms;
+    struct tern_db_client client;
+    enum tern_result result = tern_db_client_get(db, job->number, &client);
+    if (result == TERN_OK) {
+        result = tern_db_client_revoke(db, job->number);
+    }
+    if (result == TERN_ERR_NOT_FOUND) {
+        tern_admin_reply_error(reply, 404, result, "There is no client of this id.");
+        return TERN_OK;
+    }
+    TERN_TRY(result);
+    TERN_TRY(tern_service_reload_clients(service));
+    return tern_admin_reply_json(reply, 200, tern_json_revoked(&client));
+}
+
+// --- Rounds
+
+// Who asks names the round that is meant: by the time it comes, another may be open.
+enum tern_result tern_admin_close_round(struct tern_service *service, struct tern_db *db,
+                                        uint64_t now_ms, void *ctx, struct tern_http_reply *reply)
+{
+    const struct admin_job *job = ctx;
+    struct tern_status status;
+    TERN_TRY(tern_status_load(db, now_ms, &status));
+    if (!tern_status_is_open(&status) || status.round.round != job->number) {
+        tern_admin_reply_error(reply, 409, TERN_ERR_STATE, "This round is not open.");
+        return TERN_OK;
+    }
+    TERN_TRY(tern_round_end_time(db, now_ms, &status));
+    TERN_TRY(tern_service_reload_round(service));
+    cJSON *json = cJSON_CreateObject();
+    tern_json_u64(json, "round", status.round.round);
+    tern_json_u64(json, "reported", status.reported);
+    return tern_admin_reply_json(reply, 200, json);
+}

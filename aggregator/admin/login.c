@@ -1,0 +1,174 @@
+// Who asks: a program with the token in each request, or a person whose browser has a session.
+#include "admin/internal.h"
+
+#include "hosted/clock.h"
+#include "hosted/random.h"
+#include "util/bytes.h"
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#define SCHEME "Session "
+
+static uint64_t now_of(const struct tern_admin *admin)
+{
+    return admin->config.monotonic_ms != NULL ? admin->config.monotonic_ms() : tern_monotonic_ms();
+}
+
+// --- What a request brings
+
+// Hashes first, so that the comparison takes the same time for every length and content.
+static bool is_token(const struct tern_admin *admin, const char *token)
+{
+    uint8_t sha256[TERN_SHA256_SIZE];
+    tern_sha256(token, strlen(token), sha256);
+    return tern_equal_constant_time(sha256, admin->token_sha256, TERN_SHA256_SIZE);
+}
+
+static bool has_token(const struct tern_admin *admin, const char *authorization)
+{
+    const char *token = tern_http_bearer(authorization);
+    return token != NULL && is_token(admin, token);
+}
+
+// The session's cookie among those that the browser has for this host; "" when it is not there.
+static void find_cookie(const struct tern_admin *admin, const char *cookies,
+                        char value[TERN_SESSION_SECRET])
+{
+    const size_t name = strlen(admin->cookie_name);
+    value[0] = '\0';
+    while (*cookies != '\0') {
+        cookies += strspn(cookies, "; ");
+        const size_t len = strcspn(cookies, ";");
+        const bool is_it = strncmp(cookies, admin->cookie_name, name) == 0 && cookies[name] == '=';
+        if (is_it && len - name - 1 < TERN_SESSION_SECRET) {
+            memcpy(value, cookies + name + 1, len - name - 1);
+            value[len - name - 1] = '\0';
+            return;
+        }
+        cookies += len;
+    }
+}
+
+// The key of "Session KEY"; "" for another scheme.
+static const char *find_key(const char *authorization)
+{
+    const size_t len = strlen(SCHEME);
+    return strncasecmp(authorization, SCHEME, len) == 0 ? authorization + len : "";
+}
+
+// Whether the page that asks came from here: browsers name its origin with whatever may change something.
+static bool is_own_origin(const struct tern_http_request *request)
+{
+    const char *host = strstr(request->origin, "://");
+    return host != NULL && strcasecmp(host + 3, request->host) == 0;
+}
+
+// --- Admission
+
+int tern_admin_admit(struct tern_admin *admin, const struct tern_http_request *request,
+                     bool changes)
+{
+    char cookie[TERN_SESSION_SECRET];
+    if (has_token(admin, request->authorization)) {
+        return 0;
+    }
+    find_cookie(admin, request->cookie, cookie);
+    if (!tern_sessions_use(&admin->sessions, cookie, find_key(request->authorization),
+                           now_of(admin))) {
+        return 401;
+    }
+    return !changes || is_own_origin(request) ? 0 : 403;
+}
+
+// --- Login and logout
+
+// Browsers send a cookie to all ports of a host: another aggregator behind the same name must not take the
+// place of this one's.
+enum tern_result tern_admin_name_cookie(struct tern_admin *admin)
+{
+    uint8_t bytes[4];
+    char hex[2 * sizeof bytes + 1];
+    TERN_TRY(tern_random_fill(bytes, sizeof bytes));
+    tern_hex_encode(bytes, sizeof bytes, hex);
+    snprintf(admin->cookie_name, sizeof admin->cookie_name, "tern-%s", hex);
+    return TERN_OK;
+}
+
+// Secure where the browser came by TLS, which a proxy before a unix socket may speak.
+static void set_cookie(const struct tern_admin *admin, const struct tern_http_request *request,
+                       const char *value, unsigned seconds, struct tern_http_reply *reply)
+{
+    const bool by_tls = strncasecmp(request->origin, "https:", 6) == 0;
+    snprintf(reply->set_cookie, sizeof reply->set_cookie,
+             "%s=%s; Path=/; HttpOnly; SameSite=Strict; Max-Age=%u%s", admin->cookie_name, value,
+             seconds, by_tls ? "; Secure" : "");
+}
+
+static bool read_token(const struct tern_admin *admin, const struct tern_http_request *request,
+                       bool *right)
+{
+    cJSON *json = cJSON_ParseWithLength((const char *)request->body, request->body_len);
+    const char *token = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "token"));
+    *right = token != NULL && is_token(admin, token);
+    const bool good = token != NULL;
+    cJSON_Delete(json);
+    return good;
+}
+
+static void begin(struct tern_admin *admin, const struct tern_http_request *request,
+                  struct tern_http_reply *reply)
+{
+    struct tern_session_secrets secrets;
+    if (tern_sessions_begin(&admin->sessions, now_of(admin), &secrets) != TERN_OK) {
+        tern_admin_reply_error(reply, 503, TERN_ERR_IO, "The system has no random bytes.");
+        return;
+    }
+    cJSON *json = cJSON_CreateObject();
+    cJSON_AddStringToObject(json, "key", secrets.key);
+    cJSON_AddNumberToObject(json, "expires_s", TERN_SESSION_MS / 1000);
+    cJSON_AddNumberToObject(json, "idle_s", TERN_SESSION_IDLE_MS / 1000);
+    (void)tern_admin_reply_json(reply, 201, json);
+    if (reply->status == 201) {
+        set_cookie(admin, request, secrets.cookie, TERN_SESSION_MS / 1000, reply);
+    }
+}
+
+void tern_admin_login(struct tern_admin *admin, const struct tern_http_request *request,
+                      struct tern_http_reply *reply)
+{
+    bool right = false;
+    const uint32_t wait_s = tern_sessions_wait_s(&admin->sessions, now_of(admin));
+    if (!is_own_origin(request)) {
+        tern_admin_reply_error(reply, 403, TERN_ERR_UNAUTHORIZED,
+                               "Only the page of this listener may log in; programs send "
+                               "\"Authorization: Bearer TOKEN\".");
+        return;
+    }
+    if (wait_s > 0) {
+        tern_admin_reply_error(reply, 429, TERN_ERR_BUSY,
+                               "Too many logins have failed; wait a minute.");
+        reply->retry_after_s = wait_s;
+        return;
+    }
+    if (!read_token(admin, request, &right)) {
+        tern_admin_reply_error(reply, 422, TERN_ERR_ARGUMENT, "Send {\"token\": text}.");
+        return;
+    }
+    if (!right) {
+        tern_sessions_login_failed(&admin->sessions, now_of(admin));
+        tern_admin_reply_error(reply, 401, TERN_ERR_UNAUTHORIZED, "This is not the admin token.");
+        return;
+    }
+    begin(admin, request, reply);
+}
+
+void tern_admin_logout(struct tern_admin *admin, const struct tern_http_request *request,
+                       struct tern_http_reply *reply)
+{
+    char cookie[TERN_SESSION_SECRET];
+    find_cookie(admin, request->cookie, cookie);
+    tern_sessions_end(&admin->sessions, cookie, find_key(request->authorization));
+    *reply = (struct tern_http_reply){.status = 204};
+    set_cookie(admin, request, "", 0, reply);
+}

@@ -1,0 +1,73 @@
+// Requests to the admin API within a session: the cookie is the browser's, the key is this page's.
+const KEY = "tern-session-key";
+const PAGE = 1000; // rows of a list that one request may have
+
+export class Refused extends Error {
+  constructor(status, sentence) {
+    super(sentence || `The service answers ${status}.`);
+    this.status = status;
+  }
+}
+
+async function sentenceOf(reply) {
+  try {
+    return (await reply.json()).sentence;
+  } catch {
+    return "";
+  }
+}
+
+async function ask(method, path, body) {
+  const headers = {};
+  const key = localStorage.getItem(KEY);
+  if (key) headers.Authorization = `Session ${key}`;
+  if (body !== undefined) headers["Content-Type"] = "application/json";
+  const reply = await fetch(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body) });
+  if (!reply.ok) throw new Refused(reply.status, await sentenceOf(reply));
+  return reply.status === 204 ? null : reply.json();
+}
+
+export const get = (path) => ask("GET", `/api/v1/${path}`);
+export const post = (path, body) => ask("POST", `/api/v1/${path}`, body);
+
+export const hasSession = () => localStorage.getItem(KEY) !== null;
+
+export async function logIn(token) {
+  localStorage.removeItem(KEY);
+  const session = await post("session", { token });
+  localStorage.setItem(KEY, session.key);
+}
+
+export function forgetSession() {
+  localStorage.removeItem(KEY);
+}
+
+export async function logOut() {
+  try {
+    await ask("DELETE", "/api/v1/session");
+  } finally {
+    forgetSession();
+  }
+}
+
+// All rows of a list behind `after`, as columns; `key` is the column that pages go by.
+export async function columnsAfter(list, key, after) {
+  let all = null;
+  for (;;) {
+    const page = await get(`${list}/columns?limit=${PAGE}&after=${after}`);
+    all = all === null ? page : append(all, page);
+    const keys = page[key];
+    if (keys.length < PAGE) return all;
+    after = keys[keys.length - 1];
+  }
+}
+
+// Adds the rows of one table of columns to another.
+export function append(table, more) {
+  for (const name of Object.keys(table)) for (const value of more[name]) table[name].push(value);
+  return table;
+}
+
+export function truncate(table, rows) {
+  for (const column of Object.values(table)) column.length = rows;
+}

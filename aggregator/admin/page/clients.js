@@ -1,0 +1,86 @@
+// Every client as a row.
+import { columnsAfter, post } from "./api.js";
+import { attempt, confirm, paragraph } from "./dialogs.js";
+import { Table } from "./table.js";
+import { ago, byId, bytes, count, element, real } from "./text.js";
+
+const AGAIN_MS = 30000; // the list is read anew
+const DAY_MS = 86400000;
+
+let clients = null;
+let table = null;
+let readAt = 0;
+let reading = null;
+let now = 0;
+let newest = 0; // round
+let again = () => {};
+
+const column = (name) => (i) => clients[name][i];
+const age = (i) => (clients.error_round[i] === null ? null : Math.max(0, newest - clients.error_round[i]));
+
+async function revoke(i) {
+  const id = clients.id[i];
+  const name = clients.name[i];
+  const body = [paragraph(`Client ${id} (${name || "without a name"}) is shut out: its token and its key are refused from now on.`),
+    paragraph("It would have to enrol again, as a new client. What it has contributed stays.")];
+  if (!(await confirm(`Revoke client ${id}?`, body, "Revoke"))) return;
+  await attempt("The revocation", () => post(`clients/${id}/revoke`));
+  await read();
+  again();
+}
+
+function make() {
+  const shown = (name, label, value, format) => ({ name, label, number: true, value, text: (i) => format(value(i)) });
+  const since = (value) => value || null;
+  return new Table(byId("clients-table"), [
+    shown("id", "ID", column("id"), count),
+    { name: "name", label: "Name", value: column("name"), text: (i) => clients.name[i] || "–" },
+    { name: "state", label: "State", value: (i) => stateOf(i), text: stateOf },
+    shown("seen", "Last seen", (i) => since(clients.last_seen_ms[i]), (v) => ago(v || 0, now)),
+    shown("budget", "Budget left", column("budget_left"), (v) => (v === null ? "no limit" : bytes(v))),
+    shown("norm", "Error norm", column("error_norm"), (v) => real(v, 3)),
+    shown("age", "Age in rounds", age, count),
+    { name: "finding", label: "Finding", value: column("error_finding"), text: (i) => findingOf(i) },
+    shown("version", "Version", column("version"), count),
+    { name: "replica", label: "Replica", value: column("replica"), text: (i) => clients.replica[i] || "–" },
+    shown("steps", "Local steps", column("local_steps"), count),
+    { name: "act", label: "Actions", node: (i) => button(i) },
+  ], {
+    caption: "Clients", word: "client", sort: "id",
+    search: (i) => `${clients.id[i]} ${clients.name[i]} ${clients.platform[i]} ${clients.replica[i] || ""}`,
+    rowClass: (i) => (clients.revoked[i] ? "off" : null),
+    choices: [["all", () => true], ["not revoked", (i) => !clients.revoked[i]], ["revoked", (i) => clients.revoked[i]],
+      ["evaluators", (i) => clients.evaluator[i]], ["silent for a day", (i) => !clients.revoked[i] && now - clients.last_seen_ms[i] > DAY_MS],
+      ["budget spent", (i) => clients.budget_left[i] === 0], ["with a finding", (i) => findingOf(i) !== "–"]],
+  });
+}
+
+const stateOf = (i) => (clients.revoked[i] ? "revoked" : clients.evaluator[i] ? "evaluator" : clients.metered[i] ? "metered" : "trains");
+
+const findingOf = (i) => {
+  const finding = clients.error_finding[i];
+  return finding === null || finding === "none" ? "–" : finding;
+};
+
+function button(i) {
+  if (clients.revoked[i]) return "";
+  return element("button", { type: "button", class: "small", "aria-label": `Revoke client ${clients.id[i]}`, onclick: () => revoke(i) }, "Revoke…");
+}
+
+async function read() {
+  clients = await columnsAfter("clients", "id", 0);
+  readAt = Date.now();
+  table = table || make();
+}
+
+// Reads the list when it is old, one reading at a time.
+export async function show(status, rounds, refresh) {
+  again = refresh;
+  now = status.now_ms;
+  newest = rounds.round.length ? rounds.round[rounds.round.length - 1] : 0;
+  if (clients === null || Date.now() - readAt > AGAIN_MS) {
+    reading = reading || read().finally(() => { reading = null; });
+    await reading;
+  }
+  table.update(clients.id.length);
+}

@@ -1,0 +1,77 @@
+// Join codes: making, listing, cancelling.
+import { get, post } from "./api.js";
+import { attempt, confirm, paragraph, tell } from "./dialogs.js";
+import { Table } from "./table.js";
+import { byId, count, duration, element } from "./text.js";
+
+let codes = [];
+let table = null;
+let now = 0;
+let again = () => {};
+
+async function cancel(code) {
+  const body = [paragraph(`Nobody enrols with the code ${code.id}${code.label ? ` (${code.label})` : ""} from now on.`),
+    paragraph("Clients that enrolled with it stay.")];
+  if (!(await confirm("Cancel this join code?", body, "Cancel the code"))) return;
+  await attempt("Cancelling the code", () => post(`enroll-codes/${code.id}/cancel`));
+  again();
+}
+
+async function makeCode(event) {
+  event.preventDefault();
+  const uses = Number(byId("code-uses").value);
+  const expires = byId("code-expires");
+  const label = byId("code-label").value.trim();
+  const body = [paragraph(`Whoever has it can enrol ${uses === 1 ? "one client" : `${count(uses)} clients`}, for ${expires.selectedOptions[0].text}.`)];
+  if (!(await confirm("Make a join code?", body, "Make the code"))) return;
+  const made = await attempt("Making the code", () => post("enroll-codes", { uses, expires_s: Number(expires.value), label }));
+  again();
+  if (made === undefined) return;
+  const copy = element("button", { type: "button", class: "small", onclick: () => copyText(copy, made.code) }, "Copy");
+  await tell("The join code", [element("p", { class: "code" }, made.code), copy,
+    paragraph("It is shown once: the aggregator keeps only its hash. On the device: ", element("code", {}, `tern-client enroll ${made.code}`))]);
+}
+
+async function copyText(button, text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    button.textContent = "Copied";
+  } catch {
+    button.textContent = "Select it and copy by hand";
+  }
+}
+
+function expiry(i) {
+  const left = codes[i].expires_ms - now;
+  return left > 0 ? `in ${duration(left)}` : `${duration(-left)} ago`;
+}
+
+function make() {
+  return new Table(byId("codes-table"), [
+    { name: "id", label: "ID", value: (i) => codes[i].id, text: (i) => codes[i].id },
+    { name: "state", label: "State", value: (i) => codes[i].state, text: (i) => codes[i].state },
+    { name: "uses", label: "Uses left", number: true, value: (i) => codes[i].uses, text: (i) => count(codes[i].uses) },
+    { name: "enrolled", label: "Enrolled", number: true, value: (i) => codes[i].enrolled, text: (i) => count(codes[i].enrolled) },
+    { name: "expires", label: "Expires", number: true, value: (i) => codes[i].expires_ms, text: expiry },
+    { name: "name", label: "Label", value: (i) => codes[i].label || "", text: (i) => codes[i].label || "–" },
+    { name: "act", label: "Actions", node: (i) => (codes[i].state !== "valid" ? ""
+      : element("button", { type: "button", class: "small", "aria-label": `Cancel code ${codes[i].id}`, onclick: cancel.bind(null, codes[i]) }, "Cancel…")) },
+  ], {
+    caption: "Join codes", word: "code", sort: "expires", descending: true,
+    search: (i) => `${codes[i].id} ${codes[i].label || ""}`,
+    rowClass: (i) => (codes[i].state === "valid" ? null : "off"),
+    choices: [["all", () => true], ["valid", (i) => codes[i].state === "valid"]],
+  });
+}
+
+export function start() {
+  byId("code-form").addEventListener("submit", makeCode);
+}
+
+export async function show(status, _, refresh) {
+  again = refresh;
+  now = status.now_ms;
+  codes = await get("enroll-codes");
+  table = table || make();
+  table.update(codes.length);
+}

@@ -1,0 +1,142 @@
+// The dashboard: logs in, asks the API now and then, shows the view that the address names.
+import { append, columnsAfter, forgetSession, get, hasSession, logIn, logOut, truncate } from "./api.js";
+import * as clients from "./clients.js";
+import * as codes from "./codes.js";
+import * as overview from "./overview.js";
+import * as rounds from "./rounds.js";
+import { byId, setText } from "./text.js";
+
+const AGAIN_MS = 5000;
+const VIEWS = ["overview", "rounds", "clients", "codes"];
+
+let history = null; // rounds as columns
+let timer = 0;
+let busy = null;
+
+const view = () => (VIEWS.includes(location.hash.slice(1)) ? location.hash.slice(1) : "overview");
+
+// --- Asking
+
+// The rounds behind the last committed one change; the others never do.
+async function readRounds() {
+  if (history === null) {
+    history = await columnsAfter("rounds", "round", 0);
+    return;
+  }
+  let known = history.round.length;
+  while (known > 0 && history.state[known - 1] === "open") known--;
+  // An evaluator may be a round behind.
+  known = Math.max(0, known - 2);
+  const after = known > 0 ? history.round[known - 1] : 0;
+  const more = await columnsAfter("rounds", "round", after);
+  truncate(history, known);
+  append(history, more);
+}
+
+async function showAll() {
+  const name = view();
+  const [status, waiting] = await Promise.all([get("status"), name === "overview" ? get("waiting") : null, readRounds()]);
+  setText("model", status.model);
+  if (name === "overview") overview.show(status, waiting, history);
+  if (name === "rounds") rounds.show(status, history);
+  if (name === "clients") await clients.show(status, history, refresh);
+  if (name === "codes") await codes.show(status, history, refresh);
+  setText("updated", `as of ${new Date(status.now_ms).toLocaleTimeString()}`);
+  performance.mark(`shown:${name}`);
+}
+
+function trouble(sentence) {
+  byId("trouble").hidden = sentence === "";
+  setText("trouble", sentence);
+}
+
+async function turn() {
+  try {
+    await showAll();
+    trouble("");
+  } catch (error) {
+    if (error.status === 401) {
+      forgetSession();
+      showLogin();
+      return;
+    }
+    trouble(`The figures may be old: ${error.message} It is asked again.`);
+  }
+  timer = setTimeout(refresh, AGAIN_MS);
+}
+
+// One turn at a time; a hidden page asks nothing.
+async function refresh() {
+  clearTimeout(timer);
+  if (!hasSession() || document.hidden) return;
+  while (busy !== null) await busy;
+  busy = turn().finally(() => { busy = null; });
+  await busy;
+}
+
+// --- Views
+
+function showLogin() {
+  clearTimeout(timer);
+  history = null;
+  byId("header").hidden = true;
+  trouble("");
+  for (const name of VIEWS) byId(`view-${name}`).hidden = true;
+  byId("login").hidden = false;
+  byId("token").focus();
+}
+
+function showView() {
+  if (!hasSession()) return;
+  const name = view();
+  byId("login").hidden = true;
+  byId("header").hidden = false;
+  for (const other of VIEWS) byId(`view-${other}`).hidden = other !== name;
+  for (const link of document.querySelectorAll("nav a")) {
+    if (link.hash === `#${name}`) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+  document.title = `Tern – ${byId(`${name}-title`).textContent}`;
+  refresh();
+}
+
+async function submitToken(event) {
+  event.preventDefault();
+  const token = byId("token").value.trim();
+  setText("login-error", "");
+  try {
+    await logIn(token);
+    byId("token").value = "";
+    showView();
+    byId("main").focus();
+  } catch (error) {
+    setText("login-error", error.message);
+    byId("token").select();
+  }
+}
+
+async function leave() {
+  try {
+    await logOut();
+  } catch (error) {
+    // The key is forgotten here whatever the service says.
+  }
+  showLogin();
+}
+
+// The address names the view, and nothing else.
+function skip(event) {
+  event.preventDefault();
+  byId("main").focus();
+}
+
+overview.start(refresh);
+codes.start();
+byId("login-form").addEventListener("submit", submitToken);
+byId("logout").addEventListener("click", leave);
+for (const radio of document.querySelectorAll("input[name=axis]")) radio.addEventListener("change", refresh);
+document.querySelector(".skip").addEventListener("click", skip);
+addEventListener("hashchange", showView);
+document.addEventListener("visibilitychange", refresh);
+if (hasSession()) showView();
+else showLogin();

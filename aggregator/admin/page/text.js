@@ -1,0 +1,81 @@
+// Numbers and times as people read them, and elements.
+const whole = new Intl.NumberFormat("en");
+
+export const count = (value) => (value === null ? "–" : whole.format(value));
+
+export function bytes(value) {
+  if (value === null || value === undefined || !Number.isFinite(value)) return "–";
+  const units = ["B", "KB", "MB", "GB", "TB"];
+  let unit = 0;
+  while (value >= 999.5 && unit < units.length - 1) {
+    value /= 1000;
+    unit++;
+  }
+  const digits = unit === 0 || value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
+  return `${value.toFixed(digits)} ${units[unit]}`;
+}
+
+export const real = (value, digits = 4) =>
+  value === null || value === undefined ? "–" : value !== 0 && Math.abs(value) < 1e-3 ? value.toExponential(2) : value.toFixed(digits);
+
+export const percent = (value) => (value === null || value === undefined ? "–" : `${(100 * value).toFixed(2)} %`);
+
+export function duration(ms) {
+  const s = Math.round(ms / 1000);
+  if (s < 60) return `${s} s`;
+  if (s < 3600) return `${Math.floor(s / 60)} m ${s % 60} s`;
+  if (s < 86400) return `${Math.floor(s / 3600)} h ${Math.floor(s / 60) % 60} m`;
+  return `${Math.floor(s / 86400)} d ${Math.floor(s / 3600) % 24} h`;
+}
+
+export const ago = (then, now) => (then === 0 ? "never" : `${duration(Math.max(0, now - then))} ago`);
+
+export const plural = (number, word) => `${count(number)} ${word}${number === 1 ? "" : "s"}`;
+
+// element("p", { class: "quiet" }, "text", child...): text stays text, whatever it holds.
+export function element(tag, attributes = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name === "onclick") made.addEventListener("click", value);
+    else if (value !== null && value !== false) made.setAttribute(name, value === true ? "" : value);
+  }
+  made.append(...children.filter((child) => child !== null));
+  return made;
+}
+
+export const byId = (id) => document.getElementById(id);
+
+export function setText(id, text) {
+  const node = byId(id);
+  if (node.textContent !== text) node.textContent = text;
+}
+
+function sameAttributes(old, made) {
+  for (const { name } of [...old.attributes]) if (!made.hasAttribute(name)) old.removeAttribute(name);
+  for (const { name, value } of [...made.attributes]) {
+    if (name === "style") old.style.cssText = made.style.cssText;
+    else if (old.getAttribute(name) !== value) old.setAttribute(name, value);
+  }
+}
+
+// Makes `old` look like `made` with as few changes as that takes: focus, selection and scrolling stay. A button
+// that differs is another one, with another listener.
+function morph(old, made) {
+  if (old.isEqualNode(made)) return;
+  if (old.nodeName !== made.nodeName || old.nodeType !== Node.ELEMENT_NODE || old.nodeName === "BUTTON") {
+    old.replaceWith(made);
+    return;
+  }
+  sameAttributes(old, made);
+  fill(old, [...made.childNodes]);
+}
+
+// The children of a node, as few of them new as that takes.
+export function fill(host, children) {
+  const old = [...host.childNodes];
+  children.forEach((child, i) => {
+    if (i < old.length) morph(old[i], child);
+    else host.append(child);
+  });
+  for (const left of old.slice(children.length)) left.remove();
+}

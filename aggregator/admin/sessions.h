@@ -1,0 +1,59 @@
+// Sessions of people at a browser, in memory: a restart ends them all. A session has two halves. The
+// cookie is sent by the browser to every port of this machine's names, and no script reads it; the key
+// is known to scripts of the page's own origin alone, port included, and is sent by them in the header
+// Authorization. Neither opens anything without the other. Who calls: admin/, on the one thread of the
+// admin listener. Times are milliseconds that never go back.
+#ifndef TERN_ADMIN_SESSIONS_H
+#define TERN_ADMIN_SESSIONS_H
+
+#include "result.h"
+#include "util/sha256.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+#define TERN_SESSIONS 16 // at once; a further one takes the place of the least recently used
+#define TERN_SESSION_MS 43200000u     // that one lasts
+#define TERN_SESSION_IDLE_MS 3600000u // and without a request
+#define TERN_SESSION_SECRET 33        // bytes of a cookie's or a key's text, with the NUL
+
+// Logins that may fail in TERN_LOGIN_MS; those beyond are refused without a look.
+#define TERN_LOGIN_FAILURES 10
+#define TERN_LOGIN_MS 60000u
+
+struct tern_session {
+    bool open;
+    uint8_t cookie_sha256[TERN_SHA256_SIZE];
+    uint8_t key_sha256[TERN_SHA256_SIZE];
+    uint64_t began_ms;
+    uint64_t used_ms;
+};
+
+// All zero: no session.
+struct tern_sessions {
+    struct tern_session session[TERN_SESSIONS];
+    uint32_t failures; // since
+    uint64_t failures_ms;
+};
+
+struct tern_session_secrets {
+    char cookie[TERN_SESSION_SECRET];
+    char key[TERN_SESSION_SECRET];
+};
+
+// TERN_ERR_IO  the system has no random bytes
+TERN_MUST_USE enum tern_result tern_sessions_begin(struct tern_sessions *sessions, uint64_t now_ms,
+                                                   struct tern_session_secrets *secrets);
+
+// Whether both are of one session that has not expired, which is used now. Takes the same time whatever
+// is wrong with them.
+bool tern_sessions_use(struct tern_sessions *sessions, const char *cookie, const char *key,
+                       uint64_t now_ms);
+
+// Ends the session of both; nothing where there is none.
+void tern_sessions_end(struct tern_sessions *sessions, const char *cookie, const char *key);
+
+// Seconds until a login may be tried; 0 = now.
+uint32_t tern_sessions_wait_s(const struct tern_sessions *sessions, uint64_t now_ms);
+void tern_sessions_login_failed(struct tern_sessions *sessions, uint64_t now_ms);
+
+#endif

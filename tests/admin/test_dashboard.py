@@ -1,0 +1,236 @@
+"""The dashboard's side of the admin listener, as a browser speaks: files and what they may do, login and
+logout, what a session needs, what the page is told, and its actions."""
+import http.client
+import json
+import pathlib
+import re
+import sqlite3
+import sys
+import time
+
+for folder in ("end_to_end", "browser"):
+    sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / folder))
+from harness import HELPERS, Aggregator, Workspace, check, main, run  # noqa: E402
+from large_federation import open_round  # noqa: E402
+
+ROUNDS = 4
+LAYERS = ("payload", "http", "tls", "wire")
+UPDATES = 3  # of a round, see make_federation.c
+TYPES = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}
+
+
+class Browser:
+    def __init__(self, aggregator, port):
+        self.port = port
+        self.host = f"localhost:{port}"
+        self.token = (aggregator.state / "admin.token").read_text().strip()
+        self.cookie = ""
+        self.key = ""
+
+    def ask(self, method, path, body=None, **headers):
+        """Status, headers and body; headers of None are left out."""
+        sent = {"Host": self.host, "Cookie": f"theme=dark; {self.cookie}; other=1" if self.cookie else None,
+                "Authorization": f"Session {self.key}" if self.key else None,
+                "Origin": f"http://{self.host}" if method != "GET" else None, **headers}
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection.request(method, path, body if body is None else json.dumps(body),
+                           {name: value for name, value in sent.items() if value is not None})
+        reply = connection.getresponse()
+        found = reply.status, dict(reply.getheaders()), reply.read()
+        connection.close()
+        return found
+
+    def status(self, method, path, body=None, **headers):
+        return self.ask(method, path, body, **headers)[0]
+
+    def json(self, method, path, body=None, expected=200):
+        status, headers, text = self.ask(method, path, body)
+        check(status == expected, f"{method} {path} answered {status}: {text}")
+        check(headers["Cache-Control"] == "no-store", f"{path} may be kept")
+        return json.loads(text)
+
+    def log_in(self):
+        status, headers, text = self.ask("POST", "/api/v1/session", {"token": self.token})
+        check(status == 201, f"login answered {status}: {text}")
+        self.cookie = headers["Set-Cookie"].partition(";")[0]
+        self.key = json.loads(text)["key"]
+        return headers["Set-Cookie"]
+
+
+def test_files(browser):
+    status, headers, text = browser.ask("GET", "/")
+    check(status == 200 and headers["Content-Type"] == "text/html; charset=utf-8", f"{status} {headers}")
+    check(headers["Cache-Control"] == "no-cache", "an old page could stay")
+    policy = dict(part.partition(" ")[::2] for part in headers["Content-Security-Policy"].split(";"))
+    check(policy["default-src"] == "'none'" and policy["frame-ancestors"] == "'none'" and
+          policy["script-src"] == policy["style-src"] == policy["connect-src"] == "'self'", f"{policy}")
+    check(b"style=" not in text and b"<script>" not in text, "the policy refuses what stands in the page")
+    paths = re.findall(r'(?:src|href)="(/[^"]+)"', text.decode())
+    check(len(paths) == 5, f"the page names {paths}")
+    while paths:
+        path = paths.pop()
+        status, headers, text = browser.ask("GET", path)
+        check(status == 200 and headers["Content-Type"] == TYPES[path.rpartition(".")[2]], f"{path}: {headers}")
+        check("immutable" in headers["Cache-Control"] and "ETag" in headers, f"{path} is asked for again")
+        check(headers["X-Content-Type-Options"] == "nosniff", f"{path}: its type may be guessed")
+        check(b"://" not in re.sub(rb"/\*.*?\*/|//.*|http://www.w3.org/\d+/\w+", b"", text, flags=re.S)
+              or path.endswith("uplot.js"), f"{path} names another host")
+        if path.endswith("main.js"):
+            paths += [path.replace("main.js", name) for name in re.findall(r'from "\./([^"]+)"', text.decode())]
+    check(browser.status("POST", "/") == 405 and browser.status("GET", "/page/") == 404, "what is no file")
+    check(browser.status("GET", "/", Host="evil.example") == 421, "another name of this machine")
+
+
+def test_login(browser):
+    refused = [
+        (401, {"token": browser.token + "x"}, {}),
+        (422, {"token": 7}, {}),
+        (422, [], {}),
+        (403, {"token": browser.token}, {"Origin": None}),
+        (403, {"token": browser.token}, {"Origin": "http://evil.example"}),
+        (403, {"token": browser.token}, {"Origin": "null"}),
+        (403, {"token": browser.token}, {"Origin": f"http://localhost:{browser.port + 1}"}),
+        (421, {"token": browser.token}, {"Host": "evil.example", "Origin": "http://evil.example"}),
+    ]
+    for expected, body, headers in refused:
+        status, said, _ = browser.ask("POST", "/api/v1/session", body, **headers)
+        check(status == expected and "Set-Cookie" not in said, f"{body} {headers}: {status} {said}")
+    cookie = browser.log_in()
+    for part in ("HttpOnly", "SameSite=Strict", "Path=/", "Max-Age="):
+        check(part in cookie, f"the cookie {cookie} lacks {part}")
+    check("Secure" not in cookie, "a cookie for TLS alone does not come back by plain HTTP")
+    behind_tls = browser.ask("POST", "/api/v1/session", {"token": browser.token}, Origin=f"https://{browser.host}")
+    check("; Secure" in behind_tls[1]["Set-Cookie"], "the cookie may go by plain HTTP")
+    check(browser.token not in cookie and browser.key not in cookie, "a secret is in the cookie")
+
+
+def test_a_session_needs_both_halves(browser):
+    path = "/api/v1/status"
+    check(browser.status("GET", path) == 200, "with both")
+    check(browser.status("GET", path, Cookie=None) == 401, "the key alone")
+    check(browser.status("GET", path, Authorization=None) == 401, "the cookie alone")
+    check(browser.status("GET", path, Authorization=f"Bearer {browser.key}") == 401, "the key as a token")
+    check(browser.status("GET", path, Authorization=f"Session {browser.token}") == 401, "the token as a key")
+    check(browser.status("GET", path, Cookie=browser.cookie[:-1]) == 401, "a part of the cookie")
+    check(browser.status("GET", path, Cookie=f"a={browser.cookie}") == 401, "a cookie in another one")
+    check(browser.status("GET", path, Authorization=f"Bearer {browser.token}", Cookie=None) == 200, "the token")
+    check(browser.status("GET", "/metrics") == 200, "a session reads the metrics")
+
+
+def test_changes_come_from_the_page(browser):
+    for origin in (None, "null", "http://evil.example", f"http://evil.example/{browser.host}",
+                   f"http://localhost:{browser.port + 1}", f"http://localhost.evil.example:{browser.port}"):
+        for path in ("enroll-codes", "clients/1/revoke", f"rounds/{ROUNDS + 1}/close", "enroll-codes/00000000/cancel"):
+            status = browser.status("POST", f"/api/v1/{path}", {}, Origin=origin)
+            check(status == 403, f"{path} from {origin} answered {status}")
+        check(browser.status("DELETE", "/api/v1/session", Origin=origin) == 403, f"logged out by {origin}")
+    check(browser.json("GET", "/api/v1/enroll-codes") == [], "a code was made")
+    program = Browser.__new__(Browser)
+    program.__dict__.update(browser.__dict__, cookie="", key="")
+    check(program.status("POST", "/api/v1/enroll-codes", {}, Origin=None,
+                         Authorization=f"Bearer {browser.token}") == 201, "a program sends no origin")
+
+
+def test_codes(browser):
+    made = browser.json("POST", "/api/v1/enroll-codes", {"uses": 2, "label": "<i>"}, expected=201)
+    listed = {code["id"]: code for code in browser.json("GET", "/api/v1/enroll-codes")}
+    check(len(listed) == 2 and "code" not in listed[made["id"]], f"{listed}")
+    check(listed[made["id"]]["state"] == "valid" and listed[made["id"]]["label"] == "<i>", f"{listed}")
+    for valid in (True, False):
+        done = browser.json("POST", f"/api/v1/enroll-codes/{made['id']}/cancel", {})
+        check(done == {"id": made["id"], "was_valid": valid}, f"{done}")
+    states = {code["id"]: code["state"] for code in browser.json("GET", "/api/v1/enroll-codes")}
+    check(sorted(states.values()) == ["used up", "valid"] and states[made["id"]] == "used up", f"{states}")
+    check(browser.status("POST", "/api/v1/enroll-codes/ffffffff/cancel", {}) == 404, "a code that is not there")
+
+
+def test_columns_are_the_lists(browser, aggregator):
+    rounds = browser.json("GET", "/api/v1/rounds/columns")
+    listed = aggregator.json("rounds")
+    check(rounds["round"] == [row["round"] for row in listed], f"{rounds['round']}")
+    for name in ("state", "applied", "target", "accuracy", "accuracy_model"):
+        check(rounds[name] == [row.get(name) for row in listed], f"{name}: {rounds[name]}")
+    check(rounds["mean_loss"][-1] is None and rounds["closed_ms"][-1] == 0, "the open round has a result")
+    by_round = {row["round"]: row for row in aggregator.json("report", "bytes", "--by", "round")["rows"]}
+    for direction in ("up", "down"):
+        for layer in LAYERS:
+            name = f"{layer}_{direction}"
+            expected = [by_round[i][name] for i in range(2, ROUNDS + 1)] # an evaluator's are in round 1, too
+            check(rounds[name][1:ROUNDS] == expected, f"{name}: {rounds[name]}, not {expected}")
+    check(rounds["participants"] == [UPDATES] * ROUNDS + [0], f"{rounds['participants']}")
+    behind = browser.json("GET", "/api/v1/rounds/columns?after=2&limit=1")
+    check(behind["round"] == [3] and behind["wire_up"] == [rounds["wire_up"][2]] and
+          behind["accuracy"] == [rounds["accuracy"][2]], f"{behind}")
+    clients = browser.json("GET", "/api/v1/clients/columns")
+    listed = aggregator.json("clients")
+    for name in ("id", "name", "revoked", "evaluator", "last_seen_ms", "version"):
+        check(clients[name] == [row[name] for row in listed], f"{name}: {clients[name]}")
+    check(clients["error_norm"] == [0.25] * UPDATES + [None], f"{clients['error_norm']}")
+    check(clients["budget_left"] == [None] * 4, f"{clients['budget_left']}")
+    check(browser.json("GET", "/api/v1/clients/columns?after=4")["id"] == [], "there is no fifth")
+    check(browser.status("GET", "/api/v1/clients/columns?limit=1001") == 422, "more than a list may have")
+
+
+def test_waiting_and_status(browser, aggregator):
+    waiting = browser.json("GET", "/api/v1/waiting")
+    status = aggregator.json("status")
+    check(waiting["now"] == status["now"] and waiting["waits_for"] == status["waits_for"], f"{waiting}")
+    check([member["id"] for member in waiting["members"]] == [1, 2, 3], f"{waiting['members']}")
+    check(waiting["members"][0]["has_task"] is False, f"{waiting['members']}")
+    status = browser.json("GET", "/api/v1/status")
+    check(status["values"] == 172 and status["float32_payload"] == 688, f"{status}")
+
+
+def test_actions(browser, aggregator):
+    check(browser.json("POST", "/api/v1/clients/1/revoke", {})["was_revoked"] is False, "revoked")
+    check(aggregator.json("clients")[0]["revoked"] is True, "the client is not revoked")
+    check(browser.status("POST", f"/api/v1/rounds/{ROUNDS}/close", {}) == 409, "a round that is not open")
+    check(browser.status("POST", "/api/v1/rounds/x/close", {}) == 409, "no round at all")
+    closed = browser.json("POST", f"/api/v1/rounds/{ROUNDS + 1}/close", {})
+    check(closed == {"round": ROUNDS + 1, "reported": 0}, f"{closed}")
+    aggregator.log_line("round-ended-by-hand")
+
+
+def test_logout(browser):
+    cookie, key = browser.cookie, browser.key
+    status, headers, _ = browser.ask("DELETE", "/api/v1/session")
+    check(status == 204 and "Max-Age=0" in headers["Set-Cookie"], f"{status} {headers}")
+    check(browser.status("GET", "/api/v1/status", Cookie=cookie, Authorization=f"Session {key}") == 401,
+          "the session goes on")
+
+
+def test_guessing_is_held_back(browser):
+    browser.cookie = browser.key = ""
+    statuses = [browser.status("POST", "/api/v1/session", {"token": f"guess {i}"}) for i in range(12)]
+    check(statuses[0] == 401 and statuses[-1] == 429, f"{statuses}")
+    status, headers, _ = browser.ask("POST", "/api/v1/session", {"token": browser.token})
+    check(status == 429 and 0 < int(headers["Retry-After"]) <= 60, f"{status} {headers}")
+    check(browser.status("GET", "/api/v1/status", Authorization=f"Bearer {browser.token}") == 200,
+          "programs are shut out by a person's mistakes")
+
+
+def test():
+    with Workspace() as workspace:
+        port_file = workspace.path / "admin.port"
+        aggregator = Aggregator(workspace, {
+            "federation": {"model": "mlp:16-8-4", "seed": 7},
+            "round": {"cohort": 3, "min_clients": 1, "eligible_within": "0"},
+            "admin": {"address": "127.0.0.1", "port": 0, "port_file": port_file}})
+        run(HELPERS / "make_federation", aggregator.state / "tern.db", ROUNDS)
+        database = sqlite3.connect(aggregator.state / "tern.db")
+        with database:
+            open_round(database, ROUNDS, int(time.time() * 1000), [1, 2, 3])
+        database.close()
+        aggregator.start()
+        aggregator.log_line("listening on")  # by then both ports are written
+        browser = Browser(aggregator, int(port_file.read_text()))
+        for part in (test_files, test_login, test_a_session_needs_both_halves, test_changes_come_from_the_page,
+                     test_codes):
+            part(browser)
+        for part in (test_columns_are_the_lists, test_waiting_and_status, test_actions):
+            part(browser, aggregator)
+        test_logout(browser)
+        test_guessing_is_held_back(browser)
+
+
+main(test)

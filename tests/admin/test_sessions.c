@@ -1,0 +1,114 @@
+// Sessions by a clock of the test's own.
+#include "admin/sessions.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+// cmocka wants the headers above first.
+#include <cmocka.h>
+
+#define NOW 1000000000u
+
+static struct tern_session_secrets begin(struct tern_sessions *sessions, uint64_t now_ms)
+{
+    struct tern_session_secrets secrets;
+    assert_int_equal(tern_sessions_begin(sessions, now_ms, &secrets), TERN_OK);
+    assert_int_equal(strlen(secrets.cookie), TERN_SESSION_SECRET - 1);
+    assert_int_equal(strlen(secrets.key), TERN_SESSION_SECRET - 1);
+    assert_string_not_equal(secrets.cookie, secrets.key);
+    return secrets;
+}
+
+static bool use(struct tern_sessions *sessions, const struct tern_session_secrets *secrets,
+                uint64_t now_ms)
+{
+    return tern_sessions_use(sessions, secrets->cookie, secrets->key, now_ms);
+}
+
+static void test_both_halves_of_one_session(void **state)
+{
+    (void)state;
+    struct tern_sessions sessions = {0};
+    const struct tern_session_secrets one = begin(&sessions, NOW);
+    const struct tern_session_secrets other = begin(&sessions, NOW);
+    assert_true(use(&sessions, &one, NOW));
+    assert_true(use(&sessions, &other, NOW));
+    assert_false(tern_sessions_use(&sessions, one.cookie, other.key, NOW));
+    assert_false(tern_sessions_use(&sessions, one.cookie, "", NOW));
+    assert_false(tern_sessions_use(&sessions, "", one.key, NOW));
+    assert_false(tern_sessions_use(&sessions, one.key, one.cookie, NOW));
+    assert_false(tern_sessions_use(&sessions, "", "", NOW));
+}
+
+static void test_a_session_ends(void **state)
+{
+    (void)state;
+    struct tern_sessions sessions = {0};
+    const struct tern_session_secrets one = begin(&sessions, NOW);
+    const struct tern_session_secrets other = begin(&sessions, NOW);
+    tern_sessions_end(&sessions, other.cookie, one.key); // of no session
+    tern_sessions_end(&sessions, one.cookie, one.key);
+    assert_false(use(&sessions, &one, NOW));
+    assert_true(use(&sessions, &other, NOW));
+}
+
+static void test_a_session_expires(void **state)
+{
+    (void)state;
+    struct tern_sessions sessions = {0};
+    const struct tern_session_secrets used = begin(&sessions, NOW);
+    const struct tern_session_secrets idle = begin(&sessions, NOW);
+    for (uint64_t ms = 0; ms < TERN_SESSION_MS; ms += TERN_SESSION_IDLE_MS - 1) {
+        assert_true(use(&sessions, &used, NOW + ms));
+    }
+    assert_false(use(&sessions, &idle, NOW + TERN_SESSION_IDLE_MS));
+    assert_true(use(&sessions, &used, NOW + TERN_SESSION_MS - 1));
+    assert_false(use(&sessions, &used, NOW + TERN_SESSION_MS));
+}
+
+// The one that was used longest ago makes room, whenever it began.
+static void test_their_number_is_bounded(void **state)
+{
+    (void)state;
+    struct tern_sessions sessions = {0};
+    struct tern_session_secrets all[TERN_SESSIONS];
+    for (uint32_t i = 0; i < TERN_SESSIONS; i++) {
+        all[i] = begin(&sessions, NOW + i);
+    }
+    assert_true(use(&sessions, &all[0], NOW + TERN_SESSIONS));
+    const struct tern_session_secrets more = begin(&sessions, NOW + TERN_SESSIONS + 1);
+    assert_false(use(&sessions, &all[1], NOW + TERN_SESSIONS + 1));
+    assert_true(use(&sessions, &all[0], NOW + TERN_SESSIONS + 1));
+    assert_true(use(&sessions, &more, NOW + TERN_SESSIONS + 1));
+    for (uint32_t i = 2; i < TERN_SESSIONS; i++) {
+        assert_true(use(&sessions, &all[i], NOW + TERN_SESSIONS + 1));
+    }
+}
+
+static void test_failed_logins_are_held_back(void **state)
+{
+    (void)state;
+    struct tern_sessions sessions = {0};
+    for (uint32_t i = 0; i < TERN_LOGIN_FAILURES; i++) {
+        assert_int_equal(tern_sessions_wait_s(&sessions, NOW + i), 0);
+        tern_sessions_login_failed(&sessions, NOW + i);
+    }
+    assert_int_equal(tern_sessions_wait_s(&sessions, NOW + 10), TERN_LOGIN_MS / 1000);
+    assert_int_equal(tern_sessions_wait_s(&sessions, NOW + TERN_LOGIN_MS - 1), 1);
+    assert_int_equal(tern_sessions_wait_s(&sessions, NOW + TERN_LOGIN_MS), 0);
+    tern_sessions_login_failed(&sessions, NOW + TERN_LOGIN_MS);
+    assert_int_equal(tern_sessions_wait_s(&sessions, NOW + TERN_LOGIN_MS), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_both_halves_of_one_session),
+        cmocka_unit_test(test_a_session_ends),
+        cmocka_unit_test(test_a_session_expires),
+        cmocka_unit_test(test_their_number_is_bounded),
+        cmocka_unit_test(test_failed_logins_are_held_back),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
