@@ -71,6 +71,7 @@ usage: ./tern VERB [OPTION...]      ./tern VERB --help tells more
   firmware     builds the client for microcontrollers, and says what it takes of their memory
   cross        builds for ARM boards, and tests there in emulation
   package      makes Debian packages of the programs and the library
+  browser      looks at the aggregator's dashboard in headless Chromium
   docs         makes web pages of the documents and of the programs' man pages
   lint         layout, static analysis
   format       lays out all sources by clang-format

@@ -12,8 +12,9 @@ each fuzzer tries its corpus and a second more. The output ends with ctest's sum
   --quick      the release build only
   --long       the sanitizers' long tests, too, and all trials of those that inject faults
   --all        everything there is, and how long each part took: --long, each fuzzer for a minute,
-               ./tern cross of every architecture, and ./tern firmware with every image, each with
-               its tests; and those with PyTorch, which it installs (600 MB). Goes on where one of them fails; exit code 1 then
+               ./tern cross of every architecture, ./tern firmware with every image, each with its
+               tests, ./tern browser, and tests with PyTorch, which it installs (600 MB). Goes on where
+               one of them fails; exit code 1 then
   --no-skips   a skipped test is a failure (CI does this)
   --again      runs tests that failed once more, one at a time. One that passes then is named as unsteady,
                which is a fault to be mended, but not a failure (CI does this)
@@ -46,6 +47,7 @@ test_everything() { # TEST-OPTION...
     test_part fuzzers fuzz 60
     test_part boards cross amd64 arm64 armhf --static --long
     test_part firmware firmware --test --all
+    test_part browser browser
     say "everything"
     printf '%s\n' "${parts[@]}"
     [ "$parts_failed" = no ] || fail "not everything passed"
