@@ -43,23 +43,34 @@ struct tern_db_rows *tern_db_rounds_after(struct tern_db *db, uint32_t after, ui
 
 // --- Assignments
 
+static enum tern_result add_assignment(struct tern_db *db, struct tern_db_assignment *row)
+{
+    TERN_TRY(tern_table_insert(db, &tern_table_assignments, row));
+    return tern_totals_count_invitation(db, row->client);
+}
+
 enum tern_result tern_db_assignment_put(struct tern_db *db,
                                         const struct tern_db_assignment *assignment)
 {
     struct tern_db_assignment row = *assignment;
     const bool reports = row.state == TERN_ASSIGNMENT_REPORTED;
+    if (row.state == TERN_ASSIGNMENT_INVITED) { // nearly all of them are new
+        const enum tern_result invited = add_assignment(db, &row);
+        if (invited != TERN_ERR_CONFLICT) {
+            return invited;
+        }
+    }
     const enum tern_result changed =
         tern_table_update(db, &tern_table_assignments, &row, "AND state <> 2");
     if (changed == TERN_OK) {
         return reports ? tern_totals_count_report(db, row.round, row.client) : TERN_OK;
     }
     TERN_TRY(tern_db_may_miss(changed));
-    const enum tern_result added = tern_table_insert(db, &tern_table_assignments, &row);
+    const enum tern_result added = add_assignment(db, &row);
     if (added == TERN_ERR_CONFLICT && reports) { // it has reported before
         return tern_table_update(db, &tern_table_assignments, &row, "");
     }
     TERN_TRY(added);
-    TERN_TRY(tern_totals_count_invitation(db, row.client));
     return reports ? tern_totals_count_report(db, row.round, row.client) : TERN_OK;
 }
 
