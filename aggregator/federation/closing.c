@@ -155,7 +155,9 @@ static enum tern_result store(struct tern_federation *federation,
 {
     struct tern_db_round *row = &federation->row;
     tern_strategy_note_few(federation);
-    TERN_TRY(tern_reliability_round_ends(federation, now));
+    if (!federation->machine.buffers) { // else updates that come later count as well
+        TERN_TRY(tern_reliability_round_ends(federation, now));
+    }
     tern_merge_adopt(&federation->merge, next);
     TERN_TRY(tern_db_received_bytes(federation->db, &row->received_bytes));
     TERN_TRY(store_version(federation, &next->made, now));

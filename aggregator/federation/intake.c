@@ -113,5 +113,5 @@ enum tern_result tern_update_take(struct tern_federation *federation,
     take_report(federation, update, member, now);
     federation->refused.accepted++;
     client_of(federation, update->client)->refusals = 0;
-    return tern_reliability_reported(federation, update->client);
+    return tern_reliability_reported(federation, update->client, member->tasked_ms, now);
 }

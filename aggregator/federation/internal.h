@@ -203,11 +203,12 @@ void tern_reliability_pace(struct tern_federation *federation, struct tern_pace 
 bool tern_reliability_is_overdue(const struct tern_federation *federation,
                                  const struct tern_pace *pace, const struct tern_member *member,
                                  uint64_t now);
-// A client let a task pass; it reported one.
+// A client let a task pass; it reported one, which it had since then.
 TERN_MUST_USE enum tern_result tern_reliability_missed(struct tern_federation *federation,
                                                        uint64_t client);
 TERN_MUST_USE enum tern_result tern_reliability_reported(struct tern_federation *federation,
-                                                         uint64_t client);
+                                                         uint64_t client, uint64_t tasked_ms,
+                                                         uint64_t now);
 // The round is extended, or closes: of each of its members that should have reported by now.
 TERN_MUST_USE enum tern_result tern_reliability_round_ends(struct tern_federation *federation,
                                                            uint64_t now);

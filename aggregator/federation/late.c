@@ -24,8 +24,10 @@ static enum tern_result find_member(struct tern_federation *federation,
 {
     static const uint8_t none[TERN_SHA256_SIZE];
     struct tern_db_version version;
-    *member = (struct tern_member){
-        .client = row->client, .local_steps = row->local_steps, .base_version = row->base_version};
+    *member = (struct tern_member){.client = row->client,
+                                   .local_steps = row->local_steps,
+                                   .tasked_ms = row->tasked_ms,
+                                   .base_version = row->base_version};
     memcpy(member->base, row->base, TERN_SHA256_SIZE);
     if (memcmp(row->base, none, TERN_SHA256_SIZE) == 0) { // of the replica that all shared
         TERN_TRY(tern_db_version_get(federation->db, own->base_version, &version));
@@ -108,7 +110,8 @@ static enum tern_result give_back(struct tern_federation *federation,
             tern_update_speed(client_of(federation, update->client), &update->message);
         }
         if (why == TERN_ERR_LATE && was_in_time(federation, assignment, now)) {
-            TERN_TRY(tern_reliability_reported(federation, update->client));
+            TERN_TRY(
+                tern_reliability_reported(federation, update->client, assignment->tasked_ms, now));
         }
     }
     assignment->reported_ms = now;

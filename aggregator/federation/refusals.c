@@ -13,8 +13,8 @@
 
 static const char advice[] =
     "The federation has diverged, or limits.norm is too low. If updates of this size are sound, "
-    "raise limits.norm and restart; else begin anew from an older version (export --version, init "
-    "--model) with a lower train.learning_rate.";
+    "raise limits.norm and send SIGHUP; else begin anew from an older version (export --version, "
+    "init --model) with a lower train.learning_rate.";
 
 void tern_refuse(struct tern_refusal *refusal, enum tern_result result, const char *sentence)
 {

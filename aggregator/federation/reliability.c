@@ -26,9 +26,19 @@ enum tern_result tern_reliability_missed(struct tern_federation *federation, uin
     return set(federation, client, tern_unreported_missed(client->row.unreported));
 }
 
-enum tern_result tern_reliability_reported(struct tern_federation *federation, uint64_t id)
+// One that is slow once is given as long for a while.
+static uint32_t smoothed(uint32_t before, uint64_t ms)
+{
+    const uint32_t took = ms < UINT32_MAX ? (uint32_t)ms : UINT32_MAX;
+    return took >= before ? took : before - (before - took) / 4;
+}
+
+enum tern_result tern_reliability_reported(struct tern_federation *federation, uint64_t id,
+                                           uint64_t tasked_ms, uint64_t now)
 {
     struct client *client = client_of(federation, id);
+    client->dirty = true;
+    client->row.report_ms = smoothed(client->row.report_ms, now > tasked_ms ? now - tasked_ms : 0);
     return client->row.unreported > 0.0F
                ? set(federation, client, tern_unreported_reported(client->row.unreported))
                : TERN_OK;
@@ -40,12 +50,14 @@ void tern_reliability_pace(struct tern_federation *federation, struct tern_pace 
     tern_pace_of(&federation->machine, least_ms, federation->clients.eligible, pace);
 }
 
-// What the member's own training takes by its speed so far; 0 = not known.
-static uint64_t training_ms(const struct tern_federation *federation,
-                            const struct tern_member *member)
+// What the member takes by its reports so far, or by its training alone where the task is a longer one; 0 = not
+// known.
+static uint64_t own_ms(const struct tern_federation *federation, const struct tern_member *member)
 {
     const double speed = (double)client_of(federation, member->client)->row.steps_per_second;
-    const double ms = speed > 0.0 ? (double)member->local_steps * 1000.0 / speed : 0.0;
+    const double trains_ms = speed > 0.0 ? (double)member->local_steps * 1000.0 / speed : 0.0;
+    const double reports_ms = (double)client_of(federation, member->client)->row.report_ms;
+    const double ms = trains_ms > reports_ms ? trains_ms : reports_ms;
     const double most = (double)federation->config.round.deadline_ms;
     return ms < most ? (uint64_t)ms : federation->config.round.deadline_ms;
 }
@@ -58,7 +70,7 @@ bool tern_reliability_is_overdue(const struct tern_federation *federation,
     const struct client *client = client_of(federation, member->client);
     return member->state == TERN_MEMBER_TASKED && client != NULL &&
            !tern_is_unreliable(client->row.unreported) &&
-           now >= tern_overdue_ms(pace, member->tasked_ms, training_ms(federation, member));
+           now >= tern_overdue_ms(pace, member->tasked_ms, own_ms(federation, member));
 }
 
 enum tern_result tern_reliability_round_ends(struct tern_federation *federation, uint64_t now)
@@ -69,7 +81,7 @@ enum tern_result tern_reliability_round_ends(struct tern_federation *federation,
     for (uint32_t i = 0; i < machine->member_count; i++) {
         const struct tern_member *member = &machine->members[i];
         if (member->state == TERN_MEMBER_TASKED && client_of(federation, member->client) != NULL &&
-            tern_has_missed(&pace, member->tasked_ms, training_ms(federation, member), now)) {
+            tern_has_missed(&pace, member->tasked_ms, own_ms(federation, member), now)) {
             TERN_TRY(tern_reliability_missed(federation, member->client));
         }
     }

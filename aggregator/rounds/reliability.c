@@ -62,9 +62,9 @@ void tern_pace_of(const struct tern_round_machine *machine, uint64_t least_ms, u
     }
 }
 
-static uint64_t patience_ms(const struct tern_pace *pace, uint64_t training_ms)
+static uint64_t patience_ms(const struct tern_pace *pace, uint64_t own_ms)
 {
-    const uint64_t usual = pace->median_ms > training_ms ? pace->median_ms : training_ms;
+    const uint64_t usual = pace->median_ms > own_ms ? pace->median_ms : own_ms;
     if (!pace->known || usual >= pace->window_ms / TIMES) {
         return pace->window_ms;
     }
@@ -73,15 +73,15 @@ static uint64_t patience_ms(const struct tern_pace *pace, uint64_t training_ms)
     return patience > pace->least_ms ? patience : pace->least_ms < most ? pace->least_ms : most;
 }
 
-uint64_t tern_overdue_ms(const struct tern_pace *pace, uint64_t tasked_ms, uint64_t training_ms)
+uint64_t tern_overdue_ms(const struct tern_pace *pace, uint64_t tasked_ms, uint64_t own_ms)
 {
-    return tasked_ms + patience_ms(pace, training_ms);
+    return tasked_ms + patience_ms(pace, own_ms);
 }
 
-bool tern_has_missed(const struct tern_pace *pace, uint64_t tasked_ms, uint64_t training_ms,
+bool tern_has_missed(const struct tern_pace *pace, uint64_t tasked_ms, uint64_t own_ms,
                      uint64_t now)
 {
-    const uint64_t patience = patience_ms(pace, training_ms);
+    const uint64_t patience = patience_ms(pace, own_ms);
     const uint64_t half = pace->window_ms / 2;
     const uint64_t due_ms = tasked_ms + (patience < half ? patience : half);
     return due_ms <= now && due_ms > pace->window_from_ms;

@@ -32,13 +32,13 @@ void tern_pace_of(const struct tern_round_machine *machine, uint64_t least_ms, u
                   struct tern_pace *pace);
 
 // When another should be asked in place of a member that has its task since then: after four times as long as
-// the others take, or as its own training does (0 = not known), whichever is longer. While the others' time
+// the others take, or as itself does (0 = not known), whichever is longer. While the others' time
 // is not known, and in any case, at the deadline.
-uint64_t tern_overdue_ms(const struct tern_pace *pace, uint64_t tasked_ms, uint64_t training_ms);
+uint64_t tern_overdue_ms(const struct tern_pace *pace, uint64_t tasked_ms, uint64_t own_ms);
 
 // At the end of a round, or of a window that is extended: whether it was within that window that the member
 // should have reported. One that had its task for half of the window should have, however little is known.
-bool tern_has_missed(const struct tern_pace *pace, uint64_t tasked_ms, uint64_t training_ms,
+bool tern_has_missed(const struct tern_pace *pace, uint64_t tasked_ms, uint64_t own_ms,
                      uint64_t now);
 
 #endif

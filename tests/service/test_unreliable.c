@@ -26,9 +26,10 @@
 struct device {
     uint64_t id;
     bool reports;
-    uint64_t trains_ms;
-    uint64_t looks_ms; // at the longest after it had no task
-    uint64_t next_ms;  // it checks in, or has trained
+    uint64_t trains_ms; // and sends
+    uint32_t says_ms;   // that it trained
+    uint64_t looks_ms;  // at the longest after it had no task
+    uint64_t next_ms;   // it checks in, or has trained
     bool has_task;
     tern_Task task;
 };
@@ -42,6 +43,7 @@ static struct device *join(bool reports, uint64_t trains_ms)
     *device = (struct device){.id = enroll(&harness, false),
                               .reports = reports,
                               .trains_ms = trains_ms,
+                              .says_ms = (uint32_t)trains_ms,
                               .looks_ms = reports ? 10 * SECOND : 2 * MINUTE,
                               .next_ms = test_now()};
     return device;
@@ -70,7 +72,7 @@ static int put(const struct device *device)
     struct tern_span container;
     size_t len = encode_update(&harness, &device->task, 0.1F, 10, &body);
     assert_int_equal(tern_wire_decode_update(body, len, &message, &container), TERN_OK);
-    message.train_ms = (uint32_t)device->trains_ms;
+    message.train_ms = device->says_ms;
     assert_int_equal(tern_wire_encode_update(&message, container, timed, sizeof timed, &len),
                      TERN_OK);
     struct answer answer =
@@ -205,19 +207,31 @@ static void test_another_is_asked_long_before_the_deadline(void **state)
     assert_int_equal(facts().federation.counts.tasks_missed, 1);
 }
 
-// A device that is slow and reports has as long as its speed so far says that it takes.
-static void test_a_slow_one_is_waited_for(void **state)
+static void expect_to_wait_for_slow(uint32_t says_ms)
 {
-    (void)state;
     struct device *slow = start_with_one_taker();
     slow->reports = true;
     slow->trains_ms = 2 * MINUTE;
+    slow->says_ms = says_ms;
     (void)play(20 * MINUTE);
     const uint64_t missed = facts().federation.counts.tasks_missed;
     assert_true(missed < 2); // its first task, when its speed was not known
     assert_true(play(30 * MINUTE) > 10);
     assert_int_equal(facts().federation.counts.tasks_missed, missed);
-    assert_true(row_of(slow->id).steps_per_second > 0.0F);
+    assert_true(row_of(slow->id).report_ms >= 2 * MINUTE);
+}
+
+// A device that is slow and reports has as long as it took before, be it slow to train or to send.
+static void test_slow_ones_are_waited_for(void **state)
+{
+    (void)state;
+    expect_to_wait_for_slow(2 * MINUTE);
+}
+
+static void test_slow_links_are_waited_for(void **state)
+{
+    (void)state;
+    expect_to_wait_for_slow(100);
 }
 
 static void test_one_that_reports_after_all_is_counted_on_again(void **state)
@@ -273,7 +287,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_rounds_are_as_fast_as_without_them),
         TEST(test_another_is_asked_long_before_the_deadline),
-        TEST(test_a_slow_one_is_waited_for),
+        TEST(test_slow_ones_are_waited_for),
+        TEST(test_slow_links_are_waited_for),
         TEST(test_one_that_reports_after_all_is_counted_on_again),
         TEST(test_a_record_is_rolled_back),
     };
