@@ -106,6 +106,16 @@ class Federation:
             if len(page) < PAGE:
                 return rows
 
+    def _columns(self, path: str, key: str, after: int) -> list[dict[str, Any]]:
+        """The rows of a list that comes as columns; what is not known is left out."""
+        rows: list[dict[str, Any]] = []
+        while True:
+            columns = self._get(f"{path}/columns?limit={PAGE}&after={rows[-1][key] if rows else after}")
+            page = [dict(zip(columns, values)) for values in zip(*columns.values(), strict=True)]
+            rows += ({name: value for name, value in row.items() if value is not None} for row in page)
+            if len(page) < PAGE:
+                return rows
+
     # --- Looking
 
     def status(self) -> dict[str, Any]:
@@ -117,14 +127,23 @@ class Federation:
         as schedule_... and ledger_... Times are milliseconds since 1970."""
         return Table(_flat(row) for row in self._list("clients", "id"))
 
+    def waiting(self) -> dict[str, Any]:
+        """Why nothing happens, or whom the open round waits for: a sentence ("now"), what to do ("advice"), whether it
+        needs help, and those members without an update that were seen longest ago."""
+        return dict(self._get("waiting"))
+
     def rounds(self, after: int = 0) -> Table:
-        """All rounds, the open one too, with what the API has of each; times are milliseconds since 1970. after: only
-        later ones."""
-        return Table(self._list("rounds", "round", after))
+        """All rounds, the open one too, with what the API has of each: settings, losses, accuracy, bytes. Times are
+        milliseconds since 1970. after: only later ones."""
+        return Table(self._rounds(after))
+
+    def _rounds(self, after: int = 0) -> list[dict[str, Any]]:
+        figures = {row["round"]: row for row in self._columns("rounds", "round", after)}
+        return [row | figures.get(row["round"], {}) for row in self._list("rounds", "round", after)]
 
     def history(self) -> Table:
         """The committed rounds, in few columns: loss, accuracy where evaluators reported it, updates, seconds."""
-        return history_of(self._list("rounds", "round"))
+        return history_of(self._rounds())
 
     def metrics(self) -> dict[str, float]:
         """What Prometheus reads: {name with labels: value}."""
@@ -142,6 +161,24 @@ class Federation:
         if tags:
             wanted["tags"] = ",".join(f"{name}={value}" for name, value in tags.items())
         return str(json.loads(self._ask("POST", PREFIX + "enroll-codes", wanted))["code"])
+
+    def codes(self) -> Table:
+        """All join codes by their ids, without their texts: state, uses left, how many clients enrolled with each."""
+        return Table(self._get("enroll-codes"))
+
+    def cancel_code(self, code: str) -> dict[str, Any]:
+        """Nobody enrols with it any more; code: its id, of codes(). {"id", "was_valid"}. FederationError of status 404:
+        there is none of this id."""
+        return dict(json.loads(self._ask("POST", f"{PREFIX}enroll-codes/{urllib.parse.quote(code, safe='')}/cancel")))
+
+    def close_round(self, number: int | None = None) -> dict[str, Any]:
+        """Ends the open round with the updates that it has, from one on: {"round", "reported"}. number: of the round
+        that is meant; by default the one that is open now. FederationError of status 409: it is not open."""
+        if number is None:
+            number = self.status().get("open_round", {}).get("round")
+        if number is None:
+            raise FederationError("no round is open; waiting() says what the next one waits for", 409)
+        return dict(json.loads(self._ask("POST", f"{PREFIX}rounds/{int(number)}/close")))
 
     def revoke(self, client: int) -> dict[str, Any]:
         """Shuts a client out for good: {"id", "revoked", "was_revoked"}. FederationError of status 404: there is none

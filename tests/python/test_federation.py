@@ -10,6 +10,7 @@ import unittest
 import tern
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "end_to_end"))
+from hand_client import HandClient  # noqa: E402
 from harness import HELPERS, PATIENCE, Aggregator, Failure, Workspace, run  # noqa: E402
 
 ROUNDS = 1003  # more than one page of the API
@@ -63,6 +64,24 @@ class Service(unittest.TestCase):
         self.assertEqual(history["applied"][0], 3)
         self.assertAlmostEqual(history["mean_loss"][9], 0.1, places=6)
 
+    def test_history_has_bytes(self):
+        """Of three updates and their downloads in each round."""
+        history = self.federation.history()
+        shown = self.aggregator.json("rounds", "--last", str(ROUNDS + 1))
+        self.assertEqual(history["wire_up"], [row["wire_up"] for row in shown[:ROUNDS]])
+        self.assertEqual(history["wire_down"][-1], shown[ROUNDS - 1]["wire_down"])
+        self.assertEqual(history["accuracy"], [row.get("accuracy") for row in shown[:ROUNDS]])
+
+    def test_codes_are_cancelled(self):
+        self.federation.enroll_code(label="lost")
+        codes = {row["label"]: row for row in self.federation.codes()}
+        self.assertEqual((codes["lost"]["state"], codes["lost"]["enrolled"]), ("valid", 0))
+        self.assertEqual(self.federation.cancel_code(codes["lost"]["id"]), {"id": codes["lost"]["id"], "was_valid": True})
+        after = {row["label"]: row for row in self.federation.codes()}
+        self.assertNotEqual(after["lost"]["state"], "valid")
+        with self.assertRaisesRegex(tern.FederationError, "no join code of this id"):
+            self.federation.cancel_code("00000000")
+
     def test_metrics(self):
         metrics = self.federation.metrics()
         self.assertEqual(metrics["tern_store_writable"], 1)
@@ -110,6 +129,35 @@ class Elsewhere(unittest.TestCase):
             aggregator.kill()
             with self.assertRaisesRegex(tern.FederationError, "Does the aggregator run"):
                 federation.status()
+
+    def test_rounds_are_closed(self):
+        """One without an update goes on with others."""
+        with Workspace() as workspace:
+            aggregator = Aggregator(workspace, {
+                "federation": {"model": "softmax:8-2"},
+                "round": {"cohort": 2, "quorum": 2, "min_clients": 2, "deadline": "1d", "come_back_min": "10ms"}}).start()
+            federation = tern.Federation(f"unix:{workspace.path}/admin.sock", aggregator.state / "admin.token")
+            with self.assertRaisesRegex(tern.FederationError, "no round is open"):
+                federation.close_round()
+            self.assertIn("2", federation.waiting()["now"])  # clients
+            code = federation.enroll_code(uses=2)
+            for client in [HandClient(aggregator.port, aggregator.ca).enroll(code) for _ in range(2)]:
+                with client.connect() as connection:
+                    client.checkin(connection, replica=client.seed_replica())
+            self.wait_for(lambda: "open_round" in federation.status())
+            attempts = federation.rounds()["attempts"][0]
+            self.assertEqual(federation.close_round(), {"round": 1, "reported": 0})
+            self.wait_for(lambda: federation.rounds()["attempts"][0] > attempts)
+            with self.assertRaisesRegex(tern.FederationError, "not open") as caught:
+                federation.close_round(7)
+            self.assertEqual(caught.exception.status, 409)
+            self.assertEqual(federation.waiting()["waits_for"], 2)
+
+    def wait_for(self, condition):
+        deadline = time.monotonic() + PATIENCE
+        while not condition():
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.02)
 
     def test_addresses(self):
         for address in ("127.0.0.1:9443", "ftp://127.0.0.1", "http://"):
