@@ -160,6 +160,16 @@ uint32_t tern_client_version(const struct tern_client *client)
     return client->version;
 }
 
+bool tern_client_is_personal(const struct tern_client *client)
+{
+#if TERN_MANIFESTS
+    return client->has_local;
+#else
+    (void)client;
+    return false;
+#endif
+}
+
 const float *tern_client_weights(const struct tern_client *client)
 {
     return client->work.weights;

@@ -147,7 +147,7 @@ struct tern_client_config {
 struct tern_client_workspace {
     const struct tern_model *model; // its hash must be the identity's
     struct tern_trainer trainer;
-    float *weights; // model->count values: the replica
+    float *weights; // model->count values: the replica, and in it the client's own local values
 
     // tern_error_storage_bytes() of model->coded values, aligned as float. A record saved in
     // another storage is converted.
@@ -156,6 +156,12 @@ struct tern_client_workspace {
 
     float *velocity; // model->count values, for codecs with momentum; not touched before one is
                      // used. NULL: such codecs are not announced, and a task with one is refused.
+
+#if TERN_MANIFESTS
+    float *
+        local; // room for the model's local values (tern_model_local()), while others stand in `weights`;
+               // NULL where it has none
+#endif
 
     uint8_t *blob;    // one update or one download at a time
     size_t blob_size; // tern_client_blob_bound() holds everything. With less, codecs that do not
@@ -244,6 +250,10 @@ struct tern_client {
     struct tern_client_pending pending;
 #if TERN_PARTIALS
     const uint8_t *stored_update; // the pending update where the store shows it; NULL: in the blob
+#endif
+#if TERN_MANIFESTS
+    bool has_local;   // local values of its own stand in the weights, and in the upload record
+    bool local_aside; // but are in work.local now
 #endif
 
     // The task in hand.
@@ -426,6 +436,8 @@ const struct tern_client_budget *tern_client_budget(const struct tern_client *cl
 const uint8_t *tern_client_replica(const struct tern_client *client);
 uint32_t tern_client_version(const struct tern_client *client);
 const float *tern_client_weights(const struct tern_client *client);
+// Whether these have local values of the client's own: it has trained some.
+bool tern_client_is_personal(const struct tern_client *client);
 
 // The update that was encoded and not answered yet; len 0 = none.
 const struct tern_client_pending *tern_client_pending(const struct tern_client *client);

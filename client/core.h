@@ -291,6 +291,22 @@ size_t tern_client_pending_bound(const struct tern_client *client, size_t len);
 
 struct tern_error_buffer tern_client_error_buffer(const struct tern_client *client);
 
+// Where the weights have local values of the client's own: puts them aside, so that others may stand there,
+// and back.
+#if TERN_MANIFESTS
+void tern_client_local_aside(struct tern_client *client);
+void tern_client_local_back(struct tern_client *client);
+#else
+static inline void tern_client_local_aside(struct tern_client *client)
+{
+    (void)client;
+}
+static inline void tern_client_local_back(struct tern_client *client)
+{
+    (void)client;
+}
+#endif
+
 // What an update and a check-in say about the error buffer.
 tern_ErrorFacts tern_client_error_facts(const struct tern_client *client);
 

@@ -20,6 +20,9 @@
 
 #define OWNER_SIZE 8
 
+#define HOLDS_VELOCITY 1u
+#define HOLDS_LOCAL 2u
+
 // Stands in a meter for all purposes that the build which wrote it did not know.
 #define PURPOSE_OTHER 0xffffffffu
 
@@ -56,8 +59,8 @@ struct upload_head {
     uint32_t len; // of the pending update
     uint32_t count;
     uint32_t storage;
-    uint32_t has_velocity;
-    uint32_t room; // bytes between the head and the update that nobody reads
+    uint32_t holds; // HOLDS_*
+    uint32_t room;  // bytes between the head and the update that nobody reads
 };
 
 struct settled_record {
@@ -273,7 +276,8 @@ static struct upload_head upload_head(const struct tern_client *client, size_t r
         .len = client->pending.len,
         .count = client->work.model->count,
         .storage = (uint32_t)client->work.error_storage,
-        .has_velocity = client->has_velocity,
+        .holds = (client->has_velocity ? HOLDS_VELOCITY : 0) |
+                 (tern_client_is_personal(client) ? HOLDS_LOCAL : 0),
         .room = (uint32_t)room,
     };
 }
@@ -293,14 +297,21 @@ static struct tern_store_part velocity_part(const struct tern_client *client)
         work->velocity, client->has_velocity ? (size_t)work->model->count * sizeof(float) : 0};
 }
 
+static struct tern_store_part local_part(const struct tern_client *client)
+{
+    uint32_t first = 0;
+    const uint32_t local = tern_model_local(client->work.model, &first);
+    return (struct tern_store_part){client->work.weights + first,
+                                    tern_client_is_personal(client) ? local * sizeof(float) : 0};
+}
+
 enum tern_result tern_record_save_upload(struct tern_client *client)
 {
     const struct upload_head head = upload_head(client, 0);
     const struct tern_store_part parts[] = {
-        {&head, sizeof head},
-        {client->work.blob, client->pending.len},
-        buffer_part(client),
-        velocity_part(client),
+        {&head, sizeof head}, {client->work.blob, client->pending.len},
+        buffer_part(client),  velocity_part(client),
+        local_part(client),
     };
 #if TERN_PARTIALS
     client->stored_update = NULL;
@@ -315,6 +326,7 @@ struct upload {
     size_t pending_at;
     size_t buffer_at;
     size_t velocity_at;
+    size_t local_at;
 };
 
 static enum tern_result open_upload(const struct tern_client *client, struct upload *upload)
@@ -324,17 +336,24 @@ static enum tern_result open_upload(const struct tern_client *client, struct upl
     size_t len = 0;
     TERN_TRY(load(client, TERN_RECORD_UPLOAD, 0, head, sizeof *head, &len));
     TERN_TRY(check_owned(client, &head->owned, FORMAT_UPLOAD));
+    uint32_t first = 0;
+    const uint32_t local = tern_model_local(client->work.model, &first);
+    const bool has_local = (head->holds & HOLDS_LOCAL) != 0;
     if (head->count != count || !tern_error_storage_known(head->storage) ||
-        head->has_velocity > 1 || head->room > TERN_WIRE_OVERHEAD) {
+        head->holds > (HOLDS_VELOCITY | HOLDS_LOCAL) || (has_local && local == 0) ||
+        head->room > TERN_WIRE_OVERHEAD) {
         return TERN_ERR_CORRUPT;
     }
-    const size_t velocity_len = head->has_velocity != 0 ? (size_t)count * sizeof(float) : 0;
+    const size_t velocity_len =
+        (head->holds & HOLDS_VELOCITY) != 0 ? (size_t)count * sizeof(float) : 0;
     upload->storage = (enum tern_error_storage)head->storage;
     upload->pending_at = sizeof *head + head->room;
     upload->buffer_at = upload->pending_at + head->len;
     upload->velocity_at =
         upload->buffer_at + tern_error_storage_bytes(upload->storage, client->work.model->coded);
-    return len == upload->velocity_at + velocity_len ? TERN_OK : TERN_ERR_CORRUPT;
+    upload->local_at = upload->velocity_at + velocity_len;
+    const size_t end = upload->local_at + (has_local ? local * sizeof(float) : 0);
+    return len == end ? TERN_OK : TERN_ERR_CORRUPT;
 }
 
 // Moves `count` values that the blob holds in another storage to the error buffer.
@@ -392,14 +411,39 @@ static enum tern_result load_velocity(struct tern_client *client, const struct u
 {
     const struct tern_client_workspace *work = &client->work;
     size_t len = 0;
-    client->has_velocity =
-        TERN_CLIENT_MOMENTUM && upload->head.has_velocity != 0 && work->velocity != NULL;
+    client->has_velocity = TERN_CLIENT_MOMENTUM && (upload->head.holds & HOLDS_VELOCITY) != 0 &&
+                           work->velocity != NULL;
     if (!client->has_velocity) {
         return TERN_OK;
     }
     TERN_TRY(load(client, TERN_RECORD_UPLOAD, upload->velocity_at, work->velocity,
                   (size_t)work->model->count * sizeof(float), &len));
     return all_finite(work->velocity, work->model->count) ? TERN_OK : TERN_ERR_CORRUPT;
+}
+
+// They take the place of those that the replica's record has, which may be older.
+static enum tern_result load_local(struct tern_client *client, const struct upload *upload)
+{
+#if TERN_MANIFESTS
+    uint32_t first = 0;
+    const uint32_t count = tern_model_local(client->work.model, &first);
+    size_t len = 0;
+    if ((upload->head.holds & HOLDS_LOCAL) == 0) {
+        return TERN_OK;
+    }
+    TERN_TRY(load(client, TERN_RECORD_UPLOAD, upload->local_at, client->work.local,
+                  (size_t)count * sizeof(float), &len));
+    if (!all_finite(client->work.local, count)) {
+        return TERN_ERR_CORRUPT;
+    }
+    client->has_local = true;
+    client->local_aside = true;
+    tern_client_local_back(client);
+#else
+    (void)client;
+    (void)upload;
+#endif
+    return TERN_OK;
 }
 
 enum tern_result tern_record_reload_velocity(struct tern_client *client)
@@ -467,7 +511,8 @@ enum tern_result tern_record_view_container(const struct tern_client *client, si
 enum tern_result tern_record_finish_upload(struct tern_client *client, struct tern_span message)
 {
     const struct tern_store *store = &client->config.ports.store;
-    const struct tern_store_part behind[] = {buffer_part(client), velocity_part(client)};
+    const struct tern_store_part behind[] = {buffer_part(client), velocity_part(client),
+                                             local_part(client)};
     const struct upload_head head = upload_head(client, TERN_WIRE_OVERHEAD - message.len);
     uint8_t front[FRONT] = {0};
     memcpy(front, &head, sizeof head);
@@ -517,6 +562,7 @@ enum tern_result tern_record_load_upload(struct tern_client *client)
     };
     TERN_TRY(load_buffer(client, &upload));
     TERN_TRY(load_velocity(client, &upload));
+    TERN_TRY(load_local(client, &upload));
     return load_pending(client, upload.pending_at);
 }
 

@@ -128,13 +128,24 @@ static enum tern_client_phase first_phase(const struct tern_client *client)
     return evaluates ? TERN_PHASE_EVALUATE : TERN_PHASE_CHECKIN;
 }
 
+static bool lacks_local_room(const struct tern_client_workspace *workspace)
+{
+#if TERN_MANIFESTS
+    uint32_t first = 0;
+    return workspace->local == NULL && tern_model_local(workspace->model, &first) > 0;
+#else
+    (void)workspace;
+    return false;
+#endif
+}
+
 enum tern_result tern_client_restore(struct tern_client *client,
                                      const struct tern_client_workspace *workspace)
 {
     if (!client->identified) {
         return TERN_ERR_STATE;
     }
-    if (!tern_error_storage_known(workspace->error_storage)) {
+    if (!tern_error_storage_known(workspace->error_storage) || lacks_local_room(workspace)) {
         return TERN_ERR_ARGUMENT;
     }
     if (memcmp(workspace->model->hash, client->identity.model_hash, TERN_SHA256_SIZE) != 0) {
@@ -152,6 +163,10 @@ enum tern_result tern_client_restore(struct tern_client *client,
 #if TERN_FINAL_MODEL
     client->final = false;
     client->final_refused = false;
+#endif
+#if TERN_MANIFESTS
+    client->has_local = false;
+    client->local_aside = false;
 #endif
     client->error_told = false;
     memset(&client->task, 0, sizeof client->task);

@@ -2,11 +2,35 @@
 // with what it takes to make it, to send it and to give it back.
 #include "core.h"
 
+#include <string.h>
+
 struct tern_error_buffer tern_client_error_buffer(const struct tern_client *client)
 {
     const struct tern_client_workspace *work = &client->work;
     return (struct tern_error_buffer){work->error_storage, work->error_buffer, work->model->coded};
 }
+
+#if TERN_MANIFESTS
+void tern_client_local_aside(struct tern_client *client)
+{
+    uint32_t first = 0;
+    const uint32_t count = tern_model_local(client->work.model, &first);
+    if (client->has_local && !client->local_aside) {
+        memcpy(client->work.local, client->work.weights + first, (size_t)count * sizeof(float));
+        client->local_aside = true;
+    }
+}
+
+void tern_client_local_back(struct tern_client *client)
+{
+    uint32_t first = 0;
+    const uint32_t count = tern_model_local(client->work.model, &first);
+    if (client->local_aside) {
+        memcpy(client->work.weights + first, client->work.local, (size_t)count * sizeof(float));
+        client->local_aside = false;
+    }
+}
+#endif
 
 // From `len` to where a float may lie, wherever the blob itself begins.
 static size_t to_alignment(const struct tern_client *client, size_t len)

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const names[TERN_RULE_COUNT] = {"compress", "fuse", "dense", "skip"};
+static const char *const names[TERN_RULE_COUNT] = {"compress", "fuse", "dense", "skip", "local"};
 
 enum { GLOB_MAX = 2 * TERN_TENSOR_NAME_MAX };
 
@@ -102,8 +102,8 @@ static enum tern_result apply_text(const char *text, size_t len, struct tern_mod
     }
     if (!read_rule(text, len, glob, &rule)) {
         snprintf(why, TERN_TENSOR_RULES_WHY_MAX,
-                 "'%.*s' is no rule; one is GLOB: compress, GLOB: fuse, GLOB: dense or GLOB: skip,"
-                 " where a comma or semicolon of a name is written \\, or \\;",
+                 "'%.*s' is no rule; one is GLOB: compress, GLOB: fuse, GLOB: dense, GLOB: skip or "
+                 "GLOB: local, where a comma or semicolon of a name is written \\, or \\;",
                  (int)(len < 300 ? len : 300), text);
         return TERN_ERR_CONFIG;
     }
@@ -129,11 +129,12 @@ static enum tern_result check_any_trains(const struct tern_model *model,
                                          char why[TERN_TENSOR_RULES_WHY_MAX])
 {
     for (uint32_t i = 0; i < model->tensor_count; i++) {
-        if (model->tensors[i].rule != TERN_RULE_SKIP) {
+        if (model->tensors[i].rule < TERN_RULE_SKIP) {
             return TERN_OK;
         }
     }
-    snprintf(why, TERN_TENSOR_RULES_WHY_MAX, "every tensor is skipped: nothing would be trained");
+    snprintf(why, TERN_TENSOR_RULES_WHY_MAX,
+             "no tensor is left that is sent: all are skipped or local");
     return TERN_ERR_CONFIG;
 }
 

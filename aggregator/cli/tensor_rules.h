@@ -20,7 +20,7 @@
 TERN_MUST_USE enum tern_result tern_tensor_rules_apply(const char *rules, struct tern_model *model,
                                                        char why[TERN_TENSOR_RULES_WHY_MAX]);
 
-// "compress", "fuse", "dense", "skip".
+// "compress", "fuse", "dense", "skip", "local".
 const char *tern_tensor_rule_name(enum tern_rule rule);
 
 #endif

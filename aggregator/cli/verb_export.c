@@ -169,6 +169,7 @@ static cJSON *make_notes(const struct job *job)
         cJSON_DeleteItemFromObjectCaseSensitive(notes, ours[i]);
     }
     const struct tern_export_model model = {.held = weights_name(job),
+                                            .layout = &merge->model,
                                             .spec = job->federation->model_spec,
                                             .hash = merge->model.hash,
                                             .version = merge->version};
@@ -201,6 +202,11 @@ static int print_written(struct tern_cli *cli, const struct job *job, const uint
 {
     const struct tern_merge *merge = job->merge;
     cJSON *object = tern_export_file_say(cli, weights_name(job), merge->version, data, len);
+    uint32_t first = 0;
+    if (object == NULL && tern_model_local(&merge->model, &first) > 0) {
+        fprintf(stderr, "Its local tensors are those of version 0: each client has its own, which "
+                        "`tern-client export` writes there.\n");
+    }
     if (object == NULL) {
         return TERN_EXIT_OK;
     }

@@ -12,6 +12,7 @@ static enum tern_result make(const struct session *session, const struct tern_ex
 {
     const struct tern_client_identity *identity = tern_client_identity(&session->client);
     const struct tern_export_model model = {.held = held,
+                                            .layout = &session->model,
                                             .spec = identity->model_spec,
                                             .hash = identity->model_hash,
                                             .version = tern_client_version(&session->client)};

@@ -43,6 +43,9 @@ bool tern_held_is_global(const struct session *session)
     const struct tern_codec whole = {.id = TERN_CODEC_FLOAT32, .sparsity = 1.0F};
     const size_t size = tern_container_bound(&whole, &session->model);
     uint8_t id[TERN_SHA256_SIZE];
+    if (tern_client_is_personal(&session->client)) {
+        return false;
+    }
     if (tern_client_version(&session->client) == 0) {
         return true;
     }
@@ -58,5 +61,8 @@ bool tern_held_is_global(const struct session *session)
 
 const char *tern_held_name(const struct session *session)
 {
+    if (tern_client_is_personal(&session->client)) {
+        return "personal";
+    }
     return tern_held_is_global(session) ? "global" : "replica";
 }

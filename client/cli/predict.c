@@ -148,7 +148,7 @@ static int print_rows(struct tern_cli *cli, const struct prediction_job *job)
     }
     TERN_CLI_TRY(tern_cli_check(cli, tern_text_table_print(&table, stdout), "no memory"));
     const char *held = tern_held_name(job->session);
-    printf("\n%s%s of version %" PRIu32, held, held[0] == 'g' ? " model" : "",
+    printf("\n%s%s of version %" PRIu32, held, held[0] == 'r' ? "" : " model",
            tern_client_version(&job->session->client));
     if (job->labelled) {
         printf(": accuracy %.4f, %" PRIu32 " of %" PRIu32 " right", accuracy_of(job), job->right,

@@ -246,8 +246,11 @@ static enum tern_result take_memory(struct session *session,
     workspace->error_buffer = session->error_buffer = malloc(buffer);
     workspace->velocity = session->velocity = malloc(values);
     workspace->blob = session->blob = malloc(workspace->blob_size);
-    if (session->weights == NULL || session->error_buffer == NULL || session->velocity == NULL ||
-        session->blob == NULL) {
+    uint32_t first = 0;
+    const uint32_t local = tern_model_local(&session->model, &first);
+    workspace->local = session->local = malloc((local > 0 ? local : 1) * sizeof(float));
+    if (session->weights == NULL || session->local == NULL || session->error_buffer == NULL ||
+        session->velocity == NULL || session->blob == NULL) {
         return explain(session, TERN_ERR_NO_MEMORY, "the model needs %zu bytes of memory",
                        2 * values + buffer + workspace->blob_size);
     }
@@ -335,4 +338,5 @@ void tern_session_close(struct session *session)
     free(session->error_buffer);
     free(session->velocity);
     free(session->blob);
+    free(session->local);
 }

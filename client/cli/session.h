@@ -41,6 +41,7 @@ struct session {
     void *error_buffer;
     float *velocity;
     uint8_t *blob;
+    float *local;
     char host[64];
     char why[SESSION_WHY_MAX]; // after an error: what is wrong and what to do
 };

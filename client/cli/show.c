@@ -68,6 +68,14 @@ static void print_expiry(const struct tern_curl *curl)
     }
 }
 
+static const char *describe_held(const struct session *session)
+{
+    if (tern_client_is_personal(&session->client)) {
+        return "personal: with local tensors of its own";
+    }
+    return tern_held_is_global(session) ? "the global model" : "a replica of it";
+}
+
 static int status_text(const struct session *session)
 {
     const struct tern_client_identity *identity = tern_client_identity(&session->client);
@@ -77,7 +85,7 @@ static int status_text(const struct session *session)
     printf("server    %s\n", session->settings->server);
     printf("model     %s\n", identity->model_spec);
     printf("version   %" PRIu32 " (%s)\n", tern_client_version(&session->client),
-           tern_held_is_global(session) ? "the global model" : "a replica of it");
+           describe_held(session));
     printf("rounds    %" PRIu64 "\n", tern_client_budget(&session->client)->rounds);
     if (pending->len > 0) {
         printf("pending   %" PRIu32 " bytes for round %" PRIu32 ", not answered yet\n",

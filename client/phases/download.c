@@ -369,6 +369,21 @@ static enum tern_result apply(struct tern_client *client, size_t *payload)
                               : move_replica(client, &message, container);
 }
 
+// A download leads to a replica whose local values are those of version 0: where this client has its own,
+// they come back, though of the last one only once its hash was looked at.
+static enum tern_result apply_beside_local(struct tern_client *client, size_t *payload)
+{
+    tern_client_local_aside(client);
+    const enum tern_result result = apply(client, payload);
+#if TERN_FINAL_MODEL
+    if (client->final && result == TERN_OK) {
+        return result;
+    }
+#endif
+    tern_client_local_back(client);
+    return result;
+}
+
 static enum tern_result save_replica(struct tern_client *client)
 {
     TERN_TRY(tern_record_save_replica(client));
@@ -423,7 +438,7 @@ static enum tern_result take_download(struct tern_client *client)
     const tern_DownloadRef *ref = tern_client_download(client);
     const uint32_t size = ref->size;
     const bool is_inline = tern_client_is_inline(ref);
-    const enum tern_result result = apply(client, &payload);
+    const enum tern_result result = apply_beside_local(client, &payload);
 #if TERN_PARTIALS
     if (client->download_damaged) {
         return fetch_anew(client);
@@ -473,9 +488,11 @@ static enum tern_result all_taken(struct tern_client *client)
             TERN_TRY(tern_client_restore_replica(client));
         }
 #endif
+        tern_client_local_back(client);
         return tern_client_drop_task(client, TERN_ERR_WRONG_REPLICA,
                                      TERN_WHY("the downloads do not lead to the task's base"));
     }
+    tern_client_local_back(client);
     if (client->replica_unsaved) {
         TERN_TRY(save_replica(client));
     }

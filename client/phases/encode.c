@@ -3,6 +3,7 @@
 // the update's bytes then become one record. Before it is made nothing has happened: the error
 // buffer is as it was. A change that a byte budget does not let out is saved in the error buffer,
 // with no update.
+#include "codec/kernels/kernels.h"
 #include "core.h"
 
 #include <string.h>
@@ -12,6 +13,7 @@ struct outcome {
     uint32_t generation;
     uint32_t sequence;
     bool has_velocity;
+    bool has_local;              // the trained local values are in work.local
     struct tern_error_next next; // of the error buffer
     struct tern_client_pending pending;
     struct tern_span container; // in the blob; NULL: in the record that is being made
@@ -66,6 +68,42 @@ static enum tern_result move_velocity(struct tern_client *client, const struct t
     return tern_error_momentum(velocity, codec->momentum * decay, client->trained, model->coded);
 }
 
+// Local values are the client's own as they were trained: their change is none for others.
+static enum tern_result stage_local(struct tern_client *client, struct outcome *outcome)
+{
+#if TERN_MANIFESTS
+    uint32_t first = 0;
+    const uint32_t count = tern_model_local(client->work.model, &first);
+    const float *trained = client->trained + first;
+    if (count == 0) {
+        return TERN_OK;
+    }
+    if (tern_kernel_peak(trained, count) >= TERN_INFINITY_BITS) {
+        return TERN_ERR_NON_FINITE;
+    }
+    memcpy(client->work.local, trained, (size_t)count * sizeof *trained);
+    outcome->has_local = true;
+#else
+    (void)client;
+    (void)outcome;
+#endif
+    return TERN_OK;
+}
+
+static void take_local(struct tern_client *client, const struct outcome *outcome)
+{
+#if TERN_MANIFESTS
+    if (outcome->has_local) {
+        client->has_local = true;
+        client->local_aside = true;
+        tern_client_local_back(client);
+    }
+#else
+    (void)client;
+    (void)outcome;
+#endif
+}
+
 // Makes t = decay * error buffer + trained - replica where the trained weights are. After a step
 // ahead by a share of the buffer, trained - replica has that share in it already, so that the rest
 // makes t the whole buffer and the local change, as ever.
@@ -82,6 +120,7 @@ static enum tern_result build_sum(struct tern_client *client, const struct tern_
         }
         return TERN_OK;
     }
+    TERN_TRY(stage_local(client, outcome));
     for (uint32_t i = 0; i < trained; i++) {
         sum[i] -= client->work.weights[i];
     }
@@ -221,6 +260,7 @@ static enum tern_result save(struct tern_client *client, const struct outcome *o
 {
     struct tern_error_buffer buffer = tern_client_error_buffer(client);
     tern_error_buffer_store(&buffer, &outcome->next);
+    take_local(client, outcome);
     client->error_told = false;
     client->has_velocity = outcome->has_velocity;
     client->generation = outcome->generation;

@@ -2,10 +2,12 @@
 #include "codec/container.h"
 #include "fleet/alarm.h"
 #include "fleet/member.h"
+#include "fleet/personal.h"
 #include "fleet/replicas.h"
 #include "fleet/shares.h"
 #include "hosted/clock.h"
 #include "tensor/manifest.h"
+#include "util/bytes.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +19,8 @@ struct fleet {
     const struct tern_fleet_settings *settings;
     struct tern_shares shares;
     struct tern_model model;
+    uint8_t *manifest; // of it, where it has one
+    size_t manifest_len;
     struct tern_pool pool;
     struct tern_progress progress;
     struct tern_alarm alarm;
@@ -86,6 +90,29 @@ static enum tern_result make_pool(struct fleet *fleet, const char *model_spec, u
     return result;
 }
 
+// A built-in model whose tensors have rules of their own comes with its manifest (tensors.rules).
+static enum tern_result build_model(struct fleet *fleet,
+                                    const struct tern_client_identity *identity)
+{
+    struct tern_client *client = &fleet->members[fleet->member_count - 1].client;
+    if (tern_model_build(&fleet->model, identity->model_spec, NULL, 0, identity->model_hash) ==
+        TERN_OK) {
+        return TERN_OK;
+    }
+    fleet->manifest = malloc(TERN_MANIFEST_MAX);
+    if (fleet->manifest == NULL) {
+        return TERN_ERR_NO_MEMORY;
+    }
+    enum tern_result result = TERN_AGAIN;
+    while (result == TERN_AGAIN) {
+        result =
+            tern_client_manifest(client, fleet->manifest, TERN_MANIFEST_MAX, &fleet->manifest_len);
+    }
+    TERN_TRY(result);
+    return tern_model_build(&fleet->model, identity->model_spec, fleet->manifest,
+                            fleet->manifest_len, identity->model_hash);
+}
+
 static enum tern_result make_trainers(struct fleet *fleet)
 {
     const struct tern_client_identity *identity = identity_of(fleet);
@@ -94,14 +121,10 @@ static enum tern_result make_trainers(struct fleet *fleet)
         long cores = sysconf(_SC_NPROCESSORS_ONLN);
         workers = cores > 0 ? (uint32_t)cores : 1;
     }
-    enum tern_result result =
-        tern_model_build(&fleet->model, identity->model_spec, NULL, 0, identity->model_hash);
+    const enum tern_result result = build_model(fleet, identity);
     if (result != TERN_OK) {
-        snprintf(
-            fleet->why, 512,
-            "the aggregator's model %s is not built in, or its tensors have rules of their own "
-            "(tensors.rules); tern-fleet trains neither",
-            identity->model_spec);
+        snprintf(fleet->why, 512, "the aggregator's model %s cannot be had: %s",
+                 identity->model_spec, tern_result_sentence(result));
         return result;
     }
     return make_pool(fleet, identity->model_spec, workers);
@@ -306,6 +329,26 @@ static void describe(const struct fleet *fleet, struct tern_fleet_results *resul
     results->float32_payload = float32_payload(&fleet->model);
 }
 
+static enum tern_result add_personal(const struct fleet *fleet, struct tern_fleet_results *results)
+{
+    uint32_t first = 0;
+    if (fleet->manifest_len > 0) {
+        results->manifest = malloc(2 * fleet->manifest_len + 1);
+        if (results->manifest == NULL) {
+            return TERN_ERR_NO_MEMORY;
+        }
+        tern_hex_encode(fleet->manifest, fleet->manifest_len, results->manifest);
+    }
+    if (tern_model_local(&fleet->model, &first) == 0) {
+        return TERN_OK;
+    }
+    results->personal_accuracy = calloc(results->clients, sizeof *results->personal_accuracy);
+    return results->personal_accuracy == NULL
+               ? TERN_ERR_NO_MEMORY
+               : tern_personal_measure(fleet->members, results->clients, &fleet->shares,
+                                       &fleet->model, results->personal_accuracy);
+}
+
 static enum tern_result collect(struct fleet *fleet, struct tern_fleet_results *results)
 {
     struct tern_progress *progress = &fleet->progress;
@@ -317,6 +360,9 @@ static enum tern_result collect(struct fleet *fleet, struct tern_fleet_results *
         result = tern_replicas_measure(fleet->members, results->clients,
                                        fleet->settings->fleet_measure_replicas,
                                        results->replica_accuracy, results->replica_version);
+    }
+    if (result == TERN_OK) {
+        result = add_personal(fleet, results);
     }
     if (result != TERN_OK) {
         tern_fleet_results_clear(results);
@@ -335,6 +381,7 @@ static void close_all(struct fleet *fleet)
         tern_member_close(&fleet->members[i]);
     }
     free(fleet->members);
+    free(fleet->manifest);
     tern_pool_clear(&fleet->pool);
     tern_shares_close(&fleet->shares);
     tern_progress_clear(&fleet->progress);

@@ -2,6 +2,7 @@
 #include "fleet/pool.h"
 #include "fleet/scores.h"
 #include "hosted/files.h"
+#include "tensor/manifest.h"
 #include "util/bytes.h"
 #include "util/sha256.h"
 #include <cjson/cJSON.h>
@@ -16,6 +17,25 @@
 static enum tern_result explain(char why[512], const char *what, enum tern_result result)
 {
     snprintf(why, 512, "%.300s: %s", what, tern_result_sentence(result));
+    return result;
+}
+
+// manifest: in hex; NULL: the tensors have the rules that the spec gives them.
+static enum tern_result build(struct tern_model *model, const char *spec, const char *manifest)
+{
+    if (manifest == NULL) {
+        return tern_model_from_spec(model, spec);
+    }
+    const size_t len = strlen(manifest) / 2;
+    uint8_t *bytes = malloc(len + 1);
+    if (bytes == NULL) {
+        return TERN_ERR_NO_MEMORY;
+    }
+    enum tern_result result = tern_hex_decode(manifest, bytes, len);
+    if (result == TERN_OK) {
+        result = tern_model_from_manifest(model, bytes, len);
+    }
+    free(bytes);
     return result;
 }
 
@@ -34,8 +54,9 @@ static enum tern_result read_results(const char *path, cJSON **json, struct tern
     *hash = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(*json, "model_hash"));
     const double count = cJSON_GetNumberValue(cJSON_GetObjectItemCaseSensitive(*json, "clients"));
     *clients = count >= 1.0 && count <= 1e6 ? (uint32_t)count : 0;
-    if (spec == NULL || *hash == NULL || *clients == 0 ||
-        tern_model_from_spec(model, spec) != TERN_OK) {
+    const char *manifest =
+        cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(*json, "manifest"));
+    if (spec == NULL || *hash == NULL || *clients == 0 || build(model, spec, manifest) != TERN_OK) {
         snprintf(why, 512, "%.300s is not the JSON of a run of a built-in model", path);
         return TERN_ERR_CORRUPT;
     }

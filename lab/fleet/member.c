@@ -223,6 +223,7 @@ enum tern_result tern_member_open(struct tern_member *member,
     config.name = member->name;
     config.platform = "linux tern-fleet/" TERN_VERSION;
     config.evaluator = member->evaluator;
+    config.takes_manifests = true;
     config.wait_ms = (uint32_t)settings->fleet_wait;
     config.budget_per_month = member->device.budget;
     config.on_event = on_event;
@@ -245,6 +246,8 @@ static enum tern_result take_memory(struct tern_member *member, const struct ter
         calloc(1, tern_error_storage_bytes(workspace->error_storage, model->coded));
     member->velocity = malloc(model->count * sizeof *member->velocity);
     member->blob = malloc(workspace->blob_size);
+    uint32_t first = 0;
+    member->local = malloc((tern_model_local(model, &first) + 1) * sizeof *member->local);
     member->attacker = (struct tern_attacker){.kind = member->device.attack,
                                               .scale = member->settings->fleet_attack_scale,
                                               .seed = member->device.seed,
@@ -255,8 +258,9 @@ static enum tern_result take_memory(struct tern_member *member, const struct ter
     workspace->error_buffer = member->error_buffer;
     workspace->velocity = member->velocity;
     workspace->blob = member->blob;
+    workspace->local = member->local;
     return member->weights != NULL && member->error_buffer != NULL && member->velocity != NULL &&
-                   member->blob != NULL
+                   member->blob != NULL && member->local != NULL
                ? TERN_OK
                : TERN_ERR_NO_MEMORY;
 }
@@ -330,4 +334,5 @@ void tern_member_close(struct tern_member *member)
     free(member->error_buffer);
     free(member->velocity);
     free(member->blob);
+    free(member->local);
 }

@@ -48,6 +48,7 @@ struct tern_member {
     void *error_buffer;
     float *velocity; // no memory stands behind it before a codec uses it
     uint8_t *blob;
+    float *local;
     struct tern_progress *progress;
     uint32_t last_version; // from which it last trained
     bool arriving;         // joined late or was away, and has not trained since

@@ -16,6 +16,8 @@ void tern_fleet_results_clear(struct tern_fleet_results *results)
     free(results->round_trunk);
     free(results->replica_accuracy);
     free(results->replica_version);
+    free(results->personal_accuracy);
+    free(results->manifest);
     tern_records_clear(&results->records);
     memset(results, 0, sizeof *results);
 }
@@ -61,6 +63,9 @@ char *tern_fleet_results_text(const struct tern_fleet_results *results)
     cJSON_AddNumberToObject(json, "seed", (double)results->seed);
     cJSON_AddStringToObject(json, "codec", results->codec);
     cJSON_AddStringToObject(json, "model", results->model);
+    if (results->manifest != NULL) {
+        cJSON_AddStringToObject(json, "manifest", results->manifest);
+    }
     cJSON_AddStringToObject(json, "model_hash", results->model_hash);
     cJSON_AddNumberToObject(json, "seconds", results->seconds);
     cJSON_AddNumberToObject(json, "values", results->values);

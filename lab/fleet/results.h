@@ -45,6 +45,11 @@ struct tern_fleet_results {
     double *replica_accuracy;
     double *replica_version;
 
+    // Where tensors are local: of each client, what it holds at the end on data like its own; NaN where it has
+    // not trained. Else NULL, as in results read from a file.
+    double *personal_accuracy;
+    char *manifest; // of a model whose tensors have rules of their own, hex; else NULL
+
     struct tern_records records; // empty in results read from a file
 };
 

@@ -88,6 +88,9 @@ void tern_fleet_series_add(cJSON *json, const struct tern_fleet_results *results
     add_list(json, "round_wire_down", results->round_down, results->rounds);
     add_list(json, "round_trunk_down", results->round_trunk, results->rounds);
     add_list(json, "replica_accuracy", results->replica_accuracy, results->clients);
+    if (results->personal_accuracy != NULL) {
+        add_list(json, "personal_accuracy", results->personal_accuracy, results->clients);
+    }
     add_list(json, "replica_version", results->replica_version, results->clients);
     add_columns(json, record_columns, sizeof record_columns / sizeof record_columns[0], records,
                 records->participation_count);

@@ -111,6 +111,25 @@ static void set_note(cJSON *notes, const char *key, const char *text)
     cJSON_AddStringToObject(notes, key, text);
 }
 
+// Names the tensors that each client has of its own: what the file has of them is of version 0, or of one
+// client.
+static void note_local(cJSON *notes, const struct tern_model *model)
+{
+    static char text[TERN_MODEL_MAX_TENSORS * (TERN_TENSOR_NAME_MAX + 2)];
+    size_t used = 0;
+    for (uint32_t i = 0; i < model->tensor_count; i++) {
+        const struct tern_tensor *tensor = &model->tensors[i];
+        if (tensor->rule == TERN_RULE_LOCAL) {
+            used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", used > 0 ? ", " : "",
+                                     tensor->name);
+        }
+    }
+    cJSON_DeleteItemFromObjectCaseSensitive(notes, "local");
+    if (used > 0) {
+        set_note(notes, "local", text);
+    }
+}
+
 void tern_export_notes(cJSON *notes, const struct tern_export_model *model)
 {
     char text[2 * TERN_SHA256_SIZE + 1];
@@ -120,6 +139,7 @@ void tern_export_notes(cJSON *notes, const struct tern_export_model *model)
     set_note(notes, "model_hash", text);
     snprintf(text, sizeof text, "%" PRIu32, model->version);
     set_note(notes, "version", text);
+    note_local(notes, model->layout);
 }
 
 cJSON *tern_export_file_say(const struct tern_cli *cli, const char *held, uint32_t version,

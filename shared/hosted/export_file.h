@@ -29,7 +29,8 @@ int tern_export_file_write(struct tern_cli *cli, const uint8_t *data, size_t len
 
 // What a file says of the model in it.
 struct tern_export_model {
-    const char *held; // "global", "replica" or "averaged" (docs/DESIGN.md)
+    const char *held; // "global", "replica", "averaged" or "personal" (docs/DESIGN.md)
+    const struct tern_model *layout;
     const char *spec;
     const uint8_t *hash; // TERN_SHA256_SIZE bytes, of the model
     uint32_t version;

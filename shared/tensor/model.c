@@ -210,7 +210,9 @@ enum tern_result tern_model_layout(struct tern_model *model)
     model->coded = place(model, TERN_RULE_FUSE, place(model, TERN_RULE_COMPRESS, 0));
     model->count = model->coded;
 #if TERN_MANIFESTS
-    model->count = place(model, TERN_RULE_SKIP, place(model, TERN_RULE_DENSE, model->coded));
+    model->count = place(model, TERN_RULE_DENSE, model->coded);
+    model->count = place(model, TERN_RULE_LOCAL, model->count);
+    model->count = place(model, TERN_RULE_SKIP, model->count);
 #endif
     hash_model(model);
     return TERN_OK;
@@ -234,7 +236,9 @@ void tern_model_init_weights(const struct tern_model *model, uint64_t seed, floa
 
 void tern_model_freeze(const struct tern_model *model, float *change)
 {
-    for (uint32_t i = tern_model_trained(model); i < model->count; i++) {
+    uint32_t local = 0;
+    const uint32_t kept = tern_model_local(model, &local) > 0 ? local : tern_model_trained(model);
+    for (uint32_t i = kept; i < model->count; i++) {
         if (change[i] != 0) {
             change[i] = 0;
         }

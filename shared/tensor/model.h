@@ -3,8 +3,8 @@
 // (tensor/manifest.h); its hash names it. Pure; the caller owns all memory.
 //
 // Layout: each tensor has a rule, which says how its changes are sent. The flat vector holds the
-// tensors of each rule together, in the order of enum tern_rule, those of one rule in manifest
-// order. A tensor with TERN_RULE_COMPRESS is a *segment* of its own; all of any other rule together
+// tensors of each rule together, first those that are sent, in the order of enum tern_rule, then local
+// ones, then frozen ones; those of one rule in manifest order. A tensor with TERN_RULE_COMPRESS is a *segment* of its own; all of any other rule together
 // are one. A segment is what is encoded as one payload.
 #ifndef TERN_MODEL_H
 #define TERN_MODEL_H
@@ -28,7 +28,8 @@ enum tern_rule {
     TERN_RULE_FUSE = 1,     // by the codec, in one payload with all others of this rule
     TERN_RULE_DENSE = 2,    // exactly, as float32; not error-fed: statistics of a batch norm
     TERN_RULE_SKIP = 3,     // never: the tensor is frozen
-    TERN_RULE_COUNT
+    TERN_RULE_LOCAL = 4,    // never: each client trains its own
+    TERN_RULE_COUNT = 5
 };
 
 struct tern_tensor {
@@ -64,7 +65,7 @@ struct tern_model {
 #endif
 };
 
-// Whether a codec encodes a segment and error feedback covers it. Else it is dense or skipped.
+// Whether a codec encodes a segment and error feedback covers it. Else it is dense, or never sent.
 static inline bool tern_segment_is_coded(const struct tern_segment *segment)
 {
 #if TERN_MANIFESTS
@@ -75,7 +76,19 @@ static inline bool tern_segment_is_coded(const struct tern_segment *segment)
 #endif
 }
 
+// Whether its change is never sent: it is frozen or local. Everybody's is that of version 0 then, but for what
+// a client keeps to itself.
 static inline bool tern_segment_is_skipped(const struct tern_segment *segment)
+{
+#if TERN_MANIFESTS
+    return segment->rule >= TERN_RULE_SKIP;
+#else
+    (void)segment;
+    return false;
+#endif
+}
+
+static inline bool tern_segment_is_frozen(const struct tern_segment *segment)
 {
 #if TERN_MANIFESTS
     return segment->rule == TERN_RULE_SKIP;
@@ -101,7 +114,24 @@ static inline bool tern_model_is_seeded(const struct tern_model *model)
 static inline uint32_t tern_model_trained(const struct tern_model *model)
 {
     const struct tern_segment *last = &model->segments[model->segment_count - 1];
-    return tern_segment_is_skipped(last) ? last->offset : model->count;
+    return tern_segment_is_frozen(last) ? last->offset : model->count;
+}
+
+// Values that are local, the last of those that training moves. *first: the first of them.
+static inline uint32_t tern_model_local(const struct tern_model *model, uint32_t *first)
+{
+    *first = 0;
+#if TERN_MANIFESTS
+    for (uint32_t i = 0; i < model->segment_count; i++) {
+        if (model->segments[i].rule == TERN_RULE_LOCAL) {
+            *first = model->segments[i].offset;
+            return model->segments[i].count;
+        }
+    }
+#else
+    (void)model;
+#endif
+    return 0;
 }
 
 // Makes *model one without tensors. What it does not use of the struct is not touched.

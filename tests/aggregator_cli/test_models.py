@@ -204,6 +204,11 @@ def the_first_rule_counts():
         "fc.bias": "dense", "fc.scale": "skip", "fc.weight": "skip"}
 
 
+def local_tensors_are_named():
+    made = init(State(), st.make(GOOD), "--rules", "fc.*: local")
+    assert {name for name, rule in rules(made).items() if rule == "local"} == {"fc.bias", "fc.scale", "fc.weight"}
+
+
 def rules_name_the_model():
     hashes = {init(State(), st.make(GOOD), *options)["model_hash"]
               for options in ((), ("--rules", "fc.bias: fuse"), ("--rules", "fc.bias: skip"))}
@@ -212,7 +217,7 @@ def rules_name_the_model():
 
 def bad_rules_are_refused():
     for text, says in (("fc.bias", "'fc.bias' is no rule"), ("fc.bias: freeze", "is no rule"),
-                       ("*: skip", "every tensor is skipped"),
+                       ("*: skip", "no tensor is left that is sent"), ("fc.*: local, *: skip", "no tensor is left that is sent"),
                        (": skip", "is no rule"), ("fc.bais: skip", "no tensor of the model matches"),
                        ("fc.bias: skip, x*: fuse", "'x*'")):
         refuse(st.make(GOOD), says, "--rules", text, code=USAGE)

@@ -22,42 +22,17 @@ static void add(struct tern_model *model, const char *name, uint32_t count, enum
     assert_int_equal(tern_model_add_by_rule(model, name, &count, 1, rule), TERN_OK);
 }
 
-static bool builds_nothing(void *ctx, const char *spec, const uint8_t *hash)
-{
-    (void)ctx;
-    (void)spec;
-    (void)hash;
-    return false;
-}
-
 // The federation's first version is what its aggregator has; no seed makes it.
 static int set_up(void **state)
 {
     (void)state;
     static struct tern_model made;
     world_init(&world);
-    struct fake_download *manifest = &world.server.manifest;
     tern_model_clear(&made);
     add(&made, "frozen", FROZEN, TERN_RULE_SKIP);
     add(&made, "mean", DENSE, TERN_RULE_DENSE);
     add(&made, "weight", CODED, TERN_RULE_COMPRESS);
-    static uint8_t bytes[TERN_MANIFEST_MAX];
-    const size_t len = tern_manifest_encode(&made, bytes);
-    assert_int_equal(tern_model_from_manifest(&world.model, bytes, len), TERN_OK);
-    assert_int_equal(world.model.count, WORLD_VALUES);
-    fake_server_init(&world.server, &world.model);
-    memcpy(manifest->blob, bytes, len);
-    manifest->len = len;
-    memcpy(manifest->sha256, world.model.hash, TERN_SHA256_SIZE);
-    for (int i = 0; i < WORLD_VALUES; i++) {
-        world.server.weights[i] = (float)(i % 5 - 2) / 4.0F;
-    }
-    memset(world.server.replica_of[0], 0, TERN_SHA256_SIZE); // who holds nothing is at version 0
-    const float none[WORLD_VALUES] = {0};
-    fake_server_commit(&world.server, none);
-    world.server.snapshots = true;
-    world.config.builds_model = builds_nothing;
-    world.config.takes_manifests = true;
+    world_bring_model(&world, &made);
     return 0;
 }
 
@@ -440,6 +415,102 @@ static void late_update_gives_back_what_is_coded(void **state)
     }
 }
 
+// --- Local tensors: of the frozen model's 8 values, 8 dense ones and 592 others, the last 100
+
+enum { LOCAL = 100, FIRST_LOCAL = WORLD_VALUES - LOCAL - FROZEN };
+
+static int set_up_local(void **state)
+{
+    (void)state;
+    static struct tern_model made;
+    world_init(&world);
+    tern_model_clear(&made);
+    add(&made, "frozen", FROZEN, TERN_RULE_SKIP);
+    add(&made, "head", LOCAL, TERN_RULE_LOCAL);
+    add(&made, "mean", DENSE, TERN_RULE_DENSE);
+    add(&made, "weight", CODED - LOCAL, TERN_RULE_COMPRESS);
+    world_bring_model(&world, &made);
+    return 0;
+}
+
+static void local_values_are_kept_and_never_sent(void **state)
+{
+    (void)state;
+    struct tern_client_event event;
+    float expected[LOCAL];
+    uint32_t first = 0;
+    assert_int_equal(tern_model_local(&world.model, &first), LOCAL);
+    assert_int_equal(first, FIRST_LOCAL);
+    assert_int_equal(tern_model_trained(&world.model), WORLD_VALUES - FROZEN);
+    boot();
+    assert_false(tern_client_is_personal(&world.client));
+    memcpy(expected, world.server.weights + FIRST_LOCAL, sizeof expected);
+    for (int round = 0; round < 4; round++) {
+        world.server.codec = round == 2 ? "float32" : "3lc:s=1.75";
+        run_until(TERN_EVENT_UPLOADED, &event);
+        assert_int_equal(event.result, TERN_OK);
+        for (int i = 0; i < LOCAL; i++) {
+            expected[i] += world.change[FIRST_LOCAL + i];
+            assert_true(world.weights[FIRST_LOCAL + i] == expected[i]);
+            assert_true(world.server.applied[FIRST_LOCAL + i] == 0.0F);
+        }
+        // The next training begins where this one ended, also after the power was away.
+        boot();
+        assert_true(tern_client_is_personal(&world.client));
+        assert_memory_equal(world.weights + FIRST_LOCAL, expected, sizeof expected);
+    }
+}
+
+// A snapshot has those of version 0.
+static void snapshots_leave_local_values_alone(void **state)
+{
+    (void)state;
+    struct tern_client_event event;
+    float expected[LOCAL];
+    boot();
+    run_until(TERN_EVENT_UPLOADED, &event);
+    memcpy(expected, world.weights + FIRST_LOCAL, sizeof expected);
+    assert_memory_not_equal(expected, world.server.weights + FIRST_LOCAL, sizeof expected);
+    world.server.snapshots = true;
+    run_until(TERN_EVENT_DOWNLOADED, &event);
+    assert_memory_equal(world.weights + FIRST_LOCAL, expected, sizeof expected);
+    run_until(TERN_EVENT_TRAINED, &event);
+    world_check_replica(&world);
+    assert_memory_equal(world.start + FIRST_LOCAL, expected, sizeof expected);
+}
+
+// What an update was answered changes nothing of them; what was not saved does not count.
+static void late_updates_keep_local_values(void **state)
+{
+    (void)state;
+    struct tern_client_event event;
+    float expected[LOCAL];
+    boot();
+    world.server.faults[2] = FAULT_LATE;
+    run_until(TERN_EVENT_UPLOADED, &event);
+    assert_int_equal(event.result, TERN_ERR_LATE);
+    for (int i = 0; i < LOCAL; i++) {
+        expected[i] = world.server.weights[FIRST_LOCAL + i] + world.change[FIRST_LOCAL + i];
+    }
+    assert_memory_equal(world.weights + FIRST_LOCAL, expected, sizeof expected);
+    run_until(TERN_EVENT_TRAINED, &event);
+    boot(); // before it was encoded
+    assert_memory_equal(world.weights + FIRST_LOCAL, expected, sizeof expected);
+    world.train_diverges = true;
+    run_until(TERN_EVENT_TROUBLE, &event);
+    assert_int_equal(event.result, TERN_ERR_TRAINER);
+    assert_memory_equal(world.weights + FIRST_LOCAL, expected, sizeof expected);
+}
+
+static void without_room_for_local_values_it_does_not_start(void **state)
+{
+    (void)state;
+    boot();
+    struct tern_client_workspace workspace = world.client.work;
+    workspace.local = NULL;
+    assert_int_equal(tern_client_restore(&world.client, &workspace), TERN_ERR_ARGUMENT);
+}
+
 static void momentum_leaves_dense_values_alone(void **state)
 {
     (void)state;
@@ -459,6 +530,7 @@ static void momentum_leaves_dense_values_alone(void **state)
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define LOCAL_TEST(name) cmocka_unit_test_setup_teardown(name, set_up_local, tear_down)
 
 int main(void)
 {
@@ -487,6 +559,10 @@ int main(void)
         TEST(frozen_and_dense_values_stay_out_of_the_buffer),
         TEST(late_update_gives_back_what_is_coded),
         TEST(momentum_leaves_dense_values_alone),
+        LOCAL_TEST(local_values_are_kept_and_never_sent),
+        LOCAL_TEST(snapshots_leave_local_values_alone),
+        LOCAL_TEST(late_updates_keep_local_values),
+        LOCAL_TEST(without_room_for_local_values_it_does_not_start),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -30,7 +30,21 @@ static const struct variant small = {
     .codec = "3lc:s=1", .storage = TERN_ERROR_INT8, .room = 9 * 3 * 4 / 253.0};
 static const struct variant with_velocity = {.codec = "dgc:p=0.01,momentum=0,warmup=0",
                                              .storage = TERN_ERROR_FLOAT32};
+// A sixth of the model is local: it is kept, whole, with the round whose training moved it.
+static const struct variant with_local = {.codec = "3lc:s=1", .storage = TERN_ERROR_FLOAT32};
 static const struct variant *variant = &plain;
+
+static void bring_local_model(void)
+{
+    static struct tern_model made;
+    const uint32_t local = WORLD_VALUES / 6;
+    const uint32_t others = WORLD_VALUES - local;
+    tern_model_clear(&made);
+    assert_int_equal(tern_model_add_by_rule(&made, "head", &local, 1, TERN_RULE_LOCAL), TERN_OK);
+    assert_int_equal(tern_model_add_by_rule(&made, "body", &others, 1, TERN_RULE_COMPRESS),
+                     TERN_OK);
+    world_bring_model(&world, &made);
+}
 
 static void write_script(struct fake_server *server)
 {
@@ -87,6 +101,9 @@ static void cut_at_every_write(const struct variant *chosen, bool after)
     for (bool was_cut = true; was_cut; cut_at++) {
         assert_true(cut_at < RUNS_MAX);
         world_init(&world);
+        if (variant == &with_local) {
+            bring_local_model();
+        }
         write_script(&world.server);
         world.config.budget_per_month = 1u << 30; // the meter's writes are cut, too
         world.error_storage = variant->storage;
@@ -139,6 +156,14 @@ static void cut_with_a_velocity(void **state)
     variant = &plain;
 }
 
+static void cut_with_local_tensors(void **state)
+{
+    (void)state;
+    cut_at_every_write(&with_local, false);
+    cut_at_every_write(&with_local, true);
+    variant = &plain;
+}
+
 static void cut_at_every_answer(void **state)
 {
     (void)state;
@@ -182,7 +207,7 @@ int main(void)
         cmocka_unit_test(cut_before_every_write),      cmocka_unit_test(cut_after_every_write),
         cmocka_unit_test(cut_with_a_small_buffer),     cmocka_unit_test(cut_with_a_velocity),
         cmocka_unit_test(cut_at_every_answer),         cmocka_unit_test(cut_twice),
-        cmocka_unit_test(cut_with_records_as_a_whole),
+        cmocka_unit_test(cut_with_records_as_a_whole), cmocka_unit_test(cut_with_local_tensors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -58,6 +58,40 @@ static void test_layout_by_rule(void **state)
     assert_false(tern_model_is_seeded(&model));
 }
 
+// Local tensors are trained, so that they lie before frozen ones, and never sent.
+static void test_local_tensors_lie_between(void **state)
+{
+    (void)state;
+    static struct tern_model made;
+    float change[10];
+    uint32_t first = 0;
+    tern_model_clear(&made);
+    add(&made, "stem", 2, TERN_RULE_SKIP);
+    add(&made, "head", 3, TERN_RULE_LOCAL);
+    add(&made, "mean", 1, TERN_RULE_DENSE);
+    add(&made, "body", 4, TERN_RULE_COMPRESS);
+    assert_int_equal(tern_model_layout(&made), TERN_OK);
+    assert_int_equal(made.segment_count, 4);
+    const enum tern_rule rules[] = {TERN_RULE_COMPRESS, TERN_RULE_DENSE, TERN_RULE_LOCAL,
+                                    TERN_RULE_SKIP};
+    for (uint32_t i = 0; i < 4; i++) {
+        assert_int_equal(made.segments[i].rule, rules[i]);
+        assert_int_equal(tern_segment_is_coded(&made.segments[i]), i < 1);
+        assert_int_equal(tern_segment_is_skipped(&made.segments[i]), i >= 2);
+    }
+    assert_int_equal(tern_model_local(&made, &first), 3);
+    assert_int_equal(first, 5);
+    assert_int_equal(tern_model_trained(&made), 8);
+    for (int i = 0; i < 10; i++) {
+        change[i] = 1.0F;
+    }
+    tern_model_freeze(&made, change);
+    for (int i = 0; i < 10; i++) {
+        assert_true(change[i] == (i < 5 ? 1.0F : 0.0F));
+    }
+    assert_int_equal(tern_model_local(&model, &first), 0);
+}
+
 static void test_bytes_as_documented(void **state)
 {
     (void)state;
@@ -133,7 +167,7 @@ static void test_hostile(void **state)
     (void)state;
     REFUSE("TMF1\x00", TERN_ERR_ARGUMENT);                           // no tensor
     REFUSE("TMF2\x01\x00\x01w\x00", TERN_ERR_CORRUPT);               // another format
-    REFUSE("TMF1\x01\x04\x01w\x00", TERN_ERR_CORRUPT);               // no such rule
+    REFUSE("TMF1\x01\x05\x01w\x00", TERN_ERR_CORRUPT);               // no such rule
     REFUSE("TMF1\x01\x00\x00\x00", TERN_ERR_ARGUMENT);               // no name
     REFUSE("TMF1\x01\x00\x01\xff\x00", TERN_ERR_CORRUPT);            // not UTF-8
     REFUSE("TMF1\x01\x00\x02w\x00\x00", TERN_ERR_CORRUPT);           // NUL in the name
@@ -327,6 +361,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_layout_by_rule),
+        cmocka_unit_test(test_local_tensors_lie_between),
         cmocka_unit_test(test_bytes_as_documented),
         cmocka_unit_test(test_largest_fits),
         cmocka_unit_test(test_cut_or_longer),

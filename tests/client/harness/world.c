@@ -12,6 +12,8 @@
 
 #include <cmocka.h>
 
+#include "tensor/manifest.h"
+
 #define STEPS_MAX 20000
 
 // --- Store
@@ -67,8 +69,13 @@ static void check_upload(const struct world *world, const struct fake_record *re
     const struct tern_client_workspace *work = &world->client.work;
     const size_t len = tern_error_storage_bytes(work->error_storage, world->model.coded);
     const size_t velocity = world->client.has_velocity ? world->model.count * sizeof(float) : 0;
-    assert_true(record->len > len + velocity);
-    assert_memory_equal(record->data + record->len - velocity - len, work->error_buffer, len);
+    uint32_t first = 0;
+    const size_t local = tern_client_is_personal(&world->client)
+                             ? tern_model_local(&world->model, &first) * sizeof(float)
+                             : 0;
+    assert_true(record->len > len + velocity + local);
+    assert_memory_equal(record->data + record->len - local - velocity - len, work->error_buffer,
+                        len);
 }
 
 static void put_record(struct world *world, enum tern_record number,
@@ -483,6 +490,36 @@ void world_init(struct world *world)
     };
 }
 
+static bool builds_nothing(void *ctx, const char *spec, const uint8_t *hash)
+{
+    (void)ctx;
+    (void)spec;
+    (void)hash;
+    return false;
+}
+
+void world_bring_model(struct world *world, const struct tern_model *made)
+{
+    static uint8_t bytes[TERN_MANIFEST_MAX];
+    struct fake_download *manifest = &world->server.manifest;
+    const size_t len = tern_manifest_encode(made, bytes);
+    assert_int_equal(tern_model_from_manifest(&world->model, bytes, len), TERN_OK);
+    assert_int_equal(world->model.count, WORLD_VALUES);
+    fake_server_init(&world->server, &world->model);
+    memcpy(manifest->blob, bytes, len);
+    manifest->len = len;
+    memcpy(manifest->sha256, world->model.hash, TERN_SHA256_SIZE);
+    for (int i = 0; i < WORLD_VALUES; i++) {
+        world->server.weights[i] = (float)(i % 5 - 2) / 4.0F;
+    }
+    memset(world->server.replica_of[0], 0, TERN_SHA256_SIZE); // who holds nothing is at version 0
+    const float none[WORLD_VALUES] = {0};
+    fake_server_commit(&world->server, none);
+    world->server.snapshots = true;
+    world->config.builds_model = builds_nothing;
+    world->config.takes_manifests = true;
+}
+
 void world_free(struct world *world)
 {
     for (int i = 0; i < TERN_RECORD_COUNT; i++) {
@@ -503,6 +540,7 @@ enum tern_result world_boot(struct world *world)
         .velocity = world->no_velocity ? NULL : world->velocity,
         .blob = world->blob,
         .blob_size = world->blob_size,
+        .local = world->local,
     };
     world->power_off = false;
     drop(world);
@@ -510,6 +548,7 @@ enum tern_result world_boot(struct world *world)
     memset(&world->client, 0xa5, sizeof world->client);
     memset(world->weights, 0xa5, sizeof world->weights);
     memset(world->error_buffer, 0xa5, sizeof world->error_buffer);
+    memset(world->local, 0xa5, sizeof world->local);
     memset(world->velocity, 0xa5, sizeof world->velocity);
     memset(world->blob, 0xa5, sizeof world->blob);
     TERN_TRY(tern_client_init(&world->client, &world->config));
@@ -578,11 +617,17 @@ void world_check_conservation_within(struct world *world, double room)
         assert_int_equal(
             tern_container_decode(&world->model, container.data, container.len, waiting), TERN_OK);
     }
-    for (int i = 0; i < WORLD_VALUES; i++) {
-        const float there = world->server.applied[i] + waiting[i] + buffer[i];
+    uint32_t local = 0;
+    const uint32_t local_end = tern_model_local(&world->model, &local) + local;
+    for (uint32_t i = 0; i < WORLD_VALUES; i++) {
+        const bool is_local = i >= local && i < local_end;
+        const float kept = is_local && tern_client_is_personal(client)
+                               ? world->weights[i] - world->server.weights[i]
+                               : 0;
+        const float there = world->server.applied[i] + waiting[i] + buffer[i] + kept;
         const double off = (double)there - (double)world->store.encoded[i];
         if (!(off <= room && -off <= room)) {
-            fail_msg("value %d: encoded %.10g, but applied %.10g + pending %.10g + buffer %.10g", i,
+            fail_msg("value %u: encoded %.10g, but applied %.10g + pending %.10g + buffer %.10g", i,
                      (double)world->store.encoded[i], (double)world->server.applied[i],
                      (double)waiting[i], (double)buffer[i]);
         }
@@ -595,7 +640,13 @@ void world_check_replica(struct world *world)
     assert_memory_equal(tern_client_replica(&world->client), world->server.replica_of[version],
                         TERN_SHA256_SIZE);
     if (version == world->server.version) {
-        assert_memory_equal(world->weights, world->server.weights, sizeof world->weights);
+        uint32_t local = 0;
+        const uint32_t count = tern_model_local(&world->model, &local);
+        const uint32_t behind = local + count;
+        assert_memory_equal(world->weights, world->server.weights,
+                            (count > 0 ? local : WORLD_VALUES) * sizeof(float));
+        assert_memory_equal(world->weights + behind, world->server.weights + behind,
+                            (WORLD_VALUES - behind) * sizeof(float));
     }
 }
 

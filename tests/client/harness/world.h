@@ -167,6 +167,7 @@ struct world {
     float error_buffer[WORLD_VALUES];
     enum tern_error_storage error_storage;
     float velocity[WORLD_VALUES];
+    float local[WORLD_VALUES];
     bool no_velocity;
     uint8_t blob[WORLD_BLOB];
     size_t blob_size;
@@ -217,6 +218,8 @@ struct world {
 
 // A fresh world with a client that is not enrolled yet.
 void world_init(struct world *world);
+// Behind world_init(): the model comes with its manifest, and its first version by snapshot.
+void world_bring_model(struct world *world, const struct tern_model *made);
 void world_free(struct world *world);
 
 // The store keeps a partial download.

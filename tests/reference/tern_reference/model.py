@@ -8,7 +8,7 @@ from .draws import stream, uniform
 from .values import Refused, f32, get_varint, put_f32, put_varint
 
 
-COMPRESS, FUSE, DENSE, SKIP = range(4)
+COMPRESS, FUSE, DENSE, SKIP, LOCAL = range(5)
 
 
 class Model:
@@ -27,7 +27,7 @@ class Model:
 
     def lay_out(self, counts):
         self.offsets, self.segments, self.rule_of, at = {}, [], [], 0
-        for rule in (COMPRESS, FUSE, DENSE, SKIP):
+        for rule in (COMPRESS, FUSE, DENSE, LOCAL, SKIP):
             start = at
             for i, count in enumerate(counts):
                 if self.rules[i] != rule:
@@ -88,7 +88,7 @@ def take_byte(data, at, most):
 
 
 def read_tensor(data, at):
-    rule, at = take_byte(data, at, SKIP)
+    rule, at = take_byte(data, at, LOCAL)
     length, at = take_number(data, at, 127)
     name, at = data[at : at + length], at + length
     if at > len(data) or not is_text(name):
