@@ -1,11 +1,11 @@
 #include "rounds/tags.h"
 
 #include "util/prng.h"
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define TAGS_MOST 16
+#define QUOTED_MOST 48                // bytes of what is wrong
 #define ABOVE_IDS ((uint64_t)1 << 49) // draws of values; below are those of clients
 
 // --- Reading
@@ -20,9 +20,30 @@ struct tag {
 
 static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
 
+// Of a text that is made piece by piece; what does not fit is left out.
+struct writing {
+    char *text;
+    size_t room; // with the NUL
+    size_t used;
+};
+
+static void add(struct writing *writing, const char *piece, size_t len)
+{
+    const size_t left = writing->room - writing->used - 1;
+    const size_t fits = len < left ? len : left;
+    memcpy(writing->text + writing->used, piece, fits);
+    writing->used += fits;
+    writing->text[writing->used] = '\0';
+}
+
 static enum tern_result refuse(char why[TERN_TAG_WHY_MAX], const char *text, const char *problem)
 {
-    snprintf(why, TERN_TAG_WHY_MAX, "\"%.48s\" %s", text, problem);
+    struct writing writing = {.text = why, .room = TERN_TAG_WHY_MAX};
+    const size_t len = strlen(text);
+    add(&writing, "\"", 1);
+    add(&writing, text, len < QUOTED_MOST ? len : QUOTED_MOST);
+    add(&writing, "\" ", 2);
+    add(&writing, problem, strlen(problem));
     return TERN_ERR_CONFIG;
 }
 
@@ -97,19 +118,20 @@ static enum tern_result read_list(const char *text, struct list *list, char why[
 static enum tern_result write_list(const struct list *list, char tags[TERN_TAGS_MAX],
                                    char why[TERN_TAG_WHY_MAX])
 {
-    size_t used = 0;
     char text[TERN_TAGS_MAX] = "";
+    struct writing writing = {.text = text, .room = sizeof text};
     for (size_t i = 0; i < list->count; i++) {
         const struct tag *tag = &list->tags[i];
         if (!tag->has_value) {
             continue;
         }
-        if (used + tag->key_len + tag->value_len + 2 + (used > 0) > sizeof text) {
+        if (writing.used + tag->key_len + tag->value_len + 2 + (writing.used > 0) > sizeof text) {
             return refuse(why, tag->key, "does not fit: all tags have 255 bytes at most");
         }
-        used +=
-            (size_t)snprintf(text + used, sizeof text - used, "%s%.*s=%.*s", used > 0 ? "," : "",
-                             (int)tag->key_len, tag->key, (int)tag->value_len, tag->value);
+        add(&writing, ",", writing.used > 0);
+        add(&writing, tag->key, tag->key_len);
+        add(&writing, "=", 1);
+        add(&writing, tag->value, tag->value_len);
     }
     memcpy(tags, text, sizeof text);
     return TERN_OK;
@@ -165,7 +187,7 @@ enum tern_result tern_tags_wanted_parse(const char *text, struct tern_tags_wante
                           "is the second tag without a value: draws are spread over one");
         }
         if (!tag->has_value) {
-            snprintf(parsed.spread, sizeof parsed.spread, "%.*s", (int)tag->key_len, tag->key);
+            memcpy(parsed.spread, tag->key, tag->key_len); // shorter than that
         }
     }
     TERN_TRY(write_list(&list, parsed.with, why));
