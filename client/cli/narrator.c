@@ -282,7 +282,7 @@ void tern_narrator_on_event(void *ctx, const struct tern_client_event *event)
     }
     warn_of_expiry(narrator);
     if (narrator->progress != NULL) {
-        tern_progress_on_event(narrator->progress, event);
+        tern_client_progress_on_event(narrator->progress, event);
     }
     if (narrator->once) {
         listen_for_end(narrator, event);

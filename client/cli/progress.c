@@ -10,12 +10,12 @@
 #define INTERVAL_MS 100
 #define NOTED_WAIT_MS 1000 // shorter ones are those of an exchange
 
-void tern_progress_start(struct progress *progress)
+void tern_client_progress_start(struct progress *progress)
 {
     *progress = (struct progress){.shown = tern_terminal_width(STDERR_FILENO) > 0};
 }
 
-void tern_progress_on_event(struct progress *progress, const struct tern_client_event *event)
+void tern_client_progress_on_event(struct progress *progress, const struct tern_client_event *event)
 {
     if (event->kind == TERN_EVENT_TASK && event->round != 0) {
         progress->round = event->round;
@@ -42,8 +42,8 @@ static void write_work(const struct progress *progress, char text[PROGRESS_TEXT_
     }
 }
 
-void tern_progress_text(const struct progress *progress, uint32_t wait_ms, uint64_t rounds,
-                        char text[PROGRESS_TEXT_MAX])
+void tern_client_progress_text(const struct progress *progress, uint32_t wait_ms, uint64_t rounds,
+                               char text[PROGRESS_TEXT_MAX])
 {
     const char *doing = progress->phase == TERN_PHASE_EVALUATE ? "evaluating" : "checking in";
     if (wait_ms >= NOTED_WAIT_MS) {
@@ -56,8 +56,8 @@ void tern_progress_text(const struct progress *progress, uint32_t wait_ms, uint6
     }
 }
 
-void tern_progress_step(struct progress *progress, const struct tern_client *client,
-                        enum tern_result result)
+void tern_client_progress_step(struct progress *progress, const struct tern_client *client,
+                               enum tern_result result)
 {
     char text[PROGRESS_TEXT_MAX];
     if (!progress->shown) {
@@ -73,12 +73,12 @@ void tern_progress_step(struct progress *progress, const struct tern_client *cli
     }
     progress->shown_ms = now_ms;
     progress->phase = phase;
-    tern_progress_text(progress, result == TERN_AGAIN ? tern_client_next_ms(client) : 0,
-                       tern_client_budget(client)->rounds, text);
+    tern_client_progress_text(progress, result == TERN_AGAIN ? tern_client_next_ms(client) : 0,
+                              tern_client_budget(client)->rounds, text);
     tern_log_progress(text);
 }
 
-void tern_progress_end(struct progress *progress)
+void tern_client_progress_end(struct progress *progress)
 {
     if (progress->shown) {
         tern_log_progress("");

@@ -17,15 +17,16 @@ struct progress {
 
 #define PROGRESS_TEXT_MAX 160
 
-void tern_progress_start(struct progress *progress);
+void tern_client_progress_start(struct progress *progress);
 // A step of the client ended with `result`; what it tells of a task is in the event.
-void tern_progress_on_event(struct progress *progress, const struct tern_client_event *event);
-void tern_progress_step(struct progress *progress, const struct tern_client *client,
-                        enum tern_result result);
-void tern_progress_end(struct progress *progress);
+void tern_client_progress_on_event(struct progress *progress,
+                                   const struct tern_client_event *event);
+void tern_client_progress_step(struct progress *progress, const struct tern_client *client,
+                               enum tern_result result);
+void tern_client_progress_end(struct progress *progress);
 
 // What is shown, of a client in that phase that sleeps for wait_ms; 0 = it does not.
-void tern_progress_text(const struct progress *progress, uint32_t wait_ms, uint64_t rounds,
-                        char text[PROGRESS_TEXT_MAX]);
+void tern_client_progress_text(const struct progress *progress, uint32_t wait_ms, uint64_t rounds,
+                               char text[PROGRESS_TEXT_MAX]);
 
 #endif

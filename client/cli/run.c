@@ -130,11 +130,11 @@ static uint32_t pause_ms(const struct tern_client *client, const struct progress
 static enum tern_result loop(struct session *session, const struct narrator *narrator)
 {
     struct tern_client *client = &session->client;
-    tern_progress_step(narrator->progress, client, TERN_OK);
+    tern_client_progress_step(narrator->progress, client, TERN_OK);
     while (!tern_interrupted && !narrator->heard &&
            tern_client_phase(client) != TERN_PHASE_FINISHED) {
         const enum tern_result result = tern_client_step(client);
-        tern_progress_step(narrator->progress, client, result);
+        tern_client_progress_step(narrator->progress, client, result);
         if (result != TERN_OK && result != TERN_AGAIN) {
             return result;
         }
@@ -188,7 +188,7 @@ static int work(struct tern_cli *cli, struct narrator *narrator)
         code = tern_cli_fail(cli, result, "%s", session.why);
     } else {
         result = loop(&session, narrator);
-        tern_progress_end(narrator->progress);
+        tern_client_progress_end(narrator->progress);
         code = end(cli, &session, narrator, result);
     }
     tern_session_close(&session);
@@ -199,7 +199,7 @@ int tern_verb_run(struct tern_cli *cli)
 {
     struct progress progress;
     struct narrator narrator = {.progress = &progress};
-    tern_progress_start(&progress);
+    tern_client_progress_start(&progress);
     if (cli->json) {
         return tern_cli_fail(cli, TERN_ERR_CONFIG,
                              "run prints no result, so --json has no meaning here: its log is on "
