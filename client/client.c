@@ -162,12 +162,7 @@ uint32_t tern_client_version(const struct tern_client *client)
 
 bool tern_client_is_personal(const struct tern_client *client)
 {
-#if TERN_MANIFESTS
-    return client->has_local;
-#else
-    (void)client;
-    return false;
-#endif
+    return tern_client_has_local(client);
 }
 
 const float *tern_client_weights(const struct tern_client *client)

@@ -291,6 +291,17 @@ size_t tern_client_pending_bound(const struct tern_client *client, size_t len);
 
 struct tern_error_buffer tern_client_error_buffer(const struct tern_client *client);
 
+// As tern_client_is_personal(); never where no tensor can be local.
+static inline bool tern_client_has_local(const struct tern_client *client)
+{
+#if TERN_MANIFESTS
+    return client->has_local;
+#else
+    (void)client;
+    return false;
+#endif
+}
+
 // Where the weights have local values of the client's own: puts them aside, so that others may stand there,
 // and back.
 #if TERN_MANIFESTS

@@ -277,7 +277,7 @@ static struct upload_head upload_head(const struct tern_client *client, size_t r
         .count = client->work.model->count,
         .storage = (uint32_t)client->work.error_storage,
         .holds = (client->has_velocity ? HOLDS_VELOCITY : 0) |
-                 (tern_client_is_personal(client) ? HOLDS_LOCAL : 0),
+                 (tern_client_has_local(client) ? HOLDS_LOCAL : 0),
         .room = (uint32_t)room,
     };
 }
@@ -302,7 +302,7 @@ static struct tern_store_part local_part(const struct tern_client *client)
     uint32_t first = 0;
     const uint32_t local = tern_model_local(client->work.model, &first);
     return (struct tern_store_part){client->work.weights + first,
-                                    tern_client_is_personal(client) ? local * sizeof(float) : 0};
+                                    tern_client_has_local(client) ? local * sizeof(float) : 0};
 }
 
 enum tern_result tern_record_save_upload(struct tern_client *client)
