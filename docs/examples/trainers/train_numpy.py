@@ -115,4 +115,5 @@ def main():
           else evaluate(task, *data("t10k")))
 
 
-main()
+if __name__ == "__main__":
+    main()
