@@ -217,10 +217,25 @@ enum tern_result tern_admin_round_columns(struct tern_service *service, struct t
 // --- Clients
 
 static const char *const client_columns[] = {
-    "id",         "name",         "platform",   "evaluator",   "revoked",
-    "created_ms", "last_seen_ms", "metered",    "budget_left", "steps_per_second",
-    "version",    "replica",      "error_norm", "error_round", "error_finding",
-    "loss",       "local_steps",  "codec",
+    "id",
+    "name",
+    "platform",
+    "tags",
+    "evaluator",
+    "revoked",
+    "created_ms",
+    "last_seen_ms",
+    "metered",
+    "budget_left",
+    "steps_per_second",
+    "version",
+    "replica",
+    "error_norm",
+    "error_round",
+    "error_finding",
+    "loss",
+    "local_steps",
+    "codec",
 };
 
 struct clients {
@@ -306,6 +321,7 @@ static enum tern_result add_client(struct clients *clients, const struct tern_db
     put_number(&row, client->id);
     put_text(&row, client->name);
     put_text(&row, client->platform);
+    put_text(&row, client->tags);
     put(&row, cJSON_CreateBool(client->evaluator));
     put(&row, cJSON_CreateBool(client->revoked));
     put_number(&row, client->created_ms);

@@ -50,7 +50,7 @@ struct admin_job {
     uint32_t uses;       // of /enroll-codes
     uint64_t expires_ms; // from now
     char label[TERN_DB_NAME_MAX];
-    char tags[TERN_TAGS_MAX]; // likewise
+    char tags[TERN_TAGS_MAX];     // likewise
     char code[TERN_JOIN_CODE_ID]; // in the path
 };
 

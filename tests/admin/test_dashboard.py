@@ -163,7 +163,7 @@ def test_columns_are_the_lists(browser, aggregator):
           behind["accuracy"] == [rounds["accuracy"][2]], f"{behind}")
     clients = browser.json("GET", "/api/v1/clients/columns")
     listed = aggregator.json("clients")
-    for name in ("id", "name", "revoked", "evaluator", "last_seen_ms", "version"):
+    for name in ("id", "name", "tags", "revoked", "evaluator", "last_seen_ms", "version"):
         check(clients[name] == [row[name] for row in listed], f"{name}: {clients[name]}")
     check(clients["error_norm"] == [0.25] * UPDATES + [None], f"{clients['error_norm']}")
     check(clients["budget_left"] == [None] * 4, f"{clients['budget_left']}")
@@ -219,6 +219,7 @@ def test():
         run(HELPERS / "make_federation", aggregator.state / "tern.db", ROUNDS)
         database = sqlite3.connect(aggregator.state / "tern.db")
         with database:
+            database.execute("UPDATE clients SET tags = 'site=a' WHERE id = 2")
             open_round(database, ROUNDS, int(time.time() * 1000), [1, 2, 3])
         database.close()
         aggregator.start()

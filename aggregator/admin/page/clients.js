@@ -35,6 +35,7 @@ function make() {
   return new Table(byId("clients-table"), [
     shown("id", "ID", column("id"), count),
     { name: "name", label: "Name", value: column("name"), text: (i) => clients.name[i] || "–" },
+    { name: "tags", label: "Tags", value: column("tags"), text: (i) => clients.tags[i] || "–" },
     { name: "state", label: "State", value: (i) => stateOf(i), text: stateOf },
     shown("seen", "Last seen", (i) => since(clients.last_seen_ms[i]), (v) => ago(v || 0, now)),
     shown("budget", "Budget left", column("budget_left"), (v) => (v === null ? "no limit" : bytes(v))),
@@ -47,7 +48,7 @@ function make() {
     { name: "act", label: "Actions", node: (i) => button(i) },
   ], {
     caption: "Clients", word: "client", sort: "id",
-    search: (i) => `${clients.id[i]} ${clients.name[i]} ${clients.platform[i]} ${clients.replica[i] || ""}`,
+    search: (i) => `${clients.id[i]} ${clients.name[i]} ${clients.platform[i]} ${clients.tags[i]} ${clients.replica[i] || ""}`,
     rowClass: (i) => (clients.revoked[i] ? "off" : null),
     choices: [["all", () => true], ["not revoked", (i) => !clients.revoked[i]], ["revoked", (i) => clients.revoked[i]],
       ["evaluators", (i) => clients.evaluator[i]], ["silent for a day", (i) => !clients.revoked[i] && now - clients.last_seen_ms[i] > DAY_MS],

@@ -22,9 +22,10 @@ async function makeCode(event) {
   const uses = Number(byId("code-uses").value);
   const expires = byId("code-expires");
   const label = byId("code-label").value.trim();
+  const tags = byId("code-tags").value.trim();
   const body = [paragraph(`Whoever has it can enrol ${uses === 1 ? "one client" : `${count(uses)} clients`}, for ${expires.selectedOptions[0].text}.`)];
   if (!(await confirm("Make a join code?", body, "Make the code"))) return;
-  const made = await attempt("Making the code", () => post("enroll-codes", { uses, expires_s: Number(expires.value), label }));
+  const made = await attempt("Making the code", () => post("enroll-codes", { uses, expires_s: Number(expires.value), label, tags }));
   again();
   if (made === undefined) return;
   const copy = element("button", { type: "button", class: "small", onclick: () => copyText(copy, made.code) }, "Copy");
@@ -53,12 +54,13 @@ function make() {
     { name: "uses", label: "Uses left", number: true, value: (i) => codes[i].uses, text: (i) => count(codes[i].uses) },
     { name: "enrolled", label: "Enrolled", number: true, value: (i) => codes[i].enrolled, text: (i) => count(codes[i].enrolled) },
     { name: "expires", label: "Expires", number: true, value: (i) => codes[i].expires_ms, text: expiry },
+    { name: "tags", label: "Tags", value: (i) => codes[i].tags || "", text: (i) => codes[i].tags || "–" },
     { name: "name", label: "Label", value: (i) => codes[i].label || "", text: (i) => codes[i].label || "–" },
     { name: "act", label: "Actions", node: (i) => (codes[i].state !== "valid" ? ""
       : element("button", { type: "button", class: "small", "aria-label": `Cancel code ${codes[i].id}`, onclick: cancel.bind(null, codes[i]) }, "Cancel…")) },
   ], {
     caption: "Join codes", word: "code", sort: "expires", descending: true,
-    search: (i) => `${codes[i].id} ${codes[i].label || ""}`,
+    search: (i) => `${codes[i].id} ${codes[i].tags || ""} ${codes[i].label || ""}`,
     rowClass: (i) => (codes[i].state === "valid" ? null : "off"),
     choices: [["all", () => true], ["valid", (i) => codes[i].state === "valid"]],
   });
