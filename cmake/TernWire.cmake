@@ -10,7 +10,8 @@ function(tern_generate_wire folder)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${TERN_WIRE_DIR}/tern.options)
   file(READ ${TERN_WIRE_DIR}/tern.options options)
   if(ARGC GREATER 1)
-    foreach(field CheckinReply.final_model Evaluation.metrics Evaluation.no_accuracy Task.evaluate
+    foreach(field CheckinReply.final_model CheckinReply.scaling CheckinReply.statistics
+            CheckinRequest.scaling Evaluation.metrics Evaluation.no_accuracy Task.evaluate
             Update.evaluation)
       string(APPEND options "tern.${field} type:FT_IGNORE\n")
     endforeach()

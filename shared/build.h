@@ -83,6 +83,12 @@
 #define TERN_HELD_OUT (!TERN_SMALL)
 #endif
 
+// 1: columns that are scaled by statistics which clients share (Statistics and Scaling of wire/tern.proto). 0:
+// as above, the fields are left out; a federation that scales so has no tasks for such a client.
+#ifndef TERN_STATISTICS
+#define TERN_STATISTICS (!TERN_SMALL)
+#endif
+
 // 1: where a client's clock stands before the month that it counts, the month's byte budget is renewed after 31
 // days that have passed for certain (client/budget.c). 0: not before that month.
 #ifndef TERN_MONTH_BY_TIME

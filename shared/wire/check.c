@@ -177,6 +177,16 @@ enum tern_result tern_check_checkin_reply(const tern_CheckinReply *message, size
         TERN_TRY(message->finished ? check_download_ref(&message->final_model) : TERN_ERR_ARGUMENT);
     }
 #endif
+#if TERN_STATISTICS
+    CHECK_ENUM(message->statistics, _tern_StatisticsState_MAX);
+    if (message->has_scaling) {
+        TERN_TRY(check_download_ref(&message->scaling));
+    }
+    if (message->has_task &&
+        (message->has_scaling || message->statistics != tern_StatisticsState_STATISTICS_NONE)) {
+        return TERN_ERR_ARGUMENT;
+    }
+#endif
     return message->has_task && (message->finished || message->too_few_clients) ? TERN_ERR_ARGUMENT
                                                                                 : TERN_OK;
 }
@@ -227,6 +237,37 @@ enum tern_result tern_check_download(const tern_Download *message)
     }
     return TERN_OK;
 }
+
+#if TERN_STATISTICS
+// The second value of each column is at least `least`.
+static enum tern_result check_columns(struct tern_span columns, float least)
+{
+    const size_t count = columns.len / TERN_WIRE_COLUMN_BYTES;
+    if (columns.data == NULL || columns.len % TERN_WIRE_COLUMN_BYTES != 0) {
+        return TERN_ERR_CORRUPT;
+    }
+    TERN_TRY(check_count(count, 1, TERN_WIRE_COLUMNS_MAX));
+    for (uint32_t i = 0; i < count; i++) {
+        const struct tern_column_pair pair = tern_column_get(columns, i);
+        TERN_TRY(check_finite(pair.mean));
+        TERN_TRY(check_range(pair.spread, least, FLT_MAX));
+    }
+    return TERN_OK;
+}
+
+enum tern_result tern_check_statistics(const tern_Statistics *message, struct tern_span columns)
+{
+    TERN_TRY(check_count(message->num_examples, 1, UINT32_MAX));
+    return check_columns(columns, 0.0f);
+}
+
+enum tern_result tern_check_scaling(const tern_Scaling *message, struct tern_span columns)
+{
+    TERN_TRY(check_count(message->clients, 1, UINT32_MAX));
+    TERN_TRY(check_count(message->num_examples, 1, UINT64_MAX));
+    return check_columns(columns, TERN_WIRE_DEVIATION_MIN);
+}
+#endif
 
 enum tern_result tern_check_error(const tern_Error *message)
 {

@@ -8,7 +8,7 @@
 #define TERN_WIRE_CHECK_H
 
 #include "result.h"
-#include "wire/tern.pb.h"
+#include "wire/wire.h"
 
 TERN_MUST_USE enum tern_result tern_check_enroll_request(const tern_EnrollRequest *message);
 TERN_MUST_USE enum tern_result tern_check_enroll_reply(const tern_EnrollReply *message);
@@ -19,6 +19,12 @@ TERN_MUST_USE enum tern_result tern_check_checkin_reply(const tern_CheckinReply 
 TERN_MUST_USE enum tern_result tern_check_update(const tern_Update *message);
 TERN_MUST_USE enum tern_result tern_check_update_reply(const tern_UpdateReply *message);
 TERN_MUST_USE enum tern_result tern_check_download(const tern_Download *message);
+#if TERN_STATISTICS
+TERN_MUST_USE enum tern_result tern_check_statistics(const tern_Statistics *message,
+                                                     struct tern_span columns);
+TERN_MUST_USE enum tern_result tern_check_scaling(const tern_Scaling *message,
+                                                  struct tern_span columns);
+#endif
 TERN_MUST_USE enum tern_result tern_check_error(const tern_Error *message);
 
 #endif

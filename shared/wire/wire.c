@@ -109,6 +109,32 @@ DEFINE_MESSAGE(error, tern_Error)
 DEFINE_CARRIER(update, tern_Update)
 DEFINE_CARRIER(download, tern_Download)
 
+#if TERN_STATISTICS
+_Static_assert(tern_Update_container_tag == tern_Statistics_columns_tag, "and for columns");
+_Static_assert(tern_Update_container_tag == tern_Scaling_columns_tag, "and for columns");
+
+#define DEFINE_COLUMNS(name, type)                                                                 \
+    enum tern_result tern_wire_encode_##name(const type *message, struct tern_span columns,        \
+                                             uint8_t *dst, size_t dst_size, size_t *written)       \
+    {                                                                                              \
+        type copy = *message;                                                                      \
+        memset(&copy.columns, 0, sizeof(copy.columns));                                            \
+        TERN_TRY(tern_check_##name(message, columns));                                             \
+        TERN_TRY(encode(type##_fields, &copy, dst, dst_size, written));                            \
+        return encode_container(columns, dst, dst_size, written);                                  \
+    }                                                                                              \
+    enum tern_result tern_wire_decode_##name(const uint8_t *src, size_t src_len, type *message,    \
+                                             struct tern_span *columns)                            \
+    {                                                                                              \
+        memset(message, 0, sizeof(*message));                                                      \
+        TERN_TRY(decode(src, src_len, type##_fields, message, columns));                           \
+        return tern_check_##name(message, *columns);                                               \
+    }
+
+DEFINE_COLUMNS(statistics, tern_Statistics)
+DEFINE_COLUMNS(scaling, tern_Scaling)
+#endif
+
 // All of a message but its container.
 #define DEFINE_BEGIN(name, type)                                                                   \
     enum tern_result tern_wire_begin_##name(const type *message, size_t container_len,             \

@@ -67,6 +67,34 @@ TERN_MUST_USE enum tern_result tern_wire_decode_download(const uint8_t *src, siz
                                                          tern_Download *message,
                                                          struct tern_span *container);
 
+#if TERN_STATISTICS
+// Statistics and Scaling carry columns, likewise: two float32 each, of which the second is 0 or more,
+// and above 0 in a Scaling. The bytes may be anywhere but in dst.
+TERN_MUST_USE enum tern_result tern_wire_encode_statistics(const tern_Statistics *message,
+                                                           struct tern_span columns, uint8_t *dst,
+                                                           size_t dst_size, size_t *written);
+TERN_MUST_USE enum tern_result tern_wire_decode_statistics(const uint8_t *src, size_t src_len,
+                                                           tern_Statistics *message,
+                                                           struct tern_span *columns);
+TERN_MUST_USE enum tern_result tern_wire_encode_scaling(const tern_Scaling *message,
+                                                        struct tern_span columns, uint8_t *dst,
+                                                        size_t dst_size, size_t *written);
+TERN_MUST_USE enum tern_result tern_wire_decode_scaling(const uint8_t *src, size_t src_len,
+                                                        tern_Scaling *message,
+                                                        struct tern_span *columns);
+
+// The tag of a scaling: the first 4 bytes of its name, little-endian; 1 where they are 0.
+uint32_t tern_scaling_tag(const uint8_t sha256[TERN_SHA256_SIZE]);
+
+// What these carry of a column, to and from its bytes.
+struct tern_column_pair {
+    float mean;
+    float spread; // variance of Statistics, deviation of a Scaling
+};
+struct tern_column_pair tern_column_get(struct tern_span columns, uint32_t column);
+void tern_column_put(uint8_t *columns, uint32_t column, struct tern_column_pair pair);
+#endif
+
 // The answer to a check-in may carry the downloads of its task, one behind the other. downloads:
 // likewise; no bytes when there are none.
 TERN_MUST_USE enum tern_result tern_wire_encode_checkin_reply(const tern_CheckinReply *message,
@@ -95,6 +123,9 @@ TERN_MUST_USE enum tern_result tern_wire_decode_checkin_reply(const uint8_t *src
 #define TERN_WIRE_LOCAL_STEPS_MAX 1000000u
 #define TERN_WIRE_BATCH_SIZE_MAX 65536u
 #define TERN_WIRE_WAIT_MS_MAX 3600000u             // of one check-in
+#define TERN_WIRE_COLUMNS_MAX 65536u               // of Statistics and a Scaling
+#define TERN_WIRE_COLUMN_BYTES 8                   // there
+#define TERN_WIRE_DEVIATION_MIN 0x1p-126f          // the least normal float32
 #define TERN_WIRE_BUDGET_MAX ((uint64_t)INT64_MAX) // bytes; what an SQL database takes
 
 // --- Replica ids (docs/FORMAT.md)
@@ -129,6 +160,7 @@ void tern_replica_step(const uint8_t from[TERN_SHA256_SIZE],
 #define TERN_PATH_CHECKIN "/v1/checkin"
 #define TERN_PATH_DOWNLOADS "/v1/downloads/"
 #define TERN_PATH_UPDATES "/v1/updates/"
+#define TERN_PATH_STATISTICS "/v1/statistics"
 
 void tern_path_download(const uint8_t sha256[TERN_SHA256_SIZE], char path[TERN_PATH_MAX]);
 void tern_path_update(uint32_t round, uint32_t sequence, char path[TERN_PATH_MAX]);

@@ -4,6 +4,11 @@
 static const uint8_t container_bytes[] = {0x02, 0x00, 0x00, 0x02, 0x00, 0x00};
 const struct tern_span example_container = {container_bytes, sizeof(container_bytes)};
 
+// 2950 and 16384 (its root 128), 0.0078125 and 0.25
+static const uint8_t column_bytes[] = {0x00, 0x60, 0x38, 0x45, 0x00, 0x00, 0x80, 0x46,
+                                       0x00, 0x00, 0x00, 0x3c, 0x00, 0x00, 0x80, 0x3e};
+const struct tern_span example_columns = {column_bytes, sizeof(column_bytes)};
+
 void example_hash(uint8_t first, uint8_t hash[TERN_SHA256_SIZE])
 {
     for (unsigned i = 0; i < TERN_SHA256_SIZE; i++) {
@@ -120,6 +125,19 @@ void example_error(tern_Error *message)
     strcpy(message->sentence, "The round is closed; the update was not applied.");
 }
 
+void example_statistics(tern_Statistics *message)
+{
+    *message = (tern_Statistics)tern_Statistics_init_zero;
+    message->num_examples = 1200;
+}
+
+void example_scaling(tern_Scaling *message)
+{
+    *message = (tern_Scaling)tern_Scaling_init_zero;
+    message->clients = 3;
+    message->num_examples = 4000;
+}
+
 // Adapters: one set per message that carries nothing else...
 #define ADAPT(field)                                                                               \
     static enum tern_result encode_##field(uint8_t *dst, size_t dst_size, size_t *written)         \
@@ -144,13 +162,12 @@ void example_error(tern_Error *message)
     }
 
 // ... and one per message with a container.
-#define ADAPT_CARRIER(field)                                                                       \
+#define ADAPT_CARRIER(field, carried)                                                              \
     static enum tern_result encode_##field(uint8_t *dst, size_t dst_size, size_t *written)         \
     {                                                                                              \
         union example_message message;                                                             \
         example_##field(&message.field);                                                           \
-        return tern_wire_encode_##field(&message.field, example_container, dst, dst_size,          \
-                                        written);                                                  \
+        return tern_wire_encode_##field(&message.field, carried, dst, dst_size, written);          \
     }                                                                                              \
     static enum tern_result decode_##field(const uint8_t *src, size_t src_len,                     \
                                            union example_message *message,                         \
@@ -170,8 +187,10 @@ ADAPT(enroll_reply)
 ADAPT(checkin_request)
 ADAPT(update_reply)
 ADAPT(error)
-ADAPT_CARRIER(update)
-ADAPT_CARRIER(download)
+ADAPT_CARRIER(update, example_container)
+ADAPT_CARRIER(download, example_container)
+ADAPT_CARRIER(statistics, example_columns)
+ADAPT_CARRIER(scaling, example_columns)
 
 // The answer to a check-in may carry downloads; the one that is documented names them.
 static enum tern_result encode_checkin_reply(uint8_t *dst, size_t dst_size, size_t *written)
@@ -208,6 +227,8 @@ const struct example examples[] = {
     EXAMPLE(update, Update),
     EXAMPLE(update_reply, UpdateReply),
     EXAMPLE(download, Download),
+    EXAMPLE(statistics, Statistics),
+    EXAMPLE(scaling, Scaling),
     EXAMPLE(error, Error),
 };
 const size_t example_count = sizeof(examples) / sizeof(examples[0]);

@@ -16,6 +16,8 @@ union example_message {
     tern_Update update;
     tern_UpdateReply update_reply;
     tern_Download download;
+    tern_Statistics statistics;
+    tern_Scaling scaling;
     tern_Error error;
 };
 
@@ -47,9 +49,14 @@ void example_checkin_reply(tern_CheckinReply *message); // with a task
 void example_update(tern_Update *message);
 void example_update_reply(tern_UpdateReply *message); // with a visit to come
 void example_download(tern_Download *message);        // a delta
+void example_statistics(tern_Statistics *message);
+void example_scaling(tern_Scaling *message);
 void example_error(tern_Error *message);
 
 // Stands for a container in the examples: opaque to the wire.
 extern const struct tern_span example_container;
+
+// Two columns of 2950 and 16384, and of 0.0078125 and 0.25.
+extern const struct tern_span example_columns;
 
 #endif

@@ -540,6 +540,96 @@ static void a_missing_or_empty_container_is_refused(void **state)
     assert_int_equal(tern_wire_decode_update(bytes, len, &message, &container), TERN_ERR_CORRUPT);
 }
 
+static enum tern_result take_columns(uint32_t num_examples, const struct tern_column_pair *pairs,
+                                     uint32_t count)
+{
+    uint8_t columns[4 * TERN_WIRE_COLUMN_BYTES];
+    uint8_t dst[128];
+    size_t len;
+    const tern_Statistics message = {.num_examples = num_examples};
+    for (uint32_t i = 0; i < count; i++) {
+        tern_column_put(columns, i, pairs[i]);
+    }
+    return tern_wire_encode_statistics(&message,
+                                       (struct tern_span){columns, count * TERN_WIRE_COLUMN_BYTES},
+                                       dst, sizeof(dst), &len);
+}
+
+static void ranges_of_statistics(void **state)
+{
+    (void)state;
+    const struct tern_column_pair good[] = {{2950.0f, 0.0f}, {-FLT_MAX, FLT_MAX}};
+    const struct tern_column_pair bad[] = {{NAN, 1.0f}, {INFINITY, 1.0f}, {0.0f, INFINITY}};
+    const struct tern_column_pair negative = {0.0f, -1e-30f};
+    assert_int_equal(take_columns(1, good, 2), TERN_OK);
+    assert_int_equal(take_columns(0, good, 2), TERN_ERR_ARGUMENT);
+    assert_int_equal(take_columns(1, good, 0), TERN_ERR_ARGUMENT);
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        assert_int_equal(take_columns(1, &bad[i], 1), TERN_ERR_NON_FINITE);
+    }
+    assert_int_equal(take_columns(1, &negative, 1), TERN_ERR_ARGUMENT);
+}
+
+static void statistics_are_whole_columns(void **state)
+{
+    (void)state;
+    tern_Statistics message;
+    struct tern_span columns;
+    const uint8_t none[] = {0x08, 0x01};
+    const uint8_t half[] = {0x08, 0x01, 0x7a, 0x04, 0, 0, 0, 0};
+    assert_int_equal(tern_wire_decode_statistics(none, sizeof(none), &message, &columns),
+                     TERN_ERR_CORRUPT);
+    assert_int_equal(tern_wire_decode_statistics(half, sizeof(half), &message, &columns),
+                     TERN_ERR_CORRUPT);
+}
+
+static void ranges_of_a_scaling(void **state)
+{
+    (void)state;
+    uint8_t columns[TERN_WIRE_COLUMN_BYTES];
+    uint8_t dst[64];
+    size_t len;
+    const struct tern_span span = {columns, sizeof(columns)};
+    tern_Scaling message = {.clients = 1, .num_examples = 1};
+    tern_column_put(columns, 0, (struct tern_column_pair){0.0f, FLT_MIN});
+    assert_int_equal(tern_wire_encode_scaling(&message, span, dst, sizeof(dst), &len), TERN_OK);
+    tern_column_put(columns, 0, (struct tern_column_pair){0.0f, FLT_MIN / 2});
+    assert_int_equal(tern_wire_encode_scaling(&message, span, dst, sizeof(dst), &len),
+                     TERN_ERR_ARGUMENT);
+    tern_column_put(columns, 0, (struct tern_column_pair){0.0f, 1.0f});
+    message.clients = 0;
+    assert_int_equal(tern_wire_encode_scaling(&message, span, dst, sizeof(dst), &len),
+                     TERN_ERR_ARGUMENT);
+}
+
+static void a_scaling_goes_before_tasks(void **state)
+{
+    (void)state;
+    tern_CheckinReply reply;
+    struct tern_span none = {NULL, 0};
+    size_t len;
+    example_checkin_reply(&reply);
+    reply.statistics = tern_StatisticsState_STATISTICS_WANTED;
+    assert_int_equal(tern_wire_encode_checkin_reply(&reply, none, bytes, sizeof(bytes), &len),
+                     TERN_ERR_ARGUMENT);
+    reply.has_task = false;
+    assert_int_equal(tern_wire_encode_checkin_reply(&reply, none, bytes, sizeof(bytes), &len),
+                     TERN_OK);
+    reply.has_scaling = true; // without a name
+    assert_int_equal(tern_wire_encode_checkin_reply(&reply, none, bytes, sizeof(bytes), &len),
+                     TERN_ERR_CORRUPT);
+}
+
+static void the_tag_of_a_scaling_is_never_zero(void **state)
+{
+    (void)state;
+    uint8_t sha256[TERN_SHA256_SIZE];
+    example_hash(1, sha256);
+    assert_int_equal(tern_scaling_tag(sha256), 0x04030201);
+    memset(sha256, 0, 4);
+    assert_int_equal(tern_scaling_tag(sha256), 1);
+}
+
 static void text_that_is_not_terminated_is_refused(void **state)
 {
     (void)state;
@@ -569,6 +659,11 @@ int main(void)
         cmocka_unit_test(ranges_of_an_update),
         cmocka_unit_test(ranges_of_a_download_and_an_error),
         cmocka_unit_test(a_missing_or_empty_container_is_refused),
+        cmocka_unit_test(ranges_of_statistics),
+        cmocka_unit_test(statistics_are_whole_columns),
+        cmocka_unit_test(ranges_of_a_scaling),
+        cmocka_unit_test(a_scaling_goes_before_tasks),
+        cmocka_unit_test(the_tag_of_a_scaling_is_never_zero),
         cmocka_unit_test(text_that_is_not_terminated_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
