@@ -40,6 +40,8 @@ extern "C" {
     X(TERN_EVENT_DOWNLOADED, "downloaded")                                                         \
     X(TERN_EVENT_TRAINED, "trained")                                                               \
     X(TERN_EVENT_ENCODED, "encoded")                                                               \
+    X(TERN_EVENT_STATISTICS, "statistics")                                                         \
+    X(TERN_EVENT_SCALED, "scaled")                                                                 \
     X(TERN_EVENT_UPLOADED, "uploaded")                                                             \
     X(TERN_EVENT_EVALUATED, "evaluated")                                                           \
     X(TERN_EVENT_WAITING, "waiting")                                                               \
@@ -65,6 +67,8 @@ const char *tern_client_event_name(enum tern_client_event_kind kind);
 //   downloaded    round, version (now held), bytes (of the blob)
 //   trained       round, version, loss, num_examples, local_steps
 //   encoded       round, version, sequence, bytes (of the whole update)
+//   statistics    num_examples, bytes (of the message): those of the columns were taken
+//   scaled        bytes (of the Scaling): the columns have the federation's scaling from now on
 //   uploaded      round, sequence, bytes, result: TERN_OK applied, TERN_ERR_LATE given back, any
 //                 other code: rejected for this reason and given back; duplicate: it had been
 //                 accepted before; round_bytes: what the round cost on the wire, both directions
@@ -147,6 +151,9 @@ struct tern_client_config {
 struct tern_client_workspace {
     const struct tern_model *model; // its hash must be the identity's
     struct tern_trainer trainer;
+#if TERN_STATISTICS
+    struct tern_column_port columns; // of the trainer's data; may stay empty
+#endif
     float *weights; // model->count values: the replica, and in it the client's own local values
 
     // tern_error_storage_bytes() of model->coded values, aligned as float. A record saved in
@@ -195,8 +202,9 @@ enum tern_client_phase {
     TERN_PHASE_ENCODE,
     TERN_PHASE_UPLOAD,
     TERN_PHASE_EVALUATE,
-    TERN_PHASE_FINISHED, // the federation has done its rounds
-    TERN_PHASE_STOPPED   // after an error that tern_client_step() returned
+    TERN_PHASE_STATISTICS, // telling those of the columns, or fetching the scaling
+    TERN_PHASE_FINISHED,   // the federation has done its rounds
+    TERN_PHASE_STOPPED     // after an error that tern_client_step() returned
 };
 
 // Static string: "checkin", "download", ...
@@ -287,6 +295,11 @@ struct tern_client {
     tern_Evaluation held_out;
 #endif
 
+#if TERN_STATISTICS
+    uint32_t scaling;             // tag of the columns' scaling; 0 = they are as they were read
+    bool tells;                   // the phase is to tell statistics, not to fetch the scaling
+    tern_DownloadRef scaling_ref; // to be fetched
+#endif
 #if TERN_FINAL_MODEL
     bool final;                           // the task in hand is the last download
     bool final_refused;                   // it was another than was named
@@ -380,6 +393,16 @@ TERN_MUST_USE enum tern_result tern_client_manifest(struct tern_client *client, 
 // TERN_ERR_NOT_FOUND  it is not there, or not of this model
 TERN_MUST_USE enum tern_result tern_client_stored_manifest(struct tern_client *client, uint8_t *dst,
                                                            size_t size, size_t *len);
+#endif
+
+#if TERN_STATISTICS
+// The Scaling message that this client was given, from the store: for programs that show its data to the
+// model.
+// TERN_ERR_NOT_FOUND  there is none, or of a former enrolment
+// TERN_ERR_NO_SPACE   it has more than `size` bytes: *len
+// TERN_ERR_CORRUPT, TERN_ERR_STATE (no identity), TERN_ERR_IO
+TERN_MUST_USE enum tern_result tern_client_stored_scaling(const struct tern_client *client,
+                                                          uint8_t *dst, size_t size, size_t *len);
 #endif
 
 // Takes the model, trainer and memory, and loads replica, error buffer, pending update and meter.

@@ -140,6 +140,13 @@ TERN_MUST_USE enum tern_result tern_record_save_manifest(struct tern_client *cli
 TERN_MUST_USE enum tern_result tern_record_load_manifest(struct tern_client *client, uint8_t *dst,
                                                          size_t size, size_t *len);
 #endif
+#if TERN_STATISTICS
+TERN_MUST_USE enum tern_result tern_record_save_scaling(struct tern_client *client,
+                                                        struct tern_span scaling);
+// TERN_ERR_NO_SPACE  above `size` bytes
+TERN_MUST_USE enum tern_result tern_record_load_scaling(const struct tern_client *client,
+                                                        uint8_t *dst, size_t size, size_t *len);
+#endif
 TERN_MUST_USE enum tern_result tern_record_save_replica(struct tern_client *client);
 TERN_MUST_USE enum tern_result tern_record_load_replica(struct tern_client *client);
 // Error buffer, velocity, generation, sequence and, when pending.len > 0, the update in the blob.
@@ -223,6 +230,12 @@ TERN_MUST_USE enum tern_result tern_phase_train(struct tern_client *client);
 TERN_MUST_USE enum tern_result tern_phase_encode(struct tern_client *client);
 TERN_MUST_USE enum tern_result tern_phase_upload(struct tern_client *client);
 TERN_MUST_USE enum tern_result tern_phase_evaluate(struct tern_client *client);
+
+#if TERN_STATISTICS
+TERN_MUST_USE enum tern_result tern_phase_statistics(struct tern_client *client);
+// Gives the columns the scaling that the store has, if it has one.
+TERN_MUST_USE enum tern_result tern_client_restore_scaling(struct tern_client *client);
+#endif
 
 // Whether the blob has room to make and to send an update at the indices that a task names. Without
 // it, the client chooses its own indices, as it may.

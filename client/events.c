@@ -13,8 +13,8 @@ const char *tern_client_event_name(enum tern_client_event_kind kind)
 
 const char *tern_client_phase_name(enum tern_client_phase phase)
 {
-    static const char *const names[] = {"new",    "checkin",  "download", "train",  "encode",
-                                        "upload", "evaluate", "finished", "stopped"};
+    static const char *const names[] = {"new",    "checkin",  "download",   "train",    "encode",
+                                        "upload", "evaluate", "statistics", "finished", "stopped"};
     return (size_t)phase < sizeof names / sizeof names[0] ? names[phase] : "unknown";
 }
 

@@ -76,8 +76,11 @@ enum tern_record {
     TERN_RECORD_UPLOAD = 2,   // generation, sequence, error buffer, velocity, pending update
     TERN_RECORD_SETTLED = 3,  // the sequence up to which updates were answered
     TERN_RECORD_METER = 4,    // counters and budgets
-#if TERN_MANIFESTS
+#if TERN_MANIFESTS || TERN_STATISTICS
     TERN_RECORD_MODEL = 5, // manifest of a model that is not built in
+#endif
+#if TERN_STATISTICS
+    TERN_RECORD_SCALING = 6, // what the columns are scaled by
 #endif
     TERN_RECORD_COUNT
 };
@@ -238,6 +241,29 @@ struct tern_trainer {
     TERN_MUST_USE enum tern_result (*evaluate)(void *ctx, const float *weights, uint32_t count,
                                                struct tern_evaluate_result *result);
 };
+
+#if TERN_STATISTICS
+// --- Columns of the data, which a federation may scale by statistics that its clients share
+
+struct tern_column_port {
+    void *ctx;      // both functions NULL: there are none, and such a federation has no tasks
+    uint32_t count; // numbers of an example
+
+    // Writes mean and variance (of the population) of each column over the examples to train on, as
+    // they were read: count pairs of float32, little-endian.
+    // TERN_ERR_NON_FINITE  one of these is too large for a float32
+    // TERN_ERR_NOT_FOUND   there is no example
+    // TERN_ERR_STATE       they have been scaled since
+    TERN_MUST_USE enum tern_result (*measure)(void *ctx, uint8_t *columns, uint32_t *num_examples);
+
+    // Makes (value - mean) / deviation of every value, to train and to evaluate on, in double
+    // arithmetic, rounded once: columns has count such pairs, unaligned. tag: of the scaling;
+    // data that has it already is left as it is.
+    // TERN_ERR_STATE       the data has another scaling; it can be read again
+    // TERN_ERR_NON_FINITE  a value would be too large for a float32; none was changed
+    TERN_MUST_USE enum tern_result (*scale)(void *ctx, uint32_t tag, const uint8_t *columns);
+};
+#endif
 
 // --- Clock, entropy, conditions
 

@@ -17,6 +17,7 @@
 #define FORMAT_UPLOAD 0x31505554u   // "TUP1"
 #define FORMAT_SETTLED 0x31545354u  // "TST1"
 #define FORMAT_METER 0x31544d54u    // "TMT1"
+#define FORMAT_SCALING 0x31435354u  // "TSC1"
 
 #define OWNER_SIZE 8
 
@@ -222,6 +223,31 @@ enum tern_result tern_record_load_manifest(struct tern_client *client, uint8_t *
     tern_sha256(dst, *len, digest);
     return memcmp(digest, client->identity.model_hash, TERN_SHA256_SIZE) == 0 ? TERN_OK
                                                                               : TERN_ERR_NOT_FOUND;
+}
+#endif
+
+#if TERN_STATISTICS
+// --- Scaling
+
+enum tern_result tern_record_save_scaling(struct tern_client *client, struct tern_span scaling)
+{
+    const struct owned_head head = owned(client, FORMAT_SCALING);
+    const struct tern_store_part parts[] = {{&head, sizeof head}, {scaling.data, scaling.len}};
+    return save(client, TERN_RECORD_SCALING, parts, 2);
+}
+
+enum tern_result tern_record_load_scaling(const struct tern_client *client, uint8_t *dst,
+                                          size_t size, size_t *len)
+{
+    struct owned_head head;
+    TERN_TRY(load(client, TERN_RECORD_SCALING, 0, &head, sizeof head, len));
+    TERN_TRY(check_owned(client, &head, FORMAT_SCALING));
+    const size_t body = *len - sizeof head;
+    if (body <= size) {
+        TERN_TRY(load(client, TERN_RECORD_SCALING, sizeof head, dst, body, len));
+    }
+    *len = body;
+    return body <= size ? TERN_OK : TERN_ERR_NO_SPACE;
 }
 #endif
 

@@ -170,6 +170,9 @@ enum tern_result tern_client_restore(struct tern_client *client,
 #endif
     client->error_told = false;
     memset(&client->task, 0, sizeof client->task);
+#if TERN_STATISTICS
+    TERN_TRY(tern_client_restore_scaling(client)); // in the blob, which an update may be in later
+#endif
     TERN_TRY(tern_client_restore_replica(client));
     TERN_TRY(restore_upload(client));
     TERN_TRY(tern_client_restore_meter(client));

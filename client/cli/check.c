@@ -2,6 +2,7 @@
 #include "cli/check.h"
 #include "cli/conditions.h"
 #include "cli/expiry.h"
+#include "cli/held_model.h"
 #include "cli/json.h"
 #include "cli/session.h"
 #include "cli/verbs.h"
@@ -241,7 +242,20 @@ static void look_at_conditions(struct tern_findings *findings)
 
 // --- All together
 
-static void look_at_data(const struct tern_cli *cli, const struct tern_client_identity *identity,
+static void look_at_columns(struct session *session, const struct tern_client_identity *identity,
+                            const char *spec, struct tern_findings *findings)
+{
+    uint8_t *bytes = NULL;
+    struct tern_span columns = {NULL, 0};
+    if (identity != NULL && tern_held_scaling(session, &bytes, &columns) != TERN_OK) {
+        tern_findings_say(findings, TERN_HEALTH_WARNING, "scaling", NULL, "%s", session->why);
+    }
+    tern_check_data(&tern_client_settings, spec, columns, findings);
+    free(bytes);
+}
+
+static void look_at_data(const struct tern_cli *cli, struct session *session,
+                         const struct tern_client_identity *identity,
                          struct tern_findings *findings)
 {
     struct external_trainer external = {0};
@@ -255,7 +269,7 @@ static void look_at_data(const struct tern_cli *cli, const struct tern_client_id
                           "the affair of client.trainer = %s: try that by tern-client train-check",
                           tern_client_settings.trainer);
     } else {
-        tern_check_data(&tern_client_settings, spec, findings);
+        look_at_columns(session, identity, spec, findings);
         if (spec == NULL) {
             tern_findings_say(
                 findings, TERN_HEALTH_GOOD, "model", NULL,
@@ -270,7 +284,7 @@ int tern_verb_check(struct tern_cli *cli)
     struct tern_findings findings = {.list = cli->json ? cJSON_CreateArray() : NULL};
     const struct tern_client_identity *identity = NULL;
     look_at_state(&session, &identity, &findings);
-    look_at_data(cli, identity, &findings);
+    look_at_data(cli, &session, identity, &findings);
     look_at_conditions(&findings);
     look_at_budget(&session, &findings);
     look_at_clock(&session, &findings);

@@ -2,6 +2,7 @@
 // inputs and classes.
 #include "cli/check.h"
 #include "cli/client_data.h"
+#include "data/columns.h"
 #include "data/readers.h"
 #include "hosted/csv_profile.h"
 #include "tensor/model.h"
@@ -22,6 +23,7 @@
 struct looking {
     const struct tern_client_settings *settings;
     struct tern_findings *findings;
+    struct tern_span scaling;
     struct tern_data_spec spec;
     struct tern_csv_profile profile; // rows == 0: not of a CSV file
     struct tern_data data;
@@ -263,6 +265,18 @@ static double root_mean_square(const struct tern_dataset *data, uint32_t feature
     return tern_sqrt(sum / (double)data->count);
 }
 
+// Makes of the data what the federation's training sees, if that is known.
+static void scale_by_federation(struct looking *looking)
+{
+    struct tern_data *data = &looking->data;
+    const size_t len = (size_t)data->train.feature_count * TERN_WIRE_COLUMN_BYTES;
+    if (looking->scaling.len == len && tern_data_has_columns(data) &&
+        tern_columns_scale(data, looking->scaling.data) == TERN_OK) {
+        tern_findings_say(looking->findings, TERN_HEALTH_GOOD, "scaling", NULL,
+                          "the federation's, of statistics that its clients shared");
+    }
+}
+
 static void say_scales(struct looking *looking)
 {
     const struct tern_dataset *train = &looking->data.train;
@@ -291,10 +305,11 @@ static void say_scales(struct looking *looking)
                          : "Training learns little from the others beside them. ",
         looking->profile.rows > 0
             ? "`tern-aggregator init --data` writes the statistics that all clients "
-              "scale by (scale=FILE in data.source); scale=standard goes by this "
-              "client's rows alone"
-            : "Bring them to mean 0 and deviation 1, by the same numbers on every "
-              "client");
+              "scale by (scale=FILE in data.source), or statistics.columns = clients at the "
+              "aggregator makes some of what clients tell; scale=standard goes by this client's "
+              "rows alone"
+            : "Set statistics.columns = clients at the aggregator before its first round, or "
+              "bring them to mean 0 and deviation 1, by the same numbers on every client");
 }
 
 // --- The model
@@ -369,12 +384,13 @@ static void look_at_examples(struct looking *looking, const char *spec)
                       looking->settings->data_source, train->count, looking->data.test.count,
                       train->feature_count);
     say_classes(looking);
+    scale_by_federation(looking);
     say_scales(looking);
     say_model(looking, spec);
 }
 
 void tern_check_data(const struct tern_client_settings *settings, const char *spec,
-                     struct tern_findings *findings)
+                     struct tern_span scaling, struct tern_findings *findings)
 {
     struct looking *looking = calloc(1, sizeof *looking);
     if (looking == NULL) {
@@ -382,6 +398,7 @@ void tern_check_data(const struct tern_client_settings *settings, const char *sp
         return;
     }
     looking->settings = settings;
+    looking->scaling = scaling;
     looking->findings = findings;
     if (look_at_file(looking)) {
         look_at_examples(looking, spec);

@@ -4,27 +4,37 @@
 #include "cli/verbs.h"
 #include "hosted/export_file.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
-static enum tern_result make(const struct session *session, const struct tern_export_file *file,
+static enum tern_result make(struct session *session, const struct tern_export_file *file,
                              const char *held, uint8_t **data, size_t *len,
                              char why[TERN_SAFETENSORS_WHY_MAX])
 {
     const struct tern_client_identity *identity = tern_client_identity(&session->client);
+    uint8_t *bytes = NULL;
+    struct tern_span columns;
+    const enum tern_result read = tern_held_scaling(session, &bytes, &columns);
+    if (read != TERN_OK) {
+        snprintf(why, TERN_SAFETENSORS_WHY_MAX, "%s", session->why);
+        return read;
+    }
     const struct tern_export_model model = {.held = held,
                                             .layout = &session->model,
                                             .spec = identity->model_spec,
                                             .hash = identity->model_hash,
-                                            .version = tern_client_version(&session->client)};
+                                            .version = tern_client_version(&session->client),
+                                            .scaling = columns};
     cJSON *notes = cJSON_CreateObject();
     tern_export_notes(notes, &model);
     const enum tern_result result = tern_export_file_make(
         file, &session->model, tern_client_weights(&session->client), NULL, notes, data, len, why);
     cJSON_Delete(notes);
+    free(bytes);
     return result;
 }
 
-static int export_held(struct tern_cli *cli, const struct session *session,
+static int export_held(struct tern_cli *cli, struct session *session,
                        const struct tern_export_file *file)
 {
     char why[TERN_SAFETENSORS_WHY_MAX] = "";

@@ -59,6 +59,44 @@ bool tern_held_is_global(const struct session *session)
     return global;
 }
 
+// *bytes stays NULL where there is none.
+static enum tern_result load_scaling(const struct session *session, uint8_t **bytes,
+                                     struct tern_span *columns)
+{
+    size_t len = 0;
+    tern_Scaling message;
+    enum tern_result result = tern_client_stored_scaling(&session->client, NULL, 0, &len);
+    if (result == TERN_ERR_NOT_FOUND || (result == TERN_OK && len == 0)) {
+        return TERN_OK;
+    }
+    if (result != TERN_ERR_NO_SPACE) {
+        return result;
+    }
+    *bytes = malloc(len);
+    if (*bytes == NULL) {
+        return TERN_ERR_NO_MEMORY;
+    }
+    TERN_TRY(tern_client_stored_scaling(&session->client, *bytes, len, &len));
+    return tern_wire_decode_scaling(*bytes, len, &message, columns);
+}
+
+enum tern_result tern_held_scaling(struct session *session, uint8_t **bytes,
+                                   struct tern_span *columns)
+{
+    *bytes = NULL;
+    *columns = (struct tern_span){NULL, 0};
+    const enum tern_result result = load_scaling(session, bytes, columns);
+    if (result != TERN_OK) {
+        free(*bytes);
+        *bytes = NULL;
+        snprintf(session->why, sizeof session->why,
+                 "the scaling of the columns in %s cannot be read: %s: tern-client run fetches it "
+                 "again",
+                 session->settings->state_dir, tern_result_sentence(result));
+    }
+    return result;
+}
+
 const char *tern_held_name(const struct session *session)
 {
     if (tern_client_is_personal(&session->client)) {

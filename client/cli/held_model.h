@@ -14,6 +14,11 @@ TERN_MUST_USE enum tern_result tern_held_open(struct session *session);
 // where memory is short.
 bool tern_held_is_global(const struct session *session);
 
+// What the device scales its columns by: *bytes, malloc'ed and the caller's, has the columns; NULL: they are as
+// data.source reads them. On an error session->why says what is wrong.
+TERN_MUST_USE enum tern_result tern_held_scaling(struct session *session, uint8_t **bytes,
+                                                 struct tern_span *columns);
+
 // "global" or "replica".
 const char *tern_held_name(const struct session *session);
 

@@ -91,6 +91,13 @@ static void log_progress(const struct narrator *narrator, const struct tern_clie
         tern_log(TERN_LOG_INFO, name, "round=%u sequence=%u bytes=%" PRIu64, event->round,
                  event->sequence, event->bytes);
         break;
+    case TERN_EVENT_STATISTICS:
+        tern_log(TERN_LOG_INFO, name, "num_examples=%u bytes=%" PRIu64, event->num_examples,
+                 event->bytes);
+        break;
+    case TERN_EVENT_SCALED:
+        tern_log(TERN_LOG_INFO, name, "bytes=%" PRIu64, event->bytes);
+        break;
     case TERN_EVENT_EVALUATED:
         tern_log(TERN_LOG_INFO, name,
                  "version=%u model=%s accuracy=%.4f loss=%.4f num_examples=%u round=%u",

@@ -4,6 +4,7 @@
 #include "cli/json.h"
 #include "cli/model.h"
 #include "cli/verbs.h"
+#include "data/columns.h"
 #include "hosted/text_table.h"
 
 #include <inttypes.h>
@@ -11,7 +12,7 @@
 #include <stdlib.h>
 
 struct prediction_job {
-    const struct session *session;
+    struct session *session;
     struct tern_data data;
     struct tern_view rows; // those that are asked about
     bool labelled;
@@ -77,6 +78,29 @@ static enum tern_result ask(struct prediction_job *job)
     return TERN_OK;
 }
 
+// As the model was trained. Rows of other columns are refused with their shape.
+static enum tern_result scale_rows(struct prediction_job *job)
+{
+    uint8_t *bytes = NULL;
+    struct tern_span columns;
+    enum tern_result result = tern_held_scaling(job->session, &bytes, &columns);
+    if (result != TERN_OK) {
+        snprintf(job->why, sizeof job->why, "%s", job->session->why);
+        return result;
+    }
+    const size_t len = (size_t)job->rows.dataset->feature_count * TERN_WIRE_COLUMN_BYTES;
+    if (columns.len == len && tern_data_has_columns(&job->data)) {
+        result = tern_columns_scale(&job->data, columns.data);
+    }
+    if (result != TERN_OK) {
+        snprintf(job->why, sizeof job->why,
+                 "a value is too far from those that were learnt from: %s",
+                 tern_result_sentence(result));
+    }
+    free(bytes);
+    return result;
+}
+
 static enum tern_result predict(struct prediction_job *job, const char *place)
 {
     if (!tern_session_model_is_built_in(job->session)) {
@@ -87,6 +111,7 @@ static enum tern_result predict(struct prediction_job *job, const char *place)
         return TERN_ERR_CONFIG;
     }
     TERN_TRY(open_rows(job, place));
+    TERN_TRY(scale_rows(job));
     return ask(job);
 }
 

@@ -4,6 +4,7 @@
 #include "cli/conditions.h"
 #include "cli/model.h"
 
+#include "data/columns.h"
 #include "version.h"
 
 #include <inttypes.h>
@@ -291,6 +292,40 @@ static enum tern_result open_external(struct session *session, struct tern_train
     return result == TERN_OK ? TERN_OK : explain(session, result, "%s", why);
 }
 
+// --- Columns
+
+static enum tern_result measure_columns(void *ctx, uint8_t *columns, uint32_t *num_examples)
+{
+    const struct session *session = ctx;
+    const struct tern_view train = tern_view_all(&session->data.train);
+    return session->scaling != 0 ? TERN_ERR_STATE
+                                 : tern_columns_measure(&train, columns, num_examples);
+}
+
+static enum tern_result scale_columns(void *ctx, uint32_t tag, const uint8_t *columns)
+{
+    struct session *session = ctx;
+    if (session->scaling != 0) {
+        return session->scaling == tag ? TERN_OK : TERN_ERR_STATE;
+    }
+    TERN_TRY(tern_columns_scale(&session->data, columns));
+    session->scaling = tag;
+    return TERN_OK;
+}
+
+// Of data that the built-in trainer has; there are none in images, whose bytes are scaled as they are read.
+static struct tern_column_port columns_of(struct session *session)
+{
+    if (session->external.kind != EXTERNAL_NONE || !tern_data_has_columns(&session->data)) {
+        return (struct tern_column_port){0};
+    }
+    return (struct tern_column_port){
+        .ctx = session,
+        .count = tern_model_spec_inputs(tern_client_identity(&session->client)->model_spec),
+        .measure = measure_columns,
+        .scale = scale_columns};
+}
+
 // Of client.trainer. A trainer of the user's has data of its own.
 static enum tern_result open_trainer(struct session *session, struct tern_trainer *trainer)
 {
@@ -312,6 +347,7 @@ enum tern_result tern_session_restore(struct session *session)
     TERN_TRY(tern_session_build_model(session));
     TERN_TRY(read_storage(session, &workspace));
     TERN_TRY(open_trainer(session, &workspace.trainer));
+    workspace.columns = columns_of(session);
     TERN_TRY(take_memory(session, &workspace));
     return restore(session, &workspace);
 }

@@ -36,6 +36,7 @@ struct session {
     struct tern_builtin_trainer trainer;
     struct external_trainer external;
     struct session_listener listener;
+    uint32_t scaling; // tag of the one that the data has; 0: it is as it was read
     void *arena;
     float *weights;
     void *error_buffer;

@@ -83,6 +83,9 @@ static tern_CheckinRequest describe(struct tern_client *client, uint32_t room)
     message.coders = coders();
     message.from_seed = tern_model_is_seeded(client->work.model);
     message.step_ahead = TERN_STEP_AHEAD && !client->identity.evaluator;
+#if TERN_STATISTICS
+    message.scaling = client->scaling;
+#endif
     return message;
 }
 

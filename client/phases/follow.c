@@ -250,10 +250,55 @@ static enum tern_result follow_end(struct tern_client *client, const tern_Checki
                               : NULL);
 }
 
+static const char *why_wait(const tern_CheckinReply *reply)
+{
+    if (reply->too_few_clients) {
+        return TERN_WHY("too few clients have enrolled for rounds to begin (round.min_clients)");
+    }
+#if TERN_STATISTICS
+    if (reply->statistics == tern_StatisticsState_STATISTICS_AWAITED) {
+        return TERN_WHY("rounds begin when other clients have told the statistics of their columns "
+                        "(statistics.columns)");
+    }
+#endif
+    return TERN_WHY("the aggregator has no task now");
+}
+
+#if TERN_STATISTICS
+static bool is_of_columns(const struct tern_client *client, const tern_CheckinReply *reply)
+{
+    const bool wanted = reply->statistics == tern_StatisticsState_STATISTICS_WANTED;
+    const bool new_scaling =
+        reply->has_scaling && tern_scaling_tag(reply->scaling.sha256.bytes) != client->scaling;
+    return wanted || new_scaling;
+}
+
+// Its columns are to be told of, or to be scaled, before it has a task.
+static enum tern_result follow_columns(struct tern_client *client, const tern_CheckinReply *reply)
+{
+    if (client->work.columns.scale == NULL || client->work.columns.measure == NULL) {
+        return tern_client_trouble(
+            client, TERN_ERR_CONFIG,
+            TERN_WHY("the federation scales columns by statistics that clients share "
+                     "(statistics.columns), and this client's data has none that can be scaled"));
+    }
+    client->tells = !reply->has_scaling;
+    client->scaling_ref = reply->scaling;
+    client->download_have = 0;
+    client->phase = TERN_PHASE_STATISTICS;
+    return TERN_OK;
+}
+#endif
+
 enum tern_result tern_client_follow(struct tern_client *client, const tern_CheckinReply *reply,
                                     struct tern_span downloads)
 {
     client->phase = TERN_PHASE_CHECKIN;
+#if TERN_STATISTICS
+    if (is_of_columns(client, reply)) {
+        return follow_columns(client, reply);
+    }
+#endif
     if (reply->finished) {
         return follow_end(client, reply);
     }
@@ -266,9 +311,5 @@ enum tern_result tern_client_follow(struct tern_client *client, const tern_Check
     }
     client->failures = 0;
     const uint32_t ms = tern_client_spread(client, reply->come_back_ms, reply->come_back_ms / 10);
-    return tern_client_wait(
-        client, ms,
-        reply->too_few_clients
-            ? TERN_WHY("too few clients have enrolled for rounds to begin (round.min_clients)")
-            : TERN_WHY("the aggregator has no task now"));
+    return tern_client_wait(client, ms, why_wait(reply));
 }

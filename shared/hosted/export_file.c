@@ -130,6 +130,35 @@ static void note_local(cJSON *notes, const struct tern_model *model)
     }
 }
 
+static float mean_of(struct tern_column_pair pair)
+{
+    return pair.mean;
+}
+
+static float deviation_of(struct tern_column_pair pair)
+{
+    return pair.spread;
+}
+
+// Numbers with blanks between them, such that reading them gives the same bits.
+static void note_numbers(cJSON *notes, const char *key, struct tern_span scaling,
+                         float (*of)(struct tern_column_pair pair))
+{
+    enum { NUMBER_MAX = 24 };
+    const uint32_t count = (uint32_t)(scaling.len / TERN_WIRE_COLUMN_BYTES);
+    char *text = malloc((size_t)count * NUMBER_MAX + 1);
+    size_t used = 0;
+    for (uint32_t i = 0; text != NULL && i < count; i++) {
+        const struct tern_column_pair pair = tern_column_get(scaling, i);
+        used +=
+            (size_t)snprintf(text + used, NUMBER_MAX, "%s%.9g", i > 0 ? " " : "", (double)of(pair));
+    }
+    if (text != NULL) {
+        set_note(notes, key, text);
+    }
+    free(text);
+}
+
 void tern_export_notes(cJSON *notes, const struct tern_export_model *model)
 {
     char text[2 * TERN_SHA256_SIZE + 1];
@@ -140,6 +169,10 @@ void tern_export_notes(cJSON *notes, const struct tern_export_model *model)
     snprintf(text, sizeof text, "%" PRIu32, model->version);
     set_note(notes, "version", text);
     note_local(notes, model->layout);
+    if (model->scaling.len > 0) {
+        note_numbers(notes, "scaling_mean", model->scaling, mean_of);
+        note_numbers(notes, "scaling_deviation", model->scaling, deviation_of);
+    }
 }
 
 cJSON *tern_export_file_say(const struct tern_cli *cli, const char *held, uint32_t version,

@@ -5,6 +5,7 @@
 
 #include "hosted/cli.h"
 #include "hosted/safetensors.h"
+#include "wire/wire.h"
 
 struct tern_export_file {
     bool safetensors; // else raw float32
@@ -34,6 +35,7 @@ struct tern_export_model {
     const char *spec;
     const uint8_t *hash; // TERN_SHA256_SIZE bytes, of the model
     uint32_t version;
+    struct tern_span scaling; // pairs of the columns that it takes; none: they are not scaled
 };
 
 // Puts that into metadata, in the place of what a file that came in may have had there.

@@ -294,6 +294,9 @@ static const struct fake_download *find_download(const struct fake_server *serve
     if (memcmp(server->indices.sha256, sha256, TERN_SHA256_SIZE) == 0) {
         return &server->indices;
     }
+    if (memcmp(server->scaling.sha256, sha256, TERN_SHA256_SIZE) == 0) {
+        return &server->scaling;
+    }
     return memcmp(server->snapshot.sha256, sha256, TERN_SHA256_SIZE) == 0 ? &server->snapshot
                                                                           : NULL;
 }
@@ -321,6 +324,22 @@ static struct tern_span take_inline(const struct fake_server *server, tern_Task 
     return (struct tern_span){dst, len};
 }
 
+// What goes before tasks where columns are scaled by shared statistics.
+static bool ask_for_columns(const struct fake_server *server, tern_CheckinReply *answer)
+{
+    const struct fake_download *scaling = &server->scaling;
+    answer->statistics = server->statistics;
+    answer->has_scaling =
+        scaling->len > 0 && server->last_checkin.scaling != tern_scaling_tag(scaling->sha256);
+    if (answer->has_scaling) {
+        answer->scaling.sha256.size = TERN_SHA256_SIZE;
+        memcpy(answer->scaling.sha256.bytes, scaling->sha256, TERN_SHA256_SIZE);
+        answer->scaling.size = (uint32_t)scaling->len;
+    }
+    answer->come_back_ms = 60000;
+    return answer->has_scaling || answer->statistics != tern_StatisticsState_STATISTICS_NONE;
+}
+
 static int answer_checkin(struct fake_server *server, const struct tern_request *request,
                           uint8_t *reply, size_t size, size_t *len)
 {
@@ -339,7 +358,9 @@ static int answer_checkin(struct fake_server *server, const struct tern_request 
     if (server->last_checkin.has_evaluation) {
         server->evaluations[server->evaluation_count++] = server->last_checkin.evaluation;
     }
-    instruct(server, &answer, version_of(server, server->last_checkin.replica.bytes));
+    if (!ask_for_columns(server, &answer)) {
+        instruct(server, &answer, version_of(server, server->last_checkin.replica.bytes));
+    }
     static uint8_t downloads[WORLD_BLOB];
     const struct tern_span inline_ones = take_inline(server, &answer.task, downloads);
     assert_int_equal(tern_wire_encode_checkin_reply(&answer, inline_ones, reply, size, len),
@@ -565,6 +586,24 @@ static int answer_put(struct fake_server *server, const struct tern_request *req
     return answer_update(server, &whole, reply, size, len, fault);
 }
 
+static int answer_statistics(struct fake_server *server, const struct tern_request *request,
+                             uint8_t *reply, size_t size, size_t *len)
+{
+    tern_UpdateReply answer = tern_UpdateReply_init_zero;
+    assert_string_equal(request->method, "PUT");
+    assert_true(request->body_len <= sizeof server->told);
+    memcpy(server->told, request->body, request->body_len);
+    server->told_len = request->body_len;
+    server->told_times++;
+    if (server->told_status != 0) {
+        return refuse(server->told_status, "model-mismatch", reply, size, len);
+    }
+    server->statistics = tern_StatisticsState_STATISTICS_AWAITED;
+    answer.status = tern_UpdateStatus_UPDATE_ACCEPTED;
+    assert_int_equal(tern_wire_encode_update_reply(&answer, reply, size, len), TERN_OK);
+    return 200;
+}
+
 bool fake_server_answer(struct fake_server *server, const struct tern_request *request,
                         uint8_t *reply, size_t reply_size, size_t *reply_len, int *status,
                         uint32_t *retry_after)
@@ -578,6 +617,8 @@ bool fake_server_answer(struct fake_server *server, const struct tern_request *r
     assert_string_equal(request->token, TOKEN);
     if (strcmp(request->path, TERN_PATH_CHECKIN) == 0) {
         *status = answer_checkin(server, request, reply, reply_size, reply_len);
+    } else if (strcmp(request->path, TERN_PATH_STATISTICS) == 0) {
+        *status = answer_statistics(server, request, reply, reply_size, reply_len);
     } else if (strcmp(request->method, "GET") == 0 && request->purpose == TERN_PURPOSE_UPLOAD) {
         *status = answer_question(server, request, reply, reply_size, reply_len);
     } else if (strcmp(request->method, "GET") == 0) {

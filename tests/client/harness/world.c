@@ -534,6 +534,7 @@ enum tern_result world_boot(struct world *world)
     const struct tern_client_workspace workspace = {
         .model = &world->model,
         .trainer = {world, train_begin, train_step, evaluate},
+        .columns = world->columns,
         .weights = world->weights,
         .error_storage = world->error_storage,
         .error_buffer = world->error_buffer,

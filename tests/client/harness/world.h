@@ -88,13 +88,19 @@ struct fake_server {
     uint32_t window_ms;
     uint32_t local_steps;
     struct fake_download snapshot;
-    struct fake_download manifest; // len > 0: the model comes with it
-    struct fake_download indices;  // len > 0: the indices that the tasks name
-    bool strips;                   // the last update came without its indices
+    struct fake_download manifest;   // len > 0: the model comes with it
+    struct fake_download indices;    // len > 0: the indices that the tasks name
+    tern_StatisticsState statistics; // of answers without a task
+    struct fake_download scaling;    // len > 0: that clients must have before a task
+    bool strips;                     // the last update came without its indices
 
     // What it was told.
     tern_CheckinRequest last_checkin;
     tern_Update last_update;
+    uint8_t told[256]; // statistics
+    size_t told_len;
+    size_t told_times;
+    int told_status; // 0: as it should be
     size_t checkins;
     tern_Evaluation evaluations[WORLD_ROUNDS];
     size_t evaluation_count;
@@ -162,6 +168,7 @@ struct world {
     struct fake_store store;
     struct fake_partial partial; // used after world_keep_partials()
     struct tern_client client;
+    struct tern_column_port columns;
     struct tern_client_config config;
     float weights[WORLD_VALUES];
     float error_buffer[WORLD_VALUES];

@@ -1,0 +1,19 @@
+// Statistics of the columns of examples in memory, and scaling by those that clients of a federation share (struct
+// tern_column_port of ports.h). Of values alone: bytes of images have scale and offset of their own. Hosted; reentrant,
+// but for the data set that is changed.
+#ifndef TERN_DATA_COLUMNS_H
+#define TERN_DATA_COLUMNS_H
+
+#include "data/source.h"
+
+// Whether its examples are values.
+bool tern_data_has_columns(const struct tern_data *data);
+
+// As tern_column_port.measure, of the examples of the view.
+TERN_MUST_USE enum tern_result tern_columns_measure(const struct tern_view *view, uint8_t *columns,
+                                                    uint32_t *num_examples);
+
+// As tern_column_port.scale, of both parts of a data set that has columns.
+TERN_MUST_USE enum tern_result tern_columns_scale(struct tern_data *data, const uint8_t *columns);
+
+#endif
