@@ -119,6 +119,8 @@ static struct tern_waiting_rules rules_of(const struct tern_federation_config *c
                         config->selection == TERN_SELECTION_BUDGET,
         .ending = config->round.ending,
         .tags = config->tags,
+        .statistics_are_wanted = config->statistics.wanted,
+        .statistics_min_clients = config->statistics.min_clients,
     };
 }
 

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 __attribute__((format(printf, 2, 3))) static void say(struct tern_waiting *waiting,
@@ -107,6 +108,8 @@ struct between {
     uint64_t now_ms;
     struct trainers trainers;
     struct tern_losses losses;
+    uint32_t told; // statistics that are stored
+    bool scaled;   // there is a scaling
 };
 
 // Whether a client's byte budget has less than its next round takes at the least, as far as that is known.
@@ -155,6 +158,27 @@ static enum tern_result count_trainers(struct tern_db *db, struct between *betwe
     struct tern_db_rows *rows = tern_db_clients(db);
     while (tern_db_next(rows, &client)) {
         tern_db_check_row(rows, count_trainer(db, &client, between));
+    }
+    return tern_db_end(rows);
+}
+
+// Not of clients that were revoked since, or have other tags than are wanted now.
+static enum tern_result count_told(struct tern_db *db, struct between *between)
+{
+    uint8_t *scaling = NULL;
+    size_t len = 0;
+    struct tern_db_statistics row;
+    struct tern_db_client client;
+    const enum tern_result found = tern_db_scaling_get(db, &scaling, &len);
+    free(scaling);
+    between->scaled = found == TERN_OK;
+    TERN_TRY(tern_db_may_miss(found));
+    struct tern_db_rows *rows = tern_db_statistics(db);
+    while (tern_db_next(rows, &row)) {
+        const enum tern_result known = tern_db_client_get(db, row.client, &client);
+        between->told += known == TERN_OK && !client.revoked &&
+                         tern_tags_fit(client.tags, &between->rules->tags);
+        tern_db_check_row(rows, known);
     }
     return tern_db_end(rows);
 }
@@ -253,6 +277,34 @@ static bool sees_nobody(const struct between *between, struct tern_waiting *wait
     return true;
 }
 
+// The first round waits for statistics of columns (federation/statistics.c).
+static bool lacks_statistics(const struct between *between, struct tern_waiting *waiting)
+{
+    const struct tern_waiting_rules *rules = between->rules;
+    const uint32_t wanted =
+        rules->statistics_min_clients != 0 ? rules->statistics_min_clients : rules->min_clients;
+    if (!rules->statistics_are_wanted || between->scaled || between->status->round.round != 0) {
+        return false;
+    }
+    const uint32_t more = wanted > between->told ? wanted - between->told : 0;
+    if (more > 0) {
+        say(waiting,
+            "waiting for the statistics of %" PRIu32 " more client%s, by which columns are scaled: "
+            "statistics.min_clients = %" PRIu32,
+            more, more == 1 ? "" : "s", wanted);
+    } else {
+        say(waiting,
+            "waiting for the statistics of clients that have come and told none: %" PRIu32
+            " of %" PRIu32 " have",
+            between->told, between->trainers.enrolled);
+    }
+    advise(waiting, "each tells them when it checks in; the log of one that does not says why "
+                    "(event=client-without-scaling here); statistics.wait ends the wait for more "
+                    "than statistics.min_clients");
+    waiting->needs_help = more > 0;
+    return true;
+}
+
 // Where rounds are fitted to budgets, none opens for fewer clients than the quorum (federation/choose.c).
 static bool lacks_bytes(const struct between *between, struct tern_waiting *waiting)
 {
@@ -296,8 +348,9 @@ static enum tern_result between_rounds(struct tern_db *db, struct between *betwe
                                        struct tern_waiting *waiting)
 {
     static bool (*const reasons[])(const struct between *, struct tern_waiting *) = {
-        is_over, lacks_clients, sees_nobody, lacks_bytes, pauses};
+        is_over, lacks_clients, sees_nobody, lacks_statistics, lacks_bytes, pauses};
     TERN_TRY(count_trainers(db, between));
+    TERN_TRY(count_told(db, between));
     TERN_TRY(add_losses(db, between));
     for (size_t i = 0; i < sizeof reasons / sizeof reasons[0]; i++) {
         if (reasons[i](between, waiting)) {

@@ -20,7 +20,9 @@ struct tern_waiting_rules {
     bool
         fits_budgets; // rounds are fitted to clients' budgets, by schedule.policy or round.selection
     struct tern_ending_policy ending;
-    struct tern_tags_wanted tags; // of round.selection
+    struct tern_tags_wanted tags;    // of round.selection
+    bool statistics_are_wanted;      // statistics.columns = clients
+    uint32_t statistics_min_clients; // 0 = min_clients
 };
 
 #define TERN_WAITING_MEMBERS 50

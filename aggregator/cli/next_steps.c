@@ -115,6 +115,12 @@ void tern_next_steps_print(const struct tern_cli *cli, bool client_ini)
     printf("  3. On each device, %s:\n",
            client_ini ? "with client.ini, scaling.csv and its own data"
                       : "with its address of the service and its data (data.source)");
+    if (!client_ini && strcmp(tern_state_settings(cli)->statistics_columns, "none") == 0) {
+        printf(
+            "     (readings that are not scaled alike on all devices: init --data SAMPLE.csv, or "
+            "serve "
+            "with\n     --set statistics.columns=clients, by which clients agree on a scaling)\n");
+    }
     print_client(cli, "check", client_ini, certificate);
     printf("\n");
     print_client(cli, "enroll", client_ini, certificate);

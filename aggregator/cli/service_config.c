@@ -150,6 +150,18 @@ static int check_rate(const struct filling *filling)
     return TERN_EXIT_OK;
 }
 
+static int fill_statistics(const struct filling *filling)
+{
+    const struct tern_aggregator_settings *s = filling->settings;
+    struct tern_federation_statistics *statistics = &filling->config->federation.statistics;
+    statistics->wanted = strcmp(s->statistics_columns, "clients") == 0;
+    statistics->min_clients = s->statistics_min_clients;
+    statistics->wait_ms = s->statistics_wait;
+    return statistics->wanted || strcmp(s->statistics_columns, "none") == 0
+               ? TERN_EXIT_OK
+               : refuse(filling, "statistics.columns", s->statistics_columns, "none | clients");
+}
+
 // What single settings cannot say.
 static int check_together(const struct filling *filling)
 {
@@ -189,6 +201,7 @@ int tern_cli_fill_service(struct tern_cli *cli, const struct tern_aggregator_set
     TERN_CLI_TRY(tern_cli_fill_strategy(cli, s, federation));
     TERN_CLI_TRY(tern_cli_fill_downloads(cli, s, federation));
     TERN_CLI_TRY(fill_names(&filling));
+    TERN_CLI_TRY(fill_statistics(&filling));
     TERN_CLI_TRY(check_proxies(cli, s->server_proxy_from));
     return check_together(&filling);
 }

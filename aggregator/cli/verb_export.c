@@ -19,6 +19,8 @@ struct job {
     struct tern_export_file format;
     uint8_t *kept_bytes; // of the tensors that came with the model and are not trained
     struct tern_safetensors kept;
+    uint8_t *scaling_bytes; // of the columns, if they are scaled by clients' statistics
+    struct tern_span scaling;
 };
 
 // --- Which weights
@@ -172,7 +174,8 @@ static cJSON *make_notes(const struct job *job)
                                             .layout = &merge->model,
                                             .spec = job->federation->model_spec,
                                             .hash = merge->model.hash,
-                                            .version = merge->version};
+                                            .version = merge->version,
+                                            .scaling = job->scaling};
     tern_export_notes(notes, &model);
     add_number(notes, "round", job->round.round);
     if (job->round.round > 0) {
@@ -242,6 +245,21 @@ static int load_kept(struct tern_cli *cli, struct tern_db *db, struct job *job)
     return tern_cli_check(cli, result, "the tensors that are kept for export: %s", why);
 }
 
+static int load_scaling(struct tern_cli *cli, struct tern_db *db, struct job *job)
+{
+    size_t len = 0;
+    tern_Scaling message;
+    enum tern_result result = tern_db_scaling_get(db, &job->scaling_bytes, &len);
+    if (result == TERN_ERR_NOT_FOUND) {
+        return TERN_EXIT_OK;
+    }
+    if (result == TERN_OK) {
+        result = tern_wire_decode_scaling(job->scaling_bytes, len, &message, &job->scaling);
+    }
+    return tern_cli_check(cli, result, "cannot read the scaling of the columns: %s",
+                          tern_db_error(db));
+}
+
 // Exit code 4 tells a script that none was asked for, rather than that something is wrong.
 static int check_average(struct tern_cli *cli, const struct job *job)
 {
@@ -265,6 +283,7 @@ static int export_merged(struct tern_cli *cli, struct tern_db *db, struct job *j
     TERN_CLI_TRY(
         tern_cli_check(cli, find_round(db, job), "cannot read the rounds: %s", tern_db_error(db)));
     TERN_CLI_TRY(job->format.safetensors ? load_kept(cli, db, job) : TERN_EXIT_OK);
+    TERN_CLI_TRY(load_scaling(cli, db, job));
     TERN_CLI_TRY(tern_cli_check(cli, encode(job, &data, &len, why), "%s", why));
     int code = tern_export_file_write(cli, data, len);
     code = code == TERN_EXIT_OK ? print_written(cli, job, data, len) : code;
@@ -294,6 +313,7 @@ int tern_cli_export(struct tern_cli *cli)
     int code = export_merged(cli, db, &job);
     tern_safetensors_free(&job.kept);
     free(job.kept_bytes);
+    free(job.scaling_bytes);
     tern_merge_free(&merge);
     tern_db_close(db);
     return code;

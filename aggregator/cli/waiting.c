@@ -67,6 +67,8 @@ static struct tern_waiting_rules rules_of(const struct tern_aggregator_settings 
         .fits_budgets = strstr(s->schedule_policy, "budget") != NULL ||
                         strcmp(s->round_selection, "budget-aware") == 0,
         .ending = {s->round_divergence_rounds, s->round_patience},
+        .statistics_are_wanted = strcmp(s->statistics_columns, "clients") == 0,
+        .statistics_min_clients = s->statistics_min_clients,
     };
     char why[TERN_TAG_WHY_MAX];
     (void)!tern_tags_wanted_parse(s->round_selection, &rules.tags, why);

@@ -137,9 +137,13 @@ static enum tern_result invite_unreliable(struct tern_federation *federation, ui
 static enum tern_result open_round(struct tern_federation *federation, uint64_t now)
 {
     uint32_t count = 0;
+    bool settled = false;
     federation->retry_open_ms = now + RETRY_OPEN_MS;
     federation->too_few = tern_clients_trainers(federation, now) < federation->config.min_clients;
     if (!federation->too_few) {
+        TERN_TRY(tern_statistics_settle(federation, now, &settled));
+    }
+    if (settled) {
         struct tern_round_policy *policy = &federation->machine.policy;
         count = list_drawn(federation, now);
         uint32_t wanted = tern_cohort_size(policy->cohort, policy->over_selection, count);

@@ -48,6 +48,7 @@ static enum tern_result take_facts(struct tern_federation *federation, uint64_t 
     row->downloads_max = message->downloads_max;
     row->from_seed = message->from_seed;
     row->step_ahead = message->step_ahead;
+    row->scaling = message->scaling;
     TERN_TRY(take_replica(federation, message, row));
     return tern_abilities_equal(&before, &able) ? TERN_OK : tern_clients_store(federation, id);
 }

@@ -139,7 +139,7 @@ uint64_t tern_clients_patience_ms(const struct tern_federation *federation)
 }
 
 // One that was provisioned and has not come yet is still with the factory.
-static bool is_trainer(const struct tern_federation *federation, const struct client *client)
+bool tern_clients_trains(const struct tern_federation *federation, const struct client *client)
 {
     return !client->row.evaluator && !client->row.revoked && client->row.last_seen_ms != 0 &&
            tern_tags_fit(client->row.tags, &federation->config.tags);
@@ -176,7 +176,7 @@ bool tern_clients_may_train(const struct tern_federation *federation, const stru
 {
     uint64_t within = federation->config.eligible_within_ms;
     bool recent = within == 0 || client->row.last_seen_ms + within >= now;
-    return is_trainer(federation, client) &&
+    return tern_clients_trains(federation, client) &&
            (client->waiting || (recent && tern_clients_came(federation, client, now)));
 }
 
@@ -190,7 +190,29 @@ uint32_t tern_clients_trainers(const struct tern_federation *federation, uint64_
     uint32_t count = 0;
     for (uint32_t i = 0; i < federation->clients.count; i++) {
         const struct client *client = &federation->clients.list[i];
-        count += is_trainer(federation, client) && tern_clients_came(federation, client, now);
+        count +=
+            tern_clients_trains(federation, client) && tern_clients_came(federation, client, now);
+    }
+    return count;
+}
+
+uint32_t tern_clients_untold(const struct tern_federation *federation, uint64_t now)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < federation->clients.count; i++) {
+        const struct client *client = &federation->clients.list[i];
+        count += tern_clients_trains(federation, client) &&
+                 tern_clients_came(federation, client, now) && !client->has_statistics;
+    }
+    return count;
+}
+
+uint32_t tern_clients_told(const struct tern_federation *federation)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < federation->clients.count; i++) {
+        const struct client *client = &federation->clients.list[i];
+        count += client->has_statistics && tern_clients_trains(federation, client);
     }
     return count;
 }

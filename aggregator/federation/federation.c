@@ -11,8 +11,10 @@
 enum tern_result tern_federation_accepts(const struct tern_federation *federation,
                                          const struct tern_federation_config *config, char why[256])
 {
-    return tern_strategy_check_config(config, federation->merge.model.count, why) ? TERN_OK
-                                                                                  : TERN_ERR_CONFIG;
+    return tern_strategy_check_config(config, federation->merge.model.count, why) &&
+                   tern_statistics_check_config(config, federation->about.model_spec, why)
+               ? TERN_OK
+               : TERN_ERR_CONFIG;
 }
 
 void tern_federation_configure(struct tern_federation *federation,
@@ -43,6 +45,7 @@ static void forget(struct tern_federation *federation)
     }
     tern_catchup_free(federation->catchup);
     free(federation->machine.members);
+    free(federation->scaling.body);
     free(federation->clients.list);
     free(federation->clients.eligible);
     free(federation->clients.lots);
@@ -123,6 +126,7 @@ enum tern_result tern_federation_load(struct tern_federation *federation, uint64
     TERN_TRY(tern_clients_load(federation));
     TERN_TRY(tern_assign_load(federation));
     TERN_TRY(tern_restore_rounds(federation, now));
+    TERN_TRY(tern_statistics_load(federation));
     TERN_TRY(tern_drift_load(federation));
     TERN_TRY(tern_share_load(federation));
     TERN_TRY(tern_catchup_load(federation->catchup, now));
@@ -224,6 +228,9 @@ enum tern_result tern_federation_blob(struct tern_federation *federation,
     struct tern_published *published = &federation->published;
     *payload = 0;
     enum tern_result found = manifest_of(federation, sha256, blob);
+    if (found == TERN_ERR_NOT_FOUND) {
+        found = tern_statistics_blob(federation, sha256, blob);
+    }
     if (found != TERN_ERR_NOT_FOUND) {
         return found;
     }

@@ -47,10 +47,18 @@ enum tern_final_model {
     TERN_FINAL_MODEL_ALL,
 };
 
+// How the federation comes to scale columns by statistics that its clients share.
+struct tern_federation_statistics {
+    bool wanted;
+    uint32_t min_clients; // whose statistics a scaling takes; 0 = as many as rounds begin with
+    uint64_t wait_ms;     // for those of others that have come, from the first on
+};
+
 struct tern_federation_config {
     struct tern_round_policy round; // seed is taken from the store
     uint32_t min_clients;           // enrolled before the first round opens
-    uint64_t eligible_within_ms;    // 0 = every enrolled client
+    struct tern_federation_statistics statistics;
+    uint64_t eligible_within_ms; // 0 = every enrolled client
     enum tern_client_selection selection;
     struct tern_tags_wanted tags; // of them
     struct tern_federation_train train;
@@ -192,6 +200,26 @@ void tern_federation_wait(struct tern_federation *federation, uint64_t client, b
 TERN_MUST_USE enum tern_result tern_federation_blob(struct tern_federation *federation,
                                                     const uint8_t sha256[TERN_SHA256_SIZE],
                                                     struct tern_blob **blob, uint32_t *payload);
+
+// --- Statistics of columns
+
+// Statistics as they came.
+struct tern_incoming_statistics {
+    enum tern_result parsed; // an error is told to the client
+    tern_Statistics message;
+    struct tern_span columns; // of body
+    struct tern_span body;    // as received, borrowed
+};
+
+// Bytes of the longest that can be taken; any thread.
+size_t tern_federation_statistics_max(const struct tern_federation *federation);
+
+// Stores them, or finds that they are stored already (*duplicate). Refused, and nothing is changed: what
+// PROTOCOL.md names for statistics.
+TERN_MUST_USE enum tern_result
+tern_federation_statistics(struct tern_federation *federation, uint64_t client,
+                           const struct tern_incoming_statistics *statistics, uint64_t now,
+                           bool *duplicate, struct tern_refusal *refusal);
 
 // --- Updates
 

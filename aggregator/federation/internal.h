@@ -39,6 +39,8 @@ struct client {
     struct tern_error_doubt doubt; // about its error buffer
     uint64_t
         absent_ms; // it should have come by then: rounds do not count on it until it does; 0 = never
+    bool has_statistics; // they are stored
+    uint32_t unscaled;   // times that it was told of a scaling, and came again without it
     uint32_t refusals;   // of its requests, since its last accepted update
     uint32_t refused;    // of its updates, since the start
     uint32_t refused_in; // the draw in which one was last for its values, + 1; 0 = none
@@ -105,6 +107,16 @@ struct closing {
     uint64_t request;        // what the log was told of it when the round was decided to close
 };
 
+// Of the scaling of columns, and of statistics while there is none (statistics.c).
+struct scaling {
+    uint8_t *body; // Scaling, malloc'ed; NULL: there is none
+    size_t len;
+    uint8_t sha256[TERN_SHA256_SIZE];
+    uint32_t tag;
+    uint64_t first_ms; // when the first statistics came; 0 = none have
+    bool awaited;      // it was said that rounds wait for more
+};
+
 struct tern_federation {
     struct tern_federation_config config; // tern_federation_configure()
     struct tern_federation_ports ports;
@@ -132,6 +144,7 @@ struct tern_federation {
     struct tern_rate_course rate;    // of the rounds that opened
     struct refused refused;
     struct shared_indices indices; // of the open round
+    struct scaling scaling;
     struct unpublished unpublished;
     struct tern_db_ledger ledgers[LEDGERS_KEPT]; // client 0 = none
 
@@ -173,8 +186,13 @@ TERN_MUST_USE enum tern_result tern_clients_load(struct tern_federation *federat
 TERN_MUST_USE enum tern_result tern_clients_load_evaluations(struct tern_federation *federation);
 // Writes what memory knows of a client; on an error that is not newer than the store any more.
 TERN_MUST_USE enum tern_result tern_clients_store(struct tern_federation *federation, uint64_t id);
+// Whether it may ever be drawn: not an evaluator, not revoked, of the tags that are wanted.
+bool tern_clients_trains(const struct tern_federation *federation, const struct client *client);
 // Those that have come, or have just enrolled.
 uint32_t tern_clients_trainers(const struct tern_federation *federation, uint64_t now);
+// Of those, whose statistics are not stored; and all whose are.
+uint32_t tern_clients_untold(const struct tern_federation *federation, uint64_t now);
+uint32_t tern_clients_told(const struct tern_federation *federation);
 // Of a client that was asked to come: the time that it may be late.
 uint64_t tern_clients_patience_ms(const struct tern_federation *federation);
 bool tern_clients_may_train(const struct tern_federation *federation, const struct client *client,
@@ -365,6 +383,26 @@ TERN_MUST_USE enum tern_result tern_share_join(struct tern_federation *federatio
 // Whether an update that could not be joined any more is the one that is stored.
 TERN_MUST_USE enum tern_result tern_share_same(struct tern_federation *federation,
                                                const struct tern_incoming *update, bool *same);
+
+// --- Statistics of columns (statistics.c)
+
+// Whether a federation of this model can have some.
+bool tern_statistics_check_config(const struct tern_federation_config *config, const char *spec,
+                                  char why[256]);
+TERN_MUST_USE enum tern_result tern_statistics_load(struct tern_federation *federation);
+// Before the first round opens: makes the scaling, once there are statistics enough, and says whether
+// rounds need not wait for one any more.
+TERN_MUST_USE enum tern_result tern_statistics_settle(struct tern_federation *federation,
+                                                      uint64_t now, bool *settled);
+// Whether the first round still waits for one.
+bool tern_statistics_are_due(const struct tern_federation *federation);
+// What a client is to do about them before it may have a task. True: nothing else goes into its reply.
+bool tern_statistics_ask(struct tern_federation *federation, struct client *client,
+                         struct tern_next *next);
+// The scaling by its name, one reference more. NOT_FOUND; TERN_ERR_NO_MEMORY
+TERN_MUST_USE enum tern_result tern_statistics_blob(const struct tern_federation *federation,
+                                                    const uint8_t sha256[TERN_SHA256_SIZE],
+                                                    struct tern_blob **blob);
 
 // --- Updates (intake.c): what is common to those of the open round and late ones
 

@@ -121,6 +121,8 @@ enum tern_result tern_federation_set_clock(struct tern_federation *federation, i
         client->dirty = true;
     }
     TERN_TRY(tern_db_replicas_set_clock(federation->db, step));
+    TERN_TRY(tern_db_statistics_set_clock(federation->db, step));
+    federation->scaling.first_ms = tern_round_moved_ms(federation->scaling.first_ms, step);
     if (federation->machine.round == 0) {
         return TERN_OK;
     }

@@ -186,9 +186,12 @@ enum tern_result tern_federation_next(struct tern_federation *federation, uint64
         return TERN_OK;
     }
     tern_CheckinReply *reply = &next->reply;
+    if (tern_statistics_ask(federation, client_of(federation, id), next)) {
+        return TERN_OK;
+    }
     enum tern_checkin_action action = tern_round_checkin(&federation->machine, id, now, &wait);
     struct client *client = client_of(federation, id);
-    if (client->row.evaluator) {
+    if (client->row.evaluator && !tern_statistics_are_due(federation)) {
         TERN_TRY(evaluate_task(federation, client, &reply->task, &reply->has_task));
         if (reply->has_task) {
             return TERN_OK;
@@ -200,6 +203,9 @@ enum tern_result tern_federation_next(struct tern_federation *federation, uint64
     case TERN_CHECKIN_WAIT:
         fill_wait(next, wait);
         reply->too_few_clients = federation->too_few && !federation->machine.open;
+        reply->statistics = tern_statistics_are_due(federation)
+                                ? tern_StatisticsState_STATISTICS_AWAITED
+                                : tern_StatisticsState_STATISTICS_NONE;
         return TERN_OK;
     case TERN_CHECKIN_TASK:
         break;

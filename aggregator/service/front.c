@@ -22,6 +22,7 @@ static const struct route routes[] = {
     {REQUEST_DOWNLOAD, "GET", TERN_PURPOSE_DOWNLOAD},
     {REQUEST_UPDATE, "PUT", TERN_PURPOSE_UPLOAD},
     {REQUEST_PROGRESS, "GET", TERN_PURPOSE_UPLOAD},
+    {REQUEST_STATISTICS, "PUT", TERN_PURPOSE_UPLOAD},
 };
 
 // The route of a path, or NULL when there is nothing there. An update's has two methods.
@@ -35,6 +36,9 @@ static const struct route *route_of(const char *path, const char *method)
     }
     if (strcmp(path, TERN_PATH_CHECKIN) == 0) {
         return &routes[REQUEST_CHECKIN];
+    }
+    if (strcmp(path, TERN_PATH_STATISTICS) == 0) {
+        return &routes[REQUEST_STATISTICS];
     }
     if (tern_path_parse_download(path, sha256) == TERN_OK) {
         return &routes[REQUEST_DOWNLOAD];
@@ -56,6 +60,9 @@ static size_t body_limit(const struct tern_service *service, const struct route 
 {
     if (route->kind == REQUEST_UPDATE) {
         return tern_federation_update_max(service->federation);
+    }
+    if (route->kind == REQUEST_STATISTICS) {
+        return tern_federation_statistics_max(service->federation);
     }
     return strcmp(route->method, "GET") == 0 ? 0 : TERN_WIRE_MESSAGE_MAX;
 }
@@ -261,6 +268,15 @@ static enum tern_result parse_progress(struct tern_service *service,
     return TERN_OK;
 }
 
+static enum tern_result parse_statistics(const struct tern_http_request *http,
+                                         struct tern_incoming_statistics *statistics)
+{
+    statistics->body = (struct tern_span){http->body, http->body_len};
+    statistics->parsed = tern_wire_decode_statistics(http->body, http->body_len,
+                                                     &statistics->message, &statistics->columns);
+    return statistics->parsed;
+}
+
 static enum tern_result parse_body(struct tern_service *service,
                                    const struct tern_http_request *http, struct request *request)
 {
@@ -276,6 +292,8 @@ static enum tern_result parse_body(struct tern_service *service,
         return parse_update(service, http, request);
     case REQUEST_PROGRESS:
         return parse_progress(service, http, request);
+    case REQUEST_STATISTICS:
+        return parse_statistics(http, &request->u.statistics);
     case REQUEST_JOB:
         break;
     }

@@ -189,6 +189,28 @@ static enum tern_result handle_progress(struct tern_service *service, struct req
     return say_accepted(service, request, sha256, now);
 }
 
+// Its client then checks in, and waits there for the others.
+static enum tern_result handle_statistics(struct tern_service *service, struct request *request,
+                                          uint64_t now)
+{
+    struct tern_refusal refusal = {.result = TERN_OK};
+    tern_UpdateReply reply = tern_UpdateReply_init_zero;
+    uint8_t body[16];
+    size_t len = 0;
+    bool duplicate = false;
+    TERN_TRY(tern_federation_statistics(service->federation, request->client,
+                                        &request->u.statistics, now, &duplicate, &refusal));
+    if (refusal.result != TERN_OK) {
+        tern_answer_refused(request, &refusal);
+        return TERN_OK;
+    }
+    reply.status =
+        duplicate ? tern_UpdateStatus_UPDATE_DUPLICATE : tern_UpdateStatus_UPDATE_ACCEPTED;
+    const enum tern_result encoded = tern_wire_encode_update_reply(&reply, body, sizeof body, &len);
+    tern_answer_message(request, encoded, body, len);
+    return TERN_OK;
+}
+
 static enum tern_result handle_job(struct tern_service *service, struct request *request,
                                    uint64_t now)
 {
@@ -223,6 +245,8 @@ enum tern_result tern_service_handle(struct tern_service *service, struct reques
         return handle_update(service, request, now);
     case REQUEST_PROGRESS:
         return handle_progress(service, request, now);
+    case REQUEST_STATISTICS:
+        return handle_statistics(service, request, now);
     case REQUEST_JOB:
         break;
     }

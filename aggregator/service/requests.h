@@ -13,7 +13,8 @@ enum request_kind {
     REQUEST_DOWNLOAD,
     REQUEST_UPDATE,
     REQUEST_PROGRESS, // what there is of an update
-    REQUEST_JOB,      // from admin/
+    REQUEST_STATISTICS,
+    REQUEST_JOB, // from admin/
 };
 
 struct download_request {
@@ -46,6 +47,7 @@ struct request {
         struct tern_incoming update;
         struct download_request download;
         struct progress_request progress;
+        struct tern_incoming_statistics statistics;
         struct job_request job;
     } u;
 

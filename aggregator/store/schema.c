@@ -77,6 +77,10 @@ static const struct tern_column metrics_columns[] = {
 #define COLUMN(...) TERN_TABLE_COLUMN(tern_db_metric, __VA_ARGS__)
 #include "store/tables/metrics.def"
 };
+static const struct tern_column statistics_columns[] = {
+#define COLUMN(...) TERN_TABLE_COLUMN(tern_db_statistics, __VA_ARGS__)
+#include "store/tables/statistics.def"
+};
 static const struct tern_column meter_columns[] = {
 #define COLUMN(...) TERN_TABLE_COLUMN(tern_db_meter, __VA_ARGS__)
 #include "store/tables/meter.def"

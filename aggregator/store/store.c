@@ -59,6 +59,18 @@ enum tern_result tern_db_kept_get(struct tern_db *db, uint8_t **kept, size_t *le
     return get_file(db, "kept", kept, len);
 }
 
+enum tern_result tern_db_scaling_get(struct tern_db *db, uint8_t **body, size_t *len)
+{
+    return get_file(db, "scaling", body, len);
+}
+
+enum tern_result tern_db_scaling_fix(struct tern_db *db, const uint8_t *body, size_t len)
+{
+    TERN_TRY(put_file(db, "scaling", body, len));
+    struct tern_query query = tern_query_write(db->sql, "DELETE FROM statistics");
+    return tern_query_run(&query);
+}
+
 static enum tern_result load_manifest(struct tern_db *db)
 {
     uint8_t *metadata = NULL;

@@ -48,6 +48,13 @@ TERN_MUST_USE static inline enum tern_result tern_db_may_miss(enum tern_result r
 #define TERN_MEMBER_ID(name, of) uint64_t name;
 #define TERN_MEMBER_BITS(name, of) uint64_t name;
 #define TERN_MEMBER_SIZE(name, of) size_t name;
+#define TERN_MEMBER_BLOB(name, of) struct tern_blob_column name;
+
+// Any bytes; those that were read are valid until the next step.
+struct tern_blob_column {
+    const void *data;
+    size_t len;
+};
 
 // --- Life
 
@@ -608,6 +615,29 @@ TERN_MUST_USE enum tern_result tern_db_metric_put(struct tern_db *db,
                                                   const struct tern_db_metric *metric);
 // By version, name and client.
 struct tern_db_rows *tern_db_metrics(struct tern_db *db);
+
+// --- Statistics of columns, and the scaling that is made of them
+
+struct tern_db_statistics {
+#define COLUMN TERN_MEMBER
+#include "store/tables/statistics.def"
+};
+
+// Its hash is filled in.
+// TERN_ERR_CONFLICT  the client's are there already; NOT_FOUND  no such client
+TERN_MUST_USE enum tern_result tern_db_statistics_add(struct tern_db *db,
+                                                      struct tern_db_statistics *statistics);
+// In client order. Whether a body is what its hash says is the caller's to look at.
+struct tern_db_rows *tern_db_statistics(struct tern_db *db);
+// The clock was set forth by step ms, or back.
+TERN_MUST_USE enum tern_result tern_db_statistics_set_clock(struct tern_db *db, int64_t step);
+
+// Stores the scaling for good, and drops the statistics that it was made of.
+// TERN_ERR_CONFLICT  there is one
+TERN_MUST_USE enum tern_result tern_db_scaling_fix(struct tern_db *db, const uint8_t *body,
+                                                   size_t len);
+// *body: malloc'ed, the caller's. NOT_FOUND; TERN_ERR_NO_MEMORY
+TERN_MUST_USE enum tern_result tern_db_scaling_get(struct tern_db *db, uint8_t **body, size_t *len);
 
 #define TERN_LAST_purpose (TERN_PURPOSE_COUNT - 1)
 struct tern_db_meter {

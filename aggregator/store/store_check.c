@@ -45,8 +45,10 @@ enum tern_result tern_db_check(struct tern_db *db)
                           "the stored bytes of an update differ from those received"));
     TERN_TRY(check_hashes(db, "SELECT sha256, body FROM downloads JOIN download_bodies USING (id)",
                           "the bytes of a download do not match its name"));
+    TERN_TRY(check_hashes(db, "SELECT sha256, body FROM statistics",
+                          "the stored statistics of a client differ from those received"));
     return check_hashes(db, "SELECT sha256, body FROM files",
-                        "the hash of what came with the model is wrong");
+                        "the hash of what came with the model, or of its scaling, is wrong");
 }
 
 enum tern_result tern_db_set_checked(struct tern_db *db, uint64_t now_ms)

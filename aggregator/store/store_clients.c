@@ -1,4 +1,5 @@
-// Clients, their keys, join codes, and what is known of each: error ledger, schedule, evaluations.
+// Clients, their keys, join codes, and what is known of each: error ledger, schedule, evaluations,
+// statistics.
 #include "store/table.h"
 
 #include <string.h>
@@ -9,6 +10,7 @@
 #define SCHEDULE &tern_table_schedule
 #define EVALUATIONS &tern_table_evaluations
 #define METRICS &tern_table_metrics
+#define STATISTICS &tern_table_statistics
 
 enum tern_result tern_db_client_add(struct tern_db *db, struct tern_db_client *client)
 {
@@ -238,4 +240,25 @@ struct tern_db_rows *tern_db_metrics(struct tern_db *db)
 {
     return tern_table_rows(tern_table_select(db, METRICS, "ORDER BY version, name, client"),
                            METRICS);
+}
+
+// --- Statistics
+
+enum tern_result tern_db_statistics_add(struct tern_db *db, struct tern_db_statistics *statistics)
+{
+    tern_sha256(statistics->body.data, statistics->body.len, statistics->sha256);
+    return tern_table_insert(db, STATISTICS, statistics);
+}
+
+struct tern_db_rows *tern_db_statistics(struct tern_db *db)
+{
+    return tern_table_rows(tern_table_select(db, STATISTICS, "ORDER BY client"), STATISTICS);
+}
+
+enum tern_result tern_db_statistics_set_clock(struct tern_db *db, int64_t step)
+{
+    struct tern_query query =
+        tern_query_write(db->sql, "UPDATE statistics SET received_ms = max(received_ms + ?, 1)");
+    tern_query_bind_bits(&query, (uint64_t)step);
+    return tern_query_run(&query);
 }

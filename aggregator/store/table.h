@@ -58,12 +58,6 @@ struct tern_table {
     uint32_t count;
 };
 
-// Any bytes; those that were read are valid until the next step.
-struct tern_blob_column {
-    const void *data;
-    size_t len;
-};
-
 // One column of a list, for the members of struct `type`.
 #define TERN_TABLE_COLUMN(type, kind, name, of, rule, constraint, json)                            \
     {#name,                                                                                        \
@@ -183,13 +177,11 @@ void tern_table_free_texts(struct tern_db *db);
 #define TERN_TABLES(X)                                                                            \
     X(federation) X(files) X(clients) X(psk_keys) X(codes) X(rounds) X(assignments) X(updates)    \
     X(update_bodies) X(versions) X(weights) X(downloads) X(download_bodies) X(replicas) X(ledger) \
-    X(schedule) X(evaluations) X(metrics) X(meter) X(totals) X(purpose_totals) X(round_totals) X(client_totals)
+    X(schedule) X(evaluations) X(metrics) X(statistics) X(meter) X(totals) X(purpose_totals) X(round_totals) X(client_totals)
 // clang-format on
 
 #define TERN_TABLE_DECLARE(name) extern const struct tern_table tern_table_##name;
 TERN_TABLES(TERN_TABLE_DECLARE)
-
-#define TERN_MEMBER_BLOB(name, of) struct tern_blob_column name;
 
 struct tern_body_row {
 #define COLUMN TERN_MEMBER

@@ -2,6 +2,7 @@
 #include "store/fixture.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 static void a_client_is_kept_whole(void **state)
@@ -506,6 +507,46 @@ static void the_latest_time_is_that_of_a_client_that_came(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
 
+// --- Statistics
+
+static void statistics_are_kept_until_a_scaling_is_fixed(void **state)
+{
+    struct fixture *f = *state;
+    const uint64_t one = fixture_client(f, 1);
+    const uint64_t two = fixture_client(f, 2);
+    struct tern_db_statistics row = {.client = two, .received_ms = 70, .body = {"told", 4}};
+    struct tern_db_statistics first = {.client = one, .received_ms = 90, .body = {"all", 3}};
+    uint8_t *scaling = NULL;
+    size_t len = 0;
+    assert_ok(f, tern_db_begin(f->db));
+    assert_ok(f, tern_db_statistics_add(f->db, &row));
+    assert_int_equal(tern_db_statistics_add(f->db, &row), TERN_ERR_CONFLICT);
+    assert_ok(f, tern_db_statistics_add(f->db, &first));
+    assert_ok(f, tern_db_statistics_set_clock(f->db, -75));
+    assert_ok(f, tern_db_commit(f->db));
+    struct tern_db_rows *rows = tern_db_statistics(f->db);
+    assert_true(tern_db_next(rows, &row));
+    assert_true(row.client == one && row.received_ms == 15 && row.body.len == 3);
+    assert_true(tern_db_next(rows, &row));
+    assert_true(row.client == two && row.received_ms == 1);
+    assert_memory_equal(row.body.data, "told", 4);
+    assert_false(tern_db_next(rows, &row));
+    assert_ok(f, tern_db_end(rows));
+    assert_int_equal(tern_db_scaling_get(f->db, &scaling, &len), TERN_ERR_NOT_FOUND);
+    assert_ok(f, tern_db_begin(f->db));
+    assert_ok(f, tern_db_scaling_fix(f->db, (const uint8_t *)"made", 4));
+    assert_int_equal(tern_db_scaling_fix(f->db, (const uint8_t *)"anew", 4), TERN_ERR_CONFLICT);
+    assert_ok(f, tern_db_commit(f->db));
+    assert_ok(f, tern_db_scaling_get(f->db, &scaling, &len));
+    assert_int_equal(len, 4);
+    assert_memory_equal(scaling, "made", 4);
+    free(scaling);
+    rows = tern_db_statistics(f->db);
+    assert_false(tern_db_next(rows, &row));
+    assert_ok(f, tern_db_end(rows));
+    assert_ok(f, tern_db_check(f->db));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -528,6 +569,7 @@ int main(void)
         TEST(conditions_are_kept),
         TEST(the_latest_time_is_that_of_a_client_that_came),
         TEST(evaluations_come_in_version_order),
+        TEST(statistics_are_kept_until_a_scaling_is_fixed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

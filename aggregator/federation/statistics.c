@@ -1,0 +1,381 @@
+// How a federation comes to scale its columns: clients tell the statistics of theirs once, one scaling is made of
+// these before the first round opens, and every client is given it before it has a task.
+#include "federation/internal.h"
+
+#include "merge/column_scaling.h"
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+// Of either message, beside its columns.
+#define MESSAGE_ROOM 64u
+
+static uint32_t columns_of(const struct tern_federation *federation)
+{
+    const uint32_t inputs = tern_model_spec_inputs(federation->about.model_spec);
+    return inputs <= TERN_WIRE_COLUMNS_MAX ? inputs : 0;
+}
+
+bool tern_statistics_check_config(const struct tern_federation_config *config, const char *spec,
+                                  char why[256])
+{
+    const uint32_t inputs = tern_model_spec_inputs(spec);
+    if (!config->statistics.wanted || (inputs > 0 && inputs <= TERN_WIRE_COLUMNS_MAX)) {
+        return true;
+    }
+    snprintf(
+        why, 256,
+        "statistics.columns = clients is for built-in models of at most %u inputs, and not for "
+        "%.64s: set it to none",
+        TERN_WIRE_COLUMNS_MAX, spec);
+    return false;
+}
+
+bool tern_statistics_are_due(const struct tern_federation *federation)
+{
+    return federation->config.statistics.wanted && federation->scaling.body == NULL &&
+           federation->machine.round == 0;
+}
+
+// --- From the store
+
+static enum tern_result load_told(struct tern_federation *federation)
+{
+    struct scaling *scaling = &federation->scaling;
+    struct tern_db_statistics row;
+    struct tern_db_rows *rows = tern_db_statistics(federation->db);
+    while (tern_db_next(rows, &row)) {
+        struct client *client = client_of(federation, row.client);
+        if (client != NULL) {
+            client->has_statistics = true;
+            scaling->first_ms = scaling->first_ms == 0 || row.received_ms < scaling->first_ms
+                                    ? row.received_ms
+                                    : scaling->first_ms;
+        }
+    }
+    return tern_db_end(rows);
+}
+
+static void name_scaling(struct scaling *scaling)
+{
+    tern_sha256(scaling->body, scaling->len, scaling->sha256);
+    scaling->tag = tern_scaling_tag(scaling->sha256);
+}
+
+enum tern_result tern_statistics_load(struct tern_federation *federation)
+{
+    struct scaling *scaling = &federation->scaling;
+    const enum tern_result found =
+        tern_db_scaling_get(federation->db, &scaling->body, &scaling->len);
+    if (found == TERN_OK) {
+        name_scaling(scaling);
+        return TERN_OK;
+    }
+    TERN_TRY(tern_db_may_miss(found));
+    if (federation->config.statistics.wanted && federation->machine.round > 0) {
+        tern_log(
+            TERN_LOG_WARN, "statistics-too-late", "round=%u advice=%s", federation->machine.round,
+            TERN_LOG_TEXT("rounds began on columns as they are, and go on so: statistics.columns "
+                          "counts in a federation that has had no round"));
+    }
+    return load_told(federation);
+}
+
+// --- Taking them
+
+size_t tern_federation_statistics_max(const struct tern_federation *federation)
+{
+    return MESSAGE_ROOM + (size_t)columns_of(federation) * TERN_WIRE_COLUMN_BYTES;
+}
+
+__attribute__((format(printf, 3, 4))) static void
+refuse(struct tern_refusal *refusal, enum tern_result result, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(refusal->sentence, sizeof refusal->sentence, format, arguments);
+    va_end(arguments);
+    refusal->result = result;
+}
+
+static void check(const struct tern_federation *federation, const struct client *client,
+                  const struct tern_incoming_statistics *statistics, struct tern_refusal *refusal)
+{
+    const size_t columns = statistics->columns.len / TERN_WIRE_COLUMN_BYTES;
+    const uint32_t most = federation->config.limits.num_examples;
+    if (statistics->parsed != TERN_OK) {
+        tern_refuse(refusal, statistics->parsed, NULL);
+    } else if (client->row.evaluator) {
+        tern_refuse(refusal, TERN_ERR_ARGUMENT, "Evaluators have no statistics to tell.");
+    } else if (columns != columns_of(federation)) {
+        refuse(refusal, TERN_ERR_MODEL_MISMATCH,
+               "The statistics are of %zu columns, and the model takes %u.", columns,
+               columns_of(federation));
+    } else if (statistics->message.num_examples > most) {
+        refuse(refusal, TERN_ERR_ARGUMENT,
+               "The statistics claim %u examples, and limits.num_examples is %u.",
+               statistics->message.num_examples, most);
+    } else if (!tern_statistics_are_due(federation)) {
+        tern_refuse(refusal, TERN_ERR_LATE,
+                    "This federation takes no statistics, or none any more.");
+    }
+}
+
+// Whether these are what the client told before.
+static enum tern_result find_same(struct tern_federation *federation, uint64_t id,
+                                  struct tern_span body, bool *same)
+{
+    uint8_t sha256[TERN_SHA256_SIZE];
+    struct tern_db_statistics row;
+    struct tern_db_rows *rows = tern_db_statistics(federation->db);
+    tern_sha256(body.data, body.len, sha256);
+    *same = false;
+    while (tern_db_next(rows, &row)) {
+        *same = *same || (row.client == id && memcmp(row.sha256, sha256, sizeof sha256) == 0);
+    }
+    return tern_db_end(rows);
+}
+
+static uint32_t least_clients(const struct tern_federation *federation)
+{
+    const struct tern_federation_config *config = &federation->config;
+    return config->statistics.min_clients != 0 ? config->statistics.min_clients
+                                               : config->min_clients;
+}
+
+static enum tern_result take(struct tern_federation *federation, uint64_t id,
+                             const struct tern_incoming_statistics *statistics, uint64_t now)
+{
+    struct scaling *scaling = &federation->scaling;
+    struct tern_db_statistics row = {
+        .client = id, .received_ms = now, .body = {statistics->body.data, statistics->body.len}};
+    TERN_TRY(tern_db_statistics_add(federation->db, &row));
+    client_of(federation, id)->has_statistics = true;
+    scaling->first_ms = scaling->first_ms == 0 ? now : scaling->first_ms;
+    federation->retry_open_ms = 0; // they may be enough
+    tern_log(TERN_LOG_INFO, "statistics", "client=%llu examples=%u bytes=%zu have=%u needed=%u",
+             (unsigned long long)id, statistics->message.num_examples, statistics->body.len,
+             tern_clients_told(federation), least_clients(federation));
+    return TERN_OK;
+}
+
+enum tern_result tern_federation_statistics(struct tern_federation *federation, uint64_t id,
+                                            const struct tern_incoming_statistics *statistics,
+                                            uint64_t now, bool *duplicate,
+                                            struct tern_refusal *refusal)
+{
+    struct client *client = client_of(federation, id);
+    *duplicate = false;
+    check(federation, client, statistics, refusal);
+    if (refusal->result != TERN_OK) {
+        tern_refusals_ask_later(client, refusal);
+        tern_log(TERN_LOG_WARN, "statistics-refused", "client=%llu result=%s",
+                 (unsigned long long)id, tern_result_name(refusal->result));
+        return TERN_OK;
+    }
+    if (!client->has_statistics) {
+        return take(federation, id, statistics, now);
+    }
+    TERN_TRY(find_same(federation, id, statistics->body, duplicate));
+    if (!*duplicate) {
+        tern_refuse(refusal, TERN_ERR_CONFLICT, "This client has told other statistics before.");
+        tern_refusals_ask_later(client, refusal);
+    }
+    return TERN_OK;
+}
+
+// --- Making the scaling
+
+// Statistics of all clients that train, in the order of their ids.
+struct gathered {
+    struct tern_column_part *parts;
+    uint8_t *bytes; // of the parts' columns
+    uint32_t count;
+    uint64_t num_examples;
+};
+
+static enum tern_result gather_row(struct tern_federation *federation,
+                                   const struct tern_db_statistics *row, struct gathered *gathered)
+{
+    const struct client *client = client_of(federation, row->client);
+    const size_t len = (size_t)columns_of(federation) * TERN_WIRE_COLUMN_BYTES;
+    uint8_t sha256[TERN_SHA256_SIZE];
+    tern_Statistics message;
+    struct tern_span columns;
+    if (client == NULL || !tern_clients_trains(federation, client)) {
+        return TERN_OK;
+    }
+    tern_sha256(row->body.data, row->body.len, sha256);
+    if (memcmp(sha256, row->sha256, sizeof sha256) != 0 ||
+        tern_wire_decode_statistics(row->body.data, row->body.len, &message, &columns) != TERN_OK ||
+        columns.len != len) {
+        return TERN_ERR_CORRUPT;
+    }
+    uint8_t *copy = gathered->bytes + gathered->count * len;
+    memcpy(copy, columns.data, len);
+    gathered->parts[gathered->count++] = (struct tern_column_part){message.num_examples, copy};
+    gathered->num_examples += message.num_examples;
+    return TERN_OK;
+}
+
+static enum tern_result gather(struct tern_federation *federation, struct gathered *gathered)
+{
+    const uint32_t most = tern_clients_told(federation);
+    gathered->parts = calloc(most, sizeof gathered->parts[0]);
+    gathered->bytes = calloc(most, (size_t)columns_of(federation) * TERN_WIRE_COLUMN_BYTES);
+    if (gathered->parts == NULL || gathered->bytes == NULL) {
+        return TERN_ERR_NO_MEMORY;
+    }
+    struct tern_db_statistics row;
+    struct tern_db_rows *rows = tern_db_statistics(federation->db);
+    while (tern_db_next(rows, &row)) {
+        tern_db_check_row(rows, gathered->count < most ? gather_row(federation, &row, gathered)
+                                                       : TERN_OK);
+    }
+    return tern_db_end(rows);
+}
+
+static enum tern_result make(struct tern_federation *federation, const struct gathered *gathered,
+                             struct tern_column_scaling_report *report)
+{
+    struct scaling *scaling = &federation->scaling;
+    const uint32_t count = columns_of(federation);
+    const size_t len = (size_t)count * TERN_WIRE_COLUMN_BYTES;
+    const tern_Scaling message = {.clients = gathered->count,
+                                  .num_examples = gathered->num_examples};
+    uint8_t *columns = malloc(len);
+    uint8_t *body = malloc(MESSAGE_ROOM + len);
+    enum tern_result result = columns != NULL && body != NULL ? TERN_OK : TERN_ERR_NO_MEMORY;
+    if (result == TERN_OK) {
+        result = tern_column_scaling_make(gathered->parts, gathered->count, count, columns, report);
+    }
+    if (result == TERN_OK) {
+        result = tern_wire_encode_scaling(&message, (struct tern_span){columns, len}, body,
+                                          MESSAGE_ROOM + len, &scaling->len);
+    }
+    free(columns);
+    if (result != TERN_OK) {
+        free(body);
+        return result;
+    }
+    scaling->body = body;
+    return TERN_OK;
+}
+
+static enum tern_result fix(struct tern_federation *federation)
+{
+    struct scaling *scaling = &federation->scaling;
+    struct gathered gathered = {0};
+    struct tern_column_scaling_report report = {0};
+    enum tern_result result = gather(federation, &gathered);
+    if (result == TERN_OK) {
+        result = make(federation, &gathered, &report);
+    }
+    free(gathered.parts);
+    free(gathered.bytes);
+    TERN_TRY(result);
+    name_scaling(scaling);
+    TERN_TRY(tern_db_scaling_fix(federation->db, scaling->body, scaling->len));
+    federation->moved = true;
+    tern_log(TERN_LOG_INFO, "scaling-fixed", "columns=%u clients=%u examples=%llu bytes=%zu",
+             columns_of(federation), gathered.count, (unsigned long long)gathered.num_examples,
+             scaling->len);
+    if (report.constant > 0 || report.far > 0) {
+        tern_log(TERN_LOG_WARN, "scaling-is-odd", "constant_columns=%u far_statistics=%u why=%s",
+                 report.constant, report.far,
+                 TERN_LOG_TEXT("a constant column says nothing; statistics far from most clients' "
+                               "were brought nearer"));
+    }
+    return TERN_OK;
+}
+
+static void say_awaited(const struct tern_federation *federation, uint64_t now)
+{
+    tern_log(TERN_LOG_INFO, "statistics-awaited", "have=%u needed=%u come_but_untold=%u",
+             tern_clients_told(federation), least_clients(federation),
+             tern_clients_untold(federation, now));
+}
+
+enum tern_result tern_statistics_settle(struct tern_federation *federation, uint64_t now,
+                                        bool *settled)
+{
+    struct scaling *scaling = &federation->scaling;
+    const bool first = !scaling->awaited;
+    *settled = !tern_statistics_are_due(federation);
+    scaling->awaited = !*settled;
+    if (*settled) {
+        return TERN_OK;
+    }
+    const bool enough = tern_clients_told(federation) >= least_clients(federation);
+    const bool waited = now >= scaling->first_ms + federation->config.statistics.wait_ms;
+    if (enough && (waited || tern_clients_untold(federation, now) == 0)) {
+        TERN_TRY(fix(federation));
+        *settled = true;
+        scaling->awaited = false;
+    } else if (first) {
+        say_awaited(federation, now);
+    }
+    return TERN_OK;
+}
+
+// --- Asking clients
+
+// A client that can do what it is told does so at once. One that cannot comes again, ever later.
+static uint32_t come_back_ms(const struct tern_federation *federation, uint32_t times)
+{
+    const struct tern_round_policy *policy = &federation->machine.policy;
+    const uint64_t later = policy->come_back_min_ms << (times < 16 ? times : 16);
+    const uint64_t ms = later < policy->come_back_max_ms ? later : policy->come_back_max_ms;
+    return ms < UINT32_MAX ? (uint32_t)ms : UINT32_MAX;
+}
+
+static void tell(struct tern_federation *federation, struct client *client, struct tern_next *next)
+{
+    const uint32_t times = ++client->unscaled;
+    next->reply.come_back_ms = come_back_ms(federation, times);
+    if (times > 2 && is_power_of_two(times)) {
+        tern_log(TERN_LOG_WARN, "client-without-scaling", "client=%llu times=%u why=%s",
+                 (unsigned long long)client->row.id, times,
+                 TERN_LOG_TEXT("it was told to scale its columns, or to tell their statistics, and "
+                               "does not: its log says why, or its program cannot"));
+    }
+}
+
+bool tern_statistics_ask(struct tern_federation *federation, struct client *client,
+                         struct tern_next *next)
+{
+    const struct scaling *scaling = &federation->scaling;
+    tern_CheckinReply *reply = &next->reply;
+    if (scaling->body != NULL && client->row.scaling != scaling->tag) {
+        reply->has_scaling = true;
+        reply->scaling.sha256.size = TERN_SHA256_SIZE;
+        memcpy(reply->scaling.sha256.bytes, scaling->sha256, TERN_SHA256_SIZE);
+        reply->scaling.size = (uint32_t)scaling->len;
+        tell(federation, client, next);
+        return true;
+    }
+    if (tern_statistics_are_due(federation) && tern_clients_trains(federation, client) &&
+        !client->has_statistics) {
+        reply->statistics = tern_StatisticsState_STATISTICS_WANTED;
+        tell(federation, client, next);
+        return true;
+    }
+    client->unscaled = 0;
+    return false;
+}
+
+enum tern_result tern_statistics_blob(const struct tern_federation *federation,
+                                      const uint8_t sha256[TERN_SHA256_SIZE],
+                                      struct tern_blob **blob)
+{
+    const struct scaling *scaling = &federation->scaling;
+    if (scaling->body == NULL || memcmp(sha256, scaling->sha256, TERN_SHA256_SIZE) != 0) {
+        return TERN_ERR_NOT_FOUND;
+    }
+    *blob = tern_blob_new(scaling->len);
+    if (*blob == NULL) {
+        return TERN_ERR_NO_MEMORY;
+    }
+    memcpy((*blob)->data, scaling->body, scaling->len);
+    return TERN_OK;
+}

@@ -1,0 +1,470 @@
+// A federation whose clients agree on one scaling of their columns before its first round: whom it asks and waits
+// for, what it makes of the answers, what it refuses, and that it never changes.
+#include "harness.h"
+
+#include "tensor/manifest.h"
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+// cmocka wants the headers above first.
+#include <cmocka.h>
+
+#include "watched_log.h"
+
+#define COLUMNS 3
+#define COLUMN_BYTES (COLUMNS * TERN_WIRE_COLUMN_BYTES)
+#define WAIT_MS 600000
+
+static struct harness harness;
+
+static const struct tern_column_pair usual[COLUMNS] = {{2950, 400}, {0.01F, 4e-6F}, {7, 0}};
+
+static int setup(void **state)
+{
+    (void)state;
+    harness_make_model(&harness, "softmax:3-2");
+    harness.config.federation.statistics =
+        (struct tern_federation_statistics){.wanted = true, .min_clients = 2, .wait_ms = WAIT_MS};
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    harness_free(&harness);
+    return 0;
+}
+
+// --- What clients do
+
+static size_t encode(uint32_t num_examples, const struct tern_column_pair *pairs, uint32_t count,
+                     uint8_t body[128])
+{
+    const tern_Statistics message = {.num_examples = num_examples};
+    uint8_t columns[8 * TERN_WIRE_COLUMN_BYTES];
+    size_t len = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        tern_column_put(columns, i, pairs[i]);
+    }
+    const struct tern_span span = {columns, (size_t)count * TERN_WIRE_COLUMN_BYTES};
+    assert_int_equal(tern_wire_encode_statistics(&message, span, body, 128, &len), TERN_OK);
+    return len;
+}
+
+static enum tern_result put(uint64_t client, const uint8_t *body, size_t len,
+                            enum tern_result *status)
+{
+    tern_UpdateReply reply;
+    struct answer answer =
+        call(&harness, "PUT", TERN_PATH_STATISTICS, harness.tokens[client], body, len);
+    enum tern_result name = TERN_OK;
+    if (answer.status == 200) {
+        assert_int_equal(tern_wire_decode_update_reply(answer.body->data, answer.body->len, &reply),
+                         TERN_OK);
+        *status = (enum tern_result)reply.status;
+    } else {
+        name = answer_error_name(&answer);
+    }
+    answer_free(&answer);
+    return name;
+}
+
+static enum tern_result tell(uint64_t client, uint32_t num_examples,
+                             const struct tern_column_pair *pairs, uint32_t count)
+{
+    uint8_t body[128];
+    enum tern_result status = TERN_OK;
+    const size_t len = encode(num_examples, pairs, count, body);
+    return put(client, body, len, &status);
+}
+
+static void tell_usual(uint64_t client)
+{
+    assert_int_equal(tell(client, 100, usual, COLUMNS), TERN_OK);
+}
+
+static tern_CheckinReply look_in(uint64_t client, uint32_t tag)
+{
+    const tern_CheckinRequest request = {.scaling = tag};
+    return checkin_with(&harness, client, &request);
+}
+
+// Fetches the scaling that a reply names.
+static uint32_t fetch(uint64_t client, const tern_CheckinReply *reply, tern_Scaling *scaling,
+                      struct tern_column_pair pairs[COLUMNS])
+{
+    char path[TERN_PATH_MAX];
+    uint8_t sha256[TERN_SHA256_SIZE];
+    struct tern_span columns;
+    assert_true(reply->has_scaling && !reply->has_task);
+    tern_path_download(reply->scaling.sha256.bytes, path);
+    struct answer answer = call(&harness, "GET", path, harness.tokens[client], NULL, 0);
+    assert_int_equal(answer.status, 200);
+    assert_int_equal(answer.body->len, reply->scaling.size);
+    tern_sha256(answer.body->data, answer.body->len, sha256);
+    assert_memory_equal(sha256, reply->scaling.sha256.bytes, sizeof sha256);
+    assert_int_equal(
+        tern_wire_decode_scaling(answer.body->data, answer.body->len, scaling, &columns), TERN_OK);
+    assert_int_equal(columns.len, COLUMN_BYTES);
+    for (uint32_t i = 0; i < COLUMNS; i++) {
+        pairs[i] = tern_column_get(columns, i);
+    }
+    answer_free(&answer);
+    return tern_scaling_tag(sha256);
+}
+
+static void expect_wanted(uint64_t client)
+{
+    const tern_CheckinReply reply = look_in(client, 0);
+    assert_int_equal(reply.statistics, tern_StatisticsState_STATISTICS_WANTED);
+    assert_false(reply.has_task || reply.has_scaling);
+    assert_true(reply.come_back_ms > 0);
+}
+
+static void expect_awaited(uint64_t client)
+{
+    const tern_CheckinReply reply = look_in(client, 0);
+    assert_int_equal(reply.statistics, tern_StatisticsState_STATISTICS_AWAITED);
+    assert_false(reply.has_task || reply.has_scaling);
+}
+
+// --- Agreeing
+
+static void test_clients_agree_before_the_first_round(void **state)
+{
+    (void)state;
+    const struct tern_column_pair other[COLUMNS] = {{2980, 100}, {0.02F, 4e-6F}, {7, 0}};
+    struct tern_column_pair pairs[COLUMNS];
+    tern_Scaling scaling;
+    harness_start(&harness);
+    const uint64_t one = enroll(&harness, false);
+    const uint64_t two = enroll(&harness, false);
+    expect_wanted(one);
+    tell_usual(one);
+    expect_awaited(one);
+    expect_wanted(two);
+    assert_int_equal(tell(two, 300, other, COLUMNS), TERN_OK);
+    tern_CheckinReply reply = look_in(two, 0);
+    const uint32_t tag = fetch(two, &reply, &scaling, pairs);
+    assert_int_equal(scaling.clients, 2);
+    assert_int_equal(scaling.num_examples, 400);
+    // (100 * 2950 + 300 * 2980) / 400, and (100 * 400 + 300 * 100) / 400 within + 168.75 between
+    assert_true(pairs[0].mean == 2972.5F);
+    assert_true(fabsf(pairs[0].spread - sqrtf(175 + 168.75F)) < 1e-4F);
+    assert_true(fabsf(pairs[1].mean - 0.0175F) < 1e-8F);
+    assert_true(pairs[2].mean == 7 && pairs[2].spread == 1); // constant: it becomes 0
+    assert_true(look_in(two, tag).has_task);
+    assert_true(look_in(one, 0).has_scaling);
+    assert_true(look_in(one, tag).has_task);
+}
+
+static void test_the_order_in_which_they_come_does_not_matter(void **state)
+{
+    (void)state;
+    uint32_t tags[2];
+    for (int turn = 0; turn < 2; turn++) {
+        const struct tern_column_pair odd[COLUMNS] = {{0.1F, 0.3F}, {1e6F, 7}, {3, 3}};
+        struct tern_column_pair pairs[COLUMNS];
+        tern_Scaling scaling;
+        harness_start(&harness);
+        enroll(&harness, false);
+        enroll(&harness, false);
+        assert_int_equal(turn == 0 ? tell(1, 7, odd, COLUMNS) : tell(2, 1000, usual, COLUMNS),
+                         TERN_OK);
+        assert_int_equal(turn == 0 ? tell(2, 1000, usual, COLUMNS) : tell(1, 7, odd, COLUMNS),
+                         TERN_OK);
+        const tern_CheckinReply reply = look_in(1, 0);
+        tags[turn] = fetch(1, &reply, &scaling, pairs);
+        teardown(NULL);
+        setup(NULL);
+    }
+    assert_int_equal(tags[0], tags[1]);
+}
+
+static void test_it_waits_for_who_has_come(void **state)
+{
+    (void)state;
+    harness_start(&harness);
+    const uint64_t one = enroll(&harness, false);
+    const uint64_t two = enroll(&harness, false);
+    const uint64_t three = enroll(&harness, false);
+    expect_wanted(three);
+    tell_usual(one);
+    tell_usual(two);
+    expect_awaited(one);
+    test_advance(WAIT_MS / 2);
+    expect_wanted(three); // so it came
+    expect_awaited(one);
+    test_advance(WAIT_MS / 2);
+    assert_true(look_in(one, 0).has_scaling);
+    assert_true(look_in(three, 0).has_scaling);
+    assert_int_equal(tell(three, 100, usual, COLUMNS), TERN_ERR_LATE);
+}
+
+static void test_the_wait_outlives_a_clock_that_is_set(void **state)
+{
+    (void)state;
+    harness_start(&harness);
+    const uint64_t one = enroll(&harness, false);
+    const uint64_t two = enroll(&harness, false);
+    const uint64_t three = enroll(&harness, false);
+    expect_wanted(three);
+    tell_usual(one);
+    tell_usual(two);
+    test_set_forth(10ull * WAIT_MS);
+    expect_wanted(three);
+    expect_awaited(one);
+}
+
+static void test_it_never_changes(void **state)
+{
+    (void)state;
+    struct tern_column_pair before[COLUMNS];
+    struct tern_column_pair after[COLUMNS];
+    tern_Scaling scaling;
+    harness_start(&harness);
+    const uint64_t one = enroll(&harness, false);
+    const uint64_t two = enroll(&harness, false);
+    tell_usual(one);
+    tell_usual(two);
+    tern_CheckinReply reply = look_in(one, 0);
+    const uint32_t tag = fetch(one, &reply, &scaling, before);
+    harness.config.federation.statistics.wanted = false; // it stands all the same
+    harness_restart(&harness);
+    const uint64_t late = enroll(&harness, false);
+    reply = look_in(late, 0);
+    assert_int_equal(fetch(late, &reply, &scaling, after), tag);
+    assert_memory_equal(before, after, sizeof before);
+    assert_true(look_in(one, tag).has_task);
+    assert_true(look_in(one, tag + 1).has_scaling); // of another federation's state
+}
+
+static void test_a_restart_keeps_what_was_told(void **state)
+{
+    (void)state;
+    harness_start(&harness);
+    const uint64_t one = enroll(&harness, false);
+    const uint64_t two = enroll(&harness, false);
+    tell_usual(one);
+    harness_restart(&harness);
+    expect_awaited(one);
+    expect_wanted(two);
+    tell_usual(two);
+    assert_true(look_in(one, 0).has_scaling);
+}
+
+static uint64_t rows(struct tern_db *db)
+{
+    struct tern_db_statistics row;
+    uint64_t count = 0;
+    struct tern_db_rows *all = tern_db_statistics(db);
+    while (tern_db_next(all, &row)) {
+        count++;
+    }
+    assert_int_equal(tern_db_end(all), TERN_OK);
+    return count;
+}
+
+static void test_what_each_told_is_forgotten(void **state)
+{
+    (void)state;
+    struct tern_db *db;
+    char why[256];
+    harness_start(&harness);
+    const uint64_t one = enroll(&harness, false);
+    const uint64_t two = enroll(&harness, false);
+    tell_usual(one);
+    assert_int_equal(tern_db_open_again(harness.path, &db, why), TERN_OK);
+    assert_int_equal(rows(db), 1);
+    tell_usual(two);
+    assert_true(look_in(one, 0).has_scaling);
+    assert_int_equal(rows(db), 0);
+    tern_db_close(db);
+}
+
+// --- Refusing
+
+static void test_what_is_refused_changes_nothing(void **state)
+{
+    (void)state;
+    uint8_t before[TERN_SHA256_SIZE];
+    uint8_t after[TERN_SHA256_SIZE];
+    const struct tern_column_pair fewer[2] = {{1, 1}, {2, 2}};
+    uint8_t body[128];
+    enum tern_result status = TERN_OK;
+    harness_start(&harness);
+    const uint64_t one = enroll(&harness, false);
+    const uint64_t evaluator = enroll(&harness, true);
+    store_digest(&harness, before);
+    assert_int_equal(tell(one, 100, fewer, 2), TERN_ERR_MODEL_MISMATCH);
+    assert_int_equal(tell(one, 1000001, usual, COLUMNS), TERN_ERR_ARGUMENT);
+    assert_int_equal(tell(evaluator, 100, usual, COLUMNS), TERN_ERR_ARGUMENT);
+    const size_t len = encode(100, usual, COLUMNS, body);
+    const float nan_value = NAN;
+    memcpy(body + len - 8, &nan_value, sizeof nan_value);
+    assert_int_equal(put(one, body, len, &status), TERN_ERR_NON_FINITE);
+    const float negative = -1;
+    memcpy(body + len - 8, &negative, sizeof negative); // a mean may be
+    memcpy(body + len - 4, &negative, sizeof negative);
+    assert_int_equal(put(one, body, len, &status), TERN_ERR_ARGUMENT);
+    assert_int_equal(put(one, body, len - 1, &status), TERN_ERR_CORRUPT);
+    store_digest(&harness, after);
+    assert_memory_equal(before, after, sizeof before);
+    expect_wanted(one);
+}
+
+static void test_the_first_word_counts(void **state)
+{
+    (void)state;
+    uint8_t body[128];
+    enum tern_result status = TERN_OK;
+    const struct tern_column_pair other[COLUMNS] = {{1, 1}, {1, 1}, {1, 1}};
+    harness_start(&harness);
+    const uint64_t one = enroll(&harness, false);
+    const size_t len = encode(100, usual, COLUMNS, body);
+    assert_int_equal(put(one, body, len, &status), TERN_OK);
+    assert_int_equal(status, tern_UpdateStatus_UPDATE_ACCEPTED);
+    assert_int_equal(put(one, body, len, &status), TERN_OK); // its answer was lost
+    assert_int_equal(status, tern_UpdateStatus_UPDATE_DUPLICATE);
+    assert_int_equal(tell(one, 100, other, COLUMNS), TERN_ERR_CONFLICT);
+}
+
+static void test_nobody_is_asked_unless_it_is_wanted(void **state)
+{
+    (void)state;
+    harness.config.federation.statistics.wanted = false;
+    harness_start(&harness);
+    const uint64_t one = enroll(&harness, false);
+    enroll(&harness, false);
+    assert_int_equal(tell(one, 100, usual, COLUMNS), TERN_ERR_LATE);
+    assert_true(look_in(one, 0).has_task);
+    harness.config.federation.statistics.wanted = true; // too late: rounds have begun
+    harness_restart(&harness);
+    assert_true(look_in(one, 0).has_task);
+}
+
+static void test_it_is_for_built_in_models(void **state)
+{
+    (void)state;
+    static struct tern_model model;
+    static uint8_t manifest[TERN_MANIFEST_MAX];
+    const uint32_t count = 600;
+    const float weights[600] = {0};
+    char why[256] = "";
+    harness_free(&harness);
+    tern_model_clear(&model);
+    assert_int_equal(tern_model_add_by_rule(&model, "w", &count, 1, TERN_RULE_COMPRESS), TERN_OK);
+    harness_make_imported(&harness, manifest, tern_manifest_encode(&model, manifest), weights);
+    harness_start(&harness);
+    assert_int_equal(tern_service_accepts(harness.service, &harness.config, why), TERN_OK);
+    harness.config.federation.statistics.wanted = true;
+    assert_int_equal(tern_service_accepts(harness.service, &harness.config, why), TERN_ERR_CONFIG);
+    assert_non_null(strstr(why, "statistics.columns = clients is for built-in models"));
+}
+
+// --- Others
+
+static void test_evaluators_wait_for_it(void **state)
+{
+    (void)state;
+    harness_start(&harness);
+    const uint64_t one = enroll(&harness, false);
+    const uint64_t two = enroll(&harness, false);
+    const uint64_t evaluator = enroll(&harness, true);
+    expect_awaited(evaluator);
+    tell_usual(one);
+    tell_usual(two);
+    assert_true(look_in(evaluator, 0).has_scaling);
+}
+
+static void test_who_was_revoked_has_no_say(void **state)
+{
+    (void)state;
+    const struct tern_column_pair hostile[COLUMNS] = {{1e30F, 0}, {1e30F, 0}, {1e30F, 0}};
+    struct tern_column_pair pairs[COLUMNS];
+    tern_Scaling scaling;
+    struct tern_db *db;
+    char why[256];
+    harness_start(&harness);
+    const uint64_t one = enroll(&harness, false);
+    const uint64_t bad = enroll(&harness, false);
+    assert_int_equal(tell(bad, 1000000, hostile, COLUMNS), TERN_OK);
+    assert_int_equal(tern_db_open_again(harness.path, &db, why), TERN_OK);
+    assert_int_equal(tern_db_begin(db), TERN_OK);
+    assert_int_equal(tern_db_client_revoke(db, bad), TERN_OK);
+    assert_int_equal(tern_db_commit(db), TERN_OK);
+    tern_db_close(db);
+    tell_usual(one);
+    expect_awaited(one); // for a second that counts
+    const uint64_t two = enroll(&harness, false);
+    tell_usual(two);
+    const tern_CheckinReply reply = look_in(one, 0);
+    fetch(one, &reply, &scaling, pairs);
+    assert_int_equal(scaling.clients, 2);
+    assert_true(pairs[0].mean == 2950);
+}
+
+static void test_one_of_three_moves_it_within_bounds(void **state)
+{
+    (void)state;
+    const struct tern_column_pair hostile[COLUMNS] = {{3e38F, 0}, {-3e38F, 3e38F}, {7, 0}};
+    struct tern_column_pair pairs[COLUMNS];
+    tern_Scaling scaling;
+    harness.config.federation.statistics.min_clients = 3;
+    harness_start(&harness);
+    for (int i = 0; i < 3; i++) {
+        enroll(&harness, false);
+    }
+    tell_usual(1);
+    assert_int_equal(tell(2, 1000000, hostile, COLUMNS), TERN_OK);
+    tell_usual(3);
+    const tern_CheckinReply reply = look_in(1, 0);
+    fetch(1, &reply, &scaling, pairs);
+    // 16 times the usual deviation, 20, and no more
+    assert_true(fabsf(pairs[0].mean - 2950) <= 16 * 20);
+    assert_true(pairs[0].spread >= 5 && pairs[0].spread <= 16 * 20);
+    assert_true(fabsf(pairs[1].mean) <= 0.01F + 16 * 0.002F);
+}
+
+static void test_who_does_not_scale_comes_ever_later(void **state)
+{
+    (void)state;
+    unsigned lines = 0;
+    uint32_t before = 0;
+    harness_start(&harness);
+    const uint64_t one = enroll(&harness, false);
+    watch_log();
+    for (int i = 0; i < 8; i++) {
+        const tern_CheckinReply reply = look_in(one, 0);
+        assert_true(reply.come_back_ms > before);
+        before = reply.come_back_ms;
+    }
+    lines = lines_of("client-without-scaling", "client=1 times=");
+    leave_log();
+    assert_int_equal(lines, 2); // at the 4th and 8th time
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(test_clients_agree_before_the_first_round),
+        TEST(test_the_order_in_which_they_come_does_not_matter),
+        TEST(test_it_waits_for_who_has_come),
+        TEST(test_the_wait_outlives_a_clock_that_is_set),
+        TEST(test_it_never_changes),
+        TEST(test_a_restart_keeps_what_was_told),
+        TEST(test_what_each_told_is_forgotten),
+        TEST(test_what_is_refused_changes_nothing),
+        TEST(test_the_first_word_counts),
+        TEST(test_nobody_is_asked_unless_it_is_wanted),
+        TEST(test_it_is_for_built_in_models),
+        TEST(test_evaluators_wait_for_it),
+        TEST(test_who_was_revoked_has_no_say),
+        TEST(test_one_of_three_moves_it_within_bounds),
+        TEST(test_who_does_not_scale_comes_ever_later),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
