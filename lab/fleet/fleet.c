@@ -162,6 +162,7 @@ static enum tern_result restore_all(struct fleet *fleet)
         } else {
             member->seat.train = examples_of(fleet, member);
         }
+        member->columns = (struct tern_shares_columns){&fleet->shares, member->seat.train};
         TERN_TRY(tern_member_restore(member, &fleet->model, fleet->why));
     }
     return TERN_OK;
@@ -317,6 +318,21 @@ static enum tern_result take_memory(struct tern_fleet_results *results, size_t v
     return taken ? TERN_OK : TERN_ERR_NO_MEMORY;
 }
 
+static enum tern_result add_scaling(const struct fleet *fleet, struct tern_fleet_results *results)
+{
+    const struct tern_shares *shares = &fleet->shares;
+    const size_t len = (size_t)shares->data.train.feature_count * TERN_WIRE_COLUMN_BYTES;
+    if (shares->scaling == 0) {
+        return TERN_OK;
+    }
+    results->scaling = malloc(2 * len + 1);
+    if (results->scaling == NULL) {
+        return TERN_ERR_NO_MEMORY;
+    }
+    tern_hex_encode(shares->columns, len, results->scaling);
+    return TERN_OK;
+}
+
 static void describe(const struct fleet *fleet, struct tern_fleet_results *results)
 {
     const struct tern_client_identity *identity = identity_of(fleet);
@@ -356,6 +372,9 @@ static enum tern_result collect(struct fleet *fleet, struct tern_fleet_results *
     describe(fleet, results);
     enum tern_result result =
         take_memory(results, progress->shown - progress->first + 1u, results->clients);
+    if (result == TERN_OK) {
+        result = add_scaling(fleet, results);
+    }
     if (result == TERN_OK) {
         result = tern_replicas_measure(fleet->members, results->clients,
                                        fleet->settings->fleet_measure_replicas,

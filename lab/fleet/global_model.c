@@ -5,6 +5,7 @@
 #include "tensor/manifest.h"
 #include "util/bytes.h"
 #include "util/sha256.h"
+#include "wire/wire.h"
 #include <cjson/cJSON.h>
 #include <math.h>
 #include <stdio.h>
@@ -131,17 +132,44 @@ static enum tern_result measure_on(const struct tern_shares *shares, const struc
     return result;
 }
 
+// As the run had it; hex: NULL, it had none.
+static enum tern_result scale(struct tern_shares *shares, const char *hex, char why[512])
+{
+    const size_t len = (size_t)shares->data.train.feature_count * TERN_WIRE_COLUMN_BYTES;
+    uint8_t *columns = hex != NULL ? malloc(len) : NULL;
+    if (hex == NULL) {
+        return TERN_OK;
+    }
+    enum tern_result result = columns != NULL ? TERN_OK : TERN_ERR_NO_MEMORY;
+    if (result == TERN_OK) {
+        result = tern_hex_decode(hex, columns, len);
+    }
+    if (result == TERN_OK) {
+        result = tern_shares_scale(shares, 1, columns);
+    }
+    free(columns);
+    return result == TERN_OK
+               ? TERN_OK
+               : explain(why, "the run's scaling is none of this data's columns", result);
+}
+
 // bytes: little-endian float32, turned into floats in place.
-static enum tern_result measure(const struct tern_fleet_settings *settings, uint32_t clients,
-                                const struct tern_model *model, uint8_t *bytes,
+static enum tern_result measure(const struct tern_fleet_settings *settings, const cJSON *json,
+                                uint32_t clients, const struct tern_model *model, uint8_t *bytes,
                                 struct measured *measured, char why[512])
 {
+    const char *scaling = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "scaling"));
     struct tern_shares shares;
     float *weights = (float *)(void *)bytes;
     for (uint32_t i = 0; i < model->count; i++) {
         weights[i] = tern_get_f32(bytes + sizeof(float) * i);
     }
     TERN_TRY(tern_shares_open(settings, clients, &shares, why));
+    const enum tern_result scaled = scale(&shares, scaling, why);
+    if (scaled != TERN_OK) {
+        tern_shares_close(&shares);
+        return scaled;
+    }
     measured->classes = tern_class_names(&shares.data);
     enum tern_result result = measured->classes != NULL
                                   ? measure_on(&shares, model, weights, measured)
@@ -259,7 +287,7 @@ enum tern_result tern_global_model_measure(const struct tern_fleet_settings *set
         result = read_weights(weights, &model, averaged ? "" : hash, &bytes, why);
     }
     if (result == TERN_OK) {
-        result = measure(settings, clients, &model, bytes, &measured, why);
+        result = measure(settings, json, clients, &model, bytes, &measured, why);
     }
     if (result == TERN_OK) {
         summarise(&measured, summary);

@@ -254,6 +254,7 @@ static enum tern_result take_memory(struct tern_member *member, const struct ter
                                               .number = member->number,
                                               .trainer = tern_pool_port(&member->seat)};
     workspace->trainer = tern_attack_port(&member->attacker);
+    workspace->columns = tern_shares_columns_port(&member->columns);
     workspace->weights = member->weights;
     workspace->error_buffer = member->error_buffer;
     workspace->velocity = member->velocity;

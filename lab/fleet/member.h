@@ -9,6 +9,7 @@
 #include "fleet/pool.h"
 #include "fleet/progress.h"
 #include "fleet/settings.h"
+#include "fleet/shares.h"
 #include "fleet/virtual_clock.h"
 #include "posix/conditions.h"
 #include "posix/file_store.h"
@@ -38,9 +39,10 @@ struct tern_member {
     struct tern_device device;
     struct tern_virtual_clock clock;
     struct tern_pool_seat seat;
-    struct tern_attacker attacker; // of the seat's trainer
-    struct tern_view test;         // the whole test set
-    uint32_t evaluate_every;       // versions, of the evaluator
+    struct tern_shares_columns columns; // of its own examples
+    struct tern_attacker attacker;      // of the seat's trainer
+    struct tern_view test;              // the whole test set
+    uint32_t evaluate_every;            // versions, of the evaluator
     uint32_t planned_rounds; // the evaluator measures the last version in any case; 0 = not known
     bool measures;           // the version in hand
     struct tern_client_workspace workspace;
@@ -75,7 +77,7 @@ TERN_MUST_USE enum tern_result tern_member_open(struct tern_member *member,
 // later. Errors of tern_client_identify() and tern_client_enroll()
 TERN_MUST_USE enum tern_result tern_member_enroll(struct tern_member *member, char why[512]);
 
-// Takes memory for the model and goes on where the store says. seat.pool, seat.train, test and
+// Takes memory for the model and goes on where the store says. seat.pool, seat.train, columns, test and
 // planned_rounds are set before. TERN_ERR_NO_MEMORY, errors of tern_client_restore()
 TERN_MUST_USE enum tern_result tern_member_restore(struct tern_member *member,
                                                    const struct tern_model *model, char why[512]);

@@ -18,6 +18,7 @@ void tern_fleet_results_clear(struct tern_fleet_results *results)
     free(results->replica_version);
     free(results->personal_accuracy);
     free(results->manifest);
+    free(results->scaling);
     tern_records_clear(&results->records);
     memset(results, 0, sizeof *results);
 }
@@ -67,6 +68,9 @@ char *tern_fleet_results_text(const struct tern_fleet_results *results)
         cJSON_AddStringToObject(json, "manifest", results->manifest);
     }
     cJSON_AddStringToObject(json, "model_hash", results->model_hash);
+    if (results->scaling != NULL) {
+        cJSON_AddStringToObject(json, "scaling", results->scaling);
+    }
     cJSON_AddNumberToObject(json, "seconds", results->seconds);
     cJSON_AddNumberToObject(json, "values", results->values);
     cJSON_AddNumberToObject(json, "float32_payload", (double)results->float32_payload);

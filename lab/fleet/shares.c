@@ -1,6 +1,9 @@
 #include "fleet/shares.h"
+#include "data/columns.h"
+#include "wire/wire.h"
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static enum tern_result share_out(const struct tern_fleet_settings *settings, uint32_t clients,
                                   struct tern_shares *shares, char why[512])
@@ -25,7 +28,7 @@ enum tern_result tern_shares_open(const struct tern_fleet_settings *settings, ui
 {
     char spec[TERN_DATA_SPEC_MAX];
     char data_why[TERN_DATA_WHY_MAX];
-    *shares = (struct tern_shares){0};
+    *shares = (struct tern_shares){.mutex = PTHREAD_MUTEX_INITIALIZER};
     if (tern_partition_kind_from_name(settings->data_partition, &shares->kind) != TERN_OK) {
         snprintf(why, 512, "data.partition '%s' is not " TERN_PARTITION_NAMES,
                  settings->data_partition);
@@ -88,10 +91,64 @@ void tern_shares_owners(const struct tern_shares *shares, uint32_t *owners)
     }
 }
 
+// --- Columns
+
+static enum tern_result measure(void *ctx, uint8_t *columns, uint32_t *num_examples)
+{
+    struct tern_shares_columns *own = ctx;
+    pthread_mutex_lock(&own->shares->mutex);
+    const enum tern_result result = own->shares->scaling != 0
+                                        ? TERN_ERR_STATE
+                                        : tern_columns_measure(&own->train, columns, num_examples);
+    pthread_mutex_unlock(&own->shares->mutex);
+    return result;
+}
+
+enum tern_result tern_shares_scale(struct tern_shares *shares, uint32_t tag, const uint8_t *columns)
+{
+    const size_t len = (size_t)shares->data.train.feature_count * TERN_WIRE_COLUMN_BYTES;
+    if (shares->scaling != 0) {
+        return shares->scaling == tag ? TERN_OK : TERN_ERR_STATE;
+    }
+    uint8_t *copy = malloc(len);
+    const enum tern_result result =
+        copy != NULL ? tern_columns_scale(&shares->data, columns) : TERN_ERR_NO_MEMORY;
+    if (result != TERN_OK) {
+        free(copy);
+        return result;
+    }
+    memcpy(copy, columns, len);
+    shares->columns = copy;
+    shares->scaling = tag;
+    return TERN_OK;
+}
+
+static enum tern_result scale(void *ctx, uint32_t tag, const uint8_t *columns)
+{
+    struct tern_shares_columns *own = ctx;
+    pthread_mutex_lock(&own->shares->mutex);
+    const enum tern_result result = tern_shares_scale(own->shares, tag, columns);
+    pthread_mutex_unlock(&own->shares->mutex);
+    return result;
+}
+
+struct tern_column_port tern_shares_columns_port(struct tern_shares_columns *ctx)
+{
+    if (!tern_data_has_columns(&ctx->shares->data)) {
+        return (struct tern_column_port){0};
+    }
+    return (struct tern_column_port){.ctx = ctx,
+                                     .count = ctx->shares->data.train.feature_count,
+                                     .measure = measure,
+                                     .scale = scale};
+}
+
 void tern_shares_close(struct tern_shares *shares)
 {
     tern_partition_free(&shares->partition);
     tern_data_close(&shares->data);
+    free(shares->columns);
+    shares->columns = NULL;
     free(shares->flipped_labels);
     shares->flipped_labels = NULL;
 }

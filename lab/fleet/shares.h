@@ -1,11 +1,13 @@
 // The data set of the settings, and the clients' shares of it. Used by the fleet and by what
-// measures its model; one thread.
+// measures its model; one thread, but for the columns.
 #ifndef TERN_FLEET_SHARES_H
 #define TERN_FLEET_SHARES_H
 
 #include "data/partition.h"
 #include "data/source.h"
 #include "fleet/settings.h"
+#include "ports.h"
+#include <pthread.h>
 
 struct tern_shares {
     enum tern_partition_kind kind;
@@ -13,6 +15,9 @@ struct tern_shares {
     struct tern_partition partition; // of the training examples among `clients`
     struct tern_dataset flipped;     // the training examples with labels of tern_shares_flip()
     uint16_t *flipped_labels;
+    pthread_mutex_t mutex; // of what follows, and of the values while they are measured or scaled
+    uint32_t scaling;      // tag of the scaling that they have; 0: as they were read
+    uint8_t *columns;      // of that
 };
 
 // clients: those that train. On error *shares is empty and why says in one sentence what is wrong.
@@ -35,6 +40,18 @@ struct tern_view tern_shares_flipped_of(const struct tern_shares *shares, uint32
 // Of a natural partition: owners[group], as many as the data set has, is the client that has the
 // group's training examples, or TERN_NO_CLIENT.
 void tern_shares_owners(const struct tern_shares *shares, uint32_t *owners);
+
+// Scales all examples once: tern_column_port.scale. One thread.
+TERN_MUST_USE enum tern_result tern_shares_scale(struct tern_shares *shares, uint32_t tag,
+                                                 const uint8_t *columns);
+
+// The columns of a client's examples, for its workspace; the first client that is given a scaling scales those of
+// all, as clients have a task only once they have it. ctx->shares outlives it. Any thread.
+struct tern_shares_columns {
+    struct tern_shares *shares;
+    struct tern_view train;
+};
+struct tern_column_port tern_shares_columns_port(struct tern_shares_columns *ctx);
 
 // An empty one is fine.
 void tern_shares_close(struct tern_shares *shares);
