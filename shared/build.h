@@ -57,6 +57,12 @@
 #define TERN_CONVOLUTIONS 1
 #endif
 
+// 1: losses beside cross-entropy, of models that tell numbers or find anomalies (",loss=..." of a spec,
+// tensor/model.h). 0: such a spec is none.
+#ifndef TERN_LOSSES
+#define TERN_LOSSES (!TERN_SMALL)
+#endif
+
 // 1: models that are not built in, and tensors that are sent by a rule of their own
 // (tensor/manifest.h).
 #ifndef TERN_MANIFESTS

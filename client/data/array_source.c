@@ -6,6 +6,7 @@
 #include "data/zip.h"
 #include "hosted/name_set.h"
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,8 @@
 
 struct options {
     const char *x;
-    const char *y;
+    const char *y; // of labels, or of targets
+    bool targets;
     const char *group;
     bool needs_group;
     struct tern_split_options split;
@@ -225,13 +227,36 @@ static enum tern_result take_groups(struct arrays *arrays, const struct array *a
     return TERN_OK;
 }
 
+static enum tern_result take_targets(const struct array *array, const double *numbers,
+                                     uint32_t count, struct tern_rows *rows)
+{
+    rows->labels = calloc(count, sizeof *rows->labels);
+    rows->targets = malloc(count * sizeof *rows->targets);
+    if (rows->labels == NULL || rows->targets == NULL) {
+        return tern_input_refuse(&array->input, TERN_ERR_NO_MEMORY, "needs memory for %u targets",
+                                 count);
+    }
+    rows->classes = 1;
+    for (uint32_t i = 0; i < count; i++) {
+        rows->targets[i] = (float)numbers[i];
+        if (!isfinite(rows->targets[i])) {
+            return tern_input_refuse(&array->input, TERN_ERR_CORRUPT,
+                                     "row %u (from 0): the target %g is not a finite number in "
+                                     "float32",
+                                     i, numbers[i]);
+        }
+    }
+    return TERN_OK;
+}
+
 static enum tern_result read_labels(const struct arrays *arrays, struct array *array,
                                     uint32_t count, struct tern_rows *rows)
 {
     double *numbers = NULL;
     enum tern_result result = read_numbers(array, count, &numbers);
     if (result == TERN_OK) {
-        result = take_labels(arrays, array, numbers, count, rows);
+        result = arrays->options.targets ? take_targets(array, numbers, count, rows)
+                                         : take_labels(arrays, array, numbers, count, rows);
     }
     free(numbers);
     return result;
@@ -260,7 +285,8 @@ static enum tern_result read_or_make_labels(struct arrays *arrays, const char *s
     if (result == TERN_ERR_NOT_FOUND && arrays->spec->part->whole) {
         arrays->unlabelled = true;
         rows->labels = calloc(count, sizeof *rows->labels);
-        return rows->labels != NULL
+        rows->targets = arrays->options.targets ? calloc(count, sizeof *rows->targets) : NULL;
+        return rows->labels != NULL && (rows->targets != NULL) == arrays->options.targets
                    ? TERN_OK
                    : tern_spec_refuse(arrays->spec, TERN_ERR_NO_MEMORY, "no memory for its labels");
     }
@@ -389,9 +415,16 @@ static enum tern_result read_options(struct tern_data_spec *spec, struct arrays 
     struct options *options = &arrays->options;
     const char *x = tern_spec_option(spec, "x");
     const char *y = tern_spec_option(spec, "y");
+    const char *target = tern_spec_option(spec, "target");
     const char *group = tern_spec_option(spec, "group");
     options->x = x != NULL ? x : "x";
-    options->y = y != NULL ? y : "y";
+    options->targets = target != NULL;
+    if (options->targets && y != NULL) {
+        return tern_spec_refuse(spec, TERN_ERR_CONFIG,
+                                "target names an array of numbers to be told, y one of classes: it "
+                                "takes one of them");
+    }
+    options->y = options->targets ? target : y != NULL ? y : "y";
     options->group = group != NULL ? group : "group";
     options->needs_group = group != NULL;
     TERN_TRY(tern_split_read(spec, NULL, &options->split));
@@ -401,7 +434,7 @@ static enum tern_result read_options(struct tern_data_spec *spec, struct arrays 
                                 options->split.scaling);
     }
     TERN_TRY(tern_spec_scaling_of_numbers(spec, data, &arrays->scaling));
-    return tern_spec_done(spec, "x, y, group, only, test, seed, scale, mean, std");
+    return tern_spec_done(spec, "x, y, target, group, only, test, seed, scale, mean, std");
 }
 
 enum tern_result tern_read_npy(struct tern_data_spec *spec, const struct tern_data_limits *limits,

@@ -20,6 +20,18 @@ struct tables {
 static enum tern_result read_options(struct tern_data_spec *spec, struct csv_options *options)
 {
     options->table.label = tern_spec_option(spec, "label");
+    options->table.target = tern_spec_option(spec, "target");
+    if (options->table.target != NULL &&
+        (options->table.label != NULL || tern_spec_option(spec, "classes") != NULL)) {
+        return tern_spec_refuse(
+            spec, TERN_ERR_CONFIG,
+            "target names a column of numbers to be told, label one of classes: "
+            "it takes one of them, and classes with a label only");
+    }
+    // A column of that name is given by its number.
+    options->table.unlabelled =
+        options->table.label != NULL && strcmp(options->table.label, "none") == 0;
+    options->table.label = options->table.unlabelled ? NULL : options->table.label;
     options->table.drop = tern_spec_option(spec, "drop");
     options->table.classes = tern_spec_option(spec, "classes");
     options->table.group = tern_spec_option(spec, "group");
@@ -31,7 +43,8 @@ static enum tern_result read_options(struct tern_data_spec *spec, struct csv_opt
                                 "only=%.40s picks a value of the group's column: add group=COLUMN",
                                 options->split.only);
     }
-    return tern_spec_done(spec, "label, drop, classes, group, only, test_file, test, seed, scale");
+    return tern_spec_done(
+        spec, "label, target, drop, classes, group, only, test_file, test, seed, scale");
 }
 
 static enum tern_result read_table(const struct tern_data_spec *spec, const char *path,
@@ -109,7 +122,8 @@ static enum tern_result make_parts(const struct tern_data_spec *spec,
     TERN_TRY(tern_split_rows(spec, &options->split, &tables->train.rows, &tables->test.rows));
     if (options->split.scaling != NULL) {
         TERN_TRY(tern_scaling_file_apply(spec, options->split.scaling, tables->train.names,
-                                         &tables->train.rows, &tables->test.rows));
+                                         options->table.target, &tables->train.rows,
+                                         &tables->test.rows));
     }
     data->unlabelled = tables->train.unlabelled;
     const uint32_t features = tables->train.rows.features;

@@ -30,3 +30,15 @@ void tern_view_gather(const struct tern_view *view, const uint32_t *positions, u
         labels[i] = data->labels[example];
     }
 }
+
+#if TERN_LOSSES
+void tern_view_gather_targets(const struct tern_view *view, const uint32_t *positions,
+                              uint32_t first, uint32_t count, float *targets)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t position = positions != NULL ? positions[i] : first + i;
+        const uint32_t example = view->indices != NULL ? view->indices[position] : position;
+        targets[i] = view->dataset->targets[example];
+    }
+}
+#endif

@@ -5,6 +5,7 @@
 #ifndef TERN_DATASET_H
 #define TERN_DATASET_H
 
+#include "build.h"
 #include <stddef.h>
 #include <stdint.h>
 
@@ -21,12 +22,27 @@ struct tern_dataset {
     uint32_t channels;
     const uint8_t *bytes;   // [count][feature_count], or NULL when values are given
     const float *values;    // [count][feature_count], or NULL when bytes are given
-    const uint16_t *labels; // [count]
+    const uint16_t *labels; // [count]; all 0 where there are targets
     const uint32_t *groups; // [count] whose example it is: a device, speaker, site; NULL: not known
     uint32_t group_count;   // groups are below it
     float scale;            // a byte's feature is byte * scale + offset
     float offset;
+#if TERN_LOSSES
+    const float *targets;   // [count] numbers to be told, or NULL: labels are
+    float target_mean;      // a target in the units that it came in is target * target_deviation +
+    float target_deviation; // target_mean
+#endif
 };
+
+static inline const float *tern_dataset_targets(const struct tern_dataset *data)
+{
+#if TERN_LOSSES
+    return data->targets;
+#else
+    (void)data;
+    return NULL;
+#endif
+}
 
 // Some examples of a data set, e.g. a client's shard.
 struct tern_view {
@@ -42,6 +58,12 @@ struct tern_view tern_view_all(const struct tern_dataset *dataset);
 // positions: which examples of the view, each < view->count; NULL: those from `first` on.
 void tern_view_gather(const struct tern_view *view, const uint32_t *positions, uint32_t first,
                       uint32_t count, float *features, uint16_t *labels);
+
+#if TERN_LOSSES
+// Their targets likewise; the data set has some.
+void tern_view_gather_targets(const struct tern_view *view, const uint32_t *positions,
+                              uint32_t first, uint32_t count, float *targets);
+#endif
 
 #ifdef __cplusplus
 }

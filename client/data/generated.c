@@ -22,7 +22,7 @@ enum tern_result tern_generated_options(struct tern_data_spec *spec,
 }
 
 static enum tern_result take_part(const struct tern_data_spec *spec, uint32_t count, bool groups,
-                                  bool float_values, struct tern_dataset *data,
+                                  bool float_values, bool targets, struct tern_dataset *data,
                                   struct tern_generated_part *part)
 {
     const size_t values = (size_t)count * data->feature_count;
@@ -31,15 +31,18 @@ static enum tern_result take_part(const struct tern_data_spec *spec, uint32_t co
         .bytes = float_values ? NULL : malloc(values),
         .values = float_values ? malloc(values * sizeof *part->values) : NULL,
         .labels = malloc(count * sizeof *part->labels),
+        .targets = targets ? malloc(count * sizeof *part->targets) : NULL,
         .groups = groups ? malloc(count * sizeof *part->groups) : NULL,
     };
     data->count = count;
     data->bytes = part->bytes;
     data->values = part->values;
     data->labels = part->labels;
+    data->targets = part->targets;
+    data->target_deviation = 1.0f;
     data->groups = part->groups;
     const bool taken = (part->bytes != NULL || part->values != NULL) && part->labels != NULL &&
-                       (part->groups != NULL) == groups;
+                       (part->targets != NULL) == targets && (part->groups != NULL) == groups;
     return taken
                ? TERN_OK
                : tern_spec_refuse(spec, TERN_ERR_NO_MEMORY, "needs memory for %u examples", count);
@@ -75,8 +78,9 @@ enum tern_result tern_generated_take(const struct tern_data_spec *spec,
     const bool groups = set->groups > 0;
     set_shape(set, shape, &data->train);
     set_shape(set, shape, &data->test);
-    TERN_TRY(take_part(spec, set->train, groups, float_values, &data->train, &parts[0]));
-    return take_part(spec, set->test, groups, float_values, &data->test, &parts[1]);
+    TERN_TRY(
+        take_part(spec, set->train, groups, float_values, set->targets, &data->train, &parts[0]));
+    return take_part(spec, set->test, groups, float_values, set->targets, &data->test, &parts[1]);
 }
 
 uint32_t tern_generated_group(struct tern_prng *rng, uint64_t seed, enum tern_data_stream stream,

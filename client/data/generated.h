@@ -12,6 +12,7 @@ struct tern_generated {
     uint32_t test;
     uint32_t groups; // 0: none
     uint64_t seed;
+    bool targets; // the examples have targets
 };
 
 // The arrays of one part while it is drawn, which the data set owns from the start.
@@ -20,6 +21,7 @@ struct tern_generated_part {
     uint8_t *bytes; // [count][features], or NULL where the examples are values
     float *values;
     uint16_t *labels;
+    float *targets;   // NULL: the set has none
     uint32_t *groups; // NULL: the set has none
 };
 

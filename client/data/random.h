@@ -16,6 +16,7 @@ enum tern_data_stream {
     TERN_DATA_AUDIO_SPEAKER = 7,
     TERN_DATA_AUDIO_TRAIN = 8,
     TERN_DATA_AUDIO_TEST = 9,
+    TERN_DATA_SENSORS_FAULT = 10,
 };
 
 // Uniform from low to high.

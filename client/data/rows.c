@@ -10,6 +10,7 @@ void tern_rows_free(struct tern_rows *rows)
     free(rows->bytes);
     free(rows->values);
     free(rows->labels);
+    free(rows->targets);
     free(rows->groups);
     memset(rows, 0, sizeof *rows);
 }
@@ -45,6 +46,7 @@ void tern_rows_shuffle(struct tern_rows *rows, uint64_t seed)
         swap_in(rows->bytes, rows->features, i - 1, j);
         swap_in(rows->values, rows->features * sizeof *rows->values, i - 1, j);
         swap_in(rows->labels, sizeof *rows->labels, i - 1, j);
+        swap_in(rows->targets, sizeof *rows->targets, i - 1, j);
         swap_in(rows->groups, sizeof *rows->groups, i - 1, j);
     }
 }
@@ -64,6 +66,7 @@ void tern_rows_keep_group(struct tern_rows *rows, uint32_t group)
             move_in(rows->bytes, rows->features, i, kept);
             move_in(rows->values, rows->features * sizeof *rows->values, i, kept);
             move_in(rows->labels, sizeof *rows->labels, i, kept);
+            move_in(rows->targets, sizeof *rows->targets, i, kept);
             rows->groups[kept++] = group;
         }
     }
@@ -91,16 +94,18 @@ enum tern_result tern_rows_split(struct tern_rows *rows, uint32_t count, struct 
         return TERN_OK;
     }
     const uint32_t first = rows->count - count;
-    void *copies[4] = {NULL, NULL, NULL, NULL};
+    void *copies[5] = {NULL, NULL, NULL, NULL, NULL};
     const bool copied =
         copy_last(&copies[0], rows->bytes, rows->features, first, count) &&
         copy_last(&copies[1], rows->values, rows->features * sizeof *rows->values, first, count) &&
         copy_last(&copies[2], rows->labels, sizeof *rows->labels, first, count) &&
-        copy_last(&copies[3], rows->groups, sizeof *rows->groups, first, count);
+        copy_last(&copies[3], rows->groups, sizeof *rows->groups, first, count) &&
+        copy_last(&copies[4], rows->targets, sizeof *rows->targets, first, count);
     last->bytes = copies[0];
     last->values = copies[1];
     last->labels = copies[2];
     last->groups = copies[3];
+    last->targets = copies[4];
     if (!copied) {
         tern_rows_free(last);
         return TERN_ERR_NO_MEMORY;
@@ -118,24 +123,48 @@ void tern_rows_scale(struct tern_rows *rows, uint32_t column, double mean, doubl
     }
 }
 
+void tern_rows_scale_targets(struct tern_rows *rows, double mean, double deviation)
+{
+    for (uint32_t i = 0; i < rows->count; i++) {
+        rows->targets[i] = (float)(((double)rows->targets[i] - mean) / deviation);
+    }
+    rows->target_mean = mean;
+    rows->target_deviation = deviation;
+}
+
+struct statistics {
+    double mean;
+    double deviation; // 1 of a constant
+};
+
+// Of every step-th of the values.
+static struct statistics measure(const float *values, size_t step, uint32_t count)
+{
+    double mean = 0.0;
+    double variance = 0.0;
+    for (uint32_t i = 0; i < count; i++) {
+        mean += (double)values[i * step];
+    }
+    mean /= (double)count;
+    for (uint32_t i = 0; i < count; i++) {
+        const double off = (double)values[i * step] - mean;
+        variance += off * off;
+    }
+    const double deviation = tern_sqrt(variance / (double)count);
+    return (struct statistics){mean, deviation > 0.0 ? deviation : 1.0};
+}
+
 void tern_rows_standardise(struct tern_rows *train, struct tern_rows *test)
 {
-    const size_t step = train->features;
-    for (uint32_t c = 0; c < train->features; c++) {
-        const float *values = train->values + c;
-        double mean = 0.0;
-        double variance = 0.0;
-        for (uint32_t i = 0; i < train->count; i++) {
-            mean += (double)values[i * step];
-        }
-        mean /= (double)train->count;
-        for (uint32_t i = 0; i < train->count; i++) {
-            const double off = (double)values[i * step] - mean;
-            variance += off * off;
-        }
-        const double deviation = tern_sqrt(variance / (double)train->count);
-        tern_rows_scale(train, c, mean, deviation > 0.0 ? deviation : 1.0);
-        tern_rows_scale(test, c, mean, deviation > 0.0 ? deviation : 1.0);
+    for (uint32_t c = 0; train->values != NULL && c < train->features; c++) {
+        const struct statistics found = measure(train->values + c, train->features, train->count);
+        tern_rows_scale(train, c, found.mean, found.deviation);
+        tern_rows_scale(test, c, found.mean, found.deviation);
+    }
+    if (train->targets != NULL) {
+        const struct statistics found = measure(train->targets, 1, train->count);
+        tern_rows_scale_targets(train, found.mean, found.deviation);
+        tern_rows_scale_targets(test, found.mean, found.deviation);
     }
 }
 
@@ -152,5 +181,8 @@ void tern_rows_give(struct tern_rows *rows, uint32_t height, uint32_t width, uin
     data->values = rows->values;
     data->labels = rows->labels;
     data->groups = rows->groups;
+    data->targets = rows->targets;
+    data->target_mean = (float)rows->target_mean;
+    data->target_deviation = rows->target_deviation > 0 ? (float)rows->target_deviation : 1.0f;
     memset(rows, 0, sizeof *rows);
 }

@@ -10,10 +10,14 @@ struct tern_rows {
     uint8_t *bytes; // [count][features], malloc'ed as all of these; NULL: values are given
     float *values;  // [count][features], or NULL
     uint16_t *labels;
+    float *targets;   // NULL: there are none, or labels
     uint32_t *groups; // NULL: there are none
     uint32_t count;
     uint32_t features;
     uint32_t classes;
+    double
+        target_mean; // of the targets as they came, and their deviation: 0 and 1 while they are as
+    double target_deviation; // they came (0: likewise)
 };
 
 void tern_rows_free(struct tern_rows *rows);
@@ -31,7 +35,10 @@ TERN_MUST_USE enum tern_result tern_rows_split(struct tern_rows *rows, uint32_t 
 // Makes (value - mean) / deviation of a column of values; deviation > 0.
 void tern_rows_scale(struct tern_rows *rows, uint32_t column, double mean, double deviation);
 
-// Brings each column of values to mean 0 and variance 1 over the rows of train, a constant one to
+// Likewise of the targets, once, and notes it.
+void tern_rows_scale_targets(struct tern_rows *rows, double mean, double deviation);
+
+// Brings each column of values, and the targets, to mean 0 and variance 1 over the rows of train, a constant one to
 // 0, and does the same to those of test, which may be empty.
 void tern_rows_standardise(struct tern_rows *train, struct tern_rows *test);
 

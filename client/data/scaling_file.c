@@ -12,6 +12,8 @@ struct scaling {
     struct tern_rows *train;
     struct tern_rows *test;
     uint32_t feature; // the next
+    const char
+        *target; // the option that names its column, until its line has come; NULL: none is due
 };
 
 static bool read_number(const struct tern_csv *csv, uint32_t field, double *value)
@@ -21,6 +23,24 @@ static bool read_number(const struct tern_csv *csv, uint32_t field, double *valu
     const bool number = tern_csv_number(text, &rough);
     *value = number ? strtod(text, NULL) : 0;
     return number;
+}
+
+// The last line. A target that is given by its number may have any name.
+static enum tern_result take_target(struct scaling *scaling, double mean, double deviation)
+{
+    const struct tern_csv *csv = &scaling->csv;
+    const char *name = tern_csv_field(csv, 0);
+    const char *due = scaling->target;
+    if (due[strspn(due, "-0123456789")] != '\0' && strcmp(due, name) != 0) {
+        return tern_input_refuse(
+            csv->input, TERN_ERR_CORRUPT,
+            "line %llu: column '%.40s', where that of the target '%.40s' is due",
+            (unsigned long long)csv->line, name, due);
+    }
+    scaling->target = NULL;
+    tern_rows_scale_targets(scaling->train, mean, deviation);
+    tern_rows_scale_targets(scaling->test, mean, deviation);
+    return TERN_OK;
 }
 
 static enum tern_result read_row(struct scaling *scaling)
@@ -33,6 +53,9 @@ static enum tern_result read_row(struct scaling *scaling)
         return tern_input_refuse(csv->input, TERN_ERR_CORRUPT,
                                  "line %llu is not a column's name, a mean and a deviation above 0",
                                  (unsigned long long)csv->line);
+    }
+    if (scaling->feature == scaling->train->features && scaling->target != NULL) {
+        return take_target(scaling, mean, deviation);
     }
     if (scaling->feature == scaling->train->features) {
         return tern_input_refuse(csv->input, TERN_ERR_CORRUPT,
@@ -70,6 +93,11 @@ static enum tern_result read_all(struct scaling *scaling)
         TERN_TRY(read_row(scaling));
         TERN_TRY(tern_csv_next(csv, &more));
     }
+    if (scaling->feature == scaling->train->features && scaling->target != NULL) {
+        return tern_input_refuse(csv->input, TERN_ERR_CORRUPT,
+                                 "has no line for the target '%.40s' behind those of the columns",
+                                 scaling->target);
+    }
     return scaling->feature == scaling->train->features
                ? TERN_OK
                : tern_input_refuse(csv->input, TERN_ERR_CORRUPT,
@@ -79,8 +107,8 @@ static enum tern_result read_all(struct scaling *scaling)
 }
 
 enum tern_result tern_scaling_file_apply(const struct tern_data_spec *spec, const char *path,
-                                         const char *names, struct tern_rows *train,
-                                         struct tern_rows *test)
+                                         const char *names, const char *target,
+                                         struct tern_rows *train, struct tern_rows *test)
 {
     struct tern_input input;
     if (tern_input_open(&input, path, FILE_MAX, spec->why) != TERN_OK) {
@@ -94,6 +122,7 @@ enum tern_result tern_scaling_file_apply(const struct tern_data_spec *spec, cons
     enum tern_result result = TERN_ERR_NO_MEMORY;
     if (scaling != NULL) {
         scaling->name = names;
+        scaling->target = target;
         scaling->train = train;
         scaling->test = test;
         tern_csv_begin(&scaling->csv, &input, FIELDS + 1);

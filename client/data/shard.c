@@ -15,6 +15,7 @@ void tern_dataset_release(struct tern_dataset *data)
     release(data->bytes);
     release(data->values);
     release(data->labels);
+    release(data->targets);
     release(data->groups);
     memset(data, 0, sizeof *data);
 }
@@ -51,10 +52,12 @@ enum tern_result tern_shard_keep(const struct tern_data_spec *spec, const struct
     data->bytes = all.bytes != NULL ? gather(kept, all.bytes, n) : NULL;
     data->values = all.values != NULL ? gather(kept, all.values, n * sizeof *all.values) : NULL;
     data->labels = gather(kept, all.labels, sizeof *all.labels);
+    data->targets = all.targets != NULL ? gather(kept, all.targets, sizeof *all.targets) : NULL;
     data->groups = all.groups != NULL ? gather(kept, all.groups, sizeof *all.groups) : NULL;
     data->count = kept->count;
     const bool kept_all = data->labels != NULL && (data->bytes == NULL) == (all.bytes == NULL) &&
                           (data->values == NULL) == (all.values == NULL) &&
+                          (data->targets == NULL) == (all.targets == NULL) &&
                           (data->groups == NULL) == (all.groups == NULL);
     tern_dataset_release(&all);
     return kept_all ? TERN_OK

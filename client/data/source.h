@@ -4,16 +4,18 @@
 //
 //   digits[:train=6000,test=2000,size=16,seed=1]   drawn digits, size 16 to 64 (data/digits.h)
 //   sensors[:train=6000,test=2000,devices=50,seed=1]  a table of 24 readings (data/sensors.h)
+//       [,target=N][,anomalies=SHARE]              reading N is the target; a share of the test rows has faults
 //   audio[:train=6000,test=2000,speakers=50,seed=1]   spectrograms of sounds (data/audio.h)
 //   idx:DIR[,mean=0.286,std=0.353]                 the four IDX files of MNIST and its kin, .gz or not
 //   cifar10:DIR[,mean=M,std=S]                     data_batch_*.bin and test_batch.bin
-//   csv:FILE[,label=NAME|INDEX][,drop=A|B][,classes=X|Y|Z][,group=NAME|INDEX][,only=VALUE]
+//   csv:FILE[,label=NAME|INDEX|none][,target=NAME|INDEX][,drop=A|B][,classes=X|Y|Z][,group=NAME|INDEX][,only=VALUE]
 //       [,test_file=FILE][,test=0.2][,seed=1][,scale=standard|FILE]
-//   npz:FILE, npy:FOLDER[,x=x][,y=y][,group=group][,only=VALUE][,test=0.2][,seed=1]
+//   npz:FILE, npy:FOLDER[,x=x][,y=y][,target=NAME][,group=group][,only=VALUE][,test=0.2][,seed=1]
 //       [,scale=standard][,mean=M,std=S]           NumPy arrays (data/array_source.c)
 //
 // csv: label is the last column unless given. Labels that are not class numbers from 0 need
-// classes, every label in class order, the same on every client. group names the column that says
+// classes, every label in class order, the same on every client. target names a column of numbers that
+// the model is to tell, in place of a label; label=none: every column is a feature. group names the column that says
 // whose row it is; only keeps the training rows of one such value.
 //
 // A file's name or a value in double quotes may hold commas; "" is a quote within. Bytes of images become byte / 255, less mean, over std when

@@ -45,7 +45,7 @@ enum tern_result tern_split_rows(const struct tern_data_spec *spec,
     const uint32_t classes = train->classes > test->classes ? train->classes : test->classes;
     train->classes = classes;
     test->classes = classes;
-    if (options->standard && train->values != NULL) {
+    if (options->standard) {
         tern_rows_standardise(train, test);
     }
     return TERN_OK;

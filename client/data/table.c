@@ -14,6 +14,7 @@ struct reading {
     struct tern_csv_columns columns;
     uint32_t room; // rows that the table's memory holds
     bool closed;   // only the labels of config->classes may occur
+    bool numbers;  // in place of labels there are targets
 };
 
 void tern_table_free(struct tern_table *table)
@@ -21,6 +22,7 @@ void tern_table_free(struct tern_table *table)
     tern_rows_free(&table->rows);
     tern_name_set_free(&table->classes);
     free(table->names);
+    free(table->target);
     memset(table, 0, sizeof *table);
 }
 
@@ -40,6 +42,10 @@ static enum tern_result keep_names(struct reading *reading)
             table->names_len += strlen(name) + 1;
         }
     }
+    if (reading->numbers && reading->columns.label != TERN_CSV_NO_COLUMN) {
+        table->target = strdup(tern_csv_field(&reading->csv, reading->columns.label));
+        return table->target != NULL ? TERN_OK : TERN_ERR_NO_MEMORY;
+    }
     return TERN_OK;
 }
 
@@ -47,8 +53,12 @@ static enum tern_result keep_names(struct reading *reading)
 static enum tern_result read_columns(struct reading *reading,
                                      const struct tern_table_config *config)
 {
-    const struct tern_csv_choice choice = {config->label, config->drop, config->group,
-                                           config->features_only};
+    const struct tern_csv_choice choice = {.label = config->target != NULL ? config->target
+                                                                           : config->label,
+                                           .unlabelled = config->unlabelled,
+                                           .drop = config->drop,
+                                           .group = config->group,
+                                           .features_only = config->features_only};
     struct tern_csv_columns *columns = &reading->columns;
     TERN_TRY(tern_csv_columns_learn(&reading->csv, &choice, columns));
     reading->table->rows.features = columns->features;
@@ -82,7 +92,14 @@ static enum tern_result list_classes(struct reading *reading, const char *classe
     return TERN_OK;
 }
 
-static bool resize(struct tern_rows *rows, size_t room, bool groups)
+static bool resize_targets(struct tern_rows *rows, size_t room)
+{
+    float *targets = realloc(rows->targets, room * sizeof *targets);
+    rows->targets = targets != NULL ? targets : rows->targets;
+    return targets != NULL;
+}
+
+static bool resize(struct tern_rows *rows, size_t room, bool groups, bool targets)
 {
     float *values = realloc(rows->values, room * rows->features * sizeof *values);
     if (values == NULL) {
@@ -94,6 +111,9 @@ static bool resize(struct tern_rows *rows, size_t room, bool groups)
         return false;
     }
     rows->labels = labels;
+    if (targets && !resize_targets(rows, room)) {
+        return false;
+    }
     if (!groups) {
         return true;
     }
@@ -114,8 +134,8 @@ static enum tern_result grow(struct reading *reading)
     }
     const struct tern_data_limits *limits = reading->limits;
     const bool groups = reading->columns.group != TERN_CSV_NO_COLUMN;
-    const uint64_t row =
-        rows->features * sizeof(float) + sizeof(uint16_t) + (groups ? sizeof(uint32_t) : 0);
+    const uint64_t row = rows->features * sizeof(float) + sizeof(uint16_t) +
+                         (reading->numbers ? sizeof(float) : 0) + (groups ? sizeof(uint32_t) : 0);
     uint64_t room = reading->room == 0 ? FIRST_ROOM : (uint64_t)reading->room * 2;
     room = room < limits->max_examples ? room : limits->max_examples;
     room = room < limits->max_bytes / row ? room : limits->max_bytes / row;
@@ -123,7 +143,7 @@ static enum tern_result grow(struct reading *reading)
         return tern_input_refuse(reading->csv.input, TERN_ERR_TOO_LARGE,
                                  "has more rows than the limits allow (%u)", rows->count);
     }
-    if (!resize(rows, (size_t)room, groups)) {
+    if (!resize(rows, (size_t)room, groups, reading->numbers)) {
         return tern_input_refuse(reading->csv.input, TERN_ERR_NO_MEMORY,
                                  "needs memory for %llu rows", (unsigned long long)room);
     }
@@ -207,6 +227,26 @@ static enum tern_result refuse_value(const struct reading *reading, uint32_t col
                                    name != NULL ? name : "NUMBER");
 }
 
+// Of a target: what is told of it is in its units.
+static enum tern_result read_target(const struct reading *reading, float *target)
+{
+    const struct tern_csv *csv = &reading->csv;
+    *target = 0;
+    if (reading->table->unlabelled ||
+        tern_csv_number(tern_csv_field(csv, reading->columns.label), target)) {
+        return TERN_OK;
+    }
+    const char *text = tern_csv_field(csv, reading->columns.label);
+    const char *name = reading->table->target;
+    return tern_input_refuse(csv->input, TERN_ERR_CORRUPT,
+                             "line %llu, field %u%s%.40s%s: the target %s%.40s%s; mend the line or "
+                             "leave it out",
+                             (unsigned long long)csv->line, reading->columns.label + 1,
+                             name != NULL ? ", column '" : "", name != NULL ? name : "",
+                             name != NULL ? "'" : "", text[0] == '\0' ? "is missing" : "'", text,
+                             text[0] == '\0' ? "" : "' is not a finite number in float32");
+}
+
 static enum tern_result read_values(struct reading *reading, float *values)
 {
     uint32_t feature = 0;
@@ -233,7 +273,12 @@ static enum tern_result read_row(struct reading *reading, const struct tern_tabl
     }
     TERN_TRY(grow(reading));
     TERN_TRY(read_values(reading, rows->values + (size_t)rows->count * rows->features));
-    TERN_TRY(read_label(reading, &rows->labels[rows->count]));
+    if (reading->numbers) {
+        rows->labels[rows->count] = 0;
+        TERN_TRY(read_target(reading, &rows->targets[rows->count]));
+    } else {
+        TERN_TRY(read_label(reading, &rows->labels[rows->count]));
+    }
     if (reading->columns.group != TERN_CSV_NO_COLUMN) {
         TERN_TRY(read_group(reading, config, &rows->groups[rows->count]));
     }
@@ -257,6 +302,9 @@ static enum tern_result read_all(struct reading *reading, const struct tern_tabl
         TERN_TRY(read_row(reading, config));
         TERN_TRY(tern_csv_next(csv, &more));
     }
+    if (reading->numbers || config->unlabelled) {
+        reading->table->rows.classes = 1;
+    }
     if (reading->table->rows.count == 0) {
         return tern_input_refuse(csv->input, TERN_ERR_CORRUPT, "has no rows of data");
     }
@@ -275,6 +323,7 @@ enum tern_result tern_csv_table_read(struct tern_input *input,
     }
     reading->limits = limits;
     reading->table = table;
+    reading->numbers = config->target != NULL;
     // Beside the features a line holds the label and, within reason, columns that are dropped.
     tern_csv_begin(&reading->csv, input, limits->max_features + 64);
     tern_name_set_init(&reading->table->classes, limits->max_classes);

@@ -55,6 +55,18 @@ static enum tern_result add_dense(struct tern_layer *layer, const struct tern_te
     return layer->inputs == size ? TERN_OK : TERN_ERR_MODEL_MISMATCH;
 }
 
+// Whether the data has what the outputs are compared with.
+static bool data_suits(const struct tern_network *network, const struct tern_dataset *data)
+{
+    const enum tern_loss loss = tern_network_loss(network);
+    if (tern_dataset_targets(data) != NULL) {
+        return (loss == TERN_LOSS_MSE || loss == TERN_LOSS_MAE) && network->class_count == 1;
+    }
+    return loss == TERN_LOSS_RECONSTRUCTION  ? network->class_count == network->feature_count
+           : loss == TERN_LOSS_CROSS_ENTROPY ? data->class_count <= network->class_count
+                                             : false;
+}
+
 enum tern_result tern_network_build(struct tern_network *network, const struct tern_model *model,
                                     const struct tern_dataset *data)
 {
@@ -82,7 +94,10 @@ enum tern_result tern_network_build(struct tern_network *network, const struct t
     const struct tern_layer *last = &network->layers[network->layer_count - 1];
     network->feature_count = data->feature_count;
     network->class_count = last->outputs;
-    return last->conv || data->class_count > last->outputs ? TERN_ERR_MODEL_MISMATCH : TERN_OK;
+#if TERN_LOSSES
+    network->loss = model->loss;
+#endif
+    return last->conv || !data_suits(network, data) ? TERN_ERR_MODEL_MISMATCH : TERN_OK;
 }
 
 static size_t larger(size_t a, size_t b)
@@ -101,6 +116,11 @@ void tern_network_place(struct tern_network *network, uint32_t chunk, struct ter
     network->chunk = chunk;
     network->features = tern_arena_take(arena, chunk, network->feature_count * value);
     network->labels = tern_arena_take(arena, chunk, sizeof *network->labels);
+#if TERN_LOSSES
+    if (network->loss == TERN_LOSS_MSE || network->loss == TERN_LOSS_MAE) {
+        network->targets = tern_arena_take(arena, chunk, value);
+    }
+#endif
     for (uint32_t i = 0; i < network->layer_count; i++) {
         struct tern_layer *layer = &network->layers[i];
         layer->out = tern_arena_take(arena, chunk, layer->out_size * value);
@@ -180,6 +200,14 @@ static float exp_sum(const float *z, uint32_t n, float peak)
 void tern_network_score(const struct tern_network *network, uint32_t count, double *loss,
                         uint32_t *right)
 {
+#if TERN_LOSSES
+    if (tern_network_tells_numbers(network)) {
+        for (uint32_t i = 0; i < count; i++) {
+            *loss += tern_numbers_loss(network, i);
+        }
+        return;
+    }
+#endif
     uint32_t n = network->class_count;
     for (uint32_t i = 0; i < count; i++) {
         const float *z = logits(network) + (size_t)i * n;
@@ -210,6 +238,12 @@ float tern_network_probability(const struct tern_network *network, uint32_t i, u
 static void loss_delta(const struct tern_network *network, uint32_t count, float weight,
                        float *delta)
 {
+#if TERN_LOSSES
+    if (tern_network_tells_numbers(network)) {
+        tern_numbers_delta(network, count, weight, delta);
+        return;
+    }
+#endif
     uint32_t n = network->class_count;
     for (uint32_t i = 0; i < count; i++) {
         const float *z = logits(network) + (size_t)i * n;

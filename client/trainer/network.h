@@ -1,5 +1,6 @@
 // The layers of a built-in model over one flat weights vector: 3x3 convolutions (each followed by
-// relu and 2x2 max pooling), then dense layers (relu between them), then softmax cross-entropy.
+// relu and 2x2 max pooling), then dense layers (relu between them), then the model's loss: softmax
+// cross-entropy, or one of numbers (numbers.c).
 // Called by trainer.c alone. Works on chunks of examples whose buffers lie in the caller's arena;
 // the size of a chunk changes memory and speed, never the bits of a result. Not thread-safe;
 // networks on different arenas are independent.
@@ -40,16 +41,37 @@ struct tern_network {
     struct tern_layer layers[TERN_NETWORK_MAX_LAYERS];
     uint32_t layer_count;
     uint32_t feature_count;
-    uint32_t class_count;
-    uint32_t chunk;     // examples that the buffers hold
-    float *features;    // [chunk][feature_count]
-    uint16_t *labels;   // [chunk]
+    uint32_t class_count; // outputs
+    uint32_t chunk;       // examples that the buffers hold
+    float *features;      // [chunk][feature_count]
+    uint16_t *labels;     // [chunk]
+#if TERN_LOSSES
+    enum tern_loss loss;
+    float
+        *targets; // [chunk]; NULL: labels, or the features, are what the outputs are compared with
+#endif
     float *delta[2];    // [chunk][largest layer], gradients by a layer's output
     float *panel;       // tern_gemm_transposed()
     float *patches;     // conv: two rows of 3x3 neighbourhoods
     float *patch_delta; // conv: their gradients
     float *pixels;      // conv: two rows of output
 };
+
+static inline enum tern_loss tern_network_loss(const struct tern_network *network)
+{
+#if TERN_LOSSES
+    return network->loss;
+#else
+    (void)network;
+    return TERN_LOSS_CROSS_ENTROPY;
+#endif
+}
+
+// Whether the outputs are numbers; else they are scores of classes.
+static inline bool tern_network_tells_numbers(const struct tern_network *network)
+{
+    return TERN_LOSSES && tern_network_loss(network) != TERN_LOSS_CROSS_ENTROPY;
+}
 
 #define TERN_ARENA_ALIGNMENT 64u // of every part, relative to the start of the memory
 
@@ -65,8 +87,8 @@ struct tern_arena {
 void *tern_arena_take(struct tern_arena *arena, size_t count, size_t each);
 
 // Reads the layers from the model's tensors and checks them against the shape of the examples.
-// TERN_ERR_MODEL_MISMATCH  the tensors are no such network, or the data has other features or more
-//                          classes
+// TERN_ERR_MODEL_MISMATCH  the tensors are no such network, or the data has other features, more
+//                          classes, or not what the model's loss compares outputs with
 TERN_MUST_USE enum tern_result tern_network_build(struct tern_network *network,
                                                   const struct tern_model *model,
                                                   const struct tern_dataset *data);
@@ -77,8 +99,8 @@ void tern_network_place(struct tern_network *network, uint32_t chunk, struct ter
 // Computes every layer's output for the first `count` rows of network->features.
 void tern_network_forward(struct tern_network *network, const float *weights, uint32_t count);
 
-// After forward: the sum over the `count` examples of their cross-entropy, added to *loss one by
-// one, and of right answers, added to *right.
+// After forward: the sum over the `count` examples of their loss, added to *loss one by one, and of
+// right answers, added to *right. Of numbers none is right.
 void tern_network_score(const struct tern_network *network, uint32_t count, double *loss,
                         uint32_t *right);
 
@@ -88,10 +110,17 @@ uint16_t tern_network_answer(const struct tern_network *network, uint32_t i);
 // After forward: the probability that it gives the class `label` for example i, by the softmax of its outputs.
 float tern_network_probability(const struct tern_network *network, uint32_t i, uint16_t label);
 
-// After forward: adds weight * the gradient of each example's cross-entropy to
+// After forward: adds weight * the gradient of each example's loss to
 // gradient[0..model count), example by example.
 void tern_network_backward(struct tern_network *network, const float *weights, uint32_t count,
                            float weight, float *gradient);
+
+// Of outputs that are numbers (numbers.c). After forward: the first of example i's outputs; its loss; and
+// weight * the gradient of each example's loss by the outputs, written to delta.
+float tern_numbers_output(const struct tern_network *network, uint32_t i);
+double tern_numbers_loss(const struct tern_network *network, uint32_t i);
+void tern_numbers_delta(const struct tern_network *network, uint32_t count, float weight,
+                        float *delta);
 
 // One convolution layer (conv.c). in: [count][in_size]; its gradient goes to in_delta unless that
 // is NULL; out_delta: the gradient by its pooled output, already zero where relu was.

@@ -1,4 +1,5 @@
 #include "trainer/trainer.h"
+#include "trainer/internal.h"
 #include "util/math.h"
 #include <string.h>
 
@@ -20,6 +21,12 @@ static enum tern_result place(struct tern_builtin_trainer *trainer,
     trainer->weights = tern_arena_take(arena, config->model->count, sizeof(float));
     trainer->velocity = tern_arena_take(arena, config->model->count, sizeof(float));
     trainer->order = tern_arena_take(arena, train->count, sizeof *trainer->order);
+#if TERN_LOSSES
+    if (config->model->loss == TERN_LOSS_RECONSTRUCTION) {
+        const size_t most = train->count > test->count ? train->count : test->count;
+        trainer->errors = tern_arena_take(arena, most, sizeof *trainer->errors);
+    }
+#endif
 #if TERN_HELD_OUT
     const size_t classes = test->count > 0 ? trainer->network.class_count : 0;
     trainer->told = tern_arena_take(arena, classes, sizeof *trainer->told);
@@ -55,6 +62,11 @@ enum tern_result tern_builtin_trainer_init(struct tern_builtin_trainer *trainer,
     trainer->train = config->train;
     trainer->test = config->test;
     trainer->count = config->model->count;
+#if TERN_LOSSES
+    trainer->anomaly_quantile =
+        config->anomaly_quantile > 0 ? config->anomaly_quantile : TERN_ANOMALY_QUANTILE;
+    trainer->normal_count = tern_numbers_normal(trainer);
+#endif
     return memory.used <= memory.size ? TERN_OK : TERN_ERR_NO_SPACE;
 }
 
@@ -70,10 +82,33 @@ static bool valid(const struct tern_train_task *task)
            in_range(task->prox_mu, 1e30f);
 }
 
+// Examples that are trained on.
+static uint32_t trained_count(const struct tern_builtin_trainer *trainer)
+{
+#if TERN_LOSSES
+    return trainer->normal_count;
+#else
+    return trainer->train.count;
+#endif
+}
+
+static void fill_order(struct tern_builtin_trainer *trainer)
+{
+#if TERN_LOSSES
+    if (trainer->network.loss == TERN_LOSS_RECONSTRUCTION) {
+        tern_numbers_order(trainer);
+        return;
+    }
+#endif
+    for (uint32_t i = 0; i < trainer->train.count; i++) {
+        trainer->order[i] = i;
+    }
+}
+
 // Fisher and Yates, over whatever order the last epoch left.
 static void shuffle(struct tern_builtin_trainer *trainer)
 {
-    for (uint32_t i = trainer->train.count; i > 1; i--) {
+    for (uint32_t i = trained_count(trainer); i > 1; i--) {
         uint32_t j = tern_prng_below(&trainer->rng, i);
         uint32_t kept = trainer->order[i - 1];
         trainer->order[i - 1] = trainer->order[j];
@@ -93,7 +128,7 @@ static enum tern_result begin(void *ctx, const struct tern_train_task *task, con
     if (!valid(task)) {
         return TERN_ERR_ARGUMENT;
     }
-    if (trainer->train.count == 0) {
+    if (trained_count(trainer) == 0) {
         return TERN_ERR_NOT_FOUND;
     }
     trainer->task = *task;
@@ -103,9 +138,7 @@ static enum tern_result begin(void *ctx, const struct tern_train_task *task, con
     tern_train_start(task, base, trainer->weights, count);
     memset(trainer->velocity, 0, (size_t)count * sizeof *trainer->velocity);
     tern_prng_init(&trainer->rng, task->seed, TERN_PRNG_BATCHES, task->round, task->client);
-    for (uint32_t i = 0; i < trainer->train.count; i++) {
-        trainer->order[i] = i;
-    }
+    fill_order(trainer);
     shuffle(trainer);
     trainer->training = true;
     return TERN_OK;
@@ -142,13 +175,12 @@ static double train_batch(struct tern_builtin_trainer *trainer, uint32_t batch)
     struct tern_network *network = &trainer->network;
     double loss = 0.0;
     uint32_t right = 0;
-    if (trainer->train.count - trainer->next < batch) {
+    if (trained_count(trainer) - trainer->next < batch) {
         shuffle(trainer);
     }
     for (uint32_t done = 0; done < batch;) {
         uint32_t part = batch - done < network->chunk ? batch - done : network->chunk;
-        tern_view_gather(&trainer->train, trainer->order + trainer->next, 0, part,
-                         network->features, network->labels);
+        tern_trainer_gather(trainer, &trainer->train, trainer->order + trainer->next, 0, part);
         tern_network_forward(network, trainer->weights, part);
         tern_network_score(network, part, &loss, &right);
         tern_network_backward(network, trainer->weights, part, 1.0f / (float)batch,
@@ -176,7 +208,7 @@ static enum tern_result step(void *ctx, float **weights, struct tern_train_resul
         return TERN_ERR_STATE;
     }
     uint32_t batch = trainer->task.batch_size;
-    batch = batch < trainer->train.count ? batch : trainer->train.count;
+    batch = batch < trained_count(trainer) ? batch : trained_count(trainer);
     start_velocity(trainer);
     double loss = train_batch(trainer, batch);
     if (!tern_is_finite((float)loss)) {
@@ -194,7 +226,7 @@ static enum tern_result step(void *ctx, float **weights, struct tern_train_resul
     }
     *weights = trainer->weights;
     *result = (struct tern_train_result){
-        .num_examples = trainer->train.count,
+        .num_examples = trained_count(trainer),
         .local_steps = trainer->steps_done,
         .loss = (float)(trainer->loss / (double)trainer->steps_done),
     };
@@ -208,7 +240,7 @@ static uint32_t forward_test(struct tern_builtin_trainer *trainer, const float *
     struct tern_network *network = &trainer->network;
     const uint32_t left = trainer->test.count - first;
     const uint32_t part = left < network->chunk ? left : network->chunk;
-    tern_view_gather(&trainer->test, NULL, first, part, network->features, network->labels);
+    tern_trainer_gather(trainer, &trainer->test, NULL, first, part);
     tern_network_forward(network, weights, part);
     return part;
 }
@@ -279,6 +311,11 @@ static enum tern_result evaluate(void *ctx, const float *weights, uint32_t count
     if (trainer->test.count == 0) {
         return TERN_ERR_NOT_FOUND;
     }
+#if TERN_LOSSES
+    if (tern_network_tells_numbers(network)) {
+        return tern_numbers_evaluate(trainer, weights, result);
+    }
+#endif
     double loss = 0.0;
     uint32_t right = 0;
     begin_counting(trainer);
@@ -302,7 +339,7 @@ enum tern_result tern_builtin_trainer_predict(struct tern_builtin_trainer *train
                                               struct tern_prediction *predictions)
 {
     const struct tern_network *network = &trainer->network;
-    if (count != trainer->count) {
+    if (count != trainer->count || tern_network_tells_numbers(network)) {
         return TERN_ERR_MODEL_MISMATCH;
     }
     for (uint32_t done = 0; done < trainer->test.count;) {
@@ -322,7 +359,7 @@ enum tern_result tern_builtin_trainer_answer(struct tern_builtin_trainer *traine
                                              uint16_t *answers)
 {
     struct tern_network *network = &trainer->network;
-    if (count != trainer->count) {
+    if (count != trainer->count || tern_network_tells_numbers(network)) {
         return TERN_ERR_MODEL_MISMATCH;
     }
     for (uint32_t done = 0; done < trainer->test.count;) {

@@ -1,5 +1,5 @@
 // The built-in trainers: struct tern_trainer of ports.h for the models that tern_model_from_spec()
-// names (softmax, MLP, small CNN), by mini-batch SGD. Used by tern-client, tern-fleet and
+// names (softmax, MLP, small CNN; classes, numbers, reconstruction), by mini-batch SGD. Used by tern-client, tern-fleet and
 // microcontrollers: the caller owns all memory and nothing here calls malloc. The same task on the
 // same data gives the same bits on every machine. One trainer is used by one thread at a time.
 //
@@ -24,7 +24,16 @@ struct tern_builtin_config {
     struct tern_view test;          // local evaluation data; may be empty
     uint32_t max_batch;             // examples worked on at once, >= 1: more costs memory and is
                                     // faster; larger batches of a task are done in parts
+#if TERN_LOSSES
+    float
+        anomaly_quantile; // of the training examples' errors; an example whose error is above it is
+                          // an anomaly; 0: TERN_ANOMALY_QUANTILE
+#endif
 };
+
+// An autoencoder learns what is normal: it trains on the examples of class 0 alone, which all are where
+// there are no labels. Examples of any other class are anomalies that it should find.
+#define TERN_ANOMALY_QUANTILE 0.99f
 
 #if TERN_HELD_OUT
 // How often a class was told, and had to be.
@@ -32,6 +41,14 @@ struct tern_told {
     uint32_t right;
     uint32_t told;
     uint32_t labelled;
+};
+#endif
+
+#if TERN_LOSSES
+// How far the network's output for an example is from the example.
+struct tern_example_error {
+    float error;
+    bool anomaly; // by its label
 };
 #endif
 
@@ -46,6 +63,12 @@ struct tern_builtin_trainer {
     uint32_t *order; // [train.count], the epoch's order
 #if TERN_HELD_OUT
     struct tern_told *told; // [classes], of an evaluation
+#endif
+#if TERN_LOSSES
+    uint32_t normal_count; // of order[]; of other models all training examples
+    float anomaly_quantile;
+    struct tern_example_error
+        *errors; // [most of train and test], of an evaluation of an autoencoder
 #endif
     uint32_t next;       // of order[]
     uint32_t steps_done; // of the task
@@ -76,22 +99,35 @@ TERN_MUST_USE enum tern_result tern_builtin_trainer_init(struct tern_builtin_tra
 //             >= 1, momentum 0..<1, learning_rate, weight_decay, prox_mu finite and >= 0.
 //   step      a batch is batch_size examples drawn without replacement from a shuffled epoch, never
 //             more than there are; TERN_ERR_STATE without a begin, or after the last step.
-//   evaluate  may be called between steps.
+//   evaluate  may be called between steps. Metrics beside the loss: of classes f1_macro; of one number r2,
+//             mae and mse, in the units of the targets as they came; of an autoencoder auc and f1, where
+//             there are examples of both kinds, threshold (see anomaly_quantile) and flagged, the share
+//             of examples above it. Its loss is that of the normal examples, where there are any.
 struct tern_trainer tern_builtin_trainer_port(struct tern_builtin_trainer *trainer);
 
+// predict() and answer() are of models that tell classes.
 struct tern_prediction {
     uint16_t label;
     float score; // the probability that the model gives it
 };
 
 // Writes what the model says of each test example, in their order, to predictions[test.count].
-// TERN_ERR_MODEL_MISMATCH when count is not the model's.
+// TERN_ERR_MODEL_MISMATCH when count is not the model's, or the model tells numbers.
 TERN_MUST_USE enum tern_result tern_builtin_trainer_predict(struct tern_builtin_trainer *trainer,
                                                             const float *weights, uint32_t count,
                                                             struct tern_prediction *predictions);
 
+#if TERN_LOSSES
+// Writes, of a model that tells a number, what it tells of each test example, in the units of the targets; of
+// an autoencoder the example's error, and to *threshold that above which it is an anomaly.
+// TERN_ERR_MODEL_MISMATCH when count is not the model's, or the model tells classes.
+TERN_MUST_USE enum tern_result tern_builtin_trainer_numbers(struct tern_builtin_trainer *trainer,
+                                                            const float *weights, uint32_t count,
+                                                            float *numbers, float *threshold);
+#endif
+
 // Writes the class that the model gives each test example, in their order, to
-// answers[test.count]. TERN_ERR_MODEL_MISMATCH when count is not the model's.
+// answers[test.count]. TERN_ERR_MODEL_MISMATCH likewise.
 TERN_MUST_USE enum tern_result tern_builtin_trainer_answer(struct tern_builtin_trainer *trainer,
                                                            const float *weights, uint32_t count,
                                                            uint16_t *answers);

@@ -120,7 +120,7 @@ enum tern_result tern_csv_columns_learn(const struct tern_csv *csv,
     memset(columns, 0, sizeof *columns);
     TERN_TRY(check_separator(csv));
     columns->count = csv->field_count;
-    columns->label = columns->count - 1;
+    columns->label = choice->unlabelled ? TERN_CSV_NO_COLUMN : columns->count - 1;
     columns->group = TERN_CSV_NO_COLUMN;
     columns->skipped = calloc(columns->count, sizeof *columns->skipped);
     if (columns->skipped == NULL) {
@@ -139,7 +139,8 @@ enum tern_result tern_csv_columns_learn(const struct tern_csv *csv,
         any_number =
             any_number || (!columns->skipped[c] && tern_csv_number(tern_csv_field(csv, c), &value));
     }
-    if (choice->features_only && columns->label == TERN_CSV_NO_COLUMN && any_number) {
+    if (choice->features_only && choice->label != NULL && columns->label == TERN_CSV_NO_COLUMN &&
+        any_number) {
         return tern_input_refuse(csv->input, TERN_ERR_CONFIG,
                                  "its first line has numbers: to be given by name, as label=%.40s, "
                                  "columns need a line with their names",

@@ -11,6 +11,8 @@
 // Columns are given by their name in the header line or by a number from 0 (from -1 back).
 struct tern_csv_choice {
     const char *label;  // NULL: the last column
+    bool unlabelled;    // there is none
+    bool numeric;       // it is a target, a number to be told
     const char *drop;   // those to leave out, between '|'; NULL: none
     const char *group;  // that says whose row it is, no feature; NULL: none
     bool features_only; // the others may be missing where they are given by name, as of new data

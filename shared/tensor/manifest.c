@@ -138,6 +138,9 @@ enum tern_result tern_model_build(struct tern_model *model, const char *spec,
 #if TERN_MANIFESTS
     else {
         result = tern_model_from_manifest(model, manifest, manifest_len);
+#if TERN_LOSSES
+        model->loss = tern_model_spec_loss(spec);
+#endif
     }
 #else
     (void)manifest;

@@ -60,6 +60,9 @@ void tern_model_clear(struct tern_model *model)
 #if TERN_MANIFESTS
     model->from_manifest = false;
 #endif
+#if TERN_LOSSES
+    model->loss = TERN_LOSS_CROSS_ENTROPY;
+#endif
 }
 
 // Appends a tensor, which is *added.

@@ -32,6 +32,16 @@ enum tern_rule {
     TERN_RULE_COUNT = 5
 };
 
+// What the outputs of a built-in model are, and how far off they are said to be. Every loss is a mean over
+// the examples.
+enum tern_loss {
+    TERN_LOSS_CROSS_ENTROPY = 0,  // scores of classes: -log of the label's softmax
+    TERN_LOSS_MSE = 1,            // one number: (output - target)^2
+    TERN_LOSS_MAE = 2,            // one number: |output - target|
+    TERN_LOSS_RECONSTRUCTION = 3, // the example itself: mean over its values of (output - value)^2
+    TERN_LOSS_COUNT
+};
+
 struct tern_tensor {
     char name[TERN_TENSOR_NAME_MAX];
     uint32_t dims[TERN_TENSOR_MAX_DIMS];
@@ -63,7 +73,20 @@ struct tern_model {
 #if TERN_MANIFESTS
     bool from_manifest;
 #endif
+#if TERN_LOSSES
+    enum tern_loss loss; // of the spec; no part of the hash
+#endif
 };
+
+static inline enum tern_loss tern_model_loss(const struct tern_model *model)
+{
+#if TERN_LOSSES
+    return model->loss;
+#else
+    (void)model;
+    return TERN_LOSS_CROSS_ENTROPY;
+#endif
+}
 
 // Whether a codec encodes a segment and error feedback covers it. Else it is dense, or never sent.
 static inline bool tern_segment_is_coded(const struct tern_segment *segment)
@@ -161,6 +184,10 @@ TERN_MUST_USE enum tern_result tern_model_layout(struct tern_model *model);
 //   mlp:FEATURES-HIDDEN-...-CLASSES  one or more hidden layers (relu)
 //   cnn:HxWxC-F1-F2-CLASSES        conv3x3(F1)-relu-pool2, conv3x3(F2)-relu-pool2, dense
 //                                  zero-padded by 1, so that a pool halves H and W (rounded down)
+//   linear:FEATURES-OUTPUTS        one dense layer, always with a loss that follows
+// and behind it, but of softmax, the loss where it is not cross-entropy:
+//   ,loss=mse ,loss=mae            the model tells a number: the last size is 1
+//   ,loss=reconstruction           an autoencoder: the last size is the number of features
 // Weights are [out][in] (dense) and [out][kh][kw][in] (conv), names "fc1.weight", "fc1.bias",
 // "conv1.weight", ...; init_bound of weights is sqrt(6 / fan_in) for layers before a relu and
 // sqrt(3 / fan_in) for the last (He et al. 2015; LeCun et al. 1998), of biases 0.
@@ -170,6 +197,15 @@ TERN_MUST_USE enum tern_result tern_model_from_spec(struct tern_model *model, co
 // Values of an example that a built-in model of this spec takes: 24 of "mlp:24-32-4", 784 of
 // "cnn:28x28x1-8-16-10". 0: the spec is none.
 uint32_t tern_model_spec_inputs(const char *spec);
+
+#if TERN_LOSSES
+// The loss that a spec names; cross-entropy where it names none. "tensors:..." of an imported model may
+// have one, too.
+enum tern_loss tern_model_spec_loss(const char *spec);
+
+// "cross-entropy", "mse", "mae", "reconstruction".
+const char *tern_loss_name(enum tern_loss loss);
+#endif
 
 // Fills weights[0..model->count) with the initial values that `seed` names, the same bits
 // everywhere. Zeros for a model of a manifest.

@@ -67,7 +67,8 @@ static enum tern_result build_dense(struct tern_model *model, const uint32_t *si
     return TERN_OK;
 }
 
-static enum tern_result build_softmax(struct tern_model *model, const uint32_t *sizes, size_t count)
+static enum tern_result build_one_layer(struct tern_model *model, const uint32_t *sizes,
+                                        size_t count)
 {
     return count == 2 ? build_dense(model, sizes, count) : TERN_ERR_ARGUMENT;
 }
@@ -106,12 +107,99 @@ static const struct {
     const char *separators; // that follow the first sizes; '-' follows all others
     enum tern_result (*build)(struct tern_model *model, const uint32_t *sizes, size_t count);
 } families[] = {
-    {"softmax:", "", build_softmax},
+    {"softmax:", "", build_one_layer},
+#if TERN_LOSSES
+    {"linear:", "", build_one_layer},
+#endif
     {"mlp:", "", build_mlp},
 #if TERN_CONVOLUTIONS
     {"cnn:", "xx", build_cnn},
 #endif
 };
+
+#if TERN_LOSSES
+#define LOSS_KEY ",loss="
+
+static const char *const loss_names[TERN_LOSS_COUNT] = {"cross-entropy", "mse", "mae",
+                                                        "reconstruction"};
+
+const char *tern_loss_name(enum tern_loss loss)
+{
+    return loss_names[loss];
+}
+
+// The loss whose name is all of the text; TERN_LOSS_COUNT: none.
+static enum tern_loss loss_of(const char *name)
+{
+    enum tern_loss loss = TERN_LOSS_CROSS_ENTROPY;
+    while (loss < TERN_LOSS_COUNT && strcmp(name, loss_names[loss]) != 0) {
+        loss++;
+    }
+    return loss;
+}
+
+// What follows the sizes: the comma, or the end.
+static const char *behind_sizes(const char *spec)
+{
+    while (*spec != '\0' && *spec != ',') {
+        spec++;
+    }
+    return spec;
+}
+
+enum tern_loss tern_model_spec_loss(const char *spec)
+{
+    const char *name = behind_sizes(spec);
+    const enum tern_loss loss =
+        tern_skip_prefix(&name, LOSS_KEY) ? loss_of(name) : TERN_LOSS_CROSS_ENTROPY;
+    return loss < TERN_LOSS_COUNT ? loss : TERN_LOSS_CROSS_ENTROPY;
+}
+
+// Whether outputs of that number can be what the loss compares.
+static bool loss_fits(enum tern_loss loss, uint32_t inputs, uint32_t outputs)
+{
+    return loss == TERN_LOSS_CROSS_ENTROPY ||
+           outputs == (loss == TERN_LOSS_RECONSTRUCTION ? inputs : 1);
+}
+
+// Sets the loss of a model that was built. "loss=cross-entropy" is what a spec without says, and one
+// model has one spec.
+static enum tern_result take_loss(struct tern_model *model, const char *spec)
+{
+    const char *name = behind_sizes(spec);
+    const char *family = spec;
+    const bool linear = tern_skip_prefix(&family, "linear:");
+    if (*name == '\0') {
+        return linear ? TERN_ERR_ARGUMENT : TERN_OK;
+    }
+    const enum tern_loss loss = tern_skip_prefix(&name, LOSS_KEY) ? loss_of(name) : TERN_LOSS_COUNT;
+    if (loss == TERN_LOSS_COUNT || loss == TERN_LOSS_CROSS_ENTROPY ||
+        tern_skip_prefix(&family, "softmax:") ||
+        !loss_fits(loss, tern_model_spec_inputs(spec),
+                   model->tensors[model->tensor_count - 1].count)) {
+        return TERN_ERR_ARGUMENT;
+    }
+    model->loss = loss;
+    return TERN_OK;
+}
+
+static bool is_end(const char *text)
+{
+    return *text == '\0' || *text == ',';
+}
+#else
+static enum tern_result take_loss(struct tern_model *model, const char *spec)
+{
+    (void)model;
+    (void)spec;
+    return TERN_OK;
+}
+
+static bool is_end(const char *text)
+{
+    return *text == '\0';
+}
+#endif
 
 // Reads a decimal number of at least 1 without leading zeros; returns its end, or NULL.
 static const char *read_size(const char *text, uint32_t *size)
@@ -126,7 +214,7 @@ static const char *read_size(const char *text, uint32_t *size)
     return text;
 }
 
-// Reads the sizes of a spec up to its end; returns how many there are, or 0 when it is malformed.
+// Reads the sizes of a spec up to its end or its loss; returns how many there are, or 0 when it is malformed.
 static size_t read_sizes(const char *text, const char *separators, uint32_t sizes[MAX_SIZES])
 {
     size_t count = 0;
@@ -136,7 +224,7 @@ static size_t read_sizes(const char *text, const char *separators, uint32_t size
             return 0;
         }
         count++;
-        if (*text == '\0') {
+        if (is_end(text)) {
             return count;
         }
         if (*text++ != (*separators != '\0' ? *separators : '-')) {
@@ -160,6 +248,7 @@ enum tern_result tern_model_from_spec(struct tern_model *model, const char *spec
             return TERN_ERR_ARGUMENT;
         }
         TERN_TRY(families[i].build(model, sizes, count));
+        TERN_TRY(take_loss(model, spec));
         return tern_model_layout(model);
     }
     return TERN_ERR_ARGUMENT;

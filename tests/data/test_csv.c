@@ -415,6 +415,98 @@ static void a_file_of_other_columns_is_refused(void **state)
     expect_refused("csv:@/table.csv,scale=log", TERN_ERR_CONFIG, "none, standard, or the file");
 }
 
+// The target of the row whose first feature is `value`, in the units of the table.
+static float target_of(float value)
+{
+    const struct tern_dataset *train = &data.train;
+    for (uint32_t i = 0; i < train->count; i++) {
+        if (train->values[i * train->feature_count] == value) {
+            return train->targets[i] * train->target_deviation + train->target_mean;
+        }
+    }
+    return NAN;
+}
+
+static void a_target_is_a_number(void **state)
+{
+    (void)state;
+    write_text("rpm,flow,state\n1,500.5,a\n2,-7e2,b\n3,1,a\n");
+    assert_int_equal(open_spec("csv:@/table.csv,target=flow,drop=state,test=0"), TERN_OK);
+    assert_int_equal(data.train.feature_count, 1);
+    assert_int_equal(data.train.class_count, 1);
+    assert_true(target_of(1.0f) == 500.5f && target_of(2.0f) == -700.0f && target_of(3.0f) == 1.0f);
+    write_text("1,5\n2,6\n");
+    assert_int_equal(open_spec("csv:@/table.csv,target=-1,test=0"), TERN_OK);
+    assert_true(target_of(1.0f) == 5.0f && target_of(2.0f) == 6.0f);
+    write_text("rpm,state\n1,a\n2,b\n");
+    assert_int_equal(open_spec("csv:@/table.csv,label=none,drop=state,test=0"), TERN_OK);
+    assert_int_equal(data.train.feature_count, 1);
+    assert_null(data.train.targets);
+    assert_int_equal(class_of(2.0f), 0);
+}
+
+static void targets_move_with_their_rows(void **state)
+{
+    (void)state;
+    char text[2048] = "rpm,flow\n";
+    for (int i = 0; i < 60; i++) {
+        snprintf(text + strlen(text), 32, "%d,%d\n", i, 10 * i + 3);
+    }
+    write_text(text);
+    assert_int_equal(open_spec("csv:@/table.csv,target=flow,test=0.25,seed=4"), TERN_OK);
+    assert_int_equal(data.test.count, 15);
+    for (uint32_t i = 0; i < data.train.count; i++) {
+        assert_true(data.train.targets[i] == 10 * data.train.values[i] + 3);
+    }
+    for (uint32_t i = 0; i < data.test.count; i++) {
+        assert_true(data.test.targets[i] == 10 * data.test.values[i] + 3);
+    }
+    assert_int_equal(open_spec("csv:@/table.csv,target=flow,test=0,scale=standard"), TERN_OK);
+    double sum = 0;
+    for (uint32_t i = 0; i < 60; i++) {
+        sum += (double)data.train.targets[i];
+    }
+    assert_float_equal(sum, 0, 1e-4);
+    assert_float_equal(data.train.target_mean, 298, 1e-3);
+}
+
+static void targets_are_scaled_by_the_file(void **state)
+{
+    (void)state;
+    const char scaling[] = "column,mean,deviation\nrpm,2,1\nflow,100,50\n";
+    write_file("scaling.csv", scaling, strlen(scaling));
+    write_text("rpm,flow\n3,150\n2,0\n");
+    assert_int_equal(open_spec("csv:@/table.csv,target=flow,scale=@/scaling.csv,test=0"), TERN_OK);
+    assert_true(target_of(1.0f) == 150.0f && target_of(0.0f) == 0.0f);
+    assert_true(data.train.target_deviation == 50.0f);
+    assert_true(data.train.targets[0] + data.train.targets[1] == -1.0f);
+    expect_refused("csv:@/table.csv,label=flow,scale=@/scaling.csv", TERN_ERR_CORRUPT,
+                   "column 'flow' is one more than the 1");
+    const char other[] = "column,mean,deviation\nrpm,2,1\nlevel,100,50\n";
+    write_file("scaling.csv", other, strlen(other));
+    expect_refused("csv:@/table.csv,target=flow,scale=@/scaling.csv", TERN_ERR_CORRUPT,
+                   "line 3: column 'level', where that of the target 'flow' is due");
+    write_file("scaling.csv", other, strlen("column,mean,deviation\nrpm,2,1\n"));
+    expect_refused("csv:@/table.csv,target=flow,scale=@/scaling.csv", TERN_ERR_CORRUPT,
+                   "no line for the target 'flow'");
+}
+
+static void targets_that_are_no_numbers_are_named(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {"", "nan", "inf", "1e39", "high"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        char text[64];
+        snprintf(text, sizeof text, "rpm,flow\n1,2\n3,%s\n", bad[i]);
+        write_text(text);
+        expect_refused("csv:@/table.csv,target=flow", TERN_ERR_CORRUPT,
+                       "line 3, field 2, column 'flow': the target ");
+        assert_non_null(strstr(why, bad[i]));
+    }
+    expect_refused("csv:@/table.csv,target=flow,label=rpm", TERN_ERR_CONFIG, "one of them");
+    expect_refused("csv:@/table.csv,target=level", TERN_ERR_NOT_FOUND, "no column 'level'");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -422,6 +514,10 @@ int main(void)
         IN_FOLDER(a_header_names_the_columns),
         IN_FOLDER(a_file_scales_every_client_alike),
         IN_FOLDER(a_file_of_other_columns_is_refused),
+        IN_FOLDER(a_target_is_a_number),
+        IN_FOLDER(targets_move_with_their_rows),
+        IN_FOLDER(targets_are_scaled_by_the_file),
+        IN_FOLDER(targets_that_are_no_numbers_are_named),
         IN_FOLDER(columns_may_be_numbered),
         IN_FOLDER(a_header_is_seen_by_itself),
         IN_FOLDER(quotes_and_line_ends_are_those_of_rfc_4180),

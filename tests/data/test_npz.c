@@ -322,6 +322,27 @@ static void wrong_values_are_named(void **state)
     expect_refused("npy:@", TERN_ERR_CORRUPT, "3 numbers in 3 rows for 2 examples");
 }
 
+static void an_array_holds_targets(void **state)
+{
+    (void)state;
+    struct file x = floats_of("(2, 2)", x_values, 4);
+    const float flow[2] = {2.5f, -8};
+    struct file y = floats_of("(2,)", flow, 2);
+    write_file("x.npy", x.bytes, x.len);
+    write_file("flow.npy", y.bytes, y.len);
+    assert_int_equal(open_spec("npy:@,target=flow,test=0"), TERN_OK);
+    const uint32_t first = data.train.values[0] == x_values[0] ? 0 : 1;
+    assert_true(data.train.targets[first] == 2.5f && data.train.targets[1 - first] == -8);
+    expect_refused("npy:@,target=flow,y=flow", TERN_ERR_CONFIG, "one of them");
+    const double large[1] = {1e300};
+    y = npy_of("<f8", "(1,)", "False");
+    put(&y, large, sizeof large);
+    x = floats_of("(1, 2)", x_values, 2);
+    write_file("x.npy", x.bytes, x.len);
+    write_file("flow.npy", y.bytes, y.len);
+    expect_refused("npy:@,target=flow", TERN_ERR_CORRUPT, "row 0 (from 0): the target 1e+300");
+}
+
 static void a_damaged_archive_is_refused(void **state)
 {
     (void)state;
@@ -360,6 +381,7 @@ int main(void)
         IN_FOLDER(all_types_of_numbers_are_read),
         IN_FOLDER(arrays_that_are_none_of_numbers_are_refused),
         IN_FOLDER(wrong_values_are_named),
+        IN_FOLDER(an_array_holds_targets),
         IN_FOLDER(a_damaged_archive_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -20,6 +20,40 @@ static void digits_need_no_option(void **state)
     assert_int_equal(data.test.feature_count, 784);
 }
 
+// The target is one of the readings, and those that are left are the others, in their order.
+static void a_reading_of_sensors_can_be_the_target(void **state)
+{
+    (void)state;
+    float readings[24];
+    uint16_t state_of_machine[1];
+    assert_int_equal(open_spec("sensors:train=30,test=10,devices=7"), TERN_OK);
+    const struct tern_view whole = tern_view_all(&data.train);
+    tern_view_gather(&whole, NULL, 11, 1, readings, state_of_machine);
+    assert_int_equal(open_spec("sensors:train=30,test=10,devices=7,target=5"), TERN_OK);
+    assert_int_equal(data.train.feature_count, 23);
+    assert_true(data.train.targets[11] == readings[5]);
+    assert_memory_equal(data.train.values + (size_t)11 * 23, readings, 5 * sizeof *readings);
+    assert_memory_equal(data.train.values + (size_t)11 * 23 + 5, readings + 6,
+                        18 * sizeof *readings);
+    expect_refused("sensors:target=24", TERN_ERR_CONFIG, "target=24");
+    expect_refused("sensors:target=1,anomalies=0.1", TERN_ERR_CONFIG, "not both");
+}
+
+static void sensors_have_the_faults_that_are_asked_for(void **state)
+{
+    (void)state;
+    uint32_t faults = 0;
+    assert_int_equal(open_spec("sensors:train=50,test=1000,anomalies=0.2"), TERN_OK);
+    assert_int_equal(data.test.class_count, 2);
+    for (uint32_t i = 0; i < data.train.count; i++) {
+        assert_int_equal(data.train.labels[i], 0);
+    }
+    for (uint32_t i = 0; i < data.test.count; i++) {
+        faults += data.test.labels[i] == 1;
+    }
+    assert_in_range(faults, 150, 250); // the draws are the same everywhere
+}
+
 static void wrong_specs_are_refused(void **state)
 {
     (void)state;
@@ -110,6 +144,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(digits_need_no_option, folder_make, folder_remove),
         cmocka_unit_test_setup_teardown(wrong_specs_are_refused, folder_make, folder_remove),
+        cmocka_unit_test_setup_teardown(a_reading_of_sensors_can_be_the_target, folder_make,
+                                        folder_remove),
+        cmocka_unit_test_setup_teardown(sensors_have_the_faults_that_are_asked_for, folder_make,
+                                        folder_remove),
         cmocka_unit_test(a_source_is_joined_with_its_directory),
         cmocka_unit_test_setup_teardown(generated_groups_are_named_by_an_option, folder_make,
                                         folder_remove),

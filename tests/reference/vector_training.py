@@ -32,6 +32,45 @@ def network_cases():
         yield "\n"
 
 
+NUMBERS = (
+    "linear:5-1,loss=mse",
+    "mlp:7-6-1,loss=mae",
+    "cnn:6x6x1-2-3-1,loss=mse",
+    "mlp:6-4-6,loss=reconstruction",
+)
+
+
+def number_cases():
+    """An example of each loss of numbers, and an autoencoder's figures over several."""
+    rng = random.Random(9)
+    for spec in NUMBERS:
+        made = ref.Model(spec)
+        weights = made.initial_weights(rng.randrange(2**64))
+        weights = [w if w else rng.randint(-8, 8) / 32 for w in weights]
+        yield line("numbers", spec) + line("weights", bits(weights))
+        features = 36 if spec.startswith("cnn:") else int(spec.split(":")[1].split("-")[0])
+        errors = []
+        labels = [0, 0, 1, 0, 0, 2, 0, 1]
+        for label in labels:
+            inputs = [rng.randint(-32, 32) / 16 * (2 if label else 1) for _ in range(features)]
+            z = training.logits(made, spec, weights, inputs)
+            target = rng.randint(-32, 32) / 16
+            name = training.loss_of(spec)
+            wanted = inputs if name == "reconstruction" else [target]
+            errors.append(training.loss_of_numbers(name, z, wanted))
+            yield line("item", str(label), bits([target])) + line("inputs", bits(inputs))
+            yield line("loss", "%.9f" % errors[-1], "%.9f" % z[0])
+        normal = [e for e, label in zip(errors, labels) if not label]
+        threshold = training.quantile(normal, 0.75)
+        yield line(
+            "figures",
+            "%.9f" % training.area_under_curve(errors, labels),
+            "%.9f" % threshold,
+            str(sum(e > threshold for e in errors)),
+        )
+        yield "\n"
+
+
 def batch_cases():
     for seed, round_number, client, count, size, steps in (
         (42, 1, 1, 5, 1, 12),
@@ -51,4 +90,5 @@ def batch_cases():
 
 def cases():
     yield from network_cases()
+    yield from number_cases()
     yield from batch_cases()

@@ -55,6 +55,7 @@ static void test_models_are_limited(void **state)
     assert_int_equal(tern_model_from_spec(&model, "mlp:64-32-32-6"), TERN_OK);
     assert_int_equal(tern_model_from_spec(&model, "mlp:64-8-8-8-8-6"), TERN_ERR_TOO_LARGE);
     assert_int_equal(tern_model_from_spec(&model, "cnn:28x28x1-8-16-10"), TERN_ERR_ARGUMENT);
+    assert_int_equal(tern_model_from_spec(&model, "mlp:64-8-1,loss=mse"), TERN_ERR_ARGUMENT);
 }
 
 static void test_checksums_are_the_same_with_a_smaller_table(void **state)

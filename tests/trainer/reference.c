@@ -62,14 +62,34 @@ static void dense(struct image *image, const double *weights, const double *bias
     memcpy(image->values, out, outputs * sizeof *out);
 }
 
+static double squares(const double *out, const double *wanted, size_t count)
+{
+    double sum = 0.0;
+    for (size_t i = 0; i < count; i++) {
+        sum += (out[i] - wanted[i]) * (out[i] - wanted[i]);
+    }
+    return sum / (double)count;
+}
+
+static double cross_entropy(const double *out, size_t classes, uint16_t label)
+{
+    double sum = exp(out[0]);
+    for (size_t k = 1; k < classes; k++) {
+        sum += exp(out[k]);
+    }
+    return log(sum) - out[label];
+}
+
 static double example_loss(const struct tern_model *model, const double *weights,
                            const struct tern_dataset *data, size_t example)
 {
     struct image image = {data->height, data->width, data->channels, {0}};
-    size_t classes = model->tensors[model->tensor_count - 1].count;
+    double features[sizeof image.values / sizeof image.values[0]];
+    size_t outputs = model->tensors[model->tensor_count - 1].count;
     for (size_t i = 0; i < data->feature_count; i++) {
         double byte = (double)data->bytes[example * data->feature_count + i];
         image.values[i] = byte * (double)data->scale + (double)data->offset;
+        features[i] = image.values[i];
     }
     for (size_t i = 0; i < model->tensor_count; i += 2) {
         const struct tern_tensor *w = &model->tensors[i];
@@ -81,11 +101,20 @@ static double example_loss(const struct tern_model *model, const double *weights
                   i + 2 < model->tensor_count);
         }
     }
-    double sum = exp(image.values[0]);
-    for (size_t k = 1; k < classes; k++) {
-        sum += exp(image.values[k]);
+    const float *targets = tern_dataset_targets(data);
+    const double target = targets != NULL ? (double)targets[example] : 0.0;
+    switch (tern_model_loss(model)) {
+    case TERN_LOSS_MSE:
+        return squares(image.values, &target, 1);
+    case TERN_LOSS_MAE:
+        return fabs(image.values[0] - target);
+    case TERN_LOSS_RECONSTRUCTION:
+        return squares(image.values, features, data->feature_count);
+    case TERN_LOSS_CROSS_ENTROPY:
+    case TERN_LOSS_COUNT:
+    default:
+        return cross_entropy(image.values, outputs, data->labels[example]);
     }
-    return log(sum) - image.values[data->labels[example]];
 }
 
 double reference_loss(const struct tern_model *model, const double *weights,

@@ -6,7 +6,7 @@
 #include "data/dataset.h"
 #include "tensor/model.h"
 
-// Mean cross-entropy over the whole data set.
+// The mean of the model's loss over the whole data set.
 double reference_loss(const struct tern_model *model, const double *weights,
                       const struct tern_dataset *data);
 

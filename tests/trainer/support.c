@@ -11,7 +11,8 @@ void setup_make(struct setup *setup, const char *spec, struct tern_view train,
 {
     memset(setup, 0, sizeof *setup);
     assert_int_equal(tern_model_from_spec(&setup->model, spec), TERN_OK);
-    struct tern_builtin_config config = {&setup->model, train, test, max_batch};
+    struct tern_builtin_config config = {
+        .model = &setup->model, .train = train, .test = test, .max_batch = max_batch};
     size_t size = tern_builtin_trainer_bound(&config);
     assert_true(size > 0);
     setup->arena = malloc(size);
@@ -71,8 +72,26 @@ struct tern_dataset random_images(uint32_t count, uint32_t height, uint32_t widt
                                  .scale = 1.0f / 255.0f};
 }
 
+#if TERN_LOSSES
+void add_targets(struct tern_dataset *data)
+{
+    float *targets = malloc(data->count * sizeof *targets);
+    assert_non_null(targets);
+    struct tern_prng rng;
+    tern_prng_init(&rng, 4, TERN_PRNG_TEST, data->count, data->feature_count);
+    for (uint32_t i = 0; i < data->count; i++) {
+        targets[i] = 4.0f * tern_prng_float(&rng) - 2.0f;
+        ((uint16_t *)(uintptr_t)data->labels)[i] = 0;
+    }
+    data->targets = targets;
+    data->target_deviation = 1.0f;
+    data->class_count = 1;
+}
+#endif
+
 void free_images(struct tern_dataset *data)
 {
     free((void *)(uintptr_t)data->bytes);
     free((void *)(uintptr_t)data->labels);
+    free((void *)(uintptr_t)tern_dataset_targets(data));
 }

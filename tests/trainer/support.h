@@ -24,6 +24,10 @@ const float *setup_train(struct setup *setup, const struct tern_train_task *task
 // Random images with random labels; bytes and labels are malloc'ed.
 struct tern_dataset random_images(uint32_t count, uint32_t height, uint32_t width,
                                   uint32_t channels, uint32_t classes);
+#if TERN_LOSSES
+// Gives them random targets from -2 to 2 in the place of labels.
+void add_targets(struct tern_dataset *data);
+#endif
 void free_images(struct tern_dataset *data);
 
 #endif

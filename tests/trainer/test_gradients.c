@@ -8,10 +8,8 @@
 
 #include <cmocka.h>
 
-static void check(const char *spec, uint32_t height, uint32_t width, uint32_t channels,
-                  uint32_t classes)
+static void check_on(const char *spec, struct tern_dataset data)
 {
-    struct tern_dataset data = random_images(6, height, width, channels, classes);
     data.offset = -0.4f;
     struct setup setup;
     setup_make(&setup, spec, tern_view_all(&data), tern_view_all(&data), 4);
@@ -46,6 +44,38 @@ static void check(const char *spec, uint32_t height, uint32_t width, uint32_t ch
     free_images(&data);
 }
 
+static void check(const char *spec, uint32_t height, uint32_t width, uint32_t channels,
+                  uint32_t classes)
+{
+    check_on(spec, random_images(6, height, width, channels, classes));
+}
+
+static void check_targets(const char *spec, uint32_t height, uint32_t width, uint32_t channels)
+{
+    struct tern_dataset data = random_images(6, height, width, channels, 1);
+    add_targets(&data);
+    check_on(spec, data);
+}
+
+static void gradients_of_numbers_are_those_of_the_loss(void **state)
+{
+    (void)state;
+    check_targets("linear:12-1,loss=mse", 3, 4, 1);
+    check_targets("mlp:20-11-1,loss=mse", 4, 5, 1);
+    check_targets("mlp:20-9-7-1,loss=mae", 4, 5, 1);
+    check_targets("cnn:8x8x1-8-4-1,loss=mse", 8, 8, 1);
+    check_targets("cnn:6x5x2-3-9-1,loss=mae", 6, 5, 2);
+}
+
+static void gradients_of_a_reconstruction_are_those_of_the_loss(void **state)
+{
+    (void)state;
+    check("mlp:12-5-12,loss=reconstruction", 3, 4, 1, 1);
+    check("mlp:20-9-4-9-20,loss=reconstruction", 4, 5, 1, 1);
+    check("linear:12-12,loss=reconstruction", 3, 4, 1, 1);
+    check("cnn:6x5x2-3-9-60,loss=reconstruction", 6, 5, 2, 1);
+}
+
 static void softmax_gradients_are_those_of_the_loss(void **state)
 {
     (void)state;
@@ -73,6 +103,8 @@ int main(void)
         cmocka_unit_test(softmax_gradients_are_those_of_the_loss),
         cmocka_unit_test(mlp_gradients_are_those_of_the_loss),
         cmocka_unit_test(cnn_gradients_are_those_of_the_loss),
+        cmocka_unit_test(gradients_of_numbers_are_those_of_the_loss),
+        cmocka_unit_test(gradients_of_a_reconstruction_are_those_of_the_loss),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

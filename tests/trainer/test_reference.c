@@ -2,6 +2,7 @@
 // made from docs/FORMAT.md alone.
 #include "shared/vectors.h"
 #include "trainer/support.h"
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -78,6 +79,173 @@ static void models_compute_what_is_documented(void **state)
         }
     }
     assert_int_equal(examples, 16);
+}
+
+// --- Numbers
+
+#define ITEMS 8
+
+// Examples of a model that tells numbers, and what comes of them.
+struct items {
+    char spec[64];
+    struct tern_model model;
+    float weights[VECTOR_VALUES_MAX];
+    float inputs[ITEMS][EXAMPLES_MAX * EXAMPLES_MAX];
+    float rows[ITEMS * EXAMPLES_MAX * EXAMPLES_MAX]; // without gaps
+    float targets[ITEMS];
+    uint16_t labels[ITEMS];
+    float losses[ITEMS];
+    float outputs[ITEMS];
+    uint32_t count;
+};
+
+static float metric(const struct tern_evaluate_result *result, const char *name)
+{
+    for (uint32_t i = 0; i < result->metric_count; i++) {
+        if (strcmp(result->metrics[i].name, name) == 0) {
+            return result->metrics[i].value;
+        }
+    }
+    fail_msg("no metric %s", name);
+    return 0;
+}
+
+static struct tern_dataset dataset_of_items(struct items *items)
+{
+    struct tern_dataset data = dataset_of(items->spec, &items->model, items->rows, items->labels);
+    for (uint32_t i = 0; i < items->count; i++) {
+        memcpy(items->rows + i * data.feature_count, items->inputs[i],
+               data.feature_count * sizeof(float));
+    }
+    data.count = items->count;
+    data.class_count = 3;
+    data.target_deviation = 10.0F;
+    data.target_mean = 100.0F;
+    if (items->model.loss != TERN_LOSS_RECONSTRUCTION) {
+        data.targets = items->targets;
+        memset(items->labels, 0, sizeof items->labels);
+    }
+    return data;
+}
+
+static void check_told(struct items *items, struct setup *setup)
+{
+    float told[ITEMS];
+    float threshold;
+    assert_int_equal(tern_builtin_trainer_numbers(&setup->state, items->weights, items->model.count,
+                                                  told, &threshold),
+                     TERN_OK);
+    for (uint32_t i = 0; i < items->count; i++) {
+        const float expected = items->model.loss == TERN_LOSS_RECONSTRUCTION
+                                   ? items->losses[i]
+                                   : 100 + 10 * items->outputs[i];
+        assert_float_equal(told[i], expected, 1e-4F);
+    }
+}
+
+static void check_regression(const struct items *items, const struct tern_evaluate_result *found)
+{
+    double squares = 0;
+    double distances = 0;
+    double loss = 0;
+    double mean = 0;
+    double spread = 0;
+    for (uint32_t i = 0; i < items->count; i++) {
+        const double off = (double)items->outputs[i] - (double)items->targets[i];
+        squares += off * off / items->count;
+        distances += fabs(off) / items->count;
+        loss += (double)items->losses[i] / items->count;
+        mean += (double)items->targets[i] / items->count;
+    }
+    for (uint32_t i = 0; i < items->count; i++) {
+        const double away = (double)items->targets[i] - mean;
+        spread += away * away / items->count;
+    }
+    assert_float_equal(found->loss, (float)loss, 1e-5F);
+    assert_float_equal(metric(found, "mse"), (float)(100 * squares), 1e-3F);
+    assert_float_equal(metric(found, "mae"), (float)(10 * distances), 1e-4F);
+    assert_float_equal(metric(found, "r2"), (float)(1 - squares / spread), 1e-5F);
+}
+
+static void check_anomalies(const struct items *items, const struct tern_evaluate_result *found)
+{
+    const float auc = strtof(vectors_word(&v), NULL);
+    const float threshold = strtof(vectors_word(&v), NULL);
+    const uint32_t flagged = vectors_number(&v);
+    double loss = 0;
+    uint32_t normal = 0;
+    uint32_t right = 0;
+    for (uint32_t i = 0; i < items->count; i++) {
+        loss += items->labels[i] == 0 ? (double)items->losses[i] : 0;
+        normal += items->labels[i] == 0;
+        right += items->labels[i] != 0 && items->losses[i] > threshold;
+    }
+    assert_float_equal(found->loss, (float)(loss / normal), 1e-5F);
+    assert_float_equal(metric(found, "auc"), auc, 1e-6F);
+    assert_float_equal(metric(found, "threshold"), threshold, 1e-5F);
+    assert_float_equal(metric(found, "flagged"), (float)flagged / (float)items->count, 1e-6F);
+    assert_float_equal(metric(found, "f1"),
+                       2.0F * (float)right / (float)(flagged + items->count - normal), 1e-6F);
+}
+
+static void check_items(struct items *items)
+{
+    struct setup setup;
+    struct tern_evaluate_result found;
+    const struct tern_dataset data = dataset_of_items(items);
+    setup_make(&setup, items->spec, tern_view_all(&data), tern_view_all(&data), 3);
+    setup.state.anomaly_quantile = 0.75F;
+    assert_int_equal(
+        setup.trainer.evaluate(setup.trainer.ctx, items->weights, items->model.count, &found),
+        TERN_OK);
+    assert_true(found.no_accuracy);
+    assert_int_equal(found.num_examples, ITEMS);
+    if (items->model.loss == TERN_LOSS_RECONSTRUCTION) {
+        check_anomalies(items, &found);
+    } else {
+        check_regression(items, &found);
+    }
+    check_told(items, &setup);
+    setup_free(&setup);
+}
+
+static void read_item(struct items *items)
+{
+    static float values[VECTOR_VALUES_MAX];
+    if (strcmp(v.key, "numbers") == 0) {
+        memset(items, 0, sizeof *items);
+        snprintf(items->spec, sizeof items->spec, "%s", vectors_word(&v));
+        assert_int_equal(tern_model_from_spec(&items->model, items->spec), TERN_OK);
+    } else if (strcmp(v.key, "weights") == 0) {
+        vectors_floats(&v, items->weights);
+    } else if (strcmp(v.key, "item") == 0) {
+        assert_in_range(items->count, 0, ITEMS - 1);
+        items->labels[items->count] = (uint16_t)vectors_number(&v);
+        vectors_floats(&v, values);
+        items->targets[items->count++] = values[0];
+    } else if (strcmp(v.key, "inputs") == 0 && items->count > 0) {
+        const size_t count = vectors_floats(&v, values);
+        memcpy(items->inputs[items->count - 1], values, count * sizeof *values);
+    } else if (strcmp(v.key, "loss") == 0) {
+        items->losses[items->count - 1] = strtof(vectors_word(&v), NULL);
+        items->outputs[items->count - 1] = strtof(vectors_word(&v), NULL);
+    }
+}
+
+static void numbers_are_told_as_documented(void **state)
+{
+    (void)state;
+    static struct items items;
+    unsigned models = 0;
+    vectors_open(&v, "training.txt");
+    while (vectors_next(&v)) {
+        read_item(&items);
+        if (strcmp(v.key, "figures") == 0) {
+            check_items(&items);
+            models++;
+        }
+    }
+    assert_int_equal(models, 4);
 }
 
 // --- Batches
@@ -171,6 +339,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(models_compute_what_is_documented),
+        cmocka_unit_test(numbers_are_told_as_documented),
         cmocka_unit_test(batches_are_drawn_as_documented),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

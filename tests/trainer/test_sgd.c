@@ -349,7 +349,8 @@ static enum tern_result init_result(const char *spec, const struct tern_dataset 
     static uint8_t arena[1 << 16];
     struct tern_builtin_trainer trainer;
     assert_int_equal(tern_model_from_spec(&model, spec), TERN_OK);
-    struct tern_builtin_config config = {&model, tern_view_all(data), {0}, max_batch};
+    struct tern_builtin_config config = {
+        .model = &model, .train = tern_view_all(data), .max_batch = max_batch};
     return tern_builtin_trainer_init(&trainer, &config, arena, arena_size);
 }
 
@@ -399,7 +400,10 @@ static void nothing_is_written_past_the_bound(void **state)
     struct tern_dataset data = random_images(30, 10, 7, 2, 5);
     struct tern_model model = {0};
     assert_int_equal(tern_model_from_spec(&model, "cnn:10x7x2-6-3-5"), TERN_OK);
-    struct tern_builtin_config config = {&model, tern_view_all(&data), tern_view_all(&data), 9};
+    struct tern_builtin_config config = {.model = &model,
+                                         .train = tern_view_all(&data),
+                                         .test = tern_view_all(&data),
+                                         .max_batch = 9};
     size_t bound = tern_builtin_trainer_bound(&config);
     uint8_t *arena = malloc(bound + 65);
     float *base = calloc(model.count, sizeof *base);

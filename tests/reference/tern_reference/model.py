@@ -146,7 +146,7 @@ def layer(name, dims, gain):
 
 
 def built_in(spec):
-    family, _, sizes = spec.partition(":")
+    family, _, sizes = spec.partition(",")[0].partition(":")
     sizes = [int(size) for size in sizes.replace("x", "-").split("-")]
     if family == "cnn":
         h, w, depth, a, b, classes = sizes

@@ -80,6 +80,37 @@ def logits(model, spec, weights, inputs):
     return inputs
 
 
+def loss_of(spec):
+    """The name of a spec's loss."""
+    return spec.partition(",loss=")[2] or "cross-entropy"
+
+
+def loss_of_numbers(name, z, wanted):
+    """wanted: the target, or the features."""
+    if name == "mae":
+        return abs(z[0] - wanted[0])
+    return sum((a - b) ** 2 for a, b in zip(z, wanted)) / len(z)
+
+
+def gradient_of_numbers(name, z, wanted):
+    """Of the loss, by each output."""
+    if name == "mae":
+        return [(z[0] > wanted[0]) - (z[0] < wanted[0])]
+    return [2 * (a - b) / len(z) for a, b in zip(z, wanted)]
+
+
+def area_under_curve(errors, anomalies):
+    """The share of pairs in which the anomaly has the larger error; ties are half."""
+    normal = [e for e, a in zip(errors, anomalies) if not a]
+    other = [e for e, a in zip(errors, anomalies) if a]
+    return sum((o > n) + (o == n) / 2 for o in other for n in normal) / (len(other) * len(normal))
+
+
+def quantile(errors, share):
+    """The smallest of them that at least so large a share do not exceed."""
+    return sorted(errors)[max(math.ceil(share * len(errors)), 1) - 1]
+
+
 def loss(z, label):
     peak = max(z)
     return math.log(sum(math.exp(value - peak) for value in z)) - (z[label] - peak)

@@ -1,0 +1,302 @@
+// How good models are whose outputs are numbers: regression, and anomalies by the error of an autoencoder.
+#include "trainer/internal.h"
+#include "util/math.h"
+#include <string.h>
+
+#if TERN_LOSSES
+
+// --- What is normal
+
+static bool is_anomaly(const struct tern_view *view, uint32_t position)
+{
+    const uint32_t example = view->indices != NULL ? view->indices[position] : position;
+    return view->dataset->labels[example] != 0;
+}
+
+uint32_t tern_numbers_normal(const struct tern_builtin_trainer *trainer)
+{
+    uint32_t normal = trainer->train.count;
+    if (trainer->network.loss != TERN_LOSS_RECONSTRUCTION) {
+        return normal;
+    }
+    for (uint32_t i = 0; i < trainer->train.count; i++) {
+        normal -= is_anomaly(&trainer->train, i);
+    }
+    return normal;
+}
+
+void tern_numbers_order(struct tern_builtin_trainer *trainer)
+{
+    uint32_t next = 0;
+    for (uint32_t i = 0; i < trainer->train.count; i++) {
+        if (!is_anomaly(&trainer->train, i)) {
+            trainer->order[next++] = i;
+        }
+    }
+}
+
+// --- All outputs
+
+// The network's outputs for examples of the view from `first` on. Returns for how many.
+static uint32_t forward(struct tern_builtin_trainer *trainer, const float *weights,
+                        const struct tern_view *view, uint32_t first)
+{
+    struct tern_network *network = &trainer->network;
+    const uint32_t left = view->count - first;
+    const uint32_t part = left < network->chunk ? left : network->chunk;
+    tern_trainer_gather(trainer, view, NULL, first, part);
+    tern_network_forward(network, weights, part);
+    return part;
+}
+
+// Writes the error of each example to trainer->errors, in the view's order; of normal ones alone, or of all.
+// Returns how many there are.
+static uint32_t find_errors(struct tern_builtin_trainer *trainer, const float *weights,
+                            const struct tern_view *view, bool normal_alone)
+{
+    uint32_t count = 0;
+    for (uint32_t done = 0; done < view->count;) {
+        const uint32_t part = forward(trainer, weights, view, done);
+        for (uint32_t i = 0; i < part; i++) {
+            const bool anomaly = trainer->network.labels[i] != 0;
+            if (!anomaly || !normal_alone) {
+                trainer->errors[count++] = (struct tern_example_error){
+                    (float)tern_numbers_loss(&trainer->network, i), anomaly};
+            }
+        }
+        done += part;
+    }
+    return count;
+}
+
+// --- Order: a heap, which needs no memory
+
+static void sift(struct tern_example_error *errors, uint32_t root, uint32_t count)
+{
+    for (uint32_t child; (child = 2 * root + 1) < count; root = child) {
+        child += child + 1 < count && errors[child + 1].error > errors[child].error;
+        if (!(errors[child].error > errors[root].error)) {
+            return;
+        }
+        const struct tern_example_error kept = errors[root];
+        errors[root] = errors[child];
+        errors[child] = kept;
+    }
+}
+
+// Ascending by error.
+static void sort(struct tern_example_error *errors, uint32_t count)
+{
+    for (uint32_t i = count / 2; i-- > 0;) {
+        sift(errors, i, count);
+    }
+    for (uint32_t last = count; last-- > 1;) {
+        const struct tern_example_error kept = errors[0];
+        errors[0] = errors[last];
+        errors[last] = kept;
+        sift(errors, 0, last);
+    }
+}
+
+// --- Anomalies
+
+// The smallest error that at least the share anomaly_quantile of the normal training examples do not exceed; of
+// a client without any, of the normal test examples. 0 where there are none of these either.
+static float find_threshold(struct tern_builtin_trainer *trainer, const float *weights)
+{
+    const struct tern_view *view = trainer->normal_count > 0 ? &trainer->train : &trainer->test;
+    const uint32_t count = find_errors(trainer, weights, view, true);
+    sort(trainer->errors, count);
+    uint32_t rank = (uint32_t)((double)trainer->anomaly_quantile * (double)count);
+    rank += (double)rank < (double)trainer->anomaly_quantile * (double)count;
+    return count > 0 ? trainer->errors[rank > 0 ? rank - 1 : 0].error : 0.0f;
+}
+
+// What is found by a threshold.
+struct detection {
+    uint32_t anomalies; // by their labels
+    uint32_t flagged;
+    uint32_t found; // that are both
+    uint32_t normal;
+    double normal_loss; // sum
+};
+
+static struct detection detect(const struct tern_example_error *errors, uint32_t count,
+                               float threshold)
+{
+    struct detection found = {0};
+    for (uint32_t i = 0; i < count; i++) {
+        const bool flagged = errors[i].error > threshold;
+        found.flagged += flagged;
+        found.anomalies += errors[i].anomaly;
+        found.found += flagged && errors[i].anomaly;
+        if (!errors[i].anomaly) {
+            found.normal++;
+            found.normal_loss += (double)errors[i].error;
+        }
+    }
+    return found;
+}
+
+// --- What is told
+
+#if TERN_HELD_OUT
+// The share of pairs of an anomaly and a normal example in which the anomaly has the larger error; a tie is
+// half a one (Mann and Whitney 1947). errors: ascending.
+static double area_under_curve(const struct tern_example_error *errors, uint32_t count,
+                               const struct detection *found)
+{
+    double pairs = 0.0;
+    double normal_below = 0.0;
+    for (uint32_t i = 0; i < count;) {
+        double normal = 0.0;
+        double anomalies = 0.0;
+        const float error = errors[i].error;
+        for (; i < count && errors[i].error == error; i++) {
+            anomalies += errors[i].anomaly;
+            normal += !errors[i].anomaly;
+        }
+        pairs += anomalies * (normal_below + 0.5 * normal);
+        normal_below += normal;
+    }
+    return pairs / ((double)found->anomalies * (double)found->normal);
+}
+
+// One that is not finite tells nothing, and no message holds it.
+static void add_metric(struct tern_evaluate_result *result, const char *name, double value)
+{
+    struct tern_metric *metric = &result->metrics[result->metric_count];
+    if (!tern_is_finite((float)value)) {
+        return;
+    }
+    memset(metric, 0, sizeof *metric);
+    memcpy(metric->name, name, strlen(name));
+    metric->value = (float)value;
+    result->metric_count++;
+}
+#endif
+
+static enum tern_result evaluate_errors(struct tern_builtin_trainer *trainer, const float *weights,
+                                        struct tern_evaluate_result *result)
+{
+    const float threshold = find_threshold(trainer, weights);
+    const uint32_t count = find_errors(trainer, weights, &trainer->test, false);
+    const struct detection found = detect(trainer->errors, count, threshold);
+    double loss = found.normal_loss / (double)found.normal;
+    if (found.normal == 0) {
+        loss = 0.0;
+        for (uint32_t i = 0; i < count; i++) {
+            loss += (double)trainer->errors[i].error / (double)count;
+        }
+    }
+    result->loss = (float)loss;
+#if TERN_HELD_OUT
+    // An error that is no number is in no order: the loss says so.
+    if (found.anomalies > 0 && found.normal > 0 && tern_is_finite(result->loss)) {
+        sort(trainer->errors, count);
+        add_metric(result, "auc", area_under_curve(trainer->errors, count, &found));
+        add_metric(result, "f1",
+                   2.0 * (double)found.found / (double)(found.flagged + found.anomalies));
+    }
+    add_metric(result, "threshold", (double)threshold);
+    add_metric(result, "flagged", (double)found.flagged / (double)count);
+#endif
+    return TERN_OK;
+}
+
+// Sums over examples of what a number is off by, and of the targets: their mean and squares go on from value to
+// value (Welford 1962).
+struct deviations {
+    double squares;
+    double distances;
+    double mean;
+    double spread;
+    double count;
+};
+
+static void add_deviation(struct deviations *sums, double output, double target)
+{
+    const double off = output - target;
+    const double away = target - sums->mean;
+    sums->count++;
+    sums->squares += off * off;
+    sums->distances += off < 0.0 ? -off : off;
+    sums->mean += away / sums->count;
+    sums->spread += away * (target - sums->mean);
+}
+
+static enum tern_result evaluate_targets(struct tern_builtin_trainer *trainer, const float *weights,
+                                         struct tern_evaluate_result *result)
+{
+    const struct tern_network *network = &trainer->network;
+    struct deviations sums = {0};
+    double loss = 0.0;
+    for (uint32_t done = 0; done < trainer->test.count;) {
+        const uint32_t part = forward(trainer, weights, &trainer->test, done);
+        for (uint32_t i = 0; i < part; i++) {
+            loss += tern_numbers_loss(network, i);
+            add_deviation(&sums, (double)tern_numbers_output(network, i),
+                          (double)network->targets[i]);
+        }
+        done += part;
+    }
+    result->loss = (float)(loss / sums.count);
+#if TERN_HELD_OUT
+    const double unit = (double)trainer->test.dataset->target_deviation;
+    if (sums.spread > 0.0) {
+        add_metric(result, "r2", 1.0 - sums.squares / sums.spread);
+    }
+    add_metric(result, "mae", sums.distances / sums.count * unit);
+    add_metric(result, "mse", sums.squares / sums.count * unit * unit);
+#endif
+    return TERN_OK;
+}
+
+enum tern_result tern_numbers_evaluate(struct tern_builtin_trainer *trainer, const float *weights,
+                                       struct tern_evaluate_result *result)
+{
+    *result = (struct tern_evaluate_result){.num_examples = trainer->test.count};
+#if TERN_HELD_OUT
+    result->no_accuracy = true;
+#endif
+    return trainer->network.loss == TERN_LOSS_RECONSTRUCTION
+               ? evaluate_errors(trainer, weights, result)
+               : evaluate_targets(trainer, weights, result);
+}
+
+// --- Predictions
+
+static void tell_targets(struct tern_builtin_trainer *trainer, const float *weights, float *numbers)
+{
+    const struct tern_dataset *data = trainer->test.dataset;
+    for (uint32_t done = 0; done < trainer->test.count;) {
+        const uint32_t part = forward(trainer, weights, &trainer->test, done);
+        for (uint32_t i = 0; i < part; i++) {
+            numbers[done + i] = tern_numbers_output(&trainer->network, i) * data->target_deviation +
+                                data->target_mean;
+        }
+        done += part;
+    }
+}
+
+enum tern_result tern_builtin_trainer_numbers(struct tern_builtin_trainer *trainer,
+                                              const float *weights, uint32_t count, float *numbers,
+                                              float *threshold)
+{
+    if (count != trainer->count || !tern_network_tells_numbers(&trainer->network)) {
+        return TERN_ERR_MODEL_MISMATCH;
+    }
+    *threshold = 0.0f;
+    if (trainer->network.loss != TERN_LOSS_RECONSTRUCTION) {
+        tell_targets(trainer, weights, numbers);
+        return TERN_OK;
+    }
+    *threshold = find_threshold(trainer, weights);
+    const uint32_t found = find_errors(trainer, weights, &trainer->test, false);
+    for (uint32_t i = 0; i < found; i++) {
+        numbers[i] = trainer->errors[i].error;
+    }
+    return TERN_OK;
+}
+
+#endif

@@ -1,0 +1,33 @@
+// What trainer.c and evaluate_numbers.c share.
+#ifndef TERN_TRAINER_INTERNAL_H
+#define TERN_TRAINER_INTERNAL_H
+
+#include "trainer/trainer.h"
+
+// Puts examples of the view into the network's buffers, as tern_view_gather() does, with their targets.
+static inline void tern_trainer_gather(struct tern_builtin_trainer *trainer,
+                                       const struct tern_view *view, const uint32_t *positions,
+                                       uint32_t first, uint32_t count)
+{
+    struct tern_network *network = &trainer->network;
+    tern_view_gather(view, positions, first, count, network->features, network->labels);
+#if TERN_LOSSES
+    if (network->targets != NULL) {
+        tern_view_gather_targets(view, positions, first, count, network->targets);
+    }
+#endif
+}
+
+#if TERN_LOSSES
+// Training examples that are trained on: all but an autoencoder's anomalies; and their positions, written to
+// order[].
+uint32_t tern_numbers_normal(const struct tern_builtin_trainer *trainer);
+void tern_numbers_order(struct tern_builtin_trainer *trainer);
+
+// evaluate() of a model that tells numbers; the test part is not empty.
+TERN_MUST_USE enum tern_result tern_numbers_evaluate(struct tern_builtin_trainer *trainer,
+                                                     const float *weights,
+                                                     struct tern_evaluate_result *result);
+#endif
+
+#endif
