@@ -95,6 +95,9 @@ struct tern_client_event {
     uint64_t budget_left;
     float loss;
     float accuracy;
+#if TERN_HELD_OUT
+    const struct tern_evaluate_result *found; // of evaluated: all of it; valid during the call
+#endif
     bool duplicate;
     bool global;
     int status;

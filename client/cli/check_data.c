@@ -27,6 +27,7 @@ struct looking {
     struct tern_data_spec spec;
     struct tern_csv_profile profile; // rows == 0: not of a CSV file
     struct tern_data data;
+    bool numeric; // the label's column holds targets
 };
 
 static void append(char text[CHECK_SENTENCE_MAX], const char *format, ...)
@@ -56,9 +57,11 @@ static void say_found(struct looking *looking, const struct tern_csv_column *col
     }
 }
 
-static bool is_damaged(const struct tern_csv_column *column)
+// A label may be a text; a target may not.
+static bool is_damaged(const struct looking *looking, const struct tern_csv_column *column)
 {
-    return column->missing.count + column->bad.count + column->huge.count > 0;
+    return (column->feature || looking->numeric) &&
+           column->missing.count + column->bad.count + column->huge.count > 0;
 }
 
 static void say_damage(struct looking *looking)
@@ -67,7 +70,7 @@ static void say_damage(struct looking *looking)
     uint32_t count = 0;
     for (uint32_t c = 0; c < profile->columns.count; c++) {
         const struct tern_csv_column *column = &profile->column[c];
-        if (is_damaged(column) && count++ < NAMED) {
+        if (is_damaged(looking, column) && count++ < NAMED) {
             say_found(looking, column, &column->missing, TERN_HEALTH_PROBLEM,
                       "the value is missing");
             say_found(looking, column, &column->bad, TERN_HEALTH_PROBLEM, "is no finite number");
@@ -277,6 +280,27 @@ static void scale_by_federation(struct looking *looking)
     }
 }
 
+static void say_targets(struct looking *looking)
+{
+    const struct tern_dataset *train = &looking->data.train;
+    double sum = 0;
+    for (uint32_t i = 0; i < train->count; i++) {
+        sum += (double)train->targets[i] * (double)train->targets[i];
+    }
+    const double size = tern_sqrt(sum / (double)train->count);
+    tern_findings_say(looking->findings,
+                      size > TOO_LARGE ? TERN_HEALTH_PROBLEM
+                      : size > LARGE   ? TERN_HEALTH_WARNING
+                                       : TERN_HEALTH_GOOD,
+                      "target", NULL,
+                      size > LARGE
+                          ? "targets are unscaled (root mean square %.4g): training is for "
+                            "targets of about 1; scale=FILE scales them by the last line of "
+                            "the file, which `tern-aggregator init --data` writes"
+                          : "targets are of the size that training expects (%.4g)",
+                      size);
+}
+
 static void say_scales(struct looking *looking)
 {
     const struct tern_dataset *train = &looking->data.train;
@@ -314,6 +338,31 @@ static void say_scales(struct looking *looking)
 
 // --- The model
 
+// Of a model, or data, without classes.
+static void say_numbers(struct looking *looking, const char *spec, const struct tern_model *model,
+                        uint32_t inputs)
+{
+    const struct tern_dataset *train = &looking->data.train;
+    const bool wants_target = model->loss == TERN_LOSS_MSE || model->loss == TERN_LOSS_MAE;
+    if (wants_target != (train->targets != NULL)) {
+        tern_findings_say(looking->findings, TERN_HEALTH_PROBLEM, "model", NULL,
+                          wants_target ? "%s tells a number: name its column with target=COLUMN in "
+                                         "data.source, in the place of label="
+                                       : "%s tells no number: data.source has target=, which is "
+                                         "for models with loss=mse or mae",
+                          spec);
+    } else if (inputs != train->feature_count) {
+        tern_findings_say(looking->findings, TERN_HEALTH_PROBLEM, "model", NULL,
+                          "%s takes %" PRIu32 " values; the data has %" PRIu32
+                          ": change data.source, or make the federation anew for this data "
+                          "(tern-aggregator init --data)",
+                          spec, inputs, train->feature_count);
+    } else {
+        tern_findings_say(looking->findings, TERN_HEALTH_GOOD, "model", NULL, "%s fits the data",
+                          spec);
+    }
+}
+
 static void say_model(struct looking *looking, const char *spec)
 {
     static struct tern_model model;
@@ -323,6 +372,10 @@ static void say_model(struct looking *looking, const char *spec)
     }
     const uint32_t inputs = tern_model_spec_inputs(spec);
     const uint32_t classes = model.tensors[model.tensor_count - 1].count;
+    if (model.loss != TERN_LOSS_CROSS_ENTROPY || train->targets != NULL) {
+        say_numbers(looking, spec, &model, inputs);
+        return;
+    }
     if (inputs != train->feature_count || classes < train->class_count) {
         tern_findings_say(looking->findings, TERN_HEALTH_PROBLEM, "model", NULL,
                           "%s takes %" PRIu32 " values and tells %" PRIu32
@@ -353,18 +406,28 @@ static bool look_at_file(struct looking *looking)
         tern_input_open(&input, looking->spec.path, 1ull << 32, why) != TERN_OK) {
         return true; // the reader of examples says it
     }
-    const struct tern_csv_choice choice = {.label = tern_spec_option(&looking->spec, "label"),
+    const char *target = tern_spec_option(&looking->spec, "target");
+    const char *label = tern_spec_option(&looking->spec, "label");
+    const bool unlabelled = label != NULL && strcmp(label, "none") == 0;
+    const struct tern_csv_choice choice = {.label = target != NULL ? target
+                                                    : unlabelled   ? NULL
+                                                                   : label,
+                                           .unlabelled = unlabelled,
+                                           .numeric = target != NULL,
                                            .drop = tern_spec_option(&looking->spec, "drop"),
                                            .group = tern_spec_option(&looking->spec, "group")};
     const enum tern_result result = tern_csv_profile_read(&input, &choice, &looking->profile);
     tern_input_close(&input);
-    if (result != TERN_OK) {
+    if (result != TERN_OK || looking->profile.many_labels) {
         looking->profile.rows = 0;
         return true;
     }
+    looking->numeric = target != NULL;
     const uint32_t problems = looking->findings->count[TERN_HEALTH_PROBLEM];
     say_fields(looking);
-    say_labels(looking, tern_spec_option(&looking->spec, "classes"));
+    if (target == NULL && !unlabelled) {
+        say_labels(looking, tern_spec_option(&looking->spec, "classes"));
+    }
     return looking->findings->count[TERN_HEALTH_PROBLEM] == problems;
 }
 
@@ -383,7 +446,11 @@ static void look_at_examples(struct looking *looking, const char *spec)
                       " held out for evaluators, of %" PRIu32 " values",
                       looking->settings->data_source, train->count, looking->data.test.count,
                       train->feature_count);
-    say_classes(looking);
+    if (train->targets != NULL) {
+        say_targets(looking);
+    } else {
+        say_classes(looking);
+    }
     scale_by_federation(looking);
     say_scales(looking);
     say_model(looking, spec);

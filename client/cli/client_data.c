@@ -1,5 +1,6 @@
 #include "cli/client_data.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -103,6 +104,12 @@ enum tern_result tern_client_data_open_new(const struct tern_client_settings *se
     }
     const enum tern_result result = tern_dataset_open_part(spec, NULL, &part, data, problem);
     return result == TERN_OK ? TERN_OK : explain(why, result, "%s", problem);
+}
+
+const char *tern_client_told_by(const struct tern_dataset *data, char text[CLIENT_TOLD_MAX])
+{
+    snprintf(text, CLIENT_TOLD_MAX, "%" PRIu32 " classes", data->class_count);
+    return data->targets != NULL ? "a target each" : text;
 }
 
 bool tern_client_data_holds_out(const struct tern_client_settings *settings)

@@ -105,7 +105,11 @@ static const struct tern_cli_verb verbs[] = {
      export_options, 1, 1, tern_verb_export},
     {"predict", "ask the model that this device holds about data", "[FILE]",
      "Prints the class that the model gives each row of FILE, its score (the probability that the\n"
-     "model gives it, 0 to 1) and, where labels are there, the accuracy. FILE is read as "
+     "model gives it, 0 to 1) and, where labels are there, the accuracy. A model that tells a "
+     "number\n"
+     "prints that, in the target's units, and r2, mae and mse; one that finds anomalies a row's "
+     "error,\n"
+     "and whether it is above the threshold (client.anomaly_quantile). FILE is read as "
      "data.source\n"
      "is, with the same label=, classes=, drop= and scale=FILE; or it is a source of its own, "
      "such\n"

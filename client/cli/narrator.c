@@ -65,6 +65,21 @@ static const char *detail_of(const struct narrator *narrator, enum tern_result r
     return trained && narrator->external != NULL ? tern_external_why(narrator->external) : "";
 }
 
+// Without classes there is no accuracy; the first metric stands in its place.
+static void log_evaluated(const char *name, const struct tern_client_event *event,
+                          const char *model)
+{
+    const struct tern_evaluate_result *found = event->found;
+    const bool metric = found->no_accuracy && found->metric_count > 0;
+    char figure[TERN_METRIC_NAME_MAX + 32] = "";
+    if (metric || !found->no_accuracy) {
+        snprintf(figure, sizeof figure, " %s=%.4f", metric ? found->metrics[0].name : "accuracy",
+                 metric ? (double)found->metrics[0].value : (double)event->accuracy);
+    }
+    tern_log(TERN_LOG_INFO, name, "version=%u model=%s%s loss=%.4f num_examples=%u round=%u",
+             event->version, model, figure, (double)event->loss, event->num_examples, event->round);
+}
+
 // What is evaluated is of the last download, also where an earlier process made it.
 static bool is_global(const struct narrator *narrator, const struct tern_client_event *event)
 {
@@ -99,10 +114,7 @@ static void log_progress(const struct narrator *narrator, const struct tern_clie
         tern_log(TERN_LOG_INFO, name, "bytes=%" PRIu64, event->bytes);
         break;
     case TERN_EVENT_EVALUATED:
-        tern_log(TERN_LOG_INFO, name,
-                 "version=%u model=%s accuracy=%.4f loss=%.4f num_examples=%u round=%u",
-                 event->version, is_global(narrator, event) ? "global" : "replica",
-                 (double)event->accuracy, (double)event->loss, event->num_examples, event->round);
+        log_evaluated(name, event, is_global(narrator, event) ? "global" : "replica");
         break;
     default:
         break;

@@ -10,6 +10,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct prediction_job {
     struct session *session;
@@ -17,8 +18,12 @@ struct prediction_job {
     struct tern_view rows; // those that are asked about
     bool labelled;
     void *arena;
-    struct tern_prediction *found; // [rows.count]
+    struct tern_prediction *found; // [rows.count], of a model that tells classes
     uint32_t right;
+    float *numbers;  // [rows.count], of one that tells numbers, or finds anomalies by these errors
+    float threshold; // above which it is one
+    struct tern_data own; // of data.source, by whose errors the threshold is found
+    struct tern_evaluate_result figures;
     char why[CLIENT_DATA_WHY_MAX];
 };
 
@@ -44,38 +49,77 @@ static enum tern_result open_rows(struct prediction_job *job, const char *place)
 static enum tern_result refuse_shape(struct prediction_job *job)
 {
     const struct tern_dataset *data = job->rows.dataset;
+    char told[CLIENT_TOLD_MAX];
     snprintf(job->why, sizeof job->why,
-             "the model \"%s\" does not take rows of %" PRIu32 " values and %" PRIu32 " classes",
+             "the model \"%s\" does not take rows of %" PRIu32 " values and %s",
              tern_client_identity(&job->session->client)->model_spec, data->feature_count,
-             data->class_count);
+             tern_client_told_by(data, told));
     return TERN_ERR_MODEL_MISMATCH;
+}
+
+static enum tern_result ask_for_classes(struct prediction_job *job,
+                                        struct tern_builtin_trainer *trainer)
+{
+    const struct session *session = job->session;
+    job->found = calloc(job->rows.count, sizeof *job->found);
+    if (job->found == NULL) {
+        return TERN_ERR_NO_MEMORY;
+    }
+    TERN_TRY(tern_builtin_trainer_predict(trainer, tern_client_weights(&session->client),
+                                          session->model.count, job->found));
+    for (uint32_t i = 0; i < job->rows.count; i++) {
+        job->right += job->found[i].label == job->rows.dataset->labels[i];
+    }
+    return TERN_OK;
+}
+
+static enum tern_result ask_for_numbers(struct prediction_job *job,
+                                        struct tern_builtin_trainer *trainer)
+{
+    const struct tern_trainer port = tern_builtin_trainer_port(trainer);
+    const float *weights = tern_client_weights(&job->session->client);
+    const uint32_t count = job->session->model.count;
+    job->numbers = calloc(job->rows.count, sizeof *job->numbers);
+    if (job->numbers == NULL) {
+        return TERN_ERR_NO_MEMORY;
+    }
+    TERN_TRY(port.evaluate(port.ctx, weights, count, &job->figures));
+    return tern_builtin_trainer_numbers(trainer, weights, count, job->numbers, &job->threshold);
+}
+
+// An autoencoder's threshold comes from this client's training examples, where it has any.
+static void open_own(struct prediction_job *job)
+{
+    char why[CLIENT_DATA_WHY_MAX]; // without them the rows that are asked about do
+    if (job->session->model.loss == TERN_LOSS_RECONSTRUCTION) {
+        (void)!tern_client_data_open(job->session->settings, false, &job->own, why);
+    }
 }
 
 static enum tern_result ask(struct prediction_job *job)
 {
     const struct session *session = job->session;
     struct tern_builtin_trainer trainer;
-    const struct tern_builtin_config config = {
-        .model = &session->model, .test = job->rows, .max_batch = session->settings->max_batch};
+    const struct tern_builtin_config config = {.model = &session->model,
+                                               .train = tern_view_all(&job->own.train),
+                                               .test = job->rows,
+                                               .max_batch = session->settings->max_batch,
+                                               .anomaly_quantile =
+                                                   (float)session->settings->anomaly_quantile};
     const size_t size = tern_builtin_trainer_bound(&config);
     if (size == 0) {
         return refuse_shape(job);
     }
     job->arena = malloc(size);
-    job->found = calloc(job->rows.count, sizeof *job->found);
-    if (job->arena == NULL || job->found == NULL) {
+    if (job->arena == NULL) {
         snprintf(job->why, sizeof job->why, "needs %zu bytes of memory", size);
         return TERN_ERR_NO_MEMORY;
     }
     if (tern_builtin_trainer_init(&trainer, &config, job->arena, size) != TERN_OK) {
         return refuse_shape(job);
     }
-    TERN_TRY(tern_builtin_trainer_predict(&trainer, tern_client_weights(&session->client),
-                                          session->model.count, job->found));
-    for (uint32_t i = 0; i < job->rows.count; i++) {
-        job->right += job->found[i].label == job->rows.dataset->labels[i];
-    }
-    return TERN_OK;
+    return session->model.loss == TERN_LOSS_CROSS_ENTROPY ? ask_for_classes(job, &trainer)
+                                                          : ask_for_numbers(job, &trainer);
 }
 
 // As the model was trained. Rows of other columns are refused with their shape.
@@ -89,8 +133,11 @@ static enum tern_result scale_rows(struct prediction_job *job)
         return result;
     }
     const size_t len = (size_t)job->rows.dataset->feature_count * TERN_WIRE_COLUMN_BYTES;
-    if (columns.len == len && tern_data_has_columns(&job->data)) {
-        result = tern_columns_scale(&job->data, columns.data);
+    struct tern_data *const both[] = {&job->data, &job->own};
+    for (size_t i = 0; i < 2 && result == TERN_OK; i++) {
+        if (columns.len == len && tern_data_has_columns(both[i])) {
+            result = tern_columns_scale(both[i], columns.data);
+        }
     }
     if (result != TERN_OK) {
         snprintf(job->why, sizeof job->why,
@@ -111,6 +158,7 @@ static enum tern_result predict(struct prediction_job *job, const char *place)
         return TERN_ERR_CONFIG;
     }
     TERN_TRY(open_rows(job, place));
+    open_own(job);
     TERN_TRY(scale_rows(job));
     return ask(job);
 }
@@ -124,9 +172,65 @@ static const char *class_name(const struct prediction_job *job, uint16_t class, 
     return class < job->data.classes.count ? job->data.classes.names[class] : text;
 }
 
+static bool finds_anomalies(const struct prediction_job *job)
+{
+    return job->session->model.loss == TERN_LOSS_RECONSTRUCTION;
+}
+
+// The target of a row in its units.
+static double target_of(const struct prediction_job *job, uint32_t row)
+{
+    const struct tern_dataset *data = job->rows.dataset;
+    return (double)(data->targets[row] * data->target_deviation + data->target_mean);
+}
+
+// Whether metrics say anything: of numbers they need targets.
+static bool has_figures(const struct prediction_job *job)
+{
+    return job->numbers != NULL && (finds_anomalies(job) || job->labelled);
+}
+
 static double accuracy_of(const struct prediction_job *job)
 {
     return (double)job->right / (double)job->rows.count;
+}
+
+static void add_figures(cJSON *root, const struct prediction_job *job)
+{
+    if (job->labelled && job->numbers == NULL) {
+        cJSON_AddNumberToObject(root, "accuracy", accuracy_of(job));
+    } else {
+        cJSON_AddNullToObject(root, "accuracy");
+    }
+    if (finds_anomalies(job)) {
+        cJSON_AddNumberToObject(root, "threshold", (double)job->threshold);
+    }
+    for (uint32_t i = 0; has_figures(job) && i < job->figures.metric_count; i++) {
+        const struct tern_metric *metric = &job->figures.metrics[i];
+        if (strcmp(metric->name, "threshold") != 0) {
+            cJSON_AddNumberToObject(root, metric->name, (double)metric->value);
+        }
+    }
+}
+
+static void add_class(cJSON *row, const struct prediction_job *job, uint32_t i)
+{
+    char text[16];
+    cJSON_AddStringToObject(row, "class", class_name(job, job->found[i].label, text));
+    cJSON_AddNumberToObject(row, "score", (double)job->found[i].score);
+}
+
+static void add_number(cJSON *row, const struct prediction_job *job, uint32_t i)
+{
+    if (finds_anomalies(job)) {
+        cJSON_AddNumberToObject(row, "error", (double)job->numbers[i]);
+        cJSON_AddBoolToObject(row, "anomaly", job->numbers[i] > job->threshold);
+        return;
+    }
+    cJSON_AddNumberToObject(row, "value", (double)job->numbers[i]);
+    if (job->labelled) {
+        cJSON_AddNumberToObject(row, "target", target_of(job, i));
+    }
 }
 
 static int print_json(const struct prediction_job *job)
@@ -136,23 +240,68 @@ static int print_json(const struct prediction_job *job)
     cJSON_AddStringToObject(root, "model", tern_held_name(job->session));
     cJSON_AddNumberToObject(root, "version", tern_client_version(&job->session->client));
     cJSON_AddNumberToObject(root, "num_examples", job->rows.count);
-    if (job->labelled) {
-        cJSON_AddNumberToObject(root, "accuracy", accuracy_of(job));
-    } else {
-        cJSON_AddNullToObject(root, "accuracy");
-    }
+    add_figures(root, job);
     cJSON *rows = cJSON_AddArrayToObject(root, "rows");
     for (uint32_t i = 0; i < job->rows.count; i++) {
         cJSON *row = cJSON_CreateObject();
-        cJSON_AddStringToObject(row, "class", class_name(job, job->found[i].label, text));
-        cJSON_AddNumberToObject(row, "score", (double)job->found[i].score);
-        if (job->labelled) {
+        (job->numbers != NULL ? add_number : add_class)(row, job, i);
+        if (job->labelled && job->rows.dataset->targets == NULL) {
             cJSON_AddStringToObject(row, "label",
                                     class_name(job, job->rows.dataset->labels[i], text));
         }
         cJSON_AddItemToArray(rows, row);
     }
     return tern_client_print_json(root);
+}
+
+static void print_held(const struct prediction_job *job)
+{
+    const char *held = tern_held_name(job->session);
+    printf("\n%s%s of version %" PRIu32, held, held[0] == 'r' ? "" : " model",
+           tern_client_version(&job->session->client));
+}
+
+static void add_number_cells(struct tern_text_table *table, const struct prediction_job *job,
+                             uint32_t i)
+{
+    char text[16];
+    tern_text_cell(table, "%" PRIu32, i + 1);
+    tern_text_cell(table, "%.6g", (double)job->numbers[i]);
+    if (finds_anomalies(job)) {
+        tern_text_cell(table, "%s", job->numbers[i] > job->threshold ? "anomaly" : "-");
+    }
+    if (!job->labelled) {
+        return;
+    }
+    if (finds_anomalies(job)) {
+        tern_text_cell(table, "%s", class_name(job, job->rows.dataset->labels[i], text));
+    } else {
+        tern_text_cell(table, "%.6g", target_of(job, i));
+    }
+}
+
+static int print_numbers(struct tern_cli *cli, const struct prediction_job *job)
+{
+    static const struct tern_text_column values[] = {
+        {"ROW", TERN_TEXT_NUMBER}, {"VALUE", TERN_TEXT_NUMBER}, {"TARGET", TERN_TEXT_NUMBER}};
+    static const struct tern_text_column errors[] = {{"ROW", TERN_TEXT_NUMBER},
+                                                     {"ERROR", TERN_TEXT_NUMBER},
+                                                     {"IS", TERN_TEXT_WORD},
+                                                     {"LABEL", TERN_TEXT_LONG}};
+    const bool anomalies = finds_anomalies(job);
+    struct tern_text_table table =
+        TERN_TEXT_TABLE_OF(anomalies ? errors : values, (anomalies ? 3u : 2u) + job->labelled);
+    for (uint32_t i = 0; i < job->rows.count; i++) {
+        add_number_cells(&table, job, i);
+    }
+    TERN_CLI_TRY(tern_cli_check(cli, tern_text_table_print(&table, stdout), "no memory"));
+    print_held(job);
+    for (uint32_t i = 0; has_figures(job) && i < job->figures.metric_count; i++) {
+        printf("%s %s %.6g", i == 0 ? ":" : ",", job->figures.metrics[i].name,
+               (double)job->figures.metrics[i].value);
+    }
+    printf("\n");
+    return TERN_EXIT_OK;
 }
 
 static int print_rows(struct tern_cli *cli, const struct prediction_job *job)
@@ -172,9 +321,7 @@ static int print_rows(struct tern_cli *cli, const struct prediction_job *job)
         }
     }
     TERN_CLI_TRY(tern_cli_check(cli, tern_text_table_print(&table, stdout), "no memory"));
-    const char *held = tern_held_name(job->session);
-    printf("\n%s%s of version %" PRIu32, held, held[0] == 'r' ? "" : " model",
-           tern_client_version(&job->session->client));
+    print_held(job);
     if (job->labelled) {
         printf(": accuracy %.4f, %" PRIu32 " of %" PRIu32 " right", accuracy_of(job), job->right,
                job->rows.count);
@@ -193,13 +340,16 @@ int tern_verb_predict(struct tern_cli *cli)
         code = tern_cli_fail(cli, result, "%s", session.why);
     } else {
         result = predict(&job, cli->argument_count > 0 ? cli->arguments[0] : NULL);
-        code = result != TERN_OK ? tern_cli_fail(cli, result, "%s", job.why)
-               : cli->json       ? print_json(&job)
-                                 : print_rows(cli, &job);
+        code = result != TERN_OK     ? tern_cli_fail(cli, result, "%s", job.why)
+               : cli->json           ? print_json(&job)
+               : job.numbers != NULL ? print_numbers(cli, &job)
+                                     : print_rows(cli, &job);
     }
     free(job.arena);
     free(job.found);
+    free(job.numbers);
     tern_data_close(&job.data);
+    tern_data_close(&job.own);
     tern_session_close(&session);
     return code;
 }

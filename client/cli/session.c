@@ -203,8 +203,11 @@ enum tern_result tern_session_identify(struct session *session)
 
 static enum tern_result build_trainer(struct session *session)
 {
+    char told[CLIENT_TOLD_MAX];
     struct tern_builtin_config config = {.model = &session->model,
-                                         .max_batch = session->settings->max_batch};
+                                         .max_batch = session->settings->max_batch,
+                                         .anomaly_quantile =
+                                             (float)session->settings->anomaly_quantile};
     if (!tern_session_model_is_built_in(session)) {
         return explain(session, TERN_ERR_CONFIG,
                        "the model \"%s\" is none that this program can train by itself: name a "
@@ -224,13 +227,13 @@ static enum tern_result build_trainer(struct session *session)
     }
     const enum tern_result result =
         tern_builtin_trainer_init(&session->trainer, &config, session->arena, size);
-    return result == TERN_OK
-               ? TERN_OK
-               : explain(session, TERN_ERR_CONFIG,
-                         "the model \"%s\" cannot be trained on examples of %" PRIu32
-                         " values and %" PRIu32 " classes: check data.source",
-                         tern_client_identity(&session->client)->model_spec,
-                         session->data.train.feature_count, session->data.train.class_count);
+    return result == TERN_OK ? TERN_OK
+                             : explain(session, TERN_ERR_CONFIG,
+                                       "the model \"%s\" cannot be trained on examples of %" PRIu32
+                                       " values and %s: check data.source",
+                                       tern_client_identity(&session->client)->model_spec,
+                                       session->data.train.feature_count,
+                                       tern_client_told_by(&session->data.train, told));
 }
 
 // The velocity costs address space only until a codec uses it: a large allocation has no memory

@@ -212,7 +212,15 @@ static int tell(const struct trial *trial)
     if (trial->metrics[0] != '\0') {
         printf("metrics    %s\n", trial->metrics);
     }
-    if (trial->evaluated == TERN_OK) {
+    if (trial->evaluated == TERN_OK && trial->after.no_accuracy) {
+        printf("evaluate   ok: %" PRIu32 " examples, loss %.4f before, %.4f after",
+               trial->after.num_examples, (double)trial->before.loss, (double)trial->after.loss);
+        for (uint32_t i = 0; i < trial->after.metric_count; i++) {
+            printf(", %s %.4g", trial->after.metrics[i].name,
+                   (double)trial->after.metrics[i].value);
+        }
+        printf("\n");
+    } else if (trial->evaluated == TERN_OK) {
         printf("evaluate   ok: %" PRIu32 " examples, accuracy %.4f before, %.4f after\n",
                trial->after.num_examples, (double)trial->before.accuracy,
                (double)trial->after.accuracy);

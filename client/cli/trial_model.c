@@ -105,8 +105,9 @@ enum tern_result tern_trial_model_make(const char *name, uint64_t seed, struct t
     }
     if (tern_model_from_spec(model, name) != TERN_OK) {
         return fail(why, TERN_ERR_CONFIG, name,
-                    "is no model: write softmax:64-6, mlp:784-64-10, cnn:28x28x1-8-16-10, or the "
-                    "name of a .safetensors file");
+                    "is no model: write softmax:64-6, mlp:784-64-10, cnn:28x28x1-8-16-10, "
+                    "mlp:24-32-1,loss=mse, mlp:24-8-24,loss=reconstruction, or the name of a "
+                    ".safetensors file");
     }
     TERN_TRY(take_weights(model, weights, why));
     tern_model_init_weights(model, seed, *weights);

@@ -47,6 +47,7 @@ enum tern_result tern_client_look(struct tern_client *client)
         .loss = found.loss,
         .accuracy = found.accuracy,
         .num_examples = found.num_examples,
+        .found = &found,
     };
     tern_client_emit(client, &event);
     return TERN_OK;
@@ -78,6 +79,9 @@ enum tern_result tern_phase_evaluate(struct tern_client *client)
         .loss = found.loss,
         .accuracy = found.accuracy,
         .num_examples = found.num_examples,
+#if TERN_HELD_OUT
+        .found = &found,
+#endif
 #if TERN_FINAL_MODEL
         .global = client->final,
 #endif

@@ -83,12 +83,12 @@ static enum tern_result add_label(const struct tern_csv *csv, const char *text,
     uint32_t number;
     const uint32_t known = profile->labels.count;
     const enum tern_result result = tern_name_set_find(&profile->labels, text, true, &number);
+    if (result == TERN_ERR_TOO_LARGE) {
+        profile->many_labels = true;
+        return TERN_OK;
+    }
     if (result != TERN_OK) {
-        return tern_input_refuse(csv->input, result,
-                                 "line %llu: the label's column '%s' has more than %u different "
-                                 "values; name the column of the class as the label",
-                                 (unsigned long long)csv->line,
-                                 profile->column[profile->columns.label].name, TERN_CSV_LABELS_MAX);
+        return tern_input_refuse(csv->input, result, "no memory for its labels");
     }
     if (number == known) {
         profile->label[number].line = csv->line;
@@ -97,7 +97,8 @@ static enum tern_result add_label(const struct tern_csv *csv, const char *text,
     return TERN_OK;
 }
 
-static enum tern_result add_row(const struct tern_csv *csv, struct tern_csv_profile *profile)
+static enum tern_result add_row(const struct tern_csv *csv, const struct tern_csv_choice *choice,
+                                struct tern_csv_profile *profile)
 {
     const struct tern_csv_columns *columns = &profile->columns;
     if (csv->field_count != columns->count) {
@@ -105,12 +106,14 @@ static enum tern_result add_row(const struct tern_csv *csv, struct tern_csv_prof
         return TERN_OK;
     }
     for (uint32_t c = 0; c < columns->count; c++) {
-        if (profile->column[c].feature) {
+        if (profile->column[c].feature || c == columns->label) {
             add_field(&profile->column[c], csv->line, tern_csv_field(csv, c));
         }
     }
     profile->rows++;
-    return add_label(csv, tern_csv_field(csv, columns->label), profile);
+    return columns->label == TERN_CSV_NO_COLUMN || choice->numeric
+               ? TERN_OK
+               : add_label(csv, tern_csv_field(csv, columns->label), profile);
 }
 
 static void finish(struct tern_csv_profile *profile)
@@ -135,7 +138,7 @@ static enum tern_result read_all(struct tern_csv *csv, const struct tern_csv_cho
         TERN_TRY(tern_csv_next(csv, &more));
     }
     while (more) {
-        TERN_TRY(add_row(csv, profile));
+        TERN_TRY(add_row(csv, choice, profile));
         TERN_TRY(tern_csv_next(csv, &more));
     }
     if (profile->rows == 0) {

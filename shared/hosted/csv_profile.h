@@ -23,7 +23,7 @@ struct tern_csv_found {
 
 struct tern_csv_column {
     const char *name; // from the header line; else its number, from 0
-    bool feature;
+    bool feature;     // statistics are of these and of the label's column
     uint64_t numbers; // finite ones below TERN_CSV_HUGE, of which are:
     double mean;
     double deviation; // of all of them, not of a sample
@@ -45,14 +45,14 @@ struct tern_csv_profile {
     struct tern_csv_column *column; // [columns.count]
     char *names;                    // of the columns, each with a NUL
     uint64_t rows;
-    struct tern_name_set labels;  // in order of arrival
+    struct tern_name_set labels; // in order of arrival; none of choice->numeric
+    bool many_labels; // there are more than TERN_CSV_LABELS_MAX, and `labels` has the first of them
     struct tern_csv_label *label; // [TERN_CSV_LABELS_MAX], the first labels.count used
     struct tern_csv_found ragged; // lines with another number of fields than the first
 };
 
 // Reads a whole table. *profile is to be freed, also on error.
-// Errors of tern_csv_columns_learn() and tern_csv_next(); TERN_ERR_CORRUPT when there are no rows;
-// TERN_ERR_TOO_LARGE for more than TERN_CSV_LABELS_MAX different labels
+// Errors of tern_csv_columns_learn() and tern_csv_next(); TERN_ERR_CORRUPT when there are no rows
 TERN_MUST_USE enum tern_result tern_csv_profile_read(struct tern_input *input,
                                                      const struct tern_csv_choice *choice,
                                                      struct tern_csv_profile *profile);
