@@ -127,7 +127,11 @@ static void put_accuracy(struct row *row, const struct tern_accuracy *accuracy)
         put_null(row);
         return;
     }
-    put_real(row, accuracy->accuracy);
+    if (accuracy->no_accuracy) {
+        put_null(row);
+    } else {
+        put_real(row, accuracy->accuracy);
+    }
     put_text(row, tern_evaluated_name(accuracy->model));
     put_real(row, accuracy->loss);
 }

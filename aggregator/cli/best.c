@@ -6,14 +6,17 @@
 
 static void take(struct tern_best *best, const struct tern_accuracy *of)
 {
-    if (of->num_examples > 0 &&
-        (best->by != TERN_BEST_BY_ACCURACY || of->accuracy >= best->value)) {
-        *best = (struct tern_best){TERN_BEST_BY_ACCURACY, of->version, of->accuracy};
+    const enum tern_best_by by =
+        of->no_accuracy ? TERN_BEST_BY_HELD_OUT_LOSS : TERN_BEST_BY_ACCURACY;
+    const double value = of->no_accuracy ? of->loss : of->accuracy;
+    const bool better = of->no_accuracy ? value <= best->value : value >= best->value;
+    if (of->num_examples > 0 && (best->by != by || better)) {
+        *best = (struct tern_best){by, of->version, value};
     }
 }
 
 // Of a version with figures of both models the replica's is taken, which the other versions have.
-static enum tern_result by_accuracy(struct tern_db *db, struct tern_best *best)
+static enum tern_result by_evaluation(struct tern_db *db, struct tern_best *best)
 {
     struct tern_accuracy of = {0};
     struct tern_db_evaluation row;
@@ -51,6 +54,6 @@ static enum tern_result by_loss(struct tern_db *db, struct tern_best *best)
 enum tern_result tern_best_find(struct tern_db *db, struct tern_best *best)
 {
     memset(best, 0, sizeof *best);
-    TERN_TRY(by_accuracy(db, best));
+    TERN_TRY(by_evaluation(db, best));
     return best->by == TERN_BEST_OF_NOTHING ? by_loss(db, best) : TERN_OK;
 }

@@ -4,7 +4,12 @@
 
 #include "store/store.h"
 
-enum tern_best_by { TERN_BEST_OF_NOTHING, TERN_BEST_BY_ACCURACY, TERN_BEST_BY_LOSS };
+enum tern_best_by {
+    TERN_BEST_OF_NOTHING,
+    TERN_BEST_BY_ACCURACY,
+    TERN_BEST_BY_HELD_OUT_LOSS, // where the model tells no classes
+    TERN_BEST_BY_LOSS
+};
 
 struct tern_best {
     enum tern_best_by by;
@@ -13,7 +18,8 @@ struct tern_best {
 };
 
 // The version of the highest accuracy, the mean of its evaluators weighted by their examples, the
-// newest of those alike; where none has reported, that which the round of the lowest training loss
+// newest of those alike; of a model that tells no classes, that of the lowest loss on the evaluators'
+// data; where none has reported, that which the round of the lowest training loss
 // began with. Errors of the store
 TERN_MUST_USE enum tern_result tern_best_find(struct tern_db *db, struct tern_best *best);
 

@@ -26,6 +26,12 @@ enum tern_result tern_figures_load(struct tern_db *db, struct tern_figures *figu
         tern_accuracy_add(&figures->newest, &evaluation);
     }
     TERN_TRY(tern_db_end(rows));
+    struct tern_db_metric metric;
+    rows = tern_db_evaluation_metrics(db);
+    while (tern_db_next(rows, &metric)) {
+        tern_accuracy_add_metric(&figures->newest, &metric);
+    }
+    TERN_TRY(tern_db_end(rows));
     TERN_TRY(tern_db_counts(db, 0, &counts));
     TERN_TRY(tern_db_meter_training(db, &all, &outside));
     take_bytes(&figures->all, &all);
@@ -69,6 +75,21 @@ static enum tern_result add_accuracy(struct tern_round_figures *figures,
     return TERN_OK;
 }
 
+// To the figure of its version and model; an evaluation has one.
+static void add_metric(struct tern_round_figures *figures, size_t *at,
+                       const struct tern_db_metric *metric)
+{
+    const struct tern_accuracy *of = figures->accuracies;
+    while (*at < figures->accuracy_count &&
+           (of[*at].version < metric->version ||
+            (of[*at].version == metric->version && of[*at].model < metric->model))) {
+        (*at)++;
+    }
+    if (*at < figures->accuracy_count) {
+        tern_accuracy_add_metric(&figures->accuracies[*at], metric);
+    }
+}
+
 static enum tern_result add_round(struct tern_round_figures *figures,
                                   const struct tern_db_round_total *total)
 {
@@ -89,6 +110,13 @@ static enum tern_result load(struct tern_db *db, struct tern_round_figures *figu
     struct tern_db_rows *rows = tern_db_evaluations(db);
     while (tern_db_next(rows, &evaluation)) {
         tern_db_check_row(rows, add_accuracy(figures, &evaluation));
+    }
+    TERN_TRY(tern_db_end(rows));
+    struct tern_db_metric metric;
+    size_t at = 0;
+    rows = tern_db_evaluation_metrics(db);
+    while (tern_db_next(rows, &metric)) {
+        add_metric(figures, &at, &metric);
     }
     TERN_TRY(tern_db_end(rows));
     rows = tern_db_round_totals(db);

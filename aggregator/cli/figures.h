@@ -10,7 +10,9 @@
 // Which model a figure is of, for people: "replica of version 4", "global model of version 5".
 #define TERN_ACCURACY_OF_MAX 48
 const char *tern_accuracy_of(const struct tern_accuracy *accuracy, char text[TERN_ACCURACY_OF_MAX]);
-// "accuracy" and "accuracy_model" ("replica" or "global"), or null for both where accuracy is NULL.
+// "accuracy" and "accuracy_model" ("replica" or "global"), or null for both where accuracy is NULL; beside it
+// "evaluated_loss", and "metrics", those that evaluators tell by their names. "accuracy" is null where the model
+// tells no classes.
 void tern_accuracy_json(cJSON *object, const struct tern_accuracy *accuracy);
 
 // What all clients that train sent and received, of every purpose; evaluators are left out. An

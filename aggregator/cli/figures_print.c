@@ -20,8 +20,17 @@ void tern_accuracy_json(cJSON *object, const struct tern_accuracy *accuracy)
         cJSON_AddNullToObject(object, "accuracy_model");
         return;
     }
-    tern_json_float(object, "accuracy", (float)accuracy->accuracy);
+    if (accuracy->no_accuracy) {
+        cJSON_AddNullToObject(object, "accuracy");
+    } else {
+        tern_json_float(object, "accuracy", (float)accuracy->accuracy);
+    }
     cJSON_AddStringToObject(object, "accuracy_model", tern_evaluated_name(accuracy->model));
+    tern_json_float(object, "evaluated_loss", (float)accuracy->loss);
+    cJSON *metrics = cJSON_AddObjectToObject(object, "metrics");
+    for (uint32_t i = 0; i < accuracy->metric_count; i++) {
+        tern_json_float(metrics, accuracy->metrics[i].name, (float)accuracy->metrics[i].value);
+    }
 }
 
 void tern_figures_print_outside(const struct tern_figures *figures, const char *indent)

@@ -80,7 +80,9 @@ static int build_spec(const struct tern_cli *cli, const char *spec, struct tern_
                ? TERN_EXIT_OK
                : tern_cli_fail(cli, TERN_ERR_CONFIG,
                                "model '%s' is none of softmax:FEATURES-CLASSES,"
-                               " mlp:FEATURES-HIDDEN-...-CLASSES, cnn:HxWxC-F1-F2-CLASSES, and no"
+                               " mlp:FEATURES-HIDDEN-...-CLASSES, cnn:HxWxC-F1-F2-CLASSES,"
+                               " mlp:FEATURES-HIDDEN-...-1,loss=mse (or mae; linear:FEATURES-1),"
+                               " mlp:FEATURES-HIDDEN-...-FEATURES,loss=reconstruction, and no"
                                " name of a .safetensors file",
                                spec);
 }
@@ -333,6 +335,14 @@ static int take_metadata(const struct tern_cli *cli, const struct tern_safetenso
                : tern_cli_fail(cli, TERN_ERR_NO_MEMORY, "no memory for the metadata");
 }
 
+// What export wrote says which loss the model was trained by.
+static enum tern_loss loss_of_file(const struct tern_safetensors *file)
+{
+    const char *spec =
+        cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(file->metadata, "model"));
+    return spec != NULL ? tern_model_spec_loss(spec) : TERN_LOSS_CROSS_ENTROPY;
+}
+
 static int make_parsed(const struct tern_cli *cli, const char *path, const char *rules,
                        const struct tern_safetensors *file, struct tern_starting_model *start,
                        struct tern_db_federation *federation)
@@ -346,8 +356,11 @@ static int make_parsed(const struct tern_cli *cli, const char *path, const char 
     TERN_CLI_TRY(take_kept(cli, path, file, start, federation));
     TERN_CLI_TRY(take_metadata(cli, file, start, federation));
     tern_hex_encode(start->model.hash, TERN_SHA256_SIZE, hash);
-    snprintf(federation->model_spec, sizeof federation->model_spec, SPEC_PREFIX "%.*s", SPEC_DIGITS,
-             hash);
+    const enum tern_loss loss = loss_of_file(file);
+    snprintf(federation->model_spec, sizeof federation->model_spec, SPEC_PREFIX "%.*s%s%s",
+             SPEC_DIGITS, hash, loss != TERN_LOSS_CROSS_ENTROPY ? ",loss=" : "",
+             loss != TERN_LOSS_CROSS_ENTROPY ? tern_loss_name(loss) : "");
+    start->model.loss = loss;
     return TERN_EXIT_OK;
 }
 

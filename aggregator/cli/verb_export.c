@@ -109,9 +109,10 @@ static int choose_version(struct tern_cli *cli, struct tern_db *db, uint32_t new
         return tern_cli_fail(cli, TERN_ERR_NOT_FOUND,
                              "there is no best version: no round is committed");
     }
+    static const char *const figures[] = {
+        "", "replica's accuracy", "replica's loss on held-out data", "round's training loss"};
     fprintf(stderr, "tern-aggregator: version %" PRIu32 ", by its %s, %.4f\n", best.version,
-            best.by == TERN_BEST_BY_ACCURACY ? "replica's accuracy" : "round's training loss",
-            best.value);
+            figures[best.by], best.value);
     return TERN_EXIT_OK;
 }
 

@@ -4,13 +4,15 @@
 #include "cli/listing.h"
 #include "cli/verbs.h"
 #include "hosted/files.h"
+#include "tensor/model.h"
 
 #include <inttypes.h>
 
 struct rounds {
     struct tern_round_figures figures;
     struct tern_held_outs held_outs;
-    uint32_t last; // so many are shown
+    const char *score; // by which versions are known: "accuracy", "r2", "auc"
+    uint32_t last;     // so many are shown
     uint32_t first;
 };
 
@@ -45,7 +47,10 @@ static void add_row(struct tern_text_table *table, const struct rounds *rounds,
         snprintf(loss, sizeof loss, "%.4f", (double)round->mean_loss);
     }
     if (evaluated != NULL) {
-        snprintf(accuracy, sizeof accuracy, "%.4f", evaluated->accuracy);
+        double value;
+        if (tern_accuracy_value(evaluated, rounds->score, &value)) {
+            snprintf(accuracy, sizeof accuracy, "%.4f", value);
+        }
         model = tern_evaluated_name(evaluated->model);
     }
     if (round->closed_ms > round->opened_ms) {
@@ -123,6 +128,9 @@ static enum tern_result each_round(struct tern_db *db, uint32_t last, round_fn *
 {
     struct rounds rounds = {.last = last};
     struct tern_db_round round;
+    struct tern_db_federation federation;
+    TERN_TRY(tern_db_federation(db, &federation));
+    rounds.score = tern_accuracy_name(federation.model_spec);
     TERN_TRY(load(db, &rounds));
     struct tern_db_rows *rows = tern_db_rounds(db);
     while (tern_db_next(rows, &round)) {
@@ -141,8 +149,35 @@ static enum tern_result list_next(void *ctx, const struct rounds *rounds,
     return list_round(ctx, rounds, round);
 }
 
+#define COLUMNS_WITH(score)                                                                        \
+    {                                                                                              \
+        {"ROUND", TERN_TEXT_NUMBER}, {"STATE", TERN_TEXT_WORD}, {"UPDATES", TERN_TEXT_NUMBER},     \
+            {"LOSS", TERN_TEXT_NUMBER}, {score, TERN_TEXT_NUMBER}, {"OF", TERN_TEXT_WORD},         \
+            {"TIME", TERN_TEXT_NUMBER}, {"WIRE UP", TERN_TEXT_NUMBER},                             \
+        {                                                                                          \
+            "WIRE DOWN", TERN_TEXT_NUMBER                                                          \
+        }                                                                                          \
+    }
+
+static const struct tern_text_column columns[] = COLUMNS_WITH("ACCURACY");
+static const struct tern_text_column number_columns[] = COLUMNS_WITH("R2");
+static const struct tern_text_column anomaly_columns[] = COLUMNS_WITH("AUC");
+
+// By the model's loss, which the database knows.
+static enum tern_result choose_heading(struct tern_listing *listing)
+{
+    struct tern_db_federation federation;
+    TERN_TRY(tern_db_federation(listing->db, &federation));
+    const enum tern_loss loss = tern_model_spec_loss(federation.model_spec);
+    listing->table.columns = loss == TERN_LOSS_RECONSTRUCTION  ? anomaly_columns
+                             : loss == TERN_LOSS_CROSS_ENTROPY ? columns
+                                                               : number_columns;
+    return TERN_OK;
+}
+
 static enum tern_result list_all(struct tern_listing *listing)
 {
+    TERN_TRY(choose_heading(listing));
     return each_round(listing->db, *(const uint32_t *)listing->ctx, list_next, listing);
 }
 
@@ -156,6 +191,11 @@ static void add_series(struct tern_event_file *file, const struct rounds *rounds
     const bool trained = round->applied > 0;
     const bool counted = bytes != NULL && bytes->participants > 0;
     const uint32_t by = counted ? bytes->participants : 1;
+    double score = 0;
+    char tag[TERN_TEXT];
+    const bool scored = evaluated != NULL && tern_accuracy_value(evaluated, rounds->score, &score);
+    snprintf(tag, sizeof tag, "%s/%s", rounds->score,
+             evaluated != NULL ? tern_evaluated_name(evaluated->model) : "");
     const struct tern_bytes none = {0};
     const struct tern_bytes *up = counted ? &bytes->up : &none;
     const struct tern_bytes *down = counted ? &bytes->down : &none;
@@ -167,9 +207,7 @@ static void add_series(struct tern_event_file *file, const struct rounds *rounds
         {"updates", true, round->applied},
         {"loss/train", trained, round->mean_loss},
         {"loss/evaluated", evaluated != NULL, evaluated != NULL ? evaluated->loss : 0},
-        {evaluated != NULL && evaluated->model == TERN_EVALUATED_GLOBAL ? "accuracy/global"
-                                                                        : "accuracy/replica",
-         evaluated != NULL, evaluated != NULL ? evaluated->accuracy : 0},
+        {tag, scored, score},
         {"bytes per client, up/payload", counted, tern_figures_mean(up->payload, by)},
         {"bytes per client, up/wire", counted, tern_figures_mean(up->wire, by)},
         {"bytes per client, down/payload", counted, tern_figures_mean(down->payload, by)},
@@ -236,13 +274,6 @@ static int export_events(struct tern_cli *cli, uint32_t last)
 
 int tern_cli_rounds(struct tern_cli *cli)
 {
-    static const struct tern_text_column columns[] = {
-        {"ROUND", TERN_TEXT_NUMBER},     {"STATE", TERN_TEXT_WORD},
-        {"UPDATES", TERN_TEXT_NUMBER},   {"LOSS", TERN_TEXT_NUMBER},
-        {"ACCURACY", TERN_TEXT_NUMBER},  {"OF", TERN_TEXT_WORD},
-        {"TIME", TERN_TEXT_NUMBER},      {"WIRE UP", TERN_TEXT_NUMBER},
-        {"WIRE DOWN", TERN_TEXT_NUMBER},
-    };
     static const struct tern_listing_verb verb = {
         TERN_LISTING_COLUMNS(columns),
         .all = list_all,

@@ -57,14 +57,32 @@ static const struct tern_accuracy *newest_accuracy(const struct status *status)
 
 // --- For people
 
+// Of a model that tells no classes.
+static void print_metrics(const struct tern_accuracy *newest, const char *of)
+{
+    printf("Evaluated   ");
+    for (uint32_t i = 0; i < newest->metric_count; i++) {
+        printf("%s %.4g, ", newest->metrics[i].name, newest->metrics[i].value);
+    }
+    printf("loss %.4f\n            %s (%" PRIu64 " held-out examples)\n", newest->loss, of,
+           newest->num_examples);
+}
+
 static void print_accuracy(const struct status *status)
 {
     const struct tern_accuracy *newest = newest_accuracy(status);
     if (newest == NULL) {
-        printf("Accuracy    not known: no evaluator has reported\n");
+        printf("%s   not known: no evaluator has reported\n",
+               tern_model_spec_loss(status->federation.model_spec) == TERN_LOSS_CROSS_ENTROPY
+                   ? "Accuracy "
+                   : "Evaluated");
         return;
     }
     char of[TERN_ACCURACY_OF_MAX];
+    if (newest->no_accuracy) {
+        print_metrics(newest, tern_accuracy_of(newest, of));
+        return;
+    }
     printf("Accuracy    %.4f, %s (%" PRIu64 " held-out examples, loss %.4f)\n", newest->accuracy,
            tern_accuracy_of(newest, of), newest->num_examples, newest->loss);
 }

@@ -75,6 +75,21 @@ static enum tern_result is_late(struct tern_federation *federation, const struct
     return tern_db_may_miss(found);
 }
 
+// Of a model that tells no classes, its first metric stands in the place of an accuracy.
+static void log_evaluation(const struct tern_db_evaluation *row, const tern_Evaluation *evaluation)
+{
+    const bool metric = row->no_accuracy && evaluation->metrics_count > 0;
+    char figure[2 * TERN_DB_METRIC_MAX + 32] = "";
+    if (metric || !row->no_accuracy) {
+        snprintf(figure, sizeof figure, " %.16s=%.4f",
+                 metric ? evaluation->metrics[0].name : "accuracy",
+                 metric ? (double)evaluation->metrics[0].value : (double)row->accuracy);
+    }
+    tern_log(TERN_LOG_INFO, "evaluation", "version=%u model=%s client=%llu%s loss=%.4f examples=%u",
+             row->version, tern_evaluated_name(row->model), (unsigned long long)row->client, figure,
+             (double)row->loss, row->num_examples);
+}
+
 static enum tern_result take_evaluation(struct tern_federation *federation, uint64_t id,
                                         const tern_Evaluation *evaluation)
 {
@@ -83,26 +98,19 @@ static enum tern_result take_evaluation(struct tern_federation *federation, uint
     if (!client->row.evaluator || evaluation->version > federation->merge.version) {
         return TERN_OK;
     }
-    if (evaluation->no_accuracy) { // of which figures tell nothing
-        tern_log(TERN_LOG_INFO, "evaluation", "version=%u client=%llu loss=%.4f examples=%u",
-                 evaluation->version, (unsigned long long)id, (double)evaluation->loss,
-                 evaluation->num_examples);
-        return TERN_OK;
-    }
     struct tern_db_evaluation row = {.version = evaluation->version,
                                      .client = id,
                                      .num_examples = evaluation->num_examples,
                                      .loss = evaluation->loss,
+                                     .no_accuracy = evaluation->no_accuracy,
                                      .accuracy = evaluation->accuracy};
     TERN_TRY(find_model(federation, client, &row));
     TERN_TRY(is_late(federation, client, &row.late, row.version));
     TERN_TRY(tern_db_evaluation_put(federation->db, &row));
+    TERN_TRY(tern_evaluation_metrics_take(federation, &row, evaluation));
     if (row.version > client->evaluated[row.model]) {
         client->evaluated[row.model] = row.version;
-        tern_log(TERN_LOG_INFO, "evaluation",
-                 "version=%u model=%s client=%llu accuracy=%.4f loss=%.4f examples=%u", row.version,
-                 tern_evaluated_name(row.model), (unsigned long long)id, (double)row.accuracy,
-                 (double)row.loss, row.num_examples);
+        log_evaluation(&row, evaluation);
     }
     return TERN_OK;
 }

@@ -1,5 +1,5 @@
 // What clients that train tell, with their updates, of the model they began with: its figures on held-out data of
-// their own.
+// their own. And the metrics that evaluators tell.
 #include "federation/internal.h"
 
 static enum tern_result put(struct tern_federation *federation, struct tern_db_metric *row,
@@ -23,6 +23,31 @@ static bool is_plain(const char *name)
     return name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_")] == '\0';
 }
 
+static enum tern_result put_metrics(struct tern_federation *federation, struct tern_db_metric *row,
+                                    const tern_Evaluation *evaluation)
+{
+    for (pb_size_t i = 0; i < evaluation->metrics_count; i++) {
+        if (is_plain(evaluation->metrics[i].name)) {
+            TERN_TRY(
+                put(federation, row, evaluation->metrics[i].name, evaluation->metrics[i].value));
+        }
+    }
+    return TERN_OK;
+}
+
+enum tern_result tern_evaluation_metrics_take(struct tern_federation *federation,
+                                              const struct tern_db_evaluation *found,
+                                              const tern_Evaluation *evaluation)
+{
+    struct tern_db_metric row = {.version = found->version,
+                                 .client = found->client,
+                                 .of_evaluator = true,
+                                 .late = found->late,
+                                 .model = found->model,
+                                 .num_examples = found->num_examples};
+    return put_metrics(federation, &row, evaluation);
+}
+
 enum tern_result tern_held_out_take(struct tern_federation *federation, uint64_t client,
                                     const struct tern_member *member,
                                     const tern_Evaluation *evaluation)
@@ -33,12 +58,7 @@ enum tern_result tern_held_out_take(struct tern_federation *federation, uint64_t
                                  .client = client,
                                  .model = global ? TERN_EVALUATED_GLOBAL : TERN_EVALUATED_REPLICA,
                                  .num_examples = evaluation->num_examples};
-    for (pb_size_t i = 0; i < evaluation->metrics_count; i++) {
-        if (is_plain(evaluation->metrics[i].name)) {
-            TERN_TRY(
-                put(federation, &row, evaluation->metrics[i].name, evaluation->metrics[i].value));
-        }
-    }
+    TERN_TRY(put_metrics(federation, &row, evaluation));
     TERN_TRY(put(federation, &row, "loss", evaluation->loss)); // whatever a metric was called
     return evaluation->no_accuracy ? TERN_OK
                                    : put(federation, &row, "accuracy", evaluation->accuracy);

@@ -332,6 +332,10 @@ TERN_MUST_USE enum tern_result tern_scaled_note(struct tern_federation *federati
 TERN_MUST_USE enum tern_result tern_held_out_take(struct tern_federation *federation,
                                                   uint64_t client, const struct tern_member *member,
                                                   const tern_Evaluation *evaluation);
+// The metrics of an evaluation of an evaluator, `found`, which is stored.
+TERN_MUST_USE enum tern_result tern_evaluation_metrics_take(struct tern_federation *federation,
+                                                            const struct tern_db_evaluation *found,
+                                                            const tern_Evaluation *evaluation);
 
 // --- What rounds came to (drift.c)
 

@@ -613,8 +613,10 @@ struct tern_db_metric {
 };
 TERN_MUST_USE enum tern_result tern_db_metric_put(struct tern_db *db,
                                                   const struct tern_db_metric *metric);
-// By version, name and client.
+// Of clients that train, by version, name and client.
 struct tern_db_rows *tern_db_metrics(struct tern_db *db);
+// Of evaluators, by version, model, those that are not late first, client and the order of names.
+struct tern_db_rows *tern_db_evaluation_metrics(struct tern_db *db);
 
 // --- Statistics of columns, and the scaling that is made of them
 

@@ -238,8 +238,17 @@ enum tern_result tern_db_metric_put(struct tern_db *db, const struct tern_db_met
 
 struct tern_db_rows *tern_db_metrics(struct tern_db *db)
 {
-    return tern_table_rows(tern_table_select(db, METRICS, "ORDER BY version, name, client"),
-                           METRICS);
+    return tern_table_rows(
+        tern_table_select(db, METRICS, "WHERE of_evaluator = 0 ORDER BY version, name, client"),
+        METRICS);
+}
+
+struct tern_db_rows *tern_db_evaluation_metrics(struct tern_db *db)
+{
+    return tern_table_rows(
+        tern_table_select(db, METRICS,
+                          "WHERE of_evaluator = 1 ORDER BY version, model, late, client, name"),
+        METRICS);
 }
 
 // --- Statistics
