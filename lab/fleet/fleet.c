@@ -77,12 +77,15 @@ static enum tern_result make_pool(struct fleet *fleet, const char *model_spec, u
         tern_pool_init(&fleet->pool, &fleet->model, workers, largest_shard(fleet), test);
     const struct tern_dataset *data = &fleet->shares.data.train;
     if (result == TERN_ERR_MODEL_MISMATCH) {
-        snprintf(fleet->why, 512,
-                 "the model %s cannot be trained on examples of %u features and %u classes: "
-                 "federation.model must take %u values (a cnn: %ux%ux%u) and end with %u classes "
-                 "or more",
-                 model_spec, data->feature_count, data->class_count, data->feature_count,
-                 data->height, data->width, data->channels, data->class_count);
+        snprintf(
+            fleet->why, 512,
+            "the model %s cannot be trained on examples of %u features and %u classes%s: "
+            "federation.model must take %u values (a cnn: %ux%ux%u) and end with %u classes "
+            "or more, 1 and ,loss=mse or ,loss=mae where there are targets, or as many values as "
+            "it takes and ,loss=reconstruction",
+            model_spec, data->feature_count, data->class_count,
+            data->targets != NULL ? ", with targets" : "", data->feature_count, data->height,
+            data->width, data->channels, data->class_count);
     } else if (result != TERN_OK) {
         snprintf(fleet->why, 512, "the model %s cannot be trained: %s", model_spec,
                  tern_result_sentence(result));
@@ -191,9 +194,12 @@ static void print_round(const struct fleet *fleet, uint32_t version,
     if (fleet->run->planned_rounds > 0) {
         snprintf(of, sizeof of, "/%u", fleet->run->planned_rounds);
     }
-    char accuracy[32] = "";
+    char accuracy[64] = "";
     if (!isnan(round->accuracy)) {
         snprintf(accuracy, sizeof accuracy, "accuracy %.4f (replica), ", round->accuracy);
+    } else if (round->found.metric_count > 0) {
+        snprintf(accuracy, sizeof accuracy, "%s %.4f (replica), ", round->found.metrics[0].name,
+                 (double)round->found.metrics[0].value);
     }
     fprintf(fleet->run->out, "[ROUND %u%s] %u updates, %sup %s down %s per client\n", version, of,
             round->updates, accuracy, tern_fleet_format_bytes((double)round->up / updates, up),
@@ -263,6 +269,7 @@ static void add_versions(const struct tern_progress *progress, struct tern_fleet
         results->cohort = version->updates > results->cohort ? version->updates : results->cohort;
         if (i >= progress->first && i < progress->shown) {
             results->accuracy[i - progress->first] = version->accuracy;
+            results->found[i - progress->first] = version->found;
             results->round_up[i - progress->first] = (double)version->up;
             results->round_down[i - progress->first] = (double)version->down;
             results->round_trunk[i - progress->first] = (double)version->trunk;
@@ -307,14 +314,16 @@ static enum tern_result take_memory(struct tern_fleet_results *results, size_t v
                                     uint32_t clients)
 {
     results->accuracy = calloc(versions, sizeof *results->accuracy);
+    results->found = calloc(versions, sizeof *results->found);
     results->round_up = calloc(versions, sizeof *results->round_up);
     results->round_down = calloc(versions, sizeof *results->round_down);
     results->round_trunk = calloc(versions, sizeof *results->round_trunk);
     results->replica_accuracy = calloc(clients, sizeof *results->replica_accuracy);
     results->replica_version = calloc(clients, sizeof *results->replica_version);
-    const bool taken = results->accuracy != NULL && results->round_up != NULL &&
-                       results->round_down != NULL && results->round_trunk != NULL &&
-                       results->replica_accuracy != NULL && results->replica_version != NULL;
+    const bool taken = results->accuracy != NULL && results->found != NULL &&
+                       results->round_up != NULL && results->round_down != NULL &&
+                       results->round_trunk != NULL && results->replica_accuracy != NULL &&
+                       results->replica_version != NULL;
     return taken ? TERN_OK : TERN_ERR_NO_MEMORY;
 }
 

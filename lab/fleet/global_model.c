@@ -99,6 +99,9 @@ static enum tern_result ask(struct tern_builtin_trainer *trainer, const float *w
 {
     const struct tern_trainer port = tern_builtin_trainer_port(trainer);
     TERN_TRY(port.evaluate(port.ctx, weights, count, &measured->whole));
+    if (measured->whole.no_accuracy) {
+        return TERN_OK;
+    }
     uint16_t *answers = malloc(shares->data.test.count * sizeof *answers);
     if (answers == NULL) {
         return TERN_ERR_NO_MEMORY;
@@ -234,6 +237,20 @@ static void put_averaged(cJSON *json, struct measured *measured)
     replace(json, "averaged_macro_f1", cJSON_CreateNumber(measured->scores.macro_f1));
 }
 
+// Of a model that tells no classes: "global_loss", "global_r2", ...
+static void put_figures(cJSON *json, const struct measured *measured, bool averaged)
+{
+    const char *of = averaged ? "averaged" : "global";
+    char key[TERN_METRIC_NAME_MAX + 16];
+    snprintf(key, sizeof key, "%s_loss", of);
+    replace(json, key, cJSON_CreateNumber((double)measured->whole.loss));
+    for (uint32_t i = 0; i < measured->whole.metric_count; i++) {
+        const struct tern_metric *metric = &measured->whole.metrics[i];
+        snprintf(key, sizeof key, "%s_%s", of, metric->name);
+        replace(json, key, cJSON_CreateNumber((double)metric->value));
+    }
+}
+
 static enum tern_result write_results(const cJSON *json, const char *path, char why[512])
 {
     char *text = cJSON_Print(json);
@@ -289,7 +306,11 @@ enum tern_result tern_global_model_measure(const struct tern_fleet_settings *set
     if (result == TERN_OK) {
         result = measure(settings, json, clients, &model, bytes, &measured, why);
     }
-    if (result == TERN_OK) {
+    if (result == TERN_OK && measured.whole.no_accuracy) {
+        *summary = (struct tern_global_model){.whole = measured.whole};
+        put_figures(json, &measured, averaged);
+        result = write_results(json, results, why);
+    } else if (result == TERN_OK) {
         summarise(&measured, summary);
         (averaged ? put_averaged : put_global)(json, &measured);
         result = write_results(json, results, why);

@@ -6,6 +6,7 @@
 
 #include "fleet/data_names.h"
 #include "fleet/settings.h"
+#include "ports.h"
 #include "result.h"
 #include <stdbool.h>
 
@@ -18,6 +19,8 @@ struct tern_client_score {
 
 // What is said of the model in one line.
 struct tern_global_model {
+    struct tern_evaluate_result
+        whole; // of one that tells no classes, which has nothing of what follows
     double accuracy;
     double macro_f1;
     struct tern_client_score worst;
@@ -29,6 +32,7 @@ struct tern_global_model {
 // class_accuracy, class_precision and class_f1 (one per class), confusion (a row per class),
 // client_accuracy and client_examples (one per client), where clients are natural groups client_groups
 // (a list of names per client), and where classes have names class_names. null: there is none.
+// Of a model that tells no classes global_loss and its metrics, as global_r2, alone.
 // averaged: they are the averaged model (`export --averaged`): averaged_accuracy and averaged_loss alone.
 // TERN_ERR_MODEL_MISMATCH  the file is not the model with which that run ended, or of another size
 // TERN_ERR_CORRUPT         `results` is not the JSON of a run

@@ -153,6 +153,14 @@ static int evaluate(struct tern_cli *cli)
     if (result != TERN_OK) {
         return tern_cli_fail(cli, result, "%s", why);
     }
+    if (model.whole.no_accuracy) {
+        printf("%s model: loss %.4f", averaged ? "averaged" : "global", (double)model.whole.loss);
+        for (uint32_t i = 0; i < model.whole.metric_count; i++) {
+            printf(", %s %.4f", model.whole.metrics[i].name, (double)model.whole.metrics[i].value);
+        }
+        printf("\n");
+        return TERN_EXIT_OK;
+    }
     printf("%s model: accuracy %.4f, macro F1 %.4f, ", averaged ? "averaged" : "global",
            model.accuracy, model.macro_f1);
     if (isnan(model.worst.accuracy)) {

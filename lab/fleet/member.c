@@ -72,6 +72,16 @@ static bool is_divergence(const struct tern_member *member, enum tern_result res
            result == TERN_ERR_NORM_LIMIT;
 }
 
+static void on_evaluated(struct tern_member *member, const struct tern_client_event *event)
+{
+    const bool accuracy = member->measures && !event->found->no_accuracy;
+    if (member->measures && event->found->no_accuracy) {
+        tern_progress_figures(member->progress, event->version, event->found);
+    }
+    tern_progress_evaluation(member->progress, event->version,
+                             accuracy ? (double)event->accuracy : NAN, (double)event->loss);
+}
+
 static void on_event(void *ctx, const struct tern_client_event *event)
 {
     struct tern_member *member = ctx;
@@ -96,9 +106,7 @@ static void on_event(void *ctx, const struct tern_client_event *event)
         break;
     case TERN_EVENT_EVALUATED:
         if (member->evaluator && !event->global) { // which `tern-fleet evaluate` measures
-            tern_progress_evaluation(member->progress, event->version,
-                                     member->measures ? (double)event->accuracy : NAN,
-                                     (double)event->loss);
+            on_evaluated(member, event);
         }
         break;
     case TERN_EVENT_FINISHED:

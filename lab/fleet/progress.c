@@ -205,6 +205,20 @@ void tern_progress_evaluation(struct tern_progress *progress, uint32_t version, 
     unlock(progress);
 }
 
+void tern_progress_figures(struct tern_progress *progress, uint32_t version,
+                           const struct tern_evaluate_result *found)
+{
+    if (version == 0) {
+        return;
+    }
+    lock(progress);
+    struct tern_progress_version *entry_ = entry(progress, version);
+    if (entry_ != NULL) {
+        entry_->found = *found;
+    }
+    unlock(progress);
+}
+
 void tern_progress_codec(struct tern_progress *progress, const char *codec)
 {
     lock(progress);

@@ -14,6 +14,8 @@ struct tern_progress_version {
     uint64_t trunk;    // bytes of the downloads that brought the evaluator from the one before
     double accuracy;   // NaN: not measured
     double loss;       // where it was
+    struct tern_evaluate_result
+        found; // of a model that tells no classes; num_examples 0: not measured
     bool evaluated;
     uint64_t evaluated_ms; // monotonic
 };
@@ -81,6 +83,10 @@ void tern_progress_encoded(struct tern_progress *progress, double seconds);
 // The evaluator holds a version and has measured it, or passes it over: NaN.
 void tern_progress_evaluation(struct tern_progress *progress, uint32_t version, double accuracy,
                               double loss);
+
+// Likewise, of a model that tells no classes: its loss and metrics. Called before.
+void tern_progress_figures(struct tern_progress *progress, uint32_t version,
+                           const struct tern_evaluate_result *found);
 void tern_progress_codec(struct tern_progress *progress, const char *codec);
 
 // The federation is finished. NULL: the aggregator did not say with which model.

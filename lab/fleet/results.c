@@ -11,6 +11,7 @@
 void tern_fleet_results_clear(struct tern_fleet_results *results)
 {
     free(results->accuracy);
+    free(results->found);
     free(results->round_up);
     free(results->round_down);
     free(results->round_trunk);
@@ -30,6 +31,16 @@ double tern_fleet_final_accuracy(const struct tern_fleet_results *results)
         last--;
     }
     return last > 0 ? results->accuracy[last - 1] : NAN;
+}
+
+const struct tern_evaluate_result *
+tern_fleet_final_figures(const struct tern_fleet_results *results)
+{
+    uint32_t last = results->found != NULL ? results->rounds : 0;
+    while (last > 0 && results->found[last - 1].num_examples == 0) {
+        last--;
+    }
+    return last > 0 ? &results->found[last - 1] : NULL;
 }
 
 // --- Writing

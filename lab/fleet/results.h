@@ -6,6 +6,7 @@
 #include "codec/codec.h"
 #include "fleet/records.h"
 #include "meter/meter.h"
+#include "ports.h"
 #include "result.h"
 #include "util/sha256.h"
 #include <stdio.h>
@@ -36,6 +37,8 @@ struct tern_fleet_results {
     // version before. Accuracy is that of the replica which the evaluator holds, NaN where it
     // passed the version over. All but accuracy are NULL in results read from a file.
     double *accuracy;
+    struct tern_evaluate_result
+        *found; // of models that tell no classes; num_examples 0: not measured
     double *round_up;
     double *round_down;
     double *round_trunk;
@@ -58,6 +61,10 @@ void tern_fleet_results_clear(struct tern_fleet_results *results);
 
 // Accuracy of the last version that was measured; NaN when none was.
 double tern_fleet_final_accuracy(const struct tern_fleet_results *results);
+
+// What was found of the last version that was measured, of a model that tells no classes; NULL: nothing.
+const struct tern_evaluate_result *
+tern_fleet_final_figures(const struct tern_fleet_results *results);
 
 // The flat JSON, malloc'ed, the caller's to free; NULL when memory is out.
 char *tern_fleet_results_text(const struct tern_fleet_results *results);

@@ -1,5 +1,6 @@
 #include "fleet/series.h"
 #include <math.h>
+#include <string.h>
 
 static void add_list(cJSON *json, const char *key, const double *values, uint32_t count)
 {
@@ -80,10 +81,52 @@ static void add_columns(cJSON *json, const struct named_column *columns, size_t 
     }
 }
 
+// NAN: the version was not measured, or did not have it. name: NULL is the loss.
+static double figure(const struct tern_evaluate_result *found, const char *name)
+{
+    if (name == NULL) {
+        return found->num_examples > 0 ? (double)found->loss : NAN;
+    }
+    for (uint32_t i = 0; i < found->metric_count; i++) {
+        if (strcmp(found->metrics[i].name, name) == 0) {
+            return (double)found->metrics[i].value;
+        }
+    }
+    return NAN;
+}
+
+static void add_figure(cJSON *json, const char *key, const struct tern_fleet_results *results,
+                       const char *name)
+{
+    cJSON *list = cJSON_AddArrayToObject(json, key);
+    for (uint32_t i = 0; i < results->rounds; i++) {
+        const double value = figure(&results->found[i], name);
+        cJSON_AddItemToArray(list, isnan(value) ? cJSON_CreateNull() : cJSON_CreateNumber(value));
+    }
+}
+
+// Of a model that tells no classes.
+static void add_figures(cJSON *json, const struct tern_fleet_results *results)
+{
+    const struct tern_evaluate_result *last = tern_fleet_final_figures(results);
+    if (last == NULL) {
+        return;
+    }
+    add_figure(json, "evaluated_loss", results, NULL);
+    cJSON_AddNumberToObject(json, "final_evaluated_loss", (double)last->loss);
+    for (uint32_t i = 0; i < last->metric_count; i++) {
+        char key[TERN_METRIC_NAME_MAX + 16];
+        add_figure(json, last->metrics[i].name, results, last->metrics[i].name);
+        snprintf(key, sizeof key, "final_%s", last->metrics[i].name);
+        cJSON_AddNumberToObject(json, key, (double)last->metrics[i].value);
+    }
+}
+
 void tern_fleet_series_add(cJSON *json, const struct tern_fleet_results *results)
 {
     const struct tern_records *records = &results->records;
     add_list(json, "accuracy", results->accuracy, results->rounds);
+    add_figures(json, results);
     add_list(json, "round_wire_up", results->round_up, results->rounds);
     add_list(json, "round_wire_down", results->round_down, results->rounds);
     add_list(json, "round_trunk_down", results->round_trunk, results->rounds);

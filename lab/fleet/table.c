@@ -52,14 +52,30 @@ static void print_footnote(const struct tern_fleet_results *run, FILE *out)
             run->clients, (unsigned long long)run->participations);
 }
 
+// "r2 0.9312, mae 2.11, mse 7.3, loss 0.0688 (replica)"
+static void list_figures(const struct tern_evaluate_result *found, char *text, size_t size)
+{
+    size_t used = 0;
+    for (uint32_t i = 0; i < found->metric_count && used < size; i++) {
+        used += (size_t)snprintf(text + used, size - used, "%s %.4g, ", found->metrics[i].name,
+                                 (double)found->metrics[i].value);
+    }
+    if (used < size) {
+        snprintf(text + used, size - used, "loss %.4f (replica)", (double)found->loss);
+    }
+}
+
 void tern_fleet_print_table(const struct tern_fleet_results *run, FILE *out)
 {
     struct row rows[ROWS];
     char up[16];
     char down[16];
     rows_of(run, rows);
-    char accuracy[32] = "no accuracy";
-    if (run->rounds > 0) {
+    char accuracy[96] = "no accuracy";
+    const struct tern_evaluate_result *found = tern_fleet_final_figures(run);
+    if (found != NULL) {
+        list_figures(found, accuracy, sizeof accuracy);
+    } else if (run->rounds > 0) {
         snprintf(accuracy, sizeof accuracy, "accuracy %.4f (replica)",
                  tern_fleet_final_accuracy(run));
     }
@@ -153,8 +169,10 @@ void tern_fleet_print_comparison(const struct tern_fleet_results *run, const cha
         fprintf(out, "%-9s %21.1f %23.1f   local steps, mean of an update\n", "steps",
                 run->local_steps, baseline->local_steps);
     }
-    fprintf(out, "%-9s %21.4f %23.4f %+18.2f points (replica)\n", "accuracy", accuracy,
-            base_accuracy, 100 * (accuracy - base_accuracy));
+    if (!isnan(accuracy) && !isnan(base_accuracy)) { // of models that tell classes
+        fprintf(out, "%-9s %21.4f %23.4f %+18.2f points (replica)\n", "accuracy", accuracy,
+                base_accuracy, 100 * (accuracy - base_accuracy));
+    }
     fprintf(out, "%-9s %10s %10s %12s %10s %12s %12s\n", "", "up", "down", "up", "down", "up",
             "down");
     for (int i = 0; i < ROWS; i++) {
