@@ -9,7 +9,8 @@ static const struct tern_cli_option init_options[] = {
     {"model", "SPEC|FILE", "model of the federation, or a .safetensors file (federation.model)"},
     {"rules", "RULES", "how its tensors are sent (tensors.rules)"},
     {"data", "FILE", "propose model, classes and scaling for a sample of the data, a CSV file"},
-    {"label", "COLUMN", "of the sample: the class's, by name or number (the last)"},
+    {"label", "COLUMN", "of the sample: the class's or target's, by name or number (the last)"},
+    {"task", "TASK", "classification, regression or anomaly (by the label's values)"},
     {"group", "COLUMN", "of the sample: says whose row it is, no feature"},
     {"drop", "A|B", "of the sample: columns to leave out"},
     {"seed", "N", "seed of initial weights, cohorts and batches (federation.seed)"},
@@ -65,7 +66,7 @@ static const struct tern_cli_option export_options[] = {
     TERN_OPTION_STATE,
     {"format", "NAME", "f32 or safetensors (from the name of FILE)"},
     {"version", "N", "an earlier version, replayed from the stored updates"},
-    {"best", NULL, "the version of the highest accuracy, or of the lowest training loss"},
+    {"best", NULL, "the version of the highest accuracy, or of the lowest loss"},
     {"dtype", "TYPE", "of a safetensors file: F32 (default), F16 or BF16"},
     {"replica", NULL, "the weights that clients hold, not the global model"},
     {"averaged", NULL, "the averaged model (strategy.average_versions) up to that version"},
@@ -86,6 +87,7 @@ static const char init_help[] =
     "come from the settings or the options, and cannot be changed later.\n"
     "\n"
     "  tern-aggregator init --data pumps.csv --label state\n"
+    "  tern-aggregator init --data pumps.csv --label flow --task regression\n"
     "  tern-aggregator init --state /var/lib/tern --model mlp:784-128-10 --seed 7\n"
     "  tern-aggregator init --config aggregator.ini\n"
     "  tern-aggregator init --model resnet.safetensors --rules 'conv1.*: skip, *.bias: dense'\n"
@@ -96,9 +98,17 @@ static const char init_help[] =
     "client.ini, and\n"
     "scaling.csv, by which all clients scale their columns. Columns that cannot be learnt from "
     "(texts,\n"
-    "constants, row numbers and times) are left out and named.\n"
+    "constants, row numbers and times) are left out and named. Labels that are numbers of more "
+    "than "
+    "20\n"
+    "different values are to be told as numbers (regression), others are classes, unless --task "
+    "says "
+    "else;\n"
+    "--task anomaly makes an autoencoder, and of labels the most frequent one is what is normal.\n"
     "\n"
     "Models: softmax:FEATURES-CLASSES, mlp:FEATURES-HIDDEN-...-CLASSES, cnn:HxWxC-F1-F2-CLASSES;\n"
+    "for a number mlp:FEATURES-HIDDEN-...-1 or linear:FEATURES-1 with ,loss=mse or ,loss=mae; for\n"
+    "anomalies mlp:FEATURES-HIDDEN-...-FEATURES,loss=reconstruction;\n"
     "or a safetensors file (F32, F16, BF16), whose values are version 0 and whose tensors of "
     "other\n"
     "types are kept for export, untouched. Clients fetch what describes it when they enrol.\n";
@@ -149,7 +159,9 @@ static const char clients_help[] =
 
 static const char rounds_help[] =
     "One line per round: updates, training loss (of the clients' own weights while they train),\n"
-    "accuracy of the version it made, and OF which model that is (its replica, or the global\n"
+    "accuracy of the version it made (R2 or AUC where the model tells numbers or finds "
+    "anomalies),\n"
+    "and OF which model that is (its replica, or the global\n"
     "model), time, and bytes on the wire of the clients that train, divided by the updates. What\n"
     "an open round does not know yet is \"-\"; --csv and --json have codec, norms and bytes by "
     "layer\n"

@@ -1,5 +1,6 @@
 #include "cli/proposal.h"
 
+#include "cli/proposal_task.h"
 #include "cli/state.h"
 #include "hosted/files.h"
 #include "tensor/model.h"
@@ -13,10 +14,6 @@
 #include <unistd.h>
 
 #define SAMPLE_MAX (1ull << 32) // bytes
-#define CLASSES_MAX 256         // more are no classes but numbers to be told
-
-// One hidden layer, small: bytes follow the number of weights.
-#define HIDDEN 32
 
 #define SERVER_INI "aggregator.ini"
 #define CLIENT_INI "client.ini"
@@ -50,6 +47,7 @@ static int read_sample(const struct tern_cli *cli, const char *drop, struct tern
     char why[TERN_INPUT_WHY_MAX] = "";
     struct tern_input input;
     const struct tern_csv_choice choice = {.label = tern_cli_option(cli, "label", NULL),
+                                           .unlabelled = proposal->unlabelled,
                                            .drop = drop,
                                            .group = tern_cli_option(cli, "group", NULL)};
     tern_csv_profile_free(&proposal->profile);
@@ -128,40 +126,6 @@ static int choose_columns(const struct tern_cli *cli, struct tern_proposal *prop
                                proposal->data);
 }
 
-// Whether the labels are the numbers below their count, which need no list.
-static bool are_numbers(const struct tern_csv_profile *profile)
-{
-    uint32_t class;
-    bool numbers = true;
-    for (uint32_t i = 0; i < profile->labels.count; i++) {
-        numbers =
-            numbers && tern_name_is_class(profile->labels.names[i], profile->labels.count, &class);
-    }
-    return numbers;
-}
-
-static int choose_classes(const struct tern_cli *cli, struct tern_proposal *proposal)
-{
-    const struct tern_csv_profile *profile = &proposal->profile;
-    const char *label = profile->column[profile->columns.label].name;
-    proposal->class_count = profile->labels.count;
-    if (proposal->class_count < 2 || proposal->class_count > CLASSES_MAX) {
-        return tern_cli_fail(cli, TERN_ERR_CONFIG,
-                             "column '%s' of %s has %" PRIu32
-                             " different values, and classes are 2 to %d: name the column of the "
-                             "class with --label",
-                             label, proposal->data, proposal->class_count, CLASSES_MAX);
-    }
-    if (!are_numbers(profile) &&
-        !tern_csv_profile_classes(profile, proposal->classes, sizeof proposal->classes / 2)) {
-        return tern_cli_fail(cli, TERN_ERR_CONFIG,
-                             "the labels in column '%s' of %s are too long for a setting, or hold "
-                             "'|' or quotes: write the file with class numbers from 0",
-                             label, proposal->data);
-    }
-    return TERN_EXIT_OK;
-}
-
 // A text as a value of a data spec.
 static bool append_value(char source[TERN_PROPOSAL_LIST_MAX], const char *key, const char *value)
 {
@@ -179,9 +143,12 @@ static int compose(const struct tern_cli *cli, struct tern_proposal *proposal)
     const char *group = tern_cli_option(cli, "group", NULL);
     char *source = proposal->source;
     char text[16];
+    const bool regression = proposal->task == TERN_TASK_REGRESSION;
+    const char *label =
+        proposal->unlabelled ? "none" : name_of(profile, profile->columns.label, text);
     bool fits =
         append_value(source, "csv:", proposal->data) &&
-        append_value(source, ",label=", name_of(profile, profile->columns.label, text)) &&
+        append_value(source, regression ? ",target=" : ",label=", label) &&
         (proposal->classes[0] == '\0' || append_value(source, ",classes=", proposal->classes)) &&
         (proposal->drop[0] == '\0' || append_value(source, ",drop=", proposal->drop)) &&
         (group == NULL || append_value(source, ",group=", group)) &&
@@ -191,8 +158,7 @@ static int compose(const struct tern_cli *cli, struct tern_proposal *proposal)
                              "the names of classes and of columns that are left out are too long "
                              "for data.source: write a shorter file");
     }
-    snprintf(proposal->model, sizeof proposal->model, "mlp:%" PRIu32 "-%d-%" PRIu32,
-             proposal->features, HIDDEN, proposal->class_count);
+    tern_proposal_choose_model(proposal);
     return TERN_EXIT_OK;
 }
 
@@ -203,14 +169,14 @@ static int check_model(const struct tern_cli *cli, const struct tern_proposal *p
     const char *spec = tern_cli_option(cli, "model", proposal->model);
     if (tern_model_from_spec(&model, spec) != TERN_OK ||
         (tern_model_spec_inputs(spec) == proposal->features &&
-         model.tensors[model.tensor_count - 1].count >= proposal->class_count)) {
+         tern_proposal_suits(proposal, &model))) {
         return TERN_EXIT_OK; // what is no built-in model is looked at elsewhere
     }
-    return tern_cli_fail(cli, TERN_ERR_CONFIG,
-                         "--model %s does not fit %s, which has %" PRIu32 " features and %" PRIu32
-                         " classes, e.g. %s",
-                         spec, proposal->data, proposal->features, proposal->class_count,
-                         proposal->model);
+    char found[TERN_TEXT];
+    return tern_cli_fail(
+        cli, TERN_ERR_CONFIG,
+        "--model %s does not fit %s, which has %" PRIu32 " features and %s, e.g. %s", spec,
+        proposal->data, proposal->features, tern_proposal_told(proposal, found), proposal->model);
 }
 
 // What clients will refuse to read.
@@ -229,9 +195,10 @@ static uint64_t count_damage(const struct tern_csv_profile *profile)
 int tern_proposal_make(const struct tern_cli *cli, struct tern_proposal *proposal)
 {
     proposal->data = tern_cli_option(cli, "data", NULL);
+    TERN_CLI_TRY(tern_proposal_read_task(cli, proposal));
     TERN_CLI_TRY(read_sample(cli, tern_cli_option(cli, "drop", NULL), proposal));
     proposal->rows = proposal->profile.rows;
-    TERN_CLI_TRY(choose_classes(cli, proposal));
+    TERN_CLI_TRY(tern_proposal_choose_task(cli, proposal));
     TERN_CLI_TRY(choose_columns(cli, proposal));
     TERN_CLI_TRY(compose(cli, proposal));
     TERN_CLI_TRY(check_model(cli, proposal));
@@ -266,6 +233,15 @@ static int refuse_old(const struct tern_cli *cli, const char *name)
                                name);
 }
 
+static void write_statistics(FILE *out, const struct tern_csv_column *column)
+{
+    fputc('"', out);
+    for (const char *s = column->name; *s != '\0'; s++) {
+        fprintf(out, "%s%c", *s == '"' ? "\"" : "", *s);
+    }
+    fprintf(out, "\",%.9g,%.9g\n", column->mean, column->deviation);
+}
+
 static int write_scaling(const struct tern_cli *cli, const struct tern_proposal *proposal)
 {
     const struct tern_csv_profile *profile = &proposal->profile;
@@ -279,12 +255,11 @@ static int write_scaling(const struct tern_cli *cli, const struct tern_proposal 
     for (uint32_t c = 0; c < profile->columns.count; c++) {
         const struct tern_csv_column *column = &profile->column[c];
         if (column->feature && useless(column, profile->rows) == NULL) {
-            fputc('"', out);
-            for (const char *s = column->name; *s != '\0'; s++) {
-                fprintf(out, "%s%c", *s == '"' ? "\"" : "", *s);
-            }
-            fprintf(out, "\",%.9g,%.9g\n", column->mean, column->deviation);
+            write_statistics(out, column);
         }
+    }
+    if (proposal->task == TERN_TASK_REGRESSION) {
+        write_statistics(out, &profile->column[profile->columns.label]);
     }
     const int code = fclose(out) == 0
                          ? write_new(cli, SCALING_CSV, text, len)
@@ -333,9 +308,10 @@ static int write_server(const struct tern_cli *cli, const struct tern_proposal *
         "of\n"
         "; one client is that client's alone: raise this before others' data is at stake.\n"
         "min_clients = 1\n"
-        "rounds = %d\n",
+        "rounds = %d\n"
+        "%s",
         proposal->data, settings->federation_state, tern_cli_option(cli, "model", proposal->model),
-        ROUNDS);
+        ROUNDS, tern_proposal_training(proposal));
     return write_new(cli, SERVER_INI, text, (size_t)len);
 }
 
@@ -382,13 +358,16 @@ int tern_proposal_write(struct tern_cli *cli, struct tern_proposal *proposal)
 
 void tern_proposal_print(const struct tern_proposal *proposal)
 {
+    char found[TERN_TEXT];
     printf(
-        "%s: %" PRIu64 " rows, %" PRIu32 " columns to learn from, %" PRIu32 " classes%s%s.\n"
+        "%s: %" PRIu64 " rows, %" PRIu32 " columns to learn from, %s%s%s.\n"
+        "%s"
         "Each column is scaled by its mean and deviation in this file, the same for all clients.\n"
         "Wrote %s%s and %s.\n",
-        proposal->data, proposal->rows, proposal->features, proposal->class_count,
+        proposal->data, proposal->rows, proposal->features, tern_proposal_told(proposal, found),
         proposal->classes[0] != '\0' ? ": " : "", proposal->classes,
-        proposal->writes_server ? SERVER_INI ", " : "", CLIENT_INI, SCALING_CSV);
+        tern_proposal_task_why(proposal), proposal->writes_server ? SERVER_INI ", " : "",
+        CLIENT_INI, SCALING_CSV);
 }
 
 void tern_proposal_json(cJSON *object, const struct tern_proposal *proposal)
@@ -396,6 +375,7 @@ void tern_proposal_json(cJSON *object, const struct tern_proposal *proposal)
     cJSON *data = cJSON_AddObjectToObject(object, "data");
     cJSON_AddNumberToObject(data, "rows", (double)proposal->rows);
     cJSON_AddNumberToObject(data, "features", proposal->features);
+    cJSON_AddStringToObject(data, "task", tern_proposal_task_name(proposal->task));
     cJSON_AddNumberToObject(data, "classes", proposal->class_count);
     cJSON_AddStringToObject(data, "drop", proposal->drop);
     cJSON_AddStringToObject(data, "source", proposal->source);

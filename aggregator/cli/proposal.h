@@ -10,7 +10,17 @@
 
 #define TERN_PROPOSAL_LIST_MAX 900
 
+// What the model is to learn.
+enum tern_proposal_task {
+    TERN_TASK_CLASSIFICATION = 0,
+    TERN_TASK_REGRESSION, // the label's column is a target
+    TERN_TASK_ANOMALY, // every row's values again; the label's column, if any, says which are anomalies
+};
+
 struct tern_proposal {
+    enum tern_proposal_task task;
+    bool decided;                         // by the sample, and not by --task
+    bool unlabelled;                      // anomalies, and --label names no column
     const char *data;                     // the sample
     char model[64];                       // spec
     char source[TERN_PROPOSAL_LIST_MAX];  // data.source of the clients
@@ -23,7 +33,7 @@ struct tern_proposal {
     bool writes_server; // the settings come from no file: aggregator.ini is written, too
 };
 
-// Looks at the sample that --data names, by --label, --group and --drop, and says on stdout what it
+// Looks at the sample that --data names, by --label, --task, --group and --drop, and says on stdout what it
 // found and proposes; nothing is written. Returns an exit code. *proposal is to be freed in any case.
 int tern_proposal_make(const struct tern_cli *cli, struct tern_proposal *proposal);
 

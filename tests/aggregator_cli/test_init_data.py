@@ -62,6 +62,23 @@ def clients_read_what_was_written():
     assert done.returncode == 0 and "PROBLEM" not in done.stdout and "WARNING" not in done.stdout, done.stdout
 
 
+def the_labels_say_what_is_learnt():
+    for values, options, model, key in (
+            (21, (), "mlp:2-32-1,loss=mse", "target=state"),
+            (20, (), "mlp:2-32-20", "label=state"),
+            (3, ("--task", "regression"), "mlp:2-32-1,loss=mse", "target=state"),
+            (21, ("--task", "classification"), "mlp:2-32-21", "label=state"),
+            (21, ("--task", "anomaly"), "mlp:3-32-1-32-3,loss=reconstruction", "label=none"),
+            (2, ("--task", "anomaly", "--label", "state"), "mlp:2-32-1-32-2,loss=reconstruction", "label=state")):
+        folder = Folder(table(rows=90, label=lambda i, values=values: i * 7 % values))
+        made = folder.run("init", *OPTIONS, *options, "--json").json
+        assert made["model"] == model and f",{key}," in made["data"]["source"], (values, options, made)
+        settings = (folder.root / "aggregator.ini").read_text()
+        assert ("learning_rate = 0.02" in settings) == ("loss=" in model), settings
+        names = [line.split(",")[0] for line in (folder.root / "scaling.csv").read_text().splitlines()[1:]]
+        assert names == ['"rpm"', '"flow"'] + ['"state"'] * ("state" in key and "mse" in model or "none" in key), names
+
+
 def a_table_without_names():
     folder = Folder(table(header=False, label=lambda i: i % 2))
     made = folder.run("init", *OPTIONS, "--json").json
@@ -96,7 +113,12 @@ def settings_of_ones_own_stay():
 def nothing_is_left_of_what_is_refused():
     cases = (
         (table(), ("--label", "sate"), USAGE, "has no column 'sate'"),
-        (table(rows=300, label=lambda i: i / 2), (), USAGE, "has 300 different values"),
+        (table(rows=300, label=lambda i: f"no {i}"), (), USAGE, "has 300 different values"),
+        (table(rows=300, label=lambda i: i / 2), ("--task", "classification"), USAGE, "has 300 different values"),
+        (table(), ("--task", "regression"), USAGE, "column 'state' of pumps.csv has no numbers that differ"),
+        (table(), ("--task", "clustering"), USAGE, "--task is classification, regression or anomaly"),
+        (table(), ("--task", "anomaly", "--model", "mlp:2-32-3"), USAGE, "does not fit pumps.csv"),
+        (table(rows=90, label=lambda i: i), ("--model", "mlp:2-32-90"), USAGE, "a number in column 'state', e.g. mlp:2-32-1"),
         (table(label=lambda i: "one"), (), USAGE, "has 1 different values"),
         (table(), ("--drop", "rpm|flow"), USAGE, "no column of numbers that differ"),
         (table(), ("--model", "mlp:784-32-10"), USAGE, "does not fit pumps.csv, which has 2 features and 3 classes"),

@@ -1,6 +1,7 @@
 """The commands that init prints lead one client through rounds, as they stand but for the port: for a
-model of the user's choice, and for a raw table of sensors, whose columns are found and scaled. What a
-client and status say while too few have enrolled.
+model of the user's choice, and for a raw table of sensors, whose columns are found and scaled; for one whose label is a
+number, and for one without a label, in which anomalies are to be found. What a client and status say while too few have
+enrolled.
 """
 
 import json
@@ -23,6 +24,51 @@ def write_raw(path, rows=400):
             state = rng.randrange(3)
             print(f"{1700000000 + i},{rng.gauss(2950 - 20 * state, 8):.1f},"
                   f"{rng.gauss(300000 - 40000 * (state == 2), 9000):.0f},{STATES[state]}", file=out)
+
+
+def write_flow(path, rows=400):
+    """Likewise, and what the pump moves."""
+    rng = random.Random(2)
+    with open(path, "w", encoding="utf-8") as out:
+        print("time,rpm,pressure,flow", file=out)
+        for i in range(rows):
+            x, y = rng.gauss(0, 1), rng.gauss(0, 1)
+            print(f"{1700000000 + i},{2950 + 60 * x:.1f},{3e5 + 3e4 * y:.0f},{500 + 40 * x - 20 * y * y:.2f}", file=out)
+
+
+def tells_numbers(folder):
+    """By the values of the label's column the model is one that tells a number; --task says else."""
+    write_flow(folder / "pump.csv")
+    said = follow(folder, "--data", "pump.csv", "--label", "flow", "--set", "round.rounds=15")
+    found = losses(said)
+    check(len(found) == 15 and 0.3 < found[0] < 3 and found[-1] < 0.2, f"the flow is not learnt: {said}")
+    check("PROBLEM" not in said and "target" in said, f"check fails: {said}")
+    check("loss=mse" in (folder / "aggregator.ini").read_text(), "the model")
+    check((folder / "scaling.csv").read_text().splitlines()[-1].startswith('"flow",'), "the target is not scaled")
+    refused = subprocess.run([BIN.resolve() / "tern-aggregator", "init", "--state", "other", "--data", "pump.csv", "--label",
+                              "flow", "--task", "classification"], cwd=folder, capture_output=True, text=True, timeout=60,
+                             check=False)
+    check(refused.returncode == 2 and "--task regression" in refused.stderr, f"{refused.stderr}")
+
+
+def finds_anomalies(folder):
+    write_flow(folder / "pump.csv")
+    said = follow(folder, "--data", "pump.csv", "--task", "anomaly", "--set", "round.rounds=15")
+    found = losses(said)
+    check(len(found) == 15 and found[-1] < found[0], f"nothing is learnt: {said}")
+    check("PROBLEM" not in said, f"check fails: {said}")
+    check("label=none" in (folder / "client.ini").read_text(), "all columns are features")
+    labelled = folder / "labelled"
+    labelled.mkdir()
+    (labelled / "states.csv").write_text("a,b,state\n" + "".join(
+        f"{i % 7},{i % 5},{'good' if i % 4 else 'bad'}\n" for i in range(40)))
+    made = subprocess.run([BIN.resolve() / "tern-aggregator", "init", "--data", "states.csv", "--task", "anomaly",
+                           "--label", "state", "--json"], cwd=labelled, capture_output=True, text=True, timeout=60,
+                          check=False)
+    check(made.returncode == 0, made.stderr)
+    made = json.loads(made.stdout)
+    check(made["model"].endswith(",loss=reconstruction"), f"{made}")
+    check("label=state,classes=good|bad," in made["data"]["source"], f"normal is not the first class: {made}")
 
 
 def commands(said):
@@ -88,6 +134,10 @@ def test():
         found = losses(said)
         check(len(found) == 15 and found[0] < 2 and found[-1] < 0.3, f"the raw table is not learnt: {said}")
         check("PROBLEM" not in said, f"check fails: {said}")
+    with Workspace() as workspace:
+        tells_numbers(workspace.path)
+    with Workspace() as workspace:
+        finds_anomalies(workspace.path)
 
 
 main(test)

@@ -1,0 +1,222 @@
+#include "cli/proposal_task.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define CLASSES_MAX 256 // more are no classes
+#define VALUES_MAX 20   // numbers of more different values are a target
+#define VALUES_TEXT "20"
+
+// Small: bytes follow the number of weights.
+#define HIDDEN 32
+#define NARROW 3 // so many features to a value of an autoencoder's middle
+
+static const char *const names[] = {"classification", "regression", "anomaly"};
+
+const char *tern_proposal_task_name(enum tern_proposal_task task)
+{
+    return names[task];
+}
+
+// --- Which
+
+int tern_proposal_read_task(const struct tern_cli *cli, struct tern_proposal *proposal)
+{
+    const char *name = tern_cli_option(cli, "task", names[TERN_TASK_CLASSIFICATION]);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strcmp(name, names[i]) == 0) {
+            proposal->task = (enum tern_proposal_task)i;
+            proposal->unlabelled =
+                proposal->task == TERN_TASK_ANOMALY && !tern_cli_flag(cli, "label");
+            return TERN_EXIT_OK;
+        }
+    }
+    return tern_cli_fail(cli, TERN_ERR_CONFIG,
+                         "--task is classification, regression or anomaly, not '%s'", name);
+}
+
+static const struct tern_csv_column *label_of(const struct tern_proposal *proposal)
+{
+    return &proposal->profile.column[proposal->profile.columns.label];
+}
+
+static bool is_target(const struct tern_proposal *proposal)
+{
+    const struct tern_csv_profile *profile = &proposal->profile;
+    return label_of(proposal)->numbers == profile->rows &&
+           (profile->many_labels || profile->labels.count > VALUES_MAX);
+}
+
+const char *tern_proposal_task_why(const struct tern_proposal *proposal)
+{
+    return proposal->task == TERN_TASK_REGRESSION && proposal->decided
+               ? "The labels are numbers of more than " VALUES_TEXT
+                 " different values, so that the model is to tell a number (regression);\n"
+                 "--task classification makes each value a class.\n"
+               : "";
+}
+
+// --- Classes
+
+// Whether the labels are the numbers below their count, which need no list.
+static bool are_numbers(const struct tern_csv_profile *profile)
+{
+    uint32_t class;
+    bool numbers = true;
+    for (uint32_t i = 0; i < profile->labels.count; i++) {
+        numbers =
+            numbers && tern_name_is_class(profile->labels.names[i], profile->labels.count, &class);
+    }
+    return numbers;
+}
+
+static int list_classes(const struct tern_cli *cli, struct tern_proposal *proposal)
+{
+    const struct tern_csv_profile *profile = &proposal->profile;
+    const char *label = profile->column[profile->columns.label].name;
+    proposal->class_count = profile->labels.count;
+    if (profile->many_labels || proposal->class_count < 2 || proposal->class_count > CLASSES_MAX) {
+        return tern_cli_fail(cli, TERN_ERR_CONFIG,
+                             "column '%s' of %s has %" PRIu32
+                             "%s different values, and classes are 2 to %d: name the column of the "
+                             "class with --label, or that of a number with --task regression",
+                             label, proposal->data, proposal->class_count,
+                             profile->many_labels ? " and more" : "", CLASSES_MAX);
+    }
+    if (!are_numbers(profile) &&
+        !tern_csv_profile_classes(profile, proposal->classes, sizeof proposal->classes / 2)) {
+        return tern_cli_fail(cli, TERN_ERR_CONFIG,
+                             "the labels in column '%s' of %s are too long for a setting, or hold "
+                             "'|' or quotes: write the file with class numbers from 0",
+                             label, proposal->data);
+    }
+    return TERN_EXIT_OK;
+}
+
+// --- Normal, and not
+
+static uint32_t most_frequent(const struct tern_csv_profile *profile)
+{
+    uint32_t most = 0;
+    for (uint32_t i = 1; i < profile->labels.count; i++) {
+        most = profile->label[i].count > profile->label[most].count ? i : most;
+    }
+    return most;
+}
+
+// Lists the most frequent label first, as class 0, which is what is normal.
+static int list_anomalies(const struct tern_cli *cli, struct tern_proposal *proposal)
+{
+    const struct tern_csv_profile *profile = &proposal->profile;
+    if (proposal->unlabelled) {
+        proposal->class_count = 1;
+        return TERN_EXIT_OK;
+    }
+    TERN_CLI_TRY(list_classes(cli, proposal));
+    const uint32_t normal = most_frequent(profile);
+    if (proposal->classes[0] == '\0' && strcmp(profile->labels.names[normal], "0") == 0) {
+        return TERN_EXIT_OK;
+    }
+    size_t used = (size_t)snprintf(proposal->classes, sizeof proposal->classes, "%s",
+                                   profile->labels.names[normal]);
+    for (uint32_t i = 0; i < profile->labels.count && used < sizeof proposal->classes; i++) {
+        if (i != normal) {
+            used += (size_t)snprintf(proposal->classes + used, sizeof proposal->classes - used,
+                                     "|%s", profile->labels.names[i]);
+        }
+    }
+    return used < sizeof proposal->classes / 2
+               ? TERN_EXIT_OK
+               : tern_cli_fail(cli, TERN_ERR_CONFIG, "the labels in column '%s' are too long",
+                               label_of(proposal)->name);
+}
+
+// --- A number
+
+static int check_target(const struct tern_cli *cli, const struct tern_proposal *proposal)
+{
+    const struct tern_csv_column *label = label_of(proposal);
+    if (2 * label->numbers <= proposal->profile.rows || !(label->deviation > 0)) {
+        return tern_cli_fail(cli, TERN_ERR_CONFIG,
+                             "column '%s' of %s has no numbers that differ%s%s: name the column of "
+                             "the number that the model is to tell with --label",
+                             label->name, proposal->data,
+                             label->bad.count > 0 ? ", but texts such as " : "",
+                             label->bad.count > 0 ? label->bad.text : "");
+    }
+    return TERN_EXIT_OK;
+}
+
+int tern_proposal_choose_task(const struct tern_cli *cli, struct tern_proposal *proposal)
+{
+    if (!tern_cli_flag(cli, "task") && is_target(proposal)) {
+        proposal->task = TERN_TASK_REGRESSION;
+        proposal->decided = true;
+    }
+    return proposal->task == TERN_TASK_REGRESSION ? check_target(cli, proposal)
+           : proposal->task == TERN_TASK_ANOMALY  ? list_anomalies(cli, proposal)
+                                                  : list_classes(cli, proposal);
+}
+
+// --- The model
+
+void tern_proposal_choose_model(struct tern_proposal *proposal)
+{
+    const uint32_t features = proposal->features;
+    const uint32_t middle = features / NARROW > 0 ? features / NARROW : 1;
+    char *model = proposal->model;
+    const size_t size = sizeof proposal->model;
+    if (proposal->task == TERN_TASK_ANOMALY) {
+        snprintf(model, size, "mlp:%" PRIu32 "-%d-%" PRIu32 "-%d-%" PRIu32 ",loss=reconstruction",
+                 features, HIDDEN, middle, HIDDEN, features);
+    } else if (proposal->task == TERN_TASK_REGRESSION) {
+        snprintf(model, size, "mlp:%" PRIu32 "-%d-1,loss=mse", features, HIDDEN);
+    } else {
+        snprintf(model, size, "mlp:%" PRIu32 "-%d-%" PRIu32, features, HIDDEN,
+                 proposal->class_count);
+    }
+}
+
+const char *tern_proposal_training(const struct tern_proposal *proposal)
+{
+    return proposal->task == TERN_TASK_CLASSIFICATION
+               ? ""
+               : "\n"
+                 "[train]\n"
+                 "; Below the default: a squared error pulls the harder the further off a row is, "
+                 "so "
+                 "that a few\n"
+                 "; far off can make training diverge.\n"
+                 "learning_rate = 0.02\n";
+}
+
+bool tern_proposal_suits(const struct tern_proposal *proposal, const struct tern_model *model)
+{
+    const bool number = model->loss == TERN_LOSS_MSE || model->loss == TERN_LOSS_MAE;
+    switch (proposal->task) {
+    case TERN_TASK_REGRESSION:
+        return number;
+    case TERN_TASK_ANOMALY:
+        return model->loss == TERN_LOSS_RECONSTRUCTION;
+    case TERN_TASK_CLASSIFICATION:
+    default:
+        return model->loss == TERN_LOSS_CROSS_ENTROPY &&
+               model->tensors[model->tensor_count - 1].count >= proposal->class_count;
+    }
+}
+
+const char *tern_proposal_told(const struct tern_proposal *proposal, char text[TERN_TEXT])
+{
+    if (proposal->task == TERN_TASK_REGRESSION) {
+        snprintf(text, TERN_TEXT, "a number in column '%.30s'", label_of(proposal)->name);
+    } else if (proposal->unlabelled) {
+        snprintf(text, TERN_TEXT, "no label: all rows are taken as normal");
+    } else if (proposal->task == TERN_TASK_ANOMALY) {
+        snprintf(text, TERN_TEXT, "anomalies by column '%.20s', normal first",
+                 label_of(proposal)->name);
+    } else {
+        snprintf(text, TERN_TEXT, "%" PRIu32 " classes", proposal->class_count);
+    }
+    return text;
+}
