@@ -52,7 +52,8 @@ struct tern_fleet_results {
     // not trained. Else NULL, as in results read from a file.
     double *personal_accuracy;
     char *manifest; // of a model whose tensors have rules of their own, hex; else NULL
-    char *scaling;  // that the columns had, in hex as a Scaling has it (wire/tern.proto); NULL: none. malloc'ed
+    char *
+        scaling; // that the columns had, in hex as a Scaling has it (wire/tern.proto); NULL: none. malloc'ed
 
     struct tern_records records; // empty in results read from a file
 };
