@@ -355,6 +355,12 @@ struct upload {
     size_t local_at;
 };
 
+// A build that takes no records in pieces leaves none.
+static uint32_t room_of(const struct upload_head *head)
+{
+    return TERN_PARTIALS ? head->room : 0;
+}
+
 static enum tern_result open_upload(const struct tern_client *client, struct upload *upload)
 {
     const uint32_t count = client->work.model->count;
@@ -367,13 +373,13 @@ static enum tern_result open_upload(const struct tern_client *client, struct upl
     const bool has_local = (head->holds & HOLDS_LOCAL) != 0;
     if (head->count != count || !tern_error_storage_known(head->storage) ||
         head->holds > (HOLDS_VELOCITY | HOLDS_LOCAL) || (has_local && local == 0) ||
-        head->room > TERN_WIRE_OVERHEAD) {
+        room_of(head) > TERN_WIRE_OVERHEAD) {
         return TERN_ERR_CORRUPT;
     }
     const size_t velocity_len =
         (head->holds & HOLDS_VELOCITY) != 0 ? (size_t)count * sizeof(float) : 0;
     upload->storage = (enum tern_error_storage)head->storage;
-    upload->pending_at = sizeof *head + head->room;
+    upload->pending_at = sizeof *head + room_of(head);
     upload->buffer_at = upload->pending_at + head->len;
     upload->velocity_at =
         upload->buffer_at + tern_error_storage_bytes(upload->storage, client->work.model->coded);

@@ -23,19 +23,6 @@ static const struct tern_codec *codec_of(const struct tern_codec *codec,
     return tern_segment_is_coded(segment) ? codec : &dense;
 }
 
-// Whether a payload of the codec is a mode byte and its values, one after the other.
-static bool goes_by_value(const struct tern_codec *codec)
-{
-    return codec->id == TERN_CODEC_FLOAT32 || codec->id == TERN_CODEC_FLOAT16 ||
-           codec->id == TERN_CODEC_BFLOAT16;
-}
-
-// Values that are encoded at once into a sink.
-static uint32_t piece_values(const struct tern_codec *codec, uint32_t count)
-{
-    return goes_by_value(codec) && count > TERN_CONTAINER_PIECE ? TERN_CONTAINER_PIECE : count;
-}
-
 static size_t segment_bound(size_t payload_bound)
 {
     return varint_length(payload_bound) + payload_bound;
@@ -49,19 +36,6 @@ size_t tern_container_bound(const struct tern_codec *codec, const struct tern_mo
         bound += segment_bound(tern_codec_bound(codec_of(codec, segment), segment->count));
     }
     return bound;
-}
-
-size_t tern_container_piece_bound(const struct tern_codec *codec, const struct tern_model *model)
-{
-    size_t most = 0;
-    for (uint32_t i = 0; i < model->segment_count; i++) {
-        const struct tern_segment *segment = &model->segments[i];
-        const struct tern_codec *own = codec_of(codec, segment);
-        const size_t bound =
-            segment_bound(tern_codec_bound(own, piece_values(own, segment->count)));
-        most = bound > most ? bound : most;
-    }
-    return most;
 }
 
 size_t tern_container_bound_any(const struct tern_model *model)
@@ -142,6 +116,33 @@ static enum tern_result check_segments(const struct tern_codec *codec,
     return whole->indices == NULL || indices.len == 0 ? TERN_OK : TERN_ERR_CORRUPT;
 }
 
+#if TERN_PARTIALS
+// Whether a payload of the codec is a mode byte and its values, one after the other.
+static bool goes_by_value(const struct tern_codec *codec)
+{
+    return codec->id == TERN_CODEC_FLOAT32 || codec->id == TERN_CODEC_FLOAT16 ||
+           codec->id == TERN_CODEC_BFLOAT16;
+}
+
+// Values that are encoded at once into a sink.
+static uint32_t piece_values(const struct tern_codec *codec, uint32_t count)
+{
+    return goes_by_value(codec) && count > TERN_CONTAINER_PIECE ? TERN_CONTAINER_PIECE : count;
+}
+
+size_t tern_container_piece_bound(const struct tern_codec *codec, const struct tern_model *model)
+{
+    size_t most = 0;
+    for (uint32_t i = 0; i < model->segment_count; i++) {
+        const struct tern_segment *segment = &model->segments[i];
+        const struct tern_codec *own = codec_of(codec, segment);
+        const size_t bound =
+            segment_bound(tern_codec_bound(own, piece_values(own, segment->count)));
+        most = bound > most ? bound : most;
+    }
+    return most;
+}
+
 // A payload that goes by value, in pieces: its length, the mode byte with the first values, and the
 // others. Where all values decode to zero, the first piece says so of all.
 static enum tern_result emit_values(const struct tern_encode_job *segment,
@@ -177,8 +178,9 @@ static enum tern_result emit_into(struct tern_encode_job *job,
     *len = emit_segment(job);
     return sink->take(sink->ctx, sink->piece, *len);
 }
+#endif
 
-// Into dst, one segment behind the other, or into the sink.
+// Into dst, one segment behind the other, or into the sink, which a build without partials has not.
 static enum tern_result emit_segments(const struct tern_codec *codec,
                                       const struct tern_encode_context *whole,
                                       const struct tern_model *model, float *values, uint8_t *dst,
@@ -188,18 +190,22 @@ static enum tern_result emit_segments(const struct tern_codec *codec,
     TERN_TRY(check_segments(codec, whole, model, values, peaks));
     struct tern_bytes_left indices = {whole->indices, whole->indices_len};
     size_t at = 0;
+    (void)sink;
     for (uint32_t i = 0; i < model->segment_count; i++) {
         struct tern_encode_context part;
         TERN_TRY(segment_context(whole, model, i, &indices, &part));
         struct tern_encode_job job = segment_job(codec, &part, &model->segments[i], values);
         job.peak = peaks[i];
         size_t len = 0;
+#if TERN_PARTIALS
         if (sink != NULL) {
             TERN_TRY(emit_into(&job, sink, &len));
-        } else {
-            job.dst = dst + at;
-            len = emit_segment(&job);
+            at += len;
+            continue;
         }
+#endif
+        job.dst = dst + at;
+        len = emit_segment(&job);
         at += len;
     }
     *written = at;
@@ -219,6 +225,7 @@ enum tern_result tern_container_encode(const struct tern_codec *codec,
     return emit_segments(codec, whole, model, values, dst, NULL, written);
 }
 
+#if TERN_PARTIALS
 enum tern_result tern_container_encode_into(const struct tern_codec *codec,
                                             const struct tern_encode_context *context,
                                             const struct tern_model *model, float *values,
@@ -231,6 +238,7 @@ enum tern_result tern_container_encode_into(const struct tern_codec *codec,
     }
     return emit_segments(codec, whole, model, values, NULL, sink, written);
 }
+#endif
 
 // --- Decoding
 

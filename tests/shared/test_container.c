@@ -141,6 +141,7 @@ static void test_encode_errors_change_nothing(void **state)
     assert_int_equal(written, 99);
 }
 
+#if TERN_PARTIALS
 // What a sink was given, and how often; it refuses what comes after `most` pieces.
 struct taken {
     uint8_t bytes[BOUND];
@@ -262,6 +263,7 @@ static void test_long_payloads_go_in_pieces(void **state)
     }
     free(many);
 }
+#endif
 
 static void test_bound_is_reached_and_kept(void **state)
 {
@@ -456,8 +458,10 @@ int main(void)
         cmocka_unit_test_setup(test_decoded_plus_rest_is_input, start),
         cmocka_unit_test_setup(test_inspect_adds_up, start),
         cmocka_unit_test_setup(test_encode_errors_change_nothing, start),
+#if TERN_PARTIALS
         cmocka_unit_test_setup(test_segments_one_by_one_are_the_whole, start),
         cmocka_unit_test_setup(test_long_payloads_go_in_pieces, start),
+#endif
         cmocka_unit_test_setup(test_bound_is_reached_and_kept, start),
         cmocka_unit_test_setup(test_cut_anywhere_is_refused, start),
         cmocka_unit_test_setup(test_lengths_are_checked, start),
