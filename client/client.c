@@ -80,11 +80,10 @@ static enum tern_result run_phase(struct tern_client *client)
         return tern_phase_upload(client);
     case TERN_PHASE_EVALUATE:
         return tern_phase_evaluate(client);
-    case TERN_PHASE_STATISTICS:
 #if TERN_STATISTICS
+    case TERN_PHASE_STATISTICS:
         return tern_phase_statistics(client);
 #endif
-        break;
     case TERN_PHASE_FINISHED:
         return TERN_AGAIN;
     case TERN_PHASE_STOPPED:

@@ -32,6 +32,14 @@ extern "C" {
 
 // --- What the caller is told
 
+#if TERN_STATISTICS
+#define TERN_CLIENT_STATISTICS_EVENTS(X)                                                           \
+    X(TERN_EVENT_STATISTICS, "statistics")                                                         \
+    X(TERN_EVENT_SCALED, "scaled")
+#else
+#define TERN_CLIENT_STATISTICS_EVENTS(X)
+#endif
+
 // X(symbol, name in logs)
 #define TERN_CLIENT_EVENT_LIST(X)                                                                  \
     X(TERN_EVENT_ENROLLED, "enrolled")                                                             \
@@ -40,8 +48,7 @@ extern "C" {
     X(TERN_EVENT_DOWNLOADED, "downloaded")                                                         \
     X(TERN_EVENT_TRAINED, "trained")                                                               \
     X(TERN_EVENT_ENCODED, "encoded")                                                               \
-    X(TERN_EVENT_STATISTICS, "statistics")                                                         \
-    X(TERN_EVENT_SCALED, "scaled")                                                                 \
+    TERN_CLIENT_STATISTICS_EVENTS(X)                                                               \
     X(TERN_EVENT_UPLOADED, "uploaded")                                                             \
     X(TERN_EVENT_EVALUATED, "evaluated")                                                           \
     X(TERN_EVENT_WAITING, "waiting")                                                               \
@@ -205,9 +212,11 @@ enum tern_client_phase {
     TERN_PHASE_ENCODE,
     TERN_PHASE_UPLOAD,
     TERN_PHASE_EVALUATE,
+#if TERN_STATISTICS
     TERN_PHASE_STATISTICS, // telling those of the columns, or fetching the scaling
-    TERN_PHASE_FINISHED,   // the federation has done its rounds
-    TERN_PHASE_STOPPED     // after an error that tern_client_step() returned
+#endif
+    TERN_PHASE_FINISHED, // the federation has done its rounds
+    TERN_PHASE_STOPPED   // after an error that tern_client_step() returned
 };
 
 // Static string: "checkin", "download", ...

@@ -23,6 +23,7 @@
 
 #define HOLDS_VELOCITY 1u
 #define HOLDS_LOCAL 2u
+#define HOLDS_KNOWN (HOLDS_VELOCITY | (TERN_MANIFESTS ? HOLDS_LOCAL : 0))
 
 // Stands in a meter for all purposes that the build which wrote it did not know.
 #define PURPOSE_OTHER 0xffffffffu
@@ -302,7 +303,7 @@ static struct upload_head upload_head(const struct tern_client *client, size_t r
         .len = client->pending.len,
         .count = client->work.model->count,
         .storage = (uint32_t)client->work.error_storage,
-        .holds = (client->has_velocity ? HOLDS_VELOCITY : 0) |
+        .holds = (TERN_CLIENT_MOMENTUM && client->has_velocity ? HOLDS_VELOCITY : 0) |
                  (tern_client_has_local(client) ? HOLDS_LOCAL : 0),
         .room = (uint32_t)room,
     };
@@ -319,16 +320,20 @@ static struct tern_store_part buffer_part(const struct tern_client *client)
 static struct tern_store_part velocity_part(const struct tern_client *client)
 {
     const struct tern_client_workspace *work = &client->work;
-    return (struct tern_store_part){
-        work->velocity, client->has_velocity ? (size_t)work->model->count * sizeof(float) : 0};
+    if (!TERN_CLIENT_MOMENTUM || !client->has_velocity) {
+        return (struct tern_store_part){NULL, 0};
+    }
+    return (struct tern_store_part){work->velocity, (size_t)work->model->count * sizeof(float)};
 }
 
 static struct tern_store_part local_part(const struct tern_client *client)
 {
     uint32_t first = 0;
     const uint32_t local = tern_model_local(client->work.model, &first);
-    return (struct tern_store_part){client->work.weights + first,
-                                    tern_client_has_local(client) ? local * sizeof(float) : 0};
+    if (!tern_client_has_local(client)) {
+        return (struct tern_store_part){NULL, 0};
+    }
+    return (struct tern_store_part){client->work.weights + first, local * sizeof(float)};
 }
 
 enum tern_result tern_record_save_upload(struct tern_client *client)
@@ -370,9 +375,9 @@ static enum tern_result open_upload(const struct tern_client *client, struct upl
     TERN_TRY(check_owned(client, &head->owned, FORMAT_UPLOAD));
     uint32_t first = 0;
     const uint32_t local = tern_model_local(client->work.model, &first);
-    const bool has_local = (head->holds & HOLDS_LOCAL) != 0;
+    const bool has_local = TERN_MANIFESTS && (head->holds & HOLDS_LOCAL) != 0;
     if (head->count != count || !tern_error_storage_known(head->storage) ||
-        head->holds > (HOLDS_VELOCITY | HOLDS_LOCAL) || (has_local && local == 0) ||
+        head->holds > HOLDS_KNOWN || (has_local && local == 0) ||
         room_of(head) > TERN_WIRE_OVERHEAD) {
         return TERN_ERR_CORRUPT;
     }

@@ -131,6 +131,7 @@ static void count_signs(void *ctx, float scale, const struct tern_indices *indic
     }
 }
 
+#if !TERN_SMALL
 // Of the values: with fewer that are not zero, it takes less to go by their indices than by all values.
 #define SPARSE_SHARE 4
 
@@ -138,21 +139,24 @@ static bool goes_by_signs(const struct tern_mode *mode, const uint8_t *body, siz
                           size_t count, const struct tern_payload_reader *reader)
 {
     struct tern_codec_info found = {.ternary = true};
-    if (TERN_SMALL || mode->signs == NULL || reader->signs == NULL) {
+    if (mode->signs == NULL || reader->signs == NULL) {
         return false;
     }
     mode->describe(body, len, count, &found);
     return found.nonzero < count / SPARSE_SHARE;
 }
+#endif
 
 // What was checked.
 static enum tern_result give(const struct tern_mode *mode, const uint8_t *body, size_t len,
                              size_t count, const struct tern_payload_reader *reader)
 {
+#if !TERN_SMALL
     if (goes_by_signs(mode, body, len, count, reader)) {
         mode->signs(body, len, count, reader->signs, reader->ctx);
         return TERN_OK;
     }
+#endif
     return reader->whole != NULL ? reader->whole(reader->ctx, mode, body, len, count) : TERN_OK;
 }
 

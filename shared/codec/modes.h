@@ -38,9 +38,11 @@ struct tern_mode {
     TERN_MUST_USE enum tern_result (*each)(const uint8_t *body, size_t len, size_t count,
                                            tern_take_signs *take, void *ctx);
 
+#if !TERN_SMALL
     // Of other ternary modes: hands over all values that are not zero. Takes less time than decoding, and no
     // memory, where these are few. NULL: decode.
     void (*signs)(const uint8_t *body, size_t len, size_t count, tern_take_signs *take, void *ctx);
+#endif
 };
 
 #define TERN_CODEC_MODES 2 // of one codec, at most

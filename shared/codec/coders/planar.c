@@ -179,6 +179,7 @@ static void accumulate_packed(const uint8_t *body, size_t len, float weight, flo
                 tern_kernel_ternary_add);
 }
 
+#if !TERN_SMALL
 // --- Signs
 
 // A byte's digit of one part; 1, which is q = 0, for run codes.
@@ -219,6 +220,7 @@ static void signs_of_runs(const uint8_t *body, size_t len, size_t count, tern_ta
         take(ctx, scale, &indices);
     }
 }
+#endif
 
 const struct tern_mode tern_ternary_zero_run_mode = {
     .byte = TERN_MODE_TERNARY_ZERO_RUN,
@@ -228,7 +230,9 @@ const struct tern_mode tern_ternary_zero_run_mode = {
     .decode = decode_runs,
     .accumulate = accumulate_runs,
     .describe = tern_ternary_describe_runs,
-    .signs = TERN_SMALL ? NULL : signs_of_runs,
+#if !TERN_SMALL
+    .signs = signs_of_runs,
+#endif
 };
 
 const struct tern_mode tern_ternary_packed_mode = {
@@ -239,7 +243,9 @@ const struct tern_mode tern_ternary_packed_mode = {
     .decode = decode_packed,
     .accumulate = accumulate_packed,
     .describe = tern_ternary_describe_runs,
-    .signs = TERN_SMALL ? NULL : signs_of_runs,
+#if !TERN_SMALL
+    .signs = signs_of_runs,
+#endif
 };
 
 // --- Coders

@@ -6,8 +6,22 @@
 #include "util/bytes.h"
 #include <stdbool.h>
 
-const char *const tern_coder_names[] = {"zero-run", "packed", "long-runs", "consecutive", "gaps",
-                                        "range",    "auto",   "balanced",  NULL};
+// Of those that are left out of a build only people ask the names.
+#define NAME_OF(symbol, name)                                                                      \
+    [TERN_CODER_##symbol] =                                                                        \
+        TERN_FOR_PEOPLE || (TERN_CODERS_LEFT_OUT & 1u << TERN_CODER_##symbol) == 0 ? (name) : ""
+
+const char *const tern_coder_names[] = {
+    NAME_OF(ZERO_RUN, "zero-run"),
+    NAME_OF(PACKED, "packed"),
+    NAME_OF(LONG_RUNS, "long-runs"),
+    NAME_OF(CONSECUTIVE, "consecutive"),
+    NAME_OF(GAPS, "gaps"),
+    NAME_OF(RANGE, "range"),
+    NAME_OF(AUTO, "auto"),
+    NAME_OF(BALANCED, "balanced"),
+    NULL,
+};
 
 #define ADDRESS_OF(coder, symbol) &tern_##coder##_coder,
 static const struct tern_ternary_coder *const coders[] = {TERN_CODERS(ADDRESS_OF)};
