@@ -16,7 +16,7 @@ ROUNDS = 5000
 SHOTS = pathlib.Path(os.environ["TERN_SHOTS"])
 AXE = pathlib.Path(os.environ["TERN_AXE"]).read_text()
 HAS_CHARTS = os.environ.get("TERN_UPLOT", "") != ""
-# It takes 0.2 to 0.6 s on two cores that have nothing else to do, and the aim is one; here others may work.
+# The aim is one second on a machine that has nothing else to do; here others may work.
 SLOWEST_MS = 10000
 VIEWS = ("overview", "rounds", "clients", "codes")
 LOOKS = {"light": (1280, 900, "light"), "dark": (1280, 900, "dark"),
