@@ -27,6 +27,8 @@ WELL = {
     "tern_finished": "0x{n}",
     "tern_clients": "3x{n}",
     "tern_clients_revoked": "1x{n}",
+    "tern_clients_evaluators": "0x{n}",
+    "tern_clients_unreliable": "0x{n}",
     "tern_refused_draws": "0x{n}",
     'tern_updates_total{status="accepted"}': "0+2x{n}",
     'tern_updates_total{status="late"}': "0+1x{n}",
@@ -63,6 +65,7 @@ WRONG = {
     "TernConnectionsDisplaced": {"tern_http_connections_displaced_total": "0+60x{n}"},
     "TernCredentialsGuessed": {"tern_unauthorized_total": "0+120x{n}"},
     "TernHandshakesFail": {'tern_http_handshakes_total{kind="failed"}': "0+60x{n}"},
+    "TernClientsUnreliable": {"tern_clients_unreliable": "1x{n}"},
     "TernIdentityCloned": {'tern_error_findings_total{finding="cloned"}': "0x1515 1x{n}"},
 }
 FINE = {"tern_version": "7x{n}", "tern_finished": "1x{n}"}

@@ -280,6 +280,14 @@ void harness_restart(struct harness *harness)
     harness_start(harness);
 }
 
+struct tern_db *harness_look(const struct harness *harness)
+{
+    struct tern_db *db = NULL;
+    char why[256];
+    assert_int_equal(tern_db_open_again(harness->path, &db, why), TERN_OK);
+    return db;
+}
+
 void harness_free(struct harness *harness)
 {
     char command[256];

@@ -54,6 +54,8 @@ void harness_start(struct harness *harness);
 void harness_stop(struct harness *harness);
 void harness_restart(struct harness *harness);
 void harness_free(struct harness *harness);
+// A connection of the test's own, since the service's thread uses harness->db; tern_db_close() ends it.
+struct tern_db *harness_look(const struct harness *harness);
 
 // Runs a request through on_headers and on_request and waits for its reply.
 struct answer call(struct harness *harness, const char *method, const char *path, const char *token,

@@ -38,7 +38,9 @@ static float learn(float loss)
 static struct tern_db_round stored(uint32_t round)
 {
     struct tern_db_round row;
-    assert_int_equal(tern_db_round_get(harness.db, round, &row), TERN_OK);
+    struct tern_db *db = harness_look(&harness);
+    assert_int_equal(tern_db_round_get(db, round, &row), TERN_OK);
+    tern_db_close(db);
     return row;
 }
 

@@ -47,12 +47,14 @@ static void start(uint32_t cohort)
 static uint32_t members_of(uint32_t round)
 {
     struct tern_db_assignment row;
-    struct tern_db_rows *rows = tern_db_assignments(harness.db, round);
+    struct tern_db *db = harness_look(&harness);
+    struct tern_db_rows *rows = tern_db_assignments(db, round);
     uint32_t members = 0;
     while (tern_db_next(rows, &row)) {
         members |= 1u << row.client;
     }
     assert_int_equal(tern_db_end(rows), TERN_OK);
+    tern_db_close(db);
     return members;
 }
 
@@ -106,15 +108,21 @@ static uint32_t do_whole_round(uint32_t round)
     return do_round_of(round, false);
 }
 
+static void expect_tags(uint64_t id, const char *tags)
+{
+    struct tern_db_client client;
+    struct tern_db *db = harness_look(&harness);
+    assert_int_equal(tern_db_client_get(db, id, &client), TERN_OK);
+    assert_string_equal(client.tags, tags);
+    tern_db_close(db);
+}
+
 static void test_codes_give_tags(void **state)
 {
     (void)state;
-    struct tern_db_client client;
     start(2);
-    assert_int_equal(tern_db_client_get(harness.db, 8, &client), TERN_OK);
-    assert_string_equal(client.tags, "line=2,site=b");
-    assert_int_equal(tern_db_client_get(harness.db, 12, &client), TERN_OK);
-    assert_string_equal(client.tags, "");
+    expect_tags(8, "line=2,site=b");
+    expect_tags(12, "");
 }
 
 static void test_cohorts_are_spread_over_a_tag(void **state)
@@ -154,15 +162,13 @@ static void test_only_clients_with_a_tag(void **state)
 static void test_tags_stay_beside_what_clients_say(void **state)
 {
     (void)state;
-    struct tern_db_client client;
     start(2);
     (void)do_whole_round(1);
     run_sql(harness.path, "update clients set tags='site=c'");
     (void)do_whole_round(2);
     harness_restart(&harness);
     (void)do_whole_round(3);
-    assert_int_equal(tern_db_client_get(harness.db, 1, &client), TERN_OK);
-    assert_string_equal(client.tags, "site=c");
+    expect_tags(1, "site=c");
 }
 
 struct course {

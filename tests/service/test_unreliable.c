@@ -122,9 +122,7 @@ static uint32_t play(uint64_t ms)
 static struct tern_db_client row_of(uint64_t client)
 {
     struct tern_db_client row;
-    struct tern_db *db = NULL;
-    char why[256];
-    assert_int_equal(tern_db_open(harness.path, &db, why), TERN_OK);
+    struct tern_db *db = harness_look(&harness);
     assert_int_equal(tern_db_client_get(db, client, &row), TERN_OK);
     tern_db_close(db);
     return row;
