@@ -156,9 +156,12 @@ static int compare_names(const void *a, const void *b)
 bool tern_csv_profile_classes(const struct tern_csv_profile *profile, char *text, size_t size)
 {
     const uint32_t count = profile->labels.count;
-    char **names = malloc((count + 1) * sizeof *names);
-    size_t used = 0;
     text[0] = '\0';
+    if (count == 0) { // of numbers, or without labels
+        return true;
+    }
+    char **names = malloc(count * sizeof *names);
+    size_t used = 0;
     if (names == NULL) {
         return false;
     }

@@ -128,11 +128,17 @@ const char *tern_loss_name(enum tern_loss loss)
     return loss_names[loss];
 }
 
+static bool is_text(const char *a, const char *b)
+{
+    const size_t len = strlen(a);
+    return len == strlen(b) && memcmp(a, b, len) == 0;
+}
+
 // The loss whose name is all of the text; TERN_LOSS_COUNT: none.
 static enum tern_loss loss_of(const char *name)
 {
     enum tern_loss loss = TERN_LOSS_CROSS_ENTROPY;
-    while (loss < TERN_LOSS_COUNT && strcmp(name, loss_names[loss]) != 0) {
+    while (loss < TERN_LOSS_COUNT && !is_text(name, loss_names[loss])) {
         loss++;
     }
     return loss;

@@ -19,6 +19,9 @@ static const struct tern_table_config configs[] = {
     {.classes = "x|y|z|0|1"},
     {.group = "0"},
     {.label = "y", .group = "g"},
+    {.target = "0"},
+    {.target = "y", .group = "g"},
+    {.unlabelled = true},
 };
 
 static void require(int condition)
@@ -41,6 +44,7 @@ static void use(const struct tern_table *table, bool groups, uint32_t group_coun
         require(rows->labels[i] < rows->classes);
         require(groups == (rows->groups != NULL));
         require(!groups || rows->groups[i] < group_count);
+        require(rows->targets == NULL || tern_is_finite(rows->targets[i]));
     }
 }
 
@@ -52,19 +56,25 @@ static void profile(const uint8_t *bytes, size_t size, const struct tern_table_c
     char classes[256];
     struct tern_csv_profile found;
     struct tern_input input;
-    const struct tern_csv_choice choice = {
-        .label = config->label, .drop = config->drop, .group = config->group};
+    const struct tern_csv_choice choice = {.label = config->target != NULL ? config->target
+                                                                           : config->label,
+                                           .unlabelled = config->unlabelled,
+                                           .numeric = config->target != NULL,
+                                           .drop = config->drop,
+                                           .group = config->group};
     tern_input_from_memory(&input, bytes, size, limits.max_bytes, why);
     if (tern_csv_profile_read(&input, &choice, &found) != TERN_OK) {
         require(why[0] != '\0' && !accepted);
         tern_csv_profile_free(&found);
         return;
     }
-    require(found.rows >= 1 && found.labels.count >= 1);
+    require(found.rows >= 1);
+    require(choice.numeric || choice.unlabelled || found.labels.count >= 1);
     require(!accepted || found.ragged.count == 0);
     for (uint32_t c = 0; c < found.columns.count; c++) {
         const struct tern_csv_column *column = &found.column[c];
-        require(!accepted || column->bad.count + column->missing.count == 0);
+        const bool number = column->feature || (choice.numeric && c == found.columns.label);
+        require(!accepted || !number || column->bad.count + column->missing.count == 0);
         require(column->numbers == 0 || column->low <= column->high);
         require(!column->feature ||
                 column->numbers + column->bad.count + column->missing.count + column->huge.count ==
