@@ -70,7 +70,7 @@ def the_labels_say_what_is_learnt():
             (21, ("--task", "classification"), "mlp:2-32-21", "label=state"),
             (21, ("--task", "anomaly"), "mlp:3-32-1-32-3,loss=reconstruction", "label=none"),
             (2, ("--task", "anomaly", "--label", "state"), "mlp:2-32-1-32-2,loss=reconstruction", "label=state")):
-        folder = Folder(table(rows=90, label=lambda i, values=values: i * 7 % values))
+        folder = Folder(table(rows=90, label=lambda i, values=values: i * 11 % values))
         made = folder.run("init", *OPTIONS, *options, "--json").json
         assert made["model"] == model and f",{key}," in made["data"]["source"], (values, options, made)
         settings = (folder.root / "aggregator.ini").read_text()
@@ -149,7 +149,7 @@ def damage_is_counted():
     folder.run("init", *OPTIONS, says="1 fields or lines of pumps.csv cannot be learnt from")
 
 
-main(a_sample_becomes_a_model_and_settings, clients_read_what_was_written, a_table_without_names,
+main(a_sample_becomes_a_model_and_settings, clients_read_what_was_written, the_labels_say_what_is_learnt, a_table_without_names,
      columns_that_no_setting_can_name_go_by_their_number,
      groups_and_dropped_columns_are_no_features, settings_of_ones_own_stay, nothing_is_left_of_what_is_refused,
      files_and_states_that_are_there_stay, damage_is_counted)

@@ -329,7 +329,7 @@ def small_models_send_a_larger_share():
 
 main(small_models_send_a_larger_share, a_file_comes_back_as_it_was, zeros_lose_their_sign, small_types_are_rounded_to_even,
      other_types_are_kept, counters_that_were_cast_to_float_are_warned_of, what_is_kept_is_bounded, damage_to_what_is_kept_is_found,
-     many_tensors_fit, rules_have_presets, the_first_rule_counts,
+     many_tensors_fit, rules_have_presets, local_tensors_are_named, the_first_rule_counts,
      rules_name_the_model, bad_rules_are_refused,
      separators_in_names_are_escaped, built_in_models_take_rules,
      hostile_files_are_refused, a_missing_file_is_named)
