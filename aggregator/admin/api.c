@@ -115,6 +115,7 @@ static struct tern_waiting_rules rules_of(const struct tern_federation_config *c
         .eligible_within_ms = config->eligible_within_ms,
         .come_back_min_ms = config->round.come_back_min_ms,
         .interval_ms = config->round.min_interval_ms,
+        .interval_is_auto = config->round.interval_is_auto,
         .fits_budgets = (config->steps.policy & TERN_STEPS_BUDGET) != 0 ||
                         config->selection == TERN_SELECTION_BUDGET,
         .ending = config->round.ending,

@@ -45,11 +45,16 @@ static int connect_to(const char *address, uint16_t port)
     return fd;
 }
 
-// From the status on; "" where it does not answer. False: nobody listens there.
-static bool ask_ready(const struct tern_aggregator_settings *settings, char answer[1024])
+// From the status on; "" where it does not answer. token: NULL = none. False: nobody listens there.
+static bool ask(const struct tern_aggregator_settings *settings, const char *path,
+                const char *token, char *answer, size_t size)
 {
-    static const char request[] =
-        "GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    char request[512];
+    const int request_len =
+        snprintf(request, sizeof request,
+                 "GET %s HTTP/1.1\r\nHost: localhost\r\n%s%.128s%sConnection: close\r\n\r\n", path,
+                 token != NULL ? "Authorization: Bearer " : "", token != NULL ? token : "",
+                 token != NULL ? "\r\n" : "");
     const int fd = connect_to(settings->admin_address, (uint16_t)settings->admin_port);
     size_t len = 0;
     ssize_t got = 1;
@@ -57,9 +62,9 @@ static bool ask_ready(const struct tern_aggregator_settings *settings, char answ
     if (fd < 0) {
         return false;
     }
-    if (send(fd, request, sizeof request - 1, MSG_NOSIGNAL) == (ssize_t)sizeof request - 1) {
-        while (got > 0 && len < 1023) {
-            got = recv(fd, answer + len, 1023 - len, 0);
+    if (send(fd, request, (size_t)request_len, MSG_NOSIGNAL) == request_len) {
+        while (got > 0 && len < size - 1) {
+            got = recv(fd, answer + len, size - 1 - len, 0);
             len += got > 0 ? (size_t)got : 0;
         }
     }
@@ -72,7 +77,7 @@ enum tern_readiness tern_readiness_ask(const struct tern_aggregator_settings *se
                                        char why[256])
 {
     char answer[1024];
-    const bool listens = ask_ready(settings, answer);
+    const bool listens = ask(settings, "/readyz", NULL, answer, sizeof answer);
     const char *reason = strstr(answer, "\r\n\r\n");
     why[0] = '\0';
     if (strncmp(answer, "HTTP/1.1 503", 12) == 0 && reason != NULL) {
@@ -83,6 +88,17 @@ enum tern_readiness tern_readiness_ask(const struct tern_aggregator_settings *se
         return TERN_READINESS_GOOD;
     }
     return listens && answer[0] == '\0' ? TERN_READINESS_SILENT : TERN_READINESS_UNKNOWN;
+}
+
+cJSON *tern_readiness_waiting(const struct tern_aggregator_settings *settings, const char *token)
+{
+    static char answer[65536];
+    const bool listens = ask(settings, "/api/v1/waiting", token, answer, sizeof answer);
+    const char *body = strstr(answer, "\r\n\r\n");
+    if (!listens || body == NULL || strncmp(answer, "HTTP/1.1 200", 12) != 0) {
+        return NULL;
+    }
+    return cJSON_Parse(body + 4);
 }
 
 const char *tern_readiness_advice(const char *why)

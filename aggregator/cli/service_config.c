@@ -21,6 +21,7 @@ static void fill_round(const struct tern_aggregator_settings *s, struct tern_rou
     round->over_selection = s->round_over_selection;
     round->deadline_ms = s->round_deadline;
     round->min_interval_ms = tern_spending_interval_ms(s);
+    round->interval_is_auto = s->round_min_interval == TERN_AUTO_MS;
     round->come_back_min_ms = s->round_come_back_min;
     round->come_back_max_ms = s->round_come_back_max;
     round->rounds = s->round_rounds;

@@ -3,9 +3,12 @@
 #include "cli/readiness.h"
 #include "cli/spending.h"
 
+#include "hosted/files.h"
 #include <inttypes.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define SHOWN 5 // members, on a terminal
@@ -34,6 +37,37 @@ static void put_before(struct tern_waiting *waiting, const char *reason)
     snprintf(waiting->sentence, sizeof waiting->sentence, "%.190s; %.200s", reason, rest);
 }
 
+static void take_text(const cJSON *json, const char *name, char *text, size_t size)
+{
+    const char *said = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, name));
+    if (said != NULL) {
+        snprintf(text, size, "%s", said);
+    }
+}
+
+// It may go by other settings than this command, which were given to `serve` alone.
+static void take_its_word(const struct tern_cli *cli, struct tern_waiting *waiting)
+{
+    char path[PATH_MAX];
+    char token[TERN_TEXT] = "";
+    uint8_t *data = NULL;
+    size_t len = 0;
+    tern_state_path(cli, TERN_STATE_ADMIN_TOKEN, path);
+    if (tern_file_read_regular(path, sizeof token - 1, &data, &len) != TERN_OK) {
+        return;
+    }
+    memcpy(token, data, len);
+    free(data);
+    token[strcspn(token, " \r\n")] = '\0';
+    cJSON *said = tern_readiness_waiting(tern_state_settings(cli), token);
+    if (said != NULL) {
+        take_text(said, "now", waiting->sentence, sizeof waiting->sentence);
+        take_text(said, "advice", waiting->advice, sizeof waiting->advice);
+        waiting->needs_help = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(said, "needs_help"));
+        cJSON_Delete(said);
+    }
+}
+
 static void look_at_service(const struct tern_cli *cli, struct tern_waiting *waiting)
 {
     char why[256];
@@ -48,6 +82,8 @@ static void look_at_service(const struct tern_cli *cli, struct tern_waiting *wai
         put_before(waiting, why);
         advise(waiting, "%s", tern_readiness_advice(why));
         waiting->needs_help = true;
+    } else {
+        take_its_word(cli, waiting);
     }
 }
 

@@ -46,6 +46,7 @@ struct tern_round_policy {
     double over_selection;     // share of further clients invited, >= 0
     uint64_t deadline_ms;      // from a round's opening, and again from each extension
     uint64_t min_interval_ms;  // between two rounds' openings
+    bool interval_is_auto;     // nobody set that: what people are told of it
     uint64_t come_back_min_ms; // bounds of every come-back time
     uint64_t come_back_max_ms;
     uint32_t rounds;                  // to commit; 0 = no end

@@ -60,6 +60,8 @@ def test():
                       "come_back_min": "10ms"},
             "codec": {"codec": "float32"},
         }).start()
+        said = aggregator.json("status", "--set", "round.min_clients=7")["now"]
+        check("waiting for 1 more client" in said, f"status goes by other settings than the service: {said}")
         client = HandClient(aggregator.port, aggregator.ca).enroll(aggregator.join_code())
         row = aggregator.json("clients")[0]
         check(row["name"] == "by hand", "the new client is not listed")
