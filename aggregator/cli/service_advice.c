@@ -203,6 +203,20 @@ static void of_policies(const struct advice *advice)
     UNLESS(schedule, min_density, (steps & TERN_STEPS_BUDGET) != 0, "schedule.policy = budget")
 }
 
+// What only another setting makes use of.
+static void of_companions(const struct advice *advice)
+{
+    const struct tern_aggregator_settings *s = advice->s;
+    const bool shares = strcmp(s->statistics_columns, "none") != 0;
+    UNLESS(statistics, min_clients, shares, "statistics.columns = clients")
+    UNLESS(statistics, wait, shares, "statistics.columns = clients")
+    if (s->tls_client_ca[0] == '\0' &&
+        strcmp(s->tls_client_certificate, advice->usual->tls_client_certificate) != 0) {
+        say(advice, "tls.client_certificate has no effect without tls.client_ca: clients are asked "
+                    "for no certificate");
+    }
+}
+
 static void say_unused(const struct advice *advice, const char *section, const char *key)
 {
     if (strcmp(section, "strategy") == 0) { // train.momentum is the clients', too
@@ -240,6 +254,7 @@ void tern_cli_advise(const struct tern_aggregator_settings *s,
     of_plateaus(&advice);
     of_buffers(&advice);
     of_policies(&advice);
+    of_companions(&advice);
     of_strategies(&advice);
 }
 

@@ -111,8 +111,11 @@ static int choose_version(struct tern_cli *cli, struct tern_db *db, uint32_t new
     }
     static const char *const figures[] = {
         "", "replica's accuracy", "replica's loss on held-out data", "round's training loss"};
-    fprintf(stderr, "tern-aggregator: version %" PRIu32 ", by its %s, %.4f\n", best.version,
-            figures[best.by], best.value);
+    const bool of_replica =
+        best.by == TERN_BEST_BY_ACCURACY || best.by == TERN_BEST_BY_HELD_OUT_LOSS;
+    fprintf(stderr, "tern-aggregator: version %" PRIu32 ", by its %s, %.4f%s\n", best.version,
+            figures[best.by], best.value,
+            of_replica ? "; what is written is its global model" : "");
     return TERN_EXIT_OK;
 }
 
