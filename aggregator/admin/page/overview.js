@@ -76,6 +76,12 @@ function figure(label, value, more) {
   return element("div", {}, element("dt", {}, label), element("dd", { class: "value" }, value), element("dd", { class: "more" }, more));
 }
 
+// Models that tell numbers or find anomalies have losses alone here.
+function withoutAccuracy(rounds) {
+  const at = lastKnown(rounds.evaluation_loss);
+  return at < 0 ? "no evaluator has reported" : `evaluation loss ${real(rounds.evaluation_loss[at])}, round ${rounds.round[at]}`;
+}
+
 function showFigures(status, rounds) {
   const at = lastKnown(rounds.accuracy);
   const loss = lastKnown(rounds.mean_loss);
@@ -84,7 +90,7 @@ function showFigures(status, rounds) {
   const down = updates ? sum(rounds.wire_down) / updates : null;
   const saved = updates && up + down > 0 ? `${(2 * status.float32_payload / (up + down)).toFixed(1)}× less than float32 both ways` : "";
   fill(byId("figures"), [
-    figure("Accuracy", at < 0 ? "–" : percent(rounds.accuracy[at]), at < 0 ? "no evaluator has reported" : `${rounds.accuracy_model[at]}, round ${rounds.round[at]}`),
+    figure("Accuracy", at < 0 ? "–" : percent(rounds.accuracy[at]), at < 0 ? withoutAccuracy(rounds) : `${rounds.accuracy_model[at]}, round ${rounds.round[at]}`),
     figure("Training loss", loss < 0 ? "–" : real(rounds.mean_loss[loss]), loss < 0 ? "" : `mean of round ${rounds.round[loss]}`),
     figure("Rounds", count(status.rounds_committed), status.rounds_wanted ? `of ${count(status.rounds_wanted)}` : "without an end"),
     figure("Clients", count(status.clients), `${count(status.clients_revoked)} revoked, ${count(status.evaluators)} evaluate`),
