@@ -11,7 +11,7 @@ shift 3
     printf '%s\n' \
         "# Settings of ${output##*/}. Each stands here with its default, commented out; remove the ;" \
         "# of what you change."
-    sed -e 1,2d -e "s|^$key = .*|$key = $value|" -e t -e 's/^\([a-z_]* =\)/; \1/' "$output.all"
+    sed -e 1,2d -e "s|^$key = .*|$key = $value|" -e t -e 's/^\([a-z0-9_]* =\)/; \1/' "$output.all"
 } >"$output"
 rm "$output.all"
 grep -q "^$key = $value\$" "$output" || {
