@@ -55,7 +55,9 @@ class Simulation:
 # --- Settings
 
 
-def _check_clients(data: Sequence[Any], cohort: int) -> None:
+def _check_clients(data: Sequence[Any], cohort: int, rounds: int) -> None:
+    if rounds < 1:
+        raise SimulationError(f"rounds is {rounds}; a simulation has 1 or more, after which it ends")
     if not 1 <= len(data) <= CLIENTS_MAX:
         raise SimulationError(f"simulate() makes a process of each of the data's {len(data)} parts, and takes 1 to "
                               f"{CLIENTS_MAX}; tern-fleet simulates more, of built-in models (docs/EXPERIMENTS.md)")
@@ -359,7 +361,7 @@ def simulate(model: Any, data: Sequence[Any], trainer: Trainer | Train, *, evalu
         raise SimulationError("test is evaluated on, and nothing evaluates: name evaluate=, or decorate a function with "
                               "the trainer's evaluation")
     members = cohort if cohort is not None else len(data)
-    _check_clients(data, members)
+    _check_clients(data, members, rounds)
     of_aggregator, of_clients = _split(settings or {})
     parts = [*data] + ([] if test is None else [_Test(test)])
     with _folder(folder) as workspace:

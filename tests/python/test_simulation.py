@@ -78,7 +78,7 @@ class Simulations(unittest.TestCase):
 
     def test_what_cannot_be_is_said_before_anything_starts(self):
         many = [0.0] * 201
-        cases = (({"data": []}, "takes 1 to 200"), ({"data": many}, "tern-fleet simulates more"), ({"cohort": 3}, "cohort is 3"),
+        cases = (({"data": []}, "takes 1 to 200"), ({"data": many}, "tern-fleet simulates more"), ({"cohort": 3}, "cohort is 3"), ({"rounds": 0}, "rounds is 0"),
                  ({"settings": {"rounds": 3}}, "SECTION.KEY"), ({"test": 1.0}, "nothing evaluates"),
                  ({"settings": {"round.deadlin": "1h"}}, "no key 'deadlin'"), ({"settings": {"client.waits": "1h"}}, "waits"),
                  ({"programs": "/nowhere"}, "no program tern-aggregator in /nowhere"),
