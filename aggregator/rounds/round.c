@@ -99,6 +99,14 @@ uint32_t tern_round_quorum(const struct tern_round_policy *policy)
     return policy->quorum != 0 ? policy->quorum : policy->cohort / 2 + policy->cohort % 2;
 }
 
+// Of a round that wants fewer updates than the cohort: half of those where no quorum is set, since in a small
+// federation half a cohort is everybody, and one that stays silent would hold rounds up for good.
+static uint32_t quorum_of(const struct tern_round_policy *policy, uint32_t target)
+{
+    const uint32_t most = policy->quorum != 0 ? target : target / 2 + target % 2;
+    return smaller(tern_round_quorum(policy), most);
+}
+
 enum tern_result tern_round_open(struct tern_round_machine *machine, uint64_t *eligible,
                                  uint32_t count, uint64_t now)
 {
@@ -116,7 +124,7 @@ enum tern_result tern_round_open(struct tern_round_machine *machine, uint64_t *e
     machine->round++;
     machine->open = true;
     machine->target = smaller(policy->cohort, size);
-    machine->quorum = smaller(tern_round_quorum(policy), machine->target);
+    machine->quorum = quorum_of(policy, machine->target);
     machine->attempts = 1;
     machine->opened_ms = now;
     machine->deadline_ms = now + policy->deadline_ms;
@@ -169,7 +177,7 @@ static uint64_t clamp_wait(const struct tern_round_policy *policy, uint64_t wait
     return wait > policy->come_back_max_ms ? policy->come_back_max_ms : wait;
 }
 
-// When the open round is likely to end. A round that takes longer than usual is looked at again
+// When the open round is likely to end. A round that takes longer than usual, or the first, is looked at again
 // once it has taken twice as long as now, or half-way to its deadline: one that is late by a second
 // must not put everybody to sleep for minutes, whom the next round would then wait for. One that lacks
 // its quorum at the deadline waits for devices that are away, nobody knows how long.
@@ -185,9 +193,6 @@ static uint64_t expected_end(const struct tern_round_machine *machine, uint64_t 
     const uint64_t taken = since(machine->opened_ms, now);
     if (taken >= machine->policy.deadline_ms) {
         return now + taken / AWAY_SHARE;
-    }
-    if (machine->usual_ms == 0) {
-        return machine->deadline_ms;
     }
     const uint64_t half = (machine->deadline_ms - now) / 2;
     const uint64_t longest = larger(taken, machine->usual_ms);

@@ -40,11 +40,11 @@ struct tern_member {
 
 struct tern_round_policy {
     uint64_t seed;
-    uint32_t cohort;           // updates wanted per round, >= 1
-    double fraction;           // 0..1: of those that could be invited, where that is more
-    uint32_t quorum;           // updates needed at the deadline; 0 = half the cohort, rounded up
-    double over_selection;     // share of further clients invited, >= 0
-    uint64_t deadline_ms;      // from a round's opening, and again from each extension
+    uint32_t cohort;       // updates wanted per round, >= 1
+    double fraction;       // 0..1: of those that could be invited, where that is more
+    uint32_t quorum;       // updates needed at the deadline; 0 = half of those wanted, rounded up
+    double over_selection; // share of further clients invited, >= 0
+    uint64_t deadline_ms;  // from a round's opening, and again from each extension
     uint64_t min_interval_ms;  // between two rounds' openings
     bool interval_is_auto;     // nobody set that: what people are told of it
     uint64_t come_back_min_ms; // bounds of every come-back time
