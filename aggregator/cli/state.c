@@ -133,7 +133,10 @@ int tern_state_open(const struct tern_cli *cli, struct tern_db **db)
 
 int tern_state_open_reading(const struct tern_cli *cli, struct tern_db **db)
 {
-    TERN_CLI_TRY(tern_state_open(cli, db));
+    char path[PATH_MAX];
+    char why[256] = "";
+    tern_state_path(cli, TERN_STATE_DATABASE, path);
+    TERN_CLI_TRY(tern_cli_check(cli, tern_db_open_reading(path, db, why), "%s", why));
     enum tern_result result = tern_db_begin_reading(*db);
     return result == TERN_OK ? TERN_EXIT_OK : tern_state_fail(cli, *db, result);
 }

@@ -42,7 +42,8 @@ TERN_MUST_USE enum tern_result tern_state_make_token(const char *path, bool *mad
 
 // Opens the database and returns the exit code.
 int tern_state_open(const struct tern_cli *cli, struct tern_db **db);
-// Likewise, for a verb that only reads: it sees one moment, whatever a running service commits.
+// Likewise, for a verb that only reads: it sees one moment, whatever a running service commits, and also
+// opens what cannot be written (tern_db_open_reading()).
 int tern_state_open_reading(const struct tern_cli *cli, struct tern_db **db);
 
 // Tells why an operation of the store failed, closes db and returns the exit code.

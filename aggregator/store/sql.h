@@ -28,12 +28,17 @@ tern_sql_create(const char *path, enum tern_result (*fill)(struct tern_sql *sql,
 // Opens a database and changes nothing of it. TERN_ERR_NOT_FOUND; TERN_ERR_IO
 TERN_MUST_USE enum tern_result tern_sql_open(const char *path, struct tern_sql **out,
                                              char why[256]);
+// Likewise a database that is only read, also one on a read-only file system or without permission to
+// write. Where it has no log, and no file can be made beside it, nobody may write it meanwhile.
+// TERN_ERR_IO  also: it has a log without the index, and no file can be made
+TERN_MUST_USE enum tern_result tern_sql_open_reading(const char *path, struct tern_sql **out,
+                                                     char why[256]);
 // Another connection of a process that has the database open. Nothing of it but SQLite may open the file
 // meanwhile: closing that would drop SQLite's locks, and the next verb that ends would take the log away.
 // TERN_ERR_IO
 TERN_MUST_USE enum tern_result tern_sql_open_again(const char *path, struct tern_sql **out,
                                                    char why[256]);
-// From here on it is written to, durably: once the caller knows what it has opened.
+// From here on it is written to, durably, where it can be: once the caller knows what it has opened.
 TERN_MUST_USE enum tern_result tern_sql_take(struct tern_sql *sql);
 void tern_sql_close(struct tern_sql *sql); // rolls back; NULL is nothing
 const char *tern_sql_path(const struct tern_sql *sql);

@@ -190,6 +190,17 @@ static enum tern_result copy_open(int in, const char *from, const char *to, char
     return result;
 }
 
+enum tern_result tern_sql_file_log(const char *path, bool *has_log, bool *has_index, char why[256])
+{
+    char name[PATH_MAX];
+    struct stat log;
+    TERN_TRY(beside(path, "-shm", name, why));
+    *has_index = access(name, F_OK) == 0;
+    TERN_TRY(beside(path, "-wal", name, why));
+    *has_log = stat(name, &log) == 0 && (log.st_size > 0 || *has_index);
+    return TERN_OK;
+}
+
 enum tern_result tern_sql_file_copy(const char *from, const char *to, char why[256])
 {
     char log[PATH_MAX];

@@ -4,6 +4,7 @@
 #define TERN_STORE_SQL_FILE_H
 
 #include "result.h"
+#include <stdbool.h>
 
 #define TERN_SQL_FILE_ID 0x5465726e // "Tern": SQLite's application_id
 
@@ -19,6 +20,12 @@ TERN_MUST_USE enum tern_result tern_sql_file_make(const char *path, char why[256
 // TERN_ERR_CONFLICT  `path` is there already. `temporary` is gone either way.
 TERN_MUST_USE enum tern_result tern_sql_file_publish(const char *temporary, const char *path,
                                                      char why[256]);
+
+// *has_log: there is a log beside a database that may hold what the file does not yet; *has_index: and
+// SQLite's index of it.
+// TERN_ERR_ARGUMENT  the path is too long
+TERN_MUST_USE enum tern_result tern_sql_file_log(const char *path, bool *has_log, bool *has_index,
+                                                 char why[256]);
 
 // Copies a database that nobody has open, such as a backup, into a new file, mode 0600.
 // TERN_ERR_NOT_FOUND  there is no file `from`; as tern_sql_file_check()

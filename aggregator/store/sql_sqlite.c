@@ -20,11 +20,12 @@
     "PRAGMA journal_mode = WAL;"                                                                   \
     "PRAGMA synchronous = FULL;"                                                                   \
     "PRAGMA foreign_keys = ON;"                                                                    \
-    "PRAGMA trusted_schema = OFF;"                                                                 \
     "PRAGMA secure_delete = FAST;"                                                                 \
-    "PRAGMA cell_size_check = ON;"                                                                 \
     "PRAGMA wal_autocheckpoint = 8192;"                                                            \
-    "PRAGMA journal_size_limit = 67108864;"
+    "PRAGMA journal_size_limit = 67108864;" SETTINGS_OF_READING
+#define SETTINGS_OF_READING                                                                        \
+    "PRAGMA trusted_schema = OFF;"                                                                 \
+    "PRAGMA cell_size_check = ON;"
 
 _Static_assert(TERN_SQL_BLOB_MAX <= 1000000000u, "SQLite's own limit of one value");
 
@@ -141,29 +142,41 @@ static enum tern_result run_for_number(struct tern_sql *sql, const char *text,
 
 // --- Life
 
-static struct tern_sql *connect(const char *path, char why[256])
+// name: a path, or with SQLITE_OPEN_URI among the flags what SQLite takes for one. Where opening a file for
+// writing fails, SQLite opens it for reading.
+static struct tern_sql *connect(const char *name, int flags, char why[256])
 {
     struct tern_sql *sql = calloc(1, sizeof *sql);
     if (sql == NULL) {
         snprintf(why, 256, "memory could not be had");
         return NULL;
     }
-    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX;
-    if (sqlite3_open_v2(path, &sql->handle, flags, NULL) != SQLITE_OK) {
-        snprintf(why, 256, "cannot open %s: %s", path, sqlite3_errmsg(sql->handle));
-        tern_sql_close(sql);
-        return NULL;
-    }
-    // Where opening it for writing fails, SQLite opens it for reading, and each write would fail from then on.
-    if (sqlite3_db_readonly(sql->handle, "main") != 0) {
-        snprintf(why, 256,
-                 "%s can only be read; look at its owner and permissions, and at the disk", path);
+    if (sqlite3_open_v2(name, &sql->handle, flags | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK) {
+        snprintf(why, 256, "cannot open %s: %s", name, sqlite3_errmsg(sql->handle));
         tern_sql_close(sql);
         return NULL;
     }
     sqlite3_extended_result_codes(sql->handle, 1);
     sqlite3_busy_timeout(sql->handle, BUSY_TIMEOUT_MS);
     sqlite3_db_config(sql->handle, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+    return sql;
+}
+
+static bool is_only_read(const struct tern_sql *sql)
+{
+    return sqlite3_db_readonly(sql->handle, "main") != 0;
+}
+
+// NULL also where each write would fail.
+static struct tern_sql *connect_writing(const char *path, char why[256])
+{
+    struct tern_sql *sql = connect(path, SQLITE_OPEN_READWRITE, why);
+    if (sql != NULL && is_only_read(sql)) {
+        snprintf(why, 256,
+                 "%s can only be read; look at its owner and permissions, and at the disk", path);
+        tern_sql_close(sql);
+        return NULL;
+    }
     return sql;
 }
 
@@ -208,7 +221,7 @@ enum tern_result tern_sql_create(const char *path,
 {
     char temporary[PATH_MAX];
     TERN_TRY(make_temporary(path, temporary, why));
-    struct tern_sql *sql = connect(temporary, why);
+    struct tern_sql *sql = connect_writing(temporary, why);
     enum tern_result result = TERN_ERR_IO;
     if (sql != NULL) {
         result = fill_new(sql, fill, ctx);
@@ -224,7 +237,7 @@ enum tern_result tern_sql_create(const char *path,
 
 enum tern_result tern_sql_open_again(const char *path, struct tern_sql **out, char why[256])
 {
-    *out = connect(path, why);
+    *out = connect_writing(path, why);
     return *out == NULL ? TERN_ERR_IO : TERN_OK;
 }
 
@@ -234,10 +247,63 @@ enum tern_result tern_sql_open(const char *path, struct tern_sql **out, char why
     return tern_sql_open_again(path, out, why);
 }
 
+// --- Where nothing can be written
+
+#define URI_PREFIX "file:"
+#define URI_SUFFIX "?immutable=1"
+#define URI_MAX (sizeof URI_PREFIX + 3 * PATH_MAX + sizeof URI_SUFFIX)
+
+// SQLite then makes no files beside this one, and takes no locks.
+static struct tern_sql *connect_immutable(const char *path, char why[256])
+{
+    char uri[URI_MAX] = URI_PREFIX;
+    size_t len = strlen(uri);
+    if (strlen(path) >= PATH_MAX) {
+        snprintf(why, 256, "the path is too long");
+        return NULL;
+    }
+    for (const char *next = path; *next != '\0'; next++) {
+        const char *as_it_is = strchr("%?#", *next) == NULL ? "%c" : "%%%02x";
+        len += (size_t)snprintf(uri + len, URI_MAX - len, as_it_is, (unsigned char)*next);
+    }
+    snprintf(uri + len, URI_MAX - len, URI_SUFFIX);
+    return connect(uri, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, why);
+}
+
+// A database with a log is read through its index of the log, which a service that runs keeps up to date.
+// One without a log nobody has open.
+static enum tern_result connect_reading(const char *path, struct tern_sql **out, char why[256])
+{
+    bool has_log;
+    bool has_index;
+    TERN_TRY(tern_sql_file_log(path, &has_log, &has_index, why));
+    if (has_log && !has_index) {
+        snprintf(why, 256,
+                 "%.150s has a log, which is not read where no file can be made: copy both to "
+                 "where one can",
+                 path);
+        return TERN_ERR_IO;
+    }
+    *out = has_log ? connect(path, SQLITE_OPEN_READONLY, why) : connect_immutable(path, why);
+    return *out == NULL ? TERN_ERR_IO : TERN_OK;
+}
+
+enum tern_result tern_sql_open_reading(const char *path, struct tern_sql **out, char why[256])
+{
+    TERN_TRY(tern_sql_file_check(path, why));
+    *out = connect(path, SQLITE_OPEN_READWRITE, why);
+    if (*out == NULL || !is_only_read(*out)) {
+        return *out == NULL ? TERN_ERR_IO : TERN_OK;
+    }
+    tern_sql_close(*out);
+    *out = NULL;
+    return connect_reading(path, out, why);
+}
+
 // A copy made by tern_sql_backup() comes without a log; from here on it has one.
 enum tern_result tern_sql_take(struct tern_sql *sql)
 {
-    TERN_TRY(tern_sql_run(sql, SETTINGS));
+    TERN_TRY(tern_sql_run(sql, is_only_read(sql) ? SETTINGS_OF_READING : SETTINGS));
     return run_for_number(sql, "PRAGMA data_version", NULL, &sql->data_version);
 }
 

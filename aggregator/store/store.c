@@ -222,6 +222,11 @@ enum tern_result tern_db_open(const char *path, struct tern_db **out, char why[2
     return open_by(tern_sql_open, path, out, why);
 }
 
+enum tern_result tern_db_open_reading(const char *path, struct tern_db **out, char why[256])
+{
+    return open_by(tern_sql_open_reading, path, out, why);
+}
+
 enum tern_result tern_db_open_again(const char *path, struct tern_db **out, char why[256])
 {
     return open_by(tern_sql_open_again, path, out, why);

@@ -90,7 +90,11 @@ TERN_MUST_USE enum tern_result tern_db_create(const char *path,
 // Opens a file, bringing an older schema up to date.
 // TERN_ERR_NOT_FOUND  no such file; TERN_ERR_UNKNOWN  the schema is newer than this program
 TERN_MUST_USE enum tern_result tern_db_open(const char *path, struct tern_db **db, char why[256]);
-// Likewise a file that this process has open already, for another thread. By tern_db_open(), which looks
+// Likewise for reading only, which also opens what cannot be written: a backup or a snapshot that is
+// mounted read-only, the files of another user. An older schema is TERN_ERR_IO there.
+TERN_MUST_USE enum tern_result tern_db_open_reading(const char *path, struct tern_db **db,
+                                                    char why[256]);
+// As tern_db_open() a file that this process has open already, for another thread. By tern_db_open(), which looks
 // into the file without SQLite, the first one would lose its locks.
 TERN_MUST_USE enum tern_result tern_db_open_again(const char *path, struct tern_db **db,
                                                   char why[256]);
