@@ -35,13 +35,13 @@ static void say_loose(void *ctx, const char *path, mode_t mode, const char *chan
 static bool is_right_user(struct tern_doctor *doctor, const char *path, const struct stat *database)
 {
     const struct passwd *owner = getpwuid(database->st_uid);
-    char advice[128] = "run this verb, as every other, as its owner";
+    char advice[PATH_MAX + 96] = "run this verb, as every other, as its owner";
     if (database->st_uid == geteuid()) {
         return true;
     }
     if (owner != NULL) {
-        snprintf(advice, sizeof advice, "runuser -u %.32s -- tern-aggregator doctor",
-                 owner->pw_name);
+        snprintf(advice, sizeof advice, "runuser -u %.32s -- tern-aggregator doctor --state %s",
+                 owner->pw_name, doctor->settings->federation_state);
     }
     tern_findings_say(&doctor->findings, TERN_HEALTH_PROBLEM, STATE, advice,
                       "%s belongs to %s, so that it is not looked into", path,

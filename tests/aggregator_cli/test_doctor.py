@@ -120,7 +120,8 @@ def files_of_another_user():
     state = State(rounds=1)
     os.chown(state.path / "tern.db", pwd.getpwnam("nobody").pw_uid, -1)
     before = sorted(path.name for path in state.path.iterdir())
-    finds(doctor(state), "state", PROBLEM, "belongs to nobody", "runuser -u nobody -- tern-aggregator doctor")
+    finds(doctor(state), "state", PROBLEM, "belongs to nobody",
+          f"runuser -u nobody -- tern-aggregator doctor --state {state.path}")
     check(sorted(path.name for path in state.path.iterdir()) == before, "files were made")
 
 
