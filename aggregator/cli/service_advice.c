@@ -198,6 +198,8 @@ static void of_policies(const struct advice *advice)
            "error_feedback.policy = decay or reset")
     UNLESS(error_feedback, step_ahead, error == TERN_DIRECTIVE_STEP_AHEAD,
            "error_feedback.policy = step-ahead")
+    UNLESS(schedule, min_steps, steps != TERN_STEPS_FIXED, "another schedule.policy than fixed")
+    UNLESS(schedule, max_steps, steps != TERN_STEPS_FIXED, "another schedule.policy than fixed")
     UNLESS(schedule, fraction, (steps & TERN_STEPS_DEADLINE) != 0, "schedule.policy = deadline")
     UNLESS(schedule, start, (steps & adaptive) != 0, "schedule.policy = adaptive")
     UNLESS(schedule, interval, (steps & adaptive) != 0, "schedule.policy = adaptive")

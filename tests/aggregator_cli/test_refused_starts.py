@@ -127,6 +127,8 @@ def settings_that_do_not_go_together_are_named():
             (["schedule.gamma=0.9"], "schedule.gamma has no effect"),
             (["schedule.policy=fixed+deadline", "schedule.start=2"], "schedule.start has no effect"),
             (["schedule.fraction=0.9"], "schedule.fraction has no effect"),
+            (["schedule.min_steps=2"], "schedule.min_steps has no effect without another schedule.policy than fixed"),
+            (["schedule.max_steps=50"], "schedule.max_steps has no effect"),
             (["schedule.min_density=0.9"], "schedule.min_density has no effect")):
         found = advised(*given)
         assert len(found) == 1 and found[0].startswith("tern-aggregator: warning: "), (given, found)
@@ -137,6 +139,7 @@ def settings_that_do_not_go_together_are_named():
                   ["codec.codec=3lc:s=1.75", "train.local_steps=1"],
                   ["codec.codec=float32", "strategy.server_momentum=0.9"],
                   ["strategy.name=fedprox", "strategy.prox_mu=0.1", "train.momentum=0.9"],
+                  ["schedule.policy=fixed+deadline", "schedule.min_steps=2", "schedule.max_steps=50"],
                   ["schedule.policy=adaptive+deadline", "schedule.interval=9", "schedule.start=2", "schedule.fraction=0.9"],
                   ["train.schedule=step", "train.decay=0.1", "train.decay_rounds=3", "train.learning_rate_final=0.001"],
                   ["train.schedule=plateau", "round.patience=11", "train.warmup_rounds=5"],
