@@ -38,6 +38,18 @@ static void log_output(const char *output)
     }
 }
 
+#define ROUND_MAX 24
+
+// "round=7 "; "" where the event is of no round, as those of evaluators.
+static const char *round_of(const struct tern_client_event *event, char text[ROUND_MAX])
+{
+    text[0] = '\0';
+    if (event->round != 0) {
+        snprintf(text, ROUND_MAX, "round=%u ", event->round);
+    }
+    return text;
+}
+
 static void log_metrics(const struct narrator *narrator, const struct tern_client_event *event)
 {
     const char *metrics =
@@ -45,13 +57,9 @@ static void log_metrics(const struct narrator *narrator, const struct tern_clien
     if (metrics[0] == '\0') {
         return;
     }
-    if (event->round != 0) {
-        tern_log(TERN_LOG_INFO, "trainer-metrics", "round=%u metrics=%s", event->round,
-                 TERN_LOG_TEXT(metrics));
-    } else { // of an evaluator
-        tern_log(TERN_LOG_INFO, "trainer-metrics", "version=%u metrics=%s", event->version,
-                 TERN_LOG_TEXT(metrics));
-    }
+    char round[ROUND_MAX];
+    tern_log(TERN_LOG_INFO, "trainer-metrics", "%sversion=%u metrics=%s", round_of(event, round),
+             event->version, TERN_LOG_TEXT(metrics));
 }
 
 // What the port that failed says beyond the event's sentence.
@@ -76,8 +84,10 @@ static void log_evaluated(const char *name, const struct tern_client_event *even
         snprintf(figure, sizeof figure, " %s=%.4f", metric ? found->metrics[0].name : "accuracy",
                  metric ? (double)found->metrics[0].value : (double)event->accuracy);
     }
-    tern_log(TERN_LOG_INFO, name, "version=%u model=%s%s loss=%.4f num_examples=%u round=%u",
-             event->version, model, figure, (double)event->loss, event->num_examples, event->round);
+    char round[ROUND_MAX];
+    tern_log(TERN_LOG_INFO, name, "%sversion=%u model=%s%s loss=%.4f num_examples=%u",
+             round_of(event, round), event->version, model, figure, (double)event->loss,
+             event->num_examples);
 }
 
 // What is evaluated is of the last download, also where an earlier process made it.
@@ -89,13 +99,14 @@ static bool is_global(const struct narrator *narrator, const struct tern_client_
 static void log_progress(const struct narrator *narrator, const struct tern_client_event *event)
 {
     const char *name = tern_client_event_name(event->kind);
+    char round[ROUND_MAX];
     switch ((int)event->kind) {
     case TERN_EVENT_TASK:
         tern_log(TERN_LOG_INFO, name, "round=%u version=%u local_steps=%u download_bytes=%" PRIu64,
                  event->round, event->version, event->local_steps, event->bytes);
         break;
     case TERN_EVENT_DOWNLOADED:
-        tern_log(TERN_LOG_INFO, name, "round=%u version=%u bytes=%" PRIu64, event->round,
+        tern_log(TERN_LOG_INFO, name, "%sversion=%u bytes=%" PRIu64, round_of(event, round),
                  event->version, event->bytes);
         break;
     case TERN_EVENT_TRAINED:

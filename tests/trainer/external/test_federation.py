@@ -118,6 +118,7 @@ def test():
             check(not (workspace.path / client.name / "trainer").exists(), "the folder is left")
         found = re.findall(r"version=(\d+) model=replica accuracy=([0-9.]+)", evaluator.log())
         check(found, f"nothing was evaluated: {evaluator.log()}")
+        check("round=0" not in evaluator.log(), f"an evaluator has no round: {evaluator.log()}")
         version, accuracy = int(found[-1][0]), float(found[-1][1])
         print(f"{kind}: version {version}, accuracy {accuracy}")
         check(version >= rounds - 1, f"the last version evaluated is {version}")
