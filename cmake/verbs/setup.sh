@@ -86,6 +86,25 @@ as_root() {
 
 can_be_root() { [ "$(id -u)" -eq 0 ] || command -v sudo >/dev/null; }
 
+LOCK_TIMEOUT=600 # seconds for another program that uses apt
+
+# `apt-get update` does not know DPkg::Lock::Timeout, which `install` goes by.
+update_lists() {
+    local errors
+    errors=$(mktemp)
+    until as_root env LC_ALL=C apt-get -q update 2>"$errors"; do
+        if ! grep -q 'Could not get lock' "$errors" || [ "$SECONDS" -ge "$LOCK_TIMEOUT" ]; then
+            cat -- "$errors" >&2
+            rm -f -- "$errors"
+            return 1
+        fi
+        say "waiting for another program that uses apt"
+        sleep 2
+    done
+    cat -- "$errors" >&2
+    rm -f -- "$errors"
+}
+
 verb_setup() { # GROUP...
     local groups=("$@") missing package chosen
     [ -z "${TERN_SKIP_BUILD:-}" ] || return 0
@@ -106,9 +125,9 @@ verb_setup() { # GROUP...
     done
     can_be_root ||
         fail "installing packages needs root, and there is no sudo: as root run ./tern setup ${groups[*]}, then this again"
-    as_root apt-get -q update || fail "apt-get update failed: is there a network, are the sources right, may you use sudo?"
+    update_lists || fail "apt-get update failed: is there a network, are the sources right, may you use sudo?"
     chosen=$(available_of "${missing[@]}") || exit 1
     mapfile -t missing <<<"$chosen"
-    as_root apt-get -q -o DPkg::Lock::Timeout=600 install -y --no-install-recommends "${missing[@]}" ||
+    as_root apt-get -q -o DPkg::Lock::Timeout="$LOCK_TIMEOUT" install -y --no-install-recommends "${missing[@]}" ||
         fail "apt-get could not install: ${missing[*]}"
 }

@@ -145,6 +145,17 @@ class Setup(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn("apt-get update failed", done.stderr)
 
+    def test_another_program_that_uses_apt_is_waited_for(self):
+        script(self.bin / "dpkg-query", "exit 1\n")
+        script(self.bin / "apt-get", f'echo "$@" >> {self.calls}\n'
+               f'[ "$(wc -l < {self.calls})" -gt 1 ] || {{ echo "E: Could not get lock /x. It is held by process 7" >&2; exit 100; }}\n')
+        done = self.setup("fresh")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("waiting for another program that uses apt", done.stdout)
+        calls = self.calls.read_text().splitlines()
+        self.assertEqual(calls[:2], ["-q update"] * 2)
+        self.assertIn("install", calls[2])
+
 
 class Merge(unittest.TestCase):
     def test_tests_of_several_builds_run_under_one_ctest(self):
